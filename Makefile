@@ -1,0 +1,172 @@
+# ddprun: the one entrance.
+#
+#   make demo        install what is missing, build, train MNIST on two workers
+#   make check       install what is missing, build, run all tests
+#   make all         build everything into build/
+#   make check-gpu   the tests that need a GPU
+#   make bench       ratios against peers and physical floors
+#   make style       who includes whom, layout, clang-format where installed
+#   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
+#   make install     to DESTDIR/PREFIX;  make clean;  make help
+#
+# Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
+# folder of its own; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
+# (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" runs
+# only some of the tests, BENCH="launch kill" some of the benchmarks.
+
+comma := ,
+V ?= 0
+SAN ?=
+O := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
+PREFIX ?= /usr/local
+PKG_CONFIG ?= pkg-config
+FUZZ_SECONDS ?= 60
+VERSION := $(shell sed -n 's/^#define DDP_VERSION_M[A-Z]* //p;s/^#define DDP_VERSION_PATCH //p' worker-sdk/ddp.h | paste -sd.)
+Q := $(if $(filter 1,$(V)),,@)
+
+CFLAGS ?= -O2 -g
+san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
+	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wno-unused-parameter -DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
+all_ldflags = $(san_flags) $(LDFLAGS)
+
+# ---- what is made of what
+
+objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
+base_objs := $(call objs,$(wildcard base/*.c))
+wire_objs := $(call objs,rendezvous/wire.c)
+server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
+sdk_objs := $(call objs,$(wildcard worker-sdk/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
+trainer_mains := $(wildcard trainers/mnist_*.c)
+trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c)))
+trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
+
+# Static where Debian has it: a launcher is judged by its start.
+uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
+dnnl_libs = -ldnnl -lgomp
+
+programs := $(O)/ddprun $(O)/ddprdzv
+libs := $(O)/libddp.a $(O)/libddp.so $(O)/ddp.pc
+
+.PHONY: all deps demo check check-gpu bench style fuzz install clean help tests \
+	bench-programs
+.DEFAULT_GOAL := all
+all: $(programs) $(libs) $(trainers)
+
+deps:
+	@sh ./deps.sh
+
+# The flags are in this file: what was built with others is built again.
+$(O)/obj/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $<")
+	$(Q)$(CC) $(all_cflags) $(extra_cflags) -c -o $@ $<
+
+$(trainer_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+
+$(O)/ddprun: $(launcher_objs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)
+
+$(O)/ddprdzv: $(server_objs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)
+
+# One relocatable object with only ddp_* global, so that a program linked with
+# libddp.a may have names of its own like ours.
+$(O)/libddp.a: $(sdk_objs)
+	$(if $(Q),@echo "  AR    $@")
+	$(Q)$(CC) -r -nostdlib -o $(O)/obj/libddp.o $^
+	$(Q)objcopy --localize-hidden $(O)/obj/libddp.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/obj/libddp.o
+
+$(O)/libddp.so: $(sdk_objs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -o $@ $^ -lz -lpthread -ldl
+	$(Q)ln -sf libddp.so $(O)/libddp.so.0
+
+$(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile worker-sdk/ddp.h
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' $< > $@
+
+$(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+
+# ---- tests
+
+# All that a unit test may call without a process of its own.
+internal := $(O)/obj/internal.a
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)))
+$(internal): $(internal_objs)
+	$(Q)rm -f $@ && $(AR) rcsP $@ $^
+
+unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_*.c))
+$(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -lm
+
+# Small programs that the end-to-end tests start as workers, tools or peers.
+test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
+$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c) $(base_objs) $(wire_objs)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lz -lm -lpthread -ldl
+
+# What the benchmarks start and time with: static, so that they start at once.
+bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
+$(bench_programs): $(O)/bench/%: tests/bench/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $@")
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
+
+bench-programs: $(bench_programs) $(test_programs)
+
+tests: all $(unit_tests) $(test_programs)
+
+# deps first, then a second make that sees what was installed
+check: deps
+	@$(MAKE) --no-print-directory tests
+	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run $(TESTS)
+
+check-gpu: all
+	@O=$(abspath $(O)) sh tests/run-gpu
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@O=$(O) sh tests/demo
+
+bench: deps
+	@$(MAKE) --no-print-directory all bench-programs
+	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
+
+style: $(programs)
+	@O=$(O) sh tests/style
+
+fuzz:
+	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run
+
+# ---- the rest
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man3
+	install $(programs) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
+	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
+	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
+	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(O)/ddp.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+-include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,206 @@
+/* buf.c: the capped byte buffer and its reader. */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FIRST_SIZE = 256 };
+
+void buf_init(struct buf *b, size_t max)
+{
+	*b = (struct buf)BUF_INIT(max);
+}
+
+void buf_release(struct buf *b)
+{
+	size_t max = b->max;
+
+	free(b->data);
+	buf_init(b, max);
+}
+
+void buf_reset(struct buf *b)
+{
+	b->len = 0;
+	b->failed = 0;
+}
+
+static int grow(struct buf *b, size_t need)
+{
+	size_t cap = b->cap ? b->cap : FIRST_SIZE;
+	char *data;
+
+	if (need > b->max)
+		return -ENOBUFS;
+	while (cap < need)
+		cap *= 2;
+	if (cap > b->max)
+		cap = b->max;
+	data = realloc(b->data, cap);
+	if (!data)
+		return -ENOMEM;
+	b->data = data;
+	b->cap = cap;
+	return 0;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+	if (b->failed)
+		return NULL;
+	if (n > b->max - b->len) {
+		b->failed = -ENOBUFS;
+		return NULL;
+	}
+	/* n == 0 still gives a pointer that may be compared and copied to */
+	if (!b->data || b->len + n > b->cap) {
+		b->failed = grow(b, b->len + n);
+		if (b->failed)
+			return NULL;
+	}
+	return b->data + b->len;
+}
+
+void buf_put(struct buf *b, const void *p, size_t n)
+{
+	char *to = buf_reserve(b, n);
+
+	if (!to || n == 0)
+		return;
+	memcpy(to, p, n);
+	b->len += n;
+}
+
+void buf_put_u8(struct buf *b, uint8_t v)
+{
+	buf_put(b, &v, 1);
+}
+
+void buf_put_u16(struct buf *b, uint16_t v)
+{
+	const uint8_t bytes[2] = {(uint8_t)v, (uint8_t)(v >> 8)};
+
+	buf_put(b, bytes, sizeof(bytes));
+}
+
+void buf_put_u32(struct buf *b, uint32_t v)
+{
+	uint8_t bytes[4];
+
+	for (int i = 0; i < 4; i++)
+		bytes[i] = (uint8_t)(v >> (8 * i));
+	buf_put(b, bytes, sizeof(bytes));
+}
+
+void buf_put_u64(struct buf *b, uint64_t v)
+{
+	uint8_t bytes[8];
+
+	for (int i = 0; i < 8; i++)
+		bytes[i] = (uint8_t)(v >> (8 * i));
+	buf_put(b, bytes, sizeof(bytes));
+}
+
+void buf_put_slice(struct buf *b, struct slice s)
+{
+	if (s.len > UINT32_MAX) {
+		b->failed = -ENOBUFS;
+		return;
+	}
+	buf_put_u32(b, (uint32_t)s.len);
+	buf_put(b, s.data, s.len);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap, again;
+	int n;
+	char *to;
+
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	/* vsnprintf ends its text with a NUL, which is not counted */
+	to = n < 0 ? NULL : buf_reserve(b, (size_t)n + 1);
+	if (to) {
+		vsnprintf(to, (size_t)n + 1, fmt, again);
+		b->len += (size_t)n;
+	}
+	va_end(again);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+	if (n == 0)
+		return;
+	b->len -= n;
+	if (b->len)
+		memmove(b->data, b->data + n, b->len);
+}
+
+void reader_init(struct reader *r, struct slice s)
+{
+	r->p = s.data;
+	r->end = s.len ? s.data + s.len : s.data;
+	r->bad = 0;
+}
+
+size_t reader_left(const struct reader *r)
+{
+	return r->p ? (size_t)(r->end - r->p) : 0;
+}
+
+/* The next n bytes, or NULL with bad set. */
+static const char *take(struct reader *r, size_t n)
+{
+	const char *p = r->p;
+
+	if (r->bad || reader_left(r) < n) {
+		r->bad = 1;
+		return NULL;
+	}
+	if (n)
+		r->p += n;
+	return p;
+}
+
+static uint64_t take_le(struct reader *r, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)take(r, n);
+	uint64_t v = 0;
+
+	for (size_t i = 0; p && i < n; i++)
+		v |= (uint64_t)p[i] << (8 * i);
+	return v;
+}
+
+uint8_t reader_u8(struct reader *r)
+{
+	return (uint8_t)take_le(r, 1);
+}
+
+uint16_t reader_u16(struct reader *r)
+{
+	return (uint16_t)take_le(r, 2);
+}
+
+uint32_t reader_u32(struct reader *r)
+{
+	return (uint32_t)take_le(r, 4);
+}
+
+uint64_t reader_u64(struct reader *r)
+{
+	return take_le(r, 8);
+}
+
+struct slice reader_slice(struct reader *r)
+{
+	size_t n = reader_u32(r);
+	const char *p = take(r, n);
+
+	return p ? SLICE(p, n) : SLICE("", 0);
+}

@@ -1,0 +1,44 @@
+/* error.h: the one list of our error codes, and the text that goes with one.
+ * Codes are negative ints; the operating system's are -errno, ours start
+ * below -20000 so that they never meet errno's or libuv's. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+/* name, code, the guilty party, in a few words for people */
+#define ERR_LIST(X)                                                           \
+	X(ARGUMENT, -20001, "bad argument from the caller")                    \
+	X(USAGE, -20002, "bad command line or environment")                    \
+	X(SYSTEM, -20003, "this host's operating system refused")              \
+	X(REMOTE, -20004, "another process of the job failed or left")         \
+	X(PROTOCOL, -20005, "the peer broke the protocol")                     \
+	X(TIMEOUT, -20006, "the deadline passed")                              \
+	X(ABORTED, -20007, "the round or the job was ended")                   \
+	X(INTERNAL, -20008, "a bug of ours")                                   \
+	X(REFUSED, -20009, "the server refused")                               \
+	X(DATA, -20010, "a file's contents are wrong")
+
+enum {
+#define X(name, code, text) ERR_##name = code,
+	ERR_LIST(X)
+#undef X
+};
+
+enum { ERR_TEXT_MAX = 1024 };
+
+/* Filled once, where the error is born, with host, rank, address and what to
+ * do; nobody re-words it on the way up. An err that was never set is "". */
+struct err {
+	int code;
+	char text[ERR_TEXT_MAX];
+};
+
+#define ERR_INIT {0, ""}
+
+/* Sets code and text and returns code. e may be NULL: only the code counts. */
+int err_set(struct err *e, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* "Connection timed out", or our own list's text. Never NULL. */
+const char *err_name(int code);
+
+#endif

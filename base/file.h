@@ -1,0 +1,14 @@
+/* file.h: all of some bytes to a descriptor, or an error: what write(2) and
+ * read(2) leave to their callers. Blocks. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+
+/* 0 or -errno; how much was written before an error is not told. */
+int file_write_all(int fd, const void *data, size_t size);
+
+/* 0, -errno, or -EIO where the file ends before size bytes. */
+int file_read_all(int fd, void *to, size_t size);
+
+#endif

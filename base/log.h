@@ -1,0 +1,29 @@
+/* log.h: the log lines of our programs, on stderr, whole lines in one write.
+ * For programs only: libddp never prints. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* name is borrowed for the life of the program ("ddprun"). The level comes
+ * from DDP_LOG (error, warn, info, debug), else LOGLEVEL, else LOG_INFO. */
+void log_init(const char *name);
+
+/* The sink gets each finished line with its newline; NULL: write(2) to stderr.
+ * The agent puts its own lines through the same writer as its workers'. */
+void log_set_sink(void (*sink)(void *arg, const char *line, unsigned long len),
+		  void *arg);
+
+int log_enabled(enum log_level level);
+
+/* "name: text\n", "name: warning: text\n". No newline in fmt's end needed. */
+void log_at(enum log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)                                                        \
+	(log_enabled(LOG_DEBUG) ? log_at(LOG_DEBUG, __VA_ARGS__) : (void)0)
+
+#endif

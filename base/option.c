@@ -1,0 +1,296 @@
+/* option.c: parsing a command line and the environment by one table. */
+#include "base/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 64 };
+
+int parse_long(const char *text, long min, long max, const char *what,
+	       long *out, struct err *e)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || isspace((unsigned char)*text) ||
+	    *text == '+')
+		return err_set(e, ERR_USAGE, "%s: '%s' is no whole number",
+			       what, text);
+	if (errno == ERANGE || v < min || v > max)
+		return err_set(e, ERR_USAGE, "%s: %s is not from %ld to %ld",
+			       what, text, min, max);
+	*out = v;
+	return 0;
+}
+
+static int parse_double(const char *text, double min, double max,
+			const char *what, double *out, struct err *e)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || isnan(v))
+		return err_set(e, ERR_USAGE, "%s: '%s' is no number", what,
+			       text);
+	if (v < min || v > max)
+		return err_set(e, ERR_USAGE, "%s: %s is not from %g to %g",
+			       what, text, min, max);
+	*out = v;
+	return 0;
+}
+
+/* what names the value for people: "--epochs" or "the environment's PET_X" */
+static int assign(const struct option_spec *s, void *values, const char *text,
+		  const char *what, struct err *e)
+{
+	char *field = (char *)values + s->offset;
+	long flag;
+	int rc = 0;
+
+	switch (s->kind) {
+	case OPTION_FLAG:
+		rc = parse_long(text, 0, 1, what, &flag, e);
+		if (rc == 0)
+			*(int *)(void *)field = (int)flag;
+		break;
+	case OPTION_INT:
+		rc = parse_long(text, (long)s->min, (long)s->max, what,
+				(long *)(void *)field, e);
+		break;
+	case OPTION_DOUBLE:
+		rc = parse_double(text, s->min, s->max, what,
+				  (double *)(void *)field, e);
+		break;
+	case OPTION_STRING:
+		*(const char **)(void *)field = text;
+		break;
+	case OPTION_HELP:
+	case OPTION_VERSION:
+		break;
+	}
+	if (rc == 0 && s->given_offset)
+		*(int *)(void *)((char *)values + s->given_offset) = 1;
+	return rc;
+}
+
+static int from_environment(const struct option_spec *table, void *values,
+			    struct err *e)
+{
+	char what[NAME_MAX_BYTES + 32];
+
+	for (const struct option_spec *s = table; s->name; s++) {
+		const char *text = s->env ? getenv(s->env) : NULL;
+		int rc;
+
+		if (!text)
+			continue;
+		snprintf(what, sizeof(what), "%s in the environment", s->env);
+		rc = assign(s, values, text, what, e);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Edit distance, for the nearest name; both are short. */
+static int distance(const char *a, const char *b)
+{
+	int row[NAME_MAX_BYTES + 1];
+	int na = (int)strnlen(a, NAME_MAX_BYTES);
+	int nb = (int)strnlen(b, NAME_MAX_BYTES);
+
+	for (int j = 0; j <= nb; j++)
+		row[j] = j;
+	for (int i = 1; i <= na; i++) {
+		int diagonal = row[0];
+
+		row[0] = i;
+		for (int j = 1; j <= nb; j++) {
+			int change = diagonal + (a[i - 1] != b[j - 1]);
+			int best = row[j] < row[j - 1] ? row[j] : row[j - 1];
+
+			diagonal = row[j];
+			row[j] = best + 1 < change ? best + 1 : change;
+		}
+	}
+	return row[nb];
+}
+
+static const char *nearest(const struct option_spec *table, const char *name)
+{
+	const char *best = NULL;
+	int least = NAME_MAX_BYTES;
+
+	for (const struct option_spec *s = table; s->name; s++) {
+		int d = distance(name, s->name);
+
+		if (d < least) {
+			least = d;
+			best = s->name;
+		}
+	}
+	return best;
+}
+
+/* An exact name, else the one name that it is a prefix of. */
+static const struct option_spec *find(const struct option_spec *table,
+				      const char *name, struct err *e)
+{
+	const struct option_spec *found = NULL;
+	size_t len = strlen(name);
+
+	for (const struct option_spec *s = table; s->name; s++) {
+		if (strcmp(s->name, name) == 0)
+			return s;
+	}
+	for (const struct option_spec *s = table; s->name && len; s++) {
+		if (strncmp(s->name, name, len) != 0)
+			continue;
+		if (found) {
+			err_set(e, ERR_USAGE,
+				"option --%s is ambiguous: --%s or --%s?", name,
+				found->name, s->name);
+			return NULL;
+		}
+		found = s;
+	}
+	if (!found)
+		err_set(e, ERR_USAGE, "unknown option --%s; did you mean --%s? "
+			"(--help lists all)", name, nearest(table, name));
+	return found;
+}
+
+static const struct option_spec *find_letter(const struct option_spec *table,
+					     char letter, struct err *e)
+{
+	for (const struct option_spec *s = table; s->name; s++) {
+		if (s->letter && s->letter == letter)
+			return s;
+	}
+	err_set(e, ERR_USAGE, "unknown option -%c (--help lists all)", letter);
+	return NULL;
+}
+
+static int takes_value(const struct option_spec *s)
+{
+	return s->kind != OPTION_FLAG && s->kind != OPTION_HELP &&
+	       s->kind != OPTION_VERSION;
+}
+
+/* One option at argv[*i]; *i is left at its last word. */
+static int parse_one(const struct option_spec *table, void *values, int argc,
+		     char **argv, int *i, struct err *e)
+{
+	const char *word = argv[*i];
+	const struct option_spec *s;
+	char name[NAME_MAX_BYTES], what[NAME_MAX_BYTES + 8];
+	const char *value = NULL;
+
+	if (word[1] == '-') {
+		size_t len = strcspn(word + 2, "=");
+
+		if (word[2 + len] == '=')
+			value = word + 2 + len + 1;
+		snprintf(name, sizeof(name), "%.*s",
+			 (int)(len < sizeof(name) ? len : sizeof(name) - 1),
+			 word + 2);
+		for (char *p = name; *p; p++)
+			*p = *p == '_' ? '-' : *p;
+		s = find(table, name, e);
+	} else {
+		s = find_letter(table, word[1], e);
+		value = word[2] == '=' ? word + 3 : word[2] ? word + 2 : NULL;
+	}
+	if (!s)
+		return ERR_USAGE;
+	if (s->kind == OPTION_HELP)
+		return OPTION_WANT_HELP;
+	if (s->kind == OPTION_VERSION)
+		return OPTION_WANT_VERSION;
+	snprintf(what, sizeof(what), "--%s", s->name);
+	if (!takes_value(s)) {
+		if (value)
+			return err_set(e, ERR_USAGE, "%s takes no value", what);
+		return assign(s, values, "1", what, e);
+	}
+	if (!value) {
+		if (*i + 1 >= argc)
+			return err_set(e, ERR_USAGE, "%s needs a value: %s %s",
+				       what, what, s->arg ? s->arg : "VALUE");
+		value = argv[++*i];
+	}
+	return assign(s, values, value, what, e);
+}
+
+int option_parse(const struct option_spec *table, void *values, int argc,
+		 char **argv, int stop_at_first, struct err *e)
+{
+	int i, rc = from_environment(table, values, e);
+
+	if (rc < 0)
+		return rc;
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1;
+		if (argv[i][0] != '-' || !argv[i][1]) {
+			if (stop_at_first)
+				return i;
+			return err_set(e, ERR_USAGE, "unexpected word '%s' "
+				       "(--help lists the options)", argv[i]);
+		}
+		rc = parse_one(table, values, argc, argv, &i, e);
+		if (rc < 0)
+			return rc;
+	}
+	return i;
+}
+
+/* Prints text wrapped at 80 columns with this indent; col is where we are. */
+static void print_wrapped(const char *text, int indent, int col)
+{
+	while (*text) {
+		int len = (int)strcspn(text, " ");
+
+		if (col + 1 + len > 80 && col > indent) {
+			printf("\n%*s", indent, "");
+			col = indent;
+		}
+		printf("%s%.*s", col > indent ? " " : "", len, text);
+		col += len + (col > indent);
+		text += len;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+void option_print_help(const struct option_spec *table)
+{
+	enum { HELP_COLUMN = 26 };
+
+	for (const struct option_spec *s = table; s->name; s++) {
+		char head[NAME_MAX_BYTES * 2];
+		char letter[8] = "    ";
+		int col;
+
+		if (s->letter)
+			snprintf(letter, sizeof(letter), "-%c, ", s->letter);
+		col = snprintf(head, sizeof(head), "  %s--%s%s%s", letter,
+			       s->name, takes_value(s) ? " " : "",
+			       takes_value(s) ? (s->arg ? s->arg : "VALUE")
+					      : "");
+		fputs(head, stdout);
+		if (col >= HELP_COLUMN) {
+			putchar('\n');
+			col = 0;
+		}
+		printf("%*s", HELP_COLUMN - col, "");
+		print_wrapped(s->help, HELP_COLUMN, HELP_COLUMN);
+	}
+}

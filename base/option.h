@@ -1,0 +1,51 @@
+/* option.h: one table of options drives parsing, --help, the environment's
+ * defaults, and (as data) the man page and completion. Every option exists in
+ * both spellings (--a-b, --a_b) and as --x v and --x=v. */
+#ifndef BASE_OPTION_H
+#define BASE_OPTION_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+enum option_kind {
+	OPTION_FLAG,   /* int, set to 1; from the environment 0 or 1 */
+	OPTION_INT,    /* long, min..max */
+	OPTION_DOUBLE, /* double, min..max */
+	OPTION_STRING, /* const char *, borrowed from argv or the environment */
+	OPTION_HELP,   /* --help: option_parse returns OPTION_WANT_HELP */
+	OPTION_VERSION /* --version: OPTION_WANT_VERSION */
+};
+
+enum { OPTION_WANT_HELP = -1, OPTION_WANT_VERSION = -2 };
+
+struct option_spec {
+	const char *name; /* "nproc-per-node"; NULL ends the table */
+	char letter;      /* 'm', or 0 */
+	enum option_kind kind;
+	size_t offset;        /* of the field in the caller's struct */
+	size_t given_offset;  /* of an int set to 1 when the command line or the
+				 environment gave it; 0: none */
+	double min, max;      /* for OPTION_INT and OPTION_DOUBLE */
+	const char *arg;      /* "N", for --help */
+	const char *env;      /* "PET_NPROC_PER_NODE" or NULL */
+	const char *help;     /* one sentence */
+};
+
+/* Fills *values (defaults set by the caller): first from the environment, then
+ * from argv, which wins. stop_at_first: everything from the first word that is
+ * no option on belongs to the program ("--" ends options too). Returns the
+ * index of that word (argc if none), OPTION_WANT_HELP or _VERSION, or ERR_USAGE
+ * with a text that names the option, the value, and for an unknown option the
+ * nearest known one. Unambiguous prefixes of names are accepted. */
+int option_parse(const struct option_spec *table, void *values, int argc,
+		 char **argv, int stop_at_first, struct err *e);
+
+/* Prints the table, wrapped at 80 columns, to stdout. */
+void option_print_help(const struct option_spec *table);
+
+/* The whole text as a base-10 integer in min..max; ERR_USAGE, naming what. */
+int parse_long(const char *text, long min, long max, const char *what,
+	       long *out, struct err *e);
+
+#endif

@@ -1,0 +1,29 @@
+/* random.c: getrandom, which gives up to 256 bytes whole or not at all. */
+#include "base/random.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { WHOLE_MAX = 256 };
+
+int random_bytes(void *out, size_t n, struct err *e)
+{
+	if (n > WHOLE_MAX)
+		return err_set(e, ERR_INTERNAL, "%zu random bytes at once", n);
+	if (getrandom(out, n, 0) < 0)
+		return err_set(e, -errno, "no random numbers: %s",
+			       strerror(errno));
+	return 0;
+}
+
+int random_hex(char *out, size_t n, struct err *e)
+{
+	unsigned char bytes[WHOLE_MAX];
+	int rc = random_bytes(bytes, n, e);
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+	return rc;
+}

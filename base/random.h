@@ -1,0 +1,15 @@
+/* random.h: bytes that nobody can guess, from the kernel. */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* n up to 256. An error is the kernel's. */
+int random_bytes(void *out, size_t n, struct err *e);
+
+/* n bytes as 2n hex digits and a NUL. */
+int random_hex(char *out, size_t n, struct err *e);
+
+#endif

@@ -1,0 +1,11 @@
+/* signal_name.h: signals by the names that people know. */
+#ifndef BASE_SIGNAL_NAME_H
+#define BASE_SIGNAL_NAME_H
+
+enum { SIGNAL_NAME_MAX = 24 };
+
+/* "SIGKILL", or "signal 40" for one without a name, into out[SIGNAL_NAME_MAX];
+ * returns out. */
+const char *signal_name(int number, char *out);
+
+#endif

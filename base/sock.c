@@ -1,0 +1,291 @@
+/* sock.c: resolving, listening and connecting. See endpoint.c for the text. */
+#include "base/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+char *sock_addr_host(const struct sock_addr *a, char *out)
+{
+	const void *raw = NULL;
+
+	if (a->ss.ss_family == AF_INET)
+		raw = &((const struct sockaddr_in *)&a->ss)->sin_addr;
+	else if (a->ss.ss_family == AF_INET6)
+		raw = &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
+	if (!raw || !inet_ntop(a->ss.ss_family, raw, out, SOCK_TEXT_MAX))
+		snprintf(out, SOCK_TEXT_MAX, "(no address)");
+	return out;
+}
+
+uint16_t sock_addr_port(const struct sock_addr *a)
+{
+	/* sin_port and sin6_port are at the same place */
+	return ntohs(((const struct sockaddr_in *)&a->ss)->sin_port);
+}
+
+void sock_addr_set_port(struct sock_addr *a, uint16_t port)
+{
+	((struct sockaddr_in *)&a->ss)->sin_port = htons(port);
+}
+
+char *sock_addr_text(const struct sock_addr *a, char *out)
+{
+	struct endpoint ep;
+	char host[SOCK_TEXT_MAX];
+
+	snprintf(ep.host, sizeof(ep.host), "%.*s", SOCK_HOST_MAX - 1,
+		 sock_addr_host(a, host));
+	ep.port = sock_addr_port(a);
+	return endpoint_text(&ep, out);
+}
+
+static const struct in6_addr *addr6(const struct sock_addr *a)
+{
+	return &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
+}
+
+static uint32_t addr4(const struct sock_addr *a)
+{
+	return ntohl(((const struct sockaddr_in *)&a->ss)->sin_addr.s_addr);
+}
+
+int sock_addr_is_loopback(const struct sock_addr *a)
+{
+	if (a->ss.ss_family == AF_INET)
+		return addr4(a) >> 24 == 127;
+	if (a->ss.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(addr6(a)) ||
+		       (IN6_IS_ADDR_V4MAPPED(addr6(a)) &&
+			addr6(a)->s6_addr[12] == 127);
+	return 0;
+}
+
+int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
+{
+	int d = (a->ss.ss_family > b->ss.ss_family) -
+		(a->ss.ss_family < b->ss.ss_family);
+
+	if (d)
+		return d;
+	if (a->ss.ss_family == AF_INET)
+		return (addr4(a) > addr4(b)) - (addr4(a) < addr4(b));
+	if (a->ss.ss_family == AF_INET6)
+		d = memcmp(addr6(a), addr6(b), sizeof(struct in6_addr));
+	return (d > 0) - (d < 0);
+}
+
+/* Numbers need no resolver, which costs a launch milliseconds. */
+static int resolve_number(const struct endpoint *ep, struct sock_addr *out)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&out->ss;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&out->ss;
+
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, ep->host, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		out->len = sizeof(*v4);
+	} else if (inet_pton(AF_INET6, ep->host, &v6->sin6_addr) == 1) {
+		v6->sin6_family = AF_INET6;
+		out->len = sizeof(*v6);
+	} else {
+		return 0;
+	}
+	sock_addr_set_port(out, ep->port);
+	return 1;
+}
+
+static int take_family(const struct addrinfo *list, int family,
+		       struct sock_addr *out, int n, int max, uint16_t port)
+{
+	for (const struct addrinfo *p = list; p && n < max; p = p->ai_next) {
+		if (p->ai_family != family)
+			continue;
+		memset(&out[n], 0, sizeof(out[n]));
+		memcpy(&out[n].ss, p->ai_addr, p->ai_addrlen);
+		out[n].len = p->ai_addrlen;
+		sock_addr_set_port(&out[n], port);
+		n++;
+	}
+	return n;
+}
+
+int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
+		 struct err *e)
+{
+	const struct addrinfo hints = {
+		.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct endpoint loopback = {"127.0.0.1", ep->port};
+	struct addrinfo *list;
+	int rc, n;
+
+	if (max < 1)
+		return err_set(e, ERR_ARGUMENT, "sock_resolve: no room");
+	if (resolve_number(ep, out))
+		return 1;
+	/* RFC 6761: "localhost" is loopback whatever a resolver says */
+	if (strcmp(ep->host, "localhost") == 0)
+		return resolve_number(&loopback, out);
+	rc = getaddrinfo(ep->host, NULL, &hints, &list);
+	if (rc)
+		return err_set(e, ERR_USAGE,
+			       "host '%s' does not resolve: %s; check the "
+			       "name, or give an address instead", ep->host,
+			       rc == EAI_SYSTEM ? strerror(errno)
+						: gai_strerror(rc));
+	n = take_family(list, AF_INET, out, 0, max, ep->port);
+	n = take_family(list, AF_INET6, out, n, max, ep->port);
+	freeaddrinfo(list);
+	if (n == 0)
+		return err_set(e, ERR_USAGE, "host '%s' has no IPv4 or IPv6 "
+			       "address", ep->host);
+	return n;
+}
+
+static int is_any(const struct sock_addr *a)
+{
+	if (a->ss.ss_family == AF_INET)
+		return addr4(a) == INADDR_ANY;
+	return IN6_IS_ADDR_UNSPECIFIED(addr6(a));
+}
+
+int sock_addr_is_local(const struct sock_addr *a)
+{
+	struct ifaddrs *list;
+	int found = 0;
+
+	if (sock_addr_is_loopback(a) || is_any(a))
+		return 1;
+	if (getifaddrs(&list) < 0)
+		return 0;
+	for (struct ifaddrs *p = list; p && !found; p = p->ifa_next) {
+		struct sock_addr own = {.len = 0};
+
+		if (!p->ifa_addr || p->ifa_addr->sa_family != a->ss.ss_family)
+			continue;
+		memcpy(&own.ss, p->ifa_addr,
+		       a->ss.ss_family == AF_INET
+			       ? sizeof(struct sockaddr_in)
+			       : sizeof(struct sockaddr_in6));
+		found = sock_addr_compare(a, &own) == 0;
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+int sock_listen(struct sock_addr *a, struct err *e)
+{
+	char text[SOCK_TEXT_MAX];
+	const char *step = "socket";
+	int on = 1, rc;
+	int fd = socket(a->ss.ss_family,
+			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		goto fail;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	step = "bind";
+	if (bind(fd, (struct sockaddr *)&a->ss, a->len) < 0)
+		goto fail;
+	step = "listen";
+	if (listen(fd, SOMAXCONN) < 0)
+		goto fail;
+	step = "getsockname";
+	a->len = sizeof(a->ss);
+	if (getsockname(fd, (struct sockaddr *)&a->ss, &a->len) < 0)
+		goto fail;
+	return fd;
+fail:
+	rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err_set(e, rc, "cannot listen on %s: %s: %s",
+		       sock_addr_text(a, text), step, strerror(-rc));
+}
+
+int sock_reserve_port(uint16_t *port, struct err *e)
+{
+	struct sock_addr a = {.len = sizeof(struct sockaddr_in)};
+	int on = 1, rc;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	((struct sockaddr_in *)&a.ss)->sin_family = AF_INET;
+	if (fd < 0)
+		goto fail;
+	if (bind(fd, (struct sockaddr *)&a.ss, a.len) < 0)
+		goto fail;
+	/* Only after the bind: set before it, the kernel could have given us a
+	 * port that another reservation holds. */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		goto fail;
+	a.len = sizeof(a.ss);
+	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
+		goto fail;
+	*port = sock_addr_port(&a);
+	return fd;
+fail:
+	rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err_set(e, rc, "cannot reserve a port for the workers: %s",
+		       strerror(-rc));
+}
+
+/* Waits for a connect under way; 0 or -errno. */
+static int wait_connected(int fd, int timeout_ms)
+{
+	uint64_t end = clock_ms() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms);
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(int);
+	int code = 0, n;
+
+	do {
+		uint64_t now = clock_ms();
+		int left = now < end ? (int)(end - now) : 0;
+
+		n = poll(&p, 1, timeout_ms < 0 ? -1 : left);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (n == 0)
+		return -ETIMEDOUT;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+		return -errno;
+	return -code;
+}
+
+int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
+{
+	char text[SOCK_TEXT_MAX];
+	int on = 1, rc, flags;
+	int fd = socket(a->ss.ss_family,
+			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err_set(e, -errno, "cannot make a socket: %s",
+			       strerror(errno));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	rc = connect(fd, (const struct sockaddr *)&a->ss, a->len) < 0 ? -errno
+								      : 0;
+	if (rc == -EINPROGRESS || rc == -EINTR)
+		rc = wait_connected(fd, timeout_ms);
+	flags = rc == 0 ? fcntl(fd, F_GETFL) : 0;
+	if (rc == 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return err_set(e, rc, "cannot connect to %s: %s",
+		       sock_addr_text(a, text), strerror(-rc));
+}

@@ -1,0 +1,63 @@
+/* sock.h: endpoints and sockets: parsing, resolving, listening, connecting.
+ * Knows addresses, not protocols. Every descriptor is close-on-exec. */
+#ifndef BASE_SOCK_H
+#define BASE_SOCK_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+enum { SOCK_HOST_MAX = 256, SOCK_TEXT_MAX = 320 };
+
+struct endpoint {
+	char host[SOCK_HOST_MAX]; /* a name, IPv4 or (unbracketed) IPv6 */
+	uint16_t port;
+};
+
+struct sock_addr {
+	struct sockaddr_storage ss;
+	socklen_t len;
+};
+
+/* "host", "host:port", "[v6]", "[v6]:port", bare v6. Without a port,
+ * default_port. ERR_USAGE with the reason for anything else. */
+int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
+		   struct err *e);
+
+/* "host:port", IPv6 in brackets, into out[SOCK_TEXT_MAX]; returns out. */
+char *endpoint_text(const struct endpoint *ep, char *out);
+
+/* "10.0.0.1:29400", "[fd77::1]:29400"; returns out[SOCK_TEXT_MAX]. */
+char *sock_addr_text(const struct sock_addr *a, char *out);
+/* The address without the port; returns out[SOCK_TEXT_MAX]. */
+char *sock_addr_host(const struct sock_addr *a, char *out);
+uint16_t sock_addr_port(const struct sock_addr *a);
+void sock_addr_set_port(struct sock_addr *a, uint16_t port);
+int sock_addr_is_loopback(const struct sock_addr *a);
+/* -1, 0, 1 by family, then by numeric address; ports do not count. */
+int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b);
+
+/* Resolves ep, IPv4 first, at most max results; returns how many, or a
+ * negative error whose text names the host and what to do. Blocks on DNS. */
+int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
+		 struct err *e);
+
+/* 1 if a is an address of an interface of this host (or loopback), else 0. */
+int sock_addr_is_local(const struct sock_addr *a);
+
+/* A listening TCP socket on a (SO_REUSEADDR, backlog SOMAXCONN, non-blocking).
+ * Returns the descriptor; -EADDRINUSE and the like with text. The port really
+ * bound is written back into a. */
+int sock_listen(struct sock_addr *a, struct err *e);
+
+/* Reserves a free port on the wildcard address: bound with SO_REUSEADDR, never
+ * listening, so that a later bind with SO_REUSEADDR succeeds but the kernel
+ * gives the port to nobody else. Returns the descriptor, *port is set. */
+int sock_reserve_port(uint16_t *port, struct err *e);
+
+/* Connects, blocking for at most timeout_ms (< 0: for ever), TCP_NODELAY.
+ * Returns a blocking descriptor. */
+int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e);
+
+#endif

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs what building, testing and the demo need, on Debian and its kin, and
+# nothing that is there already. `make deps` runs it; on a machine without make
+# run it yourself. DEPS=0 skips it.
+set -eu
+
+[ "${DEPS:-1}" != 0 ] || exit 0
+
+build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libdnnl-dev'
+tests='check bats procps util-linux'
+hosts='iproute2 netbase'
+
+missing=
+for p in $build $tests $hosts; do
+	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
+	[ "$state" = installed ] || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "deps.sh: this is no Debian; install what these packages hold:$missing" >&2
+	echo "deps.sh: then run again with DEPS=0" >&2
+	exit 1
+fi
+sudo=
+if [ "$(id -u)" != 0 ]; then
+	sudo=sudo
+	if ! command -v sudo >/dev/null 2>&1; then
+		echo "deps.sh: not root and no sudo; as root run: apt-get install$missing" >&2
+		exit 1
+	fi
+fi
+run() {
+	echo "+ $*"
+	"$@"
+}
+run $sudo apt-get update -qq
+run $sudo env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -qq --no-install-recommends $missing

@@ -1,0 +1,573 @@
+/* agent.c: the agent's states. Callbacks turn what happened into an event and
+ * hand it to handle(), which is the only place that changes the state. */
+#include "launcher/agent.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/signal_name.h"
+#include "launcher/exit_code.h"
+#include "launcher/guard.h"
+#include "launcher/member.h"
+#include "launcher/output.h"
+#include "launcher/reap.h"
+#include "launcher/report.h"
+#include "launcher/spawn.h"
+#include "launcher/sweep.h"
+#include "launcher/worker.h"
+
+enum {
+	NOTICE_MS = 1000,      /* a stop that takes longer is announced */
+	SERVER_GOES_MS = 8000, /* ddprdzv itself gives its members 5 s */
+	ID_BYTES = 8,
+	PAGE_MAX = 64 << 10,
+};
+
+enum state { JOINING, RUNNING, RESTARTING, STOPPING, LEAVING, STATES };
+
+enum event {
+	EV_START,        /* the server: a round begins */
+	EV_END,          /* the server: the job is over */
+	EV_RESTART,      /* the server: the round is over, another follows */
+	EV_LOST,         /* no server, or not for us */
+	EV_SIGNAL,       /* SIGINT, SIGTERM and the like */
+	EV_EMPTY,        /* no process of the round is left */
+	EV_GRACE,        /* the time to stop by oneself is over */
+	EVENTS
+};
+
+#define MARK "DDP_AGENT_ID="
+
+struct agent {
+	const struct config *config;
+	const struct program *program;
+	uint64_t open_files;
+	uv_loop_t loop;
+	struct output output;
+	struct guard guard;
+	struct group group;
+	struct member member;
+	uv_signal_t child;
+	uv_signal_t stops[4];
+	uv_timer_t grace;
+	enum state state;
+	int exit_code; /* -1: not known yet */
+	int signal;    /* what EV_SIGNAL was */
+	int stop_signal; /* what the workers are told */
+	int noticed;   /* that stopping takes long */
+	int dismissed; /* told to go, by a signal */
+	char cause[ERR_TEXT_MAX];
+	struct buf page; /* printed last */
+	const struct wire_start *starting; /* while EV_START is handled */
+	uint32_t round, attempt, world_size;
+	struct sweep told; /* leftovers that had their signal */
+	char mark[sizeof(MARK) + 2 * ID_BYTES]; /* "DDP_AGENT_ID=..." */
+};
+
+/* ---- actions ---- */
+
+static const char *agent_id(const struct agent *a)
+{
+	return a->mark + sizeof(MARK) - 1;
+}
+
+static void handle(struct agent *a, enum event ev, const char *why);
+
+static void decide_exit(struct agent *a, int code, const char *cause)
+{
+	if (a->exit_code >= 0)
+		return;
+	a->exit_code = code;
+	snprintf(a->cause, sizeof(a->cause), "%s", cause);
+}
+
+/* Orphans of the workers have become our children: they go, too. When nobody is
+ * left the round is over on this node. */
+static void sweep(struct agent *a)
+{
+	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member)};
+	/* a shell's background commands ignore SIGINT and SIGQUIT */
+	int signal = a->stop_signal == SIGKILL ? SIGKILL : SIGTERM;
+
+	if (a->group.running || a->group.closing)
+		return;
+	if (sweep_children(&a->told, ours, 2, signal) == 0)
+		group_close(&a->group);
+}
+
+static void on_grace(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	double left = a->config->grace_s - NOTICE_MS / 1000.0;
+
+	if (a->noticed || a->config->grace_s * 1000 <= NOTICE_MS) {
+		handle(a, EV_GRACE, "the grace time is over");
+		return;
+	}
+	a->noticed = 1;
+	log_info("%s; waiting for %u worker%s%s to stop, killed in %g s",
+		 a->cause, a->group.running, a->group.running == 1 ? "" : "s",
+		 a->group.running ? "" : " but for what they left behind",
+		 left);
+	uv_timer_start(&a->grace, on_grace, (uint64_t)(left * 1000) + 1, 0);
+}
+
+static void stop_workers(struct agent *a)
+{
+	uint64_t ms = (uint64_t)(a->config->grace_s * 1000);
+
+	a->noticed = 0;
+	sweep_forget(&a->told);
+	group_signal(&a->group, a->stop_signal);
+	uv_timer_start(&a->grace, on_grace, ms < NOTICE_MS ? ms : NOTICE_MS, 0);
+	sweep(a);
+}
+
+static void kill_workers(struct agent *a)
+{
+	if (a->group.running)
+		log_info("killing %u worker%s", a->group.running,
+			 a->group.running == 1 ? "" : "s");
+	uv_timer_stop(&a->grace);
+	a->stop_signal = SIGKILL;
+	sweep_forget(&a->told);
+	group_signal(&a->group, SIGKILL);
+	sweep(a);
+}
+
+static void join(struct agent *a)
+{
+	uv_timer_stop(&a->grace);
+	a->stop_signal = SIGTERM;
+	member_join(&a->member);
+}
+
+/* The last process to wait for is the server, which still tells other nodes.
+ * Then there may be a reader who does not read what we have: it is waited for
+ * as long as it takes, but no longer than the grace if we were told to go. */
+static void watch_server(struct agent *a)
+{
+	if (member_server_pid(&a->member))
+		return;
+	uv_unref((uv_handle_t *)&a->child);
+	uv_timer_stop(&a->grace);
+	if (!a->dismissed)
+		return;
+	uv_timer_start(&a->grace, on_grace,
+		       (uint64_t)(a->config->grace_s * 1000) + 1, 0);
+	uv_unref((uv_handle_t *)&a->grace);
+}
+
+static void leave(struct agent *a)
+{
+	member_close(&a->member);
+	if (a->page.len)
+		output_print(&a->output, a->page.data, a->page.len);
+	output_close(&a->output);
+	uv_timer_start(&a->grace, on_grace, SERVER_GOES_MS, 0);
+	a->noticed = 1;
+	watch_server(a);
+}
+
+/* Whoever is impatient, or too late. */
+static void hurry(struct agent *a)
+{
+	if (member_server_pid(&a->member))
+		kill(member_server_pid(&a->member), SIGKILL);
+	if (a->dismissed)
+		output_abandon(&a->output);
+}
+
+/* ---- the states ---- */
+
+struct edge {
+	enum state next;
+	void (*act)(struct agent *a); /* after the state is set */
+	int known;
+};
+
+#define EDGE(next_, act_) {.next = next_, .act = act_, .known = 1}
+
+static const char *const state_names[] = {
+	[JOINING] = "JOINING", [RUNNING] = "RUNNING",
+	[RESTARTING] = "RESTARTING", [STOPPING] = "STOPPING",
+	[LEAVING] = "LEAVING",
+};
+static const char *const event_names[] = {
+	[EV_START] = "start", [EV_END] = "end", [EV_RESTART] = "restart",
+	[EV_LOST] = "lost", [EV_SIGNAL] = "signal", [EV_EMPTY] = "empty",
+	[EV_GRACE] = "grace",
+};
+static_assert(sizeof(state_names) / sizeof(*state_names) == STATES, "a name");
+static_assert(sizeof(event_names) / sizeof(*event_names) == EVENTS, "a name");
+
+static void start_workers(struct agent *a);
+
+/* What is not in here is ignored: it came too late to matter. */
+static const struct edge table[STATES][EVENTS] = {
+	[JOINING] = {
+		[EV_START] = EDGE(RUNNING, start_workers),
+		[EV_END] = EDGE(LEAVING, leave),
+		[EV_LOST] = EDGE(LEAVING, leave),
+		[EV_SIGNAL] = EDGE(LEAVING, leave),
+	},
+	[RUNNING] = {
+		[EV_END] = EDGE(STOPPING, stop_workers),
+		[EV_RESTART] = EDGE(RESTARTING, stop_workers),
+		[EV_LOST] = EDGE(STOPPING, stop_workers),
+		[EV_SIGNAL] = EDGE(STOPPING, stop_workers),
+	},
+	[RESTARTING] = {
+		[EV_EMPTY] = EDGE(JOINING, join),
+		[EV_GRACE] = EDGE(RESTARTING, kill_workers),
+		[EV_END] = EDGE(STOPPING, NULL),
+		[EV_LOST] = EDGE(STOPPING, NULL),
+		[EV_SIGNAL] = EDGE(STOPPING, stop_workers),
+	},
+	[STOPPING] = {
+		[EV_EMPTY] = EDGE(LEAVING, leave),
+		[EV_GRACE] = EDGE(STOPPING, kill_workers),
+		[EV_SIGNAL] = EDGE(STOPPING, kill_workers),
+	},
+	[LEAVING] = {
+		[EV_GRACE] = EDGE(LEAVING, hurry),
+		[EV_SIGNAL] = EDGE(LEAVING, hurry),
+	},
+};
+static_assert(sizeof(table) / sizeof(*table) == STATES, "a row for each state");
+
+static void handle(struct agent *a, enum event ev, const char *why)
+{
+	const struct edge *edge = &table[a->state][ev];
+
+	if (!edge->known) {
+		log_debug("agent: %s, %s ignored: %s", state_names[a->state],
+			  event_names[ev], why);
+		return;
+	}
+	log_debug("agent: %s -> %s, %s: %s", state_names[a->state],
+		  state_names[edge->next], event_names[ev], why);
+	a->state = edge->next;
+	if (edge->act)
+		edge->act(a);
+}
+
+void agent_print_states(FILE *f)
+{
+	for (int s = 0; s < STATES; s++) {
+		for (int ev = 0; ev < EVENTS; ev++) {
+			if (table[s][ev].known)
+				fprintf(f, "%-10s %-8s -> %s\n", state_names[s],
+					event_names[ev],
+					state_names[table[s][ev].next]);
+		}
+	}
+}
+
+/* ---- a round begins ---- */
+
+static int make_environment(struct agent *a, const struct wire_start *start,
+			    struct environment *env, struct err *e)
+{
+	extern char **environ;
+	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
+	struct environment_job job = {
+		.job = a->config->job, .agent_id = agent_id(a),
+		.master_addr = master, .master_port = start->master_port,
+		.rdzv = member_server_text(&a->member, server),
+		.node_addr = a->member.addr_text,
+		.round = start->round, .attempt = start->attempt,
+		.max_restarts = (uint32_t)a->config->max_restarts,
+		.node_rank = start->node_rank, .nnodes = start->nnodes,
+		.nproc = a->config->nproc, .world_size = start->world_size,
+	};
+
+	snprintf(master, sizeof(master), "%.*s",
+		 SLICE_FMT(start->master_addr));
+	output_terminal(&a->output, &job.columns, &job.rows);
+	return environment_init(env, environ, &job, e);
+}
+
+static void run_round(struct agent *a, const struct wire_start *start)
+{
+	struct environment env;
+	struct err e = ERR_INIT;
+	int rc;
+
+	a->round = start->round;
+	a->attempt = start->attempt;
+	a->world_size = start->world_size;
+	log_debug("round %u: node %u of %u, ranks %u to %u of %u",
+		  start->round, start->node_rank, start->nnodes,
+		  start->base_rank, start->base_rank + a->config->nproc - 1,
+		  start->world_size);
+	rc = make_environment(a, start, &env, &e);
+	if (rc == 0)
+		rc = group_start(&a->group, a->program, &env, start->base_rank,
+				 a->open_files, &e);
+	environment_release(&env);
+	/* the server ends the round for all nodes, and for us with them */
+	if (rc < 0)
+		member_failed(&a->member, start->round, e.text);
+}
+
+/* ---- what the server decided ---- */
+
+static void on_start(struct member *m, const struct wire_start *start)
+{
+	struct agent *a = m->owner;
+
+	a->starting = start;
+	handle(a, EV_START, "all nodes are there");
+	a->starting = NULL;
+}
+
+static void start_workers(struct agent *a)
+{
+	run_round(a, a->starting);
+}
+
+static void keep_page(struct agent *a, const struct wire_end *end)
+{
+	const struct report report = {
+		.job = a->config->job, .end = end,
+		.world_size = a->world_size, .attempt = a->attempt,
+		.max_restarts = (uint32_t)a->config->max_restarts,
+	};
+
+	/* whoever got a signal knows why the job ends */
+	if (a->exit_code >= 0 || end->verdict == WIRE_SUCCESS)
+		return;
+	buf_reset(&a->page);
+	report_put(&a->page, &report);
+}
+
+static void on_end(struct member *m, const struct wire_end *end)
+{
+	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	if (end->verdict == WIRE_RESTART) {
+		log_info("restarting (%u of %u): %s",
+			 (uint32_t)a->config->max_restarts - end->restarts_left,
+			 (uint32_t)a->config->max_restarts, text);
+		handle(a, EV_RESTART, text);
+		return;
+	}
+	keep_page(a, end);
+	decide_exit(a, end->exit_code, text);
+	handle(a, EV_END, text);
+}
+
+static void on_lost(struct member *m, const struct err *why)
+{
+	struct agent *a = m->owner;
+
+	if (a->exit_code < 0)
+		log_error("error: %s", why->text);
+	decide_exit(a, exit_code_of(why), why->text);
+	handle(a, EV_LOST, why->text);
+}
+
+static const struct member_events member_events = {
+	.on_start = on_start,
+	.on_end = on_end,
+	.on_lost = on_lost,
+};
+
+/* ---- what happened on this node ---- */
+
+static void report_exit(struct agent *a, struct worker *w)
+{
+	const struct wire_exited x = {
+		.round = a->round, .rank = group_rank(w),
+		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
+		.signal = w->signal, .ran_ms = w->ran_ms,
+		.stopped = (uint8_t)w->stopped, .tail = tail_text(&w->tail),
+	};
+	char name[SIGNAL_NAME_MAX];
+
+	if (w->signal)
+		log_debug("worker %u (pid %d) was killed by %s", x.rank,
+			  (int)w->pid, signal_name(w->signal, name));
+	else
+		log_debug("worker %u (pid %d) exited with code %d", x.rank,
+			  (int)w->pid, w->code);
+	member_exited(&a->member, &x);
+}
+
+static void take_death(void *arg, pid_t pid, int status)
+{
+	struct agent *a = arg;
+	struct worker *w = group_find(&a->group, pid);
+
+	if (w) {
+		group_exited(&a->group, w, status);
+		report_exit(a, w);
+	} else if (member_reaped(&a->member, pid, status)) {
+		if (a->state == LEAVING)
+			watch_server(a);
+	} else if (pid == a->guard.pid) {
+		log_warn("the guard process (pid %d) is gone: workers that made"
+			 " sessions of their own would outlive a kill -9",
+			 (int)pid);
+		a->guard.pid = -1;
+	}
+}
+
+static void on_child(uv_signal_t *handle_, int number)
+{
+	struct agent *a = handle_->data;
+
+	reap_children(take_death, a);
+	if (a->state == STOPPING || a->state == RESTARTING)
+		sweep(a);
+}
+
+static void on_empty(struct group *g)
+{
+	handle(g->owner, EV_EMPTY, "no process of the round is left");
+}
+
+static void on_stop_signal(uv_signal_t *handle_, int number)
+{
+	struct agent *a = handle_->data;
+	char name[SIGNAL_NAME_MAX], cause[64];
+
+	signal_name(number, name);
+	a->dismissed = 1;
+	if (a->exit_code < 0) {
+		snprintf(cause, sizeof(cause), "got %s", name);
+		if (a->group.running)
+			log_info("got %s: stopping %u worker%s (again kills "
+				 "them at once)", name, a->group.running,
+				 a->group.running == 1 ? "" : "s");
+		else
+			log_info("got %s: leaving", name);
+		member_leave(&a->member, number, cause);
+		decide_exit(a, 128 + number, cause);
+		a->stop_signal = number;
+	}
+	handle(a, EV_SIGNAL, name);
+}
+
+/* ---- from start to end ---- */
+
+static int make_mark(struct agent *a, struct err *e)
+{
+	memcpy(a->mark, MARK, sizeof(MARK));
+	return random_hex(a->mark + sizeof(MARK) - 1, ID_BYTES, e);
+}
+
+static void watch_signals(struct agent *a)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+	signal(SIGPIPE, SIG_IGN);
+	uv_signal_init(&a->loop, &a->child);
+	a->child.data = a;
+	uv_signal_start(&a->child, on_child, SIGCHLD);
+	for (int i = 0; i < 4; i++) {
+		uv_signal_init(&a->loop, &a->stops[i]);
+		a->stops[i].data = a;
+		uv_unref((uv_handle_t *)&a->stops[i]);
+		if (!spawn_was_ignored(numbers[i])) /* nohup */
+			uv_signal_start(&a->stops[i], on_stop_signal,
+					numbers[i]);
+	}
+	uv_timer_init(&a->loop, &a->grace);
+	a->grace.data = a;
+}
+
+static void close_rest(struct agent *a)
+{
+	uv_close((uv_handle_t *)&a->child, NULL);
+	for (int i = 0; i < 4; i++)
+		uv_close((uv_handle_t *)&a->stops[i], NULL);
+	uv_close((uv_handle_t *)&a->grace, NULL);
+}
+
+static int run_loop(struct agent *a, struct err *e)
+{
+	/* before the signals: Ctrl-C must end a slow look-up */
+	int rc = member_init(&a->member, &a->loop, a->config, agent_id(a),
+			     &member_events, e);
+
+	if (rc < 0)
+		return rc;
+	a->member.owner = a;
+	watch_signals(a);
+	rc = group_init(&a->group, &a->loop, &a->output, &a->guard,
+			a->config->nproc, e);
+	a->group.on_closed = on_empty;
+	a->group.owner = a;
+	if (rc == 0) {
+		join(a);
+		uv_run(&a->loop, UV_RUN_DEFAULT);
+	} else {
+		member_close(&a->member);
+	}
+	close_rest(a);
+	return rc;
+}
+
+static int run_job(struct agent *a, struct err *e)
+{
+	int rc;
+
+	/* what our workers orphan comes to us, wherever it went */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	uv_loop_init(&a->loop);
+	rc = output_init(&a->output, &a->loop);
+	if (rc < 0) {
+		err_set(e, rc, "out of memory for the workers' output");
+		log_error("error: %s", e->text);
+		uv_loop_close(&a->loop);
+		return rc;
+	}
+	rc = run_loop(a, e);
+	if (rc < 0)
+		log_error("error: %s", e->text);
+	output_close(&a->output);
+	uv_run(&a->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&a->loop);
+	group_release(&a->group);
+	output_release(&a->output);
+	return rc;
+}
+
+int agent_run(const struct config *config, const struct program *program,
+	      uint64_t open_files)
+{
+	struct agent a = {.config = config, .program = program,
+			  .open_files = open_files, .exit_code = -1,
+			  .stop_signal = SIGTERM, .group.dev_null = -1};
+	struct err e = ERR_INIT;
+	int rc;
+
+	buf_init(&a.page, PAGE_MAX);
+	rc = make_mark(&a, &e);
+	/* a fork: before there is a loop */
+	if (rc == 0)
+		rc = guard_start(&a.guard, config->nproc, a.mark, &e);
+	if (rc < 0) {
+		log_error("error: %s", e.text);
+	} else {
+		rc = run_job(&a, &e);
+		guard_stop(&a.guard);
+	}
+	buf_release(&a.page);
+	sweep_release(&a.told);
+	if (rc < 0)
+		return exit_code_of(&e);
+	return a.exit_code >= 0 ? a.exit_code : EXIT_INTERNAL;
+}

@@ -1,0 +1,337 @@
+/* config.c: the option table and what follows from it. */
+#include "launcher/config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "launcher/gpu.h"
+#include "rendezvous/wire.h"
+
+enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
+
+#define AT(field) offsetof(struct config, field)
+#define TEXT(name_, field, given, arg_, env_, help_)                          \
+	{.name = name_, .kind = OPTION_STRING, .offset = AT(field),           \
+	 .given_offset = given, .arg = arg_, .env = env_, .help = help_}
+#define FLAG(name_, field, env_, help_)                                       \
+	{.name = name_, .kind = OPTION_FLAG, .offset = AT(field),             \
+	 .env = env_, .help = help_}
+
+const struct option_spec config_options[] = {
+	TEXT("nnodes", nnodes_text, 0, "N", "PET_NNODES",
+	     "Number of nodes, each of which runs this command (1)."),
+	TEXT("nproc-per-node", nproc_text, 0, "N", "PET_NPROC_PER_NODE",
+	     "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
+	     "where there is one, else cpu (1)."),
+	{.name = "node-rank", .kind = OPTION_INT, .offset = AT(node_rank),
+	 .given_offset = AT(node_rank_given), .min = 0,
+	 .max = WIRE_NODES_MAX - 1, .arg = "N", .env = "PET_NODE_RANK",
+	 .help = "This node's rank; without it the rendezvous chooses."},
+	TEXT("rdzv-endpoint", endpoint_text, AT(endpoint_given), "HOST[:PORT]",
+	     "PET_RDZV_ENDPOINT",
+	     "Where the nodes meet; the node that has this address hosts the "
+	     "server. Default: --master-addr, else $MASTER_ADDR, else "
+	     "localhost; port 29400."),
+	TEXT("rdzv-id", job, AT(job_given), "ID", "PET_RDZV_ID",
+	     "The job's name; only nodes with the same one meet (none)."),
+	TEXT("rdzv-backend", backend, 0, "NAME", "PET_RDZV_BACKEND",
+	     "static or c10d, for torchrun's sake: both mean ddprun's own."),
+	{.name = "rdzv-timeout", .kind = OPTION_DOUBLE,
+	 .offset = AT(rdzv_timeout_s), .min = 0.001, .max = 1e9,
+	 .arg = "SECONDS", .env = "PET_RDZV_TIMEOUT",
+	 .help = "How long to wait for all nodes (600)."},
+	FLAG("standalone", standalone, "PET_STANDALONE",
+	     "One node, a free port, a random job name."),
+	TEXT("master-addr", master_addr, AT(master_addr_given), "HOST",
+	     "PET_MASTER_ADDR", "As --rdzv-endpoint HOST, with port 29500."),
+	{.name = "master-port", .kind = OPTION_INT, .offset = AT(master_port),
+	 .given_offset = AT(master_port_given), .min = 0, .max = 65535,
+	 .arg = "PORT", .env = "PET_MASTER_PORT",
+	 .help = "The port that goes with --master-addr."},
+	TEXT("local-addr", local_addr, AT(local_addr_given), "HOST",
+	     "PET_LOCAL_ADDR",
+	     "Where other nodes reach this one; default: the address it meets "
+	     "them from."),
+	{.name = "max-restarts", .kind = OPTION_INT, .offset = AT(max_restarts),
+	 .min = 0, .max = 1000000, .arg = "N", .env = "PET_MAX_RESTARTS",
+	 .help = "Start all workers again after a failure, up to N times (0)."},
+	{.name = "shutdown-timeout", .kind = OPTION_DOUBLE,
+	 .offset = AT(grace_s), .min = 0, .max = 1e9, .arg = "SECONDS",
+	 .env = "PET_SHUTDOWN_TIMEOUT",
+	 .help = "From SIGTERM to SIGKILL, for workers that must stop (30)."},
+	FLAG("no-python", no_python, "PET_NO_PYTHON",
+	     "Execute PROGRAM itself even if its name ends with .py."),
+	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
+	 .help = "Show this."},
+	{.name = "version", .kind = OPTION_VERSION,
+	 .help = "Show the version."},
+	{.name = NULL},
+};
+
+int config_parse_nnodes(const char *text, uint32_t *out, struct err *e)
+{
+	const char *colon = strchr(text, ':');
+	char low[24];
+	long min, max;
+	int rc;
+
+	snprintf(low, sizeof(low), "%.*s",
+		 (int)(colon ? (size_t)(colon - text) : strlen(text)), text);
+	rc = parse_long(low, 1, WIRE_NODES_MAX, "--nnodes", &min, NULL);
+	max = min;
+	if (rc == 0 && colon)
+		rc = parse_long(colon + 1, 1, WIRE_NODES_MAX, "--nnodes", &max,
+				NULL);
+	if (rc < 0)
+		return err_set(e, ERR_USAGE,
+			       "--nnodes '%s': give the number of nodes, 1 to "
+			       "%d", text, WIRE_NODES_MAX);
+	if (min > max)
+		return err_set(e, ERR_USAGE, "--nnodes '%s': the minimum is "
+			       "above the maximum", text);
+	if (min < max)
+		return err_set(e, ERR_USAGE,
+			       "--nnodes '%s': a changing number of nodes is "
+			       "not supported yet; give one number", text);
+	*out = (uint32_t)min;
+	return 0;
+}
+
+static int cpu_count(void)
+{
+	cpu_set_t set;
+
+	/* what this process may use, which containers and Slurm narrow */
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		return CPU_COUNT(&set);
+	return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static int decide_nproc(struct config *c, struct err *e)
+{
+	const char *why, *text = c->nproc_text;
+	long n = 0;
+
+	if (strcmp(text, "cpu") == 0) {
+		n = cpu_count();
+	} else if (strcmp(text, "auto") == 0) {
+		n = gpu_count(&why);
+		n = n ? n : cpu_count();
+	} else if (strcmp(text, "gpu") == 0) {
+		n = gpu_count(&why);
+		if (n == 0)
+			return err_set(e, ERR_USAGE,
+				       "--nproc-per-node gpu: this host has no "
+				       "GPU to use: %s; give a number, cpu or "
+				       "auto", why);
+	} else if (parse_long(text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0) {
+		return err_set(e, ERR_USAGE,
+			       "--nproc-per-node '%s': give a number from 1 to "
+			       "%d, or auto, cpu, gpu", text, WIRE_NPROC_MAX);
+	}
+	c->nproc = (uint32_t)n;
+	return 0;
+}
+
+/* The port that goes with a master address. */
+static int master_port(const struct config *c, const char *env, uint16_t *port,
+		       struct err *e)
+{
+	long value = MASTER_PORT;
+	int rc = 0;
+
+	if (c->master_port_given)
+		value = c->master_port;
+	else if (env)
+		rc = parse_long(env, 0, 65535, "MASTER_PORT in the environment",
+				&value, e);
+	*port = (uint16_t)value;
+	return rc;
+}
+
+static int decide_endpoint(struct config *c, struct err *e)
+{
+	const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+	uint16_t master = RDZV_PORT;
+	int rc;
+
+	if (c->endpoint_given)
+		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
+				      e);
+	addr = addr && *addr ? addr : NULL;
+	port = port && *port ? port : NULL;
+	if (!c->master_addr_given && !c->master_port_given && !addr && !port) {
+		c->private_endpoint = c->nnodes == 1;
+		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
+	}
+	rc = master_port(c, port, &master, e);
+	if (rc < 0)
+		return rc;
+	if (c->master_addr_given)
+		addr = c->master_addr;
+	return endpoint_parse(&c->endpoint, addr ? addr : "localhost", master,
+			      e);
+}
+
+static int make_standalone(struct config *c, struct err *e)
+{
+	enum { ID_BYTES = 8 };
+	int rc;
+
+	if (c->nnodes != 1)
+		return err_set(e, ERR_USAGE, "--standalone is for one node, "
+			       "not --nnodes %s; leave one of them out",
+			       c->nnodes_text);
+	rc = random_hex(c->job_text, ID_BYTES, e);
+	if (rc < 0)
+		return rc;
+	c->job = c->job_text;
+	c->private_endpoint = 1;
+	return endpoint_parse(&c->endpoint, "127.0.0.1", 0, e);
+}
+
+static int is_printable(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return 0;
+	}
+	return 1;
+}
+
+static int check_rest(const struct config *c, struct err *e)
+{
+	if (c->node_rank_given && c->node_rank >= (long)c->nnodes)
+		return err_set(e, ERR_USAGE,
+			       "--node-rank %ld: with --nnodes %u it is from 0 "
+			       "to %u", c->node_rank, c->nnodes, c->nnodes - 1);
+	if (strcmp(c->backend, "static") != 0 &&
+	    strcmp(c->backend, "c10d") != 0)
+		return err_set(e, ERR_USAGE,
+			       "--rdzv-backend '%s' is not supported: ddprun "
+			       "has a server of its own; leave it out",
+			       c->backend);
+	if (!*c->job || strlen(c->job) > JOB_BYTES_MAX ||
+	    !is_printable(c->job))
+		return err_set(e, ERR_USAGE, "--rdzv-id: the name must have 1 "
+			       "to %d printable bytes", JOB_BYTES_MAX);
+	if (c->local_addr_given && !*c->local_addr)
+		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
+			       "host name or an address");
+	if (!c->private_endpoint && c->nnodes > 1 && c->endpoint.port == 0)
+		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
+			       "only one node can use; give the nodes a port "
+			       "to meet at");
+	return 0;
+}
+
+int config_parse(struct config *c, int argc, char **argv, struct err *e)
+{
+	int rc;
+
+	*c = (struct config){
+		.nnodes_text = "1", .nproc_text = "1", .job = "none",
+		.backend = "static", .node_rank = -1, .grace_s = 30,
+		.rdzv_timeout_s = 600,
+	};
+	rc = option_parse(config_options, c, argc, argv, 1, e);
+	if (rc < 0)
+		return rc;
+	c->words = argv + rc;
+	rc = config_parse_nnodes(c->nnodes_text, &c->nnodes, e);
+	if (rc == 0)
+		rc = decide_nproc(c, e);
+	if (rc == 0)
+		rc = c->standalone ? make_standalone(c, e)
+				   : decide_endpoint(c, e);
+	if (rc == 0)
+		rc = check_rest(c, e);
+	if (rc == 0 && !c->words[0])
+		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
+			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
+			     "options)");
+	return rc;
+}
+
+/* Each worker has two pipes here; the rest is the loop, the server, spare. */
+static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
+{
+	enum { SPARE_FILES = 64 };
+	struct rlimit limit;
+	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
+
+	*soft = 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= need)
+		return 0;
+	if (limit.rlim_max < need)
+		return err_set(e, -EMFILE,
+			       "--nproc-per-node %u: that many workers need "
+			       "%llu open files and the hard limit is %llu; "
+			       "raise it (ulimit -Hn) or start fewer", nproc,
+			       (unsigned long long)need,
+			       (unsigned long long)limit.rlim_max);
+	*soft = limit.rlim_cur;
+	limit.rlim_cur = need;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return err_set(e, -errno, "cannot raise the limit of open "
+			       "files to %llu: %s", (unsigned long long)need,
+			       strerror(errno));
+	return 0;
+}
+
+static long pid_max(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/pid_max", "re");
+	long n = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%ld", &n) != 1)
+		n = 0;
+	fclose(f);
+	return n;
+}
+
+int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
+{
+	enum { FEW = 1024, SPARE_PIDS = 300 }; /* the kernel keeps 300 back */
+	struct rlimit limit;
+	long pids;
+
+	/* root is not bound by it */
+	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 &&
+	    limit.rlim_cur < nproc)
+		return err_set(e, -EAGAIN,
+			       "--nproc-per-node %u: this user may have %llu "
+			       "processes; raise it (ulimit -u) or start fewer",
+			       nproc, (unsigned long long)limit.rlim_cur);
+	pids = nproc > FEW ? pid_max() : 0;
+	if (pids && nproc + SPARE_PIDS >= (uint64_t)pids)
+		return err_set(e, -EAGAIN,
+			       "--nproc-per-node %u: this host has room for %ld"
+			       " processes (kernel.pid_max); start fewer",
+			       nproc, pids);
+	return check_files(nproc, soft, e);
+}
+
+void config_print_help(void)
+{
+	printf("usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS]\n\n"
+	       "Starts PROGRAM as the workers of a distributed job, one command"
+	       " per node,\nand keeps watch over them. A PROGRAM that ends "
+	       "with .py is run by\n$PYTHON_EXEC, else python3.\n\n");
+	option_print_help(config_options);
+	printf("\nEvery option also exists with underscores, as --x=v, and as "
+	       "a variable PET_X\n(PET_NPROC_PER_NODE=4). Exit code: 0, that of"
+	       " the first failed worker\n(128+signal), or 64 and up for "
+	       "ddprun's own failures: see ddprun(1).\n\nexamples:\n"
+	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
+	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
+	       "h1:29400 ./trainer\n");
+}

@@ -1,0 +1,40 @@
+/* environment.h: what a worker finds in its environment, as
+ * docs/environment.txt has it. Pure: variables in, variables out. */
+#ifndef LAUNCHER_ENVIRONMENT_H
+#define LAUNCHER_ENVIRONMENT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* All that the workers of one round on one node share. */
+struct environment_job {
+	const char *job, *agent_id;
+	const char *master_addr;  /* of node 0 */
+	const char *rdzv;         /* host:port of the server */
+	const char *node_addr;    /* of this node */
+	uint32_t round, attempt, max_restarts;
+	uint32_t node_rank, nnodes;
+	uint32_t nproc, world_size;
+	uint16_t master_port;
+	int columns, rows; /* of the launcher's terminal; 0: there is none */
+};
+
+enum { ENVIRONMENT_WORKER_VARS = 3, ENVIRONMENT_VAR_MAX = 32 };
+
+struct environment {
+	char **vars; /* for execve, ends with NULL */
+	int owned;   /* so many of them, from the first on, are ours to free */
+	/* the only ones in which workers differ, rewritten for each */
+	char worker[ENVIRONMENT_WORKER_VARS][ENVIRONMENT_VAR_MAX];
+};
+
+/* base: the launcher's own variables, which must outlive env. -ENOMEM. */
+int environment_init(struct environment *env, char **base,
+		     const struct environment_job *job, struct err *e);
+void environment_release(struct environment *env);
+
+void environment_set_rank(struct environment *env, uint32_t rank,
+			  uint32_t local_rank);
+
+#endif

@@ -1,0 +1,24 @@
+/* exit_code.c: from an error's guilty party to an exit code. */
+#include "launcher/exit_code.h"
+
+int exit_code_of(const struct err *e)
+{
+	switch (e->code) {
+	case ERR_USAGE:
+	case ERR_ARGUMENT:
+		return EXIT_BAD_USAGE;
+	case ERR_REFUSED:
+		return EXIT_REFUSED;
+	case ERR_TIMEOUT:
+		return EXIT_TIMED_OUT;
+	case ERR_PROTOCOL:
+		return EXIT_PROTOCOL;
+	case ERR_REMOTE:
+	case ERR_ABORTED:
+		return EXIT_LOST;
+	case ERR_INTERNAL:
+		return EXIT_INTERNAL;
+	default:
+		return EXIT_OS;
+	}
+}

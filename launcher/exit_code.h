@@ -1,0 +1,23 @@
+/* exit_code.h: what ddprun exits with where no worker's own code is to be told.
+ * Pure. From 64 on they are sysexits.h's. */
+#ifndef LAUNCHER_EXIT_CODE_H
+#define LAUNCHER_EXIT_CODE_H
+
+#include "base/error.h"
+
+enum {
+	EXIT_BAD_USAGE = 2,
+	EXIT_NOT_FOUND = 127,      /* the program, as a shell has it */
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_LOST = 69,            /* the rendezvous, or another node */
+	EXIT_INTERNAL = 70,
+	EXIT_OS = 71,              /* this host refused something */
+	EXIT_TIMED_OUT = 75,
+	EXIT_PROTOCOL = 76,        /* the other end is no ddprdzv of ours */
+	EXIT_REFUSED = 77,         /* by the server */
+};
+
+/* The exit code for an error other than of the program to run. */
+int exit_code_of(const struct err *e);
+
+#endif

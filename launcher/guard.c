@@ -1,0 +1,110 @@
+/* guard.c: the process that outlives the agent for a moment. */
+#include "launcher/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/sweep.h"
+
+#define GUARD_NAME "ddprun-guard"
+
+static size_t table_bytes(uint32_t n)
+{
+	return n * sizeof(pid_t);
+}
+
+static void kill_all(const struct guard *g, const char *mark)
+{
+	enum { SWEEPS_MAX = 100 };
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (g->groups[i] > 1)
+			kill(-g->groups[i], SIGKILL);
+	}
+	/* those that made a session of their own; again while there are any,
+	 * for they may have forked meanwhile. A worker may be a ddprun: its
+	 * guard is needed, for what that started has a mark of its own */
+	for (int i = 0; i < SWEEPS_MAX; i++) {
+		if (sweep_kill_marked(mark, GUARD_NAME) == 0)
+			break;
+	}
+}
+
+/* The agent ends us by SIGKILL when all is well: that the pipe ends first
+ * means that it is dead. */
+static _Noreturn void watch(const struct guard *g, int pipe, const char *mark)
+{
+	sigset_t all;
+	char byte;
+
+	setsid();
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, GUARD_NAME);
+	/* whatever we inherited would be held open by us */
+	if (dup2(pipe, 0) < 0 || close_range(1, ~0u, 0) < 0)
+		_exit(1);
+	while (read(0, &byte, 1) < 0 && errno == EINTR)
+		continue;
+	kill_all(g, mark);
+	_exit(0);
+}
+
+int guard_start(struct guard *g, uint32_t n, const char *mark, struct err *e)
+{
+	int ends[2];
+	void *table;
+
+	*g = (struct guard){.pid = -1, .pipe = -1, .n = n};
+	table = mmap(NULL, table_bytes(n), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (table == MAP_FAILED)
+		return err_set(e, -errno, "no memory for the guard: %s",
+			       strerror(errno));
+	g->groups = table;
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		err_set(e, -errno, "no pipe for the guard: %s",
+			strerror(errno));
+		goto fail;
+	}
+	g->pid = fork();
+	if (g->pid == 0)
+		watch(g, ends[0], mark);
+	if (g->pid < 0)
+		err_set(e, -errno, "cannot start the guard: %s",
+			strerror(errno));
+	close(ends[0]);
+	g->pipe = ends[1];
+	if (g->pid > 0)
+		return 0;
+	close(g->pipe);
+	g->pipe = -1;
+fail:
+	munmap(table, table_bytes(n));
+	g->groups = NULL;
+	return e ? e->code : ERR_SYSTEM;
+}
+
+volatile pid_t *guard_slot(struct guard *g, uint32_t i)
+{
+	return &g->groups[i];
+}
+
+void guard_stop(struct guard *g)
+{
+	if (g->pid > 0) {
+		kill(g->pid, SIGKILL);
+		waitpid(g->pid, NULL, 0);
+	}
+	if (g->pipe >= 0)
+		close(g->pipe);
+	if (g->groups)
+		munmap((void *)g->groups, table_bytes(g->n));
+	*g = (struct guard){.pid = -1, .pipe = -1};
+}

@@ -1,0 +1,29 @@
+/* guard.h: a tiny process that kills the workers when the agent was killed in
+ * a way that left it no time (kill -9, out of memory). It shares with the agent
+ * a table of the workers' process groups, and nothing else. */
+#ifndef LAUNCHER_GUARD_H
+#define LAUNCHER_GUARD_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct guard {
+	pid_t pid;
+	int pipe; /* its end is the agent's end */
+	volatile pid_t *groups;
+	uint32_t n;
+};
+
+/* Forks it; before the event loop, for a fork copies that too. mark is the
+ * variable (NAME=VALUE) that all descendants have in their environment. */
+int guard_start(struct guard *g, uint32_t n, const char *mark, struct err *e);
+
+/* Where the i-th worker's process group is to be written; 0 is none. */
+volatile pid_t *guard_slot(struct guard *g, uint32_t i);
+
+/* Everything is stopped: ends the guard and waits for it. */
+void guard_stop(struct guard *g);
+
+#endif

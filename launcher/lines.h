@@ -1,0 +1,44 @@
+/* lines.h: bytes in, whole lines out: cuts a worker's output into lines.
+ * Pure. Knows nothing of pipes, ranks or terminals. */
+#ifndef LAUNCHER_LINES_H
+#define LAUNCHER_LINES_H
+
+#include "base/buf.h"
+
+enum {
+	/* A line longer than this is shown in pieces. */
+	LINES_MAX = 64 << 10,
+};
+
+/* How a piece relates to its line. A line of usual length has neither. */
+enum {
+	LINES_BEGUN = 1, /* earlier pieces of the same line came before */
+	LINES_OPEN = 2,  /* the line goes on in the next piece */
+};
+
+struct lines {
+	struct buf part; /* the unfinished line's bytes so far */
+	int begun;       /* earlier pieces of it are out already */
+};
+
+/* text has no newline and is valid until return. */
+typedef void (*lines_emit)(void *arg, struct slice text, int flags);
+
+void lines_init(struct lines *l);
+void lines_release(struct lines *l);
+
+/* Emits every line that data completes, in order. */
+void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg);
+
+/* The stream ended: emits the unfinished last line, if there is one. */
+void lines_end(struct lines *l, lines_emit emit, void *arg);
+
+/* What a terminal would show of the unfinished line when programs redraw it
+ * with \r: the last segment that is not empty. data is NULL without any \r. */
+struct slice lines_redrawn(const struct lines *l);
+
+/* The last segment of text between \r's that is not empty; text itself where
+ * it has none. What remains visible of a line on a terminal. */
+struct slice lines_last_segment(struct slice text);
+
+#endif

@@ -1,0 +1,405 @@
+/* member.c: joining, waiting aloud, and the lease. */
+#include "launcher/member.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+	SPEAK_FIRST_MS = 1000,
+	SPEAK_MS = 5000,
+	UNHEARD_MAX = WIRE_LEASE_MS / WIRE_HEARTBEAT_MS,
+};
+
+static void stop_timers(struct member *m)
+{
+	uv_timer_stop(&m->speak);
+	uv_timer_stop(&m->ping);
+	uv_timer_stop(&m->deadline);
+}
+
+static void give_up(struct member *m, const struct err *why)
+{
+	if (m->over)
+		return;
+	m->over = 1;
+	stop_timers(m);
+	rdzv_hang_up(&m->rdzv);
+	m->events->on_lost(m, why);
+}
+
+static int is_in(const struct member *m)
+{
+	return m->rdzv.phase == RDZV_IN;
+}
+
+static struct buf *out(struct member *m)
+{
+	return link_out(&m->rdzv.link);
+}
+
+static void flush(struct member *m)
+{
+	link_flush(&m->rdzv.link);
+}
+
+char *member_server_text(const struct member *m, char *text)
+{
+	return sock_addr_text(&m->rdzv.addr, text);
+}
+
+/* ---- waiting, aloud ---- */
+
+static void say_how(const struct member *m, char *how, size_t size)
+{
+	const struct config *c = m->config;
+
+	if (rdzv_is_loopback(c->endpoint.host))
+		snprintf(how, size, "the same command, on another host add "
+			 "--rdzv-endpoint HOST:%u", c->endpoint.port);
+	else
+		snprintf(how, size, "the same command there, with "
+			 "--rdzv-endpoint %s", m->rdzv.where);
+}
+
+static void speak(struct member *m)
+{
+	const struct config *c = m->config;
+	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
+	uint32_t missing = c->nnodes - m->joined;
+	char how[SOCK_TEXT_MAX + 128];
+
+	if (m->rdzv.phase == RDZV_CALLING) {
+		log_info("waiting %llu s for an answer from %s (job '%s')", s,
+			 m->rdzv.where, c->job);
+		return;
+	}
+	if (!is_in(m)) {
+		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
+			 "%s%s; it starts with ddprun on the host that has that"
+			 " address", s, m->rdzv.where, c->job,
+			 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+		return;
+	}
+	if (!m->joined || !missing)
+		return;
+	if (m->started) {
+		log_info("waiting %llu s at %s for %u of %u nodes to come back "
+			 "(job '%s')%s%s", s, m->rdzv.where, missing, c->nnodes,
+			 c->job, m->missing[0] ? ": " : "", m->missing);
+		return;
+	}
+	say_how(m, how, sizeof(how));
+	log_info("waiting %llu s at %s for %u of %u nodes (job '%s')%s%s; "
+		 "start the other%s with %s", s, m->rdzv.where, missing,
+		 c->nnodes, c->job, m->missing[0] ? ": " : "", m->missing,
+		 missing > 1 ? "s" : "", how);
+}
+
+static void on_speak(uv_timer_t *t)
+{
+	speak(t->data);
+}
+
+static void on_deadline(uv_timer_t *t)
+{
+	struct member *m = t->data;
+	const struct config *c = m->config;
+	struct err e = ERR_INIT;
+
+	if (is_in(m))
+		err_set(&e, ERR_TIMEOUT,
+			"gave up after %g s: only %u of %u nodes came to %s "
+			"(job '%s'); start them all within --rdzv-timeout",
+			c->rdzv_timeout_s, m->joined, c->nnodes, m->rdzv.where,
+			c->job);
+	else
+		err_set(&e, ERR_TIMEOUT,
+			"gave up after %g s: no rendezvous at %s%s%s; start "
+			"ddprdzv or node 0's ddprun there, or raise "
+			"--rdzv-timeout", c->rdzv_timeout_s, m->rdzv.where,
+			m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+	give_up(m, &e);
+}
+
+static void start_waiting(struct member *m)
+{
+	m->began_ms = clock_ms();
+	m->joined = 0;
+	m->missing[0] = '\0';
+	uv_timer_start(&m->speak, on_speak, SPEAK_FIRST_MS, SPEAK_MS);
+	uv_timer_start(&m->deadline, on_deadline,
+		       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1, 0);
+}
+
+static void stop_waiting(struct member *m)
+{
+	m->waiting = 0;
+	uv_timer_stop(&m->speak);
+	uv_timer_stop(&m->deadline);
+}
+
+/* ---- the lease ---- */
+
+static void on_ping(uv_timer_t *t)
+{
+	struct member *m = t->data;
+	struct err e = ERR_INIT;
+
+	/* counted in pings, not in time: a laptop that slept is not lost */
+	if (m->unheard++ >= UNHEARD_MAX) {
+		err_set(&e, ERR_REMOTE,
+			"the rendezvous server at %s is silent for %d s; is its"
+			" host or the network down?", m->rdzv.where,
+			WIRE_LEASE_MS / 1000);
+		give_up(m, &e);
+		return;
+	}
+	wire_put_empty(out(m), WIRE_PING, WIRE_REQUEST, ++m->id);
+	flush(m);
+}
+
+/* ---- joining ---- */
+
+static void choose_addr(struct member *m)
+{
+	const struct config *c = m->config;
+	struct sock_addr local;
+
+	if (c->local_addr_given)
+		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->local_addr);
+	else if (m->rdzv.hosts && rdzv_is_loopback(c->endpoint.host))
+		sock_addr_host(&m->rdzv.addr, m->addr_text);
+	else if (m->rdzv.hosts)
+		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->endpoint.host);
+	else if (link_local_addr(&m->rdzv.link, &local) == 0)
+		sock_addr_host(&local, m->addr_text);
+	else
+		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", m->host);
+}
+
+static int reserve_port(struct member *m, uint16_t *port, struct err *e)
+{
+	/* a new one each round: what the last one left in the old port's
+	 * connections is not the next one's business */
+	if (m->reserved_fd >= 0)
+		close(m->reserved_fd);
+	m->reserved_fd = sock_reserve_port(port, e);
+	return m->reserved_fd < 0 ? m->reserved_fd : 0;
+}
+
+static void send_join(struct member *m)
+{
+	const struct config *c = m->config;
+	struct wire_join join = {
+		.hosts_server = (uint8_t)m->rdzv.hosts,
+		.node_rank = (int32_t)c->node_rank,
+		.nnodes = c->nnodes,
+		.nproc = c->nproc,
+		.max_restarts = (uint32_t)c->max_restarts,
+	};
+	struct err e = ERR_INIT;
+
+	if (reserve_port(m, &join.master_port, &e) < 0) {
+		give_up(m, &e);
+		return;
+	}
+	choose_addr(m);
+	join.node_id = SLICE_STR(m->node_id);
+	join.host = SLICE_STR(m->host);
+	join.addr = SLICE_STR(m->addr_text);
+	m->join_sent = 1;
+	wire_put_join(out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
+	flush(m);
+}
+
+void member_join(struct member *m)
+{
+	m->waiting = 1;
+	m->join_sent = 0;
+	start_waiting(m);
+	if (is_in(m))
+		send_join(m);
+	else
+		rdzv_start(&m->rdzv);
+}
+
+/* ---- what the server says ---- */
+
+static void take_error(struct member *m, const struct wire_frame *f)
+{
+	struct wire_error x;
+	struct err e = ERR_INIT;
+
+	if (wire_get_error(f, &x, &e) == 0)
+		err_set(&e, f->id ? ERR_REFUSED : ERR_PROTOCOL, "%.*s",
+			SLICE_FMT(x.text));
+	give_up(m, &e);
+}
+
+static int take_notice(struct member *m, const struct wire_frame *f,
+		       struct err *e)
+{
+	struct wire_state state;
+	struct wire_start start;
+	struct wire_end end;
+	int rc = 0;
+
+	switch (f->type) {
+	case WIRE_STATE:
+		rc = wire_get_state(f, &state, e);
+		if (rc < 0)
+			return rc;
+		m->joined = state.joined;
+		snprintf(m->missing, sizeof(m->missing), "%.*s",
+			 SLICE_FMT(state.missing));
+		/* who comes at once is not worth a line */
+		if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS)
+			speak(m);
+		return 0;
+	case WIRE_START:
+		rc = wire_get_start(f, &start, e);
+		if (rc < 0)
+			return rc;
+		stop_waiting(m);
+		m->started = 1;
+		m->events->on_start(m, &start);
+		return 0;
+	case WIRE_END:
+		rc = wire_get_end(f, &end, e);
+		if (rc < 0)
+			return rc;
+		if (end.verdict != WIRE_RESTART) {
+			/* the server waits for us to go */
+			m->over = 1;
+			stop_timers(m);
+			rdzv_hang_up(&m->rdzv);
+		}
+		m->events->on_end(m, &end);
+		return 0;
+	default:
+		return 0; /* a later server may know more than we do */
+	}
+}
+
+static void on_frame(struct rdzv *c, const struct wire_frame *f)
+{
+	struct member *m = c->owner;
+	struct err e = ERR_INIT;
+
+	m->unheard = 0;
+	if (f->kind == WIRE_ERROR_REPLY)
+		take_error(m, f);
+	else if (f->kind == WIRE_NOTICE && take_notice(m, f, &e) < 0)
+		give_up(m, &e);
+}
+
+static void on_calling(struct rdzv *c)
+{
+	struct member *m = c->owner;
+
+	m->id = 1; /* HELLO's */
+	m->join_sent = 0;
+	/* our address is known already: no need to wait for the greeting */
+	if (m->waiting && c->hosts)
+		send_join(m);
+}
+
+static void on_greeted(struct rdzv *c)
+{
+	struct member *m = c->owner;
+
+	m->unheard = 0;
+	uv_timer_start(&m->ping, on_ping, WIRE_HEARTBEAT_MS,
+		       WIRE_HEARTBEAT_MS);
+	if (m->waiting && !m->join_sent)
+		send_join(m);
+}
+
+static void on_rdzv_lost(struct rdzv *c, const struct err *why)
+{
+	give_up(c->owner, why);
+}
+
+static const struct rdzv_events rdzv_events = {
+	.on_calling = on_calling,
+	.on_greeted = on_greeted,
+	.on_frame = on_frame,
+	.on_lost = on_rdzv_lost,
+};
+
+/* ---- from start to end ---- */
+
+int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
+		const char *node_id, const struct member_events *events,
+		struct err *e)
+{
+	int rc;
+
+	*m = (struct member){.events = events, .config = config,
+			     .node_id = node_id, .reserved_fd = -1};
+	if (gethostname(m->host, sizeof(m->host) - 1) < 0)
+		snprintf(m->host, sizeof(m->host), "localhost");
+	rc = rdzv_init(&m->rdzv, loop, config, m->host, &rdzv_events, e);
+	if (rc < 0)
+		return rc;
+	m->rdzv.owner = m;
+	uv_timer_init(loop, &m->speak);
+	uv_timer_init(loop, &m->ping);
+	uv_timer_init(loop, &m->deadline);
+	m->speak.data = m->ping.data = m->deadline.data = m;
+	return 0;
+}
+
+void member_exited(struct member *m, const struct wire_exited *x)
+{
+	if (!is_in(m))
+		return;
+	wire_put_exited(out(m), WIRE_EXITED, WIRE_NOTICE, 0, x);
+	flush(m);
+}
+
+void member_failed(struct member *m, uint32_t round, const char *text)
+{
+	const struct wire_failed x = {.round = round, .text = SLICE_STR(text)};
+
+	if (!is_in(m))
+		return;
+	wire_put_failed(out(m), WIRE_FAILED, WIRE_NOTICE, 0, &x);
+	flush(m);
+}
+
+void member_leave(struct member *m, int signal, const char *text)
+{
+	const struct wire_leave x = {.signal = signal, .text = SLICE_STR(text)};
+
+	if (!is_in(m))
+		return;
+	wire_put_leave(out(m), WIRE_LEAVE, WIRE_NOTICE, 0, &x);
+	flush(m);
+}
+
+void member_close(struct member *m)
+{
+	m->over = 1;
+	uv_close((uv_handle_t *)&m->speak, NULL);
+	uv_close((uv_handle_t *)&m->ping, NULL);
+	uv_close((uv_handle_t *)&m->deadline, NULL);
+	rdzv_close(&m->rdzv);
+	if (m->reserved_fd >= 0)
+		close(m->reserved_fd);
+	m->reserved_fd = -1;
+}
+
+int member_reaped(struct member *m, pid_t pid, int status)
+{
+	return rdzv_reaped(&m->rdzv, pid, status);
+}
+
+pid_t member_server_pid(const struct member *m)
+{
+	return m->rdzv.server.pid;
+}

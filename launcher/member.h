@@ -1,0 +1,67 @@
+/* member.h: this node's membership in the job: joins, waits for the other nodes
+ * and says so, keeps the lease. Knows no workers; what the server decides goes
+ * to the owner. */
+#ifndef LAUNCHER_MEMBER_H
+#define LAUNCHER_MEMBER_H
+
+#include "launcher/rdzv.h"
+
+enum { MEMBER_TEXT_MAX = 256 };
+
+struct member;
+
+struct member_events {
+	void (*on_start)(struct member *m, const struct wire_start *start);
+	void (*on_end)(struct member *m, const struct wire_end *end);
+	/* Refused, timed out, lost, or the server cannot be started: code and
+	 * text say which. At most once; the membership is over. */
+	void (*on_lost)(struct member *m, const struct err *why);
+};
+
+struct member {
+	void *owner;
+	const struct member_events *events;
+	const struct config *config;
+	const char *node_id;
+	char host[SOCK_HOST_MAX];
+	struct rdzv rdzv;
+	int over;
+	uint32_t id;     /* of the last request */
+	int waiting;     /* a JOIN is to be sent, or waits for its START */
+	int join_sent;
+	int started;     /* a round has been: the others know the way */
+	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
+	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
+	uv_timer_t speak, ping, deadline;
+	uint64_t began_ms;
+	unsigned unheard; /* pings since anything came */
+	uint32_t joined;  /* what STATE said last */
+	char missing[MEMBER_TEXT_MAX];
+};
+
+/* Resolves the endpoint, which may block on DNS; nothing is started. An error
+ * names the host. */
+int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
+		const char *node_id, const struct member_events *events,
+		struct err *e);
+
+/* Asks to be in the next round: connects first where that is needed. The answer
+ * is on_start or on_lost, later. */
+void member_join(struct member *m);
+
+void member_exited(struct member *m, const struct wire_exited *x);
+void member_failed(struct member *m, uint32_t round, const char *text);
+void member_leave(struct member *m, int signal, const char *text);
+
+/* Closes all; the server that we host, if any, is told to go and ends later. */
+void member_close(struct member *m);
+
+/* A child ended: 1 if it was the server. */
+int member_reaped(struct member *m, pid_t pid, int status);
+/* 0 if none runs here. */
+pid_t member_server_pid(const struct member *m);
+
+/* The server's address as this node reaches it; text[SOCK_TEXT_MAX]. */
+char *member_server_text(const struct member *m, char *text);
+
+#endif

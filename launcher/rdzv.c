@@ -1,0 +1,331 @@
+/* rdzv.c: from the endpoint to a connection that was greeted. */
+#include "launcher/rdzv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signal_name.h"
+
+enum {
+	BACKOFF_MIN_MS = 50,
+	BACKOFF_MAX_MS = 1000,
+	GREETING_MS = 5000,
+	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
+};
+
+static void attempt(struct rdzv *c);
+static void call_later(struct rdzv *c);
+
+static void give_up(struct rdzv *c, const struct err *why)
+{
+	if (c->phase == RDZV_OVER)
+		return;
+	rdzv_hang_up(c);
+	c->events->on_lost(c, why);
+}
+
+int rdzv_is_loopback(const char *host)
+{
+	struct in_addr v4;
+
+	if (strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0)
+		return 1;
+	return inet_pton(AF_INET, host, &v4) == 1 &&
+	       ntohl(v4.s_addr) >> 24 == 127;
+}
+
+static void on_closed(struct link *l)
+{
+	struct rdzv *c = l->owner;
+
+	c->link_open = 0;
+	if (c->phase == RDZV_OUT)
+		call_later(c);
+}
+
+static int nobody_listens(int code)
+{
+	return code == -ECONNREFUSED || code == -ETIMEDOUT ||
+	       code == -EHOSTUNREACH || code == -ENETUNREACH;
+}
+
+/* Connections are taken, but nothing comes. */
+static int is_mute(struct rdzv *c, const struct err *why)
+{
+	uint64_t now = clock_ms();
+
+	if (nobody_listens(why->code)) {
+		c->mute_since_ms = 0;
+		return 0;
+	}
+	if (!c->mute_since_ms)
+		c->mute_since_ms = now;
+	return now - c->mute_since_ms > MUTE_MS;
+}
+
+static void complain_mute(struct rdzv *c, const char *what)
+{
+	char at[SOCK_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_PROTOCOL,
+		"rendezvous server %s: what listens there %s, so it is no "
+		"ddprdzv that works; choose another port with --rdzv-endpoint "
+		"HOST:PORT", sock_addr_text(&c->addr, at), what);
+	give_up(c, &e);
+}
+
+static void on_link_lost(struct link *l, const struct err *why)
+{
+	struct rdzv *c = l->owner;
+	struct err e = *why;
+
+	if (c->phase == RDZV_OVER)
+		return;
+	uv_timer_stop(&c->greeting);
+	if (c->phase == RDZV_IN) {
+		if (e.code != ERR_PROTOCOL)
+			e.code = ERR_REMOTE;
+		give_up(c, &e);
+		return;
+	}
+	if (e.code == ERR_PROTOCOL) {
+		give_up(c, &e);
+		return;
+	}
+	if (is_mute(c, why)) {
+		complain_mute(c, "closes each connection without a word");
+		return;
+	}
+	log_debug("no connection yet: %s", why->text);
+	c->last = *why;
+	c->phase = RDZV_OUT;
+	link_close(l);
+}
+
+static void on_link_open(struct link *l)
+{
+	struct rdzv *c = l->owner;
+
+	c->phase = RDZV_IN;
+	c->last = (struct err)ERR_INIT;
+	c->mute_since_ms = 0;
+	uv_timer_stop(&c->greeting);
+	c->events->on_greeted(c);
+}
+
+static void on_link_frame(struct link *l, const struct wire_frame *f)
+{
+	struct rdzv *c = l->owner;
+
+	c->events->on_frame(c, f);
+}
+
+static const struct link_events link_events = {
+	.on_open = on_link_open,
+	.on_frame = on_link_frame,
+	.on_lost = on_link_lost,
+	.on_closed = on_closed,
+};
+
+static void on_retry(uv_timer_t *t)
+{
+	attempt(t->data);
+}
+
+static void call_later(struct rdzv *c)
+{
+	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
+	c->backoff_ms *= 2;
+	if (c->backoff_ms > BACKOFF_MAX_MS)
+		c->backoff_ms = BACKOFF_MAX_MS;
+}
+
+/* Connected, but no greeting; or the connection is still being made. */
+static void on_silence(uv_timer_t *t)
+{
+	struct rdzv *c = t->data;
+	struct sockaddr_storage ss;
+	int len = sizeof(ss);
+
+	if (uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
+			       &len) == 0) {
+		complain_mute(c, "is silent for 5 s");
+		return;
+	}
+	err_set(&c->last, -ETIMEDOUT, "no answer from %s", c->where);
+	c->phase = RDZV_OUT;
+	link_close(&c->link);
+}
+
+static void call_server(struct rdzv *c)
+{
+	const struct wire_hello hello = {
+		.role = WIRE_AGENT,
+		.job = SLICE_STR(c->config->job),
+		.host = SLICE_STR(c->host),
+	};
+	struct err e = ERR_INIT;
+	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &link_events,
+			    &e);
+
+	if (rc < 0) {
+		c->last = e;
+		call_later(c);
+		return;
+	}
+	c->link.owner = c;
+	c->link_open = 1;
+	c->phase = RDZV_CALLING;
+	uv_timer_start(&c->greeting, on_silence, GREETING_MS, 0);
+	c->events->on_calling(c);
+}
+
+/* Debian gives a host's own name the address 127.0.1.1, where no other host
+ * could come. */
+static int needs_wildcard(const struct rdzv *c, const struct sock_addr *a)
+{
+	return c->config->nnodes > 1 && sock_addr_is_loopback(a) &&
+	       !rdzv_is_loopback(c->config->endpoint.host);
+}
+
+static void make_wildcard(struct sock_addr *a)
+{
+	char text[SOCK_TEXT_MAX];
+
+	log_debug("%s is this host's own name for itself: listening on all "
+		  "addresses, so that others can come",
+		  sock_addr_text(a, text));
+	if (a->ss.ss_family == AF_INET)
+		((struct sockaddr_in *)&a->ss)->sin_addr.s_addr =
+			htonl(INADDR_ANY);
+	else
+		((struct sockaddr_in6 *)&a->ss)->sin6_addr = in6addr_any;
+}
+
+/* 1: we host; 0: someone else has the port, c->addr says where; else an
+ * error, -EADDRNOTAVAIL if the address is not ours. */
+static int host_at(struct rdzv *c, const struct sock_addr *where,
+		   struct err *e)
+{
+	struct sock_addr a = *where;
+	int fd, rc;
+
+	if (!sock_addr_is_local(where))
+		return -EADDRNOTAVAIL;
+	if (needs_wildcard(c, where))
+		make_wildcard(&a);
+	c->addr = *where;
+	fd = sock_listen(&a, e);
+	if (fd == -EADDRINUSE)
+		return 0;
+	if (fd < 0)
+		return fd;
+	sock_addr_set_port(&c->addr, sock_addr_port(&a));
+	if (c->config->private_endpoint) /* only now it has a port */
+		sock_addr_text(&c->addr, c->where);
+	rc = daemon_start(&c->server, fd, e);
+	close(fd);
+	if (rc < 0)
+		return rc;
+	c->hosts = 1;
+	return 1;
+}
+
+/* Hosts the server if the endpoint is ours and free, then connects. */
+static void attempt(struct rdzv *c)
+{
+	struct err e = ERR_INIT;
+	int rc = -EADDRNOTAVAIL;
+
+	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL && !c->hosts; i++)
+		rc = host_at(c, &c->addrs[i], &e);
+	if (!c->hosts && rc == -EADDRNOTAVAIL) {
+		c->addr = c->addrs[c->next_addr];
+		c->next_addr = (c->next_addr + 1) % c->naddrs;
+	} else if (!c->hosts && rc < 0) {
+		give_up(c, &e);
+		return;
+	}
+	call_server(c);
+}
+
+/* ---- from start to end ---- */
+
+int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
+	      const char *host, const struct rdzv_events *events, struct err *e)
+{
+	struct endpoint here = {"127.0.0.1", 0};
+
+	*c = (struct rdzv){
+		.events = events, .loop = loop, .config = config,
+		.host = host, .server = DAEMON_INIT,
+		.backoff_ms = BACKOFF_MIN_MS,
+	};
+	endpoint_text(&config->endpoint, c->where);
+	c->naddrs = sock_resolve(config->private_endpoint ? &here
+							  : &config->endpoint,
+				 c->addrs, RDZV_ADDRS_MAX, e);
+	if (c->naddrs < 0)
+		return c->naddrs;
+	uv_timer_init(loop, &c->retry);
+	uv_timer_init(loop, &c->greeting);
+	c->retry.data = c->greeting.data = c;
+	c->timers_open = 1;
+	return 0;
+}
+
+void rdzv_start(struct rdzv *c)
+{
+	attempt(c);
+}
+
+void rdzv_hang_up(struct rdzv *c)
+{
+	c->phase = RDZV_OVER;
+	if (c->timers_open) {
+		uv_timer_stop(&c->retry);
+		uv_timer_stop(&c->greeting);
+	}
+	if (c->link_open)
+		link_close(&c->link);
+}
+
+void rdzv_close(struct rdzv *c)
+{
+	rdzv_hang_up(c);
+	if (c->timers_open) {
+		uv_close((uv_handle_t *)&c->retry, NULL);
+		uv_close((uv_handle_t *)&c->greeting, NULL);
+	}
+	c->timers_open = 0;
+	daemon_dismiss(&c->server);
+}
+
+int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
+{
+	char name[SIGNAL_NAME_MAX];
+	struct err e = ERR_INIT;
+
+	if (!pid || pid != c->server.pid)
+		return 0;
+	c->server.pid = 0;
+	if (c->server.pipe < 0)
+		return 1; /* it was told to go */
+	if (WIFSIGNALED(status))
+		err_set(&e, ERR_REMOTE,
+			"the rendezvous server (ddprdzv, pid %d) was killed by "
+			"%s", (int)pid, signal_name(WTERMSIG(status), name));
+	else
+		err_set(&e, ERR_REMOTE,
+			"the rendezvous server (ddprdzv, pid %d) exited with "
+			"code %d", (int)pid, WEXITSTATUS(status));
+	give_up(c, &e);
+	return 1;
+}

@@ -1,0 +1,78 @@
+/* rdzv.h: the way to the rendezvous server: hosts it where the endpoint is
+ * this host's and free, else connects, again and again until it answers. Knows
+ * the greeting and nothing of what is said after it. */
+#ifndef LAUNCHER_RDZV_H
+#define LAUNCHER_RDZV_H
+
+#include <uv.h>
+
+#include "launcher/config.h"
+#include "launcher/daemon.h"
+#include "rendezvous/link.h"
+
+enum { RDZV_ADDRS_MAX = 8 };
+
+struct rdzv;
+
+struct rdzv_events {
+	/* Frames may be queued with link_out; our own address is known only
+	 * where we host, before the greeting. */
+	void (*on_calling)(struct rdzv *c);
+	void (*on_greeted)(struct rdzv *c);
+	void (*on_frame)(struct rdzv *c, const struct wire_frame *f);
+	/* For good: lost after the greeting, no ddprdzv at that port, or the
+	 * server cannot be started. At most once, not after rdzv_close. */
+	void (*on_lost)(struct rdzv *c, const struct err *why);
+};
+
+enum rdzv_phase {
+	RDZV_OUT,     /* no connection */
+	RDZV_CALLING, /* connecting, or connected and not yet greeted */
+	RDZV_IN,      /* greeted by the server */
+	RDZV_OVER
+};
+
+struct rdzv {
+	void *owner;
+	const struct rdzv_events *events;
+	uv_loop_t *loop;
+	const struct config *config;
+	const char *host; /* this host's name */
+	enum rdzv_phase phase;
+	struct sock_addr addrs[RDZV_ADDRS_MAX]; /* the endpoint's */
+	int naddrs, next_addr;
+	struct sock_addr addr;     /* the one in use */
+	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */
+	struct daemon server;
+	int hosts;
+	struct link link;
+	int link_open; /* from link_start to on_closed */
+	uv_timer_t retry, greeting;
+	int timers_open;
+	uint64_t mute_since_ms; /* it accepts, says nothing, closes; 0: no */
+	unsigned backoff_ms;
+	struct err last; /* why there is no connection yet */
+};
+
+/* Resolves the endpoint, which may block on DNS; nothing is started. An error
+ * names the host. host must outlive c. */
+int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
+	      const char *host, const struct rdzv_events *events,
+	      struct err *e);
+
+/* Starts hosting or connecting. */
+void rdzv_start(struct rdzv *c);
+
+/* Closes the connection when what is queued is sent; the phase is OVER. */
+void rdzv_hang_up(struct rdzv *c);
+
+/* And all the rest; a server that we host is told to go and ends later. */
+void rdzv_close(struct rdzv *c);
+
+/* A child ended: 1 if it was the server. */
+int rdzv_reaped(struct rdzv *c, pid_t pid, int status);
+
+/* 1 for localhost and the like. Pure. */
+int rdzv_is_loopback(const char *host);
+
+#endif

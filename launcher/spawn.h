@@ -1,0 +1,37 @@
+/* spawn.h: starts one process, at the price of a vfork. It leads a process
+ * group of its own and dies with this thread. Knows no ranks. */
+#ifndef LAUNCHER_SPAWN_H
+#define LAUNCHER_SPAWN_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct spawn {
+	const char *path;
+	char *const *argv;
+	char *const *envp;
+	int in, out, err; /* become 0, 1, 2; each is above 2, or that number */
+	/* one more descriptor pair, open in the child under fixed numbers
+	 * (-1: none): both are above keep_as + 1 */
+	int keep[2];
+	int keep_as;
+	uint64_t open_files; /* its soft limit; 0: as ours */
+	int survives;        /* no death signal: it knows itself when to go */
+	/* written by the child itself before it runs the program, so that there
+	 * is no moment at which it runs and is not in there; may be NULL */
+	volatile pid_t *pid;
+};
+
+/* Remembers what signals did when this program was started, for the children
+ * to inherit (but SIGINT and SIGQUIT are never inherited as ignored); call it
+ * before any handler is installed. */
+void spawn_remember_signals(void);
+/* 1 if this program was started with this signal ignored (nohup). */
+int spawn_was_ignored(int signal);
+
+/* The pid, or -errno: nothing runs, the text names the step and the program. */
+pid_t spawn_process(const struct spawn *s, struct err *e);
+
+#endif

@@ -1,0 +1,30 @@
+/* sweep.h: finds processes that workers left behind, in /proc.
+ * Two ways: as this process's children (it is a subreaper: the orphans of its
+ * workers become its own), and by the mark in their environment. */
+#ifndef LAUNCHER_SWEEP_H
+#define LAUNCHER_SWEEP_H
+
+#include <sys/types.h>
+
+/* Those that were signalled before. All zeroes to begin with. */
+struct sweep {
+	pid_t *told;
+	size_t n;
+};
+
+/* Sends signal to each child of this process that is none of except and has not
+ * had one yet; returns how many such children there are, told or not. Zombies
+ * count until they are reaped. */
+int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
+		   int signal);
+
+/* All may be told again. */
+void sweep_forget(struct sweep *s);
+void sweep_release(struct sweep *s);
+
+/* SIGKILLs every process whose environment has NAME=VALUE (given so), but none
+ * that is called except (15 bytes at most); returns how many. For when their
+ * parent is gone and nobody knows their pids. */
+int sweep_kill_marked(const char *variable, const char *except);
+
+#endif

@@ -1,0 +1,205 @@
+/* worker.c: the group of workers on this node. */
+#include "launcher/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+int group_init(struct group *g, uv_loop_t *loop, struct output *output,
+	       struct guard *guard, uint32_t n, struct err *e)
+{
+	*g = (struct group){.loop = loop, .output = output, .guard = guard,
+			    .n = n, .dev_null = -1};
+	g->workers = calloc(n, sizeof(*g->workers));
+	if (!g->workers)
+		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct worker *w = &g->workers[i];
+
+		w->group = g;
+		w->local_rank = i;
+		w->out.fd = w->err.fd = -1;
+		tail_init(&w->tail);
+	}
+	g->dev_null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (g->dev_null < 0)
+		return err_set(e, -errno, "cannot open /dev/null: %s",
+			       strerror(errno));
+	return 0;
+}
+
+void group_release(struct group *g)
+{
+	for (uint32_t i = 0; g->workers && i < g->n; i++)
+		tail_release(&g->workers[i].tail);
+	free(g->workers);
+	if (g->dev_null >= 0)
+		close(g->dev_null);
+	g->workers = NULL;
+}
+
+uint32_t group_rank(const struct worker *w)
+{
+	return w->group->base_rank + w->local_rank;
+}
+
+static void check_closed(struct group *g)
+{
+	if (!g->closing || g->open_streams)
+		return;
+	g->closing = 0;
+	g->on_closed(g);
+}
+
+static void on_stream_closed(void *arg)
+{
+	struct group *g = arg;
+
+	g->open_streams--;
+	check_closed(g);
+}
+
+static int open_stream(struct worker *w, struct stream *s, int *fd,
+		       int is_stderr, struct err *e)
+{
+	int rc = stream_open(s, w->group->output, *fd, is_stderr,
+			     group_rank(w), is_stderr ? &w->tail : NULL,
+			     on_stream_closed, w->group);
+
+	if (rc < 0)
+		return err_set(e, rc, "cannot watch a worker's pipe: %s",
+			       strerror(-rc));
+	*fd = -1; /* the stream's now */
+	w->group->open_streams++;
+	return 0;
+}
+
+static void close_pipe(int fds[2])
+{
+	for (int i = 0; i < 2; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+static int start_worker(struct worker *w, struct spawn *s, struct err *e)
+{
+	struct group *g = w->group;
+	int out[2] = {-1, -1}, err[2] = {-1, -1};
+	int rc = 0;
+
+	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
+		rc = err_set(e, -errno, "no pipe for a worker: %s",
+			     strerror(errno));
+		goto fail;
+	}
+	s->in = g->dev_null;
+	s->out = out[1];
+	s->err = err[1];
+	s->pid = guard_slot(g->guard, w->local_rank);
+	w->started_ns = clock_ns();
+	w->pid = spawn_process(s, e);
+	if (w->pid < 0) {
+		rc = w->pid;
+		goto fail;
+	}
+	w->running = 1;
+	w->stopped = 0;
+	g->running++;
+	rc = open_stream(w, &w->out, &out[0], 0, e);
+	if (rc == 0)
+		rc = open_stream(w, &w->err, &err[0], 1, e);
+fail:
+	close_pipe(out);
+	close_pipe(err);
+	return rc;
+}
+
+int group_start(struct group *g, const struct program *program,
+		struct environment *env, uint32_t base_rank,
+		uint64_t open_files, struct err *e)
+{
+	struct spawn s = {.path = program->path, .argv = program->argv,
+			  .envp = env->vars, .keep = {-1, -1},
+			  .open_files = open_files};
+
+	g->base_rank = base_rank;
+	g->at = 0;
+	for (uint32_t i = 0; i < g->n; i++) {
+		int rc;
+
+		tail_clear(&g->workers[i].tail);
+		environment_set_rank(env, base_rank + i, i);
+		rc = start_worker(&g->workers[i], &s, e);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void signal_group(pid_t pgid, int signal)
+{
+	kill(-pgid, signal);
+	if (signal != SIGKILL) /* who is suspended would not notice */
+		kill(-pgid, SIGCONT);
+}
+
+void group_signal(struct group *g, int signal)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct worker *w = &g->workers[i];
+
+		/* what an ended worker left in its group is told, too */
+		if (*guard_slot(g->guard, i) > 1)
+			signal_group(*guard_slot(g->guard, i), signal);
+		w->stopped = 1;
+	}
+}
+
+struct worker *group_find(struct group *g, pid_t pid)
+{
+	/* They tend to end in the order in which they were started. */
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct worker *w = &g->workers[(g->at + i) % g->n];
+
+		if (w->running && w->pid == pid) {
+			g->at = (g->at + i + 1) % g->n;
+			return w;
+		}
+	}
+	return NULL;
+}
+
+void group_exited(struct group *g, struct worker *w, int status)
+{
+	w->running = 0;
+	w->ran_ms = (clock_ns() - w->started_ns) / 1000000;
+	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	g->running--;
+	/* the number is free for anybody once the group is empty */
+	if (kill(-w->pid, 0) < 0 && errno == ESRCH)
+		*guard_slot(g->guard, w->local_rank) = 0;
+	stream_drain(&w->out);
+	stream_drain(&w->err);
+}
+
+void group_close(struct group *g)
+{
+	g->closing = 1;
+	for (uint32_t i = 0; i < g->n; i++) {
+		*guard_slot(g->guard, i) = 0;
+		/* what those who were left behind said last */
+		stream_drain(&g->workers[i].out);
+		stream_drain(&g->workers[i].err);
+		stream_close(&g->workers[i].out);
+		stream_close(&g->workers[i].err);
+	}
+	check_closed(g);
+}

@@ -1,0 +1,68 @@
+/* worker.h: the workers of one round on this node, as one group: started,
+ * signalled and reaped. Knows nothing of other nodes or of why. */
+#ifndef LAUNCHER_WORKER_H
+#define LAUNCHER_WORKER_H
+
+#include "launcher/environment.h"
+#include "launcher/guard.h"
+#include "launcher/output.h"
+#include "launcher/program.h"
+#include "launcher/spawn.h"
+
+struct group;
+
+struct worker {
+	struct group *group;
+	uint32_t local_rank;
+	pid_t pid;    /* it leads the process group of this number */
+	int running;
+	int stopped;  /* it was told to stop */
+	int code, signal; /* how it ended */
+	uint64_t started_ns, ran_ms;
+	struct tail tail; /* of its stderr */
+	struct stream out, err;
+};
+
+struct group {
+	uv_loop_t *loop;
+	struct output *output;
+	struct guard *guard;
+	struct worker *workers;
+	uint32_t n;
+	uint32_t base_rank;
+	uint32_t running;      /* workers */
+	uint32_t open_streams; /* and those that are being closed */
+	uint32_t at;           /* where the last search ended */
+	int dev_null;
+	int closing;
+	/* no worker runs, no stream is open: it may be started again */
+	void (*on_closed)(struct group *g);
+	void *owner;
+};
+
+/* Fills g for n workers. on_closed follows each group_close. */
+int group_init(struct group *g, uv_loop_t *loop, struct output *output,
+	       struct guard *guard, uint32_t n, struct err *e);
+void group_release(struct group *g);
+
+/* Starts all n with ranks from base_rank on. On an error those that were
+ * started run on: stop them. open_files as in struct spawn. */
+int group_start(struct group *g, const struct program *program,
+		struct environment *env, uint32_t base_rank,
+		uint64_t open_files, struct err *e);
+
+/* Sends a signal to the process groups of all that run, and counts them as told
+ * to stop. */
+void group_signal(struct group *g, int signal);
+
+/* The worker of this pid, or NULL. The next ended the process: its output is
+ * drained, its fields say how. */
+struct worker *group_find(struct group *g, pid_t pid);
+void group_exited(struct group *g, struct worker *w, int status);
+
+uint32_t group_rank(const struct worker *w);
+
+/* Closes all streams. Only when no worker runs. */
+void group_close(struct group *g);
+
+#endif

@@ -1,0 +1,55 @@
+/* client.h: a blocking client of the rendezvous server, for libddp and tools.
+ * One request at a time, one thread at a time. Never prints or starts one. */
+#ifndef RENDEZVOUS_CLIENT_H
+#define RENDEZVOUS_CLIENT_H
+
+#include "base/sock.h"
+#include "rendezvous/wire.h"
+
+struct client;
+
+/* Connects within timeout_ms, sends preface and HELLO, waits for the reply.
+ * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
+ * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), or the
+ * server's own refusal. */
+int client_connect(struct client **out, const struct endpoint *ep,
+		   const struct wire_hello *hello, int timeout_ms,
+		   struct err *e);
+void client_free(struct client *c); /* NULL is fine; closes */
+
+/* Each call waits for its reply: timeout_ms is the server's to keep where the
+ * message has one (WAIT, BARRIER, GATHER, FATE; < 0 for ever); the client
+ * allows it 10 s more, so that a dead server is an error too, not a hang.
+ * Returned slices are valid until the next call on c. */
+int client_set(struct client *c, struct slice key, struct slice value,
+	       struct err *e);
+/* 1 found, 0 missing */
+int client_get(struct client *c, struct slice key, struct slice *value,
+	       struct err *e);
+int client_wait(struct client *c, const struct slice *keys, uint32_t n,
+		int timeout_ms, struct err *e);
+int client_add(struct client *c, struct slice key, int64_t delta,
+	       int64_t *value, struct err *e);
+int client_compare_set(struct client *c, struct slice key,
+		       struct slice expected, struct slice desired,
+		       struct slice *value, struct err *e);
+int client_append(struct client *c, struct slice key, struct slice value,
+		  int64_t *length, struct err *e);
+/* 1 deleted, 0 was missing */
+int client_delete(struct client *c, struct slice key, struct err *e);
+/* values[i].data is NULL where keys[i] is missing */
+int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
+		     struct slice *values, struct err *e);
+int client_multi_set(struct client *c, const struct slice *keys,
+		     const struct slice *values, uint32_t n, struct err *e);
+int client_barrier(struct client *c, struct slice key, uint32_t size,
+		   int timeout_ms, struct err *e);
+/* values: size slices, filled in rank order */
+int client_gather(struct client *c, struct slice key, uint32_t size,
+		  int timeout_ms, struct slice value, struct slice *values,
+		  struct err *e);
+/* 0 and *text: what became of that rank */
+int client_fate(struct client *c, uint32_t rank, int timeout_ms,
+		struct slice *text, struct err *e);
+
+#endif

@@ -1,0 +1,405 @@
+/* conn.c: reading, cutting into frames, coalescing and writing, closing.
+ * A connection has no buffer of its own while it has no half frame and no
+ * unsent output. */
+#include "rendezvous/conn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+
+enum { RESERVE = 4096, RESERVE_MAX = 1 << 20 };
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
+static void on_timer(uv_timer_t *t);
+
+static void arm(struct conn *c)
+{
+	uint64_t now = uv_now(c->pool->loop);
+	uint64_t when = c->own_due < c->user_due ? c->own_due : c->user_due;
+
+	/* One that fires too early only looks again; so it is not moved back
+	 * for each thing that is put off. */
+	if (when >= c->armed || c->state == CONN_CLOSED)
+		return;
+	c->armed = when;
+	uv_timer_start(&c->timer, on_timer, when > now ? when - now : 0, 0);
+}
+
+void conn_due(struct conn *c, uint64_t when)
+{
+	c->user_due = when;
+	arm(c);
+}
+
+static int is_open(const struct conn *c)
+{
+	return c->state == CONN_PREFACE || c->state == CONN_OPEN;
+}
+
+/* ---- closing ---- */
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct conn *c = h->data;
+
+	if (--c->handles)
+		return;
+	buf_release(&c->in);
+	buf_release(&c->out);
+	buf_release(&c->sending);
+	c->pool->events->on_closed(c);
+}
+
+static void forget_dirty(struct conn *c)
+{
+	struct conn **p = &c->pool->dirty;
+
+	if (!c->is_dirty)
+		return;
+	while (*p != c)
+		p = &(*p)->dirty_next;
+	*p = c->dirty_next;
+	c->is_dirty = 0;
+}
+
+void conn_drop(struct conn *c)
+{
+	if (c->state == CONN_CLOSED)
+		return;
+	c->state = CONN_CLOSED;
+	forget_dirty(c);
+	uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
+	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+}
+
+static void gone(struct conn *c, const char *why)
+{
+	int was_open = is_open(c);
+
+	conn_drop(c);
+	if (was_open)
+		c->pool->events->on_gone(c, why);
+}
+
+/* Who does not read would not read our end either: the close that follows
+ * drops what the kernel still holds for it, and it sees that at once. */
+static void reset(struct conn *c)
+{
+	struct linger none = {.l_onoff = 1, .l_linger = 0};
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+static void on_shutdown(uv_shutdown_t *req, int status)
+{
+	/* The peer's own end, or the linger timer, closes. */
+}
+
+static void shut_when_sent(struct conn *c)
+{
+	if (c->state != CONN_FINISHING || c->shut || c->writing || c->out.len)
+		return;
+	c->shut = 1;
+	if (c->broken ||
+	    uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown) < 0)
+		conn_drop(c);
+}
+
+void conn_finish(struct conn *c)
+{
+	if (!is_open(c))
+		return;
+	c->state = CONN_FINISHING;
+	c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
+	c->user_due = CONN_NEVER;
+	arm(c);
+	conn_out(c); /* the flush sees to the rest */
+}
+
+void conn_refuse(struct conn *c, int code, const char *text)
+{
+	struct wire_error m = {.code = code, .text = SLICE_STR(text)};
+
+	wire_put_error(conn_out(c), WIRE_HELLO, WIRE_ERROR_REPLY, 0, &m);
+	conn_finish(c);
+}
+
+/* ---- out ---- */
+
+struct buf *conn_out(struct conn *c)
+{
+	if (!c->is_dirty && c->state != CONN_CLOSED) {
+		c->is_dirty = 1;
+		c->dirty_next = c->pool->dirty;
+		c->pool->dirty = c;
+	}
+	return &c->out;
+}
+
+static void flush(struct conn *c);
+
+static void on_written(uv_write_t *req, int status)
+{
+	struct conn *c = req->data;
+
+	c->writing = 0;
+	buf_release(&c->sending);
+	if (status < 0)
+		c->broken = 1;
+	if (c->state != CONN_CLOSED)
+		flush(c);
+}
+
+/* What did not go out at once goes to libuv, which tells when it has. */
+static void send_rest(struct conn *c, size_t sent)
+{
+	struct buf empty = c->sending;
+	uv_buf_t b;
+
+	c->sending = c->out;
+	c->out = empty;
+	buf_reset(&c->out);
+	b = uv_buf_init(c->sending.data + sent,
+			(unsigned)(c->sending.len - sent));
+	c->write.data = c;
+	c->writing = 1;
+	if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
+		     on_written) < 0) {
+		c->writing = 0;
+		c->broken = 1;
+	}
+}
+
+/* A write error does not close: what the peer had sent before it went is still
+ * to be read, and the end of that is what closes. */
+static void flush(struct conn *c)
+{
+	uv_buf_t b = uv_buf_init(c->out.data, (unsigned)c->out.len);
+	int n;
+
+	if (c->out.failed) {
+		reset(c);
+		gone(c, "it does not read what it is sent");
+		return;
+	}
+	if (!c->broken && !c->writing && c->out.len) {
+		n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
+		if (n < 0 && n != UV_EAGAIN)
+			c->broken = 1;
+		else if (n == (int)c->out.len)
+			buf_reset(&c->out);
+		else
+			send_rest(c, n < 0 ? 0 : (size_t)n);
+	}
+	if (c->broken)
+		buf_reset(&c->out);
+	if (c->out.len == 0 && c->out.cap > RESERVE)
+		buf_release(&c->out);
+	shut_when_sent(c);
+}
+
+void conn_flush_all(struct conn_pool *pool)
+{
+	struct conn *c;
+
+	while ((c = pool->dirty)) {
+		pool->dirty = c->dirty_next;
+		c->is_dirty = 0;
+		flush(c);
+	}
+}
+
+/* ---- in ---- */
+
+static void broke_protocol(struct conn *c, const struct err *e)
+{
+	char why[ERR_TEXT_MAX + 32];
+
+	snprintf(why, sizeof why, "it broke the protocol: %s", e->text);
+	conn_refuse(c, e->code, e->text);
+	c->pool->events->on_gone(c, why);
+}
+
+/* Returns 1 when the preface is complete and right, 0 when more must come. */
+static int take_preface(struct conn *c, struct slice *in)
+{
+	size_t n = in->len < WIRE_PREFACE_SIZE ? in->len : WIRE_PREFACE_SIZE;
+
+	if (memcmp(in->data, wire_preface, n)) {
+		log_debug("closed a connection that does not speak our "
+			  "protocol");
+		gone(c, "it does not speak our protocol");
+		return 0;
+	}
+	if (n < WIRE_PREFACE_SIZE)
+		return 0;
+	in->data += n;
+	in->len -= n;
+	buf_put(conn_out(c), wire_preface, WIRE_PREFACE_SIZE);
+	c->state = CONN_OPEN;
+	return 1;
+}
+
+/* Hands on the whole frames in `in`; returns what is left. */
+static struct slice take_frames(struct conn *c, struct slice in)
+{
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	long n;
+
+	if (c->state == CONN_PREFACE && !take_preface(c, &in))
+		return in;
+	while (c->state == CONN_OPEN && in.len) {
+		n = wire_cut(in, c->accepted ? WIRE_BODY_MAX : WIRE_HELLO_MAX,
+			     &f, &e);
+		if (n < 0)
+			broke_protocol(c, &e);
+		if (n <= 0)
+			break;
+		in.data += n;
+		in.len -= (size_t)n;
+		c->pool->events->on_frame(c, &f);
+		/* Replies to a batch go out together, unless they are large */
+		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
+			flush(c);
+	}
+	return in;
+}
+
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+{
+	struct conn *c = h->data;
+	struct slice in = SLICE(c->in.data, c->in.len);
+	struct reader r;
+	size_t want = RESERVE;
+
+	if (in.len == 0 || c->state == CONN_FINISHING) {
+		*b = uv_buf_init(c->pool->scratch, CONN_READ_MAX);
+		return;
+	}
+	/* A half frame is completed in its own buffer; that grows with what
+	 * came, not with what the peer says will come. */
+	if (in.len >= WIRE_HEADER_SIZE && c->state == CONN_OPEN) {
+		reader_init(&r, in);
+		want = WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
+		if (want > RESERVE_MAX)
+			want = RESERVE_MAX;
+		if (want < RESERVE)
+			want = RESERVE;
+	}
+	b->base = buf_reserve(&c->in, want);
+	b->len = b->base ? c->in.cap - c->in.len : 0;
+}
+
+static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
+{
+	int scratch = b->base == c->pool->scratch;
+	struct slice left;
+
+	if (!scratch)
+		c->in.len += n;
+	left = take_frames(c, scratch ? SLICE(b->base, n) :
+			   SLICE(c->in.data, c->in.len));
+	if (!is_open(c) || left.len == 0) {
+		buf_release(&c->in);
+	} else if (scratch) {
+		buf_put(&c->in, left.data, left.len);
+		if (c->in.failed)
+			gone(c, "the server is out of memory");
+	} else {
+		buf_consume(&c->in, c->in.len - left.len);
+	}
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+	struct conn *c = s->data;
+	char why[96];
+
+	if (n == 0)
+		return;
+	if (n > 0 && is_open(c)) {
+		c->heard = uv_now(c->pool->loop);
+		take_bytes(c, b, (size_t)n);
+	} else if (n == UV_EOF) {
+		gone(c, "its connection closed");
+	} else if (n < 0) {
+		snprintf(why, sizeof why, "its connection broke (%s)",
+			 uv_strerror((int)n));
+		gone(c, why);
+	}
+	conn_flush_all(c->pool);
+}
+
+/* ---- time ---- */
+
+static void own_deadline(struct conn *c)
+{
+	char text[96];
+
+	c->own_due = CONN_NEVER;
+	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
+		gone(c, "it said nothing");
+		return;
+	}
+	snprintf(text, sizeof text, "no HELLO within %.1f s",
+		 (double)c->pool->hello_ms / 1e3);
+	conn_refuse(c, ERR_TIMEOUT, text);
+	c->pool->events->on_gone(c, text);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct conn *c = t->data;
+	uint64_t now = uv_now(c->pool->loop);
+
+	c->armed = CONN_NEVER;
+	if (c->own_due <= now)
+		own_deadline(c);
+	if (c->user_due <= now && is_open(c)) {
+		c->user_due = CONN_NEVER;
+		c->pool->events->on_due(c);
+	}
+	arm(c);
+	conn_flush_all(c->pool);
+}
+
+/* ---- begin ---- */
+
+int conn_open(struct conn *c, struct conn_pool *pool, uv_stream_t *listener)
+{
+	int rc;
+
+	memset(c, 0, sizeof *c);
+	c->pool = pool;
+	c->own_due = c->user_due = c->armed = CONN_NEVER;
+	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE_MAX);
+	buf_init(&c->out, CONN_OUT_MAX);
+	buf_init(&c->sending, CONN_OUT_MAX);
+	c->tcp.data = c->timer.data = c;
+	uv_tcp_init(pool->loop, &c->tcp);
+	uv_timer_init(pool->loop, &c->timer);
+	c->handles = 2;
+	rc = uv_accept(listener, (uv_stream_t *)&c->tcp);
+	if (rc == 0)
+		rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+	if (rc < 0) {
+		conn_drop(c);
+		return rc;
+	}
+	uv_tcp_nodelay(&c->tcp, 1);
+	c->heard = uv_now(pool->loop);
+	c->own_due = c->heard + pool->hello_ms;
+	arm(c);
+	return 0;
+}
+
+void conn_accept(struct conn *c)
+{
+	c->accepted = 1;
+	c->own_due = CONN_NEVER;
+}

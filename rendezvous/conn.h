@@ -1,0 +1,82 @@
+/* conn.h: one client's connection: preface, frames in, bytes out, one timer.
+ * Knows the framing of wire.h and nothing of roles, jobs or stores. */
+#ifndef RENDEZVOUS_CONN_H
+#define RENDEZVOUS_CONN_H
+
+#include <uv.h>
+
+#include "rendezvous/wire.h"
+
+struct conn;
+
+enum {
+	CONN_READ_MAX = 64 << 10,  /* the shared read buffer */
+	CONN_OUT_MAX = 64 << 20,   /* what a client may leave unread */
+	CONN_LINGER_MS = 1000,     /* from our last word to the close */
+};
+
+#define CONN_NEVER UINT64_MAX
+
+struct conn_events {
+	/* A frame; valid until return. conn_finish may be called in it. */
+	void (*on_frame)(struct conn *c, const struct wire_frame *f);
+	/* The time of conn_due has come. */
+	void (*on_due)(struct conn *c);
+	/* Nothing more will come from it; why, to go after "lost: ". Not
+	 * called after conn_finish or conn_drop. */
+	void (*on_gone)(struct conn *c, const char *why);
+	/* The last call: the memory may go. */
+	void (*on_closed)(struct conn *c);
+};
+
+/* What all connections of a loop share. */
+struct conn_pool {
+	uv_loop_t *loop;
+	const struct conn_events *events;
+	uint64_t hello_ms; /* from connecting to conn_accept */
+	struct conn *dirty; /* with output that is not yet on its way */
+	char scratch[CONN_READ_MAX];
+};
+
+struct conn {
+	struct conn_pool *pool;
+	uv_tcp_t tcp;
+	uv_timer_t timer;
+	uv_write_t write;
+	uv_shutdown_t shutdown;
+	struct buf in;      /* a frame that is not whole yet */
+	struct buf out;     /* being filled */
+	struct buf sending; /* in uv_write's hands */
+	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
+	int handles;   /* that are not closed yet */
+	int accepted;  /* may send large frames */
+	int writing;
+	int shut;      /* our side is shut down */
+	int broken;    /* writing failed; reading goes on to its end */
+	int is_dirty;
+	struct conn *dirty_next;
+	uint64_t heard;    /* when something came from it; loop time */
+	uint64_t own_due;  /* for its hello, or its linger */
+	uint64_t user_due;
+	uint64_t armed;    /* when the timer fires */
+};
+
+/* Takes the next connection of listener; c is zeroed by us. 0, or a libuv
+ * error; on_closed follows in any case. */
+int conn_open(struct conn *c, struct conn_pool *pool, uv_stream_t *listener);
+/* Its HELLO was right: large frames are allowed, the deadline is off. */
+void conn_accept(struct conn *c);
+/* Where frames to it are put; they leave with the next conn_flush_all. */
+struct buf *conn_out(struct conn *c);
+void conn_flush_all(struct conn_pool *pool);
+/* on_due at that time (loop time, ms), once; CONN_NEVER: not. */
+void conn_due(struct conn *c, uint64_t when);
+/* An error reply with id 0, then conn_finish. */
+void conn_refuse(struct conn *c, int code, const char *text);
+/* Sends what is there, ends our side, waits a moment for the peer to end its
+ * own (so that a reset does not eat our last words), closes. */
+void conn_finish(struct conn *c);
+/* Closes at once. */
+void conn_drop(struct conn *c);
+
+#endif

@@ -1,0 +1,141 @@
+/* ddprdzv.c: the rendezvous server's main: options, a listening socket, the
+ * loop. ddprun starts it with an inherited socket and a pipe; alone it says
+ * where it listens. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/sock.h"
+#include "rendezvous/server.h"
+
+enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
+
+struct options {
+	const char *listen;
+	long listen_fd, parent_fd;
+	double heartbeat_timeout, hello_timeout;
+};
+
+#define FIELD(name) offsetof(struct options, name), 0
+static const struct option_spec table[] = {
+	{"listen", 0, OPTION_STRING, FIELD(listen), 0, 0, "HOST:PORT", NULL,
+	 "Listen there; port 0 takes a free one, the default is 29400."},
+	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
+	 "Take connections from this inherited, listening socket."},
+	{"parent-fd", 0, OPTION_INT, FIELD(parent_fd), 0, FD_MAX, "N", NULL,
+	 "Stop when the other end of this inherited pipe is closed."},
+	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
+	 86400, "SECONDS", NULL,
+	 "A node that is silent for that long is lost (5)."},
+	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
+	 "SECONDS", NULL,
+	 "A client that has not said who it is by then is closed (10)."},
+	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
+	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
+	 "Print the version."},
+	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+	printf("usage: ddprdzv --listen HOST:PORT [options]\n"
+	       "The rendezvous server of ddprun, which starts one itself where "
+	       "none runs.\n\n");
+	option_print_help(table);
+}
+
+/* A connection for each worker of a large job needs more than the usual 1024
+ * descriptors. */
+static void raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+/* Returns the listening descriptor. */
+static int open_listener(const struct options *o, struct err *e)
+{
+	struct endpoint ep;
+	struct sock_addr a;
+	char text[SOCK_TEXT_MAX];
+	int rc;
+
+	if (o->listen && o->listen_fd >= 0)
+		return err_set(e, ERR_USAGE,
+			       "--listen and --listen-fd exclude each other");
+	if (o->listen_fd >= 0)
+		return (int)o->listen_fd;
+	if (!o->listen)
+		return err_set(e, ERR_USAGE,
+			       "say where to listen: --listen HOST:PORT "
+			       "(0.0.0.0:29400 is every interface)");
+	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
+	if (rc == 0)
+		rc = sock_resolve(&ep, &a, 1, e);
+	if (rc < 0)
+		return rc;
+	rc = sock_listen(&a, e);
+	if (rc >= 0 && o->parent_fd < 0)
+		log_info("listening on %s", sock_addr_text(&a, text));
+	return rc;
+}
+
+static int serve(const struct options *o, struct err *e)
+{
+	struct server_options so = {
+		.parent_fd = (int)o->parent_fd,
+		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
+		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+	};
+	struct server *server;
+	uv_loop_t loop;
+	int rc = open_listener(o, e);
+
+	if (rc < 0)
+		return rc;
+	so.listen_fd = rc;
+	rc = uv_loop_init(&loop);
+	if (rc < 0)
+		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
+	rc = server_new(&server, &loop, &so, e);
+	if (rc == 0) {
+		server_run(server);
+		server_free(server);
+	}
+	uv_loop_close(&loop);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.listen_fd = -1, .parent_fd = -1,
+			    .heartbeat_timeout = 5, .hello_timeout = 10};
+	struct err e = ERR_INIT;
+	int rc;
+
+	log_init("ddprdzv");
+	rc = option_parse(table, &o, argc, argv, 0, &e);
+	if (rc == OPTION_WANT_HELP) {
+		print_help();
+		return 0;
+	}
+	if (rc == OPTION_WANT_VERSION) {
+		printf("ddprdzv %s\n", DDP_VERSION);
+		return 0;
+	}
+	if (rc >= 0 && rc < argc)
+		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
+	if (rc >= 0) {
+		raise_fd_limit();
+		rc = serve(&o, &e);
+	}
+	if (rc < 0)
+		log_error("%s", e.text);
+	return rc == ERR_USAGE ? 2 : rc < 0 ? 71 : 0;
+}

@@ -1,0 +1,247 @@
+/* hosted.c: a job on this server: its actions become frames to its agents and
+ * answers to its workers, its rounds get a store each. */
+#include "rendezvous/hosted.h"
+
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "base/log.h"
+
+static const struct store_limits round_limits = {
+	.keys = 1 << 20,
+	.bytes = 1 << 30,
+	.value = WIRE_VALUE_MAX,
+};
+
+/* ---- telling ---- */
+
+static void tell_state(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+	struct job_node *n = NULL;
+	struct wire_state m;
+
+	if (job_state(h->job) == JOB_RUNNING || job_state(h->job) == JOB_OVER)
+		return;
+	job_state_for(h->job, &m);
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (job_node_joined(n))
+			wire_put_state(conn_out(&to->conn), WIRE_STATE,
+				       WIRE_NOTICE, 0, &m);
+	}
+	conn_flush_all(&h->server->pool);
+}
+
+/* A thousand joins a second are not a thousand times a thousand messages. */
+static void tell_state_soon(struct hosted *h)
+{
+	if (!uv_is_active((uv_handle_t *)&h->state_timer))
+		uv_timer_start(&h->state_timer, tell_state, STATE_DELAY_MS, 0);
+}
+
+static void tell_start(struct hosted *h)
+{
+	struct store_limits limits = round_limits;
+	struct job_node *n = NULL;
+	struct wire_start m;
+
+	uv_timer_stop(&h->state_timer);
+	limits.ranks = job_world_size(h->job);
+	h->store = store_new(&limits);
+	if (!h->store) {
+		job_stop(h->job, "the rendezvous server is out of memory");
+		return;
+	}
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (!job_node_joined(n))
+			continue;
+		job_start_for(h->job, n, &m);
+		wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0,
+			       &m);
+	}
+}
+
+/* The round's keyspace goes, and with it those who used it. */
+static void end_workers(struct hosted *h, const char *text)
+{
+	struct member *m;
+
+	while ((m = h->workers)) {
+		h->workers = m->worker_next;
+		m->worker_pprev = NULL;
+		m->hosted = NULL;
+		if (h->workers)
+			h->workers->worker_pprev = &h->workers;
+		session_abort(&m->session, ERR_ABORTED, text);
+		conn_refuse(&m->conn, ERR_ABORTED, text);
+	}
+	store_free(h->store);
+	h->store = NULL;
+}
+
+static void tell_end(struct hosted *h)
+{
+	const struct wire_end *end = job_end(h->job);
+	uint64_t now = uv_now(h->server->loop);
+	struct job_node *n = NULL;
+
+	uv_timer_stop(&h->state_timer);
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
+			     end);
+		if (end->verdict == WIRE_RESTART)
+			continue;
+		to->close_at = now + MOMENT_MS;
+		conn_due(&to->conn, now + 1);
+	}
+	end_workers(h, end->text.data);
+}
+
+void hosted_act(struct hosted *h)
+{
+	const struct job_action *a;
+
+	while ((a = job_next_action(h->job))) {
+		switch (a->kind) {
+		case JOB_TELL_STATE:
+			tell_state_soon(h);
+			break;
+		case JOB_TELL_START:
+			tell_start(h);
+			break;
+		case JOB_RANK_LEFT:
+			store_rank_left(h->store, a->rank, a->text);
+			session_wake_all(h->store);
+			break;
+		case JOB_FATE_KNOWN:
+			session_tell_fate(a->fate, a->text);
+			break;
+		case JOB_TELL_END:
+			tell_end(h);
+			break;
+		}
+	}
+	if (job_lost_action(h->job)) {
+		/* its agents see the connection end, and say so */
+		log_error("error: out of memory; the jobs on this server end");
+		exit(EX_OSERR);
+	}
+}
+
+/* ---- life ---- */
+
+static struct hosted *hosted_new(struct server *s, struct slice id,
+				 uint32_t first_round)
+{
+	struct hosted *h = calloc(1, sizeof *h);
+
+	if (!h)
+		return NULL;
+	h->job = job_new(id, first_round);
+	if (!h->job) {
+		free(h);
+		return NULL;
+	}
+	h->item.key = SLICE_STR(job_id(h->job));
+	if (table_insert(&s->jobs, &h->item) < 0) {
+		job_free(h->job);
+		free(h);
+		return NULL;
+	}
+	h->named = 1;
+	h->server = s;
+	uv_timer_init(s->loop, &h->state_timer);
+	h->state_timer.data = h;
+	return h;
+}
+
+struct hosted *hosted_find(struct server *s, struct slice id)
+{
+	return (struct hosted *)table_find(&s->jobs, id);
+}
+
+static void unname(struct hosted *h)
+{
+	if (h->named)
+		table_remove(&h->server->jobs, &h->item);
+	h->named = 0;
+}
+
+/* A job that has ended makes room for its successor at once, though its nodes
+ * may not all have gone. Round numbers go on, so that a worker of the old one
+ * can never be taken for one of the new. */
+struct hosted *hosted_for_join(struct server *s, struct slice id)
+{
+	struct hosted *h = hosted_find(s, id);
+	uint32_t first_round = 0;
+
+	if (h && job_state(h->job) != JOB_OVER)
+		return h;
+	if (h) {
+		first_round = job_round(h->job);
+		unname(h);
+	}
+	return hosted_new(s, id, first_round);
+}
+
+static void on_timer_closed(uv_handle_t *t)
+{
+	free(t->data);
+}
+
+void hosted_free_if_empty(struct hosted *h)
+{
+	if (h->closing || !job_is_empty(h->job))
+		return;
+	end_workers(h, "the job has no nodes any more");
+	unname(h);
+	job_free(h->job);
+	h->closing = 1;
+	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
+}
+
+void hosted_add_worker(struct hosted *h, struct member *m)
+{
+	m->hosted = h;
+	m->session.conn = &m->conn;
+	m->session.store = h->store;
+	m->session.job = h->job;
+	m->worker_next = h->workers;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = &m->worker_next;
+	m->worker_pprev = &h->workers;
+	h->workers = m;
+}
+
+static void lose_worker(struct hosted *h, struct member *m)
+{
+	*m->worker_pprev = m->worker_next;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = m->worker_pprev;
+	session_release(&m->session);
+	/* its going may have failed a gather */
+	session_wake_all(h->store);
+}
+
+void hosted_lose(struct member *m, const char *why)
+{
+	struct hosted *h = m->hosted;
+
+	m->hosted = NULL;
+	if (!h)
+		return;
+	if (m->role == WIRE_WORKER) {
+		lose_worker(h, m);
+	} else if (m->node) {
+		job_lost(h->job, m->node, why);
+		m->node = NULL;
+		hosted_act(h);
+		hosted_free_if_empty(h);
+	}
+}

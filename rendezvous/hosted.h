@@ -1,0 +1,78 @@
+/* hosted.h: the server's insides: its members, the jobs that it hosts, and how
+ * a job's actions become frames (hosted.c). server.c owns the sockets. */
+#ifndef RENDEZVOUS_HOSTED_H
+#define RENDEZVOUS_HOSTED_H
+
+#include "rendezvous/conn.h"
+#include "rendezvous/round.h"
+#include "rendezvous/session.h"
+#include "rendezvous/store.h"
+#include "rendezvous/table.h"
+
+enum {
+	STATE_DELAY_MS = 20,  /* joins within it are told about once */
+	MOMENT_MS = 5000,     /* from END to closing an agent's connection */
+	DRAIN_MS = 5000,      /* from the parent's end to ours */
+	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
+	SUSPECT_MS = 50,      /* to read what waits before a lease ends */
+};
+
+struct hosted;
+
+/* A client: an agent (perhaps with a node of a job) or a worker of a round. */
+struct member {
+	struct conn conn; /* first: the connection's callbacks get it */
+	struct server *server;
+	struct member *next, **pprev;           /* all members */
+	struct member *worker_next, **worker_pprev; /* the round's workers */
+	int role; /* 0 before HELLO, then WIRE_AGENT or WIRE_WORKER */
+	char *job_id;
+	struct hosted *hosted;
+	struct job_node *node;  /* of an agent that has joined */
+	struct session session; /* of a worker */
+	int suspect;            /* a lease has ended, once more to look */
+	uint64_t close_at;      /* a moment after END; 0: not yet */
+};
+
+/* A job on this server. */
+struct hosted {
+	struct table_item item; /* first: by job id */
+	struct server *server;
+	struct job *job;
+	struct store *store; /* of the running round */
+	struct member *workers;
+	uv_timer_t state_timer; /* STATE is due */
+	int named;              /* new joins find it */
+	int closing;
+};
+
+struct server {
+	uv_loop_t *loop;
+	struct conn_pool pool;
+	uv_tcp_t listener;
+	uv_pipe_t parent;
+	uv_signal_t term, interrupt;
+	uv_timer_t drain_timer;
+	uint64_t lease_ms;
+	int has_parent;
+	struct table jobs;
+	struct member *members;
+	int draining, stopped_jobs, closing;
+	char endpoint[330];
+	char why[450]; /* why it drains, for the agents */
+};
+
+/* The job of that name that can be joined, made if there is none; NULL when
+ * memory ran out. */
+struct hosted *hosted_for_join(struct server *s, struct slice id);
+/* The job of that name, or NULL. */
+struct hosted *hosted_find(struct server *s, struct slice id);
+/* Does what the job wants done, after each event. */
+void hosted_act(struct hosted *h);
+void hosted_add_worker(struct hosted *h, struct member *m);
+/* The member's connection is gone; why is for "lost: ". */
+void hosted_lose(struct member *m, const char *why);
+/* Goes when nobody is in it any more. */
+void hosted_free_if_empty(struct hosted *h);
+
+#endif

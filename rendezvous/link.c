@@ -1,0 +1,293 @@
+/* link.c: the agent's connection: connect, greet, cut frames, write, close.
+ * Never blocks, never reconnects: that is its owner's decision. */
+#include "rendezvous/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINK_CONNECTING, LINK_GREETING, LINK_OPEN, LINK_LOST, LINK_CLOSING,
+       LINK_CLOSED };
+
+enum { RESERVE = 4096 };
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct link *l = h->data;
+
+	l->state = LINK_CLOSED;
+	buf_release(&l->in);
+	buf_release(&l->out);
+	buf_release(&l->sending);
+	l->events->on_closed(l);
+}
+
+static int is_up(const struct link *l)
+{
+	return l->state <= LINK_OPEN;
+}
+
+/* Tells the owner once; it still calls link_close. */
+static void lost(struct link *l, int code, const char *what)
+{
+	char at[SOCK_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	if (!is_up(l))
+		return;
+	l->state = LINK_LOST;
+	if (!l->handle_gone)
+		uv_read_stop((uv_stream_t *)&l->tcp);
+	err_set(&e, code, "rendezvous server %s: %s",
+		sock_addr_text(&l->addr, at), what);
+	l->events->on_lost(l, &e);
+}
+
+static void close_now(struct link *l)
+{
+	if (l->handle_gone)
+		on_handle_closed((uv_handle_t *)&l->tcp);
+	else if (!uv_is_closing((uv_handle_t *)&l->tcp))
+		uv_close((uv_handle_t *)&l->tcp, on_handle_closed);
+}
+
+/* ---- out ---- */
+
+static void on_written(uv_write_t *req, int status)
+{
+	struct link *l = req->data;
+
+	buf_reset(&l->sending);
+	if (status < 0 && l->state == LINK_CLOSING)
+		close_now(l);
+	/* Else a failed write is left to the reader, which first gets what the
+	 * server had said before it went. */
+	if (status == 0)
+		link_flush(l);
+}
+
+struct buf *link_out(struct link *l)
+{
+	return &l->out;
+}
+
+static void write_rest(struct link *l, size_t sent)
+{
+	struct buf empty = l->sending;
+	uv_buf_t b;
+
+	l->sending = l->out;
+	l->out = empty;
+	b = uv_buf_init(l->sending.data + sent,
+			(unsigned)(l->sending.len - sent));
+	l->write.data = l;
+	if (uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1, on_written) < 0)
+		buf_reset(&l->sending);
+}
+
+void link_flush(struct link *l)
+{
+	uv_buf_t b = uv_buf_init(l->out.data, (unsigned)l->out.len);
+	int n;
+
+	if (l->out.failed) {
+		lost(l, l->out.failed, "it does not read what we send");
+		return;
+	}
+	/* While connecting nothing goes out; then all of it at once */
+	if (l->state == LINK_CONNECTING || l->sending.len)
+		return;
+	if (l->out.len && l->state != LINK_LOST && l->state != LINK_CLOSED) {
+		n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
+		if (n >= 0 && (size_t)n == l->out.len)
+			buf_reset(&l->out);
+		else if (n >= 0 || n == UV_EAGAIN)
+			write_rest(l, n < 0 ? 0 : (size_t)n);
+		else
+			buf_reset(&l->out); /* as in on_written */
+	}
+	if (l->state == LINK_CLOSING && !l->sending.len)
+		close_now(l);
+}
+
+void link_close(struct link *l)
+{
+	int was = l->state;
+
+	if (was == LINK_CLOSING || was == LINK_CLOSED)
+		return;
+	l->state = LINK_CLOSING;
+	if (was == LINK_CONNECTING || was == LINK_LOST) {
+		close_now(l);
+		return;
+	}
+	uv_read_stop((uv_stream_t *)&l->tcp);
+	link_flush(l);
+}
+
+/* ---- in ---- */
+
+static int take_greeting(struct link *l)
+{
+	size_t n = l->in.len < WIRE_PREFACE_SIZE ? l->in.len :
+		   WIRE_PREFACE_SIZE;
+
+	if (memcmp(l->in.data, wire_preface, n)) {
+		lost(l, ERR_PROTOCOL,
+		     "something that is not a ddprdzv answers there; choose "
+		     "another port");
+		return 0;
+	}
+	if (n < WIRE_PREFACE_SIZE)
+		return 0;
+	buf_consume(&l->in, n);
+	l->state = LINK_OPEN;
+	if (l->events->on_open)
+		l->events->on_open(l);
+	return l->state == LINK_OPEN;
+}
+
+/* A frame with id 0 that is an error is the server's last word. */
+static void take_frame(struct link *l, const struct wire_frame *f)
+{
+	struct wire_error m;
+	char what[ERR_TEXT_MAX];
+
+	if (f->kind == WIRE_ERROR_REPLY && f->id == 0 &&
+	    wire_get_error(f, &m, NULL) == 0) {
+		snprintf(what, sizeof what, "%.*s", SLICE_FMT(m.text));
+		lost(l, m.code, what);
+		return;
+	}
+	l->events->on_frame(l, f);
+}
+
+static void take_frames(struct link *l)
+{
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	struct slice in;
+	size_t used = 0;
+	long n;
+
+	while (l->state == LINK_OPEN) {
+		in = SLICE(l->in.data + used, l->in.len - used);
+		n = wire_cut(in, WIRE_BODY_MAX, &f, &e);
+		if (n < 0)
+			lost(l, ERR_PROTOCOL, e.text);
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+		take_frame(l, &f);
+	}
+	if (is_up(l))
+		buf_consume(&l->in, used);
+}
+
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+{
+	struct link *l = h->data;
+
+	b->base = buf_reserve(&l->in, RESERVE);
+	b->len = b->base ? l->in.cap - l->in.len : 0;
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+	struct link *l = s->data;
+	char what[160];
+
+	if (n > 0) {
+		l->in.len += (size_t)n;
+		if (l->state == LINK_GREETING && !take_greeting(l))
+			return;
+		take_frames(l);
+	} else if (n == UV_EOF) {
+		lost(l, ERR_REMOTE, l->state == LINK_OPEN ?
+		     "it closed the connection" :
+		     "it closed the connection without a greeting; is it a "
+		     "ddprdzv?");
+	} else if (n < 0) {
+		snprintf(what, sizeof what, "the connection broke (%s)",
+			 uv_strerror((int)n));
+		lost(l, (int)n, what);
+	}
+}
+
+/* ---- begin ---- */
+
+static void cannot_connect(struct link *l, int rc)
+{
+	char what[160];
+
+	snprintf(what, sizeof what, "cannot connect (%s)", uv_strerror(rc));
+	lost(l, rc, what);
+}
+
+/* The kernel refused at once (no route, no descriptors): told from the loop as
+ * if it had refused later. */
+static void on_refused_closed(uv_handle_t *h)
+{
+	struct link *l = h->data;
+	int was_closed = l->state == LINK_CLOSING;
+
+	l->handle_gone = 1;
+	if (was_closed)
+		on_handle_closed(h);
+	else
+		cannot_connect(l, l->refused);
+}
+
+static void on_connect(uv_connect_t *req, int status)
+{
+	struct link *l = req->data;
+	int rc = status;
+
+	if (l->state != LINK_CONNECTING)
+		return;
+	if (rc == 0) {
+		uv_tcp_nodelay(&l->tcp, 1);
+		l->state = LINK_GREETING;
+		rc = uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
+	}
+	if (rc < 0)
+		cannot_connect(l, rc);
+	else
+		link_flush(l);
+}
+
+int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
+	       const struct wire_hello *hello, const struct link_events *events,
+	       struct err *e)
+{
+	memset(l, 0, sizeof *l);
+	l->events = events;
+	l->addr = *addr;
+	l->state = LINK_CONNECTING;
+	buf_init(&l->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE);
+	buf_init(&l->out, 2 * (size_t)WIRE_BODY_MAX);
+	buf_init(&l->sending, 2 * (size_t)WIRE_BODY_MAX);
+	buf_put(&l->out, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(&l->out, WIRE_HELLO, WIRE_REQUEST, 1, hello);
+	if (l->out.failed) {
+		buf_release(&l->out);
+		return err_set(e, -ENOMEM, "out of memory for a connection");
+	}
+	uv_tcp_init(loop, &l->tcp);
+	l->tcp.data = l->connect.data = l;
+	l->refused = uv_tcp_connect(&l->connect, &l->tcp,
+				    (const struct sockaddr *)&l->addr.ss,
+				    on_connect);
+	if (l->refused < 0)
+		uv_close((uv_handle_t *)&l->tcp, on_refused_closed);
+	return 0;
+}
+
+int link_local_addr(struct link *l, struct sock_addr *out)
+{
+	int len = sizeof out->ss;
+	int rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&out->ss, &len);
+
+	out->len = (socklen_t)len;
+	return rc;
+}

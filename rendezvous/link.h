@@ -1,0 +1,60 @@
+/* link.h: a non-blocking connection to the rendezvous server on a libuv loop,
+ * for the agent. Turns bytes into frames and frames into bytes; what they mean
+ * is its owner's business. */
+#ifndef RENDEZVOUS_LINK_H
+#define RENDEZVOUS_LINK_H
+
+#include <uv.h>
+
+#include "base/sock.h"
+#include "rendezvous/wire.h"
+
+struct link;
+
+struct link_events {
+	/* The server greeted us: it is a ddprdzv. */
+	void (*on_open)(struct link *l);
+	/* A frame; valid until return. The owner may call link_close in it. */
+	void (*on_frame)(struct link *l, const struct wire_frame *f);
+	/* Could not connect, lost, closed by the peer, broke the protocol; code
+	 * and text say which. Called once, and not after link_close. */
+	void (*on_lost)(struct link *l, const struct err *why);
+	/* After link_close: the memory may be freed or used again. */
+	void (*on_closed)(struct link *l);
+};
+
+struct link {
+	void *owner; /* the caller's */
+	const struct link_events *events;
+	uv_tcp_t tcp;
+	uv_connect_t connect;
+	struct sock_addr addr; /* of the server */
+	struct buf in;
+	struct buf out;     /* being filled */
+	struct buf sending; /* in uv_write's hands */
+	uv_write_t write;
+	int state;
+	int refused;     /* the error of a connect that failed at once */
+	int handle_gone; /* tcp went through its close for that */
+};
+
+/* Starts connecting and queues preface and HELLO (id 1). 0, or an error before
+ * anything was started (out of memory; then on_closed is not called). A connect
+ * that fails at once is an on_lost too, from the loop. l is zeroed by us; set
+ * owner after. */
+int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
+	       const struct wire_hello *hello, const struct link_events *events,
+	       struct err *e);
+
+/* The buffer to put frames into; then link_flush sends what is there. */
+struct buf *link_out(struct link *l);
+void link_flush(struct link *l);
+
+/* Our end of the connection, as the server sees it without NAT. */
+int link_local_addr(struct link *l, struct sock_addr *out);
+
+/* Sends what is queued, then closes; on_closed follows, later (at once where no
+ * connection was ever begun). Idempotent. */
+void link_close(struct link *l);
+
+#endif

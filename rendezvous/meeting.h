@@ -1,0 +1,39 @@
+/* meeting.h: barriers and gathers: callers that wait for each other under a
+ * key. A part of the store (store.h is what others include): it parks waiters
+ * and hands them to the store's woken queue. */
+#ifndef RENDEZVOUS_MEETING_H
+#define RENDEZVOUS_MEETING_H
+
+#include "rendezvous/store.h"
+
+/* A rank that has left, and how: each gather that misses it fails with that. */
+struct departure {
+	uint32_t rank;
+	char *how;
+};
+
+struct meetings {
+	struct table table; /* of those that are not complete, by key */
+	struct meeting *gathers; /* those of them that are gathers */
+	struct departure *left;
+	size_t nleft, cap;
+};
+
+void meetings_release(struct meetings *m);
+
+/* What meetings need of the store: an end for its woken queue. */
+void store_wake(struct store_waiter *w, int code);
+struct meetings *store_meetings(struct store *s);
+const struct store_limits *store_limit(const struct store *s);
+/* Counts n bytes more (or fewer) against the store's limit. */
+int store_charge(struct store *s, size_t n, struct err *e);
+void store_discharge(struct store *s, size_t n);
+
+/* w leaves its meeting, whatever state that is in. */
+void meeting_leave(struct store_waiter *w);
+void meeting_explain(const struct store_waiter *w, struct buf *out);
+
+/* Puts a key in quotes, shortened, with what is not printable as '?'. */
+void put_quoted(struct buf *out, struct slice key);
+
+#endif

@@ -1,0 +1,120 @@
+/* round.h: a job and its rounds, one after another: who is in it, which ranks
+ * they get, when a round starts, how it ends and why. Pure: what happened goes
+ * in, what must be told to whom comes out as actions. No sockets, no clock. */
+#ifndef RENDEZVOUS_ROUND_H
+#define RENDEZVOUS_ROUND_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "rendezvous/wire.h"
+
+struct job;
+struct job_node;
+
+enum job_state {
+	JOB_GATHERING,  /* the first round's nodes are coming */
+	JOB_RUNNING,    /* a round runs */
+	JOB_RESTARTING, /* its workers failed; the nodes are coming back */
+	JOB_OVER,       /* ended for good; the nodes are going */
+	JOB_STATES
+};
+
+enum job_event {
+	JOB_ON_JOIN,
+	JOB_ON_EXITED,
+	JOB_ON_FAILED,
+	JOB_ON_LEAVE,
+	JOB_ON_LOST,
+	JOB_ON_STOP, /* the server stops */
+	JOB_EVENTS
+};
+
+/* A request to be told what became of a rank; the caller's memory. */
+struct job_fate {
+	void *owner;
+	struct job_fate *next, **pprev;
+};
+
+/* What the caller has to do, in order, before the next event. */
+struct job_action {
+	enum {
+		JOB_TELL_STATE, /* job_state_for to each node, soon */
+		JOB_TELL_START, /* job_start_for to each node, now */
+		JOB_RANK_LEFT,  /* rank is gone; text says how */
+		JOB_FATE_KNOWN, /* answer fate with text */
+		JOB_TELL_END,   /* job_end to each node; the keyspace is over */
+	} kind;
+	uint32_t rank;
+	const char *text; /* valid until the next event */
+	struct job_fate *fate;
+};
+
+/* first_round: the number of its first round, higher than those of an earlier
+ * job of that name. NULL when memory ran out. */
+struct job *job_new(struct slice id, uint32_t first_round);
+void job_free(struct job *j); /* no fates may be parked in it */
+
+/* ---- what happens ---- */
+
+/* owner: who this node is to the caller; a node that joins again (RESTARTING)
+ * has the same. at: where it reached the server, for people. 0 and *node, or a
+ * refusal: ERR_REFUSED or ERR_ARGUMENT with a text for that node's user. */
+int job_join(struct job *j, const struct wire_join *m, void *owner,
+	     const char *at, struct job_node **node, struct err *e);
+/* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored. */
+int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
+	       struct err *e);
+void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);
+void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
+/* The node's connection is gone ("its connection closed", "it was not heard
+ * from for 5.0 s"). n is freed. */
+void job_lost(struct job *j, struct job_node *n, const char *why);
+/* The server stops: ends the job, if it is not over. */
+void job_stop(struct job *j, const char *why);
+
+/* The next thing to do, or NULL. Valid until the next call. */
+const struct job_action *job_next_action(struct job *j);
+/* 1: memory ran out and something to do was lost. Members would wait for it for
+ * ever, so the process had better end. */
+int job_lost_action(const struct job *j);
+
+/* ---- what there is to know ---- */
+
+enum job_state job_state(const struct job *j);
+const char *job_id(const struct job *j);
+/* The number of the running round, or of the next one. */
+uint32_t job_round(const struct job *j);
+uint32_t job_world_size(const struct job *j); /* of the running round */
+int job_is_empty(const struct job *j);        /* no node is left in it */
+
+/* Walks the nodes: first with NULL. */
+struct job_node *job_next_node(const struct job *j, const struct job_node *n);
+void *job_node_owner(const struct job_node *n);
+int job_node_joined(const struct job_node *n); /* for the coming round */
+/* No other node is in its job, and the server ends with it: nobody waits for
+ * it in vain. */
+int job_node_is_alone(const struct job *j, const struct job_node *n);
+
+/* Messages; slices are the job's, valid until the next event. */
+void job_state_for(struct job *j, struct wire_state *m);
+void job_start_for(const struct job *j, const struct job_node *n,
+		   struct wire_start *m);
+/* The last END; its text is never empty for a round that is over. */
+const struct wire_end *job_end(const struct job *j);
+/* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
+ * is the running round. */
+int job_check_round(const struct job *j, uint32_t round, struct err *e);
+
+/* 0 and *text, if it is known what became of the rank, else 1 and f is parked
+ * until JOB_FATE_KNOWN. ERR_ARGUMENT: no such rank. */
+int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
+	     const char **text, struct err *e);
+void job_fate_release(struct job_fate *f); /* not parked: fine */
+
+/* ---- the policy, printed: one line for each state and event ---- */
+const char *job_state_name(enum job_state s);
+const char *job_event_name(enum job_event ev);
+const char *job_policy(enum job_state s, enum job_event ev);
+
+#endif

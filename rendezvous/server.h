@@ -1,0 +1,27 @@
+/* server.h: the rendezvous server on a libuv loop: clients in, jobs, drain.
+ * Turns frames into events of a job or requests of a session, and a job's
+ * actions into frames. Decides nothing about jobs itself. */
+#ifndef RENDEZVOUS_SERVER_H
+#define RENDEZVOUS_SERVER_H
+
+#include <uv.h>
+
+#include "base/error.h"
+
+struct server;
+
+struct server_options {
+	int listen_fd;       /* a listening socket; the server closes it */
+	int parent_fd;       /* a pipe whose end means: drain; -1: none */
+	uint64_t lease_ms;   /* an agent's silence that makes it lost */
+	uint64_t hello_ms;   /* to get from connecting to HELLO */
+};
+
+/* Starts accepting on the loop. On success *out is the caller's. */
+int server_new(struct server **out, uv_loop_t *loop,
+	       const struct server_options *options, struct err *e);
+/* Runs until it is drained: by a signal, or because the parent has gone. */
+void server_run(struct server *s);
+void server_free(struct server *s); /* after server_run */
+
+#endif

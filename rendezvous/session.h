@@ -1,0 +1,41 @@
+/* session.h: what one worker asks of its round's store and of its peers' fate,
+ * and what it still waits for. Our codec on the store: frames in, replies out.
+ * Knows nothing of how a job is run. */
+#ifndef RENDEZVOUS_SESSION_H
+#define RENDEZVOUS_SESSION_H
+
+#include "rendezvous/conn.h"
+#include "rendezvous/round.h"
+#include "rendezvous/store.h"
+
+struct parked;
+
+struct session {
+	struct conn *conn;
+	struct store *store; /* of its round */
+	struct job *job;
+	uint32_t rank;
+	struct parked *parked; /* requests without an answer yet */
+	uint32_t nparked;
+};
+
+enum { SESSION_PARKED_MAX = 1024 };
+
+/* Is this type a store request or FATE? */
+int session_takes(enum wire_type type);
+/* Answers the request or parks it. ERR_PROTOCOL: the body does not parse. Call
+ * session_wake_all after it. */
+int session_request(struct session *s, const struct wire_frame *f,
+		    struct err *e);
+/* Answers all who do not wait in store any more. */
+void session_wake_all(struct store *store);
+/* Answers the FATE that f is part of. */
+void session_tell_fate(struct job_fate *f, const char *text);
+/* Answers what is due by now (loop time) and sets conn_due for the rest. */
+void session_on_due(struct session *s);
+/* Answers everything parked with an error. */
+void session_abort(struct session *s, int code, const char *text);
+/* The worker is gone: drops everything parked. */
+void session_release(struct session *s);
+
+#endif

@@ -1,0 +1,107 @@
+/* store.h: the key-value store of one round, and those who wait in it.
+ * Pure state: no sockets, no clock. Owns its keys and values and copies what
+ * it is given. A waiter is its caller's memory and stays put while it waits. */
+#ifndef RENDEZVOUS_STORE_H
+#define RENDEZVOUS_STORE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "rendezvous/table.h"
+
+struct store;
+struct store_entry;
+struct meeting;
+
+struct store_limits {
+	size_t keys;
+	size_t bytes; /* of keys and values together */
+	size_t value; /* of one value */
+	uint32_t ranks; /* of the round: a gather's size is at most this */
+};
+
+/* One link of a waiter into the list of a key that is not there yet. */
+struct store_link {
+	struct store_link *next, **pprev; /* pprev NULL: not in a list */
+	struct store_entry *entry;
+	struct store_waiter *waiter;
+};
+
+/* Someone who waits for keys, or in a barrier or gather. A waiter is zeroed
+ * before its first use. When what it waits for happens it moves to the store's
+ * woken queue: the caller takes it out there (store_woken), answers, and then
+ * releases it. So nothing is ever called back from inside an operation. */
+struct store_waiter {
+	void *owner; /* the caller's */
+	/* the result, once it came out of store_woken: 0, or an error */
+	int code;
+	/* the store's own from here on */
+	enum { WAITER_IDLE, WAITER_KEYS, WAITER_MEETING, WAITER_WOKEN } state;
+	struct store *store;
+	struct store_waiter *next, **pprev; /* in the meeting, or woken */
+	struct store_link *links;           /* of a key wait */
+	uint32_t nlinks, missing;
+	struct meeting *meeting;
+	uint32_t rank;
+};
+
+/* NULL when memory ran out. */
+struct store *store_new(const struct store_limits *limits);
+/* No waiter may be left in it. NULL is fine. */
+void store_free(struct store *s);
+
+/* Each key that is set wakes its waiters. ERR_REFUSED: over a limit. */
+int store_set(struct store *s, struct slice key, struct slice value,
+	      struct err *e);
+/* 1 and *value, valid until the next change; 0: not there. */
+int store_get(struct store *s, struct slice key, struct slice *value);
+/* ERR_ARGUMENT: the value is no number, or the sum does not fit an int64. */
+int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
+	      struct err *e);
+/* 1 stored, 0 not; negative: error. What is there now is store_get's. */
+int store_compare_set(struct store *s, struct slice key, struct slice expected,
+		      struct slice desired, struct err *e);
+/* The new length, or an error. */
+int64_t store_append(struct store *s, struct slice key, struct slice value,
+		     struct err *e);
+/* 1 if it was there, else 0. */
+int store_delete(struct store *s, struct slice key);
+/* All or nothing. */
+int store_multi_set(struct store *s, const struct slice *keys,
+		    const struct slice *values, uint32_t n, struct err *e);
+size_t store_keys(const struct store *s);
+
+/* 1 if all n keys are there. */
+int store_has(struct store *s, const struct slice *keys, uint32_t n);
+/* Parks w until each key has been there; those that are there now count. 0, or
+ * an error and w is not parked. With all keys there it is woken at once. */
+int store_wait(struct store *s, const struct slice *keys, uint32_t n,
+	       struct store_waiter *w, struct err *e);
+/* Parks w until size callers have come to the barrier `key`, itself included.
+ * ERR_ARGUMENT: size 0 or not what the others said, or the key is a gather. */
+int store_barrier(struct store *s, struct slice key, uint32_t size,
+		  struct store_waiter *w, struct err *e);
+/* Parks w until ranks 0..size-1 have each come with a value. Woken with
+ * ERR_REMOTE where one of them has left or leaves before it came. */
+int store_gather(struct store *s, struct slice key, uint32_t size,
+		 uint32_t rank, struct slice value, struct store_waiter *w,
+		 struct err *e);
+/* A rank is gone for good; how says who and how ("rank 1 on h2 exited with
+ * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
+int store_rank_left(struct store *s, uint32_t rank, const char *how);
+
+/* The next waiter that is done, or NULL. Until store_waiter_release its result
+ * may be read: */
+struct store_waiter *store_woken(struct store *s);
+/* the values of a gather in rank order, *size of them */
+const struct slice *store_gathered(const struct store_waiter *w,
+				   uint32_t *size);
+/* the text of a code that is not 0 */
+const char *store_waiter_text(const struct store_waiter *w);
+
+/* Says in e (ERR_TIMEOUT) what w still waits for, after so many ms. */
+int store_explain(const struct store_waiter *w, uint64_t waited_ms,
+		  struct err *e);
+/* Takes w out of wherever it is; idle and zeroed waiters are fine. */
+void store_waiter_release(struct store_waiter *w);
+
+#endif

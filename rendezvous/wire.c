@@ -1,0 +1,264 @@
+/* wire.c: frames and messages of docs/protocol.txt to bytes and back.
+ * Knows layout and limits, and nothing of what a message means. */
+#include "rendezvous/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
+					      WIRE_VERSION};
+
+enum { TYPES_END = WIRE_FATE + 1 };
+
+static const char *const type_names[TYPES_END] = {
+	[WIRE_HELLO] = "HELLO",
+	[WIRE_SET] = "SET",
+	[WIRE_GET] = "GET",
+	[WIRE_WAIT] = "WAIT",
+	[WIRE_ADD] = "ADD",
+	[WIRE_COMPARE_SET] = "COMPARE_SET",
+	[WIRE_APPEND] = "APPEND",
+	[WIRE_DELETE] = "DELETE",
+	[WIRE_MULTI_GET] = "MULTI_GET",
+	[WIRE_MULTI_SET] = "MULTI_SET",
+	[WIRE_BARRIER] = "BARRIER",
+	[WIRE_GATHER] = "GATHER",
+	[WIRE_JOIN] = "JOIN",
+	[WIRE_STATE] = "STATE",
+	[WIRE_START] = "START",
+	[WIRE_EXITED] = "EXITED",
+	[WIRE_FAILED] = "FAILED",
+	[WIRE_LEAVE] = "LEAVE",
+	[WIRE_END] = "END",
+	[WIRE_PING] = "PING",
+	[WIRE_FATE] = "FATE",
+};
+
+static int type_exists(int type)
+{
+	return type >= 0 && type < TYPES_END && type_names[type];
+}
+
+const char *wire_type_name(int type)
+{
+	static _Thread_local char unknown[24];
+
+	if (type_exists(type))
+		return type_names[type];
+	snprintf(unknown, sizeof unknown, "type %d", type);
+	return unknown;
+}
+
+/* ---- frames ---- */
+
+/* The header, checked field by field as it comes in, so that what can never
+ * become a frame is refused at once and not waited for. */
+long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
+	      struct err *e)
+{
+	struct reader r;
+	uint32_t len;
+	int type, kind;
+
+	if (in.len < 4)
+		return 0;
+	reader_init(&r, in);
+	len = reader_u32(&r);
+	if (len > body_max)
+		return err_set(e, ERR_PROTOCOL,
+			       "a frame of %u bytes, at most %u are allowed",
+			       len, body_max);
+	if (in.len < WIRE_HEADER_SIZE)
+		return 0;
+	type = reader_u8(&r);
+	kind = reader_u8(&r);
+	if (!type_exists(type))
+		return err_set(e, ERR_PROTOCOL, "no message has type %d", type);
+	if (kind > WIRE_NOTICE || reader_u16(&r) != 0)
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: kind %d, or the zero after it, is wrong",
+			       wire_type_name(type), kind);
+	f->type = type;
+	f->kind = kind;
+	f->id = reader_u32(&r);
+	if (reader_left(&r) < len)
+		return 0;
+	f->body = SLICE(r.p, len);
+	return (long)WIRE_HEADER_SIZE + (long)len;
+}
+
+size_t wire_begin(struct buf *out, enum wire_type type, enum wire_kind kind,
+		  uint32_t id)
+{
+	size_t mark = out->len;
+
+	buf_put_u32(out, 0);
+	buf_put_u8(out, (uint8_t)type);
+	buf_put_u8(out, (uint8_t)kind);
+	buf_put_u16(out, 0);
+	buf_put_u32(out, id);
+	return mark;
+}
+
+void wire_end(struct buf *out, size_t mark)
+{
+	size_t len;
+	unsigned char *p;
+
+	if (out->failed)
+		return;
+	len = out->len - mark - WIRE_HEADER_SIZE;
+	p = (unsigned char *)out->data + mark;
+	p[0] = (unsigned char)len;
+	p[1] = (unsigned char)(len >> 8);
+	p[2] = (unsigned char)(len >> 16);
+	p[3] = (unsigned char)(len >> 24);
+}
+
+void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
+		    uint32_t id)
+{
+	wire_end(out, wire_begin(out, type, kind, id));
+}
+
+/* ---- fields ---- */
+
+/* The limits of protocol.txt section 2 that belong to a field, by its name. */
+static inline uint32_t str_max(const char *name)
+{
+	if (!strcmp(name, "key"))
+		return WIRE_KEY_MAX;
+	if (!strcmp(name, "value") || !strcmp(name, "expected") ||
+	    !strcmp(name, "desired"))
+		return WIRE_VALUE_MAX;
+	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
+	    !strcmp(name, "missing"))
+		return WIRE_TEXT_MAX;
+	return WIRE_NAME_MAX;
+}
+
+struct fields {
+	struct reader r;
+	const char *wrong; /* the first field over its limit */
+};
+
+static inline void get_u8(struct fields *s, uint8_t *v, const char *name)
+{
+	*v = reader_u8(&s->r);
+}
+
+static inline void get_u16(struct fields *s, uint16_t *v, const char *name)
+{
+	*v = reader_u16(&s->r);
+}
+
+static inline void get_u32(struct fields *s, uint32_t *v, const char *name)
+{
+	*v = reader_u32(&s->r);
+}
+
+static inline void get_u64(struct fields *s, uint64_t *v, const char *name)
+{
+	*v = reader_u64(&s->r);
+}
+
+static inline void get_i32(struct fields *s, int32_t *v, const char *name)
+{
+	*v = (int32_t)reader_u32(&s->r);
+}
+
+static inline void get_i64(struct fields *s, int64_t *v, const char *name)
+{
+	*v = (int64_t)reader_u64(&s->r);
+}
+
+static inline void get_str(struct fields *s, struct slice *v, const char *name)
+{
+	*v = reader_slice(&s->r);
+	if (v->len > str_max(name) && !s->wrong)
+		s->wrong = name;
+}
+
+/* A list is the last field, so it has the rest. No item is shorter than its
+ * 4 bytes of length: a count beyond that is a lie; nobody allocates by it. */
+static inline void get_list(struct fields *s, struct wire_items *v,
+			    const char *name)
+{
+	v->count = reader_u32(&s->r);
+	v->bytes = SLICE(s->r.p, reader_left(&s->r));
+	s->r.p = s->r.end;
+	if ((v->count > WIRE_KEYS_MAX || v->count > v->bytes.len / 4 ||
+	     (v->count == 0 && v->bytes.len)) && !s->wrong)
+		s->wrong = name;
+}
+
+static inline void put_list(struct buf *b, struct wire_items v)
+{
+	buf_put_u32(b, v.count);
+	buf_put(b, v.bytes.data, v.bytes.len);
+}
+
+#define put_u8 buf_put_u8
+#define put_u16 buf_put_u16
+#define put_u32 buf_put_u32
+#define put_u64 buf_put_u64
+#define put_i32(b, v) buf_put_u32((b), (uint32_t)(v))
+#define put_i64(b, v) buf_put_u64((b), (uint64_t)(v))
+#define put_str buf_put_slice
+
+static int fields_end(const struct fields *s, const struct wire_frame *f,
+		      struct err *e)
+{
+	if (s->wrong)
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: its field '%s' is over its limit",
+			       wire_type_name(f->type), s->wrong);
+	if (s->r.bad)
+		return err_set(e, ERR_PROTOCOL, "%s: its body is too short",
+			       wire_type_name(f->type));
+	if (reader_left(&s->r))
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: its body has %zu bytes left over",
+			       wire_type_name(f->type), reader_left(&s->r));
+	return 0;
+}
+
+/* ---- messages ---- */
+
+#define PUT_FIELD(kind, name) put_##kind(out, m->name);
+#define GET_FIELD(kind, name) get_##kind(&s, &m->name, #name);
+#define DEFINE(name, FIELDS)                                                  \
+	void wire_put_##name(struct buf *out, enum wire_type type,            \
+			     enum wire_kind kind, uint32_t id,                \
+			     const struct wire_##name *m)                     \
+	{                                                                     \
+		size_t mark = wire_begin(out, type, kind, id);                \
+		FIELDS(PUT_FIELD)                                             \
+		wire_end(out, mark);                                          \
+	}                                                                     \
+	int wire_get_##name(const struct wire_frame *f,                       \
+			    struct wire_##name *m, struct err *e)             \
+	{                                                                     \
+		struct fields s = {.wrong = NULL};                            \
+		reader_init(&s.r, f->body);                                   \
+		FIELDS(GET_FIELD)                                             \
+		return fields_end(&s, f, e);                                  \
+	}
+WIRE_MESSAGES(DEFINE)
+
+void wire_put_node_item(struct buf *items, const struct wire_node *n)
+{
+	buf_put_slice(items, n->host);
+	buf_put_slice(items, n->addr);
+	buf_put_u32(items, n->nproc);
+}
+
+struct wire_node wire_get_node_item(struct reader *r)
+{
+	struct wire_node n;
+
+	n.host = reader_slice(r);
+	n.addr = reader_slice(r);
+	n.nproc = reader_u32(r);
+	return n;
+}

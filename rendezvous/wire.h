@@ -1,0 +1,181 @@
+/* wire.h: docs/protocol.txt as code: frames, and each message as a struct with
+ * its put and get. Pure: bytes in, messages out; no sockets, no state.
+ * The one header that the launcher, the SDK and the server share. */
+#ifndef RENDEZVOUS_WIRE_H
+#define RENDEZVOUS_WIRE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+enum {
+	WIRE_VERSION = 1,
+	WIRE_PREFACE_SIZE = 8,
+	WIRE_HEADER_SIZE = 12,
+	WIRE_HELLO_MAX = 4096,
+	WIRE_BODY_MAX = 16 << 20,
+	WIRE_KEY_MAX = 8 << 10,
+	WIRE_VALUE_MAX = 8 << 20,
+	WIRE_KEYS_MAX = 131072,
+	WIRE_NODES_MAX = 65536,
+	WIRE_NPROC_MAX = 65536,
+	WIRE_WORLD_MAX = WIRE_KEYS_MAX, /* ranks; a GATHER's list holds them */
+	WIRE_NAME_MAX = 1024,     /* job, host, address, node id, proof */
+	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
+	WIRE_HEARTBEAT_MS = 1000, /* an agent's PING interval */
+	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
+};
+
+#define WIRE_NO_TIMEOUT UINT32_MAX
+
+extern const char wire_preface[WIRE_PREFACE_SIZE];
+
+enum wire_kind { WIRE_REQUEST, WIRE_REPLY, WIRE_ERROR_REPLY, WIRE_NOTICE };
+enum wire_role { WIRE_AGENT = 1, WIRE_WORKER = 2 };
+enum wire_verdict { WIRE_SUCCESS, WIRE_FAILURE, WIRE_RESTART, WIRE_ENDED };
+
+enum wire_type {
+	WIRE_HELLO = 1,
+	WIRE_SET = 10,
+	WIRE_GET,
+	WIRE_WAIT,
+	WIRE_ADD,
+	WIRE_COMPARE_SET,
+	WIRE_APPEND,
+	WIRE_DELETE,
+	WIRE_MULTI_GET,
+	WIRE_MULTI_SET,
+	WIRE_BARRIER,
+	WIRE_GATHER,
+	WIRE_JOIN = 30,
+	WIRE_STATE,
+	WIRE_START,
+	WIRE_EXITED,
+	WIRE_FAILED,
+	WIRE_LEAVE,
+	WIRE_END,
+	WIRE_PING,
+	WIRE_FATE = 50,
+};
+
+/* One frame; body points into the buffer that it was cut from. */
+struct wire_frame {
+	enum wire_type type;
+	enum wire_kind kind;
+	uint32_t id;
+	struct slice body;
+};
+
+/* Cuts the frame at the start of in. Returns its whole size in bytes, 0 if
+ * more bytes are needed, ERR_PROTOCOL with text if it breaks a limit or names
+ * a type or kind that does not exist. */
+long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
+	      struct err *e);
+
+/* Starts a frame in out and returns a mark for wire_end, which fills in the
+ * length. What is put between is the body. */
+size_t wire_begin(struct buf *out, enum wire_type type, enum wire_kind kind,
+		  uint32_t id);
+void wire_end(struct buf *out, size_t mark);
+
+/* A whole frame with an empty body. */
+void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
+		    uint32_t id);
+
+/* "HELLO", "JOIN", or "type 99". For logs. */
+const char *wire_type_name(int type);
+
+/* The fields of each message, in order. A `list` is a u32 count and then items,
+ * kept as raw bytes after the count: build it in a buf, walk it with a reader
+ * (and check the reader: the items themselves are not looked at here).
+ * F(kind, name); kinds: u8 u16 u32 u64 i32 i64 str list. */
+#define WIRE_HELLO_FIELDS(F) F(u8, role) F(str, job) F(str, host) \
+	F(u32, round) F(u32, rank) F(str, proof)
+#define WIRE_KEY_FIELDS(F) F(str, key)
+#define WIRE_KEY_VALUE_FIELDS(F) F(str, key) F(str, value)
+#define WIRE_WAIT_FIELDS(F) F(u32, timeout_ms) F(list, keys)
+#define WIRE_ADD_FIELDS(F) F(str, key) F(i64, delta)
+#define WIRE_COMPARE_SET_FIELDS(F) F(str, key) F(str, expected) F(str, desired)
+#define WIRE_BARRIER_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms)
+#define WIRE_GATHER_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms) \
+	F(str, value)
+#define WIRE_INT_FIELDS(F) F(i64, value)
+#define WIRE_VALUE_FIELDS(F) F(u8, found) F(str, value)
+#define WIRE_LIST_FIELDS(F) F(list, items)
+#define WIRE_TEXT_FIELDS(F) F(str, text)
+#define WIRE_ERROR_FIELDS(F) F(i32, code) F(str, text)
+#define WIRE_JOIN_FIELDS(F) F(str, node_id) F(str, host) F(str, addr)         \
+	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
+	F(u32, nnodes) F(u32, nproc) F(u32, max_restarts)
+#define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, nnodes) F(str, missing)
+#define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, node_rank)  \
+	F(u32, nnodes) F(u32, base_rank) F(u32, world_size)                    \
+	F(str, master_addr) F(u16, master_port) F(list, nodes)
+#define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
+	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
+	F(u8, stopped) F(str, tail)
+#define WIRE_FAILED_FIELDS(F) F(u32, round) F(str, text)
+#define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
+#define WIRE_END_FIELDS(F) F(u32, round) F(u8, verdict) F(i32, exit_code)     \
+	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
+	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
+	F(i32, signal) F(u64, ran_ms) F(str, tail)
+#define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
+
+/* struct name suffix, FIELDS macro */
+#define WIRE_MESSAGES(M)                                                      \
+	M(hello, WIRE_HELLO_FIELDS) M(key, WIRE_KEY_FIELDS)                    \
+	M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS)          \
+	M(add, WIRE_ADD_FIELDS) M(compare_set, WIRE_COMPARE_SET_FIELDS)        \
+	M(barrier, WIRE_BARRIER_FIELDS) M(gather, WIRE_GATHER_FIELDS)          \
+	M(int, WIRE_INT_FIELDS) M(value, WIRE_VALUE_FIELDS)                    \
+	M(list, WIRE_LIST_FIELDS) M(text, WIRE_TEXT_FIELDS)                    \
+	M(error, WIRE_ERROR_FIELDS) M(join, WIRE_JOIN_FIELDS)                  \
+	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
+	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
+	M(leave, WIRE_LEAVE_FIELDS) M(end, WIRE_END_FIELDS)                    \
+	M(fate, WIRE_FATE_FIELDS)
+
+struct wire_items {
+	uint32_t count;
+	struct slice bytes; /* the items, without the count */
+};
+
+typedef uint8_t wire_field_u8;
+typedef uint16_t wire_field_u16;
+typedef uint32_t wire_field_u32;
+typedef uint64_t wire_field_u64;
+typedef int32_t wire_field_i32;
+typedef int64_t wire_field_i64;
+typedef struct slice wire_field_str;
+typedef struct wire_items wire_field_list;
+
+/* For each message: struct wire_NAME; wire_put_NAME writes a whole frame;
+ * wire_get_NAME reads a frame's body (slices point into it) and returns 0, or
+ * ERR_PROTOCOL if it is too short, has bytes left over, or breaks a limit. */
+#define WIRE_DECLARE_FIELD(kind, name) wire_field_##kind name;
+#define WIRE_DECLARE(name, FIELDS)                                            \
+	struct wire_##name {                                                  \
+		FIELDS(WIRE_DECLARE_FIELD)                                    \
+	};                                                                    \
+	void wire_put_##name(struct buf *out, enum wire_type type,            \
+			     enum wire_kind kind, uint32_t id,                \
+			     const struct wire_##name *m);                    \
+	int wire_get_##name(const struct wire_frame *f, struct wire_##name *m,\
+			    struct err *e);
+WIRE_MESSAGES(WIRE_DECLARE)
+#undef WIRE_DECLARE
+#undef WIRE_DECLARE_FIELD
+
+/* An item of START's nodes. */
+struct wire_node {
+	struct slice host;
+	struct slice addr;
+	uint32_t nproc;
+};
+void wire_put_node_item(struct buf *items, const struct wire_node *n);
+/* Reads the next item; r->bad tells when the list was torn. */
+struct wire_node wire_get_node_item(struct reader *r);
+
+#endif

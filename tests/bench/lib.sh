@@ -1,0 +1,34 @@
+# lib.sh: what the benchmarks share. Sourced by tests/bench/run.
+
+ROUNDS=${ROUNDS:-7}
+B=$O/bench
+
+say() {
+	printf '\n== %s\n' "$*"
+}
+
+# have COMMAND NAME: 0 where it is installed, else says so once.
+have() {
+	command -v "$1" >/dev/null 2>&1 && return 0
+	echo "not installed, left out: $2"
+	return 1
+}
+
+# The python that has torch, or nothing.
+torch_python() {
+	for p in ${PYTHON:-} python3 /usr/bin/python3; do
+		if "$p" -c 'import torch' 2>/dev/null; then
+			echo "$p"
+			return
+		fi
+	done
+}
+
+median() {
+	sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
+}
+
+# ratio A B: A/B with two digits
+ratio() {
+	awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "-" }'
+}

@@ -1,0 +1,5 @@
+/* noop.c: a worker that returns at once. */
+int main(void)
+{
+	return 0;
+}

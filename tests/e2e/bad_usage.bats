@@ -1,0 +1,141 @@
+# What ddprun refuses, before any worker starts: one line that names the thing
+# and says what to do.
+load ../lib
+
+# refused STATUS PATTERN ARGS...: nothing on stdout, one line on stderr.
+refused() {
+	local want=$1 pattern=$2
+	shift 2
+	expect "$want" ddprun "$@"
+	[ -z "$out" ]
+	has "$err" "^ddprun: error: $pattern"
+	[ "$(wc -l <<<"$err")" = 1 ]
+}
+
+@test "the program: missing, not executable, a folder, none" {
+	touch plain
+	refused 127 "cannot run './nothing': No such file" ./nothing
+	refused 127 "cannot run 'no-such-tool': .* in \\\$PATH" no-such-tool
+	refused 127 "cannot run 'none.py': No such file" none.py
+	refused 126 "cannot run './plain': Permission denied; make it executable" \
+		./plain
+	refused 126 "cannot run '$T': Is a directory" "$T"
+	refused 2 "no program to run" --nnodes 1
+	touch plain.py
+	PYTHON_EXEC=no-python refused 127 "cannot run 'no-python'" plain.py
+}
+
+@test "--nproc-per-node" {
+	local n
+	for n in 0 -1 1e9 1000000000 two ''; do
+		refused 2 "--nproc-per-node '$n': give a number from 1 to 65536, or auto, cpu, gpu" \
+			--nproc-per-node "$n" true
+	done
+	refused 71 "--nproc-per-node 65536: .*start fewer" \
+		--nproc-per-node 65536 true
+}
+
+@test "--nproc-per-node gpu without one" {
+	CUDA_VISIBLE_DEVICES= refused 2 \
+		"--nproc-per-node gpu: this host has no GPU to use: .*; give a number, cpu or auto" \
+		--nproc-per-node gpu true
+}
+
+@test "open files are too few" {
+	expect 71 bash -c 'ulimit -n 100; exec ddprun --nproc-per-node 64 true'
+	has "$err" 'need 192 open files and the hard limit is 100; raise it'
+	# a soft limit is raised for us, and not for the workers
+	expect 0 bash -c \
+		'ulimit -Sn 100; exec ddprun --nproc-per-node 64 sh -c "ulimit -n"'
+	[ "$(sed 's/.* //' <<<"$out" | sort -u)" = 100 ]
+}
+
+@test "--nnodes" {
+	refused 2 "--nnodes '0': give the number of nodes" --nnodes 0 true
+	refused 2 "--nnodes '2:1': the minimum is above" --nnodes 2:1 true
+	refused 2 "--nnodes 'a': give the number of nodes" --nnodes a true
+	refused 2 "--nnodes '1:2': .*not supported yet" --nnodes 1:2 true
+}
+
+@test "an unknown option names the nearest" {
+	refused 2 "unknown option --nproc-per-mode; did you mean --nproc-per-node\\?" \
+		--nproc-per-mode 2 true
+	refused 2 "unknown option --max-restart-s; did you mean --max-restarts\\?" \
+		--max-restart-s 1 true
+	refused 2 "unknown option -x" -x true
+	refused 2 "--nnodes needs a value" --nnodes
+}
+
+@test "other options" {
+	refused 2 "--node-rank 2: with --nnodes 2 it is from 0 to 1" \
+		--nnodes 2 --node-rank 2 true
+	refused 2 "--standalone is for one node" --standalone --nnodes 2 true
+	refused 2 "--rdzv-backend 'etcd' is not supported" \
+		--rdzv-backend etcd true
+	refused 2 "--max-restarts: -1 is not from 0" --max-restarts -1 true
+	refused 2 "--shutdown-timeout: 'x' is no number" \
+		--shutdown-timeout x true
+	refused 2 "--rdzv-id: the name must have 1 to 256 printable" \
+		--rdzv-id '' true
+	refused 2 "--rdzv-id: the name must have 1 to 256 printable" \
+		--rdzv-id $'a\nb' true
+	PET_MAX_RESTARTS=many refused 2 "PET_MAX_RESTARTS in the environment" \
+		true
+	MASTER_PORT=http refused 2 "MASTER_PORT in the environment" true
+}
+
+@test "an endpoint that is none, or does not resolve" {
+	refused 2 "endpoint ':29400': the host is empty" \
+		--rdzv-endpoint :29400 true
+	refused 2 "endpoint 'h:99999': the port is no number" \
+		--rdzv-endpoint h:99999 true
+	refused 2 "host 'no-such-host.invalid' does not resolve: .*; check the name" \
+		--nnodes 2 --rdzv-endpoint no-such-host.invalid true
+}
+
+@test "the port is taken by something that says something else" {
+	start other w_port says 'SSH-2.0-OpenSSH_9.2'
+	await other.out '^[0-9]'
+	refused 76 "rendezvous server 127.0.0.1:$line: something that is not a ddprdzv answers there.*; choose another port" \
+		--rdzv-endpoint "127.0.0.1:$line" true
+}
+
+@test "the port is taken by something that is silent" {
+	start other w_port silent
+	await other.out '^[0-9]'
+	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
+	has "$err" "^ddprun: waiting 1 s for an answer from 127.0.0.1:$line "
+	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*silent for 5 s, .*; choose another port with --rdzv-endpoint"
+}
+
+@test "the server's program is missing" {
+	DDP_SERVER=./no-server refused 71 \
+		"the rendezvous server: cannot run './no-server': .*; set DDP_SERVER" \
+		true
+}
+
+@test "the address of the endpoint is another host's and nobody answers" {
+	# TEST-NET-1: never routed
+	expect 75 ddprun --nnodes 2 --rdzv-timeout 1.5 \
+		--rdzv-endpoint 192.0.2.1:29400 true
+	has "$err" '^ddprun: waiting 1 s for the rendezvous at 192.0.2.1:29400 \(job .none.\)'
+	has "$err" '^ddprun: error: gave up after 1.5 s: no rendezvous at 192.0.2.1:29400'
+}
+
+@test "--help and --version" {
+	expect 0 ddprun --help
+	has "$out" '^usage: ddprun \[OPTIONS\] PROGRAM \[ARGUMENTS\]$'
+	has "$out" '--nproc-per-node N'
+	[ -z "$(awk 'length > 80' <<<"$out")" ]
+	# the man page has what the table has
+	local option
+	for option in $(grep -oE '^ .*--[a-z-]+' <<<"$out" |
+		grep -oE -e '--[a-z-]+'); do
+		grep -qF -- "${option//-/\\-}" "$lib_tests/../docs/ddprun.1" || {
+			echo "no $option in the man page"
+			false
+		}
+	done
+	expect 0 ddprun --version
+	has "$out" '^ddprun [0-9]+\.[0-9]+\.[0-9]+$'
+}

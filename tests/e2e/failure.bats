@@ -1,0 +1,155 @@
+# A worker fails: what is printed, what ddprun exits with, who goes with it.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+# The child of process $1 whose name is $2.
+child_named() {
+	local p
+	for p in $(<"/proc/$1/task/$1/children"); do
+		[ "$(<"/proc/$p/comm")" != "$2" ] || echo "$p"
+	done
+}
+
+@test "the exit code is the worker's" {
+	local code
+	for code in 1 3 42 255; do
+		expect $code ddprun sh -c "exit $code"
+		has "$err" "^ddprun: job 'none' failed: rank 0 .* exited with code $code\$"
+	done
+}
+
+@test "the page names rank, local rank, host, pid, cause and last lines" {
+	expect 3 ddprun --nproc-per-node 3 sh -c '
+		[ $RANK = 1 ] || exec sleep 1000
+		echo $$ >'"$T"'/pid
+		echo to stdout
+		for i in $(seq 30); do echo "line $i" >&2; done
+		printf "the last words" >&2
+		exit 3'
+	local pid=$(<pid) host=$(hostname)
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on $host, pid $pid, exited with code 3\$"
+	has "$err" "^\|  rank +1 of 3 \(local rank 1\)\$"
+	has "$err" "^\|  node +0, host $host\$"
+	has "$err" "^\|  pid +$pid\$"
+	has "$err" "^\|  cause +exited with code 3\$"
+	has "$err" "^\|  attempt +1 of 1\$"
+	has "$err" "^\|    line 12\$"
+	has "$err" "^\|    line 30\$"
+	has "$err" "^\|    the last words\$"
+	has "$err" "^\|  ddprun exits with 3\$"
+	lacks "$err" '^\|    line 11$'
+	# the last line is there as a worker's line, too, and before the page
+	grep -n '^\[1\] the last words$' <<<"$err" | cut -d: -f1 >at
+	grep -n '^ddprun: job' <<<"$err" | cut -d: -f1 >page
+	[ "$(<at)" -lt "$(<page)" ]
+	[ "$(grep -c '^ddprun: job' <<<"$err")" = 1 ]
+}
+
+@test "a worker killed with -9: the others go, 137" {
+	start job ddprun --nproc-per-node 4 \
+		sh -c 'echo $$ >'"$T"'/pid.$RANK; echo up; exec sleep 1000'
+	local i
+	for i in 0 1 2 3; do
+		await job.out "^\[$i\] up"
+	done
+	kill -KILL "$(<pid.2)"
+	finish job 137
+	has "$err" "failed: rank 2 .*, pid $(<pid.2), was killed by signal 9 \(SIGKILL\)\$"
+	has "$err" "cause +killed by signal 9 \(SIGKILL\)"
+	nothing_left 0
+}
+
+@test "signals by name: SIGSEGV is 139, SIGABRT 134" {
+	expect 139 ddprun sh -c 'ulimit -c 0; kill -SEGV $$'
+	has "$err" "was killed by signal 11 \(SIGSEGV\)"
+	expect 134 ddprun sh -c 'ulimit -c 0; kill -ABRT $$'
+	has "$err" "was killed by signal 6 \(SIGABRT\)"
+}
+
+@test "the cause is the first failure, not those that follow from it" {
+	expect 5 ddprun --nproc-per-node 4 bash -c '
+		trap "exit 9" TERM
+		[ $RANK != 3 ] || exit 5
+		while :; do read -rt 100 _ <> <(:); done'
+	has "$err" "failed: rank 3 .* exited with code 5\$"
+	[ "$(grep -c '^|  rank ' <<<"$err")" = 1 ]
+}
+
+@test "a worker that ignores SIGTERM is killed after --shutdown-timeout" {
+	expect 4 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 sh -c '
+		trap "" TERM
+		[ $RANK = 1 ] || { mkfifo '"$T"'/f; : >'"$T"'/f; exec sleep 1000; }
+		until [ -p '"$T"'/f ]; do :; done; read _ <'"$T"'/f
+		exit 4'
+	has "$err" '^ddprun: killing 1 worker$'
+	has "$err" 'failed: rank 1'
+}
+
+@test "grandchildren in the worker's group and in sessions of their own go, too" {
+	mkfifo up.0 up.1
+	expect 6 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 sh -c '
+		sleep 1000 &
+		setsid sleep 1001 </dev/null >/dev/null 2>&1 &
+		setsid sh -c "trap \"\" TERM HUP; echo >'"$T"'/up.$RANK
+			sleep 1002 & wait" </dev/null >/dev/null 2>&1 &
+		read _ <'"$T"'/up.$RANK
+		[ $RANK = 0 ] || exit 6
+		wait'
+	nothing_left 0
+}
+
+@test "success sweeps as well" {
+	expect 0 ddprun sh -c '
+		setsid sleep 1003 </dev/null >/dev/null 2>&1 &
+		sleep 1004 & exit 0'
+	nothing_left 0
+}
+
+@test "restarts: all workers start again, and know how often" {
+	expect 0 ddprun --nproc-per-node 2 --max-restarts 3 sh -c '
+		echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS round $DDP_ROUND"
+		[ $TORCHELASTIC_RESTART_COUNT = 2 ] || [ $RANK = 0 ] || exit 8
+		[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exec sleep 1000'
+	local i
+	for i in 0 1 2; do
+		has "$out" "^\[0\] attempt $i of 3 round $i\$"
+		has "$out" "^\[1\] attempt $i of 3 round $i\$"
+	done
+	has "$err" '^ddprun: restarting \(1 of 3\): rank 1 .* exited with code 8$'
+	has "$err" '^ddprun: restarting \(2 of 3\): rank 1'
+	[ "$(grep -c restarting <<<"$err")" = 2 ]
+}
+
+@test "restarts run out: the last failure is the one that counts" {
+	expect 12 ddprun --max-restarts 2 \
+		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
+	has "$err" '^\|  attempt +3 of 3$'
+	has "$err" 'exited with code 12$'
+}
+
+@test "each attempt has a MASTER_PORT of its own" {
+	expect 0 ddprun --max-restarts 3 sh -c 'echo $MASTER_PORT
+		exit $((TORCHELASTIC_RESTART_COUNT < 3))'
+	[ "$(sort -u <<<"$out" | wc -l)" = 4 ]
+}
+
+@test "the server dies: the workers are stopped, 69" {
+	start job ddprun --nproc-per-node 2 sh -c 'echo up; exec sleep 1000'
+	await job.out '^\[1\] up'
+	kill -KILL "$(child_named "${pid[job]}" ddprdzv)"
+	finish job 69
+	has "$err" '^ddprun: error: .*rendezvous server'
+	nothing_left 0
+}
+
+@test "a program that cannot be executed after all ends the job on all nodes" {
+	printf 'no program\n' >odd
+	chmod +x odd
+	expect 66 ddprun --nproc-per-node 2 ./odd
+	has "$err" "failed: .*could not start its workers: cannot execute './odd': Exec format error"
+	nothing_left 0
+}

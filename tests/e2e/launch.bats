@@ -1,0 +1,165 @@
+# What a job that goes well looks like: environment, exit codes, programs.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+@test "one worker: its output, and 0" {
+	expect 0 ddprun echo hello
+	[ "$out" = "[0] hello" ]
+	[ -z "$err" ]
+}
+
+@test "every worker gets torchrun's variables and ours, exactly" {
+	export TORCHELASTIC_RESTART_COUNT=9 RANK=7 MASTER_ADDR=
+	expect 0 ddprun --standalone --nproc-per-node 3 --max-restarts 5 \
+		sh -c 'env >'"$T"'/env.$LOCAL_RANK'
+	local i name
+	for i in 0 1 2; do
+		for want in RANK=$i LOCAL_RANK=$i ROLE_RANK=$i WORLD_SIZE=3 \
+			LOCAL_WORLD_SIZE=3 ROLE_WORLD_SIZE=3 GROUP_RANK=0 \
+			GROUP_WORLD_SIZE=1 ROLE_NAME=default \
+			MASTER_ADDR=127.0.0.1 OMP_NUM_THREADS=1 \
+			TORCHELASTIC_RESTART_COUNT=0 \
+			TORCHELASTIC_MAX_RESTARTS=5 \
+			TORCHELASTIC_USE_AGENT_STORE=False \
+			TORCHELASTIC_ERROR_FILE= \
+			TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
+			DDP_NODE_ADDR=127.0.0.1 DDP_ROUND=0; do
+			grep -qx "$want" env.$i || {
+				echo "rank $i: no $want"
+				cat env.$i
+				false
+			}
+		done
+		grep -qxE 'MASTER_PORT=[1-9][0-9]*' env.$i
+		grep -qxE 'DDP_RDZV_ENDPOINT=127.0.0.1:[1-9][0-9]*' env.$i
+		grep -qxE 'DDP_AGENT_ID=[0-9a-f]{16}' env.$i
+		lacks "$(<env.$i)" DDP_TERMINAL
+	done
+	for name in DDP_JOB_ID TORCHELASTIC_RUN_ID; do
+		grep -hE "^$name=" env.* | sort -u >ids
+		[ "$(wc -l <ids)" = 1 ]
+		lacks "$(<ids)" '=none$'
+	done
+}
+
+@test "MASTER_PORT is free for rank 0 and different in jobs side by side" {
+	mkfifo go
+	start a ddprun --standalone sh -c 'echo $MASTER_PORT; read _ <'"$T"'/go'
+	start b ddprun --standalone sh -c 'echo $MASTER_PORT; read _ <'"$T"'/go'
+	await a.out '^\[0\] '
+	local a=$line
+	await b.out '^\[0\] '
+	[ "$a" != "$line" ]
+	exec 9<>go
+	echo >&9
+	echo >&9
+	finish a
+	finish b
+	exec 9>&-
+}
+
+@test "rank 0 can listen on MASTER_PORT" {
+	expect 0 ddprun --nproc-per-node 2 sh -c \
+		'[ $RANK != 0 ] || w_port take $MASTER_PORT; echo $MASTER_PORT'
+	local port=${out##* }
+	has "$out" "^\[0\] $port\$"
+	has "$out" "^\[1\] $port\$"
+}
+
+@test "OMP_NUM_THREADS: inherited, or unset for a lone worker" {
+	OMP_NUM_THREADS=6 expect 0 ddprun --nproc-per-node 2 \
+		sh -c 'echo $OMP_NUM_THREADS'
+	[ "$(sort -u <<<"$out")" = "[0] 6
+[1] 6" ]
+	expect 0 ddprun sh -c 'echo ${OMP_NUM_THREADS-unset}'
+	[ "$out" = "[0] unset" ]
+}
+
+@test "words after the program are the program's" {
+	expect 0 ddprun --nproc-per-node 1 -- printf '%s.' --nnodes 3 -- --help ''
+	[ "$out" = "[0] --nnodes.3.--.--help.." ]
+}
+
+@test "both spellings, --x=v, prefixes, and PET_ variables" {
+	expect 0 ddprun --nproc_per_node=2 --max_restarts 1 --rdzv-i=j \
+		sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'
+	[ "$(sort -u <<<"$out")" = "[0] 2 j
+[1] 2 j" ]
+	PET_NPROC_PER_NODE=3 PET_RDZV_ID=e expect 0 ddprun \
+		sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'
+	[ "$(wc -l <<<"$out")" = 3 ]
+	has "$out" '^\[2\] 3 e$'
+	PET_NPROC_PER_NODE=3 expect 0 ddprun --nproc-per-node 1 true
+}
+
+@test "--nproc-per-node cpu is the CPUs that we may use" {
+	expect 0 taskset -c 0 ddprun --nproc-per-node cpu \
+		sh -c 'echo $WORLD_SIZE'
+	[ "$out" = "[0] 1" ]
+	CUDA_VISIBLE_DEVICES= expect 0 taskset -c 0 ddprun \
+		--nproc-per-node auto sh -c 'echo $WORLD_SIZE'
+	[ "$out" = "[0] 1" ]
+}
+
+@test "a .py program is given to the interpreter, unless --no-python" {
+	printf '#!/bin/sh\necho interpreter "$@"\n' >interpreter
+	printf '#!/bin/sh\necho itself "$@"\n' >train.py
+	chmod +x interpreter train.py
+	PYTHON_EXEC=./interpreter expect 0 ddprun train.py --lr 1
+	[ "$out" = "[0] interpreter -u train.py --lr 1" ]
+	expect 0 ddprun --no-python ./train.py --lr 1
+	[ "$out" = "[0] itself --lr 1" ]
+}
+
+@test "workers read nothing, and no descriptor of ours" {
+	expect 0 ls -C /proc/self/fd
+	local without=$out
+	expect 0 ddprun sh -c 'cat; exec ls -C /proc/self/fd'
+	[ "$out" = "[0] $without" ]
+}
+
+@test "signals are as they were when ddprun was started" {
+	local ignored
+	expect 0 sed -n 's/^SigIgn:.//p' /proc/self/status
+	# but for SIGINT and SIGQUIT, to which `command &` makes deaf
+	ignored=$(printf '%016x' $((0x$out & ~6)))
+	expect 0 ddprun grep -E '^Sig(Blk|Ign)' /proc/self/status
+	has "$out" 'SigBlk:.0000000000000000$'
+	has "$out" "SigIgn:.$ignored\$"
+}
+
+@test "a worker that exits 0 and leaves a child that ends by itself" {
+	expect 0 ddprun sh -c 'sleep 0.05 & echo parent'
+	[ "$out" = "[0] parent" ]
+}
+
+@test "closed stdin, stdout and stderr" {
+	local rc=0
+	ddprun --nproc-per-node 2 sh -c 'echo out; echo err >&2' \
+		<&- >&- 2>&- 3>&- 4>&- || rc=$?
+	[ $rc = 0 ]
+}
+
+@test "LOGLEVEL and DDP_LOG choose what ddprun says" {
+	DDP_LOG=debug expect 0 ddprun true
+	has "$err" 'agent: JOINING -> RUNNING, start'
+	LOGLEVEL=ERROR expect 1 ddprun --max-restarts 1 false
+	lacks "$err" restarting
+}
+
+@test "256 workers in less than 8 MiB of the agent's memory" {
+	[ -z "${SAN:-}" ] || skip "the sanitizers' own memory"
+	mkfifo go
+	start job ddprun --nproc-per-node 256 \
+		sh -c 'echo up; read _ <'"$T"'/go'
+	await job.out '^\[255\] up'
+	awk '/^VmHWM/ { print; exit !($2 < 8192) }' "/proc/${pid[job]}/status"
+	exec 9<>go
+	printf '%0256d' 0 | tr 0 '\n' >&9
+	finish job
+	exec 9>&-
+}

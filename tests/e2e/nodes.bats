@@ -1,0 +1,249 @@
+# Two and more ddpruns on this machine that form one job.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+# node NAME OPTIONS...: a ddprun of the job at $port
+node() {
+	local name=$1
+	shift
+	start "$name" ddprun --rdzv-endpoint "127.0.0.1:$port" "$@"
+}
+
+port() {
+	port=$(w_port free)
+}
+
+@test "the same command twice forms one job" {
+	port
+	node a --nnodes 2 --nproc-per-node 2 sh -c 'echo $RANK $GROUP_RANK $WORLD_SIZE $MASTER_ADDR'
+	node b --nnodes 2 --nproc-per-node 2 sh -c 'echo $RANK $GROUP_RANK $WORLD_SIZE $MASTER_ADDR'
+	finish a
+	local first=$out
+	finish b
+	[ "$(printf '%s\n%s\n' "$first" "$out" | sort)" = "[0] 0 0 4 127.0.0.1
+[1] 1 0 4 127.0.0.1
+[2] 2 1 4 127.0.0.1
+[3] 3 1 4 127.0.0.1" ]
+}
+
+@test "localhost:29400 without any option but --nnodes" {
+	# the default port may be in use on this machine; then there is no test
+	if (exec 3<>/dev/tcp/127.0.0.1/29400) 2>/dev/null; then
+		skip "port 29400 is in use"
+	fi
+	start a ddprun --nnodes 2 sh -c 'echo $WORLD_SIZE'
+	await a.err '^ddprun: waiting 1 s at localhost:29400 for 1 of 2 nodes \(job .none.\); start the other with the same command, on another host add --rdzv-endpoint HOST:29400$'
+	start b ddprun --nnodes 2 sh -c 'echo $WORLD_SIZE'
+	finish a
+	finish b
+}
+
+@test "MASTER_ADDR and MASTER_PORT name the endpoint" {
+	port
+	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+	start a ddprun --nnodes 2 sh -c 'echo $DDP_RDZV_ENDPOINT $MASTER_PORT'
+	start b ddprun --nnodes 2 sh -c 'echo $DDP_RDZV_ENDPOINT $MASTER_PORT'
+	finish a
+	has "$out" "^\[.\] 127.0.0.1:$port [0-9]+\$"
+	lacks "$out" ":$port $port\$"
+	finish b
+}
+
+@test "different numbers of workers: ranks are prefix sums" {
+	port
+	node a --nnodes 3 --node-rank 0 --nproc-per-node 1 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
+	node b --nnodes 3 --node-rank 1 --nproc-per-node 3 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
+	node c --nnodes 3 --node-rank 2 --nproc-per-node 2 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
+	finish a
+	[ "$out" = "[0] 0 0 1" ]
+	finish b
+	[ "$(sort <<<"$out")" = "[1] 1 0 3
+[2] 2 1 3
+[3] 3 2 3" ]
+	finish c
+	[ "$(sort <<<"$out")" = "[4] 4 0 2
+[5] 5 1 2" ]
+}
+
+@test "a client that comes before the host waits for it" {
+	port
+	# no ddprun may host at this address: it is in use, by nobody who answers
+	node a --nnodes 2 true
+	await a.err '^ddprun: waiting 1 s at'
+	node b --nnodes 2 true
+	finish a
+	finish b
+}
+
+@test "the failure page is printed on every node, with the same exit code" {
+	port
+	node a --nnodes 2 --node-rank 0 sh -c 'exec sleep 1000'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo last words >&2; exit 7'
+	finish a 7
+	local first
+	first=$(sed -n '/^ddprun: job/,$p' <<<"$err")
+	finish b 7
+	[ "$first" = "$(sed -n '/^ddprun: job/,$p' <<<"$err")" ]
+	has "$first" '^\|  rank +1 of 2 \(local rank 0\)$'
+	has "$first" '^\|  node +1, host '
+	has "$first" '^\|    last words$'
+}
+
+@test "restarts count once for the whole job, on every node" {
+	port
+	local script='echo attempt $TORCHELASTIC_RESTART_COUNT
+		[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0
+		[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && exit 1
+		exec sleep 1000'
+	node a --nnodes 2 --node-rank 0 --max-restarts 2 sh -c "$script"
+	node b --nnodes 2 --node-rank 1 --max-restarts 2 sh -c "$script"
+	finish a
+	# who does not fail itself may be ended before it has said anything
+	has "$out" 'attempt 0'
+	has "$out" 'attempt 2'
+	finish b
+	has "$out" 'attempt 1'
+	has "$out" 'attempt 2'
+	has "$err" 'restarting \(1 of 2\): rank 0'
+	has "$err" 'restarting \(2 of 2\): rank 1'
+}
+
+@test "a node is told to stop: the others end, too, and say who it was" {
+	port
+	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
+	await a.out up
+	await b.out up
+	signal b TERM
+	finish b 143
+	finish a 143
+	has "$err" "^ddprun: job 'none' ended: node 1 .* was told to stop by SIGTERM\$"
+	nothing_left
+}
+
+@test "a node's ddprun is killed: the others end with 69" {
+	port
+	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
+	await a.err 'waiting 1 s'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
+	await b.out up
+	signal b KILL
+	finish b 137
+	finish a 69
+	has "$err" "^ddprun: job 'none' failed: node 1 .* was lost"
+	nothing_left
+}
+
+@test "a third node in a job of two is refused" {
+	port
+	node a --nnodes 2 sh -c 'read _ <'"$T"'/go'
+	mkfifo go
+	node b --nnodes 2 sh -c 'echo up; read _ <'"$T"'/go'
+	await b.out up
+	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 true
+	has "$err" '^ddprun: error: .*2 nodes'
+	exec 9<>go
+	echo >&9
+	echo >&9
+	finish a
+	finish b
+	exec 9>&-
+}
+
+@test "two nodes with the same --node-rank: the second is refused" {
+	port
+	node a --nnodes 2 --node-rank 1 true
+	await a.err 'waiting 1 s'
+	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
+		--node-rank 1 true
+	has "$err" '^ddprun: error: .*rank 1'
+	node b --nnodes 2 --node-rank 0 true
+	finish a
+	finish b
+}
+
+@test "nodes that disagree about --nnodes" {
+	port
+	node a --nnodes 2 true
+	await a.err 'waiting 1 s'
+	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 3 true
+	has "$err" '^ddprun: error: .*3'
+	node b --nnodes 2 true
+	finish a
+	finish b
+}
+
+@test "--rdzv-timeout: gives up and says who is missing" {
+	port
+	expect 75 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
+		--rdzv-timeout 0.3 true
+	has "$err" "^ddprun: error: gave up after 0.3 s: only 1 of 2 nodes came to 127.0.0.1:$port \(job 'none'\)"
+	nothing_left
+}
+
+@test "a host whose own name is 127.0.1.1 (Debian) listens for others, too" {
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	port
+	printf '127.0.0.1 localhost\n127.0.1.1 own-name\n' >hosts
+	start a unshare -m sh -c 'mount --bind hosts /etc/hosts && exec "$@"' \
+		sh ddprun --rdzv-endpoint "own-name:$port" --nnodes 2 \
+		--node-rank 0 sh -c 'echo $MASTER_ADDR'
+	await a.err "^ddprun: waiting 1 s at own-name:$port .*with the same command there, with --rdzv-endpoint own-name:$port\$"
+	node b --nnodes 2 --node-rank 1 sh -c 'echo $MASTER_ADDR'
+	finish a
+	[ "$out" = "[0] own-name" ]
+	finish b
+	[ "$out" = "[1] own-name" ]
+}
+
+@test "two jobs, each with an id of its own, meet at one server" {
+	port
+	"$DDPRDZV" --listen "127.0.0.1:$port" 2>server.log 3>&- 4>&- &
+	local server=$! i
+	await server.log 'listening'
+	for i in 1 2; do
+		node "a$i" --nnodes 2 --rdzv-id "job$i" sh -c 'echo $DDP_JOB_ID'
+		node "b$i" --nnodes 2 --rdzv-id "job$i" sh -c 'echo $DDP_JOB_ID'
+	done
+	for i in 1 2; do
+		finish "a$i"
+		has "$out" "^\[.\] job$i\$"
+		finish "b$i"
+	done
+	kill "$server"
+	wait "$server" || true
+}
+
+@test "a second job with the same id at one server is refused, the first goes on" {
+	port
+	"$DDPRDZV" --listen "127.0.0.1:$port" 2>server.log 3>&- 4>&- &
+	local server=$!
+	await server.log 'listening'
+	mkfifo go
+	node a --rdzv-id same sh -c 'echo up; read _ <'"$T"'/go'
+	await a.out up
+	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --rdzv-id same true
+	has "$err" "^ddprun: error: job 'same' at .* already runs on its 1 node .*give it its own --rdzv-id"
+	echo >go
+	finish a
+	expect 0 ddprun --rdzv-endpoint "127.0.0.1:$port" --rdzv-id same true
+	kill "$server"
+	wait "$server" || true
+}
+
+@test "standalone jobs side by side never meet" {
+	local i
+	for i in 1 2 3 4 5 6; do
+		start "j$i" ddprun --standalone --nproc-per-node 2 \
+			sh -c 'echo $WORLD_SIZE'
+	done
+	for i in 1 2 3 4 5 6; do
+		finish "j$i"
+		[ "$(sort -u <<<"$out")" = "[0] 2
+[1] 2" ]
+	done
+}

@@ -1,0 +1,147 @@
+# How the workers' lines come out.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+# The lines of stdin are whole and, for each of 8 ranks, complete and in order.
+whole() {
+	awk -v count="$1" '
+		{
+			rank = substr($1, 2, length($1) - 2)
+			if ($1 != "[" rank "]" || $2 != rank || $3 != next_[rank]++ ||
+			    length($5) != $4 || $5 !~ /^x*$/ || NF > 5) {
+				print "torn: " $0
+				bad = 1
+				exit
+			}
+		}
+		END {
+			for (r = 0; r < 8; r++)
+				if (!bad && next_[r] != count) {
+					print "rank " r ": " next_[r] " lines"
+					bad = 1
+				}
+			exit bad
+		}'
+}
+
+@test "8 workers x 10000 lines: whole, prefixed, in order, on both streams" {
+	ddprun --nproc-per-node 8 w_lines 10000 >all.out 2>all.err 3>&- 4>&-
+	whole 10000 <all.out
+	whole 10000 <all.err
+}
+
+@test "stdout and stderr in one pipe are not torn either" {
+	ddprun --nproc-per-node 8 w_lines 3000 2>&1 3>&- 4>&- | cat >all
+	# each line is there twice: once of each stream
+	awk '$1 != "[" $2 "]" || length($5) != $4 || $5 !~ /^x*$/ || NF > 5 {
+			print "torn: " $0
+			exit 1
+		}
+		{ print $2, $3 }' all | sort | uniq -c >counts
+	[ "$(wc -l <counts)" = 24000 ]
+	lacks "$(<counts)" '^ *[13]'
+}
+
+@test "a slow reader slows the workers down, and loses nothing" {
+	mkfifo go
+	{
+		ddprun w_lines bytes 24 "$T/progress" 3>&- 4>&-
+		echo "rc $?" >rc
+	} | {
+		read -r _ <go
+		awk '{ n += length($0) + 1 } length($5) != $4 { exit 1 }
+			END { print n }' >sum
+	} &
+	local reader=$!
+	await progress '^1 MiB'
+	# 1 MiB of ours and the pipes: far from 24
+	lacks "$(<progress)" '^12 MiB'
+	echo >go
+	wait "$reader"
+	[ "$(<rc)" = "rc 0" ]
+	[ "$(<sum)" -gt $((24 * 1024 * 1024)) ]
+}
+
+@test "a reader that leaves does not end the job" {
+	{ ddprun --nproc-per-node 2 w_lines 5000 2>/dev/null 3>&- 4>&-
+	echo $? >rc; } | head -n 1 >first
+	[ "$(<rc)" = 0 ]
+	has "$(<first)" '^\[[01]\] '
+}
+
+@test "a last line without its newline is shown whole" {
+	expect 0 ddprun sh -c 'printf "one\ntwo"; printf "err" >&2'
+	[ "$out" = "[0] one
+[0] two" ]
+	[ "$err" = "[0] err" ]
+}
+
+@test "a line of 200 KiB comes in marked pieces" {
+	expect 0 ddprun sh -c 'head -c 204800 /dev/zero | tr "\0" y; echo end'
+	[ "$(wc -l <<<"$out")" = 4 ]
+	sed -n 1p <<<"$out" | grep -qE '^\[0\] y+ \.\.\.$'
+	sed -n 2p <<<"$out" | grep -qE '^\[0\] \.\.\. y+ \.\.\.$'
+	sed -n 4p <<<"$out" | grep -qE '^\[0\] \.\.\. y+end$'
+	[ "$(tr -cd y <<<"$out" | wc -c)" = 204800 ]
+}
+
+@test "\\r passes as it is when stdout is no terminal" {
+	expect 0 ddprun printf '10 %%\r20 %%\rdone\n'
+	[ "$out" = "[0] 10 %"$'\r'"20 %"$'\r'"done" ]
+}
+
+@test "on a terminal \\r redraws one line in place, and workers know its size" {
+	cat >bar <<-'EOF2'
+		#!/bin/sh
+		echo "size $DDP_TERMINAL"
+		printf '10 %%\r'
+		read _ <go
+		printf '20 %%\rall done\n'
+	EOF2
+	chmod +x bar
+	mkfifo go
+	mkfifo tty
+	script -qec 'stty cols 70 rows 20; ddprun ./bar' /dev/null \
+		>tty </dev/null 3>&- 4>&- &
+	exec 8<tty
+	IFS= read -rt 60 -d % first <&8
+	echo >go
+	{ printf '%s%%' "$first"; cat <&8; } | tr '\r' '~' >seen
+	wait $!
+	grep -q '^\[0\] size 70x20' seen
+	grep -q '\[0\] 10 %' seen
+	# drawn, erased, and only its last state stays as a line
+	grep -qF $'~\e[K[0] all done' seen
+	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
+}
+
+@test "what is written after the worker's end by a child of its is shown" {
+	mkfifo go.0 go.1
+	start job ddprun --nproc-per-node 2 sh -c '
+		[ $RANK = 0 ] || { read _ <'"$T"'/go.1; exit; }
+		(read _ <'"$T"'/go.0; echo late) & echo first'
+	await job.out '^\[0\] first'
+	echo >go.0
+	await job.out '^\[0\] late$'
+	echo >go.1
+	finish job
+}
+
+@test "everything is out before ddprun returns, also on failure" {
+	expect 3 ddprun --nproc-per-node 4 sh -c \
+		'seq 20000; seq 1000 >&2; [ $RANK != 0 ] || exit 3; exec sleep 1000'
+	[ "$(grep -c '^\[0\]' <<<"$out")" = 20000 ]
+	[ "$(grep -c '^\[0\]' <<<"$err")" = 1000 ]
+	[ "$(tail -n 1 <<<"$err" | cut -c1-5)" = "+----" ]
+}
+
+@test "a full disk under stdout is told once on stderr, and ends no job" {
+	start job bash -c 'exec ddprun --nproc-per-node 2 sh -c \
+		"echo one; echo two" >/dev/full'
+	finish job 0
+	[ "$err" = "ddprun: warning: cannot write to stdout: No space left on device; the job goes on, what its workers print there is lost" ]
+}

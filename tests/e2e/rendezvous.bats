@@ -1,0 +1,405 @@
+# ddprdzv by itself, over real sockets: workers and agents that behave, vanish,
+# fall silent or speak nonsense, and the server's own end.
+load ../lib
+
+# server [OPTION...]: a ddprdzv of our own; $at is its endpoint.
+server() {
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 "$@"
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# node NAME NPROC NNODES [NODE_RANK [RESTARTS]]: an agent of job j; say NAME
+# LINE tells it what to do, its output is $T/NAME.out.
+node() {
+	mkfifo "$T/$1.in"
+	start "$1" bash -c 'exec rdzv_client "$@" <>"$0"' "$T/$1.in" \
+		agent "$at" j "$2" "$1" "$3" "${4:--1}" "${5:-0}"
+}
+
+# (opened for both: that never waits for a reader, which may have gone)
+say() {
+	echo "$2" 1<>"$T/$1.in"
+}
+
+one_node() {
+	node h1 "$1" 1 -1 "${2:-0}"
+	await "$T/h1.out" '^START'
+}
+
+worker() {
+	local round=$1 rank=$2
+	shift 2
+	rdzv_client do "$at" j "$round" "$rank" "$@"
+}
+
+# connect: a bare connection as descriptor 5. rest: what comes until it closes.
+connect() {
+	exec 5<>"/dev/tcp/${at%:*}/${at##*:}"
+}
+
+rest() {
+	timeout 60 cat <&5 | od -An -v -tx1 -w100000 | tr -d ' '
+	exec 5>&-
+}
+
+preface='DDPR\x01\0\0\0'
+greeting=4444505201000000
+
+@test "requests of two workers on one store" {
+	server
+	one_node 2
+	run worker 0 0 set k v get k get nope add n 5 add n -7 cas k v w \
+		cas k x y append l ab append l cd delete k delete k \
+		mset a 1 b 2 mget a c barrier solo 1 1000 wait 100 a
+	[ "$status" = 0 ]
+	[ "${lines[*]}" = "1 'v' 0 '' 5 -2 1 'w' 1 'w' 2 4 1 0 1 '1' 0 ''" ]
+	run worker 0 1 get l get n
+	[ "${lines[*]}" = "1 'abcd' 1 '-2'" ]
+}
+
+@test "a wait ends with the key, or says which is missing" {
+	server
+	one_node 2
+	start waiter rdzv_client do "$at" j 0 1 set ready 1 wait 60000 later \
+		get later
+	worker 0 0 wait 60000 ready set later now
+	finish waiter
+	[ "$out" = "1 'now'" ]
+	run worker 0 0 wait 50 never
+	[ "$status" = 1 ]
+	[[ $output == "error: waited 0."*" s: nobody has set key 'never'" ]]
+	run worker 0 0 wait 0 never
+	[ "$output" = "error: waited 0.0 s: nobody has set key 'never'" ]
+	run worker 0 0 gather g 2 50 x
+	[[ $output == *"1 of 2 have come to 'g', missing: rank 1" ]]
+}
+
+@test "many workers at once" {
+	server
+	one_node 48
+	local i
+	for i in {0..47}; do
+		start "w$i" rdzv_client do "$at" j 0 "$i" barrier b 48 60000 \
+			many n 50 gather g 48 60000 "$i" barrier b 48 60000 get n
+	done
+	for i in {0..47}; do
+		finish "w$i"
+		[ "$(tail -n 1 <<<"$out")" = "1 '2400'" ]
+		has "$out" "^$(echo {0..47})\$"
+	done
+}
+
+@test "values up to 8 MiB; one byte more closes" {
+	server
+	one_node 1
+	[ "$(worker 0 0 big k 8388608 big k 1000000 big k 0)" = \
+		$'same\nsame\nsame' ]
+	run worker 0 0 big k 8388609
+	[ "$status" = 1 ]
+	[[ $output == *"SET: its field 'value' is over its limit"* ]]
+}
+
+@test "a set whose sender closes at once is applied" {
+	server
+	one_node 1
+	local i
+	for i in {1..20}; do
+		rdzv_client drop "$at" j 0 0 "k$i" v
+		[ "$(worker 0 0 wait 60000 "k$i" get "k$i")" = "1 'v'" ]
+	done
+}
+
+@test "a worker that dies in a barrier is taken out of it" {
+	server
+	one_node 3
+	start dying rdzv_client do "$at" j 0 0 set here 1 barrier b 2 60000
+	worker 0 1 wait 60000 here
+	signal dying KILL
+	finish dying 137
+	# its place is free when its end has been seen: until then these are 2
+	start first rdzv_client do "$at" j 0 1 barrier c 2 60000 barrier b 2 60000
+	worker 0 2 barrier c 2 60000 barrier b 2 60000
+	finish first
+}
+
+@test "who reads nothing is closed, and others are served" {
+	server
+	one_node 2
+	worker 0 0 big k 8000000
+	start flood rdzv_client flood "$at" j 0 1 k 40
+	finish flood
+	[ "$out" = closed ]
+	[ "$(worker 0 0 add n 1)" = 1 ]
+}
+
+@test "an exit fails the gather that misses it, is a fate, ends the round" {
+	local killed='rank 2 (local rank 2) on h1, pid 4711, was killed by signal 9 (SIGKILL)'
+	server
+	one_node 3
+	start g rdzv_client do "$at" j 0 0 set g 1 gather all 3 60000 x
+	start f rdzv_client do "$at" j 0 1 set f 1 fate 2 60000
+	start p rdzv_client do "$at" j 0 1 set p 1 wait 60000 never
+	worker 0 0 wait 60000 g wait 60000 f wait 60000 p
+	say h1 "kill 2 9"
+	finish g 1
+	[ "$out" = "error: $killed before it came to 'all'" ]
+	finish f
+	[ "$out" = "fate: $killed" ]
+	finish p 1
+	[ "$out" = "error: $killed" ]
+	finish h1 137
+	has "$out" '^END round 0 verdict 1 exit_code 137 left 0 rank 2: rank 2 '
+}
+
+@test "exit 0 without the gather is told to those who wait in it" {
+	server
+	one_node 2
+	start g rdzv_client do "$at" j 0 0 set g 1 gather all 2 60000 x
+	worker 0 1 wait 60000 g
+	say h1 "exit 1 0"
+	finish g 1
+	[ "$out" = "error: rank 1 (local rank 1) on h1, pid 4711, exited with code 0 before it came to 'all'" ]
+}
+
+@test "a restart has a keyspace of its own, and no worker of the old round" {
+	server
+	one_node 2 1
+	worker 0 0 set k old
+	say h1 "exit 1 3"
+	await "$T/h1.out" '^END round 0 verdict 2 exit_code 3 left 0'
+	run worker 0 0 get k
+	[[ $output == "error: round 0 of job 'j' is over: rank 1 "* ]]
+	say h1 join
+	await "$T/h1.out" '^START round 1 attempt 1'
+	[ "$(worker 1 0 get k)" = "0 ''" ]
+	run worker 0 0 get k
+	[ "$status" = 1 ]
+	say h1 "exit 1 0"
+	say h1 "exit 0 0"
+	finish h1 0
+	has "$out" '^END round 1 verdict 0 .*: all 2 workers exited with code 0$'
+}
+
+@test "two nodes: ranks, then one is lost" {
+	server
+	node h1 2 2
+	await "$T/h1.out" '^STATE 1 of 2'
+	node h2 3 2 0
+	await "$T/h1.out" '^START round 0 attempt 0 node 1 of 2 base 3 world 5'
+	await "$T/h2.out" '^START round 0 attempt 0 node 0 of 2 base 0 world 5'
+	signal h2 KILL
+	finish h2 137
+	finish h1 69
+	has "$out" 'rank -1: node 0 \(h2\) was lost: its connection '
+}
+
+@test "what an agent said before it closed counts: the exit, not the loss" {
+	server
+	local i
+	for i in {1..10}; do
+		node h1 1 2
+		node h2 1 2 1
+		await "$T/h1.out" '^START'
+		await "$T/h2.out" '^START'
+		say h2 "gone 1 11"
+		finish h2
+		finish h1 139
+		has "$out" 'was killed by signal 11 \(SIGSEGV\)$'
+		rm "$T"/h?.in
+	done
+}
+
+@test "a node told to stop ends the job for all" {
+	server
+	node h1 1 2
+	node h2 1 2
+	await "$T/h1.out" '^START'
+	say h1 "leave 2"
+	finish h1 130
+	finish h2 130
+	has "$out" 'verdict 3 .*: node [01] \(h1\) was told to stop by SIGINT$'
+}
+
+@test "a node that goes while the others gather frees its place" {
+	server
+	node h1 1 2 1
+	await "$T/h1.out" '^STATE 1 of 2 node 0'
+	signal h1 TERM
+	finish h1 143
+	node h2 1 2 1
+	node h3 1 2 0
+	await "$T/h2.out" '^START .* node 1 of 2'
+	await "$T/h3.out" '^START .* node 0 of 2'
+}
+
+@test "refused: a rank twice, a third node, another size" {
+	server
+	node h1 1 2 1
+	await "$T/h1.out" '^STATE'
+	node h2 1 2 1
+	finish h2 1
+	has "$out" "^error: --node-rank 1 of job 'j' at $at is taken by h1: give h2 another"
+	node h3 1 3
+	finish h3 1
+	has "$out" "^error: h3 says --nnodes 3, but h1 said 2 for job 'j' at $at: "
+	node h4 1 2
+	await "$T/h1.out" '^START'
+	node h5 1 2
+	finish h5 1
+	has "$out" "^error: job 'j' at $at already runs on its 2 nodes \(h1, h4\): a third cannot join; if this is another job, give it its own --rdzv-id"
+}
+
+@test "a job's id is free when it has ended" {
+	server
+	one_node 1
+	say h1 "exit 0 0"
+	finish h1
+	rm "$T/h1.in"
+	one_node 1
+	has "$(<"$T/h1.out")" '^START round [01] attempt 0'
+}
+
+@test "an agent that is silent is lost, one that pings is not" {
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 1
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+	node h1 1 2
+	node h2 1 2
+	await "$T/h1.out" '^START'
+	SECONDS=0
+	until grep -q ^END "$T/h1.out" || [ $SECONDS -gt 60 ]; do
+		say h1 ping
+	done
+	finish h1 69
+	has "$out" '^PONG'
+	has "$out" 'node [01] \(h2\) was lost: not heard from for 1.0 s$'
+	finish h2 1
+	has "$out" '^error: this node was not heard from for 1.0 s; was it stopped, or its network down'
+}
+
+@test "garbage and other protocols are closed without a word" {
+	server
+	one_node 1
+	local bytes
+	for bytes in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\0' 'DDPX' \
+		'DDPR\x02\0\0\0' 'DDPR\x01\0\0\1' '\xff'; do
+		connect
+		printf "$bytes" >&5
+		[ -z "$(rest)" ]
+	done
+	[ "$(worker 0 0 add n 1)" = 1 ]
+}
+
+# error_of BYTES: what the server answers after its greeting, as text
+error_of() {
+	connect
+	printf "$preface$1" >&5
+	local got
+	got=$(rest)
+	[ "${got:0:16}" = $greeting ]
+	# type HELLO, kind error reply, id 0, code ERR_PROTOCOL
+	[ "${got:24:16}" = 0102000000000000 ]
+	[ "${got:40:8}" = dbb1ffff ]
+	printf "$(sed 's/../\\x&/g' <<<"${got:56}")"
+}
+
+@test "frames that cannot be are told why, then closed" {
+	server
+	one_node 1
+	[ "$(error_of '\x01\x10\0\0')" = \
+		'a frame of 4097 bytes, at most 4096 are allowed' ]
+	[ "$(error_of '\0\0\0\0\x63\0\0\0\0\0\0\0')" = \
+		'no message has type 99' ]
+	[ "$(error_of '\0\0\0\0\x0a\x07\0\0\0\0\0\0')" = \
+		'SET: kind 7, or the zero after it, is wrong' ]
+	[ "$(error_of '\0\0\0\0\x0a\0\0\0\x05\0\0\0')" = \
+		'SET, kind 0, from a client before its HELLO: not allowed' ]
+	[ "$(error_of '\x02\0\0\0\x01\0\0\0\x01\0\0\0\x01\0')" = \
+		'HELLO: its body is too short' ]
+	[ "$(worker 0 0 add n 1)" = 1 ]
+}
+
+@test "half a frame and silence are closed after the hello timeout" {
+	server --hello-timeout 0.3
+	one_node 1
+	connect
+	[ -z "$(rest)" ]
+	connect
+	printf 'DDP' >&5
+	[ -z "$(rest)" ]
+	connect
+	printf "$preface"'\x20\0\0\0\x01\0' >&5
+	[[ $(rest) == $greeting*$(printf 'no HELLO within 0.3 s' | od -An -tx1 | tr -d ' \n') ]]
+	# who has said HELLO may be silent
+	start w rdzv_client do "$at" j 0 0 wait 1000 never add n 1
+	finish w 1
+	has "$out" 'nobody has set key'
+}
+
+@test "half a frame after HELLO holds up nobody" {
+	server
+	one_node 1
+	connect
+	printf "$preface"'\x1b\0\0\0\x01\0\0\0\x01\0\0\0\x02\x01\0\0\0j\x05\0\0\0there\0\0\0\0\0\0\0\0\0\0\0\0' >&5
+	printf '\0\0\x10\0\x0a\0\0\0\x02\0\0\0\x01' >&5
+	[ "$(worker 0 0 add n 1)" = 1 ]
+	exec 5>&-
+}
+
+@test "SIGTERM tells the agents and ends the server" {
+	server
+	one_node 1
+	start w rdzv_client do "$at" j 0 0 set here 1 wait 60000 never
+	worker 0 0 wait 60000 here
+	signal server TERM
+	finish h1 69
+	has "$out" "the rendezvous server at $at was told to stop by SIGTERM"
+	finish w 1
+	has "$out" 'was told to stop by SIGTERM'
+	finish server
+}
+
+@test "a server that stops does not wait for who does not go" {
+	server
+	one_node 1
+	start w rdzv_client do "$at" j 0 0 set here 1 wait 60000 never
+	worker 0 0 wait 60000 here
+	signal h1 STOP
+	signal w STOP
+	signal server TERM
+	finish server
+	signal h1 CONT
+	signal w CONT
+	finish h1 69
+	finish w 1
+}
+
+@test "started by ddprun: prints nothing, goes when its parent's pipe closes" {
+	mkfifo pipe
+	start server bash -c 'exec ddprdzv --listen 127.0.0.1:0 \
+		--parent-fd 7 7<"$0"' "$T/pipe"
+	exec 8>"$T/pipe"
+	signal server INT
+	exec 8>&-
+	finish server 0
+	[ -z "$out$err" ]
+}
+
+@test "bad options: one line, exit status 2" {
+	expect 2 ddprdzv
+	has "$err" 'say where to listen: --listen HOST:PORT'
+	expect 2 ddprdzv --listen 127.0.0.1:99999
+	has "$err" '99999'
+	expect 2 ddprdzv --lisen 127.0.0.1:0
+	has "$err" "--lisen.*--listen"
+	expect 2 ddprdzv --listen 127.0.0.1:0 more
+	has "$err" "'more'"
+	expect 2 ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 0
+	has "$err" 'heartbeat-timeout'
+	expect 71 ddprdzv --listen-fd 99
+	has "$err" '--listen-fd 99 is not a socket'
+	server
+	expect 71 ddprdzv --listen "$at"
+	has "$err" "${at##*:}"
+}

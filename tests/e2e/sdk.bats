@@ -1,0 +1,229 @@
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# libddp from the outside: what it exports, how it starts, what its collectives
+# and its store give, and what each rank is told when one misbehaves.
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+ranks_ok() { # N CMD...: N ranks on this machine all print ok
+	local n=$1
+	shift
+	expect 0 ddprun --standalone --nproc-per-node "$n" "$@"
+	[ "$(grep -c ': ok$' <<<"$out")" = "$n" ]
+}
+
+# MODE CULPRIT N [TIMEOUT_MS]: the others' line, by rank, is in ${said[rank]}
+declare -A said
+fault() {
+	local r
+	expect "$5" ddprun --standalone --nproc-per-node "$3" \
+		c_fault "$1" "$2" "$4"
+	for ((r = 0; r < $3; r++)); do
+		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
+	done
+}
+
+@test "only ddp_ names are visible, in the shared and the static library" {
+	local names
+	[ -z "${SAN:-}" ] || skip "sanitizers add names of their own"
+	names=$(nm -D --defined-only "$O/libddp.so" | awk '{print $3}')
+	grep -qx ddp_init <<<"$names"
+	run -1 grep -Ev '^ddp_[a-z_]+$' <<<"$names"
+	names=$(nm -g --defined-only "$O/libddp.a" | awk 'NF == 3 {print $3}')
+	grep -qx ddp_init <<<"$names"
+	run -1 grep -Ev '^ddp_[a-z_]+$' <<<"$names"
+}
+
+@test "ddp.h needs nothing else, in C and in C++" {
+	echo '#include "ddp.h"' >one.c
+	echo 'int main(void) { return ddp_type_size(DDP_F64) != 8; }' >>one.c
+	cp one.c one.cc
+	${CC:-gcc} -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only \
+		-I "$root/worker-sdk" one.c
+	if command -v g++ >/dev/null; then
+		g++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only \
+			-I "$root/worker-sdk" one.cc
+	fi
+	[ -z "${SAN:-}" ] || return 0
+	${CC:-gcc} -I "$root/worker-sdk" -o one one.c "$O/libddp.so"
+	LD_LIBRARY_PATH=$O ./one
+}
+
+@test "the manual's example compiles and prints what the manual says" {
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	sed -n '/^#include <ddp.h>$/,/^}$/p' "$root/docs/ddp.3" |
+		sed 's/\\e/\\/g' >mean.c
+	${CC:-gcc} -Wall -Werror -I "$root/worker-sdk" -o mean mean.c \
+		"$O/libddp.a" -lz
+	expect 0 ddprun --standalone --nproc-per-node 2 ./mean
+	[ "$(sort <<<"$out")" = "$(grep -E '^\[[01]\]' "$root/docs/ddp.3")" ]
+}
+
+@test "without a launcher: a world of one" {
+	expect 0 c_init
+	[ "$out" = "rank 0 of 1, local 0 of 1, node 0 of 1, attempt 0, backend cpu, leader 0" ]
+	expect 0 c_collectives 40000
+	expect 0 c_store
+}
+
+@test "every collective, type, operation and count on one host" {
+	local n
+	for n in 1 2 3 4 7; do
+		ranks_ok $n c_collectives
+	done
+}
+
+@test "every collective between hosts, and over shared memory and TCP at once" {
+	local hosts
+	for hosts in 2 3 7; do
+		DDP_TEST_HOSTS=$hosts ranks_ok 3 c_collectives 40000
+		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_collectives 40000
+	done
+	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
+}
+
+@test "every collective where the hosts' ranks interleave" {
+	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 40000
+	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 40000
+}
+
+@test "ranks that cannot share memory use TCP" {
+	DDP_TEST_SHM=fail ranks_ok 3 c_collectives 40000
+	# one host of two cannot
+	ranks_ok 4 sh -c 'export DDP_TEST_HOSTS=2
+		[ $RANK -lt 3 ] || export DDP_TEST_SHM=fail
+		exec c_collectives 40000'
+}
+
+@test "two agents of one machine share its memory" {
+	local job="ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint"
+	local port
+	port=$(w_port free)
+	start one $job localhost:$port c_init
+	start two $job localhost:$port c_init
+	finish one
+	has "$out" 'rank [0-3] of 4, local [01] of 2, node [01] of 2, .* leader 0$'
+	[ "$(grep -c 'leader 0$' <<<"$out")" = 2 ]
+	finish two
+	[ "$(grep -c 'leader 0$' <<<"$out")" = 2 ]
+	start one $job localhost:$port c_collectives 40000
+	start two $job localhost:$port c_collectives 40000
+	finish one
+	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+	finish two
+	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+}
+
+@test "the store: alone, one rank, four ranks" {
+	ranks_ok 1 c_store
+	ranks_ok 4 c_store
+}
+
+@test "a rank that ends before ddp_init: the others are told who and how" {
+	fault exit 1 3 0 1
+	# whoever waits is told at once; who comes later finds the round over
+	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it came"
+	fault fail 2 3 0 3
+	has "$out" "^\[[01]\] rank [01]: -2000[47] .*: rank 2 \(local rank 2\) on .*, pid [0-9]+, exited with code 3"
+}
+
+@test "a rank killed in the midst of all_reduce is named, on one host" {
+	local r
+	fault kill 1 3 0 137
+	for r in 0 2; do
+		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 \(f32 x 40000, avg\): rank 1 on .* is gone: rank 1 .* was killed by signal 9 \(SIGKILL\)"
+	done
+}
+
+@test "a rank killed in the midst of all_reduce is named, between hosts" {
+	local r
+	DDP_TEST_HOSTS=4 fault kill 1 4 0 137
+	for r in 0 2 3; do
+		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*rank 1 .* was killed by signal 9 \(SIGKILL\)"
+	done
+	# and where it led nobody: its leader tells the other host's
+	DDP_TEST_HOSTS=2 fault kill 3 4 0 137
+	for r in 0 1 2; do
+		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*rank 3 .* was killed by signal 9 \(SIGKILL\)"
+	done
+}
+
+@test "a rank that does not come is named at the deadline" {
+	local r
+	fault late 1 3 500 1
+	for r in 0 2; do
+		has "${said[$r]}" "rank $r: -20006 in ([5-9][0-9]{2}|[0-9]{4,}) ms: all_reduce #3 \(f32 x 40000, avg\): rank 1 on .* has not arrived for [0-9.]+ s"
+	done
+	DDP_TEST_HOSTS=2 fault late 3 4 500 1
+	for r in 0 1 2; do
+		has "${said[$r]}" "rank $r: -20006 in .* all_reduce #3"
+	done
+}
+
+@test "a rank that left with ddp_finalize is named" {
+	local r
+	fault leave 0 3 0 1
+	for r in 1 2; do
+		has "${said[$r]}" "rank $r: -20004 .*: all_reduce #3 .*: rank 0 on .* left with ddp_finalize"
+	done
+	DDP_TEST_HOSTS=3 fault leave 0 3 0 1
+	for r in 1 2; do
+		has "${said[$r]}" "rank $r: -20004 .*: all_reduce #3 .*: rank 0 on .* closed its connection"
+	done
+}
+
+@test "ranks that call different things are told what each called" {
+	local r
+	fault differ 2 3 0 1
+	for r in 0 1 2; do
+		has "${said[$r]}" "rank $r: -20001 .* called all_reduce #3 \(f32 x 40000, avg\)"
+		has "${said[$r]}" "rank 2 on .* called broadcast #3 \(i64 x 7, root 0\)"
+	done
+	DDP_TEST_HOSTS=3 fault differ 2 3 0 1
+	has "$out" "rank [0-2]: -20001 .* called .*all_reduce #3"
+	has "$out" "rank [0-2]: -20001 .*broadcast #3 \(i64 x 7, root 0\)"
+}
+
+@test "ranks with another libddp or backend are named" {
+	expect 1 ddprun --standalone --nproc-per-node 2 sh -c '
+		[ $RANK = 0 ] || export DDP_TEST_VERSION=0.0.9
+		trap "" TERM; exec c_init'
+	has "$out" "^\[0\] -20002: rank 1 on .* runs libddp 0.0.9, rank 0 on .* runs [0-9.]+: start all ranks with the same libddp"
+}
+
+@test "half an environment: what is missing is named" {
+	RANK=0 expect 1 c_init
+	[ "$out" = "-20002: RANK is set but WORLD_SIZE is not: start this program with ddprun, or unset RANK to run alone" ]
+	# torchrun sets all of its own, and none of ours
+	export RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
+		GROUP_RANK=0 GROUP_WORLD_SIZE=1
+	expect 1 c_init
+	has "$out" "^-20002: RANK is set but DDP_RDZV_ENDPOINT is not: start"
+	# nobody is there
+	export DDP_RDZV_ENDPOINT=127.0.0.1:$(w_port free) DDP_JOB_ID=x DDP_ROUND=0
+	expect 1 c_init
+	has "$out" "$DDP_RDZV_ENDPOINT: .*Connection refused"
+}
+
+@test "a worker of a round that is over is refused" {
+	expect 0 ddprun --standalone env DDP_ROUND=7 sh -c 'c_init || true'
+	has "$out" "^\[0\] -20007: "
+}
+
+@test "backends that are not there" {
+	expect 1 c_init nccl
+	has "$out" "^-20002: backend nccl: .* use cpu or auto"
+	DDP_BACKEND=gloo expect 1 c_init
+	has "$out" "^-20002: backend 'gloo' is unknown: use cpu, nccl or auto"
+	expect 0 c_init auto
+	has "$out" 'backend cpu'
+}
+
+@test "a forked child that calls ddp_finalize does not end its rank" {
+	fault fork 0 3 0 0
+	local r
+	for r in 0 1 2; do
+		has "${said[$r]}" "rank $r: 0 in"
+	done
+}

@@ -1,0 +1,179 @@
+# ddprun is told to stop, or is killed.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+# Starts two workers that write their pids; more options in "$@".
+start_two() {
+	start job ddprun --nproc-per-node 2 "$@"
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+}
+
+quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
+	trap "echo got HUP; exit 0" HUP; trap "echo got QUIT; exit 0" QUIT
+	echo up; while :; do read -rt 100 _ <> <(:); done'
+
+@test "SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the workers; 128+signal" {
+	local name
+	for name in INT TERM HUP QUIT; do
+		start_two bash -c "$quiet"
+		signal job $name
+		finish job $((128 + $(kill -l $name)))
+		has "$out" "^\[0\] got $name\$"
+		has "$out" "^\[1\] got $name\$"
+		has "$err" "^ddprun: got SIG$name: stopping 2 workers"
+		[ "$(wc -l <<<"$err")" = 1 ]
+		nothing_left 0
+	done
+}
+
+@test "what workers left in the background ignores SIGINT, and still goes" {
+	start_two sh -c '(setsid sleep 1000 </dev/null >/dev/null 2>&1 &)
+		sleep 1001 & echo up; exec sleep 1002'
+	signal job INT
+	finish job 130
+	lacks "$err" 'waiting|killing'
+	nothing_left 0
+}
+
+@test "workers that ignore it are killed after --shutdown-timeout" {
+	start_two --shutdown-timeout 0.2 bash -c \
+		'trap "" INT TERM; echo up; while :; do read -rt 100 _ <> <(:); done'
+	signal job TERM
+	finish job 143
+	has "$err" '^ddprun: killing 2 workers$'
+	nothing_left 0
+}
+
+@test "a second signal kills at once" {
+	start_two bash -c 'trap "echo again; trap \"\" TERM" TERM; echo up
+		while :; do read -rt 100 _ <> <(:); done'
+	signal job TERM
+	await job.out '^\[0\] again'
+	signal job INT
+	finish job 143
+	has "$err" '^ddprun: killing 2 workers$'
+	nothing_left 0
+}
+
+@test "a long stop says for what it waits" {
+	start_two --shutdown-timeout 1.3 bash -c \
+		'trap "" TERM; echo up; while :; do read -rt 100 _ <> <(:); done'
+	signal job TERM
+	finish job 143
+	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
+}
+
+@test "a signal while nodes are still missing" {
+	start job ddprun --nnodes 2 \
+		--rdzv-endpoint "127.0.0.1:$(w_port free)" true
+	await job.err '^ddprun: waiting 1 s '
+	signal job INT
+	finish job 130
+	has "$err" '^ddprun: got SIGINT: leaving$'
+	nothing_left 0
+}
+
+@test "nohup: SIGHUP stays ignored" {
+	start job bash -c 'trap "" HUP; exec ddprun --nproc-per-node 1 \
+		sh -c "echo up; read _ <'"$T"'/go"'
+	mkfifo go
+	await job.out '^\[0\] up'
+	signal job HUP
+	echo >go
+	finish job 0
+}
+
+@test "kill -9 of ddprun: no worker, no grandchild, no server is left" {
+	start job ddprun --nproc-per-node 3 bash -c '
+		trap "" TERM HUP INT
+		sleep 1000 &
+		setsid bash -c "trap \"\" TERM HUP; echo \$\$ >'"$T"'/daemon.$RANK
+			while :; do read -rt 100 _ <> <(:); done" \
+			</dev/null >/dev/null 2>&1 &
+		until [ -s '"$T"'/daemon.$RANK ]; do :; done
+		echo up
+		while :; do read -rt 100 _ <> <(:); done'
+	local i
+	for i in 0 1 2; do
+		await job.out "^\[$i\] up"
+	done
+	signal job KILL
+	finish job 137
+	nothing_left
+}
+
+@test "the guard is gone: workers still die with a killed ddprun" {
+	start_two sh -c 'echo up; exec sleep 1000'
+	local p
+	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$p/comm")" != ddprun-guard ] || kill -KILL "$p"
+	done
+	await job.err '^ddprun: warning: the guard process .* is gone'
+	signal job KILL
+	finish job 137
+	nothing_left
+}
+
+@test "SIGINT to the whole process group, as Ctrl-C does" {
+	# setsid makes ddprun the leader of a group in which no worker is
+	start job setsid ddprun --nproc-per-node 2 bash -c "$quiet"
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	kill -INT -- "-${pid[job]}"
+	finish job 130
+	[ "$(grep -c 'got INT' <<<"$out")" = 2 ]
+	nothing_left 0
+}
+
+@test "a job of one node that was stopped (Ctrl-Z) goes on, however late" {
+	local at=127.0.0.1:$(w_port free)
+	mkfifo go
+	printf '#!/bin/sh\nexec ddprdzv "$@" --heartbeat-timeout 2\n' >server
+	chmod +x server
+	DDP_SERVER=$T/server start job ddprun --rdzv-endpoint "$at" \
+		--rdzv-id one bash -c 'echo up; read -r <go; echo goes on'
+	await job.out '^\[0\] up'
+	# a clock: who was stopped later and is lost
+	start late ddprun --rdzv-endpoint "$at" --nnodes 2 \
+		bash -c 'echo up; sleep 100'
+	start clock ddprun --rdzv-endpoint "$at" --nnodes 2 sleep 100
+	await late.out '^\[[01]\] up'
+	signal job STOP
+	signal late STOP
+	finish clock 69
+	has "$err" 'was lost: not heard from for 2.0 s'
+	signal late CONT
+	finish late 69
+	has "$err" 'this node was not heard from for 2.0 s; was it stopped'
+	signal job CONT
+	echo >go
+	finish job 0
+	has "$out" '^\[0\] goes on'
+}
+
+@test "kill -9 of a ddprun whose worker is a ddprun: nothing of either is left" {
+	start job ddprun --nproc-per-node 1 ddprun --standalone \
+		--nproc-per-node 2 \
+		sh -c 'sleep 100 & setsid sleep 100 & echo up; sleep 100'
+	await job.out '^\[0\] \[0\] up'
+	await job.out '^\[0\] \[1\] up'
+	signal job KILL
+	finish job 137
+	nothing_left
+}
+
+@test "SIGTERM while nobody reads the output: gone when the grace is over" {
+	mkfifo full
+	exec 7<>full
+	start job bash -c 'exec ddprun --standalone --nproc-per-node 2 \
+		--shutdown-timeout 0.5 sh -c "echo up >&2; exec yes" >full 7>&-'
+	await "$T/job.err" '\[1\] up'
+	signal job TERM
+	DEADLINE=20 finish job 143
+	exec 7>&-
+}

@@ -1,0 +1,385 @@
+# trainers.bats: what a user gets from mnist_mlp and mnist_ae: results, resumed
+# runs, shared data, and clear words for what is wrong.
+
+bats_require_minimum_version 1.5.0
+load ../lib
+
+setup() {
+	lib_setup
+	mkdir data
+	t_idx data 2000 501
+}
+
+# ddprun of N workers
+job() {
+	local n=$1
+	shift
+	"$DDPRUN" --standalone --nproc-per-node "$n" "$@"
+}
+
+losses() {
+	sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,}]*\)}$/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# near A B LIMIT [N]: the (first N) losses of two runs, at most LIMIT apart
+near() {
+	local n=${4:-1000000}
+	paste -d ' ' <(losses "$1" | head -n "$n") <(losses "$2" | head -n "$n") |
+		awk -v limit="$3" '
+		{ d = ($2 - $4) / $4; if (d < 0) d = -d; if (!(d <= m)) m = d
+		  if ($1 != $3) bad = 1 }
+		END { print NR " losses, at most " m " apart"
+		      exit !(NR && !bad && m <= limit) }'
+}
+
+# ---- Results
+
+@test "the classifier learns, and its last line is the accuracy" {
+	expect 0 mnist_mlp --data data --epochs 4
+	[[ $(tail -n 1 <<<"$out") =~ ^test\ accuracy\ ([0-9]+)\.[0-9]{2}\ %$ ]]
+	[ "${BASH_REMATCH[1]}" -ge 90 ]
+	has "$out" '^4 epochs in [0-9.]+ s$'
+	has "$out" '^epoch 4/4: loss [0-9.]+, [0-9.]+ s, [0-9,]+ samples/s, test accuracy'
+	[ -z "$err" ]
+}
+
+@test "the auto-encoder learns, and its last line is the loss" {
+	expect 0 mnist_ae --data data --epochs 4 --log-dir log
+	[[ $(tail -n 1 <<<"$out") =~ ^test\ loss\ 0\.[0-9]{5}$ ]]
+	losses log | awk 'NR == 1 { first = $2 } { last = $2 }
+		END { exit !(last < first / 1.5) }'
+}
+
+@test "the same seed gives the same run, another seed another one" {
+	expect 0 mnist_mlp --data data --epochs 1 --log-dir a
+	expect 0 mnist_mlp --data data --epochs 1 --log-dir b
+	expect 0 mnist_mlp --data data --epochs 1 --log-dir c --seed 1
+	cmp <(losses a) <(losses b)
+	run ! cmp -s <(losses a) <(losses c)
+}
+
+@test "worlds of 1, 2 and 4 with one global batch have the same losses" {
+	local m n
+	for m in mlp ae; do
+		expect 0 mnist_$m --data data --epochs 2 --log-dir $m.1
+		for n in 2 4; do
+			expect 0 job $n mnist_$m --data data --epochs 2 --log-dir $m.$n
+			near $m.$n $m.1 1e-4
+		done
+	done
+}
+
+@test "every test sample counts once, whatever the world" {
+	# 501 samples are no multiple of 2 or 4; no training: the same weights
+	local n one
+	expect 0 mnist_mlp --data data --epochs 0
+	one=$(tail -n 1 <<<"$out")
+	for n in 2 4; do
+		expect 0 job $n mnist_mlp --data data --epochs 0
+		grep -qF "$one" <<<"$out"
+	done
+}
+
+@test "only rank 0 speaks and writes" {
+	expect 0 job 2 mnist_mlp --data data --epochs 1 --log-dir log
+	[ "$(grep -c 'epoch 1/1' <<<"$out")" = 1 ]
+	[ "$(grep -c 'test accuracy [0-9.]* %$' <<<"$out")" = 2 ]
+	[ "$(losses log | wc -l)" = 32 ]
+	[ "$(grep -c '"seconds"' log/metrics.jsonl)" = 1 ]
+}
+
+@test "without data it draws digits itself, and says so" {
+	expect 0 mnist_mlp --epochs 1 --batch-size 256
+	has "$out" '^no MNIST at hand .*training on digits drawn by this program$'
+	has "$out" '60,000 \+ 10,000 images'
+	expect 0 mnist_mlp --epochs 0
+	[ -f "$DDP_CACHE/digits.ddpcache" ]
+}
+
+@test "plain lines in a pipe, one moving line on a terminal" {
+	expect 0 mnist_mlp --data data --epochs 2
+	run ! grep -q $'\r' <<<"$out"
+	DDP_TERMINAL=80x24 expect 0 mnist_mlp --data data --epochs 2
+	grep -q $'eta 0:0[0-9] *\r' <<<"$out"
+	has "$out" '^test accuracy [0-9.]+ %$'
+	expect 0 script -qefc "mnist_mlp --data data --epochs 2" /dev/null
+	grep -q $'epoch 1/2 step [0-9]*/32 loss [0-9.]* [0-9,]* samples/s eta' <<<"$out"
+}
+
+# ---- Real MNIST
+
+@test "PyTorch's loss curves are followed, in worlds of 1, 2 and 4" {
+	[ -n "${DDP_TEST_DATA:-}" ] && [ -n "${DDP_TEST_REFERENCE:-}" ] ||
+		skip "DDP_TEST_DATA and DDP_TEST_REFERENCE are not set"
+	local m n
+	for m in mlp ae; do
+		mkdir ref.$m
+		awk '!/^#/ { print "{\"step\":" $1 + 1 ",\"epoch\":1,\"loss\":" $2 "}" }' \
+			"$DDP_TEST_REFERENCE/mnist_$m.losses.txt" >ref.$m/metrics.jsonl
+		for n in 1 2 4; do
+			expect 0 job $n mnist_$m --data "$DDP_TEST_DATA" --epochs 1 \
+				--init-from "$DDP_TEST_REFERENCE/mnist_$m.init.f32" \
+				--log-dir $m.$n
+			near $m.$n ref.$m "$([ $n = 1 ] && echo 1e-5 || echo 1e-4)" 100
+			[ $n != 1 ] || near $m.$n ref.$m 1e-3
+		done
+	done
+}
+
+@test "MNIST: five epochs reach the published accuracy" {
+	[ -n "${DDP_TEST_DATA:-}" ] || skip "DDP_TEST_DATA is not set"
+	local s
+	for s in 0 1 2; do
+		expect 0 mnist_mlp --data "$DDP_TEST_DATA" --seed $s
+		tail -n 1 <<<"$out" >>all
+	done
+	# the least of the three; the median of five is printed by make bench
+	awk '{ print; if ($3 < 96) bad = 1 } END { exit bad }' all
+}
+
+# ---- Going on
+
+@test "two epochs and two more are four, bit by bit" {
+	local m
+	for m in mlp ae; do
+		expect 0 mnist_$m --data data --epochs 4 --log-dir one --checkpoint one.ckpt
+		expect 0 mnist_$m --data data --epochs 2 --log-dir two --checkpoint two.ckpt
+		expect 0 mnist_$m --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
+		has "$out" 'going on from two.ckpt after epoch 2'
+		cmp <(losses one) <(losses two)
+		cmp one.ckpt two.ckpt
+		rm -rf one two one.ckpt two.ckpt
+	done
+}
+
+@test "two workers resume as they were, too" {
+	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
+	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
+	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
+	cmp <(losses one) <(losses two)
+}
+
+@test "killed in the middle of an epoch it goes on from the last whole one" {
+	local line
+	expect 0 mnist_mlp --data data --epochs 60 --log-dir one
+	# metrics.jsonl is a pipe here, so the run cannot outrun its reader by
+	# more than the pipe holds: it is killed between steps 960 and 1400 or
+	# so of 1920 by the time it is read.
+	mkdir two
+	mkfifo two/metrics.jsonl
+	# The reader stays until the run is dead: without one it would die of
+	# SIGPIPE before the kill.
+	exec 6<>two/metrics.jsonl
+	start killed mnist_mlp --data data --epochs 60 --log-dir two --checkpoint two.ckpt
+	while read -r -t 60 -u 6 line; do
+		case $line in '{"step":300,'*) break ;; esac
+	done
+	[[ $line = '{"step":300,'* ]]
+	signal killed KILL
+	finish killed 137
+	exec 6>&-
+	[ -f two.ckpt ]
+	rm two/metrics.jsonl
+	expect 0 mnist_mlp --data data --epochs 60 --log-dir two --checkpoint two.ckpt --resume
+	has "$out" 'going on from two.ckpt after epoch [1-9]'
+	[ "$(losses two | wc -l)" -ge 32 ]
+	# every step of the rest is the step of the run in one go
+	losses two | grep -vxFf <(losses one) && false
+	[ "$(losses two | tail -n 1)" = "$(losses one | tail -n 1)" ]
+}
+
+@test "what a dead run logged after its last checkpoint is not logged twice" {
+	expect 0 mnist_mlp --data data --epochs 2 --log-dir log --checkpoint ckpt
+	cp log/metrics.jsonl whole
+	echo '{"step":65,"epoch":3,"loss":0.5}' >>log/metrics.jsonl
+	printf '{"step":66,"epo' >>log/metrics.jsonl
+	expect 0 mnist_mlp --data data --epochs 3 --log-dir log --checkpoint ckpt --resume
+	cmp whole <(head -n "$(wc -l <whole)" log/metrics.jsonl)
+	[ "$(losses log | wc -l)" = 96 ]
+	[ "$(losses log | cut -d' ' -f1 | sort -n | uniq -d)" = "" ]
+}
+
+@test "--resume without a file starts anew, and says so" {
+	expect 0 mnist_mlp --data data --epochs 1 --checkpoint new.ckpt --resume
+	has "$out" 'no checkpoint new.ckpt yet: starting anew'
+	[ -f new.ckpt ]
+}
+
+@test "a finished run that is resumed only tests" {
+	local last
+	expect 0 mnist_mlp --data data --epochs 2 --checkpoint ckpt
+	last=$(tail -n 1 <<<"$out")
+	expect 0 mnist_mlp --data data --epochs 2 --checkpoint ckpt --resume
+	[ "$(tail -n 1 <<<"$out")" = "$last" ]
+	has "$out" '^0 epochs'
+}
+
+# ---- Data shared by a host
+
+@test "ten runs at once on an empty cache all succeed" {
+	local i
+	for i in 0 1 2 3 4 5 6 7 8 9; do
+		start run$i mnist_mlp --data data --epochs 1
+	done
+	for i in 0 1 2 3 4 5 6 7 8 9; do
+		finish run$i
+		[ -z "$err" ]
+	done
+	[ "$(ls "$DDP_CACHE" | grep -c 'ddpcache$')" = 1 ]
+	[ "$(ls "$DDP_CACHE" | wc -l)" = 2 ]
+}
+
+@test "a damaged cache is made again without a word" {
+	local file before
+	expect 0 mnist_mlp --data data --epochs 1
+	before=$out
+	file=$(echo "$DDP_CACHE"/mnist-*.ddpcache)
+	printf X | dd of="$file" bs=1 seek=100000 conv=notrunc status=none
+	expect 0 mnist_mlp --data data --epochs 1
+	[ "$(tail -n 1 <<<"$out")" = "$(tail -n 1 <<<"$before")" ]
+	[ -z "$err" ]
+}
+
+@test "other files in the same folder are read anew" {
+	expect 0 mnist_mlp --data data --epochs 0
+	t_idx data 300 100
+	expect 0 mnist_mlp --data data --epochs 0
+	has "$out" '300 \+ 100 images'
+}
+
+@test "a cache that cannot be written is a warning, for two workers as well" {
+	DDP_CACHE=/dev/null/x expect 0 mnist_mlp --data data --epochs 1
+	has "$err" 'warning: decoded data cannot be kept in /dev/null/x: '
+	DDP_CACHE=/dev/null/x expect 0 job 2 mnist_mlp --data data --epochs 1
+	[ "$(grep -c 'cannot be kept' <<<"$err$out")" = 1 ]
+	env -u DDP_CACHE -u XDG_CACHE_HOME -u HOME mnist_mlp --data data --epochs 1
+}
+
+# ---- What is wrong is said
+
+# says STATUS ERE COMMAND...: one line on stderr, like ERE
+says() {
+	local want=$1 pattern=$2
+	shift 2
+	expect "$want" "$@"
+	has "$err" "$pattern"
+	[ "$(wc -l <<<"$err")" = 1 ]
+}
+
+@test "wrong options are named, with what to do" {
+	says 2 'unknown option.*--epochs' mnist_mlp --epoch-s 3
+	says 2 'epochs.*abc' mnist_mlp --epochs abc
+	says 2 'batch-size.*0' mnist_mlp --batch-size 0
+	says 2 'lr.*-1' mnist_mlp --lr -1
+	says 2 'unexpected (word|argument) .extra.' mnist_mlp extra
+	says 2 'no CUDA operations; use --device cpu' mnist_mlp --device cuda
+	says 2 'tpu' mnist_mlp --device tpu
+	says 2 '--resume needs --checkpoint' mnist_mlp --resume
+	expect 0 mnist_mlp --help
+	has "$out" '--batch-size'
+	expect 0 mnist_ae --version
+	has "$out" '^mnist_ae .*[0-9]+\.[0-9]+\.[0-9]+$'
+}
+
+@test "a batch that cannot be split evenly is refused" {
+	expect 2 job 3 mnist_mlp --data data
+	has "$out$err" 'batch-size 64 cannot be split evenly over 3 ranks'
+	[ "$(grep -c 'mnist_mlp: rank.*cannot be split' <<<"$err$out")" -ge 1 ]
+}
+
+@test "data that is missing or wrong is named" {
+	says 1 'no data folder nowhere' mnist_mlp --data nowhere
+	DDP_DATA=nowhere says 1 'no data folder nowhere' mnist_mlp
+	mkdir empty
+	says 1 'empty has no train-images-idx3-ubyte' mnist_mlp --data empty
+	truncate -s 100000 data/train-images-idx3-ubyte
+	says 1 'data/train-images-idx3-ubyte is truncated' mnist_mlp --data data
+	t_idx data 20 10
+	printf '\0\0\010\005' | dd of=data/t10k-labels-idx1-ubyte conv=notrunc status=none
+	says 1 't10k-labels-idx1-ubyte is no idx file' mnist_mlp --data data
+	t_idx data 20 10
+	gzip data/train-labels-idx1-ubyte
+	truncate -s -4 data/train-labels-idx1-ubyte.gz
+	says 1 'train-labels-idx1-ubyte.gz is truncated' mnist_mlp --data data
+}
+
+@test "wrong data ends a job with one message, and its exit code" {
+	truncate -s 100000 data/train-images-idx3-ubyte
+	expect 1 job 4 mnist_mlp --data data
+	has "$out$err" 'rank 0: .*train-images-idx3-ubyte is truncated'
+	run ! grep -E 'rank [123]: .*truncated' <<<"$out$err"
+}
+
+@test "first weights of another size are refused" {
+	head -c 1000 /dev/zero >weights
+	says 1 'weights has 1000 bytes.*159040 bytes' mnist_mlp --data data --init-from weights
+	says 1 'cannot read the initial weights nowhere' mnist_mlp --data data --init-from nowhere
+}
+
+@test "a loss that is no number ends the run" {
+	says 1 'the loss is .*try a --lr smaller' mnist_ae --data data --lr 1e6 --epochs 20
+}
+
+@test "a checkpoint that cannot be written is told before training" {
+	says 1 'checkpoint: cannot write nowhere/ckpt: No such file' \
+		mnist_mlp --data data --checkpoint nowhere/ckpt
+	run ! grep epoch <<<"$out"
+	says 1 'cannot write data: Is a directory' mnist_mlp --data data --checkpoint data
+	mkfifo pipe
+	says 1 'cannot write pipe: it is a device, a pipe or a socket' \
+		mnist_mlp --data data --checkpoint pipe
+	[ -p pipe ]
+}
+
+@test "a full disk is told, and the old checkpoint stays" {
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	mkdir small
+	cat >full.sh <<'SH'
+mount -t tmpfs -o size=600k none small || exit 77
+mnist_mlp --data data --epochs 1 --checkpoint small/ckpt >/dev/null || exit 78
+cp small/ckpt before
+head -c 10m /dev/zero >small/fill 2>/dev/null
+mnist_mlp --data data --epochs 2 --checkpoint small/ckpt --resume
+status=$?
+cmp before small/ckpt || exit 79
+[ "$(ls small | wc -l)" = 2 ] || exit 80
+exit $status
+SH
+	expect - unshare -m sh full.sh
+	[ "$status" != 77 ] || skip "no tmpfs here"
+	[ "$status" = 1 ]
+	has "$err" 'small/ckpt.*No space left'
+}
+
+@test "wrong checkpoints are refused, and why" {
+	expect 0 mnist_mlp --data data --epochs 1 --checkpoint mlp.ckpt
+	expect 0 mnist_ae --data data --epochs 1 --checkpoint ae.ckpt
+	says 1 'ae.ckpt.*mnist_ae 784-128-128-128-784.*mnist_mlp 784-50-10' \
+		mnist_mlp --data data --checkpoint ae.ckpt --resume
+	cp mlp.ckpt bad.ckpt
+	truncate -s -1000 bad.ckpt
+	says 1 'bad.ckpt' mnist_mlp --data data --checkpoint bad.ckpt --resume
+	has "$err" 'truncated|ends'
+	cp mlp.ckpt bad.ckpt
+	printf X | dd of=bad.ckpt bs=1 seek=200000 conv=notrunc status=none
+	says 1 'bad.ckpt.*(damaged|checksum)' mnist_mlp --data data --checkpoint bad.ckpt --resume
+	cp mlp.ckpt bad.ckpt
+	printf '\377' | dd of=bad.ckpt bs=1 seek=8 conv=notrunc status=none
+	says 1 'bad.ckpt.*(version|newer)' mnist_mlp --data data --checkpoint bad.ckpt --resume
+	says 2 'seed 0 --batch-size 64, this one has 1 and 64' \
+		mnist_mlp --data data --checkpoint mlp.ckpt --resume --seed 1
+}
+
+@test "a log folder that cannot be made is named" {
+	says 1 'log-dir /dev/null/x' mnist_mlp --data data --log-dir /dev/null/x
+	expect 0 mnist_mlp --data data --epochs 0 --log-dir deep/er
+	[ -f deep/er/metrics.jsonl ]
+}
+
+@test "a killed worker is the one that the job names" {
+	start job job 2 sh -c 'echo $$ >rank$RANK; exec mnist_mlp --data data --epochs 100000'
+	await "$T/job.out" 'epoch 2/'
+	kill -KILL "$(<rank1)"
+	finish job 137
+	has "$out$err" 'SIGKILL'
+}

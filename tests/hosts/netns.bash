@@ -1,0 +1,97 @@
+# netns.bash: hosts h1..hN on one machine, each with its own address, name,
+# processes and /dev/shm, on a bridge that can be cut. Loaded after ../lib; it
+# knows nothing of ddprun.
+#
+#   hosts_up N          makes them; they end with the test. Where the kernel does
+#                       not allow namespaces it says so, and the hosts are only
+#                       addresses of loopback: 127.0.0.11, 127.0.0.12, ...
+#   hosts_real          skips the test there
+#   ${addr[h1]}         the address; ${at[h1]}: what others call it (h1)
+#   start_on H NAME CMD...   start, on H; its DDP_CACHE is its own
+#   own_name H ADDRESS  what H finds for its own name in its /etc/hosts
+#   cable_cut H         pulls its cable; cable_heal H puts it back
+#
+# The programs on a host have PATH, environment and files as here.
+
+declare -gA addr at host_pid
+
+# Starts a host; its init's pid is in $line. It is no leftover of the test: it
+# ends with the test's shell.
+host_start() {
+	start "$1" env -u TEST_COOKIE host up "$1" "$T/etc_hosts.$1"
+	await "$T/$1.out" . 20
+}
+
+hosts_up() {
+	local n=$1 i why
+	for ((i = 1; i <= n; i++)); do
+		addr[h$i]=127.0.0.1$i at[h$i]=127.0.0.1$i
+	done
+	echo '127.0.0.1 localhost' >"$T/etc_hosts.switch"
+	why=
+	if [ "$(id -u)" != 0 ]; then
+		why='not root'
+	elif ! command -v ip >/dev/null; then
+		why='no ip command'
+	elif ! host_start switch >/dev/null; then
+		why=$(head -n 1 "$T/switch.err")
+		unset "pid[switch]"
+	fi
+	if [ -n "$why" ]; then
+		echo "# no namespaces here ($why): hosts are addresses of loopback" >&3
+		HOSTS=loopback
+		return 0
+	fi
+	HOSTS=namespaces
+	host_pid[switch]=$line
+	in_net switch ip link add bridge type bridge stp_state 0 forward_delay 0
+	in_net switch ip link set bridge up
+	for ((i = 1; i <= n; i++)); do
+		addr[h$i]=10.78.0.$i at[h$i]=h$i
+		echo "10.78.0.$i h$i" >>"$T/etc_hosts.switch"
+	done
+	for ((i = 1; i <= n; i++)); do
+		cp "$T/etc_hosts.switch" "$T/etc_hosts.h$i"
+		host_start "h$i"
+		host_pid[h$i]=$line
+		in_net switch ip link add "to_h$i" type veth peer name eth0 \
+			netns "$line"
+		in_net switch ip link set "to_h$i" master bridge up
+		in_net "h$i" ip addr add "10.78.0.$i/24" dev eth0
+		in_net "h$i" ip link set eth0 up
+	done
+}
+
+hosts_real() {
+	[ "$HOSTS" = namespaces ] || skip "needs namespaces, which are not allowed here"
+}
+
+in_net() {
+	nsenter --net="/proc/${host_pid[$1]}/ns/net" "${@:2}"
+}
+
+start_on() {
+	local h=$1 name=$2
+	shift 2
+	if [ "$HOSTS" = namespaces ]; then
+		start "$name" env DDP_CACHE="$T/cache.$h" host exec \
+			"${host_pid[$h]}" "$@"
+	else
+		start "$name" env DDP_CACHE="$T/cache.$h" "$@"
+	fi
+}
+
+own_name() {
+	local text
+	# written in place: the host has this very file as its /etc/hosts
+	text=$(sed "s/^.* $1\$/$2 $1/" "$T/etc_hosts.$1")
+	echo "$text" >"$T/etc_hosts.$1"
+}
+
+cable_cut() {
+	in_net switch ip link set "to_$1" down
+}
+
+cable_heal() {
+	in_net switch ip link set "to_$1" up
+}

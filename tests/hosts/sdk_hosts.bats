@@ -1,0 +1,47 @@
+load ../lib
+load netns
+
+# libddp over three hosts with addresses of their own, two ranks on each: shared
+# memory inside a host, TCP between them.
+
+setup() {
+	lib_setup
+	hosts_up 3
+}
+
+on_all() { # CMD...: on the three hosts at once
+	local h
+	for h in h1 h2 h3; do
+		start_on $h on_$h ddprun --nnodes 3 --nproc-per-node 2 \
+			--rdzv-endpoint "${at[h1]}:29400" "$@"
+	done
+}
+
+@test "every collective over three hosts" {
+	local h
+	on_all c_collectives 40000
+	for h in h1 h2 h3; do
+		finish on_$h
+		[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+	done
+}
+
+@test "a host is its address: each has a leader of its own" {
+	hosts_real
+	on_all c_init
+	finish on_h1
+	[ "$(grep -c 'node 0 of 3, .*leader 0$' <<<"$out")" = 2 ]
+	finish on_h2
+	[ "$(grep -c 'leader 2$' <<<"$out")" = 2 ]
+	finish on_h3
+	[ "$(grep -c 'leader 4$' <<<"$out")" = 2 ]
+}
+
+@test "a rank killed in all_reduce is named on every host" {
+	local h
+	on_all c_fault kill 3
+	for h in h1 h2 h3; do
+		finish on_$h 137
+		has "$out" "rank [0-5]: -20004 in .*: all_reduce #3 .*rank 3 .* was killed by signal 9"
+	done
+}

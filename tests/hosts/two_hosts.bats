@@ -1,0 +1,197 @@
+load ../lib
+load netns
+
+# The same command typed on each of two hosts: it trains as on one host, and when
+# something dies, every terminal says what, and nothing waits for it.
+
+# What a worker of these tests does: says who it is, then waits to be killed.
+waiter='echo "worker $RANK pid $$"; echo "last words of $RANK" >&2;
+	exec tail -f /dev/null'
+
+setup() {
+	lib_setup
+	hosts_up 2
+	endpoint=${at[h1]}:29400
+	job=(ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint "$endpoint")
+}
+
+# "12.34 s since $1" as whole milliseconds
+since() {
+	local now=$EPOCHREALTIME
+	echo $(((${now/./} - ${1/./}) / 1000))
+}
+
+trains_as_on_one_host() {
+	local model=$1 want
+	export OMP_NUM_THREADS=1
+	expect 0 ddprun --standalone --nproc-per-node 4 "$model" --epochs 1
+	want=$(grep -oE 'test (accuracy|loss) .*' <<<"$out" | tail -n 1)
+	[ -n "$want" ]
+	start_on h1 on_h1 "${job[@]}" "$model" --epochs 1
+	start_on h2 on_h2 "${job[@]}" "$model" --epochs 1
+	finish on_h1
+	[ "$HOSTS" = loopback ] || has "$out" "$want"
+	finish on_h2
+	[ "$(grep -ohE 'test (accuracy|loss) .*' "$T/on_h1.out" "$T/on_h2.out" |
+		tail -n 1)" = "$want" ]
+}
+
+@test "the classifier trains over two hosts and ends as on one" {
+	trains_as_on_one_host mnist_mlp
+}
+
+@test "the auto-encoder trains over two hosts and ends as on one" {
+	trains_as_on_one_host mnist_ae
+}
+
+@test "the ranks of a host are neighbours, and rank 0 is where the endpoint is" {
+	start_on h2 on_h2 "${job[@]}" sh -c 'echo "$RANK $GROUP_RANK $(hostname)"'
+	start_on h1 on_h1 "${job[@]}" sh -c 'echo "$RANK $GROUP_RANK $(hostname)"'
+	finish on_h1
+	hosts_real
+	[ "$(sort <<<"$out")" = $'[0] 0 0 h1\n[1] 1 0 h1' ]
+	finish on_h2
+	[ "$(sort <<<"$out")" = $'[2] 2 1 h2\n[3] 3 1 h2' ]
+}
+
+@test "hosts may run different numbers of workers" {
+	start_on h1 on_h1 ddprun --nnodes 2 --nproc-per-node 1 \
+		--rdzv-endpoint "$endpoint" sh -c 'echo "$RANK of $WORLD_SIZE"'
+	start_on h2 on_h2 ddprun --nnodes 2 --nproc-per-node 3 \
+		--rdzv-endpoint "$endpoint" sh -c 'echo "$RANK of $WORLD_SIZE"'
+	finish on_h1
+	one=$out
+	finish on_h2
+	[ "$(sort <<<"$one"$'\n'"$out")" = \
+		$'[0] 0 of 4\n[1] 1 of 4\n[2] 2 of 4\n[3] 3 of 4' ]
+	hosts_real # where h1 is who has the endpoint, not who came first
+	[ "$one" = '[0] 0 of 4' ]
+}
+
+@test "a worker killed on one host: the same page and code 137 on both" {
+	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
+	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
+	await "$T/on_h1.out" 'worker [13]'
+	await "$T/on_h2.out" 'worker [13] pid [0-9]+'
+	victim=${line##* }
+	rank=${line:1:1} # 3, where hosts are not only addresses
+	start_on h2 killer kill -9 "$victim"
+	finish on_h2 137
+	page=$err
+	finish on_h1 137
+	has "$err" "rank +$rank of 4 \(local rank 1\)"
+	has "$err" "pid +$victim\$"
+	has "$err" 'killed by signal 9 \(SIGKILL\)'
+	has "$err" "last words of $rank"
+	[ "$(sed -n '/first failure/,$p' <<<"$err")" = \
+		"$(sed -n '/first failure/,$p' <<<"$page")" ]
+	if [ "$HOSTS" = namespaces ]; then
+		[ "$rank" = 3 ]
+		has "$err" 'host h2$'
+	fi
+	nothing_left
+}
+
+@test "the agent of a host killed with -9: the other ends at once and names the host" {
+	hosts_real
+	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
+	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
+	await "$T/on_h1.out" 'worker 1'
+	await "$T/on_h2.out" 'worker 3'
+	begin=$EPOCHREALTIME
+	signal on_h2 KILL
+	finish on_h1 69
+	# far less than the lease of 5 s: the closed connection tells
+	[ "$(since "$begin")" -lt 3000 ]
+	has "$err" 'node 1 \(h2\) was lost'
+	finish on_h2 137
+	nothing_left
+}
+
+@test "a host whose cable is cut is lost within the lease, and both sides say so" {
+	hosts_real
+	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
+	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
+	await "$T/on_h1.out" 'worker 1'
+	await "$T/on_h2.out" 'worker 3'
+	begin=$EPOCHREALTIME
+	cable_cut h2
+	finish on_h1 69
+	# the lease is 5 s, heartbeats come every second
+	[ "$(since "$begin")" -lt 9000 ]
+	has "$err" 'node 1 \(h2\) was lost: not heard from for'
+	finish on_h2 -
+	[ "$status" -ge 64 ]
+	[ "$(since "$begin")" -lt 15000 ]
+	has "$err" "server at h1:29400 is silent"
+	nothing_left
+}
+
+@test "a host that is cut off while it trains is not waited for" {
+	hosts_real
+	# long enough never to end by itself
+	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 100000
+	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 100000
+	await "$T/on_h1.out" 'epoch 2'
+	cable_cut h2
+	finish on_h1 -
+	[ "$status" -ge 64 ]
+	has "$err" 'node 1 \(h2\) was lost'
+	finish on_h2 -
+	[ "$status" -ge 64 ]
+	nothing_left
+}
+
+@test "a cable that is back before the lease ends costs nothing" {
+	hosts_real
+	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 5
+	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 5
+	await "$T/on_h1.out" 'epoch 2'
+	cable_cut h2
+	cable_heal h2
+	finish on_h1
+	finish on_h2
+}
+
+@test "the hosts may start in either order" {
+	start_on h2 on_h2 "${job[@]}" sh -c 'echo "$RANK of $WORLD_SIZE"'
+	# it says that it waits, for whom and where
+	await "$T/on_h2.err" "$endpoint"
+	start_on h1 on_h1 "${job[@]}" sh -c 'echo "$RANK of $WORLD_SIZE"'
+	finish on_h1
+	finish on_h2
+	has "$out" 'of 4$'
+}
+
+@test "an endpoint that does not resolve is one clear line" {
+	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint no-such-host:29400 true
+	finish on_h1 -
+	[ "$status" = 2 ] || [ "$status" -ge 64 ]
+	[ "$(wc -l <<<"$err")" = 1 ]
+	has "$err" "no-such-host.*does not resolve"
+}
+
+@test "a host whose own name is 127.0.1.1 in its hosts file can still be met" {
+	hosts_real
+	own_name h1 127.0.1.1
+	own_name h2 127.0.1.1
+	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 1
+	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 1
+	finish on_h1
+	has "$out" 'test accuracy [0-9.]+ %'
+	finish on_h2
+}
+
+@test "SIGTERM on one host ends the job on both, and says so" {
+	hosts_real
+	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
+	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
+	await "$T/on_h1.out" 'worker 1'
+	await "$T/on_h2.out" 'worker 3'
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h2 -
+	[ "$status" != 0 ]
+	has "$err" 'SIGTERM'
+	nothing_left
+}

@@ -1,0 +1,156 @@
+# lib.bash: what every end-to-end test loads: a private folder, a clean
+# environment, and processes that are started, awaited and, whatever happens,
+# ended. It knows no behaviour of the programs that it starts.
+#
+#   $O $DDPRUN $DDPRDZV   the build folder and the two programs; PATH has $O and
+#                         $O/tests first
+#   $T                    this test's private folder, the working folder too
+#   start NAME CMD...     in the background; output in $T/NAME.out, $T/NAME.err;
+#                         its pid in ${pid[NAME]}
+#   finish NAME [STATUS]  waits for its end; fails, with the logs, if the exit
+#                         status is not STATUS (0). `-` takes any: see $status
+#   expect STATUS CMD...  start and finish at once; $out and $err are its texts
+#   await FILE ERE [S]    until FILE has a line that matches, at most S seconds;
+#                         the line is in $line. Ends early if FILE is the output
+#                         of a started program that has ended
+#   nothing_left [S]      no live process that was started in this test is left
+#                         after S seconds (10), however it was orphaned
+#   signal NAME SIG       kill -SIG of a started program
+#   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
+#
+# A file with a setup or teardown of its own calls lib_setup and lib_teardown.
+# Deadlines are for what hangs: nothing here waits for time to pass.
+
+lib_tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+: "${O:=${lib_tests%/*}/build}"
+export O DDPRUN=$O/ddprun DDPRDZV=$O/ddprdzv PATH=$O:$O/tests:$PATH
+
+declare -gA pid
+
+lib_setup() {
+	local name
+	T=$BATS_TEST_TMPDIR
+	export TMPDIR=$T XDG_CACHE_HOME=$T/cache DDP_CACHE=$T/cache
+	unset HOSTS_RUNNING LOGLEVEL OMP_NUM_THREADS DEPS MAKEFLAGS MAKELEVEL
+	for name in $(compgen -e); do
+		case $name in
+		DDP_TEST_*) ;;
+		RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_* | \
+			ROLE_* | MASTER_* | PET_* | TORCHELASTIC_* | SLURM_* | \
+			OMPI_* | PMI_* | PMIX_* | DDP_*) unset "$name" ;;
+		esac
+	done
+	export DDP_CACHE=$T/cache
+	# marks every process that descends from this test, and only those
+	export TEST_COOKIE=$BATS_ROOT_PID.$BATS_TEST_NUMBER.$RANDOM$RANDOM
+	cd "$T"
+}
+
+setup() {
+	lib_setup
+}
+
+start() {
+	local name=$1
+	shift
+	: >"$T/$name.out"
+	: >"$T/$name.err"
+	"$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- 4>&- &
+	pid[$name]=$!
+}
+
+signal() {
+	kill "-$2" "${pid[$1]}"
+}
+
+# Kills process $1 unless it has ended within $2 seconds. A read of a pipe that
+# nobody writes to is the clock: it leaves no process behind when it is ended.
+lib_guard() {
+	# the clock is no part of the test: bats's traps stay out of it
+	local -
+	set +TEe
+	(
+		read -rt "$2" _ <> <(:) || true
+		kill -KILL "$1" && echo "killed after $2 s" >"$T/$3.late"
+	) >/dev/null 2>&1 3>&- 4>&- &
+}
+
+finish() {
+	local name=$1 want=${2:-0} guard
+	lib_guard "${pid[$name]}" "${DEADLINE:-90}" "$name"
+	guard=$!
+	status=0
+	wait "${pid[$name]}" || status=$?
+	# -KILL: a shell that was just forked would run the test's EXIT trap on TERM
+	kill -KILL "$guard" 2>/dev/null || true
+	wait "$guard" 2>/dev/null || true
+	unset "pid[$name]"
+	out=$(<"$T/$name.out")
+	err=$(<"$T/$name.err")
+	if [ -e "$T/$name.late" ]; then
+		echo "$name: still running: $(<"$T/$name.late")"
+		return 1
+	fi
+	[ "$want" = - ] || [ "$status" = "$want" ] && return
+	echo "$name: exit status $status, not $want"
+	return 1
+}
+
+expect() {
+	local want=$1
+	shift
+	start program "$@"
+	finish program "$want"
+}
+
+await() {
+	local file=$1 pattern=$2 limit=${3:-60} owner='' name fd tail
+	for name in "${!pid[@]}"; do
+		case $file in
+		"$T/$name.out" | "$T/$name.err") owner=--pid=${pid[$name]} ;;
+		esac
+	done
+	exec {fd}< <(exec env -u TEST_COOKIE timeout "$limit" \
+		tail -n +1 -s 0.1 $owner -F "$file" 2>/dev/null 3>&- 4>&-)
+	tail=$!
+	line=$(grep -m 1 -E -e "$pattern" <&"$fd") || line=
+	exec {fd}<&-
+	kill "$tail" 2>/dev/null || true
+	[ -n "$line" ] && return
+	echo "no line like '$pattern' in ${file##*/} (at most $limit s):"
+	sed 's/^/| /' "$file"
+	return 1
+}
+
+nothing_left() {
+	env -u TEST_COOKIE "$O/tests/leftovers" "TEST_COOKIE=$TEST_COOKIE" \
+		"${1:-10}"
+}
+
+has() {
+	grep -qE -e "$2" <<<"$1" && return
+	echo "no line like '$2' in:"
+	sed 's/^/| /' <<<"$1"
+	return 1
+}
+
+lib_teardown() {
+	local name file failed=0
+	for name in "${!pid[@]}"; do
+		kill -KILL "${pid[$name]}" 2>/dev/null || true
+		wait "${pid[$name]}" 2>/dev/null || true
+	done
+	nothing_left || failed=1
+	if [ $failed = 1 ] || [ -z "${BATS_TEST_COMPLETED:-}" ]; then
+		for file in "$T"/*.out "$T"/*.err; do
+			[ -s "$file" ] || continue
+			echo "---- ${file##*/}"
+			tail -n 200 "$file"
+		done
+	fi
+	return $failed
+}
+
+teardown() {
+	lib_teardown
+}

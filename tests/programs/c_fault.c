@@ -1,0 +1,83 @@
+/* c_fault.c: one rank misbehaves, the others say what libddp told them: a line
+ * "rank R: CODE in MS ms: TEXT". Those who shall say it do not heed SIGTERM,
+ * for the agent sends it as soon as the first rank ends.
+ *
+ *   c_fault MODE CULPRIT [TIMEOUT_MS]
+ *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
+ *   kill    killed -9 in the midst of all_reduce calls
+ *   late    never comes to the third call      leave   ddp_finalize, then waits
+ *   fork    a child of it calls ddp_finalize: nobody minds
+ *   differ  calls broadcast where the others call all_reduce
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "worker-sdk/ddp.h"
+
+static float data[40000];
+
+static int let_child_finalize(ddp_comm *world)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		return -1;
+	if (child == 0) {
+		ddp_finalize(world);
+		_exit(0);
+	}
+	if (waitpid(child, NULL, 0) != child)
+		return -1;
+	return ddp_all_reduce(world, data, data, 40000, DDP_F32, DDP_AVG);
+}
+
+/* The culprit's part before the third call. */
+static int misbehave(const char *mode, ddp_comm *world)
+{
+	if (!strcmp(mode, "kill"))
+		raise(SIGKILL);
+	if (!strcmp(mode, "differ"))
+		return ddp_broadcast(world, data, 7, DDP_I64, 0);
+	if (!strcmp(mode, "fork"))
+		return let_child_finalize(world);
+	if (!strcmp(mode, "leave"))
+		ddp_finalize(world);
+	for (;;)
+		pause();
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argv[1], *rank = getenv("RANK");
+	int culprit = !strcmp(argv[2], rank), rc = 0;
+	struct ddp_options options = {NULL, argc > 3 ? atoi(argv[3]) : 0};
+	ddp_comm *world = NULL;
+	uint64_t start;
+
+	if (culprit && !strcmp(mode, "exit"))
+		return 0;
+	if (culprit && !strcmp(mode, "fail"))
+		return 3;
+	if (!culprit || !strcmp(mode, "differ"))
+		signal(SIGTERM, SIG_IGN);
+	start = clock_ms();
+	rc = ddp_init(&world, &options);
+	for (int i = 0; i < 1000 && !rc; i++) {
+		start = clock_ms();
+		if (culprit && i == 2)
+			rc = misbehave(mode, world);
+		else
+			rc = ddp_all_reduce(world, data, data, 40000, DDP_F32,
+					    DDP_AVG);
+	}
+	printf("rank %s: %d in %llu ms: %s\n", rank, rc,
+	       (unsigned long long)(clock_ms() - start), ddp_last_error());
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 1 : 0;
+}

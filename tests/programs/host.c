@@ -1,0 +1,162 @@
+/* host: one host of a pretended cluster, as namespaces of its own (network,
+ * host name, processes, mounts, IPC), and commands that run in it.
+ *
+ *   host up NAME HOSTS_FILE   makes it, prints the pid of its init and stays;
+ *                             all of the host ends when this process does, and
+ *                             this process when its parent does
+ *   host exec PID CMD ARG...  runs CMD in it: working folder, environment,
+ *                             stdio, signals sent to it and exit status pass
+ *                             through; CMD dies with it */
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	EXIT_HOST = 125, /* our own failure, as env and timeout have it */
+	SPACES = CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS |
+		 CLONE_NEWPID,
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "host: %s: %s\n", what, strerror(errno));
+	exit(EXIT_HOST);
+}
+
+static void must(int rc, const char *what)
+{
+	if (rc < 0)
+		die(what);
+}
+
+static void loopback_up(void)
+{
+	struct ifreq r = {.ifr_name = "lo"};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	must(s, "socket");
+	r.ifr_flags = IFF_UP | IFF_RUNNING;
+	must(ioctl(s, SIOCSIFFLAGS, &r), "loopback");
+	close(s);
+}
+
+/* Process 1 of the host: reaps what is orphaned. */
+static void init(const char *name, const char *hosts, int ready)
+{
+	const unsigned long plain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+	sigset_t set;
+
+	must(prctl(PR_SET_PDEATHSIG, SIGKILL), "parent-death signal");
+	must(sethostname(name, strlen(name)), "host name");
+	must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), "private /");
+	must(mount("proc", "/proc", "proc", plain, NULL), "/proc");
+	must(mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV,
+		   "mode=1777"),
+	     "/dev/shm");
+	must(mount(hosts, "/etc/hosts", NULL, MS_BIND, NULL), "/etc/hosts");
+	loopback_up();
+
+	sigfillset(&set);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	if (write(ready, "1", 1) != 1)
+		die("ready");
+	close(ready);
+	for (;;) {
+		sigwaitinfo(&set, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+static int up(const char *name, const char *hosts)
+{
+	int ready[2];
+	char ok;
+
+	must(prctl(PR_SET_PDEATHSIG, SIGKILL), "parent-death signal");
+	must(pipe(ready), "pipe");
+	must(unshare(SPACES), "namespaces are not allowed here");
+	pid_t pid = fork();
+	must(pid, "fork");
+	if (pid == 0) {
+		close(ready[0]);
+		init(name, hosts, ready[1]);
+	}
+	close(ready[1]);
+	if (read(ready[0], &ok, 1) != 1)
+		return EXIT_HOST; /* init has said why */
+	printf("%d\n", (int)pid);
+	fflush(stdout);
+	return waitpid(pid, NULL, 0) == pid ? 0 : EXIT_HOST;
+}
+
+static void enter(const char *pid)
+{
+	char cwd[4096];
+	int fd = (int)syscall(SYS_pidfd_open, atol(pid), 0);
+
+	if (!getcwd(cwd, sizeof(cwd)))
+		die("working folder");
+	must(fd, "no such host");
+	must(setns(fd, SPACES), "enter the host");
+	close(fd);
+	must(chdir(cwd), cwd);
+}
+
+static int exec_in(const char *pid, char **argv)
+{
+	static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+					SIGUSR1, SIGUSR2, SIGCONT};
+	sigset_t set, old;
+	siginfo_t info;
+	int status;
+
+	enter(pid);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(*passed_on); i++)
+		sigaddset(&set, passed_on[i]);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	pid_t child = fork();
+	must(child, "fork");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		execvp(argv[0], argv);
+		fprintf(stderr, "host: %s: %s\n", argv[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	for (;;) {
+		int sig = sigwaitinfo(&set, &info);
+		if (sig == SIGCHLD && waitpid(child, &status, WNOHANG) == child)
+			break;
+		if (sig > 0 && sig != SIGCHLD)
+			kill(child, sig);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status)
+				 : 128 + WTERMSIG(status);
+}
+
+int main(int argc, char **argv)
+{
+	/* _exit: what a sanitizer starts at exit to look for leaks would be
+	 * born into the host, from where it cannot see this process. */
+	if (argc == 4 && !strcmp(argv[1], "up"))
+		_exit(up(argv[2], argv[3]));
+	if (argc >= 4 && !strcmp(argv[1], "exec"))
+		_exit(exec_in(argv[2], argv + 3));
+	fprintf(stderr, "usage: host up NAME HOSTS_FILE\n"
+			"       host exec PID CMD ARG...\n");
+	return 2;
+}

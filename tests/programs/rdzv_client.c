@@ -1,0 +1,471 @@
+/* rdzv_client.c: a client of ddprdzv for the tests. As `do` it is a worker that
+ * makes the requests in its arguments and prints the replies; as `agent` it is
+ * a node that does what its stdin says; `drop` and `flood` are bad workers. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+#include "rendezvous/client.h"
+#include "rendezvous/wire.h"
+
+static const char usage[] =
+	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"
+	"  set K V, get K, wait MS K, add K N, cas K E D, append K V,\n"
+	"  delete K, mget K1 K2, mset K1 V1 K2 V2, barrier K SIZE MS,\n"
+	"  gather K SIZE MS V,\n"
+	"  fate RANK MS, many K N (adds 1 N times), big K BYTES (set and get)\n"
+	"rdzv_client drop HOST:PORT JOB ROUND RANK K V\n"
+	"  sets K and closes without reading a byte\n"
+	"rdzv_client flood HOST:PORT JOB ROUND RANK K N\n"
+	"  gets K N times without reading a byte; prints 'closed' when it is\n"
+	"rdzv_client agent HOST:PORT JOB NPROC NODE NNODES NODE_RANK RESTARTS\n"
+	"  joins as NODE, then obeys lines of stdin: exit RANK CODE,\n"
+	"  kill RANK SIGNAL, leave SIGNAL, join, ping, or gone RANK SIGNAL\n"
+	"  (as kill, then closes without reading); prints what it is told;\n"
+	"  exits with END's exit code\n";
+
+static int die(const struct err *e)
+{
+	printf("error: %s\n", e->text);
+	fflush(stdout);
+	return 1;
+}
+
+/* ---- do: each request gets its words, a[0] is its name ---- */
+
+static struct slice str(const char *s)
+{
+	return SLICE_STR(s);
+}
+
+static int print_value(int rc, struct slice v)
+{
+	if (rc >= 0)
+		printf("%d '%.*s'\n", rc, SLICE_FMT(v));
+	return rc;
+}
+
+static int print_number(int rc, int64_t number)
+{
+	if (rc >= 0)
+		printf("%lld\n", (long long)number);
+	return rc;
+}
+
+static int do_set(struct client *c, char **a, struct err *e)
+{
+	return client_set(c, str(a[1]), str(a[2]), e);
+}
+
+static int do_get(struct client *c, char **a, struct err *e)
+{
+	struct slice v;
+	int rc = client_get(c, str(a[1]), &v, e);
+
+	return print_value(rc, v);
+}
+
+static int do_wait(struct client *c, char **a, struct err *e)
+{
+	struct slice key = str(a[2]);
+
+	return client_wait(c, &key, 1, atoi(a[1]), e);
+}
+
+static int do_add(struct client *c, char **a, struct err *e)
+{
+	int64_t sum = 0;
+	int rc = client_add(c, str(a[1]), atoll(a[2]), &sum, e);
+
+	return print_number(rc, sum);
+}
+
+static int do_cas(struct client *c, char **a, struct err *e)
+{
+	struct slice v;
+	int rc = client_compare_set(c, str(a[1]), str(a[2]), str(a[3]), &v, e);
+
+	return print_value(rc, v);
+}
+
+static int do_append(struct client *c, char **a, struct err *e)
+{
+	int64_t length = 0;
+	int rc = client_append(c, str(a[1]), str(a[2]), &length, e);
+
+	return print_number(rc, length);
+}
+
+static int do_delete(struct client *c, char **a, struct err *e)
+{
+	int rc = client_delete(c, str(a[1]), e);
+
+	return print_number(rc, rc);
+}
+
+static int do_mget(struct client *c, char **a, struct err *e)
+{
+	struct slice keys[2] = {str(a[1]), str(a[2])}, v[2];
+	int rc = client_multi_get(c, keys, 2, v, e);
+
+	for (int i = 0; rc == 0 && i < 2; i++)
+		print_value(v[i].data != NULL, v[i]);
+	return rc;
+}
+
+static int do_mset(struct client *c, char **a, struct err *e)
+{
+	struct slice keys[2] = {str(a[1]), str(a[3])};
+	struct slice v[2] = {str(a[2]), str(a[4])};
+
+	return client_multi_set(c, keys, v, 2, e);
+}
+
+static int do_barrier(struct client *c, char **a, struct err *e)
+{
+	return client_barrier(c, str(a[1]), (uint32_t)atoi(a[2]), atoi(a[3]),
+			      e);
+}
+
+static int do_gather(struct client *c, char **a, struct err *e)
+{
+	uint32_t i, n = (uint32_t)atoi(a[2]);
+	struct slice *values = calloc(n + 1, sizeof *values);
+	int rc = client_gather(c, str(a[1]), n, atoi(a[3]), str(a[4]), values,
+			       e);
+
+	for (i = 0; rc == 0 && i < n; i++)
+		printf("%.*s%s", SLICE_FMT(values[i]), i + 1 < n ? " " : "\n");
+	free(values);
+	return rc;
+}
+
+static int do_fate(struct client *c, char **a, struct err *e)
+{
+	struct slice v;
+	int rc = client_fate(c, (uint32_t)atoi(a[1]), atoi(a[2]), &v, e);
+
+	if (rc == 0)
+		printf("fate: %.*s\n", SLICE_FMT(v));
+	return rc;
+}
+
+static int do_many(struct client *c, char **a, struct err *e)
+{
+	int64_t sum = 0;
+	int i, n = atoi(a[2]), rc = 0;
+
+	for (i = 0; rc == 0 && i < n; i++)
+		rc = client_add(c, str(a[1]), 1, &sum, e);
+	return print_number(rc, sum);
+}
+
+static int do_big(struct client *c, char **a, struct err *e)
+{
+	size_t i, n = (size_t)atoll(a[2]);
+	char *p = malloc(n + 1);
+	struct slice got;
+	int rc;
+
+	for (i = 0; i < n; i++)
+		p[i] = (char)(i * 2654435761u >> 24);
+	rc = client_set(c, str(a[1]), SLICE(p, n), e);
+	if (rc == 0)
+		rc = client_get(c, str(a[1]), &got, e);
+	if (rc == 1)
+		printf("%s\n", got.len == n && !memcmp(got.data, p, n) ?
+		       "same" : "DIFFERENT");
+	free(p);
+	return rc;
+}
+
+static const struct request {
+	const char *name;
+	int words;
+	int (*run)(struct client *c, char **a, struct err *e);
+} requests[] = {
+	{"set", 3, do_set}, {"get", 2, do_get}, {"wait", 3, do_wait},
+	{"add", 3, do_add}, {"cas", 4, do_cas}, {"append", 3, do_append},
+	{"delete", 2, do_delete}, {"mget", 3, do_mget}, {"mset", 5, do_mset},
+	{"barrier", 4, do_barrier}, {"gather", 5, do_gather},
+	{"fate", 3, do_fate}, {"many", 3, do_many}, {"big", 3, do_big},
+};
+
+static const struct request *find_request(const char *name, int words)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof requests / sizeof requests[0]; i++)
+		if (!strcmp(requests[i].name, name) &&
+		    requests[i].words <= words)
+			return &requests[i];
+	fputs(usage, stderr);
+	exit(2);
+}
+
+static struct wire_hello worker_hello(char **argv)
+{
+	return (struct wire_hello){.role = WIRE_WORKER, .job = str(argv[3]),
+				   .host = str("test"),
+				   .round = (uint32_t)atoi(argv[4]),
+				   .rank = (uint32_t)atoi(argv[5])};
+}
+
+static int run_do(int argc, char **argv)
+{
+	struct wire_hello hello = worker_hello(argv);
+	const struct request *r = NULL;
+	struct err e = ERR_INIT;
+	struct endpoint ep;
+	struct client *c;
+	int i, rc = endpoint_parse(&ep, argv[2], 0, &e);
+
+	if (rc == 0)
+		rc = client_connect(&c, &ep, &hello, 5000, &e);
+	if (rc < 0)
+		return die(&e);
+	for (i = 6; i < argc && rc >= 0; i += r->words) {
+		r = find_request(argv[i], argc - i);
+		rc = r->run(c, argv + i, &e);
+		fflush(stdout);
+	}
+	client_free(c);
+	return rc < 0 ? die(&e) : 0;
+}
+
+/* ---- peers that behave badly, with a socket of their own ---- */
+
+static int raw_connect(const char *where)
+{
+	struct err e = ERR_INIT;
+	struct sock_addr addr;
+	struct endpoint ep;
+	int rc = endpoint_parse(&ep, where, 0, &e);
+
+	if (rc == 0)
+		rc = sock_resolve(&ep, &addr, 1, &e);
+	if (rc >= 0)
+		rc = sock_connect(&addr, 5000, &e);
+	if (rc < 0)
+		exit(die(&e));
+	return rc;
+}
+
+static void raw_send(int fd, struct buf *b)
+{
+	size_t sent = 0;
+	ssize_t n;
+
+	while (sent < b->len) {
+		n = send(fd, b->data + sent, b->len - sent, MSG_NOSIGNAL);
+		if (n < 0)
+			break;
+		sent += (size_t)n;
+	}
+	buf_reset(b);
+}
+
+static int run_drop(char **argv)
+{
+	struct wire_hello hello = worker_hello(argv);
+	struct wire_key_value m = {str(argv[6]), str(argv[7])};
+	struct buf b = BUF_INIT(1 << 20);
+	int fd = raw_connect(argv[2]);
+
+	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	wire_put_key_value(&b, WIRE_SET, WIRE_REQUEST, 2, &m);
+	raw_send(fd, &b);
+	close(fd);
+	buf_release(&b);
+	return 0;
+}
+
+static int run_flood(char **argv)
+{
+	struct wire_hello hello = worker_hello(argv);
+	struct wire_key m = {str(argv[6])};
+	struct buf b = BUF_INIT(1 << 20);
+	int i, fd = raw_connect(argv[2]);
+	struct pollfd p = {fd, 0, 0};
+
+	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	for (i = 0; i < atoi(argv[7]); i++)
+		wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 2, &m);
+	raw_send(fd, &b);
+	/* With no events asked for it ends when the connection does */
+	while (poll(&p, 1, -1) < 0)
+		;
+	printf("closed\n");
+	close(fd);
+	buf_release(&b);
+	return 0;
+}
+
+/* ---- agent: the protocol by hand ---- */
+
+struct agent {
+	int fd;
+	struct buf in, out;
+	size_t used;
+	uint32_t id, round, nproc;
+	const char *host;
+};
+
+static void join(struct agent *a, const char *node_id, int nnodes, int rank,
+		 int restarts)
+{
+	struct wire_join m = {
+		.node_id = str(node_id), .host = str(a->host),
+		.addr = str("127.0.0.1"), .master_port = 1234,
+		.node_rank = rank, .nnodes = (uint32_t)nnodes,
+		.nproc = a->nproc, .max_restarts = (uint32_t)restarts};
+
+	wire_put_join(&a->out, WIRE_JOIN, WIRE_REQUEST, ++a->id, &m);
+}
+
+static int on_frame(struct agent *a, const struct wire_frame *f)
+{
+	struct wire_start start;
+	struct wire_error error;
+	struct wire_state state;
+	struct wire_end end;
+
+	if (f->kind == WIRE_ERROR_REPLY &&
+	    wire_get_error(f, &error, NULL) == 0) {
+		printf("error: %.*s\n", SLICE_FMT(error.text));
+		return 1;
+	}
+	if (f->type == WIRE_START && wire_get_start(f, &start, NULL) == 0) {
+		a->round = start.round;
+		printf("START round %u attempt %u node %u of %u base %u world "
+		       "%u\n", start.round, start.attempt, start.node_rank,
+		       start.nnodes, start.base_rank, start.world_size);
+	} else if (f->type == WIRE_STATE &&
+		   wire_get_state(f, &state, NULL) == 0) {
+		printf("STATE %u of %u %.*s\n", state.joined, state.nnodes,
+		       SLICE_FMT(state.missing));
+	} else if (f->type == WIRE_PING) {
+		printf("PONG\n");
+	} else if (f->type == WIRE_END && wire_get_end(f, &end, NULL) == 0) {
+		printf("END round %u verdict %u exit_code %d left %u rank %d: "
+		       "%.*s\n", end.round, end.verdict, end.exit_code,
+		       end.restarts_left, end.rank, SLICE_FMT(end.text));
+		fflush(stdout);
+		if (end.verdict != WIRE_RESTART)
+			exit(end.exit_code);
+	}
+	return 0;
+}
+
+/* Returns 1 when the server has closed or refused. */
+static int read_frames(struct agent *a)
+{
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	char *to = buf_reserve(&a->in, 65536);
+	ssize_t n = recv(a->fd, to, a->in.cap - a->in.len, 0);
+	long cut;
+	int over = 0;
+
+	if (n <= 0) {
+		printf("closed\n");
+		return 1;
+	}
+	a->in.len += (size_t)n;
+	if (a->used == 0 && a->in.len >= WIRE_PREFACE_SIZE)
+		a->used = WIRE_PREFACE_SIZE;
+	while (!over &&
+	       (cut = wire_cut(SLICE(a->in.data + a->used,
+				     a->in.len - a->used), WIRE_BODY_MAX, &f,
+			       &e)) > 0) {
+		a->used += (size_t)cut;
+		over = on_frame(a, &f);
+	}
+	fflush(stdout);
+	return over;
+}
+
+static void command(struct agent *a, const char *line, char **argv)
+{
+	struct wire_exited m = {.round = a->round, .pid = 4711};
+	struct wire_leave leave = {0};
+	char word[16] = "";
+	unsigned n = 0;
+	int v = 0;
+
+	sscanf(line, "%15s %u %d", word, &n, &v);
+	m.rank = m.local_rank = n;
+	if (!strcmp(word, "exit") || !strcmp(word, "kill") ||
+	    !strcmp(word, "gone")) {
+		m.code = word[0] == 'e' ? v : 0;
+		m.signal = word[0] == 'e' ? 0 : v;
+		wire_put_exited(&a->out, WIRE_EXITED, WIRE_NOTICE, 0, &m);
+		if (word[0] == 'g') {
+			raw_send(a->fd, &a->out);
+			exit(0);
+		}
+	} else if (!strcmp(word, "leave")) {
+		leave.signal = (int)n;
+		wire_put_leave(&a->out, WIRE_LEAVE, WIRE_NOTICE, 0, &leave);
+	} else if (!strcmp(word, "join")) {
+		join(a, argv[5], atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
+	} else if (!strcmp(word, "ping")) {
+		wire_put_empty(&a->out, WIRE_PING, WIRE_REQUEST, ++a->id);
+	}
+}
+
+/* argv: agent HOST:PORT JOB NPROC NODE_ID NNODES NODE_RANK RESTARTS */
+static int run_agent(char **argv)
+{
+	struct wire_hello hello = {.role = WIRE_AGENT, .job = str(argv[3]),
+				   .host = str(argv[5])};
+	struct agent a = {.nproc = (uint32_t)atoi(argv[4]), .host = argv[5]};
+	char line[256];
+	int over = 0;
+
+	buf_init(&a.in, 64 << 20);
+	buf_init(&a.out, 64 << 20);
+	a.fd = raw_connect(argv[2]);
+	buf_put(&a.out, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(&a.out, WIRE_HELLO, WIRE_REQUEST, ++a.id, &hello);
+	join(&a, argv[5], atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
+	raw_send(a.fd, &a.out);
+	while (!over) {
+		struct pollfd p[2] = {{a.fd, POLLIN, 0}, {0, POLLIN, 0}};
+
+		poll(p, 2, -1);
+		if (p[0].revents)
+			over = read_frames(&a);
+		else if (!fgets(line, sizeof line, stdin))
+			break;
+		else
+			command(&a, line, argv);
+		raw_send(a.fd, &a.out);
+	}
+	close(a.fd);
+	buf_release(&a.in);
+	buf_release(&a.out);
+	return over;
+}
+
+int main(int argc, char **argv)
+{
+	/* poll sees only what stdio does not hold */
+	setvbuf(stdin, NULL, _IONBF, 0);
+	if (argc == 9 && !strcmp(argv[1], "agent"))
+		return run_agent(argv);
+	if (argc >= 6 && !strcmp(argv[1], "do"))
+		return run_do(argc, argv);
+	if (argc == 8 && !strcmp(argv[1], "drop"))
+		return run_drop(argv);
+	if (argc == 8 && !strcmp(argv[1], "flood"))
+		return run_flood(argv);
+	fputs(usage, stderr);
+	return 2;
+}

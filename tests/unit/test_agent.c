@@ -1,0 +1,77 @@
+/* test_agent.c: the agent's table of states and events, and exit codes. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "launcher/agent.h"
+#include "launcher/exit_code.h"
+
+/* A change here is a change of what ddprun does: of the man page, too. */
+static const char states[] =
+	"JOINING    start    -> RUNNING\n"
+	"JOINING    end      -> LEAVING\n"
+	"JOINING    lost     -> LEAVING\n"
+	"JOINING    signal   -> LEAVING\n"
+	"RUNNING    end      -> STOPPING\n"
+	"RUNNING    restart  -> RESTARTING\n"
+	"RUNNING    lost     -> STOPPING\n"
+	"RUNNING    signal   -> STOPPING\n"
+	"RESTARTING end      -> STOPPING\n"
+	"RESTARTING lost     -> STOPPING\n"
+	"RESTARTING signal   -> STOPPING\n"
+	"RESTARTING empty    -> JOINING\n"
+	"RESTARTING grace    -> RESTARTING\n"
+	"STOPPING   signal   -> STOPPING\n"
+	"STOPPING   empty    -> LEAVING\n"
+	"STOPPING   grace    -> STOPPING\n"
+	"LEAVING    signal   -> LEAVING\n"
+	"LEAVING    grace    -> LEAVING\n";
+
+START_TEST(the_table_as_printed)
+{
+	char *text;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	agent_print_states(f);
+	fclose(f);
+	ck_assert_str_eq(text, states);
+	free(text);
+}
+END_TEST
+
+START_TEST(each_kind_of_error_has_its_exit_code)
+{
+	static const struct {
+		int code, status;
+	} rows[] = {
+		{ERR_USAGE, 2},     {ERR_REMOTE, 69},   {ERR_ABORTED, 69},
+		{ERR_INTERNAL, 70}, {ERR_SYSTEM, 71},   {-EMFILE, 71},
+		{ERR_TIMEOUT, 75},  {ERR_PROTOCOL, 76}, {ERR_REFUSED, 77},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct err e = {rows[i].code, ""};
+
+		ck_assert_int_eq(exit_code_of(&e), rows[i].status);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("agent");
+	TCase *c = tcase_create("agent");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_test(c, the_table_as_printed);
+	tcase_add_test(c, each_kind_of_error_has_its_exit_code);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,202 @@
+/* test_cache.c: decoded data is made once, found again, and made anew when it
+ * is stale or damaged. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trainers/cache.h"
+
+static char dir[64];
+static struct err e;
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/test_cache.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	setenv("DDP_CACHE", dir, 1);
+}
+
+static void tear_down(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -rf '%s'", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+enum { BLOCK = 100000 };
+
+/* *arg counts how often it was made. */
+static int make_block(void *arg, struct payload *p, struct err *unused)
+{
+	++*(int *)arg;
+	p->size = BLOCK;
+	p->data = malloc(BLOCK);
+	memset(p->data, 'x', BLOCK);
+	return 0;
+}
+
+static int made;
+static struct cache_source source = {"block", "first", make_block, &made};
+
+/* Prepares, checks the block, and returns how often it was made for that. */
+static int prepare(char *note)
+{
+	struct cache_block b;
+
+	made = 0;
+	ck_assert_int_eq(cache_prepare(&source, &b, note, &e), 0);
+	ck_assert_uint_eq(b.size, BLOCK);
+	for (size_t i = 0; i < BLOCK; i++)
+		ck_assert_int_eq(((const char *)b.data)[i], 'x');
+	cache_release(&b);
+	return made;
+}
+
+static void cached_path(char *out)
+{
+	snprintf(out, CACHE_PATH_MAX, "%s/block.ddpcache", dir);
+}
+
+START_TEST(what_was_made_is_kept)
+{
+	struct cache_block b;
+	char note[ERR_TEXT_MAX];
+
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_int_eq(prepare(note), 0);
+	ck_assert_str_eq(note, "");
+	ck_assert_int_eq(cache_open(&source, &b, &e), 0);
+	ck_assert_int_eq(made, 0);
+	ck_assert_ptr_nonnull(b.map);
+	cache_release(&b);
+}
+END_TEST
+
+START_TEST(what_was_made_from_something_else_is_made_again)
+{
+	char note[ERR_TEXT_MAX];
+
+	ck_assert_int_eq(prepare(note), 1);
+	source.identity = "second";
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_int_eq(prepare(note), 0);
+	source.identity = "first";
+}
+END_TEST
+
+/* A byte changed in the header, the identity, the block; a file cut short. */
+START_TEST(a_damaged_file_is_made_again)
+{
+	static const long at[] = {0, 8, 26, 4096, 4096 + BLOCK - 1};
+	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];
+
+	ck_assert_int_eq(prepare(note), 1);
+	cached_path(path);
+	if (_i < 5) {
+		FILE *f = fopen(path, "r+");
+
+		fseek(f, at[_i], SEEK_SET);
+		fputc('?', f);
+		fclose(f);
+	} else {
+		ck_assert_int_eq(truncate(path, _i == 5 ? 4000 : 9000), 0);
+	}
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_int_eq(prepare(note), 0);
+	ck_assert_str_eq(note, "");
+}
+END_TEST
+
+START_TEST(without_a_place_to_keep_it_it_is_made_and_the_user_told)
+{
+	char note[ERR_TEXT_MAX];
+	struct cache_block b;
+
+	setenv("DDP_CACHE", "/dev/null/cache", 1);
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_ptr_nonnull(strstr(note, "/dev/null/cache"));
+	made = 0;
+	ck_assert_int_eq(cache_open(&source, &b, &e), 0);
+	ck_assert_int_eq(made, 1);
+	ck_assert_uint_eq(b.size, BLOCK);
+	cache_release(&b);
+}
+END_TEST
+
+START_TEST(the_environment_names_the_folder)
+{
+	char out[CACHE_PATH_MAX];
+
+	setenv("DDP_CACHE", "/a", 1);
+	setenv("XDG_CACHE_HOME", "/b", 1);
+	setenv("HOME", "/c", 1);
+	ck_assert(cache_folder(out));
+	ck_assert_str_eq(out, "/a");
+	setenv("DDP_CACHE", "", 1);
+	ck_assert(cache_folder(out));
+	ck_assert_str_eq(out, "/b/ddprun");
+	unsetenv("XDG_CACHE_HOME");
+	ck_assert(cache_folder(out));
+	ck_assert_str_eq(out, "/c/.cache/ddprun");
+	unsetenv("HOME");
+	ck_assert(!cache_folder(out));
+}
+END_TEST
+
+START_TEST(ten_processes_at_once_make_it_once)
+{
+	enum { PROCESSES = 10 };
+	int total = 0, status, go[2];
+	pid_t pid[PROCESSES];
+
+	ck_assert_int_eq(pipe(go), 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0) {
+			char note[ERR_TEXT_MAX], c;
+
+			close(go[1]);
+			/* all go when the pipe's last writer closes */
+			if (read(go[0], &c, 1) != 0)
+				_exit(99);
+			_exit(prepare(note));
+		}
+	}
+	close(go[0]);
+	close(go[1]);
+	for (int i = 0; i < PROCESSES; i++) {
+		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+		ck_assert(WIFEXITED(status));
+		total += WEXITSTATUS(status);
+	}
+	ck_assert_int_eq(total, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("cache");
+	TCase *t = tcase_create("cache");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 30);
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_add_test(t, what_was_made_is_kept);
+	tcase_add_test(t, what_was_made_from_something_else_is_made_again);
+	tcase_add_loop_test(t, a_damaged_file_is_made_again, 0, 7);
+	tcase_add_test(
+		t, without_a_place_to_keep_it_it_is_made_and_the_user_told);
+	tcase_add_test(t, the_environment_names_the_folder);
+	tcase_add_test(t, ten_processes_at_once_make_it_once);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

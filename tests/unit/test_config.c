@@ -1,0 +1,256 @@
+/* test_config.c: what the command line and the environment decide. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/config.h"
+#include "launcher/gpu.h"
+
+enum { WORDS_MAX = 32 };
+
+static struct config config;
+static struct err error;
+static char line[1024];
+static char *words[WORDS_MAX];
+
+/* Words separated by blanks, after the program's own name. */
+static int parse(const char *text)
+{
+	int n = 0;
+
+	snprintf(line, sizeof(line), "ddprun %s", text);
+	for (char *w = strtok(line, " "); w && n < WORDS_MAX - 1;
+	     w = strtok(NULL, " "))
+		words[n++] = w;
+	words[n] = NULL;
+	error = (struct err)ERR_INIT;
+	return config_parse(&config, n, words, &error);
+}
+
+static void refused(const char *text, const char *part)
+{
+	ck_assert_msg(parse(text) == ERR_USAGE, "'%s' was taken", text);
+	ck_assert_msg(strstr(error.text, part) != NULL, "'%s': %s", text,
+		      error.text);
+	ck_assert_ptr_null(strchr(error.text, '\n'));
+}
+
+/* "host:port" of the endpoint that this decides on */
+static const char *endpoint(const char *text)
+{
+	static char out[SOCK_TEXT_MAX];
+
+	ck_assert_msg(parse(text) == 0, "'%s': %s", text, error.text);
+	return endpoint_text(&config.endpoint, out);
+}
+
+static void clean_environment(void)
+{
+	extern char **environ;
+	char name[64];
+
+	for (int i = 0; environ[i];) {
+		if (strncmp(environ[i], "PET_", 4) == 0 ||
+		    strncmp(environ[i], "MASTER_", 7) == 0) {
+			snprintf(name, sizeof(name), "%.*s",
+				 (int)strcspn(environ[i], "="), environ[i]);
+			unsetenv(name);
+		} else {
+			i++;
+		}
+	}
+}
+
+START_TEST(defaults)
+{
+	ck_assert_int_eq(parse("./a --nnodes 7 -- x"), 0);
+	ck_assert_uint_eq(config.nnodes, 1);
+	ck_assert_uint_eq(config.nproc, 1);
+	ck_assert_int_eq((int)config.node_rank, -1);
+	ck_assert_str_eq(config.job, "none");
+	ck_assert_int_eq((int)config.max_restarts, 0);
+	ck_assert_double_eq(config.grace_s, 30);
+	ck_assert_int_eq(config.private_endpoint, 1);
+	/* all from the first word on is the program's */
+	ck_assert_str_eq(config.words[0], "./a");
+	ck_assert_str_eq(config.words[1], "--nnodes");
+	ck_assert_str_eq(config.words[3], "--");
+	ck_assert_str_eq(config.words[4], "x");
+	ck_assert_ptr_null(config.words[5]);
+}
+END_TEST
+
+START_TEST(spellings)
+{
+	ck_assert_int_eq(parse("--nnodes=2 --nproc_per_node 3 --rdzv_id=j "
+			       "--max-restarts=4 --no_python -- --odd"), 0);
+	ck_assert_uint_eq(config.nnodes, 2);
+	ck_assert_uint_eq(config.nproc, 3);
+	ck_assert_str_eq(config.job, "j");
+	ck_assert_int_eq((int)config.max_restarts, 4);
+	ck_assert_int_eq(config.no_python, 1);
+	ck_assert_str_eq(config.words[0], "--odd");
+	ck_assert_int_eq(parse("--nnodes 3:3 a"), 0);
+	ck_assert_uint_eq(config.nnodes, 3);
+}
+END_TEST
+
+START_TEST(variables)
+{
+	setenv("PET_NPROC_PER_NODE", "5", 1);
+	setenv("PET_RDZV_ID", "from-env", 1);
+	setenv("PET_STANDALONE", "0", 1);
+	ck_assert_int_eq(parse("a"), 0);
+	ck_assert_uint_eq(config.nproc, 5);
+	ck_assert_str_eq(config.job, "from-env");
+	ck_assert_int_eq(parse("--nproc-per-node 6 --rdzv-id mine a"), 0);
+	ck_assert_uint_eq(config.nproc, 6);
+	ck_assert_str_eq(config.job, "mine");
+	setenv("PET_STANDALONE", "maybe", 1);
+	refused("a", "PET_STANDALONE");
+	setenv("PET_STANDALONE", "0", 1);
+	setenv("PET_NPROC_PER_NODE", "", 1);
+	refused("a", "--nproc-per-node ''");
+}
+END_TEST
+
+START_TEST(endpoints)
+{
+	ck_assert_str_eq(endpoint("--nnodes 2 a"), "localhost:29400");
+	ck_assert_int_eq(config.private_endpoint, 0);
+	ck_assert_str_eq(endpoint("--nnodes 2 --rdzv-endpoint h1 a"),
+			 "h1:29400");
+	ck_assert_str_eq(endpoint("--rdzv-endpoint [fd77::1]:5 a"),
+			 "[fd77::1]:5");
+	ck_assert_int_eq(config.private_endpoint, 0);
+	ck_assert_str_eq(endpoint("--nnodes 2 --master-addr h2 a"),
+			 "h2:29500");
+	ck_assert_str_eq(endpoint("--nnodes 2 --master-port 7 a"),
+			 "localhost:7");
+	setenv("MASTER_ADDR", "h3", 1);
+	ck_assert_str_eq(endpoint("--nnodes 2 a"), "h3:29500");
+	setenv("MASTER_PORT", "8", 1);
+	ck_assert_str_eq(endpoint("--nnodes 2 a"), "h3:8");
+	ck_assert_str_eq(endpoint("--nnodes 2 --master-addr h4 a"), "h4:8");
+	ck_assert_str_eq(endpoint("--nnodes 2 --master-port 9 a"), "h3:9");
+	ck_assert_str_eq(endpoint("--nnodes 2 --rdzv-endpoint h5:1 "
+				  "--master-addr h4 a"), "h5:1");
+	setenv("MASTER_PORT", "eight", 1);
+	refused("--nnodes 2 a", "MASTER_PORT in the environment");
+	ck_assert_int_eq(parse("--standalone a"), 0);
+	ck_assert_int_eq(config.private_endpoint, 1);
+}
+END_TEST
+
+START_TEST(standalone_jobs_have_names_of_their_own)
+{
+	char first[64];
+
+	ck_assert_int_eq(parse("--standalone --rdzv-id x a"), 0);
+	snprintf(first, sizeof(first), "%s", config.job);
+	ck_assert_str_ne(first, "x");
+	ck_assert_int_eq(parse("--standalone a"), 0);
+	ck_assert_str_ne(first, config.job);
+}
+END_TEST
+
+START_TEST(errors_name_the_option_and_the_way_out)
+{
+	static const struct {
+		const char *line, *part;
+	} rows[] = {
+		{"--nnodes 0 a", "--nnodes '0'"},
+		{"--nnodes -1 a", "--nnodes '-1'"},
+		{"--nnodes 2:1 a", "minimum is above"},
+		{"--nnodes 1:2 a", "not supported yet"},
+		{"--nnodes 1:2:3 a", "--nnodes '1:2:3'"},
+		{"--nnodes a b", "--nnodes 'a'"},
+		{"--nnodes 65537 a", "1 to 65536"},
+		{"--nproc-per-node 0 a", "'0'"},
+		{"--nproc-per-node -1 a", "'-1'"},
+		{"--nproc-per-node 1e9 a", "'1e9'"},
+		{"--nproc-per-node 1000000000 a", "from 1 to 65536"},
+		{"--nproc-per-node xpu a", "auto, cpu, gpu"},
+		{"--nproc-per-nodes 2 a", "did you mean --nproc-per-node?"},
+		{"--rdzv-endpiont x a", "did you mean --rdzv-endpoint?"},
+		{"--node-rank 2 --nnodes 2 a", "from 0 to 1"},
+		{"--rdzv-backend etcd a", "'etcd' is not supported"},
+		{"--rdzv-endpoint :5 a", "the host is empty"},
+		{"--rdzv-endpoint h:x a", "no number"},
+		{"--rdzv-endpoint h:0 --nnodes 2 a", "port is 0"},
+		{"--standalone --nnodes 2 a", "--standalone is for one node"},
+		{"--standalone=1 a", "takes no value"},
+		{"--max-restarts -1 a", "--max-restarts: -1"},
+		{"--shutdown-timeout -1 a", "--shutdown-timeout: -1"},
+		{"--rdzv-timeout nan a", "--rdzv-timeout: 'nan'"},
+		{"--nnodes", "--nnodes needs a value"},
+		{"", "no program to run"},
+		{"--", "no program to run"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		refused(rows[i].line, rows[i].part);
+}
+END_TEST
+
+START_TEST(asks_for_text)
+{
+	ck_assert_int_eq(parse("--nnodes 1 --help"), OPTION_WANT_HELP);
+	ck_assert_int_eq(parse("--version a"), OPTION_WANT_VERSION);
+}
+END_TEST
+
+START_TEST(limits_name_what_is_too_little)
+{
+	uint64_t soft;
+
+	error = (struct err)ERR_INIT;
+	ck_assert_int_eq(config_check_limits(2, &soft, &error), 0);
+	ck_assert_uint_eq(soft, 0);
+	ck_assert_int_lt(config_check_limits(4000000, &soft, &error), 0);
+	ck_assert_ptr_nonnull(strstr(error.text, "--nproc-per-node 4000000"));
+}
+END_TEST
+
+START_TEST(gpus_that_cuda_would_show)
+{
+	ck_assert_int_eq(gpu_visible(4, NULL), 4);
+	ck_assert_int_eq(gpu_visible(4, ""), 0);
+	ck_assert_int_eq(gpu_visible(4, "0,2"), 2);
+	ck_assert_int_eq(gpu_visible(4, "1,-1,2"), 1);
+	ck_assert_int_eq(gpu_visible(4, "-1"), 0);
+	ck_assert_int_eq(gpu_visible(4, "3,4"), 1);
+	ck_assert_int_eq(gpu_visible(4, "GPU-8932f937,1"), 2);
+	ck_assert_int_eq(gpu_visible(4, "MIG-1/2/3"), 1);
+	ck_assert_int_eq(gpu_visible(4, "NoDevFiles"), 0);
+	ck_assert_int_eq(gpu_visible(0, "0"), 0);
+	ck_assert_int_eq(gpu_visible(2, "0,0,0"), 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("config");
+	TCase *c = tcase_create("config");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_checked_fixture(c, clean_environment, NULL);
+	tcase_add_test(c, defaults);
+	tcase_add_test(c, spellings);
+	tcase_add_test(c, variables);
+	tcase_add_test(c, endpoints);
+	tcase_add_test(c, standalone_jobs_have_names_of_their_own);
+	tcase_add_test(c, errors_name_the_option_and_the_way_out);
+	tcase_add_test(c, asks_for_text);
+	tcase_add_test(c, limits_name_what_is_too_little);
+	tcase_add_test(c, gpus_that_cuda_would_show);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

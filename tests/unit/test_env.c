@@ -1,0 +1,240 @@
+/* test_env.c: a worker's environment: what is missing or wrong is named. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/ddp.h"
+#include "worker-sdk/env.h"
+
+static struct ddp__env env;
+static struct err e;
+
+static const char *const good[][2] = {
+	{"RANK", "5"},		    {"WORLD_SIZE", "8"},
+	{"LOCAL_RANK", "1"},	    {"LOCAL_WORLD_SIZE", "4"},
+	{"GROUP_RANK", "1"},	    {"GROUP_WORLD_SIZE", "2"},
+	{"DDP_RDZV_ENDPOINT", "h1:29400"}, {"DDP_JOB_ID", "mine"},
+	{"DDP_ROUND", "3"},
+};
+enum { GOOD = sizeof(good) / sizeof(*good) };
+
+static void set_up(void)
+{
+	clearenv();
+	for (int i = 0; i < GOOD; i++)
+		setenv(good[i][0], good[i][1], 1);
+	e = (struct err)ERR_INIT;
+}
+
+static void expect(int code, const char *text)
+{
+	ck_assert_int_eq(ddp__env_read(&env, &e), code);
+	ck_assert_msg(strstr(e.text, text) != NULL, "no '%s' in '%s'", text,
+		      e.text);
+}
+
+START_TEST(all_there)
+{
+	setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
+	setenv("DDP_NODE_ADDR", "10.0.0.2", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.alone, 0);
+	ck_assert_int_eq(env.rank, 5);
+	ck_assert_int_eq(env.world_size, 8);
+	ck_assert_int_eq(env.local_rank, 1);
+	ck_assert_int_eq(env.local_world_size, 4);
+	ck_assert_int_eq(env.node_rank, 1);
+	ck_assert_int_eq(env.nodes, 2);
+	ck_assert_int_eq(env.attempt, 2);
+	ck_assert_uint_eq(env.round, 3);
+	ck_assert_str_eq(env.server.host, "h1");
+	ck_assert_uint_eq(env.server.port, 29400);
+	ck_assert_str_eq(env.job, "mine");
+	ck_assert_str_eq(env.node_addr, "10.0.0.2");
+}
+END_TEST
+
+START_TEST(none_there)
+{
+	clearenv();
+	setenv("RANK", "", 1); /* as good as none */
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.alone, 1);
+	ck_assert_int_eq(env.rank, 0);
+	ck_assert_int_eq(env.world_size, 1);
+	ck_assert_int_eq(env.local_world_size, 1);
+	ck_assert_int_eq(env.nodes, 1);
+}
+END_TEST
+
+START_TEST(one_missing)
+{
+	char text[128];
+
+	unsetenv(good[_i][0]);
+	strcpy(text, good[_i][0]);
+	strcat(text, " is not: start this program with ddprun");
+	expect(ERR_USAGE, text);
+}
+END_TEST
+
+START_TEST(only_rank)
+{
+	clearenv();
+	setenv("RANK", "0", 1);
+	expect(ERR_USAGE, "RANK is set but WORLD_SIZE is not: start this "
+			  "program with ddprun, or unset RANK to run alone");
+}
+END_TEST
+
+START_TEST(one_wrong)
+{
+	static const char *const bad[][3] = {
+		{"RANK", "x", "RANK: 'x'"},
+		{"RANK", "-1", "RANK: -1"},
+		{"RANK", "8", "RANK is 8 but WORLD_SIZE is 8"},
+		{"WORLD_SIZE", "0", "WORLD_SIZE: 0"},
+		{"WORLD_SIZE", "99999999999999999999", "WORLD_SIZE"},
+		{"WORLD_SIZE", "3", "RANK is 5 but WORLD_SIZE is 3"},
+		{"LOCAL_RANK", "4", "LOCAL_RANK is 4 but LOCAL_WORLD_SIZE"},
+		{"LOCAL_WORLD_SIZE", "9", "LOCAL_WORLD_SIZE is 9"},
+		{"GROUP_RANK", "2", "GROUP_RANK is 2 but GROUP_WORLD_SIZE"},
+		{"GROUP_WORLD_SIZE", "2.5", "GROUP_WORLD_SIZE: '2.5'"},
+		{"DDP_ROUND", "first", "DDP_ROUND: 'first'"},
+		{"DDP_RDZV_ENDPOINT", "h1:x", "DDP_RDZV_ENDPOINT: "},
+		{"DDP_RDZV_ENDPOINT", "h1:70000", "DDP_RDZV_ENDPOINT: "},
+		{"TORCHELASTIC_RESTART_COUNT", "-2", "TORCHELASTIC_RESTART_C"},
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		set_up();
+		setenv(bad[i][0], bad[i][1], 1);
+		expect(ERR_USAGE, bad[i][2]);
+	}
+}
+END_TEST
+
+START_TEST(timeouts)
+{
+	int ms;
+
+	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
+	ck_assert_int_eq(ms, 1800000);
+	setenv("DDP_TIMEOUT", "7", 1);
+	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
+	ck_assert_int_eq(ms, 7000);
+	ck_assert_int_eq(ddp__env_timeout(250, &ms, &e), 0);
+	ck_assert_int_eq(ms, 250);
+	ck_assert_int_eq(ddp__env_timeout(-5, &ms, &e), 0);
+	ck_assert_int_lt(ms, 0);
+	setenv("DDP_TIMEOUT", "-1", 1);
+	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), 0);
+	ck_assert_int_lt(ms, 0);
+	setenv("DDP_TIMEOUT", "0", 1);
+	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), ERR_USAGE);
+	setenv("DDP_TIMEOUT", "soon", 1);
+	ck_assert_int_eq(ddp__env_timeout(0, &ms, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "DDP_TIMEOUT: 'soon'"));
+}
+END_TEST
+
+/* What ddp_init refuses before it talks to anybody. */
+START_TEST(init_refuses)
+{
+	struct ddp_options o = {"gloo", 0};
+	ddp_comm *c = (ddp_comm *)&o;
+
+	ck_assert_int_eq(ddp_init(NULL, NULL), DDP_ERR_ARGUMENT);
+	ck_assert_int_eq(ddp_init(&c, &o), DDP_ERR_USAGE);
+	ck_assert_ptr_null(c);
+	ck_assert_str_eq(ddp_last_error(),
+			 "backend 'gloo' is unknown: use cpu, nccl or auto");
+	o.backend = "nccl";
+	ck_assert_int_eq(ddp_init(&c, &o), DDP_ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(ddp_last_error(), "no NCCL backend"));
+	o.backend = NULL;
+	setenv("DDP_BACKEND", "mpi", 1);
+	ck_assert_int_eq(ddp_init(&c, &o), DDP_ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(ddp_last_error(), "'mpi'"));
+}
+END_TEST
+
+START_TEST(alone)
+{
+	float v[3] = {1, 2, 3}, w[3];
+	ddp_comm *c;
+
+	clearenv();
+	ck_assert_int_eq(ddp_init(&c, NULL), 0);
+	ck_assert_int_eq(ddp_world_size(c), 1);
+	ck_assert_int_eq(ddp_host_leader(c), 0);
+	ck_assert_str_eq(ddp_backend(c), "cpu");
+	ck_assert_int_eq(ddp_all_reduce(c, v, w, 3, DDP_F32, DDP_AVG), 0);
+	ck_assert_mem_eq(v, w, sizeof(v));
+	ck_assert_int_eq(ddp_barrier(c), 0);
+	ck_assert_int_eq(ddp_store_get(c, "k", NULL, 0, -1), DDP_ERR_TIMEOUT);
+	ddp_finalize(c);
+	ddp_finalize(NULL);
+}
+END_TEST
+
+static void refused(int rc, const char *text)
+{
+	ck_assert_int_eq(rc, DDP_ERR_ARGUMENT);
+	ck_assert_msg(strstr(ddp_last_error(), text) != NULL, "%s",
+		      ddp_last_error());
+}
+
+START_TEST(collectives_check_arguments)
+{
+	char v[64];
+	ddp_comm *c;
+
+	clearenv();
+	ck_assert_int_eq(ddp_init(&c, NULL), 0);
+	refused(ddp_all_reduce(NULL, v, v, 1, DDP_F32, DDP_SUM), "NULL");
+	refused(ddp_all_reduce(c, NULL, v, 1, DDP_F32, DDP_SUM), "NULL");
+	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)4, DDP_SUM),
+		"unknown type 4");
+	refused(ddp_all_reduce(c, v, v, 1, DDP_F32, (enum ddp_op)-1),
+		"unknown operation");
+	refused(ddp_all_reduce(c, v, v + 4, 2, DDP_F32, DDP_SUM), "overlap");
+	refused(ddp_all_reduce(c, v, v, (size_t)1 << 60, DDP_F32, DDP_SUM),
+		"too many");
+	refused(ddp_broadcast(c, v, 1, DDP_F32, 1), "no such root");
+	refused(ddp_broadcast(c, v, 1, DDP_F32, -1), "no such root");
+	refused(ddp_all_gather(c, v, v + 4, 2, DDP_F32), "overlap");
+	refused(ddp_reduce_scatter(c, v, v + 4, 2, DDP_F32, DDP_MIN),
+		"overlap");
+	/* none of these broke anything */
+	ck_assert_int_eq(ddp_all_reduce(c, NULL, NULL, 0, DDP_F32, DDP_SUM),
+			 0);
+	ck_assert_int_eq(ddp_all_reduce(c, v, v + 8, 2, DDP_F32, DDP_SUM), 0);
+	ddp_finalize(c);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("env");
+	TCase *tc = tcase_create("env");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 10);
+	tcase_add_checked_fixture(tc, set_up, NULL);
+	tcase_add_test(tc, all_there);
+	tcase_add_test(tc, none_there);
+	tcase_add_loop_test(tc, one_missing, 0, GOOD);
+	tcase_add_test(tc, only_rank);
+	tcase_add_test(tc, one_wrong);
+	tcase_add_test(tc, timeouts);
+	tcase_add_test(tc, init_refuses);
+	tcase_add_test(tc, alone);
+	tcase_add_test(tc, collectives_check_arguments);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

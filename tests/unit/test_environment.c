@@ -1,0 +1,239 @@
+/* test_environment.c: a worker's variables, and the program it runs. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/environment.h"
+#include "launcher/program.h"
+
+static const struct environment_job job = {
+	.job = "j", .agent_id = "0011", .master_addr = "h1", .rdzv = "h1:29400",
+	.node_addr = "10.0.0.2", .round = 4, .attempt = 2, .max_restarts = 3,
+	.node_rank = 1, .nnodes = 2, .nproc = 2, .world_size = 6,
+	.master_port = 4242,
+};
+
+static struct environment env;
+
+/* The value of a variable, NULL if it is not there; it is there only once. */
+static const char *value(const char *name)
+{
+	const char *found = NULL;
+	size_t len = strlen(name);
+
+	for (char **v = env.vars; *v; v++) {
+		if (strncmp(*v, name, len) == 0 && (*v)[len] == '=') {
+			ck_assert_msg(!found, "%s twice", name);
+			found = *v + len + 1;
+		}
+	}
+	return found;
+}
+
+static void make(char **base, const struct environment_job *j)
+{
+	ck_assert_int_eq(environment_init(&env, base, j, NULL), 0);
+	environment_set_rank(&env, 5, 1);
+}
+
+START_TEST(all_of_torchruns_and_ours)
+{
+	static const char *const want[] = {
+		"RANK=5", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=2",
+		"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_RANK=5",
+		"ROLE_WORLD_SIZE=6", "ROLE_NAME=default", "MASTER_ADDR=h1",
+		"MASTER_PORT=4242", "TORCHELASTIC_RESTART_COUNT=2",
+		"TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=j",
+		"TORCHELASTIC_USE_AGENT_STORE=False",
+		"TORCHELASTIC_ERROR_FILE=",
+		"TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1",
+		"DDP_RDZV_ENDPOINT=h1:29400", "DDP_JOB_ID=j", "DDP_ROUND=4",
+		"DDP_NODE_ADDR=10.0.0.2", "DDP_AGENT_ID=0011",
+	};
+	char *base[] = {(char *)"HOME=/h", NULL};
+	char name[64];
+	int n = 0;
+
+	make(base, &job);
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+		size_t len = strcspn(want[i], "=");
+
+		snprintf(name, sizeof(name), "%.*s", (int)len, want[i]);
+		ck_assert_msg(value(name) != NULL, "no %s", name);
+		ck_assert_str_eq(value(name), want[i] + len + 1);
+	}
+	ck_assert_str_eq(value("HOME"), "/h");
+	while (env.vars[n])
+		n++;
+	ck_assert_int_eq(n, sizeof(want) / sizeof(*want) + 1);
+	environment_release(&env);
+}
+END_TEST
+
+START_TEST(what_the_launcher_inherited)
+{
+	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
+			(char *)"OMP_NUM_THREADS=7", (char *)"RANKS=mine",
+			(char *)"TORCH_NCCL_ASYNC_ERROR_HANDLING=0",
+			(char *)"DDP_TERMINAL=1x1", (char *)"DDP_BACKEND=cpu",
+			(char *)"NAMEONLY", NULL};
+
+	make(base, &job);
+	ck_assert_str_eq(value("RANK"), "5");
+	ck_assert_str_eq(value("MASTER_ADDR"), "h1");
+	ck_assert_str_eq(value("OMP_NUM_THREADS"), "7");
+	ck_assert_str_eq(value("RANKS"), "mine");
+	ck_assert_str_eq(value("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
+	ck_assert_str_eq(value("DDP_BACKEND"), "cpu");
+	ck_assert_ptr_null(value("DDP_TERMINAL"));
+	environment_release(&env);
+}
+END_TEST
+
+START_TEST(one_worker_keeps_its_threads_and_a_terminal_is_told)
+{
+	struct environment_job one = job;
+	char *base[] = {NULL};
+
+	one.nproc = 1;
+	one.columns = 120;
+	one.rows = 40;
+	make(base, &one);
+	ck_assert_ptr_null(value("OMP_NUM_THREADS"));
+	ck_assert_str_eq(value("DDP_TERMINAL"), "120x40");
+	environment_release(&env);
+}
+END_TEST
+
+/* ---- the program ---- */
+
+static char folder[] = "/tmp/test_program_XXXXXX";
+
+static void make_file(const char *name, int mode)
+{
+	int fd = open(name, O_CREAT | O_WRONLY, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_int_eq(chmod(name, (mode_t)mode), 0);
+}
+
+static void make_folder(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_int_eq(chdir(folder), 0);
+	ck_assert_int_eq(mkdir("bin", 0700), 0);
+	make_file("bin/tool", 0700);
+	make_file("tool2", 0700);
+	make_file("bin/plain", 0600);
+	make_file("train.py", 0600);
+	setenv("PATH", "bin", 1);
+	setenv("PYTHON_EXEC", "tool", 1);
+}
+
+static void remove_folder(void)
+{
+	static const char *const names[] = {"bin/tool", "tool2", "bin/plain",
+					    "train.py"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		unlink(names[i]);
+	rmdir("bin");
+	ck_assert_int_eq(chdir("/"), 0);
+	rmdir(folder);
+}
+
+static struct program program;
+
+static int find(const char *name, int no_python, struct err *e)
+{
+	static char *words[] = {NULL, (char *)"-x", NULL};
+
+	words[0] = (char *)name;
+	return program_find(&program, words, no_python, e);
+}
+
+START_TEST(programs_are_found_as_a_shell_finds_them)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(find("tool", 0, &e), 0);
+	ck_assert_str_eq(program.path, "bin/tool");
+	ck_assert_str_eq(program.argv[0], "tool");
+	ck_assert_str_eq(program.argv[1], "-x");
+	ck_assert_ptr_null(program.argv[2]);
+	program_release(&program);
+	ck_assert_int_eq(find("./tool2", 0, &e), 0);
+	ck_assert_str_eq(program.path, "./tool2");
+	program_release(&program);
+	setenv("PATH", ":bin", 1); /* an empty entry is the working folder */
+	ck_assert_int_eq(find("tool2", 0, &e), 0);
+	ck_assert_str_eq(program.path, "./tool2");
+	program_release(&program);
+}
+END_TEST
+
+START_TEST(python_scripts_get_an_interpreter)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(find("train.py", 0, &e), 0);
+	ck_assert_str_eq(program.path, "bin/tool");
+	ck_assert_str_eq(program.argv[1], "-u");
+	ck_assert_str_eq(program.argv[2], "train.py");
+	ck_assert_str_eq(program.argv[3], "-x");
+	ck_assert_ptr_null(program.argv[4]);
+	program_release(&program);
+	ck_assert_int_eq(find("./train.py", 1, &e), -EACCES);
+	ck_assert_int_eq(find("none.py", 0, &e), -ENOENT);
+	setenv("PYTHON_EXEC", "python-that-is-not-there", 1);
+	ck_assert_int_eq(find("train.py", 0, &e), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(e.text, "python-that-is-not-there"));
+}
+END_TEST
+
+START_TEST(what_cannot_be_run_is_named)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(find("nothing", 0, &e), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(e.text, "'nothing'"));
+	ck_assert_int_eq(find("./nothing", 0, &e), -ENOENT);
+	ck_assert_int_eq(find("./bin/plain", 0, &e), -EACCES);
+	ck_assert_ptr_nonnull(strstr(e.text, "chmod +x"));
+	ck_assert_int_eq(find("plain", 0, &e), -EACCES);
+	ck_assert_int_eq(find("./bin", 0, &e), -EACCES);
+	ck_assert_int_eq(find("", 0, &e), -ENOENT);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("environment");
+	TCase *c = tcase_create("environment");
+	TCase *p = tcase_create("program");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_test(c, all_of_torchruns_and_ours);
+	tcase_add_test(c, what_the_launcher_inherited);
+	tcase_add_test(c, one_worker_keeps_its_threads_and_a_terminal_is_told);
+	suite_add_tcase(s, c);
+	tcase_set_timeout(p, 20);
+	tcase_add_checked_fixture(p, make_folder, remove_folder);
+	tcase_add_test(p, programs_are_found_as_a_shell_finds_them);
+	tcase_add_test(p, python_scripts_get_an_interpreter);
+	tcase_add_test(p, what_cannot_be_run_is_named);
+	suite_add_tcase(s, p);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,215 @@
+/* test_lines.c: cutting a stream into lines, and keeping the last of them. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/lines.h"
+#include "launcher/tail.h"
+
+/* What was emitted: "text|" for each line, '<' where it was begun before, '>'
+ * where it goes on. */
+static struct buf seen = BUF_INIT(8 << 20);
+
+static void see(void *arg, struct slice text, int flags)
+{
+	buf_printf(&seen, "%s", flags & LINES_BEGUN ? "<" : "");
+	buf_put(&seen, text.data, text.len);
+	buf_printf(&seen, "%s|", flags & LINES_OPEN ? ">" : "");
+}
+
+static const char *text_of(struct buf *b)
+{
+	buf_put(b, "", 1);
+	b->len--;
+	return b->data;
+}
+
+/* Feeds text in pieces of n bytes, then ends the stream. */
+static const char *cut(const char *text, size_t n)
+{
+	struct lines l;
+	size_t len = strlen(text);
+
+	lines_init(&l);
+	buf_reset(&seen);
+	for (size_t at = 0; at < len; at += n)
+		lines_feed(&l, SLICE(text + at, len - at < n ? len - at : n),
+			   see, NULL);
+	lines_end(&l, see, NULL);
+	lines_release(&l);
+	return text_of(&seen);
+}
+
+START_TEST(lines_are_whole_however_they_come)
+{
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{"", ""},
+		{"\n", "|"},
+		{"one\n", "one|"},
+		{"one\ntwo\n\nthree", "one|two||three|"},
+		{"no end", "no end|"},
+		{"a\rb\n", "a\rb|"},
+		{"crlf\r\nx", "crlf\r|x|"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		for (size_t n = 1; n < 8; n++)
+			ck_assert_str_eq(cut(rows[i].in, n), rows[i].out);
+	}
+}
+END_TEST
+
+START_TEST(a_line_over_the_limit_comes_in_marked_pieces)
+{
+	size_t n = LINES_MAX * 2 + 5;
+	char *text = malloc(n + 2);
+	const char *out;
+
+	memset(text, 'x', n);
+	text[n] = '\n';
+	text[n + 1] = '\0';
+	for (size_t piece = 1000; piece <= n + 1; piece += n / 3) {
+		out = cut(text, piece);
+		ck_assert_uint_eq(strlen(out), n + 4 + 3);
+		ck_assert_int_eq(out[LINES_MAX], '>');
+		ck_assert_int_eq(out[LINES_MAX + 1], '|');
+		ck_assert_int_eq(out[LINES_MAX + 2], '<');
+		ck_assert_str_eq(out + strlen(out) - 7, "<xxxxx|");
+	}
+	free(text);
+}
+END_TEST
+
+START_TEST(a_line_of_exactly_the_limit_says_where_it_ended)
+{
+	char *text = malloc(LINES_MAX + 4);
+
+	memset(text, 'x', LINES_MAX);
+	strcpy(text + LINES_MAX, "\ny\n");
+	/* whole in one read: nothing has to be cut */
+	ck_assert_uint_eq(strlen(cut(text, LINES_MAX + 3)), LINES_MAX + 3);
+	/* in pieces: the first part is out before its end is seen */
+	ck_assert_str_eq(cut(text, 4096) + LINES_MAX, ">|<|y|");
+	free(text);
+}
+END_TEST
+
+START_TEST(binary_bytes_pass)
+{
+	struct lines l;
+
+	lines_init(&l);
+	buf_reset(&seen);
+	lines_feed(&l, SLICE("a\0b\n\xff\n", 6), see, NULL);
+	ck_assert_uint_eq(seen.len, 6);
+	ck_assert_mem_eq(seen.data, "a\0b|\xff|", 6);
+	lines_release(&l);
+}
+END_TEST
+
+START_TEST(what_a_terminal_shows_of_a_redrawn_line)
+{
+	static const struct {
+		const char *in, *shown;
+	} rows[] = {
+		{"10 %\r20 %\r", "20 %"}, {"\r30 %", "30 %"},
+		{"\r30 %\r40", "40"},     {"old\n\r50 %", "50 %"},
+		{"plain", NULL},          {"\r\r", ""},
+		{"done\r\n", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct lines l;
+		struct slice s;
+
+		lines_init(&l);
+		buf_reset(&seen);
+		lines_feed(&l, SLICE_STR(rows[i].in), see, NULL);
+		s = lines_redrawn(&l);
+		if (rows[i].shown) {
+			ck_assert_ptr_nonnull(s.data);
+			ck_assert_uint_eq(s.len, strlen(rows[i].shown));
+			ck_assert_mem_eq(s.data, rows[i].shown, s.len);
+		} else {
+			ck_assert_ptr_null(s.data);
+		}
+		lines_release(&l);
+	}
+}
+END_TEST
+
+static const char *tail_of(const struct tail *t)
+{
+	struct slice s = tail_text(t);
+
+	buf_reset(&seen);
+	buf_put(&seen, s.data, s.len);
+	return text_of(&seen);
+}
+
+START_TEST(the_tail_keeps_the_last_lines)
+{
+	struct tail t;
+	char line[16];
+
+	tail_init(&t);
+	ck_assert_str_eq(tail_of(&t), "");
+	for (int i = 1; i <= TAIL_LINES + 5; i++) {
+		snprintf(line, sizeof(line), "line %d", i);
+		tail_add(&t, SLICE_STR(line));
+	}
+	ck_assert_int_eq(t.lines, TAIL_LINES);
+	ck_assert_int_eq(strncmp(tail_of(&t), "line 6\nline 7\n", 14), 0);
+	ck_assert_ptr_nonnull(strstr(tail_of(&t), "\nline 25\n"));
+	tail_clear(&t);
+	ck_assert_str_eq(tail_of(&t), "");
+	tail_release(&t);
+}
+END_TEST
+
+START_TEST(the_tail_is_bounded_in_bytes)
+{
+	struct tail t;
+	char *line = malloc(3 * TAIL_BYTES);
+
+	memset(line, 'a', 3 * TAIL_BYTES);
+	line[3 * TAIL_BYTES - 1] = 'z';
+	tail_init(&t);
+	tail_add(&t, SLICE_STR("first"));
+	tail_add(&t, SLICE(line, 3 * TAIL_BYTES));
+	ck_assert_uint_eq(tail_text(&t).len, TAIL_BYTES);
+	ck_assert_int_eq(tail_text(&t).data[TAIL_BYTES - 2], 'z');
+	for (int i = 0; i < 10; i++)
+		tail_add(&t, SLICE(line, 1000));
+	ck_assert_uint_le(tail_text(&t).len, TAIL_BYTES);
+	ck_assert_int_eq(t.lines, 8);
+	tail_release(&t);
+	free(line);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lines");
+	TCase *c = tcase_create("lines");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_test(c, lines_are_whole_however_they_come);
+	tcase_add_test(c, a_line_over_the_limit_comes_in_marked_pieces);
+	tcase_add_test(c, a_line_of_exactly_the_limit_says_where_it_ended);
+	tcase_add_test(c, binary_bytes_pass);
+	tcase_add_test(c, what_a_terminal_shows_of_a_redrawn_line);
+	tcase_add_test(c, the_tail_keeps_the_last_lines);
+	tcase_add_test(c, the_tail_is_bounded_in_bytes);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	buf_release(&seen);
+	return failed;
+}

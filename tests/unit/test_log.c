@@ -1,0 +1,154 @@
+/* test_log.c: errors are written once, log lines are whole; and mt19937, the
+ * third of base's small ones, against its published numbers. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mt19937.h"
+
+static char seen[8192];
+static unsigned long lines;
+
+static void keep(void *arg, const char *line, unsigned long len)
+{
+	ck_assert_ptr_eq(arg, &lines);
+	ck_assert_uint_gt(len, 0);
+	ck_assert_int_eq(line[len - 1], '\n');
+	snprintf(seen, sizeof(seen), "%.*s", (int)len, line);
+	lines++;
+}
+
+static void begin(const char *level, const char *other)
+{
+	level ? setenv("DDP_LOG", level, 1) : unsetenv("DDP_LOG");
+	other ? setenv("LOGLEVEL", other, 1) : unsetenv("LOGLEVEL");
+	log_init("program");
+	log_set_sink(keep, &lines);
+}
+
+START_TEST(lines_are_whole_and_marked)
+{
+	begin(NULL, NULL);
+	log_info("rank %d of %d", 1, 2);
+	ck_assert_str_eq(seen, "program: rank 1 of 2\n");
+	log_warn("look");
+	ck_assert_str_eq(seen, "program: warning: look\n");
+	log_error("no");
+	ck_assert_str_eq(seen, "program: no\n");
+	ck_assert_uint_eq(lines, 3);
+}
+END_TEST
+
+START_TEST(levels_hold_lines_back)
+{
+	begin("error", "debug");
+	log_warn("look");
+	log_info("x");
+	log_debug("x");
+	ck_assert_uint_eq(lines, 0);
+	log_error("no");
+	ck_assert_uint_eq(lines, 1);
+	begin(NULL, "DEBUG");
+	ck_assert(log_enabled(LOG_DEBUG));
+	log_debug("x");
+	ck_assert_str_eq(seen, "program: debug: x\n");
+}
+END_TEST
+
+START_TEST(an_unknown_level_means_info)
+{
+	begin("loud", NULL);
+	ck_assert(log_enabled(LOG_INFO));
+	ck_assert(!log_enabled(LOG_DEBUG));
+}
+END_TEST
+
+START_TEST(a_very_long_line_is_cut_and_still_a_line)
+{
+	char text[20000];
+
+	begin(NULL, NULL);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	log_info("%s", text);
+	ck_assert_uint_eq(lines, 1);
+	ck_assert_uint_gt(strlen(seen), 1000);
+	ck_assert_int_eq(seen[strlen(seen) - 1], '\n');
+}
+END_TEST
+
+START_TEST(an_error_is_set_once_and_returned)
+{
+	struct err e = ERR_INIT;
+	char text[3 * ERR_TEXT_MAX];
+
+	ck_assert_str_eq(e.text, "");
+	ck_assert_int_eq(err_set(&e, -ENOENT, "%s: %s", "h1", "gone"), -ENOENT);
+	ck_assert_int_eq(e.code, -ENOENT);
+	ck_assert_str_eq(e.text, "h1: gone");
+	ck_assert_int_eq(err_set(NULL, ERR_USAGE, "x"), ERR_USAGE);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	err_set(&e, ERR_DATA, "%s", text);
+	ck_assert_uint_eq(strlen(e.text), ERR_TEXT_MAX - 1);
+}
+END_TEST
+
+START_TEST(every_code_has_a_name)
+{
+	static const int ours[] = {
+#define X(name, code, text) ERR_##name,
+		ERR_LIST(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		ck_assert_int_lt(ours[i], -20000);
+		ck_assert_str_ne(err_name(ours[i]), err_name(-123456));
+	}
+	ck_assert_ptr_nonnull(strstr(err_name(-ETIMEDOUT),
+				     strerror(ETIMEDOUT)));
+	ck_assert_ptr_nonnull(err_name(0));
+}
+END_TEST
+
+START_TEST(mt19937_gives_the_published_numbers)
+{
+	/* Matsumoto and Nishimura's default seed; C++11's check value */
+	static const uint32_t first[] = {3499211612u, 581869302u, 3890346734u};
+	struct mt19937 g;
+	uint32_t last = 0;
+
+	mt19937_seed(&g, 5489);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(mt19937_next(&g), first[i]);
+	for (int i = 3; i < 10000; i++)
+		last = mt19937_next(&g);
+	ck_assert_uint_eq(last, 4123659995u);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("log");
+	TCase *c = tcase_create("log");
+
+	tcase_set_timeout(c, 10);
+	tcase_add_test(c, lines_are_whole_and_marked);
+	tcase_add_test(c, levels_hold_lines_back);
+	tcase_add_test(c, an_unknown_level_means_info);
+	tcase_add_test(c, a_very_long_line_is_cut_and_still_a_line);
+	tcase_add_test(c, an_error_is_set_once_and_returned);
+	tcase_add_test(c, every_code_has_a_name);
+	tcase_add_test(c, mt19937_gives_the_published_numbers);
+	suite_add_tcase(s, c);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,92 @@
+/* test_reap.c: in which order ended children are told. */
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/reap.h"
+
+enum { CHILDREN = 300 };
+
+static struct {
+	pid_t pid;
+	int status;
+} seen[CHILDREN + 1];
+static int nseen;
+
+static void see(void *arg, pid_t pid, int status)
+{
+	ck_assert_int_le(nseen, CHILDREN);
+	seen[nseen].pid = pid;
+	seen[nseen++].status = status;
+}
+
+/* A child that has ended and is not reaped. */
+static pid_t make_dead(int code, int signal_)
+{
+	siginfo_t info;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		if (signal_)
+			raise(signal_);
+		_exit(code);
+	}
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	return pid;
+}
+
+START_TEST(who_was_killed_comes_before_who_exited)
+{
+	pid_t exited = make_dead(3, 0), killed = make_dead(0, SIGKILL);
+
+	nseen = 0;
+	reap_children(see, NULL);
+	ck_assert_int_eq(nseen, 2);
+	ck_assert_int_eq(seen[0].pid, killed);
+	ck_assert_int_eq(WTERMSIG(seen[0].status), SIGKILL);
+	ck_assert_int_eq(seen[1].pid, exited);
+	ck_assert_int_eq(WEXITSTATUS(seen[1].status), 3);
+}
+END_TEST
+
+START_TEST(all_of_many_and_nobody_who_runs)
+{
+	pid_t running;
+
+	nseen = 0;
+	reap_children(see, NULL);
+	ck_assert_int_eq(nseen, 0);
+	running = fork();
+	if (running == 0) {
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < CHILDREN; i++)
+		make_dead(0, 0);
+	reap_children(see, NULL);
+	ck_assert_int_eq(nseen, CHILDREN);
+	kill(running, SIGKILL);
+	waitpid(running, NULL, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("reap");
+	TCase *c = tcase_create("reap");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 30);
+	tcase_add_test(c, who_was_killed_comes_before_who_exited);
+	tcase_add_test(c, all_of_many_and_nobody_who_runs);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,394 @@
+/* test_shm.c: ranks of one host, as forked processes over one segment: results,
+ * waiting, and what happens when one does not come. */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/unit/forked.h"
+#include "worker-sdk/shm_collective.h"
+
+static const unsigned char cookie[DDP__COOKIE] = {1, 2, 3};
+static const int ranks[64] = {0,  10, 20, 30, 40, 50, 60,
+			      70, 80, 90, 100, 110};
+
+static char *name_of(void *owner, int rank, char *out)
+{
+	snprintf(out, DDP__NAME_MAX, "rank %d on h1", rank);
+	return out;
+}
+
+static int fate_of(void *owner, int rank, const char *seen, struct err *e)
+{
+	return err_set(e, ERR_REMOTE, "%s: fate of %d", seen, rank);
+}
+
+static const struct ddp__peers peers = {NULL, name_of, fate_of};
+
+struct group {
+	int fd, n;
+};
+
+static struct group make(int n)
+{
+	struct err e = ERR_INIT;
+	struct group g = {ddp__shm_create((size_t)n, cookie, &e), n};
+
+	ck_assert_msg(g.fd >= 0, "%s", e.text);
+	return g;
+}
+
+static int join(struct ddp__shm *s, const struct group *g, int me)
+{
+	static const struct ddp__call call = {.kind = DDP__INIT};
+	struct err e = ERR_INIT;
+	int rc = ddp__shm_attach(s, g->fd, me, g->n, cookie, &e);
+
+	if (rc)
+		return rc;
+	s->ranks = ranks;
+	s->peers = &peers;
+	s->timeout_ms = 20000;
+	return ddp__shm_meet(s, &call, &e);
+}
+
+/* Small integers as floats add up exactly, in any order. */
+static float term(int rank, size_t i)
+{
+	return (float)((i * 7 + (size_t)rank * 13) % 1001);
+}
+
+static int reduce_right(struct ddp__shm *s, size_t count, int shift, int to,
+			size_t chunk)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_AVG, 0, count,
+				 count + 1};
+	char *raw = malloc(count * 4 + 16);
+	struct err e = ERR_INIT;
+	float *v = malloc(count * 4 + 4);
+	int bad = 0;
+
+	s->chunk = chunk;
+	for (size_t i = 0; i < count; i++)
+		v[i] = term(s->me, i);
+	memcpy(raw + shift, v, count * 4);
+	if (ddp__shm_reduce(s, &call, raw + shift, raw + shift, count, to,
+			    s->n, &e))
+		return 1;
+	memcpy(v, raw + shift, count * 4);
+	for (size_t i = 0; i < count && !bad; i++) {
+		float sum = 0;
+
+		for (int r = 0; r < s->n; r++)
+			sum += term(r, i);
+		if (to == DDP__ALL || to == s->me)
+			bad = v[i] != sum / (float)s->n;
+		else
+			bad = v[i] != term(s->me, i);
+	}
+	free(raw);
+	free(v);
+	return bad;
+}
+
+static int reduce_all_sizes(int me, void *arg)
+{
+	static const size_t counts[] = {0,    1,    3,	   4,	  5,   1000,
+					4096, 4097, 10007, 40000, 300001};
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		size_t chunk = i % 2 ? s.chunk : 32 << 10;
+
+		if (reduce_right(&s, counts[i], 0, DDP__ALL, chunk) ||
+		    reduce_right(&s, counts[i], 1, DDP__ALL, chunk) ||
+		    reduce_right(&s, counts[i], 3, s.n - 1, chunk))
+			return 10 + (int)i;
+	}
+	ddp__shm_detach(&s);
+	return 0;
+}
+
+START_TEST(reduces)
+{
+	static const int sizes[] = {2, 3, 5, 8};
+	struct group g = make(sizes[_i]);
+
+	run_forked(g.n, reduce_all_sizes, &g);
+	close(g.fd);
+}
+END_TEST
+
+static int move_data(int me, void *arg)
+{
+	enum { COUNT = 700001 };
+	struct ddp__call call = {DDP__BROADCAST, DDP_I32, DDP_SUM, 1, COUNT, 1};
+	struct ddp__shm s;
+	struct err e = ERR_INIT;
+	int32_t *a = malloc(COUNT * 4), *all;
+	int place[8] = {2, 0, 1};
+	int n = ((struct group *)arg)->n;
+
+	all = malloc((size_t)n * COUNT * 4);
+	if (join(&s, arg, me))
+		return 1;
+	for (int i = 0; i < COUNT; i++)
+		a[i] = me * COUNT + i;
+	/* all from 1, the others' windows */
+	if (ddp__shm_broadcast(&s, &call, 1, a, COUNT * 4, all, 4000,
+			       COUNT * 4 - 8000, &e))
+		return 2;
+	for (int i = 0; i < COUNT - 2000; i++)
+		if (all[i] != COUNT + 1000 + i)
+			return 3;
+	call.kind = DDP__ALL_GATHER;
+	if (ddp__shm_gather(&s, &call, a, COUNT * 4, all, place, DDP__ALL, &e))
+		return 4;
+	for (int r = 0; r < n; r++)
+		for (int i = 0; i < COUNT; i++)
+			if (all[place[r] * COUNT + i] != r * COUNT + i)
+				return 5;
+	call.kind = DDP__REDUCE_SCATTER;
+	call.op = DDP_MAX;
+	if (ddp__shm_reduce_scatter(&s, &call, all, all + me * COUNT, COUNT, 1,
+				    &e))
+		return 6;
+	for (int i = 0; i < COUNT; i++)
+		if (all[me * COUNT + i] != ((me + 1) % 3) * COUNT + i)
+			return 7;
+	for (int i = 0; i < 1000; i++)
+		if (ddp__shm_barrier(&s, &call, &e))
+			return 8;
+	ddp__shm_detach(&s);
+	return 0;
+}
+
+START_TEST(moves_data)
+{
+	struct group g = make(3);
+
+	run_forked(g.n, move_data, &g);
+	close(g.fd);
+}
+END_TEST
+
+/* The step counter wraps after 2^32 steps: jump there, less than half of that
+ * at a time, for who is still in the step before must see it as passed. */
+static int wrap(int me, void *arg)
+{
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	for (int jump = 0; jump < 2; jump++) {
+		s.step += 0x7ffffff0;
+		atomic_store(&ddp__shm_control(&s, me)->step, s.step);
+		if (reduce_right(&s, 5, 0, DDP__ALL, s.chunk))
+			return 3;
+	}
+	for (int i = 0; i < 20; i++)
+		if (reduce_right(&s, 5000, 0, DDP__ALL, s.chunk))
+			return 2;
+	ddp__shm_detach(&s);
+	return 0;
+}
+
+START_TEST(step_counter_wraps)
+{
+	struct group g = make(3);
+
+	run_forked(g.n, wrap, &g);
+	close(g.fd);
+}
+END_TEST
+
+static int late(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 39760,
+				 12};
+	static float v[39760];
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	s.timeout_ms = 300;
+	if (me == 2) {
+		/* comes when the others have given up, and hears of it */
+		while (!ddp__shm_aborted(&s))
+			usleep(1000);
+	}
+	rc = ddp__shm_reduce(&s, &call, v, v, 39760, DDP__ALL, 1, &e);
+	if (rc != ERR_TIMEOUT)
+		return 2;
+	if (!strstr(e.text, "all_reduce #12 (f32 x 39760, sum): rank 20 on h1 "
+			    "has not arrived for 0."))
+		return 3;
+	return 0;
+}
+
+START_TEST(names_who_is_late)
+{
+	struct group g = make(4);
+
+	run_forked(g.n, late, &g);
+	close(g.fd);
+}
+END_TEST
+
+static int dies(int me, void *arg)
+{
+	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	uint64_t start = clock_ms();
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 1)
+		raise(SIGKILL);
+	rc = ddp__shm_barrier(&s, &call, &e);
+	if (rc != ERR_REMOTE || clock_ms() - start > 5000)
+		return 2;
+	return strcmp(e.text,
+		      "barrier #3: rank 10 on h1 is gone: fate of 10") != 0;
+}
+
+START_TEST(names_who_died)
+{
+	struct group g = make(3);
+	pid_t pid[3];
+	int status;
+
+	for (int i = 0; i < 3; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0)
+			_exit(dies(i, &g));
+	}
+	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(waitpid(pid[2], &status, 0), pid[2]);
+	ck_assert_int_eq(status, 0);
+	/* was a zombie all the while: it counts as gone */
+	ck_assert_int_eq(waitpid(pid[1], &status, 0), pid[1]);
+	ck_assert(WIFSIGNALED(status));
+	close(g.fd);
+}
+END_TEST
+
+static int leaves(int me, void *arg)
+{
+	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 1) {
+		ddp__shm_detach(&s);
+		pause();
+	}
+	if (ddp__shm_barrier(&s, &call, &e) != ERR_REMOTE)
+		return 2;
+	return !strstr(e.text, "rank 10 on h1 left with ddp_finalize");
+}
+
+START_TEST(names_who_left)
+{
+	struct group g = make(2);
+	pid_t pid[2];
+	int status;
+
+	for (int i = 0; i < 2; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0)
+			_exit(leaves(i, &g));
+	}
+	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
+	ck_assert_int_eq(status, 0);
+	kill(pid[1], SIGKILL);
+	waitpid(pid[1], &status, 0);
+	close(g.fd);
+}
+END_TEST
+
+static int differs(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 40000,
+				 4};
+	static float v[50000];
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 1) {
+		call.kind = DDP__BROADCAST;
+		call.type = DDP_I64;
+		call.count = 7;
+		rc = ddp__shm_broadcast(&s, &call, 0, v, 56, v, 0, 56, &e);
+	} else {
+		rc = ddp__shm_reduce(&s, &call, v, v, 40000, DDP__ALL, 1, &e);
+	}
+	if (rc != ERR_ARGUMENT)
+		return 2;
+	return !strstr(e.text, "called all_reduce #4 (f32 x 40000, sum)") ||
+	       !strstr(e.text,
+		       "rank 10 on h1 called broadcast #4 (i64 x 7, root 0)");
+}
+
+START_TEST(names_who_called_something_else)
+{
+	struct group g = make(3);
+
+	run_forked(g.n, differs, &g);
+	close(g.fd);
+}
+END_TEST
+
+START_TEST(refuses_what_is_not_its_segment)
+{
+	static const unsigned char other[DDP__COOKIE] = {9};
+	struct group g = make(2);
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	ck_assert_int_eq(ddp__shm_attach(&s, g.fd, 0, 2, other, &e),
+			 ERR_PROTOCOL);
+	ck_assert_int_eq(ddp__shm_attach(&s, g.fd, 0, 3, cookie, &e),
+			 ERR_PROTOCOL);
+	ck_assert_int_lt(ddp__shm_attach(&s, -1, 0, 2, cookie, &e), 0);
+	ddp__shm_detach(&s);
+	close(g.fd);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shm");
+	TCase *tc = tcase_create("shm");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, reduces, 0, 4);
+	tcase_add_test(tc, moves_data);
+	tcase_add_test(tc, step_counter_wraps);
+	tcase_add_test(tc, names_who_is_late);
+	tcase_add_test(tc, names_who_died);
+	tcase_add_test(tc, names_who_left);
+	tcase_add_test(tc, names_who_called_something_else);
+	tcase_add_test(tc, refuses_what_is_not_its_segment);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

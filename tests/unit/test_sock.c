@@ -1,0 +1,262 @@
+/* test_sock.c: endpoints as text, addresses, and real sockets on loopback. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+
+static struct err e;
+
+static void reset(void)
+{
+	e = (struct err)ERR_INIT;
+}
+
+static struct sock_addr address(const char *host, uint16_t port)
+{
+	struct endpoint ep = {.port = port};
+	struct sock_addr a;
+
+	strcpy(ep.host, host);
+	ck_assert_msg(sock_resolve(&ep, &a, 1, &e) == 1, "%s", e.text);
+	return a;
+}
+
+START_TEST(endpoints_that_are_right)
+{
+	static const struct {
+		const char *text, *host;
+		uint16_t port;
+		const char *again;
+	} rows[] = {
+		{"h1", "h1", 29400, "h1:29400"},
+		{"h1:0", "h1", 0, "h1:0"},
+		{"h1:65535", "h1", 65535, "h1:65535"},
+		{"10.0.0.1:80", "10.0.0.1", 80, "10.0.0.1:80"},
+		{"[fd77::1]:80", "fd77::1", 80, "[fd77::1]:80"},
+		{"[fd77::1]", "fd77::1", 29400, "[fd77::1]:29400"},
+		{"fd77::1", "fd77::1", 29400, "[fd77::1]:29400"},
+		{"::1", "::1", 29400, "[::1]:29400"},
+	};
+	char text[SOCK_TEXT_MAX];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct endpoint ep;
+		ck_assert_msg(!endpoint_parse(&ep, rows[i].text, 29400, &e),
+			      "%s", e.text);
+		ck_assert_str_eq(ep.host, rows[i].host);
+		ck_assert_uint_eq(ep.port, rows[i].port);
+		ck_assert_str_eq(endpoint_text(&ep, text), rows[i].again);
+	}
+}
+END_TEST
+
+START_TEST(endpoints_that_are_wrong_are_quoted)
+{
+	static const char *const rows[] = {
+		"",	     ":80",   "h1:",	  "h1:65536", "h1:-1",
+		"h1:x",	     "h1:8 ", "[::1",	  "[::1]80",  "[::1]:",
+		"[]:80",     "a b",   "a/b:80",	  "h1:0x10",  "h1:1.5",
+	};
+	struct endpoint ep;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		reset();
+		ck_assert_msg(endpoint_parse(&ep, rows[i], 1, &e) == ERR_USAGE,
+			      "'%s' was taken", rows[i]);
+		ck_assert_ptr_nonnull(strstr(e.text, rows[i]));
+		ck_assert_ptr_nonnull(strstr(e.text, "HOST:PORT"));
+	}
+}
+END_TEST
+
+START_TEST(a_host_has_at_most_255_bytes)
+{
+	char text[400];
+	struct endpoint ep;
+
+	memset(text, 'h', sizeof(text));
+	text[255] = 0;
+	ck_assert_int_eq(endpoint_parse(&ep, text, 1, &e), 0);
+	text[255] = 'h';
+	text[256] = 0;
+	ck_assert_int_eq(endpoint_parse(&ep, text, 1, &e), ERR_USAGE);
+}
+END_TEST
+
+START_TEST(addresses_as_text)
+{
+	char text[SOCK_TEXT_MAX];
+	struct sock_addr a = address("10.1.2.3", 29400);
+	struct sock_addr b = address("fd77::1", 80);
+
+	ck_assert_str_eq(sock_addr_text(&a, text), "10.1.2.3:29400");
+	ck_assert_str_eq(sock_addr_host(&a, text), "10.1.2.3");
+	ck_assert_uint_eq(sock_addr_port(&a), 29400);
+	ck_assert_str_eq(sock_addr_text(&b, text), "[fd77::1]:80");
+	ck_assert_str_eq(sock_addr_host(&b, text), "fd77::1");
+	ck_assert_uint_eq(sock_addr_port(&b), 80);
+}
+END_TEST
+
+START_TEST(addresses_are_ordered_as_numbers)
+{
+	struct sock_addr a = address("10.0.0.9", 1);
+	struct sock_addr b = address("10.0.0.10", 0);
+	struct sock_addr c = address("::1", 0), d = address("10.0.0.9", 7);
+
+	ck_assert_int_lt(sock_addr_compare(&a, &b), 0);
+	ck_assert_int_gt(sock_addr_compare(&b, &a), 0);
+	ck_assert_int_eq(sock_addr_compare(&a, &d), 0);
+	ck_assert_int_ne(sock_addr_compare(&a, &c), 0);
+	ck_assert_int_eq(sock_addr_compare(&a, &c),
+			 -sock_addr_compare(&c, &a));
+}
+END_TEST
+
+START_TEST(what_is_loopback_and_what_is_local)
+{
+	static const struct {
+		const char *host;
+		int loopback, local;
+	} rows[] = {
+		{"127.0.0.1", 1, 1}, {"127.9.9.9", 1, 1}, {"::1", 1, 1},
+		{"::ffff:127.0.0.1", 1, 1}, {"0.0.0.0", 0, 1}, {"::", 0, 1},
+		{"192.0.2.1", 0, 0}, {"2001:db8::1", 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sock_addr a = address(rows[i].host, 0);
+		ck_assert_msg(sock_addr_is_loopback(&a) == rows[i].loopback,
+			      "%s", rows[i].host);
+		ck_assert_msg(sock_addr_is_local(&a) == rows[i].local, "%s",
+			      rows[i].host);
+	}
+}
+END_TEST
+
+START_TEST(localhost_and_names_that_do_not_exist)
+{
+	struct endpoint ep = {"localhost", 5};
+	struct sock_addr a[4];
+	char text[SOCK_TEXT_MAX];
+
+	ck_assert_int_ge(sock_resolve(&ep, a, 4, &e), 1);
+	ck_assert_str_eq(sock_addr_text(&a[0], text), "127.0.0.1:5");
+	strcpy(ep.host, "no-such-host.invalid");
+	ck_assert_int_lt(sock_resolve(&ep, a, 4, &e), 0);
+	ck_assert_ptr_nonnull(strstr(e.text, "no-such-host.invalid"));
+	ck_assert_int_eq(sock_resolve(&ep, a, 0, &e), ERR_ARGUMENT);
+}
+END_TEST
+
+START_TEST(listens_connects_and_says_where)
+{
+	struct sock_addr a = address("127.0.0.1", 0);
+	char text[SOCK_TEXT_MAX];
+	int listener = sock_listen(&a, &e);
+
+	ck_assert_msg(listener >= 0, "%s", e.text);
+	ck_assert_uint_ne(sock_addr_port(&a), 0);
+	ck_assert(fcntl(listener, F_GETFD) & FD_CLOEXEC);
+	ck_assert(fcntl(listener, F_GETFL) & O_NONBLOCK);
+
+	int fd = sock_connect(&a, 5000, &e);
+	ck_assert_msg(fd >= 0, "%s", e.text);
+	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ck_assert(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	close(fd);
+
+	/* the same port again: taken, and named */
+	struct sock_addr same = a;
+	ck_assert_int_eq(sock_listen(&same, &e), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(e.text, sock_addr_text(&a, text)));
+
+	close(listener);
+	ck_assert_int_eq(sock_connect(&a, 5000, &e), -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(e.text, text));
+	/* and free again at once, though a connection was there */
+	listener = sock_listen(&a, &e);
+	ck_assert_msg(listener >= 0, "%s", e.text);
+	close(listener);
+}
+END_TEST
+
+/* A listener with a full queue lets a connect wait, as a silent host does. */
+START_TEST(a_connect_keeps_its_deadline)
+{
+	struct sock_addr a = address("127.0.0.1", 0);
+	int fds[8], rc = 0, n = 0;
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(s, (struct sockaddr *)&a.ss, a.len), 0);
+	ck_assert_int_eq(listen(s, 0), 0);
+	ck_assert_int_eq(getsockname(s, (struct sockaddr *)&a.ss, &a.len), 0);
+	for (; n < 8 && rc >= 0; n++)
+		rc = fds[n] = sock_connect(&a, 50, &e);
+	ck_assert_int_eq(rc, -ETIMEDOUT);
+	for (int i = 0; i < n - 1; i++)
+		close(fds[i]);
+	close(s);
+}
+END_TEST
+
+START_TEST(a_reserved_port_is_for_the_worker_only)
+{
+	uint16_t port = 0, other = 0;
+	int held = sock_reserve_port(&port, &e);
+	int second = sock_reserve_port(&other, &e);
+
+	ck_assert_msg(held >= 0 && second >= 0, "%s", e.text);
+	ck_assert_uint_ne(port, 0);
+	ck_assert_uint_ne(port, other);
+	ck_assert(fcntl(held, F_GETFD) & FD_CLOEXEC);
+
+	/* a worker that binds it with SO_REUSEADDR may listen on it */
+	struct sock_addr a = address("0.0.0.0", port);
+	int listener = sock_listen(&a, &e);
+	ck_assert_msg(listener >= 0, "%s", e.text);
+	struct sock_addr to = address("127.0.0.1", port);
+	int fd = sock_connect(&to, 5000, &e);
+	ck_assert_msg(fd >= 0, "%s", e.text);
+	close(fd);
+	close(listener);
+
+	/* nobody who does not ask for it is given it */
+	a = address("0.0.0.0", port);
+	int plain = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(plain, (struct sockaddr *)&a.ss, a.len), -1);
+	ck_assert_int_eq(errno, EADDRINUSE);
+	close(plain);
+	close(held);
+	close(second);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sock");
+	TCase *c = tcase_create("sock");
+
+	tcase_set_timeout(c, 20);
+	tcase_add_checked_fixture(c, reset, NULL);
+	tcase_add_test(c, endpoints_that_are_right);
+	tcase_add_test(c, endpoints_that_are_wrong_are_quoted);
+	tcase_add_test(c, a_host_has_at_most_255_bytes);
+	tcase_add_test(c, addresses_as_text);
+	tcase_add_test(c, addresses_are_ordered_as_numbers);
+	tcase_add_test(c, what_is_loopback_and_what_is_local);
+	tcase_add_test(c, localhost_and_names_that_do_not_exist);
+	tcase_add_test(c, listens_connects_and_says_where);
+	tcase_add_test(c, a_connect_keeps_its_deadline);
+	tcase_add_test(c, a_reserved_port_is_for_the_worker_only);
+	suite_add_tcase(s, c);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,85 @@
+/* test_table.c: the hash table below the store: what is in is found, also while
+ * it grows; and its hash spreads what differs little. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/table.h"
+
+START_TEST(keys_that_differ_little_spread_well)
+{
+	struct table table;
+	static struct table_item items[4096];
+	static char keys[4096][24];
+	size_t longest = 0;
+
+	table_init(&table);
+	for (int i = 0; i < 4096; i++) {
+		snprintf(keys[i], sizeof keys[i], "worker/%d/address", i);
+		items[i].key = SLICE_STR(keys[i]);
+		ck_assert_int_eq(table_insert(&table, &items[i]), 0);
+	}
+	for (size_t i = 0; i < table.size; i++) {
+		size_t n = 0;
+
+		for (struct table_item *p = table.slots[i]; p; p = p->next)
+			n++;
+		longest = n > longest ? n : longest;
+	}
+	ck_assert_uint_le(longest, 10);
+	for (int i = 0; i < 4096; i++)
+		ck_assert_ptr_nonnull(table_pop(&table));
+	ck_assert_ptr_null(table_pop(&table));
+	table_release(&table);
+}
+END_TEST
+
+START_TEST(items_are_found_and_removed_at_every_size)
+{
+	enum { N = 5000 };
+	static struct table_item items[N];
+	static char keys[N][16];
+	struct table table;
+
+	table_init(&table);
+	ck_assert_ptr_null(table_find(&table, SLICE_STR("none")));
+	for (int i = 0; i < N; i++) {
+		snprintf(keys[i], sizeof keys[i], "%d", i);
+		items[i].key = SLICE_STR(keys[i]);
+		ck_assert_int_eq(table_insert(&table, &items[i]), 0);
+		/* the first, the last, and one of those being moved */
+		ck_assert_ptr_eq(table_find(&table, items[0].key), &items[0]);
+		ck_assert_ptr_eq(table_find(&table, items[i].key), &items[i]);
+		ck_assert_ptr_eq(table_find(&table, items[i / 2].key),
+				 &items[i / 2]);
+	}
+	for (int i = 0; i < N; i += 2)
+		table_remove(&table, &items[i]);
+	ck_assert_uint_eq(table.items, N / 2);
+	for (int i = 0; i < N; i++)
+		ck_assert_ptr_eq(table_find(&table, items[i].key),
+				 i % 2 ? &items[i] : NULL);
+	while (table_pop(&table))
+		;
+	ck_assert_uint_eq(table.items, 0);
+	ck_assert_ptr_null(table_find(&table, items[1].key));
+	table_release(&table);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("table");
+	TCase *c = tcase_create("table");
+	SRunner *r = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(c, 30);
+	tcase_add_test(c, keys_that_differ_little_spread_well);
+	tcase_add_test(c, items_are_found_and_removed_at_every_size);
+	suite_add_tcase(suite, c);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,163 @@
+/* test_topology.c: hosts from names, the contact record, and calls as words. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/call.h"
+#include "worker-sdk/contact.h"
+#include "worker-sdk/topology.h"
+
+START_TEST(neighbours_share_a_host)
+{
+	struct slice ids[] = {SLICE("b", 1), SLICE("b", 1), SLICE("a", 1),
+			      SLICE("a", 1), SLICE("a", 1)};
+	struct ddp__topology t;
+
+	ck_assert_int_eq(ddp__topology_init(&t, ids, 5), 0);
+	ck_assert_int_eq(t.nhosts, 2);
+	ck_assert_int_eq(t.in_order, 1);
+	/* numbered by their lowest rank, not by name */
+	ck_assert_int_eq(t.hosts[0].ranks[0], 0);
+	ck_assert_int_eq(t.hosts[0].n, 2);
+	ck_assert_int_eq(t.hosts[1].ranks[0], 2);
+	ck_assert_int_eq(t.hosts[1].n, 3);
+	ck_assert_int_eq(t.hosts[1].first, 2);
+	ck_assert_int_eq(t.host_of[4], 1);
+	ck_assert_int_eq(t.index_of[4], 2);
+	ddp__topology_release(&t);
+}
+END_TEST
+
+START_TEST(ranks_of_hosts_interleave)
+{
+	struct slice ids[] = {SLICE("xx", 2), SLICE("x", 1), SLICE("xx", 2),
+			      SLICE("", 0), SLICE("x", 1)};
+	static const int order[] = {0, 2, 1, 4, 3};
+	struct ddp__topology t;
+
+	ck_assert_int_eq(ddp__topology_init(&t, ids, 5), 0);
+	ck_assert_int_eq(t.nhosts, 3);
+	ck_assert_int_eq(t.in_order, 0);
+	ck_assert_mem_eq(t.order, order, sizeof(order));
+	ck_assert_int_eq(t.host_of[4], 1);
+	ck_assert_int_eq(t.index_of[4], 1);
+	ck_assert_int_eq(t.host_of[3], 2);
+	ck_assert_int_eq(t.hosts[2].first, 4);
+	ddp__topology_release(&t);
+}
+END_TEST
+
+static struct ddp__contact sample(void)
+{
+	struct ddp__contact c = {
+		.version = SLICE_STR("0.1.0"),
+		.backend = SLICE_STR("cpu"),
+		.world_size = 8,
+		.host_id = SLICE_STR("boot 4026531836"),
+		.host_name = SLICE_STR("h2"),
+		.pid = 4711,
+		.memory = -1,
+		.cookie = {1, 2, 3},
+		.addr = SLICE_STR("10.0.0.2"),
+		.port = 40001};
+	return c;
+}
+
+START_TEST(contact_comes_back)
+{
+	struct buf b = BUF_INIT(DDP__CONTACT_MAX);
+	struct ddp__contact in = sample(), out;
+	struct err e = ERR_INIT;
+
+	ddp__contact_put(&b, &in);
+	ck_assert_int_eq(b.failed, 0);
+	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e), 0);
+	ck_assert_int_eq(ddp__contact_agree(&in, 0, &out, 1, &e), 0);
+	ck_assert_int_eq(out.pid, 4711);
+	ck_assert_int_eq(out.memory, -1);
+	ck_assert_mem_eq(out.cookie, in.cookie, sizeof(in.cookie));
+	ck_assert_uint_eq(out.port, 40001);
+	ck_assert_mem_eq(out.addr.data, "10.0.0.2", 8);
+	for (size_t n = 0; n < b.len; n++)
+		ck_assert_int_lt(ddp__contact_get(&out, SLICE(b.data, n), &e),
+				 0);
+	buf_put_u8(&b, 0);
+	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e),
+			 ERR_PROTOCOL);
+	b.data[0] = 9; /* another record; the version of libddp is named */
+	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e),
+			 ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "libddp 0.1.0"));
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(what_differs_is_named)
+{
+	struct ddp__contact mine = sample(), other = sample();
+	struct err e = ERR_INIT;
+
+	other.version = SLICE_STR("0.2.0");
+	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+			 ERR_USAGE);
+	ck_assert_str_eq(e.text,
+			 "rank 3 on h2 runs libddp 0.2.0, rank 0 on h2 runs "
+			 "0.1.0: start all ranks with the same libddp");
+	other = sample();
+	other.backend = SLICE_STR("nccl");
+	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+			 ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "rank 3 on h2 uses backend nccl"));
+	other = sample();
+	other.world_size = 4;
+	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+			 ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "WORLD_SIZE 4"));
+}
+END_TEST
+
+START_TEST(calls_as_words)
+{
+	struct ddp__call c = {DDP__ALL_REDUCE, DDP_F32, DDP_AVG, 0, 39760, 12};
+	struct ddp__call d;
+	char text[DDP__CALL_TEXT];
+
+	ddp__call_unpack(&d, ddp__call_pack(&c), 12);
+	ck_assert_uint_eq(ddp__call_pack(&d), ddp__call_pack(&c));
+	ck_assert_str_eq(ddp__call_text(&d, text),
+			 "all_reduce #12 (f32 x 39760, avg)");
+	c = (struct ddp__call){DDP__BROADCAST, DDP_I64, DDP_SUM, 65535,
+			       DDP__COUNT_MAX, 1};
+	ddp__call_unpack(&d, ddp__call_pack(&c), 1);
+	ck_assert_str_eq(ddp__call_text(&d, text),
+			 "broadcast #1 (i64 x 68719476735, root 65535)");
+	c.count--;
+	ck_assert_uint_ne(ddp__call_pack(&d), ddp__call_pack(&c));
+	ddp__call_unpack(&d, ~(uint64_t)0, 7); /* from a confused peer */
+	ck_assert_str_eq(ddp__call_text(&d, text), "? #7");
+	c.kind = DDP__BARRIER;
+	ck_assert_str_eq(ddp__call_text(&c, text), "barrier #1");
+	c.kind = DDP__INIT;
+	ck_assert_str_eq(ddp__call_text(&c, text), "ddp_init");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("topology");
+	TCase *tc = tcase_create("topology");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 10);
+	tcase_add_test(tc, neighbours_share_a_host);
+	tcase_add_test(tc, ranks_of_hosts_interleave);
+	tcase_add_test(tc, contact_comes_back);
+	tcase_add_test(tc, what_differs_is_named);
+	tcase_add_test(tc, calls_as_words);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

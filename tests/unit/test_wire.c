@@ -1,0 +1,359 @@
+/* test_wire.c: each message there and back, every truncation of it, limits, and
+ * the golden bytes that another implementation would have to produce. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/wire.h"
+
+/* ---- filling and comparing any message, field by field ---- */
+
+static uint64_t next_value = 1;
+
+static void fill_bytes(char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = (char)(next_value++ * 37);
+}
+
+static char text_space[64][16];
+static unsigned text_used;
+
+static struct slice some_text(void)
+{
+	char *p = text_space[text_used++ % 64];
+	size_t n = next_value % 16;
+
+	fill_bytes(p, n);
+	return SLICE(p, n);
+}
+
+static void fill_u8(uint8_t *v) { *v = (uint8_t)(next_value++ * 77); }
+static void fill_u16(uint16_t *v) { *v = (uint16_t)(next_value++ * 7919); }
+static void fill_u32(uint32_t *v) { *v = (uint32_t)next_value++ * 0x9e3779b1; }
+static void fill_u64(uint64_t *v) { *v = next_value++ * 0x9e3779b97f4a7c15; }
+static void fill_i32(int32_t *v) { *v = -(int32_t)(next_value++ * 12345); }
+static void fill_i64(int64_t *v) { *v = -(int64_t)(next_value++ << 40); }
+static void fill_str(struct slice *v) { *v = some_text(); }
+
+/* Items are not looked at: any bytes will do that could hold so many. */
+static void fill_list(struct wire_items *v)
+{
+	static char bytes[40];
+
+	fill_bytes(bytes, sizeof bytes);
+	*v = (struct wire_items){10, SLICE(bytes, sizeof bytes)};
+}
+
+#define same_u8(a, b) ck_assert_uint_eq(a, b)
+#define same_u16(a, b) ck_assert_uint_eq(a, b)
+#define same_u32(a, b) ck_assert_uint_eq(a, b)
+#define same_u64(a, b) ck_assert_uint_eq(a, b)
+#define same_i32(a, b) ck_assert_int_eq(a, b)
+#define same_i64(a, b) ck_assert_int_eq(a, b)
+
+static void same_str(struct slice a, struct slice b)
+{
+	ck_assert_uint_eq(a.len, b.len);
+	ck_assert(a.len == 0 || !memcmp(a.data, b.data, a.len));
+}
+
+static void same_list(struct wire_items a, struct wire_items b)
+{
+	ck_assert_uint_eq(a.count, b.count);
+	same_str(a.bytes, b.bytes);
+}
+
+/* A copy that ends where the heap block ends, so that a sanitizer sees any
+ * byte that is read behind it. */
+static char *exact_copy(const char *p, size_t n)
+{
+	char *copy = malloc(n ? n : 1);
+
+	memcpy(copy, p, n);
+	return copy;
+}
+
+#define FILL(kind, name) fill_##kind(&m.name);
+#define SAME(kind, name) same_##kind(m.name, got.name);
+#define ROUND_TRIP(name, FIELDS)                                              \
+	static void check_##name(void)                                        \
+	{                                                                     \
+		struct wire_##name m, got;                                    \
+		struct wire_frame f;                                          \
+		struct err e = ERR_INIT;                                      \
+		struct buf b = BUF_INIT(1 << 20);                             \
+		size_t cut;                                                   \
+		FIELDS(FILL)                                                  \
+		wire_put_##name(&b, WIRE_SET, WIRE_NOTICE, 7, &m);            \
+		ck_assert_int_eq(b.failed, 0);                                \
+		ck_assert_int_eq(wire_cut(SLICE(b.data, b.len),               \
+					  WIRE_BODY_MAX, &f, &e),             \
+				 (long)b.len);                                \
+		ck_assert_int_eq(wire_get_##name(&f, &got, &e), 0);           \
+		FIELDS(SAME)                                                  \
+		for (cut = 0; cut < f.body.len; cut++) {                      \
+			char *body = exact_copy(f.body.data, cut);            \
+			struct wire_frame torn = f;                           \
+			torn.body = SLICE(body, cut);                         \
+			ck_assert_int_eq(wire_get_##name(&torn, &got, &e),    \
+					 ERR_PROTOCOL);                       \
+			ck_assert(strlen(e.text) > 0);                        \
+			free(body);                                           \
+		}                                                             \
+		buf_release(&b);                                              \
+	}
+WIRE_MESSAGES(ROUND_TRIP)
+
+START_TEST(every_message_round_trips_and_no_truncation_parses)
+{
+	for (int i = 0; i < 50; i++) {
+#define CALL(name, FIELDS) check_##name();
+		WIRE_MESSAGES(CALL)
+	}
+}
+END_TEST
+
+START_TEST(bytes_left_over_are_an_error)
+{
+	struct wire_key m = {SLICE_STR("k")};
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	struct buf b = BUF_INIT(1024);
+
+	wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 1, &m);
+	buf_put_u8(&b, 0);
+	b.data[0]++;
+	ck_assert_int_eq(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
+			 (long)b.len);
+	ck_assert_int_eq(wire_get_key(&f, &m, &e), ERR_PROTOCOL);
+	ck_assert_str_eq(e.text, "GET: its body has 1 bytes left over");
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(frames_are_cut_only_when_whole)
+{
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	struct buf b = BUF_INIT(1024);
+	struct wire_key m = {SLICE_STR("key")};
+
+	wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 9, &m);
+	wire_put_empty(&b, WIRE_PING, WIRE_REQUEST, 10);
+	for (size_t n = 0; n < 19; n++) {
+		char *copy = exact_copy(b.data, n);
+
+		ck_assert_int_eq(wire_cut(SLICE(copy, n), 64, &f, &e), 0);
+		free(copy);
+	}
+	ck_assert_int_eq(wire_cut(SLICE(b.data, b.len), 64, &f, &e), 19);
+	ck_assert_int_eq(f.type, WIRE_GET);
+	ck_assert_uint_eq(f.id, 9);
+	ck_assert_uint_eq(f.body.len, 7);
+	ck_assert_int_eq(wire_cut(SLICE(b.data + 19, b.len - 19), 64, &f, &e),
+			 WIRE_HEADER_SIZE);
+	ck_assert_int_eq(f.type, WIRE_PING);
+	ck_assert_uint_eq(f.body.len, 0);
+	buf_release(&b);
+}
+END_TEST
+
+static long cut_header(uint32_t len, int type, int kind, int zero, uint32_t max,
+		       struct err *e)
+{
+	struct wire_frame f;
+	struct buf b = BUF_INIT(64);
+	long rc;
+
+	buf_put_u32(&b, len);
+	buf_put_u8(&b, (uint8_t)type);
+	buf_put_u8(&b, (uint8_t)kind);
+	buf_put_u16(&b, (uint16_t)zero);
+	buf_put_u32(&b, 1);
+	rc = wire_cut(SLICE(b.data, b.len), max, &f, e);
+	buf_release(&b);
+	return rc;
+}
+
+START_TEST(headers_that_cannot_be_are_refused_at_once)
+{
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(cut_header(4097, WIRE_HELLO, 0, 0, 4096, &e),
+			 ERR_PROTOCOL);
+	ck_assert_str_eq(e.text,
+			 "a frame of 4097 bytes, at most 4096 are allowed");
+	ck_assert_int_eq(cut_header(4096, WIRE_HELLO, 0, 0, 4096, &e), 0);
+	ck_assert_int_eq(cut_header(0, 99, 0, 0, 4096, &e), ERR_PROTOCOL);
+	ck_assert_str_eq(e.text, "no message has type 99");
+	ck_assert_int_eq(cut_header(0, 0, 0, 0, 4096, &e), ERR_PROTOCOL);
+	ck_assert_int_eq(cut_header(0, 255, 0, 0, 4096, &e), ERR_PROTOCOL);
+	ck_assert_int_eq(cut_header(0, WIRE_SET, 4, 0, 4096, &e), ERR_PROTOCOL);
+	ck_assert_int_eq(cut_header(0, WIRE_SET, 0, 1, 4096, &e), ERR_PROTOCOL);
+	/* The length alone is enough */
+	ck_assert_int_eq(wire_cut(SLICE("\xff\xff\xff\xff", 4), WIRE_BODY_MAX,
+				  &f, &e), ERR_PROTOCOL);
+}
+END_TEST
+
+static int get_key_of(size_t len)
+{
+	char *key = calloc(1, len);
+	struct wire_key m = {SLICE(key, len)};
+	struct wire_frame f;
+	struct buf b = BUF_INIT(WIRE_BODY_MAX);
+	struct err e = ERR_INIT;
+	int rc;
+
+	wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 1, &m);
+	ck_assert_int_gt(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
+			 0);
+	rc = wire_get_key(&f, &m, &e);
+	free(key);
+	buf_release(&b);
+	return rc;
+}
+
+static int get_value_of(size_t len)
+{
+	char *value = calloc(1, len);
+	struct wire_key_value m = {SLICE_STR("k"), SLICE(value, len)};
+	struct wire_frame f;
+	struct buf b = BUF_INIT(WIRE_BODY_MAX);
+	struct err e = ERR_INIT;
+	int rc;
+
+	wire_put_key_value(&b, WIRE_SET, WIRE_REQUEST, 1, &m);
+	ck_assert_int_gt(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
+			 0);
+	rc = wire_get_key_value(&f, &m, &e);
+	free(value);
+	buf_release(&b);
+	return rc;
+}
+
+START_TEST(keys_and_values_have_their_limits)
+{
+	ck_assert_int_eq(get_key_of(WIRE_KEY_MAX), 0);
+	ck_assert_int_eq(get_key_of(WIRE_KEY_MAX + 1), ERR_PROTOCOL);
+	ck_assert_int_eq(get_value_of(WIRE_VALUE_MAX), 0);
+	ck_assert_int_eq(get_value_of(WIRE_VALUE_MAX + 1), ERR_PROTOCOL);
+}
+END_TEST
+
+static int get_list_of(uint32_t count, size_t bytes)
+{
+	char *items = calloc(1, bytes + 1);
+	struct wire_list m = {{count, SLICE(items, bytes)}};
+	struct wire_frame f;
+	struct buf b = BUF_INIT(WIRE_BODY_MAX);
+	struct err e = ERR_INIT;
+	int rc;
+
+	wire_put_list(&b, WIRE_MULTI_GET, WIRE_REQUEST, 1, &m);
+	ck_assert_int_gt(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
+			 0);
+	rc = wire_get_list(&f, &m, &e);
+	free(items);
+	buf_release(&b);
+	return rc;
+}
+
+START_TEST(a_list_holds_no_more_than_its_bytes_can)
+{
+	ck_assert_int_eq(get_list_of(0, 0), 0);
+	ck_assert_int_eq(get_list_of(0, 1), ERR_PROTOCOL);
+	ck_assert_int_eq(get_list_of(3, 12), 0);
+	ck_assert_int_eq(get_list_of(4, 15), ERR_PROTOCOL);
+	ck_assert_int_eq(get_list_of(UINT32_MAX, 64), ERR_PROTOCOL);
+	ck_assert_int_eq(get_list_of(WIRE_KEYS_MAX, 4 * WIRE_KEYS_MAX), 0);
+	ck_assert_int_eq(get_list_of(WIRE_KEYS_MAX + 1,
+				     4 * (WIRE_KEYS_MAX + 1)), ERR_PROTOCOL);
+}
+END_TEST
+
+static void is_golden(const struct buf *b, const char *bytes, size_t n)
+{
+	ck_assert_uint_eq(b->len, n);
+	ck_assert(!memcmp(b->data, bytes, n));
+}
+
+START_TEST(golden_bytes)
+{
+	static const char hello_bytes[] =
+		"\x1b\0\0\0" "\x01" "\0" "\0\0" "\x01\0\0\0"
+		"\x02" "\x04\0\0\0none" "\x02\0\0\0h1"
+		"\x03\0\0\0" "\x05\0\0\0" "\x00\0\0\0";
+	static const char join_bytes[] =
+		"\x2c\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
+		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
+		"\x41\x9c" "\x01" "\xff\xff\xff\xff"
+		"\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0";
+	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
+				   SLICE_STR("h1"), 3, 5, SLICE_STR("")};
+	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
+				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 2, 4, 3};
+	struct buf b = BUF_INIT(1024);
+
+	ck_assert(!memcmp(wire_preface, "DDPR\x01\0\0\0", WIRE_PREFACE_SIZE));
+	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	is_golden(&b, hello_bytes, sizeof hello_bytes - 1);
+	buf_reset(&b);
+	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
+	is_golden(&b, join_bytes, sizeof join_bytes - 1);
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(start_lists_its_nodes)
+{
+	struct wire_node in = {SLICE_STR("h2"), SLICE_STR("10.0.0.2"), 4}, out;
+	struct buf b = BUF_INIT(1024);
+	struct reader r;
+
+	wire_put_node_item(&b, &in);
+	reader_init(&r, SLICE(b.data, b.len));
+	out = wire_get_node_item(&r);
+	ck_assert(!r.bad);
+	same_str(in.host, out.host);
+	same_str(in.addr, out.addr);
+	ck_assert_uint_eq(out.nproc, 4);
+	wire_get_node_item(&r);
+	ck_assert(r.bad);
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(types_have_names)
+{
+	ck_assert_str_eq(wire_type_name(WIRE_JOIN), "JOIN");
+	ck_assert_str_eq(wire_type_name(99), "type 99");
+	ck_assert_str_eq(wire_type_name(-1), "type -1");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("wire");
+	TCase *t = tcase_create("wire");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, every_message_round_trips_and_no_truncation_parses);
+	tcase_add_test(t, bytes_left_over_are_an_error);
+	tcase_add_test(t, frames_are_cut_only_when_whole);
+	tcase_add_test(t, headers_that_cannot_be_are_refused_at_once);
+	tcase_add_test(t, keys_and_values_have_their_limits);
+	tcase_add_test(t, a_list_holds_no_more_than_its_bytes_can);
+	tcase_add_test(t, golden_bytes);
+	tcase_add_test(t, start_lists_its_nodes);
+	tcase_add_test(t, types_have_names);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

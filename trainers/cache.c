@@ -1,0 +1,234 @@
+/* cache.c: one file a block: a header of one page, then the block. Written
+ * beside its name under a lock, renamed, never changed afterwards. */
+#include "trainers/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/file.h"
+#include "trainers/path.h"
+
+enum { CACHE_VERSION = 1, HEADER_SIZE = 4096, IDENTITY_MAX = 4000 };
+#define CACHE_MAGIC 0x6568636163706464u /* "ddpcache" */
+
+/* Host byte order. */
+struct cache_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t crc; /* of the block */
+	uint64_t size; /* of the block */
+	char identity[IDENTITY_MAX];
+};
+
+_Static_assert(sizeof(struct cache_header) <= HEADER_SIZE, "one page");
+
+int cache_folder(char *out)
+{
+	const char *dir = getenv("DDP_CACHE");
+	const char *below = "";
+	int n;
+
+	if (!dir || !*dir) {
+		dir = getenv("XDG_CACHE_HOME");
+		below = "/ddprun";
+	}
+	if (!dir || !*dir) {
+		dir = getenv("HOME");
+		below = "/.cache/ddprun";
+	}
+	if (!dir || !*dir)
+		return 0;
+	n = snprintf(out, CACHE_PATH_MAX, "%s%s", dir, below);
+	return n < CACHE_PATH_MAX;
+}
+
+/* Maps the file at path if it is whole and of this identity. deep: its
+ * checksum, too. Any reason against it is the same to the caller: make it. */
+static int map_file(const char *path, const struct cache_source *s, int deep,
+		    struct cache_block *b)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const struct cache_header *h;
+	struct stat st;
+	char *map;
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &st) < 0 || st.st_size < HEADER_SIZE) {
+		close(fd);
+		return 0;
+	}
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ,
+		   MAP_SHARED | MAP_POPULATE, fd, 0);
+	close(fd);
+	if (map == MAP_FAILED)
+		return 0;
+	h = (const struct cache_header *)(void *)map;
+	b->map = map;
+	b->map_size = (size_t)st.st_size;
+	b->data = map + HEADER_SIZE;
+	b->size = b->map_size - HEADER_SIZE;
+	if (h->magic == CACHE_MAGIC && h->version == CACHE_VERSION &&
+	    h->size == b->size &&
+	    memchr(h->identity, 0, sizeof h->identity) &&
+	    !strcmp(h->identity, s->identity) &&
+	    (!deep || crc32_z(0, b->data, b->size) == h->crc))
+		return 1;
+	cache_release(b);
+	return 0;
+}
+
+static int write_file(const char *path, const struct cache_source *s,
+		      const struct payload *p)
+{
+	char temp[CACHE_PATH_MAX + 32];
+	char page[HEADER_SIZE] = {0};
+	struct cache_header *h = (struct cache_header *)(void *)page;
+	int fd, r;
+
+	h->magic = CACHE_MAGIC;
+	h->version = CACHE_VERSION;
+	h->size = p->size;
+	h->crc = (uint32_t)crc32_z(0, p->data, p->size);
+	snprintf(h->identity, sizeof h->identity, "%s", s->identity);
+
+	snprintf(temp, sizeof temp, "%s.XXXXXX", path);
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = file_write_all(fd, page, sizeof page);
+	if (r == 0)
+		r = file_write_all(fd, p->data, p->size);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(temp, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(temp);
+	return r;
+}
+
+/* A lock that dies with its holder. -1: none to be had, which only means that
+ * two may do the same work. */
+static int lock(const char *path)
+{
+	char name[CACHE_PATH_MAX + 32];
+	int fd;
+
+	snprintf(name, sizeof name, "%s.lock", path);
+	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	while (flock(fd, LOCK_EX) < 0) {
+		if (errno == EINTR)
+			continue;
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int file_path(const struct cache_source *s, char *dir, char *path)
+{
+	int n;
+
+	if (!cache_folder(dir))
+		return 0;
+	n = snprintf(path, CACHE_PATH_MAX, "%s/%s.ddpcache", dir, s->name);
+	return n < CACHE_PATH_MAX;
+}
+
+static int make_private(const struct cache_source *s, struct cache_block *b,
+			struct err *e)
+{
+	struct payload p = {NULL, 0};
+	int r = s->make(s->arg, &p, e);
+
+	if (r < 0)
+		return r;
+	b->own = p.data;
+	b->data = p.data;
+	b->size = p.size;
+	return 0;
+}
+
+/* Under the lock. The block is mapped from the file where that can be had, so
+ * that the ranks of a host share its memory. */
+static int make_file(const char *path, const struct cache_source *s,
+		     struct cache_block *b, int *why, struct err *e)
+{
+	int r;
+
+	if (map_file(path, s, 1, b))
+		return 0;
+	r = make_private(s, b, e);
+	if (r < 0)
+		return r;
+	*why = write_file(path, s, &(struct payload){b->own, b->size});
+	if (*why == 0) {
+		struct cache_block mapped = {0};
+
+		if (map_file(path, s, 0, &mapped)) {
+			cache_release(b);
+			*b = mapped;
+		}
+	}
+	return 0;
+}
+
+int cache_prepare(const struct cache_source *s, struct cache_block *b,
+		  char *note, struct err *e)
+{
+	char dir[CACHE_PATH_MAX], path[CACHE_PATH_MAX];
+	int why, fd, r;
+
+	memset(b, 0, sizeof *b);
+	*note = 0;
+	if (!file_path(s, dir, path))
+		return make_private(s, b, e);
+	/* A cache that is read-only but right serves as well. */
+	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b))
+		return 0;
+	why = path_make_folders(dir);
+	if (why < 0) {
+		r = make_private(s, b, e);
+	} else {
+		fd = lock(path);
+		r = make_file(path, s, b, &why, e);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (r == 0 && why < 0)
+		snprintf(note, ERR_TEXT_MAX, "decoded data cannot be kept in "
+			 "%.400s: %s; decoding it anew each time (DDP_CACHE "
+			 "names another folder)", dir, strerror(-why));
+	return r;
+}
+
+int cache_open(const struct cache_source *s, struct cache_block *b,
+	       struct err *e)
+{
+	char dir[CACHE_PATH_MAX], path[CACHE_PATH_MAX];
+
+	memset(b, 0, sizeof *b);
+	if (file_path(s, dir, path) && map_file(path, s, 0, b))
+		return 0;
+	return make_private(s, b, e);
+}
+
+void cache_release(struct cache_block *b)
+{
+	if (b->map)
+		munmap(b->map, b->map_size);
+	free(b->own);
+	memset(b, 0, sizeof *b);
+}

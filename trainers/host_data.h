@@ -1,0 +1,32 @@
+/* host_data.h: the data set of a rank: one rank a host reads or draws it, the
+ * others of the host share what it made. Knows ranks, not models. */
+#ifndef TRAINERS_HOST_DATA_H
+#define TRAINERS_HOST_DATA_H
+
+#include "base/error.h"
+#include "trainers/cache.h"
+#include "trainers/dataset.h"
+
+struct host_data {
+	struct dataset set;
+	struct cache_block block;
+	struct mnist_files files;
+	struct cache_source source;
+	char name[64];         /* of the file in the cache */
+	char note[ERR_TEXT_MAX]; /* what the user should be told, or "" */
+};
+
+/* Names what is to be read: MNIST's files in dir, or, where dir is NULL, digits
+ * that digits.h draws. A dir without the files is an error. Every rank does. */
+int host_data_find(struct host_data *h, const char *dir, struct err *e);
+
+/* The host's leader; may take a while. Sets note where the cache cannot be
+ * used. */
+int host_data_prepare(struct host_data *h, struct err *e);
+
+/* The other ranks, after every leader has succeeded. */
+int host_data_open(struct host_data *h, struct err *e);
+
+void host_data_release(struct host_data *h);
+
+#endif

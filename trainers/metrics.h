@@ -1,0 +1,41 @@
+/* metrics.h: metrics.jsonl in --log-dir: one JSON object a line, for programs
+ * to read. One process of the job writes it. */
+#ifndef TRAINERS_METRICS_H
+#define TRAINERS_METRICS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+struct metrics {
+	FILE *file; /* NULL: nobody wants them */
+	char *path;
+};
+
+struct metrics_epoch {
+	long epoch;
+	uint64_t step; /* steps done so far, of all epochs */
+	double train_loss, test_loss;
+	double test_accuracy; /* percent; < 0: the model has none */
+	double seconds, samples_per_second;
+};
+
+/* Makes dir if need be and opens dir/metrics.jsonl. Lines of steps up to
+ * done_steps stay, what a run that died wrote after them goes; 0 starts anew.
+ * dir NULL: nothing. */
+int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
+		 struct err *e);
+
+/* {"step":1,"epoch":1,"loss":2.30657578} */
+void metrics_step(struct metrics *m, uint64_t step, long epoch, float loss);
+
+/* {"epoch":1,"steps":938,"train_loss":..,"test_loss":..,"test_accuracy":..,
+ *  "seconds":..,"samples_per_second":..}; test_accuracy only where there is
+ * one. Then all that was written reaches the file; an error says so. */
+int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
+		  struct err *e);
+
+int metrics_close(struct metrics *m, struct err *e);
+
+#endif

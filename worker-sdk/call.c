@@ -1,0 +1,49 @@
+/* call.c: packing and naming collective calls. */
+#include "worker-sdk/call.h"
+
+#include <stdio.h>
+
+/* kind 4 bits, type 4, op 4, root 16, count 36 */
+uint64_t ddp__call_pack(const struct ddp__call *c)
+{
+	return (uint64_t)c->kind << 60 | (uint64_t)c->type << 56 |
+	       (uint64_t)c->op << 52 | (uint64_t)(c->root & 0xffff) << 36 |
+	       (uint64_t)c->count;
+}
+
+void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number)
+{
+	c->kind = (enum ddp__kind)(word >> 60);
+	c->type = (enum ddp_type)(word >> 56 & 15);
+	c->op = (enum ddp_op)(word >> 52 & 15);
+	c->root = (int)(word >> 36 & 0xffff);
+	c->count = word & DDP__COUNT_MAX;
+	c->number = number;
+}
+
+char *ddp__call_text(const struct ddp__call *c, char *out)
+{
+	static const char *const kinds[] = {"ddp_init",	  "all_reduce",
+					    "broadcast",  "all_gather",
+					    "reduce_scatter", "barrier"};
+	static const char *const types[] = {"f32", "f64", "i32", "i64"};
+	static const char *const ops[] = {"sum", "avg", "min", "max"};
+	const char *kind = c->kind < DDP__KINDS ? kinds[c->kind] : "?";
+	const char *type = c->type < DDP_TYPES ? types[c->type] : "?";
+	const char *op = c->op < DDP_OPS ? ops[c->op] : "?";
+	int n = c->kind == DDP__INIT
+			? snprintf(out, DDP__CALL_TEXT, "%s", kind)
+			: snprintf(out, DDP__CALL_TEXT, "%s #%llu", kind,
+				   (unsigned long long)c->number);
+
+	out += n;
+	n = DDP__CALL_TEXT - n;
+	if (c->kind == DDP__ALL_REDUCE || c->kind == DDP__REDUCE_SCATTER)
+		snprintf(out, (size_t)n, " (%s x %zu, %s)", type, c->count, op);
+	else if (c->kind == DDP__BROADCAST)
+		snprintf(out, (size_t)n, " (%s x %zu, root %d)", type, c->count,
+			 c->root);
+	else if (c->kind == DDP__ALL_GATHER)
+		snprintf(out, (size_t)n, " (%s x %zu)", type, c->count);
+	return out - (DDP__CALL_TEXT - n);
+}

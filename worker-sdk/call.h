@@ -1,0 +1,40 @@
+/* call.h: one collective call in a word, so that ranks can compare what they
+ * were asked to do, and in words, for errors. Pure. */
+#ifndef SDK_CALL_H
+#define SDK_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker-sdk/ddp.h"
+
+enum ddp__kind {
+	DDP__INIT,
+	DDP__ALL_REDUCE,
+	DDP__BROADCAST,
+	DDP__ALL_GATHER,
+	DDP__REDUCE_SCATTER,
+	DDP__BARRIER,
+	DDP__KINDS
+};
+
+struct ddp__call {
+	enum ddp__kind kind;
+	enum ddp_type type;
+	enum ddp_op op;
+	int root;
+	size_t count;
+	uint64_t number; /* of the calls on this communicator, from 1 */
+};
+
+enum { DDP__CALL_TEXT = 96, DDP__ROOT_MAX = 0xffff };
+#define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
+
+/* All but the number; equal words are equal calls. */
+uint64_t ddp__call_pack(const struct ddp__call *c);
+void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
+
+/* "all_reduce #12 (f32 x 39760, sum)" into out[DDP__CALL_TEXT]; returns out. */
+char *ddp__call_text(const struct ddp__call *c, char *out);
+
+#endif

@@ -1,0 +1,19 @@
+/* cpu.h: the cpu backend's state, and how it begins and ends (cpu_start.c).
+ * Its collectives are cpu.c. */
+#ifndef SDK_CPU_H
+#define SDK_CPU_H
+
+#include "worker-sdk/shm.h"
+#include "worker-sdk/tcp.h"
+
+struct ddp_comm;
+
+struct ddp__cpu {
+	struct ddp__shm shm; /* where the host has more than one rank */
+	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
+};
+
+int ddp__cpu_start(struct ddp_comm *c, struct err *e);
+void ddp__cpu_stop(struct ddp_comm *c);
+
+#endif

@@ -1,0 +1,386 @@
+/* cpu_start.c: how the ranks of the cpu backend meet: they tell each other
+ * where they are, map their hosts' memory, and connect their hosts' leaders. */
+#include "worker-sdk/cpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "worker-sdk/comm.h"
+#include "worker-sdk/contact.h"
+
+struct meeting {
+	struct ddp_comm *c;
+	struct ddp__cpu *cpu;
+	struct err *e;
+	int attempt;		       /* 1: after shared memory failed */
+	int no_shm;		       /* this host cannot share memory */
+	char shm_error[ERR_TEXT_MAX];  /* why */
+	char host_id[256];
+	unsigned char cookie[DDP__COOKIE];
+	int memory;   /* my candidate for the host's segment, or -1 */
+	int listener; /* or -1 */
+	uint16_t port;
+	struct buf mine; /* my contact record */
+	char *all;	 /* the others', which contacts point into */
+	struct ddp__contact *contacts;
+};
+
+/* Two processes with the same id can map each other's memory: the same kernel
+ * since the same boot, and each other's pids. Network namespaces are told apart
+ * too: one with an address of its own is a host of its own. */
+static void read_host_id(struct meeting *m)
+{
+	const char *hosts = getenv("DDP_TEST_HOSTS");
+	const struct ddp__env *env = &m->c->env;
+	char boot[64] = "";
+	struct stat pid_ns, net_ns;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot) - 1);
+	int pretend = 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (hosts && atoi(hosts) > 0 && strchr(hosts, 'i'))
+		pretend = env->rank % atoi(hosts);
+	else if (hosts && atoi(hosts) > 0)
+		pretend = (int)((long)env->rank * atoi(hosts) /
+				env->world_size);
+	if (n <= 0 || m->no_shm || stat("/proc/self/ns/pid", &pid_ns) ||
+	    stat("/proc/self/ns/net", &net_ns))
+		snprintf(m->host_id, sizeof(m->host_id), "rank %d", env->rank);
+	else
+		snprintf(m->host_id, sizeof(m->host_id), "%.36s %lu %lu %d",
+			 boot, (unsigned long)pid_ns.st_ino,
+			 (unsigned long)net_ns.st_ino, pretend);
+}
+
+/* What I may be asked for: memory by the ranks of my host if I turn out to be
+ * its lowest, a listener by the other hosts. */
+static int prepare(struct meeting *m)
+{
+	const struct ddp__env *env = &m->c->env;
+	int pretend = getenv("DDP_TEST_HOSTS") != NULL;
+	int rc = 0;
+
+	read_host_id(m);
+	rc = random_bytes(m->cookie, sizeof(m->cookie), m->e);
+	if (rc < 0)
+		return rc;
+	/* The lowest rank of a host is the first of its agent. */
+	if (!m->no_shm && (env->local_rank == 0 || pretend)) {
+		m->memory = ddp__shm_create((size_t)env->world_size, m->cookie,
+					    m->e);
+		if (m->memory < 0)
+			return m->memory;
+	}
+	if (env->nodes > 1 || pretend || m->attempt) {
+		const char *addr = env->node_addr;
+
+		if (!addr && env->nodes > 1)
+			return err_set(m->e, ERR_USAGE,
+				       "DDP_NODE_ADDR is not set, but there "
+				       "are %d nodes: start this program with "
+				       "ddprun", env->nodes);
+		rc = ddp__tcp_listen(addr ? addr : "127.0.0.1", &m->port, m->e);
+		m->listener = rc;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* Everyone's value at key, in c's order, as copies in *all. */
+static int gather(struct meeting *m, const char *what, struct slice mine,
+		  struct slice *out, char **all)
+{
+	struct ddp_comm *c = m->c;
+	size_t n = (size_t)c->env.world_size, size = 0, at = 0;
+	char key[64];
+	int rc;
+
+	snprintf(key, sizeof(key), "ddp/init%s%s", what,
+		 m->attempt ? "/without-shm" : "");
+	rc = client_gather(c->client, SLICE_STR(key), (uint32_t)n,
+			   c->timeout_ms, mine, out, m->e);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		size += out[i].len;
+	*all = malloc(size + 1);
+	if (!*all)
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	for (size_t i = 0; i < n; i++) {
+		if (out[i].len)
+			memcpy(*all + at, out[i].data, out[i].len);
+		out[i].data = *all + at;
+		at += out[i].len;
+	}
+	return 0;
+}
+
+static int save_names(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	size_t n = (size_t)c->env.world_size;
+
+	if (c->hosts)
+		return 0;
+	c->hosts = calloc(n, sizeof(*c->hosts));
+	for (size_t i = 0; c->hosts && i < n; i++) {
+		c->hosts[i] = strndup(m->contacts[i].host_name.data,
+				      m->contacts[i].host_name.len);
+		if (!c->hosts[i])
+			return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	}
+	return c->hosts ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+}
+
+/* Tells where I am, learns where all others are, and which share a host. */
+static int exchange(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	const char *version = getenv("DDP_TEST_VERSION");
+	struct ddp__contact me = {
+		.version = SLICE_STR(version ? version : ddp_version()),
+		.backend = SLICE_STR(c->backend->name),
+		.world_size = (uint32_t)c->env.world_size,
+		.host_id = SLICE_STR(m->host_id),
+		.host_name = SLICE_STR(c->host),
+		.pid = getpid(),
+		.memory = m->memory,
+		.port = m->port};
+	const char *addr = c->env.node_addr ? c->env.node_addr : "127.0.0.1";
+	size_t n = (size_t)c->env.world_size;
+	struct slice *values = calloc(n, sizeof(*values));
+	int rc;
+
+	memcpy(me.cookie, m->cookie, sizeof(me.cookie));
+	if (m->listener >= 0)
+		me.addr = SLICE_STR(addr);
+	ddp__contact_put(&m->mine, &me);
+	m->contacts = calloc(n, sizeof(*m->contacts));
+	if (!values || !m->contacts || m->mine.failed) {
+		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+		goto out;
+	}
+	rc = gather(m, "", SLICE(m->mine.data, m->mine.len), values, &m->all);
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = ddp__contact_get(&m->contacts[i], values[i], m->e);
+		if (!rc)
+			rc = ddp__contact_agree(&me, c->env.rank,
+						&m->contacts[i], (int)i, m->e);
+	}
+	if (!rc)
+		rc = save_names(m);
+	if (rc)
+		goto out;
+	for (size_t i = 0; i < n; i++)
+		values[i] = m->contacts[i].host_id;
+	if (ddp__topology_init(&c->topology, values, (int)n))
+		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+out:
+	free(values);
+	return rc;
+}
+
+/* Maps the memory of my host's lowest rank, through /proc: nothing has a name
+ * that could be left behind. */
+static int attach(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	int me = c->env.rank;
+	const struct ddp__host *h =
+		&c->topology.hosts[c->topology.host_of[me]];
+	const struct ddp__contact *leader = &m->contacts[h->ranks[0]];
+	const char *test = getenv("DDP_TEST_SHM");
+	char path[64], name[DDP__NAME_MAX];
+	int fd, rc;
+
+	if (test && !strcmp(test, "fail"))
+		return err_set(m->e, ERR_SYSTEM, "DDP_TEST_SHM=fail");
+	snprintf(path, sizeof(path), "/proc/%lld/fd/%d", (long long)leader->pid,
+		 leader->memory);
+	fd = h->ranks[0] == me ? m->memory
+			       : open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(m->e, -errno,
+			       "cannot open %s, the memory of %s: %s", path,
+			       c->peers.name(c, h->ranks[0], name),
+			       strerror(errno));
+	rc = ddp__shm_attach(&m->cpu->shm, fd, c->topology.index_of[me], h->n,
+			     leader->cookie, m->e);
+	if (fd != m->memory)
+		close(fd);
+	m->cpu->shm.ranks = h->ranks;
+	m->cpu->shm.peers = &c->peers;
+	m->cpu->shm.timeout_ms = c->timeout_ms;
+	return rc;
+}
+
+/* All ranks of a host share its memory, or none does. Each says whether it
+ * could, and hears of the others. Returns 1 if all could, 0 if not. */
+static int attach_together(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	const struct ddp__topology *t = &c->topology;
+	size_t n = (size_t)t->world_size;
+	int my_host = t->host_of[c->env.rank], all_could = 1;
+	struct slice *values = calloc(n, sizeof(*values)), mine = {"", 0};
+	struct err why = ERR_INIT;
+	char *all = NULL;
+	int rc;
+
+	if (!values)
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	if (t->hosts[my_host].n > 1 && attach(m)) {
+		why = *m->e;
+		mine = SLICE_STR(why.text);
+	}
+	rc = gather(m, "/shm", mine, values, &all);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!values[i].len)
+			continue;
+		all_could = 0;
+		if (t->host_of[i] == my_host && !m->no_shm) {
+			m->no_shm = 1;
+			snprintf(m->shm_error, sizeof(m->shm_error), "%.*s",
+				 SLICE_FMT(values[i]));
+		}
+	}
+	free(all);
+	free(values);
+	return rc ? rc : all_could;
+}
+
+static int connect_leaders(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	const struct ddp__topology *t = &c->topology;
+	struct ddp__tcp_site *sites = calloc((size_t)t->nhosts,
+					     sizeof(*sites));
+	struct ddp__tcp_setup setup = {.sites = sites,
+				       .me = t->host_of[c->env.rank],
+				       .n = t->nhosts,
+				       .listener = m->listener,
+				       .round = c->env.round,
+				       .timeout_ms = c->timeout_ms,
+				       .peers = &c->peers};
+	int rc = 0;
+
+	if (!sites)
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	memcpy(setup.cookie, m->contacts[0].cookie, sizeof(setup.cookie));
+	for (int h = 0; h < t->nhosts && !rc; h++) {
+		const struct ddp__contact *leader =
+			&m->contacts[t->hosts[h].ranks[0]];
+		char text[SOCK_HOST_MAX];
+
+		sites[h].leader = t->hosts[h].ranks[0];
+		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(leader->addr));
+		rc = endpoint_parse(&sites[h].where, text, 0, m->e);
+		sites[h].where.port = leader->port;
+	}
+	if (!rc)
+		rc = ddp__tcp_connect(&m->cpu->tcp, &setup, m->e);
+	free(sites);
+	if (rc && m->no_shm) {
+		struct err why = *m->e;
+
+		err_set(m->e, why.code,
+			"%.480s (by TCP, because shared memory failed: %.480s)",
+			why.text, m->shm_error);
+	}
+	return rc;
+}
+
+/* The next attempt begins with nothing of this one. */
+static void forget(struct meeting *m)
+{
+	if (m->memory >= 0)
+		close(m->memory);
+	if (m->listener >= 0)
+		close(m->listener);
+	m->memory = m->listener = -1;
+	buf_release(&m->mine);
+	free(m->all);
+	free(m->contacts);
+	m->all = NULL;
+	m->contacts = NULL;
+}
+
+static int meet(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	static const struct ddp__call call = {.kind = DDP__INIT};
+	const struct ddp__host *h;
+	int rc = prepare(m);
+
+	if (!rc)
+		rc = exchange(m);
+	if (rc)
+		return rc;
+	/* Every rank sees the same topology, so all or none gather again. */
+	rc = c->topology.nhosts < c->env.world_size ? attach_together(m) : 1;
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		ddp__shm_detach(&m->cpu->shm);
+		ddp__topology_release(&c->topology);
+		forget(m);
+		if (m->attempt++)
+			return err_set(m->e, ERR_SYSTEM, "ddp_init: %s",
+				       m->shm_error);
+		return meet(m);
+	}
+	h = &c->topology.hosts[c->topology.host_of[c->env.rank]];
+	rc = 0;
+	if (c->topology.nhosts > 1 && h->ranks[0] == c->env.rank) {
+		rc = connect_leaders(m);
+		m->cpu->tcp.spins = 1;
+	}
+	/* The others of the host wait here for how the leader fared. */
+	if (h->n > 1) {
+		if (rc)
+			ddp__shm_abort(&m->cpu->shm, m->e);
+		else
+			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
+		m->cpu->tcp.spins = m->cpu->shm.spins;
+	}
+	return rc;
+}
+
+int ddp__cpu_start(struct ddp_comm *c, struct err *e)
+{
+	struct meeting m = {.c = c,
+			    .cpu = calloc(1, sizeof(*m.cpu)),
+			    .e = e,
+			    .memory = -1,
+			    .listener = -1,
+			    .mine = BUF_INIT(DDP__CONTACT_MAX)};
+	int rc;
+
+	if (!m.cpu)
+		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	rc = meet(&m);
+	forget(&m);
+	c->state = m.cpu;
+	if (rc)
+		ddp__cpu_stop(c);
+	return rc;
+}
+
+void ddp__cpu_stop(struct ddp_comm *c)
+{
+	struct ddp__cpu *cpu = c->state;
+
+	if (!cpu)
+		return;
+	ddp__shm_detach(&cpu->shm);
+	ddp__tcp_close(&cpu->tcp);
+	free(cpu);
+	c->state = NULL;
+}

@@ -1,0 +1,112 @@
+/* shm.h: the ranks of one host and the memory they share: a segment without a
+ * name (memfd), a step counter per rank, and waiting for one another. Knows
+ * nothing of types or sockets; shm_collective.c moves data with it. */
+#ifndef SDK_SHM_H
+#define SDK_SHM_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "worker-sdk/call.h"
+#include "worker-sdk/peers.h"
+
+/* Each rank's slot has two halves of input and two of output, used in turn: a
+ * rank that posts step k+1 has done with what the others posted for step k. */
+enum {
+	DDP__SHM_VERSION = 1,
+	DDP__SHM_CONTROL = 4096,
+	DDP__SHM_IN = 1 << 20,
+	DDP__SHM_OUT = 512 << 10,
+	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
+	DDP__SHM_CPUS = 1024,
+	DDP__COOKIE = 16
+};
+
+/* A rank's words. What a peer reads on the fast path is one cache line. */
+struct ddp__shm_control {
+	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
+	_Atomic uint32_t sleepers;          /* on step */
+	_Atomic uint32_t cpu;               /* where it ran when it posted */
+	uint64_t call[2]; /* of the step: ddp__call_pack */
+	unsigned char tiny[2][DDP__SHM_TINY];
+	_Alignas(64) int64_t pid;
+	uint64_t born;         /* its start time, against pids used again */
+	_Atomic uint32_t left; /* ddp_finalize was called */
+};
+
+struct ddp__shm_header;
+
+struct ddp__shm {
+	int me, n;
+	const int *ranks; /* world rank of each of the n; borrowed */
+	int timeout_ms;   /* < 0: for ever */
+	const struct ddp__peers *peers;
+	uint32_t step;                /* my last posted */
+	const struct ddp__call *call; /* under way, for texts */
+	int spins;                    /* every rank has a CPU of its own */
+	struct ddp__shm_header *header;
+	char *slots;
+	size_t mapped;
+	size_t chunk; /* bytes of input a rank puts into one step at most */
+	const void **sources; /* scratch: n pointers */
+};
+
+/* A segment with room for `ranks` slots (sparse: untouched ones cost nothing).
+ * Returns its descriptor. Nothing of it outlives the processes that map it. */
+int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
+		    struct err *e);
+
+/* Maps fd, which stays the caller's, as slot me of n. ERR_PROTOCOL: it is no
+ * segment with that cookie. The caller sets ranks, timeout_ms, peers before the
+ * first step. */
+int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
+		    const unsigned char cookie[DDP__COOKIE], struct err *e);
+/* Tells the others that this rank left, and unmaps. Zeroed s is fine. */
+void ddp__shm_detach(struct ddp__shm *s);
+
+/* Once, after every rank attached: a step, and the choice of how to wait. */
+int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
+		  struct err *e);
+
+/* Starts a collective: what I shall post says that this is the call. */
+void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
+/* Publishes all I wrote for the next step. */
+void ddp__shm_post(struct ddp__shm *s);
+/* Waits until every rank has posted my step. ERR_TIMEOUT, ERR_REMOTE (one is
+ * gone or left), or the error with which another rank aborted. After an error
+ * the segment is of no more use, to no rank. */
+int ddp__shm_wait(struct ddp__shm *s, struct err *e);
+/* As wait, for a collective's first step: ERR_ARGUMENT if ranks differ in what
+ * they were called for. */
+int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
+
+/* Makes every rank's present and next wait fail with *e. */
+void ddp__shm_abort(struct ddp__shm *s, const struct err *e);
+int ddp__shm_aborted(const struct ddp__shm *s);
+
+static inline struct ddp__shm_control *
+ddp__shm_control(const struct ddp__shm *s, int i)
+{
+	const size_t stride = DDP__SHM_CONTROL +
+			      2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
+
+	return (struct ddp__shm_control *)(void *)(s->slots +
+						   (size_t)i * stride);
+}
+
+/* Input and output of rank i for a step. */
+static inline char *ddp__shm_in(const struct ddp__shm *s, int i, uint32_t step)
+{
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL +
+	       (step & 1) * (size_t)DDP__SHM_IN;
+}
+
+static inline char *ddp__shm_out(const struct ddp__shm *s, int i, uint32_t step)
+{
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL +
+	       2 * (size_t)DDP__SHM_IN + (step & 1) * (size_t)DDP__SHM_OUT;
+}
+
+#endif
