@@ -200,6 +200,9 @@ void hosted_free_if_empty(struct hosted *h)
 	if (h->closing || !job_is_empty(h->job))
 		return;
 	end_workers(h, "the job has no nodes any more");
+	if (job_end(h->job)->text.len)
+		ended_add(&h->server->ended, job_id(h->job),
+			  job_end(h->job)->round, job_end(h->job)->text.data);
 	unname(h);
 	job_free(h->job);
 	h->closing = 1;

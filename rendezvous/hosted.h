@@ -4,6 +4,7 @@
 #define RENDEZVOUS_HOSTED_H
 
 #include "rendezvous/conn.h"
+#include "rendezvous/ended.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
 #include "rendezvous/store.h"
@@ -56,6 +57,7 @@ struct server {
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;
+	struct ended ended;
 	struct member *members;
 	int draining, stopped_jobs, closing;
 	char endpoint[330];

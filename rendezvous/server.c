@@ -35,13 +35,17 @@ static int be_worker(struct member *m, const struct wire_hello *hello,
 		     struct err *e)
 {
 	struct hosted *h = hosted_find(m->server, hello->job);
+	const char *end;
 	int rc;
 
-	if (!h)
+	if (!h) {
+		end = ended_find(&m->server->ended, hello->job, hello->round);
 		return err_set(e, ERR_ABORTED,
-			       "round %u of job '%.*s' is over: the job is not "
-			       "on this server any more",
-			       hello->round, SLICE_FMT(hello->job));
+			       "round %u of job '%.*s' is over: %s",
+			       hello->round, SLICE_FMT(hello->job),
+			       end ? end : "the job is not on this server any "
+					   "more");
+	}
 	rc = job_check_round(h->job, hello->round, e);
 	if (rc < 0)
 		return rc;
@@ -536,5 +540,6 @@ void server_run(struct server *s)
 void server_free(struct server *s)
 {
 	table_release(&s->jobs);
+	ended_release(&s->ended);
 	free(s);
 }

@@ -181,6 +181,17 @@ greeting=4444505201000000
 	has "$out" '^END round 1 verdict 0 .*: all 2 workers exited with code 0$'
 }
 
+@test "a worker that comes when its job is gone is told how it ended" {
+	server
+	one_node 2
+	say h1 "exit 1 3"
+	finish h1 3
+	run worker 0 0 get k
+	has "$output" "round 0 of job 'j' is over: rank 1 .* exited with code 3"
+	run worker 1 0 get k
+	has "$output" "round 1 of job 'j' is over: the job is not on this server"
+}
+
 @test "two nodes: ranks, then one is lost" {
 	server
 	node h1 2 2

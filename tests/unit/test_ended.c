@@ -1,0 +1,61 @@
+/* test_ended.c: how the last jobs ended, and that no more is kept than said. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/ended.h"
+
+static struct ended ended;
+
+static const char *find(const char *id, uint32_t round)
+{
+	return ended_find(&ended, SLICE_STR(id), round);
+}
+
+START_TEST(job_and_round_must_both_match)
+{
+	ck_assert_ptr_null(find("a", 0));
+	ended_add(&ended, "a", 2, "rank 1 fell");
+	ck_assert_str_eq(find("a", 2), "rank 1 fell");
+	ck_assert_ptr_null(find("a", 1));
+	ck_assert_ptr_null(find("ab", 2));
+	ck_assert_ptr_null(find("", 2));
+	/* the name was used again */
+	ended_add(&ended, "a", 2, "all went well");
+	ck_assert_str_eq(find("a", 2), "all went well");
+	ended_release(&ended);
+}
+END_TEST
+
+START_TEST(the_oldest_is_forgotten_first)
+{
+	char id[16];
+
+	for (int i = 0; i <= ENDED_MAX; i++) {
+		snprintf(id, sizeof id, "job%d", i);
+		ended_add(&ended, id, 0, id);
+	}
+	ck_assert_ptr_null(find("job0", 0));
+	for (int i = 1; i <= ENDED_MAX; i++) {
+		snprintf(id, sizeof id, "job%d", i);
+		ck_assert_str_eq(find(id, 0), id);
+	}
+	ended_release(&ended);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("ended");
+	TCase *c = tcase_create("ended");
+	SRunner *r = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(c, job_and_round_must_both_match);
+	tcase_add_test(c, the_oldest_is_forgotten_first);
+	suite_add_tcase(suite, c);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}
