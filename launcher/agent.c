@@ -274,8 +274,8 @@ void agent_print_states(FILE *f)
 
 /* ---- a round begins ---- */
 
-static int make_environment(struct agent *a, const struct wire_start *start,
-			    struct environment *env, struct err *e)
+static int make_plan(struct agent *a, const struct wire_start *start,
+		     struct plan *plan, struct err *e)
 {
 	extern char **environ;
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
@@ -293,12 +293,12 @@ static int make_environment(struct agent *a, const struct wire_start *start,
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	output_terminal(&a->output, &job.columns, &job.rows);
-	return environment_init(env, environ, &job, e);
+	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
 }
 
 static void run_round(struct agent *a, const struct wire_start *start)
 {
-	struct environment env;
+	struct plan plan;
 	struct err e = ERR_INIT;
 	int rc;
 
@@ -309,11 +309,11 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
-	rc = make_environment(a, start, &env, &e);
-	if (rc == 0)
-		rc = group_start(&a->group, a->program, &env, start->base_rank,
-				 a->open_files, &e);
-	environment_release(&env);
+	rc = make_plan(a, start, &plan, &e);
+	if (rc == 0) {
+		rc = group_start(&a->group, &plan, a->open_files, &e);
+		plan_release(&plan);
+	}
 	/* the server ends the round for all nodes, and for us with them */
 	if (rc < 0)
 		member_failed(&a->member, start->round, e.text);

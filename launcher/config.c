@@ -24,8 +24,9 @@ enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
 	 .env = env_, .help = help_}
 
 const struct option_spec config_options[] = {
-	TEXT("nnodes", nnodes_text, 0, "N", "PET_NNODES",
-	     "Number of nodes, each of which runs this command (1)."),
+	TEXT("nnodes", nnodes_text, 0, "N|MIN:MAX", "PET_NNODES",
+	     "Number of nodes, each of which runs this command (1); MIN:MAX "
+	     "lets them come and go. More than that wait as spares."),
 	TEXT("nproc-per-node", nproc_text, 0, "N", "PET_NPROC_PER_NODE",
 	     "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
 	     "where there is one, else cpu (1)."),
@@ -74,7 +75,8 @@ const struct option_spec config_options[] = {
 	{.name = NULL},
 };
 
-int config_parse_nnodes(const char *text, uint32_t *out, struct err *e)
+int config_parse_nnodes(const char *text, uint32_t *min_nodes,
+			uint32_t *max_nodes, struct err *e)
 {
 	const char *colon = strchr(text, ':');
 	char low[24];
@@ -95,11 +97,8 @@ int config_parse_nnodes(const char *text, uint32_t *out, struct err *e)
 	if (min > max)
 		return err_set(e, ERR_USAGE, "--nnodes '%s': the minimum is "
 			       "above the maximum", text);
-	if (min < max)
-		return err_set(e, ERR_USAGE,
-			       "--nnodes '%s': a changing number of nodes is "
-			       "not supported yet; give one number", text);
-	*out = (uint32_t)min;
+	*min_nodes = (uint32_t)min;
+	*max_nodes = (uint32_t)max;
 	return 0;
 }
 
@@ -167,7 +166,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
 	if (!c->master_addr_given && !c->master_port_given && !addr && !port) {
-		c->private_endpoint = c->nnodes == 1;
+		c->private_endpoint = c->max_nodes == 1;
 		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
 	}
 	rc = master_port(c, port, &master, e);
@@ -184,7 +183,7 @@ static int make_standalone(struct config *c, struct err *e)
 	enum { ID_BYTES = 8 };
 	int rc;
 
-	if (c->nnodes != 1)
+	if (c->max_nodes != 1)
 		return err_set(e, ERR_USAGE, "--standalone is for one node, "
 			       "not --nnodes %s; leave one of them out",
 			       c->nnodes_text);
@@ -207,10 +206,11 @@ static int is_printable(const char *text)
 
 static int check_rest(const struct config *c, struct err *e)
 {
-	if (c->node_rank_given && c->node_rank >= (long)c->nnodes)
+	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
 		return err_set(e, ERR_USAGE,
-			       "--node-rank %ld: with --nnodes %u it is from 0 "
-			       "to %u", c->node_rank, c->nnodes, c->nnodes - 1);
+			       "--node-rank %ld: with --nnodes %s it is from 0 "
+			       "to %u", c->node_rank, c->nnodes_text,
+			       c->max_nodes - 1);
 	if (strcmp(c->backend, "static") != 0 &&
 	    strcmp(c->backend, "c10d") != 0)
 		return err_set(e, ERR_USAGE,
@@ -224,7 +224,7 @@ static int check_rest(const struct config *c, struct err *e)
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
-	if (!c->private_endpoint && c->nnodes > 1 && c->endpoint.port == 0)
+	if (!c->private_endpoint && c->max_nodes > 1 && c->endpoint.port == 0)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
@@ -238,13 +238,15 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	*c = (struct config){
 		.nnodes_text = "1", .nproc_text = "1", .job = "none",
 		.backend = "static", .node_rank = -1, .grace_s = 30,
-		.rdzv_timeout_s = 600,
+		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
+		.role = "default", .monitor_interval_s = 0.1,
 	};
 	rc = option_parse(config_options, c, argc, argv, 1, e);
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
-	rc = config_parse_nnodes(c->nnodes_text, &c->nnodes, e);
+	rc = config_parse_nnodes(c->nnodes_text, &c->min_nodes,
+				 &c->max_nodes, e);
 	if (rc == 0)
 		rc = decide_nproc(c, e);
 	if (rc == 0)

@@ -15,20 +15,35 @@ struct config {
 	const char *endpoint_text;
 	const char *job; /* --rdzv-id */
 	const char *backend;
+	const char *rdzv_conf;
 	const char *master_addr;
 	const char *local_addr;
+	const char *role;
+	const char *start_method, *event_log_handler, *logs_specs;
+	const char *log_dir, *redirects, *tee, *log_prefix;
+	const char *ranks_filter, *local_ranks_filter;
+	const char *stdout_filters, *stderr_filters;
+	const char *signals_to_handle, *forward_signals, *stdin_to;
+	const char *cpu_bind; /* --cpu-bind, --numa-binding */
+	const char *wrap, *wrap_ranks;
 	long node_rank; /* -1: any */
 	long master_port;
 	long max_restarts;
+	long gpus_per_proc; /* 0: not said */
 	double grace_s;      /* --shutdown-timeout */
 	double rdzv_timeout_s;
+	double last_call_s, heartbeat_s;
+	double monitor_interval_s; /* for torchrun's sake: nothing polls */
 	int standalone;
-	int no_python;
+	int module, no_python, run_path;
+	int virtual_local_rank;
+	int legacy_launch, use_env;
+	int collapse, dry_run;
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 
 	/* decided */
-	uint32_t nnodes;
+	uint32_t min_nodes, max_nodes;
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
@@ -43,8 +58,9 @@ extern const struct option_spec config_options[];
  * must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
-/* "N" or "N:N" into *out. Pure. */
-int config_parse_nnodes(const char *text, uint32_t *out, struct err *e);
+/* "N" or "MIN:MAX". Pure. */
+int config_parse_nnodes(const char *text, uint32_t *min_nodes,
+			uint32_t *max_nodes, struct err *e);
 
 /* Raises the soft limit of open files as far as n workers need it (*soft is
  * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */

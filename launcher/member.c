@@ -11,7 +11,7 @@
 enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
-	UNHEARD_MAX = WIRE_LEASE_MS / WIRE_HEARTBEAT_MS,
+	UNHEARD_MAX = WIRE_PINGS - 1,
 };
 
 static void stop_timers(struct member *m)
@@ -69,7 +69,7 @@ static void speak(struct member *m)
 {
 	const struct config *c = m->config;
 	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
-	uint32_t missing = c->nnodes - m->joined;
+	uint32_t missing = c->max_nodes - m->joined;
 	char how[SOCK_TEXT_MAX + 128];
 
 	if (m->rdzv.phase == RDZV_CALLING) {
@@ -88,14 +88,14 @@ static void speak(struct member *m)
 		return;
 	if (m->started) {
 		log_info("waiting %llu s at %s for %u of %u nodes to come back "
-			 "(job '%s')%s%s", s, m->rdzv.where, missing, c->nnodes,
+			 "(job '%s')%s%s", s, m->rdzv.where, missing, c->max_nodes,
 			 c->job, m->missing[0] ? ": " : "", m->missing);
 		return;
 	}
 	say_how(m, how, sizeof(how));
 	log_info("waiting %llu s at %s for %u of %u nodes (job '%s')%s%s; "
 		 "start the other%s with %s", s, m->rdzv.where, missing,
-		 c->nnodes, c->job, m->missing[0] ? ": " : "", m->missing,
+		 c->max_nodes, c->job, m->missing[0] ? ": " : "", m->missing,
 		 missing > 1 ? "s" : "", how);
 }
 
@@ -114,7 +114,7 @@ static void on_deadline(uv_timer_t *t)
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: only %u of %u nodes came to %s "
 			"(job '%s'); start them all within --rdzv-timeout",
-			c->rdzv_timeout_s, m->joined, c->nnodes, m->rdzv.where,
+			c->rdzv_timeout_s, m->joined, c->max_nodes, m->rdzv.where,
 			c->job);
 	else
 		err_set(&e, ERR_TIMEOUT,
@@ -154,7 +154,7 @@ static void on_ping(uv_timer_t *t)
 		err_set(&e, ERR_REMOTE,
 			"the rendezvous server at %s is silent for %d s; is its"
 			" host or the network down?", m->rdzv.where,
-			WIRE_LEASE_MS / 1000);
+			(int)(m->config->heartbeat_s));
 		give_up(m, &e);
 		return;
 	}
@@ -197,7 +197,11 @@ static void send_join(struct member *m)
 	struct wire_join join = {
 		.hosts_server = (uint8_t)m->rdzv.hosts,
 		.node_rank = (int32_t)c->node_rank,
-		.nnodes = c->nnodes,
+		.min_nodes = c->min_nodes,
+		.max_nodes = c->max_nodes,
+		.role = SLICE_STR(c->role),
+		.last_call_ms = (uint32_t)(c->last_call_s * 1000),
+		.lease_ms = (uint32_t)(c->heartbeat_s * 1000),
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 	};
@@ -313,8 +317,8 @@ static void on_greeted(struct rdzv *c)
 	struct member *m = c->owner;
 
 	m->unheard = 0;
-	uv_timer_start(&m->ping, on_ping, WIRE_HEARTBEAT_MS,
-		       WIRE_HEARTBEAT_MS);
+	uv_timer_start(&m->ping, on_ping, WIRE_LEASE_MS / WIRE_PINGS,
+		       WIRE_LEASE_MS / WIRE_PINGS);
 	if (m->waiting && !m->join_sent)
 		send_join(m);
 }

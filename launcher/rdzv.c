@@ -191,7 +191,7 @@ static void call_server(struct rdzv *c)
  * could come. */
 static int needs_wildcard(const struct rdzv *c, const struct sock_addr *a)
 {
-	return c->config->nnodes > 1 && sock_addr_is_loopback(a) &&
+	return c->config->max_nodes > 1 && sock_addr_is_loopback(a) &&
 	       !rdzv_is_loopback(c->config->endpoint.host);
 }
 

@@ -121,21 +121,22 @@ fail:
 	return rc;
 }
 
-int group_start(struct group *g, const struct program *program,
-		struct environment *env, uint32_t base_rank,
-		uint64_t open_files, struct err *e)
+int group_start(struct group *g, struct plan *plan, uint64_t open_files,
+		struct err *e)
 {
-	struct spawn s = {.path = program->path, .argv = program->argv,
-			  .envp = env->vars, .keep = {-1, -1},
-			  .open_files = open_files};
+	struct spawn s = {.keep = {-1, -1}, .open_files = open_files};
 
-	g->base_rank = base_rank;
+	g->base_rank = plan->base_rank;
 	g->at = 0;
 	for (uint32_t i = 0; i < g->n; i++) {
+		struct plan_worker w;
 		int rc;
 
 		tail_clear(&g->workers[i].tail);
-		environment_set_rank(env, base_rank + i, i);
+		plan_worker(plan, i, &w);
+		s.path = w.path;
+		s.argv = w.argv;
+		s.envp = w.envp;
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;

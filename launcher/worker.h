@@ -3,10 +3,9 @@
 #ifndef LAUNCHER_WORKER_H
 #define LAUNCHER_WORKER_H
 
-#include "launcher/environment.h"
 #include "launcher/guard.h"
 #include "launcher/output.h"
-#include "launcher/program.h"
+#include "launcher/plan.h"
 #include "launcher/spawn.h"
 
 struct group;
@@ -45,11 +44,10 @@ int group_init(struct group *g, uv_loop_t *loop, struct output *output,
 	       struct guard *guard, uint32_t n, struct err *e);
 void group_release(struct group *g);
 
-/* Starts all n with ranks from base_rank on. On an error those that were
- * started run on: stop them. open_files as in struct spawn. */
-int group_start(struct group *g, const struct program *program,
-		struct environment *env, uint32_t base_rank,
-		uint64_t open_files, struct err *e);
+/* Starts all n as planned. On an error those that were started run on: stop
+ * them. open_files as in struct spawn. */
+int group_start(struct group *g, struct plan *plan, uint64_t open_files,
+		struct err *e);
 
 /* Sends a signal to the process groups of all that run, and counts them as told
  * to stop. */

@@ -63,20 +63,20 @@ static int check_fields(const struct wire_join *m, struct err *e)
 		return err_set(e, ERR_ARGUMENT,
 			       "JOIN: node id, host and address must be "
 			       "printable text");
-	if (m->nnodes < 1 || m->nnodes > WIRE_NODES_MAX || m->nproc < 1 ||
+	if (m->max_nodes < 1 || m->max_nodes > WIRE_NODES_MAX || m->nproc < 1 ||
 	    m->nproc > WIRE_NPROC_MAX)
 		return err_set(e, ERR_ARGUMENT,
 			       "JOIN: %u nodes, %u workers on %.*s: each must "
 			       "be 1 to %d",
-			       m->nnodes, m->nproc, SLICE_FMT(m->host),
+			       m->max_nodes, m->nproc, SLICE_FMT(m->host),
 			       WIRE_NODES_MAX);
 	if (m->node_rank < -1 ||
-	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->nnodes))
+	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->max_nodes))
 		return err_set(e, ERR_ARGUMENT,
 			       "--node-rank %d of %.*s does not exist in a job "
 			       "of %u node%s: use 0 to %u",
-			       m->node_rank, SLICE_FMT(m->host), m->nnodes,
-			       m->nnodes == 1 ? "" : "s", m->nnodes - 1);
+			       m->node_rank, SLICE_FMT(m->host), m->max_nodes,
+			       m->max_nodes == 1 ? "" : "s", m->max_nodes - 1);
 	return 0;
 }
 
@@ -99,8 +99,8 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 
 	if (rc < 0 || !j->first_host)
 		return rc;
-	if (m->nnodes != j->nnodes)
-		return differs(j, m, "--nnodes", m->nnodes, j->nnodes, at, e);
+	if (m->max_nodes != j->nnodes)
+		return differs(j, m, "--nnodes", m->max_nodes, j->nnodes, at, e);
 	if (m->max_restarts != j->max_restarts)
 		return differs(j, m, "--max-restarts", m->max_restarts,
 			       j->max_restarts, at, e);
@@ -173,13 +173,13 @@ static int be_first(struct job *j, const struct wire_join *m, struct err *e)
 	if (j->first_host)
 		return 0;
 	j->first_host = copy(m->host);
-	j->wanted = calloc(m->nnodes, sizeof(struct job_node *));
-	j->order = calloc(m->nnodes, sizeof(struct job_node *));
+	j->wanted = calloc(m->max_nodes, sizeof(struct job_node *));
+	j->order = calloc(m->max_nodes, sizeof(struct job_node *));
 	if (!j->first_host || !j->wanted || !j->order) {
 		forget_first(j);
 		return no_memory(e);
 	}
-	j->nnodes = m->nnodes;
+	j->nnodes = m->max_nodes;
 	j->max_restarts = m->max_restarts;
 	return 0;
 }

@@ -83,7 +83,9 @@ void job_state_for(struct job *j, struct wire_state *m)
 {
 	put_missing(j, &j->missing);
 	m->joined = j->joined;
-	m->nnodes = j->nnodes;
+	m->min_nodes = m->max_nodes = j->nnodes;
+	m->spares = m->last_call_ms = 0;
+	m->spare = 0;
 	m->missing = SLICE(j->missing.data, j->missing.len);
 }
 
@@ -99,6 +101,8 @@ void job_start_for(const struct job *j, const struct job_node *n,
 		.nnodes = j->nnodes,
 		.base_rank = n->base,
 		.world_size = j->world_size,
+		.role_base_rank = n->base,
+		.role_world_size = j->world_size,
 		.master_addr = SLICE_STR(first->addr),
 		.master_port = first->master_port,
 		.nodes = {j->nnodes,

@@ -132,7 +132,7 @@ static inline uint32_t str_max(const char *name)
 	    !strcmp(name, "desired"))
 		return WIRE_VALUE_MAX;
 	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
-	    !strcmp(name, "missing"))
+	    !strcmp(name, "missing") || !strcmp(name, "error"))
 		return WIRE_TEXT_MAX;
 	return WIRE_NAME_MAX;
 }

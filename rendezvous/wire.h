@@ -23,8 +23,9 @@ enum {
 	WIRE_WORLD_MAX = WIRE_KEYS_MAX, /* ranks; a GATHER's list holds them */
 	WIRE_NAME_MAX = 1024,     /* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
-	WIRE_HEARTBEAT_MS = 1000, /* an agent's PING interval */
 	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
+	WIRE_LEASE_MIN_MS = 100,
+	WIRE_PINGS = 6, /* in a lease: so many unanswered are a lost server */
 };
 
 #define WIRE_NO_TIMEOUT UINT32_MAX
@@ -33,7 +34,13 @@ extern const char wire_preface[WIRE_PREFACE_SIZE];
 
 enum wire_kind { WIRE_REQUEST, WIRE_REPLY, WIRE_ERROR_REPLY, WIRE_NOTICE };
 enum wire_role { WIRE_AGENT = 1, WIRE_WORKER = 2 };
-enum wire_verdict { WIRE_SUCCESS, WIRE_FAILURE, WIRE_RESTART, WIRE_ENDED };
+enum wire_verdict {
+	WIRE_SUCCESS,
+	WIRE_FAILURE,
+	WIRE_RESTART,
+	WIRE_ENDED,
+	WIRE_REGROUP,
+};
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -107,20 +114,27 @@ const char *wire_type_name(int type);
 #define WIRE_ERROR_FIELDS(F) F(i32, code) F(str, text)
 #define WIRE_JOIN_FIELDS(F) F(str, node_id) F(str, host) F(str, addr)         \
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
-	F(u32, nnodes) F(u32, nproc) F(u32, max_restarts)
-#define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, nnodes) F(str, missing)
-#define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, node_rank)  \
-	F(u32, nnodes) F(u32, base_rank) F(u32, world_size)                    \
+	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
+	F(u32, max_restarts) F(str, role) F(u32, last_call_ms)                 \
+	F(u32, lease_ms)
+#define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
+	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
+	F(str, missing)
+#define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
+	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
+	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
 	F(str, master_addr) F(u16, master_port) F(list, nodes)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
-	F(u8, stopped) F(str, tail)
-#define WIRE_FAILED_FIELDS(F) F(u32, round) F(str, text)
+	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
+	F(str, why) F(str, error) F(str, log)
+#define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
 #define WIRE_END_FIELDS(F) F(u32, round) F(u8, verdict) F(i32, exit_code)     \
 	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
 	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
-	F(i32, signal) F(u64, ran_ms) F(str, tail)
+	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
+	F(str, tail) F(str, why) F(str, error) F(str, log)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
 
 /* struct name suffix, FIELDS macro */

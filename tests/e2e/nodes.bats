@@ -140,8 +140,8 @@ port() {
 
 @test "a third node in a job of two is refused" {
 	port
-	node a --nnodes 2 sh -c 'read _ <'"$T"'/go'
 	mkfifo go
+	node a --nnodes 2 sh -c 'read _ <'"$T"'/go'
 	node b --nnodes 2 sh -c 'echo up; read _ <'"$T"'/go'
 	await b.out up
 	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 true

@@ -79,9 +79,9 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 }
 
 @test "nohup: SIGHUP stays ignored" {
+	mkfifo go
 	start job bash -c 'trap "" HUP; exec ddprun --nproc-per-node 1 \
 		sh -c "echo up; read _ <'"$T"'/go"'
-	mkfifo go
 	await job.out '^\[0\] up'
 	signal job HUP
 	echo >go

@@ -323,7 +323,8 @@ static void join(struct agent *a, const char *node_id, int nnodes, int rank,
 	struct wire_join m = {
 		.node_id = str(node_id), .host = str(a->host),
 		.addr = str("127.0.0.1"), .master_port = 1234,
-		.node_rank = rank, .nnodes = (uint32_t)nnodes,
+		.node_rank = rank, .min_nodes = (uint32_t)nnodes,
+		.max_nodes = (uint32_t)nnodes, .role = SLICE_STR("default"),
 		.nproc = a->nproc, .max_restarts = (uint32_t)restarts};
 
 	wire_put_join(&a->out, WIRE_JOIN, WIRE_REQUEST, ++a->id, &m);
@@ -348,7 +349,7 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 		       start.nnodes, start.base_rank, start.world_size);
 	} else if (f->type == WIRE_STATE &&
 		   wire_get_state(f, &state, NULL) == 0) {
-		printf("STATE %u of %u %.*s\n", state.joined, state.nnodes,
+		printf("STATE %u of %u %.*s\n", state.joined, state.max_nodes,
 		       SLICE_FMT(state.missing));
 	} else if (f->type == WIRE_PING) {
 		printf("PONG\n");

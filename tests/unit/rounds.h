@@ -77,7 +77,8 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 		.master_port = (uint16_t)(40000 + i),
 		.hosts_server = (uint8_t)h.hosts_server,
 		.node_rank = h.rank - 1,
-		.nnodes = nnodes,
+		.min_nodes = nnodes, .max_nodes = nnodes,
+		.role = SLICE_STR("default"),
 		.nproc = h.nproc ? h.nproc : 1,
 		.max_restarts = h.restarts,
 	};
@@ -153,7 +154,7 @@ static inline const char *state_text(void)
 	struct wire_state m;
 
 	job_state_for(j, &m);
-	snprintf(text, sizeof text, "%u of %u: %.*s", m.joined, m.nnodes,
+	snprintf(text, sizeof text, "%u of %u: %.*s", m.joined, m.max_nodes,
 		 SLICE_FMT(m.missing));
 	return text;
 }

@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(an_agent_that_cannot_start_its_workers_ends_the_job)
 {
-	struct wire_failed m = {0, SLICE_STR("no such file: ./x")};
+	struct wire_failed m = {0, 0, SLICE_STR("no such file: ./x")};
 
 	join_plain(1, 2);
 	join_plain(2, 2);

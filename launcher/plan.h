@@ -1,0 +1,33 @@
+/* plan.h: what each worker of a round on this node is started with: its
+ * program, arguments and environment. Starts nothing; the same plan is run, or
+ * printed by --dry-run. */
+#ifndef LAUNCHER_PLAN_H
+#define LAUNCHER_PLAN_H
+
+#include "launcher/environment.h"
+#include "launcher/program.h"
+
+struct plan {
+	const struct program *program;
+	struct environment environment;
+	uint32_t base_rank;
+};
+
+/* Valid until the next plan_worker on the same plan. */
+struct plan_worker {
+	uint32_t rank, local_rank;
+	const char *path;
+	char *const *argv;
+	char *const *envp;
+};
+
+/* base: the launcher's own variables, which must outlive p, as program. -ENOMEM
+ * (p needs no release then). */
+int plan_init(struct plan *p, const struct program *program, char **base,
+	      const struct environment_job *job, uint32_t base_rank,
+	      struct err *e);
+void plan_release(struct plan *p);
+
+void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w);
+
+#endif
