@@ -439,6 +439,27 @@ START_TEST(a_restart_while_nodes_come_and_go_counts_each_once)
 }
 END_TEST
 
+START_TEST(who_goes_takes_its_workers_from_the_count)
+{
+	struct how h = {.min = 1, .nproc = 65536};
+
+	join(0, 3, h);
+	join(1, 3, h);
+	h.nproc = 1;
+	ck_assert_int_eq(join(2, 3, h), ERR_REFUSED);
+	last_call();
+	lost(1, "its connection closed");
+	ck_assert_int_eq(join(0, 3, (struct how){.min = 1, .nproc = 65536}),
+			 0);
+	ck_assert_int_eq(starts, 1);
+	ck_assert_int_eq(join(2, 3, h), 0);
+	ck_assert_int_eq(ends, 1);
+	ck_assert_int_eq(join(0, 3, (struct how){.min = 1, .nproc = 65536}),
+			 0);
+	ck_assert_uint_eq(job_world_size(j), 65537);
+}
+END_TEST
+
 /* ---- ranks ---- */
 
 START_TEST(a_host_that_comes_back_gets_its_rank)
@@ -558,6 +579,7 @@ static void add_all(TCase *c)
 	tcase_add_test(c, who_goes_while_a_job_regroups_is_no_failure);
 	tcase_add_test(c, the_node_whose_server_it_is_cannot_be_done_without);
 	tcase_add_test(c, a_restart_while_nodes_come_and_go_counts_each_once);
+	tcase_add_test(c, who_goes_takes_its_workers_from_the_count);
 	tcase_add_test(c, a_host_that_comes_back_gets_its_rank);
 	tcase_add_test(c, two_nodes_of_a_host_that_come_back_get_both_ranks);
 	tcase_add_test(c, an_explicit_rank_comes_back_when_the_job_grows);

@@ -153,7 +153,8 @@ static void told_end(void)
 		}
 		if (again)
 			require(a->life == RUNS || m.verdict == WIRE_ENDED);
-		a->life = !again ? DONE : m.verdict == WIRE_ENDED ? LEFT : STOPS;
+		a->life = !again ? DONE :
+			  m.verdict == WIRE_ENDED ? LEFT : STOPS;
 	}
 	s.restarts += v == WIRE_RESTART;
 	s.regroups += v == WIRE_REGROUP;
@@ -161,7 +162,6 @@ static void told_end(void)
 	require(s.restarts <= s.max_restarts);
 	require(v != WIRE_RESTART ||
 		job_end(s.job)->restarts_left == s.max_restarts - s.restarts);
-	require(v != WIRE_REGROUP || s.min < s.max || promoted >= 0);
 	restarts += v == WIRE_RESTART;
 	regroups += v == WIRE_REGROUP;
 	successes += v == WIRE_SUCCESS;
@@ -375,16 +375,16 @@ static void exit_worker(int code)
 	require(!code || a->life != RUNS);
 }
 
-/* Of a round that is over. */
+/* Of a round that is over: of the last one, or of one long ago. */
 static void exit_late(void)
 {
-	struct agent *a = any(STOPS);
+	struct agent *a = any(roll(2) ? STOPS : RUNS);
 	struct wire_exited m = {.code = 1, .pid = 1};
 
 	doing = "late exit";
 	if (!a)
 		return;
-	m.round = a->start.round;
+	m.round = a->start.round - (a->life == RUNS);
 	m.rank = a->start.base_rank;
 	require(job_exited(s.job, a->node, &m, NULL) == 0);
 	require(!job_next_action(s.job));
