@@ -29,6 +29,18 @@ static int fail(const struct err *e, int code)
 	return code;
 }
 
+static int find_program(struct program *program, const struct config *c,
+			struct err *e)
+{
+	const struct program_how how = {
+		.no_python = c->no_python, .module = c->module,
+		.run_path = c->run_path,
+		.local_rank = c->legacy_launch && !c->use_env,
+	};
+
+	return program_find(program, c->words, &how, e);
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
@@ -54,7 +66,7 @@ int main(int argc, char **argv)
 	rc = config_check_limits(config.nproc, &open_files, &e);
 	if (rc < 0)
 		return fail(&e, EXIT_OS);
-	rc = program_find(&program, config.words, config.no_python, &e);
+	rc = find_program(&program, &config, &e);
 	if (rc < 0)
 		return fail(&e, rc == -ENOENT ? EXIT_NOT_FOUND
 					      : EXIT_NOT_EXECUTABLE);

@@ -11,6 +11,9 @@ struct plan {
 	const struct program *program;
 	struct environment environment;
 	uint32_t base_rank;
+	/* the arguments of the worker at hand, where they have macros */
+	char **argv;
+	char *text;
 };
 
 /* Valid until the next plan_worker on the same plan. */
