@@ -48,7 +48,7 @@ enum event {
 
 struct agent {
 	const struct config *config;
-	const struct program *program;
+	const struct plan_parts *parts;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
@@ -293,7 +293,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	output_terminal(&a->output, &job.columns, &job.rows);
-	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
+	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
 }
 
 static void run_round(struct agent *a, const struct wire_start *start)
@@ -545,10 +545,10 @@ static int run_job(struct agent *a, struct err *e)
 	return rc;
 }
 
-int agent_run(const struct config *config, const struct program *program,
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      uint64_t open_files)
 {
-	struct agent a = {.config = config, .program = program,
+	struct agent a = {.config = config, .parts = parts,
 			  .open_files = open_files, .exit_code = -1,
 			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;

@@ -111,11 +111,13 @@ const struct option_spec config_options[] = {
 	     "PET_GPUS_PER_PROC",
 	     "Each worker sees K GPUs of its own, in the order of "
 	     "CUDA_VISIBLE_DEVICES.")},
-	{TEXT("cpu-bind", cpu_bind, "node|socket|exclusive|core-complex|none",
+	{TEXT("cpu-bind", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      "PET_CPU_BIND",
 	      "Bind each worker to the CPUs of its GPU's NUMA node or socket, "
-	      "to a share of the node's cores of its own (exclusive), or to a "
-	      "group of cores that share a cache.")},
+	      "to a share of the node's cores of its own (exclusive), to a "
+	      "group of cores that share a cache, or to a share of all cores "
+	      "(cores).")},
 	{TEXT("numa-binding", cpu_bind, "node|socket|exclusive|core-complex",
 	      NULL, "torchrun's name for --cpu-bind.")},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "launcher/agent.h"
+#include "launcher/dry_run.h"
 #include "launcher/exit_code.h"
 #include "launcher/spawn.h"
 
@@ -29,10 +30,40 @@ static int fail(const struct err *e, int code)
 	return code;
 }
 
+/* All that a real run would find wrong before it starts anything. 0, or what to
+ * exit with, e's text says why. */
+static int prepare(struct plan_parts *parts, const struct config *c,
+		   uint64_t *open_files, struct err *e)
+{
+	int rc = config_check_limits(c->nproc, open_files, e);
+
+	if (rc < 0)
+		return EXIT_OS;
+	*parts = (struct plan_parts){.program = {NULL, NULL}};
+	rc = program_find(&parts->program, c->words, c->no_python, e);
+	if (rc == 0)
+		rc = wrap_init(&parts->wrap, c, &parts->program, e);
+	if (rc == -ENOENT)
+		return EXIT_NOT_FOUND;
+	if (rc == ERR_USAGE || rc == -ENOMEM)
+		return exit_code_of(e);
+	if (rc < 0)
+		return EXIT_NOT_EXECUTABLE;
+	rc = placement_init(&parts->placement, c, e);
+	return rc < 0 ? exit_code_of(e) : 0;
+}
+
+static void release(struct plan_parts *parts)
+{
+	placement_release(&parts->placement);
+	wrap_release(&parts->wrap);
+	program_release(&parts->program);
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct program program;
+	struct plan_parts parts;
 	struct err e = ERR_INIT;
 	uint64_t open_files;
 	int rc;
@@ -51,14 +82,13 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
-	rc = config_check_limits(config.nproc, &open_files, &e);
-	if (rc < 0)
-		return fail(&e, EXIT_OS);
-	rc = program_find(&program, config.words, config.no_python, &e);
-	if (rc < 0)
-		return fail(&e, rc == -ENOENT ? EXIT_NOT_FOUND
-					      : EXIT_NOT_EXECUTABLE);
-	rc = agent_run(&config, &program, open_files);
-	program_release(&program);
+	rc = prepare(&parts, &config, &open_files, &e);
+	if (rc)
+		return fail(&e, rc);
+	if (!config.dry_run)
+		rc = agent_run(&config, &parts, open_files);
+	else if (dry_run(&config, &parts, &e) < 0)
+		rc = fail(&e, EXIT_OS);
+	release(&parts);
 	return rc;
 }

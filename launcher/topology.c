@@ -127,9 +127,9 @@ int topology_read(struct topology *t, const struct cpus *allowed,
 	*t = (struct topology){.n = 0};
 	if (!library)
 		return err_set(e, -ENOENT, "placing workers on CPUs needs "
-			       "libhwloc.so.15, which is not installed here; "
-			       "install it (Debian, Ubuntu: libhwloc15; "
-			       "Fedora: hwloc-libs) or leave --cpu-bind out");
+			       "libhwloc.so.15 (%s); install it (Debian, "
+			       "Ubuntu: libhwloc15; Fedora: hwloc-libs) or "
+			       "leave --cpu-bind out", dlerror());
 	if (look_up(&h, library) < 0)
 		rc = err_set(e, -ENOENT, "libhwloc.so.15 is not the library "
 			     "that it should be: %s", dlerror());
