@@ -165,8 +165,8 @@ static int give_exclusive(const struct work *w, uint32_t worker,
 		cores += cpus[w->core_at[i]].node == node;
 	if (sharers > cores)
 		return err_set(e, ERR_USAGE,
-			       "--cpu-bind exclusive: %u workers belong to NUMA "
-			       "node %u, where this process may use %u core%s; "
+			       "--cpu-bind exclusive: %u workers belong to "
+			       "NUMA node %u, where this process may use %u core%s; "
 			       "start fewer workers, or use --cpu-bind node",
 			       sharers, node, cores, cores == 1 ? "" : "s");
 	n = share(cores, sharers, h->order, &first);
@@ -234,8 +234,8 @@ static uint32_t complex_at(const struct work *w, const struct worker_home *h)
 	return h->at;
 }
 
-static int is_like(const struct topology_cpu *c, const struct topology_cpu *home,
-		   enum binding mode)
+static int is_like(const struct topology_cpu *c,
+		   const struct topology_cpu *home, enum binding mode)
 {
 	if (mode == BINDING_NODE)
 		return c->node == home->node;
@@ -274,8 +274,8 @@ static int give_all(struct work *w, struct cpus *out, struct err *e)
 	if (r->mode == BINDING_EXCLUSIVE && r->nproc > w->cores)
 		return err_set(e, ERR_USAGE,
 			       "--cpu-bind exclusive: %u workers, and this "
-			       "process may use %u core%s; start fewer workers, "
-			       "or use --cpu-bind node", r->nproc, w->cores,
+			       "process may use %u core%s; start fewer "
+			       "workers, or use --cpu-bind node", r->nproc, w->cores,
 			       w->cores == 1 ? "" : "s");
 	if (r->mode == BINDING_CORE_COMPLEX) {
 		find_complexes(w);

@@ -279,6 +279,28 @@ START_TEST(a_host_that_tells_nothing)
 }
 END_TEST
 
+/* The host of docs/placement.md. */
+START_TEST(the_picture_in_the_manual)
+{
+	static const char gpus[] = "00112233";
+
+	imagine("package:2 group:2 [numa] l3:4 core:4 pu:1");
+	ck_assert_str_eq(decide(BINDING_NODE, 8, gpus, 1),
+			 "0-15 0-15 16-31 16-31 32-47 32-47 48-63 48-63");
+	ck_assert_str_eq(decide(BINDING_SOCKET, 8, gpus, 1),
+			 "0-31 0-31 0-31 0-31 32-63 32-63 32-63 32-63");
+	ck_assert_str_eq(decide(BINDING_EXCLUSIVE, 8, gpus, 1),
+			 "0-7 8-15 16-23 24-31 32-39 40-47 48-55 56-63");
+	ck_assert_str_eq(decide(BINDING_CORE_COMPLEX, 8, gpus, 1),
+			 "0-3 4-7 16-19 20-23 32-35 36-39 48-51 52-55");
+	ck_assert_str_eq(decide(BINDING_CORES, 8, gpus, 1),
+			 "0-7 8-15 16-23 24-31 32-39 40-47 48-55 56-63");
+	ck_assert_str_eq(decide(BINDING_NODE, 4, "", 1),
+			 "0-15 16-31 32-47 48-63");
+	forget();
+}
+END_TEST
+
 /* As Linux numbers them: the second hyperthreads come after all first ones. */
 START_TEST(hyperthreads_with_far_numbers)
 {
@@ -354,6 +376,7 @@ int main(void)
 	tcase_add_test(c, a_narrowed_set_is_divided_by_what_is_left);
 	tcase_add_test(c, what_cannot_be_is_told_with_what_to_do);
 	tcase_add_test(c, a_host_that_tells_nothing);
+	tcase_add_test(c, the_picture_in_the_manual);
 	tcase_add_test(c, hyperthreads_with_far_numbers);
 	tcase_add_test(c, a_complex_ends_at_its_node);
 	tcase_add_test(c, large_hosts);

@@ -36,7 +36,8 @@ START_TEST(as_a_shell_splits)
 	} rows[] = {
 		{"", ""},
 		{" \t\n ", ""},
-		{"gdb -batch -ex run --args", "[gdb][-batch][-ex][run][--args]"},
+		{"gdb -batch -ex run --args",
+		 "[gdb][-batch][-ex][run][--args]"},
 		{"  a\tb\nc  ", "[a][b][c]"},
 		{"gdb -ex 'break main' -ex \"run 1\"",
 		 "[gdb][-ex][break main][-ex][run 1]"},
