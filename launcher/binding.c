@@ -166,8 +166,9 @@ static int give_exclusive(const struct work *w, uint32_t worker,
 	if (sharers > cores)
 		return err_set(e, ERR_USAGE,
 			       "--cpu-bind exclusive: %u workers belong to "
-			       "NUMA node %u, where this process may use %u core%s; "
-			       "start fewer workers, or use --cpu-bind node",
+			       "NUMA node %u, where this process may use %u "
+			       "core%s; start fewer workers, or use "
+			       "--cpu-bind node",
 			       sharers, node, cores, cores == 1 ? "" : "s");
 	n = share(cores, sharers, h->order, &first);
 	for (uint32_t i = 0; i < w->cores; i++) {
@@ -275,7 +276,8 @@ static int give_all(struct work *w, struct cpus *out, struct err *e)
 		return err_set(e, ERR_USAGE,
 			       "--cpu-bind exclusive: %u workers, and this "
 			       "process may use %u core%s; start fewer "
-			       "workers, or use --cpu-bind node", r->nproc, w->cores,
+			       "workers, or use --cpu-bind node", r->nproc,
+			       w->cores,
 			       w->cores == 1 ? "" : "s");
 	if (r->mode == BINDING_CORE_COMPLEX) {
 		find_complexes(w);

@@ -39,7 +39,6 @@ static int prepare(struct plan_parts *parts, const struct config *c,
 
 	if (rc < 0)
 		return EXIT_OS;
-	*parts = (struct plan_parts){.program = {NULL, NULL}};
 	rc = program_find(&parts->program, c->words, c->no_python, e);
 	if (rc == 0)
 		rc = wrap_init(&parts->wrap, c, &parts->program, e);
@@ -63,7 +62,7 @@ static void release(struct plan_parts *parts)
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct plan_parts parts;
+	struct plan_parts parts = {.program = {NULL, NULL}};
 	struct err e = ERR_INIT;
 	uint64_t open_files;
 	int rc;
@@ -84,8 +83,8 @@ int main(int argc, char **argv)
 		return fail(&e, EXIT_BAD_USAGE);
 	rc = prepare(&parts, &config, &open_files, &e);
 	if (rc)
-		return fail(&e, rc);
-	if (!config.dry_run)
+		rc = fail(&e, rc);
+	else if (!config.dry_run)
 		rc = agent_run(&config, &parts, open_files);
 	else if (dry_run(&config, &parts, &e) < 0)
 		rc = fail(&e, EXIT_OS);

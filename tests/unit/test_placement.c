@@ -1,11 +1,14 @@
 /* test_placement.c: which CPUs and GPUs workers get, on hosts that hwloc makes
  * up and on some that are written down here. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "launcher/binding.h"
+#include "launcher/spawn.h"
 
 /* Two sockets with one node of two caches each; 16 cores, 32 CPUs. */
 #define DUAL "package:2 [numa] l3:2 core:4 pu:2"
@@ -341,6 +344,34 @@ START_TEST(large_hosts)
 }
 END_TEST
 
+/* The kernel refuses a set of which no CPU is there: the child says so. */
+START_TEST(a_child_that_cannot_be_bound)
+{
+	char *argv[] = {(char *)"true", NULL}, *envp[] = {NULL};
+	struct cpus cpus = {0};
+	struct spawn s = {.path = "/bin/true", .argv = argv, .envp = envp,
+			  .in = 0, .out = 1, .err = 2, .keep = {-1, -1},
+			  .cpus = &cpus};
+	struct err e = ERR_INIT;
+	int status;
+	pid_t pid;
+
+	spawn_remember_signals();
+	cpus_add(&cpus, CPUS_MAX - 1);
+	ck_assert_int_eq(spawn_process(&s, &e), -EINVAL);
+	ck_assert_str_eq(e.text,
+			 "cannot set the CPUs of '/bin/true': Invalid argument;"
+			 " the CPUs that this job may use have changed since it"
+			 " was started");
+	ck_assert_int_eq(cpus_allowed(&cpus, &e), 0);
+	cpus_add(&cpus, CPUS_MAX - 1); /* the kernel takes what there is */
+	pid = spawn_process(&s, &e);
+	ck_assert_msg(pid > 0, "%s", e.text);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(modes_by_name)
 {
 	static const char *const names[] = {"none", "node", "socket",
@@ -380,6 +411,7 @@ int main(void)
 	tcase_add_test(c, hyperthreads_with_far_numbers);
 	tcase_add_test(c, a_complex_ends_at_its_node);
 	tcase_add_test(c, large_hosts);
+	tcase_add_test(c, a_child_that_cannot_be_bound);
 	tcase_add_test(c, modes_by_name);
 	suite_add_tcase(s, c);
 	SRunner *r = srunner_create(s);
