@@ -1,4 +1,4 @@
-/* config.c: the option table and what follows from it. */
+/* config.c: what follows from the options, checked before anything starts. */
 #include "launcher/config.h"
 
 #include <errno.h>
@@ -14,66 +14,6 @@
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
-
-#define AT(field) offsetof(struct config, field)
-#define TEXT(name_, field, given, arg_, env_, help_)                          \
-	{.name = name_, .kind = OPTION_STRING, .offset = AT(field),           \
-	 .given_offset = given, .arg = arg_, .env = env_, .help = help_}
-#define FLAG(name_, field, env_, help_)                                       \
-	{.name = name_, .kind = OPTION_FLAG, .offset = AT(field),             \
-	 .env = env_, .help = help_}
-
-const struct option_spec config_options[] = {
-	TEXT("nnodes", nnodes_text, 0, "N|MIN:MAX", "PET_NNODES",
-	     "Number of nodes, each of which runs this command (1); MIN:MAX "
-	     "lets them come and go. More than that wait as spares."),
-	TEXT("nproc-per-node", nproc_text, 0, "N", "PET_NPROC_PER_NODE",
-	     "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
-	     "where there is one, else cpu (1)."),
-	{.name = "node-rank", .kind = OPTION_INT, .offset = AT(node_rank),
-	 .given_offset = AT(node_rank_given), .min = 0,
-	 .max = WIRE_NODES_MAX - 1, .arg = "N", .env = "PET_NODE_RANK",
-	 .help = "This node's rank; without it the rendezvous chooses."},
-	TEXT("rdzv-endpoint", endpoint_text, AT(endpoint_given), "HOST[:PORT]",
-	     "PET_RDZV_ENDPOINT",
-	     "Where the nodes meet; the node that has this address hosts the "
-	     "server. Default: --master-addr, else $MASTER_ADDR, else "
-	     "localhost; port 29400."),
-	TEXT("rdzv-id", job, AT(job_given), "ID", "PET_RDZV_ID",
-	     "The job's name; only nodes with the same one meet (none)."),
-	TEXT("rdzv-backend", backend, 0, "NAME", "PET_RDZV_BACKEND",
-	     "static or c10d, for torchrun's sake: both mean ddprun's own."),
-	{.name = "rdzv-timeout", .kind = OPTION_DOUBLE,
-	 .offset = AT(rdzv_timeout_s), .min = 0.001, .max = 1e9,
-	 .arg = "SECONDS", .env = "PET_RDZV_TIMEOUT",
-	 .help = "How long to wait for all nodes (600)."},
-	FLAG("standalone", standalone, "PET_STANDALONE",
-	     "One node, a free port, a random job name."),
-	TEXT("master-addr", master_addr, AT(master_addr_given), "HOST",
-	     "PET_MASTER_ADDR", "As --rdzv-endpoint HOST, with port 29500."),
-	{.name = "master-port", .kind = OPTION_INT, .offset = AT(master_port),
-	 .given_offset = AT(master_port_given), .min = 0, .max = 65535,
-	 .arg = "PORT", .env = "PET_MASTER_PORT",
-	 .help = "The port that goes with --master-addr."},
-	TEXT("local-addr", local_addr, AT(local_addr_given), "HOST",
-	     "PET_LOCAL_ADDR",
-	     "Where other nodes reach this one; default: the address it meets "
-	     "them from."),
-	{.name = "max-restarts", .kind = OPTION_INT, .offset = AT(max_restarts),
-	 .min = 0, .max = 1000000, .arg = "N", .env = "PET_MAX_RESTARTS",
-	 .help = "Start all workers again after a failure, up to N times (0)."},
-	{.name = "shutdown-timeout", .kind = OPTION_DOUBLE,
-	 .offset = AT(grace_s), .min = 0, .max = 1e9, .arg = "SECONDS",
-	 .env = "PET_SHUTDOWN_TIMEOUT",
-	 .help = "From SIGTERM to SIGKILL, for workers that must stop (30)."},
-	FLAG("no-python", no_python, "PET_NO_PYTHON",
-	     "Execute PROGRAM itself even if its name ends with .py."),
-	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
-	 .help = "Show this."},
-	{.name = "version", .kind = OPTION_VERSION,
-	 .help = "Show the version."},
-	{.name = NULL},
-};
 
 int config_parse_nnodes(const char *text, uint32_t *min_nodes,
 			uint32_t *max_nodes, struct err *e)
@@ -240,6 +180,10 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.backend = "static", .node_rank = -1, .grace_s = 30,
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
 		.role = "default", .monitor_interval_s = 0.1,
+		.start_method = "spawn", .event_log_handler = "null",
+		.redirects = "0", .tee = "0", .stdin_to = "none",
+		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+		.forward_signals = "",
 	};
 	rc = option_parse(config_options, c, argc, argv, 1, e);
 	if (rc < 0)
