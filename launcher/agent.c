@@ -16,6 +16,7 @@
 #include "base/signal_name.h"
 #include "launcher/exit_code.h"
 #include "launcher/guard.h"
+#include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
@@ -52,6 +53,7 @@ struct agent {
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
+	struct logdir logdir;
 	struct guard guard;
 	struct group group;
 	struct member member;
@@ -309,6 +311,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
+	logdir_begin(&a->logdir, start->attempt, start->round);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
@@ -556,13 +559,18 @@ int agent_run(const struct config *config, const struct program *program,
 
 	buf_init(&a.page, PAGE_MAX);
 	rc = make_mark(&a, &e);
+	if (rc == 0)
+		rc = logdir_init(&a.logdir, config, &e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a.guard, config->nproc, a.mark, &e);
+		rc = guard_start(&a.guard, config->nproc, a.mark,
+				 logdir_private(&a.logdir), &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
+		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
+		logdir_release(&a.logdir);
 		guard_stop(&a.guard);
 	}
 	buf_release(&a.page);

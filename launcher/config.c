@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "launcher/gpu.h"
+#include "launcher/std_map.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -144,6 +145,18 @@ static int is_printable(const char *text)
 	return 1;
 }
 
+static int check_logs(const struct config *c, struct err *e)
+{
+	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
+
+	if (rc == 0)
+		rc = std_map_check(c->tee, c->nproc, "--tee", e);
+	if (rc == 0 && c->log_dir && !*c->log_dir)
+		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
+			     "or /dev/null for no files");
+	return rc;
+}
+
 static int check_rest(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
@@ -168,7 +181,7 @@ static int check_rest(const struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
-	return 0;
+	return check_logs(c, e);
 }
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
