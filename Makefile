@@ -28,7 +28,8 @@ CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
-	-Wno-unused-parameter -DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
+	-Wno-unused-parameter -Wno-missing-field-initializers \
+	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
 all_ldflags = $(san_flags) $(LDFLAGS)
 
 # ---- what is made of what

@@ -291,6 +291,11 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.max_restarts = (uint32_t)a->config->max_restarts,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.nproc = a->config->nproc, .world_size = start->world_size,
+		.role = a->config->role, .signals = a->config->signals_to_handle,
+		.role_base_rank = start->role_base_rank,
+		.role_world_size = start->role_world_size,
+		.virtual_local_rank = a->config->virtual_local_rank,
+		.worker_gpus = a->config->worker_gpus,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",

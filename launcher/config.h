@@ -8,6 +8,8 @@
 #include "base/option.h"
 #include "base/sock.h"
 
+enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
+
 struct config {
 	/* as given; NULL or the default where not */
 	const char *nnodes_text;
@@ -39,6 +41,7 @@ struct config {
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int collapse, dry_run;
+	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
@@ -48,6 +51,9 @@ struct config {
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
+	uint64_t stop_signals, relayed_signals; /* bit n is signal n */
+	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
+	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
 };
@@ -59,6 +65,10 @@ extern const struct option_spec config_options[];
  * that names the option, the value and what to do. argv and the environment
  * must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
+
+/* "SIGTERM,USR1" as bits; "" is none. what names the option. Pure. */
+int config_parse_signals(const char *text, const char *what, uint64_t *set,
+			 struct err *e);
 
 /* "N" or "MIN:MAX". Pure. */
 int config_parse_nnodes(const char *text, uint32_t *min_nodes,

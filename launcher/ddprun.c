@@ -30,6 +30,18 @@ static int fail(const struct err *e, int code)
 	return code;
 }
 
+static int find_program(struct program *program, const struct config *c,
+			struct err *e)
+{
+	const struct program_how how = {
+		.no_python = c->no_python, .module = c->module,
+		.run_path = c->run_path,
+		.local_rank = c->legacy_launch && !c->use_env,
+	};
+
+	return program_find(program, c->words, &how, e);
+}
+
 /* All that a real run would find wrong before it starts anything. 0, or what to
  * exit with, e's text says why. */
 static int prepare(struct plan_parts *parts, const struct config *c,
@@ -39,9 +51,9 @@ static int prepare(struct plan_parts *parts, const struct config *c,
 
 	if (rc < 0)
 		return EXIT_OS;
-	rc = program_find(&parts->program, c->words, c->no_python, e);
+	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
-		rc = wrap_init(&parts->wrap, c, &parts->program, e);
+		rc = wrap_init(&parts->wrap, c, e);
 	if (rc == -ENOENT)
 		return EXIT_NOT_FOUND;
 	if (rc == ERR_USAGE || rc == -ENOMEM)
@@ -62,7 +74,7 @@ static void release(struct plan_parts *parts)
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct plan_parts parts = {.program = {NULL, NULL}};
+	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
 	uint64_t open_files;
 	int rc;

@@ -9,6 +9,9 @@
 
 #include "base/file.h"
 #include "launcher/gpu.h"
+#include "launcher/log_rules.h"
+#include "launcher/logdir.h"
+#include "launcher/std_map.h"
 #include "launcher/words.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
@@ -19,6 +22,8 @@ struct dry_run {
 	const struct config *config;
 	const struct plan_parts *parts;
 	struct plan plan;
+	struct logdir logdir;
+	struct log_rules rules;
 	struct buf text;
 	char host[256];
 	/* the variables whose values a dry run cannot know */
@@ -55,6 +60,8 @@ static void find_open(struct dry_run *d)
 	if (!c->private_endpoint)
 		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
 	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID");
+	if (*d->logdir.run)
+		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
 	if (c->standalone) /* another in each run */
 		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
 	if (isatty(STDOUT_FILENO))
@@ -161,6 +168,30 @@ static void put_gpus(struct dry_run *d, char *const *envp, int here,
 		buf_printf(&d->text, "none: %s\n", why);
 }
 
+/* As struct log_rules has it; ranks that are not known yet are not asked for. */
+static int is_shown(const struct dry_run *d, uint32_t local_rank)
+{
+	if (is_alone(d->config))
+		return log_rules_shows(&d->rules, local_rank, local_rank);
+	return !d->rules.some_local_ranks ||
+	       rank_list_contains(&d->rules.local_ranks, local_rank);
+}
+
+static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
+{
+	const struct config *c = d->config;
+	int bit = is_stderr ? STD_ERR : STD_OUT;
+	char path[LOGDIR_PATH_MAX];
+	int to_file = std_map_of(c->redirects, local_rank) & bit;
+	int tee = std_map_of(c->tee, local_rank) & bit;
+	int shown = (tee || !to_file) && is_shown(d, local_rank);
+
+	logdir_stream(&d->logdir, local_rank, is_stderr, path);
+	buf_printf(&d->text, "  %s   %s%s%s\n", is_stderr ? "stderr" : "stdout",
+		   shown ? "console" : "", shown && *path ? ", " : "",
+		   *path || shown ? path : "nowhere");
+}
+
 /* With many nodes a worker is wrapped or not by a rank that is not known yet:
  * both are printed. */
 static void put_both(struct dry_run *d, uint32_t local_rank)
@@ -200,6 +231,8 @@ static void put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
 		put_argv(d, w.argv, "");
 	put_cpus(d, w.cpus);
 	put_gpus(d, w.envp, gpus, why);
+	put_stream(d, local_rank, 0);
+	put_stream(d, local_rank, 1);
 	put_environment(d, w.envp);
 }
 
@@ -211,7 +244,10 @@ static int make_plan(struct dry_run *d, struct err *e)
 		.master_addr = "127.0.0.1", .node_addr = "127.0.0.1",
 		.max_restarts = (uint32_t)c->max_restarts,
 		.nnodes = c->max_nodes, .nproc = c->nproc,
-		.world_size = c->nproc,
+		.world_size = c->nproc, .role_world_size = c->nproc,
+		.role = c->role, .signals = c->signals_to_handle,
+		.virtual_local_rank = c->virtual_local_rank,
+		.worker_gpus = c->worker_gpus,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);
@@ -232,10 +268,14 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	struct dry_run d = {.config = c, .parts = parts,
 			    .text = BUF_INIT(TEXT_MAX)};
 	const char *why;
-	int rc = make_plan(&d, e), gpus;
+	int rc = log_rules_init(&d.rules, c, e), gpus;
 
 	if (rc < 0)
 		return rc;
+	rc = make_plan(&d, e);
+	if (rc < 0)
+		goto out;
+	logdir_imagine(&d.logdir, c);
 	gethostname(d.host, sizeof(d.host) - 1);
 	find_open(&d);
 	gpus = gpu_count(&why);
@@ -244,5 +284,7 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	rc = print(&d.text, e);
 	buf_release(&d.text);
 	plan_release(&d.plan);
+out:
+	log_rules_release(&d.rules);
 	return rc;
 }

@@ -20,6 +20,10 @@ struct plan {
 	const struct plan_parts *parts;
 	struct environment environment;
 	uint32_t base_rank;
+	/* the arguments of the worker at hand, where they have macros or a
+	 * wrapper; else NULL */
+	char **argv;
+	char *text;
 };
 
 /* Valid until the next plan_worker on the same plan. */

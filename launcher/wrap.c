@@ -1,35 +1,5 @@
-/* wrap.c: the wrapper's words, then the program's. */
+/* wrap.c: the wrapper and who gets it. */
 #include "launcher/wrap.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-static size_t count(char *const *argv)
-{
-	size_t n = 0;
-
-	while (argv[n])
-		n++;
-	return n;
-}
-
-/* The program is named by the path that was found: no wrapper may find another
- * one, or need a PATH. */
-static int append(struct program *wrapper, const struct program *program,
-		  struct err *e)
-{
-	size_t before = count(wrapper->argv), more = count(program->argv);
-	char **argv = realloc(wrapper->argv,
-			      (before + more + 1) * sizeof(*argv));
-
-	if (!argv)
-		return err_set(e, -ENOMEM, "out of memory");
-	wrapper->argv = argv;
-	memcpy(argv + before, program->argv, (more + 1) * sizeof(*argv));
-	argv[before] = program->path;
-	return 0;
-}
 
 static int check_ranks(const struct wrap *w, const struct config *c,
 		       struct err *e)
@@ -42,9 +12,9 @@ static int check_ranks(const struct wrap *w, const struct config *c,
 		       c->nproc == 1 ? "" : "s");
 }
 
-static int init(struct wrap *w, const struct config *c,
-		const struct program *program, struct err *e)
+static int init(struct wrap *w, const struct config *c, struct err *e)
 {
+	static const struct program_how by_name = {.no_python = 0};
 	int rc = words_split(&w->words, c->wrap, "--wrap", e);
 
 	if (rc == 0 && w->words.n == 0)
@@ -57,20 +27,17 @@ static int init(struct wrap *w, const struct config *c,
 			rc = check_ranks(w, c, e);
 	}
 	if (rc == 0)
-		rc = program_find(&w->program, w->words.list, 0, e);
-	if (rc == 0)
-		rc = append(&w->program, program, e);
+		rc = program_find(&w->program, w->words.list, &by_name, e);
 	return rc;
 }
 
-int wrap_init(struct wrap *w, const struct config *c,
-	      const struct program *program, struct err *e)
+int wrap_init(struct wrap *w, const struct config *c, struct err *e)
 {
 	int rc = 0;
 
 	*w = (struct wrap){.words = {.n = 0}};
 	if (c->wrap)
-		rc = init(w, c, program, e);
+		rc = init(w, c, e);
 	else if (c->wrap_ranks && *c->wrap_ranks)
 		rc = err_set(e, ERR_USAGE, "--wrap-ranks '%s' needs a --wrap "
 			     "COMMAND to run them under", c->wrap_ranks);

@@ -12,14 +12,13 @@
 struct wrap {
 	struct words words;
 	struct rank_list ranks; /* empty: all */
-	struct program program; /* the wrapper; its arguments hold the other */
+	struct program program; /* the wrapper: its path and its words */
 };
 
-/* program must outlive w. Errors: those of words_split, rank_list_parse and
+/* Errors: those of words_split, rank_list_parse and
  * program_find; ERR_USAGE for --wrap-ranks without --wrap, for a --wrap of no
  * word, and for ranks that a job on one node has not. */
-int wrap_init(struct wrap *w, const struct config *c,
-	      const struct program *program, struct err *e);
+int wrap_init(struct wrap *w, const struct config *c, struct err *e);
 void wrap_release(struct wrap *w);
 
 /* 1 if the worker of this rank is started under the wrapper. */

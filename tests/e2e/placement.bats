@@ -46,9 +46,9 @@ two_cpus() {
 	local mode a b both
 	for mode in cores exclusive; do
 		expect 0 ddprun --nproc-per-node 2 --numa-binding $mode \
-			sh -c 'taskset -p $$ | sed "s/.*: //"'
-		a=0x$(sed -n 's/^\[0\] //p' <<<"$out")
-		b=0x$(sed -n 's/^\[1\] //p' <<<"$out")
+			sed -n 's/^Cpus_allowed:[^0-9a-f]*//p' /proc/self/status
+		a=0x$(sed -n 's/^\[0\] //p' <<<"$out" | tr -d ,)
+		b=0x$(sed -n 's/^\[1\] //p' <<<"$out" | tr -d ,)
 		both=0x$(taskset -p $$ | sed 's/.*: //')
 		[ $((a & b)) = 0 ] && [ $((a)) != 0 ] && [ $((b)) != 0 ]
 		[ $((a | b)) = $((both)) ]
@@ -200,6 +200,49 @@ two_cpus() {
 	[ "$(planned "$out" 0 gpus)" = 3,5 ]
 	expect 0 env CUDA_VISIBLE_DEVICES= ddprun --dry-run true
 	[ "$(planned "$out" 0 gpus)" = none ]
+	expect 0 env CUDA_VISIBLE_DEVICES=4,5,6,7 ddprun --dry-run \
+		--nproc-per-node 2 --gpus-per-proc 2 true
+	[ "$(planned "$out" 0 gpus)" = 4,5 ]
+	[ "$(planned "$out" 1 gpus)" = 6,7 ]
+	[ "$(planned "$out" 1 changed)" = CUDA_VISIBLE_DEVICES=6,7 ]
+	expect 0 env CUDA_VISIBLE_DEVICES=3,5 ddprun --dry-run \
+		--nproc-per-node 2 --virtual-local-rank true
+	[ "$(planned "$out" 1 gpus)" = 5 ]
+	planned "$out" 1 added | grep -qx LOCAL_RANK=0
+}
+
+@test "with NVIDIA's GPUs, workers are on the NUMA nodes of theirs" {
+	unset CUDA_VISIBLE_DEVICES
+	command -v nvidia-smi >/dev/null || skip "no NVIDIA driver here"
+	local buses bus node i=0
+	buses=$(nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader)
+	[ -n "$buses" ] || skip "no NVIDIA GPU here"
+	expect 0 ddprun --dry-run --nproc-per-node gpu --cpu-bind node true
+	for bus in $buses; do
+		bus=${bus,,}
+		node=$(<"/sys/bus/pci/devices/${bus#0000}/numa_node")
+		if [ "$node" -ge 0 ]; then
+			[ "$(planned "$out" $i memory)" = "NUMA node $node" ]
+		fi
+		i=$((i + 1))
+	done
+}
+
+@test "where each worker's output would go" {
+	expect 0 ddprun --dry-run --nproc-per-node 3 --log-dir "$T/logs" \
+		--rdzv-id j --redirects 1:1,2:3 --tee 0:2 \
+		--local-ranks-filter 0,1 true
+	[ "$(planned "$out" 0 stdout)" = console ]
+	[[ "$(planned "$out" 0 stderr)" = \
+		"console, $T/logs/j_XXXXXX/attempt_0/0/stderr.log" ]]
+	[[ "$(planned "$out" 1 stdout)" = \
+		"$T/logs/j_XXXXXX/attempt_0/1/stdout.log" ]]
+	[ "$(planned "$out" 1 stderr)" = console ]
+	[[ "$(planned "$out" 2 stderr)" = \
+		"$T/logs/j_XXXXXX/attempt_0/2/stderr.log" ]]
+	[ ! -e logs ]
+	expect 0 ddprun --dry-run --log-dir /dev/null --ranks-filter 1 true
+	[ "$(planned "$out" 0 stdout)" = nowhere ]
 }
 
 @test "what cannot be printed is an error" {
@@ -244,6 +287,12 @@ two_cpus() {
 	X
 	expect 0 ddprun --wrap 'env A=1' hello.py --x '1 2'
 	[ "$out" = "[0] 1 ['--x', '1 2']" ]
+	expect 0 ddprun --wrap 'env A=1' -m hello --x
+	[ "$out" = "[0] 1 ['--x']" ]
+	expect 0 ddprun --nproc-per-node 2 --wrap 'env A=1' --wrap-ranks 0 \
+		sh -c 'echo $1 ${A:-no}' sh '${local_rank}'
+	[ "$(sort <<<"$out")" = "[0] 0 1
+[1] 1 no" ]
 	expect 0 ddprun --dry-run --wrap 'env A=1' hello.py
 	has "$out" "^  argv     env 'A=1' /.*python3 -u hello.py$"
 }
