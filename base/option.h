@@ -43,8 +43,8 @@ int option_takes_value(const struct option_spec *s);
  * no option on belongs to the program ("--" ends options too). Returns the
  * index of that word (argc if none), OPTION_WANT_HELP or _VERSION, or ERR_USAGE
  * with a text that names the option, the value, and for an unknown option the
- * nearest known one. Unambiguous prefixes of names are accepted. A variable that
- * is set to nothing is a value, too: "", and an error where a number is due. */
+ * nearest known one. Unambiguous prefixes of names are accepted. A variable
+ * that is set to "" is a value, too, and an error where a number is due. */
 int option_parse(const struct option_spec *table, void *values, int argc,
 		 char **argv, int stop_at_first, struct err *e);
 

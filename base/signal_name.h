@@ -8,7 +8,4 @@ enum { SIGNAL_NAME_MAX = 24 };
  * returns out. */
 const char *signal_name(int number, char *out);
 
-/* Of "SIGTERM" or "TERM"; 0 for no signal's name. */
-int signal_number(const char *name);
-
 #endif

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "base/signal_name.h"
-#include "launcher/binding.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/log_rules.h"
@@ -221,77 +218,6 @@ static int check_logs(const struct config *c, struct err *e)
 	return rc;
 }
 
-int config_parse_signals(const char *text, const char *what, uint64_t *set,
-			 struct err *e)
-{
-	enum { NAME_BYTES = 24 };
-	char name[NAME_BYTES];
-
-	*set = 0;
-	for (; *text; text += *text == ',') {
-		size_t len = strcspn(text, ",");
-		int number = 0;
-
-		while (*text == ' ') {
-			text++;
-			len--;
-		}
-		if (len < sizeof(name)) {
-			memcpy(name, text, len);
-			name[len] = '\0';
-			name[strcspn(name, " ")] = '\0';
-			number = signal_number(name);
-		}
-		if (number == 0)
-			return err_set(e, ERR_USAGE, "%s: '%.*s' is no signal; "
-				       "give names, as SIGTERM,SIGUSR1", what,
-				       (int)(len > 40 ? 40 : len), text);
-		if (number == SIGKILL || number == SIGSTOP ||
-		    number == SIGCHLD)
-			return err_set(e, ERR_USAGE, "%s: SIG%s cannot be "
-				       "caught by ddprun; leave it out", what,
-				       sigabbrev_np(number));
-		*set |= UINT64_C(1) << number;
-		text += len;
-	}
-	return 0;
-}
-
-static int decide_signals(struct config *c, struct err *e)
-{
-	uint64_t both;
-	int rc = config_parse_signals(c->signals_to_handle,
-				      "--signals-to-handle", &c->stop_signals,
-				      e);
-
-	if (rc == 0)
-		rc = config_parse_signals(c->forward_signals,
-					  "--forward-signals",
-					  &c->relayed_signals, e);
-	if (rc < 0)
-		return rc;
-	both = c->stop_signals & c->relayed_signals;
-	if (both)
-		return err_set(e, ERR_USAGE, "--forward-signals: SIG%s is in "
-			       "--signals-to-handle, too: it can end the job "
-			       "or be passed on, not both",
-			       sigabbrev_np(__builtin_ctzll(both)));
-	return 0;
-}
-
-static int decide_stdin(struct config *c, struct err *e)
-{
-	if (strcmp(c->stdin_to, "none") == 0)
-		c->stdin_rank = CONFIG_STDIN_NONE;
-	else if (strcmp(c->stdin_to, "all") == 0)
-		c->stdin_rank = CONFIG_STDIN_ALL;
-	else if (parse_long(c->stdin_to, 0, WIRE_WORLD_MAX - 1, "",
-			    &c->stdin_rank, NULL) < 0)
-		return err_set(e, ERR_USAGE, "--stdin '%s': give a rank, all "
-			       "or none", c->stdin_to);
-	return 0;
-}
-
 /* torchrun's way to say it; our own way wins. */
 static int decide_grace(struct config *c, struct err *e)
 {
@@ -301,8 +227,9 @@ static int decide_grace(struct config *c, struct err *e)
 
 	if (c->grace_given || !text || !*text)
 		return 0;
-	rc = parse_long(text, 0, 1000000000, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT in "
-			"the environment", &seconds, e);
+	rc = parse_long(text, 0, 1000000000,
+			"TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment",
+			&seconds, e);
 	if (rc == 0)
 		c->grace_s = (double)seconds;
 	return rc;
@@ -330,8 +257,8 @@ static int check_python(const struct config *c, struct err *e)
 			       c->start_method);
 	if (!is_one_of(c->event_log_handler, handlers))
 		return err_set(e, ERR_USAGE, "--event-log-handler '%s' is "
-			       "Python code, which ddprun cannot load; leave it "
-			       "out", c->event_log_handler);
+			       "Python code, which ddprun cannot load; leave "
+			       "it out", c->event_log_handler);
 	if (c->logs_specs && strcmp(c->logs_specs, "default") != 0)
 		return err_set(e, ERR_USAGE, "--logs-specs '%s' is Python "
 			       "code, which ddprun cannot load; say where logs "
@@ -372,13 +299,6 @@ static int check_name(const char *option, const char *name, struct err *e)
 	return 0;
 }
 
-static int check_binding(const struct config *c, struct err *e)
-{
-	enum binding mode;
-
-	return c->cpu_bind ? binding_parse(&mode, c->cpu_bind, e) : 0;
-}
-
 static int check_endpoint(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
@@ -407,8 +327,6 @@ static int check_rest(const struct config *c, struct err *e)
 	if (rc == 0)
 		rc = check_name("--role", c->role, e);
 	if (rc == 0)
-		rc = check_binding(c, e);
-	if (rc == 0)
 		rc = check_python(c, e);
 	if (rc == 0)
 		rc = check_logs(c, e);
@@ -431,10 +349,6 @@ static int decide(struct config *c, struct err *e)
 				   : decide_endpoint(c, e);
 	if (rc == 0)
 		rc = decide_grace(c, e);
-	if (rc == 0)
-		rc = decide_signals(c, e);
-	if (rc == 0)
-		rc = decide_stdin(c, e);
 	return rc;
 }
 

@@ -8,8 +8,6 @@
 #include "base/option.h"
 #include "base/sock.h"
 
-enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
-
 struct config {
 	/* as given; NULL or the default where not */
 	const char *nnodes_text;
@@ -51,8 +49,6 @@ struct config {
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
-	uint64_t stop_signals, relayed_signals; /* bit n is signal n */
-	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
@@ -65,10 +61,6 @@ extern const struct option_spec config_options[];
  * that names the option, the value and what to do. argv and the environment
  * must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
-
-/* "SIGTERM,USR1" as bits; "" is none. what names the option. Pure. */
-int config_parse_signals(const char *text, const char *what, uint64_t *set,
-			 struct err *e);
 
 /* "N" or "MIN:MAX". Pure. */
 int config_parse_nnodes(const char *text, uint32_t *min_nodes,

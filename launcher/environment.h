@@ -43,8 +43,8 @@ struct environment {
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };
 
-/* base: the launcher's own variables, which must outlive env. -ENOMEM: env needs
- * no release then. */
+/* base: the launcher's own variables, which must outlive env. -ENOMEM: env
+ * needs no release then. */
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);

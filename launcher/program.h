@@ -16,7 +16,7 @@ struct program {
 struct program_how {
 	int no_python;  /* an executable, whatever its name */
 	int module;     /* a Python module */
-	int run_path;   /* a Python script, whatever its name; beats no_python */
+	int run_path;   /* a Python script, whatever its name */
 	int local_rank; /* its first argument is --local-rank=N */
 };
 

@@ -1,6 +1,5 @@
 /* test_config.c: what the command line and the environment decide. */
 #include <check.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,15 +196,6 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--logs-specs mine a", "'mine' is Python code"},
 		{"-m --no-python a", "--module runs PROGRAM with Python"},
 		{"--legacy-launch --no-python a", "needs --use-env"},
-		{"--signals-to-handle SIGFOO a", "'SIGFOO' is no signal"},
-		{"--signals-to-handle SIGTERM,,SIGHUP a", "'' is no signal"},
-		{"--signals-to-handle SIGKILL a", "cannot be caught"},
-		{"--forward-signals 10 a", "'10' is no signal"},
-		{"--forward-signals SIGTERM a", "SIGTERM is in"},
-		{"--stdin some a", "--stdin 'some'"},
-		{"--stdin -1 a", "--stdin '-1'"},
-		{"--cpu-bind core a", "--cpu-bind 'core'"},
-		{"--numa-binding core a", "--cpu-bind 'core'"},
 		{"--gpus-per-proc 0 a", "--gpus-per-proc: 0"},
 		{"--role= a", "--role: the name"},
 		{"--monitor-interval -1 a", "--monitor-interval: -1"},
@@ -314,25 +304,6 @@ START_TEST(rdzv_conf_sets_what_no_option_says)
 }
 END_TEST
 
-START_TEST(signals_and_stdin)
-{
-	ck_assert_int_eq(parse("a"), 0);
-	ck_assert_uint_eq(config.stop_signals,
-			  1u << SIGTERM | 1u << SIGINT | 1u << SIGHUP |
-				  1u << SIGQUIT);
-	ck_assert_uint_eq(config.relayed_signals, 0);
-	ck_assert_int_eq((int)config.stdin_rank, CONFIG_STDIN_NONE);
-	ck_assert_int_eq(parse("--signals-to-handle TERM --forward-signals "
-			       "SIGUSR1,USR2 --stdin all a"), 0);
-	ck_assert_uint_eq(config.stop_signals, 1u << SIGTERM);
-	ck_assert_uint_eq(config.relayed_signals,
-			  1u << SIGUSR1 | 1u << SIGUSR2);
-	ck_assert_int_eq((int)config.stdin_rank, CONFIG_STDIN_ALL);
-	ck_assert_int_eq(parse("--stdin 0 a"), 0);
-	ck_assert_int_eq((int)config.stdin_rank, 0);
-}
-END_TEST
-
 START_TEST(gpus_are_enough_before_anything_starts)
 {
 	setenv("CUDA_VISIBLE_DEVICES", "0,1,2", 1);
@@ -422,7 +393,6 @@ int main(void)
 	tcase_add_test(c, abbreviations_that_torchrun_takes);
 	tcase_add_test(c, the_words_after_the_program_are_its_own);
 	tcase_add_test(c, rdzv_conf_sets_what_no_option_says);
-	tcase_add_test(c, signals_and_stdin);
 	tcase_add_test(c, gpus_are_enough_before_anything_starts);
 	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);

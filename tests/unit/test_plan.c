@@ -133,7 +133,8 @@ END_TEST
 
 START_TEST(each_worker_has_its_own_arguments)
 {
-	char *argv[] = {(char *)"$local_rank", (char *)"--local-rank=$local_rank",
+	char *argv[] = {(char *)"$local_rank",
+			(char *)"--local-rank=$local_rank",
 			(char *)"", (char *)"$$", NULL};
 	struct program program = {.path = (char *)"/bin/p", .argv = argv,
 				  .macros = 1};
