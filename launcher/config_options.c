@@ -146,12 +146,15 @@ const struct option_spec config_options[] = {
 		 "hyperthreads of a core stay together. Without GPUs workers "
 		 "are laid evenly along the cores, in rank order. Needs "
 		 "hwloc."},
-	{TEXT("numa-binding", cpu_bind, "node|socket|exclusive|core-complex",
+	{TEXT("numa-binding", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      NULL, "torchrun's name for --cpu-bind.")},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
 	      "--args', valgrind, a profiler."),
-	 .yields = 1},
+	 .yields = 1,
+	 .more = "Its words are split as a shell splits them, and nothing in "
+		 "them is expanded. Exit codes and signals are the wrapper's."},
 	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
 	      "Only these ranks get --wrap: 0,5 or 0-3,8."),
 	 .yields = 1},

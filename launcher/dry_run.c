@@ -168,7 +168,7 @@ static void put_gpus(struct dry_run *d, char *const *envp, int here,
 		buf_printf(&d->text, "none: %s\n", why);
 }
 
-/* As struct log_rules has it; ranks that are not known yet are not asked for. */
+/* As struct log_rules has it; a rank that is not known yet is not asked for. */
 static int is_shown(const struct dry_run *d, uint32_t local_rank)
 {
 	if (is_alone(d->config))
