@@ -12,7 +12,6 @@
 #include "base/random.h"
 #include "launcher/gpu.h"
 #include "launcher/log_rules.h"
-#include "launcher/std_map.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -146,23 +145,6 @@ static int is_printable(const char *text)
 	return 1;
 }
 
-static int check_logs(const struct config *c, struct err *e)
-{
-	struct log_rules rules;
-	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
-
-	if (rc == 0)
-		rc = std_map_check(c->tee, c->nproc, "--tee", e);
-	if (rc == 0 && c->log_dir && !*c->log_dir)
-		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
-			     "or /dev/null for no files");
-	if (rc == 0)
-		rc = log_rules_init(&rules, c, e);
-	if (rc == 0)
-		log_rules_release(&rules);
-	return rc;
-}
-
 static int check_rest(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
@@ -187,7 +169,7 @@ static int check_rest(const struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
-	return check_logs(c, e);
+	return log_rules_check(c, e);
 }
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
