@@ -309,14 +309,11 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
 		.base_rank = start->base_rank, .node_rank = start->node_rank,
-		.world_size = start->world_size, .copies = {-1, -1},
+		.world_size = start->world_size,
 	};
 
 	logdir_begin(&a->logdir, start->attempt, start->round);
-	for (int i = 0; i < 2; i++) {
-		if (a->log_rules.copied[i].n)
-			round.copies[i] = logdir_open_filtered(&a->logdir, i);
-	}
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
 	output_begin(&a->output, &round);
 }
 
