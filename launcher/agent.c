@@ -16,6 +16,7 @@
 #include "base/signal_name.h"
 #include "launcher/exit_code.h"
 #include "launcher/guard.h"
+#include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
@@ -52,6 +53,8 @@ struct agent {
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
+	struct logdir logdir;
+	struct log_rules log_rules;
 	struct guard guard;
 	struct group group;
 	struct member member;
@@ -296,6 +299,21 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
 }
 
+static void begin_output(struct agent *a, const struct wire_start *start)
+{
+	struct output_round round = {
+		.base_rank = start->base_rank, .node_rank = start->node_rank,
+		.world_size = start->world_size, .copies = {-1, -1},
+	};
+
+	logdir_begin(&a->logdir, start->attempt, start->round);
+	for (int i = 0; i < 2; i++) {
+		if (a->log_rules.copied[i].n)
+			round.copies[i] = logdir_open_filtered(&a->logdir, i);
+	}
+	output_begin(&a->output, &round);
+}
+
 static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
@@ -309,6 +327,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
+	begin_output(a, start);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
@@ -510,6 +529,8 @@ static int run_loop(struct agent *a, struct err *e)
 			a->config->nproc, e);
 	a->group.on_closed = on_empty;
 	a->group.owner = a;
+	a->group.outlet_rules = (struct outlet_rules){
+		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
 	if (rc == 0) {
 		join(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -527,7 +548,8 @@ static int run_job(struct agent *a, struct err *e)
 	/* what our workers orphan comes to us, wherever it went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	uv_loop_init(&a->loop);
-	rc = output_init(&a->output, &a->loop);
+	rc = output_init(&a->output, &a->loop, a->config->nproc,
+			 &a->log_rules, a->config->role);
 	if (rc < 0) {
 		err_set(e, rc, "out of memory for the workers' output");
 		log_error("error: %s", e->text);
@@ -556,15 +578,23 @@ int agent_run(const struct config *config, const struct program *program,
 
 	buf_init(&a.page, PAGE_MAX);
 	rc = make_mark(&a, &e);
+	if (rc == 0)
+		rc = log_rules_init(&a.log_rules, config, &e);
+	if (rc == 0)
+		rc = logdir_init(&a.logdir, config, &e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a.guard, config->nproc, a.mark, &e);
+		rc = guard_start(&a.guard, config->nproc, a.mark,
+				 logdir_private(&a.logdir), &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
+		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
+		logdir_release(&a.logdir);
 		guard_stop(&a.guard);
 	}
+	log_rules_release(&a.log_rules);
 	buf_release(&a.page);
 	sweep_release(&a.told);
 	if (rc < 0)

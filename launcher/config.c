@@ -1,4 +1,4 @@
-/* config.c: the option table and what follows from it. */
+/* config.c: what follows from the options, checked before anything starts. */
 #include "launcher/config.h"
 
 #include <errno.h>
@@ -11,69 +11,11 @@
 
 #include "base/random.h"
 #include "launcher/gpu.h"
+#include "launcher/log_rules.h"
+#include "launcher/std_map.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
-
-#define AT(field) offsetof(struct config, field)
-#define TEXT(name_, field, given, arg_, env_, help_)                          \
-	{.name = name_, .kind = OPTION_STRING, .offset = AT(field),           \
-	 .given_offset = given, .arg = arg_, .env = env_, .help = help_}
-#define FLAG(name_, field, env_, help_)                                       \
-	{.name = name_, .kind = OPTION_FLAG, .offset = AT(field),             \
-	 .env = env_, .help = help_}
-
-const struct option_spec config_options[] = {
-	TEXT("nnodes", nnodes_text, 0, "N|MIN:MAX", "PET_NNODES",
-	     "Number of nodes, each of which runs this command (1); MIN:MAX "
-	     "lets them come and go. More than that wait as spares."),
-	TEXT("nproc-per-node", nproc_text, 0, "N", "PET_NPROC_PER_NODE",
-	     "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
-	     "where there is one, else cpu (1)."),
-	{.name = "node-rank", .kind = OPTION_INT, .offset = AT(node_rank),
-	 .given_offset = AT(node_rank_given), .min = 0,
-	 .max = WIRE_NODES_MAX - 1, .arg = "N", .env = "PET_NODE_RANK",
-	 .help = "This node's rank; without it the rendezvous chooses."},
-	TEXT("rdzv-endpoint", endpoint_text, AT(endpoint_given), "HOST[:PORT]",
-	     "PET_RDZV_ENDPOINT",
-	     "Where the nodes meet; the node that has this address hosts the "
-	     "server. Default: --master-addr, else $MASTER_ADDR, else "
-	     "localhost; port 29400."),
-	TEXT("rdzv-id", job, AT(job_given), "ID", "PET_RDZV_ID",
-	     "The job's name; only nodes with the same one meet (none)."),
-	TEXT("rdzv-backend", backend, 0, "NAME", "PET_RDZV_BACKEND",
-	     "static or c10d, for torchrun's sake: both mean ddprun's own."),
-	{.name = "rdzv-timeout", .kind = OPTION_DOUBLE,
-	 .offset = AT(rdzv_timeout_s), .min = 0.001, .max = 1e9,
-	 .arg = "SECONDS", .env = "PET_RDZV_TIMEOUT",
-	 .help = "How long to wait for all nodes (600)."},
-	FLAG("standalone", standalone, "PET_STANDALONE",
-	     "One node, a free port, a random job name."),
-	TEXT("master-addr", master_addr, AT(master_addr_given), "HOST",
-	     "PET_MASTER_ADDR", "As --rdzv-endpoint HOST, with port 29500."),
-	{.name = "master-port", .kind = OPTION_INT, .offset = AT(master_port),
-	 .given_offset = AT(master_port_given), .min = 0, .max = 65535,
-	 .arg = "PORT", .env = "PET_MASTER_PORT",
-	 .help = "The port that goes with --master-addr."},
-	TEXT("local-addr", local_addr, AT(local_addr_given), "HOST",
-	     "PET_LOCAL_ADDR",
-	     "Where other nodes reach this one; default: the address it meets "
-	     "them from."),
-	{.name = "max-restarts", .kind = OPTION_INT, .offset = AT(max_restarts),
-	 .min = 0, .max = 1000000, .arg = "N", .env = "PET_MAX_RESTARTS",
-	 .help = "Start all workers again after a failure, up to N times (0)."},
-	{.name = "shutdown-timeout", .kind = OPTION_DOUBLE,
-	 .offset = AT(grace_s), .min = 0, .max = 1e9, .arg = "SECONDS",
-	 .env = "PET_SHUTDOWN_TIMEOUT",
-	 .help = "From SIGTERM to SIGKILL, for workers that must stop (30)."},
-	FLAG("no-python", no_python, "PET_NO_PYTHON",
-	     "Execute PROGRAM itself even if its name ends with .py."),
-	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
-	 .help = "Show this."},
-	{.name = "version", .kind = OPTION_VERSION,
-	 .help = "Show the version."},
-	{.name = NULL},
-};
 
 int config_parse_nnodes(const char *text, uint32_t *min_nodes,
 			uint32_t *max_nodes, struct err *e)
@@ -204,6 +146,23 @@ static int is_printable(const char *text)
 	return 1;
 }
 
+static int check_logs(const struct config *c, struct err *e)
+{
+	struct log_rules rules;
+	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
+
+	if (rc == 0)
+		rc = std_map_check(c->tee, c->nproc, "--tee", e);
+	if (rc == 0 && c->log_dir && !*c->log_dir)
+		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
+			     "or /dev/null for no files");
+	if (rc == 0)
+		rc = log_rules_init(&rules, c, e);
+	if (rc == 0)
+		log_rules_release(&rules);
+	return rc;
+}
+
 static int check_rest(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
@@ -228,7 +187,7 @@ static int check_rest(const struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
-	return 0;
+	return check_logs(c, e);
 }
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
@@ -240,6 +199,10 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.backend = "static", .node_rank = -1, .grace_s = 30,
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
 		.role = "default", .monitor_interval_s = 0.1,
+		.start_method = "spawn", .event_log_handler = "null",
+		.redirects = "0", .tee = "0", .stdin_to = "none",
+		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+		.forward_signals = "",
 	};
 	rc = option_parse(config_options, c, argc, argv, 1, e);
 	if (rc < 0)
@@ -261,15 +224,17 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* Each worker has two pipes here; the rest is the loop, the server, spare. */
+/* Each worker has two pipes here, and two files where it is teed; the rest is
+ * the loop, the server, spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
 	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
+	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
 
 	*soft = 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= need)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
 		return 0;
 	if (limit.rlim_max < need)
 		return err_set(e, -EMFILE,
@@ -279,10 +244,11 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 			       (unsigned long long)need,
 			       (unsigned long long)limit.rlim_max);
 	*soft = limit.rlim_cur;
-	limit.rlim_cur = need;
+	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return err_set(e, -errno, "cannot raise the limit of open "
-			       "files to %llu: %s", (unsigned long long)need,
+			       "files to %llu: %s",
+			       (unsigned long long)limit.rlim_cur,
 			       strerror(errno));
 	return 0;
 }

@@ -41,6 +41,7 @@ struct config {
 	int collapse, dry_run;
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
+	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;
@@ -51,6 +52,7 @@ struct config {
 	char job_text[40];    /* a random one, for --standalone */
 };
 
+/* launcher/config_options.c */
 extern const struct option_spec config_options[];
 
 /* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, or ERR_USAGE with the text

@@ -1,0 +1,173 @@
+/* config_options.c: the table of ddprun's options, as data: parsing, --help,
+ * the man page and shell completion are all made from it. Decides nothing. */
+#include "launcher/config.h"
+
+#include "rendezvous/wire.h"
+
+#define AT(field) offsetof(struct config, field)
+#define TEXT(name_, field, arg_, env_, help_)                                 \
+	.name = name_, .kind = OPTION_STRING, .offset = AT(field),            \
+	.arg = arg_, .env = env_, .help = help_
+#define FLAG(name_, field, env_, help_)                                       \
+	.name = name_, .kind = OPTION_FLAG, .offset = AT(field),              \
+	.env = env_, .help = help_
+#define INT(name_, field, low, high, arg_, env_, help_)                       \
+	.name = name_, .kind = OPTION_INT, .offset = AT(field),               \
+	.min = low, .max = high, .arg = arg_, .env = env_, .help = help_
+#define SECONDS(name_, field, low, env_, help_)                               \
+	.name = name_, .kind = OPTION_DOUBLE, .offset = AT(field),            \
+	.min = low, .max = 1e9, .arg = "SECONDS", .env = env_, .help = help_
+
+const struct option_spec config_options[] = {
+	{TEXT("nnodes", nnodes_text, "N|MIN:MAX", "PET_NNODES",
+	      "Number of nodes, each of which runs this command (1); MIN:MAX "
+	      "lets them come and go. More than that wait as spares.")},
+	{TEXT("nproc-per-node", nproc_text, "N|auto|cpu|gpu",
+	      "PET_NPROC_PER_NODE",
+	      "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
+	      "where there is one, else cpu (1).")},
+	{INT("node-rank", node_rank, 0, WIRE_NODES_MAX - 1, "N",
+	     "PET_NODE_RANK",
+	     "This node's rank; without it the rendezvous chooses."),
+	 .given_offset = AT(node_rank_given)},
+	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT]",
+	      "PET_RDZV_ENDPOINT",
+	      "Where the nodes meet; the node that has this address hosts the "
+	      "server. Default: --master-addr, else $MASTER_ADDR, else "
+	      "localhost; port 29400."),
+	 .given_offset = AT(endpoint_given)},
+	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
+	      "The job's name; only nodes with the same one meet (none)."),
+	 .given_offset = AT(job_given)},
+	{TEXT("rdzv-backend", backend, "static|c10d", "PET_RDZV_BACKEND",
+	      "static or c10d, for torchrun's sake: both mean ddprun's own.")},
+	{TEXT("rdzv-conf", rdzv_conf, "KEY=VALUE,...", "PET_RDZV_CONF",
+	      "torchrun's way to say --rdzv-timeout (join_timeout, timeout), "
+	      "--last-call-timeout (last_call_timeout), --heartbeat-timeout "
+	      "(heartbeat_timeout) and --node-rank (rank).")},
+	{SECONDS("rdzv-timeout", rdzv_timeout_s, 0.001, "PET_RDZV_TIMEOUT",
+		 "How long to wait for all nodes (600)."),
+	 .given_offset = AT(rdzv_timeout_given)},
+	{SECONDS("last-call-timeout", last_call_s, 0, "PET_LAST_CALL_TIMEOUT",
+		 "With --nnodes MIN:MAX: how long to wait for more nodes once "
+		 "MIN are there (30)."),
+	 .given_offset = AT(last_call_given)},
+	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
+		 "PET_HEARTBEAT_TIMEOUT",
+		 "A node that is silent for that long is lost (5)."),
+	 .given_offset = AT(heartbeat_given)},
+	{FLAG("standalone", standalone, "PET_STANDALONE",
+	      "One node, a free port, a random job name.")},
+	{TEXT("master-addr", master_addr, "HOST", "PET_MASTER_ADDR",
+	      "As --rdzv-endpoint HOST, with port 29500."),
+	 .given_offset = AT(master_addr_given)},
+	{INT("master-port", master_port, 0, 65535, "PORT", "PET_MASTER_PORT",
+	     "The port that goes with --master-addr."),
+	 .given_offset = AT(master_port_given)},
+	{TEXT("local-addr", local_addr, "HOST", "PET_LOCAL_ADDR",
+	      "Where other nodes reach this one; default: the address it meets "
+	      "them from."),
+	 .given_offset = AT(local_addr_given)},
+	{TEXT("role", role, "NAME", "PET_ROLE",
+	      "What this node's workers are: ROLE_NAME, and whom they share "
+	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},
+	{INT("max-restarts", max_restarts, 0, 1000000, "N",
+	     "PET_MAX_RESTARTS",
+	     "Start all workers again after a failure, up to N times (0).")},
+	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
+		 "From SIGTERM to SIGKILL, for workers that must stop (30)."),
+	 .given_offset = AT(grace_given)},
+	{SECONDS("monitor-interval", monitor_interval_s, 0,
+		 "PET_MONITOR_INTERVAL",
+		 "For torchrun's sake: nothing is polled, all is noticed as "
+		 "it happens.")},
+	{TEXT("signals-to-handle", signals_to_handle, "NAME,...",
+	      "PET_SIGNALS_TO_HANDLE",
+	      "Signals that end the job: the workers get the same one "
+	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT).")},
+	{TEXT("forward-signals", forward_signals, "NAME,...",
+	      "PET_FORWARD_SIGNALS",
+	      "Signals that are passed to the workers and do not end the job, "
+	      "SIGUSR1,SIGUSR2 for instance (none).")},
+	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
+	      "Who reads ddprun's standard input: the worker of that rank, all "
+	      "of them, or none (none).")},
+	{FLAG("module", module, "PET_MODULE",
+	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
+	 .letter = 'm'},
+	{FLAG("no-python", no_python, "PET_NO_PYTHON",
+	      "Execute PROGRAM itself even if its name ends with .py.")},
+	{FLAG("run-path", run_path, "PET_RUN_PATH",
+	      "PROGRAM is a Python script whatever its name is: python3 -u "
+	      "PROGRAM.")},
+	{TEXT("start-method", start_method, "spawn|fork|forkserver",
+	      "PET_START_METHOD",
+	      "For torchrun's sake: ddprun starts programs, so it has no "
+	      "effect.")},
+	{FLAG("virtual-local-rank", virtual_local_rank,
+	      "PET_VIRTUAL_LOCAL_RANK",
+	      "Each worker has LOCAL_RANK=0 and sees one GPU, its own.")},
+	{INT("gpus-per-proc", gpus_per_proc, 1, WIRE_NPROC_MAX, "K",
+	     "PET_GPUS_PER_PROC",
+	     "Each worker sees K GPUs of its own, in the order of "
+	     "CUDA_VISIBLE_DEVICES.")},
+	{TEXT("cpu-bind", cpu_bind, "node|socket|exclusive|core-complex|none",
+	      "PET_CPU_BIND",
+	      "Bind each worker to the CPUs of its GPU's NUMA node or socket, "
+	      "to a share of the node's cores of its own (exclusive), or to a "
+	      "group of cores that share a cache.")},
+	{TEXT("numa-binding", cpu_bind, "node|socket|exclusive|core-complex",
+	      NULL, "torchrun's name for --cpu-bind.")},
+	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
+	      "Run each worker under this command: 'gdb -batch -ex run "
+	      "--args', valgrind, a profiler.")},
+	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
+	      "Only these ranks get --wrap: 0,5 or 0-3,8.")},
+	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
+	      "Keep logs and error files there, in a folder for each job, "
+	      "attempt and local rank; /dev/null: none at all.")},
+	{TEXT("redirects", redirects, "MASK|RANK:MASK,...", "PET_REDIRECTS",
+	      "Into a file, not to the console: 1 stdout, 2 stderr, 3 both, "
+	      "of all workers or by local rank: 0:3,12:1 (0)."),
+	 .letter = 'r'},
+	{TEXT("tee", tee, "MASK|RANK:MASK,...", "PET_TEE",
+	      "As --redirects, but to the console as well (0)."),
+	 .letter = 't'},
+	{TEXT("log-prefix", log_prefix, "TEMPLATE", "PET_LOG_PREFIX",
+	      "What stands before each line on the console, with ${rank}, "
+	      "${local_rank} and ${role_name}; default: "
+	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '.")},
+	{TEXT("ranks-filter", ranks_filter, "RANKS", "PET_RANKS_FILTER",
+	      "Show on the console only what these ranks write: 0,5 or "
+	      "0-3,8.")},
+	{TEXT("local-ranks-filter", local_ranks_filter, "RANKS",
+	      "PET_LOCAL_RANKS_FILTER",
+	      "The same by local rank, on each node.")},
+	{TEXT("duplicate-stdout-filters", stdout_filters, "TEXT,...",
+	      "PET_DUPLICATE_STDOUT_FILTERS",
+	      "Copy lines of stdout that contain one of these to a file of "
+	      "their own; ,, is a comma.")},
+	{TEXT("duplicate-stderr-filters", stderr_filters, "TEXT,...",
+	      "PET_DUPLICATE_STDERR_FILTERS", "The same for stderr.")},
+	{FLAG("collapse", collapse, "PET_COLLAPSE",
+	      "Show a line that many ranks write once: [0-63] line.")},
+	{TEXT("logs-specs", logs_specs, "default", NULL,
+	      "torchrun loads Python code by this name; ddprun has none to "
+	      "load but the default.")},
+	{TEXT("event-log-handler", event_log_handler, "null|console",
+	      "PET_EVENT_LOG_HANDLER",
+	      "For torchrun's sake: ddprun records no such events.")},
+	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
+	      "Print what each worker of this node would be started with, and "
+	      "start nothing.")},
+	{FLAG("legacy-launch", legacy_launch, "PET_LEGACY_LAUNCH",
+	      "As python -m torch.distributed.launch: each script's first "
+	      "argument is --local-rank=N.")},
+	{FLAG("use-env", use_env, NULL,
+	      "With --legacy-launch: no such argument.")},
+	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
+	 .help = "Show this."},
+	{.name = "version", .kind = OPTION_VERSION,
+	 .help = "Show the version."},
+	{.name = NULL},
+};
