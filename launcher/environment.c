@@ -2,6 +2,7 @@
 #include "launcher/environment.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,8 @@ static void add_torchrun(struct environment *env, char **base,
 	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
 	add(env, "TORCHELASTIC_USE_AGENT_STORE=False");
-	add(env, "TORCHELASTIC_ERROR_FILE=");
+	if (!job->error_file)
+		add(env, "TORCHELASTIC_ERROR_FILE=");
 	if (!has(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
 		add(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
 	if (job->nproc > 1 && !has(base, "OMP_NUM_THREADS"))
@@ -102,10 +104,10 @@ int environment_init(struct environment *env, char **base,
 	size_t inherited = 0;
 	int n;
 
-	*env = (struct environment){.owned = 0};
+	*env = (struct environment){.owned = 0, .job = *job};
 	while (base[inherited])
 		inherited++;
-	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 1,
+	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 2,
 			   sizeof(*env->vars));
 	if (!env->vars)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -118,6 +120,12 @@ int environment_init(struct environment *env, char **base,
 	n = env->owned;
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++)
 		env->vars[n++] = env->worker[i];
+	if (job->error_file) {
+		env->error_file = malloc(PATH_MAX + 64);
+		if (!env->error_file)
+			return err_set(e, -ENOMEM, "out of memory");
+		env->vars[n++] = env->error_file;
+	}
 	for (; *base; base++) {
 		if (!is_replaced(*base))
 			env->vars[n++] = *base;
@@ -130,6 +138,7 @@ void environment_release(struct environment *env)
 	for (int i = 0; i < env->owned; i++)
 		free(env->vars[i]);
 	free(env->vars);
+	free(env->error_file);
 	env->vars = NULL;
 	env->owned = 0;
 }
@@ -141,4 +150,12 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 	snprintf(env->worker[1], ENVIRONMENT_VAR_MAX, "ROLE_RANK=%u", rank);
 	snprintf(env->worker[2], ENVIRONMENT_VAR_MAX, "LOCAL_RANK=%u",
 		 local_rank);
+	if (env->error_file) {
+		char path[PATH_MAX];
+
+		snprintf(env->error_file, PATH_MAX + 64,
+			 "TORCHELASTIC_ERROR_FILE=%s",
+			 env->job.error_file(env->job.error_file_arg,
+					     local_rank, path));
+	}
 }

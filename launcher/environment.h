@@ -17,6 +17,10 @@ struct environment_job {
 	uint32_t node_rank, nnodes;
 	uint32_t nproc, world_size;
 	uint16_t master_port;
+	/* The error file of a worker: its path, in out[PATH_MAX] or elsewhere,
+	 * "" for none. NULL: none has one. */
+	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
+	void *error_file_arg;
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
@@ -27,6 +31,8 @@ struct environment {
 	int owned;   /* so many of them, from the first on, are ours to free */
 	/* the only ones in which workers differ, rewritten for each */
 	char worker[ENVIRONMENT_WORKER_VARS][ENVIRONMENT_VAR_MAX];
+	char *error_file;
+	struct environment_job job;
 };
 
 /* base: the launcher's own variables, which must outlive env. -ENOMEM. */
