@@ -384,7 +384,7 @@ static void on_lost(struct member *m, const struct err *why)
 	struct agent *a = m->owner;
 
 	if (a->exit_code < 0)
-		log_error("error: %s", why->text);
+		failure_lost(why->text, exit_code_of(why));
 	decide_exit(a, exit_code_of(why), why->text);
 	handle(a, EV_LOST, why->text);
 }

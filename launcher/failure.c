@@ -189,20 +189,30 @@ static void write_json(const struct failure *f, const struct report *r)
 }
 
 /* ddprun is a worker of another launcher: that one reads its error file. */
-static void pass_on(const struct failure *f)
+static void pass_on(struct slice json, struct slice text, int code)
 {
 	const char *path = getenv(ERROR_FILE);
-	const struct wire_end *end = &f->end;
-	int code = end->signal ? -end->signal : end->code;
 	struct err e = ERR_INIT;
 
-	if (!path || !*path || end->verdict != WIRE_FAILURE)
+	if (!path || !*path)
 		return;
-	if (end->rank < 0)
-		code = end->exit_code;
-	if (error_file_pass_on(path, end->error, end->text, code,
-			       f->ended_ms / 1000, &e) < 0)
+	if (error_file_pass_on(path, json, text, code, time(NULL), &e) < 0)
 		log_warn("the launcher above gets no error file: %s", e.text);
+}
+
+static void pass_on_end(const struct wire_end *end)
+{
+	int code = end->signal ? -end->signal : end->code;
+
+	if (end->verdict == WIRE_FAILURE)
+		pass_on(end->error, end->text,
+			end->rank < 0 ? end->exit_code : code);
+}
+
+void failure_lost(const char *text, int exit_code)
+{
+	log_error("error: %s", text);
+	pass_on(SLICE_STR(""), SLICE_STR(text), exit_code);
 }
 
 struct slice failure_tell(struct failure *f)
@@ -230,7 +240,7 @@ struct slice failure_tell(struct failure *f)
 	r.workers = workers;
 	report_put(&f->page, &r);
 	write_json(f, &r);
-	pass_on(f);
+	pass_on_end(&f->end);
 	error_file_release(&error);
 	free(workers);
 	f->has_end = 0;

@@ -55,6 +55,9 @@ void failure_restarts(struct failure *f, const struct wire_end *end,
 void failure_ends(struct failure *f, const struct wire_end *end,
 		  uint32_t attempt, uint32_t world_size);
 
+/* The job ends without a word from the server: says so, here and above. */
+void failure_lost(const char *text, int exit_code);
+
 /* When all workers are gone: the page, "" unless failure_ends was called; valid
  * as long as f. Writes report.json and what the launcher above us reads. */
 struct slice failure_tell(struct failure *f);

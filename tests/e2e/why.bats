@@ -256,6 +256,13 @@ ended() { # PID: it is a zombie, or gone
 
 # ---- for programs
 
+server_of() { # PID of a ddprun
+	local p
+	for p in $(<"/proc/$1/task/$1/children"); do
+		[ "$(<"/proc/$p/comm")" != ddprdzv ] || echo "$p"
+	done
+}
+
 @test "report.json has the same facts" {
 	local report
 	export flat
@@ -287,6 +294,15 @@ ended() { # PID: it is a zombie, or gone
 		echo "$nested" >"$TORCHELASTIC_ERROR_FILE"; kill -KILL $$'
 	has "$(<"$up")" '"message":"ValueError: boom"'
 	has "$(<"$up")" '"errorCode":-9\}'
+	rm "$up"
+	# the server's end is a failure as well
+	TORCHELASTIC_ERROR_FILE=$up start job ddprun sh -c '
+		echo up; exec sleep 1000'
+	await job.out '^\[0\] up|^up'
+	kill -KILL "$(server_of "${pid[job]}")"
+	finish job 69
+	has "$(<"$up")" '"message":".*server'
+	has "$(<"$up")" '"errorCode":69\}'
 	rm "$up"
 	TORCHELASTIC_ERROR_FILE=$up expect 0 ddprun true
 	[ ! -e "$up" ]
