@@ -4,8 +4,6 @@
 #ifndef LAUNCHER_AGENT_H
 #define LAUNCHER_AGENT_H
 
-#include <stdio.h>
-
 #include "launcher/config.h"
 #include "launcher/program.h"
 
@@ -13,8 +11,5 @@
  * that workers get, 0 to leave theirs alone. */
 int agent_run(const struct config *config, const struct program *program,
 	      uint64_t open_files);
-
-/* The table of states and events, for people. */
-void agent_print_states(FILE *f);
 
 #endif

@@ -91,7 +91,7 @@ const struct option_spec config_options[] = {
 	      "SIGUSR1,SIGUSR2 for instance (none).")},
 	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
 	      "Who reads ddprun's standard input: the worker of that rank, all "
-	      "of them, or none (none).")},
+	      "of them, or none (0).")},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},

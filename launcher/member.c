@@ -144,6 +144,19 @@ static void stop_waiting(struct member *m)
 
 /* ---- the lease ---- */
 
+uint64_t member_ping_ms(const struct member *m)
+{
+	return (uint64_t)(m->config->heartbeat_s * 1000) / WIRE_PINGS;
+}
+
+void member_ping(struct member *m)
+{
+	if (!is_in(m))
+		return;
+	wire_put_empty(out(m), WIRE_PING, WIRE_REQUEST, ++m->id);
+	flush(m);
+}
+
 static void on_ping(uv_timer_t *t)
 {
 	struct member *m = t->data;
@@ -152,14 +165,13 @@ static void on_ping(uv_timer_t *t)
 	/* counted in pings, not in time: a laptop that slept is not lost */
 	if (m->unheard++ >= UNHEARD_MAX) {
 		err_set(&e, ERR_REMOTE,
-			"the rendezvous server at %s is silent for %d s; is its"
+			"the rendezvous server at %s is silent for %g s; is its"
 			" host or the network down?", m->rdzv.where,
-			(int)(m->config->heartbeat_s));
+			m->config->heartbeat_s);
 		give_up(m, &e);
 		return;
 	}
-	wire_put_empty(out(m), WIRE_PING, WIRE_REQUEST, ++m->id);
-	flush(m);
+	member_ping(m);
 }
 
 /* ---- joining ---- */
@@ -317,8 +329,8 @@ static void on_greeted(struct rdzv *c)
 	struct member *m = c->owner;
 
 	m->unheard = 0;
-	uv_timer_start(&m->ping, on_ping, WIRE_LEASE_MS / WIRE_PINGS,
-		       WIRE_LEASE_MS / WIRE_PINGS);
+	uv_timer_start(&m->ping, on_ping, member_ping_ms(m),
+		       member_ping_ms(m));
 	if (m->waiting && !m->join_sent)
 		send_join(m);
 }

@@ -53,6 +53,11 @@ void member_exited(struct member *m, const struct wire_exited *x);
 void member_failed(struct member *m, uint32_t round, const char *text);
 void member_leave(struct member *m, int signal, const char *text);
 
+/* Between two signs of life; and one more of them, for an owner who keeps the
+ * loop from running. */
+uint64_t member_ping_ms(const struct member *m);
+void member_ping(struct member *m);
+
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);
 

@@ -126,6 +126,8 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 {
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files};
 
+	uint64_t alive_ns = clock_ns();
+
 	g->base_rank = plan->base_rank;
 	g->at = 0;
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -140,27 +142,32 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;
+		if (g->workers[i].started_ns - alive_ns >
+		    g->alive_ms * 1000000) {
+			alive_ns = g->workers[i].started_ns;
+			g->on_alive(g);
+		}
 	}
 	return 0;
-}
-
-static void signal_group(pid_t pgid, int signal)
-{
-	kill(-pgid, signal);
-	if (signal != SIGKILL) /* who is suspended would not notice */
-		kill(-pgid, SIGCONT);
 }
 
 void group_signal(struct group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++) {
-		struct worker *w = &g->workers[i];
-
 		/* what an ended worker left in its group is told, too */
-		if (*guard_slot(g->guard, i) > 1)
-			signal_group(*guard_slot(g->guard, i), signal);
-		w->stopped = 1;
+		pid_t slot = *guard_slot(g->guard, i);
+
+		/* who is suspended would not notice */
+		if (guard_signal(slot, signal) && signal != SIGKILL)
+			guard_signal(slot, SIGCONT);
+		g->workers[i].stopped = 1;
 	}
+}
+
+void group_relay(struct group *g, int signal)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		guard_signal(*guard_slot(g->guard, i), signal);
 }
 
 struct worker *group_find(struct group *g, pid_t pid)
@@ -184,9 +191,8 @@ void group_exited(struct group *g, struct worker *w, int status)
 	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	g->running--;
-	/* the number is free for anybody once the group is empty */
-	if (kill(-w->pid, 0) < 0 && errno == ESRCH)
-		*guard_slot(g->guard, w->local_rank) = 0;
+	*guard_slot(g->guard, w->local_rank) =
+		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);
 	stream_drain(&w->err);
 }

@@ -34,6 +34,9 @@ struct group {
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;
+	/* while workers are started, each alive_ms: the loop does not run then */
+	void (*on_alive)(struct group *g);
+	uint64_t alive_ms;
 	/* no worker runs, no stream is open: it may be started again */
 	void (*on_closed)(struct group *g);
 	void *owner;
@@ -52,6 +55,9 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 /* Sends a signal to the process groups of all that run, and counts them as told
  * to stop. */
 void group_signal(struct group *g, int signal);
+
+/* Sends a signal that is not meant to stop them. */
+void group_relay(struct group *g, int signal);
 
 /* The worker of this pid, or NULL. The next ended the process: its output is
  * drained, its fields say how. */
