@@ -37,7 +37,8 @@ enum {
 
 struct agent {
 	const struct config *config;
-	const struct program *program;
+	const struct program *program; /* NULL: see unable */
+	const struct agent_unable *unable;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
@@ -56,6 +57,9 @@ struct agent {
 	struct buf page; /* printed last */
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size;
+	/* of the last round and of this one, for who wants to know how long a
+	 * restart takes; ended_ns is 0 where no round was before */
+	uint64_t ended_ns, empty_ns, start_ns;
 	struct sweep told; /* leftovers that had their signal */
 	char mark[sizeof(MARK) + 2 * ID_BYTES]; /* "DDP_AGENT_ID=..." */
 };
@@ -133,6 +137,7 @@ static void kill_workers(struct agent *a)
 
 static void join(struct agent *a)
 {
+	a->empty_ns = clock_ns();
 	uv_timer_stop(&a->grace);
 	a->stop_signal = SIGTERM;
 	member_join(&a->member);
@@ -205,6 +210,11 @@ static void handle(struct agent *a, enum agent_event ev, const char *why)
 
 /* ---- a round begins ---- */
 
+static unsigned long long whole_ms(uint64_t ns)
+{
+	return (ns + 500000) / 1000000;
+}
+
 static int make_plan(struct agent *a, const struct wire_start *start,
 		     struct plan *plan, struct err *e)
 {
@@ -227,12 +237,28 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
 }
 
+/* How long it took from the end of the last round on, and on what. */
+static void say_again(struct agent *a)
+{
+	uint64_t now = clock_ns();
+
+	if (!a->ended_ns)
+		return;
+	log_info("running again after %llu ms (stop %llu, rendezvous %llu, "
+		 "start %llu)", whole_ms(now - a->ended_ns),
+		 whole_ms(a->empty_ns - a->ended_ns),
+		 whole_ms(a->start_ns - a->empty_ns),
+		 whole_ms(now - a->start_ns));
+	a->ended_ns = 0;
+}
+
 static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
 	int rc;
 
+	a->start_ns = clock_ns();
 	a->round = start->round;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;
@@ -245,9 +271,11 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		plan_release(&plan);
 	}
+	if (rc == 0)
+		say_again(a);
 	/* the server ends the round for all nodes, and for us with them */
 	if (rc < 0)
-		member_failed(&a->member, start->round, e.text);
+		member_failed(&a->member, start->round, 0, e.text);
 }
 
 /* ---- what the server decided ---- */
@@ -263,7 +291,11 @@ static void on_start(struct member *m, const struct wire_start *start)
 
 static void start_workers(struct agent *a)
 {
-	run_round(a, a->starting);
+	if (a->program)
+		run_round(a, a->starting);
+	else /* the whole job must know, and not only this terminal */
+		member_failed(&a->member, a->starting->round,
+			      a->unable->exit_code, a->unable->why.text);
 }
 
 static void keep_page(struct agent *a, const struct wire_end *end)
@@ -287,6 +319,12 @@ static void on_end(struct member *m, const struct wire_end *end)
 	char text[ERR_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	a->ended_ns = clock_ns();
+	if (end->verdict == WIRE_REGROUP) {
+		log_info("regrouping: %s", text);
+		handle(a, EV_RESTART, text);
+		return;
+	}
 	if (end->verdict == WIRE_RESTART) {
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
@@ -294,6 +332,9 @@ static void on_end(struct member *m, const struct wire_end *end)
 		handle(a, EV_RESTART, text);
 		return;
 	}
+	if (m->spare)
+		log_info("job '%s' is over, and this spare node was not "
+			 "needed: %s", a->config->job, text);
 	keep_page(a, end);
 	decide_exit(a, end->exit_code, text);
 	handle(a, EV_END, text);
@@ -304,7 +345,8 @@ static void on_lost(struct member *m, const struct err *why)
 	struct agent *a = m->owner;
 
 	if (a->exit_code < 0)
-		log_error("error: %s", why->text);
+		log_error("error: %s%s", why->text, a->group.running ?
+			  "; stopping this node's workers" : "");
 	decide_exit(a, exit_code_of(why), why->text);
 	handle(a, EV_LOST, why->text);
 }
@@ -515,10 +557,10 @@ static int run_job(struct agent *a, struct err *e)
 }
 
 int agent_run(const struct config *config, const struct program *program,
-	      uint64_t open_files)
+	      const struct agent_unable *unable, uint64_t open_files)
 {
 	struct agent a = {.config = config, .program = program,
-			  .open_files = open_files, .exit_code = -1,
+			  .unable = unable, .open_files = open_files, .exit_code = -1,
 			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;
 	int rc;

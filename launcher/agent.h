@@ -7,9 +7,16 @@
 #include "launcher/config.h"
 #include "launcher/program.h"
 
-/* Runs the job to its end and returns the exit code. open_files: the soft limit
- * that workers get, 0 to leave theirs alone. */
+/* Why this node can run no worker, and what ddprun exits with for it. */
+struct agent_unable {
+	struct err why;
+	int exit_code;
+};
+
+/* Runs the job to its end and returns the exit code. program is NULL where this
+ * node cannot run it: then it joins all the same, only to tell the others why.
+ * open_files: the soft limit that workers get, 0 to leave theirs alone. */
 int agent_run(const struct config *config, const struct program *program,
-	      uint64_t open_files);
+	      const struct agent_unable *unable, uint64_t open_files);
 
 #endif

@@ -29,11 +29,23 @@ static int fail(const struct err *e, int code)
 	return code;
 }
 
+/* Other nodes would wait for this one: they are told why it cannot run. */
+static int run_unable(const struct config *config,
+		      const struct agent_unable *unable)
+{
+	if (config->max_nodes == 1)
+		return fail(&unable->why, unable->exit_code);
+	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
+		  unable->why.text);
+	return agent_run(config, NULL, unable, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
 	struct program program;
 	struct err e = ERR_INIT;
+	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
 	uint64_t open_files;
 	int rc;
 
@@ -51,14 +63,17 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
-	rc = config_check_limits(config.nproc, &open_files, &e);
+	rc = config_check_limits(config.nproc, &open_files, &unable.why);
 	if (rc < 0)
-		return fail(&e, EXIT_OS);
-	rc = program_find(&program, config.words, config.no_python, &e);
-	if (rc < 0)
-		return fail(&e, rc == -ENOENT ? EXIT_NOT_FOUND
-					      : EXIT_NOT_EXECUTABLE);
-	rc = agent_run(&config, &program, open_files);
+		return run_unable(&config, &unable);
+	rc = program_find(&program, config.words, config.no_python,
+			  &unable.why);
+	if (rc < 0) {
+		unable.exit_code = rc == -ENOENT ? EXIT_NOT_FOUND
+						 : EXIT_NOT_EXECUTABLE;
+		return run_unable(&config, &unable);
+	}
+	rc = agent_run(&config, &program, NULL, open_files);
 	program_release(&program);
 	return rc;
 }

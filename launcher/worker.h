@@ -34,7 +34,7 @@ struct group {
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;
-	/* while workers are started, each alive_ms: the loop does not run then */
+	/* each alive_ms while workers start: the loop does not run then */
 	void (*on_alive)(struct group *g);
 	uint64_t alive_ms;
 	/* no worker runs, no stream is open: it may be started again */
