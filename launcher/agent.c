@@ -42,6 +42,7 @@ struct agent {
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
+	struct input input;
 	struct guard guard;
 	struct group group;
 	struct member member;
@@ -162,6 +163,7 @@ static void watch_server(struct agent *a)
 static void leave(struct agent *a)
 {
 	member_close(&a->member);
+	input_close(&a->input);
 	if (a->page.len)
 		output_print(&a->output, a->page.data, a->page.len);
 	output_close(&a->output);
@@ -210,11 +212,6 @@ static void handle(struct agent *a, enum agent_event ev, const char *why)
 
 /* ---- a round begins ---- */
 
-static unsigned long long whole_ms(uint64_t ns)
-{
-	return (ns + 500000) / 1000000;
-}
-
 static int make_plan(struct agent *a, const struct wire_start *start,
 		     struct plan *plan, struct err *e)
 {
@@ -244,11 +241,11 @@ static void say_again(struct agent *a)
 
 	if (!a->ended_ns)
 		return;
-	log_info("running again after %llu ms (stop %llu, rendezvous %llu, "
-		 "start %llu)", whole_ms(now - a->ended_ns),
-		 whole_ms(a->empty_ns - a->ended_ns),
-		 whole_ms(a->start_ns - a->empty_ns),
-		 whole_ms(now - a->start_ns));
+	log_info("running again after %.1f ms (stop %.1f, rendezvous %.1f, "
+		 "start %.1f)", (double)(now - a->ended_ns) / 1e6,
+		 (double)(a->empty_ns - a->ended_ns) / 1e6,
+		 (double)(a->start_ns - a->empty_ns) / 1e6,
+		 (double)(now - a->start_ns) / 1e6);
 	a->ended_ns = 0;
 }
 
@@ -515,7 +512,8 @@ static int run_loop(struct agent *a, struct err *e)
 		      &a->config->forwarded, &signals_events, a);
 	uv_timer_init(&a->loop, &a->grace);
 	a->grace.data = a;
-	rc = group_init(&a->group, &a->loop, &a->output, &a->guard,
+	input_init(&a->input, &a->loop, a->config->stdin_rank);
+	rc = group_init(&a->group, &a->loop, &a->output, &a->input, &a->guard,
 			a->config->nproc, e);
 	a->group.on_closed = on_empty;
 	a->group.on_alive = on_alive;

@@ -12,10 +12,11 @@
 #include "base/clock.h"
 
 int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct guard *guard, uint32_t n, struct err *e)
+	       struct input *input, struct guard *guard, uint32_t n,
+	       struct err *e)
 {
-	*g = (struct group){.loop = loop, .output = output, .guard = guard,
-			    .n = n, .dev_null = -1};
+	*g = (struct group){.loop = loop, .output = output, .input = input,
+			    .guard = guard, .n = n, .dev_null = -1};
 	g->workers = calloc(n, sizeof(*g->workers));
 	if (!g->workers)
 		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
@@ -91,15 +92,18 @@ static void close_pipe(int fds[2])
 static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct group *g = w->group;
-	int out[2] = {-1, -1}, err[2] = {-1, -1};
-	int rc = 0;
+	int out[2] = {-1, -1}, err[2] = {-1, -1}, in = -1;
+	int rc = input_open(g->input, group_rank(w), &in, e);
+
+	if (rc < 0)
+		return rc;
 
 	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
 		rc = err_set(e, -errno, "no pipe for a worker: %s",
 			     strerror(errno));
 		goto fail;
 	}
-	s->in = g->dev_null;
+	s->in = in >= 0 ? in : g->dev_null;
 	s->out = out[1];
 	s->err = err[1];
 	s->pid = guard_slot(g->guard, w->local_rank);
@@ -116,6 +120,8 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 	if (rc == 0)
 		rc = open_stream(w, &w->err, &err[0], 1, e);
 fail:
+	if (in >= 0)
+		close(in);
 	close_pipe(out);
 	close_pipe(err);
 	return rc;
@@ -191,6 +197,7 @@ void group_exited(struct group *g, struct worker *w, int status)
 	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	g->running--;
+	input_gone(g->input, group_rank(w));
 	*guard_slot(g->guard, w->local_rank) =
 		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);
@@ -200,6 +207,7 @@ void group_exited(struct group *g, struct worker *w, int status)
 void group_close(struct group *g)
 {
 	g->closing = 1;
+	input_end_round(g->input);
 	for (uint32_t i = 0; i < g->n; i++) {
 		*guard_slot(g->guard, i) = 0;
 		/* what those who were left behind said last */

@@ -4,6 +4,7 @@
 #define LAUNCHER_WORKER_H
 
 #include "launcher/guard.h"
+#include "launcher/input.h"
 #include "launcher/output.h"
 #include "launcher/plan.h"
 #include "launcher/spawn.h"
@@ -26,6 +27,7 @@ struct group {
 	uv_loop_t *loop;
 	struct output *output;
 	struct guard *guard;
+	struct input *input;
 	struct worker *workers;
 	uint32_t n;
 	uint32_t base_rank;
@@ -44,7 +46,8 @@ struct group {
 
 /* Fills g for n workers. on_closed follows each group_close. */
 int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct guard *guard, uint32_t n, struct err *e);
+	       struct input *input, struct guard *guard, uint32_t n,
+	       struct err *e);
 void group_release(struct group *g);
 
 /* Starts all n as planned. On an error those that were started run on: stop
