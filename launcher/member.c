@@ -115,30 +115,32 @@ static void speak_last_call(struct member *m)
 		 (unsigned long long)(left + 500) / 1000);
 }
 
-/* A job of a fixed size says how many are missing, another how many it has. */
+/* A job of a fixed size says which are missing, another how many it needs. */
 static void speak_missing(struct member *m, unsigned long long s)
 {
 	const struct config *c = m->config;
 	uint32_t missing = c->max_nodes - m->joined;
 	char how[SOCK_TEXT_MAX + 128], nodes[64], what[128];
+	const char *names = "";
 
 	say_nodes(m, nodes, sizeof(nodes));
-	if (c->min_nodes == c->max_nodes)
+	if (c->min_nodes == c->max_nodes) {
 		snprintf(what, sizeof(what), "for %u of %s", missing, nodes);
-	else
+		names = m->missing;
+	} else {
 		snprintf(what, sizeof(what), "for %u more of %s",
 			 c->min_nodes - m->joined, nodes);
+	}
 	if (m->started) {
 		log_info("waiting %llu s at %s %s to come back (job '%s')%s%s",
-			 s, m->rdzv.where, what, c->job,
-			 m->missing[0] ? ": " : "", m->missing);
+			 s, m->rdzv.where, what, c->job, *names ? ": " : "",
+			 names);
 		return;
 	}
 	say_how(m, how, sizeof(how));
 	log_info("waiting %llu s at %s %s (job '%s')%s%s; start the other%s "
-		 "with %s", s, m->rdzv.where, what, c->job,
-		 m->missing[0] ? ": " : "", m->missing, missing > 1 ? "s" : "",
-		 how);
+		 "with %s", s, m->rdzv.where, what, c->job, *names ? ": " : "",
+		 names, missing > 1 ? "s" : "", how);
 }
 
 static void speak(struct member *m)
