@@ -558,8 +558,9 @@ int agent_run(const struct config *config, const struct program *program,
 	      const struct agent_unable *unable, uint64_t open_files)
 {
 	struct agent a = {.config = config, .program = program,
-			  .unable = unable, .open_files = open_files, .exit_code = -1,
-			  .stop_signal = SIGTERM, .group.dev_null = -1};
+			  .unable = unable, .open_files = open_files,
+			  .exit_code = -1, .stop_signal = SIGTERM,
+			  .group.dev_null = -1};
 	struct err e = ERR_INIT;
 	int rc;
 

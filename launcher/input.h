@@ -27,7 +27,8 @@ struct input {
 	int kept;        /* a single reader's end of its pipe; -1: none */
 };
 
-/* rank: CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or who reads. Reads nothing yet. */
+/* rank: CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or who reads. Nothing is read
+ * before there is a reader. */
 void input_init(struct input *in, uv_loop_t *loop, long rank);
 
 /* What the worker of this rank is to have as its stdin: in *fd, the caller's to
