@@ -8,7 +8,7 @@ set -eu
 
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libdnnl-dev'
 tests='check bats procps util-linux'
-hosts='iproute2 netbase'
+hosts='iproute2 netbase faketime'
 
 missing=
 for p in $build $tests $hosts; do

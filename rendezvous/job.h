@@ -30,7 +30,7 @@ struct job_node {
 	uint32_t nproc;
 	uint32_t seq; /* order of joining */
 	enum job_place place;
-	int joined;  /* a member that is there for the round; so are newcomers */
+	int joined;  /* a member that is there for the round, or in it */
 	int running; /* has ranks in the running round */
 	int told;    /* the last END is for it */
 	int32_t home; /* the rank that is its own; -1: none yet */

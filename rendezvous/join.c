@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "rendezvous/job.h"
 
 enum { LEASE_MAX_MS = 86400 * 1000 };
@@ -277,6 +278,7 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	if (spare) {
 		n->place = NODE_SPARE;
 		j->spares++;
+		log_debug("job '%s': %s is a spare", j->id, n->host);
 	} else {
 		be_member(j, n);
 	}

@@ -45,7 +45,7 @@ struct job_action {
 		JOB_RANK_LEFT,  /* rank is gone; text says how */
 		JOB_FATE_KNOWN, /* answer fate with text */
 		JOB_TELL_END,   /* job_end_for each; the keyspace is over */
-		JOB_LAST_CALL,  /* job_last_call in ms, but for an OFF or START */
+		JOB_LAST_CALL,  /* job_last_call in ms, if no OFF or START */
 		JOB_LAST_CALL_OFF,
 	} kind;
 	uint32_t rank; /* of RANK_LEFT; of LAST_CALL: ms */
@@ -74,7 +74,7 @@ void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
 /* The node's connection is gone ("its connection closed", "it was not heard
  * from for 5.0 s"). n is freed. */
 void job_lost(struct job *j, struct job_node *n, const char *why);
-/* As long as JOB_LAST_CALL said has passed: who has come by now is the round. */
+/* What JOB_LAST_CALL said has passed: who has come by now is the round. */
 void job_last_call(struct job *j);
 /* The server stops: ends the job, if it is not over. */
 void job_stop(struct job *j, const char *why);
@@ -106,7 +106,7 @@ int job_node_runs(const struct job_node *n); /* is in the running round */
 int job_node_is_alone(const struct job *j, const struct job_node *n);
 
 /* Messages; slices are the job's, valid until the next event. STATE's `spare`
- * differs from node to node and is 0 here; its last_call_ms is the whole time. */
+ * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m);

@@ -16,6 +16,8 @@
 #   nothing_left [S]      no live process that was started in this test is left
 #                         after S seconds (10), however it was orphaned
 #   signal NAME SIG       kill -SIG of a started program
+#   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
+#                         skipped
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
 #
 # A file with a setup or teardown of its own calls lib_setup and lib_teardown.
@@ -125,6 +127,17 @@ await() {
 nothing_left() {
 	env -u TEST_COOKIE "$O/tests/leftovers" "TEST_COOKIE=$TEST_COOKIE" \
 		"${1:-10}"
+}
+
+torch_or_skip() {
+	local python
+	for python in ${DDP_TEST_PYTHON:-python3 /usr/bin/python3}; do
+		if "$python" -c 'import torch.distributed' 2>/dev/null; then
+			export PYTHON_EXEC=$python
+			return
+		fi
+	done
+	skip "no PyTorch here"
 }
 
 has() {

@@ -350,7 +350,7 @@ static void print_state(const struct wire_state *m)
 	printf("STATE %u of %u %.*s", m->joined, m->max_nodes,
 	       SLICE_FMT(m->missing));
 	if (m->spare)
-		printf("spare of %u", m->spares);
+		printf("%sspare of %u", m->missing.len ? "; " : "", m->spares);
 	if (m->last_call_ms)
 		printf("last call %u", m->last_call_ms);
 	printf("\n");

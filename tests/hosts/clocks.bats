@@ -1,0 +1,45 @@
+load ../lib
+load netns
+
+# Hosts whose clocks are an hour apart: who failed first is what the server saw
+# first, and nobody's lease ends for it.
+
+setup() {
+	lib_setup
+	command -v faketime >/dev/null || skip "no faketime here"
+	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
+	hosts_up 2
+	job=(ddprun --nnodes 2 --nproc-per-node 1 --rdzv-endpoint
+		"${at[h1]}:29400")
+}
+
+# Rank 1's clock is an hour behind: by timestamps it failed an hour before rank 0.
+@test "clocks an hour apart: the first failure is the first" {
+	mkfifo first second
+	worker='echo "up $(date +%s)"
+		[ $RANK = 0 ] && { read _ <first; exit 3; }
+		trap "exit 4" TERM
+		: >second
+		tail -f /dev/null & wait'
+	start_on h1 on_h1 "${job[@]}" sh -c "cd $T; $worker"
+	start_on h2 on_h2 faketime -f -1h "${job[@]}" sh -c "cd $T; $worker"
+	await on_h1.out '^\[0\] up '
+	ahead=${line##* }
+	await on_h2.out '^\[1\] up '
+	[ $((ahead - ${line##* })) -gt 3000 ]
+	read -r _ <second || true
+	echo >first
+	finish on_h1 3
+	has "$err" 'failed: rank 0 .* on .*exited with code 3'
+	finish on_h2 3
+	has "$err" 'failed: rank 0 .* on .*exited with code 3'
+}
+
+@test "clocks an hour apart: a job succeeds" {
+	start_on h1 on_h1 "${job[@]}" c_collectives 40000
+	start_on h2 on_h2 faketime -f +1h "${job[@]}" c_collectives 40000
+	finish on_h1
+	has "$out" '^\[0\] .*: ok$'
+	finish on_h2
+	has "$out" '^\[1\] .*: ok$'
+}

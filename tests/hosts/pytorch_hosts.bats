@@ -1,0 +1,45 @@
+load ../lib
+load netns
+
+# An unmodified DDP script of PyTorch's over two hosts.
+
+script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
+
+setup() {
+	lib_setup
+	torch_or_skip
+	hosts_up 2
+	hosts_real # gloo finds its peers by the host's name
+	job=(ddprun --rdzv-endpoint h1:29400 --nproc-per-node 2)
+}
+
+@test "a DDP script on gloo over two hosts" {
+	start_on h1 on_h1 "${job[@]}" --nnodes 2 "$script" "$T/snapshot" 2
+	start_on h2 on_h2 "${job[@]}" --nnodes 2 "$script" "$T/snapshot" 2
+	finish on_h1
+	has "$out" '^\[0\] rank 0 of 4: ok$'
+	has "$out" '^\[1\] rank 1 of 4: ok$'
+	finish on_h2
+	has "$out" '^\[2\] rank 2 of 4: ok$'
+	has "$out" '^\[3\] rank 3 of 4: ok$'
+}
+
+@test "a worker of one host is killed: both hosts start again and go on" {
+	start_on h1 on_h1 "${job[@]}" --nnodes 2 --max-restarts 1 "$script" \
+		"$T/snapshot" 2 "$T/stop"
+	start_on h2 on_h2 "${job[@]}" --nnodes 2 --max-restarts 1 "$script" \
+		"$T/snapshot" 2 "$T/stop"
+	await on_h1.out '^\[0\] epoch 1: '
+	# the host has process numbers of its own
+	await on_h2.out '^\[3\] start: rank 3 of 4 at epoch 0 '
+	nsenter --pid="/proc/${host_pid[h2]}/ns/pid_for_children" \
+		--mount="/proc/${host_pid[h2]}/ns/mnt" \
+		bash -c "kill -KILL ${line##* }"
+	await on_h1.err 'restarting \(1 of 1\): rank 3 .* on h2.*SIGKILL'
+	await on_h2.out '^\[3\] start: rank 3 of 4 at epoch [1-9]'
+	: >stop
+	finish on_h1
+	has "$out" '^\[0\] rank 0 of 4: ok$'
+	finish on_h2
+	has "$out" '^\[3\] rank 3 of 4: ok$'
+}
