@@ -134,7 +134,7 @@ START_TEST(the_memory_of_hosts_forgets_the_oldest)
 		join(0, 3, h);
 		ck_assert_int_eq(starts, 1);
 	}
-	/* who had rank 1 last and is known has it; the other takes what is left */
+	/* of those who had rank 1 only the last ones are known */
 	guest.host = host[0];
 	guest.addr = "10.0.0.1";
 	join(1, 3, guest);
