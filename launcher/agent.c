@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/signal_name.h"
+#include "launcher/agent_state.h"
 #include "launcher/exit_code.h"
 #include "launcher/failure.h"
 #include "launcher/guard.h"
@@ -21,6 +22,7 @@
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
+#include "launcher/signals.h"
 #include "launcher/spawn.h"
 #include "launcher/sweep.h"
 #include "launcher/worker.h"
@@ -31,36 +33,24 @@ enum {
 	ID_BYTES = 8,
 };
 
-enum state { JOINING, RUNNING, RESTARTING, STOPPING, LEAVING, STATES };
-
-enum event {
-	EV_START,        /* the server: a round begins */
-	EV_END,          /* the server: the job is over */
-	EV_RESTART,      /* the server: the round is over, another follows */
-	EV_LOST,         /* no server, or not for us */
-	EV_SIGNAL,       /* SIGINT, SIGTERM and the like */
-	EV_EMPTY,        /* no process of the round is left */
-	EV_GRACE,        /* the time to stop by oneself is over */
-	EVENTS
-};
-
 #define MARK "DDP_AGENT_ID="
 
 struct agent {
 	const struct config *config;
-	const struct plan_parts *parts;
+	const struct plan_parts *parts; /* NULL: see unable */
+	const struct agent_unable *unable;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
+	struct input input;
 	struct logdir logdir;
 	struct log_rules log_rules;
 	struct guard guard;
 	struct group group;
 	struct member member;
-	uv_signal_t child;
-	uv_signal_t stops[4];
+	struct signals signals;
 	uv_timer_t grace;
-	enum state state;
+	enum agent_state state;
 	int exit_code; /* -1: not known yet */
 	int signal;    /* what EV_SIGNAL was */
 	int stop_signal; /* what the workers are told */
@@ -70,6 +60,9 @@ struct agent {
 	struct failure failure;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size;
+	/* of the last round and of this one, for who wants to know how long a
+	 * restart takes; ended_ns is 0 where no round was before */
+	uint64_t ended_ns, empty_ns, start_ns;
 	struct sweep told; /* leftovers that had their signal */
 	char mark[sizeof(MARK) + 2 * ID_BYTES]; /* "DDP_AGENT_ID=..." */
 };
@@ -81,7 +74,7 @@ static const char *agent_id(const struct agent *a)
 	return a->mark + sizeof(MARK) - 1;
 }
 
-static void handle(struct agent *a, enum event ev, const char *why);
+static void handle(struct agent *a, enum agent_event ev, const char *why);
 
 static void decide_exit(struct agent *a, int code, const char *cause)
 {
@@ -147,6 +140,7 @@ static void kill_workers(struct agent *a)
 
 static void join(struct agent *a)
 {
+	a->empty_ns = clock_ns();
 	uv_timer_stop(&a->grace);
 	a->stop_signal = SIGTERM;
 	member_join(&a->member);
@@ -159,7 +153,7 @@ static void watch_server(struct agent *a)
 {
 	if (member_server_pid(&a->member))
 		return;
-	uv_unref((uv_handle_t *)&a->child);
+	signals_unref_child(&a->signals);
 	uv_timer_stop(&a->grace);
 	if (!a->dismissed)
 		return;
@@ -173,6 +167,7 @@ static void leave(struct agent *a)
 	struct slice page = failure_tell(&a->failure);
 
 	member_close(&a->member);
+	input_close(&a->input);
 	if (page.len)
 		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);
@@ -192,88 +187,31 @@ static void hurry(struct agent *a)
 
 /* ---- the states ---- */
 
-struct edge {
-	enum state next;
-	void (*act)(struct agent *a); /* after the state is set */
-	int known;
-};
-
-#define EDGE(next_, act_) {.next = next_, .act = act_, .known = 1}
-
-static const char *const state_names[] = {
-	[JOINING] = "JOINING", [RUNNING] = "RUNNING",
-	[RESTARTING] = "RESTARTING", [STOPPING] = "STOPPING",
-	[LEAVING] = "LEAVING",
-};
-static const char *const event_names[] = {
-	[EV_START] = "start", [EV_END] = "end", [EV_RESTART] = "restart",
-	[EV_LOST] = "lost", [EV_SIGNAL] = "signal", [EV_EMPTY] = "empty",
-	[EV_GRACE] = "grace",
-};
-static_assert(sizeof(state_names) / sizeof(*state_names) == STATES, "a name");
-static_assert(sizeof(event_names) / sizeof(*event_names) == EVENTS, "a name");
-
 static void start_workers(struct agent *a);
 
-/* What is not in here is ignored: it came too late to matter. */
-static const struct edge table[STATES][EVENTS] = {
-	[JOINING] = {
-		[EV_START] = EDGE(RUNNING, start_workers),
-		[EV_END] = EDGE(LEAVING, leave),
-		[EV_LOST] = EDGE(LEAVING, leave),
-		[EV_SIGNAL] = EDGE(LEAVING, leave),
-	},
-	[RUNNING] = {
-		[EV_END] = EDGE(STOPPING, stop_workers),
-		[EV_RESTART] = EDGE(RESTARTING, stop_workers),
-		[EV_LOST] = EDGE(STOPPING, stop_workers),
-		[EV_SIGNAL] = EDGE(STOPPING, stop_workers),
-	},
-	[RESTARTING] = {
-		[EV_EMPTY] = EDGE(JOINING, join),
-		[EV_GRACE] = EDGE(RESTARTING, kill_workers),
-		[EV_END] = EDGE(STOPPING, NULL),
-		[EV_LOST] = EDGE(STOPPING, NULL),
-		[EV_SIGNAL] = EDGE(STOPPING, stop_workers),
-	},
-	[STOPPING] = {
-		[EV_EMPTY] = EDGE(LEAVING, leave),
-		[EV_GRACE] = EDGE(STOPPING, kill_workers),
-		[EV_SIGNAL] = EDGE(STOPPING, kill_workers),
-	},
-	[LEAVING] = {
-		[EV_GRACE] = EDGE(LEAVING, hurry),
-		[EV_SIGNAL] = EDGE(LEAVING, hurry),
-	},
+static void (*const acts[])(struct agent *a) = {
+	[ACT_NONE] = NULL, [ACT_JOIN] = join,
+	[ACT_START_WORKERS] = start_workers, [ACT_STOP_WORKERS] = stop_workers,
+	[ACT_KILL_WORKERS] = kill_workers, [ACT_LEAVE] = leave,
+	[ACT_HURRY] = hurry,
 };
-static_assert(sizeof(table) / sizeof(*table) == STATES, "a row for each state");
+static_assert(sizeof(acts) / sizeof(*acts) == ACTS, "what is done for each");
 
-static void handle(struct agent *a, enum event ev, const char *why)
+static void handle(struct agent *a, enum agent_event ev, const char *why)
 {
-	const struct edge *edge = &table[a->state][ev];
+	const struct agent_edge *edge = agent_edge(a->state, ev);
 
 	if (!edge->known) {
-		log_debug("agent: %s, %s ignored: %s", state_names[a->state],
-			  event_names[ev], why);
+		log_debug("agent: %s, %s ignored: %s",
+			  agent_state_names[a->state], agent_event_names[ev],
+			  why);
 		return;
 	}
-	log_debug("agent: %s -> %s, %s: %s", state_names[a->state],
-		  state_names[edge->next], event_names[ev], why);
+	log_debug("agent: %s -> %s, %s: %s", agent_state_names[a->state],
+		  agent_state_names[edge->next], agent_event_names[ev], why);
 	a->state = edge->next;
-	if (edge->act)
-		edge->act(a);
-}
-
-void agent_print_states(FILE *f)
-{
-	for (int s = 0; s < STATES; s++) {
-		for (int ev = 0; ev < EVENTS; ev++) {
-			if (table[s][ev].known)
-				fprintf(f, "%-10s %-8s -> %s\n", state_names[s],
-					event_names[ev],
-					state_names[table[s][ev].next]);
-		}
-	}
+	if (acts[edge->act])
+		acts[edge->act](a);
 }
 
 /* ---- a round begins ---- */
@@ -320,12 +258,28 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 	output_begin(&a->output, &round);
 }
 
+/* How long it took from the end of the last round on, and on what. */
+static void say_again(struct agent *a)
+{
+	uint64_t now = clock_ns();
+
+	if (!a->ended_ns)
+		return;
+	log_info("running again after %.1f ms (stop %.1f, rendezvous %.1f, "
+		 "start %.1f)", (double)(now - a->ended_ns) / 1e6,
+		 (double)(a->empty_ns - a->ended_ns) / 1e6,
+		 (double)(a->start_ns - a->empty_ns) / 1e6,
+		 (double)(now - a->start_ns) / 1e6);
+	a->ended_ns = 0;
+}
+
 static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
 	int rc;
 
+	a->start_ns = clock_ns();
 	a->round = start->round;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;
@@ -340,9 +294,11 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		plan_release(&plan);
 		failure_begin(&a->failure);
 	}
+	if (rc == 0)
+		say_again(a);
 	/* the server ends the round for all nodes, and for us with them */
 	if (rc < 0)
-		member_failed(&a->member, start->round, e.text);
+		member_failed(&a->member, start->round, 0, e.text);
 }
 
 /* ---- what the server decided ---- */
@@ -358,7 +314,11 @@ static void on_start(struct member *m, const struct wire_start *start)
 
 static void start_workers(struct agent *a)
 {
-	run_round(a, a->starting);
+	if (a->parts)
+		run_round(a, a->starting);
+	else /* the whole job must know, and not only this terminal */
+		member_failed(&a->member, a->starting->round,
+			      a->unable->exit_code, a->unable->why.text);
 }
 
 static void on_end(struct member *m, const struct wire_end *end)
@@ -367,6 +327,12 @@ static void on_end(struct member *m, const struct wire_end *end)
 	char text[ERR_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	a->ended_ns = clock_ns();
+	if (end->verdict == WIRE_REGROUP) {
+		log_info("regrouping: %s", text);
+		handle(a, EV_RESTART, text);
+		return;
+	}
 	if (end->verdict == WIRE_RESTART) {
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
@@ -375,6 +341,9 @@ static void on_end(struct member *m, const struct wire_end *end)
 		handle(a, EV_RESTART, text);
 		return;
 	}
+	if (m->spare)
+		log_info("job '%s' is over, and this spare node was not "
+			 "needed: %s", a->config->job, text);
 	/* whoever got a signal knows why the job ends */
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS)
 		failure_ends(&a->failure, end, a->attempt, a->world_size);
@@ -385,9 +354,12 @@ static void on_end(struct member *m, const struct wire_end *end)
 static void on_lost(struct member *m, const struct err *why)
 {
 	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX + 40];
 
+	snprintf(text, sizeof(text), "%s%s", why->text, a->group.running ?
+		 "; stopping this node's workers" : "");
 	if (a->exit_code < 0)
-		failure_lost(why->text, exit_code_of(why));
+		failure_lost(text, exit_code_of(why));
 	decide_exit(a, exit_code_of(why), why->text);
 	handle(a, EV_LOST, why->text);
 }
@@ -442,9 +414,9 @@ static void take_death(void *arg, pid_t pid, int status,
 	}
 }
 
-static void on_child(uv_signal_t *handle_, int number)
+static void on_child(void *owner)
 {
-	struct agent *a = handle_->data;
+	struct agent *a = owner;
 
 	reap_children(take_death, a);
 	if (a->state == STOPPING || a->state == RESTARTING)
@@ -456,9 +428,17 @@ static void on_empty(struct group *g)
 	handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
 
-static void on_stop_signal(uv_signal_t *handle_, int number)
+/* Thousands of workers may take longer to start than a lease lasts. */
+static void on_alive(struct group *g)
 {
-	struct agent *a = handle_->data;
+	struct agent *a = g->owner;
+
+	member_ping(&a->member);
+}
+
+static void on_end_signal(void *owner, int number)
+{
+	struct agent *a = owner;
 	char name[SIGNAL_NAME_MAX], cause[64];
 
 	signal_name(number, name);
@@ -478,6 +458,53 @@ static void on_stop_signal(uv_signal_t *handle_, int number)
 	handle(a, EV_SIGNAL, name);
 }
 
+static void on_forward(void *owner, int number)
+{
+	struct agent *a = owner;
+	char name[SIGNAL_NAME_MAX];
+
+	log_debug("got %s: passing it on to %u workers",
+		  signal_name(number, name), a->group.running);
+	group_relay(&a->group, number);
+}
+
+static void on_stray(void *owner, int number)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	log_info("got %s: not passed on to the workers, which "
+		 "--forward-signals %s would do", signal_name(number, name),
+		 name);
+}
+
+/* The workers are in process groups of their own, which Ctrl-Z does not reach.
+ * SIGSTOP for us, too: what the shell waits for must not depend on whether our
+ * process group is an orphan. */
+static void on_suspend(void *owner)
+{
+	struct agent *a = owner;
+
+	if (a->config->max_nodes > 1 && a->state != LEAVING)
+		log_warn("stopping: the other nodes count this one as lost "
+			 "unless it goes on within %g s (--heartbeat-timeout)",
+			 a->config->heartbeat_s);
+	group_relay(&a->group, SIGSTOP);
+	kill(getpid(), SIGSTOP);
+}
+
+static void on_continue(void *owner)
+{
+	struct agent *a = owner;
+
+	group_relay(&a->group, SIGCONT);
+}
+
+static const struct signals_events signals_events = {
+	.on_child = on_child, .on_end = on_end_signal,
+	.on_forward = on_forward, .on_suspend = on_suspend,
+	.on_continue = on_continue, .on_stray = on_stray,
+};
+
 /* ---- from start to end ---- */
 
 static int make_mark(struct agent *a, struct err *e)
@@ -486,31 +513,9 @@ static int make_mark(struct agent *a, struct err *e)
 	return random_hex(a->mark + sizeof(MARK) - 1, ID_BYTES, e);
 }
 
-static void watch_signals(struct agent *a)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-	signal(SIGPIPE, SIG_IGN);
-	uv_signal_init(&a->loop, &a->child);
-	a->child.data = a;
-	uv_signal_start(&a->child, on_child, SIGCHLD);
-	for (int i = 0; i < 4; i++) {
-		uv_signal_init(&a->loop, &a->stops[i]);
-		a->stops[i].data = a;
-		uv_unref((uv_handle_t *)&a->stops[i]);
-		if (!spawn_was_ignored(numbers[i])) /* nohup */
-			uv_signal_start(&a->stops[i], on_stop_signal,
-					numbers[i]);
-	}
-	uv_timer_init(&a->loop, &a->grace);
-	a->grace.data = a;
-}
-
 static void close_rest(struct agent *a)
 {
-	uv_close((uv_handle_t *)&a->child, NULL);
-	for (int i = 0; i < 4; i++)
-		uv_close((uv_handle_t *)&a->stops[i], NULL);
+	signals_close(&a->signals);
 	uv_close((uv_handle_t *)&a->grace, NULL);
 }
 
@@ -523,10 +528,16 @@ static int run_loop(struct agent *a, struct err *e)
 	if (rc < 0)
 		return rc;
 	a->member.owner = a;
-	watch_signals(a);
-	rc = group_init(&a->group, &a->loop, &a->output, &a->guard,
+	signals_start(&a->signals, &a->loop, &a->config->ending,
+		      &a->config->forwarded, &signals_events, a);
+	uv_timer_init(&a->loop, &a->grace);
+	a->grace.data = a;
+	input_init(&a->input, &a->loop, a->config->stdin_rank);
+	rc = group_init(&a->group, &a->loop, &a->output, &a->input, &a->guard,
 			a->config->nproc, e);
 	a->group.on_closed = on_empty;
+	a->group.on_alive = on_alive;
+	a->group.alive_ms = member_ping_ms(&a->member);
 	a->group.owner = a;
 	a->group.outlet_rules = (struct outlet_rules){
 		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
@@ -567,9 +578,9 @@ static int run_job(struct agent *a, struct err *e)
 }
 
 int agent_run(const struct config *config, const struct plan_parts *parts,
-	      uint64_t open_files)
+	      const struct agent_unable *unable, uint64_t open_files)
 {
-	struct agent a = {.config = config, .parts = parts,
+	struct agent a = {.config = config, .parts = parts, .unable = unable,
 			  .open_files = open_files, .exit_code = -1,
 			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;

@@ -4,17 +4,20 @@
 #ifndef LAUNCHER_AGENT_H
 #define LAUNCHER_AGENT_H
 
-#include <stdio.h>
-
 #include "launcher/config.h"
 #include "launcher/plan.h"
 
-/* Runs the job to its end and returns the exit code. open_files: the soft limit
- * that workers get, 0 to leave theirs alone. */
-int agent_run(const struct config *config, const struct plan_parts *parts,
-	      uint64_t open_files);
+/* Why this node can run no worker, and what ddprun exits with for it. */
+struct agent_unable {
+	struct err why;
+	int exit_code;
+};
 
-/* The table of states and events, for people. */
-void agent_print_states(FILE *f);
+/* Runs the job to its end and returns the exit code. parts is NULL where this
+ * node cannot run them: then it joins all the same, only to tell the others why
+ * (unable). open_files: the soft limit that workers get, 0 to leave theirs
+ * alone. */
+int agent_run(const struct config *config, const struct plan_parts *parts,
+	      const struct agent_unable *unable, uint64_t open_files);
 
 #endif

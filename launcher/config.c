@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "base/signal_name.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/log_rules.h"
@@ -298,6 +299,43 @@ static int check_endpoint(const struct config *c, struct err *e)
 	return 0;
 }
 
+static int decide_signals(struct config *c, struct err *e)
+{
+	char name[SIGNAL_NAME_MAX];
+	int rc = signal_set_parse(&c->ending, c->signals_to_handle,
+				  "--signals-to-handle", e);
+
+	if (rc == 0)
+		rc = signal_set_parse(&c->forwarded, c->forward_signals,
+				      "--forward-signals", e);
+	if (rc < 0)
+		return rc;
+	if (!c->ending.bits)
+		return err_set(e, ERR_USAGE, "--signals-to-handle names no "
+			       "signal; nothing could end the job cleanly");
+	rc = signal_set_common(&c->ending, &c->forwarded);
+	if (rc)
+		return err_set(e, ERR_USAGE, "--forward-signals: %s is in "
+			       "--signals-to-handle as well; it can end the "
+			       "job or be passed on, not both",
+			       signal_name(rc, name));
+	return 0;
+}
+
+static int decide_stdin(struct config *c, struct err *e)
+{
+	if (strcmp(c->stdin_to, "none") == 0)
+		c->stdin_rank = CONFIG_STDIN_NONE;
+	else if (strcmp(c->stdin_to, "all") == 0)
+		c->stdin_rank = CONFIG_STDIN_ALL;
+	else if (parse_long(c->stdin_to, 0, WIRE_WORLD_MAX - 1, "",
+			    &c->stdin_rank, NULL) < 0)
+		return err_set(e, ERR_USAGE, "--stdin '%s': give the rank that "
+			       "reads ddprun's standard input, all, or none",
+			       c->stdin_to);
+	return 0;
+}
+
 static int check_rest(const struct config *c, struct err *e)
 {
 	int rc = check_endpoint(c, e);
@@ -331,6 +369,10 @@ static int decide(struct config *c, struct err *e)
 				   : decide_endpoint(c, e);
 	if (rc == 0)
 		rc = decide_grace(c, e);
+	if (rc == 0)
+		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_stdin(c, e);
 	return rc;
 }
 
@@ -345,7 +387,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
 		.role = "default", .monitor_interval_s = 0.1,
 		.start_method = "spawn", .event_log_handler = "null",
-		.redirects = "0", .tee = "0", .stdin_to = "none",
+		.redirects = "0", .tee = "0", .stdin_to = "0",
 		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		.forward_signals = "",
 	};

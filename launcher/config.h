@@ -7,6 +7,9 @@
 
 #include "base/option.h"
 #include "base/sock.h"
+#include "launcher/signal_set.h"
+
+enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
 
 struct config {
 	/* as given; NULL or the default where not */
@@ -50,6 +53,8 @@ struct config {
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
+	struct signal_set ending, forwarded;
+	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
 };

@@ -108,7 +108,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
 	      "Who reads ddprun's standard input: the worker of that rank, all "
-	      "of them, or none (none)."),
+	      "of them, or none (0)."),
 	 .yields = 1},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),

@@ -71,11 +71,23 @@ static void release(struct plan_parts *parts)
 	program_release(&parts->program);
 }
 
+/* Other nodes would wait for this one: they are told why it cannot run. */
+static int run_unable(const struct config *config,
+		      const struct agent_unable *unable)
+{
+	if (config->max_nodes == 1 || config->dry_run)
+		return fail(&unable->why, unable->exit_code);
+	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
+		  unable->why.text);
+	return agent_run(config, NULL, unable, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
 	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
+	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
 	uint64_t open_files;
 	int rc;
 
@@ -93,11 +105,11 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
-	rc = prepare(&parts, &config, &open_files, &e);
-	if (rc)
-		rc = fail(&e, rc);
+	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
+	if (unable.exit_code)
+		rc = run_unable(&config, &unable);
 	else if (!config.dry_run)
-		rc = agent_run(&config, &parts, open_files);
+		rc = agent_run(&config, &parts, NULL, open_files);
 	else if (dry_run(&config, &parts, &e) < 0)
 		rc = fail(&e, EXIT_OS);
 	release(&parts);

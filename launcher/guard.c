@@ -20,14 +20,26 @@ static size_t table_bytes(uint32_t n)
 	return n * sizeof(pid_t);
 }
 
+int guard_signal(pid_t slot, int signal)
+{
+	if (slot > 1)
+		return kill(-slot, signal) == 0;
+	if (slot >= -1)
+		return 0;
+	/* A number is given away again only when no process and no group has
+	 * it. So who has it now as a pid, after our leader was reaped, is a
+	 * stranger; while nobody has, the group is still ours, or empty. */
+	if (kill(-slot, 0) == 0 || errno != ESRCH)
+		return 0;
+	return kill(slot, signal) == 0;
+}
+
 static void kill_all(const struct guard *g, const char *mark)
 {
 	enum { SWEEPS_MAX = 100 };
 
-	for (uint32_t i = 0; i < g->n; i++) {
-		if (g->groups[i] > 1)
-			kill(-g->groups[i], SIGKILL);
-	}
+	for (uint32_t i = 0; i < g->n; i++)
+		guard_signal(g->groups[i], SIGKILL);
 	/* those that made a session of their own; again while there are any,
 	 * for they may have forked meanwhile. A worker may be a ddprun: its
 	 * guard is needed, for what that started has a mark of its own */

@@ -22,8 +22,13 @@ struct guard {
 int guard_start(struct guard *g, uint32_t n, const char *mark,
 		const char *folder, struct err *e);
 
-/* Where the i-th worker's process group is to be written; 0 is none. */
+/* Where the i-th worker's process group is to be written; 0 is none. Once the
+ * group's leader is reaped it is written as a negative number: then the number
+ * may have become somebody else's, which is looked at before it is used. */
 volatile pid_t *guard_slot(struct guard *g, uint32_t i);
+
+/* Signals what is in a slot; 0 if there was nobody. */
+int guard_signal(pid_t slot, int signal);
 
 /* Everything is stopped: ends the guard and waits for it. */
 void guard_stop(struct guard *g);

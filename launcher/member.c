@@ -65,38 +65,97 @@ static void say_how(const struct member *m, char *how, size_t size)
 			 "--rdzv-endpoint %s", m->rdzv.where);
 }
 
-static void speak(struct member *m)
+static void speak_outside(struct member *m, unsigned long long s)
 {
 	const struct config *c = m->config;
-	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
-	uint32_t missing = c->max_nodes - m->joined;
-	char how[SOCK_TEXT_MAX + 128];
 
-	if (m->rdzv.phase == RDZV_CALLING) {
+	if (m->rdzv.phase == RDZV_CALLING)
 		log_info("waiting %llu s for an answer from %s (job '%s')", s,
 			 m->rdzv.where, c->job);
-		return;
-	}
-	if (!is_in(m)) {
+	else
 		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
 			 "%s%s; it starts with ddprun on the host that has that"
 			 " address", s, m->rdzv.where, c->job,
 			 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
-		return;
+}
+
+/* "2 nodes", "2 to 4 nodes" */
+static const char *say_nodes(const struct member *m, char *text, size_t size)
+{
+	const struct config *c = m->config;
+
+	if (c->min_nodes == c->max_nodes)
+		snprintf(text, size, "%u nodes", c->max_nodes);
+	else
+		snprintf(text, size, "%u to %u nodes", c->min_nodes,
+			 c->max_nodes);
+	return text;
+}
+
+static void speak_spare(struct member *m)
+{
+	const struct config *c = m->config;
+
+	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
+		 "and takes this one when it loses one; if this is another job,"
+		 " give it its own --rdzv-id", c->job, m->rdzv.where,
+		 c->max_nodes, c->max_nodes == 1 ? "" : "s");
+}
+
+static void speak_last_call(struct member *m)
+{
+	const struct config *c = m->config;
+	uint64_t now = clock_ms();
+	uint64_t left = m->starts_ms > now ? m->starts_ms - now : 0;
+	char nodes[64];
+
+	log_info("%u of %s are there at %s (job '%s'); starting in %llu s "
+		 "unless more come (--last-call-timeout)", m->joined,
+		 say_nodes(m, nodes, sizeof(nodes)), m->rdzv.where, c->job,
+		 (unsigned long long)(left + 500) / 1000);
+}
+
+/* A job of a fixed size says which are missing, another how many it needs. */
+static void speak_missing(struct member *m, unsigned long long s)
+{
+	const struct config *c = m->config;
+	uint32_t missing = c->max_nodes - m->joined;
+	char how[SOCK_TEXT_MAX + 128], nodes[64], what[128];
+	const char *names = "";
+
+	say_nodes(m, nodes, sizeof(nodes));
+	if (c->min_nodes == c->max_nodes) {
+		snprintf(what, sizeof(what), "for %u of %s", missing, nodes);
+		names = m->missing;
+	} else {
+		snprintf(what, sizeof(what), "for %u more of %s",
+			 c->min_nodes - m->joined, nodes);
 	}
-	if (!m->joined || !missing)
-		return;
 	if (m->started) {
-		log_info("waiting %llu s at %s for %u of %u nodes to come back "
-			 "(job '%s')%s%s", s, m->rdzv.where, missing, c->max_nodes,
-			 c->job, m->missing[0] ? ": " : "", m->missing);
+		log_info("waiting %llu s at %s %s to come back (job '%s')%s%s",
+			 s, m->rdzv.where, what, c->job, *names ? ": " : "",
+			 names);
 		return;
 	}
 	say_how(m, how, sizeof(how));
-	log_info("waiting %llu s at %s for %u of %u nodes (job '%s')%s%s; "
-		 "start the other%s with %s", s, m->rdzv.where, missing,
-		 c->max_nodes, c->job, m->missing[0] ? ": " : "", m->missing,
-		 missing > 1 ? "s" : "", how);
+	log_info("waiting %llu s at %s %s (job '%s')%s%s; start the other%s "
+		 "with %s", s, m->rdzv.where, what, c->job, *names ? ": " : "",
+		 names, missing > 1 ? "s" : "", how);
+}
+
+static void speak(struct member *m)
+{
+	const struct config *c = m->config;
+	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
+
+	if (!is_in(m))
+		speak_outside(m, s);
+	else if (m->spare)
+		return; /* was said once */
+	else if (m->joined && m->starts_ms)
+		speak_last_call(m);
+	else if (m->joined && m->joined < c->min_nodes)
+		speak_missing(m, s);
 }
 
 static void on_speak(uv_timer_t *t)
@@ -109,12 +168,14 @@ static void on_deadline(uv_timer_t *t)
 	struct member *m = t->data;
 	const struct config *c = m->config;
 	struct err e = ERR_INIT;
+	char nodes[64];
 
 	if (is_in(m))
 		err_set(&e, ERR_TIMEOUT,
-			"gave up after %g s: only %u of %u nodes came to %s "
+			"gave up after %g s: only %u of %s came to %s "
 			"(job '%s'); start them all within --rdzv-timeout",
-			c->rdzv_timeout_s, m->joined, c->max_nodes, m->rdzv.where,
+			c->rdzv_timeout_s, m->joined,
+			say_nodes(m, nodes, sizeof(nodes)), m->rdzv.where,
 			c->job);
 	else
 		err_set(&e, ERR_TIMEOUT,
@@ -125,14 +186,21 @@ static void on_deadline(uv_timer_t *t)
 	give_up(m, &e);
 }
 
+static void start_deadline(struct member *m)
+{
+	uv_timer_start(&m->deadline, on_deadline,
+		       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1, 0);
+}
+
 static void start_waiting(struct member *m)
 {
 	m->began_ms = clock_ms();
-	m->joined = 0;
+	m->joined = m->spares = 0;
+	m->spare = 0;
+	m->starts_ms = 0;
 	m->missing[0] = '\0';
 	uv_timer_start(&m->speak, on_speak, SPEAK_FIRST_MS, SPEAK_MS);
-	uv_timer_start(&m->deadline, on_deadline,
-		       (uint64_t)(m->config->rdzv_timeout_s * 1000) + 1, 0);
+	start_deadline(m);
 }
 
 static void stop_waiting(struct member *m)
@@ -144,6 +212,19 @@ static void stop_waiting(struct member *m)
 
 /* ---- the lease ---- */
 
+uint64_t member_ping_ms(const struct member *m)
+{
+	return (uint64_t)(m->config->heartbeat_s * 1000) / WIRE_PINGS;
+}
+
+void member_ping(struct member *m)
+{
+	if (!is_in(m))
+		return;
+	wire_put_empty(out(m), WIRE_PING, WIRE_REQUEST, ++m->id);
+	flush(m);
+}
+
 static void on_ping(uv_timer_t *t)
 {
 	struct member *m = t->data;
@@ -152,14 +233,13 @@ static void on_ping(uv_timer_t *t)
 	/* counted in pings, not in time: a laptop that slept is not lost */
 	if (m->unheard++ >= UNHEARD_MAX) {
 		err_set(&e, ERR_REMOTE,
-			"the rendezvous server at %s is silent for %d s; is its"
+			"the rendezvous server at %s is silent for %g s; is its"
 			" host or the network down?", m->rdzv.where,
-			(int)(m->config->heartbeat_s));
+			m->config->heartbeat_s);
 		give_up(m, &e);
 		return;
 	}
-	wire_put_empty(out(m), WIRE_PING, WIRE_REQUEST, ++m->id);
-	flush(m);
+	member_ping(m);
 }
 
 /* ---- joining ---- */
@@ -244,6 +324,29 @@ static void take_error(struct member *m, const struct wire_frame *f)
 	give_up(m, &e);
 }
 
+static void take_state(struct member *m, const struct wire_state *state)
+{
+	int was_spare = m->spare;
+
+	m->joined = state->joined;
+	m->spares = state->spares;
+	m->spare = state->spare;
+	m->starts_ms = state->last_call_ms ? clock_ms() + state->last_call_ms
+					   : 0;
+	snprintf(m->missing, sizeof(m->missing), "%.*s",
+		 SLICE_FMT(state->missing));
+	/* a job may run for weeks before it needs its spare */
+	if (m->spare && !was_spare) {
+		uv_timer_stop(&m->deadline);
+		speak_spare(m);
+	} else if (!m->spare && was_spare) {
+		start_deadline(m);
+	} else if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS) {
+		/* who comes at once is not worth a line */
+		speak(m);
+	}
+}
+
 static int take_notice(struct member *m, const struct wire_frame *f,
 		       struct err *e)
 {
@@ -257,12 +360,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_state(f, &state, e);
 		if (rc < 0)
 			return rc;
-		m->joined = state.joined;
-		snprintf(m->missing, sizeof(m->missing), "%.*s",
-			 SLICE_FMT(state.missing));
-		/* who comes at once is not worth a line */
-		if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS)
-			speak(m);
+		take_state(m, &state);
 		return 0;
 	case WIRE_START:
 		rc = wire_get_start(f, &start, e);
@@ -276,7 +374,8 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_end(f, &end, e);
 		if (rc < 0)
 			return rc;
-		if (end.verdict != WIRE_RESTART) {
+		if (end.verdict != WIRE_RESTART &&
+		    end.verdict != WIRE_REGROUP) {
 			/* the server waits for us to go */
 			m->over = 1;
 			stop_timers(m);
@@ -317,8 +416,8 @@ static void on_greeted(struct rdzv *c)
 	struct member *m = c->owner;
 
 	m->unheard = 0;
-	uv_timer_start(&m->ping, on_ping, WIRE_LEASE_MS / WIRE_PINGS,
-		       WIRE_LEASE_MS / WIRE_PINGS);
+	uv_timer_start(&m->ping, on_ping, member_ping_ms(m),
+		       member_ping_ms(m));
 	if (m->waiting && !m->join_sent)
 		send_join(m);
 }
@@ -366,9 +465,11 @@ void member_exited(struct member *m, const struct wire_exited *x)
 	flush(m);
 }
 
-void member_failed(struct member *m, uint32_t round, const char *text)
+void member_failed(struct member *m, uint32_t round, int exit_code,
+		   const char *text)
 {
-	const struct wire_failed x = {.round = round, .text = SLICE_STR(text)};
+	const struct wire_failed x = {.round = round, .exit_code = exit_code,
+				      .text = SLICE_STR(text)};
 
 	if (!is_in(m))
 		return;

@@ -35,7 +35,10 @@ struct member {
 	uv_timer_t speak, ping, deadline;
 	uint64_t began_ms;
 	unsigned unheard; /* pings since anything came */
-	uint32_t joined;  /* what STATE said last */
+	/* what STATE said last */
+	uint32_t joined, spares;
+	int spare;           /* this node waits for another's place */
+	uint64_t starts_ms;  /* the last call ends then; 0: it has not begun */
 	char missing[MEMBER_TEXT_MAX];
 };
 
@@ -50,8 +53,15 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 void member_join(struct member *m);
 
 void member_exited(struct member *m, const struct wire_exited *x);
-void member_failed(struct member *m, uint32_t round, const char *text);
+/* exit_code: what the job is to exit with; 0: as the server finds right. */
+void member_failed(struct member *m, uint32_t round, int exit_code,
+		   const char *text);
 void member_leave(struct member *m, int signal, const char *text);
+
+/* Between two signs of life; and one more of them, for an owner who keeps the
+ * loop from running. */
+uint64_t member_ping_ms(const struct member *m);
+void member_ping(struct member *m);
 
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);

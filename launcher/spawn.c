@@ -15,10 +15,9 @@
 enum { STACK_BYTES = 64 << 10 };
 
 /* All that this program or libuv ever changes. */
-static const int touched[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
-			      SIGCHLD, SIGPIPE};
-enum { TOUCHED = sizeof(touched) / sizeof(*touched) };
-static struct sigaction original[TOUCHED];
+static int touched[NSIG];
+static int ntouched;
+static struct sigaction original[NSIG];
 
 static const char step_cpus[] = "set the CPUs of";
 
@@ -31,21 +30,35 @@ struct order {
 	const char *volatile step;
 };
 
+void spawn_remember_signal(int number)
+{
+	int i = ntouched;
+
+	for (int k = 0; k < ntouched; k++) {
+		if (touched[k] == number)
+			return;
+	}
+	touched[ntouched++] = number;
+	sigaction(number, NULL, &original[i]);
+	/* A shell without job control starts `ddprun &` with SIGINT ignored.
+	 * Whoever sends us one all the same means it, and the workers must not
+	 * be deaf to it. SIGHUP is nohup's. */
+	if (number == SIGINT || number == SIGQUIT)
+		original[i].sa_handler = SIG_DFL;
+}
+
 void spawn_remember_signals(void)
 {
-	for (int i = 0; i < TOUCHED; i++) {
-		sigaction(touched[i], NULL, &original[i]);
-		/* A shell without job control starts `ddprun &` with SIGINT
-		 * ignored. Whoever sends us one all the same means it, and the
-		 * workers must not be deaf to it. SIGHUP is nohup's. */
-		if (touched[i] == SIGINT || touched[i] == SIGQUIT)
-			original[i].sa_handler = SIG_DFL;
-	}
+	static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
+				    SIGCHLD, SIGPIPE};
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+		spawn_remember_signal(usual[i]);
 }
 
 int spawn_was_ignored(int signal)
 {
-	for (int i = 0; i < TOUCHED; i++) {
+	for (int i = 0; i < ntouched; i++) {
 		if (touched[i] == signal)
 			return original[i].sa_handler == SIG_IGN;
 	}
@@ -90,7 +103,7 @@ static int child(void *arg)
 	o->step = "set up";
 	/* before the signals are unblocked: a handler of ours would run here,
 	 * in memory that is the parent's too */
-	for (int i = 0; i < TOUCHED; i++)
+	for (int i = 0; i < ntouched; i++)
 		sigaction(touched[i], &original[i], NULL);
 	if (!s->survives) {
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

@@ -30,6 +30,8 @@ struct spawn {
  * to inherit (but SIGINT and SIGQUIT are never inherited as ignored); call it
  * before any handler is installed. */
 void spawn_remember_signals(void);
+/* One more, before its first handler is installed. */
+void spawn_remember_signal(int signal);
 /* 1 if this program was started with this signal ignored (nohup). */
 int spawn_was_ignored(int signal);
 

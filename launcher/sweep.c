@@ -1,7 +1,6 @@
 /* sweep.c: reading /proc for processes left behind. */
 #include "launcher/sweep.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 static int is_in(const pid_t *pids, size_t n, pid_t pid)
 {
@@ -31,28 +32,101 @@ static void tell(struct sweep *s, pid_t pid, int signal)
 	s->told[s->n++] = pid;
 }
 
-int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
-		   int signal)
+/* 0 if it is gone. */
+static pid_t parent_of(const char *pid)
+{
+	char path[sizeof("/proc//stat") + NAME_MAX], text[512];
+	const char *end;
+	pid_t parent = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	/* the name before it may have any characters */
+	end = strrchr(text, ')');
+	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
+		return 0;
+	return parent;
+}
+
+/* A directory entry of /proc as a pid; 0 if it is none. */
+static pid_t pid_of(const struct dirent *entry)
+{
+	char *end;
+	long pid = strtol(entry->d_name, &end, 10);
+
+	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
+}
+
+typedef void on_child(void *arg, pid_t pid);
+
+/* For kernels without the list of children: all of /proc. */
+static void search_children(on_child *found, void *arg)
+{
+	static int warned;
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+
+	if (!proc && !warned++)
+		log_warn("cannot read /proc: what workers leave behind in "
+			 "the background is not found and not ended");
+	while (proc && (entry = readdir(proc))) {
+		if (pid_of(entry) && parent_of(entry->d_name) == getpid())
+			found(arg, pid_of(entry));
+	}
+	if (proc)
+		closedir(proc);
+}
+
+static void list_children(on_child *found, void *arg)
 {
 	char path[64];
 	FILE *f;
 	pid_t pid;
-	int left = 0;
 
 	/* children belong to a thread; this program has one */
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children",
 		 (int)getpid());
 	f = fopen(path, "re");
-	while (f && fscanf(f, "%d", &pid) == 1) {
-		if (is_in(except, (size_t)nexcept, pid))
-			continue;
-		left++;
-		if (!is_in(s->told, s->n, pid))
-			tell(s, pid, signal);
+	if (!f) {
+		search_children(found, arg);
+		return;
 	}
-	if (f)
-		fclose(f);
-	return left;
+	while (fscanf(f, "%d", &pid) == 1)
+		found(arg, pid);
+	fclose(f);
+}
+
+struct visit {
+	struct sweep *s;
+	const pid_t *except;
+	int nexcept, signal, left;
+};
+
+static void on_found(void *arg, pid_t pid)
+{
+	struct visit *v = arg;
+
+	if (is_in(v->except, (size_t)v->nexcept, pid))
+		return;
+	v->left++;
+	if (!is_in(v->s->told, v->s->n, pid))
+		tell(v->s, pid, v->signal);
+}
+
+int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
+		   int signal)
+{
+	struct visit v = {s, except, nexcept, signal, 0};
+
+	list_children(on_found, &v);
+	return v.left;
 }
 
 void sweep_forget(struct sweep *s)
@@ -121,10 +195,8 @@ int sweep_kill_marked(const char *variable, const char *except)
 		pid_t pid;
 		int fd;
 
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		pid = (pid_t)atol(entry->d_name);
-		if (pid == getpid())
+		pid = pid_of(entry);
+		if (!pid || pid == getpid())
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/environ", entry->d_name);
 		fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -12,10 +12,11 @@
 #include "base/clock.h"
 
 int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct guard *guard, uint32_t n, struct err *e)
+	       struct input *input, struct guard *guard, uint32_t n,
+	       struct err *e)
 {
-	*g = (struct group){.loop = loop, .output = output, .guard = guard,
-			    .n = n, .dev_null = -1};
+	*g = (struct group){.loop = loop, .output = output, .input = input,
+			    .guard = guard, .n = n, .dev_null = -1};
 	g->workers = calloc(n, sizeof(*g->workers));
 	if (!g->workers)
 		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
@@ -108,11 +109,15 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct group *g = w->group;
 	struct outlet outlets[2];
+	int in = -1;
 	int rc = open_outlets(w, outlets, e);
 
 	if (rc < 0)
 		return rc;
-	s->in = g->dev_null;
+	rc = input_open(g->input, group_rank(w), &in, e);
+	if (rc < 0)
+		goto out;
+	s->in = in >= 0 ? in : g->dev_null;
 	s->out = outlets[0].child;
 	s->err = outlets[1].child;
 	s->pid = guard_slot(g->guard, w->local_rank);
@@ -129,6 +134,8 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 	if (rc == 0)
 		rc = open_stream(w, &outlets[1], 1, e);
 out:
+	if (in >= 0)
+		close(in);
 	outlet_close(&outlets[0]);
 	outlet_close(&outlets[1]);
 	return rc;
@@ -138,6 +145,8 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		struct err *e)
 {
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files};
+
+	uint64_t alive_ns = clock_ns();
 
 	g->base_rank = plan->base_rank;
 	g->at = 0;
@@ -154,30 +163,36 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;
+		if (g->workers[i].started_ns - alive_ns >
+		    g->alive_ms * 1000000) {
+			alive_ns = g->workers[i].started_ns;
+			g->on_alive(g);
+		}
 	}
 	return 0;
-}
-
-static void signal_group(pid_t pgid, int signal)
-{
-	kill(-pgid, signal);
-	if (signal != SIGKILL) /* who is suspended would not notice */
-		kill(-pgid, SIGCONT);
 }
 
 void group_signal(struct group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++) {
-		struct worker *w = &g->workers[i];
-
 		/* what an ended worker left in its group is told, too */
-		if (*guard_slot(g->guard, i) > 1)
-			signal_group(*guard_slot(g->guard, i), signal);
+		struct worker *w = &g->workers[i];
+		pid_t slot = *guard_slot(g->guard, i);
+
+		/* who is suspended would not notice */
+		if (guard_signal(slot, signal) && signal != SIGKILL)
+			guard_signal(slot, SIGCONT);
 		if (w->running) {
 			w->stopped = 1;
 			w->killed = signal == SIGKILL;
 		}
 	}
+}
+
+void group_relay(struct group *g, int signal)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		guard_signal(*guard_slot(g->guard, i), signal);
 }
 
 struct worker *group_find(struct group *g, pid_t pid)
@@ -205,9 +220,9 @@ void group_exited(struct group *g, struct worker *w, int status,
 	w->core = WIFSIGNALED(status) && WCOREDUMP(status);
 	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
 	g->running--;
-	/* the number is free for anybody once the group is empty */
-	if (kill(-w->pid, 0) < 0 && errno == ESRCH)
-		*guard_slot(g->guard, w->local_rank) = 0;
+	input_gone(g->input, group_rank(w));
+	*guard_slot(g->guard, w->local_rank) =
+		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);
 	stream_drain(&w->err);
 	if (!w->tail.lines)
@@ -216,6 +231,7 @@ void group_exited(struct group *g, struct worker *w, int status,
 
 void group_close(struct group *g)
 {
+	input_end_round(g->input);
 	for (uint32_t i = 0; i < g->n; i++) {
 		*guard_slot(g->guard, i) = 0;
 		/* what those who were left behind said last */

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "launcher/guard.h"
+#include "launcher/input.h"
 #include "launcher/outlet.h"
 #include "launcher/plan.h"
 #include "launcher/spawn.h"
@@ -33,6 +34,7 @@ struct group {
 	struct output *output;
 	struct guard *guard;
 	struct outlet_rules outlet_rules; /* the owner's to set */
+	struct input *input;
 	struct worker *workers;
 	uint32_t n;
 	uint32_t base_rank;
@@ -41,6 +43,9 @@ struct group {
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;
+	/* each alive_ms while workers start: the loop does not run then */
+	void (*on_alive)(struct group *g);
+	uint64_t alive_ms;
 	/* no worker runs, no stream is open: it may be started again */
 	void (*on_closed)(struct group *g);
 	void *owner;
@@ -48,7 +53,8 @@ struct group {
 
 /* Fills g for n workers. on_closed follows each group_close. */
 int group_init(struct group *g, uv_loop_t *loop, struct output *output,
-	       struct guard *guard, uint32_t n, struct err *e);
+	       struct input *input, struct guard *guard, uint32_t n,
+	       struct err *e);
 void group_release(struct group *g);
 
 /* Starts all n as planned. On an error those that were started run on: stop
@@ -59,6 +65,9 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 /* Sends a signal to the process groups of all that run, and counts them as told
  * to stop. */
 void group_signal(struct group *g, int signal);
+
+/* Sends a signal that is not meant to stop them. */
+void group_relay(struct group *g, int signal);
 
 /* The worker of this pid, or NULL. The next ended the process: its output is
  * drained, its fields say how. */

@@ -133,10 +133,9 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 @test "a job of one node that was stopped (Ctrl-Z) goes on, however late" {
 	local at=127.0.0.1:$(w_port free)
 	mkfifo go
-	printf '#!/bin/sh\nexec ddprdzv "$@" --heartbeat-timeout 2\n' >server
-	chmod +x server
-	DDP_SERVER=$T/server start job ddprun --rdzv-endpoint "$at" \
-		--rdzv-id one bash -c 'echo up; read -r <go; echo goes on'
+	export PET_HEARTBEAT_TIMEOUT=2
+	start job ddprun --rdzv-endpoint "$at" --rdzv-id one \
+		bash -c 'echo up; read -r <go; echo goes on'
 	await job.out '^\[0\] up'
 	# a clock: who was stopped later and is lost
 	start late ddprun --rdzv-endpoint "$at" --nnodes 2 \
@@ -176,4 +175,99 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	signal job TERM
 	DEADLINE=20 finish job 143
 	exec 7>&-
+}
+
+# Waits until process $1 is in one of the states $2, as /proc has them.
+in_state() {
+	local stat i
+	for ((i = 0; i < 3000; i++)); do
+		stat=$(<"/proc/$1/stat")
+		stat=${stat##*) }
+		[[ $2 != *${stat:0:1}* ]] || return 0
+		read -rt 0.02 _ <> <(:) || true
+	done
+	echo "process $1 is in state ${stat:0:1}, not $2"
+	return 1
+}
+
+@test "--signals-to-handle: any signal may end the job, and is what workers get" {
+	start_two --signals-to-handle USR1,12 bash -c \
+		'trap "echo got USR1; exit 0" USR1
+		echo up; while :; do read -rt 100 _ <> <(:); done'
+	signal job USR1
+	finish job $((128 + $(kill -l USR1)))
+	has "$out" '^\[0\] got USR1$'
+	has "$out" '^\[1\] got USR1$'
+	has "$err" '^ddprun: got SIGUSR1: stopping 2 workers'
+	nothing_left 0
+}
+
+@test "--forward-signals: passed on to each worker, and the job goes on" {
+	start_two --forward-signals SIGUSR1,usr2 bash -c \
+		'trap "echo got USR1" USR1; trap "echo got USR2; exit 0" USR2
+		echo up; while :; do read -rt 100 _ <> <(:); done'
+	signal job USR1
+	await job.out '^\[0\] got USR1'
+	await job.out '^\[1\] got USR1'
+	signal job USR2
+	finish job 0
+	has "$out" '^\[0\] got USR2$'
+	has "$out" '^\[1\] got USR2$'
+	lacks "$err" SIGUSR
+}
+
+@test "SIGUSR1 that nobody asked for ends nothing and is answered by a line" {
+	mkfifo go
+	start job ddprun --nproc-per-node 1 sh -c "echo up; read _ <$T/go"
+	await job.out '^\[0\] up'
+	signal job USR1
+	await job.err '^ddprun: got SIGUSR1: not passed on to the workers, which --forward-signals SIGUSR1 would do$'
+	echo >go
+	finish job 0
+}
+
+@test "lists of signals that make no sense are refused before anything starts" {
+	expect 2 ddprun --signals-to-handle TERM,FOO touch started
+	has "$err" "^ddprun: error: --signals-to-handle: 'FOO' is no signal"
+	expect 2 ddprun --forward-signals KILL touch started
+	has "$err" "--forward-signals: SIGKILL cannot be on this list"
+	expect 2 ddprun --forward-signals INT touch started
+	has "$err" "SIGINT is in --signals-to-handle as well"
+	[ ! -e started ]
+}
+
+@test "workers get each signal as ddprun got it, whatever ddprun listens to" {
+	local want
+	expect 0 bash -c 'trap "" USR2; exec grep SigIgn: /proc/self/status'
+	# the shell's background commands ignore SIGINT and SIGQUIT, workers do not
+	want=$(printf '%016x' $((16#${out##*[[:space:]]} & ~6)))
+	expect 0 bash -c 'trap "" USR2; exec ddprun --forward-signals USR1,WINCH \
+		grep -E "Sig(Ign|Blk):" /proc/self/status'
+	has "$out" "^\[0\] SigIgn:.$want\$"
+	has "$out" "^\[0\] SigBlk:.0000000000000000\$"
+}
+
+@test "Ctrl-Z stops the workers, too, and fg continues them" {
+	mkfifo go
+	start job ddprun --nproc-per-node 2 sh -c 'echo "up $$"; read _ <'"$T/go"'
+		echo goes on'
+	local -a workers
+	await job.out '^\[0\] up'
+	workers+=("${line##* }")
+	await job.out '^\[1\] up'
+	workers+=("${line##* }")
+	signal job TSTP
+	in_state "${pid[job]}" T
+	in_state "${workers[0]}" T
+	in_state "${workers[1]}" T
+	signal job CONT
+	in_state "${workers[0]}" SRD
+	in_state "${workers[1]}" SRD
+	exec 9<>go
+	echo >&9
+	echo >&9
+	finish job 0
+	exec 9>&-
+	has "$out" '^\[0\] goes on'
+	has "$out" '^\[1\] goes on'
 }

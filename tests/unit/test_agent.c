@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "launcher/agent.h"
+#include "launcher/agent_state.h"
 #include "launcher/exit_code.h"
 
 /* A change here is a change of what ddprun does: of the man page, too. */

@@ -1,0 +1,75 @@
+/* signals.c: one handle for each signal that is watched. */
+#include "launcher/signals.h"
+
+#include <signal.h>
+
+#include "launcher/spawn.h"
+
+static void on_signal(uv_signal_t *h, int number)
+{
+	struct signals *s = h->data;
+
+	if (number == SIGCHLD)
+		s->events->on_child(s->owner);
+	else if (number == SIGTSTP)
+		s->events->on_suspend(s->owner);
+	else if (number == SIGCONT)
+		s->events->on_continue(s->owner);
+	else if (signal_set_has(&s->ending, number))
+		s->events->on_end(s->owner, number);
+	else if (signal_set_has(&s->forwarded, number))
+		s->events->on_forward(s->owner, number);
+	else
+		s->events->on_stray(s->owner, number);
+}
+
+static void watch(struct signals *s, uv_loop_t *loop, int number)
+{
+	uv_signal_t *h = &s->handles[s->n];
+
+	/* before there is a handler */
+	spawn_remember_signal(number);
+	if (number != SIGCHLD && spawn_was_ignored(number))
+		return;
+	uv_signal_init(loop, h);
+	h->data = s;
+	if (s->n > 0)
+		uv_unref((uv_handle_t *)h);
+	uv_signal_start(h, on_signal, number);
+	s->n++;
+}
+
+void signals_start(struct signals *s, uv_loop_t *loop,
+		   const struct signal_set *ending,
+		   const struct signal_set *forwarded,
+		   const struct signals_events *events, void *owner)
+{
+	static const int always[] = {SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+
+	s->events = events;
+	s->owner = owner;
+	s->ending = *ending;
+	s->forwarded = *forwarded;
+	s->n = 0;
+	signal(SIGPIPE, SIG_IGN);
+	watch(s, loop, SIGCHLD);
+	for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
+		watch(s, loop, always[i]);
+	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
+		if (i != SIGUSR1 && i != SIGUSR2 &&
+		    (signal_set_has(ending, i) || signal_set_has(forwarded, i)))
+			watch(s, loop, i);
+	}
+}
+
+void signals_unref_child(struct signals *s)
+{
+	uv_unref((uv_handle_t *)&s->handles[0]);
+}
+
+void signals_close(struct signals *s)
+{
+	for (int i = 0; i < s->n; i++)
+		uv_close((uv_handle_t *)&s->handles[i], NULL);
+	s->n = 0;
+}

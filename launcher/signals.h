@@ -1,0 +1,43 @@
+/* signals.h: the signals that ddprun itself gets, sorted into what they ask
+ * for. Decides nothing. */
+#ifndef LAUNCHER_SIGNALS_H
+#define LAUNCHER_SIGNALS_H
+
+#include <uv.h>
+
+#include "launcher/signal_set.h"
+
+struct signals;
+
+struct signals_events {
+	void (*on_child)(void *owner);
+	void (*on_end)(void *owner, int number);
+	void (*on_forward)(void *owner, int number);
+	/* Ctrl-Z, and what undoes it; the owner stops this program itself. */
+	void (*on_suspend)(void *owner);
+	void (*on_continue)(void *owner);
+	/* SIGUSR1 or SIGUSR2 that nobody asked for. */
+	void (*on_stray)(void *owner, int number);
+};
+
+struct signals {
+	void *owner;
+	const struct signals_events *events;
+	struct signal_set ending, forwarded;
+	uv_signal_t handles[SIGNAL_SET_MAX];
+	int n;
+};
+
+/* What was ignored when this program was started stays so (nohup). Only SIGCHLD
+ * keeps the loop alive. */
+void signals_start(struct signals *s, uv_loop_t *loop,
+		   const struct signal_set *ending,
+		   const struct signal_set *forwarded,
+		   const struct signals_events *events, void *owner);
+
+/* SIGCHLD does not keep the loop alive any more. */
+void signals_unref_child(struct signals *s);
+
+void signals_close(struct signals *s);
+
+#endif

@@ -1,0 +1,316 @@
+load ../lib
+load netns
+
+# Nodes that come and go, on hosts of their own: who is there goes on, and who
+# cannot be of use says why.
+
+# Says who it is among how many, then waits to be killed.
+who='rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT'
+who+=' round $DDP_ROUND'
+waiter="echo \"$who\"; exec tail -f /dev/null"
+
+setup() {
+	lib_setup
+	# long enough for a loaded machine, short enough to wait for
+	export PET_HEARTBEAT_TIMEOUT=3 PET_LAST_CALL_TIMEOUT=0.5
+}
+
+hosts() {
+	hosts_up "$1"
+	endpoint=${at[h1]}:29400
+}
+
+# node HOST NNODES OPTIONS... : a ddprun of the job, named for its host
+node() {
+	local h=$1 nnodes=$2
+	shift 2
+	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" \
+		--rdzv-endpoint "$endpoint" "$@"
+}
+
+# await_world N ATTEMPT ROUND HOSTS: until each of HOSTS runs one of N workers.
+await_world() {
+	local want="of $1 attempt $2 round $3\$" h
+	shift 3
+	for h in "$@"; do
+		await "$T/on_$h.out" "$want"
+	done
+}
+
+@test "1 to 3 hosts: it grows as they come and shrinks as they die, by itself" {
+	hosts 3
+	hosts_real
+	node h1 1:3 sh -c "$waiter"
+	await_world 1 0 0 h1
+	node h2 1:3 sh -c "$waiter"
+	await_world 2 0 1 h1 h2
+	node h3 1:3 sh -c "$waiter"
+	await_world 3 0 2 h1 h2 h3
+	has "$(<"$T/on_h1.err")" '^ddprun: regrouping: h2 joined'
+	# the agent of a host, then the cable of another
+	signal on_h3 KILL
+	finish on_h3 137
+	await "$T/on_h1.err" '^ddprun: regrouping: node 2 \(h3\) was lost: its connection closed'
+	await "$T/on_h2.err" '^ddprun: running again after [0-9.]+ ms \(stop .*, rendezvous .*, start '
+	await_world 2 0 3 h1 h2
+	cable_cut h2
+	await "$T/on_h1.err" '^ddprun: regrouping: node 1 \(h2\) was lost: not heard from for 3.0 s'
+	await_world 1 0 4 h1
+	# cut off as it is, it knows and stops its own
+	finish on_h2 69
+	has "$err" "server at h1:29400 is silent for 3 s.*; stopping this node's workers\$"
+	signal on_h1 TERM
+	finish on_h1 143
+	nothing_left
+}
+
+@test "a host that comes back has the node rank that it had" {
+	hosts 3
+	hosts_real
+	node h1 2:3 sh -c "$waiter"
+	node h2 2:3 sh -c "$waiter"
+	await_world 2 0 0 h1 h2
+	node h3 2:3 sh -c "$waiter"
+	await "$T/on_h3.out" 'rank 2 of 3 '
+	signal on_h2 KILL
+	finish on_h2 137
+	await_world 2 0 2 h3
+	node h2 2:3 sh -c "$waiter"
+	await "$T/on_h2.out" 'rank 1 of 3 '
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h2 -
+	finish on_h3 -
+	nothing_left
+}
+
+@test "fewer than the minimum are left: they wait for more, and go on with them" {
+	hosts 3
+	hosts_real
+	node h1 2:3 sh -c "$waiter"
+	node h2 2:3 sh -c "$waiter"
+	await_world 2 0 0 h1 h2
+	signal on_h2 KILL
+	finish on_h2 137
+	await "$T/on_h1.err" '^ddprun: waiting [0-9]+ s at h1:29400 for 1 more of 2 to 3 nodes to come back'
+	node h3 2:3 sh -c "$waiter"
+	await_world 2 0 1 h1 h3
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h3 -
+	nothing_left
+}
+
+@test "more hosts than the job needs: a spare says so, and takes over" {
+	hosts 3
+	hosts_real
+	node h1 2 sh -c "$waiter"
+	node h2 2 sh -c "$waiter"
+	await_world 2 0 0 h1 h2
+	node h3 2 --rdzv-timeout 0.1 sh -c "$waiter"
+	await "$T/on_h3.err" "^ddprun: this node waits as a spare: job 'none' at h1:29400 has its 2 nodes .* give it its own --rdzv-id\$"
+	signal on_h2 KILL
+	finish on_h2 137
+	await "$T/on_h3.out" 'rank 1 of 2 attempt 0 round 1$'
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h3 143
+	nothing_left
+}
+
+@test "five nodes for --nnodes 4: the fifth ends with the job and was not needed" {
+	local i
+	hosts 1
+	mkfifo go
+	exec 9<>go
+	for i in 1 2 3 4; do
+		start_on h1 "n$i" ddprun --nnodes 4 --rdzv-endpoint "$endpoint" \
+			sh -c 'echo up; read -r code <go; exit $code'
+	done
+	for i in 1 2 3 4; do
+		await "$T/n$i.out" up
+	done
+	start_on h1 n5 ddprun --nnodes 4 --rdzv-endpoint "$endpoint" false
+	await "$T/n5.err" 'this node waits as a spare'
+	printf '0\n0\n0\n0\n' >&9
+	for i in 1 2 3 4; do
+		finish "n$i"
+	done
+	finish n5
+	has "$err" "^ddprun: job 'none' is over, and this spare node was not needed: "
+	[ -z "$out" ]
+	exec 9>&-
+	nothing_left
+}
+
+@test "a failure counts as a restart, a node that goes does not" {
+	hosts 3
+	hosts_real
+	mkfifo go
+	exec 9<>go
+	local script='echo "'"$who"'"
+		[ $RANK = 0 ] || exec tail -f /dev/null
+		read -r code <go; exit $code'
+	node h1 1:2 --max-restarts 1 sh -c "$script"
+	await_world 1 0 0 h1
+	node h2 1:2 --max-restarts 1 sh -c "$script"
+	await_world 2 0 1 h1 h2
+	echo 3 >&9
+	await_world 2 1 2 h1 h2
+	has "$(<"$T/on_h2.err")" '^ddprun: restarting \(1 of 1\): rank 0 .* exited with code 3'
+	signal on_h2 KILL
+	finish on_h2 137
+	await_world 1 1 3 h1
+	echo 4 >&9
+	finish on_h1 4
+	exec 9>&-
+	nothing_left
+}
+
+@test "a node lost while a restart is under way: the others restart without it" {
+	hosts 3
+	hosts_real
+	# rank 0 fails; the workers of h3 take their time, and then h3 dies
+	local script='trap "echo asked; : >asked; sleep 1000" TERM
+		echo "'"$who"'"
+		case $RANK$TORCHELASTIC_RESTART_COUNT in
+		00) read -r _ <go; exit 9 ;;
+		20) while :; do read -rt 100 _ <> <(:); done ;;
+		*) trap - TERM; exec tail -f /dev/null ;;
+		esac'
+	mkfifo go
+	exec 9<>go
+	node h1 1:3 --max-restarts 2 bash -c "$script"
+	await_world 1 0 0 h1
+	node h2 1:3 --max-restarts 2 bash -c "$script"
+	await_world 2 0 1 h1 h2
+	node h3 1:3 --max-restarts 2 bash -c "$script"
+	await_world 3 0 2 h1 h2 h3
+	echo >&9
+	await "$T/on_h3.out" '^\[2\] asked'
+	signal on_h3 KILL
+	finish on_h3 137
+	await_world 2 1 3 h1 h2
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h2 -
+	exec 9>&-
+	nothing_left
+}
+
+@test "an agent that was stopped beyond its lease: it was dropped, and says so" {
+	local agent
+	hosts 2
+	hosts_real
+	node h1 1:2 sh -c "$waiter"
+	await_world 1 0 0 h1
+	# its pid there, for what starts it here passes no SIGSTOP on
+	node h2 1:2 sh -c 'echo "agent $PPID"; exec tail -f /dev/null'
+	await "$T/on_h2.out" 'agent [0-9]+'
+	agent=${line##* }
+	start_on h2 stop kill -STOP "$agent"
+	finish stop
+	await "$T/on_h1.err" 'regrouping: node 1 \(h2\) was lost: not heard from'
+	start_on h2 cont kill -CONT "$agent"
+	finish cont
+	finish on_h2 69
+	has "$err" "this node was not heard from for .* s; was it stopped.*; stopping this node's workers\$"
+	signal on_h1 TERM
+	finish on_h1 143
+	nothing_left
+}
+
+@test "the host of the server goes: the others end with 69 and say what is silent" {
+	hosts 2
+	hosts_real
+	node h1 2 sh -c "$waiter"
+	node h2 2 sh -c "$waiter"
+	await_world 2 0 0 h1 h2
+	cable_cut h1
+	finish on_h2 69
+	has "$err" "the rendezvous server at h1:29400 is silent for 3 s"
+	finish on_h1 69
+	has "$err" 'node 1 \(h2\) was lost: not heard from'
+	nothing_left
+}
+
+@test "the program is missing on one host: both end with that reason at once" {
+	hosts 2
+	hosts_real
+	cp "$(type -P true)" there
+	chmod -x there
+	node h1 2 sh -c "$waiter"
+	node h2 2 ./not-there
+	finish on_h2 127
+	has "$err" "^ddprun: error: cannot run './not-there': .*; telling the other nodes \(Ctrl-C ends this\)\$"
+	finish on_h1 127
+	has "$err" "node 1 \(h2\).*cannot run './not-there'"
+	node h1 2 sh -c "$waiter"
+	node h2 2 ./there
+	finish on_h2 126
+	finish on_h1 126
+	has "$err" "cannot run './there'"
+	# Ctrl-C while it waits to tell them
+	node h2 2 ./not-there
+	await "$T/on_h2.err" 'waiting 1 s'
+	signal on_h2 INT
+	finish on_h2 130
+	nothing_left
+}
+
+@test "as process 1 of a container: what it orphans is reaped and ended" {
+	unshare --pid --fork --mount-proc true 2>/dev/null ||
+		skip "no namespaces here"
+	start job unshare --pid --fork --kill-child --mount-proc ddprun \
+		--nproc-per-node 2 --max-restarts 1 --shutdown-timeout 1 bash -c '
+		trap "" TERM
+		(setsid bash -c "trap \"\" TERM HUP; exec sleep 1000" </dev/null >/dev/null 2>&1 &)
+		true & wait
+		echo "up $TORCHELASTIC_RESTART_COUNT"
+		[ $RANK.$TORCHELASTIC_RESTART_COUNT != 0.0 ] || exit 5
+		[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000
+		exit 0'
+	finish job
+	has "$out" '^\[0\] up 1$'
+	has "$out" '^\[1\] up 1$'
+	nothing_left
+}
+
+@test "as process 1 of a container: SIGTERM ends it, though nothing is its default" {
+	unshare --pid --fork --mount-proc true 2>/dev/null ||
+		skip "no namespaces here"
+	start job unshare --pid --fork --kill-child --mount-proc \
+		sh -c 'echo "$$" >inner; exec ddprun --nproc-per-node 2 sh -c \
+		"echo up; exec sleep 1000"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	local child
+	child=$(<"/proc/${pid[job]}/task/${pid[job]}/children")
+	[ "$(<inner)" = 1 ]
+	kill -TERM $child
+	finish job 143
+	nothing_left
+}
+
+@test "small limits: the error names the limit, and 300 processes' worth works" {
+	expect 71 bash -c 'ulimit -n 128; exec ddprun --nproc-per-node 100 true'
+	has "$err" '^ddprun: error: .*need 264 open files and the hard limit is 128; raise it \(ulimit -Hn\)'
+	# as many as the soft limit leaves no room for: it is raised
+	expect 0 bash -c 'ulimit -Sn 64; exec ddprun --nproc-per-node 300 \
+		sh -c "ulimit -Sn"'
+	[ "$(wc -l <<<"$out")" = 300 ]
+	[ "$(cut -d" " -f2 <<<"$out" | sort -u)" = 64 ]
+}
+
+@test "no more processes may be started: the reason and the limit, nothing left" {
+	setpriv --reuid 65534 --clear-groups true 2>/dev/null ||
+		skip "needs root, to be somebody else"
+	chmod 755 "$T"
+	# root is not bound by the limit
+	[ -x "$(setpriv --reuid 65534 --clear-groups sh -c 'command -v ddprun')" ] ||
+		skip "the build folder is closed to others"
+	expect 71 setpriv --reuid 65534 --clear-groups bash -c \
+		'ulimit -u 50; exec ddprun --nproc-per-node 100 true'
+	has "$err" 'this user may have 50 processes; raise it \(ulimit -u\)'
+	nothing_left
+}
