@@ -304,7 +304,8 @@ START_TEST(modules_scripts_and_the_legacy_argument)
 	ck_assert_str_eq(arguments("tool", how),
 			 "tool --local-rank=${local_rank} a $local_rank ");
 	how = (struct program_how){.run_path = 1, .no_python = 1};
-	ck_assert_str_eq(arguments("tool2", how), "bin/tool -u tool2 a $local_rank ");
+	ck_assert_str_eq(arguments("tool2", how),
+			 "bin/tool -u tool2 a $local_rank ");
 	/* only Python knows which files these will be */
 	how.run_path = 0;
 	how.no_python = 0;
