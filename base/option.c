@@ -101,7 +101,7 @@ static int from_environment(const struct option_spec *table, void *values,
 }
 
 /* Edit distance, for the nearest name; both are short. */
-static int distance(const char *a, const char *b)
+int option_distance(const char *a, const char *b)
 {
 	int row[NAME_MAX_BYTES + 1];
 	int na = (int)strnlen(a, NAME_MAX_BYTES);
@@ -130,7 +130,7 @@ static const char *nearest(const struct option_spec *table, const char *name)
 	int least = NAME_MAX_BYTES;
 
 	for (const struct option_spec *s = table; s->name; s++) {
-		int d = distance(name, s->name);
+		int d = option_distance(name, s->name);
 
 		if (d < least) {
 			least = d;

@@ -55,4 +55,7 @@ void option_print_help(const struct option_spec *table);
 int parse_long(const char *text, long min, long max, const char *what,
 	       long *out, struct err *e);
 
+/* Edit distance of two short texts, to name what was probably meant. */
+int option_distance(const char *a, const char *b);
+
 #endif

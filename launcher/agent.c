@@ -16,6 +16,7 @@
 #include "base/signal_name.h"
 #include "launcher/exit_code.h"
 #include "launcher/guard.h"
+#include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
@@ -48,10 +49,12 @@ enum event {
 
 struct agent {
 	const struct config *config;
-	const struct program *program;
+	const struct plan_parts *parts;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
+	struct logdir logdir;
+	struct log_rules log_rules;
 	struct guard guard;
 	struct group group;
 	struct member member;
@@ -299,7 +302,19 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	output_terminal(&a->output, &job.columns, &job.rows);
-	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
+	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
+}
+
+static void begin_output(struct agent *a, const struct wire_start *start)
+{
+	struct output_round round = {
+		.base_rank = start->base_rank, .node_rank = start->node_rank,
+		.world_size = start->world_size,
+	};
+
+	logdir_begin(&a->logdir, start->attempt, start->round);
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
+	output_begin(&a->output, &round);
 }
 
 static void run_round(struct agent *a, const struct wire_start *start)
@@ -315,6 +330,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
+	begin_output(a, start);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
@@ -516,6 +532,8 @@ static int run_loop(struct agent *a, struct err *e)
 			a->config->nproc, e);
 	a->group.on_closed = on_empty;
 	a->group.owner = a;
+	a->group.outlet_rules = (struct outlet_rules){
+		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
 	if (rc == 0) {
 		join(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -533,7 +551,8 @@ static int run_job(struct agent *a, struct err *e)
 	/* what our workers orphan comes to us, wherever it went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	uv_loop_init(&a->loop);
-	rc = output_init(&a->output, &a->loop);
+	rc = output_init(&a->output, &a->loop, a->config->nproc,
+			 &a->log_rules, a->config->role);
 	if (rc < 0) {
 		err_set(e, rc, "out of memory for the workers' output");
 		log_error("error: %s", e->text);
@@ -551,10 +570,10 @@ static int run_job(struct agent *a, struct err *e)
 	return rc;
 }
 
-int agent_run(const struct config *config, const struct program *program,
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      uint64_t open_files)
 {
-	struct agent a = {.config = config, .program = program,
+	struct agent a = {.config = config, .parts = parts,
 			  .open_files = open_files, .exit_code = -1,
 			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;
@@ -562,15 +581,23 @@ int agent_run(const struct config *config, const struct program *program,
 
 	buf_init(&a.page, PAGE_MAX);
 	rc = make_mark(&a, &e);
+	if (rc == 0)
+		rc = log_rules_init(&a.log_rules, config, &e);
+	if (rc == 0)
+		rc = logdir_init(&a.logdir, config, &e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a.guard, config->nproc, a.mark, &e);
+		rc = guard_start(&a.guard, config->nproc, a.mark,
+				 logdir_private(&a.logdir), &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
+		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
+		logdir_release(&a.logdir);
 		guard_stop(&a.guard);
 	}
+	log_rules_release(&a.log_rules);
 	buf_release(&a.page);
 	sweep_release(&a.told);
 	if (rc < 0)

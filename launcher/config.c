@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/log_rules.h"
 #include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
 
@@ -309,6 +310,8 @@ static int check_rest(const struct config *c, struct err *e)
 		rc = check_name("--role", c->role, e);
 	if (rc == 0)
 		rc = check_python(c, e);
+	if (rc == 0)
+		rc = log_rules_check(c, e);
 	return rc;
 }
 
@@ -362,15 +365,17 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* Each worker has two pipes here; the rest is the loop, the server, spare. */
+/* Each worker has two pipes here, and two files where it is teed; the rest is
+ * the loop, the server, spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
 	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
+	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
 
 	*soft = 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= need)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
 		return 0;
 	if (limit.rlim_max < need)
 		return err_set(e, -EMFILE,
@@ -380,10 +385,11 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 			       (unsigned long long)need,
 			       (unsigned long long)limit.rlim_max);
 	*soft = limit.rlim_cur;
-	limit.rlim_cur = need;
+	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return err_set(e, -errno, "cannot raise the limit of open "
-			       "files to %llu: %s", (unsigned long long)need,
+			       "files to %llu: %s",
+			       (unsigned long long)limit.rlim_cur,
 			       strerror(errno));
 	return 0;
 }

@@ -134,18 +134,27 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "Where CUDA_VISIBLE_DEVICES is not set the host must have as "
 		 "many as all workers need; where it is, the list must."},
-	{TEXT("cpu-bind", cpu_bind, "node|socket|exclusive|core-complex|none",
+	{TEXT("cpu-bind", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      "PET_CPU_BIND",
 	      "Bind each worker to the CPUs of its GPU's NUMA node or socket, "
-	      "to a share of the node's cores of its own (exclusive), or to a "
-	      "group of cores that share a cache."),
-	 .yields = 1},
-	{TEXT("numa-binding", cpu_bind, "node|socket|exclusive|core-complex",
+	      "to a share of the node's cores of its own (exclusive), to a "
+	      "group of cores that share a cache, or to a share of all cores "
+	      "(cores)."),
+	 .yields = 1,
+	 .more = "Only CPUs that ddprun itself may use are given, and "
+		 "hyperthreads of a core stay together. Without GPUs workers "
+		 "are laid evenly along the cores, in rank order. Needs "
+		 "hwloc."},
+	{TEXT("numa-binding", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      NULL, "torchrun's name for --cpu-bind.")},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
 	      "--args', valgrind, a profiler."),
-	 .yields = 1},
+	 .yields = 1,
+	 .more = "Its words are split as a shell splits them, and nothing in "
+		 "them is expanded. Exit codes and signals are the wrapper's."},
 	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
 	      "Only these ranks get --wrap: 0,5 or 0-3,8."),
 	 .yields = 1},

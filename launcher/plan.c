@@ -10,26 +10,31 @@
 /* Room for the arguments of one worker. */
 static int make_room(struct plan *p)
 {
+	const struct program *program = &p->parts->program;
 	size_t bytes = 0;
 
-	for (char **word = p->program->argv; *word; word++)
+	for (char **word = program->argv; *word; word++)
 		bytes += strlen(*word) + 1;
-	p->argv = calloc((size_t)p->program->nargs + 1, sizeof(*p->argv));
-	p->text = malloc(bytes);
-	return p->argv && p->text ? 0 : -ENOMEM;
+	p->argv = calloc((size_t)program->nargs +
+			 (size_t)p->parts->wrap.program.nargs + 1,
+			 sizeof(*p->argv));
+	if (program->macros)
+		p->text = malloc(bytes);
+	return p->argv && (p->text || !program->macros) ? 0 : -ENOMEM;
 }
 
-int plan_init(struct plan *p, const struct program *program, char **base,
+int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	      const struct environment_job *job, uint32_t base_rank,
 	      struct err *e)
 {
 	int rc;
 
-	*p = (struct plan){.program = program, .base_rank = base_rank};
+	*p = (struct plan){.parts = parts, .base_rank = base_rank};
 	rc = environment_init(&p->environment, base, job, e);
 	if (rc < 0)
 		return rc;
-	if (program->macros && make_room(p) < 0) {
+	if ((parts->program.macros || parts->wrap.words.n) &&
+	    make_room(p) < 0) {
 		plan_release(p);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
@@ -45,26 +50,41 @@ void plan_release(struct plan *p)
 	p->text = NULL;
 }
 
-/* The program itself is one for all, and was found already. */
-static char *const *expand(struct plan *p, uint32_t local_rank)
+/* The program itself is one for all, and was found already; behind a wrapper it
+ * is named by the path that was found, lest that finds another one. */
+static char *const *assemble(struct plan *p, const struct program *wrapper,
+			     uint32_t local_rank)
 {
+	const struct program *program = &p->parts->program;
 	char *out = p->text;
+	int n = 0;
 
-	p->argv[0] = p->program->argv[0];
-	for (int i = 1; i < p->program->nargs; i++) {
-		p->argv[i] = out;
-		out = macro_expand(p->program->argv[i], local_rank, out);
+	for (; wrapper && n < wrapper->nargs; n++)
+		p->argv[n] = wrapper->argv[n];
+	p->argv[n++] = wrapper ? program->path : program->argv[0];
+	for (int i = 1; i < program->nargs; i++) {
+		p->argv[n++] = out ? out : program->argv[i];
+		if (out)
+			out = macro_expand(program->argv[i], local_rank, out);
 	}
+	p->argv[n] = NULL;
 	return p->argv;
 }
 
 void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 {
+	const struct plan_parts *parts = p->parts;
+	uint32_t rank = p->base_rank + local_rank;
+	const struct program *wrapper =
+		wrap_applies(&parts->wrap, rank) ? &parts->wrap.program : NULL;
+
 	*w = (struct plan_worker){
-		.rank = p->base_rank + local_rank, .local_rank = local_rank,
-		.path = p->program->path,
-		.argv = p->text ? expand(p, local_rank) : p->program->argv,
+		.rank = rank, .local_rank = local_rank,
+		.path = wrapper ? wrapper->path : parts->program.path,
+		.argv = p->argv ? assemble(p, wrapper, local_rank)
+				: parts->program.argv,
 		.envp = p->environment.vars,
+		.cpus = placement_cpus(&parts->placement, local_rank),
 	};
 	environment_set_rank(&p->environment, w->rank, local_rank);
 }

@@ -4,9 +4,10 @@
 #define LAUNCHER_WORKER_H
 
 #include "launcher/guard.h"
-#include "launcher/output.h"
+#include "launcher/outlet.h"
 #include "launcher/plan.h"
 #include "launcher/spawn.h"
+#include "launcher/stream.h"
 
 struct group;
 
@@ -19,18 +20,19 @@ struct worker {
 	int code, signal; /* how it ended */
 	uint64_t started_ns, ran_ms;
 	struct tail tail; /* of its stderr */
-	struct stream out, err;
+	struct stream out, err; /* open where the agent reads them */
 };
 
 struct group {
 	uv_loop_t *loop;
 	struct output *output;
 	struct guard *guard;
+	struct outlet_rules outlet_rules; /* the owner's to set */
 	struct worker *workers;
 	uint32_t n;
 	uint32_t base_rank;
 	uint32_t running;      /* workers */
-	uint32_t open_streams; /* and those that are being closed */
+	uint32_t open_streams;
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;

@@ -100,6 +100,7 @@ static int has(char *const *vars, const char *want)
 }
 
 static struct plan plan;
+static struct plan_parts parts;
 static struct plan_worker worker;
 
 static void make(struct program *program)
@@ -109,7 +110,8 @@ static void make(struct program *program)
 
 	while (program->argv[program->nargs])
 		program->nargs++;
-	ck_assert_int_eq(plan_init(&plan, program, base, &job, 5, &e), 0);
+	parts.program = *program;
+	ck_assert_int_eq(plan_init(&plan, &parts, base, &job, 5, &e), 0);
 }
 
 START_TEST(workers_share_what_has_no_macros)
@@ -160,6 +162,57 @@ START_TEST(each_worker_has_its_own_arguments)
 }
 END_TEST
 
+/* Rank 6 is wrapped. The wrapper's own words are left as they are. */
+START_TEST(some_ranks_behind_a_wrapper)
+{
+	char *argv[] = {(char *)"p", (char *)"$local_rank", NULL};
+	char *before[] = {(char *)"gdb", (char *)"$$", NULL};
+	struct program program = {.path = (char *)"/bin/p", .argv = argv,
+				  .macros = 1};
+	struct rank_range ranks[] = {{6, 6}};
+
+	parts.wrap = (struct wrap){
+		.words = {.list = before, .n = 2}, .ranks = {ranks, 1},
+		.program = {.path = (char *)"/bin/gdb", .argv = before,
+			    .nargs = 2},
+	};
+	make(&program);
+	for (uint32_t i = 0; i < 3; i += 2) {
+		plan_worker(&plan, i, &worker);
+		ck_assert_str_eq(worker.path, "/bin/p");
+		ck_assert_str_eq(worker.argv[0], "p");
+		ck_assert_str_eq(worker.argv[1], i ? "2" : "0");
+		ck_assert_ptr_null(worker.argv[2]);
+	}
+	plan_worker(&plan, 1, &worker);
+	ck_assert_str_eq(worker.path, "/bin/gdb");
+	ck_assert_str_eq(worker.argv[0], "gdb");
+	ck_assert_str_eq(worker.argv[1], "$$");
+	ck_assert_str_eq(worker.argv[2], "/bin/p");
+	ck_assert_str_eq(worker.argv[3], "1");
+	ck_assert_ptr_null(worker.argv[4]);
+	plan_release(&plan);
+}
+END_TEST
+
+START_TEST(the_cpus_of_each)
+{
+	char *argv[] = {(char *)"p", NULL};
+	struct program program = {.path = (char *)"/bin/p", .argv = argv};
+	struct cpus cpus[3];
+
+	make(&program);
+	plan_worker(&plan, 1, &worker);
+	ck_assert_ptr_null(worker.cpus);
+	plan_release(&plan);
+	parts.placement = (struct placement){.nproc = 3, .cpus = cpus};
+	make(&program);
+	plan_worker(&plan, 1, &worker);
+	ck_assert_ptr_eq(worker.cpus, &cpus[1]);
+	plan_release(&plan);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("plan");
@@ -172,6 +225,8 @@ int main(void)
 	tcase_add_test(c, shares_of_a_gpu_list);
 	tcase_add_test(c, workers_share_what_has_no_macros);
 	tcase_add_test(c, each_worker_has_its_own_arguments);
+	tcase_add_test(c, some_ranks_behind_a_wrapper);
+	tcase_add_test(c, the_cpus_of_each);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
