@@ -395,8 +395,6 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
-	if (!c->log_prefix || !*c->log_prefix)
-		c->log_prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
 	rc = decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);

@@ -327,10 +327,8 @@ END_TEST
 START_TEST(torchruns_own_variables)
 {
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7", 1);
-	setenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[${rank}]", 1);
 	ck_assert_int_eq(parse("a"), 0);
 	ck_assert_double_eq(config.grace_s, 7);
-	ck_assert_str_eq(config.log_prefix, "[${rank}]");
 	ck_assert_int_eq(parse("--shutdown-timeout 2 --log-prefix x a"), 0);
 	ck_assert_double_eq(config.grace_s, 2);
 	ck_assert_str_eq(config.log_prefix, "x");
