@@ -145,10 +145,10 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	signal job STOP
 	signal late STOP
 	finish clock 69
-	has "$err" 'was lost: not heard from for 5.0 s'
+	has "$err" 'was lost: not heard from for 2.0 s'
 	signal late CONT
 	finish late 69
-	has "$err" 'this node was not heard from for 5.0 s; was it stopped'
+	has "$err" 'this node was not heard from for 2.0 s; was it stopped'
 	signal job CONT
 	echo >go
 	finish job 0
