@@ -15,12 +15,12 @@
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/exit_code.h"
+#include "launcher/failure.h"
 #include "launcher/guard.h"
 #include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
-#include "launcher/report.h"
 #include "launcher/spawn.h"
 #include "launcher/sweep.h"
 #include "launcher/worker.h"
@@ -29,7 +29,6 @@ enum {
 	NOTICE_MS = 1000,      /* a stop that takes longer is announced */
 	SERVER_GOES_MS = 8000, /* ddprdzv itself gives its members 5 s */
 	ID_BYTES = 8,
-	PAGE_MAX = 64 << 10,
 };
 
 enum state { JOINING, RUNNING, RESTARTING, STOPPING, LEAVING, STATES };
@@ -68,7 +67,7 @@ struct agent {
 	int noticed;   /* that stopping takes long */
 	int dismissed; /* told to go, by a signal */
 	char cause[ERR_TEXT_MAX];
-	struct buf page; /* printed last */
+	struct failure failure;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size;
 	struct sweep told; /* leftovers that had their signal */
@@ -171,9 +170,11 @@ static void watch_server(struct agent *a)
 
 static void leave(struct agent *a)
 {
+	struct slice page = failure_tell(&a->failure);
+
 	member_close(&a->member);
-	if (a->page.len)
-		output_print(&a->output, a->page.data, a->page.len);
+	if (page.len)
+		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);
 	uv_timer_start(&a->grace, on_grace, SERVER_GOES_MS, 0);
 	a->noticed = 1;
@@ -297,6 +298,8 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.role_world_size = start->role_world_size,
 		.virtual_local_rank = a->config->virtual_local_rank,
 		.worker_gpus = a->config->worker_gpus,
+		.error_file = failure_error_file,
+		.error_file_arg = &a->failure,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
@@ -309,14 +312,11 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
 		.base_rank = start->base_rank, .node_rank = start->node_rank,
-		.world_size = start->world_size, .copies = {-1, -1},
+		.world_size = start->world_size,
 	};
 
 	logdir_begin(&a->logdir, start->attempt, start->round);
-	for (int i = 0; i < 2; i++) {
-		if (a->log_rules.copied[i].n)
-			round.copies[i] = logdir_open_filtered(&a->logdir, i);
-	}
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
 	output_begin(&a->output, &round);
 }
 
@@ -338,6 +338,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		plan_release(&plan);
+		failure_begin(&a->failure);
 	}
 	/* the server ends the round for all nodes, and for us with them */
 	if (rc < 0)
@@ -360,21 +361,6 @@ static void start_workers(struct agent *a)
 	run_round(a, a->starting);
 }
 
-static void keep_page(struct agent *a, const struct wire_end *end)
-{
-	const struct report report = {
-		.job = a->config->job, .end = end,
-		.world_size = a->world_size, .attempt = a->attempt,
-		.max_restarts = (uint32_t)a->config->max_restarts,
-	};
-
-	/* whoever got a signal knows why the job ends */
-	if (a->exit_code >= 0 || end->verdict == WIRE_SUCCESS)
-		return;
-	buf_reset(&a->page);
-	report_put(&a->page, &report);
-}
-
 static void on_end(struct member *m, const struct wire_end *end)
 {
 	struct agent *a = m->owner;
@@ -385,10 +371,13 @@ static void on_end(struct member *m, const struct wire_end *end)
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
 			 (uint32_t)a->config->max_restarts, text);
+		failure_restarts(&a->failure, end, a->attempt);
 		handle(a, EV_RESTART, text);
 		return;
 	}
-	keep_page(a, end);
+	/* whoever got a signal knows why the job ends */
+	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS)
+		failure_ends(&a->failure, end, a->attempt, a->world_size);
 	decide_exit(a, end->exit_code, text);
 	handle(a, EV_END, text);
 }
@@ -398,7 +387,7 @@ static void on_lost(struct member *m, const struct err *why)
 	struct agent *a = m->owner;
 
 	if (a->exit_code < 0)
-		log_error("error: %s", why->text);
+		failure_lost(why->text, exit_code_of(why));
 	decide_exit(a, exit_code_of(why), why->text);
 	handle(a, EV_LOST, why->text);
 }
@@ -411,13 +400,14 @@ static const struct member_events member_events = {
 
 /* ---- what happened on this node ---- */
 
-static void report_exit(struct agent *a, struct worker *w)
+static void report_exit(struct agent *a, struct worker *w, int status)
 {
-	const struct wire_exited x = {
+	struct wire_exited x = {
 		.round = a->round, .rank = group_rank(w),
 		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
 		.signal = w->signal, .ran_ms = w->ran_ms,
-		.stopped = (uint8_t)w->stopped, .tail = tail_text(&w->tail),
+		.stopped = (uint8_t)w->stopped, .core = w->core,
+		.max_rss_kib = w->max_rss_kib, .tail = tail_text(&w->tail),
 	};
 	char name[SIGNAL_NAME_MAX];
 
@@ -427,17 +417,20 @@ static void report_exit(struct agent *a, struct worker *w)
 	else
 		log_debug("worker %u (pid %d) exited with code %d", x.rank,
 			  (int)w->pid, w->code);
+	if (status != 0 && !w->stopped)
+		failure_examine(&a->failure, w, status, &x);
 	member_exited(&a->member, &x);
 }
 
-static void take_death(void *arg, pid_t pid, int status)
+static void take_death(void *arg, pid_t pid, int status,
+		       const struct rusage *usage)
 {
 	struct agent *a = arg;
 	struct worker *w = group_find(&a->group, pid);
 
 	if (w) {
-		group_exited(&a->group, w, status);
-		report_exit(a, w);
+		group_exited(&a->group, w, status, usage);
+		report_exit(a, w, status);
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			watch_server(a);
@@ -582,7 +575,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	struct err e = ERR_INIT;
 	int rc;
 
-	buf_init(&a.page, PAGE_MAX);
+	failure_init(&a.failure, config, &a.logdir, &a.group);
 	rc = make_mark(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, config, &e);
@@ -601,7 +594,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 		guard_stop(&a.guard);
 	}
 	log_rules_release(&a.log_rules);
-	buf_release(&a.page);
+	failure_release(&a.failure);
 	sweep_release(&a.told);
 	if (rc < 0)
 		return exit_code_of(&e);

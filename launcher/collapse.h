@@ -28,7 +28,7 @@ typedef void (*collapse_emit)(void *arg, const struct collapse_line *line);
 struct collapse {
 	struct collapse_line lines[COLLAPSE_LINES]; /* a ring */
 	uint64_t first, next; /* numbers of the oldest and of the next line */
-	uint64_t *last;  /* of each rank: one more than its last line's number */
+	uint64_t *last;  /* of each rank: its last line's number, plus 1 */
 	uint64_t *bits;
 	uint32_t n;      /* ranks */
 	uint32_t open;   /* of them may still say something */
@@ -37,7 +37,8 @@ struct collapse {
 	void *arg;
 };
 
-/* For n ranks, none of which is open. 0 or -ENOMEM. emit's line is valid until it returns. */
+/* For n ranks, none of which is open. 0 or -ENOMEM. emit's line is valid until
+ * it returns. */
 int collapse_init(struct collapse *c, uint32_t n, collapse_emit emit,
 		  void *arg);
 void collapse_release(struct collapse *c);

@@ -14,7 +14,6 @@
 #include "launcher/gpu_list.h"
 #include "launcher/log_rules.h"
 #include "launcher/rdzv_conf.h"
-#include "launcher/std_map.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -201,23 +200,6 @@ static int is_printable(const char *text)
 	return 1;
 }
 
-static int check_logs(const struct config *c, struct err *e)
-{
-	struct log_rules rules;
-	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
-
-	if (rc == 0)
-		rc = std_map_check(c->tee, c->nproc, "--tee", e);
-	if (rc == 0 && c->log_dir && !*c->log_dir)
-		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
-			     "or /dev/null for no files");
-	if (rc == 0)
-		rc = log_rules_init(&rules, c, e);
-	if (rc == 0)
-		log_rules_release(&rules);
-	return rc;
-}
-
 /* torchrun's way to say it; our own way wins. */
 static int decide_grace(struct config *c, struct err *e)
 {
@@ -329,7 +311,7 @@ static int check_rest(const struct config *c, struct err *e)
 	if (rc == 0)
 		rc = check_python(c, e);
 	if (rc == 0)
-		rc = check_logs(c, e);
+		rc = log_rules_check(c, e);
 	return rc;
 }
 

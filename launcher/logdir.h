@@ -25,7 +25,8 @@ struct logdir {
  *   --log-dir /dev/null  none: there are no files
  *   without it           below a new folder in TMPDIR that is kept and named
  *                        in a line, where streams are to go to files; else a
- *                        private one in TMPDIR, for error files alone
+ *                        private one for error files alone, in TMPDIR, and
+ *                        where that is not set in /dev/shm, else /tmp
  * 0 or -errno; the text names the path. config must outlive d. */
 int logdir_init(struct logdir *d, const struct config *config, struct err *e);
 

@@ -123,7 +123,7 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 		goto out;
 	}
 	w->running = 1;
-	w->stopped = 0;
+	w->stopped = w->killed = 0;
 	g->running++;
 	rc = open_stream(w, &outlets[0], 0, e);
 	if (rc == 0)
@@ -173,7 +173,10 @@ void group_signal(struct group *g, int signal)
 		/* what an ended worker left in its group is told, too */
 		if (*guard_slot(g->guard, i) > 1)
 			signal_group(*guard_slot(g->guard, i), signal);
-		w->stopped = 1;
+		if (w->running) {
+			w->stopped = 1;
+			w->killed = signal == SIGKILL;
+		}
 	}
 }
 
@@ -191,12 +194,16 @@ struct worker *group_find(struct group *g, pid_t pid)
 	return NULL;
 }
 
-void group_exited(struct group *g, struct worker *w, int status)
+void group_exited(struct group *g, struct worker *w, int status,
+		  const struct rusage *usage)
 {
 	w->running = 0;
-	w->ran_ms = (clock_ns() - w->started_ns) / 1000000;
+	w->ended_ns = clock_ns();
+	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
 	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	w->core = WIFSIGNALED(status) && WCOREDUMP(status);
+	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
 	g->running--;
 	/* the number is free for anybody once the group is empty */
 	if (kill(-w->pid, 0) < 0 && errno == ESRCH)

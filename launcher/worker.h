@@ -3,6 +3,8 @@
 #ifndef LAUNCHER_WORKER_H
 #define LAUNCHER_WORKER_H
 
+#include <sys/resource.h>
+
 #include "launcher/guard.h"
 #include "launcher/outlet.h"
 #include "launcher/plan.h"
@@ -16,9 +18,12 @@ struct worker {
 	uint32_t local_rank;
 	pid_t pid;    /* it leads the process group of this number */
 	int running;
-	int stopped;  /* it was told to stop */
+	int stopped;  /* it was told to stop, */
+	int killed;   /* and by SIGKILL in the end */
 	int code, signal; /* how it ended */
-	uint64_t started_ns, ran_ms;
+	uint8_t core;     /* it dumped one */
+	uint64_t max_rss_kib; /* its peak, and that of its children */
+	uint64_t started_ns, ended_ns, ran_ms;
 	struct tail tail; /* of its stderr */
 	struct stream out, err; /* open where the agent reads them */
 };
@@ -58,7 +63,8 @@ void group_signal(struct group *g, int signal);
 /* The worker of this pid, or NULL. The next ended the process: its output is
  * drained, its fields say how. */
 struct worker *group_find(struct group *g, pid_t pid);
-void group_exited(struct group *g, struct worker *w, int status);
+void group_exited(struct group *g, struct worker *w, int status,
+		  const struct rusage *usage);
 
 uint32_t group_rank(const struct worker *w);
 
