@@ -26,12 +26,23 @@ static size_t match(const char *p)
 	return is_part_of_name(p[NAME_BYTES]) ? 0 : NAME_BYTES;
 }
 
+int macro_occurs(const char *text)
+{
+	while ((text = strchr(text, '$'))) {
+		if (match(++text))
+			return 1;
+	}
+	return 0;
+}
+
 char *macro_expand(const char *text, uint32_t local_rank, char *out)
 {
 	char number[DIGITS_MAX];
 	int digits = snprintf(number, sizeof(number), "%u", local_rank);
 	size_t len;
 
+	if (!macro_occurs(text))
+		return stpcpy(out, text) + 1;
 	while (*text) {
 		if (*text != '$') {
 			*out++ = *text++;

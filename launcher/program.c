@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/macro.h"
+
 /* 0, -ENOENT or -EACCES and the like */
 static int check(const char *path, int mode)
 {
@@ -93,7 +95,7 @@ static int is_script(const char *name)
 static int has_macro(char **words)
 {
 	for (; *words; words++) {
-		if (strchr(*words, '$'))
+		if (macro_occurs(*words))
 			return 1;
 	}
 	return 0;
@@ -138,7 +140,7 @@ int program_find(struct program *p, char **words, const struct program_how *how,
 	if (!python || !*python)
 		python = "python3";
 	/* one script for each rank is looked for by Python */
-	if (script && !strchr(words[0], '$')) {
+	if (script && !macro_occurs(words[0])) {
 		rc = check(words[0], R_OK);
 		if (rc < 0)
 			return err_set(e, rc, "cannot run '%s': %s; check the "

@@ -9,7 +9,7 @@ struct program {
 	char *path;  /* for execve */
 	char **argv; /* ends with NULL; its words are borrowed but for path */
 	int nargs;
-	int macros;  /* its words have a $: see macro.h */
+	int macros;  /* its words have some: see macro.h */
 };
 
 /* How the words are meant; all zero: by the name's end. */

@@ -46,7 +46,12 @@ make_script() {
 @test "the local rank in arguments" {
 	expect 0 ddprun --nproc-per-node 2 echo 'a${local_rank}b' '$local_rank' \
 		'$$' '${rank}' '$local_ranks'
-	[ "$(lines)" = $'a0b 0 $ ${rank} $local_ranks\na1b 1 $ ${rank} $local_ranks' ]
+	[ "$(lines)" = $'a0b 0 $$ ${rank} $local_ranks\na1b 1 $$ ${rank} $local_ranks' ]
+}
+
+@test "the shell's own pid stays the shell's" {
+	expect 0 ddprun sh -c 'test $$ -gt 1 && echo yes'
+	[ "$(lines)" = yes ]
 }
 
 @test "a role, its ranks and the signals" {

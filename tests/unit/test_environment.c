@@ -271,7 +271,7 @@ END_TEST
 static const char *arguments(const char *name, struct program_how how)
 {
 	static char text[256];
-	char *list[] = {(char *)name, (char *)"a", (char *)"$x", NULL};
+	char *list[] = {(char *)name, (char *)"a", (char *)"$local_rank", NULL};
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
@@ -292,24 +292,25 @@ START_TEST(modules_scripts_and_the_legacy_argument)
 	struct err e = ERR_INIT;
 
 	ck_assert_str_eq(arguments("pkg.mod", how),
-			 "bin/tool -u -m pkg.mod a $x ");
+			 "bin/tool -u -m pkg.mod a $local_rank ");
 	how.local_rank = 1;
 	ck_assert_str_eq(arguments("pkg.mod", how),
 			 "bin/tool -u -m pkg.mod --local-rank=${local_rank} a "
-			 "$x ");
+			 "$local_rank ");
 	how.module = 0;
 	ck_assert_str_eq(arguments("train.py", how),
 			 "bin/tool -u train.py --local-rank=${local_rank} a "
-			 "$x ");
+			 "$local_rank ");
 	ck_assert_str_eq(arguments("tool", how),
-			 "tool --local-rank=${local_rank} a $x ");
+			 "tool --local-rank=${local_rank} a $local_rank ");
 	how = (struct program_how){.run_path = 1, .no_python = 1};
-	ck_assert_str_eq(arguments("tool2", how), "bin/tool -u tool2 a $x ");
+	ck_assert_str_eq(arguments("tool2", how),
+			 "bin/tool -u tool2 a $local_rank ");
 	/* only Python knows which files these will be */
 	how.run_path = 0;
 	how.no_python = 0;
 	ck_assert_str_eq(arguments("r${local_rank}.py", how),
-			 "bin/tool -u r${local_rank}.py a $x ");
+			 "bin/tool -u r${local_rank}.py a $local_rank ");
 	ck_assert_int_eq(find("tool", 0, &e), 0);
 	ck_assert_int_eq(program.macros, 0);
 	program_release(&program);

@@ -35,8 +35,12 @@ START_TEST(macros_as_python_substitutes_them)
 		{"${local_rank", "${local_rank"},
 		{"${local_rank }", "${local_rank }"},
 		{"${rank}", "${rank}"},
-		{"$$", "$"},
-		{"$$$$", "$$"},
+		{"$$ $local_rank", "$ 12"},
+		{"$$$$$local_rank", "$$12"},
+		/* not ours: the shell's pid, or another's variable */
+		{"echo $$", "echo $$"},
+		{"kill $$ $LOCAL_RANK $local_ranks",
+		 "kill $$ $LOCAL_RANK $local_ranks"},
 		{"$$local_rank", "$local_rank"},
 		{"$$$local_rank", "$12"},
 		{"$$${local_rank}", "$12"},
@@ -135,7 +139,7 @@ START_TEST(each_worker_has_its_own_arguments)
 {
 	char *argv[] = {(char *)"$local_rank",
 			(char *)"--local-rank=$local_rank",
-			(char *)"", (char *)"$$", NULL};
+			(char *)"", (char *)"$$", (char *)"$$local_rank", NULL};
 	struct program program = {.path = (char *)"/bin/p", .argv = argv,
 				  .macros = 1};
 
@@ -149,8 +153,9 @@ START_TEST(each_worker_has_its_own_arguments)
 		ck_assert_str_eq(worker.argv[0], "$local_rank");
 		ck_assert_str_eq(worker.argv[1], want);
 		ck_assert_str_eq(worker.argv[2], "");
-		ck_assert_str_eq(worker.argv[3], "$");
-		ck_assert_ptr_null(worker.argv[4]);
+		ck_assert_str_eq(worker.argv[3], "$$");
+		ck_assert_str_eq(worker.argv[4], "$local_rank");
+		ck_assert_ptr_null(worker.argv[5]);
 	}
 	ck_assert_str_eq(argv[1], "--local-rank=$local_rank");
 	plan_release(&plan);
