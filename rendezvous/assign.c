@@ -1,6 +1,6 @@
 /* assign.c: node ranks and, by prefix sums, worker ranks. The order is of the
- * kind that a user can predict: explicit ranks, the node that hosts the
- * server, addresses, and only then who came first. */
+ * kind that a user can predict: what was one's own, explicit ranks, the host of
+ * the server, addresses, and only then who came first. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -35,31 +35,78 @@ static int by_precedence(const void *pa, const void *pb)
 	return d;
 }
 
-/* The rank that a node has a right to: what it had, what it was given. */
-static int32_t own_rank(const struct job_node *n)
+/* ---- the memory of hosts ---- */
+
+void assign_forget(struct job *j, struct job_node *n)
 {
-	return n->rank >= 0 ? n->rank : n->wanted;
+	struct job_memory *m = &j->memory[j->next_memory % MEMORIES];
+
+	if (n->home >= 0 && j->homes && j->homes[n->home] == n)
+		j->homes[n->home] = NULL;
+	if (n->rank >= 0 && n->home >= 0) {
+		free(m->host);
+		m->host = strdup(n->host); /* without it: not remembered */
+		m->rank = n->home;
+		j->next_memory++;
+	}
+	/* it may have been said in a job of more nodes than the next one */
+	n->home = -1;
 }
 
+/* The lowest rank that a node of this host left behind and nobody has. */
+static void remember(struct job *j, struct job_node *n)
+{
+	struct job_memory *m, *best = NULL;
+	uint32_t i;
+
+	for (i = 0; i < MEMORIES; i++) {
+		m = &j->memory[i];
+		if (m->host && !strcmp(m->host, n->host) &&
+		    !j->homes[m->rank] && (!best || m->rank < best->rank))
+			best = m;
+	}
+	if (!best)
+		return;
+	n->home = best->rank;
+	j->homes[n->home] = n;
+	free(best->host);
+	best->host = NULL;
+}
+
+/* ---- node ranks ---- */
+
+static int sit(struct job *j, struct job_node *n, int32_t rank)
+{
+	if (rank < 0 || (uint32_t)rank >= j->nnodes || j->order[rank])
+		return 0;
+	j->order[rank] = n;
+	return 1;
+}
+
+/* Those whose rank is beyond the job's size take a free one and keep the one
+ * that they were displaced to, until their own fits again. */
 static int place_nodes(struct job *j)
 {
 	struct job_node **rest = malloc(j->nnodes * sizeof *rest);
 	struct job_node *n;
-	uint32_t i, free_rank = 0, nrest = 0;
+	uint32_t i, left = 0, nrest = 0, free_rank = 0;
 
 	if (!rest)
 		return -ENOMEM;
 	memset(j->order, 0, j->nnodes * sizeof(struct job_node *));
 	for (n = j->nodes; n; n = n->next) {
-		if (!n->joined)
+		if (n->place != NODE_MEMBER)
 			continue;
-		if (own_rank(n) >= 0)
-			j->order[own_rank(n)] = n;
-		else
+		if (n->home < 0 && j->next_memory)
+			remember(j, n);
+		if (!sit(j, n, n->home))
 			rest[nrest++] = n;
 	}
-	qsort(rest, nrest, sizeof(struct job_node *), by_precedence);
-	for (i = 0; i < nrest; i++) {
+	for (i = 0; i < nrest; i++)
+		if (!sit(j, rest[i], rest[i]->rank))
+			rest[left++] = rest[i];
+	qsort(rest, left, sizeof(struct job_node *), by_precedence);
+	for (i = 0; i < left; i++) {
 		while (j->order[free_rank])
 			free_rank++;
 		j->order[free_rank] = rest[i];
@@ -68,11 +115,58 @@ static int place_nodes(struct job *j)
 	return 0;
 }
 
+static void move_in(struct job *j, struct job_node *n, int32_t rank)
+{
+	n->rank = rank;
+	n->running = 1;
+	/* a spare may have asked for it: then it is not this one's own */
+	if (n->home < 0 && !j->homes[rank]) {
+		n->home = rank;
+		j->homes[rank] = n;
+	}
+}
+
+/* ---- roles ---- */
+
+static int by_role(const void *pa, const void *pb)
+{
+	const struct job_node *a = *(struct job_node *const *)pa;
+	const struct job_node *b = *(struct job_node *const *)pb;
+	int d = strcmp(a->role, b->role);
+
+	return d ? d : a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+static int assign_roles(struct job *j)
+{
+	struct job_node **nodes = malloc(j->nnodes * sizeof *nodes);
+	uint32_t i, k, sum;
+
+	if (!nodes)
+		return -ENOMEM;
+	memcpy(nodes, j->order, j->nnodes * sizeof *nodes);
+	qsort(nodes, j->nnodes, sizeof *nodes, by_role);
+	for (i = 0; i < j->nnodes; i = k) {
+		sum = 0;
+		for (k = i; k < j->nnodes &&
+			    !strcmp(nodes[k]->role, nodes[i]->role); k++) {
+			nodes[k]->role_base = sum;
+			sum += nodes[k]->nproc;
+		}
+		while (i < k)
+			nodes[i++]->role_world = sum;
+	}
+	free(nodes);
+	return 0;
+}
+
 int assign_ranks(struct job *j)
 {
 	uint32_t i, base = 0;
-	int rc = place_nodes(j);
+	int rc;
 
+	j->nnodes = j->members;
+	rc = place_nodes(j);
 	if (rc < 0)
 		return rc;
 	buf_reset(&j->start_nodes);
@@ -81,11 +175,12 @@ int assign_ranks(struct job *j)
 		struct wire_node item = {SLICE_STR(n->host), SLICE_STR(n->addr),
 					 n->nproc};
 
-		n->rank = (int32_t)i;
+		move_in(j, n, (int32_t)i);
 		n->base = base;
 		base += n->nproc;
 		wire_put_node_item(&j->start_nodes, &item);
 	}
 	j->world_size = base;
-	return j->start_nodes.failed;
+	rc = assign_roles(j);
+	return rc < 0 ? rc : j->start_nodes.failed;
 }

@@ -8,7 +8,7 @@
 #include "base/signal_name.h"
 #include "rendezvous/job.h"
 
-enum { CODE_MAX = 255 };
+enum { CODE_MAX = 255, WHY_MAX = 200 };
 
 const char *node_name(const struct job_node *n, char *out)
 {
@@ -19,18 +19,34 @@ const char *node_name(const struct job_node *n, char *out)
 	return out;
 }
 
+/* ": WHY" for the one line: as much of it as is plain text, and short. */
+static struct slice short_why(struct slice why)
+{
+	size_t n = 0;
+
+	while (n < why.len && n < WHY_MAX &&
+	       (unsigned char)why.data[n] >= 0x20 && why.data[n] != 0x7f)
+		n++;
+	/* no half of a character */
+	while (n > 0 && n < why.len && (why.data[n] & 0xc0) == 0x80)
+		n--;
+	return SLICE(why.data, n);
+}
+
 char *cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
+	struct slice why = short_why(m->why);
 
 	if (m->signal)
 		snprintf(how, sizeof how, "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));
 	else
 		snprintf(how, sizeof how, "exited with code %d", m->code);
-	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, %s",
+	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
+		     "%s%s%.*s",
 		     m->rank, m->local_rank, n->host, (long long)m->pid,
-		     how) < 0)
+		     how, why.len ? ": " : "", SLICE_FMT(why)) < 0)
 		return NULL;
 	return text;
 }
@@ -42,13 +58,22 @@ static int code_of(const struct wire_exited *m)
 	return m->code > 0 && m->code <= CODE_MAX ? m->code : 1;
 }
 
+/* END's slices live as long as the job; what memory is short for is empty. */
+static struct slice keep(struct job *j, int slot, struct slice s)
+{
+	char *p = s.len ? malloc(s.len) : NULL;
+
+	free(j->end_copies[slot]);
+	j->end_copies[slot] = p;
+	if (!p)
+		return SLICE_STR("");
+	memcpy(p, s.data, s.len);
+	return SLICE(p, s.len);
+}
+
 static void end_init(struct job *j, const struct job_node *n,
 		     enum wire_verdict verdict, int exit_code)
 {
-	free(j->end_host);
-	free(j->end_tail);
-	j->end_host = n ? strdup(n->host) : NULL;
-	j->end_tail = NULL;
 	j->end = (struct wire_end){
 		.round = j->round,
 		.verdict = (uint8_t)verdict,
@@ -56,7 +81,7 @@ static void end_init(struct job *j, const struct job_node *n,
 		.restarts_left = j->max_restarts - j->attempt,
 		.rank = -1,
 		.node_rank = n && n->rank >= 0 ? (uint32_t)n->rank : 0,
-		.host = SLICE_STR(j->end_host ? j->end_host : ""),
+		.host = keep(j, 0, SLICE_STR(n ? n->host : "")),
 	};
 }
 
@@ -76,11 +101,12 @@ void cause_worker(struct job *j, const struct job_node *n,
 	j->end.code = m->code;
 	j->end.signal = m->signal;
 	j->end.ran_ms = m->ran_ms;
-	j->end_tail = m->tail.len ? malloc(m->tail.len) : NULL;
-	if (j->end_tail) {
-		memcpy(j->end_tail, m->tail.data, m->tail.len);
-		j->end.tail = SLICE(j->end_tail, m->tail.len);
-	}
+	j->end.core = m->core;
+	j->end.max_rss_kib = m->max_rss_kib;
+	j->end.tail = keep(j, 1, m->tail);
+	j->end.why = keep(j, 2, m->why);
+	j->end.error = keep(j, 3, m->error);
+	j->end.log = keep(j, 4, m->log);
 }
 
 void cause_other(struct job *j, const struct job_node *n,

@@ -15,21 +15,31 @@ static const struct store_limits round_limits = {
 
 /* ---- telling ---- */
 
+/* At least 1: 0 means that there is none. */
+static uint32_t last_call_left(const struct hosted *h)
+{
+	uint64_t left = uv_timer_get_due_in(&h->call_timer);
+
+	return left ? (uint32_t)left : 1;
+}
+
 static void tell_state(uv_timer_t *t)
 {
 	struct hosted *h = t->data;
 	struct job_node *n = NULL;
 	struct wire_state m;
 
-	if (job_state(h->job) == JOB_RUNNING || job_state(h->job) == JOB_OVER)
-		return;
 	job_state_for(h->job, &m);
+	if (m.last_call_ms)
+		m.last_call_ms = last_call_left(h);
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
-		if (job_node_joined(n))
-			wire_put_state(conn_out(&to->conn), WIRE_STATE,
-				       WIRE_NOTICE, 0, &m);
+		if (!job_node_waits(h->job, n))
+			continue;
+		m.spare = (uint8_t)job_node_is_spare(n);
+		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
+			       &m);
 	}
 	conn_flush_all(&h->server->pool);
 }
@@ -47,7 +57,7 @@ static void tell_start(struct hosted *h)
 	struct job_node *n = NULL;
 	struct wire_start m;
 
-	uv_timer_stop(&h->state_timer);
+	uv_timer_stop(&h->call_timer);
 	limits.ranks = job_world_size(h->job);
 	h->store = store_new(&limits);
 	if (!h->store) {
@@ -57,7 +67,7 @@ static void tell_start(struct hosted *h)
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
-		if (!job_node_joined(n))
+		if (!job_node_runs(n))
 			continue;
 		job_start_for(h->job, n, &m);
 		wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0,
@@ -85,22 +95,33 @@ static void end_workers(struct hosted *h, const char *text)
 
 static void tell_end(struct hosted *h)
 {
-	const struct wire_end *end = job_end(h->job);
 	uint64_t now = uv_now(h->server->loop);
 	struct job_node *n = NULL;
+	struct wire_end end;
 
-	uv_timer_stop(&h->state_timer);
+	uv_timer_stop(&h->call_timer);
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
+		if (!job_end_for(h->job, n, &end))
+			continue;
 		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
-			     end);
-		if (end->verdict == WIRE_RESTART)
+			     &end);
+		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
 			continue;
 		to->close_at = now + MOMENT_MS;
 		conn_due(&to->conn, now + 1);
 	}
-	end_workers(h, end->text.data);
+	end_workers(h, job_end(h->job)->text.data);
+}
+
+static void on_last_call(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+
+	job_last_call(h->job);
+	hosted_act(h);
+	conn_flush_all(&h->server->pool);
 }
 
 void hosted_act(struct hosted *h)
@@ -124,6 +145,13 @@ void hosted_act(struct hosted *h)
 			break;
 		case JOB_TELL_END:
 			tell_end(h);
+			break;
+		case JOB_LAST_CALL:
+			uv_timer_start(&h->call_timer, on_last_call, a->rank,
+				       0);
+			break;
+		case JOB_LAST_CALL_OFF:
+			uv_timer_stop(&h->call_timer);
 			break;
 		}
 	}
@@ -157,7 +185,8 @@ static struct hosted *hosted_new(struct server *s, struct slice id,
 	h->named = 1;
 	h->server = s;
 	uv_timer_init(s->loop, &h->state_timer);
-	h->state_timer.data = h;
+	uv_timer_init(s->loop, &h->call_timer);
+	h->state_timer.data = h->call_timer.data = h;
 	return h;
 }
 
@@ -192,7 +221,10 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 
 static void on_timer_closed(uv_handle_t *t)
 {
-	free(t->data);
+	struct hosted *h = t->data;
+
+	if (--h->closing == 0)
+		free(h);
 }
 
 void hosted_free_if_empty(struct hosted *h)
@@ -205,8 +237,9 @@ void hosted_free_if_empty(struct hosted *h)
 			  job_end(h->job)->round, job_end(h->job)->text.data);
 	unname(h);
 	job_free(h->job);
-	h->closing = 1;
+	h->closing = 2;
 	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
 }
 
 void hosted_add_worker(struct hosted *h, struct member *m)

@@ -31,6 +31,7 @@ struct member {
 	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
 	struct session session; /* of a worker */
+	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
 };
@@ -43,8 +44,9 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct member *workers;
 	uv_timer_t state_timer; /* STATE is due */
+	uv_timer_t call_timer;  /* the last call is over */
 	int named;              /* new joins find it */
-	int closing;
+	int closing; /* handles that are not closed yet */
 };
 
 struct server {

@@ -12,20 +12,31 @@ enum {
 	EXIT_NODE_LOST = 69,    /* a service is unavailable */
 };
 
+/* What a node is to its job. */
+enum job_place {
+	NODE_MEMBER, /* in the running round, or waited for by the next */
+	NODE_SPARE,  /* waits for a member's place */
+	NODE_GONE,   /* has left; its connection is still open */
+};
+
 struct job_node {
 	struct table_item item; /* first: by node_id */
-	struct job_node *next, **pprev;
+	struct job_node *next, **pprev; /* in order of joining */
 	void *owner;
-	char *node_id, *host, *addr;
+	char *node_id, *host, *addr, *role;
 	unsigned char addr_key[17]; /* family and address, to sort by */
 	uint16_t master_port;
 	int hosts_server;
-	int32_t wanted; /* --node-rank, or -1 */
 	uint32_t nproc;
-	uint32_t seq;  /* order of joining */
-	int joined;    /* for the round that gathers */
-	int32_t rank;  /* -1 before its first round; kept over restarts */
+	uint32_t seq; /* order of joining */
+	enum job_place place;
+	int joined;  /* a member that is there for the round, or in it */
+	int running; /* has ranks in the running round */
+	int told;    /* the last END is for it */
+	int32_t home; /* the rank that is its own; -1: none yet */
+	int32_t rank; /* in its last round, or -1; home where that fitted */
 	uint32_t base; /* its first worker's rank */
+	uint32_t role_base, role_world;
 };
 
 /* A worker of the running round. */
@@ -36,20 +47,34 @@ struct job_rank {
 	int failed; /* not with code 0 */
 };
 
+/* The rank of a node that went, for one that comes from the same host. */
+struct job_memory {
+	char *host; /* NULL: nothing */
+	int32_t rank;
+};
+
+enum { MEMORIES = 256 };
+
 struct job {
 	char *id;
 	enum job_state state;
-	uint32_t round, attempt;
+	/* first + attempt + changes == round, until the job is over */
+	uint32_t round, attempt, changes;
 	/* said by the first node, and by all others after it */
 	char *first_host;
-	uint32_t nnodes, max_restarts;
+	uint32_t min_nodes, max_nodes, max_restarts, last_call_ms;
 	struct table by_id;
 	struct job_node *nodes, **nodes_tail;
-	struct job_node **wanted; /* nnodes of them, by --node-rank */
-	uint32_t joined, seq;
-	uint64_t nproc; /* of the joined ones together */
+	struct job_node **homes; /* max_nodes of them: whose rank it is */
+	uint32_t members, spares, seq;
+	uint32_t joined; /* of the members */
+	uint64_t nproc;  /* of the joined ones together */
+	int calling;     /* the last call is out */
+	struct job_memory memory[MEMORIES];
+	uint32_t next_memory;
 	/* the running round */
-	struct job_node **order; /* by node rank */
+	struct job_node **order; /* nnodes of them, by node rank */
+	uint32_t nnodes;
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
 	struct buf start_nodes; /* START's list, ready to send */
@@ -57,27 +82,52 @@ struct job {
 	/* the last END, and what its slices point to */
 	struct wire_end end;
 	char end_text[ERR_TEXT_MAX];
-	char *end_host, *end_tail;
+	char *end_copies[5];
 	/* to do */
 	struct job_action *actions;
 	size_t nactions, actions_cap, next_action;
 	int lost_action;
 };
 
-/* join.c: all that speaks against it, then the node with its place. */
+/* turn.c */
+void turn_act(struct job *j, struct job_action a);
+void turn_tell_state(struct job *j);
+void turn_tell_fates(struct job *j, struct job_rank *r, const char *text);
+/* The round is over, or the job: j->end says why. Spares fill up. */
+void turn_end(struct job *j);
+/* The round begins with all who have joined. */
+void turn_start(struct job *j);
+/* After each change of who is in a job that does not run. */
+void turn_start_or_wait(struct job *j);
+/* A member goes while no round runs: a spare takes its place. */
+void turn_drop(struct job *j, struct job_node *n);
+/* Forgets the ranks of the last round. */
+void turn_release(struct job *j);
+
+/* join.c: all that speaks against it; then the node with its place. */
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	       struct err *e);
-int join_new(struct job *j, const struct wire_join *m, void *owner,
+/* A member while there are fewer than max_nodes, else a spare. `spare`: a spare
+ * in any case. */
+int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	     struct job_node **out, struct err *e);
+/* A member that has not joined the coming round yet. */
 int join_again(struct job *j, const struct wire_join *m, void *owner,
-	       const char *at, struct job_node **out, struct err *e);
-int join_refuse_full(const struct job *j, const struct wire_join *m,
-		     const char *at, struct err *e);
-void join_undo(struct job *j, struct job_node *n);
+	       struct job_node *n, struct err *e);
+/* Takes n out of its place: it is GONE. */
+void join_drop(struct job *j, struct job_node *n);
+/* Who would be promoted next, or NULL. */
+struct job_node *join_next_spare(const struct job *j);
+/* The first spare becomes a member: it, or NULL where there is no place or no
+ * spare that fits. */
+struct job_node *join_promote(struct job *j);
 
-/* assign.c: node ranks, base ranks, START's list. 0 or -ENOMEM. */
+/* assign.c: node ranks, base ranks, START's list, of all members, which have
+ * joined. 0 or -ENOMEM. */
 int assign_ranks(struct job *j);
 void assign_addr_key(struct job_node *n);
+/* n goes: its rank is free, and kept in mind for its host. */
+void assign_forget(struct job *j, struct job_node *n);
 
 /* cause.c */
 char *cause_of_exit(const struct job_node *n, const struct wire_exited *m);

@@ -1,27 +1,14 @@
 /* join.c: who may become a node of a job. Each refusal says in one line what
  * is wrong, who is there, and what to type instead. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "rendezvous/job.h"
 
-enum { NAMED_HOSTS = 8 };
-
-/* "h1, h2, h3 and 12 more" */
-static void put_hosts(const struct job *j, struct buf *out)
-{
-	const struct job_node *n;
-	uint32_t said = 0, all = 0;
-
-	for (n = j->nodes; n; n = n->next, all++) {
-		if (said == NAMED_HOSTS)
-			continue;
-		buf_printf(out, "%s%.255s", said++ ? ", " : "", n->host);
-	}
-	if (all > said)
-		buf_printf(out, " and %u more", all - said);
-}
+enum { LEASE_MAX_MS = 86400 * 1000 };
 
 /* What comes from one terminal and goes to another has nothing in it that a
  * terminal would obey. */
@@ -32,36 +19,16 @@ static int is_plain(struct slice s)
 	for (i = 0; i < s.len; i++)
 		if ((unsigned char)s.data[i] < 0x20 || s.data[i] == 0x7f)
 			return 0;
-	return s.len > 0;
-}
-
-static const char *nth(uint32_t n)
-{
-	return n == 2 ? "a second" : n == 3 ? "a third" : "another";
-}
-
-int join_refuse_full(const struct job *j, const struct wire_join *m,
-		     const char *at, struct err *e)
-{
-	struct buf hosts = BUF_INIT(ERR_TEXT_MAX);
-	int rc;
-
-	put_hosts(j, &hosts);
-	rc = err_set(e, ERR_REFUSED,
-		     "job '%s' at %s already runs on its %u node%s (%.*s): %s "
-		     "cannot join; if this is another job, give it its own "
-		     "--rdzv-id",
-		     j->id, at, j->nnodes, j->nnodes == 1 ? "" : "s",
-		     (int)hosts.len, hosts.data, nth(j->nnodes + 1));
-	buf_release(&hosts);
-	return rc;
+	return 1;
 }
 
 static int check_fields(const struct wire_join *m, struct err *e)
 {
-	if (!is_plain(m->node_id) || !is_plain(m->host) || !is_plain(m->addr))
+	if (!is_plain(m->node_id) || !is_plain(m->host) || !is_plain(m->addr) ||
+	    !is_plain(m->role) || !m->node_id.len || !m->host.len ||
+	    !m->addr.len)
 		return err_set(e, ERR_ARGUMENT,
-			       "JOIN: node id, host and address must be "
+			       "JOIN: node id, host, address and role must be "
 			       "printable text");
 	if (m->max_nodes < 1 || m->max_nodes > WIRE_NODES_MAX || m->nproc < 1 ||
 	    m->nproc > WIRE_NPROC_MAX)
@@ -70,6 +37,17 @@ static int check_fields(const struct wire_join *m, struct err *e)
 			       "be 1 to %d",
 			       m->max_nodes, m->nproc, SLICE_FMT(m->host),
 			       WIRE_NODES_MAX);
+	if (m->min_nodes < 1 || m->min_nodes > m->max_nodes)
+		return err_set(e, ERR_ARGUMENT,
+			       "--nnodes %u:%u of %.*s: the least must be 1 to "
+			       "the most", m->min_nodes, m->max_nodes,
+			       SLICE_FMT(m->host));
+	if (m->lease_ms && (m->lease_ms < WIRE_LEASE_MIN_MS ||
+			    m->lease_ms > LEASE_MAX_MS))
+		return err_set(e, ERR_ARGUMENT,
+			       "a heartbeat timeout of %g s on %.*s: it must "
+			       "be 0.1 s to a day", m->lease_ms / 1e3,
+			       SLICE_FMT(m->host));
 	if (m->node_rank < -1 ||
 	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->max_nodes))
 		return err_set(e, ERR_ARGUMENT,
@@ -80,15 +58,43 @@ static int check_fields(const struct wire_join *m, struct err *e)
 	return 0;
 }
 
+/* "4", or "2:4" */
+static const char *nnodes_text(uint32_t min, uint32_t max, char *out)
+{
+	if (min == max)
+		snprintf(out, 24, "%u", max);
+	else
+		snprintf(out, 24, "%u:%u", min, max);
+	return out;
+}
+
 static int differs(const struct job *j, const struct wire_join *m,
-		   const char *option, uint32_t said, uint32_t before,
+		   const char *option, const char *said, const char *before,
 		   const char *at, struct err *e)
 {
 	return err_set(e, ERR_REFUSED,
-		       "%.*s says %s %u, but %s said %u for job '%s' at %s: "
+		       "%.*s says %s %s, but %s said %s for job '%s' at %s: "
 		       "give both the same, or one of them its own --rdzv-id",
 		       SLICE_FMT(m->host), option, said, j->first_host, before,
 		       j->id, at);
+}
+
+static int check_same(const struct job *j, const struct wire_join *m,
+		      const char *at, struct err *e)
+{
+	char said[24], before[24];
+
+	if (m->min_nodes != j->min_nodes || m->max_nodes != j->max_nodes)
+		return differs(j, m, "--nnodes",
+			       nnodes_text(m->min_nodes, m->max_nodes, said),
+			       nnodes_text(j->min_nodes, j->max_nodes, before),
+			       at, e);
+	if (m->max_restarts != j->max_restarts) {
+		snprintf(said, sizeof said, "%u", m->max_restarts);
+		snprintf(before, sizeof before, "%u", j->max_restarts);
+		return differs(j, m, "--max-restarts", said, before, at, e);
+	}
+	return 0;
 }
 
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
@@ -99,12 +105,10 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 
 	if (rc < 0 || !j->first_host)
 		return rc;
-	if (m->max_nodes != j->nnodes)
-		return differs(j, m, "--nnodes", m->max_nodes, j->nnodes, at, e);
-	if (m->max_restarts != j->max_restarts)
-		return differs(j, m, "--max-restarts", m->max_restarts,
-			       j->max_restarts, at, e);
-	holder = m->node_rank >= 0 ? j->wanted[m->node_rank] : NULL;
+	rc = check_same(j, m, at, e);
+	if (rc < 0)
+		return rc;
+	holder = m->node_rank >= 0 ? j->homes[m->node_rank] : NULL;
 	if (holder && (holder->item.key.len != m->node_id.len ||
 		       memcmp(holder->node_id, m->node_id.data,
 			      m->node_id.len)))
@@ -114,13 +118,25 @@ int join_check(const struct job *j, const struct wire_join *m, const char *at,
 			       "out",
 			       m->node_rank, j->id, at, holder->host,
 			       SLICE_FMT(m->host));
-	if (j->nproc + m->nproc > WIRE_WORLD_MAX)
-		return err_set(e, ERR_REFUSED,
-			       "job '%s' would have %llu workers with the %u "
-			       "of %.*s: at most %d are possible",
-			       j->id, (unsigned long long)(j->nproc + m->nproc),
-			       m->nproc, SLICE_FMT(m->host), WIRE_WORLD_MAX);
 	return 0;
+}
+
+/* Those who have not come back yet are counted when they do. */
+static int fits(const struct job *j, uint32_t nproc)
+{
+	return j->nproc + nproc <= WIRE_WORLD_MAX;
+}
+
+static int check_fits(const struct job *j, const struct wire_join *m,
+		      struct err *e)
+{
+	if (fits(j, m->nproc))
+		return 0;
+	return err_set(e, ERR_REFUSED,
+		       "job '%s' would have %llu workers with the %u of %.*s: "
+		       "at most %d are possible", j->id,
+		       (unsigned long long)(j->nproc + m->nproc), m->nproc,
+		       SLICE_FMT(m->host), WIRE_WORLD_MAX);
 }
 
 static int no_memory(struct err *e)
@@ -133,38 +149,53 @@ static char *copy(struct slice s)
 	return strndup(s.data, s.len);
 }
 
-/* Where the node can be reached may change between two rounds. */
-static int take_place(struct job *j, struct job_node *n,
-		      const struct wire_join *m, struct err *e)
+/* What JOIN says of the node; it may change between two rounds. */
+static int describe(struct job_node *n, const struct wire_join *m,
+		    struct err *e)
 {
 	char *host = copy(m->host), *addr = copy(m->addr);
+	char *role = copy(m->role);
 
-	if (!host || !addr) {
+	if (!host || !addr || !role) {
 		free(host);
 		free(addr);
+		free(role);
 		return no_memory(e);
 	}
 	free(n->host);
 	free(n->addr);
+	free(n->role);
 	n->host = host;
 	n->addr = addr;
+	n->role = role;
 	assign_addr_key(n);
 	n->master_port = m->master_port;
 	n->hosts_server = m->hosts_server != 0;
 	n->nproc = m->nproc;
+	return 0;
+}
+
+static void be_joined(struct job *j, struct job_node *n)
+{
 	n->joined = 1;
 	j->joined++;
 	j->nproc += n->nproc;
-	return 0;
+}
+
+static void be_member(struct job *j, struct job_node *n)
+{
+	n->place = NODE_MEMBER;
+	j->members++;
+	be_joined(j, n);
 }
 
 static void forget_first(struct job *j)
 {
 	free(j->first_host);
-	free(j->wanted);
+	free(j->homes);
 	free(j->order);
 	j->first_host = NULL;
-	j->wanted = j->order = NULL;
+	j->homes = j->order = NULL;
 }
 
 /* What the first node says holds for the job. */
@@ -173,21 +204,49 @@ static int be_first(struct job *j, const struct wire_join *m, struct err *e)
 	if (j->first_host)
 		return 0;
 	j->first_host = copy(m->host);
-	j->wanted = calloc(m->max_nodes, sizeof(struct job_node *));
+	j->homes = calloc(m->max_nodes, sizeof(struct job_node *));
 	j->order = calloc(m->max_nodes, sizeof(struct job_node *));
-	if (!j->first_host || !j->wanted || !j->order) {
+	if (!j->first_host || !j->homes || !j->order) {
 		forget_first(j);
 		return no_memory(e);
 	}
-	j->nnodes = m->max_nodes;
+	j->min_nodes = m->min_nodes;
+	j->max_nodes = m->max_nodes;
 	j->max_restarts = m->max_restarts;
+	j->last_call_ms = m->last_call_ms;
 	return 0;
 }
 
-int join_new(struct job *j, const struct wire_join *m, void *owner,
+static int node_new(struct job *j, const struct wire_join *m,
+		    struct job_node **out, struct err *e)
+{
+	struct job_node *n = calloc(1, sizeof *n);
+	int rc;
+
+	if (!n || !(n->node_id = copy(m->node_id))) {
+		free(n);
+		return no_memory(e);
+	}
+	n->item.key = SLICE(n->node_id, strlen(n->node_id));
+	rc = describe(n, m, e);
+	if (rc == 0 && table_insert(&j->by_id, &n->item) < 0)
+		rc = no_memory(e);
+	if (rc < 0) {
+		free(n->host);
+		free(n->addr);
+		free(n->role);
+		free(n->node_id);
+		free(n);
+		return rc;
+	}
+	*out = n;
+	return 0;
+}
+
+int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	     struct job_node **out, struct err *e)
 {
-	struct job_node *n;
+	struct job_node *n = NULL;
 	int rc;
 
 	if (table_find(&j->by_id, m->node_id))
@@ -198,68 +257,92 @@ int join_new(struct job *j, const struct wire_join *m, void *owner,
 	rc = be_first(j, m, e);
 	if (rc < 0)
 		return rc;
-	n = calloc(1, sizeof *n);
-	if (!n || !(n->node_id = copy(m->node_id))) {
-		free(n);
-		return no_memory(e);
+	spare |= j->members == j->max_nodes;
+	rc = spare ? 0 : check_fits(j, m, e);
+	if (rc == 0)
+		rc = node_new(j, m, &n, e);
+	if (rc < 0) {
+		if (!j->members)
+			forget_first(j);
+		return rc;
 	}
-	n->item.key = SLICE(n->node_id, strlen(n->node_id));
 	n->owner = owner;
 	n->seq = j->seq++;
 	n->rank = -1;
-	n->wanted = m->node_rank;
-	rc = take_place(j, n, m, e);
-	if (rc == 0 && table_insert(&j->by_id, &n->item) < 0) {
-		join_undo(j, n);
-		rc = no_memory(e);
-	}
-	if (rc < 0) {
-		free(n->host);
-		free(n->addr);
-		free(n->node_id);
-		free(n);
-		return rc;
-	}
-	if (n->wanted >= 0)
-		j->wanted[n->wanted] = n;
+	n->home = m->node_rank;
+	if (n->home >= 0)
+		j->homes[n->home] = n;
 	n->pprev = j->nodes_tail;
 	*j->nodes_tail = n;
 	j->nodes_tail = &n->next;
+	if (spare) {
+		n->place = NODE_SPARE;
+		j->spares++;
+		log_debug("job '%s': %s is a spare", j->id, n->host);
+	} else {
+		be_member(j, n);
+	}
 	*out = n;
 	return 0;
 }
 
 int join_again(struct job *j, const struct wire_join *m, void *owner,
-	       const char *at, struct job_node **out, struct err *e)
+	       struct job_node *n, struct err *e)
 {
-	struct job_node *n =
-		(struct job_node *)table_find(&j->by_id, m->node_id);
+	int rc;
 
-	if (!n)
-		return join_refuse_full(j, m, at, e);
-	if (n->owner != owner || n->joined)
+	if (n->owner != owner || n->joined || n->place != NODE_MEMBER)
 		return err_set(e, ERR_REFUSED,
 			       "node %.*s on %.*s has joined job '%s' already",
 			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),
 			       j->id);
-	*out = n;
-	return take_place(j, n, m, e);
+	rc = check_fits(j, m, e);
+	if (rc == 0)
+		rc = describe(n, m, e);
+	if (rc == 0)
+		be_joined(j, n);
+	return rc;
 }
 
-/* Its place is free again. */
-void join_undo(struct job *j, struct job_node *n)
+void join_drop(struct job *j, struct job_node *n)
 {
-	if (n->wanted >= 0 && n->rank < 0) {
-		if (j->wanted && j->wanted[n->wanted] == n)
-			j->wanted[n->wanted] = NULL;
-		/* whoever is first next may say a smaller --nnodes */
-		n->wanted = -1;
-	}
-	if (!n->joined)
+	if (n->place == NODE_GONE)
 		return;
-	n->joined = 0;
-	j->joined--;
-	j->nproc -= n->nproc;
-	if (j->joined == 0 && j->state == JOB_GATHERING)
+	if (n->place == NODE_SPARE)
+		j->spares--;
+	else
+		j->members--;
+	if (n->joined) {
+		j->joined--;
+		j->nproc -= n->nproc;
+	}
+	n->joined = n->running = 0;
+	n->place = NODE_GONE;
+	assign_forget(j, n);
+	/* whoever is first next may say another --nnodes */
+	if (j->members == 0 && j->state == JOB_GATHERING)
 		forget_first(j);
+}
+
+struct job_node *join_next_spare(const struct job *j)
+{
+	struct job_node *n;
+
+	for (n = j->spares ? j->nodes : NULL; n; n = n->next)
+		if (n->place == NODE_SPARE && fits(j, n->nproc))
+			return n;
+	return NULL;
+}
+
+struct job_node *join_promote(struct job *j)
+{
+	struct job_node *n = NULL;
+
+	if (j->members < j->max_nodes)
+		n = join_next_spare(j);
+	if (n) {
+		j->spares--;
+		be_member(j, n);
+	}
+	return n;
 }

@@ -24,140 +24,81 @@ struct event {
 	struct err *e;
 };
 
-static void enter(struct job *j, enum job_state to, const char *why);
 static void node_free(struct job *j, struct job_node *n);
 
-/* ---- actions ---- */
+/* ---- who can go ---- */
 
-static void act(struct job *j, struct job_action a)
+static int is_elastic(const struct job *j)
 {
-	if (j->nactions == j->actions_cap) {
-		size_t cap = j->actions_cap ? j->actions_cap * 2 : 8;
-		void *p = realloc(j->actions, cap * sizeof *j->actions);
-
-		if (!p) {
-			j->lost_action = 1;
-			return;
-		}
-		j->actions = p;
-		j->actions_cap = cap;
-	}
-	j->actions[j->nactions++] = a;
+	return j->min_nodes < j->max_nodes;
 }
 
-int job_lost_action(const struct job *j)
+/* Can the others go on without n? A server that is n's own ends with it. */
+static int can_lose(const struct job *j, const struct job_node *n)
 {
-	return j->lost_action;
+	uint32_t rest = j->members - 1 + j->spares;
+
+	return !n->hosts_server && rest && (is_elastic(j) || j->spares);
 }
 
-const struct job_action *job_next_action(struct job *j)
+/* Who stops a node of a fixed number means the job. */
+static int can_leave(const struct job *j, const struct job_node *n)
 {
-	if (j->next_action < j->nactions)
-		return &j->actions[j->next_action++];
-	j->next_action = j->nactions = 0;
-	return NULL;
-}
+	uint32_t rest = j->members - 1 + j->spares;
 
-static void tell_fates(struct job *j, struct job_rank *r, const char *text)
-{
-	struct job_fate *f;
-
-	while ((f = r->fates)) {
-		job_fate_release(f);
-		act(j, (struct job_action){JOB_FATE_KNOWN, 0, text, f});
-	}
-}
-
-/* ---- a round begins and ends ---- */
-
-static void ranks_free(struct job *j)
-{
-	uint32_t i;
-
-	for (i = 0; j->ranks && i < j->world_size; i++)
-		free(j->ranks[i].text);
-	free(j->ranks);
-	j->ranks = NULL;
-	j->world_size = j->exited = 0;
-}
-
-/* The round is over: j->end says why. The ranks stay known until the next. */
-static void end_round(struct job *j)
-{
-	struct job_node *n;
-	uint32_t i;
-	int again = j->end.verdict == WIRE_RESTART;
-
-	for (i = 0; j->ranks && i < j->world_size; i++)
-		tell_fates(j, &j->ranks[i], j->end_text);
-	for (n = j->nodes; n; n = n->next)
-		n->joined = 0;
-	j->joined = 0;
-	j->nproc = 0;
-	act(j, (struct job_action){.kind = JOB_TELL_END});
-	enter(j, again ? JOB_RESTARTING : JOB_OVER, j->end_text);
-	j->round++;
-	if (again)
-		j->attempt++;
-}
-
-static void start_round(struct job *j)
-{
-	uint32_t i, k, rank = 0;
-
-	ranks_free(j);
-	if (assign_ranks(j) == 0)
-		j->ranks = calloc(j->world_size, sizeof *j->ranks);
-	if (!j->ranks) {
-		cause_other(j, NULL, WIRE_FAILURE, EXIT_NODE_LOST,
-			    "the rendezvous server is out of memory");
-		end_round(j);
-		return;
-	}
-	for (i = 0; i < j->nnodes; i++)
-		for (k = 0; k < j->order[i]->nproc; k++)
-			j->ranks[rank++].node = j->order[i];
-	enter(j, JOB_RUNNING, "all nodes are there");
-	act(j, (struct job_action){.kind = JOB_TELL_START});
+	return !n->hosts_server && rest >= j->min_nodes &&
+	       (is_elastic(j) || j->state == JOB_RESTARTING);
 }
 
 /* ---- what an event does ---- */
-
-static int joined(struct job *j, int rc)
-{
-	if (rc < 0)
-		return rc;
-	if (j->joined == j->nnodes)
-		start_round(j);
-	else
-		act(j, (struct job_action){.kind = JOB_TELL_STATE});
-	return 0;
-}
 
 static int take_in(struct job *j, struct event *ev, struct job_node **out)
 {
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
-	if (rc < 0)
-		return rc;
-	return joined(j, join_new(j, ev->join, ev->owner, out, ev->e));
+	if (rc == 0)
+		rc = join_new(j, ev->join, ev->owner, 0, out, ev->e);
+	if (rc == 0)
+		turn_start_or_wait(j);
+	return rc;
 }
 
 static int take_back(struct job *j, struct event *ev, struct job_node **out)
 {
+	struct job_node *n = (struct job_node *)table_find(&j->by_id,
+							   ev->join->node_id);
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
 	if (rc < 0)
 		return rc;
-	return joined(j, join_again(j, ev->join, ev->owner, ev->at, out,
-				    ev->e));
+	if (!n)
+		return take_in(j, ev, out);
+	rc = join_again(j, ev->join, ev->owner, n, ev->e);
+	if (rc < 0)
+		return rc;
+	*out = n;
+	turn_start_or_wait(j);
+	return 0;
 }
 
-static int refuse_full(struct job *j, struct event *ev, struct job_node **out)
+/* What has been done once is not done again for one who comes late: where a
+ * worker has finished already the newcomer is a spare. */
+static int take_more(struct job *j, struct event *ev, struct job_node **out)
 {
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
-	return rc < 0 ? rc : join_refuse_full(j, ev->join, ev->at, ev->e);
+	if (rc == 0)
+		rc = join_new(j, ev->join, ev->owner, j->exited > 0, out,
+			      ev->e);
+	if (rc < 0)
+		return rc;
+	if ((*out)->place == NODE_SPARE) {
+		turn_tell_state(j);
+		return 0;
+	}
+	cause_other(j, *out, WIRE_REGROUP, 0, "%s joined", (*out)->host);
+	turn_end(j);
+	return 0;
 }
 
 static int refuse_over(struct job *j, struct event *ev, struct job_node **out)
@@ -175,9 +116,16 @@ static int ignore(struct job *j, struct event *ev, struct job_node **out)
 
 static int free_place(struct job *j, struct event *ev, struct job_node **out)
 {
-	join_undo(j, ev->node);
-	if (j->joined)
-		act(j, (struct job_action){.kind = JOB_TELL_STATE});
+	if (ev->node->place != NODE_GONE)
+		turn_drop(j, ev->node);
+	return 0;
+}
+
+static int start_with_those(struct job *j, struct event *ev,
+			    struct job_node **out)
+{
+	if (j->calling)
+		turn_start(j);
 	return 0;
 }
 
@@ -195,7 +143,7 @@ static void end_of_all(struct job *j)
 	else
 		cause_other(j, j->ranks[i].node, WIRE_ENDED, 1,
 			    "%s, stopped by its launcher", j->ranks[i].text);
-	end_round(j);
+	turn_end(j);
 }
 
 static int record_exit(struct job *j, struct event *ev, struct job_node **out)
@@ -206,7 +154,7 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 
 	if (m->round != j->round)
 		return 0;
-	if (n->rank < 0 || m->rank < n->base || m->rank >= n->base + n->nproc)
+	if (!n->running || m->rank < n->base || m->rank >= n->base + n->nproc)
 		return err_set(ev->e, ERR_PROTOCOL,
 			       "EXITED: rank %u is not one of %s's", m->rank,
 			       n->host);
@@ -219,74 +167,106 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 		return err_set(ev->e, -ENOMEM, "out of memory");
 	r->failed = m->code != 0 || m->signal != 0;
 	j->exited++;
-	act(j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
-	tell_fates(j, r, r->text);
+	turn_act(j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
+	turn_tell_fates(j, r, r->text);
 	if (r->failed && !m->stopped) {
 		cause_worker(j, n, m, r->text);
-		end_round(j);
+		turn_end(j);
 	} else if (j->exited == j->world_size) {
 		end_of_all(j);
 	}
 	return 0;
 }
 
-/* One that left while the job gathered, and whose connection is still open, is
- * no part of what began without it. */
-static int is_stranger(const struct job_node *n)
+/* A spare's going changes nothing but the number of spares, that of one who
+ * left before nothing at all. */
+static int is_outside(struct job *j, struct job_node *n)
 {
-	return n->rank < 0;
+	if (n->place == NODE_MEMBER)
+		return 0;
+	if (n->place == NODE_SPARE) {
+		join_drop(j, n);
+		turn_tell_state(j);
+	}
+	return 1;
 }
 
 static int end_failed(struct job *j, struct event *ev, struct job_node **out)
 {
+	const struct wire_failed *m = ev->failed;
 	char name[300];
 
-	if (is_stranger(ev->node) ||
-	    (j->state == JOB_RUNNING && ev->failed->round != j->round))
+	if (is_outside(j, ev->node) ||
+	    (j->state == JOB_RUNNING && m->round != j->round))
 		return 0;
-	cause_other(j, ev->node, WIRE_FAILURE, EXIT_START_FAILED,
+	cause_other(j, ev->node, WIRE_FAILURE,
+		    m->exit_code > 0 && m->exit_code < 256 ? m->exit_code :
+		    EXIT_START_FAILED,
 		    "%s could not start its workers: %.*s",
-		    node_name(ev->node, name), SLICE_FMT(ev->failed->text));
-	end_round(j);
+		    node_name(ev->node, name), SLICE_FMT(m->text));
+	turn_end(j);
 	return 0;
 }
 
-static int end_left(struct job *j, struct event *ev, struct job_node **out)
+/* n has gone, and j->end says so, where a round runs or it is the end. */
+static int go_on(struct job *j, struct job_node *n, int can)
+{
+	if (!can || j->state == JOB_RUNNING)
+		turn_end(j);
+	if (can)
+		turn_drop(j, n);
+	return 0;
+}
+
+static int leave(struct job *j, struct event *ev, struct job_node **out)
 {
 	const struct wire_leave *m = ev->leave;
+	struct job_node *n = ev->node;
 	char name[300], sig[SIGNAL_NAME_MAX];
+	enum wire_verdict verdict;
+	int can;
 
-	if (is_stranger(ev->node))
+	if (is_outside(j, n))
 		return 0;
+	can = can_leave(j, n);
+	/* where no round runs its end stays what it was */
+	if (can && j->state == JOB_RESTARTING)
+		return go_on(j, n, can);
+	verdict = can ? WIRE_REGROUP : WIRE_ENDED;
 	if (m->signal > 0)
-		cause_other(j, ev->node, WIRE_ENDED, 128 + (m->signal & 127),
-			    "%s was told to stop by %s",
-			    node_name(ev->node, name),
+		cause_other(j, n, verdict, 128 + (m->signal & 127),
+			    "%s was told to stop by %s", node_name(n, name),
 			    signal_name(m->signal, sig));
 	else
-		cause_other(j, ev->node, WIRE_ENDED, EXIT_NODE_LOST,
-			    "%s left: %.*s", node_name(ev->node, name),
-			    SLICE_FMT(m->text));
-	end_round(j);
-	return 0;
+		cause_other(j, n, verdict, EXIT_NODE_LOST, "%s left: %.*s",
+			    node_name(n, name), SLICE_FMT(m->text));
+	return go_on(j, n, can);
 }
 
-static int end_lost(struct job *j, struct event *ev, struct job_node **out)
+static int lose(struct job *j, struct event *ev, struct job_node **out)
 {
+	struct job_node *n = ev->node;
+	const struct job_node *heir;
 	char name[300];
+	int can;
 
-	if (is_stranger(ev->node))
+	if (is_outside(j, n))
 		return 0;
-	cause_other(j, ev->node, WIRE_FAILURE, EXIT_NODE_LOST,
-		    "%s was lost: %s", node_name(ev->node, name), ev->why);
-	end_round(j);
-	return 0;
+	can = can_lose(j, n);
+	heir = can ? join_next_spare(j) : NULL;
+	if (!can || j->state == JOB_RUNNING)
+		cause_other(j, n, can ? WIRE_REGROUP : WIRE_FAILURE,
+			    EXIT_NODE_LOST, "%s was lost: %s%s%s%s",
+			    node_name(n, name), ev->why, heir ? "; " : "",
+			    heir ? heir->host : "",
+			    heir ? " takes its place" : "");
+	return go_on(j, n, can);
 }
 
 static int end_stopped(struct job *j, struct event *ev, struct job_node **out)
 {
 	cause_other(j, NULL, WIRE_ENDED, EXIT_NODE_LOST, "%s", ev->why);
-	end_round(j);
+	turn_end(j);
 	return 0;
 }
 
@@ -297,18 +277,29 @@ struct reaction {
 	const char *text;
 };
 
-#define TAKE_IN {take_in, "takes it in; with all there: START, -> RUNNING"}
-#define TAKE_BACK {take_back, "takes a member back; with all there: START, " \
-			      "-> RUNNING"}
-#define REFUSE_FULL {refuse_full, "refuses: the job has all its nodes"}
+#define TAKE_IN {take_in, "takes it in; all there: START, -> RUNNING; " \
+			  "enough: last call"}
+#define TAKE_MORE {take_more, "fewer than the most: END regroup, -> " \
+			      "RESTARTING; else a spare"}
+#define TAKE_BACK {take_back, "takes a member back, a new one in, or as a " \
+			      "spare; all there: START, -> RUNNING"}
 #define REFUSE_OVER {refuse_over, "refuses: the job has ended"}
-#define FREE_PLACE {free_place, "frees its place"}
+#define FREE_PLACE {free_place, "frees its place; too few: no last call"}
 #define IGNORE {ignore, "nothing"}
 #define RECORD {record_exit, "FATE; first failure: END, -> RESTARTING or " \
 			     "OVER; all 0: END success, -> OVER"}
-#define END_FAILED {end_failed, "END failure (66), -> OVER"}
-#define END_LEFT {end_left, "END ended (128+signal), -> OVER"}
-#define END_LOST {end_lost, "END failure (69), -> OVER"}
+#define END_FAILED {end_failed, "END failure (its code or 66), -> OVER"}
+#define LEAVE_RUNNING {leave, "elastic, enough others: END regroup, -> " \
+			      "RESTARTING; else END ended (128+signal), " \
+			      "-> OVER"}
+#define LEAVE_WAITING {leave, "enough others: goes on with them and a spare; " \
+			      "else END ended (128+signal), -> OVER"}
+#define LOSE_RUNNING {lose, "elastic or a spare: END regroup, -> " \
+			    "RESTARTING; else END failure (69), -> OVER"}
+#define LOSE_WAITING {lose, "elastic or a spare: goes on with them; else " \
+			    "END failure (69), -> OVER"}
+#define START_NOW {start_with_those, "START with those who are there, -> " \
+				     "RUNNING"}
 #define END_STOPPED {end_stopped, "END ended (69), -> OVER"}
 
 static const struct reaction policy[][JOB_EVENTS] = {
@@ -318,22 +309,25 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_FAILED] = FREE_PLACE,
 		[JOB_ON_LEAVE] = FREE_PLACE,
 		[JOB_ON_LOST] = FREE_PLACE,
+		[JOB_ON_LAST_CALL] = START_NOW,
 		[JOB_ON_STOP] = END_STOPPED,
 	},
 	[JOB_RUNNING] = {
-		[JOB_ON_JOIN] = REFUSE_FULL,
+		[JOB_ON_JOIN] = TAKE_MORE,
 		[JOB_ON_EXITED] = RECORD,
 		[JOB_ON_FAILED] = END_FAILED,
-		[JOB_ON_LEAVE] = END_LEFT,
-		[JOB_ON_LOST] = END_LOST,
+		[JOB_ON_LEAVE] = LEAVE_RUNNING,
+		[JOB_ON_LOST] = LOSE_RUNNING,
+		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = END_STOPPED,
 	},
 	[JOB_RESTARTING] = {
 		[JOB_ON_JOIN] = TAKE_BACK,
 		[JOB_ON_EXITED] = IGNORE,
 		[JOB_ON_FAILED] = END_FAILED,
-		[JOB_ON_LEAVE] = END_LEFT,
-		[JOB_ON_LOST] = END_LOST,
+		[JOB_ON_LEAVE] = LEAVE_WAITING,
+		[JOB_ON_LOST] = LOSE_WAITING,
+		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = END_STOPPED,
 	},
 	[JOB_OVER] = {
@@ -342,6 +336,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_FAILED] = IGNORE,
 		[JOB_ON_LEAVE] = IGNORE,
 		[JOB_ON_LOST] = IGNORE,
+		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = IGNORE,
 	},
 };
@@ -360,7 +355,8 @@ static_assert(sizeof state_names / sizeof state_names[0] == JOB_STATES,
 static const char *const event_names[] = {
 	[JOB_ON_JOIN] = "JOIN",     [JOB_ON_EXITED] = "EXITED",
 	[JOB_ON_FAILED] = "FAILED", [JOB_ON_LEAVE] = "LEAVE",
-	[JOB_ON_LOST] = "lost",     [JOB_ON_STOP] = "stop",
+	[JOB_ON_LOST] = "lost",     [JOB_ON_LAST_CALL] = "last call",
+	[JOB_ON_STOP] = "stop",
 };
 static_assert(sizeof event_names / sizeof event_names[0] == JOB_EVENTS,
 	      "each event has its name");
@@ -378,13 +374,6 @@ const char *job_event_name(enum job_event ev)
 const char *job_policy(enum job_state s, enum job_event ev)
 {
 	return policy[s][ev].text;
-}
-
-static void enter(struct job *j, enum job_state to, const char *why)
-{
-	log_debug("job '%s': %s -> %s, %s", j->id, state_names[j->state],
-		  state_names[to], why);
-	j->state = to;
 }
 
 static int react(struct job *j, struct event *ev, struct job_node **out)
@@ -434,6 +423,13 @@ void job_lost(struct job *j, struct job_node *n, const char *why)
 	node_free(j, n);
 }
 
+void job_last_call(struct job *j)
+{
+	struct event ev = {.type = JOB_ON_LAST_CALL};
+
+	react(j, &ev, NULL);
+}
+
 void job_stop(struct job *j, const char *why)
 {
 	struct event ev = {.type = JOB_ON_STOP, .why = why};
@@ -463,34 +459,37 @@ struct job *job_new(struct slice id, uint32_t first_round)
 
 static void node_free(struct job *j, struct job_node *n)
 {
-	join_undo(j, n);
+	join_drop(j, n);
 	table_remove(&j->by_id, &n->item);
 	*n->pprev = n->next;
 	if (n->next)
 		n->next->pprev = n->pprev;
 	else
 		j->nodes_tail = n->pprev;
-	if (n->wanted >= 0 && j->wanted && j->wanted[n->wanted] == n)
-		j->wanted[n->wanted] = NULL;
 	free(n->node_id);
 	free(n->host);
 	free(n->addr);
+	free(n->role);
 	free(n);
 }
 
 void job_free(struct job *j)
 {
+	size_t i;
+
 	while (j->nodes)
 		node_free(j, j->nodes);
-	ranks_free(j);
+	turn_release(j);
 	table_release(&j->by_id);
 	buf_release(&j->start_nodes);
 	buf_release(&j->missing);
 	free(j->order);
-	free(j->wanted);
+	free(j->homes);
 	free(j->first_host);
-	free(j->end_host);
-	free(j->end_tail);
+	for (i = 0; i < sizeof j->end_copies / sizeof j->end_copies[0]; i++)
+		free(j->end_copies[i]);
+	for (i = 0; i < MEMORIES; i++)
+		free(j->memory[i].host);
 	free(j->actions);
 	free(j->id);
 	free(j);

@@ -15,7 +15,7 @@ struct job_node;
 enum job_state {
 	JOB_GATHERING,  /* the first round's nodes are coming */
 	JOB_RUNNING,    /* a round runs */
-	JOB_RESTARTING, /* its workers failed; the nodes are coming back */
+	JOB_RESTARTING, /* a round is over; the nodes are coming back */
 	JOB_OVER,       /* ended for good; the nodes are going */
 	JOB_STATES
 };
@@ -26,6 +26,7 @@ enum job_event {
 	JOB_ON_FAILED,
 	JOB_ON_LEAVE,
 	JOB_ON_LOST,
+	JOB_ON_LAST_CALL, /* it has been out for its time */
 	JOB_ON_STOP, /* the server stops */
 	JOB_EVENTS
 };
@@ -39,13 +40,15 @@ struct job_fate {
 /* What the caller has to do, in order, before the next event. */
 struct job_action {
 	enum {
-		JOB_TELL_STATE, /* job_state_for to each node, soon */
-		JOB_TELL_START, /* job_start_for to each node, now */
+		JOB_TELL_STATE, /* job_state_for to each that waits, soon */
+		JOB_TELL_START, /* job_start_for to each that runs, now */
 		JOB_RANK_LEFT,  /* rank is gone; text says how */
 		JOB_FATE_KNOWN, /* answer fate with text */
-		JOB_TELL_END,   /* job_end to each node; the keyspace is over */
+		JOB_TELL_END,   /* job_end_for each; the keyspace is over */
+		JOB_LAST_CALL,  /* job_last_call in ms, if no OFF or START */
+		JOB_LAST_CALL_OFF,
 	} kind;
-	uint32_t rank;
+	uint32_t rank; /* of RANK_LEFT; of LAST_CALL: ms */
 	const char *text; /* valid until the next event */
 	struct job_fate *fate;
 };
@@ -59,7 +62,8 @@ void job_free(struct job *j); /* no fates may be parked in it */
 
 /* owner: who this node is to the caller; a node that joins again (RESTARTING)
  * has the same. at: where it reached the server, for people. 0 and *node, or a
- * refusal: ERR_REFUSED or ERR_ARGUMENT with a text for that node's user. */
+ * refusal: ERR_REFUSED or ERR_ARGUMENT with a text for that node's user. Beyond
+ * max_nodes it is a spare, which takes the place of a member that goes. */
 int job_join(struct job *j, const struct wire_join *m, void *owner,
 	     const char *at, struct job_node **node, struct err *e);
 /* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored. */
@@ -70,6 +74,8 @@ void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
 /* The node's connection is gone ("its connection closed", "it was not heard
  * from for 5.0 s"). n is freed. */
 void job_lost(struct job *j, struct job_node *n, const char *why);
+/* What JOB_LAST_CALL said has passed: who has come by now is the round. */
+void job_last_call(struct job *j);
 /* The server stops: ends the job, if it is not over. */
 void job_stop(struct job *j, const char *why);
 
@@ -91,15 +97,24 @@ int job_is_empty(const struct job *j);        /* no node is left in it */
 /* Walks the nodes: first with NULL. */
 struct job_node *job_next_node(const struct job *j, const struct job_node *n);
 void *job_node_owner(const struct job_node *n);
-int job_node_joined(const struct job_node *n); /* for the coming round */
-/* No other node is in its job, and the server ends with it: nobody waits for
- * it in vain. */
+/* For a round to begin (STATE is for it), as a spare too. */
+int job_node_waits(const struct job *j, const struct job_node *n);
+int job_node_is_spare(const struct job_node *n);
+int job_node_runs(const struct job_node *n); /* is in the running round */
+/* No other node is in its job, which needs no other, and the server ends with
+ * it: nobody waits for it in vain. */
 int job_node_is_alone(const struct job *j, const struct job_node *n);
 
-/* Messages; slices are the job's, valid until the next event. */
+/* Messages; slices are the job's, valid until the next event. STATE's `spare`
+ * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m);
+/* 1 and the END for n, or 0: it is not for n (a spare, while the job goes on;
+ * one that has joined for the next round). To one that left, what is a REGROUP
+ * to the others is the end. */
+int job_end_for(const struct job *j, const struct job_node *n,
+		struct wire_end *m);
 /* The last END; its text is never empty for a round that is over. */
 const struct wire_end *job_end(const struct job *j);
 /* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it

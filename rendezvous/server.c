@@ -84,7 +84,8 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 		if (!m->job_id)
 			return err_set(e, -ENOMEM, "the rendezvous server is "
 						   "out of memory");
-		conn_due(&m->conn, m->conn.heard + m->server->lease_ms);
+		m->lease_ms = m->server->lease_ms;
+		conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	} else {
 		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
 			       hello.role);
@@ -113,6 +114,8 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	reply_empty(m, f);
 	hosted_act(h);
 	return 0;
@@ -270,7 +273,7 @@ static void agent_on_due(struct member *m)
 	/* stopped with Ctrl-Z, say: it may go on when it likes */
 	if (m->node && job_node_is_alone(m->hosted->job, m->node))
 		heard = now;
-	ends = heard + m->server->lease_ms;
+	ends = heard + m->lease_ms;
 	if (m->close_at && now >= m->close_at) {
 		conn_finish(&m->conn);
 		hosted_lose(m, "its connection closed");
@@ -283,7 +286,7 @@ static void agent_on_due(struct member *m)
 		m->suspect = 1;
 		conn_due(&m->conn, now + SUSPECT_MS);
 	} else {
-		lose_silent(m, m->server->lease_ms);
+		lose_silent(m, m->lease_ms);
 	}
 }
 

@@ -37,56 +37,87 @@ void *job_node_owner(const struct job_node *n)
 	return n->owner;
 }
 
-int job_node_joined(const struct job_node *n)
+int job_node_waits(const struct job *j, const struct job_node *n)
 {
-	return n->joined;
+	if (n->place == NODE_SPARE)
+		return j->state != JOB_OVER;
+	return n->joined && (j->state == JOB_GATHERING ||
+			     j->state == JOB_RESTARTING);
+}
+
+int job_node_runs(const struct job_node *n)
+{
+	return n->running;
 }
 
 int job_node_is_alone(const struct job *j, const struct job_node *n)
 {
-	return n->hosts_server && j->nnodes == 1;
+	return n->hosts_server && j->min_nodes == 1 && j->nodes == n &&
+	       !n->next;
 }
 
-/* Names are worth more than numbers: who has to come back, or which of the
- * ranks that were asked for one by one nobody has asked for. */
-static void put_missing(struct job *j, struct buf *out)
-{
-	enum { NAMED = 8 };
-	const struct job_node *n;
-	uint32_t i, said = 0, missing = j->nnodes - j->joined;
-	uint32_t explicit_ranks = 0;
+enum { NAMED = 8 };
 
-	buf_reset(out);
-	if (!j->first_host) /* all have left again */
-		return;
-	if (j->state == JOB_RESTARTING) {
-		for (n = j->nodes; n && said < NAMED; n = n->next)
-			if (!n->joined)
-				buf_printf(out, "%snode %d (%.255s)",
-					   said++ ? ", " : "", n->rank,
-					   n->host);
-	} else {
-		for (i = 0; i < j->nnodes; i++)
-			explicit_ranks += j->wanted[i] != NULL;
-		if (explicit_ranks < j->joined)
-			return;
-		for (i = 0; i < j->nnodes && said < NAMED; i++)
-			if (!j->wanted[i])
-				buf_printf(out, "%snode %u",
-					   said++ ? ", " : "", i);
-	}
+static void put_more(struct buf *out, uint32_t missing, uint32_t said)
+{
 	if (missing > said)
-		buf_printf(out, " and %u more", missing - said);
+		buf_printf(out, "%s%u more", said ? " and " : "",
+			   missing - said);
+}
+
+/* Who has to come back; beyond those, so many that there are enough. */
+static void put_absent(struct job *j, struct buf *out)
+{
+	uint32_t said = 0, wanted = j->members;
+	const struct job_node *n;
+
+	if (wanted < j->min_nodes)
+		wanted = j->min_nodes;
+	for (n = j->nodes; n && said < NAMED; n = n->next)
+		if (n->place == NODE_MEMBER && !n->joined)
+			buf_printf(out, "%snode %d (%.255s)",
+				   said++ ? ", " : "", n->rank, n->host);
+	put_more(out, wanted - j->joined, said);
+}
+
+/* Names are worth more than numbers: which of the ranks that were asked for
+ * one by one nobody has asked for. */
+static void put_unclaimed(struct job *j, struct buf *out)
+{
+	uint32_t i, said = 0, claimed = 0;
+
+	if (!j->first_host || j->min_nodes < j->max_nodes)
+		return;
+	for (i = 0; i < j->max_nodes; i++)
+		claimed += j->homes[i] != NULL;
+	if (claimed < j->joined)
+		return;
+	for (i = 0; i < j->max_nodes && said < NAMED; i++)
+		if (!j->homes[i])
+			buf_printf(out, "%snode %u", said++ ? ", " : "", i);
+	put_more(out, j->max_nodes - j->joined, said);
 }
 
 void job_state_for(struct job *j, struct wire_state *m)
 {
-	put_missing(j, &j->missing);
-	m->joined = j->joined;
-	m->min_nodes = m->max_nodes = j->nnodes;
-	m->spares = m->last_call_ms = 0;
-	m->spare = 0;
-	m->missing = SLICE(j->missing.data, j->missing.len);
+	buf_reset(&j->missing);
+	if (j->state == JOB_RESTARTING)
+		put_absent(j, &j->missing);
+	else if (j->state == JOB_GATHERING)
+		put_unclaimed(j, &j->missing);
+	*m = (struct wire_state){
+		.joined = j->joined,
+		.min_nodes = j->min_nodes,
+		.max_nodes = j->max_nodes,
+		.spares = j->spares,
+		.last_call_ms = j->calling ? j->last_call_ms : 0,
+		.missing = SLICE(j->missing.data, j->missing.len),
+	};
+}
+
+int job_node_is_spare(const struct job_node *n)
+{
+	return n->place == NODE_SPARE;
 }
 
 void job_start_for(const struct job *j, const struct job_node *n,
@@ -97,17 +128,27 @@ void job_start_for(const struct job *j, const struct job_node *n,
 	*m = (struct wire_start){
 		.round = j->round,
 		.attempt = j->attempt,
+		.changes = j->changes,
 		.node_rank = (uint32_t)n->rank,
 		.nnodes = j->nnodes,
 		.base_rank = n->base,
 		.world_size = j->world_size,
-		.role_base_rank = n->base,
-		.role_world_size = j->world_size,
+		.role_base_rank = n->role_base,
+		.role_world_size = n->role_world,
 		.master_addr = SLICE_STR(first->addr),
 		.master_port = first->master_port,
 		.nodes = {j->nnodes,
 			  SLICE(j->start_nodes.data, j->start_nodes.len)},
 	};
+}
+
+int job_end_for(const struct job *j, const struct job_node *n,
+		struct wire_end *m)
+{
+	*m = j->end;
+	if (n->place == NODE_GONE && m->verdict == WIRE_REGROUP)
+		m->verdict = WIRE_ENDED;
+	return n->told;
 }
 
 const struct wire_end *job_end(const struct job *j)

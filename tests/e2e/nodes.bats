@@ -138,20 +138,32 @@ port() {
 	nothing_left
 }
 
-@test "a third node in a job of two is refused" {
+# server: a ddprdzv at $port that says in server.err who is a spare
+server() {
 	port
+	export DDP_LOG=debug
+	start server ddprdzv --listen "127.0.0.1:$port"
+	unset DDP_LOG
+	await server.err 'listening'
+}
+
+@test "a third node in a job of two is a spare, and ends as the others do" {
+	server
 	mkfifo go
-	node a --nnodes 2 sh -c 'read _ <'"$T"'/go'
-	node b --nnodes 2 sh -c 'echo up; read _ <'"$T"'/go'
-	await b.out up
-	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 true
-	has "$err" '^ddprun: error: .*2 nodes'
 	exec 9<>go
-	echo >&9
-	echo >&9
-	finish a
-	finish b
+	node a --nnodes 2 sh -c 'read _ <'"$T"'/go'
+	node b --nnodes 2 sh -c 'echo up; read _ <'"$T"'/go; exit 3'
+	await b.out up
+	node c --nnodes 2 echo never
+	await server.err 'is a spare$'
+	printf '\n\n' >&9
+	finish a 3
+	finish b 3
+	finish c 3
+	lacks "$out" never
 	exec 9>&-
+	signal server TERM
+	finish server
 }
 
 @test "two nodes with the same --node-rank: the second is refused" {
@@ -218,21 +230,14 @@ port() {
 	wait "$server" || true
 }
 
-@test "a second job with the same id at one server is refused, the first goes on" {
-	port
-	"$DDPRDZV" --listen "127.0.0.1:$port" 2>server.log 3>&- 4>&- &
-	local server=$!
-	await server.log 'listening'
-	mkfifo go
-	node a --rdzv-id same sh -c 'echo up; read _ <'"$T"'/go'
-	await a.out up
-	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --rdzv-id same true
-	has "$err" "^ddprun: error: job 'same' at .* already runs on its 1 node .*give it its own --rdzv-id"
-	echo >go
-	finish a
-	expect 0 ddprun --rdzv-endpoint "127.0.0.1:$port" --rdzv-id same true
-	kill "$server"
-	wait "$server" || true
+@test "an id at one server is free again when its job has ended" {
+	server
+	node a --rdzv-id same sh -c 'exit 3'
+	finish a 3
+	node b --rdzv-id same true
+	finish b
+	signal server TERM
+	finish server
 }
 
 @test "standalone jobs side by side never meet" {

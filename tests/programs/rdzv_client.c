@@ -22,11 +22,13 @@ static const char usage[] =
 	"  sets K and closes without reading a byte\n"
 	"rdzv_client flood HOST:PORT JOB ROUND RANK K N\n"
 	"  gets K N times without reading a byte; prints 'closed' when it is\n"
-	"rdzv_client agent HOST:PORT JOB NPROC NODE NNODES NODE_RANK RESTARTS\n"
+	"rdzv_client agent HOST:PORT JOB NPROC NODE [MIN:]MAX NODE_RANK "
+	"RESTARTS\n"
+	"    [LAST_CALL_MS [LEASE_MS [ROLE [HOST]]]]\n"
 	"  joins as NODE, then obeys lines of stdin: exit RANK CODE,\n"
-	"  kill RANK SIGNAL, leave SIGNAL, join, ping, or gone RANK SIGNAL\n"
-	"  (as kill, then closes without reading); prints what it is told;\n"
-	"  exits with END's exit code\n";
+	"  kill RANK SIGNAL [WHY...], leave SIGNAL, join, ping,\n"
+	"  failed CODE, or gone RANK SIGNAL (as kill, then closes without\n"
+	"  reading); prints what it is told; exits with END's exit code\n";
 
 static int die(const struct err *e)
 {
@@ -314,20 +316,57 @@ struct agent {
 	struct buf in, out;
 	size_t used;
 	uint32_t id, round, nproc;
-	const char *host;
+	int argc;
 };
 
-static void join(struct agent *a, const char *node_id, int nnodes, int rank,
-		 int restarts)
+static void join(struct agent *a, char **argv)
 {
+	const char *max = strchr(argv[6], ':');
 	struct wire_join m = {
-		.node_id = str(node_id), .host = str(a->host),
+		.node_id = str(argv[5]),
+		.host = str(a->argc > 12 ? argv[12] : argv[5]),
 		.addr = str("127.0.0.1"), .master_port = 1234,
-		.node_rank = rank, .min_nodes = (uint32_t)nnodes,
-		.max_nodes = (uint32_t)nnodes, .role = SLICE_STR("default"),
-		.nproc = a->nproc, .max_restarts = (uint32_t)restarts};
+		.node_rank = atoi(argv[7]),
+		.min_nodes = (uint32_t)atoi(argv[6]),
+		.max_nodes = (uint32_t)atoi(max ? max + 1 : argv[6]),
+		.nproc = a->nproc, .max_restarts = (uint32_t)atoi(argv[8]),
+		.last_call_ms = (uint32_t)(a->argc > 9 ? atoi(argv[9]) : 0),
+		.lease_ms = (uint32_t)(a->argc > 10 ? atoi(argv[10]) : 0),
+		.role = str(a->argc > 11 ? argv[11] : "default")};
 
 	wire_put_join(&a->out, WIRE_JOIN, WIRE_REQUEST, ++a->id, &m);
+}
+
+static void print_start(const struct wire_start *m)
+{
+	printf("START round %u attempt %u node %u of %u base %u world %u "
+	       "changes %u role %u of %u\n", m->round, m->attempt,
+	       m->node_rank, m->nnodes, m->base_rank, m->world_size,
+	       m->changes, m->role_base_rank, m->role_world_size);
+}
+
+static void print_state(const struct wire_state *m)
+{
+	printf("STATE %u of %u %.*s", m->joined, m->max_nodes,
+	       SLICE_FMT(m->missing));
+	if (m->spare)
+		printf("%sspare of %u", m->missing.len ? "; " : "", m->spares);
+	if (m->last_call_ms)
+		printf("last call %u", m->last_call_ms);
+	printf("\n");
+}
+
+static void print_end(const struct wire_end *m)
+{
+	printf("END round %u verdict %u exit_code %d left %u rank %d: %.*s\n",
+	       m->round, m->verdict, m->exit_code, m->restarts_left, m->rank,
+	       SLICE_FMT(m->text));
+	if (m->rank >= 0)
+		printf("WORKER core %u rss %llu tail '%.*s' why '%.*s' error "
+		       "'%.*s' log '%.*s'\n", m->core,
+		       (unsigned long long)m->max_rss_kib, SLICE_FMT(m->tail),
+		       SLICE_FMT(m->why), SLICE_FMT(m->error),
+		       SLICE_FMT(m->log));
 }
 
 static int on_frame(struct agent *a, const struct wire_frame *f)
@@ -344,21 +383,16 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	}
 	if (f->type == WIRE_START && wire_get_start(f, &start, NULL) == 0) {
 		a->round = start.round;
-		printf("START round %u attempt %u node %u of %u base %u world "
-		       "%u\n", start.round, start.attempt, start.node_rank,
-		       start.nnodes, start.base_rank, start.world_size);
+		print_start(&start);
 	} else if (f->type == WIRE_STATE &&
 		   wire_get_state(f, &state, NULL) == 0) {
-		printf("STATE %u of %u %.*s\n", state.joined, state.max_nodes,
-		       SLICE_FMT(state.missing));
+		print_state(&state);
 	} else if (f->type == WIRE_PING) {
 		printf("PONG\n");
 	} else if (f->type == WIRE_END && wire_get_end(f, &end, NULL) == 0) {
-		printf("END round %u verdict %u exit_code %d left %u rank %d: "
-		       "%.*s\n", end.round, end.verdict, end.exit_code,
-		       end.restarts_left, end.rank, SLICE_FMT(end.text));
+		print_end(&end);
 		fflush(stdout);
-		if (end.verdict != WIRE_RESTART)
+		if (end.verdict != WIRE_RESTART && end.verdict != WIRE_REGROUP)
 			exit(end.exit_code);
 	}
 	return 0;
@@ -394,14 +428,19 @@ static int read_frames(struct agent *a)
 
 static void command(struct agent *a, const char *line, char **argv)
 {
-	struct wire_exited m = {.round = a->round, .pid = 4711};
+	struct wire_exited m = {.round = a->round, .pid = 4711, .core = 1,
+				.max_rss_kib = 9140, .tail = str("last words"),
+				.error = str("{}"), .log = str("/tmp/log")};
+	struct wire_failed failed = {.round = a->round,
+				     .text = str("no such file: ./x")};
 	struct wire_leave leave = {0};
 	char word[16] = "";
 	unsigned n = 0;
-	int v = 0;
+	int v = 0, why = (int)strlen(line);
 
-	sscanf(line, "%15s %u %d", word, &n, &v);
+	sscanf(line, "%15s %u %d %n", word, &n, &v, &why);
 	m.rank = m.local_rank = n;
+	m.why = SLICE(line + why, strcspn(line + why, "\n"));
 	if (!strcmp(word, "exit") || !strcmp(word, "kill") ||
 	    !strcmp(word, "gone")) {
 		m.code = word[0] == 'e' ? v : 0;
@@ -415,18 +454,21 @@ static void command(struct agent *a, const char *line, char **argv)
 		leave.signal = (int)n;
 		wire_put_leave(&a->out, WIRE_LEAVE, WIRE_NOTICE, 0, &leave);
 	} else if (!strcmp(word, "join")) {
-		join(a, argv[5], atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
+		join(a, argv);
+	} else if (!strcmp(word, "failed")) {
+		failed.exit_code = (int)n;
+		wire_put_failed(&a->out, WIRE_FAILED, WIRE_NOTICE, 0, &failed);
 	} else if (!strcmp(word, "ping")) {
 		wire_put_empty(&a->out, WIRE_PING, WIRE_REQUEST, ++a->id);
 	}
 }
 
-/* argv: agent HOST:PORT JOB NPROC NODE_ID NNODES NODE_RANK RESTARTS */
-static int run_agent(char **argv)
+/* argv: agent HOST:PORT JOB NPROC NODE_ID NNODES NODE_RANK RESTARTS ... */
+static int run_agent(int argc, char **argv)
 {
 	struct wire_hello hello = {.role = WIRE_AGENT, .job = str(argv[3]),
 				   .host = str(argv[5])};
-	struct agent a = {.nproc = (uint32_t)atoi(argv[4]), .host = argv[5]};
+	struct agent a = {.nproc = (uint32_t)atoi(argv[4]), .argc = argc};
 	char line[256];
 	int over = 0;
 
@@ -435,7 +477,7 @@ static int run_agent(char **argv)
 	a.fd = raw_connect(argv[2]);
 	buf_put(&a.out, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(&a.out, WIRE_HELLO, WIRE_REQUEST, ++a.id, &hello);
-	join(&a, argv[5], atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
+	join(&a, argv);
 	raw_send(a.fd, &a.out);
 	while (!over) {
 		struct pollfd p[2] = {{a.fd, POLLIN, 0}, {0, POLLIN, 0}};
@@ -459,8 +501,8 @@ int main(int argc, char **argv)
 {
 	/* poll sees only what stdio does not hold */
 	setvbuf(stdin, NULL, _IONBF, 0);
-	if (argc == 9 && !strcmp(argv[1], "agent"))
-		return run_agent(argv);
+	if (argc >= 9 && argc <= 13 && !strcmp(argv[1], "agent"))
+		return run_agent(argc, argv);
 	if (argc >= 6 && !strcmp(argv[1], "do"))
 		return run_do(argc, argv);
 	if (argc == 8 && !strcmp(argv[1], "drop"))

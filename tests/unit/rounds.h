@@ -16,7 +16,8 @@ static struct job *j;
 static struct err e;
 static struct job_node *node[NODES];
 /* what came out since the last event */
-static int states, starts, ends;
+static int states, starts, ends, calls_off;
+static uint32_t call_ms; /* of the last call; 0: none came */
 static char left_text[512];
 static int fates;
 static struct { void *who; char text[512]; } fate[8];
@@ -37,12 +38,16 @@ static inline void drain(void)
 {
 	const struct job_action *a;
 
-	states = starts = ends = fates = 0;
+	states = starts = ends = fates = calls_off = 0;
+	call_ms = 0;
 	left_text[0] = '\0';
 	while ((a = job_next_action(j))) {
 		states += a->kind == JOB_TELL_STATE;
 		starts += a->kind == JOB_TELL_START;
 		ends += a->kind == JOB_TELL_END;
+		calls_off += a->kind == JOB_LAST_CALL_OFF;
+		if (a->kind == JOB_LAST_CALL)
+			call_ms = a->rank;
 		if (a->kind == JOB_RANK_LEFT)
 			snprintf(left_text, sizeof left_text, "%s", a->text);
 		if (a->kind == JOB_FATE_KNOWN) {
@@ -59,12 +64,14 @@ struct how {
 	uint32_t nproc;
 	uint32_t restarts;
 	int hosts_server;
-	const char *addr, *id;
+	const char *addr, *id, *host, *role;
+	uint32_t min; /* 0: nnodes */
+	uint32_t last_call, lease;
 };
 
 static inline int join(int i, uint32_t nnodes, struct how h)
 {
-	char name[8], addr[24];
+	char name[16], addr[24];
 	struct wire_join m;
 	int rc;
 
@@ -72,13 +79,14 @@ static inline int join(int i, uint32_t nnodes, struct how h)
 	snprintf(addr, sizeof addr, "10.0.0.%d", i);
 	m = (struct wire_join){
 		.node_id = SLICE_STR(h.id ? h.id : name),
-		.host = SLICE_STR(name),
+		.host = SLICE_STR(h.host ? h.host : name),
 		.addr = SLICE_STR(h.addr ? h.addr : addr),
 		.master_port = (uint16_t)(40000 + i),
 		.hosts_server = (uint8_t)h.hosts_server,
 		.node_rank = h.rank - 1,
-		.min_nodes = nnodes, .max_nodes = nnodes,
-		.role = SLICE_STR("default"),
+		.min_nodes = h.min ? h.min : nnodes, .max_nodes = nnodes,
+		.role = SLICE_STR(h.role ? h.role : "default"),
+		.last_call_ms = h.last_call, .lease_ms = h.lease,
 		.nproc = h.nproc ? h.nproc : 1,
 		.max_restarts = h.restarts,
 	};
@@ -117,6 +125,17 @@ static inline void leave(int i, int signal)
 
 	job_leave(j, node[i], &m);
 	drain();
+}
+
+static inline void last_call(void)
+{
+	job_last_call(j);
+	drain();
+}
+
+static inline int is_spare(int i)
+{
+	return job_node_is_spare(node[i]);
 }
 
 static inline struct wire_start start_of(int i)

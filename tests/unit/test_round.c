@@ -51,6 +51,51 @@ START_TEST(the_first_failure_ends_the_job_and_is_told_in_full)
 }
 END_TEST
 
+START_TEST(what_is_known_of_a_worker_is_told)
+{
+	const struct wire_end *m = job_end(j);
+	struct wire_exited x = {
+		.rank = 1, .local_rank = 1, .pid = 12, .signal = 9,
+		.core = 1, .max_rss_kib = 1 << 20,
+		.why = SLICE_STR("the kernel's OOM killer\nsecond line"),
+		.error = SLICE_STR("{\"message\": 1}"),
+		.log = SLICE_STR("/tmp/1/stderr.log")};
+
+	join(1, 1, (struct how){.nproc = 2});
+	ck_assert_int_eq(job_exited(j, node[1], &x, &e), 0);
+	drain();
+	ended(WIRE_FAILURE, 137, "rank 1 (local rank 1) on h1, pid 12, was "
+				 "killed by signal 9 (SIGKILL): the kernel's "
+				 "OOM killer");
+	ck_assert_uint_eq(m->core, 1);
+	ck_assert_uint_eq(m->max_rss_kib, 1 << 20);
+	ck_assert(m->why.len == 35 && !memcmp(m->why.data, x.why.data, 35));
+	ck_assert(m->error.len == 14 && !memcmp(m->error.data, "{\"mess", 6));
+	ck_assert(m->log.len == 17 && !memcmp(m->log.data, "/tmp/1", 6));
+	ck_assert_uint_eq(m->tail.len, 0);
+}
+END_TEST
+
+START_TEST(a_long_reason_is_cut_between_characters)
+{
+	struct wire_exited x = {.signal = 9};
+	char why[300], *text;
+
+	/* two bytes each, from an odd place on */
+	for (int i = 1; i + 1 < 300; i += 2)
+		memcpy(why + i, "\303\244", 2);
+	why[0] = 'x';
+	x.why = SLICE(why, 299);
+	join(1, 1, (struct how){0});
+	ck_assert_int_eq(job_exited(j, node[1], &x, &e), 0);
+	drain();
+	text = strstr(job_end(j)->text.data, ": x");
+	ck_assert_ptr_nonnull(text);
+	ck_assert_uint_eq(strlen(text), 2 + 199);
+	ck_assert_uint_eq(job_end(j)->why.len, 299);
+}
+END_TEST
+
 START_TEST(signals_are_named_and_give_128_and_their_number)
 {
 	join(1, 1, (struct how){.nproc = 4});
@@ -109,6 +154,15 @@ START_TEST(only_the_host_of_a_job_of_one_is_alone)
 }
 END_TEST
 
+START_TEST(a_node_is_alone_while_nobody_else_is_in_its_job)
+{
+	join(1, 2, (struct how){.min = 1, .hosts_server = 1});
+	ck_assert_int_eq(job_node_is_alone(j, node[1]), 1);
+	join(2, 2, (struct how){.min = 1});
+	ck_assert_int_eq(job_node_is_alone(j, node[1]), 0);
+}
+END_TEST
+
 START_TEST(a_guest_of_a_server_and_a_node_of_two_are_not_alone)
 {
 	join_plain(1, 1);
@@ -144,6 +198,29 @@ START_TEST(an_agent_that_cannot_start_its_workers_ends_the_job)
 }
 END_TEST
 
+START_TEST(what_could_not_be_started_says_what_is_exited_with)
+{
+	struct wire_failed m = {0, 127, SLICE_STR("no such file: ./x")};
+
+	join_plain(1, 1);
+	job_failed(j, node[1], &m);
+	drain();
+	ended(WIRE_FAILURE, 127, "node 0 (h1) could not start its workers: no "
+				 "such file: ./x");
+}
+END_TEST
+
+START_TEST(a_code_that_nobody_can_exit_with_is_66)
+{
+	struct wire_failed m = {0, 256, SLICE_STR("no")};
+
+	join_plain(1, 1);
+	job_failed(j, node[1], &m);
+	drain();
+	ended(WIRE_FAILURE, 66, "node 0 (h1) could not start its workers: no");
+}
+END_TEST
+
 START_TEST(a_server_that_stops_tells_its_jobs)
 {
 	join_plain(1, 2);
@@ -175,7 +252,6 @@ START_TEST(a_restart_keeps_ranks_and_counts_once_for_the_job)
 
 	ck_assert_int_eq(join(1, 2, h), 0);
 	ck_assert_str_eq(state_text(), "1 of 2: node 0 (h2)");
-	ck_assert_int_eq(join(3, 2, h), ERR_REFUSED);
 	ck_assert_int_eq(join(1, 2, h), ERR_REFUSED);
 	ck_assert_int_eq(join(2, 2, h), 0);
 	ck_assert_int_eq(starts, 1);
@@ -313,9 +389,10 @@ START_TEST(the_policy_has_an_answer_to_everything)
 		}
 	}
 	ck_assert_str_eq(job_policy(JOB_GATHERING, JOB_ON_LOST),
-			 "frees its place");
+			 "frees its place; too few: no last call");
 	ck_assert_str_eq(job_policy(JOB_RUNNING, JOB_ON_LOST),
-			 "END failure (69), -> OVER");
+			 "elastic or a spare: END regroup, -> RESTARTING; "
+			 "else END failure (69), -> OVER");
 	ck_assert_str_eq(job_policy(JOB_OVER, JOB_ON_EXITED), "nothing");
 }
 END_TEST
@@ -324,14 +401,19 @@ static void add_all(TCase *c)
 {
 	tcase_add_test(c, success_when_all_have_exited_with_0);
 	tcase_add_test(c, the_first_failure_ends_the_job_and_is_told_in_full);
+	tcase_add_test(c, what_is_known_of_a_worker_is_told);
+	tcase_add_test(c, a_long_reason_is_cut_between_characters);
 	tcase_add_test(c, signals_are_named_and_give_128_and_their_number);
 	tcase_add_test(c, a_worker_that_was_told_to_stop_is_no_cause);
 	tcase_add_test(c, exits_that_cannot_be_are_protocol_errors);
 	tcase_add_test(c, a_lost_node_fails_the_job_for_the_others);
 	tcase_add_test(c, only_the_host_of_a_job_of_one_is_alone);
+	tcase_add_test(c, a_node_is_alone_while_nobody_else_is_in_its_job);
 	tcase_add_test(c, a_guest_of_a_server_and_a_node_of_two_are_not_alone);
 	tcase_add_test(c, a_node_told_to_stop_ends_the_job);
 	tcase_add_test(c, an_agent_that_cannot_start_its_workers_ends_the_job);
+	tcase_add_test(c, what_could_not_be_started_says_what_is_exited_with);
+	tcase_add_test(c, a_code_that_nobody_can_exit_with_is_66);
 	tcase_add_test(c, a_server_that_stops_tells_its_jobs);
 	tcase_add_test(c, a_restart_keeps_ranks_and_counts_once_for_the_job);
 	tcase_add_test(c, a_node_that_is_lost_between_rounds_ends_the_job);
