@@ -170,7 +170,8 @@ const struct option_spec config_options[] = {
 	 .letter = 't'},
 	{TEXT("log-prefix", log_prefix, "TEMPLATE", "PET_LOG_PREFIX",
 	      "What stands before each line on the console, with ${rank}, "
-	      "${local_rank} and ${role_name}; default: "
+	      "${local_rank}, ${role_name}, ${node_rank}, ${host} and "
+	      "${world_size} filled in; default: "
 	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '."),
 	 .yields = 1},
 	{TEXT("ranks-filter", ranks_filter, "RANKS", "PET_RANKS_FILTER",
