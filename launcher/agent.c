@@ -48,7 +48,7 @@ enum event {
 
 struct agent {
 	const struct config *config;
-	const struct program *program;
+	const struct plan_parts *parts;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
@@ -292,6 +292,12 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.max_restarts = (uint32_t)a->config->max_restarts,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.nproc = a->config->nproc, .world_size = start->world_size,
+		.role = a->config->role,
+		.signals = a->config->signals_to_handle,
+		.role_base_rank = start->role_base_rank,
+		.role_world_size = start->role_world_size,
+		.virtual_local_rank = a->config->virtual_local_rank,
+		.worker_gpus = a->config->worker_gpus,
 		.error_file = failure_error_file,
 		.error_file_arg = &a->failure,
 	};
@@ -299,21 +305,18 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	output_terminal(&a->output, &job.columns, &job.rows);
-	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
+	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
 }
 
 static void begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
 		.base_rank = start->base_rank, .node_rank = start->node_rank,
-		.world_size = start->world_size, .copies = {-1, -1},
+		.world_size = start->world_size,
 	};
 
 	logdir_begin(&a->logdir, start->attempt, start->round);
-	for (int i = 0; i < 2; i++) {
-		if (a->log_rules.copied[i].n)
-			round.copies[i] = logdir_open_filtered(&a->logdir, i);
-	}
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
 	output_begin(&a->output, &round);
 }
 
@@ -563,10 +566,10 @@ static int run_job(struct agent *a, struct err *e)
 	return rc;
 }
 
-int agent_run(const struct config *config, const struct program *program,
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      uint64_t open_files)
 {
-	struct agent a = {.config = config, .program = program,
+	struct agent a = {.config = config, .parts = parts,
 			  .open_files = open_files, .exit_code = -1,
 			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;

@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 #include "launcher/config.h"
-#include "launcher/program.h"
+#include "launcher/plan.h"
 
 /* Runs the job to its end and returns the exit code. open_files: the soft limit
  * that workers get, 0 to leave theirs alone. */
-int agent_run(const struct config *config, const struct program *program,
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      uint64_t open_files);
 
 /* The table of states and events, for people. */

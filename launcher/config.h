@@ -39,6 +39,7 @@ struct config {
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int collapse, dry_run;
+	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
@@ -48,6 +49,7 @@ struct config {
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
+	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
 };

@@ -4,6 +4,24 @@
 #include <stdlib.h>
 
 #include "launcher/prefix.h"
+#include "launcher/std_map.h"
+
+int log_rules_check(const struct config *c, struct err *e)
+{
+	struct log_rules rules;
+	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
+
+	if (rc == 0)
+		rc = std_map_check(c->tee, c->nproc, "--tee", e);
+	if (rc == 0 && c->log_dir && !*c->log_dir)
+		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
+			     "or /dev/null for no files");
+	if (rc == 0)
+		rc = log_rules_init(&rules, c, e);
+	if (rc == 0)
+		log_rules_release(&rules);
+	return rc;
+}
 
 static int take_list(struct rank_list *l, int *given, const char *text,
 		     const char *what, struct err *e)

@@ -15,6 +15,10 @@ struct log_rules {
 	int collapse;
 };
 
+/* Whether all that the user said of logs makes sense, which needs c->nproc:
+ * ERR_USAGE that names the option. */
+int log_rules_check(const struct config *c, struct err *e);
+
 /* c must outlive r. ERR_USAGE that names the option, or -ENOMEM; r needs no
  * release then. */
 int log_rules_init(struct log_rules *r, const struct config *c, struct err *e);

@@ -170,6 +170,29 @@ int logdir_init(struct logdir *d, const struct config *config, struct err *e)
 	return rc;
 }
 
+void logdir_imagine(struct logdir *d, const struct config *config)
+{
+	char job[JOB_NAME_MAX + 1];
+	int rc;
+
+	*d = (struct logdir){.config = config};
+	if (config->log_dir && strcmp(config->log_dir, NO_FILES) == 0)
+		return;
+	if (!config->log_dir && !wants_files(config)) {
+		d->is_private = 1;
+		put_path(d->run, "%s/ddprun_XXXXXX", temporary());
+		return;
+	}
+	put_job(job, config->job);
+	if (config->log_dir)
+		rc = put_path(d->run, "%s/%s_XXXXXX", config->log_dir, job);
+	else
+		rc = put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
+			      temporary(), job);
+	if (rc == 0)
+		put_path(d->attempt, "%s/attempt_0", d->run);
+}
+
 static int remove_one(const char *path, const struct stat *st, int kind,
 		      struct FTW *where)
 {
@@ -288,16 +311,23 @@ int logdir_open_filtered(struct logdir *d, int is_stderr)
 	return open_file(d, path);
 }
 
-const char *logdir_stderr(const struct logdir *d, uint32_t local_rank,
-			  char *out)
+const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
+			  int is_stderr, char *out)
 {
 	int mask = std_map_of(d->config->redirects, local_rank) |
 		   std_map_of(d->config->tee, local_rank);
 
 	*out = '\0';
-	if (*d->attempt && (mask & STD_ERR))
-		put_path(out, "%s/%u/stderr.log", d->attempt, local_rank);
+	if (*d->attempt && (mask & (is_stderr ? STD_ERR : STD_OUT)))
+		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
+			 std_names[is_stderr]);
 	return out;
+}
+
+const char *logdir_stderr(const struct logdir *d, uint32_t local_rank,
+			  char *out)
+{
+	return logdir_stream(d, local_rank, 1, out);
 }
 
 static void add_line(void *arg, struct slice text, int flags)

@@ -30,6 +30,10 @@ struct logdir {
  * 0 or -errno; the text names the path. config must outlive d. */
 int logdir_init(struct logdir *d, const struct config *config, struct err *e);
 
+/* For who only wants to know names: fills d as the first round would find it,
+ * and makes nothing. XXXXXX stands for what is chosen at random. */
+void logdir_imagine(struct logdir *d, const struct config *config);
+
 /* Removes what is private. */
 void logdir_release(struct logdir *d);
 
@@ -57,8 +61,12 @@ int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr);
 /* filtered_stdout.log or filtered_stderr.log of the attempt; as logdir_open. */
 int logdir_open_filtered(struct logdir *d, int is_stderr);
 
-/* The file with all of a worker's stderr: a path in out, or "" where it has
- * none. Returns out. */
+/* The file with all of a worker's stdout or stderr: a path in out, or "" where
+ * it has none. Returns out. */
+const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
+			  int is_stderr, char *out);
+
+/* The same, of stderr. */
 const char *logdir_stderr(const struct logdir *d, uint32_t local_rank,
 			  char *out);
 

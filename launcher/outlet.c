@@ -64,6 +64,15 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 	return rc;
 }
 
+void outlet_open_copies(const struct outlet_rules *rules, int copies[2])
+{
+	for (int i = 0; i < 2; i++) {
+		copies[i] = -1;
+		if (rules->log->copied[i].n)
+			copies[i] = logdir_open_filtered(rules->dir, i);
+	}
+}
+
 void outlet_close(struct outlet *o)
 {
 	int *const fds[] = {&o->child, &o->pipe, &o->file};

@@ -25,6 +25,9 @@ struct outlet_rules {
 int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 		uint32_t local_rank, uint32_t rank, int is_stderr,
 		struct err *e);
+/* What lines that match a filter of stdout, of stderr, are copied into, in this
+ * round; -1: nothing. The caller's. */
+void outlet_open_copies(const struct outlet_rules *rules, int copies[2]);
 /* Closes what was not taken (set to -1). */
 void outlet_close(struct outlet *o);
 

@@ -150,6 +150,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		s.path = w.path;
 		s.argv = w.argv;
 		s.envp = w.envp;
+		s.cpus = w.cpus;
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;

@@ -71,8 +71,8 @@ say() {
 @test "a lost node comes back on its host and has its rank again" {
 	server
 	node h0 2:3 rank=0 call=60000
-	node h1 2:3 host=big
-	node h2 2:3 rank=2
+	node h1 2:3 host=big call=60000
+	node h2 2:3 rank=2 call=60000
 	await h0.out '^START .* node 0 of 3'
 	await h1.out '^START .* node 1 of 3'
 	await h2.out '^START .* node 2 of 3'
@@ -204,9 +204,10 @@ say() {
 	server
 	node h1 2 rank=0
 	node h2 2 rank=1
-	node h3 2
 	await h1.out '^START'
 	await h2.out '^START'
+	node h3 2
+	await h3.out 'spare of 1'
 	say h2 "kill 1 9 the kernel ran out of memory"
 	finish h2 137
 	finish h1 137

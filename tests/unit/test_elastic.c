@@ -1,5 +1,5 @@
 /* test_elastic.c: jobs whose nodes come and go, without a process: the last
- * call, spares, regrouping, and the ranks that stay with their hosts. */
+ * call, spares, regrouping, and what is counted. */
 #include "tests/unit/rounds.h"
 
 /* Node i joins a job of 2 to 4 nodes. */
@@ -460,94 +460,6 @@ START_TEST(who_goes_takes_its_workers_from_the_count)
 }
 END_TEST
 
-/* ---- ranks ---- */
-
-START_TEST(a_host_that_comes_back_gets_its_rank)
-{
-	run_with(4);
-	lost(1, "its connection closed");
-	come(0);
-	come(2);
-	come(3);
-	has_rank(3, 1, 1);
-	has_rank(2, 2, 2);
-	join(5, 4, (struct how){.min = 2, .restarts = 3, .host = "h1"});
-	come(0);
-	come(2);
-	come(3);
-	ck_assert_int_eq(starts, 1);
-	has_rank(0, 0, 0);
-	has_rank(5, 1, 1);
-	has_rank(2, 2, 2);
-	has_rank(3, 3, 3);
-}
-END_TEST
-
-START_TEST(two_nodes_of_a_host_that_come_back_get_both_ranks)
-{
-	struct how h = {.min = 1, .host = "big"};
-
-	for (int i = 0; i < 4; i++)
-		join(i, 4, i % 2 ? h : (struct how){.min = 1});
-	lost(1, "its connection closed");
-	lost(3, "its connection closed");
-	join(5, 4, h);
-	join(6, 4, h);
-	join(0, 4, (struct how){.min = 1});
-	join(2, 4, (struct how){.min = 1});
-	ck_assert_int_eq(starts, 1);
-	has_rank(0, 0, 0);
-	has_rank(5, 1, 1);
-	has_rank(2, 2, 2);
-	has_rank(6, 3, 3);
-}
-END_TEST
-
-START_TEST(an_explicit_rank_comes_back_when_the_job_grows)
-{
-	struct how h = {.min = 1};
-
-	for (int i = 0; i < 3; i++) {
-		h.rank = 1 + 2 - i; /* h0 is 2, h1 1, h2 0 */
-		join(i, 3, h);
-	}
-	has_rank(0, 2, 2);
-	lost(1, "its connection closed");
-	join(0, 3, (struct how){.min = 1, .rank = 1 + 2});
-	join(2, 3, (struct how){.min = 1, .rank = 1 + 0});
-	has_rank(0, 1, 1);
-	has_rank(2, 0, 0);
-	ck_assert_int_eq(join(4, 3, (struct how){.min = 1, .rank = 1 + 2}),
-			 ERR_REFUSED);
-	ck_assert_int_eq(join(5, 3, (struct how){.min = 1, .rank = 1 + 1}), 0);
-	join(0, 3, (struct how){.min = 1, .rank = 1 + 2});
-	join(2, 3, (struct how){.min = 1, .rank = 1 + 0});
-	has_rank(2, 0, 0);
-	has_rank(5, 1, 1);
-	has_rank(0, 2, 2);
-}
-END_TEST
-
-START_TEST(roles_have_ranks_of_their_own)
-{
-	struct how a = {.nproc = 2, .role = "actor"};
-	struct how b = {.nproc = 3, .role = "learner"};
-	static const uint32_t base[] = {0, 0, 2, 3}, world[] = {4, 6, 4, 6};
-
-	join(0, 4, a);
-	join(1, 4, b);
-	join(2, 4, a);
-	join(3, 4, b);
-	ck_assert_int_eq(starts, 1);
-	for (int i = 0; i < 4; i++) {
-		ck_assert_uint_eq(start_of(i).role_base_rank, base[i]);
-		ck_assert_uint_eq(start_of(i).role_world_size, world[i]);
-	}
-	has_rank(3, 3, 7);
-	ck_assert_uint_eq(start_of(0).world_size, 10);
-}
-END_TEST
-
 static void add_all(TCase *c)
 {
 	tcase_add_test(c, the_least_number_is_enough_after_the_last_call);
@@ -580,10 +492,6 @@ static void add_all(TCase *c)
 	tcase_add_test(c, the_node_whose_server_it_is_cannot_be_done_without);
 	tcase_add_test(c, a_restart_while_nodes_come_and_go_counts_each_once);
 	tcase_add_test(c, who_goes_takes_its_workers_from_the_count);
-	tcase_add_test(c, a_host_that_comes_back_gets_its_rank);
-	tcase_add_test(c, two_nodes_of_a_host_that_come_back_get_both_ranks);
-	tcase_add_test(c, an_explicit_rank_comes_back_when_the_job_grows);
-	tcase_add_test(c, roles_have_ranks_of_their_own);
 }
 
 int main(void)
