@@ -12,6 +12,8 @@ enum { RECORD_MAX = 8 << 10, RECORDS_MAX = 20000 };
 
 #define KILL "oom-kill:constraint="
 #define XID "NVRM: Xid"
+/* After KILL's line, which is left out where many are killed at once. */
+#define KILLED "Killed process "
 
 void kernel_log_open(struct kernel_log *k)
 {
@@ -55,6 +57,8 @@ void kernel_log_take(struct kernel_log *k, const char *record, size_t len)
 	found = memmem(text, left, KILL, strlen(KILL));
 	if (!found)
 		found = memmem(text, left, XID, strlen(XID));
+	if (!found && memmem(text, left, KILLED, strlen(KILLED)))
+		found = text;
 	if (!found)
 		return;
 	snprintf(k->lines[k->n++ % KERNEL_LOG_LINES], KERNEL_LOG_LINE_MAX,
@@ -89,23 +93,45 @@ static const char *field(const char *line, const char *name, size_t *len)
 	return at;
 }
 
+/* "oom-kill:constraint=...,oom_memcg=/x,...,pid=4711,uid=0" */
+static int tells_why(const char *line, pid_t pid, struct kernel_kill *kill)
+{
+	size_t len;
+	const char *value = field(line, ",pid=", &len);
+
+	if (strncmp(line, KILL, strlen(KILL)) != 0 || !value ||
+	    strtol(value, NULL, 10) != pid)
+		return 0;
+	value = field(line, KILL, &len);
+	kill->cgroup = strncmp(value, "CONSTRAINT_MEMCG", len) == 0;
+	value = field(line, ",oom_memcg=", &len);
+	snprintf(kill->path, sizeof kill->path, "%.*s", value ? (int)len : 0,
+		 value ? value : "");
+	return 1;
+}
+
+/* "Memory cgroup out of memory: Killed process 4711 (python3) ..." */
+static int tells_whom(const char *line, pid_t pid, struct kernel_kill *kill)
+{
+	const char *at = strstr(line, KILLED);
+
+	if (!at || strtol(at + strlen(KILLED), NULL, 10) != pid)
+		return 0;
+	kill->cgroup = strncmp(line, "Memory cgroup", 13) == 0;
+	kill->path[0] = '\0';
+	return 1;
+}
+
 int kernel_log_killed(const struct kernel_log *k, pid_t pid,
 		      struct kernel_kill *kill)
 {
 	for (unsigned i = oldest(k); i < k->n; i++) {
-		const char *line = line_of(k, i), *value;
-		size_t len;
-
-		value = field(line, ",pid=", &len);
-		if (strncmp(line, KILL, strlen(KILL)) != 0 || !value ||
-		    strtol(value, NULL, 10) != pid)
-			continue;
-		value = field(line, KILL, &len);
-		kill->cgroup = strncmp(value, "CONSTRAINT_MEMCG", len) == 0;
-		value = field(line, ",oom_memcg=", &len);
-		snprintf(kill->path, sizeof kill->path, "%.*s",
-			 value ? (int)len : 0, value ? value : "");
-		return 1;
+		if (tells_why(line_of(k, i), pid, kill))
+			return 1;
+	}
+	for (unsigned i = oldest(k); i < k->n; i++) {
+		if (tells_whom(line_of(k, i), pid, kill))
+			return 1;
 	}
 	return 0;
 }

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-enum { KERNEL_LOG_LINES = 16, KERNEL_LOG_LINE_MAX = 512 };
+enum { KERNEL_LOG_LINES = 32, KERNEL_LOG_LINE_MAX = 512 };
 
 struct kernel_log {
 	int fd; /* -1: may not be read */
@@ -16,7 +16,7 @@ struct kernel_log {
 
 struct kernel_kill {
 	int cgroup; /* a cgroup's limit, not the host's memory */
-	char path[KERNEL_LOG_LINE_MAX]; /* the cgroup with the limit */
+	char path[KERNEL_LOG_LINE_MAX]; /* with the limit; "": not said */
 };
 
 /* Starts at the log's end: what was before is not ours. */

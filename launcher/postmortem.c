@@ -36,9 +36,20 @@ static int64_t host_kills(void)
 	return n;
 }
 
+/* The number of the first namespace of processes never changes. */
+static int numbers_are_the_hosts(void)
+{
+	static const char first[] = "pid:[4026531836]";
+	char name[64];
+	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof name);
+
+	return n == (ssize_t)strlen(first) && memcmp(name, first, n) == 0;
+}
+
 void postmortem_begin(struct postmortem *p)
 {
 	if (!p->began) {
+		p->numbers_are_the_hosts = numbers_are_the_hosts();
 		cgroup_find(&p->cgroup);
 		kernel_log_open(&p->log);
 	} else {
@@ -94,9 +105,9 @@ static void put_logged(const struct postmortem *p,
 		return;
 	}
 	buf_printf(why, "killed by the kernel: out of memory in cgroup %s",
-		   kill->path);
+		   kill->path[0] ? kill->path : p->cgroup.path);
 	limit = cgroup_limit_hit(&p->cgroup, path, sizeof path);
-	if (limit && strcmp(path, kill->path) == 0)
+	if (limit && (!kill->path[0] || strcmp(path, kill->path) == 0))
 		put_limit(why, limit, path, path);
 }
 
@@ -116,28 +127,43 @@ static int take_kill(struct postmortem *p, int *below)
 	return 1;
 }
 
+/* A kill that the worker need not have felt itself: of a data loader, for
+ * instance. */
+static void put_others(const struct postmortem *p, int n, struct buf *why)
+{
+	buf_printf(why, "while it ran the kernel killed %d process%s of "
+		   "cgroup %s: out of memory", n, n == 1 ? "" : "es",
+		   p->cgroup.path);
+}
+
+/* Who kills with SIGKILL cannot be seen. The log is certain, where it may be
+ * read and its process numbers are ours; a count that has risen since the
+ * workers were started is not. */
 static void examine_killed(struct postmortem *p, pid_t pid, struct buf *why)
 {
 	struct kernel_kill kill;
 	int64_t host = host_kills();
 	int below, logged = kernel_log_killed(&p->log, pid, &kill);
+	int certain = p->log.fd >= 0 && p->numbers_are_the_hosts;
 	int counted = take_kill(p, &below);
 	int on_host = p->host_kills >= 0 && host > p->host_kills;
 
 	if (counted || on_host)
 		p->host_kills++;
-	/* the log has the host's process numbers, which may be others */
-	if (logged && (counted || on_host))
+	if (logged && certain)
 		put_logged(p, &kill, why);
+	else if (counted && certain)
+		put_others(p, 1, why);
 	else if (counted)
 		put_counted(p, below, why);
-	else if (on_host)
-		buf_printf(why, "most likely killed by the kernel: the host "
-			   "has just killed a process for lack of memory, in "
-			   "no cgroup that is seen from here");
+	else if (on_host && !certain)
+		buf_printf(why, "perhaps killed by the kernel: since it began "
+			   "the kernel has killed %lld process%s of this host "
+			   "for lack of memory (see dmesg)",
+			   (long long)(host - p->host_kills + 1),
+			   host == p->host_kills ? "" : "es");
 }
 
-/* A child of the worker: a data loader, for instance. */
 static void examine_others(struct postmortem *p, struct buf *why)
 {
 	int below, n = 0;
@@ -145,9 +171,7 @@ static void examine_others(struct postmortem *p, struct buf *why)
 	while (take_kill(p, &below))
 		n++;
 	if (n)
-		buf_printf(why, "while it ran the kernel killed %d process%s "
-			   "of cgroup %s: out of memory", n,
-			   n == 1 ? "" : "es", p->cgroup.path);
+		put_others(p, n, why);
 	p->host_kills += p->host_kills >= 0 ? n : 0;
 }
 

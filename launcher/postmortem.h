@@ -19,6 +19,7 @@ struct postmortem {
 	int64_t kills, below; /* of the cgroup, that are accounted for */
 	int64_t host_kills;
 	struct kernel_log log;
+	int numbers_are_the_hosts; /* of processes: no container */
 };
 
 struct postmortem_death {

@@ -25,7 +25,6 @@ lacks() {
 			TORCHELASTIC_RESTART_COUNT=0 \
 			TORCHELASTIC_MAX_RESTARTS=5 \
 			TORCHELASTIC_USE_AGENT_STORE=False \
-			TORCHELASTIC_ERROR_FILE= \
 			TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
 			DDP_NODE_ADDR=127.0.0.1 DDP_ROUND=0; do
 			grep -qx "$want" env.$i || {
@@ -34,6 +33,7 @@ lacks() {
 				false
 			}
 		done
+		grep -qxE 'TORCHELASTIC_ERROR_FILE=/.+' env.$i
 		grep -qxE 'MASTER_PORT=[1-9][0-9]*' env.$i
 		grep -qxE 'DDP_RDZV_ENDPOINT=127.0.0.1:[1-9][0-9]*' env.$i
 		grep -qxE 'DDP_AGENT_ID=[0-9a-f]{16}' env.$i

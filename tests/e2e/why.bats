@@ -86,7 +86,8 @@ teardown() {
 	export cgroup
 	expect 137 ddprun sh -c '
 		echo $$ >$cgroup/cgroup.procs; exec w_dies memory'
-	has "$err" "killed by the kernel"
+	# where the log may be read it says so, else the host's count does
+	has "$err" 'killed by the kernel'
 }
 
 @test "kill -9 by somebody is not taken for the kernel's" {

@@ -30,7 +30,15 @@ START_TEST(the_kernel_names_whom_it_killed)
 	take("6,810,2245784399,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask="
 	     "(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=a,"
 	     "pid=77,uid=0");
-	ck_assert_int_eq(klog.n, 2);
+	take("3,811,2245784397,-;Memory cgroup out of memory: Killed process "
+	     "31194 (python3) total-vm:67200kB, anon-rss:64256kB");
+	/* one that went with it, and had no line of its own before */
+	take("3,812,2245784398,-;Memory cgroup out of memory: Killed process "
+	     "31199 (python3) total-vm:67200kB, anon-rss:64256kB");
+	ck_assert_int_eq(klog.n, 4);
+	ck_assert_int_eq(kernel_log_killed(&klog, 31199, &kill), 1);
+	ck_assert_int_eq(kill.cgroup, 1);
+	ck_assert_str_eq(kill.path, "");
 	ck_assert_int_eq(kernel_log_killed(&klog, 31194, &kill), 1);
 	ck_assert_int_eq(kill.cgroup, 1);
 	ck_assert_str_eq(kill.path, "/jobs/7");
@@ -70,8 +78,8 @@ START_TEST(the_last_lines_are_kept_and_garbage_is_not)
 		take(record);
 	}
 	ck_assert_int_eq(kernel_log_killed(&klog, 40, &kill), 1);
-	ck_assert_int_eq(kernel_log_killed(&klog, 25, &kill), 1);
-	ck_assert_int_eq(kernel_log_killed(&klog, 24, &kill), 0);
+	ck_assert_int_eq(kernel_log_killed(&klog, 9, &kill), 1);
+	ck_assert_int_eq(kernel_log_killed(&klog, 8, &kill), 0);
 	take("6,1,1,-;oom-kill:constraint=");
 	ck_assert_int_eq(kernel_log_killed(&klog, 40, &kill), 1);
 }
