@@ -7,6 +7,7 @@
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
+#   make man         the OPTIONS of docs/ddprun.1 from the table of options
 #   make install     to DESTDIR/PREFIX;  make clean;  make help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
@@ -28,7 +29,8 @@ CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
-	-Wno-unused-parameter -DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
+	-Wno-unused-parameter -Wno-missing-field-initializers \
+	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
 all_ldflags = $(san_flags) $(LDFLAGS)
 
 # ---- what is made of what
@@ -49,11 +51,12 @@ dnnl_libs = -ldnnl -lgomp
 
 programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so $(O)/ddp.pc
+completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all deps demo check check-gpu bench style fuzz install clean help tests \
+.PHONY: all deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers)
+all: $(programs) $(libs) $(trainers) $(completions)
 
 deps:
 	@sh ./deps.sh
@@ -93,6 +96,17 @@ $(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile worker-sdk/ddp.h
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+
+# What is made from the table of options.
+$(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^
+
+$(O)/completion/ddprun.bash: $(O)/generate
+	@mkdir -p $(@D)
+	$(Q)$(O)/generate bash >$@
+$(O)/completion/_ddprun: $(O)/generate
+	@mkdir -p $(@D)
+	$(Q)$(O)/generate zsh >$@
 
 # ---- tests
 
@@ -142,7 +156,12 @@ bench: deps
 	@$(MAKE) --no-print-directory all bench-programs
 	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
 
-style: $(programs)
+# The page is in the tree, so that it can be read without building.
+man: $(O)/generate
+	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
+	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
+
+style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
 
 fuzz:
@@ -152,7 +171,9 @@ fuzz:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man3
+		$(DESTDIR)$(PREFIX)/share/man/man3 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	install $(programs) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
@@ -162,6 +183,8 @@ install: all
 	install -m 644 $(O)/ddp.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
+	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
+	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 
 clean:
 	rm -rf build

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,9 +57,9 @@ static int assign(const struct option_spec *s, void *values, const char *text,
 
 	switch (s->kind) {
 	case OPTION_FLAG:
-		rc = parse_long(text, 0, 1, what, &flag, e);
+		rc = parse_long(text, LONG_MIN, LONG_MAX, what, &flag, e);
 		if (rc == 0)
-			*(int *)(void *)field = (int)flag;
+			*(int *)(void *)field = flag != 0;
 		break;
 	case OPTION_INT:
 		rc = parse_long(text, (long)s->min, (long)s->max, what,
@@ -100,7 +101,7 @@ static int from_environment(const struct option_spec *table, void *values,
 }
 
 /* Edit distance, for the nearest name; both are short. */
-static int distance(const char *a, const char *b)
+int option_distance(const char *a, const char *b)
 {
 	int row[NAME_MAX_BYTES + 1];
 	int na = (int)strnlen(a, NAME_MAX_BYTES);
@@ -129,7 +130,7 @@ static const char *nearest(const struct option_spec *table, const char *name)
 	int least = NAME_MAX_BYTES;
 
 	for (const struct option_spec *s = table; s->name; s++) {
-		int d = distance(name, s->name);
+		int d = option_distance(name, s->name);
 
 		if (d < least) {
 			least = d;
@@ -143,7 +144,7 @@ static const char *nearest(const struct option_spec *table, const char *name)
 static const struct option_spec *find(const struct option_spec *table,
 				      const char *name, struct err *e)
 {
-	const struct option_spec *found = NULL;
+	const struct option_spec *found = NULL, *other = NULL;
 	size_t len = strlen(name);
 
 	for (const struct option_spec *s = table; s->name; s++) {
@@ -153,17 +154,21 @@ static const struct option_spec *find(const struct option_spec *table,
 	for (const struct option_spec *s = table; s->name && len; s++) {
 		if (strncmp(s->name, name, len) != 0)
 			continue;
-		if (found) {
-			err_set(e, ERR_USAGE,
-				"option --%s is ambiguous: --%s or --%s?", name,
-				found->name, s->name);
-			return NULL;
+		if (!found || (found->yields && !s->yields)) {
+			found = s;
+			other = NULL;
+		} else if (found->yields == s->yields) {
+			other = other ? other : s;
 		}
-		found = s;
 	}
-	if (!found)
+	if (!found) {
 		err_set(e, ERR_USAGE, "unknown option --%s; did you mean --%s? "
 			"(--help lists all)", name, nearest(table, name));
+	} else if (other) {
+		err_set(e, ERR_USAGE, "option --%s is ambiguous: --%s or --%s?",
+			name, found->name, other->name);
+		return NULL;
+	}
 	return found;
 }
 
@@ -178,7 +183,7 @@ static const struct option_spec *find_letter(const struct option_spec *table,
 	return NULL;
 }
 
-static int takes_value(const struct option_spec *s)
+int option_takes_value(const struct option_spec *s)
 {
 	return s->kind != OPTION_FLAG && s->kind != OPTION_HELP &&
 	       s->kind != OPTION_VERSION;
@@ -215,7 +220,7 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 	if (s->kind == OPTION_VERSION)
 		return OPTION_WANT_VERSION;
 	snprintf(what, sizeof(what), "--%s", s->name);
-	if (!takes_value(s)) {
+	if (!option_takes_value(s)) {
 		if (value)
 			return err_set(e, ERR_USAGE, "%s takes no value", what);
 		return assign(s, values, "1", what, e);
@@ -282,9 +287,10 @@ void option_print_help(const struct option_spec *table)
 		if (s->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", s->letter);
 		col = snprintf(head, sizeof(head), "  %s--%s%s%s", letter,
-			       s->name, takes_value(s) ? " " : "",
-			       takes_value(s) ? (s->arg ? s->arg : "VALUE")
-					      : "");
+			       s->name, option_takes_value(s) ? " " : "",
+			       !option_takes_value(s) ? ""
+			       : s->arg		      ? s->arg
+						      : "VALUE");
 		fputs(head, stdout);
 		if (col >= HELP_COLUMN) {
 			putchar('\n');

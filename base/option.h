@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 enum option_kind {
-	OPTION_FLAG,   /* int, set to 1; from the environment 0 or 1 */
+	OPTION_FLAG,   /* int, set to 1; from the environment a number, 0: no */
 	OPTION_INT,    /* long, min..max */
 	OPTION_DOUBLE, /* double, min..max */
 	OPTION_STRING, /* const char *, borrowed from argv or the environment */
@@ -27,17 +27,24 @@ struct option_spec {
 	size_t given_offset;  /* of an int set to 1 when the command line or the
 				 environment gave it; 0: none */
 	double min, max;      /* for OPTION_INT and OPTION_DOUBLE */
-	const char *arg;      /* "N", for --help */
+	const char *arg;      /* "N", for --help; a word of it in lower case
+				 ("N|auto|cpu") is a value as it stands */
 	const char *env;      /* "PET_NPROC_PER_NODE" or NULL */
 	const char *help;     /* one sentence */
+	const char *more;     /* for the man page only, or NULL */
+	int yields;           /* an abbreviation that others share means them */
 };
+
+/* Whether an argument follows it. */
+int option_takes_value(const struct option_spec *s);
 
 /* Fills *values (defaults set by the caller): first from the environment, then
  * from argv, which wins. stop_at_first: everything from the first word that is
  * no option on belongs to the program ("--" ends options too). Returns the
  * index of that word (argc if none), OPTION_WANT_HELP or _VERSION, or ERR_USAGE
  * with a text that names the option, the value, and for an unknown option the
- * nearest known one. Unambiguous prefixes of names are accepted. */
+ * nearest known one. Unambiguous prefixes of names are accepted. A variable
+ * that is set to "" is a value, too, and an error where a number is due. */
 int option_parse(const struct option_spec *table, void *values, int argc,
 		 char **argv, int stop_at_first, struct err *e);
 
@@ -47,5 +54,8 @@ void option_print_help(const struct option_spec *table);
 /* The whole text as a base-10 integer in min..max; ERR_USAGE, naming what. */
 int parse_long(const char *text, long min, long max, const char *what,
 	       long *out, struct err *e);
+
+/* Edit distance of two short texts, to name what was probably meant. */
+int option_distance(const char *a, const char *b);
 
 #endif

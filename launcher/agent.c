@@ -16,11 +16,12 @@
 #include "base/signal_name.h"
 #include "launcher/agent_state.h"
 #include "launcher/exit_code.h"
+#include "launcher/failure.h"
 #include "launcher/guard.h"
+#include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
-#include "launcher/report.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 #include "launcher/sweep.h"
@@ -30,19 +31,20 @@ enum {
 	NOTICE_MS = 1000,      /* a stop that takes longer is announced */
 	SERVER_GOES_MS = 8000, /* ddprdzv itself gives its members 5 s */
 	ID_BYTES = 8,
-	PAGE_MAX = 64 << 10,
 };
 
 #define MARK "DDP_AGENT_ID="
 
 struct agent {
 	const struct config *config;
-	const struct program *program; /* NULL: see unable */
+	const struct plan_parts *parts; /* NULL: see unable */
 	const struct agent_unable *unable;
 	uint64_t open_files;
 	uv_loop_t loop;
 	struct output output;
 	struct input input;
+	struct logdir logdir;
+	struct log_rules log_rules;
 	struct guard guard;
 	struct group group;
 	struct member member;
@@ -55,7 +57,7 @@ struct agent {
 	int noticed;   /* that stopping takes long */
 	int dismissed; /* told to go, by a signal */
 	char cause[ERR_TEXT_MAX];
-	struct buf page; /* printed last */
+	struct failure failure;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size;
 	/* of the last round and of this one, for who wants to know how long a
@@ -162,10 +164,12 @@ static void watch_server(struct agent *a)
 
 static void leave(struct agent *a)
 {
+	struct slice page = failure_tell(&a->failure);
+
 	member_close(&a->member);
 	input_close(&a->input);
-	if (a->page.len)
-		output_print(&a->output, a->page.data, a->page.len);
+	if (page.len)
+		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);
 	uv_timer_start(&a->grace, on_grace, SERVER_GOES_MS, 0);
 	a->noticed = 1;
@@ -226,12 +230,32 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.max_restarts = (uint32_t)a->config->max_restarts,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.nproc = a->config->nproc, .world_size = start->world_size,
+		.role = a->config->role,
+		.signals = a->config->signals_to_handle,
+		.role_base_rank = start->role_base_rank,
+		.role_world_size = start->role_world_size,
+		.virtual_local_rank = a->config->virtual_local_rank,
+		.worker_gpus = a->config->worker_gpus,
+		.error_file = failure_error_file,
+		.error_file_arg = &a->failure,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
 	output_terminal(&a->output, &job.columns, &job.rows);
-	return plan_init(plan, a->program, environ, &job, start->base_rank, e);
+	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
+}
+
+static void begin_output(struct agent *a, const struct wire_start *start)
+{
+	struct output_round round = {
+		.base_rank = start->base_rank, .node_rank = start->node_rank,
+		.world_size = start->world_size,
+	};
+
+	logdir_begin(&a->logdir, start->attempt, start->round);
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
+	output_begin(&a->output, &round);
 }
 
 /* How long it took from the end of the last round on, and on what. */
@@ -263,10 +287,12 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
+	begin_output(a, start);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		plan_release(&plan);
+		failure_begin(&a->failure);
 	}
 	if (rc == 0)
 		say_again(a);
@@ -288,26 +314,11 @@ static void on_start(struct member *m, const struct wire_start *start)
 
 static void start_workers(struct agent *a)
 {
-	if (a->program)
+	if (a->parts)
 		run_round(a, a->starting);
 	else /* the whole job must know, and not only this terminal */
 		member_failed(&a->member, a->starting->round,
 			      a->unable->exit_code, a->unable->why.text);
-}
-
-static void keep_page(struct agent *a, const struct wire_end *end)
-{
-	const struct report report = {
-		.job = a->config->job, .end = end,
-		.world_size = a->world_size, .attempt = a->attempt,
-		.max_restarts = (uint32_t)a->config->max_restarts,
-	};
-
-	/* whoever got a signal knows why the job ends */
-	if (a->exit_code >= 0 || end->verdict == WIRE_SUCCESS)
-		return;
-	buf_reset(&a->page);
-	report_put(&a->page, &report);
 }
 
 static void on_end(struct member *m, const struct wire_end *end)
@@ -326,13 +337,16 @@ static void on_end(struct member *m, const struct wire_end *end)
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
 			 (uint32_t)a->config->max_restarts, text);
+		failure_restarts(&a->failure, end, a->attempt);
 		handle(a, EV_RESTART, text);
 		return;
 	}
 	if (m->spare)
 		log_info("job '%s' is over, and this spare node was not "
 			 "needed: %s", a->config->job, text);
-	keep_page(a, end);
+	/* whoever got a signal knows why the job ends */
+	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS)
+		failure_ends(&a->failure, end, a->attempt, a->world_size);
 	decide_exit(a, end->exit_code, text);
 	handle(a, EV_END, text);
 }
@@ -340,10 +354,12 @@ static void on_end(struct member *m, const struct wire_end *end)
 static void on_lost(struct member *m, const struct err *why)
 {
 	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX + 40];
 
+	snprintf(text, sizeof(text), "%s%s", why->text, a->group.running ?
+		 "; stopping this node's workers" : "");
 	if (a->exit_code < 0)
-		log_error("error: %s%s", why->text, a->group.running ?
-			  "; stopping this node's workers" : "");
+		failure_lost(text, exit_code_of(why));
 	decide_exit(a, exit_code_of(why), why->text);
 	handle(a, EV_LOST, why->text);
 }
@@ -356,13 +372,14 @@ static const struct member_events member_events = {
 
 /* ---- what happened on this node ---- */
 
-static void report_exit(struct agent *a, struct worker *w)
+static void report_exit(struct agent *a, struct worker *w, int status)
 {
-	const struct wire_exited x = {
+	struct wire_exited x = {
 		.round = a->round, .rank = group_rank(w),
 		.local_rank = w->local_rank, .pid = w->pid, .code = w->code,
 		.signal = w->signal, .ran_ms = w->ran_ms,
-		.stopped = (uint8_t)w->stopped, .tail = tail_text(&w->tail),
+		.stopped = (uint8_t)w->stopped, .core = w->core,
+		.max_rss_kib = w->max_rss_kib, .tail = tail_text(&w->tail),
 	};
 	char name[SIGNAL_NAME_MAX];
 
@@ -372,17 +389,20 @@ static void report_exit(struct agent *a, struct worker *w)
 	else
 		log_debug("worker %u (pid %d) exited with code %d", x.rank,
 			  (int)w->pid, w->code);
+	if (status != 0 && !w->stopped)
+		failure_examine(&a->failure, w, status, &x);
 	member_exited(&a->member, &x);
 }
 
-static void take_death(void *arg, pid_t pid, int status)
+static void take_death(void *arg, pid_t pid, int status,
+		       const struct rusage *usage)
 {
 	struct agent *a = arg;
 	struct worker *w = group_find(&a->group, pid);
 
 	if (w) {
-		group_exited(&a->group, w, status);
-		report_exit(a, w);
+		group_exited(&a->group, w, status, usage);
+		report_exit(a, w, status);
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			watch_server(a);
@@ -519,6 +539,8 @@ static int run_loop(struct agent *a, struct err *e)
 	a->group.on_alive = on_alive;
 	a->group.alive_ms = member_ping_ms(&a->member);
 	a->group.owner = a;
+	a->group.outlet_rules = (struct outlet_rules){
+		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
 	if (rc == 0) {
 		join(a);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
@@ -536,7 +558,8 @@ static int run_job(struct agent *a, struct err *e)
 	/* what our workers orphan comes to us, wherever it went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	uv_loop_init(&a->loop);
-	rc = output_init(&a->output, &a->loop);
+	rc = output_init(&a->output, &a->loop, a->config->nproc,
+			 &a->log_rules, a->config->role);
 	if (rc < 0) {
 		err_set(e, rc, "out of memory for the workers' output");
 		log_error("error: %s", e->text);
@@ -554,28 +577,35 @@ static int run_job(struct agent *a, struct err *e)
 	return rc;
 }
 
-int agent_run(const struct config *config, const struct program *program,
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      const struct agent_unable *unable, uint64_t open_files)
 {
-	struct agent a = {.config = config, .program = program,
-			  .unable = unable, .open_files = open_files,
-			  .exit_code = -1, .stop_signal = SIGTERM,
-			  .group.dev_null = -1};
+	struct agent a = {.config = config, .parts = parts, .unable = unable,
+			  .open_files = open_files, .exit_code = -1,
+			  .stop_signal = SIGTERM, .group.dev_null = -1};
 	struct err e = ERR_INIT;
 	int rc;
 
-	buf_init(&a.page, PAGE_MAX);
+	failure_init(&a.failure, config, &a.logdir, &a.group);
 	rc = make_mark(&a, &e);
+	if (rc == 0)
+		rc = log_rules_init(&a.log_rules, config, &e);
+	if (rc == 0)
+		rc = logdir_init(&a.logdir, config, &e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a.guard, config->nproc, a.mark, &e);
+		rc = guard_start(&a.guard, config->nproc, a.mark,
+				 logdir_private(&a.logdir), &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
+		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
+		logdir_release(&a.logdir);
 		guard_stop(&a.guard);
 	}
-	buf_release(&a.page);
+	log_rules_release(&a.log_rules);
+	failure_release(&a.failure);
 	sweep_release(&a.told);
 	if (rc < 0)
 		return exit_code_of(&e);

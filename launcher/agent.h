@@ -5,7 +5,7 @@
 #define LAUNCHER_AGENT_H
 
 #include "launcher/config.h"
-#include "launcher/program.h"
+#include "launcher/plan.h"
 
 /* Why this node can run no worker, and what ddprun exits with for it. */
 struct agent_unable {
@@ -13,10 +13,11 @@ struct agent_unable {
 	int exit_code;
 };
 
-/* Runs the job to its end and returns the exit code. program is NULL where this
- * node cannot run it: then it joins all the same, only to tell the others why.
- * open_files: the soft limit that workers get, 0 to leave theirs alone. */
-int agent_run(const struct config *config, const struct program *program,
+/* Runs the job to its end and returns the exit code. parts is NULL where this
+ * node cannot run them: then it joins all the same, only to tell the others why
+ * (unable). open_files: the soft limit that workers get, 0 to leave theirs
+ * alone. */
+int agent_run(const struct config *config, const struct plan_parts *parts,
 	      const struct agent_unable *unable, uint64_t open_files);
 
 #endif

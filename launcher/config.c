@@ -12,6 +12,9 @@
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/gpu.h"
+#include "launcher/gpu_list.h"
+#include "launcher/log_rules.h"
+#include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -53,6 +56,17 @@ static int cpu_count(void)
 	return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+/* How many workers the GPUs are enough for. */
+static long gpu_workers(const struct config *c, const char **why)
+{
+	long n = gpu_count(why);
+
+	if (n == 0 || c->gpus_per_proc == 0)
+		return n;
+	*why = "it has fewer than --gpus-per-proc";
+	return n / c->gpus_per_proc;
+}
+
 static int decide_nproc(struct config *c, struct err *e)
 {
 	const char *why, *text = c->nproc_text;
@@ -61,21 +75,63 @@ static int decide_nproc(struct config *c, struct err *e)
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
-		n = gpu_count(&why);
+		n = gpu_workers(c, &why);
 		n = n ? n : cpu_count();
 	} else if (strcmp(text, "gpu") == 0) {
-		n = gpu_count(&why);
+		n = gpu_workers(c, &why);
 		if (n == 0)
 			return err_set(e, ERR_USAGE,
 				       "--nproc-per-node gpu: this host has no "
 				       "GPU to use: %s; give a number, cpu or "
 				       "auto", why);
+	} else if (strcmp(text, "xpu") == 0) {
+		return err_set(e, ERR_USAGE,
+			       "--nproc-per-node xpu: ddprun counts NVIDIA's "
+			       "GPUs only; give the number, or auto, cpu, gpu");
 	} else if (parse_long(text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0) {
 		return err_set(e, ERR_USAGE,
 			       "--nproc-per-node '%s': give a number from 1 to "
 			       "%d, or auto, cpu, gpu", text, WIRE_NPROC_MAX);
 	}
 	c->nproc = (uint32_t)n;
+	return 0;
+}
+
+/* What each worker sees must be there before one starts. */
+static int decide_gpus(struct config *c, struct err *e)
+{
+	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why = "";
+	const char *option = c->gpus_per_proc ? "--gpus-per-proc"
+					      : "--virtual-local-rank";
+	uint64_t need, have;
+
+	if (c->gpus_per_proc || c->virtual_local_rank)
+		c->worker_gpus = c->gpus_per_proc ? (uint32_t)c->gpus_per_proc
+						  : 1;
+	need = (uint64_t)c->worker_gpus * c->nproc;
+	if (!need)
+		return 0;
+	if (list) {
+		have = gpu_list_count(list);
+		if (have < need)
+			return err_set(e, ERR_USAGE,
+				       "%s: %u workers need %llu GPUs and "
+				       "CUDA_VISIBLE_DEVICES '%s' has %llu; "
+				       "start fewer, or show more", option,
+				       c->nproc, (unsigned long long)need, list,
+				       (unsigned long long)have);
+		return 0;
+	}
+	if (!c->gpus_per_proc) /* torchrun counts none here either */
+		return 0;
+	have = (uint64_t)gpu_count(&why);
+	if (have < need)
+		return err_set(e, ERR_USAGE,
+			       "%s: %u workers need %llu GPUs and this host "
+			       "has %llu%s%s; start fewer", option, c->nproc,
+			       (unsigned long long)need,
+			       (unsigned long long)have, have ? "" : ": ",
+			       have ? "" : why);
 	return 0;
 }
 
@@ -145,23 +201,94 @@ static int is_printable(const char *text)
 	return 1;
 }
 
-static int check_rest(const struct config *c, struct err *e)
+/* torchrun's way to say it; our own way wins. */
+static int decide_grace(struct config *c, struct err *e)
+{
+	const char *text = getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+	long seconds;
+	int rc;
+
+	if (c->grace_given || !text || !*text)
+		return 0;
+	rc = parse_long(text, 0, 1000000000,
+			"TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment",
+			&seconds, e);
+	if (rc == 0)
+		c->grace_s = (double)seconds;
+	return rc;
+}
+
+static int is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++) {
+		if (strcmp(text, *words) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* What only has a meaning where Python loads it. */
+static int check_python(const struct config *c, struct err *e)
+{
+	static const char *const methods[] = {"spawn", "fork", "forkserver",
+					      NULL};
+	static const char *const handlers[] = {"null", "console", NULL};
+
+	if (!is_one_of(c->start_method, methods))
+		return err_set(e, ERR_USAGE, "--start-method '%s': give spawn, "
+			       "fork or forkserver, or leave it out",
+			       c->start_method);
+	if (!is_one_of(c->event_log_handler, handlers))
+		return err_set(e, ERR_USAGE, "--event-log-handler '%s' is "
+			       "Python code, which ddprun cannot load; leave "
+			       "it out", c->event_log_handler);
+	if (c->logs_specs && strcmp(c->logs_specs, "default") != 0)
+		return err_set(e, ERR_USAGE, "--logs-specs '%s' is Python "
+			       "code, which ddprun cannot load; say where logs "
+			       "go with --log-dir, --redirects and --tee",
+			       c->logs_specs);
+	if (c->module && c->no_python)
+		return err_set(e, ERR_USAGE, "--module runs PROGRAM with "
+			       "Python and --no-python without; leave one of "
+			       "them out");
+	if (c->legacy_launch && c->no_python && !c->use_env)
+		return err_set(e, ERR_USAGE, "--legacy-launch with --no-python "
+			       "needs --use-env: the program reads LOCAL_RANK");
+	return 0;
+}
+
+static int check_backend(const struct config *c, struct err *e)
+{
+	static const char *const known[] = {"static", "c10d", NULL};
+
+	if (strncmp(c->backend, "etcd", 4) == 0)
+		return err_set(e, ERR_USAGE,
+			       "--rdzv-backend '%s' is not supported: ddprun "
+			       "has a server of its own and needs no etcd; "
+			       "leave it out", c->backend);
+	if (!is_one_of(c->backend, known))
+		return err_set(e, ERR_USAGE,
+			       "--rdzv-backend '%s' is not supported: ddprun "
+			       "has a server of its own; leave it out",
+			       c->backend);
+	return 0;
+}
+
+static int check_name(const char *option, const char *name, struct err *e)
+{
+	if (!*name || strlen(name) > JOB_BYTES_MAX || !is_printable(name))
+		return err_set(e, ERR_USAGE, "%s: the name must have 1 to %d "
+			       "printable bytes", option, JOB_BYTES_MAX);
+	return 0;
+}
+
+static int check_endpoint(const struct config *c, struct err *e)
 {
 	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
 		return err_set(e, ERR_USAGE,
 			       "--node-rank %ld: with --nnodes %s it is from 0 "
 			       "to %u", c->node_rank, c->nnodes_text,
 			       c->max_nodes - 1);
-	if (strcmp(c->backend, "static") != 0 &&
-	    strcmp(c->backend, "c10d") != 0)
-		return err_set(e, ERR_USAGE,
-			       "--rdzv-backend '%s' is not supported: ddprun "
-			       "has a server of its own; leave it out",
-			       c->backend);
-	if (!*c->job || strlen(c->job) > JOB_BYTES_MAX ||
-	    !is_printable(c->job))
-		return err_set(e, ERR_USAGE, "--rdzv-id: the name must have 1 "
-			       "to %d printable bytes", JOB_BYTES_MAX);
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
@@ -209,13 +336,54 @@ static int decide_stdin(struct config *c, struct err *e)
 	return 0;
 }
 
+static int check_rest(const struct config *c, struct err *e)
+{
+	int rc = check_endpoint(c, e);
+
+	if (rc == 0)
+		rc = check_backend(c, e);
+	if (rc == 0)
+		rc = check_name("--rdzv-id", c->job, e);
+	if (rc == 0)
+		rc = check_name("--role", c->role, e);
+	if (rc == 0)
+		rc = check_python(c, e);
+	if (rc == 0)
+		rc = log_rules_check(c, e);
+	return rc;
+}
+
+static int decide(struct config *c, struct err *e)
+{
+	int rc = config_parse_nnodes(c->nnodes_text, &c->min_nodes,
+				     &c->max_nodes, e);
+
+	if (rc == 0)
+		rc = decide_nproc(c, e);
+	if (rc == 0)
+		rc = decide_gpus(c, e);
+	if (rc == 0 && c->rdzv_conf)
+		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
+	if (rc == 0)
+		rc = c->standalone ? make_standalone(c, e)
+				   : decide_endpoint(c, e);
+	if (rc == 0)
+		rc = decide_grace(c, e);
+	if (rc == 0)
+		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_stdin(c, e);
+	return rc;
+}
+
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
 	int rc;
 
 	*c = (struct config){
 		.nnodes_text = "1", .nproc_text = "1", .job = "none",
-		.backend = "static", .node_rank = -1, .grace_s = 30,
+		.backend = "static", .node_rank = -1, .is_host = -1,
+		.grace_s = 30,
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
 		.role = "default", .monitor_interval_s = 0.1,
 		.start_method = "spawn", .event_log_handler = "null",
@@ -227,17 +395,9 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
-	rc = config_parse_nnodes(c->nnodes_text, &c->min_nodes,
-				 &c->max_nodes, e);
-	if (rc == 0)
-		rc = decide_nproc(c, e);
-	if (rc == 0)
-		rc = c->standalone ? make_standalone(c, e)
-				   : decide_endpoint(c, e);
-	if (rc == 0)
-		rc = decide_signals(c, e);
-	if (rc == 0)
-		rc = decide_stdin(c, e);
+	if (!c->log_prefix || !*c->log_prefix)
+		c->log_prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+	rc = decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);
 	if (rc == 0 && !c->words[0])
@@ -247,15 +407,17 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* Each worker has two pipes here; the rest is the loop, the server, spare. */
+/* Each worker has two pipes here, and two files where it is teed; the rest is
+ * the loop, the server, spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
 	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
+	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
 
 	*soft = 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= need)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
 		return 0;
 	if (limit.rlim_max < need)
 		return err_set(e, -EMFILE,
@@ -265,10 +427,11 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 			       (unsigned long long)need,
 			       (unsigned long long)limit.rlim_max);
 	*soft = limit.rlim_cur;
-	limit.rlim_cur = need;
+	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return err_set(e, -errno, "cannot raise the limit of open "
-			       "files to %llu: %s", (unsigned long long)need,
+			       "files to %llu: %s",
+			       (unsigned long long)limit.rlim_cur,
 			       strerror(errno));
 	return 0;
 }

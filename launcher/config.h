@@ -42,6 +42,7 @@ struct config {
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int collapse, dry_run;
+	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
@@ -51,6 +52,7 @@ struct config {
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
+	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	struct signal_set ending, forwarded;
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	char **words;         /* the program and its arguments, in argv */

@@ -25,11 +25,17 @@ const struct option_spec config_options[] = {
 	{TEXT("nproc-per-node", nproc_text, "N|auto|cpu|gpu",
 	      "PET_NPROC_PER_NODE",
 	      "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
-	      "where there is one, else cpu (1).")},
+	      "where there is one, else cpu (1)."),
+	 .more = "Nodes may have different numbers: ranks are prefix sums over "
+		 "the nodes. CPUs are those that this process may use; GPUs "
+		 "are counted through NVML, within CUDA_VISIBLE_DEVICES, and "
+		 "divided by --gpus-per-proc."},
 	{INT("node-rank", node_rank, 0, WIRE_NODES_MAX - 1, "N",
 	     "PET_NODE_RANK",
 	     "This node's rank; without it the rendezvous chooses."),
-	 .given_offset = AT(node_rank_given)},
+	 .given_offset = AT(node_rank_given),
+	 .more = "The node that hosts the server is first, then it goes by "
+		 "address."},
 	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT]",
 	      "PET_RDZV_ENDPOINT",
 	      "Where the nodes meet; the node that has this address hosts the "
@@ -44,18 +50,25 @@ const struct option_spec config_options[] = {
 	{TEXT("rdzv-conf", rdzv_conf, "KEY=VALUE,...", "PET_RDZV_CONF",
 	      "torchrun's way to say --rdzv-timeout (join_timeout, timeout), "
 	      "--last-call-timeout (last_call_timeout), --heartbeat-timeout "
-	      "(heartbeat_timeout) and --node-rank (rank).")},
+	      "(heartbeat_timeout) and --node-rank (rank)."),
+	 .more = "The option itself wins. is_host says whether this node hosts "
+		 "the server; close_timeout and read_timeout have no effect; "
+		 "store_type can only be tcp; another key is ignored with a "
+		 "warning."},
 	{SECONDS("rdzv-timeout", rdzv_timeout_s, 0.001, "PET_RDZV_TIMEOUT",
 		 "How long to wait for all nodes (600)."),
-	 .given_offset = AT(rdzv_timeout_given)},
+	 .given_offset = AT(rdzv_timeout_given),
+	 .yields = 1},
 	{SECONDS("last-call-timeout", last_call_s, 0, "PET_LAST_CALL_TIMEOUT",
 		 "With --nnodes MIN:MAX: how long to wait for more nodes once "
 		 "MIN are there (30)."),
-	 .given_offset = AT(last_call_given)},
+	 .given_offset = AT(last_call_given),
+	 .yields = 1},
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",
 		 "A node that is silent for that long is lost (5)."),
-	 .given_offset = AT(heartbeat_given)},
+	 .given_offset = AT(heartbeat_given),
+	 .yields = 1},
 	{FLAG("standalone", standalone, "PET_STANDALONE",
 	      "One node, a free port, a random job name.")},
 	{TEXT("master-addr", master_addr, "HOST", "PET_MASTER_ADDR",
@@ -73,10 +86,13 @@ const struct option_spec config_options[] = {
 	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},
 	{INT("max-restarts", max_restarts, 0, 1000000, "N",
 	     "PET_MAX_RESTARTS",
-	     "Start all workers again after a failure, up to N times (0).")},
+	     "Start all workers again after a failure, up to N times (0)."),
+	 .more = "The count is one for the whole job, whatever node the worker "
+		 "was on; nodes that come and go do not count."},
 	{SECONDS("shutdown-timeout", grace_s, 0, "PET_SHUTDOWN_TIMEOUT",
 		 "From SIGTERM to SIGKILL, for workers that must stop (30)."),
-	 .given_offset = AT(grace_given)},
+	 .given_offset = AT(grace_given),
+	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
 	{SECONDS("monitor-interval", monitor_interval_s, 0,
 		 "PET_MONITOR_INTERVAL",
 		 "For torchrun's sake: nothing is polled, all is noticed as "
@@ -88,10 +104,12 @@ const struct option_spec config_options[] = {
 	{TEXT("forward-signals", forward_signals, "NAME,...",
 	      "PET_FORWARD_SIGNALS",
 	      "Signals that are passed to the workers and do not end the job, "
-	      "SIGUSR1,SIGUSR2 for instance (none).")},
+	      "SIGUSR1,SIGUSR2 for instance (none)."),
+	 .yields = 1},
 	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
 	      "Who reads ddprun's standard input: the worker of that rank, all "
-	      "of them, or none (0).")},
+	      "of them, or none (0)."),
+	 .yields = 1},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
 	 .letter = 'm'},
@@ -106,23 +124,40 @@ const struct option_spec config_options[] = {
 	      "effect.")},
 	{FLAG("virtual-local-rank", virtual_local_rank,
 	      "PET_VIRTUAL_LOCAL_RANK",
-	      "Each worker has LOCAL_RANK=0 and sees one GPU, its own.")},
+	      "Each worker has LOCAL_RANK=0 and sees one GPU, its own."),
+	 .more = "CUDA_VISIBLE_DEVICES becomes the entry of its own list that "
+		 "belongs to the worker."},
 	{INT("gpus-per-proc", gpus_per_proc, 1, WIRE_NPROC_MAX, "K",
 	     "PET_GPUS_PER_PROC",
 	     "Each worker sees K GPUs of its own, in the order of "
-	     "CUDA_VISIBLE_DEVICES.")},
-	{TEXT("cpu-bind", cpu_bind, "node|socket|exclusive|core-complex|none",
+	     "CUDA_VISIBLE_DEVICES."),
+	 .yields = 1,
+	 .more = "Where CUDA_VISIBLE_DEVICES is not set the host must have as "
+		 "many as all workers need; where it is, the list must."},
+	{TEXT("cpu-bind", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      "PET_CPU_BIND",
 	      "Bind each worker to the CPUs of its GPU's NUMA node or socket, "
-	      "to a share of the node's cores of its own (exclusive), or to a "
-	      "group of cores that share a cache.")},
-	{TEXT("numa-binding", cpu_bind, "node|socket|exclusive|core-complex",
+	      "to a share of the node's cores of its own (exclusive), to a "
+	      "group of cores that share a cache, or to a share of all cores "
+	      "(cores)."),
+	 .yields = 1,
+	 .more = "Only CPUs that ddprun itself may use are given, and "
+		 "hyperthreads of a core stay together. Without GPUs workers "
+		 "are laid evenly along the cores, in rank order. Needs "
+		 "hwloc."},
+	{TEXT("numa-binding", cpu_bind,
+	      "node|socket|exclusive|core-complex|cores|none",
 	      NULL, "torchrun's name for --cpu-bind.")},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
-	      "--args', valgrind, a profiler.")},
+	      "--args', valgrind, a profiler."),
+	 .yields = 1,
+	 .more = "Its words are split as a shell splits them, and nothing in "
+		 "them is expanded. Exit codes and signals are the wrapper's."},
 	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
-	      "Only these ranks get --wrap: 0,5 or 0-3,8.")},
+	      "Only these ranks get --wrap: 0,5 or 0-3,8."),
+	 .yields = 1},
 	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
 	      "Keep logs and error files there, in a folder for each job, "
 	      "attempt and local rank; /dev/null: none at all.")},
@@ -136,10 +171,12 @@ const struct option_spec config_options[] = {
 	{TEXT("log-prefix", log_prefix, "TEMPLATE", "PET_LOG_PREFIX",
 	      "What stands before each line on the console, with ${rank}, "
 	      "${local_rank} and ${role_name}; default: "
-	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '.")},
+	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '."),
+	 .yields = 1},
 	{TEXT("ranks-filter", ranks_filter, "RANKS", "PET_RANKS_FILTER",
 	      "Show on the console only what these ranks write: 0,5 or "
-	      "0-3,8.")},
+	      "0-3,8."),
+	 .yields = 1},
 	{TEXT("local-ranks-filter", local_ranks_filter, "RANKS",
 	      "PET_LOCAL_RANKS_FILTER",
 	      "The same by local rank, on each node.")},
@@ -150,7 +187,8 @@ const struct option_spec config_options[] = {
 	{TEXT("duplicate-stderr-filters", stderr_filters, "TEXT,...",
 	      "PET_DUPLICATE_STDERR_FILTERS", "The same for stderr.")},
 	{FLAG("collapse", collapse, "PET_COLLAPSE",
-	      "Show a line that many ranks write once: [0-63] line.")},
+	      "Show a line that many ranks write once: [0-63] line."),
+	 .yields = 1},
 	{TEXT("logs-specs", logs_specs, "default", NULL,
 	      "torchrun loads Python code by this name; ddprun has none to "
 	      "load but the default.")},
@@ -159,15 +197,18 @@ const struct option_spec config_options[] = {
 	      "For torchrun's sake: ddprun records no such events.")},
 	{FLAG("dry-run", dry_run, "PET_DRY_RUN",
 	      "Print what each worker of this node would be started with, and "
-	      "start nothing.")},
+	      "start nothing."),
+	 .yields = 1},
 	{FLAG("legacy-launch", legacy_launch, "PET_LEGACY_LAUNCH",
 	      "As python -m torch.distributed.launch: each script's first "
-	      "argument is --local-rank=N.")},
+	      "argument is --local-rank=N."),
+	 .yields = 1},
 	{FLAG("use-env", use_env, NULL,
-	      "With --legacy-launch: no such argument.")},
+	      "With --legacy-launch: no such argument."),
+	 .yields = 1},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
 	 .help = "Show this."},
-	{.name = "version", .kind = OPTION_VERSION,
+	{.name = "version", .kind = OPTION_VERSION, .yields = 1,
 	 .help = "Show the version."},
 	{.name = NULL},
 };

@@ -40,6 +40,7 @@ static int find(struct program *p, struct err *e)
 	char path[PATH_MAX];
 	char *user = getenv("DDP_SERVER");
 	char *words[] = {user, NULL};
+	const struct program_how how = {.no_python = 1};
 	struct err why;
 	int rc;
 
@@ -47,7 +48,7 @@ static int find(struct program *p, struct err *e)
 		beside_us(path, sizeof(path));
 		words[0] = path[0] ? path : name;
 	}
-	rc = program_find(p, words, 1, &why);
+	rc = program_find(p, words, &how, &why);
 	if (rc < 0)
 		return err_set(e, rc, "the rendezvous server: %s; set "
 			       "DDP_SERVER to where ddprdzv is", why.text);
@@ -66,7 +67,7 @@ int daemon_start(struct daemon *s, int listen_fd, struct err *e)
 	extern char **environ;
 	char listen_arg[32], parent_arg[32];
 	char *argv[] = {NULL, listen_arg, parent_arg, NULL};
-	struct program p = {NULL, NULL};
+	struct program p = {.path = NULL};
 	struct spawn order = {.envp = environ, .keep_as = SERVER_FD,
 			      .survives = 1};
 	int ends[2] = {-1, -1}, low = -1, socket = -1;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "launcher/agent.h"
+#include "launcher/dry_run.h"
 #include "launcher/exit_code.h"
 #include "launcher/spawn.h"
 
@@ -29,11 +30,52 @@ static int fail(const struct err *e, int code)
 	return code;
 }
 
+static int find_program(struct program *program, const struct config *c,
+			struct err *e)
+{
+	const struct program_how how = {
+		.no_python = c->no_python, .module = c->module,
+		.run_path = c->run_path,
+		.local_rank = c->legacy_launch && !c->use_env,
+	};
+
+	return program_find(program, c->words, &how, e);
+}
+
+/* All that a real run would find wrong before it starts anything. 0, or what to
+ * exit with, e's text says why. */
+static int prepare(struct plan_parts *parts, const struct config *c,
+		   uint64_t *open_files, struct err *e)
+{
+	int rc = config_check_limits(c->nproc, open_files, e);
+
+	if (rc < 0)
+		return EXIT_OS;
+	rc = find_program(&parts->program, c, e);
+	if (rc == 0)
+		rc = wrap_init(&parts->wrap, c, e);
+	if (rc == -ENOENT)
+		return EXIT_NOT_FOUND;
+	if (rc == ERR_USAGE || rc == -ENOMEM)
+		return exit_code_of(e);
+	if (rc < 0)
+		return EXIT_NOT_EXECUTABLE;
+	rc = placement_init(&parts->placement, c, e);
+	return rc < 0 ? exit_code_of(e) : 0;
+}
+
+static void release(struct plan_parts *parts)
+{
+	placement_release(&parts->placement);
+	wrap_release(&parts->wrap);
+	program_release(&parts->program);
+}
+
 /* Other nodes would wait for this one: they are told why it cannot run. */
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
-	if (config->max_nodes == 1)
+	if (config->max_nodes == 1 || config->dry_run)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
@@ -43,7 +85,7 @@ static int run_unable(const struct config *config,
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct program program;
+	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
 	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
 	uint64_t open_files;
@@ -63,17 +105,13 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
-	rc = config_check_limits(config.nproc, &open_files, &unable.why);
-	if (rc < 0)
-		return run_unable(&config, &unable);
-	rc = program_find(&program, config.words, config.no_python,
-			  &unable.why);
-	if (rc < 0) {
-		unable.exit_code = rc == -ENOENT ? EXIT_NOT_FOUND
-						 : EXIT_NOT_EXECUTABLE;
-		return run_unable(&config, &unable);
-	}
-	rc = agent_run(&config, &program, NULL, open_files);
-	program_release(&program);
+	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
+	if (unable.exit_code)
+		rc = run_unable(&config, &unable);
+	else if (!config.dry_run)
+		rc = agent_run(&config, &parts, NULL, open_files);
+	else if (dry_run(&config, &parts, &e) < 0)
+		rc = fail(&e, EXIT_OS);
+	release(&parts);
 	return rc;
 }

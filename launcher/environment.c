@@ -2,10 +2,16 @@
 #include "launcher/environment.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "launcher/gpu_list.h"
+
+#define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
+#define GPUS "CUDA_VISIBLE_DEVICES="
 
 enum { OWN_MAX = 32 };
 
@@ -16,6 +22,7 @@ static const char *const replaced[] = {
 	"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
 	"TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
 	"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
+	"TORCHELASTIC_SIGNALS_TO_HANDLE",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
 	"DDP_AGENT_ID", "DDP_TERMINAL",
 };
@@ -32,15 +39,16 @@ static int is_replaced(const char *var)
 	return 0;
 }
 
-static int has(char **base, const char *name)
+/* The value of a variable, or NULL. */
+static const char *get(char **base, const char *name)
 {
 	size_t len = strlen(name);
 
 	for (; *base; base++) {
 		if (strncmp(*base, name, len) == 0 && (*base)[len] == '=')
-			return 1;
+			return *base + len + 1;
 	}
-	return 0;
+	return NULL;
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -70,18 +78,20 @@ static void add_torchrun(struct environment *env, char **base,
 	add(env, "LOCAL_WORLD_SIZE=%u", job->nproc);
 	add(env, "GROUP_RANK=%u", job->node_rank);
 	add(env, "GROUP_WORLD_SIZE=%u", job->nnodes);
-	add(env, "ROLE_WORLD_SIZE=%u", job->world_size);
-	add(env, "ROLE_NAME=default");
+	add(env, "ROLE_WORLD_SIZE=%u", job->role_world_size);
+	add(env, "ROLE_NAME=%s", job->role);
 	add(env, "MASTER_ADDR=%s", job->master_addr);
 	add(env, "MASTER_PORT=%u", job->master_port);
 	add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
 	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
 	add(env, "TORCHELASTIC_USE_AGENT_STORE=False");
-	add(env, "TORCHELASTIC_ERROR_FILE=");
-	if (!has(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
+	add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
+	if (!job->error_file)
+		add(env, ERROR_FILE);
+	if (!get(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
 		add(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (job->nproc > 1 && !has(base, "OMP_NUM_THREADS"))
+	if (job->nproc > 1 && !get(base, "OMP_NUM_THREADS"))
 		add(env, "OMP_NUM_THREADS=1");
 }
 
@@ -96,30 +106,71 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
 }
 
+/* Room for what is longer than a number. */
+static int make_room(struct environment *env, char **base)
+{
+	const struct environment_job *job = &env->job;
+	size_t room;
+
+	if (job->error_file) {
+		env->error_file = malloc(sizeof(ERROR_FILE) + PATH_MAX);
+		if (!env->error_file)
+			return -ENOMEM;
+		strcpy(env->error_file, ERROR_FILE);
+	}
+	if (job->worker_gpus) {
+		env->visible = get(base, "CUDA_VISIBLE_DEVICES");
+		room = gpu_list_room(env->visible, job->worker_gpus);
+		env->gpus = malloc(sizeof(GPUS) + room);
+		if (!env->gpus)
+			return -ENOMEM;
+		strcpy(env->gpus, GPUS);
+	}
+	return 0;
+}
+
+static void put_worker(struct environment *env, int *n)
+{
+	char *const vars[ENVIRONMENT_WORKER_VARS] = {
+		env->rank, env->role_rank, env->local_rank, env->error_file,
+		env->gpus,
+	};
+
+	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
+		if (vars[i])
+			env->vars[(*n)++] = vars[i];
+	}
+}
+
+static int is_gpus(const char *var)
+{
+	return strncmp(var, GPUS, sizeof(GPUS) - 1) == 0;
+}
+
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e)
 {
 	size_t inherited = 0;
 	int n;
 
-	*env = (struct environment){.owned = 0};
+	*env = (struct environment){.job = *job};
 	while (base[inherited])
 		inherited++;
 	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 1,
 			   sizeof(*env->vars));
-	if (!env->vars)
-		return err_set(e, -ENOMEM, "out of memory");
-	add_torchrun(env, base, job);
-	add_ours(env, job);
-	if (env->owned < 0) {
-		env->owned = 0;
+	if (env->vars) {
+		add_torchrun(env, base, job);
+		add_ours(env, job);
+	}
+	if (!env->vars || env->owned < 0 || make_room(env, base) < 0) {
+		if (env->owned >= 0)
+			environment_release(env);
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	n = env->owned;
-	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++)
-		env->vars[n++] = env->worker[i];
+	put_worker(env, &n);
 	for (; *base; base++) {
-		if (!is_replaced(*base))
+		if (!is_replaced(*base) && !(env->gpus && is_gpus(*base)))
 			env->vars[n++] = *base;
 	}
 	return 0;
@@ -130,15 +181,35 @@ void environment_release(struct environment *env)
 	for (int i = 0; i < env->owned; i++)
 		free(env->vars[i]);
 	free(env->vars);
-	env->vars = NULL;
-	env->owned = 0;
+	free(env->error_file);
+	free(env->gpus);
+	*env = (struct environment){NULL};
+}
+
+static void set_error_file(struct environment *env, uint32_t local_rank)
+{
+	char *value = env->error_file + sizeof(ERROR_FILE) - 1;
+	const char *path = env->job.error_file(env->job.error_file_arg,
+					       local_rank, value);
+
+	if (path != value)
+		snprintf(value, PATH_MAX, "%s", path);
 }
 
 void environment_set_rank(struct environment *env, uint32_t rank,
 			  uint32_t local_rank)
 {
-	snprintf(env->worker[0], ENVIRONMENT_VAR_MAX, "RANK=%u", rank);
-	snprintf(env->worker[1], ENVIRONMENT_VAR_MAX, "ROLE_RANK=%u", rank);
-	snprintf(env->worker[2], ENVIRONMENT_VAR_MAX, "LOCAL_RANK=%u",
-		 local_rank);
+	const struct environment_job *job = &env->job;
+
+	snprintf(env->rank, sizeof(env->rank), "RANK=%u", rank);
+	snprintf(env->role_rank, sizeof(env->role_rank), "ROLE_RANK=%u",
+		 job->role_base_rank + local_rank);
+	snprintf(env->local_rank, sizeof(env->local_rank), "LOCAL_RANK=%u",
+		 job->virtual_local_rank ? 0 : local_rank);
+	if (env->error_file)
+		set_error_file(env, local_rank);
+	if (env->gpus)
+		gpu_list_share(env->visible, local_rank * job->worker_gpus,
+			       job->worker_gpus,
+			       env->gpus + sizeof(GPUS) - 1);
 }

@@ -13,23 +13,38 @@ struct environment_job {
 	const char *master_addr;  /* of node 0 */
 	const char *rdzv;         /* host:port of the server */
 	const char *node_addr;    /* of this node */
+	const char *role;
+	const char *signals;      /* --signals-to-handle */
 	uint32_t round, attempt, max_restarts;
 	uint32_t node_rank, nnodes;
 	uint32_t nproc, world_size;
+	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port;
+	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
+	/* each worker sees so many GPUs of its own; 0: all, as it is */
+	uint32_t worker_gpus;
+	/* The error file of a worker: its path, in out[PATH_MAX] or elsewhere,
+	 * "" for none. NULL: none has one. */
+	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
+	void *error_file_arg;
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 3, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 5, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
 	int owned;   /* so many of them, from the first on, are ours to free */
+	struct environment_job job; /* its texts are in vars */
 	/* the only ones in which workers differ, rewritten for each */
-	char worker[ENVIRONMENT_WORKER_VARS][ENVIRONMENT_VAR_MAX];
+	char rank[ENVIRONMENT_VAR_MAX], role_rank[ENVIRONMENT_VAR_MAX];
+	char local_rank[ENVIRONMENT_VAR_MAX];
+	char *error_file, *gpus; /* NULL: the same for all, or not ours */
+	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };
 
-/* base: the launcher's own variables, which must outlive env. -ENOMEM. */
+/* base: the launcher's own variables, which must outlive env. -ENOMEM: env
+ * needs no release then. */
 int environment_init(struct environment *env, char **base,
 		     const struct environment_job *job, struct err *e);
 void environment_release(struct environment *env);

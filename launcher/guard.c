@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/logdir.h"
 #include "launcher/sweep.h"
 
 #define GUARD_NAME "ddprun-guard"
@@ -50,7 +51,8 @@ static void kill_all(const struct guard *g, const char *mark)
 
 /* The agent ends us by SIGKILL when all is well: that the pipe ends first
  * means that it is dead. */
-static _Noreturn void watch(const struct guard *g, int pipe, const char *mark)
+static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
+			    const char *folder)
 {
 	sigset_t all;
 	char byte;
@@ -65,10 +67,12 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark)
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
 	kill_all(g, mark);
+	logdir_remove(folder);
 	_exit(0);
 }
 
-int guard_start(struct guard *g, uint32_t n, const char *mark, struct err *e)
+int guard_start(struct guard *g, uint32_t n, const char *mark,
+		const char *folder, struct err *e)
 {
 	int ends[2];
 	void *table;
@@ -87,7 +91,7 @@ int guard_start(struct guard *g, uint32_t n, const char *mark, struct err *e)
 	}
 	g->pid = fork();
 	if (g->pid == 0)
-		watch(g, ends[0], mark);
+		watch(g, ends[0], mark, folder);
 	if (g->pid < 0)
 		err_set(e, -errno, "cannot start the guard: %s",
 			strerror(errno));

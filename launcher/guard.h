@@ -17,8 +17,10 @@ struct guard {
 };
 
 /* Forks it; before the event loop, for a fork copies that too. mark is the
- * variable (NAME=VALUE) that all descendants have in their environment. */
-int guard_start(struct guard *g, uint32_t n, const char *mark, struct err *e);
+ * variable (NAME=VALUE) that all descendants have in their environment; folder
+ * is what it removes after them, "" for none. */
+int guard_start(struct guard *g, uint32_t n, const char *mark,
+		const char *folder, struct err *e);
 
 /* Where the i-th worker's process group is to be written; 0 is none. Once the
  * group's leader is reaped it is written as a negative number: then the number

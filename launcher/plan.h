@@ -5,12 +5,25 @@
 #define LAUNCHER_PLAN_H
 
 #include "launcher/environment.h"
+#include "launcher/placement.h"
 #include "launcher/program.h"
+#include "launcher/wrap.h"
+
+/* What all rounds have in common, found before anything is started. */
+struct plan_parts {
+	struct program program;
+	struct wrap wrap;
+	struct placement placement;
+};
 
 struct plan {
-	const struct program *program;
+	const struct plan_parts *parts;
 	struct environment environment;
 	uint32_t base_rank;
+	/* the arguments of the worker at hand, where they have macros or a
+	 * wrapper; else NULL */
+	char **argv;
+	char *text;
 };
 
 /* Valid until the next plan_worker on the same plan. */
@@ -19,11 +32,12 @@ struct plan_worker {
 	const char *path;
 	char *const *argv;
 	char *const *envp;
+	const struct cpus *cpus; /* NULL: not bound */
 };
 
-/* base: the launcher's own variables, which must outlive p, as program. -ENOMEM
+/* base: the launcher's own variables, which must outlive p, as parts. -ENOMEM
  * (p needs no release then). */
-int plan_init(struct plan *p, const struct program *program, char **base,
+int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	      const struct environment_job *job, uint32_t base_rank,
 	      struct err *e);
 void plan_release(struct plan *p);

@@ -26,7 +26,8 @@ static int complain(const char *name, int rc, struct err *e)
 
 	if (rc == -EACCES)
 		advice = "; make it executable (chmod +x), or give its "
-			 "interpreter as the program";
+			 "interpreter as the program (--run-path for a Python "
+			 "script)";
 	else if (rc == -EISDIR)
 		advice = "; name a program in it";
 	else if (rc == -ENOENT && strchr(name, '/'))
@@ -89,37 +90,69 @@ static int is_script(const char *name)
 	return len > 3 && strcmp(name + len - 3, ".py") == 0;
 }
 
-int program_find(struct program *p, char **words, int no_python, struct err *e)
+static int has_macro(char **words)
+{
+	for (; *words; words++) {
+		if (strchr(*words, '$'))
+			return 1;
+	}
+	return 0;
+}
+
+/* The words and up to four of ours. */
+static int make_argv(struct program *p, char **words, int python,
+		     const struct program_how *how)
+{
+	enum { OURS_MAX = 4 };
+	int n = 0;
+
+	while (words[n])
+		n++;
+	p->argv = calloc((size_t)n + OURS_MAX + 1, sizeof(*p->argv));
+	if (!p->argv)
+		return -ENOMEM;
+	p->macros = how->local_rank || has_macro(words);
+	if (python) {
+		p->argv[p->nargs++] = p->path;
+		p->argv[p->nargs++] = (char *)"-u";
+		if (how->module)
+			p->argv[p->nargs++] = (char *)"-m";
+	}
+	p->argv[p->nargs++] = *words++;
+	if (how->local_rank)
+		p->argv[p->nargs++] = (char *)"--local-rank=${local_rank}";
+	while (*words)
+		p->argv[p->nargs++] = *words++;
+	return 0;
+}
+
+int program_find(struct program *p, char **words, const struct program_how *how,
+		 struct err *e)
 {
 	const char *python = getenv("PYTHON_EXEC");
-	int script = !no_python && is_script(words[0]);
-	int n = 0, at = 0, rc;
+	int script = !how->module && (how->run_path ||
+				      (!how->no_python && is_script(words[0])));
+	int rc;
 
-	*p = (struct program){NULL, NULL};
+	*p = (struct program){.path = NULL};
 	if (!python || !*python)
 		python = "python3";
-	if (script) {
+	/* one script for each rank is looked for by Python */
+	if (script && !strchr(words[0], '$')) {
 		rc = check(words[0], R_OK);
 		if (rc < 0)
 			return err_set(e, rc, "cannot run '%s': %s; check the "
 				       "path, on each node", words[0],
 				       strerror(-rc));
 	}
-	rc = find(script ? python : words[0], &p->path, e);
+	rc = find(script || how->module ? python : words[0], &p->path, e);
 	if (rc < 0)
 		return rc;
-	while (words[n])
-		n++;
-	p->argv = calloc((size_t)n + 3, sizeof(*p->argv));
-	if (!p->argv) {
+	rc = make_argv(p, words, script || how->module, how);
+	if (rc < 0) {
 		program_release(p);
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_set(e, rc, "out of memory");
 	}
-	if (script) {
-		p->argv[at++] = p->path;
-		p->argv[at++] = (char *)"-u";
-	}
-	memcpy(p->argv + at, words, (size_t)n * sizeof(*words));
 	return 0;
 }
 
@@ -127,5 +160,5 @@ void program_release(struct program *p)
 {
 	free(p->path);
 	free(p->argv);
-	*p = (struct program){NULL, NULL};
+	*p = (struct program){.path = NULL};
 }

@@ -217,7 +217,7 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	struct sock_addr a = *where;
 	int fd, rc;
 
-	if (!sock_addr_is_local(where))
+	if (c->config->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
 	if (needs_wildcard(c, where))
 		make_wildcard(&a);
@@ -246,6 +246,13 @@ static void attempt(struct rdzv *c)
 
 	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL && !c->hosts; i++)
 		rc = host_at(c, &c->addrs[i], &e);
+	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1) {
+		err_set(&e, ERR_USAGE, "--rdzv-conf is_host=1: no address of "
+			"the endpoint '%s' is this host's; give one that is",
+			c->where);
+		give_up(c, &e);
+		return;
+	}
 	if (!c->hosts && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
 		c->next_addr = (c->next_addr + 1) % c->naddrs;

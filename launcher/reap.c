@@ -1,4 +1,4 @@
-/* reap.c: waitpid, in batches. */
+/* reap.c: wait4, in batches. */
 #include "launcher/reap.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@ enum { BATCH = 128 };
 struct death {
 	pid_t pid;
 	int status;
+	struct rusage usage;
 };
 
 static int collect(struct death *deaths, int max)
@@ -16,32 +17,33 @@ static int collect(struct death *deaths, int max)
 	int n = 0;
 
 	while (n < max) {
-		pid_t pid = waitpid(-1, &deaths[n].status, WNOHANG);
+		struct death *d = &deaths[n];
 
-		if (pid < 0 && errno == EINTR)
+		d->pid = wait4(-1, &d->status, WNOHANG, &d->usage);
+		if (d->pid < 0 && errno == EINTR)
 			continue;
-		if (pid <= 0)
+		if (d->pid <= 0)
 			break;
-		deaths[n++].pid = pid;
+		n++;
 	}
 	return n;
 }
 
-void reap_children(void (*on_death)(void *arg, pid_t pid, int status),
-		   void *arg)
+void reap_children(reap_on_death *on_death, void *arg)
 {
 	struct death deaths[BATCH];
 	int n;
 
 	do {
 		n = collect(deaths, BATCH);
-		for (int i = 0; i < n; i++) {
-			if (WIFSIGNALED(deaths[i].status))
-				on_death(arg, deaths[i].pid, deaths[i].status);
-		}
-		for (int i = 0; i < n; i++) {
-			if (!WIFSIGNALED(deaths[i].status))
-				on_death(arg, deaths[i].pid, deaths[i].status);
+		for (int killed = 1; killed >= 0; killed--) {
+			for (int i = 0; i < n; i++) {
+				struct death *d = &deaths[i];
+
+				if ((WIFSIGNALED(d->status) != 0) == killed)
+					on_death(arg, d->pid, d->status,
+						 &d->usage);
+			}
 		}
 	} while (n == BATCH);
 }

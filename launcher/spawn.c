@@ -19,6 +19,8 @@ static int touched[NSIG];
 static int ntouched;
 static struct sigaction original[NSIG];
 
+static const char step_cpus[] = "set the CPUs of";
+
 struct order {
 	const struct spawn *s;
 	sigset_t mask; /* for the child */
@@ -115,6 +117,10 @@ static int child(void *arg)
 		*s->pid = getpid();
 	if (place_files(s) < 0 || restore_limit(s) < 0)
 		goto fail;
+	o->step = step_cpus;
+	if (s->cpus && sched_setaffinity(0, sizeof(s->cpus->sets),
+					 s->cpus->sets) < 0)
+		goto fail;
 	sigprocmask(SIG_SETMASK, &o->mask, NULL);
 	o->step = "execute";
 	execve(s->path, s->argv, s->envp);
@@ -129,7 +135,10 @@ static int complain(const struct order *o, int rc, struct err *e)
 {
 	const char *advice = "";
 
-	if (rc == -EAGAIN)
+	if (o->step == step_cpus)
+		advice = "; the CPUs that this job may use have changed since "
+			 "it was started";
+	else if (rc == -EAGAIN)
 		advice = "; the limit of processes is reached (ulimit -u, "
 			 "kernel.pid_max, pids.max): start fewer workers";
 	else if (rc == -ENOEXEC)

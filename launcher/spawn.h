@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "launcher/cpus.h"
 
 struct spawn {
 	const char *path;
@@ -17,6 +18,7 @@ struct spawn {
 	 * (-1: none): both are above keep_as + 1 */
 	int keep[2];
 	int keep_as;
+	const struct cpus *cpus; /* all that it may run on; NULL: as ours */
 	uint64_t open_files; /* its soft limit; 0: as ours */
 	int survives;        /* no death signal: it knows itself when to go */
 	/* written by the child itself before it runs the program, so that there

@@ -25,7 +25,7 @@ int group_init(struct group *g, uv_loop_t *loop, struct output *output,
 
 		w->group = g;
 		w->local_rank = i;
-		w->out.fd = w->err.fd = -1;
+		w->out.of.fd = w->err.of.fd = -1;
 		tail_init(&w->tail);
 	}
 	g->dev_null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -66,64 +66,78 @@ static void on_stream_closed(void *arg)
 	check_closed(g);
 }
 
-static int open_stream(struct worker *w, struct stream *s, int *fd,
-		       int is_stderr, struct err *e)
+static int open_stream(struct worker *w, struct outlet *o, int is_stderr,
+		       struct err *e)
 {
-	int rc = stream_open(s, w->group->output, *fd, is_stderr,
-			     group_rank(w), is_stderr ? &w->tail : NULL,
-			     on_stream_closed, w->group);
+	const struct stream_setup setup = {
+		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
+		.shown = o->shown, .rank = group_rank(w),
+		.local_rank = w->local_rank,
+		.tail = is_stderr ? &w->tail : NULL,
+		.on_closed = on_stream_closed, .arg = w->group,
+	};
+	int rc;
 
+	if (o->pipe < 0) /* it writes into its file */
+		return 0;
+	rc = stream_open(is_stderr ? &w->err : &w->out, w->group->output,
+			 &setup);
 	if (rc < 0)
 		return err_set(e, rc, "cannot watch a worker's pipe: %s",
 			       strerror(-rc));
-	*fd = -1; /* the stream's now */
+	o->pipe = o->file = -1; /* the stream's now */
 	w->group->open_streams++;
 	return 0;
 }
 
-static void close_pipe(int fds[2])
+static int open_outlets(struct worker *w, struct outlet outlets[2],
+			struct err *e)
 {
-	for (int i = 0; i < 2; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	int rc = outlet_open(&outlets[0], &w->group->outlet_rules,
+			     w->local_rank, group_rank(w), 0, e);
+
+	if (rc < 0)
+		return rc;
+	rc = outlet_open(&outlets[1], &w->group->outlet_rules, w->local_rank,
+			 group_rank(w), 1, e);
+	if (rc < 0)
+		outlet_close(&outlets[0]);
+	return rc;
 }
 
 static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 {
 	struct group *g = w->group;
-	int out[2] = {-1, -1}, err[2] = {-1, -1}, in = -1;
-	int rc = input_open(g->input, group_rank(w), &in, e);
+	struct outlet outlets[2];
+	int in = -1;
+	int rc = open_outlets(w, outlets, e);
 
 	if (rc < 0)
 		return rc;
-
-	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) {
-		rc = err_set(e, -errno, "no pipe for a worker: %s",
-			     strerror(errno));
-		goto fail;
-	}
+	rc = input_open(g->input, group_rank(w), &in, e);
+	if (rc < 0)
+		goto out;
 	s->in = in >= 0 ? in : g->dev_null;
-	s->out = out[1];
-	s->err = err[1];
+	s->out = outlets[0].child;
+	s->err = outlets[1].child;
 	s->pid = guard_slot(g->guard, w->local_rank);
 	w->started_ns = clock_ns();
 	w->pid = spawn_process(s, e);
 	if (w->pid < 0) {
 		rc = w->pid;
-		goto fail;
+		goto out;
 	}
 	w->running = 1;
-	w->stopped = 0;
+	w->stopped = w->killed = 0;
 	g->running++;
-	rc = open_stream(w, &w->out, &out[0], 0, e);
+	rc = open_stream(w, &outlets[0], 0, e);
 	if (rc == 0)
-		rc = open_stream(w, &w->err, &err[0], 1, e);
-fail:
+		rc = open_stream(w, &outlets[1], 1, e);
+out:
 	if (in >= 0)
 		close(in);
-	close_pipe(out);
-	close_pipe(err);
+	outlet_close(&outlets[0]);
+	outlet_close(&outlets[1]);
 	return rc;
 }
 
@@ -145,6 +159,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		s.path = w.path;
 		s.argv = w.argv;
 		s.envp = w.envp;
+		s.cpus = w.cpus;
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;
@@ -161,12 +176,16 @@ void group_signal(struct group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++) {
 		/* what an ended worker left in its group is told, too */
+		struct worker *w = &g->workers[i];
 		pid_t slot = *guard_slot(g->guard, i);
 
 		/* who is suspended would not notice */
 		if (guard_signal(slot, signal) && signal != SIGKILL)
 			guard_signal(slot, SIGCONT);
-		g->workers[i].stopped = 1;
+		if (w->running) {
+			w->stopped = 1;
+			w->killed = signal == SIGKILL;
+		}
 	}
 }
 
@@ -190,23 +209,28 @@ struct worker *group_find(struct group *g, pid_t pid)
 	return NULL;
 }
 
-void group_exited(struct group *g, struct worker *w, int status)
+void group_exited(struct group *g, struct worker *w, int status,
+		  const struct rusage *usage)
 {
 	w->running = 0;
-	w->ran_ms = (clock_ns() - w->started_ns) / 1000000;
+	w->ended_ns = clock_ns();
+	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
 	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	w->core = WIFSIGNALED(status) && WCOREDUMP(status);
+	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
 	g->running--;
 	input_gone(g->input, group_rank(w));
 	*guard_slot(g->guard, w->local_rank) =
 		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
 	stream_drain(&w->out);
 	stream_drain(&w->err);
+	if (!w->tail.lines)
+		logdir_tail(g->outlet_rules.dir, w->local_rank, &w->tail);
 }
 
 void group_close(struct group *g)
 {
-	g->closing = 1;
 	input_end_round(g->input);
 	for (uint32_t i = 0; i < g->n; i++) {
 		*guard_slot(g->guard, i) = 0;
@@ -216,5 +240,6 @@ void group_close(struct group *g)
 		stream_close(&g->workers[i].out);
 		stream_close(&g->workers[i].err);
 	}
+	g->closing = 1;
 	check_closed(g);
 }

@@ -3,11 +3,14 @@
 #ifndef LAUNCHER_WORKER_H
 #define LAUNCHER_WORKER_H
 
+#include <sys/resource.h>
+
 #include "launcher/guard.h"
 #include "launcher/input.h"
-#include "launcher/output.h"
+#include "launcher/outlet.h"
 #include "launcher/plan.h"
 #include "launcher/spawn.h"
+#include "launcher/stream.h"
 
 struct group;
 
@@ -16,23 +19,27 @@ struct worker {
 	uint32_t local_rank;
 	pid_t pid;    /* it leads the process group of this number */
 	int running;
-	int stopped;  /* it was told to stop */
+	int stopped;  /* it was told to stop, */
+	int killed;   /* and by SIGKILL in the end */
 	int code, signal; /* how it ended */
-	uint64_t started_ns, ran_ms;
+	uint8_t core;     /* it dumped one */
+	uint64_t max_rss_kib; /* its peak, and that of its children */
+	uint64_t started_ns, ended_ns, ran_ms;
 	struct tail tail; /* of its stderr */
-	struct stream out, err;
+	struct stream out, err; /* open where the agent reads them */
 };
 
 struct group {
 	uv_loop_t *loop;
 	struct output *output;
 	struct guard *guard;
+	struct outlet_rules outlet_rules; /* the owner's to set */
 	struct input *input;
 	struct worker *workers;
 	uint32_t n;
 	uint32_t base_rank;
 	uint32_t running;      /* workers */
-	uint32_t open_streams; /* and those that are being closed */
+	uint32_t open_streams;
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;
@@ -65,7 +72,8 @@ void group_relay(struct group *g, int signal);
 /* The worker of this pid, or NULL. The next ended the process: its output is
  * drained, its fields say how. */
 struct worker *group_find(struct group *g, pid_t pid);
-void group_exited(struct group *g, struct worker *w, int status);
+void group_exited(struct group *g, struct worker *w, int status,
+		  const struct rusage *usage);
 
 uint32_t group_rank(const struct worker *w);
 

@@ -217,6 +217,38 @@ void writer_put(struct writer *w, const char *data, size_t n)
 	w->queue.failed = 0; /* no memory: this one is lost */
 }
 
+static char *append(char *to, const char *from, size_t n)
+{
+	memcpy(to, from, n);
+	return to + n;
+}
+
+void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
+		     struct slice text, const char *end)
+{
+	size_t begins = strlen(begin), ends = strlen(end);
+	size_t n = prefix.len + begins + text.len + ends;
+	char *to;
+
+	if (w->broken)
+		return;
+	if (w->status_shown) {
+		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
+		w->status_shown = 0;
+	}
+	to = buf_reserve(&w->queue, n);
+	w->queue.failed = 0;
+	if (!to) /* no memory: this one is lost, whole */
+		return;
+	if (prefix.len)
+		to = append(to, prefix.data, prefix.len);
+	to = append(to, begin, begins);
+	if (text.len)
+		to = append(to, text.data, text.len);
+	append(to, end, ends);
+	w->queue.len += n;
+}
+
 /* Counts columns as bytes that begin a UTF-8 character. */
 static void put_narrow(struct buf *out, struct slice text, int *columns)
 {

@@ -39,6 +39,9 @@ void writer_release(struct writer *w);
 
 /* Queues bytes that end with a newline; writer_flush sends what it can. */
 void writer_put(struct writer *w, const char *data, size_t n);
+/* The same for one worker's line: begin and end are our own, short ones. */
+void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
+		     struct slice text, const char *end);
 void writer_flush(struct writer *w);
 
 /* Replaces the line in place; an empty one removes it. Ignored where the output

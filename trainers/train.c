@@ -223,6 +223,7 @@ static int complain(const struct run *x, int r, const struct err *e)
 
 	if (r == RUN_SAID_ELSEWHERE)
 		return 1;
+	ddp_record_error(e->text);
 	if (x->world && x->world_size > 1)
 		log_error("rank %d: %s", x->rank, e->text);
 	else if (!x->world && rank && r != ERR_USAGE)

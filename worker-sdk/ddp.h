@@ -46,6 +46,13 @@ enum ddp_error {
 DDP_API const char *ddp_last_error(void);
 /* A few words for a code; never NULL. */
 DDP_API const char *ddp_error_name(int code);
+/* Says in $TORCHELASTIC_ERROR_FILE why this process is about to fail, in
+ * torchrun's form; the launcher shows it. Does nothing where the variable is
+ * unset or empty. The first message stays: later ones change nothing. Any text
+ * will do; bytes that are no UTF-8 are replaced, and of a very long text the
+ * first 32 KiB are kept. Needs no ddp_init. Leaves ddp_last_error alone, so
+ * that its text can be the message; returns 0 or -errno. */
+DDP_API int ddp_record_error(const char *message);
 /* "0.1.0" */
 DDP_API const char *ddp_version(void);
 

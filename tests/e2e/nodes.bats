@@ -85,9 +85,9 @@ port() {
 	node b --nnodes 2 --node-rank 1 sh -c 'echo last words >&2; exit 7'
 	finish a 7
 	local first
-	first=$(sed -n '/^ddprun: job/,$p' <<<"$err")
+	first=$(sed -n '/^ddprun: job/,/exits with/p' <<<"$err")
 	finish b 7
-	[ "$first" = "$(sed -n '/^ddprun: job/,$p' <<<"$err")" ]
+	[ "$first" = "$(sed -n '/^ddprun: job/,/exits with/p' <<<"$err")" ]
 	has "$first" '^\|  rank +1 of 2 \(local rank 0\)$'
 	has "$first" '^\|  node +1, host '
 	has "$first" '^\|    last words$'

@@ -83,8 +83,8 @@ trains_as_on_one_host() {
 	has "$err" "pid +$victim\$"
 	has "$err" 'killed by signal 9 \(SIGKILL\)'
 	has "$err" "last words of $rank"
-	[ "$(sed -n '/first failure/,$p' <<<"$err")" = \
-		"$(sed -n '/first failure/,$p' <<<"$page")" ]
+	[ "$(sed -n '/first failure/,/exits with/p' <<<"$err")" = \
+		"$(sed -n '/first failure/,/exits with/p' <<<"$page")" ]
 	if [ "$HOSTS" = namespaces ]; then
 		[ "$rank" = 3 ]
 		has "$err" 'host h2$'

@@ -52,7 +52,9 @@ static void clean_environment(void)
 
 	for (int i = 0; environ[i];) {
 		if (strncmp(environ[i], "PET_", 4) == 0 ||
-		    strncmp(environ[i], "MASTER_", 7) == 0) {
+		    strncmp(environ[i], "MASTER_", 7) == 0 ||
+		    strncmp(environ[i], "TORCH", 5) == 0 ||
+		    strncmp(environ[i], "CUDA_VISIBLE", 12) == 0) {
 			snprintf(name, sizeof(name), "%.*s",
 				 (int)strcspn(environ[i], "="), environ[i]);
 			unsetenv(name);
@@ -170,11 +172,33 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--nproc-per-node -1 a", "'-1'"},
 		{"--nproc-per-node 1e9 a", "'1e9'"},
 		{"--nproc-per-node 1000000000 a", "from 1 to 65536"},
-		{"--nproc-per-node xpu a", "auto, cpu, gpu"},
+		{"--nproc-per-node xpu a", "NVIDIA's GPUs only"},
+		{"--nproc-per-node tpu a", "auto, cpu, gpu"},
 		{"--nproc-per-nodes 2 a", "did you mean --nproc-per-node?"},
 		{"--rdzv-endpiont x a", "did you mean --rdzv-endpoint?"},
 		{"--node-rank 2 --nnodes 2 a", "from 0 to 1"},
 		{"--rdzv-backend etcd a", "'etcd' is not supported"},
+		{"--rdzv-backend etcd-v2 a", "needs no etcd"},
+		{"--rdzv-backend mine a", "'mine' is not supported"},
+		{"--rdzv-conf timeout a", "'timeout': give KEY=VALUE"},
+		{"--rdzv-conf =3 a", "give KEY=VALUE"},
+		{"--rdzv-conf timeout= a", "give KEY=VALUE"},
+		{"--rdzv-conf timeout=3, a", "give KEY=VALUE"},
+		{"--rdzv-conf timeout=x a", "timeout=x: give a number"},
+		{"--rdzv-conf join_timeout=-1 a", "give a number of seconds"},
+		{"--rdzv-conf close_timeout=soon a", "close_timeout=soon"},
+		{"--rdzv-conf is_host=maybe a", "is_host=maybe: give 1 or 0"},
+		{"--rdzv-conf store_type=file a", "over TCP only"},
+		{"--rdzv-conf rank=x a", "rank=x: give a node rank"},
+		{"--nnodes 2 --rdzv-conf rank=2 a", "from 0 to 1"},
+		{"--start-method thread a", "spawn, fork or forkserver"},
+		{"--event-log-handler mine a", "'mine' is Python code"},
+		{"--logs-specs mine a", "'mine' is Python code"},
+		{"-m --no-python a", "--module runs PROGRAM with Python"},
+		{"--legacy-launch --no-python a", "needs --use-env"},
+		{"--gpus-per-proc 0 a", "--gpus-per-proc: 0"},
+		{"--role= a", "--role: the name"},
+		{"--monitor-interval -1 a", "--monitor-interval: -1"},
 		{"--rdzv-endpoint :5 a", "the host is empty"},
 		{"--rdzv-endpoint h:x a", "no number"},
 		{"--rdzv-endpoint h:0 --nnodes 2 a", "port is 0"},
@@ -190,6 +214,128 @@ START_TEST(errors_name_the_option_and_the_way_out)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		refused(rows[i].line, rows[i].part);
+}
+END_TEST
+
+START_TEST(flags_and_numbers_from_the_environment)
+{
+	setenv("PET_STANDALONE", "2", 1); /* bool(int(x)), as torchrun */
+	setenv("PET_MODULE", "1", 1);
+	setenv("PET_REDIRECTS", "3", 1);
+	setenv("PET_TEE", "0:1", 1);
+	setenv("PET_MONITOR_INTERVAL", "5", 1);
+	setenv("PET_NUMA_BINDING", "node", 1); /* torchrun has none */
+	setenv("PET_LOGS_SPECS", "mine", 1);
+	ck_assert_int_eq(parse("a"), 0);
+	ck_assert_int_eq(config.standalone, 1);
+	ck_assert_int_eq(config.module, 1);
+	ck_assert_str_eq(config.redirects, "3");
+	ck_assert_str_eq(config.tee, "0:1");
+	ck_assert_double_eq(config.monitor_interval_s, 5);
+	ck_assert_ptr_null(config.cpu_bind);
+	setenv("PET_MAX_RESTARTS", "", 1);
+	refused("a", "PET_MAX_RESTARTS in the environment: ''");
+	unsetenv("PET_MAX_RESTARTS");
+	setenv("PET_MODULE", "", 1);
+	refused("a", "PET_MODULE in the environment: ''");
+}
+END_TEST
+
+START_TEST(abbreviations_that_torchrun_takes)
+{
+	ck_assert_int_eq(parse("--redirect=3 --max-restart 2 --rdzv-end h:7 "
+			       "--nproc 3 --nproc_per 2 --log-d d --v -t 1 a"),
+			 0);
+	ck_assert_str_eq(config.redirects, "3");
+	ck_assert_str_eq(config.tee, "1");
+	ck_assert_int_eq((int)config.max_restarts, 2);
+	ck_assert_str_eq(config.endpoint_text, "h:7");
+	ck_assert_uint_eq(config.nproc, 2);
+	/* --log-prefix and --version are ours and step back */
+	ck_assert_str_eq(config.log_dir, "d");
+	ck_assert_int_eq(config.virtual_local_rank, 1);
+	ck_assert_int_eq(parse("--log- d a"), 0);
+	ck_assert_str_eq(config.log_dir, "d");
+	ck_assert_int_eq(parse("--h"), OPTION_WANT_HELP);
+	refused("--rdzv 1 a", "ambiguous");
+	refused("--wra x a", "ambiguous: --wrap or --wrap-ranks");
+}
+END_TEST
+
+START_TEST(the_words_after_the_program_are_its_own)
+{
+	ck_assert_int_eq(parse("-m pkg.mod --nnodes x -m --help -- y"), 0);
+	ck_assert_int_eq(config.module, 1);
+	ck_assert_str_eq(config.words[0], "pkg.mod");
+	ck_assert_str_eq(config.words[1], "--nnodes");
+	ck_assert_str_eq(config.words[4], "--help");
+	ck_assert_str_eq(config.words[5], "--");
+	ck_assert_int_eq(parse("-r3 -- a -- b"), 0);
+	ck_assert_str_eq(config.redirects, "3");
+	ck_assert_str_eq(config.words[0], "a");
+	ck_assert_str_eq(config.words[1], "--");
+}
+END_TEST
+
+START_TEST(rdzv_conf_sets_what_no_option_says)
+{
+	ck_assert_int_eq(parse("--rdzv-conf join_timeout=7,timeout=900,"
+			       "last_call_timeout=2,heartbeat_timeout=3,"
+			       "close_timeout=1,read_timeout=60,"
+			       "store_type=tcp,is_host=0,rank=1 --nnodes 2 a"),
+			 0);
+	ck_assert_double_eq(config.rdzv_timeout_s, 7);
+	ck_assert_double_eq(config.last_call_s, 2);
+	ck_assert_double_eq(config.heartbeat_s, 3);
+	ck_assert_int_eq(config.is_host, 0);
+	ck_assert_int_eq((int)config.node_rank, 1);
+	ck_assert_int_eq(parse("--rdzv-conf timeout=8,join_timeout=9 a"), 0);
+	ck_assert_double_eq(config.rdzv_timeout_s, 9);
+	ck_assert_int_eq(parse("--rdzv-conf timeout=8,is_host=True a"), 0);
+	ck_assert_double_eq(config.rdzv_timeout_s, 8);
+	ck_assert_int_eq(config.is_host, 1);
+	ck_assert_int_eq(parse("--rdzv-conf timeout=8,rank=0 --rdzv-timeout 4 "
+			       "--nnodes 2 --node-rank 1 a"), 0);
+	ck_assert_double_eq(config.rdzv_timeout_s, 4);
+	ck_assert_int_eq((int)config.node_rank, 1);
+	ck_assert_int_eq(parse("--rdzv-conf my_plugin=1 a"), 0);
+	ck_assert_int_eq(parse("--rdzv-conf= a"), 0);
+	ck_assert_int_eq(config.is_host, -1);
+}
+END_TEST
+
+START_TEST(gpus_are_enough_before_anything_starts)
+{
+	setenv("CUDA_VISIBLE_DEVICES", "0,1,2", 1);
+	ck_assert_int_eq(parse("--virtual-local-rank --nproc-per-node 3 a"), 0);
+	ck_assert_uint_eq(config.worker_gpus, 1);
+	refused("--virtual-local-rank --nproc-per-node 4 a",
+		"4 workers need 4 GPUs and CUDA_VISIBLE_DEVICES '0,1,2' has 3");
+	ck_assert_int_eq(parse("--gpus-per-proc 3 a"), 0);
+	ck_assert_uint_eq(config.worker_gpus, 3);
+	refused("--gpus-per-proc 2 --nproc-per-node 2 a",
+		"--gpus-per-proc: 2 workers need 4 GPUs");
+	ck_assert_int_eq(parse("--nproc-per-node 9 a"), 0);
+	ck_assert_uint_eq(config.worker_gpus, 0);
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	ck_assert_int_eq(parse("--virtual-local-rank --nproc-per-node 4 a"), 0);
+	refused("--gpus-per-proc 60000 --nproc-per-node 2 a",
+		"need 120000 GPUs and this host has");
+}
+END_TEST
+
+START_TEST(torchruns_own_variables)
+{
+	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7", 1);
+	setenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[${rank}]", 1);
+	ck_assert_int_eq(parse("a"), 0);
+	ck_assert_double_eq(config.grace_s, 7);
+	ck_assert_str_eq(config.log_prefix, "[${rank}]");
+	ck_assert_int_eq(parse("--shutdown-timeout 2 --log-prefix x a"), 0);
+	ck_assert_double_eq(config.grace_s, 2);
+	ck_assert_str_eq(config.log_prefix, "x");
+	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-1", 1);
+	refused("a", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment: -1");
 }
 END_TEST
 
@@ -243,6 +389,12 @@ int main(void)
 	tcase_add_test(c, endpoints);
 	tcase_add_test(c, standalone_jobs_have_names_of_their_own);
 	tcase_add_test(c, errors_name_the_option_and_the_way_out);
+	tcase_add_test(c, flags_and_numbers_from_the_environment);
+	tcase_add_test(c, abbreviations_that_torchrun_takes);
+	tcase_add_test(c, the_words_after_the_program_are_its_own);
+	tcase_add_test(c, rdzv_conf_sets_what_no_option_says);
+	tcase_add_test(c, gpus_are_enough_before_anything_starts);
+	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);
 	tcase_add_test(c, limits_name_what_is_too_little);
 	tcase_add_test(c, gpus_that_cuda_would_show);

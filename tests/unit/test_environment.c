@@ -15,7 +15,8 @@ static const struct environment_job job = {
 	.job = "j", .agent_id = "0011", .master_addr = "h1", .rdzv = "h1:29400",
 	.node_addr = "10.0.0.2", .round = 4, .attempt = 2, .max_restarts = 3,
 	.node_rank = 1, .nnodes = 2, .nproc = 2, .world_size = 6,
-	.master_port = 4242,
+	.role_base_rank = 2, .role_world_size = 4, .role = "trainer",
+	.signals = "SIGTERM", .master_port = 4242,
 };
 
 static struct environment env;
@@ -45,12 +46,13 @@ START_TEST(all_of_torchruns_and_ours)
 {
 	static const char *const want[] = {
 		"RANK=5", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=2",
-		"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_RANK=5",
-		"ROLE_WORLD_SIZE=6", "ROLE_NAME=default", "MASTER_ADDR=h1",
+		"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_RANK=3",
+		"ROLE_WORLD_SIZE=4", "ROLE_NAME=trainer", "MASTER_ADDR=h1",
 		"MASTER_PORT=4242", "TORCHELASTIC_RESTART_COUNT=2",
 		"TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=j",
 		"TORCHELASTIC_USE_AGENT_STORE=False",
 		"TORCHELASTIC_ERROR_FILE=",
+		"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM",
 		"TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1",
 		"DDP_RDZV_ENDPOINT=h1:29400", "DDP_JOB_ID=j", "DDP_ROUND=4",
 		"DDP_NODE_ADDR=10.0.0.2", "DDP_AGENT_ID=0011",
@@ -80,6 +82,9 @@ START_TEST(what_the_launcher_inherited)
 	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
 			(char *)"OMP_NUM_THREADS=7", (char *)"RANKS=mine",
 			(char *)"TORCH_NCCL_ASYNC_ERROR_HANDLING=0",
+			(char *)"TORCHELASTIC_TIMER_FILE=/t",
+			(char *)"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGUSR1",
+			(char *)"CUDA_VISIBLE_DEVICES=3",
 			(char *)"DDP_TERMINAL=1x1", (char *)"DDP_BACKEND=cpu",
 			(char *)"NAMEONLY", NULL};
 
@@ -88,6 +93,9 @@ START_TEST(what_the_launcher_inherited)
 	ck_assert_str_eq(value("MASTER_ADDR"), "h1");
 	ck_assert_str_eq(value("OMP_NUM_THREADS"), "7");
 	ck_assert_str_eq(value("RANKS"), "mine");
+	ck_assert_str_eq(value("TORCHELASTIC_TIMER_FILE"), "/t");
+	ck_assert_str_eq(value("TORCHELASTIC_SIGNALS_TO_HANDLE"), "SIGTERM");
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "3");
 	ck_assert_str_eq(value("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
 	ck_assert_str_eq(value("DDP_BACKEND"), "cpu");
 	ck_assert_ptr_null(value("DDP_TERMINAL"));
@@ -106,6 +114,67 @@ START_TEST(one_worker_keeps_its_threads_and_a_terminal_is_told)
 	make(base, &one);
 	ck_assert_ptr_null(value("OMP_NUM_THREADS"));
 	ck_assert_str_eq(value("DDP_TERMINAL"), "120x40");
+	environment_release(&env);
+}
+END_TEST
+
+START_TEST(gpus_of_their_own)
+{
+	struct environment_job j = job;
+	char *base[] = {(char *)"CUDA_VISIBLE_DEVICES=7,GPU-a,5,4", NULL};
+	char *none[] = {NULL};
+
+	j.worker_gpus = 2;
+	make(base, &j);
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "5,4");
+	environment_set_rank(&env, 4, 0);
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "7,GPU-a");
+	ck_assert_str_eq(value("LOCAL_RANK"), "0");
+	environment_release(&env);
+	j.worker_gpus = 1;
+	j.virtual_local_rank = 1;
+	make(base, &j);
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "GPU-a");
+	ck_assert_str_eq(value("LOCAL_RANK"), "0");
+	ck_assert_str_eq(value("LOCAL_WORLD_SIZE"), "2");
+	environment_release(&env);
+	make(none, &j);
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "1");
+	environment_set_rank(&env, 4, 0);
+	ck_assert_str_eq(value("CUDA_VISIBLE_DEVICES"), "0");
+	environment_release(&env);
+}
+END_TEST
+
+static const char *error_file(void *arg, uint32_t local_rank, char *out)
+{
+	snprintf(out, 100, "/logs/%s/%u/error.json", (const char *)arg,
+		 local_rank);
+	return out;
+}
+
+static const char *no_error_file(void *arg, uint32_t local_rank, char *out)
+{
+	return "";
+}
+
+START_TEST(error_files_of_their_own)
+{
+	struct environment_job j = job;
+	char *base[] = {(char *)"TORCHELASTIC_ERROR_FILE=/outer", NULL};
+
+	j.error_file = error_file;
+	j.error_file_arg = (void *)(uintptr_t)"attempt_0";
+	make(base, &j);
+	ck_assert_str_eq(value("TORCHELASTIC_ERROR_FILE"),
+			 "/logs/attempt_0/1/error.json");
+	environment_set_rank(&env, 4, 0);
+	ck_assert_str_eq(value("TORCHELASTIC_ERROR_FILE"),
+			 "/logs/attempt_0/0/error.json");
+	environment_release(&env);
+	j.error_file = no_error_file;
+	make(base, &j);
+	ck_assert_str_eq(value("TORCHELASTIC_ERROR_FILE"), "");
 	environment_release(&env);
 }
 END_TEST
@@ -153,9 +222,10 @@ static struct program program;
 static int find(const char *name, int no_python, struct err *e)
 {
 	static char *words[] = {NULL, (char *)"-x", NULL};
+	const struct program_how how = {.no_python = no_python};
 
 	words[0] = (char *)name;
-	return program_find(&program, words, no_python, e);
+	return program_find(&program, words, &how, e);
 }
 
 START_TEST(programs_are_found_as_a_shell_finds_them)
@@ -197,6 +267,55 @@ START_TEST(python_scripts_get_an_interpreter)
 }
 END_TEST
 
+/* The arguments, with a blank after each. */
+static const char *arguments(const char *name, struct program_how how)
+{
+	static char text[256];
+	char *list[] = {(char *)name, (char *)"a", (char *)"$x", NULL};
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	ck_assert_msg(program_find(&program, list, &how, &e) == 0, "%s",
+		      e.text);
+	text[0] = '\0';
+	for (char **word = program.argv; *word; word++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s ",
+				      *word);
+	ck_assert_int_eq(program.macros, 1);
+	program_release(&program);
+	return text;
+}
+
+START_TEST(modules_scripts_and_the_legacy_argument)
+{
+	struct program_how how = {.module = 1};
+	struct err e = ERR_INIT;
+
+	ck_assert_str_eq(arguments("pkg.mod", how),
+			 "bin/tool -u -m pkg.mod a $x ");
+	how.local_rank = 1;
+	ck_assert_str_eq(arguments("pkg.mod", how),
+			 "bin/tool -u -m pkg.mod --local-rank=${local_rank} a "
+			 "$x ");
+	how.module = 0;
+	ck_assert_str_eq(arguments("train.py", how),
+			 "bin/tool -u train.py --local-rank=${local_rank} a "
+			 "$x ");
+	ck_assert_str_eq(arguments("tool", how),
+			 "tool --local-rank=${local_rank} a $x ");
+	how = (struct program_how){.run_path = 1, .no_python = 1};
+	ck_assert_str_eq(arguments("tool2", how), "bin/tool -u tool2 a $x ");
+	/* only Python knows which files these will be */
+	how.run_path = 0;
+	how.no_python = 0;
+	ck_assert_str_eq(arguments("r${local_rank}.py", how),
+			 "bin/tool -u r${local_rank}.py a $x ");
+	ck_assert_int_eq(find("tool", 0, &e), 0);
+	ck_assert_int_eq(program.macros, 0);
+	program_release(&program);
+}
+END_TEST
+
 START_TEST(what_cannot_be_run_is_named)
 {
 	struct err e = ERR_INIT;
@@ -224,11 +343,14 @@ int main(void)
 	tcase_add_test(c, all_of_torchruns_and_ours);
 	tcase_add_test(c, what_the_launcher_inherited);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_a_terminal_is_told);
+	tcase_add_test(c, gpus_of_their_own);
+	tcase_add_test(c, error_files_of_their_own);
 	suite_add_tcase(s, c);
 	tcase_set_timeout(p, 20);
 	tcase_add_checked_fixture(p, make_folder, remove_folder);
 	tcase_add_test(p, programs_are_found_as_a_shell_finds_them);
 	tcase_add_test(p, python_scripts_get_an_interpreter);
+	tcase_add_test(p, modules_scripts_and_the_legacy_argument);
 	tcase_add_test(p, what_cannot_be_run_is_named);
 	suite_add_tcase(s, p);
 	r = srunner_create(s);

@@ -177,6 +177,9 @@ START_TEST(the_environment_is_the_default)
 	setenv("TEST_OPTION_VERBOSE", "1", 1);
 	ck_assert_int_eq(parse(0, NULL, NULL, NULL, NULL), 1);
 	ck_assert_int_eq(v.verbose, 1);
+	setenv("TEST_OPTION_VERBOSE", "2", 1);
+	ck_assert_int_eq(parse(0, NULL, NULL, NULL, NULL), 1);
+	ck_assert_int_eq(v.verbose, 1);
 	setenv("TEST_OPTION_VERBOSE", "yes", 1);
 	ck_assert_int_eq(parse(0, NULL, NULL, NULL, NULL), ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "TEST_OPTION_VERBOSE"));

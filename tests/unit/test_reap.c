@@ -12,13 +12,15 @@ enum { CHILDREN = 300 };
 static struct {
 	pid_t pid;
 	int status;
+	long max_rss_kib;
 } seen[CHILDREN + 1];
 static int nseen;
 
-static void see(void *arg, pid_t pid, int status)
+static void see(void *arg, pid_t pid, int status, const struct rusage *usage)
 {
 	ck_assert_int_le(nseen, CHILDREN);
 	seen[nseen].pid = pid;
+	seen[nseen].max_rss_kib = usage->ru_maxrss;
 	seen[nseen++].status = status;
 }
 
@@ -52,6 +54,32 @@ START_TEST(who_was_killed_comes_before_who_exited)
 }
 END_TEST
 
+START_TEST(each_has_its_own_peak_of_memory)
+{
+	enum { MIB = 1 << 20, BIG = 64 };
+	siginfo_t info;
+	pid_t small = make_dead(0, 0), big = fork();
+
+	if (big == 0) {
+		char *p = malloc((size_t)BIG * MIB);
+
+		for (size_t i = 0; p && i < (size_t)BIG * MIB; i += 512)
+			((volatile char *)p)[i] = 1;
+		_exit(0);
+	}
+	ck_assert_int_eq(waitid(P_PID, (id_t)big, &info, WEXITED | WNOWAIT), 0);
+	nseen = 0;
+	reap_children(see, NULL);
+	ck_assert_int_eq(nseen, 2);
+	for (int i = 0; i < 2; i++) {
+		if (seen[i].pid == big)
+			ck_assert_int_ge(seen[i].max_rss_kib, BIG << 10);
+		else
+			ck_assert_int_eq(seen[i].pid, small);
+	}
+}
+END_TEST
+
 START_TEST(all_of_many_and_nobody_who_runs)
 {
 	pid_t running;
@@ -82,6 +110,7 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, who_was_killed_comes_before_who_exited);
+	tcase_add_test(c, each_has_its_own_peak_of_memory);
 	tcase_add_test(c, all_of_many_and_nobody_who_runs);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);

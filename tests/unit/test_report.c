@@ -1,10 +1,14 @@
 /* test_report.c: the failure page, word by word. */
 #include <check.h>
+#include <cjson/cJSON.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/signal_name.h"
 #include "launcher/report.h"
 
+#define INDENT "|               "
 #define RULE40 "----------------------------------------"
 
 static struct buf page = BUF_INIT(1 << 20);
@@ -102,6 +106,294 @@ START_TEST(escape_codes_are_shown_not_obeyed)
 }
 END_TEST
 
+/* ---- Everything that may be known ---- */
+
+static struct report full(const struct wire_end *end,
+			  const struct error_file *error)
+{
+	return (struct report){
+		.job = "j", .end = end, .world_size = 4, .max_restarts = 0,
+		.host = "h2", .first_is_here = 1, .error = error,
+		.now_ms = 1795262974123,
+	};
+}
+
+static const char *put(const struct report *r)
+{
+	buf_reset(&page);
+	report_put(&page, r);
+	buf_put(&page, "", 1);
+	ck_assert_int_eq(page.failed, 0);
+	return page.data;
+}
+
+static void expect_in(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part) != NULL, "no '%s' in:\n%s", part,
+		      text);
+}
+
+static int lines_of(const char *text)
+{
+	int n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+START_TEST(what_the_kernel_and_the_worker_said)
+{
+	struct wire_end end = killed();
+	struct error_file error = {"ValueError: boom\nat step 3",
+				   "Traceback:\n  1\n  2\n  3\n"
+				   "ValueError: boom\n", 5};
+	struct report r = full(&end, &error);
+	const char *text;
+
+	end.why = SLICE_STR("killed by the kernel: out of memory in cgroup "
+			    "/slurm/uid_1000/job_4711/step_0 (limit 512 MiB)");
+	end.max_rss_kib = 524288;
+	end.log = SLICE_STR("/logs/none_x/attempt_0/0/stderr.log");
+	text = put(&r);
+	expect_in(text, "|  cause        killed by signal 9 (SIGKILL)\n"
+		  INDENT "killed by the kernel: out of memory in cgroup\n"
+		  INDENT "/slurm/uid_1000/job_4711/step_0 (limit 512 MiB)\n"
+		  "|  peak memory  512 MiB\n");
+	ck_assert_ptr_null(strstr(text, "see dmesg"));
+	expect_in(text, "|  error        ValueError: boom\n"
+		  "|               at step 3\n"
+		  "|  the end of its traceback:\n|      1\n");
+	expect_in(text, "|  all of it    /logs/none_x/attempt_0/0/stderr.log"
+		  "\n");
+	/* Python has written the same on stderr */
+	end.tail = SLICE_STR("Traceback:\nValueError: boom\n");
+	text = put(&r);
+	ck_assert_ptr_null(strstr(text, "the end of its traceback"));
+	expect_in(text, "|    ValueError: boom\n");
+}
+END_TEST
+
+static void fill(struct report_worker *w, uint32_t n, enum report_fate fate)
+{
+	for (uint32_t i = 0; i < n; i++)
+		w[i] = (struct report_worker){
+			.fate = fate, .rank = i, .local_rank = i,
+			.pid = 100 + i, .code = 1, .after_ms = 35 + i,
+		};
+}
+
+START_TEST(what_became_of_the_others)
+{
+	struct wire_end end = killed();
+	struct report r = full(&end, NULL);
+	static struct report_worker w[200];
+	const char *text;
+
+	fill(w, 200, REPORT_STOPPED);
+	w[0].fate = REPORT_FIRST;
+	w[1].fate = w[2].fate = REPORT_VICTIM;
+	w[2].code = 0;
+	w[2].signal = 6;
+	w[3].fate = REPORT_KILLED;
+	w[4].fate = REPORT_DONE;
+	r.workers = w;
+	r.nworkers = 7;
+	text = put(&r);
+	expect_in(text, "\n+- on this node -");
+	expect_in(text, "|  victims      rank 1 (local rank 1), pid 101: "
+		  "exited with code 1, 36 ms later\n"
+		  INDENT "rank 2 (local rank 2), pid 102: "
+		  "killed by signal 6 (SIGABRT), 37 ms later\n"
+		  "|  killed       rank 3 (local rank 3), pid 103: "
+		  "ignored the signal to stop\n"
+		  "|  stopped      2 workers, by ddprun\n"
+		  "|  had ended    1 worker, with code 0\n+");
+	/* the first failure was on another node */
+	r.first_is_here = 0;
+	w[1].after_ms = -4;
+	text = put(&r);
+	expect_in(text, "pid 101: exited with code 1, 4 ms before the news "
+		  "came");
+	expect_in(text, "37 ms after the news came");
+}
+END_TEST
+
+START_TEST(a_page_stays_a_page)
+{
+	static char tail[8 << 10];
+	struct wire_end end = killed();
+	struct error_file error = {"a\nb\nc\nd\ne\nf",
+				   "1\n2\n3\n4\n5\n6\n7\n8\n", 0};
+	struct report r = full(&end, &error);
+	static struct report_worker w[60];
+	static struct report_past past[5];
+	size_t n = 0;
+
+	for (int i = 0; i < 20; i++)
+		n += (size_t)sprintf(tail + n, "line %d\n", i);
+	end.tail = SLICE(tail, n);
+	end.why = SLICE_STR("something");
+	end.max_rss_kib = 1;
+	end.log = SLICE_STR("/a/log");
+	fill(w, 60, REPORT_VICTIM);
+	r.workers = w;
+	r.nworkers = 60;
+	expect_in(put(&r), "\n|               and 56 more\n");
+	fill(w, 30, REPORT_KILLED);
+	expect_in(put(&r), "\n|               and 28 more\n");
+	for (int i = 0; i < 5; i++) {
+		past[i].attempt = (uint32_t)i;
+		strcpy(past[i].text, "rank 0 did it");
+	}
+	r.past = past;
+	r.npast = 5;
+	r.past_left_out = 3;
+	expect_in(put(&r), "+- earlier attempts -");
+	expect_in(put(&r), "\n|  (3 before these)\n"
+		  "|  attempt 1    rank 0 did it\n");
+	ck_assert_int_le(lines_of(put(&r)), 50);
+	/* and where no worker was restarted, without an error file */
+	r.npast = 0;
+	r.error = NULL;
+	end.why = SLICE_STR("");
+	ck_assert_int_le(lines_of(put(&r)), 45);
+}
+END_TEST
+
+START_TEST(a_lost_node_has_victims_too)
+{
+	struct wire_end end = killed();
+	struct report r = full(&end, NULL);
+	struct report_worker w[2];
+
+	end.rank = -1;
+	end.text = SLICE_STR("node 1 (h2) was lost");
+	fill(w, 2, REPORT_STOPPED);
+	r.workers = w;
+	r.nworkers = 2;
+	r.first_is_here = 0;
+	ck_assert_str_eq(put(&r), "ddprun: job 'j' failed: node 1 (h2) was "
+			 "lost\n");
+	w[1].fate = REPORT_VICTIM;
+	expect_in(put(&r), "\n|  victims      rank 1 (local rank 1), pid 101: "
+		  "exited with code 1, 36 ms after the news came\n");
+}
+END_TEST
+
+START_TEST(hints)
+{
+	static const struct {
+		int code, signal;
+		const char *text;
+	} all[] = {
+		{127, 0, "(127 is how a shell reports a missing program)"},
+		{126, 0, "(126 is how a shell reports a program that"},
+		{137, 0, "(137 is how a shell reports SIGKILL, often out of"},
+		{139, 0, "(139 is how a shell reports SIGSEGV)"},
+		{0, SIGBUS, "in /dev/shm)"},
+		{0, SIGXCPU, "(the CPU time limit (ulimit -t))"},
+		{0, SIGILL, "another one?)"},
+	};
+	struct wire_end end = killed();
+	struct report r = full(&end, NULL);
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		end.code = all[i].code;
+		end.signal = all[i].signal;
+		expect_in(put(&r), all[i].text);
+	}
+	end.signal = 0;
+	end.code = 1;
+	expect_in(put(&r), "exited with code 1\n|  ran for");
+}
+END_TEST
+
+/* ---- JSON ---- */
+
+static cJSON *json_of(const struct report *r)
+{
+	struct err e = ERR_INIT;
+	cJSON *all;
+
+	buf_reset(&page);
+	ck_assert_int_eq(report_put_json(&page, r, &e), 0);
+	buf_put(&page, "", 1);
+	all = cJSON_Parse(page.data);
+	ck_assert_ptr_nonnull(all);
+	return all;
+}
+
+static const char *text_in(const cJSON *o, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, name);
+
+	ck_assert_msg(cJSON_IsString(item), "%s is no text", name);
+	return item->valuestring;
+}
+
+static double number_in(const cJSON *o, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, name);
+
+	ck_assert_msg(cJSON_IsNumber(item), "%s is no number", name);
+	return item->valuedouble;
+}
+
+START_TEST(the_same_as_json)
+{
+	struct wire_end end = killed();
+	struct error_file error = {"boom", "a\nb\n", 77};
+	struct report r = full(&end, &error);
+	struct report_past past = {.attempt = 0, .timestamp = 3,
+				   .text = "rank 1 did"};
+	struct report_worker w[2];
+	cJSON *all, *first, *worker;
+
+	end.error = SLICE_STR("{\"message\":\"boom\",\"timestamp\":77}");
+	end.tail = SLICE("a \xff z\nb\0c", 9);
+	end.why = SLICE_STR("why \"it\" died");
+	end.max_rss_kib = 123456;
+	end.core = 1;
+	fill(w, 2, REPORT_VICTIM);
+	w[0].fate = REPORT_FIRST;
+	r.workers = w;
+	r.nworkers = 2;
+	r.past = &past;
+	r.npast = 1;
+	all = json_of(&r);
+	ck_assert_str_eq(text_in(all, "verdict"), "failure");
+	ck_assert_str_eq(text_in(all, "time"), "2026-11-21T12:09:34.123Z");
+	ck_assert_double_eq(number_in(all, "timestamp"), 1795262974);
+	ck_assert_double_eq(number_in(all, "exit_code"), 137);
+	first = cJSON_GetObjectItem(all, "first_failure");
+	ck_assert_double_eq(number_in(first, "exitcode"), -9);
+	ck_assert_str_eq(text_in(first, "signal"), "SIGKILL");
+	ck_assert_str_eq(text_in(first, "why"), "why \"it\" died");
+	ck_assert_str_eq(text_in(first, "message"), "boom");
+	ck_assert_double_eq(number_in(first, "timestamp"), 77);
+	ck_assert_double_eq(number_in(first, "max_rss_kib"), 123456);
+	ck_assert(cJSON_IsTrue(cJSON_GetObjectItem(first, "core_dumped")));
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(first, "stderr_file")));
+	ck_assert_str_eq(text_in(cJSON_GetObjectItem(first, "error_file_data"),
+				 "message"), "boom");
+	ck_assert_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(first,
+			 "last_lines"), 0)->valuestring, "a \xef\xbf\xbd z");
+	ck_assert_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(first,
+			 "last_lines"), 1)->valuestring, "b\xef\xbf\xbd" "c");
+	worker = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "workers"), 1);
+	ck_assert_str_eq(text_in(worker, "fate"), "victim");
+	ck_assert_double_eq(number_in(worker, "exitcode"), 1);
+	ck_assert_str_eq(text_in(cJSON_GetArrayItem(cJSON_GetObjectItem(all,
+			 "earlier_attempts"), 0), "text"), "rank 1 did");
+	cJSON_Delete(all);
+	end.rank = -1;
+	all = json_of(&r);
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(all, "first_failure")));
+	cJSON_Delete(all);
+}
+END_TEST
+
 START_TEST(names_of_signals)
 {
 	char name[SIGNAL_NAME_MAX];
@@ -124,6 +416,12 @@ int main(void)
 	tcase_add_test(c, a_code_and_no_output);
 	tcase_add_test(c, no_worker_is_to_blame);
 	tcase_add_test(c, escape_codes_are_shown_not_obeyed);
+	tcase_add_test(c, what_the_kernel_and_the_worker_said);
+	tcase_add_test(c, what_became_of_the_others);
+	tcase_add_test(c, a_page_stays_a_page);
+	tcase_add_test(c, a_lost_node_has_victims_too);
+	tcase_add_test(c, hints);
+	tcase_add_test(c, the_same_as_json);
 	tcase_add_test(c, names_of_signals);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);

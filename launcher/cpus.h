@@ -1,0 +1,31 @@
+/* cpus.h: a set of this host's CPUs, by the kernel's numbers, of any size that
+ * the kernel can have; and lists of numbers as people read them. Pure but for
+ * cpus_allowed. */
+#ifndef LAUNCHER_CPUS_H
+#define LAUNCHER_CPUS_H
+
+#include <sched.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* x86's largest NR_CPUS, which no other machine's exceeds */
+enum { CPUS_MAX = 8192 };
+
+/* All zero is the empty set. */
+struct cpus {
+	cpu_set_t sets[CPUS_MAX / CPU_SETSIZE];
+};
+
+void cpus_add(struct cpus *c, uint32_t cpu); /* below CPUS_MAX */
+int cpus_has(const struct cpus *c, uint32_t cpu);
+uint32_t cpus_count(const struct cpus *c);
+
+/* "0-3,8" */
+void cpus_put(struct buf *b, const struct cpus *c);
+
+/* What this process may use. Containers and schedulers narrow it. -errno. */
+int cpus_allowed(struct cpus *c, struct err *e);
+
+#endif

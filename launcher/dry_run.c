@@ -1,0 +1,290 @@
+/* dry_run.c: a plan, printed. */
+#include "launcher/dry_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "launcher/gpu.h"
+#include "launcher/log_rules.h"
+#include "launcher/logdir.h"
+#include "launcher/std_map.h"
+#include "launcher/words.h"
+
+enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
+
+extern char **environ;
+
+struct dry_run {
+	const struct config *config;
+	const struct plan_parts *parts;
+	struct plan plan;
+	struct logdir logdir;
+	struct log_rules rules;
+	struct buf text;
+	char host[256];
+	/* the variables whose values a dry run cannot know */
+	const char *open[NAMES_MAX];
+	int nopen;
+};
+
+/* 1 if the ranks are known before the nodes have met. */
+static int is_alone(const struct config *c)
+{
+	return c->max_nodes == 1;
+}
+
+static void leave_open(struct dry_run *d, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+		d->open[d->nopen++] = names[i];
+}
+
+#define LEAVE_OPEN(d, ...)                                                    \
+	leave_open(d, (const char *const[]){__VA_ARGS__},                     \
+		   sizeof((const char *const[]){__VA_ARGS__}) /               \
+			   sizeof(char *))
+
+static void find_open(struct dry_run *d)
+{
+	const struct config *c = d->config;
+
+	if (!is_alone(c))
+		LEAVE_OPEN(d, "RANK", "WORLD_SIZE", "GROUP_RANK", "ROLE_RANK",
+			   "ROLE_WORLD_SIZE");
+	if (c->min_nodes != c->max_nodes)
+		LEAVE_OPEN(d, "GROUP_WORLD_SIZE");
+	if (!c->private_endpoint)
+		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
+	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID");
+	if (*d->logdir.run)
+		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
+	if (c->standalone) /* another in each run */
+		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
+	if (isatty(STDOUT_FILENO))
+		LEAVE_OPEN(d, "DDP_TERMINAL");
+}
+
+static size_t name_length(const char *var)
+{
+	return strcspn(var, "=");
+}
+
+static int is_open(const struct dry_run *d, const char *var)
+{
+	size_t len = name_length(var);
+
+	for (int i = 0; i < d->nopen; i++) {
+		if (strncmp(d->open[i], var, len) == 0 && !d->open[i][len])
+			return 1;
+	}
+	return 0;
+}
+
+/* The variable of the same name, or NULL. */
+static const char *find(char *const *vars, const char *var)
+{
+	size_t len = name_length(var);
+
+	for (; *vars; vars++) {
+		if (strncmp(*vars, var, len) == 0 &&
+		    name_length(*vars) == len)
+			return *vars;
+	}
+	return NULL;
+}
+
+static void put_var(struct buf *b, const char *how, const char *var)
+{
+	size_t len = name_length(var);
+
+	buf_printf(b, "  %-8s %.*s=", how, (int)len, var);
+	words_quote(b, var + len + (var[len] == '='));
+	buf_printf(b, "\n");
+}
+
+static void put_environment(struct dry_run *d, char *const *envp)
+{
+	for (char *const *var = envp; *var; var++) {
+		const char *ours = find(environ, *var);
+
+		if (is_open(d, *var) || (ours && strcmp(ours, *var) == 0))
+			continue;
+		put_var(&d->text, ours ? "changed" : "added", *var);
+	}
+	for (char **var = environ; *var; var++) {
+		if (!is_open(d, *var) && !find(envp, *var))
+			buf_printf(&d->text, "  removed  %.*s\n",
+				   (int)name_length(*var), *var);
+	}
+	buf_printf(&d->text, "  later   ");
+	for (int i = 0; i < d->nopen; i++)
+		buf_printf(&d->text, " %s", d->open[i]);
+	buf_printf(&d->text, " (known once it runs)\n");
+}
+
+static void put_argv(struct dry_run *d, char *const *argv, const char *whose)
+{
+	buf_printf(&d->text, "  argv     ");
+	for (char *const *word = argv; *word; word++) {
+		if (word > argv)
+			buf_put_u8(&d->text, ' ');
+		words_quote(&d->text, *word);
+	}
+	buf_printf(&d->text, "%s\n", whose);
+}
+
+static void put_cpus(struct dry_run *d, const struct cpus *cpus)
+{
+	const struct placement *p = &d->parts->placement;
+	size_t before;
+
+	buf_printf(&d->text, "  cpus     ");
+	cpus_put(&d->text, cpus ? cpus : &p->allowed);
+	buf_printf(&d->text, cpus ? "" : " (not bound)");
+	before = d->text.len;
+	buf_printf(&d->text, "\n  memory   NUMA node ");
+	placement_put_nodes(p, &d->text, cpus ? cpus : &p->allowed);
+	if (d->text.len > before && d->text.data[d->text.len - 1] == ' ')
+		d->text.len = before; /* not known without hwloc */
+	buf_printf(&d->text, "\n");
+}
+
+static void put_gpus(struct dry_run *d, char *const *envp, int here,
+		     const char *why)
+{
+	const char *var = find(envp, "CUDA_VISIBLE_DEVICES");
+	const char *list = var ? strchr(var, '=') + 1 : "";
+
+	buf_printf(&d->text, "  gpus     ");
+	if (var)
+		buf_printf(&d->text, "%s\n", *list ? list : "none");
+	else if (here)
+		buf_printf(&d->text, "all %d of this host\n", here);
+	else
+		buf_printf(&d->text, "none: %s\n", why);
+}
+
+/* As struct log_rules has it; a rank that is not known yet is not asked for. */
+static int is_shown(const struct dry_run *d, uint32_t local_rank)
+{
+	if (is_alone(d->config))
+		return log_rules_shows(&d->rules, local_rank, local_rank);
+	return !d->rules.some_local_ranks ||
+	       rank_list_contains(&d->rules.local_ranks, local_rank);
+}
+
+static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
+{
+	const struct config *c = d->config;
+	int bit = is_stderr ? STD_ERR : STD_OUT;
+	char path[LOGDIR_PATH_MAX];
+	int to_file = std_map_of(c->redirects, local_rank) & bit;
+	int tee = std_map_of(c->tee, local_rank) & bit;
+	int shown = (tee || !to_file) && is_shown(d, local_rank);
+
+	logdir_stream(&d->logdir, local_rank, is_stderr, path);
+	buf_printf(&d->text, "  %s   %s%s%s\n", is_stderr ? "stderr" : "stdout",
+		   shown ? "console" : "", shown && *path ? ", " : "",
+		   *path || shown ? path : "nowhere");
+}
+
+/* With many nodes a worker is wrapped or not by a rank that is not known yet:
+ * both are printed. */
+static void put_both(struct dry_run *d, uint32_t local_rank)
+{
+	const struct wrap *wrap = &d->parts->wrap;
+	uint32_t last = rank_list_last(&wrap->ranks);
+	struct plan_worker w;
+	char whose[256];
+
+	d->plan.base_rank = last + 1;
+	plan_worker(&d->plan, local_rank, &w);
+	put_argv(d, w.argv, "");
+	d->plan.base_rank = last - local_rank;
+	plan_worker(&d->plan, local_rank, &w);
+	snprintf(whose, sizeof(whose), "   # if its rank is in %s",
+		 d->config->wrap_ranks);
+	put_argv(d, w.argv, whose);
+	d->plan.base_rank = 0;
+}
+
+static void put_worker(struct dry_run *d, uint32_t local_rank, int gpus,
+		       const char *why)
+{
+	int both = !is_alone(d->config) && d->parts->wrap.ranks.n;
+	struct plan_worker w;
+
+	if (is_alone(d->config))
+		buf_printf(&d->text, "rank %u, local rank %u, host %s\n",
+			   local_rank, local_rank, d->host);
+	else
+		buf_printf(&d->text, "local rank %u, host %s (node rank comes "
+			   "from the rendezvous)\n", local_rank, d->host);
+	if (both)
+		put_both(d, local_rank);
+	plan_worker(&d->plan, local_rank, &w);
+	if (!both)
+		put_argv(d, w.argv, "");
+	put_cpus(d, w.cpus);
+	put_gpus(d, w.envp, gpus, why);
+	put_stream(d, local_rank, 0);
+	put_stream(d, local_rank, 1);
+	put_environment(d, w.envp);
+}
+
+static int make_plan(struct dry_run *d, struct err *e)
+{
+	const struct config *c = d->config;
+	struct environment_job job = {
+		.job = c->job, .agent_id = "", .rdzv = "",
+		.master_addr = "127.0.0.1", .node_addr = "127.0.0.1",
+		.max_restarts = (uint32_t)c->max_restarts,
+		.nnodes = c->max_nodes, .nproc = c->nproc,
+		.world_size = c->nproc, .role_world_size = c->nproc,
+		.role = c->role, .signals = c->signals_to_handle,
+		.virtual_local_rank = c->virtual_local_rank,
+		.worker_gpus = c->worker_gpus,
+	};
+
+	return plan_init(&d->plan, d->parts, environ, &job, 0, e);
+}
+
+static int print(const struct buf *b, struct err *e)
+{
+	int rc = b->failed ? b->failed
+			   : file_write_all(STDOUT_FILENO, b->data, b->len);
+
+	return rc < 0 ? err_set(e, rc, "cannot print what would be started: "
+				"%s", strerror(-rc)) : 0;
+}
+
+int dry_run(const struct config *c, const struct plan_parts *parts,
+	    struct err *e)
+{
+	struct dry_run d = {.config = c, .parts = parts,
+			    .text = BUF_INIT(TEXT_MAX)};
+	const char *why;
+	int rc = log_rules_init(&d.rules, c, e), gpus;
+
+	if (rc < 0)
+		return rc;
+	rc = make_plan(&d, e);
+	if (rc < 0)
+		goto out;
+	logdir_imagine(&d.logdir, c);
+	gethostname(d.host, sizeof(d.host) - 1);
+	find_open(&d);
+	gpus = gpu_count(&why);
+	for (uint32_t i = 0; i < c->nproc; i++)
+		put_worker(&d, i, gpus, why);
+	rc = print(&d.text, e);
+	buf_release(&d.text);
+	plan_release(&d.plan);
+out:
+	log_rules_release(&d.rules);
+	return rc;
+}

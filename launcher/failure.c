@@ -1,0 +1,255 @@
+/* failure.c: gathers what the page shows. */
+#include "launcher/failure.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define REPORT_NAME "report.json"
+#define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
+
+void failure_init(struct failure *f, const struct config *config,
+		  const struct logdir *logdir, const struct group *group)
+{
+	memset(f, 0, sizeof *f);
+	f->config = config;
+	f->logdir = logdir;
+	f->group = group;
+	postmortem_init(&f->postmortem);
+	buf_init(&f->why, POSTMORTEM_WHY_MAX);
+	buf_init(&f->error, ERROR_FILE_MAX + 4096);
+	buf_init(&f->frame, WIRE_BODY_MAX);
+	buf_init(&f->page, FAILURE_PAGE_MAX);
+	gethostname(f->host, sizeof f->host);
+	f->host[sizeof f->host - 1] = '\0';
+}
+
+void failure_release(struct failure *f)
+{
+	postmortem_release(&f->postmortem);
+	buf_release(&f->why);
+	buf_release(&f->error);
+	buf_release(&f->frame);
+	buf_release(&f->page);
+}
+
+void failure_begin(struct failure *f)
+{
+	f->began = time(NULL);
+	f->round_ran = 1;
+	postmortem_begin(&f->postmortem);
+}
+
+static struct slice text_of(const struct buf *b)
+{
+	return b->failed || !b->data ? SLICE_STR("") : SLICE(b->data, b->len);
+}
+
+void failure_examine(struct failure *f, const struct worker *w, int status,
+		     struct wire_exited *x)
+{
+	const struct postmortem_death death = {
+		.pid = w->pid, .status = status, .started = f->began,
+		.host = f->host,
+	};
+	char path[LOGDIR_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	/* the line that torchrun's users search their logs for */
+	log_debug("failed (exitcode: %d) local_rank: %u (pid: %d) of binary: "
+		  "%s", w->signal ? -w->signal : w->code, w->local_rank,
+		  (int)w->pid, f->config->words[0]);
+	buf_reset(&f->why);
+	buf_reset(&f->error);
+	postmortem_examine(&f->postmortem, &death, &f->why);
+	logdir_error_file(f->logdir, w->local_rank, path);
+	if (error_file_read(path, &f->error, &e) < 0)
+		buf_printf(&f->why, "%sits error file %s",
+			   f->why.len ? "; " : "", e.text);
+	x->why = text_of(&f->why);
+	x->error = text_of(&f->error);
+	x->log = SLICE_STR(logdir_stderr(f->logdir, w->local_rank, f->log));
+}
+
+/* ---- The end of a round ---- */
+
+void failure_restarts(struct failure *f, const struct wire_end *end,
+		      uint32_t attempt)
+{
+	struct report_past *past;
+
+	f->round_ran = 0;
+	if (end->verdict != WIRE_RESTART)
+		return;
+	if (f->npast == FAILURE_PAST_MAX) {
+		memmove(f->past, f->past + 1,
+			(FAILURE_PAST_MAX - 1) * sizeof *f->past);
+		f->npast--;
+		f->past_left_out++;
+	}
+	past = &f->past[f->npast++];
+	past->attempt = attempt;
+	past->timestamp = time(NULL);
+	snprintf(past->text, sizeof past->text, "%.*s", SLICE_FMT(end->text));
+}
+
+void failure_ends(struct failure *f, const struct wire_end *end,
+		  uint32_t attempt, uint32_t world_size)
+{
+	struct wire_frame frame;
+	struct timespec now;
+
+	buf_reset(&f->frame);
+	wire_put_end(&f->frame, WIRE_END, WIRE_NOTICE, 0, end);
+	f->has_end = !f->frame.failed &&
+		wire_cut(SLICE(f->frame.data, f->frame.len), WIRE_BODY_MAX,
+			 &frame, NULL) > 0 &&
+		wire_get_end(&frame, &f->end, NULL) == 0;
+	f->attempt = attempt;
+	f->world_size = world_size;
+	f->ended_ns = clock_ns();
+	clock_gettime(CLOCK_REALTIME, &now);
+	f->ended_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- What became of the workers ---- */
+
+static int is_first(const struct failure *f, const struct worker *w)
+{
+	return f->end.rank >= 0 && w->pid == f->end.pid &&
+	       (uint32_t)f->end.rank == group_rank(w);
+}
+
+static enum report_fate fate_of(const struct failure *f, const struct worker *w)
+{
+	if (is_first(f, w))
+		return REPORT_FIRST;
+	if (w->stopped)
+		return w->killed && w->signal == SIGKILL ? REPORT_KILLED
+							 : REPORT_STOPPED;
+	return w->code || w->signal ? REPORT_VICTIM : REPORT_DONE;
+}
+
+/* Fills list; the number of workers that were started and are gone. */
+static uint32_t gather(const struct failure *f, struct report_worker *list,
+		       int *first_is_here)
+{
+	uint64_t since = f->ended_ns;
+	uint32_t n = 0;
+
+	*first_is_here = 0;
+	for (uint32_t i = 0; i < f->group->n; i++) {
+		const struct worker *w = &f->group->workers[i];
+
+		if (w->pid > 0 && !w->running && is_first(f, w)) {
+			since = w->ended_ns;
+			*first_is_here = 1;
+		}
+	}
+	for (uint32_t i = 0; i < f->group->n; i++) {
+		const struct worker *w = &f->group->workers[i];
+
+		if (w->pid <= 0 || w->running)
+			continue;
+		list[n++] = (struct report_worker){
+			.fate = fate_of(f, w), .rank = group_rank(w),
+			.local_rank = w->local_rank, .pid = w->pid,
+			.code = w->code, .signal = w->signal,
+			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
+			.max_rss_kib = w->max_rss_kib,
+		};
+	}
+	return n;
+}
+
+/* ---- Telling ---- */
+
+static void write_json(const struct failure *f, const struct report *r)
+{
+	const char *dir = f->config->log_dir ? logdir_attempt(f->logdir) : "";
+	struct buf text = BUF_INIT(256 << 20);
+	char path[LOGDIR_PATH_MAX + sizeof REPORT_NAME];
+	struct err e = ERR_INIT;
+
+	if (!*dir)
+		return;
+	snprintf(path, sizeof path, "%s/" REPORT_NAME, dir);
+	if (report_put_json(&text, r, &e) == 0) {
+		buf_put(&text, "", 1);
+		if (!text.failed)
+			error_file_replace(path, text.data, &e);
+	}
+	if (e.code)
+		log_warn("no report as JSON: %s", e.text);
+	buf_release(&text);
+}
+
+/* ddprun is a worker of another launcher: that one reads its error file. */
+static void pass_on(struct slice json, struct slice text, int code)
+{
+	const char *path = getenv(ERROR_FILE);
+	struct err e = ERR_INIT;
+
+	if (!path || !*path)
+		return;
+	if (error_file_pass_on(path, json, text, code, time(NULL), &e) < 0)
+		log_warn("the launcher above gets no error file: %s", e.text);
+}
+
+static void pass_on_end(const struct wire_end *end)
+{
+	int code = end->signal ? -end->signal : end->code;
+
+	if (end->verdict == WIRE_FAILURE)
+		pass_on(end->error, end->text,
+			end->rank < 0 ? end->exit_code : code);
+}
+
+void failure_lost(const char *text, int exit_code)
+{
+	log_error("error: %s", text);
+	pass_on(SLICE_STR(""), SLICE_STR(text), exit_code);
+}
+
+struct slice failure_tell(struct failure *f)
+{
+	struct report r = {
+		.job = f->config->job, .end = &f->end,
+		.world_size = f->world_size, .attempt = f->attempt,
+		.max_restarts = (uint32_t)f->config->max_restarts,
+		.host = f->host, .now_ms = f->ended_ms,
+		.past = f->past, .npast = f->npast,
+		.past_left_out = f->past_left_out,
+	};
+	struct report_worker *workers = NULL;
+	struct error_file error = {NULL, NULL, 0};
+
+	if (!f->has_end)
+		return text_of(&f->page);
+	if (f->end.error.len &&
+	    error_file_parse(&error, f->end.error, NULL) == 0)
+		r.error = &error;
+	if (f->round_ran)
+		workers = calloc(f->group->n, sizeof *workers);
+	if (workers)
+		r.nworkers = gather(f, workers, &r.first_is_here);
+	r.workers = workers;
+	report_put(&f->page, &r);
+	write_json(f, &r);
+	pass_on_end(&f->end);
+	error_file_release(&error);
+	free(workers);
+	f->has_end = 0;
+	return text_of(&f->page);
+}
+
+const char *failure_error_file(void *f, uint32_t local_rank, char *out)
+{
+	const struct failure *self = f;
+
+	return logdir_error_file(self->logdir, local_rank, out);
+}

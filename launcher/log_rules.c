@@ -1,0 +1,75 @@
+/* log_rules.c: the console's options. */
+#include "launcher/log_rules.h"
+
+#include <stdlib.h>
+
+#include "launcher/prefix.h"
+#include "launcher/std_map.h"
+
+int log_rules_check(const struct config *c, struct err *e)
+{
+	struct log_rules rules;
+	int rc = std_map_check(c->redirects, c->nproc, "--redirects", e);
+
+	if (rc == 0)
+		rc = std_map_check(c->tee, c->nproc, "--tee", e);
+	if (rc == 0 && c->log_dir && !*c->log_dir)
+		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
+			     "or /dev/null for no files");
+	if (rc == 0)
+		rc = log_rules_init(&rules, c, e);
+	if (rc == 0)
+		log_rules_release(&rules);
+	return rc;
+}
+
+static int take_list(struct rank_list *l, int *given, const char *text,
+		     const char *what, struct err *e)
+{
+	*given = text && *text;
+	return *given ? rank_list_parse(l, text, what, e) : 0;
+}
+
+int log_rules_init(struct log_rules *r, const struct config *c, struct err *e)
+{
+	int rc;
+
+	*r = (struct log_rules){.prefix = c->log_prefix,
+				.collapse = c->collapse};
+	if (!r->prefix)
+		r->prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+	if (!r->prefix)
+		r->prefix = PREFIX_DEFAULT;
+	rc = take_list(&r->ranks, &r->some_ranks, c->ranks_filter,
+		       "--ranks-filter", e);
+	if (rc == 0)
+		rc = take_list(&r->local_ranks, &r->some_local_ranks,
+			       c->local_ranks_filter, "--local-ranks-filter",
+			       e);
+	if (rc == 0)
+		rc = line_filter_init(&r->copied[0], c->stdout_filters,
+				      "--duplicate-stdout-filters", e);
+	if (rc == 0)
+		rc = line_filter_init(&r->copied[1], c->stderr_filters,
+				      "--duplicate-stderr-filters", e);
+	if (rc < 0)
+		log_rules_release(r);
+	return rc;
+}
+
+void log_rules_release(struct log_rules *r)
+{
+	rank_list_release(&r->ranks);
+	rank_list_release(&r->local_ranks);
+	line_filter_release(&r->copied[0]);
+	line_filter_release(&r->copied[1]);
+}
+
+int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
+		    uint32_t rank)
+{
+	if (r->some_ranks && !rank_list_contains(&r->ranks, rank))
+		return 0;
+	return !r->some_local_ranks ||
+	       rank_list_contains(&r->local_ranks, local_rank);
+}

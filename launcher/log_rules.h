@@ -1,0 +1,31 @@
+/* log_rules.h: which workers' lines are shown, with what before them, and
+ * which are copied: the options of the console, understood. Pure. */
+#ifndef LAUNCHER_LOG_RULES_H
+#define LAUNCHER_LOG_RULES_H
+
+#include "launcher/config.h"
+#include "launcher/line_filter.h"
+#include "launcher/rank_list.h"
+
+struct log_rules {
+	struct rank_list ranks, local_ranks;
+	struct line_filter copied[2]; /* of stdout, of stderr */
+	const char *prefix; /* the template */
+	int some_ranks, some_local_ranks; /* the lists were given */
+	int collapse;
+};
+
+/* Whether all that the user said of logs makes sense, which needs c->nproc:
+ * ERR_USAGE that names the option. */
+int log_rules_check(const struct config *c, struct err *e);
+
+/* c must outlive r. ERR_USAGE that names the option, or -ENOMEM; r needs no
+ * release then. */
+int log_rules_init(struct log_rules *r, const struct config *c, struct err *e);
+void log_rules_release(struct log_rules *r);
+
+/* 1 if this worker's lines are for the console. */
+int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
+		    uint32_t rank);
+
+#endif

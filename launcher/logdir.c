@@ -1,0 +1,364 @@
+/* logdir.c: the workers' folders and files. */
+#include "launcher/logdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "launcher/lines.h"
+#include "launcher/std_map.h"
+
+enum { JOB_NAME_MAX = 128, FILES_AT_ONCE = 16 };
+
+#define NO_FILES "/dev/null"
+
+static const char *const std_names[] = {"stdout", "stderr"};
+
+/* printf into a path; -ENAMETOOLONG. */
+__attribute__((format(printf, 2, 3)))
+static int put_path(char *out, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(out, LOGDIR_PATH_MAX, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && n < LOGDIR_PATH_MAX)
+		return 0;
+	*out = '\0';
+	return -ENAMETOOLONG;
+}
+
+/* The job's name as a part of a file's name. */
+static void put_job(char *out, const char *job)
+{
+	size_t n = 0;
+
+	for (; *job && n < JOB_NAME_MAX; job++, n++) {
+		unsigned char c = (unsigned char)*job;
+
+		out[n] = c <= 0x20 || c == 0x7f || c == '/' ? '_' : *job;
+	}
+	if (out[0] == '.') /* it would be hidden, or be the folder above */
+		out[0] = '_';
+	out[n] = '\0';
+}
+
+/* mkdir -p; path is changed on the way and put back. */
+static int make_parents(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		int rc = 0;
+
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(path, 0777) < 0 && errno != EEXIST)
+			rc = -errno;
+		*p = '/';
+		if (rc < 0)
+			return rc;
+	}
+	return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static const char *temporary(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir ? dir : "/tmp";
+}
+
+static int wants_files(const struct config *c)
+{
+	return !std_map_is_empty(c->redirects) || !std_map_is_empty(c->tee) ||
+	       (c->stdout_filters && *c->stdout_filters) ||
+	       (c->stderr_filters && *c->stderr_filters);
+}
+
+static int fail(struct err *e, int rc, const char *what, const char *path)
+{
+	return err_set(e, rc, "cannot make %s in '%s': %s; give another "
+		       "--log-dir, or --log-dir " NO_FILES " for no files",
+		       what, path, strerror(-rc));
+}
+
+/* base/JOB_XXXXXX, absolute, for the workers may be anywhere. */
+static int make_run(struct logdir *d, char *base, struct err *e)
+{
+	char job[JOB_NAME_MAX + 1], *real;
+	int rc = make_parents(base);
+
+	if (rc < 0)
+		return err_set(e, rc, "cannot make the log folder '%s': %s; "
+			       "give another --log-dir, or --log-dir " NO_FILES
+			       " for no files", base, strerror(-rc));
+	real = realpath(base, NULL);
+	if (!real)
+		return fail(e, -errno, "a folder", base);
+	put_job(job, d->config->job);
+	rc = put_path(d->run, "%s/%s_XXXXXX", real, job);
+	free(real);
+	if (rc == 0 && !mkdtemp(d->run))
+		rc = -errno;
+	if (rc == 0)
+		return 0;
+	d->run[0] = '\0';
+	return fail(e, rc, "a folder", base);
+}
+
+static int make_private_in(struct logdir *d, const char *place)
+{
+	d->is_private = put_path(d->run, "%s/ddprun_XXXXXX", place) == 0 &&
+			mkdtemp(d->run);
+	return d->is_private;
+}
+
+/* Nobody asked for it: a host without a place for it runs jobs all the same.
+ * In memory it costs 20 times less than on a disk. */
+static void make_private(struct logdir *d)
+{
+	const char *chosen = getenv("TMPDIR");
+
+	if (!(chosen && *chosen) && make_private_in(d, "/dev/shm"))
+		return;
+	if (make_private_in(d, temporary()))
+		return;
+	log_warn("cannot make a folder in '%s': %s; what workers would write "
+		 "into their error files is lost (set TMPDIR)", temporary(),
+		 strerror(errno));
+	d->run[0] = '\0';
+}
+
+int logdir_init(struct logdir *d, const struct config *config, struct err *e)
+{
+	char base[LOGDIR_PATH_MAX];
+	int rc;
+
+	d->config = config;
+	d->run[0] = d->attempt[0] = '\0';
+	d->is_private = d->told_full = 0;
+	d->round = 0;
+	if (config->log_dir && strcmp(config->log_dir, NO_FILES) == 0)
+		return 0;
+	if (config->log_dir) {
+		rc = put_path(base, "%s", config->log_dir);
+		return rc < 0 ? fail(e, rc, "a folder", config->log_dir)
+			      : make_run(d, base, e);
+	}
+	if (!wants_files(config)) {
+		make_private(d);
+		return 0;
+	}
+	rc = put_path(base, "%s/torchelastic_XXXXXX", temporary());
+	if (rc == 0 && !mkdtemp(base))
+		rc = -errno;
+	if (rc < 0)
+		return fail(e, rc, "a folder for the workers' output",
+			    temporary());
+	rc = make_run(d, base, e);
+	if (rc == 0)
+		log_info("the workers' output is in %s", d->run);
+	return rc;
+}
+
+void logdir_imagine(struct logdir *d, const struct config *config)
+{
+	char job[JOB_NAME_MAX + 1];
+	int rc;
+
+	*d = (struct logdir){.config = config};
+	if (config->log_dir && strcmp(config->log_dir, NO_FILES) == 0)
+		return;
+	if (!config->log_dir && !wants_files(config)) {
+		d->is_private = 1;
+		put_path(d->run, "%s/ddprun_XXXXXX", temporary());
+		return;
+	}
+	put_job(job, config->job);
+	if (config->log_dir)
+		rc = put_path(d->run, "%s/%s_XXXXXX", config->log_dir, job);
+	else
+		rc = put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
+			      temporary(), job);
+	if (rc == 0)
+		put_path(d->attempt, "%s/attempt_0", d->run);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+		      struct FTW *where)
+{
+	/* what cannot be removed stays */
+	if (kind == FTW_DP)
+		rmdir(path);
+	else
+		unlink(path);
+	return 0;
+}
+
+void logdir_remove(const char *path)
+{
+	if (*path)
+		nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+}
+
+void logdir_release(struct logdir *d)
+{
+	logdir_remove(logdir_private(d));
+	d->run[0] = d->attempt[0] = '\0';
+}
+
+const char *logdir_private(const struct logdir *d)
+{
+	return d->is_private ? d->run : "";
+}
+
+static void tell_full(struct logdir *d, const char *path, int why)
+{
+	if (d->told_full)
+		return;
+	d->told_full = 1;
+	log_warn("cannot make '%s': %s; the job goes on, what was to go there "
+		 "is shown here", path, strerror(why));
+}
+
+static int make_attempt(struct logdir *d, uint32_t attempt)
+{
+	char path[LOGDIR_PATH_MAX];
+	int rc = put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
+
+	if (rc == 0 && mkdir(d->attempt, 0777) < 0)
+		rc = -errno;
+	if (rc == -EEXIST) {
+		rc = put_path(d->attempt, "%s/attempt_%u_round_%u", d->run,
+			      attempt, d->round);
+		if (rc == 0 && mkdir(d->attempt, 0777) < 0)
+			rc = -errno;
+	}
+	for (uint32_t i = 0; rc == 0 && i < d->config->nproc; i++) {
+		rc = put_path(path, "%s/%u", d->attempt, i);
+		if (rc == 0 && mkdir(path, 0777) < 0)
+			rc = -errno;
+	}
+	return rc;
+}
+
+void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round)
+{
+	int rc;
+
+	d->round = round;
+	d->attempt[0] = '\0';
+	if (!*d->run || d->is_private)
+		return;
+	rc = make_attempt(d, attempt);
+	if (rc == 0)
+		return;
+	tell_full(d, *d->attempt ? d->attempt : d->run, -rc);
+	d->attempt[0] = '\0';
+}
+
+const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
+			      char *out)
+{
+	*out = '\0';
+	/* rounds of the private folder differ in their names alone, so that
+	 * starting a worker makes nothing */
+	if (*d->run && d->is_private)
+		put_path(out, "%s/%u_%u.json", d->run, d->round, local_rank);
+	else if (*d->attempt)
+		put_path(out, "%s/%u/error.json", d->attempt, local_rank);
+	return out;
+}
+
+static int open_file(struct logdir *d, const char *path)
+{
+	int fd = -1;
+
+	if (*path)
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
+			  0666);
+	if (*path && fd < 0)
+		tell_full(d, path, errno);
+	return fd;
+}
+
+int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr)
+{
+	char path[LOGDIR_PATH_MAX] = "";
+
+	if (*d->attempt)
+		put_path(path, "%s/%u/%s.log", d->attempt, local_rank,
+			 std_names[is_stderr]);
+	return open_file(d, path);
+}
+
+int logdir_open_filtered(struct logdir *d, int is_stderr)
+{
+	char path[LOGDIR_PATH_MAX] = "";
+
+	if (*d->attempt)
+		put_path(path, "%s/filtered_%s.log", d->attempt,
+			 std_names[is_stderr]);
+	return open_file(d, path);
+}
+
+const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
+			  int is_stderr, char *out)
+{
+	int mask = std_map_of(d->config->redirects, local_rank) |
+		   std_map_of(d->config->tee, local_rank);
+
+	*out = '\0';
+	if (*d->attempt && (mask & (is_stderr ? STD_ERR : STD_OUT)))
+		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
+			 std_names[is_stderr]);
+	return out;
+}
+
+const char *logdir_stderr(const struct logdir *d, uint32_t local_rank,
+			  char *out)
+{
+	return logdir_stream(d, local_rank, 1, out);
+}
+
+static void add_line(void *arg, struct slice text, int flags)
+{
+	tail_add(arg, lines_last_segment(text));
+}
+
+void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
+{
+	char path[LOGDIR_PATH_MAX], text[TAIL_BYTES];
+	struct lines lines;
+	off_t size;
+	ssize_t n;
+	int fd;
+
+	fd = open(logdir_stderr(d, local_rank, path), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	size = lseek(fd, 0, SEEK_END);
+	n = pread(fd, text, sizeof(text),
+		  size > TAIL_BYTES ? size - TAIL_BYTES : 0);
+	close(fd);
+	if (n <= 0)
+		return;
+	lines_init(&lines);
+	lines_feed(&lines, SLICE(text, (size_t)n), add_line, t);
+	lines_end(&lines, add_line, t);
+	lines_release(&lines);
+}
+
+const char *logdir_attempt(const struct logdir *d)
+{
+	return d->attempt;
+}

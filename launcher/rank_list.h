@@ -1,0 +1,34 @@
+/* rank_list.h: ranks as users write them, "0,4-7". Pure. */
+#ifndef LAUNCHER_RANK_LIST_H
+#define LAUNCHER_RANK_LIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct rank_range {
+	uint32_t first, last;
+};
+
+/* All zero is an empty list, which contains nothing. */
+struct rank_list {
+	struct rank_range *ranges; /* sorted; none touches another */
+	size_t n;
+};
+
+enum { RANK_LIST_LAST = 1 << 30 }; /* no rank is above this */
+
+/* Numbers and ranges with commas between, in any order, blanks around them
+ * ignored. what names the option for the error. At least one rank: who allows
+ * "" asks first. ERR_USAGE or -ENOMEM; l is empty then. */
+int rank_list_parse(struct rank_list *l, const char *text, const char *what,
+		    struct err *e);
+void rank_list_release(struct rank_list *l); /* l is empty after it */
+
+int rank_list_contains(const struct rank_list *l, uint32_t rank);
+
+/* The highest one; l is not empty. */
+uint32_t rank_list_last(const struct rank_list *l);
+
+#endif

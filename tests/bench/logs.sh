@@ -1,0 +1,61 @@
+# logs.sh: 64 workers that write lines, as fast as they are wanted.
+
+# row TO LABEL WORDS...: one run, appended to its file; what is printed by
+# listen: seconds, lines, CPU seconds, MiB.
+logs_row() {
+	to=$1 label=$2
+	shift 2
+	"$B/listen" "$to" talker "$@" >>"$work/logs.$label" 2>"$work/logs.err" ||
+		cat "$work/logs.err"
+}
+
+# The table of what was run: medians, and the ratio of lines a second to ours.
+logs_table() {
+	expected=$1
+	printf '%-20s %4s %12s %10s %12s %9s %6s\n' launcher runs lines/s \
+		"of ddprun" "CPU (cores)" "peak MiB" lost
+	for label in ddprun hydra openmpi; do
+		file=$work/logs.$label
+		[ -s "$file" ] || continue
+		rate=$(awk '{ print $2 / $1 }' "$file" | median)
+		[ $label = ddprun ] && ours=$rate
+		awk -v e="$expected" '{ n = e - $2; if (n > lost) lost = n }
+			END { print lost + 0 }' "$file" >"$work/lost"
+		printf '%-20s %4d %12.0f %10s %12.2f %9.1f %6d\n' $label \
+			"$(wc -l <"$file")" "$rate" "$(ratio "$rate" "$ours")" \
+			"$(awk '{ print $3 / $1 }' "$file" | median)" \
+			"$(awk '{ print $4 }' "$file" | median)" "$(cat "$work/lost")"
+		rm -f "$file"
+	done
+}
+
+# logs_case TITLE TO LINES-PER-WORKER [RATE]
+logs_case() {
+	say "$1"
+	to=$2
+	shift 2
+	round=0
+	while [ $round -lt "$rounds" ]; do
+		logs_row "$to" ddprun "$O/ddprun" --standalone \
+			--nproc-per-node 64 "$B/talker" "$@"
+		[ -z "$hydra" ] || logs_row "$to" hydra mpiexec.hydra \
+			-prepend-rank -n 64 "$B/talker" "$@"
+		[ -z "$openmpi" ] || logs_row "$to" openmpi mpirun.openmpi \
+			--tag-output --oversubscribe -n 64 "$B/talker" "$@"
+		round=$((round + 1))
+	done
+	logs_table $((64 * $1))
+}
+
+bench_logs() {
+	rounds=${LOGS_ROUNDS:-$((ROUNDS < 3 ? ROUNDS : 3))}
+	hydra=; openmpi=
+	have mpiexec.hydra "hydra (mpich)" && hydra=1
+	have mpirun.openmpi "mpirun (openmpi-bin)" && openmpi=1
+	logs_case "64 workers, 10,000 lines/s each offered for 3 s, a pipe" \
+		fast 30000 10000
+	logs_case "64 workers as fast as they can, into a file" \
+		"$work/logs.file" 20000
+	logs_case "64 workers as fast as they can, read at 8 MB/s" slow 3000
+}
+bench_logs

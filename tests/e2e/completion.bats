@@ -1,0 +1,63 @@
+# The completion that is made from the table of options, and the man page.
+load ../lib
+
+# complete WORD...: what is offered for the last one
+complete_words() {
+	COMP_WORDS=("$@")
+	COMP_CWORD=$(($# - 1))
+	COMPREPLY=()
+	_ddprun
+	offered="${COMPREPLY[*]}"
+}
+
+@test "bash completes options, values and the program" {
+	source "$O/completion/ddprun.bash"
+	complete_words ddprun --nproc
+	[ "$offered" = --nproc-per-node ]
+	complete_words ddprun --rdzv-
+	[ "$offered" = "--rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf --rdzv-timeout" ]
+	complete_words ddprun --nproc-per-node ''
+	[ "$offered" = "auto cpu gpu" ]
+	complete_words ddprun --nproc_per_node g
+	[ "$offered" = gpu ]
+	# readline hands over --x=v as three words
+	complete_words ddprun --start-method =
+	[ "$offered" = "spawn fork forkserver" ]
+	complete_words ddprun --start-method = fork
+	[ "$offered" = "fork forkserver" ]
+	complete_words ddprun --standalone -r 3 --cpu-bind e
+	[ "$offered" = exclusive ]
+	mkdir logs
+	touch logfile
+	complete_words ddprun --log-dir lo
+	[ "$offered" = logs ]
+	touch my-trainer
+	complete_words ddprun --nnodes = 2 --standalone my-tr
+	[ "$offered" = my-trainer ]
+	# the program's own arguments are not ddprun's
+	complete_words ddprun --nnodes 2 my-trainer --nproc
+	[ -z "$offered" ]
+}
+
+@test "bash has it for ddprun" {
+	source "$O/completion/ddprun.bash"
+	[ "$(complete -p ddprun)" = "complete -o default -F _ddprun ddprun" ]
+}
+
+@test "zsh can read its own" {
+	command -v zsh >/dev/null || skip "zsh is not installed"
+	zsh -n "$O/completion/_ddprun"
+}
+
+@test "each option is in all that is made from the table" {
+	local option options
+	options=$(ddprun --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' |
+		grep -oE -e '--[a-z-]+')
+	[ "$(wc -l <<<"$options")" -gt 40 ]
+	for option in $options; do
+		grep -qF -e "$option " "$O/completion/ddprun.bash"
+		grep -qE -e "$option[]=[}]" "$O/completion/_ddprun"
+		"$O/generate" man | sed 's/\\//g' |
+			grep -qE -e "^\\.It (Fl [a-z] , )?Fl ${option#-}( |\$)"
+	done
+}

@@ -1,0 +1,312 @@
+# Why a job died: what the kernel, the worker and the other workers have to say.
+load ../lib
+
+# lacks TEXT ERE: no line of TEXT matches.
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+torch_python() {
+	local p
+	for p in python3 /usr/bin/python3; do
+		"$p" -c 'import torch.distributed.elastic.multiprocessing.errors' \
+			2>/dev/null || continue
+		echo "$p"
+		return
+	done
+	return 1
+}
+
+# ---- memory cgroups
+
+cgroup=
+
+# A memory cgroup of 256 MiB below our own: its files are in $cgroup, what the
+# kernel calls it in $cgroup_path. Skips where none can be made.
+make_cgroup() {
+	local at own limit=memory.max
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	own=$(sed -n 's/^[0-9]*:\([^:]*,\)\{0,1\}memory\(,[^:]*\)\{0,1\}://p' \
+		/proc/self/cgroup)
+	if [ -n "$own" ]; then
+		at=$(findmnt -no TARGET -t cgroup -O memory | head -n 1)
+		limit=memory.limit_in_bytes
+	else
+		own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+		at=$(findmnt -no TARGET -t cgroup2 | head -n 1)
+	fi
+	[ -n "$at" ] && [ -n "$own" ] || skip "no memory cgroup here"
+	cgroup_path=${own%/}/ddprun_test.$$.$BATS_TEST_NUMBER
+	cgroup=$at$cgroup_path
+	mkdir "$cgroup" 2>/dev/null || {
+		cgroup=
+		skip "no cgroup can be made in $at$own"
+	}
+	[ -w "$cgroup/$limit" ] || skip "$cgroup has no memory controller"
+	echo 268435456 >"$cgroup/$limit"
+	echo 0 >"$cgroup/memory.swap.max" 2>/dev/null || true
+}
+
+in_cgroup() {
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "$@"
+}
+
+teardown() {
+	local i
+	lib_teardown || return 1
+	[ -n "$cgroup" ] || return 0
+	# those that have gone may be counted for a moment still
+	for ((i = 0; i < 2000; i++)); do
+		rmdir "$cgroup" 2>/dev/null && return 0
+	done
+	rmdir "$cgroup"
+}
+
+@test "out of memory in the job's cgroup: the page names it and its limit" {
+	make_cgroup
+	expect 137 in_cgroup ddprun --nproc-per-node 2 sh -c '
+		[ $RANK = 1 ] || exec sleep 1000
+		exec w_dies memory'
+	has "$err" "failed: rank 1 .*, was killed by signal 9 \(SIGKILL\)"
+	local flat=$(sed 's/^| *//' <<<"$err" | tr '\n' ' ')
+	has "$flat" "killed by the kernel: out of memory in cgroup $cgroup_path \(limit 256 MiB\)"
+	has "$err" '^\|  peak memory  [0-9]+ MiB$'
+	lacks "$err" 'see dmesg'
+}
+
+@test "a child of a worker is killed for memory: said where the worker fails of it" {
+	make_cgroup
+	expect 9 in_cgroup ddprun sh -c 'w_dies memory; exit 9'
+	local flat=$(sed 's/^| *//' <<<"$err" | tr '\n' ' ')
+	has "$flat" "exited with code 9 while it ran the kernel killed 1 process of cgroup $cgroup_path: out of memory"
+}
+
+@test "out of memory in a cgroup that the worker moved to: the kernel is named" {
+	make_cgroup
+	export cgroup
+	expect 137 ddprun sh -c '
+		echo $$ >$cgroup/cgroup.procs; exec w_dies memory'
+	has "$err" "killed by the kernel"
+}
+
+@test "kill -9 by somebody is not taken for the kernel's" {
+	make_cgroup
+	expect 137 in_cgroup ddprun sh -c 'kill -KILL $$'
+	lacks "$err" 'out of memory in cgroup'
+}
+
+@test "no room in /dev/shm: said beside SIGBUS" {
+	unshare -m mount -t tmpfs -o size=1m none /dev/shm 2>/dev/null ||
+		skip "no mount namespace here"
+	# a sanitizer would make it a SIGABRT
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_sigbus=0
+	expect 135 unshare -m sh -c '
+		mount -t tmpfs -o size=1m none /dev/shm
+		exec ddprun sh -c "ulimit -c 0; exec w_dies shm"'
+	has "$err" '\(SIGBUS\)$'
+	has "$err" '^\|  +/dev/shm is full \(1 MiB\)'
+}
+
+# ---- core files
+
+@test "the core file is named" {
+	local pattern=$(</proc/sys/kernel/core_pattern)
+	case $pattern in
+	'|'* | */*) skip "the kernel's core_pattern is $pattern" ;;
+	esac
+	ulimit -c unlimited 2>/dev/null || skip "no core files allowed here"
+	# a sanitizer would set the limit to 0
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:disable_coredump=0
+	expect 139 ddprun sh -c 'kill -SEGV $$'
+	has "$err" "^\|  +core file $T/[^ ]+\$"
+	[ -s "$(sed -n 's/^| *core file //p' <<<"$err")" ]
+}
+
+@test "without a core file: why" {
+	ulimit -c 0
+	expect 134 ddprun sh -c 'kill -ABRT $$'
+	has "$err" '^\|  +(no core file: ulimit -c is 0|core dumped, piped to )'
+	expect 143 ddprun sh -c 'kill -TERM $$'
+	lacks "$err" 'core'
+}
+
+# ---- what the worker says itself
+
+flat='{"message": "the GPU is on fire", "timestamp": 17}'
+nested='{"message": {"message": "ValueError: boom", "extraInfo":
+	{"py_callstack": "Traceback:\n  File x.py\n", "timestamp": "17"}}}'
+
+@test "the error file is shown, in both of torchrun's forms" {
+	export flat nested
+	expect 7 ddprun sh -c 'echo "$flat" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
+	has "$err" '^\|  error        the GPU is on fire$'
+	expect 7 ddprun sh -c 'echo "$nested" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
+	has "$err" '^\|  error        ValueError: boom$'
+	has "$err" '^\|      File x.py$'
+}
+
+@test "an error file that is empty, torn or no file is said to be, no more" {
+	expect 7 ddprun sh -c ': >"$TORCHELASTIC_ERROR_FILE"; exit 7'
+	has "$err" 'its error file .* is empty'
+	expect 7 ddprun sh -c 'printf "{\"mess" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
+	has "$err" 'its error file .* is torn or not JSON$'
+	expect 7 ddprun sh -c 'rm -f "$TORCHELASTIC_ERROR_FILE"
+		mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 7'
+	has "$err" 'its error file .* is no regular file$'
+	expect 0 ddprun sh -c 'echo junk >"$TORCHELASTIC_ERROR_FILE"'
+	[ -z "$err" ]
+}
+
+@test "the other node's page has it, too" {
+	local port job
+	export flat
+	port=$(w_port free)
+	job="ddprun --nnodes 2 --rdzv-endpoint localhost:$port"
+	start one $job --node-rank 0 sleep 1000
+	start two $job --node-rank 1 sh -c \
+		'echo "$flat" >"$TORCHELASTIC_ERROR_FILE"; ulimit -c 0; kill -ABRT $$'
+	finish one 134
+	has "$err" '^\|  node         1, host '
+	has "$err" '^\|  error        the GPU is on fire$'
+	has "$err" '^\|  stopped      1 worker, by ddprun$'
+	finish two 134
+	has "$err" '^\|  error        the GPU is on fire$'
+	lacks "$err" 'on this node'
+}
+
+@test "torch's @record, where PyTorch is installed" {
+	local python
+	python=$(torch_python) || skip "no PyTorch"
+	cat >fails.py <<-'END'
+	from torch.distributed.elastic.multiprocessing.errors import record
+
+	@record
+	def main():
+	    raise ValueError("boom at step 3")
+
+	main()
+	END
+	expect 1 ddprun "$python" fails.py
+	has "$err" '^\|  error        ValueError: boom at step 3$'
+	has "$err" '^\|    ValueError: boom at step 3$'
+}
+
+@test "a trainer of ours says why it fails" {
+	expect 2 ddprun --nproc-per-node 2 mnist_mlp --batch-size 3
+	has "$err" '^\|  error        --batch-size 3 cannot be split evenly'
+}
+
+# ---- the others
+
+ended() { # PID: it is a zombie, or gone
+	local state
+	while read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" &&
+		[ "$state" != Z ]; do
+		:
+	done
+}
+
+@test "victims are marked as such" {
+	local i
+	mkfifo go.0 go.2
+	start job ddprun --nproc-per-node 4 sh -c 'echo $$ >'"$T"'/pid.$RANK
+		echo up
+		case $RANK in
+		0 | 2) read _ <'"$T"'/go.$RANK; exit $((5 + RANK)) ;;
+		esac
+		exec sleep 1000'
+	for i in 0 1 2 3; do
+		await job.out "^\[$i\] up"
+	done
+	# all of it happens before ddprun can look
+	signal job STOP
+	kill -KILL "$(<pid.1)"
+	echo >go.0
+	echo >go.2
+	for i in 0 1 2; do
+		ended "$(<pid.$i)"
+	done
+	signal job CONT
+	finish job 137
+	has "$err" "failed: rank 1 .*, was killed by signal 9 \(SIGKILL\)"
+	has "$err" "^\|  victims      rank 0 \(local rank 0\), pid $(<pid.0): exited with code 5, [0-9]+ ms later\$"
+	has "$err" "^\|               rank 2 \(local rank 2\), pid $(<pid.2): exited with code 7, [0-9]+ ms later\$"
+	has "$err" '^\|  stopped      1 worker, by ddprun$'
+}
+
+@test "who did not stop is named" {
+	mkfifo ready
+	expect 4 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 bash -c '
+		[ $RANK = 0 ] || { read _ <'"$T"'/ready; exit 4; }
+		trap "" TERM
+		echo $$ >'"$T"'/pid; echo >'"$T"'/ready
+		exec sleep 1000'
+	has "$err" "^\|  killed       rank 0 \(local rank 0\), pid $(<pid): ignored the signal to stop\$"
+}
+
+@test "earlier attempts are told in a line each, the last five" {
+	expect 17 ddprun --max-restarts 7 \
+		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
+	has "$err" '^\|  \(2 before these\)$'
+	lacks "$err" '^\|  attempt 2 '
+	has "$err" '^\|  attempt 3    rank 0 .* exited with code 12$'
+	has "$err" '^\|  attempt 7    rank 0 .* exited with code 16$'
+	[ "$(grep -c '^|  attempt [0-9] ' <<<"$err")" = 5 ]
+}
+
+# ---- for programs
+
+server_of() { # PID of a ddprun
+	local p
+	for p in $(<"/proc/$1/task/$1/children"); do
+		[ "$(<"/proc/$p/comm")" != ddprdzv ] || echo "$p"
+	done
+}
+
+@test "report.json has the same facts" {
+	local report
+	export flat
+	expect 7 ddprun --nproc-per-node 2 --log-dir logs --max-restarts 1 sh -c '
+		[ $RANK = 1 ] || exec sleep 1000
+		echo "last words" >&2
+		echo "$flat" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
+	report=$(cat logs/none_*/attempt_1/report.json)
+	has "$report" '^	"exit_code":	7,$'
+	has "$report" '^		"rank":	1,$'
+	has "$report" '^		"exitcode":	7,$'
+	has "$report" '^		"message":	"the GPU is on fire",$'
+	has "$report" '^		"last_lines":	\["last words"\],$'
+	has "$report" '"fate":	"stopped"'
+	has "$report" '^	"time":	"[0-9-]+T[0-9:.]+Z",$'
+	has "$report" '"text":	"rank 1 .*exited with code 7"'
+	[ ! -e logs/none_*/attempt_0/report.json ]
+	expect 0 ddprun --log-dir logs2 true
+	[ -z "$(find logs2 -name report.json)" ]
+}
+
+@test "under another launcher its error file gets the cause" {
+	local up=$T/up.json
+	export flat nested
+	TORCHELASTIC_ERROR_FILE=$up expect 3 ddprun sh -c 'exit 3'
+	has "$(<"$up")" '"message":"rank 0 .* exited with code 3"'
+	has "$(<"$up")" '"errorCode":3\}'
+	TORCHELASTIC_ERROR_FILE=$up expect 137 ddprun sh -c '
+		echo "$nested" >"$TORCHELASTIC_ERROR_FILE"; kill -KILL $$'
+	has "$(<"$up")" '"message":"ValueError: boom"'
+	has "$(<"$up")" '"errorCode":-9\}'
+	rm "$up"
+	# the server's end is a failure as well
+	TORCHELASTIC_ERROR_FILE=$up start job ddprun sh -c '
+		echo up; exec sleep 1000'
+	await job.out '^\[0\] up|^up'
+	kill -KILL "$(server_of "${pid[job]}")"
+	finish job 69
+	has "$(<"$up")" '"message":".*server'
+	has "$(<"$up")" '"errorCode":69\}'
+	rm "$up"
+	TORCHELASTIC_ERROR_FILE=$up expect 0 ddprun true
+	[ ! -e "$up" ]
+	# and the one above may be ddprun
+	expect 3 ddprun ddprun sh -c 'exit 3'
+	has "$err" '^\|  error        rank 0 '
+}

@@ -1,0 +1,47 @@
+/* w_dies.c: a worker that dies of what the kernel does to it. w_dies memory:
+ * takes memory until it is killed. w_dies shm: fills /dev/shm, through memory
+ * that is mapped, until there is no room; its file stays. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20 };
+
+static int die_of_memory(void)
+{
+	for (;;) {
+		char *p = malloc(CHUNK);
+
+		if (!p)
+			return 3;
+		memset(p, 1, CHUNK);
+	}
+}
+
+static int die_of_shm(void)
+{
+	const size_t size = (size_t)64 * CHUNK;
+	int fd = open("/dev/shm/w_dies", O_RDWR | O_CREAT, 0600);
+	char *p;
+
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+		return 3;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return 3;
+	memset(p, 1, size);
+	return 4;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "memory") == 0)
+		return die_of_memory();
+	if (argc == 2 && strcmp(argv[1], "shm") == 0)
+		return die_of_shm();
+	fprintf(stderr, "usage: w_dies memory | shm\n");
+	return 2;
+}

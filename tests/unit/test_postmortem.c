@@ -1,0 +1,225 @@
+/* test_postmortem.c: the kernel's log, its core pattern, and what is said of a
+ * death. Real kills are in tests/e2e/why.bats. */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/core_file.h"
+#include "launcher/postmortem.h"
+
+static struct kernel_log klog;
+
+static void take(const char *record)
+{
+	kernel_log_take(&klog, record, strlen(record));
+}
+
+START_TEST(the_kernel_names_whom_it_killed)
+{
+	struct kernel_kill kill;
+
+	klog.n = 0;
+	take("4,808,2245784371,-;[  31195]     0 31195      730      416");
+	take("6,809,2245784374,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask="
+	     "(null),cpuset=/,mems_allowed=0,oom_memcg=/jobs/7,task_memcg="
+	     "/jobs/7/step,task=python3,pid=31194,uid=0\n SUBSYSTEM=x\n");
+	take("6,810,2245784399,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask="
+	     "(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=a,"
+	     "pid=77,uid=0");
+	ck_assert_int_eq(klog.n, 2);
+	ck_assert_int_eq(kernel_log_killed(&klog, 31194, &kill), 1);
+	ck_assert_int_eq(kill.cgroup, 1);
+	ck_assert_str_eq(kill.path, "/jobs/7");
+	ck_assert_int_eq(kernel_log_killed(&klog, 77, &kill), 1);
+	ck_assert_int_eq(kill.cgroup, 0);
+	ck_assert_int_eq(kernel_log_killed(&klog, 31195, &kill), 0);
+	ck_assert_ptr_null(kernel_log_xid(&klog));
+}
+END_TEST
+
+START_TEST(the_driver_complains)
+{
+	klog.n = 0;
+	take("4,900,1,-;NVRM: Xid (PCI:0000:3b:00): 13, pid=1, first");
+	take("4,901,1,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module");
+	take("4,902,1,-;nvidia 0000:3b:00.0: NVRM: Xid (PCI:0000:3b:00): 79, "
+	     "GPU has fallen off the bus.\n DEVICE=x");
+	ck_assert_str_eq(kernel_log_xid(&klog), "NVRM: Xid (PCI:0000:3b:00): "
+			 "79, GPU has fallen off the bus.");
+}
+END_TEST
+
+START_TEST(the_last_lines_are_kept_and_garbage_is_not)
+{
+	struct kernel_kill kill;
+	char record[200];
+
+	klog.n = 0;
+	take("");
+	take("no semicolon, oom-kill:constraint=,pid=1");
+	take("6,1,1,-;");
+	take("6,1,1,-;text\noom-kill:constraint=CONSTRAINT_NONE,pid=5");
+	ck_assert_int_eq(klog.n, 0);
+	for (int i = 1; i <= 40; i++) {
+		snprintf(record, sizeof record, "6,1,1,-;oom-kill:constraint="
+			 "CONSTRAINT_NONE,pid=%d", i);
+		take(record);
+	}
+	ck_assert_int_eq(kernel_log_killed(&klog, 40, &kill), 1);
+	ck_assert_int_eq(kernel_log_killed(&klog, 25, &kill), 1);
+	ck_assert_int_eq(kernel_log_killed(&klog, 24, &kill), 0);
+	take("6,1,1,-;oom-kill:constraint=");
+	ck_assert_int_eq(kernel_log_killed(&klog, 40, &kill), 1);
+}
+END_TEST
+
+static void expect_glob(const char *pattern, int uses_pid, const char *want)
+{
+	const struct core_of of = {.pid = 4711, .signal = 11, .cwd = "/w [1]",
+				   .host = "h2"};
+	struct buf out = BUF_INIT(1000);
+
+	core_file_glob(&out, pattern, uses_pid, &of);
+	buf_put(&out, "", 1);
+	ck_assert_str_eq(out.data, want);
+	buf_release(&out);
+}
+
+START_TEST(core_patterns)
+{
+	expect_glob("core", 0, "/w \\[1\\]/core");
+	expect_glob("core", 1, "/w \\[1\\]/core.4711");
+	expect_glob("/c/core.%p", 1, "/c/core.4711");
+	expect_glob("/c/%e-%t.%p.%s.%h", 0, "/c/*-*.4711.11.h2");
+	expect_glob("/c/%E%%%", 0, "/c/*%");
+	expect_glob("/c/a*b?", 0, "/c/a\\*b\\?");
+}
+END_TEST
+
+/* A child that ended as body says; its status. */
+static int status_of(int code, int signal_, pid_t *pid)
+{
+	int status;
+
+	*pid = fork();
+	if (*pid == 0) {
+		struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		if (signal_)
+			raise(signal_);
+		_exit(code);
+	}
+	ck_assert_int_eq(waitpid(*pid, &status, 0), *pid);
+	return status;
+}
+
+static const char *examine(int code, int signal_, struct buf *why)
+{
+	static struct postmortem p;
+	struct postmortem_death d = {.started = time(NULL), .host = "h"};
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none); /* what workers would inherit */
+	postmortem_init(&p);
+	postmortem_begin(&p);
+	d.status = status_of(code, signal_, &d.pid);
+	postmortem_examine(&p, &d, why);
+	postmortem_release(&p);
+	buf_put(why, "", 1);
+	return why->data;
+}
+
+START_TEST(a_signal_that_would_leave_a_core)
+{
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+
+	ck_assert_ptr_nonnull(strstr(examine(0, SIGSEGV, &why),
+				     "no core file: ulimit -c is 0"));
+	buf_release(&why);
+}
+END_TEST
+
+START_TEST(a_kill_is_not_taken_for_the_kernels)
+{
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+	const char *text = examine(0, SIGKILL, &why);
+
+	/* another process of this host may be killed for memory meanwhile */
+	ck_assert_ptr_null(strstr(text, "cgroup /"));
+	ck_assert_ptr_null(strstr(text, "core"));
+	buf_release(&why);
+}
+END_TEST
+
+START_TEST(before_it_begins_it_knows_nothing)
+{
+	struct postmortem_death d = {.started = time(NULL), .host = "h"};
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+	static struct postmortem p;
+
+	postmortem_init(&p);
+	d.status = status_of(0, SIGSEGV, &d.pid);
+	postmortem_examine(&p, &d, &why);
+	ck_assert_uint_eq(why.len, 0);
+	postmortem_release(&p);
+	buf_release(&why);
+}
+END_TEST
+
+START_TEST(the_core_file_is_found)
+{
+	char dir[] = "/tmp/test_core.XXXXXX", pattern[200], old[200];
+	struct core_of of = {.pid = 31, .signal = 6, .since = 1000,
+			     .cwd = dir, .host = "h"};
+	struct buf out = BUF_INIT(1000);
+	FILE *f;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	core_file_glob(&out, "core.%e.%p", 0, &of);
+	buf_put(&out, "", 1);
+	snprintf(pattern, sizeof pattern, "%s/core.*.31", dir);
+	ck_assert_str_eq(out.data, pattern);
+	snprintf(old, sizeof old, "%s/core.x.31", dir);
+	f = fopen(old, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+	ck_assert_int_eq(core_file_find(out.data, of.since, pattern,
+					sizeof pattern), 1);
+	ck_assert_str_eq(pattern, old);
+	/* one from before the process is another's */
+	ck_assert_int_eq(core_file_find(out.data, time(NULL) + 100, pattern,
+					sizeof pattern), 0);
+	remove(old);
+	remove(dir);
+	buf_release(&out);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("postmortem");
+	TCase *c = tcase_create("postmortem");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 30);
+	tcase_add_test(c, the_kernel_names_whom_it_killed);
+	tcase_add_test(c, the_driver_complains);
+	tcase_add_test(c, the_last_lines_are_kept_and_garbage_is_not);
+	tcase_add_test(c, core_patterns);
+	tcase_add_test(c, a_signal_that_would_leave_a_core);
+	tcase_add_test(c, a_kill_is_not_taken_for_the_kernels);
+	tcase_add_test(c, before_it_begins_it_knows_nothing);
+	tcase_add_test(c, the_core_file_is_found);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

@@ -1,0 +1,138 @@
+/* test_prefix.c: what stands before lines, which lines are shown, and which are
+ * copied. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/line_filter.h"
+#include "launcher/log_rules.h"
+#include "launcher/prefix.h"
+
+static const char *made(const char *template)
+{
+	static struct buf out = BUF_INIT(64);
+	const struct prefix_vars vars = {
+		.role_name = "trainer", .host = "h1", .rank = "17",
+		.local_rank = "1", .node_rank = 2, .world_size = 64,
+	};
+
+	buf_reset(&out);
+	prefix_put(&out, template, &vars);
+	out.failed = 0;
+	if (out.len == out.max)
+		out.len--;
+	buf_put(&out, "", 1);
+	return out.data;
+}
+
+START_TEST(a_template_is_filled_in_as_python_does)
+{
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{PREFIX_DEFAULT, "[17] "},
+		{"[${role_name}${local_rank}]:", "[trainer1]:"},
+		{"$host:$rank/$world_size ", "h1:17/64 "},
+		{"<${node_rank}>", "<2>"},
+		{"", ""},
+		{"plain", "plain"},
+		{"$$rank $$ $", "$rank $ $"},
+		{"${nothing} $nothing_else", "${nothing} $nothing_else"},
+		{"${rank", "${rank"},
+		{"${} ${1} $1 ${ra nk}", "${} ${1} $1 ${ra nk}"},
+		{"$rank$local_rank${rank}s", "17117s"},
+		{"$local_rank_2", "$local_rank_2"},
+		{"a\nb\rc", "abc"},
+		{"\x1b[1m$rank", "\x1b[1m17"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		ck_assert_str_eq(made(rows[i].in), rows[i].out);
+}
+END_TEST
+
+START_TEST(a_long_prefix_is_cut)
+{
+	char template[600];
+
+	memset(template, 'x', sizeof(template) - 1);
+	template[sizeof(template) - 1] = '\0';
+	ck_assert_uint_eq(strlen(made(template)), 63);
+}
+END_TEST
+
+static int matches(const char *filter, const char *line)
+{
+	struct line_filter f;
+	struct err e;
+	int found;
+
+	ck_assert_int_eq(line_filter_init(&f, filter, "--f", &e), 0);
+	found = line_filter_matches(&f, SLICE_STR(line));
+	line_filter_release(&f);
+	return found;
+}
+
+START_TEST(a_line_with_any_of_the_strings_matches)
+{
+	struct line_filter f;
+	struct err e;
+
+	ck_assert(matches("loss", "epoch 1 loss 2"));
+	ck_assert(!matches("loss", "los s"));
+	ck_assert(matches("a,b", "xbx"));
+	ck_assert(!matches("a,b", ""));
+	ck_assert(!matches("", "anything"));
+	ck_assert(!matches(NULL, "anything"));
+	ck_assert(matches("a,,b", "xa,bx"));
+	ck_assert(!matches("a,,b", "a b"));
+	ck_assert(matches("a,,,b", "xa,x"));
+	ck_assert(matches("a,,,b", "b"));
+	ck_assert(matches(",a", "a"));
+	ck_assert(!matches(",a", "b"));
+	ck_assert_int_eq(line_filter_init(&f, ",", "--f", &e), ERR_USAGE);
+	ck_assert(strstr(e.text, "--f"));
+}
+END_TEST
+
+START_TEST(ranks_are_shown_that_pass_both_lists)
+{
+	struct config c = {.ranks_filter = "0,4-7",
+			   .local_ranks_filter = "0,1"};
+	struct log_rules r;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(log_rules_init(&r, &c, &e), 0);
+	ck_assert(log_rules_shows(&r, 0, 0));
+	ck_assert(!log_rules_shows(&r, 1, 1));
+	ck_assert(log_rules_shows(&r, 1, 5));
+	ck_assert(!log_rules_shows(&r, 2, 6));
+	log_rules_release(&r);
+	c = (struct config){.ranks_filter = "", .log_prefix = "x"};
+	ck_assert_int_eq(log_rules_init(&r, &c, &e), 0);
+	ck_assert(log_rules_shows(&r, 70, 700));
+	ck_assert_str_eq(r.prefix, "x");
+	log_rules_release(&r);
+	c = (struct config){.local_ranks_filter = "0,x"};
+	ck_assert_int_eq(log_rules_init(&r, &c, &e), ERR_USAGE);
+	ck_assert(strstr(e.text, "--local-ranks-filter"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("prefix");
+	TCase *tc = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tc, a_template_is_filled_in_as_python_does);
+	tcase_add_test(tc, a_long_prefix_is_cut);
+	tcase_add_test(tc, a_line_with_any_of_the_strings_matches);
+	tcase_add_test(tc, ranks_are_shown_that_pass_both_lists);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

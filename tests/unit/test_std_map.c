@@ -1,0 +1,80 @@
+/* test_std_map.c: masks of streams per local rank. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/std_map.h"
+
+START_TEST(one_mask_is_for_all)
+{
+	struct err e = ERR_INIT;
+
+	for (int mask = 0; mask < 4; mask++) {
+		char text[2] = {(char)('0' + mask), '\0'};
+
+		ck_assert_int_eq(std_map_check(text, 1, "--tee", &e), 0);
+		ck_assert_int_eq(std_map_of(text, 0), mask);
+		ck_assert_int_eq(std_map_of(text, 4000), mask);
+		ck_assert_int_eq(std_map_is_empty(text), mask == 0);
+	}
+}
+END_TEST
+
+START_TEST(a_map_is_for_those_it_names)
+{
+	static const char text[] = "0:1,3:2,12:3,100:0";
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(std_map_check(text, 101, "--tee", &e), 0);
+	ck_assert_int_eq(std_map_of(text, 0), STD_OUT);
+	ck_assert_int_eq(std_map_of(text, 1), STD_NONE);
+	ck_assert_int_eq(std_map_of(text, 3), STD_ERR);
+	ck_assert_int_eq(std_map_of(text, 12), STD_BOTH);
+	ck_assert_int_eq(std_map_of(text, 2), STD_NONE);
+	ck_assert_int_eq(std_map_of(text, 100), STD_NONE);
+	ck_assert(!std_map_is_empty(text));
+	ck_assert(std_map_is_empty("0:0,1:0"));
+}
+END_TEST
+
+START_TEST(what_is_none_is_refused)
+{
+	static const char *const bad[] = {
+		"", "4", "-1", "11", "a", "0:", ":1", "0:4", "0:1,", ",0:1",
+		"0:1 ,1:1", "0:1;1:2", "0:12", "0:1,,1:1",
+		"99999999999999999999:1", "1:1:1", "0",
+	};
+	struct err e;
+
+	for (size_t i = 0; i + 1 < sizeof(bad) / sizeof(*bad); i++) {
+		e = (struct err)ERR_INIT;
+		ck_assert_msg(std_map_check(bad[i], 8, "--tee", &e) ==
+			      ERR_USAGE, "'%s' was taken", bad[i]);
+		ck_assert(strstr(e.text, "--tee"));
+		ck_assert(strstr(e.text, bad[i]));
+	}
+	ck_assert_int_eq(std_map_check("8:1", 8, "--tee", &e), ERR_USAGE);
+	ck_assert(strstr(e.text, "0 to 7"));
+	ck_assert_int_eq(std_map_check("1:1,2:1,1:2", 8, "--tee", &e),
+			 ERR_USAGE);
+	ck_assert(strstr(e.text, "twice"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("std_map");
+	TCase *tc = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tc, one_mask_is_for_all);
+	tcase_add_test(tc, a_map_is_for_those_it_names);
+	tcase_add_test(tc, what_is_none_is_refused);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

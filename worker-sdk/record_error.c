@@ -1,0 +1,117 @@
+/* record_error.c: why this process fails, for the launcher to read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "worker-sdk/ddp.h"
+
+enum {
+	MESSAGE_MAX = 32 << 10,
+	JSON_MAX = 63 << 10, /* what launchers read */
+	PATH_SIZE = 4096,
+};
+
+static void put_escaped(struct buf *out, struct slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.data[i];
+
+		if (c == '"' || c == '\\')
+			buf_printf(out, "\\%c", c);
+		else if (c == '\n')
+			buf_put(out, "\\n", 2);
+		else if (c == '\t')
+			buf_put(out, "\\t", 2);
+		else if (c < 0x20)
+			buf_printf(out, "\\u%04x", c);
+		else
+			buf_put(out, &text.data[i], 1);
+	}
+}
+
+/* At most MESSAGE_MAX bytes, and no half of a character at the end. */
+static struct slice shortened(const char *message)
+{
+	size_t n = strlen(message);
+
+	if (n > MESSAGE_MAX) {
+		n = MESSAGE_MAX;
+		while (n > 0 && ((unsigned char)message[n] & 0xc0) == 0x80 &&
+		       n > MESSAGE_MAX - 4)
+			n--;
+	}
+	return SLICE(message, n);
+}
+
+static void put_json(struct buf *out, struct slice message)
+{
+	struct buf clean = BUF_INIT(4 * MESSAGE_MAX);
+
+	utf8_put(&clean, message);
+	buf_printf(out, "{\"message\": {\"message\": \"");
+	put_escaped(out, SLICE(clean.data, clean.len));
+	buf_printf(out, "\", \"extraInfo\": {\"timestamp\": \"%lld\"}}}\n",
+		   (long long)time(NULL));
+	if (clean.failed)
+		out->failed = clean.failed;
+	buf_release(&clean);
+}
+
+/* A link is not made where there is a file already: the first one stays. */
+static int place(const char *beside, const char *path)
+{
+	if (link(beside, path) == 0 || errno == EEXIST)
+		return 0;
+	/* a file system without links */
+	if (access(path, F_OK) == 0)
+		return 0;
+	return rename(beside, path) < 0 ? -errno : 0;
+}
+
+static int write_file(const char *path, const struct buf *json)
+{
+	char beside[PATH_SIZE];
+	int n = snprintf(beside, sizeof beside, "%s.%ld.XXXXXX", path,
+			 (long)getpid());
+	int fd, rc;
+
+	if (n < 0 || n >= PATH_SIZE)
+		return -ENAMETOOLONG;
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = file_write_all(fd, json->data, json->len);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = place(beside, path);
+	unlink(beside);
+	return rc;
+}
+
+int ddp_record_error(const char *message)
+{
+	const char *path = getenv("TORCHELASTIC_ERROR_FILE");
+	struct slice text = shortened(message ? message : "");
+	struct buf json = BUF_INIT(JSON_MAX);
+	int rc;
+
+	if (!path || !*path)
+		return 0;
+	put_json(&json, text);
+	/* much of it was to be escaped: as much as fits for certain */
+	if (json.failed == -ENOBUFS) {
+		buf_reset(&json);
+		put_json(&json, SLICE(text.data, text.len / 4));
+	}
+	rc = json.failed ? json.failed : write_file(path, &json);
+	buf_release(&json);
+	return rc;
+}
