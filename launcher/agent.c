@@ -22,6 +22,7 @@
 #include "launcher/member.h"
 #include "launcher/output.h"
 #include "launcher/reap.h"
+#include "launcher/restart_time.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 #include "launcher/sweep.h"
@@ -60,9 +61,7 @@ struct agent {
 	struct failure failure;
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size;
-	/* of the last round and of this one, for who wants to know how long a
-	 * restart takes; ended_ns is 0 where no round was before */
-	uint64_t ended_ns, empty_ns, start_ns;
+	struct restart_time times;
 	struct sweep told; /* leftovers that had their signal */
 	char mark[sizeof(MARK) + 2 * ID_BYTES]; /* "DDP_AGENT_ID=..." */
 };
@@ -140,7 +139,7 @@ static void kill_workers(struct agent *a)
 
 static void join(struct agent *a)
 {
-	a->empty_ns = clock_ns();
+	a->times.empty = clock_ns();
 	uv_timer_stop(&a->grace);
 	a->stop_signal = SIGTERM;
 	member_join(&a->member);
@@ -258,28 +257,14 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 	output_begin(&a->output, &round);
 }
 
-/* How long it took from the end of the last round on, and on what. */
-static void say_again(struct agent *a)
-{
-	uint64_t now = clock_ns();
-
-	if (!a->ended_ns)
-		return;
-	log_info("running again after %.1f ms (stop %.1f, rendezvous %.1f, "
-		 "start %.1f)", (double)(now - a->ended_ns) / 1e6,
-		 (double)(a->empty_ns - a->ended_ns) / 1e6,
-		 (double)(a->start_ns - a->empty_ns) / 1e6,
-		 (double)(now - a->start_ns) / 1e6);
-	a->ended_ns = 0;
-}
-
 static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
+	char text[RESTART_TIME_TEXT_MAX];
 	int rc;
 
-	a->start_ns = clock_ns();
+	a->times.start = clock_ns();
 	a->round = start->round;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;
@@ -294,8 +279,8 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		plan_release(&plan);
 		failure_begin(&a->failure);
 	}
-	if (rc == 0)
-		say_again(a);
+	if (rc == 0 && a->times.ended)
+		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
 	/* the server ends the round for all nodes, and for us with them */
 	if (rc < 0)
 		member_failed(&a->member, start->round, 0, e.text);
@@ -327,7 +312,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 	char text[ERR_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
-	a->ended_ns = clock_ns();
+	a->times.ended = clock_ns();
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
 		handle(a, EV_RESTART, text);
@@ -468,15 +453,6 @@ static void on_forward(void *owner, int number)
 	group_relay(&a->group, number);
 }
 
-static void on_stray(void *owner, int number)
-{
-	char name[SIGNAL_NAME_MAX];
-
-	log_info("got %s: not passed on to the workers, which "
-		 "--forward-signals %s would do", signal_name(number, name),
-		 name);
-}
-
 /* The workers are in process groups of their own, which Ctrl-Z does not reach.
  * SIGSTOP for us, too: what the shell waits for must not depend on whether our
  * process group is an orphan. */
@@ -502,7 +478,7 @@ static void on_continue(void *owner)
 static const struct signals_events signals_events = {
 	.on_child = on_child, .on_end = on_end_signal,
 	.on_forward = on_forward, .on_suspend = on_suspend,
-	.on_continue = on_continue, .on_stray = on_stray,
+	.on_continue = on_continue,
 };
 
 /* ---- from start to end ---- */

@@ -3,7 +3,18 @@
 
 #include <signal.h>
 
+#include "base/log.h"
+#include "base/signal_name.h"
 #include "launcher/spawn.h"
+
+static void answer(int number)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	log_info("got %s: not passed on to the workers, which "
+		 "--forward-signals %s would do", signal_name(number, name),
+		 name);
+}
 
 static void on_signal(uv_signal_t *h, int number)
 {
@@ -20,7 +31,7 @@ static void on_signal(uv_signal_t *h, int number)
 	else if (signal_set_has(&s->forwarded, number))
 		s->events->on_forward(s->owner, number);
 	else
-		s->events->on_stray(s->owner, number);
+		answer(number);
 }
 
 static void watch(struct signals *s, uv_loop_t *loop, int number)

@@ -16,8 +16,6 @@ struct signals_events {
 	/* Ctrl-Z, and what undoes it; the owner stops this program itself. */
 	void (*on_suspend)(void *owner);
 	void (*on_continue)(void *owner);
-	/* SIGUSR1 or SIGUSR2 that nobody asked for. */
-	void (*on_stray)(void *owner, int number);
 };
 
 struct signals {
@@ -28,8 +26,9 @@ struct signals {
 	int n;
 };
 
-/* What was ignored when this program was started stays so (nohup). Only SIGCHLD
- * keeps the loop alive. */
+/* SIGUSR1 and SIGUSR2 that are on neither list are answered by a line, for they
+ * would end this program. What was ignored when this program was started stays
+ * so (nohup). Only SIGCHLD keeps the loop alive. */
 void signals_start(struct signals *s, uv_loop_t *loop,
 		   const struct signal_set *ending,
 		   const struct signal_set *forwarded,

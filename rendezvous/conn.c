@@ -104,7 +104,9 @@ static void shut_when_sent(struct conn *c)
 	if (c->state != CONN_FINISHING || c->shut || c->writing || c->out.len)
 		return;
 	c->shut = 1;
-	if (c->broken ||
+	/* what is sent reaches it after the close, too: only what comes from it
+	 * unread would tear it */
+	if (c->broken || c->silent ||
 	    uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown) < 0)
 		conn_drop(c);
 }

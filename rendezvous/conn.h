@@ -52,6 +52,7 @@ struct conn {
 	int accepted;  /* may send large frames */
 	int writing;
 	int shut;      /* our side is shut down */
+	int silent;    /* nothing of it is unread: no need to linger */
 	int broken;    /* writing failed; reading goes on to its end */
 	int is_dirty;
 	struct conn *dirty_next;

@@ -259,6 +259,7 @@ static void lose_silent(struct member *m, uint64_t silent_ms)
 	snprintf(told, sizeof told, "this node was %s; was it stopped, or its "
 		 "network down?", why);
 	conn_refuse(&m->conn, ERR_TIMEOUT, told);
+	m->conn.silent = 1;
 	hosted_lose(m, why);
 }
 

@@ -249,7 +249,7 @@ in_state() {
 
 @test "Ctrl-Z stops the workers, too, and fg continues them" {
 	mkfifo go
-	start job ddprun --nproc-per-node 2 sh -c 'echo "up $$"; read _ <'"$T/go"'
+	start job ddprun --nproc-per-node 2 bash -c 'echo "up $BASHPID"; read _ <'"$T/go"'
 		echo goes on'
 	local -a workers
 	await job.out '^\[0\] up'
