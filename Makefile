@@ -101,12 +101,12 @@ $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/lib
 $(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
-$(O)/completion/ddprun.bash: $(O)/generate
+$(O)/completion/ddprun.bash: $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(O)/generate bash >$@
-$(O)/completion/_ddprun: $(O)/generate
+	$(Q)$(O)/ddprun --print-completion bash >$@
+$(O)/completion/_ddprun: $(O)/ddprun
 	@mkdir -p $(@D)
-	$(Q)$(O)/generate zsh >$@
+	$(Q)$(O)/ddprun --print-completion zsh >$@
 
 # ---- tests
 

@@ -4,7 +4,7 @@
 set -eu
 options=$(mktemp)
 trap 'rm -f "$options"' EXIT
-"$1" man >"$options"
+"$1" >"$options"
 awk -v options="$options" '
 /^\.\\" end of the generated options/ { skip = 0 }
 !skip

@@ -376,6 +376,17 @@ static int decide(struct config *c, struct err *e)
 	return rc;
 }
 
+/* There is no program to look at. */
+static int check_completion(const struct config *c, struct err *e)
+{
+	static const char *const shells[] = {"bash", "zsh", NULL};
+
+	if (is_one_of(c->print_completion, shells))
+		return CONFIG_WANT_COMPLETION;
+	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or zsh",
+		       c->print_completion);
+}
+
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
 	int rc;
@@ -395,6 +406,8 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
+	if (c->print_completion)
+		return check_completion(c, e);
 	rc = decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);

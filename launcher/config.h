@@ -29,6 +29,7 @@ struct config {
 	const char *signals_to_handle, *forward_signals, *stdin_to;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
 	const char *wrap, *wrap_ranks;
+	const char *print_completion;
 	long node_rank; /* -1: any */
 	long master_port;
 	long max_restarts;
@@ -62,9 +63,11 @@ struct config {
 /* launcher/config_options.c */
 extern const struct option_spec config_options[];
 
-/* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, or ERR_USAGE with the text
- * that names the option, the value and what to do. argv and the environment
- * must outlive c. */
+enum { CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1 };
+
+/* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION, or
+ * ERR_USAGE with the text that names the option, the value and what to do. argv
+ * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
 /* "N" or "MIN:MAX". Pure. */

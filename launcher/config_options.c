@@ -168,9 +168,10 @@ const struct option_spec config_options[] = {
 	{TEXT("tee", tee, "MASK|RANK:MASK,...", "PET_TEE",
 	      "As --redirects, but to the console as well (0)."),
 	 .letter = 't'},
-	{TEXT("log-prefix", log_prefix, "TEMPLATE", "PET_LOG_PREFIX",
+	{TEXT("log-line-prefix-template", log_prefix, "TEMPLATE",
+	      "PET_LOG_LINE_PREFIX_TEMPLATE",
 	      "What stands before each line on the console, with ${rank}, "
-	      "${local_rank}, ${role_name}, ${node_rank}, ${host} and "
+	      "${local_rank}, ${role_name}, ${node_rank}, ${hostname} and "
 	      "${world_size} filled in; default: "
 	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '."),
 	 .yields = 1},
@@ -207,6 +208,8 @@ const struct option_spec config_options[] = {
 	{FLAG("use-env", use_env, NULL,
 	      "With --legacy-launch: no such argument."),
 	 .yields = 1},
+	{TEXT("print-completion", print_completion, "bash|zsh", NULL,
+	      "Print the completion script of that shell, and exit.")},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
 	 .help = "Show this."},
 	{.name = "version", .kind = OPTION_VERSION, .yields = 1,

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "launcher/agent.h"
+#include "launcher/completion.h"
 #include "launcher/dry_run.h"
 #include "launcher/exit_code.h"
 #include "launcher/spawn.h"
@@ -75,7 +76,9 @@ static void release(struct plan_parts *parts)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
-	if (config->max_nodes == 1 || config->dry_run)
+	/* a line that is wrong here is wrong there, too */
+	if (config->max_nodes == 1 || config->dry_run ||
+	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
@@ -101,6 +104,13 @@ int main(int argc, char **argv)
 	}
 	if (rc == OPTION_WANT_VERSION) {
 		printf("ddprun %s\n", DDP_VERSION);
+		return 0;
+	}
+	if (rc == CONFIG_WANT_COMPLETION) {
+		if (config.print_completion[0] == 'b')
+			completion_print_bash();
+		else
+			completion_print_zsh();
 		return 0;
 	}
 	if (rc < 0)

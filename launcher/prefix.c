@@ -31,7 +31,7 @@ static const char *value_of(struct slice name, const struct prefix_vars *v,
 		{"rank", v->rank, 0},
 		{"local_rank", v->local_rank, 0},
 		{"role_name", v->role_name, 0},
-		{"host", v->host, 0},
+		{"hostname", v->host, 0},
 		{"node_rank", NULL, v->node_rank},
 		{"world_size", NULL, v->world_size},
 	};

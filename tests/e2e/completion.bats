@@ -57,7 +57,7 @@ complete_words() {
 	for option in $options; do
 		grep -qF -e "$option " "$O/completion/ddprun.bash"
 		grep -qE -e "$option[]=[}]" "$O/completion/_ddprun"
-		"$O/generate" man | sed 's/\\//g' |
+		"$O/generate" | sed 's/\\//g' |
 			grep -qE -e "^\\.It (Fl [a-z] , )?Fl ${option#-}( |\$)"
 	done
 }

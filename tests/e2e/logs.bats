@@ -153,15 +153,15 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 }
 
 @test "the prefix is a template" {
-	expect 0 ddprun --log-prefix \
+	expect 0 ddprun --log-line-prefix-template \
 		'<${role_name} ${rank}/$world_size $local_rank ${node_rank} $x $$>' \
 		--role r --nproc-per-node 2 echo hi
 	has "$out" '^<r 0/2 0 0 \$x \$>hi$'
 	has "$out" '^<r 1/2 1 0 \$x \$>hi$'
-	expect 0 env TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='${host}: ' \
+	expect 0 env TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='${hostname}: ' \
 		ddprun echo hi
 	[ "$out" = "$(uname -n): hi" ]
-	expect 0 ddprun --log-prefix= echo hi
+	expect 0 ddprun --log-line-prefix-template= echo hi
 	[ "$out" = hi ]
 }
 

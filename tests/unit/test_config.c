@@ -251,7 +251,7 @@ START_TEST(abbreviations_that_torchrun_takes)
 	ck_assert_int_eq((int)config.max_restarts, 2);
 	ck_assert_str_eq(config.endpoint_text, "h:7");
 	ck_assert_uint_eq(config.nproc, 2);
-	/* --log-prefix and --version are ours and step back */
+	/* ours step back; so does what torchrun got late */
 	ck_assert_str_eq(config.log_dir, "d");
 	ck_assert_int_eq(config.virtual_local_rank, 1);
 	ck_assert_int_eq(parse("--log- d a"), 0);
@@ -329,7 +329,7 @@ START_TEST(torchruns_own_variables)
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7", 1);
 	ck_assert_int_eq(parse("a"), 0);
 	ck_assert_double_eq(config.grace_s, 7);
-	ck_assert_int_eq(parse("--shutdown-timeout 2 --log-prefix x a"), 0);
+	ck_assert_int_eq(parse("--shutdown-timeout 2 --log-line-prefix-template x a"), 0);
 	ck_assert_double_eq(config.grace_s, 2);
 	ck_assert_str_eq(config.log_prefix, "x");
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-1", 1);

@@ -1,0 +1,136 @@
+/* completion.c: the same table that is parsed and that --help shows. */
+#include "launcher/completion.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/config.h"
+
+/* Words of an argument's description in lower case are values. */
+static void print_values(const char *arg, char between)
+{
+	int some = 0;
+
+	while (*arg) {
+		size_t len = strcspn(arg, "|");
+
+		if (islower((unsigned char)*arg)) {
+			if (some)
+				putchar(between);
+			printf("%.*s", (int)len, arg);
+			some = 1;
+		}
+		arg += len;
+		arg += *arg == '|';
+	}
+}
+
+static int has_values(const struct option_spec *s)
+{
+	return islower((unsigned char)s->arg[0]) || strchr(s->arg, '|') != NULL;
+}
+
+void completion_print_bash(void)
+{
+	printf("# bash completion for ddprun, made from its table of options\n"
+	       "_ddprun()\n{\n"
+	       "\tlocal word=${COMP_WORDS[COMP_CWORD]} i=1 option= name value="
+	       "\n\tlocal all=\"");
+	for (const struct option_spec *s = config_options; s->name; s++)
+		printf("--%s ", s->name);
+	printf("\"\n\tCOMPREPLY=()\n"
+	       "\t# which option the word belongs to, or whether to the program"
+	       "\n\twhile [ $i -lt $COMP_CWORD ]; do\n"
+	       "\t\tif [ -n \"$option\" ]; then\n"
+	       "\t\t\t[ \"${COMP_WORDS[i]}\" = = ] || option=\n"
+	       "\t\telse\n"
+	       "\t\t\tname=${COMP_WORDS[i]//_/-}\n"
+	       "\t\t\tcase $name in\n\t\t\t");
+	for (const struct option_spec *s = config_options; s->name; s++) {
+		if (!option_takes_value(s))
+			continue;
+		printf("--%s", s->name);
+		if (s->letter)
+			printf(" | -%c", s->letter);
+		printf(") option=--%s ;;\n\t\t\t", s->name);
+	}
+	printf("-*) ;;\n"
+	       "\t\t\t*)\n"
+	       "\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
+	       "\t\t\t\t\t_command_offset $i\n"
+	       "\t\t\t\tfi\n"
+	       "\t\t\t\treturn ;;\n"
+	       "\t\t\tesac\n\t\tfi\n\t\ti=$((i + 1))\n\tdone\n"
+	       "\t[ \"$word\" != = ] || word=\n"
+	       "\tcase $option in\n");
+	for (const struct option_spec *s = config_options; s->name; s++) {
+		if (!option_takes_value(s) || !has_values(s))
+			continue;
+		printf("\t--%s) value=\"", s->name);
+		print_values(s->arg, ' ');
+		printf("\" ;;\n");
+	}
+	printf("\t--log-dir)\n"
+	       "\t\tmapfile -t COMPREPLY < <(compgen -d -- \"$word\")\n"
+	       "\t\treturn ;;\n"
+	       "\t'')\n"
+	       "\t\tcase $word in\n"
+	       "\t\t-*) value=$all ;;\n"
+	       "\t\t*)\n"
+	       "\t\t\tmapfile -t COMPREPLY < <(compgen -c -f -- \"$word\")\n"
+	       "\t\t\treturn ;;\n"
+	       "\t\tesac ;;\n"
+	       "\tesac\n"
+	       "\tmapfile -t COMPREPLY < "
+	       "<(compgen -W \"$value\" -- \"$word\")\n"
+	       "}\n"
+	       "complete -o default -F _ddprun ddprun\n");
+}
+
+/* For zsh's _arguments, within '...' and [...]. */
+static void print_zsh_text(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			printf("'\\''");
+		else if (strchr("[]:\\", *text))
+			printf("\\%c", *text);
+		else
+			putchar(*text);
+	}
+}
+
+void completion_print_zsh(void)
+{
+	printf("#compdef ddprun\n"
+	       "# zsh completion for ddprun, made from its table of options\n"
+	       "_arguments -S \\\n");
+	for (const struct option_spec *s = config_options; s->name; s++) {
+		if (s->letter)
+			printf("\t'(-%c --%s)'{-%c%s,--%s%s}'[", s->letter,
+			       s->name, s->letter,
+			       option_takes_value(s) ? "+" : "", s->name,
+			       option_takes_value(s) ? "=" : "");
+		else
+			printf("\t'--%s%s[", s->name,
+			       option_takes_value(s) ? "=" : "");
+		print_zsh_text(s->help);
+		putchar(']');
+		if (option_takes_value(s)) {
+			putchar(':');
+			print_zsh_text(s->arg);
+			putchar(':');
+			if (strcmp(s->arg, "DIR") == 0)
+				printf("_files -/");
+			else if (has_values(s)) {
+				putchar('(');
+				print_values(s->arg, ' ');
+				putchar(')');
+			}
+		}
+		printf("' \\\n");
+	}
+	printf("\t'(-):program:{_command_names -e || _files}' \\\n"
+	       "\t'*::arguments:_normal'\n");
+}
