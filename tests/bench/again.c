@@ -117,6 +117,9 @@ static int once(char **argv, int n, int round, struct times *t)
 	t->again = now_ms() - t->again;
 	finish(until_end && rc == 0 ? 0 : first, SIGTERM);
 	finish(second, SIGTERM);
+	/* not every launcher ends its workers */
+	for (int i = 0; rc == 0 && i < n; i++)
+		kill(workers[i], SIGKILL);
 	fclose(out);
 	if (out2)
 		fclose(out2);
