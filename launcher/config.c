@@ -383,8 +383,8 @@ static int check_completion(const struct config *c, struct err *e)
 
 	if (is_one_of(c->print_completion, shells))
 		return CONFIG_WANT_COMPLETION;
-	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or zsh",
-		       c->print_completion);
+	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or "
+		       "zsh", c->print_completion);
 }
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)

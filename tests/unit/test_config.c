@@ -329,7 +329,8 @@ START_TEST(torchruns_own_variables)
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7", 1);
 	ck_assert_int_eq(parse("a"), 0);
 	ck_assert_double_eq(config.grace_s, 7);
-	ck_assert_int_eq(parse("--shutdown-timeout 2 --log-line-prefix-template x a"), 0);
+	ck_assert_int_eq(parse("--shutdown-timeout 2 "
+			       "--log-line-prefix-template x a"), 0);
 	ck_assert_double_eq(config.grace_s, 2);
 	ck_assert_str_eq(config.log_prefix, "x");
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-1", 1);
