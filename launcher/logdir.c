@@ -343,7 +343,9 @@ void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
 	ssize_t n;
 	int fd;
 
-	fd = open(logdir_stderr(d, local_rank, path), O_RDONLY | O_CLOEXEC);
+	if (!*logdir_stderr(d, local_rank, path))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	size = lseek(fd, 0, SEEK_END);

@@ -12,6 +12,7 @@ enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
+	MUCH_BYTES = 64 << 10,
 };
 
 static void stop_timers(struct member *m)
@@ -462,7 +463,14 @@ void member_exited(struct member *m, const struct wire_exited *x)
 	if (!is_in(m))
 		return;
 	wire_put_exited(out(m), WIRE_EXITED, WIRE_NOTICE, 0, x);
-	flush(m);
+	if (out(m)->len > MUCH_BYTES)
+		flush(m);
+}
+
+void member_flush(struct member *m)
+{
+	if (is_in(m))
+		flush(m);
 }
 
 void member_failed(struct member *m, uint32_t round, int exit_code,

@@ -1,6 +1,6 @@
-/* pace.h: how often the workers are read when each time finds little. Who writes
- * a line at a time would wake the agent for each; a read that waits a little
- * finds many lines. Pure: the clock is the caller's. */
+/* pace.h: how often the workers are read when each time finds little. Who
+ * writes a line at a time would wake the agent for each; a read that waits a
+ * little finds many lines. Pure: the clock is the caller's. */
 #ifndef LAUNCHER_PACE_H
 #define LAUNCHER_PACE_H
 
