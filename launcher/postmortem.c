@@ -58,8 +58,7 @@ void postmortem_begin(struct postmortem *p)
 {
 	if (!p->prepared)
 		postmortem_prepare(p);
-	kernel_log_read(&p->log);
-	p->log.n = 0; /* before these workers, or of an earlier attempt */
+	kernel_log_skip(&p->log); /* of before, or of an earlier attempt */
 	p->kills = cgroup_oom_kills(&p->cgroup, &p->below);
 	p->host_kills = p->is_certain ? -1 : host_kills();
 }
