@@ -138,7 +138,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 
 bench-programs: $(bench_programs) $(test_programs)
 
-tests: all $(unit_tests) $(test_programs)
+tests: all $(unit_tests) $(test_programs) $(O)/generate
 
 # deps first, then a second make that sees what was installed
 check: deps
