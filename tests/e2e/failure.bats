@@ -31,7 +31,7 @@ child_named() {
 		printf "the last words" >&2
 		exit 3'
 	local pid=$(<pid) host=$(hostname)
-	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on $host, pid $pid, exited with code 3\$"
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on $host, pid $pid, exited with code 3: the last words\$"
 	has "$err" "^\|  rank +1 of 3 \(local rank 1\)\$"
 	has "$err" "^\|  node +0, host $host\$"
 	has "$err" "^\|  pid +$pid\$"

@@ -279,7 +279,7 @@ server_of() { # PID of a ddprun
 	has "$report" '^		"last_lines":	\["last words"\],$'
 	has "$report" '"fate":	"stopped"'
 	has "$report" '^	"time":	"[0-9-]+T[0-9:.]+Z",$'
-	has "$report" '"text":	"rank 1 .*exited with code 7"'
+	has "$report" '"text":	"rank 1 .*exited with code 7: the GPU is on fire"'
 	[ ! -e logs/none_*/attempt_0/report.json ]
 	expect 0 ddprun --log-dir logs2 true
 	[ -z "$(find logs2 -name report.json)" ]
@@ -310,4 +310,20 @@ server_of() { # PID of a ddprun
 	# and the one above may be ddprun
 	expect 3 ddprun ddprun sh -c 'exit 3'
 	has "$err" '^\|  error        rank 0 '
+}
+
+@test "the first line has the worker's own words: its error, else its last line" {
+	expect 3 ddprun --nproc-per-node 2 sh -c '
+		[ $RANK = 1 ] || exec tail -f /dev/null
+		echo "opening data" >&2
+		echo "  cannot open data/train: no such file" >&2
+		echo >&2
+		exit 3'
+	has "$err" '^ddprun: job .* failed: rank 1 .* exited with code 3: cannot open data/train: no such file$'
+	[ "$(grep -c 'cannot open' <<<"$err")" = 3 ]
+	expect 4 ddprun --nproc-per-node 1 sh -c '
+		echo "{\"message\": \"loss is nan\"}" >$TORCHELASTIC_ERROR_FILE
+		echo bye >&2
+		exit 4'
+	has "$err" '^ddprun: job .* failed: rank 0 .* exited with code 4: loss is nan$'
 }
