@@ -92,10 +92,6 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	char path[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	/* the line that torchrun's users search their logs for */
-	log_debug("failed (exitcode: %d) local_rank: %u (pid: %d) of binary: "
-		  "%s", w->signal ? -w->signal : w->code, w->local_rank,
-		  (int)w->pid, f->config->words[0]);
 	buf_reset(&f->why);
 	buf_reset(&f->error);
 	postmortem_examine(&f->postmortem, &death, &f->why);
