@@ -20,9 +20,10 @@
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
 
-int config_parse_nnodes(const char *text, uint32_t *min_nodes,
-			uint32_t *max_nodes, struct err *e)
+/* "N" or "MIN:MAX" */
+static int decide_nnodes(struct config *c, struct err *e)
 {
+	const char *text = c->nnodes_text;
 	const char *colon = strchr(text, ':');
 	char low[24];
 	long min, max;
@@ -42,8 +43,8 @@ int config_parse_nnodes(const char *text, uint32_t *min_nodes,
 	if (min > max)
 		return err_set(e, ERR_USAGE, "--nnodes '%s': the minimum is "
 			       "above the maximum", text);
-	*min_nodes = (uint32_t)min;
-	*max_nodes = (uint32_t)max;
+	c->min_nodes = (uint32_t)min;
+	c->max_nodes = (uint32_t)max;
 	return 0;
 }
 
@@ -356,8 +357,7 @@ static int check_rest(const struct config *c, struct err *e)
 
 static int decide(struct config *c, struct err *e)
 {
-	int rc = config_parse_nnodes(c->nnodes_text, &c->min_nodes,
-				     &c->max_nodes, e);
+	int rc = decide_nnodes(c, e);
 
 	if (rc == 0)
 		rc = decide_nproc(c, e);
