@@ -1,4 +1,4 @@
-/* test_template.c: a template's pieces, as Python's string.Template has them. */
+/* test_template.c: the pieces of a template, as Python cuts them. */
 #include <check.h>
 #include <stdlib.h>
 
