@@ -313,6 +313,8 @@ static void on_end(struct member *m, const struct wire_end *end)
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	a->times.ended = clock_ns();
+	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP)
+		failure_goes_on(&a->failure, end, a->attempt);
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
 		handle(a, EV_RESTART, text);
@@ -322,7 +324,6 @@ static void on_end(struct member *m, const struct wire_end *end)
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
 			 (uint32_t)a->config->max_restarts, text);
-		failure_restarts(&a->failure, end, a->attempt);
 		handle(a, EV_RESTART, text);
 		return;
 	}

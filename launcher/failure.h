@@ -51,9 +51,10 @@ void failure_begin(struct failure *f);
 void failure_examine(struct failure *f, const struct worker *w, int status,
 		     struct wire_exited *x);
 
-/* The server ended the round; the job goes on. */
-void failure_restarts(struct failure *f, const struct wire_end *end,
-		      uint32_t attempt);
+/* The server ended the round, by a failure or as nodes came or went; the job
+ * goes on. */
+void failure_goes_on(struct failure *f, const struct wire_end *end,
+		     uint32_t attempt);
 /* The server ended the job: end is copied. */
 void failure_ends(struct failure *f, const struct wire_end *end,
 		  uint32_t attempt, uint32_t world_size);

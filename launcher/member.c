@@ -445,8 +445,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 
 	*m = (struct member){.events = events, .config = config,
 			     .node_id = node_id, .reserved_fd = -1};
-	if (gethostname(m->host, sizeof(m->host) - 1) < 0)
-		snprintf(m->host, sizeof(m->host), "localhost");
+	sock_host_name(m->host);
 	rc = rdzv_init(&m->rdzv, loop, config, m->host, &rdzv_events, e);
 	if (rc < 0)
 		return rc;

@@ -360,7 +360,7 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 
 	*o = (struct output){.loop = loop, .rules = rules, .epoll = -1,
 			     .round.copies = {-1, -1}};
-	gethostname(o->host, sizeof(o->host) - 1);
+	sock_host_name(o->host);
 	o->vars = (struct prefix_vars){.role_name = role, .host = o->host};
 	buf_init(&o->copied[0], COPIED_MAX);
 	buf_init(&o->copied[1], COPIED_MAX);

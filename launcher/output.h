@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+#include "base/sock.h"
 #include "launcher/collapse.h"
 #include "launcher/log_rules.h"
 #include "launcher/pace.h"
@@ -37,7 +38,7 @@ struct output {
 	const struct log_rules *rules;
 	struct output_round round;
 	struct prefix_vars vars;
-	char host[64];
+	char host[SOCK_HOST_MAX];
 	/* the streams are watched by an epoll of their own, so that reading
 	 * stops and goes on with one call for all of them */
 	int epoll;

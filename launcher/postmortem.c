@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "launcher/core_file.h"
 
 enum { VMSTAT_MAX = 32 << 10, MIB = 1 << 20 };
@@ -30,7 +31,7 @@ static int64_t host_kills(void)
 	char *text = malloc(VMSTAT_MAX);
 	int64_t n = -1;
 
-	if (text && cgroup_read("/proc/vmstat", text, VMSTAT_MAX) > 0)
+	if (text && file_read_text("/proc/vmstat", text, VMSTAT_MAX) > 0)
 		n = cgroup_count(text, "oom_kill");
 	free(text);
 	return n;

@@ -6,17 +6,6 @@ lacks() {
 	! grep -E -e "$2" <<<"$1"
 }
 
-torch_python() {
-	local p
-	for p in python3 /usr/bin/python3; do
-		"$p" -c 'import torch.distributed.elastic.multiprocessing.errors' \
-			2>/dev/null || continue
-		echo "$p"
-		return
-	done
-	return 1
-}
-
 # ---- memory cgroups
 
 cgroup=
@@ -190,8 +179,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 }
 
 @test "torch's @record, where PyTorch is installed" {
-	local python
-	python=$(torch_python) || skip "no PyTorch"
+	torch_or_skip
 	cat >fails.py <<-'END'
 	from torch.distributed.elastic.multiprocessing.errors import record
 
@@ -201,7 +189,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 
 	main()
 	END
-	expect 1 ddprun "$python" fails.py
+	expect 1 ddprun fails.py
 	has "$err" '^\|  error        ValueError: boom at step 3$'
 	has "$err" '^\|    ValueError: boom at step 3$'
 }
