@@ -53,6 +53,14 @@ port() {
 	finish b
 }
 
+@test "MASTER_ADDR and MASTER_PORT do not make one job of two of one node" {
+	# which all workers of a ddprun are given
+	expect 0 ddprun --nproc-per-node 2 ddprun --nproc-per-node 2 \
+		sh -c 'echo of $WORLD_SIZE; exit 0'
+	[ "$(grep -c 'of 2$' <<<"$out")" = 4 ]
+	[ -z "$err" ]
+}
+
 @test "different numbers of workers: ranks are prefix sums" {
 	port
 	node a --nnodes 3 --node-rank 0 --nproc-per-node 1 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
