@@ -174,6 +174,21 @@ server() {
 	finish server
 }
 
+@test "a last call of fifty days waits, and one of more does, too" {
+	port # 2^32 ms and 104
+	node a --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
+	await "$T/a.err" '1 of 1 to 2 nodes are there .*--last-call-timeout'
+	node b --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
+	finish a
+	finish b
+	has "$out" 'of 2$'
+}
+
+@test "a lease that the wire has no room for is refused, not cut" {
+	expect 77 ddprun --heartbeat-timeout 4294968 true
+	has "$err" 'to a day'
+}
+
 @test "two nodes with the same --node-rank: the second is refused" {
 	port
 	node a --nnodes 2 --node-rank 1 true
