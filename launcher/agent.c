@@ -313,6 +313,8 @@ static void on_end(struct member *m, const struct wire_end *end)
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	a->times.ended = clock_ns();
+	if (a->exit_code < 0) /* else it is known already */
+		snprintf(a->cause, sizeof(a->cause), "%s", text);
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
 		handle(a, EV_RESTART, text);
