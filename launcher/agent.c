@@ -315,6 +315,8 @@ static void on_end(struct member *m, const struct wire_end *end)
 	a->times.ended = clock_ns();
 	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP)
 		failure_goes_on(&a->failure, end, a->attempt);
+	if (a->exit_code < 0) /* else it is known already */
+		snprintf(a->cause, sizeof(a->cause), "%s", text);
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
 		handle(a, EV_RESTART, text);
