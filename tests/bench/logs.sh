@@ -65,7 +65,7 @@ bench_logs() {
 		slow:32 100000 10000
 	# mpirun hangs now and then when many programs end at once
 	workers=256 openmpi=
-	logs_case "256 workers as fast as they can, a pipe (goal: 8 MiB)" \
+	logs_case "256 workers as fast as they can, a pipe" \
 		fast 10000
 }
 bench_logs
