@@ -40,7 +40,7 @@ bench_loss() {
 	# of its own, so that it does not die with the agent that is killed
 	"$O/ddprdzv" --listen "$at" 2>"$work/server" &
 	server=$!
-	until grep -q listening "$work/server"; do
+	until grep -qs listening "$work/server"; do
 		kill -0 "$server" || return 1
 	done
 	job="$O/ddprun --nproc-per-node 2 --heartbeat-timeout 1 --rdzv-endpoint"
