@@ -27,8 +27,7 @@ void failure_init(struct failure *f, const struct config *config,
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
 	buf_init(&f->frame, WIRE_BODY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
-	gethostname(f->host, sizeof f->host);
-	f->host[sizeof f->host - 1] = '\0';
+	sock_host_name(f->host);
 }
 
 void failure_release(struct failure *f)
@@ -38,6 +37,11 @@ void failure_release(struct failure *f)
 	buf_release(&f->error);
 	buf_release(&f->frame);
 	buf_release(&f->page);
+}
+
+void failure_prepare(struct failure *f)
+{
+	postmortem_prepare(&f->postmortem);
 }
 
 void failure_begin(struct failure *f)
@@ -92,10 +96,6 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	char path[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	/* the line that torchrun's users search their logs for */
-	log_debug("failed (exitcode: %d) local_rank: %u (pid: %d) of binary: "
-		  "%s", w->signal ? -w->signal : w->code, w->local_rank,
-		  (int)w->pid, f->config->words[0]);
 	buf_reset(&f->why);
 	buf_reset(&f->error);
 	postmortem_examine(&f->postmortem, &death, &f->why);
@@ -107,13 +107,13 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 		put_last_words(f, w);
 	x->why = text_of(&f->why);
 	x->error = text_of(&f->error);
-	x->log = SLICE_STR(logdir_stderr(f->logdir, w->local_rank, f->log));
+	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
 }
 
 /* ---- The end of a round ---- */
 
-void failure_restarts(struct failure *f, const struct wire_end *end,
-		      uint32_t attempt)
+void failure_goes_on(struct failure *f, const struct wire_end *end,
+		     uint32_t attempt)
 {
 	struct report_past *past;
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 static int is_in(const pid_t *pids, size_t n, pid_t pid)
@@ -38,16 +39,9 @@ static pid_t parent_of(const char *pid)
 	char path[sizeof("/proc//stat") + NAME_MAX], text[512];
 	const char *end;
 	pid_t parent = 0;
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
+	file_read_text(path, text, sizeof(text));
 	/* the name before it may have any characters */
 	end = strrchr(text, ')');
 	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
@@ -64,18 +58,35 @@ static pid_t pid_of(const struct dirent *entry)
 	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
+/* In a PID namespace without a /proc of its own the numbers there are those of
+ * other processes: to signal them would hit strangers, to wait for them would
+ * never end. */
+static DIR *open_proc(void)
+{
+	static int warned;
+	char self[32];
+	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+	DIR *proc = NULL;
+
+	self[n > 0 ? n : 0] = '\0';
+	if (strtol(self, NULL, 10) == getpid())
+		proc = opendir("/proc");
+	if (!proc && !warned++)
+		log_warn("%s: what workers leave behind in the background is "
+			 "not found and not ended", n > 0 ?
+			 "/proc is not of this PID namespace (unshare has "
+			 "--mount-proc)" : "cannot read /proc");
+	return proc;
+}
+
 typedef void on_child(void *arg, pid_t pid);
 
 /* For kernels without the list of children: all of /proc. */
 static void search_children(on_child *found, void *arg)
 {
-	static int warned;
-	DIR *proc = opendir("/proc");
+	DIR *proc = open_proc();
 	struct dirent *entry;
 
-	if (!proc && !warned++)
-		log_warn("cannot read /proc: what workers leave behind in "
-			 "the background is not found and not ended");
 	while (proc && (entry = readdir(proc))) {
 		if (pid_of(entry) && parent_of(entry->d_name) == getpid())
 			found(arg, pid_of(entry));
@@ -171,22 +182,16 @@ static int has_variable(int fd, const char *variable)
 static int is_called(const char *pid, const char *name)
 {
 	char path[sizeof("/proc//comm") + NAME_MAX], comm[32];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, comm, sizeof(comm));
-	close(fd);
-	return n == (ssize_t)strlen(name) + 1 &&
-	       memcmp(comm, name, (size_t)n - 1) == 0;
+	file_read_text(path, comm, sizeof(comm));
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
 }
 
 int sweep_kill_marked(const char *variable, const char *except)
 {
-	DIR *proc = opendir("/proc");
+	DIR *proc = open_proc();
 	struct dirent *entry;
 	int killed = 0;
 

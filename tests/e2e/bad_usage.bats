@@ -16,6 +16,7 @@ refused() {
 	touch plain
 	refused 127 "cannot run './nothing': No such file" ./nothing
 	refused 127 "cannot run 'no-such-tool': .* in \\\$PATH" no-such-tool
+	refused 127 "cannot run 'plain': .*--run-path NAME" plain
 	refused 127 "cannot run 'none.py': No such file" none.py
 	refused 126 "cannot run './plain': Permission denied; make it executable" \
 		./plain

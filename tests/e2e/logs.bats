@@ -100,6 +100,17 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$(grep -c '\[[01]\] done' <<<"$err")" = 2 ]
 }
 
+@test "log files at the limit of a file's size (ulimit -f) do not end ddprun" {
+	mkdir limited
+	# cat: the limit is not for what the test keeps of the output
+	expect 0 sh -c '(ulimit -f 1; exec ddprun --log-dir limited --tee 1 \
+		--nproc-per-node 2 seq 3000) | cat'
+	[ "$(wc -l <<<"$out")" = 6000 ]
+	has "$err" 'warning: cannot write to the log files: File too large'
+	# and workers have the signal as it was
+	expect 153 sh -c 'ulimit -f 1; exec ddprun sh -c "kill -XFSZ \$\$"'
+}
+
 @test "each attempt has its folder" {
 	expect 0 ddprun --log-dir logs --redirects 1 --max-restarts 2 sh -c \
 		'echo "$TORCHELASTIC_RESTART_COUNT"

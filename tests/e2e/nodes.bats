@@ -53,6 +53,14 @@ port() {
 	finish b
 }
 
+@test "MASTER_ADDR and MASTER_PORT do not make one job of two of one node" {
+	# which all workers of a ddprun are given
+	expect 0 ddprun --nproc-per-node 2 ddprun --nproc-per-node 2 \
+		sh -c 'echo of $WORLD_SIZE; exit 0'
+	[ "$(grep -c 'of 2$' <<<"$out")" = 4 ]
+	[ -z "$err" ]
+}
+
 @test "different numbers of workers: ranks are prefix sums" {
 	port
 	node a --nnodes 3 --node-rank 0 --nproc-per-node 1 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
@@ -164,6 +172,21 @@ server() {
 	exec 9>&-
 	signal server TERM
 	finish server
+}
+
+@test "a last call of fifty days waits, and one of more does, too" {
+	port # 2^32 ms and 104
+	node a --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
+	await "$T/a.err" '1 of 1 to 2 nodes are there .*--last-call-timeout'
+	node b --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
+	finish a
+	finish b
+	has "$out" 'of 2$'
+}
+
+@test "a lease that the wire has no room for is refused, not cut" {
+	expect 77 ddprun --heartbeat-timeout 4294968 true
+	has "$err" 'to a day'
 }
 
 @test "two nodes with the same --node-rank: the second is refused" {

@@ -68,6 +68,26 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
 }
 
+@test "a long stop before a restart says so, too" {
+	mkfifo go
+	expect 0 ddprun --nproc-per-node 2 --max-restarts 1 \
+		--shutdown-timeout 1.3 bash -c '
+		[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
+		if [ $RANK = 0 ]; then read -r _ <go; exit 3; fi
+		trap "" TERM
+		echo >go
+		while :; do read -rt 100 _ <> <(:); done'
+	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop, killed in 0.3 s$'
+}
+
+@test "in a PID namespace with the /proc of another nothing there is signalled or waited for" {
+	unshare -pf true 2>/dev/null || skip "no PID namespaces here"
+	expect 0 unshare -pf --kill-child ddprun --max-restarts 1 sh -c \
+		'(setsid sleep 1000 &); [ $TORCHELASTIC_RESTART_COUNT = 1 ]'
+	has "$err" '^ddprun: warning: /proc is not of this PID namespace'
+	nothing_left
+}
+
 @test "a signal while nodes are still missing" {
 	start job ddprun --nnodes 2 \
 		--rdzv-endpoint "127.0.0.1:$(w_port free)" true
