@@ -76,7 +76,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 		if [ $RANK = 0 ]; then read -r _ <go; exit 3; fi
 		trap "" TERM
 		echo >go
-		while :; do read -rt 100 _ <> <(:); done'
+		eval "$IDLE"'
 	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop, killed in 0.3 s$'
 }
 
