@@ -85,7 +85,10 @@ refused() {
 	PET_NODE_RANK= refused 2 "PET_NODE_RANK in the environment: ''" true
 	PET_STANDALONE=yes refused 2 "PET_STANDALONE in the environment: 'yes'" \
 		true
-	MASTER_PORT=http refused 2 "MASTER_PORT in the environment" true
+	MASTER_PORT=http refused 2 "MASTER_PORT in the environment" \
+		--nnodes 2 true
+	# one node has nobody to meet there
+	MASTER_PORT=http expect 0 ddprun true
 }
 
 @test "what only Python could do, with the reason" {

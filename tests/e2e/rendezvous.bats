@@ -68,9 +68,9 @@ greeting=4444505201000000
 	[ "$out" = "1 'now'" ]
 	run worker 0 0 wait 50 never
 	[ "$status" = 1 ]
-	[[ $output == "error: waited 0."*" s: nobody has set key 'never'" ]]
+	[[ $output == "error: waited "*" s: nobody has set key 'never'" ]]
 	run worker 0 0 wait 0 never
-	[ "$output" = "error: waited 0.0 s: nobody has set key 'never'" ]
+	[[ $output == "error: waited "*" s: nobody has set key 'never'" ]]
 	run worker 0 0 gather g 2 50 x
 	[[ $output == *"1 of 2 have come to 'g', missing: rank 1" ]]
 }
@@ -328,7 +328,7 @@ error_of() {
 }
 
 @test "half a frame and silence are closed after the hello timeout" {
-	server --hello-timeout 0.3
+	server --hello-timeout 1.5
 	one_node 1
 	connect
 	[ -z "$(rest)" ]
@@ -337,7 +337,7 @@ error_of() {
 	[ -z "$(rest)" ]
 	connect
 	printf "$preface"'\x20\0\0\0\x01\0' >&5
-	[[ $(rest) == $greeting*$(printf 'no HELLO within 0.3 s' | od -An -tx1 | tr -d ' \n') ]]
+	[[ $(rest) == $greeting*$(printf 'no HELLO within 1.5 s' | od -An -tx1 | tr -d ' \n') ]]
 	# who has said HELLO may be silent
 	start w rdzv_client do "$at" j 0 0 wait 1000 never add n 1
 	finish w 1

@@ -17,8 +17,9 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 declare -A said
 fault() {
 	local r
-	expect "$5" ddprun --standalone --nproc-per-node "$3" \
-		c_fault "$1" "$2" "$4"
+	# the workers start deaf to SIGTERM, as ddprun does
+	expect "$5" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$3" c_fault "$1" "$2" "$4"
 	for ((r = 0; r < $3; r++)); do
 		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
 	done

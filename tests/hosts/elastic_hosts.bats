@@ -108,8 +108,12 @@ await_world() {
 	node h1 2 sh -c "$waiter"
 	node h2 2 sh -c "$waiter"
 	await_world 2 0 0 h1 h2
-	node h3 2 --rdzv-timeout 0.1 sh -c "$waiter"
+	node h3 2 --rdzv-timeout 2 sh -c "$waiter"
 	await "$T/on_h3.err" "^ddprun: this node waits as a spare: job 'none' at h1:29400 has its 2 nodes .* give it its own --rdzv-id\$"
+	# it waits for longer than who is missed would: this one, a clock
+	start_on h3 clock ddprun --nnodes 2 --rdzv-endpoint "$endpoint" \
+		--rdzv-id other --rdzv-timeout 2 true
+	finish clock 75
 	signal on_h2 KILL
 	finish on_h2 137
 	await "$T/on_h3.out" 'rank 1 of 2 attempt 0 round 1$'

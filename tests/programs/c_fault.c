@@ -1,6 +1,7 @@
 /* c_fault.c: one rank misbehaves, the others say what libddp told them: a line
  * "rank R: CODE in MS ms: TEXT". Those who shall say it do not heed SIGTERM,
- * for the agent sends it as soon as the first rank ends.
+ * for the agent sends it as soon as the first rank ends; they must be started
+ * so, if that rank ends at once.
  *
  *   c_fault MODE CULPRIT [TIMEOUT_MS]
  *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
@@ -63,8 +64,7 @@ int main(int argc, char **argv)
 		return 0;
 	if (culprit && !strcmp(mode, "fail"))
 		return 3;
-	if (!culprit || !strcmp(mode, "differ"))
-		signal(SIGTERM, SIG_IGN);
+	signal(SIGTERM, culprit && strcmp(mode, "differ") ? SIG_DFL : SIG_IGN);
 	start = clock_ms();
 	rc = ddp_init(&world, &options);
 	for (int i = 0; i < 1000 && !rc; i++) {
