@@ -164,7 +164,10 @@ static int decide_endpoint(struct config *c, struct err *e)
 				      e);
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
-	if (!c->master_addr_given && !c->master_port_given && !addr && !port) {
+	/* in the environment they may be the user's for another job, or of a
+	 * launcher above us: who has one node has nobody to meet there */
+	if (!c->master_addr_given && !c->master_port_given &&
+	    (c->max_nodes == 1 || (!addr && !port))) {
 		c->private_endpoint = c->max_nodes == 1;
 		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
 	}

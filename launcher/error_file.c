@@ -144,6 +144,28 @@ void error_file_release(struct error_file *f)
 
 /* ---- Writing ---- */
 
+/* What somebody else made for a purpose, and a rename would put an end to:
+ * root's could do so to /dev/null. */
+static int is_special(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* Never waits: a FIFO that nobody reads is an error. */
+static int write_into(const char *path, const char *text, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK |
+		      O_NOCTTY);
+	int rc = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+
+	if (fd >= 0 && close(fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc == 0 ? 0 : err_set(e, rc, "cannot write %s: %s", path,
+				     strerror(-rc));
+}
+
 int error_file_replace(const char *path, const char *text, struct err *e)
 {
 	size_t size = strlen(path) + 32;
@@ -152,6 +174,10 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 
 	if (!beside)
 		return err_set(e, -ENOMEM, "out of memory for %s", path);
+	if (is_special(path)) {
+		free(beside);
+		return write_into(path, text, e);
+	}
 	snprintf(beside, size, "%s.%ld.tmp", path, (long)getpid());
 	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 		  0666);

@@ -34,7 +34,8 @@ void error_file_release(struct error_file *f);
 int error_file_pass_on(const char *path, struct slice json, struct slice text,
 		       int error_code, int64_t now, struct err *e);
 
-/* Writes a file beside its name, then renames it. */
+/* Writes a file beside its name, then renames it. A link, a device or a FIFO is
+ * written to as it is. */
 int error_file_replace(const char *path, const char *text, struct err *e);
 
 #endif

@@ -39,6 +39,11 @@ void failure_release(struct failure *f)
 	buf_release(&f->page);
 }
 
+void failure_prepare(struct failure *f)
+{
+	postmortem_prepare(&f->postmortem);
+}
+
 void failure_begin(struct failure *f)
 {
 	f->began = time(NULL);

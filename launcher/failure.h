@@ -40,7 +40,10 @@ void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group);
 void failure_release(struct failure *f);
 
-/* A round's workers have been started. */
+/* When there is time for it, before the first round. */
+void failure_prepare(struct failure *f);
+
+/* A round's workers are about to be started. */
 void failure_begin(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are

@@ -342,7 +342,9 @@ void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
 	ssize_t n;
 	int fd;
 
-	fd = open(logdir_stream(d, local_rank, 1, path), O_RDONLY | O_CLOEXEC);
+	if (!*logdir_stream(d, local_rank, 1, path))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	size = lseek(fd, 0, SEEK_END);

@@ -12,6 +12,7 @@ enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
+	MUCH_BYTES = 64 << 10,
 };
 
 static void stop_timers(struct member *m)
@@ -271,6 +272,14 @@ static int reserve_port(struct member *m, uint16_t *port, struct err *e)
 	return m->reserved_fd < 0 ? m->reserved_fd : 0;
 }
 
+/* A time that the wire has no room for is as good as for ever. */
+static uint32_t wire_ms(double seconds)
+{
+	double ms = seconds * 1000;
+
+	return ms < (double)UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 static void send_join(struct member *m)
 {
 	const struct config *c = m->config;
@@ -280,8 +289,8 @@ static void send_join(struct member *m)
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
 		.role = SLICE_STR(c->role),
-		.last_call_ms = (uint32_t)(c->last_call_s * 1000),
-		.lease_ms = (uint32_t)(c->heartbeat_s * 1000),
+		.last_call_ms = wire_ms(c->last_call_s),
+		.lease_ms = wire_ms(c->heartbeat_s),
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 	};
@@ -461,7 +470,14 @@ void member_exited(struct member *m, const struct wire_exited *x)
 	if (!is_in(m))
 		return;
 	wire_put_exited(out(m), WIRE_EXITED, WIRE_NOTICE, 0, x);
-	flush(m);
+	if (out(m)->len > MUCH_BYTES)
+		flush(m);
+}
+
+void member_flush(struct member *m)
+{
+	if (is_in(m))
+		flush(m);
 }
 
 void member_failed(struct member *m, uint32_t round, int exit_code,

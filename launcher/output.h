@@ -14,6 +14,7 @@
 #include "base/sock.h"
 #include "launcher/collapse.h"
 #include "launcher/log_rules.h"
+#include "launcher/pace.h"
 #include "launcher/prefix.h"
 #include "launcher/writer.h"
 
@@ -44,8 +45,7 @@ struct output {
 	uv_poll_t ready;
 	uv_timer_t rest;
 	uint32_t streams; /* that are open */
-	uint64_t window_ms;
-	int passes; /* in this window that found little */
+	struct pace pace;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* whose line stands in place */
 	int told_lost, told_full; /* that stdout, that files take no more */

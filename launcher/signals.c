@@ -63,6 +63,8 @@ void signals_start(struct signals *s, uv_loop_t *loop,
 	s->forwarded = *forwarded;
 	s->n = 0;
 	signal(SIGPIPE, SIG_IGN);
+	/* a log file at the limit (ulimit -f) is an error as a full disk is */
+	signal(SIGXFSZ, SIG_IGN);
 	watch(s, loop, SIGCHLD);
 	for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
 		watch(s, loop, always[i]);

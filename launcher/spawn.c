@@ -50,7 +50,7 @@ void spawn_remember_signal(int number)
 void spawn_remember_signals(void)
 {
 	static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
-				    SIGCHLD, SIGPIPE};
+				    SIGCHLD, SIGPIPE, SIGXFSZ};
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		spawn_remember_signal(usual[i]);

@@ -58,18 +58,35 @@ static pid_t pid_of(const struct dirent *entry)
 	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
+/* In a PID namespace without a /proc of its own the numbers there are those of
+ * other processes: to signal them would hit strangers, to wait for them would
+ * never end. */
+static DIR *open_proc(void)
+{
+	static int warned;
+	char self[32];
+	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+	DIR *proc = NULL;
+
+	self[n > 0 ? n : 0] = '\0';
+	if (strtol(self, NULL, 10) == getpid())
+		proc = opendir("/proc");
+	if (!proc && !warned++)
+		log_warn("%s: what workers leave behind in the background is "
+			 "not found and not ended", n > 0 ?
+			 "/proc is not of this PID namespace (unshare has "
+			 "--mount-proc)" : "cannot read /proc");
+	return proc;
+}
+
 typedef void on_child(void *arg, pid_t pid);
 
 /* For kernels without the list of children: all of /proc. */
 static void search_children(on_child *found, void *arg)
 {
-	static int warned;
-	DIR *proc = opendir("/proc");
+	DIR *proc = open_proc();
 	struct dirent *entry;
 
-	if (!proc && !warned++)
-		log_warn("cannot read /proc: what workers leave behind in "
-			 "the background is not found and not ended");
 	while (proc && (entry = readdir(proc))) {
 		if (pid_of(entry) && parent_of(entry->d_name) == getpid())
 			found(arg, pid_of(entry));
@@ -174,7 +191,7 @@ static int is_called(const char *pid, const char *name)
 
 int sweep_kill_marked(const char *variable, const char *except)
 {
-	DIR *proc = opendir("/proc");
+	DIR *proc = open_proc();
 	struct dirent *entry;
 	int killed = 0;
 

@@ -8,7 +8,8 @@ lacks() {
 # The one folder of a run below logs/ is then $run.
 find_run() {
 	set -- logs/*
-	[ $# = 1 ] && [ -d "$1" ]
+	[ $# = 1 ]
+	[ -d "$1" ]
 	run=$1
 }
 
@@ -97,6 +98,17 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	# shown all the same
 	[ "$(wc -l <<<"$out")" = 80000 ]
 	[ "$(grep -c '\[[01]\] done' <<<"$err")" = 2 ]
+}
+
+@test "log files at the limit of a file's size (ulimit -f) do not end ddprun" {
+	mkdir limited
+	# cat: the limit is not for what the test keeps of the output
+	expect 0 sh -c '(ulimit -f 1; exec ddprun --log-dir limited --tee 1 \
+		--nproc-per-node 2 seq 3000) | cat'
+	[ "$(wc -l <<<"$out")" = 6000 ]
+	has "$err" 'warning: cannot write to the log files: File too large'
+	# and workers have the signal as it was
+	expect 153 sh -c 'ulimit -f 1; exec ddprun sh -c "kill -XFSZ \$\$"'
 }
 
 @test "each attempt has its folder" {

@@ -79,6 +79,20 @@ teardown() {
 	has "$err" 'killed by the kernel'
 }
 
+@test "out of memory while other workers are still being started: the kernel is named" {
+	local limit
+	make_cgroup
+	for limit in "$cgroup"/memory.max "$cgroup"/memory.limit_in_bytes; do
+		[ ! -w "$limit" ] || echo 4194304 >"$limit"
+	done
+	export cgroup
+	expect 137 ddprun --nproc-per-node 200 sh -c '
+		[ $RANK = 0 ] || exec sleep 1000
+		echo $$ >$cgroup/cgroup.procs; exec w_dies memory'
+	has "$err" "failed: rank 0 .*, was killed by signal 9 \(SIGKILL\)"
+	has "$err" 'killed by the kernel'
+}
+
 @test "kill -9 by somebody is not taken for the kernel's" {
 	make_cgroup
 	expect 137 in_cgroup ddprun sh -c 'kill -KILL $$'

@@ -136,6 +136,11 @@ START_TEST(endpoints)
 	ck_assert_str_eq(endpoint("--nnodes 2 a"), "h3:8");
 	ck_assert_str_eq(endpoint("--nnodes 2 --master-addr h4 a"), "h4:8");
 	ck_assert_str_eq(endpoint("--nnodes 2 --master-port 9 a"), "h3:9");
+	/* one node has nobody to meet there */
+	ck_assert_int_eq(parse("a"), 0);
+	ck_assert_int_eq(config.private_endpoint, 1);
+	ck_assert_str_eq(endpoint("--master-port 9 a"), "h3:9");
+	ck_assert_int_eq(config.private_endpoint, 0);
 	ck_assert_str_eq(endpoint("--nnodes 2 --rdzv-endpoint h5:1 "
 				  "--master-addr h4 a"), "h5:1");
 	setenv("MASTER_PORT", "eight", 1);

@@ -200,6 +200,39 @@ START_TEST(made_where_the_worker_wrote_none)
 }
 END_TEST
 
+/* as root it would be /dev/null that is no more */
+START_TEST(what_is_no_regular_file_stays_what_it_is)
+{
+	struct err e = ERR_INIT;
+	struct stat st;
+	char text[256];
+	ssize_t n;
+	int fd;
+
+	remove(path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+					    SLICE_STR("x"), 1, 1, &e), -ENXIO);
+	fd = open(path, O_RDONLY | O_NONBLOCK);
+	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+					    SLICE_STR("why"), 1, 1, &e), 0);
+	n = read(fd, text, sizeof(text) - 1);
+	ck_assert_int_gt(n, 0);
+	text[n] = '\0';
+	ck_assert_ptr_nonnull(strstr(text, "\"why\""));
+	close(fd);
+	ck_assert_int_eq(lstat(path, &st), 0);
+	ck_assert(S_ISFIFO(st.st_mode));
+	remove(path);
+	ck_assert_int_eq(symlink("/dev/null", path), 0);
+	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+					    SLICE_STR("why"), 1, 1, &e), 0);
+	ck_assert_int_eq(lstat(path, &st), 0);
+	ck_assert(S_ISLNK(st.st_mode));
+	remove(path);
+}
+END_TEST
+
 START_TEST(a_place_that_cannot_be_written)
 {
 	struct err e = ERR_INIT;
@@ -338,6 +371,7 @@ int main(void)
 	tcase_add_test(c, passed_on_with_its_code);
 	tcase_add_test(c, made_where_the_worker_wrote_none);
 	tcase_add_test(c, a_place_that_cannot_be_written);
+	tcase_add_test(c, what_is_no_regular_file_stays_what_it_is);
 	tcase_add_test(c, ddp_record_error_takes_any_text);
 	tcase_add_test(c, ddp_record_error_bounds_a_long_text);
 	tcase_add_test(c, the_first_message_stays);
