@@ -8,7 +8,8 @@
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make man         the OPTIONS of docs/ddprun.1 from the table of options
-#   make install     to DESTDIR/PREFIX;  make clean;  make help
+#   make install     to DESTDIR/PREFIX
+#   make deb         a Debian package in build/;  make clean;  make help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
 # folder of its own; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
@@ -50,10 +51,10 @@ uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG)
 dnnl_libs = -ldnnl -lgomp
 
 programs := $(O)/ddprun $(O)/ddprdzv
-libs := $(O)/libddp.a $(O)/libddp.so $(O)/ddp.pc
+libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all deps demo check check-gpu bench style man fuzz install clean help tests \
+.PHONY: all deb deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(completions)
@@ -89,9 +90,6 @@ $(O)/libddp.so: $(sdk_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -o $@ $^ -lz -lpthread -ldl
 	$(Q)ln -sf libddp.so $(O)/libddp.so.0
-
-$(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile worker-sdk/ddp.h
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' $< > $@
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
@@ -138,7 +136,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 
 bench-programs: $(bench_programs) $(test_programs)
 
-tests: all $(unit_tests) $(test_programs)
+tests: all $(unit_tests) $(test_programs) $(O)/generate
 
 # deps first, then a second make that sees what was installed
 check: deps
@@ -180,11 +178,26 @@ install: all
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(O)/ddp.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
 	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+
+# A package for this release of Debian and this machine.
+arch = $(shell dpkg --print-architecture)
+deb: all
+	rm -rf $(O)/deb
+	@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/deb PREFIX=/usr
+	strip --strip-unneeded $(O)/deb/usr/bin/* $(O)/deb/usr/lib/libddp.so.$(VERSION)
+	install -d $(O)/deb/DEBIAN
+	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
+		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
+		'Depends: libc6, zlib1g' 'Recommends: libcjson1' 'Suggests: libhwloc15' \
+		'Description: starts distributed data-parallel jobs and keeps them alive' \
+		' The launcher ddprun, its rendezvous server ddprdzv, and libddp for workers in C.' \
+		> $(O)/deb/DEBIAN/control
+	dpkg-deb --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
 
 clean:
 	rm -rf build

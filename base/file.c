@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 int file_write_all(int fd, const void *data, size_t size)
@@ -36,4 +37,24 @@ int file_read_all(int fd, void *to, size_t size)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+long file_read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t len = 0;
+	ssize_t n = fd < 0 ? -1 : 1;
+	int error = errno;
+
+	while (n > 0 && len < size - 1) {
+		n = read(fd, text + len, size - 1 - len);
+		if (n < 0)
+			error = errno;
+		else
+			len += (size_t)n;
+	}
+	if (fd >= 0)
+		close(fd);
+	text[n < 0 ? 0 : len] = '\0';
+	return n < 0 ? -error : (long)len;
 }

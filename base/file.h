@@ -1,5 +1,5 @@
-/* file.h: all of some bytes to a descriptor, or an error: what write(2) and
- * read(2) leave to their callers. Blocks. */
+/* file.h: all of some bytes, or an error: what write(2) and read(2) leave to
+ * their callers. Blocks where it does not say otherwise. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -10,5 +10,9 @@ int file_write_all(int fd, const void *data, size_t size);
 
 /* 0, -errno, or -EIO where the file ends before size bytes. */
 int file_read_all(int fd, void *to, size_t size);
+
+/* A small file as text, at most size - 1 bytes, without ever waiting for more:
+ * its length, or -errno and "". */
+long file_read_text(const char *path, char *text, size_t size);
 
 #endif

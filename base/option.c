@@ -124,10 +124,11 @@ int option_distance(const char *a, const char *b)
 	return row[nb];
 }
 
+/* NULL where none is like it: half of it would have to be other letters. */
 static const char *nearest(const struct option_spec *table, const char *name)
 {
 	const char *best = NULL;
-	int least = NAME_MAX_BYTES;
+	int least = (int)strnlen(name, NAME_MAX_BYTES) / 2 + 1;
 
 	for (const struct option_spec *s = table; s->name; s++) {
 		int d = option_distance(name, s->name);
@@ -162,8 +163,11 @@ static const struct option_spec *find(const struct option_spec *table,
 		}
 	}
 	if (!found) {
-		err_set(e, ERR_USAGE, "unknown option --%s; did you mean --%s? "
-			"(--help lists all)", name, nearest(table, name));
+		const char *like = nearest(table, name);
+
+		err_set(e, ERR_USAGE, "unknown option --%s%s%s%s (--help lists "
+			"all)", name, like ? "; did you mean --" : "",
+			like ? like : "", like ? "?" : "");
 	} else if (other) {
 		err_set(e, ERR_USAGE, "option --%s is ambiguous: --%s or --%s?",
 			name, found->name, other->name);

@@ -289,3 +289,11 @@ int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 	return err_set(e, rc, "cannot connect to %s: %s",
 		       sock_addr_text(a, text), strerror(-rc));
 }
+
+void sock_host_name(char *out)
+{
+	/* what is cut has no end of its own */
+	out[SOCK_HOST_MAX - 1] = '\0';
+	if (gethostname(out, SOCK_HOST_MAX - 1) < 0)
+		snprintf(out, SOCK_HOST_MAX, "localhost");
+}

@@ -60,4 +60,7 @@ int sock_reserve_port(uint16_t *port, struct err *e);
  * Returns a blocking descriptor. */
 int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e);
 
+/* This host's own name, into out[SOCK_HOST_MAX]. */
+void sock_host_name(char *out);
+
 #endif

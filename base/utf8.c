@@ -16,7 +16,9 @@ static size_t wanted(unsigned char first, unsigned char *low,
 	return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
-size_t utf8_length(struct slice text)
+/* Bytes of the character at the start of text, 0 if it is not valid UTF-8 (too
+ * long, cut, a surrogate, or beyond Unicode). text is not empty. */
+static size_t length_of(struct slice text)
 {
 	const unsigned char *p = (const unsigned char *)text.data;
 	unsigned char low, high;
@@ -34,7 +36,7 @@ size_t utf8_length(struct slice text)
 void utf8_put(struct buf *out, struct slice text)
 {
 	while (text.len) {
-		size_t n = utf8_length(text);
+		size_t n = length_of(text);
 
 		if (n == 0 || text.data[0] == '\0')
 			buf_put(out, "\xef\xbf\xbd", 3);

@@ -4,10 +4,6 @@
 
 #include "base/buf.h"
 
-/* Bytes of the character at the start of text, 0 if it is not valid UTF-8 (too
- * long, cut, a surrogate, or beyond Unicode). text is not empty. */
-size_t utf8_length(struct slice text);
-
 /* Appends text; each byte that is no UTF-8, and each NUL, becomes U+FFFD. */
 void utf8_put(struct buf *out, struct slice text);
 

@@ -275,9 +275,9 @@ static void run_round(struct agent *a, const struct wire_start *start)
 	begin_output(a, start);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
+		failure_begin(&a->failure);
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		plan_release(&plan);
-		failure_begin(&a->failure);
 	}
 	if (rc == 0 && a->times.ended)
 		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
@@ -313,6 +313,8 @@ static void on_end(struct member *m, const struct wire_end *end)
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	a->times.ended = clock_ns();
+	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP)
+		failure_goes_on(&a->failure, end, a->attempt);
 	if (a->exit_code < 0) /* else it is known already */
 		snprintf(a->cause, sizeof(a->cause), "%s", text);
 	if (end->verdict == WIRE_REGROUP) {
@@ -324,7 +326,6 @@ static void on_end(struct member *m, const struct wire_end *end)
 		log_info("restarting (%u of %u): %s",
 			 (uint32_t)a->config->max_restarts - end->restarts_left,
 			 (uint32_t)a->config->max_restarts, text);
-		failure_restarts(&a->failure, end, a->attempt);
 		handle(a, EV_RESTART, text);
 		return;
 	}
@@ -379,6 +380,9 @@ static void report_exit(struct agent *a, struct worker *w, int status)
 	if (status != 0 && !w->stopped)
 		failure_examine(&a->failure, w, status, &x);
 	member_exited(&a->member, &x);
+	/* others wait for this one's news */
+	if (status != 0 && !w->stopped)
+		member_flush(&a->member);
 }
 
 static void take_death(void *arg, pid_t pid, int status,
@@ -406,6 +410,7 @@ static void on_child(void *owner)
 	struct agent *a = owner;
 
 	reap_children(take_death, a);
+	member_flush(&a->member);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		sweep(a);
 }
@@ -521,6 +526,8 @@ static int run_loop(struct agent *a, struct err *e)
 		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
 	if (rc == 0) {
 		join(a);
+		/* while the server starts */
+		failure_prepare(&a->failure);
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 	} else {
 		member_close(&a->member);

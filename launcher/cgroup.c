@@ -1,12 +1,11 @@
 /* cgroup.c: the memory cgroup of this process. */
 #include "launcher/cgroup.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 enum {
 	MEMBERSHIP_MAX = 8 << 10,
@@ -17,26 +16,6 @@ enum {
 
 /* Version 1 says "no limit" as the most pages that a long can count. */
 #define NO_LIMIT ((uint64_t)1 << 62)
-
-long cgroup_read(const char *file, char *text, size_t size)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	size_t len = 0;
-	ssize_t n = fd < 0 ? -1 : 1;
-	int error = errno;
-
-	while (n > 0 && len < size - 1) {
-		n = read(fd, text + len, size - 1 - len);
-		if (n < 0)
-			error = errno;
-		else
-			len += (size_t)n;
-	}
-	if (fd >= 0)
-		close(fd);
-	text[n < 0 ? 0 : len] = '\0';
-	return n < 0 ? -error : (long)len;
-}
 
 /* ---- Parsing ---- */
 
@@ -201,8 +180,9 @@ void cgroup_find(struct cgroup *c)
 
 	memset(c, 0, sizeof *c);
 	if (mounts &&
-	    cgroup_read("/proc/self/cgroup", membership, MEMBERSHIP_MAX) > 0 &&
-	    cgroup_read("/proc/self/mountinfo", mounts, MOUNTS_MAX) > 0)
+	    file_read_text("/proc/self/cgroup", membership,
+			   MEMBERSHIP_MAX) > 0 &&
+	    file_read_text("/proc/self/mountinfo", mounts, MOUNTS_MAX) > 0)
 		cgroup_parse(c, membership, mounts);
 	free(mounts);
 }
@@ -213,7 +193,7 @@ static void read_in(const char *dir, size_t len, const char *name, char *text)
 	char file[CGROUP_PATH_MAX + 64];
 
 	snprintf(file, sizeof file, "%.*s/%s", (int)len, dir, name);
-	cgroup_read(file, text, FILE_MAX);
+	file_read_text(file, text, FILE_MAX);
 }
 
 int64_t cgroup_oom_kills(const struct cgroup *c, int64_t *below_)

@@ -37,8 +37,4 @@ int64_t cgroup_oom_kills(const struct cgroup *c, int64_t *below);
  * is the cgroup that has it. 0 where there is none. */
 uint64_t cgroup_limit_hit(const struct cgroup *c, char *path, size_t size);
 
-/* Reads a small file as text, at most size - 1 bytes, without ever waiting for
- * more: its length, or -errno and "". */
-long cgroup_read(const char *file, char *text, size_t size);
-
 #endif

@@ -31,6 +31,30 @@ static int has_values(const struct option_spec *s)
 	return islower((unsigned char)s->arg[0]) || strchr(s->arg, '|') != NULL;
 }
 
+/* Which option takes the word after it. */
+static void print_bash_options(void)
+{
+	for (const struct option_spec *s = config_options; s->name; s++) {
+		if (!option_takes_value(s))
+			continue;
+		printf("--%s", s->name);
+		if (s->letter)
+			printf(" | -%c", s->letter);
+		printf(") option=--%s ;;\n\t\t\t", s->name);
+	}
+}
+
+static void print_bash_values(void)
+{
+	for (const struct option_spec *s = config_options; s->name; s++) {
+		if (!option_takes_value(s) || !has_values(s))
+			continue;
+		printf("\t--%s) value=\"", s->name);
+		print_values(s->arg, ' ');
+		printf("\" ;;\n");
+	}
+}
+
 void completion_print_bash(void)
 {
 	printf("# bash completion for ddprun, made from its table of options\n"
@@ -47,14 +71,7 @@ void completion_print_bash(void)
 	       "\t\telse\n"
 	       "\t\t\tname=${COMP_WORDS[i]//_/-}\n"
 	       "\t\t\tcase $name in\n\t\t\t");
-	for (const struct option_spec *s = config_options; s->name; s++) {
-		if (!option_takes_value(s))
-			continue;
-		printf("--%s", s->name);
-		if (s->letter)
-			printf(" | -%c", s->letter);
-		printf(") option=--%s ;;\n\t\t\t", s->name);
-	}
+	print_bash_options();
 	printf("-*) ;;\n"
 	       "\t\t\t*)\n"
 	       "\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
@@ -64,13 +81,7 @@ void completion_print_bash(void)
 	       "\t\t\tesac\n\t\tfi\n\t\ti=$((i + 1))\n\tdone\n"
 	       "\t[ \"$word\" != = ] || word=\n"
 	       "\tcase $option in\n");
-	for (const struct option_spec *s = config_options; s->name; s++) {
-		if (!option_takes_value(s) || !has_values(s))
-			continue;
-		printf("\t--%s) value=\"", s->name);
-		print_values(s->arg, ' ');
-		printf("\" ;;\n");
-	}
+	print_bash_values();
 	printf("\t--log-dir)\n"
 	       "\t\tmapfile -t COMPREPLY < <(compgen -d -- \"$word\")\n"
 	       "\t\treturn ;;\n"

@@ -2,15 +2,16 @@
 #include "launcher/config.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/random.h"
 #include "base/signal_name.h"
+#include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/log_rules.h"
@@ -19,9 +20,10 @@
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
 
-int config_parse_nnodes(const char *text, uint32_t *min_nodes,
-			uint32_t *max_nodes, struct err *e)
+/* "N" or "MIN:MAX" */
+static int decide_nnodes(struct config *c, struct err *e)
 {
+	const char *text = c->nnodes_text;
 	const char *colon = strchr(text, ':');
 	char low[24];
 	long min, max;
@@ -37,23 +39,23 @@ int config_parse_nnodes(const char *text, uint32_t *min_nodes,
 	if (rc < 0)
 		return err_set(e, ERR_USAGE,
 			       "--nnodes '%s': give the number of nodes, 1 to "
-			       "%d", text, WIRE_NODES_MAX);
+			       "%d, or MIN:MAX", text, WIRE_NODES_MAX);
 	if (min > max)
 		return err_set(e, ERR_USAGE, "--nnodes '%s': the minimum is "
 			       "above the maximum", text);
-	*min_nodes = (uint32_t)min;
-	*max_nodes = (uint32_t)max;
+	c->min_nodes = (uint32_t)min;
+	c->max_nodes = (uint32_t)max;
 	return 0;
 }
 
-static int cpu_count(void)
+/* What this process may use, which containers and Slurm narrow. */
+static long cpu_count(void)
 {
-	cpu_set_t set;
+	struct cpus allowed;
 
-	/* what this process may use, which containers and Slurm narrow */
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		return CPU_COUNT(&set);
-	return (int)sysconf(_SC_NPROCESSORS_ONLN);
+	if (cpus_allowed(&allowed, NULL) == 0)
+		return cpus_count(&allowed);
+	return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* How many workers the GPUs are enough for. */
@@ -358,8 +360,7 @@ static int check_rest(const struct config *c, struct err *e)
 
 static int decide(struct config *c, struct err *e)
 {
-	int rc = config_parse_nnodes(c->nnodes_text, &c->min_nodes,
-				     &c->max_nodes, e);
+	int rc = decide_nnodes(c, e);
 
 	if (rc == 0)
 		rc = decide_nproc(c, e);
@@ -452,15 +453,10 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 
 static long pid_max(void)
 {
-	FILE *f = fopen("/proc/sys/kernel/pid_max", "re");
-	long n = 0;
+	char text[32];
 
-	if (!f)
-		return 0;
-	if (fscanf(f, "%ld", &n) != 1)
-		n = 0;
-	fclose(f);
-	return n;
+	file_read_text("/proc/sys/kernel/pid_max", text, sizeof(text));
+	return strtol(text, NULL, 10);
 }
 
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)

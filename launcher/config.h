@@ -70,10 +70,6 @@ enum { CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1 };
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
-/* "N" or "MIN:MAX". Pure. */
-int config_parse_nnodes(const char *text, uint32_t *min_nodes,
-			uint32_t *max_nodes, struct err *e);
-
 /* Raises the soft limit of open files as far as n workers need it (*soft is
  * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/cgroup.h"
+#include "base/file.h"
 
 #define PATTERN "/proc/sys/kernel/core_pattern"
 #define USES_PID "/proc/sys/kernel/core_uses_pid"
@@ -127,7 +127,7 @@ static void describe_dumped(struct buf *why, const struct core_of *of)
 	char pattern[512], uses_pid[16], path[4096];
 	struct buf glob_text = BUF_INIT(8 << 10);
 
-	if (cgroup_read(PATTERN, pattern, sizeof pattern) <= 0) {
+	if (file_read_text(PATTERN, pattern, sizeof pattern) <= 0) {
 		buf_printf(why, "core dumped");
 		return;
 	}
@@ -137,7 +137,7 @@ static void describe_dumped(struct buf *why, const struct core_of *of)
 			       of->pid);
 		return;
 	}
-	cgroup_read(USES_PID, uses_pid, sizeof uses_pid);
+	file_read_text(USES_PID, uses_pid, sizeof uses_pid);
 	core_file_glob(&glob_text, pattern, uses_pid[0] == '1', of);
 	buf_put(&glob_text, "", 1);
 	if (glob_text.failed)

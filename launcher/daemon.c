@@ -56,60 +56,93 @@ static int find(struct program *p, struct err *e)
 	return 0;
 }
 
-/* Both must be above the numbers that they will have in the child. */
+/* Our end of the pipe, and what the child gets: -1 or open. */
+struct ends {
+	int ours, theirs, socket;
+};
+
+static void close_ends(const struct ends *n)
+{
+	const int fds[] = {n->ours, n->theirs, n->socket};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+/* What the child gets must be above the numbers that it will have there. */
 static int high(int fd)
 {
 	return fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD + 2);
 }
 
-int daemon_start(struct daemon *s, int listen_fd, struct err *e)
+static int open_ends(struct ends *n, int listen_fd, struct err *e)
+{
+	int pipe[2], rc = 0;
+
+	*n = (struct ends){-1, -1, -1};
+	if (pipe2(pipe, O_CLOEXEC) < 0) {
+		rc = -errno;
+	} else {
+		n->ours = pipe[1];
+		n->theirs = high(pipe[0]);
+		n->socket = n->theirs < 0 ? -1 : high(listen_fd);
+		if (n->socket < 0)
+			rc = -errno;
+		close(pipe[0]);
+	}
+	if (rc == 0)
+		return 0;
+	close_ends(n);
+	return err_set(e, rc, "no pipe for the rendezvous server: %s",
+		       strerror(-rc));
+}
+
+static pid_t start(const struct program *p, const struct ends *n,
+		   struct err *e)
 {
 	extern char **environ;
 	char listen_arg[32], parent_arg[32];
-	char *argv[] = {NULL, listen_arg, parent_arg, NULL};
-	struct program p = {.path = NULL};
-	struct spawn order = {.envp = environ, .keep_as = SERVER_FD,
-			      .survives = 1};
-	int ends[2] = {-1, -1}, low = -1, socket = -1;
-	int rc = find(&p, e);
+	char *argv[] = {p->argv[0], listen_arg, parent_arg, NULL};
+	struct spawn order = {
+		.path = p->path, .argv = argv, .envp = environ,
+		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
+		.out = STDERR_FILENO, .err = STDERR_FILENO,
+		.keep = {n->socket, n->theirs}, .keep_as = SERVER_FD,
+		.survives = 1,
+	};
 	pid_t pid;
 
-	if (rc < 0)
-		return rc;
 	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", SERVER_FD);
 	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d",
 		 SERVER_FD + 1);
-	if (pipe2(ends, O_CLOEXEC) < 0 || (low = high(ends[0])) < 0 ||
-	    (socket = high(listen_fd)) < 0) {
-		rc = err_set(e, -errno, "no pipe for the rendezvous server: %s",
-			     strerror(errno));
-		goto out;
-	}
-	argv[0] = p.argv[0];
-	order.path = p.path;
-	order.argv = argv;
-	order.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	order.out = order.err = STDERR_FILENO;
-	order.keep[0] = socket;
-	order.keep[1] = low;
 	pid = spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
-	rc = pid < 0 ? pid : 0;
+	return pid;
+}
+
+int daemon_start(struct daemon *s, int listen_fd, struct err *e)
+{
+	struct program p;
+	struct ends n;
+	pid_t pid;
+	int rc = find(&p, e);
+
+	if (rc < 0)
+		return rc;
+	rc = open_ends(&n, listen_fd, e);
 	if (rc == 0) {
-		s->pid = pid;
-		s->pipe = ends[1];
-		ends[1] = -1;
+		pid = start(&p, &n, e);
+		rc = pid < 0 ? pid : 0;
+		if (rc == 0) {
+			s->pid = pid;
+			s->pipe = n.ours;
+			n.ours = -1;
+		}
+		close_ends(&n);
 	}
-out:
-	for (int i = 0; i < 2; i++) {
-		if (ends[i] >= 0)
-			close(ends[i]);
-	}
-	if (low >= 0)
-		close(low);
-	if (socket >= 0)
-		close(socket);
 	program_release(&p);
 	return rc;
 }

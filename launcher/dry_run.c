@@ -25,7 +25,7 @@ struct dry_run {
 	struct logdir logdir;
 	struct log_rules rules;
 	struct buf text;
-	char host[256];
+	char host[SOCK_HOST_MAX];
 	/* the variables whose values a dry run cannot know */
 	const char *open[NAMES_MAX];
 	int nopen;
@@ -168,13 +168,12 @@ static void put_gpus(struct dry_run *d, char *const *envp, int here,
 		buf_printf(&d->text, "none: %s\n", why);
 }
 
-/* As struct log_rules has it; a rank that is not known yet is not asked for. */
+/* A rank that is not known yet is not asked for. */
 static int is_shown(const struct dry_run *d, uint32_t local_rank)
 {
 	if (is_alone(d->config))
 		return log_rules_shows(&d->rules, local_rank, local_rank);
-	return !d->rules.some_local_ranks ||
-	       rank_list_contains(&d->rules.local_ranks, local_rank);
+	return log_rules_shows_local(&d->rules, local_rank);
 }
 
 static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
@@ -276,7 +275,7 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	if (rc < 0)
 		goto out;
 	logdir_imagine(&d.logdir, c);
-	gethostname(d.host, sizeof(d.host) - 1);
+	sock_host_name(d.host);
 	find_open(&d);
 	gpus = gpu_count(&why);
 	for (uint32_t i = 0; i < c->nproc; i++)

@@ -1,6 +1,7 @@
 /* failure.c: gathers what the page shows. */
 #include "launcher/failure.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,6 +12,8 @@
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
+
+enum { WORDS_MAX = 400 };
 
 void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group)
@@ -24,8 +27,7 @@ void failure_init(struct failure *f, const struct config *config,
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
 	buf_init(&f->frame, WIRE_BODY_MAX);
 	buf_init(&f->page, FAILURE_PAGE_MAX);
-	gethostname(f->host, sizeof f->host);
-	f->host[sizeof f->host - 1] = '\0';
+	sock_host_name(f->host);
 }
 
 void failure_release(struct failure *f)
@@ -35,6 +37,11 @@ void failure_release(struct failure *f)
 	buf_release(&f->error);
 	buf_release(&f->frame);
 	buf_release(&f->page);
+}
+
+void failure_prepare(struct failure *f)
+{
+	postmortem_prepare(&f->postmortem);
 }
 
 void failure_begin(struct failure *f)
@@ -49,6 +56,36 @@ static struct slice text_of(const struct buf *b)
 	return b->failed || !b->data ? SLICE_STR("") : SLICE(b->data, b->len);
 }
 
+static struct slice last_line(struct slice text)
+{
+	size_t n;
+
+	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
+		text.len--;
+	for (n = text.len; n > 0 && text.data[n - 1] != '\n'; n--)
+		;
+	while (n < text.len && isspace((unsigned char)text.data[n]))
+		n++;
+	return SLICE(text.data + n, text.len - n);
+}
+
+/* Of one that exited by itself nobody knows better than it: what it said of its
+ * error, else its last line on stderr. */
+static void put_last_words(struct failure *f, const struct worker *w)
+{
+	struct error_file said = {NULL, NULL, 0};
+	struct slice line = last_line(tail_text(&w->tail));
+
+	if (f->error.len &&
+	    error_file_parse(&said, text_of(&f->error), NULL) == 0 &&
+	    said.message)
+		line = SLICE(said.message, strcspn(said.message, "\n"));
+	if (line.len > WORDS_MAX)
+		line.len = WORDS_MAX;
+	buf_put(&f->why, line.data, line.len);
+	error_file_release(&said);
+}
+
 void failure_examine(struct failure *f, const struct worker *w, int status,
 		     struct wire_exited *x)
 {
@@ -59,10 +96,6 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	char path[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	/* the line that torchrun's users search their logs for */
-	log_debug("failed (exitcode: %d) local_rank: %u (pid: %d) of binary: "
-		  "%s", w->signal ? -w->signal : w->code, w->local_rank,
-		  (int)w->pid, f->config->words[0]);
 	buf_reset(&f->why);
 	buf_reset(&f->error);
 	postmortem_examine(&f->postmortem, &death, &f->why);
@@ -70,15 +103,17 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	if (error_file_read(path, &f->error, &e) < 0)
 		buf_printf(&f->why, "%sits error file %s",
 			   f->why.len ? "; " : "", e.text);
+	if (!f->why.len && w->code)
+		put_last_words(f, w);
 	x->why = text_of(&f->why);
 	x->error = text_of(&f->error);
-	x->log = SLICE_STR(logdir_stderr(f->logdir, w->local_rank, f->log));
+	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
 }
 
 /* ---- The end of a round ---- */
 
-void failure_restarts(struct failure *f, const struct wire_end *end,
-		      uint32_t attempt)
+void failure_goes_on(struct failure *f, const struct wire_end *end,
+		     uint32_t attempt)
 {
 	struct report_past *past;
 

@@ -40,7 +40,10 @@ void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group);
 void failure_release(struct failure *f);
 
-/* A round's workers have been started. */
+/* When there is time for it, before the first round. */
+void failure_prepare(struct failure *f);
+
+/* A round's workers are about to be started. */
 void failure_begin(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are
@@ -48,9 +51,10 @@ void failure_begin(struct failure *f);
 void failure_examine(struct failure *f, const struct worker *w, int status,
 		     struct wire_exited *x);
 
-/* The server ended the round; the job goes on. */
-void failure_restarts(struct failure *f, const struct wire_end *end,
-		      uint32_t attempt);
+/* The server ended the round, by a failure or as nodes came or went; the job
+ * goes on. */
+void failure_goes_on(struct failure *f, const struct wire_end *end,
+		     uint32_t attempt);
 /* The server ended the job: end is copied. */
 void failure_ends(struct failure *f, const struct wire_end *end,
 		  uint32_t attempt, uint32_t world_size);

@@ -57,10 +57,8 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
 	sigset_t all;
 	char byte;
 
-	setsid();
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, GUARD_NAME);
 	/* whatever we inherited would be held open by us */
 	if (dup2(pipe, 0) < 0 || close_range(1, ~0u, 0) < 0)
 		_exit(1);
@@ -69,6 +67,24 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
 	kill_all(g, mark);
 	logdir_remove(folder);
 	_exit(0);
+}
+
+/* By its name and its group another ddprun whose worker we are knows it from
+ * us, and lets it live: it has both before it has run, which may be late. */
+static pid_t fork_named(void)
+{
+	char ours[16] = "";
+	pid_t pid;
+
+	prctl(PR_GET_NAME, ours);
+	prctl(PR_SET_NAME, GUARD_NAME);
+	pid = fork();
+	if (pid == 0)
+		return 0;
+	prctl(PR_SET_NAME, ours);
+	if (pid > 0)
+		setpgid(pid, pid);
+	return pid;
 }
 
 int guard_start(struct guard *g, uint32_t n, const char *mark,
@@ -89,7 +105,7 @@ int guard_start(struct guard *g, uint32_t n, const char *mark,
 			strerror(errno));
 		goto fail;
 	}
-	g->pid = fork();
+	g->pid = fork_named();
 	if (g->pid == 0)
 		watch(g, ends[0], mark, folder);
 	if (g->pid < 0)

@@ -17,8 +17,13 @@ enum { RECORD_MAX = 8 << 10, RECORDS_MAX = 20000 };
 
 void kernel_log_open(struct kernel_log *k)
 {
-	k->n = 0;
 	k->fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	kernel_log_skip(k);
+}
+
+void kernel_log_skip(struct kernel_log *k)
+{
+	k->n = 0;
 	if (k->fd >= 0 && lseek(k->fd, 0, SEEK_END) < 0)
 		kernel_log_close(k);
 }

@@ -23,6 +23,9 @@ struct kernel_kill {
 void kernel_log_open(struct kernel_log *k);
 void kernel_log_close(struct kernel_log *k);
 
+/* Goes on from its end, and forgets the lines that were kept. */
+void kernel_log_skip(struct kernel_log *k);
+
 /* Takes what has come since, and keeps the lines that matter. */
 void kernel_log_read(struct kernel_log *k);
 

@@ -70,6 +70,11 @@ int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
 {
 	if (r->some_ranks && !rank_list_contains(&r->ranks, rank))
 		return 0;
+	return log_rules_shows_local(r, local_rank);
+}
+
+int log_rules_shows_local(const struct log_rules *r, uint32_t local_rank)
+{
 	return !r->some_local_ranks ||
 	       rank_list_contains(&r->local_ranks, local_rank);
 }

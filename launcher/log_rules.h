@@ -27,5 +27,7 @@ void log_rules_release(struct log_rules *r);
 /* 1 if this worker's lines are for the console. */
 int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
 		    uint32_t rank);
+/* As far as that depends on its local rank. */
+int log_rules_shows_local(const struct log_rules *r, uint32_t local_rank);
 
 #endif

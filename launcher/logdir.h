@@ -66,11 +66,7 @@ int logdir_open_filtered(struct logdir *d, int is_stderr);
 const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 			  int is_stderr, char *out);
 
-/* The same, of stderr. */
-const char *logdir_stderr(const struct logdir *d, uint32_t local_rank,
-			  char *out);
-
-/* The last lines of that file; nothing where there is none. */
+/* The last lines of its stderr's file; nothing where there is none. */
 void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t);
 
 /* The attempt's folder, where what is about all workers goes; or "". */

@@ -12,6 +12,7 @@ enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
+	MUCH_BYTES = 64 << 10,
 };
 
 static void stop_timers(struct member *m)
@@ -452,8 +453,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 
 	*m = (struct member){.events = events, .config = config,
 			     .node_id = node_id, .reserved_fd = -1};
-	if (gethostname(m->host, sizeof(m->host) - 1) < 0)
-		snprintf(m->host, sizeof(m->host), "localhost");
+	sock_host_name(m->host);
 	rc = rdzv_init(&m->rdzv, loop, config, m->host, &rdzv_events, e);
 	if (rc < 0)
 		return rc;
@@ -470,7 +470,14 @@ void member_exited(struct member *m, const struct wire_exited *x)
 	if (!is_in(m))
 		return;
 	wire_put_exited(out(m), WIRE_EXITED, WIRE_NOTICE, 0, x);
-	flush(m);
+	if (out(m)->len > MUCH_BYTES)
+		flush(m);
+}
+
+void member_flush(struct member *m)
+{
+	if (is_in(m))
+		flush(m);
 }
 
 void member_failed(struct member *m, uint32_t round, int exit_code,

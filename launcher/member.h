@@ -52,7 +52,9 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
  * is on_start or on_lost, later. */
 void member_join(struct member *m);
 
+/* Sent by member_flush, or when there is much: workers tend to end together. */
 void member_exited(struct member *m, const struct wire_exited *x);
+void member_flush(struct member *m);
 /* exit_code: what the job is to exit with; 0: as the server finds right. */
 void member_failed(struct member *m, uint32_t round, int exit_code,
 		   const char *text);

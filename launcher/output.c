@@ -19,11 +19,6 @@ enum {
 	FLUSH_BYTES = 256 << 10,
 	COPIED_MAX = 4 << 20, /* as a read with its prefixes, and room */
 	STREAMS_AT_ONCE = 64,
-	/* Workers that write a line at a time wake us for each. When passes
-	 * find so little, only a few are made in so long a time. */
-	WINDOW_MS = 10,
-	LITTLE_BYTES = 8 << 10,
-	PASSES = 3,
 };
 
 static size_t pending(const struct output *o)
@@ -57,19 +52,14 @@ static void on_rested(uv_timer_t *t)
 }
 
 /* A pass over n streams found so many bytes. */
-static void pace(struct output *o, size_t n, size_t bytes)
+static void rest(struct output *o, size_t n, size_t bytes)
 {
-	uint64_t now = uv_now(o->loop), spent = now - o->window_ms;
+	uint64_t ms = pace_rest(&o->pace, uv_now(o->loop), n, bytes);
 
-	if (spent >= WINDOW_MS) {
-		o->window_ms = now;
-		o->passes = 0;
-		spent = 0;
-	}
-	if (bytes >= n * LITTLE_BYTES || ++o->passes < PASSES)
+	if (!ms)
 		return;
 	o->resting = 1;
-	uv_timer_start(&o->rest, on_rested, WINDOW_MS - spent, 0);
+	uv_timer_start(&o->rest, on_rested, ms, 0);
 	set_watching(o);
 }
 
@@ -87,7 +77,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	}
 	output_flush(o);
 	if (n > 0 && !o->closing)
-		pace(o, (size_t)n, bytes);
+		rest(o, (size_t)n, bytes);
 }
 
 int output_watch(struct output *o, struct stream *s)
@@ -370,7 +360,7 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 
 	*o = (struct output){.loop = loop, .rules = rules, .epoll = -1,
 			     .round.copies = {-1, -1}};
-	gethostname(o->host, sizeof(o->host) - 1);
+	sock_host_name(o->host);
 	o->vars = (struct prefix_vars){.role_name = role, .host = o->host};
 	buf_init(&o->copied[0], COPIED_MAX);
 	buf_init(&o->copied[1], COPIED_MAX);

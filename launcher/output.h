@@ -11,8 +11,10 @@
 
 #include <uv.h>
 
+#include "base/sock.h"
 #include "launcher/collapse.h"
 #include "launcher/log_rules.h"
+#include "launcher/pace.h"
 #include "launcher/prefix.h"
 #include "launcher/writer.h"
 
@@ -36,15 +38,14 @@ struct output {
 	const struct log_rules *rules;
 	struct output_round round;
 	struct prefix_vars vars;
-	char host[64];
+	char host[SOCK_HOST_MAX];
 	/* the streams are watched by an epoll of their own, so that reading
 	 * stops and goes on with one call for all of them */
 	int epoll;
 	uv_poll_t ready;
 	uv_timer_t rest;
 	uint32_t streams; /* that are open */
-	uint64_t window_ms;
-	int passes; /* in this window that found little */
+	struct pace pace;
 	int watching, resting, paused, closing;
 	const struct stream *redrawn; /* whose line stands in place */
 	int told_lost, told_full; /* that stdout, that files take no more */

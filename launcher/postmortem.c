@@ -7,13 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "launcher/core_file.h"
 
 enum { VMSTAT_MAX = 32 << 10, MIB = 1 << 20 };
 
 void postmortem_init(struct postmortem *p)
 {
-	p->began = 0;
+	p->prepared = 0;
 	p->log.fd = -1;
 	p->log.n = 0;
 }
@@ -21,7 +22,7 @@ void postmortem_init(struct postmortem *p)
 void postmortem_release(struct postmortem *p)
 {
 	kernel_log_close(&p->log);
-	p->began = 0;
+	p->prepared = 0;
 }
 
 /* All kills of the host, in cgroups and out of them; -1: not known. */
@@ -30,7 +31,7 @@ static int64_t host_kills(void)
 	char *text = malloc(VMSTAT_MAX);
 	int64_t n = -1;
 
-	if (text && cgroup_read("/proc/vmstat", text, VMSTAT_MAX) > 0)
+	if (text && file_read_text("/proc/vmstat", text, VMSTAT_MAX) > 0)
 		n = cgroup_count(text, "oom_kill");
 	free(text);
 	return n;
@@ -46,19 +47,21 @@ static int numbers_are_the_hosts(void)
 	return n == (ssize_t)strlen(first) && memcmp(name, first, n) == 0;
 }
 
+void postmortem_prepare(struct postmortem *p)
+{
+	cgroup_find(&p->cgroup);
+	kernel_log_open(&p->log);
+	p->is_certain = p->log.fd >= 0 && numbers_are_the_hosts();
+	p->prepared = 1;
+}
+
 void postmortem_begin(struct postmortem *p)
 {
-	if (!p->began) {
-		p->numbers_are_the_hosts = numbers_are_the_hosts();
-		cgroup_find(&p->cgroup);
-		kernel_log_open(&p->log);
-	} else {
-		kernel_log_read(&p->log);
-		p->log.n = 0; /* of an earlier attempt */
-	}
-	p->began = 1;
+	if (!p->prepared)
+		postmortem_prepare(p);
+	kernel_log_skip(&p->log); /* of before, or of an earlier attempt */
 	p->kills = cgroup_oom_kills(&p->cgroup, &p->below);
-	p->host_kills = host_kills();
+	p->host_kills = p->is_certain ? -1 : host_kills();
 }
 
 static void put_limit(struct buf *why, uint64_t bytes, const char *of,
@@ -142,21 +145,20 @@ static void put_others(const struct postmortem *p, int n, struct buf *why)
 static void examine_killed(struct postmortem *p, pid_t pid, struct buf *why)
 {
 	struct kernel_kill kill;
-	int64_t host = host_kills();
+	int64_t host = p->is_certain ? -1 : host_kills();
 	int below, logged = kernel_log_killed(&p->log, pid, &kill);
-	int certain = p->log.fd >= 0 && p->numbers_are_the_hosts;
 	int counted = take_kill(p, &below);
 	int on_host = p->host_kills >= 0 && host > p->host_kills;
 
-	if (counted || on_host)
+	if (p->host_kills >= 0 && (counted || on_host))
 		p->host_kills++;
-	if (logged && certain)
+	if (logged && p->is_certain)
 		put_logged(p, &kill, why);
-	else if (counted && certain)
+	else if (counted && p->is_certain)
 		put_others(p, 1, why);
 	else if (counted)
 		put_counted(p, below, why);
-	else if (on_host && !certain)
+	else if (on_host)
 		buf_printf(why, "perhaps killed by the kernel: since it began "
 			   "the kernel has killed %lld process%s of this host "
 			   "for lack of memory (see dmesg)",
@@ -181,14 +183,14 @@ static void examine_core(const struct postmortem_death *d, struct buf *why)
 	struct core_of of = {
 		.pid = d->pid, .signal = WTERMSIG(d->status),
 		/* the file's system may be a little behind our clock */
-		.since = d->started - 2, .cwd = getcwd(cwd, sizeof cwd),
-		.host = d->host,
+		.since = d->started - 2, .host = d->host,
 	};
 
-	if (!of.cwd)
-		of.cwd = ".";
 	if (!WCOREDUMP(d->status) && !core_file_signal(of.signal))
 		return;
+	of.cwd = getcwd(cwd, sizeof cwd);
+	if (!of.cwd)
+		of.cwd = ".";
 	if (why->len)
 		buf_printf(why, "; ");
 	core_file_describe(why, WCOREDUMP(d->status), &of);
@@ -211,7 +213,7 @@ void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 {
 	const char *xid;
 
-	if (!p->began)
+	if (!p->prepared)
 		return;
 	kernel_log_read(&p->log);
 	if (WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGKILL)

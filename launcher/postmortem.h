@@ -14,12 +14,14 @@
 enum { POSTMORTEM_WHY_MAX = 4 << 10 };
 
 struct postmortem {
-	int began;
+	int prepared;
 	struct cgroup cgroup;
 	int64_t kills, below; /* of the cgroup, that are accounted for */
 	int64_t host_kills;
 	struct kernel_log log;
-	int numbers_are_the_hosts; /* of processes: no container */
+	/* the log may be read and its process numbers are ours, for this is no
+	 * container: whom it does not name the kernel has not killed */
+	int is_certain;
 };
 
 struct postmortem_death {
@@ -32,8 +34,12 @@ struct postmortem_death {
 void postmortem_init(struct postmortem *p);
 void postmortem_release(struct postmortem *p);
 
+/* Finds out where to ask, once. Takes a fraction of a millisecond: call it when
+ * there is nothing else to do, long before workers are started. */
+void postmortem_prepare(struct postmortem *p);
+
 /* Remembers the kernel's counts: what it kills from now on is ours to explain.
- * Reads a few files: call it when workers have been started, not before. */
+ * Workers are about to be started: quick where it is prepared. */
 void postmortem_begin(struct postmortem *p);
 
 /* Appends to why, in one line, what is known of the death of a worker that was

@@ -1,28 +1,14 @@
-/* prefix.c: filling in a template. */
+/* prefix.c: what the names stand for. */
 #include "launcher/prefix.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int is_name_start(char c)
-{
-	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static size_t name_length(const char *p)
-{
-	size_t n = 0;
-
-	if (!is_name_start(*p))
-		return 0;
-	while (is_name_start(p[n]) || (p[n] >= '0' && p[n] <= '9'))
-		n++;
-	return n;
-}
+#include "launcher/template.h"
 
 /* The value of a name, in room if it is a number; NULL: not known. */
-static const char *value_of(struct slice name, const struct prefix_vars *v,
-			    char room[16])
+static const char *value_of(const struct template_piece *piece,
+			    const struct prefix_vars *v, char room[16])
 {
 	const struct {
 		const char *name, *text;
@@ -37,8 +23,7 @@ static const char *value_of(struct slice name, const struct prefix_vars *v,
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		if (strlen(rows[i].name) != name.len ||
-		    memcmp(rows[i].name, name.data, name.len) != 0)
+		if (!template_names(piece, rows[i].name))
 			continue;
 		if (rows[i].text)
 			return rows[i].text;
@@ -59,39 +44,18 @@ static void put_text(struct buf *out, const char *text, size_t n)
 	}
 }
 
-/* What the '$' at p stands for; returns how long it is. */
-static size_t put_variable(struct buf *out, const char *p,
-			   const struct prefix_vars *vars)
-{
-	int braced = p[1] == '{';
-	size_t n = name_length(p + 1 + braced), all = n + 1;
-	const char *value = NULL;
-	char room[16];
-
-	if (p[1] == '$') {
-		put_text(out, "$", 1);
-		return 2;
-	}
-	if (braced)
-		all = p[2 + n] == '}' ? n + 3 : 1;
-	if (n && all > 1)
-		value = value_of(SLICE(p + 1 + braced, n), vars, room);
-	if (value)
-		put_text(out, value, strlen(value));
-	else
-		put_text(out, p, n && all > 1 ? all : 1);
-	return n && all > 1 ? all : 1;
-}
-
 void prefix_put(struct buf *out, const char *template,
 		const struct prefix_vars *vars)
 {
-	while (*template) {
-		if (*template == '$') {
-			template += put_variable(out, template, vars);
-		} else {
-			put_text(out, template, 1);
-			template++;
-		}
+	struct template_piece piece;
+	char room[16];
+
+	while (template_next(&template, &piece)) {
+		const char *value = value_of(&piece, vars, room);
+
+		if (value)
+			put_text(out, value, strlen(value));
+		else
+			put_text(out, piece.text.data, piece.text.len);
 	}
 }

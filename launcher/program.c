@@ -35,7 +35,8 @@ static int complain(const char *name, int rc, struct err *e)
 	else if (rc == -ENOENT && strchr(name, '/'))
 		advice = "; check the path, on each node";
 	else if (rc == -ENOENT)
-		advice = " in $PATH; for one in this directory write ./NAME";
+		advice = " in $PATH; for one in this directory write ./NAME, "
+			 "for a Python script --run-path NAME";
 	return err_set(e, rc == -EISDIR ? -EACCES : rc,
 		       "cannot run '%s': %s%s", name, strerror(-rc), advice);
 }

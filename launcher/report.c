@@ -239,7 +239,10 @@ static void put_worker(struct buf *out, const struct report *r)
 	buf_printf(out, "|  cause        ");
 	put_how(out, end->code, end->signal);
 	buf_put(out, "\n", 1);
-	put_wrapped(out, "", end->why);
+	/* its own last words stand below */
+	if (!contains(end->tail, end->why) &&
+	    !(told && contains(SLICE_STR(r->error->message), end->why)))
+		put_wrapped(out, "", end->why);
 	put_hint(out, end);
 	put_memory(out, end->max_rss_kib);
 	buf_printf(out, "|  ran for      %llu.%03llu s\n",

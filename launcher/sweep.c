@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 static int is_in(const pid_t *pids, size_t n, pid_t pid)
@@ -38,16 +39,9 @@ static pid_t parent_of(const char *pid)
 	char path[sizeof("/proc//stat") + NAME_MAX], text[512];
 	const char *end;
 	pid_t parent = 0;
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
+	file_read_text(path, text, sizeof(text));
 	/* the name before it may have any characters */
 	end = strrchr(text, ')');
 	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
@@ -188,17 +182,11 @@ static int has_variable(int fd, const char *variable)
 static int is_called(const char *pid, const char *name)
 {
 	char path[sizeof("/proc//comm") + NAME_MAX], comm[32];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, comm, sizeof(comm));
-	close(fd);
-	return n == (ssize_t)strlen(name) + 1 &&
-	       memcmp(comm, name, (size_t)n - 1) == 0;
+	file_read_text(path, comm, sizeof(comm));
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
 }
 
 int sweep_kill_marked(const char *variable, const char *except)

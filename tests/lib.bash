@@ -19,6 +19,7 @@
 #   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
 #                         skipped
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
+#   $IDLE                 what bash evaluates to wait for a signal that it traps
 #
 # A file with a setup or teardown of its own calls lib_setup and lib_teardown.
 # Deadlines are for what hangs: nothing here waits for time to pass.
@@ -45,6 +46,9 @@ lib_setup() {
 	export DDP_CACHE=$T/cache
 	# marks every process that descends from this test, and only those
 	export TEST_COOKIE=$BATS_ROOT_PID.$BATS_TEST_NUMBER.$RANDOM$RANDOM
+	# A trap runs between two commands: a signal that comes when one is about
+	# to begin has to wait for its end, so none takes long.
+	export IDLE='exec 8<> <(:); while :; do read -rt 0.2 -u 8 _; done'
 	cd "$T"
 }
 

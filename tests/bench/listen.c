@@ -1,8 +1,8 @@
-/* listen.c: listen fast|slow|FILE WORKER COMMAND...: runs COMMAND with its
- * stdout in a pipe, read at full speed or 8 MB a second, or in FILE. Prints
- * seconds, lines, the CPU seconds and peak memory (MiB) of COMMAND and those of
- * its children, and theirs, that are not called WORKER, which is what carries
- * the lines. */
+/* listen.c: listen fast|slow:MB|FILE WORKER COMMAND...: runs COMMAND with its
+ * stdout in a pipe, read at full speed or so many MB a second, or in FILE.
+ * Prints seconds, lines, the CPU seconds and peak memory (MiB) of COMMAND and
+ * those of its children, and theirs, that are not called WORKER, which is what
+ * carries the lines; last how many lines are not a talker's whole one. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,12 +15,22 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { PIECE = 64 << 10, SLOW_BYTES = 8 << 20, CARRIERS = 64, LIMIT_S = 90 };
+enum {
+	PIECE = 64 << 10, CARRIERS = 64, LIMIT_S = 90,
+	TEXT_BYTES = 63, /* of a talker's line, which has a prefix before it */
+	LINE_BYTES_MAX = 256,
+};
 
 struct carrier {
 	int pid;
 	double cpu;
 	long kb;
+};
+
+struct lines {
+	long n, torn;
+	char begun[LINE_BYTES_MAX]; /* a line whose end has not come */
+	size_t len;
 };
 
 static struct carrier carriers[CARRIERS];
@@ -115,33 +125,65 @@ static void sample(const char *worker)
 		closedir(dir);
 }
 
-static long count_lines(const char *p, size_t n)
+/* "PREFIXstep       17 loss 7777777...", as talker.c writes it. */
+static int is_whole(const char *line, size_t len)
 {
-	long lines = 0;
+	const char *text = line + len - TEXT_BYTES;
 
-	for (const char *end = p + n; (p = memchr(p, '\n', (size_t)(end - p)));
-	     p++)
-		lines++;
-	return lines;
+	if (len < TEXT_BYTES || memcmp(text, "step ", 5) != 0 ||
+	    memcmp(text + 13, " loss ", 6) != 0 ||
+	    memmem(line, len - TEXT_BYTES, "step", 4))
+		return 0;
+	for (int i = 19; i < TEXT_BYTES; i++) {
+		if (text[i] != text[TEXT_BYTES - 1])
+			return 0;
+	}
+	return 1;
 }
 
-/* Reads to the end; slow: a piece when its time has come. */
-static long listen_to(int fd, int slow, const char *worker)
+static void take_lines(struct lines *l, const char *p, size_t n)
+{
+	const char *end = p + n, *newline;
+
+	for (; (newline = memchr(p, '\n', (size_t)(end - p)));
+	     p = newline + 1) {
+		size_t len = (size_t)(newline - p);
+
+		l->n++;
+		if (l->len + len > LINE_BYTES_MAX) {
+			l->torn++;
+		} else if (l->len) {
+			memcpy(l->begun + l->len, p, len);
+			l->torn += !is_whole(l->begun, l->len + len);
+		} else {
+			l->torn += !is_whole(p, len);
+		}
+		l->len = 0;
+	}
+	n = (size_t)(end - p);
+	if (l->len + n > LINE_BYTES_MAX)
+		n = LINE_BYTES_MAX - l->len;
+	memcpy(l->begun + l->len, p, n);
+	l->len += n;
+}
+
+/* Reads to the end; mb: so many a second, a piece when its time has come. */
+static void listen_to(int fd, double mb, const char *worker, struct lines *l)
 {
 	static char piece[PIECE];
-	double begin = now(), sampled = 0;
-	long lines = 0, bytes = 0;
+	double begin = now(), sampled = 0, bytes = 0;
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 
 	for (;;) {
-		double t = now(), due = begin + (double)bytes / SLOW_BYTES;
+		double t = now();
+		double due = mb > 0 ? begin + bytes / (mb * (1 << 20)) : t;
 		ssize_t n;
 
 		if (t - sampled > 0.1) {
 			sample(worker);
 			sampled = t;
 		}
-		if (slow && due > t) {
+		if (due > t) {
 			usleep((useconds_t)((due - t) * 1e6) + 1);
 			continue;
 		}
@@ -149,36 +191,35 @@ static long listen_to(int fd, int slow, const char *worker)
 			continue;
 		n = read(fd, piece, sizeof(piece));
 		if (n <= 0)
-			return lines;
-		lines += count_lines(piece, (size_t)n);
-		bytes += n;
+			return;
+		take_lines(l, piece, (size_t)n);
+		bytes += (double)n;
 	}
 }
 
-static long lines_of(const char *path)
+static void read_file(const char *path, struct lines *l)
 {
 	int fd = open(path, O_RDONLY);
 	static char piece[PIECE];
-	long lines = 0;
 	ssize_t n;
 
 	while (fd >= 0 && (n = read(fd, piece, sizeof(piece))) > 0)
-		lines += count_lines(piece, (size_t)n);
+		take_lines(l, piece, (size_t)n);
 	close(fd);
-	return lines;
 }
 
 int main(int argc, char **argv)
 {
 	const char *to = argv[1], *worker = argv[2];
 	int is_pipe, ends[2], out, null = open("/dev/null", O_RDWR);
-	double begin = now(), cpu = 0;
-	long lines = 0, kb = 0;
+	double begin = now(), cpu = 0, mb = 0;
+	static struct lines lines;
+	long kb = 0;
 	pid_t pid;
 
 	if (argc < 4 || pipe2(ends, O_CLOEXEC) < 0)
 		return 2;
-	is_pipe = !strcmp(to, "fast") || !strcmp(to, "slow");
+	is_pipe = !strcmp(to, "fast") || sscanf(to, "slow:%lf", &mb) == 1;
 	out = is_pipe ? ends[1] : open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	pid = fork();
 	if (pid == 0) {
@@ -192,7 +233,7 @@ int main(int argc, char **argv)
 	carriers[count++].pid = pid;
 	/* where all goes into a file the pipe has no writer: it ends at once */
 	if (is_pipe)
-		lines = listen_to(ends[0], !strcmp(to, "slow"), worker);
+		listen_to(ends[0], mb, worker, &lines);
 	for (siginfo_t info = {.si_pid = 0};;) {
 		sample(worker);
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG);
@@ -204,11 +245,12 @@ int main(int argc, char **argv)
 	sample(worker);
 	waitpid(pid, NULL, 0);
 	if (!is_pipe)
-		lines = lines_of(to);
+		read_file(to, &lines);
 	for (int i = 0; i < count; i++) {
 		cpu += carriers[i].cpu;
 		kb += carriers[i].kb;
 	}
-	printf("%.3f %ld %.2f %.1f\n", begin, lines, cpu, (double)kb / 1024);
+	printf("%.3f %ld %.2f %.1f %ld\n", begin, lines.n, cpu,
+	       (double)kb / 1024, lines.torn);
 	return 0;
 }

@@ -16,6 +16,7 @@ refused() {
 	touch plain
 	refused 127 "cannot run './nothing': No such file" ./nothing
 	refused 127 "cannot run 'no-such-tool': .* in \\\$PATH" no-such-tool
+	refused 127 "cannot run 'plain': .*--run-path NAME" plain
 	refused 127 "cannot run 'none.py': No such file" none.py
 	refused 126 "cannot run './plain': Permission denied; make it executable" \
 		./plain
@@ -149,7 +150,7 @@ refused() {
 	start other w_port silent
 	await other.out '^[0-9]'
 	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
-	has "$err" "^ddprun: waiting 1 s for an answer from 127.0.0.1:$line "
+	has "$err" "^ddprun: waiting [0-9]+ s for an answer from 127.0.0.1:$line "
 	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*silent for 5 s, .*; choose another port with --rdzv-endpoint"
 }
 
@@ -163,7 +164,7 @@ refused() {
 	# TEST-NET-1: never routed
 	expect 75 ddprun --nnodes 2 --rdzv-timeout 1.5 \
 		--rdzv-endpoint 192.0.2.1:29400 true
-	has "$err" '^ddprun: waiting 1 s for the rendezvous at 192.0.2.1:29400 \(job .none.\)'
+	has "$err" '^ddprun: waiting [0-9]+ s for the rendezvous at 192.0.2.1:29400 \(job .none.\)'
 	has "$err" '^ddprun: error: gave up after 1.5 s: no rendezvous at 192.0.2.1:29400'
 }
 

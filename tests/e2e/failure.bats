@@ -31,7 +31,7 @@ child_named() {
 		printf "the last words" >&2
 		exit 3'
 	local pid=$(<pid) host=$(hostname)
-	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on $host, pid $pid, exited with code 3\$"
+	has "$err" "^ddprun: job 'none' failed: rank 1 \(local rank 1\) on $host, pid $pid, exited with code 3: the last words\$"
 	has "$err" "^\|  rank +1 of 3 \(local rank 1\)\$"
 	has "$err" "^\|  node +0, host $host\$"
 	has "$err" "^\|  pid +$pid\$"
@@ -74,7 +74,7 @@ child_named() {
 	expect 5 ddprun --nproc-per-node 4 bash -c '
 		trap "exit 9" TERM
 		[ $RANK != 3 ] || exit 5
-		while :; do read -rt 100 _ <> <(:); done'
+		eval "$IDLE"'
 	has "$err" "failed: rank 3 .* exited with code 5\$"
 	[ "$(grep -c '^|  rank ' <<<"$err")" = 1 ]
 }
@@ -110,10 +110,12 @@ child_named() {
 }
 
 @test "restarts: all workers start again, and know how often" {
+	mkfifo said
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 3 sh -c '
 		echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS round $DDP_ROUND"
-		[ $TORCHELASTIC_RESTART_COUNT = 2 ] || [ $RANK = 0 ] || exit 8
-		[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exec sleep 1000'
+		[ $TORCHELASTIC_RESTART_COUNT != 2 ] || exit 0
+		[ $RANK = 0 ] || { read _ <said; exit 8; }
+		echo >said; exec sleep 1000'
 	local i
 	for i in 0 1 2; do
 		has "$out" "^\[0\] attempt $i of 3 round $i\$"

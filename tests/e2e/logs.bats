@@ -8,7 +8,8 @@ lacks() {
 # The one folder of a run below logs/ is then $run.
 find_run() {
 	set -- logs/*
-	[ $# = 1 ] && [ -d "$1" ]
+	[ $# = 1 ]
+	[ -d "$1" ]
 	run=$1
 }
 

@@ -50,7 +50,9 @@ two_cpus() {
 		a=0x$(sed -n 's/^\[0\] //p' <<<"$out" | tr -d ,)
 		b=0x$(sed -n 's/^\[1\] //p' <<<"$out" | tr -d ,)
 		both=0x$(taskset -p $$ | sed 's/.*: //')
-		[ $((a & b)) = 0 ] && [ $((a)) != 0 ] && [ $((b)) != 0 ]
+		[ $((a & b)) = 0 ]
+		[ $((a)) != 0 ]
+		[ $((b)) != 0 ]
 		[ $((a | b)) = $((both)) ]
 	done
 }
@@ -91,7 +93,7 @@ two_cpus() {
 @test "hwloc is looked up only when it is needed, and missed by name" {
 	expect 0 env LD_DEBUG=files LD_DEBUG_OUTPUT="$T/ld" ddprun true
 	cat ld.* | grep -q libc.so
-	! cat ld.* | grep hwloc
+	lacks "$(cat ld.*)" hwloc
 	expect 0 env LD_DEBUG=files LD_DEBUG_OUTPUT="$T/ld" ddprun \
 		--cpu-bind node true
 	cat ld.* | grep -q hwloc
@@ -139,7 +141,9 @@ two_cpus() {
 		sh -c 'echo "it'\''s" $1 >$2; touch "$T/started"' sh 'a  *b' \
 		"$T/a file"
 	[ -z "$err" ]
-	[ ! -e started ] && [ ! -e logs ] && [ ! -e "a file" ]
+	[ ! -e started ]
+	[ ! -e logs ]
+	[ ! -e "a file" ]
 	[ "$(grep -c '^rank [01], local rank [01], host ' <<<"$out")" = 2 ]
 	export T
 	eval "$(planned "$out" 1 argv)"

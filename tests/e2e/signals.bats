@@ -15,7 +15,7 @@ start_two() {
 
 quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	trap "echo got HUP; exit 0" HUP; trap "echo got QUIT; exit 0" QUIT
-	echo up; while :; do read -rt 100 _ <> <(:); done'
+	echo up; eval "$IDLE"'
 
 @test "SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the workers; 128+signal" {
 	local name
@@ -42,7 +42,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 
 @test "workers that ignore it are killed after --shutdown-timeout" {
 	start_two --shutdown-timeout 0.2 bash -c \
-		'trap "" INT TERM; echo up; while :; do read -rt 100 _ <> <(:); done'
+		'trap "" INT TERM; echo up; eval "$IDLE"'
 	signal job TERM
 	finish job 143
 	has "$err" '^ddprun: killing 2 workers$'
@@ -51,7 +51,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 
 @test "a second signal kills at once" {
 	start_two bash -c 'trap "echo again; trap \"\" TERM" TERM; echo up
-		while :; do read -rt 100 _ <> <(:); done'
+		eval "$IDLE"'
 	signal job TERM
 	await job.out '^\[0\] again'
 	signal job INT
@@ -62,7 +62,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 
 @test "a long stop says for what it waits" {
 	start_two --shutdown-timeout 1.3 bash -c \
-		'trap "" TERM; echo up; while :; do read -rt 100 _ <> <(:); done'
+		'trap "" TERM; echo up; eval "$IDLE"'
 	signal job TERM
 	finish job 143
 	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
@@ -91,7 +91,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 @test "a signal while nodes are still missing" {
 	start job ddprun --nnodes 2 \
 		--rdzv-endpoint "127.0.0.1:$(w_port free)" true
-	await job.err '^ddprun: waiting 1 s '
+	await job.err '^ddprun: waiting [0-9]+ s '
 	signal job INT
 	finish job 130
 	has "$err" '^ddprun: got SIGINT: leaving$'
@@ -113,11 +113,11 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 		trap "" TERM HUP INT
 		sleep 1000 &
 		setsid bash -c "trap \"\" TERM HUP; echo \$\$ >'"$T"'/daemon.$RANK
-			while :; do read -rt 100 _ <> <(:); done" \
+			eval \"\$IDLE\"" \
 			</dev/null >/dev/null 2>&1 &
 		until [ -s '"$T"'/daemon.$RANK ]; do :; done
 		echo up
-		while :; do read -rt 100 _ <> <(:); done'
+		eval "$IDLE"'
 	local i
 	for i in 0 1 2; do
 		await job.out "^\[$i\] up"
@@ -213,7 +213,7 @@ in_state() {
 @test "--signals-to-handle: any signal may end the job, and is what workers get" {
 	start_two --signals-to-handle USR1,12 bash -c \
 		'trap "echo got USR1; exit 0" USR1
-		echo up; while :; do read -rt 100 _ <> <(:); done'
+		echo up; eval "$IDLE"'
 	signal job USR1
 	finish job $((128 + $(kill -l USR1)))
 	has "$out" '^\[0\] got USR1$'
@@ -225,7 +225,7 @@ in_state() {
 @test "--forward-signals: passed on to each worker, and the job goes on" {
 	start_two --forward-signals SIGUSR1,usr2 bash -c \
 		'trap "echo got USR1" USR1; trap "echo got USR2; exit 0" USR2
-		echo up; while :; do read -rt 100 _ <> <(:); done'
+		echo up; eval "$IDLE"'
 	signal job USR1
 	await job.out '^\[0\] got USR1'
 	await job.out '^\[1\] got USR1'

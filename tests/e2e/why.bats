@@ -6,17 +6,6 @@ lacks() {
 	! grep -E -e "$2" <<<"$1"
 }
 
-torch_python() {
-	local p
-	for p in python3 /usr/bin/python3; do
-		"$p" -c 'import torch.distributed.elastic.multiprocessing.errors' \
-			2>/dev/null || continue
-		echo "$p"
-		return
-	done
-	return 1
-}
-
 # ---- memory cgroups
 
 cgroup=
@@ -87,6 +76,20 @@ teardown() {
 	expect 137 ddprun sh -c '
 		echo $$ >$cgroup/cgroup.procs; exec w_dies memory'
 	# where the log may be read it says so, else the host's count does
+	has "$err" 'killed by the kernel'
+}
+
+@test "out of memory while other workers are still being started: the kernel is named" {
+	local limit
+	make_cgroup
+	for limit in "$cgroup"/memory.max "$cgroup"/memory.limit_in_bytes; do
+		[ ! -w "$limit" ] || echo 4194304 >"$limit"
+	done
+	export cgroup
+	expect 137 ddprun --nproc-per-node 200 sh -c '
+		[ $RANK = 0 ] || exec sleep 1000
+		echo $$ >$cgroup/cgroup.procs; exec w_dies memory'
+	has "$err" "failed: rank 0 .*, was killed by signal 9 \(SIGKILL\)"
 	has "$err" 'killed by the kernel'
 }
 
@@ -176,8 +179,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 }
 
 @test "torch's @record, where PyTorch is installed" {
-	local python
-	python=$(torch_python) || skip "no PyTorch"
+	torch_or_skip
 	cat >fails.py <<-'END'
 	from torch.distributed.elastic.multiprocessing.errors import record
 
@@ -187,7 +189,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 
 	main()
 	END
-	expect 1 ddprun "$python" fails.py
+	expect 1 ddprun fails.py
 	has "$err" '^\|  error        ValueError: boom at step 3$'
 	has "$err" '^\|    ValueError: boom at step 3$'
 }
@@ -279,7 +281,7 @@ server_of() { # PID of a ddprun
 	has "$report" '^		"last_lines":	\["last words"\],$'
 	has "$report" '"fate":	"stopped"'
 	has "$report" '^	"time":	"[0-9-]+T[0-9:.]+Z",$'
-	has "$report" '"text":	"rank 1 .*exited with code 7"'
+	has "$report" '"text":	"rank 1 .*exited with code 7: the GPU is on fire"'
 	[ ! -e logs/none_*/attempt_0/report.json ]
 	expect 0 ddprun --log-dir logs2 true
 	[ -z "$(find logs2 -name report.json)" ]
@@ -310,4 +312,20 @@ server_of() { # PID of a ddprun
 	# and the one above may be ddprun
 	expect 3 ddprun ddprun sh -c 'exit 3'
 	has "$err" '^\|  error        rank 0 '
+}
+
+@test "the first line has the worker's own words: its error, else its last line" {
+	expect 3 ddprun --nproc-per-node 2 sh -c '
+		[ $RANK = 1 ] || exec tail -f /dev/null
+		echo "opening data" >&2
+		echo "  cannot open data/train: no such file" >&2
+		echo >&2
+		exit 3'
+	has "$err" '^ddprun: job .* failed: rank 1 .* exited with code 3: cannot open data/train: no such file$'
+	[ "$(grep -c 'cannot open' <<<"$err")" = 3 ]
+	expect 4 ddprun --nproc-per-node 1 sh -c '
+		echo "{\"message\": \"loss is nan\"}" >$TORCHELASTIC_ERROR_FILE
+		echo bye >&2
+		exit 4'
+	has "$err" '^ddprun: job .* failed: rank 0 .* exited with code 4: loss is nan$'
 }

@@ -43,3 +43,23 @@ setup() {
 	finish on_h2
 	has "$out" '^\[3\] rank 3 of 4: ok$'
 }
+
+@test "elastic: from one node to two and back, training goes on" {
+	local elastic=(--nnodes 1:2 --rdzv-conf last_call_timeout=0.1
+		"$script" "$T/snapshot" 2 "$T/stop")
+	start_on h1 on_h1 "${job[@]}" "${elastic[@]}"
+	await on_h1.out '^\[0\] start: rank 0 of 2 at epoch 0 '
+	await on_h1.out '^\[0\] epoch 1: '
+	start_on h2 on_h2 "${job[@]}" "${elastic[@]}"
+	await on_h1.err 'regrouping: '
+	await on_h1.out '^\[0\] start: rank 0 of 4 at epoch [1-9]'
+	await on_h2.out '^\[3\] start: rank 3 of 4 at epoch [1-9]'
+	# it goes, and is not missed
+	signal on_h2 TERM
+	finish on_h2 143
+	await on_h1.out '^\[1\] start: rank 1 of 2 at epoch [1-9]'
+	: >stop
+	finish on_h1
+	has "$out" '^\[0\] rank 0 of 2: ok$'
+	[ "$(grep -c regrouping <<<"$err")" = 2 ]
+}

@@ -15,12 +15,6 @@ setup() {
 	job=(ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint "$endpoint")
 }
 
-# "12.34 s since $1" as whole milliseconds
-since() {
-	local now=$EPOCHREALTIME
-	echo $(((${now/./} - ${1/./}) / 1000))
-}
-
 trains_as_on_one_host() {
 	local model=$1 want
 	export OMP_NUM_THREADS=1
@@ -94,16 +88,15 @@ trains_as_on_one_host() {
 
 @test "the agent of a host killed with -9: the other ends at once and names the host" {
 	hosts_real
+	# no lease could tell within this test: the closed connection does
+	export PET_HEARTBEAT_TIMEOUT=1000
 	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
 	await "$T/on_h1.out" 'worker 1'
 	await "$T/on_h2.out" 'worker 3'
-	begin=$EPOCHREALTIME
 	signal on_h2 KILL
 	finish on_h1 69
-	# far less than the lease of 5 s: the closed connection tells
-	[ "$(since "$begin")" -lt 3000 ]
-	has "$err" 'node 1 \(h2\) was lost'
+	has "$err" 'node 1 \(h2\) was lost: its connection closed'
 	finish on_h2 137
 	nothing_left
 }
@@ -114,15 +107,11 @@ trains_as_on_one_host() {
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
 	await "$T/on_h1.out" 'worker 1'
 	await "$T/on_h2.out" 'worker 3'
-	begin=$EPOCHREALTIME
 	cable_cut h2
 	finish on_h1 69
-	# the lease is 5 s, heartbeats come every second
-	[ "$(since "$begin")" -lt 9000 ]
-	has "$err" 'node 1 \(h2\) was lost: not heard from for'
+	has "$err" 'node 1 \(h2\) was lost: not heard from for 5.0 s'
 	finish on_h2 -
 	[ "$status" -ge 64 ]
-	[ "$(since "$begin")" -lt 15000 ]
 	has "$err" "server at h1:29400 is silent"
 	nothing_left
 }

@@ -172,6 +172,7 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--nnodes 2:1 a", "minimum is above"},
 		{"--nnodes 1:2:3 a", "--nnodes '1:2:3'"},
 		{"--nnodes a b", "--nnodes 'a'"},
+		{"--nnodes 2- a", "1 to 65536, or MIN:MAX"},
 		{"--nnodes 65537 a", "1 to 65536"},
 		{"--nproc-per-node 0 a", "'0'"},
 		{"--nproc-per-node -1 a", "'-1'"},

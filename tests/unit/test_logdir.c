@@ -76,7 +76,7 @@ START_TEST(the_layout_is_torchruns)
 	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	close(fd);
 	snprintf(want, sizeof(want), "%.4000s/11/stderr.log", d.attempt);
-	ck_assert_str_eq(logdir_stderr(&d, 11, path), want);
+	ck_assert_str_eq(logdir_stream(&d, 11, 1, path), want);
 	ck_assert_int_eq(access(want, F_OK), 0);
 	fd = logdir_open_filtered(&d, 0);
 	ck_assert_int_ge(fd, 0);
@@ -134,7 +134,7 @@ START_TEST(without_a_folder_errors_have_a_private_one)
 	ck_assert_int_eq(st.st_mode & 0777, 0700);
 	logdir_begin(&d, 0, 1);
 	ck_assert_str_eq(logdir_attempt(&d), "");
-	ck_assert_str_eq(logdir_stderr(&d, 0, path), "");
+	ck_assert_str_eq(logdir_stream(&d, 0, 1, path), "");
 	fd = open(logdir_error_file(&d, 3, path), O_CREAT | O_WRONLY, 0600);
 	ck_assert_int_ge(fd, 0);
 	close(fd);
@@ -171,7 +171,7 @@ START_TEST(dev_null_is_no_files)
 	logdir_begin(&d, 0, 1);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_str_eq(logdir_error_file(&d, 0, path), "");
-	ck_assert_str_eq(logdir_stderr(&d, 0, path), "");
+	ck_assert_str_eq(logdir_stream(&d, 0, 1, path), "");
 	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
 	ck_assert_str_eq(warned, "");
 }

@@ -115,6 +115,13 @@ START_TEST(an_unknown_option_names_the_nearest)
 }
 END_TEST
 
+START_TEST(an_unknown_option_that_is_like_none_names_none)
+{
+	ck_assert_int_eq(parse(0, "--bogus", NULL, NULL, NULL), ERR_USAGE);
+	ck_assert_str_eq(e.text, "unknown option --bogus (--help lists all)");
+}
+END_TEST
+
 START_TEST(a_very_long_name_is_only_unknown)
 {
 	char word[5000];
@@ -241,6 +248,7 @@ int main(void)
 	tcase_add_test(c, defaults_stay_where_nothing_is_given);
 	tcase_add_test(c, prefixes_that_name_one_option);
 	tcase_add_test(c, an_unknown_option_names_the_nearest);
+	tcase_add_test(c, an_unknown_option_that_is_like_none_names_none);
 	tcase_add_test(c, a_very_long_name_is_only_unknown);
 	tcase_add_test(c, wrong_values_name_the_option_and_the_value);
 	tcase_add_test(c, values_that_are_missing_or_too_many);

@@ -32,7 +32,7 @@ START_TEST(a_template_is_filled_in_as_python_does)
 	} rows[] = {
 		{PREFIX_DEFAULT, "[17] "},
 		{"[${role_name}${local_rank}]:", "[trainer1]:"},
-		{"$host:$rank/$world_size ", "h1:17/64 "},
+		{"$hostname:$rank/$world_size ", "h1:17/64 "},
 		{"<${node_rank}>", "<2>"},
 		{"", ""},
 		{"plain", "plain"},

@@ -217,7 +217,8 @@ static int late(int me, void *arg)
 
 	if (join(&s, arg, me))
 		return 1;
-	s.timeout_ms = 300;
+	/* long enough for all but the culprit to come on a loaded machine */
+	s.timeout_ms = 2000;
 	if (me == 2) {
 		/* comes when the others have given up, and hears of it */
 		while (!ddp__shm_aborted(&s))
@@ -227,7 +228,7 @@ static int late(int me, void *arg)
 	if (rc != ERR_TIMEOUT)
 		return 2;
 	if (!strstr(e.text, "all_reduce #12 (f32 x 39760, sum): rank 20 on h1 "
-			    "has not arrived for 0."))
+			    "has not arrived for "))
 		return 3;
 	return 0;
 }
@@ -254,7 +255,8 @@ static int dies(int me, void *arg)
 	if (me == 1)
 		raise(SIGKILL);
 	rc = ddp__shm_barrier(&s, &call, &e);
-	if (rc != ERR_REMOTE || clock_ms() - start > 5000)
+	/* told, and not by the deadline */
+	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 2;
 	return strcmp(e.text,
 		      "barrier #3: rank 10 on h1 is gone: fate of 10") != 0;

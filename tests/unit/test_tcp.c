@@ -224,7 +224,7 @@ START_TEST(another_cookie_is_refused)
 {
 	struct group g = make(2);
 
-	g.timeout_ms = 500;
+	g.timeout_ms = 2000;
 	run_forked(2, join_with_own_cookie, &g);
 	done_with(&g);
 }
@@ -352,7 +352,7 @@ static int one_is_late(int me, void *arg)
 	rc = ddp__tcp_all_reduce(&t, v, 4, 1, &e);
 	return rc != ERR_TIMEOUT ||
 	       !strstr(e.text, "all_reduce #3 (f64 x 4, sum): nothing came "
-			       "from rank 10 on h1 for 0.");
+			       "from rank 10 on h1 for ");
 }
 
 START_TEST(names_who_is_late)

@@ -1,0 +1,46 @@
+load ../lib
+
+# What `make install` and `make deb` put where, and that it works from there.
+
+tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+make_it() {
+	make -s -C "$tree" DEPS=0 O="$O" SAN="${SAN:-}" "$@" >make.log 2>&1 ||
+		{ cat make.log; return 1; }
+}
+
+@test "what is installed runs from there, and a program is built against it" {
+	command -v pkg-config >/dev/null || skip "no pkg-config here"
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	make_it install DESTDIR="$T" PREFIX=/opt/ddp
+	local at=$T/opt/ddp
+	printf '%s\n' '#include <ddp.h>' '#include <stdio.h>' \
+		'int main(void) { ddp_comm *c; if (ddp_init(&c, NULL)) return 1;' \
+		'printf("rank %d of %d\n", ddp_rank(c), ddp_world_size(c));' \
+		'ddp_finalize(c); return 0; }' >who.c
+	export PKG_CONFIG_PATH=$at/lib/pkgconfig
+	[ "$(pkg-config --variable=prefix ddp)" = /opt/ddp ]
+	${CC:-gcc} -o who who.c $(pkg-config --define-prefix --cflags --libs ddp) \
+		-Wl,-rpath,"$at/lib"
+	expect 0 env -u DDP_SERVER PATH="$at/bin:/usr/bin:/bin" \
+		ddprun --standalone --nproc-per-node 2 ./who
+	[ "$(sort <<<"$out")" = $'[0] rank 0 of 2\n[1] rank 1 of 2' ]
+	[ -s "$at/share/man/man1/ddprun.1" ]
+	[ -s "$at/share/bash-completion/completions/ddprun" ]
+}
+
+@test "the package has the programs, the library and the manuals" {
+	command -v dpkg-deb >/dev/null || skip "no dpkg-deb here"
+	[ -z "${SAN:-}" ] || skip "nobody packs what is sanitized"
+	local package
+	make_it deb
+	package=$(echo "$O"/ddprun_*.deb)
+	dpkg-deb --contents "$package" >contents
+	for f in bin/ddprun bin/ddprdzv lib/libddp.a include/ddp.h \
+		share/man/man1/ddprun.1 share/man/man3/ddp.3; do
+		grep -q " ./usr/$f\$" contents
+	done
+	[ "$(dpkg-deb --field "$package" Package)" = ddprun ]
+	dpkg-deb --extract "$package" root
+	[ "$(root/usr/bin/ddprun --nproc-per-node 1 echo hi)" = '[0] hi' ]
+}

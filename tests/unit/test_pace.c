@@ -1,0 +1,109 @@
+/* test_pace.c: when the workers are read again. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "launcher/pace.h"
+
+/* The first is as if there had been a long quiet time. */
+enum { BEGIN_MS = 1000000, LITTLE = 64, STREAMS = 4 };
+
+/* How many passes that find little are made from begin on, one each ms at most
+ * when there is no rest, until end. */
+static unsigned passes(struct pace *p, uint64_t begin, uint64_t end)
+{
+	unsigned n = 0;
+
+	for (uint64_t now = begin; now < end; n++) {
+		uint64_t rest = pace_rest(p, now, STREAMS, LITTLE);
+
+		ck_assert_uint_le(rest, PACE_WINDOW_MS);
+		now += rest ? rest : 1;
+	}
+	return n;
+}
+
+START_TEST(lines_that_come_together_are_not_late)
+{
+	struct pace p = {0};
+
+	/* a line of each of four workers, and the ends of their streams */
+	for (int again = 0; again < 3; again++) {
+		for (int i = 0; i < 3 * STREAMS; i++)
+			ck_assert_uint_eq(pace_rest(&p, BEGIN_MS + again, 1,
+						    LITTLE), 0);
+	}
+}
+END_TEST
+
+START_TEST(a_steady_trickle_is_read_a_few_times_a_window)
+{
+	struct pace p = {0};
+	unsigned n;
+
+	passes(&p, BEGIN_MS, BEGIN_MS + 1000); /* what was saved is spent */
+	n = passes(&p, BEGIN_MS + 1000, BEGIN_MS + 11000);
+	ck_assert_uint_le(n, (10000 / PACE_WINDOW_MS + 1) * PACE_PASSES);
+	ck_assert_uint_ge(n, (10000 / PACE_WINDOW_MS - 1) * PACE_PASSES);
+}
+END_TEST
+
+START_TEST(no_more_is_saved_than_so_many)
+{
+	struct pace p = {0};
+	unsigned n = 0;
+
+	passes(&p, BEGIN_MS, BEGIN_MS + 1000);
+	while (pace_rest(&p, 100 * BEGIN_MS, STREAMS, LITTLE) == 0)
+		n++;
+	ck_assert_uint_lt(n, PACE_SAVED);
+	ck_assert_uint_ge(n, PACE_SAVED - PACE_PASSES);
+}
+END_TEST
+
+START_TEST(who_finds_much_reads_on)
+{
+	struct pace p = {0};
+
+	passes(&p, BEGIN_MS, BEGIN_MS + 1000);
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(pace_rest(&p, BEGIN_MS + 1000, STREAMS,
+					    STREAMS * PACE_LITTLE_BYTES), 0);
+}
+END_TEST
+
+START_TEST(a_rest_ends_where_the_next_passes_are_earned)
+{
+	struct pace p = {0};
+	uint64_t rest, now = BEGIN_MS;
+
+	do {
+		rest = pace_rest(&p, now, STREAMS, LITTLE);
+	} while (rest == 0);
+	now += rest;
+	for (int i = 1; i < PACE_PASSES; i++)
+		ck_assert_uint_eq(pace_rest(&p, now, STREAMS, LITTLE), 0);
+	ck_assert_uint_eq(pace_rest(&p, now + 4, STREAMS, LITTLE),
+			  PACE_WINDOW_MS - 4);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("pace");
+	TCase *c = tcase_create("pace");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_test(c, lines_that_come_together_are_not_late);
+	tcase_add_test(c, a_steady_trickle_is_read_a_few_times_a_window);
+	tcase_add_test(c, no_more_is_saved_than_so_many);
+	tcase_add_test(c, who_finds_much_reads_on);
+	tcase_add_test(c, a_rest_ends_where_the_next_passes_are_earned);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}
