@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "launcher/config.h"
 #include "launcher/spawn.h"
 
@@ -155,6 +156,9 @@ static int take(struct input *in)
 		uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
 		uv_unref((uv_handle_t *)&in->retry);
 	} else {
+		if (n < 0 && errno != EIO) /* EIO: the terminal hung up */
+			log_warn("cannot read standard input: %s; the workers "
+				 "get its end", strerror(errno));
 		end(in);
 	}
 	return 0;

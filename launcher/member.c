@@ -327,9 +327,19 @@ static void take_error(struct member *m, const struct wire_frame *f)
 	struct wire_error x;
 	struct err e = ERR_INIT;
 
-	if (wire_get_error(f, &x, &e) == 0)
-		err_set(&e, f->id ? ERR_REFUSED : ERR_PROTOCOL, "%.*s",
-			SLICE_FMT(x.text));
+	if (wire_get_error(f, &x, &e) < 0) {
+		give_up(m, &e);
+		return;
+	}
+	/* the last job's server, which waits for its node 0 to end */
+	if (x.code == ERR_ABORTED && !m->started && m->waiting) {
+		err_set(&e, ERR_ABORTED, "%.*s", SLICE_FMT(x.text));
+		uv_timer_stop(&m->ping);
+		rdzv_again(&m->rdzv, &e);
+		return;
+	}
+	err_set(&e, f->id ? ERR_REFUSED : ERR_PROTOCOL, "%.*s",
+		SLICE_FMT(x.text));
 	give_up(m, &e);
 }
 

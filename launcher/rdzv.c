@@ -293,6 +293,15 @@ void rdzv_start(struct rdzv *c)
 	attempt(c);
 }
 
+void rdzv_again(struct rdzv *c, const struct err *why)
+{
+	c->last = *why;
+	c->mute_since_ms = 0;
+	c->phase = RDZV_OUT;
+	uv_timer_stop(&c->greeting);
+	link_close(&c->link);
+}
+
 void rdzv_hang_up(struct rdzv *c)
 {
 	c->phase = RDZV_OVER;

@@ -63,6 +63,9 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 /* Starts hosting or connecting. */
 void rdzv_start(struct rdzv *c);
 
+/* Whoever listens there is about to go: another connection, later. */
+void rdzv_again(struct rdzv *c, const struct err *why);
+
 /* Closes the connection when what is queued is sent; the phase is OVER. */
 void rdzv_hang_up(struct rdzv *c);
 

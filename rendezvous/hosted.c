@@ -109,6 +109,8 @@ static void tell_end(struct hosted *h)
 			     &end);
 		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
 			continue;
+		if (h->server->has_parent && job_node_hosts(n))
+			h->server->leaving = 1;
 		to->close_at = now + MOMENT_MS;
 		conn_due(&to->conn, now + 1);
 	}

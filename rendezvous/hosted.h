@@ -61,6 +61,7 @@ struct server {
 	struct table jobs;
 	struct ended ended;
 	struct member *members;
+	int leaving; /* the job of who started us is over */
 	int draining, stopped_jobs, closing;
 	char endpoint[330];
 	char why[450]; /* why it drains, for the agents */

@@ -71,8 +71,11 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 		if ((unsigned char)hello.job.data[i] < 0x20)
 			return err_set(e, ERR_PROTOCOL,
 				       "HELLO: the job's id is not printable");
-	if (m->server->draining)
-		return err_set(e, ERR_REFUSED,
+	/* An agent may come again: the next server will be here. A worker is
+	 * told how its round ended, as long as we are here. */
+	if (m->server->draining ||
+	    (m->server->leaving && hello.role == WIRE_AGENT))
+		return err_set(e, ERR_ABORTED,
 			       "the rendezvous server at %s stops",
 			       m->server->endpoint);
 	if (hello.role == WIRE_WORKER) {

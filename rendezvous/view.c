@@ -115,6 +115,11 @@ void job_state_for(struct job *j, struct wire_state *m)
 	};
 }
 
+int job_node_hosts(const struct job_node *n)
+{
+	return n->hosts_server;
+}
+
 int job_node_is_spare(const struct job_node *n)
 {
 	return n->place == NODE_SPARE;

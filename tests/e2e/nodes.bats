@@ -189,6 +189,25 @@ server() {
 	has "$err" 'to a day'
 }
 
+@test "the next job at the same endpoint waits while the last one's server ends" {
+	port
+	mkfifo held ready
+	# node 0's ddprun stays for what its worker left behind
+	node a --nnodes 2 --node-rank 0 bash -c \
+		'(trap "" TERM; exec 3<>held; echo >ready; read -r _ <&3) &
+		read -r _ <ready'
+	node b --nnodes 2 --node-rank 1 true
+	finish b
+	node b2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
+	await "$T/b2.err" '^ddprun: waiting 1 s .* stops'
+	echo >held
+	finish a
+	node a2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
+	finish a2
+	finish b2
+	has "$out" 'of 2$'
+}
+
 @test "two nodes with the same --node-rank: the second is refused" {
 	port
 	node a --nnodes 2 --node-rank 1 true

@@ -186,3 +186,10 @@ in_terminal() {
 	finish job
 	exec 8>&- 9>&-
 }
+
+@test "a standard input that cannot be read is a warning" {
+	expect 0 sh -c 'exec ddprun --stdin all --nproc-per-node 2 wc -c </'
+	has "$err" 'warning: cannot read standard input: Is a directory'
+	[ "$(sort <<<"$out")" = "[0] 0
+[1] 0" ]
+}
