@@ -196,10 +196,12 @@ server() {
 	node a --nnodes 2 --node-rank 0 bash -c \
 		'(trap "" TERM; exec 3<>held; echo >ready; read -r _ <&3) &
 		read -r _ <ready'
+	# it has the server, then
+	await a.err '^ddprun: waiting [0-9]+ s at '
 	node b --nnodes 2 --node-rank 1 true
 	finish b
 	node b2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
-	await "$T/b2.err" '^ddprun: waiting 1 s .* stops'
+	await "$T/b2.err" '^ddprun: waiting [0-9]+ s .* stops'
 	echo >held
 	finish a
 	node a2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
