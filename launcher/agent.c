@@ -107,10 +107,13 @@ static void on_grace(uv_timer_t *t)
 		return;
 	}
 	a->noticed = 1;
-	log_info("%s; waiting for %u worker%s%s to stop, killed in %g s",
-		 a->cause, a->group.running, a->group.running == 1 ? "" : "s",
-		 a->group.running ? "" : " but for what they left behind",
-		 left);
+	if (a->group.running)
+		log_info("%s; waiting for %u worker%s to stop, killed in %g s",
+			 a->cause, a->group.running,
+			 a->group.running == 1 ? "" : "s", left);
+	else
+		log_info("%s; waiting for what the workers left behind to "
+			 "stop, killed in %g s", a->cause, left);
 	uv_timer_start(&a->grace, on_grace, (uint64_t)(left * 1000) + 1, 0);
 }
 
@@ -279,11 +282,10 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		plan_release(&plan);
 	}
-	if (rc == 0 && a->times.ended)
-		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
-	/* the server ends the round for all nodes, and for us with them */
-	if (rc < 0)
+	if (rc < 0) /* the server ends the round for all nodes, and for us */
 		member_failed(&a->member, start->round, 0, e.text);
+	else if (a->times.ended)
+		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
 }
 
 /* ---- what the server decided ---- */
