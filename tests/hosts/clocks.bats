@@ -21,8 +21,9 @@ setup() {
 		trap "exit 4" TERM
 		: >second
 		tail -f /dev/null & wait'
-	start_on h1 on_h1 "${job[@]}" sh -c "cd $T; $worker"
-	start_on h2 on_h2 faketime -f -1h "${job[@]}" sh -c "cd $T; $worker"
+	start_on h1 on_h1 "${job[@]}" --node-rank 0 sh -c "cd $T; $worker"
+	start_on h2 on_h2 faketime -f -1h "${job[@]}" --node-rank 1 \
+		sh -c "cd $T; $worker"
 	await on_h1.out '^\[0\] up '
 	ahead=${line##* }
 	await on_h2.out '^\[1\] up '
@@ -36,8 +37,8 @@ setup() {
 }
 
 @test "clocks an hour apart: a job succeeds" {
-	start_on h1 on_h1 "${job[@]}" c_collectives 40000
-	start_on h2 on_h2 faketime -f +1h "${job[@]}" c_collectives 40000
+	start_on h1 on_h1 "${job[@]}" --node-rank 0 c_collectives 40000
+	start_on h2 on_h2 faketime -f +1h "${job[@]}" --node-rank 1 c_collectives 40000
 	finish on_h1
 	has "$out" '^\[0\] .*: ok$'
 	finish on_h2
