@@ -11,7 +11,6 @@
 #include "launcher/gpu.h"
 #include "launcher/log_rules.h"
 #include "launcher/logdir.h"
-#include "launcher/std_map.h"
 #include "launcher/words.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
@@ -178,12 +177,9 @@ static int is_shown(const struct dry_run *d, uint32_t local_rank)
 
 static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
 {
-	const struct config *c = d->config;
-	int bit = is_stderr ? STD_ERR : STD_OUT;
 	char path[LOGDIR_PATH_MAX];
-	int to_file = std_map_of(c->redirects, local_rank) & bit;
-	int tee = std_map_of(c->tee, local_rank) & bit;
-	int shown = (tee || !to_file) && is_shown(d, local_rank);
+	int shown = log_rules_to_console(d->config, local_rank, is_stderr) &&
+		    is_shown(d, local_rank);
 
 	logdir_stream(&d->logdir, local_rank, is_stderr, path);
 	buf_printf(&d->text, "  %s   %s%s%s\n", is_stderr ? "stderr" : "stdout",

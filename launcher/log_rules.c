@@ -65,6 +65,26 @@ void log_rules_release(struct log_rules *r)
 	line_filter_release(&r->copied[1]);
 }
 
+static int has_bit(const char *map, uint32_t local_rank, int is_stderr)
+{
+	return (std_map_of(map, local_rank) &
+		(is_stderr ? STD_ERR : STD_OUT)) != 0;
+}
+
+int log_rules_to_file(const struct config *c, uint32_t local_rank,
+		      int is_stderr)
+{
+	return has_bit(c->redirects, local_rank, is_stderr) ||
+	       has_bit(c->tee, local_rank, is_stderr);
+}
+
+int log_rules_to_console(const struct config *c, uint32_t local_rank,
+			 int is_stderr)
+{
+	return has_bit(c->tee, local_rank, is_stderr) ||
+	       !has_bit(c->redirects, local_rank, is_stderr);
+}
+
 int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
 		    uint32_t rank)
 {

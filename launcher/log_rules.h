@@ -24,6 +24,14 @@ int log_rules_check(const struct config *c, struct err *e);
 int log_rules_init(struct log_rules *r, const struct config *c, struct err *e);
 void log_rules_release(struct log_rules *r);
 
+/* --redirects and --tee of one of a worker's streams: 1 if it is for a file,
+ * and if it is for the console (where these ranks are shown); c has passed the
+ * check. */
+int log_rules_to_file(const struct config *c, uint32_t local_rank,
+		      int is_stderr);
+int log_rules_to_console(const struct config *c, uint32_t local_rank,
+			 int is_stderr);
+
 /* 1 if this worker's lines are for the console. */
 int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
 		    uint32_t rank);

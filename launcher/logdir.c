@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "launcher/lines.h"
+#include "launcher/log_rules.h"
 #include "launcher/std_map.h"
 
 enum { JOB_NAME_MAX = 128, FILES_AT_ONCE = 16 };
@@ -319,11 +320,8 @@ int logdir_open_filtered(struct logdir *d, int is_stderr)
 const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 			  int is_stderr, char *out)
 {
-	int mask = std_map_of(d->config->redirects, local_rank) |
-		   std_map_of(d->config->tee, local_rank);
-
 	*out = '\0';
-	if (*d->attempt && (mask & (is_stderr ? STD_ERR : STD_OUT)))
+	if (*d->attempt && log_rules_to_file(d->config, local_rank, is_stderr))
 		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
 			 std_names[is_stderr]);
 	return out;

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/std_map.h"
-
 static int fail(struct err *e, const char *what)
 {
 	int rc = -errno;
@@ -36,19 +34,18 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 		uint32_t local_rank, uint32_t rank, int is_stderr,
 		struct err *e)
 {
-	int bit = is_stderr ? STD_ERR : STD_OUT;
-	int tee = std_map_of(rules->config->tee, local_rank) & bit;
-	int to_file = std_map_of(rules->config->redirects, local_rank) & bit;
+	int console = log_rules_to_console(rules->config, local_rank,
+					   is_stderr);
 	int rc, copied = rules->log->copied[is_stderr].n > 0;
 
 	*o = (struct outlet){-1, -1, -1, 0};
-	if (tee || to_file)
+	if (log_rules_to_file(rules->config, local_rank, is_stderr)) {
 		o->file = logdir_open(rules->dir, local_rank, is_stderr);
-	/* what has no place in a file, though it should, is not lost */
-	if (to_file && !tee && o->file < 0 && *rules->dir->run)
-		to_file = 0;
-	o->shown = (tee || !to_file) &&
-		   log_rules_shows(rules->log, local_rank, rank);
+		/* what has no place in a file, though it should, is not lost */
+		if (o->file < 0 && *rules->dir->run)
+			console = 1;
+	}
+	o->shown = console && log_rules_shows(rules->log, local_rank, rank);
 	/* of stderr the report wants the last lines */
 	if (o->shown || copied || (is_stderr && o->file < 0)) {
 		rc = open_pipe(o, e);

@@ -10,13 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <poll.h>
 #include <unistd.h>
 
 enum {
-	PIECE = 64 << 10, CARRIERS = 64, LIMIT_S = 90,
+	PIECE = 64 << 10, CARRIERS = 64, LIMIT_S = 90, SAMPLE_MS = 20,
 	TEXT_BYTES = 63, /* of a talker's line, which has a prefix before it */
 	LINE_BYTES_MAX = 256,
 };
@@ -213,6 +214,7 @@ int main(int argc, char **argv)
 	const char *to = argv[1], *worker = argv[2];
 	int is_pipe, ends[2], out, null = open("/dev/null", O_RDWR);
 	double begin = now(), cpu = 0, mb = 0;
+	struct pollfd gone = {.events = POLLIN};
 	static struct lines lines;
 	long kb = 0;
 	pid_t pid;
@@ -234,12 +236,13 @@ int main(int argc, char **argv)
 	/* where all goes into a file the pipe has no writer: it ends at once */
 	if (is_pipe)
 		listen_to(ends[0], mb, worker, &lines);
+	gone.fd = pidfd_open(pid, 0);
 	for (siginfo_t info = {.si_pid = 0};;) {
 		sample(worker);
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG);
 		if (info.si_pid)
 			break;
-		usleep(20000);
+		poll(&gone, 1, SAMPLE_MS);
 	}
 	begin = now() - begin;
 	sample(worker);

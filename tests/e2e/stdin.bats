@@ -74,10 +74,11 @@ a c" ]
 
 @test "all: who closes its stdin, or ends, holds nobody up" {
 	head -c 1000000 /dev/zero >in
+	mkfifo done
 	from in ddprun --nproc-per-node 3 --stdin all sh -c '
 		case $RANK in
-		0) exec wc -c ;;
-		1) exec <&-; exec sleep 0 ;;
+		0) wc -c; echo >done ;;
+		1) exec <&-; read -r _ <done ;;
 		2) exit 0 ;;
 		esac'
 	[ "$out" = '[0] 1000000' ]
