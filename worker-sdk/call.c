@@ -23,11 +23,14 @@ void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number)
 
 char *ddp__call_text(const struct ddp__call *c, char *out)
 {
-	static const char *const kinds[] = {"ddp_init",	  "all_reduce",
-					    "broadcast",  "all_gather",
-					    "reduce_scatter", "barrier"};
-	static const char *const types[] = {"f32", "f64", "i32", "i64"};
-	static const char *const ops[] = {"sum", "avg", "min", "max"};
+	static const char *const kinds[] = {
+		"ddp_init", "all_reduce", "broadcast",	"all_gather",
+		"reduce_scatter", "barrier", "reduce", "gather", "scatter",
+		"all_to_all", "send", "recv", "comm_split"};
+	static const char *const types[] = {"f32", "f64",  "i32", "i64",
+					    "f16", "bf16", "i8",  "u8"};
+	static const char *const ops[] = {"sum",  "avg",  "min", "max",
+					  "prod", "band", "bor"};
 	const char *kind = c->kind < DDP__KINDS ? kinds[c->kind] : "?";
 	const char *type = c->type < DDP_TYPES ? types[c->type] : "?";
 	const char *op = c->op < DDP_OPS ? ops[c->op] : "?";
@@ -38,12 +41,35 @@ char *ddp__call_text(const struct ddp__call *c, char *out)
 
 	out += n;
 	n = DDP__CALL_TEXT - n;
-	if (c->kind == DDP__ALL_REDUCE || c->kind == DDP__REDUCE_SCATTER)
+	switch (c->kind) {
+	case DDP__ALL_REDUCE:
+	case DDP__REDUCE_SCATTER:
 		snprintf(out, (size_t)n, " (%s x %zu, %s)", type, c->count, op);
-	else if (c->kind == DDP__BROADCAST)
+		break;
+	case DDP__REDUCE:
+		snprintf(out, (size_t)n, " (%s x %zu, %s, root %d)", type,
+			 c->count, op, c->root);
+		break;
+	case DDP__BROADCAST:
+	case DDP__GATHER:
+	case DDP__SCATTER:
 		snprintf(out, (size_t)n, " (%s x %zu, root %d)", type, c->count,
 			 c->root);
-	else if (c->kind == DDP__ALL_GATHER)
+		break;
+	case DDP__ALL_GATHER:
+	case DDP__ALL_TO_ALL:
 		snprintf(out, (size_t)n, " (%s x %zu)", type, c->count);
+		break;
+	case DDP__SEND:
+		snprintf(out, (size_t)n, " (%s x %zu, to %d)", type, c->count,
+			 c->root);
+		break;
+	case DDP__RECV:
+		snprintf(out, (size_t)n, " (%s x %zu, from %d)", type, c->count,
+			 c->root);
+		break;
+	default:
+		break;
+	}
 	return out - (DDP__CALL_TEXT - n);
 }

@@ -15,7 +15,14 @@ enum ddp__kind {
 	DDP__ALL_GATHER,
 	DDP__REDUCE_SCATTER,
 	DDP__BARRIER,
-	DDP__KINDS
+	DDP__REDUCE,
+	DDP__GATHER,
+	DDP__SCATTER,
+	DDP__ALL_TO_ALL,
+	DDP__SEND, /* root is the peer */
+	DDP__RECV,
+	DDP__SPLIT,
+	DDP__KINDS /* at most 16: 4 bits */
 };
 
 struct ddp__call {

@@ -21,15 +21,15 @@ static int check(const ddp_comm *c, struct ddp__call *call, const void *a,
 	if ((unsigned)call->op >= DDP_OPS)
 		return err_set(e, ERR_ARGUMENT, "%s: unknown operation %d",
 			       text, (int)call->op);
-	if (call->count > DDP__COUNT_MAX / (size_t)c->env.world_size)
+	if (call->count > DDP__COUNT_MAX / (size_t)c->size)
 		return err_set(e, ERR_ARGUMENT,
 			       "%s: too many elements: at most %zu on %d ranks",
-			       text, DDP__COUNT_MAX / (size_t)c->env.world_size,
-			       c->env.world_size);
-	if (call->root < 0 || call->root >= c->env.world_size)
+			       text, DDP__COUNT_MAX / (size_t)c->size,
+			       c->size);
+	if (call->root < 0 || call->root >= c->size)
 		return err_set(e, ERR_ARGUMENT,
 			       "%s: there is no such root in a world of %d",
-			       text, c->env.world_size);
+			       text, c->size);
 	if (call->count && (!a || !b))
 		return err_set(e, ERR_ARGUMENT, "%s: a buffer is NULL", text);
 	return 0;
@@ -121,9 +121,9 @@ int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 	if (!rc)
 		rc = check_overlap(&call,
 				   send == (char *)recv +
-						   (size_t)c->env.rank * size,
+						   (size_t)c->rank * size,
 				   send, size, recv,
-				   size * (size_t)c->env.world_size, e);
+				   size * (size_t)c->size, e);
 	if (!rc)
 		rc = enter(c, &call, e);
 	if (rc)
@@ -146,8 +146,8 @@ int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
 	if (!rc)
 		rc = check_overlap(&call,
 				   recv == (const char *)send +
-						   (size_t)c->env.rank * size,
-				   send, size * (size_t)c->env.world_size, recv,
+						   (size_t)c->rank * size,
+				   send, size * (size_t)c->size, recv,
 				   size, e);
 	if (!rc)
 		rc = enter(c, &call, e);

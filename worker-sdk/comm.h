@@ -1,6 +1,7 @@
-/* comm.h: a communicator: a group of ranks and the backend that moves their
- * data. The public calls check their arguments and go through one struct of
- * function pointers; everything below knows no public API.
+/* comm.h: the world, which a process joins once, and its communicators: groups
+ * of its ranks, each with a backend that moves their data. The public calls
+ * check their arguments and go through one struct of function pointers;
+ * everything below knows no public API.
  *
  * For tests only, read in ddp_init:
  *   DDP_TEST_HOSTS=K   this machine's ranks count as K hosts, in equal runs;
@@ -13,20 +14,40 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "rendezvous/client.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/env.h"
+#include "worker-sdk/kv.h"
 #include "worker-sdk/peers.h"
 #include "worker-sdk/topology.h"
 
-struct ddp__local_store;
+/* What the communicators of a process share. */
+struct ddp__world {
+	struct ddp__env env;
+	pid_t pid; /* who called ddp_init; a fork of it is not the rank */
+	int timeout_ms; /* < 0: for ever */
+	char host[256]; /* this one's name */
+	struct ddp__kv *kv;
+	char **hosts; /* each rank's host's name, once the ranks have met */
+	int comms;    /* communicators made so far */
+};
+
+/* How the ranks of a communicator to be made tell each other something: mine
+ * is one value, values[i] rank i's, valid until the next exchange. The world's
+ * go through the store, a group's through the communicator that it is split
+ * from. what names the exchange ("init"). */
+struct ddp__exchange {
+	void *owner;
+	int (*gather)(void *owner, const char *what, struct slice mine,
+		      struct slice *values, struct err *e);
+};
 
 /* All take checked arguments; the communicator has more than one rank. */
 struct ddp__backend {
 	const char *name;
-	/* Meets the other ranks through c->client. On failure nothing is left;
-	 * on success c->state is stop's to free. */
-	int (*start)(struct ddp_comm *c, struct err *e);
+	/* The ranks of c meet. On failure nothing is left; on success c->state
+	 * is stop's to free. */
+	int (*start)(struct ddp_comm *c, const struct ddp__exchange *x,
+		     struct err *e);
 	void (*stop)(struct ddp_comm *c);
 	int (*all_reduce)(struct ddp_comm *c, const struct ddp__call *call,
 			  const void *send, void *recv, struct err *e);
@@ -43,18 +64,13 @@ struct ddp__backend {
 extern const struct ddp__backend ddp__cpu;
 
 struct ddp_comm {
-	struct ddp__env env;
-	pid_t pid; /* who called ddp_init; a fork of it is not the rank */
-	int timeout_ms; /* < 0: for ever */
-	char host[256]; /* this one's name */
-	/* one of the two: a server, or a world of one without */
-	struct client *client;
-	struct ddp__local_store *store;
-	char **hosts; /* each rank's host's name, once the ranks have met */
+	struct ddp__world *world;
+	int rank, size; /* in this communicator */
+	int *ranks;	/* the world's rank of each; NULL: they are the same */
 	struct ddp__topology topology;
-	struct ddp__peers peers;
+	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
-	void *state;       /* the backend's; NULL in a world of one */
+	void *state;       /* the backend's; NULL in a communicator of one */
 	uint64_t calls;    /* collectives so far */
 	struct err broken; /* code 0, or why no collective works any more */
 };

@@ -27,16 +27,16 @@ static struct task begin(struct ddp_comm *c, const struct ddp__call *call,
 {
 	struct ddp__cpu *cpu = c->state;
 	const struct ddp__host *h =
-		&c->topology.hosts[c->topology.host_of[c->env.rank]];
+		&c->topology.hosts[c->topology.host_of[c->rank]];
 
 	cpu->tcp.call = call;
 	return (struct task){.cpu = cpu,
 			     .host = h,
 			     .call = call,
-			     .world_size = c->env.world_size,
+			     .world_size = c->size,
 			     .shared = h->n > 1,
 			     .spread = c->topology.nhosts > 1,
-			     .leading = h->ranks[0] == c->env.rank,
+			     .leading = h->ranks[0] == c->rank,
 			     .e = e};
 }
 
@@ -85,7 +85,7 @@ static int cpu_broadcast(struct ddp_comm *c, const struct ddp__call *call,
 	struct task t = begin(c, call, e);
 	size_t size = call->count * ddp_type_size(call->type);
 	int root_host = c->topology.host_of[call->root];
-	int here = root_host == c->topology.host_of[c->env.rank];
+	int here = root_host == c->topology.host_of[c->rank];
 	int rc = 0;
 
 	/* On the root's host all have it before the leader passes it on. */
@@ -93,7 +93,7 @@ static int cpu_broadcast(struct ddp_comm *c, const struct ddp__call *call,
 		rc = ddp__shm_broadcast(&t.cpu->shm, call,
 					c->topology.index_of[call->root], buf,
 					size, buf, 0,
-					c->env.rank == call->root ? 0 : size,
+					c->rank == call->root ? 0 : size,
 					e);
 	if (!rc && t.spread && t.leading)
 		rc = ddp__tcp_broadcast(&t.cpu->tcp, buf, size, root_host, e);
@@ -165,7 +165,7 @@ static int cpu_all_gather(struct ddp_comm *c, const struct ddp__call *call,
 {
 	struct task t = begin(c, call, e);
 	size_t size = call->count * ddp_type_size(call->type);
-	char *own = (char *)recv + (size_t)c->env.rank * size;
+	char *own = (char *)recv + (size_t)c->rank * size;
 	int rc = 0;
 
 	if (t.shared)
@@ -219,7 +219,7 @@ static int scatter_hosts(struct ddp_comm *c, struct task *t, const char *send,
 		rc = ddp__shm_broadcast(
 			&t->cpu->shm, call, 0, mine, size * (size_t)t->host->n,
 			recv,
-			size * (size_t)c->topology.index_of[c->env.rank], size,
+			size * (size_t)c->topology.index_of[c->rank], size,
 			t->e);
 	else if (!rc)
 		memcpy(recv, mine, size);

@@ -7,13 +7,15 @@
 #include "worker-sdk/tcp.h"
 
 struct ddp_comm;
+struct ddp__exchange;
 
 struct ddp__cpu {
 	struct ddp__shm shm; /* where the host has more than one rank */
 	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
 };
 
-int ddp__cpu_start(struct ddp_comm *c, struct err *e);
+int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
+		   struct err *e);
 void ddp__cpu_stop(struct ddp_comm *c);
 
 #endif

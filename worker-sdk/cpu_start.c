@@ -16,6 +16,7 @@
 
 struct meeting {
 	struct ddp_comm *c;
+	const struct ddp__exchange *exchange;
 	struct ddp__cpu *cpu;
 	struct err *e;
 	int attempt;		       /* 1: after shared memory failed */
@@ -37,7 +38,7 @@ struct meeting {
 static void read_host_id(struct meeting *m)
 {
 	const char *hosts = getenv("DDP_TEST_HOSTS");
-	const struct ddp__env *env = &m->c->env;
+	const struct ddp__env *env = &m->c->world->env;
 	char boot[64] = "";
 	struct stat pid_ns, net_ns;
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -64,7 +65,7 @@ static void read_host_id(struct meeting *m)
  * its lowest, a listener by the other hosts. */
 static int prepare(struct meeting *m)
 {
-	const struct ddp__env *env = &m->c->env;
+	const struct ddp__env *env = &m->c->world->env;
 	int pretend = getenv("DDP_TEST_HOSTS") != NULL;
 	int rc = 0;
 
@@ -93,19 +94,17 @@ static int prepare(struct meeting *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* Everyone's value at key, in c's order, as copies in *all. */
+/* Everyone's value, in c's order, as copies in *all. */
 static int gather(struct meeting *m, const char *what, struct slice mine,
 		  struct slice *out, char **all)
 {
-	struct ddp_comm *c = m->c;
-	size_t n = (size_t)c->env.world_size, size = 0, at = 0;
-	char key[64];
+	size_t n = (size_t)m->c->size, size = 0, at = 0;
+	char name[64];
 	int rc;
 
-	snprintf(key, sizeof(key), "ddp/init%s%s", what,
+	snprintf(name, sizeof(name), "%s%s", what,
 		 m->attempt ? "/without-shm" : "");
-	rc = client_gather(c->client, SLICE_STR(key), (uint32_t)n,
-			   c->timeout_ms, mine, out, m->e);
+	rc = m->exchange->gather(m->exchange->owner, name, mine, out, m->e);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < n; i++)
@@ -125,18 +124,20 @@ static int gather(struct meeting *m, const char *what, struct slice mine,
 static int save_names(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
-	size_t n = (size_t)c->env.world_size;
+	size_t n = (size_t)c->size;
 
-	if (c->hosts)
+	if (c->world->hosts)
 		return 0;
-	c->hosts = calloc(n, sizeof(*c->hosts));
-	for (size_t i = 0; c->hosts && i < n; i++) {
-		c->hosts[i] = strndup(m->contacts[i].host_name.data,
+	c->world->hosts = calloc(n, sizeof(*c->world->hosts));
+	for (size_t i = 0; c->world->hosts && i < n; i++) {
+		c->world->hosts[i] = strndup(m->contacts[i].host_name.data,
 				      m->contacts[i].host_name.len);
-		if (!c->hosts[i])
+		if (!c->world->hosts[i])
 			return err_set(m->e, -ENOMEM, "ddp_init: no memory");
 	}
-	return c->hosts ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	return c->world->hosts
+		       ? 0
+		       : err_set(m->e, -ENOMEM, "ddp_init: no memory");
 }
 
 /* Tells where I am, learns where all others are, and which share a host. */
@@ -147,14 +148,15 @@ static int exchange(struct meeting *m)
 	struct ddp__contact me = {
 		.version = SLICE_STR(version ? version : ddp_version()),
 		.backend = SLICE_STR(c->backend->name),
-		.world_size = (uint32_t)c->env.world_size,
+		.world_size = (uint32_t)c->size,
 		.host_id = SLICE_STR(m->host_id),
-		.host_name = SLICE_STR(c->host),
+		.host_name = SLICE_STR(c->world->host),
 		.pid = getpid(),
 		.memory = m->memory,
 		.port = m->port};
-	const char *addr = c->env.node_addr ? c->env.node_addr : "127.0.0.1";
-	size_t n = (size_t)c->env.world_size;
+	const char *node = c->world->env.node_addr;
+	const char *addr = node ? node : "127.0.0.1";
+	size_t n = (size_t)c->size;
 	struct slice *values = calloc(n, sizeof(*values));
 	int rc;
 
@@ -167,11 +169,12 @@ static int exchange(struct meeting *m)
 		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
 		goto out;
 	}
-	rc = gather(m, "", SLICE(m->mine.data, m->mine.len), values, &m->all);
+	rc = gather(m, "init", SLICE(m->mine.data, m->mine.len), values,
+		    &m->all);
 	for (size_t i = 0; i < n && !rc; i++) {
 		rc = ddp__contact_get(&m->contacts[i], values[i], m->e);
 		if (!rc)
-			rc = ddp__contact_agree(&me, c->env.rank,
+			rc = ddp__contact_agree(&me, c->rank,
 						&m->contacts[i], (int)i, m->e);
 	}
 	if (!rc)
@@ -192,7 +195,7 @@ out:
 static int attach(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
-	int me = c->env.rank;
+	int me = c->rank;
 	const struct ddp__host *h =
 		&c->topology.hosts[c->topology.host_of[me]];
 	const struct ddp__contact *leader = &m->contacts[h->ranks[0]];
@@ -217,7 +220,7 @@ static int attach(struct meeting *m)
 		close(fd);
 	m->cpu->shm.ranks = h->ranks;
 	m->cpu->shm.peers = &c->peers;
-	m->cpu->shm.timeout_ms = c->timeout_ms;
+	m->cpu->shm.timeout_ms = c->world->timeout_ms;
 	return rc;
 }
 
@@ -228,7 +231,7 @@ static int attach_together(struct meeting *m)
 	struct ddp_comm *c = m->c;
 	const struct ddp__topology *t = &c->topology;
 	size_t n = (size_t)t->world_size;
-	int my_host = t->host_of[c->env.rank], all_could = 1;
+	int my_host = t->host_of[c->rank], all_could = 1;
 	struct slice *values = calloc(n, sizeof(*values)), mine = {"", 0};
 	struct err why = ERR_INIT;
 	char *all = NULL;
@@ -240,7 +243,7 @@ static int attach_together(struct meeting *m)
 		why = *m->e;
 		mine = SLICE_STR(why.text);
 	}
-	rc = gather(m, "/shm", mine, values, &all);
+	rc = gather(m, "init/shm", mine, values, &all);
 	for (size_t i = 0; i < n && !rc; i++) {
 		if (!values[i].len)
 			continue;
@@ -263,11 +266,11 @@ static int connect_leaders(struct meeting *m)
 	struct ddp__tcp_site *sites = calloc((size_t)t->nhosts,
 					     sizeof(*sites));
 	struct ddp__tcp_setup setup = {.sites = sites,
-				       .me = t->host_of[c->env.rank],
+				       .me = t->host_of[c->rank],
 				       .n = t->nhosts,
 				       .listener = m->listener,
-				       .round = c->env.round,
-				       .timeout_ms = c->timeout_ms,
+				       .round = c->world->env.round,
+				       .timeout_ms = c->world->timeout_ms,
 				       .peers = &c->peers};
 	int rc = 0;
 
@@ -324,7 +327,7 @@ static int meet(struct meeting *m)
 	if (rc)
 		return rc;
 	/* Every rank sees the same topology, so all or none gather again. */
-	rc = c->topology.nhosts < c->env.world_size ? attach_together(m) : 1;
+	rc = c->topology.nhosts < c->size ? attach_together(m) : 1;
 	if (rc < 0)
 		return rc;
 	if (rc == 0) {
@@ -336,9 +339,9 @@ static int meet(struct meeting *m)
 				       m->shm_error);
 		return meet(m);
 	}
-	h = &c->topology.hosts[c->topology.host_of[c->env.rank]];
+	h = &c->topology.hosts[c->topology.host_of[c->rank]];
 	rc = 0;
-	if (c->topology.nhosts > 1 && h->ranks[0] == c->env.rank) {
+	if (c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
 		rc = connect_leaders(m);
 		m->cpu->tcp.spins = 1;
 	}
@@ -353,9 +356,11 @@ static int meet(struct meeting *m)
 	return rc;
 }
 
-int ddp__cpu_start(struct ddp_comm *c, struct err *e)
+int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
+		   struct err *e)
 {
 	struct meeting m = {.c = c,
+			    .exchange = x,
 			    .cpu = calloc(1, sizeof(*m.cpu)),
 			    .e = e,
 			    .memory = -1,

@@ -5,8 +5,9 @@
  * communicator of all ranks. Collectives are called by every rank of a
  * communicator, in the same order, with the same count, type and operation.
  *
- * libddp never prints, never exits, installs no signal handler and starts no
- * thread. A communicator may be used by one thread at a time.
+ * libddp never prints, never exits, installs no signal handler, and starts a
+ * thread only where a function says so and is called. A communicator, with the
+ * groups split from it and their requests, may be used by one thread at a time.
  *
  * Every function that can fail returns 0 (or a value) on success and a
  * negative DDP_ERR_* or -errno on failure; ddp_last_error() then holds one
@@ -61,8 +62,9 @@ DDP_API const char *ddp_version(void);
 typedef struct ddp_comm ddp_comm;
 
 struct ddp_options {
-	/* "cpu", "nccl" or "auto"; NULL: $DDP_BACKEND, else "auto", which is
-	 * cpu on a host without CUDA. */
+	/* "cpu": buffers lie in memory. "nccl": they lie on the current CUDA
+	 * device. "auto": nccl where every rank has a GPU and NCCL can be
+	 * loaded, else cpu. NULL: $DDP_BACKEND, else "auto". */
 	const char *backend;
 	/* How long a rank waits for others, in ddp_init and in each collective,
 	 * before it fails with DDP_ERR_TIMEOUT; ms. 0: $DDP_TIMEOUT (seconds),
@@ -84,7 +86,9 @@ DDP_API int ddp_init(ddp_comm **world, const struct ddp_options *options);
 DDP_API void ddp_finalize(ddp_comm *world);
 
 DDP_API int ddp_rank(const ddp_comm *c);             /* 0..world size-1 */
-DDP_API int ddp_world_size(const ddp_comm *c);
+DDP_API int ddp_world_size(const ddp_comm *c);       /* a group's: its size */
+/* The rank that `rank` of this communicator has in the world; -1: none. */
+DDP_API int ddp_world_rank(const ddp_comm *c, int rank);
 DDP_API int ddp_local_rank(const ddp_comm *c);       /* within its agent */
 DDP_API int ddp_local_world_size(const ddp_comm *c);
 DDP_API int ddp_node_rank(const ddp_comm *c);
@@ -92,25 +96,67 @@ DDP_API int ddp_nodes(const ddp_comm *c);
 DDP_API int ddp_attempt(const ddp_comm *c);          /* restarts so far */
 /* The backend in use: "cpu" or "nccl". */
 DDP_API const char *ddp_backend(const ddp_comm *c);
-/* The lowest rank of those that share this rank's memory (its host). */
+/* The lowest rank of those of c that share this rank's memory (its host). */
 DDP_API int ddp_host_leader(const ddp_comm *c);
+
+/* ---- Groups and failure ---- */
+
+/* Collective on c. Ranks that give the same color form a group; in it they are
+ * ordered by key, then by their rank in c. *group is freed by ddp_comm_free.
+ * color < 0: in no group, *group is NULL. c stays as it is. */
+DDP_API int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group);
+/* Leaves a group, as ddp_finalize leaves the world. Before the world is left,
+ * every group is. NULL is fine. */
+DDP_API void ddp_comm_free(ddp_comm *group);
+
+/* After a failure: ends everything under way on the world of c and its groups,
+ * here and on the ranks that wait for this one (they fail with DDP_ERR_ABORTED
+ * and `why`, which may be NULL). Returns at once; afterwards only
+ * ddp_comm_free and ddp_finalize are of use. Then the process may exit, or call
+ * ddp_init again, as all ranks then must. */
+DDP_API int ddp_abort(ddp_comm *c, const char *why);
 
 /* ---- Collectives ----
  * count is in elements. Results are identical on all ranks, bit by bit, and
- * from run to run with the same ranks on the same hosts. A count of 0 is legal.
- * Buffers may have any alignment. */
+ * from run to run with the same ranks on the same hosts. A count of 0 is legal;
+ * so is one over 2^31. Buffers may have any alignment. send and recv must not
+ * overlap but in the way that a function says. */
 
-enum ddp_type { DDP_F32, DDP_F64, DDP_I32, DDP_I64, DDP_TYPES };
-enum ddp_op { DDP_SUM, DDP_AVG, DDP_MIN, DDP_MAX, DDP_OPS };
+enum ddp_type {
+	DDP_F32,
+	DDP_F64,
+	DDP_I32,
+	DDP_I64,
+	DDP_F16,  /* IEEE 754 binary16 */
+	DDP_BF16, /* the upper half of an f32 */
+	DDP_I8,
+	DDP_U8,
+	DDP_TYPES
+};
+enum ddp_op {
+	DDP_SUM,
+	DDP_AVG, /* the sum divided by the world size */
+	DDP_MIN,
+	DDP_MAX,
+	DDP_PROD,
+	DDP_BAND, /* bits; integers only */
+	DDP_BOR,
+	DDP_OPS
+};
 
 /* Bytes of one element; 0 for an unknown type. */
 DDP_API size_t ddp_type_size(enum ddp_type type);
 
 /* recv[i] = op over all ranks of send[i]; count elements each. send == recv is
- * legal, other overlap is not. DDP_AVG is the sum divided by the world size; of
- * integers, rounded towards zero. Integer sums wrap around. */
+ * legal. DDP_AVG of integers is rounded towards zero. Integer sums and products
+ * wrap around. f16 and bf16 are reduced in f32 and rounded once, to nearest
+ * even, where they leave a host. */
 DDP_API int ddp_all_reduce(ddp_comm *c, const void *send, void *recv,
 			   size_t count, enum ddp_type type, enum ddp_op op);
+
+/* As all_reduce, but only rank root gets recv; it may be NULL on the others. */
+DDP_API int ddp_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
+		       enum ddp_type type, enum ddp_op op, int root);
 
 /* Copies buf[count] of rank root into buf of all others. */
 DDP_API int ddp_broadcast(ddp_comm *c, void *buf, size_t count,
@@ -121,14 +167,96 @@ DDP_API int ddp_broadcast(ddp_comm *c, void *buf, size_t count,
 DDP_API int ddp_all_gather(ddp_comm *c, const void *send, void *recv,
 			   size_t count, enum ddp_type type);
 
+/* As all_gather, but only rank root gets recv; it may be NULL on the others. */
+DDP_API int ddp_gather(ddp_comm *c, const void *send, void *recv, size_t count,
+		       enum ddp_type type, int root);
+
+/* recv[i] = send[rank*count + i] of rank root; send has world size * count
+ * elements there and may be NULL on the others. On the root recv may be
+ * send + rank*count. */
+DDP_API int ddp_scatter(ddp_comm *c, const void *send, void *recv,
+			size_t count, enum ddp_type type, int root);
+
 /* recv[i] = op over all ranks of send[rank*count + i]; send has world size *
  * count elements, recv count. recv may be send + rank*count. */
 DDP_API int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv,
 			       size_t count, enum ddp_type type,
 			       enum ddp_op op);
 
+/* recv[r*count + i] = send[rank*count + i] of rank r; both have world size *
+ * count elements. send == recv is legal. */
+DDP_API int ddp_all_to_all(ddp_comm *c, const void *send, void *recv,
+			   size_t count, enum ddp_type type);
+
 /* Returns when every rank has called it. */
 DDP_API int ddp_barrier(ddp_comm *c);
+
+/* ---- Point to point ----
+ * What one rank sends another receives, in the order in which it was sent, with
+ * the same count and type. They are apart from the collectives: neither waits
+ * for the other. A send may return before its receive is called, or not. */
+
+DDP_API int ddp_send(ddp_comm *c, const void *buf, size_t count,
+		     enum ddp_type type, int to);
+DDP_API int ddp_recv(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
+		     int from);
+
+/* ---- Asynchronous forms ----
+ * Each begins what its namesake does and sets *request. The collectives of a
+ * communicator run in the order in which they were called. Buffers belong to
+ * the operation until it has ended. It moves on in every call on the world's
+ * communicators that waits, in ddp_test and ddp_wait; by itself only with a
+ * progress thread (cpu) or on a GPU (nccl). */
+
+typedef struct ddp_request ddp_request;
+
+DDP_API int ddp_all_reduce_async(ddp_comm *c, const void *send, void *recv,
+				 size_t count, enum ddp_type type,
+				 enum ddp_op op, ddp_request **request);
+DDP_API int ddp_reduce_async(ddp_comm *c, const void *send, void *recv,
+			     size_t count, enum ddp_type type, enum ddp_op op,
+			     int root, ddp_request **request);
+DDP_API int ddp_broadcast_async(ddp_comm *c, void *buf, size_t count,
+				enum ddp_type type, int root,
+				ddp_request **request);
+DDP_API int ddp_all_gather_async(ddp_comm *c, const void *send, void *recv,
+				 size_t count, enum ddp_type type,
+				 ddp_request **request);
+DDP_API int ddp_gather_async(ddp_comm *c, const void *send, void *recv,
+			     size_t count, enum ddp_type type, int root,
+			     ddp_request **request);
+DDP_API int ddp_scatter_async(ddp_comm *c, const void *send, void *recv,
+			      size_t count, enum ddp_type type, int root,
+			      ddp_request **request);
+DDP_API int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
+				     size_t count, enum ddp_type type,
+				     enum ddp_op op, ddp_request **request);
+DDP_API int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
+				 size_t count, enum ddp_type type,
+				 ddp_request **request);
+DDP_API int ddp_barrier_async(ddp_comm *c, ddp_request **request);
+DDP_API int ddp_send_async(ddp_comm *c, const void *buf, size_t count,
+			   enum ddp_type type, int to, ddp_request **request);
+DDP_API int ddp_recv_async(ddp_comm *c, void *buf, size_t count,
+			   enum ddp_type type, int from,
+			   ddp_request **request);
+
+/* 1: ended well. 0: not yet. < 0: it failed. Frees nothing. */
+DDP_API int ddp_test(ddp_request *request);
+/* Waits for its end, frees it and sets *request to NULL. Returns what the
+ * blocking form would have. *request NULL: 0. */
+DDP_API int ddp_wait(ddp_request **request);
+/* As ddp_wait, but no longer than timeout_ms (0: as ddp_test; < 0: as
+ * ddp_wait): then DDP_ERR_TIMEOUT, and *request stays and is still under
+ * way. That this is what happened: *request is not NULL. */
+DDP_API int ddp_wait_timeout(ddp_request **request, int timeout_ms);
+/* Waits for all n and frees them; returns the first error there was. */
+DDP_API int ddp_wait_all(ddp_request **requests, int n);
+
+/* Starts one thread that moves this world's operations on while the program
+ * computes; ddp_finalize ends it. cpu: where it runs; -1: wherever the process
+ * may. It sleeps while there is nothing to do. On nccl it does nothing. */
+DDP_API int ddp_progress_start(ddp_comm *world, int cpu);
 
 /* ---- The store ----
  * Small values shared by the ranks of this round, kept by the rendezvous
@@ -158,19 +286,42 @@ DDP_API int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 /* 1 if key existed, 0 if not. */
 DDP_API int ddp_store_delete(ddp_comm *c, const char *key);
 
+/* ---- NCCL ----
+ * For programs that call NCCL themselves; docs/sdk.md shows it. */
+
+/* 128 bytes (an ncclUniqueId) made by rank 0 and the same on all ranks; a new
+ * one at each call. Collective on c. Needs libnccl on rank 0, but no GPU. */
+DDP_API int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size);
+/* The ncclComm_t of a communicator whose backend is nccl; libddp keeps it.
+ * NULL where the backend is cpu. */
+DDP_API void *ddp_nccl_comm(const ddp_comm *c);
+/* nccl: collectives of c are enqueued on this cudaStream_t and return at once;
+ * an async form begins when the work that is in it now has ended, and ddp_wait
+ * makes the stream wait, not the program. NULL (so it begins): libddp's own
+ * stream, and a blocking call returns when the result is there. cpu: nothing
+ * happens. */
+DDP_API int ddp_set_stream(ddp_comm *c, void *stream);
+
 /* ---- The distributed sampler ----
  * PyTorch's DistributedSampler and randperm, index by index
  * (torch/utils/data/distributed.py, aten's MT19937). */
+
+/* What becomes of samples that do not divide by the world size. */
+enum ddp_remainder {
+	DDP_PAD,  /* the first indices come again, so that all have as many */
+	DDP_DROP, /* left out, so that all have as many (drop_last) */
+	DDP_EXACT /* each sample once: some ranks have one more (evaluation) */
+};
 
 struct ddp_sampler {
 	uint64_t dataset_size;
 	int rank;
 	int world_size;
 	uint64_t seed;
-	int shuffle;   /* 0: in order */
-	int drop_last; /* 0: pad with the first indices again */
+	int shuffle; /* 0: in order */
+	enum ddp_remainder remainder;
 	/* from here on libddp's own */
-	uint64_t samples; /* per rank */
+	uint64_t samples; /* of this rank */
 	uint32_t *order;  /* of the epoch, dataset_size indices */
 	uint64_t epoch;
 };
@@ -178,11 +329,11 @@ struct ddp_sampler {
 /* Fills s. dataset_size up to 2^32-1. The caller frees with _release. */
 DDP_API int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size,
 			     int rank, int world_size, uint64_t seed,
-			     int shuffle, int drop_last);
+			     int shuffle, enum ddp_remainder remainder);
 DDP_API void ddp_sampler_release(struct ddp_sampler *s);
 /* Draws the order of an epoch: randperm of seed + epoch. */
 DDP_API void ddp_sampler_set_epoch(struct ddp_sampler *s, uint64_t epoch);
-/* How many samples each rank gets in an epoch. */
+/* How many samples this rank gets in an epoch. */
 DDP_API uint64_t ddp_sampler_size(const struct ddp_sampler *s);
 /* The i-th index of this rank in the epoch, i < ddp_sampler_size. */
 DDP_API uint32_t ddp_sampler_index(const struct ddp_sampler *s, uint64_t i);
@@ -210,6 +361,99 @@ DDP_API int ddp_checkpoint_save(const char *path, const char *kind,
  * both), of a newer version, or a section is missing or of another size. */
 DDP_API int ddp_checkpoint_load(const char *path, const char *kind,
 				const struct ddp_section *sections, int n);
+
+/* ---- The DDP reducer ----
+ * Averages gradients over the ranks while the backward pass still computes
+ * (Li et al., "PyTorch Distributed", VLDB 2020). Gradients lie in one arena in
+ * the order of the forward pass. They are cut into buckets from its end; a
+ * bucket is all-reduced when all its gradients are ready, in the same order on
+ * every rank. On cpu it overlaps with a progress thread (ddp_progress_start).
+ */
+
+typedef struct ddp_reducer ddp_reducer;
+
+struct ddp_reducer_options {
+	size_t first_bucket; /* bytes; 0: 1 MiB */
+	size_t bucket;	     /* bytes of each later one; 0: 25 MiB */
+	/* Sends f32 gradients as bf16: half the bytes, 8 bits of mantissa. */
+	int bf16;
+	/* Parameters may have no gradient in a step: ddp_reducer_finish finds
+	 * out which are used by no rank, and leaves those as they are. */
+	int find_unused;
+	/* Replaces the all_reduce of a bucket, as DDP's communication hooks do:
+	 * begins one and sets *request (or does it, and leaves it NULL). */
+	int (*hook)(void *arg, ddp_comm *c, void *bucket, size_t count,
+		    enum ddp_type type, ddp_request **request);
+	void *hook_arg;
+};
+
+/* grads: the arena, which stays the caller's, of counts[0..n) elements one
+ * after another, f32 or f64; options may be NULL. Collective on c: ranks that
+ * differ in n, counts or options are told (DDP_ERR_ARGUMENT). */
+DDP_API int ddp_reducer_new(ddp_reducer **r, ddp_comm *c, void *grads,
+			    enum ddp_type type, const size_t *counts, int n,
+			    const struct ddp_reducer_options *options);
+DDP_API void ddp_reducer_free(ddp_reducer *r);
+/* A backward pass begins. sync 0: its gradients stay local, to be accumulated
+ * (no_sync); ready and finish then do nothing. */
+DDP_API int ddp_reducer_begin(ddp_reducer *r, int sync);
+/* The gradient of parameter i is complete, and not written to until finish. */
+DDP_API int ddp_reducer_ready(ddp_reducer *r, int i);
+/* Waits until all gradients in the arena are averages over the ranks. Without
+ * find_unused a parameter that was not ready is an error that names it. */
+DDP_API int ddp_reducer_finish(ddp_reducer *r);
+/* 1 if any rank used parameter i in the last finished step (find_unused). */
+DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
+
+struct ddp_span {
+	void *data;
+	size_t count;
+	enum ddp_type type;
+};
+/* Broadcasts parameters and buffers from root, small ones together. */
+DDP_API int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans,
+				int n, int root);
+
+/* Synchronised batch normalisation: from each rank's mean[channels] and biased
+ * var[channels] over its *count values a channel (0 is legal) to those of all
+ * ranks (Chan, Golub, LeVeque 1979). The backward pass needs only sums:
+ * ddp_all_reduce of sum(dy) and sum(dy * xhat). */
+DDP_API int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var,
+				size_t channels, uint64_t *count);
+
+/* ---- Together ---- */
+
+enum ddp_scope { DDP_HOST, DDP_JOB };
+
+/* The lowest rank of each host, or rank 0 of the job, runs fn(arg); the others
+ * wait, without a timeout, until it has returned: nobody reads a data set that
+ * is half there. Returns what fn returned, on all; < 0 is a failure, named with
+ * its rank on the others. Collective on c. */
+DDP_API int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg),
+		     void *arg);
+
+/* Asks the job to stop after this step: from a signal handler, too. */
+DDP_API void ddp_request_stop(ddp_comm *c);
+/* 1, on all ranks at the same call, once any rank or the launcher (preemption,
+ * time limit) has asked for it; else 0. Collective on c: call it every step. */
+DDP_API int ddp_should_stop(ddp_comm *c);
+
+/* ---- Metrics ----
+ * Scalars over steps as JSON lines (metrics.jsonl) and as TensorBoard events
+ * (events.out.tfevents.*), which TensorBoard and W&B read. For one rank. */
+
+typedef struct ddp_metrics ddp_metrics;
+enum ddp_metrics_format { DDP_JSONL = 1, DDP_TENSORBOARD = 2 };
+
+/* Makes dir if it is missing; formats: of enum ddp_metrics_format, or'ed. An
+ * existing metrics.jsonl is appended to. */
+DDP_API int ddp_metrics_open(ddp_metrics **m, const char *dir, int formats);
+/* tag: "loss/train". Written at once or when ddp_metrics_flush is called. */
+DDP_API int ddp_metrics_scalar(ddp_metrics *m, const char *tag, double value,
+			       int64_t step);
+DDP_API int ddp_metrics_flush(ddp_metrics *m);
+/* Flushes and frees; the error of what could not be written. NULL: 0. */
+DDP_API int ddp_metrics_close(ddp_metrics *m);
 
 #ifdef __cplusplus
 }

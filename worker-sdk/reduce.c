@@ -118,6 +118,12 @@ size_t ddp_type_size(enum ddp_type type)
 	case DDP_F64:
 	case DDP_I64:
 		return 8;
+	case DDP_F16:
+	case DDP_BF16:
+		return 2;
+	case DDP_I8:
+	case DDP_U8:
+		return 1;
 	default:
 		return 0;
 	}

@@ -23,8 +23,19 @@ static void randperm(uint32_t *p, uint64_t n, uint64_t seed)
 	}
 }
 
+static uint64_t share(uint64_t dataset_size, uint64_t world, uint64_t rank,
+		      enum ddp_remainder remainder)
+{
+	uint64_t each = dataset_size / world, left = dataset_size % world;
+
+	if (remainder == DDP_PAD)
+		return each + (left > 0);
+	return each + (remainder == DDP_EXACT && rank < left);
+}
+
 int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size, int rank,
-		     int world_size, uint64_t seed, int shuffle, int drop_last)
+		     int world_size, uint64_t seed, int shuffle,
+		     enum ddp_remainder remainder)
 {
 	struct err *e = ddp__last_error();
 	uint64_t world = (uint64_t)world_size;
@@ -41,13 +52,17 @@ int ddp_sampler_init(struct ddp_sampler *s, uint64_t dataset_size, int rank,
 			       "ddp_sampler_init: a data set of %llu samples; "
 			       "at most 4294967295",
 			       (unsigned long long)dataset_size);
+	if ((unsigned)remainder > DDP_EXACT)
+		return err_set(e, ERR_ARGUMENT,
+			       "ddp_sampler_init: unknown remainder %d",
+			       (int)remainder);
 	s->dataset_size = dataset_size;
 	s->rank = rank;
 	s->world_size = world_size;
 	s->seed = seed;
 	s->shuffle = shuffle;
-	s->drop_last = drop_last;
-	s->samples = (dataset_size + (drop_last ? 0 : world - 1)) / world;
+	s->remainder = remainder;
+	s->samples = share(dataset_size, world, (uint64_t)rank, remainder);
 	s->order = malloc(dataset_size ? dataset_size * sizeof(*s->order) : 1);
 	if (!s->order)
 		return err_set(e, -ENOMEM,

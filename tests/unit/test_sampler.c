@@ -88,13 +88,14 @@ START_TEST(ranks_take_turns)
 }
 END_TEST
 
-static void expect(uint64_t size, int rank, int world, int drop,
-		   uint64_t samples, uint32_t last)
+static void expect(uint64_t size, int rank, int world,
+		   enum ddp_remainder remainder, uint64_t samples,
+		   uint32_t last)
 {
 	struct ddp_sampler s;
 
-	ck_assert_int_eq(ddp_sampler_init(&s, size, rank, world, 0, 0, drop),
-			 0);
+	ck_assert_int_eq(
+		ddp_sampler_init(&s, size, rank, world, 0, 0, remainder), 0);
 	ck_assert_uint_eq(ddp_sampler_size(&s), samples);
 	if (samples)
 		ck_assert_uint_eq(ddp_sampler_index(&s, samples - 1), last);
@@ -104,18 +105,32 @@ static void expect(uint64_t size, int rank, int world, int drop,
 START_TEST(padding_and_drop_last)
 {
 	/* 10 over 4: three each, the last round padded with 0 and 1 */
-	expect(10, 0, 4, 0, 3, 8);
-	expect(10, 1, 4, 0, 3, 9);
-	expect(10, 2, 4, 0, 3, 0);
-	expect(10, 3, 4, 0, 3, 1);
-	expect(10, 3, 4, 1, 2, 7);
+	expect(10, 0, 4, DDP_PAD, 3, 8);
+	expect(10, 1, 4, DDP_PAD, 3, 9);
+	expect(10, 2, 4, DDP_PAD, 3, 0);
+	expect(10, 3, 4, DDP_PAD, 3, 1);
+	expect(10, 3, 4, DDP_DROP, 2, 7);
 	/* fewer samples than ranks: the padding goes round */
-	expect(3, 7, 8, 0, 1, 1);
-	expect(3, 7, 8, 1, 0, 0);
+	expect(3, 7, 8, DDP_PAD, 1, 1);
+	expect(3, 7, 8, DDP_DROP, 0, 0);
 	/* even: nothing to pad or drop */
-	expect(12, 3, 4, 0, 3, 11);
-	expect(12, 3, 4, 1, 3, 11);
-	expect(0, 0, 4, 0, 0, 0);
+	expect(12, 3, 4, DDP_PAD, 3, 11);
+	expect(12, 3, 4, DDP_DROP, 3, 11);
+	expect(0, 0, 4, DDP_PAD, 0, 0);
+}
+END_TEST
+
+START_TEST(exact_gives_each_sample_once)
+{
+	/* 10 over 4: the first two have one more */
+	expect(10, 0, 4, DDP_EXACT, 3, 8);
+	expect(10, 1, 4, DDP_EXACT, 3, 9);
+	expect(10, 2, 4, DDP_EXACT, 2, 6);
+	expect(10, 3, 4, DDP_EXACT, 2, 7);
+	expect(3, 2, 8, DDP_EXACT, 1, 2);
+	expect(3, 7, 8, DDP_EXACT, 0, 0);
+	expect(12, 3, 4, DDP_EXACT, 3, 11);
+	expect(0, 0, 4, DDP_EXACT, 0, 0);
 }
 END_TEST
 
@@ -131,6 +146,9 @@ START_TEST(bad_arguments)
 			 DDP_ERR_ARGUMENT);
 	ck_assert_int_eq(ddp_sampler_init(&s, 1, 0, 0, 0, 0, 0),
 			 DDP_ERR_ARGUMENT);
+	ck_assert_int_eq(
+		ddp_sampler_init(&s, 1, 0, 1, 0, 0, (enum ddp_remainder)3),
+		DDP_ERR_ARGUMENT);
 	ck_assert_int_eq(ddp_sampler_init(&s, UINT64_C(1) << 32, 0, 1, 0, 0, 0),
 			 DDP_ERR_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(ddp_last_error(), "4294967296"));
@@ -152,6 +170,7 @@ int main(void)
 	tcase_add_test(tc, whole_orders_are_pytorchs);
 	tcase_add_test(tc, ranks_take_turns);
 	tcase_add_test(tc, padding_and_drop_last);
+	tcase_add_test(tc, exact_gives_each_sample_once);
 	tcase_add_test(tc, bad_arguments);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -1,0 +1,112 @@
+/* kv_server.c: the store that ddprdzv keeps for the round. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rendezvous/client.h"
+#include "worker-sdk/kv.h"
+
+struct server_kv {
+	struct ddp__kv kv;
+	struct client *client;
+};
+
+static struct client *client_of(struct ddp__kv *kv)
+{
+	return ((struct server_kv *)kv)->client;
+}
+
+static void server_free(struct ddp__kv *kv)
+{
+	client_free(client_of(kv));
+	free(kv);
+}
+
+static int server_set(struct ddp__kv *kv, struct slice key, struct slice value,
+		      struct err *e)
+{
+	return client_set(client_of(kv), key, value, e);
+}
+
+static int server_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
+		      struct slice *value, struct err *e)
+{
+	int rc = client_get(client_of(kv), key, value, e);
+
+	if (rc || timeout_ms == 0)
+		return rc;
+	rc = client_wait(client_of(kv), &key, 1, timeout_ms, e);
+	return rc < 0 ? rc : client_get(client_of(kv), key, value, e);
+}
+
+static int server_add(struct ddp__kv *kv, struct slice key, int64_t delta,
+		      int64_t *sum, struct err *e)
+{
+	return client_add(client_of(kv), key, delta, sum, e);
+}
+
+static int server_compare_set(struct ddp__kv *kv, struct slice key,
+			      struct slice expected, struct slice desired,
+			      struct slice *now, struct err *e)
+{
+	return client_compare_set(client_of(kv), key, expected, desired, now,
+				  e);
+}
+
+static int server_append(struct ddp__kv *kv, struct slice key,
+			 struct slice value, struct err *e)
+{
+	int64_t length;
+
+	return client_append(client_of(kv), key, value, &length, e);
+}
+
+static int server_delete(struct ddp__kv *kv, struct slice key, struct err *e)
+{
+	return client_delete(client_of(kv), key, e);
+}
+
+static int server_gather(struct ddp__kv *kv, struct slice key, int rank,
+			 int size, int timeout_ms, struct slice mine,
+			 struct slice *values, struct err *e)
+{
+	/* the server knows my rank from my HELLO */
+	return client_gather(client_of(kv), key, (uint32_t)size, timeout_ms,
+			     mine, values, e);
+}
+
+static int server_fate(struct ddp__kv *kv, int rank, int timeout_ms,
+		       struct slice *text, struct err *e)
+{
+	return client_fate(client_of(kv), (uint32_t)rank, timeout_ms, text, e);
+}
+
+static const struct ddp__kv_ops server_ops = {
+	.free = server_free,
+	.set = server_set,
+	.get = server_get,
+	.add = server_add,
+	.compare_set = server_compare_set,
+	.append = server_append,
+	.delete = server_delete,
+	.gather = server_gather,
+	.fate = server_fate,
+};
+
+int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
+		   const struct wire_hello *hello, int timeout_ms,
+		   struct err *e)
+{
+	struct server_kv *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	s->kv.ops = &server_ops;
+	rc = client_connect(&s->client, where, hello, timeout_ms, e);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	*out = &s->kv;
+	return 0;
+}
