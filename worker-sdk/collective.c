@@ -90,8 +90,7 @@ int ddp_all_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
 	if (rc)
 		return rc;
 	if (c->state)
-		return leave(c, c->backend->all_reduce(c, &call, send, recv, e),
-			     e);
+		return leave(c, c->backend->run(c, &call, send, recv, e), e);
 	copy(recv, send, size);
 	return 0;
 }
@@ -107,7 +106,7 @@ int ddp_broadcast(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
 		rc = enter(c, &call, e);
 	if (rc || !c->state)
 		return rc;
-	return leave(c, c->backend->broadcast(c, &call, buf, e), e);
+	return leave(c, c->backend->run(c, &call, buf, buf, e), e);
 }
 
 int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
@@ -129,8 +128,7 @@ int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 	if (rc)
 		return rc;
 	if (c->state)
-		return leave(c, c->backend->all_gather(c, &call, send, recv, e),
-			     e);
+		return leave(c, c->backend->run(c, &call, send, recv, e), e);
 	copy(recv, send, size);
 	return 0;
 }
@@ -154,8 +152,7 @@ int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
 	if (rc)
 		return rc;
 	if (c->state)
-		return leave(c, c->backend->reduce_scatter(c, &call, send, recv,
-							   e), e);
+		return leave(c, c->backend->run(c, &call, send, recv, e), e);
 	copy(recv, send, size);
 	return 0;
 }
@@ -170,5 +167,5 @@ int ddp_barrier(ddp_comm *c)
 		rc = enter(c, &call, e);
 	if (rc || !c->state)
 		return rc;
-	return leave(c, c->backend->barrier(c, &call, e), e);
+	return leave(c, c->backend->run(c, &call, NULL, NULL, e), e);
 }

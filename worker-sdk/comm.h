@@ -49,16 +49,11 @@ struct ddp__backend {
 	int (*start)(struct ddp_comm *c, const struct ddp__exchange *x,
 		     struct err *e);
 	void (*stop)(struct ddp_comm *c);
-	int (*all_reduce)(struct ddp_comm *c, const struct ddp__call *call,
-			  const void *send, void *recv, struct err *e);
-	int (*broadcast)(struct ddp_comm *c, const struct ddp__call *call,
-			 void *buf, struct err *e);
-	int (*all_gather)(struct ddp_comm *c, const struct ddp__call *call,
-			  const void *send, void *recv, struct err *e);
-	int (*reduce_scatter)(struct ddp_comm *c, const struct ddp__call *call,
-			      const void *send, void *recv, struct err *e);
-	int (*barrier)(struct ddp_comm *c, const struct ddp__call *call,
-		       struct err *e);
+	/* Does call, of whatever kind, and returns when it is done. A buffer
+	 * that this rank has no use for may be NULL; broadcast and send have
+	 * theirs in send, broadcast and recv in recv. */
+	int (*run)(struct ddp_comm *c, const struct ddp__call *call,
+		   const void *send, void *recv, struct err *e);
 };
 
 extern const struct ddp__backend ddp__cpu;

@@ -254,13 +254,29 @@ static int cpu_barrier(struct ddp_comm *c, const struct ddp__call *call,
 	return end(&t, rc);
 }
 
+static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
+		   const void *send, void *recv, struct err *e)
+{
+	switch (call->kind) {
+	case DDP__ALL_REDUCE:
+		return cpu_all_reduce(c, call, send, recv, e);
+	case DDP__BROADCAST:
+		return cpu_broadcast(c, call, recv, e);
+	case DDP__ALL_GATHER:
+		return cpu_all_gather(c, call, send, recv, e);
+	case DDP__REDUCE_SCATTER:
+		return cpu_reduce_scatter(c, call, send, recv, e);
+	case DDP__BARRIER:
+		return cpu_barrier(c, call, e);
+	default:
+		return err_set(e, ERR_INTERNAL, "cpu: no call %d",
+			       (int)call->kind);
+	}
+}
+
 const struct ddp__backend ddp__cpu = {
 	.name = "cpu",
 	.start = ddp__cpu_start,
 	.stop = ddp__cpu_stop,
-	.all_reduce = cpu_all_reduce,
-	.broadcast = cpu_broadcast,
-	.all_gather = cpu_all_gather,
-	.reduce_scatter = cpu_reduce_scatter,
-	.barrier = cpu_barrier,
+	.run = cpu_run,
 };
