@@ -34,7 +34,7 @@ struct ddp__call {
 	uint64_t number; /* of the calls on this communicator, from 1 */
 };
 
-enum { DDP__CALL_TEXT = 96, DDP__ROOT_MAX = 0xffff };
+enum { DDP__CALL_TEXT = 112, DDP__ROOT_MAX = 0xffff };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
 /* All but the number; equal words are equal calls. */

@@ -58,11 +58,16 @@ static int enter(ddp_comm *c, struct ddp__call *call, struct err *e)
 		return e->code;
 	}
 	call->number = ++c->calls;
+	c->ticket = flight_begin(c->world->flight, c->id, call->number,
+				 ddp__call_pack(call));
+	if (!c->state) /* nobody is waited for */
+		flight_end(c->world->flight, c->ticket, 0);
 	return 0;
 }
 
 static int leave(ddp_comm *c, int rc, struct err *e)
 {
+	flight_end(c->world->flight, c->ticket, rc);
 	if (rc)
 		c->broken = *e;
 	return rc;

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/env.h"
 #include "worker-sdk/kv.h"
@@ -29,6 +30,7 @@ struct ddp__world {
 	struct ddp__kv *kv;
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	int comms;    /* communicators made so far */
+	struct flight *flight; /* the recorder; NULL: off */
 };
 
 /* How the ranks of a communicator to be made tell each other something: mine
@@ -67,6 +69,8 @@ struct ddp_comm {
 	const struct ddp__backend *backend;
 	void *state;       /* the backend's; NULL in a communicator of one */
 	uint64_t calls;    /* collectives so far */
+	uint32_t id; /* the same on all its ranks; the world's is 0 */
+	uint64_t ticket;   /* the recorder's, of the blocking call under way */
 	struct err broken; /* code 0, or why no collective works any more */
 };
 

@@ -9,6 +9,7 @@
 #include "rendezvous/wire.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/recorder.h"
 
 enum { FATE_MS = 2000, CONNECT_MS = 30000 };
 
@@ -48,6 +49,11 @@ static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
 		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
 			       seen);
 	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
+}
+
+static char *last_seen(void *owner, int rank, char *out)
+{
+	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
 }
 
 static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
@@ -97,10 +103,27 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 			       c->world->timeout_ms, mine, values, e);
 }
 
-static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+/* The ranks meet; who is late there is in the recorder as in any other call. */
+static int meet(struct ddp_comm *c, struct err *e)
 {
 	struct ddp__world *w = c->world;
 	struct ddp__exchange x = {c, gather_in_store};
+	const struct ddp__call call = {.kind = DDP__INIT};
+	uint64_t ticket;
+	int rc;
+
+	w->flight = ddp__recorder_open((uint32_t)c->rank, (uint32_t)c->size);
+	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
+	rc = open_store(w, e);
+	if (!rc && c->size > 1)
+		rc = c->backend->start(c, &x, e);
+	flight_end(w->flight, ticket, rc);
+	return rc;
+}
+
+static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+{
+	struct ddp__world *w = c->world;
 	int rc = ddp__env_read(&w->env, e);
 
 	c->rank = w->env.rank;
@@ -109,11 +132,7 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 		rc = ddp__env_timeout(o->timeout_ms, &w->timeout_ms, e);
 	if (!rc)
 		rc = choose_backend(c, o->backend, e);
-	if (!rc)
-		rc = open_store(w, e);
-	if (!rc && c->size > 1)
-		rc = c->backend->start(c, &x, e);
-	return rc;
+	return rc ? rc : meet(c, e);
 }
 
 int ddp_init(ddp_comm **world, const struct ddp_options *options)
@@ -135,7 +154,7 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	}
 	c->world->pid = getpid();
 	c->world->comms = 1;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate};
+	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen};
 	if (gethostname(c->world->host, sizeof(c->world->host) - 1))
 		snprintf(c->world->host, sizeof(c->world->host), "?");
 	rc = join(c, options ? options : &none, e);
@@ -164,6 +183,7 @@ void ddp_finalize(ddp_comm *c)
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
+	ddp__recorder_close(w->flight);
 	free(w);
 	free(c);
 }

@@ -1,0 +1,158 @@
+/* flight_text.c: what the flight recorder holds, in words; the one place where
+ * calls are named. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/flight.h"
+
+enum shown { TYPE = 1, OP = 2, ROOT = 4, TO = 8, FROM = 16, UNCOUNTED = 32 };
+
+static const struct {
+	const char *name;
+	int shows;
+} kinds[] = {
+	[FLIGHT_INIT] = {"ddp_init", UNCOUNTED},
+	[FLIGHT_ALL_REDUCE] = {"all_reduce", TYPE | OP},
+	[FLIGHT_BROADCAST] = {"broadcast", TYPE | ROOT},
+	[FLIGHT_ALL_GATHER] = {"all_gather", TYPE},
+	[FLIGHT_REDUCE_SCATTER] = {"reduce_scatter", TYPE | OP},
+	[FLIGHT_BARRIER] = {"barrier", 0},
+	[FLIGHT_REDUCE] = {"reduce", TYPE | OP | ROOT},
+	[FLIGHT_GATHER] = {"gather", TYPE | ROOT},
+	[FLIGHT_SCATTER] = {"scatter", TYPE | ROOT},
+	[FLIGHT_ALL_TO_ALL] = {"all_to_all", TYPE},
+	[FLIGHT_SEND] = {"send", TYPE | TO},
+	[FLIGHT_RECV] = {"recv", TYPE | FROM},
+	[FLIGHT_SPLIT] = {"comm_split", 0},
+};
+static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
+
+/* In the order of ddp.h's enums. */
+static const char *const types[] = {"f32", "f64",  "i32", "i64",
+				    "f16", "bf16", "i8",  "u8"};
+static const char *const ops[] = {"sum",  "avg",  "min", "max",
+				  "prod", "band", "bor"};
+static_assert(sizeof(types) / sizeof(*types) == FLIGHT_TYPES, "one a type");
+static_assert(sizeof(ops) / sizeof(*ops) == FLIGHT_OPS, "one an operation");
+
+int flight_is_collective(unsigned kind)
+{
+	return kind != FLIGHT_SEND && kind != FLIGHT_RECV;
+}
+
+char *flight_call_text(const struct flight_call *c, char *out)
+{
+	const char *kind = c->kind < FLIGHT_KINDS ? kinds[c->kind].name : "?";
+	int shows = c->kind < FLIGHT_KINDS ? kinds[c->kind].shows : 0;
+	char number[24] = "", op[16] = "", peer[32] = "";
+	const char *how = shows & ROOT ? "root" : shows & TO ? "to" : "from";
+
+	if (!(shows & UNCOUNTED))
+		snprintf(number, sizeof(number), " #%llu",
+			 (unsigned long long)c->number);
+	if (!(shows & TYPE)) {
+		snprintf(out, FLIGHT_CALL_MAX, "%s%s", kind, number);
+		return out;
+	}
+	if (shows & OP)
+		snprintf(op, sizeof(op), ", %s",
+			 c->op < FLIGHT_OPS ? ops[c->op] : "?");
+	if (shows & (ROOT | TO | FROM))
+		snprintf(peer, sizeof(peer), ", %s %d", how, c->root);
+	snprintf(out, FLIGHT_CALL_MAX, "%s%s (%s x %llu%s%s)", kind, number,
+		 c->type < FLIGHT_TYPES ? types[c->type] : "?",
+		 (unsigned long long)c->count, op, peer);
+	return out;
+}
+
+char *flight_time_text(uint64_t from_ns, uint64_t to_ns, char *out)
+{
+	/* the clock of the entries is some ms behind, and garbage anywhere */
+	double s = to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
+
+	if (s < 10)
+		snprintf(out, 16, "%.1f s", s);
+	else
+		snprintf(out, 16, "%.0f s", s < 1e9 ? s : 1e9);
+	return out;
+}
+
+static uint32_t size_of(const struct flight_view *v, uint32_t comm)
+{
+	for (int i = 0; i < v->ncomms; i++) {
+		if (v->comms[i].id == comm)
+			return v->comms[i].size;
+	}
+	return 0;
+}
+
+/* Its call, and of which group, if it is not the world. */
+static void name(const struct flight_view *v, const struct flight_op *op,
+		 char *out)
+{
+	char call[FLIGHT_CALL_MAX];
+	uint32_t size = size_of(v, op->comm);
+
+	flight_call_text(&op->call, call);
+	if (!op->comm)
+		snprintf(out, FLIGHT_CALL_MAX + 48, "%s", call);
+	else if (!size)
+		snprintf(out, FLIGHT_CALL_MAX + 48, "%s in a group", call);
+	else
+		snprintf(out, FLIGHT_CALL_MAX + 48, "%s in a group of %u", call,
+			 size);
+}
+
+static int under_way(const struct flight_view *v)
+{
+	int n = 0;
+
+	for (int i = 0; i < v->n; i++)
+		n += v->ops[i].state == FLIGHT_ENTERED;
+	return n;
+}
+
+char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
+{
+	const struct flight_op *op = flight_under_way(v);
+	char call[FLIGHT_CALL_MAX + 48], ago[16], more[32] = "";
+	int n = under_way(v);
+
+	out[0] = '\0';
+	if (!v->n)
+		return out;
+	if (!op)
+		op = &v->ops[v->n - 1];
+	name(v, op, call);
+	flight_time_text(op->ns, now_ns, ago);
+	if (n > 1)
+		snprintf(more, sizeof(more), " (and %d more)", n - 1);
+	if (n)
+		snprintf(out, FLIGHT_TEXT_MAX, "%s, entered %s before%s", call,
+			 ago, more);
+	else
+		snprintf(out, FLIGHT_TEXT_MAX,
+			 "%s; last: %s, entered %s before",
+			 op->state == FLIGHT_FAILED ? "after one that failed"
+						    : "between calls",
+			 call, ago);
+	return out;
+}
+
+char *flight_seen_text(const struct flight_view *v, char *out)
+{
+	const struct flight_op *op = flight_under_way(v);
+	char call[FLIGHT_CALL_MAX + 48];
+
+	out[0] = '\0';
+	if (!v->n)
+		return out;
+	if (!op)
+		op = &v->ops[v->n - 1];
+	name(v, op, call);
+	snprintf(out, FLIGHT_TEXT_MAX, "last seen %s %s",
+		 op->state == FLIGHT_ENTERED ? "entering"
+		 : op->state == FLIGHT_FAILED ? "failing in" : "leaving",
+		 call);
+	return out;
+}
