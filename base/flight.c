@@ -12,7 +12,8 @@ enum { PAGE = 4096, COUNT_BITS = 36 };
 static_assert(sizeof(struct flight_entry) == 64, "a cache line");
 static_assert((FLIGHT_ENTRIES & (FLIGHT_ENTRIES - 1)) == 0, "a power of two");
 static_assert(FLIGHT_KINDS <= 16, "4 bits in a packed word");
-static_assert(offsetof(struct flight_file, workers) == sizeof(struct flight_file),
+static_assert(offsetof(struct flight_file, workers) ==
+		      sizeof(struct flight_file),
 	      "no hole before the workers");
 
 void flight_start(struct flight *f, uint32_t rank, uint32_t world_size)

@@ -1,6 +1,6 @@
-/* flight.h: the flight recorder: a worker's last calls, in memory that its agent
- * can read when it is dead. libddp writes it, without a system call; ddprun and
- * the other ranks of the host read copies of it.
+/* flight.h: the flight recorder: a worker's last calls, in memory that its
+ * agent can read when it is dead. libddp writes it, without a system call;
+ * ddprun and the other ranks of the host read copies of it.
  *
  * An agent has one file (a memfd) for the workers of a round: a head, then a
  * part for each. What a part holds is the worker's, which may be killed in the
@@ -181,7 +181,7 @@ enum { FLIGHT_CALL_MAX = 112, FLIGHT_TYPES = 8, FLIGHT_OPS = 7 };
 uint64_t flight_pack(const struct flight_call *c);
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 
-/* "all_reduce #12 (f32 x 39760, sum)" into out[FLIGHT_CALL_MAX]; returns out. */
+/* "all_reduce #12 (f32 x 39760, sum)" into out[FLIGHT_CALL_MAX]; returns it. */
 char *flight_call_text(const struct flight_call *c, char *out);
 /* Whether all ranks of the communicator are in it. */
 int flight_is_collective(unsigned kind);

@@ -1,6 +1,6 @@
 /* bench_recorder: what the flight recorder adds to a call, beside what the
- * smallest all_reduce takes. Rank 0 prints for each of 15 rounds: nanoseconds of
- * a record, nanoseconds of a 4 B all_reduce. */
+ * smallest all_reduce takes. Rank 0 prints for each of 15 rounds: nanoseconds
+ * of a record, nanoseconds of a 4 B all_reduce. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
