@@ -226,8 +226,8 @@ static inline uint64_t flight_part_at(const struct flight_file *head,
 /* What is under way longest; NULL: nothing is. */
 const struct flight_op *flight_under_way(const struct flight_view *v);
 
-/* "all_reduce #12 (f32 x 3, sum), entered 0.8 s before", or "between calls;
- * last: barrier #11, entered 2.0 s before", "" where there was no call, into
+/* "all_reduce #12 (f32 x 3, sum), entered 0.8 s earlier", or "between calls;
+ * last: barrier #11, entered 2.0 s earlier", "" where there was no call, into
  * out[FLIGHT_TEXT_MAX]; returns out. now_ns: before what (clock_ns). */
 char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out);
 /* The same for the ranks that wait for it: "last seen entering barrier #11". */

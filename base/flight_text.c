@@ -128,14 +128,15 @@ char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 	if (n > 1)
 		snprintf(more, sizeof(more), " (and %d more)", n - 1);
 	if (n)
-		snprintf(out, FLIGHT_TEXT_MAX, "%s, entered %s before%s", call,
+		snprintf(out, FLIGHT_TEXT_MAX, "%s, entered %s earlier%s", call,
 			 ago, more);
+	else if (op->state == FLIGHT_FAILED)
+		snprintf(out, FLIGHT_TEXT_MAX, "%s, entered %s earlier, failed",
+			 call, ago);
 	else
 		snprintf(out, FLIGHT_TEXT_MAX,
-			 "%s; last: %s, entered %s before",
-			 op->state == FLIGHT_FAILED ? "after one that failed"
-						    : "between calls",
-			 call, ago);
+			 "between calls; last: %s, entered %s earlier", call,
+			 ago);
 	return out;
 }
 

@@ -58,7 +58,7 @@ START_TEST(a_call_is_told_from_its_begin_to_its_end)
 	now = view.ops[0].ns + SECOND * 4 / 5;
 	ck_assert_str_eq(flight_last_text(&view, now, text),
 			 "all_reduce #1 (f32 x 11181642, sum), entered 0.8 s "
-			 "before");
+			 "earlier");
 	ck_assert_str_eq(flight_seen_text(&view, text),
 			 "last seen entering all_reduce #1 (f32 x 11181642, "
 			 "sum)");
@@ -71,7 +71,7 @@ START_TEST(a_call_is_told_from_its_begin_to_its_end)
 	now = view.ops[1].ns + SECOND * 42;
 	ck_assert_str_eq(flight_last_text(&view, now, text),
 			 "between calls; last: barrier #2, entered 42 s "
-			 "before");
+			 "earlier");
 	ck_assert_str_eq(flight_seen_text(&view, text),
 			 "last seen leaving barrier #2");
 	flight_end(f, flight_begin(f, 0, 3, barrier), ERR_REMOTE);
@@ -96,7 +96,7 @@ START_TEST(many_may_be_under_way_and_the_longest_is_told)
 	read_it(f);
 	ck_assert_str_eq(flight_last_text(&view, view.ops[1].ns, text),
 			 "send #2 (f64 x 9, to 5) in a group of 2, entered "
-			 "0.0 s before (and 1 more)");
+			 "0.0 s earlier (and 1 more)");
 	ck_assert_int_eq(view.ncomms, 2);
 	flight_comm_gone(f, 77);
 	read_it(f);
