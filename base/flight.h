@@ -175,7 +175,12 @@ struct flight_call {
 	uint64_t count, number;
 };
 
-enum { FLIGHT_CALL_MAX = 112, FLIGHT_TYPES = 8, FLIGHT_OPS = 7 };
+enum {
+	FLIGHT_CALL_MAX = 112,
+	FLIGHT_OP_MAX = 160,
+	FLIGHT_TYPES = 8,
+	FLIGHT_OPS = 7
+};
 
 /* kind 4 bits, type 4, op 4, root 16, count 36 */
 uint64_t flight_pack(const struct flight_call *c);
@@ -222,6 +227,11 @@ static inline uint64_t flight_part_at(const struct flight_file *head,
 {
 	return head->parts_at + part * head->part_size;
 }
+
+/* Its call, and of which group if that is not the world, into
+ * out[FLIGHT_OP_MAX]; returns out. */
+char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
+		     char *out);
 
 /* What is under way longest; NULL: nothing is. */
 const struct flight_op *flight_under_way(const struct flight_view *v);

@@ -86,21 +86,20 @@ static uint32_t size_of(const struct flight_view *v, uint32_t comm)
 	return 0;
 }
 
-/* Its call, and of which group, if it is not the world. */
-static void name(const struct flight_view *v, const struct flight_op *op,
-		 char *out)
+char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
+		     char *out)
 {
 	char call[FLIGHT_CALL_MAX];
 	uint32_t size = size_of(v, op->comm);
 
 	flight_call_text(&op->call, call);
 	if (!op->comm)
-		snprintf(out, FLIGHT_CALL_MAX + 48, "%s", call);
+		snprintf(out, FLIGHT_OP_MAX, "%s", call);
 	else if (!size)
-		snprintf(out, FLIGHT_CALL_MAX + 48, "%s in a group", call);
+		snprintf(out, FLIGHT_OP_MAX, "%s in a group", call);
 	else
-		snprintf(out, FLIGHT_CALL_MAX + 48, "%s in a group of %u", call,
-			 size);
+		snprintf(out, FLIGHT_OP_MAX, "%s in a group of %u", call, size);
+	return out;
 }
 
 static int under_way(const struct flight_view *v)
@@ -115,7 +114,7 @@ static int under_way(const struct flight_view *v)
 char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 {
 	const struct flight_op *op = flight_under_way(v);
-	char call[FLIGHT_CALL_MAX + 48], ago[16], more[32] = "";
+	char call[FLIGHT_OP_MAX], ago[16], more[32] = "";
 	int n = under_way(v);
 
 	out[0] = '\0';
@@ -123,7 +122,7 @@ char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 		return out;
 	if (!op)
 		op = &v->ops[v->n - 1];
-	name(v, op, call);
+	flight_op_text(v, op, call);
 	flight_time_text(op->ns, now_ns, ago);
 	if (n > 1)
 		snprintf(more, sizeof(more), " (and %d more)", n - 1);
@@ -143,14 +142,14 @@ char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 char *flight_seen_text(const struct flight_view *v, char *out)
 {
 	const struct flight_op *op = flight_under_way(v);
-	char call[FLIGHT_CALL_MAX + 48];
+	char call[FLIGHT_OP_MAX];
 
 	out[0] = '\0';
 	if (!v->n)
 		return out;
 	if (!op)
 		op = &v->ops[v->n - 1];
-	name(v, op, call);
+	flight_op_text(v, op, call);
 	snprintf(out, FLIGHT_TEXT_MAX, "last seen %s %s",
 		 op->state == FLIGHT_ENTERED ? "entering"
 		 : op->state == FLIGHT_FAILED ? "failing in" : "leaving",
