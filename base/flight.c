@@ -109,14 +109,14 @@ static int read_part(struct flight_view *v, const struct flight *f)
 	v->n = v->ncomms = 0;
 	if (f->magic == 0)
 		return 1;
-	if (f->magic != FLIGHT_MAGIC || f->version != FLIGHT_VERSION)
+	/* garbage in head: the loop would not end */
+	if (f->magic != FLIGHT_MAGIC || f->version != FLIGHT_VERSION ||
+	    head >= UINT64_MAX - 1)
 		return ERR_DATA;
 	v->pid = f->pid;
 	v->rank = f->rank;
 	v->world_size = f->world_size;
 	read_comms(v, f);
-	if (head >= UINT64_MAX - 1) /* garbage: the loop would not end */
-		return ERR_DATA;
 	/* one that was entered a moment ago is not in head yet; it has the
 	 * first one's place */
 	for (uint64_t t = first; t <= head + 1; t++)
