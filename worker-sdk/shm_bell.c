@@ -1,4 +1,4 @@
-/* shm_bell.c: the doorbells of shm.h: a datagram socket for each rank that asked
+/* shm_bell.c: the doorbells of shm.h: a datagram socket for each rank that asks
  * for one, bound to a name that only the segment's cookie gives and that goes
  * with the socket. */
 #include <errno.h>
