@@ -92,8 +92,8 @@ static void on_partial(struct ddp__transfer *x, size_t got)
 	/* In larger pieces, unless it is the last. */
 	if (n * elem < 16384 && got < x->in_len)
 		return;
-	ddp__kernels()->combine[f->call->type][f->call->op](
-		f->own + at, x->in + at, f->own + at, n);
+	ddp__reduce(f->own + at, (const void *[]){x->in + at, f->own + at}, 2,
+		    n, f->call->type, f->call->op, 1);
 	f->folded += n;
 }
 
@@ -126,9 +126,9 @@ static int ring_reduce(struct ddp__tcp *t, char *buf, const size_t *begin,
 			return rc;
 	}
 	if (t->call->op == DDP_AVG && divisor > 1)
-		ddp__kernels()->divide[t->call->type](
-			buf + begin[t->me] * elem,
-			begin[t->me + 1] - begin[t->me], divisor);
+		ddp__divide(buf + begin[t->me] * elem,
+			    begin[t->me + 1] - begin[t->me], t->call->type,
+			    divisor);
 	return 0;
 }
 
