@@ -58,7 +58,7 @@ static void put(char *at, enum ddp_type type, double v)
 {
 	float f = (float)v;
 	uint16_t h = half(type, f);
-	int64_t l = (int64_t)v; /* little-endian: its low bytes are i32 and i8 */
+	int64_t l = (int64_t)v; /* little-endian: its low bytes are an i32 */
 
 	memcpy(at,
 	       type == DDP_F32	  ? (void *)&f
