@@ -37,7 +37,6 @@ struct ddp__world {
 	/* The call that a thread is in, else 0: to find two threads in one
 	 * world. */
 	_Atomic uint64_t user, user_number;
-	struct err aborted;	    /* code 0, or what ddp_abort was told */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
 };
 
@@ -124,7 +123,7 @@ struct ddp_comm {
 	struct err broken; /* code 0, or why no call works any more */
 };
 
-/* A communicator of this world, linked; NULL: no memory. init.c frees it. */
+/* A communicator of this world, linked, and nothing more; NULL: no memory. */
 struct ddp_comm *ddp__comm_new(struct ddp__world *w);
 /* Stops its backend, frees its requests and itself. What is left of it for a
  * while is a magic word that says so. */

@@ -1,5 +1,5 @@
-/* entry.h: the one way into a communicator and out of it, for every public call:
- * is it alive, is it ours, is no other thread in it; its number; and what
+/* entry.h: the one way into a communicator and out, for every public call: is
+ * it alive, is it ours, is no other thread in it; its number; and what
  * becomes of it when an operation fails. What is recorded is recorded here. */
 #ifndef SDK_ENTRY_H
 #define SDK_ENTRY_H
