@@ -198,7 +198,7 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 	/* A cache that is read-only but right serves as well. */
 	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b))
 		return 0;
-	why = path_make_folders(dir);
+	why = file_make_folders(dir);
 	if (why < 0) {
 		r = make_private(s, b, e);
 	} else {
