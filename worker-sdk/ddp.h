@@ -341,7 +341,8 @@ DDP_API uint32_t ddp_sampler_index(const struct ddp_sampler *s, uint64_t i);
 /* ---- Checkpoints ----
  * One file of named sections with a version and a checksum. Written next to its
  * name, synced, then renamed: a kill at any moment leaves the old file or the
- * new one, never a torn one. */
+ * new one, never a torn one. A symbolic link stays one: what it leads to is
+ * replaced. */
 
 struct ddp_section {
 	const char *name; /* up to 63 bytes, unique in the file */

@@ -19,7 +19,7 @@ enum {
 
 uint32_t ddp__crc32c(const void *data, size_t size)
 {
-	/* of each value of four bits; 0x82F63B78 is the polynomial, reflected */
+	/* of each value of four bits; the polynomial is 0x82F63B78 */
 	static const uint32_t table[16] = {
 		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
 		0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,

@@ -191,7 +191,8 @@ START_TEST(a_torn_line_goes_and_whole_ones_stay)
 	ck_assert_int_eq(ddp_metrics_scalar(m, "t", 1, 3), 0);
 	ck_assert_int_eq(ddp_metrics_close(m), 0);
 	slurp(lines_path, got, sizeof(got));
-	ck_assert(!strncmp(got, "{\"step\":1}\n{\"step\":2}\n{\"step\":3,", 32));
+	ck_assert_int_eq(strncmp(got, "{\"step\":1}\n{\"step\":2}\n"
+				      "{\"step\":3,", 32), 0);
 }
 END_TEST
 
