@@ -15,7 +15,6 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "trainers/path.h"
 
 enum { CACHE_VERSION = 1, HEADER_SIZE = 4096, IDENTITY_MAX = 4000 };
 #define CACHE_MAGIC 0x6568636163706464u /* "ddpcache" */

@@ -24,8 +24,8 @@ struct metrics_epoch {
 };
 
 /* Makes dir if need be and opens dir/metrics.jsonl and a file of events. Lines
- * of steps up to done_steps stay, what a run that died wrote after them goes; 0 starts anew.
- * dir NULL: nothing. */
+ * of steps up to done_steps stay, what a run that died wrote after them goes; 0
+ * starts anew. dir NULL: nothing. */
 int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		 struct err *e);
 

@@ -133,7 +133,7 @@ static char *follow_links(const char *path)
 			return at;
 		if (n == (ssize_t)sizeof(target) || links == LINKS_MAX) {
 			free(at);
-			errno = n == (ssize_t)sizeof(target) ? ENAMETOOLONG : ELOOP;
+			errno = links == LINKS_MAX ? ELOOP : ENAMETOOLONG;
 			return NULL;
 		}
 		target[n] = '\0';
