@@ -7,6 +7,7 @@
 #include "worker-sdk/comm.h"
 #include "worker-sdk/cpu.h"
 #include "worker-sdk/reduce.h"
+#include "worker-sdk/request.h"
 #include "worker-sdk/shm_collective.h"
 #include "worker-sdk/tcp_collective.h"
 
@@ -299,9 +300,52 @@ static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
 	}
 }
 
+/* Begun and done at once. */
+struct cpu_op {
+	int rc;
+};
+
+static int cpu_begin(struct ddp_request *r, struct err *e)
+{
+	struct cpu_op *op = (void *)r->op;
+
+	op->rc = cpu_run(r->comm, &r->call, r->send, r->recv, e);
+	return op->rc;
+}
+
+static int cpu_test(struct ddp_request *r, struct err *e)
+{
+	return 1;
+}
+
+static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
+{
+	return 1;
+}
+
+static int cpu_gather(struct ddp_comm *c, const struct ddp__call *call,
+		      const void *mine, void *all, size_t size, struct err *e)
+{
+	return cpu_all_gather(c, call, mine, all, e);
+}
+
+static void cpu_abort(struct ddp_comm *c, const struct err *why)
+{
+	struct ddp__cpu *cpu = c->state;
+
+	ddp__shm_abort(&cpu->shm, why);
+	ddp__tcp_abort(&cpu->tcp, why);
+}
+
 const struct ddp__backend ddp__cpu = {
 	.name = "cpu",
+	.op_size = sizeof(struct cpu_op),
 	.start = ddp__cpu_start,
 	.stop = ddp__cpu_stop,
+	.abort = cpu_abort,
 	.run = cpu_run,
+	.begin = cpu_begin,
+	.test = cpu_test,
+	.wait = cpu_wait,
+	.gather = cpu_gather,
 };
