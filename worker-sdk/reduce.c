@@ -23,7 +23,7 @@ struct reduction {
 	enum ddp__lane lane;
 	size_t elem;
 	int n;
-	int divisor; /* 1: none */
+	int divisor; /* at most 1: none */
 	int half;    /* f16 or bf16 */
 };
 
@@ -166,7 +166,7 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 			      .half = type == DDP_F16 || type == DDP_BF16};
 	size_t block = r.half ? HALF_BLOCK : BLOCK / r.elem;
 
-	if (n == 1 && r.divisor == 1) {
+	if (n == 1 && r.divisor <= 1) {
 		if (dst != src[0])
 			ddp__copy(dst, src[0], count * r.elem, stream);
 		return;
@@ -175,7 +175,7 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 		fold_stream(&r, dst, src, count);
 		return;
 	}
-	if (!r.half && r.divisor == 1 && n <= DDP__FAN)
+	if (!r.half && r.divisor <= 1 && n <= DDP__FAN)
 		block = count; /* one kernel, which writes dst once */
 	for (size_t at = 0; at < count; at += block)
 		fold_block(&r, (char *)dst + at * r.elem, src, at * r.elem,
