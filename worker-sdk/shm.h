@@ -63,6 +63,7 @@ struct ddp__shm {
 	uint32_t step;                /* my last posted */
 	const struct ddp__call *call; /* under way, for texts */
 	int spins;                    /* every rank has a CPU of its own */
+	uint64_t moved;		      /* when I left another rank's CPU */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;
