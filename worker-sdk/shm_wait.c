@@ -87,8 +87,8 @@ static inline int posted(struct ddp__shm *s, int i)
 	return (int32_t)(step - s->step) >= 0;
 }
 
-/* There is a CPU for each rank, but another is on mine. The scheduler leaves two
- * that yield or wake each other where they are, for seconds (measured: 2.7 us a
+/* There is a CPU for each rank, but another is on mine. The scheduler leaves
+ * two that yield or wake each other there, for seconds (measured: 2.7 us a
  * step instead of 0.1, half the speed from 1 MiB on): so go where no rank was,
  * and say at once that all CPUs are fine again. Not often: where other programs
  * hold the CPUs it is of no use. */
