@@ -295,6 +295,8 @@ static int loses_peer(int me, void *arg)
 		return 1;
 	if (me == 1 && l->phase == BEFORE)
 		raise(SIGKILL);
+	/* else all of it could be read before the sender is killed */
+	atomic_store(&s.header->no_reading, 1);
 	if (call.kind == DDP__RECV)
 		ddp__shm_recv(&m, &s, &call, buf, call.count, !me);
 	else
