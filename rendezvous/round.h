@@ -70,7 +70,7 @@ int job_join(struct job *j, const struct wire_join *m, void *owner,
 int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	       struct err *e);
 /* That rank of a world of guests has gone; nobody says with which code, so the
- * round goes on without it. text: "rank 3 on h1 left with ddp_finalize". */
+ * round goes on without it. text: "rank 3 on h1 said that it leaves". */
 void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
 		    const char *text);
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);

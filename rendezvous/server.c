@@ -209,7 +209,7 @@ static int on_session(struct member *m, const struct wire_frame *f,
 static int on_left(struct member *m, const struct wire_frame *f, struct err *e)
 {
 	if (m->hosted && m->hosted->guests)
-		guests_left(m->hosted, m, "left with ddp_finalize");
+		guests_left(m->hosted, m, "said that it leaves");
 	return 0;
 }
 

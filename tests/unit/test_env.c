@@ -132,8 +132,10 @@ static const struct variable torchrun[] = {
 	{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {NULL, NULL}};
 static const struct variable openmpi[] = {
 	{"OMPI_COMM_WORLD_RANK", "3"},	     {"OMPI_COMM_WORLD_SIZE", "4"},
-	{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-	{"PMIX_RANK", "3"},		     {"PMIX_NAMESPACE", "n"},
+	{"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+	{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+	{"PMIX_RANK", "3"},
+	{"PMIX_NAMESPACE", "n"},
 	{NULL, NULL}};
 static const struct variable hydra[] = {
 	{"PMI_RANK", "3"},	  {"PMI_SIZE", "4"},
