@@ -27,10 +27,22 @@ void flight_start(struct flight *f, uint32_t rank, uint32_t world_size)
 	f->rank = rank;
 	f->world_size = world_size;
 	atomic_store_explicit(&f->magic, FLIGHT_MAGIC, memory_order_release);
-	flight_comm_made(f, 0, world_size, rank);
+	flight_comm_made(f, "", world_size, rank);
 }
 
-void flight_comm_made(struct flight *f, uint32_t id, uint32_t size,
+/* FNV-1a. */
+uint32_t flight_comm_id(const char *name)
+{
+	uint32_t id = 2166136261u;
+
+	if (!*name)
+		return 0;
+	for (; *name; name++)
+		id = (id ^ (unsigned char)*name) * 16777619u;
+	return id ? id : 1;
+}
+
+void flight_comm_made(struct flight *f, const char *name, uint32_t size,
 		      uint32_t rank)
 {
 	for (int i = 0; f && i < FLIGHT_COMMS; i++) {
@@ -38,8 +50,9 @@ void flight_comm_made(struct flight *f, uint32_t id, uint32_t size,
 
 		if (c->size)
 			continue;
-		c->id = id;
+		c->id = flight_comm_id(name);
 		c->rank = rank;
+		strncpy(c->name, name, FLIGHT_GROUP_MAX - 1);
 		atomic_store_explicit(&c->size, size, memory_order_release);
 		return;
 	}
@@ -53,6 +66,7 @@ void flight_comm_gone(struct flight *f, uint32_t id)
 	}
 }
 
+/* kind 4 bits, type 4, op 4, root 16, count 36 */
 uint64_t flight_pack(const struct flight_call *c)
 {
 	return (uint64_t)c->kind << 60 | (uint64_t)c->type << 56 |
@@ -68,6 +82,7 @@ void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number)
 	c->root = (int)(word >> COUNT_BITS & 0xffff);
 	c->count = word & (((uint64_t)1 << COUNT_BITS) - 1);
 	c->number = number;
+	c->group = NULL;
 }
 
 /* ---- Reading ---- */
@@ -88,6 +103,17 @@ static int read_entry(const struct flight *f, uint64_t ticket,
 	return 1;
 }
 
+/* What is in there goes to terminals. */
+static void read_name(const struct flight_comm *c, char *out)
+{
+	memcpy(out, c->name, FLIGHT_GROUP_MAX);
+	out[FLIGHT_GROUP_MAX - 1] = '\0';
+	for (; *out; out++) {
+		if (*out < '.' || *out > '9')
+			*out = '?';
+	}
+}
+
 static void read_comms(struct flight_view *v, const struct flight *f)
 {
 	for (int i = 0; i < FLIGHT_COMMS; i++) {
@@ -97,6 +123,7 @@ static void read_comms(struct flight_view *v, const struct flight *f)
 			continue;
 		v->comms[v->ncomms].id = c->id;
 		v->comms[v->ncomms].size = c->size;
+		read_name(c, v->comms[v->ncomms].name);
 		v->comms[v->ncomms++].rank = c->rank;
 	}
 }

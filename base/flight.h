@@ -22,6 +22,7 @@ enum {
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
 	FLIGHT_NAME_MAX = 256,
+	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
 	FLIGHT_TEXT_MAX = 256,
 };
 
@@ -62,6 +63,7 @@ struct flight_comm {
 	_Atomic uint32_t id;
 	_Atomic uint32_t rank; /* this worker's, in it */
 	uint32_t unused;
+	char name[FLIGHT_GROUP_MAX + 8];
 };
 
 /* One worker's part. */
@@ -136,13 +138,13 @@ static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
 	return ticket;
 }
 
-/* It has ended, with rc; forgotten if so many others began since that its place
+/* It has ended, with rc (ticket 0: nothing did); forgotten if so many others began since that its place
  * is taken. */
 static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 {
 	struct flight_entry *x;
 
-	if (!f)
+	if (!f || !ticket)
 		return;
 	x = &f->ring[ticket % FLIGHT_ENTRIES];
 	if (atomic_load_explicit(&x->ticket, memory_order_relaxed) == ticket)
@@ -160,10 +162,12 @@ static inline int flight_stop(const struct flight *f)
 /* This process writes f from now on: empties it, but keeps stop. */
 void flight_start(struct flight *f, uint32_t rank, uint32_t world_size);
 
-/* A communicator is made: of so many ranks, this is one of them; and is freed.
- * id is the same on all its ranks; 0 is the world. Beyond FLIGHT_COMMS none is
- * remembered. f may be NULL. */
-void flight_comm_made(struct flight *f, uint32_t id, uint32_t size,
+/* The number of a communicator with this name, the same on all its ranks; 0 for
+ * "", which is the world. */
+uint32_t flight_comm_id(const char *name);
+/* It is made: of so many ranks, this is one of them; and is freed. Beyond
+ * FLIGHT_COMMS none is remembered. f may be NULL. */
+void flight_comm_made(struct flight *f, const char *name, uint32_t size,
 		      uint32_t rank);
 void flight_comm_gone(struct flight *f, uint32_t id);
 
@@ -172,21 +176,18 @@ void flight_comm_gone(struct flight *f, uint32_t id);
 struct flight_call {
 	unsigned kind, type, op;
 	int root; /* or the peer */
-	uint64_t count, number;
+	uint64_t count, number; /* number 0: not told */
+	const char *group;	/* its name; NULL: the world */
 };
 
-enum {
-	FLIGHT_CALL_MAX = 112,
-	FLIGHT_OP_MAX = 160,
-	FLIGHT_TYPES = 8,
-	FLIGHT_OPS = 7
-};
+enum { FLIGHT_CALL_MAX = 144, FLIGHT_TYPES = 8, FLIGHT_OPS = 7 };
 
-/* kind 4 bits, type 4, op 4, root 16, count 36 */
+/* All but number and group. */
 uint64_t flight_pack(const struct flight_call *c);
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 
-/* "all_reduce #12 (f32 x 39760, sum)" into out[FLIGHT_CALL_MAX]; returns it. */
+/* "all_reduce #12 (f32 x 39760, sum) of group 1.0" into out[FLIGHT_CALL_MAX];
+ * returns out. */
 char *flight_call_text(const struct flight_call *c, char *out);
 /* Whether all ranks of the communicator are in it. */
 int flight_is_collective(unsigned kind);
@@ -205,6 +206,7 @@ struct flight_view {
 	int ncomms;
 	struct {
 		uint32_t id, size, rank;
+		char name[FLIGHT_GROUP_MAX];
 	} comms[FLIGHT_COMMS];
 	int n; /* oldest first */
 	struct flight_op ops[FLIGHT_ENTRIES];
@@ -228,8 +230,7 @@ static inline uint64_t flight_part_at(const struct flight_file *head,
 	return head->parts_at + part * head->part_size;
 }
 
-/* Its call, and of which group if that is not the world, into
- * out[FLIGHT_OP_MAX]; returns out. */
+/* Its call, and of which group, into out[FLIGHT_CALL_MAX]; returns out. */
 char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
 		     char *out);
 

@@ -5,13 +5,13 @@
 
 #include "base/flight.h"
 
-enum shown { TYPE = 1, OP = 2, ROOT = 4, TO = 8, FROM = 16, UNCOUNTED = 32 };
+enum shown { TYPE = 1, OP = 2, ROOT = 4, TO = 8, FROM = 16 };
 
 static const struct {
 	const char *name;
 	int shows;
 } kinds[] = {
-	[FLIGHT_INIT] = {"ddp_init", UNCOUNTED},
+	[FLIGHT_INIT] = {"ddp_init", 0},
 	[FLIGHT_ALL_REDUCE] = {"all_reduce", TYPE | OP},
 	[FLIGHT_BROADCAST] = {"broadcast", TYPE | ROOT},
 	[FLIGHT_ALL_GATHER] = {"all_gather", TYPE},
@@ -40,28 +40,39 @@ int flight_is_collective(unsigned kind)
 	return kind != FLIGHT_SEND && kind != FLIGHT_RECV;
 }
 
-char *flight_call_text(const struct flight_call *c, char *out)
+/* What is in the brackets. */
+static void put_details(const struct flight_call *c, int shows, char *out,
+			size_t size)
 {
-	const char *kind = c->kind < FLIGHT_KINDS ? kinds[c->kind].name : "?";
-	int shows = c->kind < FLIGHT_KINDS ? kinds[c->kind].shows : 0;
-	char number[24] = "", op[16] = "", peer[32] = "";
 	const char *how = shows & ROOT ? "root" : shows & TO ? "to" : "from";
+	char op[16] = "", peer[32] = "";
 
-	if (!(shows & UNCOUNTED))
-		snprintf(number, sizeof(number), " #%llu",
-			 (unsigned long long)c->number);
-	if (!(shows & TYPE)) {
-		snprintf(out, FLIGHT_CALL_MAX, "%s%s", kind, number);
-		return out;
-	}
+	*out = '\0';
+	if (!(shows & TYPE))
+		return;
 	if (shows & OP)
 		snprintf(op, sizeof(op), ", %s",
 			 c->op < FLIGHT_OPS ? ops[c->op] : "?");
 	if (shows & (ROOT | TO | FROM))
 		snprintf(peer, sizeof(peer), ", %s %d", how, c->root);
-	snprintf(out, FLIGHT_CALL_MAX, "%s%s (%s x %llu%s%s)", kind, number,
+	snprintf(out, size, " (%s x %llu%s%s)",
 		 c->type < FLIGHT_TYPES ? types[c->type] : "?",
 		 (unsigned long long)c->count, op, peer);
+}
+
+char *flight_call_text(const struct flight_call *c, char *out)
+{
+	int known = c->kind < FLIGHT_KINDS;
+	char number[24] = "", details[72];
+
+	if (c->number)
+		snprintf(number, sizeof(number), " #%llu",
+			 (unsigned long long)c->number);
+	put_details(c, known ? kinds[c->kind].shows : 0, details,
+		    sizeof(details));
+	snprintf(out, FLIGHT_CALL_MAX, "%s%s%s%s%.40s",
+		 known ? kinds[c->kind].name : "?", number, details,
+		 c->group ? " of group " : "", c->group ? c->group : "");
 	return out;
 }
 
@@ -77,29 +88,24 @@ char *flight_time_text(uint64_t from_ns, uint64_t to_ns, char *out)
 	return out;
 }
 
-static uint32_t size_of(const struct flight_view *v, uint32_t comm)
+static const char *group_of(const struct flight_view *v, uint32_t comm)
 {
+	if (!comm)
+		return NULL;
 	for (int i = 0; i < v->ncomms; i++) {
 		if (v->comms[i].id == comm)
-			return v->comms[i].size;
+			return v->comms[i].name;
 	}
-	return 0;
+	return "?"; /* it was freed */
 }
 
 char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
 		     char *out)
 {
-	char call[FLIGHT_CALL_MAX];
-	uint32_t size = size_of(v, op->comm);
+	struct flight_call call = op->call;
 
-	flight_call_text(&op->call, call);
-	if (!op->comm)
-		snprintf(out, FLIGHT_OP_MAX, "%s", call);
-	else if (!size)
-		snprintf(out, FLIGHT_OP_MAX, "%s in a group", call);
-	else
-		snprintf(out, FLIGHT_OP_MAX, "%s in a group of %u", call, size);
-	return out;
+	call.group = group_of(v, op->comm);
+	return flight_call_text(&call, out);
 }
 
 static int under_way(const struct flight_view *v)
@@ -114,7 +120,7 @@ static int under_way(const struct flight_view *v)
 char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 {
 	const struct flight_op *op = flight_under_way(v);
-	char call[FLIGHT_OP_MAX], ago[16], more[32] = "";
+	char call[FLIGHT_CALL_MAX], ago[16], more[32] = "";
 	int n = under_way(v);
 
 	out[0] = '\0';
@@ -142,7 +148,7 @@ char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out)
 char *flight_seen_text(const struct flight_view *v, char *out)
 {
 	const struct flight_op *op = flight_under_way(v);
-	char call[FLIGHT_OP_MAX];
+	char call[FLIGHT_CALL_MAX];
 
 	out[0] = '\0';
 	if (!v->n)

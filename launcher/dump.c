@@ -89,7 +89,7 @@ static void put_calls(struct buf *out, const struct look *l,
 		[FLIGHT_ENTERED] = "under way", [FLIGHT_DONE] = "done",
 		[FLIGHT_FAILED] = "failed",
 	};
-	char text[FLIGHT_OP_MAX], ago[16];
+	char text[FLIGHT_CALL_MAX], ago[16];
 	int from = 0;
 
 	if (!w->view || !w->view->n || !last)

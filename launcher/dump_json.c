@@ -41,7 +41,7 @@ static cJSON *call_of(const struct json *j, const struct look *l,
 		[FLIGHT_ENTERED] = "under_way", [FLIGHT_DONE] = "done",
 		[FLIGHT_FAILED] = "failed",
 	};
-	char text[FLIGHT_OP_MAX];
+	char text[FLIGHT_CALL_MAX];
 	cJSON *to = j->object();
 
 	add_text(j, to, "call", flight_op_text(w->view, op, text));

@@ -1,5 +1,5 @@
-/* call.c: packing and naming collective calls: as the flight recorder does it,
- * for what it holds is these calls. */
+/* call.c: packing and naming calls: as the flight recorder does it, for what it
+ * holds is these calls. */
 #include "worker-sdk/call.h"
 
 #include <assert.h>
@@ -8,6 +8,7 @@
 
 static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__BARRIER == (int)FLIGHT_BARRIER &&
+		      (int)DDP__SEND == (int)FLIGHT_SEND &&
 		      (int)DDP__SPLIT == (int)FLIGHT_SPLIT,
 	      "base/flight.h names what call.h numbers");
 static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
@@ -19,7 +20,7 @@ static struct flight_call flight_call(const struct ddp__call *c)
 {
 	return (struct flight_call){
 		.kind = c->kind, .type = c->type, .op = c->op, .root = c->root,
-		.count = c->count, .number = c->number,
+		.count = c->count, .number = c->number, .group = c->group,
 	};
 }
 
@@ -35,8 +36,10 @@ void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number)
 	struct flight_call f;
 
 	flight_unpack(&f, word, number);
-	*c = (struct ddp__call){(enum ddp__kind)f.kind, (enum ddp_type)f.type,
-				(enum ddp_op)f.op, f.root, f.count, number};
+	*c = (struct ddp__call){.kind = (enum ddp__kind)f.kind,
+				.type = (enum ddp_type)f.type,
+				.op = (enum ddp_op)f.op, .root = f.root,
+				.count = f.count, .number = number};
 }
 
 char *ddp__call_text(const struct ddp__call *c, char *out)

@@ -8,53 +8,14 @@
 
 #include "rendezvous/wire.h"
 #include "worker-sdk/comm.h"
+#include "worker-sdk/entry.h"
+#include "worker-sdk/guest.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/recorder.h"
 
-enum { FATE_MS = 2000, CONNECT_MS = 30000 };
+enum { CONNECT_MS = 30000 };
 
-static char *name_rank(void *owner, int rank, char *out)
-{
-	const struct ddp_comm *c = owner;
-	int r = ddp_world_rank(c, rank);
-
-	if (c->world->hosts && c->world->hosts[r])
-		snprintf(out, DDP__NAME_MAX, "rank %d on %.70s", r,
-			 c->world->hosts[r]);
-	else
-		snprintf(out, DDP__NAME_MAX, "rank %d", r);
-	return out;
-}
-
-static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
-{
-	struct ddp_comm *c = owner;
-	struct ddp__kv *kv = c->world->kv;
-	struct err why = ERR_INIT;
-	struct slice text = {"", 0};
-	int rc = ERR_TIMEOUT;
-
-	if (kv->ops->fate)
-		rc = kv->ops->fate(kv, ddp_world_rank(c, rank),
-				   seen ? FATE_MS : 0, &text, &why);
-	if (rc < 0 && !seen)
-		return rc == ERR_ABORTED
-			       ? err_set(e, ERR_REMOTE, "%s", why.text)
-			       : 0;
-	if (!seen)
-		return err_set(e, ERR_REMOTE, "%.*s", SLICE_FMT(text));
-	if (rc == ERR_ABORTED) /* the round is over, and this is why */
-		return err_set(e, ERR_REMOTE, "%s: %.700s", seen, why.text);
-	if (rc < 0)
-		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
-			       seen);
-	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
-}
-
-static char *last_seen(void *owner, int rank, char *out)
-{
-	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
-}
+static unsigned joined; /* worlds so far */
 
 static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 {
@@ -84,6 +45,13 @@ static int open_store(struct ddp__world *w, struct err *e)
 			 ? CONNECT_MS
 			 : w->timeout_ms;
 
+	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
+		int rc = ddp__guest_open(&w->kv, &w->env, w->host,
+					 w->timeout_ms, e);
+
+		if (rc || !w->env.alone)
+			return rc;
+	}
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
@@ -98,7 +66,8 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 	struct ddp__kv *kv = c->world->kv;
 	char key[80];
 
-	snprintf(key, sizeof(key), "ddp/%s", what);
+	/* The store may be the one of a world that this process left. */
+	snprintf(key, sizeof(key), "ddp/%u/%s", c->world->joined, what);
 	return kv->ops->gather(kv, SLICE_STR(key), c->rank, c->size,
 			       c->world->timeout_ms, mine, values, e);
 }
@@ -113,10 +82,10 @@ static int meet(struct ddp_comm *c, struct err *e)
 	int rc;
 
 	w->flight = ddp__recorder_open((uint32_t)c->rank, (uint32_t)c->size);
+	if (c->size == 1 && !c->backend->serves_one)
+		return 0;
 	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
-	rc = open_store(w, e);
-	if (!rc && c->size > 1)
-		rc = c->backend->start(c, &x, e);
+	rc = c->backend->start(c, &x, e);
 	flight_end(w->flight, ticket, rc);
 	return rc;
 }
@@ -126,12 +95,16 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 	struct ddp__world *w = c->world;
 	int rc = ddp__env_read(&w->env, e);
 
-	c->rank = w->env.rank;
-	c->size = w->env.world_size;
 	if (!rc)
 		rc = ddp__env_timeout(o->timeout_ms, &w->timeout_ms, e);
 	if (!rc)
 		rc = choose_backend(c, o->backend, e);
+	if (!rc)
+		rc = open_store(w, e);
+	c->rank = w->env.rank;
+	c->size = w->env.world_size;
+	if (!rc && !w->env.alone)
+		joined++; /* here all ranks of the store count alike */
 	return rc ? rc : meet(c, e);
 }
 
@@ -139,27 +112,33 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 {
 	static const struct ddp_options none;
 	struct err *e = ddp__last_error();
+	struct ddp__world *w;
 	struct ddp_comm *c;
 	int rc;
 
 	if (!world)
 		return err_set(e, ERR_ARGUMENT, "ddp_init: world is NULL");
 	*world = NULL;
-	c = calloc(1, sizeof(*c));
-	if (c)
-		c->world = calloc(1, sizeof(*c->world));
-	if (!c || !c->world) {
-		free(c);
+	rc = ddp__watch_forks(e);
+	if (rc)
+		return rc;
+	w = calloc(1, sizeof(*w));
+	c = w ? ddp__comm_new(w) : NULL;
+	if (!c) {
+		free(w);
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
 	}
-	c->world->pid = getpid();
-	c->world->comms = 1;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen};
-	if (gethostname(c->world->host, sizeof(c->world->host) - 1))
-		snprintf(c->world->host, sizeof(c->world->host), "?");
+	w->pid = getpid();
+	w->forks = ddp__forks;
+	w->joined = joined;
+	if (gethostname(w->host, sizeof(w->host) - 1))
+		snprintf(w->host, sizeof(w->host), "?");
 	rc = join(c, options ? options : &none, e);
 	if (rc) {
+		struct err why = *e;
+
 		ddp_finalize(c);
+		*e = why;
 		return rc;
 	}
 	*world = c;
@@ -170,14 +149,13 @@ void ddp_finalize(ddp_comm *c)
 {
 	struct ddp__world *w;
 
-	if (!c)
+	/* a group is left with ddp_comm_free */
+	if (!c || c->magic != DDP__ALIVE || c->name[0])
 		return;
 	w = c->world;
-	/* what a forked child says on the shared memory and the sockets, its
-	 * parent says: the world is still the parent's */
-	if (c->state && w->pid == getpid())
-		c->backend->stop(c);
-	ddp__topology_release(&c->topology);
+	while (w->comms != c)
+		ddp__comm_free(w->comms);
+	ddp__comm_free(c);
 	for (int i = 0; w->hosts && i < w->env.world_size; i++)
 		free(w->hosts[i]);
 	free(w->hosts);
@@ -185,7 +163,6 @@ void ddp_finalize(ddp_comm *c)
 		w->kv->ops->free(w->kv);
 	ddp__recorder_close(w->flight);
 	free(w);
-	free(c);
 }
 
 int ddp_rank(const ddp_comm *c)
@@ -205,41 +182,47 @@ int ddp_world_rank(const ddp_comm *c, int rank)
 	return c->ranks ? c->ranks[rank] : rank;
 }
 
+/* Of a communicator that was freed there is nothing to tell. */
+static int lives(const ddp_comm *c)
+{
+	return c->magic == DDP__ALIVE;
+}
+
 int ddp_local_rank(const ddp_comm *c)
 {
-	return c->world->env.local_rank;
+	return lives(c) ? c->world->env.local_rank : -1;
 }
 
 int ddp_local_world_size(const ddp_comm *c)
 {
-	return c->world->env.local_world_size;
+	return lives(c) ? c->world->env.local_world_size : -1;
 }
 
 int ddp_node_rank(const ddp_comm *c)
 {
-	return c->world->env.node_rank;
+	return lives(c) ? c->world->env.node_rank : -1;
 }
 
 int ddp_nodes(const ddp_comm *c)
 {
-	return c->world->env.nodes;
+	return lives(c) ? c->world->env.nodes : -1;
 }
 
 int ddp_attempt(const ddp_comm *c)
 {
-	return c->world->env.attempt;
+	return lives(c) ? c->world->env.attempt : -1;
 }
 
 const char *ddp_backend(const ddp_comm *c)
 {
-	return c->backend->name;
+	return lives(c) ? c->backend->name : "";
 }
 
 int ddp_host_leader(const ddp_comm *c)
 {
 	const struct ddp__topology *t = &c->topology;
 
-	if (!c->state)
+	if (!c->state || !t->nhosts)
 		return c->rank;
 	return t->hosts[t->host_of[c->rank]].ranks[0];
 }

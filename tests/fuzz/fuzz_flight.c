@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const struct flight_view *v)
 {
-	char text[FLIGHT_TEXT_MAX], op[FLIGHT_OP_MAX];
+	char text[FLIGHT_TEXT_MAX], op[FLIGHT_CALL_MAX];
 
 	if (v->n < 0 || v->n > FLIGHT_ENTRIES || v->ncomms > FLIGHT_COMMS)
 		abort();
@@ -46,9 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size -= sizeof(at);
 	memset(&f, 0, sizeof(f));
 	flight_start(&f, 1, 4);
-	flight_comm_made(&f, 7, 2, 0);
+	flight_comm_made(&f, "1.0", 2, 0);
 	for (uint64_t i = 0; i < 300; i++)
-		flight_end(&f, flight_begin(&f, i % 2 ? 7 : 0, i, i << 52),
+		flight_end(&f, flight_begin(&f, i % 2 ? flight_comm_id("1.0") : 0, i, i << 52),
 			   i % 3 ? 0 : ERR_REMOTE);
 	memcpy((char *)&f + at, data,
 	       size < sizeof(f) - at ? size : sizeof(f) - at);

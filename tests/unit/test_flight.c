@@ -31,7 +31,7 @@ static struct flight *make(void)
 static uint64_t word(unsigned kind, unsigned type, unsigned op, int root,
 		     uint64_t count)
 {
-	struct flight_call c = {kind, type, op, root, count, 0};
+	struct flight_call c = {kind, type, op, root, count, 0, NULL};
 
 	return flight_pack(&c);
 }
@@ -85,25 +85,26 @@ END_TEST
 START_TEST(many_may_be_under_way_and_the_longest_is_told)
 {
 	struct flight *f = make();
+	uint32_t id = flight_comm_id("1.0");
 	uint64_t t[3];
 
 	flight_start(f, 0, 2);
-	flight_comm_made(f, 77, 2, 1);
+	flight_comm_made(f, "1.0", 2, 1);
 	for (int i = 0; i < 3; i++)
-		t[i] = flight_begin(f, 77, (uint64_t)i + 1,
+		t[i] = flight_begin(f, id, (uint64_t)i + 1,
 				    word(FLIGHT_SEND, 1, 0, 5, 9));
 	flight_end(f, t[0], 0);
 	read_it(f);
 	ck_assert_str_eq(flight_last_text(&view, view.ops[1].ns, text),
-			 "send #2 (f64 x 9, to 5) in a group of 2, entered "
+			 "send #2 (f64 x 9, to 5) of group 1.0, entered "
 			 "0.0 s earlier (and 1 more)");
 	ck_assert_int_eq(view.ncomms, 2);
-	flight_comm_gone(f, 77);
+	flight_comm_gone(f, id);
 	read_it(f);
 	ck_assert_int_eq(view.ncomms, 1);
 	ck_assert_str_eq(flight_seen_text(&view, text),
-			 "last seen entering send #2 (f64 x 9, to 5) in a "
-			 "group");
+			 "last seen entering send #2 (f64 x 9, to 5) of "
+			 "group ?");
 	free(f);
 }
 END_TEST
@@ -132,7 +133,7 @@ START_TEST(the_last_so_many_are_kept)
 	/* off */
 	ck_assert_uint_eq(flight_begin(NULL, 0, 1, 1), 0);
 	flight_end(NULL, 0, 0);
-	flight_comm_made(NULL, 1, 2, 0);
+	flight_comm_made(NULL, "1.0", 2, 0);
 	ck_assert_int_eq(flight_stop(NULL), 0);
 	free(f);
 }
