@@ -138,8 +138,8 @@ static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
 	return ticket;
 }
 
-/* It has ended, with rc (ticket 0: nothing did); forgotten if so many others began since that its place
- * is taken. */
+/* It has ended, with rc (ticket 0: nothing did); forgotten if so many others
+ * began since that its place is taken. */
 static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 {
 	struct flight_entry *x;

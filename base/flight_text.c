@@ -65,7 +65,7 @@ char *flight_call_text(const struct flight_call *c, char *out)
 	int known = c->kind < FLIGHT_KINDS;
 	char number[24] = "", details[72];
 
-	if (c->number)
+	if (c->number && c->kind != FLIGHT_INIT)
 		snprintf(number, sizeof(number), " #%llu",
 			 (unsigned long long)c->number);
 	put_details(c, known ? kinds[c->kind].shows : 0, details,

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct flight f;
 	static struct flight_view v;
-	uint32_t at;
+	uint32_t at, id = flight_comm_id("1.0");
 
 	if (size < sizeof(at))
 		return 0;
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	flight_start(&f, 1, 4);
 	flight_comm_made(&f, "1.0", 2, 0);
 	for (uint64_t i = 0; i < 300; i++)
-		flight_end(&f, flight_begin(&f, i % 2 ? flight_comm_id("1.0") : 0, i, i << 52),
+		flight_end(&f, flight_begin(&f, i % 2 ? id : 0, i, i << 52),
 			   i % 3 ? 0 : ERR_REMOTE);
 	memcpy((char *)&f + at, data,
 	       size < sizeof(f) - at ? size : sizeof(f) - at);
