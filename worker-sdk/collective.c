@@ -108,15 +108,15 @@ static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
 
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory for a request");
-	rc = ddp__enter(c, &u->call, e);
+	rc = ddp__enter(c, &r->call, e);
 	if (!rc && c->state) {
 		rc = c->backend->begin(r, e);
 		if (rc)
-			rc = ddp__leave(c, &u->call, rc, e);
+			rc = ddp__leave(c, &r->call, rc, e);
 	} else if (!rc) {
 		copy_to_self(u);
 		r->ended = 1;
-		ddp__leave(c, &u->call, 0, e);
+		ddp__leave(c, &r->call, 0, e);
 	}
 	if (rc)
 		ddp__request_free(r);

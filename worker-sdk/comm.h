@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/env.h"
 #include "worker-sdk/kv.h"
@@ -37,6 +38,7 @@ struct ddp__world {
 	/* The call that a thread is in, else 0: to find two threads in one
 	 * world. */
 	_Atomic uint64_t user, user_number;
+	struct flight *flight; /* the recorder; NULL: off */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
 	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
@@ -114,6 +116,7 @@ struct ddp_comm {
 	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
 	 * one's second. "": the world. */
 	char name[DDP__GROUP_NAME];
+	uint32_t id; /* the name's, in the flight recorder */
 	unsigned splits; /* of this one so far */
 	struct ddp__topology topology;
 	struct ddp__peers peers; /* names this communicator's ranks */

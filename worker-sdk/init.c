@@ -11,6 +11,7 @@
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/recorder.h"
 
 enum { CONNECT_MS = 30000 };
 
@@ -71,10 +72,27 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 			       c->world->timeout_ms, mine, values, e);
 }
 
-static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+/* The ranks meet; who is late there is in the recorder as in any other call. */
+static int meet(struct ddp_comm *c, struct err *e)
 {
 	struct ddp__world *w = c->world;
 	struct ddp__exchange x = {c, gather_in_store};
+	const struct ddp__call call = {.kind = DDP__INIT};
+	uint64_t ticket;
+	int rc;
+
+	w->flight = ddp__recorder_open((uint32_t)c->rank, (uint32_t)c->size);
+	if (c->size == 1 && !c->backend->serves_one)
+		return 0;
+	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
+	rc = c->backend->start(c, &x, e);
+	flight_end(w->flight, ticket, rc);
+	return rc;
+}
+
+static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+{
+	struct ddp__world *w = c->world;
 	int rc = ddp__env_read(&w->env, e);
 
 	if (!rc)
@@ -87,9 +105,7 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
 		joined++; /* here all ranks of the store count alike */
-	if (!rc && (c->size > 1 || c->backend->serves_one))
-		rc = c->backend->start(c, &x, e);
-	return rc;
+	return rc ? rc : meet(c, e);
 }
 
 int ddp_init(ddp_comm **world, const struct ddp_options *options)
@@ -145,6 +161,7 @@ void ddp_finalize(ddp_comm *c)
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
+	ddp__recorder_close(w->flight);
 	free(w);
 }
 
