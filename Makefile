@@ -57,7 +57,7 @@ completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 .PHONY: all deb deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers) $(completions)
+all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
 
 deps:
 	@sh ./deps.sh
@@ -86,9 +86,9 @@ $(O)/libddp.a: $(sdk_objs)
 	$(Q)objcopy --localize-hidden $(O)/obj/libddp.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/obj/libddp.o
 
-$(O)/libddp.so: $(sdk_objs)
+$(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -o $@ $^ -lz -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -Wl,--version-script=worker-sdk/ddp.map -o $@ $(sdk_objs) -lz -lpthread -ldl
 	$(Q)ln -sf libddp.so $(O)/libddp.so.0
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
@@ -154,6 +154,13 @@ bench: deps
 	@$(MAKE) --no-print-directory all bench-programs
 	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
 
+# The functions' pages, from ddp.h, the one that speaks of all being docs/ddp.3.
+$(O)/man/ddp_init.3: worker-sdk/ddp.h docs/man3.awk
+	$(Q)rm -rf $(@D) && mkdir -p $(@D)
+	$(Q)awk -v dir=$(@D) -v version=$(VERSION) \
+		-v date="$(shell sed -n '1s/.* \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' docs/ddp.3)" \
+		-f docs/man3.awk $<
+
 # The page is in the tree, so that it can be read without building.
 man: $(O)/generate
 	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
@@ -181,6 +188,7 @@ install: all
 	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
+	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
 	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 

@@ -31,17 +31,21 @@ struct ddp__call {
 	enum ddp_op op;
 	int root;
 	size_t count;
-	uint64_t number; /* of the calls on this communicator, from 1 */
+	/* of the collectives on this communicator, or of the messages between
+	 * the two in that direction; from 1 */
+	uint64_t number;
+	const char *group; /* its name, which outlives the call; NULL: world */
 };
 
-enum { DDP__CALL_TEXT = 96, DDP__ROOT_MAX = 0xffff };
+enum { DDP__CALL_TEXT = 144, DDP__ROOT_MAX = 0xffff };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
-/* All but the number; equal words are equal calls. */
+/* All but number and group; equal words are equal calls. */
 uint64_t ddp__call_pack(const struct ddp__call *c);
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
 
-/* "all_reduce #12 (f32 x 39760, sum)" into out[DDP__CALL_TEXT]; returns out. */
+/* "all_reduce #12 (f32 x 39760, sum)", with " of group 1.0" where it has one,
+ * into out[DDP__CALL_TEXT]; returns out. */
 char *ddp__call_text(const struct ddp__call *c, char *out);
 
 #endif

@@ -1,171 +1,333 @@
 /* collective.c: the public collectives: arguments are checked here, and a
- * world of one is served here; the rest is the backend's. */
+ * communicator of one is served here; the rest is the backend's. */
+#include "worker-sdk/collective.h"
+
+#include <errno.h>
 #include <string.h>
 
-#include "worker-sdk/comm.h"
+#include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
-#include "worker-sdk/reduce.h"
+#include "worker-sdk/request.h"
 
-static int check(const ddp_comm *c, struct ddp__call *call, const void *a,
-		 const void *b, struct err *e)
+ddp_request *ddp__blocking;
+
+int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
+		   size_t parts, struct err *e)
 {
+	const struct ddp__call *call = &u->call;
 	char text[DDP__CALL_TEXT];
+	size_t most = DDP__COUNT_MAX / (parts ? parts : 1);
 
-	if (!c)
-		return err_set(e, ERR_ARGUMENT, "the communicator is NULL");
-	call->number = c->calls + 1; /* what it would be; for the texts */
-	ddp__call_text(call, text);
 	if ((unsigned)call->type >= DDP_TYPES)
-		return err_set(e, ERR_ARGUMENT, "%s: unknown type %d", text,
-			       (int)call->type);
-	if ((unsigned)call->op >= DDP_OPS)
-		return err_set(e, ERR_ARGUMENT, "%s: unknown operation %d",
-			       text, (int)call->op);
-	if (call->count > DDP__COUNT_MAX / (size_t)c->size)
+		return err_set(e, ERR_ARGUMENT, "%s: unknown type %d",
+			       ddp__call_text(call, text), (int)call->type);
+	/* a negative one is a very large one here */
+	if (call->count > most)
 		return err_set(e, ERR_ARGUMENT,
 			       "%s: too many elements: at most %zu on %d ranks",
-			       text, DDP__COUNT_MAX / (size_t)c->size,
-			       c->size);
-	if (call->root < 0 || call->root >= c->size)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: there is no such root in a world of %d",
-			       text, c->size);
-	if (call->count && (!a || !b))
-		return err_set(e, ERR_ARGUMENT, "%s: a buffer is NULL", text);
+			       ddp__call_text(call, text), most, c->size);
+	if (call->count &&
+	    ((u->send_parts && !u->send) || (u->recv_parts && !u->recv)))
+		return err_set(e, ERR_ARGUMENT, "%s: a buffer is NULL",
+			       ddp__call_text(call, text));
 	return 0;
 }
 
-/* An overlap that is not the one in place that ddp.h allows gives garbage. */
-static int check_overlap(const struct ddp__call *call, int in_place,
-			 const void *send, size_t send_size, const void *recv,
-			 size_t recv_size, struct err *e)
+static int is_float(enum ddp_type type)
 {
-	uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
+	       type == DDP_BF16;
+}
+
+static int check_op(const struct ddp__call *call, struct err *e)
+{
 	char text[DDP__CALL_TEXT];
 
-	if (in_place || !send_size || s + send_size <= r || r + recv_size <= s)
+	if ((unsigned)call->op >= DDP_OPS)
+		return err_set(e, ERR_ARGUMENT, "%s: unknown operation %d",
+			       ddp__call_text(call, text), (int)call->op);
+	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
+	    is_float(call->type))
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: bits are combined of integers only",
+			       ddp__call_text(call, text));
+	return 0;
+}
+
+/* An overlap that is not the one in place that ddp.h allows gives garbage: the
+ * same place in what both ranks call by the same number. */
+static int check_overlap(const struct ddp_comm *c, const struct ddp__use *u,
+			 struct err *e)
+{
+	size_t size = u->call.count * ddp_type_size(u->call.type);
+	size_t shift = (size_t)c->rank * size;
+	uintptr_t s = (uintptr_t)u->send, r = (uintptr_t)u->recv;
+	size_t s_size = size * u->send_parts, r_size = size * u->recv_parts;
+	char text[DDP__CALL_TEXT];
+
+	if (!s_size || !r_size || s + s_size <= r || r + r_size <= s)
+		return 0;
+	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
+	    r + (u->recv_parts < u->send_parts ? 0 : shift))
 		return 0;
 	return err_set(e, ERR_ARGUMENT,
 		       "%s: send and recv overlap, and not in the one way that "
-		       "is legal", ddp__call_text(call, text));
+		       "is legal", ddp__call_text(&u->call, text));
 }
 
-/* Numbers the call, unless an earlier one broke the communicator. */
-static int enter(ddp_comm *c, struct ddp__call *call, struct err *e)
+static int check(const struct ddp_comm *c, const struct ddp__use *u,
+		 struct err *e)
 {
-	if (c->broken.code) {
-		*e = c->broken;
-		return e->code;
+	char text[DDP__CALL_TEXT];
+	int rc = ddp__check_use(c, u, (size_t)c->size, e);
+
+	if (!rc)
+		rc = check_op(&u->call, e);
+	if (!rc && (u->call.root < 0 || u->call.root >= c->size))
+		rc = err_set(e, ERR_ARGUMENT,
+			     "%s: there is no such root in a %s of %d",
+			     ddp__call_text(&u->call, text),
+			     c->name[0] ? "group" : "world", c->size);
+	return rc ? rc : check_overlap(c, u, e);
+}
+
+/* With nobody else, what is sent is what is received. */
+static void copy_to_self(const struct ddp__use *u)
+{
+	size_t size = u->call.count * ddp_type_size(u->call.type);
+
+	if (size && u->recv && u->send && u->recv != u->send)
+		memmove(u->recv, u->send, size);
+}
+
+static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
+		 struct err *e)
+{
+	struct ddp_request *r = ddp__request_new(c, &u->call, u->send, u->recv);
+	int rc;
+
+	if (!r)
+		return err_set(e, -ENOMEM, "no memory for a request");
+	rc = ddp__enter(c, &u->call, e);
+	if (!rc && c->state) {
+		rc = c->backend->begin(r, e);
+		if (rc)
+			rc = ddp__leave(c, &u->call, rc, e);
+	} else if (!rc) {
+		copy_to_self(u);
+		r->ended = 1;
+		ddp__leave(c, &u->call, 0, e);
 	}
-	call->number = ++c->calls;
-	return 0;
-}
-
-static int leave(ddp_comm *c, int rc, struct err *e)
-{
 	if (rc)
-		c->broken = *e;
+		ddp__request_free(r);
+	else
+		*request = r;
 	return rc;
 }
 
-static void copy(void *to, const void *from, size_t size)
+int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
+		      ddp_request **request, struct err *e)
 {
-	if (size && to != from)
-		memmove(to, from, size);
+	int rc;
+
+	if (request != &ddp__blocking)
+		return begin(c, u, request, e);
+	rc = ddp__enter(c, &u->call, e);
+	if (rc)
+		return rc;
+	if (c->state)
+		rc = c->backend->run(c, &u->call, u->send, u->recv, e);
+	else
+		copy_to_self(u);
+	return ddp__leave(c, &u->call, rc, e);
+}
+
+static int no_request(const struct ddp__call *call, struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	return err_set(e, ERR_ARGUMENT, "%s: request is NULL",
+		       ddp__call_text(call, text));
+}
+
+int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
+		    ddp_request **request)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__occupy(c, &u->call, e);
+
+	if (rc)
+		return rc;
+	u->call.number = c->calls + 1;
+	u->call.group = c->name[0] ? c->name : NULL;
+	if (!request)
+		rc = no_request(&u->call, e);
+	if (!rc)
+		rc = check(c, u, e);
+	if (!rc)
+		rc = ddp__run_or_begin(c, u, request, e);
+	ddp__vacate(c);
+	return rc;
+}
+
+static size_t size_of(const ddp_comm *c)
+{
+	return c && c->magic == DDP__ALIVE ? (size_t)c->size : 1;
+}
+
+static int is(const ddp_comm *c, int root)
+{
+	return c && c->magic == DDP__ALIVE && c->rank == root;
+}
+
+int ddp_all_reduce_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type, enum ddp_op op,
+			 ddp_request **request)
+{
+	struct ddp__use u = {{DDP__ALL_REDUCE, type, op, 0, count, 0, NULL},
+			     send, recv, 1, 1};
+
+	return ddp__collective(c, &u, request);
 }
 
 int ddp_all_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
 		   enum ddp_type type, enum ddp_op op)
 {
-	struct ddp__call call = {DDP__ALL_REDUCE, type, op, 0, count, 0};
-	struct err *e = ddp__last_error();
-	size_t size = count * ddp_type_size(type);
-	int rc = check(c, &call, send, recv, e);
+	return ddp_all_reduce_async(c, send, recv, count, type, op,
+				    &ddp__blocking);
+}
 
-	if (!rc)
-		rc = check_overlap(&call, send == recv, send, size, recv, size,
-				   e);
-	if (!rc)
-		rc = enter(c, &call, e);
-	if (rc)
-		return rc;
-	if (c->state)
-		return leave(c, c->backend->run(c, &call, send, recv, e), e);
-	copy(recv, send, size);
-	return 0;
+int ddp_reduce_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		     enum ddp_type type, enum ddp_op op, int root,
+		     ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {{DDP__REDUCE, type, op, root, count, 0, NULL},
+			     send, mine ? recv : NULL, 1, (size_t)mine};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
+	       enum ddp_type type, enum ddp_op op, int root)
+{
+	return ddp_reduce_async(c, send, recv, count, type, op, root,
+				&ddp__blocking);
+}
+
+int ddp_broadcast_async(ddp_comm *c, void *buf, size_t count,
+			enum ddp_type type, int root, ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__BROADCAST, type, DDP_SUM, root, count, 0, NULL},
+		buf, buf, 1, 1};
+
+	return ddp__collective(c, &u, request);
 }
 
 int ddp_broadcast(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
 		  int root)
 {
-	struct ddp__call call = {DDP__BROADCAST, type, DDP_SUM, root, count, 0};
-	struct err *e = ddp__last_error();
-	int rc = check(c, &call, buf, buf, e);
+	return ddp_broadcast_async(c, buf, count, type, root, &ddp__blocking);
+}
 
-	if (!rc)
-		rc = enter(c, &call, e);
-	if (rc || !c->state)
-		return rc;
-	return leave(c, c->backend->run(c, &call, buf, buf, e), e);
+int ddp_all_gather_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type,
+			 ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__ALL_GATHER, type, DDP_SUM, 0, count, 0, NULL},
+		send, recv, 1, size_of(c)};
+
+	return ddp__collective(c, &u, request);
 }
 
 int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 		   enum ddp_type type)
 {
-	struct ddp__call call = {DDP__ALL_GATHER, type, DDP_SUM, 0, count, 0};
-	struct err *e = ddp__last_error();
-	size_t size = count * ddp_type_size(type);
-	int rc = check(c, &call, send, recv, e);
+	return ddp_all_gather_async(c, send, recv, count, type,
+				    &ddp__blocking);
+}
 
-	if (!rc)
-		rc = check_overlap(&call,
-				   send == (char *)recv +
-						   (size_t)c->rank * size,
-				   send, size, recv,
-				   size * (size_t)c->size, e);
-	if (!rc)
-		rc = enter(c, &call, e);
-	if (rc)
-		return rc;
-	if (c->state)
-		return leave(c, c->backend->run(c, &call, send, recv, e), e);
-	copy(recv, send, size);
-	return 0;
+int ddp_gather_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		     enum ddp_type type, int root, ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {{DDP__GATHER, type, DDP_SUM, root, count, 0, NULL},
+			     send, mine ? recv : NULL, 1,
+			     mine ? size_of(c) : 0};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_gather(ddp_comm *c, const void *send, void *recv, size_t count,
+	       enum ddp_type type, int root)
+{
+	return ddp_gather_async(c, send, recv, count, type, root,
+				&ddp__blocking);
+}
+
+int ddp_scatter_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		      enum ddp_type type, int root, ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {
+		{DDP__SCATTER, type, DDP_SUM, root, count, 0, NULL},
+		mine ? send : NULL, recv, mine ? size_of(c) : 0, 1};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
+		enum ddp_type type, int root)
+{
+	return ddp_scatter_async(c, send, recv, count, type, root,
+				 &ddp__blocking);
+}
+
+int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
+			     size_t count, enum ddp_type type, enum ddp_op op,
+			     ddp_request **request)
+{
+	struct ddp__use u = {{DDP__REDUCE_SCATTER, type, op, 0, count, 0, NULL},
+			     send, recv, size_of(c), 1};
+
+	return ddp__collective(c, &u, request);
 }
 
 int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
 		       enum ddp_type type, enum ddp_op op)
 {
-	struct ddp__call call = {DDP__REDUCE_SCATTER, type, op, 0, count, 0};
-	struct err *e = ddp__last_error();
-	size_t size = count * ddp_type_size(type);
-	int rc = check(c, &call, send, recv, e);
+	return ddp_reduce_scatter_async(c, send, recv, count, type, op,
+					&ddp__blocking);
+}
 
-	if (!rc)
-		rc = check_overlap(&call,
-				   recv == (const char *)send +
-						   (size_t)c->rank * size,
-				   send, size * (size_t)c->size, recv,
-				   size, e);
-	if (!rc)
-		rc = enter(c, &call, e);
-	if (rc)
-		return rc;
-	if (c->state)
-		return leave(c, c->backend->run(c, &call, send, recv, e), e);
-	copy(recv, send, size);
-	return 0;
+int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type,
+			 ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__ALL_TO_ALL, type, DDP_SUM, 0, count, 0, NULL},
+		send, recv, size_of(c), size_of(c)};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_all_to_all(ddp_comm *c, const void *send, void *recv, size_t count,
+		   enum ddp_type type)
+{
+	return ddp_all_to_all_async(c, send, recv, count, type,
+				    &ddp__blocking);
+}
+
+int ddp_barrier_async(ddp_comm *c, ddp_request **request)
+{
+	struct ddp__use u = {.call = {.kind = DDP__BARRIER}};
+
+	return ddp__collective(c, &u, request);
 }
 
 int ddp_barrier(ddp_comm *c)
 {
-	struct ddp__call call = {.kind = DDP__BARRIER};
-	struct err *e = ddp__last_error();
-	int rc = check(c, &call, NULL, NULL, e);
-
-	if (!rc)
-		rc = enter(c, &call, e);
-	if (rc || !c->state)
-		return rc;
-	return leave(c, c->backend->run(c, &call, NULL, NULL, e), e);
+	return ddp_barrier_async(c, &ddp__blocking);
 }

@@ -11,6 +11,7 @@
 #ifndef SDK_COMM_H
 #define SDK_COMM_H
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -20,15 +21,23 @@
 #include "worker-sdk/peers.h"
 #include "worker-sdk/topology.h"
 
+struct ddp__engine;
+
 /* What the communicators of a process share. */
 struct ddp__world {
 	struct ddp__env env;
 	pid_t pid; /* who called ddp_init; a fork of it is not the rank */
+	unsigned forks; /* ddp__forks then: another number is another process */
+	unsigned joined; /* worlds that this process was in before this one */
 	int timeout_ms; /* < 0: for ever */
 	char host[256]; /* this one's name */
 	struct ddp__kv *kv;
 	char **hosts; /* each rank's host's name, once the ranks have met */
-	int comms;    /* communicators made so far */
+	struct ddp_comm *comms; /* all of them, the world last */
+	/* The call that a thread is in, else 0: to find two threads in one
+	 * world. */
+	_Atomic uint64_t user, user_number;
+	struct ddp__engine *engine; /* of the cpu backend; else NULL */
 };
 
 /* How the ranks of a communicator to be made tell each other something: mine
@@ -41,33 +50,83 @@ struct ddp__exchange {
 		      struct slice *values, struct err *e);
 };
 
-/* All take checked arguments; the communicator has more than one rank. */
+struct ddp_request;
+
+/* What a backend can do. All take checked arguments, and are called by one
+ * thread at a time: the program's. A buffer that this rank has no use for may
+ * be NULL; broadcast and send have theirs in send, broadcast and recv in recv.
+ * After an error of run, test or wait the communicator is not used again, but
+ * for release, abort and stop. */
 struct ddp__backend {
 	const char *name;
+	/* Also for a communicator of one rank; else collective.c copies. */
+	int serves_one;
+	size_t op_size; /* bytes at r->op of each request */
 	/* The ranks of c meet. On failure nothing is left; on success c->state
 	 * is stop's to free. */
 	int (*start)(struct ddp_comm *c, const struct ddp__exchange *x,
 		     struct err *e);
+	/* Called on every rank of parent; group is NULL where color < 0. As
+	 * start: sets group->state. NULL: start(group) is called instead, where
+	 * there is a group. */
+	int (*split)(struct ddp_comm *parent, struct ddp_comm *group, int color,
+		     int key, const struct ddp__exchange *x, struct err *e);
+	/* Requests that are still under way are forgotten: nothing of theirs
+	 * is touched afterwards. */
 	void (*stop)(struct ddp_comm *c);
-	/* Does call, of whatever kind, and returns when it is done. A buffer
-	 * that this rank has no use for may be NULL; broadcast and send have
-	 * theirs in send, broadcast and recv in recv. */
+	/* Ends all that is under way on c, and lets the ranks that wait for
+	 * this one know why. Returns at once. */
+	void (*abort)(struct ddp_comm *c, const struct err *why);
+	/* Does call, of whatever kind, and returns when it is done. */
 	int (*run)(struct ddp_comm *c, const struct ddp__call *call,
 		   const void *send, void *recv, struct err *e);
+	/* Begins r->call, after those begun before it. After an error r is not
+	 * the backend's. */
+	int (*begin)(struct ddp_request *r, struct err *e);
+	/* 1: ended well; 0: not yet; < 0: failed, as each later time. */
+	int (*test)(struct ddp_request *r, struct err *e);
+	/* The same after at most timeout_ms; < 0: not before its end. */
+	int (*wait)(struct ddp_request *r, int timeout_ms, struct err *e);
+	/* r has ended, or was never begun; its op goes. NULL: nothing to do. */
+	void (*release)(struct ddp_request *r);
+	/* Every rank's size bytes, by rank, in all. Memory is the host's,
+	 * whatever the backend; what groups meet through. */
+	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
+		      const void *mine, void *all, size_t size, struct err *e);
+	/* ddp_progress_start; NULL: the backend moves on by itself. */
+	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
 };
 
 extern const struct ddp__backend ddp__cpu;
 
+enum { DDP__GROUP_NAME = 40 };
+#define DDP__ALIVE 0x61646470636f6d6dull
+
 struct ddp_comm {
+	uint64_t magic; /* DDP__ALIVE until it is freed */
 	struct ddp__world *world;
-	int rank, size; /* in this communicator */
-	int *ranks;	/* the world's rank of each; NULL: they are the same */
+	struct ddp_comm *next; /* of world->comms */
+	int rank, size;	       /* in this communicator */
+	int *ranks; /* the world's rank of each; NULL: they are the same */
+	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
+	 * one's second. "": the world. */
+	char name[DDP__GROUP_NAME];
+	unsigned splits; /* of this one so far */
 	struct ddp__topology topology;
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
-	void *state;       /* the backend's; NULL in a communicator of one */
-	uint64_t calls;    /* collectives so far */
-	struct err broken; /* code 0, or why no collective works any more */
+	void *state;	/* the backend's; NULL: a communicator of one */
+	uint64_t calls; /* collectives so far */
+	uint64_t *messages; /* to each rank, then from each; or NULL */
+	struct ddp__letter *letters;  /* own.c's */
+	struct ddp_request *requests; /* all that were not waited for yet */
+	struct err broken; /* code 0, or why no call works any more */
 };
+
+/* A communicator of this world, linked, and nothing more; NULL: no memory. */
+struct ddp_comm *ddp__comm_new(struct ddp__world *w);
+/* Stops its backend, frees its requests and itself. What is left of it for a
+ * while is a magic word that says so. */
+void ddp__comm_free(struct ddp_comm *c);
 
 #endif

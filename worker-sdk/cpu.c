@@ -7,6 +7,7 @@
 #include "worker-sdk/comm.h"
 #include "worker-sdk/cpu.h"
 #include "worker-sdk/reduce.h"
+#include "worker-sdk/request.h"
 #include "worker-sdk/shm_collective.h"
 #include "worker-sdk/tcp_collective.h"
 
@@ -54,8 +55,11 @@ static int end(struct task *t, int rc)
 
 static int share(struct task *t, void *buf, size_t size)
 {
-	return ddp__shm_broadcast(&t->cpu->shm, t->call, 0, buf, size, buf, 0,
-				  t->leading ? 0 : size, t->e);
+	struct ddp__shm_op op;
+
+	ddp__shm_broadcast(&op, &t->cpu->shm, t->call, 0, buf, size, buf, 0,
+			   t->leading ? 0 : size);
+	return ddp__shm_run(&op, t->e);
 }
 
 static int cpu_all_reduce(struct ddp_comm *c, const struct ddp__call *call,
@@ -63,14 +67,17 @@ static int cpu_all_reduce(struct ddp_comm *c, const struct ddp__call *call,
 {
 	struct task t = begin(c, call, e);
 	size_t size = call->count * ddp_type_size(call->type);
+	struct ddp__shm_op op;
 	int rc = 0;
 
-	if (t.shared)
-		rc = ddp__shm_reduce(&t.cpu->shm, call, send, recv, call->count,
-				     t.spread ? 0 : DDP__ALL,
-				     t.spread ? 1 : t.world_size, e);
-	else if (send != recv && size)
+	if (t.shared) {
+		ddp__shm_reduce(&op, &t.cpu->shm, call, send, recv, call->count,
+				t.spread ? 0 : DDP__ALL,
+				t.spread ? 1 : t.world_size);
+		rc = ddp__shm_run(&op, e);
+	} else if (send != recv && size) {
 		memcpy(recv, send, size);
+	}
 	if (!rc && t.spread && t.leading)
 		rc = ddp__tcp_all_reduce(&t.cpu->tcp, recv, call->count,
 					 t.world_size, e);
@@ -86,15 +93,16 @@ static int cpu_broadcast(struct ddp_comm *c, const struct ddp__call *call,
 	size_t size = call->count * ddp_type_size(call->type);
 	int root_host = c->topology.host_of[call->root];
 	int here = root_host == c->topology.host_of[c->rank];
+	struct ddp__shm_op op;
 	int rc = 0;
 
 	/* On the root's host all have it before the leader passes it on. */
-	if (t.shared && here)
-		rc = ddp__shm_broadcast(&t.cpu->shm, call,
-					c->topology.index_of[call->root], buf,
-					size, buf, 0,
-					c->rank == call->root ? 0 : size,
-					e);
+	if (t.shared && here) {
+		ddp__shm_broadcast(&op, &t.cpu->shm, call,
+				   c->topology.index_of[call->root], buf, size,
+				   buf, 0, c->rank == call->root ? 0 : size);
+		rc = ddp__shm_run(&op, e);
+	}
 	if (!rc && t.spread && t.leading)
 		rc = ddp__tcp_broadcast(&t.cpu->tcp, buf, size, root_host, e);
 	if (!rc && t.shared && !here)
@@ -166,13 +174,16 @@ static int cpu_all_gather(struct ddp_comm *c, const struct ddp__call *call,
 	struct task t = begin(c, call, e);
 	size_t size = call->count * ddp_type_size(call->type);
 	char *own = (char *)recv + (size_t)c->rank * size;
+	struct ddp__shm_op op;
 	int rc = 0;
 
-	if (t.shared)
-		rc = ddp__shm_gather(&t.cpu->shm, call, send, size, recv,
-				     t.host->ranks, t.spread ? 0 : DDP__ALL, e);
-	else if (own != send && size)
+	if (t.shared) {
+		ddp__shm_gather(&op, &t.cpu->shm, call, send, size, recv,
+				t.host->ranks, t.spread ? 0 : DDP__ALL);
+		rc = ddp__shm_run(&op, e);
+	} else if (own != send && size) {
 		memcpy(own, send, size);
+	}
 	if (!rc && t.spread && t.leading)
 		rc = gather_hosts(c, &t, recv, size);
 	if (!rc && t.spread && t.shared)
@@ -191,6 +202,7 @@ static int scatter_hosts(struct ddp_comm *c, struct task *t, const char *send,
 	size_t size = count * elem, all = size * (size_t)topo->world_size;
 	size_t *begins = host_ranges(topo, count, t->e);
 	char *sum = NULL, *tmp = NULL, *mine = NULL;
+	struct ddp__shm_op op;
 	int rc = t->e->code;
 
 	if (!begins)
@@ -200,14 +212,15 @@ static int scatter_hosts(struct ddp_comm *c, struct task *t, const char *send,
 		tmp = topo->in_order ? sum : malloc(all ? all : 1);
 	}
 	rc = 0;
-	if (t->leading && (!sum || !tmp))
+	if (t->leading && (!sum || !tmp)) {
 		rc = err_set(t->e, -ENOMEM, "no memory for %zu bytes", all);
-	else if (t->shared)
-		rc = ddp__shm_reduce(&t->cpu->shm, call, send, sum,
-				     count * (size_t)topo->world_size, 0, 1,
-				     t->e);
-	else
+	} else if (t->shared) {
+		ddp__shm_reduce(&op, &t->cpu->shm, call, send, sum,
+				count * (size_t)topo->world_size, 0, 1);
+		rc = ddp__shm_run(&op, t->e);
+	} else {
 		memcpy(sum, send, all);
+	}
 	if (!rc && t->leading) {
 		if (tmp != sum)
 			reorder(topo, sum, tmp, size, 1);
@@ -215,14 +228,15 @@ static int scatter_hosts(struct ddp_comm *c, struct task *t, const char *send,
 					     t->world_size, t->e);
 		mine = tmp + (size_t)t->host->first * size;
 	}
-	if (!rc && t->shared)
-		rc = ddp__shm_broadcast(
-			&t->cpu->shm, call, 0, mine, size * (size_t)t->host->n,
-			recv,
-			size * (size_t)c->topology.index_of[c->rank], size,
-			t->e);
-	else if (!rc)
+	if (!rc && t->shared) {
+		ddp__shm_broadcast(&op, &t->cpu->shm, call, 0, mine,
+				   size * (size_t)t->host->n, recv,
+				   size * (size_t)topo->index_of[c->rank],
+				   size);
+		rc = ddp__shm_run(&op, t->e);
+	} else if (!rc) {
 		memcpy(recv, mine, size);
+	}
 	if (tmp != sum)
 		free(tmp);
 	free(sum);
@@ -234,23 +248,35 @@ static int cpu_reduce_scatter(struct ddp_comm *c, const struct ddp__call *call,
 			      const void *send, void *recv, struct err *e)
 {
 	struct task t = begin(c, call, e);
+	struct ddp__shm_op op;
 
 	if (t.spread)
 		return end(&t, scatter_hosts(c, &t, send, recv));
-	return end(&t, ddp__shm_reduce_scatter(&t.cpu->shm, call, send, recv,
-					       call->count, t.world_size, e));
+	ddp__shm_reduce_scatter(&op, &t.cpu->shm, call, send, recv, call->count,
+				t.world_size);
+	return end(&t, ddp__shm_run(&op, e));
+}
+
+static int meet_here(struct task *t)
+{
+	struct ddp__shm_op op;
+
+	if (!t->shared)
+		return 0;
+	ddp__shm_barrier(&op, &t->cpu->shm, t->call);
+	return ddp__shm_run(&op, t->e);
 }
 
 static int cpu_barrier(struct ddp_comm *c, const struct ddp__call *call,
 		       struct err *e)
 {
 	struct task t = begin(c, call, e);
-	int rc = t.shared ? ddp__shm_barrier(&t.cpu->shm, call, e) : 0;
+	int rc = meet_here(&t);
 
 	if (!rc && t.spread && t.leading)
 		rc = ddp__tcp_barrier(&t.cpu->tcp, e);
-	if (!rc && t.spread && t.shared)
-		rc = ddp__shm_barrier(&t.cpu->shm, call, e);
+	if (!rc && t.spread)
+		rc = meet_here(&t);
 	return end(&t, rc);
 }
 
@@ -274,9 +300,52 @@ static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
 	}
 }
 
+/* Begun and done at once. */
+struct cpu_op {
+	int rc;
+};
+
+static int cpu_begin(struct ddp_request *r, struct err *e)
+{
+	struct cpu_op *op = (void *)r->op;
+
+	op->rc = cpu_run(r->comm, &r->call, r->send, r->recv, e);
+	return op->rc;
+}
+
+static int cpu_test(struct ddp_request *r, struct err *e)
+{
+	return 1;
+}
+
+static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
+{
+	return 1;
+}
+
+static int cpu_gather(struct ddp_comm *c, const struct ddp__call *call,
+		      const void *mine, void *all, size_t size, struct err *e)
+{
+	return cpu_all_gather(c, call, mine, all, e);
+}
+
+static void cpu_abort(struct ddp_comm *c, const struct err *why)
+{
+	struct ddp__cpu *cpu = c->state;
+
+	ddp__shm_abort(&cpu->shm, why);
+	ddp__tcp_abort(&cpu->tcp, why);
+}
+
 const struct ddp__backend ddp__cpu = {
 	.name = "cpu",
+	.op_size = sizeof(struct cpu_op),
 	.start = ddp__cpu_start,
 	.stop = ddp__cpu_stop,
+	.abort = cpu_abort,
 	.run = cpu_run,
+	.begin = cpu_begin,
+	.test = cpu_test,
+	.wait = cpu_wait,
+	.gather = cpu_gather,
 };

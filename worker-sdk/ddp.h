@@ -28,6 +28,8 @@ extern "C" {
 #define DDP_VERSION_PATCH 0
 #define DDP_API __attribute__((visibility("default")))
 
+/* ---- Errors ---- */
+
 /* Who is to blame for an error. Values never change. */
 enum ddp_error {
 	DDP_ERR_ARGUMENT = -20001, /* the caller: NULL, a bad count or rank */

@@ -8,47 +8,12 @@
 
 #include "rendezvous/wire.h"
 #include "worker-sdk/comm.h"
+#include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 
-enum { FATE_MS = 2000, CONNECT_MS = 30000 };
+enum { CONNECT_MS = 30000 };
 
-static char *name_rank(void *owner, int rank, char *out)
-{
-	const struct ddp_comm *c = owner;
-	int r = ddp_world_rank(c, rank);
-
-	if (c->world->hosts && c->world->hosts[r])
-		snprintf(out, DDP__NAME_MAX, "rank %d on %.70s", r,
-			 c->world->hosts[r]);
-	else
-		snprintf(out, DDP__NAME_MAX, "rank %d", r);
-	return out;
-}
-
-static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
-{
-	struct ddp_comm *c = owner;
-	struct ddp__kv *kv = c->world->kv;
-	struct err why = ERR_INIT;
-	struct slice text = {"", 0};
-	int rc = ERR_TIMEOUT;
-
-	if (kv->ops->fate)
-		rc = kv->ops->fate(kv, ddp_world_rank(c, rank),
-				   seen ? FATE_MS : 0, &text, &why);
-	if (rc < 0 && !seen)
-		return rc == ERR_ABORTED
-			       ? err_set(e, ERR_REMOTE, "%s", why.text)
-			       : 0;
-	if (!seen)
-		return err_set(e, ERR_REMOTE, "%.*s", SLICE_FMT(text));
-	if (rc == ERR_ABORTED) /* the round is over, and this is why */
-		return err_set(e, ERR_REMOTE, "%s: %.700s", seen, why.text);
-	if (rc < 0)
-		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
-			       seen);
-	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
-}
+static unsigned joined; /* worlds so far */
 
 static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 {
@@ -92,7 +57,8 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 	struct ddp__kv *kv = c->world->kv;
 	char key[80];
 
-	snprintf(key, sizeof(key), "ddp/%s", what);
+	/* The store may be the one of a world that this process left. */
+	snprintf(key, sizeof(key), "ddp/%u/%s", c->world->joined, what);
 	return kv->ops->gather(kv, SLICE_STR(key), c->rank, c->size,
 			       c->world->timeout_ms, mine, values, e);
 }
@@ -111,7 +77,9 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 		rc = choose_backend(c, o->backend, e);
 	if (!rc)
 		rc = open_store(w, e);
-	if (!rc && c->size > 1)
+	if (!rc && !w->env.alone)
+		joined++; /* here all ranks of the store count alike */
+	if (!rc && (c->size > 1 || c->backend->serves_one))
 		rc = c->backend->start(c, &x, e);
 	return rc;
 }
@@ -120,27 +88,33 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 {
 	static const struct ddp_options none;
 	struct err *e = ddp__last_error();
+	struct ddp__world *w;
 	struct ddp_comm *c;
 	int rc;
 
 	if (!world)
 		return err_set(e, ERR_ARGUMENT, "ddp_init: world is NULL");
 	*world = NULL;
-	c = calloc(1, sizeof(*c));
-	if (c)
-		c->world = calloc(1, sizeof(*c->world));
-	if (!c || !c->world) {
-		free(c);
+	rc = ddp__watch_forks(e);
+	if (rc)
+		return rc;
+	w = calloc(1, sizeof(*w));
+	c = w ? ddp__comm_new(w) : NULL;
+	if (!c) {
+		free(w);
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
 	}
-	c->world->pid = getpid();
-	c->world->comms = 1;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate};
-	if (gethostname(c->world->host, sizeof(c->world->host) - 1))
-		snprintf(c->world->host, sizeof(c->world->host), "?");
+	w->pid = getpid();
+	w->forks = ddp__forks;
+	w->joined = joined;
+	if (gethostname(w->host, sizeof(w->host) - 1))
+		snprintf(w->host, sizeof(w->host), "?");
 	rc = join(c, options ? options : &none, e);
 	if (rc) {
+		struct err why = *e;
+
 		ddp_finalize(c);
+		*e = why;
 		return rc;
 	}
 	*world = c;
@@ -151,21 +125,19 @@ void ddp_finalize(ddp_comm *c)
 {
 	struct ddp__world *w;
 
-	if (!c)
+	/* a group is left with ddp_comm_free */
+	if (!c || c->magic != DDP__ALIVE || c->name[0])
 		return;
 	w = c->world;
-	/* what a forked child says on the shared memory and the sockets, its
-	 * parent says: the world is still the parent's */
-	if (c->state && w->pid == getpid())
-		c->backend->stop(c);
-	ddp__topology_release(&c->topology);
+	while (w->comms != c)
+		ddp__comm_free(w->comms);
+	ddp__comm_free(c);
 	for (int i = 0; w->hosts && i < w->env.world_size; i++)
 		free(w->hosts[i]);
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
 	free(w);
-	free(c);
 }
 
 int ddp_rank(const ddp_comm *c)
@@ -185,41 +157,47 @@ int ddp_world_rank(const ddp_comm *c, int rank)
 	return c->ranks ? c->ranks[rank] : rank;
 }
 
+/* Of a communicator that was freed there is nothing to tell. */
+static int lives(const ddp_comm *c)
+{
+	return c->magic == DDP__ALIVE;
+}
+
 int ddp_local_rank(const ddp_comm *c)
 {
-	return c->world->env.local_rank;
+	return lives(c) ? c->world->env.local_rank : -1;
 }
 
 int ddp_local_world_size(const ddp_comm *c)
 {
-	return c->world->env.local_world_size;
+	return lives(c) ? c->world->env.local_world_size : -1;
 }
 
 int ddp_node_rank(const ddp_comm *c)
 {
-	return c->world->env.node_rank;
+	return lives(c) ? c->world->env.node_rank : -1;
 }
 
 int ddp_nodes(const ddp_comm *c)
 {
-	return c->world->env.nodes;
+	return lives(c) ? c->world->env.nodes : -1;
 }
 
 int ddp_attempt(const ddp_comm *c)
 {
-	return c->world->env.attempt;
+	return lives(c) ? c->world->env.attempt : -1;
 }
 
 const char *ddp_backend(const ddp_comm *c)
 {
-	return c->backend->name;
+	return lives(c) ? c->backend->name : "";
 }
 
 int ddp_host_leader(const ddp_comm *c)
 {
 	const struct ddp__topology *t = &c->topology;
 
-	if (!c->state)
+	if (!c->state || !t->nhosts)
 		return c->rank;
 	return t->hosts[t->host_of[c->rank]].ranks[0];
 }

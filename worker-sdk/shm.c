@@ -34,19 +34,6 @@ enum {
 #define CROWD_PAUSE_NS 500u
 #define CROWD_SPIN_NS 100000u
 
-enum { ABORT_NONE, ABORT_WRITING, ABORT_DONE };
-
-struct ddp__shm_header {
-	char magic[8];
-	uint32_t version;
-	uint32_t slot_size;
-	unsigned char cookie[DDP__COOKIE];
-	_Atomic uint64_t cpus[CPU_WORDS]; /* that any rank may run on */
-	_Alignas(64) _Atomic uint32_t aborted;
-	int32_t abort_code;
-	char abort_text[ERR_TEXT_MAX];
-};
-
 static const char magic[8] = {'d', 'd', 'p', ' ', 's', 'h', 'm', '\n'};
 
 static size_t slot_size(void)
@@ -176,6 +163,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 	s->me = me;
 	s->n = n;
 	s->timeout_ms = -1;
+	s->bell = -1;
 	mine = ddp__shm_control(s, me);
 	mine->pid = getpid();
 	mine->born = process_born(getpid());
@@ -198,6 +186,10 @@ void ddp__shm_detach(struct ddp__shm *s)
 	atomic_store(&mine->left, 1);
 	if (atomic_load(&mine->sleepers))
 		wake(&mine->step);
+	if (atomic_load(&s->header->armed))
+		ddp__shm_ring(s);
+	if (s->bell >= 0)
+		close(s->bell);
 	free(s->sources);
 	munmap(s->header, s->mapped);
 	memset(s, 0, sizeof(*s));
@@ -223,21 +215,22 @@ int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
 void ddp__shm_abort(struct ddp__shm *s, const struct err *e)
 {
 	struct ddp__shm_header *h = s->header;
-	uint32_t none = ABORT_NONE;
+	uint32_t none = DDP__SHM_ALIVE;
 
 	if (!h || !atomic_compare_exchange_strong(&h->aborted, &none,
-						  ABORT_WRITING))
+						  DDP__SHM_ABORTING))
 		return;
 	h->abort_code = e->code;
 	memcpy(h->abort_text, e->text, sizeof(h->abort_text));
-	atomic_store(&h->aborted, ABORT_DONE);
+	atomic_store(&h->aborted, DDP__SHM_ABORTED);
 	for (int i = 0; i < s->n; i++)
 		wake(&ddp__shm_control(s, i)->step);
+	ddp__shm_ring(s);
 }
 
 int ddp__shm_aborted(const struct ddp__shm *s)
 {
-	return atomic_load(&s->header->aborted) != ABORT_NONE;
+	return atomic_load(&s->header->aborted) != DDP__SHM_ALIVE;
 }
 
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
@@ -246,6 +239,10 @@ void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 
 	s->call = call;
 	mine->call[(s->step + 1) & 1] = ddp__call_pack(call);
+	atomic_store_explicit(&mine->last, ddp__call_pack(call),
+			      memory_order_relaxed);
+	atomic_store_explicit(&mine->last_number, call->number,
+			      memory_order_relaxed);
 }
 
 void ddp__shm_post(struct ddp__shm *s)
@@ -259,6 +256,8 @@ void ddp__shm_post(struct ddp__shm *s)
 	atomic_store(&mine->step, ++s->step);
 	if (atomic_load(&mine->sleepers))
 		wake(&mine->step);
+	if (atomic_load(&s->header->armed))
+		ddp__shm_ring(s);
 }
 
 static inline int posted(struct ddp__shm *s, int i)
@@ -304,7 +303,7 @@ static void sleep_on(struct ddp__shm *s, int i, int ms)
 	atomic_fetch_add(&peer->sleepers, 1);
 	seen = atomic_load(&peer->step);
 	if ((int32_t)(seen - s->step) < 0 && !atomic_load(&peer->left) &&
-	    atomic_load(&s->header->aborted) != ABORT_DONE)
+	    atomic_load(&s->header->aborted) != DDP__SHM_ABORTED)
 		futex(&peer->step, FUTEX_WAIT, seen, &timeout);
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
@@ -316,7 +315,7 @@ static int fail(struct ddp__shm *s, struct err *e)
 	struct ddp__shm_header *h = s->header;
 
 	ddp__shm_abort(s, e);
-	while (atomic_load(&h->aborted) != ABORT_DONE)
+	while (atomic_load(&h->aborted) != DDP__SHM_ABORTED)
 		relax();
 	return err_set(e, h->abort_code, "%.*s", ERR_TEXT_MAX - 1,
 		       h->abort_text);
@@ -423,16 +422,15 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 	return 0;
 }
 
-int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
+/* All have posted the first step of what each was called for. */
+static int agree(struct ddp__shm *s, struct err *e)
 {
 	uint64_t word = ddp__call_pack(s->call), other;
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
 	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
 	struct ddp__call call;
-	int i, rc = ddp__shm_wait(s, e);
+	int i;
 
-	if (rc)
-		return rc;
 	for (i = 0; i < s->n; i++)
 		if (ddp__shm_control(s, i)->call[s->step & 1] != word)
 			break;
@@ -448,4 +446,39 @@ int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
 		s->peers->name(s->peers->owner, s->ranks[i], their_name),
 		ddp__call_text(&call, theirs));
 	return fail(s, e);
+}
+
+int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
+{
+	int rc = ddp__shm_wait(s, e);
+
+	return rc ? rc : agree(s, e);
+}
+
+int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
+{
+	int rc;
+
+	for (int k = 1; k < s->n; k++) {
+		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
+
+		if (!posted(s, i))
+			return ddp__shm_aborted(s) ? fail(s, e) : 0;
+	}
+	rc = first ? agree(s, e) : 0;
+	return rc ? rc : 1;
+}
+
+int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e)
+{
+	if (ddp__shm_aborted(s))
+		return fail(s, e);
+	for (int i = 0; i < s->n; i++)
+		if (!posted(s, i)) {
+			if (s->timeout_ms >= 0 &&
+			    waited_ns > (uint64_t)s->timeout_ms * 1000000u)
+				return fail_timeout(s, waited_ns, e);
+			return look(s, i, e);
+		}
+	return 0;
 }

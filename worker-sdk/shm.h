@@ -15,7 +15,7 @@
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
 enum {
-	DDP__SHM_VERSION = 1,
+	DDP__SHM_VERSION = 2,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
@@ -31,12 +31,29 @@ struct ddp__shm_control {
 	_Atomic uint32_t cpu;               /* where it ran when it posted */
 	uint64_t call[2]; /* of the step: ddp__call_pack */
 	unsigned char tiny[2][DDP__SHM_TINY];
-	_Alignas(64) int64_t pid;
+	/* The call that it entered last, for who waits for it in vain. */
+	_Alignas(64) _Atomic uint64_t last;
+	_Atomic uint64_t last_number;
+	int64_t pid;
 	uint64_t born;         /* its start time, against pids used again */
-	_Atomic uint32_t left; /* ddp_finalize was called */
+	_Atomic uint32_t left;	/* ddp_finalize was called */
+	_Atomic uint32_t armed; /* its bell is to be rung, once */
 };
 
-struct ddp__shm_header;
+enum { DDP__SHM_ALIVE, DDP__SHM_ABORTING, DDP__SHM_ABORTED };
+
+/* At the segment's beginning. */
+struct ddp__shm_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t slot_size;
+	unsigned char cookie[DDP__COOKIE];
+	_Atomic uint64_t cpus[DDP__SHM_CPUS / 64]; /* that any may run on */
+	_Alignas(64) _Atomic uint32_t armed;	   /* so many have bells */
+	_Atomic uint32_t aborted;		   /* DDP__SHM_ABORTED: why */
+	int32_t abort_code;
+	char abort_text[ERR_TEXT_MAX];
+};
 
 struct ddp__shm {
 	int me, n;
@@ -46,6 +63,7 @@ struct ddp__shm {
 	uint32_t step;                /* my last posted */
 	const struct ddp__call *call; /* under way, for texts */
 	int spins;                    /* every rank has a CPU of its own */
+	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;
 	size_t mapped;
@@ -81,6 +99,23 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e);
 /* As wait, for a collective's first step: ERR_ARGUMENT if ranks differ in what
  * they were called for. */
 int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
+/* As these, without waiting: 1 if every rank has posted my step, 0 if not. */
+int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
+
+/* For who waits for a segment and for other things too, and so cannot wait in
+ * it. The doorbell, made at the first call, is a descriptor that is readable
+ * after a peer has posted while this rank was armed. Sleep so: arm; if it
+ * returned 0, poll, for a second at most; disarm; advance what is under way. */
+int ddp__shm_doorbell(struct ddp__shm *s, struct err *e);
+/* 1: what was waited for is there, do not sleep; 0: sleep. */
+int ddp__shm_arm(struct ddp__shm *s);
+void ddp__shm_disarm(struct ddp__shm *s);
+/* After a post, where header->armed is not 0. */
+void ddp__shm_ring(struct ddp__shm *s);
+
+/* Called now and then while the operation under way stands still, since
+ * waited_ns: 0 if those who are missing may still come, else wait's error. */
+int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e);
 
 /* Makes every rank's present and next wait fail with *e. */
 void ddp__shm_abort(struct ddp__shm *s, const struct err *e);

@@ -14,6 +14,8 @@ enum {
 	PIECE = 8 << 10
 };
 
+enum { FRESH, READY, WAITING, DONE };
+
 static size_t min_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
@@ -30,44 +32,65 @@ static size_t chunk_elems(size_t count, size_t most, size_t elem)
 	return min_size(max, (each + line - 1) / line * line);
 }
 
-static int next_step(struct ddp__shm *s, int first, struct err *e)
+/* Chunk k of an operation; no elements: one empty chunk. */
+struct chunk {
+	size_t at, len;
+};
+
+static struct chunk chunk_of(const struct ddp__shm_op *op, size_t k)
 {
-	ddp__shm_post(s);
-	return first ? ddp__shm_wait_first(s, e) : ddp__shm_wait(s, e);
+	size_t at = min_size(op->count, k * op->each);
+
+	return (struct chunk){at, min_size(op->each, op->count - at)};
 }
 
-/* One step: everyone writes all, everyone reduces all. */
-static int reduce_flat(struct ddp__shm *s, const struct ddp__call *call,
-		       const void *send, void *recv, size_t count, int to,
-		       int divisor, struct err *e)
+static int is_chunk(const struct ddp__shm_op *op, size_t k)
 {
-	size_t size = count * ddp_type_size(call->type);
-	uint32_t step = s->step + 1;
-	int tiny = size <= DDP__SHM_TINY, rc;
+	return k == 0 || k * op->each < op->count;
+}
 
-	memcpy(tiny ? (char *)ddp__shm_control(s, s->me)->tiny[step & 1]
-		    : ddp__shm_in(s, s->me, step),
-	       send, size);
-	rc = next_step(s, 1, e);
-	if (rc || (to != DDP__ALL && to != s->me))
-		return rc;
+static void copy(void *to, const void *from, size_t size)
+{
+	if (size)
+		memcpy(to, from, size);
+}
+
+/* ---- reduce */
+
+/* One step: everyone writes all, everyone reduces all. */
+static int flat_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	size_t size = op->count * op->elem;
+	uint32_t step = s->step + !op->k;
+	int tiny = size <= DDP__SHM_TINY;
+
+	if (!op->k) {
+		copy(tiny ? (char *)ddp__shm_control(s, s->me)->tiny[step & 1]
+			  : ddp__shm_in(s, s->me, step),
+		     op->send, size);
+		return 1;
+	}
+	if (!op->recv)
+		return 0;
 	for (int i = 0; i < s->n; i++)
 		s->sources[i] =
 			tiny ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
 			     : ddp__shm_in(s, i, step);
-	ddp__reduce(recv, s->sources, s->n, count, call->type, call->op,
-		    divisor);
+	ddp__reduce(op->recv, s->sources, s->n, op->count, op->call->type,
+		    op->call->op, op->divisor);
 	return 0;
 }
 
 /* Reduces `count` elements that lie `at` elements into everyone's input of a
  * step, mine at `own` instead, into shared (may be NULL) and recv (may be
  * NULL). recv may be `own`: so the result is made elsewhere. */
-static void reduce_slice(struct ddp__shm *s, const struct ddp__call *call,
-			 uint32_t step, size_t at, const char *own,
-			 char *shared, char *recv, size_t count, int divisor)
+static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
+			 const char *own, char *shared, char *recv,
+			 size_t count)
 {
-	size_t elem = ddp_type_size(call->type), piece = PIECE / elem;
+	struct ddp__shm *s = op->s;
+	size_t elem = op->elem, piece = PIECE / elem;
 	char bounce[PIECE];
 
 	for (size_t done = 0; done < count; done += piece) {
@@ -79,232 +102,389 @@ static void reduce_slice(struct ddp__shm *s, const struct ddp__call *call,
 						? own + done * elem
 						: ddp__shm_in(s, i, step) +
 							  (at + done) * elem;
-		ddp__reduce(dst, s->sources, s->n, len, call->type, call->op,
-			    divisor);
+		ddp__reduce(dst, s->sources, s->n, len, op->call->type,
+			    op->call->op, op->divisor);
 		if (recv)
 			memcpy(recv + done * elem, dst, len * elem);
 	}
 }
 
-/* A sliced reduction under way: chunks of `each` elements, of which rank i
- * reduces slice i. */
-struct sliced {
-	struct ddp__shm *s;
-	const struct ddp__call *call;
-	const char *send;
-	char *recv; /* NULL where nothing is wanted */
-	size_t count, each, elem;
-	int divisor;
-};
-
-struct slice_range {
-	size_t at; /* of the slice, in the chunk */
-	size_t len;
-};
-
-static size_t chunk_len(const struct sliced *r, size_t chunk)
-{
-	return min_size(r->each, r->count - chunk * r->each);
-}
-
 /* Slice i of a chunk; slices are whole cache lines, so the last may be short
  * or empty. */
-static struct slice_range slice_of(const struct sliced *r, size_t chunk, int i)
+static struct chunk slice_of(const struct ddp__shm_op *op, size_t k, int i)
 {
-	size_t n = chunk_len(r, chunk), line = 64 / r->elem;
-	size_t parts = (size_t)r->s->n;
+	size_t n = chunk_of(op, k).len, line = 64 / op->elem;
+	size_t parts = (size_t)op->s->n;
 	size_t part = ((n + parts - 1) / parts + line - 1) / line * line;
 	size_t at = min_size(n, part * (size_t)i);
 
-	return (struct slice_range){at, min_size(part, n - at)};
+	return (struct chunk){at, min_size(part, n - at)};
 }
 
 /* All but my own slice, which only I need. */
-static void put_chunk(const struct sliced *r, size_t chunk, uint32_t step)
+static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
-	struct slice_range own = slice_of(r, chunk, r->s->me);
-	const char *from = r->send + chunk * r->each * r->elem;
-	char *to = ddp__shm_in(r->s, r->s->me, step);
+	struct chunk c = chunk_of(op, k), own = slice_of(op, k, op->s->me);
+	const char *from = op->send + c.at * op->elem;
+	char *to = ddp__shm_in(op->s, op->s->me, step);
 	size_t after = own.at + own.len;
 
-	memcpy(to, from, own.at * r->elem);
-	memcpy(to + after * r->elem, from + after * r->elem,
-	       (chunk_len(r, chunk) - after) * r->elem);
+	memcpy(to, from, own.at * op->elem);
+	memcpy(to + after * op->elem, from + after * op->elem,
+	       (c.len - after) * op->elem);
 }
 
-static void reduce_chunk(const struct sliced *r, size_t chunk,
-			 uint32_t in_step, uint32_t out_step)
+static void reduce_own(const struct ddp__shm_op *op, size_t k, uint32_t in,
+		       uint32_t out)
 {
-	struct slice_range own = slice_of(r, chunk, r->s->me);
-	size_t at = (chunk * r->each + own.at) * r->elem;
+	struct chunk own = slice_of(op, k, op->s->me);
+	size_t at = (chunk_of(op, k).at + own.at) * op->elem;
 
-	reduce_slice(r->s, r->call, in_step, own.at, r->send + at,
-		     ddp__shm_out(r->s, r->s->me, out_step),
-		     r->recv ? r->recv + at : NULL, own.len, r->divisor);
+	reduce_slice(op, in, own.at, op->send + at,
+		     ddp__shm_out(op->s, op->s->me, out),
+		     op->recv ? op->recv + at : NULL, own.len);
 }
 
-static void take_chunk(const struct sliced *r, size_t chunk, uint32_t step)
+static void take_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
-	char *to = r->recv + chunk * r->each * r->elem;
+	char *to = op->recv + chunk_of(op, k).at * op->elem;
 
 	/* My neighbour's first, so that not all read one rank's slot. */
-	for (int k = 1; k < r->s->n; k++) {
-		int i = (r->s->me + k) % r->s->n;
-		struct slice_range part = slice_of(r, chunk, i);
+	for (int j = 1; j < op->s->n; j++) {
+		int i = (op->s->me + j) % op->s->n;
+		struct chunk part = slice_of(op, k, i);
 
-		memcpy(to + part.at * r->elem, ddp__shm_out(r->s, i, step),
-		       part.len * r->elem);
+		memcpy(to + part.at * op->elem, ddp__shm_out(op->s, i, step),
+		       part.len * op->elem);
 	}
 }
 
 /* A pipeline of three: in one step, chunk k goes in, slice by slice chunk k-1
  * is reduced, and chunk k-2 comes out. */
-static int reduce_sliced(struct sliced *r, struct err *e)
+static int sliced_work(struct ddp__shm_op *op)
 {
-	size_t chunks = (r->count + r->each - 1) / r->each;
+	uint32_t step = op->s->step + 1;
+	size_t k = op->k;
 
-	for (size_t k = 0; k < chunks + 2; k++) {
-		uint32_t step = r->s->step + 1;
-		int rc;
-
-		if (k >= 2 && r->recv)
-			take_chunk(r, k - 2, step - 1);
-		if (k >= 1 && k <= chunks)
-			reduce_chunk(r, k - 1, step - 1, step);
-		if (k < chunks)
-			put_chunk(r, k, step);
-		if (k == chunks + 1)
-			break; /* nobody reads what I would post */
-		rc = next_step(r->s, k == 0, e);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	if (k >= 2 && op->recv)
+		take_slices(op, k - 2, step - 1);
+	if (k >= 2 && !is_chunk(op, k - 1))
+		return 0; /* nobody reads what I would post */
+	if (k >= 1 && is_chunk(op, k - 1))
+		reduce_own(op, k - 1, step - 1, step);
+	if (is_chunk(op, k))
+		put_slices(op, k, step);
+	return 1;
 }
 
-int ddp__shm_reduce(struct ddp__shm *s, const struct ddp__call *call,
-		    const void *send, void *recv, size_t count, int to,
-		    int divisor, struct err *e)
+void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
+		     const struct ddp__call *call, const void *send, void *recv,
+		     size_t count, int to, int divisor)
 {
 	size_t elem = ddp_type_size(call->type);
-	struct sliced r = {s,	  call,
-			   send,  to == DDP__ALL || to == s->me ? recv : NULL,
-			   count, chunk_elems(count, s->chunk, elem),
-			   elem,  divisor};
 
-	ddp__shm_begin(s, call);
-	if (count * elem <= FLAT_MAX)
-		return reduce_flat(s, call, send, recv, count, to, divisor, e);
-	return reduce_sliced(&r, e);
+	*op = (struct ddp__shm_op){
+		.s = s,
+		.call = call,
+		.work = count * elem <= FLAT_MAX ? flat_work : sliced_work,
+		.send = send,
+		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
+		.count = count,
+		.elem = elem,
+		.each = chunk_elems(count, s->chunk, elem),
+		.divisor = divisor};
 }
 
-int ddp__shm_reduce_scatter(struct ddp__shm *s, const struct ddp__call *call,
-			    const void *send, void *recv, size_t count,
-			    int divisor, struct err *e)
+/* ---- pieces for each rank in one slot */
+
+/* Elements of a chunk of which a slot's half holds n. */
+static size_t share_elems(const struct ddp__shm *s, size_t count, size_t elem)
 {
-	size_t elem = ddp_type_size(call->type);
 	size_t most = DDP__SHM_IN / (size_t)s->n / 64 * 64;
-	size_t each = chunk_elems(count, min_size(most, s->chunk), elem);
-	const char *from = send;
 
-	ddp__shm_begin(s, call);
-	for (size_t at = 0; at < count || at == 0; at += each) {
-		size_t len = min_size(each, count - at);
-		uint32_t step = s->step + 1;
-		char *in = ddp__shm_in(s, s->me, step);
-		int rc;
+	return chunk_elems(count, min_size(most, s->chunk), elem);
+}
 
-		for (int i = 0; i < s->n; i++)
-			if (i != s->me)
-				memcpy(in + (size_t)i * len * elem,
-				       from + ((size_t)i * count + at) * elem,
-				       len * elem);
-		rc = next_step(s, at == 0, e);
-		if (rc)
-			return rc;
-		reduce_slice(s, call, step, (size_t)s->me * len,
-			     from + ((size_t)s->me * count + at) * elem, NULL,
-			     (char *)recv + at * elem, len, divisor);
+static int reduce_scatter_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	uint32_t step = s->step + 1;
+	size_t elem = op->elem, me = (size_t)s->me, k = op->k;
+
+	if (k) {
+		struct chunk c = chunk_of(op, k - 1);
+
+		reduce_slice(op, step - 1, me * c.len,
+			     op->send + (me * op->count + c.at) * elem, NULL,
+			     op->recv + c.at * elem, c.len);
 	}
+	if (!is_chunk(op, k))
+		return 0;
+	for (int i = 0; i < s->n; i++) {
+		struct chunk c = chunk_of(op, k);
+
+		if (i == s->me)
+			continue;
+		copy(ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
+		     op->send + ((size_t)i * op->count + c.at) * elem,
+		     c.len * elem);
+	}
+	return 1;
+}
+
+void ddp__shm_reduce_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
+			     const struct ddp__call *call, const void *send,
+			     void *recv, size_t count, int divisor)
+{
+	size_t elem = ddp_type_size(call->type);
+
+	*op = (struct ddp__shm_op){.s = s,
+				   .call = call,
+				   .work = reduce_scatter_work,
+				   .send = send,
+				   .recv = recv,
+				   .count = count,
+				   .elem = elem,
+				   .each = share_elems(s, count, elem),
+				   .divisor = divisor};
+}
+
+static size_t place_of(const struct ddp__shm_op *op, int i)
+{
+	return (size_t)(op->place ? op->place[i] : i) * op->count;
+}
+
+/* Puts chunk k of each rank's block at send into my slot. */
+static void put_blocks(const struct ddp__shm_op *op, size_t k)
+{
+	struct ddp__shm *s = op->s;
+	struct chunk c = chunk_of(op, k);
+	char *to = ddp__shm_in(s, s->me, s->step + 1);
+
+	for (int i = 0; i < s->n; i++)
+		if (i != s->me)
+			copy(to + (size_t)i * c.len,
+			     op->send + place_of(op, i) + c.at, c.len);
+}
+
+/* My block's chunk k, out of rank i's slot. */
+static void take_block(const struct ddp__shm_op *op, int i, size_t k, char *to)
+{
+	struct ddp__shm *s = op->s;
+	struct chunk c = chunk_of(op, k);
+
+	copy(to + c.at, ddp__shm_in(s, i, s->step) + (size_t)s->me * c.len,
+	     c.len);
+}
+
+static int scatter_work(struct ddp__shm_op *op)
+{
+	int root = op->to == op->s->me;
+
+	if (op->k && !root)
+		take_block(op, op->to, op->k - 1, op->recv);
+	if (is_chunk(op, op->k)) {
+		if (root)
+			put_blocks(op, op->k);
+		return 1;
+	}
+	if (root && op->recv != op->send + place_of(op, op->to))
+		copy(op->recv, op->send + place_of(op, op->to), op->count);
 	return 0;
 }
 
-/* memcpy of the part of [at, at+len) that lies in [skip, skip+size). */
-static void take_window(void *to, size_t skip, size_t size, const char *from,
-			size_t at, size_t len)
+void ddp__shm_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
+		      const struct ddp__call *call, int root, const void *send,
+		      size_t size, void *recv, const int *place)
 {
-	size_t begin = at > skip ? at : skip;
-	size_t end = min_size(at + len, skip + size);
+	*op = (struct ddp__shm_op){.s = s,
+				   .call = call,
+				   .work = scatter_work,
+				   .send = send,
+				   .recv = recv,
+				   .place = place,
+				   .count = size,
+				   .elem = 1,
+				   .each = share_elems(s, size, 1),
+				   .to = root};
+}
+
+static int all_to_all_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	size_t own = place_of(op, s->me);
+
+	for (int j = 1; op->k && j < s->n; j++) {
+		int i = (s->me + j) % s->n;
+
+		take_block(op, i, op->k - 1, op->recv + place_of(op, i));
+	}
+	if (is_chunk(op, op->k)) {
+		put_blocks(op, op->k);
+		return 1;
+	}
+	if (op->send != op->recv)
+		copy(op->recv + own, op->send + own, op->count);
+	return 0;
+}
+
+void ddp__shm_all_to_all(struct ddp__shm_op *op, struct ddp__shm *s,
+			 const struct ddp__call *call, const void *send,
+			 size_t size, void *recv, const int *place)
+{
+	*op = (struct ddp__shm_op){.s = s,
+				   .call = call,
+				   .work = all_to_all_work,
+				   .send = send,
+				   .recv = recv,
+				   .place = place,
+				   .count = size,
+				   .elem = 1,
+				   .each = share_elems(s, size, 1)};
+}
+
+/* ---- one block in a slot */
+
+/* memcpy of the part of chunk c that lies in the window that I take. */
+static void take_window(const struct ddp__shm_op *op, struct chunk c)
+{
+	size_t begin = c.at > op->skip ? c.at : op->skip;
+	size_t end = min_size(c.at + c.len, op->skip + op->size_out);
 
 	if (begin < end)
-		memmove((char *)to + (begin - skip), from + (begin - at),
-			end - begin);
+		memcpy(op->recv + (begin - op->skip),
+		       ddp__shm_in(op->s, op->to, op->s->step) + (begin - c.at),
+		       end - begin);
 }
 
-int ddp__shm_broadcast(struct ddp__shm *s, const struct ddp__call *call,
-		       int root, const void *from, size_t size, void *to,
-		       size_t skip, size_t size_out, struct err *e)
+static int broadcast_work(struct ddp__shm_op *op)
 {
-	size_t each = chunk_elems(size, min_size(s->chunk, DDP__SHM_IN), 1);
+	struct chunk c = chunk_of(op, op->k);
+	int root = op->to == op->s->me;
 
-	ddp__shm_begin(s, call);
-	for (size_t at = 0; at < size || at == 0; at += each) {
-		size_t len = min_size(each, size - at);
-		uint32_t step = s->step + 1;
-		int rc;
-
-		if (s->me == root)
-			memcpy(ddp__shm_in(s, root, step),
-			       (const char *)from + at, len);
-		rc = next_step(s, at == 0, e);
-		if (rc)
-			return rc;
-		if (s->me != root)
-			take_window(to, skip, size_out,
-				    ddp__shm_in(s, root, step), at, len);
+	if (op->k && !root)
+		take_window(op, chunk_of(op, op->k - 1));
+	if (is_chunk(op, op->k)) {
+		if (root)
+			copy(ddp__shm_in(op->s, op->to, op->s->step + 1),
+			     op->send + c.at, c.len);
+		return 1;
 	}
-	if (s->me == root && to != from && size_out)
-		memmove(to, (const char *)from + skip, size_out);
+	if (root && op->recv != op->send && op->size_out)
+		memmove(op->recv, op->send + op->skip, op->size_out);
 	return 0;
 }
 
-int ddp__shm_gather(struct ddp__shm *s, const struct ddp__call *call,
-		    const void *send, size_t size, void *recv,
-		    const int *place, int to, struct err *e)
+void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
+			const struct ddp__call *call, int root,
+			const void *from, size_t size, void *to, size_t skip,
+			size_t size_out)
 {
-	size_t each = chunk_elems(size, min_size(s->chunk, DDP__SHM_IN), 1);
-	int get = to == DDP__ALL || to == s->me;
-	int my_place = place ? place[s->me] : s->me;
-	char *own = (char *)recv + (size_t)my_place * size;
+	*op = (struct ddp__shm_op){.s = s,
+				   .call = call,
+				   .work = broadcast_work,
+				   .send = from,
+				   .recv = to,
+				   .count = size,
+				   .elem = 1,
+				   .each = chunk_elems(size, s->chunk, 1),
+				   .skip = skip,
+				   .size_out = size_out,
+				   .to = root};
+}
 
-	ddp__shm_begin(s, call);
-	for (size_t at = 0; at < size || at == 0; at += each) {
-		size_t len = min_size(each, size - at);
-		uint32_t step = s->step + 1;
-		int rc;
+static int gather_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	struct chunk c = chunk_of(op, op->k), last;
+	size_t own = place_of(op, s->me);
 
-		memcpy(ddp__shm_in(s, s->me, step), (const char *)send + at,
-		       len);
-		rc = next_step(s, at == 0, e);
-		if (rc)
-			return rc;
-		for (int k = 1; get && k < s->n; k++) {
-			int i = (s->me + k) % s->n;
+	if (op->k && op->recv) {
+		last = chunk_of(op, op->k - 1);
+		for (int j = 1; j < s->n; j++) {
+			int i = (s->me + j) % s->n;
 
-			memcpy((char *)recv +
-				       (size_t)(place ? place[i] : i) * size +
-				       at,
-			       ddp__shm_in(s, i, step), len);
+			copy(op->recv + place_of(op, i) + last.at,
+			     ddp__shm_in(s, i, s->step), last.len);
 		}
 	}
-	if (get && size && own != send)
-		memcpy(own, send, size);
+	if (is_chunk(op, op->k)) {
+		if (op->to != s->me)
+			copy(ddp__shm_in(s, s->me, s->step + 1),
+			     op->send + c.at, c.len);
+		return 1;
+	}
+	if (op->recv && op->recv + own != op->send)
+		copy(op->recv + own, op->send, op->count);
 	return 0;
 }
 
-int ddp__shm_barrier(struct ddp__shm *s, const struct ddp__call *call,
-		     struct err *e)
+void ddp__shm_gather(struct ddp__shm_op *op, struct ddp__shm *s,
+		     const struct ddp__call *call, const void *send,
+		     size_t size, void *recv, const int *place, int to)
 {
-	ddp__shm_begin(s, call);
-	return next_step(s, 1, e);
+	*op = (struct ddp__shm_op){
+		.s = s,
+		.call = call,
+		.work = gather_work,
+		.send = send,
+		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
+		.place = place,
+		.count = size,
+		.elem = 1,
+		.each = chunk_elems(size, s->chunk, 1),
+		.to = to};
+}
+
+static int barrier_work(struct ddp__shm_op *op)
+{
+	return op->k == 0;
+}
+
+void ddp__shm_barrier(struct ddp__shm_op *op, struct ddp__shm *s,
+		      const struct ddp__call *call)
+{
+	*op = (struct ddp__shm_op){.s = s, .call = call, .work = barrier_work};
+}
+
+/* ---- moving on */
+
+/* Works and posts; 0: it is done. */
+static int go_on(struct ddp__shm_op *op)
+{
+	if (op->state == FRESH)
+		ddp__shm_begin(op->s, op->call);
+	if (op->state == DONE || !op->work(op)) {
+		op->state = DONE;
+		return 0;
+	}
+	ddp__shm_post(op->s);
+	op->k++;
+	op->state = WAITING;
+	return 1;
+}
+
+int ddp__shm_advance(struct ddp__shm_op *op, struct err *e)
+{
+	do {
+		int rc = op->state == WAITING
+				 ? ddp__shm_arrived(op->s, op->k == 1, e)
+				 : 1;
+
+		if (rc <= 0)
+			return rc;
+	} while (go_on(op));
+	return 1;
+}
+
+int ddp__shm_run(struct ddp__shm_op *op, struct err *e)
+{
+	int rc = 0;
+
+	do {
+		if (op->state == WAITING)
+			rc = op->k == 1 ? ddp__shm_wait_first(op->s, e)
+					: ddp__shm_wait(op->s, e);
+	} while (!rc && go_on(op));
+	return rc;
 }

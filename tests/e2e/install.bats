@@ -27,6 +27,12 @@ make_it() {
 	[ "$(sort <<<"$out")" = $'[0] rank 0 of 2\n[1] rank 1 of 2' ]
 	[ -s "$at/share/man/man1/ddprun.1" ]
 	[ -s "$at/share/bash-completion/completions/ddprun" ]
+	# every function has its manual page
+	local f
+	for f in $(nm -D --defined-only "$at/lib/libddp.so" |
+		sed -n 's/.* T \(ddp_[a-z_]*\).*/\1/p'); do
+		[ -s "$at/share/man/man3/$f.3" ] || { echo "no $f.3"; false; }
+	done
 }
 
 @test "the package has the programs, the library and the manuals" {

@@ -29,8 +29,8 @@ fault() {
 	local names
 	[ -z "${SAN:-}" ] || skip "sanitizers add names of their own"
 	names=$(nm -D --defined-only "$O/libddp.so" | awk '{print $3}')
-	grep -qx ddp_init <<<"$names"
-	run -1 grep -Ev '^ddp_[a-z_]+$' <<<"$names"
+	grep -qx ddp_init@@DDP_0.1 <<<"$names"
+	run -1 grep -Ev '^(ddp_[a-z_]+@@DDP_0.1|DDP_0.1)$' <<<"$names"
 	names=$(nm -g --defined-only "$O/libddp.a" | awk 'NF == 3 {print $3}')
 	grep -qx ddp_init <<<"$names"
 	run -1 grep -Ev '^ddp_[a-z_]+$' <<<"$names"

@@ -2,6 +2,7 @@
  * waiting, and what happens when one does not come. */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@ static const struct ddp__peers peers = {NULL, name_of, fate_of};
 struct group {
 	int fd, n;
 };
+
+#define RUN(kind, ...)                                                        \
+	(ddp__shm_##kind(&op, __VA_ARGS__), ddp__shm_run(&op, &e))
 
 static struct group make(int n)
 {
@@ -66,6 +70,7 @@ static int reduce_right(struct ddp__shm *s, size_t count, int shift, int to,
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_AVG, 0, count,
 				 count + 1};
 	char *raw = malloc(count * 4 + 16);
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	float *v = malloc(count * 4 + 4);
 	int bad = 0;
@@ -74,8 +79,8 @@ static int reduce_right(struct ddp__shm *s, size_t count, int shift, int to,
 	for (size_t i = 0; i < count; i++)
 		v[i] = term(s->me, i);
 	memcpy(raw + shift, v, count * 4);
-	if (ddp__shm_reduce(s, &call, raw + shift, raw + shift, count, to,
-			    s->n, &e))
+	if (RUN(reduce, s, &call, raw + shift, raw + shift, count, to,
+			    s->n))
 		return 1;
 	memcpy(v, raw + shift, count * 4);
 	for (size_t i = 0; i < count && !bad; i++) {
@@ -128,6 +133,7 @@ static int move_data(int me, void *arg)
 	enum { COUNT = 700001 };
 	struct ddp__call call = {DDP__BROADCAST, DDP_I32, DDP_SUM, 1, COUNT, 1};
 	struct ddp__shm s;
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	int32_t *a = malloc(COUNT * 4), *all;
 	int place[8] = {2, 0, 1};
@@ -139,14 +145,14 @@ static int move_data(int me, void *arg)
 	for (int i = 0; i < COUNT; i++)
 		a[i] = me * COUNT + i;
 	/* all from 1, the others' windows */
-	if (ddp__shm_broadcast(&s, &call, 1, a, COUNT * 4, all, 4000,
-			       COUNT * 4 - 8000, &e))
+	if (RUN(broadcast, &s, &call, 1, a, COUNT * 4, all, 4000,
+			       COUNT * 4 - 8000))
 		return 2;
 	for (int i = 0; i < COUNT - 2000; i++)
 		if (all[i] != COUNT + 1000 + i)
 			return 3;
 	call.kind = DDP__ALL_GATHER;
-	if (ddp__shm_gather(&s, &call, a, COUNT * 4, all, place, DDP__ALL, &e))
+	if (RUN(gather, &s, &call, a, COUNT * 4, all, place, DDP__ALL))
 		return 4;
 	for (int r = 0; r < n; r++)
 		for (int i = 0; i < COUNT; i++)
@@ -154,14 +160,13 @@ static int move_data(int me, void *arg)
 				return 5;
 	call.kind = DDP__REDUCE_SCATTER;
 	call.op = DDP_MAX;
-	if (ddp__shm_reduce_scatter(&s, &call, all, all + me * COUNT, COUNT, 1,
-				    &e))
+	if (RUN(reduce_scatter, &s, &call, all, all + me * COUNT, COUNT, 1))
 		return 6;
 	for (int i = 0; i < COUNT; i++)
 		if (all[me * COUNT + i] != ((me + 1) % 3) * COUNT + i)
 			return 7;
 	for (int i = 0; i < 1000; i++)
-		if (ddp__shm_barrier(&s, &call, &e))
+		if (RUN(barrier, &s, &call))
 			return 8;
 	ddp__shm_detach(&s);
 	return 0;
@@ -206,11 +211,78 @@ START_TEST(step_counter_wraps)
 }
 END_TEST
 
+/* Sleeps at the doorbell, as who also waits for sockets does. */
+static int advance_by_bell(struct ddp__shm_op *op, struct err *e)
+{
+	struct pollfd p = {ddp__shm_doorbell(op->s, e), POLLIN, 0};
+	uint64_t start = clock_ns();
+	int rc = ddp__shm_advance(op, e);
+
+	while (!rc) {
+		if (!ddp__shm_arm(op->s))
+			poll(&p, 1, 1000);
+		ddp__shm_disarm(op->s);
+		rc = ddp__shm_advance(op, e);
+		if (!rc)
+			rc = ddp__shm_look(op->s, clock_ns() - start, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int by_bell(int me, void *arg)
+{
+	struct ddp__call call = {.kind = DDP__BARRIER, .number = 1};
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	for (int i = 0; i < 300; i++) {
+		/* some sleep in the segment, others at their bells */
+		int rc = (i + me) % 3 ? (ddp__shm_barrier(&op, &s, &call),
+					 advance_by_bell(&op, &e))
+				      : RUN(barrier, &s, &call);
+
+		if (rc)
+			return 2;
+	}
+	if (me == s.n - 1)
+		raise(SIGKILL);
+	ddp__shm_barrier(&op, &s, &call);
+	if (advance_by_bell(&op, &e) != ERR_REMOTE)
+		return 3;
+	return strstr(e.text, " is gone: fate of ") == NULL;
+}
+
+START_TEST(rings_who_sleeps_elsewhere)
+{
+	struct group g = make(3);
+	pid_t pid[3];
+	int status;
+
+	for (int i = 0; i < 3; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0)
+			_exit(by_bell(i, &g));
+	}
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+		if (i == 2)
+			ck_assert_int_eq(status, SIGKILL);
+		else
+			ck_assert_int_eq(status, 0);
+	}
+	close(g.fd);
+}
+END_TEST
+
 static int late(int me, void *arg)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 39760,
 				 12};
 	static float v[39760];
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
 	int rc;
@@ -224,7 +296,7 @@ static int late(int me, void *arg)
 		while (!ddp__shm_aborted(&s))
 			usleep(1000);
 	}
-	rc = ddp__shm_reduce(&s, &call, v, v, 39760, DDP__ALL, 1, &e);
+	rc = RUN(reduce, &s, &call, v, v, 39760, DDP__ALL, 1);
 	if (rc != ERR_TIMEOUT)
 		return 2;
 	if (!strstr(e.text, "all_reduce #12 (f32 x 39760, sum): rank 20 on h1 "
@@ -246,6 +318,7 @@ static int dies(int me, void *arg)
 {
 	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
 	uint64_t start = clock_ms();
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
 	int rc;
@@ -254,7 +327,7 @@ static int dies(int me, void *arg)
 		return 1;
 	if (me == 1)
 		raise(SIGKILL);
-	rc = ddp__shm_barrier(&s, &call, &e);
+	rc = RUN(barrier, &s, &call);
 	/* told, and not by the deadline */
 	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 2;
@@ -287,6 +360,7 @@ END_TEST
 static int leaves(int me, void *arg)
 {
 	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
 
@@ -296,7 +370,7 @@ static int leaves(int me, void *arg)
 		ddp__shm_detach(&s);
 		pause();
 	}
-	if (ddp__shm_barrier(&s, &call, &e) != ERR_REMOTE)
+	if (RUN(barrier, &s, &call) != ERR_REMOTE)
 		return 2;
 	return !strstr(e.text, "rank 10 on h1 left with ddp_finalize");
 }
@@ -325,6 +399,7 @@ static int differs(int me, void *arg)
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 40000,
 				 4};
 	static float v[50000];
+	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
 	int rc;
@@ -335,9 +410,9 @@ static int differs(int me, void *arg)
 		call.kind = DDP__BROADCAST;
 		call.type = DDP_I64;
 		call.count = 7;
-		rc = ddp__shm_broadcast(&s, &call, 0, v, 56, v, 0, 56, &e);
+		rc = RUN(broadcast, &s, &call, 0, v, 56, v, 0, 56);
 	} else {
-		rc = ddp__shm_reduce(&s, &call, v, v, 40000, DDP__ALL, 1, &e);
+		rc = RUN(reduce, &s, &call, v, v, 40000, DDP__ALL, 1);
 	}
 	if (rc != ERR_ARGUMENT)
 		return 2;
@@ -384,6 +459,7 @@ int main(void)
 	tcase_add_loop_test(tc, reduces, 0, 4);
 	tcase_add_test(tc, moves_data);
 	tcase_add_test(tc, step_counter_wraps);
+	tcase_add_test(tc, rings_who_sleeps_elsewhere);
 	tcase_add_test(tc, names_who_is_late);
 	tcase_add_test(tc, names_who_died);
 	tcase_add_test(tc, names_who_left);

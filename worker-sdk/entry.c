@@ -1,0 +1,61 @@
+/* entry.c: why a call is turned away, and counting forks. */
+#include "worker-sdk/entry.h"
+
+#include <pthread.h>
+#include <string.h>
+
+unsigned ddp__forks;
+
+static int watching; /* or the error of pthread_atfork */
+
+static void on_fork(void)
+{
+	ddp__forks++;
+}
+
+static void watch(void)
+{
+	watching = pthread_atfork(NULL, NULL, on_fork);
+}
+
+int ddp__watch_forks(struct err *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch);
+	if (!watching)
+		return 0;
+	return err_set(e, -watching, "ddp_init: pthread_atfork: %s",
+		       strerror(watching));
+}
+
+int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
+{
+	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
+	struct ddp__call other;
+	struct ddp__world *w;
+	uint64_t number;
+
+	ddp__call_text(call, mine);
+	if (!c)
+		return err_set(e, ERR_ARGUMENT, "%s: the communicator is NULL",
+			       mine);
+	if (c->magic != DDP__ALIVE)
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: the communicator was freed", mine);
+	w = c->world;
+	if (w->forks != ddp__forks)
+		return err_set(e, ERR_USAGE,
+			       "%s: this process was forked off rank %d (pid "
+			       "%lld) after ddp_init and is no rank: only "
+			       "ddp_finalize is of use here",
+			       mine, w->env.rank, (long long)w->pid);
+	number = atomic_load(&w->user_number);
+	ddp__call_unpack(&other, atomic_load(&w->user), number);
+	if (other.kind == DDP__SEND || other.kind == DDP__RECV)
+		other.number = 0;
+	return err_set(e, ERR_USAGE,
+		       "%s: another thread is in %s of this world: its "
+		       "communicators are used by one thread at a time",
+		       mine, ddp__call_text(&other, theirs));
+}
