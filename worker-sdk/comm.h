@@ -38,6 +38,7 @@ struct ddp__world {
 	 * world. */
 	_Atomic uint64_t user, user_number;
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
+	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
 };
 
 /* How the ranks of a communicator to be made tell each other something: mine
@@ -93,6 +94,12 @@ struct ddp__backend {
 	 * whatever the backend; what groups meet through. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
+	/* Which of a communicator and what is beside it serves the call, by
+	 * where its buffers lie: sets *c, or returns an error, which breaks
+	 * nothing. NULL: it serves them all. The type and operation may be
+	 * unknown ones. */
+	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e);
 	/* ddp_progress_start; NULL: the backend moves on by itself. */
 	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
 };

@@ -10,11 +10,13 @@
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/nccl.h"
 
 enum { CONNECT_MS = 30000 };
 
 static unsigned joined; /* worlds so far */
 
+/* The world begins on the cpu; NCCL comes on top where it is to. */
 static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 {
 	if (!name || !name[0])
@@ -22,12 +24,10 @@ static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 	if (!name || !name[0])
 		name = "auto";
 	c->backend = &ddp__cpu;
-	if (!strcmp(name, "auto") || !strcmp(name, "cpu"))
+	c->world->wish = name;
+	if (!strcmp(name, "auto") || !strcmp(name, "cpu") ||
+	    !strcmp(name, "nccl"))
 		return 0;
-	if (!strcmp(name, "nccl"))
-		return err_set(e, ERR_USAGE,
-			       "backend nccl: libddp %s has no NCCL backend; "
-			       "use cpu or auto", ddp_version());
 	return err_set(e, ERR_USAGE,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
@@ -63,8 +63,10 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 			       c->world->timeout_ms, mine, values, e);
 }
 
-static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+static int join(struct ddp_comm **world, const struct ddp_options *o,
+		struct err *e)
 {
+	struct ddp_comm *c = *world;
 	struct ddp__world *w = c->world;
 	struct ddp__exchange x = {c, gather_in_store};
 	int rc = ddp__env_read(&w->env, e);
@@ -81,7 +83,9 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 		joined++; /* here all ranks of the store count alike */
 	if (!rc && (c->size > 1 || c->backend->serves_one))
 		rc = c->backend->start(c, &x, e);
-	return rc;
+	if (!rc && strcmp(w->wish, "cpu"))
+		rc = ddp__nccl_rise(c, &x, w->wish, world, e);
+	return rc < 0 ? rc : 0;
 }
 
 int ddp_init(ddp_comm **world, const struct ddp_options *options)
@@ -109,15 +113,16 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	w->joined = joined;
 	if (gethostname(w->host, sizeof(w->host) - 1))
 		snprintf(w->host, sizeof(w->host), "?");
-	rc = join(c, options ? options : &none, e);
+	*world = c;
+	rc = join(world, options ? options : &none, e);
 	if (rc) {
 		struct err why = *e;
 
+		*world = NULL;
 		ddp_finalize(c);
 		*e = why;
 		return rc;
 	}
-	*world = c;
 	return 0;
 }
 
@@ -195,7 +200,7 @@ const char *ddp_backend(const ddp_comm *c)
 
 int ddp_host_leader(const ddp_comm *c)
 {
-	const struct ddp__topology *t = &c->topology;
+	const struct ddp__topology *t = &ddp__nccl_beside(c)->topology;
 
 	if (!c->state || !t->nhosts)
 		return c->rank;

@@ -58,9 +58,15 @@ extern const struct ddp__backend ddp__nccl;
 int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
 		   const char *wish, struct ddp_comm **out, struct err *e);
 
-/* The communicator that serves buf: c, or the one beside it where buf is memory
- * of the host. */
-struct ddp_comm *ddp__nccl_home(struct ddp_comm *c, const void *buf);
+/* Of a communicator of this backend: makes *c the one that serves the call: the
+ * one beside it where the buffers lie in the host's memory. A buffer that is
+ * not used is NULL. ERR_ARGUMENT: they lie in both, or NCCL has no such
+ * operation. */
+int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
+		   const void *send, const void *recv, struct err *e);
+
+/* The one beside c; c itself where its backend is another. */
+const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c);
 
 /* Tells NCCL that buf will be communicated again and again, so that it may read
  * and write it in place (NVLink SHARP, InfiniBand); no gain on one GPU or over
@@ -76,8 +82,6 @@ void ddp__nccl_delist(struct ddp_comm *c, void *handle);
 
 int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
 		    int key, const struct ddp__exchange *x, struct err *e);
-int ddp__nccl_no_start(struct ddp_comm *c, const struct ddp__exchange *x,
-		       struct err *e);
 void ddp__nccl_stop(struct ddp_comm *c);
 /* Ends what is under way; who waits for this rank finds why in the store. */
 void ddp__nccl_abort(struct ddp_comm *c, const struct err *why);

@@ -51,11 +51,12 @@ void ddp__watch_tell(struct ddp_comm *c, const struct err *why)
 {
 	struct ddp__kv *kv = c->world->kv;
 	struct slice now, text = SLICE_STR(why->text);
+	struct err ignored = ERR_INIT;
 	char key[128];
 
 	/* the first reason stays */
 	kv->ops->compare_set(kv, SLICE_STR(end_key(c, key)), SLICE("", 0), text,
-			     &now, NULL);
+			     &now, &ignored);
 }
 
 static int has_ended(struct ddp__watch *w, struct err *e)
