@@ -10,7 +10,7 @@
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
-#include "worker-sdk/nccl.h"
+#include "worker-sdk/nccl_backend.h"
 
 enum { CONNECT_MS = 30000 };
 

@@ -4,7 +4,7 @@
 
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
-#include "worker-sdk/nccl.h"
+#include "worker-sdk/nccl_backend.h"
 
 /* What rank 0 tells the others: an id, or why it has none. */
 struct offer {
@@ -42,8 +42,8 @@ int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size)
 			       c ? "no more, or never was" : "NULL");
 	if (!id || size != DDP__NCCL_ID)
 		return err_set(e, ERR_ARGUMENT,
-			       "ddp_nccl_unique_id: id is %s and size %zu: give "
-			       "an ncclUniqueId, and its size, which is %d",
+			       "ddp_nccl_unique_id: id is %s and size %zu: "
+			       "give an ncclUniqueId and its size, which is %d",
 			       id ? "there" : "NULL", size, DDP__NCCL_ID);
 	memset(&o, 0, sizeof(o));
 	if (c->rank == 0)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "worker-sdk/nccl.h"
+#include "worker-sdk/nccl_backend.h"
 
 enum { POLL_NS = 500000 };
 

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "worker-sdk/cuda.h"
+#include "worker-sdk/cuda_lib.h"
 #include "worker-sdk/env.h"
 #include "worker-sdk/nccl_lib.h"
 #include "worker-sdk/peers.h"

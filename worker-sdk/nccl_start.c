@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "worker-sdk/nccl.h"
+#include "worker-sdk/nccl_backend.h"
 
 /* One root serves that many ranks; more of them come with more roots. */
 enum { RANKS_A_ROOT = 128, LEAVE_MS = 5000 };

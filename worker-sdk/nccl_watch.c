@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "worker-sdk/nccl.h"
+#include "worker-sdk/nccl_backend.h"
 
 #define MS 1000000ull
 /* A store of a thousand ranks that all wait is asked a thousand times in

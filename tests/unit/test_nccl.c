@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/cuda.h"
+#include "worker-sdk/cuda_lib.h"
 #include "worker-sdk/nccl_lib.h"
 #include "worker-sdk/nccl_place.h"
 

@@ -1,6 +1,6 @@
-/* nccl.h: the nccl backend's state. nccl.c is its table; how its ranks meet is
- * nccl_start.c, messages between two of them nccl_p2p.c, and how long is waited
- * for whom nccl_watch.c.
+/* nccl_backend.h: the nccl backend: its state and what its files share.
+ * nccl_backend.c is the table; how ranks meet is nccl_start.c, messages between
+ * two of them nccl_p2p.c, how long is waited for whom nccl_watch.c.
  *
  * A communicator of this backend has another beside it, of the same ranks and
  * the cpu backend: calls whose buffers lie in the host's memory are that one's
@@ -12,8 +12,8 @@
  * costs a thread's start in NCCL for each call; DDP_NCCL_BLOCKING=1 spares it,
  * and then a rank that is lost in the midst of a call's set-up can hang others
  * until the launcher ends them. */
-#ifndef SDK_NCCL_H
-#define SDK_NCCL_H
+#ifndef SDK_NCCL_BACKEND_H
+#define SDK_NCCL_BACKEND_H
 
 #include "worker-sdk/comm.h"
 #include "worker-sdk/nccl_place.h"
@@ -87,7 +87,7 @@ void ddp__nccl_stop(struct ddp_comm *c);
 void ddp__nccl_abort(struct ddp_comm *c, const struct err *why);
 void ddp__nccl_configure(struct ddp__nccl_config *config);
 
-/* ---- events and devices, in nccl.c */
+/* ---- events and devices */
 
 int ddp__nccl_event(struct ddp__nccl *n, void **event, struct err *e);
 void ddp__nccl_spare(struct ddp__nccl *n, void *event);

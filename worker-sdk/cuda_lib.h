@@ -1,8 +1,8 @@
-/* cuda.h: the CUDA runtime, looked up when a GPU is asked for: libddp is built
- * without CUDA and runs where there is none. Our own declarations; a test holds
- * them against CUDA's headers where those are. Knows nothing of NCCL. */
-#ifndef SDK_CUDA_H
-#define SDK_CUDA_H
+/* cuda_lib.h: the CUDA runtime, looked up when a GPU is asked for: libddp is
+ * built without CUDA and runs where there is none. Our own declarations; a test
+ * holds them against CUDA's headers where those are. Knows nothing of NCCL. */
+#ifndef SDK_CUDA_LIB_H
+#define SDK_CUDA_LIB_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
-/* nccl.c: the backend for memory of GPUs: calls become NCCL's, put into streams;
- * waiting for them. */
-#include "worker-sdk/nccl.h"
+/* nccl_backend.c: the backend for memory of GPUs: calls become NCCL's, put into
+ * streams; waiting for them. */
+#include "worker-sdk/nccl_backend.h"
 
 #include <errno.h>
 #include <stdio.h>

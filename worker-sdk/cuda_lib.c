@@ -1,5 +1,5 @@
-/* cuda.c: finding libcudart, and what its errors mean. */
-#include "worker-sdk/cuda.h"
+/* cuda_lib.c: finding libcudart, and what its errors mean. */
+#include "worker-sdk/cuda_lib.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -111,8 +111,8 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e)
 	if (rc == DDP__CUDA_OLD_DRIVER)
 		return err_set(e, ERR_SYSTEM,
 			       "the NVIDIA driver of this host is for CUDA %s "
-			       "and %s needs CUDA %s: update the driver, or set "
-			       "DDP_CUDART_LIB to an older libcudart",
+			       "and %s needs CUDA %s: update the driver, or "
+			       "set DDP_CUDART_LIB to an older libcudart",
 			       has, cu->from, needs);
 	if ((rc == DDP__CUDA_NO_DEVICE || rc == 0) && visible)
 		return err_set(e, ERR_SYSTEM,
