@@ -2,6 +2,7 @@
  * asked in the meantime, and who is named when it was too long. */
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -94,55 +95,91 @@ static int ask(struct ddp__watch *w, struct err *e)
 	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
 }
 
-static void say(char *out, size_t size, const char *name, const char *text)
+/* ", rank 2 on h1 is in barrier #4"; after NAMED_MAX of them only their count */
+static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
+		      char *out, size_t size)
 {
 	size_t at = strlen(out);
+	char name[DDP__NAME_MAX];
 
-	snprintf(out + at, size - at, "%s%s %s", at ? ", " : "", name, text);
+	if (nth >= NAMED_MAX)
+		return;
+	c->peers.name(c->peers.owner, r, name);
+	if (in.len)
+		snprintf(out + at, size - at, "%s%s is in %.*s",
+			 at ? ", " : "", name,
+			 (int)(in.len < DDP__CALL_TEXT ? in.len
+						       : DDP__CALL_TEXT),
+			 in.data);
+	else
+		snprintf(out + at, size - at, "%s%s has not come",
+			 at ? ", " : "", name);
 }
 
-/* Every rank that gives up writes what it was in; who wrote nothing, or
- * something else, is to be looked at. */
+/* Every rank that gives up writes what it was in; who wrote something else, or
+ * nothing for a while, is to be looked at. seen: size bytes, of who wrote. */
+static int look_round(struct ddp__watch *w, char *seen, int *late, char *out,
+		      size_t size)
+{
+	struct ddp_comm *c = w->c;
+	struct ddp__kv *kv = c->world->kv;
+	struct err ignored = ERR_INIT;
+	int missing = 0;
+
+	for (int r = 0; r < c->size; r++) {
+		struct slice in;
+		char key[128];
+		int rc;
+
+		if (seen[r])
+			continue;
+		rc = kv->ops->get(kv, SLICE_STR(key_of(c, "in", r, key)), 0,
+				  &in, &ignored);
+		if (rc < 0 && rc != ERR_TIMEOUT)
+			return -1; /* the round is over: nothing more to see */
+		seen[r] = rc > 0;
+		missing += rc <= 0;
+		if (rc > 0 && (in.len != strlen(w->what) ||
+			       memcmp(in.data, w->what, in.len)))
+			name_late(c, r, (*late)++, in, out, size);
+	}
+	return missing;
+}
+
 static void find_late(struct ddp__watch *w, char *out, size_t size)
 {
 	struct ddp_comm *c = w->c;
 	struct ddp__kv *kv = c->world->kv;
-	uint64_t begun = clock_ns();
-	char key[128], name[DDP__NAME_MAX], text[160];
+	uint64_t end = clock_ns() + SAY_MS * MS;
 	struct err ignored = ERR_INIT;
-	struct slice at;
-	int named = 0;
+	char key[128], *seen = calloc((size_t)c->size, 1);
+	int late = 0, missing = 0;
 
 	out[0] = '\0';
+	if (!seen)
+		return;
 	kv->ops->set(kv, SLICE_STR(key_of(c, "in", c->rank, key)),
 		     SLICE_STR(w->what), &ignored);
-	for (int r = 0; r < c->size && named < NAMED_MAX; r++) {
-		int left = SAY_MS - (int)((clock_ns() - begun) / MS);
-		int rc;
-
-		if (r == c->rank)
-			continue;
-		rc = kv->ops->get(kv, SLICE_STR(key_of(c, "in", r, key)),
-				  left > 0 ? left : 0, &at, &ignored);
-		if (rc > 0 && at.len == strlen(w->what) &&
-		    !memcmp(at.data, w->what, at.len))
-			continue;
-		snprintf(text, sizeof(text), "is in %.*s",
-			 rc > 0 ? (int)at.len : 0, rc > 0 ? at.data : "");
-		c->peers.name(c->peers.owner, r, name);
-		say(out, size, name, rc > 0 ? text : "has not come");
-		named++;
-	}
+	while ((missing = look_round(w, seen, &late, out, size)) > 0 &&
+	       clock_ns() < end)
+		nanosleep(&(struct timespec){0, 20 * (long)MS}, NULL);
+	for (int r = 0; r < c->size && missing > 0; r++)
+		if (!seen[r])
+			name_late(c, r, late++, SLICE("", 0), out, size);
+	free(seen);
+	if (late > NAMED_MAX)
+		snprintf(out + strlen(out), size - strlen(out),
+			 " and %d more ranks", late - NAMED_MAX);
 }
 
 static int too_late(struct ddp__watch *w, struct err *e)
 {
+	double waited = (double)ddp__watch_ns(w) / 1e9;
 	char who[700];
 
 	find_late(w, who, sizeof(who));
 	return err_set(e, ERR_TIMEOUT, "%s: not done after %.1f s%s%s",
-		       w->what, (double)ddp__watch_ns(w) / 1e9,
-		       who[0] ? ": " : "; all ranks came", who);
+		       w->what, waited, who[0] ? ": " : "", who);
 }
 
 int ddp__watch_pause(struct ddp__watch *w, struct err *e)

@@ -138,7 +138,8 @@ static inline void fill(struct room *room, size_t at, enum ddp_type type,
 }
 
 static inline void compare(struct room *got, const struct room *want,
-			   const char *what, enum ddp_type type, int op, size_t count)
+			   const char *what, enum ddp_type type, int op,
+			   size_t count)
 {
 	down(got);
 	for (size_t i = 0; i < want->bytes; i++)
