@@ -48,7 +48,7 @@ base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c)
 server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
-sdk_objs := $(call objs,$(wildcard worker-sdk/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
+sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c)
 trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
@@ -76,6 +76,13 @@ $(O)/obj/%.o: %.c Makefile
 	$(Q)$(CC) $(all_cflags) $(extra_cflags) -c -o $@ $<
 
 $(trainer_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+
+# The arithmetic, once for each instruction set; kernels.c asks the CPU.
+$(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+$(call objs,worker-sdk/kernels_avx2.c): isa_flags = -mavx2 -mf16c
+$(call objs,worker-sdk/kernels_avx512.c): isa_flags = -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
+endif
 
 $(O)/ddprun: $(launcher_objs)
 	$(if $(Q),@echo "  LINK  $@")

@@ -39,6 +39,7 @@ struct ddp__world {
 	_Atomic uint64_t user, user_number;
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
 	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
+	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
 
 /* How the ranks of a communicator to be made tell each other something: mine
@@ -100,6 +101,8 @@ struct ddp__backend {
 	 * unknown ones. */
 	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
 		    const void *send, const void *recv, struct err *e);
+	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
+	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
 	/* ddp_progress_start; NULL: the backend moves on by itself. */
 	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
 };

@@ -485,6 +485,16 @@ static int nccl_gather(struct ddp_comm *c, const struct ddp__call *call,
 	return 0;
 }
 
+/* Of what goes through the host's memory; how long a GPU is waited for is the
+ * world's. */
+static void nccl_set_timeout(struct ddp_comm *c, int timeout_ms)
+{
+	struct ddp__nccl *n = c->state;
+
+	if (n->host->state)
+		ddp__cpu.set_timeout(n->host, timeout_ms);
+}
+
 const struct ddp__backend ddp__nccl = {
 	.name = "nccl",
 	.serves_one = 1,
@@ -498,6 +508,7 @@ const struct ddp__backend ddp__nccl = {
 	.wait = nccl_wait,
 	.release = nccl_release,
 	.gather = nccl_gather,
+	.set_timeout = nccl_set_timeout,
 	.home = ddp__nccl_home,
 };
 
