@@ -152,7 +152,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 $(call objs,tests/unit/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
 gpu_sources := $(wildcard tests/gpu/gpu_*.c)
-gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(O)/gpu/nccl_allreduce)
+gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(if $(SAN),,$(O)/gpu/nccl_allreduce))
 $(call objs,$(gpu_sources)): extra_cflags = -isystem $(CUDA)/include
 $(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
 	@mkdir -p $(@D)
@@ -161,8 +161,7 @@ $(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
 $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC  $@")
-	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl -lz -Xlinker -rpath,$(CUDA)/lib64 \
-		$(if $(SAN),-Xcompiler -fsanitize=$(SAN))
+	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl -lz -Xlinker -rpath,$(CUDA)/lib64
 
 gpu-programs: $(gpu_programs)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")

@@ -68,7 +68,8 @@ ranks_ok() { # N CMD...
 @test "a communicator and an id for the program's own NCCL calls" {
 	ranks_ok 2 gpu_check own
 	ranks_ok 3 env DDP_NCCL_BLOCKING=1 gpu_check own
-	DDP_BACKEND=auto expect 0 nccl_allreduce
+	[ -z "${SAN:-}" ] || return 0 # nvcc's program is built without
+	expect 0 nccl_allreduce
 	has "$out" '^rank 0 of 1: 1, expected 1$'
 }
 
