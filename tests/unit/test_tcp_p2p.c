@@ -190,7 +190,8 @@ static int in_order(int me, void *arg)
 	if (run_all(m, EACH))
 		return 2;
 	for (int k = 0; k < EACH; k++)
-		if (v[k * COUNT] != k * 10 || v[k * COUNT + COUNT - 1] != k * 10)
+		if (v[k * COUNT] != k * 10 ||
+		    v[k * COUNT + COUNT - 1] != k * 10)
 			return 3;
 	ddp__tcp_p2p_close(&p);
 	free(v);
@@ -324,8 +325,8 @@ static int call_the_dead(int me, void *arg)
 		return 1;
 	send_to(&m, &p, &v, 1, 1);
 	return ddp__tcp_msg_run(&m, &e) != ERR_REMOTE ||
-	       !strstr(e.text, "send #7 (i32 x 1, to 1): cannot reach rank 1 on "
-			       "h0 at 127.0.0.1:") ||
+	       !strstr(e.text, "send #7 (i32 x 1, to 1): cannot reach rank 1 "
+			       "on h0 at 127.0.0.1:") ||
 	       !strstr(e.text, "fate of 1");
 }
 
