@@ -258,7 +258,7 @@ static int wait_in_vain(int me, void *arg)
 	struct ddp__tcp_msg m;
 	struct err e = ERR_INIT;
 	int other = !a->waits, rc;
-	int32_t *v;
+	int32_t first = 0, *v;
 	char byte;
 
 	if (join_p2p(&p, &a->g, me))
@@ -266,9 +266,9 @@ static int wait_in_vain(int me, void *arg)
 	if (me != a->waits) {
 		/* a first message makes the connection */
 		if (me > a->waits)
-			receive_from(&m, &p, (int32_t[1]){0}, 1, a->waits);
+			receive_from(&m, &p, &first, 1, a->waits);
 		else
-			send_to(&m, &p, (int32_t[1]){0}, 1, a->waits);
+			send_to(&m, &p, &first, 1, a->waits);
 		if (ddp__tcp_msg_run(&m, &e))
 			return 2;
 		if (a->dies)
