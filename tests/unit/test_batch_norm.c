@@ -1,11 +1,10 @@
 /* test_batch_norm.c: moments of parts are those of the whole, however it was
- * cut; and bf16's rounding. */
+ * cut. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "worker-sdk/batch_norm.h"
-#include "worker-sdk/bf16.h"
 
 enum { N = 3000 };
 
@@ -62,42 +61,6 @@ START_TEST(very_many_and_one)
 }
 END_TEST
 
-static uint16_t bf16(float v)
-{
-	uint16_t out;
-
-	ddp__bf16_from(&out, &v, 1);
-	return out;
-}
-
-START_TEST(bf16_rounds_to_nearest_even)
-{
-	ck_assert_uint_eq(bf16(1.0f), 0x3f80);
-	ck_assert_uint_eq(bf16(-0.0f), 0x8000);
-	ck_assert_uint_eq(bf16(0x1.01p0f), 0x3f80);     /* a tie, down */
-	ck_assert_uint_eq(bf16(0x1.03p0f), 0x3f82);     /* a tie, up */
-	ck_assert_uint_eq(bf16(0x1.010002p0f), 0x3f81); /* over it */
-	ck_assert_uint_eq(bf16(INFINITY), 0x7f80);
-	ck_assert_uint_eq(bf16(0x1.fffffep127f), 0x7f80);
-	ck_assert_uint_eq(ddp__bf16(0x7f800001u), 0x7fc0);
-	ck_assert_uint_eq(ddp__bf16(0xff800001u), 0xffc0);
-}
-END_TEST
-
-START_TEST(bf16_is_off_by_2_to_the_minus_8)
-{
-	srand(6);
-	for (int i = 0; i < 100000; i++) {
-		float v = ldexpf((float)rand() / (float)RAND_MAX - 0.5f,
-				 rand() % 200 - 100), back;
-		uint16_t wire = bf16(v);
-
-		ddp__bf16_to(&back, &wire, 1);
-		ck_assert(fabsf(back - v) <= 0x1p-8f * fabsf(v));
-	}
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("batch_norm");
@@ -107,8 +70,6 @@ int main(void)
 
 	tcase_add_test(tc, parts_make_the_whole);
 	tcase_add_test(tc, very_many_and_one);
-	tcase_add_test(tc, bf16_rounds_to_nearest_even);
-	tcase_add_test(tc, bf16_is_off_by_2_to_the_minus_8);
 	suite_add_tcase(s, tc);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
