@@ -16,16 +16,24 @@ collect() {
 	cat "$work/coll.round" >>"$work/coll.$n"
 }
 
+# Where each rank can have a CPU of its own, everyone's are bound to one, as
+# mpirun's are unless it is told otherwise; else nobody's.
 collective_round() {
+	bind= openmpi_bind="--bind-to none" mpich_bind=
+	if [ "$1" -le "$(nproc)" ]; then
+		bind="--cpu-bind cores" openmpi_bind="--bind-to core"
+		mpich_bind="-bind-to core"
+	fi
 	collect "$1" ours "$O/ddprun" --standalone --nproc-per-node "$1" \
-		"$O/tests/bench_collectives" $COLLECTIVE_ONLY
+		$bind "$O/tests/bench_collectives" $COLLECTIVE_ONLY
 	[ -z "$openmpi" ] || collect "$1" openmpi mpirun.openmpi \
-		--oversubscribe -n "$1" "$work/bench_openmpi" $COLLECTIVE_ONLY
-	[ -z "$mpich" ] || collect "$1" mpich mpiexec.hydra -n "$1" \
-		"$work/bench_mpich" $COLLECTIVE_ONLY
+		--oversubscribe $openmpi_bind -n "$1" "$work/bench_openmpi" \
+		$COLLECTIVE_ONLY
+	[ -z "$mpich" ] || collect "$1" mpich mpiexec.hydra $mpich_bind \
+		-n "$1" "$work/bench_mpich" $COLLECTIVE_ONLY
 	[ -z "$python" ] || [ -n "$COLLECTIVE_ONLY" ] ||
 		OMP_NUM_THREADS=1 collect "$1" gloo "$O/ddprun" --standalone \
-			--nproc-per-node "$1" "$python" \
+			--nproc-per-node "$1" $bind "$python" \
 			"$here/collectives_gloo.py"
 	collect "$1" floor "$B/memory" "$1" 4 16 64 256 1024 4096 16384 65536 \
 		262144 1048576 4194304 16777216 67108864 268435456

@@ -70,6 +70,21 @@ static double copy_us(size_t bytes, int n, int *turn)
 	return best;
 }
 
+/* To a CPU of its own, where there are as many. */
+static void bind(int me, int n)
+{
+	cpu_set_t all, one;
+	int seen = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < n)
+		return;
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && seen++ == me)
+			CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 static void copies(int me, int n, char *const *bytes)
 {
 	int turn = 0;
@@ -131,6 +146,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int me = 0; me < n; me++)
 		if (fork() == 0) {
+			bind(me, n);
 			copies(me, n, argv + 2);
 			if (n == 2)
 				ping(me);
