@@ -10,8 +10,8 @@ dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
 torch.set_num_threads(1)
 MIB = 1 << 20
-WINDOW = 0.008
-WINDOWS = 5
+WINDOW = 0.002
+WINDOWS = 10
 
 
 def timed(run, calls):

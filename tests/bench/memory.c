@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WINDOW_US = 8000, WINDOWS = 5, MOST = 256, TURNS = 20000 };
+enum { WINDOW_US = 1000, WINDOWS = 20, MOST = 256, TURNS = 5000 };
 
 struct shared {
 	_Alignas(64) _Atomic int there;

@@ -156,7 +156,8 @@ static int64_t sum(int64_t mine)
 }
 #endif
 
-enum { MIB = 1 << 20, LARGEST = 256 * MIB, WINDOW_US = 8000, WINDOWS = 5 };
+enum { MIB = 1 << 20, LARGEST = 256 * MIB };
+enum { WINDOW_US = 1000, WINDOWS = 40, BUDGET_US = 60000 };
 
 /* Rank r's i-th float: small, so that every sum is exact. */
 static float value(int r, size_t i)
@@ -242,20 +243,22 @@ static double time_calls(const struct operation *o, const float *send,
 	return (double)sum((int64_t)(mine * 1000)) / 1000 / size;
 }
 
-/* The fastest of some windows, so that what else the machine does counts less.
- * A call is made often enough to fill one, and at least twice in all; all ranks
- * compute the same mean, so they agree how often. */
+/* The fastest of some windows, so that what else the machine does counts less:
+ * short ones, which fit between its turns. All ranks compute the same mean, so
+ * they agree how often to call. */
 static double measure(const struct operation *o, const float *send, float *recv,
 		      size_t n)
 {
-	double one = time_calls(o, send, recv, n, 1), many, best;
+	double one = time_calls(o, send, recv, n, 1), best, spent = 0;
+	int64_t calls;
 
 	one = time_calls(o, send, recv, n, one < 1000 ? 10 : 1);
-	many = WINDOW_US / (one > 0.1 ? one : 0.1) + 1;
+	calls = (int64_t)(WINDOW_US / (one > 0.1 ? one : 0.1)) + 1;
 	best = one;
-	for (int i = 0; i < WINDOWS && (i < 2 || one < 20 * WINDOW_US); i++) {
-		double us = time_calls(o, send, recv, n, (int64_t)many);
+	for (int i = 0; i < 2 || (i < WINDOWS && spent < BUDGET_US); i++) {
+		double us = time_calls(o, send, recv, n, calls);
 
+		spent += us * (double)calls;
 		best = us < best ? us : best;
 	}
 	return best;
