@@ -355,6 +355,14 @@ static void cpu_abort(struct ddp_comm *c, const struct err *why)
 	ddp__tcp_abort(&cpu->tcp, why);
 }
 
+static void cpu_set_timeout(struct ddp_comm *c, int timeout_ms)
+{
+	struct ddp__cpu *cpu = c->state;
+
+	cpu->shm.timeout_ms = timeout_ms;
+	cpu->tcp.timeout_ms = timeout_ms;
+}
+
 const struct ddp__backend ddp__cpu = {
 	.name = "cpu",
 	.op_size = sizeof(struct cpu_op),
@@ -366,4 +374,5 @@ const struct ddp__backend ddp__cpu = {
 	.test = cpu_test,
 	.wait = cpu_wait,
 	.gather = cpu_gather,
+	.set_timeout = cpu_set_timeout,
 };
