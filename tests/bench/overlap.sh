@@ -4,9 +4,9 @@
 
 # Of a line "overlap COMPUTE COMMUNICATE AFTER TOGETHER".
 overlap_line() {
-	awk -v what="$1" -v goal="$2" '
+	awk -v what="$1" -v goal="${2:-}" '
 	/overlap/ { sub(/.*overlap /, ""); print }' | sort -n -k 4 |
-	awk -v what="$1" -v goal="$2" '
+	awk -v what="$1" -v goal="${2:-}" '
 	{ line[NR] = $0 }
 	END {
 		if (!NR) { print what ": failed"; exit }
