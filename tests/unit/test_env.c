@@ -396,8 +396,9 @@ START_TEST(collectives_check_arguments)
 	ck_assert_int_eq(ddp_init(&c, NULL), 0);
 	refused(ddp_all_reduce(NULL, v, v, 1, DDP_F32, DDP_SUM), "NULL");
 	refused(ddp_all_reduce(c, NULL, v, 1, DDP_F32, DDP_SUM), "NULL");
-	refused(ddp_all_reduce(c, v, v, 1, DDP_TYPES, DDP_SUM),
-		"unknown type");
+	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)DDP_TYPES,
+			       DDP_SUM),
+		"unknown type 8");
 	refused(ddp_all_reduce(c, v, v, 1, DDP_F32, (enum ddp_op)-1),
 		"unknown operation");
 	refused(ddp_all_reduce(c, v, v + 4, 2, DDP_F32, DDP_SUM), "overlap");
