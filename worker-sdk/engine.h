@@ -1,0 +1,114 @@
+/* engine.h: what the cpu backend has under way in one world: the collectives of
+ * each communicator in a queue, messages in one for each peer and direction;
+ * moving them on, and waiting for whatever they wait for.
+ *
+ * All of it is behind one lock. Without a progress thread nobody contends for
+ * it and it is not taken; whoever holds it moves everything on, and may sleep
+ * with it: the thread has nothing to do then. */
+#ifndef SDK_ENGINE_H
+#define SDK_ENGINE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "worker-sdk/cpu_op.h"
+#include "worker-sdk/request.h"
+
+struct pollfd;
+struct ddp__cpu;
+
+enum ddp__task_state { DDP__QUEUED, DDP__UNDER_WAY, DDP__DONE, DDP__FAILED };
+
+/* A collective or a message in a queue: at r->op of a request, or on the stack
+ * of a call that blocks. */
+struct ddp__task {
+	struct ddp__task *next;
+	struct ddp__queue *queue;
+	enum ddp__task_state state;
+	struct ddp_comm *c;
+	const struct ddp__call *call;
+	const void *send;
+	void *recv;
+	uint64_t moves; /* what ddp__cpu_op_moves said last */
+	uint64_t since; /* when that was, ns; 0: not looked at since */
+	union {
+		struct ddp__cpu_op op;
+	};
+};
+
+/* Tasks of which the first is under way. */
+struct ddp__queue {
+	struct ddp__queue *next; /* of the engine's busy ones */
+	struct ddp__cpu *cpu;
+	struct ddp__task *first, **last;
+	int busy;
+};
+
+struct ddp__engine {
+	pthread_mutex_t lock;
+	_Atomic int wanted;	 /* by the program: the thread lets it by */
+	int cpus;		 /* communicators that use it */
+	struct ddp__queue *busy; /* those with tasks */
+	int tasks;		 /* in all queues */
+	struct pollfd *polls;
+	int polls_room;
+	/* the thread's; threaded is the program's to know */
+	int threaded;
+	pthread_t thread;
+	int bell;    /* eventfd that wakes it */
+	int asleep;  /* in poll, or about to be */
+	int stopped; /* it shall end */
+};
+
+/* The world's, made with its first communicator; one user more of it. */
+int ddp__engine_use(struct ddp__world *w, struct err *e);
+/* The last one ends the thread and frees it. */
+void ddp__engine_leave(struct ddp__world *w);
+
+/* By the program's thread: around everything below. */
+static inline void ddp__engine_lock(struct ddp__engine *en)
+{
+	if (!en->threaded)
+		return;
+	atomic_fetch_add(&en->wanted, 1);
+	pthread_mutex_lock(&en->lock);
+	atomic_fetch_sub(&en->wanted, 1);
+}
+
+/* Leaves what is still under way to the thread. */
+void ddp__engine_wake(struct ddp__engine *en);
+
+static inline void ddp__engine_unlock(struct ddp__engine *en)
+{
+	if (!en->threaded)
+		return;
+	if (en->tasks && en->asleep)
+		ddp__engine_wake(en);
+	pthread_mutex_unlock(&en->lock);
+}
+
+/* Queues t, whose c, call and buffers are set and last until it has ended. */
+void ddp__engine_add(struct ddp__engine *en, struct ddp__task *t);
+/* Moves all queues as far as they go; 1 if any moved. What fails, fails all
+ * tasks of its communicator, now and later (cpu->failed), and lets the other
+ * ranks know. */
+int ddp__engine_move(struct ddp__engine *en);
+/* Moves all until t has ended, for at most timeout_ms (< 0: for ever). */
+void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
+		      int timeout_ms);
+/* After a move that moved nothing: whether what is awaited may still come. */
+void ddp__engine_look(struct ddp__engine *en);
+/* Sleeps until something may have come, at most ms. thread: also until woken,
+ * and without the lock. */
+void ddp__engine_sleep(struct ddp__engine *en, int ms, int thread);
+
+/* Fails all tasks of a communicator; the first error stays. */
+void ddp__engine_fail(struct ddp__cpu *cpu, const struct err *e);
+/* Takes t out, whatever its state; nothing of it is touched afterwards. */
+void ddp__engine_drop(struct ddp__engine *en, struct ddp__task *t);
+
+/* Starts the thread on a CPU (-1: any); 0 if there is one already. */
+int ddp__progress_run(struct ddp__engine *en, int cpu, struct err *e);
+void ddp__progress_end(struct ddp__engine *en);
+
+#endif
