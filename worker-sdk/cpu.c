@@ -30,7 +30,6 @@ static struct task begin(struct ddp_comm *c, const struct ddp__call *call,
 	const struct ddp__host *h =
 		&c->topology.hosts[c->topology.host_of[c->rank]];
 
-	cpu->tcp.call = call;
 	return (struct task){.cpu = cpu,
 			     .host = h,
 			     .call = call,
@@ -78,9 +77,13 @@ static int cpu_all_reduce(struct ddp_comm *c, const struct ddp__call *call,
 	} else if (send != recv && size) {
 		memcpy(recv, send, size);
 	}
-	if (!rc && t.spread && t.leading)
-		rc = ddp__tcp_all_reduce(&t.cpu->tcp, recv, call->count,
-					 t.world_size, e);
+	if (!rc && t.spread && t.leading) {
+		struct ddp__tcp_op between;
+
+		ddp__tcp_all_reduce(&between, &t.cpu->tcp, call, recv,
+				    call->count, t.world_size);
+		rc = ddp__tcp_run(&between, e);
+	}
 	if (!rc && t.spread && t.shared)
 		rc = share(&t, recv, size);
 	return end(&t, rc);
@@ -103,8 +106,13 @@ static int cpu_broadcast(struct ddp_comm *c, const struct ddp__call *call,
 				   buf, 0, c->rank == call->root ? 0 : size);
 		rc = ddp__shm_run(&op, e);
 	}
-	if (!rc && t.spread && t.leading)
-		rc = ddp__tcp_broadcast(&t.cpu->tcp, buf, size, root_host, e);
+	if (!rc && t.spread && t.leading) {
+		struct ddp__tcp_op between;
+
+		ddp__tcp_broadcast(&between, &t.cpu->tcp, call, buf, size,
+				   root_host);
+		rc = ddp__tcp_run(&between, e);
+	}
 	if (!rc && t.shared && !here)
 		rc = share(&t, buf, size);
 	return end(&t, rc);
@@ -145,6 +153,7 @@ static int gather_hosts(struct ddp_comm *c, struct task *t, char *recv,
 	const struct ddp__topology *topo = &c->topology;
 	size_t *begins = host_ranges(topo, size, t->e);
 	size_t all = size * (size_t)topo->world_size;
+	struct ddp__tcp_op op;
 	char *tmp = NULL;
 	int rc = t->e->code;
 
@@ -159,7 +168,9 @@ static int gather_hosts(struct ddp_comm *c, struct task *t, char *recv,
 		}
 		reorder(topo, recv, tmp, size, 1);
 	}
-	rc = ddp__tcp_all_gather(&t->cpu->tcp, tmp ? tmp : recv, begins, t->e);
+	ddp__tcp_all_gather(&op, &t->cpu->tcp, t->call, tmp ? tmp : recv,
+			    begins);
+	rc = ddp__tcp_run(&op, t->e);
 	if (!rc && tmp)
 		reorder(topo, recv, tmp, size, 0);
 out:
@@ -222,10 +233,13 @@ static int scatter_hosts(struct ddp_comm *c, struct task *t, const char *send,
 		memcpy(sum, send, all);
 	}
 	if (!rc && t->leading) {
+		struct ddp__tcp_op between;
+
 		if (tmp != sum)
 			reorder(topo, sum, tmp, size, 1);
-		rc = ddp__tcp_reduce_scatter(&t->cpu->tcp, tmp, begins,
-					     t->world_size, t->e);
+		ddp__tcp_reduce_scatter(&between, &t->cpu->tcp, call, tmp,
+					begins, t->world_size);
+		rc = ddp__tcp_run(&between, t->e);
 		mine = tmp + (size_t)t->host->first * size;
 	}
 	if (!rc && t->shared) {
@@ -273,8 +287,12 @@ static int cpu_barrier(struct ddp_comm *c, const struct ddp__call *call,
 	struct task t = begin(c, call, e);
 	int rc = meet_here(&t);
 
-	if (!rc && t.spread && t.leading)
-		rc = ddp__tcp_barrier(&t.cpu->tcp, e);
+	if (!rc && t.spread && t.leading) {
+		struct ddp__tcp_op op;
+
+		ddp__tcp_barrier(&op, &t.cpu->tcp, call);
+		rc = ddp__tcp_run(&op, e);
+	}
 	if (!rc && t.spread)
 		rc = meet_here(&t);
 	return end(&t, rc);

@@ -1,6 +1,6 @@
-/* tcp.h: the hosts' leaders and a socket between each two of them: messages,
- * many at a time and in both directions, without deadlock. Knows nothing of
- * types or shared memory; tcp_collective.c moves data with it. */
+/* tcp.h: the hosts' leaders and the sockets between each two of them: how they
+ * are made, how one is told that another stops, and what went wrong. tcp_op.h
+ * moves messages over them. Knows nothing of types or shared memory. */
 #ifndef SDK_TCP_H
 #define SDK_TCP_H
 
@@ -11,48 +11,52 @@
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
 
-enum { DDP__FRAME = 40, DDP__MESH_COOKIE = 16 };
+enum {
+	DDP__FRAME = 40,
+	DDP__MESH_COOKIE = 16,
+	DDP__RAILS_MAX = 16,
+	/* Who fails first tells why. A rank that is late is seen best by those
+	 * of its own host, so between hosts one waits this much longer. */
+	DDP__TCP_GRACE_MS = 1000
+};
 
-struct ddp__transfer;
+/* Before each message, in host order, which must be the same on all hosts as
+ * the data's must. */
+struct ddp__frame {
+	uint32_t magic, kind;
+	uint64_t call;	 /* ddp__call_pack */
+	uint64_t number; /* of the call; in an abort its code */
+	uint64_t size;	 /* bytes that follow */
+	uint64_t zero;
+};
+
+enum { DDP__FRAME_DATA, DDP__FRAME_ABORT };
+
+struct ddp__tcp_op;
 
 struct ddp__tcp {
-	int me, n;        /* hosts */
-	int *fd;          /* by host; -1: mine */
-	int *leaders;     /* world rank of each host's leader */
-	int timeout_ms;   /* < 0: for ever */
-	int spins;        /* a CPU to spare: look before sleeping */
+	int me, n; /* hosts */
+	/* Sockets a pair for data. Beside them each pair has one on which only
+	 * aborts travel: an abort is heard even where a message was torn. */
+	int rails;
+	int links;	/* rails + 1 */
+	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
+	int *leaders;	/* rank of each host's leader */
+	int timeout_ms; /* < 0: for ever */
+	int spins;	/* a CPU to spare: look before sleeping */
 	const struct ddp__peers *peers;
-	const struct ddp__call *call; /* under way */
-	struct ddp__transfer *transfers; /* scratch: 2n of them */
-	struct pollfd *polls;
-	char *scratch;
-	size_t scratch_size;
+	struct ddp__tcp_op *op; /* under way */
 	int broken;
 };
 
-/* A message to or from a host; a host may have one of each at a time. */
-struct ddp__transfer {
-	int host;
-	const char *out; /* NULL with out_len 0: an empty message */
-	char *in;
-	size_t out_len, in_len;
-	int sends, receives;
-	/* Called as bytes arrive: in[0..got) is there. NULL: nothing. */
-	void (*on_data)(struct ddp__transfer *x, size_t got);
-	void *arg;
-	/* tcp.c's own */
-	size_t sent, got; /* with the frame */
-	unsigned char out_frame[DDP__FRAME], in_frame[DDP__FRAME];
-};
-
-/* A listener for the other leaders, on addr (where they will be told to
- * connect), else, if that is no address of this host, on every interface.
- * Returns its descriptor and sets *port. */
+/* A listener for other ranks, on addr (where they will be told to connect),
+ * else, if that is no address of this host, on every interface. Returns its
+ * descriptor and sets *port. */
 int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e);
 
 struct ddp__tcp_site {
 	struct endpoint where;
-	int leader; /* world rank */
+	int leader; /* its rank */
 };
 
 struct ddp__tcp_setup {
@@ -61,6 +65,7 @@ struct ddp__tcp_setup {
 	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;
+	int rails; /* 0: as many as is best; must be the same on all */
 	const struct ddp__peers *peers;
 };
 
@@ -70,21 +75,34 @@ int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 		     struct err *e);
 void ddp__tcp_close(struct ddp__tcp *t);
 
-/* Moves all n messages to their end. ERR_REMOTE, ERR_TIMEOUT (nothing moved for
- * timeout_ms), ERR_ARGUMENT (a peer is in another call), or the error with
- * which a peer aborted; after one, every later run fails. */
-int ddp__tcp_run(struct ddp__tcp *t, struct ddp__transfer *x, int n,
-		 struct err *e);
-
-/* Tells every other leader why this one stops. */
+/* Tells every other leader why this one stops. Nothing works afterwards. */
 void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e);
 
-/* At least size bytes that last until the next call; NULL: no memory. */
-char *ddp__tcp_scratch(struct ddp__tcp *t, size_t size);
+/* ---- for those who move messages ---- */
 
-/* At *x, prepared with all zero but host. */
-struct ddp__transfer *ddp__transfer_init(struct ddp__transfer *x, int host);
-void ddp__transfer_send(struct ddp__transfer *x, const void *data, size_t size);
-void ddp__transfer_receive(struct ddp__transfer *x, void *data, size_t size);
+static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
+{
+	return link / t->links;
+}
+
+void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,
+		    const struct ddp__call *call, uint64_t size);
+
+/* "rank 3 on h1" into out[DDP__NAME_MAX]: the leader at the other end. */
+char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
+
+/* A socket to host failed: what it said before, else what became of it. */
+int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		  const char *how, struct err *e);
+/* 0: this is the frame of a message of `size` bytes for call. Else says what
+ * the host did instead. */
+int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		   const unsigned char frame[DDP__FRAME], size_t size,
+		   struct err *e);
+/* After a while without progress: whether any host aborted or, on a socket that
+ * `awaited` does not name, says that it is in another call. */
+int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
+			 int (*awaited)(void *arg, int link), void *arg,
+			 struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* tcp_collective.c: rings for what is large, all to all for what is small. */
+/* tcp_collective.c: the steps of each collective: rings for what is large, a
+ * few exchanges for what is small. */
 #include "worker-sdk/tcp_collective.h"
 
 #include <errno.h>
@@ -8,266 +9,573 @@
 #include "worker-sdk/reduce.h"
 
 enum {
-	/* Up to here one message to each other host beats a ring's 2(n-1)
-	 * turns, as long as there are few hosts. */
+	/* Up to here a message to each other host beats a ring's turns. */
 	SMALL_MAX = 32 << 10,
 	SMALL_TOTAL_MAX = 1 << 20,
-	/* What a host passes on at a time in a broadcast. */
-	CHUNK = 256 << 10
+	/* Two hosts: up to here one exchange of all beats two of halves. */
+	EXCHANGE_MAX = 256 << 10,
+	DIRECT_HOSTS = 4, /* with more, doubling has fewer messages */
+	AT_ONCE = 8	  /* peers of an all_to_all at a time */
 };
 
-static int no_memory(size_t size, struct err *e)
+static struct ddp__tcp_op prepared(struct ddp__tcp *t,
+				   const struct ddp__call *call, void *buf,
+				   int (*step)(struct ddp__tcp_op *op,
+					       struct err *e))
 {
-	return err_set(e, -ENOMEM, "no memory for %zu bytes to reduce", size);
-}
-
-static int is_small(const struct ddp__tcp *t, size_t size)
-{
-	return size <= SMALL_MAX && size * (size_t)t->n <= SMALL_TOTAL_MAX;
+	return (struct ddp__tcp_op){.t = t,
+				    .call = *call,
+				    .step = step,
+				    .buf = buf,
+				    .elem = ddp_type_size(call->type),
+				    .divisor = 1};
 }
 
 /* i in 0..n-1, for i from -n on */
-static int ring(const struct ddp__tcp *t, int i)
+static int ring(const struct ddp__tcp_op *op, int i)
 {
-	return (i + 2 * t->n) % t->n;
+	return (i + 2 * op->t->n) % op->t->n;
 }
 
-/* Sends size bytes to the next host while in_size come from the one before. */
-static void ring_turn(struct ddp__tcp *t, const void *out, size_t out_size,
-		      void *in, size_t in_size)
+static int is_small(const struct ddp__tcp_op *op, size_t size)
 {
-	ddp__transfer_send(ddp__transfer_init(&t->transfers[0],
-					      ring(t, t->me + 1)),
-			   out, out_size);
-	ddp__transfer_receive(ddp__transfer_init(&t->transfers[1],
-						 ring(t, t->me - 1)),
-			      in, in_size);
+	return size <= SMALL_MAX && size * (size_t)op->t->n <= SMALL_TOTAL_MAX;
 }
 
-/* All hosts' buffers side by side, then reduced in their order. */
-static int reduce_small(struct ddp__tcp *t, void *buf, size_t count,
-			int divisor, struct err *e)
+/* What belongs to host h, where begin counts units of so many bytes. */
+static char *at(const struct ddp__tcp_op *op, int h, size_t unit)
 {
-	size_t size = count * ddp_type_size(t->call->type);
-	size_t pointers = (size_t)t->n * sizeof(void *);
-	char *all = ddp__tcp_scratch(t, pointers + size * (size_t)(t->n + 1));
-	const void **src = (const void **)(void *)all;
-	int n = 0, rc;
-
-	if (!all)
-		return no_memory(size, e);
-	all += pointers;
-	for (int h = 0; h < t->n; h++) {
-		src[h] = h == t->me ? (char *)buf : all + (size_t)h * size;
-		if (h == t->me)
-			continue;
-		ddp__transfer_init(&t->transfers[n], h);
-		ddp__transfer_send(&t->transfers[n], buf, size);
-		ddp__transfer_receive(&t->transfers[n++],
-				      all + (size_t)h * size, size);
-	}
-	rc = ddp__tcp_run(t, t->transfers, n, e);
-	if (rc)
-		return rc;
-	ddp__reduce(all + (size_t)t->n * size, src, t->n, count, t->call->type,
-		    t->call->op, divisor);
-	if (size)
-		memcpy(buf, all + (size_t)t->n * size, size);
-	return 0;
+	return op->buf + op->begin[h] * unit;
 }
 
-/* Adds to own elements what comes in, as it comes. */
-struct fold {
-	const struct ddp__call *call;
-	char *own;
-	size_t folded; /* elements */
-};
-
-static void on_partial(struct ddp__transfer *x, size_t got)
+static size_t size_of(const struct ddp__tcp_op *op, int h, size_t unit)
 {
-	struct fold *f = x->arg;
-	size_t elem = ddp_type_size(f->call->type);
-	size_t n = got / elem - f->folded, at = f->folded * elem;
-
-	/* In larger pieces, unless it is the last. */
-	if (n * elem < 16384 && got < x->in_len)
-		return;
-	ddp__kernels()->combine[f->call->type][f->call->op](
-		f->own + at, x->in + at, f->own + at, n);
-	f->folded += n;
+	return (op->begin[h + 1] - op->begin[h]) * unit;
 }
+
+static int divides(const struct ddp__tcp_op *op)
+{
+	return op->call.op == DDP_AVG ? op->divisor : 1;
+}
+
+static void divide(struct ddp__tcp_op *op, void *buf, size_t count)
+{
+	if (divides(op) > 1)
+		ddp__kernels()->divide[op->call.type](buf, count, op->divisor);
+}
+
+/* dst = a op b, which are whole buffers of this operation. */
+static void combine(struct ddp__tcp_op *op, const void *a, const void *b)
+{
+	ddp__kernels()->combine[op->call.type][op->call.op](op->buf, a, b,
+							    op->count);
+}
+
+/* ---- rings ---- */
 
 /* Block b goes round from host b+1 on, gathering each host's part, and ends,
- * reduced, at host b. */
-static int ring_reduce(struct ddp__tcp *t, char *buf, const size_t *begin,
-		       int divisor, struct err *e)
+ * reduced, at host b. Returns the message that ends at mine. A byte goes on as
+ * soon as it has been reduced. */
+static struct ddp__message *ring_reduce(struct ddp__tcp_op *op)
 {
-	size_t elem = ddp_type_size(t->call->type), most = 0;
-	char *in;
+	int me = op->t->me, n = op->t->n;
+	struct ddp__message *in = NULL;
 
-	for (int h = 0; h < t->n; h++)
-		if (begin[h + 1] - begin[h] > most)
-			most = begin[h + 1] - begin[h];
-	in = ddp__tcp_scratch(t, most * elem);
-	if (!in && most)
-		return no_memory(most * elem, e);
-	for (int turn = 0; turn < t->n - 1; turn++) {
-		int out = ring(t, t->me - turn - 1);
-		int own = ring(t, t->me - turn - 2), rc;
-		struct fold fold = {t->call, buf + begin[own] * elem, 0};
+	for (int turn = 0; turn < n - 1; turn++) {
+		int out = ring(op, me - turn - 1), own = ring(op, out - 1);
 
-		ring_turn(t, buf + begin[out] * elem,
-			  (begin[out + 1] - begin[out]) * elem, in,
-			  (begin[own + 1] - begin[own]) * elem);
-		t->transfers[1].on_data = on_partial;
-		t->transfers[1].arg = &fold;
-		rc = ddp__tcp_run(t, t->transfers, 2, e);
-		if (rc)
-			return rc;
+		ddp__tcp_send_to(op, ring(op, me + 1), at(op, out, op->elem),
+				 size_of(op, out, op->elem), in);
+		in = ddp__tcp_fold_from(op, ring(op, me - 1),
+					at(op, own, op->elem),
+					size_of(op, own, op->elem),
+					turn == n - 2 ? divides(op) : 1);
 	}
-	if (t->call->op == DDP_AVG && divisor > 1)
-		ddp__kernels()->divide[t->call->type](
-			buf + begin[t->me] * elem,
-			begin[t->me + 1] - begin[t->me], divisor);
-	return 0;
+	return in;
 }
 
-static int ring_gather(struct ddp__tcp *t, char *buf, const size_t *begin,
-		       size_t elem, struct err *e)
+/* mine: what my block waits for, or NULL. */
+static void ring_gather(struct ddp__tcp_op *op, size_t unit,
+			struct ddp__message *mine)
 {
-	for (int turn = 0; turn < t->n - 1; turn++) {
-		int out = ring(t, t->me - turn);
-		int in = ring(t, t->me - turn - 1), rc;
+	int me = op->t->me;
+	struct ddp__message *in = mine;
 
-		ring_turn(t, buf + begin[out] * elem,
-			  (begin[out + 1] - begin[out]) * elem,
-			  buf + begin[in] * elem,
-			  (begin[in + 1] - begin[in]) * elem);
-		rc = ddp__tcp_run(t, t->transfers, 2, e);
-		if (rc)
-			return rc;
+	for (int turn = 0; turn < op->t->n - 1; turn++) {
+		int out = ring(op, me - turn), other = ring(op, out - 1);
+
+		ddp__tcp_send_to(op, ring(op, me + 1), at(op, out, unit),
+				 size_of(op, out, unit), in);
+		in = ddp__tcp_receive_from(op, ring(op, me - 1),
+					   at(op, other, unit),
+					   size_of(op, other, unit));
 	}
-	return 0;
 }
 
-int ddp__tcp_all_reduce(struct ddp__tcp *t, void *buf, size_t count,
-			int divisor, struct err *e)
+/* Blocks of whole cache lines; the last may be short or empty. */
+static int cut(struct ddp__tcp_op *op, struct err *e)
 {
-	size_t elem = ddp_type_size(t->call->type), n = (size_t)t->n, each;
-	size_t *begin;
-	int rc;
+	size_t n = (size_t)op->t->n, lines = 64 / op->elem, each;
+	size_t *begin = malloc((n + 1) * sizeof(*begin));
 
-	if (is_small(t, count * elem))
-		return reduce_small(t, buf, count, divisor, e);
-	begin = malloc((n + 1) * sizeof(*begin));
 	if (!begin)
-		return no_memory(n * sizeof(*begin), e);
-	/* Whole cache lines; the last blocks may be short or empty. */
-	each = ((count + n - 1) / n * elem + 63) / 64 * 64 / elem;
+		return err_set(e, -ENOMEM, "no memory for %zu hosts", n);
+	each = ((op->count + n - 1) / n + lines - 1) / lines * lines;
 	for (size_t h = 0; h <= n; h++)
-		begin[h] = h * each < count ? h * each : count;
-	rc = ring_reduce(t, buf, begin, divisor, e);
+		begin[h] = h * each < op->count ? h * each : op->count;
+	op->begin = op->ranges = begin;
+	return 0;
+}
+
+static int ring_all_reduce(struct ddp__tcp_op *op, struct err *e)
+{
+	int rc = op->turn ? 1 : cut(op, e);
+
 	if (!rc)
-		rc = ring_gather(t, buf, begin, elem, e);
-	free(begin);
+		rc = ddp__tcp_reserve(op, 4 * op->t->n, 2, e);
+	if (!rc)
+		ring_gather(op, op->elem, ring_reduce(op));
 	return rc;
 }
 
-int ddp__tcp_reduce_scatter(struct ddp__tcp *t, void *buf, const size_t *begin,
-			    int divisor, struct err *e)
-{
-	return ring_reduce(t, buf, begin, divisor, e);
-}
+/* ---- all_reduce ---- */
 
-int ddp__tcp_all_gather(struct ddp__tcp *t, void *buf, const size_t *begin,
-			struct err *e)
+/* All hosts' buffers side by side, then reduced in their order. */
+static int direct_all_reduce(struct ddp__tcp_op *op, struct err *e)
 {
-	char *all = buf;
-	int n = 0;
+	size_t size = op->count * op->elem;
+	const void *src[DIRECT_HOSTS];
+	int me = op->t->me, n = op->t->n, rc;
 
-	if (!is_small(t, begin[t->n]))
-		return ring_gather(t, buf, begin, 1, e);
-	for (int h = 0; h < t->n; h++) {
-		if (h == t->me)
-			continue;
-		ddp__transfer_init(&t->transfers[n], h);
-		ddp__transfer_send(&t->transfers[n], all + begin[t->me],
-				   begin[t->me + 1] - begin[t->me]);
-		ddp__transfer_receive(&t->transfers[n++], all + begin[h],
-				      begin[h + 1] - begin[h]);
+	if (op->turn == 0) {
+		rc = ddp__tcp_scratch(op, size * (size_t)n, e);
+		if (!rc)
+			rc = ddp__tcp_reserve(op, 2 * n, 2 * n, e);
+		for (int h = 0; h < n && !rc; h++) {
+			if (h == me)
+				continue;
+			ddp__tcp_send_to(op, h, op->buf, size, NULL);
+			ddp__tcp_receive_from(op, h,
+					      op->scratch + (size_t)h * size,
+					      size);
+		}
+		return rc;
 	}
-	return ddp__tcp_run(t, t->transfers, n, e);
+	for (int h = 0; h < n; h++)
+		src[h] = h == me ? op->buf : op->scratch + (size_t)h * size;
+	/* The result may be where one of the first two sources is. */
+	ddp__reduce((void *)src[0], src, n, op->count, op->call.type,
+		    op->call.op, op->divisor);
+	if (me && size)
+		memcpy(op->buf, src[0], size);
+	return 1;
 }
 
-static int broadcast_small(struct ddp__tcp *t, void *buf, size_t size, int root,
-			   struct err *e)
-{
-	int n = 0;
+/* Recursive doubling. Where n is no power of two, the first hosts begin and end
+ * in pairs of which one takes part. id: this host's among those who do. */
+struct doubling {
+	int pairs, id, size;
+};
 
-	if (t->me != root) {
-		ddp__transfer_receive(ddp__transfer_init(t->transfers, root),
-				      buf, size);
-		return ddp__tcp_run(t, t->transfers, 1, e);
+static struct doubling doubling(const struct ddp__tcp_op *op)
+{
+	struct doubling d = {.size = 1};
+	int me = op->t->me;
+
+	while (d.size * 2 <= op->t->n)
+		d.size *= 2;
+	d.pairs = op->t->n - d.size;
+	d.id = me >= 2 * d.pairs ? me - d.pairs : me % 2 ? -1 : me / 2;
+	return d;
+}
+
+static int host_of(const struct doubling *d, int id)
+{
+	return id < d->pairs ? 2 * id : id + d->pairs;
+}
+
+static void exchange(struct ddp__tcp_op *op, int out, int in)
+{
+	size_t size = op->count * op->elem;
+
+	if (out >= 0)
+		ddp__tcp_send_to(op, out, op->buf, size, NULL);
+	if (in >= 0)
+		ddp__tcp_receive_from(op, in, op->scratch, size);
+}
+
+/* The step after the last. */
+static int ended(struct ddp__tcp_op *op, struct err *e)
+{
+	(void)op, (void)e;
+	return 1;
+}
+
+/* Phases: 0 the pairs' other halves give; 1, 2, 4.. exchanges; they get. */
+static int doubling_all_reduce(struct ddp__tcp_op *op, struct err *e)
+{
+	struct doubling d = doubling(op);
+	int me = op->t->me, rc, other;
+
+	if (op->turn == 0) {
+		rc = ddp__tcp_scratch(op, op->count * op->elem, e);
+		if (!rc)
+			rc = ddp__tcp_reserve(op, 2, 2, e);
+		if (!rc && me < 2 * d.pairs)
+			exchange(op, d.id < 0 ? me - 1 : -1,
+				 d.id < 0 ? -1 : me + 1);
+		return rc;
 	}
-	for (int h = 0; h < t->n; h++)
-		if (h != root)
-			ddp__transfer_send(
-				ddp__transfer_init(&t->transfers[n++], h), buf,
-				size);
-	return ddp__tcp_run(t, t->transfers, n, e);
+	rc = ddp__tcp_reserve(op, 2, 2, e);
+	if (rc)
+		return rc;
+	if (d.id < 0) {
+		if (op->turn == 1)
+			ddp__tcp_receive_from(op, me - 1, op->buf,
+					      op->count * op->elem);
+		return op->turn > 1;
+	}
+	if (op->phase == 0 && me < 2 * d.pairs)
+		combine(op, op->buf, op->scratch);
+	if (op->phase) {
+		/* the same order at both ends: the same bits */
+		int lower = !(d.id & op->phase);
+
+		combine(op, lower ? op->buf : op->scratch,
+			lower ? op->scratch : op->buf);
+	}
+	op->phase = op->phase ? 2 * op->phase : 1;
+	if (op->phase < d.size) {
+		other = host_of(&d, d.id ^ op->phase);
+		exchange(op, other, other);
+		return 0;
+	}
+	divide(op, op->buf, op->count);
+	op->step = ended;
+	exchange(op, me < 2 * d.pairs ? me + 1 : -1, -1);
+	return 0;
 }
 
-/* Down a chain that begins at the root: while chunk k comes, k-1 goes on. */
-int ddp__tcp_broadcast(struct ddp__tcp *t, void *buf, size_t size, int root,
-		       struct err *e)
+void ddp__tcp_all_reduce(struct ddp__tcp_op *op, struct ddp__tcp *t,
+			 const struct ddp__call *call, void *buf, size_t count,
+			 int divisor)
 {
-	size_t chunks = (size + CHUNK - 1) / CHUNK;
-	int first = t->me == root, last = ring(t, t->me + 1) == root;
+	size_t size = count * ddp_type_size(call->type);
 
-	if (is_small(t, size))
-		return broadcast_small(t, buf, size, root, e);
-	for (size_t k = 0; k <= chunks; k++) {
-		size_t in = first ? chunks : k, out = first ? k : k - 1;
-		struct ddp__transfer *x = t->transfers;
-		int n = 0, rc;
+	*op = prepared(t, call, buf, ring_all_reduce);
+	op->count = count;
+	op->divisor = divisor;
+	if (t->n == 2 ? size <= EXCHANGE_MAX
+		      : t->n <= DIRECT_HOSTS && is_small(op, size))
+		op->step = direct_all_reduce;
+	else if (is_small(op, size))
+		op->step = doubling_all_reduce;
+}
 
-		if (in < chunks)
-			ddp__transfer_receive(
-				ddp__transfer_init(&x[n++],
-						   ring(t, t->me - 1)),
-				(char *)buf + in * CHUNK,
-				size - in * CHUNK < CHUNK ? size - in * CHUNK
-							  : CHUNK);
-		if (!last && out < chunks)
-			ddp__transfer_send(
-				ddp__transfer_init(&x[n++],
-						   ring(t, t->me + 1)),
-				(char *)buf + out * CHUNK,
-				size - out * CHUNK < CHUNK ? size - out * CHUNK
-							   : CHUNK);
-		rc = n ? ddp__tcp_run(t, x, n, e) : 0;
+/* ---- reduce ---- */
+
+/* A binomial tree; who has given has done its part. */
+static int tree_reduce(struct ddp__tcp_op *op, struct err *e)
+{
+	int n = op->t->n, mask = 1 << op->turn, rc;
+	int id = ring(op, op->t->me - op->root);
+
+	if (op->turn == 0) {
+		rc = ddp__tcp_scratch(op, op->count * op->elem, e);
 		if (rc)
 			return rc;
+	} else if (id & mask / 2) {
+		return 1;
+	} else if (id + mask / 2 < n) {
+		combine(op, op->buf, op->scratch);
 	}
+	if (mask >= n) {
+		if (id == 0)
+			divide(op, op->buf, op->count);
+		return 1;
+	}
+	rc = ddp__tcp_reserve(op, 1, 1, e);
+	if (rc)
+		return rc;
+	if (id & mask)
+		exchange(op, ring(op, op->t->me - mask), -1);
+	else if (id + mask < n)
+		exchange(op, -1, ring(op, op->t->me + mask));
 	return 0;
+}
+
+static int ring_reduce_to_root(struct ddp__tcp_op *op, struct err *e)
+{
+	struct ddp__message *mine;
+	int me = op->t->me, rc = op->turn ? 1 : cut(op, e);
+
+	if (!rc)
+		rc = ddp__tcp_reserve(op, 3 * op->t->n, op->t->n + 2, e);
+	if (rc)
+		return rc;
+	mine = ring_reduce(op);
+	if (me != op->root)
+		ddp__tcp_send_to(op, op->root, at(op, me, op->elem),
+				 size_of(op, me, op->elem), mine);
+	for (int h = 0; h < op->t->n && me == op->root; h++)
+		if (h != me)
+			ddp__tcp_receive_from(op, h, at(op, h, op->elem),
+					      size_of(op, h, op->elem));
+	return 0;
+}
+
+void ddp__tcp_reduce(struct ddp__tcp_op *op, struct ddp__tcp *t,
+		     const struct ddp__call *call, void *buf, size_t count,
+		     int root, int divisor)
+{
+	*op = prepared(t, call, buf, ring_reduce_to_root);
+	op->count = count;
+	op->root = root;
+	op->divisor = divisor;
+	if (is_small(op, count * op->elem))
+		op->step = tree_reduce;
+}
+
+/* ---- reduce_scatter ---- */
+
+static int ring_reduce_scatter(struct ddp__tcp_op *op, struct err *e)
+{
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, 2 * op->t->n, 2, e);
+
+	if (!rc)
+		ring_reduce(op);
+	return rc;
+}
+
+/* Each block straight to whom it is for, who reduces in the hosts' order. */
+static int direct_reduce_scatter(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, n = op->t->n, rc;
+	size_t size = size_of(op, me, op->elem), count = size / op->elem;
+	size_t pointers = (size_t)n * sizeof(void *);
+	const void **src;
+	char *in;
+
+	if (op->turn == 0) {
+		rc = ddp__tcp_scratch(op, pointers + size * (size_t)n, e);
+		if (!rc)
+			rc = ddp__tcp_reserve(op, 2 * n, 2 * n, e);
+		for (int h = 0; h < n && !rc; h++) {
+			if (h == me)
+				continue;
+			in = op->scratch + pointers + (size_t)h * size;
+			ddp__tcp_send_to(op, h, at(op, h, op->elem),
+					 size_of(op, h, op->elem), NULL);
+			ddp__tcp_receive_from(op, h, in, size);
+		}
+		return rc;
+	}
+	src = (const void **)(void *)op->scratch;
+	for (int h = 0; h < n; h++)
+		src[h] = h == me ? at(op, me, op->elem)
+				 : op->scratch + pointers + (size_t)h * size;
+	ddp__reduce((void *)src[0], src, n, count, op->call.type, op->call.op,
+		    op->divisor);
+	if (me && size)
+		memcpy(at(op, me, op->elem), src[0], size);
+	return 1;
+}
+
+void ddp__tcp_reduce_scatter(struct ddp__tcp_op *op, struct ddp__tcp *t,
+			     const struct ddp__call *call, void *buf,
+			     const size_t *begin, int divisor)
+{
+	*op = prepared(t, call, buf, ring_reduce_scatter);
+	op->begin = begin;
+	op->divisor = divisor;
+	if (is_small(op, begin[t->n] * op->elem))
+		op->step = direct_reduce_scatter;
+}
+
+/* ---- what moves without being reduced ---- */
+
+static int ring_all_gather(struct ddp__tcp_op *op, struct err *e)
+{
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, 2 * op->t->n, 2, e);
+
+	if (!rc)
+		ring_gather(op, 1, NULL);
+	return rc;
+}
+
+static int direct_all_gather(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, n = op->t->n;
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, 2 * n, 2 * n, e);
+
+	for (int h = 0; h < n && !rc; h++) {
+		if (h == me)
+			continue;
+		ddp__tcp_send_to(op, h, at(op, me, 1), size_of(op, me, 1),
+				 NULL);
+		ddp__tcp_receive_from(op, h, at(op, h, 1), size_of(op, h, 1));
+	}
+	return rc;
+}
+
+void ddp__tcp_all_gather(struct ddp__tcp_op *op, struct ddp__tcp *t,
+			 const struct ddp__call *call, void *buf,
+			 const size_t *begin)
+{
+	*op = prepared(t, call, buf, ring_all_gather);
+	op->begin = begin;
+	if (t->n == 2 || is_small(op, begin[t->n]))
+		op->step = direct_all_gather;
+}
+
+static int direct_gather(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, n = op->t->n;
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, n, n, e);
+
+	if (!rc && me != op->root)
+		ddp__tcp_send_to(op, op->root, op->other, size_of(op, me, 1),
+				 NULL);
+	for (int h = 0; h < n && !rc && me == op->root; h++)
+		if (h != me)
+			ddp__tcp_receive_from(op, h, at(op, h, 1),
+					      size_of(op, h, 1));
+	return rc;
+}
+
+void ddp__tcp_gather(struct ddp__tcp_op *op, struct ddp__tcp *t,
+		     const struct ddp__call *call, const void *mine, void *all,
+		     const size_t *begin, int root)
+{
+	*op = prepared(t, call, all, direct_gather);
+	op->other = (char *)mine;
+	op->begin = begin;
+	op->root = root;
+}
+
+static int direct_scatter(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, n = op->t->n;
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, n, n, e);
+
+	if (!rc && me != op->root)
+		ddp__tcp_receive_from(op, op->root, op->other,
+				      size_of(op, me, 1));
+	for (int h = 0; h < n && !rc && me == op->root; h++)
+		if (h != me)
+			ddp__tcp_send_to(op, h, at(op, h, 1),
+					 size_of(op, h, 1), NULL);
+	return rc;
+}
+
+void ddp__tcp_scatter(struct ddp__tcp_op *op, struct ddp__tcp *t,
+		      const struct ddp__call *call, const void *all, void *mine,
+		      const size_t *begin, int root)
+{
+	*op = prepared(t, call, (void *)all, direct_scatter);
+	op->other = mine;
+	op->begin = begin;
+	op->root = root;
+}
+
+/* Down a chain that begins at the root: what has come goes on. */
+static int chain_broadcast(struct ddp__tcp_op *op, struct err *e)
+{
+	int next = ring(op, op->t->me + 1);
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, 2, 2, e);
+	struct ddp__message *in = NULL;
+
+	if (rc)
+		return rc;
+	if (op->t->me != op->root)
+		in = ddp__tcp_receive_from(op, ring(op, op->t->me - 1),
+					   op->buf, op->count);
+	if (next != op->root)
+		ddp__tcp_send_to(op, next, op->buf, op->count, in);
+	return 0;
+}
+
+/* A binomial tree: host id gets from id without its lowest bit. */
+static int tree_broadcast(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, n = op->t->n, id = ring(op, me - op->root);
+	int rc = op->turn ? 1 : ddp__tcp_reserve(op, 33, 33, e), low = 1;
+	struct ddp__message *in = NULL;
+
+	if (rc)
+		return rc;
+	while (id ? !(id & low) : low < n)
+		low *= 2;
+	if (id)
+		in = ddp__tcp_receive_from(op, ring(op, me - low), op->buf,
+					   op->count);
+	for (low /= 2; low; low /= 2)
+		if (id + low < n)
+			ddp__tcp_send_to(op, ring(op, me + low), op->buf,
+					 op->count, in);
+	return 0;
+}
+
+void ddp__tcp_broadcast(struct ddp__tcp_op *op, struct ddp__tcp *t,
+			const struct ddp__call *call, void *buf, size_t size,
+			int root)
+{
+	*op = prepared(t, call, buf, chain_broadcast);
+	op->count = size;
+	op->root = root;
+	if (is_small(op, size))
+		op->step = tree_broadcast;
+}
+
+/* In turn t each host serves the next AT_ONCE after it, so that nobody is
+ * flooded. */
+static int pairs_all_to_all(struct ddp__tcp_op *op, struct err *e)
+{
+	int me = op->t->me, first = op->turn * AT_ONCE + 1, rc;
+
+	if (first >= op->t->n)
+		return 1;
+	rc = ddp__tcp_reserve(op, 2 * AT_ONCE, 2 * AT_ONCE, e);
+	for (int k = first; k < first + AT_ONCE && k < op->t->n && !rc; k++) {
+		int out = ring(op, me + k), in = ring(op, me - k);
+
+		ddp__tcp_send_to(op, out, at(op, out, 1), size_of(op, out, 1),
+				 NULL);
+		ddp__tcp_receive_from(op, in, op->other + op->other_begin[in],
+				      op->other_begin[in + 1] -
+					      op->other_begin[in]);
+	}
+	return rc;
+}
+
+void ddp__tcp_all_to_all(struct ddp__tcp_op *op, struct ddp__tcp *t,
+			 const struct ddp__call *call, const void *send,
+			 const size_t *from, void *recv, const size_t *to)
+{
+	*op = prepared(t, call, (void *)send, pairs_all_to_all);
+	op->begin = from;
+	op->other = recv;
+	op->other_begin = to;
 }
 
 /* Dissemination (Hensgen, Finkel, Manber 1988): after log2(n) turns everyone
  * has heard, directly or not, from everyone. */
-int ddp__tcp_barrier(struct ddp__tcp *t, struct err *e)
+static int disseminate(struct ddp__tcp_op *op, struct err *e)
 {
-	for (int far = 1; far < t->n; far *= 2) {
-		int rc;
+	int far = 1 << op->turn, me = op->t->me, rc;
 
-		ddp__transfer_send(ddp__transfer_init(&t->transfers[0],
-						      ring(t, t->me + far)),
-				   NULL, 0);
-		ddp__transfer_receive(ddp__transfer_init(&t->transfers[1],
-							 ring(t, t->me - far)),
-				      NULL, 0);
-		rc = ddp__tcp_run(t, t->transfers, 2, e);
-		if (rc)
-			return rc;
-	}
+	if (far >= op->t->n)
+		return 1;
+	rc = ddp__tcp_reserve(op, 2, 2, e);
+	if (rc)
+		return rc;
+	ddp__tcp_send_to(op, ring(op, me + far), NULL, 0, NULL);
+	ddp__tcp_receive_from(op, ring(op, me - far), NULL, 0);
 	return 0;
+}
+
+void ddp__tcp_barrier(struct ddp__tcp_op *op, struct ddp__tcp *t,
+		      const struct ddp__call *call)
+{
+	*op = prepared(t, call, NULL, disseminate);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,22 +17,31 @@
 enum {
 	ADDRESSES_MAX = 8,
 	STRANGERS_MAX = 64, /* accepted, not yet known */
-	LOOK_MS = 1000	    /* how often to ask whether those missing live */
+	RAILS_DEFAULT = 1,
+	LOOK_MS = 1000 /* how often to ask whether those missing live */
 };
 
 /* Both sides say it; the answer has from and to the other way round. */
 struct hello {
 	char magic[8];
 	unsigned char cookie[DDP__MESH_COOKIE];
-	uint32_t round, from, to, zero;
+	uint32_t round, from, to;
+	uint16_t link, links; /* which of the pair's, of how many */
 };
 
-static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '1'};
+static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '2'};
+
+/* Where a host may be reached. */
+struct addresses {
+	struct sock_addr a[ADDRESSES_MAX];
+	int n;
+};
 
 /* A connection being made. */
 struct link_try {
 	int fd;
 	int connecting; /* not yet writable */
+	int next;	/* address to try */
 	size_t got;
 	struct hello hello; /* what came so far */
 };
@@ -39,7 +49,8 @@ struct link_try {
 struct mesh {
 	const struct ddp__tcp_setup *setup;
 	struct ddp__tcp *t;
-	struct link_try *tries; /* by host, for those before me */
+	struct addresses *where; /* of the hosts before me */
+	struct link_try *tries;	 /* by host and link, to those before me */
 	struct link_try strangers[STRANGERS_MAX];
 	int missing;
 	struct err *e;
@@ -84,7 +95,7 @@ int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e)
 	return fd;
 }
 
-static struct hello hello_to(const struct mesh *m, int host)
+static struct hello hello_to(const struct mesh *m, int link)
 {
 	struct hello h;
 
@@ -93,14 +104,16 @@ static struct hello hello_to(const struct mesh *m, int host)
 	memcpy(h.cookie, m->setup->cookie, sizeof(h.cookie));
 	h.round = m->setup->round;
 	h.from = (uint32_t)m->setup->me;
-	h.to = (uint32_t)host;
+	h.to = (uint32_t)(link / m->t->links);
+	h.link = (uint16_t)(link % m->t->links);
+	h.links = (uint16_t)m->t->links;
 	return h;
 }
 
 /* A fresh socket's buffer takes a hello whole, or it is of no use. */
-static int say_hello(const struct mesh *m, int fd, int host)
+static int say_hello(const struct mesh *m, int fd, int link)
 {
-	struct hello h = hello_to(m, host);
+	struct hello h = hello_to(m, link);
 
 	return send(fd, &h, sizeof(h), MSG_NOSIGNAL | MSG_DONTWAIT) ==
 			       (ssize_t)sizeof(h)
@@ -108,26 +121,47 @@ static int say_hello(const struct mesh *m, int fd, int host)
 		       : -1;
 }
 
-/* The host that said this hello to me, or -1. */
-static int known_host(const struct mesh *m, const struct hello *h)
+/* Said by a host of this job, in this round, to me. */
+static int is_known(const struct mesh *m, const struct hello *h)
 {
 	unsigned char diff = 0;
 
 	for (int i = 0; i < DDP__MESH_COOKIE; i++)
 		diff |= (unsigned char)(h->cookie[i] ^ m->setup->cookie[i]);
-	if (diff || memcmp(h->magic, magic, sizeof(magic)) ||
-	    h->round != m->setup->round || h->to != (uint32_t)m->setup->me ||
-	    h->from >= (uint32_t)m->setup->n)
-		return -1;
-	return (int)h->from;
+	return !diff && !memcmp(h->magic, magic, sizeof(magic)) &&
+	       h->round == m->setup->round &&
+	       h->to == (uint32_t)m->setup->me &&
+	       h->from < (uint32_t)m->setup->n;
 }
 
-static void keep(struct mesh *m, int host, int fd)
+/* The link that this hello is of, or -1. */
+static int known_link(const struct mesh *m, const struct hello *h)
+{
+	return h->links == m->t->links && h->link < m->t->links
+		       ? (int)h->from * m->t->links + h->link
+		       : -1;
+}
+
+static int check_rails(struct mesh *m, const struct hello *h)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	char name[DDP__NAME_MAX];
+
+	if (h->links == m->t->links)
+		return 0;
+	return err_set(m->e, ERR_USAGE,
+		       "ddp_init: %s opens %d sockets to a host, this rank %d: "
+		       "give all ranks the same DDP_TCP_SOCKETS",
+		       p->name(p->owner, m->setup->sites[h->from].leader, name),
+		       h->links - 1, m->t->rails);
+}
+
+static void keep(struct mesh *m, int link, int fd)
 {
 	int one = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	m->t->fd[host] = fd;
+	m->t->fd[link] = fd;
 	m->missing--;
 }
 
@@ -159,23 +193,20 @@ static int unreachable(struct mesh *m, int host, int error)
 		       endpoint_text(&site->where, at), strerror(error));
 }
 
-/* Starts a connection to a host before me. */
-static int call_host(struct mesh *m, int host)
+/* Starts a connection to a host before me, at the next of its addresses. error:
+ * why the one before failed. */
+static int call_host(struct mesh *m, int link, int error)
 {
-	struct sock_addr a[ADDRESSES_MAX];
-	int n = sock_resolve(&m->setup->sites[host].where, a, ADDRESSES_MAX,
-			     m->e);
-	int error = EADDRNOTAVAIL;
+	struct link_try *l = &m->tries[link];
+	const struct addresses *w = &m->where[link / m->t->links];
 
-	if (n < 0)
-		return n;
-	for (int i = 0; i < n; i++) {
-		struct link_try *l = &m->tries[host];
-		int fd = socket(a[i].ss.ss_family,
+	while (l->next < w->n) {
+		const struct sock_addr *a = &w->a[l->next++];
+		int fd = socket(a->ss.ss_family,
 				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 		if (fd >= 0 &&
-		    (!connect(fd, (struct sockaddr *)&a[i].ss, a[i].len) ||
+		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
 		     errno == EINPROGRESS)) {
 			l->fd = fd;
 			l->connecting = 1;
@@ -185,40 +216,71 @@ static int call_host(struct mesh *m, int host)
 		if (fd >= 0)
 			close(fd);
 	}
-	return unreachable(m, host, error);
+	return unreachable(m, link / m->t->links, error);
 }
 
-static int on_called(struct mesh *m, int host)
+static int call_all(struct mesh *m)
 {
-	struct link_try *l = &m->tries[host];
-	socklen_t size = sizeof(int);
-	int error = 0, rc;
+	int rc = 0;
 
-	if (l->connecting) {
-		getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-		if (error || say_hello(m, l->fd, host))
-			return unreachable(m, host, error ? error : EPIPE);
-		l->connecting = 0;
-		return 0;
+	for (int host = 0; host < m->setup->me && rc >= 0; host++) {
+		rc = sock_resolve(&m->setup->sites[host].where,
+				  m->where[host].a, ADDRESSES_MAX, m->e);
+		m->where[host].n = rc;
+		for (int i = 0; i < m->t->links && rc >= 0; i++)
+			rc = call_host(m, host * m->t->links + i,
+				       EADDRNOTAVAIL);
 	}
+	return rc < 0 ? rc : 0;
+}
+
+/* The address was there, or refused. */
+static int on_connected(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (!error && say_hello(m, l->fd, link))
+		error = EPIPE;
+	l->connecting = 0;
+	if (!error)
+		return 0;
+	close(l->fd);
+	l->fd = -1;
+	return call_host(m, link, error);
+}
+
+static int on_called(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	const struct ddp__peers *p = m->setup->peers;
+	int host = link / m->t->links, rc;
+	int rank = m->setup->sites[host].leader;
+	char name[DDP__NAME_MAX], seen[256];
+
+	if (l->connecting)
+		return on_connected(m, link);
 	rc = hear_hello(l);
 	if (rc < 0) {
-		const struct ddp__peers *p = m->setup->peers;
-		int rank = m->setup->sites[host].leader;
-		char name[DDP__NAME_MAX], seen[256];
-
 		snprintf(seen, sizeof(seen),
 			 "ddp_init: %s closed its connection",
 			 p->name(p->owner, rank, name));
 		return p->fate(p->owner, rank, seen, m->e);
 	}
-	if (rc && known_host(m, &l->hello) != host)
+	if (!rc)
+		return 0;
+	if (!is_known(m, &l->hello))
 		return unreachable(m, host, EPROTO);
-	if (rc) {
-		keep(m, host, l->fd);
+	rc = check_rails(m, &l->hello);
+	if (!rc && known_link(m, &l->hello) != link)
+		rc = unreachable(m, host, EPROTO);
+	if (!rc) {
+		keep(m, link, l->fd);
 		l->fd = -1;
 	}
-	return 0;
+	return rc;
 }
 
 static void on_listener(struct mesh *m)
@@ -244,58 +306,70 @@ static void on_listener(struct mesh *m)
 	}
 }
 
-static void on_stranger(struct mesh *m, struct link_try *l)
+static int on_stranger(struct mesh *m, struct link_try *l)
 {
-	int rc = hear_hello(l), host = rc > 0 ? known_host(m, &l->hello) : -1;
+	int heard = hear_hello(l), known, link = -1, rc = 0;
 
-	if (!rc)
-		return;
-	if (host > m->setup->me && m->t->fd[host] < 0 &&
-	    !say_hello(m, l->fd, host))
-		keep(m, host, l->fd);
+	if (!heard)
+		return 0;
+	known = heard > 0 && is_known(m, &l->hello) &&
+		(int)l->hello.from > m->setup->me;
+	if (known)
+		link = known_link(m, &l->hello);
+	if (known && link < 0) {
+		/* it hears of the difference, too */
+		say_hello(m, l->fd, (int)l->hello.from * m->t->links);
+		rc = check_rails(m, &l->hello);
+	}
+	if (link >= 0 && m->t->fd[link] < 0 && !say_hello(m, l->fd, link))
+		keep(m, link, l->fd);
 	else
 		close(l->fd);
 	l->fd = -1;
+	return rc;
+}
+
+/* The first host from this one on of which a connection is missing, or n. */
+static int missing_from(const struct mesh *m, int host)
+{
+	for (int l = host * m->t->links; l < m->setup->n * m->t->links; l++)
+		if (m->t->fd[l] < 0 && l / m->t->links != m->setup->me)
+			return l / m->t->links;
+	return m->setup->n;
 }
 
 /* Someone has not come for a while: did it end? */
 static int look(struct mesh *m)
 {
 	const struct ddp__peers *p = m->setup->peers;
+	int rc = 0;
 
-	for (int host = 0; host < m->setup->n; host++) {
-		int rank = m->setup->sites[host].leader, rc;
-
-		if (host == m->setup->me || m->t->fd[host] >= 0)
-			continue;
-		rc = p->fate(p->owner, rank, NULL, m->e);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	for (int h = missing_from(m, 0); h < m->setup->n && !rc;
+	     h = missing_from(m, h + 1))
+		rc = p->fate(p->owner, m->setup->sites[h].leader, NULL, m->e);
+	return rc;
 }
 
 static int timed_out(struct mesh *m, uint64_t waited)
 {
 	const struct ddp__peers *p = m->setup->peers;
-	char name[DDP__NAME_MAX];
-	int host = 0;
+	const struct ddp__tcp_site *site =
+		&m->setup->sites[missing_from(m, 0)];
+	char name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 
-	while (host == m->setup->me || m->t->fd[host] >= 0)
-		host++;
 	return err_set(m->e, ERR_TIMEOUT,
-		       "ddp_init: no connection with %s for %.1f s",
-		       p->name(p->owner, m->setup->sites[host].leader, name),
-		       (double)waited / 1e9);
+		       "ddp_init: no connection with %s at %s for %.1f s",
+		       p->name(p->owner, site->leader, name),
+		       endpoint_text(&site->where, at), (double)waited / 1e9);
 }
 
 /* Waits for what is there to do, and does it. */
 static int turn(struct mesh *m, struct pollfd *polls)
 {
-	int n = 0, me = m->setup->me, rc = 0;
+	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
 
 	polls[n++] = (struct pollfd){m->setup->listener, POLLIN, 0};
-	for (int i = 0; i < me; i++)
+	for (int i = 0; i < calls; i++)
 		polls[n++] = (struct pollfd){
 			m->tries[i].fd,
 			m->tries[i].connecting ? POLLOUT : POLLIN, 0};
@@ -303,12 +377,12 @@ static int turn(struct mesh *m, struct pollfd *polls)
 		polls[n++] = (struct pollfd){m->strangers[i].fd, POLLIN, 0};
 	if (poll(polls, (nfds_t)n, LOOK_MS) <= 0)
 		return 0;
-	for (int i = 0; i < me && !rc; i++)
+	for (int i = 0; i < calls && !rc; i++)
 		if (polls[1 + i].revents)
 			rc = on_called(m, i);
 	for (int i = 0; i < STRANGERS_MAX && !rc; i++)
-		if (polls[1 + me + i].revents)
-			on_stranger(m, &m->strangers[i]);
+		if (polls[1 + calls + i].revents)
+			rc = on_stranger(m, &m->strangers[i]);
 	if (polls[0].revents && !rc)
 		on_listener(m);
 	return rc;
@@ -317,10 +391,8 @@ static int turn(struct mesh *m, struct pollfd *polls)
 static int meet_all(struct mesh *m, struct pollfd *polls)
 {
 	uint64_t start = clock_ns(), looked = start;
-	int rc = 0;
+	int rc = call_all(m);
 
-	for (int i = 0; i < m->setup->me && !rc; i++)
-		rc = call_host(m, i);
 	while (m->missing && !rc) {
 		uint64_t now;
 
@@ -337,41 +409,54 @@ static int meet_all(struct mesh *m, struct pollfd *polls)
 	return rc;
 }
 
-int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
-		     struct err *e)
+static int start(struct mesh *m)
 {
-	size_t n = (size_t)setup->n;
-	struct mesh m = {.setup = setup, .t = t, .missing = setup->n - 1,
-			 .e = e};
-	struct pollfd *polls = calloc(n + 1 + STRANGERS_MAX, sizeof(*polls));
-	int rc;
+	const struct ddp__tcp_setup *setup = m->setup;
+	struct ddp__tcp *t = m->t;
+	size_t n = (size_t)setup->n, links;
 
 	memset(t, 0, sizeof(*t));
 	t->me = setup->me;
 	t->n = setup->n;
-	t->timeout_ms = setup->timeout_ms;
+	t->rails = setup->rails ? setup->rails : RAILS_DEFAULT;
+	t->links = t->rails + 1;
 	t->peers = setup->peers;
-	t->fd = malloc(n * sizeof(int));
+	t->timeout_ms = setup->timeout_ms;
+	if (t->timeout_ms >= 0 && t->timeout_ms < INT_MAX - DDP__TCP_GRACE_MS)
+		t->timeout_ms += DDP__TCP_GRACE_MS;
+	links = n * (size_t)t->links;
+	t->fd = malloc(links * sizeof(int));
 	t->leaders = malloc(n * sizeof(int));
-	t->transfers = calloc(2 * n, sizeof(*t->transfers));
-	t->polls = calloc(2 * n, sizeof(*t->polls));
-	m.tries = calloc(n, sizeof(*m.tries));
-	if (!t->fd || !t->leaders || !t->transfers || !t->polls || !m.tries ||
-	    !polls) {
-		free(t->fd);
-		t->fd = NULL; /* nothing in it to close */
-		rc = err_set(e, -ENOMEM, "ddp_init: no memory for %zu hosts",
-			     n);
-		goto out;
-	}
-	for (size_t i = 0; i < n; i++) {
-		t->fd[i] = m.tries[i].fd = -1;
-		t->leaders[i] = setup->sites[i].leader;
-	}
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		m.strangers[i].fd = -1;
-	rc = meet_all(&m, polls);
+	m->tries = calloc(links, sizeof(*m->tries));
+	m->where = calloc(n, sizeof(*m->where));
+	for (size_t i = 0; t->fd && i < links; i++)
+		t->fd[i] = -1;
+	if (!t->fd || !t->leaders || !m->tries || !m->where)
+		return err_set(m->e, -ENOMEM,
+			       "ddp_init: no memory for %zu hosts", n);
+	for (size_t i = 0; i < links; i++)
+		m->tries[i].fd = -1;
 	for (size_t i = 0; i < n; i++)
+		t->leaders[i] = setup->sites[i].leader;
+	for (int i = 0; i < STRANGERS_MAX; i++)
+		m->strangers[i].fd = -1;
+	m->missing = (int)(links - (size_t)t->links);
+	return 0;
+}
+
+int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
+		     struct err *e)
+{
+	struct mesh m = {.setup = setup, .t = t, .e = e};
+	int rc = start(&m), links = t->n * t->links;
+	struct pollfd *polls = NULL;
+
+	if (rc)
+		goto out;
+	polls = calloc((size_t)(links + 1 + STRANGERS_MAX), sizeof(*polls));
+	rc = polls ? meet_all(&m, polls)
+		   : err_set(e, -ENOMEM, "ddp_init: no memory");
+	for (int i = 0; i < links; i++)
 		if (m.tries[i].fd >= 0)
 			close(m.tries[i].fd);
 	for (int i = 0; i < STRANGERS_MAX; i++)
@@ -381,6 +466,7 @@ out:
 	if (rc)
 		ddp__tcp_close(t);
 	free(m.tries);
+	free(m.where);
 	free(polls);
 	return rc;
 }
