@@ -1,6 +1,7 @@
 /* cpu_op.c: the lanes of an operation and how it moves along them. */
 #include "worker-sdk/cpu_op.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static void cut(struct ddp__cpu_op *op)
 
 	op->segments = 1;
 	op->each = count;
-	if (!op->stages || !op->stages->cuts || op->size <= SEGMENT)
+	if (!op->stages->cuts || op->size <= SEGMENT)
 		return;
 	op->each = SEGMENT / elem;
 	op->segments = (count + op->each - 1) / op->each;
@@ -33,19 +34,25 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 		      const struct ddp__call *call, const void *send,
 		      void *recv)
 {
-	memset(op, 0, sizeof(*op));
+	/* shm is prepared as a whole, tcp is not used within a host */
+	memset(op, 0, offsetof(struct ddp__cpu_op, shm));
+	op->tcp.moved = 0;
 	op->c = c;
 	op->call = call;
 	op->send = send;
 	op->recv = recv;
 	op->size = call->count * ddp_type_size(call->type);
-	if (c->topology.nhosts > 1)
-		op->stages = ddp__stages(call->kind);
+	if (c->topology.nhosts <= 1)
+		return;
+	memset(&op->tcp, 0, sizeof(op->tcp));
+	op->stages = ddp__stages(call->kind);
 	cut(op);
 }
 
 void ddp__cpu_op_release(struct ddp__cpu_op *op)
 {
+	if (!op->stages)
+		return;
 	ddp__tcp_op_release(&op->tcp);
 	free(op->work);
 	free(op->all);
@@ -55,11 +62,24 @@ void ddp__cpu_op_release(struct ddp__cpu_op *op)
 	op->begin = NULL;
 }
 
-uint64_t ddp__cpu_op_moves(const struct ddp__cpu_op *op)
+int ddp__cpu_op_moved(struct ddp__cpu_op *op)
 {
-	const struct ddp__cpu *cpu = cpu_of(op);
+	uint64_t now = cpu_of(op)->shm.step + (op->turn << 32) + op->carried;
+	int moved = now != op->moves || op->tcp.moved;
 
-	return cpu->shm.step + (op->turn << 32) + op->carried + cpu->tcp.moved;
+	op->moves = now;
+	op->tcp.moved = 0;
+	return moved;
+}
+
+int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op)
+{
+	return !op->stages || op->shm_busy;
+}
+
+int ddp__cpu_op_is_in_host(const struct ddp__cpu_op *op)
+{
+	return !op->stages || !ddp__is_leading(op->c);
 }
 
 /* ---- the lane of shared memory */
@@ -191,7 +211,7 @@ int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = start(op, e);
+	int rc = op->segments > 1 && ddp__is_leading(op->c) ? 0 : start(op, e);
 
 	if (rc)
 		return rc;
@@ -204,7 +224,7 @@ int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 		return rc ? rc : finish(op);
 	}
 	if (op->segments > 1)
-		return ddp__cpu_op_advance(op, e);
+		return 0;
 	while (!rc && op->turn < 2) {
 		rc = go_shm(op, 1, e);
 		if (!rc)

@@ -25,7 +25,8 @@ struct ddp__cpu_op {
 	size_t turn;
 	size_t carried; /* segments that TCP is through with */
 	int shm_busy, tcp_busy;
-	int started, failed;
+	int started;
+	uint64_t moves; /* of ddp__cpu_op_moved */
 	/* the leader's, or the root's, own memory */
 	char *work, *all, *third;
 	size_t *begin;
@@ -41,12 +42,15 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
  * the other ranks. The operations of a communicator are advanced one after the
  * other, in the same order on all its ranks. */
 int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e);
-/* As advance, but waits for others where there is but one way that they may
- * come: 0 only if it must wait for both. */
+/* As advance, but waits for its end; 0, and nothing was done, where it must wait
+ * for two things at once. */
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e);
 void ddp__cpu_op_release(struct ddp__cpu_op *op);
 
-/* A number that changes when it has moved on. */
-uint64_t ddp__cpu_op_moves(const struct ddp__cpu_op *op);
+/* Whether it has since it was last asked. */
+int ddp__cpu_op_moved(struct ddp__cpu_op *op);
+/* Once begun: that others on this host come; and that nobody else has to. */
+int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op);
+int ddp__cpu_op_is_in_host(const struct ddp__cpu_op *op);
 
 #endif

@@ -29,8 +29,7 @@ struct ddp__task {
 	const struct ddp__call *call;
 	const void *send;
 	void *recv;
-	uint64_t moves; /* what ddp__cpu_op_moves said last */
-	uint64_t since; /* when that was, ns; 0: not looked at since */
+	uint64_t since; /* that it stands still, ns; 0: it moves */
 	union {
 		struct ddp__cpu_op op;
 	};
@@ -44,19 +43,27 @@ struct ddp__queue {
 	int busy;
 };
 
+/* What a sleep in poll is about; one for each thread. */
+struct ddp__sleeper {
+	struct pollfd *polls;
+	int n, room;
+	int ms; /* 0: do not sleep */
+};
+
 struct ddp__engine {
 	pthread_mutex_t lock;
 	_Atomic int wanted;	 /* by the program: the thread lets it by */
 	int cpus;		 /* communicators that use it */
 	struct ddp__queue *busy; /* those with tasks */
 	int tasks;		 /* in all queues */
-	struct pollfd *polls;
-	int polls_room;
+	int changed;		 /* since the thread went to sleep */
+	uint64_t looked;	 /* when, last; ns */
+	struct ddp__sleeper sleeper;
 	/* the thread's; threaded is the program's to know */
 	int threaded;
 	pthread_t thread;
 	int bell;    /* eventfd that wakes it */
-	int asleep;  /* in poll, or about to be */
+	int asleep;  /* in poll */
 	int stopped; /* it shall end */
 };
 
@@ -76,14 +83,14 @@ static inline void ddp__engine_lock(struct ddp__engine *en)
 }
 
 /* Leaves what is still under way to the thread. */
-void ddp__engine_wake(struct ddp__engine *en);
+void ddp__progress_wake(struct ddp__engine *en);
 
 static inline void ddp__engine_unlock(struct ddp__engine *en)
 {
 	if (!en->threaded)
 		return;
-	if (en->tasks && en->asleep)
-		ddp__engine_wake(en);
+	if (en->tasks && en->asleep && en->changed)
+		ddp__progress_wake(en);
 	pthread_mutex_unlock(&en->lock);
 }
 
@@ -96,16 +103,30 @@ int ddp__engine_move(struct ddp__engine *en);
 /* Moves all until t has ended, for at most timeout_ms (< 0: for ever). */
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		      int timeout_ms);
-/* After a move that moved nothing: whether what is awaited may still come. */
-void ddp__engine_look(struct ddp__engine *en);
-/* Sleeps until something may have come, at most ms. thread: also until woken,
- * and without the lock. */
-void ddp__engine_sleep(struct ddp__engine *en, int ms, int thread);
 
-/* Fails all tasks of a communicator; the first error stays. */
-void ddp__engine_fail(struct ddp__cpu *cpu, const struct err *e);
+/* Whether what stands still may still go on; now and then. */
+void ddp__engine_look(struct ddp__engine *en);
+/* Sleeps until something may have come, at most ms (< 0: for ever). With a bell
+ * (else -1): also until that is readable, and without the lock. */
+void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
+		       int bell);
+
+/* How one who waits goes about it: first it spins, then it sleeps, and longer
+ * each time. */
+struct ddp__pace {
+	uint64_t quiet; /* since when nothing moved; 0: it moves */
+	int ms;
+};
+/* After a move: how long to sleep; 0: not yet. */
+int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns);
+
+/* Fails all tasks of a communicator, now and later, and lets the other ranks
+ * know; the first error stays. */
+void ddp__engine_fail(struct ddp_comm *c, const struct err *e);
 /* Takes t out, whatever its state; nothing of it is touched afterwards. */
 void ddp__engine_drop(struct ddp__engine *en, struct ddp__task *t);
+/* Takes out the queues that are empty; with cpu, also all of its. */
+void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu);
 
 /* Starts the thread on a CPU (-1: any); 0 if there is one already. */
 int ddp__progress_run(struct ddp__engine *en, int cpu, struct err *e);
