@@ -1,8 +1,10 @@
-/* file.c: the loops around write(2) and read(2). */
+/* file.c: the loops around write(2) and read(2), and around mkdir(2). */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int file_write_all(int fd, const void *data, size_t size)
@@ -57,4 +59,31 @@ long file_read_text(const char *path, char *text, size_t size)
 		close(fd);
 	text[n < 0 ? 0 : len] = '\0';
 	return n < 0 ? -error : (long)len;
+}
+
+int file_make_folders(const char *dir)
+{
+	char path[4096];
+	size_t len = strlen(dir);
+	struct stat st;
+
+	if (len == 0 || len >= sizeof path)
+		return len ? -ENAMETOOLONG : -ENOENT;
+	memcpy(path, dir, len + 1);
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i])
+			continue;
+		path[i] = 0;
+		if (mkdir(path, 0777) < 0 && errno != EEXIST) {
+			int err = errno;
+
+			/* read-only above a folder that is there is fine */
+			if (stat(path, &st) < 0)
+				return -err;
+		}
+		path[i] = i < len ? '/' : 0;
+	}
+	if (stat(path, &st) < 0)
+		return -errno;
+	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }

@@ -15,4 +15,7 @@ int file_read_all(int fd, void *to, size_t size);
  * its length, or -errno and "". */
 long file_read_text(const char *path, char *text, size_t size);
 
+/* Makes dir and the folders above it where they are missing. 0 or -errno. */
+int file_make_folders(const char *dir);
+
 #endif

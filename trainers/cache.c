@@ -15,7 +15,6 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "trainers/path.h"
 
 enum { CACHE_VERSION = 1, HEADER_SIZE = 4096, IDENTITY_MAX = 4000 };
 #define CACHE_MAGIC 0x6568636163706464u /* "ddpcache" */
@@ -198,7 +197,7 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 	/* A cache that is read-only but right serves as well. */
 	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b))
 		return 0;
-	why = path_make_folders(dir);
+	why = file_make_folders(dir);
 	if (why < 0) {
 		r = make_private(s, b, e);
 	} else {

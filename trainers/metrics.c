@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trainers/path.h"
+#include "base/file.h"
+#include "worker-sdk/ddp.h"
 
 /* Where the lines end that belong to the first done_steps steps. A line is
  * whole only with its newline. */
@@ -45,7 +46,7 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 	memset(m, 0, sizeof *m);
 	if (!dir)
 		return 0;
-	r = path_make_folders(dir);
+	r = file_make_folders(dir);
 	if (r < 0)
 		return err_set(e, r, "--log-dir %s cannot be made: %s", dir,
 			       strerror(-r));
@@ -57,6 +58,9 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 	if (!m->file)
 		return err_set(e, -errno, "--log-dir: cannot write %s: %s",
 			       m->path, strerror(errno));
+	r = ddp_metrics_open(&m->events, dir, DDP_TENSORBOARD);
+	if (r < 0)
+		return err_set(e, r, "--log-dir: %s", ddp_last_error());
 	if (!done_steps)
 		return 0;
 	rewind(m->file);
@@ -97,6 +101,22 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, float loss)
 	cJSON_AddNumberToObject(o, "epoch", (double)epoch);
 	add(o, "loss", (double)loss);
 	put(m, o);
+	/* one that fails is told when they are closed */
+	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
+			   (int64_t)step);
+}
+
+static void put_events(struct metrics *m, const struct metrics_epoch *v)
+{
+	int64_t step = (int64_t)v->step;
+
+	ddp_metrics_scalar(m->events, "loss/train", v->train_loss, step);
+	ddp_metrics_scalar(m->events, "loss/test", v->test_loss, step);
+	if (v->test_accuracy >= 0)
+		ddp_metrics_scalar(m->events, "accuracy/test",
+				   v->test_accuracy, step);
+	ddp_metrics_scalar(m->events, "samples_per_second",
+			   v->samples_per_second, step);
 }
 
 int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
@@ -116,6 +136,7 @@ int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 	add(o, "seconds", v->seconds);
 	add(o, "samples_per_second", v->samples_per_second);
 	put(m, o);
+	put_events(m, v);
 	if (fflush(m->file) < 0 || ferror(m->file))
 		return err_set(e, errno ? -errno : -EIO, "--log-dir: cannot "
 			       "write %s: %s", m->path,
@@ -125,8 +146,10 @@ int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 
 int metrics_close(struct metrics *m, struct err *e)
 {
-	int r = 0;
+	int r = ddp_metrics_close(m->events);
 
+	if (r < 0)
+		err_set(e, r, "--log-dir: %s", ddp_last_error());
 	if (m->file && fclose(m->file) < 0)
 		r = err_set(e, -errno, "--log-dir: cannot write %s: %s",
 			    m->path, strerror(errno));

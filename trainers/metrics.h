@@ -1,5 +1,6 @@
 /* metrics.h: metrics.jsonl in --log-dir: one JSON object a line, for programs
- * to read. One process of the job writes it. */
+ * to read; and the same as TensorBoard's events. One process of the job writes
+ * them. */
 #ifndef TRAINERS_METRICS_H
 #define TRAINERS_METRICS_H
 
@@ -11,6 +12,7 @@
 struct metrics {
 	FILE *file; /* NULL: nobody wants them */
 	char *path;
+	struct ddp_metrics *events;
 };
 
 struct metrics_epoch {
@@ -21,9 +23,9 @@ struct metrics_epoch {
 	double seconds, samples_per_second;
 };
 
-/* Makes dir if need be and opens dir/metrics.jsonl. Lines of steps up to
- * done_steps stay, what a run that died wrote after them goes; 0 starts anew.
- * dir NULL: nothing. */
+/* Makes dir if need be and opens dir/metrics.jsonl and a file of events. Lines
+ * of steps up to done_steps stay, what a run that died wrote after them goes; 0
+ * starts anew. dir NULL: nothing. */
 int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		 struct err *e);
 

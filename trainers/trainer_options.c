@@ -26,8 +26,8 @@ const struct option_spec trainer_option_table[] = {
 	{"resume", 0, OPTION_FLAG, AT(resume), 0, 0, 0, NULL, NULL,
 	 "go on from --checkpoint's file, if it is there"},
 	{"log-dir", 0, OPTION_STRING, AT(log_dir), 0, 0, 0, "DIR", NULL,
-	 "folder for metrics.jsonl: the loss of each step, the results of each "
-	 "epoch"},
+	 "folder for metrics.jsonl and TensorBoard events: the loss of each "
+	 "step, the results of each epoch"},
 	{"init-from", 0, OPTION_STRING, AT(init_from), 0, 0, 0, "FILE", NULL,
 	 "start from these weights (raw little-endian float32: layer by layer "
 	 "weight, bias) instead of drawing some"},

@@ -31,6 +31,7 @@ enum {
 	KIND_MAX = 255,
 	NAME_MAX_LEN = 63,
 	SECTIONS_MAX = 8192,
+	LINKS_MAX = 40,
 	CHUNK = 1 << 20
 };
 
@@ -118,6 +119,38 @@ static const char *split_path(const char *path, char **folder)
 	return slash ? slash + 1 : path;
 }
 
+/* Where path leads, so that a link to a file stays one: links are followed, and
+ * the last one's target need not be there yet. NULL and errno; the caller
+ * frees. */
+static char *follow_links(const char *path)
+{
+	char target[PATH_MAX], *at = strdup(path), *folder, *next;
+
+	for (int links = 0; at; links++) {
+		ssize_t n = readlink(at, target, sizeof(target));
+
+		if (n < 0) /* no link, or nothing there */
+			return at;
+		if (n == (ssize_t)sizeof(target) || links == LINKS_MAX) {
+			free(at);
+			errno = links == LINKS_MAX ? ELOOP : ENAMETOOLONG;
+			return NULL;
+		}
+		target[n] = '\0';
+		split_path(at, &folder);
+		free(at);
+		if (!folder || asprintf(&next, "%s%s%s",
+					target[0] == '/' ? "" : folder,
+					target[0] == '/' ? "" : "/",
+					target) < 0)
+			next = NULL;
+		free(folder);
+		at = next;
+	}
+	errno = ENOMEM;
+	return NULL;
+}
+
 /* A writer that was killed leaves its temporary file, which it had locked: one
  * whose lock is free belongs to nobody. */
 static void remove_abandoned(int dir, const char *name)
@@ -189,14 +222,17 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 {
 	struct err *e = ddp__last_error();
 	struct buf header = BUF_INIT(HEADER_MAX);
-	char temp[NAME_MAX + 1] = "", *folder = NULL;
-	const char *name;
+	char temp[NAME_MAX + 1] = "", *folder = NULL, *file;
+	const char *name = NULL;
 	struct stat st;
 	int dir = -1, fd = -1, rc = check_arguments(path, kind, sections, n, e);
 
 	if (rc)
 		return rc;
-	name = split_path(path, &folder);
+	file = follow_links(path);
+	if (!file)
+		return save_failed(e, -errno, path, ".");
+	name = split_path(file, &folder);
 	put_header(&header, kind, sections, n);
 	if (!folder || header.failed) {
 		rc = -ENOMEM;
@@ -248,6 +284,7 @@ out:
 		close(dir);
 	buf_release(&header);
 	free(folder);
+	free(file);
 	return rc;
 }
 

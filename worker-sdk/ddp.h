@@ -343,7 +343,8 @@ DDP_API uint32_t ddp_sampler_index(const struct ddp_sampler *s, uint64_t i);
 /* ---- Checkpoints ----
  * One file of named sections with a version and a checksum. Written next to its
  * name, synced, then renamed: a kill at any moment leaves the old file or the
- * new one, never a torn one. */
+ * new one, never a torn one. A symbolic link stays one: what it leads to is
+ * replaced. */
 
 struct ddp_section {
 	const char *name; /* up to 63 bytes, unique in the file */
@@ -442,19 +443,26 @@ DDP_API int ddp_should_stop(ddp_comm *c);
 
 /* ---- Metrics ----
  * Scalars over steps as JSON lines (metrics.jsonl) and as TensorBoard events
- * (events.out.tfevents.*), which TensorBoard and W&B read. For one rank. */
+ * (events.out.tfevents.*), which TensorBoard and W&B read. For one rank. A line
+ * is {"step":5,"wall_time":1700000000.25,"tag":"loss/train","value":0.5}; NaN
+ * and infinities are legal, in JSON as "NaN", "Infinity", "-Infinity". Each
+ * scalar is written at once: a kill tears at most the last record, which
+ * readers skip. A failure (a full disk) is returned and leaves whole records;
+ * later scalars are tried again. */
 
 typedef struct ddp_metrics ddp_metrics;
 enum ddp_metrics_format { DDP_JSONL = 1, DDP_TENSORBOARD = 2 };
 
-/* Makes dir if it is missing; formats: of enum ddp_metrics_format, or'ed. An
- * existing metrics.jsonl is appended to. */
+/* Makes dir, and those above it, if it is missing; formats: of enum
+ * ddp_metrics_format, or'ed. An existing metrics.jsonl is appended to, after a
+ * torn last line was cut off; of events there is a new file each time. */
 DDP_API int ddp_metrics_open(ddp_metrics **m, const char *dir, int formats);
-/* tag: "loss/train". Written at once or when ddp_metrics_flush is called. */
+/* tag: "loss/train", 1 to 1023 bytes of UTF-8. Events hold value as an f32. */
 DDP_API int ddp_metrics_scalar(ddp_metrics *m, const char *tag, double value,
 			       int64_t step);
+/* Waits until the disk has what was written. */
 DDP_API int ddp_metrics_flush(ddp_metrics *m);
-/* Flushes and frees; the error of what could not be written. NULL: 0. */
+/* Flushes and frees; the first error that there was. NULL: 0. */
 DDP_API int ddp_metrics_close(ddp_metrics *m);
 
 #ifdef __cplusplus

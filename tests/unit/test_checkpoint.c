@@ -286,6 +286,55 @@ START_TEST(cannot_be_written)
 }
 END_TEST
 
+static mode_t mode_of(const char *file)
+{
+	struct stat st;
+
+	ck_assert_int_eq(lstat(file, &st), 0);
+	return st.st_mode;
+}
+
+START_TEST(a_link_stays_and_its_target_is_written)
+{
+	char link_path[128], next[128];
+
+	snprintf(link_path, sizeof(link_path), "%s/last.ckpt", dir);
+	snprintf(next, sizeof(next), "%s/older", dir);
+	ck_assert_int_eq(symlink("older", link_path), 0);
+	ck_assert_int_eq(symlink(path, next), 0);
+	for (int i = 0; i < 2; i++) { /* first to nothing, then to a file */
+		fill(3 + i);
+		ck_assert_int_eq(ddp_checkpoint_save(link_path, "mlp 784-50-10",
+						     sections, SECTIONS), 0);
+		ck_assert(S_ISLNK(mode_of(link_path)));
+		ck_assert(S_ISLNK(mode_of(next)));
+		ck_assert(S_ISREG(mode_of(path)));
+		fill(0);
+		ck_assert_int_eq(load(), 0);
+		ck_assert(is_filled(3 + i));
+	}
+	ck_assert_int_eq(files_in_dir(), 3);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(symlink("last.ckpt", path), 0);
+	ck_assert_int_eq(ddp_checkpoint_save(link_path, "k", sections, 1),
+			 -ELOOP);
+	expect_text(link_path);
+}
+END_TEST
+
+START_TEST(may_be_read_by_whom_the_umask_says)
+{
+	mode_t old = umask(077);
+
+	ck_assert_int_eq(save(), 0);
+	ck_assert_int_eq(mode_of(path) & 0777, 0600);
+	umask(022);
+	ck_assert_int_eq(save(), 0);
+	ck_assert_int_eq(mode_of(path) & 0777, 0644);
+	umask(old);
+}
+END_TEST
+
 START_TEST(folder_is_not_writable)
 {
 	pid_t pid;
@@ -469,6 +518,8 @@ int main(void)
 	tcase_add_test(tc, not_a_checkpoint);
 	tcase_add_test(tc, of_another_model);
 	tcase_add_test(tc, cannot_be_written);
+	tcase_add_test(tc, a_link_stays_and_its_target_is_written);
+	tcase_add_test(tc, may_be_read_by_whom_the_umask_says);
 	tcase_add_test(tc, folder_is_not_writable);
 	tcase_add_test(tc, size_limit_keeps_the_old_file);
 	tcase_add_test(tc, full_disk_keeps_the_old_file);
