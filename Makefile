@@ -70,6 +70,13 @@ $(O)/obj/%.o: %.c Makefile
 
 $(trainer_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
 
+# The arithmetic, once for each instruction set; kernels.c asks the CPU.
+$(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+$(call objs,worker-sdk/kernels_avx2.c): isa_flags = -mavx2 -mf16c
+$(call objs,worker-sdk/kernels_avx512.c): isa_flags = -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
+endif
+
 $(O)/ddprun: $(launcher_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)

@@ -1,112 +1,48 @@
-/* reduce.c: the kernels, each compiled once per instruction set. */
+/* reduce.c: what the kernels do not know: types that are reduced as others,
+ * more sources than they take, averages, and the way past the caches. */
 #include "worker-sdk/reduce.h"
 
-#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 
-/* Callers' buffers may be unaligned and of any effective type. */
-#define LOOSE __attribute__((aligned(1), may_alias))
-typedef float f32 LOOSE;
-typedef double f64 LOOSE;
-typedef int32_t i32 LOOSE;
-typedef int64_t i64 LOOSE;
-typedef uint32_t u32 LOOSE;
-typedef uint64_t u64 LOOSE;
+#include "worker-sdk/copy.h"
+#include "worker-sdk/kernels.h"
 
-/* Plain function pointers, not target_clones: those need ifunc resolvers, which
- * run before the sanitizers' runtime is ready. */
-#define ISA_base __attribute__((optimize("O3")))
-#define ISA_avx2 __attribute__((optimize("O3"), target("avx2")))
-#define ISA_avx512                                                            \
-	__attribute__((optimize("O3"), target("avx512f,avx512vl,avx512bw,"    \
-						"avx512dq,"                   \
-						"prefer-vector-width=512")))
+enum {
+	/* Elements of f16 and bf16 that are in f32 at a time. */
+	HALF_BLOCK = 512,
+	/* Bytes of a result that is not finished after one kernel: they stay
+	 * in L1 beside those of DDP__FAN sources. */
+	BLOCK = 4096
+};
 
-/* ivdep: dst may be a or b, which no loop iteration but its own touches. */
-#define COMBINE(isa, T, name, result)                                         \
-	static ISA_##isa void isa##_##name##_##T(void *dst, const void *pa,   \
-						 const void *pb, size_t n)    \
-	{                                                                     \
-		T *d = dst;                                                   \
-		const T *a = pa, *b = pb;                                     \
-		_Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)           \
-		{                                                             \
-			T x = a[i], y = b[i];                                 \
-			d[i] = result;                                        \
-		}                                                             \
-	}
+struct reduction {
+	const struct ddp__kernels *k;
+	enum ddp_type type;
+	enum ddp_op op;
+	enum ddp__lane lane;
+	size_t elem;
+	int n;
+	int divisor; /* at most 1: none */
+	int half;    /* f16 or bf16 */
+};
 
-#define DIVIDE(isa, T)                                                        \
-	static ISA_##isa void isa##_divide_##T(void *buf, size_t n, int by)   \
-	{                                                                     \
-		T *d = buf;                                                   \
-		for (size_t i = 0; i < n; i++)                                \
-			d[i] = d[i] / (T)by;                                  \
-	}
-
-/* x != x keeps a NaN on the left; y's comes through as the comparison's loser.
- * Integers add as unsigned, which wraps and is defined. */
-#define SET(isa)                                                              \
-	COMBINE(isa, f32, sum, x + y)                                         \
-	COMBINE(isa, f32, min, x < y || x != x ? x : y)                       \
-	COMBINE(isa, f32, max, x > y || x != x ? x : y)                       \
-	COMBINE(isa, f64, sum, x + y)                                         \
-	COMBINE(isa, f64, min, x < y || x != x ? x : y)                       \
-	COMBINE(isa, f64, max, x > y || x != x ? x : y)                       \
-	COMBINE(isa, u32, sum, x + y)                                         \
-	COMBINE(isa, i32, min, x < y ? x : y)                                 \
-	COMBINE(isa, i32, max, x > y ? x : y)                                 \
-	COMBINE(isa, u64, sum, x + y)                                         \
-	COMBINE(isa, i64, min, x < y ? x : y)                                 \
-	COMBINE(isa, i64, max, x > y ? x : y)                                 \
-	DIVIDE(isa, f32)                                                      \
-	DIVIDE(isa, f64)                                                      \
-	DIVIDE(isa, i32)                                                      \
-	DIVIDE(isa, i64)                                                      \
-	static const struct ddp__kernels isa##_set = {                        \
-		#isa,                                                         \
-		{{isa##_sum_f32, isa##_sum_f32, isa##_min_f32, isa##_max_f32},\
-		 {isa##_sum_f64, isa##_sum_f64, isa##_min_f64, isa##_max_f64},\
-		 {isa##_sum_u32, isa##_sum_u32, isa##_min_i32, isa##_max_i32},\
-		 {isa##_sum_u64, isa##_sum_u64, isa##_min_i64,                \
-		  isa##_max_i64}},                                            \
-		{isa##_divide_f32, isa##_divide_f64, isa##_divide_i32,        \
-		 isa##_divide_i64}};
-
-SET(base)
-#ifdef __x86_64__
-SET(avx2)
-SET(avx512)
-#endif
-
-int ddp__kernels_usable(const struct ddp__kernels *out[3])
+static enum ddp__lane lane_of(enum ddp_type type)
 {
-	int n = 0;
-#ifdef __x86_64__
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f") &&
-	    __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512dq"))
-		out[n++] = &avx512_set;
-	if (__builtin_cpu_supports("avx2"))
-		out[n++] = &avx2_set;
-#endif
-	out[n++] = &base_set;
-	return n;
-}
-
-const struct ddp__kernels *ddp__kernels(void)
-{
-	static _Atomic(const struct ddp__kernels *) best;
-	const struct ddp__kernels *set[3], *k = atomic_load(&best);
-
-	if (!k) {
-		ddp__kernels_usable(set);
-		k = set[0];
-		atomic_store(&best, k);
+	switch (type) {
+	case DDP_F64:
+		return DDP__LANE_F64;
+	case DDP_I32:
+		return DDP__LANE_I32;
+	case DDP_I64:
+		return DDP__LANE_I64;
+	case DDP_I8:
+		return DDP__LANE_I8;
+	case DDP_U8:
+		return DDP__LANE_U8;
+	default:
+		return DDP__LANE_F32;
 	}
-	return k;
 }
 
 size_t ddp_type_size(enum ddp_type type)
@@ -129,26 +65,132 @@ size_t ddp_type_size(enum ddp_type type)
 	}
 }
 
+static void widen(const struct reduction *r, float *to, const void *from,
+		  size_t count)
+{
+	(r->type == DDP_F16 ? r->k->from_f16 : r->k->from_bf16)(to, from,
+								count);
+}
+
+static void narrow(const struct reduction *r, void *to, const float *from,
+		   size_t count)
+{
+	(r->type == DDP_F16 ? r->k->to_f16 : r->k->to_bf16)(to, from, count);
+}
+
+/* count elements of each source, `at` bytes into it. */
+static void fold(const struct reduction *r, char *dst, const void *const *src,
+		 size_t at, size_t count)
+{
+	int bits = r->op == DDP_BAND || r->op == DDP_BOR, done = 0;
+	enum ddp__lane lane = bits ? DDP__LANE_U8 : r->lane;
+	size_t lanes = bits ? count * r->elem : count;
+	const void *from[DDP__FAN];
+
+	if (r->n == 1 && dst != (const char *)src[0] + at)
+		memcpy(dst, (const char *)src[0] + at, count * r->elem);
+	while (r->n > 1 && done < r->n) {
+		int m = 0;
+
+		if (done)
+			from[m++] = dst;
+		while (m < DDP__FAN && done < r->n)
+			from[m++] = (const char *)src[done++] + at;
+		r->k->reduce[lane](dst, from, m, lanes, r->op);
+	}
+	if (r->divisor > 1)
+		r->k->divide[lane](dst, count, r->divisor);
+}
+
+/* As fold, of at most HALF_BLOCK elements. */
+static void fold_half(const struct reduction *r, char *dst,
+		      const void *const *src, size_t at, size_t count)
+{
+	float wide[DDP__FAN][HALF_BLOCK];
+	const void *from[DDP__FAN];
+	int done = 0;
+
+	for (int i = 0; i < DDP__FAN; i++)
+		from[i] = wide[i];
+	do {
+		int m = done ? 1 : 0; /* the first is what there is so far */
+
+		for (; m < DDP__FAN && done < r->n; m++)
+			widen(r, wide[m], (const char *)src[done++] + at,
+			      count);
+		if (m > 1)
+			r->k->reduce[DDP__LANE_F32](wide[0], from, m, count,
+						    r->op);
+	} while (done < r->n);
+	if (r->divisor > 1)
+		r->k->divide[DDP__LANE_F32](wide[0], count, r->divisor);
+	narrow(r, dst, wide[0], count);
+}
+
+static void fold_block(const struct reduction *r, char *dst,
+		       const void *const *src, size_t at, size_t count)
+{
+	(r->half ? fold_half : fold)(r, dst, src, at, count);
+}
+
+/* Made in L1, then written past the caches: in blocks that begin where a line
+ * of dst does, if an element does. */
+static void fold_stream(const struct reduction *r, char *dst,
+			const void *const *src, size_t count)
+{
+	_Alignas(64) char bounce[BLOCK];
+	size_t most = (r->half ? HALF_BLOCK * 2 : BLOCK) / r->elem;
+	size_t first = -(uintptr_t)dst % 64 / r->elem, at = 0, len;
+
+	for (; at < count; at += len) {
+		len = at || !first ? most : first;
+		if (len > count - at)
+			len = count - at;
+		fold_block(r, bounce, src, at * r->elem, len);
+		ddp__copy_stream(dst + at * r->elem, bounce, len * r->elem);
+	}
+	ddp__copy_done();
+}
+
+void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
+			enum ddp_type type, enum ddp_op op, int divisor,
+			int stream)
+{
+	struct reduction r = {.k = ddp__kernels(),
+			      .type = type,
+			      .op = op,
+			      .lane = lane_of(type),
+			      .elem = ddp_type_size(type),
+			      .n = n,
+			      .divisor = op == DDP_AVG ? divisor : 1,
+			      .half = type == DDP_F16 || type == DDP_BF16};
+	size_t block = r.half ? HALF_BLOCK : BLOCK / r.elem;
+
+	if (n == 1 && r.divisor <= 1) {
+		if (dst != src[0])
+			ddp__copy(dst, src[0], count * r.elem, stream);
+		return;
+	}
+	if (stream) {
+		fold_stream(&r, dst, src, count);
+		return;
+	}
+	if (!r.half && r.divisor <= 1 && n <= DDP__FAN)
+		block = count; /* one kernel, which writes dst once */
+	for (size_t at = 0; at < count; at += block)
+		fold_block(&r, (char *)dst + at * r.elem, src, at * r.elem,
+			   count - at < block ? count - at : block);
+}
+
 void ddp__reduce(void *dst, const void *const *src, int n, size_t count,
 		 enum ddp_type type, enum ddp_op op, int divisor)
 {
-	const struct ddp__kernels *k = ddp__kernels();
-	size_t size = ddp_type_size(type);
-	/* With more sources dst is read again: in blocks that stay in L1. */
-	size_t block = n == 2 && op != DDP_AVG ? count : 8192 / size;
+	ddp__reduce_stream(dst, src, n, count, type, op, divisor, 0);
+}
 
-	for (size_t at = 0; at < count; at += block) {
-		size_t len = count - at < block ? count - at : block;
-		char *d = (char *)dst + at * size;
-		const char *first = (const char *)src[0] + at * size;
+void ddp__divide(void *buf, size_t count, enum ddp_type type, int by)
+{
+	const void *src = buf;
 
-		if (n == 1 && d != first)
-			memcpy(d, first, len * size);
-		for (int i = 1; i < n; i++)
-			k->combine[type][op](
-				d, i == 1 ? first : d,
-				(const char *)src[i] + at * size, len);
-		if (op == DDP_AVG && divisor > 1)
-			k->divide[type](d, len, divisor);
-	}
+	ddp__reduce(buf, &src, 1, count, type, DDP_AVG, by);
 }

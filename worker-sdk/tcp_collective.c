@@ -61,14 +61,14 @@ static int divides(const struct ddp__tcp_op *op)
 static void divide(struct ddp__tcp_op *op, void *buf, size_t count)
 {
 	if (divides(op) > 1)
-		ddp__kernels()->divide[op->call.type](buf, count, op->divisor);
+		ddp__divide(buf, count, op->call.type, op->divisor);
 }
 
 /* dst = a op b, which are whole buffers of this operation. */
 static void combine(struct ddp__tcp_op *op, const void *a, const void *b)
 {
-	ddp__kernels()->combine[op->call.type][op->call.op](op->buf, a, b,
-							    op->count);
+	ddp__reduce(op->buf, (const void *[]){a, b}, 2, op->count,
+		    op->call.type, op->call.op, 1);
 }
 
 /* ---- rings ---- */

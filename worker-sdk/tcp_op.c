@@ -228,16 +228,14 @@ static int window_for(struct ddp__tcp_op *op, struct ddp__stream *s,
 static void fold(struct ddp__tcp_op *op, struct ddp__stream *s,
 		 struct ddp__message *m)
 {
-	const struct ddp__kernels *k = ddp__kernels();
 	const struct ddp__call *c = &op->call;
 	size_t n = s->unfolded / op->elem, size = n * op->elem;
 	char *own = m->data + m->moved - DDP__FRAME;
 
 	if (!n)
 		return;
-	k->combine[c->type][c->op](own, own, s->window, n);
-	if (m->divisor > 1)
-		k->divide[c->type](own, n, m->divisor);
+	ddp__reduce(own, (const void *[]){own, s->window}, 2, n, c->type,
+		    c->op, m->divisor);
 	s->unfolded -= size;
 	if (s->unfolded)
 		memmove(s->window, s->window + size, s->unfolded);

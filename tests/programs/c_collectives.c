@@ -24,58 +24,93 @@ static void must(int rc, const char *what)
 		DIE("%s: %d: %s", what, rc, ddp_last_error());
 }
 
-/* Rank r's i-th value: integers small enough for every sum to be exact in f32,
- * so that any order of additions gives the same. */
-static long value(int r, size_t i)
+static int narrow(enum ddp_type type)
 {
-	return (long)((i * 31 + (size_t)r * 17) % 2003) - 1000;
+	return type != DDP_F32 && type != DDP_F64 && type != DDP_I32 &&
+	       type != DDP_I64;
 }
 
-static void put(char *at, enum ddp_type type, long v)
+/* Rank r's i-th value: integers small enough for every sum to be exact, so that
+ * any order of additions gives the same; of the narrow types for 10 ranks. */
+static long value(enum ddp_type type, int r, size_t i)
+{
+	long v = (long)((i * 31 + (size_t)r * 17) % 2003);
+
+	return type == DDP_U8 ? v % 13 : narrow(type) ? v % 7 - 3 : v - 1000;
+}
+
+/* The nearest f16 or bf16 to v, which is neither tiny nor huge: the fraction
+ * keeps as many bits, and its last is even in a tie. */
+static uint16_t half(enum ddp_type type, float v)
+{
+	uint32_t drop = type == DDP_F16 ? 13 : 16, bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	if (type == DDP_F16 && v != 0)
+		bits -= (127 - 15) << 23;
+	bits += ((1u << (drop - 1)) - 1) + (bits >> drop & 1);
+	if (type == DDP_BF16)
+		return (uint16_t)(bits >> 16);
+	return (uint16_t)((bits >> 13 & 0x7fff) | (v < 0 ? 0x8000 : 0));
+}
+
+static void put(char *at, enum ddp_type type, double v)
 {
 	float f = (float)v;
-	double d = (double)v;
-	int32_t i = (int32_t)v;
-	int64_t l = v;
-	const void *from[] = {&f, &d, &i, &l};
+	uint16_t h = half(type, f);
+	int64_t l = (int64_t)v; /* little-endian: its low bytes are an i32 */
 
-	memcpy(at, from[type], ddp_type_size(type));
+	memcpy(at,
+	       type == DDP_F32	  ? (void *)&f
+	       : type == DDP_F64  ? (void *)&v
+	       : type == DDP_F16  ? (void *)&h
+	       : type == DDP_BF16 ? (void *)&h
+				  : (void *)&l,
+	       ddp_type_size(type));
 }
 
-static void put_avg(char *at, enum ddp_type type, long sum)
+static int is_float(enum ddp_type type)
 {
-	float f = (float)sum / (float)size;
-	double d = (double)sum / size;
-
-	if (type == DDP_F32)
-		memcpy(at, &f, sizeof(f));
-	else if (type == DDP_F64)
-		memcpy(at, &d, sizeof(d));
-	else
-		put(at, type, sum / size);
+	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
+	       type == DDP_BF16;
 }
 
 static void put_reduced(char *at, enum ddp_type type, enum ddp_op op, size_t i)
 {
-	long sum = 0, min = value(0, i), max = min;
+	long all = value(type, 0, i);
 
-	for (int r = 0; r < size; r++) {
-		long v = value(r, i);
+	for (int r = 1; r < size; r++) {
+		long v = value(type, r, i);
 
-		sum += v;
-		min = v < min ? v : min;
-		max = v > max ? v : max;
+		all = op == DDP_MIN    ? (v < all ? v : all)
+		      : op == DDP_MAX  ? (v > all ? v : all)
+		      : op == DDP_BAND ? (all & v)
+		      : op == DDP_BOR  ? (all | v)
+				       : all + v;
 	}
-	if (op == DDP_AVG)
-		put_avg(at, type, sum);
+	if (op != DDP_AVG)
+		put(at, type, (double)all);
+	else if (!is_float(type))
+		put(at, type, (double)(all / size));
+	else if (type == DDP_F64)
+		put(at, type, (double)all / size);
 	else
-		put(at, type, op == DDP_MIN ? min : op == DDP_MAX ? max : sum);
+		put(at, type, (float)all / (float)size);
+}
+
+/* Which of them are checked here. A product of so many numbers is exact in no
+ * type; products() has its own. */
+static int has(enum ddp_type type, enum ddp_op op)
+{
+	return op != DDP_PROD &&
+	       ((op != DDP_BAND && op != DDP_BOR) || !is_float(type));
 }
 
 static void fill(char *at, enum ddp_type type, size_t n, size_t first)
 {
 	for (size_t i = 0; i < n; i++)
-		put(at + i * ddp_type_size(type), type, value(rank, first + i));
+		put(at + i * ddp_type_size(type), type,
+		    (double)value(type, rank, first + i));
 }
 
 static void expect(const char *got, const char *want, size_t bytes,
@@ -177,7 +212,7 @@ static void all_gather(enum ddp_type type, size_t count, int shift)
 	for (int r = 0; r < size; r++)
 		for (size_t i = 0; i < count; i++)
 			put(want.data + ((size_t)r * count + i) * elem, type,
-			    value(r, i));
+			    (double)value(type, r, i));
 	must(ddp_all_gather(world, send.data, recv.data, count, type),
 	     "all_gather");
 	expect(recv.data, want.data, want.bytes, "all_gather", type, 0, count);
@@ -200,7 +235,7 @@ static void broadcast(enum ddp_type type, size_t count, int root, int shift)
 
 	fill(buf.data, type, count, 0);
 	for (size_t i = 0; i < count; i++)
-		put(want.data + i * elem, type, value(root, i));
+		put(want.data + i * elem, type, (double)value(type, root, i));
 	must(ddp_broadcast(world, buf.data, count, type, root), "broadcast");
 	expect(buf.data, want.data, bytes, "broadcast", type, root, count);
 	room_free(&buf, "broadcast");
@@ -215,7 +250,8 @@ static void same_bits(size_t count)
 	uint64_t hash = 0xcbf29ce484222325u;
 
 	for (size_t i = 0; i < count; i++)
-		v[i] = 1.0 / (double)(value(rank, i) * 3 + 10007 + rank);
+		v[i] = 1.0 / (double)(value(DDP_F64, rank, i) * 3 + 10007 +
+				      rank);
 	must(ddp_all_reduce(world, v, v, count, DDP_F64, DDP_AVG),
 	     "all_reduce");
 	for (size_t i = 0; i < count; i++) {
@@ -235,6 +271,34 @@ static void same_bits(size_t count)
 	free(hashes);
 }
 
+/* Powers of two, exact in every type as long as they fit; integers wrap, to 0
+ * where there are many ranks. */
+static void products(size_t count)
+{
+	for (int type = 0; type < DDP_TYPES; type++) {
+		size_t elem = ddp_type_size(type);
+		struct room v = room_new(count * elem, type);
+		struct room want = room_new(count * elem, 0);
+		double product = 1;
+
+		for (int r = 0; r < size && r < 8; r++)
+			product *= r % 2 ? 2 : -1;
+		for (size_t i = 0; i < count; i++) {
+			put(v.data + i * elem, type,
+			    rank >= 8	? 1
+			    : rank % 2 ? 2
+				       : -1);
+			put(want.data + i * elem, type, product);
+		}
+		must(ddp_all_reduce(world, v.data, v.data, count, type,
+				    DDP_PROD), "all_reduce");
+		expect(v.data, want.data, v.bytes, "product", type, DDP_PROD,
+		       count);
+		room_free(&v, "product");
+		room_free(&want, "product");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t counts[] = {0, 1, 3, 1000, 40000, 1 << 20};
@@ -252,6 +316,8 @@ int main(int argc, char **argv)
 			int shift = (c * 5 + type * 3) % 8;
 
 			for (int op = 0; op < DDP_OPS; op += few ? 3 : 1) {
+				if (!has(type, op))
+					continue;
 				all_reduce(type, op, counts[c], shift);
 				reduce_scatter(type, op,
 					       few ? counts[c] / 8 : counts[c],
@@ -262,6 +328,7 @@ int main(int argc, char **argv)
 			for (int root = 0; root < size; root += few ? 2 : 1)
 				broadcast(type, counts[c], root, shift);
 		}
+		products(counts[c] < 40000 ? counts[c] : 40000);
 		same_bits(counts[c]);
 		must(ddp_barrier(world), "barrier");
 	}

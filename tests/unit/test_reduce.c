@@ -1,143 +1,310 @@
-/* test_reduce.c: every kernel of every instruction set against plain C. */
+/* test_reduce.c: every type, operation, number of sources, alignment and
+ * instruction set against plain C, one element at a time. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/copy.h"
+#include "worker-sdk/half.h"
+#include "worker-sdk/kernels.h"
 #include "worker-sdk/reduce.h"
 
-enum { MANY = 1037, PAD = 64 };
+enum { MOST = 5, SMALL = 200, LARGE = 9001, PAD = 128 };
 
-/* The i-th value of array k, and the reduction of two, in long double or, for
- * integers, modulo 2^64: written so that it shares nothing with reduce.c. */
-static int64_t value(int i, int k)
+static int is_float(enum ddp_type t)
+{
+	return t == DDP_F32 || t == DDP_F64 || t == DDP_F16 || t == DDP_BF16;
+}
+
+static int is_signed(enum ddp_type t)
+{
+	return t != DDP_U8;
+}
+
+/* The i-th value of source k: fractions of both signs, in range of f16. */
+static double float_value(size_t i, int k)
 {
 	uint64_t x = (uint64_t)i * 0x9e3779b97f4a7c15u + (uint64_t)k * 77u;
 
-	return (int64_t)(x ^ x >> 29);
+	x ^= x >> 29;
+	return ((double)(x % 4001) - 2000) / 64;
 }
 
-static void put(void *at, enum ddp_type type, int64_t v)
+static uint64_t int_value(size_t i, int k)
 {
-	float f = (float)(v % 100000) / 64;
-	double d = (double)(v % 100000000) / 64;
-	int32_t w = (int32_t)v;
+	uint64_t x = (uint64_t)i * 0x9e3779b97f4a7c15u + (uint64_t)k * 77u;
 
-	memcpy(at,
-	       type == DDP_F32	 ? (void *)&f
-	       : type == DDP_F64 ? (void *)&d
-	       : type == DDP_I32 ? (void *)&w
-				 : (void *)&v,
-	       ddp_type_size(type));
+	return x ^ x >> 29;
 }
 
-static int64_t as_int(const void *at, enum ddp_type type)
+static void put_float(void *at, enum ddp_type type, double v)
 {
-	int32_t w;
-	int64_t v;
+	float f = (float)v;
+	uint16_t half = type == DDP_F16 ? ddp__f32_to_f16(f)
+					: ddp__f32_to_bf16(f);
 
-	memcpy(&w, at, sizeof(w));
+	if (type == DDP_F64)
+		memcpy(at, &v, 8);
+	else if (type == DDP_F32)
+		memcpy(at, &f, 4);
+	else
+		memcpy(at, &half, 2);
+}
+
+static double get_float(const void *at, enum ddp_type type)
+{
+	double v;
+	float f;
+	uint16_t half;
+
+	memcpy(&half, at, 2);
+	if (type == DDP_F16)
+		return ddp__f16_to_f32(half);
+	if (type == DDP_BF16)
+		return ddp__bf16_to_f32(half);
+	memcpy(&f, at, 4);
+	if (type == DDP_F32)
+		return f;
+	memcpy(&v, at, 8);
+	return v;
+}
+
+/* Little-endian; the low bytes are the number modulo its size. */
+static void put_int(void *at, enum ddp_type type, uint64_t v)
+{
+	memcpy(at, &v, ddp_type_size(type));
+}
+
+static int64_t get_int(const void *at, enum ddp_type type)
+{
+	size_t unused = 64 - 8 * ddp_type_size(type);
+	uint64_t v = 0;
+
 	memcpy(&v, at, ddp_type_size(type));
-	return type == DDP_I32 ? w : v;
+	v <<= unused;
+	return is_signed(type) ? (int64_t)v >> unused : (int64_t)(v >> unused);
 }
 
-static void expect(const char *got, const char *a, const char *b,
-		   enum ddp_type type, enum ddp_op op)
+static double float_op(enum ddp_type type, enum ddp_op op, double x, double y)
 {
-	char want[8];
-	float fa, fb, f;
-	double da, db, d;
-	int64_t ia = as_int(a, type), ib = as_int(b, type), v;
-	int32_t w;
+	double z = op == DDP_MIN    ? fmin(x, y)
+		   : op == DDP_MAX  ? fmax(x, y)
+		   : op == DDP_PROD ? x * y
+				    : x + y;
 
-	memcpy(&fa, a, 4);
-	memcpy(&fb, b, 4);
-	memcpy(&da, a, ddp_type_size(type));
-	memcpy(&db, b, ddp_type_size(type));
-	if (op == DDP_MIN) {
-		f = fminf(fa, fb);
-		d = fmin(da, db);
-		v = ia < ib ? ia : ib;
-	} else if (op == DDP_MAX) {
-		f = fmaxf(fa, fb);
-		d = fmax(da, db);
-		v = ia > ib ? ia : ib;
-	} else {
-		f = fa + fb;
-		d = da + db;
-		v = (int64_t)((uint64_t)ia + (uint64_t)ib);
-	}
-	w = (int32_t)v;
-	memcpy(want,
-	       type == DDP_F32	 ? (void *)&f
-	       : type == DDP_F64 ? (void *)&d
-	       : type == DDP_I32 ? (void *)&w
-				 : (void *)&v,
-	       ddp_type_size(type));
-	ck_assert_mem_eq(got, want, ddp_type_size(type));
+	return type == DDP_F64 ? z : (float)z;
 }
 
-static void check_kernel(const struct ddp__kernels *k, enum ddp_type type,
-			 enum ddp_op op, int n, int shift, int in_place)
+static int64_t int_op(enum ddp_op op, int64_t x, int64_t y)
 {
-	size_t elem = ddp_type_size(type), size = (size_t)n * elem;
-	static char ab[3][MANY * 8 + 2 * PAD], keep[MANY * 8];
-	char *a = ab[0] + shift, *b = ab[1] + 2 * shift + 1;
-	char *dst = in_place == 1 ? a : in_place == 2 ? b : ab[2] + PAD;
-	const char *pa = in_place == 1 ? keep : a;
-	const char *pb = in_place == 2 ? keep : b;
+	uint64_t a = (uint64_t)x, b = (uint64_t)y;
 
-	for (int i = 0; i < n; i++) {
-		put(a + (size_t)i * elem, type, value(i, 1));
-		put(b + (size_t)i * elem, type, value(i, 2));
+	switch (op) {
+	case DDP_MIN:
+		return x < y ? x : y;
+	case DDP_MAX:
+		return x > y ? x : y;
+	case DDP_PROD:
+		return (int64_t)(a * b);
+	case DDP_BAND:
+		return (int64_t)(a & b);
+	case DDP_BOR:
+		return (int64_t)(a | b);
+	default:
+		return (int64_t)(a + b);
 	}
-	memcpy(keep, in_place == 2 ? b : a, size);
-	memset(ab[2], 0x5a, sizeof(ab[2]));
-	k->combine[type][op](dst, a, b, (size_t)n);
-	for (int i = 0; i < n; i++)
-		expect(dst + (size_t)i * elem, pa + (size_t)i * elem,
-		       pb + (size_t)i * elem, type, op);
-	if (!in_place)
-		ck_assert_int_eq(dst[size], 0x5a);
 }
 
-START_TEST(kernels_agree_with_plain_c)
+static void reference(char *out, char *const *src, int n, size_t count,
+		      enum ddp_type type, enum ddp_op op)
+{
+	size_t elem = ddp_type_size(type);
+
+	for (size_t i = 0; i < count; i++) {
+		char *at = out + i * elem;
+		double x = get_float(src[0] + i * elem, type);
+		int64_t v = get_int(src[0] + i * elem, type);
+
+		for (int k = 1; k < n; k++) {
+			const char *next = src[k] + i * elem;
+
+			x = float_op(type, op, x, get_float(next, type));
+			/* wraps where the type does */
+			put_int(at, type,
+				(uint64_t)int_op(op, v, get_int(next, type)));
+			v = get_int(at, type);
+		}
+		if (op == DDP_AVG) {
+			x = type == DDP_F64 ? x / n : (float)x / (float)n;
+			v /= n;
+		}
+		if (is_float(type))
+			put_float(at, type, x);
+		else
+			put_int(at, type, (uint64_t)v);
+	}
+}
+
+/* Sources as they were made, the result that is wanted, and room to work in. */
+static char source[MOST][LARGE * 8 + PAD], wanted[LARGE * 8];
+static char work[MOST + 1][LARGE * 8 + 2 * PAD];
+
+static void make(enum ddp_type type, enum ddp_op op, int n, size_t count)
+{
+	size_t elem = ddp_type_size(type);
+	char *src[MOST];
+
+	for (int k = 0; k < n; k++) {
+		src[k] = source[k];
+		for (size_t i = 0; i < count; i++)
+			if (is_float(type))
+				put_float(src[k] + i * elem, type,
+					  float_value(i, k));
+			else
+				put_int(src[k] + i * elem, type,
+					int_value(i, k));
+	}
+	reference(wanted, src, n, count, type, op);
+}
+
+/* shift 0 to 7: all buffers off by as many bytes, and each by more. */
+static void try(enum ddp_type type, enum ddp_op op, int n, size_t count,
+		int shift, int stream, int in_place)
+{
+	size_t size = count * ddp_type_size(type);
+	const void *src[MOST];
+	char *dst = work[MOST] + PAD + shift;
+
+	for (int k = 0; k < n; k++) {
+		char *at = work[k] + PAD + (shift * (k + 2) + k) % 8;
+
+		memcpy(at, source[k], size);
+		src[k] = at;
+		if (in_place == k + 1)
+			dst = at;
+	}
+	dst[-1] = dst[size] = 0x5a;
+	ddp__reduce_stream(dst, src, n, count, type, op, n, stream);
+	if (memcmp(dst, wanted, size) != 0)
+		ck_abort_msg("%s: type %d op %d of %d x %zu, shift %d%s%s",
+			     ddp__kernels()->isa, (int)type, (int)op, n, count,
+			     shift, stream ? ", streaming" : "",
+			     in_place ? ", in place" : "");
+	ck_assert_int_eq(dst[-1], 0x5a);
+	ck_assert_int_eq(dst[size], 0x5a);
+}
+
+/* What ddp.h refuses. */
+static int is_legal(enum ddp_type type, enum ddp_op op)
+{
+	return !is_float(type) || (op != DDP_BAND && op != DDP_BOR);
+}
+
+/* _i: instruction set and type. */
+static int choose(int i, enum ddp_type *type)
 {
 	const struct ddp__kernels *set[3];
-	static const int counts[] = {0, 1, 3, 16, 17, 63, MANY};
 	int n = ddp__kernels_usable(set);
 
-	ck_assert_int_ge(n, 1);
+	*type = (enum ddp_type)(i % DDP_TYPES);
 	ck_assert_str_eq(set[n - 1]->isa, "base");
 	ck_assert_ptr_eq(ddp__kernels(), set[0]);
-	for (int k = 0; k < n; k++)
-		for (int type = 0; type < DDP_TYPES; type++)
-			for (int op = 0; op < DDP_OPS; op++)
-				for (int c = 0; c < 7; c++)
-					for (int p = 0; p < 6; p++)
-						check_kernel(set[k], type, op,
-							     counts[c], p % 2,
-							     p / 2);
+	if (i / DDP_TYPES >= n)
+		return -1;
+	ddp__kernels_choose(set[i / DDP_TYPES]);
+	return 0;
+}
+
+START_TEST(small_ones_agree_with_plain_c)
+{
+	enum ddp_type type;
+
+	if (choose(_i, &type) < 0)
+		return; /* this CPU has no such set */
+	for (int op = 0; op < DDP_OPS; op++)
+		for (int n = 1; n <= MOST && is_legal(type, op); n++) {
+			make(type, op, n, SMALL);
+			for (size_t count = 0; count <= SMALL; count++) {
+				int how = (int)count + n;
+
+				try(type, op, n, count, how % 8, 0, 0);
+				try(type, op, n, count, how * 5 % 8, 1, 0);
+				try(type, op, n, count, how * 3 % 8,
+				    how / 2 % 2, how % 2 + 1);
+			}
+		}
 }
 END_TEST
 
-START_TEST(nan_wins)
+START_TEST(large_ones_agree_with_plain_c)
 {
-	const struct ddp__kernels *set[3];
-	int n = ddp__kernels_usable(set);
+	static const size_t counts[] = {511, 512, 513,	1024,
+					2049, 4096, 8195, LARGE};
+	enum ddp_type type;
 
-	for (int k = 0; k < n; k++) {
-		for (int op = DDP_MIN; op <= DDP_MAX; op++) {
-			float a[40], b[40];
-
-			for (int i = 0; i < 40; i++) {
-				a[i] = i % 3 == 0 ? NAN : 1;
-				b[i] = i % 3 == 1 ? NAN : 2;
-			}
-			set[k]->combine[DDP_F32][op](a, a, b, 40);
-			for (int i = 0; i < 40; i++)
-				ck_assert_int_eq(i % 3 != 2, isnan(a[i]));
+	if (choose(_i, &type) < 0)
+		return;
+	for (int op = 0; op < DDP_OPS; op++)
+		for (int n = 1; n <= MOST && is_legal(type, op); n++) {
+			make(type, op, n, LARGE);
+			for (int how = 0; how < 16; how++)
+				try(type, op, n, counts[how / 2],
+				    (how * 3 + n) % 8, how % 2, how % 3);
 		}
+}
+END_TEST
+
+/* One at each place, of the first or a later source, in each operation. */
+START_TEST(nan_and_infinity_come_through)
+{
+	enum { COUNT = 150 };
+	enum ddp_type type;
+	char buf[3][COUNT * 8], got[COUNT * 8];
+	const void *src[] = {buf[0], buf[1], buf[2]};
+
+	if (choose(_i, &type) < 0 || !is_float(type))
+		return;
+	for (int op = 0; op <= DDP_PROD; op++)
+		for (int bad = 0; bad < 6; bad++) {
+			size_t elem = ddp_type_size(type);
+
+			for (size_t i = 0; i < COUNT * 3; i++)
+				put_float(buf[i / COUNT] + i % COUNT * elem,
+					  type, (double)(i % 7 + 1));
+			for (size_t i = 0; i < COUNT; i += 2)
+				put_float(buf[bad / 2] + i * elem, type,
+					  bad % 2 ? NAN : INFINITY);
+			ddp__reduce(got, src, 3, COUNT, type, op, 3);
+			for (size_t i = 0; i < COUNT; i++) {
+				double x = get_float(got + i * elem, type);
+
+				if (i % 2 || (op == DDP_MIN && bad % 2 == 0))
+					ck_assert(isfinite(x));
+				else
+					ck_assert(bad % 2 ? isnan(x)
+							  : isinf(x));
+			}
+		}
+}
+END_TEST
+
+/* 2048 + 1 is no f16; f32 keeps it until the end. bf16 likewise with 256. */
+START_TEST(halves_are_rounded_once)
+{
+	static const double in[2][5] = {{2048, 1, 1, 1, 1}, {256, 1, 1, 1, 1}};
+
+	for (int t = 0; t < 2; t++) {
+		enum ddp_type type = t ? DDP_BF16 : DDP_F16;
+		uint16_t buf[5], got;
+		const void *src[5];
+
+		for (int k = 0; k < 5; k++) {
+			put_float(&buf[k], type, in[t][k]);
+			src[k] = &buf[k];
+		}
+		ddp__reduce(&got, src, 5, 1, type, DDP_SUM, 1);
+		ck_assert(get_float(&got, type) == in[t][0] + 4);
 	}
 }
 END_TEST
@@ -146,11 +313,13 @@ START_TEST(averages)
 {
 	int32_t i32[3][4] = {{-7, 7, INT32_MAX, 0}, {0, 0, 1, 1}, {0, 0, 0, 1}};
 	int64_t i64[2][2] = {{-3, INT64_MIN}, {0, INT64_MAX}};
+	int8_t i8[2][3] = {{100, -3, -128}, {100, 0, 1}};
 	double f64[2][2] = {{1, -1}, {2, 0}};
 	float f32[3][1] = {{1}, {2}, {4}};
 	const void *three[] = {i32[0], i32[1], i32[2]};
 	const void *two[] = {i64[0], i64[1]}, *dtwo[] = {f64[0], f64[1]};
 	const void *fthree[] = {f32[0], f32[1], f32[2]};
+	const void *btwo[] = {i8[0], i8[1]};
 
 	ddp__reduce(i32[0], three, 3, 4, DDP_I32, DDP_AVG, 3);
 	ck_assert_int_eq(i32[0][0], -2); /* -7/3, towards zero */
@@ -160,6 +329,10 @@ START_TEST(averages)
 	ddp__reduce(i64[1], two, 2, 2, DDP_I64, DDP_AVG, 2);
 	ck_assert_int_eq(i64[1][0], -1);
 	ck_assert_int_eq(i64[1][1], 0);
+	ddp__reduce(i8[0], btwo, 2, 3, DDP_I8, DDP_AVG, 2);
+	ck_assert_int_eq(i8[0][0], -28); /* 200 wraps to -56 */
+	ck_assert_int_eq(i8[0][1], -1);
+	ck_assert_int_eq(i8[0][2], -63);
 	ddp__reduce(f64[0], dtwo, 2, 2, DDP_F64, DDP_AVG, 2);
 	ck_assert(f64[0][0] == 1.5 && f64[0][1] == -0.5);
 	ddp__reduce(f32[1], fthree, 3, 1, DDP_F32, DDP_AVG, 3);
@@ -167,31 +340,76 @@ START_TEST(averages)
 }
 END_TEST
 
-/* Floating-point addition does not associate: the order is the sources'. */
-START_TEST(sources_are_taken_in_order)
+/* As an average's last step, for who sums first: the divisor is any number. */
+START_TEST(divides_like_plain_c)
 {
-	enum { N = 5, COUNT = 5000 };
-	static float src[N][COUNT], got[COUNT];
-	const void *p[N];
+	static const int by[] = {1, 2, 3, 7, 64, 1000, 65536, 16777217,
+				 INT32_MAX};
+	enum ddp_type type;
+	size_t elem;
 
-	for (int k = 0; k < N; k++) {
-		p[k] = src[k];
-		for (int i = 0; i < COUNT; i++)
-			src[k][i] = (float)value(i, k) * 1e-12f;
-	}
-	ddp__reduce(got, p, N, COUNT, DDP_F32, DDP_SUM, 1);
-	for (int i = 0; i < COUNT; i++) {
-		float want = src[0][i];
+	if (choose(_i, &type) < 0)
+		return;
+	elem = ddp_type_size(type);
+	make(type, DDP_SUM, 1, SMALL);
+	for (size_t d = 0; d < sizeof(by) / sizeof(*by); d++) {
+		memcpy(work[0], source[0], SMALL * elem);
+		if (!is_float(type))
+			put_int(work[0], type, UINT64_C(1)
+						       << (8 * elem - 1));
+		memcpy(work[1], work[0], SMALL * elem);
+		ddp__divide(work[0], SMALL, type, by[d]);
+		for (size_t i = 0; i < SMALL; i++) {
+			char *at = work[1] + i * elem;
+			double x = get_float(at, type);
 
-		for (int k = 1; k < N; k++)
-			want += src[k][i];
-		ck_assert(got[i] == want);
+			x = type == DDP_F64 ? x / by[d]
+					    : (float)x / (float)by[d];
+			if (is_float(type))
+				put_float(at, type, x);
+			else
+				put_int(at, type,
+					(uint64_t)(get_int(at, type) / by[d]));
+		}
+		ck_assert_mem_eq(work[0], work[1], SMALL * elem);
 	}
-	/* one source is a copy; in place with it, nothing */
-	ddp__reduce(got, p, 1, COUNT, DDP_F32, DDP_SUM, 1);
-	ck_assert_mem_eq(got, src[0], sizeof(got));
-	ddp__reduce(src[0], p, 1, COUNT, DDP_F32, DDP_SUM, 1);
-	ck_assert_mem_eq(got, src[0], sizeof(got));
+}
+END_TEST
+
+/* A send buffer's bits reach the receiver unchanged, a signalling NaN's too. */
+START_TEST(one_source_is_a_copy)
+{
+	uint16_t from[] = {0x7c01, 0xfc01, 0x7f81, 1, 0x8000}, to[5];
+	const void *src = from;
+
+	ddp__reduce(to, &src, 1, 5, DDP_F16, DDP_SUM, 1);
+	ck_assert_mem_eq(from, to, sizeof(to));
+	ddp__reduce(from, &src, 1, 5, DDP_BF16, DDP_MAX, 5);
+	ck_assert_mem_eq(from, to, sizeof(to));
+}
+END_TEST
+
+START_TEST(copies_of_any_size_and_alignment)
+{
+	enum { SIZE = 700 };
+	static char from[SIZE + 64], to[SIZE + 192];
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (char)(i * 7 + i / 64);
+	for (size_t size = 0; size <= SIZE; size++)
+		for (size_t shift = 0; shift < 64; shift += size % 3 + 1) {
+			memset(to, 0x5a, sizeof(to));
+			ddp__copy(to + 64 + shift, from + (shift * 5) % 64,
+				  size, 1);
+			ck_assert_mem_eq(to + 64 + shift,
+					 from + (shift * 5) % 64, size);
+			ck_assert_int_eq(to[63 + shift], 0x5a);
+			ck_assert_int_eq(to[64 + shift + size], 0x5a);
+		}
+	ddp__copy(to, from, SIZE, 0);
+	ck_assert_mem_eq(to, from, SIZE);
+	ddp__copy(NULL, NULL, 0, 0);
+	ddp__copy(NULL, NULL, 0, 1);
 }
 END_TEST
 
@@ -204,10 +422,17 @@ int main(void)
 
 	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, kernels_agree_with_plain_c);
-	tcase_add_test(tc, nan_wins);
+	tcase_add_loop_test(tc, small_ones_agree_with_plain_c, 0,
+			    3 * DDP_TYPES);
+	tcase_add_loop_test(tc, large_ones_agree_with_plain_c, 0,
+			    3 * DDP_TYPES);
+	tcase_add_loop_test(tc, nan_and_infinity_come_through, 0,
+			    3 * DDP_TYPES);
+	tcase_add_loop_test(tc, divides_like_plain_c, 0, 3 * DDP_TYPES);
+	tcase_add_test(tc, halves_are_rounded_once);
 	tcase_add_test(tc, averages);
-	tcase_add_test(tc, sources_are_taken_in_order);
+	tcase_add_test(tc, one_source_is_a_copy);
+	tcase_add_test(tc, copies_of_any_size_and_alignment);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
