@@ -2,6 +2,8 @@
  * under way is done right here, all others go through the engine's queues. */
 #include "worker-sdk/cpu.h"
 
+#include <sched.h>
+
 #include "worker-sdk/request.h"
 
 static struct ddp__engine *engine_of(const struct ddp_comm *c)
@@ -111,7 +113,13 @@ static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 
 static int cpu_test(struct ddp_request *r, struct err *e)
 {
-	return cpu_wait(r, 0, e);
+	const struct ddp__cpu *cpu = r->comm->state;
+	int rc = cpu_wait(r, 0, e);
+
+	/* who asks again and again may keep the others from their CPU */
+	if (!rc && cpu->shm.n && !cpu->shm.spins)
+		sched_yield();
+	return rc;
 }
 
 static void cpu_release(struct ddp_request *r)

@@ -342,6 +342,14 @@ static void forget(struct meeting *m)
 	m->contacts = NULL;
 }
 
+/* A group of few has the CPUs of its host not for itself. */
+static int is_crowded(const struct ddp_comm *world)
+{
+	const struct ddp__cpu *cpu = world->state;
+
+	return cpu && cpu->shm.n && !cpu->shm.spins;
+}
+
 static int meet(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -378,6 +386,7 @@ static int meet(struct meeting *m)
 			ddp__shm_abort(&m->cpu->shm, m->e);
 		else
 			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
+		m->cpu->shm.spins &= !is_crowded(m->world);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
 	}
 	return rc;
