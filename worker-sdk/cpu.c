@@ -113,11 +113,10 @@ static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 
 static int cpu_test(struct ddp_request *r, struct err *e)
 {
-	const struct ddp__cpu *cpu = r->comm->state;
 	int rc = cpu_wait(r, 0, e);
 
-	/* who asks again and again may keep the others from their CPU */
-	if (!rc && cpu->shm.n && !cpu->shm.spins)
+	/* who asks again and again may keep others from their CPU */
+	if (!rc)
 		sched_yield();
 	return rc;
 }
