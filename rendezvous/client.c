@@ -473,6 +473,16 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 
 /* ---- begin and end ---- */
 
+void client_left(struct client *c)
+{
+	struct err ignored;
+
+	if (c->dead.code)
+		return;
+	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
+	send_all(c, clock_ms(), &ignored);
+}
+
 void client_free(struct client *c)
 {
 	if (!c)

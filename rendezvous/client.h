@@ -15,6 +15,8 @@ struct client;
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, int timeout_ms,
 		   struct err *e);
+/* Says that this rank leaves in good order; whether it arrives is not known. */
+void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */
 
 /* Each call waits for its reply: timeout_ms is the server's to keep where the

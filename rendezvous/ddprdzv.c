@@ -16,6 +16,8 @@ struct options {
 	const char *listen;
 	long listen_fd, parent_fd;
 	double heartbeat_timeout, hello_timeout;
+	long guests;
+	const char *job;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -32,6 +34,10 @@ static const struct option_spec table[] = {
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
 	 "A client that has not said who it is by then is closed (10)."},
+	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
+	 "Serve one job of N workers that no ddprun started; needs --job."},
+	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
+	 "That job's name."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -92,6 +98,8 @@ static int serve(const struct options *o, struct err *e)
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+		.guests = (uint32_t)o->guests,
+		.job = o->job,
 	};
 	struct server *server;
 	uv_loop_t loop;
@@ -131,6 +139,10 @@ int main(int argc, char **argv)
 	}
 	if (rc >= 0 && rc < argc)
 		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
+	if (rc >= 0 && !o.guests != !o.job)
+		rc = err_set(&e, ERR_USAGE,
+			     "--guests and --job go together: the number of "
+			     "workers and their job's name");
 	if (rc >= 0) {
 		raise_fd_limit();
 		rc = serve(&o, &e);

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "base/log.h"
+#include "rendezvous/guests.h"
 
 static const struct store_limits round_limits = {
 	.keys = 1 << 20,
@@ -35,7 +36,7 @@ static void tell_state(uv_timer_t *t)
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
-		if (!job_node_waits(h->job, n))
+		if (!to || !job_node_waits(h->job, n))
 			continue;
 		m.spare = (uint8_t)job_node_is_spare(n);
 		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
@@ -67,7 +68,7 @@ static void tell_start(struct hosted *h)
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
-		if (!job_node_runs(n))
+		if (!to || !job_node_runs(n))
 			continue;
 		job_start_for(h->job, n, &m);
 		wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0,
@@ -103,7 +104,7 @@ static void tell_end(struct hosted *h)
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
-		if (!job_end_for(h->job, n, &end))
+		if (!to || !job_end_for(h->job, n, &end))
 			continue;
 		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
 			     &end);
@@ -265,6 +266,8 @@ static void lose_worker(struct hosted *h, struct member *m)
 	session_release(&m->session);
 	/* its going may have failed a gather */
 	session_wake_all(h->store);
+	if (h->guests)
+		guests_left(h, m, "ended without ddp_finalize");
 }
 
 void hosted_lose(struct member *m, const char *why)

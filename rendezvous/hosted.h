@@ -28,6 +28,8 @@ struct member {
 	struct member *worker_next, **worker_pprev; /* the round's workers */
 	int role; /* 0 before HELLO, then WIRE_AGENT or WIRE_WORKER */
 	char *job_id;
+	char *host; /* of a guest; NULL where memory ran out */
+	int left;   /* of a guest: how it went is known */
 	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
 	struct session session; /* of a worker */
@@ -43,6 +45,7 @@ struct hosted {
 	struct job *job;
 	struct store *store; /* of the running round */
 	struct member *workers;
+	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
 	uv_timer_t call_timer;  /* the last call is over */
 	int named;              /* new joins find it */
@@ -60,6 +63,8 @@ struct server {
 	int has_parent;
 	struct table jobs;
 	struct ended ended;
+	struct hosted *guests; /* the one job, of workers without agents */
+	int parent_gone;       /* of a server with guests, which it outlives */
 	struct member *members;
 	int leaving; /* the job of who started us is over */
 	int draining, stopped_jobs, closing;

@@ -20,7 +20,7 @@ struct event {
 	const struct wire_failed *failed;
 	const struct wire_leave *leave;
 	void *owner;
-	const char *at, *why;
+	const char *at, *why, *text;
 	struct err *e;
 };
 
@@ -162,7 +162,7 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 	if (r->text)
 		return err_set(ev->e, ERR_PROTOCOL,
 			       "EXITED: rank %u has exited already", m->rank);
-	r->text = cause_of_exit(n, m);
+	r->text = ev->text ? strdup(ev->text) : cause_of_exit(n, m);
 	if (!r->text)
 		return err_set(ev->e, -ENOMEM, "out of memory");
 	r->failed = m->code != 0 || m->signal != 0;
@@ -399,6 +399,17 @@ int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 			   .e = e};
 
 	return react(j, &ev, NULL);
+}
+
+void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
+		    const char *text)
+{
+	const struct wire_exited m = {.round = j->round, .rank = rank,
+				      .stopped = 1};
+	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = &m,
+			   .text = text};
+
+	react(j, &ev, NULL);
 }
 
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)

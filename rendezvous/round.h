@@ -69,6 +69,10 @@ int job_join(struct job *j, const struct wire_join *m, void *owner,
 /* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored. */
 int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	       struct err *e);
+/* That rank of a world of guests has gone; nobody says with which code, so the
+ * round goes on without it. text: "rank 3 on h1 said that it leaves". */
+void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
+		    const char *text);
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);
 void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
 /* The node's connection is gone ("its connection closed", "it was not heard
@@ -118,6 +122,8 @@ int job_end_for(const struct job *j, const struct job_node *n,
 		struct wire_end *m);
 /* The last END; its text is never empty for a round that is over. */
 const struct wire_end *job_end(const struct job *j);
+/* How a rank of the running round ended; NULL: it runs. */
+const char *job_rank_end(const struct job *j, uint32_t rank);
 /* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
  * is the running round. */
 int job_check_round(const struct job *j, uint32_t round, struct err *e);

@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "base/signal_name.h"
 #include "base/sock.h"
+#include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
 
 static void exit_if_drained(struct server *s);
+static void end_if_guests_gone(struct server *s);
 
 static struct member *member_of(struct conn *c)
 {
@@ -38,6 +40,10 @@ static int be_worker(struct member *m, const struct wire_hello *hello,
 	const char *end;
 	int rc;
 
+	if (!h && m->server->guests)
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s keeps another job's store",
+			       m->server->endpoint);
 	if (!h) {
 		end = ended_find(&m->server->ended, hello->job, hello->round);
 		return err_set(e, ERR_ABORTED,
@@ -54,8 +60,12 @@ static int be_worker(struct member *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
+	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
+		return rc;
 	m->session.rank = hello->rank;
 	hosted_add_worker(h, m);
+	if (h->guests)
+		guests_came(m, hello);
 	return 0;
 }
 
@@ -82,6 +92,10 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 		rc = be_worker(m, &hello, e);
 		if (rc < 0)
 			return rc;
+	} else if (hello.role == WIRE_AGENT && m->server->guests) {
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s serves a job without agents",
+			       m->server->endpoint);
 	} else if (hello.role == WIRE_AGENT) {
 		m->job_id = strndup(hello.job.data, hello.job.len);
 		if (!m->job_id)
@@ -191,6 +205,14 @@ static int on_session(struct member *m, const struct wire_frame *f,
 	return rc;
 }
 
+/* How a rank of an agent ends is the agent's to say. */
+static int on_left(struct member *m, const struct wire_frame *f, struct err *e)
+{
+	if (m->hosted && m->hosted->guests)
+		guests_left(m->hosted, m, "said that it leaves");
+	return 0;
+}
+
 /* Who may send what, as what. Role 0 is a client before its HELLO. */
 struct rule {
 	int role;
@@ -205,6 +227,7 @@ static const struct rule rules[] = {
 	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
+	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 };
 
 static struct rule rule_for(enum wire_type type)
@@ -320,7 +343,9 @@ static void on_closed(struct conn *c)
 	if (m->next)
 		m->next->pprev = m->pprev;
 	free(m->job_id);
+	free(m->host);
 	free(m);
+	end_if_guests_gone(s);
 	exit_if_drained(s);
 }
 
@@ -360,6 +385,8 @@ static void exit_if_drained(struct server *s)
 	if (!s->draining || s->members || s->closing)
 		return;
 	s->closing = 1;
+	if (s->guests)
+		guests_close(s->guests);
 	close_handle((uv_handle_t *)&s->drain_timer);
 	close_handle((uv_handle_t *)&s->term);
 	if (s->has_parent)
@@ -421,11 +448,21 @@ static void drain(struct server *s, const char *why)
 	exit_if_drained(s);
 }
 
+/* Its ranks outlive rank 0 by what they still have to do. */
+static void end_if_guests_gone(struct server *s)
+{
+	if (s->guests && !s->members &&
+	    (s->parent_gone || guests_all_gone(s->guests)))
+		drain(s, "stops: its ranks have gone");
+}
+
 static void on_signal(uv_signal_t *sig, int number)
 {
 	struct server *s = sig->data;
 	char why[64], name[SIGNAL_NAME_MAX];
 
+	if (s->guests)
+		return;
 	snprintf(why, sizeof why, "was told to stop by %s",
 		 signal_name(number, name));
 	if (!s->has_parent)
@@ -446,7 +483,11 @@ static void on_parent_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 
 	if (n < 0) {
 		uv_read_stop(p);
-		drain(s, "stops: the ddprun that started it is gone");
+		s->parent_gone = 1;
+		end_if_guests_gone(s);
+		if (!s->guests)
+			drain(s, "stops: the ddprun that started it is "
+				 "gone");
 	}
 }
 
@@ -536,7 +577,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
 	*out = s;
-	return 0;
+	return o->guests ? guests_open(s, o->job, o->guests, e) : 0;
 }
 
 void server_run(struct server *s)

@@ -15,6 +15,8 @@ struct server_options {
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
+	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	const char *job;     /* its name */
 };
 
 /* Starts accepting on the loop. On success *out is the caller's. */

@@ -161,6 +161,11 @@ const struct wire_end *job_end(const struct job *j)
 	return &j->end;
 }
 
+const char *job_rank_end(const struct job *j, uint32_t rank)
+{
+	return rank < j->world_size ? j->ranks[rank].text : NULL;
+}
+
 int job_check_round(const struct job *j, uint32_t round, struct err *e)
 {
 	if (j->state == JOB_RUNNING && round == j->round)

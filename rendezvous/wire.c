@@ -8,7 +8,7 @@
 const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
 					      WIRE_VERSION};
 
-enum { TYPES_END = WIRE_FATE + 1 };
+enum { TYPES_END = WIRE_LEFT + 1 };
 
 static const char *const type_names[TYPES_END] = {
 	[WIRE_HELLO] = "HELLO",
@@ -32,6 +32,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_END] = "END",
 	[WIRE_PING] = "PING",
 	[WIRE_FATE] = "FATE",
+	[WIRE_LEFT] = "LEFT",
 };
 
 static int type_exists(int type)

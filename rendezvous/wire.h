@@ -64,6 +64,7 @@ enum wire_type {
 	WIRE_END,
 	WIRE_PING,
 	WIRE_FATE = 50,
+	WIRE_LEFT,
 };
 
 /* One frame; body points into the buffer that it was cut from. */

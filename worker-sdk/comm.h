@@ -38,6 +38,7 @@ struct ddp__world {
 	 * world. */
 	_Atomic uint64_t user, user_number;
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
+	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
 
 /* How the ranks of a communicator to be made tell each other something: mine
@@ -93,6 +94,8 @@ struct ddp__backend {
 	 * whatever the backend; what groups meet through. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
+	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
+	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
 	/* ddp_progress_start; NULL: the backend moves on by itself. */
 	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
 };

@@ -378,13 +378,17 @@ typedef struct ddp_reducer ddp_reducer;
 struct ddp_reducer_options {
 	size_t first_bucket; /* bytes; 0: 1 MiB */
 	size_t bucket;	     /* bytes of each later one; 0: 25 MiB */
-	/* Sends f32 gradients as bf16: half the bytes, 8 bits of mantissa. */
+	/* Sends f32 gradients as bf16: half the bytes. Each rounding, one where
+	 * a rank sends and one or more of sums, is off by at most 2^-8 of its
+	 * value. cpu only. */
 	int bf16;
-	/* Parameters may have no gradient in a step: ddp_reducer_finish finds
-	 * out which are used by no rank, and leaves those as they are. */
+	/* Parameters may have no gradient in a step: there this rank counts as
+	 * zeros, and what no rank used is left as it is. cpu only. */
 	int find_unused;
 	/* Replaces the all_reduce of a bucket, as DDP's communication hooks do:
-	 * begins one and sets *request (or does it, and leaves it NULL). */
+	 * begins one and sets *request (or does it, and leaves it NULL). What
+	 * it leaves in bucket is what all ranks then have; < 0 is a failure.
+	 * With bf16 type is DDP_BF16. */
 	int (*hook)(void *arg, ddp_comm *c, void *bucket, size_t count,
 		    enum ddp_type type, ddp_request **request);
 	void *hook_arg;
@@ -396,16 +400,21 @@ struct ddp_reducer_options {
 DDP_API int ddp_reducer_new(ddp_reducer **r, ddp_comm *c, void *grads,
 			    enum ddp_type type, const size_t *counts, int n,
 			    const struct ddp_reducer_options *options);
+/* Before its communicator is freed. Waits for what is under way: after a
+ * failure ddp_abort ends that. NULL is fine. */
 DDP_API void ddp_reducer_free(ddp_reducer *r);
 /* A backward pass begins. sync 0: its gradients stay local, to be accumulated
- * (no_sync); ready and finish then do nothing. */
+ * (no_sync); ready then only notes that the parameter was used, and finish,
+ * which may be left out, does nothing. */
 DDP_API int ddp_reducer_begin(ddp_reducer *r, int sync);
-/* The gradient of parameter i is complete, and not written to until finish. */
+/* The gradient of parameter i is complete, and not written to until finish. In
+ * any order; the last parameter first is best. Moves on what is under way. */
 DDP_API int ddp_reducer_ready(ddp_reducer *r, int i);
 /* Waits until all gradients in the arena are averages over the ranks. Without
  * find_unused a parameter that was not ready is an error that names it. */
 DDP_API int ddp_reducer_finish(ddp_reducer *r);
-/* 1 if any rank used parameter i in the last finished step (find_unused). */
+/* 1 if any rank used parameter i in the last finished step (find_unused), or in
+ * one before it since the last that was synchronised; else 0. */
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
 
 struct ddp_span {
@@ -413,14 +422,16 @@ struct ddp_span {
 	size_t count;
 	enum ddp_type type;
 };
-/* Broadcasts parameters and buffers from root, small ones together. */
+/* Broadcasts parameters and buffers from root, small ones together. All ranks
+ * give the same counts and types. */
 DDP_API int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans,
 				int n, int root);
 
 /* Synchronised batch normalisation: from each rank's mean[channels] and biased
  * var[channels] over its *count values a channel (0 is legal) to those of all
- * ranks (Chan, Golub, LeVeque 1979). The backward pass needs only sums:
- * ddp_all_reduce of sum(dy) and sum(dy * xhat). */
+ * ranks (Chan, Golub, LeVeque 1979), the same bits on all; where no rank has
+ * values they stay. In the host's memory on either backend. The backward pass
+ * needs only sums: ddp_all_reduce of sum(dy) and sum(dy * xhat). */
 DDP_API int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var,
 				size_t channels, uint64_t *count);
 
@@ -430,8 +441,11 @@ enum ddp_scope { DDP_HOST, DDP_JOB };
 
 /* The lowest rank of each host, or rank 0 of the job, runs fn(arg); the others
  * wait, without a timeout, until it has returned: nobody reads a data set that
- * is half there. Returns what fn returned, on all; < 0 is a failure, named with
- * its rank on the others. Collective on c. */
+ * is half there. Returns what fn returned (DDP_HOST: on this host); < 0
+ * anywhere is a failure, which all return, and the text says on which rank. A
+ * rank that dies meanwhile is an error as ever. Hosts wait for each other: no
+ * timeout runs against one that is slower. Collective on c, which fn must not
+ * use. */
 DDP_API int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg),
 		     void *arg);
 

@@ -9,6 +9,7 @@
 #include "rendezvous/wire.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
+#include "worker-sdk/guest.h"
 #include "worker-sdk/last_error.h"
 
 enum { CONNECT_MS = 30000 };
@@ -43,6 +44,13 @@ static int open_store(struct ddp__world *w, struct err *e)
 			 ? CONNECT_MS
 			 : w->timeout_ms;
 
+	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
+		int rc = ddp__guest_open(&w->kv, &w->env, w->host,
+					 w->timeout_ms, e);
+
+		if (rc || !w->env.alone)
+			return rc;
+	}
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
@@ -69,14 +77,14 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 	struct ddp__exchange x = {c, gather_in_store};
 	int rc = ddp__env_read(&w->env, e);
 
-	c->rank = w->env.rank;
-	c->size = w->env.world_size;
 	if (!rc)
 		rc = ddp__env_timeout(o->timeout_ms, &w->timeout_ms, e);
 	if (!rc)
 		rc = choose_backend(c, o->backend, e);
 	if (!rc)
 		rc = open_store(w, e);
+	c->rank = w->env.rank;
+	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
 		joined++; /* here all ranks of the store count alike */
 	if (!rc && (c->size > 1 || c->backend->serves_one))

@@ -1,6 +1,7 @@
 /* kv.h: the key-value store that the ranks share, whoever keeps it: ddprdzv
- * (kv_server.c), or this process in a world of one (kv_local.c). One struct of
- * function pointers each; keys and sizes have been checked. */
+ * (kv_server.c), torchrun (kv_tcpstore.c), or this process in a world of one
+ * (kv_local.c). One struct of function pointers each; keys and sizes have been
+ * checked. */
 #ifndef SDK_KV_H
 #define SDK_KV_H
 
@@ -52,6 +53,12 @@ struct wire_hello;
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		   const struct wire_hello *hello, int timeout_ms,
 		   struct err *e);
+/* This world has no agents: freeing it tells the server that the rank leaves in
+ * good order. pipe (or -1): then closed, on which rank 0's server goes. */
+void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);
+/* PyTorch's store; prefix goes before each key. */
+int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
+		     const char *prefix, int timeout_ms, struct err *e);
 int ddp__kv_local(struct ddp__kv **out, struct err *e);
 
 #endif

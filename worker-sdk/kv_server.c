@@ -1,6 +1,7 @@
 /* kv_server.c: the store that ddprdzv keeps for the round. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "rendezvous/client.h"
 #include "worker-sdk/kv.h"
@@ -8,6 +9,8 @@
 struct server_kv {
 	struct ddp__kv kv;
 	struct client *client;
+	pid_t guest; /* whose leaving is told; 0: the agent tells it */
+	int pipe;
 };
 
 static struct client *client_of(struct ddp__kv *kv)
@@ -17,8 +20,15 @@ static struct client *client_of(struct ddp__kv *kv)
 
 static void server_free(struct ddp__kv *kv)
 {
-	client_free(client_of(kv));
-	free(kv);
+	struct server_kv *s = (struct server_kv *)kv;
+
+	/* a forked child is not the rank */
+	if (s->guest == getpid())
+		client_left(s->client);
+	client_free(s->client);
+	if (s->pipe >= 0)
+		close(s->pipe);
+	free(s);
 }
 
 static int server_set(struct ddp__kv *kv, struct slice key, struct slice value,
@@ -102,6 +112,7 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 	if (!s)
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
 	s->kv.ops = &server_ops;
+	s->pipe = -1;
 	rc = client_connect(&s->client, where, hello, timeout_ms, e);
 	if (rc) {
 		free(s);
@@ -109,4 +120,12 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 	}
 	*out = &s->kv;
 	return 0;
+}
+
+void ddp__kv_server_guest(struct ddp__kv *kv, int pipe)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+
+	s->guest = getpid();
+	s->pipe = pipe;
 }

@@ -34,10 +34,12 @@ struct ddp__shm_control {
 	/* The call that it entered last, for who waits for it in vain. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
-	int64_t pid;
+	_Alignas(64) int64_t pid;
 	uint64_t born;         /* its start time, against pids used again */
 	_Atomic uint32_t left;	/* ddp_finalize was called */
 	_Atomic uint32_t armed; /* its bell is to be rung, once */
+	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
+	uint64_t probe_at; /* where its memory has the segment's cookie */
 };
 
 enum { DDP__SHM_ALIVE, DDP__SHM_ABORTING, DDP__SHM_ABORTED };
@@ -50,10 +52,20 @@ struct ddp__shm_header {
 	unsigned char cookie[DDP__COOKIE];
 	_Atomic uint64_t cpus[DDP__SHM_CPUS / 64]; /* that any may run on */
 	_Alignas(64) _Atomic uint32_t armed;	   /* so many have bells */
-	_Atomic uint32_t aborted;		   /* DDP__SHM_ABORTED: why */
+	_Atomic uint32_t no_reading; /* nobody's memory by process_vm_readv */
+	_Atomic uint32_t aborted;    /* DDP__SHM_ABORTED: why */
 	int32_t abort_code;
 	char abort_text[ERR_TEXT_MAX];
 };
+
+/* One direction between me and a peer, as I know it (shm_p2p.c). */
+struct ddp__shm_lane {
+	uint64_t line, byte;     /* so far */
+	uint64_t taken, drained; /* of these, what the receiver has told */
+	uint64_t large;		 /* messages ended */
+};
+
+struct ddp__shm_msg;
 
 struct ddp__shm {
 	int me, n;
@@ -61,14 +73,21 @@ struct ddp__shm {
 	int timeout_ms;   /* < 0: for ever */
 	const struct ddp__peers *peers;
 	uint32_t step;                /* my last posted */
+	int waits;		      /* for the others' */
 	const struct ddp__call *call; /* under way, for texts */
 	int spins;                    /* every rank has a CPU of its own */
+	uint64_t moved;		      /* when I left another rank's CPU */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;
 	size_t mapped;
 	size_t chunk; /* bytes of input a rank puts into one step at most */
 	const void **sources; /* scratch: n pointers */
+	char *pairs;	      /* n * n of them, for messages */
+	size_t ring;	      /* bytes of each one's ring */
+	struct ddp__shm_lane *lanes; /* 2 * peer, + 1 for receiving */
+	struct ddp__shm_msg *msgs;   /* under way */
+	unsigned char probe[DDP__COOKIE];
 };
 
 /* A segment with room for `ranks` slots (sparse: untouched ones cost nothing).
@@ -116,6 +135,29 @@ void ddp__shm_ring(struct ddp__shm *s);
 /* Called now and then while the operation under way stands still, since
  * waited_ns: 0 if those who are missing may still come, else wait's error. */
 int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e);
+
+/* Between these files. Wait for i since start: 1: poll on, 0: sleep. */
+int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start);
+void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms);
+void ddp__shm_wake(_Atomic uint32_t *word);
+/* Makes *e everybody's, unless another rank was first: then that one's error is
+ * ours. Returns its code. */
+int ddp__shm_fail(struct ddp__shm *s, struct err *e);
+/* 0: rank i is there; else *e says what became of it. */
+int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
+		     struct err *e);
+/* Notes what I entered, and tells what rank i did, as a call's text. */
+void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call);
+char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
+/* Of /proc/PID/stat; 0 if there is no such process or it is a zombie. */
+uint64_t ddp__process_born(int64_t pid);
+
+static inline void ddp__shm_relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
 
 /* Makes every rank's present and next wait fail with *e. */
 void ddp__shm_abort(struct ddp__shm *s, const struct err *e);

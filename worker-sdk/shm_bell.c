@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "worker-sdk/shm.h"
+#include "worker-sdk/shm_p2p.h"
 
 /* In the abstract name space: nothing is left in a folder. */
 static socklen_t address_of(const struct ddp__shm *s, int i,
@@ -58,7 +58,8 @@ int ddp__shm_arm(struct ddp__shm *s)
 	       (int32_t)(atomic_load(&ddp__shm_control(s, (s->me + k) % s->n)
 						->step) - s->step) >= 0)
 		k++;
-	return k == s->n || ddp__shm_aborted(s);
+	return (s->waits && k == s->n) || ddp__shm_aborted(s) ||
+	       ddp__shm_msgs_ready(s);
 }
 
 void ddp__shm_disarm(struct ddp__shm *s)

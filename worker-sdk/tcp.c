@@ -3,6 +3,7 @@
 #include "worker-sdk/tcp.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,24 @@ void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,
 	put(out, kind, ddp__call_pack(call), call->number, size);
 }
 
+void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
+{
+	put(out, DDP__FRAME_ABORT, 0, (uint64_t)(int64_t)e->code,
+	    strlen(e->text));
+}
+
+int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
+{
+	return f->magic == FRAME_MAGIC && f->kind == kind;
+}
+
+int ddp__tcp_timeout(int timeout_ms)
+{
+	return timeout_ms < 0 || timeout_ms > INT_MAX - DDP__TCP_GRACE_MS
+		       ? timeout_ms
+		       : timeout_ms + DDP__TCP_GRACE_MS;
+}
+
 void ddp__tcp_close(struct ddp__tcp *t)
 {
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
@@ -44,15 +63,15 @@ void ddp__tcp_close(struct ddp__tcp *t)
 
 void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e)
 {
-	size_t len = strlen(e->text);
 	unsigned char frame[DDP__FRAME];
-	struct iovec iov[2] = {{frame, DDP__FRAME}, {(void *)e->text, len}};
+	struct iovec iov[2] = {{frame, DDP__FRAME},
+			       {(void *)e->text, strlen(e->text)}};
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (t->broken)
 		return;
 	t->broken = 1;
-	put(frame, DDP__FRAME_ABORT, 0, (uint64_t)(int64_t)e->code, len);
+	ddp__frame_put_abort(frame, e);
 	/* The end of the sockets with data wakes who waits for me; by then the
 	 * reason must be on its way. */
 	for (int i = 0; i < t->n * t->links; i += t->links)
@@ -87,31 +106,42 @@ static size_t read_for_a_while(int fd, void *out, size_t size)
 	return have;
 }
 
-/* 1: a frame of ours is on its way on this socket, of that kind. */
+/* 1: a whole frame is next on this socket. */
 static int is_next(int fd, struct ddp__frame *f)
 {
 	return recv(fd, f, sizeof(*f), MSG_PEEK | MSG_DONTWAIT) ==
-		       (ssize_t)sizeof(*f) &&
-	       f->magic == FRAME_MAGIC;
+	       (ssize_t)sizeof(*f);
 }
 
-/* If host has said why it stops: that, else 0. */
-static int hear_abort(struct ddp__tcp *t, int host, struct err *e)
+int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
+			  const void *have, size_t n, struct err *e)
 {
-	int fd = t->fd[host * t->links], code;
 	char text[ERR_TEXT_MAX];
 	struct ddp__frame f;
 	size_t size;
+	int code;
 
-	if (!is_next(fd, &f) || f.kind != DDP__FRAME_ABORT)
+	memcpy(&f, frame, sizeof(f));
+	if (!ddp__frame_is(&f, DDP__FRAME_ABORT))
 		return 0;
-	recv(fd, &f, sizeof(f), MSG_DONTWAIT);
 	size = f.size < ERR_TEXT_MAX ? (size_t)f.size : ERR_TEXT_MAX - 1;
-	size = read_for_a_while(fd, text, size);
+	n = n < size ? n : size;
+	if (n)
+		memcpy(text, have, n);
+	n += read_for_a_while(fd, text + n, size - n);
 	/* it comes from the network: no error may read as success */
 	code = (int)(int64_t)f.number;
-	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)size,
-		       text);
+	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
+}
+
+int ddp__frame_hear_abort(int fd, struct err *e)
+{
+	struct ddp__frame f;
+
+	if (!is_next(fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
+		return 0;
+	recv(fd, &f, sizeof(f), MSG_DONTWAIT);
+	return ddp__frame_read_abort(fd, (const unsigned char *)&f, NULL, 0, e);
 }
 
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
@@ -123,12 +153,11 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	struct ddp__frame f;
 
 	memcpy(&f, frame, sizeof(f));
-	if (f.magic == FRAME_MAGIC && f.kind == DDP__FRAME_DATA &&
-	    f.call == ddp__call_pack(call) && f.number == call->number &&
+	if (ddp__frame_is(&f, DDP__FRAME_DATA) && f.call == ddp__call_pack(call) && f.number == call->number &&
 	    f.size == size)
 		return 0;
 	ddp__tcp_name(t, host, name);
-	if (f.magic != FRAME_MAGIC || f.kind != DDP__FRAME_DATA)
+	if (!ddp__frame_is(&f, DDP__FRAME_DATA))
 		return err_set(e, ERR_PROTOCOL,
 			       "%s: %s sent something that is no message of "
 			       "ours", ddp__call_text(call, mine), name);
@@ -152,7 +181,8 @@ static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
 {
 	struct ddp__frame f;
 
-	if (!is_next(t->fd[link], &f) || f.kind != DDP__FRAME_DATA ||
+	if (!is_next(t->fd[link], &f) ||
+	    !ddp__frame_is(&f, DDP__FRAME_DATA) ||
 	    f.number != call->number || f.call == ddp__call_pack(call))
 		return 0;
 	return ddp__tcp_check(t, call, ddp__tcp_host(t, link),
@@ -163,7 +193,7 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  const char *how, struct err *e)
 {
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
-	int rc = hear_abort(t, host, e);
+	int rc = ddp__frame_hear_abort(t->fd[host * t->links], e);
 
 	/* what it was called for may be what is wrong */
 	for (int i = 1; i < t->links && !rc; i++)
@@ -184,7 +214,7 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 	/* A host that closed may have done its part: who waits for it sees. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
-			rc = hear_abort(t, h, e);
+			rc = ddp__frame_hear_abort(t->fd[h * t->links], e);
 	for (int l = 0; l < t->n * t->links && !rc; l++)
 		if (t->fd[l] >= 0 && l % t->links && !awaited(arg, l))
 			rc = look_at(t, call, l, e);

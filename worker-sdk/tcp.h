@@ -10,10 +10,10 @@
 #include "base/sock.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
+#include "worker-sdk/tcp_hello.h"
 
 enum {
 	DDP__FRAME = 40,
-	DDP__MESH_COOKIE = 16,
 	DDP__RAILS_MAX = 16,
 	/* Who fails first tells why. A rank that is late is seen best by those
 	 * of its own host, so between hosts one waits this much longer. */
@@ -87,6 +87,18 @@ static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
 
 void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,
 		    const struct ddp__call *call, uint64_t size);
+
+void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
+/* 1: f is a frame of ours, of that kind. */
+int ddp__frame_is(const struct ddp__frame *f, uint32_t kind);
+/* If an abort is next on this socket: takes it, and returns what it says in e;
+ * else 0. */
+int ddp__frame_hear_abort(int fd, struct err *e);
+/* The same where its frame and n bytes of its text have been read. */
+int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
+			  const void *have, size_t n, struct err *e);
+/* What one waits between hosts where ranks wait timeout_ms. */
+int ddp__tcp_timeout(int timeout_ms);
 
 /* "rank 3 on h1" into out[DDP__NAME_MAX]: the leader at the other end. */
 char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);

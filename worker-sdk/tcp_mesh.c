@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,14 +20,6 @@ enum {
 	LOOK_MS = 1000 /* how often to ask whether those missing live */
 };
 
-/* Both sides say it; the answer has from and to the other way round. */
-struct hello {
-	char magic[8];
-	unsigned char cookie[DDP__MESH_COOKIE];
-	uint32_t round, from, to;
-	uint16_t link, links; /* which of the pair's, of how many */
-};
-
 static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '2'};
 
 /* Where a host may be reached. */
@@ -42,8 +33,7 @@ struct link_try {
 	int fd;
 	int connecting; /* not yet writable */
 	int next;	/* address to try */
-	size_t got;
-	struct hello hello; /* what came so far */
+	struct ddp__hello_in in;
 };
 
 struct mesh {
@@ -95,9 +85,9 @@ int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e)
 	return fd;
 }
 
-static struct hello hello_to(const struct mesh *m, int link)
+static struct ddp__hello hello_to(const struct mesh *m, int link)
 {
-	struct hello h;
+	struct ddp__hello h;
 
 	memset(&h, 0, sizeof(h));
 	memcpy(h.magic, magic, sizeof(magic));
@@ -110,39 +100,31 @@ static struct hello hello_to(const struct mesh *m, int link)
 	return h;
 }
 
-/* A fresh socket's buffer takes a hello whole, or it is of no use. */
 static int say_hello(const struct mesh *m, int fd, int link)
 {
-	struct hello h = hello_to(m, link);
+	struct ddp__hello h = hello_to(m, link);
 
-	return send(fd, &h, sizeof(h), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-			       (ssize_t)sizeof(h)
-		       ? 0
-		       : -1;
+	return ddp__hello_say(fd, &h);
 }
 
 /* Said by a host of this job, in this round, to me. */
-static int is_known(const struct mesh *m, const struct hello *h)
+static int is_known(const struct mesh *m, const struct ddp__hello *h)
 {
-	unsigned char diff = 0;
+	struct ddp__hello mine = hello_to(m, 0);
 
-	for (int i = 0; i < DDP__MESH_COOKIE; i++)
-		diff |= (unsigned char)(h->cookie[i] ^ m->setup->cookie[i]);
-	return !diff && !memcmp(h->magic, magic, sizeof(magic)) &&
-	       h->round == m->setup->round &&
-	       h->to == (uint32_t)m->setup->me &&
+	return !ddp__hello_differs(h, &mine) &&
 	       h->from < (uint32_t)m->setup->n;
 }
 
 /* The link that this hello is of, or -1. */
-static int known_link(const struct mesh *m, const struct hello *h)
+static int known_link(const struct mesh *m, const struct ddp__hello *h)
 {
 	return h->links == m->t->links && h->link < m->t->links
 		       ? (int)h->from * m->t->links + h->link
 		       : -1;
 }
 
-static int check_rails(struct mesh *m, const struct hello *h)
+static int check_rails(struct mesh *m, const struct ddp__hello *h)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	char name[DDP__NAME_MAX];
@@ -163,18 +145,6 @@ static void keep(struct mesh *m, int link, int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	m->t->fd[link] = fd;
 	m->missing--;
-}
-
-/* 1: the hello is whole; 0: not yet; -1: the connection is of no use. */
-static int hear_hello(struct link_try *l)
-{
-	ssize_t n = recv(l->fd, (char *)&l->hello + l->got,
-			 sizeof(l->hello) - l->got, MSG_DONTWAIT);
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	l->got += (size_t)n;
-	return n == 0 ? -1 : l->got == sizeof(l->hello);
 }
 
 static int unreachable(struct mesh *m, int host, int error)
@@ -262,7 +232,7 @@ static int on_called(struct mesh *m, int link)
 
 	if (l->connecting)
 		return on_connected(m, link);
-	rc = hear_hello(l);
+	rc = ddp__hello_hear(l->fd, &l->in);
 	if (rc < 0) {
 		snprintf(seen, sizeof(seen),
 			 "ddp_init: %s closed its connection",
@@ -271,10 +241,10 @@ static int on_called(struct mesh *m, int link)
 	}
 	if (!rc)
 		return 0;
-	if (!is_known(m, &l->hello))
+	if (!is_known(m, &l->in.hello))
 		return unreachable(m, host, EPROTO);
-	rc = check_rails(m, &l->hello);
-	if (!rc && known_link(m, &l->hello) != link)
+	rc = check_rails(m, &l->in.hello);
+	if (!rc && known_link(m, &l->in.hello) != link)
 		rc = unreachable(m, host, EPROTO);
 	if (!rc) {
 		keep(m, link, l->fd);
@@ -308,18 +278,18 @@ static void on_listener(struct mesh *m)
 
 static int on_stranger(struct mesh *m, struct link_try *l)
 {
-	int heard = hear_hello(l), known, link = -1, rc = 0;
+	int heard = ddp__hello_hear(l->fd, &l->in), known, link = -1, rc = 0;
 
 	if (!heard)
 		return 0;
-	known = heard > 0 && is_known(m, &l->hello) &&
-		(int)l->hello.from > m->setup->me;
+	known = heard > 0 && is_known(m, &l->in.hello) &&
+		(int)l->in.hello.from > m->setup->me;
 	if (known)
-		link = known_link(m, &l->hello);
+		link = known_link(m, &l->in.hello);
 	if (known && link < 0) {
 		/* it hears of the difference, too */
-		say_hello(m, l->fd, (int)l->hello.from * m->t->links);
-		rc = check_rails(m, &l->hello);
+		say_hello(m, l->fd, (int)l->in.hello.from * m->t->links);
+		rc = check_rails(m, &l->in.hello);
 	}
 	if (link >= 0 && m->t->fd[link] < 0 && !say_hello(m, l->fd, link))
 		keep(m, link, l->fd);
@@ -421,9 +391,7 @@ static int start(struct mesh *m)
 	t->rails = setup->rails ? setup->rails : RAILS_DEFAULT;
 	t->links = t->rails + 1;
 	t->peers = setup->peers;
-	t->timeout_ms = setup->timeout_ms;
-	if (t->timeout_ms >= 0 && t->timeout_ms < INT_MAX - DDP__TCP_GRACE_MS)
-		t->timeout_ms += DDP__TCP_GRACE_MS;
+	t->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);
 	links = n * (size_t)t->links;
 	t->fd = malloc(links * sizeof(int));
 	t->leaders = malloc(n * sizeof(int));

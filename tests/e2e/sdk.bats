@@ -197,12 +197,12 @@ fault() {
 
 @test "half an environment: what is missing is named" {
 	RANK=0 expect 1 c_init
-	[ "$out" = "-20002: RANK is set but WORLD_SIZE is not: start this program with ddprun, or unset RANK to run alone" ]
-	# torchrun sets all of its own, and none of ours
+	[ "$out" = "-20002: RANK is set but WORLD_SIZE is not: start this program with ddprun or torchrun, or unset RANK to run alone" ]
+	# PyTorch users set these by hand
 	export RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
 		GROUP_RANK=0 GROUP_WORLD_SIZE=1
 	expect 1 c_init
-	has "$out" "^-20002: RANK is set but DDP_RDZV_ENDPOINT is not: start"
+	has "$out" "^-20002: RANK is set but MASTER_ADDR is not: start"
 	# nobody is there
 	export DDP_RDZV_ENDPOINT=127.0.0.1:$(w_port free) DDP_JOB_ID=x DDP_ROUND=0
 	expect 1 c_init

@@ -1,5 +1,6 @@
 /* test_env.c: a worker's environment: what is missing or wrong is named. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,8 @@ START_TEST(only_rank)
 	clearenv();
 	setenv("RANK", "0", 1);
 	expect(ERR_USAGE, "RANK is set but WORLD_SIZE is not: start this "
-			  "program with ddprun, or unset RANK to run alone");
+			  "program with ddprun or torchrun, or unset RANK to "
+			  "run alone");
 }
 END_TEST
 
@@ -111,6 +113,206 @@ START_TEST(one_wrong)
 		setenv(bad[i][0], bad[i][1], 1);
 		expect(ERR_USAGE, bad[i][2]);
 	}
+}
+END_TEST
+
+/* ---- started by others ---- */
+
+struct variable {
+	const char *name, *value;
+};
+
+static const struct variable torchrun[] = {
+	{"RANK", "3"},		   {"WORLD_SIZE", "4"},
+	{"MASTER_ADDR", "h1"},	   {"MASTER_PORT", "29500"},
+	{"LOCAL_RANK", "1"},	   {"LOCAL_WORLD_SIZE", "2"},
+	{"GROUP_RANK", "1"},	   {"GROUP_WORLD_SIZE", "2"},
+	{"TORCHELASTIC_RUN_ID", "mine"},
+	{"TORCHELASTIC_RESTART_COUNT", "1"},
+	{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {NULL, NULL}};
+static const struct variable openmpi[] = {
+	{"OMPI_COMM_WORLD_RANK", "3"},	     {"OMPI_COMM_WORLD_SIZE", "4"},
+	{"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+	{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+	{"PMIX_RANK", "3"},
+	{"PMIX_NAMESPACE", "n"},
+	{NULL, NULL}};
+static const struct variable hydra[] = {
+	{"PMI_RANK", "3"},	  {"PMI_SIZE", "4"},
+	{"PMI_FD", "7"},	  {"MPI_LOCALRANKID", "1"},
+	{"MPI_LOCALNRANKS", "2"}, {NULL, NULL}};
+static const struct variable slurm[] = {
+	{"SLURM_PROCID", "3"},
+	{"SLURM_STEP_NUM_TASKS", "4"},
+	{"SLURM_LOCALID", "0"},
+	{"SLURM_NODEID", "1"},
+	{"SLURM_STEP_NUM_NODES", "2"},
+	{"SLURM_STEP_NODELIST", "n[1-2]"},
+	{"SLURM_STEP_TASKS_PER_NODE", "3,1"},
+	{"SLURM_JOB_ID", "12"},
+	{"SLURM_STEP_ID", "0"},
+	{NULL, NULL}};
+static const struct {
+	const struct variable *all;
+	enum ddp__starter starter;
+	int needed; /* how many of them */
+	int local_rank, local_world_size, node_rank, nodes;
+} starters[] = {{torchrun, DDP__TORCHRUN, 4, 1, 2, 1, 2},
+		{openmpi, DDP__OPENMPI, 4, 1, 2, -1, -1},
+		{hydra, DDP__PMI, 3, 1, 2, -1, -1},
+		{slurm, DDP__SLURM, 9, 0, 1, 1, 2}};
+enum { STARTERS = sizeof(starters) / sizeof(*starters) };
+
+static void set(const struct variable *v)
+{
+	for (; v->name; v++)
+		setenv(v->name, v->value, 1);
+}
+
+START_TEST(by_others)
+{
+	clearenv();
+	set(starters[_i].all);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.starter, starters[_i].starter);
+	ck_assert_int_eq(env.alone, 0);
+	ck_assert_int_eq(env.rank, 3);
+	ck_assert_int_eq(env.world_size, 4);
+	ck_assert_int_eq(env.local_rank, starters[_i].local_rank);
+	ck_assert_int_eq(env.local_world_size, starters[_i].local_world_size);
+	ck_assert_int_eq(env.node_rank, starters[_i].node_rank);
+	ck_assert_int_eq(env.nodes, starters[_i].nodes);
+	ck_assert_ptr_null(env.node_addr);
+}
+END_TEST
+
+START_TEST(torchrun_says_more)
+{
+	clearenv();
+	set(torchrun);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_str_eq(env.server.host, "h1");
+	ck_assert_uint_eq(env.server.port, 29500);
+	ck_assert_int_eq(env.agent_store, 1);
+	ck_assert_int_eq(env.attempt, 1);
+	ck_assert_str_eq(env.job, "mine");
+	setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.agent_store, 0);
+	/* by hand, as for init_process_group("env://") */
+	for (int i = 4; torchrun[i].name; i++)
+		unsetenv(torchrun[i].name);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.starter, DDP__TORCHRUN);
+	ck_assert_int_eq(env.local_rank, -1);
+	ck_assert_int_eq(env.nodes, -1);
+	setenv("MASTER_PORT", "0", 1);
+	expect(ERR_USAGE, "MASTER_PORT");
+	/* a port in MASTER_ADDR is none */
+	setenv("MASTER_PORT", "1234", 1);
+	setenv("MASTER_ADDR", "fd77::1", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_str_eq(env.server.host, "fd77::1");
+	ck_assert_uint_eq(env.server.port, 1234);
+}
+END_TEST
+
+START_TEST(half_of_others)
+{
+	/* without the first nobody takes it for that starter's */
+	for (int i = 1; i < starters[_i].needed; i++) {
+		char text[80];
+
+		clearenv();
+		set(starters[_i].all);
+		unsetenv(starters[_i].all[i].name);
+		if (starters[_i].starter == DDP__SLURM &&
+		    (i == 1 || i == 8)) { /* a batch script has no step */
+			ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+			ck_assert_int_eq(env.alone, 1);
+			continue;
+		}
+		snprintf(text, sizeof(text), "is set but %s is not: start",
+			 starters[_i].all[i].name);
+		expect(ERR_USAGE, text);
+	}
+}
+END_TEST
+
+/* mpirun in srun's step, ddprun in mpirun's: who started this process? */
+START_TEST(innermost)
+{
+	clearenv();
+	for (int i = STARTERS - 1; i >= 0; i--) {
+		set(starters[i].all);
+		ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+		ck_assert_int_eq(env.starter, starters[i].starter);
+	}
+	set_up();
+	set(openmpi);
+	set(slurm);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.starter, DDP__DDPRUN);
+	ck_assert_int_eq(env.rank, 5);
+}
+END_TEST
+
+START_TEST(slurm_with_pmi2)
+{
+	clearenv();
+	set(slurm);
+	setenv("PMI_RANK", "3", 1);
+	setenv("PMI_SIZE", "4", 1);
+	setenv("PMI_FD", "7", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.starter, DDP__PMI);
+	ck_assert_int_eq(env.local_rank, 0);
+	ck_assert_int_eq(env.local_world_size, 1);
+	ck_assert_int_eq(env.nodes, 2);
+	/* an mpiexec in the step: its ranks are not the step's */
+	setenv("PMI_SIZE", "5", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.local_rank, -1);
+	ck_assert_int_eq(env.nodes, -1);
+}
+END_TEST
+
+/* Nobody to meet: no store is needed. */
+START_TEST(world_of_one)
+{
+	clearenv();
+	set(hydra);
+	setenv("PMI_RANK", "0", 1);
+	setenv("PMI_SIZE", "1", 1);
+	setenv("MPI_LOCALRANKID", "0", 1);
+	setenv("MPI_LOCALNRANKS", "1", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.alone, 1);
+	ck_assert_int_eq(env.nodes, 1);
+	clearenv();
+	set(slurm);
+	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	ck_assert_int_eq(env.starter, DDP__NOBODY);
+	ck_assert_int_eq(env.alone, 1);
+}
+END_TEST
+
+START_TEST(others_wrong)
+{
+	clearenv();
+	set(openmpi);
+	setenv("OMPI_COMM_WORLD_RANK", "4", 1);
+	expect(ERR_USAGE, "OMPI_COMM_WORLD_RANK is 4 but OMPI_COMM_WORLD_SIZE "
+			  "is 4: it must be less; start this program with "
+			  "mpirun");
+	clearenv();
+	set(slurm);
+	setenv("SLURM_STEP_TASKS_PER_NODE", "2(x", 1);
+	expect(ERR_USAGE, "SLURM_STEP_TASKS_PER_NODE is '2(x'");
+	clearenv();
+	setenv("WORLD_SIZE", "2", 1);
+	expect(ERR_USAGE, "WORLD_SIZE is set but RANK is not");
 }
 END_TEST
 
@@ -194,8 +396,9 @@ START_TEST(collectives_check_arguments)
 	ck_assert_int_eq(ddp_init(&c, NULL), 0);
 	refused(ddp_all_reduce(NULL, v, v, 1, DDP_F32, DDP_SUM), "NULL");
 	refused(ddp_all_reduce(c, NULL, v, 1, DDP_F32, DDP_SUM), "NULL");
-	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)4, DDP_SUM),
-		"unknown type 4");
+	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)DDP_TYPES,
+			       DDP_SUM),
+		"unknown type 8");
 	refused(ddp_all_reduce(c, v, v, 1, DDP_F32, (enum ddp_op)-1),
 		"unknown operation");
 	refused(ddp_all_reduce(c, v, v + 4, 2, DDP_F32, DDP_SUM), "overlap");
@@ -229,6 +432,13 @@ int main(void)
 	tcase_add_loop_test(tc, one_missing, 0, GOOD);
 	tcase_add_test(tc, only_rank);
 	tcase_add_test(tc, one_wrong);
+	tcase_add_loop_test(tc, by_others, 0, STARTERS);
+	tcase_add_test(tc, torchrun_says_more);
+	tcase_add_loop_test(tc, half_of_others, 0, STARTERS);
+	tcase_add_test(tc, innermost);
+	tcase_add_test(tc, slurm_with_pmi2);
+	tcase_add_test(tc, world_of_one);
+	tcase_add_test(tc, others_wrong);
 	tcase_add_test(tc, timeouts);
 	tcase_add_test(tc, init_refuses);
 	tcase_add_test(tc, alone);

@@ -3,60 +3,10 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "tests/unit/forked.h"
-#include "worker-sdk/shm_collective.h"
-
-static const unsigned char cookie[DDP__COOKIE] = {1, 2, 3};
-static const int ranks[64] = {0,  10, 20, 30, 40, 50, 60,
-			      70, 80, 90, 100, 110};
-
-static char *name_of(void *owner, int rank, char *out)
-{
-	snprintf(out, DDP__NAME_MAX, "rank %d on h1", rank);
-	return out;
-}
-
-static int fate_of(void *owner, int rank, const char *seen, struct err *e)
-{
-	return err_set(e, ERR_REMOTE, "%s: fate of %d", seen, rank);
-}
-
-static const struct ddp__peers peers = {NULL, name_of, fate_of};
-
-struct group {
-	int fd, n;
-};
+#include "tests/unit/shm_ranks.h"
 
 #define RUN(kind, ...)                                                        \
 	(ddp__shm_##kind(&op, __VA_ARGS__), ddp__shm_run(&op, &e))
-
-static struct group make(int n)
-{
-	struct err e = ERR_INIT;
-	struct group g = {ddp__shm_create((size_t)n, cookie, &e), n};
-
-	ck_assert_msg(g.fd >= 0, "%s", e.text);
-	return g;
-}
-
-static int join(struct ddp__shm *s, const struct group *g, int me)
-{
-	static const struct ddp__call call = {.kind = DDP__INIT};
-	struct err e = ERR_INIT;
-	int rc = ddp__shm_attach(s, g->fd, me, g->n, cookie, &e);
-
-	if (rc)
-		return rc;
-	s->ranks = ranks;
-	s->peers = &peers;
-	s->timeout_ms = 20000;
-	return ddp__shm_meet(s, &call, &e);
-}
 
 /* Small integers as floats add up exactly, in any order. */
 static float term(int rank, size_t i)

@@ -1,0 +1,221 @@
+# guests.bats: the same worker started by others than ddprun: torchrun, by hand
+# as for PyTorch's env://, OpenMPI's mpirun, MPICH's mpiexec. srun is srun.bats.
+
+bats_require_minimum_version 1.5.0
+load ../lib
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+setup() {
+	lib_setup
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	# a rank that waits in vain is a failed test, not a hung one
+	export DDP_TIMEOUT=60
+}
+
+torchrun_or_skip() {
+	torch_or_skip
+	"$PYTHON_EXEC" -c 'import torch.distributed.run' 2>/dev/null ||
+		skip "this PyTorch has no torchrun"
+}
+
+torchrun() { # N CMD...
+	local n=$1
+	shift
+	OMP_NUM_THREADS=1 "$PYTHON_EXEC" "$root/tests/bench/torchrun.py" \
+		--no_python --nproc_per_node "$n" "${how[@]}" "$@"
+}
+
+openmpi_or_skip() {
+	launcher=$(command -v mpirun.openmpi || command -v mpirun) || skip \
+		"OpenMPI is not installed"
+	[[ $("$launcher" --version 2>&1) == *open-mpi.org* ]] ||
+		skip "OpenMPI is not installed"
+	launcher="$launcher --oversubscribe -np"
+	# its library's, not ours
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+}
+
+hydra_or_skip() {
+	launcher=$(command -v mpiexec.hydra) || skip "MPICH is not installed"
+	launcher="$launcher -np"
+}
+
+by_hand() { # N CMD...
+	local n=$1 r port
+	shift
+	port=$(w_port free)
+	for ((r = 0; r < n; r++)); do
+		start "rank$r" env RANK=$r WORLD_SIZE="$n" \
+			MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" "$@"
+	done
+}
+
+all_ok() { # N
+	local r n=$1
+	for ((r = 0; r < n; r++)); do
+		has "$out" "^rank $r of $n, local $r of $n, node 0 of 1: ok\$"
+	done
+	[ "$(grep -c ': ok$' <<<"$out")" = "${2:-$n}" ]
+}
+
+# What every launcher must be able to do; $launcher N CMD...
+starts_worlds() {
+	local n
+	for n in 1 2 4; do
+		expect 0 $launcher $n c_guest
+		all_ok $n
+	done
+	expect 0 $launcher 4 c_collectives 40000
+	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
+	expect 0 $launcher 3 c_store
+	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
+}
+
+trains() {
+	mkdir data
+	t_idx data 640 64
+	expect 0 $launcher 2 mnist_mlp --data data --epochs 1
+	has "$out" '^test accuracy [0-9.]+ %$'
+}
+
+names_the_dead() { # STATUS CULPRIT
+	expect "$1" $launcher 3 c_guest kill "$2"
+	has "$out" "^rank [0-2]: -20004: barrier #[0-9]+: rank $2 on .* is gone: rank $2 on .* ended without ddp_finalize"
+	nothing_left
+}
+
+needs_a_server() {
+	DDP_SERVER=$T/none expect - $launcher 2 c_guest
+	[ "$status" != 0 ]
+	has "$out" "DDP_SERVER is '$T/none', which is no program: set it to where ddprdzv is"
+	# whoever is not rank 0 hears it too, and who has it
+	has "$out" "^rank -1: -20004: rank 0 could not start: DDP_SERVER is"
+}
+
+@test "torchrun: its own store is the meeting place" {
+	local port how
+	torchrun_or_skip
+	launcher=torchrun
+	port=$(w_port free)
+	how=(--master_port "$port")
+	expect 0 torchrun 3 c_guest twice
+	all_ok 3 6
+	expect 0 torchrun 2 c_collectives 1000
+	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
+}
+
+@test "torchrun: the store's calls, and a rank that dies" {
+	local how
+	torchrun_or_skip
+	how=(--master_port "$(w_port free)")
+	expect - torchrun 2 c_store
+	if ! grep -q ': ok$' <<<"$out"; then
+		# all but one, in 1.13
+		has "$err" "ddp_store_append.*is that of 1.13, which cannot append: use ddp_store_set, or start with ddprun"
+	fi
+	how=(--master_port "$(w_port free)")
+	expect 1 torchrun 3 c_guest kill 1
+	has "$out" '^rank [02]: -20004: barrier #[0-9]+: rank 1 on .* is gone; its end was not reported'
+}
+
+@test "torchrun --standalone" {
+	local how=(--standalone)
+	torchrun_or_skip
+	expect 0 torchrun 2 c_guest
+	all_ok 2
+}
+
+@test "by hand, with MASTER_ADDR and MASTER_PORT: rank 0 makes the store" {
+	local r
+	by_hand 3 c_guest twice
+	for r in 0 1 2; do
+		finish rank$r
+		[ "$(grep -c "^rank $r of 3, local $r of 3, node 0 of 1: ok$" \
+			<<<"$out")" = 2 ]
+	done
+}
+
+@test "by hand: a rank that dies, and one that leaves" {
+	by_hand 2 c_guest kill 0
+	finish rank0 137
+	finish rank1 1
+	has "$out" '^rank 1: -20004: .*rank 0 on .* ended without ddp_finalize'
+	nothing_left
+	by_hand 2 c_guest leave 1
+	finish rank1
+	finish rank0 1
+	has "$out" '^rank 0: -20004: .*rank 1 on .* said that it leaves'
+}
+
+@test "by hand: who comes twice, and who never comes" {
+	local port
+	port=$(w_port free)
+	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=3
+	RANK=0 start rank0 c_guest wait "$T/go"
+	RANK=1 start rank1 c_guest wait "$T/go"
+	RANK=2 start rank2 c_guest wait "$T/go"
+	await rank0.out ': ok$'
+	RANK=1 expect 1 c_guest
+	has "$out" '^rank -1: -20002: rank 1 is here already, on .*: two processes say that they are this rank'
+	: >go
+	finish rank0
+	finish rank1
+	finish rank2
+	RANK=1 DDP_TIMEOUT=1 expect 1 c_guest
+	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by torchrun\) was not reached: .*Connection refused'
+}
+
+@test "OpenMPI's mpirun: 1, 2, 4 ranks" {
+	openmpi_or_skip
+	starts_worlds
+	trains
+}
+
+@test "OpenMPI's mpirun: a rank that dies, and no ddprdzv" {
+	openmpi_or_skip
+	names_the_dead 137 1
+	names_the_dead 137 0
+	needs_a_server
+}
+
+@test "MPICH's mpiexec: 1, 2, 4 ranks" {
+	hydra_or_skip
+	starts_worlds
+	trains
+}
+
+@test "MPICH's mpiexec: a rank that dies ends all, and no ddprdzv" {
+	hydra_or_skip
+	# it kills the others at once: they may have no time to tell
+	expect 9 $launcher 3 c_guest kill 1
+	nothing_left
+	expect 9 $launcher 3 c_guest kill 0
+	nothing_left
+	needs_a_server
+	# a rank that has left may end as it likes
+	expect 1 $launcher 3 c_guest leave 1
+	has "$out" '^rank 1 of 3, .*: ok$'
+	has "$out" '^rank [02]: -20004: .*rank 1 on .* said that it leaves'
+}
+
+@test "ddprun started by mpiexec or mpirun: its workers are its own" {
+	hydra_or_skip
+	expect 0 $launcher 1 ddprun --standalone --nproc-per-node 2 c_guest
+	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
+	openmpi_or_skip
+	expect 0 $launcher 1 ddprun --standalone --nproc-per-node 2 c_guest
+	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
+}
+
+@test "mpirun's variables without mpirun" {
+	export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=0
+	expect 1 c_guest
+	[ "$out" = "rank -1: -20002: OMPI_COMM_WORLD_RANK is set but OMPI_COMM_WORLD_SIZE is not: start this program with mpirun, or unset OMPI_COMM_WORLD_RANK to run alone" ]
+	unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_LOCAL_RANK
+	export PMI_RANK=0 PMI_SIZE=2
+	expect 1 c_guest
+	has "$out" '^rank -1: -20002: PMI_RANK is set but PMI_FD is not: start this program with mpiexec'
+	PMI_FD=77 expect 1 c_guest
+	has "$out" '^rank -1: -[0-9]+: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+}

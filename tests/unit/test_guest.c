@@ -1,0 +1,226 @@
+/* test_guest.c: what a world without an agent meets by: Slurm's counts and
+ * ports, PMI's lines, and the place that rank 0 tells the others. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "slurm/step.h"
+#include "worker-sdk/place.h"
+#include "worker-sdk/pmi.h"
+
+static struct err e;
+
+START_TEST(tasks_per_node)
+{
+	long n = -1;
+
+	ck_assert_int_eq(step_tasks_on("4", 0, &n, &e), 0);
+	ck_assert_int_eq(n, 4);
+	for (long node = 0; node < 5; node++) {
+		ck_assert_int_eq(step_tasks_on("2(x3),1,16", node, &n, &e), 0);
+		ck_assert_int_eq(n, node < 3 ? 2 : node == 3 ? 1 : 16);
+	}
+}
+END_TEST
+
+START_TEST(tasks_per_node_wrong)
+{
+	static const char *const bad[] = {
+		"",	 "x",	   "2(x",   "2(x3",	"2(3)", "2(x0)",
+		"2(x-1)", ",1",	   "1;2",   "2(x3)1,",	"-1",
+		"99999999999999999999", "1 ", "2(x3),"};
+	long n;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		int rc = step_tasks_on(bad[i], 3, &n, &e);
+
+		ck_assert_msg(rc == ERR_USAGE, "'%s': %d", bad[i], rc);
+		ck_assert_ptr_nonnull(strstr(e.text, "2(x3),1"));
+	}
+	ck_assert_int_eq(step_tasks_on("2(x3),1", 4, &n, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "fewer nodes"));
+}
+END_TEST
+
+/* All of a step's ports are different and in the range, and the steps of a job
+ * and the jobs of a cluster seldom begin with the same one. */
+START_TEST(ports)
+{
+	int same = 0;
+
+	for (uint64_t job = 1; job < 200; job++) {
+		for (int i = 0; i < STEP_PORTS; i++) {
+			uint16_t port = step_port(job, 0, i);
+
+			ck_assert_uint_ge(port, STEP_PORT_FIRST);
+			ck_assert_uint_lt(port, STEP_PORT_END);
+			ck_assert_uint_eq(port, step_port(job, 0, i));
+			for (int k = 0; k < i; k++)
+				ck_assert_uint_ne(port, step_port(job, 0, k));
+		}
+		same += step_port(job, 0, 0) == step_port(job + 1, 0, 0);
+		same += step_port(job, 0, 0) == step_port(job, 1, 0);
+	}
+	ck_assert_int_le(same, 2);
+}
+END_TEST
+
+static struct slice field(const char *line, const char *key)
+{
+	struct slice value = {"(none)", 6};
+
+	ddp__pmi_field(SLICE_STR(line), key, &value);
+	return value;
+}
+
+#define IS(s, text)                                                           \
+	ck_assert_msg((s).len == strlen(text) &&                              \
+			      !memcmp((s).data, text, (s).len),               \
+		      "'%.*s' is not '%s'", SLICE_FMT(s), text)
+
+START_TEST(pmi_fields)
+{
+	const char *line = "cmd=get_result rc=0 msg=success value=a=b";
+
+	IS(field(line, "cmd"), "get_result");
+	IS(field(line, "value"), "a=b");
+	IS(field(line, "rc"), "0");
+	IS(field(line, "c"), "(none)");
+	IS(field(line, "cmdx"), "(none)");
+	IS(field("cmd= rc=", "cmd"), "");
+	IS(field("cmd= rc=", "rc"), "");
+	IS(field("", "rc"), "(none)");
+	IS(field("   rc=1 ", "rc"), "1");
+}
+END_TEST
+
+START_TEST(pmi_answers)
+{
+	ck_assert_int_eq(
+		ddp__pmi_check(SLICE_STR("cmd=barrier_out"), "barrier_out",
+			       &e), 0);
+	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=barrier_out rc=0"),
+					"barrier_out", &e), 0);
+	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=get_result rc=-1 "
+						  "msg=key_not_found"),
+					"get_result", &e), ERR_REMOTE);
+	ck_assert_ptr_nonnull(strstr(e.text, "key_not_found"));
+	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=maxes"), "barrier_out",
+					&e), ERR_PROTOCOL);
+	ck_assert_ptr_nonnull(strstr(e.text, "'cmd=maxes'"));
+	ck_assert_int_eq(ddp__pmi_check(SLICE("", 0), "barrier_out", &e),
+			 ERR_PROTOCOL);
+}
+END_TEST
+
+/* A launcher that goes away, and one that says nothing. */
+START_TEST(pmi_without_launcher)
+{
+	char text[64] = "x";
+	int fds[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	ck_assert_int_eq(ddp__pmi_share(fds[0], 0, text, sizeof(text), 10, &e),
+			 ERR_TIMEOUT);
+	ck_assert_ptr_nonnull(strstr(e.text, "PMI_FD"));
+	close(fds[1]);
+	ck_assert_int_lt(ddp__pmi_share(fds[0], 0, text, sizeof(text), 1000,
+					&e), 0);
+	ck_assert_ptr_nonnull(strstr(e.text, "first ddp_init"));
+	close(fds[0]);
+	ck_assert_int_lt(ddp__pmi_share(fds[0], 0, text, sizeof(text), 1000,
+					&e), 0);
+}
+END_TEST
+
+START_TEST(place_there_and_back)
+{
+	struct ddp__place p = {.job = "guests 0011", .n = 2,
+			       .at = {{"10.0.0.1", 4711}, {"fd77::1", 1}}};
+	struct ddp__place q;
+	char text[DDP__PLACE_TEXT_MAX];
+
+	ddp__place_put(&p, text);
+	ck_assert_int_eq(strspn(text, "0123456789abcdef"), strlen(text));
+	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_str_eq(q.job, p.job);
+	ck_assert_int_eq(q.n, 2);
+	ck_assert_str_eq(q.at[1].host, "fd77::1");
+	ck_assert_uint_eq(q.at[0].port, 4711);
+	/* why there is none */
+	err_set(&p.why, ERR_USAGE, "no ddprdzv here");
+	ddp__place_put(&p, text);
+	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_int_eq(q.why.code, ERR_USAGE);
+	ck_assert_str_eq(q.why.text, "no ddprdzv here");
+}
+END_TEST
+
+/* Launchers limit what a value may have: the last places are left out. */
+START_TEST(place_full)
+{
+	struct ddp__place p = {.job = "j", .n = DDP__PLACES_MAX}, q;
+	char text[DDP__PLACE_TEXT_MAX];
+
+	for (int i = 0; i < p.n; i++) {
+		memset(p.at[i].host, 'a' + i, 250);
+		p.at[i].port = (uint16_t)i;
+	}
+	ddp__place_put(&p, text);
+	ck_assert_uint_lt(strlen(text), sizeof(text));
+	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_int_eq(q.n, 1);
+	memset(p.why.text, 'w', sizeof(p.why.text) - 1);
+	p.why.code = ERR_SYSTEM;
+	ddp__place_put(&p, text);
+	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_uint_eq(strlen(q.why.text), 300);
+}
+END_TEST
+
+START_TEST(place_torn)
+{
+	struct ddp__place p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
+	char text[DDP__PLACE_TEXT_MAX];
+	size_t len;
+
+	ddp__place_put(&p, text);
+	len = strlen(text);
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		text[i] = 0;
+		ck_assert_int_eq(ddp__place_get(&q, text, &e), ERR_PROTOCOL);
+		text[i] = 'x';
+		ck_assert_int_eq(ddp__place_get(&q, text, &e), ERR_PROTOCOL);
+		text[i] = c;
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("guest");
+	TCase *tc = tcase_create("guest");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 20);
+	tcase_add_test(tc, tasks_per_node);
+	tcase_add_test(tc, tasks_per_node_wrong);
+	tcase_add_test(tc, ports);
+	tcase_add_test(tc, pmi_fields);
+	tcase_add_test(tc, pmi_answers);
+	tcase_add_test(tc, pmi_without_launcher);
+	tcase_add_test(tc, place_there_and_back);
+	tcase_add_test(tc, place_full);
+	tcase_add_test(tc, place_torn);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

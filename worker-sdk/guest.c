@@ -1,0 +1,475 @@
+/* guest.c: the ways to a store: PyTorch's; or one of rank 0's own, at a place
+ * that is given (MASTER_ADDR), that all can conclude (a Slurm step), or that
+ * rank 0 tells the others through the launcher (PMIx, PMI). */
+#include "worker-sdk/guest.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/option.h"
+#include "base/random.h"
+#include "rendezvous/wire.h"
+#include "slurm/hostlist.h"
+#include "slurm/step.h"
+#include "worker-sdk/own_addr.h"
+#include "worker-sdk/own_server.h"
+#include "worker-sdk/place.h"
+#include "worker-sdk/pmi.h"
+#include "worker-sdk/pmix.h"
+#include "worker-sdk/topology.h"
+
+enum {
+	TRY_MS = 3000,	      /* for one address; others may be better */
+	RETRY_MIN_MS = 10, RETRY_MAX_MS = 500,
+	PREDECESSOR_MS = 10000, /* to give up the port after a restart */
+	TOKEN_BYTES = 16,
+};
+
+struct guest {
+	struct ddp__env *env;
+	const char *host;
+	uint64_t deadline;
+	unsigned init; /* how many times this process has begun one */
+	struct ddp__place place;
+	int listener; /* of rank 0; or -1 */
+	int pipe;     /* to rank 0's server; or -1 */
+	struct ddp__kv *kv;
+	struct err *e;
+};
+
+static int left_ms(const struct guest *g)
+{
+	uint64_t now = clock_ms();
+
+	if (g->deadline == UINT64_MAX)
+		return -1;
+	return now < g->deadline ? (int)(g->deadline - now) : 0;
+}
+
+/* ---- rank 0's server ---- */
+
+static int listen_on(struct guest *g, const char *host, uint16_t port)
+{
+	struct endpoint ep = {.port = port};
+	struct sock_addr a;
+	int rc;
+
+	snprintf(ep.host, sizeof(ep.host), "%s", host);
+	rc = sock_resolve(&ep, &a, 1, g->e);
+	if (rc >= 0)
+		rc = sock_listen(&a, g->e);
+	if (rc < 0)
+		return rc;
+	g->listener = rc;
+	return sock_addr_port(&a);
+}
+
+/* Where the server of the attempt before may have to end first. */
+static int listen_at_given(struct guest *g, const char *host, uint16_t port)
+{
+	uint64_t until = clock_ms() + PREDECESSOR_MS;
+	int rc;
+
+	while ((rc = listen_on(g, host, port)) == -EADDRINUSE &&
+	       clock_ms() < until)
+		poll(NULL, 0, RETRY_MIN_MS);
+	return rc < 0 ? rc : 0;
+}
+
+static int start_server(struct guest *g)
+{
+	return ddp__own_server_start(&g->pipe, g->listener, g->place.job,
+				     g->env->world_size, g->e);
+}
+
+/* ---- the place is given ---- */
+
+/* Each ddp_init of a process is another world. */
+static int given(struct guest *g)
+{
+	const struct ddp__env *v = g->env;
+	struct sock_addr a;
+	int rc;
+
+	snprintf(g->place.job, sizeof(g->place.job), "%.150s/%d/%u",
+		 v->job ? v->job : "env", v->attempt, g->init);
+	g->place.n = 1;
+	g->place.at[0] = v->server;
+	if (v->rank)
+		return 0;
+	rc = sock_resolve(&v->server, &a, 1, g->e);
+	if (rc < 0)
+		return rc;
+	rc = listen_at_given(g, a.ss.ss_family == AF_INET6 ? "::" : "0.0.0.0",
+			     v->server.port);
+	return rc ? rc : start_server(g);
+}
+
+/* ---- a Slurm step: the first host, a port of the step's own ---- */
+
+static int step_number(const char *name, uint64_t *out, struct err *e)
+{
+	long n = 0;
+	int rc = parse_long(getenv(name), 0, UINT32_MAX, name, &n, e);
+
+	*out = (uint64_t)n;
+	return rc;
+}
+
+static int step_host(char *out, struct err *e)
+{
+	const char *name = "SLURM_STEP_NODELIST", *text = getenv(name);
+	struct hostlist l;
+	int rc;
+
+	hostlist_init(&l);
+	rc = hostlist_parse(&l, SLICE_STR(text), e);
+	if (!rc && !l.count)
+		rc = err_set(e, ERR_USAGE, "it names no host");
+	if (!rc)
+		snprintf(out, SOCK_HOST_MAX, "%s", hostlist_name(&l, 0));
+	hostlist_release(&l);
+	if (rc) {
+		struct err why = *e;
+
+		return err_set(e, rc, "%s: %.900s", name, why.text);
+	}
+	return 0;
+}
+
+static int of_step(struct guest *g)
+{
+	uint64_t job, step;
+	char host[SOCK_HOST_MAX];
+	int rc = step_number("SLURM_JOB_ID", &job, g->e);
+
+	if (!rc)
+		rc = step_number("SLURM_STEP_ID", &step, g->e);
+	if (!rc)
+		rc = step_host(host, g->e);
+	if (rc)
+		return rc;
+	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu/%u",
+		 (unsigned long long)job, (unsigned long long)step, g->init);
+	for (int i = 0; i < STEP_PORTS; i++) {
+		struct endpoint *at = &g->place.at[g->place.n++];
+
+		memcpy(at->host, host, sizeof(host));
+		at->port = step_port(job, step, i);
+	}
+	if (g->env->rank)
+		return 0;
+	rc = -EADDRINUSE;
+	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++)
+		rc = listen_on(g, "0.0.0.0", g->place.at[i].port);
+	return rc < 0 ? rc : start_server(g);
+}
+
+/* ---- the launcher carries it ---- */
+
+/* What rank 0 will say. That it has failed is said too: nobody waits then. */
+static void prepare(struct guest *g)
+{
+	char addrs[DDP__PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	int one_host = g->env->nodes == 1, n = 0, rc;
+
+	rc = random_hex(token, TOKEN_BYTES, g->e);
+	snprintf(g->place.job, sizeof(g->place.job), "guests %s", token);
+	if (rc >= 0)
+		rc = listen_on(g, one_host ? "127.0.0.1" : "0.0.0.0", 0);
+	if (rc >= 0 && g->env->node_addr)
+		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
+			 g->env->node_addr);
+	if (!one_host && !n)
+		n = ddp__own_addrs(addrs, DDP__PLACES_MAX - 1);
+	if (!n)
+		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
+	for (int i = 0; i < n; i++) {
+		struct endpoint *at = &g->place.at[g->place.n++];
+
+		snprintf(at->host, sizeof(at->host), "%.255s", addrs[i]);
+		at->port = (uint16_t)rc;
+	}
+	if (rc >= 0)
+		rc = start_server(g);
+	if (rc < 0)
+		g->place.why = *g->e;
+}
+
+/* All have rank 0's word in text. */
+static int take_place(struct guest *g, const char *text)
+{
+	struct err why;
+	int rc;
+
+	if (g->env->rank == 0)
+		why = g->place.why;
+	else if ((rc = ddp__place_get(&g->place, text, g->e)))
+		return rc;
+	else
+		why = g->place.why;
+	if (!why.code)
+		return 0;
+	if (g->env->rank == 0)
+		return err_set(g->e, why.code, "%s", why.text);
+	return err_set(g->e, ERR_REMOTE, "rank 0 could not start: %.900s",
+		       why.text);
+}
+
+static int through_pmi(struct guest *g)
+{
+	char text[DDP__PLACE_TEXT_MAX] = "";
+	long fd = -1;
+	int rc = parse_long(getenv("PMI_FD"), 0, 1 << 20, "PMI_FD", &fd, g->e);
+
+	if (rc)
+		return rc;
+	if (g->env->rank == 0) {
+		prepare(g);
+		ddp__place_put(&g->place, text);
+	}
+	rc = ddp__pmi_share((int)fd, g->env->rank, text, sizeof(text),
+			    left_ms(g), g->e);
+	return rc ? rc : take_place(g, text);
+}
+
+/* What env does not say the launcher may. */
+static int take_self(struct guest *g, const struct ddp__pmix_self *s)
+{
+	struct ddp__env *v = g->env;
+
+	if (v->starter == DDP__PMIX) {
+		v->rank = s->rank;
+		v->world_size = s->world_size;
+		v->local_rank = s->local_rank;
+		v->local_world_size = s->local_world_size;
+	}
+	if (v->rank != s->rank || v->world_size < 1 ||
+	    (s->world_size > 0 && v->world_size != s->world_size))
+		return err_set(g->e, ERR_USAGE,
+			       "%s says that this is rank %d of %d, its "
+			       "variables say rank %d of %d: are they another "
+			       "launcher's?",
+			       ddp__env_starter(v), s->rank, s->world_size,
+			       v->rank, v->world_size);
+	v->alone = v->world_size == 1;
+	if (v->local_world_size == v->world_size) {
+		v->node_rank = 0;
+		v->nodes = 1;
+	}
+	return 0;
+}
+
+static int through_pmix(struct guest *g)
+{
+	char text[DDP__PLACE_TEXT_MAX] = "";
+	struct ddp__pmix_self self;
+	struct ddp__pmix *p = NULL;
+	int rc = ddp__pmix_open(&p, &self, g->e);
+
+	if (!rc)
+		rc = take_self(g, &self);
+	if (!rc && !g->env->alone) {
+		if (g->env->rank == 0) {
+			prepare(g);
+			ddp__place_put(&g->place, text);
+		}
+		rc = ddp__pmix_share(p, text, sizeof(text), left_ms(g), g->e);
+		if (!rc)
+			rc = take_place(g, text);
+	}
+	ddp__pmix_close(p);
+	return rc;
+}
+
+/* ---- connecting ---- */
+
+/* Another address may do, or another moment. */
+static int is_final(int rc)
+{
+	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == ERR_ABORTED ||
+	       rc == -ENOMEM;
+}
+
+static int connect_once(struct guest *g)
+{
+	struct wire_hello hello = {.role = WIRE_WORKER,
+				   .job = SLICE_STR(g->place.job),
+				   .host = SLICE_STR(g->host),
+				   .rank = (uint32_t)g->env->rank,
+				   .proof = SLICE("", 0)};
+	struct err e, first = ERR_INIT;
+	int rc = ERR_INTERNAL;
+
+	for (int i = 0; i < g->place.n; i++) {
+		int ms = left_ms(g);
+
+		rc = ddp__kv_server(&g->kv, &g->place.at[i], &hello,
+				    ms < 0 || ms > TRY_MS ? TRY_MS : ms, &e);
+		if (!rc) {
+			g->env->server = g->place.at[i];
+			ddp__kv_server_guest(g->kv, g->pipe);
+			g->pipe = -1;
+			return 0;
+		}
+		if (!first.code || is_final(rc))
+			first = e;
+		if (is_final(rc))
+			break;
+	}
+	*g->e = first;
+	return first.code;
+}
+
+/* Rank 0 may still be on its way. */
+static int connect_place(struct guest *g)
+{
+	int pause = RETRY_MIN_MS, rc;
+	struct err why;
+
+	while ((rc = connect_once(g)) && !is_final(rc) && left_ms(g)) {
+		poll(NULL, 0, pause);
+		if (pause < RETRY_MAX_MS)
+			pause *= 2;
+	}
+	if (!rc || is_final(rc))
+		return rc;
+	why = *g->e;
+	return err_set(g->e, rc, "the store that rank 0 keeps (started by %s) "
+		       "was not reached: %.800s",
+		       ddp__env_starter(g->env), why.text);
+}
+
+/* ---- what nobody has said ---- */
+
+/* Who shares a host: found out by all together. */
+static int learn_nodes(struct guest *g)
+{
+	struct ddp__env *v = g->env;
+	size_t n = (size_t)v->world_size;
+	struct slice *ids = calloc(n, sizeof(*ids));
+	struct ddp__topology t;
+	char id[400];
+	struct stat ns = {0};
+	int rc, node;
+
+	if (!ids)
+		return err_set(g->e, -ENOMEM, "ddp_init: no memory");
+	stat("/proc/self/ns/net", &ns);
+	snprintf(id, sizeof(id), "%s %lu", g->host, (unsigned long)ns.st_ino);
+	rc = g->kv->ops->gather(g->kv, SLICE_STR("ddp/places"), v->rank,
+				v->world_size, left_ms(g), SLICE_STR(id), ids,
+				g->e);
+	if (!rc && ddp__topology_init(&t, ids, v->world_size))
+		rc = err_set(g->e, -ENOMEM, "ddp_init: no memory");
+	free(ids);
+	if (rc)
+		return rc;
+	node = t.host_of[v->rank];
+	if (v->local_rank < 0)
+		v->local_rank = t.index_of[v->rank];
+	if (v->local_world_size < 0)
+		v->local_world_size = t.hosts[node].n;
+	if (v->nodes < 0 || v->node_rank < 0) {
+		v->node_rank = node;
+		v->nodes = t.nhosts;
+	}
+	ddp__topology_release(&t);
+	return 0;
+}
+
+/* From where I reach the store others reach me, unless the store is here and
+ * known by loopback. */
+static void learn_addr(struct guest *g)
+{
+	struct ddp__env *v = g->env;
+	struct endpoint loop = {"127.0.0.1", 0};
+	char addrs[1][SOCK_TEXT_MAX];
+	struct sock_addr a;
+
+	if (v->node_addr)
+		return;
+	if (ddp__own_addr_towards(&v->server, v->own_addr, NULL))
+		memcpy(v->own_addr, "127.0.0.1", sizeof("127.0.0.1"));
+	snprintf(loop.host, sizeof(loop.host), "%.255s", v->own_addr);
+	if (v->nodes > 1 && sock_resolve(&loop, &a, 1, NULL) == 1 &&
+	    sock_addr_is_loopback(&a) && ddp__own_addrs(addrs, 1))
+		memcpy(v->own_addr, addrs[0], sizeof(v->own_addr));
+	v->node_addr = v->own_addr;
+}
+
+/* Real torchrun says everything; the same answer on all ranks. */
+static int must_learn(const struct ddp__env *v)
+{
+	if (v->starter == DDP__TORCHRUN)
+		return !v->job;
+	return v->local_rank < 0 || v->local_world_size < 0 || v->nodes < 0;
+}
+
+static int open_torch(struct guest *g)
+{
+	char prefix[300];
+
+	snprintf(prefix, sizeof(prefix), "ddp/%.200s/%d/%u/",
+		 g->env->job ? g->env->job : "env", g->env->attempt, g->init);
+	return ddp__kv_tcpstore(&g->kv, &g->env->server, prefix, left_ms(g),
+				g->e);
+}
+
+static int meet(struct guest *g)
+{
+	int rc;
+
+	switch (g->env->starter) {
+	case DDP__TORCHRUN:
+		rc = g->env->agent_store ? open_torch(g) : given(g);
+		break;
+	case DDP__OPENMPI:
+	case DDP__PMIX:
+		rc = through_pmix(g);
+		break;
+	case DDP__PMI:
+		rc = through_pmi(g);
+		break;
+	default:
+		rc = of_step(g);
+	}
+	if (rc || g->env->alone)
+		return rc;
+	if (!g->kv)
+		rc = connect_place(g);
+	if (!rc && must_learn(g->env))
+		rc = learn_nodes(g);
+	if (!rc)
+		learn_addr(g);
+	return rc;
+}
+
+int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
+		    const char *host, int timeout_ms, struct err *e)
+{
+	static unsigned inits;
+	struct guest g = {.env = env, .host = host, .listener = -1,
+			  .pipe = -1, .e = e};
+	int rc;
+
+	g.init = __atomic_add_fetch(&inits, 1, __ATOMIC_RELAXED);
+	g.deadline = timeout_ms < 0 ? UINT64_MAX
+				    : clock_ms() + (uint64_t)timeout_ms;
+	rc = meet(&g);
+	if (g.listener >= 0)
+		close(g.listener);
+	if (g.pipe >= 0)
+		close(g.pipe);
+	if (rc && g.kv)
+		g.kv->ops->free(g.kv);
+	else if (!rc && g.kv)
+		*kv = g.kv;
+	return rc;
+}

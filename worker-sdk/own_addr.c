@@ -1,0 +1,112 @@
+/* own_addr.c: getifaddrs, the resolver, and a socket that sends nothing. */
+#include "worker-sdk/own_addr.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAMES_MAX = 8 };
+
+int ddp__own_addr_towards(const struct endpoint *to, char *out, struct err *e)
+{
+	struct sock_addr there[NAMES_MAX], here;
+	int n = sock_resolve(to, there, NAMES_MAX, e), fd, rc = -EADDRNOTAVAIL;
+
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n && rc; i++) {
+		fd = socket(there[i].ss.ss_family, SOCK_DGRAM | SOCK_CLOEXEC,
+			    0);
+		here.len = sizeof(here.ss);
+		rc = fd < 0 || connect(fd, (struct sockaddr *)&there[i].ss,
+				       there[i].len) ||
+				     getsockname(fd,
+						 (struct sockaddr *)&here.ss,
+						 &here.len)
+			     ? -errno
+			     : 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (rc)
+		return err_set(e, rc, "no address of this host reaches %s: %s",
+			       to->host, strerror(-rc));
+	sock_addr_host(&here, out);
+	return 0;
+}
+
+struct list {
+	char (*out)[SOCK_TEXT_MAX];
+	int n, max;
+};
+
+static void add(struct list *l, const struct sock_addr *a)
+{
+	char text[SOCK_TEXT_MAX];
+
+	if (l->n == l->max || sock_addr_is_loopback(a))
+		return;
+	sock_addr_host(a, text);
+	for (int i = 0; i < l->n; i++)
+		if (!strcmp(l->out[i], text))
+			return;
+	memcpy(l->out[l->n++], text, sizeof(text));
+}
+
+static int is_virtual(const char *name)
+{
+	static const char *const starts[] = {"docker", "virbr", "br-", "veth",
+					     "cni", "lxc", "podman"};
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (!strncmp(name, starts[i], strlen(starts[i])))
+			return 1;
+	return 0;
+}
+
+static void add_interfaces(struct list *l, const struct ifaddrs *all,
+			   int family, int virtual)
+{
+	struct sock_addr a;
+
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != family ||
+		    !(i->ifa_flags & IFF_UP) ||
+		    is_virtual(i->ifa_name) != virtual)
+			continue;
+		a.len = family == AF_INET ? sizeof(struct sockaddr_in)
+					  : sizeof(struct sockaddr_in6);
+		memcpy(&a.ss, i->ifa_addr, a.len);
+		/* a link's own address means nothing on another host */
+		if (family == AF_INET6 &&
+		    IN6_IS_ADDR_LINKLOCAL(
+			    &((struct sockaddr_in6 *)&a.ss)->sin6_addr))
+			continue;
+		add(l, &a);
+	}
+}
+
+int ddp__own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
+{
+	struct list l = {out, 0, max};
+	struct endpoint self = {.port = 0};
+	struct sock_addr named[NAMES_MAX];
+	struct ifaddrs *all;
+	int n;
+
+	sock_host_name(self.host);
+	n = sock_resolve(&self, named, NAMES_MAX, NULL);
+	for (int i = 0; i < n; i++)
+		if (sock_addr_is_local(&named[i]))
+			add(&l, &named[i]);
+	if (getifaddrs(&all))
+		return l.n;
+	for (int virtual = 0; virtual < 2; virtual++) {
+		add_interfaces(&l, all, AF_INET, virtual);
+		add_interfaces(&l, all, AF_INET6, virtual);
+	}
+	freeifaddrs(all);
+	return l.n;
+}

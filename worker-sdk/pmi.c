@@ -1,0 +1,204 @@
+/* pmi.c: PMI-1 lines, and one exchange. */
+#include "worker-sdk/pmi.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* ---- lines ---- */
+
+int ddp__pmi_field(struct slice line, const char *key, struct slice *value)
+{
+	const char *at = line.data, *end = line.data + line.len, *stop;
+	size_t len = strlen(key);
+
+	for (; at < end; at = stop + 1) {
+		stop = memchr(at, ' ', (size_t)(end - at));
+		if (!stop)
+			stop = end;
+		if ((size_t)(stop - at) > len && !memcmp(at, key, len) &&
+		    at[len] == '=') {
+			at += len + 1;
+			*value = SLICE(at, (size_t)(stop - at));
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int is(struct slice s, const char *text)
+{
+	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
+}
+
+int ddp__pmi_check(struct slice line, const char *cmd, struct err *e)
+{
+	struct slice said, rc, msg = {"", 0};
+
+	if (!ddp__pmi_field(line, "cmd", &said) || !is(said, cmd))
+		return err_set(e, ERR_PROTOCOL,
+			       "the launcher should have said %s on PMI_FD, "
+			       "but said '%.*s'", cmd,
+			       (int)(line.len < 200 ? line.len : 200),
+			       line.data);
+	if (!ddp__pmi_field(line, "rc", &rc) || is(rc, "0"))
+		return 0;
+	ddp__pmi_field(line, "msg", &msg);
+	return err_set(e, ERR_REMOTE, "the launcher refused on PMI_FD: %s, "
+		       "rc %.*s %.*s", cmd, rc.len < 20 ? (int)rc.len : 20,
+		       rc.data, msg.len < 200 ? (int)msg.len : 200, msg.data);
+}
+
+/* ---- the exchange ---- */
+
+struct talk {
+	int fd;
+	uint64_t deadline;
+	char line[DDP__PMI_LINE_MAX];
+	struct slice said; /* the last answer */
+	struct err *e;
+};
+
+static int cannot(struct talk *t, int error)
+{
+	return err_set(t->e, -error,
+		       "cannot speak with the launcher on PMI_FD %d: %s; was "
+		       "this process started by it, and is this its first "
+		       "ddp_init?", t->fd, strerror(error));
+}
+
+static int say(struct talk *t, const char *text)
+{
+	size_t sent = 0, len = strlen(text);
+	ssize_t n;
+
+	while (sent < len) {
+		n = send(t->fd, text + sent, len - sent, MSG_NOSIGNAL);
+		if (n < 0 && errno == ENOTSOCK)
+			n = write(t->fd, text + sent, len - sent);
+		if (n < 0 && errno != EINTR)
+			return cannot(t, errno);
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+static int wait_to_read(struct talk *t)
+{
+	struct pollfd p = {t->fd, POLLIN, 0};
+	int rc, ms = -1;
+
+	do {
+		uint64_t now = clock_ms();
+
+		if (t->deadline != UINT64_MAX)
+			ms = now < t->deadline ? (int)(t->deadline - now) : 0;
+		rc = poll(&p, 1, ms);
+	} while (rc < 0 && errno == EINTR);
+	if (rc > 0)
+		return 0;
+	return rc < 0 ? cannot(t, errno)
+		      : err_set(t->e, ERR_TIMEOUT,
+				"the launcher does not answer on PMI_FD: has "
+				"every rank called ddp_init?");
+}
+
+/* One line, byte by byte: what follows it is not ours to read. */
+static int hear(struct talk *t, const char *cmd)
+{
+	size_t at = 0;
+	ssize_t n;
+	int rc;
+
+	while (at < sizeof(t->line)) {
+		rc = wait_to_read(t);
+		if (rc)
+			return rc;
+		n = read(t->fd, t->line + at, 1);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			return cannot(t, n ? errno : EPIPE);
+		if (t->line[at] == '\n') {
+			t->said = SLICE(t->line, at);
+			return ddp__pmi_check(t->said, cmd, t->e);
+		}
+		at++;
+	}
+	return err_set(t->e, ERR_PROTOCOL, "the launcher's line on PMI_FD has "
+		       "no end");
+}
+
+static int ask(struct talk *t, const char *text, const char *answer)
+{
+	int rc = say(t, text);
+
+	return rc ? rc : hear(t, answer);
+}
+
+static int get_name(struct talk *t, char *out)
+{
+	struct slice name;
+	int rc = ask(t, "cmd=get_my_kvsname\n", "my_kvsname");
+
+	if (rc)
+		return rc;
+	if (!ddp__pmi_field(t->said, "kvsname", &name) || !name.len ||
+	    name.len >= DDP__PMI_NAME_MAX)
+		return err_set(t->e, ERR_PROTOCOL, "the launcher names no key "
+			       "space on PMI_FD: '%.*s'",
+			       SLICE_FMT(t->said));
+	memcpy(out, name.data, name.len);
+	out[name.len] = 0;
+	return 0;
+}
+
+static int get_value(struct talk *t, const char *name, char *text, size_t size)
+{
+	char line[DDP__PMI_LINE_MAX];
+	struct slice value;
+	int rc;
+
+	snprintf(line, sizeof(line), "cmd=get kvsname=%s key=ddp-place\n",
+		 name);
+	rc = ask(t, line, "get_result");
+	if (rc)
+		return rc;
+	if (!ddp__pmi_field(t->said, "value", &value) || value.len >= size)
+		return err_set(t->e, ERR_PROTOCOL, "the launcher's answer on "
+			       "PMI_FD has no value, or too long a one");
+	memcpy(text, value.data, value.len);
+	text[value.len] = 0;
+	return 0;
+}
+
+int ddp__pmi_share(int fd, int rank, char *text, size_t size, int timeout_ms,
+		   struct err *e)
+{
+	struct talk t = {.fd = fd, .e = e};
+	char name[DDP__PMI_NAME_MAX], line[DDP__PMI_LINE_MAX];
+	int rc;
+
+	t.deadline = timeout_ms < 0 ? UINT64_MAX
+				    : clock_ms() + (uint64_t)timeout_ms;
+	rc = ask(&t, "cmd=init pmi_version=1 pmi_subversion=1\n",
+		 "response_to_init");
+	if (!rc)
+		rc = get_name(&t, name);
+	if (!rc && rank == 0) {
+		snprintf(line, sizeof(line),
+			 "cmd=put kvsname=%s key=ddp-place value=%s\n", name,
+			 text);
+		rc = ask(&t, line, "put_result");
+	}
+	if (!rc)
+		rc = ask(&t, "cmd=barrier_in\n", "barrier_out");
+	if (!rc)
+		rc = get_value(&t, name, text, size);
+	return rc ? rc : ask(&t, "cmd=finalize\n", "finalize_ack");
+}

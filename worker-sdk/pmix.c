@@ -1,0 +1,195 @@
+/* pmix.c: the little of PMIx that it takes. The declarations are those of the
+ * PMIx standard's ABI (pmix_common.h), the same in versions 3 to 5. */
+#include "worker-sdk/pmix.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	KEY_BYTES = 512,
+	NAMESPACE_BYTES = 256,
+	BOOL = 1, STRING = 3, INT = 6, UINT16 = 13, UINT32 = 14, /* types */
+	GLOBAL = 3, /* a scope: for ranks here and elsewhere */
+};
+#define RANK_WILDCARD (UINT32_MAX - 1)
+
+struct proc {
+	char nspace[NAMESPACE_BYTES];
+	uint32_t rank;
+};
+
+struct value {
+	uint16_t type;
+	union {
+		uint8_t flag;
+		char *string;
+		int integer;
+		uint16_t u16;
+		uint32_t u32;
+		void *largest[3]; /* the standard's pmix_envar_t */
+	} data;
+};
+
+struct info {
+	char key[KEY_BYTES];
+	uint32_t flags;
+	struct value value;
+};
+
+struct ddp__pmix {
+	void *lib;
+	struct proc me;
+	int (*init)(struct proc *me, struct info *info, size_t n);
+	int (*put)(uint8_t scope, const char *key, struct value *v);
+	int (*commit)(void);
+	int (*fence)(const struct proc *procs, size_t n,
+		     const struct info *info, size_t ninfo);
+	int (*get)(const struct proc *of, const char *key,
+		   const struct info *info, size_t n, struct value **v);
+	int (*finalize)(const struct info *info, size_t n);
+	const char *(*text)(int status);
+};
+
+static int failed(struct ddp__pmix *p, const char *what, int status,
+		  struct err *e)
+{
+	return err_set(e, ERR_REMOTE, "%s: the launcher's PMIx says %d (%s)",
+		       what, status, p->text ? p->text(status) : "?");
+}
+
+static int look_up(struct ddp__pmix *p, const char *name, void *to,
+		   struct err *e)
+{
+	void *at = dlsym(p->lib, name);
+
+	memcpy(to, &at, sizeof(at));
+	return at ? 0
+		  : err_set(e, ERR_USAGE, "libpmix.so.2 has no %s: %s", name,
+			    "is it PMIx's library?");
+}
+
+static int load(struct ddp__pmix *p, struct err *e)
+{
+	const char *why;
+	int rc;
+
+	p->lib = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+	if (!p->lib) {
+		why = dlerror();
+		return err_set(e, ERR_USAGE,
+			       "the launcher speaks PMIx, and its library "
+			       "cannot be loaded: %.300s; install libpmix2 or "
+			       "put its folder into LD_LIBRARY_PATH",
+			       why ? why : "libpmix.so.2");
+	}
+	if ((rc = look_up(p, "PMIx_Init", &p->init, e)) ||
+	    (rc = look_up(p, "PMIx_Put", &p->put, e)) ||
+	    (rc = look_up(p, "PMIx_Commit", &p->commit, e)) ||
+	    (rc = look_up(p, "PMIx_Fence", &p->fence, e)) ||
+	    (rc = look_up(p, "PMIx_Get", &p->get, e)) ||
+	    (rc = look_up(p, "PMIx_Finalize", &p->finalize, e)) ||
+	    (rc = look_up(p, "PMIx_Error_string", &p->text, e)))
+		return rc;
+	return 0;
+}
+
+/* A number that the launcher knows of a rank, or -1. */
+static int ask_number(struct ddp__pmix *p, uint32_t rank, const char *key)
+{
+	struct proc of = p->me;
+	struct value *v = NULL;
+	int n = -1;
+
+	of.rank = rank;
+	if (p->get(&of, key, NULL, 0, &v) || !v)
+		return -1;
+	if (v->type == UINT32 && v->data.u32 <= INT32_MAX)
+		n = (int)v->data.u32;
+	else if (v->type == UINT16)
+		n = v->data.u16;
+	free(v);
+	return n;
+}
+
+int ddp__pmix_open(struct ddp__pmix **out, struct ddp__pmix_self *self,
+		   struct err *e)
+{
+	struct ddp__pmix *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	rc = load(p, e);
+	if (!rc && (rc = p->init(&p->me, NULL, 0)))
+		rc = failed(p, "cannot speak with the launcher", rc, e);
+	if (rc) {
+		/* what it left behind may still run: it stays loaded */
+		free(p);
+		return rc;
+	}
+	self->rank = (int)p->me.rank;
+	self->world_size = ask_number(p, RANK_WILDCARD, "pmix.job.size");
+	self->local_rank = ask_number(p, p->me.rank, "pmix.lrank");
+	self->local_world_size =
+		ask_number(p, RANK_WILDCARD, "pmix.local.size");
+	*out = p;
+	return 0;
+}
+
+static void limit(struct info *info, int timeout_ms)
+{
+	memset(info, 0, sizeof(*info));
+	strcpy(info->key, "pmix.timeout");
+	info->value.type = INT;
+	info->value.data.integer = timeout_ms < 0 ? 0
+				 : timeout_ms < 1000 ? 1 : timeout_ms / 1000;
+}
+
+int ddp__pmix_share(struct ddp__pmix *p, char *text, size_t size,
+		    int timeout_ms, struct err *e)
+{
+	struct value mine = {.type = STRING, .data.string = text}, *v = NULL;
+	struct proc all = p->me, first = p->me;
+	struct info info[2];
+	int rc = 0;
+
+	limit(&info[0], timeout_ms);
+	memset(&info[1], 0, sizeof(info[1]));
+	strcpy(info[1].key, "pmix.collect"); /* bring the values along */
+	info[1].value.type = BOOL;
+	info[1].value.data.flag = 1;
+	all.rank = RANK_WILDCARD;
+	first.rank = 0;
+	if (p->me.rank == 0) {
+		rc = p->put(GLOBAL, "ddp-place", &mine);
+		if (!rc)
+			rc = p->commit();
+	}
+	if (!rc)
+		rc = p->fence(&all, 1, info, 2);
+	if (rc)
+		return failed(p, "the ranks do not meet", rc, e);
+	if (p->me.rank == 0)
+		return 0;
+	rc = p->get(&first, "ddp-place", info, 1, &v);
+	if (rc || !v || v->type != STRING || strlen(v->data.string) >= size)
+		return failed(p, "rank 0 has not said where the ranks meet", rc,
+			      e);
+	strcpy(text, v->data.string);
+	free(v->data.string);
+	free(v);
+	return 0;
+}
+
+void ddp__pmix_close(struct ddp__pmix *p)
+{
+	if (!p)
+		return;
+	p->finalize(NULL, 0);
+	/* not unloaded: it may have threads and atexit functions */
+	free(p);
+}

@@ -1,0 +1,368 @@
+/* reducer.c: a step of the reducer: buckets begin as they are ready, in one
+ * order on all ranks, and land in the same order. */
+#include "worker-sdk/reducer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/bf16.h"
+#include "worker-sdk/last_error.h"
+
+enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
+
+/* ---- Making one ---- */
+
+static int check(const struct ddp_reducer *r, const size_t *counts, int n,
+		 struct err *e)
+{
+	if (n < 0 || (n && !counts))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s",
+			       n < 0 ? "n is negative" : "counts is NULL");
+	if (r->type != DDP_F32 && r->type != DDP_F64)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: gradients "
+			       "are f32 or f64, not type %d", (int)r->type);
+	if (r->o.bf16 && r->type != DDP_F32)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: bf16 is for "
+			       "f32 gradients");
+	if ((r->o.bf16 || r->o.find_unused) && r->c->backend != &ddp__cpu)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs "
+			       "gradients in the host's memory, the backend cpu",
+			       r->o.bf16 ? "bf16" : "find_unused");
+	return 0;
+}
+
+static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
+		  struct err *e)
+{
+	size_t params = (size_t)n + 1, total;
+	int rc = check(r, counts, n, e);
+
+	if (rc)
+		return rc;
+	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
+			       r->o.bucket / r->element);
+	if (rc == -EOVERFLOW)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: more "
+			       "elements than memory can hold");
+	total = rc ? 0 : r->b.at[n];
+	if (total && !r->grads)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: grads is "
+			       "NULL");
+	r->requests = calloc(params, sizeof(*r->requests));
+	r->mine = calloc(params, 1);
+	r->used = calloc(params, 1);
+	if (r->o.bf16)
+		r->wire = malloc((total + 1) * sizeof(*r->wire));
+	if (rc || !r->requests || !r->mine || !r->used ||
+	    (r->o.bf16 && !r->wire))
+		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
+			       "parameters", n);
+	return 0;
+}
+
+static void release(struct ddp_reducer *r)
+{
+	ddp__buckets_release(&r->b);
+	free(r->requests);
+	free(r->wire);
+	free(r->mine);
+	free(r->used);
+	free(r->kept);
+	free(r);
+}
+
+int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
+		    enum ddp_type type, const size_t *counts, int n,
+		    const struct ddp_reducer_options *options)
+{
+	struct err *e = ddp__last_error(), ours = ERR_INIT;
+	struct ddp_reducer *r;
+	int rc;
+
+	if (out)
+		*out = NULL;
+	if (!out || !c)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s is NULL",
+			       out ? "the communicator" : "r");
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
+	r->c = c;
+	r->type = type;
+	r->element = ddp_type_size(type);
+	r->grads = grads;
+	if (options)
+		r->o = *options;
+	if (!r->o.first_bucket)
+		r->o.first_bucket = FIRST_BUCKET;
+	if (!r->o.bucket)
+		r->o.bucket = BUCKET;
+	r->alone = !c->state && !r->o.hook;
+	set_up(r, counts, n, &ours);
+	rc = ddp__reducer_agree(c, type, counts, n, &r->o, &ours);
+	if (rc)
+		release(r);
+	else
+		*out = r;
+	return rc;
+}
+
+void ddp_reducer_free(ddp_reducer *r)
+{
+	if (!r)
+		return;
+	/* what is under way writes to the arena until its end */
+	ddp_wait_all(r->requests, r->b.taken);
+	release(r);
+}
+
+/* ---- One bucket ---- */
+
+static int fail(struct ddp_reducer *r)
+{
+	r->state = REDUCER_FAILED;
+	r->failed = *ddp__last_error();
+	return r->failed.code;
+}
+
+static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
+		     enum ddp_type type)
+{
+	struct err *e = ddp__last_error();
+	int rc;
+
+	*e = (struct err)ERR_INIT;
+	rc = r->o.hook(r->o.hook_arg, r->c, data, count, type, &r->requests[k]);
+	if (rc < 0 && e->code != rc)
+		err_set(e, rc, "the reducer's hook returned %d for bucket %d "
+			"(%s)", rc, k, err_name(rc));
+	return rc < 0 ? rc : 0;
+}
+
+static int begin_bucket(struct ddp_reducer *r, int k)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+	void *data = r->grads + b->at * r->element;
+	enum ddp_type type = r->type;
+	int rc;
+
+	if (r->alone || !b->count)
+		return 0;
+	if (r->wire) {
+		ddp__bf16_from(r->wire + b->at, data, b->count);
+		data = r->wire + b->at;
+		type = DDP_BF16;
+	}
+	if (r->o.hook)
+		rc = call_hook(r, k, data, b->count, type);
+	else
+		rc = ddp_all_reduce_async(r->c, data, data, b->count, type,
+					  DDP_AVG, &r->requests[k]);
+	return rc < 0 ? fail(r) : 0;
+}
+
+static int begin_ready(struct ddp_reducer *r)
+{
+	int k, rc = 0;
+
+	while (!rc && (k = ddp__buckets_take(&r->b)) >= 0)
+		rc = begin_bucket(r, k);
+	return rc;
+}
+
+/* Bucket k has ended: what is on the wire goes back into the arena. */
+static void land(struct ddp_reducer *r, int k)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+
+	if (r->wire && !r->alone)
+		ddp__bf16_to((float *)(void *)r->grads + b->at,
+			     r->wire + b->at, b->count);
+}
+
+/* Lands the buckets that have ended; with wait all that were begun. */
+static int land_ended(struct ddp_reducer *r, int wait)
+{
+	for (; r->landed < r->b.taken; r->landed++) {
+		ddp_request **request = &r->requests[r->landed];
+		int rc = wait || !*request ? 1 : ddp_test(*request);
+
+		if (rc == 0)
+			return 0;
+		if (*request && ddp_wait(request) < 0)
+			return fail(r);
+		land(r, r->landed);
+	}
+	return 0;
+}
+
+/* ---- A step ---- */
+
+static int check_state(ddp_reducer *r, const char *what)
+{
+	if (!r)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "%s: the reducer is NULL", what);
+	if (r->state != REDUCER_FAILED)
+		return 0;
+	*ddp__last_error() = r->failed;
+	return r->failed.code;
+}
+
+int ddp_reducer_begin(ddp_reducer *r, int sync)
+{
+	int rc = check_state(r, "ddp_reducer_begin");
+
+	if (rc)
+		return rc;
+	if (r->state == REDUCER_SYNC)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_begin: the step before it was not "
+			       "finished: call ddp_reducer_finish");
+	r->state = sync ? REDUCER_SYNC : REDUCER_LOCAL;
+	if (sync) {
+		ddp__buckets_reset(&r->b);
+		r->landed = 0;
+	}
+	return 0;
+}
+
+int ddp_reducer_ready(ddp_reducer *r, int i)
+{
+	struct err *e = ddp__last_error();
+	int rc = check_state(r, "ddp_reducer_ready");
+
+	if (rc)
+		return rc;
+	if (i < 0 || i >= r->b.n)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: there is "
+			       "no parameter %d: there are %d", i, r->b.n);
+	if (r->state == REDUCER_IDLE)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
+			       "%d: no step was begun: call ddp_reducer_begin",
+			       i);
+	r->mine[i] = 1;
+	if (r->state == REDUCER_LOCAL)
+		return 0;
+	if (!ddp__buckets_ready(&r->b, i))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
+			       "%d was ready before in this step; its gradient "
+			       "may be on its way already", i);
+	rc = begin_ready(r);
+	return rc ? rc : land_ended(r, 0);
+}
+
+/* ---- Unused parameters ---- */
+
+static size_t size_of(const struct ddp_reducer *r, int i)
+{
+	return (r->b.at[i + 1] - r->b.at[i]) * r->element;
+}
+
+static char *grad_of(const struct ddp_reducer *r, int i)
+{
+	return r->grads + r->b.at[i] * r->element;
+}
+
+/* Parameters that this rank did not use count as zeros; what is in the arena is
+ * kept, as nobody else may have used them either. */
+static int fill_in(struct ddp_reducer *r)
+{
+	size_t size = 0;
+	int rc = 0;
+
+	for (int i = 0; i < r->b.n; i++)
+		if (!r->mine[i])
+			size += size_of(r, i);
+	if (size) {
+		free(r->kept);
+		r->kept = malloc(size);
+	}
+	if (size && !r->kept) {
+		err_set(ddp__last_error(), -ENOMEM, "ddp_reducer_finish: no "
+			"memory for %zu bytes of unused gradients", size);
+		return fail(r);
+	}
+	size = 0;
+	for (int i = r->b.n - 1; i >= 0 && !rc; i--) {
+		if (!r->mine[i] && size_of(r, i)) {
+			memcpy(r->kept + size, grad_of(r, i), size_of(r, i));
+			memset(grad_of(r, i), 0, size_of(r, i));
+			size += size_of(r, i);
+		}
+		ddp__buckets_ready(&r->b, i);
+		rc = begin_ready(r);
+	}
+	return rc;
+}
+
+/* After the buckets, as on every rank: who used what. */
+static int agree_on_used(struct ddp_reducer *r)
+{
+	memcpy(r->used, r->mine, (size_t)r->b.n);
+	if (r->b.n && ddp_all_reduce(r->c, r->used, r->used, (size_t)r->b.n,
+				     DDP_U8, DDP_MAX) < 0)
+		return fail(r);
+	return 0;
+}
+
+static void put_back(struct ddp_reducer *r)
+{
+	size_t at = 0;
+
+	for (int i = r->b.n - 1; i >= 0; i--) {
+		if (r->mine[i])
+			continue;
+		if (!r->used[i] && size_of(r, i))
+			memcpy(grad_of(r, i), r->kept + at, size_of(r, i));
+		at += size_of(r, i);
+	}
+}
+
+static int missing(struct ddp_reducer *r)
+{
+	for (int i = r->b.n - 1; i >= 0; i--)
+		if (!r->b.ready[i])
+			return err_set(ddp__last_error(), ERR_ARGUMENT,
+				       "ddp_reducer_finish: parameter %d was "
+				       "not ready; where a step may leave some "
+				       "unused, set find_unused", i);
+	return 0;
+}
+
+int ddp_reducer_finish(ddp_reducer *r)
+{
+	int rc = check_state(r, "ddp_reducer_finish");
+
+	if (rc)
+		return rc;
+	if (r->state == REDUCER_IDLE)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_finish: no step was begun: call "
+			       "ddp_reducer_begin");
+	if (r->state == REDUCER_LOCAL) {
+		r->state = REDUCER_IDLE;
+		return 0;
+	}
+	rc = r->o.find_unused ? fill_in(r) : missing(r);
+	if (!rc && r->o.find_unused)
+		rc = agree_on_used(r);
+	if (!rc)
+		rc = land_ended(r, 1);
+	if (rc)
+		return rc;
+	if (r->o.find_unused)
+		put_back(r);
+	memset(r->mine, 0, (size_t)r->b.n);
+	r->state = REDUCER_IDLE;
+	return 0;
+}
+
+int ddp_reducer_used(const ddp_reducer *r, int i)
+{
+	if (!r || i < 0 || i >= r->b.n)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_used: there is no parameter %d", i);
+	return r->o.find_unused ? r->used[i] : 1;
+}

@@ -1,0 +1,43 @@
+/* reducer.h: what the reducer's files share: what one holds, and whether all
+ * ranks made the same. */
+#ifndef SDK_REDUCER_H
+#define SDK_REDUCER_H
+
+#include "worker-sdk/bucket.h"
+#include "worker-sdk/ddp.h"
+#include "worker-sdk/together.h"
+
+enum reducer_state {
+	REDUCER_IDLE,
+	REDUCER_LOCAL,	/* a backward pass without synchronisation */
+	REDUCER_SYNC,	/* one with */
+	REDUCER_FAILED	/* why: r->failed */
+};
+
+struct ddp_reducer {
+	ddp_comm *c;
+	enum ddp_type type;
+	size_t element; /* bytes */
+	char *grads;	/* the caller's arena */
+	struct ddp_reducer_options o;
+	struct ddp__buckets b;
+	enum reducer_state state;
+	struct err failed;
+	int alone; /* a rank that has nobody to average with, and no hook */
+	ddp_request **requests; /* of each bucket; NULL: it has landed */
+	int landed; /* buckets whose averages are in the arena */
+	uint16_t *wire; /* the arena as bf16, or NULL */
+	/* Of each parameter, with find_unused: */
+	unsigned char *mine; /* had a gradient here since the last averaging */
+	unsigned char *used; /* had one on any rank, in the last averaging */
+	char *kept; /* gradients that may have to stay as they are */
+};
+
+/* Collective on c: tells the ranks whose n, counts, type or options differ from
+ * rank 0's. ours: code 0, or why this rank cannot go on, which the others are
+ * told. 0, or the error, which all have. */
+int ddp__reducer_agree(ddp_comm *c, enum ddp_type type, const size_t *counts,
+		       int n, const struct ddp_reducer_options *o,
+		       const struct err *ours);
+
+#endif

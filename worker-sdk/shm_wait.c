@@ -1,0 +1,352 @@
+/* shm_wait.c: waiting for the other ranks of a host: spinning that turns into
+ * sleeping, and finding out why somebody does not come. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "worker-sdk/shm.h"
+
+enum {
+	/* asleep: how often to see whether peers live, at first and later */
+	LOOK_FIRST_MS = 4,
+	LOOK_MS = 100,
+	LOOKS_MAX = 32 /* peers looked at each time */
+};
+
+/* A waiter first spins: waking a sleeper costs 2 us on the same CPU and 60 to
+ * 80 us on an idle one (facts of the test machine). With a CPU for each rank
+ * it pauses for PAUSE_NS, then also yields, in case something else wants the
+ * CPU, until SPIN_NS. With fewer CPUs the rank waited for may need mine: yield
+ * almost at once. And where it last ran on mine, at once. */
+#define PAUSE_NS 50000u
+#define SPIN_NS 1000000u
+#define CROWD_PAUSE_NS 500u
+#define CROWD_SPIN_NS 100000u
+#define MOVE_NS 5000000u
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value,
+		  const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+void ddp__shm_wake(_Atomic uint32_t *word)
+{
+	futex(word, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms)
+{
+	struct timespec timeout = {ms / 1000, ms % 1000 * 1000000};
+
+	futex(word, FUTEX_WAIT, value, &timeout);
+}
+
+/* Field 3 (state) and 22 (start time) of /proc/PID/stat; 0 if there is no such
+ * process or it is a zombie. */
+uint64_t ddp__process_born(int64_t pid)
+{
+	char path[64], text[1024], *p, state = 'Z';
+	unsigned long long born = 0;
+	int fd;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	/* The name, field 2, may hold anything: go from its last bracket. */
+	p = strrchr(text, ')');
+	if (!p ||
+	    sscanf(p + 1,
+		   " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%*s %*s %*s %*s %*s %llu",
+		   &state, &born) != 2 ||
+	    state == 'Z' || state == 'X')
+		return 0;
+	return born;
+}
+
+static inline int posted(struct ddp__shm *s, int i)
+{
+	uint32_t step = atomic_load_explicit(&ddp__shm_control(s, i)->step,
+					     memory_order_acquire);
+
+	return (int32_t)(step - s->step) >= 0;
+}
+
+/* There is a CPU for each rank, but another is on mine. The scheduler leaves
+ * two that yield or wake each other there, for seconds (measured: 2.7 us a
+ * step instead of 0.1, half the speed from 1 MiB on): so go where no rank was,
+ * and say at once that all CPUs are fine again. Not often: where other programs
+ * hold the CPUs it is of no use. */
+static void move_away(struct ddp__shm *s)
+{
+	uint64_t now = clock_ns();
+	cpu_set_t all, some;
+
+	if (now - s->moved < MOVE_NS || sched_getaffinity(0, sizeof(all), &all))
+		return;
+	s->moved = now;
+	some = all;
+	for (int i = 0; i < s->n; i++) {
+		uint32_t cpu = atomic_load_explicit(
+			&ddp__shm_control(s, i)->cpu, memory_order_relaxed);
+
+		if (cpu < CPU_SETSIZE)
+			CPU_CLR(cpu, &some);
+	}
+	CPU_CLR(sched_getcpu(), &some);
+	if (CPU_COUNT(&some) && !sched_setaffinity(0, sizeof(some), &some))
+		sched_setaffinity(0, sizeof(all), &all);
+}
+
+int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start)
+{
+	uint64_t pause = s->spins ? PAUSE_NS : CROWD_PAUSE_NS;
+	uint64_t limit = s->spins ? SPIN_NS : CROWD_SPIN_NS;
+	uint64_t waited = clock_ns() - start;
+	int same;
+
+	if (waited > limit)
+		return 0;
+	same = atomic_load_explicit(&ddp__shm_control(s, i)->cpu,
+				    memory_order_relaxed) ==
+	       (uint32_t)sched_getcpu();
+	if (same && s->spins && s->me > i)
+		move_away(s);
+	if (same || waited > pause)
+		sched_yield();
+	return 1;
+}
+
+static int spin(struct ddp__shm *s, int i, uint64_t start)
+{
+	do {
+		for (int k = 0; k < 32; k++) {
+			if (posted(s, i))
+				return 1;
+			ddp__shm_relax();
+		}
+	} while (ddp__shm_patience(s, i, start));
+	return 0;
+}
+
+static void sleep_on(struct ddp__shm *s, int i, int ms)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	uint32_t seen;
+
+	atomic_fetch_add(&peer->sleepers, 1);
+	seen = atomic_load(&peer->step);
+	if ((int32_t)(seen - s->step) < 0 && !atomic_load(&peer->left) &&
+	    atomic_load(&s->header->aborted) != DDP__SHM_ABORTED)
+		ddp__shm_sleep(&peer->step, seen, ms);
+	atomic_fetch_sub(&peer->sleepers, 1);
+}
+
+/* Sets *e and makes it everybody's, unless another rank was first: then that
+ * one's error is ours. */
+int ddp__shm_fail(struct ddp__shm *s, struct err *e)
+{
+	struct ddp__shm_header *h = s->header;
+
+	ddp__shm_abort(s, e);
+	while (atomic_load(&h->aborted) != DDP__SHM_ABORTED)
+		ddp__shm_relax();
+	return err_set(e, h->abort_code, "%.*s", ERR_TEXT_MAX - 1,
+		       h->abort_text);
+}
+
+char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	struct ddp__call call;
+
+	ddp__call_unpack(&call, atomic_load(&peer->last),
+			 atomic_load(&peer->last_number));
+	return ddp__call_text(&call, out);
+}
+
+static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
+{
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], last[DDP__CALL_TEXT];
+	char list[512];
+	size_t len = 0;
+	int missing = 0;
+
+	for (int i = 0; i < s->n; i++) {
+		if (posted(s, i))
+			continue;
+		if (missing++ == 0)
+			ddp__shm_last(s, i, last);
+		if (missing <= 4)
+			len += (size_t)snprintf(
+				list + len, sizeof(list) - len, "%s%s",
+				missing > 1 ? ", " : "",
+				s->peers->name(s->peers->owner, s->ranks[i],
+					       name));
+	}
+	if (missing > 4)
+		snprintf(list + len, sizeof(list) - len, " and %d more",
+			 missing - 4);
+	err_set(e, ERR_TIMEOUT,
+		"%s: %s %s not arrived for %.1f s; %slast seen entering %s",
+		ddp__call_text(s->call, call), list,
+		missing > 1 ? "have" : "has", (double)waited / 1e9,
+		missing > 1 ? "the first of them " : "", last);
+	return ddp__shm_fail(s, e);
+}
+
+int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
+		     struct err *e)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
+	const char *how;
+
+	if (atomic_load(&peer->left))
+		how = "left with ddp_finalize";
+	else if (peer->born && ddp__process_born(peer->pid) != peer->born)
+		how = "is gone";
+	else
+		return 0;
+	s->peers->name(s->peers->owner, s->ranks[i], name);
+	snprintf(seen, sizeof(seen), "%s: %s %s", ddp__call_text(call, text),
+		 name, how);
+	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
+}
+
+/* Looks at those who have not posted: 0 if all of them may still come. */
+static int look(struct ddp__shm *s, int first, struct err *e)
+{
+	int looks = 0;
+
+	for (int k = 0; k < s->n && looks < LOOKS_MAX; k++) {
+		int i = (first + k) % s->n;
+
+		if (posted(s, i))
+			continue;
+		looks++;
+		/* It may have posted, and then left, since. */
+		if (ddp__shm_look_at(s, i, s->call, e) && !posted(s, i))
+			return ddp__shm_fail(s, e);
+	}
+	return 0;
+}
+
+static __attribute__((noinline)) int wait_slow(struct ddp__shm *s, int i,
+						struct err *e)
+{
+	uint64_t start = clock_ns();
+	int ms = LOOK_FIRST_MS;
+
+	if (spin(s, i, start))
+		return 0;
+	for (;;) {
+		uint64_t waited;
+		int rc;
+
+		sleep_on(s, i, ms);
+		if (posted(s, i))
+			return 0;
+		if (ddp__shm_aborted(s))
+			return ddp__shm_fail(s, e);
+		waited = clock_ns() - start;
+		if (s->timeout_ms >= 0 &&
+		    waited > (uint64_t)s->timeout_ms * 1000000u)
+			return fail_timeout(s, waited, e);
+		rc = look(s, i, e);
+		if (rc)
+			return rc;
+		ms = ms * 2 < LOOK_MS ? ms * 2 : LOOK_MS;
+	}
+}
+
+int ddp__shm_wait(struct ddp__shm *s, struct err *e)
+{
+	/* Each begins with its neighbour, so that not all read one line. */
+	for (int k = 1; k < s->n; k++) {
+		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
+		int rc = posted(s, i) ? 0 : wait_slow(s, i, e);
+
+		if (rc)
+			return rc;
+	}
+	s->waits = 0;
+	return 0;
+}
+
+/* All have posted the first step of what each was called for. */
+static int agree(struct ddp__shm *s, struct err *e)
+{
+	uint64_t word = ddp__call_pack(s->call), other;
+	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
+	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
+	struct ddp__call call;
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		if (ddp__shm_control(s, i)->call[s->step & 1] != word)
+			break;
+	if (i == s->n)
+		return 0;
+	other = ddp__shm_control(s, i)->call[s->step & 1];
+	ddp__call_unpack(&call, other, s->call->number);
+	err_set(e, ERR_ARGUMENT,
+		"%s called %s, but %s called %s: all ranks must make the same "
+		"calls in the same order",
+		s->peers->name(s->peers->owner, s->ranks[s->me], my_name),
+		ddp__call_text(s->call, mine),
+		s->peers->name(s->peers->owner, s->ranks[i], their_name),
+		ddp__call_text(&call, theirs));
+	return ddp__shm_fail(s, e);
+}
+
+int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
+{
+	int rc = ddp__shm_wait(s, e);
+
+	return rc ? rc : agree(s, e);
+}
+
+int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
+{
+	int rc;
+
+	for (int k = 1; k < s->n; k++) {
+		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
+
+		if (!posted(s, i))
+			return ddp__shm_aborted(s) ? ddp__shm_fail(s, e) : 0;
+	}
+	s->waits = 0;
+	rc = first ? agree(s, e) : 0;
+	return rc ? rc : 1;
+}
+
+int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e)
+{
+	if (ddp__shm_aborted(s))
+		return ddp__shm_fail(s, e);
+	for (int i = 0; i < s->n; i++)
+		if (!posted(s, i)) {
+			if (s->timeout_ms >= 0 &&
+			    waited_ns > (uint64_t)s->timeout_ms * 1000000u)
+				return fail_timeout(s, waited_ns, e);
+			return look(s, i, e);
+		}
+	return 0;
+}
