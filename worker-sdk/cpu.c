@@ -22,44 +22,17 @@ static int check(const struct ddp_comm *c, struct err *e)
 	return e->code;
 }
 
-static void queue(struct ddp__task *t, struct ddp_comm *c,
-		  const struct ddp__call *call, const void *send, void *recv)
-{
-	struct ddp__cpu *cpu = c->state;
-
-	t->c = c;
-	t->call = call;
-	t->send = send;
-	t->recv = recv;
-	t->queue = &cpu->collectives;
-	ddp__engine_add(engine_of(c), t);
-}
-
 static int queue_and_wait(struct ddp_comm *c, const struct ddp__call *call,
 			  const void *send, void *recv, struct err *e)
 {
+	struct ddp__engine *en = engine_of(c);
 	struct ddp__task t;
+	int rc = ddp__engine_add(en, &t, c, call, send, recv, e);
 
-	queue(&t, c, call, send, recv);
-	ddp__engine_wait(engine_of(c), &t, -1);
-	return t.state == DDP__FAILED ? check(c, e) : 0;
-}
-
-/* Nobody else is to be moved: no queue, no memory, no system call. 0: it cannot
- * be done so. */
-static int run_now(struct ddp_comm *c, const struct ddp__call *call,
-		   const void *send, void *recv, struct err *e)
-{
-	struct ddp__cpu_op op;
-	int rc;
-
-	ddp__cpu_op_init(&op, c, call, send, recv);
-	rc = ddp__cpu_op_run(&op, e);
-	ddp__cpu_op_release(&op);
-	if (rc >= 0)
+	if (rc)
 		return rc;
-	ddp__engine_fail(c, e);
-	return check(c, e);
+	ddp__engine_wait(en, &t, -1);
+	return t.state == DDP__FAILED ? check(c, e) : 0;
 }
 
 static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
@@ -71,7 +44,7 @@ static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
 	ddp__engine_lock(en);
 	rc = check(c, e);
 	if (!rc && !en->tasks)
-		rc = run_now(c, call, send, recv, e);
+		rc = ddp__engine_run(c, call, send, recv, e);
 	if (!rc)
 		rc = queue_and_wait(c, call, send, recv, e);
 	ddp__engine_unlock(en);
@@ -85,12 +58,12 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 
 	ddp__engine_lock(en);
 	rc = check(r->comm, e);
-	if (!rc) {
-		queue((void *)r->op, r->comm, &r->call, r->send, r->recv);
-		/* what it can do without others may as well be done */
-		if (!en->threaded)
-			ddp__engine_move(en);
-	}
+	if (!rc)
+		rc = ddp__engine_add(en, (void *)r->op, r->comm, &r->call,
+				     r->send, r->recv, e);
+	/* what it can do without others may as well be done */
+	if (!rc && !en->threaded)
+		ddp__engine_move(en);
 	ddp__engine_unlock(en);
 	return rc;
 }
@@ -121,6 +94,7 @@ static int cpu_test(struct ddp_request *r, struct err *e)
 	return rc;
 }
 
+/* Only when its communicator is freed is it still under way. */
 static void cpu_release(struct ddp_request *r)
 {
 	struct ddp__engine *en = engine_of(r->comm);
@@ -129,7 +103,8 @@ static void cpu_release(struct ddp_request *r)
 	if (!t->queue)
 		return; /* it was never begun */
 	ddp__engine_lock(en);
-	ddp__engine_drop(en, t);
+	if (t->state == DDP__QUEUED || t->state == DDP__UNDER_WAY)
+		ddp__engine_forget(r->comm);
 	ddp__engine_unlock(en);
 }
 

@@ -6,12 +6,14 @@
 #include "worker-sdk/engine.h"
 #include "worker-sdk/shm.h"
 #include "worker-sdk/tcp.h"
+#include "worker-sdk/tcp_p2p.h"
 
 struct ddp__exchange;
 
 struct ddp__cpu {
 	struct ddp__shm shm; /* where the host has more than one rank */
 	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
+	struct ddp__tcp_p2p p2p; /* where there is more than one host */
 	/* behind the engine's lock */
 	struct ddp__queue collectives;
 	struct ddp__queue *messages; /* to each rank, then from each; or NULL */

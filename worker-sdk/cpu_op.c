@@ -77,9 +77,9 @@ int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op)
 	return !op->stages || op->shm_busy;
 }
 
-int ddp__cpu_op_is_in_host(const struct ddp__cpu_op *op)
+int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
 {
-	return !op->stages || !ddp__is_leading(op->c);
+	return op->segments > 1 && ddp__is_leading(op->c);
 }
 
 /* ---- the lane of shared memory */
@@ -176,6 +176,52 @@ static int finish(struct ddp__cpu_op *op)
 	return 1;
 }
 
+/* All ranks share memory. */
+static void prepare_in_host(struct ddp__cpu_op *op)
+{
+	const struct ddp__call *call = op->call;
+	struct ddp__shm *s = &cpu_of(op)->shm;
+	size_t count = call->count, size = op->size;
+	int world = op->c->size, root = call->root, mine = op->c->rank == root;
+
+	switch (call->kind) {
+	case DDP__ALL_REDUCE:
+		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
+				DDP__ALL, world);
+		return;
+	case DDP__REDUCE:
+		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
+				root, world);
+		return;
+	case DDP__BROADCAST:
+		ddp__shm_broadcast(&op->shm, s, call, root, op->send, size,
+				   op->recv, 0, mine ? 0 : size);
+		return;
+	case DDP__GATHER:
+		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
+				NULL, root);
+		return;
+	case DDP__SCATTER:
+		ddp__shm_scatter(&op->shm, s, call, root, op->send, size,
+				 op->recv, NULL);
+		return;
+	case DDP__REDUCE_SCATTER:
+		ddp__shm_reduce_scatter(&op->shm, s, call, op->send, op->recv,
+					count, world);
+		return;
+	case DDP__ALL_TO_ALL:
+		ddp__shm_all_to_all(&op->shm, s, call, op->send, size, op->recv,
+				    NULL);
+		return;
+	case DDP__BARRIER:
+		ddp__shm_barrier(&op->shm, s, call);
+		return;
+	default: /* all_gather; a group is made by gathering */
+		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
+				NULL, DDP__ALL);
+	}
+}
+
 static int start(struct ddp__cpu_op *op, struct err *e)
 {
 	if (op->started)
@@ -183,7 +229,7 @@ static int start(struct ddp__cpu_op *op, struct err *e)
 	op->started = 1;
 	if (op->stages)
 		return op->stages->start ? op->stages->start(op, e) : 0;
-	ddp__prepare_in_host(op);
+	prepare_in_host(op);
 	op->shm_busy = 1;
 	return 0;
 }
@@ -211,7 +257,7 @@ int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = op->segments > 1 && ddp__is_leading(op->c) ? 0 : start(op, e);
+	int rc = start(op, e);
 
 	if (rc)
 		return rc;
@@ -223,8 +269,6 @@ int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 		rc = go_shm(op, 1, e);
 		return rc ? rc : finish(op);
 	}
-	if (op->segments > 1)
-		return 0;
 	while (!rc && op->turn < 2) {
 		rc = go_shm(op, 1, e);
 		if (!rc)

@@ -42,15 +42,15 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
  * the other ranks. The operations of a communicator are advanced one after the
  * other, in the same order on all its ranks. */
 int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e);
-/* As advance, but waits for its end; 0, and nothing was done, where it must wait
- * for two things at once. */
+/* Advances it to its end, waiting; not where it may have to wait for two things
+ * at once. 1 or an error. */
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e);
+int ddp__cpu_op_is_two(const struct ddp__cpu_op *op);
 void ddp__cpu_op_release(struct ddp__cpu_op *op);
 
 /* Whether it has since it was last asked. */
 int ddp__cpu_op_moved(struct ddp__cpu_op *op);
-/* Once begun: that others on this host come; and that nobody else has to. */
+/* Once begun: that others on this host come. */
 int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op);
-int ddp__cpu_op_is_in_host(const struct ddp__cpu_op *op);
 
 #endif

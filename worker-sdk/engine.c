@@ -47,13 +47,42 @@ void ddp__engine_leave(struct ddp__world *w)
 
 /* ---- the queues */
 
-void ddp__engine_add(struct ddp__engine *en, struct ddp__task *t)
+/* Collectives have one; messages one for each rank and direction. */
+static struct ddp__queue *queue_of(struct ddp_comm *c,
+				   const struct ddp__call *call)
 {
-	struct ddp__queue *q = t->queue;
+	struct ddp__cpu *cpu = c->state;
+	size_t n = (size_t)c->size;
 
+	if (!ddp__is_message(call))
+		return &cpu->collectives;
+	if (!cpu->messages) {
+		cpu->messages = calloc(2 * n, sizeof(*cpu->messages));
+		for (size_t i = 0; cpu->messages && i < 2 * n; i++)
+			cpu->messages[i].cpu = cpu;
+	}
+	if (!cpu->messages)
+		return NULL;
+	return &cpu->messages[(size_t)call->root +
+			      (call->kind == DDP__RECV ? n : 0)];
+}
+
+int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
+		    struct ddp_comm *c, const struct ddp__call *call,
+		    const void *send, void *recv, struct err *e)
+{
+	struct ddp__queue *q = queue_of(c, call);
+
+	if (!q)
+		return err_set(e, -ENOMEM, "no memory for messages");
 	t->next = NULL;
+	t->queue = q;
 	t->state = DDP__QUEUED;
-	t->since = 0;
+	t->c = c;
+	t->call = call;
+	t->send = send;
+	t->recv = recv;
+	t->since = t->moves = 0;
 	if (!q->first)
 		q->last = &q->first;
 	*q->last = t;
@@ -61,39 +90,40 @@ void ddp__engine_add(struct ddp__engine *en, struct ddp__task *t)
 	en->tasks++;
 	en->changed = 1;
 	if (q->busy)
-		return;
+		return 0;
 	q->busy = 1;
 	q->next = en->busy;
 	en->busy = q;
+	return 0;
 }
 
-/* Out of its queue; what it held is let go. */
+/* The first of its queue has ended; what it held is let go. */
 static void end(struct ddp__engine *en, struct ddp__task *t,
 		enum ddp__task_state state)
 {
-	struct ddp__queue *q = t->queue;
-	struct ddp__task **at = &q->first;
-
-	while (*at != t)
-		at = &(*at)->next;
-	*at = t->next;
-	if (!t->next)
-		q->last = at;
-	if (t->state == DDP__UNDER_WAY)
+	t->queue->first = t->next;
+	if (t->state == DDP__UNDER_WAY && t->way == DDP__COLLECTIVE)
 		ddp__cpu_op_release(&t->op);
 	t->state = state;
 	en->tasks--;
 }
 
-static void fail_queue(struct ddp__engine *en, struct ddp__queue *q)
+/* Empties a communicator's queues; its transports are done with the tasks. */
+static void fail_queues(struct ddp_comm *c)
 {
-	while (q->first)
-		end(en, q->first, DDP__FAILED);
+	struct ddp__engine *en = c->world->engine;
+	struct ddp__cpu *cpu = c->state;
+
+	cpu->shm.msgs = NULL;
+	while (cpu->collectives.first)
+		end(en, cpu->collectives.first, DDP__FAILED);
+	for (int i = 0; cpu->messages && i < 2 * c->size; i++)
+		while (cpu->messages[i].first)
+			end(en, cpu->messages[i].first, DDP__FAILED);
 }
 
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
 {
-	struct ddp__engine *en = c->world->engine;
 	struct ddp__cpu *cpu = c->state;
 
 	if (cpu->failed.code)
@@ -102,18 +132,21 @@ void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
 	/* whoever waits for me, here or on another host, hears of it */
 	ddp__shm_abort(&cpu->shm, e);
 	ddp__tcp_abort(&cpu->tcp, e);
-	fail_queue(en, &cpu->collectives);
-	for (int i = 0; cpu->messages && i < 2 * c->size; i++)
-		fail_queue(en, &cpu->messages[i]);
+	ddp__tcp_p2p_abort(&cpu->p2p, e);
+	fail_queues(c);
 }
 
-void ddp__engine_drop(struct ddp__engine *en, struct ddp__task *t)
+void ddp__engine_forget(struct ddp_comm *c)
 {
-	if (t->state == DDP__QUEUED || t->state == DDP__UNDER_WAY)
-		end(en, t, DDP__FAILED);
+	struct ddp__cpu *cpu = c->state;
+
+	if (!cpu->failed.code)
+		err_set(&cpu->failed, ERR_ABORTED,
+			"the communicator was freed before this had ended");
+	ddp__tcp_p2p_close(&cpu->p2p);
+	fail_queues(c);
 }
 
-/* Takes empty queues from the busy ones; where cpu is given, all of its. */
 void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu)
 {
 	struct ddp__queue **at = &en->busy;
@@ -130,14 +163,98 @@ void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu)
 	}
 }
 
+/* ---- a task, whatever way it goes */
+
+static void prepare(struct ddp__task *t)
+{
+	const struct ddp__topology *topo = &t->c->topology;
+	struct ddp__cpu *cpu = t->c->state;
+	size_t size = t->call->count * ddp_type_size(t->call->type);
+	int peer = t->call->root, sends = t->call->kind == DDP__SEND;
+
+	t->state = DDP__UNDER_WAY;
+	t->way = DDP__COLLECTIVE;
+	if (!ddp__is_message(t->call)) {
+		ddp__cpu_op_init(&t->op, t->c, t->call, t->send, t->recv);
+	} else if (topo->host_of[peer] == topo->host_of[t->c->rank]) {
+		t->way = DDP__SHM_MESSAGE;
+		if (sends)
+			ddp__shm_send(&t->shm, &cpu->shm, t->call, t->send,
+				      size, topo->index_of[peer]);
+		else
+			ddp__shm_recv(&t->shm, &cpu->shm, t->call, t->recv,
+				      size, topo->index_of[peer]);
+	} else {
+		t->way = DDP__TCP_MESSAGE;
+		if (sends)
+			ddp__tcp_send(&t->tcp, &cpu->p2p, t->call, t->send,
+				      size);
+		else
+			ddp__tcp_recv(&t->tcp, &cpu->p2p, t->call, t->recv,
+				      size);
+	}
+}
+
 static int advance(struct ddp__task *t, struct err *e)
 {
-	if (t->state == DDP__QUEUED) {
-		ddp__cpu_op_init(&t->op, t->c, t->call, t->send, t->recv);
-		t->state = DDP__UNDER_WAY;
-	}
+	if (t->way == DDP__SHM_MESSAGE)
+		return ddp__shm_msg_advance(&t->shm, e);
+	if (t->way == DDP__TCP_MESSAGE)
+		return ddp__tcp_msg_advance(&t->tcp, e);
 	return ddp__cpu_op_advance(&t->op, e);
 }
+
+static int has_moved(struct ddp__task *t)
+{
+	uint64_t before = t->moves;
+
+	if (t->way == DDP__COLLECTIVE)
+		return ddp__cpu_op_moved(&t->op);
+	if (t->way == DDP__SHM_MESSAGE)
+		t->moves = t->shm.got + ((uint64_t)t->shm.state << 56);
+	else
+		t->moves = t->tcp.moved;
+	return t->moves != before;
+}
+
+/* 1 if it waits in one place, and has waited there; else 0. */
+static int wait_for(struct ddp__task *t, struct err *e)
+{
+	int rc;
+
+	if (t->way == DDP__COLLECTIVE && ddp__cpu_op_is_two(&t->op))
+		return 0;
+	if (t->way == DDP__COLLECTIVE)
+		rc = ddp__cpu_op_run(&t->op, e);
+	else if (t->way == DDP__SHM_MESSAGE)
+		rc = ddp__shm_msg_run(&t->shm, e);
+	else
+		rc = ddp__tcp_msg_run(&t->tcp, e);
+	return rc < 0 ? rc : 1;
+}
+
+/* A task that stands still: is there sense in waiting on? */
+static int look(struct ddp__task *t, uint64_t now, struct err *e)
+{
+	struct ddp__cpu *cpu = t->c->state;
+	uint64_t waited;
+	int rc = 0;
+
+	if (!t->since)
+		t->since = now;
+	waited = now - t->since;
+	if (t->way == DDP__SHM_MESSAGE)
+		return ddp__shm_msg_look(&t->shm, waited, e);
+	if (t->way == DDP__TCP_MESSAGE)
+		return ddp__tcp_msg_look(&t->tcp, waited, e);
+	if (ddp__cpu_op_awaits_shm(&t->op))
+		rc = ddp__shm_look(&cpu->shm, waited, e);
+	if (!rc && t->op.tcp_busy)
+		rc = ddp__tcp_look(&cpu->tcp, waited, e);
+	return rc;
+}
+
+/* ---- moving */
 
 /* 1 if anything moved. */
 static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
@@ -147,14 +264,17 @@ static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
 
 	while (q->first) {
 		struct ddp__task *t = q->first;
-		int begun = t->state == DDP__UNDER_WAY, rc = advance(t, &e);
+		int begins = t->state == DDP__QUEUED, rc;
 
+		if (begins)
+			prepare(t);
+		rc = advance(t, &e);
 		if (rc < 0) {
 			ddp__engine_fail(t->c, &e);
 			return 1;
 		}
 		if (rc == 0) {
-			if (!ddp__cpu_op_moved(&t->op) && begun)
+			if (!has_moved(t) && !begins)
 				return moved;
 			t->since = 0;
 			return 1;
@@ -163,6 +283,26 @@ static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
 		moved = 1;
 	}
 	return moved;
+}
+
+int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
+		    const void *send, void *recv, struct err *e)
+{
+	struct ddp__task t;
+	int rc;
+
+	/* nothing more of it is used, and setting all of it takes its time */
+	t.c = c;
+	t.call = call;
+	t.send = send;
+	t.recv = recv;
+	prepare(&t);
+	rc = wait_for(&t, e);
+	if (t.way == DDP__COLLECTIVE)
+		ddp__cpu_op_release(&t.op);
+	if (rc < 0)
+		ddp__engine_fail(c, e);
+	return rc;
 }
 
 int ddp__engine_move(struct ddp__engine *en)
@@ -180,23 +320,6 @@ int ddp__engine_move(struct ddp__engine *en)
 }
 
 /* ---- waiting */
-
-/* A task that stands still: for how long, and is there sense in waiting on. */
-static int look(struct ddp__task *t, uint64_t now, struct err *e)
-{
-	struct ddp__cpu *cpu = t->queue->cpu;
-	uint64_t waited;
-	int rc = 0;
-
-	if (!t->since)
-		t->since = now;
-	waited = now - t->since;
-	if (ddp__cpu_op_awaits_shm(&t->op))
-		rc = ddp__shm_look(&cpu->shm, waited, e);
-	if (!rc && t->op.tcp_busy)
-		rc = ddp__tcp_look(&cpu->tcp, waited, e);
-	return rc;
-}
 
 void ddp__engine_look(struct ddp__engine *en)
 {
@@ -252,21 +375,30 @@ static void arm(struct ddp__cpu *cpu, struct ddp__sleeper *s)
 	s->n++;
 }
 
+/* What is waited for over TCP; more than `most` there cannot be. */
+static void add_sockets(struct ddp__task *t, struct ddp__sleeper *s)
+{
+	struct ddp__cpu *cpu = t->c->state;
+	int rails = cpu->tcp.n * cpu->tcp.links * 2;
+	int most = t->way == DDP__COLLECTIVE ? rails : 4 * t->c->size + 128;
+	struct pollfd *p = make_room(s, most);
+
+	if (!p)
+		s->ms = s->ms ? 1 : 0;
+	else if (t->way == DDP__COLLECTIVE)
+		s->n += ddp__tcp_polls(&cpu->tcp, p, most);
+	else
+		s->n += ddp__tcp_p2p_polls(&cpu->p2p, p, most);
+}
+
 static void add_polls(struct ddp__task *t, struct ddp__sleeper *s)
 {
-	struct ddp__cpu *cpu = t->queue->cpu;
-	int most = cpu->tcp.n * cpu->tcp.links * 2;
-	struct pollfd *p;
+	int op = t->way == DDP__COLLECTIVE;
 
-	if (t->op.tcp_busy) {
-		p = make_room(s, most);
-		if (p)
-			s->n += ddp__tcp_polls(&cpu->tcp, p, most);
-		else
-			s->ms = s->ms ? 1 : 0;
-	}
-	if (ddp__cpu_op_awaits_shm(&t->op))
-		arm(cpu, s);
+	if (op ? t->op.tcp_busy : t->way == DDP__TCP_MESSAGE)
+		add_sockets(t, s);
+	if (op ? ddp__cpu_op_awaits_shm(&t->op) : t->way == DDP__SHM_MESSAGE)
+		arm(t->c->state, s);
 }
 
 static void disarm(struct ddp__engine *en)
@@ -323,24 +455,24 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 	return (int)now;
 }
 
-/* There is nothing but the head of one queue, and it waits in shared memory
- * only: so I can do so too, which is quicker. */
-static int wait_in_host(struct ddp__engine *en)
+/* There is nothing but the head of one queue, and it waits in one place: so I
+ * can do so too, which is quicker. */
+static int wait_there(struct ddp__engine *en)
 {
 	struct ddp__queue *q = en->busy;
 	struct ddp__task *t = q->first;
 	struct err e = ERR_INIT;
 	int rc;
 
-	if (q->next || !ddp__cpu_op_is_in_host(&t->op))
+	if (q->next)
 		return 0;
-	rc = ddp__cpu_op_run(&t->op, &e);
+	rc = wait_for(t, &e);
 	if (rc < 0)
 		ddp__engine_fail(t->c, &e);
-	else
+	else if (rc)
 		end(en, t, DDP__DONE);
 	ddp__engine_tidy(en, NULL);
-	return 1;
+	return rc != 0;
 }
 
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
@@ -365,7 +497,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 			if (ms > timeout_ms - (int)waited)
 				ms = timeout_ms - (int)waited;
 		} else {
-			moved |= wait_in_host(en);
+			moved |= wait_there(en);
 			ms = ddp__pace(&pace, moved, SPIN_NS);
 		}
 		if (!ms)

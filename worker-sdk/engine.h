@@ -13,6 +13,8 @@
 
 #include "worker-sdk/cpu_op.h"
 #include "worker-sdk/request.h"
+#include "worker-sdk/shm_p2p.h"
+#include "worker-sdk/tcp_p2p.h"
 
 struct pollfd;
 struct ddp__cpu;
@@ -25,13 +27,17 @@ struct ddp__task {
 	struct ddp__task *next;
 	struct ddp__queue *queue;
 	enum ddp__task_state state;
+	enum { DDP__COLLECTIVE, DDP__SHM_MESSAGE, DDP__TCP_MESSAGE } way;
 	struct ddp_comm *c;
 	const struct ddp__call *call;
 	const void *send;
 	void *recv;
 	uint64_t since; /* that it stands still, ns; 0: it moves */
+	uint64_t moves; /* of a message: a sum that changes when it moves */
 	union {
 		struct ddp__cpu_op op;
+		struct ddp__shm_msg shm;
+		struct ddp__tcp_msg tcp;
 	};
 };
 
@@ -94,11 +100,15 @@ static inline void ddp__engine_unlock(struct ddp__engine *en)
 	pthread_mutex_unlock(&en->lock);
 }
 
-/* Queues t, whose c, call and buffers are set and last until it has ended. */
-void ddp__engine_add(struct ddp__engine *en, struct ddp__task *t);
-/* Moves all queues as far as they go; 1 if any moved. What fails, fails all
- * tasks of its communicator, now and later (cpu->failed), and lets the other
- * ranks know. */
+/* Fills t, all of which last until it has ended, and queues it. -ENOMEM. */
+int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
+		    struct ddp_comm *c, const struct ddp__call *call,
+		    const void *send, void *recv, struct err *e);
+/* Does it right here, while nothing is queued: without a queue, memory or a
+ * system call. 1: done; 0: it cannot be done so, and nothing was. */
+int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
+		    const void *send, void *recv, struct err *e);
+/* Moves all queues as far as they go; 1 if any moved. */
 int ddp__engine_move(struct ddp__engine *en);
 /* Moves all until t has ended, for at most timeout_ms (< 0: for ever). */
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
@@ -123,8 +133,9 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns);
 /* Fails all tasks of a communicator, now and later, and lets the other ranks
  * know; the first error stays. */
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e);
-/* Takes t out, whatever its state; nothing of it is touched afterwards. */
-void ddp__engine_drop(struct ddp__engine *en, struct ddp__task *t);
+/* Fails all tasks of a communicator that is about to be freed; nobody is told,
+ * and nothing of theirs is touched afterwards. */
+void ddp__engine_forget(struct ddp_comm *c);
 /* Takes out the queues that are empty; with cpu, also all of its. */
 void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu);
 

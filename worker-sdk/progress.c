@@ -1,5 +1,6 @@
 /* progress.c: the thread that moves a world's operations on while the program
- * computes. It holds the engine's lock but when it sleeps or is asked for it. */
+ * computes. It holds the engine's lock but when it sleeps or is asked for it.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

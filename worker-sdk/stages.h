@@ -7,8 +7,8 @@
 
 /* in and out return 1 when op->shm is prepared, or 0 when there is nothing to
  * do over shared memory: the same on all ranks of a host. between prepares
- * op->tcp; only on leaders, as `in` of that segment is done, and before `out` of
- * it. Errors are -ENOMEM. */
+ * op->tcp; only on leaders, once `in` of that segment is done, and before `out`
+ * of it. Errors are -ENOMEM. */
 struct ddp__stages {
 	int cuts; /* may go in segments */
 	int (*start)(struct ddp__cpu_op *op, struct err *e); /* its memory */
@@ -20,9 +20,6 @@ struct ddp__stages {
 
 /* Of a kind that is a collective. */
 const struct ddp__stages *ddp__stages(enum ddp__kind kind);
-
-/* Prepares op->shm for a communicator within one host. */
-void ddp__prepare_in_host(struct ddp__cpu_op *op);
 
 static inline const struct ddp__host *ddp__my_host(const struct ddp_comm *c)
 {
