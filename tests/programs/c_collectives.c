@@ -1,7 +1,8 @@
 /* c_collectives.c: every collective, for every type, operation, a list of
  * counts, all roots and several alignments, in place and not, blocking and in
- * each of the asynchronous forms in turn, against values computed on the spot; and that
- * all ranks hold the same bits. Prints "rank R of N: ok" or what was wrong.
+ * each of the asynchronous forms in turn, against values computed on the spot;
+ * and that all ranks hold the same bits. Prints "rank R of N: ok" or what was
+ * wrong.
  *
  *   c_collectives [LARGEST COUNT] [thread] [groups]
  *   thread   with a progress thread
