@@ -216,7 +216,7 @@ static void prepare_in_host(struct ddp__cpu_op *op)
 	case DDP__BARRIER:
 		ddp__shm_barrier(&op->shm, s, call);
 		return;
-	default: /* all_gather; a group is made by gathering */
+	default: /* all_gather; a world and a group are made by gathering */
 		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
 				NULL, DDP__ALL);
 	}

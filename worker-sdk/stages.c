@@ -569,8 +569,6 @@ static const struct ddp__stages kinds[DDP__KINDS] = {
 
 const struct ddp__stages *ddp__stages(enum ddp__kind kind)
 {
-	/* a group is made by gathering */
-	if (kind == DDP__ALL_GATHER || kind == DDP__SPLIT)
-		return &all_gather;
-	return &kinds[kind];
+	/* a world and a group are made by gathering */
+	return kinds[kind].in ? &kinds[kind] : &all_gather;
 }
