@@ -66,3 +66,22 @@ on_all() { # CMD...: on the three hosts at once
 	finish on_h2 -
 	[ "$status" != 0 ]
 }
+
+# For h2 h1 has two addresses, and at the first nobody listens.
+@test "an address that refuses is followed by the next" {
+	local hosts
+	hosts_real
+	hosts=$(<"$T/etc_hosts.h2")
+	# in place: the host has this very file
+	printf '%s h1\n%s\n' "${addr[h2]}" "$hosts" >"$T/etc_hosts.h2"
+	start_on h2 look getent ahosts h1
+	finish look
+	[ "$(awk '$2 == "STREAM" { print $1 }' <<<"$out" | xargs)" = "${addr[h2]} ${addr[h1]}" ]
+	start_on h1 on_h1 ddprun --nnodes 2 --nproc-per-node 1 --local-addr h1 \
+		--rdzv-endpoint "${addr[h1]}:29400" c_collectives 1000
+	start_on h2 on_h2 ddprun --nnodes 2 --nproc-per-node 1 \
+		--rdzv-endpoint "${addr[h1]}:29400" c_collectives 1000
+	finish on_h1
+	finish on_h2
+	[ "$(grep -c ': ok$' <<<"$out")" = 1 ]
+}
