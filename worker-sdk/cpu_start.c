@@ -152,7 +152,7 @@ static int exchange(struct meeting *m)
 	const char *version = getenv("DDP_TEST_VERSION");
 	struct ddp__contact me = {
 		.version = SLICE_STR(version ? version : ddp_version()),
-		.backend = SLICE_STR(c->backend->name),
+		.backend = SLICE_STR(c->world->wish),
 		.world_size = (uint32_t)c->size,
 		.host_id = SLICE_STR(m->host_id),
 		.host_name = SLICE_STR(c->world->host),
