@@ -328,7 +328,7 @@ static void refuses(int rc, const char *text)
 
 static void misused(void)
 {
-	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL);
+	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL), *bad;
 
 	refuses(ddp_reducer_ready(r, 1), "parameter 1: no step was begun");
 	refuses(ddp_reducer_finish(r), "no step was begun");
@@ -347,19 +347,20 @@ static void misused(void)
 	refuses(ddp_reducer_begin(NULL, 1), "NULL");
 	refuses(ddp_reducer_new(NULL, world, grads, DDP_F64, counts, 4, NULL),
 		"NULL");
-	refuses(ddp_reducer_new(&r, NULL, grads, DDP_F64, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, NULL, grads, DDP_F64, counts, 4, NULL),
 		"NULL");
-	refuses(ddp_reducer_new(&r, world, NULL, DDP_F64, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, NULL, DDP_F64, counts, 4, NULL),
 		"grads is NULL");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_I32, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_I32, counts, 4, NULL),
 		"f32 or f64");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, counts, -4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, counts, -4, NULL),
 		"negative");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, NULL, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, NULL, 4, NULL),
 		"counts is NULL");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, counts, 4,
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, counts, 4,
 				&(struct ddp_reducer_options){.bf16 = 1}),
 		"bf16 is for f32");
+	ddp_reducer_free(r);
 	ddp_reducer_free(NULL);
 }
 
