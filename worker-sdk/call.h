@@ -35,6 +35,7 @@ struct ddp__call {
 	 * the two in that direction; from 1 */
 	uint64_t number;
 	const char *group; /* its name, which outlives the call; NULL: world */
+	uint64_t ticket;   /* the flight recorder's */
 };
 
 enum { DDP__CALL_TEXT = 144, DDP__ROOT_MAX = 0xffff };

@@ -5,6 +5,7 @@
 
 #include "worker-sdk/shm.h"
 #include "worker-sdk/tcp.h"
+#include "worker-sdk/tcp_p2p.h"
 
 struct ddp_comm;
 struct ddp__exchange;
@@ -12,6 +13,7 @@ struct ddp__exchange;
 struct ddp__cpu {
 	struct ddp__shm shm; /* where the host has more than one rank */
 	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
+	struct ddp__tcp_p2p p2p; /* where there is more than one host */
 };
 
 int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,

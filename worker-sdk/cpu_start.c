@@ -26,7 +26,8 @@ struct meeting {
 	unsigned char cookie[DDP__COOKIE];
 	int memory;   /* my candidate for the host's segment, or -1 */
 	int listener; /* or -1 */
-	uint16_t port;
+	int p2p_listener; /* the same, of messages between two ranks */
+	uint16_t port, p2p_port;
 	struct buf mine; /* my contact record */
 	char *all;	 /* the others', which contacts point into */
 	struct ddp__contact *contacts;
@@ -90,6 +91,10 @@ static int prepare(struct meeting *m)
 				       "ddprun", env->nodes);
 		rc = ddp__tcp_listen(addr ? addr : "127.0.0.1", &m->port, m->e);
 		m->listener = rc;
+		if (rc >= 0)
+			rc = ddp__tcp_listen(addr ? addr : "127.0.0.1",
+					     &m->p2p_port, m->e);
+		m->p2p_listener = rc;
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -147,13 +152,14 @@ static int exchange(struct meeting *m)
 	const char *version = getenv("DDP_TEST_VERSION");
 	struct ddp__contact me = {
 		.version = SLICE_STR(version ? version : ddp_version()),
-		.backend = SLICE_STR(c->backend->name),
+		.backend = SLICE_STR(c->world->wish),
 		.world_size = (uint32_t)c->size,
 		.host_id = SLICE_STR(m->host_id),
 		.host_name = SLICE_STR(c->world->host),
 		.pid = getpid(),
 		.memory = m->memory,
-		.port = m->port};
+		.port = m->port,
+		.p2p_port = m->p2p_port};
 	const char *node = c->world->env.node_addr;
 	const char *addr = node ? node : "127.0.0.1";
 	size_t n = (size_t)c->size;
@@ -300,6 +306,40 @@ static int connect_leaders(struct meeting *m)
 	return rc;
 }
 
+/* Messages to ranks of other hosts: nobody is talked to yet. */
+static int open_p2p(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	const struct ddp__topology *t = &c->topology;
+	struct endpoint *where = calloc((size_t)c->size, sizeof(*where));
+	struct ddp__tcp_p2p_setup setup = {.where = where,
+					   .me = c->rank,
+					   .n = c->size,
+					   .listener = m->p2p_listener,
+					   .round = c->world->env.round,
+					   .timeout_ms = c->world->timeout_ms,
+					   .peers = &c->peers};
+	int rc = where ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+
+	memcpy(setup.cookie, m->contacts[0].cookie, sizeof(setup.cookie));
+	for (int i = 0; i < c->size && !rc; i++) {
+		const struct ddp__contact *other = &m->contacts[i];
+		char text[SOCK_HOST_MAX];
+
+		if (t->host_of[i] == t->host_of[c->rank])
+			continue;
+		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(other->addr));
+		rc = endpoint_parse(&where[i], text, 0, m->e);
+		where[i].port = other->p2p_port;
+	}
+	if (!rc) {
+		m->p2p_listener = -1; /* taken over */
+		rc = ddp__tcp_p2p_init(&m->cpu->p2p, &setup, m->e);
+	}
+	free(where);
+	return rc;
+}
+
 /* The next attempt begins with nothing of this one. */
 static void forget(struct meeting *m)
 {
@@ -307,7 +347,9 @@ static void forget(struct meeting *m)
 		close(m->memory);
 	if (m->listener >= 0)
 		close(m->listener);
-	m->memory = m->listener = -1;
+	if (m->p2p_listener >= 0)
+		close(m->p2p_listener);
+	m->memory = m->listener = m->p2p_listener = -1;
 	buf_release(&m->mine);
 	free(m->all);
 	free(m->contacts);
@@ -340,8 +382,8 @@ static int meet(struct meeting *m)
 		return meet(m);
 	}
 	h = &c->topology.hosts[c->topology.host_of[c->rank]];
-	rc = 0;
-	if (c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
+	rc = c->topology.nhosts > 1 ? open_p2p(m) : 0;
+	if (!rc && c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
 		rc = connect_leaders(m);
 		m->cpu->tcp.spins = 1;
 	}
@@ -352,6 +394,7 @@ static int meet(struct meeting *m)
 		else
 			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
+		m->cpu->p2p.spins = m->cpu->shm.spins;
 	}
 	return rc;
 }
@@ -365,6 +408,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 			    .e = e,
 			    .memory = -1,
 			    .listener = -1,
+			    .p2p_listener = -1,
 			    .mine = BUF_INIT(DDP__CONTACT_MAX)};
 	int rc;
 
@@ -386,6 +430,7 @@ void ddp__cpu_stop(struct ddp_comm *c)
 		return;
 	ddp__shm_detach(&cpu->shm);
 	ddp__tcp_close(&cpu->tcp);
+	ddp__tcp_p2p_close(&cpu->p2p);
 	free(cpu);
 	c->state = NULL;
 }

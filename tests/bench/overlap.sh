@@ -1,29 +1,52 @@
-# overlap.sh: a step whose gradients are averaged while the backward pass goes
-# on, over the larger of the pass alone and the averaging alone (1.00 would be
-# all hidden). The pass waits, as one on an accelerator; or keeps every CPU
-# busy, where there is nothing to hide in: then it should cost no more than one
-# after the other.
+# overlap.sh: a synthetic backward pass whose computing takes as long as its
+# communication: together they should take as long as one of them.
+. "$here/two_hosts.sh"
 
-# overlap_row NAME HOSTS ARGS...
-overlap_row() {
-	row=$1 hosts=$2
-	shift 2
-	printf '%-34s' "$row"
-	DDP_TEST_HOSTS=$hosts "$O/ddprun" --standalone --nproc-per-node 2 \
-		"$O/tests/bench_overlap" "$@" | sed 's/^\[0\] //'
+# Of a line "overlap COMPUTE COMMUNICATE AFTER TOGETHER".
+overlap_line() {
+	awk -v what="$1" -v goal="${2:-}" '
+	/overlap/ { sub(/.*overlap /, ""); print }' | sort -n -k 4 |
+	awk -v what="$1" -v goal="${2:-}" '
+	{ line[NR] = $0 }
+	END {
+		if (!NR) { print what ": failed"; exit }
+		split(line[int((NR + 1) / 2)], v, " ")
+		max = v[1] > v[2] ? v[1] : v[2]
+		printf "%-34s compute %.1f ms, communication %.1f, one after " \
+			"the other %.1f, together %.1f: %.2f x the longer, " \
+			"%.2f x the sum", what, v[1], v[2], v[3], v[4], \
+			v[4] / max, v[4] / (v[1] + v[2])
+		if (goal)
+			printf "; goal: at most %s x: %s", goal, \
+				v[4] / max <= goal ? "met" : "MISSED"
+		print ""
+	}'
+}
+
+overlap_rounds() {
+	r=0
+	while [ $r -lt "$ROUNDS" ]; do
+		"$@" 2>"$work/overlap.err" || cat "$work/overlap.err" >&2
+		r=$((r + 1))
+	done
 }
 
 bench_overlap() {
-	say "a backward pass and the averaging of its gradients, ms"
-	printf '%-34s%8s %8s %8s %8s %8s\n' "64 MiB, 2 ranks" pass average \
-		"in turn" reducer "/ max"
-	for hosts in 1 2; do
-		for ms in 60 120; do
-			overlap_row "$hosts host(s), waiting" $hosts 64 $ms wait
-			overlap_row "$hosts host(s), waiting, thread" $hosts 64 $ms wait progress
+	say "overlap: a backward pass that computes as long as it communicates;" \
+		"medians of $ROUNDS rounds;" \
+		"load average $(cut -d' ' -f1 /proc/loadavg)"
+	if two_hosts_up; then
+		for rate in 1gbit 4gbit; do
+			wire $rate
+			overlap_rounds both_hosts 1 "$O/tests/bench_overlap" 16 |
+				overlap_line "two hosts, a cable of $rate" 1.1
 		done
-		overlap_row "$hosts host(s), busy" $hosts 64 60 busy
-		overlap_row "$hosts host(s), busy, thread" $hosts 64 60 busy progress
-	done
+		two_hosts_down
+	fi
+	overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
+		--nproc-per-node 2 "$O/tests/bench_overlap" 64 |
+		overlap_line "one host, 2 ranks on $(nproc) CPUs"
+	echo "On one host communicating is work for the same CPUs: with a rank on" \
+		"each of them nothing can overlap, and the sum is the bound."
 }
 bench_overlap
