@@ -83,6 +83,11 @@ all_say() {
 	all_say 2 '0 at step 100, then 0'
 }
 
+@test "a stop that the agent asks for in one rank's flight recorder is that of all" {
+	job 3 c_together told 1
+	all_say 3 '1 at step 7, then 1'
+}
+
 @test "spans come from any root, batch norm's statistics from all ranks" {
 	local n
 	for n in 1 2 3 4; do
