@@ -42,8 +42,12 @@ int guests_check(const struct hosted *h, const struct wire_hello *hello,
 	const struct member *m;
 
 	if (end)
-		return err_set(e, ERR_USAGE,
+		return err_set(e, ERR_REFUSED,
 			       "%s: it cannot come again to this job", end);
+	/* its own server is another, which will be there soon */
+	if (h->server->parent_gone)
+		return err_set(e, ERR_REFUSED,
+			       "rank 0 of this job has ended already");
 	for (m = h->workers; m; m = m->worker_next)
 		if (m->session.rank == hello->rank)
 			return err_set(e, ERR_USAGE,

@@ -9,7 +9,8 @@
 /* The job of that name with that many ranks runs from now on; s->guests. */
 int guests_open(struct server *s, const char *job, uint32_t ranks,
 		struct err *e);
-/* 0, or why this worker cannot be one: ERR_USAGE: its rank is taken. */
+/* 0, or why this worker cannot be one: ERR_REFUSED: not here, not
+ * now; ERR_USAGE: two are that rank. */
 int guests_check(const struct hosted *h, const struct wire_hello *hello,
 		 struct err *e);
 /* Its worker has come; the connection is watched for a host that vanishes. */

@@ -150,6 +150,13 @@ static int no_request(const struct ddp__call *call, struct err *e)
 		       ddp__call_text(call, text));
 }
 
+int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
+{
+	return (*c)->backend->home(c, &u->call,
+				   u->send_parts ? u->send : NULL,
+				   u->recv_parts ? u->recv : NULL, e);
+}
+
 int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		    ddp_request **request)
 {
@@ -158,9 +165,11 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 
 	if (rc)
 		return rc;
+	if (c->backend->home)
+		rc = ddp__at_home(&c, u, e);
 	u->call.number = c->calls + 1;
 	u->call.group = c->name[0] ? c->name : NULL;
-	if (!request)
+	if (!rc && !request)
 		rc = no_request(&u->call, e);
 	if (!rc)
 		rc = check(c, u, e);

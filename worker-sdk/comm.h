@@ -40,6 +40,7 @@ struct ddp__world {
 	_Atomic uint64_t user, user_number;
 	struct flight *flight; /* the recorder; NULL: off */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
+	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
 	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
 
@@ -96,6 +97,12 @@ struct ddp__backend {
 	 * whatever the backend; what groups meet through. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
+	/* Which of a communicator and what is beside it serves the call, by
+	 * where its buffers lie: sets *c, or returns an error, which breaks
+	 * nothing. NULL: it serves them all. The type and operation may be
+	 * unknown ones. */
+	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e);
 	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
 	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
 	/* ddp_progress_start; NULL: the backend moves on by itself. */

@@ -35,7 +35,6 @@ struct guest {
 	struct ddp__env *env;
 	const char *host;
 	uint64_t deadline;
-	unsigned init; /* how many times this process has begun one */
 	struct ddp__place place;
 	int listener; /* of rank 0; or -1 */
 	int pipe;     /* to rank 0's server; or -1 */
@@ -90,15 +89,14 @@ static int start_server(struct guest *g)
 
 /* ---- the place is given ---- */
 
-/* Each ddp_init of a process is another world. */
 static int given(struct guest *g)
 {
 	const struct ddp__env *v = g->env;
 	struct sock_addr a;
 	int rc;
 
-	snprintf(g->place.job, sizeof(g->place.job), "%.150s/%d/%u",
-		 v->job ? v->job : "env", v->attempt, g->init);
+	snprintf(g->place.job, sizeof(g->place.job), "%.150s/%d",
+		 v->job ? v->job : "env", v->attempt);
 	g->place.n = 1;
 	g->place.at[0] = v->server;
 	if (v->rank)
@@ -155,8 +153,8 @@ static int of_step(struct guest *g)
 		rc = step_host(host, g->e);
 	if (rc)
 		return rc;
-	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu/%u",
-		 (unsigned long long)job, (unsigned long long)step, g->init);
+	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu",
+		 (unsigned long long)job, (unsigned long long)step);
 	for (int i = 0; i < STEP_PORTS; i++) {
 		struct endpoint *at = &g->place.at[g->place.n++];
 
@@ -290,11 +288,11 @@ static int through_pmix(struct guest *g)
 
 /* ---- connecting ---- */
 
-/* Another address may do, or another moment. */
+/* Another address may do, or another moment: what refuses may be the server of
+ * the world before this one. */
 static int is_final(int rc)
 {
-	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == ERR_ABORTED ||
-	       rc == -ENOMEM;
+	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == -ENOMEM;
 }
 
 static int connect_once(struct guest *g)
@@ -416,10 +414,10 @@ static int open_torch(struct guest *g)
 {
 	char prefix[300];
 
-	snprintf(prefix, sizeof(prefix), "ddp/%.200s/%d/%u/",
-		 g->env->job ? g->env->job : "env", g->env->attempt, g->init);
-	return ddp__kv_tcpstore(&g->kv, &g->env->server, prefix, left_ms(g),
-				g->e);
+	snprintf(prefix, sizeof(prefix), "ddp/%.200s/%d/",
+		 g->env->job ? g->env->job : "env", g->env->attempt);
+	return ddp__kv_tcpstore(&g->kv, &g->env->server, prefix,
+				g->env->world_size, left_ms(g), g->e);
 }
 
 static int meet(struct guest *g)
@@ -454,12 +452,10 @@ static int meet(struct guest *g)
 int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
 		    const char *host, int timeout_ms, struct err *e)
 {
-	static unsigned inits;
 	struct guest g = {.env = env, .host = host, .listener = -1,
 			  .pipe = -1, .e = e};
 	int rc;
 
-	g.init = __atomic_add_fetch(&inits, 1, __ATOMIC_RELAXED);
 	g.deadline = timeout_ms < 0 ? UINT64_MAX
 				    : clock_ms() + (uint64_t)timeout_ms;
 	rc = meet(&g);

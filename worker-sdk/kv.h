@@ -56,9 +56,11 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 /* This world has no agents: freeing it tells the server that the rank leaves in
  * good order. pipe (or -1): then closed, on which rank 0's server goes. */
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);
-/* PyTorch's store; prefix goes before each key. */
+/* PyTorch's store, which outlives the world: prefix goes before each key, and
+ * after it which world it is, counted in the store; so all ranks open it. */
 int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
-		     const char *prefix, int timeout_ms, struct err *e);
+		     const char *prefix, int ranks, int timeout_ms,
+		     struct err *e);
 int ddp__kv_local(struct ddp__kv **out, struct err *e);
 
 #endif

@@ -405,9 +405,11 @@ static const struct ddp__kv_ops torch_ops = {
 };
 
 int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
-		     const char *prefix, int timeout_ms, struct err *e)
+		     const char *prefix, int ranks, int timeout_ms,
+		     struct err *e)
 {
 	struct torch_kv *s = calloc(1, sizeof(*s));
+	int64_t opened;
 	int rc;
 
 	if (!s)
@@ -415,10 +417,16 @@ int ddp__kv_tcpstore(struct ddp__kv **out, const struct endpoint *where,
 	s->kv.ops = &torch_ops;
 	snprintf(s->prefix, sizeof(s->prefix), "%s", prefix);
 	rc = ddp__torch_open(&s->t, where, timeout_ms, e);
+	/* A worker may be a shell that starts one such program after another;
+	 * none begins the next before all have begun this one. */
+	if (!rc)
+		rc = torch_add(&s->kv, SLICE_STR("opened"), 1, &opened, e);
 	if (rc) {
 		torch_free(&s->kv);
 		return rc;
 	}
+	snprintf(s->prefix, sizeof(s->prefix), "%.290s%lld/", prefix,
+		 (long long)((opened - 1) / ranks));
 	*out = &s->kv;
 	return 0;
 }

@@ -351,9 +351,6 @@ START_TEST(init_refuses)
 	ck_assert_ptr_null(c);
 	ck_assert_str_eq(ddp_last_error(),
 			 "backend 'gloo' is unknown: use cpu, nccl or auto");
-	o.backend = "nccl";
-	ck_assert_int_eq(ddp_init(&c, &o), DDP_ERR_USAGE);
-	ck_assert_ptr_nonnull(strstr(ddp_last_error(), "no NCCL backend"));
 	o.backend = NULL;
 	setenv("DDP_BACKEND", "mpi", 1);
 	ck_assert_int_eq(ddp_init(&c, &o), DDP_ERR_USAGE);
@@ -396,8 +393,9 @@ START_TEST(collectives_check_arguments)
 	ck_assert_int_eq(ddp_init(&c, NULL), 0);
 	refused(ddp_all_reduce(NULL, v, v, 1, DDP_F32, DDP_SUM), "NULL");
 	refused(ddp_all_reduce(c, NULL, v, 1, DDP_F32, DDP_SUM), "NULL");
-	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)4, DDP_SUM),
-		"unknown type 4");
+	refused(ddp_all_reduce(c, v, v, 1, (enum ddp_type)DDP_TYPES,
+			       DDP_SUM),
+		"unknown type 8");
 	refused(ddp_all_reduce(c, v, v, 1, DDP_F32, (enum ddp_op)-1),
 		"unknown operation");
 	refused(ddp_all_reduce(c, v, v + 4, 2, DDP_F32, DDP_SUM), "overlap");
