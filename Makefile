@@ -233,7 +233,7 @@ deb: all
 	install -d $(O)/deb/DEBIAN
 	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
 		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
-		'Depends: libc6, zlib1g' 'Recommends: libcjson1' 'Suggests: libhwloc15' \
+		'Depends: libc6, zlib1g' 'Recommends: libcjson1' 'Suggests: libhwloc15, libdw1' \
 		'Description: starts distributed data-parallel jobs and keeps them alive' \
 		' The launcher ddprun, its rendezvous server ddprdzv, and libddp for workers in C.' \
 		> $(O)/deb/DEBIAN/control
