@@ -247,6 +247,7 @@ static int start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 	h->rank = c->rank;
 	h->size = c->size;
 	memcpy(h->name, c->name, sizeof(h->name));
+	h->id = c->id;
 	h->ranks = malloc(size);
 	if (!h->ranks)
 		return no_memory(e);

@@ -28,7 +28,7 @@ ranks_ok() { # N CMD...
 @test "alone: everything, without a launcher" {
 	local what
 	expect 0 gpu_collectives
-	for what in messages async groups stream host own; do
+	for what in messages async groups stream reducer host own; do
 		expect 0 gpu_check $what
 		has "$out" '^rank 0 of 1: ok$'
 	done
@@ -59,6 +59,11 @@ ranks_ok() { # N CMD...
 
 @test "the order in a stream of the program's" {
 	ranks_ok 2 gpu_check stream
+}
+
+@test "gradients averaged in buckets" {
+	ranks_ok 2 gpu_check reducer
+	ranks_ok 4 gpu_check reducer
 }
 
 @test "host memory on a communicator of GPUs, and what is refused" {
