@@ -253,9 +253,9 @@ static int has_come(struct ddp__nccl *n, void *comm, void *event,
 
 	if (rc == 0)
 		return 1;
-	n->cuda->last_error();
 	if (rc != DDP__CUDA_NOT_READY)
 		return ddp__cuda_check(n->cuda, rc, what, e);
+	ddp__cuda_forget(n->cuda, rc);
 	if (!comm)
 		return 0;
 	rc = n->lib->async_error(comm, &state);
