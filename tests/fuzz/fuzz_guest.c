@@ -1,4 +1,4 @@
-/* fuzz_guest: any line of a launcher's and any word of rank 0's is taken or is a
+/* fuzz_guest: any line of a launcher and any word of rank 0 is taken or is a
  * clean error; a place that was taken is said again in the same words. */
 #include <stdint.h>
 #include <stdlib.h>
