@@ -95,7 +95,7 @@ static int ask(struct ddp__watch *w, struct err *e)
 	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
 }
 
-/* ", rank 2 on h1 is in barrier #4"; after NAMED_MAX of them only their count */
+/* ", rank 2 on h1 is in barrier #4"; after NAMED_MAX only their count */
 static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 		      char *out, size_t size)
 {
