@@ -1,5 +1,5 @@
 /* bench_init: how long a process needs from its exec to the end of ddp_init or,
- * built with -DWITH_MPI by an mpicc, of MPI_Init. It notes the time and executes
+ * built with -DWITH_MPI by an mpicc, of MPI_Init. It notes the time and starts
  * itself anew, so that loading counts. Each rank prints: milliseconds. */
 #include <stdio.h>
 #include <stdlib.h>
