@@ -51,7 +51,8 @@ static void arguments(void)
 	      "integers only");
 	wants(ddp_all_reduce(world, data, data + 1, 9, DDP_F32, DDP_SUM), bad,
 	      "overlap");
-	wants(ddp_broadcast(world, data, 1, DDP_F32, size), bad, "no such root");
+	wants(ddp_broadcast(world, data, 1, DDP_F32, size), bad,
+	      "no such root");
 	wants(ddp_reduce(world, data, data + 9, 1, DDP_F32, DDP_SUM, -1), bad,
 	      "no such root");
 	wants(ddp_send(world, data, 1, DDP_F32, size), bad, "no such rank");
