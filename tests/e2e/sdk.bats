@@ -70,31 +70,32 @@ fault() {
 
 @test "every collective, type, operation and count on one host" {
 	local n
-	for n in 1 2 3 4 7; do
-		ranks_ok $n c_collectives
+	ranks_ok 2 c_collectives
+	for n in 1 3 4 7; do
+		ranks_ok $n c_collectives 1000
 	done
 }
 
 @test "every collective between hosts, and over shared memory and TCP at once" {
 	local hosts
 	for hosts in 2 3 7; do
-		DDP_TEST_HOSTS=$hosts ranks_ok 3 c_collectives 40000
-		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_collectives 40000
+		DDP_TEST_HOSTS=$hosts ranks_ok 3 c_collectives 1000
+		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_collectives 3
 	done
 	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
 }
 
 @test "every collective where the hosts' ranks interleave" {
-	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 40000
-	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 40000
+	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 1000
+	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 3
 }
 
 @test "ranks that cannot share memory use TCP" {
-	DDP_TEST_SHM=fail ranks_ok 3 c_collectives 40000
+	DDP_TEST_SHM=fail ranks_ok 3 c_collectives 1000
 	# one host of two cannot
 	ranks_ok 4 sh -c 'export DDP_TEST_HOSTS=2
 		[ $RANK -lt 3 ] || export DDP_TEST_SHM=fail
-		exec c_collectives 40000'
+		exec c_collectives 1000'
 }
 
 @test "two agents of one machine share its memory" {

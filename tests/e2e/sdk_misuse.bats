@@ -1,0 +1,49 @@
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# libddp used wrongly, and after a failure: a clear error, no leak, no hang.
+
+misuse() { # N MODE [thread]
+	expect 0 ddprun --standalone --nproc-per-node "$1" c_misuse "${@:2}"
+	[ "$(grep -c ': ok$' <<<"$out")" = "$1" ]
+}
+
+@test "wrong arguments are named before anything starts" {
+	misuse 1 arguments
+	misuse 2 arguments
+}
+
+@test "a communicator that was freed is not used" {
+	misuse 2 freed
+}
+
+@test "a forked child is told that it is no rank" {
+	misuse 2 fork
+	misuse 2 fork thread
+}
+
+@test "a second thread in one world is told where the first is" {
+	misuse 2 threads
+}
+
+@test "after ddp_abort all requests end, and the process joins again" {
+	misuse 3 abort
+	misuse 3 abort thread
+	DDP_TEST_HOSTS=2 misuse 3 abort thread
+}
+
+@test "requests that nobody waits for go with their world" {
+	misuse 2 leave
+	DDP_TEST_HOSTS=2 misuse 2 leave thread
+}
+
+@test "a wait that runs out leaves its operation under way" {
+	misuse 2 late
+	DDP_TEST_HOSTS=2 misuse 2 late thread
+}
+
+@test "200 ranks finish a barrier" {
+	[ -z "${SAN:-}" ] || skip "it would take minutes"
+	expect 0 ddprun --standalone --nproc-per-node 200 c_misuse freed
+	[ "$(grep -c ': ok$' <<<"$out")" = 200 ]
+}
