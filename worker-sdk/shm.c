@@ -108,7 +108,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		return err_set(e, ERR_PROTOCOL,
 			       "shared memory has %lld bytes, %zu are needed",
 			       (long long)st.st_size, size);
-	/* Pages that cannot be had must be an error here, not a SIGBUS later. */
+	/* Pages that cannot be had must be an error here, no SIGBUS later. */
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, DDP__SHM_CONTROL) ||
 	    fallocate(fd, FALLOC_FL_KEEP_SIZE,
 		      (off_t)(DDP__SHM_CONTROL + (size_t)me * slot_size()),
@@ -223,7 +223,7 @@ void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 
-	s->call = call;
+	s->call = *call;
 	mine->call[(s->step + 1) & 1] = ddp__call_pack(call);
 	ddp__shm_entered(s, call);
 }
