@@ -32,6 +32,7 @@ struct ddp__world {
 	unsigned joined; /* worlds that this process was in before this one */
 	int timeout_ms; /* < 0: for ever */
 	char host[256]; /* this one's name */
+	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
 	struct ddp__kv *kv;
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */

@@ -103,10 +103,14 @@ static int prepare(struct meeting *m)
 		return rc;
 	guess_needs(m);
 	if (m->creates) {
+		struct err why = ERR_INIT;
+
+		/* Told by attach, if it is me who is asked for it. */
 		m->memory = ddp__shm_create((size_t)m->c->size, m->cookie,
-					    m->e);
+					    &why);
+		snprintf(m->shm_error, sizeof(m->shm_error), "%s", why.text);
 		if (m->memory < 0)
-			return m->memory;
+			m->memory = -1;
 	}
 	if (m->listens) {
 		const char *addr = env->node_addr;
@@ -242,6 +246,8 @@ static int attach(struct meeting *m)
 		 leader->memory);
 	fd = h->ranks[0] == me ? m->memory
 			       : open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && h->ranks[0] == me)
+		return err_set(m->e, ERR_SYSTEM, "%s", m->shm_error);
 	if (fd < 0)
 		return err_set(m->e, -errno,
 			       "cannot open %s, the memory of %s: %s", path,
@@ -285,6 +291,10 @@ static int attach_together(struct meeting *m)
 			m->no_shm = 1;
 			snprintf(m->shm_error, sizeof(m->shm_error), "%.*s",
 				 SLICE_FMT(values[i]));
+			snprintf(c->world->warning, sizeof(c->world->warning),
+				 "the ranks of %s use TCP among each other, "
+				 "because shared memory failed: %.*s",
+				 c->world->host, SLICE_FMT(values[i]));
 		}
 	}
 	free(all);

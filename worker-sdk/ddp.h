@@ -102,6 +102,9 @@ DDP_API int ddp_attempt(const ddp_comm *c);          /* restarts so far */
 DDP_API const char *ddp_backend(const ddp_comm *c);
 /* The lowest rank of those of c that share this rank's memory (its host). */
 DDP_API int ddp_host_leader(const ddp_comm *c);
+/* One sentence about what works, but not as well as it should: that this host's
+ * ranks cannot share memory, and why. "" if there is nothing. */
+DDP_API const char *ddp_warning(const ddp_comm *c);
 
 /* ---- Groups and failure ---- */
 

@@ -226,6 +226,11 @@ const char *ddp_backend(const ddp_comm *c)
 	return lives(c) ? c->backend->name : "";
 }
 
+const char *ddp_warning(const ddp_comm *c)
+{
+	return c->world->warning;
+}
+
 int ddp_host_leader(const ddp_comm *c)
 {
 	const struct ddp__topology *t = &ddp__nccl_beside(c)->topology;

@@ -2,10 +2,12 @@
 #include "worker-sdk/shm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,12 +34,24 @@ static size_t segment_size(size_t n)
 	       n * n * (DDP__SHM_CONTROL + ring_size(n));
 }
 
+/* Too large a file would be a signal, not an error. */
+static int check_limit(size_t size)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) &&
+			       limit.rlim_cur != RLIM_INFINITY &&
+			       size > limit.rlim_cur
+		       ? EFBIG
+		       : 0;
+}
+
 int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 		    struct err *e)
 {
 	struct ddp__shm_header h;
 	size_t size = 0;
-	int fd = memfd_create("ddp", MFD_CLOEXEC);
+	int fd = memfd_create("ddp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return err_set(e, -errno,
@@ -52,11 +66,15 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	for (size_t n = 1; n <= ranks; n++)
 		if (segment_size(n) > size)
 			size = segment_size(n);
-	if (ftruncate(fd, (off_t)size) ||
-	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h)) {
+	errno = check_limit(size);
+	/* Sealed: where it shrinks, whoever touches it dies of SIGBUS. */
+	if (errno || ftruncate(fd, (off_t)size) ||
+	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)) {
 		int rc = err_set(e, -errno,
-				 "cannot make shared memory for %zu ranks: %s",
-				 ranks, strerror(errno));
+				 "cannot make shared memory of %zu bytes for "
+				 "%zu ranks: %s",
+				 size, ranks, strerror(errno));
 		close(fd);
 		return rc;
 	}
@@ -90,6 +108,12 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		return err_set(e, ERR_PROTOCOL,
 			       "shared memory has %lld bytes, %zu are needed",
 			       (long long)st.st_size, size);
+	/* Pages that cannot be had must be an error here, no SIGBUS later. */
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, DDP__SHM_CONTROL) ||
+	    fallocate(fd, FALLOC_FL_KEEP_SIZE,
+		      (off_t)(DDP__SHM_CONTROL + (size_t)me * slot_size()),
+		      DDP__SHM_CONTROL))
+		return err_set(e, -errno, "shared memory: %s", strerror(errno));
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return err_set(e, -errno,
@@ -199,7 +223,7 @@ void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 
-	s->call = call;
+	s->call = *call;
 	mine->call[(s->step + 1) & 1] = ddp__call_pack(call);
 	ddp__shm_entered(s, call);
 }

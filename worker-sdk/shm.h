@@ -42,6 +42,9 @@ struct ddp__shm_control {
 	uint64_t probe_at; /* where its memory has the segment's cookie */
 };
 
+/* A call's first step, where the ranks compare what they were called for. */
+enum { DDP__SHM_FIRST = 1, DDP__SHM_LATER };
+
 enum { DDP__SHM_ALIVE, DDP__SHM_ABORTING, DDP__SHM_ABORTED };
 
 /* At the segment's beginning. */
@@ -74,7 +77,8 @@ struct ddp__shm {
 	const struct ddp__peers *peers;
 	uint32_t step;                /* my last posted */
 	int waits;		      /* for the others' */
-	const struct ddp__call *call; /* under way, for texts */
+	int behind;		      /* 0, or it is yet to be waited for */
+	struct ddp__call call;	      /* of that step, for texts */
 	int spins;                    /* every rank has a CPU of its own */
 	uint64_t moved;		      /* when I left another rank's CPU */
 	int bell, has_bell;	      /* a socket or -1; it has its name */

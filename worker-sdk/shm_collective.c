@@ -21,6 +21,11 @@ enum {
 
 enum { FRESH, READY, WAITING, DONE };
 
+/* What work says: nothing is left; post, and go on when all have; post, and
+ * that was all: who only gives need not wait for those who take. The next
+ * operation does so before it touches the slot. */
+enum { NOTHING, POST, LAST };
+
 static size_t min_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
@@ -84,10 +89,8 @@ static int flat_work(struct ddp__shm_op *op)
 		copy(tiny ? (char *)ddp__shm_control(s, s->me)->tiny[step & 1]
 			  : ddp__shm_in(s, s->me, step),
 		     op->send, size);
-		return 1;
+		return op->recv ? POST : LAST;
 	}
-	if (!op->recv)
-		return 0;
 	for (int i = 0; i < s->n; i++)
 		s->sources[i] =
 			tiny ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
@@ -189,7 +192,7 @@ static int sliced_work(struct ddp__shm_op *op)
 		reduce_own(op, k - 1, step - 1, step);
 	if (is_chunk(op, k))
 		put_slices(op, k, step);
-	return 1;
+	return k && !is_chunk(op, k) && !op->recv ? LAST : POST;
 }
 
 void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
@@ -297,18 +300,17 @@ static void take_block(const struct ddp__shm_op *op, int i, size_t k, char *to)
 
 static int scatter_work(struct ddp__shm_op *op)
 {
-	int root = op->to == op->s->me;
-
-	if (op->k && !root)
-		take_block(op, op->to, op->k - 1, op->recv);
-	if (is_chunk(op, op->k)) {
-		if (root)
-			put_blocks(op, op->k);
-		return 1;
+	if (op->to != op->s->me) {
+		if (op->k)
+			take_block(op, op->to, op->k - 1, op->recv);
+		return is_chunk(op, op->k) ? POST : NOTHING;
 	}
-	if (root && op->recv != op->send + place_of(op, op->to))
+	put_blocks(op, op->k);
+	if (is_chunk(op, op->k + 1))
+		return POST;
+	if (op->recv != op->send + place_of(op, op->to))
 		copy(op->recv, op->send + place_of(op, op->to), op->count);
-	return 0;
+	return LAST;
 }
 
 void ddp__shm_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
@@ -378,19 +380,19 @@ static void take_window(const struct ddp__shm_op *op, struct chunk c)
 static int broadcast_work(struct ddp__shm_op *op)
 {
 	struct chunk c = chunk_of(op, op->k);
-	int root = op->to == op->s->me;
 
-	if (op->k && !root)
-		take_window(op, chunk_of(op, op->k - 1));
-	if (is_chunk(op, op->k)) {
-		if (root)
-			copy(ddp__shm_in(op->s, op->to, op->s->step + 1),
-			     op->send + c.at, c.len);
-		return 1;
+	if (op->to != op->s->me) {
+		if (op->k)
+			take_window(op, chunk_of(op, op->k - 1));
+		return is_chunk(op, op->k) ? POST : NOTHING;
 	}
-	if (root && op->recv != op->send && op->size_out)
+	copy(ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
+	     c.len);
+	if (is_chunk(op, op->k + 1))
+		return POST;
+	if (op->recv != op->send && op->size_out)
 		memmove(op->recv, op->send + op->skip, op->size_out);
-	return 0;
+	return LAST;
 }
 
 void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
@@ -431,7 +433,7 @@ static int gather_work(struct ddp__shm_op *op)
 		if (op->to != s->me)
 			copy(ddp__shm_in(s, s->me, s->step + 1),
 			     op->send + c.at, c.len);
-		return 1;
+		return op->recv || is_chunk(op, op->k + 1) ? POST : LAST;
 	}
 	if (op->recv && op->recv + own != op->send)
 		give(op, op->recv + own, op->send, op->count);
@@ -472,29 +474,46 @@ void ddp__shm_barrier(struct ddp__shm_op *op, struct ddp__shm *s,
 /* Works and posts; 0: it is done. */
 static int go_on(struct ddp__shm_op *op)
 {
+	struct ddp__shm *s = op->s;
+	int what;
+
 	if (op->state == FRESH)
-		ddp__shm_begin(op->s, op->call);
-	if (op->state == DONE || !op->work(op)) {
-		if (op->stream)
-			ddp__copy_done();
-		op->state = DONE;
-		return 0;
+		ddp__shm_begin(s, op->call);
+	what = op->state == DONE ? NOTHING : op->work(op);
+	if (what != NOTHING) {
+		ddp__shm_post(s);
+		op->k++;
 	}
-	ddp__shm_post(op->s);
-	op->k++;
-	op->state = WAITING;
-	return 1;
+	if (what == LAST) {
+		s->waits = 0;
+		s->behind = op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
+	}
+	if (what != POST && op->stream)
+		ddp__copy_done();
+	op->state = what == POST ? WAITING : DONE;
+	return what == POST;
+}
+
+/* What it has to wait for before it goes on. */
+static int awaits(const struct ddp__shm_op *op)
+{
+	if (op->state == WAITING)
+		return op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
+	return op->state == FRESH ? op->s->behind : 0;
 }
 
 int ddp__shm_advance(struct ddp__shm_op *op, struct err *e)
 {
 	do {
-		int rc = op->state == WAITING
-				 ? ddp__shm_arrived(op->s, op->k == 1, e)
-				 : 1;
+		int what = awaits(op), rc;
 
-		if (rc <= 0)
-			return rc;
+		if (what) {
+			op->s->waits = 1;
+			rc = ddp__shm_arrived(op->s, what == DDP__SHM_FIRST, e);
+			if (rc <= 0)
+				return rc;
+			op->s->behind = 0;
+		}
 	} while (go_on(op));
 	return 1;
 }
@@ -504,9 +523,14 @@ int ddp__shm_run(struct ddp__shm_op *op, struct err *e)
 	int rc = 0;
 
 	do {
-		if (op->state == WAITING)
-			rc = op->k == 1 ? ddp__shm_wait_first(op->s, e)
-					: ddp__shm_wait(op->s, e);
+		int what = awaits(op);
+
+		if (what) {
+			rc = what == DDP__SHM_FIRST
+				     ? ddp__shm_wait_first(op->s, e)
+				     : ddp__shm_wait(op->s, e);
+			op->s->behind = 0;
+		}
 	} while (!rc && go_on(op));
 	return rc;
 }

@@ -17,7 +17,7 @@ enum { DDP__ALL = -1 };
 struct ddp__shm_op {
 	struct ddp__shm *s;
 	const struct ddp__call *call;
-	/* Does what comes before my next post; 0: there is no next. */
+	/* Does what comes before my next post, if there is one. */
 	int (*work)(struct ddp__shm_op *op);
 	const char *send;
 	char *recv; /* NULL where nothing is wanted */

@@ -217,7 +217,7 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 			 missing - 4);
 	err_set(e, ERR_TIMEOUT,
 		"%s: %s %s not arrived for %.1f s; %s%s",
-		ddp__call_text(s->call, call), list,
+		ddp__call_text(&s->call, call), list,
 		missing > 1 ? "have" : "has", (double)waited / 1e9,
 		missing > 1 ? "the first of them " : "", last);
 	return ddp__shm_fail(s, e);
@@ -254,7 +254,7 @@ static int look(struct ddp__shm *s, int first, struct err *e)
 			continue;
 		looks++;
 		/* It may have posted, and then left, since. */
-		if (ddp__shm_look_at(s, i, s->call, e) && !posted(s, i))
+		if (ddp__shm_look_at(s, i, &s->call, e) && !posted(s, i))
 			return ddp__shm_fail(s, e);
 	}
 	return 0;
@@ -305,7 +305,7 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 /* All have posted the first step of what each was called for. */
 static int agree(struct ddp__shm *s, struct err *e)
 {
-	uint64_t word = ddp__call_pack(s->call), other;
+	uint64_t word = ddp__call_pack(&s->call), other;
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
 	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
 	struct ddp__call call;
@@ -317,12 +317,12 @@ static int agree(struct ddp__shm *s, struct err *e)
 	if (i == s->n)
 		return 0;
 	other = ddp__shm_control(s, i)->call[s->step & 1];
-	ddp__call_unpack(&call, other, s->call->number);
+	ddp__call_unpack(&call, other, s->call.number);
 	err_set(e, ERR_ARGUMENT,
 		"%s called %s, but %s called %s: all ranks must make the same "
 		"calls in the same order",
 		s->peers->name(s->peers->owner, s->ranks[s->me], my_name),
-		ddp__call_text(s->call, mine),
+		ddp__call_text(&s->call, mine),
 		s->peers->name(s->peers->owner, s->ranks[i], their_name),
 		ddp__call_text(&call, theirs));
 	return ddp__shm_fail(s, e);

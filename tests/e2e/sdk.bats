@@ -98,6 +98,13 @@ fault() {
 		exec c_collectives 1000'
 }
 
+@test "no room for shared memory: ranks use TCP, and can say why" {
+	ranks_ok 2 sh -c 'ulimit -f 1000; exec c_collectives 40000'
+	expect 0 ddprun --standalone --nproc-per-node 2 \
+		sh -c 'ulimit -f 1000; exec c_init'
+	[ "$(grep -c 'warning: the ranks of .* use TCP among each other, because shared memory failed: cannot make shared memory of .*: File too large$' <<<"$out")" = 2 ]
+}
+
 @test "two agents of one machine share its memory" {
 	local job="ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint"
 	local port

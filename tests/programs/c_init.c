@@ -22,6 +22,8 @@ int main(int argc, char **argv)
 	       ddp_rank(c), ddp_world_size(c), ddp_local_rank(c),
 	       ddp_local_world_size(c), ddp_node_rank(c), ddp_nodes(c),
 	       ddp_attempt(c), ddp_backend(c), ddp_host_leader(c));
+	if (*ddp_warning(c))
+		printf("warning: %s\n", ddp_warning(c));
 	ddp_finalize(c);
 	return 0;
 }
