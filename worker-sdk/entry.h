@@ -62,7 +62,7 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 		*e = c->broken;
 		return e->code;
 	}
-	if (call->kind != DDP__SEND && call->kind != DDP__RECV)
+	if (!ddp__is_message(call))
 		c->calls = call->number;
 	/* ddp__occupy has packed it */
 	call->ticket = flight_begin(

@@ -2,13 +2,15 @@
 # beside Open MPI and MPICH (the same program, built with their mpicc), gloo and
 # what memory itself does; all take turns in each round.
 #   COLLECTIVE_RANKS="2 4"   COLLECTIVE_ONLY="all_reduce 4"
+#   COLLECTIVE_PREFIX="chrt -f 10": for all of them, on a machine that has other
+#   work; not with more ranks than CPUs, as some of them never yield
 
 # collect RANKS WHO COMMAND...: one round; lines "who operation bytes place us
 # wrong". Whoever hangs or fails is left out of this round.
 collect() {
 	n=$1 who=$2
 	shift 2
-	timeout -k 1 120 "$@" </dev/null 2>"$work/coll.err" |
+	timeout -k 1 120 ${COLLECTIVE_PREFIX:-} "$@" </dev/null 2>"$work/coll.err" |
 		sed -n "s/^\(\[0\] \)*\([a-z_/-]* [0-9]* [a-z]* [0-9.]* [0-9]*\)$/$who \2/p" \
 			>"$work/coll.round"
 	[ -s "$work/coll.round" ] ||

@@ -40,6 +40,17 @@ disagree() {
 	DDP_TEST_HOSTS=2 agrees 4 progress
 }
 
+@test "a rank that dies in a step is an error of the others', and no hang" {
+	local mode
+	for mode in '' progress; do
+		# the workers start deaf to SIGTERM, as ddprun does
+		expect 137 bash -c 'trap "" TERM; exec "$@"' bash ddprun \
+			--standalone --nproc-per-node 3 c_reducer dies $mode
+		has "$out" '^\[0\] rank 0: .*rank 1 on .*SIGKILL'
+		has "$out" '^\[2\] rank 2: .*rank 1 on .*SIGKILL'
+	done
+}
+
 @test "ranks that made different reducers are told what differs, and where" {
 	local host
 	host=$(hostname)

@@ -53,10 +53,14 @@ all_say() {
 }
 
 @test "once: no timeout runs while it runs" {
-	job 2 c_together long 2500
-	all_say 2 ok
-	DDP_TEST_HOSTS=2 job 2 c_together long 2500
-	all_say 2 ok
+	local name
+	start one ddprun --standalone --nproc-per-node 2 c_together long 2500
+	DDP_TEST_HOSTS=2 start two \
+		ddprun --standalone --nproc-per-node 2 c_together long 2500
+	for name in one two; do
+		finish $name
+		all_say 2 ok
+	done
 }
 
 @test "once: the death of the one that runs it is noticed" {
@@ -77,6 +81,11 @@ all_say() {
 	all_say 3 '1 at step 7, then 1'
 	job 2 c_together stop -1
 	all_say 2 '0 at step 100, then 0'
+}
+
+@test "a stop that the agent asks for in one rank's flight recorder is that of all" {
+	job 3 c_together told 1
+	all_say 3 '1 at step 7, then 1'
 }
 
 @test "spans come from any root, batch norm's statistics from all ranks" {

@@ -3,10 +3,12 @@
  * what was wrong.
  *
  *   c_reducer all [progress]   with a progress thread
+ *   c_reducer dies [progress]  rank 1 dies in a step. Prints the error
  *   c_reducer WHAT             rank 1 differs in: n, count, type, bucket,
  *                              unused, hook, null. Prints the error
  */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +400,28 @@ static int differs(const char *what)
 	return rc != DDP_ERR_ARGUMENT;
 }
 
+static int dies(void)
+{
+	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL);
+	int rc = 0;
+
+	for (int step = 0; step < 3 && !rc; step++) {
+		rc = ddp_reducer_begin(r, 1);
+		for (int i = B2; i >= 0 && !rc; i--) {
+			if (step == 1 && i == W1 && rank == 1)
+				raise(SIGKILL);
+			rc = ddp_reducer_ready(r, i);
+		}
+		if (!rc)
+			rc = ddp_reducer_finish(r);
+	}
+	printf("rank %d: %s: %s\n", rank, ddp_error_name(rc), ddp_last_error());
+	if (ddp_reducer_begin(r, 1) != rc)
+		DIE("it goes on after a failure");
+	ddp_reducer_free(r);
+	return rc == 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct ddp_reducer_options none = {0};
@@ -412,7 +436,9 @@ int main(int argc, char **argv)
 		parameters[i] = noise(1000000u + (unsigned)i) / 4;
 	if (argc > 2)
 		must(ddp_progress_start(world, -1), "progress_start");
-	if (strcmp(argv[1], "all")) {
+	if (!strcmp(argv[1], "dies")) {
+		rc = dies();
+	} else if (strcmp(argv[1], "all")) {
 		rc = differs(argv[1]);
 	} else {
 		plain(0, 0);

@@ -6,16 +6,21 @@
  *   c_together long MS             it takes twice as long as the timeout, MS
  *   c_together dies                rank 0 dies in it
  *   c_together stop RANK           its signal handler asks for the stop
+ *   c_together told RANK           the agent asks for it, in that rank's part
+ *                                  of the flight recorder
  *   c_together values              spans and batch norm
  */
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/flight.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *world;
@@ -108,13 +113,37 @@ static void on_signal(int number)
 	ddp_request_stop(world);
 }
 
-static void stop(int who)
+/* What the agent does when the job is to end soon. */
+static void act_as_agent(void)
+{
+	const char *where = getenv("DDP_RECORDER");
+	char path[64];
+	struct flight_file head;
+	uint32_t one = 1;
+	unsigned part;
+	uint64_t at;
+	int fd;
+
+	if (!where || sscanf(where, "%63[^:]:%u", path, &part) != 2)
+		DIE("DDP_RECORDER is %s", where ? where : "unset");
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || flight_file_take(&head, fd))
+		DIE("no recorder in %s", path);
+	at = flight_part_at(&head, part) + offsetof(struct flight, stop);
+	if (pwrite(fd, &one, sizeof(one), (off_t)at) != sizeof(one))
+		DIE("cannot write into %s", path);
+	close(fd);
+}
+
+static void stop(int who, int by_agent)
 {
 	int step = 0, got;
 
 	signal(SIGUSR1, on_signal);
 	for (;; step++) {
-		if (step == 7 && rank == who)
+		if (step == 7 && rank == who && by_agent)
+			act_as_agent();
+		else if (step == 7 && rank == who)
 			raise(SIGUSR1);
 		got = ddp_should_stop(world);
 		if (got || step == 100)
@@ -242,7 +271,9 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "dies")) {
 		outlive();
 	} else if (!strcmp(what, "stop") && argc == 3) {
-		stop(atoi(argv[2]));
+		stop(atoi(argv[2]), 0);
+	} else if (!strcmp(what, "told") && argc == 3) {
+		stop(atoi(argv[2]), 1);
 	} else if (!strcmp(what, "values")) {
 		for (int root = 0; root < size; root++)
 			spans(root);
