@@ -46,6 +46,9 @@ struct ddp__tcp {
 	int spins;	/* a CPU to spare: look before sleeping */
 	const struct ddp__peers *peers;
 	struct ddp__tcp_op *op; /* under way */
+	/* Its memory, kept from one to the next: fresh pages are dear. */
+	char *scratch, *windows;
+	size_t scratch_size;
 	int broken;
 };
 

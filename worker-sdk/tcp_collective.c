@@ -13,7 +13,7 @@ enum {
 	SMALL_MAX = 32 << 10,
 	SMALL_TOTAL_MAX = 1 << 20,
 	/* Two hosts: up to here one exchange of all beats two of halves. */
-	EXCHANGE_MAX = 256 << 10,
+	EXCHANGE_MAX = 1 << 20,
 	DIRECT_HOSTS = 4, /* with more, doubling has fewer messages */
 	AT_ONCE = 8	  /* peers of an all_to_all at a time */
 };

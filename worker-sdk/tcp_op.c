@@ -21,6 +21,8 @@ enum {
 	PIECE_MIN = 128 << 10,
 	/* What is folded at once: it stays in the cache. */
 	WINDOW = 256 << 10,
+	/* So much must have come before it is worth a call to send it on. */
+	FOLLOW_MIN = 64 << 10,
 	/* At most so much on one socket before the others have their turn. */
 	TURN_MAX = 1 << 20,
 	FEW_STREAMS = 4, /* up to here asking each is faster than poll */
@@ -37,8 +39,19 @@ static int no_memory(const struct ddp__tcp_op *op, size_t size, struct err *e)
 
 int ddp__tcp_scratch(struct ddp__tcp_op *op, size_t size, struct err *e)
 {
-	op->scratch = malloc(size ? size : 1);
-	return op->scratch ? 0 : no_memory(op, size, e);
+	struct ddp__tcp *t = op->t;
+	char *p = t->scratch;
+
+	if (size > t->scratch_size || !p) {
+		p = malloc(size ? size : 1);
+		if (!p)
+			return no_memory(op, size, e);
+		free(t->scratch);
+		t->scratch = p;
+		t->scratch_size = size;
+	}
+	op->scratch = p;
+	return 0;
 }
 
 int ddp__tcp_reserve(struct ddp__tcp_op *op, int messages, int streams,
@@ -148,12 +161,10 @@ void ddp__tcp_op_release(struct ddp__tcp_op *op)
 		op->t->op = NULL;
 	free(op->messages);
 	free(op->streams);
-	free(op->windows);
-	free(op->scratch);
 	free(op->ranges);
 	op->messages = NULL;
 	op->streams = NULL;
-	op->windows = op->scratch = NULL;
+	op->scratch = NULL;
 	op->ranges = NULL;
 	op->used = op->room = op->busy = op->streams_room = 0;
 }
@@ -167,7 +178,9 @@ static size_t may_send(const struct ddp__message *m)
 		return DDP__FRAME + m->size;
 	/* an empty one comes, too: nothing is sent before it */
 	have = m->after->moved;
-	return have < DDP__FRAME || (have == DDP__FRAME && m->size) ? 0 : have;
+	if (have < DDP__FRAME + m->size && have < m->moved + FOLLOW_MIN)
+		return m->moved;
+	return have < DDP__FRAME ? 0 : have;
 }
 
 static long broke(struct ddp__tcp_op *op, int link, int error, struct err *e)
@@ -214,12 +227,12 @@ static int window_for(struct ddp__tcp_op *op, struct ddp__stream *s,
 	/* Streams are reserved before the first moves: they stay in place. */
 	size_t each = WINDOW + 64;
 
-	if (!op->windows)
-		op->windows = malloc(each * (size_t)op->t->rails);
-	if (!op->windows)
+	if (!op->t->windows)
+		op->t->windows = malloc(each * (size_t)op->t->rails);
+	if (!op->t->windows)
 		return no_memory(op, each * (size_t)op->t->rails, e);
 	/* One host at a time is folded from, so the rail tells them apart. */
-	s->window = op->windows +
+	s->window = op->t->windows +
 		    (size_t)(s->link % op->t->links - 1) * each;
 	return 0;
 }

@@ -3,7 +3,8 @@
  * own. What the steps of a collective are is tcp_collective.c's.
  *
  * Operations on one ddp__tcp are advanced one after the other, in the same
- * order on all hosts; each has its memory for itself. */
+ * order on all hosts: the second not before the first has ended. Those of
+ * several may be under way at once. */
 #ifndef SDK_TCP_OP_H
 #define SDK_TCP_OP_H
 
@@ -48,13 +49,12 @@ struct ddp__tcp_op {
 	int root, divisor;
 	int phase;
 	size_t *ranges;
-	char *scratch;
+	char *scratch; /* of t: what it holds ends with the operation */
 	/* tcp_op.c's own */
 	struct ddp__message *messages;
 	int used, room;
 	struct ddp__stream *streams;
 	int busy, streams_room; /* those with messages left are the first */
-	char *windows;
 	int moved; /* since it was last asked */
 };
 
