@@ -109,6 +109,13 @@ $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/lib
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
 
+# docs/sdk.md's programs, as their readers build them.
+examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker-sdk/examples/*.c))
+$(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/ddp.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $@")
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a -lz -lm -lpthread -ldl
+
 # What is made from the table of options.
 $(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
@@ -166,9 +173,9 @@ $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 gpu-programs: $(gpu_programs)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
 
-bench-programs: $(bench_programs) $(test_programs)
+bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-tests: all $(unit_tests) $(test_programs) $(O)/generate gpu-programs
+tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs
 
 # deps first, then a second make that sees what was installed
 check: deps

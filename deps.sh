@@ -9,9 +9,11 @@ set -eu
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libdnnl-dev libhwloc-dev libdw-dev'
 tests='check bats procps util-linux'
 hosts='iproute2 netbase faketime'
+# what else starts workers; slurmd and munged are started by the tests alone
+launchers='mpich openmpi-bin slurmctld slurmd slurm-client munge'
 
 missing=
-for p in $build $tests $hosts; do
+for p in $build $tests $hosts $launchers; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
 	[ "$state" = installed ] || missing="$missing $p"
 done

@@ -128,6 +128,17 @@ static int cpu_progress(struct ddp_comm *world, int cpu, struct err *e)
 	return ddp__progress_run(engine_of(world), cpu, e);
 }
 
+static void cpu_set_timeout(struct ddp_comm *c, int timeout_ms)
+{
+	struct ddp__engine *en = engine_of(c);
+	struct ddp__cpu *cpu = c->state;
+
+	ddp__engine_lock(en);
+	cpu->shm.timeout_ms = timeout_ms;
+	cpu->tcp.timeout_ms = timeout_ms;
+	ddp__engine_unlock(en);
+}
+
 const struct ddp__backend ddp__cpu = {
 	.name = "cpu",
 	.op_size = sizeof(struct ddp__task),
@@ -140,5 +151,6 @@ const struct ddp__backend ddp__cpu = {
 	.wait = cpu_wait,
 	.release = cpu_release,
 	.gather = cpu_gather,
+	.set_timeout = cpu_set_timeout,
 	.progress = cpu_progress,
 };

@@ -99,7 +99,7 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e)
 
 	if (rc == 0 && n > 0)
 		return n;
-	cu->last_error(); /* or the program's next check would see it */
+	ddp__cuda_forget(cu, rc);
 	cu->driver_version(&driver);
 	cu->runtime_version(&runtime);
 	version_text(driver, has, sizeof(has));
@@ -127,6 +127,12 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e)
 		       cu->error_text(rc), rc);
 }
 
+void ddp__cuda_forget(const struct ddp__cuda *cu, int rc)
+{
+	if (cu->peek_error() == rc)
+		cu->last_error();
+}
+
 int ddp__cuda_check(const struct ddp__cuda *cu, int rc, const char *what,
 		    struct err *e)
 {
@@ -135,7 +141,7 @@ int ddp__cuda_check(const struct ddp__cuda *cu, int rc, const char *what,
 	if (!rc)
 		return 0;
 	cu->get_device(&device);
-	cu->last_error();
+	ddp__cuda_forget(cu, rc);
 	return err_set(e, ERR_SYSTEM, "%s: %s (%d) on device %d", what,
 		       cu->error_text(rc), rc, device);
 }
@@ -144,9 +150,12 @@ int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p)
 {
 	struct ddp__cuda_pointer at;
 
+	int rc;
+
 	memset(&at, 0, sizeof(at));
-	if (cu->pointer(&at, p)) {
-		cu->last_error();
+	rc = cu->pointer(&at, p);
+	if (rc) {
+		ddp__cuda_forget(cu, rc);
 		return 0;
 	}
 	return at.memory == DDP__CUDA_DEVICE || at.memory == DDP__CUDA_MANAGED;

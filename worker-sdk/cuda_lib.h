@@ -44,6 +44,7 @@ enum { DDP__CUDA_BUS_ID = 32 };	 /* "0000:1b:00.0" and its NUL fit */
 	X(runtime_version, cudaRuntimeGetVersion, (int *version))              \
 	X(bus_id, cudaDeviceGetPCIBusId, (char *out, int size, int device))    \
 	X(last_error, cudaGetLastError, (void))                                \
+	X(peek_error, cudaPeekAtLastError, (void))                             \
 	X(pointer, cudaPointerGetAttributes,                                   \
 	  (struct ddp__cuda_pointer * out, const void *p))                     \
 	X(stream_create, cudaStreamCreateWithPriority,                         \
@@ -89,6 +90,10 @@ int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e);
  * on device 0". Returns 0 where rc is 0. */
 int ddp__cuda_check(const struct ddp__cuda *cu, int rc, const char *what,
 		    struct err *e);
+
+/* rc was seen here: the program's next look at CUDA's last error is not to find
+ * it. An error of the program's own stays. */
+void ddp__cuda_forget(const struct ddp__cuda *cu, int rc);
 
 /* 1 if p is memory that a GPU's kernels may be given, 0 if it is the host's. */
 int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p);

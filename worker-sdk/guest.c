@@ -144,12 +144,13 @@ static int step_host(char *out, struct err *e)
 static int of_step(struct guest *g)
 {
 	uint64_t job, step;
-	char host[SOCK_HOST_MAX];
+	char host[SOCK_HOST_MAX] = "127.0.0.1";
+	int one_host = g->env->nodes == 1;
 	int rc = step_number("SLURM_JOB_ID", &job, g->e);
 
 	if (!rc)
 		rc = step_number("SLURM_STEP_ID", &step, g->e);
-	if (!rc)
+	if (!rc && !one_host)
 		rc = step_host(host, g->e);
 	if (rc)
 		return rc;
@@ -165,7 +166,8 @@ static int of_step(struct guest *g)
 		return 0;
 	rc = -EADDRINUSE;
 	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++)
-		rc = listen_on(g, "0.0.0.0", g->place.at[i].port);
+		rc = listen_on(g, one_host ? host : "0.0.0.0",
+			       g->place.at[i].port);
 	return rc < 0 ? rc : start_server(g);
 }
 

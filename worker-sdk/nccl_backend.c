@@ -8,6 +8,8 @@
 
 #include "worker-sdk/request.h"
 
+enum { ENLIST_MIN = 1 << 20 };
+
 /* Whatever went wrong, NCCL's kernels may spin for ever: they are ended. */
 static int broke(struct ddp__nccl *n, int rc, struct err *e)
 {
@@ -251,9 +253,9 @@ static int has_come(struct ddp__nccl *n, void *comm, void *event,
 
 	if (rc == 0)
 		return 1;
-	n->cuda->last_error();
 	if (rc != DDP__CUDA_NOT_READY)
 		return ddp__cuda_check(n->cuda, rc, what, e);
+	ddp__cuda_forget(n->cuda, rc);
 	if (!comm)
 		return 0;
 	rc = n->lib->async_error(comm, &state);
@@ -549,17 +551,20 @@ int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
 	return 0;
 }
 
-int ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size, void **handle,
-		     struct err *e)
+void *ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size)
 {
 	struct ddp__nccl *n = c->state;
+	struct err ignored = ERR_INIT;
+	void *handle = NULL;
 	int rc;
 
-	*handle = NULL;
-	if (c->backend != &ddp__nccl || !n || n->dead || !n->lib->enlist)
-		return 0;
-	rc = n->lib->enlist(n->comm, buf, size, handle);
-	return ddp__nccl_settle(n, n->comm, rc, "ncclCommRegister", e);
+	if (c->backend != &ddp__nccl || !n || n->dead || !n->lib->enlist ||
+	    size < ENLIST_MIN || !ddp__cuda_on_device(n->cuda, buf))
+		return NULL;
+	rc = n->lib->enlist(n->comm, buf, size, &handle);
+	if (ddp__nccl_settle(n, n->comm, rc, "ncclCommRegister", &ignored))
+		return NULL;
+	return handle;
 }
 
 void ddp__nccl_delist(struct ddp_comm *c, void *handle)

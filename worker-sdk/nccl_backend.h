@@ -72,10 +72,10 @@ const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c);
  * and write it in place (NVLink SHARP, InfiniBand); no gain on one GPU or over
  * TCP. Only for memory whose end libddp knows of, such as a reducer's arena: a
  * buffer that was freed and is still registered is corrupted later. That is why
- * it is not done behind the program's back. *handle is NULL where this NCCL
- * cannot, or c's backend is another. Not collective. */
-int ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size, void **handle,
-		     struct err *e);
+ * it is not done behind the program's back. NULL where it is of no use: the
+ * memory is the host's or small, this NCCL cannot, c's backend is another; then
+ * all works as well. Not collective. */
+void *ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size);
 void ddp__nccl_delist(struct ddp_comm *c, void *handle);
 
 /* ---- nccl_start.c */

@@ -109,8 +109,7 @@ static int find(struct ddp__nccl_place *p, const struct ddp__env *env,
 	p->version = p->nccl->version;
 	if (p->share && p->version >= MULTI_RANK_VERSION)
 		setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
-	return ddp__cuda_check(p->cuda, p->cuda->set_device(p->device),
-			       "cudaSetDevice", e);
+	return 0;
 }
 
 void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,

@@ -29,8 +29,7 @@ struct ddp__nccl_place {
  * current, else LOCAL_RANK modulo the number of visible ones. brief: gives up
  * at once where there is no driver, so that a CPU's job loses no time here.
  * With DDP_NCCL_SHARE_GPU=1 sets the NCCL_* variables by which NCCL accepts
- * several ranks on a GPU, those that are not set yet. Makes the device current
- * only if it can. */
+ * several ranks on a GPU, those that are not set yet. */
 void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
 			  int brief);
 

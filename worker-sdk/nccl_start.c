@@ -208,6 +208,11 @@ int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
 	rc = agree(c, wish, &mine, e);
 	if (rc <= 0)
 		return rc;
+	/* not before: it takes time, and some of the GPU's memory */
+	rc = ddp__cuda_check(mine.cuda, mine.cuda->set_device(mine.device),
+			     "cudaSetDevice", e);
+	if (rc)
+		return rc;
 	up = ddp__comm_new(c->world);
 	if (!up)
 		return no_memory(e);
@@ -247,6 +252,7 @@ static int start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
 	h->rank = c->rank;
 	h->size = c->size;
 	memcpy(h->name, c->name, sizeof(h->name));
+	h->id = c->id;
 	h->ranks = malloc(size);
 	if (!h->ranks)
 		return no_memory(e);
@@ -358,7 +364,6 @@ void ddp__nccl_stop(struct ddp_comm *c)
 		n->cuda->free(n->token);
 	if (n->cuda) {
 		drop_events(n);
-		n->cuda->last_error();
 		n->cuda->set_device(before);
 	}
 	free_host(n);
@@ -383,6 +388,5 @@ void ddp__nccl_abort(struct ddp_comm *c, const struct err *why)
 	if (n->comm && !leave_it)
 		n->lib->abort(n->comm);
 	n->comm = NULL;
-	n->cuda->last_error();
 	n->cuda->set_device(before);
 }

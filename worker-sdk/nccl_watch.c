@@ -95,16 +95,18 @@ static int ask(struct ddp__watch *w, struct err *e)
 	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
 }
 
-/* ", rank 2 on h1 is in barrier #4"; after NAMED_MAX only their count */
+/* ", rank 2 on h1 is in barrier #4"; of more than NAMED_MAX only the count. */
 static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 		      char *out, size_t size)
 {
+	char name[DDP__NAME_MAX], last[FLIGHT_TEXT_MAX] = "";
 	size_t at = strlen(out);
-	char name[DDP__NAME_MAX];
 
 	if (nth >= NAMED_MAX)
 		return;
 	c->peers.name(c->peers.owner, r, name);
+	if (c->peers.last)
+		c->peers.last(c->peers.owner, r, last);
 	if (in.len)
 		snprintf(out + at, size - at, "%s%s is in %.*s",
 			 at ? ", " : "", name,
@@ -112,8 +114,8 @@ static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
 						       : DDP__CALL_TEXT),
 			 in.data);
 	else
-		snprintf(out + at, size - at, "%s%s has not come",
-			 at ? ", " : "", name);
+		snprintf(out + at, size - at, "%s%s has not come%s%s",
+			 at ? ", " : "", name, last[0] ? "; " : "", last);
 }
 
 /* Every rank that gives up writes what it was in; who wrote something else, or

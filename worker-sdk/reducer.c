@@ -8,6 +8,7 @@
 
 #include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/nccl_backend.h"
 
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -58,11 +59,13 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	    (r->o.bf16 && !r->wire))
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
 			       "parameters", n);
+	r->enlisted = ddp__nccl_enlist(r->c, r->grads, total * r->element);
 	return 0;
 }
 
 static void release(struct ddp_reducer *r)
 {
+	ddp__nccl_delist(r->c, r->enlisted);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
 	free(r->wire);

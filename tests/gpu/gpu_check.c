@@ -7,6 +7,7 @@
  *   gpu_check messages          send and recv, in all orders
  *   gpu_check async             requests; groups       gpu_check groups
  *   gpu_check stream            order in a stream of the program's
+ *   gpu_check reducer           gradients averaged in buckets
  *   gpu_check host              host memory, and what is refused
  *   gpu_check own               ncclComm_t and ids for one's own NCCL calls
  *   gpu_check again             ddp_abort, then ddp_init once more
@@ -247,14 +248,46 @@ static void stream(void)
 	all_reduce(world, DDP_F32, DDP_SUM, 1000);
 }
 
-/* ---- what is not on the GPU, and what is not libddp's */
-
 static void expect_argument(int rc, const char *part)
 {
 	if (rc != DDP_ERR_ARGUMENT || !strstr(ddp_last_error(), part))
 		DIE("not refused with '%s': %d: %s", part, rc,
 		    ddp_last_error());
 }
+
+/* Buckets of a step, from its end, while the stream still computes. */
+static void reducer(void)
+{
+	enum { A = 1000, B = 700000, C = 7, N = A + B + C };
+	static const size_t counts[] = {A, B, C};
+	const struct ddp_reducer_options small = {.first_bucket = 4096,
+						  .bucket = 1 << 20};
+	const struct ddp_reducer_options bf16 = {.bf16 = 1};
+	struct room a = room_new(N * 4), want = room_new(N * 4);
+	ddp_reducer *r;
+
+	for (size_t i = 0; i < N; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_AVG, size, i));
+	must(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3, &small),
+	     "reducer_new");
+	for (int step = 0; step < 3; step++) {
+		fill(&a, 0, DDP_F32, DDP_AVG, rank, 0, N);
+		up(&a);
+		must(ddp_reducer_begin(r, 1), "reducer_begin");
+		for (int i = 2; i >= 0; i--)
+			must(ddp_reducer_ready(r, i), "reducer_ready");
+		must(ddp_reducer_finish(r), "reducer_finish");
+		compare(&a, &want, "reducer", DDP_F32, DDP_AVG, N);
+	}
+	ddp_reducer_free(r);
+	expect_argument(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3,
+					&bf16), "bf16");
+	room_free(&a);
+	room_free(&want);
+}
+
+/* ---- what is not on the GPU, and what is not libddp's */
 
 static void host(void)
 {
@@ -383,6 +416,7 @@ int main(int argc, char **argv)
 		     {"async", async},
 		     {"groups", groups},
 		     {"stream", stream},
+		     {"reducer", reducer},
 		     {"host", host},
 		     {"own", own},
 		     {"again", again}};

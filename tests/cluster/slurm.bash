@@ -1,0 +1,123 @@
+# slurm.bash: a Slurm of this test's own: munged, slurmctld and a slurmd for each
+# node, started from Debian's packages with nothing written outside $T, ended
+# with the test. Loaded after ../lib; it knows nothing of ddprun.
+#
+#   slurm_or_skip       skips the test where Slurm, munge or root are missing
+#   slurm_up HOST...    each is a node of 8 CPUs; there $slurm_on HOST NAME CMD...
+#                       starts its slurmd (`start_on` of ../hosts/netns.bash), or
+#                       all run here, if slurm_on is not set. SLURM_CONF is set
+#   slurm_down          ends all of it; needed before the test's end
+
+slurm_or_skip() {
+	local program
+	for program in munged slurmctld slurmd srun; do
+		PATH=$PATH:/usr/sbin command -v $program >/dev/null ||
+			skip "Slurm is not installed: $program is missing"
+	done
+	[ "$(id -u)" = 0 ] || skip "slurmd has to be started by root"
+}
+
+# Where everything is: $1 the controller's host and address, then the nodes.
+slurm_conf() {
+	local control=$1 host
+	shift
+	cat <<-EOF
+	ClusterName=test
+	SlurmctldHost=$control
+	SlurmctldPort=$(w_port free)
+	SlurmUser=root
+	SlurmdUser=root
+	AuthType=auth/munge
+	CredType=cred/munge
+	AuthInfo=socket=$S/munge.sock
+	StateSaveLocation=$S/state
+	SlurmdSpoolDir=$S/spool.%n
+	SlurmctldPidFile=$S/slurmctld.pid
+	SlurmdPidFile=$S/slurmd.%n.pid
+	ProctrackType=proctrack/linuxproc
+	TaskPlugin=task/none
+	MpiDefault=none
+	SwitchType=switch/none
+	AccountingStorageType=accounting_storage/none
+	JobAcctGatherType=jobacct_gather/none
+	JobCompType=jobcomp/none
+	SelectType=select/cons_tres
+	SelectTypeParameters=CR_CPU
+	SchedulerType=sched/builtin
+	SlurmdParameters=config_overrides
+	ReturnToService=2
+	KillWait=5
+	EOF
+	for host; do
+		if [ -n "${slurm_on:-}" ]; then
+			echo "NodeName=$host NodeAddr=${addr[$host]} CPUs=8"
+		else
+			echo "NodeName=$host NodeHostname=$(hostname)" \
+				"NodeAddr=127.0.0.1 Port=$(w_port free) CPUs=8"
+		fi
+	done
+	echo "PartitionName=all Nodes=ALL Default=YES State=UP"
+}
+
+slurm_up() {
+	local host control
+	S=$T/slurm
+	export PATH=$PATH:/usr/sbin SLURM_CONF=$S/slurm.conf
+	mkdir -p "$S/state"
+	chmod 755 "$S"
+	if [ -n "${slurm_on:-}" ]; then
+		control="$1(${addr[$1]})"
+	else
+		control="$(hostname)(127.0.0.1)"
+	fi
+	slurm_conf "$control" "$@" >"$S/slurm.conf"
+	echo '# no plugin here needs cgroups' >"$S/cgroup.conf"
+	(umask 077 && head -c 1024 /dev/urandom >"$S/munge.key")
+	start munged munged --foreground --force --key-file="$S/munge.key" \
+		--socket="$S/munge.sock" --pid-file="$S/munged.pid" \
+		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
+	slurm_started=munged
+	slurm_wait test -S "$S/munge.sock"
+	${slurm_on:-slurm_here} "$1" slurmctld slurmctld -D
+	slurm_started="slurmctld $slurm_started"
+	for host; do
+		mkdir -p "$S/spool.$host"
+		${slurm_on:-slurm_here} "$host" "slurmd_$host" slurmd -D \
+			-N "$host"
+		slurm_started="slurmd_$host $slurm_started"
+	done
+	slurm_wait slurm_idle "$1" $#
+}
+
+slurm_here() { # HOST NAME CMD...
+	shift
+	start "$@"
+}
+
+# Until CMD... is true: the daemons tell nobody that they are ready.
+slurm_wait() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		"$@" && return
+		read -rt 0.05 _ <> <(:) || true
+	done
+	echo "slurm: not after 30 s: $*"
+	tail -n 20 "$T"/slurm*.err
+	return 1
+}
+
+slurm_idle() { # HOST N: so many nodes wait for work
+	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -t idle -o %N
+	DEADLINE=20 finish sinfo - && [ "$(wc -l <<<"$out")" = "$2" ] &&
+		[ -n "$out" ]
+}
+
+# munged last: the others need it to say that they go.
+slurm_down() {
+	local name
+	for name in $slurm_started; do
+		signal "$name" TERM
+		DEADLINE=20 finish "$name" - || true
+	done
+	slurm_started=
+}
