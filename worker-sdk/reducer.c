@@ -155,26 +155,65 @@ static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
 	return rc < 0 ? rc : 0;
 }
 
-static int begin_bucket(struct ddp_reducer *r, int k)
+/* What goes over the wire of bucket k, and as what. */
+static void *load(struct ddp_reducer *r, int k, enum ddp_type *type)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
 	void *data = r->grads + b->at * r->element;
-	enum ddp_type type = r->type;
+
+	*type = r->type;
+	if (!r->wire)
+		return data;
+	to_wire(r->wire + b->at, data, b->count);
+	*type = DDP_BF16;
+	return r->wire + b->at;
+}
+
+/* The last bucket with nothing before it under way has nothing to overlap with
+ * but the return to finish; and a call that blocks wakes sooner than a request
+ * that is waited for. */
+static int to_be_held(const struct ddp_reducer *r, int k)
+{
+	return k == r->b.count - 1 && r->landed == k && !r->o.hook &&
+	       r->c->backend == &ddp__cpu;
+}
+
+static int begin_bucket(struct ddp_reducer *r, int k)
+{
+	size_t count = r->b.list[k].count;
+	enum ddp_type type;
+	void *data;
 	int rc;
 
-	if (r->alone || !b->count)
+	if (r->alone || !count)
 		return 0;
-	if (r->wire) {
-		to_wire(r->wire + b->at, data, b->count);
-		data = r->wire + b->at;
-		type = DDP_BF16;
+	if (to_be_held(r, k)) {
+		r->held = 1;
+		return 0;
 	}
+	data = load(r, k, &type);
 	if (r->o.hook)
-		rc = call_hook(r, k, data, b->count, type);
+		rc = call_hook(r, k, data, count, type);
 	else
-		rc = ddp_all_reduce_async(r->c, data, data, b->count, type,
+		rc = ddp_all_reduce_async(r->c, data, data, count, type,
 					  DDP_AVG, &r->requests[k]);
 	return rc < 0 ? fail(r) : 0;
+}
+
+static int run_held(struct ddp_reducer *r)
+{
+	enum ddp_type type;
+	void *data;
+	int k = r->b.count - 1;
+
+	if (!r->held)
+		return 0;
+	r->held = 0;
+	data = load(r, k, &type);
+	if (ddp_all_reduce(r->c, data, data, r->b.list[k].count, type,
+			   DDP_AVG) < 0)
+		return fail(r);
+	return 0;
 }
 
 static int begin_ready(struct ddp_reducer *r)
@@ -199,7 +238,7 @@ static void land(struct ddp_reducer *r, int k)
 /* Lands the buckets that have ended; with wait all that were begun. */
 static int land_ended(struct ddp_reducer *r, int wait)
 {
-	for (; r->landed < r->b.taken; r->landed++) {
+	for (; r->landed < r->b.taken && !r->held; r->landed++) {
 		ddp_request **request = &r->requests[r->landed];
 		int rc = wait || !*request ? 1 : ddp_test(*request);
 
@@ -361,6 +400,8 @@ int ddp_reducer_finish(ddp_reducer *r)
 		return 0;
 	}
 	rc = r->o.find_unused ? fill_in(r) : missing(r);
+	if (!rc)
+		rc = run_held(r);
 	if (!rc && r->o.find_unused)
 		rc = agree_on_used(r);
 	if (!rc)

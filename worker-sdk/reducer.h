@@ -27,6 +27,7 @@ struct ddp_reducer {
 	int alone; /* a rank that has nobody to average with, and no hook */
 	ddp_request **requests; /* of each bucket; NULL: it has landed */
 	int landed; /* buckets whose averages are in the arena */
+	int held; /* the last bucket is ready and left to finish */
 	uint16_t *wire; /* the arena as bf16, or NULL */
 	/* Of each parameter, with find_unused: */
 	unsigned char *mine; /* had a gradient here since the last averaging */
