@@ -14,7 +14,9 @@
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
 # folder of its own; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
 # (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" runs
-# only some of the tests, BENCH="launch kill" some of the benchmarks.
+# only some of the tests, BENCH="launch kill" some of the benchmarks;
+# CUDA=/usr/local/cuda is where CUDA and NCCL are, for the programs that call
+# them: libddp needs neither to be built, and without them those are left out.
 
 comma := ,
 V ?= 0
@@ -25,6 +27,11 @@ PKG_CONFIG ?= pkg-config
 FUZZ_SECONDS ?= 60
 VERSION := $(shell sed -n 's/^#define DDP_VERSION_M[A-Z]* //p;s/^#define DDP_VERSION_PATCH //p' worker-sdk/ddp.h | paste -sd.)
 Q := $(if $(filter 1,$(V)),,@)
+
+CUDA ?= /usr/local/cuda
+cuda_header := $(wildcard $(CUDA)/include/cuda_runtime_api.h)
+nccl_header := $(firstword $(wildcard $(CUDA)/include/nccl.h /usr/include/nccl.h))
+has_nccl := $(and $(cuda_header),$(nccl_header),$(wildcard $(CUDA)/bin/nvcc))
 
 CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -55,7 +62,7 @@ libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
 .PHONY: all deb deps demo check check-gpu bench style man fuzz install clean help tests \
-	bench-programs
+	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
 
@@ -102,6 +109,13 @@ $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/lib
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
 
+# docs/sdk.md's programs, as their readers build them.
+examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker-sdk/examples/*.c))
+$(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/ddp.h
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $@")
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a -lz -lm -lpthread -ldl
+
 # What is made from the table of options.
 $(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
@@ -141,16 +155,34 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	$(if $(Q),@echo "  CC    $@")
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
 
-bench-programs: $(bench_programs) $(test_programs)
+# Programs that call CUDA: what check-gpu runs, and the example of docs/sdk.md.
+$(call objs,tests/unit/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
+cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
+gpu_sources := $(wildcard tests/gpu/gpu_*.c)
+gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(if $(SAN),,$(O)/gpu/nccl_allreduce))
+$(call objs,$(gpu_sources)): extra_cflags = -isystem $(CUDA)/include
+$(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(cuda_libs) -lz -lm -lpthread -ldl
+$(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  NVCC  $@")
+	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl -lz -Xlinker -rpath,$(CUDA)/lib64
 
-tests: all $(unit_tests) $(test_programs) $(O)/generate
+gpu-programs: $(gpu_programs)
+	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
+
+bench-programs: $(bench_programs) $(test_programs) $(examples)
+
+tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs
 
 # deps first, then a second make that sees what was installed
 check: deps
 	@$(MAKE) --no-print-directory tests
 	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run $(TESTS)
 
-check-gpu: all
+check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
 
 demo: deps

@@ -227,19 +227,18 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
 		.rdzv = member_server_text(&a->member, server),
-		.node_addr = a->member.addr_text,
+		.node_addr = a->member.addr_text, .role = a->config->role,
 		.round = start->round, .attempt = start->attempt,
 		.max_restarts = (uint32_t)a->config->max_restarts,
 		.node_rank = start->node_rank, .nnodes = start->nnodes,
 		.nproc = a->config->nproc, .world_size = start->world_size,
-		.role = a->config->role,
 		.signals = a->config->signals_to_handle,
 		.role_base_rank = start->role_base_rank,
 		.role_world_size = start->role_world_size,
 		.virtual_local_rank = a->config->virtual_local_rank,
 		.worker_gpus = a->config->worker_gpus,
-		.error_file = failure_error_file,
-		.error_file_arg = &a->failure,
+		.error_file = failure_error_file, .error_file_arg = &a->failure,
+		.recorder = failure_recorder(&a->failure),
 	};
 
 	snprintf(master, sizeof(master), "%.*s",
@@ -276,10 +275,11 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
 	begin_output(a, start);
+	failure_begin(&a->failure, start, agent_id(a));
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
-		failure_begin(&a->failure);
 		rc = group_start(&a->group, &plan, a->open_files, &e);
+		failure_started(&a->failure);
 		plan_release(&plan);
 	}
 	if (rc < 0) /* the server ends the round for all nodes, and for us */

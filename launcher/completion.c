@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "launcher/config.h"
+#include "launcher/dump.h"
 
 /* Words of an argument's description in lower case are values. */
 static void print_values(const char *arg, char between)
@@ -55,6 +56,16 @@ static void print_bash_values(void)
 	}
 }
 
+/* A subcommand has options of its own, and no program. */
+static void print_bash_dump(void)
+{
+	printf("\t\t\t\tif [ $i = 1 ] && [ \"$name\" = dump ]; then\n"
+	       "\t\t\t\t\tmapfile -t COMPREPLY < <(compgen -W \"");
+	for (const struct option_spec *s = dump_options; s->name; s++)
+		printf("--%s ", s->name);
+	printf("\" -- \"$word\")\n\t\t\t\t\treturn\n\t\t\t\tfi\n");
+}
+
 void completion_print_bash(void)
 {
 	printf("# bash completion for ddprun, made from its table of options\n"
@@ -73,8 +84,9 @@ void completion_print_bash(void)
 	       "\t\t\tcase $name in\n\t\t\t");
 	print_bash_options();
 	printf("-*) ;;\n"
-	       "\t\t\t*)\n"
-	       "\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
+	       "\t\t\t*)\n");
+	print_bash_dump();
+	printf("\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
 	       "\t\t\t\t\t_command_offset $i\n"
 	       "\t\t\t\tfi\n"
 	       "\t\t\t\treturn ;;\n"
@@ -89,7 +101,9 @@ void completion_print_bash(void)
 	       "\t\tcase $word in\n"
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
-	       "\t\t\tmapfile -t COMPREPLY < <(compgen -c -f -- \"$word\")\n"
+	       "\t\t\t[ $COMP_CWORD -gt 1 ] || value=dump\n"
+	       "\t\t\tmapfile -t COMPREPLY < "
+	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
 	       "\t\t\treturn ;;\n"
 	       "\t\tesac ;;\n"
 	       "\tesac\n"
@@ -112,12 +126,9 @@ static void print_zsh_text(const char *text)
 	}
 }
 
-void completion_print_zsh(void)
+static void print_zsh_options(const struct option_spec *table)
 {
-	printf("#compdef ddprun\n"
-	       "# zsh completion for ddprun, made from its table of options\n"
-	       "_arguments -S \\\n");
-	for (const struct option_spec *s = config_options; s->name; s++) {
+	for (const struct option_spec *s = table; s->name; s++) {
 		if (s->letter)
 			printf("\t'(-%c --%s)'{-%c%s,--%s%s}'[", s->letter,
 			       s->name, s->letter,
@@ -142,6 +153,17 @@ void completion_print_zsh(void)
 		}
 		printf("' \\\n");
 	}
+}
+
+void completion_print_zsh(void)
+{
+	printf("#compdef ddprun\n"
+	       "# zsh completion for ddprun, made from its table of options\n"
+	       "if (( CURRENT > 2 )) && [[ $words[2] == dump ]]; then\n"
+	       "\tshift words\n\t(( CURRENT-- ))\n\t_arguments -S \\\n");
+	print_zsh_options(dump_options);
+	printf("\t&& return\nfi\n_arguments -S \\\n");
+	print_zsh_options(config_options);
 	printf("\t'(-):program:{_command_names -e || _files}' \\\n"
 	       "\t'*::arguments:_normal'\n");
 }

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "launcher/agent.h"
 #include "launcher/completion.h"
 #include "launcher/dry_run.h"
+#include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/spawn.h"
 
@@ -96,6 +98,8 @@ int main(int argc, char **argv)
 
 	open_missing_files();
 	log_init("ddprun");
+	if (argc > 1 && strcmp(argv[1], "dump") == 0)
+		return dump_main(argc - 1, argv + 1);
 	spawn_remember_signals();
 	rc = config_parse(&config, argc, argv, &e);
 	if (rc == OPTION_WANT_HELP) {

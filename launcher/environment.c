@@ -12,6 +12,7 @@
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
 #define GPUS "CUDA_VISIBLE_DEVICES="
+#define RECORDER "DDP_RECORDER="
 
 enum { OWN_MAX = 32 };
 
@@ -24,7 +25,7 @@ static const char *const replaced[] = {
 	"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
 	"TORCHELASTIC_SIGNALS_TO_HANDLE",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
-	"DDP_AGENT_ID", "DDP_TERMINAL",
+	"DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 };
 
 static int is_replaced(const char *var)
@@ -112,6 +113,15 @@ static int make_room(struct environment *env, char **base)
 	const struct environment_job *job = &env->job;
 	size_t room;
 
+	const char *off = get(base, "DDP_RECORDER");
+
+	/* the user's to say, and the same for all */
+	if (off && strcmp(off, "off") == 0) {
+		env->job.recorder = NULL;
+		strcpy(env->recorder, RECORDER "off");
+	} else if (job->recorder) {
+		strcpy(env->recorder, RECORDER);
+	}
 	if (job->error_file) {
 		env->error_file = malloc(sizeof(ERROR_FILE) + PATH_MAX);
 		if (!env->error_file)
@@ -133,7 +143,7 @@ static void put_worker(struct environment *env, int *n)
 {
 	char *const vars[ENVIRONMENT_WORKER_VARS] = {
 		env->rank, env->role_rank, env->local_rank, env->error_file,
-		env->gpus,
+		env->gpus, env->recorder[0] ? env->recorder : NULL,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -206,6 +216,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 		 job->role_base_rank + local_rank);
 	snprintf(env->local_rank, sizeof(env->local_rank), "LOCAL_RANK=%u",
 		 job->virtual_local_rank ? 0 : local_rank);
+	if (job->recorder)
+		snprintf(env->recorder, sizeof(env->recorder), RECORDER "%s:%u",
+			 job->recorder, local_rank);
 	if (env->error_file)
 		set_error_file(env, local_rank);
 	if (env->gpus)

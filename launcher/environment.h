@@ -27,10 +27,11 @@ struct environment_job {
 	 * "" for none. NULL: none has one. */
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
 	void *error_file_arg;
+	const char *recorder; /* the flight recorder's file; NULL: none */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 5, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 6, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -39,6 +40,7 @@ struct environment {
 	/* the only ones in which workers differ, rewritten for each */
 	char rank[ENVIRONMENT_VAR_MAX], role_rank[ENVIRONMENT_VAR_MAX];
 	char local_rank[ENVIRONMENT_VAR_MAX];
+	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char *error_file, *gpus; /* NULL: the same for all, or not ours */
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };

@@ -23,6 +23,7 @@ void failure_init(struct failure *f, const struct config *config,
 	f->logdir = logdir;
 	f->group = group;
 	postmortem_init(&f->postmortem);
+	recorder_init(&f->recorder);
 	buf_init(&f->why, POSTMORTEM_WHY_MAX);
 	buf_init(&f->error, ERROR_FILE_MAX + 4096);
 	buf_init(&f->frame, WIRE_BODY_MAX);
@@ -33,6 +34,7 @@ void failure_init(struct failure *f, const struct config *config,
 void failure_release(struct failure *f)
 {
 	postmortem_release(&f->postmortem);
+	recorder_release(&f->recorder);
 	buf_release(&f->why);
 	buf_release(&f->error);
 	buf_release(&f->frame);
@@ -44,11 +46,32 @@ void failure_prepare(struct failure *f)
 	postmortem_prepare(&f->postmortem);
 }
 
-void failure_begin(struct failure *f)
+void failure_begin(struct failure *f, const struct wire_start *start,
+		   const char *agent_id)
 {
+	const struct recorder_round round = {
+		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.round = start->round, .attempt = start->attempt,
+		.base_rank = start->base_rank, .nproc = f->config->nproc,
+		.world_size = start->world_size,
+		.node_rank = start->node_rank, .nodes = start->nnodes,
+	};
+
+	recorder_begin(&f->recorder, &round);
 	f->began = time(NULL);
 	f->round_ran = 1;
 	postmortem_begin(&f->postmortem);
+}
+
+void failure_started(struct failure *f)
+{
+	for (uint32_t i = 0; i < f->group->n; i++)
+		recorder_started(&f->recorder, i, f->group->workers[i].pid);
+}
+
+const char *failure_recorder(const struct failure *f)
+{
+	return f->recorder.path[0] ? f->recorder.path : NULL;
 }
 
 static struct slice text_of(const struct buf *b)
@@ -107,6 +130,8 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 		put_last_words(f, w);
 	x->why = text_of(&f->why);
 	x->error = text_of(&f->error);
+	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
+					  w->ended_ns, f->last));
 	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
 }
 
@@ -169,6 +194,15 @@ static enum report_fate fate_of(const struct failure *f, const struct worker *w)
 	return w->code || w->signal ? REPORT_VICTIM : REPORT_DONE;
 }
 
+/* To be freed; NULL: not known, or no memory. */
+static char *last_call(const struct failure *f, const struct worker *w)
+{
+	char text[FLIGHT_TEXT_MAX];
+
+	recorder_last(&f->recorder, w->local_rank, w->ended_ns, text);
+	return text[0] ? strdup(text) : NULL;
+}
+
 /* Fills list; the number of workers that were started and are gone. */
 static uint32_t gather(const struct failure *f, struct report_worker *list,
 		       int *first_is_here)
@@ -196,6 +230,7 @@ static uint32_t gather(const struct failure *f, struct report_worker *list,
 			.code = w->code, .signal = w->signal,
 			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
 			.max_rss_kib = w->max_rss_kib,
+			.last = last_call(f, w),
 		};
 	}
 	return n;
@@ -277,6 +312,8 @@ struct slice failure_tell(struct failure *f)
 	write_json(f, &r);
 	pass_on_end(&f->end);
 	error_file_release(&error);
+	for (uint32_t i = 0; i < r.nworkers; i++)
+		free(workers[i].last);
 	free(workers);
 	f->has_end = 0;
 	return text_of(&f->page);

@@ -7,6 +7,7 @@
 #include "launcher/config.h"
 #include "launcher/logdir.h"
 #include "launcher/postmortem.h"
+#include "launcher/recorder.h"
 #include "launcher/report.h"
 #include "launcher/worker.h"
 
@@ -18,11 +19,12 @@ struct failure {
 	const struct group *group;
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
+	struct recorder recorder;
 	time_t began;  /* the round's workers were started */
 	int round_ran; /* the group's fields are of the round that ends */
 	/* of the last death, until the next */
 	struct buf why, error;
-	char log[LOGDIR_PATH_MAX];
+	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
 	/* the END that ends the job; its slices point into frame */
 	struct buf frame;
 	struct wire_end end;
@@ -43,8 +45,10 @@ void failure_release(struct failure *f);
 /* When there is time for it, before the first round. */
 void failure_prepare(struct failure *f);
 
-/* A round's workers are about to be started. */
-void failure_begin(struct failure *f);
+/* A round's workers are about to be started; have been. */
+void failure_begin(struct failure *f, const struct wire_start *start,
+		   const char *agent_id);
+void failure_started(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are
  * valid until the next call. */
@@ -66,6 +70,8 @@ void failure_lost(const char *text, int exit_code);
  * as long as f. Writes report.json and what the launcher above us reads. */
 struct slice failure_tell(struct failure *f);
 
+/* environment.h's recorder. */
+const char *failure_recorder(const struct failure *f);
 /* environment.h's error_file; f is a struct failure. */
 const char *failure_error_file(void *f, uint32_t local_rank, char *out);
 

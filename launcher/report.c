@@ -244,6 +244,7 @@ static void put_worker(struct buf *out, const struct report *r)
 	    !(told && contains(SLICE_STR(r->error->message), end->why)))
 		put_wrapped(out, "", end->why);
 	put_hint(out, end);
+	put_wrapped(out, "last call", end->last);
 	put_memory(out, end->max_rss_kib);
 	buf_printf(out, "|  ran for      %llu.%03llu s\n",
 		   (unsigned long long)(end->ran_ms / 1000),
@@ -299,6 +300,8 @@ static void put_some(struct buf *out, const struct report *r,
 		buf_printf(out, "|  %-13s", shown ? "" : label);
 		put_victim(out, r, &r->workers[i]);
 		buf_put(out, "\n", 1);
+		if (r->workers[i].last)
+			put_wrapped(out, "", SLICE_STR(r->workers[i].last));
 		shown++;
 	}
 	if (n > shown)

@@ -27,6 +27,7 @@ struct report_worker {
 	int32_t code, signal;
 	int64_t after_ms; /* after the first failure; see first_is_here */
 	uint64_t max_rss_kib;
+	char *last; /* what it did last; NULL: not known */
 };
 
 /* An attempt that failed before. */

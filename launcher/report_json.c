@@ -125,6 +125,7 @@ static void add_first(const struct json *j, cJSON *all, const struct report *r)
 	add_how(j, to, end->code, end->signal);
 	j->add_bool(to, "core_dumped", end->core);
 	add_text_or_null(j, to, "why", end->why);
+	add_text_or_null(j, to, "last_call", end->last);
 	j->add_number(to, "max_rss_kib", (double)end->max_rss_kib);
 	j->add_number(to, "ran_seconds", (double)end->ran_ms / 1000);
 	add_error(j, to, r);
@@ -148,6 +149,8 @@ static void add_workers(const struct json *j, cJSON *all,
 		add_how(j, to, w->code, w->signal);
 		j->add_number(to, "after_ms", (double)w->after_ms);
 		j->add_number(to, "max_rss_kib", (double)w->max_rss_kib);
+		add_text_or_null(j, to, "last_call",
+				 SLICE_STR(w->last ? w->last : ""));
 		j->append(list, to);
 	}
 }

@@ -36,7 +36,8 @@ static struct slice short_why(struct slice why)
 char *cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
-	struct slice why = short_why(m->why);
+	/* what it was in says more than nothing */
+	struct slice why = short_why(m->why.len ? m->why : m->last);
 
 	if (m->signal)
 		snprintf(how, sizeof how, "was killed by signal %d (%s)",
@@ -107,6 +108,7 @@ void cause_worker(struct job *j, const struct job_node *n,
 	j->end.why = keep(j, 2, m->why);
 	j->end.error = keep(j, 3, m->error);
 	j->end.log = keep(j, 4, m->log);
+	j->end.last = keep(j, 5, m->last);
 }
 
 void cause_other(struct job *j, const struct job_node *n,

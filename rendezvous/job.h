@@ -82,7 +82,7 @@ struct job {
 	/* the last END, and what its slices point to */
 	struct wire_end end;
 	char end_text[ERR_TEXT_MAX];
-	char *end_copies[5];
+	char *end_copies[6];
 	/* to do */
 	struct job_action *actions;
 	size_t nactions, actions_cap, next_action;

@@ -128,14 +128,14 @@ const char *wire_type_name(int type);
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
-	F(str, why) F(str, error) F(str, log)
+	F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
 #define WIRE_END_FIELDS(F) F(u32, round) F(u8, verdict) F(i32, exit_code)     \
 	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
 	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
-	F(str, tail) F(str, why) F(str, error) F(str, log)
+	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
 
 /* struct name suffix, FIELDS macro */

@@ -283,17 +283,25 @@ void model_forward(struct model *m, const uint8_t *labels)
 	take_loss(m, labels, NULL);
 }
 
+static void tell(struct model *m, int layer)
+{
+	if (m->on_ready)
+		m->on_ready(m->arg, layer);
+}
+
 void model_step(struct model *m, const uint8_t *labels)
 {
 	float *dy = m->delta[0], *dx = m->delta[1];
 
 	walk_forward(m);
 	take_loss(m, labels, dy);
+	tell(m, m->spec->layer_count);
 	for (int i = m->spec->layer_count - 1; i > 0; i--) {
 		float *t = dy;
 
 		m->ops->linear_backward(&m->linear[i], m->n, m->values[i],
 					m->values[i + 1], dy, dx);
+		tell(m, i);
 		dy = dx;
 		dx = t;
 	}
@@ -303,4 +311,5 @@ void model_step(struct model *m, const uint8_t *labels)
 	else
 		m->ops->linear_backward(&m->linear[0], m->n, m->values[0],
 					m->values[1], dy, NULL);
+	tell(m, 0);
 }

@@ -54,6 +54,12 @@ struct model {
 	const uint32_t *index;
 	int sparse; /* the first layer goes by the samples' lists */
 	void *room; /* for that; NULL: it never does */
+
+	/* The caller's, or NULL: model_step calls it for the loss, as layer
+	 * layer_count, and then for each layer, from the last to the first, as
+	 * soon as its gradients are complete. */
+	void (*on_ready)(void *arg, int layer);
+	void *arg;
 };
 
 /* Allocates everything for batches of up to capacity samples; parameters are

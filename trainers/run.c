@@ -111,6 +111,40 @@ static int open_model(struct run *x, struct err *e)
 	return r;
 }
 
+/* A layer's weight and bias are parameters 2i and 2i + 1; the loss is one more
+ * value at the arena's end, so it goes with the first bucket. */
+static void on_ready(void *arg, int layer)
+{
+	struct run *x = arg;
+	int loss = layer == x->model.spec->layer_count;
+
+	if (x->reducing == 0 && !loss)
+		x->reducing = ddp_reducer_ready(x->reducer, 2 * layer + 1);
+	if (x->reducing == 0)
+		x->reducing = ddp_reducer_ready(x->reducer, 2 * layer);
+}
+
+static int open_reducer(struct run *x, struct err *e)
+{
+	const struct model *m = &x->model;
+	int layers = m->spec->layer_count, n = 2 * layers + 1, r;
+	size_t *counts = calloc((size_t)n, sizeof *counts);
+
+	/* without memory: NULL, of which the other ranks are told, too */
+	for (int i = 0; i < layers && counts; i++) {
+		counts[2 * i + 1] = (size_t)m->linear[i].out;
+		counts[2 * i] = (size_t)m->linear[i].in * counts[2 * i + 1];
+	}
+	if (counts)
+		counts[2 * layers] = 1;
+	x->model.on_ready = on_ready;
+	x->model.arg = x;
+	r = ddp_reducer_new(&x->reducer, x->world, m->gradients, DDP_F32,
+			    counts, n, NULL);
+	free(counts);
+	return run_from_ddp(r, e);
+}
+
 /* Rank 0 alone: from the checkpoint, from a file of weights, or drawn. */
 static int first_state(struct run *x, struct err *e)
 {
@@ -193,6 +227,8 @@ int run_set_up(struct run *x, struct err *e)
 	if (r < 0)
 		return r;
 	r = run_together(x, open_model(x, e), e);
+	if (r == 0)
+		r = open_reducer(x, e);
 	if (r < 0)
 		return r;
 	introduce(x);
@@ -208,6 +244,7 @@ int run_set_up(struct run *x, struct err *e)
 
 void run_release(struct run *x)
 {
+	ddp_reducer_free(x->reducer);
 	train_state_release(&x->state);
 	model_release(&x->model);
 	ddp_sampler_release(&x->sampler);

@@ -25,6 +25,8 @@ struct run {
 	struct host_data data;
 	struct ddp_sampler sampler; /* of the training part */
 	struct model model;
+	ddp_reducer *reducer; /* of the model's gradients, and its loss */
+	int reducing;         /* how it goes in this step: 0, or an error */
 	struct train_state state;
 	struct metrics metrics;
 	struct progress progress;

@@ -85,10 +85,11 @@ static int step(struct run *x, uint64_t first, struct err *e)
 	int r;
 
 	load_batch(x, first);
+	x->reducing = ddp_reducer_begin(x->reducer, 1);
 	model_step(m, x->labels);
-	/* the gradients, and the loss as one value more */
-	r = ddp_all_reduce(x->world, m->gradients, m->gradients,
-			   m->parameter_count + 1, DDP_F32, DDP_AVG);
+	r = x->reducing;
+	if (r == 0)
+		r = ddp_reducer_finish(x->reducer);
 	if (r < 0)
 		return run_from_ddp(r, e);
 	s->at.step++;

@@ -35,10 +35,17 @@ struct ddp__call {
 	 * the two in that direction; from 1 */
 	uint64_t number;
 	const char *group; /* its name, which outlives the call; NULL: world */
+	uint64_t ticket;   /* the flight recorder's */
 };
 
 enum { DDP__CALL_TEXT = 144, DDP__ROOT_MAX = 0xffff };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
+
+/* Between two ranks; root is the other. */
+static inline int ddp__is_message(const struct ddp__call *c)
+{
+	return c->kind == DDP__SEND || c->kind == DDP__RECV;
+}
 
 /* All but number and group; equal words are equal calls. */
 uint64_t ddp__call_pack(const struct ddp__call *c);

@@ -108,15 +108,15 @@ static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
 
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory for a request");
-	rc = ddp__enter(c, &u->call, e);
+	rc = ddp__enter(c, &r->call, e);
 	if (!rc && c->state) {
 		rc = c->backend->begin(r, e);
 		if (rc)
-			rc = ddp__leave(c, &u->call, rc, e);
+			rc = ddp__leave(c, &r->call, rc, e);
 	} else if (!rc) {
 		copy_to_self(u);
 		r->ended = 1;
-		ddp__leave(c, &u->call, 0, e);
+		ddp__leave(c, &r->call, 0, e);
 	}
 	if (rc)
 		ddp__request_free(r);
@@ -150,6 +150,13 @@ static int no_request(const struct ddp__call *call, struct err *e)
 		       ddp__call_text(call, text));
 }
 
+int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
+{
+	return (*c)->backend->home(c, &u->call,
+				   u->send_parts ? u->send : NULL,
+				   u->recv_parts ? u->recv : NULL, e);
+}
+
 int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		    ddp_request **request)
 {
@@ -158,9 +165,11 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 
 	if (rc)
 		return rc;
+	if (c->backend->home)
+		rc = ddp__at_home(&c, u, e);
 	u->call.number = c->calls + 1;
 	u->call.group = c->name[0] ? c->name : NULL;
-	if (!request)
+	if (!rc && !request)
 		rc = no_request(&u->call, e);
 	if (!rc)
 		rc = check(c, u, e);

@@ -7,6 +7,7 @@
 
 #include "worker-sdk/entry.h"
 #include "worker-sdk/own.h"
+#include "worker-sdk/recorder.h"
 #include "worker-sdk/request.h"
 
 enum { GRAVES = 16 };
@@ -56,6 +57,11 @@ static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
 	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
 }
 
+static char *last_seen(void *owner, int rank, char *out)
+{
+	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
+}
+
 struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 {
 	struct ddp_comm *c = calloc(1, sizeof(*c));
@@ -64,7 +70,7 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 		return NULL;
 	c->magic = DDP__ALIVE;
 	c->world = w;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate};
+	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen};
 	c->next = w->comms;
 	w->comms = c;
 	return c;
@@ -88,8 +94,12 @@ void ddp__comm_free(struct ddp_comm *c)
 
 	/* what a forked child says on the shared memory and the sockets, its
 	 * parent says: the world is still the parent's */
-	if (c->world->forks != ddp__forks)
+	if (c->world->forks != ddp__forks) {
 		c->state = NULL;
+		ddp__recorder_close(c->world->flight);
+		c->world->flight = NULL;
+	}
+	flight_comm_gone(c->world->flight, c->id);
 	while (c->requests)
 		ddp__request_free(c->requests);
 	if (c->state)

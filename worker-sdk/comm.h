@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/env.h"
 #include "worker-sdk/kv.h"
@@ -37,7 +38,9 @@ struct ddp__world {
 	/* The call that a thread is in, else 0: to find two threads in one
 	 * world. */
 	_Atomic uint64_t user, user_number;
+	struct flight *flight; /* the recorder; NULL: off */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
+	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
 	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
 
@@ -94,6 +97,12 @@ struct ddp__backend {
 	 * whatever the backend; what groups meet through. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
+	/* Which of a communicator and what is beside it serves the call, by
+	 * where its buffers lie: sets *c, or returns an error, which breaks
+	 * nothing. NULL: it serves them all. The type and operation may be
+	 * unknown ones. */
+	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e);
 	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
 	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
 	/* ddp_progress_start; NULL: the backend moves on by itself. */
@@ -114,6 +123,7 @@ struct ddp_comm {
 	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
 	 * one's second. "": the world. */
 	char name[DDP__GROUP_NAME];
+	uint32_t id; /* the name's, in the flight recorder */
 	unsigned splits; /* of this one so far */
 	struct ddp__topology topology;
 	struct ddp__peers peers; /* names this communicator's ranks */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Of this record. A libddp that changes it counts up. */
-enum { RECORD_VERSION = 1 };
+enum { RECORD_VERSION = 2 };
 
 void ddp__contact_put(struct buf *b, const struct ddp__contact *c)
 {
@@ -19,6 +19,7 @@ void ddp__contact_put(struct buf *b, const struct ddp__contact *c)
 	buf_put(b, c->cookie, sizeof(c->cookie));
 	buf_put_slice(b, c->addr);
 	buf_put_u16(b, c->port);
+	buf_put_u16(b, c->p2p_port);
 }
 
 int ddp__contact_get(struct ddp__contact *c, struct slice s, struct err *e)
@@ -47,6 +48,7 @@ int ddp__contact_get(struct ddp__contact *c, struct slice s, struct err *e)
 		c->cookie[i] = reader_u8(&r);
 	c->addr = reader_slice(&r);
 	c->port = reader_u16(&r);
+	c->p2p_port = reader_u16(&r);
 	if (r.bad || reader_left(&r))
 		return err_set(e, ERR_PROTOCOL,
 			       "ddp_init: a rank's contact record does not "

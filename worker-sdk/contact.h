@@ -22,6 +22,7 @@ struct ddp__contact {
 	unsigned char cookie[DDP__COOKIE]; /* random; of that segment, too */
 	struct slice addr; /* of its listener; empty: it has none */
 	uint16_t port;
+	uint16_t p2p_port; /* of that for messages between two ranks */
 };
 
 void ddp__contact_put(struct buf *b, const struct ddp__contact *c);

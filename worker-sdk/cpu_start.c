@@ -1,5 +1,6 @@
 /* cpu_start.c: how the ranks of the cpu backend meet: they tell each other
- * where they are, map their hosts' memory, and connect their hosts' leaders. */
+ * where they are, map their hosts' memory, and connect their hosts' leaders. A
+ * group's ranks do the same, and know before who shares a host. */
 #include "worker-sdk/cpu.h"
 
 #include <errno.h>
@@ -16,17 +17,20 @@
 
 struct meeting {
 	struct ddp_comm *c;
+	const struct ddp_comm *world; /* c itself, or who c is a group of */
 	const struct ddp__exchange *exchange;
 	struct ddp__cpu *cpu;
 	struct err *e;
 	int attempt;		       /* 1: after shared memory failed */
 	int no_shm;		       /* this host cannot share memory */
+	int creates, listens;	       /* memory for others; for other hosts */
 	char shm_error[ERR_TEXT_MAX];  /* why */
 	char host_id[256];
 	unsigned char cookie[DDP__COOKIE];
 	int memory;   /* my candidate for the host's segment, or -1 */
 	int listener; /* or -1 */
-	uint16_t port;
+	int p2p_listener; /* the same, of messages between two ranks */
+	uint16_t port, p2p_port;
 	struct buf mine; /* my contact record */
 	char *all;	 /* the others', which contacts point into */
 	struct ddp__contact *contacts;
@@ -61,26 +65,50 @@ static void read_host_id(struct meeting *m)
 			 (unsigned long)net_ns.st_ino, pretend);
 }
 
-/* What I may be asked for: memory by the ranks of my host if I turn out to be
- * its lowest, a listener by the other hosts. */
+/* What I shall be asked for: a listener by other hosts, and memory by others of
+ * mine. Before the world has met nobody knows, but that the lowest rank of a
+ * host is the first of its agent. */
+static void guess_needs(struct meeting *m)
+{
+	const struct ddp_comm *c = m->c;
+	const struct ddp__topology *t = &m->world->topology;
+	const struct ddp__env *env = &c->world->env;
+	int pretend = getenv("DDP_TEST_HOSTS") != NULL;
+	int own, first = 1, alone = 1;
+
+	m->listens = env->nodes > 1 || pretend || m->attempt;
+	m->creates = !m->no_shm && (env->local_rank == 0 || pretend);
+	if (c == m->world)
+		return;
+	m->listens = m->attempt;
+	own = t->host_of[c->ranks[c->rank]];
+	for (int i = 0; i < c->size; i++) {
+		int same = t->host_of[c->ranks[i]] == own;
+
+		m->listens |= !same;
+		first &= !same || i >= c->rank;
+		alone &= !same || i == c->rank;
+	}
+	m->creates = !m->no_shm && first && !alone;
+}
+
 static int prepare(struct meeting *m)
 {
 	const struct ddp__env *env = &m->c->world->env;
-	int pretend = getenv("DDP_TEST_HOSTS") != NULL;
 	int rc = 0;
 
 	read_host_id(m);
 	rc = random_bytes(m->cookie, sizeof(m->cookie), m->e);
 	if (rc < 0)
 		return rc;
-	/* The lowest rank of a host is the first of its agent. */
-	if (!m->no_shm && (env->local_rank == 0 || pretend)) {
-		m->memory = ddp__shm_create((size_t)env->world_size, m->cookie,
+	guess_needs(m);
+	if (m->creates) {
+		m->memory = ddp__shm_create((size_t)m->c->size, m->cookie,
 					    m->e);
 		if (m->memory < 0)
 			return m->memory;
 	}
-	if (env->nodes > 1 || pretend || m->attempt) {
+	if (m->listens) {
 		const char *addr = env->node_addr;
 
 		if (!addr && env->nodes > 1)
@@ -90,6 +118,10 @@ static int prepare(struct meeting *m)
 				       "ddprun", env->nodes);
 		rc = ddp__tcp_listen(addr ? addr : "127.0.0.1", &m->port, m->e);
 		m->listener = rc;
+		if (rc >= 0)
+			rc = ddp__tcp_listen(addr ? addr : "127.0.0.1",
+					     &m->p2p_port, m->e);
+		m->p2p_listener = rc;
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -147,13 +179,14 @@ static int exchange(struct meeting *m)
 	const char *version = getenv("DDP_TEST_VERSION");
 	struct ddp__contact me = {
 		.version = SLICE_STR(version ? version : ddp_version()),
-		.backend = SLICE_STR(c->backend->name),
+		.backend = SLICE_STR(c->world->wish),
 		.world_size = (uint32_t)c->size,
 		.host_id = SLICE_STR(m->host_id),
 		.host_name = SLICE_STR(c->world->host),
 		.pid = getpid(),
 		.memory = m->memory,
-		.port = m->port};
+		.port = m->port,
+		.p2p_port = m->p2p_port};
 	const char *node = c->world->env.node_addr;
 	const char *addr = node ? node : "127.0.0.1";
 	size_t n = (size_t)c->size;
@@ -300,6 +333,40 @@ static int connect_leaders(struct meeting *m)
 	return rc;
 }
 
+/* Messages to ranks of other hosts: nobody is talked to yet. */
+static int open_p2p(struct meeting *m)
+{
+	struct ddp_comm *c = m->c;
+	const struct ddp__topology *t = &c->topology;
+	struct endpoint *where = calloc((size_t)c->size, sizeof(*where));
+	struct ddp__tcp_p2p_setup setup = {.where = where,
+					   .me = c->rank,
+					   .n = c->size,
+					   .listener = m->p2p_listener,
+					   .round = c->world->env.round,
+					   .timeout_ms = c->world->timeout_ms,
+					   .peers = &c->peers};
+	int rc = where ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+
+	memcpy(setup.cookie, m->contacts[0].cookie, sizeof(setup.cookie));
+	for (int i = 0; i < c->size && !rc; i++) {
+		const struct ddp__contact *other = &m->contacts[i];
+		char text[SOCK_HOST_MAX];
+
+		if (t->host_of[i] == t->host_of[c->rank])
+			continue;
+		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(other->addr));
+		rc = endpoint_parse(&where[i], text, 0, m->e);
+		where[i].port = other->p2p_port;
+	}
+	if (!rc) {
+		m->p2p_listener = -1; /* taken over */
+		rc = ddp__tcp_p2p_init(&m->cpu->p2p, &setup, m->e);
+	}
+	free(where);
+	return rc;
+}
+
 /* The next attempt begins with nothing of this one. */
 static void forget(struct meeting *m)
 {
@@ -307,12 +374,22 @@ static void forget(struct meeting *m)
 		close(m->memory);
 	if (m->listener >= 0)
 		close(m->listener);
-	m->memory = m->listener = -1;
+	if (m->p2p_listener >= 0)
+		close(m->p2p_listener);
+	m->memory = m->listener = m->p2p_listener = -1;
 	buf_release(&m->mine);
 	free(m->all);
 	free(m->contacts);
 	m->all = NULL;
 	m->contacts = NULL;
+}
+
+/* A group of few has the CPUs of its host not for itself. */
+static int is_crowded(const struct ddp_comm *world)
+{
+	const struct ddp__cpu *cpu = world->state;
+
+	return cpu && cpu->shm.n && !cpu->shm.spins;
 }
 
 static int meet(struct meeting *m)
@@ -340,8 +417,8 @@ static int meet(struct meeting *m)
 		return meet(m);
 	}
 	h = &c->topology.hosts[c->topology.host_of[c->rank]];
-	rc = 0;
-	if (c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
+	rc = c->topology.nhosts > 1 ? open_p2p(m) : 0;
+	if (!rc && c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
 		rc = connect_leaders(m);
 		m->cpu->tcp.spins = 1;
 	}
@@ -351,25 +428,53 @@ static int meet(struct meeting *m)
 			ddp__shm_abort(&m->cpu->shm, m->e);
 		else
 			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
+		m->cpu->shm.spins &= !is_crowded(m->world);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
+		m->cpu->p2p.spins = m->cpu->shm.spins;
 	}
 	return rc;
+}
+
+/* On its host, as it seemed when the world met. */
+static int is_alone(const struct ddp_comm *world)
+{
+	const struct ddp__topology *t = &world->topology;
+
+	return t->hosts[t->host_of[world->rank]].n == 1;
+}
+
+/* The world is the oldest of its communicators. */
+static const struct ddp_comm *world_of(const struct ddp_comm *c)
+{
+	while (c->next)
+		c = c->next;
+	return c;
 }
 
 int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 		   struct err *e)
 {
 	struct meeting m = {.c = c,
+			    .world = world_of(c),
 			    .exchange = x,
 			    .cpu = calloc(1, sizeof(*m.cpu)),
 			    .e = e,
 			    .memory = -1,
 			    .listener = -1,
+			    .p2p_listener = -1,
 			    .mine = BUF_INIT(DDP__CONTACT_MAX)};
 	int rc;
 
 	if (!m.cpu)
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	rc = ddp__engine_use(c->world, e);
+	if (rc) {
+		free(m.cpu);
+		return rc;
+	}
+	m.cpu->shm.bell = -1;
+	m.cpu->collectives.cpu = m.cpu;
+	m.no_shm = m.world != c && is_alone(m.world);
 	rc = meet(&m);
 	forget(&m);
 	c->state = m.cpu;
@@ -381,11 +486,20 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 void ddp__cpu_stop(struct ddp_comm *c)
 {
 	struct ddp__cpu *cpu = c->state;
+	struct ddp__engine *en = c->world->engine;
 
 	if (!cpu)
 		return;
+	ddp__engine_lock(en);
+	if (cpu->armed)
+		ddp__shm_disarm(&cpu->shm);
+	ddp__engine_tidy(en, cpu);
+	ddp__engine_unlock(en);
+	ddp__engine_leave(c->world);
 	ddp__shm_detach(&cpu->shm);
 	ddp__tcp_close(&cpu->tcp);
+	ddp__tcp_p2p_close(&cpu->p2p);
+	free(cpu->messages);
 	free(cpu);
 	c->state = NULL;
 }

@@ -64,9 +64,11 @@ DDP_API const char *ddp_version(void);
 typedef struct ddp_comm ddp_comm;
 
 struct ddp_options {
-	/* "cpu": buffers lie in memory. "nccl": they lie on the current CUDA
-	 * device. "auto": nccl where every rank has a GPU and NCCL can be
-	 * loaded, else cpu. NULL: $DDP_BACKEND, else "auto". */
+	/* "cpu": buffers lie in the host's memory. "nccl": on the current CUDA
+	 * device, too; a call's all in the one or all in the other. "auto":
+	 * nccl where every rank has a GPU of its own and NCCL can be loaded,
+	 * else cpu; ddp_last_error() then says why. All ranks give the same.
+	 * NULL: $DDP_BACKEND, else "auto". */
 	const char *backend;
 	/* How long a rank waits for others, in ddp_init and in each collective,
 	 * before it fails with DDP_ERR_TIMEOUT; ms. 0: $DDP_TIMEOUT (seconds),
@@ -294,8 +296,9 @@ DDP_API int ddp_store_delete(ddp_comm *c, const char *key);
 /* 128 bytes (an ncclUniqueId) made by rank 0 and the same on all ranks; a new
  * one at each call. Collective on c. Needs libnccl on rank 0, but no GPU. */
 DDP_API int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size);
-/* The ncclComm_t of a communicator whose backend is nccl; libddp keeps it.
- * NULL where the backend is cpu. */
+/* The ncclComm_t of a communicator whose backend is nccl; libddp keeps it. Its
+ * calls may return ncclInProgress, unless DDP_NCCL_BLOCKING=1. NULL where the
+ * backend is cpu, and after a failure. */
 DDP_API void *ddp_nccl_comm(const ddp_comm *c);
 /* nccl: collectives of c are enqueued on this cudaStream_t and return at once;
  * an async form begins when the work that is in it now has ended, and ddp_wait

@@ -52,7 +52,7 @@ int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
 			       mine, w->env.rank, (long long)w->pid);
 	number = atomic_load(&w->user_number);
 	ddp__call_unpack(&other, atomic_load(&w->user), number);
-	if (other.kind == DDP__SEND || other.kind == DDP__RECV)
+	if (ddp__is_message(&other))
 		other.number = 0;
 	return err_set(e, ERR_USAGE,
 		       "%s: another thread is in %s of this world: its "

@@ -62,8 +62,12 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 		*e = c->broken;
 		return e->code;
 	}
-	if (call->kind != DDP__SEND && call->kind != DDP__RECV)
+	if (!ddp__is_message(call))
 		c->calls = call->number;
+	/* ddp__occupy has packed it */
+	call->ticket = flight_begin(
+		c->world->flight, c->id, call->number,
+		atomic_load_explicit(&c->world->user, memory_order_relaxed));
 	return 0;
 }
 
@@ -72,6 +76,7 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
 			     int rc, struct err *e)
 {
+	flight_end(c->world->flight, call->ticket, rc < 0);
 	if (__builtin_expect(rc >= 0, 1))
 		return 0;
 	if (!c->broken.code)

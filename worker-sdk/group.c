@@ -181,6 +181,7 @@ static int gather_members(struct split *s, int color, struct err *e)
 	}
 	snprintf(g->name, sizeof(g->name), "%.20s%s%u.%d", c->name,
 		 c->name[0] ? "/" : "", c->splits, color);
+	g->id = flight_comm_id(g->name);
 	return 0;
 }
 
@@ -244,6 +245,10 @@ int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group)
 		ddp__comm_free(s.group);
 	else if (!rc)
 		*group = s.group;
+	if (!rc && s.group)
+		flight_comm_made(c->world->flight, s.group->name,
+				 (uint32_t)s.group->size,
+				 (uint32_t)s.group->rank);
 	free(s.wishes);
 	free(s.said);
 	free(s.values);

@@ -11,11 +11,14 @@
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/nccl_backend.h"
+#include "worker-sdk/recorder.h"
 
 enum { CONNECT_MS = 30000 };
 
 static unsigned joined; /* worlds so far */
 
+/* The world begins on the cpu; NCCL comes on top where it is to. */
 static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 {
 	if (!name || !name[0])
@@ -23,12 +26,10 @@ static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 	if (!name || !name[0])
 		name = "auto";
 	c->backend = &ddp__cpu;
-	if (!strcmp(name, "auto") || !strcmp(name, "cpu"))
+	c->world->wish = name;
+	if (!strcmp(name, "auto") || !strcmp(name, "cpu") ||
+	    !strcmp(name, "nccl"))
 		return 0;
-	if (!strcmp(name, "nccl"))
-		return err_set(e, ERR_USAGE,
-			       "backend nccl: libddp %s has no NCCL backend; "
-			       "use cpu or auto", ddp_version());
 	return err_set(e, ERR_USAGE,
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
@@ -71,8 +72,28 @@ static int gather_in_store(void *owner, const char *what, struct slice mine,
 			       c->world->timeout_ms, mine, values, e);
 }
 
-static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
+/* The ranks meet; who is late there is in the recorder as in any other call. */
+static int meet(struct ddp_comm *c, const struct ddp__exchange *x,
+		struct err *e)
 {
+	struct ddp__world *w = c->world;
+	const struct ddp__call call = {.kind = DDP__INIT};
+	uint64_t ticket;
+	int rc;
+
+	w->flight = ddp__recorder_open((uint32_t)c->rank, (uint32_t)c->size);
+	if (c->size == 1 && !c->backend->serves_one)
+		return 0;
+	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
+	rc = c->backend->start(c, x, e);
+	flight_end(w->flight, ticket, rc);
+	return rc;
+}
+
+static int join(struct ddp_comm **world, const struct ddp_options *o,
+		struct err *e)
+{
+	struct ddp_comm *c = *world;
 	struct ddp__world *w = c->world;
 	struct ddp__exchange x = {c, gather_in_store};
 	int rc = ddp__env_read(&w->env, e);
@@ -87,9 +108,11 @@ static int join(struct ddp_comm *c, const struct ddp_options *o, struct err *e)
 	c->size = w->env.world_size;
 	if (!rc && !w->env.alone)
 		joined++; /* here all ranks of the store count alike */
-	if (!rc && (c->size > 1 || c->backend->serves_one))
-		rc = c->backend->start(c, &x, e);
-	return rc;
+	if (!rc)
+		rc = meet(c, &x, e);
+	if (!rc && strcmp(w->wish, "cpu"))
+		rc = ddp__nccl_rise(c, &x, w->wish, world, e);
+	return rc < 0 ? rc : 0;
 }
 
 int ddp_init(ddp_comm **world, const struct ddp_options *options)
@@ -117,15 +140,16 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	w->joined = joined;
 	if (gethostname(w->host, sizeof(w->host) - 1))
 		snprintf(w->host, sizeof(w->host), "?");
-	rc = join(c, options ? options : &none, e);
+	*world = c;
+	rc = join(world, options ? options : &none, e);
 	if (rc) {
 		struct err why = *e;
 
+		*world = NULL;
 		ddp_finalize(c);
 		*e = why;
 		return rc;
 	}
-	*world = c;
 	return 0;
 }
 
@@ -145,6 +169,7 @@ void ddp_finalize(ddp_comm *c)
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
+	ddp__recorder_close(w->flight);
 	free(w);
 }
 
@@ -203,7 +228,7 @@ const char *ddp_backend(const ddp_comm *c)
 
 int ddp_host_leader(const ddp_comm *c)
 {
-	const struct ddp__topology *t = &c->topology;
+	const struct ddp__topology *t = &ddp__nccl_beside(c)->topology;
 
 	if (!c->state || !t->nhosts)
 		return c->rank;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/flight.h"
 
 enum { DDP__NAME_MAX = 96 };
 
@@ -18,6 +19,9 @@ struct ddp__peers {
 	 * that, sets *e to ERR_REMOTE and returns it. With seen NULL nothing
 	 * was seen: does not wait, and returns 0 if nothing became of it. */
 	int (*fate)(void *owner, int rank, const char *seen, struct err *e);
+	/* "last seen entering barrier #1531" into out[FLIGHT_TEXT_MAX]; "" if
+	 * that is not known; returns out. The pointer may be NULL. */
+	char *(*last)(void *owner, int rank, char *out);
 };
 
 #endif

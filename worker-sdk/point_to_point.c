@@ -66,8 +66,11 @@ static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
 
 	if (rc)
 		return rc;
+	if (c->backend->home)
+		rc = ddp__at_home(&c, u, e);
 	u->call.group = c->name[0] ? c->name : NULL;
-	rc = message(c, u, request, e);
+	if (!rc)
+		rc = message(c, u, request, e);
 	ddp__vacate(c);
 	return rc;
 }

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/bf16.h"
+#include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/nccl_backend.h"
 
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -26,9 +27,9 @@ static int check(const struct ddp_reducer *r, const size_t *counts, int n,
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: bf16 is for "
 			       "f32 gradients");
 	if ((r->o.bf16 || r->o.find_unused) && r->c->backend != &ddp__cpu)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs "
-			       "gradients in the host's memory, the backend cpu",
-			       r->o.bf16 ? "bf16" : "find_unused");
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs the "
+			       "backend cpu, with gradients in the host's "
+			       "memory", r->o.bf16 ? "bf16" : "find_unused");
 	return 0;
 }
 
@@ -58,11 +59,13 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	    (r->o.bf16 && !r->wire))
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
 			       "parameters", n);
+	r->enlisted = ddp__nccl_enlist(r->c, r->grads, total * r->element);
 	return 0;
 }
 
 static void release(struct ddp_reducer *r)
 {
+	ddp__nccl_delist(r->c, r->enlisted);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
 	free(r->wire);
@@ -119,6 +122,18 @@ void ddp_reducer_free(ddp_reducer *r)
 
 /* ---- One bucket ---- */
 
+static void to_wire(uint16_t *to, const float *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = ddp__f32_to_bf16(from[i]);
+}
+
+static void from_wire(float *to, const uint16_t *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = ddp__bf16_to_f32(from[i]);
+}
+
 static int fail(struct ddp_reducer *r)
 {
 	r->state = REDUCER_FAILED;
@@ -150,7 +165,7 @@ static int begin_bucket(struct ddp_reducer *r, int k)
 	if (r->alone || !b->count)
 		return 0;
 	if (r->wire) {
-		ddp__bf16_from(r->wire + b->at, data, b->count);
+		to_wire(r->wire + b->at, data, b->count);
 		data = r->wire + b->at;
 		type = DDP_BF16;
 	}
@@ -177,7 +192,7 @@ static void land(struct ddp_reducer *r, int k)
 	const struct ddp__bucket *b = &r->b.list[k];
 
 	if (r->wire && !r->alone)
-		ddp__bf16_to((float *)(void *)r->grads + b->at,
+		from_wire((float *)(void *)r->grads + b->at,
 			     r->wire + b->at, b->count);
 }
 

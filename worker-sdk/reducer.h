@@ -19,6 +19,7 @@ struct ddp_reducer {
 	enum ddp_type type;
 	size_t element; /* bytes */
 	char *grads;	/* the caller's arena */
+	void *enlisted; /* with NCCL, or NULL */
 	struct ddp_reducer_options o;
 	struct ddp__buckets b;
 	enum reducer_state state;

@@ -31,6 +31,8 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 
 void ddp__request_free(struct ddp_request *r)
 {
+	if (!r->ended) /* nobody waits for it any more */
+		flight_end(r->comm->world->flight, r->call.ticket, 1);
 	if (r->own)
 		ddp__own_forget(r);
 	else if (r->comm->state && r->comm->backend->release)

@@ -27,6 +27,7 @@ struct ddp__shm_op {
 	size_t elem;
 	size_t skip, size_out;
 	int to, divisor;
+	int stream; /* recv is written past the caches */
 	int state;
 	uint32_t k; /* posts so far */
 };

@@ -180,9 +180,22 @@ char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
 	return ddp__call_text(&call, out);
 }
 
+/* The flight recorder knows all that it does; its segment, this group's. */
+static void say_last(const struct ddp__shm *s, int i, char *out)
+{
+	char call[DDP__CALL_TEXT];
+
+	out[0] = '\0';
+	if (s->peers->last)
+		s->peers->last(s->peers->owner, s->ranks[i], out);
+	if (!out[0])
+		snprintf(out, FLIGHT_TEXT_MAX, "last seen entering %s",
+			 ddp__shm_last(s, i, call));
+}
+
 static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 {
-	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], last[DDP__CALL_TEXT];
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], last[FLIGHT_TEXT_MAX];
 	char list[512];
 	size_t len = 0;
 	int missing = 0;
@@ -191,7 +204,7 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 		if (posted(s, i))
 			continue;
 		if (missing++ == 0)
-			ddp__shm_last(s, i, last);
+			say_last(s, i, last);
 		if (missing <= 4)
 			len += (size_t)snprintf(
 				list + len, sizeof(list) - len, "%s%s",
@@ -203,7 +216,7 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 		snprintf(list + len, sizeof(list) - len, " and %d more",
 			 missing - 4);
 	err_set(e, ERR_TIMEOUT,
-		"%s: %s %s not arrived for %.1f s; %slast seen entering %s",
+		"%s: %s %s not arrived for %.1f s; %s%s",
 		ddp__call_text(s->call, call), list,
 		missing > 1 ? "have" : "has", (double)waited / 1e9,
 		missing > 1 ? "the first of them " : "", last);

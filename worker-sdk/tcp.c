@@ -153,7 +153,8 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	struct ddp__frame f;
 
 	memcpy(&f, frame, sizeof(f));
-	if (ddp__frame_is(&f, DDP__FRAME_DATA) && f.call == ddp__call_pack(call) && f.number == call->number &&
+	if (ddp__frame_is(&f, DDP__FRAME_DATA) &&
+	    f.call == ddp__call_pack(call) && f.number == call->number &&
 	    f.size == size)
 		return 0;
 	ddp__tcp_name(t, host, name);

@@ -65,7 +65,7 @@ struct ddp__tcp_setup {
 	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;
-	int rails; /* 0: as many as is best; must be the same on all */
+	int rails; /* 0: $DDP_TCP_SOCKETS, else as many as is best */
 	const struct ddp__peers *peers;
 };
 

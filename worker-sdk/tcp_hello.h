@@ -1,5 +1,5 @@
-/* tcp_hello.h: how two ranks that connect know each other: a short text with the
- * job's cookie, said by both. Who cannot say it is hung up on. */
+/* tcp_hello.h: how two ranks that connect know each other: a short text with
+ * the job's cookie, said by both. Who cannot say it is hung up on. */
 #ifndef SDK_TCP_HELLO_H
 #define SDK_TCP_HELLO_H
 

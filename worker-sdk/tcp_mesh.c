@@ -379,6 +379,22 @@ static int meet_all(struct mesh *m, struct pollfd *polls)
 	return rc;
 }
 
+static int rails_wanted(const struct ddp__tcp_setup *setup, struct err *e)
+{
+	const char *text = getenv("DDP_TCP_SOCKETS");
+	char *end;
+	long n;
+
+	if (setup->rails || !text || !text[0])
+		return setup->rails ? setup->rails : RAILS_DEFAULT;
+	n = strtol(text, &end, 10);
+	if (*end || n < 1 || n > DDP__RAILS_MAX)
+		return err_set(e, ERR_USAGE,
+			       "DDP_TCP_SOCKETS is '%s': give a number from 1 "
+			       "to %d", text, DDP__RAILS_MAX);
+	return (int)n;
+}
+
 static int start(struct mesh *m)
 {
 	const struct ddp__tcp_setup *setup = m->setup;
@@ -386,9 +402,11 @@ static int start(struct mesh *m)
 	size_t n = (size_t)setup->n, links;
 
 	memset(t, 0, sizeof(*t));
+	t->rails = rails_wanted(setup, m->e);
+	if (t->rails < 0)
+		return t->rails;
 	t->me = setup->me;
 	t->n = setup->n;
-	t->rails = setup->rails ? setup->rails : RAILS_DEFAULT;
 	t->links = t->rails + 1;
 	t->peers = setup->peers;
 	t->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);

@@ -158,7 +158,7 @@ int ddp_should_stop(ddp_comm *c)
 	if (!c)
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
 			       "ddp_should_stop: the communicator is NULL");
-	stop = atomic_load(&c->world->stop);
+	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	if (!c->state || c->backend == &ddp__cpu) {
 		rc = ddp_all_reduce(c, &stop, &stop, 1, DDP_I32, DDP_MAX);
 		return rc < 0 ? rc : stop;

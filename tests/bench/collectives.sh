@@ -1,75 +1,71 @@
-# collectives.sh: libddp's collectives on this host, in nccl-tests' columns, and
-# the same program with Open MPI where it can be built.
+# collectives.sh: libddp's collectives on this host, in nccl-tests' columns,
+# beside Open MPI and MPICH (the same program, built with their mpicc), gloo and
+# what memory itself does; all take turns in each round.
+#   COLLECTIVE_RANKS="2 4"   COLLECTIVE_ONLY="all_reduce 4"
+#   COLLECTIVE_PREFIX="chrt -f 10": for all of them, on a machine that has other
+#   work; not with more ranks than CPUs, as some of them never yield
 
-# collect N LABEL COMMAND...: one round, lines "operation bytes us wrong" kept
+# collect RANKS WHO COMMAND...: one round; lines "who operation bytes place us
+# wrong". Whoever hangs or fails is left out of this round.
 collect() {
-	n=$1 label=$2
+	n=$1 who=$2
 	shift 2
-	"$@" 2>/dev/null | sed 's/^\[0\] //' >>"$work/coll.$label.$n"
+	timeout -k 1 120 ${COLLECTIVE_PREFIX:-} "$@" </dev/null 2>"$work/coll.err" |
+		sed -n "s/^\(\[0\] \)*\([a-z_/-]* [0-9]* [a-z]* [0-9.]* [0-9]*\)$/$who \2/p" \
+			>"$work/coll.round"
+	[ -s "$work/coll.round" ] ||
+		echo "$who, $n ranks: $(tail -n 1 "$work/coll.err")" >&2
+	cat "$work/coll.round" >>"$work/coll.$n"
 }
 
-collective_rounds() {
-	r=0
-	while [ $r -lt "$ROUNDS" ]; do
-		collect "$1" ours "$O/ddprun" --standalone --nproc-per-node "$1" \
-			"$O/tests/bench_collectives"
-		[ -z "$mpi" ] || collect "$1" mpi mpirun.openmpi --oversubscribe \
-			-n "$1" "$work/bench_mpi"
-		r=$((r + 1))
-	done
+# Where each rank can have a CPU of its own, everyone's are bound to one, as
+# mpirun's are unless it is told otherwise; else nobody's.
+collective_round() {
+	bind= openmpi_bind="--bind-to none" mpich_bind=
+	if [ "$1" -le "$(nproc)" ]; then
+		bind="--cpu-bind cores" openmpi_bind="--bind-to core"
+		mpich_bind="-bind-to core"
+	fi
+	collect "$1" ours "$O/ddprun" --standalone --nproc-per-node "$1" \
+		$bind "$O/tests/bench_collectives" $COLLECTIVE_ONLY
+	[ -z "$openmpi" ] || collect "$1" openmpi mpirun.openmpi \
+		--oversubscribe $openmpi_bind -n "$1" "$work/bench_openmpi" \
+		$COLLECTIVE_ONLY
+	[ -z "$mpich" ] || collect "$1" mpich mpiexec.hydra $mpich_bind \
+		-n "$1" "$work/bench_mpich" $COLLECTIVE_ONLY
+	[ -z "$python" ] || [ -n "$COLLECTIVE_ONLY" ] ||
+		OMP_NUM_THREADS=1 collect "$1" gloo "$O/ddprun" --standalone \
+			--nproc-per-node "$1" $bind "$python" \
+			"$here/collectives_gloo.py"
+	collect "$1" floor "$B/memory" "$1" 4 16 64 256 1024 4096 16384 65536 \
+		262144 1048576 4194304 16777216 67108864 268435456
 }
 
-# Medians of the rounds; busbw as nccl-tests derives it from algbw = size / time.
-collective_table() {
-	[ -n "$mpi" ] || : >"$work/coll.mpi.$1"
-	awk -v n="$1" '
-	function median(list,   v, m, i, j, t) {
-		m = split(list, v, " ")
-		for (i = 2; i <= m; i++)
-			for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) {
-				t = v[j]; v[j] = v[j - 1]; v[j - 1] = t
-			}
-		return v[int((m + 1) / 2)]
-	}
-	{ key = $1 " " $2 }
-	FILENAME ~ /ours/ {
-		if (!(key in ours)) order[++rows] = key
-		ours[key] = ours[key] " " $3
-		wrong[key] += $4
-	}
-	FILENAME ~ /mpi/ { mpi[key] = mpi[key] " " $3 }
-	END {
-		printf "%-16s %10s %10s %10s %10s %6s %12s %6s\n", "operation", \
-			"size (B)", "time (us)", "algbw GB/s", "busbw GB/s", \
-			"#wrong", "Open MPI us", "ratio"
-		for (i = 1; i <= rows; i++) {
-			key = order[i]
-			split(key, part, " ")
-			us = median(ours[key])
-			alg = part[2] / us / 1000
-			factor = part[1] == "all_reduce" ? 2 * (n - 1) / n : \
-				part[1] == "broadcast" ? 1 : (n - 1) / n
-			printf "%-16s %10d %10.1f %10.2f %10.2f %6d", part[1], \
-				part[2], us, alg, alg * factor, wrong[key]
-			if (key in mpi)
-				printf " %12.1f %6.2f", median(mpi[key]), \
-					us / median(mpi[key])
-			printf "\n"
-		}
-	}' "$work/coll.ours.$1" "$work/coll.mpi.$1"
+# build_peer NAME: $work/bench_NAME with its mpicc, where there is one
+build_peer() {
+	have "mpicc.$1" "$1 (lib$1-dev)" &&
+		"mpicc.$1" -std=gnu11 -O2 -DWITH_MPI -o "$work/bench_$1" \
+			"$here/../programs/bench_collectives.c"
 }
 
 bench_collectives() {
-	mpi=
-	if have mpicc.openmpi "Open MPI (libopenmpi-dev openmpi-bin)" &&
-		have mpirun.openmpi "Open MPI (openmpi-bin)"; then
-		mpicc.openmpi -std=gnu11 -O2 -DWITH_MPI -o "$work/bench_mpi" \
-			"$here/../programs/bench_collectives.c" && mpi=1
-	fi
-	for n in 2 4; do
-		collective_rounds $n
-		say "collectives of f32, $n ranks on $(nproc) CPUs, medians of $ROUNDS"
-		collective_table $n
+	openmpi= mpich=
+	COLLECTIVE_ONLY=${COLLECTIVE_ONLY:-}
+	! build_peer openmpi || ! have mpirun.openmpi openmpi-bin || openmpi=1
+	! build_peer mpich || ! have mpiexec.hydra mpich || mpich=1
+	python=$(torch_python)
+	[ -n "$python" ] || echo "no python with torch, left out: gloo"
+	for n in ${COLLECTIVE_RANKS:-2 4}; do
+		: >"$work/coll.$n"
+		r=0
+		while [ $r -lt "$ROUNDS" ]; do
+			collective_round "$n"
+			r=$((r + 1))
+		done
+		say "collectives, $n ranks on $(nproc) CPUs," \
+			"medians of $ROUNDS rounds;" \
+			"load average $(cut -d' ' -f1 /proc/loadavg)"
+		awk -v n="$n" -f "$here/collectives.awk" "$work/coll.$n"
 	done
 }
 bench_collectives

@@ -16,7 +16,7 @@ have() {
 
 # The python that has torch, or nothing.
 torch_python() {
-	for p in ${PYTHON:-} python3 /usr/bin/python3; do
+	for p in ${DDP_TEST_PYTHON:-} ${PYTHON:-} python3 /usr/bin/python3; do
 		if "$p" -c 'import torch' 2>/dev/null; then
 			echo "$p"
 			return

@@ -34,6 +34,10 @@ complete_words() {
 	touch my-trainer
 	complete_words ddprun --nnodes = 2 --standalone my-tr
 	[ "$offered" = my-trainer ]
+	complete_words ddprun dump --no
+	[ "$offered" = --no-stacks ]
+	complete_words ddprun dum
+	[[ " $offered " = *" dump "* ]]
 	# the program's own arguments are not ddprun's
 	complete_words ddprun --nnodes 2 my-trainer --nproc
 	[ -z "$offered" ]

@@ -329,3 +329,20 @@ server_of() { # PID of a ddprun
 		exit 4'
 	has "$err" '^ddprun: job .* failed: rank 0 .* exited with code 4: loss is nan$'
 }
+
+@test "the last call of libddp is told of who died, and of the others" {
+	local last='all_reduce #2 \(f32 x 40000, avg\), entered [0-9.]+ s earlier' report
+	expect 137 ddprun --nproc-per-node 3 --log-dir logs c_fault kill 1
+	has "$err" "^ddprun: .* rank 1 .* \(SIGKILL\): between calls; last: $last\$"
+	has "$err" '^\|  last call    between calls; last: all_reduce #2 \(f32 x 40000, avg\), entered$'
+	report=$(cat logs/none_*/attempt_0/report.json)
+	has "$report" "^		\"last_call\":	\"between calls; last: $last\",\$"
+	has "$report" '"last_call":	"all_reduce #3 .* earlier, failed"'
+	# who does not use libddp has none
+	expect 7 ddprun --nproc-per-node 2 --log-dir none sh -c 'exit 7'
+	lacks "$err" 'last call'
+	has "$(cat none/none_*/attempt_0/report.json)" '"last_call":	null'
+	# nor does who wants none
+	DDP_RECORDER=off expect 137 ddprun --nproc-per-node 2 c_fault kill 1
+	lacks "$err" 'last call'
+}

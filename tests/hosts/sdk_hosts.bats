@@ -45,3 +45,43 @@ on_all() { # CMD...: on the three hosts at once
 		has "$out" "rank [0-5]: -20004 in .*: all_reduce #3 .*rank 3 .* was killed by signal 9"
 	done
 }
+
+# No packet of h2 comes any more, and none says so: only time tells. The lease
+# is longer, so that the agents do not find out first.
+@test "a host that is cut off is named after the timeout, on both sides" {
+	local h
+	hosts_real
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --nproc-per-node 1 \
+			--rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 60 c_fault on 0 1000
+	done
+	await "$T/on_h1.out" 'rank 0 goes on' 20
+	await "$T/on_h2.out" 'rank 1 goes on' 20
+	cable_cut h2
+	await "$T/on_h1.out" 'rank 0: -20006 in .*: all_reduce #.*nothing came from rank 1 on h2 for 2\.' 30
+	await "$T/on_h2.out" 'rank 1: -20006 in .*: all_reduce #.*nothing came from rank 0 on h1 for 2\.' 30
+	cable_heal h2
+	finish on_h1 -
+	finish on_h2 -
+	[ "$status" != 0 ]
+}
+
+# For h2 h1 has two addresses, and at the first nobody listens.
+@test "an address that refuses is followed by the next" {
+	local hosts
+	hosts_real
+	hosts=$(<"$T/etc_hosts.h2")
+	# in place: the host has this very file
+	printf '%s h1\n%s\n' "${addr[h2]}" "$hosts" >"$T/etc_hosts.h2"
+	start_on h2 look getent ahosts h1
+	finish look
+	[ "$(awk '$2 == "STREAM" { print $1 }' <<<"$out" | xargs)" = "${addr[h2]} ${addr[h1]}" ]
+	start_on h1 on_h1 ddprun --nnodes 2 --nproc-per-node 1 --local-addr h1 \
+		--rdzv-endpoint "${addr[h1]}:29400" c_collectives 1000
+	start_on h2 on_h2 ddprun --nnodes 2 --nproc-per-node 1 \
+		--rdzv-endpoint "${addr[h1]}:29400" c_collectives 1000
+	finish on_h1
+	finish on_h2
+	[ "$(grep -c ': ok$' <<<"$out")" = 1 ]
+}

@@ -1,6 +1,10 @@
 /* bench_collectives: times collectives of floats with libddp, or, built with
- * -DWITH_MPI by mpicc, with MPI: the same loop, sizes and checks for both.
- * Rank 0 prints for each: operation, bytes, microseconds, wrong elements. */
+ * -DWITH_MPI by an mpicc, with MPI: the same loop, sizes and checks for both.
+ * Rank 0 prints for each: operation, bytes, "out" or "in" place, microseconds
+ * a call (the ranks' mean, in the fastest of some windows), wrong elements.
+ *
+ *   bench_collectives [only this operation [only these bytes]]
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +13,7 @@
 
 static int rank, size;
 
+/* n is the elements of the larger buffer of the two, as nccl-tests counts. */
 #ifdef WITH_MPI
 #include <mpi.h>
 
@@ -26,7 +31,8 @@ static void end(void)
 
 static void all_reduce(const float *send, float *recv, size_t n)
 {
-	MPI_Allreduce(send, recv, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int)n,
+		      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void broadcast(const float *send, float *recv, size_t n)
@@ -37,16 +43,29 @@ static void broadcast(const float *send, float *recv, size_t n)
 
 static void all_gather(const float *send, float *recv, size_t n)
 {
-	int part = (int)n / size;
+	int part = (int)n / size, in_place = send == recv + rank * part;
 
-	MPI_Allgather(send, part, MPI_FLOAT, recv, part, MPI_FLOAT,
-		      MPI_COMM_WORLD);
+	MPI_Allgather(in_place ? MPI_IN_PLACE : send, part, MPI_FLOAT, recv,
+		      part, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
 static void reduce_scatter(const float *send, float *recv, size_t n)
 {
 	MPI_Reduce_scatter_block(send, recv, (int)n / size, MPI_FLOAT, MPI_SUM,
 				 MPI_COMM_WORLD);
+}
+
+static void ping_pong(const float *send, float *recv, size_t n)
+{
+	if (rank == 0) {
+		MPI_Send(send, (int)n, MPI_FLOAT, 1, 0, MPI_COMM_WORLD);
+		MPI_Recv(recv, (int)n, MPI_FLOAT, 1, 0, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+	} else if (rank == 1) {
+		MPI_Recv(recv, (int)n, MPI_FLOAT, 0, 0, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
+		MPI_Send(send, (int)n, MPI_FLOAT, 0, 0, MPI_COMM_WORLD);
+	}
 }
 
 static void barrier(const float *send, float *recv, size_t n)
@@ -111,6 +130,17 @@ static void reduce_scatter(const float *send, float *recv, size_t n)
 				DDP_SUM));
 }
 
+static void ping_pong(const float *send, float *recv, size_t n)
+{
+	if (rank == 0) {
+		must(ddp_send(world, send, n, DDP_F32, 1));
+		must(ddp_recv(world, recv, n, DDP_F32, 1));
+	} else if (rank == 1) {
+		must(ddp_recv(world, recv, n, DDP_F32, 0));
+		must(ddp_send(world, send, n, DDP_F32, 0));
+	}
+}
+
 static void barrier(const float *send, float *recv, size_t n)
 {
 	(void)send, (void)recv, (void)n;
@@ -126,7 +156,8 @@ static int64_t sum(int64_t mine)
 }
 #endif
 
-enum { MIB = 1 << 20, LARGEST = 64 * MIB, WINDOW_US = 100000 };
+enum { MIB = 1 << 20, LARGEST = 256 * MIB };
+enum { WINDOW_US = 1000, WINDOWS = 40, BUDGET_US = 60000 };
 
 /* Rank r's i-th float: small, so that every sum is exact. */
 static float value(int r, size_t i)
@@ -153,8 +184,7 @@ static int right_gather(const float *recv, size_t n, size_t i)
 {
 	size_t part = n / (size_t)size;
 
-	return i >= part * (size_t)size ||
-	       recv[i] == value((int)(i / part), i % part);
+	return recv[i] == value((int)(i / part), i % part);
 }
 
 static int right_scatter(const float *recv, size_t n, size_t i)
@@ -164,17 +194,29 @@ static int right_scatter(const float *recv, size_t n, size_t i)
 	return i >= part || recv[i] == value_sum((size_t)rank * part + i);
 }
 
+static int right_message(const float *recv, size_t n, size_t i)
+{
+	return rank > 1 || recv[i] == value(1 - rank, i);
+}
+
 static const struct operation {
 	const char *name;
 	void (*run)(const float *send, float *recv, size_t n);
 	int (*right)(const float *recv, size_t n, size_t i);
-	size_t bytes[8]; /* of the whole buffer, as nccl-tests counts; 0 ends */
+	int splits;   /* a rank has a part of the buffer */
+	int in_place; /* is timed so too */
+	int halves;   /* there and back is two */
+	size_t bytes[20];
 } operations[] = {
-	{"all_reduce", all_reduce, right_sum,
-	 {4, 4096, 65536, MIB, 16 * MIB, 64 * MIB}},
-	{"broadcast", broadcast, right_broadcast, {MIB, 64 * MIB}},
-	{"all_gather", all_gather, right_gather, {MIB, 64 * MIB}},
-	{"reduce_scatter", reduce_scatter, right_scatter, {MIB, 64 * MIB}},
+	{"all_reduce", all_reduce, right_sum, 0, 1, 0,
+	 {4, 16, 64, 256, 1024, 4096, 16384, 65536, MIB / 4, MIB, 4 * MIB,
+	  16 * MIB, 64 * MIB, LARGEST}},
+	{"broadcast", broadcast, right_broadcast, 0, 0, 0,
+	 {4, MIB, 64 * MIB}},
+	{"all_gather", all_gather, right_gather, 1, 1, 0, {4, MIB, 64 * MIB}},
+	{"reduce_scatter", reduce_scatter, right_scatter, 1, 0, 0,
+	 {4, MIB, 64 * MIB}},
+	{"send/recv", ping_pong, right_message, 0, 0, 1, {4, MIB, 64 * MIB}},
 };
 
 static double now_us(void)
@@ -185,29 +227,41 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Microseconds a call takes, the mean over the ranks. */
-static double time_calls(void (*run)(const float *, float *, size_t),
-			 const float *send, float *recv, size_t n,
-			 int64_t calls)
+static double time_calls(const struct operation *o, const float *send,
+			 float *recv, size_t n, int64_t calls)
 {
+	double start, mine;
+
 	barrier(NULL, NULL, 0);
-	double start = now_us();
+	start = now_us();
 	for (int64_t i = 0; i < calls; i++)
-		run(send, recv, n);
-	double mine = (now_us() - start) / (double)calls;
+		o->run(send, recv, n);
+	mine = (now_us() - start) / (double)calls;
+	if (o->halves) /* two ranks take part */
+		return (double)sum(rank < 2 ? (int64_t)(mine * 1000) : 0) /
+		       4000;
 	return (double)sum((int64_t)(mine * 1000)) / 1000 / size;
 }
 
-static double measure(void (*run)(const float *, float *, size_t),
-		      const float *send, float *recv, size_t n)
+/* The fastest of some windows, so that what else the machine does counts less:
+ * short ones, which fit between its turns. All ranks compute the same mean, so
+ * they agree how often to call. */
+static double measure(const struct operation *o, const float *send, float *recv,
+		      size_t n)
 {
-	run(send, recv, n);
-	double one = time_calls(run, send, recv, n, 3);
-	/* all ranks computed the same mean, so they agree on the count */
-	int64_t calls = (int64_t)(WINDOW_US / (one > 0.1 ? one : 0.1));
+	double one = time_calls(o, send, recv, n, 1), best, spent = 0;
+	int64_t calls;
 
-	return time_calls(run, send, recv, n,
-			  calls < 3 ? 3 : calls > 20000 ? 20000 : calls);
+	one = time_calls(o, send, recv, n, one < 1000 ? 10 : 1);
+	calls = (int64_t)(WINDOW_US / (one > 0.1 ? one : 0.1)) + 1;
+	best = one;
+	for (int i = 0; i < 2 || (i < WINDOWS && spent < BUDGET_US); i++) {
+		double us = time_calls(o, send, recv, n, calls);
+
+		spent += us * (double)calls;
+		best = us < best ? us : best;
+	}
+	return best;
 }
 
 static int64_t count_wrong(const struct operation *o, const float *recv,
@@ -220,36 +274,82 @@ static int64_t count_wrong(const struct operation *o, const float *recv,
 	return sum(wrong);
 }
 
-static void row(const struct operation *o, size_t bytes, const float *send,
-		float *recv)
+static void fill(float *to, size_t n)
 {
-	size_t n = bytes / sizeof(float);
+	for (size_t i = 0; i < n; i++)
+		to[i] = value(rank, i);
+}
 
-	memset(recv, 0, bytes);
+static void out_of_place(const struct operation *o, size_t n, const float *send,
+			 float *recv)
+{
+	double us;
+	int64_t wrong;
+
+	memset(recv, 0, n * sizeof(*recv));
 	if (rank == 0 && o->run == broadcast)
-		memcpy(recv, send, bytes);
-	double us = measure(o->run, send, recv, n);
-	int64_t wrong = count_wrong(o, recv, n);
+		fill(recv, n);
+	us = measure(o, send, recv, n);
+	wrong = count_wrong(o, recv, n);
 	if (rank == 0)
-		printf("%s %zu %.3f %lld\n", o->name, bytes, us,
+		printf("%s %zu out %.3f %lld\n", o->name, n * sizeof(*recv), us,
+		       (long long)wrong);
+}
+
+/* Timed with zeros, whose sum stays what it is, then checked once. */
+static void in_place(const struct operation *o, size_t n, float *recv)
+{
+	size_t part = n / (size_t)size;
+	float *send = o->splits ? recv + (size_t)rank * part : recv;
+	double us;
+	int64_t wrong;
+
+	memset(recv, 0, n * sizeof(*recv));
+	us = measure(o, send, recv, n);
+	fill(send, o->splits ? part : n);
+	o->run(send, recv, n);
+	wrong = count_wrong(o, recv, n);
+	if (rank == 0)
+		printf("%s %zu in %.3f %lld\n", o->name, n * sizeof(*recv), us,
 		       (long long)wrong);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct operation meet = {"barrier", barrier};
+	const char *only = argc > 1 ? argv[1] : NULL;
+	size_t bytes = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
 	float *send = malloc(LARGEST), *recv = malloc(LARGEST);
+	double us;
 
 	begin(argc, argv);
 	if (!send || !recv)
 		return 1;
-	for (size_t i = 0; i < LARGEST / sizeof(float); i++)
-		send[i] = value(rank, i);
-	double us = measure(barrier, send, recv, 0);
-	if (rank == 0)
-		printf("barrier 0 %.3f 0\n", us);
-	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++)
-		for (const size_t *b = operations[i].bytes; *b; b++)
-			row(&operations[i], *b, send, recv);
+	fill(send, LARGEST / sizeof(*send));
+	if (!only || strcmp(only, meet.name) == 0) {
+		us = measure(&meet, send, recv, 0);
+		if (rank == 0)
+			printf("barrier 0 out %.3f 0\n", us);
+	}
+	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++) {
+		const struct operation *o = &operations[i];
+
+		if (only && strcmp(only, o->name) != 0)
+			continue;
+		for (const size_t *b = o->bytes; *b; b++) {
+			size_t n = *b / sizeof(float);
+
+			if (bytes && bytes != *b)
+				continue;
+			if (o->splits) /* whole parts, at least of one */
+				n = n < (size_t)size ? (size_t)size
+						     : n / (size_t)size *
+							       (size_t)size;
+			out_of_place(o, n, send, recv);
+			if (o->in_place)
+				in_place(o, n, recv);
+		}
+	}
 	fflush(stdout);
 	end();
 	free(send);

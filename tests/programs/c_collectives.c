@@ -1,16 +1,21 @@
 /* c_collectives.c: every collective, for every type, operation, a list of
- * counts and several alignments, against values computed on the spot; and that
- * all ranks hold the same bits. Prints "rank R of N: ok" or what was wrong.
+ * counts, all roots and several alignments, in place and not, blocking and in
+ * each of the asynchronous forms in turn, against values computed on the spot;
+ * and that all ranks hold the same bits. Prints "rank R of N: ok" or what was
+ * wrong.
  *
- *   c_collectives [largest count]
+ *   c_collectives [LARGEST COUNT] [thread] [groups]
+ *   thread   with a progress thread
+ *   groups   in groups of the world, and groups of these, not in the world
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker-sdk/ddp.h"
 
-static ddp_comm *world;
+static ddp_comm *comm;
 static int rank, size;
 static size_t largest = 1 << 20;
 
@@ -24,93 +29,104 @@ static void must(int rc, const char *what)
 		DIE("%s: %d: %s", what, rc, ddp_last_error());
 }
 
-static int narrow(enum ddp_type type)
+/* ---- values: small integers, so that any order of additions gives the same
+ * in every type */
+
+static int is_integer(enum ddp_type type)
 {
-	return type != DDP_F32 && type != DDP_F64 && type != DDP_I32 &&
-	       type != DDP_I64;
+	return type != DDP_F32 && type != DDP_F64 && type != DDP_F16 &&
+	       type != DDP_BF16;
 }
 
-/* Rank r's i-th value: integers small enough for every sum to be exact, so that
- * any order of additions gives the same; of the narrow types for 10 ranks. */
-static long value(enum ddp_type type, int r, size_t i)
+static int is_legal(enum ddp_type type, enum ddp_op op)
 {
-	long v = (long)((i * 31 + (size_t)r * 17) % 2003);
-
-	return type == DDP_U8 ? v % 13 : narrow(type) ? v % 7 - 3 : v - 1000;
+	return is_integer(type) || (op != DDP_BAND && op != DDP_BOR);
 }
 
-/* The nearest f16 or bf16 to v, which is neither tiny nor huge: the fraction
- * keeps as many bits, and its last is even in a tie. */
-static uint16_t half(enum ddp_type type, float v)
+/* Rank r's i-th value. */
+static long value(int r, size_t i, enum ddp_type type, enum ddp_op op)
 {
-	uint32_t drop = type == DDP_F16 ? 13 : 16, bits;
+	static const long factors[] = {1, -1, 2, -2};
+	size_t at = i * 31 + (size_t)r * 17;
 
-	memcpy(&bits, &v, sizeof(bits));
-	if (type == DDP_F16 && v != 0)
-		bits -= (127 - 15) << 23;
-	bits += ((1u << (drop - 1)) - 1) + (bits >> drop & 1);
-	if (type == DDP_BF16)
-		return (uint16_t)(bits >> 16);
-	return (uint16_t)((bits >> 13 & 0x7fff) | (v < 0 ? 0x8000 : 0));
+	if (op == DDP_PROD)
+		return factors[at % 4];
+	if (op == DDP_BAND || op == DDP_BOR)
+		return (long)(at % 127);
+	return (long)(at % 15) - (type == DDP_U8 ? 0 : 7);
 }
 
-static void put(char *at, enum ddp_type type, double v)
+/* The nearest value with `bits` bits of mantissa, ties to even. */
+static float nearest(float f, int bits)
 {
-	float f = (float)v;
-	uint16_t h = half(type, f);
-	int64_t l = (int64_t)v; /* little-endian: its low bytes are an i32 */
+	int e;
+	float m = frexpf(f, &e);
 
-	memcpy(at,
-	       type == DDP_F32	  ? (void *)&f
-	       : type == DDP_F64  ? (void *)&v
-	       : type == DDP_F16  ? (void *)&h
-	       : type == DDP_BF16 ? (void *)&h
-				  : (void *)&l,
-	       ddp_type_size(type));
+	return ldexpf(rintf(ldexpf(m, bits)), e - bits);
 }
 
-static int is_float(enum ddp_type type)
+static uint16_t to_f16(float f)
 {
-	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
-	       type == DDP_BF16;
+	int e;
+	float m = frexpf(nearest(fabsf(f), 11), &e);
+	uint16_t sign = signbit(f) ? 0x8000 : 0;
+
+	if (m == 0)
+		return sign;
+	return (uint16_t)(sign | (e + 14) << 10 |
+			  ((int)ldexpf(m, 11) - 1024));
+}
+
+static uint16_t to_bf16(float f)
+{
+	uint32_t bits;
+
+	f = nearest(f, 8);
+	memcpy(&bits, &f, sizeof(bits));
+	return (uint16_t)(bits >> 16);
+}
+
+/* v / by as an element. */
+static void put(char *at, enum ddp_type type, long v, int by)
+{
+	float f = (float)v / (float)by;
+	double d = (double)v / by;
+	int64_t l = v / by;
+	int32_t i = (int32_t)l;
+	uint16_t h = to_f16(f), b = to_bf16(f);
+	int8_t c = (int8_t)l;
+	uint8_t u = (uint8_t)l;
+	const void *from[DDP_TYPES] = {&f, &d, &i, &l, &h, &b, &c, &u};
+
+	memcpy(at, from[type], ddp_type_size(type));
 }
 
 static void put_reduced(char *at, enum ddp_type type, enum ddp_op op, size_t i)
 {
-	long all = value(type, 0, i);
+	long v = value(0, i, type, op);
 
 	for (int r = 1; r < size; r++) {
-		long v = value(type, r, i);
+		long x = value(r, i, type, op);
 
-		all = op == DDP_MIN    ? (v < all ? v : all)
-		      : op == DDP_MAX  ? (v > all ? v : all)
-		      : op == DDP_BAND ? (all & v)
-		      : op == DDP_BOR  ? (all | v)
-				       : all + v;
+		switch (op) {
+		case DDP_MIN: v = x < v ? x : v; break;
+		case DDP_MAX: v = x > v ? x : v; break;
+		case DDP_PROD: v *= x; break;
+		case DDP_BAND: v &= x; break;
+		case DDP_BOR: v |= x; break;
+		default: v += x;
+		}
 	}
-	if (op != DDP_AVG)
-		put(at, type, (double)all);
-	else if (!is_float(type))
-		put(at, type, (double)(all / size));
-	else if (type == DDP_F64)
-		put(at, type, (double)all / size);
-	else
-		put(at, type, (float)all / (float)size);
+	put(at, type, v, op == DDP_AVG ? size : 1);
 }
 
-/* Which of them are checked here. A product of so many numbers is exact in no
- * type; products() has its own. */
-static int has(enum ddp_type type, enum ddp_op op)
+static void fill(char *at, int r, enum ddp_type type, enum ddp_op op, size_t n,
+		 size_t first)
 {
-	return op != DDP_PROD &&
-	       ((op != DDP_BAND && op != DDP_BOR) || !is_float(type));
-}
+	size_t elem = ddp_type_size(type);
 
-static void fill(char *at, enum ddp_type type, size_t n, size_t first)
-{
 	for (size_t i = 0; i < n; i++)
-		put(at + i * ddp_type_size(type), type,
-		    (double)value(type, rank, first + i));
+		put(at + i * elem, type, value(r, first + i, type, op), 1);
 }
 
 static void expect(const char *got, const char *want, size_t bytes,
@@ -120,11 +136,13 @@ static void expect(const char *got, const char *want, size_t bytes,
 		return;
 	for (size_t i = 0; i < bytes; i++)
 		if (got[i] != want[i])
-			DIE("%s: type %d op %d count %zu: wrong from byte %zu "
-			    "of %zu on", what, type, op, count, i, bytes);
+			DIE("%s: type %d op or root %d count %zu: wrong from "
+			    "byte %zu of %zu on", what, type, op, count, i,
+			    bytes);
 }
 
-/* Buffers with room on both sides, which must stay as it is. */
+/* ---- buffers with room on both sides, which must stay as it is */
+
 struct room {
 	char *raw, *data;
 	size_t bytes;
@@ -154,89 +172,209 @@ static void room_free(struct room *r, const char *what)
 	free(r->raw);
 }
 
-static void all_reduce(enum ddp_type type, enum ddp_op op, size_t count,
-		       int shift)
-{
-	size_t elem = ddp_type_size(type), bytes = count * elem;
-	struct room send = room_new(bytes, shift);
-	struct room recv = room_new(bytes, (shift * 3) % 8);
-	struct room want = room_new(bytes, 0);
+/* ---- one call in all its forms */
 
-	fill(send.data, type, count, 0);
+struct call {
+	const char *name;
+	enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, GATHER, SCATTER,
+	       REDUCE_SCATTER, ALL_TO_ALL } kind;
+	enum ddp_type type;
+	enum ddp_op op;
+	size_t count;
+	int root;
+};
+
+static int do_blocking(const struct call *c, const void *send, void *recv)
+{
+	switch (c->kind) {
+	case ALL_REDUCE:
+		return ddp_all_reduce(comm, send, recv, c->count, c->type,
+				      c->op);
+	case REDUCE:
+		return ddp_reduce(comm, send, recv, c->count, c->type, c->op,
+				  c->root);
+	case BROADCAST:
+		return ddp_broadcast(comm, recv, c->count, c->type, c->root);
+	case ALL_GATHER:
+		return ddp_all_gather(comm, send, recv, c->count, c->type);
+	case GATHER:
+		return ddp_gather(comm, send, recv, c->count, c->type, c->root);
+	case SCATTER:
+		return ddp_scatter(comm, send, recv, c->count, c->type,
+				   c->root);
+	case REDUCE_SCATTER:
+		return ddp_reduce_scatter(comm, send, recv, c->count, c->type,
+					  c->op);
+	case ALL_TO_ALL:
+		return ddp_all_to_all(comm, send, recv, c->count, c->type);
+	}
+	return -1;
+}
+
+static int do_async(const struct call *c, const void *send, void *recv,
+		    ddp_request **r)
+{
+	switch (c->kind) {
+	case ALL_REDUCE:
+		return ddp_all_reduce_async(comm, send, recv, c->count, c->type,
+					    c->op, r);
+	case REDUCE:
+		return ddp_reduce_async(comm, send, recv, c->count, c->type,
+					c->op, c->root, r);
+	case BROADCAST:
+		return ddp_broadcast_async(comm, recv, c->count, c->type,
+					   c->root, r);
+	case ALL_GATHER:
+		return ddp_all_gather_async(comm, send, recv, c->count, c->type,
+					    r);
+	case GATHER:
+		return ddp_gather_async(comm, send, recv, c->count, c->type,
+					c->root, r);
+	case SCATTER:
+		return ddp_scatter_async(comm, send, recv, c->count, c->type,
+					 c->root, r);
+	case REDUCE_SCATTER:
+		return ddp_reduce_scatter_async(comm, send, recv, c->count,
+						c->type, c->op, r);
+	case ALL_TO_ALL:
+		return ddp_all_to_all_async(comm, send, recv, c->count, c->type,
+					    r);
+	}
+	return -1;
+}
+
+/* Ranks take different forms of the same call. */
+static void run(const struct call *c, const void *send, void *recv)
+{
+	static unsigned calls;
+	unsigned form = (calls++ * 5 + (unsigned)rank) % 4;
+	ddp_request *r = NULL, *barrier = NULL;
+	int rc;
+
+	if (form == 0) {
+		must(do_blocking(c, send, recv), c->name);
+		must(ddp_barrier(comm), "barrier");
+		return;
+	}
+	must(do_async(c, send, recv, &r), c->name);
+	must(ddp_barrier_async(comm, &barrier), "barrier_async");
+	if (form == 1) {
+		while ((rc = ddp_test(r)) == 0)
+			;
+		if (rc != 1)
+			must(rc, "test");
+		must(ddp_wait(&r), "wait after test");
+		must(ddp_wait(&barrier), "wait");
+	} else if (form == 2) {
+		while (r) {
+			rc = ddp_wait_timeout(&r, 1);
+			if (rc && (!r || rc != DDP_ERR_TIMEOUT))
+				must(rc, "wait_timeout");
+		}
+		must(ddp_wait(&barrier), "wait");
+	} else {
+		ddp_request *both[] = {barrier, r};
+
+		must(ddp_wait_all(both, 2), "wait_all");
+		barrier = both[0];
+		r = both[1];
+	}
+	if (r || barrier)
+		DIE("%s: a request was left", c->name);
+}
+
+/* Runs c with send_parts and recv_parts times count elements, where this rank
+ * uses them, expects want, and does it again in place. */
+static void try_both(const struct call *c, int sends, int receives,
+		     size_t send_parts, size_t recv_parts,
+		     const struct room *want, int shift)
+{
+	size_t bytes = c->count * ddp_type_size(c->type);
+	struct room send = room_new(sends ? bytes * send_parts : 0, shift);
+	struct room recv = room_new(receives ? bytes * recv_parts : 0,
+				    shift * 3 % 8);
+	size_t own = (size_t)rank * bytes;
+	struct room *both = send_parts < recv_parts ? &recv : &send;
+	char *in = both->data + (send_parts < recv_parts ? own : 0);
+	char *out = both->data + (send_parts > recv_parts ? own : 0);
+
+	if (sends)
+		fill(send.data, rank, c->type, c->op, c->count * send_parts, 0);
+	run(c, sends ? send.data : NULL, receives ? recv.data : NULL);
+	if (receives)
+		expect(recv.data, want->data, want->bytes, c->name, c->type,
+		       c->root + (int)c->op, c->count);
+	if (sends && receives) {
+		if (both == &recv)
+			memcpy(in, send.data, send.bytes);
+		run(c, in, out);
+		expect(out, want->data, want->bytes, c->name, c->type,
+		       c->root + (int)c->op, c->count);
+	} else {
+		run(c, sends ? send.data : NULL, receives ? recv.data : NULL);
+	}
+	room_free(&send, c->name);
+	room_free(&recv, c->name);
+}
+
+static void reductions(enum ddp_type type, enum ddp_op op, size_t count,
+		       int root, int shift)
+{
+	struct call c = {"all_reduce", ALL_REDUCE, type, op, count, 0};
+	size_t elem = ddp_type_size(type), n = (size_t)size;
+	struct room want = room_new(count * elem, 0);
+
 	for (size_t i = 0; i < count; i++)
 		put_reduced(want.data + i * elem, type, op, i);
-	must(ddp_all_reduce(world, send.data, recv.data, count, type, op),
-	     "all_reduce");
-	expect(recv.data, want.data, bytes, "all_reduce", type, op, count);
-	must(ddp_all_reduce(world, send.data, send.data, count, type, op),
-	     "all_reduce in place");
-	expect(send.data, want.data, bytes, "all_reduce in place", type, op,
-	       count);
-	room_free(&send, "all_reduce");
-	room_free(&recv, "all_reduce");
-	room_free(&want, "all_reduce");
-}
-
-static void reduce_scatter(enum ddp_type type, enum ddp_op op, size_t count,
-			   int shift)
-{
-	size_t elem = ddp_type_size(type), bytes = count * elem;
-	struct room send = room_new(bytes * (size_t)size, shift);
-	struct room recv = room_new(bytes, (shift * 3) % 8);
-	struct room want = room_new(bytes, 0);
-	size_t first = (size_t)rank * count;
-
-	fill(send.data, type, count * (size_t)size, 0);
+	try_both(&c, 1, 1, 1, 1, &want, shift);
+	c.name = "reduce";
+	c.kind = REDUCE;
+	c.root = root;
+	try_both(&c, 1, rank == root, 1, 1, &want, shift);
 	for (size_t i = 0; i < count; i++)
-		put_reduced(want.data + i * elem, type, op, first + i);
-	must(ddp_reduce_scatter(world, send.data, recv.data, count, type, op),
-	     "reduce_scatter");
-	expect(recv.data, want.data, bytes, "reduce_scatter", type, op, count);
-	must(ddp_reduce_scatter(world, send.data, send.data + first * elem,
-				count, type, op), "reduce_scatter in place");
-	expect(send.data + first * elem, want.data, bytes,
-	       "reduce_scatter in place", type, op, count);
-	room_free(&send, "reduce_scatter");
-	room_free(&recv, "reduce_scatter");
-	room_free(&want, "reduce_scatter");
+		put_reduced(want.data + i * elem, type, op,
+			    (size_t)rank * count + i);
+	c.name = "reduce_scatter";
+	c.kind = REDUCE_SCATTER;
+	try_both(&c, 1, 1, n, 1, &want, shift);
+	room_free(&want, "the test");
 }
 
-static void all_gather(enum ddp_type type, size_t count, int shift)
+static void copies(enum ddp_type type, size_t count, int root, int shift)
 {
-	size_t elem = ddp_type_size(type), bytes = count * elem;
-	struct room send = room_new(bytes, shift);
-	struct room recv = room_new(bytes * (size_t)size, (shift * 3) % 8);
-	struct room want = room_new(bytes * (size_t)size, 0);
+	struct call c = {"all_gather", ALL_GATHER, type, DDP_SUM, count, root};
+	size_t bytes = count * ddp_type_size(type), n = (size_t)size;
+	struct room want = room_new(bytes * n, 0), one = room_new(bytes, 0);
 
-	fill(send.data, type, count, 0);
 	for (int r = 0; r < size; r++)
-		for (size_t i = 0; i < count; i++)
-			put(want.data + ((size_t)r * count + i) * elem, type,
-			    (double)value(type, r, i));
-	must(ddp_all_gather(world, send.data, recv.data, count, type),
-	     "all_gather");
-	expect(recv.data, want.data, want.bytes, "all_gather", type, 0, count);
-	memset(recv.data, 0, recv.bytes);
-	if (bytes)
-		memcpy(recv.data + (size_t)rank * bytes, send.data, bytes);
-	must(ddp_all_gather(world, recv.data + (size_t)rank * bytes, recv.data,
-			    count, type), "all_gather in place");
-	expect(recv.data, want.data, want.bytes, "all_gather in place", type, 0,
-	       count);
-	room_free(&send, "all_gather");
-	room_free(&recv, "all_gather");
-	room_free(&want, "all_gather");
+		fill(want.data + (size_t)r * bytes, r, type, DDP_SUM, count, 0);
+	try_both(&c, 1, 1, 1, n, &want, shift);
+	c.name = "gather";
+	c.kind = GATHER;
+	try_both(&c, 1, rank == root, 1, n, &want, shift);
+	for (int r = 0; r < size; r++)
+		fill(want.data + (size_t)r * bytes, r, type, DDP_SUM, count,
+		     (size_t)rank * count);
+	c.name = "all_to_all";
+	c.kind = ALL_TO_ALL;
+	try_both(&c, 1, 1, n, n, &want, shift);
+	fill(one.data, root, type, DDP_SUM, count, (size_t)rank * count);
+	c.name = "scatter";
+	c.kind = SCATTER;
+	try_both(&c, rank == root, 1, n, 1, &one, shift);
+	room_free(&want, "the test");
+	room_free(&one, "the test");
 }
 
 static void broadcast(enum ddp_type type, size_t count, int root, int shift)
 {
-	size_t elem = ddp_type_size(type), bytes = count * elem;
+	struct call c = {"broadcast", BROADCAST, type, DDP_SUM, count, root};
+	size_t bytes = count * ddp_type_size(type);
 	struct room buf = room_new(bytes, shift), want = room_new(bytes, 0);
 
-	fill(buf.data, type, count, 0);
-	for (size_t i = 0; i < count; i++)
-		put(want.data + i * elem, type, (double)value(type, root, i));
-	must(ddp_broadcast(world, buf.data, count, type, root), "broadcast");
+	fill(buf.data, rank, type, DDP_SUM, count, 0);
+	fill(want.data, root, type, DDP_SUM, count, 0);
+	run(&c, NULL, buf.data);
 	expect(buf.data, want.data, bytes, "broadcast", type, root, count);
 	room_free(&buf, "broadcast");
 	room_free(&want, "broadcast");
@@ -250,10 +388,8 @@ static void same_bits(size_t count)
 	uint64_t hash = 0xcbf29ce484222325u;
 
 	for (size_t i = 0; i < count; i++)
-		v[i] = 1.0 / (double)(value(DDP_F64, rank, i) * 3 + 10007 +
-				      rank);
-	must(ddp_all_reduce(world, v, v, count, DDP_F64, DDP_AVG),
-	     "all_reduce");
+		v[i] = 1.0 / (double)(i % 2003 * 3 + 10007 + (size_t)rank * 7);
+	must(ddp_all_reduce(comm, v, v, count, DDP_F64, DDP_AVG), "all_reduce");
 	for (size_t i = 0; i < count; i++) {
 		uint64_t bits;
 
@@ -261,7 +397,7 @@ static void same_bits(size_t count)
 		hash = (hash ^ bits) * 0x100000001b3u;
 	}
 	memcpy(&hashes[rank], &hash, sizeof(hash));
-	must(ddp_all_gather(world, &hashes[rank], hashes, 1, DDP_I64),
+	must(ddp_all_gather(comm, &hashes[rank], hashes, 1, DDP_I64),
 	     "all_gather");
 	for (int r = 0; r < size; r++)
 		if (hashes[r] != hashes[0])
@@ -271,68 +407,89 @@ static void same_bits(size_t count)
 	free(hashes);
 }
 
-/* Powers of two, exact in every type as long as they fit; integers wrap, to 0
- * where there are many ranks. */
-static void products(size_t count)
+/* The larger a count the fewer of its combinations: it would take minutes. */
+static void all_of(ddp_comm *c)
 {
-	for (int type = 0; type < DDP_TYPES; type++) {
-		size_t elem = ddp_type_size(type);
-		struct room v = room_new(count * elem, type);
-		struct room want = room_new(count * elem, 0);
-		double product = 1;
+	static const size_t counts[] = {0, 1, 3, 1000, 40000, 1 << 20};
 
-		for (int r = 0; r < size && r < 8; r++)
-			product *= r % 2 ? 2 : -1;
-		for (size_t i = 0; i < count; i++) {
-			put(v.data + i * elem, type,
-			    rank >= 8	? 1
-			    : rank % 2 ? 2
-				       : -1);
-			put(want.data + i * elem, type, product);
+	comm = c;
+	rank = ddp_rank(c);
+	size = ddp_world_size(c);
+	for (int k = 0; k < 6 && counts[k] <= largest; k++) {
+		size_t count = counts[k];
+		int step = count > 40000 ? 5 : count > 1000 ? 3 : 1;
+
+		for (int type = 0; type < DDP_TYPES; type += step) {
+			int shift = (k * 5 + type * 3) % 8;
+			int root = (k + type) % size;
+
+			for (int op = 0; op < DDP_OPS; op += step)
+				if (is_legal(type, op))
+					reductions(type, op, count,
+						   (root + op) % size, shift);
+			copies(type, count > 40000 ? count / 8 : count, root,
+			       shift);
+			broadcast(type, count, root, shift);
 		}
-		must(ddp_all_reduce(world, v.data, v.data, count, type,
-				    DDP_PROD), "all_reduce");
-		expect(v.data, want.data, v.bytes, "product", type, DDP_PROD,
-		       count);
-		room_free(&v, "product");
-		room_free(&want, "product");
+		for (int root = 0; root < size && count <= 1000; root++) {
+			reductions(DDP_F32, DDP_SUM, count, root, 0);
+			copies(DDP_U8, count, root, 1);
+			broadcast(DDP_F64, count, root, 2);
+		}
+		same_bits(count);
 	}
+}
+
+/* Two groups, the ranks of one backwards; then groups of one of these, while
+ * the others are still there. */
+static void all_of_groups(ddp_comm *world)
+{
+	int me = ddp_rank(world), odd = me % 2;
+	ddp_comm *group, *inner, *none;
+
+	must(ddp_comm_split(world, odd, odd ? -me : me, &group), "split");
+	all_of(group);
+	if (ddp_world_rank(group, rank) != me)
+		DIE("rank %d of the world is %d of the group, which says %d",
+		    me, rank, ddp_world_rank(group, rank));
+	must(ddp_comm_split(group, rank == 0 ? -1 : 7, 0, &inner), "split");
+	if ((rank == 0) != (inner == NULL))
+		DIE("a color below 0 gave a group");
+	must(ddp_comm_split(world, me, 0, &none), "split");
+	if (ddp_world_size(none) != 1)
+		DIE("a group of one has %d", ddp_world_size(none));
+	largest = 1000;
+	if (inner)
+		all_of(inner);
+	all_of(none);
+	all_of(world);
+	ddp_comm_free(inner);
+	ddp_comm_free(group);
+	all_of(world);
+	ddp_comm_free(none);
 }
 
 int main(int argc, char **argv)
 {
-	static const size_t counts[] = {0, 1, 3, 1000, 40000, 1 << 20};
+	int threads = 0, groups = 0;
+	ddp_comm *world;
 
-	if (argc > 1)
-		largest = strtoul(argv[1], NULL, 10);
+	for (int i = 1; i < argc; i++) {
+		threads |= !strcmp(argv[i], "thread");
+		groups |= !strcmp(argv[i], "groups");
+		if (argv[i][0] >= '0' && argv[i][0] <= '9')
+			largest = strtoul(argv[i], NULL, 10);
+	}
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);
-	size = ddp_world_size(world);
-	for (int c = 0; c < 6 && counts[c] <= largest; c++) {
-		/* the large ones once, or it would take minutes */
-		int few = counts[c] > 40000;
-
-		for (int type = 0; type < DDP_TYPES; type += few ? 3 : 1) {
-			int shift = (c * 5 + type * 3) % 8;
-
-			for (int op = 0; op < DDP_OPS; op += few ? 3 : 1) {
-				if (!has(type, op))
-					continue;
-				all_reduce(type, op, counts[c], shift);
-				reduce_scatter(type, op,
-					       few ? counts[c] / 8 : counts[c],
-					       shift);
-			}
-			all_gather(type, few ? counts[c] / 4 : counts[c],
-				   shift);
-			for (int root = 0; root < size; root += few ? 2 : 1)
-				broadcast(type, counts[c], root, shift);
-		}
-		products(counts[c] < 40000 ? counts[c] : 40000);
-		same_bits(counts[c]);
-		must(ddp_barrier(world), "barrier");
-	}
-	printf("rank %d of %d: ok\n", rank, size);
+	if (threads)
+		must(ddp_progress_start(world, -1), "progress_start");
+	if (groups)
+		all_of_groups(world);
+	else
+		all_of(world);
+	must(ddp_barrier(world), "barrier");
+	printf("rank %d of %d: ok\n", ddp_rank(world), ddp_world_size(world));
 	ddp_finalize(world);
 	return 0;
 }

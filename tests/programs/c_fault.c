@@ -9,6 +9,7 @@
  *   late    never comes to the third call      leave   ddp_finalize, then waits
  *   fork    a child of it calls ddp_finalize: nobody minds
  *   differ  calls broadcast where the others call all_reduce
+ *   on      nobody does, for ever: "rank R goes on" is after the third call
  */
 #include <signal.h>
 #include <stdio.h>
@@ -56,10 +57,13 @@ int main(int argc, char **argv)
 {
 	const char *mode = argv[1], *rank = getenv("RANK");
 	int culprit = !strcmp(argv[2], rank), rc = 0;
+	int on = !strcmp(mode, "on");
 	struct ddp_options options = {NULL, argc > 3 ? atoi(argv[3]) : 0};
 	ddp_comm *world = NULL;
 	uint64_t start;
 
+	if (on)
+		culprit = 0;
 	if (culprit && !strcmp(mode, "exit"))
 		return 0;
 	if (culprit && !strcmp(mode, "fail"))
@@ -67,7 +71,11 @@ int main(int argc, char **argv)
 	signal(SIGTERM, culprit && strcmp(mode, "differ") ? SIG_DFL : SIG_IGN);
 	start = clock_ms();
 	rc = ddp_init(&world, &options);
-	for (int i = 0; i < 1000 && !rc; i++) {
+	for (int i = 0; (on || i < 1000) && !rc; i++) {
+		if (on && i == 3) {
+			printf("rank %s goes on\n", rank);
+			fflush(stdout);
+		}
 		start = clock_ms();
 		if (culprit && i == 2)
 			rc = misbehave(mode, world);

@@ -3,10 +3,12 @@
  * what was wrong.
  *
  *   c_reducer all [progress]   with a progress thread
+ *   c_reducer dies [progress]  rank 1 dies in a step. Prints the error
  *   c_reducer WHAT             rank 1 differs in: n, count, type, bucket,
  *                              unused, hook, null. Prints the error
  */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,7 +330,7 @@ static void refuses(int rc, const char *text)
 
 static void misused(void)
 {
-	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL);
+	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL), *bad;
 
 	refuses(ddp_reducer_ready(r, 1), "parameter 1: no step was begun");
 	refuses(ddp_reducer_finish(r), "no step was begun");
@@ -347,19 +349,20 @@ static void misused(void)
 	refuses(ddp_reducer_begin(NULL, 1), "NULL");
 	refuses(ddp_reducer_new(NULL, world, grads, DDP_F64, counts, 4, NULL),
 		"NULL");
-	refuses(ddp_reducer_new(&r, NULL, grads, DDP_F64, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, NULL, grads, DDP_F64, counts, 4, NULL),
 		"NULL");
-	refuses(ddp_reducer_new(&r, world, NULL, DDP_F64, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, NULL, DDP_F64, counts, 4, NULL),
 		"grads is NULL");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_I32, counts, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_I32, counts, 4, NULL),
 		"f32 or f64");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, counts, -4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, counts, -4, NULL),
 		"negative");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, NULL, 4, NULL),
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, NULL, 4, NULL),
 		"counts is NULL");
-	refuses(ddp_reducer_new(&r, world, grads, DDP_F64, counts, 4,
+	refuses(ddp_reducer_new(&bad, world, grads, DDP_F64, counts, 4,
 				&(struct ddp_reducer_options){.bf16 = 1}),
 		"bf16 is for f32");
+	ddp_reducer_free(r);
 	ddp_reducer_free(NULL);
 }
 
@@ -397,6 +400,28 @@ static int differs(const char *what)
 	return rc != DDP_ERR_ARGUMENT;
 }
 
+static int dies(void)
+{
+	ddp_reducer *r = new(grads, DDP_F64, B2 + 1, 800, 5000, NULL);
+	int rc = 0;
+
+	for (int step = 0; step < 3 && !rc; step++) {
+		rc = ddp_reducer_begin(r, 1);
+		for (int i = B2; i >= 0 && !rc; i--) {
+			if (step == 1 && i == W1 && rank == 1)
+				raise(SIGKILL);
+			rc = ddp_reducer_ready(r, i);
+		}
+		if (!rc)
+			rc = ddp_reducer_finish(r);
+	}
+	printf("rank %d: %s: %s\n", rank, ddp_error_name(rc), ddp_last_error());
+	if (ddp_reducer_begin(r, 1) != rc)
+		DIE("it goes on after a failure");
+	ddp_reducer_free(r);
+	return rc == 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct ddp_reducer_options none = {0};
@@ -411,7 +436,9 @@ int main(int argc, char **argv)
 		parameters[i] = noise(1000000u + (unsigned)i) / 4;
 	if (argc > 2)
 		must(ddp_progress_start(world, -1), "progress_start");
-	if (strcmp(argv[1], "all")) {
+	if (!strcmp(argv[1], "dies")) {
+		rc = dies();
+	} else if (strcmp(argv[1], "all")) {
 		rc = differs(argv[1]);
 	} else {
 		plain(0, 0);

@@ -16,7 +16,8 @@ static inline char *name_of(void *owner, int rank, char *out)
 	return out;
 }
 
-static inline int fate_of(void *owner, int rank, const char *seen, struct err *e)
+static inline int fate_of(void *owner, int rank, const char *seen,
+			  struct err *e)
 {
 	return seen ? err_set(e, ERR_REMOTE, "%s: fate of %d", seen, rank) : 0;
 }

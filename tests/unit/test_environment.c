@@ -42,6 +42,27 @@ static void make(char **base, const struct environment_job *j)
 	environment_set_rank(&env, 5, 1);
 }
 
+START_TEST(each_worker_has_its_part_of_the_recorder)
+{
+	struct environment_job j = job;
+	char *base[] = {(char *)"DDP_RECORDER=/proc/1/fd/3:0", NULL};
+	char *off[] = {(char *)"DDP_RECORDER=off", NULL};
+
+	j.recorder = "/proc/4711/fd/9";
+	make(base, &j);
+	ck_assert_str_eq(value("DDP_RECORDER"), "/proc/4711/fd/9:1");
+	environment_set_rank(&env, 1000, 65535);
+	ck_assert_str_eq(value("DDP_RECORDER"), "/proc/4711/fd/9:65535");
+	environment_release(&env);
+	make(off, &j); /* the user's word */
+	ck_assert_str_eq(value("DDP_RECORDER"), "off");
+	environment_release(&env);
+	make(base, &job); /* another launcher's */
+	ck_assert_ptr_null(value("DDP_RECORDER"));
+	environment_release(&env);
+}
+END_TEST
+
 START_TEST(all_of_torchruns_and_ours)
 {
 	static const char *const want[] = {
@@ -342,6 +363,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, all_of_torchruns_and_ours);
+	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
 	tcase_add_test(c, what_the_launcher_inherited);
 	tcase_add_test(c, one_worker_keeps_its_threads_and_a_terminal_is_told);
 	tcase_add_test(c, gpus_of_their_own);

@@ -153,12 +153,16 @@ START_TEST(what_the_kernel_and_the_worker_said)
 
 	end.why = SLICE_STR("killed by the kernel: out of memory in cgroup "
 			    "/slurm/uid_1000/job_4711/step_0 (limit 512 MiB)");
+	end.last = SLICE_STR("all_reduce #1532 (f32 x 11181642, sum), entered "
+			     "0.8 s earlier");
 	end.max_rss_kib = 524288;
 	end.log = SLICE_STR("/logs/none_x/attempt_0/0/stderr.log");
 	text = put(&r);
 	expect_in(text, "|  cause        killed by signal 9 (SIGKILL)\n"
 		  INDENT "killed by the kernel: out of memory in cgroup\n"
 		  INDENT "/slurm/uid_1000/job_4711/step_0 (limit 512 MiB)\n"
+		  "|  last call    all_reduce #1532 (f32 x 11181642, sum), "
+		  "entered 0.8 s earlier\n"
 		  "|  peak memory  512 MiB\n");
 	ck_assert_ptr_null(strstr(text, "see dmesg"));
 	expect_in(text, "|  error        ValueError: boom\n"
@@ -188,6 +192,7 @@ START_TEST(what_became_of_the_others)
 	struct wire_end end = killed();
 	struct report r = full(&end, NULL);
 	static struct report_worker w[200];
+	char last[] = "barrier #3, entered 2.0 s earlier, failed";
 	const char *text;
 
 	fill(w, 200, REPORT_STOPPED);
@@ -195,6 +200,7 @@ START_TEST(what_became_of_the_others)
 	w[1].fate = w[2].fate = REPORT_VICTIM;
 	w[2].code = 0;
 	w[2].signal = 6;
+	w[2].last = last;
 	w[3].fate = REPORT_KILLED;
 	w[4].fate = REPORT_DONE;
 	r.workers = w;
@@ -205,6 +211,7 @@ START_TEST(what_became_of_the_others)
 		  "exited with code 1, 36 ms later\n"
 		  INDENT "rank 2 (local rank 2), pid 102: "
 		  "killed by signal 6 (SIGABRT), 37 ms later\n"
+		  INDENT "barrier #3, entered 2.0 s earlier, failed\n"
 		  "|  killed       rank 3 (local rank 3), pid 103: "
 		  "ignored the signal to stop\n"
 		  "|  stopped      2 workers, by ddprun\n"
@@ -354,6 +361,7 @@ START_TEST(the_same_as_json)
 	end.tail = SLICE("a \xff z\nb\0c", 9);
 	end.why = SLICE_STR("why \"it\" died");
 	end.max_rss_kib = 123456;
+	end.last = SLICE_STR("barrier #3");
 	end.core = 1;
 	fill(w, 2, REPORT_VICTIM);
 	w[0].fate = REPORT_FIRST;
@@ -381,7 +389,9 @@ START_TEST(the_same_as_json)
 			 "last_lines"), 0)->valuestring, "a \xef\xbf\xbd z");
 	ck_assert_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(first,
 			 "last_lines"), 1)->valuestring, "b\xef\xbf\xbd" "c");
+	ck_assert_str_eq(text_in(first, "last_call"), "barrier #3");
 	worker = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "workers"), 1);
+	ck_assert(cJSON_IsNull(cJSON_GetObjectItem(worker, "last_call")));
 	ck_assert_str_eq(text_in(worker, "fate"), "victim");
 	ck_assert_double_eq(number_in(worker, "exitcode"), 1);
 	ck_assert_str_eq(text_in(cJSON_GetArrayItem(cJSON_GetObjectItem(all,

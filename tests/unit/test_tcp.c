@@ -58,6 +58,71 @@ START_TEST(strangers_are_turned_away)
 }
 END_TEST
 
+static int join_with_own_rails(int me, void *arg)
+{
+	struct group g = *(struct group *)arg;
+	struct err e = ERR_INIT;
+	struct ddp__tcp t;
+
+	g.rails = me + 1;
+	return join_as(&t, &g, me, 1, &e) != ERR_USAGE ||
+	       !strstr(e.text, me ? "rank 0 on h0 opens 1 sockets to a host, "
+				    "this rank 2"
+				  : "rank 10 on h1 opens 2 sockets to a host, "
+				    "this rank 1");
+}
+
+START_TEST(both_hear_that_they_open_unequal_numbers_of_sockets)
+{
+	struct group g = make(2);
+
+	run_forked(2, join_with_own_rails, &g);
+	done_with(&g);
+}
+END_TEST
+
+static int join_all_v6(int me, void *arg)
+{
+	struct ddp__tcp t;
+	int rc = join(&t, arg, me);
+
+	if (!rc)
+		rc = reduce_three(&t);
+	ddp__tcp_close(&t);
+	return rc ? 1 : 0;
+}
+
+/* Listeners are on ::1 only. By its name (_i) this host has 127.0.0.1, too,
+ * which is tried first, and refuses when it is too late for connect to say. */
+START_TEST(over_ipv6_and_past_an_address_that_refuses)
+{
+	struct group g = {.n = 3, .timeout_ms = 20000};
+	struct err e = ERR_INIT;
+
+	for (int i = 0; i < 3; i++) {
+		uint16_t port = 0;
+
+		g.listener[i] = ddp__tcp_listen("::1", &port, &e);
+		ck_assert_msg(g.listener[i] >= 0, "%s", e.text);
+		strcpy(g.sites[i].where.host, _i ? "localhost" : "::1");
+		g.sites[i].where.port = port;
+		g.sites[i].leader = 10 * i;
+	}
+	run_forked(3, join_all_v6, &g);
+	done_with(&g);
+}
+END_TEST
+
+/* Needs a localhost that is 127.0.0.1 and ::1. */
+static int has_two_addresses(void)
+{
+	struct endpoint ep = {"localhost", 1};
+	struct err e = ERR_INIT;
+	struct sock_addr a[4];
+
+	return sock_resolve(&ep, a, 4, &e) == 2;
+}
+
 static int join_with_own_cookie(int me, void *arg)
 {
 	struct err e = ERR_INIT;
@@ -277,6 +342,12 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, strangers_are_turned_away);
 	tcase_add_test(tc, another_cookie_is_refused);
+	tcase_add_test(tc,
+		       both_hear_that_they_open_unequal_numbers_of_sockets);
+	if (!has_two_addresses())
+		puts("localhost is one address here: one test less");
+	tcase_add_loop_test(tc, over_ipv6_and_past_an_address_that_refuses, 0,
+			    1 + has_two_addresses());
 	tcase_add_test(tc, unreachable_is_named);
 	tcase_add_test(tc, names_who_went);
 	tcase_add_test(tc, why_one_aborts_is_passed_on);

@@ -190,7 +190,8 @@ static int in_order(int me, void *arg)
 	if (run_all(m, EACH))
 		return 2;
 	for (int k = 0; k < EACH; k++)
-		if (v[k * COUNT] != k * 10 || v[k * COUNT + COUNT - 1] != k * 10)
+		if (v[k * COUNT] != k * 10 ||
+		    v[k * COUNT + COUNT - 1] != k * 10)
 			return 3;
 	ddp__tcp_p2p_close(&p);
 	free(v);
@@ -257,7 +258,7 @@ static int wait_in_vain(int me, void *arg)
 	struct ddp__tcp_msg m;
 	struct err e = ERR_INIT;
 	int other = !a->waits, rc;
-	int32_t *v;
+	int32_t first = 0, *v;
 	char byte;
 
 	if (join_p2p(&p, &a->g, me))
@@ -265,9 +266,9 @@ static int wait_in_vain(int me, void *arg)
 	if (me != a->waits) {
 		/* a first message makes the connection */
 		if (me > a->waits)
-			receive_from(&m, &p, (int32_t[1]){0}, 1, a->waits);
+			receive_from(&m, &p, &first, 1, a->waits);
 		else
-			send_to(&m, &p, (int32_t[1]){0}, 1, a->waits);
+			send_to(&m, &p, &first, 1, a->waits);
 		if (ddp__tcp_msg_run(&m, &e))
 			return 2;
 		if (a->dies)
@@ -324,8 +325,8 @@ static int call_the_dead(int me, void *arg)
 		return 1;
 	send_to(&m, &p, &v, 1, 1);
 	return ddp__tcp_msg_run(&m, &e) != ERR_REMOTE ||
-	       !strstr(e.text, "send #7 (i32 x 1, to 1): cannot reach rank 1 on "
-			       "h0 at 127.0.0.1:") ||
+	       !strstr(e.text, "send #7 (i32 x 1, to 1): cannot reach rank 1 "
+			       "on h0 at 127.0.0.1:") ||
 	       !strstr(e.text, "fate of 1");
 }
 

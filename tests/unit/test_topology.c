@@ -59,7 +59,8 @@ static struct ddp__contact sample(void)
 		.memory = -1,
 		.cookie = {1, 2, 3},
 		.addr = SLICE_STR("10.0.0.2"),
-		.port = 40001};
+		.port = 40001,
+		.p2p_port = 40002};
 	return c;
 }
 
@@ -77,6 +78,7 @@ START_TEST(contact_comes_back)
 	ck_assert_int_eq(out.memory, -1);
 	ck_assert_mem_eq(out.cookie, in.cookie, sizeof(in.cookie));
 	ck_assert_uint_eq(out.port, 40001);
+	ck_assert_uint_eq(out.p2p_port, 40002);
 	ck_assert_mem_eq(out.addr.data, "10.0.0.2", 8);
 	for (size_t n = 0; n < b.len; n++)
 		ck_assert_int_lt(ddp__contact_get(&out, SLICE(b.data, n), &e),

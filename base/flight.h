@@ -1,0 +1,255 @@
+/* flight.h: the flight recorder: a worker's last calls, in memory that its
+ * agent can read when it is dead. libddp writes it, without a system call;
+ * ddprun and the other ranks of the host read copies of it.
+ *
+ * An agent has one file (a memfd) for the workers of a round: a head, then a
+ * part for each. What a part holds is the worker's, which may be killed in the
+ * middle of a word or write garbage there: a reader takes a copy and believes
+ * nothing in it. */
+#ifndef BASE_FLIGHT_H
+#define BASE_FLIGHT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/error.h"
+
+enum {
+	FLIGHT_VERSION = 1,
+	FLIGHT_ENTRIES = 256, /* a power of two */
+	FLIGHT_COMMS = 64,
+	FLIGHT_NAME_MAX = 256,
+	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
+	FLIGHT_TEXT_MAX = 256,
+};
+
+/* As worker-sdk/call.h numbers them, which it asserts. */
+enum flight_kind {
+	FLIGHT_INIT,
+	FLIGHT_ALL_REDUCE,
+	FLIGHT_BROADCAST,
+	FLIGHT_ALL_GATHER,
+	FLIGHT_REDUCE_SCATTER,
+	FLIGHT_BARRIER,
+	FLIGHT_REDUCE,
+	FLIGHT_GATHER,
+	FLIGHT_SCATTER,
+	FLIGHT_ALL_TO_ALL,
+	FLIGHT_SEND,
+	FLIGHT_RECV,
+	FLIGHT_SPLIT,
+	FLIGHT_KINDS
+};
+
+enum flight_state { FLIGHT_ENTERED = 1, FLIGHT_DONE, FLIGHT_FAILED };
+
+/* ---- What is in the memory ---- */
+
+struct flight_entry {
+	_Atomic uint64_t ticket; /* 0: being written; else which call it is */
+	_Atomic uint64_t number; /* of the call in its communicator */
+	_Atomic uint64_t word;	 /* what call, packed */
+	_Atomic uint64_t ns;	 /* when it was entered; flight_clock */
+	_Atomic uint32_t comm;
+	_Atomic uint32_t state;
+	uint64_t unused[3]; /* a cache line for each */
+};
+
+struct flight_comm {
+	_Atomic uint32_t size; /* 0: no communicator */
+	_Atomic uint32_t id;
+	_Atomic uint32_t rank; /* this worker's, in it */
+	uint32_t unused;
+	char name[FLIGHT_GROUP_MAX + 8];
+};
+
+/* One worker's part. */
+struct flight {
+	_Atomic uint64_t magic; /* FLIGHT_MAGIC; 0: nobody writes here */
+	uint32_t version;
+	uint32_t pid;
+	uint32_t rank, world_size;
+	/* The agent sets it: the job should stop, see ddp_should_stop. */
+	_Atomic uint32_t stop;
+	uint32_t unused;
+	struct flight_comm comms[FLIGHT_COMMS];
+	_Alignas(64) _Atomic uint64_t head; /* the last ticket */
+	_Alignas(64) struct flight_entry ring[FLIGHT_ENTRIES];
+};
+
+struct flight_worker {
+	int32_t pid; /* 0: not started */
+	uint32_t unused;
+};
+
+/* The file's head, which only the agent writes. */
+struct flight_file {
+	uint64_t magic; /* FLIGHT_FILE_MAGIC */
+	uint32_t version;
+	uint32_t parts;
+	uint64_t parts_at, part_size; /* whole pages */
+	int32_t agent_pid;
+	uint32_t round, attempt, base_rank, world_size, node_rank, nodes;
+	uint32_t unused;
+	char agent_id[32]; /* DDP_AGENT_ID */
+	char job[FLIGHT_NAME_MAX], host[FLIGHT_NAME_MAX];
+	struct flight_worker workers[];
+};
+
+#define FLIGHT_MAGIC 0x6867696c66706464ull /* "ddpfligh" */
+#define FLIGHT_FILE_MAGIC 0x73656c6966706464ull /* "ddpfiles" */
+#define FLIGHT_FILE_NAME "ddprun-recorder"	/* the memfd's */
+
+/* ---- The writer: one thread at a time for each part ---- */
+
+typedef int flight_gettime(clockid_t clock, struct timespec *t);
+/* clock_gettime, or, once flight_start was called, what is behind it: half of
+ * the time that it takes is the way through libc. */
+extern flight_gettime *_Atomic flight_clock_gettime;
+
+/* Monotonic, some ms behind clock_ns: a tenth of its price. */
+static inline uint64_t flight_clock(void)
+{
+	struct timespec t;
+
+	atomic_load_explicit(&flight_clock_gettime, memory_order_relaxed)(
+		CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A call begins. f may be NULL: nothing is recorded. What it returns is for
+ * flight_end, which another thread may call, but not while one is in here. */
+static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
+				    uint64_t number, uint64_t word)
+{
+	struct flight_entry *x;
+	uint64_t ticket;
+
+	if (!f)
+		return 0;
+	ticket = atomic_load_explicit(&f->head, memory_order_relaxed) + 1;
+	x = &f->ring[ticket % FLIGHT_ENTRIES];
+	/* each is a plain store on x86; in this order for all who look on */
+	atomic_store_explicit(&x->ticket, 0, memory_order_relaxed);
+	atomic_store_explicit(&x->number, number, memory_order_release);
+	atomic_store_explicit(&x->word, word, memory_order_release);
+	atomic_store_explicit(&x->ns, flight_clock(), memory_order_release);
+	atomic_store_explicit(&x->comm, comm, memory_order_release);
+	atomic_store_explicit(&x->state, FLIGHT_ENTERED, memory_order_release);
+	atomic_store_explicit(&x->ticket, ticket, memory_order_release);
+	atomic_store_explicit(&f->head, ticket, memory_order_release);
+	return ticket;
+}
+
+/* It has ended, with rc (ticket 0: nothing did); forgotten if so many others
+ * began since that its place is taken. */
+static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
+{
+	struct flight_entry *x;
+
+	if (!f || !ticket)
+		return;
+	x = &f->ring[ticket % FLIGHT_ENTRIES];
+	if (atomic_load_explicit(&x->ticket, memory_order_relaxed) == ticket)
+		atomic_store_explicit(&x->state,
+				      rc ? FLIGHT_FAILED : FLIGHT_DONE,
+				      memory_order_release);
+}
+
+/* 1 once the agent wants the job to stop. f may be NULL. */
+static inline int flight_stop(const struct flight *f)
+{
+	return f && atomic_load_explicit(&f->stop, memory_order_relaxed) == 1;
+}
+
+/* This process writes f from now on: empties it, but keeps stop. */
+void flight_start(struct flight *f, uint32_t rank, uint32_t world_size);
+
+/* The number of a communicator with this name, the same on all its ranks; 0 for
+ * "", which is the world. */
+uint32_t flight_comm_id(const char *name);
+/* It is made: of so many ranks, this is one of them; and is freed. Beyond
+ * FLIGHT_COMMS none is remembered. f may be NULL. */
+void flight_comm_made(struct flight *f, const char *name, uint32_t size,
+		      uint32_t rank);
+void flight_comm_gone(struct flight *f, uint32_t id);
+
+/* ---- Calls in words ---- */
+
+struct flight_call {
+	unsigned kind, type, op;
+	int root; /* or the peer */
+	uint64_t count, number; /* number 0: not told */
+	const char *group;	/* its name; NULL: the world */
+};
+
+enum { FLIGHT_CALL_MAX = 144, FLIGHT_TYPES = 8, FLIGHT_OPS = 7 };
+
+/* All but number and group. */
+uint64_t flight_pack(const struct flight_call *c);
+void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
+
+/* "all_reduce #12 (f32 x 39760, sum) of group 1.0" into out[FLIGHT_CALL_MAX];
+ * returns out. */
+char *flight_call_text(const struct flight_call *c, char *out);
+/* Whether all ranks of the communicator are in it. */
+int flight_is_collective(unsigned kind);
+
+/* ---- The reader: on copies only ---- */
+
+struct flight_op {
+	struct flight_call call;
+	uint64_t ticket, ns;
+	uint32_t comm;
+	enum flight_state state;
+};
+
+struct flight_view {
+	uint32_t pid, rank, world_size;
+	int ncomms;
+	struct {
+		uint32_t id, size, rank;
+		char name[FLIGHT_GROUP_MAX];
+	} comms[FLIGHT_COMMS];
+	int n; /* oldest first */
+	struct flight_op ops[FLIGHT_ENTRIES];
+};
+
+/* Reads size bytes that were copied from a part. 0; 1: nobody wrote there;
+ * ERR_DATA: it is no part, or of another version. */
+int flight_read(struct flight_view *v, const void *part, size_t size);
+
+/* Copies a part out of its file and reads it, leaving out what was being
+ * written meanwhile. As flight_read, or -errno. */
+int flight_take(struct flight_view *v, int fd, uint64_t at);
+
+/* Reads an open file's head. 0 or ERR_DATA: it is none. */
+int flight_file_take(struct flight_file *head, int fd);
+/* The head of a file of so many parts, in pages; its sizes are filled in. */
+size_t flight_file_layout(struct flight_file *head, uint32_t parts);
+static inline uint64_t flight_part_at(const struct flight_file *head,
+				      uint32_t part)
+{
+	return head->parts_at + part * head->part_size;
+}
+
+/* Its call, and of which group, into out[FLIGHT_CALL_MAX]; returns out. */
+char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
+		     char *out);
+
+/* What is under way longest; NULL: nothing is. */
+const struct flight_op *flight_under_way(const struct flight_view *v);
+
+/* "all_reduce #12 (f32 x 3, sum), entered 0.8 s earlier", or "between calls;
+ * last: barrier #11, entered 2.0 s earlier", "" where there was no call, into
+ * out[FLIGHT_TEXT_MAX]; returns out. now_ns: before what (clock_ns). */
+char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out);
+/* The same for the ranks that wait for it: "last seen entering barrier #11". */
+char *flight_seen_text(const struct flight_view *v, char *out);
+/* "0.8 s", "35 s", from a time to another; returns out[16]. */
+char *flight_time_text(uint64_t from_ns, uint64_t to_ns, char *out);
+
+#endif

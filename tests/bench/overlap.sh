@@ -1,0 +1,52 @@
+# overlap.sh: a synthetic backward pass whose computing takes as long as its
+# communication: together they should take as long as one of them.
+. "$here/two_hosts.sh"
+
+# Of a line "overlap COMPUTE COMMUNICATE AFTER TOGETHER".
+overlap_line() {
+	awk -v what="$1" -v goal="${2:-}" '
+	/overlap/ { sub(/.*overlap /, ""); print }' | sort -n -k 4 |
+	awk -v what="$1" -v goal="${2:-}" '
+	{ line[NR] = $0 }
+	END {
+		if (!NR) { print what ": failed"; exit }
+		split(line[int((NR + 1) / 2)], v, " ")
+		max = v[1] > v[2] ? v[1] : v[2]
+		printf "%-34s compute %.1f ms, communication %.1f, one after " \
+			"the other %.1f, together %.1f: %.2f x the longer, " \
+			"%.2f x the sum", what, v[1], v[2], v[3], v[4], \
+			v[4] / max, v[4] / (v[1] + v[2])
+		if (goal)
+			printf "; goal: at most %s x: %s", goal, \
+				v[4] / max <= goal ? "met" : "MISSED"
+		print ""
+	}'
+}
+
+overlap_rounds() {
+	r=0
+	while [ $r -lt "$ROUNDS" ]; do
+		"$@" 2>"$work/overlap.err" || cat "$work/overlap.err" >&2
+		r=$((r + 1))
+	done
+}
+
+bench_overlap() {
+	say "overlap: a backward pass that computes as long as it communicates;" \
+		"medians of $ROUNDS rounds;" \
+		"load average $(cut -d' ' -f1 /proc/loadavg)"
+	if two_hosts_up; then
+		for rate in 1gbit 4gbit; do
+			wire $rate
+			overlap_rounds both_hosts 1 "$O/tests/bench_overlap" 16 |
+				overlap_line "two hosts, a cable of $rate" 1.1
+		done
+		two_hosts_down
+	fi
+	overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
+		--nproc-per-node 2 "$O/tests/bench_overlap" 64 |
+		overlap_line "one host, 2 ranks on $(nproc) CPUs"
+	echo "On one host communicating is work for the same CPUs: with a rank on" \
+		"each of them nothing can overlap, and the sum is the bound."
+}
+bench_overlap

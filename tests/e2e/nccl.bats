@@ -1,0 +1,156 @@
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# The NCCL backend where there is no GPU: what is loaded and what is said when it
+# is not there, ids made and exchanged, and that all ranks decide alike. What
+# needs a GPU is tests/run-gpu's.
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+ranks() { # STATUS N CMD...: N ranks that are deaf to the launcher's SIGTERM
+	local status=$1 n=$2
+	shift 2
+	expect "$status" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$n" "$@"
+}
+
+every_rank_says() { # N ERE
+	[ "$(grep -cE "^\[[0-9]+\] $2" <<<"$out")" = "$1" ] && return
+	echo "not $1 ranks that say '$2':"
+	sed 's/^/| /' <<<"$out"
+	return 1
+}
+
+no_gpu_or_skip() {
+	! compgen -G '/dev/nvidia[0-9]*' >/dev/null || skip "there is a GPU here"
+}
+
+nccl_or_skip() {
+	c_nccl can >/dev/null || skip "there is no libnccl here"
+}
+
+# A driver and a CUDA runtime that answer what they are told to.
+fake_cuda() {
+	mkdir -p fake
+	echo 'int cuInit(int flags) { return flags; }' >driver.c
+	${CC:-gcc} -shared -fPIC -o fake/libcuda.so.1 driver.c
+	${CC:-gcc} -shared -fPIC -o fake/libcudart.so \
+		"$root/tests/gpu/fake_cuda.c"
+	export DDP_CUDART_LIB=$T/fake/libcudart.so
+	export LD_LIBRARY_PATH=$T/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+@test "backend nccl without a GPU: one clear line from every rank" {
+	no_gpu_or_skip
+	expect 1 c_nccl init nccl
+	has "$out" '^-20002: backend nccl: rank 0 cannot use NCCL: .*; mend that, or use cpu or auto$'
+	[ "$(wc -l <<<"$out")" = 1 ]
+	ranks 1 3 c_nccl init nccl
+	every_rank_says 3 '-20002: backend nccl: rank 0 on .* cannot use NCCL: .*(driver|GPU|libcudart).*; mend that, or use cpu or auto$'
+	[ "$(wc -l <<<"$out")" = 3 ]
+}
+
+@test "backend auto without a GPU: cpu, and why" {
+	no_gpu_or_skip
+	expect 0 c_nccl init
+	has "$out" '^backend cpu: backend auto: cpu, because rank 0 cannot use NCCL: .*driver'
+	ranks 0 3 c_nccl init auto
+	every_rank_says 3 'backend cpu: backend auto: cpu, because rank 0 on .*driver'
+}
+
+@test "an unknown backend, and ranks that want different ones" {
+	expect 1 c_nccl init gloo
+	[ "$out" = "-20002: backend 'gloo' is unknown: use cpu, nccl or auto" ]
+	ranks 1 2 sh -c '[ $RANK = 0 ] || export DDP_BACKEND=cpu
+		exec c_nccl init'
+	every_rank_says 2 '-20002: rank [01] on .* uses backend (cpu|auto), rank [01] on .* uses (cpu|auto): give all the same --backend or DDP_BACKEND'
+}
+
+@test "a library that is not there, or has not what is needed" {
+	DDP_CUDART_LIB=/nowhere/libcudart.so expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: DDP_CUDART_LIB is '/nowhere/libcudart.so', which cannot be loaded: .*No such file"
+	echo 'int cudaGetDeviceCount(int *n) { return *n = 0; }' >part.c
+	${CC:-gcc} -shared -fPIC -o part.so part.c
+	DDP_CUDART_LIB=$T/part.so expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: $T/part.so has no cudaGetDevice: libddp needs the CUDA runtime 11.2 or newer"
+	DDP_NCCL_LIB=/nowhere/libnccl.so expect 1 c_nccl id
+	has "$out" "^-20003: ddp_nccl_unique_id: rank 0: DDP_NCCL_LIB is '/nowhere/libnccl.so', which cannot be loaded"
+	echo 'int ncclGetVersion(int *v) { *v = 21005; return 0; }' >old.c
+	${CC:-gcc} -shared -fPIC -o old.so old.c
+	DDP_NCCL_LIB=$T/old.so expect 1 c_nccl id
+	[ "$out" = "-20003: ddp_nccl_unique_id: rank 0: $T/old.so is NCCL 2.10.5: libddp needs 2.18 or newer; set DDP_NCCL_LIB to one" ]
+}
+
+@test "an id that rank 0 cannot make: every rank is told" {
+	DDP_NCCL_LIB=/nowhere/libnccl.so ranks 1 3 c_nccl id
+	every_rank_says 3 "-20003: ddp_nccl_unique_id: rank 0 on .*: DDP_NCCL_LIB is '/nowhere/libnccl.so'"
+}
+
+@test "ids: the same on all ranks, another at each call, from rank 0's NCCL" {
+	local n
+	nccl_or_skip
+	for n in 1 2 4; do
+		ranks 0 $n c_nccl id
+		[ "$(grep -cE '^\[[0-9]\] id [0-9a-f]{256}$' <<<"$out")" = $((2 * n)) ]
+		[ "$(sed 's/^\[.\] //' <<<"$out" | sort -u | wc -l)" = 2 ]
+	done
+	# only rank 0 needs the library
+	ranks 0 2 sh -c '[ $RANK = 0 ] || export DDP_NCCL_LIB=/nowhere
+		exec c_nccl id'
+	[ "$(sed 's/^\[.\] //' <<<"$out" | sort -u | wc -l)" = 2 ]
+}
+
+@test "bad arguments to the NCCL calls, and what they do on the cpu" {
+	expect 0 c_nccl misuse
+	has "$out" '^NULL: -20001: ddp_nccl_unique_id: the communicator is NULL$'
+	has "$out" '^no id: -20001: ddp_nccl_unique_id: id is NULL'
+	has "$out" '^short: -20001: ddp_nccl_unique_id: .* size 127: .* which is 128$'
+	has "$out" '^stream of NULL: -20001: '
+	has "$out" '^stream on cpu: 0: $'
+	has "$out" '^comm on cpu: 0$'
+	has "$out" '^comm of NULL: 0$'
+}
+
+@test "no driver, one that is too old and no device are told apart" {
+	fake_cuda
+	FAKE_CUDA_COUNT=35 expect 1 c_nccl init nccl
+	has "$out" 'cannot use NCCL: no NVIDIA driver is loaded on this host'
+	FAKE_CUDA_COUNT=35 FAKE_CUDA_DRIVER=11040 expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: the NVIDIA driver of this host is for CUDA 11.4 and .*/libcudart.so needs CUDA 13.0: update the driver, or set DDP_CUDART_LIB to an older libcudart"
+	FAKE_CUDA_COUNT=100 FAKE_CUDA_DRIVER=13000 expect 1 c_nccl init nccl
+	has "$out" 'cannot use NCCL: the NVIDIA driver \(for CUDA 13.0\) sees no GPU on this host'
+	FAKE_CUDA_COUNT=100 CUDA_VISIBLE_DEVICES=-1 expect 1 c_nccl init nccl
+	has "$out" "cannot use NCCL: the NVIDIA driver shows no GPU: CUDA_VISIBLE_DEVICES is '-1'"
+	FAKE_CUDA_COUNT=999 expect 1 c_nccl init nccl
+	has "$out" 'cannot use NCCL: the GPUs of this host cannot be used: an error of the fake \(999\)'
+}
+
+@test "one rank that cannot: auto is cpu on all, nccl an error on all" {
+	local some='[ $RANK = 1 ] && export FAKE_CUDA_COUNT=100
+		FAKE_CUDA_GPU=0000:0$RANK:00.0 exec c_nccl init'
+	fake_cuda
+	nccl_or_skip
+	ranks 0 3 sh -c "$some auto"
+	every_rank_says 3 'backend cpu: backend auto: cpu, because rank 1 on .* cannot use NCCL: .* no GPU'
+	ranks 1 3 sh -c "$some nccl"
+	every_rank_says 3 '-20002: backend nccl: rank 1 on .* cannot use NCCL: .* no GPU'
+}
+
+@test "two ranks with one GPU: what to do is said" {
+	fake_cuda
+	nccl_or_skip
+	ranks 1 2 c_nccl init nccl
+	every_rank_says 2 '-20002: backend nccl: rank 0 on .* and rank 1 on .* have the same GPU \(0000:01:00.0\), .* DDP_NCCL_SHARE_GPU=1'
+	ranks 0 2 c_nccl init auto
+	every_rank_says 2 'backend cpu: backend auto: cpu, because rank 0 on'
+}
+
+@test "NCCL that cannot begin: its own words, on every rank, and no hang" {
+	no_gpu_or_skip
+	fake_cuda
+	nccl_or_skip
+	expect 1 c_nccl init nccl
+	has "$out" '^-20003: ddp_init \(NCCL\): NCCL: '
+	DDP_NCCL_SHARE_GPU=1 ranks 1 2 c_nccl init nccl
+	every_rank_says 2 '-2000[37]: ddp_init \(NCCL\): (NCCL: |another rank ended it: )'
+}

@@ -1,0 +1,443 @@
+/* gpu_check.c: libddp's nccl backend on real GPUs, but for the collectives
+ * themselves (gpu_collectives.c): one rank of it. Prints "rank R of N: ok" or
+ * what was wrong.
+ *
+ *   gpu_check count             prints how many GPUs there are; 1: none
+ *   gpu_check version           prints NCCL's version
+ *   gpu_check messages          send and recv, in all orders
+ *   gpu_check async             requests; groups       gpu_check groups
+ *   gpu_check stream            order in a stream of the program's
+ *   gpu_check reducer           gradients averaged in buckets
+ *   gpu_check host              host memory, and what is refused
+ *   gpu_check own               ncclComm_t and ids for one's own NCCL calls
+ *   gpu_check again             ddp_abort, then ddp_init once more
+ *   gpu_check kill RANK         that rank is killed in the midst
+ *   gpu_check stall RANK MS     that rank never comes; timeout of the others
+ */
+#include <nccl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/gpu/rooms.h"
+
+/* ---- messages */
+
+static void ring(size_t n, int send_first)
+{
+	size_t bytes = n * sizeof(float);
+	struct room a = room_new(bytes), b = room_new(bytes);
+	struct room want = room_new(bytes);
+	int next = (rank + 1) % size, before = (rank + size - 1) % size;
+	ddp_request *r[2] = {NULL, NULL};
+
+	fill(&a, 0, DDP_F32, DDP_SUM, rank, 0, n);
+	fill(&want, 0, DDP_F32, DDP_SUM, before, 0, n);
+	up(&a);
+	up(&b);
+	for (int i = 0; i < 2; i++)
+		if ((i == 0) == send_first)
+			must(ddp_send_async(world, a.device, n, DDP_F32, next,
+					    &r[i]), "send_async");
+		else
+			must(ddp_recv_async(world, b.device, n, DDP_F32, before,
+					    &r[i]), "recv_async");
+	must(ddp_wait_all(r, 2), "wait_all");
+	compare(&b, &want, "a ring of messages", DDP_F32, 0, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+}
+
+/* A message that waits must not hold up a collective of the same ranks. */
+static void message_around_collective(void)
+{
+	enum { N = 1 << 20 };
+	struct room a = room_new(N * sizeof(float));
+	struct room want = room_new(N * sizeof(float));
+	ddp_request *r = NULL;
+
+	fill(&want, 0, DDP_F32, DDP_SUM, 0, 0, N);
+	if (rank == 0)
+		fill(&a, 0, DDP_F32, DDP_SUM, 0, 0, N);
+	up(&a);
+	if (rank == 0)
+		must(ddp_send_async(world, a.device, N, DDP_F32, 1, &r),
+		     "send_async");
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	if (rank == 1)
+		must(ddp_recv(world, a.device, N, DDP_F32, 0), "recv");
+	must(ddp_wait(&r), "wait");
+	if (rank < 2)
+		compare(&a, &want, "a message around a collective", DDP_F32, 0,
+			N);
+	must(ddp_barrier(world), "barrier");
+	room_free(&a);
+	room_free(&want);
+}
+
+/* In order, many under way, blocking ones too. */
+static void many_messages(void)
+{
+	enum { N = 20 };
+	struct room a = room_new(N * sizeof(int32_t));
+	ddp_request *r[N] = {NULL};
+
+	for (int32_t i = 0; i < N && rank == 0; i++)
+		memcpy(a.host + (size_t)i * 4, &i, 4);
+	up(&a);
+	for (int i = 0; i < N && rank == 0; i++) {
+		char *at = a.device + i * 4;
+
+		if (i % 3)
+			must(ddp_send_async(world, at, 1, DDP_I32, 1, &r[i]),
+			     "send_async");
+		else
+			must(ddp_send(world, at, 1, DDP_I32, 1), "send");
+	}
+	for (int i = 0; i < N && rank == 1; i++)
+		must(ddp_recv(world, a.device + i * 4, 1, DDP_I32, 0), "recv");
+	must(ddp_wait_all(r, N), "wait_all");
+	down(&a);
+	for (int32_t i = 0; i < N && rank < 2; i++)
+		if (memcmp(a.host + (size_t)i * 4, &i, 4))
+			DIE("message %d is another one's", (int)i);
+	room_free(&a);
+}
+
+static void message_to_self(void)
+{
+	struct room a = room_new(400), b = room_new(400);
+	ddp_request *r = NULL;
+
+	fill(&a, 0, DDP_F32, DDP_SUM, rank, 0, 100);
+	up(&a);
+	up(&b);
+	must(ddp_recv_async(world, b.device, 100, DDP_F32, rank, &r),
+	     "recv_async");
+	must(ddp_send(world, a.device, 100, DDP_F32, rank), "send to myself");
+	must(ddp_wait(&r), "wait");
+	compare(&b, &a, "a message to myself", DDP_F32, 0, 100);
+	room_free(&a);
+	room_free(&b);
+}
+
+static void messages(void)
+{
+	static const size_t counts[] = {0, 1, 1000, 4 << 20};
+
+	message_to_self();
+	if (size < 2)
+		return;
+	for (size_t i = 0; i < 4; i++) {
+		ring(counts[i], 1);
+		ring(counts[i], 0);
+	}
+	message_around_collective();
+	many_messages();
+}
+
+/* ---- requests, groups, streams */
+
+static void async(void)
+{
+	enum { N = 8, COUNT = 50000 };
+	struct room a[N], want = room_new(COUNT * sizeof(float));
+	ddp_request *r[N + 1];
+	int rc;
+
+	for (size_t i = 0; i < COUNT; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_SUM, size, i));
+	for (int i = 0; i < N; i++) {
+		a[i] = room_new(COUNT * sizeof(float));
+		fill(&a[i], 0, DDP_F32, DDP_SUM, rank, 0, COUNT);
+		up(&a[i]);
+		must(ddp_all_reduce_async(world, a[i].device, a[i].device,
+					  COUNT, DDP_F32, DDP_SUM, &r[i]),
+		     "all_reduce_async");
+	}
+	must(ddp_barrier_async(world, &r[N]), "barrier_async");
+	while ((rc = ddp_test(r[0])) == 0)
+		;
+	if (rc != 1)
+		DIE("test: %d: %s", rc, ddp_last_error());
+	/* a timeout that is too short leaves it under way */
+	rc = ddp_wait_timeout(&r[N], 0);
+	if (rc && (rc != DDP_ERR_TIMEOUT || !r[N]))
+		DIE("wait_timeout: %d: %s", rc, ddp_last_error());
+	must(ddp_wait_all(r, N + 1), "wait_all");
+	for (int i = 0; i < N; i++) {
+		compare(&a[i], &want, "all_reduce_async", DDP_F32, 0, COUNT);
+		room_free(&a[i]);
+	}
+	room_free(&want);
+}
+
+static void groups(void)
+{
+	ddp_comm *half, *alone, *none;
+
+	must(ddp_comm_split(world, rank % 2, -rank, &half), "split");
+	if (ddp_world_size(half) != (size + 1 - rank % 2) / 2)
+		DIE("the group has %d ranks", ddp_world_size(half));
+	if (strcmp(ddp_backend(half), "nccl"))
+		DIE("the group's backend is %s", ddp_backend(half));
+	all_reduce(half, DDP_F32, DDP_SUM, 1000);
+	must(ddp_comm_split(half, ddp_rank(half), 0, &alone), "split alone");
+	all_reduce(alone, DDP_F64, DDP_SUM, 10);
+	must(ddp_comm_split(world, rank == 0 ? -1 : 0, 0, &none), "split none");
+	if ((none == NULL) != (rank == 0))
+		DIE("who is in no group got one, or the other way round");
+	if (none)
+		all_reduce(none, DDP_BF16, DDP_MAX, 333);
+	all_reduce(world, DDP_F32, DDP_AVG, 1000);
+	ddp_comm_free(none);
+	ddp_comm_free(alone);
+	ddp_comm_free(half);
+	all_reduce(world, DDP_F32, DDP_SUM, 10);
+}
+
+static void CUDART_CB nap(void *arg)
+{
+	usleep(100000);
+}
+
+/* What is in the stream before a call comes first, what is put in after it
+ * last, although nobody waits on the host. */
+static void stream(void)
+{
+	enum { N = 100000 };
+	struct room a = room_new(N * 4), b = room_new(N * 4);
+	struct room want = room_new(N * 4);
+	ddp_request *r;
+	cudaStream_t s;
+
+	cu(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream");
+	fill(&a, 0, DDP_F32, DDP_SUM, rank, 0, N);
+	for (size_t i = 0; i < N; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_SUM, size, i));
+	for (int way = 0; way < 2; way++) {
+		cu(cudaMemset(a.device, 0, N * 4), "memset");
+		cu(cudaMemset(b.device, 0x5a, N * 4 + FENCE), "memset");
+		cu(cudaDeviceSynchronize(), "synchronize");
+		must(ddp_set_stream(world, s), "set_stream");
+		cu(cudaLaunchHostFunc(s, nap, NULL), "host function");
+		cu(cudaMemcpyAsync(a.device, a.host, N * 4,
+				   cudaMemcpyHostToDevice, s), "copy");
+		if (way == 0) {
+			must(ddp_all_reduce(world, a.device, a.device, N,
+					    DDP_F32, DDP_SUM), "all_reduce");
+		} else {
+			must(ddp_all_reduce_async(world, a.device, a.device, N,
+						  DDP_F32, DDP_SUM, &r),
+			     "all_reduce_async");
+			must(ddp_wait(&r), "wait");
+		}
+		cu(cudaMemcpyAsync(b.device, a.device, N * 4,
+				   cudaMemcpyDeviceToDevice, s), "copy");
+		cu(cudaStreamSynchronize(s), "synchronize");
+		compare(&b, &want, way ? "async in a stream" : "in a stream",
+			DDP_F32, 0, N);
+		must(ddp_set_stream(world, NULL), "set_stream");
+	}
+	cu(cudaStreamDestroy(s), "destroy");
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+}
+
+static void expect_argument(int rc, const char *part)
+{
+	if (rc != DDP_ERR_ARGUMENT || !strstr(ddp_last_error(), part))
+		DIE("not refused with '%s': %d: %s", part, rc,
+		    ddp_last_error());
+}
+
+/* Buckets of a step, from its end, while the stream still computes. */
+static void reducer(void)
+{
+	enum { A = 1000, B = 700000, C = 7, N = A + B + C };
+	static const size_t counts[] = {A, B, C};
+	const struct ddp_reducer_options small = {.first_bucket = 4096,
+						  .bucket = 1 << 20};
+	const struct ddp_reducer_options bf16 = {.bf16 = 1};
+	struct room a = room_new(N * 4), want = room_new(N * 4);
+	ddp_reducer *r;
+
+	for (size_t i = 0; i < N; i++)
+		put(want.host + i * 4, DDP_F32,
+		    reduced(DDP_F32, DDP_AVG, size, i));
+	must(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3, &small),
+	     "reducer_new");
+	for (int step = 0; step < 3; step++) {
+		fill(&a, 0, DDP_F32, DDP_AVG, rank, 0, N);
+		up(&a);
+		must(ddp_reducer_begin(r, 1), "reducer_begin");
+		for (int i = 2; i >= 0; i--)
+			must(ddp_reducer_ready(r, i), "reducer_ready");
+		must(ddp_reducer_finish(r), "reducer_finish");
+		compare(&a, &want, "reducer", DDP_F32, DDP_AVG, N);
+	}
+	ddp_reducer_free(r);
+	expect_argument(ddp_reducer_new(&r, world, a.device, DDP_F32, counts, 3,
+					&bf16), "bf16");
+	room_free(&a);
+	room_free(&want);
+}
+
+/* ---- what is not on the GPU, and what is not libddp's */
+
+static void host(void)
+{
+	int32_t v[4] = {rank, 1, 2, 3}, sum[4];
+	struct room a = room_new(16);
+	ddp_request *r;
+
+	up(&a);
+	must(ddp_all_reduce(world, v, sum, 4, DDP_I32, DDP_SUM), "host memory");
+	if (sum[0] != size * (size - 1) / 2 || sum[3] != 3 * size)
+		DIE("host memory: wrong sum");
+	must(ddp_all_reduce_async(world, v, sum, 4, DDP_I32, DDP_BOR, &r),
+	     "host memory, async");
+	must(ddp_wait(&r), "wait");
+	if (sum[1] != 1 || sum[2] != 2)
+		DIE("host memory: wrong bits");
+	expect_argument(ddp_all_reduce(world, v, a.device, 4, DDP_I32, DDP_SUM),
+			"send lies in the memory of the host and recv in that "
+			"of a GPU");
+	expect_argument(ddp_all_reduce(world, a.device, a.device, 4, DDP_I32,
+				       DDP_BAND),
+			"NCCL has no operation on bits");
+	/* nothing of it broke the communicator */
+	all_reduce(world, DDP_F32, DDP_SUM, 10);
+	room_free(&a);
+}
+
+static void own(void)
+{
+	ncclComm_t comm = ddp_nccl_comm(world);
+	ncclUniqueId id;
+	int n = 0, me = -1;
+
+	if (!comm || ncclCommCount(comm, &n) || ncclCommUserRank(comm, &me) ||
+	    n != size || me != rank)
+		DIE("ddp_nccl_comm: %p: rank %d of %d", (void *)comm, me, n);
+	must(ddp_nccl_unique_id(world, &id, sizeof(id)), "unique_id");
+	if (ncclCommInitRank(&comm, size, id, rank))
+		DIE("ncclCommInitRank: %s", ncclGetLastError(NULL));
+	if (ncclCommDestroy(comm))
+		DIE("ncclCommDestroy: %s", ncclGetLastError(NULL));
+}
+
+/* ---- failures */
+
+static int fail_in_loop(int victim, void (*fate)(void))
+{
+	struct room a = room_new(4 << 20);
+	int rc = 0;
+
+	up(&a);
+	for (int i = 0; i < 1000 && !rc; i++) {
+		if (rank == victim && i == 5)
+			fate();
+		rc = ddp_all_reduce(world, a.device, a.device, 1 << 20, DDP_F32,
+				    DDP_SUM);
+	}
+	printf("rank %d: %d: %s\n", rank, rc, rc ? ddp_last_error() : "");
+	fflush(stdout);
+	ddp_finalize(world);
+	return rc ? 3 : 0;
+}
+
+static void die(void)
+{
+	raise(SIGKILL);
+}
+
+static void stay(void)
+{
+	for (;;)
+		pause();
+}
+
+/* Rank 0 gives up a collective that the others are in; then all begin anew. */
+static void again(void)
+{
+	struct room a = room_new(4000);
+	int rc;
+
+	up(&a);
+	must(ddp_barrier(world), "barrier");
+	if (rank == 0) {
+		must(ddp_abort(world, "for a test"), "ddp_abort");
+	} else {
+		rc = ddp_all_reduce(world, a.device, a.device, 1000, DDP_F32,
+				    DDP_SUM);
+		if (rc != DDP_ERR_ABORTED ||
+		    !strstr(ddp_last_error(), "for a test"))
+			DIE("not aborted: %d: %s", rc, ddp_last_error());
+	}
+	ddp_finalize(world);
+	start(0);
+	all_reduce(world, DDP_F32, DDP_SUM, 1000);
+	room_free(&a);
+}
+
+static int count(void)
+{
+	int n = 0;
+	cudaError_t rc = cudaGetDeviceCount(&n);
+
+	if (rc == cudaSuccess && n > 0)
+		printf("%d\n", n);
+	else
+		printf("%s\n", rc ? cudaGetErrorString(rc) : "no device");
+	return rc != cudaSuccess || n < 1;
+}
+
+static int version(void)
+{
+	int v = 0;
+
+	if (ncclGetVersion(&v))
+		return 1;
+	printf("%d\n", v);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} tests[] = {{"messages", messages},
+		     {"async", async},
+		     {"groups", groups},
+		     {"stream", stream},
+		     {"reducer", reducer},
+		     {"host", host},
+		     {"own", own},
+		     {"again", again}};
+	const char *what = argc > 1 ? argv[1] : "";
+	int victim = argc > 2 ? atoi(argv[2]) : -1;
+
+	if (!strcmp(what, "count"))
+		return count();
+	if (!strcmp(what, "version"))
+		return version();
+	start(argc > 3 ? atoi(argv[3]) : 0);
+	if (!strcmp(what, "kill"))
+		return fail_in_loop(victim, die);
+	if (!strcmp(what, "stall"))
+		return fail_in_loop(victim, stay);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++)
+		if (!strcmp(what, tests[i].name)) {
+			tests[i].run();
+			printf("rank %d of %d: ok\n", rank, size);
+			ddp_finalize(world);
+			return 0;
+		}
+	DIE("gpu_check: what is '%s'?", what);
+}

@@ -1,0 +1,170 @@
+/* gpu_collectives.c: every collective, type, operation and several counts on
+ * GPUs, in place and not; with an argument, fewer of the last two, since ranks
+ * that share a GPU are slow. Prints "rank R of N: ok" or what was wrong. */
+#include "tests/gpu/rooms.h"
+
+static void reduce(enum ddp_type type, enum ddp_op op, size_t n)
+{
+	size_t bytes = n * ddp_type_size(type);
+	struct room a = room_new(bytes), b = room_new(bytes);
+	struct room want = room_new(bytes);
+	int root = size - 1;
+
+	fill(&a, 0, type, op, rank, 0, n);
+	up(&a);
+	up(&b);
+	for (size_t i = 0; i < n && rank == root; i++)
+		put(want.host + i * ddp_type_size(type), type,
+		    reduced(type, op, size, i));
+	must(ddp_reduce(world, a.device, rank == root ? b.device : NULL, n,
+			type, op, root), "reduce");
+	compare(&b, &want, "reduce", type, op, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+}
+
+static void reduce_scatter(enum ddp_type type, enum ddp_op op, size_t n)
+{
+	size_t elem = ddp_type_size(type), all = n * (size_t)size;
+	struct room a = room_new(all * elem), b = room_new(n * elem);
+	struct room want = room_new(n * elem);
+	size_t own = (size_t)rank * n;
+
+	fill(&a, 0, type, op, rank, 0, all);
+	up(&a);
+	up(&b);
+	for (size_t i = 0; i < n; i++)
+		put(want.host + i * elem, type,
+		    reduced(type, op, size, own + i));
+	must(ddp_reduce_scatter(world, a.device, b.device, n, type, op),
+	     "reduce_scatter");
+	compare(&b, &want, "reduce_scatter", type, op, n);
+	must(ddp_reduce_scatter(world, a.device, a.device + own * elem, n, type,
+				op), "reduce_scatter in place");
+	cu(cudaMemcpy(b.device, a.device + own * elem, n * elem,
+		      cudaMemcpyDeviceToDevice), "cudaMemcpy");
+	compare(&b, &want, "reduce_scatter in place", type, op, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+}
+
+static void broadcast(enum ddp_type type, size_t n)
+{
+	size_t bytes = n * ddp_type_size(type);
+	struct room a = room_new(bytes), want = room_new(bytes);
+	int root = size / 2;
+
+	fill(&a, 0, type, DDP_SUM, rank, 0, n);
+	fill(&want, 0, type, DDP_SUM, root, 0, n);
+	up(&a);
+	must(ddp_broadcast(world, a.device, n, type, root), "broadcast");
+	compare(&a, &want, "broadcast", type, 0, n);
+	room_free(&a);
+	room_free(&want);
+}
+
+static void gathers(enum ddp_type type, size_t n)
+{
+	size_t elem = ddp_type_size(type), all = n * (size_t)size;
+	struct room a = room_new(n * elem), b = room_new(all * elem);
+	struct room want = room_new(all * elem), empty = room_new(all * elem);
+	size_t own = (size_t)rank * n * elem;
+	int root = size - 1;
+
+	fill(&a, 0, type, DDP_SUM, rank, 0, n);
+	for (int r = 0; r < size; r++)
+		fill(&want, (size_t)r * n, type, DDP_SUM, r, 0, n);
+	up(&a);
+	up(&b);
+	must(ddp_all_gather(world, a.device, b.device, n, type), "all_gather");
+	compare(&b, &want, "all_gather", type, 0, n);
+	up(&empty);
+	cu(cudaMemcpy(empty.device + own, a.device, n * elem,
+		      cudaMemcpyDeviceToDevice), "cudaMemcpy");
+	must(ddp_all_gather(world, empty.device + own, empty.device, n, type),
+	     "all_gather in place");
+	compare(&empty, &want, "all_gather in place", type, 0, n);
+	memset(b.host, 0x5a, b.bytes);
+	up(&b);
+	must(ddp_gather(world, a.device, b.device, n, type, root), "gather");
+	if (rank != root)
+		memset(want.host, 0x5a, want.bytes);
+	compare(&b, &want, "gather", type, 0, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+	room_free(&empty);
+}
+
+static void scatter(enum ddp_type type, size_t n)
+{
+	size_t elem = ddp_type_size(type), all = n * (size_t)size;
+	struct room a = room_new(all * elem), b = room_new(n * elem);
+	struct room want = room_new(n * elem);
+	int root = size - 1;
+
+	fill(&a, 0, type, DDP_SUM, root, 0, all);
+	fill(&want, 0, type, DDP_SUM, root, (size_t)rank * n, n);
+	up(&a);
+	up(&b);
+	must(ddp_scatter(world, rank == root ? a.device : NULL, b.device, n,
+			 type, root), "scatter");
+	compare(&b, &want, "scatter", type, 0, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+}
+
+static void all_to_all(enum ddp_type type, size_t n)
+{
+	size_t elem = ddp_type_size(type), all = n * (size_t)size;
+	struct room a = room_new(all * elem), b = room_new(all * elem);
+	struct room want = room_new(all * elem);
+
+	fill(&a, 0, type, DDP_SUM, rank, 0, all);
+	for (int r = 0; r < size; r++)
+		fill(&want, (size_t)r * n, type, DDP_SUM, r, (size_t)rank * n,
+		     n);
+	up(&a);
+	up(&b);
+	must(ddp_all_to_all(world, a.device, b.device, n, type), "all_to_all");
+	compare(&b, &want, "all_to_all", type, 0, n);
+	must(ddp_all_to_all(world, a.device, a.device, n, type),
+	     "all_to_all in place");
+	compare(&a, &want, "all_to_all in place", type, 0, n);
+	room_free(&a);
+	room_free(&b);
+	room_free(&want);
+}
+
+static void collectives(size_t ncounts, size_t nops)
+{
+	static const size_t counts[] = {0, 1, 1023, 7, 100003};
+	static const enum ddp_op ops[] = {DDP_SUM, DDP_AVG, DDP_MIN, DDP_MAX,
+					  DDP_PROD};
+
+	for (int t = 0; t < DDP_TYPES; t++)
+		for (size_t i = 0; i < ncounts; i++) {
+			for (size_t k = 0; k < nops; k++) {
+				all_reduce(world, t, ops[k], counts[i]);
+				reduce(t, ops[k], counts[i]);
+				reduce_scatter(t, ops[k], counts[i]);
+			}
+			broadcast(t, counts[i]);
+			gathers(t, counts[i]);
+			scatter(t, counts[i]);
+			all_to_all(t, counts[i]);
+			must(ddp_barrier(world), "barrier");
+		}
+}
+
+int main(int argc, char **argv)
+{
+	start(0);
+	collectives(argc > 1 ? 3 : 5, argc > 1 ? 2 : 5);
+	printf("rank %d of %d: ok\n", rank, size);
+	ddp_finalize(world);
+	return 0;
+}

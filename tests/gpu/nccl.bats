@@ -1,0 +1,121 @@
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# libddp on GPUs: ranks share the one GPU where there are
+# not enough. `make check-gpu` runs this.
+
+setup() {
+	lib_setup
+	PATH=$O/gpu:$PATH
+	export DDP_BACKEND=nccl DDP_TIMEOUT=120
+	gpus=$(gpu_check count) || skip "no GPU: $gpus"
+}
+
+ranks() { # STATUS N CMD...
+	local status=$1 n=$2
+	shift 2
+	unset DDP_NCCL_SHARE_GPU
+	[ "$n" -le "$gpus" ] || export DDP_NCCL_SHARE_GPU=1
+	DEADLINE=${DEADLINE:-240} expect "$status" bash -c 'trap "" TERM
+		exec "$@"' bash ddprun --standalone --nproc-per-node "$n" "$@"
+}
+
+ranks_ok() { # N CMD...
+	ranks 0 "$@"
+	[ "$(grep -c ': ok$' <<<"$out")" = "$1" ]
+}
+
+@test "alone: everything, without a launcher" {
+	local what
+	expect 0 gpu_collectives
+	for what in messages async groups stream reducer host own; do
+		expect 0 gpu_check $what
+		has "$out" '^rank 0 of 1: ok$'
+	done
+}
+
+@test "every collective, type, operation and count: 2 ranks" {
+	ranks_ok 2 gpu_collectives
+}
+
+@test "every collective and type: 4 ranks" {
+	ranks_ok 4 gpu_collectives few
+}
+
+@test "messages in all orders, and around a collective" {
+	ranks_ok 2 gpu_check messages
+	ranks_ok 3 gpu_check messages
+}
+
+@test "asynchronous forms" {
+	ranks_ok 2 gpu_check async
+	ranks_ok 4 gpu_check async
+}
+
+@test "groups, groups of groups, a group of one" {
+	ranks_ok 2 gpu_check groups
+	ranks_ok 4 gpu_check groups
+}
+
+@test "the order in a stream of the program's" {
+	ranks_ok 2 gpu_check stream
+}
+
+@test "gradients averaged in buckets" {
+	ranks_ok 2 gpu_check reducer
+	ranks_ok 4 gpu_check reducer
+}
+
+@test "host memory on a communicator of GPUs, and what is refused" {
+	ranks_ok 2 gpu_check host
+}
+
+@test "a communicator and an id for the program's own NCCL calls" {
+	ranks_ok 2 gpu_check own
+	ranks_ok 3 env DDP_NCCL_BLOCKING=1 gpu_check own
+	[ -z "${SAN:-}" ] || return 0 # nvcc's program is built without
+	expect 0 nccl_allreduce
+	has "$out" '^rank 0 of 1: 1, expected 1$'
+}
+
+@test "NCCL that blocks gives the same" {
+	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_collectives few
+	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_check async
+}
+
+@test "after ddp_abort the process joins anew" {
+	ranks_ok 2 gpu_check again
+	ranks_ok 3 gpu_check again
+}
+
+@test "a rank that is killed: the others end with an error that names it" {
+	ranks 137 3 gpu_check kill 1
+	has "$out" '^\[[02]\] rank [02]: -2000[3467]: .*rank 1'
+}
+
+@test "a rank that does not come is named at the deadline" {
+	[ "$gpus" -ge 3 ] || export DDP_NCCL_SHARE_GPU=1
+	# whoever is at the deadline ends the job, and so the rank that stays
+	expect 3 ddprun --standalone --nproc-per-node 3 gpu_check stall 1 20000
+	has "$out" 'rank [02]: -20006: all_reduce #[0-9]+ \(f32 x 1048576, sum\): not done after [0-9.]+ s: rank 1 on .* has not come'
+}
+
+@test "two ranks with one GPU are refused, and told what to do" {
+	[ "$gpus" = 1 ] || skip "there is a GPU for each"
+	unset DDP_NCCL_SHARE_GPU
+	expect 1 ddprun --standalone --nproc-per-node 2 gpu_check async
+	has "$err" 'have the same GPU .* DDP_NCCL_SHARE_GPU=1'
+	DDP_BACKEND=auto expect 0 ddprun --standalone --nproc-per-node 2 c_nccl init
+	has "$out" '\[0\] backend cpu: backend auto: cpu, because .* the same GPU'
+}
+
+@test "NCCL that crashes in its abort is not aborted, and that is said" {
+	local version
+	version=$(gpu_check version)
+	case $version in
+	2280[3-8]) ;;
+	*) skip "NCCL $version can abort" ;;
+	esac
+	ranks 137 2 gpu_check kill 1
+	has "$out" 'crashes in ncclCommAbort'
+}

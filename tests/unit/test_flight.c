@@ -1,0 +1,346 @@
+/* test_flight.c: the flight recorder: written by one, read by another, in
+ * whatever state it was left. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/flight.h"
+#include "worker-sdk/recorder.h"
+
+#define SECOND 1000000000ull
+
+static struct flight_view view;
+static char text[FLIGHT_TEXT_MAX];
+
+static struct flight *make(void)
+{
+	struct flight *f = aligned_alloc(64, sizeof(*f));
+
+	ck_assert_ptr_nonnull(f);
+	memset(f, 0, sizeof(*f));
+	return f;
+}
+
+static uint64_t word(unsigned kind, unsigned type, unsigned op, int root,
+		     uint64_t count)
+{
+	struct flight_call c = {kind, type, op, root, count, 0, NULL};
+
+	return flight_pack(&c);
+}
+
+static void read_it(const struct flight *f)
+{
+	ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), 0);
+}
+
+START_TEST(a_call_is_told_from_its_begin_to_its_end)
+{
+	struct flight *f = make();
+	uint64_t barrier = word(FLIGHT_BARRIER, 0, 0, 0, 0), t, now;
+
+	ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), 1);
+	flight_start(f, 3, 4);
+	read_it(f);
+	ck_assert_int_eq(view.n, 0);
+	ck_assert_uint_eq(view.rank, 3);
+	ck_assert_uint_eq(view.world_size, 4);
+	ck_assert_str_eq(flight_last_text(&view, 0, text), "");
+	t = flight_begin(f, 0, 1, word(FLIGHT_ALL_REDUCE, 0, 0, 0, 11181642));
+	read_it(f);
+	now = view.ops[0].ns + SECOND * 4 / 5;
+	ck_assert_str_eq(flight_last_text(&view, now, text),
+			 "all_reduce #1 (f32 x 11181642, sum), entered 0.8 s "
+			 "earlier");
+	ck_assert_str_eq(flight_seen_text(&view, text),
+			 "last seen entering all_reduce #1 (f32 x 11181642, "
+			 "sum)");
+	flight_end(f, t, 0);
+	t = flight_begin(f, 0, 2, barrier);
+	flight_end(f, t, 0);
+	read_it(f);
+	ck_assert_int_eq(view.n, 2);
+	ck_assert_ptr_null(flight_under_way(&view));
+	now = view.ops[1].ns + SECOND * 42;
+	ck_assert_str_eq(flight_last_text(&view, now, text),
+			 "between calls; last: barrier #2, entered 42 s "
+			 "earlier");
+	ck_assert_str_eq(flight_seen_text(&view, text),
+			 "last seen leaving barrier #2");
+	flight_end(f, flight_begin(f, 0, 3, barrier), ERR_REMOTE);
+	read_it(f);
+	ck_assert_str_eq(flight_seen_text(&view, text),
+			 "last seen failing in barrier #3");
+	free(f);
+}
+END_TEST
+
+START_TEST(many_may_be_under_way_and_the_longest_is_told)
+{
+	struct flight *f = make();
+	uint32_t id = flight_comm_id("1.0");
+	uint64_t t[3];
+
+	flight_start(f, 0, 2);
+	flight_comm_made(f, "1.0", 2, 1);
+	for (int i = 0; i < 3; i++)
+		t[i] = flight_begin(f, id, (uint64_t)i + 1,
+				    word(FLIGHT_SEND, 1, 0, 5, 9));
+	flight_end(f, t[0], 0);
+	read_it(f);
+	ck_assert_str_eq(flight_last_text(&view, view.ops[1].ns, text),
+			 "send #2 (f64 x 9, to 5) of group 1.0, entered "
+			 "0.0 s earlier (and 1 more)");
+	ck_assert_int_eq(view.ncomms, 2);
+	flight_comm_gone(f, id);
+	read_it(f);
+	ck_assert_int_eq(view.ncomms, 1);
+	ck_assert_str_eq(flight_seen_text(&view, text),
+			 "last seen entering send #2 (f64 x 9, to 5) of "
+			 "group ?");
+	free(f);
+}
+END_TEST
+
+START_TEST(the_last_so_many_are_kept)
+{
+	struct flight *f = make();
+	uint64_t first = 0, t, n = FLIGHT_ENTRIES + 100;
+
+	flight_start(f, 0, 2);
+	for (uint64_t i = 1; i <= n; i++) {
+		t = flight_begin(f, 0, i, word(FLIGHT_BARRIER, 0, 0, 0, 0));
+		if (i == 1)
+			first = t;
+	}
+	read_it(f);
+	ck_assert_int_eq(view.n, FLIGHT_ENTRIES);
+	for (int i = 0; i < view.n; i++)
+		ck_assert_uint_eq(view.ops[i].call.number,
+				  n - FLIGHT_ENTRIES + 1 + (uint64_t)i);
+	/* the end of one that is forgotten is nobody else's */
+	flight_end(f, first, 0);
+	read_it(f);
+	for (int i = 0; i < view.n; i++)
+		ck_assert_int_eq(view.ops[i].state, FLIGHT_ENTERED);
+	/* off */
+	ck_assert_uint_eq(flight_begin(NULL, 0, 1, 1), 0);
+	flight_end(NULL, 0, 0);
+	flight_comm_made(NULL, "1.0", 2, 0);
+	ck_assert_int_eq(flight_stop(NULL), 0);
+	free(f);
+}
+END_TEST
+
+START_TEST(to_stop_is_kept_when_a_worker_starts_again)
+{
+	struct flight *f = make();
+
+	f->stop = 1;
+	flight_start(f, 0, 2);
+	ck_assert_int_eq(flight_stop(f), 1);
+	free(f);
+}
+END_TEST
+
+/* What is true of each call that the child writes. */
+static void check_ops(uint64_t *last)
+{
+	for (int i = 0; i < view.n; i++) {
+		const struct flight_op *op = &view.ops[i];
+
+		ck_assert_uint_eq(op->call.number, op->ticket);
+		ck_assert_uint_eq(op->call.count, op->ticket);
+		ck_assert_uint_eq(op->comm, (uint32_t)op->ticket);
+		if (i)
+			ck_assert_uint_gt(op->ticket, op[-1].ticket);
+		*last = op->ticket;
+	}
+}
+
+START_TEST(a_writer_is_read_while_it_runs_and_when_it_was_killed)
+{
+	int fd = memfd_create("flight", MFD_CLOEXEC);
+	uint64_t last = 0;
+	struct flight *f;
+	pid_t pid;
+
+	ck_assert_int_eq(ftruncate(fd, sizeof(*f)), 0);
+	f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(f, MAP_FAILED);
+	flight_start(f, 0, 1);
+	pid = fork();
+	if (pid == 0) {
+		for (uint64_t i = 1;; i++)
+			flight_end(f, flight_begin(f, (uint32_t)i, i,
+						   word(FLIGHT_BROADCAST, 0, 0,
+							0, i)), 0);
+	}
+	while (last < 100 * FLIGHT_ENTRIES) {
+		ck_assert_int_eq(flight_take(&view, fd, 0), 0);
+		check_ops(&last);
+	}
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_int_eq(flight_take(&view, fd, 0), 0);
+	check_ops(&last);
+	/* all but the one that it may have been writing */
+	ck_assert_int_ge(view.n, FLIGHT_ENTRIES - 1);
+	munmap(f, sizeof(*f));
+	close(fd);
+}
+END_TEST
+
+START_TEST(garbage_is_read_without_harm)
+{
+	struct flight *f = make();
+	unsigned char *bytes = (unsigned char *)f;
+
+	ck_assert_int_eq(flight_read(&view, f, sizeof(*f) - 1), ERR_DATA);
+	for (unsigned seed = 1; seed < 50; seed++) {
+		srand(seed);
+		for (size_t i = 0; i < sizeof(*f); i++)
+			bytes[i] = (unsigned char)rand();
+		ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), ERR_DATA);
+		f->magic = FLIGHT_MAGIC;
+		f->version = FLIGHT_VERSION;
+		f->head = seed % 2 ? UINT64_MAX - seed : seed;
+		for (int i = 0; i < FLIGHT_ENTRIES; i++) {
+			f->ring[i].ticket = (uint64_t)i;
+			f->ring[i].state = 1 + (unsigned)i % 3;
+		}
+		flight_read(&view, f, sizeof(*f));
+		ck_assert_int_le(view.n, FLIGHT_ENTRIES);
+		ck_assert_int_le(view.ncomms, FLIGHT_COMMS);
+		flight_last_text(&view, (uint64_t)rand(), text);
+		flight_seen_text(&view, text);
+	}
+	free(f);
+}
+END_TEST
+
+/* ---- libddp finds its part ---- */
+
+static int make_file(const char *agent, uint32_t parts)
+{
+	struct flight_file head = {.agent_pid = getpid()};
+	int fd = memfd_create("flight", MFD_CLOEXEC);
+
+	flight_file_layout(&head, parts);
+	strcpy(head.agent_id, agent);
+	head.base_rank = 10;
+	ck_assert_int_eq(ftruncate(fd, (off_t)flight_part_at(&head, parts)), 0);
+	ck_assert_int_eq(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
+	return fd;
+}
+
+static void name_it(int fd, int part)
+{
+	char value[64];
+
+	snprintf(value, sizeof(value), "/proc/%d/fd/%d:%d", (int)getpid(), fd,
+		 part);
+	setenv("DDP_RECORDER", value, 1);
+	setenv("DDP_AGENT_ID", "abcd", 1);
+}
+
+/* Opens it and says whether the agent's file shows what is written there. */
+static int arrives(int fd, uint32_t part)
+{
+	struct flight *f = ddp__recorder_open(10 + part, 20);
+	struct flight_file head;
+	int rc;
+
+	ck_assert_ptr_nonnull(f);
+	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
+	ck_assert_int_eq(flight_file_take(&head, fd), 0);
+	rc = flight_take(&view, fd, flight_part_at(&head, part));
+	if (rc == 0)
+		ck_assert_uint_eq(view.rank, 10 + part);
+	ddp__recorder_close(f);
+	return rc == 0;
+}
+
+START_TEST(libddp_writes_into_the_part_that_is_named)
+{
+	int fd = make_file("abcd", 3);
+
+	name_it(fd, 2);
+	ck_assert(arrives(fd, 2));
+	ck_assert_str_eq(ddp__recorder_seen(12, text),
+			 "last seen entering barrier #5");
+	ck_assert_str_eq(ddp__recorder_seen(11, text), "");
+	ck_assert_str_eq(ddp__recorder_seen(9, text), "");
+	ck_assert_str_eq(ddp__recorder_seen(13, text), "");
+	name_it(fd, 3); /* there is no such part */
+	ck_assert(!arrives(fd, 0));
+	close(fd);
+}
+END_TEST
+
+START_TEST(what_is_no_recorder_of_ours_is_left_alone)
+{
+	static const char *const wrong[] = {
+		"", ":", "x", "/dev/null:0", "/:0", "/proc/1/fd/999999:0",
+		"/proc/self/exe:0", "/proc/self/exe:-1", "/proc/self/exe:0x",
+	};
+	int fd = make_file("another", 1), zeroes, pipes[2];
+	char bytes[64] = "";
+
+	name_it(fd, 0); /* the number is that of somebody else's agent */
+	ck_assert(!arrives(fd, 0));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		setenv("DDP_RECORDER", wrong[i], 1);
+		ck_assert(!arrives(fd, 0));
+	}
+	ck_assert_int_eq(pipe(pipes), 0);
+	name_it(pipes[0], 0);
+	ck_assert(!arrives(fd, 0));
+	/* a file that is cut short would be a SIGBUS */
+	zeroes = make_file("abcd", 1);
+	ck_assert_int_eq(ftruncate(zeroes, 5000), 0);
+	name_it(zeroes, 0);
+	ck_assert(!arrives(fd, 0));
+	ck_assert_int_eq(ftruncate(zeroes, 0), 0);
+	ck_assert(!arrives(fd, 0));
+	ck_assert_int_eq(pread(zeroes, bytes, sizeof(bytes), 0), 0);
+	unsetenv("DDP_RECORDER");
+	ck_assert(!arrives(fd, 0));
+	setenv("DDP_RECORDER", "off", 1);
+	ck_assert_ptr_null(ddp__recorder_open(0, 1));
+	close(fd);
+	close(zeroes);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("flight");
+	TCase *c = tcase_create("flight");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, a_call_is_told_from_its_begin_to_its_end);
+	tcase_add_test(c, many_may_be_under_way_and_the_longest_is_told);
+	tcase_add_test(c, the_last_so_many_are_kept);
+	tcase_add_test(c, to_stop_is_kept_when_a_worker_starts_again);
+	tcase_add_test(c,
+		       a_writer_is_read_while_it_runs_and_when_it_was_killed);
+	tcase_add_test(c, garbage_is_read_without_harm);
+	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
+	tcase_add_test(c, what_is_no_recorder_of_ours_is_left_alone);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed;
+}

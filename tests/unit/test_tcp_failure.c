@@ -1,0 +1,236 @@
+/* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
+ * collective: the others end, and say who. */
+#include "tests/unit/tcp_group.h"
+
+enum { COUNT = 1 << 20, KINDS = 9 };
+
+/* One call of each kind, large enough that no kernel swallows it whole. */
+struct work {
+	struct ddp__tcp t;
+	struct ddp__tcp_op op;
+	struct ddp__call call;
+	size_t begin[HOSTS_MAX + 1], bytes[HOSTS_MAX + 1];
+	int32_t *v, *w;
+	struct err e;
+};
+
+static int allocate(struct work *k)
+{
+	for (int h = 0; h <= k->t.n; h++) {
+		k->begin[h] = (size_t)h * COUNT;
+		k->bytes[h] = k->begin[h] * 4;
+	}
+	k->v = calloc((size_t)k->t.n * COUNT, 4);
+	k->w = calloc((size_t)k->t.n * COUNT, 4);
+	return k->v && k->w;
+}
+
+static void prepare(struct work *k, int kind)
+{
+	struct ddp__tcp *t = &k->t;
+	struct ddp__call *c = &k->call;
+
+	*c = (struct ddp__call){kind < 8 ? DDP__ALL_REDUCE : DDP__BARRIER,
+				DDP_I32, DDP_SUM, 0, COUNT, 5};
+	switch (kind) {
+	case 0:
+		ddp__tcp_all_reduce(&k->op, t, c, k->v, 3 * COUNT, 1);
+		break;
+	case 1:
+		ddp__tcp_reduce(&k->op, t, c, k->v, 3 * COUNT, 0, 1);
+		break;
+	case 2:
+		ddp__tcp_reduce_scatter(&k->op, t, c, k->v, k->begin, 1);
+		break;
+	case 3:
+		ddp__tcp_all_gather(&k->op, t, c, k->v, k->bytes);
+		break;
+	case 4:
+		ddp__tcp_gather(&k->op, t, c, k->w, k->v, k->bytes, 0);
+		break;
+	case 5:
+		ddp__tcp_scatter(&k->op, t, c, k->v, k->w, k->bytes, 1);
+		break;
+	case 6:
+		ddp__tcp_broadcast(&k->op, t, c, k->v, 12 * COUNT, 1);
+		break;
+	case 7:
+		ddp__tcp_all_to_all(&k->op, t, c, k->v, k->bytes, k->w,
+				    k->bytes);
+		break;
+	default:
+		ddp__tcp_barrier(&k->op, t, c);
+	}
+}
+
+struct fault {
+	struct group g;
+	int kind;
+	int midway; /* after a part of the call, else before it */
+	int stands; /* stands still, else ends */
+	int over[2]; /* a pipe: who reads its end knows that it is over */
+};
+
+/* Of each message that could go the frame and a little more. */
+static int send_a_part(struct work *k)
+{
+	if (k->op.step(&k->op, &k->e))
+		return -1;
+	for (int i = 0; i < k->op.busy; i++) {
+		const struct ddp__stream *s = &k->op.streams[i];
+		size_t n = s->head->size < 1000 ? s->head->size : 1000;
+		int fd = k->t.fd[s->link];
+
+		if (!s->sends || s->head->after)
+			continue;
+		if (send(fd, s->head->frame, DDP__FRAME, 0) != DDP__FRAME ||
+		    send(fd, s->head->data, n, 0) != (ssize_t)n)
+			return -1;
+	}
+	return 0;
+}
+
+/* Host 1's part: nobody can do without it. */
+static int misbehave(struct fault *f, struct work *k)
+{
+	char byte;
+
+	if (f->midway && send_a_part(k))
+		return 1;
+	if (!f->stands)
+		_exit(0);
+	close(f->over[1]);
+	return read(f->over[0], &byte, 1) != 0;
+}
+
+static int with_fault(int me, void *arg)
+{
+	struct fault *f = arg;
+	struct work k = {.e = ERR_INIT};
+	int rc;
+
+	if (join(&k.t, &f->g, me))
+		return 1;
+	if (!allocate(&k))
+		return 2;
+	prepare(&k, f->kind);
+	if (me == 1)
+		return misbehave(f, &k);
+	k.t.timeout_ms = f->stands ? 200 : 60000;
+	rc = ddp__tcp_run(&k.op, &k.e);
+	if (rc)
+		ddp__tcp_abort(&k.t, &k.e);
+	ddp__tcp_close(&k.t);
+	free(k.v);
+	free(k.w);
+	if (!rc)
+		return 100; /* it did not need the one that is gone */
+	if (!f->stands)
+		return rc == ERR_REMOTE && strstr(k.e.text, "fate of ") ? 0 : 3;
+	return rc == ERR_TIMEOUT && strstr(k.e.text, " for ") ? 0 : 4;
+}
+
+/* At least one of the others must have failed, and none be in doubt. */
+static void run_fault(struct fault *f)
+{
+	int failed = 0, status;
+	pid_t pid[3];
+
+	fflush(NULL);
+	for (int i = 0; i < 3; i++) {
+		pid[i] = fork();
+		if (pid[i] == 0) {
+			if (i != 1)
+				close(f->over[0]);
+			_exit(with_fault(i, f));
+		}
+		ck_assert_int_gt(pid[i], 0);
+	}
+	close(f->over[1]);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+		ck_assert_msg(WIFEXITED(status), "%d: status 0x%x", i, status);
+		status = WEXITSTATUS(status);
+		ck_assert_msg(!status || (status == 100 && i != 1),
+			      "kind %d, host %d: %d", f->kind, i, status);
+		failed += i != 1 && !status;
+	}
+	ck_assert_int_gt(failed, 0);
+}
+
+START_TEST(a_host_fails_in_each_collective)
+{
+	struct fault f = {.g = make(3),
+			  .kind = _i % KINDS,
+			  .midway = _i / KINDS & 1,
+			  .stands = _i / KINDS >> 1};
+
+	ck_assert_int_eq(pipe(f.over), 0);
+	run_fault(&f);
+	close(f.over[0]);
+	done_with(&f.g);
+}
+END_TEST
+
+/* Hosts in different kinds, counts, types: 0 differs from the others. */
+static int differs(int me, void *arg)
+{
+	static const struct ddp__call others[] = {
+		{DDP__REDUCE, DDP_I32, DDP_SUM, 0, COUNT, 5},
+		{DDP__BROADCAST, DDP_I32, DDP_SUM, 0, COUNT, 5},
+		{DDP__ALL_GATHER, DDP_I32, DDP_SUM, 0, COUNT, 5},
+		{DDP__ALL_TO_ALL, DDP_I32, DDP_SUM, 0, COUNT, 5},
+		{DDP__SCATTER, DDP_I32, DDP_SUM, 0, COUNT, 5},
+		{DDP__ALL_REDUCE, DDP_I32, DDP_MAX, 0, COUNT, 5},
+		{DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, COUNT, 5},
+		{DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, COUNT - 1, 5}};
+	static const int way[] = {1, 6, 3, 7, 5, 0, 0, 0};
+	struct fault *f = arg;
+	struct work k = {.e = ERR_INIT};
+	int rc;
+
+	if (join(&k.t, &f->g, me))
+		return 1;
+	if (!allocate(&k))
+		return 2;
+	prepare(&k, me == 0 ? way[f->kind] : 0);
+	if (me == 0)
+		k.op.call = others[f->kind];
+	rc = ddp__tcp_run(&k.op, &k.e);
+	ddp__tcp_abort(&k.t, &k.e);
+	ddp__tcp_close(&k.t);
+	free(k.v);
+	free(k.w);
+	return rc == ERR_ARGUMENT && strstr(k.e.text, "called all_reduce #5") &&
+			       strstr(k.e.text, "but here it is ")
+		       ? 0
+	       : rc == ERR_ARGUMENT && strstr(k.e.text, "rank 0 on h0 called ")
+		       ? 0
+		       : 3;
+}
+
+START_TEST(calls_that_differ_are_found)
+{
+	struct fault f = {.g = make(3), .kind = _i};
+
+	run_forked(3, differs, &f);
+	done_with(&f.g);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("tcp_failure");
+	TCase *tc = tcase_create("tcp_failure");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
+	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}

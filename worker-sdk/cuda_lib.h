@@ -1,0 +1,104 @@
+/* cuda_lib.h: the CUDA runtime, looked up when a GPU is asked for: libddp is
+ * built without CUDA and runs where there is none. Our own declarations; a test
+ * holds them against CUDA's headers where those are. Knows nothing of NCCL. */
+#ifndef SDK_CUDA_LIB_H
+#define SDK_CUDA_LIB_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* cudaError_t that are told apart; the values are CUDA's and never change. */
+enum {
+	DDP__CUDA_OLD_DRIVER = 35, /* or none at all: the version says which */
+	DDP__CUDA_NO_DEVICE = 100,
+	DDP__CUDA_NOT_READY = 600,
+};
+
+enum ddp__cuda_memory {
+	DDP__CUDA_UNREGISTERED, /* malloc's: CUDA does not know it */
+	DDP__CUDA_HOST,
+	DDP__CUDA_DEVICE,
+	DDP__CUDA_MANAGED
+};
+
+/* cudaPointerAttributes of CUDA 11 and later */
+struct ddp__cuda_pointer {
+	int memory;
+	int device;
+	void *on_device, *on_host;
+	long reserved[8];
+};
+
+enum { DDP__CUDA_NON_BLOCKING = 1, DDP__CUDA_NO_TIMING = 2 };
+enum { DDP__CUDA_COPY_ANY = 4 }; /* cudaMemcpyDefault */
+enum { DDP__CUDA_BUS_ID = 32 };	 /* "0000:1b:00.0" and its NUL fit */
+
+/* field, symbol, arguments: all return a cudaError_t, streams and events are
+ * void pointers. All are in CUDA 11.2 and later. */
+#define DDP__CUDA_CALLS(X)                                                    \
+	X(device_count, cudaGetDeviceCount, (int *n))                          \
+	X(get_device, cudaGetDevice, (int *device))                            \
+	X(set_device, cudaSetDevice, (int device))                             \
+	X(driver_version, cudaDriverGetVersion, (int *version))                \
+	X(runtime_version, cudaRuntimeGetVersion, (int *version))              \
+	X(bus_id, cudaDeviceGetPCIBusId, (char *out, int size, int device))    \
+	X(last_error, cudaGetLastError, (void))                                \
+	X(peek_error, cudaPeekAtLastError, (void))                             \
+	X(pointer, cudaPointerGetAttributes,                                   \
+	  (struct ddp__cuda_pointer * out, const void *p))                     \
+	X(stream_create, cudaStreamCreateWithPriority,                         \
+	  (void **stream, unsigned flags, int priority))                       \
+	X(stream_priorities, cudaDeviceGetStreamPriorityRange,                 \
+	  (int *least, int *greatest))                                         \
+	X(stream_destroy, cudaStreamDestroy, (void *stream))                   \
+	X(stream_wait, cudaStreamWaitEvent,                                    \
+	  (void *stream, void *event, unsigned flags))                         \
+	X(event_create, cudaEventCreateWithFlags,                              \
+	  (void **event, unsigned flags))                                      \
+	X(event_destroy, cudaEventDestroy, (void *event))                      \
+	X(event_record, cudaEventRecord, (void *event, void *stream))          \
+	X(event_query, cudaEventQuery, (void *event))                          \
+	X(copy, cudaMemcpyAsync,                                               \
+	  (void *to, const void *from, size_t size, int kind, void *stream))   \
+	X(alloc, cudaMalloc, (void **p, size_t size))                          \
+	X(free, cudaFree, (void *p))                                           \
+	X(stream_alloc, cudaMallocAsync,                                       \
+	  (void **p, size_t size, void *stream))                               \
+	X(stream_free, cudaFreeAsync, (void *p, void *stream))
+
+struct ddp__cuda {
+#define X(field, symbol, args) int (*field) args;
+	DDP__CUDA_CALLS(X)
+#undef X
+	const char *(*error_text)(int rc);
+	char from[256]; /* what was loaded */
+};
+
+/* Loads libcudart: $DDP_CUDART_LIB, else the one that the process has, else by
+ * its sonames from the newest CUDA to the oldest, else where CUDA's installer
+ * puts it. Once a process, and it is never unloaded: the driver keeps pointers
+ * into it. On failure ERR_SYSTEM: what was looked for, where, what to do. Any
+ * thread may call it. */
+int ddp__cuda_load(const struct ddp__cuda **out, struct err *e);
+
+/* How many devices this process may use, >= 1; else ERR_SYSTEM, which tells no
+ * driver, a driver that is too old, and no device apart. */
+int ddp__cuda_devices(const struct ddp__cuda *cu, struct err *e);
+
+/* ERR_SYSTEM: "cudaEventQuery: an illegal memory access was encountered (700)
+ * on device 0". Returns 0 where rc is 0. */
+int ddp__cuda_check(const struct ddp__cuda *cu, int rc, const char *what,
+		    struct err *e);
+
+/* rc was seen here: the program's next look at CUDA's last error is not to find
+ * it. An error of the program's own stays. */
+void ddp__cuda_forget(const struct ddp__cuda *cu, int rc);
+
+/* 1 if p is memory that a GPU's kernels may be given, 0 if it is the host's. */
+int ddp__cuda_on_device(const struct ddp__cuda *cu, const void *p);
+
+/* 1 if this thread has a context of CUDA's: the program has chosen a device. */
+int ddp__cuda_in_use(void);
+
+#endif

@@ -1,0 +1,131 @@
+/* nccl_lib.h: NCCL, looked up when it is asked for: libddp is built without it
+ * and runs where there is none. Our own declarations; a test holds them against
+ * nccl.h where that is. Needs no GPU: ids are made without one. */
+#ifndef SDK_NCCL_LIB_H
+#define SDK_NCCL_LIB_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "worker-sdk/ddp.h"
+
+enum { DDP__NCCL_ID = 128 };
+
+struct ddp__nccl_id {
+	char bytes[DDP__NCCL_ID];
+};
+
+/* ncclResult_t */
+enum {
+	DDP__NCCL_SUCCESS,
+	DDP__NCCL_CUDA,
+	DDP__NCCL_SYSTEM,
+	DDP__NCCL_INTERNAL,
+	DDP__NCCL_ARGUMENT,
+	DDP__NCCL_USAGE,
+	DDP__NCCL_REMOTE,
+	DDP__NCCL_IN_PROGRESS
+};
+
+/* ncclConfig_t as it was in 2.18: NCCL reads `size` bytes, and what a version
+ * had not it sets itself. */
+struct ddp__nccl_config {
+	size_t size;
+	unsigned int magic, version;
+	int blocking, cga_cluster_size, min_ctas, max_ctas;
+	const char *net_name;
+	int split_share;
+	int traffic_class; /* of 2.25; here it is only what pads the struct */
+};
+
+#define DDP__NCCL_CONFIG                                                      \
+	{                                                                     \
+		sizeof(struct ddp__nccl_config), 0xcafebeef, 21800, INT_MIN,  \
+			INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN, INT_MIN     \
+	}
+
+/* The oldest that libddp works with: ncclCommSplit is of 2.18. */
+enum { DDP__NCCL_OLDEST = 21800, DDP__NCCL_SCALABLE = 22300 };
+
+/* field, symbol, arguments: all return an ncclResult_t. A comm is an
+ * ncclComm_t, a stream a cudaStream_t. */
+#define DDP__NCCL_CALLS(X)                                                    \
+	X(get_version, ncclGetVersion, (int *version))                         \
+	X(get_unique_id, ncclGetUniqueId, (struct ddp__nccl_id * id))          \
+	X(init, ncclCommInitRankConfig,                                        \
+	  (void **comm, int ranks, struct ddp__nccl_id id, int rank,           \
+	   struct ddp__nccl_config *config))                                   \
+	X(split, ncclCommSplit,                                                \
+	  (void *comm, int color, int key, void **group,                       \
+	   struct ddp__nccl_config *config))                                   \
+	X(finalize, ncclCommFinalize, (void *comm))                            \
+	X(destroy, ncclCommDestroy, (void *comm))                              \
+	X(abort, ncclCommAbort, (void *comm))                                  \
+	X(async_error, ncclCommGetAsyncError, (void *comm, int *result))       \
+	X(group_start, ncclGroupStart, (void))                                 \
+	X(group_end, ncclGroupEnd, (void))                                     \
+	X(all_reduce, ncclAllReduce,                                           \
+	  (const void *send, void *recv, size_t count, int type, int op,       \
+	   void *comm, void *stream))                                          \
+	X(reduce, ncclReduce,                                                  \
+	  (const void *send, void *recv, size_t count, int type, int op,       \
+	   int root, void *comm, void *stream))                                \
+	X(broadcast, ncclBroadcast,                                            \
+	  (const void *send, void *recv, size_t count, int type, int root,     \
+	   void *comm, void *stream))                                          \
+	X(all_gather, ncclAllGather,                                           \
+	  (const void *send, void *recv, size_t count, int type, void *comm,   \
+	   void *stream))                                                      \
+	X(reduce_scatter, ncclReduceScatter,                                   \
+	  (const void *send, void *recv, size_t count, int type, int op,       \
+	   void *comm, void *stream))                                          \
+	X(send, ncclSend,                                                      \
+	  (const void *buf, size_t count, int type, int peer, void *comm,      \
+	   void *stream))                                                      \
+	X(recv, ncclRecv,                                                      \
+	  (void *buf, size_t count, int type, int peer, void *comm,            \
+	   void *stream))
+
+/* Not in every version from DDP__NCCL_OLDEST on: NULL where it is missing. */
+#define DDP__NCCL_NEWER_CALLS(X)                                              \
+	X(init_scalable, ncclCommInitRankScalable,                             \
+	  (void **comm, int ranks, int rank, int n, struct ddp__nccl_id *ids,  \
+	   struct ddp__nccl_config *config))                                   \
+	X(enlist, ncclCommRegister,                                            \
+	  (void *comm, void *buf, size_t size, void **handle))                 \
+	X(delist, ncclCommDeregister, (void *comm, void *handle))
+
+struct ddp__nccl_lib {
+#define X(field, symbol, args) int (*field) args;
+	DDP__NCCL_CALLS(X)
+	DDP__NCCL_NEWER_CALLS(X)
+#undef X
+	const char *(*error_text)(int rc);
+	const char *(*last_error)(void *comm);
+	int version; /* 22809 is 2.28.9 */
+	char from[256];
+};
+
+/* Loads libnccl: $DDP_NCCL_LIB, else libnccl.so.2 as the loader finds it, else
+ * where CUDA's installer puts it. Once a process, never unloaded. On failure
+ * ERR_SYSTEM: what was looked for, where, what to do; or that it is too old.
+ * Any thread may call it. */
+int ddp__nccl_load(const struct ddp__nccl_lib **out, struct err *e);
+
+/* NCCL's numbers for ours; -1: it has none (DDP_BAND, DDP_BOR). */
+int ddp__nccl_type(enum ddp_type type);
+int ddp__nccl_op(enum ddp_op op);
+
+/* NCCL from 2.28.3 to 2.28.8 crashes in ncclCommAbort when the process goes on
+ * to make communicators: then one is left as it is instead. */
+int ddp__nccl_abort_crashes(int version);
+
+/* Says in e what an ncclResult_t other than success means, with NCCL's own last
+ * words, and what to do where that is known. what: "all_reduce #3 (...)".
+ * Returns the code: ERR_REMOTE for a lost peer, ERR_USAGE for two ranks on one
+ * GPU, else ERR_SYSTEM. */
+int ddp__nccl_fail(const struct ddp__nccl_lib *lib, void *comm, int rc,
+		   const char *what, struct err *e);
+
+#endif
