@@ -128,16 +128,16 @@ static void threads(void)
 /* All fail, requests are freed, and a new world is there afterwards. */
 static void abort_and_join(void)
 {
-	ddp_request *r[2];
+	ddp_request *r[2] = {NULL, NULL};
 	int rc;
 
-	must(ddp_all_reduce_async(world, data, data, 1000, DDP_F32, DDP_SUM,
-				  &r[0]), "async");
-	must(ddp_barrier_async(world, &r[1]), "async");
+	/* rank 0 may stop it before, between and after the others' calls */
+	ddp_all_reduce_async(world, data, data, 1000, DDP_F32, DDP_SUM, &r[0]);
+	ddp_barrier_async(world, &r[1]);
 	if (rank == 0)
 		must(ddp_abort(world, "the test wants it"), "abort");
 	rc = ddp_wait_all(r, 2);
-	if (rc == 0) /* it was done before rank 0 stopped it */
+	if (rc == 0) /* it was done, or could not begin */
 		rc = ddp_barrier(world);
 	wants(rc, DDP_ERR_ABORTED, "called ddp_abort: the test wants it");
 	if (r[0] || r[1])
