@@ -127,6 +127,8 @@ fault() {
 @test "the store: alone, one rank, four ranks" {
 	ranks_ok 1 c_store
 	ranks_ok 4 c_store
+	ranks_ok 1 c_store thread
+	ranks_ok 3 c_store thread
 }
 
 @test "a rank that ends before ddp_init: the others are told who and how" {

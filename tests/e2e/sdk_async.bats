@@ -31,3 +31,24 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 	ranks_ok 2 c_collectives 1000 thread
 	DDP_TEST_HOSTS=2 ranks_ok 3 c_collectives 3 thread groups
 }
+
+# N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]: the others' lines, in ${said[rank]}
+declare -A said
+fault() {
+	local r
+	# the workers start deaf to SIGTERM, as ddprun does
+	expect "${6:-137}" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$1" --shutdown-timeout 1 \
+		c_fault "$2" "$3" "${5:-0}" "$4"
+	for ((r = 0; r < $1; r++)); do
+		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
+	done
+}
+
+@test "a progress thread finds out why a rank is gone while its program is in the store" {
+	local r
+	fault 3 kill 1 store
+	for r in 0 2; do
+		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*: rank 1 on .* is gone: rank 1 .* was killed by signal 9 \(SIGKILL\)"
+	done
+}

@@ -72,6 +72,7 @@ static void freed(void)
 	must(ddp_comm_split(world, 0, rank, &group), "split");
 	ddp_comm_free(group);
 	wants(ddp_barrier(group), DDP_ERR_ARGUMENT, "was freed");
+	wants(ddp_store_set(group, "a", "", 0), DDP_ERR_ARGUMENT, "was freed");
 	if (ddp_local_rank(group) != -1)
 		DIE("what was freed has a local rank");
 	ddp_comm_free(group);
@@ -85,6 +86,8 @@ static void in_child(void)
 
 	if (child == 0) {
 		wants(ddp_barrier(world), DDP_ERR_USAGE, "forked off rank");
+		wants(ddp_store_set(world, "a", "", 0), DDP_ERR_USAGE,
+		      "forked off rank");
 		ddp_finalize(world);
 		_exit(0);
 	}
