@@ -156,12 +156,14 @@ static int go_tcp(struct ddp__cpu_op *op, int wait, struct err *e)
 		if (rc < 0)
 			return rc;
 		op->tcp_busy = 1;
+		ddp__shm_away(&cpu_of(op)->shm, 1);
 		rc = wait ? ddp__tcp_run(&op->tcp, e)
 			  : ddp__tcp_advance(&op->tcp, e);
 		if (rc < 0 || (!rc && !wait))
 			return rc;
 		ddp__tcp_op_release(&op->tcp);
 		op->tcp_busy = 0;
+		ddp__shm_away(&cpu_of(op)->shm, 0);
 		op->carried++;
 	}
 	return 0;
