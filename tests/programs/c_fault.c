@@ -5,7 +5,7 @@
  *
  *   c_fault MODE CULPRIT [TIMEOUT_MS [FORM]]
  *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
- *   kill    killed -9 in the midst of all_reduce calls
+ *   kill    killed -9 in the midst of all_reduce calls; kill-first: before any
  *   late    never comes to the third call      leave   ddp_finalize, then waits
  *   fork    a child of it calls ddp_finalize: nobody minds
  *   differ  calls broadcast where the others call all_reduce; differ-type and
@@ -49,7 +49,7 @@ static int let_child_finalize(ddp_comm *world)
 /* The culprit's part before the third call. */
 static int misbehave(const char *mode, ddp_comm *world)
 {
-	if (!strcmp(mode, "kill"))
+	if (!strncmp(mode, "kill", 4))
 		raise(SIGKILL);
 	if (!strcmp(mode, "stop"))
 		raise(SIGSTOP);
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 		start = clock_ms();
-		if (culprit && i == 2)
+		if (culprit && i == (strcmp(mode, "kill-first") ? 2 : 0))
 			rc = misbehave(mode, world);
 		else if (form[0] && i == 2)
 			rc = be_many(world);

@@ -176,8 +176,12 @@ static void late(void)
 		must(ddp_recv_async(world, data, 1, DDP_F32, 1, &r), "async");
 		rc = ddp_wait_timeout(&r, 30);
 		wants(rc, DDP_ERR_TIMEOUT, "still under way after 30 ms");
+		rc = ddp_wait_timeout(&r, 0);
+		wants(rc, DDP_ERR_TIMEOUT, "still under way after 0 ms");
+		if (!r || ddp_test(r))
+			DIE("the request is not there any more");
 		must(ddp_send(world, data, 1, DDP_F32, 1), "send");
-		must(ddp_wait(&r), "wait");
+		must(ddp_wait_timeout(&r, -1), "wait");
 	} else if (rank == 1) {
 		must(ddp_recv(world, data, 1, DDP_F32, 0), "recv");
 		must(ddp_send(world, data, 1, DDP_F32, 0), "send");
