@@ -47,3 +47,10 @@ misuse() { # N MODE [thread]
 	expect 0 ddprun --standalone --nproc-per-node 200 c_misuse freed
 	[ "$(grep -c ': ok$' <<<"$out")" = 200 ]
 }
+
+@test "more than 2^31 elements" {
+	# it is the pages that take so long, not what is done with them
+	[ -n "${DDP_TEST_BIG:-}" ] || skip "4 GiB and half a minute: DDP_TEST_BIG=1"
+	misuse 2 big
+	DDP_TEST_HOSTS=2 misuse 2 big
+}

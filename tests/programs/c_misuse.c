@@ -1,7 +1,7 @@
 /* c_misuse.c: what libddp says to a program that uses it wrongly, and that it
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
- *   c_misuse arguments | freed | fork | threads | abort | leave | late
+ *   c_misuse arguments | freed | fork | threads | abort | leave | late | big
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -189,6 +189,36 @@ static void late(void)
 	must(ddp_barrier(world), "barrier");
 }
 
+/* More than 2^31 elements: what is in them says where it came from. */
+static void big(void)
+{
+	const size_t count = ((size_t)1 << 31) + 5;
+	const size_t at[] = {0, 1, count / 3, count - 6, count - 5, count - 1};
+	const int n = sizeof(at) / sizeof(*at);
+	unsigned char *buf = calloc(count, 1);
+
+	if (!buf)
+		DIE("no memory");
+	for (int i = 0; i < n && rank == 0; i++)
+		buf[at[i]] = (unsigned char)(i + 1);
+	must(ddp_broadcast(world, buf, count, DDP_U8, 0), "broadcast");
+	for (int i = 0; i < n; i++)
+		if (buf[at[i]] != i + 1)
+			DIE("broadcast: %d at %zu", buf[at[i]], at[i]);
+	must(ddp_all_reduce(world, buf, buf, count, DDP_U8, DDP_SUM),
+	     "all_reduce");
+	for (int i = 0; i < n; i++)
+		if (buf[at[i]] != size * (i + 1))
+			DIE("all_reduce: %d at %zu", buf[at[i]], at[i]);
+	if (rank == 0)
+		must(ddp_send(world, buf, count, DDP_U8, 1), "send");
+	else if (rank == 1)
+		must(ddp_recv(world, buf, count, DDP_U8, 0), "recv");
+	if (buf[count - 1] != size * n || buf[count - 2])
+		DIE("recv: %d at the end", buf[count - 1]);
+	free(buf);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -197,7 +227,7 @@ int main(int argc, char **argv)
 	} modes[] = {{"arguments", arguments}, {"freed", freed},
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
-		     {"late", late}};
+		     {"late", late},	       {"big", big}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);
