@@ -27,18 +27,12 @@ struct ddp__kv *ddp__store_take(struct ddp__world *w)
 
 struct ddp__kv *ddp__store_borrow(struct ddp__world *w, int ms)
 {
-	struct timespec end;
 	int rc;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += ms / 1000;
-	end.tv_nsec += ms % 1000 * 1000000L;
-	if (end.tv_nsec >= 1000000000L) {
-		end.tv_sec++;
-		end.tv_nsec -= 1000000000L;
-	}
+	/* TSan of gcc 12 does not know pthread_mutex_clocklock */
 	atomic_fetch_add(&w->kv_wanted, 1);
-	rc = pthread_mutex_clocklock(&w->kv_lock, CLOCK_MONOTONIC, &end);
+	while ((rc = pthread_mutex_trylock(&w->kv_lock)) && ms-- > 0)
+		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	atomic_fetch_sub(&w->kv_wanted, 1);
 	return rc ? NULL : w->kv;
 }
