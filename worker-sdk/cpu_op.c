@@ -8,8 +8,8 @@
 #include "worker-sdk/cpu.h"
 #include "worker-sdk/stages.h"
 
-/* Smaller ones cost more turns, larger ones overlap less: measured between two
- * hosts of two ranks. */
+/* Smaller ones cost more turns, larger ones overlap less. Chosen, not measured
+ * against other sizes. */
 enum { SEGMENT = 4 << 20 };
 
 static struct ddp__cpu *cpu_of(const struct ddp__cpu_op *op)

@@ -42,6 +42,11 @@ misuse() { # N MODE [thread]
 	DDP_TEST_HOSTS=2 misuse 2 late thread
 }
 
+@test "a progress thread takes no CPU while it waits" {
+	misuse 2 quiet
+	DDP_TEST_HOSTS=2 misuse 2 quiet
+}
+
 @test "200 ranks finish a barrier" {
 	[ -z "${SAN:-}" ] || skip "it would take minutes"
 	expect 0 ddprun --standalone --nproc-per-node 200 c_misuse freed

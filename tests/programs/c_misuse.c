@@ -1,13 +1,16 @@
 /* c_misuse.c: what libddp says to a program that uses it wrongly, and that it
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
- *   c_misuse arguments | freed | fork | threads | abort | leave | late | big
+ *   c_misuse arguments | freed | fork | threads | abort | leave | late | big |
+ *            quiet
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "worker-sdk/ddp.h"
@@ -219,6 +222,50 @@ static void big(void)
 	free(buf);
 }
 
+/* CPU time of all threads but this one, in ms. */
+static long others_ms(void)
+{
+	struct rusage all, mine;
+
+	getrusage(RUSAGE_SELF, &all);
+	getrusage(RUSAGE_THREAD, &mine);
+	return (all.ru_utime.tv_sec + all.ru_stime.tv_sec -
+		mine.ru_utime.tv_sec - mine.ru_stime.tv_sec) * 1000 +
+	       (all.ru_utime.tv_usec + all.ru_stime.tv_usec -
+		mine.ru_utime.tv_usec - mine.ru_stime.tv_usec) / 1000;
+}
+
+/* A progress thread sleeps, with nothing to do and while a peer is late. */
+static void quiet(void)
+{
+	const struct timespec second = {1, 0};
+	ddp_request *r = NULL, *m = NULL;
+	long before, idle, waiting;
+
+	must(ddp_progress_start(world, -1), "progress_start");
+	must(ddp_barrier(world), "barrier");
+	before = others_ms();
+	nanosleep(&second, NULL);
+	idle = others_ms() - before;
+	must(ddp_barrier(world), "barrier");
+	if (rank == 0) {
+		must(ddp_recv_async(world, data, 1, DDP_F32, size - 1, &m),
+		     "recv");
+		must(ddp_barrier_async(world, &r), "barrier");
+	}
+	before = others_ms();
+	nanosleep(&second, NULL);
+	waiting = others_ms() - before;
+	if (rank == size - 1)
+		must(ddp_send(world, data, 1, DDP_F32, 0), "send");
+	must(rank == 0 ? ddp_wait(&r) : ddp_barrier(world), "barrier");
+	must(ddp_wait(&m), "wait");
+	printf("in 1 s the progress thread took %ld ms of CPU when idle, "
+	       "%ld ms when waiting\n", idle, waiting);
+	if (idle > 500 || waiting > 500)
+		DIE("the progress thread spins: %ld, %ld ms", idle, waiting);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -227,7 +274,8 @@ int main(int argc, char **argv)
 	} modes[] = {{"arguments", arguments}, {"freed", freed},
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
-		     {"late", late},	       {"big", big}};
+		     {"late", late},	       {"big", big},
+		     {"quiet", quiet}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);
