@@ -176,21 +176,33 @@ static int compare(const void *pa, const void *pb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-int look_init(struct look *l, const char *job, struct err *e)
+/* All processes of ours, or the one. */
+static int search_all(struct look *l, const char *job, pid_t agent, DIR *proc)
 {
 	struct dirent *entry;
 	int rc = 0;
+
+	while (rc == 0 && (entry = readdir(proc))) {
+		long pid = number(entry->d_name);
+
+		if (pid > 0 && (!agent || pid == agent) &&
+		    is_ours(entry->d_name))
+			rc = search(l, entry->d_name, job);
+	}
+	return rc;
+}
+
+int look_init(struct look *l, const char *job, pid_t agent, struct err *e)
+{
 	DIR *proc;
+	int rc;
 
 	memset(l, 0, sizeof(*l));
 	proc = opendir("/proc");
 	if (!proc)
 		return err_set(e, -errno, "cannot read /proc: %s",
 			       strerror(errno));
-	while (rc == 0 && (entry = readdir(proc))) {
-		if (number(entry->d_name) > 0 && is_ours(entry->d_name))
-			rc = search(l, entry->d_name, job);
-	}
+	rc = search_all(l, job, agent, proc);
 	closedir(proc);
 	l->now_ns = clock_ns();
 	if (rc < 0) {
@@ -210,6 +222,16 @@ void look_release(struct look *l)
 		free(l->jobs[i]);
 	free(l->workers);
 	memset(l, 0, sizeof(*l));
+}
+
+void look_drop(struct look *l, size_t i, size_t n)
+{
+	struct look_worker *from = l->workers + i;
+
+	for (size_t k = 0; k < n; k++)
+		free(from[k].view);
+	l->n -= n;
+	memmove(from, from + n, (l->n - i) * sizeof(*from));
 }
 
 int look_same_job(const struct look_worker *a, const struct look_worker *b)

@@ -8,7 +8,7 @@
 const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
 					      WIRE_VERSION};
 
-enum { TYPES_END = WIRE_LEFT + 1 };
+enum { TYPES_END = WIRE_NODE + 1 };
 
 static const char *const type_names[TYPES_END] = {
 	[WIRE_HELLO] = "HELLO",
@@ -33,6 +33,10 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_PING] = "PING",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
+	[WIRE_DUMP] = "DUMP",
+	[WIRE_LOOK] = "LOOK",
+	[WIRE_PAGE] = "PAGE",
+	[WIRE_NODE] = "NODE",
 };
 
 static int type_exists(int type)
@@ -135,6 +139,8 @@ static inline uint32_t str_max(const char *name)
 	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
 	    !strcmp(name, "missing") || !strcmp(name, "error"))
 		return WIRE_TEXT_MAX;
+	if (!strcmp(name, "page"))
+		return WIRE_PAGE_MAX;
 	return WIRE_NAME_MAX;
 }
 

@@ -75,6 +75,11 @@ ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
 ROUND_TRIP(end, )
 ROUND_TRIP(fate, )
+ROUND_TRIP(dump, )
+ROUND_TRIP(look, )
+ROUND_TRIP(page, )
+ROUND_TRIP(node_page, )
+ROUND_TRIP(asked, )
 
 typedef void parser(const struct wire_frame *f);
 
@@ -101,6 +106,11 @@ static parser *const parsers[][2] = {
 	[WIRE_END] = {try_end, NULL},
 	[WIRE_PING] = {NULL, NULL},
 	[WIRE_FATE] = {try_fate, try_text},
+	[WIRE_LEFT] = {NULL, NULL},
+	[WIRE_DUMP] = {try_dump, try_asked},
+	[WIRE_LOOK] = {try_look, NULL},
+	[WIRE_PAGE] = {try_page, NULL},
+	[WIRE_NODE] = {try_node_page, NULL},
 };
 
 static void parse(const struct wire_frame *f)
