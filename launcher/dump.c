@@ -53,8 +53,8 @@ static void print_help(void)
 {
 	printf("usage: ddprun dump [OPTIONS]\n\n"
 	       "Shows what the workers are doing that your ddprun processes run"
-	       " on this host,\nand those of their jobs on all other nodes: the "
-	       "call of libddp that each is in,\nfor how long and for whom it "
+	       " on this host,\nand those of their jobs on all other nodes: the"
+	       " call of libddp that each is in,\nfor how long and for whom it "
 	       "waits there, its last calls, and the native\nstacks of its "
 	       "threads. The workers go on.\n\n");
 	option_print_help(dump_options);
@@ -250,7 +250,8 @@ static size_t run_of(const struct look *l, size_t i)
 {
 	size_t n = 1;
 
-	while (i + n < l->n && look_same_job(&l->workers[i], &l->workers[i + n]))
+	while (i + n < l->n &&
+	       look_same_job(&l->workers[i], &l->workers[i + n]))
 		n++;
 	return n;
 }
