@@ -34,7 +34,8 @@ static int add(struct ask *a, const struct wire_node_page *m)
 {
 	struct asked_node *more =
 		realloc(a->nodes, (a->n + 1) * sizeof(*more)), *n;
-	char *page = malloc(m->page.len + 1);
+	size_t size = m->calls.bytes.len;
+	char *page = malloc(m->page.len + size + 1);
 
 	if (more)
 		a->nodes = more;
@@ -43,11 +44,13 @@ static int add(struct ask *a, const struct wire_node_page *m)
 		return -ENOMEM;
 	}
 	memcpy(page, m->page.data, m->page.len);
+	memcpy(page + m->page.len, m->calls.bytes.data, size);
 	n = &a->nodes[a->n++];
 	*n = (struct asked_node){
 		.node_rank = m->node_rank, .answered = m->answered,
 		.silent_ms = m->silent_ms,
 		.page = SLICE(page, m->page.len),
+		.calls = {m->calls.count, SLICE(page + m->page.len, size)},
 		.host = strndup(m->host.data, m->host.len),
 		.text = strndup(m->text.data, m->text.len),
 	};

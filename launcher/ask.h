@@ -16,6 +16,7 @@ struct asked_node {
 	uint64_t silent_ms; /* that nothing was heard of it */
 	char *text; /* what is wrong, or "" */
 	struct slice page;
+	struct wire_items calls; /* how far its ranks are */
 };
 
 struct ask {

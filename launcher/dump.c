@@ -1,6 +1,7 @@
 /* dump.c: the subcommand, and its text. */
 #include "launcher/dump.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "launcher/behind.h"
 #include "launcher/exit_code.h"
 #include "launcher/stack.h"
 
@@ -302,7 +304,7 @@ static void put_node(struct buf *out, const struct asked_node *n,
 			   (double)n->silent_ms / 1000);
 }
 
-static void put_nodes(struct buf *out, const struct dump *d)
+static int put_nodes(struct buf *out, const struct dump *d, struct err *e)
 {
 	for (size_t i = 0; i < d->nasked; i++) {
 		for (size_t k = 0; k < d->asked[i].n; k++) {
@@ -310,7 +312,11 @@ static void put_nodes(struct buf *out, const struct dump *d)
 				buf_put(out, "\n", 1);
 			put_node(out, &d->asked[i].nodes[k], &d->o);
 		}
+		buf_put(out, "\n", 1);
+		if (behind_put(out, &d->asked[i]) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
 	}
+	return 0;
 }
 
 /* Whether any node has workers. */
@@ -332,7 +338,8 @@ static int put_all(struct dump *d, struct buf *out, struct err *e)
 	if (d->o.json)
 		return dump_put_nodes_json(out, d->asked, d->nasked, &d->look,
 					   &d->o, e);
-	put_nodes(out, d);
+	if (put_nodes(out, d, e) < 0)
+		return e->code;
 	if (out->len && d->look.n)
 		buf_put(out, "\n", 1);
 	put_text(out, &d->look, &d->o);

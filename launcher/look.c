@@ -307,6 +307,21 @@ size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
 	return n;
 }
 
+const struct flight_op *look_last_in(const struct look_worker *w,
+				     uint32_t comm)
+{
+	const struct flight_op *last = NULL;
+
+	for (int i = 0; w->view && i < w->view->n; i++) {
+		const struct flight_op *op = &w->view->ops[i];
+
+		if (op->comm == comm && flight_is_collective(op->call.kind) &&
+		    (!last || op->call.number > last->call.number))
+			last = op;
+	}
+	return last;
+}
+
 const char *look_state(char state)
 {
 	static const struct {

@@ -49,6 +49,10 @@ void look_drop(struct look *l, size_t i, size_t n);
 size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
 		    uint32_t *elsewhere);
 
+/* Its last call in a communicator that all of its ranks make, or NULL. */
+const struct flight_op *look_last_in(const struct look_worker *w,
+				     uint32_t comm);
+
 /* "running", "sleeping", "stopped", ...; "ended". */
 const char *look_state(char state);
 

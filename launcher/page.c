@@ -11,9 +11,15 @@
 #include <unistd.h>
 
 #include "base/signal_name.h"
+#include "launcher/look.h"
 #include "launcher/spawn.h"
 
-enum { AT_ONCE_MAX = 8, READ_BYTES = 64 << 10, WHY_MAX = 256 };
+enum {
+	AT_ONCE_MAX = 8,
+	READ_BYTES = 64 << 10,
+	WHY_MAX = 256,
+	CALLS_MAX = 4 << 20,
+};
 
 /* It is told when its pipe has ended and its status is known: either may come
  * first. It goes when its handles have. */
@@ -80,17 +86,65 @@ static void say_how_it_ended(struct page *p, struct wire_page *m)
 	m->page.len = 0;
 }
 
+/* ---- how far its ranks are ---- */
+
+static void put_call(struct buf *out, const struct look_worker *w,
+		     uint32_t comm, uint32_t *n)
+{
+	const struct flight_op *op = look_last_in(w, comm);
+	char words[FLIGHT_CALL_MAX] = "";
+	struct wire_call c = {.rank = w->rank, .comm = comm};
+
+	if (op) {
+		c.number = op->call.number + 1;
+		flight_op_text(w->view, op, words);
+	}
+	c.words = SLICE_STR(words);
+	wire_put_call_item(out, &c);
+	*n += 1;
+}
+
+/* Our own recorder is read, and nobody waited for. */
+static struct wire_items put_calls(struct buf *out)
+{
+	struct look *l = malloc(sizeof(*l));
+	struct err e = ERR_INIT;
+	uint32_t n = 0;
+
+	if (!l || look_init(l, NULL, getpid(), &e) < 0) {
+		free(l);
+		return (struct wire_items){0, SLICE("", 0)};
+	}
+	for (size_t i = 0; i < l->n; i++) {
+		const struct look_worker *w = &l->workers[i];
+
+		put_call(out, w, 0, &n);
+		for (int k = 0; w->view && k < w->view->ncomms; k++) {
+			if (w->view->comms[k].id)
+				put_call(out, w, w->view->comms[k].id, &n);
+		}
+	}
+	look_release(l);
+	free(l);
+	if (out->failed || n > WIRE_KEYS_MAX)
+		return (struct wire_items){0, SLICE("", 0)};
+	return (struct wire_items){n, SLICE(out->data, out->len)};
+}
+
 static void tell_if_done(struct page *p)
 {
 	struct wire_page m = {.number = p->number,
 			      .page = SLICE(p->text.data, p->text.len)};
+	struct buf calls = BUF_INIT(CALLS_MAX);
 	struct pages *all = p->all;
 
 	if (!all || !p->ended || p->pid)
 		return;
 	say_how_it_ended(p, &m);
 	m.text = SLICE_STR(p->why);
+	m.calls = put_calls(&calls);
 	all->on_page(all->owner, &m);
+	buf_release(&calls);
 	page_drop(p);
 }
 

@@ -52,8 +52,9 @@ static size_t unread(const struct member *m)
 /* Of one node, once. */
 static void tell(struct dump *d, struct asked *a, struct wire_node_page *m)
 {
-	if (unread(d->tool) + m->page.len > UNREAD_MAX) {
+	if (unread(d->tool) + m->page.len + m->calls.bytes.len > UNREAD_MAX) {
 		m->page = SLICE("", 0);
+		m->calls = (struct wire_items){0, SLICE("", 0)};
 		m->text = SLICE_STR("its page came too fast for who asked; "
 				    "without stacks it is shorter");
 	}
@@ -220,7 +221,8 @@ int dump_page(struct member *agent, const struct wire_frame *f, struct err *e)
 	if (!a)
 		return 0;
 	tell(d, a, &(struct wire_node_page){
-			   .answered = 1, .text = m.text, .page = m.page});
+			   .answered = 1, .text = m.text, .page = m.page,
+			   .calls = m.calls});
 	end_if_done(d);
 	return 0;
 }

@@ -269,3 +269,22 @@ struct wire_node wire_get_node_item(struct reader *r)
 	n.nproc = reader_u32(r);
 	return n;
 }
+
+void wire_put_call_item(struct buf *items, const struct wire_call *c)
+{
+	buf_put_u32(items, c->rank);
+	buf_put_u32(items, c->comm);
+	buf_put_u64(items, c->number);
+	buf_put_slice(items, c->words);
+}
+
+struct wire_call wire_get_call_item(struct reader *r)
+{
+	struct wire_call c;
+
+	c.rank = reader_u32(r);
+	c.comm = reader_u32(r);
+	c.number = reader_u64(r);
+	c.words = reader_slice(r);
+	return c;
+}

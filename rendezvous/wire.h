@@ -146,9 +146,10 @@ const char *wire_type_name(int type);
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
 #define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
-#define WIRE_PAGE_FIELDS(F) F(u32, number) F(str, text) F(str, page)
+#define WIRE_PAGE_FIELDS(F) F(u32, number) F(str, text) F(str, page)          \
+	F(list, calls)
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
-	F(u64, silent_ms) F(str, text) F(str, page)
+	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
 
 /* struct name suffix, FIELDS macro */
@@ -208,5 +209,14 @@ struct wire_node {
 void wire_put_node_item(struct buf *items, const struct wire_node *n);
 /* Reads the next item; r->bad tells when the list was torn. */
 struct wire_node wire_get_node_item(struct reader *r);
+
+/* An item of PAGE's calls. */
+struct wire_call {
+	uint32_t rank, comm;
+	uint64_t number;
+	struct slice words;
+};
+void wire_put_call_item(struct buf *items, const struct wire_call *c);
+struct wire_call wire_get_call_item(struct reader *r);
 
 #endif

@@ -186,6 +186,7 @@ end_nodes() {
 		"rank 0 rank 1 rank 2 rank 3" ]
 	[ "$(grep -cE "^job '$J', attempt 1: 2 of 4 ranks are on " <<<"$out")" = 2 ]
 	has "$out" '; not there: rank 1; not known: 2 ranks of other nodes$'
+	has "$out" '^3 of 4 ranks have come to all_reduce #3 \(f32 x 40000, avg\); not there: rank 1 \(.*\)$'
 	# who has no ddprun here says where
 	expect 0 ddprun dump --rdzv-endpoint "$at" --job "$J" --last 0
 	[ "$(grep -c '^rank ' <<<"$out")" = 4 ]

@@ -25,6 +25,8 @@ static void walk(struct wire_items list, enum wire_type type)
 	for (i = 0; i < list.count && !r.bad; i++) {
 		if (type == WIRE_START) {
 			wire_get_node_item(&r);
+		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
+			wire_get_call_item(&r);
 		} else {
 			if (type == WIRE_MULTI_GET)
 				reader_u8(&r);
@@ -77,8 +79,8 @@ ROUND_TRIP(end, )
 ROUND_TRIP(fate, )
 ROUND_TRIP(dump, )
 ROUND_TRIP(look, )
-ROUND_TRIP(page, )
-ROUND_TRIP(node_page, )
+ROUND_TRIP(page, walk(m.calls, f->type);)
+ROUND_TRIP(node_page, walk(m.calls, f->type);)
 ROUND_TRIP(asked, )
 
 typedef void parser(const struct wire_frame *f);

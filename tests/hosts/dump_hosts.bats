@@ -44,8 +44,8 @@ until_hang() {
 		[ "$HOSTS" = loopback ] || {
 			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h1$"
 			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h2$"
+			has "$out" '^3 of 4 ranks have come to all_reduce #3 .*; not there: rank 1 \(h1\)$'
 		}
-		has "$out" '^  between calls; last: all_reduce #2 '
 		has "$out" '^  in all_reduce #3 .*; not there: rank 1; not known: 2 ranks of other nodes$'
 	done
 	await "$T/on_h2.out" '^agent'
