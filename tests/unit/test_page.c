@@ -164,15 +164,13 @@ static int be_writer(int argc, char **argv)
 	return raise(SIGTERM);
 }
 
-int main(int argc, char **argv)
+static int run_tests(void)
 {
 	Suite *s = suite_create("page");
 	TCase *c = tcase_create("page");
 	SRunner *r;
 	int failed;
 
-	if (argc > 3 && strcmp(argv[1], "dump") == 0)
-		return be_writer(argc, argv);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_page_is_told_when_it_is_whole);
 	tcase_add_test(c, who_fails_says_why_and_who_dies_is_told);
@@ -185,4 +183,11 @@ int main(int argc, char **argv)
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);
 	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 3 && strcmp(argv[1], "dump") == 0)
+		return be_writer(argc, argv);
+	return run_tests();
 }
