@@ -61,12 +61,15 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all deb deps demo check check-gpu bench style man fuzz install clean help tests \
+.PHONY: all deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
 
 deps:
+	@sh ./deps.sh tests
+
+build-deps:
 	@sh ./deps.sh
 
 # The flags are in this file: what was built with others is built again.
@@ -185,7 +188,7 @@ check: deps
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
 
-demo: deps
+demo: build-deps
 	@$(MAKE) --no-print-directory all
 	@O=$(O) sh tests/demo
 
