@@ -10,8 +10,9 @@ set -eu
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libdnnl-dev libhwloc-dev libdw-dev'
 tests='check bats procps util-linux'
 hosts='iproute2 netbase faketime'
-# what else starts workers; slurmd and munged are started by the tests alone
-launchers='mpich openmpi-bin slurmctld slurmd slurm-client munge'
+# what else starts workers; slurmd and munged are started by the tests alone,
+# and srun --mpi=pmix loads libpmix.so, which the -dev package has
+launchers='mpich openmpi-bin slurmctld slurmd slurm-client munge libpmix-dev'
 
 wanted=$build
 [ "${1:-}" != tests ] || wanted="$build $tests $hosts $launchers"

@@ -15,6 +15,8 @@ slurm_or_skip() {
 			skip "Slurm is not installed: $program is missing"
 	done
 	[ "$(id -u)" = 0 ] || skip "slurmd has to be started by root"
+	[ -n "$(ls /sys/fs/cgroup 2>/dev/null)" ] ||
+		skip "slurmd wants a /sys/fs/cgroup, and there is none"
 }
 
 # Where everything is: $1 the controller's host and address, then the nodes.

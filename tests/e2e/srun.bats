@@ -41,7 +41,7 @@ all_ok() { # N
 	local kind
 	for kind in pmi2 pmix; do
 		expect 0 srun --mpi=list
-		if ! grep -qE "$kind" <<<"$out$err"; then
+		if ! grep -qE "^(srun:)?[[:space:]]*$kind" <<<"$out$err"; then
 			echo "# this Slurm has no $kind" >&3
 			continue
 		fi
