@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
+#include "worker-sdk/shm_put.h"
 
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
@@ -86,6 +87,7 @@ struct ddp__shm {
 	char *slots;
 	size_t mapped;
 	size_t chunk; /* bytes of input a rank puts into one step at most */
+	struct ddp__put put;  /* how to write to slots and rings */
 	const void **sources; /* scratch: n pointers */
 	char *pairs;	      /* n * n of them, for messages */
 	size_t ring;	      /* bytes of each one's ring */
