@@ -81,7 +81,8 @@ struct ddp__shm {
 	int behind;		      /* 0, or it is yet to be waited for */
 	struct ddp__call call;	      /* of that step, for texts */
 	int spins;                    /* every rank has a CPU of its own */
-	uint64_t moved;		      /* when I left another rank's CPU */
+	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
+				       * how long not to do so again */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;

@@ -12,6 +12,8 @@ enum {
 	 * two is worth n times the additions. Of two ranks each does so always:
 	 * it reads no more of the other's than it would otherwise. */
 	FLAT_MAX = 16 << 10,
+	/* Its chunks: what was put is in L2 yet when it is reduced. */
+	PAIR_CHUNK = 256 << 10,
 	/* A slice is reduced in pieces that stay in L1. */
 	PIECE = 8 << 10,
 	/* A result of this many bytes leaves nothing of itself in the caches,
@@ -239,6 +241,7 @@ void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
 		     size_t count, int to, int divisor)
 {
 	size_t elem = ddp_type_size(call->type);
+	size_t most = s->n == 2 ? min_size(s->chunk, PAIR_CHUNK) : s->chunk;
 
 	*op = (struct ddp__shm_op){
 		.s = s,
@@ -249,7 +252,7 @@ void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
 		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
 		.count = count,
 		.elem = elem,
-		.each = chunk_elems(count, s->chunk, elem),
+		.each = chunk_elems(count, most, elem),
 		/* in place it has been read anyway */
 		.stream = send != recv && count * elem >= STREAM_MIN,
 		.divisor = divisor};
