@@ -9,17 +9,12 @@
 
 /* A line that another core has read must be taken from it before it can be
  * written. How long that takes depends on where that core is; a virtual
- * machine's CPUs may come to be elsewhere within seconds. */
-enum ddp__reach {
-	DDP__PUT_NEAR,	/* plain stores are as quick as any */
-	DDP__PUT_APART, /* so are small ones */
-	DDP__PUT_FAR	/* none but the smallest */
-};
-
-/* Zeroed is fine. One thread at a time. */
+ * machine's CPUs may come to be elsewhere within seconds. Zeroed is fine; one
+ * thread at a time. */
 struct ddp__put {
-	enum ddp__reach reach, seen; /* what holds; what was seen last */
-	uint32_t until;		   /* so many puts it is not looked at */
+	int far;	/* plain stores are slow */
+	int seen;	/* so it looked last */
+	uint32_t until; /* so many puts it is not looked at */
 };
 
 /* memcpy, in order before every later store; to and from do not overlap. Now

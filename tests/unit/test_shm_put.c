@@ -14,13 +14,12 @@ static const size_t sizes[] = {0,     1,     63,	511,   512,  4095,
 /* More often than it is looked at, so that it is at least twice. */
 START_TEST(puts_any_size_anywhere)
 {
-	enum ddp__reach reach = (enum ddp__reach)_i;
 	char *from = malloc(MOST + PAD), *to = malloc(MOST + 2 * PAD);
 
 	for (size_t i = 0; i < MOST + PAD; i++)
 		from[i] = (char)(i * 7 + i / 251);
 	for (unsigned i = 0; i < 300; i++) {
-		struct ddp__put p = {reach, reach, i % 70};
+		struct ddp__put p = {_i, _i, i % 70};
 		size_t size = sizes[i % (sizeof(sizes) / sizeof(*sizes))];
 		size_t shift = i % 65, at = PAD + i % 17;
 
@@ -38,7 +37,7 @@ END_TEST
 START_TEST(looks_now_and_then)
 {
 	static char from[4096], to[4096];
-	struct ddp__put p = {DDP__PUT_NEAR, DDP__PUT_NEAR, 0};
+	struct ddp__put p = {0, 0, 0};
 	int looked = 0;
 
 	for (int i = 0; i < 1000; i++)
@@ -56,13 +55,10 @@ END_TEST
 
 START_TEST(far_ones_go_past_the_caches)
 {
-	struct ddp__put near = {DDP__PUT_NEAR, DDP__PUT_NEAR, 0};
-	struct ddp__put apart = {DDP__PUT_APART, DDP__PUT_APART, 0};
-	struct ddp__put far = {DDP__PUT_FAR, DDP__PUT_FAR, 0};
+	struct ddp__put near = {0, 0, 0};
+	struct ddp__put far = {1, 1, 0};
 
 	ck_assert(!ddp__put_streams(&near, MOST));
-	ck_assert(ddp__put_streams(&apart, MOST));
-	ck_assert(!ddp__put_streams(&apart, 4096));
 	ck_assert(ddp__put_streams(&far, 4096));
 	ck_assert(!ddp__put_streams(&far, 16));
 }
@@ -77,7 +73,7 @@ int main(void)
 
 	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 3);
+	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 2);
 	tcase_add_test(tc, looks_now_and_then);
 	tcase_add_test(tc, far_ones_go_past_the_caches);
 	srunner_run_all(runner, CK_NORMAL);
