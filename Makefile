@@ -61,12 +61,15 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all deb deps demo check check-gpu bench style man fuzz install clean help tests \
+.PHONY: all deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
 
 deps:
+	@sh ./deps.sh tests
+
+build-deps:
 	@sh ./deps.sh
 
 # The flags are in this file: what was built with others is built again.
@@ -178,14 +181,28 @@ bench-programs: $(bench_programs) $(test_programs) $(examples)
 tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs
 
 # deps first, then a second make that sees what was installed
+# TSan is for libddp's threads. Only workers are built with it: the launcher and
+# the server have one thread, and what is built with TSan hears no signals from
+# libuv. The others are those of a plain build.
+ifeq ($(SAN),thread)
+plain := $(if $(filter build/thread,$(O)),build,$(O)/plain)
+thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats
+check: deps
+	@$(MAKE) --no-print-directory SAN= O=$(plain) tests
+	@$(MAKE) --no-print-directory $(libs) $(test_programs)
+	@O=$(abspath $(plain)) SAN=$(SAN) DDP_TEST_WORKERS=$(abspath $(O))/tests \
+		$(shell setarch -R true 2>/dev/null && echo setarch -R) \
+		sh tests/run $(or $(TESTS),$(thread_tests))
+else
 check: deps
 	@$(MAKE) --no-print-directory tests
 	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run $(TESTS)
+endif
 
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
 
-demo: deps
+demo: build-deps
 	@$(MAKE) --no-print-directory all
 	@O=$(O) sh tests/demo
 

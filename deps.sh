@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what building, testing and the demo need, on Debian and its kin, and
-# nothing that is there already. `make deps` runs it; on a machine without make
-# run it yourself. DEPS=0 skips it.
+# Installs what building and the demo need, on Debian and its kin, and nothing
+# that is there already; `sh deps.sh tests` also what the tests start, other
+# launchers among them. make runs it; on a machine without make run it yourself.
+# DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
@@ -12,8 +13,10 @@ hosts='iproute2 netbase faketime'
 # what else starts workers; slurmd and munged are started by the tests alone
 launchers='mpich openmpi-bin slurmctld slurmd slurm-client munge'
 
+wanted=$build
+[ "${1:-}" != tests ] || wanted="$build $tests $hosts $launchers"
 missing=
-for p in $build $tests $hosts $launchers; do
+for p in $wanted; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
 	[ "$state" = installed ] || missing="$missing $p"
 done

@@ -22,6 +22,7 @@ enum {
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
 	FLIGHT_NAME_MAX = 256,
+	FLIGHT_SERVER_MAX = 320,
 	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
 	FLIGHT_TEXT_MAX = 256,
 };
@@ -96,6 +97,7 @@ struct flight_file {
 	uint32_t unused;
 	char agent_id[32]; /* DDP_AGENT_ID */
 	char job[FLIGHT_NAME_MAX], host[FLIGHT_NAME_MAX];
+	char server[FLIGHT_SERVER_MAX]; /* host:port of its rendezvous; "" */
 	struct flight_worker workers[];
 };
 

@@ -275,7 +275,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
 	begin_output(a, start);
-	failure_begin(&a->failure, start, agent_id(a));
+	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr);
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);

@@ -58,7 +58,8 @@ static void find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "GROUP_WORLD_SIZE");
 	if (!c->private_endpoint)
 		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
-	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID");
+	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID",
+		   "DDP_RECORDER");
 	if (*d->logdir.run)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
 	if (c->standalone) /* another in each run */

@@ -1,6 +1,8 @@
 /* dump.c: the subcommand, and its text. */
 #include "launcher/dump.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,16 +10,35 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sock.h"
+#include "launcher/behind.h"
 #include "launcher/exit_code.h"
 #include "launcher/stack.h"
 
-enum { TEXT_MAX = 256 << 20, MISSING_SHOWN = 8, NOTHING = 1 };
+enum {
+	TEXT_MAX = 1 << 30,
+	MISSING_SHOWN = 8,
+	NOTHING = 1,
+	ASKED_MAX = 64, /* jobs */
+	DEFAULT_PORT = 29400,
+};
 
 #define FIELD(name) .offset = offsetof(struct dump_options, name)
 
 const struct option_spec dump_options[] = {
 	{.name = "job", .kind = OPTION_STRING, FIELD(job), .arg = "ID",
 	 .help = "Only of the job with this --rdzv-id."},
+	{.name = "rdzv-endpoint", .kind = OPTION_STRING, FIELD(server),
+	 .arg = "HOST:PORT",
+	 .help = "Ask this rendezvous server for the job (none, unless --job"
+		 " names it): for a host where no ddprun runs."},
+	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
+	 .min = 0.1, .max = WIRE_DUMP_MAX_MS / 1000, .arg = "SECONDS",
+	 .help = "Wait so long for the answers of other nodes (10)."},
+	{.name = "here", .kind = OPTION_FLAG, FIELD(here),
+	 .help = "Only of this host."},
+	{.name = "agent", .kind = OPTION_INT, FIELD(agent), .min = 1,
+	 .max = INT_MAX, .arg = "PID",
+	 .help = "Only of this ddprun, on this host."},
 	{.name = "last", .kind = OPTION_INT, FIELD(last), .min = 0,
 	 .max = FLIGHT_ENTRIES, .arg = "N",
 	 .help = "Show each worker's last N calls (5)."},
@@ -34,9 +55,10 @@ static void print_help(void)
 {
 	printf("usage: ddprun dump [OPTIONS]\n\n"
 	       "Shows what the workers are doing that your ddprun processes run"
-	       " on this host:\nthe call of libddp that each is in, for how "
-	       "long and for whom it waits there,\nits last calls, and the "
-	       "native stacks of its threads. The workers go on.\n\n");
+	       " on this host,\nand those of their jobs on all other nodes: the"
+	       " call of libddp that each is in,\nfor how long and for whom it "
+	       "waits there, its last calls, and the native\nstacks of its "
+	       "threads. The workers go on.\n\n");
 	option_print_help(dump_options);
 	printf("\nExit code: 0, or 1 if there is no such worker.\n");
 }
@@ -193,26 +215,144 @@ static int nothing(const struct dump_options *o)
 	return NOTHING;
 }
 
-int dump_main(int argc, char **argv)
+/* ---- The other nodes ---- */
+
+struct dump {
+	struct dump_options o;
+	struct look look;
+	struct ask asked[ASKED_MAX];
+	size_t nasked;
+};
+
+static int ask(struct dump *d, const char *server, const char *job,
+	       struct err *e)
 {
-	struct dump_options o = {.last = 5};
+	const struct wire_dump m = {
+		.json = (uint8_t)d->o.json,
+		.no_stacks = (uint8_t)d->o.no_stacks,
+		.last = (uint32_t)d->o.last,
+		.timeout_ms = (uint32_t)(d->o.timeout_s * 1000),
+	};
+	struct ask *a = &d->asked[d->nasked];
+	struct endpoint at;
+	int rc = endpoint_parse(&at, server, DEFAULT_PORT, e);
+
+	if (rc < 0)
+		return rc;
+	rc = ask_init(a, &at, job, &m, e);
+	if (rc < 0)
+		ask_release(a);
+	else
+		d->nasked++;
+	return rc;
+}
+
+/* So many workers, from i on, are of the same job. */
+static size_t run_of(const struct look *l, size_t i)
+{
+	size_t n = 1;
+
+	while (i + n < l->n &&
+	       look_same_job(&l->workers[i], &l->workers[i + n]))
+		n++;
+	return n;
+}
+
+/* Who is here is seen without asking; who was asked for is not shown twice. */
+static void ask_for_jobs(struct dump *d)
+{
+	struct err e = ERR_INIT;
+	size_t kept = 0;
+
+	while (kept < d->look.n) {
+		const struct flight_file *job = d->look.workers[kept].job;
+		size_t n = run_of(&d->look, kept);
+
+		if (job->nodes > 1 && job->server[0] && d->nasked < ASKED_MAX) {
+			if (ask(d, job->server, job->job, &e) == 0) {
+				look_drop(&d->look, kept, n);
+				continue;
+			}
+			log_warn("the other nodes of job '%s' cannot be asked: "
+				 "%s; this is of this host only", job->job,
+				 e.text);
+		}
+		kept += n;
+	}
+}
+
+static void put_node(struct buf *out, const struct asked_node *n,
+		     const struct dump_options *o)
+{
+	char name[SOCK_HOST_MAX + 32];
+
+	if (n->node_rank < 0)
+		snprintf(name, sizeof(name), "a node (%s)", n->host);
+	else
+		snprintf(name, sizeof(name), "node %d (%s)", (int)n->node_rank,
+			 n->host);
+	buf_put(out, n->page.data, n->page.len);
+	if (n->page.len && n->page.data[n->page.len - 1] != '\n')
+		buf_put(out, "\n", 1);
+	if (n->answered && n->text[0])
+		buf_printf(out, "%s: %s\n", name, n->text);
+	else if (!n->answered && n->text[0])
+		buf_printf(out, "%s did not answer: %s\n", name, n->text);
+	else if (!n->answered)
+		buf_printf(out, "%s did not answer within %g s; nothing was "
+			   "heard of it for %.1f s\n", name, o->timeout_s,
+			   (double)n->silent_ms / 1000);
+}
+
+static int put_nodes(struct buf *out, const struct dump *d, struct err *e)
+{
+	for (size_t i = 0; i < d->nasked; i++) {
+		for (size_t k = 0; k < d->asked[i].n; k++) {
+			if (out->len)
+				buf_put(out, "\n", 1);
+			put_node(out, &d->asked[i].nodes[k], &d->o);
+		}
+		buf_put(out, "\n", 1);
+		if (behind_put(out, &d->asked[i]) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* Whether any node has workers. */
+static int found_some(const struct dump *d)
+{
+	size_t pages = d->look.n;
+
+	for (size_t i = 0; i < d->nasked; i++) {
+		for (size_t k = 0; k < d->asked[i].n; k++)
+			pages += d->asked[i].nodes[k].page.len != 0;
+	}
+	return pages != 0;
+}
+
+static int put_all(struct dump *d, struct buf *out, struct err *e)
+{
+	if (d->o.json && (d->o.here || d->o.agent))
+		return d->look.n ? dump_put_json(out, &d->look, &d->o, e) : 0;
+	if (d->o.json)
+		return dump_put_nodes_json(out, d->asked, d->nasked, &d->look,
+					   &d->o, e);
+	if (put_nodes(out, d, e) < 0)
+		return e->code;
+	if (out->len && d->look.n)
+		buf_put(out, "\n", 1);
+	put_text(out, &d->look, &d->o);
+	return 0;
+}
+
+static int show(struct dump *d)
+{
 	struct buf out = BUF_INIT(TEXT_MAX);
 	struct err e = ERR_INIT;
-	static struct look l;
-	int rc = option_parse(dump_options, &o, argc, argv, 0, &e);
+	int rc = found_some(d) ? 0 : d->nasked ? NOTHING : nothing(&d->o);
 
-	if (rc == OPTION_WANT_HELP) {
-		print_help();
-		return 0;
-	}
-	if (rc < 0)
-		return fail(&e, EXIT_BAD_USAGE);
-	if (look_init(&l, o.job, &e) < 0)
-		return fail(&e, EXIT_OS);
-	rc = l.n ? 0 : nothing(&o);
-	if (l.n && !o.json)
-		put_text(&out, &l, &o);
-	else if (l.n && dump_put_json(&out, &l, &o, &e) < 0)
+	if ((d->nasked || d->look.n) && put_all(d, &out, &e) < 0)
 		rc = fail(&e, EXIT_OS);
 	if (out.failed) {
 		err_set(&e, out.failed, "the dump is larger than %d MiB, or "
@@ -221,6 +361,44 @@ int dump_main(int argc, char **argv)
 	} else if (out.len && file_write_all(STDOUT_FILENO, out.data, out.len))
 		rc = EXIT_OS;
 	buf_release(&out);
-	look_release(&l);
+	return rc;
+}
+
+static int look_and_ask(struct dump *d, struct err *e)
+{
+	const char *job = d->o.job ? d->o.job : "none";
+	int rc;
+
+	if (d->o.server)
+		return ask(d, d->o.server, job, e);
+	rc = look_init(&d->look, d->o.job, (pid_t)d->o.agent, e);
+	if (rc == 0 && !d->o.here && !d->o.agent)
+		ask_for_jobs(d);
+	return rc;
+}
+
+int dump_main(int argc, char **argv)
+{
+	static struct dump d = {.o = {.last = 5, .timeout_s = 10}};
+	struct err e = ERR_INIT;
+	int rc = option_parse(dump_options, &d.o, argc, argv, 0, &e);
+
+	if (rc == OPTION_WANT_HELP) {
+		print_help();
+		return 0;
+	}
+	if (rc >= 0 && d.o.server && (d.o.here || d.o.agent))
+		rc = err_set(&e, ERR_USAGE, "--rdzv-endpoint asks another host:"
+			     " it does not go with --here or --agent");
+	if (rc < 0)
+		return fail(&e, EXIT_BAD_USAGE);
+	rc = look_and_ask(&d, &e);
+	if (rc < 0)
+		rc = fail(&e, d.o.server ? exit_code_of(&e) : EXIT_OS);
+	else
+		rc = show(&d);
+	for (size_t i = 0; i < d.nasked; i++)
+		ask_release(&d.asked[i]);
+	look_release(&d.look);
 	return rc;
 }

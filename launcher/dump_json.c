@@ -139,15 +139,27 @@ static cJSON *job_of(const struct json *j, const struct flight_file *f)
 	return to;
 }
 
-int dump_put_json(struct buf *out, const struct look *l,
-		  const struct dump_options *o, struct err *e)
+/* And frees it. */
+static int print(struct buf *out, const struct json *j, cJSON *all,
+		 struct err *e)
 {
-	const struct json *j = json_load(e);
-	cJSON *all, *jobs, *job, *workers = NULL;
-	char host[SOCK_HOST_MAX], *text;
+	char *text = j->print_pretty(all);
 
-	if (!j)
-		return ERR_SYSTEM;
+	j->release(all);
+	if (!text)
+		return err_set(e, -ENOMEM, "out of memory for the dump");
+	buf_put(out, text, strlen(text));
+	buf_put(out, "\n", 1);
+	j->free(text);
+	return 0;
+}
+
+static cJSON *page_of(const struct json *j, const struct look *l,
+		      const struct dump_options *o)
+{
+	cJSON *all, *jobs, *job, *workers = NULL;
+	char host[SOCK_HOST_MAX];
+
 	all = j->object();
 	sock_host_name(host);
 	j->add_number(all, "version", VERSION);
@@ -163,12 +175,58 @@ int dump_put_json(struct buf *out, const struct look *l,
 		}
 		j->append(workers, worker_of(j, l, i, o));
 	}
-	text = j->print_pretty(all);
-	j->release(all);
-	if (!text)
-		return err_set(e, -ENOMEM, "out of memory for the dump");
-	buf_put(out, text, strlen(text));
-	buf_put(out, "\n", 1);
-	j->free(text);
-	return 0;
+	return all;
+}
+
+int dump_put_json(struct buf *out, const struct look *l,
+		  const struct dump_options *o, struct err *e)
+{
+	const struct json *j = json_load(e);
+
+	return j ? print(out, j, page_of(j, l, o), e) : ERR_SYSTEM;
+}
+
+/* A page that is not whole is no JSON. */
+static cJSON *node_of(const struct json *j, const struct asked_node *n,
+		      const char *job)
+{
+	cJSON *to = j->object(), *page = NULL;
+
+	add_text(j, to, "job", job);
+	j->add_number(to, "node_rank", n->node_rank);
+	add_text(j, to, "host", n->host);
+	j->add_bool(to, "answered", n->answered);
+	j->add_number(to, "silent_seconds", (double)n->silent_ms / 1000);
+	add_text(j, to, "error", n->text);
+	if (n->page.len)
+		page = j->parse(n->page.data, n->page.len);
+	if (page)
+		j->add_item(to, "page", page);
+	else
+		j->add_null(to, "page");
+	return to;
+}
+
+int dump_put_nodes_json(struct buf *out, const struct ask *asked, size_t n,
+			const struct look *l, const struct dump_options *o,
+			struct err *e)
+{
+	const struct json *j = json_load(e);
+	cJSON *all, *nodes;
+
+	if (!j)
+		return ERR_SYSTEM;
+	all = j->object();
+	j->add_number(all, "version", VERSION);
+	nodes = j->add_array(all, "nodes");
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < asked[i].n; k++)
+			j->append(nodes, node_of(j, &asked[i].nodes[k],
+						 asked[i].job));
+	}
+	if (l->n)
+		j->add_item(all, "here", page_of(j, l, o));
+	else
+		j->add_null(all, "here");
+	return print(out, j, all, e);
 }

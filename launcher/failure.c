@@ -47,10 +47,12 @@ void failure_prepare(struct failure *f)
 }
 
 void failure_begin(struct failure *f, const struct wire_start *start,
-		   const char *agent_id)
+		   const char *agent_id, const struct sock_addr *server)
 {
+	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
 		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.server = sock_addr_text(server, at),
 		.round = start->round, .attempt = start->attempt,
 		.base_rank = start->base_rank, .nproc = f->config->nproc,
 		.world_size = start->world_size,

@@ -47,7 +47,7 @@ void failure_prepare(struct failure *f);
 
 /* A round's workers are about to be started; have been. */
 void failure_begin(struct failure *f, const struct wire_start *start,
-		   const char *agent_id);
+		   const char *agent_id, const struct sock_addr *server);
 void failure_started(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are

@@ -176,21 +176,33 @@ static int compare(const void *pa, const void *pb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-int look_init(struct look *l, const char *job, struct err *e)
+/* All processes of ours, or the one. */
+static int search_all(struct look *l, const char *job, pid_t agent, DIR *proc)
 {
 	struct dirent *entry;
 	int rc = 0;
+
+	while (rc == 0 && (entry = readdir(proc))) {
+		long pid = number(entry->d_name);
+
+		if (pid > 0 && (!agent || pid == agent) &&
+		    is_ours(entry->d_name))
+			rc = search(l, entry->d_name, job);
+	}
+	return rc;
+}
+
+int look_init(struct look *l, const char *job, pid_t agent, struct err *e)
+{
 	DIR *proc;
+	int rc;
 
 	memset(l, 0, sizeof(*l));
 	proc = opendir("/proc");
 	if (!proc)
 		return err_set(e, -errno, "cannot read /proc: %s",
 			       strerror(errno));
-	while (rc == 0 && (entry = readdir(proc))) {
-		if (number(entry->d_name) > 0 && is_ours(entry->d_name))
-			rc = search(l, entry->d_name, job);
-	}
+	rc = search_all(l, job, agent, proc);
 	closedir(proc);
 	l->now_ns = clock_ns();
 	if (rc < 0) {
@@ -210,6 +222,16 @@ void look_release(struct look *l)
 		free(l->jobs[i]);
 	free(l->workers);
 	memset(l, 0, sizeof(*l));
+}
+
+void look_drop(struct look *l, size_t i, size_t n)
+{
+	struct look_worker *from = l->workers + i;
+
+	for (size_t k = 0; k < n; k++)
+		free(from[k].view);
+	l->n -= n;
+	memmove(from, from + n, (l->n - i) * sizeof(*from));
 }
 
 int look_same_job(const struct look_worker *a, const struct look_worker *b)
@@ -283,6 +305,21 @@ size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
 	if (group_size(me->view, to->comm) > known)
 		*elsewhere = group_size(me->view, to->comm) - known;
 	return n;
+}
+
+const struct flight_op *look_last_in(const struct look_worker *w,
+				     uint32_t comm)
+{
+	const struct flight_op *last = NULL;
+
+	for (int i = 0; w->view && i < w->view->n; i++) {
+		const struct flight_op *op = &w->view->ops[i];
+
+		if (op->comm == comm && flight_is_collective(op->call.kind) &&
+		    (!last || op->call.number > last->call.number))
+			last = op;
+	}
+	return last;
 }
 
 const char *look_state(char state)

@@ -31,19 +31,27 @@ struct look {
 	uint64_t now_ns; /* clock_ns, when they were looked at */
 };
 
-/* job: only of that --rdzv-id; NULL: all. -ENOMEM, or an error of /proc. */
-int look_init(struct look *l, const char *job, struct err *e);
+/* job: only of that --rdzv-id; NULL: all. agent: only of that ddprun; 0: all.
+ * -ENOMEM, or an error of /proc. */
+int look_init(struct look *l, const char *job, pid_t agent, struct err *e);
 void look_release(struct look *l);
 
 /* Whether two belong to the same round of the same job. Pure, as what follows.
  */
 int look_same_job(const struct look_worker *a, const struct look_worker *b);
 
+/* Forgets n workers from i on. */
+void look_drop(struct look *l, size_t i, size_t n);
+
 /* Which ranks of its group worker i waits for: those of this host that have not
  * come to its call. Fills at most max; returns how many there are. *elsewhere:
  * so many ranks of the group are not on this host, or not known. */
 size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
 		    uint32_t *elsewhere);
+
+/* Its last call in a communicator that all of its ranks make, or NULL. */
+const struct flight_op *look_last_in(const struct look_worker *w,
+				     uint32_t comm);
 
 /* "running", "sleeping", "stopped", ...; "ended". */
 const char *look_state(char state);

@@ -372,6 +372,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 	struct wire_state state;
 	struct wire_start start;
 	struct wire_end end;
+	struct wire_look look;
 	int rc = 0;
 
 	switch (f->type) {
@@ -402,9 +403,24 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		}
 		m->events->on_end(m, &end);
 		return 0;
+	case WIRE_LOOK:
+		rc = wire_get_look(f, &look, e);
+		if (rc == 0)
+			pages_start(&m->pages, &look);
+		return rc;
 	default:
 		return 0; /* a later server may know more than we do */
 	}
+}
+
+static void on_page(void *owner, const struct wire_page *page)
+{
+	struct member *m = owner;
+
+	if (!is_in(m))
+		return;
+	wire_put_page(out(m), WIRE_PAGE, WIRE_NOTICE, 0, page);
+	flush(m);
 }
 
 static void on_frame(struct rdzv *c, const struct wire_frame *f)
@@ -468,6 +484,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 	if (rc < 0)
 		return rc;
 	m->rdzv.owner = m;
+	pages_init(&m->pages, loop, on_page, m);
 	uv_timer_init(loop, &m->speak);
 	uv_timer_init(loop, &m->ping);
 	uv_timer_init(loop, &m->deadline);
@@ -519,6 +536,7 @@ void member_close(struct member *m)
 	uv_close((uv_handle_t *)&m->ping, NULL);
 	uv_close((uv_handle_t *)&m->deadline, NULL);
 	rdzv_close(&m->rdzv);
+	pages_close(&m->pages);
 	if (m->reserved_fd >= 0)
 		close(m->reserved_fd);
 	m->reserved_fd = -1;
@@ -526,7 +544,8 @@ void member_close(struct member *m)
 
 int member_reaped(struct member *m, pid_t pid, int status)
 {
-	return rdzv_reaped(&m->rdzv, pid, status);
+	return rdzv_reaped(&m->rdzv, pid, status) ||
+	       pages_reaped(&m->pages, pid, status);
 }
 
 pid_t member_server_pid(const struct member *m)

@@ -4,6 +4,7 @@
 #ifndef LAUNCHER_MEMBER_H
 #define LAUNCHER_MEMBER_H
 
+#include "launcher/page.h"
 #include "launcher/rdzv.h"
 
 enum { MEMBER_TEXT_MAX = 256 };
@@ -32,6 +33,7 @@ struct member {
 	int started;     /* a round has been: the others know the way */
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
+	struct pages pages; /* for those who ask what this node does */
 	uv_timer_t speak, ping, deadline;
 	uint64_t began_ms;
 	unsigned unheard; /* pings since anything came */
@@ -68,7 +70,7 @@ void member_ping(struct member *m);
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);
 
-/* A child ended: 1 if it was the server. */
+/* A child ended: 1 if it was the server, or wrote a page. */
 int member_reaped(struct member *m, pid_t pid, int status);
 /* 0 if none runs here. */
 pid_t member_server_pid(const struct member *m);

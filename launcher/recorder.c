@@ -60,6 +60,7 @@ void recorder_begin(struct recorder *r, const struct recorder_round *round)
 	snprintf(head.agent_id, sizeof(head.agent_id), "%s", round->agent_id);
 	snprintf(head.job, sizeof(head.job), "%s", round->job);
 	snprintf(head.host, sizeof(head.host), "%s", round->host);
+	snprintf(head.server, sizeof(head.server), "%s", round->server);
 	rc = make(r, &head);
 	if (rc == 0) {
 		snprintf(r->path, sizeof(r->path), "/proc/%d/fd/%d",

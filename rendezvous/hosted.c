@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "base/log.h"
+#include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 
 static const struct store_limits round_limits = {
@@ -258,6 +259,42 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	h->workers = m;
 }
 
+int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
+			struct err *e)
+{
+	struct hosted *h = hosted_find(m->server, hello->job);
+	const char *end;
+	int rc;
+
+	if (!h && m->server->guests)
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s keeps another job's store",
+			       m->server->endpoint);
+	if (!h) {
+		end = ended_find(&m->server->ended, hello->job, hello->round);
+		return err_set(e, ERR_ABORTED,
+			       "round %u of job '%.*s' is over: %s",
+			       hello->round, SLICE_FMT(hello->job),
+			       end ? end : "the job is not on this server any "
+					   "more");
+	}
+	rc = job_check_round(h->job, hello->round, e);
+	if (rc < 0)
+		return rc;
+	if (hello->rank >= job_world_size(h->job))
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u does not exist: job '%s' has %u ranks",
+			       hello->rank, job_id(h->job),
+			       job_world_size(h->job));
+	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
+		return rc;
+	m->session.rank = hello->rank;
+	hosted_add_worker(h, m);
+	if (h->guests)
+		guests_came(m, hello);
+	return 0;
+}
+
 static void lose_worker(struct hosted *h, struct member *m)
 {
 	*m->worker_pprev = m->worker_next;
@@ -274,6 +311,7 @@ void hosted_lose(struct member *m, const char *why)
 {
 	struct hosted *h = m->hosted;
 
+	dump_forget(m, why);
 	m->hosted = NULL;
 	if (!h)
 		return;

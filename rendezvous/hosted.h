@@ -20,13 +20,14 @@ enum {
 
 struct hosted;
 
-/* A client: an agent (perhaps with a node of a job) or a worker of a round. */
+/* A client: an agent (perhaps with a node of a job), a worker of a round, or a
+ * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
-	int role; /* 0 before HELLO, then WIRE_AGENT or WIRE_WORKER */
+	int role; /* 0 before HELLO, then an enum wire_role */
 	char *job_id;
 	char *host; /* of a guest; NULL where memory ran out */
 	int left;   /* of a guest: how it went is known */
@@ -66,6 +67,8 @@ struct server {
 	struct hosted *guests; /* the one job, of workers without agents */
 	int parent_gone;       /* of a server with guests, which it outlives */
 	struct member *members;
+	struct dump *dumps;   /* under way */
+	uint32_t last_dump;   /* the last one's number */
 	int leaving; /* the job of who started us is over */
 	int draining, stopped_jobs, closing;
 	char endpoint[330];
@@ -79,6 +82,9 @@ struct hosted *hosted_for_join(struct server *s, struct slice id);
 struct hosted *hosted_find(struct server *s, struct slice id);
 /* Does what the job wants done, after each event. */
 void hosted_act(struct hosted *h);
+/* A worker's HELLO: it is in its round from now on, or is told why not. */
+int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
+			struct err *e);
 void hosted_add_worker(struct hosted *h, struct member *m);
 /* The member's connection is gone; why is for "lost: ". */
 void hosted_lose(struct member *m, const char *why);

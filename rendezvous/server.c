@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/signal_name.h"
 #include "base/sock.h"
+#include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
 
@@ -30,42 +31,6 @@ typedef int handler(struct member *m, const struct wire_frame *f,
 static int reply_empty(struct member *m, const struct wire_frame *f)
 {
 	wire_put_empty(conn_out(&m->conn), f->type, WIRE_REPLY, f->id);
-	return 0;
-}
-
-static int be_worker(struct member *m, const struct wire_hello *hello,
-		     struct err *e)
-{
-	struct hosted *h = hosted_find(m->server, hello->job);
-	const char *end;
-	int rc;
-
-	if (!h && m->server->guests)
-		return err_set(e, ERR_REFUSED,
-			       "the server at %s keeps another job's store",
-			       m->server->endpoint);
-	if (!h) {
-		end = ended_find(&m->server->ended, hello->job, hello->round);
-		return err_set(e, ERR_ABORTED,
-			       "round %u of job '%.*s' is over: %s",
-			       hello->round, SLICE_FMT(hello->job),
-			       end ? end : "the job is not on this server any "
-					   "more");
-	}
-	rc = job_check_round(h->job, hello->round, e);
-	if (rc < 0)
-		return rc;
-	if (hello->rank >= job_world_size(h->job))
-		return err_set(e, ERR_ARGUMENT,
-			       "rank %u does not exist: job '%s' has %u ranks",
-			       hello->rank, job_id(h->job),
-			       job_world_size(h->job));
-	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
-		return rc;
-	m->session.rank = hello->rank;
-	hosted_add_worker(h, m);
-	if (h->guests)
-		guests_came(m, hello);
 	return 0;
 }
 
@@ -89,7 +54,11 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 			       "the rendezvous server at %s stops",
 			       m->server->endpoint);
 	if (hello.role == WIRE_WORKER) {
-		rc = be_worker(m, &hello, e);
+		rc = hosted_admit_worker(m, &hello, e);
+		if (rc < 0)
+			return rc;
+	} else if (hello.role == WIRE_TOOL) {
+		rc = dump_hello(m, &hello, e);
 		if (rc < 0)
 			return rc;
 	} else if (hello.role == WIRE_AGENT && m->server->guests) {
@@ -228,6 +197,8 @@ static const struct rule rules[] = {
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
+	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
+	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 
 static struct rule rule_for(enum wire_type type)
@@ -243,7 +214,7 @@ static int check_rule(const struct member *m, const struct rule *r,
 		      const struct wire_frame *f, struct err *e)
 {
 	static const char *const who[] = {"a client before its HELLO",
-					  "an agent", "a worker"};
+					  "an agent", "a worker", "a tool"};
 
 	if (r->run && r->role == m->role && r->kind == f->kind)
 		return 0;
@@ -323,6 +294,8 @@ static void on_due(struct conn *c)
 
 	if (m->role == WIRE_AGENT) {
 		agent_on_due(m);
+	} else if (m->role == WIRE_TOOL) {
+		dump_on_due(m);
 	} else if (m->hosted) {
 		session_on_due(&m->session);
 		session_wake_all(m->hosted->store);
@@ -339,6 +312,7 @@ static void on_closed(struct conn *c)
 	struct member *m = member_of(c);
 	struct server *s = m->server;
 
+	dump_forget(m, "its connection closed");
 	*m->pprev = m->next;
 	if (m->next)
 		m->next->pprev = m->pprev;

@@ -45,6 +45,16 @@ int job_node_waits(const struct job *j, const struct job_node *n)
 			     j->state == JOB_RESTARTING);
 }
 
+int32_t job_node_rank(const struct job_node *n)
+{
+	return n->rank;
+}
+
+const char *job_node_host(const struct job_node *n)
+{
+	return n->host;
+}
+
 int job_node_runs(const struct job_node *n)
 {
 	return n->running;

@@ -8,7 +8,7 @@
 const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
 					      WIRE_VERSION};
 
-enum { TYPES_END = WIRE_LEFT + 1 };
+enum { TYPES_END = WIRE_NODE + 1 };
 
 static const char *const type_names[TYPES_END] = {
 	[WIRE_HELLO] = "HELLO",
@@ -33,6 +33,10 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_PING] = "PING",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
+	[WIRE_DUMP] = "DUMP",
+	[WIRE_LOOK] = "LOOK",
+	[WIRE_PAGE] = "PAGE",
+	[WIRE_NODE] = "NODE",
 };
 
 static int type_exists(int type)
@@ -135,6 +139,8 @@ static inline uint32_t str_max(const char *name)
 	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
 	    !strcmp(name, "missing") || !strcmp(name, "error"))
 		return WIRE_TEXT_MAX;
+	if (!strcmp(name, "page"))
+		return WIRE_PAGE_MAX;
 	return WIRE_NAME_MAX;
 }
 
@@ -262,4 +268,23 @@ struct wire_node wire_get_node_item(struct reader *r)
 	n.addr = reader_slice(r);
 	n.nproc = reader_u32(r);
 	return n;
+}
+
+void wire_put_call_item(struct buf *items, const struct wire_call *c)
+{
+	buf_put_u32(items, c->rank);
+	buf_put_u32(items, c->comm);
+	buf_put_u64(items, c->number);
+	buf_put_slice(items, c->words);
+}
+
+struct wire_call wire_get_call_item(struct reader *r)
+{
+	struct wire_call c;
+
+	c.rank = reader_u32(r);
+	c.comm = reader_u32(r);
+	c.number = reader_u64(r);
+	c.words = reader_slice(r);
+	return c;
 }

@@ -23,6 +23,8 @@ enum {
 	WIRE_WORLD_MAX = WIRE_KEYS_MAX, /* ranks; a GATHER's list holds them */
 	WIRE_NAME_MAX = 1024,     /* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
+	WIRE_PAGE_MAX = 1 << 20,  /* what a node's workers do */
+	WIRE_DUMP_MAX_MS = 600000,
 	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
 	WIRE_PINGS = 6, /* in a lease: so many unanswered are a lost server */
@@ -33,7 +35,7 @@ enum {
 extern const char wire_preface[WIRE_PREFACE_SIZE];
 
 enum wire_kind { WIRE_REQUEST, WIRE_REPLY, WIRE_ERROR_REPLY, WIRE_NOTICE };
-enum wire_role { WIRE_AGENT = 1, WIRE_WORKER = 2 };
+enum wire_role { WIRE_AGENT = 1, WIRE_WORKER = 2, WIRE_TOOL = 3 };
 enum wire_verdict {
 	WIRE_SUCCESS,
 	WIRE_FAILURE,
@@ -65,6 +67,10 @@ enum wire_type {
 	WIRE_PING,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
+	WIRE_DUMP = 60,
+	WIRE_LOOK,
+	WIRE_PAGE,
+	WIRE_NODE,
 };
 
 /* One frame; body points into the buffer that it was cut from. */
@@ -137,6 +143,14 @@ const char *wire_type_name(int type);
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
 	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
+#define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
+	F(u32, timeout_ms)
+#define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
+#define WIRE_PAGE_FIELDS(F) F(u32, number) F(str, text) F(str, page)          \
+	F(list, calls)
+#define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
+	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
+#define WIRE_ASKED_FIELDS(F) F(u32, asked)
 
 /* struct name suffix, FIELDS macro */
 #define WIRE_MESSAGES(M)                                                      \
@@ -150,7 +164,10 @@ const char *wire_type_name(int type);
 	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
 	M(leave, WIRE_LEAVE_FIELDS) M(end, WIRE_END_FIELDS)                    \
-	M(fate, WIRE_FATE_FIELDS)
+	M(fate, WIRE_FATE_FIELDS)                                              \
+	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
+	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \
+	M(asked, WIRE_ASKED_FIELDS)
 
 struct wire_items {
 	uint32_t count;
@@ -192,5 +209,14 @@ struct wire_node {
 void wire_put_node_item(struct buf *items, const struct wire_node *n);
 /* Reads the next item; r->bad tells when the list was torn. */
 struct wire_node wire_get_node_item(struct reader *r);
+
+/* An item of PAGE's calls. */
+struct wire_call {
+	uint32_t rank, comm;
+	uint64_t number;
+	struct slice words;
+};
+void wire_put_call_item(struct buf *items, const struct wire_call *c);
+struct wire_call wire_get_call_item(struct reader *r);
 
 #endif

@@ -3,7 +3,8 @@
 # ended. It knows no behaviour of the programs that it starts.
 #
 #   $O $DDPRUN $DDPRDZV   the build folder and the two programs; PATH has $O and
-#                         $O/tests first
+#                         $O/tests first, or before that $DDP_TEST_WORKERS, where
+#                         workers are of another build
 #   $T                    this test's private folder, the working folder too
 #   start NAME CMD...     in the background; output in $T/NAME.out, $T/NAME.err;
 #                         its pid in ${pid[NAME]}
@@ -26,7 +27,8 @@
 
 lib_tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${O:=${lib_tests%/*}/build}"
-export O DDPRUN=$O/ddprun DDPRDZV=$O/ddprdzv PATH=$O:$O/tests:$PATH
+export O DDPRUN=$O/ddprun DDPRDZV=$O/ddprdzv
+export PATH=$O:${DDP_TEST_WORKERS:+$DDP_TEST_WORKERS:}$O/tests:$PATH
 
 declare -gA pid
 

@@ -9,6 +9,7 @@
 #include "worker-sdk/own.h"
 #include "worker-sdk/recorder.h"
 #include "worker-sdk/request.h"
+#include "worker-sdk/store.h"
 
 enum { GRAVES = 16 };
 
@@ -32,17 +33,17 @@ static char *name_rank(void *owner, int rank, char *out)
 
 enum { FATE_MS = 2000 };
 
-static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
+/* What became of it, from the store; the answer is to be copied before that is
+ * given back. */
+static int ask(struct ddp__kv *kv, int rank, int timeout_ms, const char *seen,
+	       struct err *e)
 {
-	struct ddp_comm *c = owner;
-	struct ddp__kv *kv = c->world->kv;
 	struct err why = ERR_INIT;
 	struct slice text = {"", 0};
 	int rc = ERR_TIMEOUT;
 
-	if (kv->ops->fate)
-		rc = kv->ops->fate(kv, ddp_world_rank(c, rank),
-				   seen ? FATE_MS : 0, &text, &why);
+	if (kv && kv->ops->fate)
+		rc = kv->ops->fate(kv, rank, timeout_ms, &text, &why);
 	if (rc < 0 && !seen)
 		return rc == ERR_ABORTED
 			       ? err_set(e, ERR_REMOTE, "%s", why.text)
@@ -55,6 +56,17 @@ static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
 		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
 			       seen);
 	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
+}
+
+static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
+{
+	struct ddp_comm *c = owner;
+	struct ddp__kv *kv = ddp__store_borrow(c->world, FATE_MS);
+	int rc = ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen, e);
+
+	if (kv)
+		ddp__store_give(c->world);
+	return rc;
 }
 
 static char *last_seen(void *owner, int rank, char *out)

@@ -11,6 +11,7 @@
 #ifndef SDK_COMM_H
 #define SDK_COMM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -34,6 +35,8 @@ struct ddp__world {
 	char host[256]; /* this one's name */
 	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
 	struct ddp__kv *kv;
+	pthread_mutex_t kv_lock; /* store.h's */
+	_Atomic int kv_wanted;	 /* by who only borrows it */
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */
 	/* The call that a thread is in, else 0: to find two threads in one

@@ -8,8 +8,8 @@
 #include "worker-sdk/cpu.h"
 #include "worker-sdk/stages.h"
 
-/* Smaller ones cost more turns, larger ones overlap less: measured between two
- * hosts of two ranks. */
+/* Smaller ones cost more turns, larger ones overlap less. Chosen, not measured
+ * against other sizes. */
 enum { SEGMENT = 4 << 20 };
 
 static struct ddp__cpu *cpu_of(const struct ddp__cpu_op *op)
@@ -156,12 +156,14 @@ static int go_tcp(struct ddp__cpu_op *op, int wait, struct err *e)
 		if (rc < 0)
 			return rc;
 		op->tcp_busy = 1;
+		ddp__shm_away(&cpu_of(op)->shm, 1);
 		rc = wait ? ddp__tcp_run(&op->tcp, e)
 			  : ddp__tcp_advance(&op->tcp, e);
 		if (rc < 0 || (!rc && !wait))
 			return rc;
 		ddp__tcp_op_release(&op->tcp);
 		op->tcp_busy = 0;
+		ddp__shm_away(&cpu_of(op)->shm, 0);
 		op->carried++;
 	}
 	return 0;

@@ -135,6 +135,7 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 		free(w);
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
 	}
+	pthread_mutex_init(&w->kv_lock, NULL);
 	w->pid = getpid();
 	w->forks = ddp__forks;
 	w->joined = joined;
@@ -170,6 +171,9 @@ void ddp_finalize(ddp_comm *c)
 	if (w->kv)
 		w->kv->ops->free(w->kv);
 	ddp__recorder_close(w->flight);
+	/* in a forked child a thread that is not there may hold it */
+	if (w->forks == ddp__forks)
+		pthread_mutex_destroy(&w->kv_lock);
 	free(w);
 }
 

@@ -238,6 +238,13 @@ void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call)
 			      memory_order_relaxed);
 }
 
+void ddp__shm_away(struct ddp__shm *s, int on)
+{
+	if (s->header)
+		atomic_store_explicit(&ddp__shm_control(s, s->me)->away,
+				      (uint32_t)on, memory_order_relaxed);
+}
+
 void ddp__shm_post(struct ddp__shm *s)
 {
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
@@ -247,6 +254,7 @@ void ddp__shm_post(struct ddp__shm *s)
 	/* Sequentially consistent: either I see the sleeper, or it sees the
 	 * step when it looks again before it sleeps. */
 	s->waits = 1;
+	s->patient = 0;
 	atomic_store(&mine->step, ++s->step);
 	if (atomic_load(&mine->sleepers))
 		ddp__shm_wake(&mine->step);

@@ -16,13 +16,17 @@
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
 enum {
-	DDP__SHM_VERSION = 2,
+	DDP__SHM_VERSION = 3,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
 	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
 	DDP__SHM_CPUS = 1024,
-	DDP__COOKIE = 16
+	DDP__COOKIE = 16,
+	/* Longer than the ranks of a host wait for each other they wait for
+	 * the one that is away, and longer than that one waits itself
+	 * (DDP__TCP_GRACE_MS): what it learns says more. */
+	DDP__SHM_GRACE_MS = 2000
 };
 
 /* A rank's words. What a peer reads on the fast path is one cache line. */
@@ -40,6 +44,7 @@ struct ddp__shm_control {
 	_Atomic uint32_t left;	/* ddp_finalize was called */
 	_Atomic uint32_t armed; /* its bell is to be rung, once */
 	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
+	_Atomic uint32_t away;	 /* it waits for another host, for us */
 	uint64_t probe_at; /* where its memory has the segment's cookie */
 };
 
@@ -83,6 +88,7 @@ struct ddp__shm {
 	int spins;                    /* every rank has a CPU of its own */
 	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
 				       * how long not to do so again */
+	int patient;		      /* somebody was away in this step */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;
@@ -138,6 +144,9 @@ int ddp__shm_arm(struct ddp__shm *s);
 void ddp__shm_disarm(struct ddp__shm *s);
 /* After a post, where header->armed is not 0. */
 void ddp__shm_ring(struct ddp__shm *s);
+
+/* This rank goes to wait for other hosts, or has come back. */
+void ddp__shm_away(struct ddp__shm *s, int on);
 
 /* Called now and then while the operation under way stands still, since
  * waited_ns: 0 if those who are missing may still come, else wait's error. */

@@ -230,6 +230,21 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	return ddp__shm_fail(s, e);
 }
 
+/* Whether those who are missing have had their time: more of it where one is
+ * away, or was, and is about to post. */
+static int is_late(struct ddp__shm *s, uint64_t waited)
+{
+	uint64_t limit = (uint64_t)s->timeout_ms * 1000000u;
+
+	for (int i = 0; i < s->n && !s->patient; i++)
+		s->patient = !posted(s, i) &&
+			     atomic_load(&ddp__shm_control(s, i)->away);
+	if (s->timeout_ms < 0 || waited <= limit)
+		return 0;
+	return !s->patient ||
+	       waited > limit + DDP__SHM_GRACE_MS * UINT64_C(1000000);
+}
+
 int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 		     struct err *e)
 {
@@ -285,8 +300,7 @@ static __attribute__((noinline)) int wait_slow(struct ddp__shm *s, int i,
 		if (ddp__shm_aborted(s))
 			return ddp__shm_fail(s, e);
 		waited = clock_ns() - start;
-		if (s->timeout_ms >= 0 &&
-		    waited > (uint64_t)s->timeout_ms * 1000000u)
+		if (is_late(s, waited))
 			return fail_timeout(s, waited, e);
 		rc = look(s, i, e);
 		if (rc)
@@ -363,8 +377,7 @@ int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e)
 		return ddp__shm_fail(s, e);
 	for (int i = 0; i < s->n; i++)
 		if (!posted(s, i)) {
-			if (s->timeout_ms >= 0 &&
-			    waited_ns > (uint64_t)s->timeout_ms * 1000000u)
+			if (is_late(s, waited_ns))
 				return fail_timeout(s, waited_ns, e);
 			return look(s, i, e);
 		}

@@ -46,7 +46,7 @@ case " $here " in *" $p "*) printf installed ;; esac' >bin/dpkg-query
 
 deps() {
 	PATH=$T/bin:/usr/bin:/bin expect "$1" env here="$here" \
-		sh "${lib_tests%/*}/deps.sh"
+		sh "${lib_tests%/*}/deps.sh" tests
 }
 
 @test "deps.sh installs what is missing, and prints what it runs" {
@@ -57,6 +57,14 @@ deps() {
 	has "$(<asked)" 'install .* --no-install-recommends make pkg-config'
 	[[ $(<asked) != *' gcc '* ]]
 	[[ $out != *sudo* ]]
+}
+
+@test "deps.sh installs no other launchers for building and the demo" {
+	machine 0
+	PATH=$T/bin:/usr/bin:/bin expect 0 env here='' \
+		sh "${lib_tests%/*}/deps.sh"
+	has "$(<asked)" 'install .* make .*libuv1-dev'
+	[[ $(<asked) != *mpich* && $(<asked) != *slurm* ]]
 }
 
 @test "deps.sh asks sudo where the user is not root" {

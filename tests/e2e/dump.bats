@@ -162,3 +162,136 @@ pid_of() { # RANK, of $out
 	expect 0 ddprun ./dump
 	has "$out" 'it runs'
 }
+
+# Two nodes of two ranks each on this machine; rank 1 does not come.
+start_nodes() { # OPTIONS...
+	local n
+	at=127.0.0.1:$(w_port free)
+	for n in a b; do
+		start $n ddprun --rdzv-id "$J" --nnodes 2 --nproc-per-node 2 \
+			--rdzv-endpoint "$at" "$@" c_fault late 1
+	done
+	until_lines 3 '^  in all_reduce #3 '
+}
+
+end_nodes() {
+	signal a TERM
+	finish a 143
+	finish b -
+}
+
+@test "one command shows the ranks of all nodes, from here and from elsewhere" {
+	start_nodes
+	[ "$(grep -E '^rank ' <<<"$out" | cut -d ' ' -f 1-2 | xargs)" = \
+		"rank 0 rank 1 rank 2 rank 3" ]
+	[ "$(grep -cE "^job '$J', attempt 1: 2 of 4 ranks are on " <<<"$out")" = 2 ]
+	has "$out" '; not there: rank 1; not known: 2 ranks of other nodes$'
+	has "$out" '^3 of 4 ranks have come to all_reduce #3 \(f32 x 40000, avg\); not there: rank 1 \(.*\)$'
+	# who has no ddprun here says where
+	expect 0 ddprun dump --rdzv-endpoint "$at" --job "$J" --last 0
+	[ "$(grep -c '^rank ' <<<"$out")" = 4 ]
+	lacks "$out" 'last calls'
+	if ! grep -q 'no permission to look at it' <<<"$out"; then
+		[ "$(grep -cE ' main .*\(c_fault 0x[0-9a-f]+\)$' <<<"$out")" = 4 ]
+	fi
+	expect 0 ddprun dump --json --no-stacks --job "$J"
+	[ "$(grep -c '"answered":	true,' <<<"$out")" = 2 ]
+	[ "$(grep -cE '^				"version":	1,$' <<<"$out")" = 2 ]
+	[ "$(grep -cE '"call":	"all_reduce #3 .*",$' <<<"$out")" -ge 3 ]
+	has "$out" '"here":	null$'
+	# looked at, not asked for: what is here
+	expect 0 ddprun dump --here --no-stacks --job "$J"
+	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
+	has "$out" "^job '$J', attempt 1: 4 of 4 ranks are on "
+	end_nodes
+}
+
+@test "many dumps at once, and one while the job ends" {
+	local i
+	start_nodes
+	for i in 1 2 3 4; do
+		start "d$i" ddprun dump --job "$J" --rdzv-endpoint "$at"
+	done
+	for i in 1 2 3 4; do
+		finish "d$i"
+		[ "$(grep -c '^rank ' <<<"$out")" = 4 ]
+	done
+	start last ddprun dump --job "$J" --rdzv-endpoint "$at"
+	end_nodes
+	# it has all, or says who has gone, or that there is nobody
+	finish last -
+	nothing_left
+}
+
+# server: a ddprdzv at $at.
+server() {
+	start server ddprdzv --listen 127.0.0.1:0
+	await server.err 'listening on'
+	at=${line##* }
+}
+
+# elsewhere NAME: a node of job $J on $at that only reads.
+elsewhere() {
+	mkfifo "$T/$1.in"
+	start "$1" bash -c 'exec rdzv_client "$@" <>"$0"' "$T/$1.in" \
+		agent "$at" "$J" 1 "$1" 2 -1 0 0 60000 default "$1-host"
+}
+
+@test "who does not answer is named, with how long it was silent" {
+	server
+	start a ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
+		--node-rank 0 --heartbeat-timeout 300 bash -c "echo up; $IDLE"
+	elsewhere mute
+	await a.out up
+	start text ddprun dump --no-stacks --job "$J" --timeout 4
+	start json ddprun dump --no-stacks --json --job "$J" --timeout 4
+	finish text
+	has "$out" "^job '$J', attempt 1: 1 of 2 ranks are on "
+	has "$out" '^node 1 \(mute-host\) did not answer within 4 s; nothing was heard of it for [0-9.]+ s$'
+	finish json
+	has "$out" '"answered":	false,'
+	# one that goes meanwhile is not waited for
+	start dump ddprun dump --no-stacks --job "$J" --timeout 60
+	# the third time that it is asked
+	await mute.out '^LOOK 3'
+	signal mute KILL
+	finish mute 137
+	finish dump -
+	finish a -
+	signal server TERM
+	finish server -
+	nothing_left
+}
+
+@test "a server that does not answer: what is here, and a line" {
+	server
+	start a ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
+		--heartbeat-timeout 300 bash -c "echo up; $IDLE"
+	elsewhere mute
+	await a.out up
+	signal server STOP
+	expect 0 ddprun dump --no-stacks --job "$J" --timeout 0.1
+	signal server CONT
+	has "$err" "^ddprun: warning: the other nodes of job '$J' cannot be asked: rendezvous server $at: no answer; this is of this host only$"
+	has "$out" "^job '$J', attempt 1: 1 of 2 ranks are on "
+	signal a TERM
+	finish a 143
+	finish mute -
+	signal server TERM
+	finish server -
+}
+
+@test "no server, no such job, and what does not go together" {
+	at=127.0.0.1:$(w_port free)
+	expect 71 ddprun dump --rdzv-endpoint "$at"
+	has "$err" "^ddprun: error: rendezvous server $at: cannot connect"
+	server
+	expect 77 ddprun dump --rdzv-endpoint "$at" --job "$J"
+	has "$err" "^ddprun: error: there is no job '$J' at $at$"
+	signal server TERM
+	finish server -
+	expect 2 ddprun dump --rdzv-endpoint "$at" --here
+	has "$err" '\-\-here'
+	expect 2 ddprun dump --timeout 0
+	has "$err" 'timeout'
+}

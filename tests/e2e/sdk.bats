@@ -127,6 +127,8 @@ fault() {
 @test "the store: alone, one rank, four ranks" {
 	ranks_ok 1 c_store
 	ranks_ok 4 c_store
+	ranks_ok 1 c_store thread
+	ranks_ok 3 c_store thread
 }
 
 @test "a rank that ends before ddp_init: the others are told who and how" {
@@ -166,9 +168,21 @@ fault() {
 	done
 	# the one that came first; the other hears of it
 	has "$out" 'rank [02]: -20006 in ([2-9][0-9]{3}|[0-9]{5,}) ms'
+}
+
+@test "a rank that does not come is named on all hosts, whoever waits for whom" {
+	local r
+	# its own host's leader is the first to know; those of the other host
+	# wait for theirs, which waits for that one
 	DDP_TEST_HOSTS=2 fault late 3 4 2000 1
 	for r in 0 1 2; do
-		has "${said[$r]}" "rank $r: -20006 in .* all_reduce #3"
+		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for"
+	done
+	# a leader is missed by its host's, who cannot tell the others
+	DDP_TEST_HOSTS=2 fault late 2 4 2000 1
+	has "${said[3]}" "rank 3: -20006 in .* ms: all_reduce #3 .*: rank 2 on .* has not arrived for"
+	for r in 0 1; do
+		has "${said[$r]}" "rank $r: -2000[46] in .* ms: all_reduce #3 .* rank 2 on "
 	done
 }
 

@@ -31,3 +31,76 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 	ranks_ok 2 c_collectives 1000 thread
 	DDP_TEST_HOSTS=2 ranks_ok 3 c_collectives 3 thread groups
 }
+
+# N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]: the others' lines, in ${said[rank]}
+declare -A said
+fault() {
+	local r
+	# the workers start deaf to SIGTERM, as ddprun does
+	expect "${6:-137}" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$1" \
+		c_fault "$2" "$3" "${5:-0}" "$4"
+	for ((r = 0; r < $1; r++)); do
+		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
+	done
+}
+
+@test "a progress thread finds out why a rank is gone while its program is in the store" {
+	local r
+	fault 3 kill 1 store
+	for r in 0 2; do
+		has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*: rank 1 on .* is gone: rank 1 .* was killed by signal 9 \(SIGKILL\)"
+	done
+}
+
+@test "a rank killed while others have operations under way is named" {
+	local form hosts r
+	for form in async thread; do
+		for hosts in 1 2; do
+			DDP_TEST_HOSTS=$hosts fault 4 kill 3 $form
+			for r in 0 1 2; do
+				has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #3 .*: .*rank 3 .* was killed by signal 9 \(SIGKILL\)"
+			done
+		done
+	done
+}
+
+@test "a rank killed before its first call is named, though no timeout runs" {
+	local form r
+	for form in '' thread; do
+		fault 3 kill-first 1 "$form" -1
+		for r in 0 2; do
+			has "${said[$r]}" "rank $r: -20004 in .* ms: all_reduce #1 .*: .*rank 1 .* was killed by signal 9 \(SIGKILL\)"
+		done
+	done
+}
+
+@test "a rank that is stopped while others have operations under way is named" {
+	local r
+	fault 3 stop 1 async 2000 1
+	for r in 0 2; do
+		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 1 on .* has not arrived for [0-9.]+ s"
+	done
+	DDP_TEST_HOSTS=2 fault 4 stop 3 thread 2000 1
+	for r in 0 1 2; do
+		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for [0-9.]+ s"
+	done
+}
+
+@test "operations under way that do not match are named on all ranks" {
+	local form mode r
+	declare -A called=(
+		[differ]='broadcast #3 \(i64 x 7, root 0\)'
+		[differ-type]='all_reduce #3 \(i32 x 40000, sum\)'
+		[differ-count]='all_reduce #3 \(f32 x 39999, avg\)'
+	)
+	for mode in "${!called[@]}"; do
+		for form in async thread; do
+			fault 3 $mode 2 $form 0 1
+			for r in 0 1 2; do
+				has "${said[$r]}" "rank $r: -20001 .* called all_reduce #3 \(f32 x 40000, avg\)"
+				has "${said[$r]}" "rank 2 on .* called ${called[$mode]}"
+			done
+		done
+	done
+}

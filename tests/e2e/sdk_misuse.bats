@@ -42,8 +42,20 @@ misuse() { # N MODE [thread]
 	DDP_TEST_HOSTS=2 misuse 2 late thread
 }
 
+@test "a progress thread takes no CPU while it waits" {
+	misuse 2 quiet
+	DDP_TEST_HOSTS=2 misuse 2 quiet
+}
+
 @test "200 ranks finish a barrier" {
 	[ -z "${SAN:-}" ] || skip "it would take minutes"
 	expect 0 ddprun --standalone --nproc-per-node 200 c_misuse freed
 	[ "$(grep -c ': ok$' <<<"$out")" = 200 ]
+}
+
+@test "more than 2^31 elements" {
+	# it is the pages that take so long, not what is done with them
+	[ -n "${DDP_TEST_BIG:-}" ] || skip "4 GiB and half a minute: DDP_TEST_BIG=1"
+	misuse 2 big
+	DDP_TEST_HOSTS=2 misuse 2 big
 }

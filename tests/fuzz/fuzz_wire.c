@@ -25,6 +25,8 @@ static void walk(struct wire_items list, enum wire_type type)
 	for (i = 0; i < list.count && !r.bad; i++) {
 		if (type == WIRE_START) {
 			wire_get_node_item(&r);
+		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
+			wire_get_call_item(&r);
 		} else {
 			if (type == WIRE_MULTI_GET)
 				reader_u8(&r);
@@ -75,6 +77,11 @@ ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
 ROUND_TRIP(end, )
 ROUND_TRIP(fate, )
+ROUND_TRIP(dump, )
+ROUND_TRIP(look, )
+ROUND_TRIP(page, walk(m.calls, f->type);)
+ROUND_TRIP(node_page, walk(m.calls, f->type);)
+ROUND_TRIP(asked, )
 
 typedef void parser(const struct wire_frame *f);
 
@@ -101,6 +108,11 @@ static parser *const parsers[][2] = {
 	[WIRE_END] = {try_end, NULL},
 	[WIRE_PING] = {NULL, NULL},
 	[WIRE_FATE] = {try_fate, try_text},
+	[WIRE_LEFT] = {NULL, NULL},
+	[WIRE_DUMP] = {try_dump, try_asked},
+	[WIRE_LOOK] = {try_look, NULL},
+	[WIRE_PAGE] = {try_page, NULL},
+	[WIRE_NODE] = {try_node_page, NULL},
 };
 
 static void parse(const struct wire_frame *f)

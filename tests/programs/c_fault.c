@@ -3,13 +3,19 @@
  * for the agent sends it as soon as the first rank ends; they must be started
  * so, if that rank ends at once.
  *
- *   c_fault MODE CULPRIT [TIMEOUT_MS]
+ *   c_fault MODE CULPRIT [TIMEOUT_MS [FORM]]
  *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
- *   kill    killed -9 in the midst of all_reduce calls
+ *   kill    killed -9 in the midst of all_reduce calls; kill-first: before any
  *   late    never comes to the third call      leave   ddp_finalize, then waits
  *   fork    a child of it calls ddp_finalize: nobody minds
- *   differ  calls broadcast where the others call all_reduce
+ *   differ  calls broadcast where the others call all_reduce; differ-type and
+ *           differ-count: all_reduce, but of something else
+ *   stop    stops itself, and never goes on
  *   on      nobody does, for ever: "rank R goes on" is after the third call
+ *
+ * FORM: `async`, the third call and two more are begun together, then waited
+ * for; `thread`, with a progress thread; `store`, with one too, and the program
+ * is in the store, for a key that nobody sets, while the thread waits.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +27,8 @@
 #include "base/clock.h"
 #include "worker-sdk/ddp.h"
 
-static float data[40000];
+static float data[3][40000];
+static const char *form = "";
 
 static int let_child_finalize(ddp_comm *world)
 {
@@ -35,22 +42,50 @@ static int let_child_finalize(ddp_comm *world)
 	}
 	if (waitpid(child, NULL, 0) != child)
 		return -1;
-	return ddp_all_reduce(world, data, data, 40000, DDP_F32, DDP_AVG);
+	return ddp_all_reduce(world, data[0], data[0], 40000, DDP_F32,
+			      DDP_AVG);
 }
 
 /* The culprit's part before the third call. */
 static int misbehave(const char *mode, ddp_comm *world)
 {
-	if (!strcmp(mode, "kill"))
+	if (!strncmp(mode, "kill", 4))
 		raise(SIGKILL);
+	if (!strcmp(mode, "stop"))
+		raise(SIGSTOP);
 	if (!strcmp(mode, "differ"))
-		return ddp_broadcast(world, data, 7, DDP_I64, 0);
+		return ddp_broadcast(world, data[0], 7, DDP_I64, 0);
+	if (!strcmp(mode, "differ-type"))
+		return ddp_all_reduce(world, data[0], data[0], 40000, DDP_I32,
+				      DDP_SUM);
+	if (!strcmp(mode, "differ-count"))
+		return ddp_all_reduce(world, data[0], data[0], 39999, DDP_F32,
+				      DDP_AVG);
 	if (!strcmp(mode, "fork"))
 		return let_child_finalize(world);
 	if (!strcmp(mode, "leave"))
 		ddp_finalize(world);
 	for (;;)
 		pause();
+}
+
+/* The others' third call, and what they have under way besides. */
+static int be_many(ddp_comm *world)
+{
+	ddp_request *r[3];
+	int rc = 0, all;
+
+	for (int i = 0; i < 3; i++) {
+		r[i] = NULL;
+		if (!rc)
+			rc = ddp_all_reduce_async(world, data[i], data[i],
+						  40000, DDP_F32, DDP_AVG,
+						  &r[i]);
+	}
+	if (!strcmp(form, "store"))
+		ddp_store_get(world, "never", NULL, 0, -1);
+	all = ddp_wait_all(r, 3);
+	return all ? all : rc;
 }
 
 int main(int argc, char **argv)
@@ -62,26 +97,33 @@ int main(int argc, char **argv)
 	ddp_comm *world = NULL;
 	uint64_t start;
 
+	if (argc > 4)
+		form = argv[4];
 	if (on)
 		culprit = 0;
 	if (culprit && !strcmp(mode, "exit"))
 		return 0;
 	if (culprit && !strcmp(mode, "fail"))
 		return 3;
-	signal(SIGTERM, culprit && strcmp(mode, "differ") ? SIG_DFL : SIG_IGN);
+	signal(SIGTERM, culprit && strncmp(mode, "differ", 6) ? SIG_DFL
+							      : SIG_IGN);
 	start = clock_ms();
 	rc = ddp_init(&world, &options);
+	if (!rc && (!strcmp(form, "thread") || !strcmp(form, "store")))
+		rc = ddp_progress_start(world, -1);
 	for (int i = 0; (on || i < 1000) && !rc; i++) {
 		if (on && i == 3) {
 			printf("rank %s goes on\n", rank);
 			fflush(stdout);
 		}
 		start = clock_ms();
-		if (culprit && i == 2)
+		if (culprit && i == (strcmp(mode, "kill-first") ? 2 : 0))
 			rc = misbehave(mode, world);
+		else if (form[0] && i == 2)
+			rc = be_many(world);
 		else
-			rc = ddp_all_reduce(world, data, data, 40000, DDP_F32,
-					    DDP_AVG);
+			rc = ddp_all_reduce(world, data[0], data[0], 40000,
+					    DDP_F32, DDP_AVG);
 	}
 	printf("rank %s: %d in %llu ms: %s\n", rank, rc,
 	       (unsigned long long)(clock_ms() - start), ddp_last_error());

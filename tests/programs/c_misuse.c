@@ -1,13 +1,16 @@
 /* c_misuse.c: what libddp says to a program that uses it wrongly, and that it
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
- *   c_misuse arguments | freed | fork | threads | abort | leave | late
+ *   c_misuse arguments | freed | fork | threads | abort | leave | late | big |
+ *            quiet
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "worker-sdk/ddp.h"
@@ -72,6 +75,7 @@ static void freed(void)
 	must(ddp_comm_split(world, 0, rank, &group), "split");
 	ddp_comm_free(group);
 	wants(ddp_barrier(group), DDP_ERR_ARGUMENT, "was freed");
+	wants(ddp_store_set(group, "a", "", 0), DDP_ERR_ARGUMENT, "was freed");
 	if (ddp_local_rank(group) != -1)
 		DIE("what was freed has a local rank");
 	ddp_comm_free(group);
@@ -85,6 +89,8 @@ static void in_child(void)
 
 	if (child == 0) {
 		wants(ddp_barrier(world), DDP_ERR_USAGE, "forked off rank");
+		wants(ddp_store_set(world, "a", "", 0), DDP_ERR_USAGE,
+		      "forked off rank");
 		ddp_finalize(world);
 		_exit(0);
 	}
@@ -173,13 +179,91 @@ static void late(void)
 		must(ddp_recv_async(world, data, 1, DDP_F32, 1, &r), "async");
 		rc = ddp_wait_timeout(&r, 30);
 		wants(rc, DDP_ERR_TIMEOUT, "still under way after 30 ms");
+		rc = ddp_wait_timeout(&r, 0);
+		wants(rc, DDP_ERR_TIMEOUT, "still under way after 0 ms");
+		if (!r || ddp_test(r))
+			DIE("the request is not there any more");
 		must(ddp_send(world, data, 1, DDP_F32, 1), "send");
-		must(ddp_wait(&r), "wait");
+		must(ddp_wait_timeout(&r, -1), "wait");
 	} else if (rank == 1) {
 		must(ddp_recv(world, data, 1, DDP_F32, 0), "recv");
 		must(ddp_send(world, data, 1, DDP_F32, 0), "send");
 	}
 	must(ddp_barrier(world), "barrier");
+}
+
+/* More than 2^31 elements: what is in them says where it came from. */
+static void big(void)
+{
+	const size_t count = ((size_t)1 << 31) + 5;
+	const size_t at[] = {0, 1, count / 3, count - 6, count - 5, count - 1};
+	const int n = sizeof(at) / sizeof(*at);
+	unsigned char *buf = calloc(count, 1);
+
+	if (!buf)
+		DIE("no memory");
+	for (int i = 0; i < n && rank == 0; i++)
+		buf[at[i]] = (unsigned char)(i + 1);
+	must(ddp_broadcast(world, buf, count, DDP_U8, 0), "broadcast");
+	for (int i = 0; i < n; i++)
+		if (buf[at[i]] != i + 1)
+			DIE("broadcast: %d at %zu", buf[at[i]], at[i]);
+	must(ddp_all_reduce(world, buf, buf, count, DDP_U8, DDP_SUM),
+	     "all_reduce");
+	for (int i = 0; i < n; i++)
+		if (buf[at[i]] != size * (i + 1))
+			DIE("all_reduce: %d at %zu", buf[at[i]], at[i]);
+	if (rank == 0)
+		must(ddp_send(world, buf, count, DDP_U8, 1), "send");
+	else if (rank == 1)
+		must(ddp_recv(world, buf, count, DDP_U8, 0), "recv");
+	if (buf[count - 1] != size * n || buf[count - 2])
+		DIE("recv: %d at the end", buf[count - 1]);
+	free(buf);
+}
+
+/* CPU time of all threads but this one, in ms. */
+static long others_ms(void)
+{
+	struct rusage all, mine;
+
+	getrusage(RUSAGE_SELF, &all);
+	getrusage(RUSAGE_THREAD, &mine);
+	return (all.ru_utime.tv_sec + all.ru_stime.tv_sec -
+		mine.ru_utime.tv_sec - mine.ru_stime.tv_sec) * 1000 +
+	       (all.ru_utime.tv_usec + all.ru_stime.tv_usec -
+		mine.ru_utime.tv_usec - mine.ru_stime.tv_usec) / 1000;
+}
+
+/* A progress thread sleeps, with nothing to do and while a peer is late. */
+static void quiet(void)
+{
+	const struct timespec second = {1, 0};
+	ddp_request *r = NULL, *m = NULL;
+	long before, idle, waiting;
+
+	must(ddp_progress_start(world, -1), "progress_start");
+	must(ddp_barrier(world), "barrier");
+	before = others_ms();
+	nanosleep(&second, NULL);
+	idle = others_ms() - before;
+	must(ddp_barrier(world), "barrier");
+	if (rank == 0) {
+		must(ddp_recv_async(world, data, 1, DDP_F32, size - 1, &m),
+		     "recv");
+		must(ddp_barrier_async(world, &r), "barrier");
+	}
+	before = others_ms();
+	nanosleep(&second, NULL);
+	waiting = others_ms() - before;
+	if (rank == size - 1)
+		must(ddp_send(world, data, 1, DDP_F32, 0), "send");
+	must(rank == 0 ? ddp_wait(&r) : ddp_barrier(world), "barrier");
+	must(ddp_wait(&m), "wait");
+	printf("in 1 s the progress thread took %ld ms of CPU when idle, "
+	       "%ld ms when waiting\n", idle, waiting);
+	if (idle > 500 || waiting > 500)
+		DIE("the progress thread spins: %ld, %ld ms", idle, waiting);
 }
 
 int main(int argc, char **argv)
@@ -190,7 +274,8 @@ int main(int argc, char **argv)
 	} modes[] = {{"arguments", arguments}, {"freed", freed},
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
-		     {"late", late}};
+		     {"late", late},	       {"big", big},
+		     {"quiet", quiet}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);

@@ -1,5 +1,6 @@
 /* c_store.c: the store calls, on every rank at once, with or without a server.
- * Prints "rank R: ok" or what was wrong. */
+ * Prints "rank R: ok" or what was wrong. With `thread`: with a progress thread.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 			   ddp_rank(c), #what, ddp_last_error()),             \
 		   exit(1)))
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char key[64], got[16], *big = malloc((8 << 20) + 1);
 	uint64_t start;
@@ -25,6 +26,8 @@ int main(void)
 		fprintf(stderr, "%s\n", ddp_last_error());
 		return 1;
 	}
+	if (argc > 1)
+		EXPECT(ddp_progress_start(c, -1) == 0);
 	rank = ddp_rank(c);
 	size = ddp_world_size(c);
 	/* each sets its own, and waits for its neighbour's */

@@ -374,6 +374,7 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	struct wire_start start;
 	struct wire_error error;
 	struct wire_state state;
+	struct wire_look look;
 	struct wire_end end;
 
 	if (f->kind == WIRE_ERROR_REPLY &&
@@ -387,6 +388,9 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	} else if (f->type == WIRE_STATE &&
 		   wire_get_state(f, &state, NULL) == 0) {
 		print_state(&state);
+	} else if (f->type == WIRE_LOOK &&
+		   wire_get_look(f, &look, NULL) == 0) {
+		printf("LOOK %u\n", look.number);
 	} else if (f->type == WIRE_PING) {
 		printf("PONG\n");
 	} else if (f->type == WIRE_END && wire_get_end(f, &end, NULL) == 0) {

@@ -4,6 +4,18 @@
 
 /* ---- ends ---- */
 
+START_TEST(who_asks_is_told_each_node_by_rank_and_host)
+{
+	join(1, 2, (struct how){.rank = 2});
+	ck_assert_int_eq(job_node_rank(node[1]), -1);
+	join(2, 2, (struct how){.rank = 1, .host = "n07"});
+	ck_assert_int_eq(job_node_rank(node[1]), 1);
+	ck_assert_int_eq(job_node_rank(node[2]), 0);
+	ck_assert_str_eq(job_node_host(node[1]), "h1");
+	ck_assert_str_eq(job_node_host(node[2]), "n07");
+}
+END_TEST
+
 START_TEST(success_when_all_have_exited_with_0)
 {
 	join(1, 2, (struct how){.nproc = 2});
@@ -399,6 +411,7 @@ END_TEST
 
 static void add_all(TCase *c)
 {
+	tcase_add_test(c, who_asks_is_told_each_node_by_rank_and_host);
 	tcase_add_test(c, success_when_all_have_exited_with_0);
 	tcase_add_test(c, the_first_failure_ends_the_job_and_is_told_in_full);
 	tcase_add_test(c, what_is_known_of_a_worker_is_told);

@@ -331,6 +331,7 @@ END_TEST
 START_TEST(types_have_names)
 {
 	ck_assert_str_eq(wire_type_name(WIRE_JOIN), "JOIN");
+	ck_assert_str_eq(wire_type_name(WIRE_NODE), "NODE");
 	ck_assert_str_eq(wire_type_name(99), "type 99");
 	ck_assert_str_eq(wire_type_name(-1), "type -1");
 }

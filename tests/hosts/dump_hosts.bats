@@ -1,0 +1,64 @@
+load ../lib
+load netns
+
+# A job that hangs, seen from one host.
+
+setup() {
+	lib_setup
+	hosts_up 2
+	J=dump.$TEST_COOKIE
+}
+
+# dump_on H OPTIONS...: its texts are $out and $err
+dump_on() {
+	start_on "$1" dump ddprun dump --no-stacks --job "$J" "${@:2}"
+	finish dump
+}
+
+# until_hang H: three of four ranks are in the third call, as H tells.
+until_hang() {
+	local end=$((SECONDS + 60))
+	while [ $SECONDS -lt $end ]; do
+		start_on "$1" dump ddprun dump --no-stacks --job "$J"
+		finish dump -
+		[ "$(grep -cE '^  in all_reduce #3 ' <<<"$out")" != 3 ] ||
+			return 0
+	done
+	echo "they are not there:"
+	echo "$out"
+	return 1
+}
+
+@test "one rank does not come: all ranks from either host, and a node that is stopped" {
+	local h agent
+	for h in h1 h2; do
+		start_on "$h" "on_$h" bash -c 'echo agent $$; exec "$@"' bash \
+			ddprun --nnodes 2 --nproc-per-node 2 --rdzv-id "$J" \
+			--rdzv-endpoint "${at[h1]}:29400" \
+			--heartbeat-timeout 300 c_fault late 1
+	done
+	for h in h1 h2; do
+		until_hang "$h"
+		[ "$(grep -E '^rank ' <<<"$out" | cut -d ' ' -f 1-2 | xargs)" = \
+			"rank 0 rank 1 rank 2 rank 3" ]
+		[ "$HOSTS" = loopback ] || {
+			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h1$"
+			has "$out" "^job '$J', attempt 1: 2 of 4 ranks are on h2$"
+			has "$out" '^3 of 4 ranks have come to all_reduce #3 .*; not there: rank 1 \(h1\)$'
+		}
+		has "$out" '^  in all_reduce #3 .*; not there: rank 1; not known: 2 ranks of other nodes$'
+	done
+	await "$T/on_h2.out" '^agent'
+	agent=${line#* }
+	start_on h2 stopper kill -STOP "$agent"
+	finish stopper
+	dump_on h1 --timeout 4
+	[ "$(grep -c '^rank ' <<<"$out")" = 2 ]
+	has "$out" '^node [01] \(.*\) did not answer within 4 s; nothing was heard of it for [0-9.]+ s$'
+	start_on h2 goer kill -CONT "$agent"
+	finish goer
+	until_hang h1
+	signal on_h1 TERM
+	finish on_h1 143
+	finish on_h2 -
+}
