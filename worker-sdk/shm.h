@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
+#include "worker-sdk/shm_put.h"
 
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
@@ -85,13 +86,15 @@ struct ddp__shm {
 	int behind;		      /* 0, or it is yet to be waited for */
 	struct ddp__call call;	      /* of that step, for texts */
 	int spins;                    /* every rank has a CPU of its own */
-	uint64_t moved;		      /* when I left another rank's CPU */
+	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
+				       * how long not to do so again */
 	int patient;		      /* somebody was away in this step */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	struct ddp__shm_header *header;
 	char *slots;
 	size_t mapped;
 	size_t chunk; /* bytes of input a rank puts into one step at most */
+	struct ddp__put put;  /* how to write to slots and rings */
 	const void **sources; /* scratch: n pointers */
 	char *pairs;	      /* n * n of them, for messages */
 	size_t ring;	      /* bytes of each one's ring */

@@ -9,8 +9,11 @@
 
 enum {
 	/* Up to here every rank reduces everything itself: one step instead of
-	 * two is worth n times the additions. */
+	 * two is worth n times the additions. Of two ranks each does so always:
+	 * it reads no more of the other's than it would otherwise. */
 	FLAT_MAX = 16 << 10,
+	/* Its chunks: what was put is in L2 yet when it is reduced. */
+	PAIR_CHUNK = 256 << 10,
 	/* A slice is reduced in pieces that stay in L1. */
 	PIECE = 8 << 10,
 	/* A result of this many bytes leaves nothing of itself in the caches,
@@ -77,27 +80,60 @@ static void give(const struct ddp__shm_op *op, char *to, const char *from,
 
 /* ---- reduce */
 
-/* One step: everyone writes all, everyone reduces all. */
-static int flat_work(struct ddp__shm_op *op)
+static void put(const struct ddp__shm_op *op, char *to, const char *from,
+		size_t size)
+{
+	ddp__put(&op->s->put, to, from, size);
+}
+
+static int is_tiny(const struct ddp__shm_op *op)
+{
+	return op->count * op->elem <= DDP__SHM_TINY;
+}
+
+/* Where rank i has what it posted with a step. */
+static char *flat_in(const struct ddp__shm_op *op, int i, uint32_t step)
 {
 	struct ddp__shm *s = op->s;
-	size_t size = op->count * op->elem;
-	uint32_t step = s->step + !op->k;
-	int tiny = size <= DDP__SHM_TINY;
 
-	if (!op->k) {
-		copy(tiny ? (char *)ddp__shm_control(s, s->me)->tiny[step & 1]
-			  : ddp__shm_in(s, s->me, step),
-		     op->send, size);
-		return op->recv ? POST : LAST;
-	}
+	return is_tiny(op) ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
+			   : ddp__shm_in(s, i, step);
+}
+
+static void reduce_flat(const struct ddp__shm_op *op, struct chunk c)
+{
+	struct ddp__shm *s = op->s;
+	size_t at = c.at * op->elem;
+
 	for (int i = 0; i < s->n; i++)
-		s->sources[i] =
-			tiny ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
-			     : ddp__shm_in(s, i, step);
-	ddp__reduce(op->recv, s->sources, s->n, op->count, op->call->type,
-		    op->call->op, op->divisor);
-	return 0;
+		s->sources[i] = flat_in(op, i, s->step);
+	/* not out of my slot, which may have gone past the caches */
+	if (s->n == 2)
+		s->sources[s->me] = op->send + at;
+	ddp__reduce_stream(op->recv + at, s->sources, s->n, c.len,
+			   op->call->type, op->call->op, op->divisor,
+			   op->stream);
+}
+
+/* Everyone writes all, everyone reduces all. */
+static int flat_work(struct ddp__shm_op *op)
+{
+	uint32_t step = op->s->step + 1;
+	size_t k = op->k;
+	struct chunk c;
+	char *to;
+
+	if (k && op->recv)
+		reduce_flat(op, chunk_of(op, k - 1));
+	if (!is_chunk(op, k))
+		return NOTHING;
+	c = chunk_of(op, k);
+	to = flat_in(op, op->s->me, step);
+	if (is_tiny(op))
+		copy(to, op->send, op->count * op->elem);
+	else
+		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
+	return op->recv || is_chunk(op, k + 1) ? POST : LAST;
 }
 
 /* Reduces `count` elements that lie `at` elements into everyone's input of a
@@ -110,10 +146,11 @@ static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
 	struct ddp__shm *s = op->s;
 	size_t elem = op->elem, piece = PIECE / elem;
 	char bounce[PIECE];
+	int streams = ddp__put_streams(&s->put, count * elem);
 
 	for (size_t done = 0; done < count; done += piece) {
 		size_t len = min_size(piece, count - done);
-		char *dst = shared ? shared + done * elem : bounce;
+		char *dst = shared && !streams ? shared + done * elem : bounce;
 
 		for (int i = 0; i < s->n; i++)
 			s->sources[i] = i == s->me
@@ -122,9 +159,13 @@ static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
 							  (at + done) * elem;
 		ddp__reduce(dst, s->sources, s->n, len, op->call->type,
 			    op->call->op, op->divisor);
+		if (shared && streams)
+			ddp__copy_stream(shared + done * elem, dst, len * elem);
 		if (recv)
 			give(op, recv + done * elem, dst, len * elem);
 	}
+	if (shared && streams)
+		ddp__copy_done();
 }
 
 /* Slice i of a chunk; slices are whole cache lines, so the last may be short
@@ -147,9 +188,9 @@ static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
 	char *to = ddp__shm_in(op->s, op->s->me, step);
 	size_t after = own.at + own.len;
 
-	memcpy(to, from, own.at * op->elem);
-	memcpy(to + after * op->elem, from + after * op->elem,
-	       (c.len - after) * op->elem);
+	put(op, to, from, own.at * op->elem);
+	put(op, to + after * op->elem, from + after * op->elem,
+	    (c.len - after) * op->elem);
 }
 
 static void reduce_own(const struct ddp__shm_op *op, size_t k, uint32_t in,
@@ -200,16 +241,18 @@ void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
 		     size_t count, int to, int divisor)
 {
 	size_t elem = ddp_type_size(call->type);
+	size_t most = s->n == 2 ? min_size(s->chunk, PAIR_CHUNK) : s->chunk;
 
 	*op = (struct ddp__shm_op){
 		.s = s,
 		.call = call,
-		.work = count * elem <= FLAT_MAX ? flat_work : sliced_work,
+		.work = count * elem <= FLAT_MAX || s->n == 2 ? flat_work
+							      : sliced_work,
 		.send = send,
 		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
 		.count = count,
 		.elem = elem,
-		.each = chunk_elems(count, s->chunk, elem),
+		.each = chunk_elems(count, most, elem),
 		/* in place it has been read anyway */
 		.stream = send != recv && count * elem >= STREAM_MIN,
 		.divisor = divisor};
@@ -245,9 +288,9 @@ static int reduce_scatter_work(struct ddp__shm_op *op)
 
 		if (i == s->me)
 			continue;
-		copy(ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
-		     op->send + ((size_t)i * op->count + c.at) * elem,
-		     c.len * elem);
+		put(op, ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
+		    op->send + ((size_t)i * op->count + c.at) * elem,
+		    c.len * elem);
 	}
 	return 1;
 }
@@ -284,8 +327,8 @@ static void put_blocks(const struct ddp__shm_op *op, size_t k)
 
 	for (int i = 0; i < s->n; i++)
 		if (i != s->me)
-			copy(to + (size_t)i * c.len,
-			     op->send + place_of(op, i) + c.at, c.len);
+			put(op, to + (size_t)i * c.len,
+			    op->send + place_of(op, i) + c.at, c.len);
 }
 
 /* My block's chunk k, out of rank i's slot. */
@@ -386,8 +429,8 @@ static int broadcast_work(struct ddp__shm_op *op)
 			take_window(op, chunk_of(op, op->k - 1));
 		return is_chunk(op, op->k) ? POST : NOTHING;
 	}
-	copy(ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
-	     c.len);
+	put(op, ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
+	    c.len);
 	if (is_chunk(op, op->k + 1))
 		return POST;
 	if (op->recv != op->send && op->size_out)
@@ -431,8 +474,8 @@ static int gather_work(struct ddp__shm_op *op)
 	}
 	if (is_chunk(op, op->k)) {
 		if (op->to != s->me)
-			copy(ddp__shm_in(s, s->me, s->step + 1),
-			     op->send + c.at, c.len);
+			put(op, ddp__shm_in(s, s->me, s->step + 1),
+			    op->send + c.at, c.len);
 		return op->recv || is_chunk(op, op->k + 1) ? POST : LAST;
 	}
 	if (op->recv && op->recv + own != op->send)

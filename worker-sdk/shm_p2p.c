@@ -76,14 +76,14 @@ static size_t min_size(size_t a, size_t b)
 }
 
 /* Between the ring, at a position that only grows, and a buffer. */
-static void ring_put(const struct ddp__shm *s, struct pair *p, uint64_t at,
+static void ring_put(struct ddp__shm *s, struct pair *p, uint64_t at,
 		     const char *from, size_t size)
 {
 	char *ring = (char *)p + DDP__SHM_CONTROL;
 	size_t begin = at % s->ring, first = min_size(size, s->ring - begin);
 
-	memcpy(ring + begin, from, first);
-	memcpy(ring, from + first, size - first);
+	ddp__put(&s->put, ring + begin, from, first);
+	ddp__put(&s->put, ring, from + first, size - first);
 }
 
 static void ring_take(const struct ddp__shm *s, struct pair *p, uint64_t at,

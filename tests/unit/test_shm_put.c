@@ -1,0 +1,83 @@
+/* test_shm_put.c: what is put is what was meant, and nothing beside it, however
+ * quick the machine is; and small puts are never looked at. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/shm_put.h"
+
+enum { MOST = 80 << 10, PAD = 64 };
+
+static const size_t sizes[] = {0,     1,     63,	511,   512,  4095,
+			       4096,  5001,  16384, 16385, 40000, MOST};
+
+/* More often than it is looked at, so that it is at least twice. */
+START_TEST(puts_any_size_anywhere)
+{
+	char *from = malloc(MOST + PAD), *to = malloc(MOST + 2 * PAD);
+
+	for (size_t i = 0; i < MOST + PAD; i++)
+		from[i] = (char)(i * 7 + i / 251);
+	for (unsigned i = 0; i < 300; i++) {
+		struct ddp__put p = {_i, _i, i % 70};
+		size_t size = sizes[i % (sizeof(sizes) / sizeof(*sizes))];
+		size_t shift = i % 65, at = PAD + i % 17;
+
+		memset(to, 0x55, MOST + 2 * PAD);
+		ddp__put(&p, to + at, from + shift, size);
+		ck_assert(memcmp(to + at, from + shift, size) == 0);
+		ck_assert_int_eq(to[at - 1], 0x55);
+		ck_assert_int_eq(to[at + size], 0x55);
+	}
+	free(from);
+	free(to);
+}
+END_TEST
+
+START_TEST(looks_now_and_then)
+{
+	static char from[4096], to[4096];
+	struct ddp__put p = {0, 0, 0};
+	int looked = 0;
+
+	for (int i = 0; i < 1000; i++)
+		ddp__put(&p, to, from, 100);
+	ck_assert_uint_eq(p.until, 0);
+	for (int i = 0; i < 1000; i++) {
+		int due = !p.until;
+
+		ddp__put(&p, to, from, sizeof(from));
+		looked += due;
+	}
+	ck_assert_int_ge(looked, 1000 / 65);
+}
+END_TEST
+
+START_TEST(far_ones_go_past_the_caches)
+{
+	struct ddp__put near = {0, 0, 0};
+	struct ddp__put far = {1, 1, 0};
+
+	ck_assert(!ddp__put_streams(&near, MOST));
+	ck_assert(ddp__put_streams(&far, 4096));
+	ck_assert(!ddp__put_streams(&far, 16));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("shm_put");
+	TCase *tc = tcase_create("shm_put");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tc);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 2);
+	tcase_add_test(tc, looks_now_and_then);
+	tcase_add_test(tc, far_ones_go_past_the_caches);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
