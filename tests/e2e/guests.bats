@@ -153,16 +153,18 @@ needs_a_server() {
 	local port
 	port=$(w_port free)
 	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=3
+	mkfifo go
 	RANK=0 start rank0 c_guest wait "$T/go"
 	RANK=1 start rank1 c_guest wait "$T/go"
 	RANK=2 start rank2 c_guest wait "$T/go"
 	await rank0.out ': ok$'
 	RANK=1 expect 1 c_guest
 	has "$out" '^rank -1: -20002: rank 1 is here already, on .*: two processes say that they are this rank'
-	: >go
+	exec 9<>go # a writer, for whoever comes when
 	finish rank0
 	finish rank1
 	finish rank2
+	exec 9>&-
 	RANK=1 DDP_TIMEOUT=1 expect 1 c_guest
 	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by torchrun\) was not reached: .*Connection refused'
 }

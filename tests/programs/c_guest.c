@@ -6,9 +6,10 @@
  *   c_guest kill R      rank R is killed -9 between two calls; the others do
  *                       not heed SIGTERM, so that they can say what they heard
  *   c_guest leave R     rank R ends after ddp_finalize; the others learn it
- *   c_guest wait FILE   after its line waits until FILE exists, with the world
- *                       open
+ *   c_guest wait FIFO   after its line waits until somebody writes to FIFO,
+ *                       with the world open
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,8 +77,8 @@ static int run(const char *mode, const char *arg)
 	if (!rc && arg && strcmp(mode, "wait"))
 		rc = misbehave(c, mode, atoi(arg));
 	rc = say(rc, rank);
-	while (!rc && arg && !strcmp(mode, "wait") && access(arg, F_OK))
-		usleep(10000);
+	if (!rc && arg && !strcmp(mode, "wait"))
+		close(open(arg, O_RDONLY)); /* a fifo: until it has a writer */
 	ddp_finalize(c);
 	return rc;
 }

@@ -17,6 +17,21 @@ struct way {
 		      * 2: from the first message on */
 };
 
+/* Until that rank's process has ended, even if its parent does not know yet. */
+static void await_end_of(const struct ddp__shm *s, int i)
+{
+	pid_t pid = (pid_t)ddp__shm_control(s, i)->pid;
+	struct pollfd p = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
+
+	if (p.fd < 0 && errno == ESRCH)
+		return;
+	if (p.fd < 0)
+		_exit(40);
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	close(p.fd);
+}
+
 static int refuse_reading(void)
 {
 	struct sock_filter code[] = {
@@ -309,9 +324,8 @@ static int loses_peer(int me, void *arg)
 		raise(SIGKILL);
 	}
 	/* who takes while it is still sent may get all of it */
-	while (call.kind == DDP__RECV &&
-	       ddp__process_born(ddp__shm_control(&s, 1)->pid))
-		usleep(1000);
+	if (call.kind == DDP__RECV)
+		await_end_of(&s, 1);
 	rc = ddp__shm_msg_run(&m, &e);
 	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 3;
@@ -348,8 +362,7 @@ static int late(int me, void *arg)
 		return 2;
 	if (me) {
 		/* hears of it when it comes */
-		while (!ddp__shm_aborted(&s))
-			usleep(1000);
+		await_end_of(&s, 0);
 		call = call_of(1, 12, 0, 1);
 		ddp__shm_recv(&m, &s, &call, buf, 12, 0);
 	} else {
@@ -391,8 +404,7 @@ static int leaves(int me, void *arg)
 		ddp__shm_detach(&s);
 		return 0;
 	}
-	while (!atomic_load(&ddp__shm_control(&s, 1)->left))
-		usleep(1000);
+	await_end_of(&s, 1);
 	for (int k = 0; k < 2; k++) {
 		int rc;
 
