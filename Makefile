@@ -32,6 +32,7 @@ CUDA ?= /usr/local/cuda
 cuda_header := $(wildcard $(CUDA)/include/cuda_runtime_api.h)
 nccl_header := $(firstword $(wildcard $(CUDA)/include/nccl.h /usr/include/nccl.h))
 has_nccl := $(and $(cuda_header),$(nccl_header),$(wildcard $(CUDA)/bin/nvcc))
+has_cudnn := $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),$(wildcard $(CUDA)/bin/nvcc))
 
 CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -49,8 +50,8 @@ wire_objs := $(call objs,rendezvous/wire.c)
 server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
 sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
-trainer_mains := $(wildcard trainers/mnist_*.c)
-trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c)))
+trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
+trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c trainers/data/*.c trainers/models/*.c trainers/ops/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
 
 # Static where Debian has it: a launcher is judged by its start.

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "trainers/data/dataset.h"
 
 /* y = x weight + bias, and ReLU after it where relu is set. The gradients have
  * the shapes of weight and bias and are overwritten, not added to. */
@@ -16,17 +17,6 @@ struct linear {
 	const float *bias;   /* [out] */
 	float *weight_grad;
 	float *bias_grad;
-};
-
-/* Samples as bytes, all of one size, and the same as lists of the bytes that
- * are not zero, where there are few of those: of a sheet of paper most is
- * white, and a product with zero need not be taken. */
-struct samples {
-	const uint8_t *pixels;  /* [count][size] */
-	size_t size;
-	const uint32_t *start;  /* [count + 1]; NULL: there are no lists */
-	const uint16_t *column; /* [start[count]], ascending in a sample */
-	const uint8_t *value;   /* [start[count]] */
 };
 
 /* Adam as torch.optim.Adam computes it, without weight decay. */

@@ -3,7 +3,7 @@
 #ifndef TRAINERS_RUN_H
 #define TRAINERS_RUN_H
 
-#include "trainers/host_data.h"
+#include "trainers/data/host_data.h"
 #include "trainers/metrics.h"
 #include "trainers/progress.h"
 #include "trainers/train.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "trainers/cache.h"
+#include "trainers/data/cache.h"
 
 static char dir[64];
 static struct err e;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "trainers/dataset.h"
+#include "trainers/data/dataset.h"
 
 enum { TRAIN = 12, TEST = 5 };
 

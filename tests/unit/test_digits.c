@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/digits.h"
+#include "trainers/data/digits.h"
 #include "trainers/model.h"
 
 enum { TRAIN = 12000, TEST = 2000, BATCH = 50, EPOCHS = 8 };

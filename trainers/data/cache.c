@@ -1,6 +1,6 @@
 /* cache.c: one file a block: a header of one page, then the block. Written
  * beside its name under a lock, renamed, never changed afterwards. */
-#include "trainers/cache.h"
+#include "trainers/data/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "trainers/dataset.h"
+#include "trainers/data/dataset.h"
 
 enum { DIGITS_TRAIN = 60000, DIGITS_TEST = 10000 };
 

@@ -1,5 +1,5 @@
 /* digits.c: how each digit is written, and drawing it by a shaky hand. */
-#include "trainers/digits.h"
+#include "trainers/data/digits.h"
 
 #include <math.h>
 #include <stdlib.h>

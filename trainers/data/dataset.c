@@ -1,5 +1,5 @@
 /* dataset.c: the payload's layout and the idx reader, which trusts no byte. */
-#include "trainers/dataset.h"
+#include "trainers/data/dataset.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -156,6 +156,8 @@ int dataset_view(const void *data, size_t size, struct dataset *d,
 		return err_set(e, ERR_DATA, "the decoded images (%zu bytes) "
 			       "are damaged", size);
 	find_parts(h, &p);
+	d->shape = (struct image_shape){1, DATASET_SIDE, DATASET_SIDE,
+					DATASET_CLASSES, {0}, {1}};
 	for (int i = 0; i < 2; i++) {
 		int listed = h->listed[0] + h->listed[1] > 0;
 

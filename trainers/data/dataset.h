@@ -1,4 +1,4 @@
-/* dataset.h: labelled grey images in memory, and reading them from MNIST's idx
+/* dataset.h: labelled images in memory, and reading them from MNIST's idx
  * files. Knows neither how the bytes are kept (cache.h) nor ranks. */
 #ifndef TRAINERS_DATASET_H
 #define TRAINERS_DATASET_H
@@ -7,19 +7,39 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "trainers/ops.h"
 
 enum { DATASET_SIDE = 28, DATASET_CLASSES = 10 };
 enum { DATASET_PIXELS = DATASET_SIDE * DATASET_SIDE };
 
+/* What a sample is, and how its bytes become values: of channel k
+ * (byte / 255 - mean[k]) / std[k]. */
+enum { IMAGE_CHANNELS_MAX = 4 };
+struct image_shape {
+	int channels, height, width; /* a sample's bytes, in this order */
+	int classes;
+	float mean[IMAGE_CHANNELS_MAX], std[IMAGE_CHANNELS_MAX];
+};
+
+/* Samples as bytes, all of one size, and the same as lists of the bytes that
+ * are not zero, where there are few of those: of a sheet of paper most is
+ * white, and a product with zero need not be taken. */
+struct samples {
+	const uint8_t *pixels;  /* [count][size] */
+	size_t size;
+	const uint32_t *start;  /* [count + 1]; NULL: there are no lists */
+	const uint16_t *column; /* [start[count]], ascending in a sample */
+	const uint8_t *value;   /* [start[count]] */
+};
+
 /* One set of images, borrowed from a payload. */
 struct dataset_part {
 	uint32_t count;
-	struct samples samples; /* of DATASET_PIXELS each, 0..255 */
-	const uint8_t *labels;  /* [count], 0..9 */
+	struct samples samples; /* of the shape's bytes each */
+	const uint8_t *labels;  /* [count], below the shape's classes */
 };
 
 struct dataset {
+	struct image_shape shape;
 	struct dataset_part train, test;
 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "trainers/dataset.h"
+#include "trainers/data/dataset.h"
 
 enum { CACHE_PATH_MAX = 4096 };
 

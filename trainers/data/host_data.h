@@ -4,8 +4,8 @@
 #define TRAINERS_HOST_DATA_H
 
 #include "base/error.h"
-#include "trainers/cache.h"
-#include "trainers/dataset.h"
+#include "trainers/data/cache.h"
+#include "trainers/data/dataset.h"
 
 struct host_data {
 	struct dataset set;

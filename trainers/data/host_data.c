@@ -1,11 +1,11 @@
 /* host_data.c: which block of the cache serves which data folder. */
-#include "trainers/host_data.h"
+#include "trainers/data/host_data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainers/digits.h"
+#include "trainers/data/digits.h"
 
 static int make_mnist(void *arg, struct payload *p, struct err *e)
 {
