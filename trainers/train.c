@@ -238,17 +238,17 @@ int train_main(const struct trainer *t, int argc, char **argv)
 {
 	struct run x = {
 		.t = t,
-		.o = {.epochs = t->epochs, .batch = t->batch, .lr = t->lr,
-		      .device = "auto"},
+		.o = {TRAINER_OPTIONS_INIT, .epochs = t->epochs,
+		      .batch = t->batch, .lr = t->lr},
 	};
 	struct trainer_options defaults = x.o;
 	struct err e = ERR_INIT;
 	int r;
 
 	log_init(t->model.name);
-	r = trainer_options_parse(&x.o, argc, argv, &e);
+	r = trainer_options_parse(&x.o, t->model.name, 0, argc, argv, &e);
 	if (r == OPTION_WANT_HELP) {
-		trainer_options_help(t->model.name, t->about, &defaults);
+		trainer_options_help(t->model.name, t->about, 0, &defaults);
 		return 0;
 	}
 	if (r == OPTION_WANT_VERSION) {
