@@ -79,7 +79,8 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 /* What every trainer begins with, before its own defaults. */
 #define TRAINER_OPTIONS_INIT                                                  \
 	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1,        \
-	.lr_scale = "none", .precision = "fp32", .image_size = 224
+	.lr_scale = "none", .precision = "fp32", .image_size = 32,            \
+	.arch = "resnet18", .stem = "torchvision"
 
 /* --help of the trainer name; about is a sentence, o its defaults. */
 void trainer_options_help(const char *name, const char *about,
