@@ -20,8 +20,8 @@ void keep_begin(const char *file, long keep);
 void keep_end(const char *file, long keep, int ok);
 
 /* Before a run begins anew: checkpoints of another run become FILE.before,
- * FILE.before.1, ... so that a restart cannot take them for its own. Returns how
- * many there were. */
+ * FILE.before.1, ... so that a restart cannot take them for its own. Returns
+ * how many there were. */
 int keep_aside(const char *file);
 
 #endif

@@ -35,7 +35,7 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
 
 /* {"epoch":1,"steps":938,"train_loss":..,"test_loss":..,"test_accuracy":..,
  *  "seconds":..,"samples_per_second":..}; test_loss and test_accuracy only
- * where there are. Then all that was written reaches the file; an error says so. */
+ * where there are. All that was written reaches the file; an error says so. */
 int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 		  struct err *e);
 

@@ -71,7 +71,8 @@ static cJSON *options(const struct trainer_options *o)
 		const void *field = at;
 
 		if (s->kind == OPTION_FLAG)
-			cJSON_AddBoolToObject(all, s->name, *(const int *)field);
+			cJSON_AddBoolToObject(all, s->name,
+					      *(const int *)field);
 		if (s->kind == OPTION_INT)
 			cJSON_AddNumberToObject(all, s->name,
 						(double)*(const long *)field);

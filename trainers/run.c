@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "trainers/path.h"
 #include "trainers/provenance.h"
 #include "trainers/resume.h"
 #include "trainers/seat.h"
@@ -379,7 +380,13 @@ static int write_provenance(struct run *x, struct err *e)
 /* Rank 0 alone. */
 static int begin(struct run *x, struct err *e)
 {
-	int r = resume_first_state(x, e);
+	const char *picture = x->o.save_images;
+	int r = picture ? path_can_write(picture) : 0;
+
+	if (r < 0)
+		return err_set(e, r, "--save-images: cannot write %s: %s",
+			       picture, strerror(-r));
+	r = resume_first_state(x, e);
 
 	if (r == 0)
 		r = metrics_open(&x->metrics, x->o.log_dir,

@@ -52,7 +52,9 @@ struct run {
 	int eval_batch;
 	struct schedule schedule;
 	uint64_t epoch_steps, total_steps;
-	uint64_t input_ns;     /* spent on batches in this epoch */
+	/* Of this epoch, as far as this process did it. */
+	double seconds, samples;
+	uint64_t steps, input_ns; /* ns spent on batches */
 	/* Whether to stop is asked at step `check`; it was at `step`, at
 	 * time ns. */
 	struct {

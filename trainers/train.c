@@ -147,7 +147,7 @@ static int collect(struct run *x, uint64_t start, struct err *e)
 	r = ddp_all_reduce(x->world, &tally.loss, &tally.loss, 1, DDP_F64,
 			   DDP_SUM);
 	x->state.at.loss += tally.loss;
-	x->state.at.seconds += (double)(clock_ns() - start) / 1e9;
+	x->seconds = (double)(clock_ns() - start) / 1e9;
 	return run_from_ddp(r, e);
 }
 
@@ -169,6 +169,7 @@ static int do_steps(struct run *x, int *stop, struct err *e)
 		if (r < 0)
 			return r;
 		done++;
+		x->steps++;
 		if (seen)
 			show(x, done + x->epoch_steps - end, loss);
 		r = note_steady(x, done, e);
@@ -185,15 +186,18 @@ static int train_epoch(struct run *x, struct err *e)
 	uint64_t start = clock_ns();
 	uint64_t begun = (uint64_t)x->state.at.epoch * x->epoch_steps;
 	int r = set_order(x, e), stop = 0;
+	int64_t sample;
 
 	if (r < 0)
 		return r;
-	x->input_ns = 0;
+	x->input_ns = x->steps = 0;
 	x->ops->zero(x->device, x->net.tally, sizeof *x->net.tally);
 	progress_epoch(&x->progress, (long)x->state.at.epoch + 1, x->o.epochs,
 		       run_done(x) - begun, x->epoch_steps,
 		       (uint64_t)x->batch * (uint64_t)x->world_size);
+	sample = x->state.at.sample;
 	r = do_steps(x, &stop, e);
+	x->samples = (double)(x->state.at.sample - sample);
 	if (r == 0)
 		r = collect(x, start, e);
 	return r == 0 && stop ? stop_here(x, e) : r;
@@ -211,10 +215,11 @@ static const char *result_text(const struct result *v, char *out, size_t size)
 }
 
 /* "2.11 ms a step, 30,000 samples/s a rank, input 0.4 %" */
-static const char *pace_text(const struct run *x, double rate, uint64_t steps,
-			     char *out, size_t size)
+static const char *pace_text(const struct run *x, double rate, char *out,
+			     size_t size)
 {
-	double seconds = x->state.at.seconds, input = (double)x->input_ns / 1e9;
+	double input = (double)x->input_ns / 1e9;
+	double steps = (double)(x->steps ? x->steps : 1);
 	char a_rank[32] = "", n[32], share[32] = "";
 
 	if (x->world_size > 1)
@@ -222,9 +227,9 @@ static const char *pace_text(const struct run *x, double rate, uint64_t steps,
 			 progress_count((uint64_t)(rate / x->world_size), n));
 	if (!strcmp(x->ops->kind, "cpu"))
 		snprintf(share, sizeof share, ", input %.1f %%",
-			 100 * input / seconds);
-	snprintf(out, size, "%.*f ms a step%s%s", steps ? 2 : 0,
-		 1e3 * seconds / (double)(steps ? steps : 1), a_rank, share);
+			 100 * input / x->seconds);
+	snprintf(out, size, "%.2f ms a step%s%s", 1e3 * x->seconds / steps,
+		 a_rank, share);
 	return out;
 }
 
@@ -232,11 +237,11 @@ static const char *pace_text(const struct run *x, double rate, uint64_t steps,
 static void tell_epoch(struct run *x, const struct result *v)
 {
 	const struct train_position *at = &x->state.at;
-	double samples = (double)at->sample, rate = samples / at->seconds;
-	uint64_t steps = run_done(x) - (uint64_t)at->epoch * x->epoch_steps;
+	double rate = x->samples / x->seconds;
 	struct metrics_epoch line = {
-		(long)at->epoch + 1, (uint64_t)at->step, at->loss / samples,
-		v->loss, v->accuracy, at->seconds, rate,
+		(long)at->epoch + 1, (uint64_t)at->step,
+		at->loss / (double)at->sample, v->loss, v->accuracy,
+		x->seconds, rate,
 	};
 	char text[64], per_second[32], pace[128];
 	struct err e = ERR_INIT;
@@ -246,7 +251,7 @@ static void tell_epoch(struct run *x, const struct result *v)
 		     line.train_loss, line.seconds,
 		     progress_count((uint64_t)rate, per_second),
 		     result_text(v, text, sizeof text),
-		     pace_text(x, rate, steps, pace, sizeof pace));
+		     pace_text(x, rate, pace, sizeof pace));
 	if (metrics_epoch(&x->metrics, &line, &e) < 0)
 		log_warn("%s", e.text);
 }
@@ -286,7 +291,7 @@ static int close_epoch(struct run *x, struct result *v, struct err *e)
 	if (run_done(x) >= whole) {
 		at->epoch++;
 		at->sample = 0;
-		at->loss = at->seconds = 0;
+		at->loss = 0;
 	}
 	if (x->rank == 0 && x->o.checkpoint)
 		resume_save(x);

@@ -18,7 +18,7 @@ struct train_position {
 			   ranks together: where the sampler goes on */
 	int64_t step;   /* updates done, of all epochs */
 	int64_t seed;
-	double loss, seconds; /* of those samples: losses summed, time */
+	double loss; /* of those samples, summed */
 };
 
 /* What changes nothing in a file's layout, and may be another when a run goes
