@@ -208,10 +208,10 @@ static int come_apart(struct run *x, uint64_t halted, uint64_t first,
 	if (r < 0)
 		return run_from_ddp(r, e);
 	err_set(e, ERR_DATA, "the loss is %g at step %llu: training has come "
-		"apart%s%s%s; try a --lr smaller than %g", (double)loss,
-		(unsigned long long)halted, name ? ", first in layer " : "",
-		name ? name : "", name ? " (its weights or its output)" : "",
-		x->recipe.lr);
+		"apart, %s%s; try a --lr smaller than %g", (double)loss,
+		(unsigned long long)halted, name ? "first in the weights or "
+		"the output of layer " : "in the loss itself: all layers are "
+		"finite", name ? name : "", x->recipe.lr);
 	return run_together(x, x->rank == (who == INT32_MAX ? 0 : who)
 				       ? ERR_DATA : 0, e);
 }
