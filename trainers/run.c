@@ -69,7 +69,8 @@ static int split_batch(struct run *x, struct err *e)
 static int open_data(struct run *x, struct err *e)
 {
 	int leader = ddp_host_leader(x->world) == x->rank;
-	int r = host_data_find(&x->data, x->o.data, e);
+	struct host_data_want want = {DATA_MNIST, x->o.data, 0, 0};
+	int r = host_data_find(&x->data, &want, e);
 
 	if (r == 0 && leader)
 		r = host_data_prepare(&x->data, e);
