@@ -80,6 +80,16 @@ START_TEST(at_least_as_many_as_were_wanted)
 }
 END_TEST
 
+START_TEST(a_batch_that_no_memory_holds_is_refused)
+{
+	struct host_data_want want = {DATA_SYNTHETIC, NULL, 224, 1000000};
+	struct host_data h;
+
+	ck_assert_int_eq(host_data_find(&h, &want, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "smaller --batch-size"));
+}
+END_TEST
+
 START_TEST(cifar_without_a_folder_is_an_error_in_words)
 {
 	struct host_data_want want = {DATA_CIFAR10, NULL, 0, 0};
@@ -103,6 +113,7 @@ int main(void)
 	tcase_add_test(t, a_class_shines_in_one_channel);
 	tcase_add_test(t, as_many_as_are_worth_keeping);
 	tcase_add_test(t, at_least_as_many_as_were_wanted);
+	tcase_add_test(t, a_batch_that_no_memory_holds_is_refused);
 	tcase_add_test(t, cifar_without_a_folder_is_an_error_in_words);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -10,6 +10,8 @@
 #include "trainers/data/mnist.h"
 #include "trainers/data/synthetic.h"
 
+enum { SYNTHETIC_MIB_MAX = 4096 };
+
 static int make_mnist(void *arg, struct payload *p, struct err *e)
 {
 	return mnist_decode(arg, p, e);
@@ -96,6 +98,24 @@ static int find_cifar(struct host_data *h, const char *dir, struct err *e)
 	return 0;
 }
 
+/* Drawn faster than read; so there is no file of them. */
+static int find_synthetic(struct host_data *h, struct err *e)
+{
+	const struct host_data_want *w = &h->want;
+	uint64_t bytes = 3 * (uint64_t)w->side * (uint64_t)w->side * w->least;
+
+	if (bytes >> 20 > SYNTHETIC_MIB_MAX)
+		return err_set(e, ERR_USAGE, "a batch of %u images of %d x %d "
+			       "takes %llu MiB, but synthetic images are drawn "
+			       "for up to %d; give a smaller --batch-size or "
+			       "--image-size", w->least, w->side, w->side,
+			       (unsigned long long)(bytes >> 20),
+			       SYNTHETIC_MIB_MAX);
+	h->source.make = make_synthetic;
+	h->source.arg = &h->want;
+	return 0;
+}
+
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e)
 {
@@ -107,9 +127,7 @@ int host_data_find(struct host_data *h, const struct host_data_want *want,
 	case DATA_CIFAR10:
 		return find_cifar(h, want->dir, e);
 	case DATA_SYNTHETIC:
-		h->source.make = make_synthetic;
-		h->source.arg = &h->want;
-		return 0;
+		return find_synthetic(h, e);
 	}
 	return err_set(e, ERR_INTERNAL, "no data of kind %d", (int)want->kind);
 }
