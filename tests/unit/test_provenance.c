@@ -11,7 +11,7 @@
 
 static char folder[] = "/tmp/test_provenance.XXXXXX", path[128];
 static struct trainer_options o = {
-	TRAINER_OPTIONS_INIT, .epochs = 3, .lr = 0.5, .arch = "resnet18",
+	TRAINER_OPTIONS_INIT, .epochs = 3, .lr = 0.5,
 };
 static char *argv[] = {"resnet", "--arch", "resnet18 \"x\"", NULL};
 static const struct provenance_fact facts[] = {{"device", "cpu"}};
