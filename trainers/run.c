@@ -71,7 +71,7 @@ static int open_data(struct run *x, struct err *e)
 	int leader = ddp_host_leader(x->world) == x->rank;
 	struct host_data_want want = {
 		x->o.synthetic ? DATA_SYNTHETIC : x->t->data, x->o.data,
-		(int)x->o.image_size};
+		(int)x->o.image_size, (uint32_t)x->o.batch};
 	int r = host_data_find(&x->data, &want, e);
 
 	if (r == 0 && leader)

@@ -229,7 +229,7 @@ near() {
 	[ "$(ls "$DDP_CACHE" | wc -l)" = 2 ]
 }
 
-@test "a damaged cache is made again without a word" {
+@test "a damaged cache is made again, and that is said" {
 	local file before
 	expect 0 mnist_mlp --data data --epochs 1
 	before=$out
@@ -237,6 +237,9 @@ near() {
 	printf X | dd of="$file" bs=1 seek=100000 conv=notrunc status=none
 	expect 0 mnist_mlp --data data --epochs 1
 	[ "$(tail -n 1 <<<"$out")" = "$(tail -n 1 <<<"$before")" ]
+	has "$err" 'mnist-.*ddpcache was damaged; it is made again$'
+	[ "$(wc -l <<<"$err")" = 1 ]
+	expect 0 mnist_mlp --data data --epochs 1
 	[ -z "$err" ]
 }
 
