@@ -65,7 +65,7 @@ completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 .PHONY: all deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
+all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3
 
 deps:
 	@sh ./deps.sh tests
@@ -115,7 +115,11 @@ $(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -llzma -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
+
+$(O)/ddp-plot: trainers/ddp-plot
+	@mkdir -p $(@D)
+	$(Q)install $< $@
 
 # docs/sdk.md's programs, as their readers build them.
 examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker-sdk/examples/*.c))
@@ -147,7 +151,7 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -llzma -lm
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
