@@ -79,7 +79,11 @@ $(O)/obj/%.o: %.c Makefile
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(CC) $(all_cflags) $(extra_cflags) -c -o $@ $<
 
-$(trainer_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+$(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+
+# The CPU's operations share their loops out to threads where gcc compiles them.
+openmp := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-Wno-unknown-pragmas,-fopenmp)
+$(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(openmp)
 
 # The arithmetic, once for each instruction set; kernels.c asks the CPU.
 $(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)

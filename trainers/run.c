@@ -69,7 +69,10 @@ static int split_batch(struct run *x, struct err *e)
 static int open_data(struct run *x, struct err *e)
 {
 	int leader = ddp_host_leader(x->world) == x->rank;
-	int r = host_data_find(&x->data, x->o.data, e);
+	struct host_data_want want = {
+		x->o.synthetic ? DATA_SYNTHETIC : x->t->data, x->o.data,
+		(int)x->o.image_size};
+	int r = host_data_find(&x->data, &want, e);
 
 	if (r == 0 && leader)
 		r = host_data_prepare(&x->data, e);
@@ -83,10 +86,40 @@ static int open_data(struct run *x, struct err *e)
 	return run_together(x, r, e);
 }
 
+/* One feed for training, one for evaluation, and room for their orders. */
+static int open_feeds(struct run *x, struct err *e)
+{
+	const struct dataset *d = &x->data.set;
+	size_t most = (size_t)ddp_sampler_size(&x->sampler);
+	struct feed_spec s = {
+		.part = &d->train, .shape = d->shape,
+		.seed = (uint64_t)x->o.seed, .batch = x->batch,
+		.type = net_input_type(&x->spec, x->device),
+	};
+	int r;
+
+	if (d->test.count > most)
+		most = d->test.count;
+	x->order = calloc(most, sizeof *x->order);
+	if (!x->order)
+		return err_set(e, -ENOMEM, "no memory for the order of %zu "
+			       "samples", most);
+	r = x->ops->feed_new(x->device, &s, &x->feed, e);
+	if (r < 0)
+		return r;
+	s.part = &d->test;
+	s.batch = RUN_EVAL_BATCH;
+	return x->ops->feed_new(x->device, &s, &x->test_feed, e);
+}
+
 static int open_model(struct run *x, struct err *e)
 {
+	struct device_options o = {
+		.threads = threads_wanted(x), .core = -1,
+		.bf16 = !strcmp(x->o.precision, "bf16"),
+	};
 	uint64_t samples = x->data.set.train.count;
-	int capacity, r;
+	int r;
 
 	r = run_from_ddp(ddp_sampler_init(&x->sampler, samples, x->rank,
 				      x->world_size, (uint64_t)x->o.seed, 1, 0),
@@ -95,51 +128,55 @@ static int open_model(struct run *x, struct err *e)
 		return r;
 	if ((uint64_t)x->batch > ddp_sampler_size(&x->sampler))
 		x->batch = (int)ddp_sampler_size(&x->sampler);
-	capacity = x->batch > RUN_EVAL_BATCH ? x->batch : RUN_EVAL_BATCH;
-	x->index = calloc((size_t)capacity, sizeof *x->index);
-	x->labels = calloc((size_t)capacity, 1);
-	if (!x->index || !x->labels)
-		return err_set(e, -ENOMEM, "no memory for batches of %d",
-			       capacity);
-	r = x->ops->start(threads_wanted(x), e);
+	x->spec = x->t->model;
+	if (x->t->make_model)
+		r = x->t->make_model(&x->spec, &x->o, &x->data.set.shape, e);
 	if (r == 0)
-		r = model_init(&x->model, &x->t->model, x->ops, capacity, e);
+		r = x->ops->open(&o, &x->device, e);
+	if (r < 0)
+		return r;
+	x->ops->enter(x->device);
+	r = open_feeds(x, e);
 	if (r == 0)
-		r = train_state_init(&x->state, &x->model, e);
+		r = net_init(&x->net, &x->spec, x->device, x->feed,
+			     x->batch, NET_TRAIN, e);
+	if (r == 0)
+		r = train_state_init(&x->state, &x->net, &x->t->optimizer, e);
 	x->state.at.seed = x->o.seed;
 	x->state.at.batch = x->o.batch;
 	return r;
 }
 
-/* A layer's weight and bias are parameters 2i and 2i + 1; the loss is one more
- * value at the arena's end, so it goes with the first bucket. */
 static void on_ready(void *arg, int layer)
 {
 	struct run *x = arg;
-	int loss = layer == x->model.spec->layer_count;
 
-	if (x->reducing == 0 && !loss)
-		x->reducing = ddp_reducer_ready(x->reducer, 2 * layer + 1);
 	if (x->reducing == 0)
-		x->reducing = ddp_reducer_ready(x->reducer, 2 * layer);
+		x->reducing = ddp_reducer_ready(x->reducer, x->slot[layer]);
 }
 
+/* A layer's parameters together are one of the reducer's; the loss is the last
+ * one, so it goes with the first bucket. */
 static int open_reducer(struct run *x, struct err *e)
 {
-	const struct model *m = &x->model;
-	int layers = m->spec->layer_count, n = 2 * layers + 1, r;
-	size_t *counts = calloc((size_t)n, sizeof *counts);
+	const struct net *net = &x->net;
+	int layers = net->spec->layer_count, n = 0, r;
+	size_t *counts = calloc((size_t)layers + 1, sizeof *counts), at;
 
+	x->slot = calloc((size_t)layers + 1, sizeof *x->slot);
 	/* without memory: NULL, of which the other ranks are told, too */
-	for (int i = 0; i < layers && counts; i++) {
-		counts[2 * i + 1] = (size_t)m->linear[i].out;
-		counts[2 * i] = (size_t)m->linear[i].in * counts[2 * i + 1];
+	if (!x->slot) {
+		free(counts);
+		counts = NULL;
 	}
-	if (counts)
-		counts[2 * layers] = 1;
-	x->model.on_ready = on_ready;
-	x->model.arg = x;
-	r = ddp_reducer_new(&x->reducer, x->world, m->gradients, DDP_F32,
+	for (int i = 0; i <= layers && counts; i++) {
+		net_slice(net, i, &at, &counts[n]);
+		x->slot[i] = n;
+		n += counts[n] > 0;
+	}
+	x->net.on_ready = on_ready;
+	x->net.arg = x;
+	r = ddp_reducer_new(&x->reducer, x->world, net->gradients, DDP_F32,
 			    counts, n, NULL);
 	free(counts);
 	return run_from_ddp(r, e);
@@ -176,26 +213,29 @@ static int first_state(struct run *x, struct err *e)
 			     "anew", file);
 	}
 	if (x->o.init_from)
-		return model_load_raw(&x->model, x->o.init_from, e);
-	model_draw(&x->model, (uint64_t)x->o.seed);
-	return 0;
+		return net_load_raw(&x->net, x->o.init_from, e);
+	return net_draw(&x->net, (uint64_t)x->o.seed, e);
 }
 
 /* All ranks get rank 0's state. */
 static int share_state(struct run *x, struct err *e)
 {
 	struct train_state *s = &x->state;
-	size_t n = x->model.parameter_count;
+	size_t n = x->net.arena;
 	int r;
 
 	r = ddp_broadcast(x->world, &s->at, sizeof s->at / sizeof(int64_t),
 			  DDP_I64, 0);
 	if (r == 0)
-		r = ddp_broadcast(x->world, x->model.parameters, n, DDP_F32, 0);
-	if (r == 0 && s->at.step)
-		r = ddp_broadcast(x->world, s->m, n, DDP_F32, 0);
-	if (r == 0 && s->at.step)
-		r = ddp_broadcast(x->world, s->v, n, DDP_F32, 0);
+		r = ddp_broadcast(x->world, x->net.parameters, n, DDP_F32, 0);
+	if (r == 0)
+		r = ddp_broadcast(x->world, x->net.buffers, x->net.buffer_arena,
+				  DDP_F32, 0);
+	for (int i = 0; r == 0 && i < 2 && s->at.step; i++)
+		if (s->moment[i])
+			r = ddp_broadcast(x->world, s->moment[i], n, DDP_F32,
+					  0);
+	x->ops->params_changed(x->device);
 	return run_from_ddp(r, e);
 }
 
@@ -204,17 +244,17 @@ static void introduce(struct run *x)
 	char kind[MODEL_KIND_MAX], n[3][32];
 	const struct dataset *d = &x->data.set;
 
-	if (!x->o.data)
+	if (!x->o.data && x->data.want.kind == DATA_MNIST)
 		progress_say(&x->progress, "no MNIST at hand (--data DIR or "
 			     "DDP_DATA): training on digits drawn by this "
 			     "program");
 	progress_say(&x->progress, "%s: %s parameters, %s + %s images, "
 		     "%d rank%s x batch %d, %s",
-		     model_kind(x->model.spec, kind),
-		     progress_count(x->model.parameter_count, n[0]),
+		     model_kind(x->net.spec, kind),
+		     progress_count(x->net.parameter_count, n[0]),
 		     progress_count(d->train.count, n[1]),
 		     progress_count(d->test.count, n[2]), x->world_size,
-		     x->world_size == 1 ? "" : "s", x->batch, x->ops->device);
+		     x->world_size == 1 ? "" : "s", x->batch, x->device->name);
 }
 
 int run_set_up(struct run *x, struct err *e)
@@ -246,9 +286,16 @@ void run_release(struct run *x)
 {
 	ddp_reducer_free(x->reducer);
 	train_state_release(&x->state);
-	model_release(&x->model);
+	net_release(&x->net);
+	if (x->device) {
+		x->ops->feed_free(x->device, x->feed);
+		x->ops->feed_free(x->device, x->test_feed);
+		x->ops->close(x->device);
+	}
+	if (x->t->release_model)
+		x->t->release_model(&x->spec);
 	ddp_sampler_release(&x->sampler);
 	host_data_release(&x->data);
-	free(x->index);
-	free(x->labels);
+	free(x->order);
+	free(x->slot);
 }

@@ -18,22 +18,25 @@ enum { RUN_EVAL_BATCH = 250 };
 struct run {
 	const struct trainer *t;
 	struct trainer_options o;
+	struct model_spec spec; /* what is trained */
 	const struct ops *ops;
+	struct device *device;
 	ddp_comm *world;
 	int rank, world_size;
 
 	struct host_data data;
 	struct ddp_sampler sampler; /* of the training part */
-	struct model model;
-	ddp_reducer *reducer; /* of the model's gradients, and its loss */
+	uint32_t *order; /* of an epoch or an evaluation, this rank's samples */
+	struct feed *feed, *test_feed;
+	struct net net;
+	ddp_reducer *reducer; /* of the net's gradients, and its loss */
+	int *slot;            /* [layer_count + 1]: a layer's place in it */
 	int reducing;         /* how it goes in this step: 0, or an error */
 	struct train_state state;
 	struct metrics metrics;
 	struct progress progress;
 
-	int batch;        /* samples a step of this rank */
-	uint32_t *index;  /* of a batch, for training or evaluation */
-	uint8_t *labels;
+	int batch; /* samples a step of this rank */
 };
 
 /* r if it is no error, else libddp's text in e. */

@@ -21,31 +21,40 @@ struct result {
 static int evaluate(struct run *x, struct result *out, struct err *e)
 {
 	const struct dataset_part *part = &x->data.set.test;
-	int classes = x->t->model.layers[x->t->model.layer_count - 1].out;
-	int counted = x->t->model.loss == LOSS_CROSS_ENTROPY;
-	double sum[2] = {0, 0}; /* loss, right ones */
-	uint32_t i = (uint32_t)x->rank;
+	struct loss_spec loss = {x->spec.loss, 0, 1};
+	uint32_t size = 0;
+	struct tally tally;
+	double sum[2]; /* loss, right ones */
 	int r;
 
-	while (i < part->count) {
-		int n = 0;
+	for (uint32_t i = (uint32_t)x->rank; i < part->count;
+	     i += (uint32_t)x->world_size)
+		x->order[size++] = i;
+	r = x->ops->feed_order(x->test_feed, x->order, size, 0, e);
+	x->ops->zero(x->device, x->net.tally, sizeof tally);
+	for (uint32_t i = 0; r == 0 && i < size; i += RUN_EVAL_BATCH) {
+		uint32_t left = size - i;
+		struct plan *p;
 
-		for (; n < RUN_EVAL_BATCH && i < part->count; n++) {
-			x->index[n] = i;
-			x->labels[n] = part->labels[i];
-			i += (uint32_t)x->world_size;
-		}
-		model_take(&x->model, n, &part->samples, x->index);
-		model_forward(&x->model, x->labels);
-		sum[0] += (double)*model_loss(&x->model) * n;
-		if (counted)
-			sum[1] += x->ops->count_correct(
-				n, classes, model_output(&x->model),
-				x->labels);
+		r = net_plan(&x->net, left < RUN_EVAL_BATCH ? (int)left :
+						RUN_EVAL_BATCH,
+			     NET_EVALUATE, &p, e);
+		if (r < 0)
+			break;
+		x->ops->numbers(x->device, &(struct step_numbers){.first = i});
+		net_take_from(p, x->test_feed);
+		net_forward(p);
+		net_loss(p, &loss);
 	}
+	if (r < 0)
+		return r;
+	x->ops->get(x->device, &tally, x->net.tally, sizeof tally);
+	sum[0] = tally.loss;
+	sum[1] = (double)tally.correct;
 	r = ddp_all_reduce(x->world, sum, sum, 2, DDP_F64, DDP_SUM);
 	out->loss = sum[0] / part->count;
-	out->accuracy = counted ? 100 * sum[1] / part->count : -1;
+	out->accuracy = loss.kind == LOSS_CROSS_ENTROPY ?
+				100 * sum[1] / part->count : -1;
 	return run_from_ddp(r, e);
 }
 
@@ -60,50 +69,44 @@ static const char *result_text(const struct result *v, char *out, size_t size)
 
 /* ---- Training ---- */
 
-/* The batch whose first sample is number `first` of this rank's epoch. */
-static void load_batch(struct run *x, uint64_t first)
-{
-	const struct dataset_part *part = &x->data.set.train;
-	uint64_t left = ddp_sampler_size(&x->sampler) - first;
-	int n = left < (uint64_t)x->batch ? (int)left : x->batch;
-
-	for (int i = 0; i < n; i++) {
-		uint32_t k = ddp_sampler_index(&x->sampler,
-					       first + (uint64_t)i);
-
-		x->index[i] = k;
-		x->labels[i] = part->labels[k];
-	}
-	model_take(&x->model, n, &part->samples, x->index);
-}
-
-static int step(struct run *x, uint64_t first, struct err *e)
+/* The step whose batch begins with sample number `first` of this rank's epoch.
+ * *mean is the loss over all ranks. */
+static int step(struct run *x, uint64_t first, float *mean, struct err *e)
 {
 	struct train_state *s = &x->state;
-	struct model *m = &x->model;
-	struct adam adam = {x->o.lr, 0.9, 0.999, 1e-8, 0};
-	int r;
+	struct net *net = &x->net;
+	uint64_t left = ddp_sampler_size(&x->sampler) - first;
+	struct loss_spec loss = {x->spec.loss, 0, 1};
+	struct update update = {
+		.how = x->t->optimizer, .count = net->arena,
+		.grad = net->gradients, .scale = 1, .param = net->parameters,
+		.moment = {s->moment[0], s->moment[1]}, .loss = net->loss,
+	};
+	struct plan *p;
+	int r = net_plan(net, left < (uint64_t)x->batch ? (int)left : x->batch,
+			 NET_TRAIN, &p, e);
 
-	load_batch(x, first);
+	if (r < 0)
+		return r;
+	s->at.step++;
+	x->ops->numbers(x->device, &(struct step_numbers){
+		(uint64_t)s->at.step, first, x->o.lr});
 	x->reducing = ddp_reducer_begin(x->reducer, 1);
-	model_step(m, x->labels);
+	net_step(p, &loss);
 	r = x->reducing;
 	if (r == 0)
 		r = ddp_reducer_finish(x->reducer);
 	if (r < 0)
 		return run_from_ddp(r, e);
-	s->at.step++;
-	adam.step = (uint64_t)s->at.step;
-	if (!isfinite(*model_loss(m))) {
+	x->ops->update(x->device, &update);
+	x->ops->get(x->device, mean, net->loss, sizeof *mean);
+	if (!isfinite(*mean)) {
 		err_set(e, ERR_DATA, "the loss is %g at step %lld: training "
 			"has come apart; try a --lr smaller than %g",
-			(double)*model_loss(m), (long long)s->at.step,
-			x->o.lr);
+			(double)*mean, (long long)s->at.step, x->o.lr);
 		return run_fail_alike(x, ERR_DATA);
 	}
-	x->ops->adam(&adam, m->parameter_count, m->gradients, m->parameters,
-		     s->m, s->v);
-	return 0;
+	return x->ops->wait(x->device, e);
 }
 
 struct epoch_sums {
@@ -111,6 +114,23 @@ struct epoch_sums {
 	double count;
 	double seconds;
 };
+
+/* This rank's samples of the epoch that comes. */
+static int set_order(struct run *x, struct err *e)
+{
+	uint64_t epoch = (uint64_t)x->state.at.epoch;
+	uint64_t size = ddp_sampler_size(&x->sampler);
+
+	ddp_sampler_set_epoch(&x->sampler, epoch);
+	for (uint64_t i = 0; i < size; i++)
+		x->order[i] = ddp_sampler_index(&x->sampler, i);
+	return x->ops->feed_order(x->feed, x->order, size, epoch, e);
+}
+
+static int enough(const struct run *x)
+{
+	return x->o.steps && x->state.at.step >= x->o.steps;
+}
 
 static int train_epoch(struct run *x, struct epoch_sums *sums, struct err *e)
 {
@@ -120,21 +140,23 @@ static int train_epoch(struct run *x, struct epoch_sums *sums, struct err *e)
 	uint64_t first = (uint64_t)(s->at.sample / x->world_size);
 	uint64_t steps = (size + batch - 1) / batch, start = clock_ns();
 	long epoch = (long)s->at.epoch + 1;
+	int r = set_order(x, e);
 
-	ddp_sampler_set_epoch(&x->sampler, (uint64_t)s->at.epoch);
+	if (r < 0)
+		return r;
 	progress_epoch(&x->progress, epoch, x->o.epochs, first / batch, steps,
 		       batch * (uint64_t)x->world_size);
-	for (; first < size; first += batch) {
+	for (; first < size && !enough(x); first += batch) {
 		uint64_t n = size - first < batch ? size - first : batch;
-		const float *loss = model_loss(&x->model);
-		int r = step(x, first, e);
+		float loss;
 
+		r = step(x, first, &loss, e);
 		if (r < 0)
 			return r;
-		sums->loss += (double)*loss * (double)n;
+		sums->loss += (double)loss * (double)n;
 		sums->count += (double)n;
-		metrics_step(&x->metrics, (uint64_t)s->at.step, epoch, *loss);
-		progress_step(&x->progress, first / batch + 1, loss,
+		metrics_step(&x->metrics, (uint64_t)s->at.step, epoch, loss);
+		progress_step(&x->progress, first / batch + 1, &loss,
 			      clock_ns());
 	}
 	sums->seconds = (double)(clock_ns() - start) / 1e9;
@@ -184,7 +206,7 @@ static int train(struct run *x, uint64_t start, struct err *e)
 		r = evaluate(x, &v, e);
 		done = 0;
 	}
-	while (r == 0 && x->state.at.epoch < x->o.epochs) {
+	while (r == 0 && x->state.at.epoch < x->o.epochs && !enough(x)) {
 		struct epoch_sums sums = {0, 0, 0};
 
 		r = train_epoch(x, &sums, e);
@@ -239,20 +261,21 @@ int train_main(const struct trainer *t, int argc, char **argv)
 	struct run x = {
 		.t = t,
 		.o = {.epochs = t->epochs, .batch = t->batch, .lr = t->lr,
-		      .device = "auto"},
+		      .device = "auto", .arch = "resnet18", .stem = "cifar",
+		      .image_size = 32, .precision = "fp32"},
 	};
 	struct trainer_options defaults = x.o;
 	struct err e = ERR_INIT;
 	int r;
 
-	log_init(t->model.name);
+	log_init(t->name);
 	r = trainer_options_parse(&x.o, argc, argv, &e);
 	if (r == OPTION_WANT_HELP) {
-		trainer_options_help(t->model.name, t->about, &defaults);
+		trainer_options_help(t->name, t->about, &defaults);
 		return 0;
 	}
 	if (r == OPTION_WANT_VERSION) {
-		printf("%s (ddprun) %s\n", t->model.name, DDP_VERSION);
+		printf("%s (ddprun) %s\n", t->name, DDP_VERSION);
 		return 0;
 	}
 	x.ops = r < 0 ? NULL : ops_find(x.o.device, &e);

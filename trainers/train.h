@@ -3,14 +3,26 @@
 #ifndef TRAINERS_TRAIN_H
 #define TRAINERS_TRAIN_H
 
-#include "trainers/model.h"
+#include "trainers/data/host_data.h"
+#include "trainers/models/net.h"
+#include "trainers/trainer_options.h"
 
 struct trainer {
-	struct model_spec model;
+	const char *name;  /* of the program */
 	const char *about; /* a sentence for --help */
-	long epochs;       /* the options' defaults */
+	/* What it trains: this, or, where the options have a say, what
+	 * make_model gives for images of this shape; release_model (may be
+	 * NULL) frees it. */
+	struct model_spec model;
+	int (*make_model)(struct model_spec *out,
+			  const struct trainer_options *o,
+			  const struct image_shape *input, struct err *e);
+	void (*release_model)(struct model_spec *spec);
+	enum data_kind data;
+	long epochs; /* the options' defaults */
 	long batch;
 	double lr;
+	struct optimizer optimizer;
 };
 
 /* Runs the trainer as one rank of a job (or alone) and returns its exit status:

@@ -1,12 +1,13 @@
 /* train_state.h: all that a training run must keep to go on bit by bit: the
- * parameters, Adam's moments, and how far it came. Saved by one rank. */
+ * parameters, running statistics, the optimizer's moments, and how far it came.
+ * Saved by one rank. */
 #ifndef TRAINERS_TRAIN_STATE_H
 #define TRAINERS_TRAIN_STATE_H
 
 #include <stdint.h>
 
 #include "base/error.h"
-#include "trainers/model.h"
+#include "trainers/models/net.h"
 
 /* Fixed layout: it is a section of the checkpoint. */
 struct train_position {
@@ -19,15 +20,15 @@ struct train_position {
 };
 
 struct train_state {
-	struct model *model; /* borrowed */
-	float *m, *v;        /* Adam's moments, one arena each */
+	struct net *net; /* borrowed */
+	float *moment[2]; /* the optimizer's, one arena each; NULL: has none */
 	struct train_position at;
 };
 
 /* Moments are zero, nothing is done. The caller frees with _release, also
  * after an error. */
-int train_state_init(struct train_state *s, struct model *model,
-		     struct err *e);
+int train_state_init(struct train_state *s, struct net *net,
+		     const struct optimizer *optimizer, struct err *e);
 void train_state_release(struct train_state *s);
 
 /* Writes the checkpoint path whole or not at all. Errors are libddp's. */

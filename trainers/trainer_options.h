@@ -18,6 +18,12 @@ struct trainer_options {
 	int resume;
 	const char *log_dir;
 	const char *init_from;
+	const char *arch; /* resnet: which, and how it begins */
+	const char *stem;
+	int synthetic;
+	long image_size; /* of synthetic images */
+	long steps;      /* of all epochs at most; 0: as epochs say */
+	const char *precision;
 };
 
 extern const struct option_spec trainer_option_table[];

@@ -338,7 +338,7 @@ START_TEST(a_payload_of_another_size_is_refused)
 	struct payload p;
 	struct dataset d;
 
-	ck_assert_int_eq(dataset_alloc(&p, 2, 1, &room, &e), 0);
+	ck_assert_int_eq(dataset_alloc(&p, &mnist_shape, 2, 1, &room, &e), 0);
 	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), 0);
 	ck_assert_int_eq(dataset_view(p.data, p.size - 1, &d, &e), ERR_DATA);
 	ck_assert_int_eq(dataset_view(p.data, 3, &d, &e), ERR_DATA);
@@ -353,7 +353,7 @@ static void ink_every(struct payload *p, int step)
 {
 	struct dataset_room room;
 
-	ck_assert_int_eq(dataset_alloc(p, 5, 3, &room, &e), 0);
+	ck_assert_int_eq(dataset_alloc(p, &mnist_shape, 5, 3, &room, &e), 0);
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < (i ? 3 : 5) * DATASET_PIXELS; k += step)
 			room.pixels[i][k] = (uint8_t)(k % 255 + 1);

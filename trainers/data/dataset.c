@@ -18,15 +18,22 @@ struct payload_header {
 	uint64_t magic;
 	uint32_t count[2];  /* of train, of test */
 	uint32_t listed[2]; /* entries of their lists; 0: there are none */
+	struct image_shape shape;
 };
 
-#define PAYLOAD_MAGIC 0x3274657361746164u /* "dataset2" */
+#define PAYLOAD_MAGIC 0x3374657361746164u /* "dataset3" */
 enum { DENSE_SHARE = 3 }; /* a list pays up to one pixel of three */
+
+static size_t sample_size(const struct payload_header *h)
+{
+	return (size_t)h->shape.channels * (size_t)h->shape.height *
+	       (size_t)h->shape.width;
+}
 
 static size_t plain_size(const struct payload_header *h)
 {
 	size_t samples = (size_t)h->count[0] + h->count[1];
-	size_t size = sizeof *h + samples * (DATASET_PIXELS + 1);
+	size_t size = sizeof *h + samples * (sample_size(h) + 1);
 
 	return (size + 7) & ~(size_t)7;
 }
@@ -56,7 +63,7 @@ static void find_parts(struct payload_header *h, struct parts *p)
 
 	for (int i = 0; i < 2; i++) {
 		p->room.pixels[i] = at;
-		at += (size_t)h->count[i] * DATASET_PIXELS;
+		at += (size_t)h->count[i] * sample_size(h);
 	}
 	for (int i = 0; i < 2; i++) {
 		p->room.labels[i] = at;
@@ -77,10 +84,12 @@ static void find_parts(struct payload_header *h, struct parts *p)
 	}
 }
 
-int dataset_alloc(struct payload *p, uint32_t train, uint32_t test,
-		  struct dataset_room *room, struct err *e)
+int dataset_alloc(struct payload *p, const struct image_shape *shape,
+		  uint32_t train, uint32_t test, struct dataset_room *room,
+		  struct err *e)
 {
-	struct payload_header head = {PAYLOAD_MAGIC, {train, test}, {0, 0}};
+	struct payload_header head = {PAYLOAD_MAGIC, {train, test}, {0, 0},
+				      *shape};
 	struct parts parts;
 
 	p->size = payload_size(&head);
@@ -101,7 +110,7 @@ static void fill_lists(const struct payload_header *h, struct parts *p, int i)
 
 	for (uint32_t k = 0; k < h->count[i]; k++) {
 		p->start[i][k] = n;
-		for (uint16_t c = 0; c < DATASET_PIXELS; c++, pixel++) {
+		for (uint16_t c = 0; c < sample_size(h); c++, pixel++) {
 			if (!*pixel)
 				continue;
 			p->column[i][n] = c;
@@ -120,12 +129,12 @@ int dataset_add_lists(struct payload *p, struct err *e)
 
 	find_parts(h, &parts);
 	for (int i = 0; i < 2; i++) {
-		all[i] = (size_t)h->count[i] * DATASET_PIXELS;
+		all[i] = (size_t)h->count[i] * sample_size(h);
 		for (size_t k = 0; k < all[i]; k++)
 			inked[i] += parts.room.pixels[i][k] != 0;
 	}
 	if ((inked[0] + inked[1]) * DENSE_SHARE > all[0] + all[1] ||
-	    all[0] + all[1] > UINT32_MAX)
+	    all[0] + all[1] > UINT32_MAX || sample_size(h) >= UINT16_MAX)
 		return 0;
 	h->listed[0] = (uint32_t)inked[0];
 	h->listed[1] = (uint32_t)inked[1];
@@ -143,6 +152,14 @@ int dataset_add_lists(struct payload *p, struct err *e)
 	return 0;
 }
 
+static int shape_is_right(const struct image_shape *s)
+{
+	return s->channels > 0 && s->channels <= IMAGE_CHANNELS_MAX &&
+	       s->height > 0 && s->height <= IMAGE_SIDE_MAX &&
+	       s->width > 0 && s->width <= IMAGE_SIDE_MAX &&
+	       s->classes > 0 && s->classes <= IMAGE_CLASSES_MAX;
+}
+
 int dataset_view(const void *data, size_t size, struct dataset *d,
 		 struct err *e)
 {
@@ -152,25 +169,27 @@ int dataset_view(const void *data, size_t size, struct dataset *d,
 	struct parts p;
 
 	if (size < sizeof *h || h->magic != PAYLOAD_MAGIC ||
-	    size != payload_size(h))
+	    !shape_is_right(&h->shape) || size != payload_size(h))
 		return err_set(e, ERR_DATA, "the decoded images (%zu bytes) "
 			       "are damaged", size);
 	find_parts(h, &p);
-	d->shape = (struct image_shape){1, DATASET_SIDE, DATASET_SIDE,
-					DATASET_CLASSES, {0}, {1}};
+	d->shape = h->shape;
 	for (int i = 0; i < 2; i++) {
 		int listed = h->listed[0] + h->listed[1] > 0;
 
 		part[i]->count = h->count[i];
 		part[i]->labels = p.room.labels[i];
 		part[i]->samples = (struct samples){
-			p.room.pixels[i], DATASET_PIXELS,
+			p.room.pixels[i], sample_size(h),
 			listed ? p.start[i] : NULL, p.column[i], p.value[i]};
 	}
 	return 0;
 }
 
 /* ---- Finding MNIST ---- */
+
+const struct image_shape mnist_shape = {
+	1, DATASET_SIDE, DATASET_SIDE, DATASET_CLASSES, {0}, {1}};
 
 static const char *const mnist_names[MNIST_FILES] = {
 	"train-images-idx3-ubyte",
@@ -370,7 +389,7 @@ static int decode(struct idx *x, struct payload *p, struct err *e)
 				       "has %u labels; they are not of one set",
 				       x[i].path, x[i].count, x[i + 1].path,
 				       x[i + 1].count);
-	r = dataset_alloc(p, x[0].count, x[2].count, &room, e);
+	r = dataset_alloc(p, &mnist_shape, x[0].count, x[2].count, &room, e);
 	for (int i = 0; i < 2 && r == 0; i++) {
 		r = idx_read(&x[2 * i], DATASET_PIXELS, room.pixels[i], e);
 		if (r == 0)

@@ -13,7 +13,7 @@ enum { DATASET_PIXELS = DATASET_SIDE * DATASET_SIDE };
 
 /* What a sample is, and how its bytes become values: of channel k
  * (byte / 255 - mean[k]) / std[k]. */
-enum { IMAGE_CHANNELS_MAX = 4 };
+enum { IMAGE_CHANNELS_MAX = 4, IMAGE_SIDE_MAX = 4096, IMAGE_CLASSES_MAX = 256 };
 struct image_shape {
 	int channels, height, width; /* a sample's bytes, in this order */
 	int classes;
@@ -44,25 +44,26 @@ struct dataset {
 };
 
 /* A decoded set as one block, which is also what a cache keeps: a header with
- * the counts, the pixels and labels of train and test, and, where at most a
- * third of the pixels is not zero, their lists (struct samples). */
+ * the counts and the shape, the pixels and labels of train and test, and, where
+ * at most a third of the pixels is not zero, their lists (struct samples). */
 struct payload {
 	void *data;
 	size_t size;
 };
 
 /* Changes with the layout of a payload; part of a cached one's identity. */
-#define DATASET_FORMAT "payload 2"
+#define DATASET_FORMAT "payload 3"
 
 /* Where a decoder writes. */
 struct dataset_room {
 	uint8_t *pixels[2], *labels[2]; /* of train, of test */
 };
 
-/* Allocates a payload for these counts, all zero and without lists, and sets
- * room to its parts. -ENOMEM with a text. The caller frees p->data. */
-int dataset_alloc(struct payload *p, uint32_t train, uint32_t test,
-		  struct dataset_room *room, struct err *e);
+/* Allocates a payload for these counts of images, all zero and without lists,
+ * and sets room to its parts. -ENOMEM with a text. The caller frees p->data. */
+int dataset_alloc(struct payload *p, const struct image_shape *shape,
+		  uint32_t train, uint32_t test, struct dataset_room *room,
+		  struct err *e);
 
 /* Appends the lists to a payload whose pixels are there; p->data may move. */
 int dataset_add_lists(struct payload *p, struct err *e);
@@ -70,6 +71,8 @@ int dataset_add_lists(struct payload *p, struct err *e);
 /* Sets d to the parts of a payload; ERR_DATA if that is none. */
 int dataset_view(const void *data, size_t size, struct dataset *d,
 		 struct err *e);
+
+extern const struct image_shape mnist_shape;
 
 enum { MNIST_FILES = 4, MNIST_PATH_MAX = 4096, MNIST_IDENTITY_MAX = 1024 };
 

@@ -248,7 +248,7 @@ int digits_make(uint32_t train, uint32_t test, struct payload *p,
 		struct err *e)
 {
 	struct dataset_room room;
-	int r = dataset_alloc(p, train, test, &room, e);
+	int r = dataset_alloc(p, &mnist_shape, train, test, &room, e);
 
 	if (r < 0)
 		return r;
