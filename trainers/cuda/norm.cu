@@ -234,7 +234,8 @@ static __global__ void spread(struct kernel_norm n)
 	mean = (double)sums_of(n)[c] / (double)n.count[0];
 	far = (double)n.mean[c] - mean;
 	n.mean[c] = (float)mean;
-	sums_of(n)[c] = (float)(((double)n.var[c] + far * far) * (double)n.rows);
+	sums_of(n)[c] =
+		(float)(((double)n.var[c] + far * far) * (double)n.rows);
 }
 
 static __global__ void settle_all(struct kernel_norm n)

@@ -1,4 +1,4 @@
-/* queue.c: the device's stream: waiting for it, and steps recorded as graphs. */
+/* queue.c: the device's stream: waiting for it, and steps that are recorded. */
 #include <errno.h>
 #include <stdlib.h>
 
