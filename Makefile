@@ -169,7 +169,20 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -lm
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -lm $(extra_libs)
+
+# The CUDA twin's kernels, compiled for the host, where tests run them.
+host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
+$(O)/obj/host/%.cu.o: %.cu tests/unit/on_host.h Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CXX   $<")
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/on_host.h -MMD -MP -Wall -Wextra \
+		-Wno-unknown-pragmas -Wno-unused-parameter -ffp-contract=off $(san_flags) -c -o $@ $<
+$(O)/obj/host/on_host.o: tests/unit/on_host.cc tests/unit/on_host.h
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -O1 -g -I. -Wall -Wextra $(san_flags) -c -o $@ $<
+$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
+$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
