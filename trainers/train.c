@@ -23,7 +23,7 @@ enum { GPU_LOG_EVERY = 50 };
 /* ---- Being asked to stop ---- */
 
 /* The only one that the signal's handler can ask. */
-static ddp_comm *stoppable;
+static ddp_comm *volatile stoppable;
 
 static void on_signal(int number)
 {
