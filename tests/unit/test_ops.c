@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainers/data/mnist.h"
 #include "trainers/ops/cpu.h"
 
 static const struct ops *const ops = &ops_cpu;
