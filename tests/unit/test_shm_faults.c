@@ -111,9 +111,28 @@ static int go_as_far(struct part *p, const struct fault *f)
 	return 1;
 }
 
+/* As who waits for sockets too. */
+static int run_by_hand(struct ddp__shm_op *op, struct err *e)
+{
+	uint64_t start = clock_ns();
+	int rc = 0;
+
+	while (!rc) {
+		rc = ddp__shm_advance(op, e);
+		if (!rc)
+			rc = ddp__shm_look(op->s, clock_ns() - start, e);
+		if (!rc)
+			sched_yield();
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static void run_all(struct part *p, struct err *e)
 {
-	while (p->at < ROUNDS && !ddp__shm_run(&p->op[p->at], e))
+	int by_hand = p->s.me > VICTIM;
+
+	while (p->at < ROUNDS && !(by_hand ? run_by_hand(&p->op[p->at], e)
+					   : ddp__shm_run(&p->op[p->at], e)))
 		p->at++;
 }
 
