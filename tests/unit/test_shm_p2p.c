@@ -1,12 +1,8 @@
 /* test_shm_p2p.c: messages between ranks of one host, as forked processes. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
+#include "tests/unit/refuse.h"
 #include "tests/unit/shm_ranks.h"
 
 /* How messages move in a test. */
@@ -34,17 +30,7 @@ static void await_end_of(const struct ddp__shm *s, int i)
 
 static int refuse_reading(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0,
-			 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return refuse(SYS_process_vm_readv, EPERM);
 }
 
 static int join_so(struct ddp__shm *s, const struct way *w, int me)
