@@ -108,9 +108,9 @@ static int take_pages(int fd, size_t at, size_t size)
 
 /* Pages that cannot be had must be an error now, and no SIGBUS later. Only
  * strict accounting makes one of a page touched first in a later call: there a
- * rank takes all that it writes to, slot and rings. Elsewhere these stay sparse:
- * no tmpfs limits a memfd, and a memory cgroup that is full has its OOM killer
- * come, to fallocate as to a touch (seen with 6.18, cgroups v1). */
+ * rank takes all that it writes to, slot and rings. Elsewhere these stay
+ * sparse: no tmpfs limits a memfd, and a memory cgroup that is full has its OOM
+ * killer come, to fallocate as to a touch (seen with 6.18, cgroups v1). */
 static int take_mine(int fd, int me, int n)
 {
 	size_t count = (size_t)n, i = (size_t)me;

@@ -1,4 +1,4 @@
-/* refuse.h: system calls that the kernel refuses to this process from now on. */
+/* refuse.h: a system call that the kernel refuses to this process. */
 #ifndef TESTS_REFUSE_H
 #define TESTS_REFUSE_H
 

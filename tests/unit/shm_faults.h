@@ -1,6 +1,7 @@
-/* shm_faults.h: ranks of one host of which one, the victim, is killed or stopped
- * (SIGSTOP) at a known point; for test_shm*_faults.c. What the victim did before
- * that, and what the others could do then, does not depend on time. */
+/* shm_faults.h: ranks of one host of which one, the victim, is killed or
+ * stopped (SIGSTOP) at a known point; for test_shm*_faults.c. What the victim
+ * did before that, and what the others could do then, does not depend on time.
+ */
 #ifndef TESTS_SHM_FAULTS_H
 #define TESTS_SHM_FAULTS_H
 

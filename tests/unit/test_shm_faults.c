@@ -1,8 +1,8 @@
-/* test_shm_faults.c: a rank of a host is killed or stopped in each phase of each
- * collective: before it called, before its first post, between any two of them,
- * and after its last. The others do all that can be done without it, then hear
- * the same text; one that goes on later gets what was there for it, then hears
- * it too, and writes to nobody. */
+/* test_shm_faults.c: a rank of a host is killed or stopped in each phase of
+ * each collective: before it called, before its first post, between any two of
+ * them, and after its last. The others do all that can be done without it, then
+ * hear the same text; one that goes on later gets what was there for it, then
+ * hears it too, and writes to nobody. */
 #include "tests/unit/shm_faults.h"
 #include "tests/unit/shm_kinds.h"
 
