@@ -183,6 +183,13 @@ static void leave(struct peer *p)
 	buf_release(&p->out);
 }
 
+static void all_leave(struct peer *agents, struct peer *t)
+{
+	leave(&agents[0]);
+	leave(&agents[1]);
+	leave(t);
+}
+
 static void tool(struct peer *p)
 {
 	hello(p, WIRE_TOOL, "j");
@@ -322,6 +329,8 @@ START_TEST(asks_all_agents_and_passes_on_each_page)
 	ask(&t, ANSWER_MS);
 	answer(&a[0], look(&a[0]).number, "again");
 	wants_node(&t, "0 h0 1 cut|again");
+	leave(&other);
+	all_leave(a, &t);
 }
 END_TEST
 
@@ -343,6 +352,7 @@ START_TEST(tells_of_an_agent_that_never_answers)
 	ask(&t, ANSWER_MS);
 	answer(&a[1], look(&a[1]).number, "the second");
 	wants_node(&t, "1 h1 1 cut|the second");
+	all_leave(a, &t);
 }
 END_TEST
 
@@ -363,6 +373,8 @@ START_TEST(tells_how_an_agent_went)
 	wants_node(&t, "0 h0 0 it broke the protocol: ");
 	wants_end(&t, 2);
 	wants_error(&a[0], ERR_PROTOCOL, "PAGE");
+	leave(&a[0]);
+	leave(&t);
 }
 END_TEST
 
@@ -387,6 +399,7 @@ START_TEST(ignores_pages_that_nobody_asked_for)
 	answer(&a[1], number, "last");
 	wants_node(&t, "1 h1 1 cut|last");
 	wants_end(&t, 2);
+	all_leave(a, &t);
 }
 END_TEST
 
@@ -405,6 +418,7 @@ START_TEST(forgets_a_tool_that_went)
 	ask(&t, ANSWER_MS);
 	answer(&a[0], look(&a[0]).number, "for the second");
 	wants_node(&t, "0 h0 1 cut|for the second");
+	all_leave(a, &t);
 }
 END_TEST
 
@@ -430,10 +444,13 @@ START_TEST(refuses_what_is_no_question)
 	wants_node(&t, "1 h1 0 it broke the protocol: DUMP");
 	answer(&t, 1, "a page");
 	wants_error(&t, ERR_PROTOCOL, "PAGE, kind 3, from a tool");
+	leave(&t);
 	tool(&t);
 	wire_put_empty(&t.out, WIRE_DUMP, WIRE_REQUEST, 9);
 	send_all(&t);
 	wants_error(&t, ERR_PROTOCOL, "DUMP");
+	leave(&wrong);
+	all_leave(a, &t);
 }
 END_TEST
 
@@ -444,6 +461,7 @@ START_TEST(says_that_guests_have_no_agents)
 	start_server(2);
 	hello(&t, WIRE_TOOL, "guests");
 	wants_error(&t, ERR_REFUSED, "has no agents that could be asked");
+	leave(&t);
 	stop();
 }
 END_TEST

@@ -133,7 +133,7 @@ static int survive(struct stage *st, int me, void *arg)
 	if (f->when == AMID && me == PEER && !f->sends &&
 	    (ddp__shm_msg_advance(&p.m, &e) || write(f->go[1], "", 1) != 1))
 		return 2;
-	if (f->when != ENDED)
+	if (f->when == AMID)
 		await_fall(st);
 	if (f->when == ENDED && me == PEER && ddp__shm_msg_run(&p.m, &e))
 		return 3;
