@@ -15,7 +15,7 @@ struct row {
 	const char *name;
 	enum kind kind;
 	size_t count, chunk; /* elements of i32; bytes */
-	int posts[2];	     /* of each rank, of 2 and of 3 */
+	int posts[2]; /* of each rank, of 2 and of 3; 0: it goes by a cell */
 	int gives;
 };
 
@@ -26,7 +26,7 @@ static const struct row rows[] = {
 	{"reduce, flat", REDUCE, 3000, 4096, {3, 3}, OTHERS},
 	{"reduce, in slices", REDUCE, 9000, 16384, {3, 4}, OTHERS},
 	{"reduce_scatter", REDUCE_SCATTER, 3000, 4096, {3, 3}, NOBODY},
-	{"broadcast, small", BROADCAST, 3, 1 << 20, {1, 1}, ROOT},
+	{"broadcast in a cell", BROADCAST, 3, 1 << 20, {0, 0}, ROOT},
 	{"broadcast", BROADCAST, 3000, 4096, {3, 3}, ROOT},
 	{"all_gather", ALL_GATHER, 3000, 4096, {3, 3}, NOBODY},
 	{"gather", GATHER, 3000, 4096, {3, 3}, OTHERS},
@@ -72,6 +72,11 @@ static int begin(struct part *p, const struct stage *st, const struct fault *f,
 	return 1;
 }
 
+static int posted(const struct fault *f)
+{
+	return f->after == NOT_CALLED ? 0 : f->after;
+}
+
 /* Posts of the others that rank `me` needs to end the collective. */
 static int needs(const struct fault *f, int me)
 {
@@ -82,21 +87,28 @@ static int needs(const struct fault *f, int me)
 	return f->posts - gives;
 }
 
-static int posted(const struct fault *f)
+/* Whether `me` ends it, whatever the victim does not do any more. */
+static int ends(const struct fault *f, int me)
 {
-	return f->after == NOT_CALLED ? 0 : f->after;
+	if (!f->posts)
+		return f->after != NOT_CALLED || f->root != VICTIM;
+	return posted(f) >= needs(f, me);
 }
 
 static const struct ddp__call *stuck_in(const struct part *p,
 					const struct fault *f)
 {
-	return f->after < f->posts ? p->op[0].call : &p->barrier[1];
+	int in_op = f->posts ? f->after < f->posts : !ends(f, p->s.me);
+
+	return in_op ? p->op[0].call : &p->barrier[1];
 }
 
 /* As far as it gets, without waiting: one post more than the victim. */
 static int go_as_far(struct part *p, const struct fault *f)
 {
-	uint32_t last = p->before + (uint32_t)posted(f) + 1;
+	uint32_t posts = f->posts ? (uint32_t)posted(f) + 1
+				  : (uint32_t)ends(f, p->s.me);
+	uint32_t last = p->before + posts;
 	struct err e = ERR_INIT;
 
 	while (p->s.step != last) {
@@ -162,7 +174,7 @@ static int survive(struct stage *st, int me, void *arg)
 		p.s.timeout_ms = 1;
 	}
 	run_all(&p, &e);
-	if (p.at != (posted(f) >= needs(f, me)))
+	if (p.at != ends(f, me))
 		return 3;
 	if (!hears(&p, st, f, &e))
 		return 4;

@@ -24,6 +24,7 @@ static int all_kinds(int me, void *arg)
 {
 	static const size_t counts[] = {0, 1, 3, 4097, 150001};
 	unsigned seed = 77u + (unsigned)me;
+	uint64_t number = 0;
 	struct ddp__shm_op op;
 	struct kind_case t;
 	struct ddp__shm s;
@@ -39,7 +40,7 @@ static int all_kinds(int me, void *arg)
 		s.chunk = k % 2 ? DDP__SHM_IN : 32 << 10;
 		for (int kind = 0; kind < KINDS; kind++) {
 			t.kind = (enum kind)kind;
-			kind_start(&t, &op, 1);
+			kind_start(&t, &op, ++number);
 			if (finish(&op, &seed) || !kind_right(&t))
 				return 10 * (kind + 1) + k % 10;
 		}
