@@ -232,7 +232,7 @@ const char *ddp_backend(const ddp_comm *c)
 
 const char *ddp_warning(const ddp_comm *c)
 {
-	return c->world->warning;
+	return lives(c) ? c->world->warning : "";
 }
 
 int ddp_host_leader(const ddp_comm *c)

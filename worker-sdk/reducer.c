@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/entry.h"
 #include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/nccl_backend.h"
@@ -107,9 +108,11 @@ int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
 
 	if (out)
 		*out = NULL;
-	if (!out || !c)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s is NULL",
-			       out ? "the communicator" : "r");
+	if (!out)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: r is NULL");
+	rc = ddp__check_comm(c, "ddp_reducer_new", e);
+	if (rc)
+		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
