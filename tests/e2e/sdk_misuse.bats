@@ -20,6 +20,7 @@ misuse() { # N MODE [thread]
 @test "a forked child is told that it is no rank" {
 	misuse 2 fork
 	misuse 2 fork thread
+	DDP_TEST_HOSTS=2 misuse 2 fork thread
 }
 
 @test "a second thread in one world is told where the first is" {

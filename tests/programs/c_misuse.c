@@ -48,6 +48,8 @@ static void arguments(void)
 	      "NULL");
 	wants(ddp_all_reduce(world, data, data, (size_t)-1, DDP_F32, DDP_SUM),
 	      bad, "too many");
+	wants(ddp_all_reduce(world, data, data + 1, (size_t)1 << 36, DDP_U8,
+			     DDP_SUM), bad, "too many");
 	wants(ddp_all_reduce(world, data, data, 1, DDP_TYPES, DDP_SUM), bad,
 	      "unknown type");
 	wants(ddp_all_reduce(world, data, data, 1, DDP_F32, DDP_OPS), bad,
@@ -127,6 +129,8 @@ static void freed(void)
 		DIE("what was freed has a place");
 	ddp_comm_free(group);
 	ddp_finalize(group);
+	/* and this is for groups */
+	ddp_comm_free(world);
 	must(ddp_barrier(world), "barrier");
 }
 
@@ -150,6 +154,11 @@ static void in_child(void)
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status)
 		DIE("the child");
+	/* the others look for one that is late, and must not find that it
+	 * left, as its child did */
+	if (rank == 1)
+		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT, "under way");
+	must(ddp_barrier(world), "barrier");
 	must(ddp_send(world, data, 1, DDP_F32, !rank), "send");
 	must(ddp_wait(&r), "wait");
 	must(ddp_barrier(world), "barrier");

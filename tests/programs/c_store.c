@@ -117,6 +117,12 @@ int main(int argc, char **argv)
 	EXPECT(ddp_store_get(c, "never", got, 4, 200) == DDP_ERR_TIMEOUT);
 	EXPECT(strstr(ddp_last_error(), "never"));
 	EXPECT(clock_ms() - start < 10000);
+	/* for ever is longer than some time */
+	if (rank == 0) {
+		EXPECT(ddp_store_get(c, "no", got, 4, 450) == DDP_ERR_TIMEOUT);
+		EXPECT(ddp_store_set(c, "late", "x", 1) == 0);
+	}
+	EXPECT(ddp_store_get(c, "late", got, 4, -1) == 1);
 	/* limits */
 	memset(big, 'k', 9000);
 	big[9000] = 0;
