@@ -19,7 +19,7 @@ static const char magic[8] = {'d', 'd', 'p', ' ', 's', 'h', 'm', '\n'};
 
 static size_t slot_size(void)
 {
-	return DDP__SHM_CONTROL + 2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
+	return DDP__SHM_HEAD + 2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
 }
 
 /* Fewer ranks have larger rings: there are n * n of them. */
@@ -163,8 +163,10 @@ void ddp__shm_detach(struct ddp__shm *s)
 		return;
 	mine = ddp__shm_control(s, s->me);
 	atomic_store(&mine->left, 1);
-	if (atomic_load(&mine->sleepers))
+	if (atomic_load(&mine->sleepers)) {
 		ddp__shm_wake(&mine->step);
+		ddp__shm_wake(&mine->given);
+	}
 	if (atomic_load(&s->header->armed))
 		ddp__shm_ring(s);
 	if (s->bell >= 0)
@@ -208,6 +210,7 @@ void ddp__shm_abort(struct ddp__shm *s, const struct err *e)
 		struct ddp__shm_control *peer = ddp__shm_control(s, i);
 
 		ddp__shm_wake(&peer->step);
+		ddp__shm_wake(&peer->given);
 		atomic_store(&peer->dozing, 0);
 		ddp__shm_wake(&peer->dozing);
 	}
@@ -224,7 +227,7 @@ void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 
 	s->call = *call;
-	mine->call[(s->step + 1) & 1] = ddp__call_pack(call);
+	mine->call[(s->step + 1) & 1] = ddp__call_mark(call);
 	ddp__shm_entered(s, call);
 }
 
@@ -235,7 +238,7 @@ void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call)
 	atomic_store_explicit(&mine->last, ddp__call_pack(call),
 			      memory_order_relaxed);
 	atomic_store_explicit(&mine->last_number, call->number,
-			      memory_order_relaxed);
+			      memory_order_release);
 }
 
 void ddp__shm_away(struct ddp__shm *s, int on)

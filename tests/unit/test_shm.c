@@ -17,8 +17,9 @@ static float term(int rank, size_t i)
 static int reduce_right(struct ddp__shm *s, size_t count, int shift, int to,
 			size_t chunk)
 {
+	static uint64_t number;
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_AVG, 0, count,
-				 count + 1};
+				 ++number};
 	char *raw = malloc(count * 4 + 16);
 	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
@@ -102,6 +103,7 @@ static int move_data(int me, void *arg)
 		if (all[i] != COUNT + 1000 + i)
 			return 3;
 	call.kind = DDP__ALL_GATHER;
+	call.number++;
 	if (RUN(gather, &s, &call, a, COUNT * 4, all, place, DDP__ALL))
 		return 4;
 	for (int r = 0; r < n; r++)
@@ -110,12 +112,13 @@ static int move_data(int me, void *arg)
 				return 5;
 	call.kind = DDP__REDUCE_SCATTER;
 	call.op = DDP_MAX;
+	call.number++;
 	if (RUN(reduce_scatter, &s, &call, all, all + me * COUNT, COUNT, 1))
 		return 6;
 	for (int i = 0; i < COUNT; i++)
 		if (all[me * COUNT + i] != ((me + 1) % 3) * COUNT + i)
 			return 7;
-	for (int i = 0; i < 1000; i++)
+	for (call.number++; call.number < 1000; call.number++)
 		if (RUN(barrier, &s, &call))
 			return 8;
 	ddp__shm_detach(&s);
@@ -384,6 +387,42 @@ END_TEST
  * that called something else in its next call. */
 static int root_is_ahead(int me, void *arg)
 {
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 99, 4};
+	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
+	char v[99] = "";
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 0) {
+		/* twice: an operation that is done stays so */
+		ddp__shm_broadcast(&op, &s, &call, 0, v, 99, v, 0, 99);
+		if (ddp__shm_advance(&op, &e) != 1 ||
+		    ddp__shm_advance(&op, &e) != 1)
+			return 2;
+		barrier.number = 5;
+	}
+	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
+		return 3;
+	return !strstr(e.text, "rank 0 on h1 called broadcast #4 (u8 x 99, "
+			       "root 0)") ||
+	       !strstr(e.text, "rank 10 on h1 called barrier #4");
+}
+
+START_TEST(root_that_did_not_wait_hears_what_others_called)
+{
+	struct group g = make(2);
+
+	run_forked(g.n, root_is_ahead, &g);
+	close(g.fd);
+}
+END_TEST
+
+/* A small one leaves no step: what differs is the number of the next call. */
+static int giver_is_ahead(int me, void *arg)
+{
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
 	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
 	char v[9] = "";
@@ -394,7 +433,6 @@ static int root_is_ahead(int me, void *arg)
 	if (join(&s, arg, me))
 		return 1;
 	if (me == 0) {
-		/* twice: an operation that is done stays so */
 		ddp__shm_broadcast(&op, &s, &call, 0, v, 9, v, 0, 9);
 		if (ddp__shm_advance(&op, &e) != 1 ||
 		    ddp__shm_advance(&op, &e) != 1)
@@ -403,16 +441,91 @@ static int root_is_ahead(int me, void *arg)
 	}
 	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
 		return 3;
-	return !strstr(e.text, "rank 0 on h1 called broadcast #4 (u8 x 9, root "
-			       "0)") ||
+	return !strstr(e.text, "rank 0 on h1 called barrier #5") ||
 	       !strstr(e.text, "rank 10 on h1 called barrier #4");
 }
 
-START_TEST(root_that_did_not_wait_hears_what_others_called)
+START_TEST(giver_that_is_ahead_hears_what_others_called)
 {
 	struct group g = make(2);
 
-	run_forked(g.n, root_is_ahead, &g);
+	run_forked(g.n, giver_is_ahead, &g);
+	close(g.fd);
+}
+END_TEST
+
+/* One waits for a cell, the others for a step: nobody comes, and they find out
+ * why without waiting for a timeout. */
+static int cell_and_step(int me, void *arg)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
+	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
+	char v[9] = "";
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	rc = me == 1 ? RUN(broadcast, &s, &call, 0, v, 9, v, 0, 9)
+		     : RUN(barrier, &s, &barrier);
+	if (rc != ERR_ARGUMENT)
+		return 2;
+	return !strstr(e.text, "called broadcast #4 (u8 x 9, root 0)") ||
+	       !strstr(e.text, "called barrier #4");
+}
+
+START_TEST(names_who_waits_for_a_cell)
+{
+	struct group g = make(3);
+
+	run_forked(g.n, cell_and_step, &g);
+	close(g.fd);
+}
+END_TEST
+
+/* Many in a row, of every root, more than there are cells; between them
+ * something else. Whoever gives runs ahead; who takes gets each one's bytes. */
+static int many_small(int me, void *arg)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_I64, DDP_SUM, 0, 2, 0};
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	for (int64_t i = 0; i < 5 * DDP__SHM_CELLS; i++) {
+		int64_t v[2] = {-1, -1};
+
+		call.number++;
+		call.root = (int)(i / 100 % s.n);
+		if (s.me == call.root) {
+			v[0] = i;
+			v[1] = i * i;
+		}
+		if (RUN(broadcast, &s, &call, call.root, v, sizeof(v), v, 0,
+			sizeof(v)) ||
+		    v[0] != i || v[1] != i * i)
+			return 2;
+		if (i % 350 == 349) {
+			struct ddp__call sum = {DDP__ALL_REDUCE, DDP_I64,
+						DDP_SUM, 0, 1, ++call.number};
+
+			if (RUN(reduce, &s, &sum, v, v, 1, DDP__ALL, 1) ||
+			    v[0] != i * s.n)
+				return 3;
+		}
+	}
+	return 0;
+}
+
+START_TEST(small_broadcasts_of_every_root)
+{
+	struct group g = make(_i);
+
+	run_forked(g.n, many_small, &g);
 	close(g.fd);
 }
 END_TEST
@@ -452,6 +565,9 @@ int main(void)
 	tcase_add_test(tc, names_who_left);
 	tcase_add_test(tc, names_who_called_something_else);
 	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
+	tcase_add_test(tc, giver_that_is_ahead_hears_what_others_called);
+	tcase_add_test(tc, names_who_waits_for_a_cell);
+	tcase_add_loop_test(tc, small_broadcasts_of_every_root, 2, 5);
 	tcase_add_test(tc, refuses_what_is_not_its_segment);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -9,6 +9,7 @@
 enum { AROUND = 1, KINDS = 7 };
 
 struct kind_case {
+	uint64_t number; /* of calls so far */
 	struct ddp__shm *s;
 	size_t count;
 	int shift, in_place, kind, to;
@@ -133,7 +134,7 @@ static int finish(struct ddp__shm_op *op, unsigned *seed)
 static int one_kind(struct kind_case *t, unsigned *seed)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, t->to,
-				 t->count, 1};
+				 t->count, ++t->number};
 	size_t sends = send_count(t), recvs = recv_count(t);
 	struct ddp__shm_op op;
 	char *send, *recv;
