@@ -393,6 +393,10 @@ static int advance_open(struct ddp__shm_msg *m)
 			return 0;
 		read_piece(m);
 	}
+	/* A sender that has given up may have used its memory again before I
+	 * read it. */
+	if (ddp__shm_aborted(m->s))
+		return 0;
 	atomic_fetch_add(&pair(m)->finished, 1);
 	poke(m->s, m->peer);
 	return 1;

@@ -211,21 +211,8 @@ static int by_bell(int me, void *arg)
 START_TEST(rings_who_sleeps_elsewhere)
 {
 	struct group g = make(3);
-	pid_t pid[3];
-	int status;
 
-	for (int i = 0; i < 3; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(by_bell(i, &g));
-	}
-	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
-		if (i == 2)
-			ck_assert_int_eq(status, SIGKILL);
-		else
-			ck_assert_int_eq(status, 0);
-	}
+	run_with_victim(3, 2, by_bell, &g);
 	close(g.fd);
 }
 END_TEST
@@ -291,21 +278,8 @@ static int dies(int me, void *arg)
 START_TEST(names_who_died)
 {
 	struct group g = make(3);
-	pid_t pid[3];
-	int status;
 
-	for (int i = 0; i < 3; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(dies(i, &g));
-	}
-	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
-	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(waitpid(pid[2], &status, 0), pid[2]);
-	ck_assert_int_eq(status, 0);
-	/* was a zombie all the while: it counts as gone */
-	ck_assert_int_eq(waitpid(pid[1], &status, 0), pid[1]);
-	ck_assert(WIFSIGNALED(status));
+	run_with_victim(3, 1, dies, &g);
 	close(g.fd);
 }
 END_TEST
@@ -331,18 +305,8 @@ static int leaves(int me, void *arg)
 START_TEST(names_who_left)
 {
 	struct group g = make(2);
-	pid_t pid[2];
-	int status;
 
-	for (int i = 0; i < 2; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(leaves(i, &g));
-	}
-	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
-	ck_assert_int_eq(status, 0);
-	kill(pid[1], SIGKILL);
-	waitpid(pid[1], &status, 0);
+	run_with_victim(2, 1, leaves, &g);
 	close(g.fd);
 }
 END_TEST
