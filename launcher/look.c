@@ -1,5 +1,5 @@
-/* look.c: /proc has all agents' descriptors, and those lead to their memfds; and
- * the descriptors of workers that no agent started. */
+/* look.c: /proc has all agents' descriptors, and those lead to their memfds; so
+ * it is with workers that no agent started. */
 #include "launcher/look.h"
 
 #include <dirent.h>

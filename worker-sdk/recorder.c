@@ -59,10 +59,11 @@ static void *map(int fd, uint64_t at)
 /* What the ranks that were started together have in common, for people. */
 static void name_job(const struct ddp__env *env, char *out, size_t size)
 {
-	const char *space = getenv("PMIX_NAMESPACE"), *who;
-	const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+	const char *who = ddp__env_starter(env);
+	const char *space = getenv("PMIX_NAMESPACE");
+	const char *job = getenv("SLURM_JOB_ID");
+	const char *step = getenv("SLURM_STEP_ID");
 
-	who = ddp__env_starter(env);
 	/* what is too long is cut */
 	if (env->starter == DDP__NOBODY)
 		snprintf(out, size, "pid %d", (int)getpid());
@@ -84,7 +85,8 @@ static void name_job(const struct ddp__env *env, char *out, size_t size)
 static int make_file(const struct flight_file *head, uint32_t local)
 {
 	const struct flight_worker me = {.pid = getpid()};
-	int fd = memfd_create(FLIGHT_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(FLIGHT_FILE_NAME,
+			      MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	off_t at = (off_t)(sizeof(*head) + local * sizeof(me));
 
 	if (fd < 0)

@@ -8,14 +8,15 @@
 
 enum { ROUNDS = 3, NOT_CALLED = -1 };
 
-/* Who ends a collective with its last post: it gives, and takes nothing. */
-enum { NOBODY, ROOT, OTHERS };
+/* Who ends a collective with its last post: it gives, and takes nothing. CELL:
+ * nobody posts, and the root gives by writing. */
+enum { NOBODY, ROOT, OTHERS, CELL };
 
 struct row {
 	const char *name;
 	enum kind kind;
 	size_t count, chunk; /* elements of i32; bytes */
-	int posts[2]; /* of each rank, of 2 and of 3; 0: it goes by a cell */
+	int posts[2];	     /* of each rank, of 2 and of 3 */
 	int gives;
 };
 
@@ -26,7 +27,8 @@ static const struct row rows[] = {
 	{"reduce, flat", REDUCE, 3000, 4096, {3, 3}, OTHERS},
 	{"reduce, in slices", REDUCE, 9000, 16384, {3, 4}, OTHERS},
 	{"reduce_scatter", REDUCE_SCATTER, 3000, 4096, {3, 3}, NOBODY},
-	{"broadcast in a cell", BROADCAST, 3, 1 << 20, {0, 0}, ROOT},
+	{"broadcast, in a cell", BROADCAST, 3, 1 << 20, {0, 0}, CELL},
+	{"broadcast, small", BROADCAST, 30, 1 << 20, {1, 1}, ROOT},
 	{"broadcast", BROADCAST, 3000, 4096, {3, 3}, ROOT},
 	{"all_gather", ALL_GATHER, 3000, 4096, {3, 3}, NOBODY},
 	{"gather", GATHER, 3000, 4096, {3, 3}, OTHERS},
@@ -72,9 +74,11 @@ static int begin(struct part *p, const struct stage *st, const struct fault *f,
 	return 1;
 }
 
-static int posted(const struct fault *f)
+/* The victim has not given what the others wait for. */
+static int owes_cell(const struct fault *f)
 {
-	return f->after == NOT_CALLED ? 0 : f->after;
+	return f->row->gives == CELL && f->root == VICTIM &&
+	       f->after == NOT_CALLED;
 }
 
 /* Posts of the others that rank `me` needs to end the collective. */
@@ -84,31 +88,27 @@ static int needs(const struct fault *f, int me)
 		    : f->row->gives == OTHERS ? me != f->root
 					      : 0;
 
-	return f->posts - gives;
+	return f->row->gives == CELL ? owes_cell(f) : f->posts - gives;
 }
 
-/* Whether `me` ends it, whatever the victim does not do any more. */
-static int ends(const struct fault *f, int me)
+static int posted(const struct fault *f)
 {
-	if (!f->posts)
-		return f->after != NOT_CALLED || f->root != VICTIM;
-	return posted(f) >= needs(f, me);
+	return f->after == NOT_CALLED ? 0 : f->after;
 }
 
 static const struct ddp__call *stuck_in(const struct part *p,
 					const struct fault *f)
 {
-	int in_op = f->posts ? f->after < f->posts : !ends(f, p->s.me);
+	int first = f->row->gives == CELL ? owes_cell(f)
+					  : f->after < f->posts;
 
-	return in_op ? p->op[0].call : &p->barrier[1];
+	return first ? p->op[0].call : &p->barrier[1];
 }
 
 /* As far as it gets, without waiting: one post more than the victim. */
 static int go_as_far(struct part *p, const struct fault *f)
 {
-	uint32_t posts = f->posts ? (uint32_t)posted(f) + 1
-				  : (uint32_t)ends(f, p->s.me);
-	uint32_t last = p->before + posts;
+	uint32_t last = p->before + (uint32_t)posted(f) + !owes_cell(f);
 	struct err e = ERR_INIT;
 
 	while (p->s.step != last) {
@@ -174,7 +174,7 @@ static int survive(struct stage *st, int me, void *arg)
 		p.s.timeout_ms = 1;
 	}
 	run_all(&p, &e);
-	if (p.at != ends(f, me))
+	if (p.at != (posted(f) >= needs(f, me)))
 		return 3;
 	if (!hears(&p, st, f, &e))
 		return 4;

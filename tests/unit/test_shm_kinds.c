@@ -24,10 +24,10 @@ static int all_kinds(int me, void *arg)
 {
 	static const size_t counts[] = {0, 1, 3, 4097, 150001};
 	unsigned seed = 77u + (unsigned)me;
-	uint64_t number = 0;
 	struct ddp__shm_op op;
 	struct kind_case t;
 	struct ddp__shm s;
+	uint64_t number = 0;
 
 	if (join(&s, arg, me))
 		return 1;
