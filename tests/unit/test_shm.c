@@ -72,10 +72,7 @@ static int reduce_all_sizes(int me, void *arg)
 START_TEST(reduces)
 {
 	static const int sizes[] = {2, 3, 5, 8};
-	struct group g = make(sizes[_i]);
-
-	run_forked(g.n, reduce_all_sizes, &g);
-	close(g.fd);
+	run_group(sizes[_i], reduce_all_sizes);
 }
 END_TEST
 
@@ -127,10 +124,7 @@ static int move_data(int me, void *arg)
 
 START_TEST(moves_data)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, move_data, &g);
-	close(g.fd);
+	run_group(3, move_data);
 }
 END_TEST
 
@@ -157,10 +151,7 @@ static int wrap(int me, void *arg)
 
 START_TEST(step_counter_wraps)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, wrap, &g);
-	close(g.fd);
+	run_group(3, wrap);
 }
 END_TEST
 
@@ -210,10 +201,7 @@ static int by_bell(int me, void *arg)
 
 START_TEST(rings_who_sleeps_elsewhere)
 {
-	struct group g = make(3);
-
-	run_with_victim(3, 2, by_bell, &g);
-	close(g.fd);
+	run_group_with_victim(3, 2, by_bell);
 }
 END_TEST
 
@@ -247,10 +235,7 @@ static int late(int me, void *arg)
 
 START_TEST(names_who_is_late)
 {
-	struct group g = make(4);
-
-	run_forked(g.n, late, &g);
-	close(g.fd);
+	run_group(4, late);
 }
 END_TEST
 
@@ -277,10 +262,7 @@ static int dies(int me, void *arg)
 
 START_TEST(names_who_died)
 {
-	struct group g = make(3);
-
-	run_with_victim(3, 1, dies, &g);
-	close(g.fd);
+	run_group_with_victim(3, 1, dies);
 }
 END_TEST
 
@@ -304,10 +286,7 @@ static int leaves(int me, void *arg)
 
 START_TEST(names_who_left)
 {
-	struct group g = make(2);
-
-	run_with_victim(2, 1, leaves, &g);
-	close(g.fd);
+	run_group_with_victim(2, 1, leaves);
 }
 END_TEST
 
@@ -340,10 +319,7 @@ static int differs(int me, void *arg)
 
 START_TEST(names_who_called_something_else)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, differs, &g);
-	close(g.fd);
+	run_group(3, differs);
 }
 END_TEST
 
@@ -377,10 +353,7 @@ static int root_is_ahead(int me, void *arg)
 
 START_TEST(root_that_did_not_wait_hears_what_others_called)
 {
-	struct group g = make(2);
-
-	run_forked(g.n, root_is_ahead, &g);
-	close(g.fd);
+	run_group(2, root_is_ahead);
 }
 END_TEST
 
@@ -411,10 +384,7 @@ static int giver_is_ahead(int me, void *arg)
 
 START_TEST(giver_that_is_ahead_hears_what_others_called)
 {
-	struct group g = make(2);
-
-	run_forked(g.n, giver_is_ahead, &g);
-	close(g.fd);
+	run_group(2, giver_is_ahead);
 }
 END_TEST
 
@@ -442,10 +412,7 @@ static int cell_and_step(int me, void *arg)
 
 START_TEST(names_who_waits_for_a_cell)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, cell_and_step, &g);
-	close(g.fd);
+	run_group(3, cell_and_step);
 }
 END_TEST
 
@@ -487,10 +454,7 @@ static int many_small(int me, void *arg)
 
 START_TEST(small_broadcasts_of_every_root)
 {
-	struct group g = make(_i);
-
-	run_forked(g.n, many_small, &g);
-	close(g.fd);
+	run_group(_i, many_small);
 }
 END_TEST
 

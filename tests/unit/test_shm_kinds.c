@@ -52,10 +52,7 @@ static int all_kinds(int me, void *arg)
 
 START_TEST(does_every_kind_however_it_is_advanced)
 {
-	struct group g = make(_i);
-
-	run_forked(_i, all_kinds, &g);
-	close(g.fd);
+	run_group(_i, all_kinds);
 }
 END_TEST
 
