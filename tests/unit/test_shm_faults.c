@@ -170,6 +170,8 @@ static int survive(struct stage *st, int me, void *arg)
 	if (st->sig == SIGSTOP) {
 		if (!go_as_far(&p, f))
 			return 2;
+		/* what it entered last is told */
+		await_fall(st);
 		meet_survivors(st);
 		p.s.timeout_ms = 1;
 	}
