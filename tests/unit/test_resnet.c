@@ -225,10 +225,10 @@ static void fill_weights(struct net *net)
 		const struct net_param *q = &net->param[i];
 		double fan_in = (double)q->count / q->shape[0];
 		int conv = net->spec->layers[q->layer].op.kind == OP_CONV;
-		int drawn = conv || (q->shape[1] > 1 && q->which == 0);
+		int random = conv || (q->shape[1] > 1 && q->which == 0);
 
 		for (size_t k = 0; k < q->count; k++)
-			*p++ = drawn ? draw(conv ? sqrt(6 / fan_in) :
+			*p++ = random ? draw(conv ? sqrt(6 / fan_in) :
 						   1 / sqrt(fan_in)) :
 				       (q->which == 0 ? 1.0f : 0.0f);
 	}
