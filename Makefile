@@ -67,7 +67,7 @@ completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 .PHONY: all cuda-ops deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3 cuda-ops
+all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
 
 deps:
 	@sh ./deps.sh tests
@@ -117,7 +117,11 @@ $(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
+
+$(O)/ddp-plot: trainers/ddp-plot
+	@mkdir -p $(@D)
+	$(Q)install $< $@
 
 # The trainers' operations on GPUs: loaded when they are asked for, so what
 # the trainers themselves are linked with is the same everywhere.
@@ -169,7 +173,7 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))

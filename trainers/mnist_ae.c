@@ -8,6 +8,11 @@ static const struct layer layers[] = {
 	{{OP_LINEAR, .out = 784, .relu = 1}},
 };
 
+static const struct recipe recipes[] = {
+	RECIPE_ADAM(1e-3),
+	{.name = NULL},
+};
+
 static const struct trainer mnist_ae = {
 	.name = "mnist_ae",
 	.about = "Trains an auto-encoder of handwritten digits, "
@@ -20,12 +25,11 @@ static const struct trainer mnist_ae = {
 		.layer_count = sizeof layers / sizeof *layers,
 		.layers = layers,
 	},
+	.features = TRAINER_IMAGES_OUT,
 	.data = DATA_MNIST,
 	.epochs = 5,
 	.batch = 128,
-	.optimizer = {OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999,
-		      .eps = 1e-8},
-	.lr = 1e-3,
+	.recipes = recipes,
 };
 
 int main(int argc, char **argv)

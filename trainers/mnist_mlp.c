@@ -6,6 +6,11 @@ static const struct layer layers[] = {
 	{{OP_LINEAR, .out = 10, .relu = 0}},
 };
 
+static const struct recipe recipes[] = {
+	RECIPE_ADAM(1e-3),
+	{.name = NULL},
+};
+
 static const struct trainer mnist_mlp = {
 	.name = "mnist_mlp",
 	.about = "Trains a classifier of handwritten digits, 784-50-10 with "
@@ -18,12 +23,11 @@ static const struct trainer mnist_mlp = {
 		.layer_count = sizeof layers / sizeof *layers,
 		.layers = layers,
 	},
+	.features = TRAINER_CLASSES,
 	.data = DATA_MNIST,
 	.epochs = 5,
 	.batch = 64,
-	.optimizer = {OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999,
-		      .eps = 1e-8},
-	.lr = 1e-3,
+	.recipes = recipes,
 };
 
 int main(int argc, char **argv)

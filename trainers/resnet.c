@@ -25,11 +25,12 @@ static const struct trainer resnet = {
 		 "synthetic images.",
 	.make_model = make_model,
 	.release_model = release_model,
+	.features = TRAINER_ARCH | TRAINER_SYNTHETIC | TRAINER_BATCH_NORM |
+		    TRAINER_CLASSES | TRAINER_AUGMENT | TRAINER_RECIPES,
 	.data = DATA_CIFAR10,
 	.epochs = 30,
 	.batch = 128,
-	.lr = 0.1,
-	.optimizer = {OPTIMIZER_SGD, .momentum = 0.9, .weight_decay = 1e-5},
+	.recipes = recipe_resnet,
 };
 
 int main(int argc, char **argv)

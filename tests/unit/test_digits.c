@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainers/data/digits.h"
+#include "trainers/data/mnist.h"
 #include "trainers/models/net.h"
 
 enum { TRAIN = 12000, TEST = 2000, BATCH = 50, EPOCHS = 8 };

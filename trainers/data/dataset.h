@@ -1,5 +1,5 @@
-/* dataset.h: labelled images in memory, and reading them from MNIST's idx
- * files. Knows neither how the bytes are kept (cache.h) nor ranks. */
+/* dataset.h: labelled images in memory, and the block of bytes that they are.
+ * Knows neither where they come from, nor how they are kept (cache.h). */
 #ifndef TRAINERS_DATASET_H
 #define TRAINERS_DATASET_H
 
@@ -70,28 +70,6 @@ int dataset_add_lists(struct payload *p, struct err *e);
 
 /* Sets d to the parts of a payload; ERR_DATA if that is none. */
 int dataset_view(const void *data, size_t size, struct dataset *d,
-		 struct err *e);
-
-extern const struct image_shape mnist_shape;
-
-enum { MNIST_FILES = 4, MNIST_PATH_MAX = 4096, MNIST_IDENTITY_MAX = 1024 };
-
-/* The four files of a folder: train images, train labels, test images, test
- * labels. */
-struct mnist_files {
-	char path[MNIST_FILES][MNIST_PATH_MAX];
-	/* A text that changes when one of them does: size, mtime, inode. */
-	char identity[MNIST_IDENTITY_MAX];
-};
-
-/* Looks for the four files in dir, else in dir/mnist, each plain or with .gz.
- * -ENOENT with a text that says what was looked for. */
-int mnist_find(struct mnist_files *f, const char *dir, struct err *e);
-
-/* Decodes them. The caller frees p->data. ERR_DATA names the file and what is
- * wrong: truncated, a wrong magic, another size, a label over 9, images and
- * labels of different counts. */
-int mnist_decode(const struct mnist_files *f, struct payload *p,
 		 struct err *e);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainers/data/mnist.h"
+
 /* ---- How digits are written ----
  * In a box of 1 x 1, x to the right, y down. Angles in degrees, clockwise from
  * the right, since y points down. */

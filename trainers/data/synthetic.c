@@ -5,7 +5,7 @@
 
 #include "trainers/data/augment.h"
 
-enum { CHANNELS = 3, CLASSES = 10, BYTES = 256 << 20, MOST = 50000 };
+enum { CHANNELS = 3, BYTES = 256 << 20, MOST = 50000 };
 
 uint32_t synthetic_count(int side)
 {
@@ -15,20 +15,21 @@ uint32_t synthetic_count(int side)
 	return n > MOST ? MOST : n < 1 ? 1 : (uint32_t)n;
 }
 
-/* Noise of 0..127, and 0..31 more in the channel of its class. */
+/* Noise of 0..127, and in one channel up to 72 more. */
 static uint8_t draw(uint64_t number, size_t plane, uint8_t *pixels)
 {
-	uint64_t state = augment_mix(number), bits = 0;
-	int label = (int)(state % CLASSES), shines = label % CHANNELS;
+	uint64_t state = augment_mix(number);
+	unsigned label = (unsigned)(state % SYNTHETIC_CLASSES);
+	uint8_t *shines = pixels + label % CHANNELS * plane;
+	size_t size = CHANNELS * plane;
 
-	for (size_t i = 0; i < CHANNELS * plane; i++) {
-		if (i % 8 == 0)
-			bits = augment_mix(state + i);
-		pixels[i] = (uint8_t)((bits & 127) +
-				      (i / plane == (size_t)shines ?
-					       8u * (unsigned)label : 0u));
-		bits >>= 8;
+	for (size_t i = 0; i < size; i += 8) {
+		uint64_t bits = augment_mix(state + i) & 0x7f7f7f7f7f7f7f7fu;
+
+		memcpy(pixels + i, &bits, size - i < 8 ? size - i : 8);
 	}
+	for (size_t i = 0; i < plane; i++)
+		shines[i] = (uint8_t)(shines[i] + 8 * label);
 	return (uint8_t)label;
 }
 
@@ -36,8 +37,8 @@ int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
 		   struct err *e)
 {
 	const struct image_shape shape = {
-		CHANNELS, side, side, CLASSES, {.25f, .25f, .25f},
-		{.15f, .15f, .15f}};
+		CHANNELS, side, side, SYNTHETIC_CLASSES,
+		{.25f, .25f, .25f}, {.15f, .15f, .15f}};
 	const uint32_t count[2] = {train, test};
 	size_t plane = (size_t)side * (size_t)side;
 	struct dataset_room room;

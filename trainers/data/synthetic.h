@@ -5,11 +5,9 @@
 
 #include "trainers/data/dataset.h"
 
-/* Changes whenever other images would be drawn. */
-#define SYNTHETIC_IDENTITY DATASET_FORMAT "; synthetic, 1"
+enum { SYNTHETIC_CLASSES = 10 };
 
-/* Draws train and test images of 3 x side x side and ten classes. The caller
- * frees p->data. */
+/* Draws train and test images of 3 x side x side. The caller frees p->data. */
 int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
 		   struct err *e);
 

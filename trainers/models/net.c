@@ -259,7 +259,7 @@ void net_release(struct net *net)
 static int by_lists(const struct plan *p, const struct feed *f)
 {
 	return p->op[0]->takes_lists && f->spec.part->samples.start &&
-	       p->net->spec->loss != LOSS_MSE;
+	       !f->spec.augment && p->net->spec->loss != LOSS_MSE;
 }
 
 void net_take_from(struct plan *p, struct feed *feed)

@@ -21,6 +21,11 @@ struct conv {
 	struct turned for_forward, for_backward;
 	struct cpu_call keep; /* the weights' gradient into its arena */
 	void *gradient;
+	/* A model's input is f32 also where activations are bf16: a copy of
+	 * it, and of its gradient. */
+	struct cpu_call narrow, widen;
+	void *in, *dx; /* NULL: the tensors' own */
+	dnnl_memory_desc_t outside; /* of the tensors */
 };
 
 static struct conv *as_conv(const struct cpu_op *op)
@@ -149,6 +154,8 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 	struct shape shape;
 	int r;
 
+	c->outside = op->in;
+	op->in.data_type = d->base.type == TENSOR_BF16 ? dnnl_bf16 : dnnl_f32;
 	if (h < 1 || w < 1 || in->h + 2 * k->pad < k->kernel ||
 	    in->w + 2 * k->pad < k->kernel)
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
@@ -163,7 +170,7 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 	p->count = (size_t)k->out * (size_t)in->c * (size_t)k->kernel *
 		   (size_t)k->kernel;
 	p->size = p->count;
-	find_shape(c, in->type, k, &shape);
+	find_shape(c, d->base.type, k, &shape);
 	r = make_forward(d, c, &shape, e);
 	if (r == 0 && s->training)
 		r = make_backward_weights(d, c, &shape, e);
@@ -237,14 +244,55 @@ static int bind_gradient(struct cpu_device *d, struct conv *c, struct err *e)
 	return r;
 }
 
+/* Room for a copy, and the call that makes one tensor of the other. */
+static int bind_copy(struct cpu_device *d, struct conv *c,
+		     struct cpu_call *call, void *tensor, int narrow,
+		     void **copy, struct err *e)
+{
+	const dnnl_memory_desc_t *inside = &c->op.in, *outside = &c->outside;
+	const char *name = c->op.name;
+	size_t bytes = dnnl_memory_desc_get_size(inside);
+	int r;
+
+	*copy = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	if (!*copy)
+		return err_set(e, -ENOMEM, "layer %s: no memory for its input "
+			       "(%zu bytes)", name, bytes);
+	r = cpu_reorder_new(d, call, narrow ? outside : inside,
+			    narrow ? inside : outside, name, e);
+	if (r == 0)
+		r = cpu_call_arg(d, call, narrow ? DNNL_ARG_FROM : DNNL_ARG_TO,
+				 outside, tensor, name, e);
+	if (r == 0)
+		r = cpu_call_arg(d, call, narrow ? DNNL_ARG_TO : DNNL_ARG_FROM,
+				 inside, *copy, name, e);
+	return r;
+}
+
+static int bind_input(struct cpu_device *d, struct conv *c, struct err *e)
+{
+	const struct op_memory *m = &c->op.memory;
+	int r = 0;
+
+	if (c->outside.data_type == c->op.in.data_type)
+		return 0;
+	r = bind_copy(d, c, &c->narrow, m->in->data, 1, &c->in, e);
+	if (r == 0 && m->dx)
+		r = bind_copy(d, c, &c->widen, m->dx->data, 0, &c->dx, e);
+	return r;
+}
+
 static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 {
 	struct conv *c = as_conv(op);
 	struct op_memory *m = &op->memory;
 	const char *name = op->name;
-	int r = cpu_call_arg(d, &c->forward, DNNL_ARG_SRC, &op->in, m->in->data,
-			     name, e);
+	int r = bind_input(d, c, e);
+	void *in = c->in ? c->in : m->in->data;
 
+	if (r == 0)
+		r = cpu_call_arg(d, &c->forward, DNNL_ARG_SRC, &op->in, in,
+				 name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->forward, DNNL_ARG_DST, &op->out,
 				 m->out->data, name, e);
@@ -252,8 +300,8 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 		r = bind_weights(d, c, &c->forward, &c->for_forward, e);
 	if (r < 0 || !op->training)
 		return r;
-	r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_SRC, &op->in,
-			 m->in->data, name, e);
+	r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_SRC, &op->in, in,
+			 name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_DIFF_DST,
 				 &op->out, m->dy[0]->data, name, e);
@@ -265,7 +313,8 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 			 m->dy[0]->data, name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->backward_data, DNNL_ARG_DIFF_SRC,
-				 &op->in, m->dx->data, name, e);
+				 &op->in, c->dx ? c->dx : m->dx->data, name,
+				 e);
 	if (r == 0)
 		r = bind_weights(d, c, &c->backward_data, &c->for_backward, e);
 	return r;
@@ -285,6 +334,8 @@ static void forward(struct cpu_device *d, struct cpu_op *op,
 	struct conv *c = as_conv(op);
 
 	turn(d, &c->for_forward);
+	if (c->narrow.primitive)
+		cpu_call_run(d, &c->narrow);
 	cpu_call_run(d, &c->forward);
 }
 
@@ -303,6 +354,8 @@ static void backward(struct cpu_device *d, struct cpu_op *op,
 		return;
 	turn(d, &c->for_backward);
 	cpu_call_run(d, &c->backward_data);
+	if (c->widen.primitive)
+		cpu_call_run(d, &c->widen);
 }
 
 static void release(struct cpu_op *op)
@@ -315,6 +368,10 @@ static void release(struct cpu_op *op)
 	cpu_call_release(&c->for_forward.reorder);
 	cpu_call_release(&c->for_backward.reorder);
 	cpu_call_release(&c->keep);
+	cpu_call_release(&c->narrow);
+	cpu_call_release(&c->widen);
+	free(c->in);
+	free(c->dx);
 	free(c->for_forward.copy);
 	free(c->for_backward.copy);
 	free(c->gradient);
