@@ -15,8 +15,10 @@
 # folder of its own; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
 # (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" runs
 # only some of the tests, BENCH="launch kill" some of the benchmarks;
-# CUDA=/usr/local/cuda is where CUDA and NCCL are, for the programs that call
-# them: libddp needs neither to be built, and without them those are left out.
+# CUDA=/usr/local/cuda is where CUDA, cuDNN and NCCL are, for the trainers'
+# operations on GPUs and the programs that call them: libddp needs none to be
+# built, and without them those are left out. CUDA_ARCH="80 90": GPUs that the
+# operations are compiled for; others take a second at their first start.
 
 comma := ,
 V ?= 0
@@ -62,10 +64,10 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers) $(completions) $(O)/man/ddp_init.3
+all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
 
 deps:
 	@sh ./deps.sh tests
@@ -79,7 +81,11 @@ $(O)/obj/%.o: %.c Makefile
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(CC) $(all_cflags) $(extra_cflags) -c -o $@ $<
 
-$(trainer_objs) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+$(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
+
+# The CPU's operations share their loops out to threads where gcc compiles them.
+openmp := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-Wno-unknown-pragmas,-fopenmp)
+$(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(openmp)
 
 # The arithmetic, once for each instruction set; kernels.c asks the CPU.
 $(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
@@ -111,7 +117,31 @@ $(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
+
+$(O)/ddp-plot: trainers/ddp-plot
+	@mkdir -p $(@D)
+	$(Q)install $< $@
+
+# The trainers' operations on GPUs: loaded when they are asked for, so what
+# the trainers themselves are linked with is the same everywhere.
+CUDA_ARCH ?= 80 90
+cuda_ops := $(if $(has_cudnn),$(O)/libddp_cuda_ops.so)
+cuda_kernels := $(wildcard trainers/cuda/*.cu)
+cuda_ops_objs := $(call objs,$(wildcard trainers/cuda/*.c) base/error.c) $(patsubst %,$(O)/obj/%.o,$(cuda_kernels))
+$(call objs,$(wildcard trainers/cuda/*.c)): extra_cflags = -isystem $(CUDA)/include
+$(O)/obj/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  NVCC  $<")
+	$(Q)$(CUDA)/bin/nvcc -O3 -std=c++17 -I. -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall \
+		$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+		-gencode arch=compute_75$(comma)code=compute_75 -c -o $@ $<
+$(O)/libddp_cuda_ops.so: $(cuda_ops_objs)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -shared -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lcublasLt -lcudnn -lm
+
+cuda-ops: $(cuda_ops)
+	$(if $(has_cudnn),,@echo "no CUDA, cuDNN and nvcc in $(CUDA) (CUDA=...): the trainers are built for CPUs alone")
 
 # docs/sdk.md's programs, as their readers build them.
 examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker-sdk/examples/*.c))
@@ -135,7 +165,7 @@ $(O)/completion/_ddprun: $(O)/ddprun
 
 # All that a unit test may call without a process of its own.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -143,7 +173,20 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lz -lm
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+
+# The CUDA twin's kernels, compiled for the host, where tests run them.
+host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
+$(O)/obj/host/%.cu.o: %.cu tests/unit/on_host.h Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CXX   $<")
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/on_host.h -MMD -MP -Wall -Wextra \
+		-Wno-unknown-pragmas -Wno-unused-parameter -ffp-contract=off $(san_flags) -c -o $@ $<
+$(O)/obj/host/on_host.o: tests/unit/on_host.cc tests/unit/on_host.h
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -O1 -g -I. -Wall -Wextra $(san_flags) -c -o $@ $<
+$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
+$(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))

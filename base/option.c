@@ -229,6 +229,8 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 			return err_set(e, ERR_USAGE, "%s takes no value", what);
 		return assign(s, values, "1", what, e);
 	}
+	if (!value && s->bare && (*i + 1 >= argc || argv[*i + 1][0] == '-'))
+		value = s->bare;
 	if (!value) {
 		if (*i + 1 >= argc)
 			return err_set(e, ERR_USAGE, "%s needs a value: %s %s",

@@ -33,6 +33,9 @@ struct option_spec {
 	const char *help;     /* one sentence */
 	const char *more;     /* for the man page only, or NULL */
 	int yields;           /* an abbreviation that others share means them */
+	/* OPTION_STRING: what it is when nothing, or the next option, follows
+	 * it; NULL: something must. */
+	const char *bare;
 };
 
 /* Whether an argument follows it. */

@@ -90,7 +90,8 @@ static void put(struct metrics *m, cJSON *o)
 	cJSON_Delete(o);
 }
 
-void metrics_step(struct metrics *m, uint64_t step, long epoch, float loss)
+void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
+		  float loss)
 {
 	cJSON *o;
 
@@ -99,11 +100,13 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, float loss)
 	o = cJSON_CreateObject();
 	cJSON_AddNumberToObject(o, "step", (double)step);
 	cJSON_AddNumberToObject(o, "epoch", (double)epoch);
+	add(o, "lr", lr);
 	add(o, "loss", (double)loss);
 	put(m, o);
 	/* one that fails is told when they are closed */
 	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
 			   (int64_t)step);
+	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);
 }
 
 static void put_events(struct metrics *m, const struct metrics_epoch *v)
@@ -111,7 +114,8 @@ static void put_events(struct metrics *m, const struct metrics_epoch *v)
 	int64_t step = (int64_t)v->step;
 
 	ddp_metrics_scalar(m->events, "loss/train", v->train_loss, step);
-	ddp_metrics_scalar(m->events, "loss/test", v->test_loss, step);
+	if (!isnan(v->test_loss))
+		ddp_metrics_scalar(m->events, "loss/test", v->test_loss, step);
 	if (v->test_accuracy >= 0)
 		ddp_metrics_scalar(m->events, "accuracy/test",
 				   v->test_accuracy, step);
@@ -130,7 +134,8 @@ int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 	cJSON_AddNumberToObject(o, "epoch", (double)v->epoch);
 	cJSON_AddNumberToObject(o, "steps", (double)v->step);
 	add(o, "train_loss", v->train_loss);
-	add(o, "test_loss", v->test_loss);
+	if (!isnan(v->test_loss))
+		add(o, "test_loss", v->test_loss);
 	if (v->test_accuracy >= 0)
 		add(o, "test_accuracy", v->test_accuracy);
 	add(o, "seconds", v->seconds);

@@ -18,7 +18,7 @@ struct metrics {
 struct metrics_epoch {
 	long epoch;
 	uint64_t step; /* steps done so far, of all epochs */
-	double train_loss, test_loss;
+	double train_loss, test_loss; /* NaN: there was no test */
 	double test_accuracy; /* percent; < 0: the model has none */
 	double seconds, samples_per_second;
 };
@@ -29,12 +29,13 @@ struct metrics_epoch {
 int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 		 struct err *e);
 
-/* {"step":1,"epoch":1,"loss":2.30657578} */
-void metrics_step(struct metrics *m, uint64_t step, long epoch, float loss);
+/* {"step":1,"epoch":1,"lr":0.001,"loss":2.30657578} */
+void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
+		  float loss);
 
 /* {"epoch":1,"steps":938,"train_loss":..,"test_loss":..,"test_accuracy":..,
- *  "seconds":..,"samples_per_second":..}; test_accuracy only where there is
- * one. Then all that was written reaches the file; an error says so. */
+ *  "seconds":..,"samples_per_second":..}; test_loss and test_accuracy only
+ * where there are. All that was written reaches the file; an error says so. */
 int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 		  struct err *e);
 

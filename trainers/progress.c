@@ -57,6 +57,11 @@ static void clear(struct progress *p, int len)
 	printf("%*s", p->shown > len ? p->shown - len : 0, "");
 }
 
+int progress_due(const struct progress *p, uint64_t now)
+{
+	return !p->silent && now >= p->due;
+}
+
 void progress_step(struct progress *p, uint64_t step, const float *loss,
 		   uint64_t now)
 {
@@ -65,7 +70,7 @@ void progress_step(struct progress *p, uint64_t step, const float *loss,
 	uint64_t left;
 	int len;
 
-	if (p->silent || now < p->due)
+	if (!progress_due(p, now))
 		return;
 	p->due = now + (p->moving ? MOVING_EVERY : PLAIN_EVERY);
 	seconds = (double)(now - p->start) / SECOND;

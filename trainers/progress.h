@@ -30,6 +30,9 @@ void progress_epoch(struct progress *p, long epoch, long epochs,
 void progress_step(struct progress *p, uint64_t step, const float *loss,
 		   uint64_t now);
 
+/* 1: progress_step would show a line now. */
+int progress_due(const struct progress *p, uint64_t now);
+
 /* A line of text that stays. */
 void progress_say(struct progress *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

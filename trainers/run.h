@@ -6,34 +6,66 @@
 #include "trainers/data/host_data.h"
 #include "trainers/metrics.h"
 #include "trainers/progress.h"
+#include "trainers/recipe.h"
 #include "trainers/train.h"
 #include "trainers/train_state.h"
 #include "trainers/trainer_options.h"
 #include "worker-sdk/ddp.h"
 
-/* What a rank returns that has nothing to say, because another one says it. */
-enum { RUN_SAID_ELSEWHERE = -30001 };
+/* What a rank returns that has nothing to say, because another one says it; and
+ * one that was asked to stop, and did. */
+enum { RUN_SAID_ELSEWHERE = -30001, RUN_STOPPED = -30002 };
 enum { RUN_EVAL_BATCH = 250 };
 
 struct run {
 	const struct trainer *t;
 	struct trainer_options o;
+	char **argv;
+	int argc;
+	struct recipe recipe;
+	struct model_spec spec; /* what is trained */
 	const struct ops *ops;
+	struct device *device;
 	ddp_comm *world;
 	int rank, world_size;
 
 	struct host_data data;
-	struct ddp_sampler sampler; /* of the training part */
-	struct model model;
-	ddp_reducer *reducer; /* of the model's gradients, and its loss */
+	struct ddp_sampler sampler;      /* of the training part */
+	struct ddp_sampler test_sampler; /* each sample once */
+	uint32_t *order; /* of an epoch or an evaluation, this rank's samples */
+	struct feed *feed, *test_feed;
+	struct net net;
+	ddp_reducer *reducer; /* of the net's gradients, and its loss; NULL:
+				 they lie where libddp cannot reach, and go
+				 through `staged` */
+	float *staged;        /* the gradients' arena in the host's memory */
+	int *slot;            /* [layer_count + 1]: a layer's place in it */
 	int reducing;         /* how it goes in this step: 0, or an error */
+	struct graph *graph;  /* a whole step, where the device records them */
+	int plain_steps;      /* done before it was recorded; < 0: it cannot
+				 be */
 	struct train_state state;
 	struct metrics metrics;
 	struct progress progress;
 
-	int batch;        /* samples a step of this rank */
-	uint32_t *index;  /* of a batch, for training or evaluation */
-	uint8_t *labels;
+	int batch, micro; /* samples a step, and a micro-batch, of this rank */
+	int eval_batch;
+	struct schedule schedule;
+	uint64_t epoch_steps, total_steps;
+	/* Of this epoch, as far as this process did it. */
+	double seconds, samples;
+	uint64_t steps, input_ns; /* ns spent on batches */
+	/* Whether to stop is asked at step `check`; it was at `step`, at
+	 * time ns. */
+	struct {
+		int64_t check, step;
+		uint64_t time;
+	} stop;
+	struct {
+		uint64_t done, time;
+	} steady; /* from here on steps take as long as they do */
+	uint64_t start; /* of the run, ns */
+	int unsaved;           /* the last checkpoint could not be written */
 };
 
 /* r if it is no error, else libddp's text in e. */
@@ -43,11 +75,11 @@ int run_from_ddp(int r, struct err *e);
  * the lowest of those with an error says it. */
 int run_together(struct run *x, int r, struct err *e);
 
-/* For an error that all ranks find at the same time: rank 0 says it. */
-int run_fail_alike(struct run *x, int r);
-
 /* After ddp_init: data, model and first state, on all ranks. */
 int run_set_up(struct run *x, struct err *e);
+
+/* Steps done, as the schedule counts: of whole epochs, and of this one. */
+uint64_t run_done(const struct run *x);
 
 /* Frees all but the world; metrics are closed before. */
 void run_release(struct run *x);

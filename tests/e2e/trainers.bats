@@ -83,7 +83,7 @@ near() {
 @test "only rank 0 speaks and writes" {
 	expect 0 job 2 mnist_mlp --data data --epochs 1 --log-dir log
 	[ "$(grep -c 'epoch 1/1' <<<"$out")" = 1 ]
-	[ "$(grep -c 'test accuracy [0-9.]* %$' <<<"$out")" = 2 ]
+	[ "$(grep -c 'test accuracy [0-9.]* %' <<<"$out")" = 2 ]
 	[ "$(losses log | wc -l)" = 32 ]
 	[ "$(grep -c '"seconds"' log/metrics.jsonl)" = 1 ]
 }
@@ -229,7 +229,7 @@ near() {
 	[ "$(ls "$DDP_CACHE" | wc -l)" = 2 ]
 }
 
-@test "a damaged cache is made again without a word" {
+@test "a damaged cache is made again, and that is said" {
 	local file before
 	expect 0 mnist_mlp --data data --epochs 1
 	before=$out
@@ -237,6 +237,9 @@ near() {
 	printf X | dd of="$file" bs=1 seek=100000 conv=notrunc status=none
 	expect 0 mnist_mlp --data data --epochs 1
 	[ "$(tail -n 1 <<<"$out")" = "$(tail -n 1 <<<"$before")" ]
+	has "$err" 'mnist-.*ddpcache was damaged; it is made again$'
+	[ "$(wc -l <<<"$err")" = 1 ]
+	expect 0 mnist_mlp --data data --epochs 1
 	[ -z "$err" ]
 }
 
@@ -272,7 +275,7 @@ says() {
 	says 2 'batch-size.*0' mnist_mlp --batch-size 0
 	says 2 'lr.*-1' mnist_mlp --lr -1
 	says 2 'unexpected (word|argument) .extra.' mnist_mlp extra
-	says 2 'no CUDA operations; use --device cpu' mnist_mlp --device cuda
+	says 2 'use --device cpu' mnist_mlp --device cuda
 	says 2 'tpu' mnist_mlp --device tpu
 	says 2 '--resume needs --checkpoint' mnist_mlp --resume
 	expect 0 mnist_mlp --help
@@ -366,7 +369,7 @@ SH
 	cp mlp.ckpt bad.ckpt
 	printf '\377' | dd of=bad.ckpt bs=1 seek=8 conv=notrunc status=none
 	says 1 'bad.ckpt.*(version|newer)' mnist_mlp --data data --checkpoint bad.ckpt --resume
-	says 2 'seed 0 --batch-size 64, this one has 1 and 64' \
+	says 2 'of a run with --seed 0, this one has 1;' \
 		mnist_mlp --data data --checkpoint mlp.ckpt --resume --seed 1
 }
 

@@ -106,8 +106,33 @@ START_TEST(a_damaged_file_is_made_again)
 		ck_assert_int_eq(truncate(path, _i == 5 ? 4000 : 9000), 0);
 	}
 	ck_assert_int_eq(prepare(note), 1);
+	/* what has another version or identity is not damaged, but another's */
+	if (_i == 1 || _i == 2)
+		ck_assert_str_eq(note, "");
+	else
+		ck_assert_ptr_nonnull(strstr(note, "block.ddpcache was "
+					     "damaged"));
 	ck_assert_int_eq(prepare(note), 0);
 	ck_assert_str_eq(note, "");
+}
+END_TEST
+
+START_TEST(what_has_no_name_is_kept_nowhere)
+{
+	struct cache_source nameless = {NULL, NULL, make_block, &made};
+	char note[ERR_TEXT_MAX], command[128];
+	struct cache_block b;
+
+	made = 0;
+	ck_assert_int_eq(cache_prepare(&nameless, &b, note, &e), 0);
+	cache_release(&b);
+	ck_assert_int_eq(cache_open(&nameless, &b, &e), 0);
+	ck_assert_uint_eq(b.size, BLOCK);
+	cache_release(&b);
+	ck_assert_int_eq(made, 2);
+	ck_assert_str_eq(note, "");
+	snprintf(command, sizeof command, "[ -z \"$(ls '%s')\" ]", dir);
+	ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -189,6 +214,7 @@ int main(void)
 	tcase_add_test(t, what_was_made_is_kept);
 	tcase_add_test(t, what_was_made_from_something_else_is_made_again);
 	tcase_add_loop_test(t, a_damaged_file_is_made_again, 0, 7);
+	tcase_add_test(t, what_has_no_name_is_kept_nowhere);
 	tcase_add_test(
 		t, without_a_place_to_keep_it_it_is_made_and_the_user_told);
 	tcase_add_test(t, the_environment_names_the_folder);

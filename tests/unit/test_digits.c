@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "trainers/data/digits.h"
-#include "trainers/model.h"
+#include "trainers/data/mnist.h"
+#include "trainers/models/net.h"
 
 enum { TRAIN = 12000, TEST = 2000, BATCH = 50, EPOCHS = 8 };
 
@@ -44,63 +45,87 @@ START_TEST(every_digit_comes_about_as_often)
 }
 END_TEST
 
-static double test_accuracy(struct model *m, const struct dataset *d)
-{
-	uint32_t index[BATCH];
-	int right = 0;
+static struct device *device;
 
+static struct feed *feed_of(const struct dataset *d,
+			    const struct dataset_part *part)
+{
+	struct feed_spec s = {.part = part, .shape = d->shape, .batch = BATCH};
+	struct err e = ERR_INIT;
+	uint32_t *order = malloc(part->count * sizeof *order);
+	struct feed *f;
+
+	for (uint32_t i = 0; i < part->count; i++)
+		order[i] = i;
+	ck_assert_int_eq(ops_cpu.feed_new(device, &s, &f, &e), 0);
+	ck_assert_int_eq(ops_cpu.feed_order(f, order, part->count, 0, &e), 0);
+	free(order);
+	return f;
+}
+
+static double test_accuracy(struct net *net, struct feed *f)
+{
+	struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
+	struct plan *p;
+
+	ck_assert_int_eq(net_plan(net, BATCH, NET_EVALUATE, &p, NULL), 0);
+	memset(net->tally, 0, sizeof *net->tally);
 	for (uint32_t i = 0; i < TEST; i += BATCH) {
-		for (uint32_t k = 0; k < BATCH; k++)
-			index[k] = i + k;
-		model_take(m, BATCH, &d->test.samples, index);
-		model_forward(m, d->test.labels + i);
-		right += ops_cpu.count_correct(BATCH, DATASET_CLASSES,
-					       model_output(m),
-					       d->test.labels + i);
+		ops_cpu.numbers(device, &(struct step_numbers){.first = i});
+		net_take_from(p, f);
+		net_forward(p);
+		net_loss(p, &loss);
 	}
-	return 100.0 * right / TEST;
+	return 100.0 * (double)net->tally->correct / TEST;
 }
 
 static double trained_accuracy(const struct model_spec *spec,
 			       const struct dataset *d)
 {
-	struct adam adam = {1e-3, .9, .999, 1e-8, 0};
-	uint32_t index[BATCH];
+	struct feed *train = feed_of(d, &d->train);
+	struct feed *test = feed_of(d, &d->test);
+	struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
 	struct err e = ERR_INIT;
-	struct model m;
-	float *m1, *m2;
+	struct net net = {0};
+	struct plan *p;
+	uint64_t step = 0;
 	double accuracy;
 
-	ck_assert_int_eq(model_init(&m, spec, &ops_cpu, BATCH, &e), 0);
-	model_draw(&m, 0);
-	m1 = calloc(m.parameter_count, sizeof *m1);
-	m2 = calloc(m.parameter_count, sizeof *m2);
+	ck_assert_int_eq(net_init(&net, spec, device, train, BATCH, NET_TRAIN,
+				  &e), 0);
+	ck_assert_int_eq(net_plan(&net, BATCH, NET_TRAIN, &p, &e), 0);
+	net_draw(&net, 0, &e);
+	struct update u = {
+		.how = {OPTIMIZER_ADAM, .9, .999, 1e-8}, .count = net.arena,
+		.grad = net.gradients, .scale = 1, .param = net.parameters,
+		.moment = {calloc(net.arena, sizeof(float)),
+			   calloc(net.arena, sizeof(float))},
+	};
 	for (int epoch = 0; epoch < EPOCHS; epoch++)
 		for (uint32_t i = 0; i < TRAIN; i += BATCH) {
-			for (uint32_t k = 0; k < BATCH; k++)
-				index[k] = i + k;
-			model_take(&m, BATCH, &d->train.samples, index);
-			model_step(&m, d->train.labels + i);
-			adam.step++;
-			ops_cpu.adam(&adam, m.parameter_count, m.gradients,
-				     m.parameters, m1, m2);
+			ops_cpu.numbers(device, &(struct step_numbers){
+				++step, i, 1e-3});
+			net_step(p, &loss);
+			ops_cpu.update(device, &u);
 		}
-	accuracy = test_accuracy(&m, d);
-	free(m1);
-	free(m2);
-	model_release(&m);
+	accuracy = test_accuracy(&net, test);
+	free(u.moment[0]);
+	free(u.moment[1]);
+	net_release(&net);
+	ops_cpu.feed_free(device, train);
+	ops_cpu.feed_free(device, test);
 	return accuracy;
 }
 
 START_TEST(a_linear_model_stays_behind_one_with_a_hidden_layer)
 {
-	static const struct layer one[] = {{LAYER_LINEAR, 10, 0}};
-	static const struct layer two[] = {{LAYER_LINEAR, 50, 1},
-					   {LAYER_LINEAR, 10, 0}};
-	struct model_spec linear = {"linear", DATASET_PIXELS,
-				    LOSS_CROSS_ENTROPY, 1, one};
-	struct model_spec mlp = {"mlp", DATASET_PIXELS, LOSS_CROSS_ENTROPY, 2,
-				 two};
+	static const struct layer one[] = {{{OP_LINEAR, .out = 10, .relu = 0}}};
+	static const struct layer two[] = {{{OP_LINEAR, .out = 50, .relu = 1}},
+					   {{OP_LINEAR, .out = 10, .relu = 0}}};
+	struct model_spec linear = {"linear", "", mnist_shape,
+				    LOSS_CROSS_ENTROPY, INIT_TORCH, 1, one};
+	struct model_spec mlp = {"mlp", "", mnist_shape, LOSS_CROSS_ENTROPY,
+				 INIT_TORCH, 2, two};
 	struct err e = ERR_INIT;
 	struct payload p;
 	struct dataset d;
@@ -108,12 +133,15 @@ START_TEST(a_linear_model_stays_behind_one_with_a_hidden_layer)
 
 	ck_assert_int_eq(digits_make(TRAIN, TEST, &p, &e), 0);
 	ck_assert_int_eq(dataset_view(p.data, p.size, &d, &e), 0);
-	ops_cpu.start(1, &e);
+	ck_assert_int_eq(ops_cpu.open(&(struct device_options){
+		.threads = 1, .core = -1}, &device, &e), 0);
+	ops_cpu.enter(device);
 	a = trained_accuracy(&linear, &d);
 	b = trained_accuracy(&mlp, &d);
 	ck_assert_msg(a > 60 && a < 97, "linear: %.2f %%", a);
 	ck_assert_msg(b > a + 2 && b > 85, "hidden layer: %.2f %%, linear: "
 		      "%.2f %%", b, a);
+	ops_cpu.close(device);
 	free(p.data);
 }
 END_TEST

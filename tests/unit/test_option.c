@@ -13,7 +13,7 @@ struct values {
 	long count;
 	int count_given;
 	double rate;
-	const char *name;
+	const char *name, *again;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -30,6 +30,8 @@ static const struct option_spec table[] = {
 	{.name = "name", .letter = 'n', .kind = OPTION_STRING,
 	 .offset = AT(name), .arg = "TEXT", .env = "TEST_OPTION_NAME",
 	 .help = "its name"},
+	{.name = "again", .kind = OPTION_STRING, .offset = AT(again),
+	 .arg = "[TEXT]", .help = "with or without", .bare = "bare"},
 	{.name = "help", .letter = 'h', .kind = OPTION_HELP, .help = "this"},
 	{.name = "version", .kind = OPTION_VERSION, .help = "that"},
 	{.name = NULL},
@@ -77,6 +79,21 @@ START_TEST(both_spellings_and_both_forms)
 	ck_assert_int_eq(v.count, -2);
 	ck_assert_int_eq(parse(0, "--name=a=b", "--name", "", NULL), 4);
 	ck_assert_str_eq(v.name, "");
+}
+END_TEST
+
+START_TEST(a_value_that_may_be_left_out)
+{
+	ck_assert_int_eq(parse(0, "--again", NULL, NULL, NULL), 2);
+	ck_assert_str_eq(v.again, "bare");
+	ck_assert_int_eq(parse(0, "--again", "-v", NULL, NULL), 3);
+	ck_assert_str_eq(v.again, "bare");
+	ck_assert_int_eq(v.verbose, 1);
+	ck_assert_int_eq(parse(0, "--again", "x", NULL, NULL), 3);
+	ck_assert_str_eq(v.again, "x");
+	ck_assert_int_eq(parse(0, "--again=-y", "-v", NULL, NULL), 3);
+	ck_assert_str_eq(v.again, "-y");
+	ck_assert_int_eq(parse(0, "-n", NULL, NULL, NULL), ERR_USAGE);
 }
 END_TEST
 
@@ -245,6 +262,7 @@ int main(void)
 	tcase_set_timeout(c, 10);
 	tcase_add_checked_fixture(c, reset, NULL);
 	tcase_add_test(c, both_spellings_and_both_forms);
+	tcase_add_test(c, a_value_that_may_be_left_out);
 	tcase_add_test(c, defaults_stay_where_nothing_is_given);
 	tcase_add_test(c, prefixes_that_name_one_option);
 	tcase_add_test(c, an_unknown_option_names_the_nearest);

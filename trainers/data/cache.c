@@ -50,40 +50,53 @@ int cache_folder(char *out)
 	return n < CACHE_PATH_MAX;
 }
 
+enum found { NOT_THERE, STALE, DAMAGED, RIGHT };
+
+static enum found judge(const struct cache_header *h,
+			const struct cache_source *s, int deep,
+			const struct cache_block *b)
+{
+	if (h->magic != CACHE_MAGIC)
+		return DAMAGED;
+	if (h->version != CACHE_VERSION ||
+	    !memchr(h->identity, 0, sizeof h->identity) ||
+	    strcmp(h->identity, s->identity))
+		return STALE;
+	if (h->size != b->size ||
+	    (deep && crc32_z(0, b->data, b->size) != h->crc))
+		return DAMAGED;
+	return RIGHT;
+}
+
 /* Maps the file at path if it is whole and of this identity. deep: its
- * checksum, too. Any reason against it is the same to the caller: make it. */
-static int map_file(const char *path, const struct cache_source *s, int deep,
-		    struct cache_block *b)
+ * checksum, too. */
+static enum found map_file(const char *path, const struct cache_source *s,
+			   int deep, struct cache_block *b)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const struct cache_header *h;
+	enum found found;
 	struct stat st;
 	char *map;
 
 	if (fd < 0)
-		return 0;
+		return NOT_THERE;
 	if (fstat(fd, &st) < 0 || st.st_size < HEADER_SIZE) {
 		close(fd);
-		return 0;
+		return DAMAGED;
 	}
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ,
 		   MAP_SHARED | MAP_POPULATE, fd, 0);
 	close(fd);
 	if (map == MAP_FAILED)
-		return 0;
-	h = (const struct cache_header *)(void *)map;
+		return NOT_THERE;
 	b->map = map;
 	b->map_size = (size_t)st.st_size;
 	b->data = map + HEADER_SIZE;
 	b->size = b->map_size - HEADER_SIZE;
-	if (h->magic == CACHE_MAGIC && h->version == CACHE_VERSION &&
-	    h->size == b->size &&
-	    memchr(h->identity, 0, sizeof h->identity) &&
-	    !strcmp(h->identity, s->identity) &&
-	    (!deep || crc32_z(0, b->data, b->size) == h->crc))
-		return 1;
-	cache_release(b);
-	return 0;
+	found = judge((const struct cache_header *)(void *)map, s, deep, b);
+	if (found != RIGHT)
+		cache_release(b);
+	return found;
 }
 
 static int write_file(const char *path, const struct cache_source *s,
@@ -140,7 +153,7 @@ static int file_path(const struct cache_source *s, char *dir, char *path)
 {
 	int n;
 
-	if (!cache_folder(dir))
+	if (!s->name || !cache_folder(dir))
 		return 0;
 	n = snprintf(path, CACHE_PATH_MAX, "%s/%s.ddpcache", dir, s->name);
 	return n < CACHE_PATH_MAX;
@@ -160,26 +173,40 @@ static int make_private(const struct cache_source *s, struct cache_block *b,
 	return 0;
 }
 
+static void tell_not_kept(char *note, const char *where, int why)
+{
+	snprintf(note, ERR_TEXT_MAX, "decoded data cannot be kept in %.400s: "
+		 "%s; decoding it anew each time (DDP_CACHE names another "
+		 "folder)", where, strerror(-why));
+}
+
 /* Under the lock. The block is mapped from the file where that can be had, so
  * that the ranks of a host share its memory. */
-static int make_file(const char *path, const struct cache_source *s,
-		     struct cache_block *b, int *why, struct err *e)
+static int make_file(const char *dir, const char *path,
+		     const struct cache_source *s, struct cache_block *b,
+		     char *note, struct err *e)
 {
+	enum found found = map_file(path, s, 1, b);
 	int r;
 
-	if (map_file(path, s, 1, b))
+	if (found == RIGHT)
 		return 0;
+	if (found == DAMAGED)
+		snprintf(note, ERR_TEXT_MAX, "%.900s was damaged; it is made "
+			 "again", path);
 	r = make_private(s, b, e);
 	if (r < 0)
 		return r;
-	*why = write_file(path, s, &(struct payload){b->own, b->size});
-	if (*why == 0) {
+	r = write_file(path, s, &(struct payload){b->own, b->size});
+	if (r == 0) {
 		struct cache_block mapped = {0};
 
-		if (map_file(path, s, 0, &mapped)) {
+		if (map_file(path, s, 0, &mapped) == RIGHT) {
 			cache_release(b);
 			*b = mapped;
 		}
+	} else {
+		tell_not_kept(note, dir, r);
 	}
 	return 0;
 }
@@ -195,21 +222,17 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 	if (!file_path(s, dir, path))
 		return make_private(s, b, e);
 	/* A cache that is read-only but right serves as well. */
-	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b))
+	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b) == RIGHT)
 		return 0;
 	why = file_make_folders(dir);
 	if (why < 0) {
-		r = make_private(s, b, e);
-	} else {
-		fd = lock(path);
-		r = make_file(path, s, b, &why, e);
-		if (fd >= 0)
-			close(fd);
+		tell_not_kept(note, dir, why);
+		return make_private(s, b, e);
 	}
-	if (r == 0 && why < 0)
-		snprintf(note, ERR_TEXT_MAX, "decoded data cannot be kept in "
-			 "%.400s: %s; decoding it anew each time (DDP_CACHE "
-			 "names another folder)", dir, strerror(-why));
+	fd = lock(path);
+	r = make_file(dir, path, s, b, note, e);
+	if (fd >= 0)
+		close(fd);
 	return r;
 }
 
@@ -219,7 +242,7 @@ int cache_open(const struct cache_source *s, struct cache_block *b,
 	char dir[CACHE_PATH_MAX], path[CACHE_PATH_MAX];
 
 	memset(b, 0, sizeof *b);
-	if (file_path(s, dir, path) && map_file(path, s, 0, b))
+	if (file_path(s, dir, path) && map_file(path, s, 0, b) == RIGHT)
 		return 0;
 	return make_private(s, b, e);
 }

@@ -13,7 +13,8 @@ enum { CACHE_PATH_MAX = 4096 };
 
 /* What the block is, and how to make it. */
 struct cache_source {
-	const char *name;     /* file name in the cache: "mnist-5fe0a7" */
+	const char *name;     /* file name in the cache: "mnist-5fe0a7"; NULL:
+				 not worth a file, all make it */
 	const char *identity; /* of what it is made from; a file of another
 				 identity is stale and made again */
 	/* Sets p; its data then belongs to the cache, which frees it. */
@@ -35,9 +36,10 @@ struct cache_block {
 int cache_folder(char *out);
 
 /* By one process a host: takes the file if it is right (checksum and all),
- * else makes it, while others that call this wait. Where nothing can be written
- * it makes a private block and sets *note (why, ERR_TEXT_MAX bytes, else ""):
- * that is no error. Errors are make's. */
+ * else makes it, while others that call this wait. A file that was damaged is
+ * made again; where nothing can be written it makes a private block: both are
+ * no errors, but told in note (ERR_TEXT_MAX bytes, else ""). Errors are make's.
+ */
 int cache_prepare(const struct cache_source *s, struct cache_block *b,
 		  char *note, struct err *e);
 

@@ -1,5 +1,5 @@
-/* dataset.h: labelled images in memory, and reading them from MNIST's idx
- * files. Knows neither how the bytes are kept (cache.h) nor ranks. */
+/* dataset.h: labelled images in memory, and the block of bytes that they are.
+ * Knows neither where they come from, nor how they are kept (cache.h). */
 #ifndef TRAINERS_DATASET_H
 #define TRAINERS_DATASET_H
 
@@ -13,7 +13,7 @@ enum { DATASET_PIXELS = DATASET_SIDE * DATASET_SIDE };
 
 /* What a sample is, and how its bytes become values: of channel k
  * (byte / 255 - mean[k]) / std[k]. */
-enum { IMAGE_CHANNELS_MAX = 4 };
+enum { IMAGE_CHANNELS_MAX = 4, IMAGE_SIDE_MAX = 4096, IMAGE_CLASSES_MAX = 256 };
 struct image_shape {
 	int channels, height, width; /* a sample's bytes, in this order */
 	int classes;
@@ -44,51 +44,32 @@ struct dataset {
 };
 
 /* A decoded set as one block, which is also what a cache keeps: a header with
- * the counts, the pixels and labels of train and test, and, where at most a
- * third of the pixels is not zero, their lists (struct samples). */
+ * the counts and the shape, the pixels and labels of train and test, and, where
+ * at most a third of the pixels is not zero, their lists (struct samples). */
 struct payload {
 	void *data;
 	size_t size;
 };
 
 /* Changes with the layout of a payload; part of a cached one's identity. */
-#define DATASET_FORMAT "payload 2"
+#define DATASET_FORMAT "payload 3"
 
 /* Where a decoder writes. */
 struct dataset_room {
 	uint8_t *pixels[2], *labels[2]; /* of train, of test */
 };
 
-/* Allocates a payload for these counts, all zero and without lists, and sets
- * room to its parts. -ENOMEM with a text. The caller frees p->data. */
-int dataset_alloc(struct payload *p, uint32_t train, uint32_t test,
-		  struct dataset_room *room, struct err *e);
+/* Allocates a payload for these counts of images, all zero and without lists,
+ * and sets room to its parts. -ENOMEM with a text. The caller frees p->data. */
+int dataset_alloc(struct payload *p, const struct image_shape *shape,
+		  uint32_t train, uint32_t test, struct dataset_room *room,
+		  struct err *e);
 
 /* Appends the lists to a payload whose pixels are there; p->data may move. */
 int dataset_add_lists(struct payload *p, struct err *e);
 
 /* Sets d to the parts of a payload; ERR_DATA if that is none. */
 int dataset_view(const void *data, size_t size, struct dataset *d,
-		 struct err *e);
-
-enum { MNIST_FILES = 4, MNIST_PATH_MAX = 4096, MNIST_IDENTITY_MAX = 1024 };
-
-/* The four files of a folder: train images, train labels, test images, test
- * labels. */
-struct mnist_files {
-	char path[MNIST_FILES][MNIST_PATH_MAX];
-	/* A text that changes when one of them does: size, mtime, inode. */
-	char identity[MNIST_IDENTITY_MAX];
-};
-
-/* Looks for the four files in dir, else in dir/mnist, each plain or with .gz.
- * -ENOENT with a text that says what was looked for. */
-int mnist_find(struct mnist_files *f, const char *dir, struct err *e);
-
-/* Decodes them. The caller frees p->data. ERR_DATA names the file and what is
- * wrong: truncated, a wrong magic, another size, a label over 9, images and
- * labels of different counts. */
-int mnist_decode(const struct mnist_files *f, struct payload *p,
 		 struct err *e);
 
 #endif

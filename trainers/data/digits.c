@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainers/data/mnist.h"
+
 /* ---- How digits are written ----
  * In a box of 1 x 1, x to the right, y down. Angles in degrees, clockwise from
  * the right, since y points down. */
@@ -248,7 +250,7 @@ int digits_make(uint32_t train, uint32_t test, struct payload *p,
 		struct err *e)
 {
 	struct dataset_room room;
-	int r = dataset_alloc(p, train, test, &room, e);
+	int r = dataset_alloc(p, &mnist_shape, train, test, &room, e);
 
 	if (r < 0)
 		return r;

@@ -5,16 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainers/data/cifar.h"
 #include "trainers/data/digits.h"
+#include "trainers/data/mnist.h"
+#include "trainers/data/synthetic.h"
+
+enum { SYNTHETIC_MIB_MAX = 4096 };
 
 static int make_mnist(void *arg, struct payload *p, struct err *e)
 {
 	return mnist_decode(arg, p, e);
 }
 
+static int make_cifar(void *arg, struct payload *p, struct err *e)
+{
+	return cifar_decode(arg, p, e);
+}
+
 static int make_digits(void *arg, struct payload *p, struct err *e)
 {
 	return digits_make(DIGITS_TRAIN, DIGITS_TEST, p, e);
+}
+
+static int make_synthetic(void *arg, struct payload *p, struct err *e)
+{
+	const struct host_data_want *want = arg;
+	uint32_t train = synthetic_count(want->side);
+
+	if (train < want->least)
+		train = want->least;
+	return synthetic_make(want->side, train, train / 5 + 1, p, e);
 }
 
 /* FNV-1a: two folders share a name only by a rare chance, and then their
@@ -28,15 +48,27 @@ static unsigned long long hash(const char *s)
 	return h;
 }
 
-int host_data_find(struct host_data *h, const char *dir, struct err *e)
+/* The files are found: they are kept under the name of their folder. */
+static void keep_files(struct host_data *h, const char *set, const char *dir)
 {
-	char *real;
+	char *real = realpath(dir, NULL);
+
+	snprintf(h->name, sizeof h->name, "%s-%016llx", set,
+		 hash(real ? real : dir));
+	free(real);
+	snprintf(h->identity, sizeof h->identity, "%s; %s", DATASET_FORMAT,
+		 h->files.identity);
+	h->source.name = h->name;
+	h->source.identity = h->identity;
+	h->source.arg = &h->files;
+}
+
+static int find_mnist(struct host_data *h, const char *dir, struct err *e)
+{
 	int r;
 
-	memset(h, 0, sizeof *h);
-	h->source.name = h->name;
 	if (!dir) {
-		snprintf(h->name, sizeof h->name, "digits");
+		h->source.name = "digits";
 		h->source.identity = DIGITS_IDENTITY;
 		h->source.make = make_digits;
 		return 0;
@@ -44,14 +76,60 @@ int host_data_find(struct host_data *h, const char *dir, struct err *e)
 	r = mnist_find(&h->files, dir, e);
 	if (r < 0)
 		return r;
-	real = realpath(dir, NULL);
-	snprintf(h->name, sizeof h->name, "mnist-%016llx",
-		 hash(real ? real : dir));
-	free(real);
-	h->source.identity = h->files.identity;
+	keep_files(h, "mnist", dir);
 	h->source.make = make_mnist;
-	h->source.arg = &h->files;
 	return 0;
+}
+
+static int find_cifar(struct host_data *h, const char *dir, struct err *e)
+{
+	int r;
+
+	if (!dir)
+		return err_set(e, ERR_USAGE, "no data: give --data (or "
+			       "DDP_DATA) the folder with CIFAR-10's files "
+			       "(trainers/get-data cifar10 DIR gets them), or "
+			       "--synthetic for images that are drawn");
+	r = cifar_find(&h->files, dir, e);
+	if (r < 0)
+		return r;
+	keep_files(h, "cifar10", dir);
+	h->source.make = make_cifar;
+	return 0;
+}
+
+/* Drawn faster than read; so there is no file of them. */
+static int find_synthetic(struct host_data *h, struct err *e)
+{
+	const struct host_data_want *w = &h->want;
+	uint64_t bytes = 3 * (uint64_t)w->side * (uint64_t)w->side * w->least;
+
+	if (bytes >> 20 > SYNTHETIC_MIB_MAX)
+		return err_set(e, ERR_USAGE, "a batch of %u images of %d x %d "
+			       "takes %llu MiB, but synthetic images are drawn "
+			       "for up to %d; give a smaller --batch-size or "
+			       "--image-size", w->least, w->side, w->side,
+			       (unsigned long long)(bytes >> 20),
+			       SYNTHETIC_MIB_MAX);
+	h->source.make = make_synthetic;
+	h->source.arg = &h->want;
+	return 0;
+}
+
+int host_data_find(struct host_data *h, const struct host_data_want *want,
+		   struct err *e)
+{
+	memset(h, 0, sizeof *h);
+	h->want = *want;
+	switch (want->kind) {
+	case DATA_MNIST:
+		return find_mnist(h, want->dir, e);
+	case DATA_CIFAR10:
+		return find_cifar(h, want->dir, e);
+	case DATA_SYNTHETIC:
+		return find_synthetic(h, e);
+	}
+	return err_set(e, ERR_INTERNAL, "no data of kind %d", (int)want->kind);
 }
 
 int host_data_prepare(struct host_data *h, struct err *e)

@@ -17,6 +17,9 @@ struct net_param {
 	const int *shape;               /* [4] */
 };
 
+/* Which micro-batch of a step comes; net_accumulate. */
+enum net_part { NET_WHOLE, NET_FIRST, NET_MIDDLE, NET_LAST };
+
 enum net_mode {
 	NET_TRAIN,   /* forward and backward; batch statistics */
 	NET_EVALUATE /* forward; running statistics */
@@ -35,6 +38,7 @@ struct plan {
 	struct tensor *d_out;  /* where the loss puts its gradient; NULL when
 				  evaluating */
 	struct tensor *d_in;   /* gradient of in, where the net wants it */
+	struct feed *from;     /* whose batch was taken; NULL: the caller's */
 	struct tensor **value; /* [layer_count]: outputs */
 	struct plan_memory *memory; /* net's own */
 	struct plan *next;
@@ -46,7 +50,9 @@ struct net {
 	struct device *device;
 	struct feed *feed; /* whose batches come in; NULL: the caller fills
 			      plan->in */
-	int wants_d_in;    /* set before the first plan */
+	const uint8_t *labels; /* on the device, for net_loss where the batch
+				  was not taken from a feed: the caller's */
+	int wants_d_in;    /* set before net_init */
 
 	/* Made with the first plan. In an arena layers follow one another,
 	 * each at a multiple of 16 values, so it has gaps, which are zero. The
@@ -58,9 +64,11 @@ struct net {
 	float *buffers;
 	float *loss;         /* gradients + arena */
 	struct tally *tally; /* on the device; losses add to it */
-	float *kept;         /* gradients of micro-batches before; NULL: none
-				so far */
+	float *kept; /* gradients of the micro-batches before, with the loss;
+			NULL: none so far */
+	enum net_part part; /* net_accumulate's */
 
+	char (*names)[LAYER_NAME_MAX]; /* [layer_count] */
 	int param_count;  /* named_parameters */
 	struct net_param *param;
 	int buffer_count; /* running_mean and running_var of named_buffers */
@@ -75,6 +83,11 @@ struct net {
 
 	struct plan *plans;
 };
+
+/* What a feed for this model is to give: a model that begins with a linear
+ * layer wants f32 whatever the precision. */
+enum tensor_type net_input_type(const struct model_spec *spec,
+				const struct device *device);
 
 /* The layer's parameters are arena values [*at, *at + *count); a layer without
  * has *count 0. With the loss (layer == layer_count, at == arena, 16 values)
@@ -101,20 +114,22 @@ void net_plan_free(struct plan *p);
 
 /* ---- A step; all of these can be recorded ---- */
 
-/* The feed's next n samples, forward, loss (*net->loss and the tally) and
- * gradients. */
+/* The feed's next n samples (those at numbers.first), forward, loss (*net->loss
+ * and the tally) and gradients. */
 void net_step(struct plan *p, const struct loss_spec *loss);
 /* The same in pieces. take: the batch. forward: outputs. loss: and d_out in
  * NET_TRAIN. backward: from d_out, which the caller may have filled. */
 void net_take(struct plan *p);
+/* From another feed than the net's, of the same shape and type: its labels are
+ * then those of the batch. */
+void net_take_from(struct plan *p, struct feed *feed);
 void net_forward(struct plan *p);
 void net_loss(struct plan *p, const struct loss_spec *loss);
 void net_backward(struct plan *p);
 
-/* Gradient accumulation. After net_step of a micro-batch that is not the last:
- * its gradients are kept (net->on_ready is not called for it), and the last
- * one's get them added, layer by layer, before on_ready. */
-enum net_part { NET_WHOLE, NET_FIRST, NET_MIDDLE, NET_LAST };
+/* Gradient accumulation: said before each micro-batch's net_step. Gradients of
+ * those that are not the last are kept (net->on_ready is not called for them),
+ * and the last one's get them added, layer by layer, before on_ready. */
 int net_accumulate(struct net *net, enum net_part part, struct err *e);
 
 /* ---- State, in PyTorch's layout and order, in the host's memory ---- */
@@ -138,6 +153,9 @@ int net_draw(struct net *net, uint64_t seed, struct err *e);
 /* Reads path, raw little-endian float32 in PyTorch's order and layout, into the
  * parameters. Errors name the file; a wrong size is ERR_DATA. */
 int net_load_raw(struct net *net, const char *path, struct err *e);
+
+/* "layer1.0.bn1", or torch.nn.Sequential's number. Valid with the net. */
+const char *net_layer_name(const struct net *net, int layer);
 
 /* After a step whose loss is not finite: the name of the first layer that has a
  * value which is none in its parameters or its output; NULL: the input or the

@@ -47,7 +47,7 @@ struct tensor {
 enum op_kind {
 	OP_LINEAR,       /* bias, ReLU where set; its input is flattened */
 	OP_CONV,         /* no bias; square kernels */
-	OP_BATCH_NORM,   /* then + add where there is one, then ReLU where set */
+	OP_BATCH_NORM,   /* then + add where there is one, ReLU where set */
 	OP_MAX_POOL,     /* padding never is the greatest */
 	OP_AVERAGE_POOL, /* over all of h x w, which become 1 x 1 */
 	OP_KINDS
@@ -203,7 +203,7 @@ struct device_options {
 /* The twin's struct begins with it. */
 struct device {
 	const struct ops *ops;
-	char name[128]; /* "cpu, 2 threads, bf16 by avx512_bf16", "NVIDIA H200" */
+	char name[128]; /* "cpu, 2 threads, bf16 by avx512_bf16" */
 	enum tensor_type type; /* of activations */
 	/* Synchronised batch normalisation, where the caller sets it before
 	 * op_new: both are collective and work on the device's memory, in its

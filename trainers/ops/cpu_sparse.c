@@ -1,15 +1,12 @@
-/* ops_cpu_sparse.c: the first layer's products by the lists of pixels that are
+/* cpu_sparse.c: the first layer's products by the lists of pixels that are
  * not zero. For MNIST that is a fifth of the multiplications. */
 #include <string.h>
 
-#include "trainers/ops_cpu.h"
-
-/* Sixteen floats anywhere in memory; gcc makes of it what the level has. */
-typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+#include "trainers/ops/cpu.h"
 
 /* Outputs are computed a tile at a time, whose sums stay in registers: the wide
  * one reads the lists half as often, where there are 32 registers for it. */
-enum { LANES = 16, NARROW = 4, WIDE = 8 };
+enum { NARROW = 4, WIDE = 8 };
 
 /* The rows of the weight that stay in the first-level cache while all samples
  * of the batch pass over them. */
@@ -35,7 +32,7 @@ static size_t align(size_t n)
 	return (n + 63) & ~(size_t)63;
 }
 
-size_t ops_cpu_sparse_room(int n, size_t size)
+size_t cpu_sparse_room(int n, size_t size)
 {
 	size_t entries = (size_t)n * size;
 
@@ -224,22 +221,22 @@ static void backward(size_t size, const struct room *r, int out,
 		backward_tiles(NARROW, size, r, out, dy, dw);
 }
 
-void ops_cpu_sparse_forward(const struct linear *l, int n,
+void cpu_sparse_forward(const struct cpu_dense *l, int n,
 			    const struct samples *s, const uint32_t *index,
 			    void *room, float *y)
 {
 	ask_for_lists(n, s, index);
 	forward(n, s, index, lay_out(room, n, s->size), l->out, l->weight, y);
-	ops_cpu_bias_relu(n, l->out, l->relu, l->bias, y);
+	cpu_bias_relu(n, l->out, l->relu, l->bias, y);
 }
 
-void ops_cpu_sparse_backward(const struct linear *l, int n,
+void cpu_sparse_backward(const struct cpu_dense *l, int n,
 			     const struct samples *s, const uint32_t *index,
 			     void *room, const float *y, float *dy)
 {
 	struct room *r = lay_out(room, n, s->size);
 
-	ops_cpu_mask_and_sum(n, l->out, l->relu, y, dy, l->bias_grad);
+	cpu_mask_and_sum(n, l->out, l->relu, y, dy, l->bias_grad);
 	turn_lists(n, s, index, r);
 	backward(s->size, r, l->out, dy, l->weight_grad);
 }

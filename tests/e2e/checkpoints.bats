@@ -1,0 +1,186 @@
+# checkpoints.bats: runs that go on: bit by bit, from the newest whole file, in
+# another world, after the launcher restarted them; and how many files stay.
+
+bats_require_minimum_version 1.5.0
+load ../lib
+
+setup() {
+	lib_setup
+	mkdir data
+	t_idx data 640 100
+}
+
+job() { # N CMD...
+	local n=$1
+	shift
+	"$DDPRUN" --standalone --nproc-per-node "$n" "$@"
+}
+
+losses() {
+	sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,}]*\)}$/\1 \2/p' "$1/metrics.jsonl"
+}
+
+rates() {
+	sed -n 's/^{"step":\([0-9]*\),.*"lr":\([^,}]*\),.*}$/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# near A B LIMIT: losses of two runs, at most LIMIT apart
+near() {
+	paste -d ' ' <(losses "$1") <(losses "$2") | awk -v limit="$3" '
+		{ d = ($2 - $4) / $4; if (d < 0) d = -d; if (!(d <= m)) m = d
+		  if ($1 != $3) bad = 1 }
+		END { print NR " losses, at most " m " apart"
+		      exit !(NR && !bad && m <= limit) }'
+}
+
+@test "a ResNet ended within an epoch goes on bit by bit, alone and as two" {
+	local n common
+	common='--synthetic --image-size 16 --batch-size 8 --lr 0.01'
+	for n in 1 2; do
+		expect 0 job $n resnet $common --steps 5 --log-dir one.$n --checkpoint one.$n.ckpt
+		expect 0 job $n resnet $common --steps 3 --log-dir two.$n --checkpoint two.$n.ckpt
+		expect 0 job $n resnet $common --steps 5 --log-dir two.$n --checkpoint two.$n.ckpt --resume
+		has "$out" 'going on from two.*ckpt after epoch 0 and 24 samples, step 3'
+		run ! grep 'what changes' <<<"$out"
+		cmp <(losses one.$n) <(losses two.$n)
+		cmp one.$n.ckpt two.$n.ckpt
+		[ "$(losses two.$n | wc -l)" = 5 ]
+	done
+	run ! cmp -s one.1.ckpt one.2.ckpt
+}
+
+@test "--resume in another world says what changes, and agrees" {
+	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
+	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
+	expect 0 job 4 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
+	has "$out" 'what changes: 4 ranks instead of 2 \(sums are rounded in another order\); 16 samples a rank at once instead of 32'
+	near two one 1e-4
+	expect 0 mnist_mlp --data data --epochs 5 --batch-size 32 --lr 0.01 \
+		--checkpoint two.ckpt --resume
+	has "$out" 'what changes: 1 rank instead of 4 .*; --batch-size 32 instead of 64 .*; --lr 0.01 instead of 0.001'
+	has "$out" 'epoch 5/5'
+}
+
+@test "--keep: the last ones stay, and --resume auto takes the newest whole one" {
+	local i
+	expect 0 mnist_mlp --data data --epochs 5 --checkpoint k --keep 3
+	[ "$(ls k*)" = $'k\nk.1\nk.2' ]
+	expect 0 mnist_mlp --data data --epochs 3 --checkpoint three
+	# k.2 is what three epochs leave, but for how long they took
+	expect 0 mnist_mlp --data data --epochs 5 --resume k.2
+	has "$out" 'going on from k.2 after epoch 3, step 30'
+	truncate -s -100 k
+	expect 0 mnist_mlp --data data --epochs 5 --checkpoint k --keep 3 --resume auto
+	has "$err" 'warning: .*k.*(truncated|ends)'
+	has "$out" 'going on from k.1 after epoch 4'
+	[ "$(ls k*)" = $'k\nk.1\nk.2' ]
+	for i in k k.1 k.2; do
+		truncate -s 100 $i
+	done
+	expect 1 mnist_mlp --data data --checkpoint k --resume auto
+	has "$err" 'no checkpoint k is whole'
+	expect 1 mnist_mlp --data data --resume nowhere
+	has "$err" 'there is no checkpoint nowhere'
+}
+
+@test "a run that begins anew sets an older one's checkpoint aside" {
+	expect 0 mnist_mlp --data data --epochs 1 --checkpoint c
+	cp c old
+	expect 0 mnist_mlp --data data --epochs 2 --checkpoint c
+	has "$out" 'the checkpoint c of another run is now c.before'
+	cmp old c.before
+	run ! cmp -s old c
+}
+
+@test "restarted by ddprun, training goes on by itself from the last one" {
+	expect 0 mnist_mlp --data data --epochs 6 --log-dir one
+	# an older run's file must not be taken for this job's
+	expect 0 mnist_mlp --data data --epochs 1 --seed 7 --checkpoint c
+	# dies once, in its third epoch
+	cat >flaky.sh <<'SH'
+if [ ! -e died ]; then
+	: >died
+	mnist_mlp --data data --epochs 2 --log-dir two --checkpoint c || exit 9
+	exit 3
+fi
+exec mnist_mlp --data data --epochs 6 --log-dir two --checkpoint c
+SH
+	expect 0 "$DDPRUN" --standalone --max-restarts 1 --nproc-per-node 1 sh flaky.sh
+	has "$out" 'going on from c after epoch 2, step 20'
+	cmp <(losses one) <(losses two)
+}
+
+@test "accumulated micro-batches are the batch" {
+	expect 0 mnist_mlp --data data --epochs 3 --log-dir one
+	expect 0 mnist_mlp --data data --epochs 3 --log-dir four --accumulate 4
+	near four one 1e-4
+	# 640 = 8 x 72 + 64: the last micro-batch is smaller than the others
+	expect 0 job 2 mnist_mlp --data data --epochs 3 --batch-size 72 --log-dir a
+	expect 0 job 2 mnist_mlp --data data --epochs 3 --batch-size 72 \
+		--accumulate 3 --log-dir b
+	near b a 1e-4
+	expect 2 mnist_mlp --data data --batch-size 64 --accumulate 3
+	has "$err" "accumulate 3 cannot split a rank's 64 samples .*multiple of 3"
+}
+
+@test "rates follow the schedule, and are logged" {
+	expect 0 mnist_mlp --data data --epochs 2 --schedule cosine --warmup-epochs 0.5 \
+		--lr 0.1 --log-dir log
+	# 20 steps, 5 of warm-up from 1 %
+	[ "$(rates log | sed -n 1p)" = "1 0.001" ]
+	[ "$(rates log | sed -n 6p)" = "6 0.1" ]
+	rates log | awk '$2 > 0.1 || $2 <= 0 { bad = 1 }
+		NR > 6 && $2 >= last { bad = 1 }
+		{ last = $2 } END { exit bad || NR != 20 }'
+	expect 0 job 2 mnist_mlp --data data --epochs 1 --lr-scale linear --log-dir two
+	[ "$(rates two | sed -n 1p)" = "1 0.002" ]
+}
+
+@test "--steps ends a run, --eval-every spares tests, --log-every lines" {
+	expect 0 mnist_mlp --data data --steps 25 --eval-every 2 --log-dir log --log-every 10
+	has "$out" '^epoch 1/3: .*, no test'
+	has "$out" '^epoch 2/3: .*, test accuracy'
+	has "$out" '^epoch 3/3: .*, test accuracy'
+	[ "$(losses log | cut -d' ' -f1 | tr '\n' ' ')" = "10 20 " ]
+	[ "$(grep -c test_loss log/metrics.jsonl)" = 2 ]
+}
+
+@test "a data set smaller than a batch is the batch" {
+	t_idx data 20 10
+	expect 0 mnist_mlp --data data --epochs 2 --log-dir one
+	has "$out" 'has 20 samples, less than a batch'
+	[ "$(losses one | wc -l)" = 2 ]
+	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two
+	near two one 1e-4
+}
+
+@test "sync-bn: two ranks see the statistics of one" {
+	local common='--synthetic --image-size 32 --batch-size 8 --steps 2 --lr 0.001'
+	expect 0 resnet $common --log-dir one
+	expect 0 job 2 resnet $common --sync-bn --log-dir two
+	near two one 1e-3
+	expect 0 job 2 resnet $common --log-dir not
+	run ! near not one 1e-2
+}
+
+@test "config.json says what was run" {
+	DDP_TOKEN=hush NCCL_DEBUG=WARN expect 0 job 2 mnist_mlp --data data --epochs 1 \
+		--log-dir log --checkpoint c
+	grep -q '"world_size":.*"2"' log/config.json
+	grep -q '"NCCL_DEBUG":.*"WARN"' log/config.json
+	grep -q '"model":.*"mnist_mlp 784-50-10"' log/config.json
+	run ! grep hush log/config.json
+	expect 0 mnist_mlp --data data --epochs 2 --log-dir log --checkpoint c --resume
+	[ -f log/config.from_10.json ]
+}
+
+@test "--save-images: a picture after each test" {
+	expect 0 mnist_ae --data data --epochs 1 --save-images x.png
+	[ "$(head -c 4 x.png | tail -c 3)" = PNG ]
+	cp x.png before.png
+	expect 0 job 2 mnist_ae --data data --epochs 2 --save-images x.png
+	run ! cmp -s x.png before.png
+	expect 1 mnist_ae --data data --save-images nowhere/x.png
+	has "$err" 'save-images: cannot write nowhere/x.png: No such file'
+	run ! grep epoch <<<"$out"
+}

@@ -1,0 +1,85 @@
+/* test_augment.c: what is drawn for an image depends on seed, epoch and sample,
+ * on nothing else, and all that can be drawn is. */
+#include <check.h>
+#include <string.h>
+
+#include "trainers/data/augment.h"
+
+enum { PLACES = 2 * AUGMENT_PADDING + 1, ALL = PLACES * PLACES * 2 };
+
+static int which(struct augment a)
+{
+	return ((a.dy + AUGMENT_PADDING) * PLACES + a.dx + AUGMENT_PADDING) *
+		       2 + a.flip;
+}
+
+START_TEST(every_place_and_both_flips_come_about_as_often)
+{
+	enum { EACH = 500 };
+	int count[ALL] = {0};
+
+	for (uint32_t i = 0; i < ALL * EACH; i++) {
+		struct augment a = augment_draw(7, 3, i);
+
+		ck_assert_int_le(a.dy, AUGMENT_PADDING);
+		ck_assert_int_ge(a.dy, -AUGMENT_PADDING);
+		ck_assert_int_le(a.dx, AUGMENT_PADDING);
+		ck_assert_int_ge(a.dx, -AUGMENT_PADDING);
+		ck_assert(a.flip == 0 || a.flip == 1);
+		count[which(a)]++;
+	}
+	/* six deviations of a fair draw */
+	for (int i = 0; i < ALL; i++) {
+		ck_assert_int_gt(count[i], EACH - 135);
+		ck_assert_int_lt(count[i], EACH + 135);
+	}
+}
+END_TEST
+
+/* How often two draws in 10,000 are alike, of 162 that can be. */
+static int alike(uint64_t seed, uint64_t epoch, uint32_t more)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < 10000; i++)
+		n += which(augment_draw(1, 1, i)) ==
+		     which(augment_draw(seed, epoch, i + more));
+	return n;
+}
+
+START_TEST(another_seed_epoch_or_sample_draws_something_else)
+{
+	ck_assert_int_eq(alike(1, 1, 0), 10000);
+	ck_assert_int_lt(alike(2, 1, 0), 150);
+	ck_assert_int_lt(alike(1, 2, 0), 150);
+	ck_assert_int_lt(alike(1, 1, 1), 150);
+	/* seed and epoch are not one number */
+	ck_assert_int_lt(alike(2, 0, 0), 150);
+}
+END_TEST
+
+/* The GPU's kernels draw by the same header: these values are both twins'. */
+START_TEST(the_same_on_every_machine)
+{
+	ck_assert_uint_eq(augment_mix(0), 0xe220a8397b1dcdafu);
+	ck_assert_uint_eq(augment_mix(1), 0x910a2dec89025cc1u);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("augment");
+	TCase *t = tcase_create("augment");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, every_place_and_both_flips_come_about_as_often);
+	tcase_add_test(t, another_seed_epoch_or_sample_draws_something_else);
+	tcase_add_test(t, the_same_on_every_machine);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

@@ -1,0 +1,218 @@
+/* test_train_pieces.c: which GPU a rank takes, which checkpoints stay, and what
+ * is said to change when a run goes on elsewhere. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainers/keep.h"
+#include "trainers/seat.h"
+#include "trainers/train_state.h"
+
+/* ---- seat.h ---- */
+
+static void sits(int local_rank, int count, const char *visible, int index,
+		 const char *want)
+{
+	char name[SEAT_NAME_MAX];
+
+	ck_assert_int_eq(seat_of(local_rank, count, visible, name), index);
+	ck_assert_str_eq(name, want);
+}
+
+START_TEST(a_rank_takes_a_gpu)
+{
+	sits(0, 4, NULL, 0, "0");
+	sits(3, 4, NULL, 3, "3");
+	sits(5, 4, NULL, 1, "1"); /* the name is that of rank 1's */
+	sits(1, 2, "4,6", 1, "6");
+	sits(3, 1, "7", 0, "7"); /* --gpus-per-proc: each sees its own */
+	sits(1, 2, "GPU-aa,GPU-bb", 1, "GPU-bb");
+	sits(0, 0, NULL, 0, "0");
+}
+END_TEST
+
+/* ---- keep.h ---- */
+
+static char folder[] = "/tmp/test_keep.XXXXXX";
+
+static void enter(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_int_eq(chdir(folder), 0);
+}
+
+static void leave(void)
+{
+	static const char *const names[] = {
+		"c", "c.1", "c.2", "c.3", "c.old", "c.before", "c.before.1",
+		"real", "real.before",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		unlink(names[i]);
+	ck_assert_int_eq(chdir("/"), 0);
+	ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void write_text(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+/* "" where there is no such file. */
+static void holds(const char *name, const char *want)
+{
+	char text[16] = "";
+	FILE *f = fopen(name, "r");
+
+	if (f) {
+		text[fread(text, 1, sizeof text - 1, f)] = 0;
+		fclose(f);
+	}
+	ck_assert_str_eq(text, want);
+}
+
+/* As a checkpoint is: written next to its name, then renamed. */
+static void save(const char *text, long keep)
+{
+	keep_begin("c", keep);
+	write_text("c.part", text);
+	ck_assert_int_eq(rename("c.part", "c"), 0);
+	keep_end("c", keep, 1);
+}
+
+START_TEST(the_last_ones_stay)
+{
+	save("1", 3);
+	holds("c.1", "");
+	save("2", 3);
+	save("3", 3);
+	save("4", 3);
+	holds("c", "4");
+	holds("c.1", "3");
+	holds("c.2", "2");
+	holds("c.3", "");
+	holds("c.old", "");
+	save("5", 1);
+	holds("c", "5");
+	holds("c.1", "3");
+}
+END_TEST
+
+START_TEST(what_was_not_written_replaces_nothing)
+{
+	save("1", 2);
+	save("2", 2);
+	keep_begin("c", 2);
+	keep_end("c", 2, 0);
+	holds("c", "2");
+	holds("c.1", "1");
+	holds("c.old", "");
+	/* a process that died between the two: the next goes on */
+	keep_begin("c", 2);
+	save("3", 2);
+	holds("c", "3");
+	holds("c.1", "2");
+}
+END_TEST
+
+START_TEST(another_runs_are_set_aside)
+{
+	ck_assert_int_eq(keep_aside("c"), 0);
+	save("1", 2);
+	save("2", 2);
+	ck_assert_int_eq(keep_aside("c"), 2);
+	holds("c", "");
+	holds("c.1", "");
+	holds("c.before", "2");
+	holds("c.before.1", "1");
+	write_text("real", "4");
+	ck_assert_int_eq(symlink("real", "c"), 0);
+	ck_assert_int_eq(keep_aside("c"), 1);
+	holds("real.before", "4");
+	holds("c", ""); /* the link is still there, and leads to nothing */
+	ck_assert_int_eq(unlink("c"), 0);
+}
+END_TEST
+
+/* ---- train_about_changes ---- */
+
+static const struct train_about was = {
+	.batch = 64, .micro = 32, .world_size = 2, .total = 100, .lr = 0.1,
+	.device = "cpu, 1 thread",
+};
+
+static void changes(const struct train_about *now, const char *want)
+{
+	char text[512];
+
+	ck_assert_str_eq(train_about_changes(&was, now, text, sizeof text),
+			 want);
+}
+
+START_TEST(what_changes_is_said)
+{
+	struct train_about now = was;
+
+	changes(&now, "");
+	now.world_size = 1;
+	now.micro = 64;
+	strcpy(now.device, "NVIDIA H200");
+	changes(&now, "1 rank instead of 2 (sums are rounded in another order);"
+		" NVIDIA H200 instead of cpu, 1 thread (rounds differently); 64"
+		" samples a rank at once instead of 32 (batch normalisation, if"
+		" there is one, sees as many)");
+	now = was;
+	now.bf16 = 1;
+	now.lr = 0.5;
+	now.augment = 1;
+	changes(&now, "--precision bf16 instead of fp32; --lr 0.5 instead of "
+		"0.1; with augmentation");
+	now = was;
+	now.total = 200;
+	changes(&now, ""); /* a constant rate has no length */
+	now.schedule = SCHEDULE_COSINE;
+	changes(&now, "another --schedule");
+}
+END_TEST
+
+START_TEST(a_long_list_is_cut_off)
+{
+	struct train_about now = was;
+	char text[16];
+
+	now.world_size = 4;
+	now.lr = 3;
+	now.nesterov = 1;
+	train_about_changes(&was, &now, text, sizeof text);
+	ck_assert_str_eq(text, "4 ranks instead");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("train_pieces");
+	TCase *t = tcase_create("pure"), *k = tcase_create("keep");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, a_rank_takes_a_gpu);
+	tcase_add_test(t, what_changes_is_said);
+	tcase_add_test(t, a_long_list_is_cut_off);
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(k, enter, leave);
+	tcase_add_test(k, the_last_ones_stay);
+	tcase_add_test(k, what_was_not_written_replaces_nothing);
+	tcase_add_test(k, another_runs_are_set_aside);
+	suite_add_tcase(s, k);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

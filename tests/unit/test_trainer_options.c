@@ -1,0 +1,210 @@
+/* test_trainer_options.c: what a trainer's command line may say, and what
+ * contradicts itself or makes no sense for a trainer; recipe.h on top. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainers/recipe.h"
+#include "trainers/trainer_options.h"
+
+enum { ALL = 127 };
+
+static struct trainer_options o;
+static struct err e;
+
+/* The words of one line, after a program's name. */
+static int parse(unsigned features, const char *line)
+{
+	static char text[512];
+	char *argv[32] = {"mnist_mlp"};
+	int argc = 1;
+
+	unsetenv("DDP_BACKEND");
+	o = (struct trainer_options){TRAINER_OPTIONS_INIT, .epochs = 5,
+				     .batch = 64, .lr = 0.001};
+	e = (struct err)ERR_INIT;
+	strcpy(text, line);
+	for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
+		argv[argc++] = w;
+	return trainer_options_parse(&o, "mnist_mlp", features, argc, argv, &e);
+}
+
+static void refused(unsigned features, const char *line, const char *words)
+{
+	ck_assert_int_eq(parse(features, line), ERR_USAGE);
+	if (!strstr(e.text, words))
+		ck_abort_msg("%s: '%s' lacks '%s'", line, e.text, words);
+}
+
+START_TEST(everything_is_said)
+{
+	unsetenv("DDP_DATA");
+	ck_assert_int_eq(parse(ALL, "--arch resnet50 --stem cifar --synthetic "
+			       "--image-size 96 --steps 7 --precision bf16 "
+			       "--recipe fast --sync-bn --accumulate 2"), 0);
+	ck_assert_str_eq(o.arch, "resnet50");
+	ck_assert_int_eq(o.steps, 7);
+	ck_assert_int_eq(o.image_size, 96);
+	ck_assert_int_eq(o.bf16, 1);
+	ck_assert_int_eq(o.accumulate, 2);
+	ck_assert_int_eq(parse(0, ""), 0);
+	ck_assert_int_eq(o.bf16, 0);
+	ck_assert_int_eq(o.keep, 1);
+	ck_assert_ptr_null(o.resume);
+}
+END_TEST
+
+START_TEST(resuming_has_three_forms)
+{
+	ck_assert_int_eq(parse(0, "--resume --checkpoint c"), 0);
+	ck_assert_str_eq(o.resume, TRAINER_RESUME_IT);
+	ck_assert_int_eq(parse(0, "--checkpoint c --resume"), 0);
+	ck_assert_str_eq(o.resume, TRAINER_RESUME_IT);
+	ck_assert_int_eq(parse(0, "--checkpoint c --resume auto"), 0);
+	ck_assert_str_eq(o.resume, TRAINER_RESUME_AUTO);
+	ck_assert_int_eq(parse(0, "--resume old.ckpt"), 0);
+	ck_assert_str_eq(o.resume, "old.ckpt");
+	refused(0, "--resume", "--resume needs --checkpoint FILE");
+	refused(0, "--resume auto", "--resume needs --checkpoint FILE");
+}
+END_TEST
+
+START_TEST(what_a_trainer_has_not_is_refused_in_words)
+{
+	refused(0, "--arch resnet18", "--arch makes no sense here: mnist_mlp "
+		"is one network");
+	refused(0, "--sync-bn", "has no batch normalisation");
+	refused(0, "--synthetic", "has data of its own");
+	refused(0, "--label-smoothing 0.1", "has no classes");
+	refused(0, "--no-augment", "takes images as they are");
+	refused(0, "--save-images x.png", "has no images as its output");
+	refused(0, "--recipe fast", "has one recipe");
+	refused(TRAINER_CLASSES, "--stem cifar", "is one network");
+	ck_assert_int_eq(parse(TRAINER_CLASSES, "--label-smoothing 0.1"), 0);
+}
+END_TEST
+
+START_TEST(contradictions_are_refused)
+{
+	refused(0, "--steps 3 --epochs 3", "both say how long");
+	refused(0, "--keep 3", "--keep needs --checkpoint");
+	refused(ALL, "--image-size 32", "is of --synthetic images");
+	refused(ALL, "--synthetic --data x", "contradict each other");
+	refused(0, "--precision fp16", "'fp16' is neither fp32 nor bf16");
+	refused(0, "--checkpoint= --epochs 1", "--checkpoint: the name is");
+	refused(0, "--log-dir=", "--log-dir: the name is empty");
+	/* a folder for all runs is no contradiction */
+	setenv("DDP_DATA", "/data", 1);
+	ck_assert_int_eq(parse(ALL, "--synthetic"), 0);
+	unsetenv("DDP_DATA");
+}
+END_TEST
+
+/* ---- Recipes ---- */
+
+static const struct recipe adam[] = {RECIPE_ADAM(1e-3), {.name = NULL}};
+static struct recipe got;
+
+static int choose(const struct recipe *from, const char *line, int world_size)
+{
+	int r = parse(ALL, line);
+
+	ck_assert_int_eq(r, 0);
+	return recipe_choose(&got, from, &o, world_size, &e);
+}
+
+static void not_chosen(const struct recipe *from, const char *line,
+		       const char *words)
+{
+	ck_assert_int_eq(choose(from, line, 1), ERR_USAGE);
+	if (!strstr(e.text, words))
+		ck_abort_msg("%s: '%s' lacks '%s'", line, e.text, words);
+}
+
+START_TEST(recipes_are_as_they_are_published)
+{
+	char text[128];
+
+	ck_assert_int_eq(choose(recipe_resnet, "", 4), 0);
+	ck_assert_str_eq(recipe_text(&got, text, sizeof text), "SGD, momentum "
+			 "0.9, weight decay 1e-05, lr 0.1 constant");
+	ck_assert(got.smoothing == 0);
+	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast", 1), 0);
+	ck_assert_str_eq(recipe_text(&got, text, sizeof text), "SGD, "
+			 "Nesterov's momentum 0.9, weight decay 0.0005, lr 0.1 "
+			 "one-cycle");
+	ck_assert(got.smoothing == 0.1f && got.augment);
+	ck_assert_int_eq(choose(adam, "", 1), 0);
+	ck_assert_str_eq(recipe_text(&got, text, sizeof text),
+			 "Adam, lr 0.001 constant");
+	ck_assert(got.optimizer.beta2 == 0.999 && got.optimizer.eps == 1e-8);
+}
+END_TEST
+
+START_TEST(single_numbers_can_be_changed)
+{
+	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast --momentum 0.8 "
+				"--lr 0.4 --weight-decay 0 --schedule cosine "
+				"--label-smoothing 0.2 --no-augment", 1), 0);
+	ck_assert(got.optimizer.momentum == 0.8 && got.lr == 0.4);
+	ck_assert(got.optimizer.weight_decay == 0 && got.optimizer.nesterov);
+	ck_assert(got.schedule == SCHEDULE_COSINE && got.smoothing == 0.2f);
+	ck_assert(!got.augment);
+	ck_assert_int_eq(choose(adam, "--optimizer sgd --lr 0.1", 1), 0);
+	ck_assert(got.optimizer.kind == OPTIMIZER_SGD);
+	ck_assert(got.optimizer.momentum == 0.9);
+	ck_assert_int_eq(choose(recipe_resnet, "--lr-scale linear", 4), 0);
+	ck_assert(got.lr == 0.4);
+}
+END_TEST
+
+START_TEST(recipes_that_cannot_be_are_refused)
+{
+	not_chosen(recipe_resnet, "--recipe slow", "'slow' is none of this "
+		   "trainer's: published, fast");
+	not_chosen(adam, "--momentum 0.9", "--momentum is sgd's");
+	not_chosen(adam, "--nesterov", "--nesterov is sgd's");
+	not_chosen(adam, "--optimizer sgd", "give a --lr, too");
+	not_chosen(adam, "--optimizer lion", "'lion' is neither sgd nor adam");
+	not_chosen(recipe_resnet, "--momentum 0 --nesterov", "above 0");
+	not_chosen(adam, "--schedule linear", "none of constant, cosine");
+	not_chosen(adam, "--lr-scale sqrt", "'sqrt' is neither linear nor");
+}
+END_TEST
+
+START_TEST(warm_up_is_said_in_epochs)
+{
+	struct schedule s;
+
+	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast", 1), 0);
+	s = recipe_schedule(&got, &o, 800, 100);
+	ck_assert(s.total == 800 && s.warmup == 200 && s.lr == 0.1);
+	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 0.5", 1), 0);
+	s = recipe_schedule(&got, &o, 800, 100);
+	ck_assert(s.warmup == 50 && s.kind == SCHEDULE_CONSTANT);
+	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 50", 1), 0);
+	ck_assert(recipe_schedule(&got, &o, 800, 100).warmup == 800);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("trainer_options");
+	TCase *t = tcase_create("trainer_options");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, everything_is_said);
+	tcase_add_test(t, resuming_has_three_forms);
+	tcase_add_test(t, what_a_trainer_has_not_is_refused_in_words);
+	tcase_add_test(t, contradictions_are_refused);
+	tcase_add_test(t, recipes_are_as_they_are_published);
+	tcase_add_test(t, single_numbers_can_be_changed);
+	tcase_add_test(t, recipes_that_cannot_be_are_refused);
+	tcase_add_test(t, warm_up_is_said_in_epochs);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

@@ -1,0 +1,218 @@
+/* arena.cu: arithmetic over whole arenas: one pass each, four values a thread;
+ * what is left at the end goes one by one. */
+#include <math.h>
+
+#include "trainers/cuda/device.cuh"
+
+typedef pack<float> four;
+
+static __global__ void add_pass(size_t count, const float *x, float *y)
+{
+	size_t vectors = count / 4;
+
+	for (size_t i = thread_at(); i < vectors; i += thread_count()) {
+		float a[4], b[4];
+
+		four::load(a, x, i);
+		four::load(b, y, i);
+		for (int k = 0; k < 4; k++)
+			b[k] += a[k];
+		four::store(b, y, i);
+	}
+	for (size_t i = vectors * 4 + thread_at(); i < count;
+	     i += thread_count())
+		y[i] += x[i];
+}
+
+int kernel_add(kernel_stream s, size_t count, const float *x, float *y)
+{
+	LAUNCH(add_pass, blocks_for(count / 4), BLOCK, s, count, x, y);
+	return LAUNCHED();
+}
+
+static __global__ void scale_pass(size_t count, float by, float *y)
+{
+	for (size_t i = thread_at(); i < count; i += thread_count())
+		y[i] *= by;
+}
+
+int kernel_scale(kernel_stream s, size_t count, float by, float *y)
+{
+	LAUNCH(scale_pass, blocks_for(count), BLOCK, s, count, by, y);
+	return LAUNCHED();
+}
+
+template <typename T>
+static __global__ void add_values(size_t vectors, void *a, const void *b)
+{
+	for (size_t i = thread_at(); i < vectors; i += thread_count()) {
+		float u[pack<T>::N], v[pack<T>::N];
+
+		pack<T>::load(u, a, i);
+		pack<T>::load(v, b, i);
+		for (int k = 0; k < pack<T>::N; k++)
+			u[k] += v[k];
+		pack<T>::store(u, a, i);
+	}
+}
+
+int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
+		      const void *b)
+{
+	size_t vectors = count / (bf16 ? 8 : 4);
+
+	if (bf16)
+		LAUNCH(add_values<uint16_t>, blocks_for(vectors), BLOCK, s,
+		       vectors, a, b);
+	else
+		LAUNCH(add_values<float>, blocks_for(vectors), BLOCK, s,
+		       vectors, a, b);
+	return LAUNCHED();
+}
+
+static __global__ void narrow_pass(size_t count, const float *from,
+				   uint16_t *to)
+{
+	for (size_t i = thread_at(); i < count; i += thread_count())
+		to[i] = (uint16_t)narrow(from[i]);
+}
+
+int kernel_narrow(kernel_stream s, size_t count, const float *from,
+		  uint16_t *to)
+{
+	LAUNCH(narrow_pass, blocks_for(count), BLOCK, s, count, from, to);
+	return LAUNCHED();
+}
+
+static __global__ void widen_pass(size_t count, const uint16_t *from,
+				  float *to)
+{
+	for (size_t i = thread_at(); i < count; i += thread_count())
+		to[i] = float_of((uint32_t)from[i] << 16);
+}
+
+int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
+		 float *to)
+{
+	LAUNCH(widen_pass, blocks_for(count), BLOCK, s, count, from, to);
+	return LAUNCHED();
+}
+
+/* ---- An optimizer's step ---- */
+
+struct rates {
+	float lr;         /* adam: lr / (1 - beta1^t) */
+	float root;       /* 1 / sqrt(1 - beta2^t) */
+	float b1, b2, c1, c2; /* c1 = 1 - b1 */
+};
+
+static __device__ void find_rates(const struct kernel_state *k,
+				  const struct kernel_update *u,
+				  struct rates *r)
+{
+	double t = (double)k->step;
+
+	r->lr = (float)k->lr;
+	if (!u->adam)
+		return;
+	r->lr = (float)(k->lr / (1 - pow(u->beta1, t)));
+	r->root = (float)(1 / sqrt(1 - pow(u->beta2, t)));
+	r->b1 = (float)u->beta1;
+	r->b2 = (float)u->beta2;
+	r->c1 = (float)(1 - u->beta1);
+	r->c2 = (float)(1 - u->beta2);
+}
+
+static __device__ float adam(const struct kernel_update &u,
+			     const struct rates &r, float g, float p, float *m,
+			     float *v)
+{
+	g = g * u.scale + p * u.decay;
+	*m = *m * r.b1 + g * r.c1;
+	*v = *v * r.b2 + g * g * r.c2;
+	return p - r.lr * (*m / (sqrtf(*v) * r.root + u.eps));
+}
+
+static __device__ float sgd(const struct kernel_update &u,
+			    const struct rates &r, float g, float p, float *m)
+{
+	g = g * u.scale + p * u.decay;
+	*m = *m * u.momentum + g;
+	return p - r.lr * (u.nesterov ? g + *m * u.momentum : *m);
+}
+
+static __device__ void update_four(const struct kernel_update &u,
+				   const struct rates &r, size_t i)
+{
+	float g[4], p[4], m[4], v[4];
+
+	four::load(g, u.grad, i);
+	four::load(p, u.param, i);
+	four::load(m, u.moment[0], i);
+	if (u.adam)
+		four::load(v, u.moment[1], i);
+	for (int k = 0; k < 4; k++)
+		p[k] = u.adam ? adam(u, r, g[k], p[k], &m[k], &v[k])
+			      : sgd(u, r, g[k], p[k], &m[k]);
+	four::store(p, u.param, i);
+	four::store(m, u.moment[0], i);
+	if (u.adam)
+		four::store(v, u.moment[1], i);
+	if (u.narrow) {
+		((uint32_t *)u.narrow)[2 * i] = narrow2(p[0], p[1]);
+		((uint32_t *)u.narrow)[2 * i + 1] = narrow2(p[2], p[3]);
+	}
+}
+
+static __device__ void update_one(const struct kernel_update &u,
+				  const struct rates &r, size_t i)
+{
+	float p = u.param[i];
+
+	p = u.adam ? adam(u, r, u.grad[i], p, &u.moment[0][i],
+			  &u.moment[1][i])
+		   : sgd(u, r, u.grad[i], p, &u.moment[0][i]);
+	u.param[i] = p;
+	if (u.narrow)
+		u.narrow[i] = (uint16_t)narrow(p);
+}
+
+/* Whether this step, or one before it, has a loss that is no number. Only the
+ * one who writes it down can see its own mark, and that is the step's, for
+ * which the loss says the same to all others. */
+static __device__ bool has_halted(struct kernel_state *k, const float *loss)
+{
+	bool bad = loss && !is_finite(*loss);
+
+	if (bad && thread_at() == 0 && !k->halted)
+		k->halted = k->step;
+	return bad || k->halted;
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+update_pass(struct kernel_state *k, struct kernel_update u)
+{
+	__shared__ struct rates rates;
+	__shared__ bool halted;
+	size_t vectors = u.count / 4;
+
+	if (threadIdx.x == 0) {
+		halted = has_halted(k, u.loss);
+		find_rates(k, &u, &rates);
+	}
+	__syncthreads();
+	if (halted)
+		return;
+	for (size_t i = thread_at(); i < vectors; i += thread_count())
+		update_four(u, rates, i);
+	for (size_t i = vectors * 4 + thread_at(); i < u.count;
+	     i += thread_count())
+		update_one(u, rates, i);
+}
+
+int kernel_update(kernel_stream s, struct kernel_state *k,
+		  const struct kernel_update *u)
+{
+	LAUNCH(update_pass, blocks_for(u->count / 4), BLOCK, s, k, *u);
+	return LAUNCHED();
+}

@@ -1,0 +1,150 @@
+/* cuda.h: what the files of the CUDA twin share among themselves. All is put
+ * into one stream for each device; what goes wrong there is noted, and wait
+ * tells it. */
+#ifndef TRAINERS_CUDA_H
+#define TRAINERS_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "trainers/cuda/kernels.h"
+#include "trainers/cuda/layout.h"
+
+/* Memory that alloc gave. In bf16 an arena of parameters has a copy that
+ * convolutions read: value i of it is value i of the arena. */
+struct cuda_block {
+	char *data;
+	size_t bytes;
+	uint16_t *narrow; /* NULL: nobody wants one */
+	struct cuda_block *next;
+};
+
+/* Room that operations work in, one after another. It only grows, and what was
+ * too small is kept: recorded steps may point at it. */
+struct cuda_room {
+	void *data;
+	struct cuda_room *next;
+};
+
+struct cuda_device {
+	struct device base;
+	int index;
+	int search; /* algorithms of convolutions by measuring */
+	cudaStream_t stream;
+	cudnnHandle_t cudnn;
+	cublasLtHandle_t blas;
+	struct kernel_state *state; /* on the device */
+	struct cuda_block *blocks;
+	struct cuda_room *rooms;
+	void *room; /* the newest */
+	size_t room_size;
+	char error[256]; /* of base.error */
+};
+
+struct cuda_op;
+struct cuda_kind {
+	size_t size; /* of the struct that begins with struct cuda_op */
+	int (*make)(struct cuda_device *d, struct cuda_op *op,
+		    const struct op_site *s, struct err *e);
+	int (*bind)(struct cuda_device *d, struct cuda_op *op, struct err *e);
+	void (*forward)(struct cuda_device *d, struct cuda_op *op);
+	void (*backward)(struct cuda_device *d, struct cuda_op *op);
+	void (*release)(struct cuda_device *d, struct cuda_op *op);
+};
+
+/* One operation: struct op, then what its kind needs. */
+struct cuda_op {
+	struct op base;
+	const struct cuda_kind *kind;
+	char name[64];
+	int training;
+	struct tensor in; /* all but data */
+	struct op_memory memory;
+	struct layout_filter filter; /* conv */
+};
+
+extern const struct cuda_kind cuda_linear, cuda_conv, cuda_batch_norm,
+	cuda_max_pool, cuda_average_pool;
+
+/* ---- device.c ---- */
+
+struct cuda_device *cuda_of(struct device *d);
+/* What CUDA, cuDNN and cuBLAS refused, in words; 0 is 0. */
+int cuda_status(cudaError_t rc, const char *what, struct err *e);
+int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
+		    struct err *e);
+int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
+		     struct err *e);
+/* The same where nobody can be told now: the first one is kept. */
+void cuda_note(struct cuda_device *d, int rc, const char *what);
+void cuda_note_dnn(struct cuda_device *d, cudnnStatus_t rc, const char *what);
+void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc,
+		    const char *what);
+
+int cuda_count(struct err *e);
+int cuda_open(const struct device_options *o, struct device **out,
+	      struct err *e);
+void cuda_close(struct device *d);
+void cuda_enter(struct device *d);
+
+/* ---- memory.c ---- */
+
+int cuda_alloc(struct device *d, size_t bytes, void **out, struct err *e);
+void cuda_free(struct device *d, void *p);
+void cuda_zero(struct device *d, void *p, size_t bytes);
+void cuda_put(struct device *d, void *to, const void *from, size_t bytes);
+void cuda_get(struct device *d, void *to, const void *from, size_t bytes);
+void cuda_copy(struct device *to, void *dst, struct device *from,
+	       const void *src, size_t bytes);
+void cuda_tensor_put(struct device *d, const struct tensor *t,
+		     const float *values);
+void cuda_tensor_get(struct device *d, const struct tensor *t, float *values);
+void cuda_param_put(struct device *d, const struct op *op, int i, float *arena,
+		    const float *values);
+void cuda_param_get(struct device *d, const struct op *op, int i,
+		    const float *arena, float *values);
+/* Sees to it that d->room has this much. */
+int cuda_room(struct cuda_device *d, size_t bytes, struct err *e);
+/* The bf16 copy of parameters in an arena; made where there is none. */
+int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
+		struct err *e);
+/* The same where there is one; else NULL. */
+uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param);
+void cuda_params_changed(struct device *d);
+
+/* ---- queue.c ---- */
+
+int cuda_wait(struct device *d, struct err *e);
+void *cuda_stream(struct device *d);
+int cuda_record_begin(struct device *d, struct err *e);
+int cuda_record_end(struct device *d, struct graph **g, struct err *e);
+void cuda_graph_run(struct device *d, struct graph *g);
+void cuda_graph_free(struct device *d, struct graph *g);
+void cuda_numbers(struct device *d, const struct step_numbers *n);
+
+/* ---- feed.c ---- */
+
+int cuda_feed_new(struct device *d, const struct feed_spec *s,
+		  struct feed **f, struct err *e);
+void cuda_feed_free(struct device *d, struct feed *f);
+int cuda_feed_order(struct feed *f, const uint32_t *order, size_t count,
+		    uint64_t epoch, struct err *e);
+void cuda_take(struct feed *f, int n, struct tensor *in);
+
+/* ---- arithmetic.c ---- */
+
+void cuda_cross_entropy(struct device *d, const struct loss_spec *s,
+			const struct tensor *y, const uint8_t *labels,
+			float *loss, struct tally *t, struct tensor *dy);
+void cuda_mse(struct device *d, const struct loss_spec *s,
+	      const struct tensor *y, const struct tensor *target, float *loss,
+	      struct tally *t, struct tensor *dy);
+void cuda_add(struct device *d, size_t count, const float *x, float *y);
+void cuda_scale(struct device *d, size_t count, float by, float *y);
+void cuda_update(struct device *d, const struct update *u);
+uint64_t cuda_halted(struct device *d);
+int cuda_tensor_finite(struct device *d, const struct tensor *t);
+int cuda_finite(struct device *d, size_t count, const float *x);
+
+#endif

@@ -1,0 +1,40 @@
+/* dense.cu: what a linear layer's gradient needs beside products. */
+#include "trainers/cuda/device.cuh"
+
+enum { WIDE = 32, DEEP = 16 };
+
+/* A block has WIDE outputs; its rows of threads take turns with the samples. */
+static __global__ void mask_and_sum(int n, int out, const float *y, float *dy,
+				    const float *dy1, float *sum)
+{
+	__shared__ float sums[DEEP][WIDE];
+	int o = (int)(blockIdx.x * WIDE + threadIdx.x);
+	float mine = 0;
+
+	for (int i = (int)threadIdx.y; o < out && i < n; i += DEEP) {
+		size_t at = (size_t)i * out + o;
+		float v = dy1 ? dy[at] + dy1[at] : dy[at];
+
+		/* the way round that lets NaN through */
+		if (y && y[at] <= 0)
+			v = 0;
+		if (y || dy1)
+			dy[at] = v;
+		mine += v;
+	}
+	sums[threadIdx.y][threadIdx.x] = mine;
+	__syncthreads();
+	if (threadIdx.y || o >= out)
+		return;
+	for (int i = 1; i < DEEP; i++)
+		mine += sums[i][threadIdx.x];
+	sum[o] = mine;
+}
+
+int kernel_mask_and_sum(kernel_stream s, int n, int out, const float *y,
+			float *dy, const float *dy1, float *sum)
+{
+	LAUNCH(mask_and_sum, (unsigned)((out + WIDE - 1) / WIDE),
+	       dim3(WIDE, DEEP), s, n, out, y, dy, dy1, sum);
+	return LAUNCHED();
+}

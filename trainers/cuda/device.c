@@ -1,0 +1,208 @@
+/* device.c: opening a GPU, and what its libraries refuse, in words. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainers/cuda/cuda.h"
+#include "trainers/cuda/twin.h"
+
+struct cuda_device *cuda_of(struct device *d)
+{
+	return (struct cuda_device *)d;
+}
+
+/* ---- Errors ---- */
+
+static int code_of(cudaError_t rc)
+{
+	return rc == cudaErrorMemoryAllocation ? -ENOMEM : ERR_SYSTEM;
+}
+
+int cuda_status(cudaError_t rc, const char *what, struct err *e)
+{
+	if (rc == cudaSuccess)
+		return 0;
+	return err_set(e, code_of(rc), "%s: CUDA: %s", what,
+		       cudaGetErrorString(rc));
+}
+
+int cuda_dnn_status(cudnnStatus_t rc, const char *what, const char *name,
+		    struct err *e)
+{
+	if (rc == CUDNN_STATUS_SUCCESS)
+		return 0;
+	return err_set(e, ERR_SYSTEM, "%s: %s: cuDNN %zu: %s", name, what,
+		       cudnnGetVersion(), cudnnGetErrorString(rc));
+}
+
+int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
+		     struct err *e)
+{
+	if (rc == CUBLAS_STATUS_SUCCESS)
+		return 0;
+	return err_set(e, ERR_SYSTEM, "%s: %s: cuBLASLt: %s", name, what,
+		       cublasLtGetStatusString(rc));
+}
+
+static void note(struct cuda_device *d, int code, const char *what,
+		 const char *library, const char *text)
+{
+	if (d->base.error)
+		return;
+	d->base.error = code;
+	snprintf(d->error, sizeof d->error, "%s: %s: %s", what, library, text);
+}
+
+void cuda_note(struct cuda_device *d, int rc, const char *what)
+{
+	cudaError_t error = (cudaError_t)rc;
+
+	if (error != cudaSuccess)
+		note(d, code_of(error), what, "CUDA",
+		     cudaGetErrorString(error));
+}
+
+void cuda_note_dnn(struct cuda_device *d, cudnnStatus_t rc, const char *what)
+{
+	if (rc != CUDNN_STATUS_SUCCESS)
+		note(d, ERR_SYSTEM, what, "cuDNN", cudnnGetErrorString(rc));
+}
+
+void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc, const char *what)
+{
+	if (rc != CUBLAS_STATUS_SUCCESS)
+		note(d, ERR_SYSTEM, what, "cuBLASLt",
+		     cublasLtGetStatusString(rc));
+}
+
+/* ---- Devices ---- */
+
+int cuda_count(struct err *e)
+{
+	int n = 0;
+	cudaError_t rc = cudaGetDeviceCount(&n);
+
+	if (rc == cudaSuccess && n > 0)
+		return n;
+	cudaGetLastError(); /* CUDA repeats it to whoever asks next */
+	if (rc == cudaErrorInsufficientDriver)
+		return err_set(e, ERR_USAGE, "no GPU: this host has no NVIDIA "
+			       "driver, or one that is too old for CUDA %d.%d; "
+			       "use --device cpu", CUDART_VERSION / 1000,
+			       CUDART_VERSION % 1000 / 10);
+	if (rc == cudaSuccess || rc == cudaErrorNoDevice)
+		return err_set(e, ERR_USAGE, "no GPU: the driver shows none to "
+			       "this process (CUDA_VISIBLE_DEVICES=%s); use "
+			       "--device cpu",
+			       getenv("CUDA_VISIBLE_DEVICES") ?
+			       getenv("CUDA_VISIBLE_DEVICES") : "");
+	return err_set(e, ERR_USAGE, "no GPU: CUDA: %s; use --device cpu",
+		       cudaGetErrorString(rc));
+}
+
+static int check_index(const struct device_options *o,
+		       struct cudaDeviceProp *p, struct err *e)
+{
+	int n = cuda_count(e), r;
+
+	if (n < 0)
+		return n;
+	if (o->index < 0 || o->index >= n)
+		return err_set(e, ERR_USAGE, "GPU %d: this process can see %d, "
+			       "the first is 0", o->index, n);
+	r = cuda_status(cudaGetDeviceProperties(p, o->index),
+			"the GPU's properties", e);
+	if (r < 0)
+		return r;
+	if (o->bf16 && p->major < 8)
+		return err_set(e, ERR_USAGE, "--precision bf16: %s has no bf16 "
+			       "(compute capability %d.%d, 8.0 is the first); "
+			       "use --precision fp32", p->name, p->major,
+			       p->minor);
+	return 0;
+}
+
+static int start(struct cuda_device *d, struct err *e)
+{
+	void *state;
+	int r = cuda_status(cudaSetDevice(d->index), "choosing the GPU", e);
+
+	if (r == 0)
+		r = cuda_status(cudaStreamCreateWithFlags(
+					&d->stream, cudaStreamNonBlocking),
+				"a stream", e);
+	if (r == 0)
+		r = cuda_dnn_status(cudnnCreate(&d->cudnn), "its start",
+				    d->base.name, e);
+	if (r == 0)
+		r = cuda_dnn_status(cudnnSetStream(d->cudnn, d->stream),
+				    "its stream", d->base.name, e);
+	if (r == 0)
+		r = cuda_blas_status(cublasLtCreate(&d->blas), "its start",
+				     d->base.name, e);
+	if (r == 0)
+		r = cuda_alloc(&d->base, sizeof *d->state, &state, e);
+	if (r == 0)
+		d->state = state;
+	if (r == 0)
+		r = cuda_room(d, KERNEL_MSE_BLOCKS * sizeof(double), e);
+	return r;
+}
+
+int cuda_open(const struct device_options *o, struct device **out,
+	      struct err *e)
+{
+	const char *search = getenv("DDP_CUDNN_SEARCH");
+	struct cudaDeviceProp p;
+	struct cuda_device *d;
+	int r = check_index(o, &p, e);
+
+	if (r < 0)
+		return r;
+	d = calloc(1, sizeof *d);
+	if (!d)
+		return err_set(e, -ENOMEM, "no memory for a device");
+	d->base.ops = ddp_cuda_ops(OPS_VERSION);
+	d->base.type = o->bf16 ? TENSOR_BF16 : TENSOR_F32;
+	d->index = o->index;
+	d->search = search && strcmp(search, "1") == 0;
+	snprintf(d->base.name, sizeof d->base.name, "%.100s%s", p.name,
+		 o->bf16 ? ", bf16" : "");
+	r = start(d, e);
+	if (r < 0)
+		cuda_close(&d->base);
+	else
+		*out = &d->base;
+	return r;
+}
+
+void cuda_close(struct device *base)
+{
+	struct cuda_device *d = cuda_of(base);
+
+	if (!d)
+		return;
+	cudaSetDevice(d->index);
+	if (d->stream)
+		cudaStreamSynchronize(d->stream);
+	cuda_free(base, d->state);
+	for (struct cuda_room *r = d->rooms, *next; r; r = next) {
+		next = r->next;
+		cudaFree(r->data);
+		free(r);
+	}
+	if (d->blas)
+		cublasLtDestroy(d->blas);
+	if (d->cudnn)
+		cudnnDestroy(d->cudnn);
+	if (d->stream)
+		cudaStreamDestroy(d->stream);
+	free(d);
+}
+
+void cuda_enter(struct device *d)
+{
+	cuda_note(cuda_of(d), cudaSetDevice(cuda_of(d)->index),
+		  "choosing the GPU");
+}

@@ -1,0 +1,165 @@
+/* feed.c: a data set on the device, and the order in which it is taken. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainers/cuda/cuda.h"
+
+struct cuda_feed {
+	struct feed base;
+	struct cuda_device *d;
+	/* on the device */
+	uint8_t *pixels, *all_labels, *labels;
+	uint32_t *order;
+	size_t room; /* of order */
+	struct kernel_order *now;
+	int exact;
+};
+
+static int upload(struct cuda_feed *f, const void *from, size_t bytes,
+		  uint8_t **out, struct err *e)
+{
+	void *p;
+	int r = cuda_alloc(&f->d->base, bytes, &p, e);
+
+	if (r < 0)
+		return r;
+	*out = p;
+	cuda_put(&f->d->base, p, from, bytes);
+	return cuda_wait(&f->d->base, e);
+}
+
+static int fill(struct cuda_feed *f, struct err *e)
+{
+	const struct dataset_part *part = f->base.spec.part;
+	void *labels, *now;
+	int r = upload(f, part->samples.pixels,
+		       (size_t)part->count * part->samples.size, &f->pixels, e);
+
+	if (r == 0)
+		r = upload(f, part->labels, part->count, &f->all_labels, e);
+	if (r == 0)
+		r = cuda_alloc(&f->d->base, (size_t)f->base.spec.batch,
+			       &labels, e);
+	if (r == 0)
+		f->base.labels = f->labels = labels;
+	if (r == 0)
+		r = cuda_alloc(&f->d->base, sizeof *f->now, &now, e);
+	if (r == 0)
+		f->now = now;
+	return r;
+}
+
+/* f32 comes as plain rows, which both a linear layer and a convolution take;
+ * bf16 as nhwc, for convolutions. */
+static void describe(struct cuda_feed *f)
+{
+	const struct image_shape *s = &f->base.spec.shape;
+	struct tensor *in = &f->base.in;
+
+	layout_tensor(in, 1, s->channels, s->height, s->width,
+		      f->base.spec.type);
+	if (f->base.spec.type == TENSOR_F32) {
+		in->plain = 1;
+		in->layout = NULL;
+		in->bytes = layout_count(in) * sizeof(float);
+	}
+	f->exact = 1;
+	for (int i = 0; i < s->channels; i++)
+		f->exact &= s->mean[i] == 0.0f && s->std[i] == 1.0f;
+}
+
+static int check(const struct feed_spec *s, struct err *e)
+{
+	const struct image_shape *i = &s->shape;
+	size_t size = (size_t)i->channels * (size_t)i->height *
+		      (size_t)i->width;
+
+	if (i->channels < 1 || i->channels > IMAGE_CHANNELS_MAX)
+		return err_set(e, ERR_USAGE, "images have 1 to %d channels, "
+			       "not %d", IMAGE_CHANNELS_MAX, i->channels);
+	if (size != s->part->samples.size)
+		return err_set(e, ERR_ARGUMENT, "a sample has %zu bytes, and "
+			       "its shape %zu", s->part->samples.size, size);
+	return 0;
+}
+
+int cuda_feed_new(struct device *d, const struct feed_spec *s,
+		  struct feed **out, struct err *e)
+{
+	struct cuda_feed *f;
+	int r = check(s, e);
+
+	if (r < 0)
+		return r;
+	f = calloc(1, sizeof *f);
+	if (!f)
+		return err_set(e, -ENOMEM, "no memory for batches");
+	f->base.spec = *s;
+	f->d = cuda_of(d);
+	describe(f);
+	r = fill(f, e);
+	if (r < 0)
+		cuda_feed_free(d, &f->base);
+	else
+		*out = &f->base;
+	return r;
+}
+
+void cuda_feed_free(struct device *d, struct feed *feed)
+{
+	struct cuda_feed *f = (struct cuda_feed *)feed;
+
+	if (!f)
+		return;
+	cuda_free(d, f->pixels);
+	cuda_free(d, f->all_labels);
+	cuda_free(d, f->labels);
+	cuda_free(d, f->order);
+	cuda_free(d, f->now);
+	free(f);
+}
+
+/* A larger one goes elsewhere; recorded steps find it by f->now. */
+int cuda_feed_order(struct feed *feed, const uint32_t *order, size_t count,
+		    uint64_t epoch, struct err *e)
+{
+	struct cuda_feed *f = (struct cuda_feed *)feed;
+	uint32_t *old = NULL;
+	void *p;
+	int r;
+
+	if (count > f->room || !f->order) {
+		r = cuda_alloc(&f->d->base, count * sizeof *order, &p, e);
+		if (r < 0)
+			return r;
+		old = f->order;
+		f->order = p;
+		f->room = count;
+	}
+	cuda_put(&f->d->base, f->order, order, count * sizeof *order);
+	cuda_note(f->d, kernel_order(f->d->stream, f->now, f->order, epoch),
+		  "the order of an epoch");
+	cuda_free(&f->d->base, old);
+	return cuda_wait(&f->d->base, e);
+}
+
+void cuda_take(struct feed *feed, int n, struct tensor *in)
+{
+	struct cuda_feed *f = (struct cuda_feed *)feed;
+	const struct image_shape *s = &feed->spec.shape;
+	struct kernel_take t = {
+		.pixels = f->pixels, .labels = f->all_labels, .order = f->now,
+		.channels = s->channels, .height = s->height,
+		.width = s->width, .n = n, .exact = f->exact,
+		.augment = feed->spec.augment, .seed = feed->spec.seed,
+		.labels_out = f->labels, .out = in ? in->data : NULL,
+		.bf16 = in && in->type == TENSOR_BF16,
+	};
+
+	memcpy(t.mean, s->mean, sizeof t.mean);
+	memcpy(t.std, s->std, sizeof t.std);
+	if (n > 0)
+		cuda_note(f->d, kernel_take(f->d->stream, f->d->state, &t),
+			  "a batch");
+}

@@ -1,0 +1,84 @@
+/* feed.cu: a batch out of a data set that lies on the device. */
+#include "trainers/cuda/device.cuh"
+#include "trainers/data/augment.h"
+
+/* So that what a thread has of each stays in registers. */
+enum { CHANNELS_MAX = 4 };
+
+static __global__ void set_order(struct kernel_order *o, const uint32_t *index,
+				 uint64_t epoch)
+{
+	o->index = index;
+	o->epoch = epoch;
+}
+
+int kernel_order(kernel_stream s, struct kernel_order *o,
+		 const uint32_t *index, uint64_t epoch)
+{
+	LAUNCH(set_order, 1, 1, s, o, index, epoch);
+	return LAUNCHED();
+}
+
+/* The value of channel c at (y, x) of the result. */
+static __device__ float value_at(const struct kernel_take &t,
+				 const struct augment &a, const uint8_t *image,
+				 int c, int y, int x)
+{
+	int iy = y + a.dy, ix = (a.flip ? t.width - 1 - x : x) + a.dx;
+	bool inside = iy >= 0 && iy < t.height && ix >= 0 && ix < t.width;
+	size_t at = ((size_t)c * t.height + iy) * t.width + ix;
+	float v = inside ? (float)image[at] : 0.0f;
+
+	return t.exact ? v / 255.0f : (v / 255.0f - t.mean[c]) / t.std[c];
+}
+
+/* blockIdx.x is the sample, blockIdx.y a part of its places. */
+static __global__ void __launch_bounds__(BLOCK)
+take(const struct kernel_state *k, struct kernel_take t)
+{
+	uint32_t sample = t.order->index[k->first + blockIdx.x];
+	int places = t.height * t.width;
+	const uint8_t *image =
+		t.pixels + (size_t)sample * t.channels * places;
+	struct augment a = {0, 0, 0};
+
+	if (blockIdx.y == 0 && threadIdx.x == 0)
+		t.labels_out[blockIdx.x] = t.labels[sample];
+	if (!t.out)
+		return;
+	if (t.augment)
+		a = augment_draw(t.seed, t.order->epoch, sample);
+	for (int i = (int)(blockIdx.y * blockDim.x + threadIdx.x); i < places;
+	     i += (int)(gridDim.y * blockDim.x)) {
+		size_t to = (size_t)blockIdx.x * places + i;
+		float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+
+#pragma unroll
+		for (int c = 0; c < CHANNELS_MAX; c++)
+			if (c < t.channels)
+				v[c] = value_at(t, a, image, c, i / t.width,
+						i % t.width);
+		if (t.bf16) {
+			pack<uint16_t>::store(v, t.out, to);
+			continue;
+		}
+		to = (size_t)blockIdx.x * t.channels * places + i;
+#pragma unroll
+		for (int c = 0; c < CHANNELS_MAX; c++)
+			if (c < t.channels)
+				((float *)t.out)[to + (size_t)c * places] =
+					v[c];
+	}
+}
+
+int kernel_take(kernel_stream s, const struct kernel_state *k,
+		const struct kernel_take *t)
+{
+	unsigned parts = ((unsigned)(t->height * t->width) + BLOCK * 4 - 1) /
+			 (BLOCK * 4);
+
+	if (!t->out || parts < 1)
+		parts = 1;
+	LAUNCH(take, dim3((unsigned)t->n, parts), BLOCK, s, k, *t);
+	return LAUNCHED();
+}

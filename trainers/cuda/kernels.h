@@ -1,0 +1,194 @@
+/* kernels.h: our own CUDA kernels, each behind a function that puts it into a
+ * stream and returns CUDA's error of that, 0 for none. They neither allocate
+ * nor wait, so all may be recorded. Knows neither tensors nor operations.
+ *
+ * "values" lie as nhwc: rows (samples x places) of channels, which are a
+ * multiple of what 16 bytes hold; all memory is aligned to 16 bytes. Sums are
+ * taken in a fixed order: the same bits each time, on every GPU. */
+#ifndef TRAINERS_CUDA_KERNELS_H
+#define TRAINERS_CUDA_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct CUstream_st *kernel_stream;
+
+/* What the device remembers between steps. */
+struct kernel_state {
+	uint64_t step, first;
+	double lr;
+	uint64_t halted;
+	int not_finite; /* what kernel_finite found */
+};
+
+/* ---- state.cu ---- */
+
+/* All but halted; from the arguments, so that nothing waits for a copy. */
+int kernel_numbers(kernel_stream s, struct kernel_state *k, uint64_t step,
+		   uint64_t first, double lr);
+/* Sets k->not_finite where one of count values, f32 or bf16, is not. */
+int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
+		  size_t count, const void *x);
+
+/* ---- arena.cu ---- */
+
+int kernel_add(kernel_stream s, size_t count, const float *x, float *y);
+int kernel_scale(kernel_stream s, size_t count, float by, float *y);
+/* a += b; count a multiple of what 16 bytes hold */
+int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
+		      const void *b);
+/* Between f32 and bf16. */
+int kernel_narrow(kernel_stream s, size_t count, const float *from,
+		  uint16_t *to);
+int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
+		 float *to);
+
+struct kernel_update {
+	int adam, nesterov;
+	double beta1, beta2; /* adam: powers of them are taken */
+	float eps, momentum, decay, scale;
+	size_t count;
+	const float *grad, *loss; /* loss may be NULL */
+	float *param, *moment[2];
+	uint16_t *narrow; /* param as bf16; NULL: not wanted */
+};
+int kernel_update(kernel_stream s, struct kernel_state *k,
+		  const struct kernel_update *u);
+
+/* ---- feed.cu ---- */
+
+/* A pointer that changes while a recorded step stays as it is. */
+struct kernel_order {
+	const uint32_t *index;
+	uint64_t epoch;
+};
+int kernel_order(kernel_stream s, struct kernel_order *o,
+		 const uint32_t *index, uint64_t epoch);
+
+struct kernel_take {
+	const uint8_t *pixels; /* [][channels][height][width] */
+	const uint8_t *labels;
+	const struct kernel_order *order;
+	int channels, height, width, n;
+	float mean[4], std[4];
+	int exact; /* mean 0, std 1 */
+	int augment;
+	uint64_t seed;
+	uint8_t *labels_out; /* [n] */
+	/* plain f32, or bf16 as nhwc of 8 channels; NULL: not wanted */
+	void *out;
+	int bf16;
+};
+int kernel_take(kernel_stream s, const struct kernel_state *k,
+		const struct kernel_take *t);
+
+/* ---- turn.cu: between [n][c][places] f32 and nhwc ---- */
+
+struct kernel_turn {
+	int bf16;
+	int n, c, places;
+	int channels; /* of nhwc, padded with zeros */
+};
+int kernel_to_nhwc(kernel_stream s, const struct kernel_turn *t,
+		   const float *from, void *to);
+int kernel_from_nhwc(kernel_stream s, const struct kernel_turn *t,
+		     const void *from, float *to);
+
+/* ---- dense.cu ---- */
+
+/* dy = (dy + dy1) where y > 0 (y NULL: everywhere); sum[out] over n. dy1 may be
+ * NULL. */
+int kernel_mask_and_sum(kernel_stream s, int n, int out, const float *y,
+			float *dy, const float *dy1, float *sum);
+
+/* ---- norm.cu ---- */
+
+/* Room for a device's operations to work in: sums of parts. */
+enum { KERNEL_NORM_BLOCKS = 528 };
+size_t kernel_norm_room(size_t channels);
+
+struct kernel_norm {
+	int bf16, relu, training;
+	size_t rows, channels;
+	/* x, and what is added (may be NULL), and y: [rows][channels] */
+	const void *x, *other;
+	void *y;
+	const float *weight, *bias;
+	float *running_mean, *running_var;
+	float *grad_weight, *grad_bias;
+	/* dy1, dx, dz may be NULL. dz, dx may be dy's memory. */
+	void *dy, *dx, *dz;
+	const void *dy1;
+	float *room; /* kernel_norm_room */
+	/* The operation's own, [channels] each. */
+	float *mean, *var, *inv, *mul, *add, *by_x, *shift;
+	/* [KERNEL_NORM_COUNT + 2 * channels]: what goes over all ranks: the
+	 * count of values, and sums from KERNEL_NORM_COUNT on */
+	float *count;
+	int sync; /* forward and back stop where sums go over all ranks */
+};
+enum { KERNEL_NORM_COUNT = 4 };
+/* Forward: by running statistics; or moments, then apply. With sync: moments,
+ * sum of the count and of channels sums, spread, sum of channels sums, settle,
+ * apply. */
+int kernel_norm_running(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_spread(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_settle(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n);
+/* Back: slopes, then back. With sync: the sum of 2 * channels sums and
+ * slopes_settle between. */
+int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_slopes_settle(kernel_stream s, const struct kernel_norm *n);
+int kernel_norm_back(kernel_stream s, const struct kernel_norm *n);
+
+/* ---- pool.cu ---- */
+
+struct kernel_pool {
+	int bf16;
+	int n, h, w, out_h, out_w;
+	int channels;           /* of nhwc */
+	int kernel, stride, pad;
+};
+enum { KERNEL_POOL_MAX = 15 }; /* kernel: a place in it fits a byte */
+/* where: a byte for each value of y */
+int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
+		    const void *x, void *y, uint8_t *where);
+int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
+			 const void *dy, const void *dy1, const uint8_t *where,
+			 void *dx);
+/* y[n][c], dy[n][c]: plain f32 */
+int kernel_average(kernel_stream s, const struct kernel_turn *t,
+		   const void *x, float *y);
+int kernel_average_back(kernel_stream s, const struct kernel_turn *t,
+			const float *dy, const float *dy1, void *dx);
+
+/* ---- loss.cu ---- */
+
+struct kernel_tally {
+	double loss;
+	uint64_t correct, count;
+};
+struct kernel_loss {
+	int n, c;
+	float smoothing, scale;
+	const float *y;
+	const uint8_t *labels; /* cross-entropy */
+	const float *target;   /* mse */
+	float *dy;             /* may be NULL */
+	float *loss;
+	struct kernel_tally *tally; /* may be NULL */
+	double *room;               /* mse: [KERNEL_MSE_BLOCKS] */
+};
+enum { KERNEL_MSE_BLOCKS = 256 };
+int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l);
+int kernel_mse(kernel_stream s, const struct kernel_loss *l);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

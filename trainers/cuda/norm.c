@@ -1,0 +1,168 @@
+/* norm.c: batch normalisation by our own kernels. Where ranks synchronise, sums
+ * go over all of them by the device's sync_sum: the mean first, then squares
+ * around it, so that nothing is lost in the difference of large numbers. */
+#include "trainers/cuda/cuda.h"
+
+struct norm {
+	struct cuda_op op;
+	struct kernel_norm k;
+	void *own; /* on the device */
+};
+
+static struct norm *as_norm(struct cuda_op *op)
+{
+	return (struct norm *)op;
+}
+
+static int check(const struct op_site *s, const char *name, struct err *e)
+{
+	const struct tensor *in = s->in, *add = s->add;
+
+	if (in->layout != &layout_nhwc ||
+	    (add && (add->layout != &layout_nhwc || add->type != in->type ||
+		     add->n != in->n || add->c != in->c || add->h != in->h ||
+		     add->w != in->w)))
+		return err_set(e, ERR_USAGE, "%s: what it adds has another "
+			       "shape, or comes from no convolution", name);
+	return 0;
+}
+
+/* Arrays of one value a channel, each aligned as the whole is. */
+static int make_own(struct cuda_device *d, struct norm *b, struct err *e)
+{
+	struct kernel_norm *k = &b->k;
+	float **arrays[] = {&k->mean, &k->var, &k->inv, &k->mul,
+			    &k->add, &k->by_x, &k->shift};
+	size_t c = k->channels, n = sizeof arrays / sizeof *arrays;
+	int r = cuda_alloc(&d->base, (n * c + KERNEL_NORM_COUNT + 2 * c) *
+				     sizeof(float), &b->own, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		*arrays[i] = (float *)b->own + i * c;
+	k->count = (float *)b->own + n * c;
+	return 0;
+}
+
+static int make(struct cuda_device *d, struct cuda_op *op,
+		const struct op_site *s, struct err *e)
+{
+	struct norm *b = as_norm(op);
+	const struct tensor *in = s->in;
+	struct op *base = &op->base;
+	int r = check(s, op->name, e);
+	size_t c;
+
+	if (r < 0)
+		return r;
+	layout_tensor(&base->out, in->n, in->c, in->h, in->w, in->type);
+	c = (size_t)layout_channels(in->c, in->type);
+	base->param_count = base->buffer_count = 2;
+	for (int i = 0; i < 2; i++) {
+		base->param[i] = (struct op_param){
+			i ? "bias" : "weight", {in->c, 1, 1, 1},
+			(size_t)in->c, c};
+		base->buffer[i] = (struct op_param){
+			i ? "running_var" : "running_mean", {in->c, 1, 1, 1},
+			(size_t)in->c, c};
+	}
+	b->k = (struct kernel_norm){
+		.bf16 = in->type == TENSOR_BF16, .relu = base->spec.relu,
+		.training = s->training,
+		.rows = (size_t)in->n * (size_t)in->h * (size_t)in->w,
+		.channels = c,
+		.sync = s->training && d->base.sync_sum,
+	};
+	r = make_own(d, b, e);
+	if (r == 0)
+		r = cuda_room(d, kernel_norm_room(c), e);
+	return r;
+}
+
+/* Where two gradients meet, or what was added wants theirs, the gradient behind
+ * the ReLU is written down, and read from there again. */
+static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
+{
+	const struct op_memory *m = &op->memory;
+	struct kernel_norm *k = &as_norm(op)->k;
+
+	k->x = m->in->data;
+	k->other = m->add ? m->add->data : NULL;
+	k->y = m->out->data;
+	k->weight = m->param[0];
+	k->bias = m->param[1];
+	k->running_mean = m->buffer[0];
+	k->running_var = m->buffer[1];
+	if (!op->training)
+		return 0;
+	k->grad_weight = m->grad[0];
+	k->grad_bias = m->grad[1];
+	k->dy = m->dy[0]->data;
+	k->dy1 = m->dy[1] ? m->dy[1]->data : NULL;
+	k->dx = m->dx ? m->dx->data : NULL;
+	k->dz = m->d_add ? m->d_add->data :
+		m->dy[1] || m->add ? m->dy[0]->data : NULL;
+	return 0;
+}
+
+static void sum(struct cuda_device *d, float *values, size_t n)
+{
+	int r = d->base.sync_sum(d->base.sync_arg, values, n);
+
+	if (r < 0 && !d->base.error)
+		d->base.error = r;
+}
+
+static void statistics(struct cuda_device *d, const struct kernel_norm *k,
+		       const char *name)
+{
+	cuda_note(d, kernel_norm_moments(d->stream, k), name);
+	if (!k->sync)
+		return;
+	sum(d, k->count, KERNEL_NORM_COUNT + k->channels);
+	cuda_note(d, kernel_norm_spread(d->stream, k), name);
+	sum(d, k->count + KERNEL_NORM_COUNT, k->channels);
+	cuda_note(d, kernel_norm_settle(d->stream, k), name);
+}
+
+static void forward(struct cuda_device *d, struct cuda_op *op)
+{
+	struct kernel_norm *k = &as_norm(op)->k;
+
+	k->room = d->room;
+	if (op->training)
+		statistics(d, k, op->name);
+	else
+		cuda_note(d, kernel_norm_running(d->stream, k), op->name);
+	cuda_note(d, kernel_norm_apply(d->stream, k), op->name);
+}
+
+static void backward(struct cuda_device *d, struct cuda_op *op)
+{
+	struct kernel_norm *k = &as_norm(op)->k;
+
+	k->room = d->room;
+	cuda_note(d, kernel_norm_slopes(d->stream, k), op->name);
+	if (k->sync) {
+		sum(d, k->count + KERNEL_NORM_COUNT, 2 * k->channels);
+		cuda_note(d, kernel_norm_slopes_settle(d->stream, k),
+			  op->name);
+	}
+	if (k->dx)
+		cuda_note(d, kernel_norm_back(d->stream, k), op->name);
+}
+
+static void release(struct cuda_device *d, struct cuda_op *op)
+{
+	cuda_free(&d->base, as_norm(op)->own);
+}
+
+const struct cuda_kind cuda_batch_norm = {
+	.size = sizeof(struct norm),
+	.make = make,
+	.bind = bind,
+	.forward = forward,
+	.backward = backward,
+	.release = release,
+};

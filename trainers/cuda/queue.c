@@ -1,0 +1,104 @@
+/* queue.c: the device's stream: waiting for it, and steps that are recorded. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trainers/cuda/cuda.h"
+
+struct graph {
+	cudaGraphExec_t exec;
+};
+
+static int tell(struct cuda_device *d, struct err *e)
+{
+	int r = d->base.error;
+
+	d->base.error = 0;
+	if (r < 0 && d->error[0])
+		err_set(e, r, "%s: %s", d->base.name, d->error);
+	else if (r < 0) /* of the synchronising functions, the caller's */
+		err_set(e, r, "%s: what goes over all ranks failed: %s",
+			d->base.name, err_name(r));
+	d->error[0] = '\0';
+	return r;
+}
+
+int cuda_wait(struct device *base, struct err *e)
+{
+	struct cuda_device *d = cuda_of(base);
+
+	cuda_note(d, cudaStreamSynchronize(d->stream), "its work");
+	return tell(d, e);
+}
+
+void *cuda_stream(struct device *d)
+{
+	return cuda_of(d)->stream;
+}
+
+/* Only this thread's calls are held to what may be recorded: libddp's look at
+ * events of their own. */
+int cuda_record_begin(struct device *base, struct err *e)
+{
+	struct cuda_device *d = cuda_of(base);
+	int r = tell(d, e);
+
+	if (r < 0)
+		return r;
+	return cuda_status(cudaStreamBeginCapture(
+				   d->stream, cudaStreamCaptureModeThreadLocal),
+			   "recording a step", e);
+}
+
+int cuda_record_end(struct device *base, struct graph **out, struct err *e)
+{
+	struct cuda_device *d = cuda_of(base);
+	struct graph *g = calloc(1, sizeof *g);
+	cudaGraph_t recorded = NULL;
+	cudaError_t rc = cudaStreamEndCapture(d->stream, &recorded);
+	int r = tell(d, e);
+
+	*out = NULL;
+	if (r == 0)
+		r = cuda_status(rc, "recording a step", e);
+	if (r == 0 && !g)
+		r = err_set(e, -ENOMEM, "no memory for a recorded step");
+	if (r == 0)
+		r = cuda_status(cudaGraphInstantiate(&g->exec, recorded, 0),
+				"a recorded step", e);
+	if (recorded)
+		cudaGraphDestroy(recorded);
+	if (r < 0) {
+		cudaGetLastError();
+		free(g);
+		return r;
+	}
+	*out = g;
+	return 0;
+}
+
+void cuda_graph_run(struct device *base, struct graph *g)
+{
+	struct cuda_device *d = cuda_of(base);
+
+	cuda_note(d, cudaGraphLaunch(g->exec, d->stream), "a recorded step");
+}
+
+void cuda_graph_free(struct device *base, struct graph *g)
+{
+	struct cuda_device *d = cuda_of(base);
+
+	if (!g)
+		return;
+	cuda_note(d, cudaStreamSynchronize(d->stream), "its work");
+	cuda_note(d, cudaGraphExecDestroy(g->exec), "a recorded step");
+	free(g);
+}
+
+void cuda_numbers(struct device *base, const struct step_numbers *n)
+{
+	struct cuda_device *d = cuda_of(base);
+
+	cuda_note(d, kernel_numbers(d->stream, d->state, n->step, n->first,
+				    n->lr),
+		  "the numbers of a step");
+}

@@ -1,0 +1,337 @@
+/* plan.c: the operations of a model for so many samples, and which memory their
+ * activations share: one buffer serves another tensor as soon as nobody looks
+ * at the last one any more. */
+#include "trainers/models/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct buffer {
+	void *data;
+	size_t bytes;
+	int used;
+};
+
+/* What a plan allocates. */
+struct plan_memory {
+	struct tensor in, d_in, *value; /* [layer_count] */
+	/* [layer_count]: gradients of the outputs, from one or two sides */
+	struct tensor (*slope)[2];
+	int *sides; /* [layer_count]: how many of them */
+	struct buffer *buffer;
+	int buffer_count;
+};
+
+int plan_from(const struct model_spec *spec, int i)
+{
+	return spec->layers[i].from ? spec->layers[i].from - 1 : i - 1;
+}
+
+int plan_add(const struct model_spec *spec, int i)
+{
+	return spec->layers[i].add ? spec->layers[i].add - 1 : -2;
+}
+
+/* ---- Operations ---- */
+
+static int check_layer(const struct model_spec *spec, int i, struct err *e)
+{
+	int from = plan_from(spec, i), add = plan_add(spec, i);
+
+	if (from >= i || add >= i || (from < 0 && i > 0))
+		return err_set(e, ERR_ARGUMENT, "%s: layer %d comes before "
+			       "what it works on", spec->name, i + 1);
+	return 0;
+}
+
+static int make_op(struct plan *p, const struct plan *like, int i,
+		   struct err *e)
+{
+	const struct net *net = p->net;
+	const struct model_spec *spec = net->spec;
+	int from = plan_from(spec, i), add = plan_add(spec, i);
+	struct op_site site = {
+		.spec = spec->layers[i].op, .name = net_layer_name(net, i),
+		.in = from < 0 ? p->in : p->value[from],
+		.add = add < 0 ? NULL : p->value[add],
+		.out_type = i == spec->layer_count - 1 ? TENSOR_F32 :
+							 net->device->type,
+		.training = p->mode == NET_TRAIN,
+		.first = from < 0 && !net->wants_d_in,
+		.like = like ? like->op[i] : NULL,
+	};
+	int r = check_layer(spec, i, e);
+
+	if (r == 0)
+		r = net->ops->op_new(net->device, &site, &p->op[i], e);
+	if (r == 0)
+		*p->value[i] = p->op[i]->out;
+	return r;
+}
+
+static void describe_input(struct plan *p)
+{
+	const struct image_shape *s = &p->net->spec->input;
+	struct tensor *in = p->in;
+	size_t value;
+
+	if (p->net->feed)
+		*in = p->net->feed->in;
+	else
+		*in = (struct tensor){.c = s->channels, .h = s->height,
+				      .w = s->width, .plain = 1};
+	in->n = p->n;
+	in->data = NULL;
+	value = in->type == TENSOR_BF16 ? 2 : 4;
+	if (!in->layout)
+		in->bytes = (size_t)in->n * (size_t)in->c * (size_t)in->h *
+			    (size_t)in->w * value;
+	else
+		in->bytes *= (size_t)p->n; /* a feed gives those of one */
+}
+
+int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
+	      enum net_mode mode, struct err *e)
+{
+	size_t layers = (size_t)net->spec->layer_count;
+	struct plan_memory *m = calloc(1, sizeof *m);
+
+	memset(p, 0, sizeof *p);
+	p->net = net;
+	p->n = n;
+	p->mode = mode;
+	p->memory = m;
+	p->op = calloc(layers, sizeof *p->op);
+	p->value = calloc(layers, sizeof *p->value);
+	if (m) {
+		m->value = calloc(layers, sizeof *m->value);
+		m->slope = calloc(layers, sizeof *m->slope);
+		m->sides = calloc(layers, sizeof *m->sides);
+		/* outputs, and at most two gradients each */
+		m->buffer = calloc(3 * layers + 4, sizeof *m->buffer);
+	}
+	if (!p->op || !p->value || !m || !m->value || !m->slope || !m->sides ||
+	    !m->buffer)
+		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
+	for (size_t i = 0; i < layers; i++)
+		p->value[i] = &m->value[i];
+	p->in = &m->in;
+	p->out = p->value[layers - 1];
+	describe_input(p);
+	for (size_t i = 0; i < layers; i++) {
+		int r = make_op(p, like, (int)i, e);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- Memory ---- */
+
+/* A buffer of this size that is free, or a new one. Sharing is only decided
+ * here: all buffers are allocated at the end. */
+static struct buffer *take(struct plan_memory *m, size_t bytes)
+{
+	for (int i = 0; i < m->buffer_count; i++)
+		if (!m->buffer[i].used && m->buffer[i].bytes == bytes) {
+			m->buffer[i].used = 1;
+			return &m->buffer[i];
+		}
+	m->buffer[m->buffer_count] = (struct buffer){NULL, bytes, 1};
+	return &m->buffer[m->buffer_count++];
+}
+
+/* Until buffers have memory, a tensor's data is its buffer. */
+static void take_for(struct plan_memory *m, struct tensor *t)
+{
+	t->data = take(m, t->bytes);
+}
+
+static void drop(struct tensor *t)
+{
+	((struct buffer *)t->data)->used = 0;
+}
+
+/* The last layer that looks at each output when it goes forward. */
+static void share_forward(struct plan *p)
+{
+	const struct model_spec *spec = p->net->spec;
+	struct plan_memory *m = p->memory;
+
+	take_for(m, p->in);
+	for (int i = 0; i < spec->layer_count; i++) {
+		take_for(m, p->value[i]);
+		for (int k = 0; p->mode == NET_EVALUATE && k < i; k++) {
+			int last = 0;
+
+			for (int j = k + 1; j < spec->layer_count; j++)
+				if (plan_from(spec, j) == k ||
+				    plan_add(spec, j) == k)
+					last = j;
+			if (last == i)
+				drop(p->value[k]);
+		}
+	}
+}
+
+/* One more gradient of layer k's output, like the output; room for it comes
+ * from another gradient or is taken. NULL: there are two already. */
+static struct tensor *add_side(struct plan *p, int k, struct tensor *room)
+{
+	struct plan_memory *m = p->memory;
+	struct tensor *t;
+
+	if (m->sides[k] == 2)
+		return NULL;
+	t = &m->slope[k][m->sides[k]++];
+	*t = *p->value[k];
+	if (room)
+		t->data = room->data;
+	else
+		take_for(m, t);
+	return t;
+}
+
+static struct tensor *side(struct plan_memory *m, int k, int i)
+{
+	return i < m->sides[k] ? &m->slope[k][i] : NULL;
+}
+
+/* From the last layer to the first: batch normalisation puts its results where
+ * its gradient was, others take room; then their own gradient is done with. */
+static int share_backward(struct plan *p, struct op_memory *om, struct err *e)
+{
+	const struct model_spec *spec = p->net->spec;
+	struct plan_memory *m = p->memory;
+	int last = spec->layer_count - 1;
+
+	add_side(p, last, NULL);
+	p->d_out = side(m, last, 0);
+	for (int i = last; i >= 0; i--) {
+		int from = plan_from(spec, i), add = plan_add(spec, i);
+		int norm = spec->layers[i].op.kind == OP_BATCH_NORM, kept = 0;
+		struct tensor *dy = side(m, i, 0);
+
+		if (!dy)
+			return err_set(e, ERR_ARGUMENT, "%s: nothing works on "
+				       "layer %d", spec->name, i + 1);
+		om[i].dy[0] = dy;
+		om[i].dy[1] = side(m, i, 1);
+		if (add >= 0) {
+			om[i].d_add = add_side(p, add, dy);
+			kept = 1;
+		}
+		if (from >= 0)
+			om[i].dx = add_side(p, from, norm && !kept ? dy : NULL);
+		else if (p->net->wants_d_in) {
+			m->d_in = *p->in;
+			take_for(m, &m->d_in);
+			om[i].dx = p->d_in = &m->d_in;
+		}
+		if ((add >= 0 && !om[i].d_add) || (from >= 0 && !om[i].dx))
+			return err_set(e, ERR_ARGUMENT, "%s: an output goes "
+				       "three ways, see layer %d", spec->name,
+				       i + 1);
+		kept |= norm && from >= 0;
+		if (!kept)
+			drop(dy);
+		if (om[i].dy[1])
+			drop(om[i].dy[1]);
+	}
+	return 0;
+}
+
+static void settle(struct tensor *t)
+{
+	if (t->data)
+		t->data = ((struct buffer *)t->data)->data;
+}
+
+/* Allocates the buffers and points the tensors at them. */
+static int allocate(struct plan *p, struct err *e)
+{
+	const struct net *net = p->net;
+	struct plan_memory *m = p->memory;
+
+	for (int i = 0; i < m->buffer_count; i++) {
+		int r = net->ops->alloc(net->device, m->buffer[i].bytes,
+					&m->buffer[i].data, e);
+
+		if (r < 0)
+			return r;
+	}
+	settle(&m->in);
+	settle(&m->d_in);
+	for (int i = 0; i < net->spec->layer_count; i++) {
+		settle(&m->value[i]);
+		for (int k = 0; k < m->sides[i]; k++)
+			settle(&m->slope[i][k]);
+	}
+	return 0;
+}
+
+static void point_at_arenas(struct plan *p, struct op_memory *om)
+{
+	const struct net *net = p->net;
+
+	for (int k = 0; k < net->param_count; k++) {
+		const struct net_param *q = &net->param[k];
+
+		om[q->layer].param[q->which] = net->parameters + q->at;
+		om[q->layer].grad[q->which] = net->gradients + q->at;
+	}
+	for (int k = 0; k < net->buffer_count; k++) {
+		const struct net_param *q = &net->buffer[k];
+
+		om[q->layer].buffer[q->which] = net->buffers + q->at;
+	}
+}
+
+int plan_bind(struct plan *p, struct err *e)
+{
+	const struct net *net = p->net;
+	const struct model_spec *spec = net->spec;
+	struct op_memory *om = calloc((size_t)spec->layer_count, sizeof *om);
+	int r = 0;
+
+	if (!om)
+		return err_set(e, -ENOMEM, "%s: no memory", spec->name);
+	share_forward(p);
+	if (p->mode == NET_TRAIN)
+		r = share_backward(p, om, e);
+	if (r == 0)
+		r = allocate(p, e);
+	point_at_arenas(p, om);
+	for (int i = 0; r == 0 && i < spec->layer_count; i++) {
+		int from = plan_from(spec, i), add = plan_add(spec, i);
+
+		om[i].in = from < 0 ? p->in : p->value[from];
+		om[i].add = add < 0 ? NULL : p->value[add];
+		om[i].out = p->value[i];
+		r = net->ops->op_bind(net->device, p->op[i], &om[i], e);
+	}
+	free(om);
+	return r;
+}
+
+void plan_release(struct plan *p)
+{
+	const struct net *net = p->net;
+	struct plan_memory *m = p->memory;
+
+	for (int i = 0; p->op && i < net->spec->layer_count; i++)
+		net->ops->op_free(net->device, p->op[i]);
+	for (int i = 0; m && m->buffer && i < m->buffer_count; i++)
+		net->ops->free(net->device, m->buffer[i].data);
+	free(p->op);
+	free(p->value);
+	if (m) {
+		free(m->value);
+		free(m->slope);
+		free(m->sides);
+		free(m->buffer);
+	}
+	free(m);
+}

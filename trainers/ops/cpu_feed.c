@@ -1,0 +1,226 @@
+/* cpu_feed.c: batches on the CPU: bytes become scaled values, in the order of
+ * the epoch, cropped and flipped where that is wanted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainers/data/augment.h"
+#include "trainers/ops/cpu.h"
+
+struct cpu_feed {
+	struct feed base;
+	struct cpu_device *device;
+	uint32_t *order; /* [count] */
+	size_t count;
+	uint64_t epoch;
+	uint8_t *labels; /* [batch] */
+	uint8_t *cropped; /* a sample, where there is augmentation */
+	int exact;       /* x / 255 and nothing else */
+};
+
+/* x / 255 rounded as a division rounds it, for the price of two products: hi is
+ * 1/255 cut to 16 bits, so x * hi is exact, and only the sum rounds. */
+MULTIVERSION
+static void scale_pixels(size_t count, const uint8_t *restrict in,
+			 float *restrict out)
+{
+	const float hi = 0x1.01p-8f;
+	const float lo = (float)(1.0 / 255.0 - 0x1.01p-8);
+
+	for (size_t i = 0; i < count; i++) {
+		float x = (float)in[i];
+
+		out[i] = x * hi + x * lo;
+	}
+}
+
+/* As torchvision does it, division by division: a step is so long that they
+ * are not seen. */
+MULTIVERSION
+static void scale_channel(size_t count, float mean, float std,
+			  const uint8_t *restrict in, float *restrict out)
+{
+	for (size_t i = 0; i < count; i++)
+		out[i] = ((float)in[i] / 255.0f - mean) / std;
+}
+
+MULTIVERSION
+static void scale_channel_bf16(size_t count, float mean, float std,
+			       const uint8_t *restrict in,
+			       uint16_t *restrict out)
+{
+	for (size_t i = 0; i < count; i++) {
+		float value = ((float)in[i] / 255.0f - mean) / std;
+		uint32_t bits;
+
+		memcpy(&bits, &value, sizeof bits);
+		/* to nearest even; none is a NaN */
+		out[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+	}
+}
+
+/* ---- Crop and flip ---- */
+
+MULTIVERSION
+static void reverse(size_t width, uint8_t *row)
+{
+	for (size_t i = 0; i < width / 2; i++) {
+		uint8_t left = row[i];
+
+		row[i] = row[width - 1 - i];
+		row[width - 1 - i] = left;
+	}
+}
+
+/* A row of the result before the flip: row[x] = from[x + dx]. */
+static void shift(int width, int dx, const uint8_t *from, uint8_t *row)
+{
+	int left = dx < 0 ? -dx : 0, right = dx > 0 ? dx : 0;
+
+	/* an image that is narrower than its padding may be left altogether */
+	if (left + right >= width) {
+		memset(row, 0, (size_t)width);
+		return;
+	}
+	memset(row, 0, (size_t)left);
+	memcpy(row + left, from + left + dx, (size_t)(width - left - right));
+	memset(row + width - right, 0, (size_t)right);
+}
+
+static void crop(const struct image_shape *s, const struct augment *a,
+		 const uint8_t *from, uint8_t *to)
+{
+	int w = s->width;
+
+	for (int row = 0; row < s->channels * s->height; row++, to += w) {
+		int y = row % s->height + a->dy;
+
+		if (y < 0 || y >= s->height) {
+			memset(to, 0, (size_t)w);
+			continue;
+		}
+		shift(w, a->dx, from + (ptrdiff_t)(row + a->dy) * w, to);
+		if (a->flip)
+			reverse((size_t)w, to);
+	}
+}
+
+/* ---- Feeds ---- */
+
+int cpu_feed_new(struct device *d, const struct feed_spec *s, struct feed **out,
+		 struct err *e)
+{
+	const struct image_shape *shape = &s->shape;
+	struct cpu_feed *f = calloc(1, sizeof *f);
+
+	if (!f)
+		return err_set(e, -ENOMEM, "no memory for batches");
+	f->base.spec = *s;
+	f->device = (struct cpu_device *)d;
+	f->labels = calloc((size_t)s->batch, 1);
+	f->base.labels = f->labels;
+	if (s->augment)
+		f->cropped = calloc(1, s->part->samples.size);
+	f->base.in = (struct tensor){
+		.c = shape->channels, .h = shape->height, .w = shape->width,
+		.type = s->type, .plain = 1,
+	};
+	f->exact = s->type == TENSOR_F32;
+	for (int i = 0; i < shape->channels; i++)
+		f->exact &= shape->mean[i] == 0.0f && shape->std[i] == 1.0f;
+	*out = &f->base;
+	if (!f->labels || (s->augment && !f->cropped)) {
+		cpu_feed_free(d, &f->base);
+		return err_set(e, -ENOMEM, "no memory for batches of %d",
+			       s->batch);
+	}
+	return 0;
+}
+
+void cpu_feed_free(struct device *d, struct feed *feed)
+{
+	struct cpu_feed *f = (struct cpu_feed *)feed;
+
+	if (!f)
+		return;
+	free(f->order);
+	free(f->labels);
+	free(f->cropped);
+	free(f);
+}
+
+int cpu_feed_order(struct feed *feed, const uint32_t *order, size_t count,
+		   uint64_t epoch, struct err *e)
+{
+	struct cpu_feed *f = (struct cpu_feed *)feed;
+	size_t bytes = count * sizeof *order;
+	uint32_t *p = realloc(f->order, bytes ? bytes : 1);
+
+	if (!p)
+		return err_set(e, -ENOMEM, "no memory for the order of %zu "
+			       "samples", count);
+	if (bytes)
+		memcpy(p, order, bytes);
+	f->order = p;
+	f->count = count;
+	f->epoch = epoch;
+	return 0;
+}
+
+static void scale_sample(const struct cpu_feed *f, const uint8_t *pixels,
+			 void *out)
+{
+	const struct image_shape *s = &f->base.spec.shape;
+	size_t plane = (size_t)s->height * (size_t)s->width;
+
+	if (f->exact) {
+		scale_pixels(plane * (size_t)s->channels, pixels, out);
+		return;
+	}
+	for (int c = 0; c < s->channels; c++, pixels += plane)
+		if (f->base.in.type == TENSOR_BF16)
+			scale_channel_bf16(plane, s->mean[c], s->std[c], pixels,
+					   (uint16_t *)out + (size_t)c * plane);
+		else
+			scale_channel(plane, s->mean[c], s->std[c], pixels,
+				      (float *)out + (size_t)c * plane);
+}
+
+static void take_sample(const struct cpu_feed *f, uint32_t sample, void *out)
+{
+	const struct feed_spec *spec = &f->base.spec;
+	const struct samples *s = &spec->part->samples;
+	const uint8_t *pixels = s->pixels + sample * s->size;
+	struct augment a;
+
+	if (spec->augment) {
+		a = augment_draw(spec->seed, f->epoch, sample);
+		crop(&spec->shape, &a, pixels, f->cropped);
+		pixels = f->cropped;
+	}
+	scale_sample(f, pixels, out);
+}
+
+void cpu_take(struct feed *feed, int n, struct tensor *in)
+{
+	struct cpu_feed *f = (struct cpu_feed *)feed;
+	const struct dataset_part *part = feed->spec.part;
+	const struct samples *s = &part->samples;
+	const uint32_t *index = f->order + f->device->numbers.first;
+	size_t step = s->size * (feed->in.type == TENSOR_BF16 ? 2 : 4);
+	char *out = in ? in->data : NULL;
+
+	feed->index = index;
+	feed->lists = s->start && !feed->spec.augment ? s : NULL;
+	for (int i = 0; i < n; i++)
+		f->labels[i] = part->labels[index[i]];
+	for (int i = 0; out && i < n; i++, out += step) {
+		/* The next sample lies anywhere in a map that is larger than
+		 * the caches: its lines are asked for while this is read. */
+		if (i + 1 < n)
+			for (size_t k = 0; k < s->size; k += 64)
+				__builtin_prefetch(s->pixels +
+						   index[i + 1] * s->size + k);
+		take_sample(f, index[i], out);
+	}
+}

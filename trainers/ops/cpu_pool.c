@@ -1,0 +1,270 @@
+/* cpu_pool.c: max-pooling by oneDNN, and the average over a whole image. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trainers/ops/cpu_vector.h"
+
+/* ---- The greatest of a window ---- */
+
+struct max_pool {
+	struct cpu_op op;
+	struct cpu_call forward, backward;
+	void *where; /* the places of the greatest, oneDNN's own */
+};
+
+static struct max_pool *as_max_pool(const struct cpu_op *op)
+{
+	return (struct max_pool *)op;
+}
+
+static int make_max(struct cpu_device *d, struct cpu_op *op,
+		    const struct op_site *s, struct err *e)
+{
+	struct max_pool *p = as_max_pool(op);
+	const struct op_spec *k = &op->base.spec;
+	const struct tensor *in = s->in;
+	int h = (in->h + 2 * k->pad - k->kernel) / k->stride + 1;
+	int w = (in->w + 2 * k->pad - k->kernel) / k->stride + 1;
+	dnnl_dims_t strides = {k->stride, k->stride};
+	dnnl_dims_t kernel = {k->kernel, k->kernel};
+	dnnl_dims_t dilation = {0, 0}, pad = {k->pad, k->pad};
+	dnnl_pooling_v2_desc_t desc;
+	int r;
+
+	if (h < 1 || w < 1)
+		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
+			       "too small for a window of %d", s->name, in->h,
+			       in->w, k->kernel);
+	cpu_tensor(d, &op->base.out, in->n, in->c, h, w, &op->out);
+	r = cpu_status(dnnl_pooling_v2_forward_desc_init(
+			       &desc, s->training ? dnnl_forward_training :
+						    dnnl_forward_inference,
+			       dnnl_pooling_max, &op->in, &op->out, strides,
+			       kernel, dilation, pad, pad), "max-pooling",
+		       s->name, e);
+	if (r == 0)
+		r = cpu_call_new(d, &p->forward, &desc, NULL, s->name, e);
+	if (r < 0 || !s->training)
+		return r;
+	r = cpu_status(dnnl_pooling_v2_backward_desc_init(
+			       &desc, dnnl_pooling_max, &op->in, &op->out,
+			       strides, kernel, dilation, pad, pad),
+		       "max-pooling's gradient", s->name, e);
+	if (r == 0)
+		r = cpu_call_new(d, &p->backward, &desc, p->forward.desc,
+				 s->name, e);
+	return r;
+}
+
+static int bind_max(struct cpu_device *d, struct cpu_op *op, struct err *e)
+{
+	struct max_pool *p = as_max_pool(op);
+	const struct op_memory *m = &op->memory;
+	const dnnl_memory_desc_t *md;
+	size_t bytes;
+	int r = cpu_call_arg(d, &p->forward, DNNL_ARG_SRC, &op->in, m->in->data,
+			     op->name, e);
+
+	if (r == 0)
+		r = cpu_call_arg(d, &p->forward, DNNL_ARG_DST, &op->out,
+				 m->out->data, op->name, e);
+	if (r < 0 || !op->training)
+		return r;
+	md = cpu_call_desc(&p->forward, dnnl_query_workspace_md);
+	bytes = dnnl_memory_desc_get_size(md);
+	p->where = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	if (!p->where)
+		return err_set(e, -ENOMEM, "layer %s: no memory for %zu bytes",
+			       op->name, bytes);
+	r = cpu_call_arg(d, &p->forward, DNNL_ARG_WORKSPACE, md, p->where,
+			 op->name, e);
+	if (r == 0)
+		r = cpu_call_arg(d, &p->backward, DNNL_ARG_WORKSPACE, md,
+				 p->where, op->name, e);
+	if (r == 0)
+		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_DST, &op->out,
+				 m->dy[0]->data, op->name, e);
+	if (r == 0 && m->dx)
+		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_SRC, &op->in,
+				 m->dx->data, op->name, e);
+	return r;
+}
+
+static void forward_max(struct cpu_device *d, struct cpu_op *op,
+			const struct feed *f)
+{
+	cpu_call_run(d, &as_max_pool(op)->forward);
+}
+
+static void backward_max(struct cpu_device *d, struct cpu_op *op,
+			 const struct feed *f)
+{
+	if (!op->memory.dx)
+		return;
+	if (op->memory.dy[1])
+		cpu_tensor_add(op->memory.dy[0], op->memory.dy[1]);
+	cpu_call_run(d, &as_max_pool(op)->backward);
+}
+
+static void release_max(struct cpu_op *op)
+{
+	struct max_pool *p = as_max_pool(op);
+
+	cpu_call_release(&p->forward);
+	cpu_call_release(&p->backward);
+	free(p->where);
+}
+
+const struct cpu_kind cpu_max_pool = {
+	.size = sizeof(struct max_pool),
+	.make = make_max,
+	.bind = bind_max,
+	.forward = forward_max,
+	.backward = backward_max,
+	.release = release_max,
+};
+
+/* ---- The average of an image: it comes out as rows of plain f32 ---- */
+
+static int make_average(struct cpu_device *d, struct cpu_op *op,
+			const struct op_site *s, struct err *e)
+{
+	const struct tensor *in = s->in;
+
+	op->base.out = (struct tensor){
+		.n = in->n, .c = in->c, .h = 1, .w = 1, .plain = 1,
+		.bytes = (size_t)in->n * (size_t)in->c * sizeof(float),
+	};
+	return 0;
+}
+
+/* How the values of sample i's channel c lie: the first one, and how far they
+ * are apart. */
+struct run_of {
+	size_t at, stride;
+};
+
+static struct run_of find_run(const dnnl_memory_desc_t *md, size_t i, size_t c)
+{
+	const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+	size_t block = b->inner_nblks ? (size_t)b->inner_blks[0] : 1;
+
+	return (struct run_of){
+		i * (size_t)b->strides[0] + c / block * (size_t)b->strides[1] +
+			c % block,
+		(size_t)b->strides[3],
+	};
+}
+
+static float value1(const void *p, size_t i, int bf16)
+{
+	union {
+		uint32_t u;
+		float f;
+	} v;
+
+	if (!bf16)
+		return ((const float *)p)[i];
+	v.u = (uint32_t)((const uint16_t *)p)[i] << 16;
+	return v.f;
+}
+
+MULTIVERSION
+static void average(const dnnl_memory_desc_t *md, size_t i, int bf16,
+		    const void *x, float *y)
+{
+	size_t c = (size_t)md->dims[1];
+	size_t places = (size_t)(md->dims[2] * md->dims[3]), k = 0;
+	float part = 1.0f / (float)places;
+
+	for (; k + LANES <= c; k += LANES) {
+		struct run_of run = find_run(md, i, k);
+		v16 sum = {0}, v;
+
+		for (size_t j = 0; j < places; j++) {
+			load16(&v, x, run.at + j * run.stride, bf16);
+			sum += v;
+		}
+		sum *= part;
+		store16(&sum, y, k, 0);
+	}
+	for (; k < c; k++) {
+		struct run_of run = find_run(md, i, k);
+		float sum = 0;
+
+		for (size_t j = 0; j < places; j++)
+			sum += value1(x, run.at + j * run.stride, bf16);
+		y[k] = sum * part;
+	}
+}
+
+/* dx = dy / places, everywhere. */
+MULTIVERSION
+static void spread(const dnnl_memory_desc_t *md, size_t i, int bf16,
+		   const float *dy, void *dx)
+{
+	size_t c = (size_t)md->dims[1];
+	size_t places = (size_t)(md->dims[2] * md->dims[3]), k = 0;
+	float part = 1.0f / (float)places;
+
+	for (; k < c; k += LANES) {
+		size_t lanes = c - k < LANES ? c - k : LANES;
+		struct run_of run = find_run(md, i, k);
+		v16 v = {0};
+
+		for (size_t l = 0; l < lanes; l++)
+			v[l] = dy[k + l] * part;
+		for (size_t j = 0; j < places; j++) {
+			size_t at = run.at + j * run.stride;
+
+			if (lanes == LANES) {
+				store16(&v, dx, at, bf16);
+				continue;
+			}
+			for (size_t l = 0; l < lanes; l++) {
+				if (bf16)
+					((uint16_t *)dx)[at + l] = (uint16_t)(
+						((u16x32)v)[l] >> 16);
+				else
+					((float *)dx)[at + l] = v[l];
+			}
+		}
+	}
+}
+
+static void forward_average(struct cpu_device *d, struct cpu_op *op,
+			    const struct feed *f)
+{
+	const struct op_memory *m = &op->memory;
+	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
+	float *y = m->out->data;
+
+#pragma omp parallel for schedule(static)
+	for (size_t i = 0; i < n; i++)
+		average(&op->in, i, m->in->type == TENSOR_BF16, m->in->data,
+			y + i * c);
+}
+
+static void backward_average(struct cpu_device *d, struct cpu_op *op,
+			     const struct feed *f)
+{
+	const struct op_memory *m = &op->memory;
+	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
+	const float *dy = m->dy[0]->data;
+
+	if (!m->dx)
+		return;
+	if (m->dy[1])
+		cpu_tensor_add(m->dy[0], m->dy[1]);
+#pragma omp parallel for schedule(static)
+	for (size_t i = 0; i < n; i++)
+		spread(&op->in, i, m->in->type == TENSOR_BF16, dy + i * c,
+		       m->dx->data);
+}
+
+const struct cpu_kind cpu_average_pool = {
+	.size = sizeof(struct cpu_op),
+	.make = make_average,
+	.forward = forward_average,
+	.backward = backward_average,
+};

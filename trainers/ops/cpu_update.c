@@ -1,0 +1,138 @@
+/* cpu_update.c: the optimizers' updates over whole arenas. */
+#include <math.h>
+#include <omp.h>
+
+#include "trainers/ops/cpu.h"
+
+/* Threads take parts of this size, which is worth it for large models only. */
+enum { PART = 1 << 17 };
+
+struct adam {
+	float b1, b2, c1, c2; /* c1 = 1 - b1 */
+	float rate;           /* lr / (1 - beta1^t) */
+	float root;           /* 1 / sqrt(1 - beta2^t) */
+	float eps, decay, scale;
+};
+
+MULTIVERSION
+static void adam_plain(const struct adam *a, size_t count,
+		       const float *restrict g, float *restrict p,
+		       float *restrict m, float *restrict v)
+{
+	float b1 = a->b1, b2 = a->b2, c1 = a->c1, c2 = a->c2;
+	float rate = a->rate, root = a->root, eps = a->eps;
+
+	for (size_t i = 0; i < count; i++) {
+		float mi = m[i] * b1 + g[i] * c1;
+		float vi = v[i] * b2 + g[i] * g[i] * c2;
+
+		m[i] = mi;
+		v[i] = vi;
+		p[i] -= rate * (mi / (sqrtf(vi) * root + eps));
+	}
+}
+
+MULTIVERSION
+static void adam_decayed(const struct adam *a, size_t count,
+			 const float *restrict g, float *restrict p,
+			 float *restrict m, float *restrict v)
+{
+	for (size_t i = 0; i < count; i++) {
+		float gi = g[i] * a->scale + p[i] * a->decay;
+		float mi = m[i] * a->b1 + gi * a->c1;
+		float vi = v[i] * a->b2 + gi * gi * a->c2;
+
+		m[i] = mi;
+		v[i] = vi;
+		p[i] -= a->rate * (mi / (sqrtf(vi) * a->root + a->eps));
+	}
+}
+
+struct sgd {
+	float lr, momentum, decay, scale;
+	int nesterov;
+};
+
+/* With a buffer of zeros the first step is g, as PyTorch's is. */
+MULTIVERSION
+static void sgd_pass(const struct sgd *s, size_t count,
+		     const float *restrict g, float *restrict p,
+		     float *restrict m)
+{
+	float lr = s->lr, momentum = s->momentum, decay = s->decay;
+	float scale = s->scale;
+
+	if (s->nesterov) {
+		for (size_t i = 0; i < count; i++) {
+			float gi = g[i] * scale + p[i] * decay;
+			float mi = m[i] * momentum + gi;
+
+			m[i] = mi;
+			p[i] -= lr * (gi + mi * momentum);
+		}
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		float mi = m[i] * momentum + (g[i] * scale + p[i] * decay);
+
+		m[i] = mi;
+		p[i] -= lr * mi;
+	}
+}
+
+static void update_adam(const struct update *u, const struct step_numbers *n)
+{
+	const struct optimizer *o = &u->how;
+	double t = (double)n->step;
+	struct adam a = {
+		.b1 = (float)o->beta1, .b2 = (float)o->beta2,
+		.c1 = (float)(1 - o->beta1), .c2 = (float)(1 - o->beta2),
+		.rate = (float)(n->lr / (1 - pow(o->beta1, t))),
+		.root = (float)(1 / sqrt(1 - pow(o->beta2, t))),
+		.eps = (float)o->eps, .decay = (float)o->weight_decay,
+		.scale = u->scale,
+	};
+	int plain = o->weight_decay == 0 && u->scale == 1.0f;
+	size_t parts = (u->count + PART - 1) / PART;
+
+#pragma omp parallel for schedule(static) if (parts > 1)
+	for (size_t k = 0; k < parts; k++) {
+		size_t at = k * PART;
+		size_t count = u->count - at < PART ? u->count - at : PART;
+
+		(plain ? adam_plain : adam_decayed)(
+			&a, count, u->grad + at, u->param + at,
+			u->moment[0] + at, u->moment[1] + at);
+	}
+}
+
+static void update_sgd(const struct update *u, const struct step_numbers *n)
+{
+	const struct optimizer *o = &u->how;
+	struct sgd s = {(float)n->lr, (float)o->momentum,
+			(float)o->weight_decay, u->scale, o->nesterov};
+	size_t parts = (u->count + PART - 1) / PART;
+
+#pragma omp parallel for schedule(static) if (parts > 1)
+	for (size_t k = 0; k < parts; k++) {
+		size_t at = k * PART;
+
+		sgd_pass(&s, u->count - at < PART ? u->count - at : PART,
+			 u->grad + at, u->param + at, u->moment[0] + at);
+	}
+}
+
+void cpu_update(struct device *device, const struct update *u)
+{
+	struct cpu_device *d = (struct cpu_device *)device;
+
+	if (u->loss && !isfinite(*u->loss) && !d->halted)
+		d->halted = d->numbers.step;
+	if (d->halted)
+		return;
+	if (u->how.kind == OPTIMIZER_ADAM)
+		update_adam(u, &d->numbers);
+	else
+		update_sgd(u, &d->numbers);
+	d->generation++;
+}

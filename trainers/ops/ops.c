@@ -1,0 +1,71 @@
+/* ops.c: which operations serve which --device, and loading those for cuda. */
+#include "trainers/ops/ops.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libddp_cuda_ops.so"
+
+/* Beside this program, if it is there. */
+static const char *beside(char *out, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", out, size - 1);
+	char *slash;
+
+	if (n <= 0)
+		return LIBRARY;
+	out[n] = '\0';
+	slash = strrchr(out, '/');
+	if (!slash || (size_t)(slash + 1 - out) + sizeof LIBRARY > size)
+		return LIBRARY;
+	strcpy(slash + 1, LIBRARY);
+	return access(out, F_OK) == 0 ? out : LIBRARY;
+}
+
+static const struct ops *load_cuda(struct err *e)
+{
+	char room[PATH_MAX];
+	const char *path = getenv("DDP_CUDA_OPS");
+	const struct ops *ops;
+	ops_entry_fn entry;
+	void *library;
+
+	if (!path || !*path)
+		path = beside(room, sizeof room);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		err_set(e, ERR_USAGE, "--device cuda: no CUDA operations: %s; "
+			"build where CUDA and cuDNN are, or use --device cpu",
+			dlerror());
+		return NULL;
+	}
+	*(void **)&entry = dlsym(library, OPS_CUDA_ENTRY);
+	ops = entry ? entry(OPS_VERSION) : NULL;
+	if (!ops)
+		err_set(e, ERR_USAGE, "--device cuda: %s is not of this build; "
+			"build both again", path);
+	else if (ops->count(e) <= 0)
+		ops = NULL;
+	return ops;
+}
+
+const struct ops *ops_find(const char *device, struct err *e)
+{
+	const struct ops *ops;
+
+	if (!strcmp(device, "cpu"))
+		return &ops_cpu;
+	if (!strcmp(device, "cuda"))
+		return load_cuda(e);
+	if (!strcmp(device, "auto")) {
+		ops = load_cuda(NULL);
+		return ops ? ops : &ops_cpu;
+	}
+	err_set(e, ERR_USAGE, "--device %s: no such device; use cpu, cuda or "
+		"auto", device);
+	return NULL;
+}

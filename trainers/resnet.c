@@ -1,0 +1,39 @@
+/* resnet.c: ResNet-18 to 152 on small images. */
+#include <stdlib.h>
+
+#include "trainers/models/resnet_layers.h"
+#include "trainers/train.h"
+
+static int make_model(struct model_spec *out, const struct trainer_options *o,
+		      const struct image_shape *input, struct err *e)
+{
+	struct resnet r;
+	int rc = resnet_init(&r, o->arch, o->stem, input, e);
+
+	*out = r.spec;
+	return rc;
+}
+
+static void release_model(struct model_spec *spec)
+{
+	free((void *)spec->layers);
+}
+
+static const struct trainer resnet = {
+	.name = "resnet",
+	.about = "Trains a ResNet (He et al., 2015) on CIFAR-10 or on "
+		 "synthetic images.",
+	.make_model = make_model,
+	.release_model = release_model,
+	.features = TRAINER_ARCH | TRAINER_SYNTHETIC | TRAINER_BATCH_NORM |
+		    TRAINER_CLASSES | TRAINER_AUGMENT | TRAINER_RECIPES,
+	.data = DATA_CIFAR10,
+	.epochs = 30,
+	.batch = 128,
+	.recipes = recipe_resnet,
+};
+
+int main(int argc, char **argv)
+{
+	return train_main(&resnet, argc, argv);
+}

@@ -1,0 +1,24 @@
+/* seat.h: on which device a rank computes: which of the GPUs that it can see,
+ * and whether another rank of its host has taken the same. */
+#ifndef TRAINERS_SEAT_H
+#define TRAINERS_SEAT_H
+
+#include "base/error.h"
+#include "trainers/trainer_options.h"
+#include "worker-sdk/ddp.h"
+
+enum { SEAT_NAME_MAX = 64 };
+
+/* The GPU of a local rank: its index among the `count` visible ones, which is
+ * returned, and its name on the host: its entry of CUDA_VISIBLE_DEVICES (NULL:
+ * unset). Pure. */
+int seat_of(int local_rank, int count, const char *visible,
+	    char name[SEAT_NAME_MAX]);
+
+/* Collective. Sets *index, after all ranks of every host were found to have a
+ * GPU of their own, unless o->oversubscribe_gpu. ERR_USAGE says which two ranks
+ * of a host share, on the later one. */
+int seat_take(ddp_comm *world, const struct trainer_options *o, int count,
+	      int *index, struct err *e);
+
+#endif
