@@ -274,6 +274,7 @@ static int train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 	r = pipeline_order(p, t->order, size, epoch, e);
 	p->both = 0;
 	progress_epoch(&t->progress, (long)epoch + 1, t->epochs, 0, t->steps,
+		       ((uint64_t)t->epochs - epoch) * t->steps,
 		       (uint64_t)t->batch);
 	for (uint64_t i = 0; r == 0 && i < t->steps; i++) {
 		struct step_numbers numbers = {
