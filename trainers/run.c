@@ -306,8 +306,15 @@ static int open_reducer(struct run *x, struct err *e)
 	int layers = net->spec->layer_count, n = 0, r;
 	size_t *counts, at;
 
+	if (x->world_size == 1)
+		return 0;
 	r = run_together(x, open_staging(x, e), e);
 	if (r < 0 || x->staged)
+		return r;
+	/* of a GPU: in the order of what it computes */
+	r = run_from_ddp(ddp_set_stream(x->world, x->ops->stream(x->device)),
+			 e);
+	if (r < 0)
 		return r;
 	counts = calloc((size_t)layers + 1, sizeof *counts);
 	x->slot = calloc((size_t)layers + 1, sizeof *x->slot);
