@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, COUNT_BITS = 36 };
+enum { PAGE = 4096 };
 
 static_assert(sizeof(struct flight_entry) == 64, "a cache line");
 static_assert((FLIGHT_ENTRIES & (FLIGHT_ENTRIES - 1)) == 0, "a power of two");
@@ -89,21 +89,13 @@ void flight_comm_gone(struct flight *f, uint32_t id)
 	}
 }
 
-/* kind 4 bits, type 4, op 4, root 16, count 36 */
-uint64_t flight_pack(const struct flight_call *c)
-{
-	return (uint64_t)c->kind << 60 | (uint64_t)c->type << 56 |
-	       (uint64_t)c->op << 52 |
-	       (uint64_t)(c->root & 0xffff) << COUNT_BITS | c->count;
-}
-
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number)
 {
 	c->kind = (unsigned)(word >> 60);
 	c->type = word >> 56 & 15;
 	c->op = word >> 52 & 15;
-	c->root = (int)(word >> COUNT_BITS & 0xffff);
-	c->count = word & (((uint64_t)1 << COUNT_BITS) - 1);
+	c->root = (int)(word >> FLIGHT_COUNT_BITS & 0xffff);
+	c->count = word & (((uint64_t)1 << FLIGHT_COUNT_BITS) - 1);
 	c->number = number;
 	c->group = NULL;
 }

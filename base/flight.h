@@ -188,10 +188,20 @@ struct flight_call {
 	const char *group;	/* its name; NULL: the world */
 };
 
-enum { FLIGHT_CALL_MAX = 144, FLIGHT_TYPES = 8, FLIGHT_OPS = 7 };
+enum {
+	FLIGHT_CALL_MAX = 144,
+	FLIGHT_TYPES = 8,
+	FLIGHT_OPS = 7,
+	FLIGHT_COUNT_BITS = 36
+};
 
-/* All but number and group. */
-uint64_t flight_pack(const struct flight_call *c);
+/* All but number and group: kind 4 bits, type 4, op 4, root 16, count 36. */
+static inline uint64_t flight_pack(const struct flight_call *c)
+{
+	return (uint64_t)c->kind << 60 | (uint64_t)c->type << 56 |
+	       (uint64_t)c->op << 52 |
+	       (uint64_t)(c->root & 0xffff) << FLIGHT_COUNT_BITS | c->count;
+}
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 
 /* "all_reduce #12 (f32 x 39760, sum) of group 1.0" into out[FLIGHT_CALL_MAX];

@@ -58,7 +58,9 @@ static void print_help(void)
 	       " on this host,\nand those of their jobs on all other nodes: the"
 	       " call of libddp that each is in,\nfor how long and for whom it "
 	       "waits there, its last calls, and the native\nstacks of its "
-	       "threads. The workers go on.\n\n");
+	       "threads. The workers go on.\n"
+	       "Those that others started (mpirun, srun, torchrun) are shown "
+	       "on their own host.\n\n");
 	option_print_help(dump_options);
 	printf("\nExit code: 0, or 1 if there is no such worker.\n");
 }
@@ -211,7 +213,9 @@ static int nothing(const struct dump_options *o)
 		log_error("error: no ddprun of yours runs workers of job '%s' "
 			  "on %s", o->job, host);
 	else
-		log_error("error: no ddprun of yours runs workers on %s", host);
+		log_error("error: no ddprun of yours runs workers on %s, and no"
+			  " other program of yours there is in a world of "
+			  "libddp", host);
 	return NOTHING;
 }
 

@@ -1,4 +1,5 @@
-/* look.c: /proc has all agents' descriptors, and those lead to their memfds. */
+/* look.c: /proc has all agents' descriptors, and those lead to their memfds; so
+ * it is with workers that no agent started. */
 #include "launcher/look.h"
 
 #include <dirent.h>
@@ -54,7 +55,8 @@ static void find_program(struct look_worker *w, uint32_t says)
 
 	w->program = w->pid;
 	w->state = look_at(w->pid, &parent, &w->cpu_s);
-	if (parent != w->job->agent_pid)
+	/* one that no agent started stands for itself */
+	if (w->pid != w->job->agent_pid && parent != w->job->agent_pid)
 		w->state = 0; /* the number is somebody else's by now */
 	for (int i = 0; w->state && pid > 1 && i < DEEP; i++) {
 		if (pid == w->pid) {

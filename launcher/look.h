@@ -13,7 +13,7 @@ enum look_recorder {
 };
 
 struct look_worker {
-	const struct flight_file *job; /* of its agent */
+	const struct flight_file *job; /* of its agent, or its own */
 	uint32_t rank, local_rank;
 	pid_t pid;
 	pid_t program; /* who calls libddp: it, or what it started */

@@ -387,6 +387,22 @@ static int complain(const struct run *x, int r, const struct err *e)
 	return r == ERR_USAGE ? 2 : 1;
 }
 
+/* Where arrays lie in the host's memory, only cpu reaches them: it is not left
+ * to what GPUs there are. */
+static int choose_backend(struct run *x, struct err *e)
+{
+	const char *wish = x->o.backend ? x->o.backend : "auto";
+
+	if (strcmp(x->ops->kind, "cpu"))
+		return 0;
+	if (!strcmp(wish, "nccl"))
+		return err_set(e, ERR_USAGE, "--backend nccl does not reach "
+			       "what --device cpu computes; use cpu or auto");
+	if (!strcmp(wish, "auto"))
+		x->o.backend = "cpu";
+	return 0;
+}
+
 int train_main(const struct trainer *t, int argc, char **argv)
 {
 	struct run x = {
@@ -409,7 +425,7 @@ int train_main(const struct trainer *t, int argc, char **argv)
 		return 0;
 	}
 	x.ops = r < 0 ? NULL : ops_find(x.o.device, &e);
-	if (!x.ops)
+	if (!x.ops || choose_backend(&x, &e) < 0)
 		return complain(&x, ERR_USAGE, &e);
 	r = run_from_ddp(ddp_init(&x.world, &(struct ddp_options){
 			.backend = x.o.backend}), &e);

@@ -4,12 +4,12 @@
 
 int ddp_abort(ddp_comm *c, const char *why)
 {
-	static const struct ddp__call call = {.kind = DDP__INIT};
 	struct err *e = ddp__last_error(), aborted = ERR_INIT;
 	char name[DDP__NAME_MAX];
+	int rc = ddp__check_comm(c, "ddp_abort", e);
 
-	if (!c || c->magic != DDP__ALIVE || c->world->forks != ddp__forks)
-		return ddp__refuse(c, &call, e);
+	if (rc)
+		return rc;
 	for (struct ddp_comm *at = c->world->comms; at; at = at->next) {
 		/* what it calls itself in a world is its rank there */
 		at->peers.name(at, at->rank, name);

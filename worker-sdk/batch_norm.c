@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/together.h"
 
@@ -64,11 +65,12 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 	char *all;
 	int rc;
 
-	if (!c || !count || (channels && (!mean || !var)))
+	rc = ddp__check_comm(c, "ddp_sync_batch_norm", e);
+	if (rc)
+		return rc;
+	if (!count || (channels && (!mean || !var)))
 		return err_set(e, ERR_ARGUMENT, "ddp_sync_batch_norm: %s is "
-			       "NULL", !c       ? "the communicator"
-				       : !count ? "count"
-						: "mean or var");
+			       "NULL", count ? "mean or var" : "count");
 	if (channels > DDP__COUNT_MAX / 8 / (size_t)c->size - 1)
 		return err_set(e, ERR_ARGUMENT, "ddp_sync_batch_norm: too many "
 			       "channels: %zu", channels);

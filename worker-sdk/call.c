@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-#include "base/flight.h"
 
 static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__BARRIER == (int)FLIGHT_BARRIER &&
@@ -16,19 +15,15 @@ static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
 	      "and what ddp.h does");
 static_assert((int)DDP__CALL_TEXT >= (int)FLIGHT_CALL_MAX, "its texts fit");
 
+static_assert((int)FLIGHT_TYPES <= 8 && (int)FLIGHT_OPS <= 8,
+	      "ddp__call_mark has room in the word");
+
 static struct flight_call flight_call(const struct ddp__call *c)
 {
 	return (struct flight_call){
 		.kind = c->kind, .type = c->type, .op = c->op, .root = c->root,
 		.count = c->count, .number = c->number, .group = c->group,
 	};
-}
-
-uint64_t ddp__call_pack(const struct ddp__call *c)
-{
-	struct flight_call f = flight_call(c);
-
-	return flight_pack(&f);
 }
 
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/flight.h"
 #include "worker-sdk/ddp.h"
 
 enum ddp__kind {
@@ -47,9 +48,30 @@ static inline int ddp__is_message(const struct ddp__call *c)
 	return c->kind == DDP__SEND || c->kind == DDP__RECV;
 }
 
-/* All but number and group; equal words are equal calls. */
-uint64_t ddp__call_pack(const struct ddp__call *c);
+/* All but number and group, as the flight recorder packs them; equal words are
+ * equal calls. */
+static inline uint64_t ddp__call_pack(const struct ddp__call *c)
+{
+	const struct flight_call f = {.kind = c->kind, .type = c->type,
+				      .op = c->op, .root = c->root,
+				      .count = c->count};
+
+	return flight_pack(&f);
+}
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
+
+/* The same, and as much of the number as there is room for: ranks that are at
+ * different calls of one kind differ too. ddp__call_unpack takes it without. */
+static inline uint64_t ddp__call_mark(const struct ddp__call *c)
+{
+	return ddp__call_pack(c) | (c->number & 1) << 59 |
+	       (c->number & 2) << 54;
+}
+
+static inline uint64_t ddp__call_unmark(uint64_t word)
+{
+	return word & ~((uint64_t)1 << 59 | (uint64_t)1 << 55);
+}
 
 /* "all_reduce #12 (f32 x 39760, sum)", with " of group 1.0" where it has one,
  * into out[DDP__CALL_TEXT]; returns out. */

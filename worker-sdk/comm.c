@@ -108,8 +108,9 @@ void ddp__comm_free(struct ddp_comm *c)
 	 * parent says: the world is still the parent's */
 	if (c->world->forks != ddp__forks) {
 		c->state = NULL;
-		ddp__recorder_close(c->world->flight);
+		ddp__recorder_close(c->world->flight, c->world->flight_fd);
 		c->world->flight = NULL;
+		c->world->flight_fd = -1;
 	}
 	flight_comm_gone(c->world->flight, c->id);
 	while (c->requests)

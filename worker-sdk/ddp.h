@@ -383,7 +383,10 @@ typedef struct ddp_reducer ddp_reducer;
 
 struct ddp_reducer_options {
 	size_t first_bucket; /* bytes; 0: 1 MiB */
-	size_t bucket;	     /* bytes of each later one; 0: 25 MiB */
+	/* Bytes of each later one. 0: a sixteenth of all, but at most 25 MiB
+	 * (which is PyTorch's) and at least first_bucket: what is left to do
+	 * when the backward pass ends is the last bucket. */
+	size_t bucket;
 	/* Sends f32 gradients as bf16: half the bytes. Each rounding, one where
 	 * a rank sends and one or more of sums, is off by at most 2^-8 of its
 	 * value. cpu only. */

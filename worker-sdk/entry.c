@@ -29,29 +29,34 @@ int ddp__watch_forks(struct err *e)
 		       strerror(watching));
 }
 
+int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e)
+{
+	if (!c)
+		return err_set(e, ERR_ARGUMENT, "%s: the communicator is NULL",
+			       what);
+	if (c->magic != DDP__ALIVE)
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: the communicator was freed", what);
+	if (c->world->forks == ddp__forks)
+		return 0;
+	return err_set(e, ERR_USAGE,
+		       "%s: this process was forked off rank %d (pid %lld) "
+		       "after ddp_init and is no rank: only ddp_finalize is of "
+		       "use here",
+		       what, c->world->env.rank, (long long)c->world->pid);
+}
+
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
 {
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
 	struct ddp__call other;
-	struct ddp__world *w;
 	uint64_t number;
+	int rc = ddp__check_comm(c, ddp__call_text(call, mine), e);
 
-	ddp__call_text(call, mine);
-	if (!c)
-		return err_set(e, ERR_ARGUMENT, "%s: the communicator is NULL",
-			       mine);
-	if (c->magic != DDP__ALIVE)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: the communicator was freed", mine);
-	w = c->world;
-	if (w->forks != ddp__forks)
-		return err_set(e, ERR_USAGE,
-			       "%s: this process was forked off rank %d (pid "
-			       "%lld) after ddp_init and is no rank: only "
-			       "ddp_finalize is of use here",
-			       mine, w->env.rank, (long long)w->pid);
-	number = atomic_load(&w->user_number);
-	ddp__call_unpack(&other, atomic_load(&w->user), number);
+	if (rc)
+		return rc;
+	number = atomic_load(&c->world->user_number);
+	ddp__call_unpack(&other, atomic_load(&c->world->user), number);
 	if (ddp__is_message(&other))
 		other.number = 0;
 	return err_set(e, ERR_USAGE,

@@ -20,6 +20,9 @@ int ddp__watch_forks(struct err *e);
 #define DDP__EXACT 0
 #endif
 
+/* 0: c can be used; else why not, of the function or call `what`: it is NULL,
+ * was freed, or this process was forked off. For what does not occupy it. */
+int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
 /* Why c cannot be used by this call, now; sets *e and returns its code. */
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
 		struct err *e);

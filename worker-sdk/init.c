@@ -81,7 +81,7 @@ static int meet(struct ddp_comm *c, const struct ddp__exchange *x,
 	uint64_t ticket;
 	int rc;
 
-	w->flight = ddp__recorder_open((uint32_t)c->rank, (uint32_t)c->size);
+	w->flight = ddp__recorder_open(&w->env, w->host, &w->flight_fd);
 	if (c->size == 1 && !c->backend->serves_one)
 		return 0;
 	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
@@ -137,6 +137,7 @@ int ddp_init(ddp_comm **world, const struct ddp_options *options)
 	}
 	pthread_mutex_init(&w->kv_lock, NULL);
 	w->pid = getpid();
+	w->flight_fd = -1;
 	w->forks = ddp__forks;
 	w->joined = joined;
 	if (gethostname(w->host, sizeof(w->host) - 1))
@@ -170,7 +171,7 @@ void ddp_finalize(ddp_comm *c)
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
-	ddp__recorder_close(w->flight);
+	ddp__recorder_close(w->flight, w->flight_fd);
 	/* in a forked child a thread that is not there may hold it */
 	if (w->forks == ddp__forks)
 		pthread_mutex_destroy(&w->kv_lock);
@@ -232,7 +233,7 @@ const char *ddp_backend(const ddp_comm *c)
 
 const char *ddp_warning(const ddp_comm *c)
 {
-	return c->world->warning;
+	return lives(c) ? c->world->warning : "";
 }
 
 int ddp_host_leader(const ddp_comm *c)

@@ -36,10 +36,9 @@ int ddp_nccl_unique_id(ddp_comm *c, void *id, size_t size)
 	struct offer o;
 	int rc;
 
-	if (!c || c->magic != DDP__ALIVE)
-		return err_set(e, ERR_ARGUMENT,
-			       "ddp_nccl_unique_id: the communicator is %s",
-			       c ? "no more, or never was" : "NULL");
+	rc = ddp__check_comm(c, "ddp_nccl_unique_id", e);
+	if (rc)
+		return rc;
 	if (!id || size != DDP__NCCL_ID)
 		return err_set(e, ERR_ARGUMENT,
 			       "ddp_nccl_unique_id: id is %s and size %zu: "

@@ -4,12 +4,15 @@
 #define SDK_RECORDER_H
 
 #include "base/flight.h"
+#include "worker-sdk/env.h"
 
-/* The part that DDP_RECORDER names, emptied; memory of our own where there is
- * none or it cannot be reached (another container): never an error. NULL if
- * DDP_RECORDER is "off", or there is no memory. */
-struct flight *ddp__recorder_open(uint32_t rank, uint32_t world_size);
-void ddp__recorder_close(struct flight *f);
+/* The part that DDP_RECORDER names, emptied. Where there is none or it cannot
+ * be reached (another container), a file of our own like an agent's, of which
+ * *fd stays open, so that `ddprun dump` finds it; else *fd is -1. Never an
+ * error: NULL if DDP_RECORDER is "off", or there is no memory. */
+struct flight *ddp__recorder_open(const struct ddp__env *env, const char *host,
+				  int *fd);
+void ddp__recorder_close(struct flight *f, int fd);
 
 /* "last seen entering barrier #1531" of a rank of the world that the same agent
  * started; "" if nothing is known. Into out[FLIGHT_TEXT_MAX]; returns out. */

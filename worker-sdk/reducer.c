@@ -6,11 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/entry.h"
 #include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/nccl_backend.h"
 
-enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
+enum {
+	FIRST_BUCKET = 1 << 20,
+	BUCKET = 25 << 20,
+	/* Nothing is left to overlap the last bucket with: it is to be a small
+	 * part of the whole. */
+	BUCKETS_MIN = 16
+};
 
 /* ---- Making one ---- */
 
@@ -33,6 +40,20 @@ static int check(const struct ddp_reducer *r, const size_t *counts, int n,
 	return 0;
 }
 
+/* Bytes of all buckets but the first. */
+static size_t later_bucket(const struct ddp_reducer *r, const size_t *counts,
+			   int n)
+{
+	size_t total = 0, least = r->o.first_bucket;
+
+	for (int i = 0; i < n && total < (size_t)BUCKET * BUCKETS_MIN; i++)
+		total += counts[i] * r->element;
+	total /= BUCKETS_MIN;
+	if (total < least)
+		total = least;
+	return total < BUCKET ? total : BUCKET;
+}
+
 static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 		  struct err *e)
 {
@@ -41,6 +62,8 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 
 	if (rc)
 		return rc;
+	if (!r->o.bucket)
+		r->o.bucket = later_bucket(r, counts, n);
 	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
 			       r->o.bucket / r->element);
 	if (rc == -EOVERFLOW)
@@ -85,9 +108,11 @@ int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
 
 	if (out)
 		*out = NULL;
-	if (!out || !c)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s is NULL",
-			       out ? "the communicator" : "r");
+	if (!out)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: r is NULL");
+	rc = ddp__check_comm(c, "ddp_reducer_new", e);
+	if (rc)
+		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
@@ -99,8 +124,6 @@ int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
 		r->o = *options;
 	if (!r->o.first_bucket)
 		r->o.first_bucket = FIRST_BUCKET;
-	if (!r->o.bucket)
-		r->o.bucket = BUCKET;
 	r->alone = !c->state && !r->o.hook;
 	set_up(r, counts, n, &ours);
 	rc = ddp__reducer_agree(c, type, counts, n, &r->o, &ours);

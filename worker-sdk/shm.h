@@ -16,11 +16,14 @@
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
 enum {
-	DDP__SHM_VERSION = 3,
+	DDP__SHM_VERSION = 4,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
 	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
+	DDP__SHM_CELLS = 1024, /* of each rank, for small broadcasts, */
+	DDP__SHM_CELL = 48,   /* of at most so many bytes */
+	DDP__SHM_HEAD = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
 	DDP__SHM_CPUS = 1024,
 	DDP__COOKIE = 16,
 	/* Longer than the ranks of a host wait for each other they wait for
@@ -34,7 +37,8 @@ struct ddp__shm_control {
 	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
 	_Atomic uint32_t sleepers;          /* on step */
 	_Atomic uint32_t cpu;               /* where it ran when it posted */
-	uint64_t call[2]; /* of the step: ddp__call_pack */
+	_Atomic uint32_t given; /* a futex: its cells so far */
+	uint64_t call[2]; /* of the step: ddp__call_mark */
 	unsigned char tiny[2][DDP__SHM_TINY];
 	/* The call that it entered last, for who waits for it in vain. */
 	_Alignas(64) _Atomic uint64_t last;
@@ -46,6 +50,15 @@ struct ddp__shm_control {
 	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
 	_Atomic uint32_t away;	 /* it waits for another host, for us */
 	uint64_t probe_at; /* where its memory has the segment's cookie */
+};
+
+/* What one rank has for all, who take it without posting anything. */
+struct ddp__shm_cell {
+	/* its place among all ranks' cells, from 1, above 32 bits of the
+	 * call's number */
+	_Alignas(64) _Atomic uint64_t stamp;
+	uint64_t call; /* ddp__call_pack */
+	unsigned char data[DDP__SHM_CELL];
 };
 
 /* A call's first step, where the ranks compare what they were called for. */
@@ -85,6 +98,11 @@ struct ddp__shm {
 	int waits;		      /* for the others' */
 	int behind;		      /* 0, or it is yet to be waited for */
 	struct ddp__call call;	      /* of that step, for texts */
+	uint64_t cells;		      /* of all ranks, so far */
+	/* instead of a step a cell is waited for, of this rank; or NULL */
+	const struct ddp__shm_cell *cell;
+	const struct ddp__call *cell_call;
+	int cell_from;
 	int spins;                    /* every rank has a CPU of its own */
 	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
 				       * how long not to do so again */
@@ -134,6 +152,20 @@ int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
 /* As these, without waiting: 1 if every rank has posted my step, 0 if not. */
 int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
 
+/* Small broadcasts go through cells (shm_cell.c): who gives writes one and goes
+ * on, who takes waits for nobody else. Begins one: 0 if it has to go by steps,
+ * as one in DDP__SHM_CELLS / 2 must, so that the cells before it are free. */
+int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call);
+/* The root gives, at most DDP__SHM_CELL bytes. */
+void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
+			const void *from, size_t size);
+/* The others wait for it as ddp__shm_wait_first does, or look for it as
+ * ddp__shm_arrived does; then it is at ddp__shm_cell(s, root)->data. */
+int ddp__shm_cell_wait(struct ddp__shm *s, const struct ddp__call *call,
+		       int root, struct err *e);
+int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
+			  int root, struct err *e);
+
 /* For who waits for a segment and for other things too, and so cannot wait in
  * it. The doorbell, made at the first call, is a descriptor that is readable
  * after a peer has posted while this rank was armed. Sleep so: arm; if it
@@ -162,6 +194,11 @@ int ddp__shm_fail(struct ddp__shm *s, struct err *e);
 /* 0: rank i is there; else *e says what became of it. */
 int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 		     struct err *e);
+/* Waits for rank i, of whom I have not got what I wait for. */
+int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
+/* I was called for one thing, rank i for another: the error. */
+int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
+		    const struct ddp__call *other, struct err *e);
 /* Notes what I entered, and tells what rank i did, as a call's text. */
 void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call);
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
@@ -182,23 +219,48 @@ int ddp__shm_aborted(const struct ddp__shm *s);
 static inline struct ddp__shm_control *
 ddp__shm_control(const struct ddp__shm *s, int i)
 {
-	const size_t stride = DDP__SHM_CONTROL +
+	const size_t stride = DDP__SHM_HEAD +
 			      2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
 
 	return (struct ddp__shm_control *)(void *)(s->slots +
 						   (size_t)i * stride);
 }
 
+/* Rank i's cell for the small broadcast that is `on` later than the one that
+ * was begun last. */
+static inline struct ddp__shm_cell *
+ddp__shm_cell_on(const struct ddp__shm *s, int i, unsigned on)
+{
+	char *cells = (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL;
+
+	return (struct ddp__shm_cell *)(void *)cells +
+	       (s->cells + on) % DDP__SHM_CELLS;
+}
+
+static inline struct ddp__shm_cell *ddp__shm_cell(const struct ddp__shm *s,
+						   int i)
+{
+	return ddp__shm_cell_on(s, i, 0);
+}
+
+/* Whether what is waited for in a cell has come. */
+static inline int ddp__shm_cell_there(const struct ddp__shm *s)
+{
+	return atomic_load_explicit(&s->cell->stamp, memory_order_acquire) >>
+		       32 ==
+	       (uint32_t)s->cells;
+}
+
 /* Input and output of rank i for a step. */
 static inline char *ddp__shm_in(const struct ddp__shm *s, int i, uint32_t step)
 {
-	return (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL +
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_HEAD +
 	       (step & 1) * (size_t)DDP__SHM_IN;
 }
 
 static inline char *ddp__shm_out(const struct ddp__shm *s, int i, uint32_t step)
 {
-	return (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL +
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_HEAD +
 	       2 * (size_t)DDP__SHM_IN + (step & 1) * (size_t)DDP__SHM_OUT;
 }
 

@@ -46,20 +46,28 @@ int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 	return s->bell;
 }
 
-int ddp__shm_arm(struct ddp__shm *s)
+/* All have posted my step, or the cell that I wait for is there. */
+static int is_there(const struct ddp__shm *s)
 {
 	int k = 1;
+
+	if (s->cell)
+		return ddp__shm_cell_there(s);
+	while (k < s->n &&
+	       (int32_t)(atomic_load(&ddp__shm_control(s, (s->me + k) % s->n)
+						->step) - s->step) >= 0)
+		k++;
+	return s->waits && k == s->n;
+}
+
+int ddp__shm_arm(struct ddp__shm *s)
+{
 
 	atomic_fetch_add(&s->header->armed, 1);
 	/* Sequentially consistent: either I see what came, or who brought it
 	 * sees that I am armed. */
 	atomic_store(&ddp__shm_control(s, s->me)->armed, 1);
-	while (k < s->n &&
-	       (int32_t)(atomic_load(&ddp__shm_control(s, (s->me + k) % s->n)
-						->step) - s->step) >= 0)
-		k++;
-	return (s->waits && k == s->n) || ddp__shm_aborted(s) ||
-	       ddp__shm_msgs_ready(s);
+	return is_there(s) || ddp__shm_aborted(s) || ddp__shm_msgs_ready(s);
 }
 
 void ddp__shm_disarm(struct ddp__shm *s)

@@ -1,317 +1,10 @@
-/* shm_collective.c: staged through the slots, a chunk a step; while a rank
- * works on one half of its slot the others read the other half. */
-#include "worker-sdk/shm_collective.h"
+/* shm_collective.c: staged through the slots: bytes that go from one to all or
+ * from all to one, and what moves every operation on. */
+#include "worker-sdk/shm_chunk.h"
 
-#include <string.h>
-
-#include "worker-sdk/copy.h"
-#include "worker-sdk/reduce.h"
-
-enum {
-	/* Up to here every rank reduces everything itself: one step instead of
-	 * two is worth n times the additions. Of two ranks each does so always:
-	 * it reads no more of the other's than it would otherwise. */
-	FLAT_MAX = 16 << 10,
-	/* Its chunks: what was put is in L2 yet when it is reduced. */
-	PAIR_CHUNK = 256 << 10,
-	/* A slice is reduced in pieces that stay in L1. */
-	PIECE = 8 << 10,
-	/* A result of this many bytes leaves nothing of itself in the caches,
-	 * so it is written past them, and what was there is not read first:
-	 * at 16 MiB and 2 ranks 1.5 times as fast, at 4 MiB still slower. */
-	STREAM_MIN = 8 << 20
-};
-
-enum { FRESH, READY, WAITING, DONE };
-
-/* What work says: nothing is left; post, and go on when all have; post, and
- * that was all: who only gives need not wait for those who take. The next
- * operation does so before it touches the slot. */
-enum { NOTHING, POST, LAST };
-
-static size_t min_size(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Elements of a chunk so that all chunks are about alike and none exceeds
- * `most` bytes. */
-static size_t chunk_elems(size_t count, size_t most, size_t elem)
-{
-	size_t line = 64 / elem, max = most / elem;
-	size_t chunks = (count + max - 1) / max;
-	size_t each = chunks ? (count + chunks - 1) / chunks : 1;
-
-	return min_size(max, (each + line - 1) / line * line);
-}
-
-/* Chunk k of an operation; no elements: one empty chunk. */
-struct chunk {
-	size_t at, len;
-};
-
-static struct chunk chunk_of(const struct ddp__shm_op *op, size_t k)
-{
-	size_t at = min_size(op->count, k * op->each);
-
-	return (struct chunk){at, min_size(op->each, op->count - at)};
-}
-
-static int is_chunk(const struct ddp__shm_op *op, size_t k)
-{
-	return k == 0 || k * op->each < op->count;
-}
-
-static void copy(void *to, const void *from, size_t size)
-{
-	if (size)
-		memcpy(to, from, size);
-}
-
-/* Writes a part of what this rank gets. */
-static void give(const struct ddp__shm_op *op, char *to, const char *from,
-		 size_t size)
-{
-	if (op->stream)
-		ddp__copy_stream(to, from, size);
-	else
-		copy(to, from, size);
-}
-
-/* ---- reduce */
-
-static void put(const struct ddp__shm_op *op, char *to, const char *from,
-		size_t size)
-{
-	ddp__put(&op->s->put, to, from, size);
-}
-
-static int is_tiny(const struct ddp__shm_op *op)
-{
-	return op->count * op->elem <= DDP__SHM_TINY;
-}
-
-/* Where rank i has what it posted with a step. */
-static char *flat_in(const struct ddp__shm_op *op, int i, uint32_t step)
-{
-	struct ddp__shm *s = op->s;
-
-	return is_tiny(op) ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
-			   : ddp__shm_in(s, i, step);
-}
-
-static void reduce_flat(const struct ddp__shm_op *op, struct chunk c)
-{
-	struct ddp__shm *s = op->s;
-	size_t at = c.at * op->elem;
-
-	for (int i = 0; i < s->n; i++)
-		s->sources[i] = flat_in(op, i, s->step);
-	/* not out of my slot, which may have gone past the caches */
-	if (s->n == 2)
-		s->sources[s->me] = op->send + at;
-	ddp__reduce_stream(op->recv + at, s->sources, s->n, c.len,
-			   op->call->type, op->call->op, op->divisor,
-			   op->stream);
-}
-
-/* Everyone writes all, everyone reduces all. */
-static int flat_work(struct ddp__shm_op *op)
-{
-	uint32_t step = op->s->step + 1;
-	size_t k = op->k;
-	struct chunk c;
-	char *to;
-
-	if (k && op->recv)
-		reduce_flat(op, chunk_of(op, k - 1));
-	if (!is_chunk(op, k))
-		return NOTHING;
-	c = chunk_of(op, k);
-	to = flat_in(op, op->s->me, step);
-	if (is_tiny(op))
-		copy(to, op->send, op->count * op->elem);
-	else
-		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
-	return op->recv || is_chunk(op, k + 1) ? POST : LAST;
-}
-
-/* Reduces `count` elements that lie `at` elements into everyone's input of a
- * step, mine at `own` instead, into shared (may be NULL) and recv (may be
- * NULL). recv may be `own`: so the result is made elsewhere. */
-static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
-			 const char *own, char *shared, char *recv,
-			 size_t count)
-{
-	struct ddp__shm *s = op->s;
-	size_t elem = op->elem, piece = PIECE / elem;
-	char bounce[PIECE];
-	int streams = ddp__put_streams(&s->put, count * elem);
-
-	for (size_t done = 0; done < count; done += piece) {
-		size_t len = min_size(piece, count - done);
-		char *dst = shared && !streams ? shared + done * elem : bounce;
-
-		for (int i = 0; i < s->n; i++)
-			s->sources[i] = i == s->me
-						? own + done * elem
-						: ddp__shm_in(s, i, step) +
-							  (at + done) * elem;
-		ddp__reduce(dst, s->sources, s->n, len, op->call->type,
-			    op->call->op, op->divisor);
-		if (shared && streams)
-			ddp__copy_stream(shared + done * elem, dst, len * elem);
-		if (recv)
-			give(op, recv + done * elem, dst, len * elem);
-	}
-	if (shared && streams)
-		ddp__copy_done();
-}
-
-/* Slice i of a chunk; slices are whole cache lines, so the last may be short
- * or empty. */
-static struct chunk slice_of(const struct ddp__shm_op *op, size_t k, int i)
-{
-	size_t n = chunk_of(op, k).len, line = 64 / op->elem;
-	size_t parts = (size_t)op->s->n;
-	size_t part = ((n + parts - 1) / parts + line - 1) / line * line;
-	size_t at = min_size(n, part * (size_t)i);
-
-	return (struct chunk){at, min_size(part, n - at)};
-}
-
-/* All but my own slice, which only I need. */
-static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
-{
-	struct chunk c = chunk_of(op, k), own = slice_of(op, k, op->s->me);
-	const char *from = op->send + c.at * op->elem;
-	char *to = ddp__shm_in(op->s, op->s->me, step);
-	size_t after = own.at + own.len;
-
-	put(op, to, from, own.at * op->elem);
-	put(op, to + after * op->elem, from + after * op->elem,
-	    (c.len - after) * op->elem);
-}
-
-static void reduce_own(const struct ddp__shm_op *op, size_t k, uint32_t in,
-		       uint32_t out)
-{
-	struct chunk own = slice_of(op, k, op->s->me);
-	size_t at = (chunk_of(op, k).at + own.at) * op->elem;
-
-	reduce_slice(op, in, own.at, op->send + at,
-		     ddp__shm_out(op->s, op->s->me, out),
-		     op->recv ? op->recv + at : NULL, own.len);
-}
-
-static void take_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
-{
-	char *to = op->recv + chunk_of(op, k).at * op->elem;
-
-	/* My neighbour's first, so that not all read one rank's slot. */
-	for (int j = 1; j < op->s->n; j++) {
-		int i = (op->s->me + j) % op->s->n;
-		struct chunk part = slice_of(op, k, i);
-
-		give(op, to + part.at * op->elem, ddp__shm_out(op->s, i, step),
-		     part.len * op->elem);
-	}
-}
-
-/* A pipeline of three: in one step, chunk k goes in, slice by slice chunk k-1
- * is reduced, and chunk k-2 comes out. */
-static int sliced_work(struct ddp__shm_op *op)
-{
-	uint32_t step = op->s->step + 1;
-	size_t k = op->k;
-
-	if (k >= 2 && op->recv)
-		take_slices(op, k - 2, step - 1);
-	if (k >= 2 && !is_chunk(op, k - 1))
-		return 0; /* nobody reads what I would post */
-	if (k >= 1 && is_chunk(op, k - 1))
-		reduce_own(op, k - 1, step - 1, step);
-	if (is_chunk(op, k))
-		put_slices(op, k, step);
-	return k && !is_chunk(op, k) && !op->recv ? LAST : POST;
-}
-
-void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
-		     const struct ddp__call *call, const void *send, void *recv,
-		     size_t count, int to, int divisor)
-{
-	size_t elem = ddp_type_size(call->type);
-	size_t most = s->n == 2 ? min_size(s->chunk, PAIR_CHUNK) : s->chunk;
-
-	*op = (struct ddp__shm_op){
-		.s = s,
-		.call = call,
-		.work = count * elem <= FLAT_MAX || s->n == 2 ? flat_work
-							      : sliced_work,
-		.send = send,
-		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
-		.count = count,
-		.elem = elem,
-		.each = chunk_elems(count, most, elem),
-		/* in place it has been read anyway */
-		.stream = send != recv && count * elem >= STREAM_MIN,
-		.divisor = divisor};
-}
+enum { FRESH, WAITING, DONE };
 
 /* ---- pieces for each rank in one slot */
-
-/* Elements of a chunk of which a slot's half holds n. */
-static size_t share_elems(const struct ddp__shm *s, size_t count, size_t elem)
-{
-	size_t most = DDP__SHM_IN / (size_t)s->n / 64 * 64;
-
-	return chunk_elems(count, min_size(most, s->chunk), elem);
-}
-
-static int reduce_scatter_work(struct ddp__shm_op *op)
-{
-	struct ddp__shm *s = op->s;
-	uint32_t step = s->step + 1;
-	size_t elem = op->elem, me = (size_t)s->me, k = op->k;
-
-	if (k) {
-		struct chunk c = chunk_of(op, k - 1);
-
-		reduce_slice(op, step - 1, me * c.len,
-			     op->send + (me * op->count + c.at) * elem, NULL,
-			     op->recv + c.at * elem, c.len);
-	}
-	if (!is_chunk(op, k))
-		return 0;
-	for (int i = 0; i < s->n; i++) {
-		struct chunk c = chunk_of(op, k);
-
-		if (i == s->me)
-			continue;
-		put(op, ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
-		    op->send + ((size_t)i * op->count + c.at) * elem,
-		    c.len * elem);
-	}
-	return 1;
-}
-
-void ddp__shm_reduce_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
-			     const struct ddp__call *call, const void *send,
-			     void *recv, size_t count, int divisor)
-{
-	size_t elem = ddp_type_size(call->type);
-
-	*op = (struct ddp__shm_op){.s = s,
-				   .call = call,
-				   .work = reduce_scatter_work,
-				   .send = send,
-				   .recv = recv,
-				   .count = count,
-				   .elem = elem,
-				   .each = share_elems(s, count, elem),
-				   .stream = count * elem >= STREAM_MIN,
-				   .divisor = divisor};
-}
 
 static size_t place_of(const struct ddp__shm_op *op, int i)
 {
@@ -346,14 +39,14 @@ static int scatter_work(struct ddp__shm_op *op)
 	if (op->to != op->s->me) {
 		if (op->k)
 			take_block(op, op->to, op->k - 1, op->recv);
-		return is_chunk(op, op->k) ? POST : NOTHING;
+		return is_chunk(op, op->k) ? DDP__POST : DDP__NOTHING;
 	}
 	put_blocks(op, op->k);
 	if (is_chunk(op, op->k + 1))
-		return POST;
+		return DDP__POST;
 	if (op->recv != op->send + place_of(op, op->to))
 		copy(op->recv, op->send + place_of(op, op->to), op->count);
-	return LAST;
+	return DDP__LAST;
 }
 
 void ddp__shm_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
@@ -427,15 +120,15 @@ static int broadcast_work(struct ddp__shm_op *op)
 	if (op->to != op->s->me) {
 		if (op->k)
 			take_window(op, chunk_of(op, op->k - 1));
-		return is_chunk(op, op->k) ? POST : NOTHING;
+		return is_chunk(op, op->k) ? DDP__POST : DDP__NOTHING;
 	}
 	put(op, ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
 	    c.len);
 	if (is_chunk(op, op->k + 1))
-		return POST;
+		return DDP__POST;
 	if (op->recv != op->send && op->size_out)
 		memmove(op->recv, op->send + op->skip, op->size_out);
-	return LAST;
+	return DDP__LAST;
 }
 
 void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
@@ -453,7 +146,8 @@ void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
 				   .each = chunk_elems(size, s->chunk, 1),
 				   .skip = skip,
 				   .size_out = size_out,
-				   .stream = size_out >= STREAM_MIN,
+				   .stream = size_out >= DDP__STREAM_MIN,
+				   .small = size <= DDP__SHM_CELL,
 				   .to = root};
 }
 
@@ -476,7 +170,8 @@ static int gather_work(struct ddp__shm_op *op)
 		if (op->to != s->me)
 			put(op, ddp__shm_in(s, s->me, s->step + 1),
 			    op->send + c.at, c.len);
-		return op->recv || is_chunk(op, op->k + 1) ? POST : LAST;
+		return op->recv || is_chunk(op, op->k + 1) ? DDP__POST
+							   : DDP__LAST;
 	}
 	if (op->recv && op->recv + own != op->send)
 		give(op, op->recv + own, op->send, op->count);
@@ -497,7 +192,7 @@ void ddp__shm_gather(struct ddp__shm_op *op, struct ddp__shm *s,
 		.count = size,
 		.elem = 1,
 		.each = chunk_elems(size, s->chunk, 1),
-		.stream = size * (size_t)s->n >= STREAM_MIN,
+		.stream = size * (size_t)s->n >= DDP__STREAM_MIN,
 		.to = to};
 }
 
@@ -512,7 +207,41 @@ void ddp__shm_barrier(struct ddp__shm_op *op, struct ddp__shm *s,
 	*op = (struct ddp__shm_op){.s = s, .call = call, .work = barrier_work};
 }
 
+/* A small broadcast. 1: done; 0: not yet; < 0: the error. */
+static int through_cell(struct ddp__shm_op *op, int wait, struct err *e)
+{
+	struct ddp__shm *s = op->s;
+	int rc;
+
+	if (op->state == DONE)
+		return 1;
+	if (op->to == s->me) {
+		op->state = DONE;
+		ddp__shm_cell_give(s, op->call, op->send, op->count);
+		if (op->recv != op->send && op->size_out)
+			memmove(op->recv, op->send + op->skip, op->size_out);
+		return 1;
+	}
+	rc = wait ? ddp__shm_cell_wait(s, op->call, op->to, e)
+		  : ddp__shm_cell_arrived(s, op->call, op->to, e);
+	if (rc < 0 || (!rc && !wait))
+		return rc;
+	op->state = DONE;
+	copy(op->recv, ddp__shm_cell(s, op->to)->data + op->skip, op->size_out);
+	return 1;
+}
+
 /* ---- moving on */
+
+/* 1 if it goes through a cell, which is found out when it begins. */
+static int has_cell(struct ddp__shm_op *op)
+{
+	if (op->state == FRESH) {
+		op->small = ddp__shm_cell_begin(op->s, op->call);
+		op->state = op->small ? WAITING : FRESH;
+	}
+	return op->small;
+}
 
 /* Works and posts; 0: it is done. */
 static int go_on(struct ddp__shm_op *op)
@@ -522,19 +251,19 @@ static int go_on(struct ddp__shm_op *op)
 
 	if (op->state == FRESH)
 		ddp__shm_begin(s, op->call);
-	what = op->state == DONE ? NOTHING : op->work(op);
-	if (what != NOTHING) {
+	what = op->state == DONE ? DDP__NOTHING : op->work(op);
+	if (what != DDP__NOTHING) {
 		ddp__shm_post(s);
 		op->k++;
 	}
-	if (what == LAST) {
+	if (what == DDP__LAST) {
 		s->waits = 0;
 		s->behind = op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
 	}
-	if (what != POST && op->stream)
+	if (what != DDP__POST && op->stream)
 		ddp__copy_done();
-	op->state = what == POST ? WAITING : DONE;
-	return what == POST;
+	op->state = what == DDP__POST ? WAITING : DONE;
+	return what == DDP__POST;
 }
 
 /* What it has to wait for before it goes on. */
@@ -547,6 +276,8 @@ static int awaits(const struct ddp__shm_op *op)
 
 int ddp__shm_advance(struct ddp__shm_op *op, struct err *e)
 {
+	if (op->small && has_cell(op))
+		return through_cell(op, 0, e);
 	do {
 		int what = awaits(op), rc;
 
@@ -565,6 +296,10 @@ int ddp__shm_run(struct ddp__shm_op *op, struct err *e)
 {
 	int rc = 0;
 
+	if (op->small && has_cell(op)) {
+		rc = through_cell(op, 1, e);
+		return rc < 0 ? rc : 0;
+	}
 	do {
 		int what = awaits(op);
 

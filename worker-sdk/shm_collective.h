@@ -28,6 +28,7 @@ struct ddp__shm_op {
 	size_t skip, size_out;
 	int to, divisor;
 	int stream; /* recv is written past the caches */
+	int small;  /* it goes through a cell, if there is one */
 	int state;
 	uint32_t k; /* posts so far */
 };

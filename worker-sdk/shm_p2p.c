@@ -15,7 +15,8 @@ enum {
 	INLINE = 32,	     /* bytes that fit a line */
 	EAGER = 16 << 10,    /* up to here all lies in the ring at once */
 	PIECE = 32 << 10,    /* of a large message: what the sender puts */
-	READ = 256 << 10,    /* and what the receiver reads itself */
+	READ = 256 << 10,    /* and what the receiver reads itself; */
+	READ_ALONE = 2 << 20, /* where it is alone in this */
 	PATIENCE_NS = 20000, /* so long it leaves that to the sender */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100
@@ -345,12 +346,13 @@ static int read_from(struct ddp__shm *s, int i, void *to, uint64_t remote,
 static void read_piece(struct ddp__shm_msg *m)
 {
 	struct pair *p = pair(m);
-	size_t at = atomic_fetch_add(&p->claimed, READ), size;
+	size_t most = puts_parts(m->s) ? READ : READ_ALONE;
+	size_t at = atomic_fetch_add(&p->claimed, most), size;
 	int rc;
 
 	if (at >= m->size)
 		return;
-	size = min_size(READ, m->size - at);
+	size = min_size(most, m->size - at);
 	rc = read_from(m->s, m->peer, m->buf + at, m->remote + at, size);
 	if (!rc) {
 		m->got += size;
@@ -393,6 +395,10 @@ static int advance_open(struct ddp__shm_msg *m)
 			return 0;
 		read_piece(m);
 	}
+	/* A sender that has given up may have used its memory again before I
+	 * read it. */
+	if (ddp__shm_aborted(m->s))
+		return 0;
 	atomic_fetch_add(&pair(m)->finished, 1);
 	poke(m->s, m->peer);
 	return 1;

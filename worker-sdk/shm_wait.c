@@ -88,6 +88,19 @@ static inline int posted(struct ddp__shm *s, int i)
 	return (int32_t)(step - s->step) >= 0;
 }
 
+/* Whether I have what I wait for of rank i. */
+static int came(struct ddp__shm *s, int i)
+{
+	if (s->cell)
+		return i != s->cell_from || ddp__shm_cell_there(s);
+	return posted(s, i);
+}
+
+static const struct ddp__call *call_of(const struct ddp__shm *s)
+{
+	return s->cell ? s->cell_call : &s->call;
+}
+
 /* There is a CPU for each rank, but another is on mine. The scheduler leaves
  * two that yield or wake each other there, for seconds (measured: 2.7 us a
  * step instead of 0.1, half the speed from 1 MiB on): so go where no rank was,
@@ -143,7 +156,7 @@ static int spin(struct ddp__shm *s, int i, uint64_t start)
 {
 	do {
 		for (int k = 0; k < 32; k++) {
-			if (posted(s, i))
+			if (came(s, i))
 				return 1;
 			ddp__shm_relax();
 		}
@@ -154,13 +167,14 @@ static int spin(struct ddp__shm *s, int i, uint64_t start)
 static void sleep_on(struct ddp__shm *s, int i, int ms)
 {
 	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	_Atomic uint32_t *word = s->cell ? &peer->given : &peer->step;
 	uint32_t seen;
 
 	atomic_fetch_add(&peer->sleepers, 1);
-	seen = atomic_load(&peer->step);
-	if ((int32_t)(seen - s->step) < 0 && !atomic_load(&peer->left) &&
+	seen = atomic_load(word);
+	if (!came(s, i) && !atomic_load(&peer->left) &&
 	    atomic_load(&s->header->aborted) != DDP__SHM_ABORTED)
-		ddp__shm_sleep(&peer->step, seen, ms);
+		ddp__shm_sleep(word, seen, ms);
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
 
@@ -208,7 +222,7 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	int missing = 0;
 
 	for (int i = 0; i < s->n; i++) {
-		if (posted(s, i))
+		if (came(s, i))
 			continue;
 		if (missing++ == 0)
 			say_last(s, i, last);
@@ -224,7 +238,7 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 			 missing - 4);
 	err_set(e, ERR_TIMEOUT,
 		"%s: %s %s not arrived for %.1f s; %s%s",
-		ddp__call_text(&s->call, call), list,
+		ddp__call_text(call_of(s), call), list,
 		missing > 1 ? "have" : "has", (double)waited / 1e9,
 		missing > 1 ? "the first of them " : "", last);
 	return ddp__shm_fail(s, e);
@@ -237,7 +251,7 @@ static int is_late(struct ddp__shm *s, uint64_t waited)
 	uint64_t limit = (uint64_t)s->timeout_ms * 1000000u;
 
 	for (int i = 0; i < s->n && !s->patient; i++)
-		s->patient = !posted(s, i) &&
+		s->patient = !came(s, i) &&
 			     atomic_load(&ddp__shm_control(s, i)->away);
 	if (s->timeout_ms < 0 || waited <= limit)
 		return 0;
@@ -264,26 +278,63 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-/* Looks at those who have not posted: 0 if all of them may still come. */
+int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
+		    const struct ddp__call *other, struct err *e)
+{
+	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
+	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
+
+	err_set(e, ERR_ARGUMENT,
+		"%s called %s, but %s called %s: all ranks must make the same "
+		"calls in the same order",
+		s->peers->name(s->peers->owner, s->ranks[s->me], my_name),
+		ddp__call_text(call, mine),
+		s->peers->name(s->peers->owner, s->ranks[i], their_name),
+		ddp__call_text(other, theirs));
+	return ddp__shm_fail(s, e);
+}
+
+/* Rank i, for whom I wait in vain, is in another call of the same number, or
+ * past it: it gave, or waits for, a cell where others wait for a step. Making a
+ * world or a group takes several with one number. */
+static int is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	const struct ddp__call *call = call_of(s);
+	uint64_t number = atomic_load(&peer->last_number);
+	uint64_t word = atomic_load(&peer->last);
+
+	ddp__call_unpack(other, word, number);
+	if (came(s, i) || ddp__is_message(other) || number < call->number)
+		return 0;
+	return number > call->number || other->kind != call->kind ||
+	       (call->kind != DDP__INIT && call->kind != DDP__SPLIT &&
+		word != ddp__call_pack(call));
+}
+
+/* Looks at those who have not come: 0 if all of them may still. */
 static int look(struct ddp__shm *s, int first, struct err *e)
 {
+	struct ddp__call other;
 	int looks = 0;
 
 	for (int k = 0; k < s->n && looks < LOOKS_MAX; k++) {
 		int i = (first + k) % s->n;
 
-		if (posted(s, i))
+		if (came(s, i))
 			continue;
 		looks++;
-		/* It may have posted, and then left, since. */
-		if (ddp__shm_look_at(s, i, &s->call, e) && !posted(s, i))
+		if (is_astray(s, i, &other))
+			return ddp__shm_differ(s, call_of(s), i, &other, e);
+		/* It may have come, and then left, since. */
+		if (ddp__shm_look_at(s, i, call_of(s), e) && !came(s, i))
 			return ddp__shm_fail(s, e);
 	}
 	return 0;
 }
 
-static __attribute__((noinline)) int wait_slow(struct ddp__shm *s, int i,
-						struct err *e)
+__attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
+						 struct err *e)
 {
 	uint64_t start = clock_ns();
 	int ms = LOOK_FIRST_MS;
@@ -295,7 +346,7 @@ static __attribute__((noinline)) int wait_slow(struct ddp__shm *s, int i,
 		int rc;
 
 		sleep_on(s, i, ms);
-		if (posted(s, i))
+		if (came(s, i))
 			return 0;
 		if (ddp__shm_aborted(s))
 			return ddp__shm_fail(s, e);
@@ -314,7 +365,7 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 	/* Each begins with its neighbour, so that not all read one line. */
 	for (int k = 1; k < s->n; k++) {
 		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
-		int rc = posted(s, i) ? 0 : wait_slow(s, i, e);
+		int rc = posted(s, i) ? 0 : ddp__shm_wait_for(s, i, e);
 
 		if (rc)
 			return rc;
@@ -323,12 +374,18 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 	return 0;
 }
 
+/* What ddp__call_mark left of a number, near another. */
+static uint64_t number_of(uint64_t word, uint64_t near)
+{
+	uint64_t low = (word >> 59 & 1) | (word >> 54 & 2);
+
+	return near + ((low - near + 1) & 3) - 1;
+}
+
 /* All have posted the first step of what each was called for. */
 static int agree(struct ddp__shm *s, struct err *e)
 {
-	uint64_t word = ddp__call_pack(&s->call), other;
-	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
-	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
+	uint64_t word = ddp__call_mark(&s->call), other;
 	struct ddp__call call;
 	int i;
 
@@ -338,15 +395,9 @@ static int agree(struct ddp__shm *s, struct err *e)
 	if (i == s->n)
 		return 0;
 	other = ddp__shm_control(s, i)->call[s->step & 1];
-	ddp__call_unpack(&call, other, s->call.number);
-	err_set(e, ERR_ARGUMENT,
-		"%s called %s, but %s called %s: all ranks must make the same "
-		"calls in the same order",
-		s->peers->name(s->peers->owner, s->ranks[s->me], my_name),
-		ddp__call_text(&s->call, mine),
-		s->peers->name(s->peers->owner, s->ranks[i], their_name),
-		ddp__call_text(&call, theirs));
-	return ddp__shm_fail(s, e);
+	ddp__call_unpack(&call, ddp__call_unmark(other),
+			 number_of(other, s->call.number));
+	return ddp__shm_differ(s, &s->call, i, &call, e);
 }
 
 int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
@@ -376,7 +427,7 @@ int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e)
 	if (ddp__shm_aborted(s))
 		return ddp__shm_fail(s, e);
 	for (int i = 0; i < s->n; i++)
-		if (!posted(s, i)) {
+		if (!came(s, i)) {
 			if (is_late(s, waited_ns))
 				return fail_timeout(s, waited_ns, e);
 			return look(s, i, e);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/comm.h"
+#include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 
 /* A span above SMALL goes by itself: copying it would cost more than a call. */
@@ -18,12 +18,13 @@ static int check(const ddp_comm *c, const struct ddp_span *spans, int n,
 		 int root)
 {
 	struct err *e = ddp__last_error();
+	int rc = ddp__check_comm(c, "ddp_broadcast_spans", e);
 
-	if (!c || n < 0 || (n && !spans))
+	if (rc)
+		return rc;
+	if (n < 0 || (n && !spans))
 		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: %s",
-			       !c      ? "the communicator is NULL"
-			       : n < 0 ? "n is negative"
-				       : "spans is NULL");
+			       n < 0 ? "n is negative" : "spans is NULL");
 	if (root < 0 || root >= ddp_world_size(c))
 		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: there is "
 			       "no root %d among %d ranks", root,

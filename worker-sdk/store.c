@@ -47,21 +47,13 @@ static int check(const ddp_comm *c, const char *what, const char *key,
 		 const void *value, size_t size, struct slice *k)
 {
 	struct err *e = ddp__last_error();
+	int rc = ddp__check_comm(c, what, e);
 
-	if (!c || !key || (!value && size))
+	if (rc)
+		return rc;
+	if (!key || (!value && size))
 		return err_set(e, ERR_ARGUMENT, "%s: %s is NULL", what,
-			       !c     ? "the communicator"
-			       : !key ? "key"
-				      : "value");
-	if (c->magic != DDP__ALIVE)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: the communicator was freed", what);
-	if (c->world->forks != ddp__forks)
-		return err_set(e, ERR_USAGE,
-			       "%s: this process was forked off rank %d (pid "
-			       "%lld) after ddp_init and is no rank",
-			       what, c->world->env.rank,
-			       (long long)c->world->pid);
+			       key ? "value" : "key");
 	*k = SLICE_STR(key);
 	if (k->len < 1 || k->len > WIRE_KEY_MAX)
 		return err_set(e, ERR_ARGUMENT,

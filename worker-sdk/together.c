@@ -116,11 +116,13 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 	struct outcome mine = {0, 0}, *all;
 	int rc, who, patient;
 
-	if (!c || !fn || (scope != DDP_HOST && scope != DDP_JOB))
+	rc = ddp__check_comm(c, "ddp_once", e);
+	if (rc)
+		return rc;
+	if (!fn || (scope != DDP_HOST && scope != DDP_JOB))
 		return err_set(e, ERR_ARGUMENT, "ddp_once: %s",
-			       !c    ? "the communicator is NULL"
-			       : !fn ? "fn is NULL"
-				     : "the scope is DDP_HOST or DDP_JOB");
+			       fn ? "the scope is DDP_HOST or DDP_JOB"
+				  : "fn is NULL");
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
@@ -146,18 +148,17 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 
 void ddp_request_stop(ddp_comm *c)
 {
-	if (c)
+	if (c && c->magic == DDP__ALIVE)
 		atomic_store(&c->world->stop, 1);
 }
 
 int ddp_should_stop(ddp_comm *c)
 {
 	int32_t stop, *all;
-	int rc;
+	int rc = ddp__check_comm(c, "ddp_should_stop", ddp__last_error());
 
-	if (!c)
-		return err_set(ddp__last_error(), ERR_ARGUMENT,
-			       "ddp_should_stop: the communicator is NULL");
+	if (rc)
+		return rc;
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	if (!c->state || c->backend == &ddp__cpu) {
 		rc = ddp_all_reduce(c, &stop, &stop, 1, DDP_I32, DDP_MAX);

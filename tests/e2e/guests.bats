@@ -106,6 +106,36 @@ needs_a_server() {
 	has "$out" "^rank -1: -20004: rank 0 could not start: DDP_SERVER is"
 }
 
+# Its ranks hang, and a dump has them under one job; $launcher 2 CMD...
+is_dumped() {
+	local end=$((SECONDS + 60)) jobs
+	mkfifo fifo
+	printf '%s\n' '#!/bin/sh' 'echo "pid $$"' 'exec c_guest wait fifo' >said
+	chmod +x said
+	start job $launcher 2 ./said
+	await job.out '^rank 0 .*: ok$'
+	await job.out '^rank 1 .*: ok$'
+	# they say so before they wait
+	expect 0 ddprun dump --no-stacks
+	jobs=$(awk -v pids="$(sed -n 's/^pid //p' job.out | xargs)" '
+		BEGIN {split(pids, list); for (i in list) ours[list[i] ","] = 1}
+		/^job / {job = $0}
+		/^rank / && ($7 in ours) {
+			print job, "rank", $2, $3, $4, $5
+		}' <<<"$out")
+	has "$jobs" '^job .*: 2 of 2 ranks are on .* rank 0 \(local rank 0\),$'
+	has "$jobs" '^job .*: 2 of 2 ranks are on .* rank 1 \(local rank 1\),$'
+	[ "$(sed 's/ rank . (.*//' <<<"$jobs" | sort -u | wc -l)" = 1 ]
+	jobs=${jobs#job \'}
+	jobs=${jobs%%\', attempt *}
+	expect 0 ddprun dump --no-stacks --last 2 --job "$jobs"
+	[ "$(grep -c '^rank ' <<<"$out")" = 2 ]
+	[ "$(grep -c '^  between calls; last: barrier #' <<<"$out")" = 2 ]
+	exec 9<>fifo # a writer, for whoever comes when
+	finish job
+	exec 9>&-
+}
+
 @test "torchrun: its own store is the meeting place" {
 	torchrun_or_skip
 	expect 0 torchrun 3 --master_port "$(w_port free)" -- sh -c '
@@ -221,4 +251,39 @@ needs_a_server() {
 	has "$out" '^rank -1: -20002: PMI_RANK is set but PMI_FD is not: start this program with mpiexec'
 	PMI_FD=77 expect 1 c_guest
 	has "$out" '^rank -1: -[0-9]+: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+}
+
+@test "ddprun dump finds the ranks that OpenMPI started" {
+	openmpi_or_skip
+	is_dumped
+}
+
+@test "ddprun dump finds the ranks that MPICH started" {
+	hydra_or_skip
+	is_dumped
+}
+
+@test "ddprun dump finds the ranks that torchrun started" {
+	torchrun_or_skip
+	launcher=torchrun_dumped
+	torchrun_dumped() {
+		torchrun "$1" -- "${@:2}"
+	}
+	is_dumped
+}
+
+@test "ddprun dump finds one that nobody started" {
+	mkfifo fifo
+	start alone c_guest wait fifo
+	await alone.out ': ok$'
+	expect 0 ddprun dump --no-stacks --job "pid ${pid[alone]}"
+	has "$out" "^job 'pid ${pid[alone]}', attempt 1: 1 of 1 ranks are on "
+	has "$out" "^rank 0 \(local rank 0\), pid ${pid[alone]}, "
+	expect 0 ddprun dump --no-stacks --agent "${pid[alone]}"
+	has "$out" '^  between calls; last: barrier #'
+	exec 9<>fifo
+	finish alone
+	exec 9>&-
+	expect 1 ddprun dump --no-stacks --agent "$$"
+	has "$err" 'no ddprun of yours runs workers on .*, and no other program of yours'
 }

@@ -125,6 +125,29 @@ fake_cuda() {
 	has "$out" 'cannot use NCCL: the GPUs of this host cannot be used: an error of the fake \(999\)'
 }
 
+@test "a trainer on the CPU does not look for GPUs, whatever there is" {
+	# who loads the driver leaves a file
+	cat >spy.c <<-'END'
+		#include <stdio.h>
+		static __attribute__((constructor)) void seen(void)
+		{
+			fclose(fopen("looked", "w"));
+		}
+	END
+	mkdir spy
+	${CC:-gcc} -shared -fPIC -o spy/libcuda.so.1 spy.c
+	export LD_LIBRARY_PATH=$T/spy${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	expect 0 c_nccl init auto
+	[ -e looked ]
+	rm looked
+	expect 0 mnist_mlp --epochs 0
+	expect 0 mnist_mlp --epochs 0 --backend auto
+	expect 0 mnist_ae --epochs 0 --device cpu --backend cpu
+	expect 2 mnist_mlp --epochs 0 --backend nccl
+	has "$err" '--backend nccl does not reach what --device cpu computes; use cpu or auto'
+	[ ! -e looked ]
+}
+
 @test "one rank that cannot: auto is cpu on all, nccl an error on all" {
 	local some='[ $RANK = 1 ] && export FAKE_CUDA_COUNT=100
 		FAKE_CUDA_GPU=0000:0$RANK:00.0 exec c_nccl init'

@@ -57,7 +57,7 @@ disagree() {
 	disagree n "rank [0-2]: -20001: ddp_reducer_new: parameters: 6 on rank 0 on $host, 5 on rank 1 on $host; all"
 	disagree count 'elements of parameter 4: 500 on rank 0 .*, 501 on rank 1 '
 	disagree type 'type: 1 on rank 0 .*, 0 on rank 1 '
-	disagree bucket 'bytes of bucket: 26214400 on rank 0 .*, 1000 on rank 1 '
+	disagree bucket 'bytes of bucket: 1048576 on rank 0 .*, 1000 on rank 1 '
 	disagree unused 'find_unused: 0 on rank 0 .*, 1 on rank 1 '
 	disagree hook 'hook: 0 on rank 0 .*, 1 on rank 1 '
 	disagree null 'ddp_reducer_new failed on rank 1 on .*bad argument' 2

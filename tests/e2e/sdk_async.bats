@@ -32,6 +32,10 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 	DDP_TEST_HOSTS=2 ranks_ok 3 c_collectives 3 thread groups
 }
 
+@test "several threads in the store each get their own answers" {
+	ranks_ok 2 c_store threads
+}
+
 # N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]: the others' lines, in ${said[rank]}
 declare -A said
 fault() {

@@ -15,7 +15,9 @@
  *   gpu_check stall RANK MS     that rank never comes; timeout of the others
  */
 #include <nccl.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/gpu/rooms.h"
@@ -197,23 +199,53 @@ static void groups(void)
 	all_reduce(world, DDP_F32, DDP_SUM, 10);
 }
 
-static void CUDART_CB nap(void *arg)
+/* Holds a stream until the program opens it; not for ever, if that waits. */
+static sem_t gate;
+static _Atomic int held_up;
+
+static void CUDART_CB hold(void *arg)
 {
-	usleep(100000);
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 30;
+	held_up = sem_timedwait(&gate, &end) != 0;
+}
+
+/* When all ranks have put their calls into their streams: one that did not wait
+ * for its stream could have run. */
+static void open_gate(int way)
+{
+	char came[16], all[16];
+	int64_t n;
+
+	snprintf(came, sizeof(came), "came/%d", way);
+	snprintf(all, sizeof(all), "all/%d", way);
+	must(ddp_store_add(world, came, 1, &n), "store_add");
+	if (n == size)
+		must(ddp_store_set(world, all, "", 0), "store_set");
+	if (ddp_store_get(world, all, NULL, 0, -1))
+		DIE("store_get: %s", ddp_last_error());
+	sem_post(&gate);
 }
 
 /* What is in the stream before a call comes first, what is put in after it
- * last, although nobody waits on the host. */
+ * last, and nobody waits on the host: the stream is held until all is in it. */
 static void stream(void)
 {
 	enum { N = 100000 };
 	struct room a = room_new(N * 4), b = room_new(N * 4);
-	struct room want = room_new(N * 4);
+	struct room want = room_new(N * 4), from = room_new(N * 4);
 	ddp_request *r;
 	cudaStream_t s;
 
+	sem_init(&gate, 0, 0);
 	cu(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream");
-	fill(&a, 0, DDP_F32, DDP_SUM, rank, 0, N);
+	fill(&from, 0, DDP_F32, DDP_SUM, rank, 0, N);
+	up(&from);
+	/* NCCL may wait for the GPU when it first sees a size */
+	must(ddp_all_reduce(world, a.device, b.device, N, DDP_F32, DDP_SUM),
+	     "all_reduce");
 	for (size_t i = 0; i < N; i++)
 		put(want.host + i * 4, DDP_F32,
 		    reduced(DDP_F32, DDP_SUM, size, i));
@@ -222,9 +254,9 @@ static void stream(void)
 		cu(cudaMemset(b.device, 0x5a, N * 4 + FENCE), "memset");
 		cu(cudaDeviceSynchronize(), "synchronize");
 		must(ddp_set_stream(world, s), "set_stream");
-		cu(cudaLaunchHostFunc(s, nap, NULL), "host function");
-		cu(cudaMemcpyAsync(a.device, a.host, N * 4,
-				   cudaMemcpyHostToDevice, s), "copy");
+		cu(cudaLaunchHostFunc(s, hold, NULL), "host function");
+		cu(cudaMemcpyAsync(a.device, from.device, N * 4,
+				   cudaMemcpyDeviceToDevice, s), "copy");
 		if (way == 0) {
 			must(ddp_all_reduce(world, a.device, a.device, N,
 					    DDP_F32, DDP_SUM), "all_reduce");
@@ -236,7 +268,10 @@ static void stream(void)
 		}
 		cu(cudaMemcpyAsync(b.device, a.device, N * 4,
 				   cudaMemcpyDeviceToDevice, s), "copy");
+		open_gate(way);
 		cu(cudaStreamSynchronize(s), "synchronize");
+		if (held_up)
+			DIE("a call waited for what is in its stream");
 		compare(&b, &want, way ? "async in a stream" : "in a stream",
 			DDP_F32, 0, N);
 		must(ddp_set_stream(world, NULL), "set_stream");
@@ -245,6 +280,7 @@ static void stream(void)
 	room_free(&a);
 	room_free(&b);
 	room_free(&want);
+	room_free(&from);
 	all_reduce(world, DDP_F32, DDP_SUM, 1000);
 }
 

@@ -5,9 +5,11 @@
  *            quiet
  */
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -46,6 +48,8 @@ static void arguments(void)
 	      "NULL");
 	wants(ddp_all_reduce(world, data, data, (size_t)-1, DDP_F32, DDP_SUM),
 	      bad, "too many");
+	wants(ddp_all_reduce(world, data, data + 1, (size_t)1 << 36, DDP_U8,
+			     DDP_SUM), bad, "too many");
 	wants(ddp_all_reduce(world, data, data, 1, DDP_TYPES, DDP_SUM), bad,
 	      "unknown type");
 	wants(ddp_all_reduce(world, data, data, 1, DDP_F32, DDP_OPS), bad,
@@ -68,34 +72,95 @@ static void arguments(void)
 	wants(ddp_comm_split(world, 0, 0, NULL), bad, "group is NULL");
 }
 
+static int never(void *arg)
+{
+	DIE("what runs once ran");
+	return 0;
+}
+
+/* Each way into c says `code` and `part`. */
+static void refused(ddp_comm *c, int code, const char *part)
+{
+	const struct ddp_span span = {data, 1, DDP_F32};
+	const size_t counts[] = {1};
+	ddp_comm *group = NULL;
+	ddp_request *r = NULL;
+	ddp_reducer *reducer;
+	uint64_t count = 1;
+	char id[128];
+
+	wants(ddp_barrier(c), code, part);
+	wants(ddp_all_reduce(c, data, data, 1, DDP_F32, DDP_SUM), code, part);
+	wants(ddp_barrier_async(c, &r), code, part);
+	wants(ddp_send(c, data, 1, DDP_F32, 0), code, part);
+	wants(ddp_recv_async(c, data, 1, DDP_F32, 0, &r), code, part);
+	wants(ddp_comm_split(c, 0, 0, &group), code, part);
+	wants(ddp_abort(c, "no"), code, part);
+	wants(ddp_progress_start(c, -1), code, part);
+	wants(ddp_set_stream(c, NULL), code, part);
+	wants(ddp_nccl_unique_id(c, id, sizeof(id)), code, part);
+	wants(ddp_store_set(c, "a", "", 0), code, part);
+	wants((int)ddp_store_get(c, "a", NULL, 0, -1), code, part);
+	wants(ddp_reducer_new(&reducer, c, data, DDP_F32, counts, 1, NULL),
+	      code, part);
+	wants(ddp_broadcast_spans(c, &span, 1, 0), code, part);
+	wants(ddp_sync_batch_norm(c, data, data + 1, 1, &count), code, part);
+	wants(ddp_once(c, DDP_JOB, never, NULL), code, part);
+	wants(ddp_once(c, DDP_HOST, never, NULL), code, part);
+	wants(ddp_should_stop(c), code, part);
+	if (r || group || reducer || ddp_nccl_comm(c))
+		DIE("something was made");
+}
+
 static void freed(void)
 {
 	ddp_comm *group;
 
 	must(ddp_comm_split(world, 0, rank, &group), "split");
+	/* that is for worlds */
+	ddp_finalize(group);
+	must(ddp_barrier(group), "barrier of the group");
 	ddp_comm_free(group);
-	wants(ddp_barrier(group), DDP_ERR_ARGUMENT, "was freed");
-	wants(ddp_store_set(group, "a", "", 0), DDP_ERR_ARGUMENT, "was freed");
-	if (ddp_local_rank(group) != -1)
-		DIE("what was freed has a local rank");
+	refused(group, DDP_ERR_ARGUMENT, "was freed");
+	ddp_request_stop(group);
+	if (ddp_local_rank(group) != -1 || ddp_host_leader(group) != -1 ||
+	    ddp_world_rank(group, 0) != -1 || ddp_warning(group)[0] ||
+	    ddp_backend(group)[0])
+		DIE("what was freed has a place");
 	ddp_comm_free(group);
+	ddp_finalize(group);
+	/* and this is for groups */
+	ddp_comm_free(world);
 	must(ddp_barrier(world), "barrier");
 }
 
 static void in_child(void)
 {
-	pid_t child = fork();
+	ddp_request *r;
+	pid_t child;
 	int status;
 
+	must(ddp_barrier(world), "barrier");
+	/* of a message that has not come yet */
+	must(ddp_recv_async(world, data, 1, DDP_F32, !rank, &r), "recv");
+	child = fork();
 	if (child == 0) {
-		wants(ddp_barrier(world), DDP_ERR_USAGE, "forked off rank");
-		wants(ddp_store_set(world, "a", "", 0), DDP_ERR_USAGE,
+		refused(world, DDP_ERR_USAGE, "forked off rank");
+		wants(ddp_test(r), DDP_ERR_USAGE, "forked off rank");
+		wants(ddp_wait_timeout(&r, 0), DDP_ERR_USAGE,
 		      "forked off rank");
 		ddp_finalize(world);
 		_exit(0);
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status)
 		DIE("the child");
+	/* the others look for one that is late, and must not find that it
+	 * left, as its child did */
+	if (rank == 1)
+		wants(ddp_wait_timeout(&r, 300), DDP_ERR_TIMEOUT, "under way");
+	must(ddp_barrier(world), "barrier");
+	must(ddp_send(world, data, 1, DDP_F32, !rank), "send");
+	must(ddp_wait(&r), "wait");
 	must(ddp_barrier(world), "barrier");
 }
 
@@ -192,34 +257,63 @@ static void late(void)
 	must(ddp_barrier(world), "barrier");
 }
 
-/* More than 2^31 elements: what is in them says where it came from. */
+/* So much room for so little memory that pages cost nothing: all of it but the
+ * end shows the same FOLD bytes. */
+enum { FOLD = 1 << 20 };
+#define BIG (((size_t)1 << 32) + FOLD + 5) /* more than 32 bits count */
+
+static unsigned char *map_folded(void)
+{
+	size_t end = BIG / FOLD * FOLD;
+	int fd = memfd_create("folded", MFD_CLOEXEC);
+	char *p = mmap(NULL, end + FOLD, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (fd < 0 || ftruncate(fd, FOLD) || p == MAP_FAILED)
+		DIE("no memory");
+	for (size_t at = 0; at < end; at += FOLD)
+		if (mmap(p + at, FOLD, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+			DIE("no memory");
+	close(fd);
+	return (unsigned char *)p;
+}
+
+/* What a fold holds, times `factor`; and so the end, but for its own bytes. */
+static void fill(unsigned char *p, unsigned factor)
+{
+	for (size_t i = BIG - FOLD - 5; i < BIG; i++)
+		p[i] = (unsigned char)(factor * (i % 83 + (i >= BIG - 5)));
+}
+
+static int is_filled(const unsigned char *p, const unsigned char *want,
+		     unsigned factor)
+{
+	fill((unsigned char *)(uintptr_t)want, factor);
+	return !memcmp(p, want, FOLD) &&
+	       !memcmp(p + BIG - 5, want + BIG - 5, 5);
+}
+
+/* In place, and the greatest: however often the same bytes are reduced. */
 static void big(void)
 {
-	const size_t count = ((size_t)1 << 31) + 5;
-	const size_t at[] = {0, 1, count / 3, count - 6, count - 5, count - 1};
-	const int n = sizeof(at) / sizeof(*at);
-	unsigned char *buf = calloc(count, 1);
+	unsigned char *a = map_folded(), *b = map_folded(), *c = map_folded();
 
-	if (!buf)
-		DIE("no memory");
-	for (int i = 0; i < n && rank == 0; i++)
-		buf[at[i]] = (unsigned char)(i + 1);
-	must(ddp_broadcast(world, buf, count, DDP_U8, 0), "broadcast");
-	for (int i = 0; i < n; i++)
-		if (buf[at[i]] != i + 1)
-			DIE("broadcast: %d at %zu", buf[at[i]], at[i]);
-	must(ddp_all_reduce(world, buf, buf, count, DDP_U8, DDP_SUM),
-	     "all_reduce");
-	for (int i = 0; i < n; i++)
-		if (buf[at[i]] != size * (i + 1))
-			DIE("all_reduce: %d at %zu", buf[at[i]], at[i]);
 	if (rank == 0)
-		must(ddp_send(world, buf, count, DDP_U8, 1), "send");
-	else if (rank == 1)
-		must(ddp_recv(world, buf, count, DDP_U8, 0), "recv");
-	if (buf[count - 1] != size * n || buf[count - 2])
-		DIE("recv: %d at the end", buf[count - 1]);
-	free(buf);
+		fill(a, 1);
+	must(ddp_broadcast(world, a, BIG, DDP_U8, 0), "broadcast");
+	if (!is_filled(a, c, 1))
+		DIE("broadcast: wrong");
+	fill(b, (unsigned)rank + 1);
+	must(ddp_all_reduce(world, b, b, BIG, DDP_U8, DDP_MAX), "all_reduce");
+	if (!is_filled(b, c, 2))
+		DIE("all_reduce: wrong");
+	if (rank == 0)
+		must(ddp_send(world, b, BIG, DDP_U8, 1), "send");
+	else
+		must(ddp_recv(world, a, BIG, DDP_U8, 0), "recv");
+	if (!is_filled(a, c, (unsigned)rank + 1))
+		DIE("recv: wrong");
 }
 
 /* CPU time of all threads but this one, in ms. */

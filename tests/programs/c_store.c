@@ -1,6 +1,8 @@
 /* c_store.c: the store calls, on every rank at once, with or without a server.
  * Prints "rank R: ok" or what was wrong. With `thread`: with a progress thread.
- */
+ * With `threads`: each rank has several that are in the store at once, each
+ * with keys of its own, so that an answer that goes to another is seen. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,46 @@
 		: (fprintf(stderr, "rank %d: not so: %s (%s)\n",              \
 			   ddp_rank(c), #what, ddp_last_error()),             \
 		   exit(1)))
+
+enum { THREADS = 4, TURNS = 300 };
+
+static ddp_comm *shared;
+
+static void *use(void *arg)
+{
+	ddp_comm *c = shared;
+	int me = *(int *)arg;
+	char key[64], list[64], value[96], got[96];
+	int64_t n;
+
+	snprintf(key, sizeof(key), "turn/%d/%d", ddp_rank(c), me);
+	snprintf(list, sizeof(list), "list/%d/%d", ddp_rank(c), me);
+	for (int i = 1; i <= TURNS; i++) {
+		EXPECT(ddp_store_add(c, key, me + 1, &n) == 0);
+		EXPECT(n == (int64_t)i * (me + 1));
+		snprintf(value, sizeof(value), "%d of %s", i, list);
+		EXPECT(ddp_store_set(c, list, value, strlen(value)) == 0);
+		memset(got, 0, sizeof(got));
+		EXPECT(ddp_store_get(c, list, got, sizeof(got), 60000) ==
+		       (int64_t)strlen(value));
+		EXPECT(!strcmp(got, value));
+	}
+	return NULL;
+}
+
+static void use_together(ddp_comm *c)
+{
+	pthread_t thread[THREADS];
+	int me[THREADS];
+
+	shared = c;
+	for (int i = 0; i < THREADS; i++) {
+		me[i] = i;
+		EXPECT(!pthread_create(&thread[i], NULL, use, &me[i]));
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+}
 
 int main(int argc, char **argv)
 {
@@ -28,6 +70,8 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1)
 		EXPECT(ddp_progress_start(c, -1) == 0);
+	if (argc > 1 && !strcmp(argv[1], "threads"))
+		use_together(c);
 	rank = ddp_rank(c);
 	size = ddp_world_size(c);
 	/* each sets its own, and waits for its neighbour's */
@@ -73,6 +117,12 @@ int main(int argc, char **argv)
 	EXPECT(ddp_store_get(c, "never", got, 4, 200) == DDP_ERR_TIMEOUT);
 	EXPECT(strstr(ddp_last_error(), "never"));
 	EXPECT(clock_ms() - start < 10000);
+	/* for ever is longer than some time */
+	if (rank == 0) {
+		EXPECT(ddp_store_get(c, "no", got, 4, 450) == DDP_ERR_TIMEOUT);
+		EXPECT(ddp_store_set(c, "late", "x", 1) == 0);
+	}
+	EXPECT(ddp_store_get(c, "late", got, 4, -1) == 1);
 	/* limits */
 	memset(big, 'k', 9000);
 	big[9000] = 0;

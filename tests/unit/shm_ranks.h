@@ -87,6 +87,24 @@ static inline void run_with_victim(int n, int victim,
 	}
 }
 
+/* As run_forked and run_with_victim, in a group of n, which body is given. */
+static inline void run_group(int n, int (*body)(int me, void *arg))
+{
+	struct group g = make(n);
+
+	run_forked(n, body, &g);
+	close(g.fd);
+}
+
+static inline void run_group_with_victim(int n, int victim,
+					 int (*body)(int me, void *arg))
+{
+	struct group g = make(n);
+
+	run_with_victim(n, victim, body, &g);
+	close(g.fd);
+}
+
 /* xorshift: orders that look random and are the same in each run. */
 static inline unsigned next_random(unsigned *state)
 {

@@ -76,4 +76,13 @@ static inline int join(struct ddp__tcp *t, const struct group *g, int me)
 	return join_as(t, g, me, 1, &e);
 }
 
+/* As run_forked, in a group of n, which body is given. */
+static inline void run_group(int n, int (*body)(int me, void *arg))
+{
+	struct group g = make(n);
+
+	run_forked(n, body, &g);
+	done_with(&g);
+}
+
 #endif

@@ -27,6 +27,11 @@ static void set_up(void)
 	e = (struct err)ERR_INIT;
 }
 
+static void reads(void)
+{
+	ck_assert_msg(ddp__env_read(&env, &e) == 0, "%s", e.text);
+}
+
 static void expect(int code, const char *text)
 {
 	ck_assert_int_eq(ddp__env_read(&env, &e), code);
@@ -38,7 +43,7 @@ START_TEST(all_there)
 {
 	setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
 	setenv("DDP_NODE_ADDR", "10.0.0.2", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.alone, 0);
 	ck_assert_int_eq(env.rank, 5);
 	ck_assert_int_eq(env.world_size, 8);
@@ -59,7 +64,7 @@ START_TEST(none_there)
 {
 	clearenv();
 	setenv("RANK", "", 1); /* as good as none */
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.alone, 1);
 	ck_assert_int_eq(env.rank, 0);
 	ck_assert_int_eq(env.world_size, 1);
@@ -169,11 +174,17 @@ static void set(const struct variable *v)
 		setenv(v->name, v->value, 1);
 }
 
+static void only(const struct variable *v)
+{
+	clearenv();
+	set(v);
+}
+
 START_TEST(by_others)
 {
 	clearenv();
 	set(starters[_i].all);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.starter, starters[_i].starter);
 	ck_assert_int_eq(env.alone, 0);
 	ck_assert_int_eq(env.rank, 3);
@@ -188,21 +199,20 @@ END_TEST
 
 START_TEST(torchrun_says_more)
 {
-	clearenv();
-	set(torchrun);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	only(torchrun);
+	reads();
 	ck_assert_str_eq(env.server.host, "h1");
 	ck_assert_uint_eq(env.server.port, 29500);
 	ck_assert_int_eq(env.agent_store, 1);
 	ck_assert_int_eq(env.attempt, 1);
 	ck_assert_str_eq(env.job, "mine");
 	setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.agent_store, 0);
 	/* by hand, as for init_process_group("env://") */
 	for (int i = 4; torchrun[i].name; i++)
 		unsetenv(torchrun[i].name);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.starter, DDP__TORCHRUN);
 	ck_assert_int_eq(env.local_rank, -1);
 	ck_assert_int_eq(env.nodes, -1);
@@ -211,7 +221,7 @@ START_TEST(torchrun_says_more)
 	/* a port in MASTER_ADDR is none */
 	setenv("MASTER_PORT", "1234", 1);
 	setenv("MASTER_ADDR", "fd77::1", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_str_eq(env.server.host, "fd77::1");
 	ck_assert_uint_eq(env.server.port, 1234);
 }
@@ -228,7 +238,7 @@ START_TEST(half_of_others)
 		unsetenv(starters[_i].all[i].name);
 		if (starters[_i].starter == DDP__SLURM &&
 		    (i == 1 || i == 8)) { /* a batch script has no step */
-			ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+			reads();
 			ck_assert_int_eq(env.alone, 1);
 			continue;
 		}
@@ -245,13 +255,13 @@ START_TEST(innermost)
 	clearenv();
 	for (int i = STARTERS - 1; i >= 0; i--) {
 		set(starters[i].all);
-		ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+		reads();
 		ck_assert_int_eq(env.starter, starters[i].starter);
 	}
 	set_up();
 	set(openmpi);
 	set(slurm);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.starter, DDP__DDPRUN);
 	ck_assert_int_eq(env.rank, 5);
 }
@@ -259,19 +269,18 @@ END_TEST
 
 START_TEST(slurm_with_pmi2)
 {
-	clearenv();
-	set(slurm);
+	only(slurm);
 	setenv("PMI_RANK", "3", 1);
 	setenv("PMI_SIZE", "4", 1);
 	setenv("PMI_FD", "7", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.starter, DDP__PMI);
 	ck_assert_int_eq(env.local_rank, 0);
 	ck_assert_int_eq(env.local_world_size, 1);
 	ck_assert_int_eq(env.nodes, 2);
 	/* an mpiexec in the step: its ranks are not the step's */
 	setenv("PMI_SIZE", "5", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.local_rank, -1);
 	ck_assert_int_eq(env.nodes, -1);
 }
@@ -280,19 +289,17 @@ END_TEST
 /* Nobody to meet: no store is needed. */
 START_TEST(world_of_one)
 {
-	clearenv();
-	set(hydra);
+	only(hydra);
 	setenv("PMI_RANK", "0", 1);
 	setenv("PMI_SIZE", "1", 1);
 	setenv("MPI_LOCALRANKID", "0", 1);
 	setenv("MPI_LOCALNRANKS", "1", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.alone, 1);
 	ck_assert_int_eq(env.nodes, 1);
-	clearenv();
-	set(slurm);
+	only(slurm);
 	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-	ck_assert_int_eq(ddp__env_read(&env, &e), 0);
+	reads();
 	ck_assert_int_eq(env.starter, DDP__NOBODY);
 	ck_assert_int_eq(env.alone, 1);
 }
@@ -300,14 +307,12 @@ END_TEST
 
 START_TEST(others_wrong)
 {
-	clearenv();
-	set(openmpi);
+	only(openmpi);
 	setenv("OMPI_COMM_WORLD_RANK", "4", 1);
 	expect(ERR_USAGE, "OMPI_COMM_WORLD_RANK is 4 but OMPI_COMM_WORLD_SIZE "
 			  "is 4: it must be less; start this program with "
 			  "mpirun");
-	clearenv();
-	set(slurm);
+	only(slurm);
 	setenv("SLURM_STEP_TASKS_PER_NODE", "2(x", 1);
 	expect(ERR_USAGE, "SLURM_STEP_TASKS_PER_NODE is '2(x'");
 	clearenv();

@@ -254,9 +254,10 @@ static void name_it(int fd, int part)
 /* Opens it and says whether the agent's file shows what is written there. */
 static int arrives(int fd, uint32_t part)
 {
-	struct flight *f = ddp__recorder_open(10 + part, 20);
+	const struct ddp__env env = {.rank = 10 + (int)part, .world_size = 20};
 	struct flight_file head;
-	int rc;
+	int rc, own;
+	struct flight *f = ddp__recorder_open(&env, "h", &own);
 
 	ck_assert_ptr_nonnull(f);
 	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
@@ -264,7 +265,8 @@ static int arrives(int fd, uint32_t part)
 	rc = flight_take(&view, fd, flight_part_at(&head, part));
 	if (rc == 0)
 		ck_assert_uint_eq(view.rank, 10 + part);
-	ddp__recorder_close(f);
+	ck_assert_int_eq(own < 0, rc == 0);
+	ddp__recorder_close(f, own);
 	return rc == 0;
 }
 
@@ -291,7 +293,8 @@ START_TEST(what_is_no_recorder_of_ours_is_left_alone)
 		"", ":", "x", "/dev/null:0", "/:0", "/proc/1/fd/999999:0",
 		"/proc/self/exe:0", "/proc/self/exe:-1", "/proc/self/exe:0x",
 	};
-	int fd = make_file("another", 1), zeroes, pipes[2];
+	const struct ddp__env env = {.rank = 0, .world_size = 1};
+	int fd = make_file("another", 1), zeroes, pipes[2], own;
 	char bytes[64] = "";
 
 	name_it(fd, 0); /* the number is that of somebody else's agent */
@@ -314,9 +317,55 @@ START_TEST(what_is_no_recorder_of_ours_is_left_alone)
 	unsetenv("DDP_RECORDER");
 	ck_assert(!arrives(fd, 0));
 	setenv("DDP_RECORDER", "off", 1);
-	ck_assert_ptr_null(ddp__recorder_open(0, 1));
+	ck_assert_ptr_null(ddp__recorder_open(&env, "h", &own));
+	ck_assert_int_eq(own, -1);
 	close(fd);
 	close(zeroes);
+}
+END_TEST
+
+/* As from an agent whose worker it is, so that whoever finds the one finds the
+ * other. */
+START_TEST(without_an_agent_libddp_makes_a_file_like_its)
+{
+	struct ddp__env env = {.starter = DDP__TORCHRUN, .rank = 7,
+			       .world_size = 9, .local_rank = 3, .attempt = 2,
+			       .server = {"n01", 29500}};
+	struct flight_worker known;
+	struct flight_file head;
+	struct flight *f;
+	int own;
+
+	unsetenv("DDP_RECORDER");
+	f = ddp__recorder_open(&env, "h7", &own);
+	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
+	ck_assert_int_eq(flight_file_take(&head, own), 0);
+	ck_assert_int_eq(head.agent_pid, getpid());
+	ck_assert_uint_eq(head.parts, 4);
+	ck_assert_uint_eq(head.base_rank, 4);
+	ck_assert_uint_eq(head.world_size, 9);
+	ck_assert_uint_eq(head.attempt, 2);
+	ck_assert_str_eq(head.job, "torchrun n01:29500");
+	ck_assert_str_eq(head.host, "h7");
+	for (int i = 0; i < 4; i++) {
+		ck_assert_int_eq(pread(own, &known, sizeof(known),
+				       (off_t)(sizeof(head) +
+					       (size_t)i * sizeof(known))),
+				 sizeof(known));
+		ck_assert_int_eq(known.pid, i == 3 ? getpid() : 0);
+	}
+	ck_assert_int_eq(flight_take(&view, own, flight_part_at(&head, 3)), 0);
+	ck_assert_uint_eq(view.rank, 7);
+	ck_assert_int_eq(view.n, 1);
+	ddp__recorder_close(f, own);
+	ck_assert_int_lt(fcntl(own, F_GETFD), 0);
+	/* where ranks are dealt out otherwise it is the first of its host */
+	env.local_rank = 8;
+	f = ddp__recorder_open(&env, "h7", &own);
+	ck_assert_int_eq(flight_file_take(&head, own), 0);
+	ck_assert_uint_eq(head.parts, 1);
+	ck_assert_uint_eq(head.base_rank, 7);
+	ddp__recorder_close(f, own);
 }
 END_TEST
 
@@ -337,6 +386,7 @@ int main(void)
 	tcase_add_test(c, garbage_is_read_without_harm);
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
 	tcase_add_test(c, what_is_no_recorder_of_ours_is_left_alone);
+	tcase_add_test(c, without_an_agent_libddp_makes_a_file_like_its);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -17,8 +17,9 @@ static float term(int rank, size_t i)
 static int reduce_right(struct ddp__shm *s, size_t count, int shift, int to,
 			size_t chunk)
 {
+	static uint64_t number;
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_AVG, 0, count,
-				 count + 1};
+				 ++number};
 	char *raw = malloc(count * 4 + 16);
 	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
@@ -71,10 +72,7 @@ static int reduce_all_sizes(int me, void *arg)
 START_TEST(reduces)
 {
 	static const int sizes[] = {2, 3, 5, 8};
-	struct group g = make(sizes[_i]);
-
-	run_forked(g.n, reduce_all_sizes, &g);
-	close(g.fd);
+	run_group(sizes[_i], reduce_all_sizes);
 }
 END_TEST
 
@@ -102,6 +100,7 @@ static int move_data(int me, void *arg)
 		if (all[i] != COUNT + 1000 + i)
 			return 3;
 	call.kind = DDP__ALL_GATHER;
+	call.number++;
 	if (RUN(gather, &s, &call, a, COUNT * 4, all, place, DDP__ALL))
 		return 4;
 	for (int r = 0; r < n; r++)
@@ -110,12 +109,13 @@ static int move_data(int me, void *arg)
 				return 5;
 	call.kind = DDP__REDUCE_SCATTER;
 	call.op = DDP_MAX;
+	call.number++;
 	if (RUN(reduce_scatter, &s, &call, all, all + me * COUNT, COUNT, 1))
 		return 6;
 	for (int i = 0; i < COUNT; i++)
 		if (all[me * COUNT + i] != ((me + 1) % 3) * COUNT + i)
 			return 7;
-	for (int i = 0; i < 1000; i++)
+	for (call.number++; call.number < 1000; call.number++)
 		if (RUN(barrier, &s, &call))
 			return 8;
 	ddp__shm_detach(&s);
@@ -124,10 +124,7 @@ static int move_data(int me, void *arg)
 
 START_TEST(moves_data)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, move_data, &g);
-	close(g.fd);
+	run_group(3, move_data);
 }
 END_TEST
 
@@ -154,10 +151,7 @@ static int wrap(int me, void *arg)
 
 START_TEST(step_counter_wraps)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, wrap, &g);
-	close(g.fd);
+	run_group(3, wrap);
 }
 END_TEST
 
@@ -207,23 +201,7 @@ static int by_bell(int me, void *arg)
 
 START_TEST(rings_who_sleeps_elsewhere)
 {
-	struct group g = make(3);
-	pid_t pid[3];
-	int status;
-
-	for (int i = 0; i < 3; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(by_bell(i, &g));
-	}
-	for (int i = 0; i < 3; i++) {
-		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
-		if (i == 2)
-			ck_assert_int_eq(status, SIGKILL);
-		else
-			ck_assert_int_eq(status, 0);
-	}
-	close(g.fd);
+	run_group_with_victim(3, 2, by_bell);
 }
 END_TEST
 
@@ -257,10 +235,7 @@ static int late(int me, void *arg)
 
 START_TEST(names_who_is_late)
 {
-	struct group g = make(4);
-
-	run_forked(g.n, late, &g);
-	close(g.fd);
+	run_group(4, late);
 }
 END_TEST
 
@@ -287,23 +262,7 @@ static int dies(int me, void *arg)
 
 START_TEST(names_who_died)
 {
-	struct group g = make(3);
-	pid_t pid[3];
-	int status;
-
-	for (int i = 0; i < 3; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(dies(i, &g));
-	}
-	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
-	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(waitpid(pid[2], &status, 0), pid[2]);
-	ck_assert_int_eq(status, 0);
-	/* was a zombie all the while: it counts as gone */
-	ck_assert_int_eq(waitpid(pid[1], &status, 0), pid[1]);
-	ck_assert(WIFSIGNALED(status));
-	close(g.fd);
+	run_group_with_victim(3, 1, dies);
 }
 END_TEST
 
@@ -327,20 +286,7 @@ static int leaves(int me, void *arg)
 
 START_TEST(names_who_left)
 {
-	struct group g = make(2);
-	pid_t pid[2];
-	int status;
-
-	for (int i = 0; i < 2; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(leaves(i, &g));
-	}
-	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
-	ck_assert_int_eq(status, 0);
-	kill(pid[1], SIGKILL);
-	waitpid(pid[1], &status, 0);
-	close(g.fd);
+	run_group_with_victim(2, 1, leaves);
 }
 END_TEST
 
@@ -373,16 +319,46 @@ static int differs(int me, void *arg)
 
 START_TEST(names_who_called_something_else)
 {
-	struct group g = make(3);
-
-	run_forked(g.n, differs, &g);
-	close(g.fd);
+	run_group(3, differs);
 }
 END_TEST
 
 /* The root of a broadcast does not wait for those who take: it hears of one
  * that called something else in its next call. */
 static int root_is_ahead(int me, void *arg)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 99, 4};
+	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
+	char v[99] = "";
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 0) {
+		/* twice: an operation that is done stays so */
+		ddp__shm_broadcast(&op, &s, &call, 0, v, 99, v, 0, 99);
+		if (ddp__shm_advance(&op, &e) != 1 ||
+		    ddp__shm_advance(&op, &e) != 1)
+			return 2;
+		barrier.number = 5;
+	}
+	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
+		return 3;
+	return !strstr(e.text, "rank 0 on h1 called broadcast #4 (u8 x 99, "
+			       "root 0)") ||
+	       !strstr(e.text, "rank 10 on h1 called barrier #4");
+}
+
+START_TEST(root_that_did_not_wait_hears_what_others_called)
+{
+	run_group(2, root_is_ahead);
+}
+END_TEST
+
+/* A small one leaves no step: what differs is the number of the next call. */
+static int giver_is_ahead(int me, void *arg)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
 	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
@@ -394,7 +370,6 @@ static int root_is_ahead(int me, void *arg)
 	if (join(&s, arg, me))
 		return 1;
 	if (me == 0) {
-		/* twice: an operation that is done stays so */
 		ddp__shm_broadcast(&op, &s, &call, 0, v, 9, v, 0, 9);
 		if (ddp__shm_advance(&op, &e) != 1 ||
 		    ddp__shm_advance(&op, &e) != 1)
@@ -403,17 +378,83 @@ static int root_is_ahead(int me, void *arg)
 	}
 	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
 		return 3;
-	return !strstr(e.text, "rank 0 on h1 called broadcast #4 (u8 x 9, root "
-			       "0)") ||
+	return !strstr(e.text, "rank 0 on h1 called barrier #5") ||
 	       !strstr(e.text, "rank 10 on h1 called barrier #4");
 }
 
-START_TEST(root_that_did_not_wait_hears_what_others_called)
+START_TEST(giver_that_is_ahead_hears_what_others_called)
 {
-	struct group g = make(2);
+	run_group(2, giver_is_ahead);
+}
+END_TEST
 
-	run_forked(g.n, root_is_ahead, &g);
-	close(g.fd);
+/* One waits for a cell, the others for a step: nobody comes, and they find out
+ * why without waiting for a timeout. */
+static int cell_and_step(int me, void *arg)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
+	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
+	char v[9] = "";
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	rc = me == 1 ? RUN(broadcast, &s, &call, 0, v, 9, v, 0, 9)
+		     : RUN(barrier, &s, &barrier);
+	if (rc != ERR_ARGUMENT)
+		return 2;
+	return !strstr(e.text, "called broadcast #4 (u8 x 9, root 0)") ||
+	       !strstr(e.text, "called barrier #4");
+}
+
+START_TEST(names_who_waits_for_a_cell)
+{
+	run_group(3, cell_and_step);
+}
+END_TEST
+
+/* Many in a row, of every root, more than there are cells; between them
+ * something else. Whoever gives runs ahead; who takes gets each one's bytes. */
+static int many_small(int me, void *arg)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_I64, DDP_SUM, 0, 2, 0};
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+
+	if (join(&s, arg, me))
+		return 1;
+	for (int64_t i = 0; i < 5 * DDP__SHM_CELLS; i++) {
+		int64_t v[2] = {-1, -1};
+
+		call.number++;
+		call.root = (int)(i / 100 % s.n);
+		if (s.me == call.root) {
+			v[0] = i;
+			v[1] = i * i;
+		}
+		if (RUN(broadcast, &s, &call, call.root, v, sizeof(v), v, 0,
+			sizeof(v)) ||
+		    v[0] != i || v[1] != i * i)
+			return 2;
+		if (i % 350 == 349) {
+			struct ddp__call sum = {DDP__ALL_REDUCE, DDP_I64,
+						DDP_SUM, 0, 1, ++call.number};
+
+			if (RUN(reduce, &s, &sum, v, v, 1, DDP__ALL, 1) ||
+			    v[0] != i * s.n)
+				return 3;
+		}
+	}
+	return 0;
+}
+
+START_TEST(small_broadcasts_of_every_root)
+{
+	run_group(_i, many_small);
 }
 END_TEST
 
@@ -452,6 +493,9 @@ int main(void)
 	tcase_add_test(tc, names_who_left);
 	tcase_add_test(tc, names_who_called_something_else);
 	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
+	tcase_add_test(tc, giver_that_is_ahead_hears_what_others_called);
+	tcase_add_test(tc, names_who_waits_for_a_cell);
+	tcase_add_loop_test(tc, small_broadcasts_of_every_root, 2, 5);
 	tcase_add_test(tc, refuses_what_is_not_its_segment);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -1,12 +1,8 @@
 /* test_shm_p2p.c: messages between ranks of one host, as forked processes. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
+#include "tests/unit/refuse.h"
 #include "tests/unit/shm_ranks.h"
 
 /* How messages move in a test. */
@@ -34,17 +30,7 @@ static void await_end_of(const struct ddp__shm *s, int i)
 
 static int refuse_reading(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0,
-			 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return refuse(SYS_process_vm_readv, EPERM);
 }
 
 static int join_so(struct ddp__shm *s, const struct way *w, int me)
@@ -285,65 +271,6 @@ START_TEST(names_both_calls_that_differ)
 }
 END_TEST
 
-/* Rank 1 is killed before or amid a message that rank 0 waits for. */
-enum { BEFORE, AMID, PHASES };
-
-struct loss {
-	struct group g;
-	int phase;
-	int sends; /* rank 0 */
-};
-
-static int loses_peer(int me, void *arg)
-{
-	const struct loss *l = arg;
-	int sends = l->sends;
-	struct ddp__call call = call_of(me ? sends : !sends, 8 << 20, !me, 3);
-	char *buf = malloc(8 << 20);
-	uint64_t start = clock_ms();
-	struct ddp__shm_msg m;
-	struct err e = ERR_INIT;
-	struct ddp__shm s;
-	int rc;
-
-	if (join(&s, &l->g, me))
-		return 1;
-	if (me == 1 && l->phase == BEFORE)
-		raise(SIGKILL);
-	/* else all of it could be read before the sender is killed */
-	atomic_store(&s.header->no_reading, 1);
-	if (call.kind == DDP__RECV)
-		ddp__shm_recv(&m, &s, &call, buf, call.count, !me);
-	else
-		ddp__shm_send(&m, &s, &call, buf, call.count, !me);
-	if (me == 1) {
-		/* the ring has less room than the message */
-		while (!m.state || (!sends && !s.lanes[0].byte))
-			if (ddp__shm_msg_advance(&m, &e))
-				return 2;
-		raise(SIGKILL);
-	}
-	/* who takes while it is still sent may get all of it */
-	if (call.kind == DDP__RECV)
-		await_end_of(&s, 1);
-	rc = ddp__shm_msg_run(&m, &e);
-	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
-		return 3;
-	return strcmp(e.text, sends ? "send #3 (u8 x 8388608, to 1): rank 10 "
-				      "on h1 is gone: fate of 10"
-				    : "recv #3 (u8 x 8388608, from 1): rank "
-				      "10 on h1 is gone: fate of 10") != 0;
-}
-
-START_TEST(names_who_died)
-{
-	struct loss l = {make(2), _i % PHASES, _i / PHASES};
-
-	run_with_victim(2, 1, loses_peer, &l);
-	close(l.g.fd);
-}
-END_TEST
-
 static int late(int me, void *arg)
 {
 	const struct way *w = arg;
@@ -438,7 +365,6 @@ int main(void)
 	tcase_add_loop_test(tc, waits_for_messages, 0, 6);
 	tcase_add_loop_test(tc, rings_for_messages, 0, 2);
 	tcase_add_loop_test(tc, names_both_calls_that_differ, 0, 2);
-	tcase_add_loop_test(tc, names_who_died, 0, 2 * PHASES);
 	tcase_add_loop_test(tc, names_who_is_late, 0, 2);
 	tcase_add_loop_test(tc, receives_what_was_sent_before_leaving, 0, 2);
 	srunner_run_all(runner, CK_NORMAL);

@@ -74,10 +74,7 @@ static int join_with_own_rails(int me, void *arg)
 
 START_TEST(both_hear_that_they_open_unequal_numbers_of_sockets)
 {
-	struct group g = make(2);
-
-	run_forked(2, join_with_own_rails, &g);
-	done_with(&g);
+	run_group(2, join_with_own_rails);
 }
 END_TEST
 
@@ -198,10 +195,7 @@ static int one_goes(int me, void *arg)
 
 START_TEST(names_who_went)
 {
-	struct group g = make(4);
-
-	run_forked(4, one_goes, &g);
-	done_with(&g);
+	run_group(4, one_goes);
 }
 END_TEST
 
@@ -245,10 +239,7 @@ static int one_aborts(int me, void *arg)
 
 START_TEST(why_one_aborts_is_passed_on)
 {
-	struct group g = make(4);
-
-	run_forked(4, one_aborts, &g);
-	done_with(&g);
+	run_group(4, one_aborts);
 }
 END_TEST
 
@@ -278,10 +269,7 @@ static int one_is_late(int me, void *arg)
 
 START_TEST(names_who_is_late)
 {
-	struct group g = make(2);
-
-	run_forked(2, one_is_late, &g);
-	done_with(&g);
+	run_group(2, one_is_late);
 }
 END_TEST
 
@@ -307,10 +295,7 @@ static int differs(int me, void *arg)
 
 START_TEST(names_who_called_something_else)
 {
-	struct group g = make(2);
-
-	run_forked(2, differs, &g);
-	done_with(&g);
+	run_group(2, differs);
 }
 END_TEST
 

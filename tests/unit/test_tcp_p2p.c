@@ -113,10 +113,7 @@ static int exchange(int me, void *arg)
 
 START_TEST(everyone_to_everyone_at_once)
 {
-	struct group g = make(_i ? 5 : 2);
-
-	run_forked(g.n, exchange, &g);
-	done_with(&g);
+	run_group(_i ? 5 : 2, exchange);
 }
 END_TEST
 
@@ -161,10 +158,7 @@ static int round_the_ring(int me, void *arg)
 
 START_TEST(round_a_ring_one_waits_for_the_other)
 {
-	struct group g = make(4);
-
-	run_forked(4, round_the_ring, &g);
-	done_with(&g);
+	run_group(4, round_the_ring);
 }
 END_TEST
 
@@ -200,10 +194,7 @@ static int in_order(int me, void *arg)
 
 START_TEST(several_of_a_pair_keep_their_order)
 {
-	struct group g = make(2);
-
-	run_forked(2, in_order, &g);
-	done_with(&g);
+	run_group(2, in_order);
 }
 END_TEST
 
@@ -236,10 +227,7 @@ static int differ(int me, void *arg)
 
 START_TEST(both_hear_of_a_mismatch)
 {
-	struct group g = make(2);
-
-	run_forked(2, differ, &g);
-	done_with(&g);
+	run_group(2, differ);
 }
 END_TEST
 
