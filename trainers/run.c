@@ -74,12 +74,18 @@ static int split_batch(struct run *x, struct err *e)
 	return 0;
 }
 
+static void say_wait(void *arg, const char *text)
+{
+	progress_say(arg, "%s", text);
+}
+
 static int open_data(struct run *x, struct err *e)
 {
 	int leader = ddp_host_leader(x->world) == x->rank;
 	struct host_data_want want = {
 		x->o.synthetic ? DATA_SYNTHETIC : x->t->data, x->o.data,
-		(int)x->o.image_size, (uint32_t)x->o.batch};
+		(int)x->o.image_size, (uint32_t)x->o.batch, say_wait,
+		&x->progress};
 	int r = host_data_find(&x->data, &want, e);
 
 	if (r == 0 && leader)
