@@ -15,7 +15,7 @@ static const struct image_shape cifar = {
 
 static struct device *open_cpu(void)
 {
-	struct device_options o = {.threads = 2, .core = -1};
+	struct device_options o = {.threads = 1, .core = -1};
 	struct device *d;
 	struct err e = ERR_INIT;
 
@@ -417,7 +417,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
 			    0, sizeof counts / sizeof *counts);
 	tcase_add_test(t, what_there_is_not_is_refused_in_words);
