@@ -181,12 +181,20 @@ $(O)/obj/host/%.cu.o: %.cu tests/unit/on_host.h Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/on_host.h -MMD -MP -Wall -Wextra \
-		-Wno-unknown-pragmas -Wno-unused-parameter -ffp-contract=off $(san_flags) -c -o $@ $<
-$(O)/obj/host/on_host.o: tests/unit/on_host.cc tests/unit/on_host.h
+		-Wno-unknown-pragmas -Wno-unused-parameter -fPIC -fvisibility=hidden $(san_flags) -c -o $@ $<
+$(O)/obj/host/%.o: tests/unit/%.cc tests/unit/on_host.h Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++17 -O1 -g -I. -Wall -Wextra $(san_flags) -c -o $@ $<
+	$(if $(Q),@echo "  CXX   $<")
+	$(Q)$(CXX) -std=c++17 -O2 -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
+
+# The whole twin on the host, for DDP_CUDA_OPS: CUDA's headers are enough.
+host_twin := $(if $(has_cudnn),$(O)/tests/libddp_cuda_ops.so)
+$(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_blas)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CXX) $(all_ldflags) -shared -Wl,-Bsymbolic -o $@ $^
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
@@ -205,7 +213,9 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 # Programs that call CUDA: what check-gpu runs, and the example of docs/sdk.md.
 $(call objs,tests/unit/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
-gpu_sources := $(wildcard tests/gpu/gpu_*.c)
+# Those that compare or time the trainers' devices load CUDA as the trainers do.
+gpu_trainers := gpu_ops gpu_times
+gpu_sources := $(filter-out $(gpu_trainers:%=tests/gpu/%.c),$(wildcard tests/gpu/gpu_*.c))
 gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(if $(SAN),,$(O)/gpu/nccl_allreduce))
 $(call objs,$(gpu_sources)): extra_cflags = -isystem $(CUDA)/include
 $(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
@@ -217,12 +227,17 @@ $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 	$(if $(Q),@echo "  NVCC  $@")
 	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl -lz -Xlinker -rpath,$(CUDA)/lib64
 
-gpu-programs: $(gpu_programs)
+$(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+
+gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
 
 bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs
+tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that sees what was installed
 # TSan is for libddp's threads. Only workers are built with it: the launcher and

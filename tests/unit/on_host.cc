@@ -7,6 +7,8 @@
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 int on_host_backwards;
+/* Who keeps work for later; on_host_cuda.cc. */
+bool (*on_host_keep)(const std::function<void()> &work);
 
 enum { THREADS_MAX = 1024, STACK = 64 << 10, WARP = 32 };
 enum state { READY, AT_BLOCK, AT_WARP, LEFT };
@@ -127,21 +129,31 @@ static void begin_block(void)
 		begin_thread(&threads[i]);
 }
 
-void on_host_launch(dim3 grid, dim3 block, const std::function<void()> &kernel)
+static void run_grid(dim3 grid, dim3 block, const std::function<void()> &kernel)
 {
 	body = &kernel;
 	gridDim = grid;
 	blockDim = block;
 	count = block.x * block.y * block.z;
-	if (!count || count > THREADS_MAX || !grid.x || !grid.y || !grid.z ||
-	    grid.y > 65535 || grid.z > 65535) {
-		fprintf(stderr, "on_host: a grid that no GPU takes\n");
-		abort();
-	}
 	for (unsigned y = 0; y < grid.y; y++)
 		for (unsigned x = 0; x < grid.x; x++) {
 			blockIdx = dim3(x, y, 0);
 			begin_block();
 			run_block();
 		}
+}
+
+void on_host_launch(dim3 grid, dim3 block, const std::function<void()> &kernel)
+{
+	unsigned threads_wanted = block.x * block.y * block.z;
+
+	if (!threads_wanted || threads_wanted > THREADS_MAX || !grid.x ||
+	    !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535) {
+		fprintf(stderr, "on_host: a grid that no GPU takes\n");
+		abort();
+	}
+	if (on_host_keep &&
+	    on_host_keep([=]() { run_grid(grid, block, kernel); }))
+		return;
+	run_grid(grid, block, kernel);
 }

@@ -49,9 +49,15 @@ template <typename T> T __shfl_xor_sync(unsigned lanes, T v, int d)
 
 void on_host_launch(dim3 grid, dim3 block, const std::function<void()> &kernel);
 
+/* Arguments are taken when a kernel is launched, whenever it runs. */
+template <typename K, typename... A>
+void on_host_call(dim3 grid, dim3 block, K kernel, A... arguments)
+{
+	on_host_launch(grid, block, [=]() { kernel(arguments...); });
+}
+
 #define LAUNCH(kernel, grid, block, stream, ...)                              \
-	on_host_launch(dim3(grid), dim3(block),                               \
-		       [=]() { kernel(__VA_ARGS__); })
+	on_host_call(dim3(grid), dim3(block), kernel, __VA_ARGS__)
 #define LAUNCHED() 0
 
 extern "C" {

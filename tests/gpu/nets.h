@@ -1,0 +1,150 @@
+/* nets.h: models with data of their own on a device, for programs that compare
+ * or time the kinds of devices. Whatever fails ends the program. */
+#ifndef TESTS_NETS_H
+#define TESTS_NETS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainers/models/net.h"
+#include "trainers/models/resnet_layers.h"
+
+#define DIE(...)                                                              \
+	(fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
+
+static inline void must(int rc, const struct err *e)
+{
+	if (rc < 0)
+		DIE("%d: %s", rc, e->text);
+}
+
+static inline void *memory(size_t bytes)
+{
+	void *p = calloc(1, bytes ? bytes : 1);
+
+	if (!p)
+		DIE("no memory");
+	return p;
+}
+
+/* Images of chance, the same each time. */
+struct images {
+	struct dataset_part part;
+	uint32_t *order;
+};
+
+static inline struct images images_new(const struct image_shape *s,
+				       uint32_t count)
+{
+	size_t size = (size_t)s->channels * (size_t)s->height *
+		      (size_t)s->width;
+	uint8_t *pixels = memory(count * size), *labels = memory(count);
+	struct images i = {.part = {.count = count, .samples.size = size}};
+	uint32_t x = 12345;
+
+	for (size_t k = 0; k < count * size; k++) {
+		x = x * 1664525 + 1013904223;
+		pixels[k] = (uint8_t)(x >> 24);
+	}
+	i.order = memory(count * sizeof *i.order);
+	for (uint32_t k = 0; k < count; k++) {
+		labels[k] = (uint8_t)(k * 7 % (uint32_t)s->classes);
+		i.order[k] = (k * 5 + 3) % count;
+	}
+	i.part.samples.pixels = pixels;
+	i.part.labels = labels;
+	return i;
+}
+
+static inline void images_free(struct images *i)
+{
+	free((void *)i->part.samples.pixels);
+	free((void *)i->part.labels);
+	free(i->order);
+}
+
+/* A model on a device, its data and an optimizer's moments. */
+struct bed {
+	const struct ops *ops;
+	struct device *d;
+	struct feed *feed;
+	struct net net;
+	struct plan *plan;
+	float *moment[2];
+};
+
+static inline void bed_init(struct bed *b, struct device *d,
+			    const struct model_spec *spec,
+			    const struct images *images, int n, int augment)
+{
+	struct feed_spec f = {
+		.part = &images->part, .shape = spec->input, .batch = n,
+		.augment = augment, .seed = 3, .type = net_input_type(spec, d)};
+	struct err e = ERR_INIT;
+
+	memset(b, 0, sizeof *b);
+	b->ops = d->ops;
+	b->d = d;
+	must(b->ops->feed_new(d, &f, &b->feed, &e), &e);
+	must(b->ops->feed_order(b->feed, images->order, images->part.count, 2,
+				&e), &e);
+	b->net.wants_d_in = 1;
+	must(net_init(&b->net, spec, d, b->feed, n, NET_TRAIN, &e), &e);
+	must(net_plan(&b->net, n, NET_TRAIN, &b->plan, &e), &e);
+	for (int i = 0; i < 2; i++) {
+		void *p;
+
+		must(b->ops->alloc(d, b->net.arena * sizeof(float), &p, &e),
+		     &e);
+		b->moment[i] = p;
+	}
+}
+
+static inline void bed_release(struct bed *b)
+{
+	for (int i = 0; i < 2; i++)
+		b->ops->free(b->d, b->moment[i]);
+	net_release(&b->net);
+	b->ops->feed_free(b->d, b->feed);
+}
+
+static inline void bed_numbers(struct bed *b, uint64_t step, double lr)
+{
+	uint64_t n = (uint64_t)b->plan->n;
+	uint64_t batches = b->feed->spec.part->count / n;
+
+	b->ops->numbers(b->d, &(struct step_numbers){
+		step, (step - 1) % batches * n, lr});
+}
+
+/* All of a step that may be recorded. */
+static inline void bed_step(struct bed *b, const struct loss_spec *loss,
+			    const struct optimizer *how)
+{
+	struct update u = {
+		.how = *how, .count = b->net.arena, .grad = b->net.gradients,
+		.scale = 1, .param = b->net.parameters,
+		.moment = {b->moment[0], b->moment[1]}, .loss = b->net.loss};
+
+	net_step(b->plan, loss);
+	b->ops->update(b->d, &u);
+}
+
+static inline void bed_wait(struct bed *b)
+{
+	struct err e = ERR_INIT;
+
+	must(b->ops->wait(b->d, &e), &e);
+}
+
+static inline float bed_loss(struct bed *b)
+{
+	float loss;
+
+	b->ops->get(b->d, &loss, b->net.loss, sizeof loss);
+	bed_wait(b);
+	return loss;
+}
+
+#endif
