@@ -26,7 +26,8 @@ void progress_init(struct progress *p, int silent)
 }
 
 void progress_epoch(struct progress *p, long epoch, long epochs,
-		    uint64_t first_step, uint64_t steps, uint64_t batch)
+		    uint64_t first_step, uint64_t steps, uint64_t left,
+		    uint64_t batch)
 {
 	p->start = clock_ns();
 	p->epoch = epoch;
@@ -34,6 +35,7 @@ void progress_epoch(struct progress *p, long epoch, long epochs,
 	p->steps = steps;
 	p->batch = batch;
 	p->first_step = first_step;
+	p->left = left;
 }
 
 const char *progress_count(uint64_t n, char *out)
@@ -75,8 +77,8 @@ void progress_step(struct progress *p, uint64_t step, const float *loss,
 	p->due = now + (p->moving ? MOVING_EVERY : PLAIN_EVERY);
 	seconds = (double)(now - p->start) / SECOND;
 	pace = (double)(step - p->first_step) / (seconds > 0 ? seconds : 1);
-	left = (uint64_t)((double)(p->steps - step + p->steps *
-		(uint64_t)(p->epochs - p->epoch)) / (pace > 0 ? pace : 1));
+	left = (uint64_t)((double)(p->left - (step - p->first_step)) /
+			  (pace > 0 ? pace : 1));
 	progress_count((uint64_t)(pace * (double)p->batch), rate);
 	len = printf("epoch %ld/%ld step %llu/%llu loss %.4f %s samples/s "
 		     "eta %llu:%02llu", p->epoch, p->epochs,

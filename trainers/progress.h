@@ -15,14 +15,16 @@ struct progress {
 	long epoch, epochs;
 	uint64_t steps, batch; /* of an epoch; samples a step */
 	uint64_t first_step;   /* of this epoch's, where the run resumed */
+	uint64_t left;         /* steps of the run, from there on */
 };
 
 /* moving: stdout is a terminal, or DDP_TERMINAL says that it ends on one. */
 void progress_init(struct progress *p, int silent);
 
-/* epoch counts from 1. */
+/* epoch counts from 1; left: steps of the whole run that are to be done. */
 void progress_epoch(struct progress *p, long epoch, long epochs,
-		    uint64_t first_step, uint64_t steps, uint64_t batch);
+		    uint64_t first_step, uint64_t steps, uint64_t left,
+		    uint64_t batch);
 
 /* After a step (counted from 1) of the epoch; now is clock_ns(). Shows a line
  * if one is due: ten a second on a terminal, one in 5 s elsewhere. loss is only

@@ -74,12 +74,18 @@ static int split_batch(struct run *x, struct err *e)
 	return 0;
 }
 
+static void say_wait(void *arg, const char *text)
+{
+	progress_say(arg, "%s", text);
+}
+
 static int open_data(struct run *x, struct err *e)
 {
 	int leader = ddp_host_leader(x->world) == x->rank;
 	struct host_data_want want = {
 		x->o.synthetic ? DATA_SYNTHETIC : x->t->data, x->o.data,
-		(int)x->o.image_size, (uint32_t)x->o.batch};
+		(int)x->o.image_size, (uint32_t)x->o.batch, say_wait,
+		&x->progress};
 	int r = host_data_find(&x->data, &want, e);
 
 	if (r == 0 && leader)
@@ -300,8 +306,15 @@ static int open_reducer(struct run *x, struct err *e)
 	int layers = net->spec->layer_count, n = 0, r;
 	size_t *counts, at;
 
+	if (x->world_size == 1)
+		return 0;
 	r = run_together(x, open_staging(x, e), e);
 	if (r < 0 || x->staged)
+		return r;
+	/* of a GPU: in the order of what it computes */
+	r = run_from_ddp(ddp_set_stream(x->world, x->ops->stream(x->device)),
+			 e);
+	if (r < 0)
 		return r;
 	counts = calloc((size_t)layers + 1, sizeof *counts);
 	x->slot = calloc((size_t)layers + 1, sizeof *x->slot);

@@ -36,12 +36,13 @@ struct run {
 	struct feed *feed, *test_feed;
 	struct net net;
 	ddp_reducer *reducer; /* of the net's gradients, and its loss; NULL:
-				 they lie where libddp cannot reach, and go
-				 through `staged` */
+				 there is one rank, or they lie where libddp
+				 cannot reach, and go through `staged` */
 	float *staged;        /* the gradients' arena in the host's memory */
 	int *slot;            /* [layer_count + 1]: a layer's place in it */
 	int reducing;         /* how it goes in this step: 0, or an error */
-	struct graph *graph;  /* a whole step, where the device records them */
+	struct graph *graph;  /* where the device records: the whole step, of
+				 several ranks its gradients */
 	int plain_steps;      /* done before it was recorded; < 0: it cannot
 				 be */
 	struct train_state state;

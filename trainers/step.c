@@ -87,6 +87,30 @@ static void update(struct run *x)
 	x->ops->update(x->device, &u);
 }
 
+/* Gradients that were not told one by one: all of them now. */
+static void tell_reducer(struct run *x)
+{
+	for (int i = x->spec.layer_count; i >= 0; i--) {
+		size_t at, count;
+
+		net_slice(&x->net, i, &at, &count);
+		if (count && x->net.on_ready)
+			x->net.on_ready(x, i);
+	}
+}
+
+/* The average of the gradients, where there is another rank. */
+static int reduce(struct run *x, struct err *e)
+{
+	int r = x->reducing;
+
+	if (x->staged)
+		return reduce_staged(x, e);
+	if (r == 0 && x->reducer)
+		r = ddp_reducer_finish(x->reducer);
+	return run_from_ddp(r, e);
+}
+
 static int do_it(struct run *x, uint64_t first, int n,
 		 struct step_numbers *numbers, struct err *e)
 {
@@ -94,35 +118,35 @@ static int do_it(struct run *x, uint64_t first, int n,
 
 	x->reducing = x->reducer ? ddp_reducer_begin(x->reducer, 1) : 0;
 	r = gradients(x, first, n, numbers, e);
-	if (r < 0)
-		return r;
-	r = x->reducing;
-	if (r == 0 && x->reducer)
-		r = ddp_reducer_finish(x->reducer);
-	if (r < 0)
-		return run_from_ddp(r, e);
-	if (x->staged)
-		r = reduce_staged(x, e);
+	if (r == 0)
+		r = reduce(x, e);
 	if (r == 0)
 		update(x);
 	return r;
 }
 
-/* What a graph holds must be the same at every step. */
+/* What a graph holds must be the same at every step, and the ranks' messages
+ * are no part of it. */
 static int can_record(const struct run *x, int n)
 {
 	return x->plain_steps >= PLAIN_STEPS && n == x->batch &&
-	       x->micro >= x->batch && !x->staged;
+	       x->micro >= x->batch && !x->device->sync_sum;
 }
 
+/* Alone: the whole step. Else the gradients, without a word to the reducer. */
 static int record(struct run *x, uint64_t first, int n,
 		  struct step_numbers *numbers, struct err *e)
 {
+	void (*on_ready)(void *, int) = x->net.on_ready;
 	int r = x->ops->record_begin(x->device, e), ended;
 
 	if (r < 0)
 		return r;
-	r = do_it(x, first, n, numbers, e);
+	x->net.on_ready = NULL;
+	r = gradients(x, first, n, numbers, e);
+	x->net.on_ready = on_ready;
+	if (r == 0 && x->world_size == 1)
+		update(x);
 	ended = x->ops->record_end(x->device, &x->graph, r < 0 ? NULL : e);
 	if (r == 0)
 		r = ended;
@@ -131,12 +155,29 @@ static int record(struct run *x, uint64_t first, int n,
 	return r;
 }
 
+/* A step that is recorded, or was done at once while it should have been. */
+static int replay(struct run *x, int ran, struct err *e)
+{
+	int r;
+
+	if (!ran)
+		x->ops->graph_run(x->device, x->graph);
+	if (x->world_size == 1)
+		return 0;
+	x->reducing = x->reducer ? ddp_reducer_begin(x->reducer, 1) : 0;
+	tell_reducer(x);
+	r = reduce(x, e);
+	if (r == 0)
+		update(x);
+	return r;
+}
+
 int step_do(struct run *x, uint64_t first, struct err *e)
 {
 	struct train_state *s = &x->state;
 	uint64_t left = ddp_sampler_size(&x->sampler) - first;
 	int n = left < (uint64_t)x->batch ? (int)left : x->batch;
-	int done = 0, r = 0;
+	int r;
 	struct step_numbers numbers = {
 		.step = (uint64_t)s->at.step + 1, .first = first,
 		.lr = schedule_lr(&x->schedule, run_done(x)),
@@ -145,13 +186,14 @@ int step_do(struct run *x, uint64_t first, struct err *e)
 	x->ops->numbers(x->device, &numbers);
 	if (!x->graph && can_record(x, n)) {
 		r = record(x, first, n, &numbers, e);
-	} else if (!x->graph || n != x->batch) {
+		if (r == 0)
+			r = replay(x, !x->graph, e);
+	} else if (x->graph && n == x->batch) {
+		r = replay(x, 0, e);
+	} else {
 		r = do_it(x, first, n, &numbers, e);
 		x->plain_steps += n == x->batch && x->plain_steps >= 0;
-		done = 1;
 	}
-	if (r == 0 && x->graph && !done)
-		x->ops->graph_run(x->device, x->graph);
 	s->at.step++;
 	s->at.sample += (int64_t)n * x->world_size;
 	return r;

@@ -23,7 +23,7 @@ enum { GPU_LOG_EVERY = 50 };
 /* ---- Being asked to stop ---- */
 
 /* The only one that the signal's handler can ask. */
-static ddp_comm *stoppable;
+static ddp_comm *volatile stoppable;
 
 static void on_signal(int number)
 {
@@ -194,6 +194,7 @@ static int train_epoch(struct run *x, struct err *e)
 	x->ops->zero(x->device, x->net.tally, sizeof *x->net.tally);
 	progress_epoch(&x->progress, (long)x->state.at.epoch + 1, x->o.epochs,
 		       run_done(x) - begun, x->epoch_steps,
+		       x->total_steps - run_done(x),
 		       (uint64_t)x->batch * (uint64_t)x->world_size);
 	sample = x->state.at.sample;
 	r = do_steps(x, &stop, e);

@@ -33,6 +33,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	command -v xz >/dev/null || skip "no xz here"
 	expect 0 tested data
 	has "$out" '20 \+ 6 images'
+	has "$out" '^reading CIFAR-10: takes a few seconds, once a host$'
 	first=$(tail -n 1 <<<"$out")
 	has "$first" '^test accuracy [0-9.]+ %$'
 	mkdir -p packed/cifar10 other
@@ -72,6 +73,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	says 0 'was damaged' tested data
 	expect 0 tested data
 	[ -z "$err" ]
+	run ! grep 'reading CIFAR-10' <<<"$out"
 }
 
 @test "a folder without the files is told, and how to get them" {

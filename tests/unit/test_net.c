@@ -411,6 +411,47 @@ START_TEST(evaluation_goes_by_running_statistics_and_counts_exactly)
 }
 END_TEST
 
+/* Running statistics that are the batch's own: from zero, the first step makes
+ * them a tenth of it, the variance as a sample's. */
+static void take_statistics_of_the_batch(const struct plan *p)
+{
+	size_t n = net_buffer_count(&net);
+	float *values = malloc(n * sizeof *values), *v = values;
+
+	net_get_buffers(&net, values);
+	for (int i = 0; i < net.buffer_count; i++) {
+		const struct net_param *q = &net.buffer[i];
+		const struct tensor *t = p->value[q->layer];
+		float count = (float)(t->n * t->h * t->w);
+
+		for (size_t k = 0; k < q->count; k++)
+			*v++ *= q->which ? 10 * (count - 1) / count : 10;
+	}
+	net_put_buffers(&net, values);
+	free(values);
+}
+
+START_TEST(evaluation_by_a_batchs_statistics_is_what_training_gave)
+{
+	struct plan *p, *q;
+
+	make(&blocks);
+	p = plan_of(BATCH, NET_TRAIN);
+	q = plan_of(BATCH, NET_EVALUATE);
+	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	memset(net.buffers, 0, net.buffer_arena * sizeof *net.buffers);
+	net_take(p);
+	net_forward(p);
+	take_statistics_of_the_batch(p);
+	net_take(q);
+	net_forward(q);
+	for (int i = 0; i < BATCH * 5; i++)
+		ck_assert_float_eq_tol(((float *)q->out->data)[i],
+				       ((float *)p->out->data)[i], 1e-4f);
+	release();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("net");
@@ -434,6 +475,8 @@ int main(void)
 	tcase_add_test(t, the_first_layer_that_is_not_finite_is_named);
 	tcase_add_test(
 		t, evaluation_goes_by_running_statistics_and_counts_exactly);
+	tcase_add_test(
+		t, evaluation_by_a_batchs_statistics_is_what_training_gave);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

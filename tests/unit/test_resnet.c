@@ -119,6 +119,68 @@ START_TEST(parameters_come_in_pytorchs_order)
 }
 END_TEST
 
+static double norm_of(const float *p, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += (double)p[i] * (double)p[i];
+	return sqrt(sum);
+}
+
+/* torch.manual_seed(0); torchvision.models.resnet18(num_classes=10): the first
+ * two values and the norm. */
+static const struct drawn {
+	const char *name;
+	float first[2];
+	double norm;
+} drawn[] = {
+	{"conv1.weight", {.00219705328f, .0353360772f}, 2.45929371},
+	{"layer1.0.conv1.weight", {-.067895733f, -.024918761f}, 11.3885175},
+	{"layer2.0.downsample.0.weight", {-.11010067f, .07413943f}, 11.3844126},
+	{"layer4.1.conv2.weight", {.01085349f, -.02317819f}, 31.9818144},
+	{"fc.weight", {-.020315496f, .018677866f}, 1.8380639},
+	{"fc.bias", {.025505360f, -.004076222f}, .0816720630},
+};
+
+START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
+{
+	struct device *d = open_cpu();
+	struct err e = ERR_INIT;
+	struct net net = {0};
+	struct resnet r;
+	float *values, *p;
+	size_t found = 0;
+
+	ck_assert_int_eq(resnet_init(&r, "resnet18", "torchvision", &cifar,
+				     &e), 0);
+	ck_assert_int_eq(net_init(&net, &r.spec, d, NULL, 1, NET_EVALUATE, &e),
+			 0);
+	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	values = p = malloc(net.parameter_count * sizeof *values);
+	net_get(&net, net.parameters, values);
+	for (int i = 0; i < net.param_count; i++) {
+		const struct net_param *q = &net.param[i];
+		const struct drawn *want = &drawn[found];
+
+		if (found < sizeof drawn / sizeof *drawn &&
+		    strcmp(q->name, want->name) == 0) {
+			ck_assert_float_eq_tol(p[0], want->first[0], 1e-7f);
+			ck_assert_float_eq_tol(p[1], want->first[1], 1e-7f);
+			ck_assert_double_eq_tol(norm_of(p, q->count),
+						want->norm, 1e-6 * want->norm);
+			found++;
+		}
+		p += q->count;
+	}
+	ck_assert_uint_eq(found, sizeof drawn / sizeof *drawn);
+	free(values);
+	net_release(&net);
+	resnet_release(&r);
+	ops_cpu.close(d);
+}
+END_TEST
+
 /* ---- Against PyTorch: the reference's README says how near is near ---- */
 
 enum { SPANS = 3 };
@@ -163,10 +225,10 @@ static void fill_weights(struct net *net)
 		const struct net_param *q = &net->param[i];
 		double fan_in = (double)q->count / q->shape[0];
 		int conv = net->spec->layers[q->layer].op.kind == OP_CONV;
-		int drawn = conv || (q->shape[1] > 1 && q->which == 0);
+		int random = conv || (q->shape[1] > 1 && q->which == 0);
 
 		for (size_t k = 0; k < q->count; k++)
-			*p++ = drawn ? draw(conv ? sqrt(6 / fan_in) :
+			*p++ = random ? draw(conv ? sqrt(6 / fan_in) :
 						   1 / sqrt(fan_in)) :
 				       (q->which == 0 ? 1.0f : 0.0f);
 	}
@@ -209,15 +271,6 @@ static void check_loss(const struct curve *c, int step, double got, double want)
 				      c->file, step, got, want, off);
 			return;
 		}
-}
-
-static double norm_of(const float *p, size_t n)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += (double)p[i] * (double)p[i];
-	return sqrt(sum);
 }
 
 static void check_norm(const struct curve *c, const struct net *net,
@@ -369,6 +422,8 @@ int main(void)
 			    0, sizeof counts / sizeof *counts);
 	tcase_add_test(t, what_there_is_not_is_refused_in_words);
 	tcase_add_test(t, parameters_come_in_pytorchs_order);
+	tcase_add_test(t,
+		       first_weights_are_drawn_as_torchvision_draws_them);
 	tcase_add_loop_test(t, losses_and_gradients_are_pytorchs, 0,
 			    sizeof curves / sizeof *curves);
 	suite_add_tcase(s, t);

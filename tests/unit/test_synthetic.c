@@ -69,7 +69,8 @@ END_TEST
 /* A rank draws them for itself; a batch has to fit. */
 START_TEST(at_least_as_many_as_were_wanted)
 {
-	struct host_data_want want = {DATA_SYNTHETIC, NULL, 8, 60000};
+	struct host_data_want want = {.kind = DATA_SYNTHETIC, .side = 8,
+				      .least = 60000};
 	struct host_data h;
 
 	ck_assert_int_eq(host_data_find(&h, &want, &e), 0);
@@ -82,7 +83,8 @@ END_TEST
 
 START_TEST(a_batch_that_no_memory_holds_is_refused)
 {
-	struct host_data_want want = {DATA_SYNTHETIC, NULL, 224, 1000000};
+	struct host_data_want want = {.kind = DATA_SYNTHETIC, .side = 224,
+				      .least = 1000000};
 	struct host_data h;
 
 	ck_assert_int_eq(host_data_find(&h, &want, &e), ERR_USAGE);
@@ -92,7 +94,7 @@ END_TEST
 
 START_TEST(cifar_without_a_folder_is_an_error_in_words)
 {
-	struct host_data_want want = {DATA_CIFAR10, NULL, 0, 0};
+	struct host_data_want want = {.kind = DATA_CIFAR10};
 	struct host_data h;
 
 	ck_assert_int_eq(host_data_find(&h, &want, &e), ERR_USAGE);

@@ -30,19 +30,21 @@ int cifar_find(struct data_files *f, const char *dir, struct err *e)
 /* ---- One file ---- */
 
 enum { RECORD = 1 + CIFAR_PIXELS, RECORDS_AT_ONCE = 64 };
-enum { EXPECTED = 10000, COUNT_MAX = 1000000 }; /* records of a file */
+/* Room for records, which doubles: a right file has 10,000, and one of more
+ * than the last number is none. */
+enum { FIRST_ROOM = 10 * RECORDS_AT_ONCE, COUNT_MAX = 128 * FIRST_ROOM };
 
 static int make_room(struct cifar_images *i, uint32_t *room, const char *path,
 		     struct err *e)
 {
-	uint32_t more = *room ? *room * 2 : EXPECTED;
+	uint32_t more = *room ? *room * 2 : FIRST_ROOM;
 	uint8_t *pixels, *labels;
 
 	if (i->count + RECORDS_AT_ONCE <= *room)
 		return 0;
 	if (more > COUNT_MAX)
 		return err_set(e, ERR_DATA, "%s has more than %d images: this "
-			       "is no file of CIFAR-10", path, COUNT_MAX / 2);
+			       "is no file of CIFAR-10", path, COUNT_MAX);
 	pixels = realloc(i->pixels, (size_t)more * CIFAR_PIXELS);
 	if (pixels)
 		i->pixels = pixels;

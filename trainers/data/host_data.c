@@ -14,12 +14,19 @@ enum { SYNTHETIC_MIB_MAX = 4096 };
 
 static int make_mnist(void *arg, struct payload *p, struct err *e)
 {
-	return mnist_decode(arg, p, e);
+	struct host_data *h = arg;
+
+	return mnist_decode(&h->files, p, e);
 }
 
 static int make_cifar(void *arg, struct payload *p, struct err *e)
 {
-	return cifar_decode(arg, p, e);
+	struct host_data *h = arg;
+
+	if (h->want.on_wait)
+		h->want.on_wait(h->want.arg, "reading CIFAR-10: takes a few "
+				"seconds, once a host");
+	return cifar_decode(&h->files, p, e);
 }
 
 static int make_digits(void *arg, struct payload *p, struct err *e)
@@ -29,7 +36,7 @@ static int make_digits(void *arg, struct payload *p, struct err *e)
 
 static int make_synthetic(void *arg, struct payload *p, struct err *e)
 {
-	const struct host_data_want *want = arg;
+	const struct host_data_want *want = &((struct host_data *)arg)->want;
 	uint32_t train = synthetic_count(want->side);
 
 	if (train < want->least)
@@ -60,7 +67,6 @@ static void keep_files(struct host_data *h, const char *set, const char *dir)
 		 h->files.identity);
 	h->source.name = h->name;
 	h->source.identity = h->identity;
-	h->source.arg = &h->files;
 }
 
 static int find_mnist(struct host_data *h, const char *dir, struct err *e)
@@ -112,7 +118,6 @@ static int find_synthetic(struct host_data *h, struct err *e)
 			       (unsigned long long)(bytes >> 20),
 			       SYNTHETIC_MIB_MAX);
 	h->source.make = make_synthetic;
-	h->source.arg = &h->want;
 	return 0;
 }
 
@@ -121,6 +126,7 @@ int host_data_find(struct host_data *h, const struct host_data_want *want,
 {
 	memset(h, 0, sizeof *h);
 	h->want = *want;
+	h->source.arg = h;
 	switch (want->kind) {
 	case DATA_MNIST:
 		return find_mnist(h, want->dir, e);

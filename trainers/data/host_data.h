@@ -16,6 +16,9 @@ struct host_data_want {
 	const char *dir; /* NULL: none was named */
 	int side;        /* synthetic: of its images */
 	uint32_t least;  /* synthetic: at least so many to train with */
+	/* May be NULL. Told before what takes seconds: a line for people. */
+	void (*on_wait)(void *arg, const char *text);
+	void *arg;
 };
 
 struct host_data {
@@ -32,7 +35,8 @@ struct host_data {
 /* Names what is to be read: MNIST's or CIFAR-10's files in dir; for MNIST
  * without a dir, digits that digits.h draws; synthetic.h's images, which each
  * rank draws for itself. CIFAR-10 without a dir is ERR_USAGE; a dir without the
- * files is an error. Every rank does. */
+ * files is an error. Every rank does. h stays where it is until it is released.
+ */
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e);
 
