@@ -230,7 +230,7 @@ $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -llzma -lm -lpthread -ldl
 
 gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
