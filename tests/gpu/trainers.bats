@@ -50,10 +50,10 @@ ranks() { # N CMD...
 
 @test "two and four ranks give the losses of one" {
 	local one n
-	expect 0 mnist_mlp --device cuda --epochs 1 --steps 40
+	expect 0 mnist_mlp --device cuda --steps 40
 	one=$(last_loss)
 	for n in 2 4; do
-		ranks $n mnist_mlp --device cuda --epochs 1 --steps 40
+		ranks $n mnist_mlp --device cuda --steps 40
 		near "$(last_loss)" "$one" 0.002
 	done
 }
