@@ -135,7 +135,7 @@ $(O)/obj/%.cu.o: %.cu Makefile
 	$(if $(Q),@echo "  NVCC  $<")
 	$(Q)$(CUDA)/bin/nvcc -O3 -std=c++17 -I. -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall \
 		$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
-		-gencode arch=compute_75$(comma)code=compute_75 -c -o $@ $<
+		$(foreach a,75 $(lastword $(CUDA_ARCH)),-gencode arch=compute_$(a)$(comma)code=compute_$(a)) -c -o $@ $<
 $(O)/libddp_cuda_ops.so: $(cuda_ops_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -shared -o $@ $^ -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lcublasLt -lcudnn -lm
@@ -230,7 +230,7 @@ $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lz -llzma -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
 
 gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")

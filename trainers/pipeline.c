@@ -190,6 +190,14 @@ static int open_stage(struct stage *s)
 	return 0;
 }
 
+static int set_order(struct stage *s)
+{
+	const struct pipeline *p = s->pipeline;
+
+	return p->spec.ops->feed_order(s->feed, p->order.sample,
+				       p->order.count, p->order.epoch, &s->e);
+}
+
 static int step(struct stage *s)
 {
 	const struct ops *ops = s->pipeline->spec.ops;
@@ -252,7 +260,8 @@ static int close_stage(struct stage *s)
 }
 
 static int (*const tasks[])(struct stage *s) = {
-	[PIPELINE_OPEN] = open_stage, [PIPELINE_STEP] = step,
+	[PIPELINE_OPEN] = open_stage, [PIPELINE_ORDER] = set_order,
+	[PIPELINE_STEP] = step,
 	[PIPELINE_READ] = read_average, [PIPELINE_UPDATE] = update,
 	[PIPELINE_CLOSE] = close_stage,
 };
@@ -398,12 +407,10 @@ int pipeline_join(struct pipeline *p, struct err *e)
 int pipeline_order(struct pipeline *p, const uint32_t *order, size_t count,
 		   uint64_t epoch, struct err *e)
 {
-	int r = 0;
-
-	for (int i = 0; r == 0 && i < PIPELINE_STAGES; i++)
-		r = p->spec.ops->feed_order(p->stage[i].feed, order, count,
-					    epoch, e);
-	return r;
+	p->order.sample = order;
+	p->order.count = count;
+	p->order.epoch = epoch;
+	return have_done(p, PIPELINE_ORDER, e);
 }
 
 /* A gradient that its reducer was not told of; -1: there is none. */

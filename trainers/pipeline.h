@@ -11,8 +11,8 @@
 #include "worker-sdk/ddp.h"
 
 enum { PIPELINE_HEAD, PIPELINE_TAIL, PIPELINE_STAGES };
-enum pipeline_task { PIPELINE_OPEN, PIPELINE_STEP, PIPELINE_READ,
-		     PIPELINE_UPDATE, PIPELINE_CLOSE };
+enum pipeline_task { PIPELINE_OPEN, PIPELINE_ORDER, PIPELINE_STEP,
+		     PIPELINE_READ, PIPELINE_UPDATE, PIPELINE_CLOSE };
 
 struct pipeline_spec {
 	const struct ops *ops;
@@ -68,16 +68,20 @@ struct pipeline {
 				 head was at work on another */
 	struct step_numbers numbers;
 	float loss;
+	struct {
+		const uint32_t *sample;
+		size_t count;
+		uint64_t epoch;
+	} order;
 };
 
 /* Starts both threads, which open their devices and models. The caller frees
- * with pipeline_release, also after an error. The reducers' first step is a
- * collective. */
+ * with pipeline_release, also after an error. */
 int pipeline_init(struct pipeline *p, const struct pipeline_spec *spec,
 		  struct err *e);
 void pipeline_release(struct pipeline *p);
 
-/* Collective, as pipeline_init is not: the reducers. */
+/* The reducers. Collective, after every rank's pipeline_init went well. */
 int pipeline_join(struct pipeline *p, struct err *e);
 
 /* This rank's samples of an epoch, in their order; between steps. */

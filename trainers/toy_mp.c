@@ -229,12 +229,13 @@ static void introduce(struct toy *t)
 	char n[2][32];
 
 	progress_say(&t->progress, "toy_mp: head of %s parameters on %s, tail "
-		     "of %s on %s; %d rank%s x %ld micro-batches of %d",
+		     "of %s on %s; %d rank%s x %ld micro-batch%s of %d",
 		     progress_count(s[0].net.parameter_count, n[0]),
 		     s[0].device->name,
 		     progress_count(s[1].net.parameter_count, n[1]),
 		     s[1].device->name, t->size, t->size == 1 ? "" : "s",
-		     t->micros, t->pipeline.spec.n);
+		     t->micros, t->micros == 1 ? "" : "es",
+		     t->pipeline.spec.n);
 }
 
 static int set_up(struct toy *t, struct err *e)

@@ -34,15 +34,15 @@ near() {
 }
 
 @test "a ResNet of two ranks, ended within an epoch, goes on bit by bit" {
-	local common='--synthetic --image-size 16 --batch-size 8 --lr 0.01'
-	expect 0 job 2 resnet $common --steps 4 --log-dir one --checkpoint one.ckpt
-	expect 0 job 2 resnet $common --steps 2 --log-dir two --checkpoint two.ckpt
-	expect 0 job 2 resnet $common --steps 4 --log-dir two --checkpoint two.ckpt --resume
-	has "$out" 'going on from two.ckpt after epoch 0 and 16 samples, step 2'
+	local common='--synthetic --image-size 8 --batch-size 8 --lr 0.01'
+	expect 0 job 2 resnet $common --steps 3 --log-dir one --checkpoint one.ckpt
+	expect 0 job 2 resnet $common --steps 1 --log-dir two --checkpoint two.ckpt
+	expect 0 job 2 resnet $common --steps 3 --log-dir two --checkpoint two.ckpt --resume
+	has "$out" 'going on from two.ckpt after epoch 0 and 8 samples, step 1'
 	run ! grep 'what changes' <<<"$out"
 	cmp <(losses one) <(losses two)
 	cmp one.ckpt two.ckpt
-	[ "$(losses two | wc -l)" = 4 ]
+	[ "$(losses two | wc -l)" = 3 ]
 }
 
 @test "--resume in another world says what changes, and agrees" {
@@ -151,7 +151,7 @@ SH
 }
 
 @test "sync-bn: two ranks see the statistics of one" {
-	local common='--synthetic --image-size 32 --batch-size 8 --steps 2 --lr 0.001'
+	local common='--synthetic --image-size 8 --batch-size 16 --steps 1 --lr 0.001'
 	expect 0 resnet $common --log-dir one
 	expect 0 job 2 resnet $common --sync-bn --log-dir two
 	near two one 1e-3

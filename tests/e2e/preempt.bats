@@ -34,11 +34,13 @@ read_to() {
 }
 
 @test "SIGTERM within an epoch: the state is kept, exit 143, and it goes on exactly" {
-	local common='--data data --epochs 60'
+	local common='--data data --epochs 20 --eval-every 0'
+	t_idx data 20000 100
 	expect 0 mnist_mlp $common --log-dir one --checkpoint one.ckpt
 	held two
 	start run mnist_mlp $common --log-dir two --checkpoint two.ckpt
-	# 60 epochs have 1920 steps; a pipe holds some 1,000 lines
+	# 6260 steps; a pipe holds some 1,200 lines, and the run asks whether to
+	# stop at least each 1,000 steps
 	read_to 300 seen
 	signal run TERM
 	cat <&6 >>seen 3>&- 4>&- 6>&- &

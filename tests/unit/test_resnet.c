@@ -15,7 +15,7 @@ static const struct image_shape cifar = {
 
 static struct device *open_cpu(void)
 {
-	struct device_options o = {.threads = 2, .core = -1};
+	struct device_options o = {.threads = 1, .core = -1};
 	struct device *d;
 	struct err e = ERR_INIT;
 
@@ -181,7 +181,9 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 }
 END_TEST
 
-/* ---- Against PyTorch: the reference's README says how near is near ---- */
+/* ---- Against PyTorch ----
+ * How near is near the reference's README says. ResNet-50's step 1 is 1e-2 off
+ * from PyTorch to PyTorch; what comes after it is chance. */
 
 enum { SPANS = 3 };
 
@@ -200,7 +202,7 @@ static const struct curve {
 	{"resnet18", "resnet18", "torchvision", 64,
 	 {{3, 1e-4}, {6, 2e-3}}, 6e-4},
 	{"resnet50", "resnet50", "torchvision", 32,
-	 {{0, 3e-6}, {2, 1e-2}}, 8e-3},
+	 {{0, 3e-6}, {1, 1e-2}}, 8e-3},
 	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
 	 {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 };
@@ -417,7 +419,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
 			    0, sizeof counts / sizeof *counts);
 	tcase_add_test(t, what_there_is_not_is_refused_in_words);

@@ -33,9 +33,21 @@ static struct conv *as_conv(const struct cpu_op *op)
 	return (struct conv *)op;
 }
 
-/* Winograd's F(4x4, 3x3), where oneDNN has it: a fourth of the products. */
 static const dnnl_alg_kind_t algorithms[] = {
 	dnnl_convolution_winograd, dnnl_convolution_direct};
+enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
+
+/* The first of them to try. Winograd's F(4x4, 3x3) takes 36 products for a tile
+ * of 16 outputs, and as much again for its transforms, where the definition
+ * takes those of a 3x3 window that are within the image. oneDNN refuses what is
+ * no 3x3 of stride 1. */
+static int first_algorithm(const struct conv *c)
+{
+	dnnl_dim_t h = c->op.out.dims[2], w = c->op.out.dims[3];
+	dnnl_dim_t tiles = (h + 3) / 4 * ((w + 3) / 4);
+
+	return 2 * 36 * tiles < (3 * h - 2) * (3 * w - 2) ? 0 : 1;
+}
 
 struct shape {
 	dnnl_dims_t strides, padding;
@@ -65,7 +77,7 @@ static int make_forward(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = 0; r < 0 && i < 2; i++) {
+	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_forward_desc_init(
@@ -86,7 +98,7 @@ static int make_backward_data(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = 0; r < 0 && i < 2; i++) {
+	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_backward_data_desc_init(
@@ -106,7 +118,7 @@ static int make_backward_weights(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = 0; r < 0 && i < 2; i++) {
+	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_backward_weights_desc_init(

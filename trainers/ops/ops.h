@@ -208,7 +208,9 @@ struct device {
 	/* Synchronised batch normalisation, where the caller sets it before
 	 * op_new: both are collective and work on the device's memory, in its
 	 * order. From this rank's mean, biased var[channels] and count of
-	 * values to those of all ranks; the sum of all ranks' values[n]. */
+	 * values to those of all ranks; the sum of all ranks' values[n]. The
+	 * cuda twin has the mean and var by sync_sum, too, for which the host
+	 * need not wait. */
 	int (*sync_moments)(void *arg, float *mean, float *var,
 			    size_t channels, uint64_t *count);
 	int (*sync_sum)(void *arg, float *values, size_t n);
@@ -262,8 +264,11 @@ struct ops {
 	/* Between begin and end calls are recorded, not done; *g can then be
 	 * run over and over. Only op_forward, op_backward, losses, take,
 	 * update, add, scale and zero, and NCCL's calls on the stream, may be
-	 * recorded. *g NULL after end: this twin (cpu), or this step, has no
-	 * graphs: everything was done at once, and is done so each time. */
+	 * recorded. So may libddp's calls that block, where they got this
+	 * stream by ddp_set_stream; not a ddp_reducer's step, which asks events
+	 * whether they have come, and CUDA forbids that here. *g NULL after
+	 * end: this twin (cpu), or this step, has no graphs: everything was
+	 * done at once, and is done so each time. */
 	int (*record_begin)(struct device *d, struct err *e);
 	int (*record_end)(struct device *d, struct graph **g, struct err *e);
 	void (*graph_run)(struct device *d, struct graph *g);
