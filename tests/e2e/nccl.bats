@@ -125,7 +125,7 @@ fake_cuda() {
 	has "$out" 'cannot use NCCL: the GPUs of this host cannot be used: an error of the fake \(999\)'
 }
 
-@test "a trainer on the CPU does not look for GPUs, whatever there is" {
+@test "a trainer that is told to use the CPU does not look for GPUs" {
 	# who loads the driver leaves a file
 	cat >spy.c <<-'END'
 		#include <stdio.h>
@@ -140,10 +140,10 @@ fake_cuda() {
 	expect 0 c_nccl init auto
 	[ -e looked ]
 	rm looked
-	expect 0 mnist_mlp --epochs 0
-	expect 0 mnist_mlp --epochs 0 --backend auto
+	expect 0 mnist_mlp --epochs 0 --device cpu
+	expect 0 mnist_mlp --epochs 0 --device cpu --backend auto
 	expect 0 mnist_ae --epochs 0 --device cpu --backend cpu
-	expect 2 mnist_mlp --epochs 0 --backend nccl
+	expect 2 mnist_mlp --epochs 0 --device cpu --backend nccl
 	has "$err" '--backend nccl does not reach what --device cpu computes; use cpu or auto'
 	[ ! -e looked ]
 }
