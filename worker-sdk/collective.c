@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "worker-sdk/cpu_quick.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/request.h"
@@ -132,6 +133,11 @@ int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 
 	if (request != &ddp__blocking)
 		return begin(c, u, request, e);
+	if (c->quick) {
+		rc = ddp__cpu_quick(c, &u->call, u->send, u->recv, e);
+		if (rc <= 0)
+			return rc;
+	}
 	rc = ddp__enter(c, &u->call, e);
 	if (rc)
 		return rc;

@@ -39,9 +39,12 @@ struct ddp__world {
 	_Atomic int kv_wanted;	 /* by who only borrows it */
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */
-	/* The call that a thread is in, else 0: to find two threads in one
-	 * world. */
+	/* entry.h's, to find two threads in one world: the call that a thread
+	 * is in, else 0; the thread that was the last in one; the call of
+	 * another one, which is about to take its place. */
 	_Atomic uint64_t user, user_number;
+	_Atomic uintptr_t thread;
+	_Atomic uint64_t other, other_number;
 	struct flight *flight; /* the recorder; NULL: off */
 	int flight_fd;	       /* of one without an agent, or -1 */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
@@ -134,6 +137,7 @@ struct ddp_comm {
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
 	void *state;	/* the backend's; NULL: a communicator of one */
+	int quick;	/* all its ranks share memory: cpu_quick.h serves it */
 	uint64_t calls; /* collectives so far */
 	uint64_t *messages; /* to each rank, then from each; or NULL */
 	struct ddp__letter *letters;  /* own.c's */

@@ -488,6 +488,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 	rc = meet(&m);
 	forget(&m);
 	c->state = m.cpu;
+	c->quick = !rc && c->topology.nhosts == 1;
 	if (rc)
 		ddp__cpu_stop(c);
 	return rc;
@@ -512,4 +513,5 @@ void ddp__cpu_stop(struct ddp_comm *c)
 	free(cpu->messages);
 	free(cpu);
 	c->state = NULL;
+	c->quick = 0;
 }

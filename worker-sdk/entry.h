@@ -4,6 +4,8 @@
 #ifndef SDK_ENTRY_H
 #define SDK_ENTRY_H
 
+#include <pthread.h>
+
 #include "worker-sdk/comm.h"
 
 /* How often this process was forked off since its program began. */
@@ -11,13 +13,14 @@ extern unsigned ddp__forks;
 /* Counts forks from now on. Once a process. */
 int ddp__watch_forks(struct err *e);
 
-/* Debug builds see each pair of threads in one world; others all but those
- * that come within nanoseconds of each other, for next to nothing. */
-#if defined(DDP_DEBUG) || defined(__SANITIZE_ADDRESS__) ||                    \
-	defined(__SANITIZE_THREAD__)
-#define DDP__EXACT 1
+/* A world is used by one thread at a time, and each pair of threads in one is
+ * seen. Nearly always it is the thread that was in it the last time, which
+ * therefore does it with plain loads and stores; who comes new makes it show
+ * them (ddp__occupy_anew). What a sanitizer cannot follow it does not get. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DDP__SAME_THREAD 0
 #else
-#define DDP__EXACT 0
+#define DDP__SAME_THREAD 1
 #endif
 
 /* 0: c can be used; else why not, of the function or call `what`: it is NULL,
@@ -27,27 +30,39 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
 		struct err *e);
 
+/* As ddp__occupy, of a thread that was not the last one in c's world. */
+int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
+		     struct err *e);
+/* Another thread came at the same time: takes the mark back and refuses. */
+int ddp__give_way(struct ddp_comm *c, const struct ddp__call *call,
+		  struct err *e);
+
 /* Takes c's world for this thread until ddp__vacate. ERR_ARGUMENT: c is NULL or
  * was freed; ERR_USAGE: a forked child, or another thread is in it. */
 static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
 			      struct err *e)
 {
+	uintptr_t me = (uintptr_t)pthread_self();
 	struct ddp__world *w;
-	uint64_t none = 0, word = ddp__call_pack(call);
 
 	if (!c || c->magic != DDP__ALIVE || c->world->forks != ddp__forks)
 		return ddp__refuse(c, call, e);
 	w = c->world;
-	if (DDP__EXACT) {
-		if (!atomic_compare_exchange_strong(&w->user, &none, word))
-			return ddp__refuse(c, call, e);
-	} else {
-		if (atomic_load_explicit(&w->user, memory_order_relaxed))
-			return ddp__refuse(c, call, e);
-		atomic_store_explicit(&w->user, word, memory_order_relaxed);
-	}
+	if (atomic_load_explicit(&w->thread, memory_order_relaxed) != me)
+		return ddp__occupy_anew(c, call, e);
+	if (atomic_load_explicit(&w->user, memory_order_relaxed))
+		return ddp__refuse(c, call, e);
+	atomic_store_explicit(&w->user, ddp__call_pack(call),
+			      memory_order_relaxed);
 	atomic_store_explicit(&w->user_number, c->calls + 1,
 			      memory_order_relaxed);
+	/* in this order, as its other side has a barrier for both */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(
+		    atomic_load_explicit(&w->other, memory_order_relaxed) ||
+		    atomic_load_explicit(&w->thread, memory_order_relaxed) !=
+			    me, 0))
+		return ddp__give_way(c, call, e);
 	return 0;
 }
 

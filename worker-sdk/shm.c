@@ -262,12 +262,16 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 	return atomic_load(&s->header->aborted) != DDP__SHM_ALIVE;
 }
 
+void ddp__shm_mark(struct ddp__shm *s, const struct ddp__call *call)
+{
+	ddp__shm_control(s, s->me)->call[(s->step + 1) & 1] =
+		ddp__call_mark(call);
+}
+
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
-	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
-
 	s->call = *call;
-	mine->call[(s->step + 1) & 1] = ddp__call_mark(call);
+	ddp__shm_mark(s, call);
 	ddp__shm_entered(s, call);
 }
 

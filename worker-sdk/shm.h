@@ -138,7 +138,9 @@ void ddp__shm_detach(struct ddp__shm *s);
 int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
 		  struct err *e);
 
-/* Starts a collective: what I shall post says that this is the call. */
+/* What I shall post says that this is the call. */
+void ddp__shm_mark(struct ddp__shm *s, const struct ddp__call *call);
+/* Starts a collective: marks the call, and notes it. */
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
 /* Publishes all I wrote for the next step. */
 void ddp__shm_post(struct ddp__shm *s);

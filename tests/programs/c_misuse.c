@@ -173,8 +173,15 @@ static void *ask(void *arg)
 	do
 		rc = ddp_all_reduce(world, NULL, NULL, 1, DDP_F32, DDP_SUM);
 	while (rc == DDP_ERR_ARGUMENT);
-	wants(rc, DDP_ERR_USAGE, "another thread is in barrier #1");
+	wants(rc, DDP_ERR_USAGE, "another thread is in barrier #201");
 	must(ddp_store_set(world, "asked", "", 0), "store_set");
+	return NULL;
+}
+
+static void *call_in_turn(void *arg)
+{
+	(void)arg;
+	must(ddp_all_reduce(world, data, data, 1, DDP_F32, DDP_MAX), "turn");
 	return NULL;
 }
 
@@ -182,6 +189,14 @@ static void threads(void)
 {
 	pthread_t other;
 	int rc;
+
+	/* one after the other they may use it */
+	for (int i = 0; i < 100; i++) {
+		if (pthread_create(&other, NULL, call_in_turn, NULL))
+			DIE("no thread");
+		pthread_join(other, NULL);
+		call_in_turn(NULL);
+	}
 
 	if (rank == 0 && pthread_create(&other, NULL, ask, NULL))
 		DIE("no thread");
