@@ -5,6 +5,7 @@
 
 #include "launcher/agent_state.h"
 #include "launcher/exit_code.h"
+#include "tests/unit/run_case.h"
 
 /* A change here is a change of what ddprun does: of the man page, too. */
 static const char states[] =
@@ -60,18 +61,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("agent");
 	TCase *c = tcase_create("agent");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, the_table_as_printed);
 	tcase_add_test(c, each_kind_of_error_has_its_exit_code);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -1,6 +1,7 @@
 /* test_assign.c: which ranks nodes get in jobs that change, without a process:
  * they stay with their nodes and hosts, and roles have their own. */
 #include "tests/unit/rounds.h"
+#include "tests/unit/run_case.h"
 
 /* Node i joins a job of 2 to 4 nodes. */
 static int come(int i)
@@ -159,17 +160,10 @@ static void add_all(TCase *c)
 
 int main(void)
 {
-	Suite *suite = suite_create("assign");
 	TCase *c = tcase_create("assign");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	add_all(c);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/augment.h"
 
 enum { PLACES = 2 * AUGMENT_PADDING + 1, ALL = PLACES * PLACES * 2 };
@@ -68,18 +69,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("augment");
 	TCase *t = tcase_create("augment");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, every_place_and_both_flips_come_about_as_often);
 	tcase_add_test(t, another_seed_epoch_or_sample_draws_something_else);
 	tcase_add_test(t, the_same_on_every_machine);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/batch_norm.h"
 
 enum { N = 3000 };
@@ -63,17 +64,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("batch_norm");
 	TCase *tc = tcase_create("batch_norm");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(tc, parts_make_the_whole);
 	tcase_add_test(tc, very_many_and_one);
-	suite_add_tcase(s, tc);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(tc);
 }

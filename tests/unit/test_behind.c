@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "launcher/behind.h"
+#include "tests/unit/run_case.h"
 
 static struct asked_node nodes[2];
 static struct ask ask;
@@ -94,19 +95,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("behind");
 	TCase *c = tcase_create("behind");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(c, nobody_is_behind);
 	tcase_add_test(c, who_is_behind_is_named_for_each_group);
 	tcase_add_test(c, many_are_counted);
 	tcase_add_test(c, a_torn_list_is_read_as_far_as_it_goes);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

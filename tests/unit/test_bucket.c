@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/bucket.h"
 
 static struct ddp__buckets b;
@@ -116,20 +117,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("bucket");
 	TCase *tc = tcase_create("bucket");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(tc, cut_from_the_end_the_first_one_small);
 	tcase_add_test(tc, exactly_full_is_full);
 	tcase_add_test(tc, a_large_one_among_small_ones);
 	tcase_add_test(tc, nothing_and_parameters_of_nothing);
 	tcase_add_test(tc, buckets_go_in_one_order_whatever_is_ready_first);
-	suite_add_tcase(s, tc);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(tc);
 }

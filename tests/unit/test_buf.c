@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "tests/unit/run_case.h"
 
 START_TEST(integers_are_little_endian)
 {
@@ -207,7 +208,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("buf");
 	TCase *c = tcase_create("buf");
 
 	tcase_set_timeout(c, 10);
@@ -222,10 +222,5 @@ int main(void)
 	tcase_add_test(c, a_reader_that_ran_out_stays_bad_and_gives_zeroes);
 	tcase_add_test(c, a_slice_longer_than_its_bytes_is_bad);
 	tcase_add_test(c, nothing_can_be_read_of_nothing);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

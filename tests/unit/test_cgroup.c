@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "launcher/cgroup.h"
+#include "tests/unit/run_case.h"
 
 #define MOUNT1 "/sys/fs/cgroup/memory"
 
@@ -195,10 +196,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("cgroup");
 	TCase *tc = tcase_create("cgroup");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(tc, 30);
 	tcase_add_test(tc, version_1);
@@ -211,10 +209,5 @@ int main(void)
 	tcase_add_test(tc, counts);
 	tcase_add_test(tc, this_process);
 	tcase_add_test(tc, limits_on_the_way_up);
-	suite_add_tcase(s, tc);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(tc);
 }

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 
 static char dir[64], path[128];
@@ -501,12 +502,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("checkpoint");
 	TCase *tc = tcase_create("checkpoint");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, comes_back_whole);
@@ -525,8 +522,5 @@ int main(void)
 	tcase_add_test(tc, full_disk_keeps_the_old_file);
 	tcase_add_test(tc, killed_at_any_moment);
 	tcase_add_test(tc, bad_arguments);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/cifar.h"
 #include "trainers/data/mnist.h"
 
@@ -387,10 +388,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("cifar");
 	TCase *t = tcase_create("cifar");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, set_up, tear_down);
@@ -408,10 +406,5 @@ int main(void)
 	tcase_add_loop_test(t, damaged_packed_files_are_refused, 0, 4);
 	tcase_add_test(t, a_label_over_nine_is_refused);
 	tcase_add_test(t, mnist_is_read_from_xz);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "launcher/collapse.h"
+#include "tests/unit/run_case.h"
 
 static struct buf seen = BUF_INIT(1 << 20);
 static struct collapse c;
@@ -216,10 +217,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("collapse");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_line_of_all_comes_out_at_once);
@@ -229,9 +227,5 @@ int main(void)
 	tcase_add_test(tc, pieces_of_long_lines_are_not_whole_lines);
 	tcase_add_test(tc, what_is_held_is_bounded);
 	tcase_add_test(tc, whatever_the_order_nothing_is_lost_or_invented);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_case(tc);
 }

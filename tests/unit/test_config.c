@@ -6,6 +6,7 @@
 
 #include "launcher/config.h"
 #include "launcher/gpu.h"
+#include "tests/unit/run_case.h"
 
 enum { WORDS_MAX = 32 };
 
@@ -381,10 +382,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("config");
 	TCase *c = tcase_create("config");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, clean_environment, NULL);
@@ -403,10 +401,5 @@ int main(void)
 	tcase_add_test(c, asks_for_text);
 	tcase_add_test(c, limits_name_what_is_too_little);
 	tcase_add_test(c, gpus_that_cuda_would_show);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

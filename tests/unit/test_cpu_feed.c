@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/augment.h"
 #include "trainers/ops/ops.h"
 
@@ -263,10 +264,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("cpu_feed");
 	TCase *t = tcase_create("cpu_feed");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, set_up, tear_down);
@@ -276,10 +274,5 @@ int main(void)
 	tcase_add_test(t, an_image_within_the_padding_is_zero_bytes);
 	tcase_add_test(t, bf16_is_f32_to_nearest);
 	tcase_add_test(t, bytes_of_mnist_are_divided_by_255);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

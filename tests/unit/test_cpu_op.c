@@ -2,6 +2,7 @@
  * its count; and that counts over 2^31 stay what they are in a call's word. */
 #include <check.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/cpu_op.h"
 
@@ -66,17 +67,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("cpu_op");
 	TCase *t = tcase_create("cpu_op");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, segments_make_up_the_whole);
 	tcase_add_test(t, large_counts_survive_the_call_s_word);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/dataset.h"
 
 enum { PIXELS = 3 * 5 * 7 };
@@ -119,10 +120,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("dataset");
 	TCase *t = tcase_create("dataset");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, a_payload_of_another_size_is_refused);
 	tcase_add_test(t, a_payload_keeps_its_shape);
@@ -130,10 +128,5 @@ int main(void)
 			    6);
 	tcase_add_test(t, the_lists_name_every_pixel_that_is_not_zero);
 	tcase_add_test(t, images_with_much_ink_have_no_lists);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/digits.h"
 #include "trainers/data/mnist.h"
 #include "trainers/models/net.h"
@@ -148,20 +149,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("digits");
 	TCase *t = tcase_create("digits");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_is_always_drawn_alike);
 	tcase_add_test(t, every_digit_comes_about_as_often);
 	tcase_add_test(t,
 		       a_linear_model_stays_behind_one_with_a_hidden_layer);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -11,6 +11,7 @@
 
 #include "rendezvous/server.h"
 #include "rendezvous/wire.h"
+#include "tests/unit/run_case.h"
 
 enum { ANSWER_MS = 30000, SOON_MS = 1 };
 
@@ -470,8 +471,6 @@ int main(void)
 {
 	Suite *suite = suite_create("dump");
 	TCase *tc = tcase_create("dump"), *guests = tcase_create("guests");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	suite_add_tcase(suite, tc);
 	suite_add_tcase(suite, guests);
@@ -485,8 +484,5 @@ int main(void)
 	tcase_add_test(tc, forgets_a_tool_that_went);
 	tcase_add_test(tc, refuses_what_is_no_question);
 	tcase_add_test(guests, says_that_guests_have_no_agents);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_suite(suite);
 }

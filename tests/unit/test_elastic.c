@@ -1,6 +1,7 @@
 /* test_elastic.c: jobs whose nodes come and go, without a process: the last
  * call, spares, regrouping, and what is counted. */
 #include "tests/unit/rounds.h"
+#include "tests/unit/run_case.h"
 
 /* Node i joins a job of 2 to 4 nodes. */
 static int come(int i)
@@ -496,17 +497,10 @@ static void add_all(TCase *c)
 
 int main(void)
 {
-	Suite *suite = suite_create("elastic");
 	TCase *c = tcase_create("elastic");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	add_all(c);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/ended.h"
+#include "tests/unit/run_case.h"
 
 static struct ended ended;
 
@@ -46,16 +47,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("ended");
 	TCase *c = tcase_create("ended");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(c, job_and_round_must_both_match);
 	tcase_add_test(c, the_oldest_is_forgotten_first);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 #include "worker-sdk/env.h"
 
@@ -421,12 +422,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("env");
 	TCase *tc = tcase_create("env");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 10);
 	tcase_add_checked_fixture(tc, set_up, NULL);
 	tcase_add_test(tc, all_there);
@@ -445,8 +442,5 @@ int main(void)
 	tcase_add_test(tc, init_refuses);
 	tcase_add_test(tc, alone);
 	tcase_add_test(tc, collectives_check_arguments);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -10,6 +10,7 @@
 
 #include "launcher/environment.h"
 #include "launcher/program.h"
+#include "tests/unit/run_case.h"
 
 static const struct environment_job job = {
 	.job = "j", .agent_id = "0011", .master_addr = "h1", .rdzv = "h1:29400",
@@ -358,8 +359,6 @@ int main(void)
 	Suite *s = suite_create("environment");
 	TCase *c = tcase_create("environment");
 	TCase *p = tcase_create("program");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, all_of_torchruns_and_ours);
@@ -376,9 +375,5 @@ int main(void)
 	tcase_add_test(p, modules_scripts_and_the_legacy_argument);
 	tcase_add_test(p, what_cannot_be_run_is_named);
 	suite_add_tcase(s, p);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_suite(s);
 }

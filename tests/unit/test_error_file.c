@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "launcher/error_file.h"
+#include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 
 #define NESTED "{\"message\": {\"message\": \"ValueError: boom\\nand more\", " \
@@ -355,10 +356,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("error_file");
 	TCase *c = tcase_create("error_file");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, setup, teardown);
@@ -377,10 +375,5 @@ int main(void)
 	tcase_add_test(c, the_first_message_stays);
 	tcase_add_test(c, without_the_variable_nothing_is_written);
 	tcase_add_test(c, of_many_writers_one_wins_and_nothing_is_torn);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

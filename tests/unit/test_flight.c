@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/flight.h"
+#include "tests/unit/run_case.h"
 #include "worker-sdk/recorder.h"
 
 #define SECOND 1000000000ull
@@ -371,10 +372,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("flight");
 	TCase *c = tcase_create("flight");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_call_is_told_from_its_begin_to_its_end);
@@ -387,10 +385,5 @@ int main(void)
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
 	tcase_add_test(c, what_is_no_recorder_of_ours_is_left_alone);
 	tcase_add_test(c, without_an_agent_libddp_makes_a_file_like_its);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

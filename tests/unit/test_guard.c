@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/guard.h"
+#include "tests/unit/run_case.h"
 
 static void read_name(pid_t pid, char *name, int size)
 {
@@ -42,17 +43,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("guard");
 	TCase *c = tcase_create("guard");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, it_can_be_told_from_its_agent_as_soon_as_it_is_there);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "slurm/step.h"
+#include "tests/unit/run_case.h"
 #include "worker-sdk/place.h"
 #include "worker-sdk/pmi.h"
 
@@ -203,12 +204,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("guest");
 	TCase *tc = tcase_create("guest");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 20);
 	tcase_add_test(tc, tasks_per_node);
 	tcase_add_test(tc, tasks_per_node_wrong);
@@ -219,8 +216,5 @@ int main(void)
 	tcase_add_test(tc, place_there_and_back);
 	tcase_add_test(tc, place_full);
 	tcase_add_test(tc, place_torn);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/half.h"
 #include "worker-sdk/kernels.h"
 
@@ -164,19 +165,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("half");
 	TCase *tc = tcase_create("half");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, every_half_has_its_value);
 	tcase_add_test(tc, rounds_to_nearest_even);
 	tcase_add_test(tc, ends_of_the_range);
 	tcase_add_test(tc, nan_stays_nan);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "slurm/hostlist.h"
+#include "tests/unit/run_case.h"
 
 /* The names of text, blanks between them; "error: ..." if it is wrong. */
 static const char *expand(const char *text)
@@ -198,7 +199,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("hostlist");
 	TCase *c = tcase_create("hostlist");
 
 	tcase_set_timeout(c, 20);
@@ -210,10 +210,5 @@ int main(void)
 	tcase_add_test(c, names_have_at_most_255_bytes);
 	tcase_add_test(c, many_groups);
 	tcase_add_test(c, reads_no_further_than_the_slice);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

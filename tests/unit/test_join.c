@@ -1,6 +1,7 @@
 /* test_join.c: joining a job without a process: which ranks come out, who is
  * refused and with which words, and what a node that goes early leaves. */
 #include "tests/unit/rounds.h"
+#include "tests/unit/run_case.h"
 
 /* ---- ranks ---- */
 
@@ -221,17 +222,10 @@ static void add_all(TCase *c)
 
 int main(void)
 {
-	Suite *suite = suite_create("join");
 	TCase *c = tcase_create("join");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	add_all(c);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

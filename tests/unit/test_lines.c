@@ -5,6 +5,7 @@
 
 #include "launcher/lines.h"
 #include "launcher/tail.h"
+#include "tests/unit/run_case.h"
 
 /* What was emitted: "text|" for each line, '<' where it was begun before, '>'
  * where it goes on. */
@@ -192,9 +193,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("lines");
 	TCase *c = tcase_create("lines");
-	SRunner *r;
 	int failed;
 
 	tcase_set_timeout(c, 20);
@@ -205,11 +204,7 @@ int main(void)
 	tcase_add_test(c, what_a_terminal_shows_of_a_redrawn_line);
 	tcase_add_test(c, the_tail_keeps_the_last_lines);
 	tcase_add_test(c, the_tail_is_bounded_in_bytes);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = run_case(c);
 	buf_release(&seen);
 	return failed;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mt19937.h"
+#include "tests/unit/run_case.h"
 
 static char seen[8192];
 static unsigned long lines;
@@ -134,7 +135,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("log");
 	TCase *c = tcase_create("log");
 
 	tcase_set_timeout(c, 10);
@@ -145,10 +145,5 @@ int main(void)
 	tcase_add_test(c, an_error_is_set_once_and_returned);
 	tcase_add_test(c, every_code_has_a_name);
 	tcase_add_test(c, mt19937_gives_the_published_numbers);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "launcher/logdir.h"
+#include "tests/unit/run_case.h"
 
 static char base[] = "/tmp/test_logdir_XXXXXX";
 static char dir[64], warned[4096];
@@ -235,10 +236,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("logdir");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -251,9 +249,5 @@ int main(void)
 	tcase_add_test(tc, a_folder_that_cannot_be_is_named);
 	tcase_add_test(tc, what_fails_later_is_one_warning);
 	tcase_add_test(tc, the_last_lines_of_a_file_are_found);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_case(tc);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launcher/look.h"
+#include "tests/unit/run_case.h"
 
 enum { RANKS = 4 };
 
@@ -106,19 +107,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("look");
 	TCase *c = tcase_create("look");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, who_is_behind_is_missing_and_others_are_not_known);
 	tcase_add_test(c, a_group_has_numbers_and_members_of_its_own);
 	tcase_add_test(c, who_has_not_come_to_ddp_init_is_missing_there);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

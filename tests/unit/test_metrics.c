@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 #include "worker-sdk/events.h"
 
@@ -360,8 +361,6 @@ int main(void)
 {
 	Suite *s = suite_create("metrics");
 	TCase *bytes = tcase_create("bytes"), *files = tcase_create("files");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(bytes, crc32c_is_castagnolis);
 	tcase_add_test(bytes, records_are_tensorflows_byte_by_byte);
@@ -377,9 +376,5 @@ int main(void)
 	tcase_add_test(files, what_cannot_be_opened_is_named);
 	tcase_add_test(files, bad_arguments);
 	suite_add_tcase(s, files);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/mnist.h"
 
 enum { TRAIN = 12, TEST = 5 };
@@ -334,10 +335,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("mnist");
 	TCase *t = tcase_create("mnist");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, set_up, tear_down);
@@ -357,10 +355,5 @@ int main(void)
 	tcase_add_test(t, a_label_over_nine_is_refused);
 	tcase_add_test(t, other_numbers_of_images_than_labels_are_refused);
 	tcase_add_test(t, no_samples_at_all_are_refused);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/cuda_lib.h"
 #include "worker-sdk/nccl_lib.h"
 #include "worker-sdk/nccl_place.h"
@@ -236,10 +237,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("nccl");
 	TCase *t = tcase_create("nccl");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, types_and_operations_are_nccls);
 	tcase_add_test(t, a_library_that_is_not_there_is_named);
@@ -250,10 +248,5 @@ int main(void)
 	tcase_add_test(t, all_can_or_nobody_does);
 	tcase_add_test(t, a_gpu_for_each_rank_unless_they_share);
 	tcase_add_test(t, one_nccl_for_all);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

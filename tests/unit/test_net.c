@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/models/net.h"
 
 static const struct layer mlp_layers[] = {{{OP_LINEAR, .out = 50, .relu = 1}},
@@ -454,10 +455,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("net");
 	TCase *t = tcase_create("net");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_kind_names_every_width);
@@ -477,10 +475,5 @@ int main(void)
 		t, evaluation_goes_by_running_statistics_and_counts_exactly);
 	tcase_add_test(
 		t, evaluation_by_a_batchs_statistics_is_what_training_gave);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/mnist.h"
 #include "trainers/ops/cpu.h"
 
@@ -502,9 +503,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("ops");
 	TCase *t = tcase_create("ops");
-	SRunner *r;
 	int failed;
 
 	if (ops->open(&(struct device_options){.threads = 1, .core = -1},
@@ -527,11 +526,7 @@ int main(void)
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
 	tcase_add_test(t, what_is_not_finite_is_seen_wherever_it_is);
 	tcase_add_test(t, unknown_devices_are_refused_by_name);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = run_case(t);
 	ops->close(device);
 	return failed != 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/option.h"
+#include "tests/unit/run_case.h"
 
 struct values {
 	int unused; /* offset 0 would mean "no given field" */
@@ -256,7 +257,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("option");
 	TCase *c = tcase_create("option");
 
 	tcase_set_timeout(c, 10);
@@ -274,10 +274,5 @@ int main(void)
 	tcase_add_test(c, the_program_and_its_words);
 	tcase_add_test(c, help_and_version);
 	tcase_add_test(c, whole_numbers);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

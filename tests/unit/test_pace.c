@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "launcher/pace.h"
+#include "tests/unit/run_case.h"
 
 /* The first is as if there had been a long quiet time. */
 enum { BEGIN_MS = 1000000, LITTLE = 64, STREAMS = 4 };
@@ -89,10 +90,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("pace");
 	TCase *c = tcase_create("pace");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, lines_that_come_together_are_not_late);
@@ -100,10 +98,5 @@ int main(void)
 	tcase_add_test(c, no_more_is_saved_than_so_many);
 	tcase_add_test(c, who_finds_much_reads_on);
 	tcase_add_test(c, a_rest_ends_where_the_next_passes_are_earned);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -9,6 +9,7 @@
 
 #include "launcher/binding.h"
 #include "launcher/spawn.h"
+#include "tests/unit/run_case.h"
 
 /* Two sockets with one node of two caches each; 16 cores, 32 CPUs. */
 #define DUAL "package:2 [numa] l3:2 core:4 pu:2"
@@ -395,7 +396,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("placement");
 	TCase *c = tcase_create("binding");
 
 	tcase_set_timeout(c, 60);
@@ -413,10 +413,5 @@ int main(void)
 	tcase_add_test(c, large_hosts);
 	tcase_add_test(c, a_child_that_cannot_be_bound);
 	tcase_add_test(c, modes_by_name);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -7,6 +7,7 @@
 #include "launcher/gpu_list.h"
 #include "launcher/macro.h"
 #include "launcher/plan.h"
+#include "tests/unit/run_case.h"
 
 static const char *expanded(const char *text, uint32_t local_rank)
 {
@@ -215,10 +216,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("plan");
 	TCase *c = tcase_create("plan");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, macros_as_python_substitutes_them);
@@ -227,10 +225,5 @@ int main(void)
 	tcase_add_test(c, each_worker_has_its_own_arguments);
 	tcase_add_test(c, some_ranks_behind_a_wrapper);
 	tcase_add_test(c, the_cpus_of_each);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

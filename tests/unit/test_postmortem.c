@@ -10,6 +10,7 @@
 
 #include "launcher/core_file.h"
 #include "launcher/postmortem.h"
+#include "tests/unit/run_case.h"
 
 static struct kernel_log klog;
 
@@ -210,10 +211,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("postmortem");
 	TCase *c = tcase_create("postmortem");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, the_kernel_names_whom_it_killed);
@@ -224,10 +222,5 @@ int main(void)
 	tcase_add_test(c, a_kill_is_not_taken_for_the_kernels);
 	tcase_add_test(c, before_it_begins_it_knows_nothing);
 	tcase_add_test(c, the_core_file_is_found);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

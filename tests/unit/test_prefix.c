@@ -7,6 +7,7 @@
 #include "launcher/line_filter.h"
 #include "launcher/log_rules.h"
 #include "launcher/prefix.h"
+#include "tests/unit/run_case.h"
 
 static const char *made(const char *template)
 {
@@ -121,18 +122,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("prefix");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tc, a_template_is_filled_in_as_python_does);
 	tcase_add_test(tc, a_long_prefix_is_cut);
 	tcase_add_test(tc, a_line_with_any_of_the_strings_matches);
 	tcase_add_test(tc, ranks_are_shown_that_pass_both_lists);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_case(tc);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/preview.h"
 
 static char folder[] = "/tmp/test_preview.XXXXXX", path[64];
@@ -110,18 +111,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("preview");
 	TCase *t = tcase_create("preview");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, make_folder, drop_folder);
 	tcase_add_test(t, originals_are_above_what_came_out);
 	tcase_add_test(t, colours_are_scaled_back_and_cut_off);
 	tcase_add_test(t, what_cannot_be_written_is_named);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "tests/unit/run_case.h"
 #include "trainers/provenance.h"
 
 static char folder[] = "/tmp/test_provenance.XXXXXX", path[128];
@@ -85,16 +86,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("provenance");
 	TCase *t = tcase_create("provenance");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_run_is_described);
 	tcase_add_test(t, secrets_are_not_told);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launcher/rank_list.h"
+#include "tests/unit/run_case.h"
 
 /* The ranges of text, "0 4-7"; "error: ..." if it is wrong. */
 static const char *parse(const char *text)
@@ -107,17 +108,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("rank_list");
 	TCase *c = tcase_create("rank_list");
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, lists_are_sorted_and_merged);
 	tcase_add_test(c, errors_name_the_option_the_list_and_the_item);
 	tcase_add_test(c, contains_what_was_listed_and_nothing_else);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/reap.h"
+#include "tests/unit/run_case.h"
 
 enum { CHILDREN = 300 };
 
@@ -103,19 +104,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("reap");
 	TCase *c = tcase_create("reap");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, who_was_killed_comes_before_who_exited);
 	tcase_add_test(c, each_has_its_own_peak_of_memory);
 	tcase_add_test(c, all_of_many_and_nobody_who_runs);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

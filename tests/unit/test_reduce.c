@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/copy.h"
 #include "worker-sdk/half.h"
 #include "worker-sdk/kernels.h"
@@ -415,12 +416,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("reduce");
 	TCase *tc = tcase_create("reduce");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, small_ones_agree_with_plain_c, 0,
 			    3 * DDP_TYPES);
@@ -433,8 +430,5 @@ int main(void)
 	tcase_add_test(tc, averages);
 	tcase_add_test(tc, one_source_is_a_copy);
 	tcase_add_test(tc, copies_of_any_size_and_alignment);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

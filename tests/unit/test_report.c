@@ -7,6 +7,7 @@
 
 #include "base/signal_name.h"
 #include "launcher/report.h"
+#include "tests/unit/run_case.h"
 
 #define INDENT "|               "
 #define RULE40 "----------------------------------------"
@@ -416,9 +417,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("report");
 	TCase *c = tcase_create("report");
-	SRunner *r;
 	int failed;
 
 	tcase_set_timeout(c, 20);
@@ -433,11 +432,7 @@ int main(void)
 	tcase_add_test(c, hints);
 	tcase_add_test(c, the_same_as_json);
 	tcase_add_test(c, names_of_signals);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = run_case(c);
 	buf_release(&page);
 	return failed;
 }

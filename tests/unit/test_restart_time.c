@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "launcher/restart_time.h"
+#include "tests/unit/run_case.h"
 
 START_TEST(each_part_and_the_whole)
 {
@@ -30,18 +31,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("restart_time");
 	TCase *c = tcase_create("restart_time");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, each_part_and_the_whole);
 	tcase_add_test(c, centuries_fit);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -1,6 +1,7 @@
 /* test_round.c: rounds without a process: how each kind of end is told, what a
  * restart keeps, and who is told what became of whom. */
 #include "tests/unit/rounds.h"
+#include "tests/unit/run_case.h"
 
 /* ---- ends ---- */
 
@@ -440,17 +441,10 @@ static void add_all(TCase *c)
 
 int main(void)
 {
-	Suite *suite = suite_create("round");
 	TCase *c = tcase_create("round");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	add_all(c);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

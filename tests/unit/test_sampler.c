@@ -2,6 +2,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
 
 static void expect_first(uint64_t size, uint64_t seed, uint64_t epoch,
@@ -159,12 +160,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("sampler");
 	TCase *tc = tcase_create("sampler");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 30);
 	tcase_add_test(tc, orders_are_pytorchs);
 	tcase_add_test(tc, whole_orders_are_pytorchs);
@@ -172,8 +169,5 @@ int main(void)
 	tcase_add_test(tc, padding_and_drop_last);
 	tcase_add_test(tc, exact_gives_each_sample_once);
 	tcase_add_test(tc, bad_arguments);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/schedule.h"
 
 static void same(const struct schedule *s, const double *want, int n)
@@ -109,10 +110,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("schedule");
 	TCase *t = tcase_create("schedule");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, constant_stays);
 	tcase_add_test(t, constant_after_a_warm_up);
@@ -121,9 +119,5 @@ int main(void)
 	tcase_add_test(t, one_cycle_is_one_cycle);
 	tcase_add_test(t, short_runs_have_rates_too);
 	tcase_add_test(t, names_are_found);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_ranks.h"
 
 #define RUN(kind, ...)                                                        \
@@ -324,10 +325,11 @@ START_TEST(names_who_called_something_else)
 END_TEST
 
 /* The root of a broadcast does not wait for those who take: it hears of one
- * that called something else in its next call. */
-static int root_is_ahead(int me, void *arg)
+ * that called something else in its next call. A small one leaves no step, so
+ * there only the number of that call differs. */
+static int root_is_ahead(int me, void *arg, size_t size, const char *root)
 {
-	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 99, 4};
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, size, 4};
 	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
 	char v[99] = "";
 	struct ddp__shm_op op;
@@ -338,7 +340,7 @@ static int root_is_ahead(int me, void *arg)
 		return 1;
 	if (me == 0) {
 		/* twice: an operation that is done stays so */
-		ddp__shm_broadcast(&op, &s, &call, 0, v, 99, v, 0, 99);
+		ddp__shm_broadcast(&op, &s, &call, 0, v, size, v, 0, size);
 		if (ddp__shm_advance(&op, &e) != 1 ||
 		    ddp__shm_advance(&op, &e) != 1)
 			return 2;
@@ -346,45 +348,26 @@ static int root_is_ahead(int me, void *arg)
 	}
 	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
 		return 3;
-	return !strstr(e.text, "rank 0 on h1 called broadcast #4 (u8 x 99, "
-			       "root 0)") ||
+	return !strstr(e.text, root) ||
 	       !strstr(e.text, "rank 10 on h1 called barrier #4");
+}
+
+static int by_steps(int me, void *arg)
+{
+	return root_is_ahead(me, arg, 99,
+			     "rank 0 on h1 called broadcast #4 (u8 x 99, "
+			     "root 0)");
+}
+
+static int by_cells(int me, void *arg)
+{
+	return root_is_ahead(me, arg, 9, "rank 0 on h1 called barrier #5");
 }
 
 START_TEST(root_that_did_not_wait_hears_what_others_called)
 {
-	run_group(2, root_is_ahead);
-}
-END_TEST
-
-/* A small one leaves no step: what differs is the number of the next call. */
-static int giver_is_ahead(int me, void *arg)
-{
-	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, 9, 4};
-	struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 4};
-	char v[9] = "";
-	struct ddp__shm_op op;
-	struct err e = ERR_INIT;
-	struct ddp__shm s;
-
-	if (join(&s, arg, me))
-		return 1;
-	if (me == 0) {
-		ddp__shm_broadcast(&op, &s, &call, 0, v, 9, v, 0, 9);
-		if (ddp__shm_advance(&op, &e) != 1 ||
-		    ddp__shm_advance(&op, &e) != 1)
-			return 2;
-		barrier.number = 5;
-	}
-	if (RUN(barrier, &s, &barrier) != ERR_ARGUMENT)
-		return 3;
-	return !strstr(e.text, "rank 0 on h1 called barrier #5") ||
-	       !strstr(e.text, "rank 10 on h1 called barrier #4");
-}
-
-START_TEST(giver_that_is_ahead_hears_what_others_called)
-{
-	run_group(2, giver_is_ahead);
+	run_group(2, by_steps);
+	run_group(2, by_cells);
 }
 END_TEST
 
@@ -477,12 +460,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm");
 	TCase *tc = tcase_create("shm");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, reduces, 0, 4);
 	tcase_add_test(tc, moves_data);
@@ -493,12 +472,8 @@ int main(void)
 	tcase_add_test(tc, names_who_left);
 	tcase_add_test(tc, names_who_called_something_else);
 	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
-	tcase_add_test(tc, giver_that_is_ahead_hears_what_others_called);
 	tcase_add_test(tc, names_who_waits_for_a_cell);
 	tcase_add_loop_test(tc, small_broadcasts_of_every_root, 2, 5);
 	tcase_add_test(tc, refuses_what_is_not_its_segment);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -3,6 +3,7 @@
  * them, and after its last. The others do all that can be done without it, then
  * hear the same text; one that goes on later gets what was there for it, then
  * hears it too, and writes to nobody. */
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_faults.h"
 #include "tests/unit/shm_kinds.h"
 
@@ -262,19 +263,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_faults");
 	TCase *tc = tcase_create("shm_faults");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, names_who_was_killed, 0, 4 * ROWS);
 	tcase_add_loop_test(
 		tc, names_who_was_stopped_and_is_not_harmed_when_it_goes_on, 0,
 		4 * ROWS);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -2,6 +2,7 @@
  * to place its buffers and to move it on. */
 #include <sched.h>
 
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_kinds.h"
 
 /* Advanced at random moments, or run. */
@@ -58,16 +59,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_kinds");
 	TCase *tc = tcase_create("shm_kinds");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, does_every_kind_however_it_is_advanced, 1, 6);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

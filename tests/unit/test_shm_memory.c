@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "tests/unit/refuse.h"
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_ranks.h"
 
 enum { LEFT_OUT = 77 };
@@ -131,18 +132,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_memory");
 	TCase *tc = tcase_create("shm_memory");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, costs_pages_only_until_it_is_used);
 	tcase_add_test(tc, takes_all_of_it_where_a_page_refused_is_a_signal);
 	tcase_add_test(tc, says_that_there_is_no_memory);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

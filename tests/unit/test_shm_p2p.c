@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "tests/unit/refuse.h"
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_ranks.h"
 
 /* How messages move in a test. */
@@ -354,12 +355,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_p2p");
 	TCase *tc = tcase_create("shm_p2p");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, moves_all_sizes, 0, 12);
 	tcase_add_loop_test(tc, waits_for_messages, 0, 6);
@@ -367,8 +364,5 @@ int main(void)
 	tcase_add_loop_test(tc, names_both_calls_that_differ, 0, 2);
 	tcase_add_loop_test(tc, names_who_is_late, 0, 2);
 	tcase_add_loop_test(tc, receives_what_was_sent_before_leaving, 0, 2);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -1,6 +1,7 @@
 /* test_shm_p2p_faults.c: one of two ranks of a host that exchange a message is
  * killed or stopped: before it called, amid a message that is too large for the
  * ring, or when its side has ended. A third rank waits in a barrier. */
+#include "tests/unit/run_case.h"
 #include "tests/unit/shm_faults.h"
 
 enum { NOT_CALLED, AMID, ENDED };
@@ -236,19 +237,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_p2p_faults");
 	TCase *tc = tcase_create("shm_p2p_faults");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, names_who_was_killed, 0, CASES);
 	tcase_add_loop_test(
 		tc, names_who_was_stopped_and_is_not_harmed_when_it_goes_on, 0,
 		CASES);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

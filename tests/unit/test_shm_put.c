@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/shm_put.h"
 
 enum { MOST = 80 << 10, PAD = 64 };
@@ -66,18 +67,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("shm_put");
 	TCase *tc = tcase_create("shm_put");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, puts_any_size_anywhere, 0, 2);
 	tcase_add_test(tc, looks_now_and_then);
 	tcase_add_test(tc, far_ones_go_past_the_caches);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_case(tc);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/signal_set.h"
+#include "tests/unit/run_case.h"
 
 START_TEST(names_in_each_form_and_numbers)
 {
@@ -96,10 +97,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("signal_set");
 	TCase *c = tcase_create("signal_set");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, names_in_each_form_and_numbers);
@@ -107,10 +105,5 @@ int main(void)
 	tcase_add_test(c, an_empty_list_is_no_signal);
 	tcase_add_test(c, what_is_wrong_is_named);
 	tcase_add_test(c, what_two_lists_share);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

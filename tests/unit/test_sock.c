@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/sock.h"
+#include "tests/unit/run_case.h"
 
 static struct err e;
 
@@ -238,7 +239,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("sock");
 	TCase *c = tcase_create("sock");
 
 	tcase_set_timeout(c, 20);
@@ -253,10 +253,5 @@ int main(void)
 	tcase_add_test(c, listens_connects_and_says_where);
 	tcase_add_test(c, a_connect_keeps_its_deadline);
 	tcase_add_test(c, a_reserved_port_is_for_the_worker_only);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/std_map.h"
+#include "tests/unit/run_case.h"
 
 START_TEST(one_mask_is_for_all)
 {
@@ -64,17 +65,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("std_map");
 	TCase *tc = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tc, one_mask_is_for_all);
 	tcase_add_test(tc, a_map_is_for_those_it_names);
 	tcase_add_test(tc, what_is_none_is_refused);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_case(tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/store.h"
+#include "tests/unit/run_case.h"
 
 static const struct store_limits roomy = {1 << 20, 1 << 30, 1 << 20, 8};
 static struct store *s;
@@ -573,17 +574,10 @@ static void add_all(TCase *c)
 
 int main(void)
 {
-	Suite *suite = suite_create("store");
 	TCase *c = tcase_create("store");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, begin, end);
 	add_all(c);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rendezvous/round.h"
+#include "tests/unit/run_case.h"
 
 enum { JOBS = 6000, STEPS = 120, AGENTS = 9, HOSTS = 5, RANKS = 64 };
 
@@ -483,16 +484,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("storm");
 	TCase *c = tcase_create("storm");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, any_order_of_events_leaves_a_job_whole);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

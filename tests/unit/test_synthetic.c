@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/host_data.h"
 #include "trainers/data/synthetic.h"
 
@@ -105,10 +106,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("synthetic");
 	TCase *t = tcase_create("synthetic");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_same_images_at_every_run);
@@ -117,10 +115,5 @@ int main(void)
 	tcase_add_test(t, at_least_as_many_as_were_wanted);
 	tcase_add_test(t, a_batch_that_no_memory_holds_is_refused);
 	tcase_add_test(t, cifar_without_a_folder_is_an_error_in_words);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

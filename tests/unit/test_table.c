@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/table.h"
+#include "tests/unit/run_case.h"
 
 START_TEST(keys_that_differ_little_spread_well)
 {
@@ -69,17 +70,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("table");
 	TCase *c = tcase_create("table");
-	SRunner *r = srunner_create(suite);
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, keys_that_differ_little_spread_well);
 	tcase_add_test(c, items_are_found_and_removed_at_every_size);
-	suite_add_tcase(suite, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "tests/unit/run_case.h"
 #include "tests/unit/tcp_group.h"
 
 static int reduce_three(struct ddp__tcp *t)
@@ -318,12 +319,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tcp");
 	TCase *tc = tcase_create("tcp");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, strangers_are_turned_away);
 	tcase_add_test(tc, another_cookie_is_refused);
@@ -339,8 +336,5 @@ int main(void)
 	tcase_add_test(tc, names_who_is_late);
 	tcase_add_test(tc, names_who_called_something_else);
 	tcase_add_test(tc, listens_behind_a_nat);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -1,5 +1,6 @@
 /* test_tcp_collective.c: what each collective among hosts' leaders leaves, with
  * hosts that have unequal shares. */
+#include "tests/unit/run_case.h"
 #include "tests/unit/tcp_group.h"
 
 /* A run of calls by one host of a job. */
@@ -269,17 +270,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tcp_collective");
 	TCase *tc = tcase_create("tcp_collective");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, collectives, 0, 5);
 	tcase_add_test(tc, operations_of_two_groups_move_on_in_turn);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

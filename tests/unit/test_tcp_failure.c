@@ -1,5 +1,6 @@
 /* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
  * collective: the others end, and say who. */
+#include "tests/unit/run_case.h"
 #include "tests/unit/tcp_group.h"
 
 enum { COUNT = 1 << 20, KINDS = 9 };
@@ -220,17 +221,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tcp_failure");
 	TCase *tc = tcase_create("tcp_failure");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

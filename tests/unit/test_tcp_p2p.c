@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "tests/unit/run_case.h"
 #include "tests/unit/tcp_group.h"
 #include "worker-sdk/tcp_p2p.h"
 
@@ -358,12 +359,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tcp_p2p");
 	TCase *tc = tcase_create("tcp_p2p");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, everyone_to_everyone_at_once, 0, 2);
 	tcase_add_test(tc, round_a_ring_one_waits_for_the_other);
@@ -372,8 +369,5 @@ int main(void)
 	tcase_add_loop_test(tc, who_goes_or_does_not_come_is_named, 0, 8);
 	tcase_add_test(tc, who_is_gone_before_the_first_message_is_named);
 	tcase_add_test(tc, strangers_do_not_come_between);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "launcher/template.h"
+#include "tests/unit/run_case.h"
 
 /* "text" of each piece, "<name>" of a variable, with a | after it. */
 static const char *pieces(const char *template)
@@ -61,18 +62,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("template");
 	TCase *c = tcase_create("core");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(c, text_and_variables);
 	tcase_add_test(c, what_is_no_variable_is_text);
 	tcase_add_test(c, an_unknown_one_stays_as_it_stands);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_case(c);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/contact.h"
 #include "worker-sdk/topology.h"
@@ -146,20 +147,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("topology");
 	TCase *tc = tcase_create("topology");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	suite_add_tcase(suite, tc);
 	tcase_set_timeout(tc, 10);
 	tcase_add_test(tc, neighbours_share_a_host);
 	tcase_add_test(tc, ranks_of_hosts_interleave);
 	tcase_add_test(tc, contact_comes_back);
 	tcase_add_test(tc, what_differs_is_named);
 	tcase_add_test(tc, calls_as_words);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed;
+	return run_case(tc);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/keep.h"
 #include "trainers/seat.h"
 #include "trainers/train_state.h"
@@ -199,8 +200,6 @@ int main(void)
 {
 	Suite *s = suite_create("train_pieces");
 	TCase *t = tcase_create("pure"), *k = tcase_create("keep");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, a_rank_takes_a_gpu);
 	tcase_add_test(t, what_changes_is_said);
@@ -211,8 +210,5 @@ int main(void)
 	tcase_add_test(k, what_was_not_written_replaces_nothing);
 	tcase_add_test(k, another_runs_are_set_aside);
 	suite_add_tcase(s, k);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/recipe.h"
 #include "trainers/trainer_options.h"
 
@@ -189,10 +190,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("trainer_options");
 	TCase *t = tcase_create("trainer_options");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(t, everything_is_said);
 	tcase_add_test(t, resuming_has_three_forms);
@@ -202,9 +200,5 @@ int main(void)
 	tcase_add_test(t, single_numbers_can_be_changed);
 	tcase_add_test(t, recipes_that_cannot_be_are_refused);
 	tcase_add_test(t, warm_up_is_said_in_epochs);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

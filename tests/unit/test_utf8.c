@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "tests/unit/run_case.h"
 
 #define BAD "\xef\xbf\xbd"
 
@@ -43,18 +44,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("utf8");
 	TCase *c = tcase_create("utf8");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, valid_text_stays);
 	tcase_add_test(c, what_is_invalid_is_replaced);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

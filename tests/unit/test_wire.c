@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rendezvous/wire.h"
+#include "tests/unit/run_case.h"
 
 /* ---- filling and comparing any message, field by field ---- */
 
@@ -339,10 +340,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("wire");
 	TCase *t = tcase_create("wire");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, every_message_round_trips_and_no_truncation_parses);
@@ -354,9 +352,5 @@ int main(void)
 	tcase_add_test(t, golden_bytes);
 	tcase_add_test(t, start_lists_its_nodes);
 	tcase_add_test(t, types_have_names);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(t);
 }

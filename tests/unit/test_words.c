@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/words.h"
+#include "tests/unit/run_case.h"
 
 /* "[a][b c]", or the error. */
 static const char *split(const char *text)
@@ -131,7 +132,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("words");
 	TCase *c = tcase_create("words");
 
 	tcase_set_timeout(c, 20);
@@ -139,10 +139,5 @@ int main(void)
 	tcase_add_test(c, what_never_ends_is_an_error);
 	tcase_add_test(c, quoted_only_where_it_matters);
 	tcase_add_test(c, every_byte_survives_quoting_and_splitting);
-	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }
