@@ -44,7 +44,7 @@ struct ddp__world {
 	 * another one, which is about to take its place. */
 	_Atomic uint64_t user, user_number;
 	_Atomic uintptr_t thread;
-	_Atomic uint64_t other, other_number;
+	_Atomic uint64_t other;
 	struct flight *flight; /* the recorder; NULL: off */
 	int flight_fd;	       /* of one without an agent, or -1 */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */

@@ -88,12 +88,11 @@ int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
 			      atomic_load(&c->world->user_number), e);
 }
 
-/* For one that is about to be in a call. */
+/* For one that is about to be in a call, whose number it alone knows. */
 static int refuse_for_other(struct ddp_comm *c, const struct ddp__call *call,
 			    struct err *e)
 {
-	return turn_away(c, call, atomic_load(&c->world->other),
-			 atomic_load(&c->world->other_number), e);
+	return turn_away(c, call, atomic_load(&c->world->other), 0, e);
 }
 
 int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
@@ -105,7 +104,6 @@ int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
 
 	if (!atomic_compare_exchange_strong(&w->other, &none, word))
 		return refuse_for_other(c, call, e);
-	atomic_store(&w->other_number, c->calls + 1);
 	/* Who marked itself as w->user before this is seen below; who does so
 	 * after it sees w->other. */
 	if (DDP__SAME_THREAD)

@@ -173,7 +173,7 @@ static void *ask(void *arg)
 	do
 		rc = ddp_all_reduce(world, NULL, NULL, 1, DDP_F32, DDP_SUM);
 	while (rc == DDP_ERR_ARGUMENT);
-	wants(rc, DDP_ERR_USAGE, "another thread is in barrier #201");
+	wants(rc, DDP_ERR_USAGE, "another thread is in barrier");
 	must(ddp_store_set(world, "asked", "", 0), "store_set");
 	return NULL;
 }
