@@ -60,12 +60,11 @@ static inline uint64_t ddp__call_pack(const struct ddp__call *c)
 }
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
 
-/* The same, and as much of the number as there is room for: ranks that are at
+/* That word, and as much of the number as there is room for: ranks that are at
  * different calls of one kind differ too. ddp__call_unpack takes it without. */
-static inline uint64_t ddp__call_mark(const struct ddp__call *c)
+static inline uint64_t ddp__call_mark(uint64_t word, uint64_t number)
 {
-	return ddp__call_pack(c) | (c->number & 1) << 59 |
-	       (c->number & 2) << 54;
+	return word | (number & 1) << 59 | (number & 2) << 54;
 }
 
 static inline uint64_t ddp__call_unmark(uint64_t word)

@@ -133,11 +133,6 @@ int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 
 	if (request != &ddp__blocking)
 		return begin(c, u, request, e);
-	if (c->quick) {
-		rc = ddp__cpu_quick(c, &u->call, u->send, u->recv, e);
-		if (rc <= 0)
-			return rc;
-	}
 	rc = ddp__enter(c, &u->call, e);
 	if (rc)
 		return rc;
@@ -163,6 +158,28 @@ int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
 				   u->recv_parts ? u->recv : NULL, e);
 }
 
+static inline void name(const struct ddp_comm *c, struct ddp__call *call)
+{
+	call->number = c->calls + 1;
+	call->group = c->name[0] ? c->name : NULL;
+}
+
+/* 1: it went the short way, with *rc. */
+static inline int go_quick(struct ddp_comm *c, struct ddp__use *u, int *rc,
+			   struct err *e)
+{
+	size_t size = ddp__quick_size(u);
+
+	if (size == DDP__NOT_QUICK)
+		return 0;
+	name(c, &u->call);
+	*rc = ddp__cpu_quick(c, &u->call, size, u->send, u->recv, e);
+	if (*rc <= 0)
+		return 1;
+	*rc = 0;
+	return 0;
+}
+
 int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		    ddp_request **request)
 {
@@ -171,10 +188,13 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 
 	if (rc)
 		return rc;
+	if (c->quick && request == &ddp__blocking && go_quick(c, u, &rc, e)) {
+		ddp__vacate(c);
+		return rc;
+	}
 	if (c->backend->home)
 		rc = ddp__at_home(&c, u, e);
-	u->call.number = c->calls + 1;
-	u->call.group = c->name[0] ? c->name : NULL;
+	name(c, &u->call);
 	if (!rc && !request)
 		rc = no_request(&u->call, e);
 	if (!rc)

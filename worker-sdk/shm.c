@@ -262,27 +262,14 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 	return atomic_load(&s->header->aborted) != DDP__SHM_ALIVE;
 }
 
-void ddp__shm_mark(struct ddp__shm *s, const struct ddp__call *call)
-{
-	ddp__shm_control(s, s->me)->call[(s->step + 1) & 1] =
-		ddp__call_mark(call);
-}
-
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
-	s->call = *call;
-	ddp__shm_mark(s, call);
-	ddp__shm_entered(s, call);
-}
-
-void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call)
-{
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+	uint64_t word = ddp__call_pack(call);
 
-	atomic_store_explicit(&mine->last, ddp__call_pack(call),
-			      memory_order_relaxed);
-	atomic_store_explicit(&mine->last_number, call->number,
-			      memory_order_release);
+	s->call = *call;
+	mine->call[(s->step + 1) & 1] = ddp__call_mark(word, call->number);
+	ddp__shm_entered(s, word, call->number);
 }
 
 void ddp__shm_away(struct ddp__shm *s, int on)

@@ -138,9 +138,7 @@ void ddp__shm_detach(struct ddp__shm *s);
 int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
 		  struct err *e);
 
-/* What I shall post says that this is the call. */
-void ddp__shm_mark(struct ddp__shm *s, const struct ddp__call *call);
-/* Starts a collective: marks the call, and notes it. */
+/* Starts a collective: what I shall post says that this is the call. */
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
 /* Publishes all I wrote for the next step. */
 void ddp__shm_post(struct ddp__shm *s);
@@ -201,8 +199,7 @@ int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
 /* I was called for one thing, rank i for another: the error. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e);
-/* Notes what I entered, and tells what rank i did, as a call's text. */
-void ddp__shm_entered(struct ddp__shm *s, const struct ddp__call *call);
+/* What rank i entered last, as a call's text. */
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
 /* Of /proc/PID/stat; 0 if there is no such process or it is a zombie. */
 uint64_t ddp__process_born(int64_t pid);
@@ -226,6 +223,17 @@ ddp__shm_control(const struct ddp__shm *s, int i)
 
 	return (struct ddp__shm_control *)(void *)(s->slots +
 						   (size_t)i * stride);
+}
+
+/* Notes what I entered: its word and number. */
+static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
+				    uint64_t number)
+{
+	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+
+	atomic_store_explicit(&mine->last, word, memory_order_relaxed);
+	atomic_store_explicit(&mine->last_number, number,
+			      memory_order_release);
 }
 
 /* Rank i's cell for the small broadcast that is `on` later than the one that

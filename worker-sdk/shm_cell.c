@@ -15,7 +15,7 @@ int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
 	if (++s->cells % BY_STEPS == 0)
 		return 0;
-	ddp__shm_entered(s, call);
+	ddp__shm_entered(s, ddp__call_pack(call), call->number);
 	return 1;
 }
 

@@ -483,7 +483,8 @@ int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e)
 		m->linked = 1;
 		m->next = m->s->msgs;
 		m->s->msgs = m;
-		ddp__shm_entered(m->s, m->call);
+		ddp__shm_entered(m->s, ddp__call_pack(m->call),
+				 m->call->number);
 	}
 	if (rc && m->linked)
 		unlink_it(m);

@@ -385,7 +385,8 @@ static uint64_t number_of(uint64_t word, uint64_t near)
 /* All have posted the first step of what each was called for. */
 static int agree(struct ddp__shm *s, struct err *e)
 {
-	uint64_t word = ddp__call_mark(&s->call), other;
+	uint64_t other, word = ddp__call_mark(ddp__call_pack(&s->call),
+						s->call.number);
 	struct ddp__call call;
 	int i;
 
