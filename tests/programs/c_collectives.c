@@ -86,19 +86,27 @@ static uint16_t to_bf16(float f)
 	return (uint16_t)(bits >> 16);
 }
 
-/* v / by as an element. */
+/* v / by as an element: of this type alone, for there are many. */
 static void put(char *at, enum ddp_type type, long v, int by)
 {
 	float f = (float)v / (float)by;
 	double d = (double)v / by;
-	int64_t l = v / by;
+	int64_t l = by == 1 ? v : v / by;
 	int32_t i = (int32_t)l;
-	uint16_t h = to_f16(f), b = to_bf16(f);
-	int8_t c = (int8_t)l;
-	uint8_t u = (uint8_t)l;
-	const void *from[DDP_TYPES] = {&f, &d, &i, &l, &h, &b, &c, &u};
+	uint16_t h;
 
-	memcpy(at, from[type], ddp_type_size(type));
+	switch (type) {
+	case DDP_F32: memcpy(at, &f, sizeof(f)); break;
+	case DDP_F64: memcpy(at, &d, sizeof(d)); break;
+	case DDP_I32: memcpy(at, &i, sizeof(i)); break;
+	case DDP_I64: memcpy(at, &l, sizeof(l)); break;
+	case DDP_F16:
+	case DDP_BF16:
+		h = type == DDP_F16 ? to_f16(f) : to_bf16(f);
+		memcpy(at, &h, sizeof(h));
+		break;
+	default: *(uint8_t *)at = (uint8_t)l; /* I8 and U8 */
+	}
 }
 
 static void put_reduced(char *at, enum ddp_type type, enum ddp_op op, size_t i)
