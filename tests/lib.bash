@@ -135,10 +135,12 @@ nothing_left() {
 		"${1:-10}"
 }
 
+# Whether it is there; to import it takes seconds, on each try.
 torch_or_skip() {
 	local python
 	for python in ${DDP_TEST_PYTHON:-python3 /usr/bin/python3}; do
-		if "$python" -c 'import torch.distributed' 2>/dev/null; then
+		if "$python" -c 'import importlib.util as u
+assert u.find_spec("torch")' 2>/dev/null; then
 			export PYTHON_EXEC=$python
 			return
 		fi

@@ -340,7 +340,7 @@ static long cpu_ms(int who)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000;
 }
 
-enum { COMPUTED_MS = 1000 };
+enum { COMPUTED_MS = 400 };
 
 /* Computes for COMPUTED_MS of CPU time; returns how much of it all other
  * threads took meanwhile. */
