@@ -85,7 +85,7 @@ lib_guard() {
 
 finish() {
 	local name=$1 want=${2:-0} guard
-	lib_guard "${pid[$name]}" "${DEADLINE:-90}" "$name"
+	lib_guard "${pid[$name]}" "${DEADLINE:-120}" "$name"
 	guard=$!
 	status=0
 	wait "${pid[$name]}" || status=$?
