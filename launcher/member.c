@@ -354,6 +354,8 @@ static void take_state(struct member *m, const struct wire_state *state)
 					   : 0;
 	snprintf(m->missing, sizeof(m->missing), "%.*s",
 		 SLICE_FMT(state->missing));
+	log_debug("%u of %u nodes are there", m->joined,
+		  m->config->max_nodes);
 	/* a job may run for weeks before it needs its spare */
 	if (m->spare && !was_spare) {
 		uv_timer_stop(&m->deadline);

@@ -85,7 +85,7 @@ lib_guard() {
 
 finish() {
 	local name=$1 want=${2:-0} guard
-	lib_guard "${pid[$name]}" "${DEADLINE:-90}" "$name"
+	lib_guard "${pid[$name]}" "${DEADLINE:-120}" "$name"
 	guard=$!
 	status=0
 	wait "${pid[$name]}" || status=$?
@@ -135,10 +135,12 @@ nothing_left() {
 		"${1:-10}"
 }
 
+# Whether it is there; to import it takes seconds, on each try.
 torch_or_skip() {
 	local python
 	for python in ${DDP_TEST_PYTHON:-python3 /usr/bin/python3}; do
-		if "$python" -c 'import torch.distributed' 2>/dev/null; then
+		if "$python" -c 'import importlib.util as u
+assert u.find_spec("torch")' 2>/dev/null; then
 			export PYTHON_EXEC=$python
 			return
 		fi

@@ -16,18 +16,6 @@ setup() {
 	export LSAN_OPTIONS=suppressions=$T/lsan:print_suppressions=0
 }
 
-# Whether it is there; to import it takes seconds, on each try.
-torchrun_or_skip() {
-	local python
-	for python in ${DDP_TEST_PYTHON:-python3 /usr/bin/python3}; do
-		"$python" -c 'import importlib.util as u
-assert u.find_spec("torch")' 2>/dev/null || continue
-		PYTHON_EXEC=$python
-		return
-	done
-	skip "no PyTorch here"
-}
-
 torchrun() { # N [OPTION...] -- CMD...
 	local n=$1 options=()
 	shift
@@ -137,7 +125,7 @@ is_dumped() {
 }
 
 @test "torchrun: its own store is the meeting place" {
-	torchrun_or_skip
+	torch_or_skip
 	expect 0 torchrun 3 --master_port "$(w_port free)" -- sh -c '
 		c_guest twice && c_guest && c_collectives 1000 || exit
 		c_store || echo "the store: not all"'
@@ -149,7 +137,7 @@ is_dumped() {
 }
 
 @test "torchrun --standalone: a rank that dies" {
-	torchrun_or_skip
+	torch_or_skip
 	expect 1 torchrun 3 --standalone -- c_guest kill 1
 	has "$out" '^rank [02]: -20004: barrier #[0-9]+: rank 1 on .* is gone'
 	nothing_left
@@ -264,7 +252,7 @@ is_dumped() {
 }
 
 @test "ddprun dump finds the ranks that torchrun started" {
-	torchrun_or_skip
+	torch_or_skip
 	launcher=torchrun_dumped
 	torchrun_dumped() {
 		torchrun "$1" -- "${@:2}"

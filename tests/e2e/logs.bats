@@ -239,7 +239,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 }
 
 @test "much without a newline costs neither time nor memory" {
-	local mib=1024
+	local mib=256
 	[ -z "${SAN:-}" ] || mib=64
 	mkfifo go
 	: >written

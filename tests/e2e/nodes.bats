@@ -13,6 +13,12 @@ node() {
 	start "$name" ddprun --rdzv-endpoint "127.0.0.1:$port" "$@"
 }
 
+# first NAME OPTIONS...: the same, and it is in the job and waits for the others
+first() {
+	DDP_LOG=debug node "$@"
+	await "$T/$1.err" 'debug: 1 of [0-9]+ nodes are there'
+}
+
 port() {
 	port=$(w_port free)
 }
@@ -80,8 +86,7 @@ port() {
 @test "a client that comes before the host waits for it" {
 	port
 	# no ddprun may host at this address: it is in use, by nobody who answers
-	node a --nnodes 2 true
-	await a.err '^ddprun: waiting [0-9]+ s at'
+	first a --nnodes 2 true
 	node b --nnodes 2 true
 	finish a
 	finish b
@@ -135,8 +140,7 @@ port() {
 
 @test "a node's ddprun is killed: the others end with 69" {
 	port
-	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
-	await a.err 'waiting [0-9]+ s'
+	first a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
 	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
 	await b.out up
 	signal b KILL
@@ -193,11 +197,10 @@ server() {
 	port
 	mkfifo held ready
 	# node 0's ddprun stays for what its worker left behind
-	node a --nnodes 2 --node-rank 0 bash -c \
+	# and it has the server
+	first a --nnodes 2 --node-rank 0 bash -c \
 		'(trap "" TERM; exec 3<>held; echo >ready; read -r _ <&3) &
 		read -r _ <ready'
-	# it has the server, then
-	await a.err '^ddprun: waiting [0-9]+ s at '
 	node b --nnodes 2 --node-rank 1 true
 	finish b
 	node b2 --nnodes 2 sh -c 'echo of $WORLD_SIZE'
@@ -212,8 +215,7 @@ server() {
 
 @test "two nodes with the same --node-rank: the second is refused" {
 	port
-	node a --nnodes 2 --node-rank 1 true
-	await a.err 'waiting [0-9]+ s'
+	first a --nnodes 2 --node-rank 1 true
 	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
 		--node-rank 1 true
 	has "$err" '^ddprun: error: .*rank 1'
@@ -224,8 +226,7 @@ server() {
 
 @test "nodes that disagree about --nnodes" {
 	port
-	node a --nnodes 2 true
-	await a.err 'waiting [0-9]+ s'
+	first a --nnodes 2 true
 	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 3 true
 	has "$err" '^ddprun: error: .*3'
 	node b --nnodes 2 true
@@ -236,8 +237,8 @@ server() {
 @test "--rdzv-timeout: gives up and says who is missing" {
 	port
 	expect 75 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
-		--rdzv-timeout 3 true
-	has "$err" "^ddprun: error: gave up after 3 s: only 1 of 2 nodes came to 127.0.0.1:$port \(job 'none'\)"
+		--rdzv-timeout 2 true
+	has "$err" "^ddprun: error: gave up after 2 s: only 1 of 2 nodes came to 127.0.0.1:$port \(job 'none'\)"
 	nothing_left
 }
 

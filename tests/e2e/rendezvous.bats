@@ -330,16 +330,17 @@ error_of() {
 @test "half a frame and silence are closed after the hello timeout" {
 	server --hello-timeout 1.5
 	one_node 1
+	# who has said HELLO may be silent for longer
+	start w rdzv_client do "$at" j 0 0 wait 2000 never add n 1
 	connect
+	exec 6<>"/dev/tcp/${at%:*}/${at##*:}" 7<>"/dev/tcp/${at%:*}/${at##*:}"
+	printf 'DDP' >&6
+	printf "$preface"'\x20\0\0\0\x01\0' >&7
 	[ -z "$(rest)" ]
-	connect
-	printf 'DDP' >&5
+	exec 5<&6 6>&-
 	[ -z "$(rest)" ]
-	connect
-	printf "$preface"'\x20\0\0\0\x01\0' >&5
+	exec 5<&7 7>&-
 	[[ $(rest) == $greeting*$(printf 'no HELLO within 1.5 s' | od -An -tx1 | tr -d ' \n') ]]
-	# who has said HELLO may be silent
-	start w rdzv_client do "$at" j 0 0 wait 1000 never add n 1
 	finish w 1
 	has "$out" 'nobody has set key'
 }

@@ -13,16 +13,29 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 	[ "$(grep -c ': ok$' <<<"$out")" = "$n" ]
 }
 
-# MODE CULPRIT N [TIMEOUT_MS]: the others' line, by rank, is in ${said[rank]}
-declare -A said
-fault() {
-	local r
+# NAME MODE CULPRIT N TIMEOUT_MS: begins it; those that only wait do so together
+begin_fault() {
 	# the workers start deaf to SIGTERM, as ddprun does
-	expect "$5" bash -c 'trap "" TERM; exec "$@"' bash \
-		ddprun --standalone --nproc-per-node "$3" c_fault "$1" "$2" "$4"
-	for ((r = 0; r < $3; r++)); do
-		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
-	done
+	start "$1" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$4" c_fault "$2" "$3" "$5"
+}
+
+# NAME STATUS: the others' line, by rank, is in ${said[rank]}
+declare -A said
+end_fault() {
+	local line r
+	finish "$1" "$2"
+	said=()
+	while IFS= read -r line; do
+		r=${line#[}
+		said[${r%%]*}]=$line
+	done < <(grep -E '^\[([0-9]+)\] rank \1: ' <<<"$out")
+}
+
+# MODE CULPRIT N TIMEOUT_MS STATUS
+fault() {
+	begin_fault fault "${@:1:4}"
+	end_fault fault "$5"
 }
 
 @test "only ddp_ names are visible, in the shared and the static library" {
@@ -174,12 +187,14 @@ fault() {
 	local r
 	# its own host's leader is the first to know; those of the other host
 	# wait for theirs, which waits for that one
-	DDP_TEST_HOSTS=2 fault late 3 4 2000 1
+	DDP_TEST_HOSTS=2 begin_fault one late 3 4 2000
+	DDP_TEST_HOSTS=2 begin_fault other late 2 4 2000
+	end_fault one 1
 	for r in 0 1 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for"
 	done
 	# a leader is missed by its host's, who cannot tell the others
-	DDP_TEST_HOSTS=2 fault late 2 4 2000 1
+	end_fault other 1
 	has "${said[3]}" "rank 3: -20006 in .* ms: all_reduce #3 .*: rank 2 on .* has not arrived for"
 	for r in 0 1; do
 		has "${said[$r]}" "rank $r: -2000[46] in .* ms: all_reduce #3 .* rank 2 on "
@@ -188,11 +203,13 @@ fault() {
 
 @test "a rank that left with ddp_finalize is named" {
 	local r
-	fault leave 0 3 0 1
+	begin_fault one leave 0 3 0
+	DDP_TEST_HOSTS=3 begin_fault three leave 0 3 0
+	end_fault one 1
 	for r in 1 2; do
 		has "${said[$r]}" "rank $r: -20004 .*: all_reduce #3 .*: rank 0 on .* left with ddp_finalize"
 	done
-	DDP_TEST_HOSTS=3 fault leave 0 3 0 1
+	end_fault three 1
 	for r in 1 2; do
 		has "${said[$r]}" "rank $r: -20004 .*: all_reduce #3 .*: rank 0 on .* closed its connection"
 	done

@@ -36,17 +36,30 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 	ranks_ok 2 c_store threads
 }
 
-# N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]: the others' lines, in ${said[rank]}
-declare -A said
-fault() {
-	local r
+# NAME N MODE CULPRIT FORM [TIMEOUT_MS]: begins it
+begin_fault() {
 	# the workers start deaf to SIGTERM, as ddprun does
-	expect "${6:-137}" bash -c 'trap "" TERM; exec "$@"' bash \
-		ddprun --standalone --nproc-per-node "$1" \
-		c_fault "$2" "$3" "${5:-0}" "$4"
-	for ((r = 0; r < $1; r++)); do
-		said[$r]=$(grep -E "^\[$r\] rank $r: " <<<"$out" || true)
-	done
+	start "$1" bash -c 'trap "" TERM; exec "$@"' bash \
+		ddprun --standalone --nproc-per-node "$2" \
+		c_fault "$3" "$4" "${6:-0}" "$5"
+}
+
+# NAME STATUS: the others' lines, by rank, are in ${said[rank]}
+declare -A said
+end_fault() {
+	local line r
+	finish "$1" "$2"
+	said=()
+	while IFS= read -r line; do
+		r=${line#[}
+		said[${r%%]*}]=$line
+	done < <(grep -E '^\[([0-9]+)\] rank \1: ' <<<"$out")
+}
+
+# N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]
+fault() {
+	begin_fault fault "${@:1:5}"
+	end_fault fault "${6:-137}"
 }
 
 @test "a progress thread finds out why a rank is gone while its program is in the store" {
@@ -81,11 +94,13 @@ fault() {
 
 @test "a rank that is stopped while others have operations under way is named" {
 	local r
-	fault 3 stop 1 async 2000 1
+	begin_fault one 3 stop 1 async 2000
+	DDP_TEST_HOSTS=2 begin_fault two 4 stop 3 thread 2000
+	end_fault one 1
 	for r in 0 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 1 on .* has not arrived for [0-9.]+ s"
 	done
-	DDP_TEST_HOSTS=2 fault 4 stop 3 thread 2000 1
+	end_fault two 1
 	for r in 0 1 2; do
 		has "${said[$r]}" "rank $r: -20006 in .* ms: all_reduce #3 .*: rank 3 on .* has not arrived for [0-9.]+ s"
 	done

@@ -15,14 +15,20 @@ setup() {
 	job=(ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint "$endpoint")
 }
 
-trains_as_on_one_host() {
-	local model=$1 want
+# few_data N: so many samples in $T/data; the trainers' own take a second a host
+few_data() {
+	mkdir data
+	t_idx data "$1" 640
+}
+
+trains_as_on_one_host() { # MODEL [OPTIONS...]
+	local want
 	export OMP_NUM_THREADS=1
-	expect 0 ddprun --standalone --nproc-per-node 4 "$model" --epochs 1
+	expect 0 ddprun --standalone --nproc-per-node 4 "$@" --epochs 1
 	want=$(grep -oE 'test (accuracy|loss) .*' <<<"$out" | tail -n 1)
 	[ -n "$want" ]
-	start_on h1 on_h1 "${job[@]}" "$model" --epochs 1
-	start_on h2 on_h2 "${job[@]}" "$model" --epochs 1
+	start_on h1 on_h1 "${job[@]}" "$@" --epochs 1
+	start_on h2 on_h2 "${job[@]}" "$@" --epochs 1
 	finish on_h1
 	[ "$HOSTS" = loopback ] || has "$out" "$want"
 	finish on_h2
@@ -35,7 +41,8 @@ trains_as_on_one_host() {
 }
 
 @test "the auto-encoder trains over two hosts and ends as on one" {
-	trains_as_on_one_host mnist_ae
+	few_data 6400
+	trains_as_on_one_host mnist_ae --data "$T/data"
 }
 
 @test "the ranks of a host are neighbours, and rank 0 is where the endpoint is" {
@@ -118,9 +125,11 @@ trains_as_on_one_host() {
 
 @test "a host that is cut off while it trains is not waited for" {
 	hosts_real
+	few_data 6400
 	# long enough never to end by itself
-	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 100000
-	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 100000
+	local mlp=(mnist_mlp --data "$T/data" --epochs 100000)
+	start_on h1 on_h1 "${job[@]}" --heartbeat-timeout 3 "${mlp[@]}"
+	start_on h2 on_h2 "${job[@]}" --heartbeat-timeout 3 "${mlp[@]}"
 	await "$T/on_h1.out" 'epoch 2'
 	cable_cut h2
 	finish on_h1 -
@@ -133,9 +142,11 @@ trains_as_on_one_host() {
 
 @test "a cable that is back before the lease ends costs nothing" {
 	hosts_real
-	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 5
-	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 5
-	await "$T/on_h1.out" 'epoch 2'
+	few_data 6400
+	# some seconds' worth: it is cut while they train
+	start_on h1 on_h1 "${job[@]}" mnist_mlp --data "$T/data" --epochs 40
+	start_on h2 on_h2 "${job[@]}" mnist_mlp --data "$T/data" --epochs 40
+	await "$T/on_h1.out" 'epoch 2/'
 	cable_cut h2
 	cable_heal h2
 	finish on_h1
@@ -164,8 +175,9 @@ trains_as_on_one_host() {
 	hosts_real
 	own_name h1 127.0.1.1
 	own_name h2 127.0.1.1
-	start_on h1 on_h1 "${job[@]}" mnist_mlp --epochs 1
-	start_on h2 on_h2 "${job[@]}" mnist_mlp --epochs 1
+	few_data 640
+	start_on h1 on_h1 "${job[@]}" mnist_mlp --data "$T/data" --epochs 1
+	start_on h2 on_h2 "${job[@]}" mnist_mlp --data "$T/data" --epochs 1
 	finish on_h1
 	has "$out" 'test accuracy [0-9.]+ %'
 	finish on_h2
