@@ -228,6 +228,25 @@ static int needs_wildcard(const struct rdzv *c, const struct sock_addr *a)
 	       !rdzv_is_loopback(c->config->endpoint.host);
 }
 
+/* Where Slurm names another node: our address of the interface to it. */
+static int make_towards(const struct rdzv *c, struct sock_addr *a)
+{
+	const struct allocation *step = &c->config->slurm;
+	struct endpoint other = {.port = sock_addr_port(a)};
+	struct sock_addr peer, own;
+	struct err e;
+
+	if (!step->second[0] || !c->config->nports)
+		return 0;
+	snprintf(other.host, sizeof(other.host), "%s", step->second);
+	if (sock_resolve(&other, &peer, 1, &e) < 1 ||
+	    sock_addr_towards(&peer, &own) < 0 || sock_addr_is_loopback(&own))
+		return 0;
+	sock_addr_set_port(&own, other.port);
+	*a = own;
+	return 1;
+}
+
 static void make_wildcard(struct sock_addr *a)
 {
 	char text[SOCK_TEXT_MAX];
@@ -252,9 +271,13 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 
 	if (c->config->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
-	if (needs_wildcard(c, where))
-		make_wildcard(&a);
 	c->addr = *where;
+	if (needs_wildcard(c, where)) {
+		if (make_towards(c, &a))
+			c->addr = a;
+		else
+			make_wildcard(&a);
+	}
 	fd = sock_listen(&a, e);
 	if (fd == -EADDRINUSE)
 		return 0;

@@ -127,7 +127,7 @@ static int list(const struct in *in, const char *name, struct hostlist *l)
 	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-static int read_first(struct allocation *a, const struct in *in)
+static int read_nodes(struct allocation *a, const struct in *in)
 {
 	struct hostlist l;
 	int rc;
@@ -142,6 +142,9 @@ static int read_first(struct allocation *a, const struct in *in)
 	if (!rc)
 		snprintf(a->first, sizeof(a->first), "%s",
 			 hostlist_name(&l, 0));
+	if (!rc && l.count > 1)
+		snprintf(a->second, sizeof(a->second), "%s",
+			 hostlist_name(&l, 1));
 	hostlist_release(&l);
 	return rc;
 }
@@ -247,7 +250,7 @@ static int read_step(struct allocation *a, const struct in *in)
 			     "%u: were they changed since srun set them?",
 			     a->node_rank, a->nodes);
 	if (!rc)
-		rc = read_first(a, in);
+		rc = read_nodes(a, in);
 	if (!rc)
 		rc = check_tasks(a, in);
 	if (!rc)

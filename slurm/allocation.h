@@ -33,6 +33,7 @@ struct allocation {
 	/* of a step */
 	uint32_t node_rank; /* of this node */
 	char first[HOSTLIST_NAME_MAX + 1]; /* the first node */
+	char second[HOSTLIST_NAME_MAX + 1]; /* "": there is none */
 	uint32_t cpus, gpus; /* of this node that are the step's; 0: not said */
 	int bound; /* srun bound this task to some of the CPUs */
 	uint32_t tasks; /* ALLOCATION_TASKS, on this node; 0: not said */

@@ -26,7 +26,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 }
 
 @test "ddprun in a batch script starts the step, one task a node" {
-	batch 0 -N 2 --ntasks-per-node 2 -c 2 <<-EOF
+	batch 0 -w h1,h2 -N 2 --ntasks-per-node 2 -c 2 <<-EOF
 	ddprun sh -c '$who "\$SLURM_CPUS_PER_TASK \${DDP_SLURM_TASKS_PER_NODE:-} \$SLURM_STEP_NUM_TASKS"'
 	EOF
 	has "$out" "^ddprun: in Slurm's job [0-9]+, of 2 nodes: srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap --cpu-bind=none .*--kill-on-bad-exit=1 .*/ddprun sh -c '"
@@ -39,7 +39,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 
 @test "nodes may differ in their tasks, and a step may be of some nodes" {
 	# 2 tasks on one node and 1 on the other
-	slurm 0 salloc -N 2 -n 3 ddprun sh -c "$who"
+	slurm 0 salloc -w h1,h2 -N 2 -n 3 ddprun sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/3 0/2 h1 h1
 [1] 1/3 1/2 h1 h1
 [2] 2/3 0/1 h2 h1" ]
@@ -47,16 +47,16 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 		sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/2 0/1 h2 h2
 [1] 1/2 0/1 h3 h2" ]
-	slurm 0 salloc -N 1 ddprun --nproc-per-node 2 sh -c "$who"
+	slurm 0 salloc -w h1 ddprun --nproc-per-node 2 sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/2 0/2 h1 127.0.0.1
 [1] 1/2 1/2 h1 127.0.0.1" ]
 }
 
 @test "a worker's exit code is srun's, and nothing is left" {
-	slurm 7 srun -N 2 --ntasks-per-node 1 ddprun --nproc-per-node 2 sh -c \
+	slurm 7 srun -w h1,h2 -N 2 --ntasks-per-node 1 ddprun --nproc-per-node 2 sh -c \
 		'[ $RANK != 3 ] || exit 7; exec tail -f /dev/null'
 	has "$err" 'rank 3 \(local rank 1\) on h2, .*exited with code 7'
-	batch 7 -N 2 <<-'EOF'
+	batch 7 -w h1,h2 -N 2 <<-'EOF'
 	ddprun --nproc-per-node 2 sh -c '[ $RANK != 1 ] || exit 7; exec tail -f /dev/null'
 	EOF
 	has "$out" 'rank 1 \(local rank 1\) on h1, .*exited with code 7'

@@ -111,6 +111,7 @@ START_TEST(a_step_is_read_from_its_own_variables)
 	ck_assert_uint_eq(a.nodes, 2);
 	ck_assert_uint_eq(a.node_rank, 1);
 	ck_assert_str_eq(a.first, "n10");
+	ck_assert_str_eq(a.second, "n11");
 	ck_assert_uint_eq(a.gpus, 0);
 	ck_assert_uint_eq(a.tasks, 0);
 	ck_assert_int_eq(a.bound, 0);
