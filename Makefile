@@ -4,6 +4,7 @@
 #   make check       install what is missing, build, run all tests
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
+#   make check-cluster   all tests on a real Slurm, of which check runs a part
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
@@ -64,7 +65,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu bench style man fuzz install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -257,6 +258,11 @@ check: deps
 	@$(MAKE) --no-print-directory tests
 	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run $(TESTS)
 endif
+
+check-cluster: deps
+	@$(MAKE) --no-print-directory tests
+	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run hosts/slurm_hosts.bats \
+		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
 
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu

@@ -184,6 +184,26 @@ int sock_addr_is_local(const struct sock_addr *a)
 	return found;
 }
 
+int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own)
+{
+	struct sock_addr to = *peer;
+	int fd = socket(to.ss.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc = fd < 0 ? -errno : 0;
+
+	if (!sock_addr_port(&to))
+		sock_addr_set_port(&to, 9); /* any will do but none */
+	own->len = sizeof(own->ss);
+	if (rc == 0 &&
+	    (connect(fd, (struct sockaddr *)&to.ss, to.len) < 0 ||
+	     getsockname(fd, (struct sockaddr *)&own->ss, &own->len) < 0))
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0)
+		sock_addr_set_port(own, 0);
+	return rc;
+}
+
 int sock_listen(struct sock_addr *a, struct err *e)
 {
 	char text[SOCK_TEXT_MAX];

@@ -46,6 +46,10 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 /* 1 if a is an address of an interface of this host (or loopback), else 0. */
 int sock_addr_is_local(const struct sock_addr *a);
 
+/* The address of this host from which peer would be reached, port 0: that of
+ * the interface towards it. Sends nothing. -errno. */
+int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own);
+
 /* A listening TCP socket on a (SO_REUSEADDR, backlog SOMAXCONN, non-blocking).
  * Returns the descriptor; -EADDRINUSE and the like with text. The port really
  * bound is written back into a. */

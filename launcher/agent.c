@@ -18,6 +18,7 @@
 #include "launcher/exit_code.h"
 #include "launcher/failure.h"
 #include "launcher/guard.h"
+#include "launcher/inferred.h"
 #include "launcher/logdir.h"
 #include "launcher/member.h"
 #include "launcher/output.h"
@@ -56,7 +57,7 @@ struct agent {
 	int signal;    /* what EV_SIGNAL was */
 	int stop_signal; /* what the workers are told */
 	int noticed;   /* that stopping takes long */
-	int dismissed; /* told to go, by a signal */
+	int dismissed; /* told to go, by so many signals */
 	char cause[ERR_TEXT_MAX];
 	struct failure failure;
 	const struct wire_start *starting; /* while EV_START is handled */
@@ -436,7 +437,9 @@ static void on_end_signal(void *owner, int number)
 	char name[SIGNAL_NAME_MAX], cause[64];
 
 	signal_name(number, name);
-	a->dismissed = 1;
+	if (!a->dismissed++ && a->exit_code > 0 &&
+	    inferred_is_echo(a->config, number))
+		return;
 	if (a->exit_code < 0) {
 		snprintf(cause, sizeof(cause), "got %s", name);
 		if (a->group.running)
@@ -498,12 +501,6 @@ static int make_mark(struct agent *a, struct err *e)
 	return random_hex(a->mark + sizeof(MARK) - 1, ID_BYTES, e);
 }
 
-static void close_rest(struct agent *a)
-{
-	signals_close(&a->signals);
-	uv_close((uv_handle_t *)&a->grace, NULL);
-}
-
 static int run_loop(struct agent *a, struct err *e)
 {
 	/* before the signals: Ctrl-C must end a slow look-up */
@@ -534,7 +531,9 @@ static int run_loop(struct agent *a, struct err *e)
 	} else {
 		member_close(&a->member);
 	}
-	close_rest(a);
+	inferred_end_echoes(a->config);
+	signals_close(&a->signals);
+	uv_close((uv_handle_t *)&a->grace, NULL);
 	return rc;
 }
 

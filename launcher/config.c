@@ -14,6 +14,7 @@
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/inferred.h"
 #include "launcher/log_rules.h"
 #include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
@@ -74,6 +75,8 @@ static int decide_nproc(struct config *c, struct err *e)
 	const char *why, *text = c->nproc_text;
 	long n = 0;
 
+	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
+		return inferred_nproc(c, e);
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
@@ -162,6 +165,8 @@ static int decide_endpoint(struct config *c, struct err *e)
 	if (c->endpoint_given)
 		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
 				      e);
+	if (inferred_endpoint(c))
+		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
 	/* in the environment they may be the user's for another job, or of a
@@ -360,10 +365,8 @@ static int check_rest(const struct config *c, struct err *e)
 
 static int decide(struct config *c, struct err *e)
 {
-	int rc = decide_nnodes(c, e);
+	int rc = decide_nproc(c, e);
 
-	if (rc == 0)
-		rc = decide_nproc(c, e);
 	if (rc == 0)
 		rc = decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)
@@ -373,6 +376,19 @@ static int decide(struct config *c, struct err *e)
 				   : decide_endpoint(c, e);
 	if (rc == 0)
 		rc = decide_grace(c, e);
+	if (rc == 0)
+		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_stdin(c, e);
+	return rc;
+}
+
+/* What can be decided where no worker will run: the rest is the nodes'. */
+static int decide_far(struct config *c, struct err *e)
+{
+	int rc = c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
+
+	c->private_endpoint = 1; /* the step finds one of its own */
 	if (rc == 0)
 		rc = decide_signals(c, e);
 	if (rc == 0)
@@ -412,13 +428,22 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	c->words = argv + rc;
 	if (c->print_completion)
 		return check_completion(c, e);
-	rc = decide(c, e);
+	rc = inferred_init(c, e);
+	if (rc == 0)
+		rc = decide_nnodes(c, e);
+	if (rc == 0)
+		rc = inferred_nodes(c, e);
+	if (rc == 0)
+		rc = c->slurm.place == ALLOCATION_NO_STEP ? decide_far(c, e)
+							  : decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);
 	if (rc == 0 && !c->words[0])
 		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
 			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
 			     "options)");
+	if (rc == 0 && c->slurm.place == ALLOCATION_NO_STEP)
+		rc = CONFIG_WANT_STEP;
 	return rc;
 }
 

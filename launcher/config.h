@@ -8,6 +8,8 @@
 #include "base/option.h"
 #include "base/sock.h"
 #include "launcher/signal_set.h"
+#include "slurm/allocation.h"
+#include "slurm/step.h"
 
 enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
 
@@ -44,6 +46,7 @@ struct config {
 	int legacy_launch, use_env;
 	int collapse, dry_run;
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
+	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
@@ -53,19 +56,30 @@ struct config {
 	uint32_t nproc;
 	struct endpoint endpoint;
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
+	/* what Slurm says, where it is asked (inferred.h) */
+	struct allocation slurm;
+	const char *nproc_why; /* how Slurm's word gave nproc; NULL: not */
+	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
+	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	struct signal_set ending, forwarded;
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
+	char nodes_text[16];  /* Slurm's number of them */
 };
 
 /* launcher/config_options.c */
 extern const struct option_spec config_options[];
 
-enum { CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1 };
+enum {
+	CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1,
+	CONFIG_WANT_STEP = OPTION_WANT_VERSION - 2,
+};
 
-/* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION, or
+/* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION,
+ * CONFIG_WANT_STEP (in an allocation of Slurm's, where srun has to start this
+ * very command on the nodes; what depends on a node is not decided), or
  * ERR_USAGE with the text that names the option, the value and what to do. argv
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);

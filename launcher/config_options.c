@@ -20,12 +20,16 @@
 
 const struct option_spec config_options[] = {
 	{TEXT("nnodes", nnodes_text, "N|MIN:MAX", "PET_NNODES",
-	      "Number of nodes, each of which runs this command (1); MIN:MAX "
-	      "lets them come and go. More than that wait as spares.")},
+	      "Number of nodes, each of which runs this command (1; under "
+	      "Slurm those of the step); MIN:MAX lets them come and go. More "
+	      "than that wait as spares."),
+	 .given_offset = AT(nnodes_given)},
 	{TEXT("nproc-per-node", nproc_text, "N|auto|cpu|gpu",
 	      "PET_NPROC_PER_NODE",
 	      "Workers on this node: a number, cpu, gpu, or auto, which is gpu "
-	      "where there is one, else cpu (1)."),
+	      "where there is one, else cpu (1; under Slurm one for each GPU "
+	      "of the step, else for each task or CPU)."),
+	 .given_offset = AT(nproc_given),
 	 .more = "Nodes may have different numbers: ranks are prefix sums over "
 		 "the nodes. CPUs are those that this process may use; GPUs "
 		 "are counted through NVML, within CUDA_VISIBLE_DEVICES, and "
@@ -39,11 +43,13 @@ const struct option_spec config_options[] = {
 	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT]",
 	      "PET_RDZV_ENDPOINT",
 	      "Where the nodes meet; the node that has this address hosts the "
-	      "server. Default: --master-addr, else $MASTER_ADDR, else "
+	      "server. Default: --master-addr; under Slurm the step's first "
+	      "node and a port of the step's own; else $MASTER_ADDR, else "
 	      "localhost; port 29400."),
 	 .given_offset = AT(endpoint_given)},
 	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
-	      "The job's name; only nodes with the same one meet (none)."),
+	      "The job's name; only nodes with the same one meet (none; under "
+	      "Slurm slurm-JOB.STEP)."),
 	 .given_offset = AT(job_given)},
 	{TEXT("rdzv-backend", backend, "static|c10d", "PET_RDZV_BACKEND",
 	      "static or c10d, for torchrun's sake: both mean ddprun's own.")},

@@ -12,7 +12,10 @@
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 
-enum { SERVER_FD = 3 }; /* the socket; the pipe is the one after it */
+enum {
+	SERVER_FD = 3, /* the socket; the pipe is the one after it */
+	JOB_ARG_MAX = 300,
+};
 
 /* "/usr/bin/ddprdzv" for "/usr/bin/ddprun"; "" if that is not there. */
 static void beside_us(char *out, size_t size)
@@ -100,11 +103,12 @@ static int open_ends(struct ends *n, int listen_fd, struct err *e)
 }
 
 static pid_t start(const struct program *p, const struct ends *n,
-		   struct err *e)
+		   const char *job, struct err *e)
 {
 	extern char **environ;
-	char listen_arg[32], parent_arg[32];
-	char *argv[] = {p->argv[0], listen_arg, parent_arg, NULL};
+	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
+	char *argv[] = {p->argv[0], listen_arg, parent_arg,
+			job ? job_arg : NULL, NULL};
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
@@ -117,13 +121,15 @@ static pid_t start(const struct program *p, const struct ends *n,
 	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", SERVER_FD);
 	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d",
 		 SERVER_FD + 1);
+	snprintf(job_arg, sizeof(job_arg), "--job=%s", job ? job : "");
 	pid = spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
 	return pid;
 }
 
-int daemon_start(struct daemon *s, int listen_fd, struct err *e)
+int daemon_start(struct daemon *s, int listen_fd, const char *job,
+		 struct err *e)
 {
 	struct program p;
 	struct ends n;
@@ -134,7 +140,7 @@ int daemon_start(struct daemon *s, int listen_fd, struct err *e)
 		return rc;
 	rc = open_ends(&n, listen_fd, e);
 	if (rc == 0) {
-		pid = start(&p, &n, e);
+		pid = start(&p, &n, job, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;

@@ -16,8 +16,10 @@ struct daemon {
 #define DAEMON_INIT {0, -1}
 
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
- * with a copy of listen_fd, which stays the caller's. */
-int daemon_start(struct daemon *s, int listen_fd, struct err *e);
+ * with a copy of listen_fd, which stays the caller's. It serves this job only,
+ * or any (NULL). */
+int daemon_start(struct daemon *s, int listen_fd, const char *job,
+		 struct err *e);
 
 /* Tells it to go; it ends by itself, later. */
 void daemon_dismiss(struct daemon *s);

@@ -2,6 +2,7 @@
  * before anything starts, and runs the agent. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,9 @@
 #include "launcher/dry_run.h"
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
+#include "launcher/inferred.h"
 #include "launcher/spawn.h"
+#include "launcher/step_command.h"
 
 /* A descriptor that was closed would be given to a socket, and then written to
  * as stdout. */
@@ -87,6 +90,37 @@ static int run_unable(const struct config *config,
 	return agent_run(config, NULL, unable, 0);
 }
 
+/* In an allocation of Slurm's: this command again, by srun, on its nodes. */
+static int run_step(const struct config *c, char **args)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	struct step_command command;
+	struct buf line;
+	struct err e = ERR_INIT;
+
+	if (n <= 0)
+		n = snprintf(self, sizeof(self), "ddprun");
+	self[n] = '\0';
+	if (step_command_init(&command, c, self, args, &e) < 0)
+		return fail(&e, EXIT_OS);
+	buf_init(&line, SIZE_MAX);
+	step_command_put(&line, &command);
+	if (c->dry_run) {
+		printf("%.*s\n", (int)line.len, line.data);
+	} else {
+		log_info("in Slurm's job %llu, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
+			 line.data);
+		step_command_clean();
+		step_command_exec(&command, &e);
+	}
+	buf_release(&line);
+	step_command_release(&command);
+	return c->dry_run ? 0 : fail(&e, EXIT_NOT_FOUND);
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
@@ -117,8 +151,12 @@ int main(int argc, char **argv)
 			completion_print_zsh();
 		return 0;
 	}
+	if (rc == CONFIG_WANT_STEP)
+		return run_step(&config, argv + 1);
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
+	inferred_say(&config);
+	inferred_restore(&config);
 	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
 	if (unable.exit_code)
 		rc = run_unable(&config, &unable);

@@ -40,13 +40,29 @@ int rdzv_is_loopback(const char *host)
 	       ntohl(v4.s_addr) >> 24 == 127;
 }
 
+/* The next place to look for the server: 1 where all have been tried. */
+static int next_place(struct rdzv *c)
+{
+	if (++c->next_addr < c->naddrs)
+		return 0;
+	c->next_addr = 0;
+	if (++c->next_port < c->config->nports)
+		return 0;
+	c->next_port = 0;
+	return 1;
+}
+
 static void on_closed(struct link *l)
 {
 	struct rdzv *c = l->owner;
 
 	c->link_open = 0;
-	if (c->phase == RDZV_OUT)
+	if (c->phase != RDZV_OUT)
+		return;
+	if (c->hosts || next_place(c) || !c->config->nports)
 		call_later(c);
+	else
+		attempt(c);
 }
 
 static int nobody_listens(int code)
@@ -89,6 +105,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
+	if (c->config->nports && !c->hosts &&
+	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
+		rdzv_again(c, why); /* what is not ours may have the port */
+		return;
+	}
 	if (c->phase == RDZV_IN) {
 		if (e.code != ERR_PROTOCOL)
 			e.code = ERR_REMOTE;
@@ -123,7 +144,17 @@ static void on_link_open(struct link *l)
 static void on_link_frame(struct link *l, const struct wire_frame *f)
 {
 	struct rdzv *c = l->owner;
+	struct wire_error m;
+	struct err e = ERR_INIT;
 
+	/* another job's server, at a port of ours */
+	if (c->config->nports && f->type == WIRE_HELLO &&
+	    f->kind == WIRE_ERROR_REPLY && wire_get_error(f, &m, NULL) == 0 &&
+	    m.code == ERR_REFUSED) {
+		err_set(&e, m.code, "%.*s", SLICE_FMT(m.text));
+		rdzv_again(c, &e);
+		return;
+	}
 	c->events->on_frame(c, f);
 }
 
@@ -154,7 +185,8 @@ static void on_silence(uv_timer_t *t)
 	struct sockaddr_storage ss;
 	int len = sizeof(ss);
 
-	if (uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
+	if (!c->config->nports &&
+	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
 			       &len) == 0) {
 		complain_mute(c, "is silent for 5 s");
 		return;
@@ -177,6 +209,7 @@ static void call_server(struct rdzv *c)
 
 	if (rc < 0) {
 		c->last = e;
+		next_place(c);
 		call_later(c);
 		return;
 	}
@@ -193,6 +226,25 @@ static int needs_wildcard(const struct rdzv *c, const struct sock_addr *a)
 {
 	return c->config->max_nodes > 1 && sock_addr_is_loopback(a) &&
 	       !rdzv_is_loopback(c->config->endpoint.host);
+}
+
+/* Where Slurm names another node: our address of the interface to it. */
+static int make_towards(const struct rdzv *c, struct sock_addr *a)
+{
+	const struct allocation *step = &c->config->slurm;
+	struct endpoint other = {.port = sock_addr_port(a)};
+	struct sock_addr peer, own;
+	struct err e;
+
+	if (!step->second[0] || !c->config->nports)
+		return 0;
+	snprintf(other.host, sizeof(other.host), "%s", step->second);
+	if (sock_resolve(&other, &peer, 1, &e) < 1 ||
+	    sock_addr_towards(&peer, &own) < 0 || sock_addr_is_loopback(&own))
+		return 0;
+	sock_addr_set_port(&own, other.port);
+	*a = own;
+	return 1;
 }
 
 static void make_wildcard(struct sock_addr *a)
@@ -219,9 +271,13 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 
 	if (c->config->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
-	if (needs_wildcard(c, where))
-		make_wildcard(&a);
 	c->addr = *where;
+	if (needs_wildcard(c, where)) {
+		if (make_towards(c, &a))
+			c->addr = a;
+		else
+			make_wildcard(&a);
+	}
 	fd = sock_listen(&a, e);
 	if (fd == -EADDRINUSE)
 		return 0;
@@ -230,7 +286,8 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	sock_addr_set_port(&c->addr, sock_addr_port(&a));
 	if (c->config->private_endpoint) /* only now it has a port */
 		sock_addr_text(&c->addr, c->where);
-	rc = daemon_start(&c->server, fd, e);
+	rc = daemon_start(&c->server, fd,
+			  c->config->nports ? c->config->job : NULL, e);
 	close(fd);
 	if (rc < 0)
 		return rc;
@@ -238,24 +295,59 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	return 1;
 }
 
+/* As host_at, at the first of our ports that nobody has. */
+static int host_at_ports(struct rdzv *c, const struct sock_addr *where,
+			 struct err *e)
+{
+	const struct config *config = c->config;
+	struct sock_addr a = *where;
+	int rc = 0;
+
+	for (int i = 0; i < config->nports && rc == 0; i++) {
+		sock_addr_set_port(&a, config->ports[i]);
+		rc = host_at(c, &a, e);
+		if (rc == 0)
+			log_debug("port %u is taken", config->ports[i]);
+	}
+	if (rc == 0)
+		return err_set(e, -EADDRINUSE,
+			       "all %d ports that this step of Slurm's tries "
+			       "are taken on %s; give a free one, with "
+			       "--rdzv-endpoint %s:PORT", config->nports,
+			       c->host, config->endpoint.host);
+	return rc;
+}
+
+static int host(struct rdzv *c, struct err *e)
+{
+	int rc = -EADDRNOTAVAIL;
+
+	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
+		rc = c->config->nports && c->config->is_host == 1
+			     ? host_at_ports(c, &c->addrs[i], e)
+			     : host_at(c, &c->addrs[i], e);
+	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
+		return err_set(e, ERR_USAGE, "%s: no address of the endpoint "
+			       "'%s' is this host's; give one that is%s",
+			       c->config->nports ? "Slurm's first node"
+						 : "--rdzv-conf is_host=1",
+			       c->where,
+			       c->config->nports ? ", with --rdzv-endpoint"
+						 : "");
+	return rc;
+}
+
 /* Hosts the server if the endpoint is ours and free, then connects. */
 static void attempt(struct rdzv *c)
 {
 	struct err e = ERR_INIT;
-	int rc = -EADDRNOTAVAIL;
+	int rc = c->hosts ? 0 : host(c, &e);
 
-	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL && !c->hosts; i++)
-		rc = host_at(c, &c->addrs[i], &e);
-	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1) {
-		err_set(&e, ERR_USAGE, "--rdzv-conf is_host=1: no address of "
-			"the endpoint '%s' is this host's; give one that is",
-			c->where);
-		give_up(c, &e);
-		return;
-	}
 	if (!c->hosts && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
-		c->next_addr = (c->next_addr + 1) % c->naddrs;
+		if (c->config->nports)
+			sock_addr_set_port(&c->addr,
+					   c->config->ports[c->next_port]);
 	} else if (!c->hosts && rc < 0) {
 		give_up(c, &e);
 		return;
@@ -269,6 +361,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
 	struct endpoint here = {"127.0.0.1", 0};
+	struct err why;
 
 	*c = (struct rdzv){
 		.events = events, .loop = loop, .config = config,
@@ -279,6 +372,13 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	c->naddrs = sock_resolve(config->private_endpoint ? &here
 							  : &config->endpoint,
 				 c->addrs, RDZV_ADDRS_MAX, e);
+	if (c->naddrs < 0 && config->nports) {
+		why = *e;
+		return err_set(e, c->naddrs, "the nodes of this step of Slurm's"
+			       " meet on the first one, and on %s its %.900s "
+			       "(with --rdzv-endpoint ADDRESS:PORT)", host,
+			       why.text);
+	}
 	if (c->naddrs < 0)
 		return c->naddrs;
 	uv_timer_init(loop, &c->retry);

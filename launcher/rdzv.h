@@ -1,6 +1,8 @@
 /* rdzv.h: the way to the rendezvous server: hosts it where the endpoint is
- * this host's and free, else connects, again and again until it answers. Knows
- * the greeting and nothing of what is said after it. */
+ * this host's and free, else connects, again and again until it answers. Where
+ * the endpoint has several ports the host takes the first that is free, and the
+ * others look for the server of this job at all of them. Knows the greeting and
+ * nothing of what is said after it. */
 #ifndef LAUNCHER_RDZV_H
 #define LAUNCHER_RDZV_H
 
@@ -40,7 +42,7 @@ struct rdzv {
 	const char *host; /* this host's name */
 	enum rdzv_phase phase;
 	struct sock_addr addrs[RDZV_ADDRS_MAX]; /* the endpoint's */
-	int naddrs, next_addr;
+	int naddrs, next_addr, next_port;
 	struct sock_addr addr;     /* the one in use */
 	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */
 	struct daemon server;

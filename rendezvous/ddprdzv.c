@@ -37,7 +37,7 @@ static const struct option_spec table[] = {
 	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
-	 "That job's name."},
+	 "Serve the job of that name only."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -139,10 +139,10 @@ int main(int argc, char **argv)
 	}
 	if (rc >= 0 && rc < argc)
 		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
-	if (rc >= 0 && !o.guests != !o.job)
+	if (rc >= 0 && o.guests && !o.job)
 		rc = err_set(&e, ERR_USAGE,
-			     "--guests and --job go together: the number of "
-			     "workers and their job's name");
+			     "--guests needs --job, the name of the workers' "
+			     "job");
 	if (rc >= 0) {
 		raise_fd_limit();
 		rc = serve(&o, &e);

@@ -64,6 +64,7 @@ struct server {
 	int has_parent;
 	struct table jobs;
 	struct ended ended;
+	const char *only_job;  /* NULL: any */
 	struct hosted *guests; /* the one job, of workers without agents */
 	int parent_gone;       /* of a server with guests, which it outlives */
 	struct member *members;

@@ -34,6 +34,14 @@ static int reply_empty(struct member *m, const struct wire_frame *f)
 	return 0;
 }
 
+static int is_another(const struct member *m, struct slice job)
+{
+	const char *only = m->server->only_job;
+
+	return only && (strlen(only) != job.len ||
+			memcmp(only, job.data, job.len));
+}
+
 static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 {
 	struct wire_hello hello;
@@ -64,6 +72,10 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 	} else if (hello.role == WIRE_AGENT && m->server->guests) {
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves a job without agents",
+			       m->server->endpoint);
+	} else if (hello.role == WIRE_AGENT && is_another(m, hello.job)) {
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s serves another job only",
 			       m->server->endpoint);
 	} else if (hello.role == WIRE_AGENT) {
 		m->job_id = strndup(hello.job.data, hello.job.len);
@@ -532,6 +544,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 		return err_set(e, -ENOMEM, "out of memory");
 	s->loop = loop;
 	s->lease_ms = o->lease_ms;
+	s->only_job = o->job;
 	s->pool.loop = loop;
 	s->pool.events = &conn_events;
 	s->pool.hello_ms = o->hello_ms;

@@ -16,7 +16,8 @@ struct server_options {
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
-	const char *job;     /* its name */
+	const char *job;     /* the only one that is served; NULL: any. It has
+			      * to outlive the server */
 };
 
 /* Starts accepting on the loop. On success *out is the caller's. */

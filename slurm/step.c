@@ -20,13 +20,15 @@ static long number(const char **at)
 	return errno || n > TASKS_MAX ? -1 : n;
 }
 
-static int wrong(struct err *e, const char *text, const char *why)
+static int wrong(struct err *e, const char *name, const char *text,
+		 const char *why)
 {
-	return err_set(e, ERR_USAGE, "SLURM_STEP_TASKS_PER_NODE is '%.200s': "
-		       "%s; it should be like 2(x3),1", text, why);
+	return err_set(e, ERR_USAGE, "%s is '%.200s': %s; it should be like "
+		       "2(x3),1", name, text, why);
 }
 
-int step_tasks_on(const char *text, long node, long *tasks, struct err *e)
+int step_count_on(const char *name, const char *text, long node, long *count,
+		  struct err *e)
 {
 	const char *at = text;
 	long first = 0, n, times;
@@ -41,16 +43,21 @@ int step_tasks_on(const char *text, long node, long *tasks, struct err *e)
 				times = -1;
 		}
 		if (n < 0 || times < 1 || (*at && *at != ','))
-			return wrong(e, text, "it does not parse");
+			return wrong(e, name, text, "it does not parse");
 		if (node < first + times)
 			break;
 		first += times;
 		if (!*at++)
-			return wrong(e, text, "it has fewer nodes than the "
-					      "step");
+			return wrong(e, name, text,
+				     "it has fewer nodes than the step");
 	}
-	*tasks = n;
+	*count = n;
 	return 0;
+}
+
+int step_tasks_on(const char *text, long node, long *tasks, struct err *e)
+{
+	return step_count_on("SLURM_STEP_TASKS_PER_NODE", text, node, tasks, e);
 }
 
 /* splitmix64's mixer: steps that follow one another are far apart. */

@@ -13,8 +13,12 @@ enum {
 	STEP_PORT_END = 32000,
 };
 
-/* Of SLURM_STEP_TASKS_PER_NODE ("2(x3),1"): how many tasks that node has,
- * counted from 0. ERR_USAGE, naming what is wrong with it. */
+/* Of a variable like SLURM_STEP_TASKS_PER_NODE ("2(x3),1"): the count of that
+ * node, counted from 0. ERR_USAGE, naming the variable and what is wrong. */
+int step_count_on(const char *name, const char *text, long node, long *count,
+		  struct err *e);
+
+/* The same of SLURM_STEP_TASKS_PER_NODE. */
 int step_tasks_on(const char *tasks_per_node, long node, long *tasks,
 		  struct err *e);
 

@@ -6,6 +6,8 @@
 #   slurm_up HOST...    each is a node of 8 CPUs; there $slurm_on HOST NAME CMD...
 #                       starts its slurmd (`start_on` of ../hosts/netns.bash), or
 #                       all run here, if slurm_on is not set. SLURM_CONF is set
+#                       If slurm_gpus is set each has so many GPUs, which can be
+#                       counted and not used
 #   slurm_down          ends all of it; needed before the test's end
 
 slurm_or_skip() {
@@ -21,8 +23,9 @@ slurm_or_skip() {
 
 # Where everything is: $1 the controller's host and address, then the nodes.
 slurm_conf() {
-	local control=$1 host
+	local control=$1 host gres=
 	shift
+	[ -z "${slurm_gpus:-}" ] || gres="Gres=gpu:$slurm_gpus"
 	cat <<-EOF
 	ClusterName=test
 	SlurmctldHost=$control
@@ -49,16 +52,27 @@ slurm_conf() {
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
+	${gres:+GresTypes=gpu}
 	EOF
 	for host; do
 		if [ -n "${slurm_on:-}" ]; then
-			echo "NodeName=$host NodeAddr=${addr[$host]} CPUs=8"
+			echo "NodeName=$host NodeAddr=${addr[$host]} CPUs=8 $gres"
 		else
 			echo "NodeName=$host NodeHostname=$(hostname)" \
-				"NodeAddr=127.0.0.1 Port=$(w_port free) CPUs=8"
+				"NodeAddr=127.0.0.1 Port=$(w_port free) CPUs=8 $gres"
 		fi
 	done
 	echo "PartitionName=all Nodes=ALL Default=YES State=UP"
+}
+
+slurm_gres_conf() {
+	local i
+	mkdir -p "$S/dev"
+	for ((i = 0; i < slurm_gpus; i++)); do
+		mknod -m 666 "$S/dev/nvidia$i" c 1 3
+	done
+	echo "AutoDetect=off"
+	echo "Name=gpu File=$S/dev/nvidia[0-$((slurm_gpus - 1))]"
 }
 
 slurm_up() {
@@ -73,6 +87,7 @@ slurm_up() {
 		control="$(hostname)(127.0.0.1)"
 	fi
 	slurm_conf "$control" "$@" >"$S/slurm.conf"
+	[ -z "${slurm_gpus:-}" ] || slurm_gres_conf >"$S/gres.conf"
 	echo '# no plugin here needs cgroups' >"$S/cgroup.conf"
 	(umask 077 && head -c 1024 /dev/urandom >"$S/munge.key")
 	start munged munged --foreground --force --key-file="$S/munge.key" \

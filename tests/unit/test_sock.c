@@ -26,6 +26,18 @@ static struct sock_addr address(const char *host, uint16_t port)
 	return a;
 }
 
+START_TEST(the_address_towards_a_peer)
+{
+	struct sock_addr peer = address("127.0.0.9", 0), own;
+	char text[SOCK_TEXT_MAX];
+
+	ck_assert_int_eq(sock_addr_towards(&peer, &own), 0);
+	ck_assert_str_eq(sock_addr_text(&own, text), "127.0.0.1:0");
+	peer = address("255.255.255.255", 9);
+	ck_assert_int_lt(sock_addr_towards(&peer, &own), 0);
+}
+END_TEST
+
 START_TEST(endpoints_that_are_right)
 {
 	static const struct {
@@ -243,6 +255,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, reset, NULL);
+	tcase_add_test(c, the_address_towards_a_peer);
 	tcase_add_test(c, endpoints_that_are_right);
 	tcase_add_test(c, endpoints_that_are_wrong_are_quoted);
 	tcase_add_test(c, a_host_has_at_most_255_bytes);

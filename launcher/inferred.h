@@ -1,0 +1,44 @@
+/* inferred.h: what the user did not say and Slurm does: how many nodes, which
+ * one this is, how many workers, where they meet, what the job is called. It
+ * fills struct config; whatever was given stays. */
+#ifndef LAUNCHER_INFERRED_H
+#define LAUNCHER_INFERRED_H
+
+#include "launcher/config.h"
+
+/* Finds out whether Slurm is to be asked, and asks: c->slurm, and --nnodes
+ * where it is not given. Not with --standalone, nor for what is no task of
+ * srun's own (a worker of ddprun's or of an mpirun's), nor in an allocation
+ * without a step for who says the endpoint or the node rank: that is one
+ * command a node, by hand. ERR_USAGE as in allocation.h. */
+int inferred_init(struct config *c, struct err *e);
+
+/* With --nnodes decided: what this many nodes cannot be, the node rank and the
+ * job's name. An endpoint of the user's may bring nodes of several steps
+ * together. */
+int inferred_nodes(struct config *c, struct err *e);
+
+/* In a step: nproc; GPUs first, then the tasks that the batch script asked for,
+ * then CPUs. */
+int inferred_nproc(struct config *c, struct err *e);
+
+/* The endpoint, the ports and who hosts: 1; 0 where Slurm does not say it. */
+int inferred_endpoint(struct config *c);
+
+/* One line of what was inferred, as the options that would say the same, and a
+ * warning where there are fewer GPUs than workers, or --gpus-per-task shows but
+ * one. On the step's first node only. */
+void inferred_say(const struct config *c);
+
+/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit says to
+ * all what one node's ddprun has told them before. It is no second word. */
+int inferred_is_echo(const struct config *c, int number);
+
+/* Before signals get their default again: the exit code is decided, and such an
+ * echo must not be it. */
+void inferred_end_echoes(const struct config *c);
+
+/* Gives back to the workers what the step hid, and hides how. */
+void inferred_restore(const struct config *c);
+
+#endif

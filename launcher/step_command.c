@@ -1,0 +1,166 @@
+/* step_command.c: one ddprun a node, with all that the job has of it. */
+#include "launcher/step_command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
+
+static int is_elastic(const struct config *c)
+{
+	return strchr(c->nnodes_text, ':') != NULL;
+}
+
+/* Those who come and go may be all; others who do not fit wait as spares. */
+static uint32_t nodes(const struct config *c)
+{
+	return is_elastic(c) ? c->slurm.nodes : c->min_nodes;
+}
+
+/* One more word; the text may move, so argv gets its place later. */
+__attribute__((format(printf, 2, 3)))
+static void add(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	char text[128];
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	buf_put(b, text, strlen(text) + 1);
+}
+
+static const char *input(const struct config *c)
+{
+	if (c->stdin_rank == CONFIG_STDIN_NONE)
+		return "none";
+	/* rank 0 is on the first node; who else is where nobody knows yet */
+	return c->stdin_rank == 0 ? "0" : "all";
+}
+
+static void put_options(struct buf *b, const struct config *c)
+{
+	uint32_t n = nodes(c);
+
+	add(b, "srun");
+	add(b, "--nodes=%u", n);
+	add(b, "--ntasks=%u", n);
+	add(b, "--ntasks-per-node=1");
+	/* A second ddprun would wait for the first one's end; but one that
+	 * wants some of the nodes is to get those that another has not. */
+	if (n == c->slurm.nodes)
+		add(b, "--overlap");
+	add(b, "--cpu-bind=none");
+	add(b, "--mem=0");
+	if (c->slurm.gpus_each)
+		add(b, "--gpus-per-node=%u", c->slurm.gpus_each);
+	add(b, "--mpi=none");
+	add(b, "--export=ALL");
+	add(b, "--input=%s", input(c));
+	if (is_elastic(c))
+		add(b, "--no-kill");
+	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
+}
+
+int step_command_init(struct step_command *s, const struct config *c,
+		      char *self, char **args, struct err *e)
+{
+	size_t nargs = 0, n = 0;
+
+	while (args[nargs])
+		nargs++;
+	buf_init(&s->texts, TEXT_MAX);
+	put_options(&s->texts, c);
+	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
+	if (!s->argv || s->texts.failed) {
+		step_command_release(s);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	for (size_t at = 0; at < s->texts.len;) {
+		s->argv[n++] = s->texts.data + at;
+		at += strlen(s->texts.data + at) + 1;
+	}
+	s->argv[n++] = self;
+	memcpy(s->argv + n, args, nargs * sizeof(*args));
+	return 0;
+}
+
+void step_command_release(struct step_command *s)
+{
+	free(s->argv);
+	buf_release(&s->texts);
+	*s = (struct step_command){NULL};
+}
+
+static void put_word(struct buf *b, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-_=+:,./@%";
+
+	if (*word && !word[strspn(word, plain)]) {
+		buf_printf(b, "%s", word);
+		return;
+	}
+	buf_put_u8(b, '\'');
+	for (; *word; word++) {
+		if (*word == '\'')
+			buf_printf(b, "'\\''");
+		else
+			buf_put_u8(b, (uint8_t)*word);
+	}
+	buf_put_u8(b, '\'');
+}
+
+void step_command_put(struct buf *b, const struct step_command *s)
+{
+	for (char **word = s->argv; *word; word++) {
+		if (word != s->argv)
+			buf_put_u8(b, ' ');
+		put_word(b, *word);
+	}
+}
+
+static void carry(const char *from, const char *as)
+{
+	const char *text = getenv(from);
+
+	if (text && *text)
+		setenv(as, text, 1);
+}
+
+void step_command_clean(void)
+{
+	static const char *const names[] = {
+		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE",
+		"SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET",
+		"SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_TRES",
+		"SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
+		"SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK",
+		"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND",
+		"SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_EXACT",
+		"SLURM_EXCLUSIVE", "SLURM_OVERLAP", "SLURM_WHOLE",
+		"SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
+		"SLURM_HOSTFILE", "SLURM_ARBITRARY",
+	};
+
+	carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
+	carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		unsetenv(names[i]);
+}
+
+int step_command_exec(const struct step_command *s, struct err *e)
+{
+	int rc;
+
+	execvp(s->argv[0], s->argv);
+	rc = -errno;
+	return err_set(e, rc, "cannot run srun, which starts ddprun on the "
+		       "nodes of this allocation: %s; put it into PATH, or give"
+		       " --standalone to stay on this host", strerror(-rc));
+}

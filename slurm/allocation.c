@@ -1,0 +1,339 @@
+/* allocation.c: reading Slurm's variables. */
+#include "slurm/allocation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "slurm/step.h"
+
+/* Ids from here on are Slurm's own: the batch script, the interactive step of
+ * salloc, the extern step (slurm.h). */
+static const uint64_t own_ids = 0xfffffff0u;
+
+struct in {
+	allocation_get *get;
+	struct err *e;
+};
+
+static const char *value(allocation_get *get, const char *name)
+{
+	const char *text = get(name);
+
+	return text && *text ? text : NULL;
+}
+
+/* The value, or an error that names it. */
+static int needed(const struct in *in, const char *name, const char **out)
+{
+	*out = value(in->get, name);
+	if (*out)
+		return 0;
+	return err_set(in->e, ERR_USAGE,
+		       "%s is set but %s is not, so this is half of Slurm's "
+		       "environment: start ddprun with srun, or give "
+		       "--standalone, or all of --nnodes, --node-rank and "
+		       "--rdzv-endpoint",
+		       value(in->get, "SLURM_STEP_ID") ? "SLURM_STEP_ID"
+						       : "SLURM_JOB_ID", name);
+}
+
+static int parse(const struct in *in, const char *name, const char *text,
+		 uint64_t least, uint64_t *out)
+{
+	char *end = NULL;
+	unsigned long long n = 0;
+
+	if (*text >= '0' && *text <= '9')
+		n = strtoull(text, &end, 10);
+	if (!end || *end || n < least || n > UINT32_MAX)
+		return err_set(in->e, ERR_USAGE, "%s is '%.100s', which is no "
+			       "such number; was it changed since srun set it?",
+			       name, text);
+	*out = n;
+	return 0;
+}
+
+static int number(const struct in *in, const char *name, uint64_t least,
+		  uint64_t *out)
+{
+	const char *text;
+	int rc = needed(in, name, &text);
+
+	return rc ? rc : parse(in, name, text, least, out);
+}
+
+/* 0 where it is not set. */
+static int optional(const struct in *in, const char *name, uint32_t *out)
+{
+	const char *text = value(in->get, name);
+	uint64_t n = 0;
+	int rc = text ? parse(in, name, text, 0, &n) : 0;
+
+	*out = (uint32_t)n;
+	return rc;
+}
+
+enum allocation_place allocation_place(allocation_get *get)
+{
+	const char *step = value(get, "SLURM_STEP_ID");
+
+	if (!value(get, "SLURM_JOB_ID"))
+		return ALLOCATION_NONE;
+	if (!step || strtoull(step, NULL, 10) >= own_ids)
+		return ALLOCATION_NO_STEP;
+	return ALLOCATION_STEP;
+}
+
+/* "1", "h100:1" */
+static int read_gpus(const struct in *in, const char *name, uint32_t *out)
+{
+	const char *text = value(in->get, name), *colon;
+	uint64_t n = 0;
+	int rc = 0;
+
+	if (text) {
+		colon = strrchr(text, ':');
+		rc = parse(in, name, colon ? colon + 1 : text, 0, &n);
+	}
+	*out = (uint32_t)n;
+	return rc;
+}
+
+static int check_groups(const struct in *in)
+{
+	uint32_t groups;
+	int rc = optional(in, "SLURM_HET_SIZE", &groups);
+
+	if (rc || groups < 2)
+		return rc;
+	return err_set(in->e, ERR_USAGE,
+		       "this job is heterogeneous, of %u groups, each with a "
+		       "node list of its own: give --nnodes, --node-rank and "
+		       "--rdzv-endpoint, or --standalone", groups);
+}
+
+/* ---- a step ---- */
+
+static int list(const struct in *in, const char *name, struct hostlist *l)
+{
+	struct err why = ERR_INIT;
+	const char *text;
+	int rc = needed(in, name, &text);
+
+	if (rc)
+		return rc;
+	rc = hostlist_parse(l, SLICE_STR(text), &why);
+	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
+}
+
+static int read_nodes(struct allocation *a, const struct in *in)
+{
+	struct hostlist l;
+	int rc;
+
+	hostlist_init(&l);
+	rc = list(in, "SLURM_STEP_NODELIST", &l);
+	if (!rc && l.count != a->nodes)
+		rc = err_set(in->e, ERR_USAGE,
+			     "SLURM_STEP_NODELIST names %u nodes but "
+			     "SLURM_STEP_NUM_NODES is %u: were they changed "
+			     "since srun set them?", l.count, a->nodes);
+	if (!rc)
+		snprintf(a->first, sizeof(a->first), "%s",
+			 hostlist_name(&l, 0));
+	if (!rc && l.count > 1)
+		snprintf(a->second, sizeof(a->second), "%s",
+			 hostlist_name(&l, 1));
+	hostlist_release(&l);
+	return rc;
+}
+
+/* One ddprun a node. */
+static int check_tasks(const struct allocation *a, const struct in *in)
+{
+	const char *text;
+	uint64_t tasks;
+	long here;
+	int rc = number(in, "SLURM_STEP_NUM_TASKS", 1, &tasks);
+
+	if (rc || tasks == a->nodes)
+		return rc;
+	rc = needed(in, "SLURM_STEP_TASKS_PER_NODE", &text);
+	if (!rc)
+		rc = step_tasks_on(text, (long)a->node_rank, &here, in->e);
+	if (rc)
+		return rc;
+	return err_set(in->e, ERR_USAGE,
+		       "srun starts %llu ddpruns on %u node%s (%.60s), and one "
+		       "a node is enough, which starts the workers: write srun "
+		       "--nodes=%u --ntasks=%u --ntasks-per-node=1 ddprun "
+		       "--nproc-per-node %ld, or srun PROGRAM without ddprun%s",
+		       (unsigned long long)tasks, a->nodes,
+		       a->nodes == 1 ? "" : "s", text, a->nodes, a->nodes, here,
+		       a->gpus_per_task ? "; and --gpus-per-node instead of "
+					  "--gpus-per-task, with which each "
+					  "task sees no GPUs but its own" : "");
+}
+
+/* This node's place in the job's list, of which the step's is a part. */
+static int job_index(const struct in *in, long *index)
+{
+	const char *node;
+	struct hostlist l;
+	int rc = needed(in, "SLURMD_NODENAME", &node);
+
+	*index = -1;
+	hostlist_init(&l);
+	if (!rc)
+		rc = list(in, "SLURM_JOB_NODELIST", &l);
+	for (uint32_t i = 0; !rc && i < l.count && *index < 0; i++) {
+		if (strcmp(hostlist_name(&l, i), node) == 0)
+			*index = i;
+	}
+	hostlist_release(&l);
+	if (!rc && *index < 0)
+		rc = err_set(in->e, ERR_USAGE, "SLURM_JOB_NODELIST does not "
+			     "name this node, which is %s by SLURMD_NODENAME",
+			     node);
+	return rc;
+}
+
+/* Of the job's counts, the one of this node. */
+static int of_job(const struct in *in, const char *name, uint32_t *out)
+{
+	const char *text = value(in->get, name);
+	long index, n = 0;
+	int rc;
+
+	*out = 0;
+	if (!text)
+		return 0;
+	rc = job_index(in, &index);
+	if (!rc)
+		rc = step_count_on(name, text, index, &n, in->e);
+	*out = (uint32_t)n;
+	return rc;
+}
+
+/* What the step has of this node. */
+static int read_share(struct allocation *a, const struct in *in)
+{
+	const char *bind = value(in->get, "SLURM_CPU_BIND_TYPE");
+	int rc = optional(in, "SLURM_CPUS_ON_NODE", &a->cpus);
+
+	if (!rc && !a->cpus)
+		rc = of_job(in, "SLURM_JOB_CPUS_PER_NODE", &a->cpus);
+	if (!rc)
+		rc = optional(in, "SLURM_GPUS_ON_NODE", &a->gpus);
+	if (!rc)
+		rc = of_job(in, ALLOCATION_TASKS, &a->tasks);
+	a->bound = bind && (strncmp(bind, "mask_cpu", 8) == 0 ||
+			    strncmp(bind, "map_cpu", 7) == 0);
+	return rc;
+}
+
+static int read_step(struct allocation *a, const struct in *in)
+{
+	uint64_t n = 0;
+	int rc = number(in, "SLURM_STEP_ID", 0, &a->step);
+
+	if (!rc)
+		rc = number(in, "SLURM_STEP_NUM_NODES", 1, &n);
+	a->nodes = (uint32_t)n;
+	if (!rc)
+		rc = number(in, "SLURM_NODEID", 0, &n);
+	a->node_rank = (uint32_t)n;
+	if (!rc && a->node_rank >= a->nodes)
+		rc = err_set(in->e, ERR_USAGE,
+			     "SLURM_NODEID is %u but SLURM_STEP_NUM_NODES is "
+			     "%u: were they changed since srun set them?",
+			     a->node_rank, a->nodes);
+	if (!rc)
+		rc = read_nodes(a, in);
+	if (!rc)
+		rc = check_tasks(a, in);
+	if (!rc)
+		rc = read_share(a, in);
+	snprintf(a->id, sizeof(a->id), "slurm-%llu.%llu",
+		 (unsigned long long)a->job, (unsigned long long)a->step);
+	return rc;
+}
+
+/* ---- no step yet ---- */
+
+/* How many tasks each node has; 0: not all the same, or not said. */
+static int tasks_each(const struct allocation *a, const struct in *in,
+		      uint32_t *out)
+{
+	const char *name = "SLURM_TASKS_PER_NODE";
+	const char *text = value(in->get, name);
+	long n = 0, first = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && text && i < a->nodes; i++) {
+		rc = step_count_on(name, text, i, &n, in->e);
+		first = i == 0 || n == first ? n : 0;
+		if (!first)
+			break;
+	}
+	*out = (uint32_t)first;
+	return rc;
+}
+
+/* A step without a word about GPUs gets those of one task, or some of them,
+ * where the job asked by task or in all. */
+static int gpus_each(struct allocation *a, const struct in *in)
+{
+	uint32_t total, tasks;
+	int rc = read_gpus(in, "SLURM_GPUS", &total);
+
+	if (!rc)
+		rc = tasks_each(a, in, &tasks);
+	if (rc)
+		return rc;
+	if (a->gpus_per_task)
+		a->gpus_each = a->gpus_per_task * tasks;
+	else if (total % a->nodes == 0)
+		a->gpus_each = total / a->nodes;
+	if (a->gpus_each || (!a->gpus_per_task && !total))
+		return 0;
+	return err_set(in->e, ERR_USAGE,
+		       "this job asked for its GPUs by %s, and its %u nodes "
+		       "do not have equally many: ask for them with "
+		       "--gpus-per-node=N, or start the step yourself: srun "
+		       "--ntasks-per-node=1 ... ddprun",
+		       a->gpus_per_task ? "task (--gpus-per-task)"
+					: "their number (--gpus)", a->nodes);
+}
+
+static int read_no_step(struct allocation *a, const struct in *in)
+{
+	uint64_t n = 0;
+	int rc = number(in, "SLURM_JOB_NUM_NODES", 1, &n);
+
+	a->nodes = (uint32_t)n;
+	snprintf(a->id, sizeof(a->id), "slurm-%llu",
+		 (unsigned long long)a->job);
+	return rc ? rc : gpus_each(a, in);
+}
+
+int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
+{
+	const struct in in = {get, e};
+	int rc;
+
+	*a = (struct allocation){.place = allocation_place(get)};
+	if (a->place == ALLOCATION_NONE)
+		return 0;
+	rc = check_groups(&in);
+	if (!rc)
+		rc = number(&in, "SLURM_JOB_ID", 0, &a->job);
+	if (!rc)
+		rc = read_gpus(&in, "SLURM_GPUS_PER_TASK",
+			       &a->gpus_per_task);
+	if (rc)
+		return rc;
+	return a->place == ALLOCATION_STEP ? read_step(a, &in)
+					   : read_no_step(a, &in);
+}

@@ -1,0 +1,96 @@
+# cluster.bash: one Slurm for all tests of a file: hosts h1, h2, h3 are its nodes,
+# of 8 CPUs and 4 GPUs (which can only be counted), and people work on h4, which
+# is none. Loads what it needs; it knows nothing of ddprun.
+#
+#   cluster_up      in setup_file; cluster_down in teardown_file
+#   cluster_join    in setup, after which lib.bash's helpers are there;
+#   cluster_leave   in teardown
+#   on_login NAME CMD...   start, on h4
+#   slurm STATUS CMD...    start on h4 and finish; $out and $err are its texts
+#   batch STATUS [OPTION...]   what stands on stdin, as the end of sbatch's script;
+#                   waits for it, $out is what it wrote
+
+cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$cluster_here/../lib.bash"
+. "$cluster_here/../hosts/netns.bash"
+. "$cluster_here/slurm.bash"
+
+cluster_up() {
+	# skipping is for each test to do
+	export BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR CLUSTER=$BATS_FILE_TMPDIR
+	lib_setup
+	if ! cluster_possible; then
+		return
+	fi
+	hosts_up 4
+	if [ "$HOSTS" = namespaces ]; then
+		slurm_on=start_on slurm_gpus=4
+		slurm_up h1 h2 h3
+	fi
+	: "${SLURM_CONF:=}"
+	declare -p addr at host_pid HOSTS SLURM_CONF |
+		sed 's/^declare /declare -g /' >"$CLUSTER/state"
+}
+
+# slurm_or_skip's own check, where skip cannot be said
+cluster_possible() {
+	(
+		skip() {
+			echo "$*" >"$CLUSTER/why"
+			exit 1
+		}
+		slurm_or_skip
+	)
+}
+
+cluster_down() {
+	[ -z "${slurm_started:-}" ] || slurm_down
+	lib_teardown
+}
+
+cluster_join() {
+	lib_setup
+	[ ! -e "$CLUSTER/why" ] || skip "$(<"$CLUSTER/why")"
+	. "$CLUSTER/state"
+	hosts_real
+	export SLURM_CONF PATH=$PATH:/usr/sbin
+}
+
+# What a test that failed left in the queue is not the next one's.
+cluster_leave() {
+	if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ ! -e "$CLUSTER/why" ]; then
+		on_login scancel scancel --user=root
+		finish scancel - || true
+	fi
+	lib_teardown
+}
+
+on_login() {
+	start_on h4 "$@"
+}
+
+slurm() {
+	local want=$1
+	shift
+	on_login job "$@"
+	finish job "$want"
+}
+
+batch() {
+	local want=$1
+	shift
+	cat >body.sh
+	cat >batch.sh <<-'EOF'
+	#!/bin/sh
+	bash body.sh
+	echo "batch: $?"
+	EOF
+	rm -f batch.log
+	slurm 0 sbatch -o "$T/batch.log" "$@" batch.sh
+	await batch.log '^batch: '
+	out=$(<batch.log)
+	[ "$line" = "batch: $want" ] && return
+	echo "the batch script's status is not $want:"
+	sed 's/^/| /' batch.log
+	return 1
+}

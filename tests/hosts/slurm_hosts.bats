@@ -1,0 +1,73 @@
+# slurm_hosts.bats: no flag under Slurm: ddprun as the task of a step, and as the
+# program of an allocation, where it starts the step itself. What else there is of
+# it: cluster/launch.bats.
+
+bats_require_minimum_version 1.5.0
+load ../cluster/cluster
+
+setup_file() { cluster_up; }
+teardown_file() { cluster_down; }
+setup() { cluster_join; }
+teardown() { cluster_leave; }
+
+# Who a worker is, where, and whom it meets.
+who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_ADDR"'
+
+@test "srun ddprun: a node's GPUs are its workers, the step's first node hosts" {
+	slurm 0 srun -w h2,h3 -N 2 --ntasks-per-node 1 --gpus-per-node 2 \
+		ddprun sh -c "$who"
+	[ "$(sort <<<"$out")" = "[0] 0/4 0/2 h2 h2
+[1] 1/4 1/2 h2 h2
+[2] 2/4 0/2 h3 h2
+[3] 3/4 1/2 h3 h2" ]
+	# said once, as options
+	[ "$(grep -c '^ddprun: ' <<<"$err")" = 1 ]
+	has "$err" "^ddprun: Slurm's step [0-9]+\.0 is taken as --nnodes 2 --node-rank .SLURM_NODEID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
+}
+
+@test "ddprun in a batch script starts the step, one task a node" {
+	batch 0 -w h1,h2 -N 2 --ntasks-per-node 2 -c 2 <<-EOF
+	ddprun sh -c '$who "\$SLURM_CPUS_PER_TASK \${DDP_SLURM_TASKS_PER_NODE:-} \$SLURM_STEP_NUM_TASKS"'
+	EOF
+	has "$out" "^ddprun: in Slurm's job [0-9]+, of 2 nodes: srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap --cpu-bind=none .*--kill-on-bad-exit=1 .*/ddprun sh -c '"
+	has "$out" 'by the job.s tasks'
+	[ "$(grep '^\[' <<<"$out" | sort)" = "[0] 0/4 0/2 h1 h1 2  2
+[1] 1/4 1/2 h1 h1 2  2
+[2] 2/4 0/2 h2 h1 2  2
+[3] 3/4 1/2 h2 h1 2  2" ]
+}
+
+@test "nodes may differ in their tasks, and a step may be of some nodes" {
+	# 2 tasks on one node and 1 on the other
+	slurm 0 salloc -w h1,h2 -N 2 -n 3 ddprun sh -c "$who"
+	[ "$(sort <<<"$out")" = "[0] 0/3 0/2 h1 h1
+[1] 1/3 1/2 h1 h1
+[2] 2/3 0/1 h2 h1" ]
+	slurm 0 salloc -N 3 srun -w h2,h3 -N 2 -n 2 ddprun --nproc-per-node 1 \
+		sh -c "$who"
+	[ "$(sort <<<"$out")" = "[0] 0/2 0/1 h2 h2
+[1] 1/2 0/1 h3 h2" ]
+	slurm 0 salloc -w h1 ddprun --nproc-per-node 2 sh -c "$who"
+	[ "$(sort <<<"$out")" = "[0] 0/2 0/2 h1 127.0.0.1
+[1] 1/2 1/2 h1 127.0.0.1" ]
+}
+
+@test "a worker's exit code is srun's, and nothing is left" {
+	slurm 7 srun -w h1,h2 -N 2 --ntasks-per-node 1 ddprun --nproc-per-node 2 sh -c \
+		'[ $RANK != 3 ] || exit 7; exec tail -f /dev/null'
+	has "$err" 'rank 3 \(local rank 1\) on h2, .*exited with code 7'
+	batch 7 -w h1,h2 -N 2 <<-'EOF'
+	ddprun --nproc-per-node 2 sh -c '[ $RANK != 1 ] || exit 7; exec tail -f /dev/null'
+	EOF
+	has "$out" 'rank 1 \(local rank 1\) on h1, .*exited with code 7'
+	nothing_left
+}
+
+@test "what Slurm cannot give is an error that says what to write" {
+	slurm 2 salloc -N 2 ddprun --nnodes 3 true
+	has "$err" "^ddprun: error: --nnodes 3: this allocation of Slurm's has 2 nodes; leave --nnodes out, or ask for more with sbatch or salloc --nodes=N\$"
+	slurm 2 srun -N 2 --ntasks-per-node 1 ddprun --nnodes 3 true
+	has "$err" "^ddprun: error: --nnodes 3: this step of Slurm's has 2 nodes; .*srun --nodes=N\$"
+	slurm 2 srun -N 1 --ntasks-per-node 2 ddprun true
+	has "$err" '^ddprun: error: srun starts 2 ddpruns on 1 node \(2\), .*: write srun --nodes=1 --ntasks=1 --ntasks-per-node=1 ddprun --nproc-per-node 2, or srun PROGRAM without ddprun$'
+}
