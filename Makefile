@@ -295,12 +295,16 @@ fuzz:
 
 # ---- the rest
 
+# Programs with names as common as `resnet` are not for everybody's PATH.
+trainers_dir = $(DESTDIR)$(PREFIX)/libexec/ddprun
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	install $(programs) $(DESTDIR)$(PREFIX)/bin
+	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
+	install -d $(trainers_dir)
+	install $(trainers) $(cuda_ops) trainers/get-data $(trainers_dir)
 	install -m 644 $(O)/libddp.a $(DESTDIR)$(PREFIX)/lib
 	install $(O)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.$(VERSION)
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
@@ -318,15 +322,19 @@ arch = $(shell dpkg --print-architecture)
 deb: all
 	rm -rf $(O)/deb
 	@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/deb PREFIX=/usr
-	strip --strip-unneeded $(O)/deb/usr/bin/* $(O)/deb/usr/lib/libddp.so.$(VERSION)
+	strip --strip-unneeded $(addprefix $(O)/deb/usr/bin/,$(notdir $(programs))) \
+		$(addprefix $(O)/deb/usr/libexec/ddprun/,$(notdir $(trainers))) $(O)/deb/usr/lib/libddp.so.$(VERSION)
+	strip -g $(O)/deb/usr/lib/libddp.a
 	install -d $(O)/deb/DEBIAN
 	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
 		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
-		'Depends: libc6, zlib1g' 'Recommends: libcjson1' 'Suggests: libhwloc15, libdw1' \
+		'Depends: libc6, zlib1g' 'Recommends: libcjson1, libdnnl2, libgomp1, liblzma5, libpng16-16' \
+		'Suggests: libhwloc15, libdw1, gnuplot, curl' \
 		'Description: starts distributed data-parallel jobs and keeps them alive' \
-		' The launcher ddprun, its rendezvous server ddprdzv, and libddp for workers in C.' \
+		' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
+		' and trainers in /usr/libexec/ddprun (these need what is recommended).' \
 		> $(O)/deb/DEBIAN/control
-	dpkg-deb --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
+	dpkg-deb -z1 --root-owner-group --build $(O)/deb $(O)/ddprun_$(VERSION)_$(arch).deb
 
 clean:
 	rm -rf build

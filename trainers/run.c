@@ -105,6 +105,7 @@ static int open_device(struct run *x, struct err *e)
 {
 	struct device_options o = {
 		.threads = threads_wanted(x), .core = -1, .bf16 = x->o.bf16,
+		.direct = x->o.direct,
 	};
 	int r = 0, count;
 
@@ -336,9 +337,24 @@ static int open_reducer(struct run *x, struct err *e)
 	return run_from_ddp(r, e);
 }
 
+/* ", on core 0", ", rank 0 on core 0": what the launcher bound it to. */
+static const char *place_text(const struct run *x, char *out, size_t size)
+{
+	char cores[64];
+	cpu_set_t set;
+
+	*out = 0;
+	if (!strcmp(x->ops->kind, "cpu") &&
+	    sched_getaffinity(0, sizeof set, &set) == 0)
+		snprintf(out, size, ", %son %s",
+			 x->world_size == 1 ? "" : "rank 0 ",
+			 seat_cores(&set, cores, sizeof cores));
+	return out;
+}
+
 static void introduce(struct run *x)
 {
-	char kind[MODEL_KIND_MAX], n[3][32], text[160];
+	char kind[MODEL_KIND_MAX], n[3][32], text[160], place[96];
 	const struct dataset *d = &x->data.set;
 
 	if (!x->o.data && x->data.want.kind == DATA_MNIST)
@@ -346,12 +362,13 @@ static void introduce(struct run *x)
 			     "DDP_DATA): training on digits drawn by this "
 			     "program");
 	progress_say(&x->progress, "%s: %s parameters, %s + %s images, "
-		     "%d rank%s x batch %d, %s",
+		     "%d rank%s x batch %d, %s%s",
 		     model_kind(x->net.spec, kind),
 		     progress_count(x->net.parameter_count, n[0]),
 		     progress_count(d->train.count, n[1]),
 		     progress_count(d->test.count, n[2]), x->world_size,
-		     x->world_size == 1 ? "" : "s", x->batch, x->device->name);
+		     x->world_size == 1 ? "" : "s", x->batch, x->device->name,
+		     place_text(x, place, sizeof place));
 	if (x->t->recipes[0].optimizer.kind == OPTIMIZER_SGD ||
 	    x->recipe.lr != x->t->recipes[0].lr)
 		progress_say(&x->progress, "%s",

@@ -22,17 +22,43 @@ int seat_of(int local_rank, int count, const char *visible,
 	return index;
 }
 
-struct taken {
-	char leader[16]; /* the host's: ranks with the same one share a host */
-	char name[SEAT_NAME_MAX];
-};
+int seat_shared(const struct seat *all, int rank)
+{
+	for (int i = 0; i < rank; i++)
+		if (!strcmp(all[i].leader, all[rank].leader) &&
+		    !strcmp(all[i].name, all[rank].name))
+			return i;
+	return -1;
+}
+
+const char *seat_cores(const cpu_set_t *set, char *out, size_t size)
+{
+	int cores = CPU_COUNT(set), last;
+	size_t n = (size_t)snprintf(out, size, "core%s", cores == 1 ? "" : "s");
+	const char *before = " ";
+
+	for (int i = 0; i < CPU_SETSIZE && n < size; i = last + 1) {
+		last = i;
+		if (!CPU_ISSET((size_t)i, set))
+			continue;
+		while (last + 1 < CPU_SETSIZE && CPU_ISSET((size_t)last + 1,
+							   set))
+			last++;
+		n += (size_t)snprintf(out + n, size - n, "%s%d", before, i);
+		before = ",";
+		if (last > i && n < size)
+			n += (size_t)snprintf(out + n, size - n, "-%d", last);
+	}
+	return out;
+}
 
 int seat_take(ddp_comm *world, const struct trainer_options *o, int count,
 	      int *index, struct err *e)
 {
 	int n = ddp_world_size(world), rank = ddp_rank(world), r;
-	struct taken *all = calloc((size_t)n, sizeof *all);
-	struct taken *mine = all + rank;
+	struct seat *all = calloc((size_t)n, sizeof *all);
+	struct seat *mine = all + rank;
+	int other;
 
 	if (!all)
 		return err_set(e, -ENOMEM, "no memory to choose a GPU");
@@ -43,13 +69,13 @@ int seat_take(ddp_comm *world, const struct trainer_options *o, int count,
 	r = ddp_all_gather(world, mine, all, sizeof *mine, DDP_U8);
 	if (r < 0)
 		err_set(e, r, "%s", ddp_last_error());
-	for (int i = 0; r == 0 && i < rank && !o->oversubscribe_gpu; i++)
-		if (!memcmp(&all[i], mine, sizeof *mine))
-			r = err_set(e, ERR_USAGE, "ranks %d and %d of a host "
-				    "would share GPU %s: it has %d for its "
-				    "ranks; start fewer workers a node, or "
-				    "give --oversubscribe-gpu", i, rank,
-				    mine->name, count);
+	other = r == 0 && !o->oversubscribe_gpu ? seat_shared(all, rank) : -1;
+	if (other >= 0)
+		r = err_set(e, ERR_USAGE, "ranks %d and %d of a host would "
+			    "share GPU %s: it has %d for its ranks; start "
+			    "fewer workers a node, or give "
+			    "--oversubscribe-gpu", other, rank, mine->name,
+			    count);
 	free(all);
 	return r;
 }

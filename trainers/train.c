@@ -403,6 +403,14 @@ static int choose_backend(struct run *x, struct err *e)
 	return 0;
 }
 
+static int check_conv(const struct run *x, struct err *e)
+{
+	if (!x->o.direct || !strcmp(x->ops->kind, "cpu"))
+		return 0;
+	return err_set(e, ERR_USAGE, "--conv direct is of CPUs: on a GPU cuDNN "
+		       "chooses; give --device cpu with it, or leave it out");
+}
+
 int train_main(const struct trainer *t, int argc, char **argv)
 {
 	struct run x = {
@@ -425,7 +433,7 @@ int train_main(const struct trainer *t, int argc, char **argv)
 		return 0;
 	}
 	x.ops = r < 0 ? NULL : ops_find(x.o.device, &e);
-	if (!x.ops || choose_backend(&x, &e) < 0)
+	if (!x.ops || check_conv(&x, &e) < 0 || choose_backend(&x, &e) < 0)
 		return complain(&x, ERR_USAGE, &e);
 	r = run_from_ddp(ddp_init(&x.world, &(struct ddp_options){
 			.backend = x.o.backend}), &e);

@@ -61,6 +61,9 @@ const struct option_spec trainer_option_table[] = {
 	 NULL, "batch normalisation by the statistics of all ranks"},
 	{"precision", 0, OPTION_STRING, AT(precision), 0, 0, 0, "fp32|bf16",
 	 NULL, "of activations and products; weights are kept in fp32"},
+	{"conv", 0, OPTION_STRING, AT(conv), GIVEN(conv), 0, 0, "auto|direct",
+	 NULL, "how a CPU convolves: auto, by Winograd's algorithm where that "
+	 "is faster, or direct, which rounds less"},
 	{"seed", 0, OPTION_INT, AT(seed), 0, 0, 4294967295.0, "N", NULL,
 	 "of the first weights, the order of the samples and what chance does "
 	 "to them"},
@@ -112,6 +115,7 @@ static const struct {
 	{"label-smoothing", TRAINER_CLASSES, "has no classes"},
 	{"no-augment", TRAINER_AUGMENT, "takes images as they are"},
 	{"sync-bn", TRAINER_BATCH_NORM, "has no batch normalisation"},
+	{"conv", TRAINER_ARCH, "has no convolutions"},
 	{"save-images", TRAINER_IMAGES_OUT, "has no images as its output"},
 };
 enum { LIMITED = sizeof limited / sizeof *limited };
@@ -197,6 +201,15 @@ static int check_precision(struct trainer_options *o, struct err *e)
 	return 0;
 }
 
+static int check_conv(struct trainer_options *o, struct err *e)
+{
+	o->direct = !strcmp(o->conv, "direct");
+	if (!o->direct && strcmp(o->conv, "auto") != 0)
+		return err_set(e, ERR_USAGE, "--conv '%s' is neither auto nor "
+			       "direct", o->conv);
+	return 0;
+}
+
 int trainer_options_parse(struct trainer_options *o, const char *name,
 			  unsigned features, int argc, char **argv,
 			  struct err *e)
@@ -215,7 +228,9 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 		r = check_names(o, e);
 	if (r == 0)
 		r = check_pairs(o, e);
-	return r == 0 ? check_precision(o, e) : r;
+	if (r == 0)
+		r = check_precision(o, e);
+	return r == 0 ? check_conv(o, e) : r;
 }
 
 void trainer_options_help(const char *name, const char *about,

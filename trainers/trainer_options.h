@@ -22,7 +22,7 @@ enum trainer_feature {
 struct trainer_given {
 	int epochs, steps, lr, momentum, nesterov, weight_decay, warmup;
 	int arch, stem, synthetic, image_size, sync_bn, smoothing, no_augment;
-	int save_images, recipe, keep;
+	int save_images, recipe, keep, conv;
 };
 
 struct trainer_options {
@@ -46,6 +46,8 @@ struct trainer_options {
 	int sync_bn;
 	int bf16;
 	const char *precision;
+	int direct;
+	const char *conv;
 	long seed;
 	const char *device;
 	int oversubscribe_gpu;
@@ -79,8 +81,8 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 /* What every trainer begins with, before its own defaults. */
 #define TRAINER_OPTIONS_INIT                                                  \
 	.device = "auto", .accumulate = 1, .eval_every = 1, .keep = 1,        \
-	.lr_scale = "none", .precision = "fp32", .image_size = 32,            \
-	.arch = "resnet18", .stem = "torchvision"
+	.lr_scale = "none", .precision = "fp32", .conv = "auto",              \
+	.image_size = 32, .arch = "resnet18", .stem = "torchvision"
 
 /* --help of the trainer name; about is a sentence, o its defaults. */
 void trainer_options_help(const char *name, const char *about,

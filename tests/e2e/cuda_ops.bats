@@ -7,12 +7,14 @@ load ../lib
 
 setup() {
 	lib_setup
+	# digits are drawn once for all tests here
+	export DDP_CACHE=$BATS_FILE_TMPDIR/cache
 	unset DDP_DATA DDP_CUDA_OPS
 }
 
 host_twin() {
 	[ -f "$O/tests/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
-	export DDP_CUDA_OPS=$O/tests/libddp_cuda_ops.so OMP_NUM_THREADS=1
+	export DDP_CUDA_OPS=$O/tests/libddp_cuda_ops.so OMP_WAIT_POLICY=passive
 }
 
 same() { # PART: what gpu_ops compares
@@ -70,4 +72,36 @@ same() { # PART: what gpu_ops compares
 @test "the twin on the host: max-pooling" {
 	host_twin
 	same 'max pool'
+}
+
+@test "more ranks than GPUs are refused before training, unless they may share" {
+	host_twin
+	local job="$DDPRUN --standalone --nproc-per-node 2 mnist_mlp --device cuda --backend cpu --data data --steps 2"
+	mkdir data
+	t_idx data 100 10
+	expect 2 $job
+	has "$err" '^\[1\] mnist_mlp: rank 1: ranks 0 and 1 of a host would share GPU 0: it has 1 for its ranks; start fewer workers a node, or give --oversubscribe-gpu$'
+	[ "$(grep -c '^\[[01]\] .*would share' <<<"$err")" = 1 ]
+	run ! grep 'step\|epoch' <<<"$out"
+	expect 0 $job --oversubscribe-gpu
+	has "$out" '2 ranks x batch 32, CUDA on the host'
+	ON_HOST_GPUS=2 expect 0 $job
+}
+
+@test "out of the GPU's memory: what was asked for, what is free, what to do" {
+	host_twin
+	mkdir data
+	t_idx data 100 10
+	export ON_HOST_MIB=8
+	expect 1 mnist_ae --device cuda --data data --steps 1 --batch-size 4096 \
+		--checkpoint c
+	has "$err" '^mnist_ae: .*the GPU has no memory for [0-9]+ MiB more: [0-7] of its 8 MiB are free; use a smaller --batch-size$'
+	[ "$(wc -l <<<"$err")" = 1 ]
+	run ! grep epoch <<<"$out"
+}
+
+@test "--conv direct is of CPUs" {
+	host_twin
+	expect 2 resnet --device cuda --synthetic --steps 1 --conv direct
+	has "$err" '^resnet: --conv direct is of CPUs: .*--device cpu'
 }

@@ -1,5 +1,11 @@
 load ../lib
 
+setup() {
+	lib_setup
+	# digits are drawn once for all tests here
+	export DDP_CACHE=$BATS_FILE_TMPDIR/cache
+}
+
 # What the README promises a stranger: `make demo` and what it needs installed.
 
 @test "the demo trains on two workers and ends with accuracy and time" {

@@ -26,6 +26,16 @@ make_it() {
 		ddprun --standalone --nproc-per-node 2 ./who
 	[ "$(sort <<<"$out")" = $'[0] rank 0 of 2\n[1] rank 1 of 2' ]
 	[ -s "$at/share/man/man1/ddprun.1" ]
+	# what docs/trainers.md says to call
+	local p
+	for p in mnist_mlp mnist_ae resnet toy_mp; do
+		expect 0 "$at/libexec/ddprun/$p" --version
+		has "$out" "^$p "
+	done
+	expect 2 "$at/libexec/ddprun/get-data"
+	has "$err" '^usage: .*get-data mnist.cifar10'
+	expect 2 "$at/bin/ddp-plot"
+	has "$err" '^ddp-plot: error: no run to draw'
 	[ -s "$at/share/bash-completion/completions/ddprun" ]
 	# every function has its manual page
 	local f
@@ -42,7 +52,8 @@ make_it() {
 	make_it deb
 	package=$(echo "$O"/ddprun_*.deb)
 	dpkg-deb --contents "$package" >contents
-	for f in bin/ddprun bin/ddprdzv lib/libddp.a include/ddp.h \
+	for f in bin/ddprun bin/ddprdzv bin/ddp-plot libexec/ddprun/resnet \
+		libexec/ddprun/get-data lib/libddp.a include/ddp.h \
 		share/man/man1/ddprun.1 share/man/man3/ddp.3; do
 		grep -q " ./usr/$f\$" contents
 	done

@@ -53,10 +53,10 @@ static const struct model models[] = {
 	 {CONV(64, 3, 1, 1), NORM(1), HEAD}},
 	{"norm, odd channels", 8, 3, 16, 10, LOSS_CROSS_ENTROPY,
 	 {CONV(13, 3, 1, 1), NORM(1), CONV(5, 3, 1, 1), NORM(1), HEAD}},
-	{"norm, add, relu", 8, 3, 16, 10, LOSS_CROSS_ENTROPY,
+	{"norm, add, relu", 8, 3, 8, 10, LOSS_CROSS_ENTROPY,
 	 {CONV(32, 3, 1, 1), NORM(1), CONV(32, 3, 1, 1),
 	  {.op = {.kind = OP_BATCH_NORM, .relu = 1}, .add = 2}, HEAD}},
-	{"max pool", 8, 3, 16, 10, LOSS_CROSS_ENTROPY,
+	{"max pool", 8, 3, 9, 10, LOSS_CROSS_ENTROPY,
 	 {CONV(16, 3, 1, 1), NORM(1), MAX(3, 2, 1), HEAD}},
 };
 

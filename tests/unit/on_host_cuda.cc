@@ -1,7 +1,8 @@
 /* on_host_cuda.cc: the calls of CUDA, cuDNN and cuBLASLt that trainers/cuda
  * makes, done by plain loops on the host: with its kernels (on_host.cc) the whole
  * twin runs where there is no GPU. What may not be recorded is refused while a
- * stream is; what is recorded runs when its graph does. What it cannot tell:
+ * stream is; what is recorded runs when its graph does. ON_HOST_GPUS says how many
+ * GPUs there are (1), ON_HOST_MIB how much memory each has. What it cannot tell:
  * whether the real libraries take the same shapes, and speed. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -47,9 +48,16 @@ cudaError_t cudaGetLastError(void)
 	return cudaSuccess;
 }
 
+static int said(const char *name, int otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : otherwise;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-	*n = 1;
+	*n = said("ON_HOST_GPUS", 1);
 	return cudaSuccess;
 }
 
@@ -61,14 +69,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
 	return cudaSuccess;
 }
 
+static int current;
+
 cudaError_t cudaSetDevice(int device)
 {
-	return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+	int n;
+
+	cudaGetDeviceCount(&n);
+	if (device < 0 || device >= n)
+		return cudaErrorInvalidDevice;
+	current = device;
+	return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
-	*device = 0;
+	*device = current;
 	return cudaSuccess;
 }
 
@@ -95,8 +111,19 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 	return unless_recorded();
 }
 
+static size_t all_memory(void)
+{
+	return (size_t)said("ON_HOST_MIB", 1024) << 20;
+}
+
+static size_t taken;
+
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
+	*p = NULL;
+	if (bytes > all_memory() - taken)
+		return cudaErrorMemoryAllocation;
+	taken += bytes; /* what is given back is not: a test needs no more */
 	*p = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
 	if (*p) /* what nobody wrote is no number */
 		memset(*p, 0xff, bytes);
@@ -111,7 +138,8 @@ cudaError_t cudaFree(void *p)
 
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all)
 {
-	*unused = *all = (size_t)1 << 30;
+	*all = all_memory();
+	*unused = *all - taken;
 	return cudaSuccess;
 }
 

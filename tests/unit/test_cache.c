@@ -46,12 +46,16 @@ static struct cache_source source = {"block", "first", make_block, &made};
 static int prepare(char *note)
 {
 	struct cache_block b;
+	const char *data;
 
 	made = 0;
 	ck_assert_int_eq(cache_prepare(&source, &b, note, &e), 0);
 	ck_assert_uint_eq(b.size, BLOCK);
-	for (size_t i = 0; i < BLOCK; i++)
-		ck_assert_int_eq(((const char *)b.data)[i], 'x');
+	data = b.data;
+	ck_assert_int_eq(data[0], 'x');
+	/* each byte is like the one before: an assertion for each would take
+	 * seconds */
+	ck_assert_mem_eq(data, data + 1, BLOCK - 1);
 	cache_release(&b);
 	return made;
 }

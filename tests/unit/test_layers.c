@@ -22,7 +22,7 @@ static const struct shape shapes[] = {
 	{{OP_CONV, 64, 7, 2, 3}, 2, 3, 16, 16, 0, 1, 1, 1e-5},
 	{{OP_CONV, 16, 3, 1, 1}, 2, 3, 7, 5, 0, 2, 1, 1e-5},
 	/* within: those that Winograd takes, strides, 1x1, odd channels */
-	{{OP_CONV, 64, 3, 1, 1}, 4, 64, 8, 8, 0, 1, 0, 4e-5},
+	{{OP_CONV, 32, 3, 1, 1}, 2, 32, 8, 8, 0, 1, 0, 4e-5},
 	{{OP_CONV, 32, 3, 1, 1}, 3, 16, 7, 9, 0, 2, 0, 4e-5},
 	{{OP_CONV, 32, 3, 2, 1}, 2, 16, 8, 8, 0, 1, 0, 1e-5},
 	{{OP_CONV, 32, 1, 2, 0}, 2, 16, 7, 7, 0, 1, 0, 1e-5},
@@ -101,9 +101,9 @@ static void check_outputs(const struct shape *s)
 	scale = k.params[0] > 2 * (size_t)k.out.c ?
 			sqrt((double)k.params[0] / k.out.c) : 4;
 	for (size_t i = 0; i < k.outs; i++)
-		ck_assert_msg(fabs((double)k.y[i] - want[i]) <
-			      near(k.s) * scale, "value %zu: %.9g is not %.9g",
-			      i, (double)k.y[i], want[i]);
+		if (!(fabs((double)k.y[i] - want[i]) < near(k.s) * scale))
+			ck_abort_msg("value %zu: %.9g is not %.9g", i,
+				     (double)k.y[i], want[i]);
 	free(want);
 	case_release(&k);
 }

@@ -13,9 +13,9 @@
 static const struct image_shape cifar = {
 	3, 32, 32, 10, {.4914f, .4822f, .4465f}, {.2023f, .1994f, .2010f}};
 
-static struct device *open_cpu(void)
+static struct device *open_cpu(int direct)
 {
-	struct device_options o = {.threads = 1, .core = -1};
+	struct device_options o = {.threads = 1, .core = -1, .direct = direct};
 	struct device *d;
 	struct err e = ERR_INIT;
 
@@ -100,7 +100,7 @@ static const char *const first_names[] = {
 
 START_TEST(parameters_come_in_pytorchs_order)
 {
-	struct device *d = open_cpu();
+	struct device *d = open_cpu(0);
 	struct err e = ERR_INIT;
 	struct net net = {0};
 	struct resnet r;
@@ -145,7 +145,7 @@ static const struct drawn {
 
 START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 {
-	struct device *d = open_cpu();
+	struct device *d = open_cpu(0);
 	struct err e = ERR_INIT;
 	struct net net = {0};
 	struct resnet r;
@@ -182,14 +182,18 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 END_TEST
 
 /* ---- Against PyTorch ----
- * How near is near the reference's README says. ResNet-50's step 1 is 1e-2 off
- * from PyTorch to PyTorch; what comes after it is chance. */
+ * How near is near the reference's README says. ResNet-50 at these batches
+ * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
+ * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
+ * step 3, so from there on a curve says nothing. DDP_TEST_LONG=1 prints all
+ * steps both by Winograd and without, and takes a minute. */
 
-enum { SPANS = 3 };
+enum { SPANS = 3, STEPS_MAX = 20, SHORT_CURVES = 5 };
 
 static const struct curve {
 	const char *file, *arch, *stem;
 	int batch;
+	int direct; /* no Winograd */
 	/* up to this step, the loss may be off by this share */
 	struct {
 		int last;
@@ -198,13 +202,22 @@ static const struct curve {
 	double norm_off;
 } curves[] = {
 	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
-	 {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
+	 0, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
 	{"resnet18", "resnet18", "torchvision", 64,
-	 {{3, 1e-4}, {6, 2e-3}}, 6e-4},
+	 0, {{3, 1e-4}, {6, 2e-3}}, 6e-4},
 	{"resnet50", "resnet50", "torchvision", 32,
-	 {{0, 3e-6}, {1, 1e-2}}, 8e-3},
+	 0, {{0, 3e-6}, {1, 1e-2}}, 8e-3},
 	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
-	 {{0, 2e-6}, {1, 2e-3}}, 7e-3},
+	 0, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
+	{"resnet50", "resnet50", "torchvision", 32,
+	 1, {{0, 3e-6}, {1, 1e-2}}, 8e-3},
+	/* from here on only where there is time */
+	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
+	 1, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
+	{"resnet18", "resnet18", "torchvision", 64,
+	 1, {{3, 1e-4}, {6, 2e-3}}, 6e-4},
+	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
+	 1, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 };
 
 static uint32_t chance;
@@ -261,18 +274,17 @@ static void read_images(const char *data, size_t n, uint8_t *pixels,
 
 static void check_loss(const struct curve *c, int step, double got, double want)
 {
-	double off = fabs(got - want) / want;
+	double off = fabs(got - want) / want, limit = INFINITY;
 
-	for (int i = 0; i < SPANS; i++)
-		if (step <= c->span[i].last) {
-			printf("%s step %d: %.8g, PyTorch %.8g, off by %.1e of "
-			       "%.1e\n", c->file, step, got, want, off,
-			       3 * c->span[i].off);
-			ck_assert_msg(off <= 3 * c->span[i].off, "%s step %d: "
-				      "%.9g is not %.9g (off by %.2e)",
-				      c->file, step, got, want, off);
-			return;
-		}
+	for (int i = SPANS - 1; i >= 0; i--)
+		if (step <= c->span[i].last && c->span[i].off > 0)
+			limit = 3 * c->span[i].off;
+	printf("%s%s step %d: %.8g, PyTorch %.8g, off by %.1e of %.1e\n",
+	       c->file, c->direct ? ", direct" : "", step, got, want, off,
+	       limit);
+	ck_assert_msg(off <= limit, "%s%s step %d: %.9g is not %.9g (off by "
+		      "%.2e)", c->file, c->direct ? ", direct" : "", step, got,
+		      want, off);
 }
 
 static void check_norm(const struct curve *c, const struct net *net,
@@ -301,7 +313,7 @@ struct trial {
 	struct device *device;
 	struct feed *feed;
 	float *moment, *gradients; /* of step 0, as PyTorch has them */
-	double loss[32];
+	double loss[STEPS_MAX];
 };
 
 static void run_steps(struct trial *t, int steps)
@@ -354,6 +366,19 @@ static void compare(const struct trial *t, const char *folder, int steps)
 	ck_assert_int_eq(norms, t->net.param_count);
 }
 
+static int takes_long(void)
+{
+	return getenv("DDP_TEST_LONG") != NULL;
+}
+
+/* As many as the reference has, or up to the second span's last. */
+static int steps_of(const struct curve *c)
+{
+	if (takes_long())
+		return c->batch == 16 ? 6 : STEPS_MAX;
+	return c->span[1].last + 1;
+}
+
 START_TEST(losses_and_gradients_are_pytorchs)
 {
 	const char *folder = getenv("DDP_TEST_REFERENCE");
@@ -365,16 +390,13 @@ START_TEST(losses_and_gradients_are_pytorchs)
 	uint8_t *pixels, *labels;
 	uint32_t order[2048];
 	struct resnet r;
-	int steps = 1;
+	int steps = steps_of(c);
 
 	if (!folder || !data) {
 		puts("left out: DDP_TEST_REFERENCE or DDP_TEST_DATA is not "
 		     "set");
 		return;
 	}
-	for (int i = 0; i < SPANS; i++)
-		if (c->span[i].last >= steps)
-			steps = c->span[i].last + 1;
 	part.count = (uint32_t)(steps * c->batch);
 	for (uint32_t i = 0; i < part.count; i++)
 		order[i] = i;
@@ -385,7 +407,7 @@ START_TEST(losses_and_gradients_are_pytorchs)
 	part.samples = (struct samples){.pixels = pixels, .size = 3072};
 	part.labels = labels;
 
-	t.device = open_cpu();
+	t.device = open_cpu(c->direct);
 	ck_assert_int_eq(resnet_init(&r, c->arch, c->stem, &cifar, &e), 0);
 	ck_assert_int_eq(ops_cpu.feed_new(t.device, &(struct feed_spec){
 		.part = &part, .shape = cifar, .batch = c->batch}, &t.feed,
@@ -427,7 +449,8 @@ int main(void)
 	tcase_add_test(t,
 		       first_weights_are_drawn_as_torchvision_draws_them);
 	tcase_add_loop_test(t, losses_and_gradients_are_pytorchs, 0,
-			    sizeof curves / sizeof *curves);
+			    takes_long() ? sizeof curves / sizeof *curves :
+					   SHORT_CURVES);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

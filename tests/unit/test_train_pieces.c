@@ -34,6 +34,48 @@ START_TEST(a_rank_takes_a_gpu)
 }
 END_TEST
 
+START_TEST(a_gpu_that_another_rank_of_the_host_has_is_seen)
+{
+	const struct seat all[] = {
+		{"0", "0"}, {"0", "1"}, {"2", "0"}, {"2", "0"}, {"0", "1"},
+		{"0", "GPU-aa"},
+	};
+	const int other[] = {-1, -1, -1, 2, 1, -1};
+
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(seat_shared(all, i), other[i]);
+}
+END_TEST
+
+static void are_called(const char *want, int first, int last, int one)
+{
+	char text[64];
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (int i = first; i <= last; i++)
+		CPU_SET((size_t)i, &set);
+	if (one >= 0)
+		CPU_SET((size_t)one, &set);
+	ck_assert_str_eq(seat_cores(&set, text, sizeof text), want);
+}
+
+START_TEST(cores_have_a_short_name)
+{
+	char small[12];
+	cpu_set_t set;
+
+	are_called("core 3", 3, 3, -1);
+	are_called("cores 0-1", 0, 1, -1);
+	are_called("cores 0-3,8", 0, 3, 8);
+	are_called("cores 0,1022-1023", 1022, 1023, 0);
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < 64; i += 2)
+		CPU_SET(i, &set);
+	ck_assert_str_eq(seat_cores(&set, small, sizeof small), "cores 0,2,4");
+}
+END_TEST
+
 /* ---- keep.h ---- */
 
 static char folder[] = "/tmp/test_keep.XXXXXX";
@@ -202,6 +244,8 @@ int main(void)
 	TCase *t = tcase_create("pure"), *k = tcase_create("keep");
 
 	tcase_add_test(t, a_rank_takes_a_gpu);
+	tcase_add_test(t, a_gpu_that_another_rank_of_the_host_has_is_seen);
+	tcase_add_test(t, cores_have_a_short_name);
 	tcase_add_test(t, what_changes_is_said);
 	tcase_add_test(t, a_long_list_is_cut_off);
 	suite_add_tcase(s, t);

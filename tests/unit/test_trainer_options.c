@@ -42,14 +42,17 @@ START_TEST(everything_is_said)
 	unsetenv("DDP_DATA");
 	ck_assert_int_eq(parse(ALL, "--arch resnet50 --stem cifar --synthetic "
 			       "--image-size 96 --steps 7 --precision bf16 "
-			       "--recipe fast --sync-bn --accumulate 2"), 0);
+			       "--recipe fast --sync-bn --accumulate 2 "
+			       "--conv direct"), 0);
 	ck_assert_str_eq(o.arch, "resnet50");
 	ck_assert_int_eq(o.steps, 7);
 	ck_assert_int_eq(o.image_size, 96);
 	ck_assert_int_eq(o.bf16, 1);
+	ck_assert_int_eq(o.direct, 1);
 	ck_assert_int_eq(o.accumulate, 2);
 	ck_assert_int_eq(parse(0, ""), 0);
 	ck_assert_int_eq(o.bf16, 0);
+	ck_assert_int_eq(o.direct, 0);
 	ck_assert_int_eq(o.keep, 1);
 	ck_assert_ptr_null(o.resume);
 }
@@ -74,6 +77,7 @@ START_TEST(what_a_trainer_has_not_is_refused_in_words)
 {
 	refused(0, "--arch resnet18", "--arch makes no sense here: mnist_mlp "
 		"is one network");
+	refused(0, "--conv direct", "has no convolutions");
 	refused(0, "--sync-bn", "has no batch normalisation");
 	refused(0, "--synthetic", "has data of its own");
 	refused(0, "--label-smoothing 0.1", "has no classes");
@@ -92,6 +96,7 @@ START_TEST(contradictions_are_refused)
 	refused(ALL, "--image-size 32", "is of --synthetic images");
 	refused(ALL, "--synthetic --data x", "contradict each other");
 	refused(0, "--precision fp16", "'fp16' is neither fp32 nor bf16");
+	refused(ALL, "--conv fft", "'fft' is neither auto nor direct");
 	refused(0, "--checkpoint= --epochs 1", "--checkpoint: the name is");
 	refused(0, "--log-dir=", "--log-dir: the name is empty");
 	/* a folder for all runs is no contradiction */

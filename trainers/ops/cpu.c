@@ -68,9 +68,13 @@ static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
 		d->tag = dnnl_nhwc;
 	}
 	d->base.type = bf16 ? TENSOR_BF16 : TENSOR_F32;
-	snprintf(d->base.name, sizeof d->base.name, "cpu, %d thread%s%s%s",
+	snprintf(d->base.name, sizeof d->base.name, "cpu, %d thread%s%s%s%s",
 		 d->threads, d->threads == 1 ? "" : "s",
-		 bf16 ? ", bf16 by " : "", bf16 ? by : "");
+		 bf16 ? ", bf16 by " : "", bf16 ? by : "",
+		 d->direct ? ", direct convolutions" : "");
+	if (d->core >= 0)
+		snprintf(d->base.name + strlen(d->base.name), 24, ", core %d",
+			 d->core);
 	return r;
 }
 
@@ -99,6 +103,7 @@ static int open_device(const struct device_options *o, struct device **out,
 	d->base.ops = &ops_cpu;
 	d->threads = o->threads > 0 ? o->threads : 1;
 	d->core = o->core;
+	d->direct = o->direct;
 	d->generation = 1;
 	r = start_onednn(d, o->bf16, e);
 	if (r < 0)

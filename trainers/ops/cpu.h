@@ -28,7 +28,7 @@ enum { LANES = 16 };
 
 struct cpu_device {
 	struct device base;
-	int threads, core;
+	int threads, core, direct;
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
 	dnnl_format_tag_t tag; /* of activations whose channels allow it */

@@ -41,11 +41,13 @@ enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
  * of 16 outputs, and as much again for its transforms, where the definition
  * takes those of a 3x3 window that are within the image. oneDNN refuses what is
  * no 3x3 of stride 1. */
-static int first_algorithm(const struct conv *c)
+static int first_algorithm(const struct cpu_device *d, const struct conv *c)
 {
 	dnnl_dim_t h = c->op.out.dims[2], w = c->op.out.dims[3];
 	dnnl_dim_t tiles = (h + 3) / 4 * ((w + 3) / 4);
 
+	if (d->direct)
+		return 1;
 	return 2 * 36 * tiles < (3 * h - 2) * (3 * w - 2) ? 0 : 1;
 }
 
@@ -77,7 +79,7 @@ static int make_forward(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
+	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_forward_desc_init(
@@ -98,7 +100,7 @@ static int make_backward_data(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
+	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_backward_data_desc_init(
@@ -118,7 +120,7 @@ static int make_backward_weights(struct cpu_device *d, struct conv *c,
 {
 	int r = ERR_USAGE;
 
-	for (int i = first_algorithm(c); r < 0 && i < ALGORITHMS; i++) {
+	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
 		dnnl_convolution_desc_t desc;
 
 		r = cpu_status(dnnl_convolution_backward_weights_desc_init(

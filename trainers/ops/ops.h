@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Changes with anything in here: a library of another number is refused. */
-enum { OPS_VERSION = 1 };
+enum { OPS_VERSION = 2 };
 
 /* ---- Tensors ---- */
 
@@ -199,6 +199,8 @@ struct device_options {
 	int threads;  /* cpu: how many cores may be used */
 	int core;     /* cpu: -1, or the only core that is used (toy_mp) */
 	int bf16;     /* activations and what is multiplied are bf16 */
+	int direct;   /* cpu: convolutions by their definition alone, which
+			 rounds less than Winograd's and is slower */
 };
 /* The twin's struct begins with it. */
 struct device {
