@@ -119,9 +119,9 @@ refused() {
 		--rdzv-endpoint 192.0.2.1:9 --rdzv-conf is_host=1 true
 	expect 0 ddprun --rdzv-conf plugin=1 true
 	has "$err" '^ddprun: warning: --rdzv-conf: plugin is ignored'
-	expect 75 ddprun --nnodes 2 --rdzv-conf join_timeout=1.5 \
+	expect 75 ddprun --nnodes 2 --rdzv-conf join_timeout=0.5 \
 		--rdzv-endpoint 192.0.2.1:29400 true
-	has "$err" '^ddprun: error: gave up after 1.5 s'
+	has "$err" '^ddprun: error: gave up after 0.5 s'
 }
 
 @test "GPUs that are not there" {

@@ -67,7 +67,9 @@ starts_worlds() {
 		expect 0 $launcher $n c_guest
 		all_ok $n
 	done
-	expect 0 $launcher 4 c_collectives 40000
+	# few counts: sdk.bats has all, and ranks that have sessions of their own
+	# do not get the CPU when another yields it
+	expect 0 $launcher 4 c_collectives 3
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
 	expect 0 $launcher 3 c_store
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
@@ -127,7 +129,7 @@ is_dumped() {
 @test "torchrun: its own store is the meeting place" {
 	torch_or_skip
 	expect 0 torchrun 3 --master_port "$(w_port free)" -- sh -c '
-		c_guest twice && c_guest && c_collectives 1000 || exit
+		c_guest twice && c_guest && c_collectives 3 || exit
 		c_store || echo "the store: not all"'
 	all_ok 3 15 || {
 		# 1.13 has all but one of the calls

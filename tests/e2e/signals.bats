@@ -153,7 +153,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 @test "a job of one node that was stopped (Ctrl-Z) goes on, however late" {
 	local at=127.0.0.1:$(w_port free)
 	mkfifo go
-	export PET_HEARTBEAT_TIMEOUT=4
+	export PET_HEARTBEAT_TIMEOUT=3
 	start job ddprun --rdzv-endpoint "$at" --rdzv-id one \
 		bash -c 'echo up; read -r <go; echo goes on'
 	await job.out '^\[0\] up'
@@ -165,10 +165,10 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	signal job STOP
 	signal late STOP
 	finish clock 69
-	has "$err" 'was lost: not heard from for 4.0 s'
+	has "$err" 'was lost: not heard from for 3.0 s'
 	signal late CONT
 	finish late 69
-	has "$err" 'this node was not heard from for 4.0 s; was it stopped'
+	has "$err" 'this node was not heard from for 3.0 s; was it stopped'
 	signal job CONT
 	echo >go
 	finish job 0

@@ -77,7 +77,7 @@ all_ok() { # N
 }
 
 @test "srun: c_collectives, c_store and the trainer" {
-	expect 0 srun -n 4 c_collectives 1000
+	expect 0 srun -n 4 c_collectives 3
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
 	expect 0 srun -n 2 c_store
 	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]

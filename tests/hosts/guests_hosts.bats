@@ -79,7 +79,7 @@ two_hosts_ok() {
 	[[ $("$launcher" --version 2>&1) == *open-mpi.org* ]] ||
 		skip "OpenMPI is not installed"
 	start_on h1 job "$launcher" --mca plm_rsh_agent "$T/rsh" \
-		-H h1:2,h2:2 -np 4 sh -c 'c_guest && c_collectives 1000'
+		-H h1:2,h2:2 -np 4 sh -c 'c_guest && c_collectives 3'
 	finish job
 	two_hosts_ok
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
@@ -94,7 +94,7 @@ two_hosts_ok() {
 	finish job
 	two_hosts_ok
 	start_on h1 job "$launcher" -launcher ssh -launcher-exec "$T/rsh" \
-		-hosts h1:2,h2:2 -np 4 c_collectives 1000
+		-hosts h1:2,h2:2 -np 4 c_collectives 3
 	finish job
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
 }
@@ -103,7 +103,7 @@ two_hosts_ok() {
 	slurm_or_skip
 	slurm_on=start_on
 	slurm_up h1 h2
-	start_on h1 job srun -N 2 --ntasks-per-node 2 sh -c 'c_guest && c_collectives 1000'
+	start_on h1 job srun -N 2 --ntasks-per-node 2 sh -c 'c_guest && c_collectives 3'
 	finish job
 	two_hosts_ok
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
@@ -112,7 +112,7 @@ two_hosts_ok() {
 	two_hosts_ok
 	# dealt in turn: the ranks of a host are not neighbours
 	start_on h1 job srun -N 2 --ntasks-per-node 2 -m cyclic sh -c \
-		'c_guest && c_collectives 1000'
+		'c_guest && c_collectives 3'
 	finish job
 	has "$out" '^rank 1 of 4, local 0 of 2, node 1 of 2: ok$'
 	has "$out" '^rank 2 of 4, local 1 of 2, node 0 of 2: ok$'

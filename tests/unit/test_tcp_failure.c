@@ -117,7 +117,7 @@ static int with_fault(int me, void *arg)
 	prepare(&k, f->kind);
 	if (me == 1)
 		return misbehave(f, &k);
-	k.t.timeout_ms = f->stands ? 200 : 60000;
+	k.t.timeout_ms = f->stands ? 100 : 60000;
 	rc = ddp__tcp_run(&k.op, &k.e);
 	if (rc)
 		ddp__tcp_abort(&k.t, &k.e);
