@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/data/cache.h"
 
 static char dir[64];
@@ -208,10 +209,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("cache");
 	TCase *t = tcase_create("cache");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, set_up, tear_down);
@@ -223,10 +221,5 @@ int main(void)
 		t, without_a_place_to_keep_it_it_is_made_and_the_user_told);
 	tcase_add_test(t, the_environment_names_the_folder);
 	tcase_add_test(t, ten_processes_at_once_make_it_once);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_case(t);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/layer_case.h"
+#include "tests/unit/run_case.h"
 
 /* ---- Cases ---- */
 
@@ -263,10 +264,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("layers");
 	TCase *t = tcase_create("layers");
 	int failed, cases = sizeof shapes / sizeof *shapes;
-	SRunner *r;
 
 	if (ops->open(&(struct device_options){.threads = 1, .core = -1},
 		      &device, NULL) < 0)
@@ -283,11 +282,7 @@ int main(void)
 	tcase_add_test(t, running_statistics_are_pytorchs);
 	tcase_add_test(t, synchronised_normalisation_of_twins_is_that_of_one);
 	tcase_add_test(t, a_shape_that_cannot_be_is_refused_in_words);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = run_case(t);
 	ops->close(device);
 	ops->close(narrow);
 	return failed != 0;

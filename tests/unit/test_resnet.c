@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/run_case.h"
 #include "trainers/models/resnet_layers.h"
 #include "trainers/models/net.h"
 
@@ -436,10 +437,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("resnet");
 	TCase *t = tcase_create("resnet");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
@@ -451,10 +449,5 @@ int main(void)
 	tcase_add_loop_test(t, losses_and_gradients_are_pytorchs, 0,
 			    takes_long() ? sizeof curves / sizeof *curves :
 					   SHORT_CURVES);
-	suite_add_tcase(s, t);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return run_case(t);
 }
