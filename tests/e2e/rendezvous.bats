@@ -411,3 +411,12 @@ error_of() {
 	expect 71 ddprdzv --listen "$at"
 	has "$err" "${at##*:}"
 }
+
+@test "a server of one job turns other jobs' agents away, and serves its own" {
+	server --job other
+	node h1 1 1
+	await "$T/h1.out" 'serves another job only'
+	expect 0 ddprun --nnodes 1:1 --rdzv-id other --rdzv-endpoint "$at" true
+	expect 2 ddprdzv --listen 127.0.0.1:0 --guests 2
+	has "$err" '--guests needs --job'
+}

@@ -8,6 +8,7 @@
 #include "launcher/inferred.h"
 #include "launcher/step_command.h"
 #include "slurm/allocation.h"
+#include "tests/unit/run_case.h"
 
 enum { VARS_MAX = 40 };
 
@@ -551,10 +552,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("allocation");
 	TCase *c = tcase_create("allocation");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, clean, NULL);
@@ -577,10 +575,5 @@ int main(void)
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
 	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }

@@ -32,7 +32,7 @@ static void serve(int fd, uint32_t guests)
 					 .lease_ms = 60000,
 					 .hello_ms = 60000,
 					 .guests = guests,
-					 .job = "guests"};
+					 .job = guests ? "guests" : NULL};
 	struct err e = ERR_INIT;
 	struct server *s;
 	uv_loop_t loop;

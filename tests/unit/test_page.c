@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/page.h"
+#include "tests/unit/run_case.h"
 
 enum { WRITES = 1, HANGS, FLOODS, FAILS, DIES, MANY = 9 };
 
@@ -166,10 +167,7 @@ static int be_writer(int argc, char **argv)
 
 static int run_tests(void)
 {
-	Suite *s = suite_create("page");
 	TCase *c = tcase_create("page");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_page_is_told_when_it_is_whole);
@@ -177,12 +175,7 @@ static int run_tests(void)
 	tcase_add_test(c, who_hangs_is_ended_with_what_it_wrote);
 	tcase_add_test(c, what_is_too_long_is_cut);
 	tcase_add_test(c, several_at_once_and_not_too_many);
-	suite_add_tcase(s, c);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed;
+	return run_case(c);
 }
 
 int main(int argc, char **argv)
