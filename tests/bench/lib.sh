@@ -24,6 +24,23 @@ torch_python() {
 	done
 }
 
+# torch_with_blas: the same where its dense products are not the reference BLAS's,
+# which are ten times slower: beating those would say nothing.
+torch_with_blas() {
+	p=$(torch_python)
+	if [ -z "$p" ]; then
+		echo "not installed, left out: PyTorch (python3-torch)" >&2
+	elif "$p" -c 'import sys, torch
+maps = open("/proc/self/maps").read()
+sys.exit(not torch.backends.mkl.is_available() and
+         not any(name in maps for name in ("openblas", "mkl", "blis")))'; then
+		echo "$p"
+	else
+		echo "PyTorch has no fast BLAS here, left out; install" \
+			"libopenblas0-pthread" >&2
+	fi
+}
+
 median() {
 	sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
 }

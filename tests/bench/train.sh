@@ -34,8 +34,7 @@ best() {
 }
 
 bench_train() {
-	python=$(torch_python)
-	[ -n "$python" ] || echo "not installed, left out: PyTorch (python3-torch)"
+	python=$(torch_with_blas)
 	ours mlp 1 >/dev/null # images are decoded, or drawn, once
 	r=0
 	while [ $r -lt "$ROUNDS" ]; do
