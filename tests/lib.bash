@@ -20,6 +20,7 @@
 #   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
 #                         skipped
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
+#   "${deaf[@]}" CMD...   CMD with workers that are deaf to the launcher's SIGTERM
 #   $IDLE                 what bash evaluates to wait for a signal that it traps
 #
 # A file with a setup or teardown of its own calls lib_setup and lib_teardown.
@@ -31,6 +32,12 @@ export O DDPRUN=$O/ddprun DDPRDZV=$O/ddprdzv
 export PATH=$O:${DDP_TEST_WORKERS:+$DDP_TEST_WORKERS:}$O/tests:$PATH
 
 declare -gA pid
+
+# Workers start deaf to SIGTERM as their ddprun does. With that ddprun sends
+# SIGCONT, which takes back the SIGSTOP by which LeakSanitizer stops the process
+# that it looks at when it exits, and it waits for ever: no leaks are looked for.
+declare -ga deaf=(bash -c 'trap "" TERM
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 exec "$@"' bash)
 
 lib_setup() {
 	local name

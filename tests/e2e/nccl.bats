@@ -10,7 +10,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 ranks() { # STATUS N CMD...: N ranks that are deaf to the launcher's SIGTERM
 	local status=$1 n=$2
 	shift 2
-	expect "$status" bash -c 'trap "" TERM; exec "$@"' bash \
+	expect "$status" "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node "$n" "$@"
 }
 

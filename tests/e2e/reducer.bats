@@ -43,8 +43,7 @@ disagree() {
 @test "a rank that dies in a step is an error of the others', and no hang" {
 	local mode
 	for mode in '' progress; do
-		# the workers start deaf to SIGTERM, as ddprun does
-		expect 137 bash -c 'trap "" TERM; exec "$@"' bash ddprun \
+		expect 137 "${deaf[@]}" ddprun \
 			--standalone --nproc-per-node 3 c_reducer dies $mode
 		has "$out" '^\[0\] rank 0: .*rank 1 on .*SIGKILL'
 		has "$out" '^\[2\] rank 2: .*rank 1 on .*SIGKILL'

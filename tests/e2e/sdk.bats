@@ -15,8 +15,7 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 
 # NAME MODE CULPRIT N TIMEOUT_MS: begins it; those that only wait do so together
 begin_fault() {
-	# the workers start deaf to SIGTERM, as ddprun does
-	start "$1" bash -c 'trap "" TERM; exec "$@"' bash \
+	start "$1" "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node "$4" c_fault "$2" "$3" "$5"
 }
 
@@ -228,9 +227,9 @@ fault() {
 }
 
 @test "ranks with another libddp or backend are named" {
-	expect 1 ddprun --standalone --nproc-per-node 2 sh -c '
+	expect 1 "${deaf[@]}" ddprun --standalone --nproc-per-node 2 sh -c '
 		[ $RANK = 0 ] || export DDP_TEST_VERSION=0.0.9
-		trap "" TERM; exec c_init'
+		exec c_init'
 	has "$out" "^\[0\] -20002: rank 1 on .* runs libddp 0.0.9, rank 0 on .* runs [0-9.]+: start all ranks with the same libddp"
 }
 

@@ -38,8 +38,7 @@ ranks_ok() { # N CMD...: N ranks on this machine all print ok
 
 # NAME N MODE CULPRIT FORM [TIMEOUT_MS]: begins it
 begin_fault() {
-	# the workers start deaf to SIGTERM, as ddprun does
-	start "$1" bash -c 'trap "" TERM; exec "$@"' bash \
+	start "$1" "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node "$2" \
 		c_fault "$3" "$4" "${6:-0}" "$5"
 }

@@ -64,8 +64,7 @@ all_say() {
 }
 
 @test "once: the death of the one that runs it is noticed" {
-	# the workers start deaf to SIGTERM, as ddprun does
-	expect 137 bash -c 'trap "" TERM; exec "$@"' bash \
+	expect 137 "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node 3 c_together dies
 	has "$out" '^\[1\] rank 1: .*rank 0 on .*SIGKILL'
 	has "$out" '^\[2\] rank 2: .*rank 0 on .*SIGKILL'
