@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/words.h"
+
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
 
 static int is_elastic(const struct config *c)
@@ -96,32 +98,12 @@ void step_command_release(struct step_command *s)
 	*s = (struct step_command){NULL};
 }
 
-static void put_word(struct buf *b, const char *word)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-_=+:,./@%";
-
-	if (*word && !word[strspn(word, plain)]) {
-		buf_printf(b, "%s", word);
-		return;
-	}
-	buf_put_u8(b, '\'');
-	for (; *word; word++) {
-		if (*word == '\'')
-			buf_printf(b, "'\\''");
-		else
-			buf_put_u8(b, (uint8_t)*word);
-	}
-	buf_put_u8(b, '\'');
-}
-
 void step_command_put(struct buf *b, const struct step_command *s)
 {
 	for (char **word = s->argv; *word; word++) {
 		if (word != s->argv)
 			buf_put_u8(b, ' ');
-		put_word(b, *word);
+		words_quote(b, *word);
 	}
 }
 

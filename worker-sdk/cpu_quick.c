@@ -1,5 +1,5 @@
-/* cpu_quick.c: posting at once, and what is to be done until all have. Each
- * instruction counts here: a barrier of two ranks takes as long as 400. */
+/* cpu_quick.c: posting at once, and what is to be done until all have. What
+ * is done before the post adds to the latency of all. */
 #include "worker-sdk/cpu_quick.h"
 
 #include <string.h>

@@ -94,7 +94,7 @@ port() {
 
 @test "the failure page is printed on every node, with the same exit code" {
 	port
-	node a --nnodes 2 --node-rank 0 sh -c 'exec sleep 1000'
+	node a --nnodes 2 --node-rank 0 sh -c 'exec tail -f /dev/null'
 	node b --nnodes 2 --node-rank 1 sh -c 'echo last words >&2; exit 7'
 	finish a 7
 	local first
@@ -111,7 +111,7 @@ port() {
 	local script='echo attempt $TORCHELASTIC_RESTART_COUNT
 		[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0
 		[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && exit 1
-		exec sleep 1000'
+		exec tail -f /dev/null'
 	node a --nnodes 2 --node-rank 0 --max-restarts 2 sh -c "$script"
 	node b --nnodes 2 --node-rank 1 --max-restarts 2 sh -c "$script"
 	finish a
@@ -127,8 +127,8 @@ port() {
 
 @test "a node is told to stop: the others end, too, and say who it was" {
 	port
-	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
-	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
+	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec tail -f /dev/null'
 	await a.out up
 	await b.out up
 	signal b TERM
@@ -140,8 +140,8 @@ port() {
 
 @test "a node's ddprun is killed: the others end with 69" {
 	port
-	first a --nnodes 2 --node-rank 0 sh -c 'echo up; exec sleep 1000'
-	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
+	first a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec tail -f /dev/null'
 	await b.out up
 	signal b KILL
 	finish b 137

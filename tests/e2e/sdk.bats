@@ -1,34 +1,16 @@
 bats_require_minimum_version 1.5.0
 load ../lib
+load ranks
 
 # libddp from the outside: what it exports, how it starts, what its collectives
 # and its store give, and what each rank is told when one misbehaves.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 
-ranks_ok() { # N CMD...: N ranks on this machine all print ok
-	local n=$1
-	shift
-	expect 0 ddprun --standalone --nproc-per-node "$n" "$@"
-	[ "$(grep -c ': ok$' <<<"$out")" = "$n" ]
-}
-
 # NAME MODE CULPRIT N TIMEOUT_MS: begins it; those that only wait do so together
 begin_fault() {
 	start "$1" "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node "$4" c_fault "$2" "$3" "$5"
-}
-
-# NAME STATUS: the others' line, by rank, is in ${said[rank]}
-declare -A said
-end_fault() {
-	local line r
-	finish "$1" "$2"
-	said=()
-	while IFS= read -r line; do
-		r=${line#[}
-		said[${r%%]*}]=$line
-	done < <(grep -E '^\[([0-9]+)\] rank \1: ' <<<"$out")
 }
 
 # MODE CULPRIT N TIMEOUT_MS STATUS

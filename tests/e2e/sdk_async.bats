@@ -1,15 +1,9 @@
 bats_require_minimum_version 1.5.0
 load ../lib
+load ranks
 
 # Collectives and messages that are under way together: in all forms, in groups,
 # with a progress thread, in one host and between hosts.
-
-ranks_ok() { # N CMD...: N ranks on this machine all print ok
-	local n=$1
-	shift
-	expect 0 ddprun --standalone --nproc-per-node "$n" "$@"
-	[ "$(grep -c ': ok$' <<<"$out")" = "$n" ]
-}
 
 @test "messages between all ranks, among collectives" {
 	local hosts
@@ -41,18 +35,6 @@ begin_fault() {
 	start "$1" "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node "$2" \
 		c_fault "$3" "$4" "${6:-0}" "$5"
-}
-
-# NAME STATUS: the others' lines, by rank, are in ${said[rank]}
-declare -A said
-end_fault() {
-	local line r
-	finish "$1" "$2"
-	said=()
-	while IFS= read -r line; do
-		r=${line#[}
-		said[${r%%]*}]=$line
-	done < <(grep -E '^\[([0-9]+)\] rank \1: ' <<<"$out")
 }
 
 # N MODE CULPRIT FORM [TIMEOUT_MS [STATUS]]

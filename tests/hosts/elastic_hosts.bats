@@ -11,8 +11,8 @@ waiter="echo \"$who\"; exec tail -f /dev/null"
 
 setup() {
 	lib_setup
-	# no lease ends but where a test says so: by $lease, of which a loaded
-	# machine cannot sleep through six pings; nobody is waited for long
+	# no lease ends but where a test says so: by $lease, in which six
+	# pings fit, so that a loaded machine gets one through
 	export PET_HEARTBEAT_TIMEOUT=60 PET_LAST_CALL_TIMEOUT=0.5
 	lease=3
 }
