@@ -16,7 +16,7 @@ static const struct image_shape cifar = {
 
 static struct device *open_cpu(int direct)
 {
-	struct device_options o = {.threads = 1, .core = -1, .direct = direct};
+	struct device_options o = {.threads = 2, .core = -1, .direct = direct};
 	struct device *d;
 	struct err e = ERR_INIT;
 
@@ -186,8 +186,9 @@ END_TEST
  * How near is near the reference's README says. ResNet-50 at these batches
  * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
  * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
- * step 3, so from there on a curve says nothing. DDP_TEST_LONG=1 prints all
- * steps both by Winograd and without, and takes a minute. */
+ * step 3. Ours are held on two threads, where without Winograd it stays within
+ * the limit to step 5, and by Winograd to step 1. DDP_TEST_LONG=1 prints all
+ * steps in both ways, and takes a minute. */
 
 enum { SPANS = 3, STEPS_MAX = 20, SHORT_CURVES = 5 };
 
@@ -211,7 +212,7 @@ static const struct curve {
 	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
 	 0, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 	{"resnet50", "resnet50", "torchvision", 32,
-	 1, {{0, 3e-6}, {1, 1e-2}}, 8e-3},
+	 1, {{0, 3e-6}, {5, 1e-2}}, 8e-3},
 	/* from here on only where there is time */
 	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
 	 1, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
@@ -372,12 +373,17 @@ static int takes_long(void)
 	return getenv("DDP_TEST_LONG") != NULL;
 }
 
-/* As many as the reference has, or up to the second span's last. */
+/* As many as the reference has, or all that have a limit. */
 static int steps_of(const struct curve *c)
 {
+	int steps = 1;
+
 	if (takes_long())
 		return c->batch == 16 ? 6 : STEPS_MAX;
-	return c->span[1].last + 1;
+	for (int i = 0; i < SPANS; i++)
+		if (c->span[i].last >= steps)
+			steps = c->span[i].last + 1;
+	return steps;
 }
 
 START_TEST(losses_and_gradients_are_pytorchs)
