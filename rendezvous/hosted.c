@@ -142,7 +142,7 @@ void hosted_act(struct hosted *h)
 			break;
 		case JOB_RANK_LEFT:
 			store_rank_left(h->store, a->rank, a->text);
-			session_wake_all(h->store);
+			store_answer_all(h->store);
 			break;
 		case JOB_FATE_KNOWN:
 			session_tell_fate(a->fate, a->text);
@@ -302,7 +302,7 @@ static void lose_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = m->worker_pprev;
 	session_release(&m->session);
 	/* its going may have failed a gather */
-	session_wake_all(h->store);
+	store_answer_all(h->store);
 	if (h->guests)
 		guests_left(h, m, "ended without ddp_finalize");
 }

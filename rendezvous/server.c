@@ -182,7 +182,7 @@ static int on_session(struct member *m, const struct wire_frame *f,
 	int rc = session_request(&m->session, f, e);
 
 	if (m->hosted)
-		session_wake_all(m->hosted->store);
+		store_answer_all(m->hosted->store);
 	return rc;
 }
 
@@ -310,7 +310,7 @@ static void on_due(struct conn *c)
 		dump_on_due(m);
 	} else if (m->hosted) {
 		session_on_due(&m->session);
-		session_wake_all(m->hosted->store);
+		store_answer_all(m->hosted->store);
 	}
 }
 
