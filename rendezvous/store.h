@@ -76,8 +76,8 @@ int store_multi_set(struct store *s, const struct slice *keys,
 size_t store_keys(const struct store *s);
 /* Names, values and what is queued; of a name that somebody waits for, too. */
 size_t store_bytes(const struct store *s);
-/* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the end.
- * Nothing may change on the way. */
+/* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the
+ * end. Nothing may change on the way. */
 int store_next_key(struct store *s, struct table_item **at, struct slice *key);
 
 /* Queues live beside the keys: a name may have both, and only store_has and

@@ -13,7 +13,7 @@
 
 #include "rendezvous/store_parts.h"
 
-enum { OWED_MAX = 64 << 10 /* bytes of names; beyond that they are not kept */ };
+enum { OWED_MAX = 64 << 10 }; /* bytes of names; more are not kept */
 
 typedef int handler(struct torch_session *t, const struct torch_request *r,
 		    struct err *e);
@@ -55,19 +55,19 @@ static void give_on(struct torch_session *t, struct slice taken)
 
 static int reply_byte(struct torch_session *t, int byte)
 {
-	buf_put_u8(t->out, (uint8_t)byte);
+	buf_put_u8(t->out(t), (uint8_t)byte);
 	return 0;
 }
 
 static int reply_number(struct torch_session *t, int64_t n)
 {
-	buf_put_u64(t->out, (uint64_t)n);
+	buf_put_u64(t->out(t), (uint64_t)n);
 	return 0;
 }
 
 static int reply_text(struct torch_session *t, struct slice text)
 {
-	torch_put_text(t->out, text);
+	torch_put_text(t->out(t), text);
 	return 0;
 }
 
@@ -250,7 +250,7 @@ static int on_cancel_wait(struct torch_session *t,
 static int on_ping(struct torch_session *t, const struct torch_request *r,
 		   struct err *e)
 {
-	buf_put_u32(t->out, (uint32_t)r->number);
+	buf_put_u32(t->out(t), (uint32_t)r->number);
 	return 0;
 }
 
@@ -344,7 +344,7 @@ static void on_woken(struct store_waiter *w)
 }
 
 void torch_session_init(struct torch_session *t, struct store *store,
-			struct buf *out)
+			struct buf *(*out)(struct torch_session *t))
 {
 	*t = (struct torch_session){.store = store, .out = out};
 	t->waiter.answer = on_woken;
@@ -369,6 +369,12 @@ static int may_come(const struct torch_session *t, enum torch_op op)
 static int handle(struct torch_session *t, const struct torch_request *r,
 		  struct err *e)
 {
+	/* A wait of 1.13 that timed out ends without a word to the server; an
+	 * answer to it would be taken for that to something else. */
+	if (t->parked && t->generation == TORCH_OLD) {
+		store_waiter_release(&t->waiter);
+		t->parked = 0;
+	}
 	if (!may_come(t, r->op))
 		return err_set(e, ERR_PROTOCOL, "TCPStore: %s while an earlier "
 			       "request waits for its answer",

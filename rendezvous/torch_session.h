@@ -1,6 +1,6 @@
 /* torch_session.h: one client that speaks PyTorch's protocol: bytes in, replies
- * out, on the store of a round. Pure: sockets are its owner's. What it does is
- * what PyTorch's own server does, but for that one's faults (see the .c file). */
+ * out, on the store of a round. Pure: sockets are its owner's. It does what
+ * PyTorch's own server does, but for that one's faults (see the .c file). */
 #ifndef RENDEZVOUS_TORCH_SESSION_H
 #define RENDEZVOUS_TORCH_SESSION_H
 
@@ -10,7 +10,7 @@
 struct torch_session {
 	struct store_waiter waiter; /* first: so it is found by it */
 	struct store *store;
-	struct buf *out; /* where replies go; the owner's */
+	struct buf *(*out)(struct torch_session *t); /* where replies go */
 	enum torch_generation generation;
 	int parked;      /* in WAIT or BARRIER */
 	struct torch_cursor cursor;
@@ -20,7 +20,7 @@ struct torch_session {
 };
 
 void torch_session_init(struct torch_session *t, struct store *store,
-			struct buf *out);
+			struct buf *(*out)(struct torch_session *t));
 /* What it was woken for and has not taken goes to the next who waits: call
  * store_answer_all after it. */
 void torch_session_release(struct torch_session *t);

@@ -17,6 +17,11 @@ static struct torch_session sessions[CLIENTS];
 static struct buf outs[CLIENTS], ins[CLIENTS];
 static struct err e;
 
+static struct buf *out_of(struct torch_session *t)
+{
+	return &outs[t - sessions];
+}
+
 static void begin(void)
 {
 	s = store_new(&roomy);
@@ -24,7 +29,7 @@ static void begin(void)
 	for (int i = 0; i < CLIENTS; i++) {
 		buf_init(&outs[i], 1 << 20);
 		buf_init(&ins[i], 1 << 20);
-		torch_session_init(&sessions[i], s, &outs[i]);
+		torch_session_init(&sessions[i], s, out_of);
 	}
 }
 
@@ -349,6 +354,22 @@ START_TEST(the_old_generation)
 }
 END_TEST
 
+/* Its waits time out on its side, and it goes on. */
+START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
+{
+	begin();
+	say(0, "05 01" Z7 "02" Z7 "2f6b");
+	say(0, "06");
+	hears(0, "00" Z7);
+	say(1, "00 02" Z7 "2f6b 01" Z7 "76");
+	hears(0, "");
+	/* it sets itself what it has waited for */
+	say(0, "05 01" Z7 "02" Z7 "2f6c" "00 02" Z7 "2f6c 01" Z7 "76");
+	hears(0, "");
+	end();
+}
+END_TEST
+
 START_TEST(generations_are_told_by_their_first_bytes)
 {
 	static const struct {
@@ -423,7 +444,7 @@ START_TEST(a_multi_set_is_applied_whole)
 	store_free(s);
 	s = store_new(&small);
 	for (int i = 0; i < CLIENTS; i++)
-		torch_session_init(&sessions[i], s, &outs[i]);
+		torch_session_init(&sessions[i], s, out_of);
 	say(0, HELLO SET_K);
 	ck_assert_int_eq(feed(0, "\13\2\0\0\0\0\0\0\0"
 				 "\2\0\0\0\0\0\0\0/a\0\0\0\0\0\0\0\0"
@@ -450,6 +471,7 @@ int main(void)
 	tcase_add_test(c, a_queue_counts_in_a_wait_for_more);
 	tcase_add_test(c, writes_may_follow_a_wait_but_no_question);
 	tcase_add_test(c, the_old_generation);
+	tcase_add_test(c, the_old_generation_gives_a_wait_up_by_asking_on);
 	tcase_add_test(c, generations_are_told_by_their_first_bytes);
 	tcase_add_test(c, what_is_over_a_limit_is_refused);
 	tcase_add_test(c, a_multi_set_is_applied_whole);
