@@ -103,7 +103,7 @@ static int run_step(const struct config *c, char **args)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
 	if (step_command_init(&command, c, self, args, &e) < 0)
-		return fail(&e, EXIT_OS);
+		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	step_command_put(&line, &command);
 	if (c->dry_run) {
@@ -113,7 +113,7 @@ static int run_step(const struct config *c, char **args)
 			 (unsigned long long)c->slurm.job, c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
-		step_command_clean();
+		step_command_clean(c);
 		step_command_exec(&command, &e);
 	}
 	buf_release(&line);

@@ -89,6 +89,19 @@ static int too_few(const struct config *c, struct err *e)
 		       c->min_nodes, c->max_nodes);
 }
 
+/* A step of all groups cannot have some of the nodes. */
+static int too_few_of_groups(const struct config *c, struct err *e)
+{
+	return err_set(e, ERR_USAGE,
+		       "--nnodes %s: this heterogeneous job has %u nodes in %u "
+		       "groups, and the step that ddprun starts has them all; "
+		       "leave --nnodes out, or write --nnodes %u:%u to keep the"
+		       " others as spares, or srun --het-group=... "
+		       "--ntasks-per-node=1 ddprun", c->nnodes_text,
+		       c->slurm.nodes, c->slurm.groups, c->min_nodes,
+		       c->min_nodes);
+}
+
 int inferred_nodes(struct config *c, struct err *e)
 {
 	const struct allocation *a = &c->slurm;
@@ -102,6 +115,9 @@ int inferred_nodes(struct config *c, struct err *e)
 		if (a->place == ALLOCATION_STEP && is_fixed(c) &&
 		    c->min_nodes < a->nodes)
 			return too_few(c, e);
+		if (a->place == ALLOCATION_NO_STEP && a->groups &&
+		    is_fixed(c) && c->min_nodes < a->nodes)
+			return too_few_of_groups(c, e);
 	}
 	if (a->place != ALLOCATION_STEP)
 		return 0;
@@ -225,6 +241,10 @@ void inferred_say(const struct config *c)
 			 (unsigned long long)a->job,
 			 (unsigned long long)a->step, (int)b.len, b.data);
 	buf_release(&b);
+	if (a->groups && a->nodes < a->job_nodes)
+		log_info("this step has %u of the heterogeneous job's %u nodes;"
+			 " srun --het-group=0-%u is for all", a->nodes,
+			 a->job_nodes, a->groups - 1);
 	warn_gpus(c);
 }
 

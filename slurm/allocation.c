@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slurm/groups.h"
 #include "slurm/step.h"
 
 /* Ids from here on are Slurm's own: the batch script, the interactive step of
@@ -74,11 +75,19 @@ static int optional(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
+/* salloc sets it for the groups of a heterogeneous job only. */
+static const char *job_id(allocation_get *get)
+{
+	const char *text = value(get, "SLURM_JOB_ID");
+
+	return text ? text : groups_value(get, "SLURM_JOB_ID", 0);
+}
+
 enum allocation_place allocation_place(allocation_get *get)
 {
 	const char *step = value(get, "SLURM_STEP_ID");
 
-	if (!value(get, "SLURM_JOB_ID"))
+	if (!job_id(get))
 		return ALLOCATION_NONE;
 	if (!step || strtoull(step, NULL, 10) >= own_ids)
 		return ALLOCATION_NO_STEP;
@@ -98,19 +107,6 @@ static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 	}
 	*out = (uint32_t)n;
 	return rc;
-}
-
-static int check_groups(const struct in *in)
-{
-	uint32_t groups;
-	int rc = optional(in, "SLURM_HET_SIZE", &groups);
-
-	if (rc || groups < 2)
-		return rc;
-	return err_set(in->e, ERR_USAGE,
-		       "this job is heterogeneous, of %u groups, each with a "
-		       "node list of its own: give --nnodes, --node-rank and "
-		       "--rdzv-endpoint, or --standalone", groups);
 }
 
 /* ---- a step ---- */
@@ -281,6 +277,39 @@ static int tasks_each(const struct allocation *a, const struct in *in,
 	return rc;
 }
 
+/* In "cpu=2,gres/gpu:h100=1", as --tres-per-task has it; 23.02 had "gres:gpu:1".
+ * NULL: no GPUs in it. */
+static const char *gpus_in(const char *tres)
+{
+	const char *at = tres ? strstr(tres, "gres/gpu") : NULL;
+
+	return at || !tres ? at : strstr(tres, "gres:gpu");
+}
+
+/* One --gpus-per-node is for the nodes of all groups. */
+static int no_gpus_of_groups(const struct allocation *a, const struct in *in)
+{
+	static const char *const names[] = {"SLURM_GPUS", "SLURM_GPUS_PER_TASK",
+					    "SLURM_TRES_PER_TASK"};
+	const char *text;
+
+	for (uint32_t i = 0; i < a->groups; i++) {
+		for (size_t j = 0; j < sizeof(names) / sizeof(*names); j++) {
+			text = groups_value(in->get, names[j], i);
+			if (text && (j < 2 || gpus_in(text)))
+				return err_set(in->e, ERR_USAGE,
+					       "group %u of this heterogeneous "
+					       "job asked for its GPUs by task "
+					       "or by their number "
+					       "(%s_HET_GROUP_%u): ask with "
+					       "--gpus-per-node=N in each group"
+					       " that has GPUs", i, names[j],
+					       i);
+		}
+	}
+	return 0;
+}
+
 /* A step without a word about GPUs gets those of one task, or some of them,
  * where the job asked by task or in all. */
 static int gpus_each(struct allocation *a, const struct in *in)
@@ -310,12 +339,48 @@ static int gpus_each(struct allocation *a, const struct in *in)
 static int read_no_step(struct allocation *a, const struct in *in)
 {
 	uint64_t n = 0;
-	int rc = number(in, "SLURM_JOB_NUM_NODES", 1, &n);
+	int rc;
 
-	a->nodes = (uint32_t)n;
 	snprintf(a->id, sizeof(a->id), "slurm-%llu",
 		 (unsigned long long)a->job);
+	if (a->groups) {
+		a->nodes = a->job_nodes;
+		return no_gpus_of_groups(a, in);
+	}
+	rc = number(in, "SLURM_JOB_NUM_NODES", 1, &n);
+	a->nodes = (uint32_t)n;
 	return rc ? rc : gpus_each(a, in);
+}
+
+/* --gpus-per-task, or the same among other things. */
+static int gpus_per_task(struct allocation *a, const struct in *in)
+{
+	const char *name = "SLURM_TRES_PER_TASK", *text = value(in->get, name);
+	const char *gpu = gpus_in(text);
+	char item[64];
+	uint64_t n = 0;
+	int rc = read_gpus(in, "SLURM_GPUS_PER_TASK", &a->gpus_per_task);
+
+	if (rc || a->gpus_per_task || !gpu)
+		return rc;
+	snprintf(item, sizeof(item), "%.*s", (int)strcspn(gpu, ","), gpu);
+	for (gpu = item + strlen(item); gpu[-1] >= '0' && gpu[-1] <= '9'; gpu--)
+		;
+	rc = parse(in, name, gpu, 0, &n);
+	a->gpus_per_task = (uint32_t)n;
+	return rc;
+}
+
+/* A heterogeneous job's groups, and its number, which is its first group's. */
+static int read_job(struct allocation *a, const struct in *in)
+{
+	int rc = parse(in, "SLURM_JOB_ID", job_id(in->get), 0, &a->job);
+
+	if (!rc)
+		rc = groups_count(in->get, &a->groups, in->e);
+	if (!rc && a->groups)
+		rc = groups_nodes(in->get, a->groups, &a->job_nodes, in->e);
+	return rc;
 }
 
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
@@ -326,12 +391,9 @@ int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
 	*a = (struct allocation){.place = allocation_place(get)};
 	if (a->place == ALLOCATION_NONE)
 		return 0;
-	rc = check_groups(&in);
+	rc = read_job(a, &in);
 	if (!rc)
-		rc = number(&in, "SLURM_JOB_ID", 0, &a->job);
-	if (!rc)
-		rc = read_gpus(&in, "SLURM_GPUS_PER_TASK",
-			       &a->gpus_per_task);
+		rc = gpus_per_task(a, &in);
 	if (rc)
 		return rc;
 	return a->place == ALLOCATION_STEP ? read_step(a, &in)

@@ -29,7 +29,9 @@ struct allocation {
 	uint64_t job, step;
 	char id[ALLOCATION_ID_MAX]; /* "slurm-12.0"; "slurm-12": no step */
 	uint32_t nodes;     /* of the step; else of the allocation */
-	uint32_t gpus_per_task; /* --gpus-per-task; 0: not asked for */
+	uint32_t groups;    /* of a heterogeneous job; 0: it is none */
+	uint32_t job_nodes; /* of all these groups */
+	uint32_t gpus_per_task; /* --gpus-per-task; 0: not said */
 	/* of a step */
 	uint32_t node_rank; /* of this node */
 	char first[HOSTLIST_NAME_MAX + 1]; /* the first node */
@@ -50,8 +52,8 @@ typedef const char *allocation_get(const char *name);
 enum allocation_place allocation_place(allocation_get *get);
 
 /* ERR_USAGE names the variable, and what to write instead: variables that are
- * missing or do not agree, several tasks on a node, groups of a heterogeneous
- * job, GPUs of which a step of one task a node could not have all. */
+ * missing or do not agree, several tasks on a node, GPUs of which a step of one
+ * task a node could not have all. */
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e);
 
 #endif

@@ -48,7 +48,8 @@ slurm_conf() {
 	JobCompType=jobcomp/none
 	SelectType=select/cons_tres
 	SelectTypeParameters=CR_CPU
-	SchedulerType=sched/builtin
+	SchedulerType=sched/backfill
+	SchedulerParameters=bf_interval=1,batch_sched_delay=0
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5

@@ -10,7 +10,7 @@
 #include "slurm/allocation.h"
 #include "tests/unit/run_case.h"
 
-enum { VARS_MAX = 40 };
+enum { VARS_MAX = 60 };
 
 static struct {
 	const char *name, *value;
@@ -191,8 +191,87 @@ START_TEST(half_of_a_step_is_an_error)
 	set("SLURM_STEP_NODELIST", "n[10-");
 	refused("SLURM_STEP_NODELIST: host list \"n[10-\"");
 	set("SLURM_STEP_NODELIST", "n[10-11]");
+}
+END_TEST
+
+/* As a batch script of 22.05 sees them: 1 node of 2 tasks, 2 nodes of one. */
+static void groups(void)
+{
+	set("SLURM_JOB_ID", "12");
+	set("SLURM_JOB_NUM_NODES", "1");
+	set("SLURM_JOB_NODELIST", "n08");
+	set("SLURM_TASKS_PER_NODE", "2");
 	set("SLURM_HET_SIZE", "2");
-	refused("heterogeneous, of 2 groups");
+	set("SLURM_JOB_ID_HET_GROUP_0", "12");
+	set("SLURM_JOB_ID_HET_GROUP_1", "13");
+	set("SLURM_JOB_NUM_NODES_HET_GROUP_0", "1");
+	set("SLURM_JOB_NUM_NODES_HET_GROUP_1", "2");
+	set("SLURM_TASKS_PER_NODE_HET_GROUP_0", "2");
+	set("SLURM_TASKS_PER_NODE_HET_GROUP_1", "1(x2)");
+	set("SLURM_GPUS_PER_NODE_HET_GROUP_0", "4");
+}
+
+START_TEST(groups_of_a_heterogeneous_job)
+{
+	groups();
+	taken();
+	ck_assert_int_eq(a.place, ALLOCATION_NO_STEP);
+	ck_assert_uint_eq(a.groups, 2);
+	ck_assert_uint_eq(a.nodes, 3);
+	/* salloc's shell knows nothing of the whole */
+	set("SLURM_JOB_ID", NULL);
+	set("SLURM_JOB_NUM_NODES", NULL);
+	taken();
+	ck_assert_str_eq(a.id, "slurm-12");
+	ck_assert_uint_eq(a.nodes, 3);
+	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", "1");
+	refused("group 1 of this heterogeneous job asked for its GPUs by task");
+	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", NULL);
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", "cpu=2");
+	taken();
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", "cpu=2,gres/gpu=1");
+	refused("(SLURM_TRES_PER_TASK_HET_GROUP_1)");
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", NULL);
+	set("SLURM_JOB_NUM_NODES_HET_GROUP_1", NULL);
+	refused("SLURM_JOB_NUM_NODES_HET_GROUP_1 is '', where a number");
+	set("SLURM_HET_SIZE", "many");
+	refused("SLURM_HET_SIZE is 'many'");
+	set("SLURM_HET_SIZE", "129");
+	refused("SLURM_HET_SIZE is '129'");
+}
+END_TEST
+
+START_TEST(a_step_of_several_groups_is_a_step)
+{
+	groups();
+	step();
+	taken();
+	ck_assert_int_eq(a.place, ALLOCATION_STEP);
+	ck_assert_uint_eq(a.nodes, 2);
+	ck_assert_uint_eq(a.job_nodes, 3);
+	ck_assert_str_eq(a.first, "n10");
+}
+END_TEST
+
+START_TEST(gpus_by_task_among_other_things)
+{
+	static const struct {
+		const char *text;
+		unsigned each;
+	} rows[] = {
+		{"cpu=2", 0}, {"cpu:2", 0}, {"gres/gpu=1", 4},
+		{"cpu=2,gres/gpu:h100=2", 8}, {"gres/gpu:1,license/x=3", 4},
+		{"gres:gpu:2", 8},
+	};
+
+	batch();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		set("SLURM_TRES_PER_TASK", rows[i].text);
+		taken();
+		ck_assert_uint_eq(a.gpus_each, rows[i].each);
+	}
+	set("SLURM_TRES_PER_TASK", "gres/gpu");
+	refused("SLURM_TRES_PER_TASK is");
 }
 END_TEST
 
@@ -504,7 +583,7 @@ START_TEST(spares_and_elastic_outlive_a_node)
 		const char *text = command(rows[i]);
 
 		has(text, "srun --nodes=4 ");
-		has(text, " --no-kill --kill-on-bad-exit=0 ");
+		has(text, " --no-kill --wait=0 --kill-on-bad-exit=0 ");
 	}
 }
 END_TEST
@@ -532,7 +611,7 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 	set("SLURM_NTASKS", "16");
 	set("SLURM_SUBMIT_DIR", "/home");
 	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	step_command_clean();
+	step_command_clean(&config);
 	ck_assert_ptr_null(getenv("SLURM_NTASKS"));
 	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
 	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
@@ -550,6 +629,36 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 }
 END_TEST
 
+START_TEST(a_step_of_all_groups)
+{
+	groups();
+	has(command("./a"), "srun --het-group=0-1 --ntasks-per-node=1 "
+			    "--overlap ");
+	has(command("--nnodes 2:2 ./a"), " --no-kill --wait=0 ");
+	parse_refused("--nnodes 2 ./a", "has 3 nodes in 2 groups");
+	parse_refused("--nnodes 4 ./a", "this allocation of Slurm's has 3");
+	set("SLURM_NTASKS_HET_GROUP_1", "2");
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	step_command_clean(&config);
+	ck_assert_ptr_null(getenv("SLURM_NTASKS_HET_GROUP_1"));
+	ck_assert_str_eq(getenv("SLURM_JOB_NUM_NODES_HET_GROUP_1"), "2");
+	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "2,1(x2)");
+}
+END_TEST
+
+START_TEST(a_word_that_srun_would_take)
+{
+	static char self[] = "/opt/ddprun";
+	struct step_command s;
+
+	batch();
+	ck_assert_int_eq(parse("./a : b"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
+					   &error), ERR_USAGE);
+	has(error.text, "srun takes the word ':'");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("allocation");
@@ -561,6 +670,9 @@ int main(void)
 	tcase_add_test(c, cpus_are_the_steps_else_the_jobs_on_this_node);
 	tcase_add_test(c, gpus_and_tasks_of_this_node);
 	tcase_add_test(c, half_of_a_step_is_an_error);
+	tcase_add_test(c, groups_of_a_heterogeneous_job);
+	tcase_add_test(c, a_step_of_several_groups_is_a_step);
+	tcase_add_test(c, gpus_by_task_among_other_things);
 	tcase_add_test(c, several_tasks_on_a_node_are_told_what_to_write);
 	tcase_add_test(c, lists_of_64_k_nodes);
 	tcase_add_test(c, an_allocation_without_a_step);
@@ -574,6 +686,8 @@ int main(void)
 	tcase_add_test(c, some_of_the_nodes_are_its_own);
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
 	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
+	tcase_add_test(c, a_step_of_all_groups);
+	tcase_add_test(c, a_word_that_srun_would_take);
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
 	return run_case(c);
 }
