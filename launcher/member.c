@@ -390,6 +390,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 			return rc;
 		stop_waiting(m);
 		m->started = 1;
+		m->spare = 0;
 		m->events->on_start(m, &start);
 		return 0;
 	case WIRE_END:

@@ -277,7 +277,7 @@ static int tasks_each(const struct allocation *a, const struct in *in,
 	return rc;
 }
 
-/* In "cpu=2,gres/gpu:h100=1", as --tres-per-task has it; 23.02 had "gres:gpu:1".
+/* In "cpu=2,gres/gpu:h100=1", as --tres-per-task has it, 23.02 as "gres:gpu:1".
  * NULL: no GPUs in it. */
 static const char *gpus_in(const char *tres)
 {
