@@ -227,7 +227,9 @@ void inferred_say(const struct config *c)
 	if (!c->nnodes_given)
 		buf_printf(&b, " --nnodes %s", c->nnodes_text);
 	if (!c->node_rank_given && c->node_rank >= 0 && a->nodes > 1)
-		buf_printf(&b, " --node-rank $SLURM_NODEID");
+		buf_printf(&b, " --node-rank %s",
+			   a->groups ? "0 (by the order of nodes)"
+				     : "$SLURM_NODEID");
 	if (!c->nproc_given)
 		buf_printf(&b, " --nproc-per-node %u (%s)", c->nproc,
 			   c->nproc_why);

@@ -164,16 +164,13 @@ void step_command_clean(const struct config *c)
 		"SLURM_HOSTFILE", "SLURM_ARBITRARY", "SLURM_SRUN_MULTI",
 		"SLURM_EXTERNAL_LAUNCHER",
 	};
-	char of_group[GROUPS_NAME_MAX];
 
 	carry_tasks(c);
 	carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsetenv(names[i]);
-		for (uint32_t g = 0; g < c->slurm.groups; g++) {
-			groups_name(of_group, names[i], g);
-			unsetenv(of_group);
-		}
+		for (uint32_t g = 0; g < c->slurm.groups; g++)
+			groups_unset(names[i], g);
 	}
 }
 

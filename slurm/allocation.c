@@ -123,9 +123,49 @@ static int list(const struct in *in, const char *name, struct hostlist *l)
 	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
+/* A step of several groups has its nodes sorted by name, not in the order of the
+ * groups, which is what people mean: theirs, where the step has all of them. */
+static int order_by_groups(const struct allocation *a, const struct in *in,
+			   struct hostlist *l)
+{
+	static const char *const base = "SLURM_JOB_NODELIST";
+	char name[GROUPS_NAME_MAX];
+	int rc = 0;
+
+	if (!a->groups || a->nodes != a->job_nodes)
+		return 0;
+	for (uint32_t i = 0; i < a->groups; i++) {
+		if (!groups_value(in->get, base, i))
+			return 0; /* srun made the job: there is no telling */
+	}
+	hostlist_release(l);
+	hostlist_init(l);
+	for (uint32_t i = 0; !rc && i < a->groups; i++) {
+		groups_name(name, base, i);
+		rc = list(in, name, l);
+	}
+	if (!rc && l->count != a->nodes)
+		rc = err_set(in->e, ERR_USAGE, "%s_HET_GROUP_0 and so on name "
+			     "%u nodes, and the step has %u: were they changed "
+			     "since Slurm set them?", base, l->count, a->nodes);
+	return rc;
+}
+
+/* Where the node's name is in the list: what all nodes see alike. SLURM_NODEID
+ * is another number in a step of groups. -1: not there. */
+static long place_of(const char *node, const struct hostlist *l)
+{
+	for (uint32_t i = 0; node && i < l->count; i++) {
+		if (strcmp(hostlist_name(l, i), node) == 0)
+			return i;
+	}
+	return -1;
+}
+
 static int read_nodes(struct allocation *a, const struct in *in)
 {
 	struct hostlist l;
+	long place;
 	int rc;
 
 	hostlist_init(&l);
@@ -135,6 +175,11 @@ static int read_nodes(struct allocation *a, const struct in *in)
 			     "SLURM_STEP_NODELIST names %u nodes but "
 			     "SLURM_STEP_NUM_NODES is %u: were they changed "
 			     "since srun set them?", l.count, a->nodes);
+	if (!rc)
+		rc = order_by_groups(a, in, &l);
+	place = rc ? -1 : place_of(value(in->get, "SLURMD_NODENAME"), &l);
+	if (place >= 0)
+		a->node_rank = (uint32_t)place;
 	if (!rc)
 		snprintf(a->first, sizeof(a->first), "%s",
 			 hostlist_name(&l, 0));
@@ -179,14 +224,10 @@ static int job_index(const struct in *in, long *index)
 	struct hostlist l;
 	int rc = needed(in, "SLURMD_NODENAME", &node);
 
-	*index = -1;
 	hostlist_init(&l);
 	if (!rc)
 		rc = list(in, "SLURM_JOB_NODELIST", &l);
-	for (uint32_t i = 0; !rc && i < l.count && *index < 0; i++) {
-		if (strcmp(hostlist_name(&l, i), node) == 0)
-			*index = i;
-	}
+	*index = rc ? -1 : place_of(node, &l);
 	hostlist_release(&l);
 	if (!rc && *index < 0)
 		rc = err_set(in->e, ERR_USAGE, "SLURM_JOB_NODELIST does not "
@@ -195,17 +236,20 @@ static int job_index(const struct in *in, long *index)
 	return rc;
 }
 
-/* Of the job's counts, the one of this node. */
-static int of_job(const struct in *in, const char *name, uint32_t *out)
+/* Of the job's counts, the one of this node. Those of groups are in the order
+ * of a step of all their nodes. */
+static int of_job(const struct allocation *a, const struct in *in,
+		  const char *name, uint32_t *out)
 {
 	const char *text = value(in->get, name);
-	long index, n = 0;
-	int rc;
+	long index = (long)a->node_rank, n = 0;
+	int rc = 0;
 
 	*out = 0;
-	if (!text)
+	if (!text || (a->groups && a->nodes != a->job_nodes))
 		return 0;
-	rc = job_index(in, &index);
+	if (!a->groups)
+		rc = job_index(in, &index);
 	if (!rc)
 		rc = step_count_on(name, text, index, &n, in->e);
 	*out = (uint32_t)n;
@@ -219,11 +263,11 @@ static int read_share(struct allocation *a, const struct in *in)
 	int rc = optional(in, "SLURM_CPUS_ON_NODE", &a->cpus);
 
 	if (!rc && !a->cpus)
-		rc = of_job(in, "SLURM_JOB_CPUS_PER_NODE", &a->cpus);
+		rc = of_job(a, in, "SLURM_JOB_CPUS_PER_NODE", &a->cpus);
 	if (!rc)
 		rc = optional(in, "SLURM_GPUS_ON_NODE", &a->gpus);
 	if (!rc)
-		rc = of_job(in, ALLOCATION_TASKS, &a->tasks);
+		rc = of_job(a, in, ALLOCATION_TASKS, &a->tasks);
 	a->bound = bind && (strncmp(bind, "mask_cpu", 8) == 0 ||
 			    strncmp(bind, "map_cpu", 7) == 0);
 	return rc;

@@ -20,6 +20,16 @@ const char *groups_value(groups_get *get, const char *name, uint32_t group)
 	return text && *text ? text : NULL;
 }
 
+void groups_unset(const char *name, uint32_t group)
+{
+	char full[GROUPS_NAME_MAX];
+
+	groups_name(full, name, group);
+	unsetenv(full);
+	snprintf(full, sizeof(full), "%s_PACK_GROUP_%u", name, group);
+	unsetenv(full);
+}
+
 static int number(const char *name, const char *text, uint32_t max,
 		  uint32_t *out, struct err *e)
 {

@@ -1,7 +1,7 @@
 /* groups.h: the groups of a heterogeneous job (sbatch ... : ...), each with
  * variables of its own, SLURM_..._HET_GROUP_0 and so on. A step of several
  * groups has SLURM_STEP_... of all its nodes, as any step has: this is for who
- * starts one. Pure. */
+ * starts one. Pure but for groups_unset. */
 #ifndef SLURM_GROUPS_H
 #define SLURM_GROUPS_H
 
@@ -29,6 +29,9 @@ int groups_nodes(groups_get *get, uint32_t count, uint32_t *nodes,
 
 /* The group's value of a variable, NULL where it is not set. */
 const char *groups_value(groups_get *get, const char *name, uint32_t group);
+
+/* Takes it out of the environment, by its older name (_PACK_GROUP_1), too. */
+void groups_unset(const char *name, uint32_t group);
 
 /* Adds SLURM_TASKS_PER_NODE of all groups as one list, in their order, which is
  * that of a step's nodes: "2,1(x2)". Nothing where a group does not say it. */

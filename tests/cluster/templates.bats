@@ -83,6 +83,22 @@ trained() { # N [TEXT]
 	trained 8
 	has "$out" 'is taken as --nnodes 3 '
 	has "$out" 'srun --het-group=0-1 --ntasks-per-node=1 --overlap '
+	# the line in the template's comment
+	role='echo "$RANK/$WORLD_SIZE $ROLE_NAME $ROLE_RANK/$ROLE_WORLD_SIZE"'
+	batch 0 -N 1 -w h2 : -N 2 <<-EOF
+	srun --het-group=0 --ntasks-per-node=1 ddprun --role actor sh -c '$role' : \\
+		--het-group=1 --ntasks-per-node=1 ddprun --role learner sh -c '$role'
+	srun --ntasks-per-node=1 ddprun true
+	EOF
+	has "$out" '^\[0\] 0/3 actor 0/1$'
+	has "$out" '^\[1\] 1/3 learner 0/2$'
+	has "$out" '^\[2\] 2/3 learner 1/2$'
+	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 is for all\$"
+	# salloc's shell has no number of the job, only of its groups
+	slurm 0 salloc -N 1 --ntasks-per-node 2 : -N 2 ddprun sh -c \
+		'echo "$RANK/$WORLD_SIZE $LOCAL_WORLD_SIZE"'
+	has "$out" '^\[0\] 0/4 2$'
+	has "$out" '^\[3\] 3/4 1$'
 }
 
 @test "independent steps in one allocation" {

@@ -154,6 +154,41 @@ START_TEST(a_step_of_several_groups_is_a_step)
 }
 END_TEST
 
+/* The list of such a step is sorted, its SLURM_NODEIDs are not. */
+START_TEST(ranks_follow_the_groups)
+{
+	static const char *const nodes[] = {"n11", "n09", "n10"};
+
+	step();
+	groups();
+	set("SLURM_STEP_NUM_NODES", "3");
+	set("SLURM_STEP_NUM_TASKS", "3");
+	set("SLURM_STEP_NODELIST", "n[09-11]");
+	set("SLURM_STEP_TASKS_PER_NODE", "1(x3)");
+	set("SLURM_JOB_NODELIST", "n[09-11]");
+	set("SLURM_JOB_NODELIST_HET_GROUP_0", "n11");
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[09-10]");
+	set("SLURM_JOB_CPUS_PER_NODE", NULL);
+	set(ALLOCATION_TASKS, "2,1(x2)");
+	for (unsigned i = 0; i < 3; i++) {
+		set("SLURMD_NODENAME", nodes[i]);
+		taken();
+		ck_assert_uint_eq(a.node_rank, i);
+		ck_assert_str_eq(a.first, "n11");
+		ck_assert_str_eq(a.second, "n09");
+		ck_assert_uint_eq(a.tasks, i ? 1 : 2);
+	}
+	/* where nobody says the groups' nodes, all go by the one list */
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", NULL);
+	set("SLURMD_NODENAME", "n11");
+	taken();
+	ck_assert_uint_eq(a.node_rank, 2);
+	ck_assert_str_eq(a.first, "n09");
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[08-10]");
+	refused("name 4 nodes, and the step has 3");
+}
+END_TEST
+
 START_TEST(gpus_by_task_among_other_things)
 {
 	static const struct {
@@ -253,6 +288,7 @@ START_TEST(nothing_has_to_be_said)
 	ck_assert_int_eq(config.nports, STEP_PORTS);
 	ck_assert_int_eq(config.is_host, 0);
 	set("SLURM_NODEID", "0");
+	set("SLURMD_NODENAME", "n10");
 	parses("./a");
 	ck_assert_int_eq(config.is_host, 1);
 }
@@ -372,6 +408,7 @@ int main(void)
 	tcase_add_test(c, half_of_a_step_is_an_error);
 	tcase_add_test(c, groups_of_a_heterogeneous_job);
 	tcase_add_test(c, a_step_of_several_groups_is_a_step);
+	tcase_add_test(c, ranks_follow_the_groups);
 	tcase_add_test(c, gpus_by_task_among_other_things);
 	tcase_add_test(c, several_tasks_on_a_node_are_told_what_to_write);
 	tcase_add_test(c, lists_of_64_k_nodes);
