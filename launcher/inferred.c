@@ -1,6 +1,7 @@
 /* inferred.c: from Slurm's words to ddprun's. */
 #include "launcher/inferred.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "rendezvous/wire.h"
+
+enum { LAST_WORDS_MS = 500 };
 
 static const char *get(const char *name)
 {
@@ -250,6 +253,31 @@ void inferred_say(const struct config *c)
 	warn_gpus(c);
 }
 
+int inferred_is_said(const struct config *c)
+{
+	return c->slurm.many_tasks == 1;
+}
+
+void inferred_name_nodes(const struct config *c, const char *nodes,
+			 struct buf *out)
+{
+	static const char word[] = "node ";
+	char name[HOSTLIST_NAME_MAX + 1];
+	const char *at = nodes;
+	char *end;
+	unsigned long rank;
+
+	while (c->nports && (at = strstr(nodes, word)) != NULL) {
+		rank = strtoul(at + sizeof(word) - 1, &end, 10);
+		buf_put(out, nodes, (size_t)(end - nodes));
+		nodes = end;
+		allocation_name(&c->slurm, get, (uint32_t)rank, name);
+		if (name[0] && strncmp(end, " (", 2) != 0)
+			buf_printf(out, " (%s)", name);
+	}
+	buf_put(out, nodes, strlen(nodes));
+}
+
 int inferred_is_echo(const struct config *c, int number)
 {
 	return c->slurm.place == ALLOCATION_STEP && number == SIGTERM;
@@ -263,6 +291,13 @@ void inferred_end_echoes(const struct config *c)
 	if (c->slurm.place == ALLOCATION_STEP)
 		sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void inferred_linger(const struct config *c, int lost)
+{
+	if (c->slurm.place == ALLOCATION_STEP && c->nports &&
+	    (lost || !is_fixed(c)))
+		poll(NULL, 0, LAST_WORDS_MS);
 }
 
 void inferred_restore(const struct config *c)

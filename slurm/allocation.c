@@ -123,8 +123,8 @@ static int list(const struct in *in, const char *name, struct hostlist *l)
 	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-/* A step of several groups has its nodes sorted by name, not in the order of the
- * groups, which is what people mean: theirs, where the step has all of them. */
+/* A step of several groups has its nodes sorted by name, not in the order of
+ * the groups, which is what people mean: that, where the step has them all. */
 static int order_by_groups(const struct allocation *a, const struct in *in,
 			   struct hostlist *l)
 {
@@ -162,6 +162,35 @@ static long place_of(const char *node, const struct hostlist *l)
 	return -1;
 }
 
+static int list_nodes(const struct allocation *a, const struct in *in,
+		      struct hostlist *l)
+{
+	int rc = list(in, "SLURM_STEP_NODELIST", l);
+
+	if (!rc && l->count != a->nodes)
+		rc = err_set(in->e, ERR_USAGE,
+			     "SLURM_STEP_NODELIST names %u nodes but "
+			     "SLURM_STEP_NUM_NODES is %u: were they changed "
+			     "since srun set them?", l->count, a->nodes);
+	return rc ? rc : order_by_groups(a, in, l);
+}
+
+void allocation_name(const struct allocation *a, allocation_get *get,
+		     uint32_t rank, char name[HOSTLIST_NAME_MAX + 1])
+{
+	struct err e;
+	const struct in in = {get, &e};
+	struct hostlist l;
+
+	name[0] = '\0';
+	hostlist_init(&l);
+	if (a->place == ALLOCATION_STEP && rank < a->nodes &&
+	    list_nodes(a, &in, &l) == 0)
+		snprintf(name, HOSTLIST_NAME_MAX + 1, "%s",
+			 hostlist_name(&l, rank));
+	hostlist_release(&l);
+}
+
 static int read_nodes(struct allocation *a, const struct in *in)
 {
 	struct hostlist l;
@@ -169,14 +198,7 @@ static int read_nodes(struct allocation *a, const struct in *in)
 	int rc;
 
 	hostlist_init(&l);
-	rc = list(in, "SLURM_STEP_NODELIST", &l);
-	if (!rc && l.count != a->nodes)
-		rc = err_set(in->e, ERR_USAGE,
-			     "SLURM_STEP_NODELIST names %u nodes but "
-			     "SLURM_STEP_NUM_NODES is %u: were they changed "
-			     "since srun set them?", l.count, a->nodes);
-	if (!rc)
-		rc = order_by_groups(a, in, &l);
+	rc = list_nodes(a, in, &l);
 	place = rc ? -1 : place_of(value(in->get, "SLURMD_NODENAME"), &l);
 	if (place >= 0)
 		a->node_rank = (uint32_t)place;
@@ -191,9 +213,9 @@ static int read_nodes(struct allocation *a, const struct in *in)
 }
 
 /* One ddprun a node. */
-static int check_tasks(const struct allocation *a, const struct in *in)
+static int check_tasks(struct allocation *a, const struct in *in)
 {
-	const char *text;
+	const char *text, *task = value(in->get, "SLURM_PROCID");
 	uint64_t tasks;
 	long here;
 	int rc = number(in, "SLURM_STEP_NUM_TASKS", 1, &tasks);
@@ -205,6 +227,7 @@ static int check_tasks(const struct allocation *a, const struct in *in)
 		rc = step_tasks_on(text, (long)a->node_rank, &here, in->e);
 	if (rc)
 		return rc;
+	a->many_tasks = task && strcmp(task, "0") != 0 ? 1 : 2;
 	return err_set(in->e, ERR_USAGE,
 		       "srun starts %llu ddpruns on %u node%s (%.60s), and one "
 		       "a node is enough, which starts the workers: write srun "
@@ -275,6 +298,7 @@ static int read_share(struct allocation *a, const struct in *in)
 
 static int read_step(struct allocation *a, const struct in *in)
 {
+	const char *at = value(in->get, "SLURM_LAUNCH_NODE_IPADDR");
 	uint64_t n = 0;
 	int rc = number(in, "SLURM_STEP_ID", 0, &a->step);
 
@@ -295,6 +319,7 @@ static int read_step(struct allocation *a, const struct in *in)
 		rc = check_tasks(a, in);
 	if (!rc)
 		rc = read_share(a, in);
+	snprintf(a->srun_at, sizeof(a->srun_at), "%s", at ? at : "");
 	snprintf(a->id, sizeof(a->id), "slurm-%llu.%llu",
 		 (unsigned long long)a->job, (unsigned long long)a->step);
 	return rc;

@@ -16,6 +16,8 @@ cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$cluster_here/../hosts/netns.bash"
 . "$cluster_here/slurm.bash"
 
+slurm_on=start_on
+
 cluster_up() {
 	# skipping is for each test to do
 	export BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR CLUSTER=$BATS_FILE_TMPDIR
@@ -25,11 +27,11 @@ cluster_up() {
 	fi
 	hosts_up 4
 	if [ "$HOSTS" = namespaces ]; then
-		slurm_on=start_on slurm_gpus=4
+		slurm_gpus=4
 		slurm_up h1 h2 h3
 	fi
-	: "${SLURM_CONF:=}"
-	declare -p addr at host_pid HOSTS SLURM_CONF |
+	: "${SLURM_CONF:=}" "${S:=}"
+	declare -p addr at host_pid HOSTS SLURM_CONF S |
 		sed 's/^declare /declare -g /' >"$CLUSTER/state"
 }
 
