@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@
 #include "launcher/inferred.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
+
+/* srun -K ends all tasks when one has, also who has yet to say why. */
+enum { SAID_MS = 1000 };
 
 /* A descriptor that was closed would be given to a socket, and then written to
  * as stdout. */
@@ -103,7 +107,7 @@ static int run_step(const struct config *c, char **args)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
 	if (step_command_init(&command, c, self, args, &e) < 0)
-		return fail(&e, EXIT_OS);
+		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	step_command_put(&line, &command);
 	if (c->dry_run) {
@@ -113,7 +117,7 @@ static int run_step(const struct config *c, char **args)
 			 (unsigned long long)c->slurm.job, c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
-		step_command_clean();
+		step_command_clean(c);
 		step_command_exec(&command, &e);
 	}
 	buf_release(&line);
@@ -153,6 +157,11 @@ int main(int argc, char **argv)
 	}
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
+	if (rc < 0 && inferred_is_said(&config)) {
+		inferred_end_echoes(&config);
+		poll(NULL, 0, SAID_MS);
+		return EXIT_BAD_USAGE;
+	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
 	inferred_say(&config);
@@ -165,5 +174,6 @@ int main(int argc, char **argv)
 	else if (dry_run(&config, &parts, &e) < 0)
 		rc = fail(&e, EXIT_OS);
 	release(&parts);
+	inferred_linger(&config, rc == EXIT_LOST);
 	return rc;
 }

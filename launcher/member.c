@@ -8,12 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/inferred.h"
 
 enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
 	MUCH_BYTES = 64 << 10,
+	LINE_MAX_BYTES = 4096,
 };
 
 static void stop_timers(struct member *m)
@@ -117,6 +119,19 @@ static void speak_last_call(struct member *m)
 		 (unsigned long long)(left + 500) / 1000);
 }
 
+/* Slurm knows their names, and has started them. */
+static void speak_step(struct member *m, unsigned long long s, const char *what)
+{
+	struct buf names;
+
+	buf_init(&names, LINE_MAX_BYTES);
+	inferred_name_nodes(m->config, m->missing, &names);
+	log_info("waiting %llu s at %s %s (job '%s'): %.*s; srun %s ddprun "
+		 "there, too", s, m->rdzv.where, what, m->config->job,
+		 (int)names.len, names.data, m->started ? "had" : "starts");
+	buf_release(&names);
+}
+
 /* A job of a fixed size says which are missing, another how many it needs. */
 static void speak_missing(struct member *m, unsigned long long s)
 {
@@ -132,6 +147,10 @@ static void speak_missing(struct member *m, unsigned long long s)
 	} else {
 		snprintf(what, sizeof(what), "for %u more of %s",
 			 c->min_nodes - m->joined, nodes);
+	}
+	if (c->nports && *names) {
+		speak_step(m, s, what);
+		return;
 	}
 	if (m->started) {
 		log_info("waiting %llu s at %s %s to come back (job '%s')%s%s",
@@ -400,6 +419,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 			return rc;
 		stop_waiting(m);
 		m->started = 1;
+		m->spare = 0;
 		m->events->on_start(m, &start);
 		return 0;
 	case WIRE_END:

@@ -9,6 +9,8 @@
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
 #   slurm_down          ends all of it; needed before the test's end
+#   slurm_kill HOST NAME SIG   a daemon (slurmctld, slurmd_HOST), and waits until it
+#                       is gone; slurm_again NAME starts it again
 
 slurm_or_skip() {
 	local program
@@ -48,7 +50,8 @@ slurm_conf() {
 	JobCompType=jobcomp/none
 	SelectType=select/cons_tres
 	SelectTypeParameters=CR_CPU
-	SchedulerType=sched/builtin
+	SchedulerType=sched/backfill
+	SchedulerParameters=bf_interval=1,batch_sched_delay=0
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
@@ -95,15 +98,54 @@ slurm_up() {
 		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
 	slurm_started=munged
 	slurm_wait test -S "$S/munge.sock"
-	${slurm_on:-slurm_here} "$1" slurmctld slurmctld -D
+	slurm_daemon "$1" slurmctld slurmctld -D
 	slurm_started="slurmctld $slurm_started"
 	for host; do
 		mkdir -p "$S/spool.$host"
-		${slurm_on:-slurm_here} "$host" "slurmd_$host" slurmd -D \
-			-N "$host"
+		slurm_daemon "$host" "slurmd_$host" slurmd -D -N "$host"
 		slurm_started="slurmd_$host $slurm_started"
 	done
 	slurm_wait slurm_idle "$1" $#
+}
+
+# A daemon that a test may end: it begins again when a line comes to its fifo.
+slurm_keep='
+	exec 8<>"$1"
+	shift
+	over= child=
+	trap "over=1; kill -TERM \$child" TERM
+	while [ -z "$over" ]; do
+		"$@" 8>&- &
+		child=$!
+		echo "pid $child"
+		while kill -0 "$child" 2>/dev/null; do
+			wait "$child"
+		done
+		echo ended
+		until [ -n "$over" ] || read -rt 1 -u 8 _; do :; done
+	done'
+
+slurm_daemon() { # HOST NAME CMD...
+	mkfifo "$S/$2.again"
+	${slurm_on:-slurm_here} "$1" "$2" bash -c "$slurm_keep" keep \
+		"$S/$2.again" "${@:3}"
+}
+
+slurm_kill() {
+	local log=${S%/*}/$2.out before
+	before=$(grep -c '^ended' "$log") || true
+	${slurm_on:-slurm_here} "$1" killer kill "-$3" \
+		"$(sed -n 's/^pid //p' "$log" | tail -n 1)"
+	finish killer
+	slurm_wait slurm_ended "$log" "$before"
+}
+
+slurm_ended() {
+	[ "$(grep -c '^ended' "$1")" -gt "$2" ]
+}
+
+slurm_again() {
+	echo >"$S/$1.again"
 }
 
 slurm_here() { # HOST NAME CMD...
