@@ -1,5 +1,5 @@
 /* own_addr.c: getifaddrs, the resolver, and a socket that sends nothing. */
-#include "worker-sdk/own_addr.h"
+#include "base/own_addr.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -9,7 +9,7 @@
 
 enum { NAMES_MAX = 8 };
 
-int ddp__own_addr_towards(const struct endpoint *to, char *out, struct err *e)
+int own_addr_towards(const struct endpoint *to, char *out, struct err *e)
 {
 	struct sock_addr there[NAMES_MAX], here;
 	int n = sock_resolve(to, there, NAMES_MAX, e), fd, rc = -EADDRNOTAVAIL;
@@ -88,7 +88,7 @@ static void add_interfaces(struct list *l, const struct ifaddrs *all,
 	}
 }
 
-int ddp__own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
+int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 {
 	struct list l = {out, 0, max};
 	struct endpoint self = {.port = 0};
