@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "launcher/gpu_list.h"
+#include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
 #define GPUS "CUDA_VISIBLE_DEVICES="
@@ -180,7 +181,8 @@ int environment_init(struct environment *env, char **base,
 	n = env->owned;
 	put_worker(env, &n);
 	for (; *base; base++) {
-		if (!is_replaced(*base) && !(env->gpus && is_gpus(*base)))
+		if (!is_replaced(*base) && !mpirun_is_rank_variable(*base) &&
+		    !(env->gpus && is_gpus(*base)))
 			env->vars[n++] = *base;
 	}
 	return 0;

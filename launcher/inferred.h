@@ -30,8 +30,9 @@ int inferred_endpoint(struct config *c);
  * one. On the step's first node only. */
 void inferred_say(const struct config *c);
 
-/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit says to
- * all what one node's ddprun has told them before. It is no second word. */
+/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
+ * say to all what one node's ddprun has told them before. It is no second
+ * word. */
 int inferred_is_echo(const struct config *c, int number);
 
 /* Before signals get their default again: the exit code is decided, and such an
