@@ -17,6 +17,7 @@
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
 #include "launcher/log_rules.h"
+#include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
 
@@ -355,6 +356,7 @@ static int decide_stdin(struct config *c, struct err *e)
 
 static int check_rest(const struct config *c, struct err *e)
 {
+	struct nccl nccl;
 	int rc = check_endpoint(c, e);
 
 	if (rc == 0)
@@ -367,6 +369,8 @@ static int check_rest(const struct config *c, struct err *e)
 		rc = check_python(c, e);
 	if (rc == 0)
 		rc = log_rules_check(c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
 	return rc;
 }
 

@@ -31,6 +31,7 @@ struct config {
 	const char *stdout_filters, *stderr_filters;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
+	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
 	long node_rank; /* -1: any */

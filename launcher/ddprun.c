@@ -62,6 +62,10 @@ static int prepare(struct plan_parts *parts, const struct config *c,
 	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
 		rc = wrap_init(&parts->wrap, c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
+	if (rc == 0)
+		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
 	if (rc == -ENOENT)
 		return EXIT_NOT_FOUND;
 	if (rc == ERR_USAGE || rc == -ENOMEM)
