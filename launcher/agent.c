@@ -241,6 +241,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.worker_gpus = a->config->worker_gpus,
 		.error_file = failure_error_file, .error_file_arg = &a->failure,
 		.recorder = failure_recorder(&a->failure),
+		.log_dir = logdir_attempt(&a->logdir),
 	};
 
 	snprintf(master, sizeof(master), "%.*s",

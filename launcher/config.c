@@ -15,7 +15,9 @@
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
 #include "launcher/log_rules.h"
+#include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
 
@@ -77,6 +79,11 @@ static int decide_nproc(struct config *c, struct err *e)
 
 	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
 		return inferred_nproc(c, e);
+	if (!c->nproc_given && c->mpirun.kind) {
+		text = "auto";
+		c->nproc_why = gpu_workers(c, &why) ? "by its GPUs"
+						    : "by its CPUs";
+	}
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
@@ -165,7 +172,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 	if (c->endpoint_given)
 		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
 				      e);
-	if (inferred_endpoint(c))
+	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
 		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
@@ -302,7 +309,8 @@ static int check_endpoint(const struct config *c, struct err *e)
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
-	if (!c->private_endpoint && c->max_nodes > 1 && c->endpoint.port == 0)
+	if (!c->private_endpoint && !c->meets && c->max_nodes > 1 &&
+	    c->endpoint.port == 0)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
@@ -348,6 +356,7 @@ static int decide_stdin(struct config *c, struct err *e)
 
 static int check_rest(const struct config *c, struct err *e)
 {
+	struct nccl nccl;
 	int rc = check_endpoint(c, e);
 
 	if (rc == 0)
@@ -360,6 +369,8 @@ static int check_rest(const struct config *c, struct err *e)
 		rc = check_python(c, e);
 	if (rc == 0)
 		rc = log_rules_check(c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
 	return rc;
 }
 
@@ -430,9 +441,13 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		return check_completion(c, e);
 	rc = inferred_init(c, e);
 	if (rc == 0)
+		rc = inferred_mpi_init(c, e);
+	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
 		rc = inferred_nodes(c, e);
+	if (rc == 0)
+		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
 		rc = c->slurm.place == ALLOCATION_NO_STEP ? decide_far(c, e)
 							  : decide(c, e);

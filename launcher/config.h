@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "base/sock.h"
 #include "launcher/signal_set.h"
+#include "pmi/mpirun.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
 
@@ -30,6 +31,7 @@ struct config {
 	const char *stdout_filters, *stderr_filters;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
+	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
 	long node_rank; /* -1: any */
@@ -58,7 +60,9 @@ struct config {
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
 	/* what Slurm says, where it is asked (inferred.h) */
 	struct allocation slurm;
-	const char *nproc_why; /* how Slurm's word gave nproc; NULL: not */
+	struct mpirun mpirun; /* the same of an MPI launcher (inferred_mpi.h) */
+	int meets; /* the endpoint is found out later (meet.h) */
+	const char *nproc_why; /* how their word gave nproc; NULL: not */
 	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */

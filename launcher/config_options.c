@@ -155,6 +155,14 @@ const struct option_spec config_options[] = {
 	{TEXT("numa-binding", cpu_bind,
 	      "node|socket|exclusive|core-complex|cores|none",
 	      NULL, "torchrun's name for --cpu-bind.")},
+	{TEXT("net-interface", net_interface, "auto|NAME", "PET_NET_INTERFACE",
+	      "Which network interface NCCL and gloo are to use: its name, or "
+	      "auto, which is the one by which other nodes reach this node "
+	      "(default: they choose)."),
+	 .yields = 1,
+	 .more = "Sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, each where "
+		 "it is not set. InfiniBand's own traffic does not go by it, "
+		 "only what NCCL says before."},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
 	      "--args', valgrind, a profiler."),
@@ -167,6 +175,15 @@ const struct option_spec config_options[] = {
 	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
 	      "Keep logs and error files there, in a folder for each job, "
 	      "attempt and local rank; /dev/null: none at all.")},
+	{TEXT("nccl-debug", nccl_debug, "LEVEL[:SUBSYSTEM,...]",
+	      "PET_NCCL_DEBUG",
+	      "What NCCL says: VERSION, WARN, INFO, ABORT or TRACE, "
+	      "INFO:INIT,NET of some subsystems alone; with --log-dir each "
+	      "worker's into a file of its own, nccl.log."),
+	 .yields = 1,
+	 .more = "Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, the "
+		 "latter where it is not set. Without --log-dir it is on the "
+		 "console, behind the rank's prefix."},
 	{TEXT("redirects", redirects, "MASK|RANK:MASK,...", "PET_REDIRECTS",
 	      "Into a file, not to the console: 1 stdout, 2 stderr, 3 both, "
 	      "of all workers or by local rank: 0:3,12:1 (0)."),

@@ -15,6 +15,8 @@
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
+#include "launcher/meet.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
 
@@ -64,6 +66,10 @@ static int prepare(struct plan_parts *parts, const struct config *c,
 	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
 		rc = wrap_init(&parts->wrap, c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
+	if (rc == 0)
+		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
 	if (rc == -ENOENT)
 		return EXIT_NOT_FOUND;
 	if (rc == ERR_USAGE || rc == -ENOMEM)
@@ -92,6 +98,37 @@ static int run_unable(const struct config *config,
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
 	return agent_run(config, NULL, unable, 0);
+}
+
+static int run_here(struct config *config, const struct plan_parts *parts,
+		    const struct agent_unable *unable, uint64_t open_files)
+{
+	struct err e = ERR_INIT;
+
+	if (config->dry_run && !unable->exit_code)
+		return dry_run(config, parts, &e) < 0 ? fail(&e, EXIT_OS) : 0;
+	/* also who is unable goes there, to tell the others */
+	if (config->meets && !config->dry_run &&
+	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
+		return fail(&e, exit_code_of(&e));
+	inferred_mpi_say(config);
+	if (unable->exit_code)
+		return run_unable(config, unable);
+	return agent_run(config, parts, NULL, open_files);
+}
+
+static int run(struct config *config)
+{
+	struct plan_parts parts = {.program = {NULL}};
+	struct agent_unable unable = {.why = ERR_INIT};
+	uint64_t open_files = 0;
+	int rc;
+
+	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
+	rc = run_here(config, &parts, &unable, open_files);
+	release(&parts);
+	inferred_linger(config, rc == EXIT_LOST);
+	return rc;
 }
 
 /* In an allocation of Slurm's: this command again, by srun, on its nodes. */
@@ -128,10 +165,7 @@ static int run_step(const struct config *c, char **args)
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
-	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
-	uint64_t open_files;
 	int rc;
 
 	open_missing_files();
@@ -166,14 +200,5 @@ int main(int argc, char **argv)
 		return fail(&e, EXIT_BAD_USAGE);
 	inferred_say(&config);
 	inferred_restore(&config);
-	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
-	if (unable.exit_code)
-		rc = run_unable(&config, &unable);
-	else if (!config.dry_run)
-		rc = agent_run(&config, &parts, NULL, open_files);
-	else if (dry_run(&config, &parts, &e) < 0)
-		rc = fail(&e, EXIT_OS);
-	release(&parts);
-	inferred_linger(&config, rc == EXIT_LOST);
-	return rc;
+	return run(&config);
 }

@@ -40,8 +40,9 @@ int inferred_is_said(const struct config *c);
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out);
 
-/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit says to
- * all what one node's ddprun has told them before. It is no second word. */
+/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
+ * say to all what one node's ddprun has told them before. It is no second
+ * word. */
 int inferred_is_echo(const struct config *c, int number);
 
 /* Before signals get their default again: the exit code is decided, and such an
