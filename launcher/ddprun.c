@@ -98,6 +98,7 @@ static int run_step(const struct config *c, char **args)
 	struct step_command command;
 	struct buf line;
 	struct err e = ERR_INIT;
+	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
@@ -109,8 +110,9 @@ static int run_step(const struct config *c, char **args)
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job,
+			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
 		step_command_clean();

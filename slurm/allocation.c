@@ -100,6 +100,24 @@ static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
+/* Both are told in all places where they are told at all. */
+static int read_life(struct allocation *a, const struct in *in)
+{
+	const char *end = value(in->get, "SLURM_JOB_END_TIME");
+	char *rest = NULL;
+	int rc = optional(in, "SLURM_RESTART_COUNT", &a->restarts);
+
+	if (rc || !end)
+		return rc;
+	if (*end >= '0' && *end <= '9')
+		a->end_time = strtoull(end, &rest, 10);
+	if (!rest || *rest)
+		return err_set(in->e, ERR_USAGE, "SLURM_JOB_END_TIME is "
+			       "'%.100s', which is no time; was it changed "
+			       "since srun set it?", end);
+	return 0;
+}
+
 static int check_groups(const struct in *in)
 {
 	uint32_t groups;
@@ -330,10 +348,21 @@ int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
 	if (!rc)
 		rc = number(&in, "SLURM_JOB_ID", 0, &a->job);
 	if (!rc)
+		rc = read_life(a, &in);
+	if (!rc)
 		rc = read_gpus(&in, "SLURM_GPUS_PER_TASK",
 			       &a->gpus_per_task);
 	if (rc)
 		return rc;
 	return a->place == ALLOCATION_STEP ? read_step(a, &in)
 					   : read_no_step(a, &in);
+}
+
+const char *allocation_restart(const struct allocation *a, char *out)
+{
+	out[0] = '\0';
+	if (a->restarts)
+		snprintf(out, ALLOCATION_RESTART_MAX, " (restart %u)",
+			 a->restarts);
+	return out;
 }

@@ -22,13 +22,15 @@ enum allocation_place {
 	ALLOCATION_NO_STEP, /* a batch script, or a shell of salloc */
 };
 
-enum { ALLOCATION_ID_MAX = 48 };
+enum { ALLOCATION_ID_MAX = 48, ALLOCATION_RESTART_MAX = 32 };
 
 struct allocation {
 	enum allocation_place place;
 	uint64_t job, step;
 	char id[ALLOCATION_ID_MAX]; /* "slurm-12.0"; "slurm-12": no step */
 	uint32_t nodes;     /* of the step; else of the allocation */
+	uint64_t end_time; /* unix time of Slurm's end of it; 0: not said */
+	uint32_t restarts; /* so often was the job requeued */
 	uint32_t gpus_per_task; /* --gpus-per-task; 0: not asked for */
 	/* of a step */
 	uint32_t node_rank; /* of this node */
@@ -53,5 +55,8 @@ enum allocation_place allocation_place(allocation_get *get);
  * missing or do not agree, several tasks on a node, groups of a heterogeneous
  * job, GPUs of which a step of one task a node could not have all. */
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e);
+
+/* " (restart 2)", or "", into out[ALLOCATION_RESTART_MAX]; returns out. */
+const char *allocation_restart(const struct allocation *a, char *out);
 
 #endif
