@@ -368,7 +368,8 @@ static int run_job(struct agent *a, struct err *e)
 }
 
 int agent_run(const struct config *config, const struct plan_parts *parts,
-	      const struct agent_unable *unable, uint64_t open_files)
+	      const struct agent_unable *unable, uint64_t open_files,
+	      struct agent_ended *ended)
 {
 	struct agent a = {.config = config, .parts = parts, .unable = unable,
 			  .open_files = open_files, .exit_code = -1,
@@ -400,6 +401,8 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	failure_release(&a.failure);
 	stopping_release(&a.stopping);
 	exits_release(&a.exits);
+	*ended = (struct agent_ended){a.ended ? a.notice.level : 0,
+				      a.notice.warned};
 	if (rc < 0)
 		return exit_code_of(&e);
 	return a.exit_code >= 0 ? a.exit_code : EXIT_INTERNAL;

@@ -14,6 +14,7 @@
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/inferred.h"
+#include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
 
@@ -81,13 +82,31 @@ static void release(struct plan_parts *parts)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
+	struct agent_ended ended;
+
 	/* a line that is wrong here is wrong there, too */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0);
+	return agent_run(config, NULL, unable, 0, &ended);
+}
+
+static int run(const struct config *c, const struct plan_parts *parts,
+	       uint64_t open_files)
+{
+	struct agent_ended ended;
+	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	const struct requeue_told told = {
+		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
+		.restarts = c->slurm.restarts,
+	};
+
+	/* all checkpoints are complete: requeueing kills what runs */
+	if (ended.level)
+		requeue_run(c, &told);
+	return rc;
 }
 
 /* In an allocation of Slurm's: this command again, by srun, on its nodes. */
@@ -103,6 +122,8 @@ static int run_step(const struct config *c, char **args)
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
+	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+		return fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
 		return fail(&e, EXIT_OS);
 	buf_init(&line, SIZE_MAX);
@@ -163,7 +184,7 @@ int main(int argc, char **argv)
 	if (unable.exit_code)
 		rc = run_unable(&config, &unable);
 	else if (!config.dry_run)
-		rc = agent_run(&config, &parts, NULL, open_files);
+		rc = run(&config, &parts, open_files);
 	else if (dry_run(&config, &parts, &e) < 0)
 		rc = fail(&e, EXIT_OS);
 	release(&parts);

@@ -87,6 +87,7 @@ int notice_add(struct notice *old, const struct notice *n)
 	if (n->level <= last.level)
 		return 0;
 	*old = *n;
+	old->warned = last.level ? last.warned : n->level == WIRE_WARNED;
 	old->signals.bits |= last.signals.bits;
 	if (last.level) {
 		old->cause = last.cause;

@@ -18,6 +18,7 @@ struct notice {
 	uint8_t level, cause; /* wire.h's; level 0: none */
 	int signal;           /* for workers that do not ask; 0: none */
 	uint32_t grace_ms;    /* STOPPING_NO_LIMIT: Slurm will say */
+	int warned;           /* the first was of the end of the time */
 	struct signal_set signals; /* of all notices so far */
 	int exit_code;        /* of a job that ends so: the first one's */
 };
