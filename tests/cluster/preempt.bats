@@ -137,7 +137,7 @@ take_nodes() {
 	cat_worker='[ $RANK = 0 ] || exit 3; eval "$IDLE"'
 	submit all '--requeue-on preempt,timeout'
 	await batch.log '^batch: 3$'
-	! grep requeued batch.log
+	[ "$(grep -c requeued batch.log)" = 0 ]
 	cat_worker='echo up $RANK run 0; exec tail -f /dev/null'
 	submit all '--requeue-on preempt,timeout'
 	runs
@@ -168,4 +168,28 @@ take_nodes() {
 	has "$err" "^ddprun: error: --requeue-on timeout: this is no job of Slurm's; leave it out"
 	slurm 2 salloc -N 1 ddprun --requeue-on sunday true
 	has "$err" "^ddprun: error: --requeue-on 'sunday': give preempt, timeout, or both"
+}
+
+@test "under --no-kill an elastic job goes on with fewer nodes" {
+	on_login job salloc -N 3 ddprun --nnodes 2:3 --nproc-per-node 1 \
+		--last-call-timeout 60 sh -c 'echo "at $(hostname) $WORLD_SIZE $PPID"
+		[ $WORLD_SIZE = 2 ] || exec tail -f /dev/null'
+	await "$T/job.out" ' at h1 3'
+	await "$T/job.out" ' at h2 3'
+	await "$T/job.out" ' at h3 3 [0-9]+'
+	start_on h3 killer kill -KILL "${line##* }"
+	finish killer
+	finish job -
+	has "$err" 'srun --nodes=3 .*--no-kill --kill-on-bad-exit=0 '
+	has "$err" '^ddprun: regrouping: node 2 \(h3\) was lost'
+	has "$out" '^\[0\] at h1 2'
+	has "$out" '^\[1\] at h2 2'
+}
+
+@test "the SIGTERM of srun -K to a ddprun hides no worker's exit code" {
+	# the ddpruns that are still there when the first has gone get it
+	batch 5 -N 3 <<-'EOF'
+	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
+		eval "$IDLE"'
+	EOF
 }
