@@ -17,6 +17,7 @@
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
 #include "launcher/meet.h"
+#include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
 
@@ -91,13 +92,31 @@ static void release(struct plan_parts *parts)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
+	struct agent_ended ended;
+
 	/* a line that is wrong here is wrong there, too */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0);
+	return agent_run(config, NULL, unable, 0, &ended);
+}
+
+static int run_agent(const struct config *c, const struct plan_parts *parts,
+		     uint64_t open_files)
+{
+	struct agent_ended ended;
+	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	const struct requeue_told told = {
+		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
+		.restarts = c->slurm.restarts,
+	};
+
+	/* all checkpoints are complete: requeueing kills what runs */
+	if (ended.level)
+		requeue_run(c, &told);
+	return rc;
 }
 
 static int run_here(struct config *config, const struct plan_parts *parts,
@@ -114,7 +133,7 @@ static int run_here(struct config *config, const struct plan_parts *parts,
 	inferred_mpi_say(config);
 	if (unable->exit_code)
 		return run_unable(config, unable);
-	return agent_run(config, parts, NULL, open_files);
+	return run_agent(config, parts, open_files);
 }
 
 static int run(struct config *config)
@@ -139,10 +158,13 @@ static int run_step(const struct config *c, char **args)
 	struct step_command command;
 	struct buf line;
 	struct err e = ERR_INIT;
+	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
+	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+		return fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
 		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
@@ -150,8 +172,9 @@ static int run_step(const struct config *c, char **args)
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job,
+			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
 		step_command_clean(c);

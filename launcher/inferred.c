@@ -227,7 +227,7 @@ static void warn_gpus(const struct config *c)
 void inferred_say(const struct config *c)
 {
 	const struct allocation *a = &c->slurm;
-	char at[SOCK_TEXT_MAX];
+	char at[SOCK_TEXT_MAX], restart[ALLOCATION_RESTART_MAX];
 	struct buf b;
 
 	if (a->place != ALLOCATION_STEP || a->node_rank != 0)
@@ -248,9 +248,10 @@ void inferred_say(const struct config *c)
 	if (c->job == a->id)
 		buf_printf(&b, " --rdzv-id %s", c->job);
 	if (b.len && !b.failed)
-		log_info("Slurm's step %llu.%llu is taken as%.*s",
+		log_info("Slurm's step %llu.%llu%s is taken as%.*s",
 			 (unsigned long long)a->job,
-			 (unsigned long long)a->step, (int)b.len, b.data);
+			 (unsigned long long)a->step,
+			 allocation_restart(a, restart), (int)b.len, b.data);
 	buf_release(&b);
 	if (a->groups && a->nodes < a->job_nodes)
 		log_info("this step has %u of the heterogeneous job's %u nodes;"
@@ -293,6 +294,13 @@ static int has_echo(const struct config *c)
 int inferred_is_echo(const struct config *c, int number)
 {
 	return has_echo(c) && number == SIGTERM;
+}
+
+int inferred_exit_code(const struct config *c, int number, int was_in)
+{
+	return inferred_is_echo(c, number) && c->slurm.nodes > 1 && !was_in
+		       ? 1
+		       : 128 + number;
 }
 
 void inferred_end_echoes(const struct config *c)

@@ -45,6 +45,11 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
  * word. */
 int inferred_is_echo(const struct config *c, int number);
 
+/* What a node that goes before it was in the job exits with: 128+signal, but in
+ * a step of several nodes not for that SIGTERM: srun exits with its tasks'
+ * highest code, which is to be that of who failed. */
+int inferred_exit_code(const struct config *c, int number, int was_in);
+
 /* Before signals get their default again: the exit code is decided, and such an
  * echo must not be it. */
 void inferred_end_echoes(const struct config *c);
