@@ -176,8 +176,6 @@ static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
 	struct wire_stop stop;
 	int rc = wire_get_stop(f, &stop, e);
 
-	if (rc == 0 && (!stop.level || stop.level > WIRE_CUT))
-		rc = err_set(e, ERR_PROTOCOL, "STOP: no level %u", stop.level);
 	if (rc < 0 || !m->node)
 		return rc;
 	job_told(m->hosted->job, m->node, &stop);
@@ -501,9 +499,8 @@ static int watch_parent(struct server *s, int fd, struct err *e)
 {
 	int rc;
 
-	/* A terminal's ^C reaches this process too, and Slurm signals all of a
-	 * step: our parent decides what that means, and we are needed until it
-	 * has. */
+	/* A terminal's ^C reaches this process, too, and Slurm tells all of a
+	 * step: what that means is our parent's to decide, which needs us. */
 	static const int ignored[] = {
 		SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
 		SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO, SIGPWR};
