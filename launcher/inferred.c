@@ -285,15 +285,14 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 	buf_put(out, nodes, strlen(nodes));
 }
 
-/* srun and mpirun end all nodes when one has failed. */
-static int has_echo(const struct config *c)
+int inferred_hears_all(const struct config *c)
 {
 	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;
 }
 
 int inferred_is_echo(const struct config *c, int number)
 {
-	return has_echo(c) && number == SIGTERM;
+	return inferred_hears_all(c) && number == SIGTERM;
 }
 
 int inferred_exit_code(const struct config *c, int number, int was_in)
@@ -308,8 +307,12 @@ void inferred_end_echoes(const struct config *c)
 	sigset_t set;
 
 	sigemptyset(&set);
-	if (has_echo(c))
+	if (inferred_hears_all(c))
 		sigaddset(&set, SIGTERM);
+	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
+		if (signal_set_has(&c->warning, i))
+			sigaddset(&set, i);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
