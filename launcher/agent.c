@@ -227,6 +227,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	struct environment_job job = {
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
+		.agent_store = start->agent_store,
 		.rdzv = member_server_text(&a->member, server),
 		.node_addr = a->member.addr_text, .role = a->config->role,
 		.round = start->round, .attempt = start->attempt,

@@ -27,6 +27,7 @@ struct job_node {
 	unsigned char addr_key[17]; /* family and address, to sort by */
 	uint16_t master_port;
 	int hosts_server;
+	int agent_store; /* its workers may have the server's store */
 	uint32_t nproc;
 	uint32_t seq; /* order of joining */
 	enum job_place place;

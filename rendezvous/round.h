@@ -115,6 +115,10 @@ int job_node_is_alone(const struct job *j, const struct job_node *n);
 /* Messages; slices are the job's, valid until the next event. STATE's `spare`
  * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
+/* Where PyTorch's clients look for the store of the round that begins, which
+ * this server can be for them: MASTER_ADDR, as it is on the server's own host.
+ * NULL: it cannot, or is not to be. */
+const char *job_agent_store_addr(const struct job *j);
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m);
 /* 1 and the END for n, or 0: it is not for n (a spare, while the job goes on;

@@ -182,7 +182,7 @@ static int on_session(struct member *m, const struct wire_frame *f,
 	int rc = session_request(&m->session, f, e);
 
 	if (m->hosted)
-		session_wake_all(m->hosted->store);
+		store_answer_all(m->hosted->store);
 	return rc;
 }
 
@@ -310,7 +310,7 @@ static void on_due(struct conn *c)
 		dump_on_due(m);
 	} else if (m->hosted) {
 		session_on_due(&m->session);
-		session_wake_all(m->hosted->store);
+		store_answer_all(m->hosted->store);
 	}
 }
 
@@ -335,8 +335,10 @@ static void on_closed(struct conn *c)
 	exit_if_drained(s);
 }
 
-static const struct conn_events conn_events = {on_frame, on_due, on_gone,
-					       on_closed};
+static const struct conn_events conn_events = {
+	.on_frame = on_frame, .on_due = on_due, .on_gone = on_gone,
+	.on_closed = on_closed,
+};
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -354,7 +356,8 @@ static void on_connection(uv_stream_t *listener, int status)
 		m->next->pprev = &m->next;
 	m->pprev = &s->members;
 	s->members = m;
-	conn_open(&m->conn, &s->pool, listener);
+	conn_open(&m->conn, &s->pool, &conn_events,
+		  WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener);
 }
 
 /* ---- the end ---- */
@@ -517,6 +520,7 @@ static int start_listening(struct server *s, int fd, struct err *e)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
 	sock_addr_text(&a, s->endpoint);
+	s->bound = a;
 	uv_tcp_init(s->loop, &s->listener);
 	s->listener.data = s;
 	rc = uv_tcp_open(&s->listener, fd);
@@ -546,7 +550,6 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->lease_ms = o->lease_ms;
 	s->only_job = o->job;
 	s->pool.loop = loop;
-	s->pool.events = &conn_events;
 	s->pool.hello_ms = o->hello_ms;
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o->listen_fd, e);

@@ -123,14 +123,15 @@ const char *wire_type_name(int type);
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
 	F(u32, max_restarts) F(str, role) F(u32, last_call_ms)                 \
-	F(u32, lease_ms)
+	F(u32, lease_ms) F(u8, agent_store)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)
 #define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
 	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
 	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
-	F(str, master_addr) F(u16, master_port) F(list, nodes)
+	F(str, master_addr) F(u16, master_port) F(u8, agent_store)             \
+	F(list, nodes)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
