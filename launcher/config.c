@@ -2,6 +2,7 @@
 #include "launcher/config.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
 #include "launcher/log_rules.h"
+#include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
 #include "rendezvous/wire.h"
 
@@ -77,6 +80,11 @@ static int decide_nproc(struct config *c, struct err *e)
 
 	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
 		return inferred_nproc(c, e);
+	if (!c->nproc_given && c->mpirun.kind) {
+		text = "auto";
+		c->nproc_why = gpu_workers(c, &why) ? "by its GPUs"
+						    : "by its CPUs";
+	}
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
@@ -165,7 +173,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 	if (c->endpoint_given)
 		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
 				      e);
-	if (inferred_endpoint(c))
+	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
 		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
@@ -302,11 +310,26 @@ static int check_endpoint(const struct config *c, struct err *e)
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
-	if (!c->private_endpoint && c->max_nodes > 1 && c->endpoint.port == 0)
+	if (!c->private_endpoint && !c->meets && c->max_nodes > 1 &&
+	    c->endpoint.port == 0)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
 	return 0;
+}
+
+/* sbatch --signal=USR1@120 is meant for the workers; who lists the signal has
+ * said what it means. */
+static void decide_warning(struct config *c)
+{
+	static const int numbers[] = {SIGUSR1, SIGUSR2};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (c->slurm.place == ALLOCATION_STEP &&
+		    !signal_set_has(&c->ending, numbers[i]) &&
+		    !signal_set_has(&c->forwarded, numbers[i]))
+			c->warning.bits |= UINT64_C(1) << (numbers[i] - 1);
+	}
 }
 
 static int decide_signals(struct config *c, struct err *e)
@@ -329,6 +352,40 @@ static int decide_signals(struct config *c, struct err *e)
 			       "--signals-to-handle as well; it can end the "
 			       "job or be passed on, not both",
 			       signal_name(rc, name));
+	decide_warning(c);
+	return 0;
+}
+
+/* Its words, and that there is a queue. */
+static int decide_requeue(struct config *c, struct err *e)
+{
+	const char *text = c->requeue_on;
+
+	if (!c->stop_before_given)
+		c->stop_before_s = c->grace_s;
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+
+		if (n == 7 && strncmp(text, "preempt", n) == 0)
+			c->requeue |= CONFIG_ON_PREEMPT;
+		else if (n == 7 && strncmp(text, "timeout", n) == 0)
+			c->requeue |= CONFIG_ON_TIMEOUT;
+		else
+			break;
+		text += n;
+		if (*text == ',' && text[1])
+			text++;
+	}
+	if (text && (*text || !c->requeue))
+		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
+			       "timeout, or both with a comma between them",
+			       c->requeue_on);
+	if (c->requeue && c->slurm.place == ALLOCATION_NONE)
+		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
+			       "out, or start ddprun in a script of sbatch's",
+			       c->requeue_on, c->standalone ?
+			       "with --standalone Slurm is not asked" :
+			       "this is no job of Slurm's");
 	return 0;
 }
 
@@ -348,6 +405,7 @@ static int decide_stdin(struct config *c, struct err *e)
 
 static int check_rest(const struct config *c, struct err *e)
 {
+	struct nccl nccl;
 	int rc = check_endpoint(c, e);
 
 	if (rc == 0)
@@ -360,6 +418,8 @@ static int check_rest(const struct config *c, struct err *e)
 		rc = check_python(c, e);
 	if (rc == 0)
 		rc = log_rules_check(c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
 	return rc;
 }
 
@@ -379,6 +439,8 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = decide_signals(c, e);
 	if (rc == 0)
+		rc = decide_requeue(c, e);
+	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
 }
@@ -391,6 +453,8 @@ static int decide_far(struct config *c, struct err *e)
 	c->private_endpoint = 1; /* the step finds one of its own */
 	if (rc == 0)
 		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_requeue(c, e);
 	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
@@ -430,9 +494,13 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		return check_completion(c, e);
 	rc = inferred_init(c, e);
 	if (rc == 0)
+		rc = inferred_mpi_init(c, e);
+	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
 		rc = inferred_nodes(c, e);
+	if (rc == 0)
+		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
 		rc = c->slurm.place == ALLOCATION_NO_STEP ? decide_far(c, e)
 							  : decide(c, e);

@@ -15,6 +15,9 @@
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
+#include "launcher/meet.h"
+#include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
 
@@ -64,6 +67,10 @@ static int prepare(struct plan_parts *parts, const struct config *c,
 	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
 		rc = wrap_init(&parts->wrap, c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
+	if (rc == 0)
+		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
 	if (rc == -ENOENT)
 		return EXIT_NOT_FOUND;
 	if (rc == ERR_USAGE || rc == -ENOMEM)
@@ -85,13 +92,62 @@ static void release(struct plan_parts *parts)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
+	struct agent_ended ended;
+
 	/* a line that is wrong here is wrong there, too */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0);
+	return agent_run(config, NULL, unable, 0, &ended);
+}
+
+static int run_agent(const struct config *c, const struct plan_parts *parts,
+		     uint64_t open_files)
+{
+	struct agent_ended ended;
+	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	const struct requeue_told told = {
+		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
+		.restarts = c->slurm.restarts,
+	};
+
+	/* all checkpoints are complete: requeueing kills what runs */
+	if (ended.level)
+		requeue_run(c, &told);
+	return rc;
+}
+
+static int run_here(struct config *config, const struct plan_parts *parts,
+		    const struct agent_unable *unable, uint64_t open_files)
+{
+	struct err e = ERR_INIT;
+
+	if (config->dry_run && !unable->exit_code)
+		return dry_run(config, parts, &e) < 0 ? fail(&e, EXIT_OS) : 0;
+	/* also who is unable goes there, to tell the others */
+	if (config->meets && !config->dry_run &&
+	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
+		return fail(&e, exit_code_of(&e));
+	inferred_mpi_say(config);
+	if (unable->exit_code)
+		return run_unable(config, unable);
+	return run_agent(config, parts, open_files);
+}
+
+static int run(struct config *config)
+{
+	struct plan_parts parts = {.program = {NULL}};
+	struct agent_unable unable = {.why = ERR_INIT};
+	uint64_t open_files = 0;
+	int rc;
+
+	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
+	rc = run_here(config, &parts, &unable, open_files);
+	release(&parts);
+	inferred_linger(config, rc == EXIT_LOST);
+	return rc;
 }
 
 /* In an allocation of Slurm's: this command again, by srun, on its nodes. */
@@ -102,10 +158,13 @@ static int run_step(const struct config *c, char **args)
 	struct step_command command;
 	struct buf line;
 	struct err e = ERR_INIT;
+	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
+	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+		return fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
 		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
@@ -113,8 +172,9 @@ static int run_step(const struct config *c, char **args)
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job,
+			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
 		step_command_clean(c);
@@ -128,10 +188,7 @@ static int run_step(const struct config *c, char **args)
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
-	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
-	uint64_t open_files;
 	int rc;
 
 	open_missing_files();
@@ -166,14 +223,5 @@ int main(int argc, char **argv)
 		return fail(&e, EXIT_BAD_USAGE);
 	inferred_say(&config);
 	inferred_restore(&config);
-	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
-	if (unable.exit_code)
-		rc = run_unable(&config, &unable);
-	else if (!config.dry_run)
-		rc = agent_run(&config, &parts, NULL, open_files);
-	else if (dry_run(&config, &parts, &e) < 0)
-		rc = fail(&e, EXIT_OS);
-	release(&parts);
-	inferred_linger(&config, rc == EXIT_LOST);
-	return rc;
+	return run(&config);
 }

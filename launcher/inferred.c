@@ -13,6 +13,9 @@
 #include "launcher/gpu_list.h"
 #include "rendezvous/wire.h"
 
+/* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
+#define SLURM_SPACE "slurm.pmix."
+
 enum { LAST_WORDS_MS = 500 };
 
 static const char *get(const char *name)
@@ -32,7 +35,10 @@ static int same(const char *a, const char *b)
  * variables too, to the task's own numbers. */
 static int is_guest(void)
 {
-	if (getenv("DDP_AGENT_ID") || getenv("OMPI_COMM_WORLD_RANK"))
+	const char *space = getenv("PMIX_NAMESPACE");
+
+	if (getenv("DDP_AGENT_ID") || getenv("OMPI_COMM_WORLD_RANK") ||
+	    (space && strncmp(space, SLURM_SPACE, sizeof(SLURM_SPACE) - 1)))
 		return 1;
 	return getenv("PMI_RANK") && !same("PMI_RANK", "SLURM_PROCID");
 }
@@ -221,7 +227,7 @@ static void warn_gpus(const struct config *c)
 void inferred_say(const struct config *c)
 {
 	const struct allocation *a = &c->slurm;
-	char at[SOCK_TEXT_MAX];
+	char at[SOCK_TEXT_MAX], restart[ALLOCATION_RESTART_MAX];
 	struct buf b;
 
 	if (a->place != ALLOCATION_STEP || a->node_rank != 0)
@@ -242,9 +248,10 @@ void inferred_say(const struct config *c)
 	if (c->job == a->id)
 		buf_printf(&b, " --rdzv-id %s", c->job);
 	if (b.len && !b.failed)
-		log_info("Slurm's step %llu.%llu is taken as%.*s",
+		log_info("Slurm's step %llu.%llu%s is taken as%.*s",
 			 (unsigned long long)a->job,
-			 (unsigned long long)a->step, (int)b.len, b.data);
+			 (unsigned long long)a->step,
+			 allocation_restart(a, restart), (int)b.len, b.data);
 	buf_release(&b);
 	if (a->groups && a->nodes < a->job_nodes)
 		log_info("this step has %u of the heterogeneous job's %u nodes;"
@@ -278,9 +285,22 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 	buf_put(out, nodes, strlen(nodes));
 }
 
+/* srun and mpirun end all nodes when one has failed. */
+static int has_echo(const struct config *c)
+{
+	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;
+}
+
 int inferred_is_echo(const struct config *c, int number)
 {
-	return c->slurm.place == ALLOCATION_STEP && number == SIGTERM;
+	return has_echo(c) && number == SIGTERM;
+}
+
+int inferred_exit_code(const struct config *c, int number, int was_in)
+{
+	return inferred_is_echo(c, number) && c->slurm.nodes > 1 && !was_in
+		       ? 1
+		       : 128 + number;
 }
 
 void inferred_end_echoes(const struct config *c)
@@ -288,7 +308,7 @@ void inferred_end_echoes(const struct config *c)
 	sigset_t set;
 
 	sigemptyset(&set);
-	if (c->slurm.place == ALLOCATION_STEP)
+	if (has_echo(c))
 		sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }

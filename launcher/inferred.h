@@ -40,9 +40,15 @@ int inferred_is_said(const struct config *c);
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out);
 
-/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit says to
- * all what one node's ddprun has told them before. It is no second word. */
+/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
+ * say to all what one node's ddprun has told them before. It is no second
+ * word. */
 int inferred_is_echo(const struct config *c, int number);
+
+/* What a node that goes before it was in the job exits with: 128+signal, but in
+ * a step of several nodes not for that SIGTERM: srun exits with its tasks'
+ * highest code, which is to be that of who failed. */
+int inferred_exit_code(const struct config *c, int number, int was_in);
 
 /* Before signals get their default again: the exit code is decided, and such an
  * echo must not be it. */

@@ -404,6 +404,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 	struct wire_start start;
 	struct wire_end end;
 	struct wire_look look;
+	struct wire_stop stop;
 	int rc = 0;
 
 	switch (f->type) {
@@ -435,6 +436,11 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		}
 		m->events->on_end(m, &end);
 		return 0;
+	case WIRE_STOP:
+		rc = wire_get_stop(f, &stop, e);
+		if (rc == 0)
+			m->events->on_stop(m, &stop);
+		return rc;
 	case WIRE_LOOK:
 		rc = wire_get_look(f, &look, e);
 		if (rc == 0)
@@ -558,6 +564,14 @@ void member_leave(struct member *m, int signal, const char *text)
 	if (!is_in(m))
 		return;
 	wire_put_leave(out(m), WIRE_LEAVE, WIRE_NOTICE, 0, &x);
+	flush(m);
+}
+
+void member_stop(struct member *m, const struct wire_stop *stop)
+{
+	if (!is_in(m))
+		return;
+	wire_put_stop(out(m), WIRE_STOP, WIRE_NOTICE, 0, stop);
 	flush(m);
 }
 

@@ -106,6 +106,20 @@ static void tell_start(struct hosted *h)
 	}
 }
 
+static void tell_stop(struct hosted *h)
+{
+	struct job_node *n = NULL;
+	struct wire_stop m;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (to && job_stop_for(h->job, n, &m))
+			wire_put_stop(conn_out(&to->conn), WIRE_STOP,
+				      WIRE_NOTICE, 0, &m);
+	}
+}
+
 /* The round's keyspace goes, and with it those who used it. */
 static void end_workers(struct hosted *h, const char *text)
 {
@@ -179,6 +193,9 @@ void hosted_act(struct hosted *h)
 			break;
 		case JOB_FATE_KNOWN:
 			session_tell_fate(a->fate, a->text);
+			break;
+		case JOB_TELL_STOP:
+			tell_stop(h);
 			break;
 		case JOB_TELL_END:
 			tell_end(h);

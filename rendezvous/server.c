@@ -171,6 +171,20 @@ static int on_leave(struct member *m, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
+static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
+{
+	struct wire_stop stop;
+	int rc = wire_get_stop(f, &stop, e);
+
+	if (rc == 0 && (!stop.level || stop.level > WIRE_CUT))
+		rc = err_set(e, ERR_PROTOCOL, "STOP: no level %u", stop.level);
+	if (rc < 0 || !m->node)
+		return rc;
+	job_told(m->hosted->job, m->node, &stop);
+	hosted_act(m->hosted);
+	return 0;
+}
+
 static int on_ping(struct member *m, const struct wire_frame *f, struct err *e)
 {
 	return reply_empty(m, f);
@@ -207,6 +221,7 @@ static const struct rule rules[] = {
 	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_exited},
 	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
+	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
@@ -377,11 +392,12 @@ static void exit_if_drained(struct server *s)
 	if (s->guests)
 		guests_close(s->guests);
 	close_handle((uv_handle_t *)&s->drain_timer);
-	close_handle((uv_handle_t *)&s->term);
-	if (s->has_parent)
+	if (s->has_parent) {
 		close_handle((uv_handle_t *)&s->parent);
-	else
+	} else {
+		close_handle((uv_handle_t *)&s->term);
 		close_handle((uv_handle_t *)&s->interrupt);
+	}
 }
 
 static void stop_jobs(struct server *s)
@@ -454,8 +470,7 @@ static void on_signal(uv_signal_t *sig, int number)
 		return;
 	snprintf(why, sizeof why, "was told to stop by %s",
 		 signal_name(number, name));
-	if (!s->has_parent)
-		log_info("%s", why);
+	log_info("%s", why);
 	drain(s, why);
 }
 
@@ -486,11 +501,15 @@ static int watch_parent(struct server *s, int fd, struct err *e)
 {
 	int rc;
 
-	/* A terminal's ^C reaches this process too: its parent decides what
-	 * that means, and we are needed until it has. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
+	/* A terminal's ^C reaches this process too, and Slurm signals all of a
+	 * step: our parent decides what that means, and we are needed until it
+	 * has. */
+	static const int ignored[] = {
+		SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
+		SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO, SIGPWR};
+
+	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+		signal(ignored[i], SIG_IGN);
 	uv_pipe_init(s->loop, &s->parent, 0);
 	s->parent.data = s;
 	s->has_parent = 1;
@@ -561,9 +580,10 @@ int server_new(struct server **out, uv_loop_t *loop,
 		free(s);
 		return rc;
 	}
-	watch_signal(s, &s->term, SIGTERM);
-	if (!s->has_parent)
+	if (!s->has_parent) {
+		watch_signal(s, &s->term, SIGTERM);
 		watch_signal(s, &s->interrupt, SIGINT);
+	}
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
 	*out = s;

@@ -109,6 +109,24 @@ static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
+/* Both are told in all places where they are told at all. */
+static int read_life(struct allocation *a, const struct in *in)
+{
+	const char *end = value(in->get, "SLURM_JOB_END_TIME");
+	char *rest = NULL;
+	int rc = optional(in, "SLURM_RESTART_COUNT", &a->restarts);
+
+	if (rc || !end)
+		return rc;
+	if (*end >= '0' && *end <= '9')
+		a->end_time = strtoull(end, &rest, 10);
+	if (!rest || *rest)
+		return err_set(in->e, ERR_USAGE, "SLURM_JOB_END_TIME is "
+			       "'%.100s', which is no time; was it changed "
+			       "since srun set it?", end);
+	return 0;
+}
+
 /* ---- a step ---- */
 
 static int list(const struct in *in, const char *name, struct hostlist *l)
@@ -462,9 +480,20 @@ int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
 		return 0;
 	rc = read_job(a, &in);
 	if (!rc)
+		rc = read_life(a, &in);
+	if (!rc)
 		rc = gpus_per_task(a, &in);
 	if (rc)
 		return rc;
 	return a->place == ALLOCATION_STEP ? read_step(a, &in)
 					   : read_no_step(a, &in);
+}
+
+const char *allocation_restart(const struct allocation *a, char *out)
+{
+	out[0] = '\0';
+	if (a->restarts)
+		snprintf(out, ALLOCATION_RESTART_MAX, " (restart %u)",
+			 a->restarts);
+	return out;
 }

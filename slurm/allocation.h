@@ -22,7 +22,7 @@ enum allocation_place {
 	ALLOCATION_NO_STEP, /* a batch script, or a shell of salloc */
 };
 
-enum { ALLOCATION_ID_MAX = 48 };
+enum { ALLOCATION_ID_MAX = 48, ALLOCATION_RESTART_MAX = 32 };
 
 struct allocation {
 	enum allocation_place place;
@@ -31,6 +31,8 @@ struct allocation {
 	uint32_t nodes;     /* of the step; else of the allocation */
 	uint32_t groups;    /* of a heterogeneous job; 0: it is none */
 	uint32_t job_nodes; /* of all these groups */
+	uint64_t end_time; /* unix time of Slurm's end of it; 0: not said */
+	uint32_t restarts; /* so often was the job requeued */
 	uint32_t gpus_per_task; /* --gpus-per-task; 0: not said */
 	/* of a step */
 	uint32_t node_rank; /* of this node */
@@ -63,5 +65,7 @@ int allocation_read(struct allocation *a, allocation_get *get, struct err *e);
  * none. */
 void allocation_name(const struct allocation *a, allocation_get *get,
 		     uint32_t rank, char name[HOSTLIST_NAME_MAX + 1]);
+/* " (restart 2)", or "", into out[ALLOCATION_RESTART_MAX]; returns out. */
+const char *allocation_restart(const struct allocation *a, char *out);
 
 #endif

@@ -8,6 +8,9 @@
 #                       all run here, if slurm_on is not set. SLURM_CONF is set
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
+#                       If slurm_preempt is set its jobs give way in the
+#                       partitions low (and are requeued by Slurm after 60 s) and
+#                       lost (and end)
 #   slurm_down          ends all of it; needed before the test's end
 #   slurm_kill HOST NAME SIG   a daemon (slurmctld, slurmd_HOST), and waits until it
 #                       is gone; slurm_again NAME starts it again
@@ -25,9 +28,10 @@ slurm_or_skip() {
 
 # Where everything is: $1 the controller's host and address, then the nodes.
 slurm_conf() {
-	local control=$1 host gres=
+	local control=$1 host gres= preempt=
 	shift
 	[ -z "${slurm_gpus:-}" ] || gres="Gres=gpu:$slurm_gpus"
+	[ -z "${slurm_preempt:-}" ] || preempt=PreemptMode=REQUEUE
 	cat <<-EOF
 	ClusterName=test
 	SlurmctldHost=$control
@@ -36,7 +40,7 @@ slurm_conf() {
 	SlurmdUser=root
 	AuthType=auth/munge
 	CredType=cred/munge
-	AuthInfo=socket=$S/munge.sock
+	AuthInfo=socket=$S/munge.sock${preempt:+,cred_expire=5}
 	StateSaveLocation=$S/state
 	SlurmdSpoolDir=$S/spool.%n
 	SlurmctldPidFile=$S/slurmctld.pid
@@ -51,10 +55,12 @@ slurm_conf() {
 	SelectType=select/cons_tres
 	SelectTypeParameters=CR_CPU
 	SchedulerType=sched/backfill
-	SchedulerParameters=bf_interval=1,batch_sched_delay=0
+	SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_interval=1
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
+	${preempt:+PreemptType=preempt/partition_prio}
+	$preempt
 	${gres:+GresTypes=gpu}
 	EOF
 	for host; do
@@ -65,7 +71,10 @@ slurm_conf() {
 				"NodeAddr=127.0.0.1 Port=$(w_port free) CPUs=8 $gres"
 		fi
 	done
-	echo "PartitionName=all Nodes=ALL Default=YES State=UP"
+	echo "PartitionName=all Nodes=ALL Default=YES State=UP${preempt:+ PriorityTier=10 PreemptMode=OFF}"
+	[ -n "$preempt" ] || return 0
+	echo "PartitionName=low Nodes=ALL State=UP PriorityTier=1 GraceTime=60"
+	echo "PartitionName=lost Nodes=ALL State=UP PriorityTier=1 GraceTime=60 PreemptMode=CANCEL"
 }
 
 slurm_gres_conf() {
@@ -166,7 +175,7 @@ slurm_wait() {
 }
 
 slurm_idle() { # HOST N: so many nodes wait for work
-	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -t idle -o %N
+	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -p all -t idle -o %N
 	DEADLINE=20 finish sinfo - && [ "$(wc -l <<<"$out")" = "$2" ] &&
 		[ -n "$out" ]
 }

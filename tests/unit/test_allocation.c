@@ -378,17 +378,22 @@ START_TEST(who_is_no_task_of_sruns_is_left_alone)
 {
 	step();
 	set("OMPI_COMM_WORLD_RANK", "0");
+	set("OMPI_COMM_WORLD_SIZE", "1");
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
+	ck_assert_int_eq(config.private_endpoint, 1);
+	set("OMPI_COMM_WORLD_SIZE", NULL);
 	set("OMPI_COMM_WORLD_RANK", NULL);
 	set("DDP_AGENT_ID", "f00"); /* a worker of ours */
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
 	set("DDP_AGENT_ID", NULL);
 	set("PMI_RANK", "1");
+	set("PMI_SIZE", "4");
 	set("SLURM_PROCID", "0");
+	set("PMI_FD", "100");
 	parses("./a");
-	ck_assert_uint_eq(config.max_nodes, 1);
+	ck_assert_uint_eq(config.max_nodes, 4);
 	set("SLURM_PROCID", "1"); /* srun --mpi=pmi2 */
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 2);
