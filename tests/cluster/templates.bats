@@ -130,6 +130,14 @@ trained() { # N [TEXT]
 	has "$out" '^\[1\] 1/3 learner 0/2$'
 	has "$out" '^\[2\] 2/3 learner 1/2$'
 	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 is for all\$"
+	# tasks of srun's own are ranks
+	batch 0 -w h2 --ntasks-per-node 2 : -N 2 <<-'EOF'
+	srun --het-group=0,1 sh -c 'c_guest && c_collectives 3'
+	EOF
+	for i in 0 1; do
+		has "$out" "^rank $i of 4, local $i of 2, node 0 of 3: ok\$"
+		has "$out" "^rank $((i + 2)) of 4, local 0 of 1, node $((i + 1)) of 3: ok\$"
+	done
 	# salloc's shell has no number of the job, only of its groups
 	slurm 0 salloc -N 1 --ntasks-per-node 2 : -N 2 ddprun sh -c \
 		'echo "$RANK/$WORLD_SIZE $LOCAL_WORLD_SIZE"'
