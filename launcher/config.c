@@ -2,6 +2,7 @@
 #include "launcher/config.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,6 +318,20 @@ static int check_endpoint(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* sbatch --signal=USR1@120 is meant for the workers; who lists the signal has
+ * said what it means. */
+static void decide_warning(struct config *c)
+{
+	static const int numbers[] = {SIGUSR1, SIGUSR2};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (c->slurm.place == ALLOCATION_STEP &&
+		    !signal_set_has(&c->ending, numbers[i]) &&
+		    !signal_set_has(&c->forwarded, numbers[i]))
+			c->warning.bits |= UINT64_C(1) << (numbers[i] - 1);
+	}
+}
+
 static int decide_signals(struct config *c, struct err *e)
 {
 	char name[SIGNAL_NAME_MAX];
@@ -337,6 +352,40 @@ static int decide_signals(struct config *c, struct err *e)
 			       "--signals-to-handle as well; it can end the "
 			       "job or be passed on, not both",
 			       signal_name(rc, name));
+	decide_warning(c);
+	return 0;
+}
+
+/* Its words, and that there is a queue. */
+static int decide_requeue(struct config *c, struct err *e)
+{
+	const char *text = c->requeue_on;
+
+	if (!c->stop_before_given)
+		c->stop_before_s = c->grace_s;
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+
+		if (n == 7 && strncmp(text, "preempt", n) == 0)
+			c->requeue |= CONFIG_ON_PREEMPT;
+		else if (n == 7 && strncmp(text, "timeout", n) == 0)
+			c->requeue |= CONFIG_ON_TIMEOUT;
+		else
+			break;
+		text += n;
+		if (*text == ',' && text[1])
+			text++;
+	}
+	if (text && (*text || !c->requeue))
+		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
+			       "timeout, or both with a comma between them",
+			       c->requeue_on);
+	if (c->requeue && c->slurm.place == ALLOCATION_NONE)
+		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
+			       "out, or start ddprun in a script of sbatch's",
+			       c->requeue_on, c->standalone ?
+			       "with --standalone Slurm is not asked" :
+			       "this is no job of Slurm's");
 	return 0;
 }
 
@@ -390,6 +439,8 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = decide_signals(c, e);
 	if (rc == 0)
+		rc = decide_requeue(c, e);
+	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
 }
@@ -402,6 +453,8 @@ static int decide_far(struct config *c, struct err *e)
 	c->private_endpoint = 1; /* the step finds one of its own */
 	if (rc == 0)
 		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_requeue(c, e);
 	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;

@@ -13,6 +13,8 @@
 #include "slurm/step.h"
 
 enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
+/* --requeue-on */
+enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 
 struct config {
 	/* as given; NULL or the default where not */
@@ -30,6 +32,7 @@ struct config {
 	const char *ranks_filter, *local_ranks_filter;
 	const char *stdout_filters, *stderr_filters;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
+	const char *requeue_on;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
 	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
@@ -39,6 +42,7 @@ struct config {
 	long max_restarts;
 	long gpus_per_proc; /* 0: not said */
 	double grace_s;      /* --shutdown-timeout */
+	double stop_before_s; /* the end of Slurm's time; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
 	double monitor_interval_s; /* for torchrun's sake: nothing polls */
@@ -52,6 +56,7 @@ struct config {
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
+	int stop_before_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;
@@ -67,6 +72,8 @@ struct config {
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	struct signal_set ending, forwarded;
+	struct signal_set warning; /* Slurm's --signal: the time ends */
+	int requeue; /* bits of CONFIG_ON_... */
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */

@@ -99,6 +99,24 @@ const struct option_spec config_options[] = {
 		 "From SIGTERM to SIGKILL, for workers that must stop (30)."),
 	 .given_offset = AT(grace_given),
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
+	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
+		 "So long before the end of the time of Slurm's job the "
+		 "workers are told to stop (as --shutdown-timeout; 0: Slurm's "
+		 "own signals only)."),
+	 .given_offset = AT(stop_before_given),
+	 .yields = 1,
+	 .more = "Where it is given, or --requeue-on has timeout, all workers "
+		 "are told; else those that ask (ddp_should_stop), and the "
+		 "others go on until Slurm's SIGTERM. The end is "
+		 "$SLURM_JOB_END_TIME."},
+	{TEXT("requeue-on", requeue_on, "preempt,timeout", "PET_REQUEUE_ON",
+	      "Give Slurm's batch job back to the queue (scontrol requeue) "
+	      "when its workers have stopped because it was preempted, or its "
+	      "time ends."),
+	 .yields = 1,
+	 .more = "Not after a failure, nor when the job was cancelled. The job "
+		 "begins again with its script, and must go on from its "
+		 "checkpoint by itself."},
 	{SECONDS("monitor-interval", monitor_interval_s, 0,
 		 "PET_MONITOR_INTERVAL",
 		 "For torchrun's sake: nothing is polled, all is noticed as "
@@ -106,7 +124,11 @@ const struct option_spec config_options[] = {
 	{TEXT("signals-to-handle", signals_to_handle, "NAME,...",
 	      "PET_SIGNALS_TO_HANDLE",
 	      "Signals that end the job: the workers get the same one "
-	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT).")},
+	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT)."),
+	 .more = "All workers of all nodes are told, whichever ddprun is; who "
+		 "asks (ddp_should_stop) needs no signal. A second one kills "
+		 "them. Under Slurm SIGUSR1 and SIGUSR2 say that the time ends "
+		 "(sbatch --signal), and kill nothing."},
 	{TEXT("forward-signals", forward_signals, "NAME,...",
 	      "PET_FORWARD_SIGNALS",
 	      "Signals that are passed to the workers and do not end the job, "

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +17,12 @@
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
 #include "launcher/meet.h"
+#include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
+
+/* srun -K ends all tasks when one has, also who has yet to say why. */
+enum { SAID_MS = 1000 };
 
 /* A descriptor that was closed would be given to a socket, and then written to
  * as stdout. */
@@ -87,13 +92,31 @@ static void release(struct plan_parts *parts)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
+	struct agent_ended ended;
+
 	/* a line that is wrong here is wrong there, too */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0);
+	return agent_run(config, NULL, unable, 0, &ended);
+}
+
+static int run_agent(const struct config *c, const struct plan_parts *parts,
+		     uint64_t open_files)
+{
+	struct agent_ended ended;
+	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	const struct requeue_told told = {
+		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
+		.restarts = c->slurm.restarts,
+	};
+
+	/* all checkpoints are complete: requeueing kills what runs */
+	if (ended.level)
+		requeue_run(c, &told);
+	return rc;
 }
 
 static int run_here(struct config *config, const struct plan_parts *parts,
@@ -110,7 +133,7 @@ static int run_here(struct config *config, const struct plan_parts *parts,
 	inferred_mpi_say(config);
 	if (unable->exit_code)
 		return run_unable(config, unable);
-	return agent_run(config, parts, NULL, open_files);
+	return run_agent(config, parts, open_files);
 }
 
 static int run(struct config *config)
@@ -123,6 +146,7 @@ static int run(struct config *config)
 	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
 	rc = run_here(config, &parts, &unable, open_files);
 	release(&parts);
+	inferred_linger(config, rc == EXIT_LOST);
 	return rc;
 }
 
@@ -134,22 +158,26 @@ static int run_step(const struct config *c, char **args)
 	struct step_command command;
 	struct buf line;
 	struct err e = ERR_INIT;
+	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
+	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+		return fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
-		return fail(&e, EXIT_OS);
+		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	step_command_put(&line, &command);
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job,
+			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
-		step_command_clean();
+		step_command_clean(c);
 		step_command_exec(&command, &e);
 	}
 	buf_release(&line);
@@ -186,6 +214,11 @@ int main(int argc, char **argv)
 	}
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
+	if (rc < 0 && inferred_is_said(&config)) {
+		inferred_end_echoes(&config);
+		poll(NULL, 0, SAID_MS);
+		return EXIT_BAD_USAGE;
+	}
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
 	inferred_say(&config);

@@ -108,7 +108,8 @@ static void add_torchrun(struct environment *env, char **base,
 	add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
 	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
-	add(env, "TORCHELASTIC_USE_AGENT_STORE=False");
+	add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
+	    job->agent_store ? "True" : "False");
 	add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
 	if (!job->error_file)
 		add(env, ERROR_FILE);

@@ -21,6 +21,7 @@ struct environment_job {
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port;
+	int agent_store; /* the server has PyTorch's store there */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees so many GPUs of its own; 0: all, as it is */
 	uint32_t worker_gpus;

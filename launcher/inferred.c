@@ -1,6 +1,7 @@
 /* inferred.c: from Slurm's words to ddprun's. */
 #include "launcher/inferred.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 
 /* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
 #define SLURM_SPACE "slurm.pmix."
+
+enum { LAST_WORDS_MS = 500 };
 
 static const char *get(const char *name)
 {
@@ -95,6 +98,19 @@ static int too_few(const struct config *c, struct err *e)
 		       c->min_nodes, c->max_nodes);
 }
 
+/* A step of all groups cannot have some of the nodes. */
+static int too_few_of_groups(const struct config *c, struct err *e)
+{
+	return err_set(e, ERR_USAGE,
+		       "--nnodes %s: this heterogeneous job has %u nodes in %u "
+		       "groups, and the step that ddprun starts has them all; "
+		       "leave --nnodes out, or write --nnodes %u:%u to keep the"
+		       " others as spares, or srun --het-group=... "
+		       "--ntasks-per-node=1 ddprun", c->nnodes_text,
+		       c->slurm.nodes, c->slurm.groups, c->min_nodes,
+		       c->min_nodes);
+}
+
 int inferred_nodes(struct config *c, struct err *e)
 {
 	const struct allocation *a = &c->slurm;
@@ -108,6 +124,9 @@ int inferred_nodes(struct config *c, struct err *e)
 		if (a->place == ALLOCATION_STEP && is_fixed(c) &&
 		    c->min_nodes < a->nodes)
 			return too_few(c, e);
+		if (a->place == ALLOCATION_NO_STEP && a->groups &&
+		    is_fixed(c) && c->min_nodes < a->nodes)
+			return too_few_of_groups(c, e);
 	}
 	if (a->place != ALLOCATION_STEP)
 		return 0;
@@ -208,7 +227,7 @@ static void warn_gpus(const struct config *c)
 void inferred_say(const struct config *c)
 {
 	const struct allocation *a = &c->slurm;
-	char at[SOCK_TEXT_MAX];
+	char at[SOCK_TEXT_MAX], restart[ALLOCATION_RESTART_MAX];
 	struct buf b;
 
 	if (a->place != ALLOCATION_STEP || a->node_rank != 0)
@@ -217,7 +236,9 @@ void inferred_say(const struct config *c)
 	if (!c->nnodes_given)
 		buf_printf(&b, " --nnodes %s", c->nnodes_text);
 	if (!c->node_rank_given && c->node_rank >= 0 && a->nodes > 1)
-		buf_printf(&b, " --node-rank $SLURM_NODEID");
+		buf_printf(&b, " --node-rank %s",
+			   a->groups ? "0 (by the order of nodes)"
+				     : "$SLURM_NODEID");
 	if (!c->nproc_given)
 		buf_printf(&b, " --nproc-per-node %u (%s)", c->nproc,
 			   c->nproc_why);
@@ -227,11 +248,41 @@ void inferred_say(const struct config *c)
 	if (c->job == a->id)
 		buf_printf(&b, " --rdzv-id %s", c->job);
 	if (b.len && !b.failed)
-		log_info("Slurm's step %llu.%llu is taken as%.*s",
+		log_info("Slurm's step %llu.%llu%s is taken as%.*s",
 			 (unsigned long long)a->job,
-			 (unsigned long long)a->step, (int)b.len, b.data);
+			 (unsigned long long)a->step,
+			 allocation_restart(a, restart), (int)b.len, b.data);
 	buf_release(&b);
+	if (a->groups && a->nodes < a->job_nodes)
+		log_info("this step has %u of the heterogeneous job's %u nodes;"
+			 " srun --het-group=0-%u is for all", a->nodes,
+			 a->job_nodes, a->groups - 1);
 	warn_gpus(c);
+}
+
+int inferred_is_said(const struct config *c)
+{
+	return c->slurm.many_tasks == 1;
+}
+
+void inferred_name_nodes(const struct config *c, const char *nodes,
+			 struct buf *out)
+{
+	static const char word[] = "node ";
+	char name[HOSTLIST_NAME_MAX + 1];
+	const char *at = nodes;
+	char *end;
+	unsigned long rank;
+
+	while (c->nports && (at = strstr(nodes, word)) != NULL) {
+		rank = strtoul(at + sizeof(word) - 1, &end, 10);
+		buf_put(out, nodes, (size_t)(end - nodes));
+		nodes = end;
+		allocation_name(&c->slurm, get, (uint32_t)rank, name);
+		if (name[0] && strncmp(end, " (", 2) != 0)
+			buf_printf(out, " (%s)", name);
+	}
+	buf_put(out, nodes, strlen(nodes));
 }
 
 /* srun and mpirun end all nodes when one has failed. */
@@ -245,6 +296,13 @@ int inferred_is_echo(const struct config *c, int number)
 	return has_echo(c) && number == SIGTERM;
 }
 
+int inferred_exit_code(const struct config *c, int number, int was_in)
+{
+	return inferred_is_echo(c, number) && c->slurm.nodes > 1 && !was_in
+		       ? 1
+		       : 128 + number;
+}
+
 void inferred_end_echoes(const struct config *c)
 {
 	sigset_t set;
@@ -253,6 +311,13 @@ void inferred_end_echoes(const struct config *c)
 	if (has_echo(c))
 		sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void inferred_linger(const struct config *c, int lost)
+{
+	if (c->slurm.place == ALLOCATION_STEP && c->nports &&
+	    (lost || !is_fixed(c)))
+		poll(NULL, 0, LAST_WORDS_MS);
 }
 
 void inferred_restore(const struct config *c)
