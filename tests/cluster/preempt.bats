@@ -195,33 +195,6 @@ take_nodes() {
 	EOF
 }
 
-@test "the template of a preemptible job" {
-	mkdir bin data
-	t_idx data 640 64
-	# waits in its first run until it is told
-	cat >bin/mnist_mlp <<-EOF
-	#!/bin/bash
-	[ -n "\${SLURM_RESTART_COUNT:-}" ] || {
-		echo "up \$RANK run 0"
-		trap "exit 143" TERM
-		eval "\$IDLE"
-	}
-	exec $O/mnist_mlp "\$@"
-	EOF
-	chmod +x bin/mnist_mlp
-	slurm 0 env DDP_DATA="$T/data" PATH="$T/bin:$PATH" sbatch --parsable \
-		-p lost -w h1,h2 --gpus-per-node 1 -o "$T/batch.log" \
-		"$BATS_TEST_DIRNAME/../../slurm/preemptible.sbatch"
-	job=$out
-	touch batch.log
-	runs
-	take_nodes
-	await batch.log "^ddprun: Slurm's job $job was preempted: it is requeued\$"
-	await batch.log '^(\[0\] )?test accuracy [0-9.]+ %'
-	has "$(<batch.log)" "^ddprun: in Slurm's job $job \(restart 1\), of 2 nodes: srun "
-	[ -s "mnist.$job.state" ]
-}
-
 @test "preempted without a grace, and ended by Slurm: it is requeued all the same" {
 	submit now '--requeue-on preempt'
 	runs
