@@ -14,9 +14,11 @@
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/host_choice.h"
 #include "launcher/inferred.h"
 #include "launcher/log_rules.h"
 #include "launcher/rdzv_conf.h"
+#include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -383,6 +385,11 @@ static int decide(struct config *c, struct err *e)
 	return rc;
 }
 
+static int is_far(const struct config *c)
+{
+	return c->over_ssh || c->slurm.place == ALLOCATION_NO_STEP;
+}
+
 /* What can be decided where no worker will run: the rest is the nodes'. */
 static int decide_far(struct config *c, struct err *e)
 {
@@ -409,6 +416,7 @@ static int check_completion(const struct config *c, struct err *e)
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
+	static char *nothing[] = {(char *)"true", NULL};
 	int rc;
 
 	*c = (struct config){
@@ -421,29 +429,36 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.redirects = "0", .tee = "0", .stdin_to = "0",
 		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		.forward_signals = "",
+		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
+		.ssh_width = 32,
 	};
 	rc = option_parse(config_options, c, argc, argv, 1, e);
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
+	c->noptions = rc - 1 - (rc > 1 && strcmp(argv[rc - 1], "--") == 0);
 	if (c->print_completion)
 		return check_completion(c, e);
-	rc = inferred_init(c, e);
+	rc = host_choice_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
+		rc = inferred_init(c, e);
 	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
-		rc = inferred_nodes(c, e);
+		rc = c->over_ssh ? host_choice_nodes(c, e)
+				 : inferred_nodes(c, e);
 	if (rc == 0)
-		rc = c->slurm.place == ALLOCATION_NO_STEP ? decide_far(c, e)
-							  : decide(c, e);
+		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);
+	if (rc == 0 && !c->words[0] && c->host_check)
+		c->words = nothing;
 	if (rc == 0 && !c->words[0])
 		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
 			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
 			     "options)");
-	if (rc == 0 && c->slurm.place == ALLOCATION_NO_STEP)
-		rc = CONFIG_WANT_STEP;
+	if (rc == 0 && is_far(c))
+		rc = c->over_ssh ? CONFIG_WANT_HOSTS : CONFIG_WANT_STEP;
 	return rc;
 }
 

@@ -14,6 +14,10 @@
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/inferred.h"
+#include "launcher/prepare.h"
+#include "launcher/remote.h"
+#include "launcher/remote_end.h"
+#include "launcher/remote_node.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
 
@@ -34,47 +38,6 @@ static int fail(const struct err *e, int code)
 {
 	log_error("error: %s", e->text);
 	return code;
-}
-
-static int find_program(struct program *program, const struct config *c,
-			struct err *e)
-{
-	const struct program_how how = {
-		.no_python = c->no_python, .module = c->module,
-		.run_path = c->run_path,
-		.local_rank = c->legacy_launch && !c->use_env,
-	};
-
-	return program_find(program, c->words, &how, e);
-}
-
-/* All that a real run would find wrong before it starts anything. 0, or what to
- * exit with, e's text says why. */
-static int prepare(struct plan_parts *parts, const struct config *c,
-		   uint64_t *open_files, struct err *e)
-{
-	int rc = config_check_limits(c->nproc, open_files, e);
-
-	if (rc < 0)
-		return EXIT_OS;
-	rc = find_program(&parts->program, c, e);
-	if (rc == 0)
-		rc = wrap_init(&parts->wrap, c, e);
-	if (rc == -ENOENT)
-		return EXIT_NOT_FOUND;
-	if (rc == ERR_USAGE || rc == -ENOMEM)
-		return exit_code_of(e);
-	if (rc < 0)
-		return EXIT_NOT_EXECUTABLE;
-	rc = placement_init(&parts->placement, c, e);
-	return rc < 0 ? exit_code_of(e) : 0;
-}
-
-static void release(struct plan_parts *parts)
-{
-	placement_release(&parts->placement);
-	wrap_release(&parts->wrap);
-	program_release(&parts->program);
 }
 
 /* Other nodes would wait for this one: they are told why it cannot run. */
@@ -134,6 +97,9 @@ int main(int argc, char **argv)
 	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)
 		return dump_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
+		return remote_end_main(argc, argv);
+	remote_node_init();
 	spawn_remember_signals();
 	rc = config_parse(&config, argc, argv, &e);
 	if (rc == OPTION_WANT_HELP) {
@@ -153,6 +119,8 @@ int main(int argc, char **argv)
 	}
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
+	if (rc == CONFIG_WANT_HOSTS)
+		return remote_run(&config, argv);
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
 	inferred_say(&config);
@@ -164,6 +132,6 @@ int main(int argc, char **argv)
 		rc = agent_run(&config, &parts, NULL, open_files);
 	else if (dry_run(&config, &parts, &e) < 0)
 		rc = fail(&e, EXIT_OS);
-	release(&parts);
+	prepare_release(&parts);
 	return rc;
 }
