@@ -451,7 +451,8 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);
-	if (rc == 0 && !c->words[0] && c->host_check)
+	c->no_program = c->host_check && !c->words[0];
+	if (c->no_program)
 		c->words = nothing;
 	if (rc == 0 && !c->words[0])
 		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "

@@ -70,6 +70,7 @@ struct config {
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	struct signal_set ending, forwarded;
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
+	int no_program;       /* --host-check needs none */
 	int noptions;         /* so many words of argv are options */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */

@@ -46,10 +46,12 @@ void remote_check_free(struct remote_host *h)
 static void put_fine(struct buf *b, const struct remote_host *h,
 		     const struct config *c)
 {
-	buf_printf(b, "fine: ddprun %s, working directory and %s are there; "
-		   "%u worker%s, %u CPU%s, %u GPU%s; clock ",
-		   h->copied ? "was copied there" : "is there", c->words[0],
-		   h->nproc, h->nproc == 1 ? "" : "s", h->cpus,
+	buf_printf(b, "fine: ddprun %s, working directory%s%s too; %u worker%s,"
+		   " %u CPU%s, %u GPU%s; clock ",
+		   h->copied ? "was copied there" : "is there",
+		   c->no_program ? "" : " and ",
+		   c->no_program ? "" : c->words[0], h->nproc,
+		   h->nproc == 1 ? "" : "s", h->cpus,
 		   h->cpus == 1 ? "" : "s", h->gpus, h->gpus == 1 ? "" : "s");
 	if (h->skew_ms)
 		buf_printf(b, "%+.3f s\n", (double)h->skew_ms / 1000);

@@ -10,13 +10,6 @@ setup() {
 	lib_setup
 }
 
-# over_ssh NAME [OPTIONS...] PROGRAM...: on h1, in the background
-over_ssh() {
-	local name=$1
-	shift
-	start_on h1 "$name" ddprun --ssh-args "$SSH_ARGS" "$@"
-}
-
 # The lines of $out or $err, in an order that does not depend on time.
 sorted() {
 	sort <<<"$1"
