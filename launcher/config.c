@@ -463,6 +463,11 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+void config_release(struct config *c)
+{
+	host_list_release(&c->hosts);
+}
+
 /* Each worker has two pipes here, and two files where it is teed; the rest is
  * the loop, the server, spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)

@@ -98,6 +98,9 @@ enum {
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
+/* What config_parse took memory for, when it is over or has failed. */
+void config_release(struct config *c);
+
 /* Raises the soft limit of open files as far as n workers need it (*soft is
  * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */
 int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);

@@ -84,13 +84,32 @@ static int run_step(const struct config *c, char **args)
 	return c->dry_run ? 0 : fail(&e, EXIT_NOT_FOUND);
 }
 
+/* One node's part of a job, here. */
+static int run_node(const struct config *config)
+{
+	struct plan_parts parts = {.program = {NULL}};
+	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
+	struct err e = ERR_INIT;
+	uint64_t open_files;
+	int rc = 0;
+
+	inferred_say(config);
+	inferred_restore(config);
+	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
+	if (unable.exit_code)
+		rc = run_unable(config, &unable);
+	else if (!config->dry_run)
+		rc = agent_run(config, &parts, NULL, open_files);
+	else if (dry_run(config, &parts, &e) < 0)
+		rc = fail(&e, EXIT_OS);
+	prepare_release(&parts);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct config config;
-	struct plan_parts parts = {.program = {NULL}};
 	struct err e = ERR_INIT;
-	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
-	uint64_t open_files;
 	int rc;
 
 	open_missing_files();
@@ -120,18 +139,11 @@ int main(int argc, char **argv)
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
 	if (rc == CONFIG_WANT_HOSTS)
-		return remote_run(&config, argv);
-	if (rc < 0)
-		return fail(&e, EXIT_BAD_USAGE);
-	inferred_say(&config);
-	inferred_restore(&config);
-	unable.exit_code = prepare(&parts, &config, &open_files, &unable.why);
-	if (unable.exit_code)
-		rc = run_unable(&config, &unable);
-	else if (!config.dry_run)
-		rc = agent_run(&config, &parts, NULL, open_files);
-	else if (dry_run(&config, &parts, &e) < 0)
-		rc = fail(&e, EXIT_OS);
-	prepare_release(&parts);
+		rc = remote_run(&config, argv);
+	else if (rc < 0)
+		rc = fail(&e, EXIT_BAD_USAGE);
+	else
+		rc = run_node(&config);
+	config_release(&config);
 	return rc;
 }
