@@ -51,8 +51,8 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c)
 server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
-launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
-sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
+sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
 trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c trainers/data/*.c trainers/models/*.c trainers/ops/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
@@ -301,7 +301,8 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/ddprun/slurm
 	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
 	install -d $(trainers_dir)
 	install $(trainers) $(cuda_ops) trainers/get-data $(trainers_dir)
@@ -311,6 +312,8 @@ install: all
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
 	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
+	for f in slurm/*.sbatch slurm/*.txt; do \
+		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/share/ddprun/$$f || exit 1; done
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3

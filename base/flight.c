@@ -44,6 +44,7 @@ void flight_start(struct flight *f, uint32_t rank, uint32_t world_size)
 	memset(f->comms, 0, sizeof(f->comms));
 	memset(f->ring, 0, sizeof(f->ring));
 	atomic_store_explicit(&f->head, 0, memory_order_relaxed);
+	atomic_store_explicit(&f->asks, 0, memory_order_relaxed);
 	find_clock();
 	f->version = FLIGHT_VERSION;
 	f->pid = (uint32_t)getpid();

@@ -45,6 +45,7 @@ enum flight_kind {
 	FLIGHT_KINDS
 };
 
+enum flight_asks { FLIGHT_ASKS = 1, FLIGHT_TOLD };
 enum flight_state { FLIGHT_ENTERED = 1, FLIGHT_DONE, FLIGHT_FAILED };
 
 /* ---- What is in the memory ---- */
@@ -75,7 +76,9 @@ struct flight {
 	uint32_t rank, world_size;
 	/* The agent sets it: the job should stop, see ddp_should_stop. */
 	_Atomic uint32_t stop;
-	uint32_t unused;
+	/* Whether this worker asks that, which spares it the signal, and what
+	 * it was told: FLIGHT_ASKS or FLIGHT_TOLD */
+	_Atomic uint32_t asks;
 	struct flight_comm comms[FLIGHT_COMMS];
 	_Alignas(64) _Atomic uint64_t head; /* the last ticket */
 	_Alignas(64) struct flight_entry ring[FLIGHT_ENTRIES];
@@ -165,6 +168,17 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 static inline int flight_stop(const struct flight *f)
 {
 	return f && atomic_load_explicit(&f->stop, memory_order_relaxed) == 1;
+}
+
+/* The worker asks whether to stop, and is told: 1 yes. f may be NULL. */
+static inline void flight_asked(struct flight *f, int stop)
+{
+	if (f && stop)
+		atomic_store_explicit(&f->asks, FLIGHT_TOLD,
+				      memory_order_relaxed);
+	/* ordered with the look at stop that follows; once */
+	else if (f && !atomic_load_explicit(&f->asks, memory_order_relaxed))
+		atomic_store(&f->asks, FLIGHT_ASKS);
 }
 
 /* This process writes f from now on: empties it, but keeps stop. */

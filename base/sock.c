@@ -153,7 +153,7 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 	return n;
 }
 
-static int is_any(const struct sock_addr *a)
+int sock_addr_is_any(const struct sock_addr *a)
 {
 	if (a->ss.ss_family == AF_INET)
 		return addr4(a) == INADDR_ANY;
@@ -165,7 +165,7 @@ int sock_addr_is_local(const struct sock_addr *a)
 	struct ifaddrs *list;
 	int found = 0;
 
-	if (sock_addr_is_loopback(a) || is_any(a))
+	if (sock_addr_is_loopback(a) || sock_addr_is_any(a))
 		return 1;
 	if (getifaddrs(&list) < 0)
 		return 0;

@@ -35,6 +35,8 @@ char *sock_addr_host(const struct sock_addr *a, char *out);
 uint16_t sock_addr_port(const struct sock_addr *a);
 void sock_addr_set_port(struct sock_addr *a, uint16_t port);
 int sock_addr_is_loopback(const struct sock_addr *a);
+/* 0.0.0.0 or ::, where a listener hears all of this host's addresses. */
+int sock_addr_is_any(const struct sock_addr *a);
 /* -1, 0, 1 by family, then by numeric address; ports do not count. */
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b);
 

@@ -13,11 +13,19 @@ struct agent_unable {
 	int exit_code;
 };
 
+/* How a job that ended as it was told to stop was told (wire.h's levels); 0: it
+ * ended in another way. */
+struct agent_ended {
+	uint8_t level;
+	int warned; /* of the end of its time, at first */
+};
+
 /* Runs the job to its end and returns the exit code. parts is NULL where this
  * node cannot run them: then it joins all the same, only to tell the others why
  * (unable). open_files: the soft limit that workers get, 0 to leave theirs
  * alone. */
 int agent_run(const struct config *config, const struct plan_parts *parts,
-	      const struct agent_unable *unable, uint64_t open_files);
+	      const struct agent_unable *unable, uint64_t open_files,
+	      struct agent_ended *ended);
 
 #endif

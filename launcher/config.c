@@ -1,14 +1,12 @@
 /* config.c: what follows from the options, checked before anything starts. */
 #include "launcher/config.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/cpus.h"
@@ -16,7 +14,9 @@
 #include "launcher/gpu_list.h"
 #include "launcher/host_choice.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
 #include "launcher/log_rules.h"
+#include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
 #include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
@@ -79,6 +79,11 @@ static int decide_nproc(struct config *c, struct err *e)
 
 	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
 		return inferred_nproc(c, e);
+	if (!c->nproc_given && c->mpirun.kind) {
+		text = "auto";
+		c->nproc_why = gpu_workers(c, &why) ? "by its GPUs"
+						    : "by its CPUs";
+	}
 	if (strcmp(text, "cpu") == 0) {
 		n = cpu_count();
 	} else if (strcmp(text, "auto") == 0) {
@@ -167,7 +172,7 @@ static int decide_endpoint(struct config *c, struct err *e)
 	if (c->endpoint_given)
 		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
 				      e);
-	if (inferred_endpoint(c))
+	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
 		return 0;
 	addr = addr && *addr ? addr : NULL;
 	port = port && *port ? port : NULL;
@@ -304,11 +309,26 @@ static int check_endpoint(const struct config *c, struct err *e)
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
-	if (!c->private_endpoint && c->max_nodes > 1 && c->endpoint.port == 0)
+	if (!c->private_endpoint && !c->meets && c->max_nodes > 1 &&
+	    c->endpoint.port == 0)
 		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
 			       "only one node can use; give the nodes a port "
 			       "to meet at");
 	return 0;
+}
+
+/* sbatch --signal=USR1@120 is meant for the workers; who lists the signal has
+ * said what it means. */
+static void decide_warning(struct config *c)
+{
+	static const int numbers[] = {SIGUSR1, SIGUSR2};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (c->slurm.place == ALLOCATION_STEP &&
+		    !signal_set_has(&c->ending, numbers[i]) &&
+		    !signal_set_has(&c->forwarded, numbers[i]))
+			c->warning.bits |= UINT64_C(1) << (numbers[i] - 1);
+	}
 }
 
 static int decide_signals(struct config *c, struct err *e)
@@ -331,6 +351,40 @@ static int decide_signals(struct config *c, struct err *e)
 			       "--signals-to-handle as well; it can end the "
 			       "job or be passed on, not both",
 			       signal_name(rc, name));
+	decide_warning(c);
+	return 0;
+}
+
+/* Its words, and that there is a queue. */
+static int decide_requeue(struct config *c, struct err *e)
+{
+	const char *text = c->requeue_on;
+
+	if (!c->stop_before_given)
+		c->stop_before_s = c->grace_s;
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+
+		if (n == 7 && strncmp(text, "preempt", n) == 0)
+			c->requeue |= CONFIG_ON_PREEMPT;
+		else if (n == 7 && strncmp(text, "timeout", n) == 0)
+			c->requeue |= CONFIG_ON_TIMEOUT;
+		else
+			break;
+		text += n;
+		if (*text == ',' && text[1])
+			text++;
+	}
+	if (text && (*text || !c->requeue))
+		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
+			       "timeout, or both with a comma between them",
+			       c->requeue_on);
+	if (c->requeue && c->slurm.place == ALLOCATION_NONE)
+		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
+			       "out, or start ddprun in a script of sbatch's",
+			       c->requeue_on, c->standalone ?
+			       "with --standalone Slurm is not asked" :
+			       "this is no job of Slurm's");
 	return 0;
 }
 
@@ -350,6 +404,7 @@ static int decide_stdin(struct config *c, struct err *e)
 
 static int check_rest(const struct config *c, struct err *e)
 {
+	struct nccl nccl;
 	int rc = check_endpoint(c, e);
 
 	if (rc == 0)
@@ -362,6 +417,8 @@ static int check_rest(const struct config *c, struct err *e)
 		rc = check_python(c, e);
 	if (rc == 0)
 		rc = log_rules_check(c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
 	return rc;
 }
 
@@ -381,6 +438,8 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = decide_signals(c, e);
 	if (rc == 0)
+		rc = decide_requeue(c, e);
+	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
 }
@@ -398,6 +457,8 @@ static int decide_far(struct config *c, struct err *e)
 	c->private_endpoint = 1; /* the step finds one of its own */
 	if (rc == 0)
 		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_requeue(c, e);
 	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
@@ -442,11 +503,15 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	rc = host_choice_init(c, e);
 	if (rc == 0 && !c->over_ssh && !remote_node_is())
 		rc = inferred_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
+		rc = inferred_mpi_init(c, e);
 	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
 		rc = c->over_ssh ? host_choice_nodes(c, e)
 				 : inferred_nodes(c, e);
+	if (rc == 0)
+		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
 		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
 	if (rc == 0)
@@ -466,65 +531,6 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 void config_release(struct config *c)
 {
 	host_list_release(&c->hosts);
-}
-
-/* Each worker has two pipes here, and two files where it is teed; the rest is
- * the loop, the server, spare. */
-static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
-{
-	enum { SPARE_FILES = 64 };
-	struct rlimit limit;
-	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
-	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
-
-	*soft = 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
-		return 0;
-	if (limit.rlim_max < need)
-		return err_set(e, -EMFILE,
-			       "--nproc-per-node %u: that many workers need "
-			       "%llu open files and the hard limit is %llu; "
-			       "raise it (ulimit -Hn) or start fewer", nproc,
-			       (unsigned long long)need,
-			       (unsigned long long)limit.rlim_max);
-	*soft = limit.rlim_cur;
-	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return err_set(e, -errno, "cannot raise the limit of open "
-			       "files to %llu: %s",
-			       (unsigned long long)limit.rlim_cur,
-			       strerror(errno));
-	return 0;
-}
-
-static long pid_max(void)
-{
-	char text[32];
-
-	file_read_text("/proc/sys/kernel/pid_max", text, sizeof(text));
-	return strtol(text, NULL, 10);
-}
-
-int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
-{
-	enum { FEW = 1024, SPARE_PIDS = 300 }; /* the kernel keeps 300 back */
-	struct rlimit limit;
-	long pids;
-
-	/* root is not bound by it */
-	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 &&
-	    limit.rlim_cur < nproc)
-		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this user may have %llu "
-			       "processes; raise it (ulimit -u) or start fewer",
-			       nproc, (unsigned long long)limit.rlim_cur);
-	pids = nproc > FEW ? pid_max() : 0;
-	if (pids && nproc + SPARE_PIDS >= (uint64_t)pids)
-		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this host has room for %ld"
-			       " processes (kernel.pid_max); start fewer",
-			       nproc, pids);
-	return check_files(nproc, soft, e);
 }
 
 void config_print_help(void)

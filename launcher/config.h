@@ -9,10 +9,13 @@
 #include "base/sock.h"
 #include "launcher/host_list.h"
 #include "launcher/signal_set.h"
+#include "pmi/mpirun.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
 
 enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
+/* --requeue-on */
+enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 
 struct config {
 	/* as given; NULL or the default where not */
@@ -30,7 +33,9 @@ struct config {
 	const char *ranks_filter, *local_ranks_filter;
 	const char *stdout_filters, *stderr_filters;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
+	const char *requeue_on;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
+	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
 	const char *hosts_text, *hostfile; /* -H, --hostfile */
@@ -43,6 +48,7 @@ struct config {
 	long max_restarts;
 	long gpus_per_proc; /* 0: not said */
 	double grace_s;      /* --shutdown-timeout */
+	double stop_before_s; /* the end of Slurm's time; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
 	double monitor_interval_s; /* for torchrun's sake: nothing polls */
@@ -56,6 +62,7 @@ struct config {
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
+	int stop_before_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;
@@ -64,11 +71,15 @@ struct config {
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
 	/* what Slurm says, where it is asked (inferred.h) */
 	struct allocation slurm;
-	const char *nproc_why; /* how Slurm's word gave nproc; NULL: not */
+	struct mpirun mpirun; /* the same of an MPI launcher (inferred_mpi.h) */
+	int meets; /* the endpoint is found out later (meet.h) */
+	const char *nproc_why; /* how their word gave nproc; NULL: not */
 	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
 	struct signal_set ending, forwarded;
+	struct signal_set warning; /* Slurm's --signal: the time ends */
+	int requeue; /* bits of CONFIG_ON_... */
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* so many words of argv are options */

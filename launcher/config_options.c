@@ -130,6 +130,24 @@ const struct option_spec config_options[] = {
 		 "From SIGTERM to SIGKILL, for workers that must stop (30)."),
 	 .given_offset = AT(grace_given),
 	 .more = "Default: $TORCH_ELASTIC_SHUTDOWN_TIMEOUT, if it is set."},
+	{SECONDS("stop-before", stop_before_s, 0, "PET_STOP_BEFORE",
+		 "So long before the end of the time of Slurm's job the "
+		 "workers are told to stop (as --shutdown-timeout; 0: Slurm's "
+		 "own signals only)."),
+	 .given_offset = AT(stop_before_given),
+	 .yields = 1,
+	 .more = "Where it is given, or --requeue-on has timeout, all workers "
+		 "are told; else those that ask (ddp_should_stop), and the "
+		 "others go on until Slurm's SIGTERM. The end is "
+		 "$SLURM_JOB_END_TIME."},
+	{TEXT("requeue-on", requeue_on, "preempt,timeout", "PET_REQUEUE_ON",
+	      "Give Slurm's batch job back to the queue (scontrol requeue) "
+	      "when its workers have stopped because it was preempted, or its "
+	      "time ends."),
+	 .yields = 1,
+	 .more = "Not after a failure, nor when the job was cancelled. The job "
+		 "begins again with its script, and must go on from its "
+		 "checkpoint by itself."},
 	{SECONDS("monitor-interval", monitor_interval_s, 0,
 		 "PET_MONITOR_INTERVAL",
 		 "For torchrun's sake: nothing is polled, all is noticed as "
@@ -137,7 +155,11 @@ const struct option_spec config_options[] = {
 	{TEXT("signals-to-handle", signals_to_handle, "NAME,...",
 	      "PET_SIGNALS_TO_HANDLE",
 	      "Signals that end the job: the workers get the same one "
-	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT).")},
+	      "(SIGTERM,SIGINT,SIGHUP,SIGQUIT)."),
+	 .more = "All workers of all nodes are told, whichever ddprun is; who "
+		 "asks (ddp_should_stop) needs no signal. A second one kills "
+		 "them. Under Slurm SIGUSR1 and SIGUSR2 say that the time ends "
+		 "(sbatch --signal), and kill nothing."},
 	{TEXT("forward-signals", forward_signals, "NAME,...",
 	      "PET_FORWARD_SIGNALS",
 	      "Signals that are passed to the workers and do not end the job, "
@@ -186,6 +208,14 @@ const struct option_spec config_options[] = {
 	{TEXT("numa-binding", cpu_bind,
 	      "node|socket|exclusive|core-complex|cores|none",
 	      NULL, "torchrun's name for --cpu-bind.")},
+	{TEXT("net-interface", net_interface, "auto|NAME", "PET_NET_INTERFACE",
+	      "Which network interface NCCL and gloo are to use: its name, or "
+	      "auto, which is the one by which other nodes reach this node "
+	      "(default: they choose)."),
+	 .yields = 1,
+	 .more = "Sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, each where "
+		 "it is not set. InfiniBand's own traffic does not go by it, "
+		 "only what NCCL says before."},
 	{TEXT("wrap", wrap, "COMMAND", "PET_WRAP",
 	      "Run each worker under this command: 'gdb -batch -ex run "
 	      "--args', valgrind, a profiler."),
@@ -198,6 +228,15 @@ const struct option_spec config_options[] = {
 	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
 	      "Keep logs and error files there, in a folder for each job, "
 	      "attempt and local rank; /dev/null: none at all.")},
+	{TEXT("nccl-debug", nccl_debug, "LEVEL[:SUBSYSTEM,...]",
+	      "PET_NCCL_DEBUG",
+	      "What NCCL says: VERSION, WARN, INFO, ABORT or TRACE, "
+	      "INFO:INIT,NET of some subsystems alone; with --log-dir each "
+	      "worker's into a file of its own, nccl.log."),
+	 .yields = 1,
+	 .more = "Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, the "
+		 "latter where it is not set. Without --log-dir it is on the "
+		 "console, behind the rank's prefix."},
 	{TEXT("redirects", redirects, "MASK|RANK:MASK,...", "PET_REDIRECTS",
 	      "Into a file, not to the console: 1 stdout, 2 stderr, 3 both, "
 	      "of all workers or by local rank: 0:3,12:1 (0)."),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,12 +15,18 @@
 #include "launcher/dump.h"
 #include "launcher/exit_code.h"
 #include "launcher/inferred.h"
+#include "launcher/inferred_mpi.h"
+#include "launcher/meet.h"
 #include "launcher/prepare.h"
 #include "launcher/remote.h"
 #include "launcher/remote_end.h"
 #include "launcher/remote_node.h"
+#include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
+
+/* srun -K ends all tasks when one has, also who has yet to say why. */
+enum { SAID_MS = 1000 };
 
 /* A descriptor that was closed would be given to a socket, and then written to
  * as stdout. */
@@ -44,13 +51,64 @@ static int fail(const struct err *e, int code)
 static int run_unable(const struct config *config,
 		      const struct agent_unable *unable)
 {
+	struct agent_ended ended;
+
 	/* a line that is wrong here is wrong there, too */
 	if (config->max_nodes == 1 || config->dry_run ||
 	    unable->exit_code == EXIT_BAD_USAGE)
 		return fail(&unable->why, unable->exit_code);
 	log_error("error: %s; telling the other nodes (Ctrl-C ends this)",
 		  unable->why.text);
-	return agent_run(config, NULL, unable, 0);
+	return agent_run(config, NULL, unable, 0, &ended);
+}
+
+static int run_agent(const struct config *c, const struct plan_parts *parts,
+		     uint64_t open_files)
+{
+	struct agent_ended ended;
+	int rc = agent_run(c, parts, NULL, open_files, &ended);
+	const struct requeue_told told = {
+		.warned = ended.warned, .cut = ended.level == WIRE_CUT,
+		.restarts = c->slurm.restarts,
+	};
+
+	/* all checkpoints are complete: requeueing kills what runs */
+	if (ended.level)
+		requeue_run(c, &told);
+	return rc;
+}
+
+static int run_here(struct config *config, const struct plan_parts *parts,
+		    const struct agent_unable *unable, uint64_t open_files)
+{
+	struct err e = ERR_INIT;
+
+	if (config->dry_run && !unable->exit_code)
+		return dry_run(config, parts, &e) < 0 ? fail(&e, EXIT_OS) : 0;
+	/* also who is unable goes there, to tell the others */
+	if (config->meets && !config->dry_run &&
+	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
+		return fail(&e, exit_code_of(&e));
+	inferred_mpi_say(config);
+	if (unable->exit_code)
+		return run_unable(config, unable);
+	return run_agent(config, parts, open_files);
+}
+
+static int run(struct config *config)
+{
+	struct plan_parts parts = {.program = {NULL}};
+	struct agent_unable unable = {.why = ERR_INIT};
+	uint64_t open_files = 0;
+	int rc;
+
+	inferred_say(config);
+	inferred_restore(config);
+	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
+	rc = run_here(config, &parts, &unable, open_files);
+	prepare_release(&parts);
+	inferred_linger(config, rc == EXIT_LOST);
+	return rc;
 }
 
 /* In an allocation of Slurm's: this command again, by srun, on its nodes. */
@@ -61,49 +119,31 @@ static int run_step(const struct config *c, char **args)
 	struct step_command command;
 	struct buf line;
 	struct err e = ERR_INIT;
+	char restart[ALLOCATION_RESTART_MAX];
 
 	if (n <= 0)
 		n = snprintf(self, sizeof(self), "ddprun");
 	self[n] = '\0';
+	if (!c->dry_run && requeue_prepare(c, &e) < 0)
+		return fail(&e, EXIT_BAD_USAGE);
 	if (step_command_init(&command, c, self, args, &e) < 0)
-		return fail(&e, EXIT_OS);
+		return fail(&e, exit_code_of(&e));
 	buf_init(&line, SIZE_MAX);
 	step_command_put(&line, &command);
 	if (c->dry_run) {
 		printf("%.*s\n", (int)line.len, line.data);
 	} else {
-		log_info("in Slurm's job %llu, of %u node%s: %.*s",
-			 (unsigned long long)c->slurm.job, c->slurm.nodes,
+		log_info("in Slurm's job %llu%s, of %u node%s: %.*s",
+			 (unsigned long long)c->slurm.job,
+			 allocation_restart(&c->slurm, restart), c->slurm.nodes,
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
-		step_command_clean();
+		step_command_clean(c);
 		step_command_exec(&command, &e);
 	}
 	buf_release(&line);
 	step_command_release(&command);
 	return c->dry_run ? 0 : fail(&e, EXIT_NOT_FOUND);
-}
-
-/* One node's part of a job, here. */
-static int run_node(const struct config *config)
-{
-	struct plan_parts parts = {.program = {NULL}};
-	struct agent_unable unable = {.why = ERR_INIT, .exit_code = EXIT_OS};
-	struct err e = ERR_INIT;
-	uint64_t open_files;
-	int rc = 0;
-
-	inferred_say(config);
-	inferred_restore(config);
-	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
-	if (unable.exit_code)
-		rc = run_unable(config, &unable);
-	else if (!config->dry_run)
-		rc = agent_run(config, &parts, NULL, open_files);
-	else if (dry_run(config, &parts, &e) < 0)
-		rc = fail(&e, EXIT_OS);
-	prepare_release(&parts);
-	return rc;
 }
 
 int main(int argc, char **argv)
@@ -138,12 +178,17 @@ int main(int argc, char **argv)
 	}
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
+	if (rc == ERR_USAGE && inferred_is_said(&config)) {
+		inferred_end_echoes(&config);
+		poll(NULL, 0, SAID_MS);
+		return EXIT_BAD_USAGE;
+	}
 	if (rc == CONFIG_WANT_HOSTS)
 		rc = remote_run(&config, argv);
 	else if (rc < 0)
 		rc = fail(&e, EXIT_BAD_USAGE);
 	else
-		rc = run_node(&config);
+		rc = run(&config);
 	config_release(&config);
 	return rc;
 }

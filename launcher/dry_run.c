@@ -62,6 +62,10 @@ static void find_open(struct dry_run *d)
 		   "DDP_RECORDER");
 	if (*d->logdir.run)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
+	if (*d->logdir.attempt && c->nccl_debug)
+		LEAVE_OPEN(d, "NCCL_DEBUG_FILE");
+	if (!is_alone(c) && c->net_interface)
+		LEAVE_OPEN(d, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME");
 	if (c->standalone) /* another in each run */
 		LEAVE_OPEN(d, "TORCHELASTIC_RUN_ID", "DDP_JOB_ID");
 	if (isatty(STDOUT_FILENO))

@@ -9,12 +9,19 @@
 #include <string.h>
 
 #include "launcher/gpu_list.h"
+#include "pmi/mpirun.h"
 
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
 #define GPUS "CUDA_VISIBLE_DEVICES="
 #define RECORDER "DDP_RECORDER="
+#define NCCL_FILE "NCCL_DEBUG_FILE="
 
 enum { OWN_MAX = 32 };
+
+static int said(const char *text)
+{
+	return text && *text;
+}
 
 /* Never taken over from the launcher's own environment. */
 static const char *const replaced[] = {
@@ -27,6 +34,21 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
 	"DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 };
+
+static int is_name(const char *var, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(var, name, len) == 0 && var[len] == '=';
+}
+
+/* What the user asked for on the command line. */
+static int is_overruled(const struct environment_job *job, const char *var)
+{
+	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
+	       (said(job->nccl_subsystems) && is_name(var,
+						      "NCCL_DEBUG_SUBSYS"));
+}
 
 static int is_replaced(const char *var)
 {
@@ -86,7 +108,8 @@ static void add_torchrun(struct environment *env, char **base,
 	add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
 	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
 	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
-	add(env, "TORCHELASTIC_USE_AGENT_STORE=False");
+	add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
+	    job->agent_store ? "True" : "False");
 	add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
 	if (!job->error_file)
 		add(env, ERROR_FILE);
@@ -105,6 +128,45 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 	add(env, "DDP_AGENT_ID=%s", job->agent_id);
 	if (job->columns > 0)
 		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
+}
+
+/* The user's own NCCL_DEBUG_SUBSYS goes with --nccl-debug LEVEL. */
+static void add_nccl(struct environment *env, char **base,
+		     const struct environment_job *job)
+{
+	if (said(job->nccl_debug))
+		add(env, "NCCL_DEBUG=%s", job->nccl_debug);
+	if (said(job->nccl_subsystems))
+		add(env, "NCCL_DEBUG_SUBSYS=%s", job->nccl_subsystems);
+	/* NCCL's '=': the whole name, not the start of one */
+	if (said(job->interface) && !get(base, "NCCL_SOCKET_IFNAME"))
+		add(env, "NCCL_SOCKET_IFNAME==%s", job->interface);
+	if (said(job->interface) && !get(base, "GLOO_SOCKET_IFNAME"))
+		add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
+}
+
+/* NCCL reads %h and %p in it, and %% as %. */
+static int make_nccl_file(struct environment *env, char **base)
+{
+	const struct environment_job *job = &env->job;
+	char *to;
+
+	if (!said(job->nccl_debug) || !said(job->log_dir) ||
+	    get(base, "NCCL_DEBUG_FILE"))
+		return 0;
+	env->nccl_file = malloc(sizeof(NCCL_FILE) + 2 * strlen(job->log_dir) +
+				ENVIRONMENT_VAR_MAX);
+	if (!env->nccl_file)
+		return -ENOMEM;
+	to = stpcpy(env->nccl_file, NCCL_FILE);
+	for (const char *from = job->log_dir; *from; from++) {
+		*to++ = *from;
+		if (*from == '%')
+			*to++ = '%';
+	}
+	*to = '\0';
+	env->nccl_folder = (size_t)(to - env->nccl_file);
+	return 0;
 }
 
 /* Room for what is longer than a number. */
@@ -136,7 +198,7 @@ static int make_room(struct environment *env, char **base)
 			return -ENOMEM;
 		strcpy(env->gpus, GPUS);
 	}
-	return 0;
+	return make_nccl_file(env, base);
 }
 
 static void put_worker(struct environment *env, int *n)
@@ -144,6 +206,7 @@ static void put_worker(struct environment *env, int *n)
 	char *const vars[ENVIRONMENT_WORKER_VARS] = {
 		env->rank, env->role_rank, env->local_rank, env->error_file,
 		env->gpus, env->recorder[0] ? env->recorder : NULL,
+		env->nccl_file,
 	};
 
 	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
@@ -171,6 +234,7 @@ int environment_init(struct environment *env, char **base,
 	if (env->vars) {
 		add_torchrun(env, base, job);
 		add_ours(env, job);
+		add_nccl(env, base, job);
 	}
 	if (!env->vars || env->owned < 0 || make_room(env, base) < 0) {
 		if (env->owned >= 0)
@@ -180,7 +244,9 @@ int environment_init(struct environment *env, char **base,
 	n = env->owned;
 	put_worker(env, &n);
 	for (; *base; base++) {
-		if (!is_replaced(*base) && !(env->gpus && is_gpus(*base)))
+		if (!is_replaced(*base) && !is_overruled(job, *base) &&
+		    !mpirun_is_rank_variable(*base) &&
+		    !(env->gpus && is_gpus(*base)))
 			env->vars[n++] = *base;
 	}
 	return 0;
@@ -193,6 +259,7 @@ void environment_release(struct environment *env)
 	free(env->vars);
 	free(env->error_file);
 	free(env->gpus);
+	free(env->nccl_file);
 	*env = (struct environment){NULL};
 }
 
@@ -219,6 +286,9 @@ void environment_set_rank(struct environment *env, uint32_t rank,
 	if (job->recorder)
 		snprintf(env->recorder, sizeof(env->recorder), RECORDER "%s:%u",
 			 job->recorder, local_rank);
+	if (env->nccl_file)
+		snprintf(env->nccl_file + env->nccl_folder,
+			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
 	if (env->error_file)
 		set_error_file(env, local_rank);
 	if (env->gpus)

@@ -3,6 +3,7 @@
 #ifndef LAUNCHER_ENVIRONMENT_H
 #define LAUNCHER_ENVIRONMENT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -20,6 +21,7 @@ struct environment_job {
 	uint32_t nproc, world_size;
 	uint32_t role_base_rank, role_world_size;
 	uint16_t master_port;
+	int agent_store; /* the server has PyTorch's store there */
 	int virtual_local_rank; /* each worker's LOCAL_RANK is 0 */
 	/* each worker sees so many GPUs of its own; 0: all, as it is */
 	uint32_t worker_gpus;
@@ -28,10 +30,13 @@ struct environment_job {
 	const char *(*error_file)(void *arg, uint32_t local_rank, char *out);
 	void *error_file_arg;
 	const char *recorder; /* the flight recorder's file; NULL: none */
+	const char *nccl_debug, *nccl_subsystems; /* NULL, "": as it is */
+	const char *interface; /* for NCCL and gloo; NULL, "": as it is */
+	const char *log_dir; /* with a folder for each worker; NULL, "": none */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 
-enum { ENVIRONMENT_WORKER_VARS = 6, ENVIRONMENT_VAR_MAX = 32 };
+enum { ENVIRONMENT_WORKER_VARS = 7, ENVIRONMENT_VAR_MAX = 32 };
 
 struct environment {
 	char **vars; /* for execve, ends with NULL */
@@ -42,6 +47,8 @@ struct environment {
 	char local_rank[ENVIRONMENT_VAR_MAX];
 	char recorder[2 * ENVIRONMENT_VAR_MAX]; /* "": none */
 	char *error_file, *gpus; /* NULL: the same for all, or not ours */
+	char *nccl_file;         /* the same; its folder's name is in it */
+	size_t nccl_folder;      /* where that ends */
 	const char *visible; /* the CUDA_VISIBLE_DEVICES that gpus divides */
 };
 

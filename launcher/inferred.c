@@ -1,6 +1,7 @@
 /* inferred.c: from Slurm's words to ddprun's. */
 #include "launcher/inferred.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,13 @@
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
+
+/* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
+#define SLURM_SPACE "slurm.pmix."
+
+enum { LAST_WORDS_MS = 500 };
 
 static const char *get(const char *name)
 {
@@ -29,7 +36,10 @@ static int same(const char *a, const char *b)
  * variables too, to the task's own numbers. */
 static int is_guest(void)
 {
-	if (getenv("DDP_AGENT_ID") || getenv("OMPI_COMM_WORLD_RANK"))
+	const char *space = getenv("PMIX_NAMESPACE");
+
+	if (getenv("DDP_AGENT_ID") || getenv("OMPI_COMM_WORLD_RANK") ||
+	    (space && strncmp(space, SLURM_SPACE, sizeof(SLURM_SPACE) - 1)))
 		return 1;
 	return getenv("PMI_RANK") && !same("PMI_RANK", "SLURM_PROCID");
 }
@@ -89,6 +99,19 @@ static int too_few(const struct config *c, struct err *e)
 		       c->min_nodes, c->max_nodes);
 }
 
+/* A step of all groups cannot have some of the nodes. */
+static int too_few_of_groups(const struct config *c, struct err *e)
+{
+	return err_set(e, ERR_USAGE,
+		       "--nnodes %s: this heterogeneous job has %u nodes in %u "
+		       "groups, and the step that ddprun starts has them all; "
+		       "leave --nnodes out, or write --nnodes %u:%u to keep the"
+		       " others as spares, or srun --het-group=... "
+		       "--ntasks-per-node=1 ddprun", c->nnodes_text,
+		       c->slurm.nodes, c->slurm.groups, c->min_nodes,
+		       c->min_nodes);
+}
+
 int inferred_nodes(struct config *c, struct err *e)
 {
 	const struct allocation *a = &c->slurm;
@@ -102,6 +125,9 @@ int inferred_nodes(struct config *c, struct err *e)
 		if (a->place == ALLOCATION_STEP && is_fixed(c) &&
 		    c->min_nodes < a->nodes)
 			return too_few(c, e);
+		if (a->place == ALLOCATION_NO_STEP && a->groups &&
+		    is_fixed(c) && c->min_nodes < a->nodes)
+			return too_few_of_groups(c, e);
 	}
 	if (a->place != ALLOCATION_STEP)
 		return 0;
@@ -202,7 +228,7 @@ static void warn_gpus(const struct config *c)
 void inferred_say(const struct config *c)
 {
 	const struct allocation *a = &c->slurm;
-	char at[SOCK_TEXT_MAX];
+	char at[SOCK_TEXT_MAX], restart[ALLOCATION_RESTART_MAX];
 	struct buf b;
 
 	if (a->place != ALLOCATION_STEP || a->node_rank != 0)
@@ -211,7 +237,9 @@ void inferred_say(const struct config *c)
 	if (!c->nnodes_given)
 		buf_printf(&b, " --nnodes %s", c->nnodes_text);
 	if (!c->node_rank_given && c->node_rank >= 0 && a->nodes > 1)
-		buf_printf(&b, " --node-rank $SLURM_NODEID");
+		buf_printf(&b, " --node-rank %s",
+			   a->groups ? "0 (by the order of nodes)"
+				     : "$SLURM_NODEID");
 	if (!c->nproc_given)
 		buf_printf(&b, " --nproc-per-node %u (%s)", c->nproc,
 			   c->nproc_why);
@@ -221,16 +249,60 @@ void inferred_say(const struct config *c)
 	if (c->job == a->id)
 		buf_printf(&b, " --rdzv-id %s", c->job);
 	if (b.len && !b.failed)
-		log_info("Slurm's step %llu.%llu is taken as%.*s",
+		log_info("Slurm's step %llu.%llu%s is taken as%.*s",
 			 (unsigned long long)a->job,
-			 (unsigned long long)a->step, (int)b.len, b.data);
+			 (unsigned long long)a->step,
+			 allocation_restart(a, restart), (int)b.len, b.data);
 	buf_release(&b);
+	if (a->groups && a->nodes < a->job_nodes)
+		log_info("this step has %u of the heterogeneous job's %u nodes;"
+			 " srun --het-group=0-%u is for all", a->nodes,
+			 a->job_nodes, a->groups - 1);
 	warn_gpus(c);
+}
+
+int inferred_is_said(const struct config *c)
+{
+	return c->slurm.many_tasks == 1;
+}
+
+void inferred_name_nodes(const struct config *c, const char *nodes,
+			 struct buf *out)
+{
+	static const char word[] = "node ";
+	char name[HOSTLIST_NAME_MAX + 1];
+	const char *at = nodes;
+	char *end;
+	unsigned long rank;
+
+	while (c->nports && (at = strstr(nodes, word)) != NULL) {
+		rank = strtoul(at + sizeof(word) - 1, &end, 10);
+		buf_put(out, nodes, (size_t)(end - nodes));
+		nodes = end;
+		allocation_name(&c->slurm, get, (uint32_t)rank, name);
+		if (name[0] && strncmp(end, " (", 2) != 0)
+			buf_printf(out, " (%s)", name);
+	}
+	buf_put(out, nodes, strlen(nodes));
+}
+
+/* srun and mpirun end all nodes when one has failed. */
+static int has_echo(const struct config *c)
+{
+	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind ||
+	       remote_node_is();
 }
 
 int inferred_is_echo(const struct config *c, int number)
 {
-	return c->slurm.place == ALLOCATION_STEP && number == SIGTERM;
+	return has_echo(c) && (number == SIGTERM || remote_node_is());
+}
+
+int inferred_exit_code(const struct config *c, int number, int was_in)
+{
+	return inferred_is_echo(c, number) && c->slurm.nodes > 1 && !was_in
+		       ? 1
+		       : 128 + number;
 }
 
 void inferred_end_echoes(const struct config *c)
@@ -238,9 +310,20 @@ void inferred_end_echoes(const struct config *c)
 	sigset_t set;
 
 	sigemptyset(&set);
-	if (c->slurm.place == ALLOCATION_STEP)
+	if (has_echo(c))
 		sigaddset(&set, SIGTERM);
+	for (int i = 1; i <= SIGNAL_SET_MAX && remote_node_is(); i++) {
+		if (signal_set_has(&c->ending, i))
+			sigaddset(&set, i);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void inferred_linger(const struct config *c, int lost)
+{
+	if (c->slurm.place == ALLOCATION_STEP && c->nports &&
+	    (lost || !is_fixed(c)))
+		poll(NULL, 0, LAST_WORDS_MS);
 }
 
 void inferred_restore(const struct config *c)

@@ -4,6 +4,7 @@
 #ifndef LAUNCHER_INFERRED_H
 #define LAUNCHER_INFERRED_H
 
+#include "base/buf.h"
 #include "launcher/config.h"
 
 /* Finds out whether Slurm is to be asked, and asks: c->slurm, and --nnodes
@@ -30,13 +31,33 @@ int inferred_endpoint(struct config *c);
  * one. On the step's first node only. */
 void inferred_say(const struct config *c);
 
-/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit says to
- * all what one node's ddprun has told them before. It is no second word. */
+/* What is wrong is said by the step's first task: 1 for the others, who are to
+ * end without a word, once that task had the time for it. */
+int inferred_is_said(const struct config *c);
+
+/* The server's "node 1, node 3 and 2 more" with the names that Slurm has for
+ * these nodes; as it is where Slurm does not start them. */
+void inferred_name_nodes(const struct config *c, const char *nodes,
+			 struct buf *out);
+
+/* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
+ * say to all what one node's ddprun has told them before. It is no second
+ * word; nor is any signal that the head of a job over ssh passes on to all. */
 int inferred_is_echo(const struct config *c, int number);
+
+/* What a node that goes before it was in the job exits with: 128+signal, but in
+ * a step of several nodes not for that SIGTERM: srun exits with its tasks'
+ * highest code, which is to be that of who failed. */
+int inferred_exit_code(const struct config *c, int number, int was_in);
 
 /* Before signals get their default again: the exit code is decided, and such an
  * echo must not be it. */
 void inferred_end_echoes(const struct config *c);
+
+/* Before the end of a ddprun whose job lost a node, or may have: once the tasks
+ * of a step are gone, and one of them by a signal, srun throws away what it has
+ * not read yet, which would be our last words. */
+void inferred_linger(const struct config *c, int lost);
 
 /* Gives back to the workers what the step hid, and hides how. */
 void inferred_restore(const struct config *c);

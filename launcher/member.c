@@ -2,17 +2,20 @@
 #include "launcher/member.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/inferred.h"
 
 enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
 	MUCH_BYTES = 64 << 10,
+	LINE_MAX_BYTES = 4096,
 };
 
 static void stop_timers(struct member *m)
@@ -116,6 +119,19 @@ static void speak_last_call(struct member *m)
 		 (unsigned long long)(left + 500) / 1000);
 }
 
+/* Slurm knows their names, and has started them. */
+static void speak_step(struct member *m, unsigned long long s, const char *what)
+{
+	struct buf names;
+
+	buf_init(&names, LINE_MAX_BYTES);
+	inferred_name_nodes(m->config, m->missing, &names);
+	log_info("waiting %llu s at %s %s (job '%s'): %.*s; srun %s ddprun "
+		 "there, too", s, m->rdzv.where, what, m->config->job,
+		 (int)names.len, names.data, m->started ? "had" : "starts");
+	buf_release(&names);
+}
+
 /* A job of a fixed size says which are missing, another how many it needs. */
 static void speak_missing(struct member *m, unsigned long long s)
 {
@@ -131,6 +147,10 @@ static void speak_missing(struct member *m, unsigned long long s)
 	} else {
 		snprintf(what, sizeof(what), "for %u more of %s",
 			 c->min_nodes - m->joined, nodes);
+	}
+	if (c->nports && *names) {
+		speak_step(m, s, what);
+		return;
 	}
 	if (m->started) {
 		log_info("waiting %llu s at %s %s to come back (job '%s')%s%s",
@@ -280,6 +300,14 @@ static uint32_t wire_ms(double seconds)
 	return ms < (double)UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
+/* torchrun's way to have rank 0 keep the store. */
+static int wants_agent_store(void)
+{
+	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+
+	return !off || strcmp(off, "1") != 0;
+}
+
 static void send_join(struct member *m)
 {
 	const struct config *c = m->config;
@@ -293,6 +321,7 @@ static void send_join(struct member *m)
 		.lease_ms = wire_ms(c->heartbeat_s),
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
+		.agent_store = (uint8_t)wants_agent_store(),
 	};
 	struct err e = ERR_INIT;
 
@@ -375,6 +404,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 	struct wire_start start;
 	struct wire_end end;
 	struct wire_look look;
+	struct wire_stop stop;
 	int rc = 0;
 
 	switch (f->type) {
@@ -390,6 +420,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 			return rc;
 		stop_waiting(m);
 		m->started = 1;
+		m->spare = 0;
 		m->events->on_start(m, &start);
 		return 0;
 	case WIRE_END:
@@ -405,6 +436,11 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		}
 		m->events->on_end(m, &end);
 		return 0;
+	case WIRE_STOP:
+		rc = wire_get_stop(f, &stop, e);
+		if (rc == 0)
+			m->events->on_stop(m, &stop);
+		return rc;
 	case WIRE_LOOK:
 		rc = wire_get_look(f, &look, e);
 		if (rc == 0)
@@ -528,6 +564,14 @@ void member_leave(struct member *m, int signal, const char *text)
 	if (!is_in(m))
 		return;
 	wire_put_leave(out(m), WIRE_LEAVE, WIRE_NOTICE, 0, &x);
+	flush(m);
+}
+
+void member_stop(struct member *m, const struct wire_stop *stop)
+{
+	if (!is_in(m))
+		return;
+	wire_put_stop(out(m), WIRE_STOP, WIRE_NOTICE, 0, stop);
 	flush(m);
 }
 

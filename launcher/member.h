@@ -14,6 +14,8 @@ struct member;
 struct member_events {
 	void (*on_start)(struct member *m, const struct wire_start *start);
 	void (*on_end)(struct member *m, const struct wire_end *end);
+	/* The job is to stop, as this node may have said itself. */
+	void (*on_stop)(struct member *m, const struct wire_stop *stop);
 	/* Refused, timed out, lost, or the server cannot be started: code and
 	 * text say which. At most once; the membership is over. */
 	void (*on_lost)(struct member *m, const struct err *why);
@@ -61,6 +63,7 @@ void member_flush(struct member *m);
 void member_failed(struct member *m, uint32_t round, int exit_code,
 		   const char *text);
 void member_leave(struct member *m, int signal, const char *text);
+void member_stop(struct member *m, const struct wire_stop *stop);
 
 /* Between two signs of life; and one more of them, for an owner who keeps the
  * loop from running. */

@@ -27,10 +27,16 @@ int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
 	      const struct environment_job *job, uint32_t base_rank,
 	      struct err *e)
 {
+	struct environment_job all = *job;
+	char interface[IF_NAMESIZE];
 	int rc;
 
 	*p = (struct plan){.parts = parts, .base_rank = base_rank};
-	rc = environment_init(&p->environment, base, job, e);
+	all.nccl_debug = parts->nccl.debug;
+	all.nccl_subsystems = parts->nccl.subsystems;
+	all.interface = nccl_interface(&parts->nccl, job->node_addr,
+				       job->nnodes, interface);
+	rc = environment_init(&p->environment, base, &all, e);
 	if (rc < 0)
 		return rc;
 	if ((parts->program.macros || parts->wrap.words.n) &&

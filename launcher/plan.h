@@ -5,6 +5,7 @@
 #define LAUNCHER_PLAN_H
 
 #include "launcher/environment.h"
+#include "launcher/nccl.h"
 #include "launcher/placement.h"
 #include "launcher/program.h"
 #include "launcher/wrap.h"
@@ -14,6 +15,7 @@ struct plan_parts {
 	struct program program;
 	struct wrap wrap;
 	struct placement placement;
+	struct nccl nccl;
 };
 
 struct plan {

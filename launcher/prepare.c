@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "launcher/exit_code.h"
+#include "launcher/nccl.h"
 
 static int find_program(struct program *program, const struct config *c,
 			struct err *e)
@@ -27,6 +28,10 @@ int prepare(struct plan_parts *parts, const struct config *c,
 	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
 		rc = wrap_init(&parts->wrap, c, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
+	if (rc == 0)
+		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
 	if (rc == -ENOENT)
 		return EXIT_NOT_FOUND;
 	if (rc == ERR_USAGE || rc == -ENOMEM)

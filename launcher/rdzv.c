@@ -16,6 +16,7 @@ enum {
 	BACKOFF_MIN_MS = 50,
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
+	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 };
 
@@ -135,7 +136,7 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
-	c->last = (struct err)ERR_INIT;
+	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
 	c->events->on_greeted(c);
@@ -172,6 +173,10 @@ static void on_retry(uv_timer_t *t)
 
 static void call_later(struct rdzv *c)
 {
+	if (c->unresolved.code && clock_ms() > c->unresolved_until_ms) {
+		give_up(c, &c->unresolved);
+		return;
+	}
 	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
 	c->backoff_ms *= 2;
 	if (c->backoff_ms > BACKOFF_MAX_MS)
@@ -240,7 +245,8 @@ static int make_towards(const struct rdzv *c, struct sock_addr *a)
 		return 0;
 	snprintf(other.host, sizeof(other.host), "%s", step->second);
 	if (sock_resolve(&other, &peer, 1, &e) < 1 ||
-	    sock_addr_towards(&peer, &own) < 0 || sock_addr_is_loopback(&own))
+	    sock_addr_towards(&peer, &own) < 0 ||
+	    sock_addr_is_loopback(&own) || own.ss.ss_family != a->ss.ss_family)
 		return 0;
 	sock_addr_set_port(&own, other.port);
 	*a = own;
@@ -251,9 +257,8 @@ static void make_wildcard(struct sock_addr *a)
 {
 	char text[SOCK_TEXT_MAX];
 
-	log_debug("%s is this host's own name for itself: listening on all "
-		  "addresses, so that others can come",
-		  sock_addr_text(a, text));
+	log_debug("%s may not be where others find this host: listening on all "
+		  "addresses, so that they can come", sock_addr_text(a, text));
 	if (a->ss.ss_family == AF_INET)
 		((struct sockaddr_in *)&a->ss)->sin_addr.s_addr =
 			htonl(INADDR_ANY);
@@ -272,11 +277,14 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	if (c->config->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
 	c->addr = *where;
-	if (needs_wildcard(c, where)) {
-		if (make_towards(c, &a))
-			c->addr = a;
-		else
+	if (make_towards(c, &a)) {
+		c->addr = a;
+		/* others may know this host by the other address */
+		if (!sock_addr_is_loopback(where) &&
+		    sock_addr_compare(where, &a) != 0)
 			make_wildcard(&a);
+	} else if (needs_wildcard(c, where)) {
+		make_wildcard(&a);
 	}
 	fd = sock_listen(&a, e);
 	if (fd == -EADDRINUSE)
@@ -357,6 +365,31 @@ static void attempt(struct rdzv *c)
 
 /* ---- from start to end ---- */
 
+/* The first node's name says nothing here. A batch script runs there, and its
+ * srun, whose address each task is told: if the job's server answers at it, no
+ * name was needed. */
+static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
+{
+	struct endpoint at = {.port = c->config->endpoint.port};
+	const struct allocation *step = &c->config->slurm;
+	struct err ignored;
+
+	err_set(e, why->code, "the nodes of this step of Slurm's meet on the "
+		"first one, and on %s its %.900s (with --rdzv-endpoint "
+		"ADDRESS:PORT)", c->host, why->text);
+	if (!step->srun_at[0] || step->node_rank == 0)
+		return e->code;
+	snprintf(at.host, sizeof(at.host), "%s", step->srun_at);
+	c->naddrs = sock_resolve(&at, c->addrs, RDZV_ADDRS_MAX, &ignored);
+	if (c->naddrs < 0)
+		return e->code;
+	log_warn("on %s '%s' does not resolve; trying %s, where srun runs",
+		 c->host, c->config->endpoint.host, at.host);
+	c->unresolved = *e;
+	c->unresolved_until_ms = clock_ms() + UNRESOLVED_MS;
+	return 0;
+}
+
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
@@ -367,6 +400,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 		.events = events, .loop = loop, .config = config,
 		.host = host, .server = DAEMON_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
+		.unresolved = ERR_INIT,
 	};
 	endpoint_text(&config->endpoint, c->where);
 	c->naddrs = sock_resolve(config->private_endpoint ? &here
@@ -374,10 +408,8 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 				 c->addrs, RDZV_ADDRS_MAX, e);
 	if (c->naddrs < 0 && config->nports) {
 		why = *e;
-		return err_set(e, c->naddrs, "the nodes of this step of Slurm's"
-			       " meet on the first one, and on %s its %.900s "
-			       "(with --rdzv-endpoint ADDRESS:PORT)", host,
-			       why.text);
+		if (try_srun(c, &why, e) < 0)
+			return why.code;
 	}
 	if (c->naddrs < 0)
 		return c->naddrs;

@@ -54,6 +54,9 @@ struct rdzv {
 	uint64_t mute_since_ms; /* it accepts, says nothing, closes; 0: no */
 	unsigned backoff_ms;
 	struct err last; /* why there is no connection yet */
+	struct err unresolved; /* the endpoint's name, where srun's address is
+				* tried instead, until then: */
+	uint64_t unresolved_until_ms;
 };
 
 /* Resolves the endpoint, which may block on DNS; nothing is started. An error

@@ -77,6 +77,33 @@ void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid)
 		r->head->workers[local_rank].pid = pid;
 }
 
+/* The parts are not mapped here: a write into the file is seen by who has. */
+static off_t cell(const struct recorder *r, uint32_t part, size_t offset)
+{
+	return (off_t)(flight_part_at(r->head, part) + offset);
+}
+
+void recorder_stop(struct recorder *r)
+{
+	const uint32_t stop = 1;
+
+	for (uint32_t i = 0; r->head && i < r->head->parts; i++)
+		if (pwrite(r->fd, &stop, sizeof(stop),
+			   cell(r, i, offsetof(struct flight, stop))) < 0)
+			log_debug("a worker is not told: %s", strerror(errno));
+}
+
+int recorder_asks(const struct recorder *r, uint32_t local_rank)
+{
+	uint32_t asks = 0;
+
+	if (r->head &&
+	    pread(r->fd, &asks, sizeof(asks),
+		  cell(r, local_rank, offsetof(struct flight, asks))) < 0)
+		asks = 0;
+	return asks == FLIGHT_ASKS || asks == FLIGHT_TOLD ? (int)asks : 0;
+}
+
 char *recorder_last(const struct recorder *r, uint32_t local_rank,
 		    uint64_t now_ns, char *out)
 {

@@ -27,6 +27,11 @@ void recorder_begin(struct recorder *r, const struct recorder_round *round);
 /* Who it is, for those who look from outside. */
 void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid);
 
+/* Those of its workers that ask (ddp_should_stop) are told so from now on. */
+void recorder_stop(struct recorder *r);
+/* Whether it asks: 0, or an enum flight_asks. */
+int recorder_asks(const struct recorder *r, uint32_t local_rank);
+
 /* What the worker did last before now_ns, "" if that is not known, into
  * out[FLIGHT_TEXT_MAX]; returns out. */
 char *recorder_last(const struct recorder *r, uint32_t local_rank,

@@ -486,12 +486,13 @@ static void free_hosts(struct remote *r)
 static int run_loop(struct remote *r, const struct remote_branch *branch,
 		    struct err *e)
 {
+	const struct signal_set none = {0};
 	int rc;
 
 	uv_loop_init(&r->loop);
 	console_init(&r->console, &r->loop, on_full, r);
 	signals_start(&r->signals, &r->loop, &r->config->ending,
-		      &r->config->forwarded, &signals_events, r);
+		      &r->config->forwarded, &none, &signals_events, r);
 	uv_timer_init(&r->loop, &r->late);
 	r->late.data = r;
 	remote_input_init(&r->input, &r->loop, r->config->stdin_rank, on_input,

@@ -442,8 +442,8 @@ static int run(struct remote_end *r)
 	uv_timer_init(&r->loop, &r->late);
 	r->ping.data = r->late.data = r;
 	set_silence(r, JOB_MS);
-	signals_start(&r->signals, &r->loop, &ending, &none, &signals_events,
-		      r);
+	signals_start(&r->signals, &r->loop, &ending, &none, &none,
+		      &signals_events, r);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&r->loop);
 	remote_job_release(&r->job);

@@ -30,6 +30,8 @@ static void on_signal(uv_signal_t *h, int number)
 		s->events->on_end(s->owner, number);
 	else if (signal_set_has(&s->forwarded, number))
 		s->events->on_forward(s->owner, number);
+	else if (signal_set_has(&s->warning, number))
+		s->events->on_warn(s->owner, number);
 	else
 		answer(number);
 }
@@ -53,6 +55,7 @@ static void watch(struct signals *s, uv_loop_t *loop, int number)
 void signals_start(struct signals *s, uv_loop_t *loop,
 		   const struct signal_set *ending,
 		   const struct signal_set *forwarded,
+		   const struct signal_set *warning,
 		   const struct signals_events *events, void *owner)
 {
 	static const int always[] = {SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
@@ -61,6 +64,7 @@ void signals_start(struct signals *s, uv_loop_t *loop,
 	s->owner = owner;
 	s->ending = *ending;
 	s->forwarded = *forwarded;
+	s->warning = *warning;
 	s->n = 0;
 	signal(SIGPIPE, SIG_IGN);
 	/* a log file at the limit (ulimit -f) is an error as a full disk is */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launcher/words.h"
+#include "slurm/groups.h"
 
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
 
@@ -49,8 +50,12 @@ static void put_options(struct buf *b, const struct config *c)
 	uint32_t n = nodes(c);
 
 	add(b, "srun");
-	add(b, "--nodes=%u", n);
-	add(b, "--ntasks=%u", n);
+	if (c->slurm.groups) { /* they would be numbers of each group */
+		add(b, "--het-group=0-%u", c->slurm.groups - 1);
+	} else {
+		add(b, "--nodes=%u", n);
+		add(b, "--ntasks=%u", n);
+	}
 	add(b, "--ntasks-per-node=1");
 	/* A second ddprun would wait for the first one's end; but one that
 	 * wants some of the nodes is to get those that another has not. */
@@ -63,8 +68,10 @@ static void put_options(struct buf *b, const struct config *c)
 	add(b, "--mpi=none");
 	add(b, "--export=ALL");
 	add(b, "--input=%s", input(c));
-	if (is_elastic(c))
+	if (is_elastic(c)) {
 		add(b, "--no-kill");
+		add(b, "--wait=0"); /* a site may end all after the first */
+	}
 	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
 }
 
@@ -73,8 +80,13 @@ int step_command_init(struct step_command *s, const struct config *c,
 {
 	size_t nargs = 0, n = 0;
 
-	while (args[nargs])
-		nargs++;
+	for (; args[nargs]; nargs++) {
+		if (strcmp(args[nargs], ":") == 0)
+			return err_set(e, ERR_USAGE,
+				       "srun takes the word ':' for the begin "
+				       "of another command, so it cannot be an "
+				       "argument here; write sh -c '... :'");
+	}
 	buf_init(&s->texts, TEXT_MAX);
 	put_options(&s->texts, c);
 	s->argv = calloc(WORDS_MAX + 1 + nargs + 1, sizeof(*s->argv));
@@ -107,6 +119,11 @@ void step_command_put(struct buf *b, const struct step_command *s)
 	}
 }
 
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
 static void carry(const char *from, const char *as)
 {
 	const char *text = getenv(from);
@@ -115,7 +132,24 @@ static void carry(const char *from, const char *as)
 		setenv(as, text, 1);
 }
 
-void step_command_clean(void)
+/* The job's counts, of all groups of a heterogeneous one. */
+static void carry_tasks(const struct config *c)
+{
+	struct buf b;
+
+	if (!c->slurm.groups) {
+		carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
+		return;
+	}
+	buf_init(&b, 1 << 20);
+	groups_tasks(get, c->slurm.groups, &b);
+	buf_put_u8(&b, '\0');
+	if (!b.failed && b.data[0])
+		setenv(ALLOCATION_TASKS, b.data, 1);
+	buf_release(&b);
+}
+
+void step_command_clean(const struct config *c)
 {
 	static const char *const names[] = {
 		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE",
@@ -127,13 +161,17 @@ void step_command_clean(void)
 		"SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_EXACT",
 		"SLURM_EXCLUSIVE", "SLURM_OVERLAP", "SLURM_WHOLE",
 		"SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
-		"SLURM_HOSTFILE", "SLURM_ARBITRARY",
+		"SLURM_HOSTFILE", "SLURM_ARBITRARY", "SLURM_SRUN_MULTI",
+		"SLURM_EXTERNAL_LAUNCHER",
 	};
 
-	carry("SLURM_TASKS_PER_NODE", ALLOCATION_TASKS);
+	carry_tasks(c);
 	carry("SLURM_CPUS_PER_TASK", ALLOCATION_CPUS_PER_TASK);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsetenv(names[i]);
+		for (uint32_t g = 0; g < c->slurm.groups; g++)
+			groups_unset(names[i], g);
+	}
 }
 
 int step_command_exec(const struct step_command *s, struct err *e)

@@ -11,7 +11,8 @@ struct step_command {
 };
 
 /* self: ddprun's path, which the nodes have too; args: all that came after it,
- * which must outlive s. -ENOMEM. */
+ * which must outlive s. ERR_USAGE for a word that srun would take for its own;
+ * -ENOMEM. */
 int step_command_init(struct step_command *s, const struct config *c,
 		      char *self, char **args, struct err *e);
 void step_command_release(struct step_command *s);
@@ -22,7 +23,7 @@ void step_command_put(struct buf *b, const struct step_command *s);
 /* Variables that srun would take for options, and that are the job's words
  * about tasks of its own; what workers need of them travels by other names
  * (allocation.h). */
-void step_command_clean(void);
+void step_command_clean(const struct config *c);
 
 /* Becomes srun, so that signals, output and the exit code are srun's own.
  * Returns only an error, which says what to do. */

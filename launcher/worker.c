@@ -128,7 +128,7 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 		goto out;
 	}
 	w->running = 1;
-	w->stopped = w->killed = 0;
+	w->stopped = w->killed = w->had = 0;
 	g->running++;
 	rc = open_stream(w, &outlets[0], 0, e);
 	if (rc == 0)
@@ -172,21 +172,25 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 	return 0;
 }
 
+void group_signal_one(struct worker *w, int signal)
+{
+	/* what an ended worker left in its group is told, too */
+	pid_t slot = *guard_slot(w->group->guard, w->local_rank);
+
+	/* who is suspended would not notice */
+	if (guard_signal(slot, signal) && signal != SIGKILL)
+		guard_signal(slot, SIGCONT);
+	w->had = signal;
+	if (w->running) {
+		w->stopped = 1;
+		w->killed = signal == SIGKILL;
+	}
+}
+
 void group_signal(struct group *g, int signal)
 {
-	for (uint32_t i = 0; i < g->n; i++) {
-		/* what an ended worker left in its group is told, too */
-		struct worker *w = &g->workers[i];
-		pid_t slot = *guard_slot(g->guard, i);
-
-		/* who is suspended would not notice */
-		if (guard_signal(slot, signal) && signal != SIGKILL)
-			guard_signal(slot, SIGCONT);
-		if (w->running) {
-			w->stopped = 1;
-			w->killed = signal == SIGKILL;
-		}
-	}
+	for (uint32_t i = 0; i < g->n; i++)
+		group_signal_one(&g->workers[i], signal);
 }
 
 void group_relay(struct group *g, int signal)
@@ -214,6 +218,7 @@ void group_exited(struct group *g, struct worker *w, int status,
 {
 	w->running = 0;
 	w->ended_ns = clock_ns();
+	w->status = status;
 	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
 	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

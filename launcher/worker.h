@@ -21,7 +21,9 @@ struct worker {
 	int running;
 	int stopped;  /* it was told to stop, */
 	int killed;   /* and by SIGKILL in the end */
-	int code, signal; /* how it ended */
+	int had;      /* the last signal that told it so */
+	int status;       /* how it ended: wait's word, */
+	int code, signal; /* and what that says */
 	uint8_t core;     /* it dumped one */
 	uint64_t max_rss_kib; /* its peak, and that of its children */
 	uint64_t started_ns, ended_ns, ran_ms;
@@ -62,8 +64,9 @@ void group_release(struct group *g);
 int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		struct err *e);
 
-/* Sends a signal to the process groups of all that run, and counts them as told
- * to stop. */
+/* Sends a signal to the process group of one, or of all, and counts those that
+ * run as told to stop. */
+void group_signal_one(struct worker *w, int signal);
 void group_signal(struct group *g, int signal);
 
 /* Sends a signal that is not meant to stop them. */

@@ -89,7 +89,7 @@ static void end_init(struct job *j, const struct job_node *n,
 void cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text)
 {
-	int again = j->attempt < j->max_restarts;
+	int again = j->attempt < j->max_restarts && !j->told.level;
 
 	end_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE, code_of(m));
 	if (again)

@@ -49,7 +49,7 @@ static void on_handle_closed(uv_handle_t *h)
 	buf_release(&c->in);
 	buf_release(&c->out);
 	buf_release(&c->sending);
-	c->pool->events->on_closed(c);
+	c->events->on_closed(c);
 }
 
 static void forget_dirty(struct conn *c)
@@ -80,7 +80,7 @@ static void gone(struct conn *c, const char *why)
 
 	conn_drop(c);
 	if (was_open)
-		c->pool->events->on_gone(c, why);
+		c->events->on_gone(c, why);
 }
 
 /* Who does not read would not read our end either: the close that follows
@@ -223,7 +223,7 @@ static void broke_protocol(struct conn *c, const struct err *e)
 
 	snprintf(why, sizeof why, "it broke the protocol: %s", e->text);
 	conn_refuse(c, e->code, e->text);
-	c->pool->events->on_gone(c, why);
+	c->events->on_gone(c, why);
 }
 
 /* Returns 1 when the preface is complete and right, 0 when more must come. */
@@ -246,6 +246,16 @@ static int take_preface(struct conn *c, struct slice *in)
 	return 1;
 }
 
+/* Hands on what is there; returns what is left. */
+static struct slice take_raw(struct conn *c, struct slice in)
+{
+	size_t n;
+
+	c->wants = 0;
+	n = c->events->on_bytes(c, in, &c->wants);
+	return SLICE(in.data + n, in.len - n);
+}
+
 /* Hands on the whole frames in `in`; returns what is left. */
 static struct slice take_frames(struct conn *c, struct slice in)
 {
@@ -264,7 +274,7 @@ static struct slice take_frames(struct conn *c, struct slice in)
 			break;
 		in.data += n;
 		in.len -= (size_t)n;
-		c->pool->events->on_frame(c, &f);
+		c->events->on_frame(c, &f);
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
 			flush(c);
@@ -285,14 +295,16 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	}
 	/* A half frame is completed in its own buffer; that grows with what
 	 * came, not with what the peer says will come. */
-	if (in.len >= WIRE_HEADER_SIZE && c->state == CONN_OPEN) {
+	if (c->events->on_bytes) {
+		want = c->wants;
+	} else if (in.len >= WIRE_HEADER_SIZE && c->state == CONN_OPEN) {
 		reader_init(&r, in);
 		want = WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
-		if (want > RESERVE_MAX)
-			want = RESERVE_MAX;
-		if (want < RESERVE)
-			want = RESERVE;
 	}
+	if (want > RESERVE_MAX)
+		want = RESERVE_MAX;
+	if (want < RESERVE)
+		want = RESERVE;
 	b->base = buf_reserve(&c->in, want);
 	b->len = b->base ? c->in.cap - c->in.len : 0;
 }
@@ -304,8 +316,8 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 
 	if (!scratch)
 		c->in.len += n;
-	left = take_frames(c, scratch ? SLICE(b->base, n) :
-			   SLICE(c->in.data, c->in.len));
+	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);
+	left = c->events->on_bytes ? take_raw(c, left) : take_frames(c, left);
 	if (!is_open(c) || left.len == 0) {
 		buf_release(&c->in);
 	} else if (scratch) {
@@ -351,7 +363,7 @@ static void own_deadline(struct conn *c)
 	snprintf(text, sizeof text, "no HELLO within %.1f s",
 		 (double)c->pool->hello_ms / 1e3);
 	conn_refuse(c, ERR_TIMEOUT, text);
-	c->pool->events->on_gone(c, text);
+	c->events->on_gone(c, text);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -364,7 +376,7 @@ static void on_timer(uv_timer_t *t)
 		own_deadline(c);
 	if (c->user_due <= now && is_open(c)) {
 		c->user_due = CONN_NEVER;
-		c->pool->events->on_due(c);
+		c->events->on_due(c);
 	}
 	arm(c);
 	conn_flush_all(c->pool);
@@ -372,14 +384,17 @@ static void on_timer(uv_timer_t *t)
 
 /* ---- begin ---- */
 
-int conn_open(struct conn *c, struct conn_pool *pool, uv_stream_t *listener)
+int conn_open(struct conn *c, struct conn_pool *pool,
+	      const struct conn_events *events, size_t in_max,
+	      uv_stream_t *listener)
 {
 	int rc;
 
 	memset(c, 0, sizeof *c);
 	c->pool = pool;
+	c->events = events;
 	c->own_due = c->user_due = c->armed = CONN_NEVER;
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE_MAX);
+	buf_init(&c->in, in_max + RESERVE_MAX);
 	buf_init(&c->out, CONN_OUT_MAX);
 	buf_init(&c->sending, CONN_OUT_MAX);
 	c->tcp.data = c->timer.data = c;
@@ -395,6 +410,10 @@ int conn_open(struct conn *c, struct conn_pool *pool, uv_stream_t *listener)
 	}
 	uv_tcp_nodelay(&c->tcp, 1);
 	c->heard = uv_now(pool->loop);
+	if (events->on_bytes) {
+		c->state = CONN_OPEN;
+		return 0;
+	}
 	c->own_due = c->heard + pool->hello_ms;
 	arm(c);
 	return 0;

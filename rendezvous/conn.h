@@ -1,5 +1,6 @@
 /* conn.h: one client's connection: preface, frames in, bytes out, one timer.
- * Knows the framing of wire.h and nothing of roles, jobs or stores. */
+ * Knows the framing of wire.h and nothing of roles, jobs or stores. One with
+ * another framing (PyTorch's) gets its bytes as they are. */
 #ifndef RENDEZVOUS_CONN_H
 #define RENDEZVOUS_CONN_H
 
@@ -20,6 +21,10 @@ enum {
 struct conn_events {
 	/* A frame; valid until return. conn_finish may be called in it. */
 	void (*on_frame)(struct conn *c, const struct wire_frame *f);
+	/* Or, in its place, for one that has no frames: what has come and was
+	 * not taken yet. Returns how much of it is taken now; wants is how many
+	 * more bytes it is worth waiting for. There is no deadline then. */
+	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
 	/* The time of conn_due has come. */
 	void (*on_due)(struct conn *c);
 	/* Nothing more will come from it; why, to go after "lost: ". Not
@@ -32,7 +37,6 @@ struct conn_events {
 /* What all connections of a loop share. */
 struct conn_pool {
 	uv_loop_t *loop;
-	const struct conn_events *events;
 	uint64_t hello_ms; /* from connecting to conn_accept */
 	struct conn *dirty; /* with output that is not yet on its way */
 	char scratch[CONN_READ_MAX];
@@ -40,11 +44,13 @@ struct conn_pool {
 
 struct conn {
 	struct conn_pool *pool;
+	const struct conn_events *events;
 	uv_tcp_t tcp;
 	uv_timer_t timer;
 	uv_write_t write;
 	uv_shutdown_t shutdown;
 	struct buf in;      /* a frame that is not whole yet */
+	size_t wants;       /* without frames: of how many more bytes */
 	struct buf out;     /* being filled */
 	struct buf sending; /* in uv_write's hands */
 	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
@@ -63,8 +69,11 @@ struct conn {
 };
 
 /* Takes the next connection of listener; c is zeroed by us. 0, or a libuv
- * error; on_closed follows in any case. */
-int conn_open(struct conn *c, struct conn_pool *pool, uv_stream_t *listener);
+ * error; on_closed follows in any case. in_max: the most that on_bytes may
+ * leave untaken. */
+int conn_open(struct conn *c, struct conn_pool *pool,
+	      const struct conn_events *events, size_t in_max,
+	      uv_stream_t *listener);
 /* Its HELLO was right: large frames are allowed, the deadline is off. */
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */

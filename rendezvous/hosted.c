@@ -3,6 +3,7 @@
 #include "rendezvous/hosted.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "base/log.h"
@@ -53,6 +54,29 @@ static void tell_state_soon(struct hosted *h)
 		uv_timer_start(&h->state_timer, tell_state, STATE_DELAY_MS, 0);
 }
 
+/* At the address where we listen anyway, if that is the one which the workers
+ * are told; else rank 0 has to keep PyTorch's store, as without us. */
+static void open_torch_port(struct hosted *h)
+{
+	const char *master = job_agent_store_addr(h->job);
+	struct sock_addr at = h->server->bound;
+	char own[SOCK_HOST_MAX];
+	struct err e = ERR_INIT;
+
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	h->torch_port = 0;
+	if (!master || (!sock_addr_is_any(&at) &&
+			strcmp(sock_addr_host(&at, own), master) != 0))
+		return;
+	sock_addr_set_port(&at, 0);
+	if (torch_port_open(&h->torch, &h->server->pool, h->store, &at,
+			    job_world_size(h->job), &h->torch_port, &e) < 0) {
+		h->torch_port = 0;
+		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
+	}
+}
+
 static void tell_start(struct hosted *h)
 {
 	struct store_limits limits = round_limits;
@@ -66,14 +90,33 @@ static void tell_start(struct hosted *h)
 		job_stop(h->job, "the rendezvous server is out of memory");
 		return;
 	}
+	open_torch_port(h);
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
 		if (!to || !job_node_runs(n))
 			continue;
 		job_start_for(h->job, n, &m);
+		if (h->torch_port) {
+			m.master_port = h->torch_port;
+			m.agent_store = 1;
+		}
 		wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0,
 			       &m);
+	}
+}
+
+static void tell_stop(struct hosted *h)
+{
+	struct job_node *n = NULL;
+	struct wire_stop m;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (to && job_stop_for(h->job, n, &m))
+			wire_put_stop(conn_out(&to->conn), WIRE_STOP,
+				      WIRE_NOTICE, 0, &m);
 	}
 }
 
@@ -91,7 +134,11 @@ static void end_workers(struct hosted *h, const char *text)
 		session_abort(&m->session, ERR_ABORTED, text);
 		conn_refuse(&m->conn, ERR_ABORTED, text);
 	}
-	store_free(h->store);
+	if (h->torch_port) /* the store goes with its last client */
+		torch_port_end(h->torch);
+	else
+		store_free(h->store);
+	h->torch_port = 0;
 	h->store = NULL;
 }
 
@@ -142,10 +189,13 @@ void hosted_act(struct hosted *h)
 			break;
 		case JOB_RANK_LEFT:
 			store_rank_left(h->store, a->rank, a->text);
-			session_wake_all(h->store);
+			store_answer_all(h->store);
 			break;
 		case JOB_FATE_KNOWN:
 			session_tell_fate(a->fate, a->text);
+			break;
+		case JOB_TELL_STOP:
+			tell_stop(h);
 			break;
 		case JOB_TELL_END:
 			tell_end(h);
@@ -236,6 +286,8 @@ void hosted_free_if_empty(struct hosted *h)
 	if (h->closing || !job_is_empty(h->job))
 		return;
 	end_workers(h, "the job has no nodes any more");
+	torch_port_close(h->torch);
+	h->torch = NULL;
 	if (job_end(h->job)->text.len)
 		ended_add(&h->server->ended, job_id(h->job),
 			  job_end(h->job)->round, job_end(h->job)->text.data);
@@ -302,7 +354,7 @@ static void lose_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = m->worker_pprev;
 	session_release(&m->session);
 	/* its going may have failed a gather */
-	session_wake_all(h->store);
+	store_answer_all(h->store);
 	if (h->guests)
 		guests_left(h, m, "ended without ddp_finalize");
 }

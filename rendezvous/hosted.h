@@ -9,6 +9,7 @@
 #include "rendezvous/session.h"
 #include "rendezvous/store.h"
 #include "rendezvous/table.h"
+#include "rendezvous/torch_port.h"
 
 enum {
 	STATE_DELAY_MS = 20,  /* joins within it are told about once */
@@ -45,6 +46,8 @@ struct hosted {
 	struct server *server;
 	struct job *job;
 	struct store *store; /* of the running round */
+	struct torch_port *torch; /* its other door, or the last round's */
+	uint16_t torch_port;      /* 0: it has none */
 	struct member *workers;
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
@@ -57,6 +60,7 @@ struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
 	uv_tcp_t listener;
+	struct sock_addr bound; /* the listener's */
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

@@ -1,6 +1,6 @@
 /* job.h: the insides of a job, for the files that make it up: round.c (states
- * and events), join.c (who may come), assign.c (ranks), cause.c (how it ended).
- * Everybody else includes round.h. */
+ * and events), told.c (that it stops), join.c (who may come), assign.c (ranks),
+ * cause.c (how it ended). Everybody else includes round.h. */
 #ifndef RENDEZVOUS_JOB_H
 #define RENDEZVOUS_JOB_H
 
@@ -27,6 +27,7 @@ struct job_node {
 	unsigned char addr_key[17]; /* family and address, to sort by */
 	uint16_t master_port;
 	int hosts_server;
+	int agent_store; /* its workers may have the server's store */
 	uint32_t nproc;
 	uint32_t seq; /* order of joining */
 	enum job_place place;
@@ -55,6 +56,17 @@ struct job_memory {
 
 enum { MEMORIES = 256 };
 
+/* That the job is to stop. */
+struct job_told {
+	uint8_t level, cause; /* level 0: it is not */
+	int32_t signal;
+	uint32_t grace_ms;
+	char text[ERR_TEXT_MAX]; /* of the highest level */
+	char first[ERR_TEXT_MAX]; /* of the first, which it ends with */
+	int exit_code;
+	uint32_t stopped, killed; /* ranks that ended as told; by a signal */
+};
+
 struct job {
 	char *id;
 	enum job_state state;
@@ -77,6 +89,7 @@ struct job {
 	uint32_t nnodes;
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
+	struct job_told told;
 	struct buf start_nodes; /* START's list, ready to send */
 	struct buf missing;     /* STATE's text */
 	/* the last END, and what its slices point to */
@@ -103,6 +116,14 @@ void turn_start_or_wait(struct job *j);
 void turn_drop(struct job *j, struct job_node *n);
 /* Forgets the ranks of the last round. */
 void turn_release(struct job *j);
+
+/* told.c: n's agent says so; what is no news is not told. */
+void told_take(struct job *j, const struct job_node *n,
+	       const struct wire_stop *m);
+/* A rank has exited: counts it; 1: it failed as others were stopped. */
+int told_explains(struct job *j, const struct wire_exited *m);
+/* All ranks have exited: 1 and j->end, if it was told and one was stopped. */
+int told_ends(struct job *j);
 
 /* join.c: all that speaks against it; then the node with its place. */
 int join_check(const struct job *j, const struct wire_join *m, const char *at,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/store_parts.h"
+
 struct meeting {
 	struct table_item item; /* first: the table's items are meetings */
 	int named;              /* in the table, and in the list of gathers */
@@ -30,17 +32,12 @@ void meetings_release(struct meetings *m)
 	table_release(&m->table);
 }
 
-static int no_memory(struct err *e)
-{
-	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
-}
-
 /* From here on a meeting of this key is another one. */
 static void unname(struct store *s, struct meeting *m)
 {
 	if (!m->named)
 		return;
-	table_remove(&store_meetings(s)->table, &m->item);
+	table_remove(&s->meetings.table, &m->item);
 	m->named = 0;
 	if (!m->is_gather)
 		return;
@@ -51,7 +48,7 @@ static void unname(struct store *s, struct meeting *m)
 
 static int name(struct store *s, struct meeting *m)
 {
-	struct meetings *ms = store_meetings(s);
+	struct meetings *ms = &s->meetings;
 
 	if (table_insert(&ms->table, &m->item) < 0)
 		return -ENOMEM;
@@ -108,7 +105,7 @@ static int find_or_begin(struct store *s, struct slice key, uint32_t size,
 			 int is_gather, struct meeting **out, struct err *e)
 {
 	struct meeting *m =
-		(struct meeting *)table_find(&store_meetings(s)->table, key);
+		(struct meeting *)table_find(&s->meetings.table, key);
 	struct buf name = BUF_INIT(256);
 	int rc = 0;
 
@@ -128,7 +125,7 @@ static int find_or_begin(struct store *s, struct slice key, uint32_t size,
 			     is_gather ? "gather" : "barrier", (int)name.len,
 			     name.data);
 	else if (!(*out = meeting_new(s, key, size, is_gather)))
-		rc = no_memory(e);
+		rc = store_no_memory(e);
 	buf_release(&name);
 	return rc;
 }
@@ -226,7 +223,7 @@ static int bring(struct store *s, struct meeting *m, uint32_t rank,
 	copy = malloc(value.len ? value.len : 1);
 	if (!copy) {
 		store_discharge(s, value.len);
-		return no_memory(e);
+		return store_no_memory(e);
 	}
 	if (value.len)
 		memcpy(copy, value.data, value.len);
@@ -238,15 +235,15 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 		 uint32_t rank, struct slice value, struct store_waiter *w,
 		 struct err *e)
 {
-	struct meetings *ms = store_meetings(s);
+	struct meetings *ms = &s->meetings;
 	const struct departure *gone;
 	struct meeting *m;
 	int rc;
 
-	if (size > store_limit(s)->ranks)
+	if (size > s->limits.ranks)
 		return err_set(e, ERR_ARGUMENT,
 			       "a gather of %u ranks: this round has %u", size,
-			       store_limit(s)->ranks);
+			       s->limits.ranks);
 	rc = find_or_begin(s, key, size, 1, &m, e);
 	if (rc < 0)
 		return rc;
@@ -273,7 +270,7 @@ static void fail_those_without(struct store *s, uint32_t rank, const char *how)
 {
 	struct meeting *m, *next;
 
-	for (m = store_meetings(s)->gathers; m; m = next) {
+	for (m = s->meetings.gathers; m; m = next) {
 		next = m->next;
 		if (rank < m->size && !m->values[rank].data)
 			fail(s, m, how);
@@ -282,7 +279,7 @@ static void fail_those_without(struct store *s, uint32_t rank, const char *how)
 
 int store_rank_left(struct store *s, uint32_t rank, const char *how)
 {
-	struct meetings *ms = store_meetings(s);
+	struct meetings *ms = &s->meetings;
 	char *copy;
 
 	if (how_left(ms, rank))
@@ -322,7 +319,7 @@ void meeting_leave(struct store_waiter *w)
 			store_discharge(s, m->values[w->rank].len);
 			free((char *)m->values[w->rank].data);
 			m->values[w->rank] = SLICE(NULL, 0);
-			how = how_left(store_meetings(s), w->rank);
+			how = how_left(&s->meetings, w->rank);
 			if (how && m->here)
 				fail(s, m, how);
 		}

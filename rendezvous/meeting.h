@@ -21,19 +21,8 @@ struct meetings {
 
 void meetings_release(struct meetings *m);
 
-/* What meetings need of the store: an end for its woken queue. */
-void store_wake(struct store_waiter *w, int code);
-struct meetings *store_meetings(struct store *s);
-const struct store_limits *store_limit(const struct store *s);
-/* Counts n bytes more (or fewer) against the store's limit. */
-int store_charge(struct store *s, size_t n, struct err *e);
-void store_discharge(struct store *s, size_t n);
-
 /* w leaves its meeting, whatever state that is in. */
 void meeting_leave(struct store_waiter *w);
 void meeting_explain(const struct store_waiter *w, struct buf *out);
-
-/* Puts a key in quotes, shortened, with what is not printable as '?'. */
-void put_quoted(struct buf *out, struct slice key);
 
 #endif

@@ -19,6 +19,7 @@ struct event {
 	const struct wire_exited *exited;
 	const struct wire_failed *failed;
 	const struct wire_leave *leave;
+	const struct wire_stop *stop;
 	void *owner;
 	const char *at, *why, *text;
 	struct err *e;
@@ -38,7 +39,8 @@ static int can_lose(const struct job *j, const struct job_node *n)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
-	return !n->hosts_server && rest && (is_elastic(j) || j->spares);
+	return !n->hosts_server && rest && !j->told.level &&
+	       (is_elastic(j) || j->spares);
 }
 
 /* Who stops a node of a fixed number means the job. */
@@ -46,7 +48,7 @@ static int can_leave(const struct job *j, const struct job_node *n)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
-	return !n->hosts_server && rest >= j->min_nodes &&
+	return !n->hosts_server && rest >= j->min_nodes && !j->told.level &&
 	       (is_elastic(j) || j->state == JOB_RESTARTING);
 }
 
@@ -82,14 +84,14 @@ static int take_back(struct job *j, struct event *ev, struct job_node **out)
 }
 
 /* What has been done once is not done again for one who comes late: where a
- * worker has finished already the newcomer is a spare. */
+ * worker has finished already, or all are to stop, the newcomer is a spare. */
 static int take_more(struct job *j, struct event *ev, struct job_node **out)
 {
 	int rc = join_check(j, ev->join, ev->at, ev->e);
 
 	if (rc == 0)
-		rc = join_new(j, ev->join, ev->owner, j->exited > 0, out,
-			      ev->e);
+		rc = join_new(j, ev->join, ev->owner,
+			      j->exited || j->told.level, out, ev->e);
 	if (rc < 0)
 		return rc;
 	if ((*out)->place == NODE_SPARE) {
@@ -134,6 +136,10 @@ static void end_of_all(struct job *j)
 {
 	uint32_t i;
 
+	if (told_ends(j)) {
+		turn_end(j);
+		return;
+	}
 	for (i = 0; i < j->world_size; i++)
 		if (j->ranks[i].failed)
 			break;
@@ -151,6 +157,7 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 	const struct wire_exited *m = ev->exited;
 	const struct job_node *n = ev->node;
 	struct job_rank *r;
+	int explained;
 
 	if (m->round != j->round)
 		return 0;
@@ -169,7 +176,8 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 	j->exited++;
 	turn_act(j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
 	turn_tell_fates(j, r, r->text);
-	if (r->failed && !m->stopped) {
+	explained = told_explains(j, m);
+	if (r->failed && !m->stopped && !explained) {
 		cause_worker(j, n, m, r->text);
 		turn_end(j);
 	} else if (j->exited == j->world_size) {
@@ -243,6 +251,23 @@ static int leave(struct job *j, struct event *ev, struct job_node **out)
 	return go_on(j, n, can);
 }
 
+/* Where it is the node's affair alone, or nobody works, it leaves. */
+static int told(struct job *j, struct event *ev, struct job_node **out)
+{
+	const struct wire_stop *m = ev->stop;
+	const struct wire_leave as_leave = {m->signal, m->text};
+	struct event leaving = *ev;
+
+	leaving.leave = &as_leave;
+	if (j->state == JOB_RESTARTING || (!m->whole && can_leave(j, ev->node)))
+		return leave(j, &leaving, out);
+	if (ev->node->place == NODE_SPARE && !m->whole)
+		is_outside(j, ev->node);
+	else if (ev->node->place != NODE_GONE)
+		told_take(j, ev->node, m);
+	return 0;
+}
+
 static int lose(struct job *j, struct event *ev, struct job_node **out)
 {
 	struct job_node *n = ev->node;
@@ -253,6 +278,11 @@ static int lose(struct job *j, struct event *ev, struct job_node **out)
 	if (is_outside(j, n))
 		return 0;
 	can = can_lose(j, n);
+	if (j->told.level == WIRE_CUT) { /* as all do */
+		cause_other(j, n, WIRE_ENDED, j->told.exit_code, "%s",
+			    j->told.first);
+		return go_on(j, n, 0);
+	}
 	heir = can ? join_next_spare(j) : NULL;
 	if (!can || j->state == JOB_RUNNING)
 		cause_other(j, n, can ? WIRE_REGROUP : WIRE_FAILURE,
@@ -294,8 +324,11 @@ struct reaction {
 			      "-> OVER"}
 #define LEAVE_WAITING {leave, "enough others: goes on with them and a spare; " \
 			      "else END ended (128+signal), -> OVER"}
+#define TOLD_RUNNING {told, "STOP to all, once for each level; a node's " \
+			    "affair alone: as LEAVE"}
 #define LOSE_RUNNING {lose, "elastic or a spare: END regroup, -> " \
 			    "RESTARTING; else END failure (69), -> OVER"}
+#define TOLD_WAITING {told, "as LEAVE"}
 #define LOSE_WAITING {lose, "elastic or a spare: goes on with them; else " \
 			    "END failure (69), -> OVER"}
 #define START_NOW {start_with_those, "START with those who are there, -> " \
@@ -308,6 +341,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_EXITED] = IGNORE,
 		[JOB_ON_FAILED] = FREE_PLACE,
 		[JOB_ON_LEAVE] = FREE_PLACE,
+		[JOB_ON_TOLD] = FREE_PLACE,
 		[JOB_ON_LOST] = FREE_PLACE,
 		[JOB_ON_LAST_CALL] = START_NOW,
 		[JOB_ON_STOP] = END_STOPPED,
@@ -317,6 +351,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_EXITED] = RECORD,
 		[JOB_ON_FAILED] = END_FAILED,
 		[JOB_ON_LEAVE] = LEAVE_RUNNING,
+		[JOB_ON_TOLD] = TOLD_RUNNING,
 		[JOB_ON_LOST] = LOSE_RUNNING,
 		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = END_STOPPED,
@@ -326,6 +361,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_EXITED] = IGNORE,
 		[JOB_ON_FAILED] = END_FAILED,
 		[JOB_ON_LEAVE] = LEAVE_WAITING,
+		[JOB_ON_TOLD] = TOLD_WAITING,
 		[JOB_ON_LOST] = LOSE_WAITING,
 		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = END_STOPPED,
@@ -335,6 +371,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_EXITED] = IGNORE,
 		[JOB_ON_FAILED] = IGNORE,
 		[JOB_ON_LEAVE] = IGNORE,
+		[JOB_ON_TOLD] = IGNORE,
 		[JOB_ON_LOST] = IGNORE,
 		[JOB_ON_LAST_CALL] = IGNORE,
 		[JOB_ON_STOP] = IGNORE,
@@ -355,7 +392,8 @@ static_assert(sizeof state_names / sizeof state_names[0] == JOB_STATES,
 static const char *const event_names[] = {
 	[JOB_ON_JOIN] = "JOIN",     [JOB_ON_EXITED] = "EXITED",
 	[JOB_ON_FAILED] = "FAILED", [JOB_ON_LEAVE] = "LEAVE",
-	[JOB_ON_LOST] = "lost",     [JOB_ON_LAST_CALL] = "last call",
+	[JOB_ON_TOLD] = "STOP",     [JOB_ON_LOST] = "lost",
+	    [JOB_ON_LAST_CALL] = "last call",
 	[JOB_ON_STOP] = "stop",
 };
 static_assert(sizeof event_names / sizeof event_names[0] == JOB_EVENTS,
@@ -422,6 +460,13 @@ void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
 void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
 {
 	struct event ev = {.type = JOB_ON_LEAVE, .node = n, .leave = m};
+
+	react(j, &ev, NULL);
+}
+
+void job_told(struct job *j, struct job_node *n, const struct wire_stop *m)
+{
+	struct event ev = {.type = JOB_ON_TOLD, .node = n, .stop = m};
 
 	react(j, &ev, NULL);
 }

@@ -25,6 +25,7 @@ enum job_event {
 	JOB_ON_EXITED,
 	JOB_ON_FAILED,
 	JOB_ON_LEAVE,
+	JOB_ON_TOLD, /* to stop */
 	JOB_ON_LOST,
 	JOB_ON_LAST_CALL, /* it has been out for its time */
 	JOB_ON_STOP, /* the server stops */
@@ -44,6 +45,7 @@ struct job_action {
 		JOB_TELL_START, /* job_start_for to each that runs, now */
 		JOB_RANK_LEFT,  /* rank is gone; text says how */
 		JOB_FATE_KNOWN, /* answer fate with text */
+		JOB_TELL_STOP,  /* job_stop_for to all, now */
 		JOB_TELL_END,   /* job_end_for each; the keyspace is over */
 		JOB_LAST_CALL,  /* job_last_call in ms, if no OFF or START */
 		JOB_LAST_CALL_OFF,
@@ -75,6 +77,8 @@ void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
 		    const char *text);
 void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);
 void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
+/* The node was told that it, or the job, is to stop. */
+void job_told(struct job *j, struct job_node *n, const struct wire_stop *m);
 /* The node's connection is gone ("its connection closed", "it was not heard
  * from for 5.0 s"). n is freed. */
 void job_lost(struct job *j, struct job_node *n, const char *why);
@@ -115,8 +119,15 @@ int job_node_is_alone(const struct job *j, const struct job_node *n);
 /* Messages; slices are the job's, valid until the next event. STATE's `spare`
  * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
+/* Where PyTorch's clients look for the store of the round that begins, which
+ * this server can be for them: MASTER_ADDR, as it is on the server's own host.
+ * NULL: it cannot, or is not to be. */
+const char *job_agent_store_addr(const struct job *j);
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m);
+/* To all nodes, spares, too, but those that have left. */
+int job_stop_for(const struct job *j, const struct job_node *n,
+		 struct wire_stop *m);
 /* 1 and the END for n, or 0: it is not for n (a spare, while the job goes on;
  * one that has joined for the next round). To one that left, what is a REGROUP
  * to the others is the end. */

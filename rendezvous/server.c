@@ -1,5 +1,5 @@
-/* server.c: accepting, who a client is, its messages, signals and the end.
- * What a message does to a job is round.c's, to a store session.c's. */
+/* server.c: accepting clients, leases, signals and the end. What a client sends
+ * is request.c's. */
 #include "rendezvous/server.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
+#include "rendezvous/request.h"
 
 static void exit_if_drained(struct server *s);
 static void end_if_guests_gone(struct server *s);
@@ -23,240 +24,12 @@ static struct member *member_of(struct conn *c)
 	return (struct member *)c;
 }
 
-/* ---- messages; < 0 is an error reply, ERR_PROTOCOL the end ---- */
-
-typedef int handler(struct member *m, const struct wire_frame *f,
-		    struct err *e);
-
-static int reply_empty(struct member *m, const struct wire_frame *f)
-{
-	wire_put_empty(conn_out(&m->conn), f->type, WIRE_REPLY, f->id);
-	return 0;
-}
-
-static int is_another(const struct member *m, struct slice job)
-{
-	const char *only = m->server->only_job;
-
-	return only && (strlen(only) != job.len ||
-			memcmp(only, job.data, job.len));
-}
-
-static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	struct wire_hello hello;
-	size_t i;
-	int rc = wire_get_hello(f, &hello, e);
-
-	if (rc < 0)
-		return rc;
-	for (i = 0; i < hello.job.len; i++)
-		if ((unsigned char)hello.job.data[i] < 0x20)
-			return err_set(e, ERR_PROTOCOL,
-				       "HELLO: the job's id is not printable");
-	/* An agent may come again: the next server will be here. A worker is
-	 * told how its round ended, as long as we are here. */
-	if (m->server->draining ||
-	    (m->server->leaving && hello.role == WIRE_AGENT))
-		return err_set(e, ERR_ABORTED,
-			       "the rendezvous server at %s stops",
-			       m->server->endpoint);
-	if (hello.role == WIRE_WORKER) {
-		rc = hosted_admit_worker(m, &hello, e);
-		if (rc < 0)
-			return rc;
-	} else if (hello.role == WIRE_TOOL) {
-		rc = dump_hello(m, &hello, e);
-		if (rc < 0)
-			return rc;
-	} else if (hello.role == WIRE_AGENT && m->server->guests) {
-		return err_set(e, ERR_REFUSED,
-			       "the server at %s serves a job without agents",
-			       m->server->endpoint);
-	} else if (hello.role == WIRE_AGENT && is_another(m, hello.job)) {
-		return err_set(e, ERR_REFUSED,
-			       "the server at %s serves another job only",
-			       m->server->endpoint);
-	} else if (hello.role == WIRE_AGENT) {
-		m->job_id = strndup(hello.job.data, hello.job.len);
-		if (!m->job_id)
-			return err_set(e, -ENOMEM, "the rendezvous server is "
-						   "out of memory");
-		m->lease_ms = m->server->lease_ms;
-		conn_due(&m->conn, m->conn.heard + m->lease_ms);
-	} else {
-		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
-			       hello.role);
-	}
-	m->role = hello.role;
-	conn_accept(&m->conn);
-	return reply_empty(m, f);
-}
-
-static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	struct hosted *h = m->hosted;
-	struct wire_join join;
-	int rc = wire_get_join(f, &join, e);
-
-	if (rc < 0)
-		return rc;
-	if (!h)
-		h = hosted_for_join(m->server, SLICE_STR(m->job_id));
-	if (!h)
-		return err_set(e, -ENOMEM,
-			       "the rendezvous server is out of memory");
-	rc = job_join(h->job, &join, m, m->server->endpoint, &m->node, e);
-	if (rc < 0) {
-		hosted_free_if_empty(h);
-		return rc;
-	}
-	m->hosted = h;
-	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
-	conn_due(&m->conn, m->conn.heard + m->lease_ms);
-	reply_empty(m, f);
-	hosted_act(h);
-	return 0;
-}
-
-static int joined_only(struct member *m, const struct wire_frame *f,
-		       struct err *e)
-{
-	if (m->node)
-		return 0;
-	return err_set(e, ERR_PROTOCOL, "%s from an agent that has not joined",
-		       wire_type_name(f->type));
-}
-
-static int on_exited(struct member *m, const struct wire_frame *f,
-		     struct err *e)
-{
-	struct wire_exited exited;
-	int rc = wire_get_exited(f, &exited, e);
-
-	if (rc == 0)
-		rc = joined_only(m, f, e);
-	if (rc == 0)
-		rc = job_exited(m->hosted->job, m->node, &exited, e);
-	if (rc == 0)
-		hosted_act(m->hosted);
-	return rc;
-}
-
-static int on_failed(struct member *m, const struct wire_frame *f,
-		     struct err *e)
-{
-	struct wire_failed failed;
-	int rc = wire_get_failed(f, &failed, e);
-
-	if (rc == 0)
-		rc = joined_only(m, f, e);
-	if (rc < 0)
-		return rc;
-	job_failed(m->hosted->job, m->node, &failed);
-	hosted_act(m->hosted);
-	return 0;
-}
-
-/* One that leaves before it has joined leaves nothing. */
-static int on_leave(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	struct wire_leave leave;
-	int rc = wire_get_leave(f, &leave, e);
-
-	if (rc < 0 || !m->node)
-		return rc;
-	job_leave(m->hosted->job, m->node, &leave);
-	hosted_act(m->hosted);
-	return 0;
-}
-
-static int on_ping(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	return reply_empty(m, f);
-}
-
-static int on_session(struct member *m, const struct wire_frame *f,
-		      struct err *e)
-{
-	int rc = session_request(&m->session, f, e);
-
-	if (m->hosted)
-		session_wake_all(m->hosted->store);
-	return rc;
-}
-
-/* How a rank of an agent ends is the agent's to say. */
-static int on_left(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	if (m->hosted && m->hosted->guests)
-		guests_left(m->hosted, m, "said that it leaves");
-	return 0;
-}
-
-/* Who may send what, as what. Role 0 is a client before its HELLO. */
-struct rule {
-	int role;
-	enum wire_kind kind;
-	handler *run;
-};
-
-static const struct rule rules[] = {
-	[WIRE_HELLO] = {0, WIRE_REQUEST, on_hello},
-	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, on_join},
-	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_exited},
-	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
-	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
-	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
-	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
-	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
-	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
-};
-
-static struct rule rule_for(enum wire_type type)
-{
-	if (session_takes(type))
-		return (struct rule){WIRE_WORKER, WIRE_REQUEST, on_session};
-	if ((size_t)type < sizeof rules / sizeof rules[0])
-		return rules[type];
-	return (struct rule){0, 0, NULL};
-}
-
-static int check_rule(const struct member *m, const struct rule *r,
-		      const struct wire_frame *f, struct err *e)
-{
-	static const char *const who[] = {"a client before its HELLO",
-					  "an agent", "a worker", "a tool"};
-
-	if (r->run && r->role == m->role && r->kind == f->kind)
-		return 0;
-	return err_set(e, ERR_PROTOCOL, "%s, kind %d, from %s: not allowed",
-		       wire_type_name(f->type), (int)f->kind, who[m->role]);
-}
+/* ---- a client ---- */
 
 static void on_frame(struct conn *c, const struct wire_frame *f)
 {
-	struct member *m = member_of(c);
-	struct rule r = rule_for(f->type);
-	struct err e = ERR_INIT;
-	struct wire_error reply;
-	char why[ERR_TEXT_MAX + 32];
-	int rc = check_rule(m, &r, f, &e);
-
-	if (rc == 0)
-		rc = r.run(m, f, &e);
-	if (rc == ERR_PROTOCOL) {
-		snprintf(why, sizeof why, "it broke the protocol: %s", e.text);
-		conn_refuse(c, rc, e.text);
-		hosted_lose(m, why);
-	} else if (rc < 0) {
-		reply = (struct wire_error){rc, SLICE_STR(e.text)};
-		wire_put_error(conn_out(c), f->type, WIRE_ERROR_REPLY, f->id,
-			       &reply);
-	}
+	request_take(member_of(c), f);
 }
-
-/* ---- time, and the end of a client ---- */
 
 static void lose_silent(struct member *m, uint64_t silent_ms)
 {
@@ -310,7 +83,7 @@ static void on_due(struct conn *c)
 		dump_on_due(m);
 	} else if (m->hosted) {
 		session_on_due(&m->session);
-		session_wake_all(m->hosted->store);
+		store_answer_all(m->hosted->store);
 	}
 }
 
@@ -335,8 +108,10 @@ static void on_closed(struct conn *c)
 	exit_if_drained(s);
 }
 
-static const struct conn_events conn_events = {on_frame, on_due, on_gone,
-					       on_closed};
+static const struct conn_events conn_events = {
+	.on_frame = on_frame, .on_due = on_due, .on_gone = on_gone,
+	.on_closed = on_closed,
+};
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -354,7 +129,8 @@ static void on_connection(uv_stream_t *listener, int status)
 		m->next->pprev = &m->next;
 	m->pprev = &s->members;
 	s->members = m;
-	conn_open(&m->conn, &s->pool, listener);
+	conn_open(&m->conn, &s->pool, &conn_events,
+		  WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener);
 }
 
 /* ---- the end ---- */
@@ -374,11 +150,12 @@ static void exit_if_drained(struct server *s)
 	if (s->guests)
 		guests_close(s->guests);
 	close_handle((uv_handle_t *)&s->drain_timer);
-	close_handle((uv_handle_t *)&s->term);
-	if (s->has_parent)
+	if (s->has_parent) {
 		close_handle((uv_handle_t *)&s->parent);
-	else
+	} else {
+		close_handle((uv_handle_t *)&s->term);
 		close_handle((uv_handle_t *)&s->interrupt);
+	}
 }
 
 static void stop_jobs(struct server *s)
@@ -451,8 +228,7 @@ static void on_signal(uv_signal_t *sig, int number)
 		return;
 	snprintf(why, sizeof why, "was told to stop by %s",
 		 signal_name(number, name));
-	if (!s->has_parent)
-		log_info("%s", why);
+	log_info("%s", why);
 	drain(s, why);
 }
 
@@ -483,11 +259,15 @@ static int watch_parent(struct server *s, int fd, struct err *e)
 {
 	int rc;
 
-	/* A terminal's ^C reaches this process too: its parent decides what
-	 * that means, and we are needed until it has. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
+	/* A terminal's ^C reaches this process too, and Slurm signals all of a
+	 * step: our parent decides what that means, and we are needed until it
+	 * has. */
+	static const int ignored[] = {
+		SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
+		SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO, SIGPWR};
+
+	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+		signal(ignored[i], SIG_IGN);
 	uv_pipe_init(s->loop, &s->parent, 0);
 	s->parent.data = s;
 	s->has_parent = 1;
@@ -517,6 +297,7 @@ static int start_listening(struct server *s, int fd, struct err *e)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
 	sock_addr_text(&a, s->endpoint);
+	s->bound = a;
 	uv_tcp_init(s->loop, &s->listener);
 	s->listener.data = s;
 	rc = uv_tcp_open(&s->listener, fd);
@@ -546,7 +327,6 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->lease_ms = o->lease_ms;
 	s->only_job = o->job;
 	s->pool.loop = loop;
-	s->pool.events = &conn_events;
 	s->pool.hello_ms = o->hello_ms;
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o->listen_fd, e);
@@ -558,9 +338,10 @@ int server_new(struct server **out, uv_loop_t *loop,
 		free(s);
 		return rc;
 	}
-	watch_signal(s, &s->term, SIGTERM);
-	if (!s->has_parent)
+	if (!s->has_parent) {
+		watch_signal(s, &s->term, SIGTERM);
 		watch_signal(s, &s->interrupt, SIGINT);
+	}
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
 	*out = s;

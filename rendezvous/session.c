@@ -61,6 +61,8 @@ static void reply_error(struct session *s, enum wire_type type, uint32_t id,
 
 /* ---- parking ---- */
 
+static void answer_parked(struct store_waiter *w);
+
 static uint64_t now_ms(const struct session *s)
 {
 	return uv_now(s->conn->pool->loop);
@@ -92,6 +94,7 @@ static int park(struct session *s, const struct wire_frame *f,
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
 	p->waiter.owner = p->fate.owner = p;
+	p->waiter.answer = answer_parked;
 	p->session = s;
 	p->type = f->type;
 	p->id = f->id;
@@ -462,23 +465,18 @@ static void answer_gather(struct parked *p)
 	wire_end(out(s), mark);
 }
 
-void session_wake_all(struct store *store)
+static void answer_parked(struct store_waiter *w)
 {
-	struct store_waiter *w;
+	struct parked *p = w->owner;
 
-	while ((w = store_woken(store))) {
-		struct parked *p = w->owner;
-
-		if (w->code)
-			reply_error(p->session, p->type, p->id, w->code,
-				    store_waiter_text(w));
-		else if (p->type == WIRE_GATHER)
-			answer_gather(p);
-		else
-			wire_put_empty(out(p->session), p->type, WIRE_REPLY,
-				       p->id);
-		unpark(p);
-	}
+	if (w->code)
+		reply_error(p->session, p->type, p->id, w->code,
+			    store_waiter_text(w));
+	else if (p->type == WIRE_GATHER)
+		answer_gather(p);
+	else
+		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
+	unpark(p);
 }
 
 void session_tell_fate(struct job_fate *f, const char *text)

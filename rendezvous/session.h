@@ -24,11 +24,9 @@ enum { SESSION_PARKED_MAX = 1024 };
 /* Is this type a store request or FATE? */
 int session_takes(enum wire_type type);
 /* Answers the request or parks it. ERR_PROTOCOL: the body does not parse. Call
- * session_wake_all after it. */
+ * store_answer_all after it. */
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e);
-/* Answers all who do not wait in store any more. */
-void session_wake_all(struct store *store);
 /* Answers the FATE that f is part of. */
 void session_tell_fate(struct job_fate *f, const char *text);
 /* Answers what is due by now (loop time) and sets conn_due for the rest. */

@@ -10,6 +10,7 @@
 
 struct store;
 struct store_entry;
+struct store_line;
 struct meeting;
 
 struct store_limits {
@@ -21,7 +22,8 @@ struct store_limits {
 
 /* One link of a waiter into the list of a key that is not there yet. */
 struct store_link {
-	struct store_link *next, **pprev; /* pprev NULL: not in a list */
+	struct store_link *next, **pprev; /* pprev NULL: not in a line */
+	struct store_line *line;
 	struct store_entry *entry;
 	struct store_waiter *waiter;
 };
@@ -32,6 +34,7 @@ struct store_link {
  * releases it. So nothing is ever called back from inside an operation. */
 struct store_waiter {
 	void *owner; /* the caller's */
+	void (*answer)(struct store_waiter *w); /* what store_answer_all does */
 	/* the result, once it came out of store_woken: 0, or an error */
 	int code;
 	/* the store's own from here on */
@@ -68,9 +71,28 @@ int store_delete(struct store *s, struct slice key);
 /* All or nothing. */
 int store_multi_set(struct store *s, const struct slice *keys,
 		    const struct slice *values, uint32_t n, struct err *e);
+/* How many there are. Those that only wait for a key, and queues, do not count.
+ */
 size_t store_keys(const struct store *s);
+/* Names, values and what is queued; of a name that somebody waits for, too. */
+size_t store_bytes(const struct store *s);
+/* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the
+ * end. Nothing may change on the way. */
+int store_next_key(struct store *s, struct table_item **at, struct slice *key);
 
-/* 1 if all n keys are there. */
+/* Queues live beside the keys: a name may have both, and only store_has and
+ * store_wait look at the two. ERR_REFUSED, ERR_ARGUMENT as for store_set. Each
+ * push wakes one waiter, who came first. */
+int store_push(struct store *s, struct slice key, struct slice value,
+	       struct err *e);
+/* How many are queued, and the first, valid until the next change. */
+uint64_t store_queued(struct store *s, struct slice key, struct slice *value);
+/* Takes the first, of one or more, away. */
+void store_pop(struct store *s, struct slice key);
+/* Whoever was woken for what is queued will not take it: the next one may. */
+void store_nudge(struct store *s, struct slice key);
+
+/* 1 if all n keys are there, or have something queued. */
 int store_has(struct store *s, const struct slice *keys, uint32_t n);
 /* Parks w until each key has been there; those that are there now count. 0, or
  * an error and w is not parked. With all keys there it is woken at once. */
@@ -80,6 +102,11 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
  * ERR_ARGUMENT: size 0 or not what the others said, or the key is a gather. */
 int store_barrier(struct store *s, struct slice key, uint32_t size,
 		  struct store_waiter *w, struct err *e);
+/* PyTorch's barrier: adds 1 to the key and parks w until that is size or more,
+ * when all who are parked there are woken. It is not begun anew by itself: who
+ * comes later passes at once. ERR_ARGUMENT as for store_add. */
+int store_arrive(struct store *s, struct slice key, int64_t size,
+		 struct store_waiter *w, struct err *e);
 /* Parks w until ranks 0..size-1 have each come with a value. Woken with
  * ERR_REMOTE where one of them has left or leaves before it came. */
 int store_gather(struct store *s, struct slice key, uint32_t size,
@@ -89,6 +116,8 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
  * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
 int store_rank_left(struct store *s, uint32_t rank, const char *how);
 
+/* Each waiter that is done answers, and none is left. */
+void store_answer_all(struct store *s);
 /* The next waiter that is done, or NULL. Until store_waiter_release its result
  * may be read: */
 struct store_waiter *store_woken(struct store *s);

@@ -172,3 +172,19 @@ struct table_item *table_pop(struct table *t)
 	t->items--;
 	return item;
 }
+
+struct table_item *table_next(struct table *t, struct table_item *after)
+{
+	struct table_item *item = NULL;
+	size_t slot = 0;
+
+	while (t->old)
+		move_some(t);
+	if (after) {
+		item = after->next;
+		slot = (after->hash & (t->size - 1)) + 1;
+	}
+	while (!item && slot < t->size)
+		item = t->slots[slot++];
+	return item;
+}

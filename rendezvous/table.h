@@ -32,6 +32,9 @@ struct table_item *table_find(struct table *t, struct slice key);
 /* item->key is set and not in the table yet. 0 or -ENOMEM. */
 int table_insert(struct table *t, struct table_item *item);
 void table_remove(struct table *t, struct table_item *item);
+/* The next of all, in any order, NULL at the end; NULL begins. Nothing may be
+ * inserted or removed on the way. */
+struct table_item *table_next(struct table *t, struct table_item *after);
 /* Removes and returns any item, NULL when there is none; O(1) amortised when
  * called until NULL. */
 struct table_item *table_pop(struct table *t);

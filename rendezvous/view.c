@@ -135,6 +135,13 @@ int job_node_is_spare(const struct job_node *n)
 	return n->place == NODE_SPARE;
 }
 
+const char *job_agent_store_addr(const struct job *j)
+{
+	const struct job_node *first = j->order[0];
+
+	return first->hosts_server && first->agent_store ? first->addr : NULL;
+}
+
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m)
 {

@@ -31,6 +31,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_LEAVE] = "LEAVE",
 	[WIRE_END] = "END",
 	[WIRE_PING] = "PING",
+	[WIRE_STOP] = "STOP",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
 	[WIRE_DUMP] = "DUMP",

@@ -44,6 +44,14 @@ enum wire_verdict {
 	WIRE_REGROUP,
 };
 
+/* How a job is told to stop; a higher one says more. */
+enum wire_level {
+	WIRE_WARNED = 1, /* there is time: who asks is told */
+	WIRE_STOPPED,    /* all workers are told */
+	WIRE_CUT,        /* all are killed */
+};
+enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT };
+
 enum wire_type {
 	WIRE_HELLO = 1,
 	WIRE_SET = 10,
@@ -65,6 +73,7 @@ enum wire_type {
 	WIRE_LEAVE,
 	WIRE_END,
 	WIRE_PING,
+	WIRE_STOP,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
 	WIRE_DUMP = 60,
@@ -123,20 +132,23 @@ const char *wire_type_name(int type);
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
 	F(u32, max_restarts) F(str, role) F(u32, last_call_ms)                 \
-	F(u32, lease_ms)
+	F(u32, lease_ms) F(u8, agent_store)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)
 #define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
 	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
 	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
-	F(str, master_addr) F(u16, master_port) F(list, nodes)
+	F(str, master_addr) F(u16, master_port) F(u8, agent_store)             \
+	F(list, nodes)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
 	F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
+#define WIRE_STOP_FIELDS(F) F(u8, level) F(u8, cause) F(u8, whole)            \
+	F(i32, signal) F(u32, grace_ms) F(str, text)
 #define WIRE_END_FIELDS(F) F(u32, round) F(u8, verdict) F(i32, exit_code)     \
 	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
 	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
@@ -163,7 +175,8 @@ const char *wire_type_name(int type);
 	M(error, WIRE_ERROR_FIELDS) M(join, WIRE_JOIN_FIELDS)                  \
 	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
-	M(leave, WIRE_LEAVE_FIELDS) M(end, WIRE_END_FIELDS)                    \
+	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
+	M(end, WIRE_END_FIELDS)                                                \
 	M(fate, WIRE_FATE_FIELDS)                                              \
 	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
 	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \

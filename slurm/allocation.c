@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slurm/groups.h"
 #include "slurm/step.h"
 
 /* Ids from here on are Slurm's own: the batch script, the interactive step of
@@ -74,11 +75,19 @@ static int optional(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
+/* salloc sets it for the groups of a heterogeneous job only. */
+static const char *job_id(allocation_get *get)
+{
+	const char *text = value(get, "SLURM_JOB_ID");
+
+	return text ? text : groups_value(get, "SLURM_JOB_ID", 0);
+}
+
 enum allocation_place allocation_place(allocation_get *get)
 {
 	const char *step = value(get, "SLURM_STEP_ID");
 
-	if (!value(get, "SLURM_JOB_ID"))
+	if (!job_id(get))
 		return ALLOCATION_NONE;
 	if (!step || strtoull(step, NULL, 10) >= own_ids)
 		return ALLOCATION_NO_STEP;
@@ -100,17 +109,22 @@ static int read_gpus(const struct in *in, const char *name, uint32_t *out)
 	return rc;
 }
 
-static int check_groups(const struct in *in)
+/* Both are told in all places where they are told at all. */
+static int read_life(struct allocation *a, const struct in *in)
 {
-	uint32_t groups;
-	int rc = optional(in, "SLURM_HET_SIZE", &groups);
+	const char *end = value(in->get, "SLURM_JOB_END_TIME");
+	char *rest = NULL;
+	int rc = optional(in, "SLURM_RESTART_COUNT", &a->restarts);
 
-	if (rc || groups < 2)
+	if (rc || !end)
 		return rc;
-	return err_set(in->e, ERR_USAGE,
-		       "this job is heterogeneous, of %u groups, each with a "
-		       "node list of its own: give --nnodes, --node-rank and "
-		       "--rdzv-endpoint, or --standalone", groups);
+	if (*end >= '0' && *end <= '9')
+		a->end_time = strtoull(end, &rest, 10);
+	if (!rest || *rest)
+		return err_set(in->e, ERR_USAGE, "SLURM_JOB_END_TIME is "
+			       "'%.100s', which is no time; was it changed "
+			       "since srun set it?", end);
+	return 0;
 }
 
 /* ---- a step ---- */
@@ -127,18 +141,85 @@ static int list(const struct in *in, const char *name, struct hostlist *l)
 	return rc ? err_set(in->e, rc, "%s: %.900s", name, why.text) : 0;
 }
 
-static int read_nodes(struct allocation *a, const struct in *in)
+/* A step of several groups has its nodes sorted by name, not in the order of
+ * the groups, which is what people mean: that, where the step has them all. */
+static int order_by_groups(const struct allocation *a, const struct in *in,
+			   struct hostlist *l)
 {
-	struct hostlist l;
-	int rc;
+	static const char *const base = "SLURM_JOB_NODELIST";
+	char name[GROUPS_NAME_MAX];
+	int rc = 0;
 
-	hostlist_init(&l);
-	rc = list(in, "SLURM_STEP_NODELIST", &l);
-	if (!rc && l.count != a->nodes)
+	if (!a->groups || a->nodes != a->job_nodes)
+		return 0;
+	for (uint32_t i = 0; i < a->groups; i++) {
+		if (!groups_value(in->get, base, i))
+			return 0; /* srun made the job: there is no telling */
+	}
+	hostlist_release(l);
+	hostlist_init(l);
+	for (uint32_t i = 0; !rc && i < a->groups; i++) {
+		groups_name(name, base, i);
+		rc = list(in, name, l);
+	}
+	if (!rc && l->count != a->nodes)
+		rc = err_set(in->e, ERR_USAGE, "%s_HET_GROUP_0 and so on name "
+			     "%u nodes, and the step has %u: were they changed "
+			     "since Slurm set them?", base, l->count, a->nodes);
+	return rc;
+}
+
+/* Where the node's name is in the list: what all nodes see alike. SLURM_NODEID
+ * is another number in a step of groups. -1: not there. */
+static long place_of(const char *node, const struct hostlist *l)
+{
+	for (uint32_t i = 0; node && i < l->count; i++) {
+		if (strcmp(hostlist_name(l, i), node) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static int list_nodes(const struct allocation *a, const struct in *in,
+		      struct hostlist *l)
+{
+	int rc = list(in, "SLURM_STEP_NODELIST", l);
+
+	if (!rc && l->count != a->nodes)
 		rc = err_set(in->e, ERR_USAGE,
 			     "SLURM_STEP_NODELIST names %u nodes but "
 			     "SLURM_STEP_NUM_NODES is %u: were they changed "
-			     "since srun set them?", l.count, a->nodes);
+			     "since srun set them?", l->count, a->nodes);
+	return rc ? rc : order_by_groups(a, in, l);
+}
+
+void allocation_name(const struct allocation *a, allocation_get *get,
+		     uint32_t rank, char name[HOSTLIST_NAME_MAX + 1])
+{
+	struct err e;
+	const struct in in = {get, &e};
+	struct hostlist l;
+
+	name[0] = '\0';
+	hostlist_init(&l);
+	if (a->place == ALLOCATION_STEP && rank < a->nodes &&
+	    list_nodes(a, &in, &l) == 0)
+		snprintf(name, HOSTLIST_NAME_MAX + 1, "%s",
+			 hostlist_name(&l, rank));
+	hostlist_release(&l);
+}
+
+static int read_nodes(struct allocation *a, const struct in *in)
+{
+	struct hostlist l;
+	long place;
+	int rc;
+
+	hostlist_init(&l);
+	rc = list_nodes(a, in, &l);
+	place = rc ? -1 : place_of(value(in->get, "SLURMD_NODENAME"), &l);
+	if (place >= 0)
+		a->node_rank = (uint32_t)place;
 	if (!rc)
 		snprintf(a->first, sizeof(a->first), "%s",
 			 hostlist_name(&l, 0));
@@ -150,9 +231,9 @@ static int read_nodes(struct allocation *a, const struct in *in)
 }
 
 /* One ddprun a node. */
-static int check_tasks(const struct allocation *a, const struct in *in)
+static int check_tasks(struct allocation *a, const struct in *in)
 {
-	const char *text;
+	const char *text, *task = value(in->get, "SLURM_PROCID");
 	uint64_t tasks;
 	long here;
 	int rc = number(in, "SLURM_STEP_NUM_TASKS", 1, &tasks);
@@ -164,6 +245,7 @@ static int check_tasks(const struct allocation *a, const struct in *in)
 		rc = step_tasks_on(text, (long)a->node_rank, &here, in->e);
 	if (rc)
 		return rc;
+	a->many_tasks = task && strcmp(task, "0") != 0 ? 1 : 2;
 	return err_set(in->e, ERR_USAGE,
 		       "srun starts %llu ddpruns on %u node%s (%.60s), and one "
 		       "a node is enough, which starts the workers: write srun "
@@ -183,14 +265,10 @@ static int job_index(const struct in *in, long *index)
 	struct hostlist l;
 	int rc = needed(in, "SLURMD_NODENAME", &node);
 
-	*index = -1;
 	hostlist_init(&l);
 	if (!rc)
 		rc = list(in, "SLURM_JOB_NODELIST", &l);
-	for (uint32_t i = 0; !rc && i < l.count && *index < 0; i++) {
-		if (strcmp(hostlist_name(&l, i), node) == 0)
-			*index = i;
-	}
+	*index = rc ? -1 : place_of(node, &l);
 	hostlist_release(&l);
 	if (!rc && *index < 0)
 		rc = err_set(in->e, ERR_USAGE, "SLURM_JOB_NODELIST does not "
@@ -199,17 +277,20 @@ static int job_index(const struct in *in, long *index)
 	return rc;
 }
 
-/* Of the job's counts, the one of this node. */
-static int of_job(const struct in *in, const char *name, uint32_t *out)
+/* Of the job's counts, the one of this node. Those of groups are in the order
+ * of a step of all their nodes. */
+static int of_job(const struct allocation *a, const struct in *in,
+		  const char *name, uint32_t *out)
 {
 	const char *text = value(in->get, name);
-	long index, n = 0;
-	int rc;
+	long index = (long)a->node_rank, n = 0;
+	int rc = 0;
 
 	*out = 0;
-	if (!text)
+	if (!text || (a->groups && a->nodes != a->job_nodes))
 		return 0;
-	rc = job_index(in, &index);
+	if (!a->groups)
+		rc = job_index(in, &index);
 	if (!rc)
 		rc = step_count_on(name, text, index, &n, in->e);
 	*out = (uint32_t)n;
@@ -223,11 +304,11 @@ static int read_share(struct allocation *a, const struct in *in)
 	int rc = optional(in, "SLURM_CPUS_ON_NODE", &a->cpus);
 
 	if (!rc && !a->cpus)
-		rc = of_job(in, "SLURM_JOB_CPUS_PER_NODE", &a->cpus);
+		rc = of_job(a, in, "SLURM_JOB_CPUS_PER_NODE", &a->cpus);
 	if (!rc)
 		rc = optional(in, "SLURM_GPUS_ON_NODE", &a->gpus);
 	if (!rc)
-		rc = of_job(in, ALLOCATION_TASKS, &a->tasks);
+		rc = of_job(a, in, ALLOCATION_TASKS, &a->tasks);
 	a->bound = bind && (strncmp(bind, "mask_cpu", 8) == 0 ||
 			    strncmp(bind, "map_cpu", 7) == 0);
 	return rc;
@@ -235,6 +316,7 @@ static int read_share(struct allocation *a, const struct in *in)
 
 static int read_step(struct allocation *a, const struct in *in)
 {
+	const char *at = value(in->get, "SLURM_LAUNCH_NODE_IPADDR");
 	uint64_t n = 0;
 	int rc = number(in, "SLURM_STEP_ID", 0, &a->step);
 
@@ -255,6 +337,7 @@ static int read_step(struct allocation *a, const struct in *in)
 		rc = check_tasks(a, in);
 	if (!rc)
 		rc = read_share(a, in);
+	snprintf(a->srun_at, sizeof(a->srun_at), "%s", at ? at : "");
 	snprintf(a->id, sizeof(a->id), "slurm-%llu.%llu",
 		 (unsigned long long)a->job, (unsigned long long)a->step);
 	return rc;
@@ -279,6 +362,39 @@ static int tasks_each(const struct allocation *a, const struct in *in,
 	}
 	*out = (uint32_t)first;
 	return rc;
+}
+
+/* In "cpu=2,gres/gpu:h100=1", as --tres-per-task has it, 23.02 as "gres:gpu:1".
+ * NULL: no GPUs in it. */
+static const char *gpus_in(const char *tres)
+{
+	const char *at = tres ? strstr(tres, "gres/gpu") : NULL;
+
+	return at || !tres ? at : strstr(tres, "gres:gpu");
+}
+
+/* One --gpus-per-node is for the nodes of all groups. */
+static int no_gpus_of_groups(const struct allocation *a, const struct in *in)
+{
+	static const char *const names[] = {"SLURM_GPUS", "SLURM_GPUS_PER_TASK",
+					    "SLURM_TRES_PER_TASK"};
+	const char *text;
+
+	for (uint32_t i = 0; i < a->groups; i++) {
+		for (size_t j = 0; j < sizeof(names) / sizeof(*names); j++) {
+			text = groups_value(in->get, names[j], i);
+			if (text && (j < 2 || gpus_in(text)))
+				return err_set(in->e, ERR_USAGE,
+					       "group %u of this heterogeneous "
+					       "job asked for its GPUs by task "
+					       "or by their number "
+					       "(%s_HET_GROUP_%u): ask with "
+					       "--gpus-per-node=N in each group"
+					       " that has GPUs", i, names[j],
+					       i);
+		}
+	}
+	return 0;
 }
 
 /* A step without a word about GPUs gets those of one task, or some of them,
@@ -310,12 +426,48 @@ static int gpus_each(struct allocation *a, const struct in *in)
 static int read_no_step(struct allocation *a, const struct in *in)
 {
 	uint64_t n = 0;
-	int rc = number(in, "SLURM_JOB_NUM_NODES", 1, &n);
+	int rc;
 
-	a->nodes = (uint32_t)n;
 	snprintf(a->id, sizeof(a->id), "slurm-%llu",
 		 (unsigned long long)a->job);
+	if (a->groups) {
+		a->nodes = a->job_nodes;
+		return no_gpus_of_groups(a, in);
+	}
+	rc = number(in, "SLURM_JOB_NUM_NODES", 1, &n);
+	a->nodes = (uint32_t)n;
 	return rc ? rc : gpus_each(a, in);
+}
+
+/* --gpus-per-task, or the same among other things. */
+static int gpus_per_task(struct allocation *a, const struct in *in)
+{
+	const char *name = "SLURM_TRES_PER_TASK", *text = value(in->get, name);
+	const char *gpu = gpus_in(text);
+	char item[64];
+	uint64_t n = 0;
+	int rc = read_gpus(in, "SLURM_GPUS_PER_TASK", &a->gpus_per_task);
+
+	if (rc || a->gpus_per_task || !gpu)
+		return rc;
+	snprintf(item, sizeof(item), "%.*s", (int)strcspn(gpu, ","), gpu);
+	for (gpu = item + strlen(item); gpu[-1] >= '0' && gpu[-1] <= '9'; gpu--)
+		;
+	rc = parse(in, name, gpu, 0, &n);
+	a->gpus_per_task = (uint32_t)n;
+	return rc;
+}
+
+/* A heterogeneous job's groups, and its number, which is its first group's. */
+static int read_job(struct allocation *a, const struct in *in)
+{
+	int rc = parse(in, "SLURM_JOB_ID", job_id(in->get), 0, &a->job);
+
+	if (!rc)
+		rc = groups_count(in->get, &a->groups, in->e);
+	if (!rc && a->groups)
+		rc = groups_nodes(in->get, a->groups, &a->job_nodes, in->e);
+	return rc;
 }
 
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
@@ -326,14 +478,22 @@ int allocation_read(struct allocation *a, allocation_get *get, struct err *e)
 	*a = (struct allocation){.place = allocation_place(get)};
 	if (a->place == ALLOCATION_NONE)
 		return 0;
-	rc = check_groups(&in);
+	rc = read_job(a, &in);
 	if (!rc)
-		rc = number(&in, "SLURM_JOB_ID", 0, &a->job);
+		rc = read_life(a, &in);
 	if (!rc)
-		rc = read_gpus(&in, "SLURM_GPUS_PER_TASK",
-			       &a->gpus_per_task);
+		rc = gpus_per_task(a, &in);
 	if (rc)
 		return rc;
 	return a->place == ALLOCATION_STEP ? read_step(a, &in)
 					   : read_no_step(a, &in);
+}
+
+const char *allocation_restart(const struct allocation *a, char *out)
+{
+	out[0] = '\0';
+	if (a->restarts)
+		snprintf(out, ALLOCATION_RESTART_MAX, " (restart %u)",
+			 a->restarts);
+	return out;
 }

@@ -22,18 +22,25 @@ enum allocation_place {
 	ALLOCATION_NO_STEP, /* a batch script, or a shell of salloc */
 };
 
-enum { ALLOCATION_ID_MAX = 48 };
+enum { ALLOCATION_ID_MAX = 48, ALLOCATION_RESTART_MAX = 32 };
 
 struct allocation {
 	enum allocation_place place;
 	uint64_t job, step;
 	char id[ALLOCATION_ID_MAX]; /* "slurm-12.0"; "slurm-12": no step */
 	uint32_t nodes;     /* of the step; else of the allocation */
-	uint32_t gpus_per_task; /* --gpus-per-task; 0: not asked for */
+	uint32_t groups;    /* of a heterogeneous job; 0: it is none */
+	uint32_t job_nodes; /* of all these groups */
+	uint64_t end_time; /* unix time of Slurm's end of it; 0: not said */
+	uint32_t restarts; /* so often was the job requeued */
+	uint32_t gpus_per_task; /* --gpus-per-task; 0: not said */
 	/* of a step */
 	uint32_t node_rank; /* of this node */
 	char first[HOSTLIST_NAME_MAX + 1]; /* the first node */
 	char second[HOSTLIST_NAME_MAX + 1]; /* "": there is none */
+	char srun_at[HOSTLIST_NAME_MAX + 1]; /* srun's address; "": not said */
+	int many_tasks; /* what is wrong is that a node has several, and all say
+			 * so; this is the first of them: 2 */
 	uint32_t cpus, gpus; /* of this node that are the step's; 0: not said */
 	int bound; /* srun bound this task to some of the CPUs */
 	uint32_t tasks; /* ALLOCATION_TASKS, on this node; 0: not said */
@@ -50,8 +57,15 @@ typedef const char *allocation_get(const char *name);
 enum allocation_place allocation_place(allocation_get *get);
 
 /* ERR_USAGE names the variable, and what to write instead: variables that are
- * missing or do not agree, several tasks on a node, groups of a heterogeneous
- * job, GPUs of which a step of one task a node could not have all. */
+ * missing or do not agree, several tasks on a node, GPUs of which a step of one
+ * task a node could not have all. */
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e);
+
+/* The step's node of that rank, in a text of the caller's; "" where there is
+ * none. */
+void allocation_name(const struct allocation *a, allocation_get *get,
+		     uint32_t rank, char name[HOSTLIST_NAME_MAX + 1]);
+/* " (restart 2)", or "", into out[ALLOCATION_RESTART_MAX]; returns out. */
+const char *allocation_restart(const struct allocation *a, char *out);
 
 #endif

@@ -49,7 +49,7 @@ lib_setup() {
 		DDP_TEST_*) ;;
 		RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_* | \
 			ROLE_* | MASTER_* | PET_* | TORCHELASTIC_* | SLURM_* | \
-			OMPI_* | PMI_* | PMIX_* | DDP_*) unset "$name" ;;
+			OMPI_* | PMI_* | PMIX_* | NCCL_* | GLOO_* | DDP_*) unset "$name" ;;
 		esac
 	done
 	export DDP_CACHE=$T/cache

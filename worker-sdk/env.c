@@ -264,6 +264,21 @@ static int read_pmi(struct ddp__env *v, struct err *e)
 	return read_step(v, e);
 }
 
+/* horovodrun's gloo controller: its place to meet is of Horovod's own kind.
+ * Each process would be a world of one, and nobody would notice. */
+static int check_horovod(struct err *e)
+{
+	const char *size = get("HOROVOD_SIZE");
+
+	if (!get("HOROVOD_RANK") || !size || strcmp(size, "1") == 0)
+		return 0;
+	return err_set(e, ERR_USAGE,
+		       "HOROVOD_SIZE is %.20s and no MPI launcher's variables "
+		       "are here: start this program with horovodrun --mpi, "
+		       "mpirun or ddprun, or unset HOROVOD_RANK to run alone",
+		       size);
+}
+
 int ddp__env_read(struct ddp__env *env, struct err *e)
 {
 	const struct names *n;
@@ -274,7 +289,7 @@ int ddp__env_read(struct ddp__env *env, struct err *e)
 	env->alone = env->starter == DDP__NOBODY;
 	env->world_size = env->local_world_size = env->nodes = 1;
 	if (env->alone)
-		return 0;
+		return check_horovod(e);
 	n = &names[env->starter];
 	env->rank = env->world_size = -1;
 	env->local_rank = env->local_world_size = -1;

@@ -17,11 +17,11 @@
 #include "rendezvous/wire.h"
 #include "slurm/hostlist.h"
 #include "slurm/step.h"
-#include "worker-sdk/own_addr.h"
+#include "base/own_addr.h"
 #include "worker-sdk/own_server.h"
-#include "worker-sdk/place.h"
-#include "worker-sdk/pmi.h"
-#include "worker-sdk/pmix.h"
+#include "pmi/place.h"
+#include "pmi/pmi.h"
+#include "pmi/pmix.h"
 #include "worker-sdk/topology.h"
 
 enum {
@@ -35,7 +35,7 @@ struct guest {
 	struct ddp__env *env;
 	const char *host;
 	uint64_t deadline;
-	struct ddp__place place;
+	struct place place;
 	int listener; /* of rank 0; or -1 */
 	int pipe;     /* to rank 0's server; or -1 */
 	struct ddp__kv *kv;
@@ -176,7 +176,7 @@ static int of_step(struct guest *g)
 /* What rank 0 will say. That it has failed is said too: nobody waits then. */
 static void prepare(struct guest *g)
 {
-	char addrs[DDP__PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int one_host = g->env->nodes == 1, n = 0, rc;
 
 	rc = random_hex(token, TOKEN_BYTES, g->e);
@@ -187,7 +187,7 @@ static void prepare(struct guest *g)
 		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
 			 g->env->node_addr);
 	if (!one_host && !n)
-		n = ddp__own_addrs(addrs, DDP__PLACES_MAX - 1);
+		n = own_addrs(addrs, PLACES_MAX - 1);
 	if (!n)
 		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
 	for (int i = 0; i < n; i++) {
@@ -210,7 +210,7 @@ static int take_place(struct guest *g, const char *text)
 
 	if (g->env->rank == 0)
 		why = g->place.why;
-	else if ((rc = ddp__place_get(&g->place, text, g->e)))
+	else if ((rc = place_get(&g->place, text, g->e)))
 		return rc;
 	else
 		why = g->place.why;
@@ -224,7 +224,8 @@ static int take_place(struct guest *g, const char *text)
 
 static int through_pmi(struct guest *g)
 {
-	char text[DDP__PLACE_TEXT_MAX] = "";
+	char text[PLACE_TEXT_MAX] = "";
+	struct pmi pmi;
 	long fd = -1;
 	int rc = parse_long(getenv("PMI_FD"), 0, 1 << 20, "PMI_FD", &fd, g->e);
 
@@ -232,15 +233,19 @@ static int through_pmi(struct guest *g)
 		return rc;
 	if (g->env->rank == 0) {
 		prepare(g);
-		ddp__place_put(&g->place, text);
+		place_put(&g->place, text);
 	}
-	rc = ddp__pmi_share((int)fd, g->env->rank, text, sizeof(text),
-			    left_ms(g), g->e);
+	rc = pmi_open(&pmi, (int)fd, left_ms(g), g->e);
+	if (!rc)
+		rc = pmi_share(&pmi, "ddp-place", g->env->rank == 0, text,
+			       sizeof(text));
+	if (!rc)
+		rc = pmi_close(&pmi);
 	return rc ? rc : take_place(g, text);
 }
 
 /* What env does not say the launcher may. */
-static int take_self(struct guest *g, const struct ddp__pmix_self *s)
+static int take_self(struct guest *g, const struct pmix_self *s)
 {
 	struct ddp__env *v = g->env;
 
@@ -268,23 +273,24 @@ static int take_self(struct guest *g, const struct ddp__pmix_self *s)
 
 static int through_pmix(struct guest *g)
 {
-	char text[DDP__PLACE_TEXT_MAX] = "";
-	struct ddp__pmix_self self;
-	struct ddp__pmix *p = NULL;
-	int rc = ddp__pmix_open(&p, &self, g->e);
+	char text[PLACE_TEXT_MAX] = "";
+	struct pmix_self self;
+	struct pmix *p = NULL;
+	int rc = pmix_open(&p, &self, g->e);
 
 	if (!rc)
 		rc = take_self(g, &self);
 	if (!rc && !g->env->alone) {
 		if (g->env->rank == 0) {
 			prepare(g);
-			ddp__place_put(&g->place, text);
+			place_put(&g->place, text);
 		}
-		rc = ddp__pmix_share(p, text, sizeof(text), left_ms(g), g->e);
+		rc = pmix_share(p, "ddp-place", 0, text, sizeof(text),
+				left_ms(g), g->e);
 		if (!rc)
 			rc = take_place(g, text);
 	}
-	ddp__pmix_close(p);
+	pmix_close(p);
 	return rc;
 }
 
@@ -395,11 +401,11 @@ static void learn_addr(struct guest *g)
 
 	if (v->node_addr)
 		return;
-	if (ddp__own_addr_towards(&v->server, v->own_addr, NULL))
+	if (own_addr_towards(&v->server, v->own_addr, NULL))
 		memcpy(v->own_addr, "127.0.0.1", sizeof("127.0.0.1"));
 	snprintf(loop.host, sizeof(loop.host), "%.255s", v->own_addr);
 	if (v->nodes > 1 && sock_resolve(&loop, &a, 1, NULL) == 1 &&
-	    sock_addr_is_loopback(&a) && ddp__own_addrs(addrs, 1))
+	    sock_addr_is_loopback(&a) && own_addrs(addrs, 1))
 		memcpy(v->own_addr, addrs[0], sizeof(v->own_addr));
 	v->node_addr = v->own_addr;
 }

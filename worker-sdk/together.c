@@ -152,6 +152,14 @@ void ddp_request_stop(ddp_comm *c)
 		atomic_store(&c->world->stop, 1);
 }
 
+/* The agent sees that this rank was told. */
+static int answer(struct ddp_comm *c, int rc, int stop)
+{
+	if (rc == 0 && stop)
+		flight_asked(c->world->flight, 1);
+	return rc < 0 ? rc : stop;
+}
+
 int ddp_should_stop(ddp_comm *c)
 {
 	int32_t stop, *all;
@@ -159,10 +167,12 @@ int ddp_should_stop(ddp_comm *c)
 
 	if (rc)
 		return rc;
+	/* before it looks: who is not marked gets a signal as well */
+	flight_asked(c->world->flight, 0);
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	if (!c->state || c->backend == &ddp__cpu) {
 		rc = ddp_all_reduce(c, &stop, &stop, 1, DDP_I32, DDP_MAX);
-		return rc < 0 ? rc : stop;
+		return answer(c, rc, stop);
 	}
 	all = calloc((size_t)c->size, sizeof(*all));
 	if (!all)
@@ -172,5 +182,5 @@ int ddp_should_stop(ddp_comm *c)
 	for (int i = 0; i < c->size; i++)
 		stop |= all[i];
 	free(all);
-	return rc < 0 ? rc : stop;
+	return answer(c, rc, stop);
 }

@@ -9,11 +9,14 @@
 #   slurm STATUS CMD...    start on h4 and finish; $out and $err are its texts
 #   batch STATUS [OPTION...]   what stands on stdin, as the end of sbatch's script;
 #                   waits for it, $out is what it wrote
+#   submit, job_over      of a file, and of any job: below
 
 cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$cluster_here/../lib.bash"
 . "$cluster_here/../hosts/netns.bash"
 . "$cluster_here/slurm.bash"
+
+slurm_on=start_on
 
 cluster_up() {
 	# skipping is for each test to do
@@ -24,11 +27,11 @@ cluster_up() {
 	fi
 	hosts_up 4
 	if [ "$HOSTS" = namespaces ]; then
-		slurm_on=start_on slurm_gpus=4
+		slurm_gpus=4
 		slurm_up h1 h2 h3
 	fi
-	: "${SLURM_CONF:=}"
-	declare -p addr at host_pid HOSTS SLURM_CONF |
+	: "${SLURM_CONF:=}" "${S:=}"
+	declare -p addr at host_pid HOSTS SLURM_CONF S |
 		sed 's/^declare /declare -g /' >"$CLUSTER/state"
 }
 
@@ -93,4 +96,29 @@ batch() {
 	echo "the batch script's status is not $want:"
 	sed 's/^/| /' batch.log
 	return 1
+}
+
+# submit STATE [OPTION...] FILE: sbatch of the file as it is; waits until the job,
+# or all of an array or of groups, is over in that STATE; $out is what it wrote.
+submit() {
+	local want=$1
+	shift
+	slurm 0 sbatch --parsable -o "$T/batch.log" "$@"
+	job_over "$out" "$want"
+	out=$(<batch.log)
+}
+
+# job_over ID STATE: that is the end of it
+job_over() {
+	slurm_wait job_ended "$1"
+	[ "$(sort -u <<<"$states")" = "$2" ] && return
+	echo "job $1 is not $2 but" $states
+	sed 's/^/| /' batch.log
+	return 1
+}
+
+job_ended() {
+	slurm 0 scontrol -o show job "$1"
+	states=$(sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p' <<<"$out")
+	! grep -qE 'PENDING|RUNNING|CONFIGURING|COMPLETING' <<<"$states"
 }

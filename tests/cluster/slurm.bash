@@ -8,7 +8,12 @@
 #                       all run here, if slurm_on is not set. SLURM_CONF is set
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
+#                       If slurm_preempt is set its jobs give way in the
+#                       partitions low (and are requeued by Slurm after 60 s) and
+#                       lost (and end)
 #   slurm_down          ends all of it; needed before the test's end
+#   slurm_kill HOST NAME SIG   a daemon (slurmctld, slurmd_HOST), and waits until it
+#                       is gone; slurm_again NAME starts it again
 
 slurm_or_skip() {
 	local program
@@ -23,9 +28,10 @@ slurm_or_skip() {
 
 # Where everything is: $1 the controller's host and address, then the nodes.
 slurm_conf() {
-	local control=$1 host gres=
+	local control=$1 host gres= preempt=
 	shift
 	[ -z "${slurm_gpus:-}" ] || gres="Gres=gpu:$slurm_gpus"
+	[ -z "${slurm_preempt:-}" ] || preempt=PreemptMode=REQUEUE
 	cat <<-EOF
 	ClusterName=test
 	SlurmctldHost=$control
@@ -34,7 +40,7 @@ slurm_conf() {
 	SlurmdUser=root
 	AuthType=auth/munge
 	CredType=cred/munge
-	AuthInfo=socket=$S/munge.sock
+	AuthInfo=socket=$S/munge.sock${preempt:+,cred_expire=5}
 	StateSaveLocation=$S/state
 	SlurmdSpoolDir=$S/spool.%n
 	SlurmctldPidFile=$S/slurmctld.pid
@@ -48,10 +54,14 @@ slurm_conf() {
 	JobCompType=jobcomp/none
 	SelectType=select/cons_tres
 	SelectTypeParameters=CR_CPU
-	SchedulerType=sched/builtin
+	SchedulerType=sched/backfill
+	SchedulerParameters=bf_interval=1,batch_sched_delay=0
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
+	${preempt:+PreemptType=preempt/partition_prio}
+	$preempt
+	${preempt:+SchedulerParameters=sched_interval=1}
 	${gres:+GresTypes=gpu}
 	EOF
 	for host; do
@@ -62,7 +72,10 @@ slurm_conf() {
 				"NodeAddr=127.0.0.1 Port=$(w_port free) CPUs=8 $gres"
 		fi
 	done
-	echo "PartitionName=all Nodes=ALL Default=YES State=UP"
+	echo "PartitionName=all Nodes=ALL Default=YES State=UP${preempt:+ PriorityTier=10 PreemptMode=OFF}"
+	[ -n "$preempt" ] || return 0
+	echo "PartitionName=low Nodes=ALL State=UP PriorityTier=1 GraceTime=60"
+	echo "PartitionName=lost Nodes=ALL State=UP PriorityTier=1 GraceTime=60 PreemptMode=CANCEL"
 }
 
 slurm_gres_conf() {
@@ -95,15 +108,54 @@ slurm_up() {
 		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
 	slurm_started=munged
 	slurm_wait test -S "$S/munge.sock"
-	${slurm_on:-slurm_here} "$1" slurmctld slurmctld -D
+	slurm_daemon "$1" slurmctld slurmctld -D
 	slurm_started="slurmctld $slurm_started"
 	for host; do
 		mkdir -p "$S/spool.$host"
-		${slurm_on:-slurm_here} "$host" "slurmd_$host" slurmd -D \
-			-N "$host"
+		slurm_daemon "$host" "slurmd_$host" slurmd -D -N "$host"
 		slurm_started="slurmd_$host $slurm_started"
 	done
 	slurm_wait slurm_idle "$1" $#
+}
+
+# A daemon that a test may end: it begins again when a line comes to its fifo.
+slurm_keep='
+	exec 8<>"$1"
+	shift
+	over= child=
+	trap "over=1; kill -TERM \$child" TERM
+	while [ -z "$over" ]; do
+		"$@" 8>&- &
+		child=$!
+		echo "pid $child"
+		while kill -0 "$child" 2>/dev/null; do
+			wait "$child"
+		done
+		echo ended
+		until [ -n "$over" ] || read -rt 1 -u 8 _; do :; done
+	done'
+
+slurm_daemon() { # HOST NAME CMD...
+	mkfifo "$S/$2.again"
+	${slurm_on:-slurm_here} "$1" "$2" bash -c "$slurm_keep" keep \
+		"$S/$2.again" "${@:3}"
+}
+
+slurm_kill() {
+	local log=${S%/*}/$2.out before
+	before=$(grep -c '^ended' "$log") || true
+	${slurm_on:-slurm_here} "$1" killer kill "-$3" \
+		"$(sed -n 's/^pid //p' "$log" | tail -n 1)"
+	finish killer
+	slurm_wait slurm_ended "$log" "$before"
+}
+
+slurm_ended() {
+	[ "$(grep -c '^ended' "$1")" -gt "$2" ]
+}
+
+slurm_again() {
+	echo >"$S/$1.again"
 }
 
 slurm_here() { # HOST NAME CMD...
@@ -124,7 +176,7 @@ slurm_wait() {
 }
 
 slurm_idle() { # HOST N: so many nodes wait for work
-	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -t idle -o %N
+	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -p all -t idle -o %N
 	DEADLINE=20 finish sinfo - && [ "$(wc -l <<<"$out")" = "$2" ] &&
 		[ -n "$out" ]
 }

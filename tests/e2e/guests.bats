@@ -231,6 +231,48 @@ is_dumped() {
 	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
 }
 
+# One ddprun, which says what it has concluded, in $err.
+is_one_node() { # NAME
+	expect 0 $launcher 1 ddprun sh -c 'echo "$WORLD_SIZE"'
+	has "$out" "^.0. $(nproc)\$"
+	has "$err" "^ddprun: started by $1 on 1 node, which is taken as --nproc-per-node $(nproc) \\(by its [CG]PUs\\)\$"
+	expect 0 $launcher 1 ddprun --nproc-per-node 2 sh -c \
+		'env | grep -E "^(PMI_|PMIX_([^M]|M[^C])|OMPI_COMM|OMPI_MCA_(orte|ess|pmix)|MPI_LOCAL|HYDI)"; true'
+	[ -z "$out$err" ]
+	# it takes two, and a node has one
+	expect 2 $launcher 1 ddprun --nnodes 2 true
+	has "$err" "^ddprun: error: --nnodes 2: $1 starts ddprun on 1 node; leave --nnodes out, or start more, one on each node"
+}
+
+@test "a ddprun by OpenMPI's mpirun is one for its node" {
+	openmpi_or_skip
+	is_one_node mpirun
+	expect 2 $launcher 3 ddprun true
+	has "$err" '^ddprun: error: mpirun starts 3 ddpruns on this node, and one a node is enough, which starts the workers: write mpirun --map-by ppr:1:node ddprun --nproc-per-node 3, or mpirun PROGRAM without ddprun'
+	# all is said by hand, or each is alone
+	expect 0 $launcher 2 ddprun --nnodes 2 --rdzv-endpoint \
+		"localhost:$(w_port free)" c_guest
+	has "$out" '^.1. rank 1 of 2, '
+	expect 0 $launcher 2 ddprun --standalone c_guest
+	[ "$(grep -c 'rank 0 of 1, ' <<<"$out")" = 2 ]
+	# the core that mpirun binds one process to is not for all workers
+	[ "$(nproc)" = 1 ] || {
+		expect 0 ${launcher/--oversubscribe -np/--map-by ppr:1:node} \
+			ddprun --nproc-per-node 1 nproc
+		[ "$out" = "[0] $(nproc)" ]
+		expect 0 ${launcher/--oversubscribe -np/--bind-to core --map-by ppr:1:node} \
+			ddprun --nproc-per-node 1 nproc
+		[ "$out" = "[0] 1" ]
+	}
+}
+
+@test "a ddprun by MPICH's mpiexec is one for its node" {
+	hydra_or_skip
+	is_one_node mpiexec
+	expect 2 $launcher 2 ddprun true
+	has "$err" '^ddprun: error: mpiexec starts 2 ddpruns on this node, .* write mpiexec -ppn 1 ddprun --nproc-per-node 2'
+}
+
 @test "mpirun's variables without mpirun" {
 	export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=0
 	expect 1 c_guest
@@ -241,6 +283,12 @@ is_dumped() {
 	has "$out" '^rank -1: -20002: PMI_RANK is set but PMI_FD is not: start this program with mpiexec'
 	PMI_FD=77 expect 1 c_guest
 	has "$out" '^rank -1: -[0-9]+: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+	PMI_FD=77 expect - ddprun c_guest
+	[ "$status" != 0 ]
+	has "$err" '^ddprun: error: cannot speak with the launcher on PMI_FD 77: Bad file descriptor'
+	unset PMI_SIZE
+	expect 2 ddprun true
+	has "$err" "^ddprun: error: PMI_RANK is set but PMI_SIZE is not, so this is half of an MPI launcher's environment: start ddprun with mpiexec, or unset PMI_RANK, or give --standalone"
 }
 
 @test "ddprun dump finds the ranks that OpenMPI started" {

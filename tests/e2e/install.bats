@@ -37,6 +37,9 @@ make_it() {
 	expect 2 "$at/bin/ddp-plot"
 	has "$err" '^ddp-plot: error: no run to draw'
 	[ -s "$at/share/bash-completion/completions/ddprun" ]
+	# batch scripts find the trainers that came with them
+	grep -q "^PATH=.PATH:/opt/ddp/libexec/ddprun\$" \
+		"$at/share/ddprun/slurm/several_nodes.sbatch"
 	# every function has its manual page
 	local f
 	for f in $(nm -D --defined-only "$at/lib/libddp.so" |
@@ -54,6 +57,7 @@ make_it() {
 	dpkg-deb --contents "$package" >contents
 	for f in bin/ddprun bin/ddprdzv bin/ddp-plot libexec/ddprun/resnet \
 		libexec/ddprun/get-data lib/libddp.a include/ddp.h \
+		share/ddprun/slurm/one_node.sbatch share/ddprun/slurm/interactive.txt \
 		share/man/man1/ddprun.1 share/man/man3/ddp.3; do
 		grep -q " ./usr/$f\$" contents
 	done

@@ -1,5 +1,6 @@
 # Unmodified PyTorch scripts under ddprun, where PyTorch is installed:
 # DDP_TEST_PYTHON names a python that has it (default: python3, /usr/bin/python3).
+bats_require_minimum_version 1.5.0
 load ../lib
 
 setup() {
@@ -43,4 +44,34 @@ script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 	: >stop
 	finish job 0
 	has "$out" '^\[1\] rank 1 of 2: ok$'
+}
+
+store=$BATS_TEST_DIRNAME/../programs/torch_store.py
+
+@test "PyTorch's store, call by call: ddprun's server is it" {
+	expect 0 ddprun --standalone --nproc-per-node 2 "$store"
+	has "$out" '^\[0\] rank 0: store ok, '
+	has "$out" '^\[1\] rank 1: store ok, '
+	run ! grep 'client of the PyTorch store' <<<"$err"
+	# and rank 0, where that is wished
+	TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 expect 0 ddprun --standalone \
+		--nproc-per-node 2 sh -c "echo \$TORCHELASTIC_USE_AGENT_STORE
+			exec $PYTHON_EXEC $store"
+	has "$out" '^\[0\] False$'
+	has "$out" '^\[0\] rank 0: store ok, '
+}
+
+@test "each attempt sees an empty store" {
+	expect 0 ddprun --standalone --nproc-per-node 2 --max-restarts 1 \
+		"$store" mark
+	has "$err" 'restarting \(1 of 1\): rank 0 .* exited with code 3'
+	has "$out" '^\[1\] rank 1: store ok, '
+}
+
+@test "what speaks no protocol of PyTorch's is closed, and it is said" {
+	expect 0 ddprun --standalone bash -c '
+		exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT || exit 9
+		printf "GET / HTTP/1.1\r\n\r\n" >&3
+		[ "$(cat <&3 | wc -c)" = 0 ]'
+	has "$err" 'client of the PyTorch store was disconnected: .*not PyTorch'
 }

@@ -4,26 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pmi/place.h"
+#include "pmi/pmi.h"
 #include "slurm/step.h"
-#include "worker-sdk/place.h"
-#include "worker-sdk/pmi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void try_place(const char *text)
 {
-	char again[DDP__PLACE_TEXT_MAX];
-	struct ddp__place p, q;
+	char again[PLACE_TEXT_MAX];
+	struct place p, q;
 	struct err e = ERR_INIT;
-	int rc = ddp__place_get(&p, text, &e);
+	int rc = place_get(&p, text, &e);
 
 	if (rc) {
 		if (e.code != rc || !e.text[0])
 			abort();
 		return;
 	}
-	ddp__place_put(&p, again);
-	if (ddp__place_get(&q, again, &e) || q.n != p.n ||
+	place_put(&p, again);
+	if (place_get(&q, again, &e) || q.n != p.n ||
 	    q.why.code != p.why.code || strcmp(q.job, p.job))
 		abort();
 }
@@ -34,11 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err e = ERR_INIT;
 	char *text;
 	long n = -1;
-	int rc = ddp__pmi_check(line, "get_result", &e);
+	int rc = pmi_check(line, "get_result", &e);
 
 	if (rc && (e.code != rc || !e.text[0]))
 		abort();
-	if (ddp__pmi_field(line, "value", &value) &&
+	if (pmi_field(line, "value", &value) &&
 	    (value.data < line.data ||
 	     value.data + value.len > line.data + line.len))
 		abort();

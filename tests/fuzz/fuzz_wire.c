@@ -75,6 +75,7 @@ ROUND_TRIP(start, walk(m.nodes, f->type);)
 ROUND_TRIP(exited, )
 ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
+ROUND_TRIP(stop, )
 ROUND_TRIP(end, )
 ROUND_TRIP(fate, )
 ROUND_TRIP(dump, )
@@ -107,6 +108,7 @@ static parser *const parsers[][2] = {
 	[WIRE_LEAVE] = {try_leave, NULL},
 	[WIRE_END] = {try_end, NULL},
 	[WIRE_PING] = {NULL, NULL},
+	[WIRE_STOP] = {try_stop, NULL},
 	[WIRE_FATE] = {try_fate, try_text},
 	[WIRE_LEFT] = {NULL, NULL},
 	[WIRE_DUMP] = {try_dump, try_asked},

@@ -99,6 +99,75 @@ two_hosts_ok() {
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
 }
 
+# Both hosts have a bridge with the same address, and call themselves 127.0.1.1:
+# of the addresses that the first one offers only one is good.
+confuse() {
+	local h
+	for h in h1 h2; do
+		in_net $h ip link add docker0 type bridge
+		in_net $h ip addr add 172.17.0.1/16 dev docker0
+		in_net $h ip link set docker0 up
+		own_name $h 127.0.1.1
+	done
+}
+
+# One ddprun a node; $out, $err of a job of two nodes with two workers each.
+is_two_level() { # NAME RANK_VARIABLE
+	two_hosts_ok
+	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
+	has "$err" "^ddprun: started by $1 on 2 nodes, which is taken as --nnodes 2 --node-rank [$]$2 --rdzv-endpoint 10.78.0.1:[0-9]+ --rdzv-id mpi-[0-9a-f]+\$"
+	[ "$(grep -c 'is taken as' <<<"$err")" = 1 ]
+	has "$out" '^master 10.78.0.1, no rank of another$'
+}
+
+two_level='c_guest && c_collectives 3 && {
+	env | grep -Eq "^(PMI|PMIX|OMPI_COMM)_(RANK|SIZE|WORLD)" && exit 1
+	echo "master $MASTER_ADDR, no rank of another"
+}'
+
+@test "a ddprun a node by OpenMPI's mpirun" {
+	local launcher
+	rsh_up
+	launcher=$(command -v mpirun.openmpi || command -v mpirun) || skip \
+		"OpenMPI is not installed"
+	[[ $("$launcher" --version 2>&1) == *open-mpi.org* ]] ||
+		skip "OpenMPI is not installed"
+	confuse
+	launcher="$launcher --mca plm_rsh_agent $T/rsh --mca oob_tcp_if_include eth0 --mca if_include eth0 -H h1:4,h2:4"
+	start_on h1 job $launcher --map-by ppr:1:node \
+		ddprun --nproc-per-node 2 --log-line-prefix-template '' sh -c "$two_level"
+	finish job
+	is_two_level mpirun OMPI_COMM_WORLD_RANK
+	# the same by PMIx alone
+	start_on h1 job $launcher --map-by ppr:1:node env -u OMPI_COMM_WORLD_RANK \
+		ddprun --nproc-per-node 2 --log-line-prefix-template '' sh -c "$two_level"
+	finish job
+	is_two_level prterun PMIX_RANK
+	# a worker on the other node
+	mkfifo never
+	start_on h1 job $launcher --map-by ppr:1:node \
+		ddprun --nproc-per-node 1 sh -c 'test $RANK = 0 || exit 7; read -r never <never'
+	finish job 7
+}
+
+@test "a ddprun a node by MPICH's mpiexec" {
+	local launcher
+	rsh_up
+	launcher=$(command -v mpiexec.hydra) || skip "MPICH is not installed"
+	confuse
+	launcher="$launcher -launcher ssh -launcher-exec $T/rsh -hosts h1,h2"
+	start_on h1 job $launcher -n 2 -ppn 1 \
+		ddprun --nproc-per-node 2 --log-line-prefix-template '' sh -c "$two_level"
+	finish job
+	is_two_level mpiexec PMI_RANK
+	# what is said by hand stays
+	start_on h1 job $launcher -n 2 -ppn 1 ddprun --nproc-per-node 1 \
+		--rdzv-endpoint 10.78.0.1:4711 --rdzv-id mine sh -c 'echo "$TORCHELASTIC_RUN_ID $DDP_RDZV_ENDPOINT"'
+	finish job
+	[ "$(grep -c 'mine 10.78.0.1:4711' <<<"$out")" = 2 ]
+	has "$err" 'taken as --nnodes 2 --node-rank [$]PMI_RANK$'
+}
+
 @test "srun, over two hosts" {
 	slurm_or_skip
 	slurm_on=start_on

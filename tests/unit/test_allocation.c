@@ -1,88 +1,6 @@
-/* test_allocation.c: what is concluded from Slurm's variables, and what is
- * asked of srun. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "launcher/inferred.h"
-#include "launcher/step_command.h"
-#include "slurm/allocation.h"
+/* test_allocation.c: what is concluded from Slurm's variables. */
 #include "tests/unit/run_case.h"
-
-enum { VARS_MAX = 40 };
-
-static struct {
-	const char *name, *value;
-} vars[VARS_MAX];
-static int nvars;
-static struct allocation a;
-static struct err error;
-
-static void set(const char *name, const char *value)
-{
-	int i = 0;
-
-	while (i < nvars && strcmp(vars[i].name, name))
-		i++;
-	ck_assert_int_lt(i, VARS_MAX);
-	vars[i].name = name;
-	vars[i].value = value;
-	nvars = i < nvars ? nvars : i + 1;
-}
-
-static const char *get(const char *name)
-{
-	for (int i = 0; i < nvars; i++)
-		if (!strcmp(vars[i].name, name))
-			return vars[i].value;
-	return NULL;
-}
-
-static void start(void)
-{
-	nvars = 0;
-	error = (struct err)ERR_INIT;
-}
-
-/* As srun 22.05 sets them: step 3 of job 12, on two nodes of the job's four. */
-static void step(void)
-{
-	set("SLURM_JOB_ID", "12");
-	set("SLURM_JOB_NUM_NODES", "4");
-	set("SLURM_JOB_NODELIST", "n[08-11]");
-	set("SLURM_JOB_CPUS_PER_NODE", "4(x2),2,72");
-	set("SLURM_STEP_ID", "3");
-	set("SLURM_STEP_NUM_NODES", "2");
-	set("SLURM_STEP_NUM_TASKS", "2");
-	set("SLURM_STEP_NODELIST", "n[10-11]");
-	set("SLURM_STEP_TASKS_PER_NODE", "1(x2)");
-	set("SLURM_NODEID", "1");
-	set("SLURMD_NODENAME", "n11");
-}
-
-static void batch(void)
-{
-	set("SLURM_JOB_ID", "12");
-	set("SLURM_JOB_NUM_NODES", "4");
-	set("SLURM_JOB_NODELIST", "n[08-11]");
-	set("SLURM_TASKS_PER_NODE", "4(x4)");
-	/* a batch script has these too */
-	set("SLURM_PROCID", "0");
-	set("SLURM_NODEID", "0");
-}
-
-static void taken(void)
-{
-	ck_assert_msg(allocation_read(&a, get, &error) == 0, "%s", error.text);
-}
-
-static void refused(const char *part)
-{
-	ck_assert_int_eq(allocation_read(&a, get, &error), ERR_USAGE);
-	ck_assert_msg(strstr(error.text, part) != NULL, "%s", error.text);
-	ck_assert_ptr_null(strchr(error.text, '\n'));
-}
+#include "tests/unit/slurm_vars.h"
 
 START_TEST(where_a_process_is)
 {
@@ -191,8 +109,105 @@ START_TEST(half_of_a_step_is_an_error)
 	set("SLURM_STEP_NODELIST", "n[10-");
 	refused("SLURM_STEP_NODELIST: host list \"n[10-\"");
 	set("SLURM_STEP_NODELIST", "n[10-11]");
-	set("SLURM_HET_SIZE", "2");
-	refused("heterogeneous, of 2 groups");
+}
+END_TEST
+
+START_TEST(groups_of_a_heterogeneous_job)
+{
+	groups();
+	taken();
+	ck_assert_int_eq(a.place, ALLOCATION_NO_STEP);
+	ck_assert_uint_eq(a.groups, 2);
+	ck_assert_uint_eq(a.nodes, 3);
+	/* salloc's shell knows nothing of the whole */
+	set("SLURM_JOB_ID", NULL);
+	set("SLURM_JOB_NUM_NODES", NULL);
+	taken();
+	ck_assert_str_eq(a.id, "slurm-12");
+	ck_assert_uint_eq(a.nodes, 3);
+	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", "1");
+	refused("group 1 of this heterogeneous job asked for its GPUs by task");
+	set("SLURM_GPUS_PER_TASK_HET_GROUP_1", NULL);
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", "cpu=2");
+	taken();
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", "cpu=2,gres/gpu=1");
+	refused("(SLURM_TRES_PER_TASK_HET_GROUP_1)");
+	set("SLURM_TRES_PER_TASK_HET_GROUP_1", NULL);
+	set("SLURM_JOB_NUM_NODES_HET_GROUP_1", NULL);
+	refused("SLURM_JOB_NUM_NODES_HET_GROUP_1 is '', where a number");
+	set("SLURM_HET_SIZE", "many");
+	refused("SLURM_HET_SIZE is 'many'");
+	set("SLURM_HET_SIZE", "129");
+	refused("SLURM_HET_SIZE is '129'");
+}
+END_TEST
+
+START_TEST(a_step_of_several_groups_is_a_step)
+{
+	groups();
+	step();
+	taken();
+	ck_assert_int_eq(a.place, ALLOCATION_STEP);
+	ck_assert_uint_eq(a.nodes, 2);
+	ck_assert_uint_eq(a.job_nodes, 3);
+	ck_assert_str_eq(a.first, "n10");
+}
+END_TEST
+
+/* The list of such a step is sorted, its SLURM_NODEIDs are not. */
+START_TEST(ranks_follow_the_groups)
+{
+	static const char *const nodes[] = {"n11", "n09", "n10"};
+
+	step();
+	groups();
+	set("SLURM_STEP_NUM_NODES", "3");
+	set("SLURM_STEP_NUM_TASKS", "3");
+	set("SLURM_STEP_NODELIST", "n[09-11]");
+	set("SLURM_STEP_TASKS_PER_NODE", "1(x3)");
+	set("SLURM_JOB_NODELIST", "n[09-11]");
+	set("SLURM_JOB_NODELIST_HET_GROUP_0", "n11");
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[09-10]");
+	set("SLURM_JOB_CPUS_PER_NODE", NULL);
+	set(ALLOCATION_TASKS, "2,1(x2)");
+	for (unsigned i = 0; i < 3; i++) {
+		set("SLURMD_NODENAME", nodes[i]);
+		taken();
+		ck_assert_uint_eq(a.node_rank, i);
+		ck_assert_str_eq(a.first, "n11");
+		ck_assert_str_eq(a.second, "n09");
+		ck_assert_uint_eq(a.tasks, i ? 1 : 2);
+	}
+	/* where nobody says the groups' nodes, all go by the one list */
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", NULL);
+	set("SLURMD_NODENAME", "n11");
+	taken();
+	ck_assert_uint_eq(a.node_rank, 2);
+	ck_assert_str_eq(a.first, "n09");
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[08-10]");
+	refused("name 4 nodes, and the step has 3");
+}
+END_TEST
+
+START_TEST(gpus_by_task_among_other_things)
+{
+	static const struct {
+		const char *text;
+		unsigned each;
+	} rows[] = {
+		{"cpu=2", 0}, {"cpu:2", 0}, {"gres/gpu=1", 4},
+		{"cpu=2,gres/gpu:h100=2", 8}, {"gres/gpu:1,license/x=3", 4},
+		{"gres:gpu:2", 8},
+	};
+
+	batch();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		set("SLURM_TRES_PER_TASK", rows[i].text);
+		taken();
+		ck_assert_uint_eq(a.gpus_each, rows[i].each);
+	}
+	set("SLURM_TRES_PER_TASK", "gres/gpu");
+	refused("SLURM_TRES_PER_TASK is");
 }
 END_TEST
 
@@ -255,57 +270,6 @@ END_TEST
 
 /* ---- what config makes of it ---- */
 
-static struct config config;
-static char line[256];
-static char *words[16];
-
-static int parse(const char *text)
-{
-	int n = 0;
-
-	snprintf(line, sizeof(line), "ddprun %s", text);
-	for (char *w = strtok(line, " "); w; w = strtok(NULL, " "))
-		words[n++] = w;
-	words[n] = NULL;
-	for (int i = 0; i < nvars; i++) {
-		if (vars[i].value)
-			setenv(vars[i].name, vars[i].value, 1);
-		else
-			unsetenv(vars[i].name);
-	}
-	return config_parse(&config, n, words, &error);
-}
-
-static void parses(const char *text)
-{
-	ck_assert_msg(parse(text) == 0, "'%s': %s", text, error.text);
-}
-
-static void parse_refused(const char *text, const char *part)
-{
-	ck_assert_msg(parse(text) == ERR_USAGE, "'%s' was taken", text);
-	ck_assert_msg(strstr(error.text, part), "'%s': %s", text, error.text);
-}
-
-static void clean(void)
-{
-	extern char **environ;
-	char name[64];
-
-	start();
-	for (int i = 0; environ[i];) {
-		snprintf(name, sizeof(name), "%.*s",
-			 (int)strcspn(environ[i], "="), environ[i]);
-		if (strncmp(name, "SLURM", 5) && strncmp(name, "PET_", 4) &&
-		    strncmp(name, "MASTER_", 7) && strncmp(name, "DDP_", 4) &&
-		    strncmp(name, "CUDA_", 5) && strncmp(name, "OMPI_", 5) &&
-		    strncmp(name, "PMI_", 4))
-			i++;
-		else
-			unsetenv(name);
-	}
-}
-
 START_TEST(nothing_has_to_be_said)
 {
 	char at[SOCK_TEXT_MAX], want[SOCK_TEXT_MAX];
@@ -324,6 +288,7 @@ START_TEST(nothing_has_to_be_said)
 	ck_assert_int_eq(config.nports, STEP_PORTS);
 	ck_assert_int_eq(config.is_host, 0);
 	set("SLURM_NODEID", "0");
+	set("SLURMD_NODENAME", "n10");
 	parses("./a");
 	ck_assert_int_eq(config.is_host, 1);
 }
@@ -413,140 +378,25 @@ START_TEST(who_is_no_task_of_sruns_is_left_alone)
 {
 	step();
 	set("OMPI_COMM_WORLD_RANK", "0");
+	set("OMPI_COMM_WORLD_SIZE", "1");
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
+	ck_assert_int_eq(config.private_endpoint, 1);
+	set("OMPI_COMM_WORLD_SIZE", NULL);
 	set("OMPI_COMM_WORLD_RANK", NULL);
 	set("DDP_AGENT_ID", "f00"); /* a worker of ours */
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
 	set("DDP_AGENT_ID", NULL);
 	set("PMI_RANK", "1");
+	set("PMI_SIZE", "4");
 	set("SLURM_PROCID", "0");
+	set("PMI_FD", "100");
 	parses("./a");
-	ck_assert_uint_eq(config.max_nodes, 1);
+	ck_assert_uint_eq(config.max_nodes, 4);
 	set("SLURM_PROCID", "1"); /* srun --mpi=pmi2 */
 	parses("./a");
 	ck_assert_uint_eq(config.max_nodes, 2);
-}
-END_TEST
-
-/* ---- the step that ddprun starts ---- */
-
-static const char *command(const char *text)
-{
-	static char out[1024];
-	static char self[] = "/opt/my bin/ddprun";
-	struct step_command s;
-	struct buf b;
-
-	ck_assert_msg(parse(text) == CONFIG_WANT_STEP, "'%s': %s", text,
-		      error.text);
-	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
-					   &error), 0);
-	buf_init(&b, sizeof(out));
-	step_command_put(&b, &s);
-	ck_assert_str_eq(s.argv[0], "srun");
-	snprintf(out, sizeof(out), "%.*s", (int)b.len, b.data);
-	buf_release(&b);
-	step_command_release(&s);
-	return out;
-}
-
-static void has(const char *text, const char *part)
-{
-	ck_assert_msg(strstr(text, part) != NULL, "no '%s' in: %s", part, text);
-}
-
-static void has_not(const char *text, const char *part)
-{
-	ck_assert_msg(strstr(text, part) == NULL, "'%s' in: %s", part, text);
-}
-
-START_TEST(a_task_a_node_with_all_of_it)
-{
-	const char *text;
-
-	batch();
-	text = command("--role x'y ./a --nnodes 9");
-	has(text, "srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --overlap "
-		  "--cpu-bind=none --mem=0 ");
-	has(text, " --kill-on-bad-exit=1 '/opt/my bin/ddprun' --role "
-		  "'x'\\''y' ./a --nnodes 9");
-	has(text, " --input=0 ");
-	has_not(text, "--no-kill");
-	has_not(text, "--gpus-per-node");
-	set("SLURM_GPUS_PER_TASK", "1");
-	has(command("./a"), " --gpus-per-node=4 ");
-}
-END_TEST
-
-START_TEST(some_of_the_nodes_are_its_own)
-{
-	const char *text;
-
-	batch();
-	text = command("--nnodes 2 --stdin none ./a");
-	has(text, "srun --nodes=2 --ntasks=2 ");
-	has_not(text, "--overlap");
-	has(text, " --input=none ");
-	has(command("--stdin all ./a"), " --input=all ");
-	has(command("--stdin 1 ./a"), " --input=all ");
-}
-END_TEST
-
-START_TEST(spares_and_elastic_outlive_a_node)
-{
-	static const char *const rows[] = {"--nnodes 2:4 ./a", "--nnodes 3:3 a",
-					   "--nnodes 1:9 ./a"};
-
-	batch();
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const char *text = command(rows[i]);
-
-		has(text, "srun --nodes=4 ");
-		has(text, " --no-kill --kill-on-bad-exit=0 ");
-	}
-}
-END_TEST
-
-START_TEST(what_is_wrong_is_said_before_srun_is_run)
-{
-	batch();
-	parse_refused("--nnodes 5 ./a", "this allocation of Slurm's has 4");
-	parse_refused("--nnodes 5:6 ./a", "sbatch or salloc --nodes=N");
-	parse_refused("--stdin x ./a", "--stdin 'x'");
-	parse_refused("--signals-to-handle SIGFOO ./a", "SIGFOO");
-	parse_refused("--rdzv-backend etcd ./a", "etcd");
-	parse_refused("", "no program to run");
-	/* one command a node, by hand; and nothing of Slurm's */
-	parses("--nnodes 2 --node-rank 0 --rdzv-endpoint n08:29400 ./a");
-	parses("--standalone ./a");
-	ck_assert_uint_eq(config.nproc, 1);
-}
-END_TEST
-
-START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
-{
-	batch();
-	set("SLURM_CPUS_PER_TASK", "2");
-	set("SLURM_NTASKS", "16");
-	set("SLURM_SUBMIT_DIR", "/home");
-	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
-	step_command_clean();
-	ck_assert_ptr_null(getenv("SLURM_NTASKS"));
-	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
-	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
-	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "4(x4)");
-	/* the workers get theirs back, and see nothing of ours */
-	clean();
-	step();
-	set(ALLOCATION_TASKS, "4(x4)");
-	set(ALLOCATION_CPUS_PER_TASK, "2");
-	parses("./a");
-	inferred_restore(&config);
-	ck_assert_str_eq(getenv("SLURM_CPUS_PER_TASK"), "2");
-	ck_assert_ptr_null(getenv(ALLOCATION_TASKS));
-	ck_assert_ptr_null(getenv(ALLOCATION_CPUS_PER_TASK));
 }
 END_TEST
 
@@ -561,6 +411,10 @@ int main(void)
 	tcase_add_test(c, cpus_are_the_steps_else_the_jobs_on_this_node);
 	tcase_add_test(c, gpus_and_tasks_of_this_node);
 	tcase_add_test(c, half_of_a_step_is_an_error);
+	tcase_add_test(c, groups_of_a_heterogeneous_job);
+	tcase_add_test(c, a_step_of_several_groups_is_a_step);
+	tcase_add_test(c, ranks_follow_the_groups);
+	tcase_add_test(c, gpus_by_task_among_other_things);
 	tcase_add_test(c, several_tasks_on_a_node_are_told_what_to_write);
 	tcase_add_test(c, lists_of_64_k_nodes);
 	tcase_add_test(c, an_allocation_without_a_step);
@@ -570,10 +424,5 @@ int main(void)
 	tcase_add_test(c, nodes_that_the_step_cannot_give);
 	tcase_add_test(c, one_node_meets_nobody);
 	tcase_add_test(c, who_is_no_task_of_sruns_is_left_alone);
-	tcase_add_test(c, a_task_a_node_with_all_of_it);
-	tcase_add_test(c, some_of_the_nodes_are_its_own);
-	tcase_add_test(c, spares_and_elastic_outlive_a_node);
-	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
-	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
 	return run_case(c);
 }

@@ -449,6 +449,33 @@ START_TEST(what_does_not_go_with_hosts)
 	/* in an allocation without a step, ssh as asked */
 	ck_assert_str_eq(hosts("-H a,b ./t"), "a b");
 	unsetenv("SLURM_JOB_ID");
+START_TEST(by_an_mpi_launcher)
+{
+	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+	setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+	ck_assert_msg(parse("./a") == 0, "%s", error.text);
+	ck_assert_uint_eq(config.max_nodes, 3);
+	ck_assert_int_eq((int)config.node_rank, 1);
+	ck_assert_int_eq(config.meets, 1);
+	ck_assert_msg(parse("--nnodes 1:2 ./a") == 0, "%s", error.text);
+	ck_assert_int_eq((int)config.node_rank, -1);
+	refused("--nnodes 2 ./a", "mpirun starts ddprun on 3 nodes; leave "
+				  "--nnodes out, or --nnodes 2:2");
+	refused("--nnodes 4 ./a", "start more, one on each node");
+	ck_assert_msg(parse("--rdzv-endpoint n1:5 ./a") == 0, "%s", error.text);
+	ck_assert_uint_eq(config.max_nodes, 3);
+	ck_assert_int_eq(config.meets, 0);
+	/* by hand, and alone */
+	ck_assert_int_eq(parse("--nnodes 2 --rdzv-endpoint n1:5 ./a"), 0);
+	ck_assert_int_eq(config.mpirun.kind, MPIRUN_NONE);
+	ck_assert_int_eq(parse("--standalone ./a"), 0);
+	ck_assert_int_eq(config.mpirun.kind, MPIRUN_NONE);
+	unsetenv("OMPI_COMM_WORLD_RANK");
+	unsetenv("OMPI_COMM_WORLD_SIZE");
+	setenv("PMI_RANK", "0", 1);
+	setenv("PMI_SIZE", "2", 1);
+	refused("./a", "PMI_RANK is set but PMI_FD is not, so the nodes "
+		       "cannot tell each other where they meet");
 }
 END_TEST
 
@@ -459,6 +486,7 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_checked_fixture(c, clean_environment, NULL);
 	tcase_add_test(c, defaults);
+	tcase_add_test(c, by_an_mpi_launcher);
 	tcase_add_test(c, spellings);
 	tcase_add_test(c, variables);
 	tcase_add_test(c, endpoints);

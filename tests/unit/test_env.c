@@ -322,6 +322,27 @@ START_TEST(others_wrong)
 }
 END_TEST
 
+START_TEST(horovod_without_mpi)
+{
+	clearenv();
+	setenv("HOROVOD_RANK", "1", 1);
+	setenv("HOROVOD_SIZE", "2", 1);
+	expect(ERR_USAGE, "HOROVOD_SIZE is 2 and no MPI launcher's variables "
+			  "are here: start this program with horovodrun --mpi");
+	setenv("HOROVOD_SIZE", "1", 1);
+	reads();
+	ck_assert_int_eq(env.alone, 1);
+	/* with mpirun it is OpenMPI's rank */
+	setenv("HOROVOD_SIZE", "2", 1);
+	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+	reads();
+	ck_assert_int_eq(env.starter, DDP__OPENMPI);
+}
+END_TEST
+
 START_TEST(timeouts)
 {
 	int ms;
@@ -438,6 +459,7 @@ int main(void)
 	tcase_add_test(tc, slurm_with_pmi2);
 	tcase_add_test(tc, world_of_one);
 	tcase_add_test(tc, others_wrong);
+	tcase_add_test(tc, horovod_without_mpi);
 	tcase_add_test(tc, timeouts);
 	tcase_add_test(tc, init_refuses);
 	tcase_add_test(tc, alone);

@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pmi/place.h"
+#include "pmi/pmi.h"
 #include "slurm/step.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/place.h"
-#include "worker-sdk/pmi.h"
 
 static struct err e;
 
@@ -73,7 +73,7 @@ static struct slice field(const char *line, const char *key)
 {
 	struct slice value = {"(none)", 6};
 
-	ddp__pmi_field(SLICE_STR(line), key, &value);
+	pmi_field(SLICE_STR(line), key, &value);
 	return value;
 }
 
@@ -101,18 +101,18 @@ END_TEST
 START_TEST(pmi_answers)
 {
 	ck_assert_int_eq(
-		ddp__pmi_check(SLICE_STR("cmd=barrier_out"), "barrier_out",
+		pmi_check(SLICE_STR("cmd=barrier_out"), "barrier_out",
 			       &e), 0);
-	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=barrier_out rc=0"),
+	ck_assert_int_eq(pmi_check(SLICE_STR("cmd=barrier_out rc=0"),
 					"barrier_out", &e), 0);
-	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=get_result rc=-1 "
+	ck_assert_int_eq(pmi_check(SLICE_STR("cmd=get_result rc=-1 "
 						  "msg=key_not_found"),
 					"get_result", &e), ERR_REMOTE);
 	ck_assert_ptr_nonnull(strstr(e.text, "key_not_found"));
-	ck_assert_int_eq(ddp__pmi_check(SLICE_STR("cmd=maxes"), "barrier_out",
+	ck_assert_int_eq(pmi_check(SLICE_STR("cmd=maxes"), "barrier_out",
 					&e), ERR_PROTOCOL);
 	ck_assert_ptr_nonnull(strstr(e.text, "'cmd=maxes'"));
-	ck_assert_int_eq(ddp__pmi_check(SLICE("", 0), "barrier_out", &e),
+	ck_assert_int_eq(pmi_check(SLICE("", 0), "barrier_out", &e),
 			 ERR_PROTOCOL);
 }
 END_TEST
@@ -120,41 +120,38 @@ END_TEST
 /* A launcher that goes away, and one that says nothing. */
 START_TEST(pmi_without_launcher)
 {
-	char text[64] = "x";
+	struct pmi p;
 	int fds[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	ck_assert_int_eq(ddp__pmi_share(fds[0], 0, text, sizeof(text), 10, &e),
-			 ERR_TIMEOUT);
+	ck_assert_int_eq(pmi_open(&p, fds[0], 10, &e), ERR_TIMEOUT);
 	ck_assert_ptr_nonnull(strstr(e.text, "PMI_FD"));
 	close(fds[1]);
-	ck_assert_int_lt(ddp__pmi_share(fds[0], 0, text, sizeof(text), 1000,
-					&e), 0);
-	ck_assert_ptr_nonnull(strstr(e.text, "first ddp_init"));
+	ck_assert_int_lt(pmi_open(&p, fds[0], 1000, &e), 0);
+	ck_assert_ptr_nonnull(strstr(e.text, "for the first time"));
 	close(fds[0]);
-	ck_assert_int_lt(ddp__pmi_share(fds[0], 0, text, sizeof(text), 1000,
-					&e), 0);
+	ck_assert_int_lt(pmi_open(&p, fds[0], 1000, &e), 0);
 }
 END_TEST
 
 START_TEST(place_there_and_back)
 {
-	struct ddp__place p = {.job = "guests 0011", .n = 2,
+	struct place p = {.job = "guests 0011", .n = 2,
 			       .at = {{"10.0.0.1", 4711}, {"fd77::1", 1}}};
-	struct ddp__place q;
-	char text[DDP__PLACE_TEXT_MAX];
+	struct place q;
+	char text[PLACE_TEXT_MAX];
 
-	ddp__place_put(&p, text);
+	place_put(&p, text);
 	ck_assert_int_eq(strspn(text, "0123456789abcdef"), strlen(text));
-	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_int_eq(place_get(&q, text, &e), 0);
 	ck_assert_str_eq(q.job, p.job);
 	ck_assert_int_eq(q.n, 2);
 	ck_assert_str_eq(q.at[1].host, "fd77::1");
 	ck_assert_uint_eq(q.at[0].port, 4711);
 	/* why there is none */
 	err_set(&p.why, ERR_USAGE, "no ddprdzv here");
-	ddp__place_put(&p, text);
-	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	place_put(&p, text);
+	ck_assert_int_eq(place_get(&q, text, &e), 0);
 	ck_assert_int_eq(q.why.code, ERR_USAGE);
 	ck_assert_str_eq(q.why.text, "no ddprdzv here");
 }
@@ -163,40 +160,40 @@ END_TEST
 /* Launchers limit what a value may have: the last places are left out. */
 START_TEST(place_full)
 {
-	struct ddp__place p = {.job = "j", .n = DDP__PLACES_MAX}, q;
-	char text[DDP__PLACE_TEXT_MAX];
+	struct place p = {.job = "j", .n = PLACES_MAX}, q;
+	char text[PLACE_TEXT_MAX];
 
 	for (int i = 0; i < p.n; i++) {
 		memset(p.at[i].host, 'a' + i, 250);
 		p.at[i].port = (uint16_t)i;
 	}
-	ddp__place_put(&p, text);
+	place_put(&p, text);
 	ck_assert_uint_lt(strlen(text), sizeof(text));
-	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	ck_assert_int_eq(place_get(&q, text, &e), 0);
 	ck_assert_int_eq(q.n, 1);
 	memset(p.why.text, 'w', sizeof(p.why.text) - 1);
 	p.why.code = ERR_SYSTEM;
-	ddp__place_put(&p, text);
-	ck_assert_int_eq(ddp__place_get(&q, text, &e), 0);
+	place_put(&p, text);
+	ck_assert_int_eq(place_get(&q, text, &e), 0);
 	ck_assert_uint_eq(strlen(q.why.text), 300);
 }
 END_TEST
 
 START_TEST(place_torn)
 {
-	struct ddp__place p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
-	char text[DDP__PLACE_TEXT_MAX];
+	struct place p = {.job = "j", .n = 1, .at = {{"h", 1}}}, q;
+	char text[PLACE_TEXT_MAX];
 	size_t len;
 
-	ddp__place_put(&p, text);
+	place_put(&p, text);
 	len = strlen(text);
 	for (size_t i = 0; i < len; i++) {
 		char c = text[i];
 
 		text[i] = 0;
-		ck_assert_int_eq(ddp__place_get(&q, text, &e), ERR_PROTOCOL);
+		ck_assert_int_eq(place_get(&q, text, &e), ERR_PROTOCOL);
 		text[i] = 'x';
-		ck_assert_int_eq(ddp__place_get(&q, text, &e), ERR_PROTOCOL);
+		ck_assert_int_eq(place_get(&q, text, &e), ERR_PROTOCOL);
 		text[i] = c;
 	}
 }

@@ -202,6 +202,7 @@ static void drain(void)
 			break;
 		case JOB_TELL_STATE:
 		case JOB_FATE_KNOWN:
+		case JOB_TELL_STOP:
 			break;
 		}
 	}

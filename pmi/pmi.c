@@ -1,5 +1,5 @@
 /* pmi.c: PMI-1 lines, and one exchange. */
-#include "worker-sdk/pmi.h"
+#include "pmi/pmi.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 /* ---- lines ---- */
 
-int ddp__pmi_field(struct slice line, const char *key, struct slice *value)
+int pmi_field(struct slice line, const char *key, struct slice *value)
 {
 	const char *at = line.data, *end = line.data + line.len, *stop;
 	size_t len = strlen(key);
@@ -36,19 +36,19 @@ static int is(struct slice s, const char *text)
 	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
 }
 
-int ddp__pmi_check(struct slice line, const char *cmd, struct err *e)
+int pmi_check(struct slice line, const char *cmd, struct err *e)
 {
 	struct slice said, rc, msg = {"", 0};
 
-	if (!ddp__pmi_field(line, "cmd", &said) || !is(said, cmd))
+	if (!pmi_field(line, "cmd", &said) || !is(said, cmd))
 		return err_set(e, ERR_PROTOCOL,
 			       "the launcher should have said %s on PMI_FD, "
 			       "but said '%.*s'", cmd,
 			       (int)(line.len < 200 ? line.len : 200),
 			       line.data);
-	if (!ddp__pmi_field(line, "rc", &rc) || is(rc, "0"))
+	if (!pmi_field(line, "rc", &rc) || is(rc, "0"))
 		return 0;
-	ddp__pmi_field(line, "msg", &msg);
+	pmi_field(line, "msg", &msg);
 	return err_set(e, ERR_REMOTE, "the launcher refused on PMI_FD: %s, "
 		       "rc %.*s %.*s", cmd, rc.len < 20 ? (int)rc.len : 20,
 		       rc.data, msg.len < 200 ? (int)msg.len : 200, msg.data);
@@ -56,23 +56,16 @@ int ddp__pmi_check(struct slice line, const char *cmd, struct err *e)
 
 /* ---- the exchange ---- */
 
-struct talk {
-	int fd;
-	uint64_t deadline;
-	char line[DDP__PMI_LINE_MAX];
-	struct slice said; /* the last answer */
-	struct err *e;
-};
-
-static int cannot(struct talk *t, int error)
+static int cannot(struct pmi *t, int error)
 {
 	return err_set(t->e, -error,
 		       "cannot speak with the launcher on PMI_FD %d: %s; was "
-		       "this process started by it, and is this its first "
-		       "ddp_init?", t->fd, strerror(error));
+		       "this process started by it, and does it speak with it "
+		       "for the first time (ddp_init once)?", t->fd,
+		       strerror(error));
 }
 
-static int say(struct talk *t, const char *text)
+static int say(struct pmi *t, const char *text)
 {
 	size_t sent = 0, len = strlen(text);
 	ssize_t n;
@@ -88,7 +81,7 @@ static int say(struct talk *t, const char *text)
 	return 0;
 }
 
-static int wait_to_read(struct talk *t)
+static int wait_to_read(struct pmi *t)
 {
 	struct pollfd p = {t->fd, POLLIN, 0};
 	int rc, ms = -1;
@@ -105,11 +98,11 @@ static int wait_to_read(struct talk *t)
 	return rc < 0 ? cannot(t, errno)
 		      : err_set(t->e, ERR_TIMEOUT,
 				"the launcher does not answer on PMI_FD: has "
-				"every rank called ddp_init?");
+				"every rank come as far (ddp_init)?");
 }
 
 /* One line, byte by byte: what follows it is not ours to read. */
-static int hear(struct talk *t, const char *cmd)
+static int hear(struct pmi *t, const char *cmd)
 {
 	size_t at = 0;
 	ssize_t n;
@@ -126,7 +119,7 @@ static int hear(struct talk *t, const char *cmd)
 			return cannot(t, n ? errno : EPIPE);
 		if (t->line[at] == '\n') {
 			t->said = SLICE(t->line, at);
-			return ddp__pmi_check(t->said, cmd, t->e);
+			return pmi_check(t->said, cmd, t->e);
 		}
 		at++;
 	}
@@ -134,42 +127,51 @@ static int hear(struct talk *t, const char *cmd)
 		       "no end");
 }
 
-static int ask(struct talk *t, const char *text, const char *answer)
+static int ask(struct pmi *t, const char *text, const char *answer)
 {
 	int rc = say(t, text);
 
 	return rc ? rc : hear(t, answer);
 }
 
-static int get_name(struct talk *t, char *out)
+static int get_name(struct pmi *t)
 {
 	struct slice name;
 	int rc = ask(t, "cmd=get_my_kvsname\n", "my_kvsname");
 
 	if (rc)
 		return rc;
-	if (!ddp__pmi_field(t->said, "kvsname", &name) || !name.len ||
-	    name.len >= DDP__PMI_NAME_MAX)
+	if (!pmi_field(t->said, "kvsname", &name) || !name.len ||
+	    name.len >= PMI_NAME_MAX)
 		return err_set(t->e, ERR_PROTOCOL, "the launcher names no key "
 			       "space on PMI_FD: '%.*s'",
 			       SLICE_FMT(t->said));
-	memcpy(out, name.data, name.len);
-	out[name.len] = 0;
+	memcpy(t->name, name.data, name.len);
+	t->name[name.len] = 0;
 	return 0;
 }
 
-static int get_value(struct talk *t, const char *name, char *text, size_t size)
+static int put(struct pmi *t, const char *key, const char *text)
 {
-	char line[DDP__PMI_LINE_MAX];
+	char line[PMI_LINE_MAX];
+
+	snprintf(line, sizeof(line), "cmd=put kvsname=%s key=%s value=%s\n",
+		 t->name, key, text);
+	return ask(t, line, "put_result");
+}
+
+static int get(struct pmi *t, const char *key, char *text, size_t size)
+{
+	char line[PMI_LINE_MAX];
 	struct slice value;
 	int rc;
 
-	snprintf(line, sizeof(line), "cmd=get kvsname=%s key=ddp-place\n",
-		 name);
+	snprintf(line, sizeof(line), "cmd=get kvsname=%s key=%s\n", t->name,
+		 key);
 	rc = ask(t, line, "get_result");
 	if (rc)
 		return rc;
-	if (!ddp__pmi_field(t->said, "value", &value) || value.len >= size)
+	if (!pmi_field(t->said, "value", &value) || value.len >= size)
 		return err_set(t->e, ERR_PROTOCOL, "the launcher's answer on "
 			       "PMI_FD has no value, or too long a one");
 	memcpy(text, value.data, value.len);
@@ -177,28 +179,30 @@ static int get_value(struct talk *t, const char *name, char *text, size_t size)
 	return 0;
 }
 
-int ddp__pmi_share(int fd, int rank, char *text, size_t size, int timeout_ms,
-		   struct err *e)
+int pmi_open(struct pmi *t, int fd, int timeout_ms, struct err *e)
 {
-	struct talk t = {.fd = fd, .e = e};
-	char name[DDP__PMI_NAME_MAX], line[DDP__PMI_LINE_MAX];
 	int rc;
 
-	t.deadline = timeout_ms < 0 ? UINT64_MAX
-				    : clock_ms() + (uint64_t)timeout_ms;
-	rc = ask(&t, "cmd=init pmi_version=1 pmi_subversion=1\n",
+	t->fd = fd;
+	t->e = e;
+	t->deadline = timeout_ms < 0 ? UINT64_MAX
+				     : clock_ms() + (uint64_t)timeout_ms;
+	rc = ask(t, "cmd=init pmi_version=1 pmi_subversion=1\n",
 		 "response_to_init");
+	return rc ? rc : get_name(t);
+}
+
+int pmi_share(struct pmi *t, const char *key, int mine, char *text,
+	      size_t size)
+{
+	int rc = mine ? put(t, key, text) : 0;
+
 	if (!rc)
-		rc = get_name(&t, name);
-	if (!rc && rank == 0) {
-		snprintf(line, sizeof(line),
-			 "cmd=put kvsname=%s key=ddp-place value=%s\n", name,
-			 text);
-		rc = ask(&t, line, "put_result");
-	}
-	if (!rc)
-		rc = ask(&t, "cmd=barrier_in\n", "barrier_out");
-	if (!rc)
-		rc = get_value(&t, name, text, size);
-	return rc ? rc : ask(&t, "cmd=finalize\n", "finalize_ack");
+		rc = ask(t, "cmd=barrier_in\n", "barrier_out");
+	return rc ? rc : get(t, key, text, size);
+}
+
+int pmi_close(struct pmi *t)
+{
+	return ask(t, "cmd=finalize\n", "finalize_ack");
 }

@@ -1,6 +1,6 @@
 /* pmix.c: the little of PMIx that it takes. The declarations are those of the
  * PMIx standard's ABI (pmix_common.h), the same in versions 3 to 5. */
-#include "worker-sdk/pmix.h"
+#include "pmi/pmix.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ struct info {
 	struct value value;
 };
 
-struct ddp__pmix {
+struct pmix {
 	void *lib;
 	struct proc me;
 	int (*init)(struct proc *me, struct info *info, size_t n);
@@ -54,14 +54,14 @@ struct ddp__pmix {
 	const char *(*text)(int status);
 };
 
-static int failed(struct ddp__pmix *p, const char *what, int status,
+static int failed(struct pmix *p, const char *what, int status,
 		  struct err *e)
 {
 	return err_set(e, ERR_REMOTE, "%s: the launcher's PMIx says %d (%s)",
 		       what, status, p->text ? p->text(status) : "?");
 }
 
-static int look_up(struct ddp__pmix *p, const char *name, void *to,
+static int look_up(struct pmix *p, const char *name, void *to,
 		   struct err *e)
 {
 	void *at = dlsym(p->lib, name);
@@ -72,7 +72,7 @@ static int look_up(struct ddp__pmix *p, const char *name, void *to,
 			    "is it PMIx's library?");
 }
 
-static int load(struct ddp__pmix *p, struct err *e)
+static int load(struct pmix *p, struct err *e)
 {
 	const char *why;
 	int rc;
@@ -98,7 +98,7 @@ static int load(struct ddp__pmix *p, struct err *e)
 }
 
 /* A number that the launcher knows of a rank, or -1. */
-static int ask_number(struct ddp__pmix *p, uint32_t rank, const char *key)
+static int ask_number(struct pmix *p, uint32_t rank, const char *key)
 {
 	struct proc of = p->me;
 	struct value *v = NULL;
@@ -115,14 +115,14 @@ static int ask_number(struct ddp__pmix *p, uint32_t rank, const char *key)
 	return n;
 }
 
-int ddp__pmix_open(struct ddp__pmix **out, struct ddp__pmix_self *self,
+int pmix_open(struct pmix **out, struct pmix_self *self,
 		   struct err *e)
 {
-	struct ddp__pmix *p = calloc(1, sizeof(*p));
+	struct pmix *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
-		return err_set(e, -ENOMEM, "ddp_init: no memory");
+		return err_set(e, -ENOMEM, "PMIx: out of memory");
 	rc = load(p, e);
 	if (!rc && (rc = p->init(&p->me, NULL, 0)))
 		rc = failed(p, "cannot speak with the launcher", rc, e);
@@ -149,11 +149,11 @@ static void limit(struct info *info, int timeout_ms)
 				 : timeout_ms < 1000 ? 1 : timeout_ms / 1000;
 }
 
-int ddp__pmix_share(struct ddp__pmix *p, char *text, size_t size,
-		    int timeout_ms, struct err *e)
+int pmix_share(struct pmix *p, const char *key, int from, char *text,
+	       size_t size, int timeout_ms, struct err *e)
 {
 	struct value mine = {.type = STRING, .data.string = text}, *v = NULL;
-	struct proc all = p->me, first = p->me;
+	struct proc all = p->me, other = p->me;
 	struct info info[2];
 	int rc = 0;
 
@@ -163,9 +163,9 @@ int ddp__pmix_share(struct ddp__pmix *p, char *text, size_t size,
 	info[1].value.type = BOOL;
 	info[1].value.data.flag = 1;
 	all.rank = RANK_WILDCARD;
-	first.rank = 0;
-	if (p->me.rank == 0) {
-		rc = p->put(GLOBAL, "ddp-place", &mine);
+	other.rank = (uint32_t)from;
+	if (p->me.rank == other.rank) {
+		rc = p->put(GLOBAL, key, &mine);
 		if (!rc)
 			rc = p->commit();
 	}
@@ -173,11 +173,11 @@ int ddp__pmix_share(struct ddp__pmix *p, char *text, size_t size,
 		rc = p->fence(&all, 1, info, 2);
 	if (rc)
 		return failed(p, "the ranks do not meet", rc, e);
-	if (p->me.rank == 0)
+	if (p->me.rank == other.rank)
 		return 0;
-	rc = p->get(&first, "ddp-place", info, 1, &v);
+	rc = p->get(&other, key, info, 1, &v);
 	if (rc || !v || v->type != STRING || strlen(v->data.string) >= size)
-		return failed(p, "rank 0 has not said where the ranks meet", rc,
+		return failed(p, "a rank has not said where the ranks meet", rc,
 			      e);
 	strcpy(text, v->data.string);
 	free(v->data.string);
@@ -185,7 +185,7 @@ int ddp__pmix_share(struct ddp__pmix *p, char *text, size_t size,
 	return 0;
 }
 
-void ddp__pmix_close(struct ddp__pmix *p)
+void pmix_close(struct pmix *p)
 {
 	if (!p)
 		return;

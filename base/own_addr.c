@@ -1,15 +1,16 @@
 /* own_addr.c: getifaddrs, the resolver, and a socket that sends nothing. */
-#include "worker-sdk/own_addr.h"
+#include "base/own_addr.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { NAMES_MAX = 8 };
+enum { NAMES_MAX = 8, ADDRS_MAX = 16 };
 
-int ddp__own_addr_towards(const struct endpoint *to, char *out, struct err *e)
+int own_addr_towards(const struct endpoint *to, char *out, struct err *e)
 {
 	struct sock_addr there[NAMES_MAX], here;
 	int n = sock_resolve(to, there, NAMES_MAX, e), fd, rc = -EADDRNOTAVAIL;
@@ -88,7 +89,7 @@ static void add_interfaces(struct list *l, const struct ifaddrs *all,
 	}
 }
 
-int ddp__own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
+int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 {
 	struct list l = {out, 0, max};
 	struct endpoint self = {.port = 0};
@@ -109,4 +110,54 @@ int ddp__own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 	}
 	freeifaddrs(all);
 	return l.n;
+}
+
+/* Debian's 127.0.1.1 for a host's own name says nothing. Where all that others
+ * could use is of one interface, it is that one. */
+static int only_interface(char *out)
+{
+	char addrs[ADDRS_MAX][SOCK_TEXT_MAX], other[IF_NAMESIZE];
+	int n = own_addrs(addrs, ADDRS_MAX), rc = n ? 0 : -EADDRNOTAVAIL;
+
+	for (int i = 0; i < n && rc == 0; i++) {
+		rc = own_addr_interface(addrs[i], i ? other : out);
+		if (rc == 0 && i && strcmp(other, out) != 0)
+			rc = -ENOTUNIQ;
+	}
+	return rc;
+}
+
+static int is_number(const struct endpoint *ep)
+{
+	return strchr(ep->host, ':') ||
+	       ep->host[strspn(ep->host, "0123456789.")] == '\0';
+}
+
+int own_addr_interface(const char *host, char *out)
+{
+	struct endpoint ep = {.port = 0};
+	struct sock_addr want, a;
+	struct ifaddrs *all;
+	int found = 0, loop;
+
+	snprintf(ep.host, sizeof(ep.host), "%s", host);
+	if (sock_resolve(&ep, &want, 1, NULL) < 1)
+		return -EADDRNOTAVAIL;
+	loop = sock_addr_is_loopback(&want);
+	if (loop && !is_number(&ep) && strcmp(host, "localhost") != 0)
+		return only_interface(out);
+	if (getifaddrs(&all))
+		return -EADDRNOTAVAIL;
+	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+		if (!i->ifa_addr ||
+		    i->ifa_addr->sa_family != want.ss.ss_family)
+			continue;
+		memcpy(&a.ss, i->ifa_addr, want.len);
+		found = sock_addr_compare(&a, &want) == 0 ||
+			(loop && (i->ifa_flags & IFF_LOOPBACK));
+		if (found)
+			snprintf(out, IF_NAMESIZE, "%s", i->ifa_name);
+	}
+	freeifaddrs(all);
+	return found ? 0 : -EADDRNOTAVAIL;
 }

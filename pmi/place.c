@@ -1,14 +1,14 @@
 /* place.c: the place record. */
-#include "worker-sdk/place.h"
+#include "pmi/place.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 
-enum { BYTES_MAX = (DDP__PLACE_TEXT_MAX - 1) / 2, WHY_MAX = 300 };
+enum { BYTES_MAX = (PLACE_TEXT_MAX - 1) / 2, WHY_MAX = 300 };
 
-void ddp__place_put(const struct ddp__place *p, char *text)
+void place_put(const struct place *p, char *text)
 {
 	char bytes[BYTES_MAX + SOCK_HOST_MAX + 6];
 	struct slice job = SLICE_STR(p->job), why = SLICE_STR(p->why.text);
@@ -49,7 +49,7 @@ static int take(struct slice s, char *out, size_t size)
 	return 0;
 }
 
-static int parse(struct ddp__place *p, struct reader *r)
+static int parse(struct place *p, struct reader *r)
 {
 	struct slice s;
 	int bad;
@@ -64,7 +64,7 @@ static int parse(struct ddp__place *p, struct reader *r)
 	bad = take(s, p->job, sizeof(p->job));
 	for (; !bad && reader_left(r); p->n++) {
 		s = reader_slice(r);
-		bad = p->n == DDP__PLACES_MAX || r->bad || !s.len ||
+		bad = p->n == PLACES_MAX || r->bad || !s.len ||
 		      take(s, p->at[p->n].host, SOCK_HOST_MAX);
 		if (!bad)
 			p->at[p->n].port = reader_u16(r);
@@ -73,7 +73,7 @@ static int parse(struct ddp__place *p, struct reader *r)
 	return bad || !p->n;
 }
 
-int ddp__place_get(struct ddp__place *p, const char *text, struct err *e)
+int place_get(struct place *p, const char *text, struct err *e)
 {
 	char bytes[BYTES_MAX];
 	size_t len = strlen(text);
@@ -93,5 +93,5 @@ int ddp__place_get(struct ddp__place *p, const char *text, struct err *e)
 	return err_set(e, ERR_PROTOCOL,
 		       "rank 0 said through the launcher where the ranks meet, "
 		       "and it does not parse ('%.100s'): start all ranks with "
-		       "the same libddp", text);
+		       "the same version", text);
 }

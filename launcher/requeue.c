@@ -1,0 +1,333 @@
+/* requeue.c: reading scontrol's page, and running it. */
+#include "launcher/requeue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "launcher/program.h"
+#include "launcher/spawn.h"
+
+enum {
+	PAGE_MAX = 64 << 10,
+	ID_MAX = 64,
+	SCONTROL_MS = 60000, /* it asks a controller that restarts again */
+};
+
+/* ---- what scontrol says ---- */
+
+/* The value of a field that comes after another on its line, into out. The
+ * job's name and comment are people's, on lines that begin otherwise. */
+static int field(const char *text, const char *line, const char *name,
+		 char *out, size_t size)
+{
+	char start[48];
+	const char *at, *end;
+	size_t n = strlen(name);
+
+	snprintf(start, sizeof(start), "\n   %s=", line);
+	at = strstr(text, start);
+	end = at ? strchr(at + 1, '\n') : NULL;
+	for (at = at ? at + 4 : NULL; at; at = strchr(at, ' ')) {
+		at += *at == ' ';
+		if (end && at >= end)
+			break;
+		if (strncmp(at, name, n) == 0 && at[n] == '=') {
+			snprintf(out, size, "%.*s",
+				 (int)strcspn(at + n + 1, " \n"), at + n + 1);
+			return 1;
+		}
+	}
+	out[0] = '\0';
+	return 0;
+}
+
+/* "1795308847"; 0 for None, N/A, or a time in other words. */
+static uint64_t seconds(const char *text)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+
+	return *text >= '0' && *text <= '9' && !*end ? n : 0;
+}
+
+int requeue_parse(struct requeue_job *j, const char *text, struct err *e)
+{
+	char word[32];
+
+	*j = (struct requeue_job){.batch = 0};
+	if (!field(text, "JobState", "JobState", j->state, sizeof(j->state)))
+		return err_set(e, ERR_DATA, "scontrol says nothing of the job's"
+			       " state: '%.200s'", text);
+	field(text, "JobState", "Reason", j->reason, sizeof(j->reason));
+	field(text, "Requeue", "BatchFlag", word, sizeof(word));
+	j->batch = strcmp(word, "1") == 0;
+	field(text, "Requeue", "Restarts", word, sizeof(word));
+	j->restarts = (uint32_t)strtoul(word, NULL, 10);
+	field(text, "StartTime", "EndTime", word, sizeof(word));
+	j->end_time = seconds(word);
+	/* in any format of times: it has one */
+	field(text, "PreemptEligibleTime", "PreemptTime", word, sizeof(word));
+	j->preempted = word[0] >= '0' && word[0] <= '9' &&
+		       strcmp(word, "0") != 0;
+	return 0;
+}
+
+static int is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++) {
+		if (strcmp(text, *words) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+enum requeue_why requeue_decide(const struct requeue_job *j,
+				const struct requeue_told *told)
+{
+	static const char *const waiting[] = {
+		"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+		"SPECIAL_EXIT", NULL};
+	int ending = strcmp(j->state, "RUNNING") != 0;
+
+	if (!j->batch)
+		return REQUEUE_NO_BATCH;
+	if (j->restarts > told->restarts || is_one_of(j->state, waiting))
+		return REQUEUE_DONE;
+	if (strcmp(j->state, "CANCELLED") == 0)
+		return REQUEUE_CANCELLED;
+	/* who waits for the end of its grace is told once; a second word may be
+	 * that end, or scancel's, and nobody can tell */
+	if (j->preempted || strcmp(j->state, "PREEMPTED") == 0)
+		return ending && told->cut ? REQUEUE_CANCELLED
+					   : REQUEUE_PREEMPTED;
+	if (strcmp(j->reason, "TimeLimit") == 0 ||
+	    strcmp(j->state, "TIMEOUT") == 0)
+		return REQUEUE_TIMED_OUT;
+	if (ending)
+		return REQUEUE_CANCELLED;
+	return told->warned ? REQUEUE_TIMED_OUT : REQUEUE_BY_HAND;
+}
+
+static const char *value(allocation_get *get, const char *name)
+{
+	const char *text = get(name);
+
+	return text && *text ? text : NULL;
+}
+
+/* The number of an array's last task is that of the whole array. */
+const char *requeue_id(allocation_get *get, char *out)
+{
+	const char *array = value(get, "SLURM_ARRAY_JOB_ID");
+	const char *task = value(get, "SLURM_ARRAY_TASK_ID");
+	const char *whole = value(get, "SLURM_HET_JOB_ID");
+	const char *job = value(get, "SLURM_JOB_ID");
+
+	if (array && task)
+		snprintf(out, ID_MAX, "%.30s_%.30s", array, task);
+	else
+		snprintf(out, ID_MAX, "%.60s", whole ? whole : job ? job : "");
+	return out;
+}
+
+/* ---- running it ---- */
+
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
+/* All that comes from fd until its end; 0 or -errno. */
+static int read_all(int fd, char *out, size_t size)
+{
+	uint64_t until = clock_ms() + SCONTROL_MS;
+	size_t n = 0;
+
+	while (n + 1 < size) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		uint64_t now = clock_ms();
+		ssize_t got;
+		int rc = poll(&p, 1, now < until ? (int)(until - now) : 0);
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc == 0)
+			return -ETIMEDOUT;
+		got = read(fd, out + n, size - n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+	}
+	out[n] = '\0';
+	return 0;
+}
+
+static int start(char **words, int fd, struct err *e)
+{
+	extern char **environ;
+	const struct program_how how = {.no_python = 1};
+	struct program p;
+	struct spawn order = {.keep = {-1, -1}, .out = fd, .err = fd};
+	int rc = program_find(&p, words, &how, e);
+
+	if (rc < 0)
+		return rc;
+	order.path = p.path;
+	order.argv = p.argv;
+	order.envp = environ;
+	order.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	rc = spawn_process(&order, e);
+	close(order.in);
+	program_release(&p);
+	return rc;
+}
+
+/* scontrol with these words; what it writes is in out. 0; its failure is an
+ * error with its own words. */
+static int scontrol(const char *a, const char *b, const char *c, char *out,
+		    size_t size, struct err *e)
+{
+	char *words[] = {(char *)"scontrol", (char *)a, (char *)b, (char *)c,
+			 NULL};
+	int ends[2], status = 0, rc;
+	pid_t pid;
+
+	out[0] = '\0';
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(e, -errno, "no pipe for scontrol: %s",
+			       strerror(errno));
+	pid = start(words, ends[1], e);
+	close(ends[1]);
+	rc = pid < 0 ? pid : read_all(ends[0], out, size);
+	close(ends[0]);
+	if (pid < 0)
+		return rc;
+	if (rc < 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (rc < 0)
+		return err_set(e, rc, "scontrol does not answer");
+	if (status == 0)
+		return 0;
+	return err_set(e, ERR_REMOTE, "%.*s", (int)strcspn(out, "\n"),
+		       *out ? out : "scontrol failed");
+}
+
+static int show(const char *id, struct requeue_job *j, struct err *e)
+{
+	char *page = malloc(PAGE_MAX);
+	int rc;
+
+	if (!page)
+		return err_set(e, -ENOMEM, "out of memory");
+	setenv("SLURM_TIME_FORMAT", "%s", 1);
+	rc = scontrol("show", "job", id, page, PAGE_MAX, e);
+	unsetenv("SLURM_TIME_FORMAT");
+	if (rc == 0)
+		rc = requeue_parse(j, page, e);
+	free(page);
+	return rc;
+}
+
+int requeue_prepare(const struct config *c, struct err *e)
+{
+	const char *format = getenv("SLURM_TIME_FORMAT");
+	struct requeue_job j;
+	struct err why = ERR_INIT;
+	char id[ID_MAX], text[32];
+	int rc;
+
+	if (!c->requeue)
+		return 0;
+	rc = show(requeue_id(get, id), &j, &why);
+	if (format)
+		setenv("SLURM_TIME_FORMAT", format, 1);
+	if (rc < 0) {
+		log_warn("--requeue-on %s: nothing can be requeued from here: "
+			 "%s", c->requeue_on, why.text);
+		return 0;
+	}
+	if (!j.batch)
+		return err_set(e, ERR_USAGE, "--requeue-on %s: Slurm's job %s "
+			       "has no script to begin again with; leave it "
+			       "out, or start ddprun in a script of sbatch's",
+			       c->requeue_on, id);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)j.end_time);
+	if (j.end_time)
+		setenv("SLURM_JOB_END_TIME", text, 0);
+	return 0;
+}
+
+/* ---- in words ---- */
+
+static void requeue(const char *id, const char *why)
+{
+	char said[512];
+	struct err e = ERR_INIT;
+
+	if (scontrol("requeue", id, NULL, said, sizeof(said), &e) == 0)
+		log_info("Slurm's job %s %s: it is requeued", id, why);
+	else
+		log_warn("Slurm's job %s %s, and is not requeued: %s; "
+			 "scontrol requeue %s does it later", id, why, e.text,
+			 id);
+}
+
+static void act(const struct config *c, const char *id, enum requeue_why why)
+{
+	switch (why) {
+	case REQUEUE_PREEMPTED:
+		if (c->requeue & CONFIG_ON_PREEMPT)
+			requeue(id, "was preempted");
+		break;
+	case REQUEUE_TIMED_OUT:
+		if (c->requeue & CONFIG_ON_TIMEOUT)
+			requeue(id, "has used up its time");
+		break;
+	case REQUEUE_DONE:
+		log_info("Slurm's job %s is requeued, by Slurm", id);
+		break;
+	case REQUEUE_CANCELLED:
+		log_info("Slurm's job %s was cancelled: it is not requeued",
+			 id);
+		break;
+	case REQUEUE_BY_HAND:
+		log_info("Slurm's job %s was neither preempted nor out of time:"
+			 " it is not requeued", id);
+		break;
+	case REQUEUE_NO_BATCH:
+		log_info("Slurm's job %s has no script to begin again with: it "
+			 "is not requeued", id);
+		break;
+	}
+}
+
+void requeue_run(const struct config *c, const struct requeue_told *told)
+{
+	struct requeue_job j;
+	struct err e = ERR_INIT;
+	char id[ID_MAX];
+
+	if (!c->requeue || c->slurm.node_rank != 0)
+		return;
+	requeue_id(get, id);
+	if (show(id, &j, &e) < 0) {
+		log_warn("--requeue-on %s: it cannot be known why Slurm's job "
+			 "%s was stopped: %s; scontrol requeue %s requeues it",
+			 c->requeue_on, id, e.text, id);
+		return;
+	}
+	act(c, id, requeue_decide(&j, told));
+}

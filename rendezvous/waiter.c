@@ -1,0 +1,259 @@
+/* waiter.c: those who wait for keys and gates, and the queue of those who wait
+ * no more. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rendezvous/store_parts.h"
+
+/* ---- lines of waiters ---- */
+
+static void link_add(struct store_line *line, struct store_link *link,
+		     struct store_entry *en, struct store_waiter *w)
+{
+	if (!line->first)
+		line->end = &line->first;
+	link->line = line;
+	link->entry = en;
+	link->waiter = w;
+	link->next = NULL;
+	link->pprev = line->end;
+	*line->end = link;
+	line->end = &link->next;
+}
+
+static void unlink_from(struct store_link *link)
+{
+	if (link->next)
+		link->next->pprev = link->pprev;
+	else
+		link->line->end = link->pprev;
+	*link->pprev = link->next;
+	link->pprev = NULL;
+}
+
+static void link_remove(struct store *s, struct store_link *link)
+{
+	if (!link->pprev)
+		return;
+	unlink_from(link);
+	store_drop_if_unused(s, link->entry);
+}
+
+/* ---- waking ---- */
+
+void store_wake(struct store_waiter *w, int code)
+{
+	struct store *s = w->store;
+
+	w->state = WAITER_WOKEN;
+	w->code = code;
+	w->next = NULL;
+	w->pprev = s->woken_tail;
+	*s->woken_tail = w;
+	s->woken_tail = &w->next;
+}
+
+/* Of what it has not met yet, all is queued. */
+static int is_ready(const struct store_waiter *w)
+{
+	for (uint32_t i = 0; i < w->nlinks; i++) {
+		if (w->links[i].pprev && !w->links[i].entry->queued)
+			return 0;
+	}
+	return 1;
+}
+
+void store_wake_all_of(struct store_entry *en)
+{
+	struct store_waiter *w;
+
+	while (en->waiters.first) {
+		w = en->waiters.first->waiter;
+		unlink_from(en->waiters.first);
+		w->missing--;
+		if (w->state == WAITER_KEYS &&
+		    (!w->missing || (w->store->queues && is_ready(w))))
+			store_wake(w, 0);
+	}
+}
+
+void store_wake_one_of(struct store_entry *en)
+{
+	struct store_link *link = en->waiters.first;
+
+	while (link && (link->waiter->state != WAITER_KEYS ||
+			!is_ready(link->waiter)))
+		link = link->next;
+	if (link)
+		store_wake(link->waiter, 0);
+}
+
+static void leave_woken(struct store_waiter *w)
+{
+	*w->pprev = w->next;
+	if (w->next)
+		w->next->pprev = w->pprev;
+	else
+		w->store->woken_tail = w->pprev;
+	w->pprev = NULL;
+}
+
+struct store_waiter *store_woken(struct store *s)
+{
+	struct store_waiter *w = s->woken;
+
+	if (w) {
+		leave_woken(w);
+		w->state = WAITER_IDLE;
+	}
+	return w;
+}
+
+void store_answer_all(struct store *s)
+{
+	struct store_waiter *w;
+
+	while ((w = store_woken(s)))
+		w->answer(w);
+}
+
+void store_waiter_release(struct store_waiter *w)
+{
+	uint32_t i;
+
+	if (!w->store)
+		return;
+	if (w->state == WAITER_WOKEN)
+		leave_woken(w);
+	for (i = 0; i < w->nlinks; i++)
+		link_remove(w->store, &w->links[i]);
+	free(w->links);
+	w->links = NULL;
+	w->nlinks = 0;
+	if (w->meeting)
+		meeting_leave(w);
+	w->state = WAITER_IDLE;
+}
+
+/* ---- waiting ---- */
+
+static int is_there(struct store *s, struct slice key)
+{
+	const struct store_entry *en = store_find(s, key);
+
+	return en && (en->exists || en->queued);
+}
+
+int store_has(struct store *s, const struct slice *keys, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_there(s, keys[i]))
+			return 0;
+	}
+	return 1;
+}
+
+static int begin(struct store *s, struct store_waiter *w, uint32_t n,
+		 struct err *e)
+{
+	w->store = s;
+	w->links = calloc(n ? n : 1, sizeof *w->links);
+	if (!w->links)
+		return store_no_memory(e);
+	w->state = WAITER_KEYS;
+	w->missing = 0;
+	w->nlinks = 0;
+	return 0;
+}
+
+int store_wait(struct store *s, const struct slice *keys, uint32_t n,
+	       struct store_waiter *w, struct err *e)
+{
+	struct store_entry *en;
+	uint32_t i;
+	int rc = begin(s, w, n, e);
+
+	for (i = 0; rc == 0 && i < n; i++) {
+		rc = store_find_or_make(s, keys[i], &en, e);
+		if (rc < 0) {
+			store_waiter_release(w);
+			return rc;
+		}
+		if (en->exists)
+			continue;
+		link_add(&en->waiters, &w->links[w->nlinks++], en, w);
+		w->missing++;
+	}
+	if (rc == 0 && is_ready(w))
+		store_wake(w, 0);
+	return rc;
+}
+
+static void open_gate(struct store_entry *en)
+{
+	struct store_waiter *w;
+
+	while (en->gate.first) {
+		w = en->gate.first->waiter;
+		unlink_from(en->gate.first);
+		w->missing--;
+		store_wake(w, 0);
+	}
+}
+
+int store_arrive(struct store *s, struct slice key, int64_t size,
+		 struct store_waiter *w, struct err *e)
+{
+	struct store_entry *en;
+	int64_t here;
+	int rc = begin(s, w, 1, e);
+
+	if (rc == 0)
+		rc = store_add(s, key, 1, &here, e);
+	if (rc < 0) {
+		store_waiter_release(w);
+		return rc;
+	}
+	en = store_find(s, key);
+	if (here < size) {
+		link_add(&en->gate, &w->links[w->nlinks++], en, w);
+		w->missing++;
+		return 0;
+	}
+	open_gate(en);
+	store_wake(w, 0);
+	return 0;
+}
+
+/* ---- what for, in words ---- */
+
+static void explain_keys(const struct store_waiter *w, struct buf *out)
+{
+	enum { NAMED = 3 };
+	uint32_t i, said = 0;
+
+	for (i = 0; i < w->nlinks && said < NAMED; i++) {
+		if (!w->links[i].pprev)
+			continue;
+		buf_printf(out, said ? ", " : "nobody has set key ");
+		put_quoted(out, w->links[i].entry->item.key);
+		said++;
+	}
+	if (w->missing > said)
+		buf_printf(out, " and %u more", w->missing - said);
+}
+
+int store_explain(const struct store_waiter *w, uint64_t waited_ms,
+		  struct err *e)
+{
+	struct buf text = BUF_INIT(ERR_TEXT_MAX);
+
+	if (w->state == WAITER_KEYS)
+		explain_keys(w, &text);
+	else if (w->meeting)
+		meeting_explain(w, &text);
+	err_set(e, ERR_TIMEOUT, "waited %.1f s: %.*s", (double)waited_ms / 1e3,
+		(int)text.len, text.data ? text.data : "");
+	buf_release(&text);
+	return ERR_TIMEOUT;
+}

@@ -1,0 +1,195 @@
+# preempt.bats: what ends a job of Slurm's before it is done, and how it goes on:
+# preemption, the end of its time, scancel; one notice for all, and the queue.
+
+bats_require_minimum_version 1.5.0
+load cluster
+
+setup_file() { slurm_preempt=1 cluster_up; }
+teardown_file() { cluster_down; }
+setup() { cluster_join; }
+teardown() { cluster_leave; }
+
+# Workers that run until they are told, and say so; in a job that was requeued
+# they are done at once.
+cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
+	[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
+	trap "echo told; exit 0" TERM; trap "echo warned; exit 0" USR1
+	eval "$IDLE"'
+
+losses() { # LOG
+	sed -n 's/^{"step":\([0-9]*\),.*"loss":\([^,}]*\)}$/\1 \2/p' "$1"
+}
+
+# submit PARTITION DDPRUN_OPTIONS [SBATCH_OPTION...]: a job of two nodes with such
+# workers; its number is in $job
+submit() {
+	local partition=$1 options=$2
+	shift 2
+	printf '%s\n' "$cat_worker" >worker.sh
+	cat >batch.sh <<-EOF
+	#!/bin/sh
+	ddprun --nproc-per-node 1 $options bash $T/worker.sh
+	echo "batch: \$?"
+	EOF
+	rm -f batch.log
+	slurm 0 sbatch --parsable --open-mode=append -w h1,h2 -N 2 \
+		-p "$partition" -o "$T/batch.log" "$@" batch.sh
+	job=$out
+}
+
+runs() { # until both run
+	await batch.log '^\[0\] up 0 run 0'
+	await batch.log '^\[1\] up 1 run 0'
+}
+
+# again CAUSE: it is requeued, and done in its second run
+again() {
+	await batch.log "^ddprun: Slurm's job $job $1: it is requeued\$"
+	await batch.log '^\[0\] up 0 run 1'
+	await batch.log '^\[1\] up 1 run 1'
+	await batch.log "^ddprun: Slurm's step $job.0 \(restart 1\) is taken as"
+	await batch.log '^batch: 0$'
+}
+
+# take_nodes: a job that is worth more wants them all; its log is taken.log
+take_nodes() {
+	slurm 0 sbatch -N 3 --exclusive -o "$T/taken.log" --wrap 'echo taken'
+}
+
+@test "preempted where Slurm would end it: all stop, it is requeued and goes on" {
+	submit lost '--requeue-on preempt,timeout'
+	runs
+	take_nodes
+	again 'was preempted'
+	[ "$(grep -c '\] told$' batch.log)" = 2 ]
+	# by which of the two depends on whose was first
+	has "$(<batch.log)" '^ddprun: (got|node 1 .* told to stop by) SIGTERM: stopping 2 workers'
+	has "$(<taken.log)" taken
+}
+
+@test "a run of two nodes that is preempted and requeued has the losses of one in one go" {
+	local common="--data $T/data --epochs 40 --eval-every 0" reader last
+	mkdir data two.0
+	t_idx data 20000 100
+	expect 0 ddprun --standalone --nproc-per-node 2 mnist_mlp $common \
+		--log-dir one --checkpoint one.ckpt
+	# its log is a pipe: it can be no further than that holds
+	mkfifo two.0/metrics.jsonl
+	exec 6<>two.0/metrics.jsonl
+	cat >batch.sh <<-EOF
+	#!/bin/sh
+	ddprun --nproc-per-node 1 --requeue-on preempt mnist_mlp $common \\
+		--log-dir $T/two.\${SLURM_RESTART_COUNT:-0} \\
+		--checkpoint $T/two.ckpt --resume
+	echo "batch: \$?"
+	EOF
+	slurm 0 sbatch --parsable --open-mode=append -w h1,h2 -N 2 -p low \
+		-o "$T/batch.log" batch.sh
+	job=$out
+	: >seen
+	while read -r -t 60 -u 6 line; do
+		printf '%s\n' "$line" >>seen
+		[[ $line != '{"step":300,'* ]] || break
+	done
+	take_nodes
+	await batch.log 'SIGTERM: stopping 2 workers'
+	cat <&6 >>seen 3>&- 4>&- 6>&- &
+	reader=$!
+	await batch.log '^(\[0\] )?asked to stop: ended after step [0-9]+'
+	last=${line##*step } last=${last%%;*}
+	await seen "^{\"step\":$last,"
+	await batch.log "^ddprun: Slurm's job $job was preempted: it is requeued\$"
+	await batch.log '^(\[0\] )?going on from .*two.ckpt after epoch'
+	await batch.log '^batch: 0$'
+	kill $reader
+	wait $reader || true
+	exec 6>&-
+	cmp <(losses one/metrics.jsonl) <(losses seen; losses two.1/metrics.jsonl)
+	cmp one.ckpt two.ckpt
+}
+
+@test "SIGUSR1 of --signal is a notice: all are warned and it is requeued" {
+	submit all '--requeue-on timeout'
+	runs
+	slurm 0 scancel -s USR1 "$job"
+	again 'has used up its time'
+	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
+}
+
+@test "before the time is over the workers are told, and it is requeued" {
+	# Slurm counts in minutes
+	submit all '--requeue-on timeout --stop-before 56' -t 1
+	runs
+	again 'has used up its time'
+	[ "$(grep -c '\] told$' batch.log)" = 2 ]
+	has "$(<batch.log)" "^ddprun: the time of Slurm's job $job ends in [0-9]+ s: stopping 2 workers$"
+}
+
+@test "scancel is no preemption: all stop, and nothing is requeued" {
+	submit all '--requeue-on preempt,timeout'
+	runs
+	slurm 0 scancel "$job"
+	await batch.log "^ddprun: Slurm's job $job was cancelled: it is not requeued\$"
+	[ "$(grep -c '\] told$' batch.log)" = 2 ]
+}
+
+@test "a failure is not requeued, nor a step that was told by hand" {
+	cat_worker='[ $RANK = 0 ] || exit 3; eval "$IDLE"'
+	submit all '--requeue-on preempt,timeout'
+	await batch.log '^batch: 3$'
+	[ "$(grep -c requeued batch.log)" = 0 ]
+	cat_worker='echo up $RANK run 0; exec tail -f /dev/null'
+	submit all '--requeue-on preempt,timeout'
+	runs
+	slurm 0 scancel -s TERM "$job.0"
+	await batch.log "^ddprun: Slurm's job $job was neither preempted nor out of time: it is not requeued\$"
+	await batch.log '^batch: 143$'
+}
+
+@test "a second scancel cuts short on all nodes" {
+	cat_worker='trap "echo told; trap \"\" TERM" TERM; echo "up $RANK run 0"
+		eval "$IDLE"'
+	submit all '--shutdown-timeout 100'
+	runs
+	slurm 0 scancel -s TERM "$job.0"
+	await batch.log '^\[0\] told'
+	await batch.log '^\[1\] told'
+	# what comes at once is the same word, passed on by srun
+	read -rt 2.1 _ <> <(:) || true
+	slurm 0 scancel -s TERM "$job.0"
+	await batch.log '^batch: 143$'
+	[ "$(grep -c '^ddprun: killing 1 worker$' batch.log)" = 2 ]
+}
+
+@test "what cannot be requeued says so before it starts" {
+	slurm 2 salloc -N 1 ddprun --requeue-on timeout true
+	has "$err" "^ddprun: error: --requeue-on timeout: Slurm's job [0-9]+ has no script to begin again with; leave it out, or start ddprun in a script of sbatch's\$"
+	slurm 2 ddprun --requeue-on timeout true
+	has "$err" "^ddprun: error: --requeue-on timeout: this is no job of Slurm's; leave it out"
+	slurm 2 salloc -N 1 ddprun --requeue-on sunday true
+	has "$err" "^ddprun: error: --requeue-on 'sunday': give preempt, timeout, or both"
+}
+
+@test "under --no-kill an elastic job goes on with fewer nodes" {
+	on_login job salloc -N 3 ddprun --nnodes 2:3 --nproc-per-node 1 \
+		--last-call-timeout 60 sh -c 'echo "at $(hostname) $WORLD_SIZE $PPID"
+		[ $WORLD_SIZE = 2 ] || exec tail -f /dev/null'
+	await "$T/job.out" ' at h1 3'
+	await "$T/job.out" ' at h2 3'
+	await "$T/job.out" ' at h3 3 [0-9]+'
+	start_on h3 killer kill -KILL "${line##* }"
+	finish killer
+	finish job -
+	has "$err" 'srun --nodes=3 .*--no-kill --kill-on-bad-exit=0 '
+	has "$err" '^ddprun: regrouping: node 2 \(h3\) was lost'
+	has "$out" '^\[0\] at h1 2'
+	has "$out" '^\[1\] at h2 2'
+}
+
+@test "the SIGTERM of srun -K to a ddprun hides no worker's exit code" {
+	# the ddpruns that are still there when the first has gone get it
+	batch 5 -N 3 <<-'EOF'
+	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
+		eval "$IDLE"'
+	EOF
+}

@@ -1,0 +1,200 @@
+# notice.bats: a job is told to stop: once, whichever ddprun is, on all nodes and
+# at one step; and how it ends then.
+
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# both OPTIONS...: two nodes, a and b, of one job
+both() {
+	local port name rank=0
+	port=$(w_port free)
+	for name in a b; do
+		start $name ddprun --nnodes 2 --node-rank $rank \
+			--rdzv-endpoint "127.0.0.1:$port" --rdzv-id two "$@"
+		rank=$((rank + 1))
+	done
+}
+
+lacks() { # TEXT ERE
+	! grep -E -e "$2" <<<"$1"
+}
+
+up() { # RANKS_PER_NODE
+	local i
+	for ((i = 0; i < $1; i++)); do
+		await a.out "^\[$i\] up"
+		await b.out "^\[$((i + $1))\] up"
+	done
+}
+
+# tells the worker's end of it; then waits for a word, and exits with 0
+waits='trap "echo told" TERM; trap "echo warned" USR1; echo up
+	exec 9<> <(:); while [ ! -e go ]; do read -rt 0.1 -u 9 _ || true; done'
+is_deaf='trap "" TERM; echo up; eval "$IDLE"'
+
+# In a step of Slurm's of one task, which ends in $1 s.
+step() {
+	local end=$((EPOCHSECONDS + $1))
+	shift
+	start job env ${step_path:+"PATH=$step_path"} SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 \
+		SLURM_NODEID=0 SLURM_STEP_NODELIST=localhost \
+		SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 \
+		SLURM_JOB_END_TIME=$end ddprun --nproc-per-node 2 "$@"
+}
+
+@test "one of two ddpruns is told: who asks stops at one step everywhere, unsignalled" {
+	both --nproc-per-node 2 w_asks 0
+	up 2
+	signal b TERM
+	finish a 143
+	all=$out
+	has "$err" '^ddprun: node 1 .* was told to stop by SIGTERM: stopping 2 workers$'
+	has "$err" "^ddprun: job 'two' ended: node 1 .* was told to stop by SIGTERM\$"
+	finish b 143
+	[ "$err" = "ddprun: got SIGTERM: stopping 2 workers (again kills them at once)" ]
+	[ "$(sed -n 's/^.* told at \([0-9]*\),.*/\1/p' <<<"$all
+$out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
+	nothing_left
+}
+
+@test "who does not ask gets the signal, on all nodes; and each ddprun's first is the same" {
+	both --nproc-per-node 1 bash -c "$waits"
+	up 1
+	signal a TERM
+	await a.out '^\[0\] told'
+	await b.out '^\[1\] told'
+	# as Slurm does: all are told, and it is no second word
+	signal b TERM
+	: >go
+	finish a 143
+	lacks "$err" 'killing'
+	[ "$(grep -c told <<<"$out")" = 1 ]
+	finish b 143
+	[ "$(grep -c told <<<"$out")" = 1 ]
+	lacks "$err" 'killing'
+}
+
+@test "a second signal at one ddprun kills the workers of all nodes" {
+	both --nproc-per-node 1 --shutdown-timeout 100 bash -c "$is_deaf"
+	up 1
+	signal b TERM
+	await a.err 'was told to stop by SIGTERM: stopping 1 worker'
+	signal b TERM
+	finish a 143
+	has "$err" '^ddprun: killing 1 worker$'
+	finish b 143
+	has "$err" '^ddprun: killing 1 worker$'
+	nothing_left
+}
+
+@test "the end of the grace kills them, and who asked once and never again" {
+	both --nproc-per-node 1 --shutdown-timeout 0.3 w_asks once
+	up 1
+	signal a TERM
+	finish a 143
+	has "$err" '^ddprun: killing 1 worker$'
+	finish b 143
+	has "$err" '^ddprun: killing 1 worker$'
+}
+
+@test "a crash after it was told is a failure with its page, and not restarted" {
+	both --nproc-per-node 1 --max-restarts 3 w_asks 143 1 11
+	up 1
+	signal a TERM
+	finish a 139
+	has "$err" "^ddprun: job 'two' failed: rank 1 .* was killed by signal 11 \(SIGSEGV\)"
+	finish b 139
+	[ "$(grep -c '\] up' <<<"$out")" = 1 ]
+}
+
+@test "a worker that dies of the signal before its ddprun gets it is no failure" {
+	local worker
+	start job ddprun --nproc-per-node 2 --max-restarts 1 \
+		sh -c 'echo "up $$"; exec tail -f /dev/null'
+	await job.out '^\[1\] up'
+	await job.out '^\[0\] up [0-9]+'
+	worker=${line##* }
+	kill -TERM "$worker" "${pid[job]}"
+	finish job 143
+	lacks "$err" 'failed|restarting'
+	# and alone it is one
+	start job ddprun --nproc-per-node 2 \
+		sh -c 'echo "up $$"; exec tail -f /dev/null'
+	await job.out '^\[1\] up'
+	await job.out '^\[0\] up [0-9]+'
+	kill -TERM "${line##* }"
+	finish job 143
+	has "$err" 'failed: rank 0 .* was killed by signal 15 \(SIGTERM\)'
+}
+
+@test "the rendezvous server outlives what Slurm signals to a whole step" {
+	local p server=
+	start job ddprun --nproc-per-node 1 bash -c "$waits"
+	await job.out '^\[0\] up'
+	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$p/comm")" != ddprdzv ] || server=$p
+	done
+	[ -n "$server" ]
+	for p in TERM USR1 USR2 INT HUP QUIT ALRM; do
+		kill -$p "$server"
+	done
+	: >go
+	finish job 0
+	[ -z "$err" ]
+}
+
+@test "Slurm's SIGUSR1 is a warning for all: it never kills, a SIGTERM after it is the first" {
+	step 1000 --stop-before 0 --shutdown-timeout 100 bash -c "$waits"
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	signal job USR1
+	await job.out '^\[0\] warned'
+	await job.out '^\[1\] warned'
+	signal job USR1
+	signal job TERM
+	await job.out '^\[0\] told'
+	await job.out '^\[1\] told'
+	: >go
+	finish job 138
+	has "$err" '^ddprun: got SIGUSR1: stopping 2 workers$'
+	has "$err" '^ddprun: got SIGTERM: stopping 2 workers'
+	lacks "$err" 'killing'
+	# whoever says what it means is obeyed
+	rm go
+	step 1000 --stop-before 0 --forward-signals USR1 bash -c "$waits"
+	await job.out '^\[0\] up'
+	signal job USR1
+	await job.out '^\[0\] warned'
+	: >go
+	finish job 0
+}
+
+@test "the end of Slurm's time: who asks is told before it, others when it is said" {
+	step 20 w_asks 0
+	finish job 143
+	has "$out" '^\[1\] told at'
+	has "$err" "^ddprun: the time of Slurm's job 12 ends in [0-9]+ s: stopping 2 workers\$"
+	step 20 bash -c "$waits"
+	: >go
+	finish job 0
+	lacks "$out" 'told'
+	rm go
+	step 20 --stop-before 25 bash -c "$waits"
+	await job.out '^\[0\] told'
+	await job.out '^\[1\] told'
+	: >go
+	finish job 143
+	# 0: it is Slurm's to say
+	step 20 --stop-before 0 w_asks 0
+	await job.out '^\[1\] up'
+	signal job TERM
+	finish job 143
+	lacks "$err" 'time of Slurm'
+}
+
+@test "without scontrol a job that cannot be requeued says what does it" {
+	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
+		'trap "exit 0" TERM; echo up; eval "$IDLE"'
+	finish job 143
+	has "$err" "^ddprun: warning: --requeue-on timeout: it cannot be known why Slurm's job 12 was stopped: .*scontrol.*; scontrol requeue 12 requeues it"
+}

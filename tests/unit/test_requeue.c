@@ -1,0 +1,154 @@
+/* test_requeue.c: what scontrol says of a job, and whether it goes back. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/requeue.h"
+#include "tests/unit/run_case.h"
+
+/* Slurm 22.05's page, shortened; names are people's. */
+#define PAGE(state, reason, restarts, batch, end, preempt)                     \
+	"JobId=12 JobName=a BatchFlag=9 PreemptTime=1\n"                        \
+	"   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"                     \
+	"   JobState=" state " Reason=" reason " Dependency=(null)\n"          \
+	"   Requeue=1 Restarts=" restarts " BatchFlag=" batch                  \
+	" Reboot=0 ExitCode=0:0\n"                                             \
+	"   RunTime=00:00:00 TimeLimit=00:01:00 TimeMin=N/A\n"                 \
+	"   StartTime=1795308730 EndTime=" end " Deadline=N/A\n"               \
+	"   PreemptEligibleTime=1795308730 PreemptTime=" preempt "\n"          \
+	"   Command=/tmp/x JobState=FAILED\n\n"
+
+static struct requeue_job job;
+
+static int parse(const char *text)
+{
+	struct err e = ERR_INIT;
+
+	return requeue_parse(&job, text, &e);
+}
+
+START_TEST(a_page_is_read)
+{
+	ck_assert_int_eq(parse(PAGE("RUNNING", "None", "2", "1", "1795308790",
+				    "None")), 0);
+	ck_assert_str_eq(job.state, "RUNNING");
+	ck_assert_str_eq(job.reason, "None");
+	ck_assert_int_eq(job.batch, 1);
+	ck_assert_uint_eq(job.restarts, 2);
+	ck_assert_uint_eq(job.end_time, 1795308790);
+	ck_assert_int_eq(job.preempted, 0);
+	ck_assert_int_eq(parse(PAGE("RUNNING", "None", "0", "0", "Unknown",
+				    "1795308750")), 0);
+	ck_assert_int_eq(job.batch, 0);
+	ck_assert_uint_eq(job.end_time, 0);
+	ck_assert_int_eq(job.preempted, 1);
+	/* a site where times have other words */
+	ck_assert_int_eq(parse(PAGE("RUNNING", "None", "0", "1",
+				    "2026-11-22T00:53:10",
+				    "2026-11-22T00:54:06")), 0);
+	ck_assert_uint_eq(job.end_time, 0);
+	ck_assert_int_eq(job.preempted, 1);
+}
+END_TEST
+
+START_TEST(what_is_no_page_is_an_error)
+{
+	static const char *const texts[] = {
+		"", "\n", "slurm_load_jobs error: Invalid job id specified\n",
+		"JobId=1 JobState=RUNNING\n", "\n   JobState",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		ck_assert_int_eq(parse(texts[i]), ERR_DATA);
+	/* half of one says what it has */
+	ck_assert_int_eq(parse("\n   JobState=RUNNING"), 0);
+	ck_assert_int_eq(job.batch, 0);
+}
+END_TEST
+
+START_TEST(each_cause_has_its_answer)
+{
+	static const struct {
+		const char *state, *reason;
+		int preempted;
+		uint32_t restarts;
+		int warned, cut;
+		enum requeue_why why;
+	} rows[] = {
+		/* within the grace, and after it */
+		{"RUNNING", "None", 1, 1, 0, 0, REQUEUE_PREEMPTED},
+		{"RUNNING", "None", 1, 1, 0, 1, REQUEUE_PREEMPTED},
+		{"COMPLETING", "None", 1, 1, 0, 0, REQUEUE_PREEMPTED},
+		{"PREEMPTED", "None", 0, 1, 0, 0, REQUEUE_PREEMPTED},
+		/* the grace's end, or scancel's second word */
+		{"COMPLETING", "None", 1, 1, 0, 1, REQUEUE_CANCELLED},
+		/* --signal, our own clock, and Slurm's SIGTERM at the end */
+		{"RUNNING", "None", 0, 1, 1, 0, REQUEUE_TIMED_OUT},
+		{"COMPLETING", "TimeLimit", 0, 1, 0, 1, REQUEUE_TIMED_OUT},
+		{"TIMEOUT", "None", 0, 1, 0, 0, REQUEUE_TIMED_OUT},
+		/* people */
+		{"COMPLETING", "None", 0, 1, 0, 0, REQUEUE_CANCELLED},
+		{"COMPLETING", "None", 0, 1, 1, 0, REQUEUE_CANCELLED},
+		{"CANCELLED", "None", 1, 1, 0, 0, REQUEUE_CANCELLED},
+		{"RUNNING", "None", 0, 1, 0, 0, REQUEUE_BY_HAND},
+		/* Slurm was first */
+		{"COMPLETING", "None", 0, 2, 0, 1, REQUEUE_DONE},
+		{"PENDING", "BeginTime", 0, 1, 0, 0, REQUEUE_DONE},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct requeue_job j = {.batch = 1,
+					.preempted = rows[i].preempted,
+					.restarts = rows[i].restarts};
+		const struct requeue_told told = {rows[i].warned, rows[i].cut,
+						  1};
+
+		strcpy(j.state, rows[i].state);
+		strcpy(j.reason, rows[i].reason);
+		ck_assert_msg(requeue_decide(&j, &told) == rows[i].why,
+			      "row %zu", i);
+		j.batch = 0;
+		ck_assert_int_eq(requeue_decide(&j, &told), REQUEUE_NO_BATCH);
+	}
+}
+END_TEST
+
+static const char *single(const char *name)
+{
+	return strcmp(name, "SLURM_JOB_ID") == 0 ? "12" : NULL;
+}
+
+static const char *array(const char *name)
+{
+	if (strcmp(name, "SLURM_ARRAY_JOB_ID") == 0)
+		return "10";
+	return strcmp(name, "SLURM_ARRAY_TASK_ID") == 0 ? "3" : single(name);
+}
+
+static const char *heterogeneous(const char *name)
+{
+	return strcmp(name, "SLURM_HET_JOB_ID") == 0 ? "11" : single(name);
+}
+
+START_TEST(a_task_of_an_array_is_named_alone_and_a_het_job_whole)
+{
+	char id[64];
+
+	ck_assert_str_eq(requeue_id(single, id), "12");
+	ck_assert_str_eq(requeue_id(array, id), "10_3");
+	ck_assert_str_eq(requeue_id(heterogeneous, id), "11");
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("requeue");
+
+	tcase_set_timeout(c, 20);
+	tcase_add_test(c, a_page_is_read);
+	tcase_add_test(c, what_is_no_page_is_an_error);
+	tcase_add_test(c, each_cause_has_its_answer);
+	tcase_add_test(c,
+		a_task_of_an_array_is_named_alone_and_a_het_job_whole);
+	return run_case(c);
+}
