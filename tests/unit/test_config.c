@@ -449,6 +449,9 @@ START_TEST(what_does_not_go_with_hosts)
 	/* in an allocation without a step, ssh as asked */
 	ck_assert_str_eq(hosts("-H a,b ./t"), "a b");
 	unsetenv("SLURM_JOB_ID");
+}
+END_TEST
+
 START_TEST(by_an_mpi_launcher)
 {
 	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
