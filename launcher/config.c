@@ -546,5 +546,6 @@ void config_print_help(void)
 	       "ddprun's own failures: see ddprun(1).\n\nexamples:\n"
 	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
-	       "h1:29400 ./trainer\n");
+	       "h1:29400 ./trainer\n"
+	       "  ddprun -H h1:4,h2:4 ./trainer\n");
 }
