@@ -99,13 +99,14 @@ static int has_work(const struct agent *a)
 		inferred_hears_all(a->config));
 }
 
-/* srun passes on to its tasks what Slurm has told them already. */
+/* srun passes on to its tasks what Slurm has told them already; a person who
+ * presses a key twice means it. */
 static int is_said_twice(struct agent *a)
 {
 	uint64_t last = a->dismissed_ms, now = clock_ms();
 
 	if (a->dismissed && now - last < NOTICE_ECHO_MS &&
-	    inferred_hears_all(a->config))
+	    inferred_says_twice(a->config))
 		return 1;
 	a->dismissed_ms = now;
 	return 0;

@@ -11,6 +11,7 @@
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
 
 /* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
@@ -287,12 +288,19 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 
 int inferred_hears_all(const struct config *c)
 {
+	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind ||
+	       remote_node_is();
+}
+
+int inferred_says_twice(const struct config *c)
+{
 	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;
 }
 
 int inferred_is_echo(const struct config *c, int number)
 {
-	return inferred_hears_all(c) && number == SIGTERM;
+	return inferred_hears_all(c) &&
+	       (number == SIGTERM || remote_node_is());
 }
 
 int inferred_exit_code(const struct config *c, int number, int was_in)
@@ -310,7 +318,8 @@ void inferred_end_echoes(const struct config *c)
 	if (inferred_hears_all(c))
 		sigaddset(&set, SIGTERM);
 	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
-		if (signal_set_has(&c->warning, i))
+		if (signal_set_has(&c->warning, i) ||
+		    (remote_node_is() && signal_set_has(&c->ending, i)))
 			sigaddset(&set, i);
 	}
 	sigprocmask(SIG_BLOCK, &set, NULL);

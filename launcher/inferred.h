@@ -40,13 +40,15 @@ int inferred_is_said(const struct config *c);
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out);
 
-/* srun and mpirun say to the ddpruns of all nodes what one is to hear: that the
- * job is to stop, or that a node has failed; and may say it twice. */
+/* Who started this ddprun says to those of all nodes what one is to hear: that
+ * the job is to stop, or that a node has failed. Slurm and mpirun may say one
+ * thing twice. */
 int inferred_hears_all(const struct config *c);
+int inferred_says_twice(const struct config *c);
 
 /* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
  * say to all what one node's ddprun has told them before. It is no second
- * word. */
+ * word; nor is any signal that the head of a job over ssh passes on to all. */
 int inferred_is_echo(const struct config *c, int number);
 
 /* What a node that goes before it was in the job exits with: 128+signal, but in

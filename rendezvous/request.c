@@ -249,8 +249,7 @@ void request_take(struct member *m, const struct wire_frame *f)
 		hosted_lose(m, why);
 	} else if (rc < 0) {
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};
-		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY, f->id,
-			       &reply);
+		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY,
+			       f->id, &reply);
 	}
 }
-
