@@ -1,0 +1,11 @@
+/* request.h: what the server's clients send: who may send what, as what, and
+ * what it does. */
+#ifndef RENDEZVOUS_REQUEST_H
+#define RENDEZVOUS_REQUEST_H
+
+#include "rendezvous/hosted.h"
+
+/* Answers it, or refuses the client, which is then lost to its job. */
+void request_take(struct member *m, const struct wire_frame *f);
+
+#endif
