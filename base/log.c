@@ -43,6 +43,11 @@ void log_init(const char *name)
 		level_of(getenv("LOGLEVEL"), &threshold);
 }
 
+void log_set_default(enum log_level level)
+{
+	threshold = level;
+}
+
 void log_set_sink(void (*sink)(void *arg, const char *line, unsigned long len),
 		  void *arg)
 {

@@ -9,6 +9,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
  * from DDP_LOG (error, warn, info, debug), else LOGLEVEL, else LOG_INFO. */
 void log_init(const char *name);
 
+/* What the level is where the environment says none; before log_init. */
+void log_set_default(enum log_level level);
+
 /* The sink gets each finished line with its newline; NULL: write(2) to stderr.
  * The agent puts its own lines through the same writer as its workers'. */
 void log_set_sink(void (*sink)(void *arg, const char *line, unsigned long len),

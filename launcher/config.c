@@ -1,25 +1,24 @@
 /* config.c: what follows from the options, checked before anything starts. */
 #include "launcher/config.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/host_choice.h"
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
 #include "launcher/log_rules.h"
 #include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
+#include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
 
 enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
@@ -423,10 +422,19 @@ static int check_rest(const struct config *c, struct err *e)
 	return rc;
 }
 
+/* torchrun's way to have rank 0 keep PyTorch's store. */
+static int wants_agent_store(void)
+{
+	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+
+	return !off || strcmp(off, "1") != 0;
+}
+
 static int decide(struct config *c, struct err *e)
 {
 	int rc = decide_nproc(c, e);
 
+	c->agent_store = wants_agent_store();
 	if (rc == 0)
 		rc = decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)
@@ -443,6 +451,11 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = decide_stdin(c, e);
 	return rc;
+}
+
+static int is_far(const struct config *c)
+{
+	return c->over_ssh || c->slurm.place == ALLOCATION_NO_STEP;
 }
 
 /* What can be decided where no worker will run: the rest is the nodes'. */
@@ -473,6 +486,7 @@ static int check_completion(const struct config *c, struct err *e)
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
+	static char *nothing[] = {(char *)"true", NULL};
 	int rc;
 
 	*c = (struct config){
@@ -485,93 +499,47 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.redirects = "0", .tee = "0", .stdin_to = "0",
 		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		.forward_signals = "",
+		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
+		.ssh_width = 32,
 	};
 	rc = option_parse(config_options, c, argc, argv, 1, e);
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
+	c->noptions = rc - 1 - (rc > 1 && strcmp(argv[rc - 1], "--") == 0);
 	if (c->print_completion)
 		return check_completion(c, e);
-	rc = inferred_init(c, e);
-	if (rc == 0)
+	rc = host_choice_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
+		rc = inferred_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
 		rc = inferred_mpi_init(c, e);
 	if (rc == 0)
 		rc = decide_nnodes(c, e);
 	if (rc == 0)
-		rc = inferred_nodes(c, e);
+		rc = c->over_ssh ? host_choice_nodes(c, e)
+				 : inferred_nodes(c, e);
 	if (rc == 0)
 		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
-		rc = c->slurm.place == ALLOCATION_NO_STEP ? decide_far(c, e)
-							  : decide(c, e);
+		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
 	if (rc == 0)
 		rc = check_rest(c, e);
+	c->no_program = c->host_check && !c->words[0];
+	if (c->no_program)
+		c->words = nothing;
 	if (rc == 0 && !c->words[0])
 		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
 			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
 			     "options)");
-	if (rc == 0 && c->slurm.place == ALLOCATION_NO_STEP)
-		rc = CONFIG_WANT_STEP;
+	if (rc == 0 && is_far(c))
+		rc = c->over_ssh ? CONFIG_WANT_HOSTS : CONFIG_WANT_STEP;
 	return rc;
 }
 
-/* Each worker has two pipes here, and two files where it is teed; the rest is
- * the loop, the server, spare. */
-static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
+void config_release(struct config *c)
 {
-	enum { SPARE_FILES = 64 };
-	struct rlimit limit;
-	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
-	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
-
-	*soft = 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
-		return 0;
-	if (limit.rlim_max < need)
-		return err_set(e, -EMFILE,
-			       "--nproc-per-node %u: that many workers need "
-			       "%llu open files and the hard limit is %llu; "
-			       "raise it (ulimit -Hn) or start fewer", nproc,
-			       (unsigned long long)need,
-			       (unsigned long long)limit.rlim_max);
-	*soft = limit.rlim_cur;
-	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return err_set(e, -errno, "cannot raise the limit of open "
-			       "files to %llu: %s",
-			       (unsigned long long)limit.rlim_cur,
-			       strerror(errno));
-	return 0;
-}
-
-static long pid_max(void)
-{
-	char text[32];
-
-	file_read_text("/proc/sys/kernel/pid_max", text, sizeof(text));
-	return strtol(text, NULL, 10);
-}
-
-int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e)
-{
-	enum { FEW = 1024, SPARE_PIDS = 300 }; /* the kernel keeps 300 back */
-	struct rlimit limit;
-	long pids;
-
-	/* root is not bound by it */
-	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 &&
-	    limit.rlim_cur < nproc)
-		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this user may have %llu "
-			       "processes; raise it (ulimit -u) or start fewer",
-			       nproc, (unsigned long long)limit.rlim_cur);
-	pids = nproc > FEW ? pid_max() : 0;
-	if (pids && nproc + SPARE_PIDS >= (uint64_t)pids)
-		return err_set(e, -EAGAIN,
-			       "--nproc-per-node %u: this host has room for %ld"
-			       " processes (kernel.pid_max); start fewer",
-			       nproc, pids);
-	return check_files(nproc, soft, e);
+	host_list_release(&c->hosts);
 }
 
 void config_print_help(void)
@@ -587,5 +555,6 @@ void config_print_help(void)
 	       "ddprun's own failures: see ddprun(1).\n\nexamples:\n"
 	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
-	       "h1:29400 ./trainer\n");
+	       "h1:29400 ./trainer\n"
+	       "  ddprun -H h1:4,h2:4 ./trainer\n");
 }

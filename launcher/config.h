@@ -7,6 +7,7 @@
 
 #include "base/option.h"
 #include "base/sock.h"
+#include "launcher/host_list.h"
 #include "launcher/signal_set.h"
 #include "pmi/mpirun.h"
 #include "slurm/allocation.h"
@@ -37,6 +38,11 @@ struct config {
 	const char *nccl_debug, *net_interface;
 	const char *wrap, *wrap_ranks;
 	const char *print_completion;
+	const char *hosts_text, *hostfile; /* -H, --hostfile */
+	const char *ssh_program, *ssh_args;
+	double ssh_timeout_s;
+	long ssh_width;
+	int host_check;
 	long node_rank; /* -1: any */
 	long master_port;
 	long max_restarts;
@@ -71,13 +77,20 @@ struct config {
 	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
+	int agent_store; /* the server may be PyTorch's store */
 	struct signal_set ending, forwarded;
 	struct signal_set warning; /* Slurm's --signal: the time ends */
 	int requeue; /* bits of CONFIG_ON_... */
 	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
+	int no_program;       /* --host-check needs none */
+	int noptions;         /* so many words of argv are options */
 	char **words;         /* the program and its arguments, in argv */
 	char job_text[40];    /* a random one, for --standalone */
-	char nodes_text[16];  /* Slurm's number of them */
+	char nodes_text[16];  /* Slurm's number of them, or of hosts */
+	/* the hosts to be reached over ssh (host_choice.h) */
+	int over_ssh, from_scheduler;
+	struct host_list hosts;
+	char slots_text[16];
 };
 
 /* launcher/config_options.c */
@@ -86,14 +99,19 @@ extern const struct option_spec config_options[];
 enum {
 	CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1,
 	CONFIG_WANT_STEP = OPTION_WANT_VERSION - 2,
+	CONFIG_WANT_HOSTS = OPTION_WANT_VERSION - 3,
 };
 
 /* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION,
  * CONFIG_WANT_STEP (in an allocation of Slurm's, where srun has to start this
- * very command on the nodes; what depends on a node is not decided), or
+ * very command on the nodes; what depends on a node is not decided),
+ * CONFIG_WANT_HOSTS (the same, by ssh on c->hosts), or
  * ERR_USAGE with the text that names the option, the value and what to do. argv
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
+
+/* What config_parse took memory for, when it is over or has failed. */
+void config_release(struct config *c);
 
 /* Raises the soft limit of open files as far as n workers need it (*soft is
  * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */

@@ -34,6 +34,37 @@ const struct option_spec config_options[] = {
 		 "the nodes. CPUs are those that this process may use; GPUs "
 		 "are counted through NVML, within CUDA_VISIBLE_DEVICES, and "
 		 "divided by --gpus-per-proc."},
+	{TEXT("hosts", hosts_text, "HOST[:N],...", "PET_HOSTS",
+	      "Run the job on these hosts, with N workers on each, over ssh "
+	      "(docs: ddprun over ssh); the first is node 0."),
+	 .letter = 'H', .yields = 1,
+	 .more = "HOST may be USER@HOST and [IPv6]. Without N it is "
+		 "--nproc-per-node, else auto. In a PBS or LSF job the "
+		 "scheduler's list is taken, if nothing else is said."},
+	{TEXT("hostfile", hostfile, "FILE", "PET_HOSTFILE",
+	      "The same from a file, as OpenMPI, MPICH, DeepSpeed and Horovod "
+	      "have it: lines of HOST slots=N, HOST:N or HOST; -: stdin."),
+	 .yields = 1},
+	{FLAG("host-check", host_check, NULL,
+	      "Try all hosts, print a line for each, and start nothing; exits "
+	      "with 0 if the job could run."),
+	 .yields = 1},
+	{TEXT("ssh", ssh_program, "PROGRAM", "PET_SSH",
+	      "Reaches the hosts (ssh): called as PROGRAM SSH-ARGS HOST "
+	      "COMMAND."),
+	 .yields = 1},
+	{TEXT("ssh-args", ssh_args, "ARGS", "PET_SSH_ARGS",
+	      "More arguments for it, split as a shell splits them: '-p 2222 "
+	      "-i KEYFILE'."),
+	 .yields = 1},
+	{SECONDS("ssh-timeout", ssh_timeout_s, 0.1, "PET_SSH_TIMEOUT",
+		 "A host that cannot be reached within that time is an error "
+		 "(30)."),
+	 .yields = 1},
+	{INT("ssh-width", ssh_width, 1, 65536, "N", "PET_SSH_WIDTH",
+	     "So many ssh at once; further hosts are reached through the first "
+	     "ones, which must be able to (32)."),
+	 .yields = 1},
 	{INT("node-rank", node_rank, 0, WIRE_NODES_MAX - 1, "N",
 	     "PET_NODE_RANK",
 	     "This node's rank; without it the rendezvous chooses."),

@@ -17,6 +17,10 @@
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
 #include "launcher/meet.h"
+#include "launcher/prepare.h"
+#include "launcher/remote.h"
+#include "launcher/remote_end.h"
+#include "launcher/remote_node.h"
 #include "launcher/requeue.h"
 #include "launcher/spawn.h"
 #include "launcher/step_command.h"
@@ -41,51 +45,6 @@ static int fail(const struct err *e, int code)
 {
 	log_error("error: %s", e->text);
 	return code;
-}
-
-static int find_program(struct program *program, const struct config *c,
-			struct err *e)
-{
-	const struct program_how how = {
-		.no_python = c->no_python, .module = c->module,
-		.run_path = c->run_path,
-		.local_rank = c->legacy_launch && !c->use_env,
-	};
-
-	return program_find(program, c->words, &how, e);
-}
-
-/* All that a real run would find wrong before it starts anything. 0, or what to
- * exit with, e's text says why. */
-static int prepare(struct plan_parts *parts, const struct config *c,
-		   uint64_t *open_files, struct err *e)
-{
-	int rc = config_check_limits(c->nproc, open_files, e);
-
-	if (rc < 0)
-		return EXIT_OS;
-	rc = find_program(&parts->program, c, e);
-	if (rc == 0)
-		rc = wrap_init(&parts->wrap, c, e);
-	if (rc == 0)
-		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
-	if (rc == 0)
-		rc = nccl_check_interface(&parts->nccl, c->net_interface, e);
-	if (rc == -ENOENT)
-		return EXIT_NOT_FOUND;
-	if (rc == ERR_USAGE || rc == -ENOMEM)
-		return exit_code_of(e);
-	if (rc < 0)
-		return EXIT_NOT_EXECUTABLE;
-	rc = placement_init(&parts->placement, c, e);
-	return rc < 0 ? exit_code_of(e) : 0;
-}
-
-static void release(struct plan_parts *parts)
-{
-	placement_release(&parts->placement);
-	wrap_release(&parts->wrap);
-	program_release(&parts->program);
 }
 
 /* Other nodes would wait for this one: they are told why it cannot run. */
@@ -144,9 +103,11 @@ static int run(struct config *config)
 	uint64_t open_files = 0;
 	int rc;
 
+	inferred_say(config);
+	inferred_restore(config);
 	unable.exit_code = prepare(&parts, config, &open_files, &unable.why);
 	rc = run_here(config, &parts, &unable, open_files);
-	release(&parts);
+	prepare_release(&parts);
 	inferred_linger(config, rc == EXIT_LOST);
 	return rc;
 }
@@ -196,6 +157,9 @@ int main(int argc, char **argv)
 	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)
 		return dump_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
+		return remote_end_main(argc, argv);
+	remote_node_init();
 	spawn_remember_signals();
 	rc = config_parse(&config, argc, argv, &e);
 	if (rc == OPTION_WANT_HELP) {
@@ -215,14 +179,17 @@ int main(int argc, char **argv)
 	}
 	if (rc == CONFIG_WANT_STEP)
 		return run_step(&config, argv + 1);
-	if (rc < 0 && inferred_is_said(&config)) {
+	if (rc == ERR_USAGE && inferred_is_said(&config)) {
 		inferred_end_echoes(&config);
 		poll(NULL, 0, SAID_MS);
 		return EXIT_BAD_USAGE;
 	}
-	if (rc < 0)
-		return fail(&e, EXIT_BAD_USAGE);
-	inferred_say(&config);
-	inferred_restore(&config);
-	return run(&config);
+	if (rc == CONFIG_WANT_HOSTS)
+		rc = remote_run(&config, argv);
+	else if (rc < 0)
+		rc = fail(&e, EXIT_BAD_USAGE);
+	else
+		rc = run(&config);
+	config_release(&config);
+	return rc;
 }

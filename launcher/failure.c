@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/remote_node.h"
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
@@ -318,6 +319,9 @@ struct slice failure_tell(struct failure *f)
 		free(workers[i].last);
 	free(workers);
 	f->has_end = 0;
+	/* of all hosts' pages one is shown */
+	if (remote_node_tell(text_of(&f->page), r.first_is_here))
+		buf_reset(&f->page);
 	return text_of(&f->page);
 }
 

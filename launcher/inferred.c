@@ -11,6 +11,7 @@
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
+#include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
 
 /* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
@@ -288,12 +289,13 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 /* srun and mpirun end all nodes when one has failed. */
 static int has_echo(const struct config *c)
 {
-	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;
+	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind ||
+	       remote_node_is();
 }
 
 int inferred_is_echo(const struct config *c, int number)
 {
-	return has_echo(c) && number == SIGTERM;
+	return has_echo(c) && (number == SIGTERM || remote_node_is());
 }
 
 int inferred_exit_code(const struct config *c, int number, int was_in)
@@ -310,6 +312,10 @@ void inferred_end_echoes(const struct config *c)
 	sigemptyset(&set);
 	if (has_echo(c))
 		sigaddset(&set, SIGTERM);
+	for (int i = 1; i <= SIGNAL_SET_MAX && remote_node_is(); i++) {
+		if (signal_set_has(&c->ending, i))
+			sigaddset(&set, i);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 

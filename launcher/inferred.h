@@ -42,7 +42,7 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 
 /* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
  * say to all what one node's ddprun has told them before. It is no second
- * word. */
+ * word; nor is any signal that the head of a job over ssh passes on to all. */
 int inferred_is_echo(const struct config *c, int number);
 
 /* What a node that goes before it was in the job exits with: 128+signal, but in

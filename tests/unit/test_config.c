@@ -380,6 +380,78 @@ START_TEST(gpus_that_cuda_would_show)
 }
 END_TEST
 
+/* The hosts, as "h1:2 h2". */
+static const char *hosts(const char *text)
+{
+	static char out[512];
+	size_t len = 0;
+
+	out[0] = '\0';
+	ck_assert_msg(parse(text) == CONFIG_WANT_HOSTS, "'%s': %s", text,
+		      error.text);
+	for (uint32_t i = 0; i < config.hosts.count; i++) {
+		const struct host *h = &config.hosts.hosts[i];
+
+		len += (size_t)snprintf(out + len, sizeof(out) - len, "%s%s",
+					i ? " " : "",
+					host_list_name(&config.hosts, i));
+		if (h->slots)
+			len += (size_t)snprintf(out + len, sizeof(out) - len,
+						":%u", h->slots);
+	}
+	config_release(&config);
+	return out;
+}
+
+static void hosts_refused(const char *text, const char *part)
+{
+	refused(text, part);
+	config_release(&config);
+}
+
+START_TEST(hosts_are_reached_over_ssh)
+{
+	ck_assert_str_eq(hosts("-H a:4,me@b ./t"), "a:4 me@b");
+	ck_assert_uint_eq(config.max_nodes, 2);
+	ck_assert_int_eq(config.noptions, 2);
+	ck_assert_str_eq(hosts("-H a,b,c --nnodes 2 -- ./t"), "a b");
+	ck_assert_int_eq(config.noptions, 4);
+	ck_assert_str_eq(hosts("-H a,b,c --nnodes 1:2 ./t"), "a b c");
+	ck_assert_str_eq(hosts("--hosts=a --master-port 7 ./t"), "a");
+	setenv("PET_HOSTS", "x", 1);
+	ck_assert_str_eq(hosts("./t"), "x");
+	unsetenv("PET_HOSTS");
+	/* no other host: no ssh is needed */
+	ck_assert_int_eq(parse("-H localhost:3 ./t"), 0);
+	ck_assert_uint_eq(config.nproc, 3);
+	ck_assert_int_eq(config.private_endpoint, 1);
+	config_release(&config);
+}
+END_TEST
+
+START_TEST(what_does_not_go_with_hosts)
+{
+	hosts_refused("-H a,b --standalone ./t", "--standalone");
+	hosts_refused("-H a,b --node-rank 0 ./t", "order in the list");
+	hosts_refused("-H a,b --rdzv-endpoint a:1 ./t", "--master-addr");
+	hosts_refused("-H a,b --local-addr a ./t", "--local-addr");
+	hosts_refused("-H a,b --hostfile f ./t", "leave one of them out");
+	hosts_refused("-H a,b --nnodes 3 ./t", "-H lists 2 hosts");
+	hosts_refused("-H a,a ./t", "-H");
+	hosts_refused("-H a,b", "no program to run");
+	hosts_refused("--host-check ./t", "give one of them");
+	setenv("SLURM_JOB_ID", "7", 1);
+	setenv("SLURM_STEP_ID", "0", 1);
+	setenv("SLURM_STEP_NODELIST", "a", 1);
+	hosts_refused("-H a,b ./t", "leave -H out");
+	unsetenv("SLURM_STEP_ID");
+	unsetenv("SLURM_STEP_NODELIST");
+	/* in an allocation without a step, ssh as asked */
+	ck_assert_str_eq(hosts("-H a,b ./t"), "a b");
+	unsetenv("SLURM_JOB_ID");
+}
+END_TEST
+
 START_TEST(by_an_mpi_launcher)
 {
 	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
@@ -432,5 +504,7 @@ int main(void)
 	tcase_add_test(c, asks_for_text);
 	tcase_add_test(c, limits_name_what_is_too_little);
 	tcase_add_test(c, gpus_that_cuda_would_show);
+	tcase_add_test(c, hosts_are_reached_over_ssh);
+	tcase_add_test(c, what_does_not_go_with_hosts);
 	return run_case(c);
 }

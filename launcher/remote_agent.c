@@ -1,0 +1,308 @@
+/* remote_agent.c: its pipes. */
+#include "launcher/remote_agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/remote_frame.h"
+#include "launcher/remote_node.h"
+#include "launcher/spawn.h"
+
+enum {
+	PIECE = 64 << 10,
+	LONG_LINE = 256 << 10, /* is told in pieces */
+	PAGE_MAX = 512 << 10,
+	STRAGGLER_MS = 1000,
+	PAGE_FD = 3,
+};
+
+static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
+
+/* ---- what it writes ---- */
+
+static void on_done(uv_handle_t *h)
+{
+	struct remote_agent *a = h->data;
+
+	a->events->on_gone(a, a->code);
+}
+
+static void part_gone(struct remote_agent *a)
+{
+	if (--a->parts)
+		return;
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++)
+		buf_release(&a->outs[i].text);
+	uv_close((uv_handle_t *)&a->straggler, on_done);
+}
+
+static void on_out_closed(uv_handle_t *h)
+{
+	part_gone(h->data);
+}
+
+static void tell(struct remote_agent *a, int i, size_t n)
+{
+	struct buf *text = &a->outs[i].text;
+
+	if (n)
+		a->events->on_text(a, types[i], SLICE(text->data, n));
+	buf_consume(text, n);
+}
+
+static void tell_lines(struct remote_agent *a, int i)
+{
+	struct buf *text = &a->outs[i].text;
+	char *end = text->len ? memrchr(text->data, '\n', text->len) : NULL;
+
+	if (types[i] == REMOTE_PAGE)
+		return;
+	if (end)
+		tell(a, i, (size_t)(end - text->data) + 1);
+	else if (text->len > LONG_LINE)
+		tell(a, i, text->len);
+}
+
+static void end(struct remote_agent *a, int i)
+{
+	struct remote_agent_out *o = &a->outs[i];
+
+	if (o->ended)
+		return;
+	o->ended = 1;
+	if (o->text.len && o->text.data[o->text.len - 1] != '\n')
+		buf_put(&o->text, "\n", 1);
+	tell(a, i, o->text.len);
+	uv_close((uv_handle_t *)&o->pipe, on_out_closed);
+}
+
+static int index_of(const struct remote_agent *a, const void *pipe)
+{
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
+		if (pipe == &a->outs[i].pipe)
+			return i;
+	}
+	return -1;
+}
+
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+{
+	struct remote_agent *a = h->data;
+	struct buf *text = &a->outs[index_of(a, h)].text;
+
+	b->base = buf_reserve(text, PIECE);
+	text->failed = 0;
+	b->len = b->base ? PIECE : 0;
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+	struct remote_agent *a = s->data;
+	int i = index_of(a, s);
+
+	if (n > 0) {
+		a->outs[i].text.len += (size_t)n;
+		tell_lines(a, i);
+	} else if (n < 0) {
+		end(a, i);
+	}
+}
+
+static void on_straggler(uv_timer_t *t)
+{
+	struct remote_agent *a = t->data;
+
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++)
+		end(a, i);
+}
+
+void remote_agent_pause(struct remote_agent *a, int paused)
+{
+	if (a->paused == paused || !a->parts)
+		return;
+	a->paused = paused;
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
+		uv_stream_t *s = (uv_stream_t *)&a->outs[i].pipe;
+
+		if (a->outs[i].ended)
+			continue;
+		if (paused)
+			uv_read_stop(s);
+		else
+			uv_read_start(s, on_alloc, on_read);
+	}
+	/* it waits for who reads, and so does its end */
+	if (!a->pid && paused)
+		uv_timer_stop(&a->straggler);
+	else if (!a->pid)
+		uv_timer_start(&a->straggler, on_straggler, STRAGGLER_MS, 0);
+}
+
+/* ---- what it reads ---- */
+
+static void on_in_closed(uv_handle_t *h)
+{
+	struct remote_agent *a = h->data;
+
+	buf_release(&a->writing);
+	part_gone(a);
+}
+
+static void close_in(struct remote_agent *a)
+{
+	if (!a->in_open)
+		return;
+	a->in_open = 0;
+	uv_close((uv_handle_t *)&a->in, on_in_closed);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct remote_agent *a = w->data;
+
+	buf_reset(&a->writing);
+	if (status < 0)
+		close_in(a);
+	a->events->on_took(a, status == 0);
+}
+
+void remote_agent_write(struct remote_agent *a, struct slice bytes)
+{
+	uv_buf_t b;
+
+	if (!bytes.len)
+		close_in(a);
+	if (!a->in_open || a->writing.len) {
+		a->events->on_took(a, 0);
+		return;
+	}
+	buf_put(&a->writing, bytes.data, bytes.len);
+	b = uv_buf_init(a->writing.data, (unsigned)a->writing.len);
+	a->write.data = a;
+	if (a->writing.failed ||
+	    uv_write(&a->write, (uv_stream_t *)&a->in, &b, 1, on_written) < 0) {
+		close_in(a);
+		a->events->on_took(a, 0);
+	}
+}
+
+/* ---- from start to end ---- */
+
+/* Four pipes: what it reads, then its outs. */
+struct ends {
+	int ours[1 + REMOTE_AGENT_OUTS], theirs[1 + REMOTE_AGENT_OUTS];
+};
+
+static void close_all(const int *fds)
+{
+	for (int i = 0; i <= REMOTE_AGENT_OUTS; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+static int open_ends(struct ends *n, struct err *e)
+{
+	int rc = 0;
+
+	memset(n, -1, sizeof(*n));
+	for (int i = 0; i <= REMOTE_AGENT_OUTS && rc == 0; i++) {
+		int fds[2];
+
+		if (pipe2(fds, O_CLOEXEC) < 0) {
+			rc = -errno;
+			break;
+		}
+		n->ours[i] = fds[i == 0];
+		/* above the numbers that it gets there */
+		n->theirs[i] = fcntl(fds[i != 0], F_DUPFD_CLOEXEC, PAGE_FD + 2);
+		rc = n->theirs[i] < 0 ? -errno : 0;
+		close(fds[i != 0]);
+	}
+	if (rc == 0)
+		return 0;
+	close_all(n->ours);
+	close_all(n->theirs);
+	return err_set(e, rc, "no pipes for ddprun: %s", strerror(-rc));
+}
+
+static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
+		       const struct ends *n)
+{
+	uv_pipe_init(loop, &a->in, 0);
+	uv_pipe_open(&a->in, n->ours[0]);
+	a->in.data = a;
+	a->in_open = 1;
+	buf_init(&a->writing, REMOTE_BODY_MAX);
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
+		struct remote_agent_out *o = &a->outs[i];
+
+		uv_pipe_init(loop, &o->pipe, 0);
+		uv_pipe_open(&o->pipe, n->ours[1 + i]);
+		o->pipe.data = a;
+		buf_init(&o->text, (types[i] == REMOTE_PAGE ? PAGE_MAX
+							    : LONG_LINE) +
+					   2 * PIECE);
+		uv_read_start((uv_stream_t *)&o->pipe, on_alloc, on_read);
+	}
+	uv_timer_init(loop, &a->straggler);
+	a->straggler.data = a;
+	a->parts = 2 + REMOTE_AGENT_OUTS;
+}
+
+int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
+		       const char *path, char **argv, uint32_t node,
+		       struct err *e)
+{
+	extern char **environ;
+	struct spawn order = {.path = path, .argv = argv, .keep_as = PAGE_FD};
+	struct ends n;
+	char text[32];
+	int rc = open_ends(&n, e);
+
+	if (rc < 0)
+		return rc;
+	snprintf(text, sizeof(text), "%u %d", node, PAGE_FD);
+	setenv(REMOTE_NODE, text, 1);
+	order.envp = environ;
+	order.in = n.theirs[0];
+	order.out = n.theirs[1];
+	order.err = n.theirs[2];
+	order.keep[0] = n.theirs[3];
+	order.keep[1] = -1;
+	rc = spawn_process(&order, e);
+	close_all(n.theirs);
+	if (rc < 0) {
+		close_all(n.ours);
+		return rc;
+	}
+	a->pid = rc;
+	open_pipes(a, loop, &n);
+	return 0;
+}
+
+void remote_agent_signal(struct remote_agent *a, int number)
+{
+	if (a->pid)
+		kill(a->pid, number);
+}
+
+int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status)
+{
+	if (!a->pid || pid != a->pid)
+		return 0;
+	a->pid = 0;
+	a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+				      : WEXITSTATUS(status);
+	close_in(a);
+	if (!a->paused)
+		uv_timer_start(&a->straggler, on_straggler, STRAGGLER_MS, 0);
+	part_gone(a);
+	return 1;
+}

@@ -1,0 +1,49 @@
+/* remote_node.c: from the environment. */
+#include "launcher/remote_node.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/sock.h"
+
+static int is_remote, page_fd = -1;
+
+void remote_node_init(void)
+{
+	static char name[SOCK_HOST_MAX + 16];
+	char host[SOCK_HOST_MAX];
+	const char *text = getenv(REMOTE_NODE);
+	unsigned number;
+
+	if (!text)
+		return;
+	is_remote = 1;
+	if (sscanf(text, "%u %d", &number, &page_fd) != 2)
+		page_fd = -1;
+	else if (number > 0)
+		log_set_default(LOG_WARN);
+	if (page_fd >= 0)
+		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
+	unsetenv(REMOTE_NODE);
+	sock_host_name(host);
+	snprintf(name, sizeof(name), "ddprun on %s", host);
+	log_init(name);
+}
+
+int remote_node_is(void)
+{
+	return is_remote;
+}
+
+int remote_node_tell(struct slice page, int first_is_here)
+{
+	const char mark = first_is_here ? '1' : '0';
+
+	if (page_fd < 0 || !page.len)
+		return page_fd >= 0;
+	return file_write_all(page_fd, &mark, 1) == 0 &&
+	       file_write_all(page_fd, page.data, page.len) == 0;
+}

@@ -1,0 +1,21 @@
+/* remote_node.h: what a ddprun knows that another has started on this host over
+ * ssh: that it is one, and where its failure page goes. */
+#ifndef LAUNCHER_REMOTE_NODE_H
+#define LAUNCHER_REMOTE_NODE_H
+
+#include "base/buf.h"
+
+#define REMOTE_NODE "DDP_REMOTE_NODE" /* "NUMBER FD" */
+
+/* Reads the variable, and takes it from the workers' environment. Log lines
+ * then name this host, and only the first one's say what all know. */
+void remote_node_init(void);
+
+/* 1 if this ddprun is such a one. */
+int remote_node_is(void);
+
+/* Gives the page to who started us: 1; 0: it is ours to print. first_is_here:
+ * what failed first did so on this host, so this page knows most. */
+int remote_node_tell(struct slice page, int first_is_here);
+
+#endif

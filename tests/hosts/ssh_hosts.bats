@@ -1,0 +1,121 @@
+load ../lib
+load netns
+load sshd
+
+# ddprun -H: one command, typed on one host, runs a job on several over ssh.
+
+waiter='echo "worker $RANK on $(hostname) pid $$"; exec tail -f /dev/null'
+
+setup() {
+	lib_setup
+}
+
+# The lines of $out or $err, in an order that does not depend on time.
+sorted() {
+	sort <<<"$1"
+}
+
+@test "ranks follow the order of -H, and each host has its own number of workers" {
+	sshd_up 2
+	over_ssh job -H h2:1,h1:2 \
+		sh -c 'echo "$RANK of $WORLD_SIZE, node $GROUP_RANK: $(hostname) $MASTER_ADDR"'
+	finish job
+	[ "$(sorted "$out")" = '[0] 0 of 3, node 0: h2 10.78.0.2
+[1] 1 of 3, node 1: h1 10.78.0.2
+[2] 2 of 3, node 1: h1 10.78.0.2' ]
+	[ -z "$err" ]
+	nothing_left
+}
+
+@test "a trainer over two hosts ends as on one, and stdout and stderr stay apart" {
+	sshd_up 2
+	export OMP_NUM_THREADS=1
+	mkdir data
+	t_idx data 1280 640
+	args=(mnist_mlp --data "$T/data" --epochs 1)
+	expect 0 ddprun --standalone --nproc-per-node 2 "${args[@]}"
+	want=$(grep -oE 'test accuracy .*' <<<"$out" | tail -n 1)
+	[ -n "$want" ]
+	over_ssh job -H h1:1,h2:1 "${args[@]}"
+	finish job
+	has "$out" "$want"
+	over_ssh job -H h1:1,h2:1 sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
+	finish job
+	[ "$(sorted "$out")" = $'[0] out 0\n[1] out 1' ]
+	[ "$(sorted "$err")" = $'[0] err 0\n[1] err 1' ]
+}
+
+@test "a worker that fails on another host: its code, one page, and nothing left" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:2 sh -c '[ $RANK = 2 ] && {
+		echo "last words" >&2; exit 7; }; exec tail -f /dev/null'
+	finish job 7
+	has "$err" 'rank +2 of 3 \(local rank 1\)'
+	has "$err" 'node +1, host h2'
+	has "$err" 'last words'
+	[ "$(grep -c 'first failure' <<<"$err")" = 1 ]
+	nothing_left
+}
+
+@test "Ctrl-C ends the job on all hosts" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:1 sh -c "$waiter"
+	await "$T/job.out" 'worker 0'
+	await "$T/job.out" 'worker 1'
+	signal job INT
+	finish job 130
+	has "$err" 'got SIGINT: ending the job on 2 hosts'
+	nothing_left
+}
+
+@test "SIGTERM reaches the workers of all hosts as what it is" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:1 bash -c 'trap "echo told \$RANK; exit 0" TERM
+		echo ready $RANK; '"$IDLE"
+	await "$T/job.out" 'ready 0'
+	await "$T/job.out" 'ready 1'
+	signal job TERM
+	finish job 143
+	has "$out" 'told 0'
+	has "$out" 'told 1'
+	nothing_left
+}
+
+@test "kill -9 of the ddprun that was typed ends the job on all hosts" {
+	sshd_up 2
+	start_on h1 job sh -c 'echo "head $$"; exec "$@"' sh \
+		ddprun --ssh-args "$SSH_ARGS" -H h1:1,h2:1 sh -c "$waiter"
+	await "$T/job.out" 'worker 0'
+	await "$T/job.out" 'worker 1'
+	await "$T/job.out" 'head [0-9]+'
+	start_on h1 killer kill -9 "${line#head }"
+	finish killer
+	finish job 137
+	nothing_left 20
+}
+
+@test "an ssh that is killed is a lost host: the job ends everywhere, with its name" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:1 sh -c "$waiter"
+	await "$T/job.out" 'worker 0'
+	await "$T/job.out" 'worker 1'
+	start_on h1 killer sh -c 'for p in /proc/[0-9]*; do
+		tr "\0" " " <$p/cmdline | grep -q "^ssh .* h2 " && kill -9 ${p#/proc/}
+	done 2>/dev/null; true'
+	finish killer
+	finish job 69
+	has "$err" 'host h2: ssh was killed by SIGKILL; ending the job'
+	nothing_left 20
+}
+
+@test "a host whose cable is cut is named, and the others end" {
+	sshd_up 2
+	over_ssh job --heartbeat-timeout 1 -H h1:1,h2:1 sh -c "$waiter"
+	await "$T/job.out" 'worker 0'
+	await "$T/job.out" 'worker 1'
+	cable_cut h2
+	finish job 69
+	has "$err" 'h2'
+	# both sides notice, without hearing of each other
+	nothing_left 30
+}

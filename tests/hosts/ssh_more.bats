@@ -1,0 +1,158 @@
+load ../lib
+load netns
+load sshd
+
+# ddprun -H: what goes through ssh besides workers' lines, many hosts, hosts that
+# come and go, and lists that others write.
+
+waiter='echo "worker $RANK on $(hostname)"; exec tail -f /dev/null'
+
+setup() {
+	lib_setup
+}
+
+@test "environment and folder are carried, and what is the host's own is not" {
+	sshd_up 2
+	mkdir 'a folder'
+	cd 'a folder'
+	export MY_SETTING='two words' SLURM_JOB_ID=7
+	start_on h1 job env PET_SSH_ARGS="$SSH_ARGS" PET_HOSTS=h2:1 ddprun sh -c 'pwd; echo "$MY_SETTING"; echo "${SLURM_JOB_ID-none}"
+			echo "$HOME"; echo "$DDP_REMOTE_NODE"; exec tail -f /dev/null'
+	await "$T/job.out" "$T/home.h2"
+	# nothing of it is on a command line
+	[ -z "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' |
+		grep '^MY_SETTING=two')" ]
+	signal job TERM
+	finish job 143
+	[ "$(head -n 4 <<<"$out")" = "[0] $T/a folder
+[0] two words
+[0] none
+[0] $T/home.h2" ]
+	cd ..
+	nothing_left
+}
+
+@test "a hostfile as OpenMPI has it, from Windows; and what is no list is an error" {
+	sshd_up 2
+	printf '\357\273\277# hosts\r\n\r\nh2 slots=2 # the second\r\nh1:1\r\n' >hosts
+	over_ssh job --hostfile hosts sh -c 'echo "$RANK on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 on h2\n[1] 1 on h2\n[2] 2 on h1' ]
+	over_ssh job --hostfile hosts --nnodes 1 sh -c 'echo "$WORLD_SIZE on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 2 on h2\n[1] 2 on h2' ]
+	echo 'h1:1' >>hosts
+	over_ssh job --hostfile hosts true
+	finish job 2
+	has "$err" 'hosts'
+	: >hosts
+	over_ssh job --hostfile hosts true
+	finish job 2
+	has "$err" 'hosts'
+	# PBS: a line for each slot, and nobody said anything
+	printf 'h1\nh2\nh2\n' >nodes
+	start_on h1 job env PBS_NODEFILE="$T/nodes" PBS_JOBID=1.pbs \
+		PET_SSH_ARGS="$SSH_ARGS" ddprun sh -c 'echo "$RANK on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 on h1\n[1] 1 on h2\n[2] 2 on h2' ]
+	has "$err" 'is taken as -H h1:1,h2:2'
+	nothing_left
+}
+
+@test "stdin reaches the rank that reads it, all of it, on another host" {
+	sshd_up 2
+	seq 200000 >numbers
+	# shellcheck disable=SC2016
+	start_on h1 job sh -c 'exec "$@" <numbers' sh ddprun \
+		--ssh-args "$SSH_ARGS" --stdin 1 -H h1:1,h2:1 \
+		sh -c '[ $RANK = 0 ] || cksum'
+	finish job
+	[ "$out" = "[1] $(cksum <numbers)" ]
+	start_on h1 job sh -c 'exec "$@" <numbers' sh ddprun \
+		--ssh-args "$SSH_ARGS" --stdin all -H h1:1,h2:1 cksum
+	finish job
+	[ "$(sort <<<"$out")" = "[0] $(cksum <numbers)
+[1] $(cksum <numbers)" ]
+	# who reads nothing holds nobody up
+	start_on h1 job sh -c 'exec "$@" <numbers' sh ddprun \
+		--ssh-args "$SSH_ARGS" -H h1:1,h2:1 true
+	finish job
+	nothing_left
+}
+
+@test "a slow reader slows the hosts, and gets every line, whole" {
+	sshd_up 2
+	mkfifo slow
+	exec {slow}<>slow
+	start_on h1 job sh -c 'exec "$@" >slow' sh ddprun \
+		--ssh-args "$SSH_ARGS" -H h1:1,h2:1 \
+		sh -c 'seq -f "line %06g of $RANK" 100000; echo "end of $RANK" >&2'
+	# what nobody reads stays there: it does not end
+	await "$T/sshd.h2.err" 'Accepted'
+	timeout 60 head -n 200000 <&"$slow" >lines
+	finish job
+	exec {slow}<&-
+	[ "$(wc -l <lines)" = 200000 ]
+	for r in 0 1; do
+		grep "^\[$r\] line ...... of $r\$" lines | sed 's/.*line //;s/ of.*//' |
+			cmp - <(seq -f %06g 100000)
+	done
+	nothing_left
+}
+
+@test "above --ssh-width hosts are reached through others, and all ends as one" {
+	sshd_up 5
+	over_ssh job --ssh-width 2 -H h1:1,h2:1,h3:1,h4:1,h5:1 \
+		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = '[0] 0 of 5 on h1
+[1] 1 of 5 on h2
+[2] 2 of 5 on h3
+[3] 3 of 5 on h4
+[4] 4 of 5 on h5' ]
+	# h4 is reached through h1, not from where it was typed
+	has "$(<"$T/sshd.h5.err")" 'from 10.78.0.2 '
+	hide_on h5 "$T/home.h5"
+	hide_on h5 "$O"
+	over_ssh job --ssh-width 2 -H h1:1,h2:1,h3:1,h4:1,h5:1 sh -c "$waiter"
+	await "$T/job.out" 'worker 4 on h5'
+	await "$T/job.out" 'worker 0 on h1'
+	signal job TERM
+	finish job 143
+	over_ssh job --ssh-width 1 -H h1:1,h2:1,h9:1,h4:1 true
+	finish job 69
+	has "$err" 'host h9: .*Could not resolve'
+	nothing_left
+}
+
+@test "with --nnodes MIN:MAX a lost host is a regrouping, and the job goes on" {
+	sshd_up 3
+	over_ssh job --nnodes 2:3 --heartbeat-timeout 1 -H h1:1,h2:1,h3:1 bash -c '
+		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
+		trap "exit 0" TERM; [ $WORLD_SIZE = 3 ] || exit 0; '"$IDLE"
+	await "$T/job.out" '2 of 3'
+	await "$T/job.out" '0 of 3'
+	await "$T/job.out" '1 of 3'
+	cable_cut h3
+	finish job
+	has "$out" '0 of 2'
+	has "$out" '1 of 2'
+	cable_heal h3
+	nothing_left 30
+}
+
+@test "a worker that fails is started again over ssh as it is without" {
+	sshd_up 2
+	over_ssh job --max-restarts 1 --log-dir logs -t 3 -H h1:1,h2:1 sh -c '
+		echo "attempt $TORCHELASTIC_RESTART_COUNT of $RANK"
+		[ $RANK$TORCHELASTIC_RESTART_COUNT != 10 ]'
+	finish job
+	[ "$(sort <<<"$out")" = '[0] attempt 0 of 0
+[0] attempt 1 of 0
+[1] attempt 0 of 1
+[1] attempt 1 of 1' ]
+	has "$err" 'the logs are in logs on each host'
+	[ "$(cat logs/*/attempt_1/0/stdout.log | sort)" = \
+		$'attempt 1 of 0\nattempt 1 of 1' ]
+	nothing_left
+}

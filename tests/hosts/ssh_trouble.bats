@@ -1,0 +1,138 @@
+load ../lib
+load netns
+load sshd
+
+# ddprun -H where ssh, or the host at its other end, is not as it should be: the
+# host is named, what to do is said, and nothing starts anywhere.
+
+setup() {
+	lib_setup
+}
+
+# refused CODE ERE OPTIONS...: a job on h1 and h2 ends so, and ran nowhere
+refused() {
+	local code=$1 pattern=$2
+	shift 2
+	over_ssh job -H h1:1,h2:1 "$@" touch "$T/ran"
+	finish job "$code"
+	has "$err" "$pattern" || return 1
+	[ ! -e "$T/ran" ]
+}
+
+@test "no key, an unknown host key, no sshd, no such name: each says what to do" {
+	sshd_say h2 'PasswordAuthentication yes'
+	sshd_up 2
+	keys="-o IdentityFile=none -F $T/ssh/config2"
+	sed '/^IdentityFile/d' "$T/ssh/config" >"$T/ssh/config2"
+	refused 69 'host h[12]: ssh cannot connect: .*Permission denied.*ssh-copy-id' \
+		--ssh-args "$keys"
+	refused 69 'host h[12]: ssh cannot connect: .*Host key verification failed.*ssh-keyscan' \
+		--ssh-args "-o UserKnownHostsFile=/dev/null $SSH_ARGS"
+	refused 69 'host h[12]: ssh cannot connect: .*refused; no sshd runs there' \
+		--ssh-args "$SSH_ARGS -p 1"
+	over_ssh job -H h1:1,h9:1 touch "$T/ran"
+	finish job 69
+	has "$err" 'host h9: .*Could not resolve hostname h9.*check the name'
+	over_ssh job --ssh no-such-ssh -H h1:1,h2:1 touch "$T/ran"
+	finish job 69
+	has "$err" "cannot run 'no-such-ssh'.*--ssh PROGRAM"
+	[ ! -e "$T/ran" ]
+	nothing_left
+}
+
+@test "a host that is down is named within --ssh-timeout, and the rest is released" {
+	sshd_up 2
+	cable_cut h2
+	refused 69 'host h2: no answer within 1 s .*is it down' --ssh-timeout 1
+	nothing_left
+}
+
+@test "a working directory or a program that a host lacks is found before the start" {
+	sshd_up 2
+	mkdir here
+	cp "$(command -v touch)" here/touch
+	hide_on h2 "$T/here"
+	over_ssh job -H h1:1,h2:1 here/touch "$T/ran"
+	finish job 127
+	has "$err" "host h2: cannot run 'here/touch': No such file"
+	cd here
+	mkdir only
+	cd only
+	refused 71 "host h2: cannot go to the working directory '$T/here/only'"
+	cd ../..
+	nothing_left
+}
+
+@test "a host without ddprun gets a copy, once, and its server runs from it" {
+	sshd_up 2
+	hide_on h2 "$O"
+	over_ssh job -H h2:1,h1:1 sh -c 'echo "$RANK on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 on h2\n[1] 1 on h1' ]
+	copies=("$T"/home.h2/.cache/ddprun/*)
+	[ "$(ls "${copies[0]}")" = $'ddprdzv\nddprun' ]
+	cmp "$O/ddprun" "${copies[0]}/ddprun"
+	before=$(stat -c '%i %Y' "${copies[0]}/ddprun")
+	over_ssh job --host-check -H h2:1,h1:1
+	finish job
+	[ "$(stat -c '%i %Y' "${copies[0]}/ddprun")" = "$before" ]
+	has "$out" 'h2: fine: ddprun is there'
+	[ ! -e "$T/home.h1/.cache/ddprun" ]
+	rm -r "$T/home.h2/.cache/ddprun"
+	over_ssh job --host-check -H h2:1
+	finish job
+	has "$out" 'h2: fine: ddprun was copied there'
+	nothing_left
+}
+
+@test "a disk that is full, a home that is read-only, another machine: named errors" {
+	mkdir "$T/fake"
+	printf '#!/bin/sh\necho riscv64\n' >"$T/fake/uname"
+	chmod +x "$T/fake/uname"
+	sshd_path[h3]=$T/fake:/usr/bin:/bin
+	sshd_up 3
+	for h in h2 h3; do
+		hide_on $h "$O"
+	done
+	hide_on h2 "$T/home.h2" -o size=64k
+	refused 69 'host h2: it has no ddprun of this build, and one cannot be copied to .*/home.h2/.*No space left.*make room'
+	hide_on h2 "$T/home.h2" -o ro
+	refused 69 'host h2: .*cannot be copied to .*Read-only file system.*XDG_CACHE_HOME'
+	over_ssh job -H h1:1,h3:1 true
+	finish job 69
+	has "$err" 'host h3: it has no ddprun, and cannot run this one: its machine is riscv64'
+	nothing_left
+}
+
+@test "start-up files that print, and locales that are not there, do no harm" {
+	sshd_say h2 'ForceCommand printf "no newline"; printf "to stderr\n" >&2; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"'
+	sshd_say h3 "SetEnv LC_ALL=xx_YY.UTF-8 LANG=de_DE.UTF-8 HOME=$T/home.h3 TEST_COOKIE=$TEST_COOKIE"
+	sshd_up 3
+	echo 'echo hello from bashrc; echo and more' >"$T/home.h1/.bashrc"
+	start_on h1 job env LC_ALL=C.UTF-8 LANG=tlh_QO ddprun \
+		--ssh-args "$SSH_ARGS" -H h1:1,h2:1,h3:1 \
+		sh -c 'echo "$RANK: Grüße $LC_ALL $LANG"'
+	finish job
+	[ "$(sort <<<"$out")" = '[0] 0: Grüße C.UTF-8 tlh_QO
+[1] 1: Grüße C.UTF-8 tlh_QO
+[2] 2: Grüße C.UTF-8 tlh_QO' ]
+	[ "$(grep -c 'prints to stdout' <<<"$err")" = 1 ]
+	has "$err" 'warning: host h[12]: a start-up file of the shell there'
+	nothing_left
+}
+
+@test "--host-check tries all hosts, and says of each what is wrong with it" {
+	sshd_up 3
+	mkdir -p here/only
+	hide_on h2 "$T/here"
+	cable_cut h3
+	cd here/only
+	over_ssh job --host-check --ssh-timeout 1 -H h1:2,h2:1,h3:1 true
+	cd ../..
+	finish job 71
+	has "$out" '^h1: fine: ddprun is there, working directory and true too; 2 workers, [0-9]+ CPUs?, [0-9]+ GPUs?; clock '
+	has "$out" "^h2: FAILED: cannot go to the working directory"
+	has "$out" '^h3: FAILED: no answer within 1 s'
+	[ "$(wc -l <<<"$out")" = 3 ]
+	nothing_left
+}

@@ -1,0 +1,76 @@
+# sshd.bash: a real sshd on each host of netns.bash, with throw-away keys, and
+# the ssh that knows them. Loaded after netns; it knows nothing of ddprun.
+#
+#   sshd_up N          hosts_up N, and sshds there; where namespaces are missing
+#                      the test is skipped
+#   $SSH_ARGS          what ssh needs to get there: -F FILE
+#   sshd_say H LINE    a line for H's sshd_config, before sshd_up; it wins
+#   ${sshd_path[H]}    PATH of H's sessions, before sshd_up
+#   hide_on H DIR      DIR is empty there
+#   over_ssh NAME [OPTIONS...] PROGRAM...  ddprun on h1, in the background
+#
+# What its sessions start has the test's mark; it itself ends with its host.
+# All hosts share the file system, as by NFS, but HOME is their own: $T/home.H.
+
+declare -gA sshd_lines sshd_path
+
+sshd_say() {
+	sshd_lines[$1]+=$2$'\n'
+}
+
+sshd_up() {
+	local i
+	command -v /usr/sbin/sshd >/dev/null || skip "no sshd here"
+	hosts_up "$1"
+	hosts_real
+	mkdir -p "$T/ssh" /run/sshd
+	ssh-keygen -q -t ed25519 -N '' -f "$T/ssh/id"
+	ssh-keygen -q -t ed25519 -N '' -f "$T/ssh/host"
+	cp "$T/ssh/id.pub" "$T/ssh/authorized_keys"
+	echo "* $(cut -d' ' -f1,2 "$T/ssh/host.pub")" >"$T/ssh/known_hosts"
+	cat >"$T/ssh/config" <<-END
+		IdentityFile $T/ssh/id
+		IdentitiesOnly yes
+		IdentityAgent none
+		UserKnownHostsFile $T/ssh/known_hosts
+		GlobalKnownHostsFile none
+		StrictHostKeyChecking yes
+	END
+	SSH_ARGS="-F $T/ssh/config"
+	for ((i = 1; i <= $1; i++)); do
+		sshd_start "h$i"
+	done
+}
+
+# It says on stderr when it listens.
+sshd_start() {
+	local h=$1
+	mkdir -p "$T/home.$h"
+	cat >"$T/ssh/sshd_config.$h" <<-END
+		${sshd_lines[$h]:-}
+		HostKey $T/ssh/host
+		AuthorizedKeysFile $T/ssh/authorized_keys
+		StrictModes no
+		PasswordAuthentication no
+		KbdInteractiveAuthentication no
+		PermitRootLogin yes
+		UsePAM no
+		PidFile none
+		PrintMotd no
+		SetEnv HOME=$T/home.$h TEST_COOKIE=$TEST_COOKIE TMPDIR=$T PATH=${sshd_path[$h]:-/usr/bin:/bin}
+	END
+	start "sshd.$h" env -u TEST_COOKIE host exec "${host_pid[$h]}" \
+		/usr/sbin/sshd -D -e -f "$T/ssh/sshd_config.$h"
+	await "$T/sshd.$h.err" 'Server listening on 0' 20
+}
+
+hide_on() {
+	start_on "$1" hide mount -t tmpfs "${@:3}" none "$2"
+	finish hide
+}
+
+over_ssh() {
+	local name=$1
+	shift
+	start_on h1 "$name" ddprun --ssh-args "$SSH_ARGS" "$@"
+}
