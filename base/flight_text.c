@@ -79,12 +79,18 @@ char *flight_call_text(const struct flight_call *c, char *out)
 char *flight_time_text(uint64_t from_ns, uint64_t to_ns, char *out)
 {
 	/* the clock of the entries is some ms behind, and garbage anywhere */
-	double s = to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
+	uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
+	uint64_t s = (ns + 500000000) / 1000000000, tenths;
 
-	if (s < 10)
-		snprintf(out, 16, "%.1f s", s);
+	tenths = (ns + 50000000) / 100000000;
+	/* no double: a program's locale may have decimal commas */
+	if (tenths < 100)
+		snprintf(out, 16, "%llu.%llu s",
+			 (unsigned long long)tenths / 10,
+			 (unsigned long long)tenths % 10);
 	else
-		snprintf(out, 16, "%.0f s", s < 1e9 ? s : 1e9);
+		snprintf(out, 16, "%llu s",
+			 (unsigned long long)(s < 1000000000 ? s : 1000000000));
 	return out;
 }
 

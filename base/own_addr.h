@@ -16,8 +16,8 @@ int own_addr_towards(const struct endpoint *to, char *out, struct err *e);
 int own_addrs(char (*out)[SOCK_TEXT_MAX], int max);
 
 /* The interface that has this address (a number or a name), into
- * out[IF_NAMESIZE]. A name that is loopback here, as a host's own may be, stands
- * for all that own_addrs has. -EADDRNOTAVAIL: none has it; -ENOTUNIQ: several
+ * out[IF_NAMESIZE]. A name that is loopback here, as a host's own may be, is
+ * all that own_addrs has. -EADDRNOTAVAIL: none has it; -ENOTUNIQ: several
  * could be meant. */
 int own_addr_interface(const char *host, char *out);
 

@@ -422,10 +422,19 @@ static int check_rest(const struct config *c, struct err *e)
 	return rc;
 }
 
+/* torchrun's way to have rank 0 keep PyTorch's store. */
+static int wants_agent_store(void)
+{
+	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+
+	return !off || strcmp(off, "1") != 0;
+}
+
 static int decide(struct config *c, struct err *e)
 {
 	int rc = decide_nproc(c, e);
 
+	c->agent_store = wants_agent_store();
 	if (rc == 0)
 		rc = decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)

@@ -77,6 +77,7 @@ struct config {
 	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */
 	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
+	int agent_store; /* the server may be PyTorch's store */
 	struct signal_set ending, forwarded;
 	struct signal_set warning; /* Slurm's --signal: the time ends */
 	int requeue; /* bits of CONFIG_ON_... */

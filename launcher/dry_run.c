@@ -248,6 +248,7 @@ static int make_plan(struct dry_run *d, struct err *e)
 		.role = c->role, .signals = c->signals_to_handle,
 		.virtual_local_rank = c->virtual_local_rank,
 		.worker_gpus = c->worker_gpus,
+		.agent_store = c->agent_store,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

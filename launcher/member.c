@@ -2,7 +2,6 @@
 #include "launcher/member.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -300,14 +299,6 @@ static uint32_t wire_ms(double seconds)
 	return ms < (double)UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-/* torchrun's way to have rank 0 keep the store. */
-static int wants_agent_store(void)
-{
-	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
-
-	return !off || strcmp(off, "1") != 0;
-}
-
 static void send_join(struct member *m)
 {
 	const struct config *c = m->config;
@@ -321,7 +312,7 @@ static void send_join(struct member *m)
 		.lease_ms = wire_ms(c->heartbeat_s),
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
-		.agent_store = (uint8_t)wants_agent_store(),
+		.agent_store = (uint8_t)c->agent_store,
 	};
 	struct err e = ERR_INIT;
 

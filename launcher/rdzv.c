@@ -13,7 +13,8 @@
 #include "base/signal_name.h"
 
 enum {
-	BACKOFF_MIN_MS = 50,
+	BACKOFF_MIN_MS = 5,
+	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
@@ -53,6 +54,20 @@ static int next_place(struct rdzv *c)
 	return 1;
 }
 
+static int nobody_listens(int code)
+{
+	return code == -ECONNREFUSED || code == -ETIMEDOUT ||
+	       code == -EHOSTUNREACH || code == -ENETUNREACH;
+}
+
+/* Nodes that were started together: the host is some milliseconds behind, and
+ * all of them would try all its ports. */
+static int is_early(const struct rdzv *c)
+{
+	return c->backoff_ms < BACKOFF_QUICK_MS &&
+	       nobody_listens(c->last.code);
+}
+
 static void on_closed(struct link *l)
 {
 	struct rdzv *c = l->owner;
@@ -60,16 +75,10 @@ static void on_closed(struct link *l)
 	c->link_open = 0;
 	if (c->phase != RDZV_OUT)
 		return;
-	if (c->hosts || next_place(c) || !c->config->nports)
+	if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
-}
-
-static int nobody_listens(int code)
-{
-	return code == -ECONNREFUSED || code == -ETIMEDOUT ||
-	       code == -EHOSTUNREACH || code == -ENETUNREACH;
 }
 
 /* Connections are taken, but nothing comes. */

@@ -69,8 +69,8 @@ static void put_options(struct buf *b, const struct config *c)
 	add(b, "--export=ALL");
 	add(b, "--input=%s", input(c));
 	if (is_elastic(c)) {
-		add(b, "--no-kill");
 		add(b, "--wait=0"); /* a site may end all after the first */
+		add(b, "--no-kill");
 	}
 	add(b, "--kill-on-bad-exit=%d", !is_elastic(c));
 }

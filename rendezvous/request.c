@@ -162,8 +162,6 @@ static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
 	struct wire_stop stop;
 	int rc = wire_get_stop(f, &stop, e);
 
-	if (rc == 0 && (!stop.level || stop.level > WIRE_CUT))
-		rc = err_set(e, ERR_PROTOCOL, "STOP: no level %u", stop.level);
 	if (rc < 0 || !m->node)
 		return rc;
 	job_told(m->hosted->job, m->node, &stop);
@@ -251,8 +249,7 @@ void request_take(struct member *m, const struct wire_frame *f)
 		hosted_lose(m, why);
 	} else if (rc < 0) {
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};
-		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY, f->id,
-			       &reply);
+		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY,
+			       f->id, &reply);
 	}
 }
-

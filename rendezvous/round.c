@@ -393,7 +393,7 @@ static const char *const event_names[] = {
 	[JOB_ON_JOIN] = "JOIN",     [JOB_ON_EXITED] = "EXITED",
 	[JOB_ON_FAILED] = "FAILED", [JOB_ON_LEAVE] = "LEAVE",
 	[JOB_ON_TOLD] = "STOP",     [JOB_ON_LOST] = "lost",
-	    [JOB_ON_LAST_CALL] = "last call",
+	[JOB_ON_LAST_CALL] = "last call",
 	[JOB_ON_STOP] = "stop",
 };
 static_assert(sizeof event_names / sizeof event_names[0] == JOB_EVENTS,

@@ -27,7 +27,7 @@ void told_take(struct job *j, const struct job_node *n,
 	struct job_told *t = &j->told;
 	int number = m->signal > 0 ? m->signal & 127 : SIGTERM;
 
-	if (m->level <= t->level)
+	if (m->level <= t->level || m->level > WIRE_CUT)
 		return;
 	say(n, m, t->text, sizeof t->text);
 	if (!t->level) {

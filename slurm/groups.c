@@ -20,6 +20,33 @@ const char *groups_value(groups_get *get, const char *name, uint32_t group)
 	return text && *text ? text : NULL;
 }
 
+static const char *find(const struct hostlist *l, const char *name)
+{
+	for (uint32_t i = 0; i < l->count; i++) {
+		if (strcmp(hostlist_name(l, i), name) == 0)
+			return hostlist_name(l, i);
+	}
+	return NULL;
+}
+
+const char *groups_first(groups_get *get, uint32_t count,
+			 const struct hostlist *step)
+{
+	const char *text, *first = NULL;
+	struct hostlist l;
+	struct err e;
+
+	for (uint32_t i = 0; i < count && !first; i++) {
+		text = groups_value(get, "SLURM_JOB_NODELIST", i);
+		hostlist_init(&l);
+		if (text && hostlist_parse(&l, SLICE_STR(text), &e) == 0)
+			for (uint32_t n = 0; n < l.count && !first; n++)
+				first = find(step, hostlist_name(&l, n));
+		hostlist_release(&l);
+	}
+	return first;
+}
+
 void groups_unset(const char *name, uint32_t group)
 {
 	char full[GROUPS_NAME_MAX];

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "slurm/hostlist.h"
 
 enum {
 	GROUPS_MAX = 128, /* Slurm's MAX_HET_JOB_COMPS */
@@ -29,6 +30,11 @@ int groups_nodes(groups_get *get, uint32_t count, uint32_t *nodes,
 
 /* The group's value of a variable, NULL where it is not set. */
 const char *groups_value(groups_get *get, const char *name, uint32_t group);
+
+/* Of a step's nodes the first of the first group that has some: NULL where the
+ * groups' lists do not say it. Valid as long as the list. */
+const char *groups_first(groups_get *get, uint32_t count,
+			 const struct hostlist *step);
 
 /* Takes it out of the environment, by its older name (_PACK_GROUP_1), too. */
 void groups_unset(const char *name, uint32_t group);

@@ -43,6 +43,9 @@ lib_setup() {
 	local name
 	T=$BATS_TEST_TMPDIR
 	export TMPDIR=$T XDG_CACHE_HOME=$T/cache DDP_CACHE=$T/cache
+	# what others print is compared, and awk computes
+	unset LC_ALL LANGUAGE
+	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C
 	unset HOSTS_RUNNING LOGLEVEL OMP_NUM_THREADS DEPS MAKEFLAGS MAKELEVEL
 	for name in $(compgen -e); do
 		case $name in

@@ -22,6 +22,7 @@ struct meeting {
 	struct ddp__cpu *cpu;
 	struct err *e;
 	int attempt;		       /* 1: after shared memory failed */
+	int apart;		       /* 1: after guess_needs was wrong */
 	int no_shm;		       /* this host cannot share memory */
 	int creates, listens;	       /* memory for others; for other hosts */
 	char shm_error[ERR_TEXT_MAX];  /* why */
@@ -78,6 +79,10 @@ static void guess_needs(struct meeting *m)
 
 	m->listens = env->nodes > 1 || pretend || m->attempt;
 	m->creates = !m->no_shm && (env->local_rank == 0 || pretend);
+	if (m->apart) {
+		m->listens = 1;
+		m->creates = !m->no_shm;
+	}
 	if (c == m->world)
 		return;
 	m->listens = m->attempt;
@@ -139,7 +144,7 @@ static int gather(struct meeting *m, const char *what, struct slice mine,
 	int rc;
 
 	snprintf(name, sizeof(name), "%s%s", what,
-		 m->attempt ? "/without-shm" : "");
+		 m->attempt ? "/without-shm" : m->apart ? "/apart" : "");
 	rc = m->exchange->gather(m->exchange->owner, name, mine, out, m->e);
 	if (rc < 0)
 		return rc;
@@ -377,6 +382,38 @@ static int open_p2p(struct meeting *m)
 	return rc;
 }
 
+/* The launcher's one node is several to us: containers with PIDs or a network
+ * of their own, whose ranks were not expected to need each other's addresses,
+ * or memory of their own. All ranks conclude the same. */
+static int is_apart(const struct meeting *m)
+{
+	const struct ddp__topology *t = &m->c->topology;
+
+	if (m->apart || m->attempt)
+		return 0;
+	for (int i = 0; i < m->c->size && t->nhosts > 1; i++)
+		if (!m->contacts[i].addr.len)
+			return 1;
+	for (int h = 0; h < t->nhosts && t->nhosts > 1; h++)
+		if (t->hosts[h].n > 1 &&
+		    m->contacts[t->hosts[h].ranks[0]].memory < 0)
+			return 1;
+	return 0;
+}
+
+static void tell_apart(const struct meeting *m)
+{
+	struct ddp__world *w = m->c->world;
+
+	if (w->env.nodes == 1)
+		snprintf(w->warning, sizeof(w->warning),
+			 "the ranks of %s are in %d containers, or namespaces "
+			 "of PIDs or networks, and use TCP between them: start "
+			 "one container a node, or let them share these "
+			 "(--pid host, --network host)", w->host,
+			 m->c->topology.nhosts);
+}
+
 /* The next attempt begins with nothing of this one. */
 static void forget(struct meeting *m)
 {
@@ -413,6 +450,13 @@ static int meet(struct meeting *m)
 		rc = exchange(m);
 	if (rc)
 		return rc;
+	if (is_apart(m)) {
+		m->apart = 1;
+		tell_apart(m);
+		ddp__topology_release(&c->topology);
+		forget(m);
+		return meet(m);
+	}
 	/* Every rank sees the same topology, so all or none gather again. */
 	rc = c->topology.nhosts < c->size ? attach_together(m) : 1;
 	if (rc < 0)

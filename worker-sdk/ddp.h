@@ -461,7 +461,8 @@ DDP_API int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg),
 /* Asks the job to stop after this step: from a signal handler, too. */
 DDP_API void ddp_request_stop(ddp_comm *c);
 /* 1, on all ranks at the same call, once any rank or the launcher (preemption,
- * time limit) has asked for it; else 0. Collective on c: call it every step. */
+ * time limit) has asked for it; else 0. Collective on c: call it every step.
+ * To who calls it ddprun sends no signal then, but where its patience ends. */
 DDP_API int ddp_should_stop(ddp_comm *c);
 
 /* ---- Metrics ----

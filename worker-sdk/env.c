@@ -230,11 +230,25 @@ static int read_torchrun(struct ddp__env *v, struct err *e)
 	return rc;
 }
 
+/* Of a heterogeneous job's step that list is sorted by the nodes' names, and
+ * SLURM_NODEID follows the groups: there the node's own tasks are counted, as
+ * many as SLURM_GTIDS names ("2,3"). */
+static int tasks_here(long node_rank, long *tasks, struct err *e)
+{
+	const char *ids = get("SLURM_GTIDS");
+
+	if (!get("SLURM_HET_SIZE") || !ids)
+		return step_tasks_on(get("SLURM_STEP_TASKS_PER_NODE"),
+				     node_rank, tasks, e);
+	for (*tasks = 1; (ids = strchr(ids, ',')) != NULL; ids++)
+		(*tasks)++;
+	return 0;
+}
+
 static int read_step(struct ddp__env *v, struct err *e)
 {
 	long tasks = 0;
-	int rc = step_tasks_on(get("SLURM_STEP_TASKS_PER_NODE"), v->node_rank,
-			       &tasks, e);
+	int rc = tasks_here(v->node_rank, &tasks, e);
 
 	v->local_world_size = (int)tasks;
 	return rc ? rc : check_below(&names[DDP__SLURM], "SLURM_LOCALID",

@@ -15,6 +15,7 @@
 #include "base/option.h"
 #include "base/random.h"
 #include "rendezvous/wire.h"
+#include "slurm/groups.h"
 #include "slurm/hostlist.h"
 #include "slurm/step.h"
 #include "base/own_addr.h"
@@ -120,18 +121,33 @@ static int step_number(const char *name, uint64_t *out, struct err *e)
 	return rc;
 }
 
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
+/* Task 0's: that is on the first node, or that of the first group of a
+ * heterogeneous job, whose step has its nodes sorted by name. */
 static int step_host(char *out, struct err *e)
 {
 	const char *name = "SLURM_STEP_NODELIST", *text = getenv(name);
+	const char *first = NULL;
 	struct hostlist l;
-	int rc;
+	uint32_t groups;
+	int rc = groups_count(get, &groups, e);
+
+	if (rc)
+		return rc;
 
 	hostlist_init(&l);
 	rc = hostlist_parse(&l, SLICE_STR(text), e);
 	if (!rc && !l.count)
 		rc = err_set(e, ERR_USAGE, "it names no host");
 	if (!rc)
-		snprintf(out, SOCK_HOST_MAX, "%s", hostlist_name(&l, 0));
+		first = groups_first(get, groups, &l);
+	if (!rc)
+		snprintf(out, SOCK_HOST_MAX, "%s",
+			 first ? first : hostlist_name(&l, 0));
 	hostlist_release(&l);
 	if (rc) {
 		struct err why = *e;

@@ -34,6 +34,23 @@ static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
 		       "backend '%s' is unknown: use cpu, nccl or auto", name);
 }
 
+/* ddprun on this host listens on loopback: who does not find it there is in a
+ * network of its own. */
+static int explain(const struct ddp__world *w, int rc, struct err *e)
+{
+	struct sock_addr a;
+	struct err why;
+
+	if ((rc != -ECONNREFUSED && rc != -ENETUNREACH) ||
+	    sock_resolve(&w->env.server, &a, 1, NULL) < 1 ||
+	    !sock_addr_is_loopback(&a))
+		return rc;
+	why = *e;
+	return err_set(e, rc, "%.800s; has ddprun ended, or is this a "
+		       "container with a network of its own (--network host)?",
+		       why.text);
+}
+
 static int open_store(struct ddp__world *w, struct err *e)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
@@ -55,7 +72,8 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	return ddp__kv_server(&w->kv, &w->env.server, &hello, ms, e);
+	return explain(w, ddp__kv_server(&w->kv, &w->env.server, &hello, ms,
+					 e), e);
 }
 
 /* The world's ranks meet in the store. */

@@ -1,6 +1,7 @@
 # lib.sh: what the benchmarks share. Sourced by tests/bench/run.
 
 ROUNDS=${ROUNDS:-7}
+export LC_ALL=C
 B=$O/bench
 
 say() {

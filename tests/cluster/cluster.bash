@@ -1,12 +1,13 @@
-# cluster.bash: one Slurm for all tests of a file: hosts h1, h2, h3 are its nodes,
-# of 8 CPUs and 4 GPUs (which can only be counted), and people work on h4, which
-# is none. Loads what it needs; it knows nothing of ddprun.
+# cluster.bash: one Slurm for all tests of a file: hosts h1, h2, h3 (or as many as
+# CLUSTER_NODES says) are its nodes, of 8 CPUs and 4 GPUs (which can only be
+# counted), and people work on the host after them, which is none. Loads what it
+# needs; it knows nothing of ddprun.
 #
 #   cluster_up      in setup_file; cluster_down in teardown_file
 #   cluster_join    in setup, after which lib.bash's helpers are there;
 #   cluster_leave   in teardown
-#   on_login NAME CMD...   start, on h4
-#   slurm STATUS CMD...    start on h4 and finish; $out and $err are its texts
+#   on_login NAME CMD...   start, where people work
+#   slurm STATUS CMD...    start there and finish; $out and $err are its texts
 #   batch STATUS [OPTION...]   what stands on stdin, as the end of sbatch's script;
 #                   waits for it, $out is what it wrote
 #   submit, job_over      of a file, and of any job: below
@@ -16,6 +17,7 @@ cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$cluster_here/../hosts/netns.bash"
 . "$cluster_here/slurm.bash"
 
+: "${CLUSTER_NODES:=3}"
 slurm_on=start_on
 
 cluster_up() {
@@ -25,10 +27,10 @@ cluster_up() {
 	if ! cluster_possible; then
 		return
 	fi
-	hosts_up 4
+	hosts_up $((CLUSTER_NODES + 1))
 	if [ "$HOSTS" = namespaces ]; then
 		slurm_gpus=4
-		slurm_up h1 h2 h3
+		slurm_up $(seq -f h%g "$CLUSTER_NODES")
 	fi
 	: "${SLURM_CONF:=}" "${S:=}"
 	declare -p addr at host_pid HOSTS SLURM_CONF S |
@@ -69,7 +71,7 @@ cluster_leave() {
 }
 
 on_login() {
-	start_on h4 "$@"
+	start_on "h$((CLUSTER_NODES + 1))" "$@"
 }
 
 slurm() {

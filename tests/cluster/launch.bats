@@ -145,7 +145,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	start_on "$3" killer kill -KILL "$4"
 	finish killer
 	finish job -
-	has "$err" 'srun --nodes=3 .*--no-kill --wait=0 --kill-on-bad-exit=0 '
+	has "$err" 'srun --nodes=3 .*--no-kill --kill-on-bad-exit=0 '
 	has "$out" '^\[1\] done 1/2$'
 }
 

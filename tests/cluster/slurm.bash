@@ -55,13 +55,12 @@ slurm_conf() {
 	SelectType=select/cons_tres
 	SelectTypeParameters=CR_CPU
 	SchedulerType=sched/backfill
-	SchedulerParameters=bf_interval=1,batch_sched_delay=0
+	SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_interval=1
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
 	${preempt:+PreemptType=preempt/partition_prio}
 	$preempt
-	${preempt:+SchedulerParameters=sched_interval=1}
 	${gres:+GresTypes=gpu}
 	EOF
 	for host; do

@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load cluster
 
 setup_file() {
-	cluster_up
+	slurm_preempt=1 cluster_up
 	mkdir "$BATS_FILE_TMPDIR/data"
 	t_idx "$BATS_FILE_TMPDIR/data" 640 64
 }
@@ -68,6 +68,42 @@ trained() { # N [TEXT]
 	[ -s "mnist.$id.state" ]
 }
 
+@test "preemptible: it stops where it is, is requeued and goes on" {
+	local id reader
+	mkdir bin log
+	# in its first run its log is a pipe: it can be no further than that holds
+	mkfifo log/metrics.jsonl
+	exec 6<>log/metrics.jsonl
+	cat >bin/mnist_mlp <<-EOF
+	#!/bin/sh
+	[ -n "\$SLURM_RESTART_COUNT" ] || set -- "\$@" --log-dir $T/log
+	exec $O/mnist_mlp "\$@"
+	EOF
+	chmod +x bin/mnist_mlp
+	t_idx "$T" 5000 64
+	slurm 0 env DDP_DATA="$T" PATH="$T/bin:$PATH" sbatch --parsable -p low \
+		-w h1,h2 --gpus-per-node 1 -o "$T/batch.log" \
+		"$templates/preemptible.sbatch"
+	id=$out
+	await batch.log 'epoch 1/40'
+	# a job that is worth more wants the nodes
+	slurm 0 sbatch -w h1,h2 --exclusive -o "$T/taken.log" --wrap 'echo taken'
+	await batch.log 'SIGTERM: stopping [12] worker'
+	cat <&6 >/dev/null 3>&- 4>&- 6>&- &
+	reader=$!
+	await batch.log "^ddprun: Slurm's job $id was preempted: it is requeued\$"
+	kill $reader
+	wait $reader || true
+	exec 6>&-
+	await batch.log '^(\[0\] )?test accuracy'
+	job_over "$id" COMPLETED
+	out=$(<batch.log)
+	has "$out" '^(\[0\] )?asked to stop: ended after step [0-9]+'
+	has "$out" '^(\[0\] )?going on from mnist.*.state after epoch'
+	has "$out" '^(\[0\] )?epoch 40/40: '
+	has "$(<taken.log)" '^taken$'
+}
+
 @test "a job array" {
 	slurm 0 sbatch --parsable -o "$T/batch.%a" "$templates/array.sbatch"
 	touch batch.log
@@ -94,6 +130,14 @@ trained() { # N [TEXT]
 	has "$out" '^\[1\] 1/3 learner 0/2$'
 	has "$out" '^\[2\] 2/3 learner 1/2$'
 	has "$out" "^ddprun: this step has 1 of the heterogeneous job's 3 nodes; srun --het-group=0-1 is for all\$"
+	# tasks of srun's own are ranks
+	batch 0 -w h2 --ntasks-per-node 2 : -N 2 <<-'EOF'
+	srun --het-group=0,1 sh -c 'c_guest && c_collectives 3'
+	EOF
+	for i in 0 1; do
+		has "$out" "^rank $i of 4, local $i of 2, node 0 of 3: ok\$"
+		has "$out" "^rank $((i + 2)) of 4, local 0 of 1, node $((i + 1)) of 3: ok\$"
+	done
 	# salloc's shell has no number of the job, only of its groups
 	slurm 0 salloc -N 1 --ntasks-per-node 2 : -N 2 ddprun sh -c \
 		'echo "$RANK/$WORLD_SIZE $LOCAL_WORLD_SIZE"'

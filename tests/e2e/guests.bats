@@ -92,7 +92,9 @@ needs_a_server() {
 	DDP_SERVER=$T/none expect - $launcher 2 c_guest
 	[ "$status" != 0 ]
 	has "$out" "DDP_SERVER is '$T/none', which is no program: set it to where ddprdzv is"
-	# whoever is not rank 0 hears it too, and who has it
+	# whoever is not rank 0 hears it too, and who has it; no launcher ends it
+	# before it has said so
+	DDP_SERVER=$T/none expect 0 $launcher 2 sh -c 'c_guest; true'
 	has "$out" "^rank -1: -20004: rank 0 could not start: DDP_SERVER is"
 }
 

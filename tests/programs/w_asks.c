@@ -1,5 +1,5 @@
-/* w_asks.c: a worker that asks libddp whether to stop, a millisecond a step, and
- * leaves SIGTERM as it is.
+/* w_asks.c: a worker that asks libddp whether to stop, a millisecond a step,
+ * and leaves SIGTERM as it is.
  *   w_asks CODE [RANK SIGNAL]   prints "up RANK of SIZE, NS" when all ranks are
  *                there, "told at STEP, NS" (monotonic) when it is told, and
  *                exits with CODE; that rank raises SIGNAL instead

@@ -1,4 +1,5 @@
 /* test_allocation.c: what is concluded from Slurm's variables. */
+#include "slurm/groups.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/slurm_vars.h"
 
@@ -151,6 +152,26 @@ START_TEST(a_step_of_several_groups_is_a_step)
 	ck_assert_uint_eq(a.nodes, 2);
 	ck_assert_uint_eq(a.job_nodes, 3);
 	ck_assert_str_eq(a.first, "n10");
+}
+END_TEST
+
+START_TEST(task_0_is_in_the_first_group_that_the_step_has)
+{
+	struct hostlist l;
+
+	hostlist_init(&l);
+	ck_assert_int_eq(hostlist_parse(&l, SLICE_STR("n[09-11]"), &error), 0);
+	groups();
+	ck_assert_ptr_null(groups_first(get, 2, &l));
+	set("SLURM_JOB_NODELIST_HET_GROUP_0", "n08");
+	set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[11,09,10]");
+	ck_assert_str_eq(groups_first(get, 2, &l), "n11");
+	set("SLURM_JOB_NODELIST_HET_GROUP_0", "n[08,10]");
+	ck_assert_str_eq(groups_first(get, 2, &l), "n10");
+	ck_assert_ptr_null(groups_first(get, 0, &l));
+	set("SLURM_JOB_NODELIST_HET_GROUP_0", "n[");
+	ck_assert_str_eq(groups_first(get, 2, &l), "n11");
+	hostlist_release(&l);
 }
 END_TEST
 
@@ -413,6 +434,7 @@ int main(void)
 	tcase_add_test(c, half_of_a_step_is_an_error);
 	tcase_add_test(c, groups_of_a_heterogeneous_job);
 	tcase_add_test(c, a_step_of_several_groups_is_a_step);
+	tcase_add_test(c, task_0_is_in_the_first_group_that_the_step_has);
 	tcase_add_test(c, ranks_follow_the_groups);
 	tcase_add_test(c, gpus_by_task_among_other_things);
 	tcase_add_test(c, several_tasks_on_a_node_are_told_what_to_write);

@@ -306,6 +306,25 @@ START_TEST(world_of_one)
 }
 END_TEST
 
+/* The counts of such a step are in the order of names, and its node is not. */
+START_TEST(tasks_of_a_heterogeneous_job)
+{
+	only(slurm);
+	setenv("SLURM_STEP_TASKS_PER_NODE", "1,3", 1);
+	setenv("SLURM_HET_SIZE", "2", 1);
+	setenv("SLURM_GTIDS", "3", 1);
+	reads();
+	ck_assert_int_eq(env.local_world_size, 1);
+	setenv("SLURM_PROCID", "2", 1);
+	setenv("SLURM_LOCALID", "2", 1);
+	setenv("SLURM_GTIDS", "0,1,2", 1);
+	reads();
+	ck_assert_int_eq(env.local_world_size, 3);
+	setenv("SLURM_GTIDS", "0,2", 1);
+	expect(ERR_USAGE, "SLURM_LOCALID is 2 but");
+}
+END_TEST
+
 START_TEST(others_wrong)
 {
 	only(openmpi);
@@ -458,6 +477,7 @@ int main(void)
 	tcase_add_test(tc, innermost);
 	tcase_add_test(tc, slurm_with_pmi2);
 	tcase_add_test(tc, world_of_one);
+	tcase_add_test(tc, tasks_of_a_heterogeneous_job);
 	tcase_add_test(tc, others_wrong);
 	tcase_add_test(tc, horovod_without_mpi);
 	tcase_add_test(tc, timeouts);

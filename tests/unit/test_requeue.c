@@ -7,15 +7,15 @@
 #include "tests/unit/run_case.h"
 
 /* Slurm 22.05's page, shortened; names are people's. */
-#define PAGE(state, reason, restarts, batch, end, preempt)                     \
-	"JobId=12 JobName=a BatchFlag=9 PreemptTime=1\n"                        \
-	"   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"                     \
-	"   JobState=" state " Reason=" reason " Dependency=(null)\n"          \
-	"   Requeue=1 Restarts=" restarts " BatchFlag=" batch                  \
-	" Reboot=0 ExitCode=0:0\n"                                             \
-	"   RunTime=00:00:00 TimeLimit=00:01:00 TimeMin=N/A\n"                 \
-	"   StartTime=1795308730 EndTime=" end " Deadline=N/A\n"               \
-	"   PreemptEligibleTime=1795308730 PreemptTime=" preempt "\n"          \
+#define PAGE(state, reason, restarts, batch, end, preempt) \
+	"JobId=12 JobName=a BatchFlag=9 PreemptTime=1\n" \
+	"   UserId=root(0) GroupId=root(0) MCS_label=N/A\n" \
+	"   JobState=" state " Reason=" reason " Dependency=(null)\n" \
+	"   Requeue=1 Restarts=" restarts " BatchFlag=" batch \
+	" Reboot=0 ExitCode=0:0\n" \
+	"   RunTime=00:00:00 TimeLimit=00:01:00 TimeMin=N/A\n" \
+	"   StartTime=1795308730 EndTime=" end " Deadline=N/A\n" \
+	"   PreemptEligibleTime=1795308730 PreemptTime=" preempt "\n" \
 	"   Command=/tmp/x JobState=FAILED\n\n"
 
 static struct requeue_job job;

@@ -75,7 +75,7 @@ START_TEST(spares_and_elastic_outlive_a_node)
 		const char *text = command(rows[i]);
 
 		has(text, "srun --nodes=4 ");
-		has(text, " --no-kill --wait=0 --kill-on-bad-exit=0 ");
+		has(text, " --no-kill --kill-on-bad-exit=0 ");
 	}
 }
 END_TEST
@@ -126,7 +126,7 @@ START_TEST(a_step_of_all_groups)
 	groups();
 	has(command("./a"), "srun --het-group=0-1 --ntasks-per-node=1 "
 			    "--overlap ");
-	has(command("--nnodes 2:2 ./a"), " --no-kill --wait=0 ");
+	has(command("--nnodes 2:2 ./a"), " --wait=0 --no-kill ");
 	parse_refused("--nnodes 2 ./a", "has 3 nodes in 2 groups");
 	parse_refused("--nnodes 4 ./a", "this allocation of Slurm's has 3");
 	set("SLURM_NTASKS_HET_GROUP_1", "2");
