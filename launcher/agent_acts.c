@@ -60,8 +60,10 @@ static void say_notice(const struct agent *a, uint32_t n)
 	const struct allocation *slurm = &a->config->slurm;
 
 	if (slurm->place == ALLOCATION_STEP)
-		n = n && slurm->node_rank == 0 ? a->world_size : 0;
-	if (n)
+		n = slurm->node_rank == 0 ? a->world_size : 0;
+	if (n && !a->notice.signal)
+		log_info("%s: workers that ask are told", a->stopping.cause);
+	else if (n)
 		log_info("%s: stopping %u worker%s%s", a->stopping.cause, n,
 			 n == 1 ? "" : "s", a->dismissed ?
 			 " (again kills them at once)" : "");

@@ -89,6 +89,7 @@ static int run_here(struct config *config, const struct plan_parts *parts,
 	if (config->meets && !config->dry_run &&
 	    unable->exit_code != EXIT_BAD_USAGE && meet(config, &e) < 0)
 		return fail(&e, exit_code_of(&e));
+	meet_dismiss();
 	inferred_mpi_say(config);
 	if (unable->exit_code)
 		return run_unable(config, unable);

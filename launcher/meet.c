@@ -25,23 +25,30 @@
 
 enum {
 	TRY_MS = 3000,	  /* one address of the first node's */
+	OPEN_MS = 60000,  /* the launcher itself, which is there */
 	SPARE_MS = 20000, /* what the child has after its own deadline */
 	TOKEN_BYTES = 16, /* with "mpi-" it fits config.job_text */
 };
 
-/* What the child says, in a pipe that takes it at once. */
+/* What the child is told once it has said who it is; or it is dismissed. */
+struct request {
+	int timeout_ms;
+	char place[PLACE_TEXT_MAX]; /* the first one's offer */
+};
+
+/* What it says, twice: who it is, and where to meet. */
 struct answer {
 	int rc;
 	struct err why;
 	struct pmix_self self;
 	char place[PLACE_TEXT_MAX];
 };
-_Static_assert(sizeof(struct answer) <= 4096, "as much as PIPE_BUF");
 
-struct meeting {
-	const struct mpirun *with;
-	int timeout_ms;
-	struct place offer; /* of the first one's */
+/* One session with the launcher, in a process of its own: PMIx takes a rank
+ * that leaves and comes back for one that is lost. */
+struct child {
+	pid_t pid; /* 0: there is none */
+	int to, from;
 };
 
 /* ---- in the child ---- */
@@ -121,101 +128,154 @@ static void choose(struct place *p)
 			"HOST:PORT", p->n, first.text);
 }
 
-static int speak(const struct meeting *m, struct answer *a)
+static int agree(struct talk *t, const struct request *r, struct answer *a)
 {
-	struct place p = m->offer;
-	struct talk t;
-	int rc = talk_open(&t, m->with, m->timeout_ms, &a->why);
+	struct place p;
+	int rc;
 
-	a->self = t.self;
-	if (rc || !m->timeout_ms)
-		return rc ? rc : talk_close(&t);
-	place_put(&p, a->place);
-	rc = talk_share(&t, "ddprun-place", 0, a->place);
-	if (!rc && t.rank == 1) {
+	t->timeout_ms = r->timeout_ms;
+	t->pmi.deadline = clock_ms() + (uint64_t)r->timeout_ms;
+	memcpy(a->place, r->place, sizeof(a->place));
+	rc = talk_share(t, "ddprun-place", 0, a->place);
+	if (!rc && t->rank == 1) {
 		rc = place_get(&p, a->place, &a->why);
-		choose(&p);
-		place_put(&p, a->place);
+		if (!rc) {
+			choose(&p);
+			place_put(&p, a->place);
+		}
 	}
-	if (!rc)
-		rc = talk_share(&t, "ddprun-way", 1, a->place);
-	return rc ? rc : talk_close(&t);
+	return rc ? rc : talk_share(t, "ddprun-way", 1, a->place);
 }
 
-static void run_child(const struct meeting *m, int fd)
+static void run_child(const struct mpirun *with, int in, int out)
 {
 	struct answer a = {.why = ERR_INIT};
+	struct request r;
+	struct talk t;
 
-	a.rc = speak(m, &a);
-	file_write_all(fd, &a, sizeof(a));
+	a.rc = talk_open(&t, with, OPEN_MS, &a.why);
+	a.self = t.self;
+	if (file_write_all(out, &a, sizeof(a)) || a.rc)
+		_exit(1);
+	if (file_read_all(in, &r, sizeof(r)) == 0)
+		a.rc = agree(&t, &r, &a);
+	/* after a failure the end could take as long as all before it */
+	if (!a.rc)
+		a.rc = talk_close(&t);
+	file_write_all(out, &a, sizeof(a));
 	_exit(0);
 }
 
 /* ---- around it ---- */
 
-/* 0, or the child is late or dead. */
-static int hear(int fd, int timeout_ms, struct answer *a, struct err *e)
+static int start(struct child *c, const struct mpirun *with, struct err *e)
+{
+	int to[2], from[2];
+	pid_t self = getpid();
+
+	*c = (struct child){0, -1, -1};
+	signal(SIGPIPE, SIG_IGN); /* as the agent does; workers get theirs */
+	if (pipe2(to, O_CLOEXEC) < 0)
+		goto fail;
+	if (pipe2(from, O_CLOEXEC) < 0)
+		goto fail_to;
+	c->pid = fork();
+	if (c->pid == 0) {
+		/* no one's leftover */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(to[1]);
+		if (getppid() == self)
+			run_child(with, to[0], from[1]);
+		_exit(1);
+	}
+	close(to[0]);
+	close(from[1]);
+	if (c->pid > 0) {
+		c->to = to[1];
+		c->from = from[0];
+		return 0;
+	}
+	close(from[0]);
+	to[0] = -1;
+fail_to:
+	if (to[0] >= 0)
+		close(to[0]);
+	close(to[1]);
+fail:
+	c->pid = 0;
+	return err_set(e, -errno, "cannot start what speaks with the MPI "
+		       "launcher: %s", strerror(errno));
+}
+
+static int wait_for(int fd, int timeout_ms)
 {
 	struct pollfd p = {fd, POLLIN, 0};
 	uint64_t end = clock_ms() + (uint64_t)timeout_ms, now;
-	int n, rc;
+	int n;
 
 	do {
 		now = clock_ms();
 		n = poll(&p, 1, now < end ? (int)(end - now) : 0);
 	} while (n < 0 && errno == EINTR);
-	if (n == 0)
+	return n;
+}
+
+static int hear(const struct child *c, int timeout_ms, struct answer *a,
+		struct err *e)
+{
+	memset(a, 0, sizeof(*a));
+	if (wait_for(c->from, timeout_ms) == 0)
 		return err_set(e, ERR_TIMEOUT, "the MPI launcher does not "
 			       "answer: has it started ddprun on all nodes?");
-	rc = file_read_all(fd, a, sizeof(*a));
-	return rc ? err_set(e, ERR_REMOTE, "what spoke with the MPI launcher "
-			    "ended without an answer; say where the nodes "
-			    "meet, with --rdzv-endpoint HOST:PORT")
-		  : 0;
+	if (file_read_all(c->from, a, sizeof(*a)))
+		return err_set(e, ERR_REMOTE, "what spoke with the MPI launcher"
+			       " ended without an answer; say where the nodes "
+			       "meet, with --rdzv-endpoint HOST:PORT");
+	return a->rc ? err_set(e, a->rc, "%s", a->why.text) : 0;
 }
 
-static int in_child(const struct meeting *m, struct answer *a, struct err *e)
+/* failed: it may never come to its end by itself. */
+static void end(struct child *c, int failed)
 {
-	int ends[2], rc;
-	pid_t pid, self = getpid();
+	if (!c->pid)
+		return;
+	close(c->to);
+	close(c->from);
+	if (failed)
+		kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+}
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_set(e, -errno, "cannot make a pipe: %s",
-			       strerror(errno));
-	pid = fork();
-	if (pid == 0) {
-		/* no one's leftover */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() == self)
-			run_child(m, ends[1]);
-		_exit(1);
-	}
-	rc = pid < 0 ? err_set(e, -errno, "cannot fork: %s", strerror(errno))
-		     : 0;
-	close(ends[1]);
+static int begin(struct child *c, const struct mpirun *with, struct answer *a,
+		 struct err *e)
+{
+	int rc = start(c, with, e);
+
 	if (rc == 0)
-		rc = hear(ends[0], m->timeout_ms + SPARE_MS, a, e);
-	close(ends[0]);
-	if (pid > 0) {
-		if (rc)
-			kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	if (rc == 0 && a->rc)
-		return err_set(e, a->rc, "%s", a->why.text);
+		rc = hear(c, OPEN_MS + SPARE_MS, a, e);
+	if (rc)
+		end(c, 1);
 	return rc;
 }
+
+/* From asking who we are to asking where. */
+static struct child asked;
 
 int meet_ask_pmix(struct pmix_self *self, struct err *e)
 {
 	const struct mpirun with = {.kind = MPIRUN_PMIX};
-	const struct meeting m = {.with = &with};
 	struct answer a;
-	int rc = in_child(&m, &a, e);
+	int rc = begin(&asked, &with, &a, e);
 
 	*self = a.self;
 	return rc;
+}
+
+void meet_dismiss(void)
+{
+	end(&asked, 0);
 }
 
 /* ---- the first node's offer ---- */
@@ -238,11 +298,10 @@ static int listen_everywhere(uint16_t port, struct err *e)
 	return sock_listen(&a, e);
 }
 
-static int offer(struct meeting *m, const struct config *c, uint16_t port,
+static int offer(struct place *p, const struct config *c, uint16_t port,
 		 struct err *e)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
-	struct place *p = &m->offer;
 	int rc = random_hex(token, TOKEN_BYTES, e);
 
 	if (rc < 0)
@@ -264,18 +323,21 @@ static int offer(struct meeting *m, const struct config *c, uint16_t port,
 	return 0;
 }
 
-/* The reserved port stays ours as long as this process lives. */
-static int prepare(struct meeting *m, const struct config *c, struct err *e)
+/* Listens; that it cannot is told to the others, too. The reserved port stays
+ * ours as long as this process lives. */
+static int prepare(struct request *r, const struct config *c)
 {
+	struct place p = {.n = 0};
 	uint16_t port = (uint16_t)c->master_port;
-	int rc = c->master_port_given ? 0 : sock_reserve_port(&port, e), fd;
+	int rc = c->master_port_given ? 0 : sock_reserve_port(&port, &p.why);
 
 	if (rc >= 0)
-		rc = offer(m, c, port, e);
-	if (rc < 0)
-		return rc;
-	fd = listen_everywhere(port, e);
-	return fd;
+		rc = offer(&p, c, port, &p.why);
+	if (rc >= 0)
+		rc = listen_everywhere(port, &p.why);
+	p.why.code = rc < 0 ? rc : 0;
+	place_put(&p, r->place);
+	return rc;
 }
 
 static int take(struct config *c, const struct answer *a, struct err *e)
@@ -296,22 +358,32 @@ static int take(struct config *c, const struct answer *a, struct err *e)
 	return 0;
 }
 
+/* 0 would be no deadline, and a day is as good as none. */
+static int timeout_of(const struct config *c)
+{
+	return c->rdzv_timeout_s > 86400 ? 86400000
+					 : (int)(c->rdzv_timeout_s * 1000) + 1;
+}
+
 int meet(struct config *c, struct err *e)
 {
-	struct meeting m = {.with = &c->mpirun,
-			    .timeout_ms = c->rdzv_timeout_s > 2e6
-						  ? 2000000000
-						  : (int)(c->rdzv_timeout_s *
-							  1000) + 1};
-	struct answer a = {.rc = 0};
-	int listener = -1, rc;
+	struct request r = {.timeout_ms = timeout_of(c), .place = ""};
+	struct child child = asked;
+	struct answer a;
+	int listener = -1, rc = 0;
 
-	if (c->mpirun.rank == 0) {
-		listener = prepare(&m, c, &m.offer.why);
-		if (listener < 0)
-			m.offer.why.code = listener;
+	asked.pid = 0;
+	if (c->mpirun.rank == 0)
+		listener = prepare(&r, c);
+	if (!child.pid)
+		rc = begin(&child, &c->mpirun, &a, e);
+	if (rc == 0) {
+		rc = file_write_all(child.to, &r, sizeof(r));
+		rc = rc ? err_set(e, rc, "cannot speak with the MPI launcher: "
+				  "%s", strerror(-rc))
+			: hear(&child, r.timeout_ms + SPARE_MS, &a, e);
+		end(&child, rc != 0);
 	}
-	rc = in_child(&m, &a, e);
 	if (listener >= 0)
 		close(listener);
 	return rc ? rc : take(c, &a, e);

@@ -7,8 +7,10 @@
 #include "launcher/config.h"
 #include "pmi/pmix.h"
 
-/* What PMIx says of this process; -errno, ERR_REMOTE, ERR_USAGE as pmix.h. */
+/* What PMIx says of this process; -errno, ERR_REMOTE, ERR_USAGE as pmix.h. What
+ * asked waits for meet, or to be dismissed. */
 int meet_ask_pmix(struct pmix_self *self, struct err *e);
+void meet_dismiss(void);
 
 /* All ddpruns of c->mpirun call it, and have within c->rdzv_timeout_s the same
  * c->endpoint, an address of the first one's that the second has connected to

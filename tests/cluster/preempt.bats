@@ -155,9 +155,10 @@ take_nodes() {
 	slurm 0 scancel -s TERM "$job.0"
 	await batch.log '^\[0\] told'
 	await batch.log '^\[1\] told'
-	# what comes at once is the same word, passed on by srun
-	read -rt 2.1 _ <> <(:) || true
-	slurm 0 scancel -s TERM "$job.0"
+	# what comes at once is the same word, passed on by srun; so: until it counts
+	until grep -q '^ddprun: killing 1 worker$' batch.log; do
+		slurm - scancel -s TERM "$job.0"
+	done
 	await batch.log '^batch: 143$'
 	[ "$(grep -c '^ddprun: killing 1 worker$' batch.log)" = 2 ]
 }
@@ -236,4 +237,31 @@ take_nodes() {
 	runs
 	again 'has used up its time'
 	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
+}
+
+@test "the template of a preemptible job" {
+	mkdir bin data
+	t_idx data 640 64
+	# waits in its first run until it is told
+	cat >bin/mnist_mlp <<-EOF
+	#!/bin/bash
+	[ -n "\${SLURM_RESTART_COUNT:-}" ] || {
+		echo "up \$RANK run 0"
+		trap "exit 0" TERM
+		eval "\$IDLE"
+	}
+	exec $O/mnist_mlp "\$@"
+	EOF
+	chmod +x bin/mnist_mlp
+	slurm 0 env DDP_DATA="$T/data" PATH="$T/bin:$PATH" sbatch --parsable \
+		-p lost -w h1,h2 --gpus-per-node 1 -o "$T/batch.log" \
+		"$BATS_TEST_DIRNAME/../../slurm/preemptible.sbatch"
+	job=$out
+	touch batch.log
+	runs
+	take_nodes
+	await batch.log "^ddprun: Slurm's job $job was preempted: it is requeued\$"
+	await batch.log '^(\[0\] )?test accuracy [0-9.]+ %'
+	has "$(<batch.log)" "^ddprun: in Slurm's job $job \(restart 1\), of 2 nodes: srun "
+	[ -s "mnist.$job.state" ]
 }
