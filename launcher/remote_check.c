@@ -103,7 +103,7 @@ void remote_check_dry_run(const struct config *c, const struct remote_branch *m)
 		char slots[24];
 
 		snprintf(slots, sizeof(slots), "%u", h->slots);
-		printf("node %u: %.*s %s ddprun, with %s workers\n", i,
+		printf("node %u: %.*s %s ddprun, workers: %s\n", i,
 		       (int)ssh.len, ssh.data, host_list_name(&c->hosts, i),
 		       h->slots ? slots : c->nproc_text);
 	}

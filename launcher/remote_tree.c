@@ -110,7 +110,9 @@ static int copy_branch(struct remote_tree *t, const struct remote_branch *b)
 	build_id_init(&t->build);
 	t->how = (struct ssh_how){
 		.program = t->ssh.data, .args = t->branch.args,
-		.timeout_s = (b->timeout_ms + 999) / 1000, .build = &t->build,
+		/* ours is first: it also ends what hangs after connecting */
+		.timeout_s = (b->timeout_ms + 999) / 1000 + 1,
+		.build = &t->build,
 	};
 	return 0;
 }

@@ -10,10 +10,11 @@ setup() { cluster_join; }
 teardown() { cluster_leave; }
 
 # Workers that run until they are told, and say so; in a job that was requeued
-# they are done at once.
+# they are done at once. Slurm tells them, too, here: who left with 0 before its
+# ddprun has heard would be taken for one that has finished.
 cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
 	[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
-	trap "echo told; exit 0" TERM; trap "echo warned; exit 0" USR1
+	trap "echo told; exit 143" TERM; trap "echo warned; exit 138" USR1
 	eval "$IDLE"'
 
 losses() { # LOG
@@ -154,9 +155,10 @@ take_nodes() {
 	slurm 0 scancel -s TERM "$job.0"
 	await batch.log '^\[0\] told'
 	await batch.log '^\[1\] told'
-	# what comes at once is the same word, passed on by srun
-	read -rt 2.1 _ <> <(:) || true
-	slurm 0 scancel -s TERM "$job.0"
+	# what comes at once is the same word, passed on by srun; so: until it counts
+	until grep -q '^ddprun: killing 1 worker$' batch.log; do
+		slurm - scancel -s TERM "$job.0"
+	done
 	await batch.log '^batch: 143$'
 	[ "$(grep -c '^ddprun: killing 1 worker$' batch.log)" = 2 ]
 }
@@ -180,7 +182,7 @@ take_nodes() {
 	start_on h3 killer kill -KILL "${line##* }"
 	finish killer
 	finish job -
-	has "$err" 'srun --nodes=3 .*--no-kill --kill-on-bad-exit=0 '
+	has "$err" 'srun --nodes=3 .*--no-kill '
 	has "$err" '^ddprun: regrouping: node 2 \(h3\) was lost'
 	has "$out" '^\[0\] at h1 2'
 	has "$out" '^\[1\] at h2 2'
@@ -192,4 +194,74 @@ take_nodes() {
 	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
 		eval "$IDLE"'
 	EOF
+}
+
+@test "preempted without a grace, and ended by Slurm: it is requeued all the same" {
+	submit now '--requeue-on preempt'
+	runs
+	take_nodes
+	again 'was preempted'
+	[ "$(grep -c '\] told$' batch.log)" = 2 ]
+}
+
+@test "where Slurm requeues when the grace is over it is not done twice" {
+	cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
+		[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
+		trap "" TERM; eval "$IDLE"'
+	submit soon '--requeue-on preempt --shutdown-timeout 100'
+	runs
+	take_nodes
+	await batch.log '^\[0\] up 0 run 1'
+	await batch.log '^\[1\] up 1 run 1'
+	await batch.log '^batch: 0$'
+	[ "$(grep -c 'it is requeued$' batch.log)" = 0 ]
+}
+
+@test "a task of an array goes back alone" {
+	submit all '--requeue-on timeout' --array=1-2 -o "$T/batch.%a" -w h1 -N 1
+	touch batch.1 batch.2
+	await batch.1 '^\[0\] up 0 run 0'
+	await batch.2 '^\[0\] up 0 run 0'
+	slurm 0 scancel -s USR1 "${job}_2"
+	await batch.2 "^ddprun: Slurm's job ${job}_2 has used up its time: it is requeued\$"
+	await batch.2 '^\[0\] up 0 run 1'
+	await batch.2 '^batch: 0$'
+	[ "$(grep -c 'up 0' batch.1)" = 1 ]
+	slurm 0 scancel "${job}_1"
+	await batch.1 '^\[0\] told'
+	await batch.1 'was cancelled: it is not requeued$'
+}
+
+@test "sbatch --signal=USR1@55 comes as a warning" {
+	submit all '--requeue-on timeout --stop-before 0' -t 1 --signal=USR1@55
+	runs
+	again 'has used up its time'
+	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
+}
+
+@test "the template of a preemptible job" {
+	mkdir bin data
+	t_idx data 640 64
+	# waits in its first run until it is told
+	cat >bin/mnist_mlp <<-EOF
+	#!/bin/bash
+	[ -n "\${SLURM_RESTART_COUNT:-}" ] || {
+		echo "up \$RANK run 0"
+		trap "exit 0" TERM
+		eval "\$IDLE"
+	}
+	exec $O/mnist_mlp "\$@"
+	EOF
+	chmod +x bin/mnist_mlp
+	slurm 0 env DDP_DATA="$T/data" PATH="$T/bin:$PATH" sbatch --parsable \
+		-p lost -w h1,h2 --gpus-per-node 1 -o "$T/batch.log" \
+		"$BATS_TEST_DIRNAME/../../slurm/preemptible.sbatch"
+	job=$out
+	touch batch.log
+	runs
+	take_nodes
+	await batch.log "^ddprun: Slurm's job $job was preempted: it is requeued\$"
+	await batch.log '^(\[0\] )?test accuracy [0-9.]+ %'
+	has "$(<batch.log)" "^ddprun: in Slurm's job $job \(restart 1\), of 2 nodes: srun "
+	[ -s "mnist.$job.state" ]
 }

@@ -1,11 +1,12 @@
 # templates.bats: the batch scripts of slurm/, each submitted as the file is. How
 # many GPUs and where the data are is said to sbatch, as a site's users would.
+# preemptible.sbatch: preempt.bats.
 
 bats_require_minimum_version 1.5.0
 load cluster
 
 setup_file() {
-	slurm_preempt=1 cluster_up
+	cluster_up
 	mkdir "$BATS_FILE_TMPDIR/data"
 	t_idx "$BATS_FILE_TMPDIR/data" 640 64
 }
@@ -66,42 +67,6 @@ trained() { # N [TEXT]
 	trained 2
 	! grep -q 'was not needed' <<<"$out"
 	[ -s "mnist.$id.state" ]
-}
-
-@test "preemptible: it stops where it is, is requeued and goes on" {
-	local id reader
-	mkdir bin log
-	# in its first run its log is a pipe: it can be no further than that holds
-	mkfifo log/metrics.jsonl
-	exec 6<>log/metrics.jsonl
-	cat >bin/mnist_mlp <<-EOF
-	#!/bin/sh
-	[ -n "\$SLURM_RESTART_COUNT" ] || set -- "\$@" --log-dir $T/log
-	exec $O/mnist_mlp "\$@"
-	EOF
-	chmod +x bin/mnist_mlp
-	t_idx "$T" 5000 64
-	slurm 0 env DDP_DATA="$T" PATH="$T/bin:$PATH" sbatch --parsable -p low \
-		-w h1,h2 --gpus-per-node 1 -o "$T/batch.log" \
-		"$templates/preemptible.sbatch"
-	id=$out
-	await batch.log 'epoch 1/40'
-	# a job that is worth more wants the nodes
-	slurm 0 sbatch -w h1,h2 --exclusive -o "$T/taken.log" --wrap 'echo taken'
-	await batch.log 'SIGTERM: stopping [12] worker'
-	cat <&6 >/dev/null 3>&- 4>&- 6>&- &
-	reader=$!
-	await batch.log "^ddprun: Slurm's job $id was preempted: it is requeued\$"
-	kill $reader
-	wait $reader || true
-	exec 6>&-
-	await batch.log '^(\[0\] )?test accuracy'
-	job_over "$id" COMPLETED
-	out=$(<batch.log)
-	has "$out" '^(\[0\] )?asked to stop: ended after step [0-9]+'
-	has "$out" '^(\[0\] )?going on from mnist.*.state after epoch'
-	has "$out" '^(\[0\] )?epoch 40/40: '
-	has "$(<taken.log)" '^taken$'
 }
 
 @test "a job array" {

@@ -110,7 +110,7 @@ sorted() {
 
 @test "a host whose cable is cut is named, and the others end" {
 	sshd_up 2
-	over_ssh job --heartbeat-timeout 1 -H h1:1,h2:1 sh -c "$waiter"
+	over_ssh job --heartbeat-timeout 2 -H h1:1,h2:1 sh -c "$waiter"
 	await "$T/job.out" 'worker 0'
 	await "$T/job.out" 'worker 1'
 	cable_cut h2

@@ -127,7 +127,7 @@ setup() {
 
 @test "with --nnodes MIN:MAX a lost host is a regrouping, and the job goes on" {
 	sshd_up 3
-	over_ssh job --nnodes 2:3 --heartbeat-timeout 1 -H h1:1,h2:1,h3:1 bash -c '
+	over_ssh job --nnodes 2:3 --heartbeat-timeout 2 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
 		trap "exit 0" TERM; [ $WORLD_SIZE = 3 ] || exit 0; '"$IDLE"
 	await "$T/job.out" '2 of 3'
