@@ -29,6 +29,8 @@ static int refuse(const char *option, const char *advice, struct err *e)
 
 static int check(const struct config *c, struct err *e)
 {
+	struct mpirun m;
+
 	if (c->hosts_text && c->hostfile)
 		return err_set(e, ERR_USAGE, "-H and --hostfile both say the "
 			       "hosts; leave one of them out");
@@ -50,6 +52,10 @@ static int check(const struct config *c, struct err *e)
 		return refuse("srun", "this is a task of a Slurm step, which "
 			      "has started ddprun on its nodes already; leave "
 			      "-H out, or leave srun out", e);
+	if (mpirun_read(&m, get, NULL) == 0 && m.kind && m.size != 1)
+		return refuse(mpirun_name(&m), "it has started ddprun on its "
+			      "nodes already; leave -H out, or start ddprun "
+			      "without it", e);
 	return 0;
 }
 

@@ -468,6 +468,8 @@ START_TEST(by_an_mpi_launcher)
 	ck_assert_msg(parse("--rdzv-endpoint n1:5 ./a") == 0, "%s", error.text);
 	ck_assert_uint_eq(config.max_nodes, 3);
 	ck_assert_int_eq(config.meets, 0);
+	refused("-H n1,n2 ./a", "-H (--hostfile) with mpirun: it has started "
+				"ddprun on its nodes already");
 	/* by hand, and alone */
 	ck_assert_int_eq(parse("--nnodes 2 --rdzv-endpoint n1:5 ./a"), 0);
 	ck_assert_int_eq(config.mpirun.kind, MPIRUN_NONE);
