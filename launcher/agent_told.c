@@ -27,7 +27,7 @@ static void give_notice(struct agent *a, const struct notice *n,
 {
 	const struct wire_stop stop = {
 		.level = n->level, .cause = n->cause,
-		.whole = a->config->slurm.place == ALLOCATION_STEP,
+		.whole = (uint8_t)inferred_hears_all(a->config),
 		.signal = n->signal, .grace_ms = n->grace_ms,
 		.text = SLICE_STR(text),
 	};
@@ -96,16 +96,17 @@ static int has_work(const struct agent *a)
 	return a->state == RUNNING || a->state == NOTICED ||
 	       a->state == CUTTING ||
 	       (a->state == JOINING && a->member.spare &&
-		a->config->slurm.place == ALLOCATION_STEP);
+		inferred_hears_all(a->config));
 }
 
-/* srun passes on to its tasks what Slurm has told them already. */
+/* srun passes on to its tasks what Slurm has told them already; a person who
+ * presses a key twice means it. */
 static int is_said_twice(struct agent *a)
 {
 	uint64_t last = a->dismissed_ms, now = clock_ms();
 
 	if (a->dismissed && now - last < NOTICE_ECHO_MS &&
-	    a->config->slurm.place == ALLOCATION_STEP)
+	    inferred_says_twice(a->config))
 		return 1;
 	a->dismissed_ms = now;
 	return 0;

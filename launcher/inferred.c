@@ -286,16 +286,21 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 	buf_put(out, nodes, strlen(nodes));
 }
 
-/* srun and mpirun end all nodes when one has failed. */
-static int has_echo(const struct config *c)
+int inferred_hears_all(const struct config *c)
 {
 	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind ||
 	       remote_node_is();
 }
 
+int inferred_says_twice(const struct config *c)
+{
+	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;
+}
+
 int inferred_is_echo(const struct config *c, int number)
 {
-	return has_echo(c) && (number == SIGTERM || remote_node_is());
+	return inferred_hears_all(c) &&
+	       (number == SIGTERM || remote_node_is());
 }
 
 int inferred_exit_code(const struct config *c, int number, int was_in)
@@ -310,10 +315,11 @@ void inferred_end_echoes(const struct config *c)
 	sigset_t set;
 
 	sigemptyset(&set);
-	if (has_echo(c))
+	if (inferred_hears_all(c))
 		sigaddset(&set, SIGTERM);
-	for (int i = 1; i <= SIGNAL_SET_MAX && remote_node_is(); i++) {
-		if (signal_set_has(&c->ending, i))
+	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
+		if (signal_set_has(&c->warning, i) ||
+		    (remote_node_is() && signal_set_has(&c->ending, i)))
 			sigaddset(&set, i);
 	}
 	sigprocmask(SIG_BLOCK, &set, NULL);

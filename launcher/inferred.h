@@ -40,6 +40,12 @@ int inferred_is_said(const struct config *c);
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out);
 
+/* Who started this ddprun says to those of all nodes what one is to hear: that
+ * the job is to stop, or that a node has failed. Slurm and mpirun may say one
+ * thing twice. */
+int inferred_hears_all(const struct config *c);
+int inferred_says_twice(const struct config *c);
+
 /* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
  * say to all what one node's ddprun has told them before. It is no second
  * word; nor is any signal that the head of a job over ssh passes on to all. */
@@ -51,7 +57,7 @@ int inferred_is_echo(const struct config *c, int number);
 int inferred_exit_code(const struct config *c, int number, int was_in);
 
 /* Before signals get their default again: the exit code is decided, and such an
- * echo must not be it. */
+ * echo must not be it, nor a warning that the others had first. */
 void inferred_end_echoes(const struct config *c);
 
 /* Before the end of a ddprun whose job lost a node, or may have: once the tasks

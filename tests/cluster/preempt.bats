@@ -10,10 +10,11 @@ setup() { cluster_join; }
 teardown() { cluster_leave; }
 
 # Workers that run until they are told, and say so; in a job that was requeued
-# they are done at once.
+# they are done at once. Slurm tells them, too, here: who left with 0 before its
+# ddprun has heard would be taken for one that has finished.
 cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
 	[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
-	trap "echo told; exit 0" TERM; trap "echo warned; exit 0" USR1
+	trap "echo told; exit 143" TERM; trap "echo warned; exit 138" USR1
 	eval "$IDLE"'
 
 losses() { # LOG
@@ -180,7 +181,7 @@ take_nodes() {
 	start_on h3 killer kill -KILL "${line##* }"
 	finish killer
 	finish job -
-	has "$err" 'srun --nodes=3 .*--no-kill --kill-on-bad-exit=0 '
+	has "$err" 'srun --nodes=3 .*--no-kill '
 	has "$err" '^ddprun: regrouping: node 2 \(h3\) was lost'
 	has "$out" '^\[0\] at h1 2'
 	has "$out" '^\[1\] at h2 2'
@@ -192,4 +193,47 @@ take_nodes() {
 	ddprun --nproc-per-node 1 bash -c '[ $RANK != 1 ] || exit 5
 		eval "$IDLE"'
 	EOF
+}
+
+@test "preempted without a grace, and ended by Slurm: it is requeued all the same" {
+	submit now '--requeue-on preempt'
+	runs
+	take_nodes
+	again 'was preempted'
+	[ "$(grep -c '\] told$' batch.log)" = 2 ]
+}
+
+@test "where Slurm requeues when the grace is over it is not done twice" {
+	cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
+		[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
+		trap "" TERM; eval "$IDLE"'
+	submit soon '--requeue-on preempt --shutdown-timeout 100'
+	runs
+	take_nodes
+	await batch.log '^\[0\] up 0 run 1'
+	await batch.log '^\[1\] up 1 run 1'
+	await batch.log '^batch: 0$'
+	[ "$(grep -c 'it is requeued$' batch.log)" = 0 ]
+}
+
+@test "a task of an array goes back alone" {
+	submit all '--requeue-on timeout' --array=1-2 -o "$T/batch.%a" -w h1 -N 1
+	touch batch.1 batch.2
+	await batch.1 '^\[0\] up 0 run 0'
+	await batch.2 '^\[0\] up 0 run 0'
+	slurm 0 scancel -s USR1 "${job}_2"
+	await batch.2 "^ddprun: Slurm's job ${job}_2 has used up its time: it is requeued\$"
+	await batch.2 '^\[0\] up 0 run 1'
+	await batch.2 '^batch: 0$'
+	[ "$(grep -c 'up 0' batch.1)" = 1 ]
+	slurm 0 scancel "${job}_1"
+	await batch.1 '^\[0\] told'
+	await batch.1 'was cancelled: it is not requeued$'
+}
+
+@test "sbatch --signal=USR1@55 comes as a warning" {
+	submit all '--requeue-on timeout --stop-before 0' -t 1 --signal=USR1@55
+	runs
+	again 'has used up its time'
+	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
 }

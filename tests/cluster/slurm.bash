@@ -9,8 +9,8 @@
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
 #                       If slurm_preempt is set its jobs give way in the
-#                       partitions low (and are requeued by Slurm after 60 s) and
-#                       lost (and end)
+#                       partitions low and soon (Slurm requeues them after 60 s,
+#                       or 1) and lost and now (it ends them, the same, at once)
 #   slurm_down          ends all of it; needed before the test's end
 #   slurm_kill HOST NAME SIG   a daemon (slurmctld, slurmd_HOST), and waits until it
 #                       is gone; slurm_again NAME starts it again
@@ -75,6 +75,8 @@ slurm_conf() {
 	[ -n "$preempt" ] || return 0
 	echo "PartitionName=low Nodes=ALL State=UP PriorityTier=1 GraceTime=60"
 	echo "PartitionName=lost Nodes=ALL State=UP PriorityTier=1 GraceTime=60 PreemptMode=CANCEL"
+	echo "PartitionName=soon Nodes=ALL State=UP PriorityTier=1 GraceTime=1"
+	echo "PartitionName=now Nodes=ALL State=UP PriorityTier=1 GraceTime=0 PreemptMode=CANCEL"
 }
 
 slurm_gres_conf() {

@@ -1,4 +1,6 @@
 /* test_allocation.c: what is concluded from Slurm's variables. */
+#include <signal.h>
+
 #include "slurm/groups.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/slurm_vars.h"
@@ -421,6 +423,51 @@ START_TEST(who_is_no_task_of_sruns_is_left_alone)
 }
 END_TEST
 
+START_TEST(how_long_there_is_and_how_often_it_began)
+{
+	char text[ALLOCATION_RESTART_MAX];
+
+	step();
+	parses("./a");
+	ck_assert_uint_eq(config.slurm.end_time, 0);
+	ck_assert_str_eq(allocation_restart(&config.slurm, text), "");
+	set("SLURM_JOB_END_TIME", "1795308790");
+	set("SLURM_RESTART_COUNT", "2");
+	parses("./a");
+	ck_assert_uint_eq(config.slurm.end_time, 1795308790);
+	ck_assert_str_eq(allocation_restart(&config.slurm, text),
+			 " (restart 2)");
+	set("SLURM_JOB_END_TIME", "soon");
+	parse_refused("./a", "SLURM_JOB_END_TIME is 'soon', which is no time");
+}
+END_TEST
+
+START_TEST(what_ends_a_steps_time)
+{
+	step();
+	parses("--shutdown-timeout 7 --requeue-on timeout,preempt ./a");
+	ck_assert_int_eq(config.requeue, CONFIG_ON_PREEMPT | CONFIG_ON_TIMEOUT);
+	ck_assert(config.stop_before_s == 7);
+	ck_assert(signal_set_has(&config.warning, SIGUSR1));
+	ck_assert(signal_set_has(&config.warning, SIGUSR2));
+	/* who says what a signal means is obeyed */
+	parses("--forward-signals USR1 --stop-before 0 ./a");
+	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
+	ck_assert(config.stop_before_s == 0);
+	ck_assert_int_eq(config.requeue, 0);
+	parse_refused("--requeue-on sunday ./a", "'sunday': give preempt");
+	parse_refused("--requeue-on preempt, ./a", "give preempt");
+	parse_refused("--requeue-on ,preempt ./a", "give preempt");
+	parse_refused("--requeue-on preempt,time ./a", "give preempt");
+	parse_refused("--requeue-on timeout --standalone ./a",
+		      "with --standalone Slurm is not asked");
+	clean();
+	parse_refused("--requeue-on timeout ./a", "this is no job of Slurm's");
+	parses("./a");
+	ck_assert(!signal_set_has(&config.warning, SIGUSR1));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("allocation");
@@ -444,6 +491,8 @@ int main(void)
 	tcase_add_test(c, what_is_given_stays);
 	tcase_add_test(c, workers_by_gpus_then_tasks_then_cpus);
 	tcase_add_test(c, nodes_that_the_step_cannot_give);
+	tcase_add_test(c, how_long_there_is_and_how_often_it_began);
+	tcase_add_test(c, what_ends_a_steps_time);
 	tcase_add_test(c, one_node_meets_nobody);
 	tcase_add_test(c, who_is_no_task_of_sruns_is_left_alone);
 	return run_case(c);
