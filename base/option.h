@@ -17,7 +17,8 @@ enum option_kind {
 	OPTION_VERSION /* --version: OPTION_WANT_VERSION */
 };
 
-enum { OPTION_WANT_HELP = -1, OPTION_WANT_VERSION = -2 };
+/* None of errno's numbers, nor of error.h's. */
+enum { OPTION_WANT_HELP = -30001, OPTION_WANT_VERSION = -30002 };
 
 struct option_spec {
 	const char *name; /* "nproc-per-node"; NULL ends the table */

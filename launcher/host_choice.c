@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "launcher/remote_node.h"
+#include "rendezvous/wire.h"
 
 static const char *get(const char *name)
 {
@@ -105,6 +106,31 @@ static int read_list(struct config *c, struct err *e)
 	return host_list_read(&c->hosts, c->hostfile, e);
 }
 
+/* --nproc-per-node N beside slots: fewer workers than there is room for, or the
+ * user's word against itself. A scheduler's slots are not about workers. */
+static int fit_slots(struct config *c, struct err *e)
+{
+	long n;
+
+	if (!c->nproc_given ||
+	    parse_long(c->nproc_text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0)
+		return 0;
+	for (uint32_t i = 0; i < c->hosts.count; i++) {
+		struct host *h = &c->hosts.hosts[i];
+
+		if (h->slots && (long)h->slots < n && !c->from_scheduler)
+			return err_set(e, ERR_USAGE, "--nproc-per-node %ld: %s "
+				       "has %u for %s; leave one of the two "
+				       "out, or list %s with %ld", n,
+				       c->hosts.from, h->slots,
+				       host_list_name(&c->hosts, i),
+				       host_list_name(&c->hosts, i), n);
+		if (h->slots)
+			h->slots = (uint32_t)n;
+	}
+	return 0;
+}
+
 static void stay_here(struct config *c)
 {
 	uint32_t slots = c->hosts.hosts[0].slots;
@@ -135,6 +161,8 @@ int host_choice_init(struct config *c, struct err *e)
 		rc = is_by_hand(c) ? 0 : host_list_scheduler(&c->hosts, get, e);
 		c->over_ssh = c->from_scheduler = rc == 1;
 	}
+	if (c->over_ssh && fit_slots(c, e) < 0)
+		return ERR_USAGE;
 	if (c->over_ssh && c->hosts.count == 1 && !c->host_check &&
 	    (is_localhost(host_list_name(&c->hosts, 0)) ||
 	     (c->from_scheduler &&

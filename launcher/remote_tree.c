@@ -77,8 +77,9 @@ static void on_down(struct remote_link *l, const struct err *why)
 {
 	struct remote_tree *t = l->owner;
 
-	t->live--;
+	/* what that leads to may release the tree; then its end is told here */
 	tell_lost(t, (uint32_t)(l - t->links), why->text);
+	t->live--;
 	if (!t->live && t->releasing)
 		t->events->on_gone(t);
 }

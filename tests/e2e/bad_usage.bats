@@ -172,6 +172,18 @@ refused() {
 	has "$err" '^ddprun: error: gave up after 1.5 s: no rendezvous at 192.0.2.1:29400'
 }
 
+@test "hosts that are none, or cannot be reached" {
+	refused 2 'none: No such file or directory$' --hostfile none true
+	refused 2 '-H, word 2: the host a is word 1 already' -H a,a true
+	refused 2 '--nproc-per-node 3: -H has 2 for b; leave one of the two out, or list b with 3$' \
+		-H a:4,b:2 --nproc-per-node 3 true
+	expect 0 ddprun -H a:4,b:2 --nproc-per-node 2 --dry-run true
+	[ "$(grep -c 'workers: 2' <<<"$out")" = 2 ]
+	# the only one, which is the end of all
+	expect 69 ddprun -H nowhere --ssh false true
+	[ "$err" = 'ddprun: error: host nowhere: ddprun cannot be started there (exit code 1)' ]
+}
+
 @test "--help and --version" {
 	expect 0 ddprun --help
 	has "$out" '^usage: ddprun \[OPTIONS\] PROGRAM \[ARGUMENTS\]$'
