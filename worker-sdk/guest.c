@@ -13,16 +13,16 @@
 
 #include "base/clock.h"
 #include "base/option.h"
+#include "base/own_addr.h"
 #include "base/random.h"
+#include "pmi/place.h"
+#include "pmi/pmi.h"
+#include "pmi/pmix.h"
 #include "rendezvous/wire.h"
 #include "slurm/groups.h"
 #include "slurm/hostlist.h"
 #include "slurm/step.h"
-#include "base/own_addr.h"
 #include "worker-sdk/own_server.h"
-#include "pmi/place.h"
-#include "pmi/pmi.h"
-#include "pmi/pmix.h"
 #include "worker-sdk/topology.h"
 
 enum {
