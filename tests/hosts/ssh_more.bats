@@ -143,9 +143,14 @@ setup() {
 
 @test "a worker that fails is started again over ssh as it is without" {
 	sshd_up 2
+	# not before the other has said its word
+	mkfifo said
 	over_ssh job --max-restarts 1 --log-dir logs -t 3 -H h1:1,h2:1 sh -c '
 		echo "attempt $TORCHELASTIC_RESTART_COUNT of $RANK"
-		[ $RANK$TORCHELASTIC_RESTART_COUNT != 10 ]'
+		case $RANK$TORCHELASTIC_RESTART_COUNT in
+		00) echo >said; exec tail -f /dev/null ;;
+		10) read -r _ <said; exit 1 ;;
+		esac'
 	finish job
 	[ "$(sort <<<"$out")" = '[0] attempt 0 of 0
 [0] attempt 1 of 0
