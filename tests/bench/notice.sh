@@ -56,14 +56,19 @@ node() {
 	eval "node_$i=$!"
 }
 
-# lines N WORDS: until so many lines with them are in all outputs together
+# lines N WORDS FILE...: until so many lines with them are in these together, as
+# tail hears of them; 30 s at most
 lines() {
-	t=0
-	until [ "$(cat "$work"/node.[0-9] | grep -c "$2")" -ge "$1" ]; do
-		t=$((t + 1))
-		[ $t -lt 600 ] || return 1
-		sleep 0.05
-	done
+	want=$1 words=$2
+	shift 2
+	mkfifo "$work/heard"
+	timeout 30 tail -q -n +1 -f "$@" >"$work/heard" &
+	tail=$!
+	got=$(grep -c -m "$want" "$words" "$work/heard") || true
+	kill $tail 2>/dev/null || true
+	wait $tail 2>/dev/null || true
+	rm "$work/heard"
+	[ "$got" -ge "$want" ]
 }
 
 # The ms from $1 to the last of the lines with $2.
@@ -83,9 +88,9 @@ notice_round() {
 	for i in 1 2 3 4; do
 		node $i --nnodes 4 --nproc-per-node 2
 	done
-	lines 8 'up . of 8' || return 0
+	lines 8 'up . of 8' "$work"/node.[0-9] || return 0
 	at=$("$B/nudge" 15 "$node_3")
-	lines 8 'told at' || return 0
+	lines 8 'told at' "$work"/node.[0-9] || return 0
 	until_last "$at" 'told at' >>"$work/notice"
 	all_gone 4
 }
@@ -97,17 +102,17 @@ cut_round() {
 		node $i --nnodes 3:4 --nproc-per-node 1 --last-call-timeout 0.5 \
 			--heartbeat-timeout $CUT_S
 	done
-	lines 4 'up . of 4' || return 0
+	lines 4 'up . of 4' "$work"/node.[0-9] || return 0
 	[ "$1" = 4 ] || node 5 --nnodes 3:4 --nproc-per-node 1 \
 		--heartbeat-timeout $CUT_S
-	[ "$1" = 4 ] || until grep -qs spare "$work/node.5.err"; do sleep 0.05; done
+	[ "$1" = 4 ] || lines 1 spare "$work/node.5.err" || return 0
 	for i in 1 2 4; do
 		: >"$work/node.$i"
 	done
 	at=$("$B/nudge" nsenter --net="/proc/$pid_switch/ns/net" \
 		ip link set to_n3 down)
 	mv "$work/node.3" "$work/lost"
-	lines "$3" "up . of $3" || return 0
+	lines "$3" "up . of $3" "$work"/node.[0-9] || return 0
 	until_last "$at" "up . of $3" >>"$work/$2"
 	kill "$node_1" "$node_3" 2>/dev/null || true
 	all_gone "$1"
@@ -136,7 +141,7 @@ bench_notice() {
 		r=$((r + 1))
 	done
 	many_down 5
-	notice_row notice 'SIGTERM at one of 4 ddpruns, until all 8 ranks are told' 51
+	notice_row notice 'SIGTERM at one of 4 ddpruns, until all 8 ranks are told' 50
 	for i in spare fewer; do
 		notice_row $i "power cut of a node of 4, until all train: $i" \
 			$((CUT_S * 1000 + 1000))
