@@ -7,7 +7,7 @@ set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
 
-build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev liblzma-dev libdnnl-dev libpng-dev libhwloc-dev libdw-dev'
+build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev liblzma-dev libdnnl-dev libpng-dev libhwloc-dev libdw-dev libsodium-dev libmunge-dev'
 tests='check bats procps util-linux curl xz-utils gnuplot-nox g++ locales'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
 # what else starts workers; slurmd and munged are started by the tests alone,

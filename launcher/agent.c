@@ -53,11 +53,13 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 {
 	extern char **environ;
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
+	char key[PROOF_HEX_SIZE];
 	struct environment_job job = {
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
 		.agent_store = start->agent_store,
 		.rdzv = member_server_text(&a->member, server),
+		.job_key = member_job_key(&a->member, key),
 		.node_addr = a->member.addr_text, .role = a->config->role,
 		.round = start->round, .attempt = start->attempt,
 		.max_restarts = (uint32_t)a->config->max_restarts,

@@ -13,6 +13,7 @@ enum { PATIENCE_MS = 5000, DUMP_ID = 2 };
 struct asking {
 	struct ask *to;
 	const struct wire_dump *question;
+	const struct auth *auth;
 	uv_loop_t loop;
 	struct link link;
 	uv_timer_t timer;
@@ -125,7 +126,8 @@ static void run(struct asking *x)
 	uv_timer_init(&x->loop, &x->timer);
 	x->timer.data = x;
 	x->rc = 1;
-	rc = link_start(&x->link, &x->loop, &x->addr, &hello, &events, x->e);
+	rc = link_start(&x->link, &x->loop, &x->addr, &hello, x->auth, &events,
+			x->e);
 	if (rc < 0) {
 		x->rc = rc;
 		uv_close((uv_handle_t *)&x->timer, NULL);
@@ -152,7 +154,8 @@ static int compare(const void *pa, const void *pb)
 }
 
 int ask_init(struct ask *a, const struct endpoint *server, const char *job,
-	     const struct wire_dump *m, struct err *e)
+	     const struct auth *auth, const struct wire_dump *m,
+	     struct err *e)
 {
 	struct asking *x = calloc(1, sizeof(*x));
 	int rc;
@@ -164,6 +167,7 @@ int ask_init(struct ask *a, const struct endpoint *server, const char *job,
 	}
 	x->to = a;
 	x->question = m;
+	x->auth = auth;
 	x->e = e;
 	rc = sock_resolve(server, &x->addr, 1, e);
 	if (rc > 0) {

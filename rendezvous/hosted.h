@@ -4,6 +4,7 @@
 #define RENDEZVOUS_HOSTED_H
 
 #include "rendezvous/conn.h"
+#include "rendezvous/door.h"
 #include "rendezvous/ended.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
@@ -28,7 +29,8 @@ struct member {
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
-	int role; /* 0 before HELLO, then an enum wire_role */
+	int role; /* 0 before its proof, then an enum wire_role */
+	struct caller caller; /* while role is 0 */
 	char *job_id;
 	char *host; /* of a guest; NULL where memory ran out */
 	int left;   /* of a guest: how it went is known */
@@ -59,6 +61,7 @@ struct hosted {
 struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
+	struct door door;
 	uv_tcp_t listener;
 	struct sock_addr bound; /* the listener's */
 	uv_pipe_t parent;
