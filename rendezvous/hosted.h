@@ -25,16 +25,16 @@ struct hosted;
  * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
+	int role; /* 0 before HELLO, then an enum wire_role */
+	int left; /* of a guest: how it went is known */
+	struct hosted *hosted;
+	struct session session; /* of a worker */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
-	int role; /* 0 before HELLO, then an enum wire_role */
 	char *job_id;
 	char *host; /* of a guest; NULL where memory ran out */
-	int left;   /* of a guest: how it went is known */
-	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
-	struct session session; /* of a worker */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
