@@ -1,5 +1,5 @@
-/* bench_echo.h: the floor of a server's cost: wait, read, write, no work between.
- * On one thread and one epoll, as ddprdzv. */
+/* bench_echo.h: the floor of a server's cost: wait, read, write, no work. On one
+ * thread and one epoll, as ddprdzv. */
 #ifndef TESTS_PROGRAMS_BENCH_ECHO_H
 #define TESTS_PROGRAMS_BENCH_ECHO_H
 
@@ -24,7 +24,8 @@ static inline void echo_loop(int listener)
 {
 	static struct echoed of[ECHO_CLIENTS];
 	static char bytes[65536], reply[65536];
-	struct epoll_event ev = {EPOLLIN, {.fd = listener}}, events[ECHO_EVENTS];
+	struct epoll_event ev = {EPOLLIN, {.fd = listener}};
+	struct epoll_event events[ECHO_EVENTS];
 	int epoll = epoll_create1(EPOLL_CLOEXEC), one = 1;
 
 	epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev);
@@ -33,7 +34,7 @@ static inline void echo_loop(int listener)
 
 		for (int i = 0; i < n; i++) {
 			int fd = events[i].data.fd;
-			struct echoed *c = &of[fd % (ECHO_CLIENTS)];
+			struct echoed *c = &of[fd % ECHO_CLIENTS];
 			size_t due = 0;
 			ssize_t got;
 
@@ -43,7 +44,7 @@ static inline void echo_loop(int listener)
 					continue;
 				setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
 					   sizeof one);
-				memset(&of[fd % (ECHO_CLIENTS)], 0,
+				memset(&of[fd % ECHO_CLIENTS], 0,
 				       sizeof *of);
 				ev.data.fd = fd;
 				epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev);

@@ -1,6 +1,6 @@
 /* bench_store: what an operation of a store costs its server in CPU time,
  * beside a bare epoll server that echoes messages of the same sizes, in turn in
- * one run. The load is one thread with one request under way on each connection. */
+ * one run. The load is one thread with one request under way a connection. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
