@@ -7,7 +7,7 @@
 #include "launcher/page.h"
 #include "launcher/rdzv.h"
 
-enum { MEMBER_TEXT_MAX = 256 };
+enum { MEMBER_AWAITED_MAX = 640 };
 
 struct member;
 
@@ -43,7 +43,8 @@ struct member {
 	uint32_t joined, spares;
 	int spare;           /* this node waits for another's place */
 	uint64_t starts_ms;  /* the last call ends then; 0: it has not begun */
-	char missing[MEMBER_TEXT_MAX];
+	/* what WAITING said last, of this wait: whom for; "" before */
+	char awaited[MEMBER_AWAITED_MAX];
 };
 
 /* Resolves the endpoint, which may block on DNS; nothing is started. An error

@@ -137,6 +137,10 @@ int job_end_for(const struct job *j, const struct job_node *n,
 const struct wire_end *job_end(const struct job *j);
 /* How a rank of the running round ended; NULL: it runs. */
 const char *job_rank_end(const struct job *j, uint32_t rank);
+/* The same without who it was: "exited with code 0". */
+const char *job_rank_how(const struct job *j, uint32_t rank);
+const char *job_rank_host(const struct job *j, uint32_t rank); /* or NULL */
+void *job_rank_owner(const struct job *j, uint32_t rank); /* of its node */
 /* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
  * is the running round. */
 int job_check_round(const struct job *j, uint32_t round, struct err *e);

@@ -183,6 +183,25 @@ const char *job_rank_end(const struct job *j, uint32_t rank)
 	return rank < j->world_size ? j->ranks[rank].text : NULL;
 }
 
+const char *job_rank_how(const struct job *j, uint32_t rank)
+{
+	const char *text = job_rank_end(j, rank);
+	const char *pid = text ? strstr(text, ", pid ") : NULL;
+	const char *how = pid ? strstr(pid + 1, ", ") : NULL;
+
+	return how ? how + 2 : text;
+}
+
+const char *job_rank_host(const struct job *j, uint32_t rank)
+{
+	return rank < j->world_size ? j->ranks[rank].node->host : NULL;
+}
+
+void *job_rank_owner(const struct job *j, uint32_t rank)
+{
+	return rank < j->world_size ? j->ranks[rank].node->owner : NULL;
+}
+
 int job_check_round(const struct job *j, uint32_t round, struct err *e)
 {
 	if (j->state == JOB_RUNNING && round == j->round)

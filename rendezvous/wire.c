@@ -34,6 +34,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_STOP] = "STOP",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
+	[WIRE_WAITING] = "WAITING",
 	[WIRE_DUMP] = "DUMP",
 	[WIRE_LOOK] = "LOOK",
 	[WIRE_PAGE] = "PAGE",

@@ -76,6 +76,7 @@ enum wire_type {
 	WIRE_STOP,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
+	WIRE_WAITING,
 	WIRE_DUMP = 60,
 	WIRE_LOOK,
 	WIRE_PAGE,
@@ -155,6 +156,7 @@ const char *wire_type_name(int type);
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
 	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
+#define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
 #define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
@@ -177,7 +179,7 @@ const char *wire_type_name(int type);
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
 	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
 	M(end, WIRE_END_FIELDS)                                                \
-	M(fate, WIRE_FATE_FIELDS)                                              \
+	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \
 	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
 	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \
 	M(asked, WIRE_ASKED_FIELDS)
