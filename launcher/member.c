@@ -270,6 +270,7 @@ static void take_waiting(struct member *m, const struct wire_waiting *x)
 		return;
 	snprintf(m->awaited, sizeof(m->awaited), "%.*s", SLICE_FMT(x->text));
 	aloud_awaited(m, (x->waited_ms + 500) / 1000);
+	m->events->on_waiting(m);
 }
 
 static int take_notice(struct member *m, const struct wire_frame *f,

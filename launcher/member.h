@@ -16,6 +16,8 @@ struct member_events {
 	void (*on_end)(struct member *m, const struct wire_end *end);
 	/* The job is to stop, as this node may have said itself. */
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
+	/* It has waited for a second, and was told whom for. */
+	void (*on_waiting)(struct member *m);
 	/* Refused, timed out, lost, or the server cannot be started: code and
 	 * text say which. At most once; the membership is over. */
 	void (*on_lost)(struct member *m, const struct err *why);

@@ -9,6 +9,7 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/status.h"
 #include "rendezvous/waits.h"
 
 /* < 0 is an error reply, ERR_PROTOCOL the end */
@@ -214,6 +215,7 @@ static const struct rule rules[] = {
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
+	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
 	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 

@@ -116,6 +116,11 @@ int job_node_runs(const struct job_node *n); /* is in the running round */
  * it: nobody waits for it in vain. */
 int job_node_is_alone(const struct job *j, const struct job_node *n);
 
+/* What it knows itself of JOB and of its node's item; the rest is 0. */
+void job_status(const struct job *j, struct wire_job *m);
+void job_node_status(const struct job *j, const struct job_node *n,
+		     struct wire_job_node *item);
+
 /* Messages; slices are the job's, valid until the next event. STATE's `spare`
  * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);

@@ -247,3 +247,43 @@ void job_fate_release(struct job_fate *f)
 		f->next->pprev = f->pprev;
 	f->pprev = NULL;
 }
+
+/* ---- from outside ---- */
+
+static uint8_t node_state(const struct job *j, const struct job_node *n)
+{
+	if (n->place != NODE_MEMBER || j->state == JOB_OVER)
+		return n->place == NODE_SPARE ? WIRE_NODE_SPARE
+					      : WIRE_NODE_GONE;
+	if (n->running)
+		return WIRE_NODE_RUNS;
+	return n->joined ? WIRE_NODE_WAITS : WIRE_NODE_STOPS;
+}
+
+void job_node_status(const struct job *j, const struct job_node *n,
+		     struct wire_job_node *item)
+{
+	*item = (struct wire_job_node){
+		.host = SLICE_STR(n->host), .addr = SLICE_STR(n->addr),
+		.node_rank = n->rank, .state = node_state(j, n),
+		.nproc = n->nproc, .base_rank = n->base,
+	};
+	for (uint32_t i = 0; n->running && i < n->nproc; i++)
+		item->exited += j->ranks[n->base + i].text != NULL;
+}
+
+void job_status(const struct job *j, struct wire_job *m)
+{
+	int runs = j->state == JOB_RUNNING;
+
+	*m = (struct wire_job){
+		.job = SLICE_STR(j->id), .state = (uint8_t)j->state,
+		.round = j->round, .attempt = j->attempt,
+		.max_restarts = j->max_restarts, .changes = j->changes,
+		.min_nodes = j->min_nodes, .max_nodes = j->max_nodes,
+		.joined = j->joined, .spares = j->spares,
+		.world_size = runs ? j->world_size : 0,
+		.exited = runs ? j->exited : 0,
+		.text = SLICE_STR(""), .cause = SLICE_STR(j->end_text),
+	};
+}
