@@ -1,8 +1,8 @@
 /* status_json.c: `ddprun status --json`; docs/ddprun-status.1 has the names. */
 #include <errno.h>
 
+#include "base/json.h"
 #include "base/utf8.h"
-#include "launcher/json.h"
 #include "launcher/status.h"
 
 enum { VERSION = 1, TEXT_MAX = 64 << 10 };
