@@ -60,3 +60,8 @@ simulate_servers 1
 # shellcheck disable=SC2086
 "$O/tests/bench_agents" connects 98304 $sim_servers
 simulate_end
+
+say "simulate: a barrier of 1,000 while others send garbage, read nothing, say nothing"
+simulate_servers 1
+"$O/tests/bench_abuse" 1000 200 "$ROUNDS" "$(echo "${sim_servers# }" | cut -d / -f 1)"
+simulate_end

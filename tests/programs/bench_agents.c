@@ -1,6 +1,6 @@
-/* bench_agents: simulated agents of one job, or of one at each of several
- * servers: they join, get their ranks, and one worker each passes a barrier and
- * ends well. Prints how long all that took and what of it a connection costs. */
+/* bench_agents: simulated agents of one job, or of one at each of some servers:
+ * they join, get their ranks, and one worker each passes a barrier and ends
+ * well. Prints how long all that took and what of it a connection costs. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,8 +9,9 @@
 
 static const char usage[] =
 	"bench_agents AGENTS HOST:PORT/PID...\n"
-	"  so many agents, shared out among the servers; prints milliseconds:\n"
-	"  agents, servers, joined, barrier, ended; bytes a connection, joins/s\n"
+	"  so many agents, shared out among the servers; prints agents,\n"
+	"  servers, ms until all have ranks, until all are through the\n"
+	"  barrier, until the end; bytes a connection, joins/s\n"
 	"bench_agents connects CLIENTS HOST:PORT/PID\n"
 	"  so many workers, one after the other: HELLO, its answer, close\n";
 
