@@ -51,7 +51,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 # The wire, and the proof of who speaks on it: the programs and libddp share them.
 wire_objs := $(call objs,$(patsubst %,rendezvous/%.c,wire proof secret credential auth))
-server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_connect link handshake wire proof secret credential auth),$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_connect link handshake wire proof secret credential auth),$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
 sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c rendezvous/client_connect.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
@@ -204,10 +204,14 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
+# One of them is of the server's parts.
+server_parts := $(call objs,rendezvous/candidate.c rendezvous/journal_etcd.c $(wildcard etcd/*.c))
+$(O)/tests/etcd_candidate: $(server_parts)
+$(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c rendezvous/client_connect.c rendezvous/handshake.c) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
 # What the benchmarks start and time with: static, so that they start at once.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))

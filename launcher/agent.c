@@ -97,7 +97,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
-	char text[RESTART_TIME_TEXT_MAX];
+	char text[RESTART_TIME_TEXT_MAX], key[PROOF_HEX_SIZE];
 	int rc;
 
 	a->times.start = clock_ns();
@@ -110,7 +110,8 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
 	begin_output(a, start);
-	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr);
+	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr,
+		      member_job_key(&a->member, key));
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
@@ -204,8 +205,18 @@ static void on_lost(struct member *m, const struct err *why)
 }
 
 
+static void on_waiting(struct member *m)
+{
+	struct agent *a = m->owner;
+	char key[PROOF_HEX_SIZE];
+
+	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr,
+			 member_job_key(m, key));
+}
+
 static const struct member_events member_events = {
 	.on_start = on_start,
+	.on_waiting = on_waiting,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
 	.on_lost = on_lost,

@@ -12,7 +12,6 @@
 #include "base/sock.h"
 #include "launcher/behind.h"
 #include "launcher/exit_code.h"
-#include "launcher/job_key.h"
 #include "launcher/stack.h"
 
 enum {
@@ -268,20 +267,14 @@ static size_t run_of(const struct look *l, size_t i)
 	return n;
 }
 
-/* By the key of a worker of the job here, else as its nodes do themselves. */
-static int ask_for_workers(struct dump *d, size_t first, size_t n,
-			   struct err *e)
+static int ask_for_job(struct dump *d, const struct flight_file *job,
+		       struct err *e)
 {
-	const struct look_worker *w = &d->look.workers[first];
 	struct auth auth;
-	int rc = -1;
+	int rc = auth_of_key(&auth, job->key, e);
 
-	for (size_t i = 0; i < n && rc < 0; i++)
-		rc = job_key_of(&auth, w[i].pid);
-	if (rc < 0)
-		rc = auth_choose(&auth, d->o.auth, d->o.token_file, e);
 	if (rc == 0)
-		rc = ask(d, w->job->server, w->job->job, &auth, e);
+		rc = ask(d, job->server, job->job, &auth, e);
 	auth_wipe(&auth);
 	return rc;
 }
@@ -297,7 +290,7 @@ static void ask_for_jobs(struct dump *d)
 		size_t n = run_of(&d->look, kept);
 
 		if (job->nodes > 1 && job->server[0] && d->nasked < ASKED_MAX) {
-			if (ask_for_workers(d, kept, n, &e) == 0) {
+			if (ask_for_job(d, job, &e) == 0) {
 				look_drop(&d->look, kept, n);
 				continue;
 			}

@@ -45,9 +45,14 @@ void failure_release(struct failure *f);
 /* When there is time for it, before the first round. */
 void failure_prepare(struct failure *f);
 
+/* Before there is a round: who looks for this job on this host finds it, and
+ * its server, and what proves to that that he may ask (key, or ""). */
+void failure_findable(struct failure *f, const char *agent_id,
+		      const struct sock_addr *server, const char *key);
 /* A round's workers are about to be started; have been. */
 void failure_begin(struct failure *f, const struct wire_start *start,
-		   const char *agent_id, const struct sock_addr *server);
+		   const char *agent_id, const struct sock_addr *server,
+		   const char *key);
 void failure_started(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are

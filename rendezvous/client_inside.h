@@ -14,6 +14,7 @@ struct client {
 	size_t used; /* bytes at the front of in that were handed out */
 	struct err dead; /* code 0: alive */
 	int told;        /* dead is the server's own last word */
+	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
 };
 
 /* It stays so, with that text; the first one counts. */

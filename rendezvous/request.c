@@ -9,6 +9,8 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/status.h"
+#include "rendezvous/waits.h"
 
 /* < 0 is an error reply, ERR_PROTOCOL the end */
 typedef int handler(struct member *m, const struct wire_frame *f,
@@ -52,6 +54,7 @@ static int admit_agent(struct member *m, const struct wire_hello *hello,
 			       "the server at %s serves another job only",
 			       m->server->endpoint);
 	m->job_id = strndup(hello->job.data, hello->job.len);
+	m->host = strndup(hello->host.data, hello->host.len);
 	if (!m->job_id)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
@@ -106,6 +109,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	reply_empty(m, f);
@@ -189,6 +193,8 @@ static int on_session(struct member *m, const struct wire_frame *f,
 
 	if (m->hosted)
 		store_answer_all(m->hosted->store);
+	if (m->session.nparked)
+		waits_begin(m->server);
 	return rc;
 }
 
@@ -217,6 +223,7 @@ static const struct rule rules[] = {
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
+	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
 	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 

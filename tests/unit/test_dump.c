@@ -472,6 +472,8 @@ START_TEST(says_that_guests_have_no_agents)
 
 	start_server(2);
 	hello(&t, WIRE_TOOL, "guests");
+	await_frame(&t, WIRE_HELLO);
+	ask(&t, 1000);
 	wants_error(&t, ERR_REFUSED, "has no agents that could be asked");
 	leave(&t);
 	stop();
