@@ -204,7 +204,6 @@ static void on_lost(struct member *m, const struct err *why)
 	agent_handle(a, EV_LOST, why->text);
 }
 
-
 static void on_waiting(struct member *m)
 {
 	struct agent *a = m->owner;

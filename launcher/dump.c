@@ -12,6 +12,7 @@
 #include "base/sock.h"
 #include "launcher/behind.h"
 #include "launcher/exit_code.h"
+#include "launcher/job_key.h"
 #include "launcher/stack.h"
 
 enum {
@@ -271,7 +272,7 @@ static int ask_for_job(struct dump *d, const struct flight_file *job,
 		       struct err *e)
 {
 	struct auth auth;
-	int rc = auth_of_key(&auth, job->key, e);
+	int rc = job_key_of(&auth, job, e);
 
 	if (rc == 0)
 		rc = ask(d, job->server, job->job, &auth, e);

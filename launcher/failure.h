@@ -46,13 +46,13 @@ void failure_release(struct failure *f);
 void failure_prepare(struct failure *f);
 
 /* Before there is a round: who looks for this job on this host finds it, and
- * its server, and what proves to that that he may ask (key, or ""). */
+ * its server. */
 void failure_findable(struct failure *f, const char *agent_id,
-		      const struct sock_addr *server, const char *key);
+		      const struct sock_addr *server, const char *job_key);
 /* A round's workers are about to be started; have been. */
 void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server,
-		   const char *key);
+		   const char *job_key);
 void failure_started(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/sock.h"
 #include "launcher/exit_code.h"
+#include "launcher/job_key.h"
 #include "launcher/look.h"
 #include "launcher/tool.h"
 
@@ -215,20 +216,11 @@ static int ask(struct status *s, const char *server, const char *job,
 	return rc < 0 ? rc : tool_ask(&at, &q, e);
 }
 
-static int is_first(const struct look *l, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(l->jobs[k]->job, l->jobs[i]->job) == 0 &&
-		    strcmp(l->jobs[k]->server, l->jobs[i]->server) == 0)
-			return 0;
-	return 1;
-}
-
 static int ask_for_job(struct status *s, const struct flight_file *job,
 		       struct err *e)
 {
 	struct auth auth;
-	int rc = auth_of_key(&auth, job->key, e);
+	int rc = job_key_of(&auth, job, e);
 
 	if (rc == 0)
 		rc = ask(s, job->server, job->job, &auth, e);
@@ -245,6 +237,15 @@ static int ask_server(struct status *s, struct err *e)
 		rc = ask(s, s->o.server, s->o.job ? s->o.job : "", &auth, e);
 	auth_wipe(&auth);
 	return rc;
+}
+
+static int is_first(const struct look *l, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(l->jobs[k]->job, l->jobs[i]->job) == 0 &&
+		    strcmp(l->jobs[k]->server, l->jobs[i]->server) == 0)
+			return 0;
+	return 1;
 }
 
 /* Those that this user's ddpruns on this host are in. */

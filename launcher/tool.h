@@ -8,7 +8,7 @@
 
 struct tool_question {
 	const char *job; /* "": none */
-	const struct auth *auth;
+	const struct auth *auth; /* how to prove who asks */
 	/* Puts the request, of that id. */
 	void (*put)(struct buf *out, uint32_t id, const void *arg);
 	/* Of each notice: 0, or an error that ends it. */

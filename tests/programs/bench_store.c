@@ -254,11 +254,8 @@ static struct talk *new_talk(const char *name, size_t reply)
 	return k;
 }
 
-/* Its server has --auth none: a client need not wait for the greeting. */
-static const char nonce[WIRE_NONCE_SIZE];
-
 enum { EMPTY_REPLY = WIRE_HEADER_SIZE,
-       WELCOME_REPLY = WIRE_HEADER_SIZE + 16,
+       WELCOME = WIRE_HEADER_SIZE + 16, /* without a proof */
        VALUE_REPLY = WIRE_HEADER_SIZE + 5 + VALUE_LEN,
        ADD_REPLY = WIRE_HEADER_SIZE + 8 };
 
@@ -276,12 +273,21 @@ static void put_get(struct buf *b)
 	wire_put_key(b, WIRE_GET, WIRE_REQUEST, 3, &m);
 }
 
+static struct wire_hello hello_of(enum wire_role role)
+{
+	static const char nonce[WIRE_NONCE_SIZE];
+
+	return (struct wire_hello){
+		.role = (uint8_t)role, .job = SLICE_STR("bench"),
+		.host = SLICE_STR("h"), .method = WIRE_NO_PROOF,
+		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+	};
+}
+
 /* A worker of our own protocol: the first to connect sets the key. */
 static struct talk *ours(const char *name)
 {
-	struct wire_hello h = {WIRE_WORKER, SLICE_STR("bench"),
-			       SLICE_STR("h"), 0, 0, 1, WIRE_NO_PROOF,
-			       SLICE(nonce, sizeof nonce), SLICE_STR("")};
+	const struct wire_hello h = hello_of(WIRE_WORKER);
 	struct wire_add add = {SLICE_STR(counter), 1};
 	struct buf item = BUF_INIT(256);
 	struct talk *k = new_talk(name, EMPTY_REPLY);
@@ -289,7 +295,7 @@ static struct talk *ours(const char *name)
 	buf_put(&k->hello, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(&k->hello, WIRE_HELLO, WIRE_REQUEST, 1, &h);
 	put_set(&k->hello);
-	k->hello_reply = WIRE_GREETING_SIZE + WELCOME_REPLY + EMPTY_REPLY;
+	k->hello_reply = WIRE_GREETING_SIZE + WELCOME + EMPTY_REPLY;
 	if (!strcmp(name, "get")) {
 		put_get(&k->request[0]);
 		k->reply[0] = VALUE_REPLY;
@@ -381,9 +387,7 @@ static struct talk *redis(const char *name)
 /* Returns the port of PyTorch's door. */
 static uint16_t join(const struct target *t, int *fd)
 {
-	struct wire_hello h = {WIRE_AGENT, SLICE_STR("bench"), SLICE_STR("h"),
-			       0, 0, 1, WIRE_NO_PROOF,
-			       SLICE(nonce, sizeof nonce), SLICE_STR("")};
+	const struct wire_hello h = hello_of(WIRE_AGENT);
 	struct wire_join j = {
 		.node_id = SLICE_STR("n"), .host = SLICE_STR("h"),
 		.addr = SLICE_STR("127.0.0.1"), .master_port = 1,

@@ -28,7 +28,7 @@ enum {
 
 struct sim {
 	int fd, epoll;
-	int greeted; /* the server's greeting has come */
+	int greeted; /* the server's preface has come */
 	int over;    /* an error reply is an end like any other */
 	uint32_t role, round, rank;
 	size_t len;
@@ -75,16 +75,16 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &ev);
 }
 
-/* Puts what a client says before its first request, to a server with --auth
- * none, where it need not wait for the greeting. */
+/* Puts what a client says before its first request. */
 static inline void sim_greet(const struct sim *s, struct buf *out)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
-	struct wire_hello hello = {(uint8_t)s->role, SLICE_STR("bench"),
-				   SLICE_STR("simulated"), s->round, s->rank,
-				   1, WIRE_NO_PROOF,
-				   SLICE(nonce, WIRE_NONCE_SIZE),
-				   SLICE_STR("")};
+	struct wire_hello hello = {
+		.role = (uint8_t)s->role, .job = SLICE_STR("bench"),
+		.host = SLICE_STR("simulated"), .round = s->round,
+		.rank = s->rank, .method = WIRE_NO_PROOF,
+		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+	};
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
