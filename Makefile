@@ -50,7 +50,8 @@ all_ldflags = $(san_flags) $(LDFLAGS)
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c)
-server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+sodium_libs = $(shell $(PKG_CONFIG) --libs libsodium 2>/dev/null || echo -lsodium)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
 sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
@@ -101,7 +102,7 @@ $(O)/ddprun: $(launcher_objs)
 
 $(O)/ddprdzv: $(server_objs)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs) $(sodium_libs)
 
 # One relocatable object with only ddp_* global, so that a program linked with
 # libddp.a may have names of its own like ours.
@@ -174,7 +175,7 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(sodium_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))

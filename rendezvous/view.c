@@ -159,8 +159,6 @@ void job_start_for(const struct job *j, const struct job_node *n,
 		.role_world_size = n->role_world,
 		.master_addr = SLICE_STR(first->addr),
 		.master_port = first->master_port,
-		.nodes = {j->nnodes,
-			  SLICE(j->start_nodes.data, j->start_nodes.len)},
 	};
 }
 

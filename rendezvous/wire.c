@@ -254,23 +254,6 @@ static int fields_end(const struct fields *s, const struct wire_frame *f,
 	}
 WIRE_MESSAGES(DEFINE)
 
-void wire_put_node_item(struct buf *items, const struct wire_node *n)
-{
-	buf_put_slice(items, n->host);
-	buf_put_slice(items, n->addr);
-	buf_put_u32(items, n->nproc);
-}
-
-struct wire_node wire_get_node_item(struct reader *r)
-{
-	struct wire_node n;
-
-	n.host = reader_slice(r);
-	n.addr = reader_slice(r);
-	n.nproc = reader_u32(r);
-	return n;
-}
-
 void wire_put_call_item(struct buf *items, const struct wire_call *c)
 {
 	buf_put_u32(items, c->rank);

@@ -139,8 +139,7 @@ const char *wire_type_name(int type);
 #define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
 	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
 	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
-	F(str, master_addr) F(u16, master_port) F(u8, agent_store)             \
-	F(list, nodes)
+	F(str, master_addr) F(u16, master_port) F(u8, agent_store)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
@@ -213,17 +212,7 @@ WIRE_MESSAGES(WIRE_DECLARE)
 #undef WIRE_DECLARE
 #undef WIRE_DECLARE_FIELD
 
-/* An item of START's nodes. */
-struct wire_node {
-	struct slice host;
-	struct slice addr;
-	uint32_t nproc;
-};
-void wire_put_node_item(struct buf *items, const struct wire_node *n);
-/* Reads the next item; r->bad tells when the list was torn. */
-struct wire_node wire_get_node_item(struct reader *r);
-
-/* An item of PAGE's calls. */
+/* An item of PAGE's calls. r->bad tells when the list was torn. */
 struct wire_call {
 	uint32_t rank, comm;
 	uint64_t number;

@@ -23,9 +23,7 @@ static void walk(struct wire_items list, enum wire_type type)
 
 	reader_init(&r, list.bytes);
 	for (i = 0; i < list.count && !r.bad; i++) {
-		if (type == WIRE_START) {
-			wire_get_node_item(&r);
-		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
+		if (type == WIRE_PAGE || type == WIRE_NODE) {
 			wire_get_call_item(&r);
 		} else {
 			if (type == WIRE_MULTI_GET)
@@ -71,7 +69,7 @@ ROUND_TRIP(text, )
 ROUND_TRIP(error, )
 ROUND_TRIP(join, )
 ROUND_TRIP(state, )
-ROUND_TRIP(start, walk(m.nodes, f->type);)
+ROUND_TRIP(start, )
 ROUND_TRIP(exited, )
 ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
