@@ -50,10 +50,10 @@ all_ldflags = $(san_flags) $(LDFLAGS)
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c)
-server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(filter-out %/client.c %/client_way.c %/link.c %/wire.c,$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 sodium_libs = $(shell $(PKG_CONFIG) --libs libsodium 2>/dev/null || echo -lsodium)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
-sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
+sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c rendezvous/client_way.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
 trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c trainers/data/*.c trainers/models/*.c trainers/ops/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
@@ -200,7 +200,7 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
-$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c) $(base_objs) $(wire_objs)
+$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c rendezvous/client_way.c) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lz -lm -lpthread -ldl

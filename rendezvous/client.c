@@ -1,223 +1,17 @@
-/* client.c: one request, then its reply, with a deadline. Blocks in poll(2)
- * only. After a failure of the connection it stays failed, with that text. */
+/* client.c: the requests: each is put together, sent, and its reply taken apart.
+ * How they get there is client_way.c's. */
 #include "rendezvous/client.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/clock.h"
+#include "rendezvous/client_way.h"
 
-enum {
-	ALLOWANCE_MS = 10000, /* beyond the server's own timeout */
-	READ_SIZE = 16 << 10,
-	KEEP_MAX = 256 << 10, /* a large reply's memory is given back */
-	ADDRS_MAX = 8,
-};
-
-struct client {
-	int fd;
-	uint32_t id; /* of the request that is being made; never 0 */
-	char at[SOCK_TEXT_MAX];
-	struct buf out, in;
-	size_t used; /* bytes at the front of in that were handed out */
-	struct err dead; /* code 0: alive */
-	int told;        /* dead is the server's own last word */
-};
-
-static int die(struct client *c, int code, const char *what, struct err *e)
-{
-	if (!c->dead.code)
-		err_set(&c->dead, code, "rendezvous server %s: %s", c->at,
-			what);
-	return err_set(e, c->dead.code, "%s", c->dead.text);
-}
-
-static int die_errno(struct client *c, int error, struct err *e)
-{
-	char what[128];
-
-	snprintf(what, sizeof what, "the connection broke (%s)",
-		 strerror(error));
-	return die(c, -error, what, e);
-}
-
-/* ---- bytes ---- */
-
-/* deadline in clock_ms, UINT64_MAX: none. */
-static int wait_for(struct client *c, short events, uint64_t deadline,
-		    struct err *e)
-{
-	struct pollfd p = {c->fd, events, 0};
-	uint64_t now;
-	int rc, ms;
-
-	for (;;) {
-		now = clock_ms();
-		if (deadline == UINT64_MAX)
-			ms = -1;
-		else if (deadline <= now)
-			ms = 0;
-		else
-			ms = deadline - now > 1 << 30 ? 1 << 30 :
-			     (int)(deadline - now);
-		rc = poll(&p, 1, ms);
-		if (rc > 0)
-			return 0;
-		if (rc < 0 && errno != EINTR)
-			return die_errno(c, errno, e);
-		if (rc == 0 && deadline <= clock_ms())
-			return die(c, ERR_TIMEOUT,
-				   "no answer in time; is it, or the network, "
-				   "down?", e);
-	}
-}
-
-/* One recv into c->in: > 0, or an error. */
-static int receive(struct client *c, uint64_t deadline, struct err *e)
-{
-	char *to = buf_reserve(&c->in, READ_SIZE);
-	ssize_t n;
-	int rc;
-
-	if (!to)
-		return die(c, c->in.failed, "out of memory", e);
-	for (;;) {
-		n = recv(c->fd, to, c->in.cap - c->in.len, MSG_DONTWAIT);
-		if (n > 0) {
-			c->in.len += (size_t)n;
-			return 1;
-		}
-		if (n == 0)
-			return die(c, ERR_REMOTE, "it closed the connection",
-				   e);
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return die_errno(c, errno, e);
-		rc = wait_for(c, POLLIN, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-}
-
-/* The next frame, whole; its body is valid until the next call. An error with
- * id 0 is the server's last word: it becomes ours, as it is. */
-static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
-{
-	struct wire_error m;
-	struct err why = ERR_INIT;
-	long n;
-	int rc;
-
-	buf_consume(&c->in, c->used);
-	c->used = 0;
-	if (c->in.len == 0 && c->in.cap > KEEP_MAX)
-		buf_release(&c->in);
-	for (;;) {
-		n = wire_cut(SLICE(c->in.data, c->in.len), WIRE_BODY_MAX, f,
-			     &why);
-		if (n < 0)
-			return die(c, ERR_PROTOCOL, why.text, e);
-		if (n > 0)
-			break;
-		rc = receive(c, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-	c->used = (size_t)n;
-	if (f->kind != WIRE_ERROR_REPLY || f->id != 0)
-		return 0;
-	if (wire_get_error(f, &m, NULL) < 0)
-		return die(c, ERR_PROTOCOL, "it sent a torn error", e);
-	c->told = 1;
-	err_set(&c->dead, m.code < 0 ? m.code : ERR_PROTOCOL, "%.*s",
-		SLICE_FMT(m.text));
-	return err_set(e, c->dead.code, "%s", c->dead.text);
-}
-
-/* The connection does not take our bytes any more. Why may be on its way to
- * us: the server's last word is read before errno's is believed. */
-static int last_word(struct client *c, int error, struct err *e)
-{
-	enum { PATIENCE_MS = 100 };
-	struct wire_frame f;
-	int rc;
-
-	do
-		rc = next_frame(c, &f, clock_ms() + PATIENCE_MS, e);
-	while (rc == 0);
-	if (c->told)
-		return rc;
-	c->dead.code = 0;
-	return die_errno(c, error, e);
-}
-
-static int send_all(struct client *c, uint64_t deadline, struct err *e)
-{
-	size_t sent = 0;
-	ssize_t n;
-	int rc;
-
-	if (c->out.failed)
-		return err_set(e, ERR_ARGUMENT,
-			       "a request of more than %d bytes",
-			       WIRE_BODY_MAX);
-	while (sent < c->out.len) {
-		n = send(c->fd, c->out.data + sent, c->out.len - sent,
-			 MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n >= 0) {
-			sent += (size_t)n;
-			continue;
-		}
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return last_word(c, errno, e);
-		rc = wait_for(c, POLLOUT, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* ---- requests ---- */
+enum { ALLOWANCE_MS = 10000 }; /* beyond the server's own timeout */
 
 static struct buf *begin(struct client *c)
 {
 	buf_reset(&c->out);
+	c->timeout_at = 0;
 	return &c->out;
-}
-
-/* Sends what begin() was filled with and waits for the reply to it. */
-static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
-{
-	struct wire_error m;
-	uint32_t id = c->id;
-	int rc;
-
-	c->id = id == UINT32_MAX ? 1 : id + 1;
-	if (c->dead.code)
-		return err_set(e, c->dead.code, "%s", c->dead.text);
-	rc = send_all(c, deadline, e);
-	while (rc == 0) {
-		rc = next_frame(c, f, deadline, e);
-		/* An answer to a request that was given up is not for us */
-		if (rc == 0 && f->id == id)
-			break;
-	}
-	if (rc < 0 || f->kind == WIRE_REPLY)
-		return rc;
-	if (f->kind != WIRE_ERROR_REPLY || wire_get_error(f, &m, NULL) < 0)
-		return die(c, ERR_PROTOCOL, "its reply is none", e);
-	if (m.code >= 0)
-		m.code = ERR_PROTOCOL;
-	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
 static uint64_t deadline_after(int timeout_ms)
@@ -232,9 +26,18 @@ static uint32_t wire_timeout(int timeout_ms)
 	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
 }
 
+/* What is left of it, where the request has to be sent again: at that place. */
+static void runs_out(struct client *c, size_t at, int timeout_ms)
+{
+	if (timeout_ms < 0 || c->out.failed)
+		return;
+	c->timeout_at = at;
+	c->timeout_end = clock_ms() + (uint64_t)timeout_ms;
+}
+
 static int simple(struct client *c, struct wire_frame *f, struct err *e)
 {
-	return round_trip(c, f, deadline_after(0), e);
+	return client_round_trip(c, f, deadline_after(0), e);
 }
 
 /* A list of n strings, or of n pairs of them. */
@@ -273,7 +76,7 @@ static int value_reply(struct client *c, const struct wire_frame *f,
 	struct err why = ERR_INIT;
 
 	if (wire_get_value(f, &m, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	if (value)
 		*value = m.value;
 	return m.found != 0;
@@ -303,8 +106,9 @@ int client_wait(struct client *c, const struct slice *keys, uint32_t n,
 		return rc;
 	m.keys = (struct wire_items){n, SLICE(items.data, items.len)};
 	wire_put_wait(begin(c), WIRE_WAIT, WIRE_REQUEST, c->id, &m);
+	runs_out(c, WIRE_HEADER_SIZE, timeout_ms);
 	buf_release(&items);
-	return round_trip(c, &f, deadline_after(timeout_ms), e);
+	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
 }
 
 static int int_reply(struct client *c, const struct wire_frame *f,
@@ -314,7 +118,7 @@ static int int_reply(struct client *c, const struct wire_frame *f,
 	struct err why = ERR_INIT;
 
 	if (wire_get_int(f, &m, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	if (value)
 		*value = m.value;
 	return 0;
@@ -391,7 +195,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e);
+		return client_die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e);
 	reader_init(&r, m.items.bytes);
 	for (i = 0; i < n; i++) {
 		int found = reader_u8(&r);
@@ -400,7 +204,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 		if (!found)
 			values[i] = SLICE(NULL, 0);
 	}
-	return r.bad ? die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e) : 0;
+	return r.bad ? client_die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e) : 0;
 }
 
 int client_multi_set(struct client *c, const struct slice *keys,
@@ -426,7 +230,8 @@ int client_barrier(struct client *c, struct slice key, uint32_t size,
 	struct wire_frame f;
 
 	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
-	return round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
 }
 
 int client_gather(struct client *c, struct slice key, uint32_t size,
@@ -441,15 +246,16 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	int rc;
 
 	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
-	rc = round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
+	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
+		return client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
 	for (i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
-	return r.bad ? die(c, ERR_PROTOCOL, "GATHER: a torn reply", e) : 0;
+	return r.bad ? client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e) : 0;
 }
 
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
@@ -462,16 +268,15 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 	int rc;
 
 	wire_put_fate(begin(c), WIRE_FATE, WIRE_REQUEST, c->id, &m);
-	rc = round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_text(&f, &got, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	*text = got.text;
 	return 0;
 }
-
-/* ---- begin and end ---- */
 
 void client_left(struct client *c)
 {
@@ -480,114 +285,5 @@ void client_left(struct client *c)
 	if (c->dead.code)
 		return;
 	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
-	send_all(c, clock_ms(), &ignored);
-}
-
-void client_free(struct client *c)
-{
-	if (!c)
-		return;
-	if (c->fd >= 0)
-		close(c->fd);
-	buf_release(&c->in);
-	buf_release(&c->out);
-	free(c);
-}
-
-static int left_ms(uint64_t deadline)
-{
-	uint64_t now = clock_ms();
-
-	if (deadline == UINT64_MAX)
-		return -1;
-	return deadline > now ? (int)(deadline - now) : 0;
-}
-
-static int connect_any(struct client *c, const struct endpoint *ep,
-		       uint64_t deadline, struct err *e)
-{
-	struct sock_addr addrs[ADDRS_MAX];
-	int on = 1, i, n = sock_resolve(ep, addrs, ADDRS_MAX, e);
-
-	if (n < 0)
-		return n;
-	for (i = 0; i < n && c->fd < 0; i++)
-		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
-	if (c->fd < 0)
-		return c->fd;
-	/* A host that vanishes says nothing: only the kernel's probes tell */
-	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	return 0;
-}
-
-static int check_greeting(struct client *c, uint64_t deadline, struct err *e)
-{
-	size_t n;
-	int rc;
-
-	do {
-		rc = receive(c, deadline, e);
-		if (rc == ERR_REMOTE) {
-			c->dead.code = 0;
-			return die(c, ERR_PROTOCOL,
-				   "it closed the connection without a "
-				   "greeting; is it a ddprdzv of our version?",
-				   e);
-		}
-		if (rc < 0)
-			return rc;
-		n = c->in.len < WIRE_PREFACE_SIZE ? c->in.len :
-		    WIRE_PREFACE_SIZE;
-		if (memcmp(c->in.data, wire_preface, n))
-			return die(c, ERR_PROTOCOL,
-				   "something that is not a ddprdzv answers "
-				   "there; is the endpoint right?", e);
-	} while (n < WIRE_PREFACE_SIZE);
-	c->used = WIRE_PREFACE_SIZE;
-	return 0;
-}
-
-static int greet(struct client *c, const struct wire_hello *hello,
-		 uint64_t deadline, struct err *e)
-{
-	struct wire_frame f;
-	struct buf *out = begin(c);
-	int rc;
-
-	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, c->id, hello);
-	rc = send_all(c, deadline, e);
-	if (rc == 0)
-		rc = check_greeting(c, deadline, e);
-	if (rc < 0)
-		return rc;
-	buf_reset(out); /* it is on its way: round_trip only waits */
-	return round_trip(c, &f, deadline, e);
-}
-
-int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e)
-{
-	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
-			    clock_ms() + (uint64_t)timeout_ms;
-	struct client *c = calloc(1, sizeof *c);
-	int rc;
-
-	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
-	c->fd = -1;
-	c->id = 1;
-	endpoint_text(ep, c->at);
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + READ_SIZE);
-	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
-	rc = connect_any(c, ep, deadline, e);
-	if (rc == 0)
-		rc = greet(c, hello, deadline, e);
-	if (rc < 0) {
-		client_free(c);
-		return rc;
-	}
-	*out = c;
-	return 0;
+	client_send(c, clock_ms(), &ignored);
 }

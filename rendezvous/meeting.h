@@ -15,6 +15,7 @@ struct departure {
 struct meetings {
 	struct table table; /* of those that are not complete, by key */
 	struct meeting *gathers; /* those of them that are gathers */
+	struct meeting *held;    /* complete, for who asks again */
 	struct departure *left;
 	size_t nleft, cap;
 };

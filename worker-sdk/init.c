@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/wire.h"
+#include "base/random.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
@@ -61,9 +62,10 @@ static int open_store(struct ddp__world *w, struct err *e)
 	int ms = w->timeout_ms < 0 || w->timeout_ms > CONNECT_MS
 			 ? CONNECT_MS
 			 : w->timeout_ms;
+	int rc;
 
 	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
-		int rc = ddp__guest_open(&w->kv, &w->env, w->host,
+		rc = ddp__guest_open(&w->kv, &w->env, w->host,
 					 w->timeout_ms, e);
 
 		if (rc || !w->env.alone)
@@ -72,8 +74,15 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	return explain(w, ddp__kv_server(&w->kv, &w->env.server, &hello, ms,
-					 e), e);
+	rc = w->env.again_ms ? random_bytes(&hello.session,
+					    sizeof(hello.session), e)
+			     : 0;
+	if (!rc)
+		rc = explain(w, ddp__kv_server(&w->kv, &w->env.server, &hello,
+					       ms, e), e);
+	if (!rc)
+		ddp__kv_server_again(w->kv, w->env.again_ms);
+	return rc;
 }
 
 /* The world's ranks meet in the store. */

@@ -284,9 +284,10 @@ static void is_golden(const struct buf *b, const char *bytes, size_t n)
 START_TEST(golden_bytes)
 {
 	static const char hello_bytes[] =
-		"\x1b\0\0\0" "\x01" "\0" "\0\0" "\x01\0\0\0"
+		"\x23\0\0\0" "\x01" "\0" "\0\0" "\x01\0\0\0"
 		"\x02" "\x04\0\0\0none" "\x02\0\0\0h1"
-		"\x03\0\0\0" "\x05\0\0\0" "\x00\0\0\0";
+		"\x03\0\0\0" "\x05\0\0\0"
+		"\x07\0\0\0\0\0\0\x80" "\x00\0\0\0";
 	static const char join_bytes[] =
 		"\x41\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
@@ -294,7 +295,8 @@ START_TEST(golden_bytes)
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
 		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01";
 	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
-				   SLICE_STR("h1"), 3, 5, SLICE_STR("")};
+				   SLICE_STR("h1"), 3, 5,
+				   0x8000000000000007u, SLICE_STR("")};
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
 				 4, 3, SLICE_STR("role"), 30000, 5000, 1};
