@@ -1,4 +1,4 @@
-/* client.c: the requests: each is put together, sent, and its reply taken apart.
+/* client.c: the requests: each is put together and its reply taken apart.
  * How they get there is client_way.c's. */
 #include "rendezvous/client.h"
 
@@ -33,6 +33,11 @@ static void runs_out(struct client *c, size_t at, int timeout_ms)
 		return;
 	c->timeout_at = at;
 	c->timeout_end = clock_ms() + (uint64_t)timeout_ms;
+}
+
+static int torn(struct client *c, const char *what, struct err *e)
+{
+	return client_die(c, ERR_PROTOCOL, what, e);
 }
 
 static int simple(struct client *c, struct wire_frame *f, struct err *e)
@@ -195,7 +200,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return client_die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e);
+		return torn(c, "MULTI_GET: a torn reply", e);
 	reader_init(&r, m.items.bytes);
 	for (i = 0; i < n; i++) {
 		int found = reader_u8(&r);
@@ -204,7 +209,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 		if (!found)
 			values[i] = SLICE(NULL, 0);
 	}
-	return r.bad ? client_die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e) : 0;
+	return r.bad ? torn(c, "MULTI_GET: a torn reply", e) : 0;
 }
 
 int client_multi_set(struct client *c, const struct slice *keys,
@@ -251,11 +256,11 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
+		return torn(c, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
 	for (i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
-	return r.bad ? client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e) : 0;
+	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
 }
 
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,

@@ -1,6 +1,6 @@
-/* client_way.c: bytes with a deadline, greeting, coming again. Blocks in poll(2)
- * only. After a failure of the connection that cannot be made good it stays
- * failed, with that text. */
+/* client_way.c: bytes with a deadline, greeting, coming again. Blocks in
+ * poll(2) only. After a failure of the connection that cannot be made good it
+ * stays failed, with that text. */
 #include "rendezvous/client_way.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@ enum {
 int client_die(struct client *c, int code, const char *what, struct err *e)
 {
 	if (!c->dead.code)
-		err_set(&c->dead, code, "rendezvous server %s: %s", c->at,
-			what);
+		err_set(&c->dead, code, "rendezvous server %s: %s%s", c->at,
+			what, c->waits);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
@@ -41,23 +41,23 @@ static int die_errno(struct client *c, int error, struct err *e)
 /* ---- bytes ---- */
 
 /* deadline in clock_ms, UINT64_MAX: none. */
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = clock_ms();
+	uint64_t left = deadline > now ? deadline - now : 0;
+
+	return deadline == UINT64_MAX ? -1 :
+	       left > 1 << 30 ? 1 << 30 : (int)left;
+}
+
 static int wait_for(struct client *c, short events, uint64_t deadline,
 		    struct err *e)
 {
 	struct pollfd p = {c->fd, events, 0};
-	uint64_t now;
-	int rc, ms;
+	int rc;
 
 	for (;;) {
-		now = clock_ms();
-		if (deadline == UINT64_MAX)
-			ms = -1;
-		else if (deadline <= now)
-			ms = 0;
-		else
-			ms = deadline - now > 1 << 30 ? 1 << 30 :
-			     (int)(deadline - now);
-		rc = poll(&p, 1, ms);
+		rc = poll(&p, 1, left_ms(deadline));
 		if (rc > 0)
 			return 0;
 		if (rc < 0 && errno != EINTR)
@@ -85,8 +85,8 @@ static int receive(struct client *c, uint64_t deadline, struct err *e)
 			return 1;
 		}
 		if (n == 0)
-			return client_die(c, ERR_REMOTE, "it closed the connection",
-				   e);
+			return client_die(c, ERR_REMOTE,
+					  "it closed the connection", e);
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
@@ -186,16 +186,30 @@ int client_send(struct client *c, uint64_t deadline, struct err *e)
 
 /* ---- replies ---- */
 
+/* For the case that no answer comes at all. */
+static void take_waiting(struct client *c, const struct wire_frame *f,
+			 uint32_t id)
+{
+	struct wire_waiting m;
+
+	if (wire_get_waiting(f, &m, NULL) == 0 && m.request == id)
+		snprintf(c->waits, sizeof c->waits, "; this waited %llu s for "
+			 "%.*s", (unsigned long long)(m.waited_ms + 500) / 1000,
+			 SLICE_FMT(m.text));
+}
+
 static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 		       uint64_t deadline, struct err *e)
 {
 	struct wire_error m;
 	int rc;
 
-	do
+	do {
 		rc = next_frame(c, f, deadline, e);
+		if (rc == 0 && f->type == WIRE_WAITING)
+			take_waiting(c, f, id);
 	/* an answer to a request that was given up is not for us */
-	while (rc == 0 && f->id != id);
+	} while (rc == 0 && f->id != id);
 	if (rc < 0 || f->kind == WIRE_REPLY)
 		return rc;
 	if (f->kind != WIRE_ERROR_REPLY || wire_get_error(f, &m, NULL) < 0)
@@ -206,15 +220,6 @@ static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 }
 
 /* ---- connecting ---- */
-
-static int left_ms(uint64_t deadline)
-{
-	uint64_t now = clock_ms();
-
-	if (deadline == UINT64_MAX)
-		return -1;
-	return deadline > now ? (int)(deadline - now) : 0;
-}
 
 static int connect_any(struct client *c, uint64_t deadline,
 		       struct err *e)
@@ -356,6 +361,7 @@ int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 	c->id = id == UINT32_MAX ? 2 : id + 1; /* 1 is HELLO's */
 	if (c->dead.code && !may_again(c))
 		return err_set(e, c->dead.code, "%s", c->dead.text);
+	c->waits[0] = '\0';
 	for (;;) {
 		rc = c->dead.code ? c->dead.code : client_send(c, deadline, e);
 		if (rc == 0)

@@ -18,6 +18,7 @@ struct client {
 	size_t used; /* bytes at the front of in that were handed out */
 	struct err dead; /* code 0: alive */
 	int told;        /* dead is the server's own last word */
+	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
 	/* to come again */
 	int again_ms; /* for so long; 0: not at all */
 	pid_t pid;    /* a child that was forked is not this rank */

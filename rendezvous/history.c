@@ -345,7 +345,7 @@ static void come_back(struct history *h)
 		resume_expect(hosted_of_number(at));
 }
 
-/* Those of which nothing is left; the table may not change while it is walked.*/
+/* Those of which nothing is left. */
 static void drop_empty(struct history *h)
 {
 	struct table_item *at = NULL;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/waits.h"
 
 static const struct store_limits round_limits = {
 	.keys = 1 << 20,
@@ -107,6 +108,7 @@ static void tell_start(struct hosted *h)
 	struct job_node *n = NULL;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
 	if (hosted_make_store(h) < 0) {
 		job_stop(h->job, "the rendezvous server is out of memory");
 		return;
@@ -166,6 +168,7 @@ static void tell_end(struct hosted *h)
 	struct wire_end end;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = now;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -201,6 +204,7 @@ void hosted_act(struct hosted *h)
 		switch (a->kind) {
 		case JOB_TELL_STATE:
 			hosted_tell_state(h);
+			waits_begin(h->server);
 			break;
 		case JOB_TELL_START:
 			tell_start(h);
@@ -272,6 +276,7 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 		return NULL;
 	}
 	h->named = named;
+	h->since = uv_now(s->loop);
 	h->pasts.history = &s->history;
 	h->pasts.job = h->number;
 	uv_timer_init(s->loop, &h->state_timer);
@@ -352,6 +357,8 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	m->session.store = h->store;
 	m->session.job = h->job;
 	m->session.pasts = &h->pasts;
+	m->session.explain = waits_for_request;
+	m->session.owner = h;
 	m->worker_next = h->workers;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = &m->worker_next;

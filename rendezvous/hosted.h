@@ -34,7 +34,8 @@ struct member {
 	struct member *worker_next, **worker_pprev; /* the round's workers */
 	int role; /* 0 before HELLO, then an enum wire_role */
 	char *job_id;
-	char *host; /* of a guest; NULL where memory ran out */
+	char *host; /* of a guest or an agent; NULL where memory ran out */
+	struct waited waited; /* of an agent; since 0: it does not */
 	int left;   /* of a guest: how it went is known */
 	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
@@ -56,6 +57,7 @@ struct hosted {
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
 	struct member *workers;
+	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
 	uv_timer_t call_timer;  /* the last call is over */
@@ -72,6 +74,7 @@ struct server {
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
+	uv_timer_t waits_timer; /* active while somebody waits */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;
