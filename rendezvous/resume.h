@@ -1,6 +1,6 @@
 /* resume.h: agents that come back, to a server that was away or to one that
- * has not noticed yet: whose node one is, what it has missed; and how long those
- * are waited for that a journal knows. */
+ * has not noticed yet: whose node one is, what it has missed; and who is waited
+ * for, for how long, that a journal knows. */
 #ifndef RENDEZVOUS_RESUME_H
 #define RENDEZVOUS_RESUME_H
 
