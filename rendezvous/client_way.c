@@ -254,7 +254,8 @@ static void nap(uint64_t ms, uint64_t end)
 static int said_no(const struct client *c, int rc)
 {
 	return c->told || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
-	       rc == ERR_ABORTED || rc == ERR_REFUSED || rc == ERR_ARGUMENT || rc == ERR_USAGE;
+	       rc == ERR_ABORTED || rc == ERR_REFUSED ||
+	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
 
 static int again(struct client *c, uint64_t deadline, struct err *e)

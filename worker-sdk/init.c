@@ -74,11 +74,9 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	rc = w->env.job_key ? auth_of_key(&auth, w->env.job_key, e) : 0;
+	rc = auth_of_key(&auth, w->env.job_key, e);
 	if (rc)
 		return rc;
-	if (!w->env.job_key)
-		auth_none(&auth);
 	rc = ddp__kv_server(&w->kv, &w->env.server, &hello, &auth, ms, e);
 	auth_wipe(&auth);
 	if (!rc)
