@@ -112,6 +112,29 @@ int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 	return l.n;
 }
 
+int own_addrs_all(struct sock_addr *out, int max)
+{
+	struct ifaddrs *all;
+	int n = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *i = all; i && n < max; i = i->ifa_next) {
+		struct sock_addr a = {.len = sizeof(struct sockaddr_in)};
+
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
+				     i->ifa_addr->sa_family != AF_INET6))
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET6)
+			a.len = sizeof(struct sockaddr_in6);
+		memcpy(&a.ss, i->ifa_addr, a.len);
+		if (!sock_addr_is_loopback(&a))
+			n = sock_addr_add(out, n, max, &a);
+	}
+	freeifaddrs(all);
+	return n;
+}
+
 /* Debian's 127.0.1.1 for a host's own name says nothing. Where all that others
  * could use is of one interface, it is that one. */
 static int only_interface(char *out)

@@ -15,6 +15,10 @@ int own_addr_towards(const struct endpoint *to, char *out, struct err *e);
  * containers and virtual machines know last. Returns how many. */
 int own_addrs(char (*out)[SOCK_TEXT_MAX], int max);
 
+/* All addresses of this host's interfaces but loopback's own, at most max.
+ * Returns how many. Asks no resolver. */
+int own_addrs_all(struct sock_addr *out, int max);
+
 /* The interface that has this address (a number or a name), into
  * out[IF_NAMESIZE]. A name that is loopback here, as a host's own may be, is
  * all that own_addrs has. -EADDRNOTAVAIL: none has it; -ENOTUNIQ: several

@@ -430,6 +430,17 @@ static int wants_agent_store(void)
 	return !off || strcmp(off, "1") != 0;
 }
 
+/* The server is at the endpoint; whether another name means the same place on
+ * all nodes nobody knows. A number says where it is. */
+static int is_store_elsewhere(const struct config *c)
+{
+	struct sock_addr a;
+
+	return c->local_addr_given &&
+	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
+	       !sock_addr_number(c->local_addr, 0, &a);
+}
+
 static int decide(struct config *c, struct err *e)
 {
 	int rc = decide_nproc(c, e);
@@ -442,6 +453,8 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = c->standalone ? make_standalone(c, e)
 				   : decide_endpoint(c, e);
+	if (rc == 0 && is_store_elsewhere(c))
+		c->agent_store = 0;
 	if (rc == 0)
 		rc = decide_grace(c, e);
 	if (rc == 0)

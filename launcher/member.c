@@ -313,6 +313,7 @@ static void send_join(struct member *m)
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 		.agent_store = (uint8_t)c->agent_store,
+		.store_open = (uint8_t)c->store_open,
 	};
 	struct err e = ERR_INIT;
 
@@ -324,6 +325,8 @@ static void send_join(struct member *m)
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
 	join.addr = SLICE_STR(m->addr_text);
+	if (!c->private_endpoint) /* else nobody is elsewhere */
+		join.addrs = vouch_addrs(&m->vouch);
 	m->join_sent = 1;
 	wire_put_join(out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
 	flush(m);
@@ -432,6 +435,10 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		if (rc == 0)
 			m->events->on_stop(m, &stop);
 		return rc;
+	case WIRE_VOUCH:
+		rc = vouch_answer(&m->vouch, f, out(m), e);
+		flush(m);
+		return rc;
 	case WIRE_LOOK:
 		rc = wire_get_look(f, &look, e);
 		if (rc == 0)
@@ -514,6 +521,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 		return rc;
 	m->rdzv.owner = m;
 	pages_init(&m->pages, loop, on_page, m);
+	vouch_init(&m->vouch);
 	uv_timer_init(loop, &m->speak);
 	uv_timer_init(loop, &m->ping);
 	uv_timer_init(loop, &m->deadline);
@@ -574,6 +582,7 @@ void member_close(struct member *m)
 	uv_close((uv_handle_t *)&m->deadline, NULL);
 	rdzv_close(&m->rdzv);
 	pages_close(&m->pages);
+	vouch_release(&m->vouch);
 	if (m->reserved_fd >= 0)
 		close(m->reserved_fd);
 	m->reserved_fd = -1;

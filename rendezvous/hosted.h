@@ -10,6 +10,7 @@
 #include "rendezvous/store.h"
 #include "rendezvous/table.h"
 #include "rendezvous/torch_port.h"
+#include "rendezvous/voucher.h"
 
 enum {
 	STATE_DELAY_MS = 20,  /* joins within it are told about once */
@@ -35,6 +36,7 @@ struct member {
 	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
 	struct session session; /* of a worker */
+	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
@@ -48,6 +50,7 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
+	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
@@ -60,7 +63,6 @@ struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
 	uv_tcp_t listener;
-	struct sock_addr bound; /* the listener's */
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

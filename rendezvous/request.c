@@ -98,6 +98,9 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	rc = voucher_node(h, m, &join.addrs, e);
+	if (rc < 0)
+		return rc;
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	reply_empty(m, f);
@@ -206,6 +209,7 @@ static const struct rule rules[] = {
 	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
+	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},

@@ -297,7 +297,6 @@ static int start_listening(struct server *s, int fd, struct err *e)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
 	sock_addr_text(&a, s->endpoint);
-	s->bound = a;
 	uv_tcp_init(s->loop, &s->listener);
 	s->listener.data = s;
 	rc = uv_tcp_open(&s->listener, fd);
