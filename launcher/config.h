@@ -26,7 +26,7 @@ struct config {
 	const char *backend;
 	const char *rdzv_conf;
 	const char *master_addr;
-	const char *local_addr;
+	const char *local_addr, *interface;
 	const char *role;
 	const char *start_method, *event_log_handler, *logs_specs;
 	const char *log_dir, *redirects, *tee, *log_prefix;
@@ -86,6 +86,7 @@ struct config {
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* so many words of argv are options */
 	char **words;         /* the program and its arguments, in argv */
+	char interface_addr[SOCK_TEXT_MAX]; /* what local_addr is then */
 	char job_text[40];    /* a random one, for --standalone */
 	char nodes_text[16];  /* Slurm's number of them, or of hosts */
 	/* the hosts to be reached over ssh (host_choice.h) */

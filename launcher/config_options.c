@@ -118,6 +118,11 @@ const struct option_spec config_options[] = {
 	      "Where other nodes reach this one; default: the address it meets "
 	      "them from."),
 	 .given_offset = AT(local_addr_given)},
+	{TEXT("interface", interface, "NAME|NETWORK", "PET_INTERFACE",
+	      "The same by the interface that has it: its name, how that "
+	      "begins (ib), or a network that it is in (10.0.0.0/8)."),
+	 .yields = 1,
+	 .more = "What NCCL and gloo use is --net-interface's."},
 	{FLAG("store-open", store_open, "PET_STORE_OPEN",
 	      "Whoever reaches MASTER_ADDR:MASTER_PORT may use PyTorch's "
 	      "store, as under torchrun; default: processes of this user on "

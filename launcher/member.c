@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/hosting.h"
 #include "launcher/inferred.h"
 
 enum {
@@ -60,9 +61,10 @@ static void say_how(const struct member *m, char *how, size_t size)
 {
 	const struct config *c = m->config;
 
-	if (rdzv_is_loopback(c->endpoint.host))
+	if (hosting_is_loopback(c->endpoint.host))
 		snprintf(how, size, "the same command, on another host add "
-			 "--rdzv-endpoint HOST:%u", c->endpoint.port);
+			 "--rdzv-endpoint HOST:%u",
+			 sock_addr_port(&m->rdzv.addr));
 	else
 		snprintf(how, size, "the same command there, with "
 			 "--rdzv-endpoint %s", m->rdzv.where);
@@ -264,23 +266,6 @@ static void on_ping(uv_timer_t *t)
 
 /* ---- joining ---- */
 
-static void choose_addr(struct member *m)
-{
-	const struct config *c = m->config;
-	struct sock_addr local;
-
-	if (c->local_addr_given)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->local_addr);
-	else if (m->rdzv.hosts && rdzv_is_loopback(c->endpoint.host))
-		sock_addr_host(&m->rdzv.addr, m->addr_text);
-	else if (m->rdzv.hosts)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->endpoint.host);
-	else if (link_local_addr(&m->rdzv.link, &local) == 0)
-		sock_addr_host(&local, m->addr_text);
-	else
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", m->host);
-}
-
 static int reserve_port(struct member *m, uint16_t *port, struct err *e)
 {
 	/* a new one each round: what the last one left in the old port's
@@ -321,7 +306,7 @@ static void send_join(struct member *m)
 		give_up(m, &e);
 		return;
 	}
-	choose_addr(m);
+	rdzv_own_addr(&m->rdzv, m->addr_text);
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
 	join.addr = SLICE_STR(m->addr_text);

@@ -77,10 +77,12 @@ void rdzv_hang_up(struct rdzv *c);
 /* And all the rest; a server that we host is told to go and ends later. */
 void rdzv_close(struct rdzv *c);
 
+/* Where other nodes reach this one, into text[SOCK_TEXT_MAX]: what the user
+ * says; the endpoint's host, where we host; else the address from which we
+ * reach the server. Known while a connection is, or earlier where we host. */
+void rdzv_own_addr(struct rdzv *c, char *text);
+
 /* A child ended: 1 if it was the server. */
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status);
-
-/* 1 for localhost and the like. Pure. */
-int rdzv_is_loopback(const char *host);
 
 #endif

@@ -218,7 +218,7 @@ static void serve(struct remote_end *r, struct slice body)
 	if (rc == 0)
 		fd = rc = sock_listen(&a, &e);
 	if (rc >= 0)
-		rc = daemon_start(&r->server, fd, r->job.config.job, &e);
+		rc = daemon_start(&r->server, &fd, 1, r->job.config.job, &e);
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0)

@@ -62,7 +62,8 @@ struct hosted {
 struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
-	uv_tcp_t listener;
+	uv_tcp_t listeners[SOCK_LISTEN_MAX];
+	int nlisteners;
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

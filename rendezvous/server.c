@@ -205,7 +205,8 @@ static void drain(struct server *s, const char *why)
 	s->draining = 1;
 	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
 		 s->endpoint, why);
-	close_handle((uv_handle_t *)&s->listener);
+	for (int i = 0; i < s->nlisteners; i++)
+		close_handle((uv_handle_t *)&s->listeners[i]);
 	uv_timer_start(&s->drain_timer, on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
 	exit_if_drained(s);
@@ -288,25 +289,39 @@ static void watch_signal(struct server *s, uv_signal_t *sig, int number)
 	uv_signal_start(sig, on_signal, number);
 }
 
-static int start_listening(struct server *s, int fd, struct err *e)
+static int listen_with(struct server *s, int fd, struct err *e)
 {
 	struct sock_addr a = {.len = sizeof a.ss};
+	uv_tcp_t *tcp = &s->listeners[s->nlisteners];
+	char at[SOCK_TEXT_MAX];
 	int rc;
 
 	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
-	sock_addr_text(&a, s->endpoint);
-	uv_tcp_init(s->loop, &s->listener);
-	s->listener.data = s;
-	rc = uv_tcp_open(&s->listener, fd);
+	sock_addr_text(&a, at);
+	if (!s->nlisteners)
+		memcpy(s->endpoint, at, sizeof at);
+	uv_tcp_init(s->loop, tcp);
+	s->nlisteners++;
+	tcp->data = s;
+	rc = uv_tcp_open(tcp, fd);
 	if (rc == 0)
-		rc = uv_listen((uv_stream_t *)&s->listener, SOMAXCONN,
-			       on_connection);
+		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
 	if (rc < 0)
-		return err_set(e, rc, "cannot listen on %s: %s", s->endpoint,
+		return err_set(e, rc, "cannot listen on %s: %s", at,
 			       uv_strerror(rc));
 	return 0;
+}
+
+static int start_listening(struct server *s, const struct server_options *o,
+			   struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < o->listeners && rc == 0; i++)
+		rc = listen_with(s, o->listen_fds[i], e);
+	return rc;
 }
 
 static void close_walked(uv_handle_t *h, void *arg)
@@ -328,7 +343,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
 	signal(SIGPIPE, SIG_IGN);
-	rc = start_listening(s, o->listen_fd, e);
+	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = watch_parent(s, o->parent_fd, e);
 	if (rc < 0) {

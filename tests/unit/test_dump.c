@@ -27,7 +27,7 @@ static struct sockaddr_in at;
 
 static void serve(int fd, uint32_t guests)
 {
-	struct server_options options = {.listen_fd = fd,
+	struct server_options options = {.listen_fds = &fd, .listeners = 1,
 					 .parent_fd = -1,
 					 .lease_ms = 60000,
 					 .hello_ms = 60000,
