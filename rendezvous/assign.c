@@ -169,18 +169,13 @@ int assign_ranks(struct job *j)
 	rc = place_nodes(j);
 	if (rc < 0)
 		return rc;
-	buf_reset(&j->start_nodes);
 	for (i = 0; i < j->nnodes; i++) {
 		struct job_node *n = j->order[i];
-		struct wire_node item = {SLICE_STR(n->host), SLICE_STR(n->addr),
-					 n->nproc};
 
 		move_in(j, n, (int32_t)i);
 		n->base = base;
 		base += n->nproc;
-		wire_put_node_item(&j->start_nodes, &item);
 	}
 	j->world_size = base;
-	rc = assign_roles(j);
-	return rc < 0 ? rc : j->start_nodes.failed;
+	return assign_roles(j);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/waits.h"
 
 static const struct store_limits round_limits = {
 	.keys = 1 << 20,
@@ -26,12 +27,12 @@ static uint32_t last_call_left(const struct hosted *h)
 	return left ? (uint32_t)left : 1;
 }
 
-static void tell_state(uv_timer_t *t)
+static void tell_state(struct hosted *h)
 {
-	struct hosted *h = t->data;
 	struct job_node *n = NULL;
 	struct wire_state m;
 
+	h->told_state = 0;
 	job_state_for(h->job, &m);
 	if (m.last_call_ms)
 		m.last_call_ms = last_call_left(h);
@@ -40,6 +41,7 @@ static void tell_state(uv_timer_t *t)
 
 		if (!to || !job_node_waits(h->job, n))
 			continue;
+		h->told_state++;
 		m.spare = (uint8_t)job_node_is_spare(n);
 		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
 			       &m);
@@ -47,11 +49,33 @@ static void tell_state(uv_timer_t *t)
 	conn_flush_all(&h->server->pool);
 }
 
-/* A thousand joins a second are not a thousand times a thousand messages. */
+/* A thousand joins a second are not a thousand times a thousand messages: while
+ * more come, those who wait are told late, and so that of its time the server
+ * spends about a twentieth on it, however many they are. */
+static void on_state_timer(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+	uint64_t latest = h->told_state / STATES_A_MS;
+
+	if (latest < STATE_LATEST_MS)
+		latest = STATE_LATEST_MS;
+	if (h->more_state &&
+	    uv_now(h->server->loop) - h->state_since < latest) {
+		h->more_state = 0;
+		uv_timer_start(t, on_state_timer, STATE_DELAY_MS, 0);
+		return;
+	}
+	tell_state(h);
+}
+
 static void tell_state_soon(struct hosted *h)
 {
-	if (!uv_is_active((uv_handle_t *)&h->state_timer))
-		uv_timer_start(&h->state_timer, tell_state, STATE_DELAY_MS, 0);
+	h->more_state = 1;
+	if (uv_is_active((uv_handle_t *)&h->state_timer))
+		return;
+	h->more_state = 0;
+	h->state_since = uv_now(h->server->loop);
+	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
 /* At the address that the workers are told. What a name is to each host none
@@ -92,6 +116,7 @@ static void tell_start(struct hosted *h)
 	struct wire_start m;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
 	limits.ranks = job_world_size(h->job);
 	h->store = store_new(&limits);
 	if (!h->store) {
@@ -157,6 +182,7 @@ static void tell_end(struct hosted *h)
 	struct wire_end end;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = now;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -191,6 +217,7 @@ void hosted_act(struct hosted *h)
 		switch (a->kind) {
 		case JOB_TELL_STATE:
 			tell_state_soon(h);
+			waits_begin(h->server);
 			break;
 		case JOB_TELL_START:
 			tell_start(h);
@@ -246,6 +273,7 @@ static struct hosted *hosted_new(struct server *s, struct slice id,
 	}
 	h->named = 1;
 	h->server = s;
+	h->since = uv_now(s->loop);
 	uv_timer_init(s->loop, &h->state_timer);
 	uv_timer_init(s->loop, &h->call_timer);
 	h->state_timer.data = h->call_timer.data = h;
@@ -313,6 +341,8 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	m->session.conn = &m->conn;
 	m->session.store = h->store;
 	m->session.job = h->job;
+	m->session.explain = waits_for_request;
+	m->session.owner = h;
 	m->worker_next = h->workers;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = &m->worker_next;

@@ -13,7 +13,9 @@
 #include "rendezvous/voucher.h"
 
 enum {
-	STATE_DELAY_MS = 20,  /* joins within it are told about once */
+	STATE_DELAY_MS = 20,  /* joins go on: they are told about once */
+	STATE_LATEST_MS = 250,
+	STATES_A_MS = 10,     /* so many are told in a ms at most */
 	MOMENT_MS = 5000,     /* from END to closing an agent's connection */
 	DRAIN_MS = 5000,      /* from the parent's end to ours */
 	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
@@ -26,16 +28,17 @@ struct hosted;
  * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
+	int role; /* 0 before HELLO, then an enum wire_role */
+	int left; /* of a guest: how it went is known */
+	struct hosted *hosted;
+	struct session session; /* of a worker */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
-	int role; /* 0 before HELLO, then an enum wire_role */
 	char *job_id;
-	char *host; /* of a guest; NULL where memory ran out */
-	int left;   /* of a guest: how it went is known */
-	struct hosted *hosted;
+	char *host; /* of a guest or an agent; NULL where memory ran out */
+	struct waited waited; /* of an agent; since 0: it does not */
 	struct job_node *node;  /* of an agent that has joined */
-	struct session session; /* of a worker */
 	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
@@ -52,8 +55,12 @@ struct hosted {
 	uint16_t torch_port;      /* 0: it has none */
 	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
+	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
+	uint32_t told_state;    /* to so many the last time */
+	int more_state;         /* since the timer was set there is more */
+	uint64_t state_since;
 	uv_timer_t call_timer;  /* the last call is over */
 	int named;              /* new joins find it */
 	int closing; /* handles that are not closed yet */
@@ -67,6 +74,7 @@ struct server {
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
+	uv_timer_t waits_timer; /* active while somebody waits */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;

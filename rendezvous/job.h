@@ -91,8 +91,7 @@ struct job {
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
 	struct job_told told;
-	struct buf start_nodes; /* START's list, ready to send */
-	struct buf missing;     /* STATE's text */
+	struct buf missing; /* STATE's text */
 	/* the last END, and what its slices point to */
 	struct wire_end end;
 	char end_text[ERR_TEXT_MAX];
@@ -144,8 +143,8 @@ struct job_node *join_next_spare(const struct job *j);
  * spare that fits. */
 struct job_node *join_promote(struct job *j);
 
-/* assign.c: node ranks, base ranks, START's list, of all members, which have
- * joined. 0 or -ENOMEM. */
+/* assign.c: node ranks and base ranks, of all members, which have joined. 0 or
+ * -ENOMEM. */
 int assign_ranks(struct job *j);
 void assign_addr_key(struct job_node *n);
 /* n goes: its rank is free, and kept in mind for its host. */

@@ -15,14 +15,16 @@ struct departure {
 struct meetings {
 	struct table table; /* of those that are not complete, by key */
 	struct meeting *gathers; /* those of them that are gathers */
-	struct departure *left;
+	struct departure *left; /* in that order */
 	size_t nleft, cap;
+	uint32_t *left_at; /* of each rank: 1 + its place there, or 0; NULL
+			    * while nobody has left */
 };
 
 void meetings_release(struct meetings *m);
 
 /* w leaves its meeting, whatever state that is in. */
 void meeting_leave(struct store_waiter *w);
-void meeting_explain(const struct store_waiter *w, struct buf *out);
+void meeting_awaited(const struct store_waiter *w, struct store_awaited *a);
 
 #endif

@@ -508,7 +508,6 @@ struct job *job_new(struct slice id, uint32_t first_round)
 	}
 	j->round = first_round;
 	j->nodes_tail = &j->nodes;
-	buf_init(&j->start_nodes, WIRE_BODY_MAX - 4096);
 	buf_init(&j->missing, WIRE_TEXT_MAX);
 	return j;
 }
@@ -537,7 +536,6 @@ void job_free(struct job *j)
 		node_free(j, j->nodes);
 	turn_release(j);
 	table_release(&j->by_id);
-	buf_release(&j->start_nodes);
 	buf_release(&j->missing);
 	free(j->order);
 	free(j->homes);

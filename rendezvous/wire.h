@@ -79,10 +79,13 @@ enum wire_type {
 	WIRE_VOUCHED,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
+	WIRE_WAITING,
 	WIRE_DUMP = 60,
 	WIRE_LOOK,
 	WIRE_PAGE,
 	WIRE_NODE,
+	WIRE_STATUS,
+	WIRE_JOB,
 };
 
 /* One frame; body points into the buffer that it was cut from. */
@@ -142,8 +145,7 @@ const char *wire_type_name(int type);
 #define WIRE_START_FIELDS(F) F(u32, round) F(u32, attempt) F(u32, changes)    \
 	F(u32, node_rank) F(u32, nnodes) F(u32, base_rank)                     \
 	F(u32, world_size) F(u32, role_base_rank) F(u32, role_world_size)      \
-	F(str, master_addr) F(u16, master_port) F(u8, agent_store)             \
-	F(list, nodes)
+	F(str, master_addr) F(u16, master_port) F(u8, agent_store)
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
@@ -162,6 +164,7 @@ const char *wire_type_name(int type);
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
 	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
+#define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
 #define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
@@ -170,6 +173,12 @@ const char *wire_type_name(int type);
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
 	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
+#define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
+	F(u32, round) F(u32, attempt) F(u32, max_restarts) F(u32, changes)     \
+	F(u32, min_nodes) F(u32, max_nodes) F(u32, joined) F(u32, spares)      \
+	F(u32, world_size) F(u32, exited) F(u32, connected)                    \
+	F(u64, waited_ms) F(str, text) F(str, cause) F(u64, keys)              \
+	F(u64, bytes) F(list, nodes)
 
 /* struct name suffix, FIELDS macro */
 #define WIRE_MESSAGES(M)                                                      \
@@ -185,10 +194,10 @@ const char *wire_type_name(int type);
 	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
 	M(vouch, WIRE_VOUCH_FIELDS) M(vouched, WIRE_VOUCHED_FIELDS)            \
 	M(end, WIRE_END_FIELDS)                                                \
-	M(fate, WIRE_FATE_FIELDS)                                              \
+	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \
 	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
 	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \
-	M(asked, WIRE_ASKED_FIELDS)
+	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)
 
 struct wire_items {
 	uint32_t count;
@@ -221,22 +230,30 @@ WIRE_MESSAGES(WIRE_DECLARE)
 #undef WIRE_DECLARE
 #undef WIRE_DECLARE_FIELD
 
-/* An item of START's nodes. */
-struct wire_node {
-	struct slice host;
-	struct slice addr;
-	uint32_t nproc;
-};
-void wire_put_node_item(struct buf *items, const struct wire_node *n);
-/* Reads the next item; r->bad tells when the list was torn. */
-struct wire_node wire_get_node_item(struct reader *r);
-
-/* An item of PAGE's calls. */
+/* An item of PAGE's calls. r->bad tells when the list was torn. */
 struct wire_call {
 	uint32_t rank, comm;
 	uint64_t number;
 	struct slice words;
 };
+/* An item of JOB's nodes. */
+enum wire_node_state {
+	WIRE_NODE_RUNS,
+	WIRE_NODE_WAITS,
+	WIRE_NODE_STOPS,
+	WIRE_NODE_SPARE,
+	WIRE_NODE_GONE,
+};
+struct wire_job_node {
+	struct slice host, addr;
+	int32_t node_rank; /* -1: none yet */
+	uint8_t state;
+	uint32_t nproc, base_rank, exited, connected;
+	uint64_t silent_ms;
+};
+void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n);
+struct wire_job_node wire_get_job_node_item(struct reader *r);
+
 void wire_put_call_item(struct buf *items, const struct wire_call *c);
 struct wire_call wire_get_call_item(struct reader *r);
 

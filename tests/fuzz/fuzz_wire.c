@@ -23,8 +23,8 @@ static void walk(struct wire_items list, enum wire_type type)
 
 	reader_init(&r, list.bytes);
 	for (i = 0; i < list.count && !r.bad; i++) {
-		if (type == WIRE_START) {
-			wire_get_node_item(&r);
+		if (type == WIRE_JOB) {
+			wire_get_job_node_item(&r);
 		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
 			wire_get_call_item(&r);
 		} else {
@@ -73,7 +73,7 @@ ROUND_TRIP(join, walk(m.addrs, f->type);)
 ROUND_TRIP(vouch, )
 ROUND_TRIP(vouched, )
 ROUND_TRIP(state, )
-ROUND_TRIP(start, walk(m.nodes, f->type);)
+ROUND_TRIP(start, )
 ROUND_TRIP(exited, )
 ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
@@ -85,6 +85,8 @@ ROUND_TRIP(look, )
 ROUND_TRIP(page, walk(m.calls, f->type);)
 ROUND_TRIP(node_page, walk(m.calls, f->type);)
 ROUND_TRIP(asked, )
+ROUND_TRIP(waiting, )
+ROUND_TRIP(job, walk(m.nodes, f->type);)
 
 typedef void parser(const struct wire_frame *f);
 
@@ -119,6 +121,9 @@ static parser *const parsers[][2] = {
 	[WIRE_LOOK] = {try_look, NULL},
 	[WIRE_PAGE] = {try_page, NULL},
 	[WIRE_NODE] = {try_node_page, NULL},
+	[WIRE_WAITING] = {try_waiting, NULL},
+	[WIRE_STATUS] = {NULL, try_asked},
+	[WIRE_JOB] = {try_job, NULL},
 };
 
 static void parse(const struct wire_frame *f)

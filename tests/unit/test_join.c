@@ -26,8 +26,6 @@ END_TEST
 START_TEST(base_ranks_are_prefix_sums_of_different_nproc)
 {
 	struct wire_start m;
-	struct wire_node n;
-	struct reader r;
 
 	join(0, 3, (struct how){.nproc = 3});
 	ck_assert_int_eq(states, 1);
@@ -39,15 +37,33 @@ START_TEST(base_ranks_are_prefix_sums_of_different_nproc)
 	has_rank(1, 1, 3);
 	has_rank(2, 2, 4);
 	m = start_of(2);
+	ck_assert_uint_eq(m.nnodes, 3);
 	ck_assert_uint_eq(m.world_size, 8);
-	ck_assert_uint_eq(m.nodes.count, 3);
-	reader_init(&r, m.nodes.bytes);
-	wire_get_node_item(&r);
-	n = wire_get_node_item(&r);
-	ck_assert_uint_eq(n.nproc, 1);
-	ck_assert(!memcmp(n.host.data, "h1", 2));
-	wire_get_node_item(&r);
-	ck_assert(!r.bad && reader_left(&r) == 0);
+}
+END_TEST
+
+static size_t size_of_start(int nnodes)
+{
+	struct buf b = BUF_INIT(4096);
+	struct wire_start m;
+	size_t size;
+
+	for (int i = 0; i < nnodes; i++)
+		join_plain(i, (uint32_t)nnodes);
+	m = start_of(0);
+	wire_put_start(&b, WIRE_START, WIRE_NOTICE, 0, &m);
+	size = b.len;
+	buf_release(&b);
+	return size;
+}
+
+START_TEST(a_start_is_as_short_in_a_large_job)
+{
+	size_t small = size_of_start(2);
+
+	end();
+	begin();
+	ck_assert_uint_eq(size_of_start(NODES), small);
 }
 END_TEST
 
@@ -208,6 +224,7 @@ static void add_all(TCase *c)
 {
 	tcase_add_test(c, one_node_starts_at_once);
 	tcase_add_test(c, base_ranks_are_prefix_sums_of_different_nproc);
+	tcase_add_test(c, a_start_is_as_short_in_a_large_job);
 	tcase_add_test(c, explicit_ranks_come_first_then_the_servers_host);
 	tcase_add_test(c, others_are_ordered_by_numeric_address);
 	tcase_add_test(c, nodes_of_one_address_are_ordered_by_joining);

@@ -313,25 +313,6 @@ START_TEST(golden_bytes)
 }
 END_TEST
 
-START_TEST(start_lists_its_nodes)
-{
-	struct wire_node in = {SLICE_STR("h2"), SLICE_STR("10.0.0.2"), 4}, out;
-	struct buf b = BUF_INIT(1024);
-	struct reader r;
-
-	wire_put_node_item(&b, &in);
-	reader_init(&r, SLICE(b.data, b.len));
-	out = wire_get_node_item(&r);
-	ck_assert(!r.bad);
-	same_str(in.host, out.host);
-	same_str(in.addr, out.addr);
-	ck_assert_uint_eq(out.nproc, 4);
-	wire_get_node_item(&r);
-	ck_assert(r.bad);
-	buf_release(&b);
-}
-END_TEST
-
 START_TEST(types_have_names)
 {
 	ck_assert_str_eq(wire_type_name(WIRE_JOIN), "JOIN");
@@ -353,7 +334,6 @@ int main(void)
 	tcase_add_test(t, keys_and_values_have_their_limits);
 	tcase_add_test(t, a_list_holds_no_more_than_its_bytes_can);
 	tcase_add_test(t, golden_bytes);
-	tcase_add_test(t, start_lists_its_nodes);
 	tcase_add_test(t, types_have_names);
 	return run_case(t);
 }
