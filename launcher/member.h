@@ -6,6 +6,7 @@
 
 #include "launcher/page.h"
 #include "launcher/rdzv.h"
+#include "launcher/vouch.h"
 
 enum { MEMBER_AWAITED_MAX = 640 };
 
@@ -38,6 +39,7 @@ struct member {
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
 	struct pages pages; /* for those who ask what this node does */
+	struct vouch vouch; /* for those who ask who connects from here */
 	uv_timer_t speak, ping, deadline;
 	uint64_t began_ms;
 	unsigned unheard; /* pings since anything came */
@@ -72,6 +74,9 @@ void member_stop(struct member *m, const struct wire_stop *stop);
  * loop from running. */
 uint64_t member_ping_ms(const struct member *m);
 void member_ping(struct member *m);
+
+/* For how long a lost server is looked for; 0: not at all. */
+uint32_t member_again_ms(const struct member *m);
 
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);

@@ -193,8 +193,10 @@ static void on_written(uv_write_t *req, int status)
 	buf_release(&c->sending);
 	if (status < 0)
 		c->broken = 1;
-	if (c->state != CONN_CLOSED)
-		flush(c);
+	if (c->state == CONN_CLOSED)
+		return;
+	conn_out(c);
+	conn_flush_all(c->pool);
 }
 
 /* What did not go out at once goes to libuv, which tells when it has. */
@@ -249,6 +251,8 @@ void conn_flush_all(struct conn_pool *pool)
 {
 	struct conn *c;
 
+	if (pool->commit && pool->commit(pool->commit_arg))
+		return;
 	while ((c = pool->dirty)) {
 		pool->dirty = c->dirty_next;
 		c->is_dirty = 0;
@@ -318,7 +322,7 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		c->events->on_frame(c, &f);
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
-			flush(c);
+			conn_flush_all(c->pool);
 	}
 	return in;
 }
@@ -460,6 +464,36 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	}
 	c->own_due = c->heard + pool->hello_ms;
 	arm(c);
+	return 0;
+}
+
+void conn_pause(struct conn *c)
+{
+	uv_read_stop((uv_stream_t *)&c->tcp);
+}
+
+void conn_resume(struct conn *c)
+{
+	if (c->state != CONN_CLOSED)
+		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own)
+{
+	int here = sizeof own->ss, there = sizeof peer->ss;
+	int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer->ss,
+				    &there);
+
+	if (rc == 0)
+		rc = uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&own->ss,
+					&here);
+	peer->len = (socklen_t)there;
+	own->len = (socklen_t)here;
+	if (rc < 0)
+		return rc;
+	sock_addr_unmap(peer);
+	sock_addr_unmap(own);
 	return 0;
 }
 

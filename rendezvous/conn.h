@@ -6,6 +6,7 @@
 
 #include <uv.h>
 
+#include "base/sock.h"
 #include "rendezvous/wire.h"
 
 struct conn;
@@ -41,6 +42,10 @@ struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
 	struct conn *dirty; /* with output that is not yet on its way */
+	/* What output may say has to be kept before it leaves: 0 when it is;
+	 * else conn_flush_all is to be called again. NULL: nothing has to. */
+	int (*commit)(void *arg);
+	void *commit_arg;
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */
 	struct buf spare;
@@ -82,6 +87,12 @@ struct conn {
 int conn_open(struct conn *c, struct conn_pool *pool,
 	      const struct conn_events *events, size_t in_max,
 	      uv_stream_t *listener);
+/* From here on nothing is read of it, its end neither, until conn_resume. */
+void conn_pause(struct conn *c);
+void conn_resume(struct conn *c);
+/* Both ends, IPv4 as such. -errno for one that has been reset. */
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own);
 /* Its HELLO was right: large frames are allowed, the deadline is off. */
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */

@@ -11,12 +11,15 @@
 struct server;
 
 struct server_options {
-	int listen_fd;       /* a listening socket; the server closes it */
+	const int *listen_fds; /* listening sockets; the server closes them */
+	int listeners;       /* how many, up to SOCK_LISTEN_MAX */
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	const char *journal; /* a file that jobs outlive us in; NULL: none */
+	int journal_fd;      /* or inherited memory; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */
 };

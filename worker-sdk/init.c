@@ -61,7 +61,6 @@ static int open_store(struct ddp__world *w, struct err *e)
 	int ms = w->timeout_ms < 0 || w->timeout_ms > CONNECT_MS
 			 ? CONNECT_MS
 			 : w->timeout_ms;
-
 	struct auth auth;
 	int rc;
 
@@ -80,6 +79,8 @@ static int open_store(struct ddp__world *w, struct err *e)
 		return rc;
 	rc = ddp__kv_server(&w->kv, &w->env.server, &hello, &auth, ms, e);
 	auth_wipe(&auth);
+	if (!rc)
+		ddp__kv_server_again(w->kv, w->env.again_ms);
 	return explain(w, rc, e);
 }
 
