@@ -189,6 +189,7 @@ static void flush(struct conn *c)
 		return;
 	}
 	if (!c->broken && !c->writing && c->out.len) {
+		c->pool->bytes_out += c->out.len;
 		n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
 		if (n < 0 && n != UV_EAGAIN)
 			c->broken = 1;
@@ -314,6 +315,7 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 	int scratch = b->base == c->pool->scratch;
 	struct slice left;
 
+	c->pool->bytes_in += n;
 	if (!scratch)
 		c->in.len += n;
 	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);

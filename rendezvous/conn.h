@@ -38,6 +38,7 @@ struct conn_events {
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
+	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
 	char scratch[CONN_READ_MAX];
 };

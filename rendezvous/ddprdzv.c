@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/sock.h"
 #include "rendezvous/server.h"
+#include "rendezvous/systemd.h"
 
 enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 
@@ -18,6 +19,9 @@ struct options {
 	double heartbeat_timeout, hello_timeout;
 	long guests;
 	const char *job;
+	long max_jobs, max_connections, max_keys, max_bytes;
+	double idle_timeout;
+	const char *metrics;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -38,6 +42,21 @@ static const struct option_spec table[] = {
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve the job of that name only."},
+	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
+	 "So many jobs at a time; more are refused (65536)."},
+	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many agents and workers of each job (262144)."},
+	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
+	 "So many keys in the store of each job (1048576)."},
+	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
+	 "So many bytes in it, keys and values together (1073741824)."},
+	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
+	 "SECONDS", NULL,
+	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
+	 "[HOST:]PORT", NULL,
+	 "Answer GET /health and /metrics there, on loopback without HOST."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -77,6 +96,9 @@ static int open_listener(const struct options *o, struct err *e)
 			       "--listen and --listen-fd exclude each other");
 	if (o->listen_fd >= 0)
 		return (int)o->listen_fd;
+	rc = o->listen ? -1 : systemd_listen_fd(e);
+	if (rc >= 0 || rc == ERR_USAGE)
+		return rc;
 	if (!o->listen)
 		return err_set(e, ERR_USAGE,
 			       "say where to listen: --listen HOST:PORT "
@@ -100,6 +122,12 @@ static int serve(const struct options *o, struct err *e)
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
+		.max_jobs = (uint32_t)o->max_jobs,
+		.max_connections = (uint32_t)o->max_connections,
+		.max_keys = (size_t)o->max_keys,
+		.max_bytes = (size_t)o->max_bytes,
+		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
+		.metrics = o->metrics,
 	};
 	struct server *server;
 	uv_loop_t loop;
@@ -123,7 +151,10 @@ static int serve(const struct options *o, struct err *e)
 int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .parent_fd = -1,
-			    .heartbeat_timeout = 5, .hello_timeout = 10};
+			    .heartbeat_timeout = 5, .hello_timeout = 10,
+			    .max_jobs = 65536, .max_connections = 262144,
+			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
+			    .idle_timeout = 3600};
 	struct err e = ERR_INIT;
 	int rc;
 

@@ -9,13 +9,9 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/service.h"
 #include "rendezvous/waits.h"
-
-static const struct store_limits round_limits = {
-	.keys = 1 << 20,
-	.bytes = 1 << 30,
-	.value = WIRE_VALUE_MAX,
-};
 
 /* ---- telling ---- */
 
@@ -80,13 +76,17 @@ static void open_torch_port(struct hosted *h)
 
 static void tell_start(struct hosted *h)
 {
-	struct store_limits limits = round_limits;
+	const struct store_limits limits = {
+		.keys = h->server->max_keys, .bytes = h->server->max_bytes,
+		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
+		.ranks = job_world_size(h->job),
+	};
 	struct job_node *n = NULL;
 	struct wire_start m;
 
 	uv_timer_stop(&h->call_timer);
 	h->since = uv_now(h->server->loop);
-	limits.ranks = job_world_size(h->job);
+	h->server->counts.rounds++;
 	h->store = store_new(&limits);
 	if (!h->store) {
 		job_stop(h->job, "the rendezvous server is out of memory");
@@ -131,6 +131,7 @@ static void end_workers(struct hosted *h, const char *text)
 		h->workers = m->worker_next;
 		m->worker_pprev = NULL;
 		m->hosted = NULL;
+		h->nworkers--;
 		if (h->workers)
 			h->workers->worker_pprev = &h->workers;
 		session_abort(&m->session, ERR_ABORTED, text);
@@ -152,6 +153,8 @@ static void tell_end(struct hosted *h)
 
 	uv_timer_stop(&h->call_timer);
 	h->since = now;
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -182,6 +185,7 @@ void hosted_act(struct hosted *h)
 {
 	const struct job_action *a;
 
+	limits_touch(h);
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
@@ -242,6 +246,7 @@ static struct hosted *hosted_new(struct server *s, struct slice id,
 	}
 	h->named = 1;
 	h->server = s;
+	service_jobs(s);
 	h->since = uv_now(s->loop);
 	uv_timer_init(s->loop, &h->state_timer);
 	uv_timer_init(s->loop, &h->call_timer);
@@ -259,6 +264,7 @@ static void unname(struct hosted *h)
 	if (h->named)
 		table_remove(&h->server->jobs, &h->item);
 	h->named = 0;
+	service_jobs(h->server);
 }
 
 /* A job that has ended makes room for its successor at once, though its nodes
@@ -316,6 +322,7 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = &m->worker_next;
 	m->worker_pprev = &h->workers;
 	h->workers = m;
+	h->nworkers++;
 }
 
 int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
@@ -345,6 +352,9 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
+	rc = limits_check_client(h, e);
+	if (rc < 0)
+		return rc;
 	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
 		return rc;
 	m->session.rank = hello->rank;
@@ -356,6 +366,7 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 
 static void lose_worker(struct hosted *h, struct member *m)
 {
+	h->nworkers--;
 	*m->worker_pprev = m->worker_next;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = m->worker_pprev;

@@ -16,6 +16,7 @@ enum {
 	MOMENT_MS = 5000,     /* from END to closing an agent's connection */
 	DRAIN_MS = 5000,      /* from the parent's end to ours */
 	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
+	FULL_MS = 1000,       /* to say HELLO to a server that is full */
 	SUSPECT_MS = 50,      /* to read what waits before a lease ends */
 };
 
@@ -37,6 +38,7 @@ struct member {
 	struct job_node *node;  /* of an agent that has joined */
 	struct session session; /* of a worker */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
+	int full; /* it is told so, and closed, when it says HELLO */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
 };
@@ -50,12 +52,21 @@ struct hosted {
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
 	struct member *workers;
+	uint32_t nworkers;
+	uint64_t touched; /* something happened in it; loop time */
 	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
 	uv_timer_t call_timer;  /* the last call is over */
 	int named;              /* new joins find it */
 	int closing; /* handles that are not closed yet */
+};
+
+/* What has happened since the start. */
+struct server_counts {
+	uint64_t accepted, refused_full, refused_hello, expired;
+	uint64_t rounds, restarts, changes, leases_lost;
+	uint64_t requests[WIRE_JOB + 1]; /* by type */
 };
 
 struct server {
@@ -67,6 +78,16 @@ struct server {
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
 	uv_timer_t waits_timer; /* active while somebody waits */
+	uv_timer_t idle_timer;
+	uint32_t max_connections, max_jobs; /* a job's; in all */
+	size_t max_keys, max_bytes;         /* of a round's store */
+	uint64_t idle_ms;
+	uint32_t fd_limit;
+	int said_full;
+	struct server_counts counts;
+	struct web *web; /* /health and /metrics; NULL: nobody may ask */
+	uv_timer_t watchdog;  /* of a service's manager, who expects it */
+	int notifies;         /* somebody is told of our state */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;

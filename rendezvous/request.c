@@ -9,6 +9,7 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/limits.h"
 #include "rendezvous/status.h"
 #include "rendezvous/waits.h"
 
@@ -38,6 +39,8 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
+	if (m->full)
+		return limits_full(m->server, e);
 	for (i = 0; i < hello.job.len; i++)
 		if ((unsigned char)hello.job.data[i] < 0x20)
 			return err_set(e, ERR_PROTOCOL,
@@ -90,8 +93,14 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (!h)
+	if (!h) {
+		h = hosted_find(m->server, SLICE_STR(m->job_id));
+		rc = h ? limits_check_client(h, e) :
+		     limits_check_job(m->server, m->job_id, e);
+		if (rc < 0)
+			return rc;
 		h = hosted_for_join(m->server, SLICE_STR(m->job_id));
+	}
 	if (!h)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
@@ -248,13 +257,17 @@ void request_take(struct member *m, const struct wire_frame *f)
 	char why[ERR_TEXT_MAX + 32];
 	int rc = check_rule(m, &r, f, &e);
 
+	m->server->counts.requests[f->type]++;
 	if (rc == 0)
 		rc = r.run(m, f, &e);
 	if (rc == ERR_PROTOCOL) {
 		snprintf(why, sizeof why, "it broke the protocol: %s", e.text);
 		conn_refuse(&m->conn, rc, e.text);
 		hosted_lose(m, why);
+	} else if (m->full) {
+		conn_refuse(&m->conn, rc, e.text);
 	} else if (rc < 0) {
+		m->server->counts.refused_hello += f->type == WIRE_HELLO;
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};
 		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY,
 			       f->id, &reply);

@@ -14,7 +14,10 @@
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/metrics.h"
 #include "rendezvous/request.h"
+#include "rendezvous/service.h"
 #include "rendezvous/waits.h"
 
 static void exit_if_drained(struct server *s);
@@ -36,6 +39,7 @@ static void lose_silent(struct member *m, uint64_t silent_ms)
 {
 	char why[64], told[128];
 
+	m->server->counts.leases_lost++;
 	snprintf(why, sizeof why, "not heard from for %.1f s",
 		 (double)silent_ms / 1e3);
 	/* it may read this later: it was it that was silent, not we */
@@ -78,7 +82,9 @@ static void on_due(struct conn *c)
 {
 	struct member *m = member_of(c);
 
-	if (m->role == WIRE_AGENT) {
+	if (m->full) {
+		conn_finish(c);
+	} else if (m->role == WIRE_AGENT) {
 		agent_on_due(m);
 	} else if (m->role == WIRE_TOOL) {
 		dump_on_due(m);
@@ -118,6 +124,7 @@ static void on_connection(uv_stream_t *listener, int status)
 {
 	struct server *s = listener->data;
 	struct member *m = status < 0 ? NULL : calloc(1, sizeof *m);
+	int full;
 
 	if (!m) {
 		log_warn("cannot take a connection: %s",
@@ -130,8 +137,16 @@ static void on_connection(uv_stream_t *listener, int status)
 		m->next->pprev = &m->next;
 	m->pprev = &s->members;
 	s->members = m;
-	conn_open(&m->conn, &s->pool, &conn_events,
-		  WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener);
+	if (conn_open(&m->conn, &s->pool, &conn_events,
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener) < 0)
+		return;
+	s->counts.accepted++;
+	full = limits_accepted(s, m);
+	m->full = full > 0;
+	if (full > 0) /* its place is another's soon */
+		conn_due(&m->conn, uv_now(s->loop) + FULL_MS);
+	if (full < 0)
+		conn_drop(&m->conn);
 }
 
 /* ---- the end ---- */
@@ -152,6 +167,9 @@ static void exit_if_drained(struct server *s)
 		guests_close(s->guests);
 	close_handle((uv_handle_t *)&s->drain_timer);
 	waits_close(s);
+	limits_close(s);
+	metrics_close(s);
+	service_close(s);
 	if (s->has_parent) {
 		close_handle((uv_handle_t *)&s->parent);
 	} else {
@@ -205,6 +223,7 @@ static void drain(struct server *s, const char *why)
 	if (s->draining)
 		return;
 	s->draining = 1;
+	service_stops(s);
 	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
 		 s->endpoint, why);
 	close_handle((uv_handle_t *)&s->listener);
@@ -328,12 +347,19 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->loop = loop;
 	s->lease_ms = o->lease_ms;
 	s->only_job = o->job;
+	s->max_connections = o->max_connections;
+	s->max_jobs = o->max_jobs;
+	s->max_keys = o->max_keys;
+	s->max_bytes = o->max_bytes;
+	s->idle_ms = o->idle_ms;
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o->listen_fd, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = watch_parent(s, o->parent_fd, e);
+	if (rc == 0 && o->metrics)
+		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
 		uv_walk(loop, close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
@@ -347,8 +373,12 @@ int server_new(struct server **out, uv_loop_t *loop,
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
 	waits_init(s);
+	limits_init(s);
+	service_init(s);
 	*out = s;
-	return o->guests ? guests_open(s, o->job, o->guests, e) : 0;
+	rc = o->guests ? guests_open(s, o->job, o->guests, e) : 0;
+	service_ready(s);
+	return rc;
 }
 
 void server_run(struct server *s)

@@ -16,6 +16,11 @@ struct server_options {
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	/* of each job: clients that are connected, its store; and of jobs */
+	uint32_t max_connections, max_jobs;
+	size_t max_keys, max_bytes;
+	uint64_t idle_ms; /* a job that does nothing for that long ends */
+	const char *metrics; /* where /health and /metrics are, or NULL */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */
 };
