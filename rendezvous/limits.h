@@ -1,6 +1,6 @@
 /* limits.h: what one job may take of a server that others use, too:
- * connections, jobs in all, idle time, and what is left of the process's descriptors. Each
- * refusal names the limit, the job and the option. */
+ * connections, jobs in all, idle time, and what is left of the process's
+ * descriptors. Each refusal names the limit, the job and the option. */
 #ifndef RENDEZVOUS_LIMITS_H
 #define RENDEZVOUS_LIMITS_H
 
