@@ -3,13 +3,18 @@
  * unsent output. */
 #include "rendezvous/conn.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
 
-enum { RESERVE = 4096, RESERVE_MAX = 1 << 20 };
+enum { RESERVE = 4096, RESERVE_MAX = 1 << 20, CACHE_LINE = 64 };
+
+/* From pool on, and the first of what the owner has behind a connection. */
+enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
 static void on_timer(uv_timer_t *t);
@@ -132,6 +137,35 @@ void conn_refuse(struct conn *c, int code, const char *text)
 
 /* ---- out ---- */
 
+static void take_spare(struct conn *c)
+{
+	struct buf *spare = &c->pool->spare;
+
+	c->out.data = spare->data;
+	c->out.cap = spare->cap;
+	spare->data = NULL;
+	spare->cap = 0;
+}
+
+/* An idle connection keeps no memory for what it might say. */
+static void give_spare(struct conn *c)
+{
+	struct buf *spare = &c->pool->spare;
+
+	if (!spare->data && c->out.cap <= RESERVE) {
+		spare->data = c->out.data;
+		spare->cap = c->out.cap;
+		c->out.data = NULL;
+	}
+	buf_release(&c->out);
+}
+
+void conn_pool_release(struct conn_pool *pool)
+{
+	free(pool->spare.data);
+	pool->spare.data = NULL;
+}
+
 struct buf *conn_out(struct conn *c)
 {
 	if (!c->is_dirty && c->state != CONN_CLOSED) {
@@ -139,6 +173,8 @@ struct buf *conn_out(struct conn *c)
 		c->dirty_next = c->pool->dirty;
 		c->pool->dirty = c;
 	}
+	if (!c->out.data)
+		take_spare(c);
 	return &c->out;
 }
 
@@ -200,8 +236,8 @@ static void flush(struct conn *c)
 	}
 	if (c->broken)
 		buf_reset(&c->out);
-	if (c->out.len == 0 && c->out.cap > RESERVE)
-		buf_release(&c->out);
+	if (c->out.len == 0 && c->out.data)
+		give_spare(c);
 	shut_when_sent(c);
 }
 
@@ -290,6 +326,9 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	struct reader r;
 	size_t want = RESERVE;
 
+	/* it will be here when the system call is over */
+	for (size_t i = 0; i < HOT_BYTES; i += CACHE_LINE)
+		__builtin_prefetch((char *)&c->pool + i, 1);
 	if (in.len == 0 || c->state == CONN_FINISHING) {
 		*b = uv_buf_init(c->pool->scratch, CONN_READ_MAX);
 		return;

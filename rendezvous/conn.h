@@ -34,39 +34,45 @@ struct conn_events {
 	void (*on_closed)(struct conn *c);
 };
 
-/* What all connections of a loop share. */
+/* What all connections of a loop share; zeroed at first. */
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
 	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
+	/* An empty buffer that the next with something to say begins with: of
+	 * those that ask one thing at a time all use the same, warm one. */
+	struct buf spare;
 	char scratch[CONN_READ_MAX];
 };
 
+/* What each request touches lies together at the end, where the owner's own
+ * next fields follow: with a thousand clients it is fetched while the kernel
+ * reads (HOT_BYTES in conn.c), else waiting for it is what a request costs. */
 struct conn {
-	struct conn_pool *pool;
-	const struct conn_events *events;
-	uv_tcp_t tcp;
 	uv_timer_t timer;
 	uv_write_t write;
 	uv_shutdown_t shutdown;
-	struct buf in;      /* a frame that is not whole yet */
-	size_t wants;       /* without frames: of how many more bytes */
-	struct buf out;     /* being filled */
 	struct buf sending; /* in uv_write's hands */
-	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
+	size_t wants;       /* without frames: of how many more bytes */
 	int handles;   /* that are not closed yet */
-	int accepted;  /* may send large frames */
-	int writing;
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
+	uint64_t own_due;  /* for its hello, or its linger */
+	uint64_t user_due;
+	uint64_t armed;    /* when the timer fires */
+	uv_tcp_t tcp;
+	struct conn_pool *pool;
+	const struct conn_events *events;
+	struct buf in;      /* a frame that is not whole yet */
+	struct buf out;     /* being filled */
+	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
+	int accepted;  /* may send large frames */
+	int writing;
 	int broken;    /* writing failed; reading goes on to its end */
 	int is_dirty;
 	struct conn *dirty_next;
 	uint64_t heard;    /* when something came from it; loop time */
-	uint64_t own_due;  /* for its hello, or its linger */
-	uint64_t user_due;
-	uint64_t armed;    /* when the timer fires */
 };
 
 /* Takes the next connection of listener; c is zeroed by us. 0, or a libuv
@@ -80,6 +86,8 @@ void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */
 struct buf *conn_out(struct conn *c);
 void conn_flush_all(struct conn_pool *pool);
+/* When its last connection is closed. */
+void conn_pool_release(struct conn_pool *pool);
 /* on_due at that time (loop time, ms), once; CONN_NEVER: not. */
 void conn_due(struct conn *c, uint64_t when);
 /* An error reply with id 0, then conn_finish. */

@@ -23,12 +23,12 @@ static uint32_t last_call_left(const struct hosted *h)
 	return left ? (uint32_t)left : 1;
 }
 
-static void tell_state(uv_timer_t *t)
+static void tell_state(struct hosted *h)
 {
-	struct hosted *h = t->data;
 	struct job_node *n = NULL;
 	struct wire_state m;
 
+	h->told_state = 0;
 	job_state_for(h->job, &m);
 	if (m.last_call_ms)
 		m.last_call_ms = last_call_left(h);
@@ -37,6 +37,7 @@ static void tell_state(uv_timer_t *t)
 
 		if (!to || !job_node_waits(h->job, n))
 			continue;
+		h->told_state++;
 		m.spare = (uint8_t)job_node_is_spare(n);
 		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
 			       &m);
@@ -44,11 +45,33 @@ static void tell_state(uv_timer_t *t)
 	conn_flush_all(&h->server->pool);
 }
 
-/* A thousand joins a second are not a thousand times a thousand messages. */
+/* A thousand joins a second are not a thousand times a thousand messages: while
+ * more come, those who wait are told late, and so that of its time the server
+ * spends about a twentieth on it, however many they are. */
+static void on_state_timer(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+	uint64_t latest = h->told_state / STATES_A_MS;
+
+	if (latest < STATE_LATEST_MS)
+		latest = STATE_LATEST_MS;
+	if (h->more_state &&
+	    uv_now(h->server->loop) - h->state_since < latest) {
+		h->more_state = 0;
+		uv_timer_start(t, on_state_timer, STATE_DELAY_MS, 0);
+		return;
+	}
+	tell_state(h);
+}
+
 static void tell_state_soon(struct hosted *h)
 {
-	if (!uv_is_active((uv_handle_t *)&h->state_timer))
-		uv_timer_start(&h->state_timer, tell_state, STATE_DELAY_MS, 0);
+	h->more_state = 1;
+	if (uv_is_active((uv_handle_t *)&h->state_timer))
+		return;
+	h->more_state = 0;
+	h->state_since = uv_now(h->server->loop);
+	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
 /* At the address where we listen anyway, if that is the one which the workers

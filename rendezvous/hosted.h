@@ -12,7 +12,9 @@
 #include "rendezvous/torch_port.h"
 
 enum {
-	STATE_DELAY_MS = 20,  /* joins within it are told about once */
+	STATE_DELAY_MS = 20,  /* joins go on: they are told about once */
+	STATE_LATEST_MS = 250,
+	STATES_A_MS = 10,     /* so many are told in a ms at most */
 	MOMENT_MS = 5000,     /* from END to closing an agent's connection */
 	DRAIN_MS = 5000,      /* from the parent's end to ours */
 	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
@@ -26,17 +28,17 @@ struct hosted;
  * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
+	int role; /* 0 before HELLO, then an enum wire_role */
+	int left; /* of a guest: how it went is known */
+	struct hosted *hosted;
+	struct session session; /* of a worker */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
-	int role; /* 0 before HELLO, then an enum wire_role */
 	char *job_id;
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
-	int left;   /* of a guest: how it went is known */
-	struct hosted *hosted;
 	struct job_node *node;  /* of an agent that has joined */
-	struct session session; /* of a worker */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int full; /* it is told so, and closed, when it says HELLO */
 	int suspect;            /* a lease has ended, once more to look */
@@ -57,6 +59,9 @@ struct hosted {
 	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
+	uint32_t told_state;    /* to so many the last time */
+	int more_state;         /* since the timer was set there is more */
+	uint64_t state_since;
 	uv_timer_t call_timer;  /* the last call is over */
 	int named;              /* new joins find it */
 	int closing; /* handles that are not closed yet */

@@ -29,6 +29,7 @@ void meetings_release(struct meetings *m)
 	for (i = 0; i < m->nleft; i++)
 		free(m->left[i].how);
 	free(m->left);
+	free(m->left_at);
 	table_release(&m->table);
 }
 
@@ -195,12 +196,9 @@ static const struct departure *departed(const struct meetings *ms,
 
 static const char *how_left(const struct meetings *ms, uint32_t rank)
 {
-	size_t i;
+	uint32_t at = ms->left_at ? ms->left_at[rank] : 0;
 
-	for (i = 0; i < ms->nleft; i++)
-		if (ms->left[i].rank == rank)
-			return ms->left[i].how;
-	return NULL;
+	return at ? ms->left[at - 1].how : NULL;
 }
 
 static int bring(struct store *s, struct meeting *m, uint32_t rank,
@@ -282,8 +280,12 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 	struct meetings *ms = &s->meetings;
 	char *copy;
 
-	if (how_left(ms, rank))
+	if (rank >= s->limits.ranks || how_left(ms, rank))
 		return 0;
+	if (!ms->left_at)
+		ms->left_at = calloc(s->limits.ranks, sizeof *ms->left_at);
+	if (!ms->left_at)
+		return -ENOMEM;
 	if (ms->nleft == ms->cap) {
 		size_t cap = ms->cap ? ms->cap * 2 : 8;
 		void *p = realloc(ms->left, cap * sizeof *ms->left);
@@ -297,6 +299,7 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 	if (!copy)
 		return -ENOMEM;
 	ms->left[ms->nleft++] = (struct departure){rank, copy};
+	ms->left_at[rank] = (uint32_t)ms->nleft;
 	fail_those_without(s, rank, how);
 	return 0;
 }

@@ -15,8 +15,10 @@ struct departure {
 struct meetings {
 	struct table table; /* of those that are not complete, by key */
 	struct meeting *gathers; /* those of them that are gathers */
-	struct departure *left;
+	struct departure *left; /* in that order */
 	size_t nleft, cap;
+	uint32_t *left_at; /* of each rank: 1 + its place there, or 0; NULL
+			    * while nobody has left */
 };
 
 void meetings_release(struct meetings *m);

@@ -390,5 +390,6 @@ void server_free(struct server *s)
 {
 	table_release(&s->jobs);
 	ended_release(&s->ended);
+	conn_pool_release(&s->pool);
 	free(s);
 }

@@ -99,13 +99,12 @@ long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
 size_t wire_begin(struct buf *out, enum wire_type type, enum wire_kind kind,
 		  uint32_t id)
 {
+	const uint8_t header[WIRE_HEADER_SIZE] = {
+		0, 0, 0, 0, (uint8_t)type, (uint8_t)kind, 0, 0, (uint8_t)id,
+		(uint8_t)(id >> 8), (uint8_t)(id >> 16), (uint8_t)(id >> 24)};
 	size_t mark = out->len;
 
-	buf_put_u32(out, 0);
-	buf_put_u8(out, (uint8_t)type);
-	buf_put_u8(out, (uint8_t)kind);
-	buf_put_u16(out, 0);
-	buf_put_u32(out, id);
+	buf_put(out, header, sizeof header);
 	return mark;
 }
 

@@ -1,0 +1,222 @@
+/* fuzz_server.c: a whole server in this process, on a loop and real sockets: an
+ * agent, two workers of its round, a tool and two strangers send what the input
+ * says, in parts, and close or reset. The input is segments: a byte that says
+ * whose and how it goes on, one of how many bytes, the bytes. A crash, a leak,
+ * an end that does not come, or a reply that is no frame is found. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+#include "rendezvous/server.h"
+#include "rendezvous/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { CLIENTS = 8, AGENT = 0, WORKERS = 1, TOOL = 3, STRANGERS = 4 };
+enum { WHOSE = 0x07, CLOSES = 0x40, RESETS = 0x80 };
+
+struct client {
+	int fd; /* -1: not connected */
+	struct buf in;
+	int greeted;
+};
+
+static struct client clients[CLIENTS];
+static struct sock_addr at;
+static uv_loop_t loop;
+
+static void require(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+/* ---- what a client hears ---- */
+
+static void check_replies(struct client *c)
+{
+	struct slice in = SLICE(c->in.data, c->in.len);
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	long n = WIRE_PREFACE_SIZE;
+
+	if (!c->greeted && in.len < WIRE_PREFACE_SIZE)
+		return;
+	if (!c->greeted)
+		require(!memcmp(in.data, wire_preface, WIRE_PREFACE_SIZE));
+	else
+		n = 0;
+	c->greeted = 1;
+	do {
+		in.data += n;
+		in.len -= (size_t)n;
+	} while ((n = wire_cut(in, WIRE_BODY_MAX, &f, &e)) > 0);
+	require(n == 0);
+	buf_consume(&c->in, c->in.len - in.len);
+}
+
+static void hear(struct client *c)
+{
+	ssize_t n = 1;
+	char *to;
+
+	while (c->fd >= 0 && n > 0) {
+		to = buf_reserve(&c->in, 65536);
+		require(to != NULL);
+		n = recv(c->fd, to, 65536, MSG_DONTWAIT);
+		if (n > 0)
+			c->in.len += (size_t)n;
+	}
+	check_replies(c);
+}
+
+/* All that is under way arrives: on loopback it is there at once. */
+static void settle(void)
+{
+	for (int i = 0; i < 3; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	for (int i = 0; i < CLIENTS; i++)
+		hear(&clients[i]);
+}
+
+/* ---- what it says ---- */
+
+static void hang_up(struct client *c, int reset)
+{
+	struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	if (c->fd < 0)
+		return;
+	if (reset)
+		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	close(c->fd);
+	c->fd = -1;
+	c->greeted = 0;
+	buf_release(&c->in);
+}
+
+static void say(struct client *c, const void *p, size_t n)
+{
+	if (c->fd >= 0 && n)
+		(void)!send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void greet(struct client *c, int role, uint32_t rank)
+{
+	struct wire_hello hello = {(uint8_t)role, SLICE_STR("j"),
+				   SLICE_STR("h"), 0, rank, SLICE_STR("")};
+	struct wire_join join = {
+		.node_id = SLICE_STR("n"), .host = SLICE_STR("h"),
+		.addr = SLICE_STR("10.0.0.1"), .node_rank = -1,
+		.min_nodes = 1, .max_nodes = 2, .nproc = 3, .max_restarts = 2,
+		.role = SLICE_STR("r"), .lease_ms = 3600000};
+	struct buf b = BUF_INIT(4096);
+
+	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	if (role == WIRE_AGENT)
+		wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
+	say(c, b.data, b.len);
+	buf_release(&b);
+}
+
+static void dial(int i)
+{
+	struct client *c = &clients[i];
+
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	require(c->fd >= 0 && connect(c->fd, (struct sockaddr *)&at.ss,
+				      at.len) == 0);
+	if (i == AGENT)
+		greet(c, WIRE_AGENT, 0);
+	else if (i < TOOL)
+		greet(c, WIRE_WORKER, (uint32_t)(i - WORKERS));
+	else if (i == TOOL)
+		greet(c, WIRE_TOOL, 0);
+	else if (i < CLIENTS - 2) /* it has to greet by itself */
+		say(c, wire_preface, WIRE_PREFACE_SIZE);
+}
+
+static void play(const uint8_t *data, size_t size)
+{
+	while (size >= 2) {
+		struct client *c = &clients[data[0] & WHOSE];
+		size_t n = data[1] < size - 2 ? data[1] : size - 2;
+
+		if (c->fd < 0)
+			dial(data[0] & WHOSE);
+		settle();
+		say(c, data + 2, n);
+		if (data[0] & (CLOSES | RESETS)) {
+			if (data[0] & CLOSES)
+				settle();
+			hang_up(c, data[0] & RESETS);
+		}
+		settle();
+		data += 2 + n;
+		size -= 2 + n;
+	}
+}
+
+/* ---- its life ---- */
+
+/* The server leaves these to its parent; here the fuzzer has them. */
+static void with_signals(void (*f)(void *), void *arg)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGALRM, SIGHUP,
+				      SIGUSR1, SIGUSR2, SIGXFSZ};
+	enum { N = sizeof numbers / sizeof *numbers };
+	struct sigaction old[N];
+
+	for (int i = 0; i < N; i++)
+		sigaction(numbers[i], NULL, &old[i]);
+	f(arg);
+	for (int i = 0; i < N; i++)
+		sigaction(numbers[i], &old[i], NULL);
+}
+
+static struct server *server;
+
+static void start(void *options)
+{
+	struct err e = ERR_INIT;
+
+	require(server_new(&server, &loop, options, &e) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct server_options o = {.lease_ms = 3600000, .hello_ms = 3600000};
+	struct err e = ERR_INIT;
+	int parent[2];
+
+	at.len = sizeof(struct sockaddr_in);
+	*(struct sockaddr_in *)&at.ss = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	o.listen_fd = sock_listen(&at, &e);
+	require(o.listen_fd >= 0 && pipe2(parent, O_CLOEXEC) == 0);
+	o.parent_fd = parent[0];
+	require(uv_loop_init(&loop) == 0);
+	with_signals(start, &o);
+	for (int i = 0; i < CLIENTS; i++) {
+		clients[i] = (struct client){.fd = -1};
+		buf_init(&clients[i].in, 1 << 26);
+	}
+	dial(AGENT);
+	settle();
+	play(data, size);
+	for (int i = 0; i < CLIENTS; i++)
+		hang_up(&clients[i], i & 1);
+	settle();
+	close(parent[1]);
+	server_run(server);
+	server_free(server);
+	require(uv_loop_close(&loop) == 0);
+	return 0;
+}

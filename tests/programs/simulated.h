@@ -1,0 +1,172 @@
+/* simulated.h: clients of ddprdzv by the thousand in one process: sockets, the
+ * handshake and frames of each, without what a ddprun or libddp does besides.
+ * What a client says first is in one function: sim_greet. */
+#ifndef TESTS_PROGRAMS_SIMULATED_H
+#define TESTS_PROGRAMS_SIMULATED_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sock.h"
+#include "rendezvous/wire.h"
+
+enum {
+	SIM_IN = 1024,    /* the longest frame to one, and its beginning */
+	SIM_EVENTS = 512,
+	/* Connections of one source address to one port; the kernel has some
+	 * 28,000 ports for them, of which those just closed wait a minute. */
+	SIM_A_SOURCE = 10000,
+};
+
+struct sim {
+	int fd, epoll;
+	int greeted; /* the server's preface has come */
+	int over;    /* an error reply is an end like any other */
+	uint32_t role, round, rank;
+	size_t len;
+	char in[SIM_IN];
+};
+
+static inline void sim_die(const char *what)
+{
+	fprintf(stderr, "simulated: %s: %s\n", what,
+		errno ? strerror(errno) : "wrong");
+	exit(1);
+}
+
+static inline void sim_send(const struct sim *s, const struct buf *b)
+{
+	if (b->failed ||
+	    send(s->fd, b->data, b->len, MSG_NOSIGNAL) != (ssize_t)b->len)
+		sim_die("sending");
+}
+
+/* The number of a connection chooses its source address, so that more fit than
+ * there are ports. */
+static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
+			    uint32_t number, int epoll)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET};
+	struct epoll_event ev = {EPOLLIN, {.ptr = s}};
+	int one = 1;
+
+	own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 +
+				    number / SIM_A_SOURCE);
+	s->epoll = epoll;
+	s->len = 0;
+	s->greeted = s->over = 0;
+	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		sim_die("a socket");
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	setsockopt(s->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
+		   sizeof one);
+	if (bind(s->fd, (struct sockaddr *)&own, sizeof own) ||
+	    connect(s->fd, (const struct sockaddr *)to, sizeof *to))
+		sim_die("connecting");
+	epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &ev);
+}
+
+/* Puts what a client says before its first request. */
+static inline void sim_greet(const struct sim *s, struct buf *out)
+{
+	struct wire_hello hello = {(uint8_t)s->role, SLICE_STR("bench"),
+				   SLICE_STR("simulated"), s->round, s->rank,
+				   SLICE_STR("")};
+
+	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
+	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+}
+
+/* Reads what is there and hands over whole frames. An error reply ends the
+ * program. 0: the server has closed. */
+static inline int sim_read(struct sim *s, void *owner,
+			   void (*on_frame)(void *owner, struct sim *s,
+					    const struct wire_frame *f))
+{
+	ssize_t n = recv(s->fd, s->in + s->len, SIM_IN - s->len, 0);
+	struct wire_error error;
+	struct wire_frame f;
+	struct err e = ERR_INIT;
+	size_t at = 0;
+	long cut;
+
+	if (n <= 0)
+		return 0;
+	s->len += (size_t)n;
+	if (!s->greeted) {
+		if (s->len < WIRE_PREFACE_SIZE)
+			return 1;
+		at = WIRE_PREFACE_SIZE;
+		s->greeted = 1;
+	}
+	while ((cut = wire_cut(SLICE(s->in + at, s->len - at),
+			       SIM_IN - WIRE_HEADER_SIZE, &f, &e)) > 0) {
+		at += (size_t)cut;
+		if (f.kind == WIRE_ERROR_REPLY && s->over)
+			return 0;
+		if (f.kind == WIRE_ERROR_REPLY &&
+		    wire_get_error(&f, &error, &e) == 0) {
+			fprintf(stderr, "simulated: %.*s\n",
+				SLICE_FMT(error.text));
+			exit(1);
+		}
+		on_frame(owner, s, &f);
+	}
+	if (cut < 0) {
+		fprintf(stderr, "simulated: %s\n", e.text);
+		exit(1);
+	}
+	s->len -= at;
+	memmove(s->in, s->in + at, s->len);
+	return 1;
+}
+
+/* As many descriptors as are allowed. */
+static inline long sim_files(void)
+{
+	struct rlimit r;
+
+	getrlimit(RLIMIT_NOFILE, &r);
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+	return (long)r.rlim_max;
+}
+
+static inline struct sockaddr_in sim_address(const char *text)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	struct endpoint ep;
+	struct err e = ERR_INIT;
+
+	if (endpoint_parse(&ep, text, 0, &e) < 0 ||
+	    inet_pton(AF_INET, ep.host, &a.sin_addr) != 1)
+		sim_die(text);
+	a.sin_port = htons(ep.port);
+	return a;
+}
+
+/* What a process has in memory, in bytes. */
+static inline long sim_memory(int pid)
+{
+	char path[64];
+	long pages = 0, skipped;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/statm", pid);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%ld %ld", &skipped, &pages) != 2)
+		sim_die(path);
+	fclose(f);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+#endif
