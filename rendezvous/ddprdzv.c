@@ -24,6 +24,7 @@ struct options {
 	const char *job;
 	long max_jobs, max_connections, max_keys, max_bytes;
 	double idle_timeout;
+	const char *token_dir;
 	const char *metrics;
 	const char *auth, *token_file;
 };
@@ -66,6 +67,8 @@ static const struct option_spec table[] = {
 	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
 	 "SECONDS", NULL,
 	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
+	 "Jobs called NAME/... are of who has the token in the file DIR/NAME."},
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
 	 "Answer GET /health and /metrics there, on loopback without HOST."},
@@ -165,6 +168,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.max_keys = (size_t)o->max_keys,
 		.max_bytes = (size_t)o->max_bytes,
 		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
+		.token_dir = o->token_dir,
 		.metrics = o->metrics,
 	};
 	struct server *server;

@@ -90,6 +90,7 @@ struct server {
 	size_t max_keys, max_bytes;         /* of a round's store */
 	uint64_t idle_ms;
 	uint32_t fd_limit;
+	const char *token_dir; /* of tenants' tokens, or NULL */
 	int said_full;
 	struct server_counts counts;
 	struct web *web; /* /health and /metrics; NULL: nobody may ask */

@@ -371,6 +371,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->max_keys = o->max_keys;
 	s->max_bytes = o->max_bytes;
 	s->idle_ms = o->idle_ms;
+	s->token_dir = o->token_dir;
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
 	s->door = (struct door){.auth = *o->auth, .on_room = on_room};

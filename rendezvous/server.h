@@ -21,6 +21,7 @@ struct server_options {
 	uint32_t max_connections, max_jobs;
 	size_t max_keys, max_bytes;
 	uint64_t idle_ms; /* a job that does nothing for that long ends */
+	const char *token_dir; /* of tenants' tokens, or NULL; outlives it */
 	const char *metrics; /* where /health and /metrics are, or NULL */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */

@@ -46,6 +46,52 @@ get() {
 	finish b 0
 }
 
+@test "tenants are apart: a job is of who has its token, and of nobody else" {
+	mkdir tokens
+	echo 'the-token-of-alice-01' >tokens/alice
+	echo 'the-token-of-robert-02' >tokens/bob
+	chmod 600 tokens/*
+	DDP_TOKEN=the-servers-own-token server --token-dir tokens
+	export DDP_TOKEN=the-token-of-alice-01
+	node a alice/x 1 1
+	await a.out '^START'
+	rdzv_client do "$at" alice/x 0 0 set k of-alice
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	expect 1 rdzv_client do "$at" x 0 0 get k
+	expect 1 rdzv_client do "$at" ../tokens/alice/x 0 0 get k
+	export DDP_TOKEN=the-token-of-robert-02
+	expect 1 rdzv_client do "$at" alice/x 0 0 get k
+	await server.err "job 'bob/x'\) has not the secret of this job: refused"
+	node b bob/x 1 1
+	await b.out '^START'
+	[ "$(rdzv_client do "$at" bob/x 0 0 get k)" = "0 ''" ]
+	# what others can read is no secret, and one that is gone opens nothing
+	chmod 644 tokens/bob
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	rm tokens/bob
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	export DDP_TOKEN=the-servers-own-token
+	node c x 1 1
+	await c.out '^START'
+}
+
+@test "a worker's key is of its own job alone" {
+	export DDP_TOKEN=the-token-of-alice-01
+	server
+	node b b 1 1
+	await b.out '^START'
+	start job ddprun --nnodes 1 --rdzv-id a --rdzv-endpoint "$at" \
+		bash -c 'echo "key $DDP_JOB_KEY"; exec tail -f /dev/null'
+	await job.out 'key [0-9a-f]{64}$'
+	local key=${line##* }
+	unset DDP_TOKEN
+	export XDG_CONFIG_HOME=$T/other HOME=$T
+	DDP_JOB_KEY=$key expect 0 rdzv_client do "$at" a 0 0 set k v
+	DDP_JOB_KEY=$key expect 1 rdzv_client do "$at" b 0 0 set k v
+	signal job TERM
+	finish job -
+}
+
 @test "a limit's refusal names the limit, the job and the option" {
 	server --max-jobs 2 --max-connections 3 --max-keys 4 --max-bytes 2000
 	node a a 2 1
