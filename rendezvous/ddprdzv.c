@@ -27,6 +27,8 @@ struct options {
 	const char *token_dir;
 	const char *metrics;
 	const char *auth, *token_file;
+	const char *journal;
+	long journal_fd;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -72,6 +74,10 @@ static const struct option_spec table[] = {
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
 	 "Answer GET /health and /metrics there, on loopback without HOST."},
+	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
+	 "Keep there what a server that is started again needs to go on."},
+	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
+	 "Keep it in this inherited file or memory."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -170,6 +176,8 @@ static int serve(const struct options *o, const struct auth *auth,
 		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
 		.token_dir = o->token_dir,
 		.metrics = o->metrics,
+		.journal = o->journal,
+		.journal_fd = (int)o->journal_fd,
 	};
 	struct server *server;
 	uv_loop_t loop;

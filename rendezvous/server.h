@@ -23,6 +23,8 @@ struct server_options {
 	uint64_t idle_ms; /* a job that does nothing for that long ends */
 	const char *token_dir; /* of tenants' tokens, or NULL; outlives it */
 	const char *metrics; /* where /health and /metrics are, or NULL */
+	const char *journal; /* a file that jobs outlive us in; NULL: none */
+	int journal_fd;      /* or inherited memory; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */
 };
