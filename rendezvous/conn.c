@@ -178,7 +178,8 @@ struct buf *conn_out(struct conn *c)
 		c->dirty_next = c->pool->dirty;
 		c->pool->dirty = c;
 	}
-	if (!c->out.data)
+	/* one that is closed, or nobody's, has no pool to take from */
+	if (!c->out.data && c->state != CONN_CLOSED)
 		take_spare(c);
 	return &c->out;
 }

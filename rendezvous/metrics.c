@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "rendezvous/journal_file.h"
 #include "rendezvous/web.h"
 
 /* What there is now. */
@@ -127,6 +128,13 @@ static void put_jobs(struct buf *out, const struct server *s,
 	    "Agents that wait for a round to begin.", n->waiting);
 }
 
+static void put_journal(struct buf *out, const struct server *s)
+{
+	if (s->history.file)
+		one(out, "journal_bytes", "gauge", "Bytes in the journal.",
+		    journal_file_bytes(s->history.file));
+}
+
 static void put_store(struct buf *out, const struct server *s,
 		      const struct now *n)
 {
@@ -153,6 +161,7 @@ void metrics_put(struct buf *out, const struct server *s)
 	put_connections(out, s, &n);
 	put_jobs(out, s, &n);
 	put_store(out, s, &n);
+	put_journal(out, s);
 }
 
 /* ---- the port ---- */

@@ -123,7 +123,7 @@ get() {
 }
 
 @test "an idle job expires, one that runs does not" {
-	server --idle-timeout 0.7
+	server --idle-timeout 0.7 --journal journal
 	node a a 1 2
 	node r r 1 1
 	await r.out '^START'
@@ -134,11 +134,20 @@ get() {
 	rdzv_client do "$at" r 0 0 set k v
 	finish a 69
 	[ "$(grep -c ' ends: ' server.err)" = 1 ]
+	# the next server knows that it has ended
+	signal server KILL
+	finish server 137
+	start again ddprdzv --listen "$at" --journal journal
+	await again.err ' listening on'
+	expect 0 ddprun status --rdzv-endpoint "$at"
+	[ "$(grep -c "^job 'a'" <<<"$out")" = 0 ]
+	has "$out" "^job 'r' "
+	finish r -
 }
 
 @test "health and metrics, as a parser of Prometheus' reads them" {
 	command -v curl >/dev/null || skip "no curl here"
-	server --metrics-listen 0
+	server --metrics-listen 0 --journal journal
 	get health
 	[ "$code $body" = '200 ok' ]
 	get nothing
@@ -163,6 +172,7 @@ get() {
 	has "$body" '^ddprdzv_requests_total\{type="set"\} 2$'
 	has "$body" '^ddprdzv_requests_total\{type="ping"\} 1$'
 	has "$body" '^ddprdzv_store_keys 2$'
+	has "$body" '^ddprdzv_journal_bytes [1-9][0-9]+$'
 	has "$body" '^ddprdzv_received_bytes_total [1-9][0-9]+$'
 	local python found=
 	for python in python3 /usr/bin/python3; do
