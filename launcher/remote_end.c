@@ -213,7 +213,7 @@ static int start_server(struct remote_end *r, int fd, struct err *e)
 	if (rc == 0)
 		rc = auth_for_server(&server, &own, e);
 	if (rc == 0)
-		rc = daemon_start(&r->server, fd, c->job, &server, e);
+		rc = daemon_start(&r->server, &fd, 1, c->job, &server, e);
 	if (rc == 0 && server.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches the job's server can "
 			 "join it, read what it stores there and end it");
