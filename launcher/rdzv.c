@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/hosting.h"
 
@@ -19,6 +20,7 @@ enum {
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
+	REFUSED_MS = 10000, /* the right one of several may still begin */
 };
 
 static void attempt(struct rdzv *c);
@@ -65,7 +67,9 @@ static void on_closed(struct link *l)
 	c->link_open = 0;
 	if (c->phase != RDZV_OUT)
 		return;
-	if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
+	if (c->refused == 1)
+		attempt(c);
+	else if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -97,6 +101,37 @@ static void complain_mute(struct rdzv *c, const char *what)
 	give_up(c, &e);
 }
 
+static int is_refusal(int code)
+{
+	return code == ERR_PROOF || code == ERR_REFUSED;
+}
+
+/* Another user's server may have a port that is one of ours, and ours be the
+ * next; or the secret is wrong. */
+static int are_all_refused(struct rdzv *c, const struct err *why)
+{
+	uint64_t now = clock_ms();
+
+	if (!is_refusal(why->code))
+		return 0;
+	if (!c->refused_since_ms)
+		c->refused_since_ms = now;
+	return now - c->refused_since_ms > REFUSED_MS;
+}
+
+/* It closed on our proof, as one that dies does, too: once more, at once. */
+static void refused(struct rdzv *c, const struct err *why)
+{
+	struct err e = *why;
+
+	if (c->refused++ == 0) {
+		rdzv_again(c, why);
+		return;
+	}
+	e.code = ERR_PROOF;
+	give_up(c, &e);
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -105,6 +140,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
+	if (c->config->nports && !c->hosts && are_all_refused(c, why)) {
+		e.code = ERR_PROOF;
+		give_up(c, &e);
+		return;
+	}
 	if (c->config->nports && !c->hosts &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
@@ -116,7 +156,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 		give_up(c, &e);
 		return;
 	}
-	if (e.code == ERR_PROTOCOL) {
+	if (e.code == ERR_REFUSED) {
+		refused(c, &e);
+		return;
+	}
+	if (e.code == ERR_PROTOCOL || e.code == ERR_PROOF) {
 		give_up(c, &e);
 		return;
 	}
@@ -135,6 +179,9 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
+	c->key = l->hand.key;
+	c->refused = 0;
+	c->refused_since_ms = 0;
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
@@ -206,10 +253,14 @@ static void call_server(struct rdzv *c)
 		.role = WIRE_AGENT,
 		.job = SLICE_STR(c->config->job),
 		.host = SLICE_STR(c->host),
+		.session = c->session,
 	};
 	struct err e = ERR_INIT;
-	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &link_events,
-			    &e);
+	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &c->auth,
+			    &link_events, &e);
+
+	if (c->refused)
+		c->refused = 2; /* that was the second */
 
 	if (rc < 0) {
 		c->last = e;
@@ -245,6 +296,24 @@ static void take_port(struct rdzv *c)
 	tell_port(c);
 }
 
+static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
+{
+	struct auth theirs;
+	int rc = auth_for_server(&theirs, &c->auth, e);
+
+	if (rc < 0)
+		return rc;
+	rc = daemon_start(&c->server, fds, n,
+			  c->config->nports ? c->config->job : NULL, &theirs,
+			  e);
+	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+		log_warn("--auth none: whoever reaches %s can join job '%s', "
+			 "read what it stores there and end it", c->where,
+			 c->config->job);
+	auth_wipe(&theirs);
+	return rc;
+}
+
 /* 1: we host; 0: someone else has the port, c->addr says where; else an
  * error, -EADDRNOTAVAIL if the address is not ours. */
 static int host_at(struct rdzv *c, const struct sock_addr *where,
@@ -263,8 +332,7 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	c->addr = at[0];
 	if (!c->config->endpoint.port)
 		take_port(c);
-	rc = daemon_start(&c->server, fds, n,
-			  c->config->nports ? c->config->job : NULL, e);
+	rc = start_server(c, fds, n, e);
 	while (n-- > 0)
 		close(fds[n]);
 	if (rc < 0)
@@ -368,6 +436,21 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 	return 0;
 }
 
+/* A job that nobody else joins has a secret of its own. */
+static int choose_auth(struct rdzv *c, struct err *e)
+{
+	const struct config *config = c->config;
+
+	if (config->handed.methods) {
+		c->auth = config->handed;
+		return 0;
+	}
+	if (config->private_endpoint &&
+	    auth_is_free(config->auth_text, config->token_file))
+		return auth_random(&c->auth, "this ddprun", e);
+	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+}
+
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
@@ -381,6 +464,9 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 		.unresolved = ERR_INIT,
 	};
 	endpoint_text(&config->endpoint, c->where);
+	if (choose_auth(c, e) < 0 ||
+	    random_bytes(&c->session, sizeof(c->session), e) < 0)
+		return e->code;
 	c->naddrs = sock_resolve(config->private_endpoint ? &here
 							  : &config->endpoint,
 				 c->addrs, RDZV_ADDRS_MAX, e);
@@ -431,6 +517,7 @@ void rdzv_close(struct rdzv *c)
 		uv_close((uv_handle_t *)&c->greeting, NULL);
 	}
 	c->timers_open = 0;
+	auth_wipe(&c->auth);
 	daemon_dismiss(&c->server);
 }
 
@@ -449,6 +536,14 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 		sock_addr_host(&local, text);
 	else
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
+}
+
+char *rdzv_job_key(const struct rdzv *c, char *text)
+{
+	text[0] = '\0';
+	if (c->auth.methods != WIRE_NO_PROOF)
+		proof_to_hex(text, &c->key);
+	return text;
 }
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)

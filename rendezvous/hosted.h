@@ -4,6 +4,7 @@
 #define RENDEZVOUS_HOSTED_H
 
 #include "rendezvous/conn.h"
+#include "rendezvous/door.h"
 #include "rendezvous/ended.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
@@ -28,13 +29,14 @@ struct hosted;
  * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
-	int role; /* 0 before HELLO, then an enum wire_role */
+	int role; /* 0 before its proof, then an enum wire_role */
 	int left; /* of a guest: how it went is known */
 	struct hosted *hosted;
 	struct session session; /* of a worker */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
+	struct caller caller; /* while role is 0 */
 	char *job_id;
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
@@ -69,8 +71,10 @@ struct hosted {
 struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
+	struct door door;
 	uv_tcp_t listeners[SOCK_LISTEN_MAX];
 	int nlisteners;
+	uint32_t before_door; /* a bit for each where somebody waits */
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

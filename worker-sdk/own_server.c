@@ -168,6 +168,18 @@ static int high(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS);
 }
 
+/* A pipe holds so little before anybody reads. */
+static int hand_over(const struct auth *auth, int pipe)
+{
+	unsigned char bytes[AUTH_BYTES];
+	int rc;
+
+	auth_to_bytes(bytes, auth);
+	rc = file_write_all(pipe, bytes, sizeof(bytes));
+	proof_wipe(bytes, sizeof(bytes));
+	return rc;
+}
+
 static void close_all(struct order *o)
 {
 	close(o->null);
@@ -191,14 +203,15 @@ static int open_all(struct order *o, int life, int told, const int *fds, int n)
 }
 
 int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
-			  int ranks, struct err *e)
+			  int ranks, const struct auth *auth, struct err *e)
 {
 	char path[PATH_MAX], listen_arg[32], many_arg[32], parent_arg[32];
 	char ranks_arg[32];
 	static char name[] = "ddprdzv", job_arg[] = "--job";
+	static char auth_arg[] = "--auth=parent";
 	char *argv[] = {name,	   listen_arg, many_arg,
-			parent_arg, ranks_arg,	job_arg,
-			(char *)(uintptr_t)job, NULL};
+			parent_arg, auth_arg,  ranks_arg,
+			job_arg,   (char *)(uintptr_t)job, NULL};
 	int life[2] = {-1, -1}, told[2] = {-1, -1};
 	struct order o = {.path = path, .argv = argv, .null = -1, .parent = -1,
 			  .error = -1};
@@ -216,6 +229,8 @@ int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
 		rc = 0;
 	close(life[0]);
 	close(told[1]);
+	if (rc == 0)
+		rc = hand_over(auth, life[1]);
 	if (rc == 0)
 		rc = start(&o, told[0]);
 	close(told[0]);
