@@ -521,6 +521,14 @@ void rdzv_close(struct rdzv *c)
 	daemon_dismiss(&c->server);
 }
 
+char *rdzv_job_key(const struct rdzv *c, char *text)
+{
+	text[0] = '\0';
+	if (c->auth.methods != WIRE_NO_PROOF)
+		proof_to_hex(text, &c->key);
+	return text;
+}
+
 void rdzv_own_addr(struct rdzv *c, char *text)
 {
 	const struct config *config = c->config;
@@ -536,14 +544,6 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 		sock_addr_host(&local, text);
 	else
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
-}
-
-char *rdzv_job_key(const struct rdzv *c, char *text)
-{
-	text[0] = '\0';
-	if (c->auth.methods != WIRE_NO_PROOF)
-		proof_to_hex(text, &c->key);
-	return text;
 }
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)

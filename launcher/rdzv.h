@@ -83,14 +83,13 @@ void rdzv_hang_up(struct rdzv *c);
 /* And all the rest; a server that we host is told to go and ends later. */
 void rdzv_close(struct rdzv *c);
 
+/* The job's key as hex digits into text[PROOF_HEX_SIZE], for the workers; ""
+ * where nobody proves anything. From RDZV_IN on. */
+char *rdzv_job_key(const struct rdzv *c, char *text);
 /* Where other nodes reach this one, into text[SOCK_TEXT_MAX]: what the user
  * says; the endpoint's host, where we host; else the address from which we
  * reach the server. Known while a connection is, or earlier where we host. */
 void rdzv_own_addr(struct rdzv *c, char *text);
-
-/* The job's key as hex digits into text[PROOF_HEX_SIZE], for the workers; ""
- * where nobody proves anything. From RDZV_IN on. */
-char *rdzv_job_key(const struct rdzv *c, char *text);
 
 /* A child ended: 1 if it was the server. */
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status);

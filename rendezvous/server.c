@@ -129,7 +129,7 @@ static void on_connection(uv_stream_t *listener, int status)
 
 	if (status == 0 && !door_has_room(s)) {
 		/* libuv takes nobody else there until we have taken it */
-		s->before_door |= 1u << (((uv_tcp_t *)listener) - s->listeners);
+		s->held |= 1u << ((uv_tcp_t *)listener - s->listeners);
 		return;
 	}
 	m = status < 0 ? NULL : calloc(1, sizeof *m);
@@ -152,12 +152,12 @@ static void on_connection(uv_stream_t *listener, int status)
 /* Somebody has left the door while another waited before it. */
 static void on_room(struct server *s)
 {
-	uint32_t before = s->before_door;
-
-	s->before_door = 0;
-	for (int i = 0; i < s->nlisteners && !s->draining; i++)
-		if (before & 1u << i)
-			on_connection((uv_stream_t *)&s->listeners[i], 0);
+	for (int i = 0; i < s->nlisteners && !s->draining; i++) {
+		if (!(s->held & 1u << i))
+			continue;
+		s->held &= ~(1u << i);
+		on_connection((uv_stream_t *)&s->listeners[i], 0);
+	}
 }
 
 /* ---- the end ---- */
@@ -171,11 +171,16 @@ static void close_handle(uv_handle_t *h)
 /* With no handle left the loop ends. */
 static void exit_if_drained(struct server *s)
 {
+	struct table_item *at;
+
 	if (!s->draining || s->members || s->closing)
 		return;
 	s->closing = 1;
 	if (s->guests)
 		guests_close(s->guests);
+	/* those whose nodes have not come back */
+	while ((at = table_next(&s->history.by_number, NULL)))
+		hosted_drop(hosted_of_number(at));
 	close_handle((uv_handle_t *)&s->drain_timer);
 	waits_close(s);
 	if (s->has_parent) {
@@ -188,13 +193,16 @@ static void exit_if_drained(struct server *s)
 
 static void stop_jobs(struct server *s)
 {
+	struct table_item *at = NULL;
 	struct member *m, *next;
 	struct hosted *h;
 
 	s->stopped_jobs = 1;
-	for (m = s->members; m; m = m->next) {
-		if (m->role != WIRE_AGENT || !(h = m->hosted))
+	while ((at = table_next(&s->history.by_number, at))) {
+		h = hosted_of_number(at);
+		if (h == s->guests)
 			continue;
+		history_stopped(h, s->why);
 		job_stop(h->job, s->why);
 		hosted_act(h);
 	}
@@ -223,6 +231,12 @@ static void on_drain_timer(uv_timer_t *t)
 	}
 }
 
+static void close_listeners(struct server *s)
+{
+	for (int i = 0; i < s->nlisteners; i++)
+		close_handle((uv_handle_t *)&s->listeners[i]);
+}
+
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
  * its own connection too, and that says more than our end would: it is given
  * time to arrive. */
@@ -233,8 +247,7 @@ static void drain(struct server *s, const char *why)
 	s->draining = 1;
 	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
 		 s->endpoint, why);
-	for (int i = 0; i < s->nlisteners; i++)
-		close_handle((uv_handle_t *)&s->listeners[i]);
+	close_listeners(s);
 	uv_timer_start(&s->drain_timer, on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
 	exit_if_drained(s);
@@ -248,6 +261,22 @@ static void end_if_guests_gone(struct server *s)
 		drain(s, "stops: its ranks have gone");
 }
 
+/* The jobs go on without us, and with whoever reads the journal next. */
+static void go_away(struct server *s)
+{
+	struct member *m;
+
+	history_commit(&s->history);
+	history_close(&s->history);
+	s->draining = s->stopped_jobs = 1;
+	close_listeners(s);
+	for (m = s->members; m; m = m->next) {
+		hosted_lose(m, "its connection closed");
+		conn_drop(&m->conn);
+	}
+	exit_if_drained(s);
+}
+
 static void on_signal(uv_signal_t *sig, int number)
 {
 	struct server *s = sig->data;
@@ -258,7 +287,10 @@ static void on_signal(uv_signal_t *sig, int number)
 	snprintf(why, sizeof why, "was told to stop by %s",
 		 signal_name(number, name));
 	log_info("%s", why);
-	drain(s, why);
+	if (s->history.file)
+		go_away(s);
+	else
+		drain(s, why);
 }
 
 static void on_parent_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
@@ -357,6 +389,20 @@ static void close_walked(uv_handle_t *h, void *arg)
 	close_handle(h);
 }
 
+static int start_history(struct server *s, const struct server_options *o,
+			 struct err *e)
+{
+	int rc = 0;
+
+	s->history.server = s;
+	if (o->journal || o->journal_fd > 0)
+		rc = history_start(&s->history, s, o->journal, o->journal_fd,
+				   e);
+	s->pool.commit = history_commit;
+	s->pool.commit_arg = &s->history;
+	return rc;
+}
+
 int server_new(struct server **out, uv_loop_t *loop,
 	       const struct server_options *o, struct err *e)
 {
@@ -389,7 +435,9 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->drain_timer.data = s;
 	waits_init(s);
 	*out = s;
-	return o->guests ? guests_open(s, o->job, o->guests, e) : 0;
+	if (o->guests)
+		return guests_open(s, o->job, o->guests, e);
+	return start_history(s, o, e);
 }
 
 void server_run(struct server *s)
@@ -400,6 +448,8 @@ void server_run(struct server *s)
 void server_free(struct server *s)
 {
 	auth_wipe(&s->door.auth);
+	history_close(&s->history);
+	table_release(&s->history.by_number);
 	table_release(&s->jobs);
 	ended_release(&s->ended);
 	conn_pool_release(&s->pool);

@@ -34,6 +34,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_STOP] = "STOP",
 	[WIRE_VOUCH] = "VOUCH",
 	[WIRE_VOUCHED] = "VOUCHED",
+	[WIRE_RESUME] = "RESUME",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
 	[WIRE_WAITING] = "WAITING",

@@ -210,8 +210,8 @@ int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
 	static char name[] = "ddprdzv", job_arg[] = "--job";
 	static char auth_arg[] = "--auth=parent";
 	char *argv[] = {name,	   listen_arg, many_arg,
-			parent_arg, auth_arg,  ranks_arg,
-			job_arg,   (char *)(uintptr_t)job, NULL};
+			parent_arg, auth_arg, ranks_arg, job_arg,
+			(char *)(uintptr_t)job, NULL};
 	int life[2] = {-1, -1}, told[2] = {-1, -1};
 	struct order o = {.path = path, .argv = argv, .null = -1, .parent = -1,
 			  .error = -1};

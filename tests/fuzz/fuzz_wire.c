@@ -79,6 +79,8 @@ ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
 ROUND_TRIP(stop, )
 ROUND_TRIP(end, )
+ROUND_TRIP(resume, )
+ROUND_TRIP(resumed, )
 ROUND_TRIP(fate, )
 ROUND_TRIP(dump, )
 ROUND_TRIP(look, )
@@ -115,6 +117,7 @@ static parser *const parsers[][2] = {
 	[WIRE_STOP] = {try_stop, NULL},
 	[WIRE_VOUCH] = {try_vouch, NULL},
 	[WIRE_VOUCHED] = {try_vouched, NULL},
+	[WIRE_RESUME] = {try_resume, try_resumed},
 	[WIRE_FATE] = {try_fate, try_text},
 	[WIRE_LEFT] = {NULL, NULL},
 	[WIRE_DUMP] = {try_dump, try_asked},
