@@ -13,7 +13,7 @@
 #include "launcher/spawn.h"
 
 enum {
-	SERVER_FD = 3, /* the socket; the pipe is the one after it */
+	SERVER_FD = 3, /* the socket; then the pipe, then the journal */
 	JOB_ARG_MAX = 300,
 };
 
@@ -61,12 +61,12 @@ static int find(struct program *p, struct err *e)
 
 /* Our end of the pipe, and what the child gets: -1 or open. */
 struct ends {
-	int ours, theirs, socket;
+	int ours, theirs, socket, journal;
 };
 
 static void close_ends(const struct ends *n)
 {
-	const int fds[] = {n->ours, n->theirs, n->socket};
+	const int fds[] = {n->ours, n->theirs, n->socket, n->journal};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		if (fds[i] >= 0)
@@ -77,21 +77,24 @@ static void close_ends(const struct ends *n)
 /* What the child gets must be above the numbers that it will have there. */
 static int high(int fd)
 {
-	return fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD + 2);
+	return fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD + 3);
 }
 
-static int open_ends(struct ends *n, int listen_fd, struct err *e)
+static int open_ends(struct ends *n, const struct daemon_order *o,
+		     struct err *e)
 {
 	int pipe[2], rc = 0;
 
-	*n = (struct ends){-1, -1, -1};
+	*n = (struct ends){-1, -1, -1, -1};
 	if (pipe2(pipe, O_CLOEXEC) < 0) {
 		rc = -errno;
 	} else {
 		n->ours = pipe[1];
 		n->theirs = high(pipe[0]);
-		n->socket = n->theirs < 0 ? -1 : high(listen_fd);
-		if (n->socket < 0)
+		n->socket = n->theirs < 0 ? -1 : high(o->listen_fd);
+		if (n->socket >= 0 && o->journal_fd >= 0)
+			n->journal = high(o->journal_fd);
+		if (n->socket < 0 || (o->journal_fd >= 0 && n->journal < 0))
 			rc = -errno;
 		close(pipe[0]);
 	}
@@ -103,17 +106,19 @@ static int open_ends(struct ends *n, int listen_fd, struct err *e)
 }
 
 static pid_t start(const struct program *p, const struct ends *n,
-		   const char *job, struct err *e)
+		   const struct daemon_order *o, struct err *e)
 {
 	extern char **environ;
 	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
-	char *argv[] = {p->argv[0], listen_arg, parent_arg,
-			job ? job_arg : NULL, NULL};
+	char journal_arg[PATH_MAX + 32];
+	char *argv[6] = {p->argv[0], listen_arg, parent_arg};
+	int argc = 3;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		.out = STDERR_FILENO, .err = STDERR_FILENO,
-		.keep = {n->socket, n->theirs}, .keep_as = SERVER_FD,
+		.keep = {n->socket, n->theirs}, .third = n->journal,
+		.keep_as = SERVER_FD,
 		.survives = 1,
 	};
 	pid_t pid;
@@ -121,14 +126,25 @@ static pid_t start(const struct program *p, const struct ends *n,
 	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", SERVER_FD);
 	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d",
 		 SERVER_FD + 1);
-	snprintf(job_arg, sizeof(job_arg), "--job=%s", job ? job : "");
+	if (o->job) {
+		snprintf(job_arg, sizeof(job_arg), "--job=%s", o->job);
+		argv[argc++] = job_arg;
+	}
+	if (o->journal)
+		snprintf(journal_arg, sizeof(journal_arg), "--journal=%s",
+			 o->journal);
+	else
+		snprintf(journal_arg, sizeof(journal_arg), "--journal-fd=%d",
+			 SERVER_FD + 2);
+	if (o->journal || o->journal_fd >= 0)
+		argv[argc++] = journal_arg;
 	pid = spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
 	return pid;
 }
 
-int daemon_start(struct daemon *s, int listen_fd, const char *job,
+int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e)
 {
 	struct program p;
@@ -138,9 +154,9 @@ int daemon_start(struct daemon *s, int listen_fd, const char *job,
 
 	if (rc < 0)
 		return rc;
-	rc = open_ends(&n, listen_fd, e);
+	rc = open_ends(&n, o, e);
 	if (rc == 0) {
-		pid = start(&p, &n, job, e);
+		pid = start(&p, &n, o, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;

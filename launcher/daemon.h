@@ -15,10 +15,16 @@ struct daemon {
 
 #define DAEMON_INIT {0, -1}
 
+struct daemon_order {
+	int listen_fd;
+	int journal_fd;      /* where it keeps its state; -1: not there */
+	const char *journal; /* but in this file; NULL: in none */
+	const char *job;     /* the only one that it serves; NULL: any */
+};
+
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
- * with a copy of listen_fd, which stays the caller's. It serves this job only,
- * or any (NULL). */
-int daemon_start(struct daemon *s, int listen_fd, const char *job,
+ * with copies of the descriptors, which stay the caller's. */
+int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e);
 
 /* Tells it to go; it ends by itself, later. */

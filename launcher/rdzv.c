@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/signal_name.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
@@ -18,6 +16,7 @@ enum {
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
+	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 };
 
@@ -75,7 +74,8 @@ static void on_closed(struct link *l)
 	c->link_open = 0;
 	if (c->phase != RDZV_OUT)
 		return;
-	if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
+	if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
+	    !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -107,6 +107,19 @@ static void complain_mute(struct rdzv *c, const char *what)
 	give_up(c, &e);
 }
 
+/* The server that we knew: 1: it is looked for. */
+static int look_again(struct rdzv *c, const struct err *why)
+{
+	if (c->phase == RDZV_IN) {
+		c->backoff_ms = BACKOFF_MIN_MS;
+		if (!c->events->on_away(c, why, 0))
+			return 0;
+	}
+	if (c->phase != RDZV_OVER)
+		rdzv_again(c, why);
+	return 1;
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -115,7 +128,10 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
-	if (c->config->nports && !c->hosts &&
+	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
+	    look_again(c, why))
+		return;
+	if (c->config->nports && !c->hosts && !c->greeted &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
@@ -145,6 +161,7 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
+	c->greeted = 1;
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
@@ -186,10 +203,12 @@ static void call_later(struct rdzv *c)
 		give_up(c, &c->unresolved);
 		return;
 	}
+	if (c->stopped)
+		return;
 	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
 	c->backoff_ms *= 2;
-	if (c->backoff_ms > BACKOFF_MAX_MS)
-		c->backoff_ms = BACKOFF_MAX_MS;
+	if (c->backoff_ms > (c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS))
+		c->backoff_ms = c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS;
 }
 
 /* Connected, but no greeting; or the connection is still being made. */
@@ -199,7 +218,7 @@ static void on_silence(uv_timer_t *t)
 	struct sockaddr_storage ss;
 	int len = sizeof(ss);
 
-	if (!c->config->nports &&
+	if (!c->config->nports && !c->greeted &&
 	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
 			       &len) == 0) {
 		complain_mute(c, "is silent for 5 s");
@@ -303,9 +322,10 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	sock_addr_set_port(&c->addr, sock_addr_port(&a));
 	if (c->config->private_endpoint) /* only now it has a port */
 		sock_addr_text(&c->addr, c->where);
-	rc = daemon_start(&c->server, fd,
-			  c->config->nports ? c->config->job : NULL, e);
-	close(fd);
+	rc = hosting_start(&c->hosting, fd,
+			   c->config->nports ? c->config->job : NULL,
+			   c->config->reconnect_s > 0 ? c->config->journal
+						      : "none", e);
 	if (rc < 0)
 		return rc;
 	c->hosts = 1;
@@ -358,14 +378,15 @@ static int host(struct rdzv *c, struct err *e)
 static void attempt(struct rdzv *c)
 {
 	struct err e = ERR_INIT;
-	int rc = c->hosts ? 0 : host(c, &e);
+	int known = c->hosts || c->greeted;
+	int rc = known ? 0 : host(c, &e);
 
-	if (!c->hosts && rc == -EADDRNOTAVAIL) {
+	if (!known && !c->hosts && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
 		if (c->config->nports)
 			sock_addr_set_port(&c->addr,
 					   c->config->ports[c->next_port]);
-	} else if (!c->hosts && rc < 0) {
+	} else if (!known && !c->hosts && rc < 0) {
 		give_up(c, &e);
 		return;
 	}
@@ -407,7 +428,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 
 	*c = (struct rdzv){
 		.events = events, .loop = loop, .config = config,
-		.host = host, .server = DAEMON_INIT,
+		.host = host, .hosting = HOSTING_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
 		.unresolved = ERR_INIT,
 	};
@@ -462,27 +483,26 @@ void rdzv_close(struct rdzv *c)
 		uv_close((uv_handle_t *)&c->greeting, NULL);
 	}
 	c->timers_open = 0;
-	daemon_dismiss(&c->server);
+	hosting_dismiss(&c->hosting);
+}
+
+void rdzv_stop_looking(struct rdzv *c)
+{
+	c->stopped = 1;
+	uv_timer_stop(&c->retry);
+	rdzv_again(c, &c->last);
 }
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
 {
-	char name[SIGNAL_NAME_MAX];
 	struct err e = ERR_INIT;
+	enum hosting_end how = hosting_reaped(&c->hosting, pid, status, &e);
 
-	if (!pid || pid != c->server.pid)
-		return 0;
-	c->server.pid = 0;
-	if (c->server.pipe < 0)
-		return 1; /* it was told to go */
-	if (WIFSIGNALED(status))
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) was killed by "
-			"%s", (int)pid, signal_name(WTERMSIG(status), name));
-	else
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) exited with "
-			"code %d", (int)pid, WEXITSTATUS(status));
-	give_up(c, &e);
+	if (how != HOSTING_OVER || c->phase == RDZV_OVER)
+		return how != HOSTING_NOT_OURS;
+	if (!c->greeted || !c->events->on_away(c, &e, 1))
+		give_up(c, &e);
+	else if (c->phase != RDZV_OVER)
+		rdzv_stop_looking(c);
 	return 1;
 }

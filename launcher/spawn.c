@@ -79,7 +79,7 @@ static int place_files(const struct spawn *s)
 		if (s->keep[i] >= 0 && place(s->keep[i], s->keep_as + i) < 0)
 			return -1;
 	}
-	return 0;
+	return s->third > 0 ? place(s->third, s->keep_as + 2) : 0;
 }
 
 static int restore_limit(const struct spawn *s)

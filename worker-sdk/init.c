@@ -1,13 +1,15 @@
 /* init.c: joining the job and leaving it, and what a rank may ask about its
  * world. How a backend's ranks meet is the backend's. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/wire.h"
+#include "base/clock.h"
 #include "base/random.h"
+#include "rendezvous/wire.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
@@ -15,7 +17,11 @@
 #include "worker-sdk/nccl_backend.h"
 #include "worker-sdk/recorder.h"
 
-enum { CONNECT_MS = 30000 };
+enum {
+	CONNECT_MS = 30000,
+	LOOK_MS = 2000, /* for a server that is about to be started again */
+	NAP_MS = 50,
+};
 
 static unsigned joined; /* worlds so far */
 
@@ -52,6 +58,23 @@ static int explain(const struct ddp__world *w, int rc, struct err *e)
 		       why.text);
 }
 
+/* The agent lives, so the server was here a moment ago: where it died since, it
+ * may be about to be started again. */
+static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
+			int ms, struct err *e)
+{
+	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
+	uint64_t end = clock_ms() + (uint64_t)look_ms;
+	int rc;
+
+	do {
+		rc = ddp__kv_server(&w->kv, &w->env.server, hello, ms, e);
+		if (rc != -ECONNREFUSED || clock_ms() >= end)
+			return rc;
+		poll(NULL, 0, NAP_MS);
+	} while (1);
+}
+
 static int open_store(struct ddp__world *w, struct err *e)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
@@ -78,8 +101,7 @@ static int open_store(struct ddp__world *w, struct err *e)
 					    sizeof(hello.session), e)
 			     : 0;
 	if (!rc)
-		rc = explain(w, ddp__kv_server(&w->kv, &w->env.server, &hello,
-					       ms, e), e);
+		rc = explain(w, reach_server(w, &hello, ms, e), e);
 	if (!rc)
 		ddp__kv_server_again(w->kv, w->env.again_ms);
 	return rc;

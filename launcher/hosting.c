@@ -1,0 +1,108 @@
+/* hosting.c: starting a server, and starting it again. */
+#include "launcher/hosting.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signal_name.h"
+
+enum { RESTARTS_MS = 60000 };
+
+static int start(struct hosting *h, struct err *e)
+{
+	const struct daemon_order order = {
+		.listen_fd = h->listen_fd, .journal_fd = h->journal_fd,
+		.journal = h->journal, .job = h->job,
+	};
+
+	return daemon_start(&h->server, &order, e);
+}
+
+static void let_go(struct hosting *h)
+{
+	if (h->listen_fd >= 0)
+		close(h->listen_fd);
+	if (h->journal_fd >= 0)
+		close(h->journal_fd);
+	h->listen_fd = h->journal_fd = -1;
+}
+
+int hosting_start(struct hosting *h, int listen_fd, const char *job,
+		  const char *journal, struct err *e)
+{
+	int rc;
+
+	h->listen_fd = listen_fd;
+	h->job = job;
+	h->journal = journal && strcmp(journal, "none") ? journal : NULL;
+	if (!journal) /* without it the job can do, too */
+		h->journal_fd = memfd_create("ddprdzv-journal", MFD_CLOEXEC);
+	h->keeps = h->journal || h->journal_fd >= 0;
+	rc = start(h, e);
+	if (rc < 0)
+		let_go(h);
+	return rc;
+}
+
+/* A crash; one that ended by itself would do so again. */
+static int may_start_again(struct hosting *h, int status)
+{
+	uint64_t now = clock_ms();
+	uint64_t *oldest = &h->restarts_ms[h->restarts % HOSTING_RESTARTS];
+
+	if (!WIFSIGNALED(status) || !h->keeps ||
+	    (h->restarts >= HOSTING_RESTARTS && now - *oldest < RESTARTS_MS))
+		return 0;
+	*oldest = now;
+	h->restarts++;
+	return 1;
+}
+
+static void say_how(pid_t pid, int status, struct err *e)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (WIFSIGNALED(status))
+		err_set(e, ERR_REMOTE,
+			"the rendezvous server (ddprdzv, pid %d) was killed by "
+			"%s", (int)pid, signal_name(WTERMSIG(status), name));
+	else
+		err_set(e, ERR_REMOTE,
+			"the rendezvous server (ddprdzv, pid %d) exited with "
+			"code %d", (int)pid, WEXITSTATUS(status));
+}
+
+enum hosting_end hosting_reaped(struct hosting *h, pid_t pid, int status,
+				struct err *e)
+{
+	struct err why = ERR_INIT;
+	int was_told = h->server.pipe < 0;
+
+	if (!pid || pid != h->server.pid)
+		return HOSTING_NOT_OURS;
+	h->server.pid = 0;
+	daemon_dismiss(&h->server); /* our end of its pipe */
+	if (was_told)
+		return HOSTING_AS_TOLD;
+	say_how(pid, status, e);
+	if (may_start_again(h, status)) {
+		if (start(h, &why) == 0) {
+			log_warn("%s: started again, the job goes on",
+				 e->text);
+			return HOSTING_AGAIN;
+		}
+		log_warn("it cannot be started again: %s", why.text);
+	}
+	let_go(h);
+	return HOSTING_OVER;
+}
+
+void hosting_dismiss(struct hosting *h)
+{
+	let_go(h);
+	daemon_dismiss(&h->server);
+}
