@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 
@@ -110,9 +111,10 @@ static pid_t start(const struct program *p, const struct ends *n,
 {
 	extern char **environ;
 	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
+	static char auth_arg[] = "--auth=parent";
 	char journal_arg[PATH_MAX + 32];
-	char *argv[6] = {p->argv[0], listen_arg, parent_arg};
-	int argc = 3;
+	char *argv[7] = {p->argv[0], listen_arg, parent_arg, auth_arg};
+	int argc = 4;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
@@ -144,6 +146,19 @@ static pid_t start(const struct program *p, const struct ends *n,
 	return pid;
 }
 
+/* A pipe holds so little before anybody reads. */
+static int hand_over(const struct auth *auth, int pipe, struct err *e)
+{
+	unsigned char bytes[AUTH_BYTES];
+	int rc;
+
+	auth_to_bytes(bytes, auth);
+	rc = file_write_all(pipe, bytes, sizeof(bytes));
+	proof_wipe(bytes, sizeof(bytes));
+	return rc < 0 ? err_set(e, rc, "the secret does not go to the "
+				"rendezvous server: %s", strerror(-rc)) : 0;
+}
+
 int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e)
 {
@@ -156,7 +171,8 @@ int daemon_start(struct daemon *s, const struct daemon_order *o,
 		return rc;
 	rc = open_ends(&n, o, e);
 	if (rc == 0) {
-		pid = start(&p, &n, o, e);
+		rc = hand_over(o->auth, n.ours, e);
+		pid = rc < 0 ? rc : start(&p, &n, o, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;

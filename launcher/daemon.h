@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "base/error.h"
+#include "rendezvous/auth.h"
 
 struct daemon {
 	pid_t pid; /* 0: none runs */
@@ -20,10 +20,12 @@ struct daemon_order {
 	int journal_fd;      /* where it keeps its state; -1: not there */
 	const char *journal; /* but in this file; NULL: in none */
 	const char *job;     /* the only one that it serves; NULL: any */
+	const struct auth *auth; /* by which it lets in who proves itself */
 };
 
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
- * with copies of the descriptors, which stay the caller's. */
+ * with copies of the descriptors, which stay the caller's; auth goes to it
+ * through the pipe, where nobody sees it. */
 int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e);
 

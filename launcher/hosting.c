@@ -16,7 +16,7 @@ static int start(struct hosting *h, struct err *e)
 {
 	const struct daemon_order order = {
 		.listen_fd = h->listen_fd, .journal_fd = h->journal_fd,
-		.journal = h->journal, .job = h->job,
+		.journal = h->journal, .job = h->job, .auth = &h->auth,
 	};
 
 	return daemon_start(&h->server, &order, e);
@@ -29,14 +29,16 @@ static void let_go(struct hosting *h)
 	if (h->journal_fd >= 0)
 		close(h->journal_fd);
 	h->listen_fd = h->journal_fd = -1;
+	auth_wipe(&h->auth);
 }
 
 int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, struct err *e)
+		  const char *journal, const struct auth *auth, struct err *e)
 {
 	int rc;
 
 	h->listen_fd = listen_fd;
+	h->auth = *auth;
 	h->job = job;
 	h->journal = journal && strcmp(journal, "none") ? journal : NULL;
 	if (!journal) /* without it the job can do, too */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "launcher/daemon.h"
+#include "rendezvous/auth.h"
 
 enum { HOSTING_RESTARTS = 3 };
 
@@ -14,6 +15,7 @@ struct hosting {
 	struct daemon server;
 	int listen_fd, journal_fd; /* -1: none */
 	const char *job, *journal; /* the caller's */
+	struct auth auth;          /* the next one's, too */
 	int keeps;                 /* it has a journal */
 	uint64_t restarts_ms[HOSTING_RESTARTS];
 	unsigned restarts;
@@ -24,7 +26,7 @@ struct hosting {
 /* Takes listen_fd, also where it fails. journal: a file; "none"; or NULL, in
  * memory that is gone with us. job as in daemon_order. */
 int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, struct err *e);
+		  const char *journal, const struct auth *auth, struct err *e);
 
 enum hosting_end {
 	HOSTING_NOT_OURS, /* another child's end */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
@@ -18,6 +19,7 @@ enum {
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
+	REFUSED_MS = 10000, /* the right one of several may still begin */
 };
 
 static void attempt(struct rdzv *c);
@@ -74,8 +76,10 @@ static void on_closed(struct link *l)
 	c->link_open = 0;
 	if (c->phase != RDZV_OUT)
 		return;
-	if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
-	    !c->config->nports)
+	if (c->refused == 1)
+		attempt(c);
+	else if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
+		 !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -120,6 +124,37 @@ static int look_again(struct rdzv *c, const struct err *why)
 	return 1;
 }
 
+static int is_refusal(int code)
+{
+	return code == ERR_PROOF || code == ERR_REFUSED;
+}
+
+/* Another user's server may have a port that is one of ours, and ours be the
+ * next; or the secret is wrong. */
+static int are_all_refused(struct rdzv *c, const struct err *why)
+{
+	uint64_t now = clock_ms();
+
+	if (!is_refusal(why->code))
+		return 0;
+	if (!c->refused_since_ms)
+		c->refused_since_ms = now;
+	return now - c->refused_since_ms > REFUSED_MS;
+}
+
+/* It closed on our proof, as one that dies does, too: once more, at once. */
+static void refused(struct rdzv *c, const struct err *why)
+{
+	struct err e = *why;
+
+	if (c->refused++ == 0) {
+		rdzv_again(c, why);
+		return;
+	}
+	e.code = ERR_PROOF;
+	give_up(c, &e);
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -132,6 +167,12 @@ static void on_link_lost(struct link *l, const struct err *why)
 	    look_again(c, why))
 		return;
 	if (c->config->nports && !c->hosts && !c->greeted &&
+	    are_all_refused(c, why)) {
+		e.code = ERR_PROOF;
+		give_up(c, &e);
+		return;
+	}
+	if (c->config->nports && !c->hosts && !c->greeted &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
@@ -142,7 +183,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 		give_up(c, &e);
 		return;
 	}
-	if (e.code == ERR_PROTOCOL) {
+	if (e.code == ERR_REFUSED) {
+		refused(c, &e);
+		return;
+	}
+	if (e.code == ERR_PROTOCOL || e.code == ERR_PROOF) {
 		give_up(c, &e);
 		return;
 	}
@@ -162,6 +207,9 @@ static void on_link_open(struct link *l)
 
 	c->phase = RDZV_IN;
 	c->greeted = 1;
+	c->key = l->hand.key;
+	c->refused = 0;
+	c->refused_since_ms = 0;
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
@@ -235,10 +283,14 @@ static void call_server(struct rdzv *c)
 		.role = WIRE_AGENT,
 		.job = SLICE_STR(c->config->job),
 		.host = SLICE_STR(c->host),
+		.session = c->session,
 	};
 	struct err e = ERR_INIT;
-	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &link_events,
-			    &e);
+	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &c->auth,
+			    &link_events, &e);
+
+	if (c->refused)
+		c->refused = 2; /* that was the second */
 
 	if (rc < 0) {
 		c->last = e;
@@ -294,6 +346,27 @@ static void make_wildcard(struct sock_addr *a)
 		((struct sockaddr_in6 *)&a->ss)->sin6_addr = in6addr_any;
 }
 
+static int start_server(struct rdzv *c, int fd, struct err *e)
+{
+	struct auth theirs;
+	int rc = auth_for_server(&theirs, &c->auth, e);
+
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	rc = hosting_start(&c->hosting, fd,
+			   c->config->nports ? c->config->job : NULL,
+			   c->config->reconnect_s > 0 ? c->config->journal
+						      : "none", &theirs, e);
+	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+		log_warn("--auth none: whoever reaches %s can join job '%s', "
+			 "read what it stores there and end it", c->where,
+			 c->config->job);
+	auth_wipe(&theirs);
+	return rc;
+}
+
 /* 1: we host; 0: someone else has the port, c->addr says where; else an
  * error, -EADDRNOTAVAIL if the address is not ours. */
 static int host_at(struct rdzv *c, const struct sock_addr *where,
@@ -322,10 +395,7 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	sock_addr_set_port(&c->addr, sock_addr_port(&a));
 	if (c->config->private_endpoint) /* only now it has a port */
 		sock_addr_text(&c->addr, c->where);
-	rc = hosting_start(&c->hosting, fd,
-			   c->config->nports ? c->config->job : NULL,
-			   c->config->reconnect_s > 0 ? c->config->journal
-						      : "none", e);
+	rc = start_server(c, fd, e);
 	if (rc < 0)
 		return rc;
 	c->hosts = 1;
@@ -420,6 +490,21 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 	return 0;
 }
 
+/* A job that nobody else joins has a secret of its own. */
+static int choose_auth(struct rdzv *c, struct err *e)
+{
+	const struct config *config = c->config;
+
+	if (config->handed.methods) {
+		c->auth = config->handed;
+		return 0;
+	}
+	if (config->private_endpoint &&
+	    auth_is_free(config->auth_text, config->token_file))
+		return auth_random(&c->auth, "this ddprun", e);
+	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+}
+
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
@@ -433,6 +518,9 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 		.unresolved = ERR_INIT,
 	};
 	endpoint_text(&config->endpoint, c->where);
+	if (choose_auth(c, e) < 0 ||
+	    random_bytes(&c->session, sizeof(c->session), e) < 0)
+		return e->code;
 	c->naddrs = sock_resolve(config->private_endpoint ? &here
 							  : &config->endpoint,
 				 c->addrs, RDZV_ADDRS_MAX, e);
@@ -483,6 +571,7 @@ void rdzv_close(struct rdzv *c)
 		uv_close((uv_handle_t *)&c->greeting, NULL);
 	}
 	c->timers_open = 0;
+	auth_wipe(&c->auth);
 	hosting_dismiss(&c->hosting);
 }
 
@@ -491,6 +580,14 @@ void rdzv_stop_looking(struct rdzv *c)
 	c->stopped = 1;
 	uv_timer_stop(&c->retry);
 	rdzv_again(c, &c->last);
+}
+
+char *rdzv_job_key(const struct rdzv *c, char *text)
+{
+	text[0] = '\0';
+	if (c->auth.methods != WIRE_NO_PROOF)
+		proof_to_hex(text, &c->key);
+	return text;
 }
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)

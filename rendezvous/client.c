@@ -290,5 +290,5 @@ void client_left(struct client *c)
 	if (c->dead.code)
 		return;
 	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
-	client_send(c, clock_ms(), &ignored);
+	client_send(c, &c->out, clock_ms(), &ignored);
 }

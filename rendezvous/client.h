@@ -4,21 +4,23 @@
 #define RENDEZVOUS_CLIENT_H
 
 #include "base/sock.h"
+#include "rendezvous/auth.h"
 #include "rendezvous/wire.h"
 
 struct client;
 
-/* Connects within timeout_ms, sends preface and HELLO, waits for the reply.
+/* Connects within timeout_ms, proves itself, and has the server prove itself.
  * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
- * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), or the
- * server's own refusal. */
+ * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
+ * of both has none for the other), or the server's own refusal. auth need not
+ * outlive the call. */
 int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e);
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e);
 /* From now on a connection that is lost is made again, for so long each time,
  * and the request that has no answer is sent once more: whoever calls notices
- * nothing but the time. hello.session must have been a number of its own, by
- * which the server knows what it has answered already. */
+ * nothing but the time. By
+ * hello's session the server knows what it has answered already. */
 void client_come_again(struct client *c, int timeout_ms);
 /* Says that this rank leaves in good order; whether it arrives is not known. */
 void client_left(struct client *c);

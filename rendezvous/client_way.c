@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "rendezvous/client.h"
 
 enum {
-	READ_SIZE = 16 << 10,
 	KEEP_MAX = 256 << 10, /* a large reply's memory is given back */
 	ADDRS_MAX = 8,
 	BACKOFF_MIN_MS = 5,
@@ -69,10 +69,9 @@ static int wait_for(struct client *c, short events, uint64_t deadline,
 	}
 }
 
-/* One recv into c->in: > 0, or an error. */
-static int receive(struct client *c, uint64_t deadline, struct err *e)
+int client_receive(struct client *c, uint64_t deadline, struct err *e)
 {
-	char *to = buf_reserve(&c->in, READ_SIZE);
+	char *to = buf_reserve(&c->in, CLIENT_READ);
 	ssize_t n;
 	int rc;
 
@@ -97,12 +96,9 @@ static int receive(struct client *c, uint64_t deadline, struct err *e)
 	}
 }
 
-/* The next frame, whole; its body is valid until the next call. An error with
- * id 0 is the server's last word: it becomes ours, as it is. */
-static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
+int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
+		 uint64_t deadline, struct err *e)
 {
-	struct wire_error m;
 	struct err why = ERR_INIT;
 	long n;
 	int rc;
@@ -112,19 +108,29 @@ static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
 	if (c->in.len == 0 && c->in.cap > KEEP_MAX)
 		buf_release(&c->in);
 	for (;;) {
-		n = wire_cut(SLICE(c->in.data, c->in.len), WIRE_BODY_MAX, f,
-			     &why);
+		n = wire_cut(SLICE(c->in.data, c->in.len), body_max, f, &why);
 		if (n < 0)
 			return client_die(c, ERR_PROTOCOL, why.text, e);
 		if (n > 0)
 			break;
-		rc = receive(c, deadline, e);
+		rc = client_receive(c, deadline, e);
 		if (rc < 0)
 			return rc;
 	}
 	c->used = (size_t)n;
-	if (f->kind != WIRE_ERROR_REPLY || f->id != 0)
-		return 0;
+	return 0;
+}
+
+/* Of a server that is believed: an error with id 0 is its last word, and
+ * becomes ours, as it is. */
+static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
+		      struct err *e)
+{
+	struct wire_error m;
+	int rc = client_frame(c, f, WIRE_BODY_MAX, deadline, e);
+
+	if (rc < 0 || f->kind != WIRE_ERROR_REPLY || f->id != 0)
+		return rc;
 	if (wire_get_error(f, &m, NULL) < 0)
 		return client_die(c, ERR_PROTOCOL, "it sent a torn error", e);
 	c->told = 1;
@@ -150,8 +156,8 @@ static int last_word(struct client *c, int error, struct err *e)
 	return die_errno(c, error, e);
 }
 
-static int send_bytes(struct client *c, const struct buf *b, uint64_t deadline,
-		      struct err *e)
+int client_send(struct client *c, const struct buf *b, uint64_t deadline,
+		struct err *e)
 {
 	size_t sent = 0;
 	ssize_t n;
@@ -177,11 +183,6 @@ static int send_bytes(struct client *c, const struct buf *b, uint64_t deadline,
 			return rc;
 	}
 	return 0;
-}
-
-int client_send(struct client *c, uint64_t deadline, struct err *e)
-{
-	return send_bytes(c, &c->out, deadline, e);
 }
 
 /* ---- replies ---- */
@@ -219,63 +220,6 @@ static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
-/* ---- connecting ---- */
-
-static int connect_any(struct client *c, uint64_t deadline,
-		       struct err *e)
-{
-	struct sock_addr addrs[ADDRS_MAX];
-	int on = 1, i, n = sock_resolve(&c->endpoint, addrs, ADDRS_MAX,
-					   e);
-
-	if (n < 0)
-		return n;
-	for (i = 0; i < n && c->fd < 0; i++)
-		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
-	if (c->fd < 0)
-		return c->fd;
-	/* A host that vanishes says nothing: only the kernel's probes tell */
-	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	return 0;
-}
-
-static int check_greeting(struct client *c, uint64_t deadline, struct err *e)
-{
-	size_t n;
-	int rc;
-
-	do {
-		rc = receive(c, deadline, e);
-		if (rc == ERR_REMOTE) {
-			c->dead.code = 0;
-			return client_die(c, ERR_PROTOCOL,
-				   "it closed the connection without a "
-				   "greeting; is it a ddprdzv of our version?",
-				   e);
-		}
-		if (rc < 0)
-			return rc;
-		n = c->in.len < WIRE_PREFACE_SIZE ? c->in.len :
-		    WIRE_PREFACE_SIZE;
-		if (memcmp(c->in.data, wire_preface, n))
-			return client_die(c, ERR_PROTOCOL,
-				   "something that is not a ddprdzv answers "
-				   "there; is the endpoint right?", e);
-	} while (n < WIRE_PREFACE_SIZE);
-	c->used = WIRE_PREFACE_SIZE;
-	return 0;
-}
-
-static int greet(struct client *c, uint64_t deadline, struct err *e)
-{
-	struct wire_frame f;
-	int rc = send_bytes(c, &c->hello, deadline, e);
-
-	if (rc == 0)
-		rc = check_greeting(c, deadline, e);
-	return rc < 0 ? rc : await_reply(c, &f, 1, deadline, e);
-}
-
 /* ---- coming again ---- */
 
 /* Only where nobody has said why it ended. */
@@ -286,7 +230,7 @@ static int may_again(const struct client *c)
 	       c->pid == getpid();
 }
 
-static void start_anew(struct client *c)
+void client_start_anew(struct client *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
@@ -309,8 +253,9 @@ static void nap(uint64_t ms, uint64_t end)
 /* What the server says to it in so many words is the end of it. */
 static int said_no(const struct client *c, int rc)
 {
-	return c->told || rc == ERR_PROTOCOL || rc == ERR_ABORTED ||
-	       rc == ERR_REFUSED || rc == ERR_ARGUMENT || rc == ERR_USAGE;
+	return c->told || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
+	       rc == ERR_ABORTED || rc == ERR_REFUSED ||
+	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
 
 static int again(struct client *c, uint64_t deadline, struct err *e)
@@ -322,10 +267,8 @@ static int again(struct client *c, uint64_t deadline, struct err *e)
 	if (end > deadline)
 		end = deadline;
 	for (;;) {
-		start_anew(c);
-		rc = connect_any(c, end, &why);
-		if (rc == 0)
-			rc = greet(c, end, &why);
+		client_start_anew(c);
+		rc = client_open(c, end, &why);
 		if (rc == 0)
 			return 0;
 		if (said_no(c, rc) || clock_ms() >= end)
@@ -363,7 +306,9 @@ int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 		return err_set(e, c->dead.code, "%s", c->dead.text);
 	c->waits[0] = '\0';
 	for (;;) {
-		rc = c->dead.code ? c->dead.code : client_send(c, deadline, e);
+		rc = c->dead.code;
+		if (rc == 0)
+			rc = client_send(c, &c->out, deadline, e);
 		if (rc == 0)
 			rc = await_reply(c, f, id, deadline, e);
 		if (rc >= 0 || !may_again(c))
@@ -385,13 +330,37 @@ void client_free(struct client *c)
 		close(c->fd);
 	buf_release(&c->in);
 	buf_release(&c->out);
-	buf_release(&c->hello);
+	buf_release(&c->words);
+	auth_wipe(&c->auth);
 	free(c);
 }
 
+/* The hello of each connection; what it points to is the caller's. */
+static int keep_hello(struct client *c, const struct wire_hello *hello,
+		      struct err *e)
+{
+	struct slice *const words[] = {&c->hello.job, &c->hello.host};
+	size_t at = 0;
+	int rc = 0;
+
+	c->hello = *hello;
+	if (!c->hello.session)
+		rc = random_bytes(&c->hello.session, sizeof c->hello.session,
+				  e);
+	buf_init(&c->words, WIRE_HELLO_MAX);
+	for (size_t i = 0; i < 2; i++)
+		buf_put(&c->words, words[i]->data, words[i]->len);
+	if (rc == 0 && c->words.failed)
+		rc = err_set(e, c->words.failed, "a job or host name that is "
+			     "too long, or no memory");
+	for (size_t i = 0; i < 2; at += words[i++]->len)
+		words[i]->data = c->words.data + at;
+	return rc;
+}
+
 int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e)
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e)
 {
 	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
 			    clock_ms() + (uint64_t)timeout_ms;
@@ -401,25 +370,21 @@ int client_connect(struct client **out, const struct endpoint *ep,
 	if (!c)
 		return err_set(e, -ENOMEM, "out of memory");
 	c->fd = -1;
-	c->id = 2;
+	c->id = 2; /* HELLO's is 1 */
 	c->pid = getpid();
 	c->endpoint = *ep;
+	c->auth = *auth;
 	endpoint_text(ep, c->at);
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + READ_SIZE);
+	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + CLIENT_READ);
 	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
-	buf_init(&c->hello, WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
-		 WIRE_HELLO_MAX);
-	buf_put(&c->hello, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&c->hello, WIRE_HELLO, WIRE_REQUEST, 1, hello);
-	rc = connect_any(c, deadline, e);
+	rc = keep_hello(c, hello, e);
 	if (rc == 0)
-		rc = greet(c, deadline, e);
-	if (rc < 0) {
+		rc = client_open(c, deadline, e);
+	if (rc < 0)
 		client_free(c);
-		return rc;
-	}
-	*out = c;
-	return 0;
+	else
+		*out = c;
+	return rc;
 }
 
 void client_come_again(struct client *c, int timeout_ms)

@@ -7,7 +7,9 @@
 #include <sys/types.h>
 
 #include "base/sock.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/client.h"
+
+enum { CLIENT_READ = 16 << 10 };
 
 struct client {
 	int fd;
@@ -22,16 +24,29 @@ struct client {
 	/* to come again */
 	int again_ms; /* for so long; 0: not at all */
 	pid_t pid;    /* a child that was forked is not this rank */
-	struct buf hello; /* preface and HELLO, as they were sent */
+	struct auth auth;
+	struct wire_hello hello; /* of each connection; in words */
+	struct buf words;
 	size_t timeout_at;    /* in out: what is left of the request's time */
 	uint64_t timeout_end; /* in clock_ms */
 };
 
 /* Fails the connection for good, with the first text that there was. */
 int client_die(struct client *c, int code, const char *what, struct err *e);
-/* Sends what is in out; deadline in clock_ms, UINT64_MAX: none. */
-int client_send(struct client *c, uint64_t deadline, struct err *e);
-/* And waits for the reply to it, over as many connections as it takes. */
+/* deadline in clock_ms, UINT64_MAX: none. */
+int client_send(struct client *c, const struct buf *b, uint64_t deadline,
+		struct err *e);
+/* One recv into c->in: > 0, or an error. */
+int client_receive(struct client *c, uint64_t deadline, struct err *e);
+/* The next frame, whole; its body is valid until the next call. */
+int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
+		 uint64_t deadline, struct err *e);
+/* As if nothing had ever been said on it. */
+void client_start_anew(struct client *c);
+/* client_connect.c: from an endpoint to a server that is believed. */
+int client_open(struct client *c, uint64_t deadline, struct err *e);
+/* Sends what is in out and waits for the reply to it, over as many connections
+ * as it takes. */
 int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 		      struct err *e);
 

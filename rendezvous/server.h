@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-#include "base/error.h"
+#include "rendezvous/auth.h"
 
 struct server;
 
@@ -15,6 +15,7 @@ struct server_options {
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
+	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
 	const char *journal; /* a file that jobs outlive us in; NULL: none */
 	int journal_fd;      /* or inherited memory; 0: none */

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/random.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/auth.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
@@ -61,14 +60,15 @@ static int explain(const struct ddp__world *w, int rc, struct err *e)
 /* The agent lives, so the server was here a moment ago: where it died since, it
  * may be about to be started again. */
 static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
-			int ms, struct err *e)
+			const struct auth *auth, int ms, struct err *e)
 {
 	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
 	uint64_t end = clock_ms() + (uint64_t)look_ms;
 	int rc;
 
 	do {
-		rc = ddp__kv_server(&w->kv, &w->env.server, hello, ms, e);
+		rc = ddp__kv_server(&w->kv, &w->env.server, hello, auth, ms,
+				    e);
 		if (rc != -ECONNREFUSED || clock_ms() >= end)
 			return rc;
 		poll(NULL, 0, NAP_MS);
@@ -85,11 +85,12 @@ static int open_store(struct ddp__world *w, struct err *e)
 	int ms = w->timeout_ms < 0 || w->timeout_ms > CONNECT_MS
 			 ? CONNECT_MS
 			 : w->timeout_ms;
+	struct auth auth;
 	int rc;
 
 	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
-		rc = ddp__guest_open(&w->kv, &w->env, w->host,
-					 w->timeout_ms, e);
+		rc = ddp__guest_open(&w->kv, &w->env, w->host, w->timeout_ms,
+				     e);
 
 		if (rc || !w->env.alone)
 			return rc;
@@ -97,14 +98,14 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	rc = w->env.again_ms ? random_bytes(&hello.session,
-					    sizeof(hello.session), e)
-			     : 0;
-	if (!rc)
-		rc = explain(w, reach_server(w, &hello, ms, e), e);
+	rc = auth_of_key(&auth, w->env.job_key, e);
+	if (rc)
+		return rc;
+	rc = reach_server(w, &hello, &auth, ms, e);
+	auth_wipe(&auth);
 	if (!rc)
 		ddp__kv_server_again(w->kv, w->env.again_ms);
-	return rc;
+	return explain(w, rc, e);
 }
 
 /* The world's ranks meet in the store. */

@@ -48,12 +48,13 @@ struct ddp__kv {
 
 struct endpoint;
 struct wire_hello;
+struct auth;
 
 /* Each sets *out, which ops->free frees, or returns an error. */
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e);
-/* Of a hello with a session: a connection that is lost is made again, within so
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e);
+/* A connection that is lost is made again, within so
  * long (client_come_again). */
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
 /* This world has no agents: freeing it tells the server that the rank leaves in

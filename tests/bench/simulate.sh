@@ -9,7 +9,7 @@ simulate_servers() {
 	sim_servers='' sim_pids=''
 	for i in $(seq "$1"); do
 		rm -f "$work/server"
-		"$O/ddprdzv" --listen 127.0.0.1:0 >"$work/server" 2>&1 &
+		"$O/ddprdzv" --auth none --listen 127.0.0.1:0 >"$work/server" 2>&1 &
 		sim_pids="$sim_pids $!"
 		timeout 20 tail -n +1 -F "$work/server" 2>/dev/null |
 			grep -q -m 1 'listening on'
@@ -59,4 +59,9 @@ awk -v a="$a" -v b="$b" 'BEGIN {
 simulate_servers 1
 # shellcheck disable=SC2086
 "$O/tests/bench_agents" connects 98304 $sim_servers
+simulate_end
+
+say "simulate: a barrier of 1,000 while others send garbage, read nothing, say nothing"
+simulate_servers 1
+"$O/tests/bench_abuse" 1000 200 "$ROUNDS" "$(echo "${sim_servers# }" | cut -d / -f 1)"
 simulate_end

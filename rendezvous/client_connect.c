@@ -1,0 +1,133 @@
+/* client_connect.c: from an endpoint to a server that is believed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rendezvous/client_way.h"
+#include "rendezvous/handshake.h"
+
+enum { ADDRS_MAX = 8 };
+
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = clock_ms();
+
+	if (deadline == UINT64_MAX)
+		return -1;
+	return deadline > now ? (int)(deadline - now) : 0;
+}
+
+static int connect_any(struct client *c, uint64_t deadline, struct err *e)
+{
+	struct sock_addr addrs[ADDRS_MAX];
+	int on = 1, i, n = sock_resolve(&c->endpoint, addrs, ADDRS_MAX, e);
+
+	if (n < 0)
+		return n;
+	for (i = 0; i < n && c->fd < 0; i++)
+		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
+	if (c->fd < 0)
+		return c->fd;
+	/* A host that vanishes says nothing: only the kernel's probes tell */
+	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	return 0;
+}
+
+/* HELLO goes into out. */
+static int take_greeting(struct client *c, struct handshake *h,
+			 struct buf *out, uint64_t deadline, struct err *e)
+{
+	struct err why = ERR_INIT;
+	long n;
+	int rc;
+
+	do {
+		rc = client_receive(c, deadline, e);
+		if (rc == ERR_REMOTE) {
+			c->dead.code = 0;
+			return client_die(c, ERR_PROTOCOL,
+				   "it closed the connection without a "
+				   "greeting; is it a ddprdzv of our version?",
+				   e);
+		}
+		if (rc < 0)
+			return rc;
+		n = handshake_greeted(h, SLICE(c->in.data, c->in.len),
+				      out, &why);
+		if (n < 0)
+			return client_die(c, (int)n, why.text, e);
+	} while (n == 0);
+	c->used = (size_t)n;
+	return 0;
+}
+
+static int take_welcome(struct client *c, struct handshake *h,
+			uint64_t deadline, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct wire_frame f, refusal;
+	struct wire_error m;
+	int rc = client_frame(c, &f, WIRE_WELCOME_MAX, deadline, e);
+
+	if (rc == ERR_REMOTE || rc == -ECONNRESET) {
+		h->unanswered = 1;
+		c->dead.code = 0;
+		handshake_explain(h, why.text, sizeof why.text);
+		return client_die(c, ERR_PROOF, why.text, e);
+	}
+	if (rc < 0)
+		return rc;
+	rc = handshake_welcomed(h, &f, &refusal, &why);
+	if (rc < 0)
+		return client_die(c, rc, why.text, e);
+	if (rc > 0)
+		return 0;
+	if (wire_get_error(&refusal, &m, NULL) < 0 || m.code >= 0)
+		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
+	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
+}
+
+static int greet(struct client *c, struct handshake *h, struct buf *out,
+		 uint64_t deadline, struct err *e)
+{
+	int rc;
+
+	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
+	rc = client_send(c, out, deadline, e);
+	buf_reset(out);
+	if (rc == 0)
+		rc = take_greeting(c, h, out, deadline, e);
+	if (rc == 0)
+		rc = client_send(c, out, deadline, e);
+	return rc ? rc : take_welcome(c, h, deadline, e);
+}
+
+static int open_once(struct client *c, int *unanswered, uint64_t deadline,
+		     struct err *e)
+{
+	struct buf out = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct handshake h;
+	int rc = handshake_init(&h, &c->auth, &c->hello, e);
+
+	if (rc == 0)
+		rc = connect_any(c, deadline, e);
+	if (rc == 0)
+		rc = greet(c, &h, &out, deadline, e);
+	*unanswered = h.unanswered;
+	handshake_release(&h);
+	buf_release(&out);
+	return rc;
+}
+
+int client_open(struct client *c, uint64_t deadline, struct err *e)
+{
+	int unanswered, rc = open_once(c, &unanswered, deadline, e);
+
+	/* a server that dies closes, too: the next one may be there */
+	if (rc < 0 && unanswered) {
+		client_start_anew(c);
+		rc = open_once(c, &unanswered, deadline, e);
+	}
+	return rc;
+}
