@@ -33,18 +33,18 @@ static void let_go(struct hosting *h)
 }
 
 int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, const struct auth *auth, struct err *e)
+		  const char *journal, struct auth *client, struct err *e)
 {
-	int rc;
+	int rc = auth_for_server(&h->auth, client, e);
 
 	h->listen_fd = listen_fd;
-	h->auth = *auth;
 	h->job = job;
 	h->journal = journal && strcmp(journal, "none") ? journal : NULL;
 	if (!journal) /* without it the job can do, too */
 		h->journal_fd = memfd_create("ddprdzv-journal", MFD_CLOEXEC);
 	h->keeps = h->journal || h->journal_fd >= 0;
-	rc = start(h, e);
+	if (rc == 0)
+		rc = start(h, e);
 	if (rc < 0)
 		let_go(h);
 	return rc;

@@ -24,9 +24,10 @@ struct hosting {
 #define HOSTING_INIT {.server = DAEMON_INIT, .listen_fd = -1, .journal_fd = -1}
 
 /* Takes listen_fd, also where it fails. journal: a file; "none"; or NULL, in
- * memory that is gone with us. job as in daemon_order. */
+ * memory that is gone with us. job as in daemon_order. client: our own way to
+ * prove ourselves to it, which changes as auth_for_server says. */
 int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, const struct auth *auth, struct err *e);
+		  const char *journal, struct auth *client, struct err *e);
 
 enum hosting_end {
 	HOSTING_NOT_OURS, /* another child's end */

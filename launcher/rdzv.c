@@ -348,22 +348,17 @@ static void make_wildcard(struct sock_addr *a)
 
 static int start_server(struct rdzv *c, int fd, struct err *e)
 {
-	struct auth theirs;
-	int rc = auth_for_server(&theirs, &c->auth, e);
+	const struct config *config = c->config;
+	int rc = hosting_start(&c->hosting, fd,
+			       config->nports ? config->job : NULL,
+			       config->reconnect_s > 0 ? config->journal
+						       : "none",
+			       &c->auth, e);
 
-	if (rc < 0) {
-		close(fd);
-		return rc;
-	}
-	rc = hosting_start(&c->hosting, fd,
-			   c->config->nports ? c->config->job : NULL,
-			   c->config->reconnect_s > 0 ? c->config->journal
-						      : "none", &theirs, e);
-	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+	if (rc == 0 && c->hosting.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches %s can join job '%s', "
 			 "read what it stores there and end it", c->where,
-			 c->config->job);
-	auth_wipe(&theirs);
+			 config->job);
 	return rc;
 }
 

@@ -206,18 +206,16 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 static int start_server(struct remote_end *r, int fd, struct err *e)
 {
 	const struct config *c = &r->job.config;
-	struct auth own = r->job.auth, server;
+	struct auth own = r->job.auth;
 	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
 					       c->token_file, e);
 
-	if (rc == 0)
-		rc = auth_for_server(&server, &own, e);
-	if (rc == 0)
-		rc = hosting_start(&r->hosting, fd, c->job, c->journal, &server,
-				   e);
-	else
+	if (rc < 0)
 		close(fd);
-	if (rc == 0 && server.methods == WIRE_NO_PROOF)
+	else
+		rc = hosting_start(&r->hosting, fd, c->job, c->journal, &own,
+				   e);
+	if (rc == 0 && r->hosting.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches the job's server can "
 			 "join it, read what it stores there and end it");
 	auth_wipe(&own);

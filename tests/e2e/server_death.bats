@@ -362,3 +362,61 @@ same_workers() { # NAME N
 	unset DDP_LOG
 	await server.err "its agent did not come back"
 }
+
+# A real journal, of a job with everything in it, that ends anywhere.
+@test "a journal that was cut is read up to the cut, wherever that is" {
+	local cut size n=0
+	gates 0
+	export T
+	by_hand --journal "$T/j"
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" -- "[ \$RANK = 1 ] || {
+		$requests set k v add n 1 append l x mset a 1 b 2 delete a cas c '' d
+		$gate; }
+		$requests gather g 2 60000 v\$RANK barrier b 2 60000"
+	await j.out 'up 0'
+	open_gate 0
+	finish j 0
+	signal server KILL
+	finish server -
+	size=$(od -An -v -t u1 -w1 j | awk '$1 { n = NR } END { print n }')
+	[ "$size" -gt 5000 ]
+	for ((cut = 4096; cut <= size + 53; cut += 53)); do
+		head -c $cut j >k
+		# its parent has gone: it ends when it has read what is there
+		: | ddprdzv --listen 127.0.0.1:0 --journal k --parent-fd 0
+		n=$((n + 1))
+	done
+	[ $n -gt 15 ]
+}
+
+# The clock on the wall goes ten years ahead and back while a round runs, and
+# while the server is away; nobody's lease, timeout or backoff is by that clock.
+@test "clocks that jump move nothing" {
+	command -v faketime >/dev/null || skip "no faketime here"
+	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
+	local preload
+	preload=$(faketime -f +0 sh -c 'echo $LD_PRELOAD')
+	gates 0 1
+	export T
+	echo '+0' >clock
+	export LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$T/clock \
+		FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+	by_hand --journal "$T/j"
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" --heartbeat-timeout 1 -- \
+		"$requests set k v
+		date +year%Y; $gate; date +year%Y; $requests barrier b 2 60000 get k"
+	await j.out 'year'
+	local year=${line##*year}
+	await j.out '^\[1\] year'
+	echo '+10y' >clock
+	die_and_return --journal "$T/j"
+	await j.err 'is back after [0-9]\.'
+	open_gate 0
+	await j.out "^\[0\] year$((year + 10))"
+	echo '-10y' >clock
+	open_gate 1
+	finish j 0
+	has "$out" "^\[1\] year$((year - 10))"
+	same_workers j 2
+	[ "$(grep -c "1 'v'" <<<"$out")" = 2 ]
+}
