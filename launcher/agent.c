@@ -131,6 +131,11 @@ static void on_start(struct member *m, const struct wire_start *start)
 {
 	struct agent *a = m->owner;
 
+	if (a->config->store_open && start->agent_store &&
+	    start->node_rank == 0 && start->attempt + start->changes == 0)
+		log_info("--store-open: whoever reaches %.*s:%u can read and "
+			 "write what the workers store there",
+			 SLICE_FMT(start->master_addr), start->master_port);
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes are there");
 	a->starting = NULL;

@@ -138,6 +138,19 @@ const struct option_spec config_options[] = {
 	      "Where other nodes reach this one; default: the address it meets "
 	      "them from."),
 	 .given_offset = AT(local_addr_given)},
+	{TEXT("interface", interface, "NAME|NETWORK", "PET_INTERFACE",
+	      "The same by the interface that has it: its name, how that "
+	      "begins (ib), or a network that it is in (10.0.0.0/8)."),
+	 .yields = 1,
+	 .more = "What NCCL and gloo use is --net-interface's."},
+	{FLAG("store-open", store_open, "PET_STORE_OPEN",
+	      "Whoever reaches MASTER_ADDR:MASTER_PORT may use PyTorch's "
+	      "store, as under torchrun; default: processes of this user on "
+	      "the job's nodes."),
+	 .yields = 1,
+	 .more = "For workers in containers with a network of their own, or "
+		 "behind a NAT. What the node says counts that hosts the "
+		 "server."},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "What this node's workers are: ROLE_NAME, and whom they share "
 	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/sock.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 
 enum {
-	SERVER_FD = 3, /* the socket; then the pipe, then the journal */
+	PARENT_FD = 3, /* the pipe; the sockets come after it */
+	LISTEN_FD,
 	JOB_ARG_MAX = 300,
 };
 
@@ -62,23 +64,33 @@ static int find(struct program *p, struct err *e)
 
 /* Our end of the pipe, and what the child gets: -1 or open. */
 struct ends {
-	int ours, theirs, socket, journal;
+	int ours, theirs;
+	int sockets[SOCK_LISTEN_MAX + 1], n; /* the journal is the last */
 };
 
 static void close_ends(const struct ends *n)
 {
-	const int fds[] = {n->ours, n->theirs, n->socket, n->journal};
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	if (n->ours >= 0)
+		close(n->ours);
+	if (n->theirs >= 0)
+		close(n->theirs);
+	for (int i = 0; i < n->n; i++)
+		close(n->sockets[i]);
 }
 
 /* What the child gets must be above the numbers that it will have there. */
 static int high(int fd)
 {
-	return fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD + 3);
+	return fcntl(fd, F_DUPFD_CLOEXEC, LISTEN_FD + SOCK_LISTEN_MAX + 1);
+}
+
+static int add(struct ends *n, int fd)
+{
+	fd = high(fd);
+	if (fd < 0)
+		return -errno;
+	n->sockets[n->n++] = fd;
+	return 0;
 }
 
 static int open_ends(struct ends *n, const struct daemon_order *o,
@@ -86,19 +98,20 @@ static int open_ends(struct ends *n, const struct daemon_order *o,
 {
 	int pipe[2], rc = 0;
 
-	*n = (struct ends){-1, -1, -1, -1};
+	*n = (struct ends){.ours = -1, .theirs = -1};
 	if (pipe2(pipe, O_CLOEXEC) < 0) {
 		rc = -errno;
 	} else {
 		n->ours = pipe[1];
 		n->theirs = high(pipe[0]);
-		n->socket = n->theirs < 0 ? -1 : high(o->listen_fd);
-		if (n->socket >= 0 && o->journal_fd >= 0)
-			n->journal = high(o->journal_fd);
-		if (n->socket < 0 || (o->journal_fd >= 0 && n->journal < 0))
+		if (n->theirs < 0)
 			rc = -errno;
 		close(pipe[0]);
 	}
+	while (rc == 0 && n->n < o->n)
+		rc = add(n, o->fds[n->n]);
+	if (rc == 0 && o->journal_fd >= 0)
+		rc = add(n, o->journal_fd);
 	if (rc == 0)
 		return 0;
 	close_ends(n);
@@ -110,24 +123,25 @@ static pid_t start(const struct program *p, const struct ends *n,
 		   const struct daemon_order *o, struct err *e)
 {
 	extern char **environ;
-	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
+	char listen_arg[32], many_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
 	static char auth_arg[] = "--auth=parent";
 	char journal_arg[PATH_MAX + 32];
-	char *argv[7] = {p->argv[0], listen_arg, parent_arg, auth_arg};
-	int argc = 4;
+	char *argv[8] = {p->argv[0], listen_arg, many_arg, parent_arg,
+			 auth_arg};
+	int argc = 5;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		.out = STDERR_FILENO, .err = STDERR_FILENO,
-		.keep = {n->socket, n->theirs}, .third = n->journal,
-		.keep_as = SERVER_FD,
+		.keep = {n->theirs, n->sockets[0]}, .keep_as = PARENT_FD,
+		.more = n->sockets + 1, .nmore = n->n - 1,
 		.survives = 1,
 	};
 	pid_t pid;
 
-	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", SERVER_FD);
-	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d",
-		 SERVER_FD + 1);
+	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", LISTEN_FD);
+	snprintf(many_arg, sizeof(many_arg), "--listen-fds=%d", o->n);
+	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d", PARENT_FD);
 	if (o->job) {
 		snprintf(job_arg, sizeof(job_arg), "--job=%s", o->job);
 		argv[argc++] = job_arg;
@@ -137,7 +151,7 @@ static pid_t start(const struct program *p, const struct ends *n,
 			 o->journal);
 	else
 		snprintf(journal_arg, sizeof(journal_arg), "--journal-fd=%d",
-			 SERVER_FD + 2);
+			 LISTEN_FD + o->n);
 	if (o->journal || o->journal_fd >= 0)
 		argv[argc++] = journal_arg;
 	pid = spawn_process(&order, e);

@@ -1,5 +1,5 @@
 /* daemon.h: the ddprdzv that this agent starts where the job meets at its own
- * address: found, started with the listening socket, let go by closing a pipe.
+ * address: found, started with the listening sockets, let go by closing a pipe.
  * Knows no protocol. */
 #ifndef LAUNCHER_DAEMON_H
 #define LAUNCHER_DAEMON_H
@@ -16,7 +16,8 @@ struct daemon {
 #define DAEMON_INIT {0, -1}
 
 struct daemon_order {
-	int listen_fd;
+	const int *fds; /* n listening sockets */
+	int n;
 	int journal_fd;      /* where it keeps its state; -1: not there */
 	const char *journal; /* but in this file; NULL: in none */
 	const char *job;     /* the only one that it serves; NULL: any */

@@ -1,110 +1,106 @@
-/* hosting.c: starting a server, and starting it again. */
+/* hosting.c: never the wildcard: a server that hears all interfaces hears those
+ * who have no business there. */
 #include "launcher/hosting.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/signal_name.h"
+#include "base/own_addr.h"
 
-enum { RESTARTS_MS = 60000 };
-
-static int start(struct hosting *h, struct err *e)
+int hosting_is_loopback(const char *host)
 {
-	const struct daemon_order order = {
-		.listen_fd = h->listen_fd, .journal_fd = h->journal_fd,
-		.journal = h->journal, .job = h->job, .auth = &h->auth,
-	};
+	struct in_addr v4;
 
-	return daemon_start(&h->server, &order, e);
+	if (strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0)
+		return 1;
+	return inet_pton(AF_INET, host, &v4) == 1 &&
+	       ntohl(v4.s_addr) >> 24 == 127;
 }
 
-static void let_go(struct hosting *h)
+/* Debian gives a host's own name the address 127.0.1.1, where no other host
+ * could come. */
+static int is_own_name(const struct config *c, const struct sock_addr *a)
 {
-	if (h->listen_fd >= 0)
-		close(h->listen_fd);
-	if (h->journal_fd >= 0)
-		close(h->journal_fd);
-	h->listen_fd = h->journal_fd = -1;
-	auth_wipe(&h->auth);
+	return c->max_nodes > 1 && sock_addr_is_loopback(a) &&
+	       !hosting_is_loopback(c->endpoint.host);
 }
 
-int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, struct auth *client, struct err *e)
+/* Where Slurm names another node: our address of the interface to it. */
+static int towards_step(const struct config *c, const struct sock_addr *where,
+			struct sock_addr *own)
 {
-	int rc = auth_for_server(&h->auth, client, e);
+	struct endpoint other = {.port = sock_addr_port(where)};
+	struct sock_addr peer;
+	struct err e;
 
-	h->listen_fd = listen_fd;
-	h->job = job;
-	h->journal = journal && strcmp(journal, "none") ? journal : NULL;
-	if (!journal) /* without it the job can do, too */
-		h->journal_fd = memfd_create("ddprdzv-journal", MFD_CLOEXEC);
-	h->keeps = h->journal || h->journal_fd >= 0;
-	if (rc == 0)
-		rc = start(h, e);
-	if (rc < 0)
-		let_go(h);
-	return rc;
-}
-
-/* A crash; one that ended by itself would do so again. */
-static int may_start_again(struct hosting *h, int status)
-{
-	uint64_t now = clock_ms();
-	uint64_t *oldest = &h->restarts_ms[h->restarts % HOSTING_RESTARTS];
-
-	if (!WIFSIGNALED(status) || !h->keeps ||
-	    (h->restarts >= HOSTING_RESTARTS && now - *oldest < RESTARTS_MS))
+	if (!c->slurm.second[0] || !c->nports)
 		return 0;
-	*oldest = now;
-	h->restarts++;
-	return 1;
+	snprintf(other.host, sizeof(other.host), "%s", c->slurm.second);
+	return sock_resolve(&other, &peer, 1, &e) >= 1 &&
+	       sock_addr_towards(&peer, own) == 0 &&
+	       !sock_addr_is_loopback(own) &&
+	       own->ss.ss_family == where->ss.ss_family;
 }
 
-static void say_how(pid_t pid, int status, struct err *e)
+/* What the user says is this host's address, if it is. */
+static int is_said(const struct config *c, struct sock_addr *own)
 {
-	char name[SIGNAL_NAME_MAX];
+	struct endpoint at = {.port = 0};
 
-	if (WIFSIGNALED(status))
-		err_set(e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) was killed by "
-			"%s", (int)pid, signal_name(WTERMSIG(status), name));
-	else
-		err_set(e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) exited with "
-			"code %d", (int)pid, WEXITSTATUS(status));
+	if (!c->local_addr_given)
+		return 0;
+	snprintf(at.host, sizeof(at.host), "%s", c->local_addr);
+	return sock_resolve(&at, own, 1, NULL) >= 1 &&
+	       !sock_addr_is_loopback(own) && sock_addr_is_local(own);
 }
 
-enum hosting_end hosting_reaped(struct hosting *h, pid_t pid, int status,
-				struct err *e)
+/* The others look behind the name, and nobody here knows what they find. */
+static int add_outside(struct sock_addr *out, int n)
 {
-	struct err why = ERR_INIT;
-	int was_told = h->server.pipe < 0;
+	struct sock_addr own[SOCK_LISTEN_MAX];
+	int max = SOCK_LISTEN_MAX - n, found = own_addrs_outside(own, max);
 
-	if (!pid || pid != h->server.pid)
-		return HOSTING_NOT_OURS;
-	h->server.pid = 0;
-	daemon_dismiss(&h->server); /* our end of its pipe */
-	if (was_told)
-		return HOSTING_AS_TOLD;
-	say_how(pid, status, e);
-	if (may_start_again(h, status)) {
-		if (start(h, &why) == 0) {
-			log_warn("%s: started again, the job goes on",
-				 e->text);
-			return HOSTING_AGAIN;
-		}
-		log_warn("it cannot be started again: %s", why.text);
+	for (int i = 0; i < found; i++)
+		n = sock_addr_add(out, n, SOCK_LISTEN_MAX, &own[i]);
+	return n;
+}
+
+static void tell(const struct sock_addr *out, int n)
+{
+	char text[SOCK_TEXT_MAX];
+
+	for (int i = 0; n > 1 && i < n; i++)
+		log_debug("the server listens at %s",
+			  sock_addr_text(&out[i], text));
+}
+
+int hosting_addrs(const struct config *c, const struct sock_addr *where,
+		  struct sock_addr *out)
+{
+	struct sock_addr own;
+	int n = 0;
+
+	if (towards_step(c, where, &own)) {
+		out[n++] = own;
+		/* others may know this host by the other address */
+		if (!sock_addr_is_loopback(where))
+			n = sock_addr_add(out, n, SOCK_LISTEN_MAX, where);
+	} else if (is_own_name(c, where)) {
+		out[n++] = *where;
+		sock_addr_number(where->ss.ss_family == AF_INET ? "127.0.0.1"
+								: "::1",
+				 0, &own);
+		n = sock_addr_add(out, n, SOCK_LISTEN_MAX, &own);
+		n = is_said(c, &own)
+			    ? sock_addr_add(out, n, SOCK_LISTEN_MAX, &own)
+			    : add_outside(out, n);
+	} else {
+		out[n++] = *where;
 	}
-	let_go(h);
-	return HOSTING_OVER;
-}
-
-void hosting_dismiss(struct hosting *h)
-{
-	let_go(h);
-	daemon_dismiss(&h->server);
+	for (int i = 0; i < n; i++)
+		sock_addr_set_port(&out[i], sock_addr_port(where));
+	tell(out, n);
+	return n;
 }

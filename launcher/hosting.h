@@ -1,46 +1,18 @@
-/* hosting.h: the server that this process has: its socket and its journal stay
- * ours, so that a ddprdzv which dies is started again and goes on with them.
- * Three times a minute, and only where it keeps a journal. */
+/* hosting.h: at which of this host's addresses the server that we start
+ * listens: at the one that others are told, and where that is a name that means
+ * loopback here at those that they may find behind it. */
 #ifndef LAUNCHER_HOSTING_H
 #define LAUNCHER_HOSTING_H
 
-#include <stdint.h>
+#include "launcher/config.h"
 
-#include "launcher/daemon.h"
-#include "rendezvous/auth.h"
+/* out has room for SOCK_LISTEN_MAX; where is the endpoint's address, which is
+ * this host's. Returns how many; the first is the one by which this node itself
+ * goes there. All have where's port. */
+int hosting_addrs(const struct config *c, const struct sock_addr *where,
+		  struct sock_addr *out);
 
-enum { HOSTING_RESTARTS = 3 };
-
-struct hosting {
-	struct daemon server;
-	int listen_fd, journal_fd; /* -1: none */
-	const char *job, *journal; /* the caller's */
-	struct auth auth;          /* the next one's, too */
-	int keeps;                 /* it has a journal */
-	uint64_t restarts_ms[HOSTING_RESTARTS];
-	unsigned restarts;
-};
-
-#define HOSTING_INIT {.server = DAEMON_INIT, .listen_fd = -1, .journal_fd = -1}
-
-/* Takes listen_fd, also where it fails. journal: a file; "none"; or NULL, in
- * memory that is gone with us. job as in daemon_order. client: our own way to
- * prove ourselves to it, which changes as auth_for_server says. */
-int hosting_start(struct hosting *h, int listen_fd, const char *job,
-		  const char *journal, struct auth *client, struct err *e);
-
-enum hosting_end {
-	HOSTING_NOT_OURS, /* another child's end */
-	HOSTING_AS_TOLD,
-	HOSTING_AGAIN, /* it died, and has been started again: that was said */
-	HOSTING_OVER,  /* it died, e says how, and nobody listens any more */
-};
-
-/* A child has ended. */
-enum hosting_end hosting_reaped(struct hosting *h, pid_t pid, int status,
-				struct err *e);
-
-/* Tells it to go; it ends by itself, later. Idempotent. */
-void hosting_dismiss(struct hosting *h);
+/* 1 for localhost and the like, which mean the same on every host. Pure. */
+int hosting_is_loopback(const char *host);
 
 #endif

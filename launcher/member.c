@@ -157,23 +157,6 @@ static void on_ping(uv_timer_t *t)
 
 /* ---- joining ---- */
 
-static void choose_addr(struct member *m)
-{
-	const struct config *c = m->config;
-	struct sock_addr local;
-
-	if (c->local_addr_given)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->local_addr);
-	else if (m->rdzv.hosts && rdzv_is_loopback(c->endpoint.host))
-		sock_addr_host(&m->rdzv.addr, m->addr_text);
-	else if (m->rdzv.hosts)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->endpoint.host);
-	else if (link_local_addr(&m->rdzv.link, &local) == 0)
-		sock_addr_host(&local, m->addr_text);
-	else
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", m->host);
-}
-
 static int reserve_port(struct member *m, uint16_t *port, struct err *e)
 {
 	/* a new one each round: what the last one left in the old port's
@@ -206,6 +189,7 @@ void member_send_join(struct member *m)
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 		.agent_store = (uint8_t)c->agent_store,
+		.store_open = (uint8_t)c->store_open,
 	};
 	struct err e = ERR_INIT;
 
@@ -213,10 +197,12 @@ void member_send_join(struct member *m)
 		member_give_up(m, &e);
 		return;
 	}
-	choose_addr(m);
+	rdzv_own_addr(&m->rdzv, m->addr_text);
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
 	join.addr = SLICE_STR(m->addr_text);
+	if (!c->private_endpoint) /* else nobody is elsewhere */
+		join.addrs = vouch_addrs(&m->vouch);
 	m->join_sent = 1;
 	rejoin_begin(m);
 	wire_put_join(out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
@@ -342,6 +328,10 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		if (rc == 0)
 			m->events->on_stop(m, &stop);
 		return rc;
+	case WIRE_VOUCH:
+		rc = vouch_answer(&m->vouch, f, out(m), e);
+		flush(m);
+		return rc;
 	case WIRE_WAITING:
 		rc = wire_get_waiting(f, &waiting, e);
 		if (rc == 0)
@@ -441,6 +431,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 	m->rdzv.owner = m;
 	pages_init(&m->pages, loop, on_page, m);
 	rejoin_init(m, loop);
+	vouch_init(&m->vouch);
 	uv_timer_init(loop, &m->speak);
 	uv_timer_init(loop, &m->ping);
 	uv_timer_init(loop, &m->deadline);
@@ -509,6 +500,7 @@ void member_close(struct member *m)
 	rejoin_close(m);
 	rdzv_close(&m->rdzv);
 	pages_close(&m->pages);
+	vouch_release(&m->vouch);
 	if (m->reserved_fd >= 0)
 		close(m->reserved_fd);
 	m->reserved_fd = -1;
@@ -522,5 +514,5 @@ int member_reaped(struct member *m, pid_t pid, int status)
 
 pid_t member_server_pid(const struct member *m)
 {
-	return m->rdzv.hosting.server.pid;
+	return m->rdzv.keeper.server.pid;
 }

@@ -7,6 +7,7 @@
 #include "launcher/page.h"
 #include "launcher/rdzv.h"
 #include "launcher/rejoin.h"
+#include "launcher/vouch.h"
 
 enum { MEMBER_AWAITED_MAX = 640 };
 
@@ -43,6 +44,7 @@ struct member {
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
 	struct pages pages; /* for those who ask what this node does */
+	struct vouch vouch; /* for those who ask who connects from here */
 	uv_timer_t speak, ping, deadline;
 	uint64_t began_ms;
 	unsigned unheard; /* pings since anything came */

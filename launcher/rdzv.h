@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "launcher/config.h"
-#include "launcher/hosting.h"
+#include "launcher/keeper.h"
 #include "rendezvous/link.h"
 
 enum { RDZV_ADDRS_MAX = 8 };
@@ -53,7 +53,7 @@ struct rdzv {
 	int naddrs, next_addr, next_port;
 	struct sock_addr addr;     /* the one in use */
 	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */
-	struct hosting hosting;
+	struct keeper keeper;
 	int hosts;
 	int greeted; /* there has been a server: this one is looked for */
 	int stopped; /* it is not */
@@ -94,11 +94,12 @@ void rdzv_close(struct rdzv *c);
 /* The job's key as hex digits into text[PROOF_HEX_SIZE], for the workers; ""
  * where nobody proves anything. From RDZV_IN on. */
 char *rdzv_job_key(const struct rdzv *c, char *text);
+/* Where other nodes reach this one, into text[SOCK_TEXT_MAX]: what the user
+ * says; the endpoint's host, where we host; else the address from which we
+ * reach the server. Known while a connection is, or earlier where we host. */
+void rdzv_own_addr(struct rdzv *c, char *text);
 
 /* A child ended: 1 if it was the server. */
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status);
-
-/* 1 for localhost and the like. Pure. */
-int rdzv_is_loopback(const char *host);
 
 #endif

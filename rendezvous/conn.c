@@ -467,6 +467,36 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	return 0;
 }
 
+void conn_pause(struct conn *c)
+{
+	uv_read_stop((uv_stream_t *)&c->tcp);
+}
+
+void conn_resume(struct conn *c)
+{
+	if (c->state != CONN_CLOSED)
+		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own)
+{
+	int here = sizeof own->ss, there = sizeof peer->ss;
+	int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer->ss,
+				    &there);
+
+	if (rc == 0)
+		rc = uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&own->ss,
+					&here);
+	peer->len = (socklen_t)there;
+	own->len = (socklen_t)here;
+	if (rc < 0)
+		return rc;
+	sock_addr_unmap(peer);
+	sock_addr_unmap(own);
+	return 0;
+}
+
 void conn_accept(struct conn *c)
 {
 	c->accepted = 1;

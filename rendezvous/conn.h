@@ -6,6 +6,7 @@
 
 #include <uv.h>
 
+#include "base/sock.h"
 #include "rendezvous/wire.h"
 
 struct conn;
@@ -86,6 +87,12 @@ struct conn {
 int conn_open(struct conn *c, struct conn_pool *pool,
 	      const struct conn_events *events, size_t in_max,
 	      uv_stream_t *listener);
+/* From here on nothing is read of it, its end neither, until conn_resume. */
+void conn_pause(struct conn *c);
+void conn_resume(struct conn *c);
+/* Both ends, IPv4 as such. -errno for one that has been reset. */
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own);
 /* Its HELLO was right: large frames are allowed, the deadline is off. */
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/own_addr.h"
 #include "base/sock.h"
 #include "rendezvous/server.h"
 
@@ -17,7 +18,7 @@ enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 
 struct options {
 	const char *listen;
-	long listen_fd, parent_fd;
+	long listen_fd, listen_fds, parent_fd;
 	double heartbeat_timeout, hello_timeout;
 	long guests;
 	const char *job;
@@ -32,6 +33,8 @@ static const struct option_spec table[] = {
 	 "Listen there; port 0 takes a free one, the default is 29400."},
 	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
 	 "Take connections from this inherited, listening socket."},
+	{"listen-fds", 0, OPTION_INT, FIELD(listen_fds), 1, SOCK_LISTEN_MAX,
+	 "N", NULL, "So many of them, whose numbers follow one another (1)."},
 	{"parent-fd", 0, OPTION_INT, FIELD(parent_fd), 0, FD_MAX, "N", NULL,
 	 "Stop when the other end of this inherited pipe is closed."},
 	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
@@ -82,32 +85,37 @@ static void raise_fd_limit(void)
 	}
 }
 
-/* Returns the listening descriptor. */
-static int open_listener(const struct options *o, struct err *e)
+/* Returns how many listening descriptors there are. */
+static int open_listeners(const struct options *o, int *fds, struct err *e)
 {
 	struct endpoint ep;
-	struct sock_addr a;
+	struct sock_addr a[SOCK_LISTEN_MAX];
 	char text[SOCK_TEXT_MAX];
-	int rc;
+	int rc, n;
 
 	if (o->listen && o->listen_fd >= 0)
 		return err_set(e, ERR_USAGE,
 			       "--listen and --listen-fd exclude each other");
-	if (o->listen_fd >= 0)
-		return (int)o->listen_fd;
+	for (n = 0; o->listen_fd >= 0 && n < o->listen_fds; n++)
+		fds[n] = (int)o->listen_fd + n;
+	if (n)
+		return n;
 	if (!o->listen)
 		return err_set(e, ERR_USAGE,
 			       "say where to listen: --listen HOST:PORT "
 			       "(0.0.0.0:29400 is every interface)");
 	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
 	if (rc == 0)
-		rc = sock_resolve(&ep, &a, 1, e);
+		rc = n = own_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
+	if (rc == 0) /* not this host's: the kernel says it best */
+		rc = n = sock_resolve(&ep, a, 1, e);
+	if (rc >= 0)
+		rc = sock_listen_all(a, n, fds, e);
 	if (rc < 0)
 		return rc;
-	rc = sock_listen(&a, e);
-	if (rc >= 0 && o->parent_fd < 0)
-		log_info("listening on %s", sock_addr_text(&a, text));
-	return rc;
+	for (int i = 0; i < n && o->parent_fd < 0; i++)
+		log_info("listening on %s", sock_addr_text(&a[i], text));
+	return n;
 }
 
 /* Who starts us hands over what the clients will know. */
@@ -149,11 +157,12 @@ static int serve(const struct options *o, const struct auth *auth,
 	};
 	struct server *server;
 	uv_loop_t loop;
-	int rc = open_listener(o, e);
+	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, fds, e);
 
 	if (rc < 0)
 		return rc;
-	so.listen_fd = rc;
+	so.listen_fds = fds;
+	so.listeners = rc;
 	rc = uv_loop_init(&loop);
 	if (rc < 0)
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
@@ -176,7 +185,7 @@ static void say_open(const struct options *o, const struct auth *auth)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .parent_fd = -1,
+	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
 			    .heartbeat_timeout = 5, .hello_timeout = 5};
 	struct err e = ERR_INIT;
 	struct auth auth;

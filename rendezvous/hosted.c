@@ -79,24 +79,32 @@ void hosted_tell_state(struct hosted *h)
 	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
-/* At the address where we listen anyway, if that is the one which the workers
- * are told; else rank 0 has to keep PyTorch's store, as without us. */
+/* At the address that the workers are told. What a name is to each host none
+ * but that host knows: so where the agents have come by it. Where that is not
+ * ours rank 0 has to keep PyTorch's store, as without us. */
 static void open_torch_port(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);
-	struct sock_addr at = h->server->bound;
-	char own[SOCK_HOST_MAX];
+	const struct sock_addr *at = h->vouchers.ways;
+	struct torch_gate gate = {.on_come = NULL};
+	struct sock_addr number;
 	struct err e = ERR_INIT;
+	int n = h->vouchers.nways;
 
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	h->torch_port = 0;
-	if (!master || (!sock_addr_is_any(&at) &&
-			strcmp(sock_addr_host(&at, own), master) != 0))
+	if (master && sock_addr_number(master, 0, &number)) {
+		n = sock_addr_is_local(&number);
+		at = &number;
+	}
+	if (!master || !n)
 		return;
-	sock_addr_set_port(&at, 0);
-	if (torch_port_open(&h->torch, &h->server->pool, h->store, &at,
-			    job_world_size(h->job), &h->torch_port, &e) < 0) {
+	if (!job_store_open(h->job))
+		gate = voucher_gate(h);
+	if (torch_port_open(&h->torch, &h->server->pool, h->store, at, n,
+			    job_world_size(h->job), &gate, &h->torch_port,
+			    &e) < 0) {
 		h->torch_port = 0;
 		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
 	}
@@ -361,6 +369,7 @@ void hosted_free_if_empty(struct hosted *h)
 	end_workers(h, "the job has no nodes any more");
 	torch_port_close(h->torch);
 	h->torch = NULL;
+	voucher_release(h);
 	if (job_end(h->job)->text.len)
 		ended_add(&h->server->ended, job_id(h->job),
 			  job_end(h->job)->round, job_end(h->job)->text.data);
@@ -480,6 +489,7 @@ void hosted_lose(struct member *m, const char *why)
 	if (m->role == WIRE_WORKER) {
 		lose_worker(h, m);
 	} else if (m->node) {
+		voucher_forget(h, m);
 		hosted_lose_node(h, m->node, why);
 		m->node = NULL;
 		hosted_act(h);

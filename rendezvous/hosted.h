@@ -14,6 +14,7 @@
 #include "rendezvous/store.h"
 #include "rendezvous/table.h"
 #include "rendezvous/torch_port.h"
+#include "rendezvous/voucher.h"
 
 enum {
 	STATE_DELAY_MS = 20,  /* joins go on: they are told about once */
@@ -44,6 +45,7 @@ struct member {
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
 	struct job_node *node;  /* of an agent that has joined */
+	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
@@ -60,6 +62,7 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
+	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
 	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
@@ -77,8 +80,9 @@ struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
 	struct door door;
-	uv_tcp_t listener;
-	struct sock_addr bound; /* the listener's */
+	uv_tcp_t listeners[SOCK_LISTEN_MAX];
+	int nlisteners;
+	uint32_t held; /* bits of those with somebody whom the door waits for */
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

@@ -110,6 +110,9 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	rc = voucher_node(h, m, &join.addrs, e);
+	if (rc < 0)
+		return rc;
 	history_event(h, m->node, f);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
@@ -228,6 +231,7 @@ static const struct rule rules[] = {
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
+	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},

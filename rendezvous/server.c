@@ -127,8 +127,11 @@ static void on_connection(uv_stream_t *listener, int status)
 	struct server *s = listener->data;
 	struct member *m;
 
-	if (status == 0 && !door_has_room(s))
-		return; /* libuv takes nobody else until we have taken it */
+	if (status == 0 && !door_has_room(s)) {
+		/* libuv takes nobody else there until we have taken it */
+		s->held |= 1u << ((uv_tcp_t *)listener - s->listeners);
+		return;
+	}
 	m = status < 0 ? NULL : calloc(1, sizeof *m);
 	if (!m) {
 		log_warn("cannot take a connection: %s",
@@ -149,8 +152,12 @@ static void on_connection(uv_stream_t *listener, int status)
 /* Somebody has left the door while another waited before it. */
 static void on_room(struct server *s)
 {
-	if (!s->draining)
-		on_connection((uv_stream_t *)&s->listener, 0);
+	for (int i = 0; i < s->nlisteners && !s->draining; i++) {
+		if (!(s->held & 1u << i))
+			continue;
+		s->held &= ~(1u << i);
+		on_connection((uv_stream_t *)&s->listeners[i], 0);
+	}
 }
 
 /* ---- the end ---- */
@@ -224,6 +231,12 @@ static void on_drain_timer(uv_timer_t *t)
 	}
 }
 
+static void close_listeners(struct server *s)
+{
+	for (int i = 0; i < s->nlisteners; i++)
+		close_handle((uv_handle_t *)&s->listeners[i]);
+}
+
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
  * its own connection too, and that says more than our end would: it is given
  * time to arrive. */
@@ -234,7 +247,7 @@ static void drain(struct server *s, const char *why)
 	s->draining = 1;
 	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
 		 s->endpoint, why);
-	close_handle((uv_handle_t *)&s->listener);
+	close_listeners(s);
 	uv_timer_start(&s->drain_timer, on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
 	exit_if_drained(s);
@@ -256,7 +269,7 @@ static void go_away(struct server *s)
 	history_commit(&s->history);
 	history_close(&s->history);
 	s->draining = s->stopped_jobs = 1;
-	close_handle((uv_handle_t *)&s->listener);
+	close_listeners(s);
 	for (m = s->members; m; m = m->next) {
 		hosted_lose(m, "its connection closed");
 		conn_drop(&m->conn);
@@ -336,26 +349,39 @@ static void watch_signal(struct server *s, uv_signal_t *sig, int number)
 	uv_signal_start(sig, on_signal, number);
 }
 
-static int start_listening(struct server *s, int fd, struct err *e)
+static int listen_with(struct server *s, int fd, struct err *e)
 {
 	struct sock_addr a = {.len = sizeof a.ss};
+	uv_tcp_t *tcp = &s->listeners[s->nlisteners];
+	char at[SOCK_TEXT_MAX];
 	int rc;
 
 	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
-	sock_addr_text(&a, s->endpoint);
-	s->bound = a;
-	uv_tcp_init(s->loop, &s->listener);
-	s->listener.data = s;
-	rc = uv_tcp_open(&s->listener, fd);
+	sock_addr_text(&a, at);
+	if (!s->nlisteners)
+		memcpy(s->endpoint, at, sizeof at);
+	uv_tcp_init(s->loop, tcp);
+	s->nlisteners++;
+	tcp->data = s;
+	rc = uv_tcp_open(tcp, fd);
 	if (rc == 0)
-		rc = uv_listen((uv_stream_t *)&s->listener, SOMAXCONN,
-			       on_connection);
+		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
 	if (rc < 0)
-		return err_set(e, rc, "cannot listen on %s: %s", s->endpoint,
+		return err_set(e, rc, "cannot listen on %s: %s", at,
 			       uv_strerror(rc));
 	return 0;
+}
+
+static int start_listening(struct server *s, const struct server_options *o,
+			   struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < o->listeners && rc == 0; i++)
+		rc = listen_with(s, o->listen_fds[i], e);
+	return rc;
 }
 
 static void close_walked(uv_handle_t *h, void *arg)
@@ -392,7 +418,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->pool.hello_ms = o->hello_ms;
 	s->door = (struct door){.auth = *o->auth, .on_room = on_room};
 	signal(SIGPIPE, SIG_IGN);
-	rc = start_listening(s, o->listen_fd, e);
+	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = watch_parent(s, o->parent_fd, e);
 	if (rc < 0) {

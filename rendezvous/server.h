@@ -11,7 +11,8 @@
 struct server;
 
 struct server_options {
-	int listen_fd;       /* a listening socket; the server closes it */
+	const int *listen_fds; /* listening sockets; the server closes them */
+	int listeners;       /* how many, up to SOCK_LISTEN_MAX */
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
