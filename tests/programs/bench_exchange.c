@@ -14,7 +14,8 @@ static const char usage[] =
 	"  prints ranks, hosts, levels, seconds, MiB sent in all, MiB sent by\n"
 	"  the busiest host, and what one server would send\n";
 
-enum { FANOUT_MAX = 64, CHUNK = 64 << 10, BUFFER = 128 << 10, PROCESSES = 16, PORT = 29333 };
+enum { FANOUT_MAX = 64, CHUNK = 64 << 10, BUFFER = 128 << 10, PROCESSES = 16,
+       PORT = 29333 };
 
 struct plan {
 	uint32_t ranks, per_host, bytes, fanout, processes, hosts;
@@ -450,7 +451,8 @@ int main(int argc, char **argv)
 	       "to each host: %.0f MiB, to each rank: %.0f MiB)\n", plan.ranks,
 	       plan.hosts, plan.bytes, levels, plan.fanout,
 	       (double)(clock_ns() - began) / 1e9,
-	       (double)shared->sent / 1048576, (double)shared->busiest / 1048576,
+	       (double)shared->sent / 1048576,
+	       (double)shared->busiest / 1048576,
 	       (double)plan.whole * plan.hosts / 1048576,
 	       (double)plan.whole * plan.ranks / 1048576);
 	return 0;
