@@ -50,7 +50,8 @@ all_ldflags = $(san_flags) $(LDFLAGS)
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 wire_objs := $(call objs,rendezvous/wire.c)
-server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c))) $(wire_objs) $(base_objs)
+server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+sodium_libs = $(shell $(PKG_CONFIG) --libs libsodium 2>/dev/null || echo -lsodium)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
 sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
@@ -101,7 +102,7 @@ $(O)/ddprun: $(launcher_objs)
 
 $(O)/ddprdzv: $(server_objs)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs) $(sodium_libs)
 
 # One relocatable object with only ddp_* global, so that a program linked with
 # libddp.a may have names of its own like ours.
@@ -174,7 +175,7 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(sodium_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
@@ -199,10 +200,14 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
+# One of them is of the server's parts.
+server_parts := $(call objs,rendezvous/candidate.c rendezvous/journal_etcd.c $(wildcard etcd/*.c))
+$(O)/tests/etcd_candidate: $(server_parts)
+$(O)/tests/etcd_candidate: private extra_libs = $(sodium_libs) $(uv_libs)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lz -lm -lpthread -ldl $(extra_libs)
 
 # What the benchmarks start and time with: static, so that they start at once.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))

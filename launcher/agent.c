@@ -202,8 +202,16 @@ static void on_lost(struct member *m, const struct err *why)
 }
 
 
+static void on_waiting(struct member *m)
+{
+	struct agent *a = m->owner;
+
+	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr);
+}
+
 static const struct member_events member_events = {
 	.on_start = on_start,
+	.on_waiting = on_waiting,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
 	.on_lost = on_lost,

@@ -1,34 +1,18 @@
-/* ask.c: one connection, one DUMP, its NODEs. */
+/* ask.c: one DUMP, its NODEs. */
 #include "launcher/ask.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
-#include "rendezvous/link.h"
+#include "launcher/tool.h"
 
-enum { PATIENCE_MS = 5000, DUMP_ID = 2 };
+enum { PATIENCE_MS = 5000 };
 
 struct asking {
 	struct ask *to;
 	const struct wire_dump *question;
-	uv_loop_t loop;
-	struct link link;
-	uv_timer_t timer;
-	struct sock_addr addr;
-	int rc; /* 1: no end yet */
-	struct err *e;
 };
-
-static void end(struct asking *x, int rc)
-{
-	if (x->rc <= 0)
-		return;
-	x->rc = rc;
-	link_close(&x->link);
-	uv_close((uv_handle_t *)&x->timer, NULL);
-}
 
 static int add(struct ask *a, const struct wire_node_page *m)
 {
@@ -57,88 +41,25 @@ static int add(struct ask *a, const struct wire_node_page *m)
 	return n->host && n->text ? 0 : -ENOMEM;
 }
 
-static int take(struct asking *x, const struct wire_frame *f)
+static void put(struct buf *out, uint32_t id, const void *arg)
 {
+	const struct asking *x = arg;
+
+	wire_put_dump(out, WIRE_DUMP, WIRE_REQUEST, id, x->question);
+}
+
+static int take(void *arg, const struct wire_frame *f, struct err *e)
+{
+	struct asking *x = arg;
 	struct wire_node_page m;
-	struct wire_error why;
 	int rc;
 
-	if (f->kind == WIRE_ERROR_REPLY) {
-		rc = wire_get_error(f, &why, x->e);
-		return rc < 0 ? rc : err_set(x->e, ERR_REFUSED, "%.*s",
-					     SLICE_FMT(why.text));
-	}
-	if (f->kind == WIRE_REPLY)
-		return f->id == DUMP_ID ? 0 : 1;
 	if (f->type != WIRE_NODE)
-		return 1;
-	rc = wire_get_node_page(f, &m, x->e);
+		return 0;
+	rc = wire_get_node_page(f, &m, e);
 	if (rc == 0 && (rc = add(x->to, &m)) < 0)
-		err_set(x->e, rc, "out of memory for the dump");
-	return rc < 0 ? rc : 1;
-}
-
-static void on_frame(struct link *l, const struct wire_frame *f)
-{
-	struct asking *x = l->owner;
-	int rc = take(x, f);
-
-	if (rc <= 0)
-		end(x, rc);
-}
-
-static void on_lost(struct link *l, const struct err *why)
-{
-	struct asking *x = l->owner;
-
-	*x->e = *why;
-	end(x, why->code);
-}
-
-static void on_closed(struct link *l)
-{
-}
-
-static void on_timer(uv_timer_t *t)
-{
-	struct asking *x = t->data;
-	char at[SOCK_TEXT_MAX];
-
-	end(x, err_set(x->e, ERR_TIMEOUT, "rendezvous server %s: no answer",
-		       sock_addr_text(&x->addr, at)));
-}
-
-static const struct link_events events = {
-	.on_frame = on_frame, .on_lost = on_lost, .on_closed = on_closed,
-};
-
-static void run(struct asking *x)
-{
-	char host[SOCK_HOST_MAX];
-	struct wire_hello hello = {.role = WIRE_TOOL,
-				   .job = SLICE_STR(x->to->job)};
-	int rc;
-
-	sock_host_name(host);
-	hello.host = SLICE_STR(host);
-	uv_loop_init(&x->loop);
-	uv_timer_init(&x->loop, &x->timer);
-	x->timer.data = x;
-	x->rc = 1;
-	rc = link_start(&x->link, &x->loop, &x->addr, &hello, &events, x->e);
-	if (rc < 0) {
-		x->rc = rc;
-		uv_close((uv_handle_t *)&x->timer, NULL);
-	} else {
-		x->link.owner = x;
-		wire_put_dump(link_out(&x->link), WIRE_DUMP, WIRE_REQUEST,
-			      DUMP_ID, x->question);
-		link_flush(&x->link);
-		uv_timer_start(&x->timer, on_timer,
-			       x->question->timeout_ms + PATIENCE_MS, 0);
-	}
-	uv_run(&x->loop, UV_RUN_DEFAULT);
-	uv_loop_close(&x->loop);
+		err_set(e, rc, "out of memory for the dump");
+	return rc;
 }
 
 static int compare(const void *pa, const void *pb)
@@ -154,23 +75,17 @@ static int compare(const void *pa, const void *pb)
 int ask_init(struct ask *a, const struct endpoint *server, const char *job,
 	     const struct wire_dump *m, struct err *e)
 {
-	struct asking *x = calloc(1, sizeof(*x));
+	struct asking x = {a, m};
+	const struct tool_question q = {
+		.job = job, .put = put, .take = take, .arg = &x,
+		.timeout_ms = m->timeout_ms + PATIENCE_MS,
+	};
 	int rc;
 
 	*a = (struct ask){.job = strdup(job)};
-	if (!x || !a->job) {
-		free(x);
+	if (!a->job)
 		return err_set(e, -ENOMEM, "out of memory for the dump");
-	}
-	x->to = a;
-	x->question = m;
-	x->e = e;
-	rc = sock_resolve(server, &x->addr, 1, e);
-	if (rc > 0) {
-		run(x);
-		rc = x->rc;
-	}
-	free(x);
+	rc = tool_ask(server, &q, e);
 	if (rc == 0 && a->n)
 		qsort(a->nodes, a->n, sizeof(*a->nodes), compare);
 	return rc;

@@ -7,6 +7,15 @@
 
 #include "launcher/config.h"
 #include "launcher/dump.h"
+#include "launcher/status.h"
+
+/* A subcommand has options of its own, and no program. */
+static const struct {
+	const char *name;
+	const struct option_spec *options;
+} subcommands[] = {{"dump", dump_options}, {"status", status_options}};
+
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(*subcommands) };
 
 /* Words of an argument's description in lower case are values. */
 static void print_values(const char *arg, char between)
@@ -56,12 +65,12 @@ static void print_bash_values(void)
 	}
 }
 
-/* A subcommand has options of its own, and no program. */
-static void print_bash_dump(void)
+static void print_bash_subcommand(int i)
 {
-	printf("\t\t\t\tif [ $i = 1 ] && [ \"$name\" = dump ]; then\n"
-	       "\t\t\t\t\tmapfile -t COMPREPLY < <(compgen -W \"");
-	for (const struct option_spec *s = dump_options; s->name; s++)
+	printf("\t\t\t\tif [ $i = 1 ] && [ \"$name\" = %s ]; then\n"
+	       "\t\t\t\t\tmapfile -t COMPREPLY < <(compgen -W \"",
+	       subcommands[i].name);
+	for (const struct option_spec *s = subcommands[i].options; s->name; s++)
 		printf("--%s ", s->name);
 	printf("\" -- \"$word\")\n\t\t\t\t\treturn\n\t\t\t\tfi\n");
 }
@@ -85,7 +94,8 @@ void completion_print_bash(void)
 	print_bash_options();
 	printf("-*) ;;\n"
 	       "\t\t\t*)\n");
-	print_bash_dump();
+	for (int i = 0; i < SUBCOMMANDS; i++)
+		print_bash_subcommand(i);
 	printf("\t\t\t\tif declare -F _command_offset >/dev/null; then\n"
 	       "\t\t\t\t\t_command_offset $i\n"
 	       "\t\t\t\tfi\n"
@@ -101,7 +111,7 @@ void completion_print_bash(void)
 	       "\t\tcase $word in\n"
 	       "\t\t-*) value=$all ;;\n"
 	       "\t\t*)\n"
-	       "\t\t\t[ $COMP_CWORD -gt 1 ] || value=dump\n"
+	       "\t\t\t[ $COMP_CWORD -gt 1 ] || value='dump status'\n"
 	       "\t\t\tmapfile -t COMPREPLY < "
 	       "<(compgen -c -f -W \"$value\" -- \"$word\")\n"
 	       "\t\t\treturn ;;\n"
@@ -158,11 +168,15 @@ static void print_zsh_options(const struct option_spec *table)
 void completion_print_zsh(void)
 {
 	printf("#compdef ddprun\n"
-	       "# zsh completion for ddprun, made from its table of options\n"
-	       "if (( CURRENT > 2 )) && [[ $words[2] == dump ]]; then\n"
-	       "\tshift words\n\t(( CURRENT-- ))\n\t_arguments -S \\\n");
-	print_zsh_options(dump_options);
-	printf("\t&& return\nfi\n_arguments -S \\\n");
+	       "# zsh completion for ddprun, made from its table of options\n");
+	for (int i = 0; i < SUBCOMMANDS; i++) {
+		printf("if (( CURRENT > 2 )) && [[ $words[2] == %s ]]; then\n"
+		       "\tshift words\n\t(( CURRENT-- ))\n\t_arguments -S "
+		       "\\\n", subcommands[i].name);
+		print_zsh_options(subcommands[i].options);
+		printf("\t&& return\nfi\n");
+	}
+	printf("_arguments -S \\\n");
 	print_zsh_options(config_options);
 	printf("\t'(-):program:{_command_names -e || _files}' \\\n"
 	       "\t'*::arguments:_normal'\n");

@@ -23,6 +23,7 @@
 #include "launcher/remote_node.h"
 #include "launcher/requeue.h"
 #include "launcher/spawn.h"
+#include "launcher/status.h"
 #include "launcher/step_command.h"
 
 /* srun -K ends all tasks when one has, also who has yet to say why. */
@@ -157,6 +158,8 @@ int main(int argc, char **argv)
 	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)
 		return dump_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "status") == 0)
+		return status_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return remote_end_main(argc, argv);
 	remote_node_init();

@@ -5,7 +5,7 @@
 #include "base/sock.h"
 #include "base/utf8.h"
 #include "launcher/dump.h"
-#include "launcher/json.h"
+#include "base/json.h"
 #include "launcher/stack.h"
 
 enum { VERSION = 1, TEXT_MAX = 64 << 10, MISSING_MAX = 4096 };

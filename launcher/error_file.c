@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/json.h"
+#include "base/json.h"
 
 /* ---- Reading ---- */
 

@@ -47,6 +47,20 @@ void failure_prepare(struct failure *f)
 	postmortem_prepare(&f->postmortem);
 }
 
+void failure_findable(struct failure *f, const char *agent_id,
+		      const struct sock_addr *server)
+{
+	char at[SOCK_TEXT_MAX];
+	const struct recorder_round round = {
+		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.server = sock_addr_text(server, at),
+		.nodes = f->config->max_nodes,
+	};
+
+	if (!f->recorder.head)
+		recorder_begin(&f->recorder, &round);
+}
+
 void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server)
 {

@@ -45,6 +45,10 @@ void failure_release(struct failure *f);
 /* When there is time for it, before the first round. */
 void failure_prepare(struct failure *f);
 
+/* Before there is a round: who looks for this job on this host finds it, and
+ * its server. */
+void failure_findable(struct failure *f, const char *agent_id,
+		      const struct sock_addr *server);
 /* A round's workers are about to be started; have been. */
 void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server);

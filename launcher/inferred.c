@@ -269,7 +269,7 @@ int inferred_is_said(const struct config *c)
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out)
 {
-	static const char word[] = "node ";
+	static const char word[] = "node ", unknown[] = " (not connected";
 	char name[HOSTLIST_NAME_MAX + 1];
 	const char *at = nodes;
 	char *end;
@@ -280,8 +280,14 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 		buf_put(out, nodes, (size_t)(end - nodes));
 		nodes = end;
 		allocation_name(&c->slurm, get, (uint32_t)rank, name);
-		if (name[0] && strncmp(end, " (", 2) != 0)
+		if (!name[0])
+			continue;
+		if (strncmp(end, unknown, sizeof(unknown) - 1) == 0) {
+			buf_printf(out, " (%s, ", name);
+			nodes += 2;
+		} else if (strncmp(end, " (", 2) != 0) {
 			buf_printf(out, " (%s)", name);
+		}
 	}
 	buf_put(out, nodes, strlen(nodes));
 }

@@ -35,8 +35,8 @@ void inferred_say(const struct config *c);
  * end without a word, once that task had the time for it. */
 int inferred_is_said(const struct config *c);
 
-/* The server's "node 1, node 3 and 2 more" with the names that Slurm has for
- * these nodes; as it is where Slurm does not start them. */
+/* The server's "node 1 (not connected), node 3 and 2 more" with the names that
+ * Slurm has for these nodes; as it is where Slurm does not start them. */
 void inferred_name_nodes(const struct config *c, const char *nodes,
 			 struct buf *out);
 

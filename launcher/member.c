@@ -1,4 +1,4 @@
-/* member.c: joining, waiting aloud, and the lease. */
+/* member.c: joining, waiting, and the lease. */
 #include "launcher/member.h"
 
 #include <stdio.h>
@@ -7,14 +7,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "launcher/inferred.h"
+#include "launcher/aloud.h"
 
 enum {
 	SPEAK_FIRST_MS = 1000,
 	SPEAK_MS = 5000,
 	UNHEARD_MAX = WIRE_PINGS - 1,
 	MUCH_BYTES = 64 << 10,
-	LINE_MAX_BYTES = 4096,
 };
 
 static void stop_timers(struct member *m)
@@ -54,133 +53,11 @@ char *member_server_text(const struct member *m, char *text)
 	return sock_addr_text(&m->rdzv.addr, text);
 }
 
-/* ---- waiting, aloud ---- */
-
-static void say_how(const struct member *m, char *how, size_t size)
-{
-	const struct config *c = m->config;
-
-	if (rdzv_is_loopback(c->endpoint.host))
-		snprintf(how, size, "the same command, on another host add "
-			 "--rdzv-endpoint HOST:%u", c->endpoint.port);
-	else
-		snprintf(how, size, "the same command there, with "
-			 "--rdzv-endpoint %s", m->rdzv.where);
-}
-
-static void speak_outside(struct member *m, unsigned long long s)
-{
-	const struct config *c = m->config;
-
-	if (m->rdzv.phase == RDZV_CALLING)
-		log_info("waiting %llu s for an answer from %s (job '%s')", s,
-			 m->rdzv.where, c->job);
-	else
-		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
-			 "%s%s; it starts with ddprun on the host that has that"
-			 " address", s, m->rdzv.where, c->job,
-			 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
-}
-
-/* "2 nodes", "2 to 4 nodes" */
-static const char *say_nodes(const struct member *m, char *text, size_t size)
-{
-	const struct config *c = m->config;
-
-	if (c->min_nodes == c->max_nodes)
-		snprintf(text, size, "%u nodes", c->max_nodes);
-	else
-		snprintf(text, size, "%u to %u nodes", c->min_nodes,
-			 c->max_nodes);
-	return text;
-}
-
-static void speak_spare(struct member *m)
-{
-	const struct config *c = m->config;
-
-	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
-		 "and takes this one when it loses one; if this is another job,"
-		 " give it its own --rdzv-id", c->job, m->rdzv.where,
-		 c->max_nodes, c->max_nodes == 1 ? "" : "s");
-}
-
-static void speak_last_call(struct member *m)
-{
-	const struct config *c = m->config;
-	uint64_t now = clock_ms();
-	uint64_t left = m->starts_ms > now ? m->starts_ms - now : 0;
-	char nodes[64];
-
-	log_info("%u of %s are there at %s (job '%s'); starting in %llu s "
-		 "unless more come (--last-call-timeout)", m->joined,
-		 say_nodes(m, nodes, sizeof(nodes)), m->rdzv.where, c->job,
-		 (unsigned long long)(left + 500) / 1000);
-}
-
-/* Slurm knows their names, and has started them. */
-static void speak_step(struct member *m, unsigned long long s, const char *what)
-{
-	struct buf names;
-
-	buf_init(&names, LINE_MAX_BYTES);
-	inferred_name_nodes(m->config, m->missing, &names);
-	log_info("waiting %llu s at %s %s (job '%s'): %.*s; srun %s ddprun "
-		 "there, too", s, m->rdzv.where, what, m->config->job,
-		 (int)names.len, names.data, m->started ? "had" : "starts");
-	buf_release(&names);
-}
-
-/* A job of a fixed size says which are missing, another how many it needs. */
-static void speak_missing(struct member *m, unsigned long long s)
-{
-	const struct config *c = m->config;
-	uint32_t missing = c->max_nodes - m->joined;
-	char how[SOCK_TEXT_MAX + 128], nodes[64], what[128];
-	const char *names = "";
-
-	say_nodes(m, nodes, sizeof(nodes));
-	if (c->min_nodes == c->max_nodes) {
-		snprintf(what, sizeof(what), "for %u of %s", missing, nodes);
-		names = m->missing;
-	} else {
-		snprintf(what, sizeof(what), "for %u more of %s",
-			 c->min_nodes - m->joined, nodes);
-	}
-	if (c->nports && *names) {
-		speak_step(m, s, what);
-		return;
-	}
-	if (m->started) {
-		log_info("waiting %llu s at %s %s to come back (job '%s')%s%s",
-			 s, m->rdzv.where, what, c->job, *names ? ": " : "",
-			 names);
-		return;
-	}
-	say_how(m, how, sizeof(how));
-	log_info("waiting %llu s at %s %s (job '%s')%s%s; start the other%s "
-		 "with %s", s, m->rdzv.where, what, c->job, *names ? ": " : "",
-		 names, missing > 1 ? "s" : "", how);
-}
-
-static void speak(struct member *m)
-{
-	const struct config *c = m->config;
-	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
-
-	if (!is_in(m))
-		speak_outside(m, s);
-	else if (m->spare)
-		return; /* was said once */
-	else if (m->joined && m->starts_ms)
-		speak_last_call(m);
-	else if (m->joined && m->joined < c->min_nodes)
-		speak_missing(m, s);
-}
+/* ---- waiting ---- */
 
 static void on_speak(uv_timer_t *t)
 {
-	speak(t->data);
+	aloud_speak(t->data);
 }
 
 static void on_deadline(uv_timer_t *t)
@@ -193,10 +70,11 @@ static void on_deadline(uv_timer_t *t)
 	if (is_in(m))
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: only %u of %s came to %s "
-			"(job '%s'); start them all within --rdzv-timeout",
+			"(job '%s')%s%s; start them all within --rdzv-timeout",
 			c->rdzv_timeout_s, m->joined,
-			say_nodes(m, nodes, sizeof(nodes)), m->rdzv.where,
-			c->job);
+			aloud_nodes(m, nodes, sizeof(nodes)), m->rdzv.where,
+			c->job, m->awaited[0] ? "; waited for " : "",
+			m->awaited);
 	else
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: no rendezvous at %s%s%s; start "
@@ -218,7 +96,7 @@ static void start_waiting(struct member *m)
 	m->joined = m->spares = 0;
 	m->spare = 0;
 	m->starts_ms = 0;
-	m->missing[0] = '\0';
+	m->awaited[0] = '\0';
 	uv_timer_start(&m->speak, on_speak, SPEAK_FIRST_MS, SPEAK_MS);
 	start_deadline(m);
 }
@@ -372,20 +250,27 @@ static void take_state(struct member *m, const struct wire_state *state)
 	m->spare = state->spare;
 	m->starts_ms = state->last_call_ms ? clock_ms() + state->last_call_ms
 					   : 0;
-	snprintf(m->missing, sizeof(m->missing), "%.*s",
-		 SLICE_FMT(state->missing));
 	log_debug("%u of %u nodes are there", m->joined,
 		  m->config->max_nodes);
 	/* a job may run for weeks before it needs its spare */
 	if (m->spare && !was_spare) {
 		uv_timer_stop(&m->deadline);
-		speak_spare(m);
+		aloud_spare(m);
 	} else if (!m->spare && was_spare) {
 		start_deadline(m);
 	} else if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS) {
 		/* who comes at once is not worth a line */
-		speak(m);
+		aloud_speak(m);
 	}
+}
+
+static void take_waiting(struct member *m, const struct wire_waiting *x)
+{
+	if (!m->waiting || m->spare || m->starts_ms)
+		return;
+	snprintf(m->awaited, sizeof(m->awaited), "%.*s", SLICE_FMT(x->text));
+	aloud_awaited(m, (x->waited_ms + 500) / 1000);
+	m->events->on_waiting(m);
 }
 
 static int take_notice(struct member *m, const struct wire_frame *f,
@@ -394,6 +279,7 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 	struct wire_state state;
 	struct wire_start start;
 	struct wire_end end;
+	struct wire_waiting waiting;
 	struct wire_look look;
 	struct wire_stop stop;
 	int rc = 0;
@@ -431,6 +317,11 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		rc = wire_get_stop(f, &stop, e);
 		if (rc == 0)
 			m->events->on_stop(m, &stop);
+		return rc;
+	case WIRE_WAITING:
+		rc = wire_get_waiting(f, &waiting, e);
+		if (rc == 0)
+			take_waiting(m, &waiting);
 		return rc;
 	case WIRE_LOOK:
 		rc = wire_get_look(f, &look, e);

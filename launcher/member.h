@@ -7,7 +7,7 @@
 #include "launcher/page.h"
 #include "launcher/rdzv.h"
 
-enum { MEMBER_TEXT_MAX = 256 };
+enum { MEMBER_AWAITED_MAX = 640 };
 
 struct member;
 
@@ -16,6 +16,8 @@ struct member_events {
 	void (*on_end)(struct member *m, const struct wire_end *end);
 	/* The job is to stop, as this node may have said itself. */
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
+	/* It has waited for a second, and was told whom for. */
+	void (*on_waiting)(struct member *m);
 	/* Refused, timed out, lost, or the server cannot be started: code and
 	 * text say which. At most once; the membership is over. */
 	void (*on_lost)(struct member *m, const struct err *why);
@@ -43,7 +45,8 @@ struct member {
 	uint32_t joined, spares;
 	int spare;           /* this node waits for another's place */
 	uint64_t starts_ms;  /* the last call ends then; 0: it has not begun */
-	char missing[MEMBER_TEXT_MAX];
+	/* what WAITING said last, of this wait: whom for; "" before */
+	char awaited[MEMBER_AWAITED_MAX];
 };
 
 /* Resolves the endpoint, which may block on DNS; nothing is started. An error

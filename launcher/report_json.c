@@ -6,7 +6,7 @@
 
 #include "base/signal_name.h"
 #include "base/utf8.h"
-#include "launcher/json.h"
+#include "base/json.h"
 #include "launcher/report.h"
 
 enum { VERSION = 1, TEXT_MAX = 1 << 20 };

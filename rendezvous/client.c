@@ -26,13 +26,14 @@ struct client {
 	size_t used; /* bytes at the front of in that were handed out */
 	struct err dead; /* code 0: alive */
 	int told;        /* dead is the server's own last word */
+	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
 };
 
 static int die(struct client *c, int code, const char *what, struct err *e)
 {
 	if (!c->dead.code)
-		err_set(&c->dead, code, "rendezvous server %s: %s", c->at,
-			what);
+		err_set(&c->dead, code, "rendezvous server %s: %s%s", c->at,
+			what, c->waits);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
@@ -48,23 +49,23 @@ static int die_errno(struct client *c, int error, struct err *e)
 /* ---- bytes ---- */
 
 /* deadline in clock_ms, UINT64_MAX: none. */
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = clock_ms();
+	uint64_t left = deadline > now ? deadline - now : 0;
+
+	return deadline == UINT64_MAX ? -1 :
+	       left > 1 << 30 ? 1 << 30 : (int)left;
+}
+
 static int wait_for(struct client *c, short events, uint64_t deadline,
 		    struct err *e)
 {
 	struct pollfd p = {c->fd, events, 0};
-	uint64_t now;
-	int rc, ms;
+	int rc;
 
 	for (;;) {
-		now = clock_ms();
-		if (deadline == UINT64_MAX)
-			ms = -1;
-		else if (deadline <= now)
-			ms = 0;
-		else
-			ms = deadline - now > 1 << 30 ? 1 << 30 :
-			     (int)(deadline - now);
-		rc = poll(&p, 1, ms);
+		rc = poll(&p, 1, left_ms(deadline));
 		if (rc > 0)
 			return 0;
 		if (rc < 0 && errno != EINTR)
@@ -193,6 +194,18 @@ static struct buf *begin(struct client *c)
 	return &c->out;
 }
 
+/* For the case that no answer comes at all. */
+static void take_waiting(struct client *c, const struct wire_frame *f,
+			 uint32_t id)
+{
+	struct wire_waiting m;
+
+	if (wire_get_waiting(f, &m, NULL) == 0 && m.request == id)
+		snprintf(c->waits, sizeof c->waits, "; this waited %llu s for "
+			 "%.*s", (unsigned long long)(m.waited_ms + 500) / 1000,
+			 SLICE_FMT(m.text));
+}
+
 /* Sends what begin() was filled with and waits for the reply to it. */
 static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 		      struct err *e)
@@ -204,9 +217,12 @@ static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 	c->id = id == UINT32_MAX ? 1 : id + 1;
 	if (c->dead.code)
 		return err_set(e, c->dead.code, "%s", c->dead.text);
+	c->waits[0] = '\0';
 	rc = send_all(c, deadline, e);
 	while (rc == 0) {
 		rc = next_frame(c, f, deadline, e);
+		if (rc == 0 && f->type == WIRE_WAITING)
+			take_waiting(c, f, id);
 		/* An answer to a request that was given up is not for us */
 		if (rc == 0 && f->id == id)
 			break;
@@ -492,15 +508,6 @@ void client_free(struct client *c)
 	buf_release(&c->in);
 	buf_release(&c->out);
 	free(c);
-}
-
-static int left_ms(uint64_t deadline)
-{
-	uint64_t now = clock_ms();
-
-	if (deadline == UINT64_MAX)
-		return -1;
-	return deadline > now ? (int)(deadline - now) : 0;
 }
 
 static int connect_any(struct client *c, const struct endpoint *ep,

@@ -105,13 +105,9 @@ int dump_hello(struct member *tool, const struct wire_hello *hello,
 {
 	struct hosted *h = hosted_find(tool->server, hello->job);
 
-	if (!h)
+	if (!h && hello->job.len)
 		return err_set(e, ERR_REFUSED, "there is no job '%.*s' at %s",
 			       SLICE_FMT(hello->job), tool->server->endpoint);
-	if (h->guests)
-		return err_set(e, ERR_REFUSED, "job '%.*s' at %s has no agents "
-			       "that could be asked", SLICE_FMT(hello->job),
-			       tool->server->endpoint);
 	tool->job_id = strndup(hello->job.data, hello->job.len);
 	if (!tool->job_id)
 		return err_set(e, -ENOMEM,
@@ -183,6 +179,10 @@ int dump_start(struct member *tool, const struct wire_frame *f, struct err *e)
 	if (!h)
 		return err_set(e, ERR_REFUSED, "job '%s' is not at %s any more",
 			       tool->job_id, s->endpoint);
+	if (h->guests)
+		return err_set(e, ERR_REFUSED, "job '%s' at %s has no agents "
+			       "that could be asked", tool->job_id,
+			       s->endpoint);
 	d = calloc(1, sizeof(*d));
 	if (!d || list_nodes(d, h->job) < 0) {
 		free(d);

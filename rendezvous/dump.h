@@ -6,7 +6,7 @@
 
 #include "rendezvous/hosted.h"
 
-/* A tool's HELLO: 0, or ERR_REFUSED: there is no such job with agents here. */
+/* A tool's HELLO: 0, or ERR_REFUSED: there is no such job here. */
 int dump_hello(struct member *tool, const struct wire_hello *hello,
 	       struct err *e);
 /* DUMP. */

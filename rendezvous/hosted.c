@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/waits.h"
 
 static const struct store_limits round_limits = {
 	.keys = 1 << 20,
@@ -107,6 +108,7 @@ static void tell_start(struct hosted *h)
 	struct wire_start m;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
 	limits.ranks = job_world_size(h->job);
 	h->store = store_new(&limits);
 	if (!h->store) {
@@ -172,6 +174,7 @@ static void tell_end(struct hosted *h)
 	struct wire_end end;
 
 	uv_timer_stop(&h->call_timer);
+	h->since = now;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -206,6 +209,7 @@ void hosted_act(struct hosted *h)
 		switch (a->kind) {
 		case JOB_TELL_STATE:
 			tell_state_soon(h);
+			waits_begin(h->server);
 			break;
 		case JOB_TELL_START:
 			tell_start(h);
@@ -261,6 +265,7 @@ static struct hosted *hosted_new(struct server *s, struct slice id,
 	}
 	h->named = 1;
 	h->server = s;
+	h->since = uv_now(s->loop);
 	uv_timer_init(s->loop, &h->state_timer);
 	uv_timer_init(s->loop, &h->call_timer);
 	h->state_timer.data = h->call_timer.data = h;
@@ -327,6 +332,8 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	m->session.conn = &m->conn;
 	m->session.store = h->store;
 	m->session.job = h->job;
+	m->session.explain = waits_for_request;
+	m->session.owner = h;
 	m->worker_next = h->workers;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = &m->worker_next;

@@ -35,7 +35,8 @@ struct member {
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
 	char *job_id;
-	char *host; /* of a guest; NULL where memory ran out */
+	char *host; /* of a guest or an agent; NULL where memory ran out */
+	struct waited waited; /* of an agent; since 0: it does not */
 	struct job_node *node;  /* of an agent that has joined */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
 	int suspect;            /* a lease has ended, once more to look */
@@ -51,6 +52,7 @@ struct hosted {
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
 	struct member *workers;
+	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
 	uint32_t told_state;    /* to so many the last time */
@@ -69,6 +71,7 @@ struct server {
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
+	uv_timer_t waits_timer; /* active while somebody waits */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;

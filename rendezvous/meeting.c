@@ -113,7 +113,7 @@ static int find_or_begin(struct store *s, struct slice key, uint32_t size,
 	*out = m;
 	if (m && m->is_gather == is_gather && m->size == size)
 		return 0;
-	put_quoted(&name, key);
+	store_put_quoted(&name, key);
 	if (m)
 		rc = err_set(e, ERR_ARGUMENT,
 			     "%.*s is a %s of %u for those who are there, and "
@@ -150,7 +150,7 @@ static void fail(struct store *s, struct meeting *m, const char *how)
 	struct buf text = BUF_INIT(ERR_TEXT_MAX);
 
 	buf_printf(&text, "%.700s before it came to ", how);
-	put_quoted(&text, m->item.key);
+	store_put_quoted(&text, m->item.key);
 	buf_put_u8(&text, 0);
 	m->error = text.data;
 	finish(s, m, ERR_REMOTE);
@@ -343,19 +343,21 @@ const char *store_waiter_text(const struct store_waiter *w)
 	return w->meeting && w->meeting->error ? w->meeting->error : "";
 }
 
-void meeting_explain(const struct store_waiter *w, struct buf *out)
+void meeting_awaited(const struct store_waiter *w, struct store_awaited *a)
 {
 	const struct meeting *m = w->meeting;
-	uint32_t i, said = 0;
 
-	buf_printf(out, "%u of %u have come to ", m->here, m->size);
-	put_quoted(out, m->item.key);
-	if (!m->is_gather)
-		return;
-	for (i = 0; i < m->size && said < 8; i++)
-		if (!m->values[i].data)
-			buf_printf(out, "%s%u", said++ ? ", " :
-				   ", missing: rank ", i);
-	if (m->size - m->here > said)
-		buf_printf(out, " and %u more", m->size - m->here - said);
+	a->kind = m->is_gather ? STORE_AWAITS_GATHER : STORE_AWAITS_BARRIER;
+	a->key = m->item.key;
+	a->missing = m->size - m->here;
+	a->of = m->size;
+}
+
+void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n)
+{
+	const struct store_waiter *x = w->meeting ? w->meeting->waiters : NULL;
+
+	for (; x; x = x->next)
+		if (x->rank < n)
+			came[x->rank] = 1;
 }

@@ -25,6 +25,6 @@ void meetings_release(struct meetings *m);
 
 /* w leaves its meeting, whatever state that is in. */
 void meeting_leave(struct store_waiter *w);
-void meeting_explain(const struct store_waiter *w, struct buf *out);
+void meeting_awaited(const struct store_waiter *w, struct store_awaited *a);
 
 #endif

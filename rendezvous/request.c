@@ -9,6 +9,8 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/status.h"
+#include "rendezvous/waits.h"
 
 /* < 0 is an error reply, ERR_PROTOCOL the end */
 typedef int handler(struct member *m, const struct wire_frame *f,
@@ -65,6 +67,7 @@ static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
 			       m->server->endpoint);
 	} else if (hello.role == WIRE_AGENT) {
 		m->job_id = strndup(hello.job.data, hello.job.len);
+		m->host = strndup(hello.host.data, hello.host.len);
 		if (!m->job_id)
 			return err_set(e, -ENOMEM, "the rendezvous server is "
 						   "out of memory");
@@ -98,6 +101,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	reply_empty(m, f);
@@ -181,6 +185,8 @@ static int on_session(struct member *m, const struct wire_frame *f,
 
 	if (m->hosted)
 		store_answer_all(m->hosted->store);
+	if (m->session.nparked)
+		waits_begin(m->server);
 	return rc;
 }
 
@@ -209,6 +215,7 @@ static const struct rule rules[] = {
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
+	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
 	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 

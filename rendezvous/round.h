@@ -116,6 +116,11 @@ int job_node_runs(const struct job_node *n); /* is in the running round */
  * it: nobody waits for it in vain. */
 int job_node_is_alone(const struct job *j, const struct job_node *n);
 
+/* What it knows itself of JOB and of its node's item; the rest is 0. */
+void job_status(const struct job *j, struct wire_job *m);
+void job_node_status(const struct job *j, const struct job_node *n,
+		     struct wire_job_node *item);
+
 /* Messages; slices are the job's, valid until the next event. STATE's `spare`
  * differs from node to node and is 0 here; last_call_ms is the whole time. */
 void job_state_for(struct job *j, struct wire_state *m);
@@ -137,6 +142,10 @@ int job_end_for(const struct job *j, const struct job_node *n,
 const struct wire_end *job_end(const struct job *j);
 /* How a rank of the running round ended; NULL: it runs. */
 const char *job_rank_end(const struct job *j, uint32_t rank);
+/* The same without who it was: "exited with code 0". */
+const char *job_rank_how(const struct job *j, uint32_t rank);
+const char *job_rank_host(const struct job *j, uint32_t rank); /* or NULL */
+void *job_rank_owner(const struct job *j, uint32_t rank); /* of its node */
 /* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
  * is the running round. */
 int job_check_round(const struct job *j, uint32_t round, struct err *e);

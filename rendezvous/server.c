@@ -15,6 +15,7 @@
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/request.h"
+#include "rendezvous/waits.h"
 
 static void exit_if_drained(struct server *s);
 static void end_if_guests_gone(struct server *s);
@@ -150,6 +151,7 @@ static void exit_if_drained(struct server *s)
 	if (s->guests)
 		guests_close(s->guests);
 	close_handle((uv_handle_t *)&s->drain_timer);
+	waits_close(s);
 	if (s->has_parent) {
 		close_handle((uv_handle_t *)&s->parent);
 	} else {
@@ -344,6 +346,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	}
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
+	waits_init(s);
 	*out = s;
 	return o->guests ? guests_open(s, o->job, o->guests, e) : 0;
 }

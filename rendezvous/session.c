@@ -7,16 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request that waits; a store waiter or a fate, as its type says. */
-struct parked {
-	struct store_waiter waiter;
-	struct job_fate fate;
-	struct session *session;
-	struct parked *next, **pprev;
-	enum wire_type type;
-	uint32_t id;
-	uint64_t since, due;
-};
+#include "rendezvous/awaited.h"
 
 typedef int handler(struct session *s, const struct wire_frame *f,
 		    struct err *e);
@@ -98,9 +89,10 @@ static int park(struct session *s, const struct wire_frame *f,
 	p->session = s;
 	p->type = f->type;
 	p->id = f->id;
-	p->since = now_ms(s);
+	p->waiter.rank = s->rank;
+	p->waited.since = now_ms(s);
 	p->due = timeout_ms == WIRE_NO_TIMEOUT ? CONN_NEVER :
-		 p->since + timeout_ms;
+		 p->waited.since + timeout_ms;
 	p->next = s->parked;
 	if (p->next)
 		p->next->pprev = &p->next;
@@ -113,15 +105,14 @@ static int park(struct session *s, const struct wire_frame *f,
 
 static void time_out(struct parked *p)
 {
+	uint64_t waited = now_ms(p->session) - p->waited.since;
+	struct awaited a = {.hash = 0};
 	struct err e = ERR_INIT;
-	uint64_t waited = now_ms(p->session) - p->since;
 
-	if (p->type == WIRE_FATE)
-		err_set(&e, ERR_TIMEOUT,
-			"waited %.1f s: nothing is known of that rank's end",
-			(double)waited / 1e3);
-	else
-		store_explain(&p->waiter, waited, &e);
+	awaited_init(&a);
+	p->session->explain(p, &a);
+	awaited_timed_out(&a, waited, &e);
+	awaited_release(&a);
 	reply_error(p->session, p->type, p->id, e.code, e.text);
 	unpark(p);
 }
@@ -137,7 +128,7 @@ static int parked_or(int rc, struct parked *p)
 	}
 	if (p->waiter.state == WAITER_WOKEN || p->due == CONN_NEVER)
 		return 0;
-	if (p->due <= p->since)
+	if (p->due <= p->waited.since)
 		time_out(p);
 	else if (p->due < s->conn->user_due)
 		conn_due(s->conn, p->due);
@@ -401,6 +392,7 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 		rc = park(s, f, m.timeout_ms, &p, e);
 	if (rc < 0)
 		return rc;
+	p->rank = m.rank;
 	rc = job_fate(s->job, m.rank, &p->fate, &text, e);
 	if (rc == 0)
 		session_tell_fate(&p->fate, text);

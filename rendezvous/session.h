@@ -8,7 +8,27 @@
 #include "rendezvous/round.h"
 #include "rendezvous/store.h"
 
-struct parked;
+struct awaited;
+struct session;
+
+/* How long somebody has waited, and what was said of it. */
+struct waited {
+	uint64_t since, again; /* loop time; again 0: nothing was said yet */
+	uint64_t hash;
+};
+
+/* A request that waits; a store waiter or a fate, as its type says. */
+struct parked {
+	struct store_waiter waiter;
+	struct job_fate fate;
+	struct session *session;
+	struct parked *next, **pprev;
+	enum wire_type type;
+	uint32_t id;
+	uint32_t rank; /* of a FATE */
+	uint64_t due;
+	struct waited waited;
+};
 
 struct session {
 	struct conn *conn;
@@ -17,6 +37,10 @@ struct session {
 	uint32_t rank;
 	struct parked *parked; /* requests without an answer yet */
 	uint32_t nparked;
+	/* Says whom a parked request waits for; NULL: a worker's who asks
+	 * nothing yet. owner is explain's. */
+	void (*explain)(const struct parked *p, struct awaited *a);
+	void *owner;
 };
 
 enum { SESSION_PARKED_MAX = 1024 };

@@ -81,7 +81,7 @@ int store_no_memory(struct err *e)
 	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
 }
 
-void put_quoted(struct buf *out, struct slice key)
+void store_put_quoted(struct buf *out, struct slice key)
 {
 	size_t i, n = key.len < 64 ? key.len : 64;
 
@@ -291,7 +291,7 @@ int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 	if (parse_number(en, sum) == 0 &&
 	    !__builtin_add_overflow(*sum, delta, sum))
 		return put_value(s, en, number_text(*sum, text), e);
-	put_quoted(&name, key);
+	store_put_quoted(&name, key);
 	rc = err_set(e, ERR_ARGUMENT,
 		     "cannot add %" PRId64 " to key %.*s: what it holds is not "
 		     "a number, or the sum does not fit in 64 bits",

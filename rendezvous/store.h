@@ -42,9 +42,9 @@ struct store_waiter {
 	struct store *store;
 	struct store_waiter *next, **pprev; /* in the meeting, or woken */
 	struct store_link *links;           /* of a key wait */
-	uint32_t nlinks, missing;
+	uint32_t nlinks, missing, nkeys;
 	struct meeting *meeting;
-	uint32_t rank;
+	uint32_t rank; /* of a barrier the caller's to say, before */
 };
 
 /* NULL when memory ran out. */
@@ -127,9 +127,21 @@ const struct slice *store_gathered(const struct store_waiter *w,
 /* the text of a code that is not 0 */
 const char *store_waiter_text(const struct store_waiter *w);
 
-/* Says in e (ERR_TIMEOUT) what w still waits for, after so many ms. */
-int store_explain(const struct store_waiter *w, uint64_t waited_ms,
-		  struct err *e);
+/* What one that waits still waits for. */
+struct store_awaited {
+	enum { STORE_AWAITS_KEYS, STORE_AWAITS_BARRIER, STORE_AWAITS_GATHER }
+		kind;
+	struct slice key;     /* of a barrier or a gather */
+	uint32_t missing, of; /* keys, or callers */
+};
+void store_awaited(const struct store_waiter *w, struct store_awaited *a);
+/* 1 and the next key that w waits for, 0 at the end; *at begins at 0. */
+int store_next_missing(const struct store_waiter *w, uint32_t *at,
+		       struct slice *key);
+/* Sets came[rank] to 1 for those of n ranks that are in w's meeting. */
+void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n);
+/* Puts a key in quotes, shortened, with what is not printable as '?'. */
+void store_put_quoted(struct buf *out, struct slice key);
 /* Takes w out of wherever it is; idle and zeroed waiters are fine. */
 void store_waiter_release(struct store_waiter *w);
 

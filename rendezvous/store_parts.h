@@ -62,7 +62,5 @@ void store_wake(struct store_waiter *w, int code);
 void store_queues_release(struct store_entry *en);
 
 int store_no_memory(struct err *e);
-/* Puts a key in quotes, shortened, with what is not printable as '?'. */
-void put_quoted(struct buf *out, struct slice key);
 
 #endif

@@ -181,6 +181,25 @@ const char *job_rank_end(const struct job *j, uint32_t rank)
 	return rank < j->world_size ? j->ranks[rank].text : NULL;
 }
 
+const char *job_rank_how(const struct job *j, uint32_t rank)
+{
+	const char *text = job_rank_end(j, rank);
+	const char *pid = text ? strstr(text, ", pid ") : NULL;
+	const char *how = pid ? strstr(pid + 1, ", ") : NULL;
+
+	return how ? how + 2 : text;
+}
+
+const char *job_rank_host(const struct job *j, uint32_t rank)
+{
+	return rank < j->world_size ? j->ranks[rank].node->host : NULL;
+}
+
+void *job_rank_owner(const struct job *j, uint32_t rank)
+{
+	return rank < j->world_size ? j->ranks[rank].node->owner : NULL;
+}
+
 int job_check_round(const struct job *j, uint32_t round, struct err *e)
 {
 	if (j->state == JOB_RUNNING && round == j->round)
@@ -225,4 +244,44 @@ void job_fate_release(struct job_fate *f)
 	if (f->next)
 		f->next->pprev = f->pprev;
 	f->pprev = NULL;
+}
+
+/* ---- from outside ---- */
+
+static uint8_t node_state(const struct job *j, const struct job_node *n)
+{
+	if (n->place != NODE_MEMBER || j->state == JOB_OVER)
+		return n->place == NODE_SPARE ? WIRE_NODE_SPARE
+					      : WIRE_NODE_GONE;
+	if (n->running)
+		return WIRE_NODE_RUNS;
+	return n->joined ? WIRE_NODE_WAITS : WIRE_NODE_STOPS;
+}
+
+void job_node_status(const struct job *j, const struct job_node *n,
+		     struct wire_job_node *item)
+{
+	*item = (struct wire_job_node){
+		.host = SLICE_STR(n->host), .addr = SLICE_STR(n->addr),
+		.node_rank = n->rank, .state = node_state(j, n),
+		.nproc = n->nproc, .base_rank = n->base,
+	};
+	for (uint32_t i = 0; n->running && i < n->nproc; i++)
+		item->exited += j->ranks[n->base + i].text != NULL;
+}
+
+void job_status(const struct job *j, struct wire_job *m)
+{
+	int runs = j->state == JOB_RUNNING;
+
+	*m = (struct wire_job){
+		.job = SLICE_STR(j->id), .state = (uint8_t)j->state,
+		.round = j->round, .attempt = j->attempt,
+		.max_restarts = j->max_restarts, .changes = j->changes,
+		.min_nodes = j->min_nodes, .max_nodes = j->max_nodes,
+		.joined = j->joined, .spares = j->spares,
+		.world_size = runs ? j->world_size : 0,
+		.exited = runs ? j->exited : 0,
+		.text = SLICE_STR(""), .cause = SLICE_STR(j->end_text),
+	};
 }

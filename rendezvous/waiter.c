@@ -163,6 +163,7 @@ static int begin(struct store *s, struct store_waiter *w, uint32_t n,
 	w->state = WAITER_KEYS;
 	w->missing = 0;
 	w->nlinks = 0;
+	w->nkeys = n;
 	return 0;
 }
 
@@ -225,35 +226,26 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 	return 0;
 }
 
-/* ---- what for, in words ---- */
+/* ---- what for ---- */
 
-static void explain_keys(const struct store_waiter *w, struct buf *out)
+void store_awaited(const struct store_waiter *w, struct store_awaited *a)
 {
-	enum { NAMED = 3 };
-	uint32_t i, said = 0;
-
-	for (i = 0; i < w->nlinks && said < NAMED; i++) {
-		if (!w->links[i].pprev)
-			continue;
-		buf_printf(out, said ? ", " : "nobody has set key ");
-		put_quoted(out, w->links[i].entry->item.key);
-		said++;
-	}
-	if (w->missing > said)
-		buf_printf(out, " and %u more", w->missing - said);
+	*a = (struct store_awaited){.kind = STORE_AWAITS_KEYS,
+				    .missing = w->missing, .of = w->nkeys};
+	if (w->meeting)
+		meeting_awaited(w, a);
 }
 
-int store_explain(const struct store_waiter *w, uint64_t waited_ms,
-		  struct err *e)
+int store_next_missing(const struct store_waiter *w, uint32_t *at,
+		       struct slice *key)
 {
-	struct buf text = BUF_INIT(ERR_TEXT_MAX);
+	while (*at < w->nlinks) {
+		const struct store_link *link = &w->links[(*at)++];
 
-	if (w->state == WAITER_KEYS)
-		explain_keys(w, &text);
-	else if (w->meeting)
-		meeting_explain(w, &text);
-	err_set(e, ERR_TIMEOUT, "waited %.1f s: %.*s", (double)waited_ms / 1e3,
-		(int)text.len, text.data ? text.data : "");
-	buf_release(&text);
-	return ERR_TIMEOUT;
+		if (!link->pprev)
+			continue;
+		*key = link->entry->item.key;
+		return 1;
+	}
+	return 0;
 }

@@ -8,7 +8,7 @@
 const char wire_preface[WIRE_PREFACE_SIZE] = {'D', 'D', 'P', 'R',
 					      WIRE_VERSION};
 
-enum { TYPES_END = WIRE_NODE + 1 };
+enum { TYPES_END = WIRE_JOB + 1 };
 
 static const char *const type_names[TYPES_END] = {
 	[WIRE_HELLO] = "HELLO",
@@ -34,10 +34,13 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_STOP] = "STOP",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
+	[WIRE_WAITING] = "WAITING",
 	[WIRE_DUMP] = "DUMP",
 	[WIRE_LOOK] = "LOOK",
 	[WIRE_PAGE] = "PAGE",
 	[WIRE_NODE] = "NODE",
+	[WIRE_STATUS] = "STATUS",
+	[WIRE_JOB] = "JOB",
 };
 
 static int type_exists(int type)
@@ -137,7 +140,8 @@ static inline uint32_t str_max(const char *name)
 	    !strcmp(name, "desired"))
 		return WIRE_VALUE_MAX;
 	if (!strcmp(name, "text") || !strcmp(name, "tail") ||
-	    !strcmp(name, "missing") || !strcmp(name, "error"))
+	    !strcmp(name, "missing") || !strcmp(name, "error") ||
+	    !strcmp(name, "cause"))
 		return WIRE_TEXT_MAX;
 	if (!strcmp(name, "page"))
 		return WIRE_PAGE_MAX;
@@ -252,6 +256,35 @@ static int fields_end(const struct fields *s, const struct wire_frame *f,
 		return fields_end(&s, f, e);                                  \
 	}
 WIRE_MESSAGES(DEFINE)
+
+void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n)
+{
+	buf_put_slice(items, n->host);
+	buf_put_slice(items, n->addr);
+	buf_put_u32(items, (uint32_t)n->node_rank);
+	buf_put_u8(items, n->state);
+	buf_put_u32(items, n->nproc);
+	buf_put_u32(items, n->base_rank);
+	buf_put_u32(items, n->exited);
+	buf_put_u32(items, n->connected);
+	buf_put_u64(items, n->silent_ms);
+}
+
+struct wire_job_node wire_get_job_node_item(struct reader *r)
+{
+	struct wire_job_node n;
+
+	n.host = reader_slice(r);
+	n.addr = reader_slice(r);
+	n.node_rank = (int32_t)reader_u32(r);
+	n.state = reader_u8(r);
+	n.nproc = reader_u32(r);
+	n.base_rank = reader_u32(r);
+	n.exited = reader_u32(r);
+	n.connected = reader_u32(r);
+	n.silent_ms = reader_u64(r);
+	return n;
+}
 
 void wire_put_call_item(struct buf *items, const struct wire_call *c)
 {

@@ -76,10 +76,13 @@ enum wire_type {
 	WIRE_STOP,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
+	WIRE_WAITING,
 	WIRE_DUMP = 60,
 	WIRE_LOOK,
 	WIRE_PAGE,
 	WIRE_NODE,
+	WIRE_STATUS,
+	WIRE_JOB,
 };
 
 /* One frame; body points into the buffer that it was cut from. */
@@ -154,6 +157,7 @@ const char *wire_type_name(int type);
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
 	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
+#define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
 #define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
@@ -162,6 +166,12 @@ const char *wire_type_name(int type);
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
 	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
+#define WIRE_JOB_FIELDS(F) F(str, job) F(u8, state) F(u64, state_ms)          \
+	F(u32, round) F(u32, attempt) F(u32, max_restarts) F(u32, changes)     \
+	F(u32, min_nodes) F(u32, max_nodes) F(u32, joined) F(u32, spares)      \
+	F(u32, world_size) F(u32, exited) F(u32, connected)                    \
+	F(u64, waited_ms) F(str, text) F(str, cause) F(u64, keys)              \
+	F(u64, bytes) F(list, nodes)
 
 /* struct name suffix, FIELDS macro */
 #define WIRE_MESSAGES(M)                                                      \
@@ -176,10 +186,10 @@ const char *wire_type_name(int type);
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
 	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
 	M(end, WIRE_END_FIELDS)                                                \
-	M(fate, WIRE_FATE_FIELDS)                                              \
+	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \
 	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
 	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \
-	M(asked, WIRE_ASKED_FIELDS)
+	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)
 
 struct wire_items {
 	uint32_t count;
@@ -218,6 +228,24 @@ struct wire_call {
 	uint64_t number;
 	struct slice words;
 };
+/* An item of JOB's nodes. */
+enum wire_node_state {
+	WIRE_NODE_RUNS,
+	WIRE_NODE_WAITS,
+	WIRE_NODE_STOPS,
+	WIRE_NODE_SPARE,
+	WIRE_NODE_GONE,
+};
+struct wire_job_node {
+	struct slice host, addr;
+	int32_t node_rank; /* -1: none yet */
+	uint8_t state;
+	uint32_t nproc, base_rank, exited, connected;
+	uint64_t silent_ms;
+};
+void wire_put_job_node_item(struct buf *items, const struct wire_job_node *n);
+struct wire_job_node wire_get_job_node_item(struct reader *r);
+
 void wire_put_call_item(struct buf *items, const struct wire_call *c);
 struct wire_call wire_get_call_item(struct reader *r);
 

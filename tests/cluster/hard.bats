@@ -192,7 +192,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	# h2's ddprun comes later
 	on_login job srun -w h1,h2 --ntasks-per-node 1 sh -c \
 		'[ $SLURM_NODEID = 0 ] || read x <go; exec ddprun --nproc-per-node 1 echo hello'
-	await "$T/job.err" 'waiting 1 s at h1:[0-9]+ for 1 of 2 nodes \(job .slurm-[0-9.]+.\): node 1 \(h2\); srun starts ddprun there, too$'
+	await "$T/job.err" 'waiting 1 s at h1:[0-9]+ for 1 of 2 nodes \(job .slurm-[0-9.]+.\): node 1 \(h2, not connected\); srun starts ddprun there, too$'
 	echo >go
 	finish job
 	has "$out" '^\[1\] hello$'

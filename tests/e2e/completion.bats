@@ -36,6 +36,10 @@ complete_words() {
 	[ "$offered" = my-trainer ]
 	complete_words ddprun dump --no
 	[ "$offered" = --no-stacks ]
+	complete_words ddprun status --js
+	[ "$offered" = --json ]
+	complete_words ddprun stat
+	[[ " $offered " = *" status "* ]]
 	complete_words ddprun dum
 	[[ " $offered " = *" dump "* ]]
 	# the program's own arguments are not ddprun's

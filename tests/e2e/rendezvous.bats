@@ -68,11 +68,11 @@ greeting=4444505201000000
 	[ "$out" = "1 'now'" ]
 	run worker 0 0 wait 50 never
 	[ "$status" = 1 ]
-	[[ $output == "error: waited "*" s: nobody has set key 'never'" ]]
+	[[ $output == "error: waited "*" s for 1 of 1 key that nobody has set: 'never'" ]]
 	run worker 0 0 wait 0 never
-	[[ $output == "error: waited "*" s: nobody has set key 'never'" ]]
+	[[ $output == "error: waited "*" s for 1 of 1 key that nobody has set: 'never'" ]]
 	run worker 0 0 gather g 2 50 x
-	[[ $output == *"1 of 2 have come to 'g', missing: rank 1" ]]
+	[[ $output == "error: waited "*" s for 1 of 2 ranks at gather 'g': rank 1 (h1, not connected)" ]]
 }
 
 @test "many workers at once" {
@@ -342,7 +342,7 @@ error_of() {
 	exec 5<&7 7>&-
 	[[ $(rest) == $greeting*$(printf 'no HELLO within 1.5 s' | od -An -tx1 | tr -d ' \n') ]]
 	finish w 1
-	has "$out" 'nobody has set key'
+	has "$out" 'for 1 of 1 key that nobody has set: '
 }
 
 @test "half a frame after HELLO holds up nobody" {

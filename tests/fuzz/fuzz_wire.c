@@ -23,7 +23,9 @@ static void walk(struct wire_items list, enum wire_type type)
 
 	reader_init(&r, list.bytes);
 	for (i = 0; i < list.count && !r.bad; i++) {
-		if (type == WIRE_PAGE || type == WIRE_NODE) {
+		if (type == WIRE_JOB) {
+			wire_get_job_node_item(&r);
+		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
 			wire_get_call_item(&r);
 		} else {
 			if (type == WIRE_MULTI_GET)
@@ -81,6 +83,8 @@ ROUND_TRIP(look, )
 ROUND_TRIP(page, walk(m.calls, f->type);)
 ROUND_TRIP(node_page, walk(m.calls, f->type);)
 ROUND_TRIP(asked, )
+ROUND_TRIP(waiting, )
+ROUND_TRIP(job, walk(m.nodes, f->type);)
 
 typedef void parser(const struct wire_frame *f);
 
@@ -113,6 +117,9 @@ static parser *const parsers[][2] = {
 	[WIRE_LOOK] = {try_look, NULL},
 	[WIRE_PAGE] = {try_page, NULL},
 	[WIRE_NODE] = {try_node_page, NULL},
+	[WIRE_WAITING] = {try_waiting, NULL},
+	[WIRE_STATUS] = {NULL, try_asked},
+	[WIRE_JOB] = {try_job, NULL},
 };
 
 static void parse(const struct wire_frame *f)

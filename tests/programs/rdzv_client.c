@@ -28,7 +28,9 @@ static const char usage[] =
 	"  joins as NODE, then obeys lines of stdin: exit RANK CODE,\n"
 	"  kill RANK SIGNAL [WHY...], leave SIGNAL, join, ping,\n"
 	"  failed CODE, or gone RANK SIGNAL (as kill, then closes without\n"
-	"  reading); prints what it is told; exits with END's exit code\n";
+	"  reading); prints what it is told; exits with END's exit code\n"
+	"rdzv_client hello ...\n"
+	"  the same, but it does not join before it is told to\n";
 
 static int die(const struct err *e)
 {
@@ -374,6 +376,7 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	struct wire_start start;
 	struct wire_error error;
 	struct wire_state state;
+	struct wire_waiting waiting;
 	struct wire_look look;
 	struct wire_end end;
 
@@ -388,6 +391,11 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	} else if (f->type == WIRE_STATE &&
 		   wire_get_state(f, &state, NULL) == 0) {
 		print_state(&state);
+	} else if (f->type == WIRE_WAITING &&
+		   wire_get_waiting(f, &waiting, NULL) == 0) {
+		printf("WAITING %llu ms for %.*s\n",
+		       (unsigned long long)waiting.waited_ms,
+		       SLICE_FMT(waiting.text));
 	} else if (f->type == WIRE_LOOK &&
 		   wire_get_look(f, &look, NULL) == 0) {
 		printf("LOOK %u\n", look.number);
@@ -481,7 +489,8 @@ static int run_agent(int argc, char **argv)
 	a.fd = raw_connect(argv[2]);
 	buf_put(&a.out, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(&a.out, WIRE_HELLO, WIRE_REQUEST, ++a.id, &hello);
-	join(&a, argv);
+	if (argv[1][0] == 'a')
+		join(&a, argv);
 	raw_send(a.fd, &a.out);
 	while (!over) {
 		struct pollfd p[2] = {{a.fd, POLLIN, 0}, {0, POLLIN, 0}};
@@ -505,7 +514,8 @@ int main(int argc, char **argv)
 {
 	/* poll sees only what stdio does not hold */
 	setvbuf(stdin, NULL, _IONBF, 0);
-	if (argc >= 9 && argc <= 13 && !strcmp(argv[1], "agent"))
+	if (argc >= 9 && argc <= 13 && (!strcmp(argv[1], "agent") ||
+				      !strcmp(argv[1], "hello")))
 		return run_agent(argc, argv);
 	if (argc >= 6 && !strcmp(argv[1], "do"))
 		return run_do(argc, argv);

@@ -1,7 +1,7 @@
 /* json.h: cJSON, looked up when it is first needed. Most jobs need none, and a
  * launcher is judged by its start: linked, it costs a tenth of ours. */
-#ifndef LAUNCHER_JSON_H
-#define LAUNCHER_JSON_H
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
 
 #include <cjson/cJSON.h>
 

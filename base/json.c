@@ -1,5 +1,5 @@
 /* json.c: cJSON by dlopen. */
-#include "launcher/json.h"
+#include "base/json.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

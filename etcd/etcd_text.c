@@ -1,0 +1,411 @@
+/* etcd_text.c: JSON out by hand (base64 and numbers need no escapes), JSON in
+ * by cJSON, base64 by libsodium. */
+#include "etcd/etcd_text.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+
+#define BASE64 sodium_base64_VARIANT_ORIGINAL
+
+/* ---- out ---- */
+
+static void put_text(struct buf *out, const char *text)
+{
+	buf_put(out, text, strlen(text));
+}
+
+/* "name":"base64" */
+static void put_bytes(struct buf *out, const char *name, struct slice s)
+{
+	size_t n = sodium_base64_ENCODED_LEN(s.len, BASE64);
+	char *to;
+
+	buf_printf(out, "\"%s\":\"", name);
+	to = buf_reserve(out, n);
+	if (!to)
+		return;
+	sodium_bin2base64(to, n, (const unsigned char *)s.data, s.len, BASE64);
+	out->len += n - 1; /* without its NUL */
+	put_text(out, "\"");
+}
+
+static void put_number(struct buf *out, const char *name, int64_t v)
+{
+	buf_printf(out, ",\"%s\":\"%lld\"", name, (long long)v);
+}
+
+static void put_keys(struct buf *out, struct slice key, struct slice end)
+{
+	put_bytes(out, "key", key);
+	if (!end.len)
+		return;
+	put_text(out, ",");
+	put_bytes(out, "range_end", end);
+}
+
+static void put_range_fields(struct buf *out, struct slice key,
+			     struct slice end, int64_t limit, int64_t revision)
+{
+	put_text(out, "{");
+	put_keys(out, key, end);
+	put_number(out, "limit", limit);
+	put_number(out, "revision", revision);
+	put_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"KEY\"}");
+}
+
+void etcd_put_range(struct buf *out, struct slice key, struct slice end,
+		    int64_t limit, int64_t revision)
+{
+	put_range_fields(out, key, end, limit, revision);
+}
+
+void etcd_put_grant(struct buf *out, int64_t id, int64_t ttl_s)
+{
+	buf_printf(out, "{\"ID\":\"%lld\",\"TTL\":\"%lld\"}", (long long)id,
+		   (long long)ttl_s);
+}
+
+void etcd_put_lease(struct buf *out, int64_t id)
+{
+	buf_printf(out, "{\"ID\":\"%lld\"}", (long long)id);
+}
+
+void etcd_put_watch(struct buf *out, struct slice key, struct slice end,
+		    int64_t revision)
+{
+	put_text(out, "{\"create_request\":{");
+	put_keys(out, key, end);
+	put_number(out, "start_revision", revision);
+	put_text(out, "}}");
+}
+
+static void put_escaped(struct buf *out, const char *text)
+{
+	for (const char *p = text; *p; p++) {
+		if (*p == '"' || *p == '\\' || (unsigned char)*p < 0x20)
+			buf_printf(out, "\\u%04x", (unsigned char)*p);
+		else
+			buf_put(out, p, 1);
+	}
+}
+
+void etcd_put_login(struct buf *out, const char *user, const char *password)
+{
+	put_text(out, "{\"name\":\"");
+	put_escaped(out, user);
+	put_text(out, "\",\"password\":\"");
+	put_escaped(out, password);
+	put_text(out, "\"}");
+}
+
+void etcd_txn_init(struct etcd_txn *t, size_t max)
+{
+	buf_init(&t->compare, max);
+	buf_init(&t->then, max);
+	buf_init(&t->otherwise, max);
+}
+
+void etcd_txn_release(struct etcd_txn *t)
+{
+	buf_release(&t->compare);
+	buf_release(&t->then);
+	buf_release(&t->otherwise);
+}
+
+static struct buf *next_item(struct buf *list)
+{
+	if (list->len)
+		put_text(list, ",");
+	return list;
+}
+
+void etcd_txn_if_created(struct etcd_txn *t, struct slice key,
+			 int64_t revision)
+{
+	struct buf *out = next_item(&t->compare);
+
+	put_text(out, "{\"target\":\"CREATE\",\"result\":\"EQUAL\",");
+	put_bytes(out, "key", key);
+	put_number(out, "create_revision", revision);
+	put_text(out, "}");
+}
+
+void etcd_txn_put(struct etcd_txn *t, struct slice key, struct slice value,
+		  int64_t lease)
+{
+	struct buf *out = next_item(&t->then);
+
+	put_text(out, "{\"request_put\":{");
+	put_bytes(out, "key", key);
+	put_text(out, ",");
+	put_bytes(out, "value", value);
+	put_number(out, "lease", lease);
+	put_text(out, "}}");
+}
+
+void etcd_txn_delete(struct etcd_txn *t, struct slice key, struct slice end)
+{
+	struct buf *out = next_item(&t->then);
+
+	put_text(out, "{\"request_delete_range\":{");
+	put_keys(out, key, end);
+	put_text(out, "}}");
+}
+
+void etcd_txn_else_get(struct etcd_txn *t, struct slice key, struct slice end,
+		       int64_t limit)
+{
+	struct buf *out = next_item(&t->otherwise);
+
+	put_text(out, "{\"request_range\":");
+	put_range_fields(out, key, end, limit, 0);
+	put_text(out, "}");
+}
+
+static void put_list(struct buf *out, const char *name, const struct buf *list)
+{
+	buf_printf(out, "\"%s\":[", name);
+	buf_put(out, list->data, list->len);
+	put_text(out, "]");
+	if (list->failed)
+		out->failed = list->failed;
+}
+
+void etcd_put_txn(struct buf *out, const struct etcd_txn *t)
+{
+	put_text(out, "{");
+	put_list(out, "compare", &t->compare);
+	put_text(out, ",");
+	put_list(out, "success", &t->then);
+	put_text(out, ",");
+	put_list(out, "failure", &t->otherwise);
+	put_text(out, "}");
+}
+
+struct slice etcd_prefix_end(struct slice prefix, char *end)
+{
+	size_t n = prefix.len;
+
+	memcpy(end, prefix.data, n);
+	while (n && (unsigned char)end[n - 1] == 0xff)
+		n--;
+	if (n)
+		end[n - 1]++;
+	return SLICE(end, n);
+}
+
+/* ---- in ---- */
+
+/* Where the next bytes of text come to lie: slices into memory are made once
+ * it does not grow any more, so it is as large as the JSON from the start. */
+struct parse {
+	const struct json *json;
+	struct etcd_reply *reply;
+	int bad;
+};
+
+static const cJSON *get(struct parse *p, const cJSON *o, const char *name)
+{
+	return o && p->json->is_object(o) ? p->json->get(o, name) : NULL;
+}
+
+static int64_t get_number(struct parse *p, const cJSON *o, const char *name)
+{
+	const cJSON *v = get(p, o, name);
+	char *end;
+	int64_t n;
+
+	if (!v)
+		return 0;
+	if (p->json->is_number(v))
+		return (int64_t)v->valuedouble;
+	if (!p->json->is_string(v)) {
+		p->bad = 1;
+		return 0;
+	}
+	errno = 0;
+	n = strtoll(v->valuestring, &end, 10);
+	p->bad |= errno || *end || end == v->valuestring;
+	return n;
+}
+
+static int get_flag(struct parse *p, const cJSON *o, const char *name)
+{
+	const cJSON *v = get(p, o, name);
+
+	return v && (v->type & 0xff) == cJSON_True;
+}
+
+static struct slice get_text(struct parse *p, const cJSON *o, const char *name)
+{
+	const cJSON *v = get(p, o, name);
+	struct buf *m = &p->reply->memory;
+	size_t at = m->len;
+
+	if (!v || !p->json->is_string(v))
+		return SLICE("", 0);
+	buf_put(m, v->valuestring, strlen(v->valuestring));
+	return SLICE(m->data + at, m->len - at);
+}
+
+static struct slice get_bytes(struct parse *p, const cJSON *o, const char *name)
+{
+	const cJSON *v = get(p, o, name);
+	struct buf *m = &p->reply->memory;
+	size_t len, n;
+	char *to;
+
+	if (!v)
+		return SLICE("", 0);
+	if (!p->json->is_string(v)) {
+		p->bad = 1;
+		return SLICE("", 0);
+	}
+	len = strlen(v->valuestring);
+	to = buf_reserve(m, len);
+	if (!to || sodium_base642bin((unsigned char *)to, len, v->valuestring,
+				     len, NULL, &n, NULL, BASE64) < 0) {
+		p->bad = 1;
+		return SLICE("", 0);
+	}
+	m->len += n;
+	return SLICE(to, n);
+}
+
+static void take_kv(struct parse *p, const cJSON *kv, int deleted)
+{
+	struct etcd_reply *r = p->reply;
+
+	r->kvs[r->nkvs++] = (struct etcd_kv){
+		.key = get_bytes(p, kv, "key"),
+		.value = get_bytes(p, kv, "value"),
+		.created = get_number(p, kv, "create_revision"),
+		.modified = get_number(p, kv, "mod_revision"),
+		.lease = get_number(p, kv, "lease"),
+		.deleted = deleted,
+	};
+}
+
+/* How many kvs a list has, so that there is room for all. */
+static size_t count(const cJSON *list)
+{
+	size_t n = 0;
+
+	for (const cJSON *i = list ? list->child : NULL; i; i = i->next)
+		n++;
+	return n;
+}
+
+static void make_room(struct parse *p, const cJSON *list)
+{
+	struct etcd_reply *r = p->reply;
+	size_t n = r->nkvs + count(list) + 1;
+	struct etcd_kv *kvs = realloc(r->kvs, n * sizeof *kvs);
+
+	if (kvs)
+		r->kvs = kvs;
+	else
+		p->bad = 1;
+}
+
+static void take_range(struct parse *p, const cJSON *range)
+{
+	const cJSON *list = get(p, range, "kvs");
+
+	make_room(p, list);
+	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
+	     i = i->next)
+		take_kv(p, i, 0);
+	p->reply->more |= get_flag(p, range, "more");
+}
+
+static void take_events(struct parse *p, const cJSON *list)
+{
+	const cJSON *type;
+
+	make_room(p, list);
+	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
+	     i = i->next) {
+		type = get(p, i, "type");
+		take_kv(p, get(p, i, "kv"),
+			type && p->json->is_string(type) &&
+			strcmp(type->valuestring, "DELETE") == 0);
+	}
+}
+
+/* A stream wraps what it says as "result" or "error"; a failed call says
+ * "error" and "code" beside each other. */
+static void take_error(struct parse *p, const cJSON *root)
+{
+	const cJSON *error = get(p, root, "error");
+	const cJSON *in = error && p->json->is_object(error) ? error : root;
+	struct etcd_reply *r = p->reply;
+
+	if (!error)
+		return;
+	r->error = get_text(p, in, "message");
+	if (!r->error.len)
+		r->error = get_text(p, in, "error");
+	r->code = (int)get_number(p, in, "code");
+	if (!r->code)
+		r->code = (int)get_number(p, in, "grpc_code");
+	p->bad |= !r->error.len;
+}
+
+static void take_root(struct parse *p, const cJSON *root)
+{
+	const cJSON *o = get(p, root, "result"), *list;
+	struct etcd_reply *r = p->reply;
+
+	if (!o)
+		o = root;
+	take_error(p, root);
+	r->revision = get_number(p, get(p, o, "header"), "revision");
+	r->succeeded = get_flag(p, o, "succeeded");
+	r->lease = get_number(p, o, "ID");
+	r->ttl_s = get_number(p, o, "TTL");
+	r->canceled = get_flag(p, o, "canceled");
+	r->compacted = get_number(p, o, "compact_revision");
+	r->token = get_text(p, o, "token");
+	take_range(p, o);
+	list = get(p, o, "responses");
+	for (const cJSON *i = list ? list->child : NULL; i && !p->bad;
+	     i = i->next)
+		take_range(p, get(p, i, "response_range"));
+	take_events(p, get(p, o, "events"));
+}
+
+int etcd_reply_parse(struct etcd_reply *r, struct slice text, struct err *e)
+{
+	struct parse p = {.json = json_load(e), .reply = r};
+	cJSON *root;
+	char *room;
+
+	*r = (struct etcd_reply){.nkvs = 0};
+	buf_init(&r->memory, text.len + 1);
+	if (!p.json)
+		return ERR_SYSTEM;
+	root = p.json->parse(text.data, text.len);
+	room = buf_reserve(&r->memory, text.len + 1);
+	if (root && room && p.json->is_object(root))
+		take_root(&p, root);
+	else
+		p.bad = 1;
+	p.json->release(root);
+	if (!p.bad)
+		return 0;
+	etcd_reply_release(r);
+	return err_set(e, ERR_PROTOCOL, "this is no answer of etcd's: %.*s",
+		       (int)(text.len > 200 ? 200 : text.len), text.data);
+}
+
+void etcd_reply_release(struct etcd_reply *r)
+{
+	free(r->kvs);
+	r->kvs = NULL;
+	r->nkvs = 0;
+	buf_release(&r->memory);
+}

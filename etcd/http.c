@@ -1,0 +1,433 @@
+/* http.c: libcurl's multi interface with libuv as what tells it of sockets and
+ * of time (the way of libcurl's own example for libuv, multi-uv). */
+#include "etcd/http.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libcurl.so.4"
+
+/* The calls that take any argument are macros in curl.h */
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+#undef curl_multi_setopt
+
+struct curl {
+	__typeof__(curl_global_init) *global_init;
+	__typeof__(curl_easy_init) *easy_init;
+	__typeof__(curl_easy_setopt) *set;
+	__typeof__(curl_easy_getinfo) *info;
+	__typeof__(curl_easy_cleanup) *easy_cleanup;
+	__typeof__(curl_easy_strerror) *strerror;
+	__typeof__(curl_slist_append) *append;
+	__typeof__(curl_slist_free_all) *free_list;
+	__typeof__(curl_multi_init) *multi_init;
+	__typeof__(curl_multi_setopt) *multi_set;
+	__typeof__(curl_multi_add_handle) *add;
+	__typeof__(curl_multi_remove_handle) *remove;
+	__typeof__(curl_multi_socket_action) *act;
+	__typeof__(curl_multi_assign) *assign;
+	__typeof__(curl_multi_info_read) *read;
+	__typeof__(curl_multi_cleanup) *multi_cleanup;
+};
+
+static const struct {
+	const char *name;
+	size_t offset;
+} symbols[] = {
+#define CALL(member, symbol) {symbol, offsetof(struct curl, member)}
+	CALL(global_init, "curl_global_init"),
+	CALL(easy_init, "curl_easy_init"),
+	CALL(set, "curl_easy_setopt"),
+	CALL(info, "curl_easy_getinfo"),
+	CALL(easy_cleanup, "curl_easy_cleanup"),
+	CALL(strerror, "curl_easy_strerror"),
+	CALL(append, "curl_slist_append"),
+	CALL(free_list, "curl_slist_free_all"),
+	CALL(multi_init, "curl_multi_init"),
+	CALL(multi_set, "curl_multi_setopt"),
+	CALL(add, "curl_multi_add_handle"),
+	CALL(remove, "curl_multi_remove_handle"),
+	CALL(act, "curl_multi_socket_action"),
+	CALL(assign, "curl_multi_assign"),
+	CALL(read, "curl_multi_info_read"),
+	CALL(multi_cleanup, "curl_multi_cleanup"),
+#undef CALL
+};
+
+struct http {
+	const struct curl *curl;
+	uv_loop_t *loop;
+	struct http_tls tls;
+	CURLM *multi;
+	uv_timer_t timer;
+	struct http_call *calls;
+	int inside; /* in a callback of libcurl's: no call may end now */
+	int closing;
+};
+
+struct http_call {
+	struct http *http;
+	struct http_call *next, **pprev;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *body;
+	struct buf in;
+	size_t used; /* of in: lines that were told */
+	const struct http_events *events;
+	void *owner;
+	int is_stream;
+	int canceled; /* while libcurl was in one of its callbacks */
+	char error[CURL_ERROR_SIZE];
+};
+
+/* libcurl's socket, and libuv's view of it. */
+struct watched {
+	struct http *http;
+	uv_poll_t poll;
+	curl_socket_t fd;
+};
+
+static const struct curl *load(struct err *e)
+{
+	static struct curl curl;
+	static int loaded;
+	void *library;
+
+	if (loaded)
+		return &curl;
+	library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		err_set(e, ERR_SYSTEM, "etcd cannot be reached: %s (Debian's "
+			"package is libcurl4)", dlerror());
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+		void *symbol = dlsym(library, symbols[i].name);
+
+		if (!symbol) {
+			err_set(e, ERR_SYSTEM, LIBRARY " has no %s",
+				symbols[i].name);
+			dlclose(library);
+			return NULL;
+		}
+		*(void **)((char *)&curl + symbols[i].offset) = symbol;
+	}
+	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+		err_set(e, ERR_SYSTEM, LIBRARY " does not start");
+		return NULL;
+	}
+	loaded = 1;
+	return &curl;
+}
+
+/* ---- the end of calls ---- */
+
+static void free_call(struct http_call *c)
+{
+	const struct curl *curl = c->http->curl;
+
+	*c->pprev = c->next;
+	if (c->next)
+		c->next->pprev = c->pprev;
+	if (c->easy) {
+		curl->remove(c->http->multi, c->easy);
+		curl->easy_cleanup(c->easy);
+	}
+	curl->free_list(c->headers);
+	free(c->body);
+	buf_release(&c->in);
+	free(c);
+}
+
+static void finish_call(struct http_call *c, CURLcode code)
+{
+	const struct http_events *events = c->events;
+	void *owner = c->owner;
+	struct buf in = c->in;
+	size_t used = c->used;
+	struct err why = ERR_INIT;
+	char *url = NULL;
+	long status = 0;
+	int canceled = c->canceled;
+
+	c->http->curl->info(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	c->http->curl->info(c->easy, CURLINFO_EFFECTIVE_URL, &url);
+	if (in.failed)
+		status = err_set(&why, ERR_PROTOCOL, "%s: its answer is larger "
+				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
+	else if (code != CURLE_OK)
+		status = err_set(&why, code == CURLE_OPERATION_TIMEDOUT ?
+				 ERR_TIMEOUT : ERR_REMOTE, "%s: %s", url,
+				 c->error[0] ? c->error :
+				 c->http->curl->strerror(code));
+	buf_init(&c->in, 0);
+	free_call(c);
+	if (!canceled)
+		events->on_done(owner, status,
+				SLICE(in.data + used, in.len - used), &why);
+	buf_release(&in);
+}
+
+/* After each action: who is done, and who was given up meanwhile. */
+static void reap(struct http *h)
+{
+	struct http_call *c, *next;
+	CURLMsg *m;
+	int left;
+
+	while (!h->closing && (m = h->curl->read(h->multi, &left))) {
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		h->curl->info(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
+		finish_call(c, m->data.result);
+	}
+	for (c = h->calls; c; c = next) {
+		next = c->next;
+		if (c->canceled)
+			free_call(c);
+	}
+}
+
+static void act(struct http *h, curl_socket_t fd, int what)
+{
+	int running;
+
+	h->inside = 1;
+	h->curl->act(h->multi, fd, what, &running);
+	h->inside = 0;
+	reap(h);
+}
+
+/* ---- libuv for libcurl ---- */
+
+static void on_socket_event(uv_poll_t *p, int status, int events)
+{
+	struct watched *w = p->data;
+	int what = 0;
+
+	if (status < 0)
+		what = CURL_CSELECT_ERR;
+	if (events & UV_READABLE)
+		what |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		what |= CURL_CSELECT_OUT;
+	act(w->http, w->fd, what);
+}
+
+static void on_socket_closed(uv_handle_t *p)
+{
+	free(p->data);
+}
+
+static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
+			void *assigned)
+{
+	struct http *h = arg;
+	struct watched *w = assigned;
+	int events = 0;
+
+	if (what == CURL_POLL_REMOVE) {
+		if (w)
+			uv_close((uv_handle_t *)&w->poll, on_socket_closed);
+		h->curl->assign(h->multi, fd, NULL);
+		return 0;
+	}
+	if (!w) {
+		w = calloc(1, sizeof *w);
+		if (!w)
+			return -1;
+		w->http = h;
+		w->fd = fd;
+		if (uv_poll_init_socket(h->loop, &w->poll, fd) < 0) {
+			free(w);
+			return -1;
+		}
+		w->poll.data = w;
+		h->curl->assign(h->multi, fd, w);
+	}
+	if (what != CURL_POLL_OUT)
+		events |= UV_READABLE;
+	if (what != CURL_POLL_IN)
+		events |= UV_WRITABLE;
+	return uv_poll_start(&w->poll, events, on_socket_event);
+}
+
+static void on_time(uv_timer_t *t)
+{
+	act(t->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int watch_time(CURLM *multi, long ms, void *arg)
+{
+	struct http *h = arg;
+
+	if (ms < 0)
+		return uv_timer_stop(&h->timer);
+	return uv_timer_start(&h->timer, on_time, (uint64_t)ms, 0);
+}
+
+/* ---- a call ---- */
+
+static void tell_lines(struct http_call *c)
+{
+	struct slice line;
+	char *end;
+
+	while (!c->canceled &&
+	       (end = memchr(c->in.data + c->used, '\n',
+			     c->in.len - c->used))) {
+		line = SLICE(c->in.data + c->used,
+			     (size_t)(end - c->in.data) - c->used);
+		c->used += line.len + 1;
+		c->events->on_line(c->owner, line);
+	}
+	buf_consume(&c->in, c->used);
+	c->used = 0;
+}
+
+static size_t take_body(char *data, size_t one, size_t n, void *arg)
+{
+	struct http_call *c = arg;
+
+	buf_put(&c->in, data, n);
+	if (c->in.failed)
+		return 0;
+	if (c->is_stream)
+		tell_lines(c);
+	return n;
+}
+
+static int set_up(struct http_call *c, const struct http_request *r)
+{
+	const struct curl *curl = c->http->curl;
+	const struct http_tls *tls = &c->http->tls;
+	struct buf line = BUF_INIT(64 << 10);
+
+	c->headers = curl->append(NULL, "Content-Type: application/json");
+	/* else it asks before it sends a body of more than a MiB */
+	c->headers = curl->append(c->headers, "Expect:");
+	if (r->token) {
+		buf_printf(&line, "Authorization: %s", r->token);
+		buf_put_u8(&line, 0);
+		if (!line.failed)
+			c->headers = curl->append(c->headers, line.data);
+		buf_release(&line);
+	}
+	if (!c->headers)
+		return -1;
+	curl->set(c->easy, CURLOPT_PRIVATE, c);
+	curl->set(c->easy, CURLOPT_URL, r->url);
+	curl->set(c->easy, CURLOPT_HTTPHEADER, c->headers);
+	curl->set(c->easy, CURLOPT_POSTFIELDS, c->body);
+	curl->set(c->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+		  (curl_off_t)r->body.len);
+	curl->set(c->easy, CURLOPT_WRITEFUNCTION, take_body);
+	curl->set(c->easy, CURLOPT_WRITEDATA, c);
+	curl->set(c->easy, CURLOPT_ERRORBUFFER, c->error);
+	curl->set(c->easy, CURLOPT_NOSIGNAL, 1L);
+	curl->set(c->easy, CURLOPT_NOPROXY, "*");
+	curl->set(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl->set(c->easy, CURLOPT_CONNECTTIMEOUT_MS, r->connect_ms);
+	curl->set(c->easy, CURLOPT_TIMEOUT_MS, r->timeout_ms);
+	curl->set(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	if (tls->cacert)
+		curl->set(c->easy, CURLOPT_CAINFO, tls->cacert);
+	if (tls->cert)
+		curl->set(c->easy, CURLOPT_SSLCERT, tls->cert);
+	if (tls->key)
+		curl->set(c->easy, CURLOPT_SSLKEY, tls->key);
+	return 0;
+}
+
+int http_post(struct http *h, const struct http_request *r,
+	      struct http_call **out, struct err *e)
+{
+	struct http_call *c = calloc(1, sizeof *c);
+	int failed;
+
+	if (!c)
+		return err_set(e, -ENOMEM, "out of memory");
+	c->http = h;
+	c->events = r->events;
+	c->owner = r->owner;
+	c->is_stream = !r->timeout_ms;
+	buf_init(&c->in, HTTP_BODY_MAX);
+	c->next = h->calls;
+	if (c->next)
+		c->next->pprev = &c->next;
+	c->pprev = &h->calls;
+	h->calls = c;
+	c->body = malloc(r->body.len + 1);
+	c->easy = h->curl->easy_init();
+	failed = !c->body || !c->easy;
+	if (!failed) {
+		memcpy(c->body, r->body.data, r->body.len);
+		failed = set_up(c, r) < 0 ||
+			 h->curl->add(h->multi, c->easy) != CURLM_OK;
+	}
+	if (failed) {
+		free_call(c);
+		return err_set(e, -ENOMEM, "%s: out of memory for a request",
+			       r->url);
+	}
+	*out = c;
+	return 0;
+}
+
+void http_cancel(struct http_call *c)
+{
+	c->canceled = 1;
+	if (!c->http->inside)
+		free_call(c);
+}
+
+/* ---- begin and end ---- */
+
+int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
+	     struct err *e)
+{
+	const struct curl *curl = load(e);
+	struct http *h;
+
+	if (!curl)
+		return ERR_SYSTEM;
+	h = calloc(1, sizeof *h);
+	if (!h)
+		return err_set(e, -ENOMEM, "out of memory");
+	h->curl = curl;
+	h->loop = loop;
+	h->tls = *tls;
+	h->multi = curl->multi_init();
+	if (!h->multi) {
+		free(h);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	uv_timer_init(loop, &h->timer);
+	h->timer.data = h;
+	curl->multi_set(h->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+	curl->multi_set(h->multi, CURLMOPT_SOCKETDATA, h);
+	curl->multi_set(h->multi, CURLMOPT_TIMERFUNCTION, watch_time);
+	curl->multi_set(h->multi, CURLMOPT_TIMERDATA, h);
+	*out = h;
+	return 0;
+}
+
+static void on_timer_closed(uv_handle_t *t)
+{
+	free(t->data);
+}
+
+/* Not within a callback of libcurl's, whose memory goes here. */
+void http_close(struct http *h)
+{
+	h->closing = 1;
+	while (h->calls)
+		free_call(h->calls);
+	h->curl->multi_cleanup(h->multi);
+	uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+}

@@ -1,0 +1,24 @@
+/* tool.h: one question to a rendezvous server, as a tool: its notices, then its
+ * reply. Blocks, with a loop of its own; what they mean is the caller's. */
+#ifndef LAUNCHER_TOOL_H
+#define LAUNCHER_TOOL_H
+
+#include "base/sock.h"
+#include "rendezvous/wire.h"
+
+struct tool_question {
+	const char *job; /* "": none */
+	/* Puts the request, of that id. */
+	void (*put)(struct buf *out, uint32_t id, const void *arg);
+	/* Of each notice: 0, or an error that ends it. */
+	int (*take)(void *arg, const struct wire_frame *f, struct err *e);
+	void *arg;
+	uint32_t timeout_ms; /* silence for that long is an error */
+};
+
+/* 0 once the reply is there; or the server cannot be reached, is none, refuses,
+ * or says nothing. */
+int tool_ask(const struct endpoint *server, const struct tool_question *q,
+	     struct err *e);
+
+#endif

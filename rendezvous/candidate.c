@@ -1,0 +1,388 @@
+/* candidate.c: look who is the server; follow it, or take its place when there
+ * is none; then keep the lease. */
+#include "rendezvous/candidate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+	REQUEST_MAX = 64 << 10,
+	RESIGN_MS = 1000,
+};
+
+enum state {
+	LOOKING,     /* who has the key? */
+	FOLLOWING,   /* someone else; we are told when that changes */
+	GRANTING,    /* nobody: a lease first */
+	CAMPAIGNING, /* then the key, if there still is none */
+	LEADING,
+	OVER,
+};
+
+static const char *const state_names[] = {
+	"LOOKING", "FOLLOWING", "GRANTING", "CAMPAIGNING", "LEADING", "OVER",
+};
+
+struct candidate {
+	struct etcd *etcd;
+	const struct candidate_events *events;
+	void *owner;
+	struct buf key;
+	char *address;
+	char *other; /* the address that was told last; NULL: none */
+	int64_t lease;
+	uint32_t ttl_s;
+	uint64_t within_ms;
+	enum state state;
+	int changed; /* while we were busy: look again */
+	struct etcd_watch *watch;
+	struct etcd_call *call;  /* the one that state waits for */
+	struct etcd_call *alive; /* the lease's */
+	uv_timer_t timer;        /* when the lease is to be kept next */
+	uint64_t asked_ms;       /* for it to be kept; clock_ms */
+	uint64_t ends_ms;        /* it does, at the earliest */
+	void (*resigned)(void *owner);
+};
+
+static void look(struct candidate *c);
+static void grant(struct candidate *c);
+
+static void go(struct candidate *c, enum state s)
+{
+	log_debug("etcd: %s -> %s", state_names[c->state], state_names[s]);
+	c->state = s;
+}
+
+struct slice candidate_key(const struct candidate *c)
+{
+	return SLICE(c->key.data, c->key.len);
+}
+
+static void stop(struct candidate *c)
+{
+	if (c->watch)
+		etcd_unwatch(c->watch);
+	if (c->call)
+		etcd_cancel(c->call);
+	if (c->alive)
+		etcd_cancel(c->alive);
+	c->watch = NULL;
+	c->call = c->alive = NULL;
+	uv_timer_stop(&c->timer);
+	c->state = OVER;
+}
+
+static void lose(struct candidate *c, const struct err *why)
+{
+	const struct candidate_events *events = c->events;
+
+	if (c->state == OVER)
+		return;
+	stop(c);
+	events->on_lost(c->owner, why);
+}
+
+static void no_memory(struct candidate *c)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, -ENOMEM, "out of memory for a request to etcd");
+	lose(c, &e);
+}
+
+/* What the state waits for. */
+static void ask(struct candidate *c, const char *path, struct buf *body,
+		etcd_done *done)
+{
+	c->call = body->failed ? NULL :
+		  etcd_send(c->etcd, path, SLICE(body->data, body->len),
+			    c->within_ms, done, c);
+	buf_release(body);
+	if (!c->call)
+		no_memory(c);
+}
+
+/* ---- the lease ---- */
+
+static void keep_alive(uv_timer_t *t);
+
+static void keep_later(struct candidate *c)
+{
+	uv_timer_start(&c->timer, keep_alive, c->ttl_s * 1000u / 3, 0);
+}
+
+static void lease_over(struct candidate *c)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_TIMEOUT, "etcd (%s) gave this server's place away: it "
+		"did not hear of it for %u s; was this host stopped, or cut "
+		"off?", etcd_where(c->etcd), c->ttl_s);
+	lose(c, &e);
+}
+
+static void on_alive(void *owner, const struct etcd_reply *r,
+		     const struct err *why)
+{
+	struct candidate *c = owner;
+
+	c->alive = NULL;
+	if (r && !r->error.len && r->ttl_s > 0) {
+		/* it runs from when etcd heard of us, which is not later */
+		c->ends_ms = c->asked_ms + c->ttl_s * 1000u;
+		keep_later(c);
+	} else {
+		lease_over(c);
+	}
+}
+
+static void keep_alive(uv_timer_t *t)
+{
+	struct candidate *c = t->data;
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	uint64_t now = clock_ms();
+
+	if (now >= c->ends_ms) {
+		lease_over(c);
+		return;
+	}
+	c->asked_ms = now;
+	etcd_put_lease(&body, c->lease);
+	c->alive = etcd_send(c->etcd, ETCD_KEEPALIVE,
+			     SLICE(body.data, body.len), c->ends_ms - now,
+			     on_alive, c);
+	buf_release(&body);
+	if (!c->alive)
+		no_memory(c);
+}
+
+/* ---- who it is ---- */
+
+static void follow(struct candidate *c, struct slice address)
+{
+	char *other = strndup(address.data, address.len);
+
+	if (!other) {
+		no_memory(c);
+		return;
+	}
+	go(c, FOLLOWING);
+	if (!c->other || strcmp(c->other, other) != 0)
+		c->events->on_other(c->owner, other);
+	free(c->other);
+	c->other = other;
+	if (c->changed)
+		look(c);
+}
+
+static void lead(struct candidate *c, int64_t revision)
+{
+	if (c->watch)
+		etcd_unwatch(c->watch);
+	c->watch = NULL;
+	go(c, LEADING);
+	if (!c->ends_ms) /* it was there: its keeper's answer says whether */
+		c->ends_ms = clock_ms() + c->ttl_s * 1000u;
+	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
+		keep_alive(&c->timer);
+	if (c->state == LEADING)
+		c->events->on_won(c->owner, revision);
+}
+
+/* The key as it is now: with our own lease it is ours, because a request came
+ * twice, or because the process before this one had it. */
+static void take_key(struct candidate *c, const struct etcd_kv *kv)
+{
+	if (kv->lease == c->lease && kv->value.len == strlen(c->address) &&
+	    memcmp(kv->value.data, c->address, kv->value.len) == 0)
+		lead(c, kv->created);
+	else
+		follow(c, kv->value);
+}
+
+static void on_looked(void *owner, const struct etcd_reply *r,
+		      const struct err *why)
+{
+	struct candidate *c = owner;
+
+	c->call = NULL;
+	if (!r || r->error.len)
+		lose(c, why);
+	else if (r->nkvs)
+		take_key(c, r->kvs);
+	else
+		grant(c);
+}
+
+static void look(struct candidate *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	c->changed = 0;
+	go(c, LOOKING);
+	etcd_put_range(&body, candidate_key(c), SLICE("", 0), 1, 0);
+	ask(c, ETCD_RANGE, &body, on_looked);
+}
+
+static void on_changed(void *owner)
+{
+	struct candidate *c = owner;
+
+	if (c->state == FOLLOWING)
+		look(c);
+	else
+		c->changed = 1;
+}
+
+/* ---- to become it ---- */
+
+static void on_key(void *owner, const struct etcd_reply *r,
+		   const struct err *why)
+{
+	struct candidate *c = owner;
+
+	c->call = NULL;
+	if (r && r->code == ETCD_NOT_FOUND)
+		grant(c); /* the lease ended before it was used */
+	else if (!r || r->error.len)
+		lose(c, why);
+	else if (r->succeeded)
+		lead(c, r->revision);
+	else if (r->nkvs)
+		take_key(c, r->kvs);
+	else
+		look(c);
+}
+
+static void campaign(struct candidate *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	struct etcd_txn t;
+
+	go(c, CAMPAIGNING);
+	etcd_txn_init(&t, REQUEST_MAX);
+	etcd_txn_if_created(&t, candidate_key(c), 0);
+	etcd_txn_put(&t, candidate_key(c), SLICE_STR(c->address), c->lease);
+	etcd_txn_else_get(&t, candidate_key(c), SLICE("", 0), 1);
+	etcd_put_txn(&body, &t);
+	etcd_txn_release(&t);
+	ask(c, ETCD_TXN, &body, on_key);
+}
+
+static void on_granted(void *owner, const struct etcd_reply *r,
+		       const struct err *why)
+{
+	struct candidate *c = owner;
+
+	c->call = NULL;
+	/* FAILED_PRECONDITION: there is one with this number, and it is ours */
+	if (!r || (r->error.len && r->code != ETCD_PRECONDITION)) {
+		lose(c, why);
+		return;
+	}
+	c->ends_ms = c->asked_ms + c->ttl_s * 1000u;
+	campaign(c);
+}
+
+static void grant(struct candidate *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	go(c, GRANTING);
+	c->asked_ms = clock_ms();
+	etcd_put_grant(&body, c->lease, c->ttl_s);
+	ask(c, ETCD_GRANT, &body, on_granted);
+}
+
+/* ---- begin and end ---- */
+
+void candidate_put_folder(struct buf *out, const char *job)
+{
+	buf_printf(out, "/ddprun/");
+	for (const char *p = job; *p; p++) {
+		if (*p == '/' || *p == '%')
+			buf_printf(out, "%%%02x", (unsigned char)*p);
+		else
+			buf_put(out, p, 1);
+	}
+	buf_printf(out, "/");
+}
+
+static void on_closed(uv_handle_t *t)
+{
+	struct candidate *c = t->data;
+
+	buf_release(&c->key);
+	free(c->address);
+	free(c->other);
+	free(c);
+}
+
+int candidate_start(struct candidate **out, struct etcd *etcd, uv_loop_t *loop,
+		    const struct candidate_options *o,
+		    const struct candidate_events *events, void *owner,
+		    struct err *e)
+{
+	struct candidate *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return err_set(e, -ENOMEM, "out of memory");
+	c->etcd = etcd;
+	c->events = events;
+	c->owner = owner;
+	c->lease = o->lease;
+	c->ttl_s = o->ttl_s;
+	c->within_ms = o->within_ms;
+	c->address = strdup(o->address);
+	buf_init(&c->key, REQUEST_MAX);
+	candidate_put_folder(&c->key, o->job);
+	buf_printf(&c->key, "server");
+	if (!c->key.failed && c->address)
+		c->watch = etcd_watch(etcd, candidate_key(c), SLICE("", 0),
+				      on_changed, c);
+	uv_timer_init(loop, &c->timer);
+	c->timer.data = c;
+	if (!c->watch) {
+		candidate_close(c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*out = c;
+	look(c);
+	return 0;
+}
+
+static void on_resigned(void *owner, const struct etcd_reply *r,
+			const struct err *why)
+{
+	struct candidate *c = owner;
+
+	c->call = NULL;
+	c->resigned(c->owner);
+}
+
+void candidate_resign(struct candidate *c, void (*done)(void *owner))
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	int led = c->state == LEADING;
+
+	stop(c);
+	c->resigned = done;
+	etcd_put_lease(&body, c->lease);
+	if (led)
+		c->call = etcd_send(c->etcd, ETCD_REVOKE,
+				    SLICE(body.data, body.len), RESIGN_MS,
+				    on_resigned, c);
+	buf_release(&body);
+	if (!c->call)
+		done(c->owner);
+}
+
+void candidate_close(struct candidate *c)
+{
+	stop(c);
+	uv_close((uv_handle_t *)&c->timer, on_closed);
+}

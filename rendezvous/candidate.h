@@ -1,0 +1,51 @@
+/* candidate.h: one of several ddprdzvs of a job, of which etcd lets only one at
+ * a time be its server: that one has a key with its address, bound to a lease
+ * that it keeps alive. The others know where it is, and follow it when the key
+ * goes. Knows nothing of what a server does.
+ * Keys, all below /ddprun/JOB/: `server`, and what journal_etcd.h keeps. */
+#ifndef RENDEZVOUS_CANDIDATE_H
+#define RENDEZVOUS_CANDIDATE_H
+
+#include "etcd/etcd.h"
+
+struct candidate;
+
+struct candidate_options {
+	const char *job;
+	const char *address; /* where clients would reach us, "10.0.0.1:4711" */
+	/* Of our lease: the same for each process of one agent, as the address
+	 * is, so that one which replaces one that died is the server at once
+	 * and need not wait for the lease to end. */
+	int64_t lease;
+	uint32_t ttl_s; /* after our death the others wait so long */
+	uint64_t within_ms; /* for etcd to answer: it may be electing, too */
+};
+
+struct candidate_events {
+	/* The job's server is at that address; not we. Each time it changes. */
+	void (*on_other)(void *owner, const char *address);
+	/* We are, since that revision: each write of ours holds only while the
+	 * key is of it (candidate_key, etcd_txn_if_created). */
+	void (*on_won)(void *owner, int64_t revision);
+	/* We are not any more, or etcd cannot be reached, and why. Called
+	 * once: nothing else comes after it. */
+	void (*on_lost)(void *owner, const struct err *why);
+};
+
+/* "/ddprun/JOB/": where all keys of a job lie. No job lies in another's. */
+void candidate_put_folder(struct buf *out, const char *job);
+
+/* Strings are copied; etcd is borrowed. -ENOMEM. */
+int candidate_start(struct candidate **out, struct etcd *etcd, uv_loop_t *loop,
+		    const struct candidate_options *options,
+		    const struct candidate_events *events, void *owner,
+		    struct err *e);
+/* "/ddprun/JOB/server" */
+struct slice candidate_key(const struct candidate *c);
+/* Gives the lease back, so that the key goes at once; done when etcd said so,
+ * or could not be asked in a second. Not before on_won: done at once. */
+void candidate_resign(struct candidate *c, void (*done)(void *owner));
+/* Stops without a word. The memory goes from the loop. */
+void candidate_close(struct candidate *c);
+
+#endif

@@ -1,0 +1,54 @@
+/* journal_etcd.h: a journal in etcd, which only the server that a candidate
+ * became may write: each write holds only while that candidate's key is there.
+ * Offers what journal_file.h does, but what is appended is kept only later.
+ * Keys, below /ddprun/JOB/: `head`, the number of the generation that counts;
+ * `journal/GENERATION/NUMBER`, pieces of a stream of batches, each with its
+ * length before it. A snapshot begins a generation. */
+#ifndef RENDEZVOUS_JOURNAL_ETCD_H
+#define RENDEZVOUS_JOURNAL_ETCD_H
+
+#include "etcd/etcd.h"
+
+struct journal_etcd;
+
+struct journal_etcd_options {
+	const char *job;
+	struct slice guard; /* the candidate's key, and its revision */
+	int64_t guard_revision;
+	uint64_t within_ms; /* for etcd to answer */
+};
+
+struct journal_etcd_events {
+	/* What is there has been read: replay comes next. */
+	void (*on_loaded)(void *owner);
+	/* All that was appended so far is kept. */
+	void (*on_kept)(void *owner);
+	/* It cannot be read or written any more, and why. The last call. */
+	void (*on_lost)(void *owner, const struct err *why);
+};
+
+/* Strings are copied, etcd is borrowed. -ENOMEM. */
+int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
+		      const struct journal_etcd_options *options,
+		      const struct journal_etcd_events *events, void *owner,
+		      struct err *e);
+/* At once: what is not kept may or may not be. NULL is fine. */
+void journal_etcd_close(struct journal_etcd *j);
+
+/* After on_loaded, once: hands on each whole batch, in order. Returns how many
+ * there were, or what take said when it was < 0. */
+int journal_etcd_replay(struct journal_etcd *j,
+			int (*take)(void *arg, struct slice batch), void *arg);
+
+/* on_kept follows, or on_lost. */
+void journal_etcd_append(struct journal_etcd *j, struct slice batch);
+/* All that was appended before says no more than this one batch. */
+void journal_etcd_snapshot(struct journal_etcd *j, struct slice batch);
+int journal_etcd_is_long(const struct journal_etcd *j);
+/* All that was appended is. */
+int journal_etcd_is_kept(const struct journal_etcd *j);
+/* The job is over: nothing of it is left in etcd, but the candidate's key.
+ * on_kept follows, or on_lost. */
+void journal_etcd_remove(struct journal_etcd *j);
+
+#endif

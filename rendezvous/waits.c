@@ -1,0 +1,230 @@
+/* waits.c: who has waited for how long, who was told what and when. */
+#include "rendezvous/waits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNJOINED_MAX = AWAITED_NAMED };
+
+/* One tick: callers of one barrier wait for the same, and so do the agents. */
+struct tick {
+	struct server *server;
+	uint64_t now;
+	struct awaited text;
+	const struct meeting *of; /* whose text that is; NULL: nobody's */
+	int somebody;
+};
+
+static uint64_t now_ms(const struct hosted *h)
+{
+	return uv_now(h->server->loop);
+}
+
+/* ---- whom for ---- */
+
+static uint64_t silent_ms(void *owner)
+{
+	const struct member *m = owner;
+	uint64_t silent = uv_now(m->server->loop) - m->conn.heard;
+
+	/* its pings are not that close together */
+	return silent > m->lease_ms / 2 ? silent : 0;
+}
+
+void waits_for_nodes(struct hosted *h, struct awaited *a)
+{
+	const char *hosts[UNJOINED_MAX];
+	struct awaited_nodes known = {
+		.unjoined = hosts, .silent_ms = silent_ms,
+		.ending_ms = now_ms(h) - h->since,
+	};
+	const struct member *m;
+
+	for (m = h->server->members; m && known.nunjoined < UNJOINED_MAX;
+	     m = m->next)
+		if (m->role == WIRE_AGENT && !m->hosted && m->host &&
+		    !strcmp(m->job_id, job_id(h->job)))
+			hosts[known.nunjoined++] = m->host;
+	awaited_put_nodes(a, h->job, &known);
+}
+
+static const struct member *worker_of(const struct hosted *h, uint32_t rank)
+{
+	const struct member *m = h->workers;
+
+	while (m && m->session.rank != rank)
+		m = m->worker_next;
+	return m;
+}
+
+static void put_rank(struct awaited *a, struct hosted *h, uint32_t rank)
+{
+	const struct member *m = worker_of(h, rank);
+	const struct member *agent = job_rank_owner(h->job, rank);
+	const struct parked *p = m ? m->session.parked : NULL;
+	struct buf itself = BUF_INIT(512);
+	struct awaited_rank r = {
+		.rank = rank, .connected = m != NULL,
+		.ended = job_rank_how(h->job, rank),
+		.host = h->guests ? m ? m->host : NULL :
+			job_rank_host(h->job, rank),
+	};
+
+	if (m)
+		r.silent_ms = now_ms(h) - m->conn.heard;
+	else if (agent)
+		r.silent_ms = silent_ms((void *)agent);
+	if (p && p->type != WIRE_FATE) {
+		awaited_put_itself(&itself, &p->waiter);
+		buf_put_u8(&itself, 0);
+		r.itself = itself.data;
+	}
+	awaited_put_rank(a, &r);
+	buf_release(&itself);
+}
+
+/* Who has not come to a barrier of fewer than all ranks nobody knows. */
+static void put_absent(struct awaited *a, struct hosted *h,
+		       const struct parked *p)
+{
+	struct store_awaited what;
+	uint32_t rank, n = job_world_size(h->job);
+	uint8_t *came;
+
+	store_awaited(&p->waiter, &what);
+	if (what.kind == STORE_AWAITS_GATHER)
+		n = what.of;
+	else if (what.kind != STORE_AWAITS_BARRIER || what.of != n)
+		return;
+	came = calloc(n, 1);
+	if (!came)
+		return;
+	store_who_came(&p->waiter, came, n);
+	for (rank = 0; rank < n && awaited_has_room(a); rank++)
+		if (!came[rank])
+			put_rank(a, h, rank);
+	free(came);
+}
+
+void waits_for_request(const struct parked *p, struct awaited *a)
+{
+	struct hosted *h = p->session->owner;
+
+	if (p->type == WIRE_FATE) {
+		awaited_begin_fate(a);
+		put_rank(a, h, p->rank);
+	} else {
+		awaited_begin(a, &p->waiter);
+		put_absent(a, h, p);
+	}
+	awaited_end(a);
+}
+
+/* ---- telling ---- */
+
+/* 1: it is time to say this (again). */
+static int is_due(struct waited *w, const struct tick *t)
+{
+	uint64_t waited = t->now - w->since;
+
+	if (waited < WAITS_TICK_MS || !t->text.text.len ||
+	    (w->again && t->now < w->again && w->hash == t->text.hash))
+		return 0;
+	w->hash = t->text.hash;
+	/* a tick may come a little early */
+	w->again = t->now - WAITS_TICK_MS / 2 +
+		   (waited < WAITS_MAX_MS ? waited : WAITS_MAX_MS);
+	return 1;
+}
+
+static void tell(struct tick *t, struct member *m, const struct waited *w,
+		 uint32_t request)
+{
+	const struct wire_waiting x = {
+		.request = request, .waited_ms = t->now - w->since,
+		.text = SLICE(t->text.text.data, t->text.text.len),
+	};
+
+	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
+}
+
+static void tell_agents(struct tick *t, struct hosted *h)
+{
+	struct job_node *n = NULL;
+
+	awaited_init(&t->text);
+	t->of = NULL;
+	waits_for_nodes(h, &t->text);
+	while ((n = job_next_node(h->job, n))) {
+		struct member *m = job_node_owner(n);
+
+		if (!m)
+			continue;
+		if (!job_node_waits(h->job, n) || job_node_is_spare(n)) {
+			m->waited.since = 0;
+			continue;
+		}
+		t->somebody = 1;
+		if (!m->waited.since) /* it was a spare */
+			m->waited = (struct waited){.since = t->now};
+		if (is_due(&m->waited, t))
+			tell(t, m, &m->waited, 0);
+	}
+}
+
+static void tell_worker(struct tick *t, struct member *m)
+{
+	struct parked *p = m->session.parked;
+
+	for (int i = 0; p && i < WAITS_TOLD_MAX; i++, p = p->next) {
+		t->somebody = 1;
+		if (t->now - p->waited.since < WAITS_TICK_MS)
+			continue;
+		if (!p->waiter.meeting || t->of != p->waiter.meeting) {
+			awaited_init(&t->text);
+			waits_for_request(p, &t->text);
+			t->of = p->waiter.meeting;
+		}
+		if (is_due(&p->waited, t))
+			tell(t, m, &p->waited, p->id);
+	}
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	struct tick t = {.server = s, .now = uv_now(s->loop)};
+	struct table_item *item = NULL;
+	struct member *m;
+
+	while ((item = table_next(&s->jobs, item))) {
+		struct hosted *h = (struct hosted *)item;
+
+		tell_agents(&t, h);
+		for (m = h->workers; m; m = m->worker_next)
+			tell_worker(&t, m);
+	}
+	awaited_release(&t.text);
+	if (!t.somebody)
+		uv_timer_stop(timer);
+	conn_flush_all(&s->pool);
+}
+
+void waits_begin(struct server *s)
+{
+	if (!uv_is_active((uv_handle_t *)&s->waits_timer) && !s->closing)
+		uv_timer_start(&s->waits_timer, on_tick, WAITS_TICK_MS,
+			       WAITS_TICK_MS);
+}
+
+void waits_init(struct server *s)
+{
+	uv_timer_init(s->loop, &s->waits_timer);
+	s->waits_timer.data = s;
+}
+
+void waits_close(struct server *s)
+{
+	if (!uv_is_closing((uv_handle_t *)&s->waits_timer))
+		uv_close((uv_handle_t *)&s->waits_timer, NULL);
+}

@@ -1,0 +1,26 @@
+/* waits.h: nobody waits in silence: once a second whoever waits for longer than
+ * that is told whom for (WAITING). No timer runs while nobody waits. What is
+ * said is awaited.c's. */
+#ifndef RENDEZVOUS_WAITS_H
+#define RENDEZVOUS_WAITS_H
+
+#include "rendezvous/awaited.h"
+#include "rendezvous/hosted.h"
+
+enum {
+	WAITS_TICK_MS = 1000,
+	WAITS_MAX_MS = 30000, /* it is said again at the latest after that */
+	WAITS_TOLD_MAX = 16,  /* requests of one connection */
+};
+
+void waits_init(struct server *s);
+void waits_close(struct server *s);
+/* Somebody waits, perhaps: a request was parked, a node has joined. */
+void waits_begin(struct server *s);
+
+/* Whom the agents of a job wait for; empty where they wait for nobody. */
+void waits_for_nodes(struct hosted *h, struct awaited *a);
+/* Whom a parked request waits for: a session's `explain`. */
+void waits_for_request(const struct parked *p, struct awaited *a);
+
+#endif

@@ -1,0 +1,128 @@
+# ddprun status: what the server knows of a job, from outside, as text and JSON.
+load ../lib
+
+setup() {
+	lib_setup
+	port=$(w_port free)
+	at=127.0.0.1:$port
+}
+
+# json EXPRESSION: of what `ddprun status --json` prints, as Python's `s`
+json() {
+	ddprun status --json --job j --rdzv-endpoint "$at" >status.json
+	python3 -c 'import json, sys
+s = json.load(open("status.json"))
+print(eval(sys.argv[1]))' "$1"
+}
+
+# node NAME RANK [OPTION...]: a ddprun of job j, of two nodes
+node() {
+	local name=$1 rank=$2
+	shift 2
+	start "$name" ddprun --nnodes 2 --node-rank "$rank" --rdzv-id j \
+		--rdzv-endpoint "$at" "$@"
+}
+
+@test "no job is a line and exit code 1" {
+	expect 1 ddprun status --job no-such-job
+	has "$err" "^ddprun: error: no ddprun of yours on .* is in job 'no-such-job'"
+	expect 2 ddprun status --jobb
+	has "$err" 'did you mean --job'
+	expect 0 ddprun status --help
+	has "$out" '^usage: ddprun status'
+}
+
+@test "a job that waits: found on this host, with whom it waits for" {
+	node a 0 --nproc-per-node 3 true
+	await a.err '^ddprun: waiting [12] s'
+	expect 0 ddprun status --job j
+	has "$out" "^job 'j' at $at: gathering for [1-3] s, round 0, attempt 1 of 1\$"
+	has "$out" '^  1 of 2 nodes$'
+	has "$out" '^  waiting [1-3] s for 1 of 2 nodes: node 1 \(not connected\)$'
+	has "$out" '^  node -  .*  127.0.0.1  waits  3 workers'
+	expect 0 ddprun status --job j --json
+	[ "$(python3 -c 'import json, sys
+j, = json.load(open(sys.argv[1]))["jobs"]
+print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
+	1 <= j["waiting"]["seconds"] < 9, j["last_end"], j["nodes"][0]["state"])
+' program.out)" = "gathering 1 2 1 of 2 nodes: node 1 (not connected) True None waits" ]
+	signal a TERM
+	finish a -
+}
+
+@test "a job of two nodes that runs: nodes, workers, and nobody waited for" {
+	mkfifo go
+	node a 0 --nproc-per-node 2 sh -c 'echo here; read -r _ <>go'
+	node b 1 --nproc-per-node 1 sh -c 'echo here; read -r _ <>go'
+	await a.out '\[1\] here'
+	await b.out here
+	expect 0 ddprun status --job j
+	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
+	has "$out" "^job 'j' at $at: running for [0-9]+ s, round 0, attempt 1 of 1\$"
+	has "$out" '^  2 of 2 nodes, 3 workers \(0 connected, 0 ended\); the store holds 0 keys, 0 bytes$'
+	has "$out" '^  node 0  .*  127.0.0.1  runs  ranks 0 to 1: 0 connected, 0 ended'
+	has "$out" '^  node 1  .*  127.0.0.1  runs  ranks 2 to 2: 0 connected, 0 ended'
+	[ "$(grep -c waiting <<<"$out")" = 0 ]
+	# rank 0 asks for a key that nobody sets
+	start w env DDP_LOG=error rdzv_client do "$at" j 0 0 set k value \
+		wait 60000 never
+	start clock rdzv_client do "$at" j 0 1 wait 60000 k wait 1500 never
+	finish clock 1
+	[ "$(json '[(j["connected"], j["store_keys"], j["waiting"]["for"],
+		[n["connected"] for n in j["nodes"]]) for j in s["jobs"]]')" = \
+		"[(1, 1, \"1 of 1 key that nobody has set: 'never'\", [1, 0])]" ]
+	exec 8<>go
+	echo >&8
+	echo >&8
+	echo >&8
+	finish a
+	finish b
+	exec 8>&-
+	finish w 1
+}
+
+@test "a job that restarts: its last end, the attempt, whose workers stop" {
+	mkfifo go
+	node a 0 --max-restarts 2 sh -c \
+		'[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exec tail -f /dev/null
+		echo here; read -r _ <go; exit 3'
+	await a.err 'waiting [12] s'
+	node b 1 --max-restarts 2 --shutdown-timeout 4 "${deaf[@]}" sh -c \
+		'echo here $TORCHELASTIC_RESTART_COUNT; exec tail -f /dev/null'
+	await b.out 'here 0'
+	echo >go
+	await a.err 'waiting [12] s .* to come back'
+	expect 0 ddprun status --job j
+	has "$out" "^job 'j' at $at: restarting for [1-4] s, round 1, attempt 2 of 3\$"
+	has "$out" '^  waiting [1-4] s for 1 of 2 nodes: node 1 \(.*, its workers stop since [1-4] s\)$'
+	has "$out" '^  the last round ended: rank 0 \(local rank 0\) on .*exited with code 3$'
+	has "$out" '^  node 1  .*  stops  1 worker'
+	await b.out 'here 1'
+	[ "$(json '[(j["state"], j["restarts"], j["max_restarts"], j["round"])
+		for j in s["jobs"]]')" = "[('running', 1, 2, 1)]" ]
+	signal a TERM
+	finish a -
+	finish b -
+}
+
+@test "a server's jobs are shown all, and each alone" {
+	start server ddprdzv --listen "$at"
+	await server.err 'listening on'
+	start x ddprun --nnodes 2 --rdzv-id x --rdzv-endpoint "$at" true
+	start y ddprun --nnodes 2 --rdzv-id y --rdzv-endpoint "$at" true
+	await x.err 'waiting [12] s'
+	await y.err 'waiting [12] s'
+	expect 0 ddprun status --rdzv-endpoint "$at"
+	has "$out" "^job 'x' at"
+	has "$out" "^job 'y' at"
+	expect 0 ddprun status --rdzv-endpoint "$at" --job y
+	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
+	start z ddprun status --rdzv-endpoint "$at" --job z
+	finish z -
+	[ "$status" = 77 ]
+	has "$err" "there is no job 'z' at $at"
+	signal server TERM
+	finish server
+	finish x -
+	finish y -
+}

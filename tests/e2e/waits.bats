@@ -1,0 +1,132 @@
+# Never a silent wait: whoever waits for longer than a second, agent or worker, is
+# told by the server whom for, and its timeout's error says the same.
+load ../lib
+
+# server [OPTION...]: a ddprdzv of our own; $at is its endpoint.
+server() {
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 "$@"
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# node NAME NPROC NNODES [NODE_RANK [RESTARTS [MODE]]]: an agent of job j, which
+# joins at once, or (MODE hello) when it is told to; say NAME LINE tells it what
+# to do, its output is $T/NAME.out.
+node() {
+	mkfifo "$T/$1.in"
+	start "$1" bash -c 'exec rdzv_client "$@" <>"$0"' "$T/$1.in" \
+		"${6:-agent}" "$at" j "$2" "$1" "$3" "${4:--1}" "${5:-0}"
+}
+
+# (opened for both: that never waits for a reader, which may have gone)
+say() {
+	echo "$2" 1<>"$T/$1.in"
+}
+
+worker() {
+	local round=$1 rank=$2
+	shift 2
+	rdzv_client do "$at" j "$round" "$rank" "$@"
+}
+
+@test "an agent is told which nodes are missing, once a second is over" {
+	server
+	node h1 1 2
+	await h1.out '^WAITING 1[0-9]{3} ms for 1 of 2 nodes$'
+	node n07 1 2 -1 0 hello
+	await h1.out '^WAITING [1-9][0-9]{3} ms for 1 of 2 nodes: n07 \(agent connected, has not joined\)$'
+	say n07 join
+	await h1.out '^START'
+}
+
+@test "nodes that were asked for by rank are named by it" {
+	server
+	node h1 1 3 1
+	await h1.out '^WAITING [0-9]+ ms for 2 of 3 nodes: node 0 \(not connected\), node 2 \(not connected\)$'
+}
+
+@test "while a round ends: whose workers stop, and since when" {
+	server
+	node h1 1 2 0 1
+	await h1.out '^STATE 1'
+	node h2 1 2 1 1
+	await h2.out '^START round 0'
+	say h1 'exit 0 3'
+	await h1.out '^END round 0 verdict 2'
+	say h1 join
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers stop since [12] s\)$'
+	await h1.out '^WAITING [0-9]+ ms for 1 of 2 nodes: node 1 \(h2, its workers stop since [2-5] s\)$'
+	say h2 join
+	await h1.out '^START round 1'
+	[ "$(grep -c '^WAITING' h2.out)" = 0 ]
+}
+
+@test "ddprun says whom it waits for, and its timeout's error, too" {
+	start job ddprun --nnodes 3 --node-rank 0 --rdzv-endpoint "127.0.0.1:$(w_port free)" \
+		--rdzv-timeout 2.5 true
+	finish job -
+	has "$err" '^ddprun: waiting [12] s at 127\.0\.0\.1:[0-9]+ for 2 of 3 nodes \(job .none.\): node 1 \(not connected\), node 2 \(not connected\); start the others with '
+	has "$err" "^ddprun: error: gave up after 2.5 s: only 1 of 3 nodes came to .*; waited for 2 of 3 nodes: node 1 \(not connected\), node 2 \(not connected\); start them all"
+	[ "$status" != 0 ]
+}
+
+@test "a round that does not begin because of a deaf worker elsewhere is no silence" {
+	local ep
+	ep=127.0.0.1:$(w_port free)
+	mkfifo go
+	start a ddprun --nnodes 2 --node-rank 0 --max-restarts 1 \
+		--rdzv-endpoint "$ep" sh -c \
+		'[ $TORCHELASTIC_RESTART_COUNT = 1 ] || { read -r _ <go; exit 3; }'
+	start b ddprun --nnodes 2 --node-rank 1 --max-restarts 1 \
+		--shutdown-timeout 3 --rdzv-endpoint "$ep" \
+		"${deaf[@]}" sh -c '[ $TORCHELASTIC_RESTART_COUNT = 1 ] ||
+			{ echo here; exec tail -f /dev/null; }'
+	await b.out here
+	echo >go
+	await a.err '^ddprun: waiting [12] s at .* for 1 of 2 nodes to come back \(job .none.\): node 1 \(.*, its workers stop since [12] s\)$'
+	finish a
+	finish b
+}
+
+@test "a worker's timeout says which rank has not come, where it is, and what it does" {
+	server
+	node h1 3 1
+	await h1.out '^START'
+	start one rdzv_client do "$at" j 0 1 set one 1 wait 60000 never
+	worker 0 0 wait 60000 one
+	say h1 'exit 2 0'
+	run worker 0 0 gather g 3 100 x
+	[ "$status" = 1 ]
+	[[ $output == "error: rank 2 (local rank 2) on h1, pid 4711, exited with code 0 before it came to 'g'" ]]
+	run worker 0 0 barrier b 3 100
+	[[ $output == "error: waited 0.1 s for 2 of 3 ranks at barrier 'b': rank 1 (h1, connected, waits itself for key 'never'), rank 2 (h1, exited with code 0)" ]]
+	# of a barrier of some nobody knows who they are
+	run worker 0 0 barrier b 2 100
+	[[ $output == "error: waited 0.1 s for 1 of 2 ranks at barrier 'b'" ]]
+	run worker 0 0 fate 1 100
+	[[ $output == "error: waited 0.1 s for 1 of 1 ranks to end: rank 1 (h1, connected, waits itself for key 'never')" ]]
+	run worker 0 0 wait 100 never
+	[[ $output == "error: waited 0.1 s for 1 of 1 key that nobody has set: 'never'" ]]
+}
+
+@test "a worker whose server dies says whom it had waited for" {
+	server
+	node h1 2 1
+	await h1.out '^START'
+	start w rdzv_client do "$at" j 0 0 set here 1 gather g 2 60000 x
+	worker 0 1 wait 60000 here
+	# the agent is told nothing now: its worker waits, and so does this one
+	start clock rdzv_client do "$at" j 0 1 wait 2200 never
+	finish clock 1
+	signal server KILL
+	finish server 137
+	finish w 1
+	has "$out" "^error: rendezvous server .*; this waited [12] s for 1 of 2 ranks at gather 'g': rank 1 \(h1, (not )?connected.*\)$"
+	finish h1 -
+}
+
+@test "ddp_init's timeout names the rank that never came" {
+	DDP_TIMEOUT=2 expect 1 ddprun --standalone --nproc-per-node 2 sh -c \
+		'[ $RANK = 0 ] && exec c_init cpu; exec tail -f /dev/null'
+	has "$out" "waited 2.[0-9] s for 1 of 2 ranks at gather '.*': rank 1 \(.*, not connected\)"
+}
