@@ -57,6 +57,11 @@ int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own);
  * bound is written back into a. */
 int sock_listen(struct sock_addr *a, struct err *e);
 
+/* A peer that does not answer for ms ends the connection with ETIMEDOUT: its
+ * kernel, that is; a process that is merely stopped does not count. Of a
+ * listening socket it holds for what is accepted later. */
+void sock_end_when_silent(int fd, uint64_t ms);
+
 /* Reserves a free port on the wildcard address: bound with SO_REUSEADDR, never
  * listening, so that a later bind with SO_REUSEADDR succeeds but the kernel
  * gives the port to nobody else. Returns the descriptor, *port is set. */

@@ -38,6 +38,7 @@ struct conn_events {
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
+	uint64_t silent_ms; /* of a peer's host; listeners have it, too */
 	struct conn *dirty; /* with output that is not yet on its way */
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */

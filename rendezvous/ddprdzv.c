@@ -15,7 +15,7 @@ enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 struct options {
 	const char *listen;
 	long listen_fd, parent_fd;
-	double heartbeat_timeout, hello_timeout;
+	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
 };
@@ -34,6 +34,9 @@ static const struct option_spec table[] = {
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
 	 "A client that has not said who it is by then is closed (10)."},
+	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
+	 "SECONDS", NULL,
+	 "A client whose host does not answer for that long is closed (60)."},
 	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
@@ -98,6 +101,7 @@ static int serve(const struct options *o, struct err *e)
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
 	};
@@ -123,7 +127,8 @@ static int serve(const struct options *o, struct err *e)
 int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .parent_fd = -1,
-			    .heartbeat_timeout = 5, .hello_timeout = 10};
+			    .heartbeat_timeout = 5, .hello_timeout = 10,
+			    .silent_timeout = 60};
 	struct err e = ERR_INIT;
 	int rc;
 

@@ -93,6 +93,8 @@ struct server {
 struct hosted *hosted_for_join(struct server *s, struct slice id);
 /* The job of that name, or NULL. */
 struct hosted *hosted_find(struct server *s, struct slice id);
+/* m's node may be silent for its lease: so may its workers, and it. */
+void hosted_bear_with(struct member *m);
 /* Does what the job wants done, after each event. */
 void hosted_act(struct hosted *h);
 /* A worker's HELLO: it is in its round from now on, or is told why not. */

@@ -300,6 +300,7 @@ static int start_listening(struct server *s, int fd, struct err *e)
 			       fd, strerror(errno));
 	sock_addr_text(&a, s->endpoint);
 	s->bound = a;
+	sock_end_when_silent(fd, s->pool.silent_ms);
 	uv_tcp_init(s->loop, &s->listener);
 	s->listener.data = s;
 	rc = uv_tcp_open(&s->listener, fd);
@@ -330,6 +331,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->only_job = o->job;
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
+	s->pool.silent_ms = o->silent_ms;
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o->listen_fd, e);
 	if (rc == 0 && o->parent_fd >= 0)

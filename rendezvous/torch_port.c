@@ -186,6 +186,7 @@ static int listen_at(struct torch_port *p, const struct sock_addr *at,
 
 	if (fd < 0)
 		return fd;
+	sock_end_when_silent(fd, p->pool->silent_ms);
 	rc = uv_tcp_open(&p->listener, fd);
 	if (rc < 0)
 		close(fd);

@@ -1,4 +1,4 @@
-/* bench_exchange: every rank of a large world gets the bytes of every other over
+/* bench_exchange: every rank of a large world gets the bytes of all others over
  * one tree of its hosts: values go up, joined on the way; the whole goes down,
  * passed on as it comes. Ranks of a host have their host's copy. Sockets are
  * real, and each host has a loopback address of its own. */
