@@ -49,17 +49,21 @@ all_ldflags = $(san_flags) $(LDFLAGS)
 
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
-wire_objs := $(call objs,rendezvous/wire.c)
-server_objs := $(call objs,$(filter-out %/client.c %/link.c %/wire.c,$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
-sodium_libs = $(shell $(PKG_CONFIG) --libs libsodium 2>/dev/null || echo -lsodium)
-launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c) $(wire_objs) $(base_objs)
-sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c) $(wire_objs) $(base_objs)
+# The wire, and the proof of who speaks on it: the programs and libddp share them.
+wire_objs := $(call objs,$(patsubst %,rendezvous/%.c,wire proof secret credential auth))
+server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_connect link handshake wire proof secret credential auth),$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
+sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c rendezvous/client_connect.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
 trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c trainers/data/*.c trainers/models/*.c trainers/ops/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
 
 # Static where Debian has it: a launcher is judged by its start.
 uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
+# Its few functions that we call, within our programs and libddp, where that can be.
+sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/libsodium.a; test -f $$a && echo $$a || echo -lsodium')
+# What a program needs besides libddp.a where that could not take it in.
+ddp_libs = $(filter-out %.a,$(sodium_libs))
 dnnl_libs = -ldnnl -lgomp
 
 programs := $(O)/ddprun $(O)/ddprdzv
@@ -98,28 +102,28 @@ endif
 
 $(O)/ddprun: $(launcher_objs)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
 
 $(O)/ddprdzv: $(server_objs)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(uv_libs) $(sodium_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
 
 # One relocatable object with only ddp_* global, so that a program linked with
 # libddp.a may have names of its own like ours.
 $(O)/libddp.a: $(sdk_objs)
 	$(if $(Q),@echo "  AR    $@")
-	$(Q)$(CC) -r -nostdlib -o $(O)/obj/libddp.o $^
-	$(Q)objcopy --localize-hidden $(O)/obj/libddp.o
+	$(Q)$(CC) -r -nostdlib -o $(O)/obj/libddp.o $^ $(filter %.a,$(sodium_libs))
+	$(Q)objcopy -w --keep-global-symbol='ddp_[a-z]*' $(O)/obj/libddp.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/obj/libddp.o
 
 $(O)/libddp.so: $(sdk_objs) worker-sdk/ddp.map
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -Wl,--version-script=worker-sdk/ddp.map -o $@ $(sdk_objs) -lz -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -shared -Wl,-soname,libddp.so.0 -Wl,--version-script=worker-sdk/ddp.map -o $@ $(sdk_objs) $(sodium_libs) -lz -lpthread -ldl
 	$(Q)ln -sf libddp.so $(O)/libddp.so.0
 
 $(trainers): $(O)/%: $(O)/obj/trainers/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
 
 $(O)/ddp-plot: trainers/ddp-plot
 	@mkdir -p $(@D)
@@ -150,7 +154,7 @@ examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker
 $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/ddp.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a -lz -lm -lpthread -ldl
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
 
 # What is made from the table of options.
 $(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
@@ -175,7 +179,7 @@ unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_
 $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(uv_libs) $(sodium_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
@@ -203,11 +207,11 @@ test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/pro
 # One of them is of the server's parts.
 server_parts := $(call objs,rendezvous/candidate.c rendezvous/journal_etcd.c $(wildcard etcd/*.c))
 $(O)/tests/etcd_candidate: $(server_parts)
-$(O)/tests/etcd_candidate: private extra_libs = $(sodium_libs) $(uv_libs)
-$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c) $(base_objs) $(wire_objs)
+$(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
+$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c rendezvous/client_connect.c rendezvous/handshake.c) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ -lz -lm -lpthread -ldl $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
 # What the benchmarks start and time with: static, so that they start at once.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
@@ -227,16 +231,16 @@ $(call objs,$(gpu_sources)): extra_cflags = -isystem $(CUDA)/include
 $(O)/gpu/gpu_%: $(O)/obj/tests/gpu/gpu_%.o $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(cuda_libs) -lz -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(cuda_libs) $(ddp_libs) -lz -lm -lpthread -ldl
 $(O)/gpu/nccl_allreduce: worker-sdk/examples/nccl_allreduce.cu $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC  $@")
-	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl -lz -Xlinker -rpath,$(CUDA)/lib64
+	$(Q)$(CUDA)/bin/nvcc -O2 -Iworker-sdk -o $@ $^ -lnccl $(ddp_libs) -lz -Xlinker -rpath,$(CUDA)/lib64
 
 $(gpu_trainers:%=$(O)/gpu/%): $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(trainer_objs) $(base_objs) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm -lpthread -ldl
 
 gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 	$(if $(has_nccl),,@echo "no CUDA and NCCL in $(CUDA) (CUDA=...): the programs that call them are left out")
@@ -316,7 +320,7 @@ install: all
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
-	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
+	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	for f in slurm/*.sbatch slurm/*.txt; do \
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/share/ddprun/$$f || exit 1; done
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1

@@ -15,7 +15,8 @@
 	X(ABORTED, -20007, "the round or the job was ended")                   \
 	X(INTERNAL, -20008, "a bug of ours")                                   \
 	X(REFUSED, -20009, "the server refused")                               \
-	X(DATA, -20010, "a file's contents are wrong")
+	X(DATA, -20010, "a file's contents are wrong")                         \
+	X(PROOF, -20011, "no proof that both belong to the job")
 
 enum {
 #define X(name, code, text) ERR_##name = code,

@@ -18,11 +18,12 @@
 #include "base/error.h"
 
 enum {
-	FLIGHT_VERSION = 1,
+	FLIGHT_VERSION = 2,
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
 	FLIGHT_NAME_MAX = 256,
 	FLIGHT_SERVER_MAX = 320,
+	FLIGHT_KEY_MAX = 72,
 	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
 	FLIGHT_TEXT_MAX = 256,
 };
@@ -101,6 +102,7 @@ struct flight_file {
 	char agent_id[32]; /* DDP_AGENT_ID */
 	char job[FLIGHT_NAME_MAX], host[FLIGHT_NAME_MAX];
 	char server[FLIGHT_SERVER_MAX]; /* host:port of its rendezvous; "" */
+	char job_key[FLIGHT_KEY_MAX]; /* DDP_JOB_KEY, for our user's tools */
 	struct flight_worker workers[];
 };
 

@@ -53,11 +53,13 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 {
 	extern char **environ;
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
+	char key[PROOF_HEX_SIZE];
 	struct environment_job job = {
 		.job = a->config->job, .agent_id = agent_id(a),
 		.master_addr = master, .master_port = start->master_port,
 		.agent_store = start->agent_store,
 		.rdzv = member_server_text(&a->member, server),
+		.job_key = member_job_key(&a->member, key),
 		.node_addr = a->member.addr_text, .role = a->config->role,
 		.round = start->round, .attempt = start->attempt,
 		.max_restarts = (uint32_t)a->config->max_restarts,
@@ -95,7 +97,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
-	char text[RESTART_TIME_TEXT_MAX];
+	char text[RESTART_TIME_TEXT_MAX], key[PROOF_HEX_SIZE];
 	int rc;
 
 	a->times.start = clock_ns();
@@ -108,7 +110,8 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
 	begin_output(a, start);
-	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr);
+	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr,
+		      member_job_key(&a->member, key));
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
@@ -201,12 +204,13 @@ static void on_lost(struct member *m, const struct err *why)
 	agent_handle(a, EV_LOST, why->text);
 }
 
-
 static void on_waiting(struct member *m)
 {
 	struct agent *a = m->owner;
+	char key[PROOF_HEX_SIZE];
 
-	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr);
+	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr,
+			 member_job_key(m, key));
 }
 
 static const struct member_events member_events = {

@@ -73,11 +73,12 @@ static int compare(const void *pa, const void *pb)
 }
 
 int ask_init(struct ask *a, const struct endpoint *server, const char *job,
-	     const struct wire_dump *m, struct err *e)
+	     const struct auth *auth, const struct wire_dump *m,
+	     struct err *e)
 {
 	struct asking x = {a, m};
 	const struct tool_question q = {
-		.job = job, .put = put, .take = take, .arg = &x,
+		.job = job, .auth = auth, .put = put, .take = take, .arg = &x,
 		.timeout_ms = m->timeout_ms + PATIENCE_MS,
 	};
 	int rc;

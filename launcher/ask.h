@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/sock.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/auth.h"
 
 struct asked_node {
 	int32_t node_rank; /* -1: it has none */
@@ -29,7 +29,8 @@ struct ask {
  * says nothing for some seconds after the time that the nodes have (m's). The
  * caller releases a in any case. */
 int ask_init(struct ask *a, const struct endpoint *server, const char *job,
-	     const struct wire_dump *m, struct err *e);
+	     const struct auth *auth, const struct wire_dump *m,
+	     struct err *e);
 void ask_release(struct ask *a);
 
 #endif

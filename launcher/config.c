@@ -509,6 +509,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	c->noptions = rc - 1 - (rc > 1 && strcmp(argv[rc - 1], "--") == 0);
 	if (c->print_completion)
 		return check_completion(c, e);
+	remote_node_auth(&c->handed);
 	rc = host_choice_init(c, e);
 	if (rc == 0 && !c->over_ssh && !remote_node_is())
 		rc = inferred_init(c, e);

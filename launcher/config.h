@@ -10,6 +10,7 @@
 #include "launcher/host_list.h"
 #include "launcher/signal_set.h"
 #include "pmi/mpirun.h"
+#include "rendezvous/auth.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
 
@@ -25,6 +26,7 @@ struct config {
 	const char *job; /* --rdzv-id */
 	const char *backend;
 	const char *rdzv_conf;
+	const char *auth_text, *token_file; /* --auth, --token-file */
 	const char *master_addr;
 	const char *local_addr;
 	const char *role;
@@ -73,6 +75,9 @@ struct config {
 	struct allocation slurm;
 	struct mpirun mpirun; /* the same of an MPI launcher (inferred_mpi.h) */
 	int meets; /* the endpoint is found out later (meet.h) */
+	/* how this node proves itself, where who started the job has said it;
+	 * methods 0: it has not */
+	struct auth handed;
 	const char *nproc_why; /* how their word gave nproc; NULL: not */
 	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
 	int nports;                 /* 0: only its own */

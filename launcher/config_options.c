@@ -106,6 +106,20 @@ const struct option_spec config_options[] = {
 		 "A node that is silent for that long is lost (5)."),
 	 .given_offset = AT(heartbeat_given),
 	 .yields = 1},
+	{TEXT("auth", auth_text, "auto|secret|munge|none", "PET_AUTH",
+	      "How nodes prove that they belong to the job: munge, or a secret "
+	      "that all have (auto). none: whoever reaches the port can join, "
+	      "read and end the job."),
+	 .yields = 1,
+	 .more = "auto: with --standalone, over ssh and under mpirun a secret "
+		 "of the job's own; else $DDP_TOKEN or --token-file; else "
+		 "munge, where munged runs; else this user's key file, "
+		 "~/.config/ddprun/key, which is made at its first use. "
+		 "$DDP_AUTH is the default."},
+	{TEXT("token-file", token_file, "FILE", "PET_TOKEN_FILE",
+	      "The secret that all nodes have, in a file that only its owner "
+	      "may read ($DDP_TOKEN)."),
+	 .yields = 1},
 	{FLAG("standalone", standalone, "PET_STANDALONE",
 	      "One node, a free port, a random job name.")},
 	{TEXT("master-addr", master_addr, "HOST", "PET_MASTER_ADDR",

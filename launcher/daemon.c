@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 
@@ -107,7 +108,8 @@ static pid_t start(const struct program *p, const struct ends *n,
 {
 	extern char **environ;
 	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
-	char *argv[] = {p->argv[0], listen_arg, parent_arg,
+	static char auth_arg[] = "--auth=parent";
+	char *argv[] = {p->argv[0], listen_arg, parent_arg, auth_arg,
 			job ? job_arg : NULL, NULL};
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
@@ -128,8 +130,21 @@ static pid_t start(const struct program *p, const struct ends *n,
 	return pid;
 }
 
+/* A pipe holds so little before anybody reads. */
+static int hand_over(const struct auth *auth, int pipe, struct err *e)
+{
+	unsigned char bytes[AUTH_BYTES];
+	int rc;
+
+	auth_to_bytes(bytes, auth);
+	rc = file_write_all(pipe, bytes, sizeof(bytes));
+	proof_wipe(bytes, sizeof(bytes));
+	return rc < 0 ? err_set(e, rc, "the secret does not go to the "
+				"rendezvous server: %s", strerror(-rc)) : 0;
+}
+
 int daemon_start(struct daemon *s, int listen_fd, const char *job,
-		 struct err *e)
+		 const struct auth *auth, struct err *e)
 {
 	struct program p;
 	struct ends n;
@@ -140,7 +155,8 @@ int daemon_start(struct daemon *s, int listen_fd, const char *job,
 		return rc;
 	rc = open_ends(&n, listen_fd, e);
 	if (rc == 0) {
-		pid = start(&p, &n, job, e);
+		rc = hand_over(auth, n.ours, e);
+		pid = rc < 0 ? rc : start(&p, &n, job, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "base/error.h"
+#include "rendezvous/auth.h"
 
 struct daemon {
 	pid_t pid; /* 0: none runs */
@@ -17,9 +17,10 @@ struct daemon {
 
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
  * with a copy of listen_fd, which stays the caller's. It serves this job only,
- * or any (NULL). */
+ * or any (NULL), and lets in who proves itself by auth, which goes to it
+ * through the pipe, where nobody sees it. */
 int daemon_start(struct daemon *s, int listen_fd, const char *job,
-		 struct err *e);
+		 const struct auth *auth, struct err *e);
 
 /* Tells it to go; it ends by itself, later. */
 void daemon_dismiss(struct daemon *s);

@@ -12,6 +12,7 @@
 #include "base/sock.h"
 #include "launcher/behind.h"
 #include "launcher/exit_code.h"
+#include "launcher/job_key.h"
 #include "launcher/stack.h"
 
 enum {
@@ -31,6 +32,11 @@ const struct option_spec dump_options[] = {
 	 .arg = "HOST:PORT",
 	 .help = "Ask this rendezvous server for the job (none, unless --job"
 		 " names it): for a host where no ddprun runs."},
+	{.name = "auth", .kind = OPTION_STRING, FIELD(auth),
+	 .arg = "auto|secret|munge|none",
+	 .help = "How to prove to that server who asks (as ddprun --auth)."},
+	{.name = "token-file", .kind = OPTION_STRING, FIELD(token_file),
+	 .arg = "FILE", .help = "The secret of that server's nodes."},
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = WIRE_DUMP_MAX_MS / 1000, .arg = "SECONDS",
 	 .help = "Wait so long for the answers of other nodes (10)."},
@@ -229,7 +235,7 @@ struct dump {
 };
 
 static int ask(struct dump *d, const char *server, const char *job,
-	       struct err *e)
+	       const struct auth *auth, struct err *e)
 {
 	const struct wire_dump m = {
 		.json = (uint8_t)d->o.json,
@@ -243,7 +249,7 @@ static int ask(struct dump *d, const char *server, const char *job,
 
 	if (rc < 0)
 		return rc;
-	rc = ask_init(a, &at, job, &m, e);
+	rc = ask_init(a, &at, job, auth, &m, e);
 	if (rc < 0)
 		ask_release(a);
 	else
@@ -262,6 +268,18 @@ static size_t run_of(const struct look *l, size_t i)
 	return n;
 }
 
+static int ask_for_job(struct dump *d, const struct flight_file *job,
+		       struct err *e)
+{
+	struct auth auth;
+	int rc = job_key_of(&auth, job, e);
+
+	if (rc == 0)
+		rc = ask(d, job->server, job->job, &auth, e);
+	auth_wipe(&auth);
+	return rc;
+}
+
 /* Who is here is seen without asking; who was asked for is not shown twice. */
 static void ask_for_jobs(struct dump *d)
 {
@@ -273,7 +291,7 @@ static void ask_for_jobs(struct dump *d)
 		size_t n = run_of(&d->look, kept);
 
 		if (job->nodes > 1 && job->server[0] && d->nasked < ASKED_MAX) {
-			if (ask(d, job->server, job->job, &e) == 0) {
+			if (ask_for_job(d, job, &e) == 0) {
 				look_drop(&d->look, kept, n);
 				continue;
 			}
@@ -371,10 +389,15 @@ static int show(struct dump *d)
 static int look_and_ask(struct dump *d, struct err *e)
 {
 	const char *job = d->o.job ? d->o.job : "none";
+	struct auth auth;
 	int rc;
 
-	if (d->o.server)
-		return ask(d, d->o.server, job, e);
+	if (d->o.server) {
+		rc = auth_choose(&auth, d->o.auth, d->o.token_file, e);
+		rc = rc < 0 ? rc : ask(d, d->o.server, job, &auth, e);
+		auth_wipe(&auth);
+		return rc;
+	}
 	rc = look_init(&d->look, d->o.job, (pid_t)d->o.agent, e);
 	if (rc == 0 && !d->o.here && !d->o.agent)
 		ask_for_jobs(d);

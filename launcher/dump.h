@@ -12,6 +12,7 @@
 struct dump_options {
 	const char *job; /* NULL: all */
 	const char *server; /* --rdzv-endpoint, or NULL */
+	const char *auth, *token_file; /* as ddprun's, for that one */
 	long last;       /* calls of each worker */
 	long agent;      /* only this ddprun's; 0: all */
 	double timeout_s; /* for other nodes */

@@ -31,8 +31,8 @@ static const char *const replaced[] = {
 	"TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
 	"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
 	"TORCHELASTIC_SIGNALS_TO_HANDLE",
-	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
-	"DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
+	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
+	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 };
 
 static int is_name(const char *var, const char *name)
@@ -123,6 +123,8 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 {
 	add(env, "DDP_RDZV_ENDPOINT=%s", job->rdzv);
 	add(env, "DDP_JOB_ID=%s", job->job);
+	if (said(job->job_key))
+		add(env, "DDP_JOB_KEY=%s", job->job_key);
 	add(env, "DDP_ROUND=%u", job->round);
 	add(env, "DDP_NODE_ADDR=%s", job->node_addr);
 	add(env, "DDP_AGENT_ID=%s", job->agent_id);

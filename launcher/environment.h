@@ -13,6 +13,7 @@ struct environment_job {
 	const char *job, *agent_id;
 	const char *master_addr;  /* of node 0 */
 	const char *rdzv;         /* host:port of the server */
+	const char *job_key;      /* NULL, "": nobody proves anything there */
 	const char *node_addr;    /* of this node */
 	const char *role;
 	const char *signals;      /* --signals-to-handle */

@@ -8,6 +8,7 @@ int exit_code_of(const struct err *e)
 	case ERR_ARGUMENT:
 		return EXIT_BAD_USAGE;
 	case ERR_REFUSED:
+	case ERR_PROOF:
 		return EXIT_REFUSED;
 	case ERR_TIMEOUT:
 		return EXIT_TIMED_OUT;

@@ -48,12 +48,12 @@ void failure_prepare(struct failure *f)
 }
 
 void failure_findable(struct failure *f, const char *agent_id,
-		      const struct sock_addr *server)
+		      const struct sock_addr *server, const char *job_key)
 {
 	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
 		.agent_id = agent_id, .job = f->config->job, .host = f->host,
-		.server = sock_addr_text(server, at),
+		.server = sock_addr_text(server, at), .job_key = job_key,
 		.nodes = f->config->max_nodes,
 	};
 
@@ -62,12 +62,13 @@ void failure_findable(struct failure *f, const char *agent_id,
 }
 
 void failure_begin(struct failure *f, const struct wire_start *start,
-		   const char *agent_id, const struct sock_addr *server)
+		   const char *agent_id, const struct sock_addr *server,
+		   const char *job_key)
 {
 	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
 		.agent_id = agent_id, .job = f->config->job, .host = f->host,
-		.server = sock_addr_text(server, at),
+		.server = sock_addr_text(server, at), .job_key = job_key,
 		.round = start->round, .attempt = start->attempt,
 		.base_rank = start->base_rank, .nproc = f->config->nproc,
 		.world_size = start->world_size,

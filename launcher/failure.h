@@ -48,10 +48,11 @@ void failure_prepare(struct failure *f);
 /* Before there is a round: who looks for this job on this host finds it, and
  * its server. */
 void failure_findable(struct failure *f, const char *agent_id,
-		      const struct sock_addr *server);
+		      const struct sock_addr *server, const char *job_key);
 /* A round's workers are about to be started; have been. */
 void failure_begin(struct failure *f, const struct wire_start *start,
-		   const char *agent_id, const struct sock_addr *server);
+		   const char *agent_id, const struct sock_addr *server,
+		   const char *job_key);
 void failure_started(struct failure *f);
 
 /* A worker failed by itself: fills in what EXITED says of why. The slices are

@@ -306,6 +306,9 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 
 	if (rc < 0)
 		return rc;
+	rc = random_bytes(p->key, sizeof(p->key), e);
+	if (rc < 0)
+		return rc;
 	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
 	p->n = c->local_addr_given
 		       ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
@@ -340,6 +343,18 @@ static int prepare(struct request *r, const struct config *c)
 	return rc;
 }
 
+/* Of a user who says nothing of it. */
+static void take_key(struct config *c, const struct place *p)
+{
+	struct proof key;
+
+	if (!auth_is_free(c->auth_text, c->token_file))
+		return;
+	memcpy(key.bytes, p->key, sizeof(key.bytes));
+	auth_of_secret(&c->handed, &key, "the first node, through mpirun");
+	proof_wipe(&key, sizeof(key));
+}
+
 static int take(struct config *c, const struct answer *a, struct err *e)
 {
 	struct place p;
@@ -350,6 +365,7 @@ static int take(struct config *c, const struct answer *a, struct err *e)
 	if (p.why.code)
 		return err_set(e, p.why.code, "%s", p.why.text);
 	c->endpoint = p.at[0];
+	take_key(c, &p);
 	c->is_host = c->mpirun.rank == 0;
 	if (!c->job_given) {
 		snprintf(c->job_text, sizeof(c->job_text), "%.39s", p.job);

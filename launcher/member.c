@@ -53,6 +53,11 @@ char *member_server_text(const struct member *m, char *text)
 	return sock_addr_text(&m->rdzv.addr, text);
 }
 
+char *member_job_key(const struct member *m, char *text)
+{
+	return rdzv_job_key(&m->rdzv, text);
+}
+
 /* ---- waiting ---- */
 
 static void on_speak(uv_timer_t *t)

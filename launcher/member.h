@@ -81,6 +81,9 @@ int member_reaped(struct member *m, pid_t pid, int status);
 /* 0 if none runs here. */
 pid_t member_server_pid(const struct member *m);
 
+/* The job's key for its workers, as rdzv_job_key. */
+char *member_job_key(const struct member *m, char *text);
+
 /* The server's address as this node reaches it; text[SOCK_TEXT_MAX]. */
 char *member_server_text(const struct member *m, char *text);
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/signal_name.h"
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
+	REFUSED_MS = 10000, /* the right one of several may still begin */
 };
 
 static void attempt(struct rdzv *c);
@@ -75,7 +77,9 @@ static void on_closed(struct link *l)
 	c->link_open = 0;
 	if (c->phase != RDZV_OUT)
 		return;
-	if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
+	if (c->refused == 1)
+		attempt(c);
+	else if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -107,6 +111,37 @@ static void complain_mute(struct rdzv *c, const char *what)
 	give_up(c, &e);
 }
 
+static int is_refusal(int code)
+{
+	return code == ERR_PROOF || code == ERR_REFUSED;
+}
+
+/* Another user's server may have a port that is one of ours, and ours be the
+ * next; or the secret is wrong. */
+static int are_all_refused(struct rdzv *c, const struct err *why)
+{
+	uint64_t now = clock_ms();
+
+	if (!is_refusal(why->code))
+		return 0;
+	if (!c->refused_since_ms)
+		c->refused_since_ms = now;
+	return now - c->refused_since_ms > REFUSED_MS;
+}
+
+/* It closed on our proof, as one that dies does, too: once more, at once. */
+static void refused(struct rdzv *c, const struct err *why)
+{
+	struct err e = *why;
+
+	if (c->refused++ == 0) {
+		rdzv_again(c, why);
+		return;
+	}
+	e.code = ERR_PROOF;
+	give_up(c, &e);
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -115,6 +150,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
+	if (c->config->nports && !c->hosts && are_all_refused(c, why)) {
+		e.code = ERR_PROOF;
+		give_up(c, &e);
+		return;
+	}
 	if (c->config->nports && !c->hosts &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
@@ -126,7 +166,11 @@ static void on_link_lost(struct link *l, const struct err *why)
 		give_up(c, &e);
 		return;
 	}
-	if (e.code == ERR_PROTOCOL) {
+	if (e.code == ERR_REFUSED) {
+		refused(c, &e);
+		return;
+	}
+	if (e.code == ERR_PROTOCOL || e.code == ERR_PROOF) {
 		give_up(c, &e);
 		return;
 	}
@@ -145,6 +189,9 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
+	c->key = l->hand.key;
+	c->refused = 0;
+	c->refused_since_ms = 0;
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
@@ -216,10 +263,14 @@ static void call_server(struct rdzv *c)
 		.role = WIRE_AGENT,
 		.job = SLICE_STR(c->config->job),
 		.host = SLICE_STR(c->host),
+		.session = c->session,
 	};
 	struct err e = ERR_INIT;
-	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &link_events,
-			    &e);
+	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &c->auth,
+			    &link_events, &e);
+
+	if (c->refused)
+		c->refused = 2; /* that was the second */
 
 	if (rc < 0) {
 		c->last = e;
@@ -275,6 +326,24 @@ static void make_wildcard(struct sock_addr *a)
 		((struct sockaddr_in6 *)&a->ss)->sin6_addr = in6addr_any;
 }
 
+static int start_server(struct rdzv *c, int fd, struct err *e)
+{
+	struct auth theirs;
+	int rc = auth_for_server(&theirs, &c->auth, e);
+
+	if (rc < 0)
+		return rc;
+	rc = daemon_start(&c->server, fd,
+			  c->config->nports ? c->config->job : NULL, &theirs,
+			  e);
+	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+		log_warn("--auth none: whoever reaches %s can join job '%s', "
+			 "read what it stores there and end it", c->where,
+			 c->config->job);
+	auth_wipe(&theirs);
+	return rc;
+}
+
 /* 1: we host; 0: someone else has the port, c->addr says where; else an
  * error, -EADDRNOTAVAIL if the address is not ours. */
 static int host_at(struct rdzv *c, const struct sock_addr *where,
@@ -303,8 +372,7 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	sock_addr_set_port(&c->addr, sock_addr_port(&a));
 	if (c->config->private_endpoint) /* only now it has a port */
 		sock_addr_text(&c->addr, c->where);
-	rc = daemon_start(&c->server, fd,
-			  c->config->nports ? c->config->job : NULL, e);
+	rc = start_server(c, fd, e);
 	close(fd);
 	if (rc < 0)
 		return rc;
@@ -399,6 +467,21 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 	return 0;
 }
 
+/* A job that nobody else joins has a secret of its own. */
+static int choose_auth(struct rdzv *c, struct err *e)
+{
+	const struct config *config = c->config;
+
+	if (config->handed.methods) {
+		c->auth = config->handed;
+		return 0;
+	}
+	if (config->private_endpoint &&
+	    auth_is_free(config->auth_text, config->token_file))
+		return auth_random(&c->auth, "this ddprun", e);
+	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+}
+
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
@@ -412,6 +495,9 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 		.unresolved = ERR_INIT,
 	};
 	endpoint_text(&config->endpoint, c->where);
+	if (choose_auth(c, e) < 0 ||
+	    random_bytes(&c->session, sizeof(c->session), e) < 0)
+		return e->code;
 	c->naddrs = sock_resolve(config->private_endpoint ? &here
 							  : &config->endpoint,
 				 c->addrs, RDZV_ADDRS_MAX, e);
@@ -462,7 +548,16 @@ void rdzv_close(struct rdzv *c)
 		uv_close((uv_handle_t *)&c->greeting, NULL);
 	}
 	c->timers_open = 0;
+	auth_wipe(&c->auth);
 	daemon_dismiss(&c->server);
+}
+
+char *rdzv_job_key(const struct rdzv *c, char *text)
+{
+	text[0] = '\0';
+	if (c->auth.methods != WIRE_NO_PROOF)
+		proof_to_hex(text, &c->key);
+	return text;
 }
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)

@@ -41,6 +41,11 @@ struct rdzv {
 	const struct config *config;
 	const char *host; /* this host's name */
 	enum rdzv_phase phase;
+	struct auth auth; /* how we prove that we belong to the job */
+	struct proof key; /* of the job, for the workers, from RDZV_IN on */
+	uint64_t session; /* the same for all our connections */
+	int refused;      /* our proof, once: it may have died just then */
+	uint64_t refused_since_ms; /* at one of several ports; 0: at none */
 	struct sock_addr addrs[RDZV_ADDRS_MAX]; /* the endpoint's */
 	int naddrs, next_addr, next_port;
 	struct sock_addr addr;     /* the one in use */
@@ -59,8 +64,9 @@ struct rdzv {
 	uint64_t unresolved_until_ms;
 };
 
-/* Resolves the endpoint, which may block on DNS; nothing is started. An error
- * names the host. host must outlive c. */
+/* Resolves the endpoint, which may block on DNS, and decides how to prove that
+ * we belong to the job; nothing is started. An error names the host. host must
+ * outlive c. */
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events,
 	      struct err *e);
@@ -76,6 +82,10 @@ void rdzv_hang_up(struct rdzv *c);
 
 /* And all the rest; a server that we host is told to go and ends later. */
 void rdzv_close(struct rdzv *c);
+
+/* The job's key as hex digits into text[PROOF_HEX_SIZE], for the workers; ""
+ * where nobody proves anything. From RDZV_IN on. */
+char *rdzv_job_key(const struct rdzv *c, char *text);
 
 /* A child ended: 1 if it was the server. */
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status);

@@ -61,6 +61,7 @@ void recorder_begin(struct recorder *r, const struct recorder_round *round)
 	snprintf(head.job, sizeof(head.job), "%s", round->job);
 	snprintf(head.host, sizeof(head.host), "%s", round->host);
 	snprintf(head.server, sizeof(head.server), "%s", round->server);
+	snprintf(head.job_key, sizeof(head.job_key), "%s", round->job_key);
 	rc = make(r, &head);
 	if (rc == 0) {
 		snprintf(r->path, sizeof(r->path), "/proc/%d/fd/%d",

@@ -13,7 +13,7 @@ struct recorder {
 };
 
 struct recorder_round {
-	const char *agent_id, *job, *host, *server;
+	const char *agent_id, *job, *host, *server, *job_key;
 	uint32_t round, attempt, base_rank, nproc, world_size;
 	uint32_t node_rank, nodes;
 };

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "launcher/remote_frame.h"
 #include "launcher/remote_node.h"
 #include "launcher/spawn.h"
@@ -256,28 +257,61 @@ static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
 	a->parts = 2 + REMOTE_AGENT_OUTS;
 }
 
+/* The end of a pipe that the secret is in; -1: there is none. */
+static int put_secret(const struct auth *auth, int *out, struct err *e)
+{
+	unsigned char bytes[AUTH_BYTES];
+	int fds[2], rc = 0;
+
+	*out = -1;
+	if (!auth->methods)
+		return 0;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(e, -errno, "no pipe for ddprun: %s",
+			       strerror(errno));
+	auth_to_bytes(bytes, auth);
+	rc = file_write_all(fds[1], bytes, sizeof(bytes));
+	proof_wipe(bytes, sizeof(bytes));
+	/* above the numbers that it gets there */
+	*out = fcntl(fds[0], F_DUPFD_CLOEXEC, PAGE_FD + 2);
+	if (rc == 0 && *out < 0)
+		rc = -errno;
+	close(fds[0]);
+	close(fds[1]);
+	return rc < 0 ? err_set(e, rc, "no pipe for ddprun: %s",
+				strerror(-rc)) : 0;
+}
+
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
-		       struct err *e)
+		       const struct auth *auth, struct err *e)
 {
 	extern char **environ;
 	struct spawn order = {.path = path, .argv = argv, .keep_as = PAGE_FD};
 	struct ends n;
-	char text[32];
-	int rc = open_ends(&n, e);
+	char text[48];
+	int secret, rc = put_secret(auth, &secret, e);
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = open_ends(&n, e);
+	if (rc < 0) {
+		if (secret >= 0)
+			close(secret);
 		return rc;
-	snprintf(text, sizeof(text), "%u %d", node, PAGE_FD);
+	}
+	snprintf(text, sizeof(text), "%u %d %d", node, PAGE_FD,
+		 secret < 0 ? -1 : PAGE_FD + 1);
 	setenv(REMOTE_NODE, text, 1);
 	order.envp = environ;
 	order.in = n.theirs[0];
 	order.out = n.theirs[1];
 	order.err = n.theirs[2];
 	order.keep[0] = n.theirs[3];
-	order.keep[1] = -1;
+	order.keep[1] = secret;
 	rc = spawn_process(&order, e);
 	close_all(n.theirs);
+	if (secret >= 0)
+		close(secret);
 	if (rc < 0) {
 		close_all(n.ours);
 		return rc;

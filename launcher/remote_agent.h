@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "rendezvous/auth.h"
 
 struct remote_agent;
 
@@ -43,11 +44,12 @@ struct remote_agent {
 	int parts, paused;
 };
 
-/* Starts path with argv and this environment, and DDP_REMOTE_NODE for node. A
- * negative error: nothing runs. owner and events are set. */
+/* Starts path with argv and this environment, and DDP_REMOTE_NODE for node;
+ * auth (methods 0: none) goes to it through a pipe. A negative error: nothing
+ * runs. owner and events are set. */
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
-		       struct err *e);
+		       const struct auth *auth, struct err *e);
 void remote_agent_signal(struct remote_agent *a, int number);
 /* No bytes: the end. One at a time: on_took answers. */
 void remote_agent_write(struct remote_agent *a, struct slice bytes);

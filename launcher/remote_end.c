@@ -169,7 +169,7 @@ static void start(struct remote_end *r, struct slice endpoint)
 	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
 	if (remote_agent_start(&r->agent, &r->loop, r->build.self,
 			       remote_job_argv(&r->job, text), r->node,
-			       &e) < 0)
+			       &r->job.auth, &e) < 0)
 		fail(r, &e);
 	else
 		r->agent_runs = 1;
@@ -203,6 +203,24 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 	return 0;
 }
 
+static int start_server(struct remote_end *r, int fd, struct err *e)
+{
+	const struct config *c = &r->job.config;
+	struct auth own = r->job.auth, server;
+	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
+					       c->token_file, e);
+
+	if (rc == 0)
+		rc = auth_for_server(&server, &own, e);
+	if (rc == 0)
+		rc = daemon_start(&r->server, fd, c->job, &server, e);
+	if (rc == 0 && server.methods == WIRE_NO_PROOF)
+		log_warn("--auth none: whoever reaches the job's server can "
+			 "join it, read what it stores there and end it");
+	auth_wipe(&own);
+	return rc;
+}
+
 static void serve(struct remote_end *r, struct slice body)
 {
 	const struct remote_list list = {body};
@@ -218,7 +236,7 @@ static void serve(struct remote_end *r, struct slice body)
 	if (rc == 0)
 		fd = rc = sock_listen(&a, &e);
 	if (rc >= 0)
-		rc = daemon_start(&r->server, fd, r->job.config.job, &e);
+		rc = start_server(r, fd, &e);
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0)

@@ -149,6 +149,7 @@ void remote_job_put(struct buf *b, const struct remote_job *j)
 	buf_put_u32(b, j->grace_ms);
 	buf_put_u32(b, j->node);
 	buf_put_slice(b, j->dir);
+	buf_put_slice(b, j->secret);
 	buf_put_slice(b, j->options.texts);
 	buf_put_slice(b, j->words.texts);
 	buf_put_slice(b, j->environment.texts);
@@ -164,6 +165,7 @@ int remote_job_get(struct slice body, struct remote_job *j)
 	j->grace_ms = reader_u32(&r);
 	j->node = reader_u32(&r);
 	j->dir = reader_slice(&r);
+	j->secret = reader_slice(&r);
 	j->options = get_list(&r);
 	j->words = get_list(&r);
 	j->environment = get_list(&r);

@@ -92,6 +92,7 @@ struct remote_job {
 	uint32_t grace_ms;
 	uint32_t node;      /* its place in the list */
 	struct slice dir;
+	struct slice secret; /* of the job, 32 bytes; or none */
 	struct remote_list options, words, environment;
 };
 

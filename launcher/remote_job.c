@@ -179,6 +179,17 @@ static struct slice ssh_address(void)
 	return text ? SLICE(text, strcspn(text, " ")) : SLICE("", 0);
 }
 
+static void take_secret(struct remote_job_here *h, struct slice secret)
+{
+	struct proof p;
+
+	if (secret.len != sizeof(p.bytes))
+		return;
+	memcpy(p.bytes, secret.data, sizeof(p.bytes));
+	auth_of_secret(&h->auth, &p, "who started it over ssh");
+	proof_wipe(&p, sizeof(p));
+}
+
 void remote_job_prepare(struct remote_job_here *h,
 			const struct remote_job *job,
 			struct remote_ready *answer, struct err *e)
@@ -186,6 +197,7 @@ void remote_job_prepare(struct remote_job_here *h,
 	struct timespec now;
 
 	*h = (struct remote_job_here){.nwords = 0};
+	take_secret(h, job->secret);
 	*answer = (struct remote_ready){.code = 0};
 	sock_host_name(h->host);
 	set_environment(job);

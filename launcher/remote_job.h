@@ -11,6 +11,7 @@ struct remote_job_here {
 	char **argv;      /* ddprun's, room for two more before the words */
 	int nargs, nwords;
 	struct config config;
+	struct auth auth; /* methods 0: the head has said nothing of it */
 	char host[SOCK_HOST_MAX];
 	char nproc[40], endpoint[SOCK_TEXT_MAX + 32];
 };

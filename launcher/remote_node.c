@@ -4,12 +4,28 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sock.h"
 
 static int is_remote, page_fd = -1;
+static struct auth auth;
+
+static void take_secret(int fd)
+{
+	unsigned char bytes[AUTH_BYTES];
+
+	if (fd < 0)
+		return;
+	if (file_read_all(fd, bytes, sizeof(bytes)) == 0) {
+		auth_from_bytes(&auth, bytes);
+		auth.handed = 1;
+	}
+	proof_wipe(bytes, sizeof(bytes));
+	close(fd);
+}
 
 void remote_node_init(void)
 {
@@ -17,16 +33,18 @@ void remote_node_init(void)
 	char host[SOCK_HOST_MAX];
 	const char *text = getenv(REMOTE_NODE);
 	unsigned number;
+	int secret_fd = -1;
 
 	if (!text)
 		return;
 	is_remote = 1;
-	if (sscanf(text, "%u %d", &number, &page_fd) != 2)
+	if (sscanf(text, "%u %d %d", &number, &page_fd, &secret_fd) < 2)
 		page_fd = -1;
 	else if (number > 0)
 		log_set_default(LOG_WARN);
 	if (page_fd >= 0)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
+	take_secret(secret_fd);
 	unsetenv(REMOTE_NODE);
 	sock_host_name(host);
 	snprintf(name, sizeof(name), "ddprun on %s", host);
@@ -36,6 +54,12 @@ void remote_node_init(void)
 int remote_node_is(void)
 {
 	return is_remote;
+}
+
+void remote_node_auth(struct auth *a)
+{
+	if (auth.methods)
+		*a = auth;
 }
 
 int remote_node_tell(struct slice page, int first_is_here)

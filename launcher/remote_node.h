@@ -4,8 +4,9 @@
 #define LAUNCHER_REMOTE_NODE_H
 
 #include "base/buf.h"
+#include "rendezvous/auth.h"
 
-#define REMOTE_NODE "DDP_REMOTE_NODE" /* "NUMBER FD" */
+#define REMOTE_NODE "DDP_REMOTE_NODE" /* "NUMBER PAGE-FD SECRET-FD" */
 
 /* Reads the variable, and takes it from the workers' environment. Log lines
  * then name this host, and only the first one's say what all know. */
@@ -13,6 +14,10 @@ void remote_node_init(void);
 
 /* 1 if this ddprun is such a one. */
 int remote_node_is(void);
+
+/* How this node proves itself, where who started us has said it; else
+ * untouched. */
+void remote_node_auth(struct auth *a);
 
 /* Gives the page to who started us: 1; 0: it is ours to print. first_is_here:
  * what failed first did so on this host, so this page knows most. */

@@ -51,6 +51,8 @@ int remote_order_init(struct remote_order *o, const struct config *c,
 	rc = random_hex(o->job + 4, ID_BYTES, e);
 	if (rc == 0)
 		rc = find_folder(o->dir, sizeof(o->dir), e);
+	if (rc == 0 && auth_is_free(c->auth_text, c->token_file))
+		rc = auth_random(&o->auth, "who started it over ssh", e);
 	if (rc == 0)
 		rc = words_split(&o->ssh_args, c->ssh_args, "--ssh-args", e);
 	return rc;
@@ -59,6 +61,7 @@ int remote_order_init(struct remote_order *o, const struct config *c,
 void remote_order_release(struct remote_order *o)
 {
 	words_release(&o->ssh_args);
+	auth_wipe(&o->auth);
 }
 
 /* ---- the job ---- */
@@ -117,6 +120,10 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 			? (uint32_t)(o->config->grace_s * 1000) : UINT32_MAX,
 		.dir = SLICE_STR(o->dir),
 	};
+
+	if (o->auth.methods)
+		job.secret = SLICE((const char *)o->auth.secret.bytes,
+				   PROOF_SIZE);
 
 	put_options(&options, o, i);
 	for (char **w = o->config->words; *w; w++)

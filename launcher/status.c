@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/sock.h"
 #include "launcher/exit_code.h"
+#include "launcher/job_key.h"
 #include "launcher/look.h"
 #include "launcher/tool.h"
 
@@ -29,6 +30,11 @@ const struct option_spec status_options[] = {
 	 .arg = "HOST:PORT",
 	 .help = "Ask this rendezvous server, of all its jobs: for a host where"
 		 " no ddprun runs."},
+	{.name = "auth", .kind = OPTION_STRING, FIELD(auth),
+	 .arg = "auto|secret|munge|none",
+	 .help = "How to prove to that server who asks (as ddprun --auth)."},
+	{.name = "token-file", .kind = OPTION_STRING, FIELD(token_file),
+	 .arg = "FILE", .help = "The secret of that server's nodes."},
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = 600, .arg = "SECONDS",
 	 .help = "Wait so long for a server's answer (5)."},
@@ -196,17 +202,40 @@ static int take(void *arg, const struct wire_frame *f, struct err *e)
 }
 
 static int ask(struct status *s, const char *server, const char *job,
-	       struct err *e)
+	       const struct auth *auth, struct err *e)
 {
 	struct asking x = {s, server};
 	const struct tool_question q = {
-		.job = job, .put = put_question, .take = take, .arg = &x,
+		.job = job, .auth = auth, .put = put_question, .take = take, .arg = &x,
 		.timeout_ms = (uint32_t)(s->o.timeout_s * 1000),
 	};
 	struct endpoint at;
 	int rc = endpoint_parse(&at, server, DEFAULT_PORT, e);
 
 	return rc < 0 ? rc : tool_ask(&at, &q, e);
+}
+
+static int ask_for_job(struct status *s, const struct flight_file *job,
+		       struct err *e)
+{
+	struct auth auth;
+	int rc = job_key_of(&auth, job, e);
+
+	if (rc == 0)
+		rc = ask(s, job->server, job->job, &auth, e);
+	auth_wipe(&auth);
+	return rc;
+}
+
+static int ask_server(struct status *s, struct err *e)
+{
+	struct auth auth;
+	int rc = auth_choose(&auth, s->o.auth, s->o.token_file, e);
+
+	if (rc == 0)
+		rc = ask(s, s->o.server, s->o.job ? s->o.job : "", &auth, e);
+	auth_wipe(&auth);
+	return rc;
 }
 
 static int is_first(const struct look *l, size_t i)
@@ -229,7 +258,7 @@ static int ask_for_jobs(struct status *s, struct err *e)
 
 		if (!job->server[0] || !is_first(&l, i))
 			continue;
-		if (ask(s, job->server, job->job, e) < 0) {
+		if (ask_for_job(s, job, e) < 0) {
 			log_warn("job '%s' cannot be asked for: %s", job->job,
 				 e->text);
 			s->unreachable++;
@@ -293,8 +322,7 @@ int status_main(int argc, char **argv)
 			     "./status", argv[rc]);
 	if (rc < 0)
 		return fail(&e, EXIT_BAD_USAGE);
-	rc = s.o.server ? ask(&s, s.o.server, s.o.job ? s.o.job : "", &e)
-			: ask_for_jobs(&s, &e);
+	rc = s.o.server ? ask_server(&s, &e) : ask_for_jobs(&s, &e);
 	if (rc < 0)
 		rc = fail(&e, s.o.server ? exit_code_of(&e) : EXIT_OS);
 	else

@@ -11,6 +11,7 @@
 struct status_options {
 	const char *job;    /* NULL: all */
 	const char *server; /* --rdzv-endpoint, or NULL */
+	const char *auth, *token_file; /* or NULL */
 	double timeout_s;
 	int json;
 };

@@ -91,7 +91,8 @@ static void run(struct asking *x)
 	uv_timer_init(&x->loop, &x->timer);
 	x->timer.data = x;
 	x->rc = 1;
-	rc = link_start(&x->link, &x->loop, &x->addr, &hello, &events, x->e);
+	rc = link_start(&x->link, &x->loop, &x->addr, &hello, x->q->auth,
+			&events, x->e);
 	if (rc < 0) {
 		x->rc = rc;
 		uv_close((uv_handle_t *)&x->timer, NULL);

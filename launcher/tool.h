@@ -4,10 +4,11 @@
 #define LAUNCHER_TOOL_H
 
 #include "base/sock.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/auth.h"
 
 struct tool_question {
 	const char *job; /* "": none */
+	const struct auth *auth; /* how to prove who asks */
 	/* Puts the request, of that id. */
 	void (*put)(struct buf *out, uint32_t id, const void *arg);
 	/* Of each notice: 0, or an error that ends it. */

@@ -19,6 +19,8 @@ void place_put(const struct place *p, char *text)
 	buf_init(&b, sizeof(bytes));
 	buf_put_u32(&b, (uint32_t)p->why.code);
 	buf_put_slice(&b, p->why.code ? why : job);
+	if (!p->why.code)
+		buf_put(&b, p->key, sizeof(p->key));
 	for (int i = 0; i < p->n && !p->why.code; i++) {
 		struct slice host = SLICE_STR(p->at[i].host);
 
@@ -62,6 +64,8 @@ static int parse(struct place *p, struct reader *r)
 		return p->why.code > 0 || reader_left(r) ||
 		       take(s, p->why.text, sizeof(p->why.text));
 	bad = take(s, p->job, sizeof(p->job));
+	for (size_t i = 0; i < sizeof(p->key); i++)
+		p->key[i] = reader_u8(r);
 	for (; !bad && reader_left(r); p->n++) {
 		s = reader_slice(r);
 		bad = p->n == PLACES_MAX || r->bad || !s.len ||

@@ -9,11 +9,13 @@
 enum {
 	PLACES_MAX = 16,
 	PLACE_JOB_MAX = 200,
+	PLACE_KEY_SIZE = 32,
 	PLACE_TEXT_MAX = 1000, /* PMI's values have 1024 bytes */
 };
 
 struct place {
-	char job[PLACE_JOB_MAX]; /* whose store it is: its proof */
+	char job[PLACE_JOB_MAX]; /* whose store it is */
+	unsigned char key[PLACE_KEY_SIZE]; /* the secret of that job */
 	int n;			      /* places to try, in this order */
 	struct endpoint at[PLACES_MAX];
 	struct err why; /* code 0, or why rank 0 has none */

@@ -1,6 +1,6 @@
 /* client.c: one request, then its reply, with a deadline. Blocks in poll(2)
  * only. After a failure of the connection it stays failed, with that text. */
-#include "rendezvous/client.h"
+#include "rendezvous/client_inside.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,23 +13,10 @@
 
 enum {
 	ALLOWANCE_MS = 10000, /* beyond the server's own timeout */
-	READ_SIZE = 16 << 10,
 	KEEP_MAX = 256 << 10, /* a large reply's memory is given back */
-	ADDRS_MAX = 8,
 };
 
-struct client {
-	int fd;
-	uint32_t id; /* of the request that is being made; never 0 */
-	char at[SOCK_TEXT_MAX];
-	struct buf out, in;
-	size_t used; /* bytes at the front of in that were handed out */
-	struct err dead; /* code 0: alive */
-	int told;        /* dead is the server's own last word */
-	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
-};
-
-static int die(struct client *c, int code, const char *what, struct err *e)
+int client_die(struct client *c, int code, const char *what, struct err *e)
 {
 	if (!c->dead.code)
 		err_set(&c->dead, code, "rendezvous server %s: %s%s", c->at,
@@ -43,7 +30,7 @@ static int die_errno(struct client *c, int error, struct err *e)
 
 	snprintf(what, sizeof what, "the connection broke (%s)",
 		 strerror(error));
-	return die(c, -error, what, e);
+	return client_die(c, -error, what, e);
 }
 
 /* ---- bytes ---- */
@@ -71,21 +58,20 @@ static int wait_for(struct client *c, short events, uint64_t deadline,
 		if (rc < 0 && errno != EINTR)
 			return die_errno(c, errno, e);
 		if (rc == 0 && deadline <= clock_ms())
-			return die(c, ERR_TIMEOUT,
+			return client_die(c, ERR_TIMEOUT,
 				   "no answer in time; is it, or the network, "
 				   "down?", e);
 	}
 }
 
-/* One recv into c->in: > 0, or an error. */
-static int receive(struct client *c, uint64_t deadline, struct err *e)
+int client_receive(struct client *c, uint64_t deadline, struct err *e)
 {
-	char *to = buf_reserve(&c->in, READ_SIZE);
+	char *to = buf_reserve(&c->in, CLIENT_READ);
 	ssize_t n;
 	int rc;
 
 	if (!to)
-		return die(c, c->in.failed, "out of memory", e);
+		return client_die(c, c->in.failed, "out of memory", e);
 	for (;;) {
 		n = recv(c->fd, to, c->in.cap - c->in.len, MSG_DONTWAIT);
 		if (n > 0) {
@@ -93,8 +79,8 @@ static int receive(struct client *c, uint64_t deadline, struct err *e)
 			return 1;
 		}
 		if (n == 0)
-			return die(c, ERR_REMOTE, "it closed the connection",
-				   e);
+			return client_die(c, ERR_REMOTE,
+					  "it closed the connection", e);
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN)
@@ -105,12 +91,9 @@ static int receive(struct client *c, uint64_t deadline, struct err *e)
 	}
 }
 
-/* The next frame, whole; its body is valid until the next call. An error with
- * id 0 is the server's last word: it becomes ours, as it is. */
-static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
+int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
+		     uint64_t deadline, struct err *e)
 {
-	struct wire_error m;
 	struct err why = ERR_INIT;
 	long n;
 	int rc;
@@ -120,21 +103,31 @@ static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
 	if (c->in.len == 0 && c->in.cap > KEEP_MAX)
 		buf_release(&c->in);
 	for (;;) {
-		n = wire_cut(SLICE(c->in.data, c->in.len), WIRE_BODY_MAX, f,
-			     &why);
+		n = wire_cut(SLICE(c->in.data, c->in.len), body_max, f, &why);
 		if (n < 0)
-			return die(c, ERR_PROTOCOL, why.text, e);
+			return client_die(c, ERR_PROTOCOL, why.text, e);
 		if (n > 0)
 			break;
-		rc = receive(c, deadline, e);
+		rc = client_receive(c, deadline, e);
 		if (rc < 0)
 			return rc;
 	}
 	c->used = (size_t)n;
-	if (f->kind != WIRE_ERROR_REPLY || f->id != 0)
-		return 0;
+	return 0;
+}
+
+/* As any_frame, of a server that is believed: an error with id 0 is its last
+ * word, and becomes ours, as it is. */
+static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
+		      struct err *e)
+{
+	struct wire_error m;
+	int rc = client_frame(c, f, WIRE_BODY_MAX, deadline, e);
+
+	if (rc < 0 || f->kind != WIRE_ERROR_REPLY || f->id != 0)
+		return rc;
 	if (wire_get_error(f, &m, NULL) < 0)
-		return die(c, ERR_PROTOCOL, "it sent a torn error", e);
+		return client_die(c, ERR_PROTOCOL, "it sent a torn error", e);
 	c->told = 1;
 	err_set(&c->dead, m.code < 0 ? m.code : ERR_PROTOCOL, "%.*s",
 		SLICE_FMT(m.text));
@@ -158,7 +151,7 @@ static int last_word(struct client *c, int error, struct err *e)
 	return die_errno(c, error, e);
 }
 
-static int send_all(struct client *c, uint64_t deadline, struct err *e)
+int client_send(struct client *c, uint64_t deadline, struct err *e)
 {
 	size_t sent = 0;
 	ssize_t n;
@@ -218,7 +211,7 @@ static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 	if (c->dead.code)
 		return err_set(e, c->dead.code, "%s", c->dead.text);
 	c->waits[0] = '\0';
-	rc = send_all(c, deadline, e);
+	rc = client_send(c, deadline, e);
 	while (rc == 0) {
 		rc = next_frame(c, f, deadline, e);
 		if (rc == 0 && f->type == WIRE_WAITING)
@@ -230,7 +223,7 @@ static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 	if (rc < 0 || f->kind == WIRE_REPLY)
 		return rc;
 	if (f->kind != WIRE_ERROR_REPLY || wire_get_error(f, &m, NULL) < 0)
-		return die(c, ERR_PROTOCOL, "its reply is none", e);
+		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
 	if (m.code >= 0)
 		m.code = ERR_PROTOCOL;
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
@@ -251,6 +244,11 @@ static uint32_t wire_timeout(int timeout_ms)
 static int simple(struct client *c, struct wire_frame *f, struct err *e)
 {
 	return round_trip(c, f, deadline_after(0), e);
+}
+
+static int torn(struct client *c, const char *what, struct err *e)
+{
+	return client_die(c, ERR_PROTOCOL, what, e);
 }
 
 /* A list of n strings, or of n pairs of them. */
@@ -289,7 +287,7 @@ static int value_reply(struct client *c, const struct wire_frame *f,
 	struct err why = ERR_INIT;
 
 	if (wire_get_value(f, &m, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	if (value)
 		*value = m.value;
 	return m.found != 0;
@@ -330,7 +328,7 @@ static int int_reply(struct client *c, const struct wire_frame *f,
 	struct err why = ERR_INIT;
 
 	if (wire_get_int(f, &m, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	if (value)
 		*value = m.value;
 	return 0;
@@ -407,7 +405,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
-		return die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e);
+		return torn(c, "MULTI_GET: a torn reply", e);
 	reader_init(&r, m.items.bytes);
 	for (i = 0; i < n; i++) {
 		int found = reader_u8(&r);
@@ -416,7 +414,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 		if (!found)
 			values[i] = SLICE(NULL, 0);
 	}
-	return r.bad ? die(c, ERR_PROTOCOL, "MULTI_GET: a torn reply", e) : 0;
+	return r.bad ? torn(c, "MULTI_GET: a torn reply", e) : 0;
 }
 
 int client_multi_set(struct client *c, const struct slice *keys,
@@ -461,11 +459,11 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
+		return client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
 	for (i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
-	return r.bad ? die(c, ERR_PROTOCOL, "GATHER: a torn reply", e) : 0;
+	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
 }
 
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
@@ -482,12 +480,12 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 	if (rc < 0)
 		return rc;
 	if (wire_get_text(&f, &got, &why) < 0)
-		return die(c, ERR_PROTOCOL, why.text, e);
+		return client_die(c, ERR_PROTOCOL, why.text, e);
 	*text = got.text;
 	return 0;
 }
 
-/* ---- begin and end ---- */
+/* ---- the end ---- */
 
 void client_left(struct client *c)
 {
@@ -496,7 +494,7 @@ void client_left(struct client *c)
 	if (c->dead.code)
 		return;
 	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
-	send_all(c, clock_ms(), &ignored);
+	client_send(c, clock_ms(), &ignored);
 }
 
 void client_free(struct client *c)
@@ -508,93 +506,4 @@ void client_free(struct client *c)
 	buf_release(&c->in);
 	buf_release(&c->out);
 	free(c);
-}
-
-static int connect_any(struct client *c, const struct endpoint *ep,
-		       uint64_t deadline, struct err *e)
-{
-	struct sock_addr addrs[ADDRS_MAX];
-	int on = 1, i, n = sock_resolve(ep, addrs, ADDRS_MAX, e);
-
-	if (n < 0)
-		return n;
-	for (i = 0; i < n && c->fd < 0; i++)
-		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
-	if (c->fd < 0)
-		return c->fd;
-	/* A host that vanishes says nothing: only the kernel's probes tell */
-	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	return 0;
-}
-
-static int check_greeting(struct client *c, uint64_t deadline, struct err *e)
-{
-	size_t n;
-	int rc;
-
-	do {
-		rc = receive(c, deadline, e);
-		if (rc == ERR_REMOTE) {
-			c->dead.code = 0;
-			return die(c, ERR_PROTOCOL,
-				   "it closed the connection without a "
-				   "greeting; is it a ddprdzv of our version?",
-				   e);
-		}
-		if (rc < 0)
-			return rc;
-		n = c->in.len < WIRE_PREFACE_SIZE ? c->in.len :
-		    WIRE_PREFACE_SIZE;
-		if (memcmp(c->in.data, wire_preface, n))
-			return die(c, ERR_PROTOCOL,
-				   "something that is not a ddprdzv answers "
-				   "there; is the endpoint right?", e);
-	} while (n < WIRE_PREFACE_SIZE);
-	c->used = WIRE_PREFACE_SIZE;
-	return 0;
-}
-
-static int greet(struct client *c, const struct wire_hello *hello,
-		 uint64_t deadline, struct err *e)
-{
-	struct wire_frame f;
-	struct buf *out = begin(c);
-	int rc;
-
-	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, c->id, hello);
-	rc = send_all(c, deadline, e);
-	if (rc == 0)
-		rc = check_greeting(c, deadline, e);
-	if (rc < 0)
-		return rc;
-	buf_reset(out); /* it is on its way: round_trip only waits */
-	return round_trip(c, &f, deadline, e);
-}
-
-int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e)
-{
-	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
-			    clock_ms() + (uint64_t)timeout_ms;
-	struct client *c = calloc(1, sizeof *c);
-	int rc;
-
-	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
-	c->fd = -1;
-	c->id = 1;
-	endpoint_text(ep, c->at);
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + READ_SIZE);
-	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
-	rc = connect_any(c, ep, deadline, e);
-	if (rc == 0)
-		rc = greet(c, hello, deadline, e);
-	if (rc < 0) {
-		client_free(c);
-		return rc;
-	}
-	*out = c;
-	return 0;
 }

@@ -4,17 +4,19 @@
 #define RENDEZVOUS_CLIENT_H
 
 #include "base/sock.h"
+#include "rendezvous/auth.h"
 #include "rendezvous/wire.h"
 
 struct client;
 
-/* Connects within timeout_ms, sends preface and HELLO, waits for the reply.
+/* Connects within timeout_ms, proves itself, and has the server prove itself.
  * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
- * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), or the
- * server's own refusal. */
+ * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
+ * of both has none for the other), or the server's own refusal. auth need not
+ * outlive the call. */
 int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e);
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e);
 /* Says that this rank leaves in good order; whether it arrives is not known. */
 void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */

@@ -131,6 +131,11 @@ void conn_refuse(struct conn *c, int code, const char *text)
 {
 	struct wire_error m = {.code = code, .text = SLICE_STR(text)};
 
+	if (!c->accepted) {
+		log_debug("closed a connection without proof: %s", text);
+		conn_drop(c);
+		return;
+	}
 	wire_put_error(conn_out(c), WIRE_HELLO, WIRE_ERROR_REPLY, 0, &m);
 	conn_finish(c);
 }
@@ -277,9 +282,9 @@ static int take_preface(struct conn *c, struct slice *in)
 		return 0;
 	in->data += n;
 	in->len -= n;
-	buf_put(conn_out(c), wire_preface, WIRE_PREFACE_SIZE);
 	c->state = CONN_OPEN;
-	return 1;
+	c->events->on_preface(c);
+	return c->state == CONN_OPEN;
 }
 
 /* Hands on what is there; returns what is left. */

@@ -19,6 +19,8 @@ enum {
 #define CONN_NEVER UINT64_MAX
 
 struct conn_events {
+	/* The right preface has come: what is put out now is the greeting. */
+	void (*on_preface)(struct conn *c);
 	/* A frame; valid until return. conn_finish may be called in it. */
 	void (*on_frame)(struct conn *c, const struct wire_frame *f);
 	/* Or, in its place, for one that has no frames: what has come and was
@@ -90,7 +92,8 @@ void conn_flush_all(struct conn_pool *pool);
 void conn_pool_release(struct conn_pool *pool);
 /* on_due at that time (loop time, ms), once; CONN_NEVER: not. */
 void conn_due(struct conn *c, uint64_t when);
-/* An error reply with id 0, then conn_finish. */
+/* An error reply with id 0, then conn_finish; to one that was not accepted not
+ * a word: it is closed. */
 void conn_refuse(struct conn *c, int code, const char *text);
 /* Sends what is there, ends our side, waits a moment for the peer to end its
  * own (so that a reset does not eat our last words), closes. */

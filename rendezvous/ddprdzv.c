@@ -1,10 +1,13 @@
 /* ddprdzv.c: the rendezvous server's main: options, a listening socket, the
  * loop. ddprun starts it with an inherited socket and a pipe; alone it says
  * where it listens. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/sock.h"
@@ -18,6 +21,7 @@ struct options {
 	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
+	const char *auth, *token_file;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -33,10 +37,18 @@ static const struct option_spec table[] = {
 	 "A node that is silent for that long is lost (5)."},
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
-	 "A client that has not said who it is by then is closed (10)."},
+	 "A client that has not proved who it is by then is closed (5)."},
 	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
 	 "SECONDS", NULL,
 	 "A client whose host does not answer for that long is closed (60)."},
+	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
+	 "auto|secret|munge|none", NULL,
+	 "How clients prove that they may join (auto: by DDP_TOKEN or "
+	 "--token-file, else munge where it runs, else the user's key file); "
+	 "none: whoever reaches the port joins, and reads every job."},
+	{"token-file", 0, OPTION_STRING, FIELD(token_file), 0, 0, "FILE", NULL,
+	 "The secret that all nodes have, in a file that only its owner may "
+	 "read."},
 	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
@@ -95,9 +107,35 @@ static int open_listener(const struct options *o, struct err *e)
 	return rc;
 }
 
-static int serve(const struct options *o, struct err *e)
+/* Who starts us hands over what the clients will know. */
+static int take_auth(const struct options *o, struct auth *a, struct err *e)
+{
+	unsigned char bytes[AUTH_BYTES];
+	struct auth own;
+	int rc;
+
+	if (!o->auth || strcmp(o->auth, "parent") != 0) {
+		rc = auth_choose(&own, o->auth, o->token_file, e);
+		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
+		auth_wipe(&own);
+		return rc;
+	}
+	rc = o->parent_fd < 0 ? -EBADF
+			      : file_read_all((int)o->parent_fd, bytes,
+					      sizeof(bytes));
+	if (rc < 0)
+		return err_set(e, rc, "--auth parent: no secret comes from "
+			       "--parent-fd: %s", strerror(-rc));
+	auth_from_bytes(a, bytes);
+	proof_wipe(bytes, sizeof(bytes));
+	return 0;
+}
+
+static int serve(const struct options *o, const struct auth *auth,
+		 struct err *e)
 {
 	struct server_options so = {
+		.auth = auth,
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
@@ -124,12 +162,21 @@ static int serve(const struct options *o, struct err *e)
 	return rc;
 }
 
+/* One that ddprun starts is ddprun's to speak of. */
+static void say_open(const struct options *o, const struct auth *auth)
+{
+	if (auth->methods == WIRE_NO_PROOF && o->parent_fd < 0)
+		log_warn("--auth none: whoever reaches this port can join any "
+			 "job here, read what it stores and end it");
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .parent_fd = -1,
-			    .heartbeat_timeout = 5, .hello_timeout = 10,
+			    .heartbeat_timeout = 5, .hello_timeout = 5,
 			    .silent_timeout = 60};
 	struct err e = ERR_INIT;
+	struct auth auth;
 	int rc;
 
 	log_init("ddprdzv");
@@ -148,11 +195,14 @@ int main(int argc, char **argv)
 		rc = err_set(&e, ERR_USAGE,
 			     "--guests needs --job, the name of the workers' "
 			     "job");
+	if (rc >= 0)
+		rc = take_auth(&o, &auth, &e);
 	if (rc >= 0) {
+		say_open(&o, &auth);
 		raise_fd_limit();
-		rc = serve(&o, &e);
+		rc = serve(&o, &auth, &e);
 	}
 	if (rc < 0)
 		log_error("%s", e.text);
-	return rc == ERR_USAGE ? 2 : rc < 0 ? 71 : 0;
+	return rc == ERR_USAGE ? 2 : rc == ERR_PROOF ? 77 : rc < 0 ? 71 : 0;
 }

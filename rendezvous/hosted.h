@@ -4,6 +4,7 @@
 #define RENDEZVOUS_HOSTED_H
 
 #include "rendezvous/conn.h"
+#include "rendezvous/door.h"
 #include "rendezvous/ended.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
@@ -27,13 +28,14 @@ struct hosted;
  * tool. */
 struct member {
 	struct conn conn; /* first: the connection's callbacks get it */
-	int role; /* 0 before HELLO, then an enum wire_role */
+	int role; /* 0 before its proof, then an enum wire_role */
 	int left; /* of a guest: how it went is known */
 	struct hosted *hosted;
 	struct session session; /* of a worker */
 	struct server *server;
 	struct member *next, **pprev;           /* all members */
 	struct member *worker_next, **worker_pprev; /* the round's workers */
+	struct caller caller; /* while role is 0 */
 	char *job_id;
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
@@ -66,6 +68,7 @@ struct hosted {
 struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
+	struct door door;
 	uv_tcp_t listener;
 	struct sock_addr bound; /* the listener's */
 	uv_pipe_t parent;

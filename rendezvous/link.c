@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINK_CONNECTING, LINK_GREETING, LINK_OPEN, LINK_LOST, LINK_CLOSING,
-       LINK_CLOSED };
+enum { LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_OPEN, LINK_LOST,
+       LINK_CLOSING, LINK_CLOSED };
 
 enum { RESERVE = 4096 };
 
@@ -19,6 +19,7 @@ static void on_handle_closed(uv_handle_t *h)
 	buf_release(&l->in);
 	buf_release(&l->out);
 	buf_release(&l->sending);
+	handshake_release(&l->hand);
 	l->events->on_closed(l);
 }
 
@@ -94,8 +95,8 @@ void link_flush(struct link *l)
 		lost(l, l->out.failed, "it does not read what we send");
 		return;
 	}
-	/* While connecting nothing goes out; then all of it at once */
-	if (l->state == LINK_CONNECTING || l->sending.len)
+	/* Before its proof it is told nothing; then all of it at once */
+	if (l->state < LINK_OPEN || l->sending.len)
 		return;
 	if (l->out.len && l->state != LINK_LOST && l->state != LINK_CLOSED) {
 		n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
@@ -117,7 +118,7 @@ void link_close(struct link *l)
 	if (was == LINK_CLOSING || was == LINK_CLOSED)
 		return;
 	l->state = LINK_CLOSING;
-	if (was == LINK_CONNECTING || was == LINK_LOST) {
+	if (was < LINK_OPEN || was == LINK_LOST) {
 		close_now(l);
 		return;
 	}
@@ -127,24 +128,55 @@ void link_close(struct link *l)
 
 /* ---- in ---- */
 
-static int take_greeting(struct link *l)
+/* Into a socket that is new: so little always fits. */
+static void say(struct link *l, const char *data, size_t size)
 {
-	size_t n = l->in.len < WIRE_PREFACE_SIZE ? l->in.len :
-		   WIRE_PREFACE_SIZE;
+	uv_buf_t b = uv_buf_init((char *)data, (unsigned)size);
+	int n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
+	char what[160];
 
-	if (memcmp(l->in.data, wire_preface, n)) {
-		lost(l, ERR_PROTOCOL,
-		     "something that is not a ddprdzv answers there; choose "
-		     "another port");
-		return 0;
+	if (n == (int)size)
+		return;
+	snprintf(what, sizeof what, "the connection broke (%s)",
+		 uv_strerror(n < 0 ? n : UV_EAGAIN));
+	lost(l, n < 0 ? n : UV_EAGAIN, what);
+}
+
+static void take_greeting(struct link *l)
+{
+	struct buf hello = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct err e = ERR_INIT;
+	long n = handshake_greeted(&l->hand, SLICE(l->in.data, l->in.len),
+				   &hello, &e);
+
+	if (n > 0) {
+		buf_consume(&l->in, (size_t)n);
+		l->state = LINK_PROVING;
+		say(l, hello.data, hello.len);
+	} else if (n < 0) {
+		lost(l, (int)n, e.text);
 	}
-	if (n < WIRE_PREFACE_SIZE)
-		return 0;
-	buf_consume(&l->in, n);
+	buf_release(&hello);
+}
+
+/* It takes us, or says why not; or it is none that we believe. */
+static void take_welcome(struct link *l, const struct wire_frame *f)
+{
+	struct wire_frame refusal;
+	struct err e = ERR_INIT;
+	int rc = handshake_welcomed(&l->hand, f, &refusal, &e);
+
+	if (rc < 0) {
+		lost(l, rc, e.text);
+		return;
+	}
 	l->state = LINK_OPEN;
-	if (l->events->on_open)
+	if (rc == 0)
+		l->events->on_frame(l, &refusal);
+	else if (l->events->on_open)
 		l->events->on_open(l);
-	return l->state == LINK_OPEN;
+	if (rc > 0 && l->state == LINK_OPEN)
+		link_flush(l);
 }
 
 /* A frame with id 0 that is an error is the server's last word. */
@@ -170,15 +202,20 @@ static void take_frames(struct link *l)
 	size_t used = 0;
 	long n;
 
-	while (l->state == LINK_OPEN) {
+	while (l->state == LINK_PROVING || l->state == LINK_OPEN) {
 		in = SLICE(l->in.data + used, l->in.len - used);
-		n = wire_cut(in, WIRE_BODY_MAX, &f, &e);
+		n = wire_cut(in, l->state == LINK_OPEN ? WIRE_BODY_MAX
+						       : WIRE_WELCOME_MAX,
+			     &f, &e);
 		if (n < 0)
 			lost(l, ERR_PROTOCOL, e.text);
 		if (n <= 0)
 			break;
 		used += (size_t)n;
-		take_frame(l, &f);
+		if (l->state == LINK_PROVING)
+			take_welcome(l, &f);
+		else
+			take_frame(l, &f);
 	}
 	if (is_up(l))
 		buf_consume(&l->in, used);
@@ -192,6 +229,21 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? l->in.cap - l->in.len : 0;
 }
 
+static void closed(struct link *l)
+{
+	char what[ERR_TEXT_MAX];
+
+	if (l->state == LINK_PROVING) {
+		handshake_explain(&l->hand, what, sizeof what);
+		lost(l, ERR_REFUSED, what);
+	} else {
+		lost(l, ERR_REMOTE, l->state == LINK_OPEN ?
+		     "it closed the connection" :
+		     "it closed the connection without a greeting; is it a "
+		     "ddprdzv of our version?");
+	}
+}
+
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct link *l = s->data;
@@ -199,14 +251,11 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 	if (n > 0) {
 		l->in.len += (size_t)n;
-		if (l->state == LINK_GREETING && !take_greeting(l))
-			return;
+		if (l->state == LINK_GREETING)
+			take_greeting(l);
 		take_frames(l);
 	} else if (n == UV_EOF) {
-		lost(l, ERR_REMOTE, l->state == LINK_OPEN ?
-		     "it closed the connection" :
-		     "it closed the connection without a greeting; is it a "
-		     "ddprdzv?");
+		closed(l);
 	} else if (n < 0) {
 		snprintf(what, sizeof what, "the connection broke (%s)",
 			 uv_strerror((int)n));
@@ -253,13 +302,15 @@ static void on_connect(uv_connect_t *req, int status)
 	if (rc < 0)
 		cannot_connect(l, rc);
 	else
-		link_flush(l);
+		say(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
-	       const struct wire_hello *hello, const struct link_events *events,
-	       struct err *e)
+	       const struct wire_hello *hello, const struct auth *auth,
+	       const struct link_events *events, struct err *e)
 {
+	int rc;
+
 	memset(l, 0, sizeof *l);
 	l->events = events;
 	l->addr = *addr;
@@ -267,11 +318,10 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	buf_init(&l->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE);
 	buf_init(&l->out, 2 * (size_t)WIRE_BODY_MAX);
 	buf_init(&l->sending, 2 * (size_t)WIRE_BODY_MAX);
-	buf_put(&l->out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&l->out, WIRE_HELLO, WIRE_REQUEST, 1, hello);
-	if (l->out.failed) {
-		buf_release(&l->out);
-		return err_set(e, -ENOMEM, "out of memory for a connection");
+	rc = handshake_init(&l->hand, auth, hello, e);
+	if (rc < 0) {
+		handshake_release(&l->hand);
+		return rc;
 	}
 	uv_tcp_init(loop, &l->tcp);
 	l->tcp.data = l->connect.data = l;

@@ -7,16 +7,19 @@
 #include <uv.h>
 
 #include "base/sock.h"
+#include "rendezvous/handshake.h"
 #include "rendezvous/wire.h"
 
 struct link;
 
 struct link_events {
-	/* The server greeted us: it is a ddprdzv. */
+	/* Both have proved that they belong to the job, and it takes us. */
 	void (*on_open)(struct link *l);
 	/* A frame; valid until return. The owner may call link_close in it. */
 	void (*on_frame)(struct link *l, const struct wire_frame *f);
-	/* Could not connect, lost, closed by the peer, broke the protocol; code
+	/* Could not connect, lost, closed by the peer, broke the protocol, or
+	 * one of us has no proof for the other (ERR_PROOF; ERR_REFUSED where
+	 * the server closed on ours, which it may have done as it died): code
 	 * and text say which. Called once, and not after link_close. */
 	void (*on_lost)(struct link *l, const struct err *why);
 	/* After link_close: the memory may be freed or used again. */
@@ -29,8 +32,9 @@ struct link {
 	uv_tcp_t tcp;
 	uv_connect_t connect;
 	struct sock_addr addr; /* of the server */
+	struct handshake hand; /* with the job's key, once it is open */
 	struct buf in;
-	struct buf out;     /* being filled */
+	struct buf out;     /* being filled; waits for the server's proof */
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;
 	int state;
@@ -38,13 +42,14 @@ struct link {
 	int handle_gone; /* tcp went through its close for that */
 };
 
-/* Starts connecting and queues preface and HELLO (id 1). 0, or an error before
+/* Starts connecting, to say preface and HELLO (id 1). auth must outlive l; its
+ * hello need not. 0, or an error before
  * anything was started (out of memory; then on_closed is not called). A connect
  * that fails at once is an on_lost too, from the loop. l is zeroed by us; set
  * owner after. */
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
-	       const struct wire_hello *hello, const struct link_events *events,
-	       struct err *e);
+	       const struct wire_hello *hello, const struct auth *auth,
+	       const struct link_events *events, struct err *e);
 
 /* The buffer to put frames into; then link_flush sends what is there. */
 struct buf *link_out(struct link *l);

@@ -30,56 +30,64 @@ static int is_another(const struct member *m, struct slice job)
 			memcmp(only, job.data, job.len));
 }
 
-static int on_hello(struct member *m, const struct wire_frame *f, struct err *e)
+static int check_hello(const struct wire_hello *hello, struct err *e)
 {
-	struct wire_hello hello;
-	size_t i;
-	int rc = wire_get_hello(f, &hello, e);
-
-	if (rc < 0)
-		return rc;
-	for (i = 0; i < hello.job.len; i++)
-		if ((unsigned char)hello.job.data[i] < 0x20)
+	for (size_t i = 0; i < hello->job.len; i++)
+		if ((unsigned char)hello->job.data[i] < 0x20)
 			return err_set(e, ERR_PROTOCOL,
 				       "HELLO: the job's id is not printable");
-	/* An agent may come again: the next server will be here. A worker is
-	 * told how its round ended, as long as we are here. */
-	if (m->server->draining ||
-	    (m->server->leaving && hello.role == WIRE_AGENT))
-		return err_set(e, ERR_ABORTED,
-			       "the rendezvous server at %s stops",
-			       m->server->endpoint);
-	if (hello.role == WIRE_WORKER) {
-		rc = hosted_admit_worker(m, &hello, e);
-		if (rc < 0)
-			return rc;
-	} else if (hello.role == WIRE_TOOL) {
-		rc = dump_hello(m, &hello, e);
-		if (rc < 0)
-			return rc;
-	} else if (hello.role == WIRE_AGENT && m->server->guests) {
+	if (hello->role < WIRE_AGENT || hello->role > WIRE_TOOL)
+		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
+			       hello->role);
+	return 0;
+}
+
+static int admit_agent(struct member *m, const struct wire_hello *hello,
+		       struct err *e)
+{
+	if (m->server->guests)
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves a job without agents",
 			       m->server->endpoint);
-	} else if (hello.role == WIRE_AGENT && is_another(m, hello.job)) {
+	if (is_another(m, hello->job))
 		return err_set(e, ERR_REFUSED,
 			       "the server at %s serves another job only",
 			       m->server->endpoint);
-	} else if (hello.role == WIRE_AGENT) {
-		m->job_id = strndup(hello.job.data, hello.job.len);
-		m->host = strndup(hello.host.data, hello.host.len);
-		if (!m->job_id)
-			return err_set(e, -ENOMEM, "the rendezvous server is "
-						   "out of memory");
-		m->lease_ms = m->server->lease_ms;
-		conn_due(&m->conn, m->conn.heard + m->lease_ms);
-	} else {
-		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
-			       hello.role);
-	}
-	m->role = hello.role;
+	m->job_id = strndup(hello->job.data, hello->job.len);
+	m->host = strndup(hello->host.data, hello->host.len);
+	if (!m->job_id)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	m->lease_ms = m->server->lease_ms;
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	return 0;
+}
+
+int request_admit(struct member *m, const struct wire_hello *hello,
+		  struct err *e)
+{
+	int rc = check_hello(hello, e);
+
+	/* An agent may come again: the next server will be here. A worker is
+	 * told how its round ended, as long as we are here. */
+	if (rc == 0 && (m->server->draining ||
+			(m->server->leaving && hello->role == WIRE_AGENT)))
+		rc = err_set(e, ERR_ABORTED,
+			     "the rendezvous server at %s stops",
+			     m->server->endpoint);
+	if (rc < 0)
+		return rc;
+	if (hello->role == WIRE_WORKER)
+		rc = hosted_admit_worker(m, hello, e);
+	else if (hello->role == WIRE_TOOL)
+		rc = dump_hello(m, hello, e);
+	else
+		rc = admit_agent(m, hello, e);
+	if (rc < 0)
+		return rc;
+	m->role = hello->role;
 	conn_accept(&m->conn);
-	return reply_empty(m, f);
+	return 0;
 }
 
 static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
@@ -207,7 +215,7 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-	[WIRE_HELLO] = {0, WIRE_REQUEST, on_hello},
+	[WIRE_HELLO] = {0, WIRE_REQUEST, door_hello},
 	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, on_join},
 	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_exited},
 	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
@@ -232,7 +240,7 @@ static struct rule rule_for(enum wire_type type)
 static int check_rule(const struct member *m, const struct rule *r,
 		      const struct wire_frame *f, struct err *e)
 {
-	static const char *const who[] = {"a client before its HELLO",
+	static const char *const who[] = {"a client before its proof",
 					  "an agent", "a worker", "a tool"};
 
 	if (r->run && r->role == m->role && r->kind == f->kind)

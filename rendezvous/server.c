@@ -78,7 +78,9 @@ static void on_due(struct conn *c)
 {
 	struct member *m = member_of(c);
 
-	if (m->role == WIRE_AGENT) {
+	if (!m->role) {
+		door_on_due(m);
+	} else if (m->role == WIRE_AGENT) {
 		agent_on_due(m);
 	} else if (m->role == WIRE_TOOL) {
 		dump_on_due(m);
@@ -86,6 +88,11 @@ static void on_due(struct conn *c)
 		session_on_due(&m->session);
 		store_answer_all(m->hosted->store);
 	}
+}
+
+static void on_preface(struct conn *c)
+{
+	door_greet(member_of(c));
 }
 
 static void on_gone(struct conn *c, const char *why)
@@ -99,6 +106,7 @@ static void on_closed(struct conn *c)
 	struct server *s = m->server;
 
 	dump_forget(m, "its connection closed");
+	door_leave(m);
 	*m->pprev = m->next;
 	if (m->next)
 		m->next->pprev = m->pprev;
@@ -110,15 +118,18 @@ static void on_closed(struct conn *c)
 }
 
 static const struct conn_events conn_events = {
-	.on_frame = on_frame, .on_due = on_due, .on_gone = on_gone,
-	.on_closed = on_closed,
+	.on_preface = on_preface, .on_frame = on_frame, .on_due = on_due,
+	.on_gone = on_gone, .on_closed = on_closed,
 };
 
 static void on_connection(uv_stream_t *listener, int status)
 {
 	struct server *s = listener->data;
-	struct member *m = status < 0 ? NULL : calloc(1, sizeof *m);
+	struct member *m;
 
+	if (status == 0 && !door_has_room(s))
+		return; /* libuv takes nobody else until we have taken it */
+	m = status < 0 ? NULL : calloc(1, sizeof *m);
 	if (!m) {
 		log_warn("cannot take a connection: %s",
 			 status < 0 ? uv_strerror(status) : "out of memory");
@@ -130,8 +141,16 @@ static void on_connection(uv_stream_t *listener, int status)
 		m->next->pprev = &m->next;
 	m->pprev = &s->members;
 	s->members = m;
-	conn_open(&m->conn, &s->pool, &conn_events,
-		  WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener);
+	if (conn_open(&m->conn, &s->pool, &conn_events,
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener) == 0)
+		door_enter(m);
+}
+
+/* Somebody has left the door while another waited before it. */
+static void on_room(struct server *s)
+{
+	if (!s->draining)
+		on_connection((uv_stream_t *)&s->listener, 0);
 }
 
 /* ---- the end ---- */
@@ -332,6 +351,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
 	s->pool.silent_ms = o->silent_ms;
+	s->door = (struct door){.auth = *o->auth, .on_room = on_room};
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o->listen_fd, e);
 	if (rc == 0 && o->parent_fd >= 0)
@@ -360,6 +380,7 @@ void server_run(struct server *s)
 
 void server_free(struct server *s)
 {
+	auth_wipe(&s->door.auth);
 	table_release(&s->jobs);
 	ended_release(&s->ended);
 	conn_pool_release(&s->pool);

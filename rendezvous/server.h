@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-#include "base/error.h"
+#include "rendezvous/auth.h"
 
 struct server;
 
@@ -16,6 +16,7 @@ struct server_options {
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	uint64_t silent_ms;  /* after which a client's host is gone */
+	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */

@@ -129,6 +129,40 @@ void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
 	wire_end(out, wire_begin(out, type, kind, id));
 }
 
+/* ---- before the frames ---- */
+
+void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce)
+{
+	buf_put(out, wire_preface, WIRE_PREFACE_SIZE - 3);
+	buf_put_u8(out, (uint8_t)methods);
+	buf_put_u16(out, 0);
+	buf_put(out, nonce, WIRE_NONCE_SIZE);
+}
+
+int wire_get_greeting(struct slice in, unsigned *methods, struct err *e)
+{
+	enum { MARK = 4 };
+	size_t n = in.len < MARK ? in.len : MARK;
+
+	if (memcmp(in.data, wire_preface, n))
+		return err_set(e, ERR_PROTOCOL, "something that is not a "
+			       "ddprdzv answers there; choose another port");
+	if (in.len > MARK && in.data[MARK] != WIRE_VERSION)
+		return err_set(e, ERR_PROTOCOL, "it speaks version %d of the "
+			       "protocol, this program version %d; start the "
+			       "same ddprun everywhere", in.data[MARK],
+			       WIRE_VERSION);
+	if (in.len < WIRE_GREETING_SIZE)
+		return 0;
+	*methods = (unsigned char)in.data[MARK + 1];
+	return 1;
+}
+
+struct slice wire_signed(struct slice body, struct slice proof)
+{
+	return SLICE(body.data, body.len - 4 - proof.len);
+}
+
 /* ---- fields ---- */
 
 /* The limits of protocol.txt section 2 that belong to a field, by its name. */

@@ -10,10 +10,13 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 1,
+	WIRE_VERSION = 2,
 	WIRE_PREFACE_SIZE = 8,
+	WIRE_NONCE_SIZE = 32,
+	WIRE_GREETING_SIZE = WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
 	WIRE_HEADER_SIZE = 12,
 	WIRE_HELLO_MAX = 4096,
+	WIRE_WELCOME_MAX = 128 << 10, /* what is believed of nobody yet */
 	WIRE_BODY_MAX = 16 << 20,
 	WIRE_KEY_MAX = 8 << 10,
 	WIRE_VALUE_MAX = 8 << 20,
@@ -33,6 +36,9 @@ enum {
 #define WIRE_NO_TIMEOUT UINT32_MAX
 
 extern const char wire_preface[WIRE_PREFACE_SIZE];
+
+/* Bits: how a client may prove itself. */
+enum wire_method { WIRE_NO_PROOF = 1, WIRE_BY_SECRET = 2, WIRE_BY_MUNGE = 4 };
 
 enum wire_kind { WIRE_REQUEST, WIRE_REPLY, WIRE_ERROR_REPLY, WIRE_NOTICE };
 enum wire_role { WIRE_AGENT = 1, WIRE_WORKER = 2, WIRE_TOOL = 3 };
@@ -109,6 +115,15 @@ void wire_end(struct buf *out, size_t mark);
 void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
 		    uint32_t id);
 
+/* The greeting: methods are bits, nonce has WIRE_NONCE_SIZE bytes. */
+void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce);
+/* As much of one as has come: 1 it is whole, and *methods known; 0 it is not
+ * yet; ERR_PROTOCOL it will be none, with text. */
+int wire_get_greeting(struct slice in, unsigned *methods, struct err *e);
+
+/* A body whose last field is a proof, up to that: what the proof is of. */
+struct slice wire_signed(struct slice body, struct slice proof);
+
 /* "HELLO", "JOIN", or "type 99". For logs. */
 const char *wire_type_name(int type);
 
@@ -117,7 +132,10 @@ const char *wire_type_name(int type);
  * (and check the reader: the items themselves are not looked at here).
  * F(kind, name); kinds: u8 u16 u32 u64 i32 i64 str list. */
 #define WIRE_HELLO_FIELDS(F) F(u8, role) F(str, job) F(str, host) \
-	F(u32, round) F(u32, rank) F(str, proof)
+	F(u32, round) F(u32, rank) F(u64, session) F(u8, method)               \
+	F(str, nonce) F(str, proof)
+#define WIRE_WELCOME_FIELDS(F) F(str, grant) F(i32, code) F(str, text)        \
+	F(str, proof)
 #define WIRE_KEY_FIELDS(F) F(str, key)
 #define WIRE_KEY_VALUE_FIELDS(F) F(str, key) F(str, value)
 #define WIRE_WAIT_FIELDS(F) F(u32, timeout_ms) F(list, keys)
@@ -175,7 +193,8 @@ const char *wire_type_name(int type);
 
 /* struct name suffix, FIELDS macro */
 #define WIRE_MESSAGES(M)                                                      \
-	M(hello, WIRE_HELLO_FIELDS) M(key, WIRE_KEY_FIELDS)                    \
+	M(hello, WIRE_HELLO_FIELDS) M(welcome, WIRE_WELCOME_FIELDS)            \
+	M(key, WIRE_KEY_FIELDS)                                                \
 	M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS)          \
 	M(add, WIRE_ADD_FIELDS) M(compare_set, WIRE_COMPARE_SET_FIELDS)        \
 	M(barrier, WIRE_BARRIER_FIELDS) M(gather, WIRE_GATHER_FIELDS)          \

@@ -43,6 +43,7 @@ lib_setup() {
 	local name
 	T=$BATS_TEST_TMPDIR
 	export TMPDIR=$T XDG_CACHE_HOME=$T/cache DDP_CACHE=$T/cache
+	export XDG_CONFIG_HOME=$T/config # the key that all of this test share
 	# what others print is compared, and awk computes
 	unset LC_ALL LANGUAGE
 	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C

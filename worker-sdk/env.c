@@ -211,6 +211,7 @@ static int read_ddprun(struct ddp__env *v, struct err *e)
 			     &v->attempt, e);
 	v->round = (uint32_t)round;
 	v->job = get("DDP_JOB_ID");
+	v->job_key = get("DDP_JOB_KEY");
 	return rc ? rc : read_endpoint(v, "DDP_RDZV_ENDPOINT", e);
 }
 

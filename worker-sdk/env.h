@@ -32,6 +32,7 @@ struct ddp__env {
 	struct endpoint server;
 	int agent_store;       /* torchrun: PyTorch's store is there */
 	const char *job;       /* borrowed from the environment; or NULL */
+	const char *job_key;   /* the same; nobody proves anything without */
 	const char *node_addr; /* NULL: not set */
 	char own_addr[SOCK_TEXT_MAX]; /* what ddp_init finds it to be then */
 };

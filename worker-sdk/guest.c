@@ -18,7 +18,7 @@
 #include "pmi/place.h"
 #include "pmi/pmi.h"
 #include "pmi/pmix.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/auth.h"
 #include "slurm/groups.h"
 #include "slurm/hostlist.h"
 #include "slurm/step.h"
@@ -37,6 +37,7 @@ struct guest {
 	const char *host;
 	uint64_t deadline;
 	struct place place;
+	struct auth auth; /* how each rank proves itself to rank 0's server */
 	int listener; /* of rank 0; or -1 */
 	int pipe;     /* to rank 0's server; or -1 */
 	struct ddp__kv *kv;
@@ -84,8 +85,14 @@ static int listen_at_given(struct guest *g, const char *host, uint16_t port)
 
 static int start_server(struct guest *g)
 {
-	return ddp__own_server_start(&g->pipe, g->listener, g->place.job,
-				     g->env->world_size, g->e);
+	struct auth theirs;
+	int rc = auth_for_server(&theirs, &g->auth, g->e);
+
+	if (rc >= 0)
+		rc = ddp__own_server_start(&g->pipe, g->listener, g->place.job,
+					   g->env->world_size, &theirs, g->e);
+	auth_wipe(&theirs);
+	return rc;
 }
 
 /* ---- the place is given ---- */
@@ -100,8 +107,9 @@ static int given(struct guest *g)
 		 v->job ? v->job : "env", v->attempt);
 	g->place.n = 1;
 	g->place.at[0] = v->server;
-	if (v->rank)
-		return 0;
+	rc = auth_choose(&g->auth, NULL, NULL, g->e);
+	if (rc < 0 || v->rank)
+		return rc;
 	rc = sock_resolve(&v->server, &a, 1, g->e);
 	if (rc < 0)
 		return rc;
@@ -168,6 +176,8 @@ static int of_step(struct guest *g)
 		rc = step_number("SLURM_STEP_ID", &step, g->e);
 	if (!rc && !one_host)
 		rc = step_host(host, g->e);
+	if (!rc)
+		rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc)
 		return rc;
 	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu",
@@ -189,13 +199,33 @@ static int of_step(struct guest *g)
 
 /* ---- the launcher carries it ---- */
 
+static void take_key(struct guest *g)
+{
+	struct proof key;
+
+	memcpy(key.bytes, g->place.key, sizeof(key.bytes));
+	auth_of_secret(&g->auth, &key, "rank 0, through the launcher");
+	proof_wipe(&key, sizeof(key));
+}
+
+static int make_key(struct guest *g)
+{
+	int rc = random_bytes(g->place.key, sizeof(g->place.key), g->e);
+
+	if (rc >= 0)
+		take_key(g);
+	return rc;
+}
+
 /* What rank 0 will say. That it has failed is said too: nobody waits then. */
 static void prepare(struct guest *g)
 {
 	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
 	int one_host = g->env->nodes == 1, n = 0, rc;
 
-	rc = random_hex(token, TOKEN_BYTES, g->e);
+	rc = make_key(g);
+	if (rc >= 0)
+		rc = random_hex(token, TOKEN_BYTES, g->e);
 	snprintf(g->place.job, sizeof(g->place.job), "guests %s", token);
 	if (rc >= 0)
 		rc = listen_on(g, one_host ? "127.0.0.1" : "0.0.0.0", 0);
@@ -230,8 +260,10 @@ static int take_place(struct guest *g, const char *text)
 		return rc;
 	else
 		why = g->place.why;
-	if (!why.code)
+	if (!why.code) {
+		take_key(g);
 		return 0;
+	}
 	if (g->env->rank == 0)
 		return err_set(g->e, why.code, "%s", why.text);
 	return err_set(g->e, ERR_REMOTE, "rank 0 could not start: %.900s",
@@ -324,15 +356,14 @@ static int connect_once(struct guest *g)
 	struct wire_hello hello = {.role = WIRE_WORKER,
 				   .job = SLICE_STR(g->place.job),
 				   .host = SLICE_STR(g->host),
-				   .rank = (uint32_t)g->env->rank,
-				   .proof = SLICE("", 0)};
+				   .rank = (uint32_t)g->env->rank};
 	struct err e, first = ERR_INIT;
 	int rc = ERR_INTERNAL;
 
 	for (int i = 0; i < g->place.n; i++) {
 		int ms = left_ms(g);
 
-		rc = ddp__kv_server(&g->kv, &g->place.at[i], &hello,
+		rc = ddp__kv_server(&g->kv, &g->place.at[i], &hello, &g->auth,
 				    ms < 0 || ms > TRY_MS ? TRY_MS : ms, &e);
 		if (!rc) {
 			g->env->server = g->place.at[i];
@@ -487,6 +518,7 @@ int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
 		close(g.listener);
 	if (g.pipe >= 0)
 		close(g.pipe);
+	auth_wipe(&g.auth);
 	if (rc && g.kv)
 		g.kv->ops->free(g.kv);
 	else if (!rc && g.kv)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/wire.h"
+#include "rendezvous/auth.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/guest.h"
@@ -62,9 +62,12 @@ static int open_store(struct ddp__world *w, struct err *e)
 			 ? CONNECT_MS
 			 : w->timeout_ms;
 
+	struct auth auth;
+	int rc;
+
 	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
-		int rc = ddp__guest_open(&w->kv, &w->env, w->host,
-					 w->timeout_ms, e);
+		rc = ddp__guest_open(&w->kv, &w->env, w->host, w->timeout_ms,
+				     e);
 
 		if (rc || !w->env.alone)
 			return rc;
@@ -72,8 +75,14 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	return explain(w, ddp__kv_server(&w->kv, &w->env.server, &hello, ms,
-					 e), e);
+	rc = w->env.job_key ? auth_of_key(&auth, w->env.job_key, e) : 0;
+	if (rc)
+		return rc;
+	if (!w->env.job_key)
+		auth_none(&auth);
+	rc = ddp__kv_server(&w->kv, &w->env.server, &hello, &auth, ms, e);
+	auth_wipe(&auth);
+	return explain(w, rc, e);
 }
 
 /* The world's ranks meet in the store. */

@@ -48,11 +48,12 @@ struct ddp__kv {
 
 struct endpoint;
 struct wire_hello;
+struct auth;
 
 /* Each sets *out, which ops->free frees, or returns an error. */
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e);
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e);
 /* This world has no agents: freeing it tells the server that the rank leaves in
  * good order. pipe (or -1): then closed, on which rank 0's server goes. */
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);

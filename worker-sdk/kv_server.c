@@ -103,8 +103,8 @@ static const struct ddp__kv_ops server_ops = {
 };
 
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
-		   const struct wire_hello *hello, int timeout_ms,
-		   struct err *e)
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e)
 {
 	struct server_kv *s = calloc(1, sizeof(*s));
 	int rc;
@@ -113,7 +113,7 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		return err_set(e, -ENOMEM, "ddp_init: no memory");
 	s->kv.ops = &server_ops;
 	s->pipe = -1;
-	rc = client_connect(&s->client, where, hello, timeout_ms, e);
+	rc = client_connect(&s->client, where, hello, auth, timeout_ms, e);
 	if (rc) {
 		free(s);
 		return rc;

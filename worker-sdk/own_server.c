@@ -159,13 +159,26 @@ static int high(int fd)
 	return fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS);
 }
 
+/* A pipe holds so little before anybody reads. */
+static int hand_over(const struct auth *auth, int pipe)
+{
+	unsigned char bytes[AUTH_BYTES];
+	int rc;
+
+	auth_to_bytes(bytes, auth);
+	rc = file_write_all(pipe, bytes, sizeof(bytes));
+	proof_wipe(bytes, sizeof(bytes));
+	return rc;
+}
+
 int ddp__own_server_start(int *ours, int listen_fd, const char *job, int ranks,
-			  struct err *e)
+			  const struct auth *auth, struct err *e)
 {
 	char path[PATH_MAX], listen_arg[32], parent_arg[32], ranks_arg[32];
 	static char name[] = "ddprdzv", job_arg[] = "--job";
-	char *argv[] = {name,	    listen_arg, parent_arg,
-			ranks_arg,  job_arg,	(char *)(uintptr_t)job, NULL};
+	static char auth_arg[] = "--auth=parent";
+	char *argv[] = {name,	   listen_arg, parent_arg, auth_arg,
+			ranks_arg, job_arg,    (char *)(uintptr_t)job, NULL};
 	int life[2] = {-1, -1}, told[2] = {-1, -1};
 	struct order o = {path, argv, -1, -1, -1, -1};
 	int rc = find(path, e);
@@ -188,6 +201,8 @@ int ddp__own_server_start(int *ours, int listen_fd, const char *job, int ranks,
 	close(life[0]);
 	close(told[1]);
 	if (o.null >= 0 && o.listen >= 0 && o.parent >= 0 && o.error >= 0)
+		rc = hand_over(auth, life[1]);
+	if (!rc)
 		rc = start(&o, told[0]);
 	close(told[0]);
 	close(o.null);

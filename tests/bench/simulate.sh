@@ -9,7 +9,7 @@ simulate_servers() {
 	sim_servers='' sim_pids=''
 	for i in $(seq "$1"); do
 		rm -f "$work/server"
-		"$O/ddprdzv" --listen 127.0.0.1:0 >"$work/server" 2>&1 &
+		"$O/ddprdzv" --auth none --listen 127.0.0.1:0 >"$work/server" 2>&1 &
 		sim_pids="$sim_pids $!"
 		timeout 20 tail -n +1 -F "$work/server" 2>/dev/null |
 			grep -q -m 1 'listening on'

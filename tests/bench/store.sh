@@ -18,7 +18,7 @@ store_await() {
 	timeout 20 tail -n +1 -F "$1" 2>/dev/null | grep -q -m 1 "$2"
 }
 
-store_server ddprdzv "$O/ddprdzv" --listen 127.0.0.1:0
+store_server ddprdzv "$O/ddprdzv" --auth none --listen 127.0.0.1:0
 store_ours=$store_pid
 store_await "$work/ddprdzv.out" 'listening on'
 at=$(sed -n 's/.*listening on //p' "$work/ddprdzv.out")

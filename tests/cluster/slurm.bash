@@ -109,6 +109,7 @@ slurm_up() {
 		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
 	slurm_started=munged
 	slurm_wait test -S "$S/munge.sock"
+	export DDP_MUNGE_SOCKET=$S/munge.sock
 	slurm_daemon "$1" slurmctld slurmctld -D
 	slurm_started="slurmctld $slurm_started"
 	for host; do

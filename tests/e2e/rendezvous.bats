@@ -43,8 +43,8 @@ rest() {
 	exec 5>&-
 }
 
-preface='DDPR\x01\0\0\0'
-greeting=4444505201000000
+preface='DDPR\x02\0\0\0'
+greeting=4444505202020000
 
 @test "requests of two workers on one store" {
 	server
@@ -290,7 +290,7 @@ greeting=4444505201000000
 	one_node 1
 	local bytes
 	for bytes in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\0' 'DDPX' \
-		'DDPR\x02\0\0\0' 'DDPR\x01\0\0\1' '\xff'; do
+		'DDPR\x01\0\0\0' 'DDPR\x03\0\0\0' 'DDPR\x02\0\0\1' '\xff'; do
 		connect
 		printf "$bytes" >&5
 		[ -z "$(rest)" ]
@@ -298,39 +298,55 @@ greeting=4444505201000000
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 
-# error_of BYTES: what the server answers after its greeting, as text
+# error_of HEX: what the server tells a worker that sends these bytes
 error_of() {
-	connect
-	printf "$preface$1" >&5
-	local got
-	got=$(rest)
-	[ "${got:0:16}" = $greeting ]
-	# type HELLO, kind error reply, id 0, code ERR_PROTOCOL
-	[ "${got:24:16}" = 0102000000000000 ]
-	[ "${got:40:8}" = dbb1ffff ]
-	printf "$(sed 's/../\\x&/g' <<<"${got:56}")"
+	local told
+	! told=$(rdzv_client raw "$at" j 0 0 "$1")
+	told=${told#sent$'\n'}
+	[ "${told##*$'\n'}" = closed ]
+	echo "${told%$'\n'closed}"
 }
 
 @test "frames that cannot be are told why, then closed" {
 	server
 	one_node 1
-	[ "$(error_of '\x01\x10\0\0')" = \
-		'a frame of 4097 bytes, at most 4096 are allowed' ]
-	[ "$(error_of '\0\0\0\0\x63\0\0\0\0\0\0\0')" = \
-		'no message has type 99' ]
-	[ "$(error_of '\0\0\0\0\x0a\x07\0\0\0\0\0\0')" = \
-		'SET: kind 7, or the zero after it, is wrong' ]
-	[ "$(error_of '\0\0\0\0\x0a\0\0\0\x05\0\0\0')" = \
-		'SET, kind 0, from a client before its HELLO: not allowed' ]
-	[ "$(error_of '\x02\0\0\0\x01\0\0\0\x01\0\0\0\x01\0')" = \
-		'HELLO: its body is too short' ]
+	[ "$(error_of 01000001)" = \
+		'-20005: a frame of 16777217 bytes, at most 16777216 are allowed' ]
+	[ "$(error_of 000000006300000000000000)" = \
+		'-20005: no message has type 99' ]
+	[ "$(error_of 000000000a07000000000000)" = \
+		'-20005: SET: kind 7, or the zero after it, is wrong' ]
+	[ "$(error_of 000000001e00000005000000)" = \
+		'-20005: JOIN, kind 0, from a worker: not allowed' ]
+	[ "$(error_of 020000000a000000010000000100)" = \
+		'-20005: SET: its body is too short' ]
+	[ "$(worker 0 0 add n 1)" = 1 ]
+}
+
+@test "who breaks the protocol before its proof hears nothing but the greeting" {
+	server
+	one_node 1
+	local bytes got
+	# too long; no such type; kind; no HELLO; a torn one
+	for bytes in '\x01\x10\0\0' '\0\0\0\0\x63\0\0\0\0\0\0\0' \
+		'\0\0\0\0\x0a\x07\0\0\0\0\0\0' '\0\0\0\0\x0a\0\0\0\x05\0\0\0' \
+		'\x02\0\0\0\x01\0\0\0\x01\0\0\0\x01\0'; do
+		connect
+		printf "$preface" >&5
+		got=$(head -c 40 <&5 | od -An -v -tx1 -w100 | tr -d ' ')
+		[ ${#got} = 80 ]
+		[ "${got:0:16}" = $greeting ]
+		printf "$bytes" >&5
+		[ -z "$(rest)" ]
+	done
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 
 @test "half a frame and silence are closed after the hello timeout" {
 	server --hello-timeout 1.5
 	one_node 1
-	# who has said HELLO may be silent for longer
+	local got
+	# who has proved itself may be silent for longer
 	start w rdzv_client do "$at" j 0 0 wait 2000 never add n 1
 	connect
 	exec 6<>"/dev/tcp/${at%:*}/${at##*:}" 7<>"/dev/tcp/${at%:*}/${at##*:}"
@@ -340,7 +356,9 @@ error_of() {
 	exec 5<&6 6>&-
 	[ -z "$(rest)" ]
 	exec 5<&7 7>&-
-	[[ $(rest) == $greeting*$(printf 'no HELLO within 1.5 s' | od -An -tx1 | tr -d ' \n') ]]
+	got=$(rest)
+	[ ${#got} = 80 ]
+	[ "${got:0:16}" = $greeting ]
 	finish w 1
 	has "$out" 'for 1 of 1 key that nobody has set: '
 }
@@ -348,11 +366,11 @@ error_of() {
 @test "half a frame after HELLO holds up nobody" {
 	server
 	one_node 1
-	connect
-	printf "$preface"'\x1b\0\0\0\x01\0\0\0\x01\0\0\0\x02\x01\0\0\0j\x05\0\0\0there\0\0\0\0\0\0\0\0\0\0\0\0' >&5
-	printf '\0\0\x10\0\x0a\0\0\0\x02\0\0\0\x01' >&5
+	start half rdzv_client raw "$at" j 0 0 000010000a0000000200000001
+	await "$T/half.out" '^sent'
 	[ "$(worker 0 0 add n 1)" = 1 ]
-	exec 5>&-
+	signal half KILL
+	finish half 137
 }
 
 @test "SIGTERM tells the agents and ends the server" {

@@ -5,7 +5,7 @@ load ../lib
 
 setup() {
 	lib_setup
-	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60
+	start server ddprdzv --listen 127.0.0.1:0 --auth none
 	await "$T/server.err" 'listening on'
 	at=${line##* }
 }

@@ -255,6 +255,7 @@ static struct talk *new_talk(const char *name, size_t reply)
 }
 
 enum { EMPTY_REPLY = WIRE_HEADER_SIZE,
+       WELCOME = WIRE_HEADER_SIZE + 16, /* without a proof */
        VALUE_REPLY = WIRE_HEADER_SIZE + 5 + VALUE_LEN,
        ADD_REPLY = WIRE_HEADER_SIZE + 8 };
 
@@ -272,11 +273,21 @@ static void put_get(struct buf *b)
 	wire_put_key(b, WIRE_GET, WIRE_REQUEST, 3, &m);
 }
 
+static struct wire_hello hello_of(enum wire_role role)
+{
+	static const char nonce[WIRE_NONCE_SIZE];
+
+	return (struct wire_hello){
+		.role = (uint8_t)role, .job = SLICE_STR("bench"),
+		.host = SLICE_STR("h"), .method = WIRE_NO_PROOF,
+		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+	};
+}
+
 /* A worker of our own protocol: the first to connect sets the key. */
 static struct talk *ours(const char *name)
 {
-	struct wire_hello h = {WIRE_WORKER, SLICE_STR("bench"),
-			       SLICE_STR("h"), 0, 0, SLICE_STR("")};
+	const struct wire_hello h = hello_of(WIRE_WORKER);
 	struct wire_add add = {SLICE_STR(counter), 1};
 	struct buf item = BUF_INIT(256);
 	struct talk *k = new_talk(name, EMPTY_REPLY);
@@ -284,7 +295,7 @@ static struct talk *ours(const char *name)
 	buf_put(&k->hello, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(&k->hello, WIRE_HELLO, WIRE_REQUEST, 1, &h);
 	put_set(&k->hello);
-	k->hello_reply = WIRE_PREFACE_SIZE + 2 * EMPTY_REPLY;
+	k->hello_reply = WIRE_GREETING_SIZE + WELCOME + EMPTY_REPLY;
 	if (!strcmp(name, "get")) {
 		put_get(&k->request[0]);
 		k->reply[0] = VALUE_REPLY;
@@ -376,8 +387,7 @@ static struct talk *redis(const char *name)
 /* Returns the port of PyTorch's door. */
 static uint16_t join(const struct target *t, int *fd)
 {
-	struct wire_hello h = {WIRE_AGENT, SLICE_STR("bench"), SLICE_STR("h"),
-			       0, 0, SLICE_STR("")};
+	const struct wire_hello h = hello_of(WIRE_AGENT);
 	struct wire_join j = {
 		.node_id = SLICE_STR("n"), .host = SLICE_STR("h"),
 		.addr = SLICE_STR("127.0.0.1"), .master_port = 1,
@@ -390,7 +400,7 @@ static uint16_t join(const struct target *t, int *fd)
 	struct wire_start start;
 	char bytes[4096];
 	struct err e = ERR_INIT;
-	size_t got = 0, at = WIRE_PREFACE_SIZE;
+	size_t got = 0, at = WIRE_GREETING_SIZE;
 
 	*fd = open_to(&t->at);
 	buf_put(&out, wire_preface, WIRE_PREFACE_SIZE);

@@ -1,6 +1,8 @@
 /* rdzv_client.c: a client of ddprdzv for the tests. As `do` it is a worker that
  * makes the requests in its arguments and prints the replies; as `agent` it is
- * a node that does what its stdin says; `drop` and `flood` are bad workers. */
+ * a node that does what its stdin says; `drop` and `flood` are bad workers. All
+ * prove themselves as a ddprun here would: by DDP_JOB_KEY, DDP_TOKEN, DDP_AUTH
+ * or the key file. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/sock.h"
-#include "rendezvous/client.h"
-#include "rendezvous/wire.h"
+#include "tests/programs/rdzv_raw.h"
 
 static const char usage[] =
 	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"
@@ -22,6 +22,9 @@ static const char usage[] =
 	"  sets K and closes without reading a byte\n"
 	"rdzv_client flood HOST:PORT JOB ROUND RANK K N\n"
 	"  gets K N times without reading a byte; prints 'closed' when it is\n"
+	"rdzv_client raw HOST:PORT JOB ROUND RANK BYTES...\n"
+	"  sends bytes, given in hex, once it is in; prints what is told it\n"
+	"  as the server's last word, and 'closed'\n"
 	"rdzv_client agent HOST:PORT JOB NPROC NODE [MIN:]MAX NODE_RANK "
 	"RESTARTS\n"
 	"    [LAST_CALL_MS [LEASE_MS [ROLE [HOST]]]]\n"
@@ -31,13 +34,6 @@ static const char usage[] =
 	"  reading); prints what it is told; exits with END's exit code\n"
 	"rdzv_client hello ...\n"
 	"  the same, but it does not join before it is told to\n";
-
-static int die(const struct err *e)
-{
-	printf("error: %s\n", e->text);
-	fflush(stdout);
-	return 1;
-}
 
 /* ---- do: each request gets its words, a[0] is its name ---- */
 
@@ -227,9 +223,10 @@ static int run_do(int argc, char **argv)
 	struct endpoint ep;
 	struct client *c;
 	int i, rc = endpoint_parse(&ep, argv[2], 0, &e);
+	const struct auth auth = choose_auth();
 
 	if (rc == 0)
-		rc = client_connect(&c, &ep, &hello, 5000, &e);
+		rc = client_connect(&c, &ep, &hello, &auth, 5000, &e);
 	if (rc < 0)
 		return die(&e);
 	for (i = 6; i < argc && rc >= 0; i += r->words) {
@@ -243,45 +240,15 @@ static int run_do(int argc, char **argv)
 
 /* ---- peers that behave badly, with a socket of their own ---- */
 
-static int raw_connect(const char *where)
-{
-	struct err e = ERR_INIT;
-	struct sock_addr addr;
-	struct endpoint ep;
-	int rc = endpoint_parse(&ep, where, 0, &e);
-
-	if (rc == 0)
-		rc = sock_resolve(&ep, &addr, 1, &e);
-	if (rc >= 0)
-		rc = sock_connect(&addr, 5000, &e);
-	if (rc < 0)
-		exit(die(&e));
-	return rc;
-}
-
-static void raw_send(int fd, struct buf *b)
-{
-	size_t sent = 0;
-	ssize_t n;
-
-	while (sent < b->len) {
-		n = send(fd, b->data + sent, b->len - sent, MSG_NOSIGNAL);
-		if (n < 0)
-			break;
-		sent += (size_t)n;
-	}
-	buf_reset(b);
-}
-
 static int run_drop(char **argv)
 {
 	struct wire_hello hello = worker_hello(argv);
 	struct wire_key_value m = {str(argv[6]), str(argv[7])};
-	struct buf b = BUF_INIT(1 << 20);
+	struct buf b = BUF_INIT(1 << 20), in = b;
 	int fd = raw_connect(argv[2]);
 
-	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	raw_prove(fd, &hello, &in);
+	buf_release(&in);
 	wire_put_key_value(&b, WIRE_SET, WIRE_REQUEST, 2, &m);
 	raw_send(fd, &b);
 	close(fd);
@@ -293,12 +260,12 @@ static int run_flood(char **argv)
 {
 	struct wire_hello hello = worker_hello(argv);
 	struct wire_key m = {str(argv[6])};
-	struct buf b = BUF_INIT(1 << 20);
+	struct buf b = BUF_INIT(1 << 20), in = b;
 	int i, fd = raw_connect(argv[2]);
 	struct pollfd p = {fd, 0, 0};
 
-	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	raw_prove(fd, &hello, &in);
+	buf_release(&in);
 	for (i = 0; i < atoi(argv[7]); i++)
 		wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 2, &m);
 	raw_send(fd, &b);
@@ -309,6 +276,42 @@ static int run_flood(char **argv)
 	close(fd);
 	buf_release(&b);
 	return 0;
+}
+
+static void put_hex(struct buf *b, const char *hex)
+{
+	unsigned byte;
+
+	for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
+		buf_put_u8(b, (uint8_t)byte);
+}
+
+static _Noreturn void run_raw(int argc, char **argv)
+{
+	struct wire_hello hello = worker_hello(argv);
+	struct buf b = BUF_INIT(1 << 20), in = b;
+	int fd = raw_connect(argv[2]);
+	struct wire_error why;
+	struct wire_frame f;
+	long n;
+
+	raw_prove(fd, &hello, &in);
+	for (int i = 6; i < argc; i++)
+		put_hex(&b, argv[i]);
+	raw_send(fd, &b);
+	printf("sent\n");
+	fflush(stdout);
+	for (;;) {
+		while ((n = wire_cut(SLICE(in.data, in.len), WIRE_BODY_MAX, &f,
+				     NULL)) > 0) {
+			if (f.kind == WIRE_ERROR_REPLY && f.id == 0 &&
+			    wire_get_error(&f, &why, NULL) == 0)
+				printf("%d: %.*s\n", why.code,
+				       SLICE_FMT(why.text));
+			buf_consume(&in, (size_t)n);
+		}
+		raw_receive(fd, &in);
+	}
 }
 
 /* ---- agent: the protocol by hand ---- */
@@ -425,8 +428,6 @@ static int read_frames(struct agent *a)
 		return 1;
 	}
 	a->in.len += (size_t)n;
-	if (a->used == 0 && a->in.len >= WIRE_PREFACE_SIZE)
-		a->used = WIRE_PREFACE_SIZE;
 	while (!over &&
 	       (cut = wire_cut(SLICE(a->in.data + a->used,
 				     a->in.len - a->used), WIRE_BODY_MAX, &f,
@@ -487,8 +488,8 @@ static int run_agent(int argc, char **argv)
 	buf_init(&a.in, 64 << 20);
 	buf_init(&a.out, 64 << 20);
 	a.fd = raw_connect(argv[2]);
-	buf_put(&a.out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&a.out, WIRE_HELLO, WIRE_REQUEST, ++a.id, &hello);
+	raw_prove(a.fd, &hello, &a.in);
+	a.id = 1;
 	if (argv[1][0] == 'a')
 		join(&a, argv);
 	raw_send(a.fd, &a.out);
@@ -521,6 +522,8 @@ int main(int argc, char **argv)
 		return run_do(argc, argv);
 	if (argc == 8 && !strcmp(argv[1], "drop"))
 		return run_drop(argv);
+	if (argc >= 6 && !strcmp(argv[1], "raw"))
+		run_raw(argc, argv);
 	if (argc == 8 && !strcmp(argv[1], "flood"))
 		return run_flood(argv);
 	fputs(usage, stderr);

@@ -6,7 +6,8 @@
 #include "tests/programs/simulated.h"
 
 static const char usage[] =
-	"rdzv_hard CASE HOST:PORT [N]   as the agent of job j and a worker\n"
+	"rdzv_hard CASE HOST:PORT [N]   as the agent of job j and a worker,\n"
+	"without a proof\n"
 	"  bytes       a session, one byte at a time\n"
 	"  cuts        a session that ends after each of its bytes\n"
 	"  waits       N waits on one connection: so many parked and refused\n"
@@ -124,13 +125,13 @@ static struct wire_frame reply(int fd, struct buf *in)
 static int worker(struct buf *in)
 {
 	struct buf b = BUF_INIT(4096);
-	char preface[WIRE_PREFACE_SIZE];
+	char greeting[WIRE_GREETING_SIZE];
 	int fd = dial(&at);
 
 	greet(&b);
 	say(fd, b.data, b.len);
-	check(recv(fd, preface, sizeof preface, MSG_WAITALL) ==
-	      sizeof preface, "no greeting");
+	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
+	      sizeof greeting, "no greeting");
 	check(reply(fd, in).kind == WIRE_REPLY, "HELLO was refused");
 	buf_release(&b);
 	return fd;
@@ -163,7 +164,7 @@ static void bytes(void)
 {
 	struct buf in = BUF_INIT(1 << 20), b = BUF_INIT(4096);
 	struct wire_frame f;
-	char preface[WIRE_PREFACE_SIZE];
+	char greeting[WIRE_GREETING_SIZE];
 	int fd = dial(&at);
 
 	greet(&b);
@@ -171,8 +172,8 @@ static void bytes(void)
 	put_wait(&b, 3, "bytes");
 	for (size_t i = 0; i < b.len; i++)
 		say(fd, b.data + i, 1);
-	check(recv(fd, preface, sizeof preface, MSG_WAITALL) ==
-	      sizeof preface && !memcmp(preface, wire_preface, sizeof preface),
+	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
+	      sizeof greeting && !memcmp(greeting, wire_preface, 5),
 	      "no greeting");
 	for (uint32_t id = 1; id <= 3; id++) {
 		f = reply(fd, &in);
@@ -327,7 +328,7 @@ static int join(void)
 		.agent_store = 1};
 	struct buf in = BUF_INIT(1 << 20), b = BUF_INIT(4096);
 	struct sim s = {.role = WIRE_AGENT};
-	char preface[WIRE_PREFACE_SIZE];
+	char greeting[WIRE_GREETING_SIZE];
 	struct wire_start start;
 	struct wire_frame f = {0};
 	struct err e = ERR_INIT;
@@ -336,8 +337,8 @@ static int join(void)
 	sim_greet_job(&s, "j", &b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &m);
 	say(fd, b.data, b.len);
-	check(recv(fd, preface, sizeof preface, MSG_WAITALL) ==
-	      sizeof preface, "no greeting");
+	check(recv(fd, greeting, sizeof greeting, MSG_WAITALL) ==
+	      sizeof greeting, "no greeting");
 	while (f.type != WIRE_START)
 		f = reply(fd, &in);
 	check(wire_get_start(&f, &start, &e) == 0 && start.agent_store,

@@ -79,9 +79,13 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 static inline void sim_greet_job(const struct sim *s, const char *job,
 				 struct buf *out)
 {
-	struct wire_hello hello = {(uint8_t)s->role, SLICE_STR(job),
-				   SLICE_STR("simulated"), s->round, s->rank,
-				   SLICE_STR("")};
+	static const char nonce[WIRE_NONCE_SIZE];
+	struct wire_hello hello = {
+		.role = (uint8_t)s->role, .job = SLICE_STR(job),
+		.host = SLICE_STR("simulated"), .round = s->round,
+		.rank = s->rank, .method = WIRE_NO_PROOF,
+		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
+	};
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
@@ -109,9 +113,9 @@ static inline int sim_read(struct sim *s, void *owner,
 		return 0;
 	s->len += (size_t)n;
 	if (!s->greeted) {
-		if (s->len < WIRE_PREFACE_SIZE)
+		if (s->len < WIRE_GREETING_SIZE)
 			return 1;
-		at = WIRE_PREFACE_SIZE;
+		at = WIRE_GREETING_SIZE;
 		s->greeted = 1;
 	}
 	while ((cut = wire_cut(SLICE(s->in + at, s->len - at),

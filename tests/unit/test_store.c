@@ -105,9 +105,8 @@ END_TEST
 
 START_TEST(add_refuses_what_is_no_number)
 {
-	static const char *const bad[] = {
-		"", "x", " 1", "1 ", "1x", "+1", "-", "99999999999999999999",
-		"0x10", "-9223372036854775809"};
+	static const char *const bad[] = {"", "x", " 1", "1 ", "1x", "+1", "-",
+		"99999999999999999999", "0x10", "-9223372036854775809"};
 	int64_t sum;
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

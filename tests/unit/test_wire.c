@@ -284,9 +284,16 @@ static void is_golden(const struct buf *b, const char *bytes, size_t n)
 START_TEST(golden_bytes)
 {
 	static const char hello_bytes[] =
-		"\x1b\0\0\0" "\x01" "\0" "\0\0" "\x01\0\0\0"
+		"\x2e\0\0\0" "\x01" "\0" "\0\0" "\x01\0\0\0"
 		"\x02" "\x04\0\0\0none" "\x02\0\0\0h1"
-		"\x03\0\0\0" "\x05\0\0\0" "\x00\0\0\0";
+		"\x03\0\0\0" "\x05\0\0\0" "\x09\0\0\0\0\0\0\x80" "\x02"
+		"\x02\0\0\0no" "\x04\0\0\0push";
+	static const char welcome_bytes[] =
+		"\x19\0\0\0" "\x01" "\x01" "\0\0" "\x01\0\0\0"
+		"\x02\0\0\0gr" "\xd7\xb1\xff\xff" "\x03\0\0\0why"
+		"\x04\0\0\0pull";
+	static const char greeting_bytes[] =
+		"DDPR\x02\x06\0\0" "0123456789abcdef0123456789abcdef";
 	static const char join_bytes[] =
 		"\x41\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
@@ -294,15 +301,27 @@ START_TEST(golden_bytes)
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
 		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01";
 	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
-				   SLICE_STR("h1"), 3, 5, SLICE_STR("")};
+				   SLICE_STR("h1"), 3, 5,
+				   UINT64_C(0x8000000000000009),
+				   WIRE_BY_SECRET, SLICE_STR("no"),
+				   SLICE_STR("push")};
+	struct wire_welcome welcome = {SLICE_STR("gr"), ERR_REFUSED,
+				       SLICE_STR("why"), SLICE_STR("pull")};
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
 				 4, 3, SLICE_STR("role"), 30000, 5000, 1};
 	struct buf b = BUF_INIT(1024);
 
-	ck_assert(!memcmp(wire_preface, "DDPR\x01\0\0\0", WIRE_PREFACE_SIZE));
+	ck_assert(!memcmp(wire_preface, "DDPR\x02\0\0\0", WIRE_PREFACE_SIZE));
 	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
 	is_golden(&b, hello_bytes, sizeof hello_bytes - 1);
+	buf_reset(&b);
+	wire_put_welcome(&b, WIRE_HELLO, WIRE_REPLY, 1, &welcome);
+	is_golden(&b, welcome_bytes, sizeof welcome_bytes - 1);
+	buf_reset(&b);
+	wire_put_greeting(&b, WIRE_BY_SECRET | WIRE_BY_MUNGE,
+			  "0123456789abcdef0123456789abcdef");
+	is_golden(&b, greeting_bytes, sizeof greeting_bytes - 1);
 	buf_reset(&b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
 	is_golden(&b, join_bytes, sizeof join_bytes - 1);

@@ -1,0 +1,228 @@
+/* credential.c: libmunge by dlopen. */
+#include "rendezvous/credential.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <munge.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+
+#define LIBRARY "libmunge.so.2"
+#define USUAL_SOCKET "/run/munge/munge.socket.2"
+#define USUAL_FOLDER "/etc/munge"
+
+enum { PAYLOAD_MAX = 128 };
+
+struct munge_calls {
+	__typeof__(munge_encode) *encode;
+	__typeof__(munge_decode) *decode;
+	__typeof__(munge_ctx_create) *create;
+	__typeof__(munge_ctx_destroy) *destroy;
+	__typeof__(munge_ctx_set) *set;
+	__typeof__(munge_ctx_strerror) *why;
+};
+
+static struct munge_calls calls;
+static int load_rc;
+static struct err load_why;
+
+static const struct {
+	const char *name;
+	size_t offset;
+} symbols[] = {
+#define CALL(member, symbol) {symbol, offsetof(struct munge_calls, member)}
+	CALL(encode, "munge_encode"),
+	CALL(decode, "munge_decode"),
+	CALL(create, "munge_ctx_create"),
+	CALL(destroy, "munge_ctx_destroy"),
+	CALL(set, "munge_ctx_set"),
+	CALL(why, "munge_ctx_strerror"),
+#undef CALL
+};
+
+static void load_once(void)
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	char host[SOCK_HOST_MAX];
+
+	sock_host_name(host);
+	if (!library) {
+		load_rc = err_set(&load_why, ERR_PROOF, "munge cannot be asked "
+				  "on %s: %s (Debian's package is libmunge2); "
+				  "install it there, or give all nodes the "
+				  "same --token-file", host, dlerror());
+		return;
+	}
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
+		void *symbol = dlsym(library, symbols[i].name);
+
+		if (!symbol) {
+			load_rc = err_set(&load_why, ERR_PROOF, "munge cannot "
+					  "be asked on %s: " LIBRARY " has no "
+					  "%s", host, symbols[i].name);
+			return;
+		}
+		*(void **)((char *)&calls + symbols[i].offset) = symbol;
+	}
+}
+
+static int load(struct err *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_once);
+	if (load_rc)
+		return err_set(e, load_rc, "%s", load_why.text);
+	return 0;
+}
+
+/* ---- munged ---- */
+
+static const char *named_socket(void)
+{
+	const char *path = getenv("DDP_MUNGE_SOCKET");
+
+	return path && *path ? path : NULL;
+}
+
+static const char *socket_path(void)
+{
+	return named_socket() ? named_socket() : USUAL_SOCKET;
+}
+
+int credential_is_offered(void)
+{
+	struct stat st;
+
+	return stat(socket_path(), &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+int credential_is_expected(void)
+{
+	return named_socket() || access(USUAL_FOLDER, F_OK) == 0;
+}
+
+static int is_down(const char *why, struct err *e)
+{
+	char host[SOCK_HOST_MAX];
+
+	sock_host_name(host);
+	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s); "
+		       "start it there (systemctl start munge), or give all "
+		       "nodes the same secret with --token-file FILE",
+		       host, socket_path(), why);
+}
+
+/* libmunge itself tries for seconds. */
+int credential_check(struct err *e)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd, rc = 0;
+
+	if (strlen(socket_path()) >= sizeof(a.sun_path))
+		return is_down(strerror(ENAMETOOLONG), e);
+	strcpy(a.sun_path, socket_path());
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* EAGAIN: so many are asking it now */
+	if (fd < 0 || (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+		       errno != EAGAIN))
+		rc = is_down(strerror(errno), e);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* ---- credentials ---- */
+
+static munge_ctx_t open_context(struct err *e)
+{
+	munge_ctx_t c;
+
+	if (load(e) < 0)
+		return NULL;
+	c = calls.create();
+	if (c && named_socket() &&
+	    calls.set(c, MUNGE_OPT_SOCKET, named_socket()) != EMUNGE_SUCCESS) {
+		calls.destroy(c);
+		c = NULL;
+	}
+	if (!c)
+		err_set(e, -ENOMEM, "out of memory for munge");
+	return c;
+}
+
+static int failed(munge_ctx_t c, munge_err_t code, const char *what,
+		  struct err *e)
+{
+	const char *why = calls.why(c), *help = "";
+	char host[SOCK_HOST_MAX];
+
+	sock_host_name(host);
+	if (code == EMUNGE_SOCKET || code == EMUNGE_TIMEOUT)
+		return is_down(why ? why : "no answer", e);
+	if (code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND)
+		help = "; do the clocks of both hosts agree?";
+	else if (code == EMUNGE_CRED_INVALID || code == EMUNGE_BAD_CRED)
+		help = "; have both hosts the same munge key?";
+	return err_set(e, ERR_PROOF, "munge on %s %s: %s%s", host, what,
+		       why ? why : "it does not say why", help);
+}
+
+int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
+{
+	munge_ctx_t c = open_context(e);
+	munge_err_t code;
+	char *text = NULL;
+	int rc = 0;
+
+	if (!c)
+		return e ? e->code : ERR_PROOF;
+	/* the payload may be a key: never without a cipher */
+	calls.set(c, MUNGE_OPT_CIPHER_TYPE, (int)MUNGE_CIPHER_AES128);
+	calls.set(c, MUNGE_OPT_UID_RESTRICTION, uid);
+	code = calls.encode(&text, c, payload.data, (int)payload.len);
+	if (code != EMUNGE_SUCCESS)
+		rc = failed(c, code, "gives no credential", e);
+	else if (snprintf(out, CREDENTIAL_MAX, "%s", text) >= CREDENTIAL_MAX)
+		rc = err_set(e, ERR_PROOF, "munge's credential is too long");
+	free(text);
+	calls.destroy(c);
+	return rc;
+}
+
+int credential_read(struct slice text, uid_t *uid, void *payload, struct err *e)
+{
+	char copy[CREDENTIAL_MAX];
+	munge_ctx_t c;
+	munge_err_t code;
+	void *got = NULL;
+	int size = 0;
+	gid_t gid;
+
+	if (text.len >= sizeof(copy))
+		return err_set(e, ERR_PROOF, "a credential that is too long");
+	memcpy(copy, text.data, text.len);
+	copy[text.len] = '\0';
+	c = open_context(e);
+	if (!c)
+		return e ? e->code : ERR_PROOF;
+	code = calls.decode(copy, c, &got, &size, uid, &gid);
+	if (code != EMUNGE_SUCCESS)
+		size = failed(c, code, "does not accept the credential", e);
+	else if (size < 0 || size > PAYLOAD_MAX)
+		size = err_set(e, ERR_PROOF, "a credential of another program");
+	else
+		memcpy(payload, got, (size_t)size);
+	free(got);
+	calls.destroy(c);
+	return size;
+}

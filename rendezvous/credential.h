@@ -1,0 +1,34 @@
+/* credential.h: munge's credentials: who made one, on which host of the
+ * cluster, and what is in it. libmunge is loaded when it is needed. What is
+ * here blocks for as long as munged takes to answer, and may run in any thread.
+ *
+ * munged is looked for at $DDP_MUNGE_SOCKET, else where libmunge does. */
+#ifndef RENDEZVOUS_CREDENTIAL_H
+#define RENDEZVOUS_CREDENTIAL_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
+
+/* 1 where munged's socket is: munge is how this host knows its users. */
+int credential_is_offered(void);
+/* 1 where munge was installed or its socket was named, running or not. */
+int credential_is_expected(void);
+
+/* 0, or ERR_PROOF at once: munged does not answer; the text names this host,
+ * the socket, and what to do. */
+int credential_check(struct err *e);
+
+/* One of this process's user, with that payload (at most 128 bytes), which only
+ * processes of uid can read; into out[CREDENTIAL_MAX]. ERR_PROOF. */
+int credential_make(char *out, struct slice payload, uid_t uid, struct err *e);
+
+/* Whose it is, and its payload into payload[128]: the payload's size, or
+ * ERR_PROOF: it is none, too old, was read before, or is not for us. */
+int credential_read(struct slice text, uid_t *uid, void *payload,
+		    struct err *e);
+
+#endif

@@ -1,0 +1,52 @@
+/* door.h: from a connection to a client that has proved who it is: the
+ * greeting, the proof and its answer; and how many may stand there without one.
+ * Who fails is closed without a word, and named in the log (refusals.h). */
+#ifndef RENDEZVOUS_DOOR_H
+#define RENDEZVOUS_DOOR_H
+
+#include "rendezvous/auth.h"
+#include "rendezvous/refusals.h"
+
+enum {
+	DOOR_MAX = 512,        /* connections without proof */
+	DOOR_MAX_ADDRESS = 64, /* of one address */
+	/* who comes with many others is not one of many who say nothing: only
+	 * who is there for so long makes room for the next */
+	DOOR_GRACE_MS = 1000,
+};
+
+struct member;
+struct server;
+struct door_check;
+
+struct door {
+	struct auth auth;
+	struct refusals refusals;
+	unsigned count;
+	struct member *first, *last; /* in the order in which they came */
+	int holds;    /* one more has come, and is not taken yet */
+	void (*on_room)(struct server *s); /* it may be taken now */
+};
+
+/* What a member is before its proof. */
+struct caller {
+	struct member *next, *previous;
+	int inside; /* it is in the list */
+	uint64_t came_ms;
+	char greeting[WIRE_GREETING_SIZE];
+	struct door_check *check; /* munge is being asked */
+};
+
+/* Whether one more may be accepted now; if not on_room follows. */
+int door_has_room(struct server *s);
+void door_enter(struct member *m);
+/* It has gone, or is proven. */
+void door_leave(struct member *m);
+void door_on_due(struct member *m);
+
+void door_greet(struct member *m);
+/* Its HELLO: 0, or ERR_PROTOCOL. Who passes is admitted by request.h and gets
+ * its WELCOME, at once or when munge has spoken. */
+int door_hello(struct member *m, const struct wire_frame *f, struct err *e);
+
+#endif

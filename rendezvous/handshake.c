@@ -1,0 +1,245 @@
+/* handshake.c: one client, one connection, up to the first frame that both
+ * believe. */
+#include "rendezvous/handshake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "rendezvous/credential.h"
+
+enum { GRANT_SIZE = 2 * PROOF_SIZE };
+
+static struct proof_talk talk_of(const struct handshake *h)
+{
+	return (struct proof_talk){
+		SLICE(h->greeting, sizeof(h->greeting)),
+		SLICE(h->hello.data, h->hello.len)};
+}
+
+/* HELLO's body as far as it is known before the greeting: all but the proof. */
+static int put_hello(struct handshake *h, const struct wire_hello *hello,
+		     struct err *e)
+{
+	unsigned char nonce[WIRE_NONCE_SIZE];
+	struct wire_hello full = *hello;
+	struct buf *b = &h->hello;
+	int rc = random_bytes(nonce, sizeof(nonce), e);
+
+	if (rc >= 0 && !full.session)
+		rc = random_bytes(&full.session, sizeof(full.session), e);
+	if (rc < 0)
+		return rc;
+	full.method = (uint8_t)h->auth->methods;
+	full.nonce = SLICE((const char *)nonce, sizeof(nonce));
+	full.proof = SLICE("", 0);
+	wire_put_hello(b, WIRE_HELLO, WIRE_REQUEST, 1, &full);
+	if (b->failed)
+		return err_set(e, b->failed, "a job or host name that is too "
+			       "long, or no memory");
+	buf_consume(b, WIRE_HEADER_SIZE);
+	b->len -= 4; /* the empty proof */
+	return 0;
+}
+
+int handshake_init(struct handshake *h, const struct auth *auth,
+		   const struct wire_hello *hello, struct err *e)
+{
+	*h = (struct handshake){.auth = auth};
+	buf_init(&h->hello, WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	if (auth->methods == WIRE_BY_SECRET) {
+		if (auth->is_key)
+			h->key = auth->secret;
+		else
+			proof_job_key(&h->key, &auth->secret, hello->job);
+	}
+	return put_hello(h, hello, e);
+}
+
+void handshake_release(struct handshake *h)
+{
+	buf_release(&h->hello);
+	proof_wipe(&h->key, sizeof(h->key));
+}
+
+/* ---- which proof ---- */
+
+static int wants_another(const struct handshake *h, unsigned theirs,
+			 struct err *e)
+{
+	unsigned ours = h->auth->methods;
+
+	if (theirs & WIRE_NO_PROOF)
+		return err_set(e, ERR_PROOF, "it lets everybody in (--auth "
+			       "none), and this program tells nothing to who "
+			       "proves nothing: start both with --auth none, "
+			       "or the server without");
+	if (ours & WIRE_NO_PROOF)
+		return err_set(e, ERR_PROOF, "it wants a proof of who joins, "
+			       "and here is none (--auth none, or no "
+			       "DDP_JOB_KEY): start all nodes the same way");
+	if (theirs & WIRE_BY_MUNGE)
+		return err_set(e, ERR_PROOF, "it takes munge's word for who "
+			       "joins, and here munge is not asked (%s): is "
+			       "munged down on this node? Start it (systemctl "
+			       "start munge), or give all nodes the same "
+			       "--token-file FILE", h->auth->from);
+	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
+		       " user's key file), and here munge is asked: is munged "
+		       "down where it runs? Start it there, or give all nodes "
+		       "the same --token-file FILE");
+}
+
+/* A user's secret is none that a server of munge's knows; what was handed to us
+ * by who started it is. */
+static int check_method(const struct handshake *h, unsigned theirs,
+			struct err *e)
+{
+	if ((theirs & WIRE_BY_MUNGE) && h->auth->methods == WIRE_BY_SECRET &&
+	    !h->auth->handed)
+		return wants_another(h, theirs, e);
+	return theirs & h->auth->methods ? 0 : wants_another(h, theirs, e);
+}
+
+static int make_proof(struct handshake *h, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	char text[CREDENTIAL_MAX];
+	struct proof p;
+	int rc;
+
+	h->proof_size = 0;
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return 0;
+	if (h->auth->methods == WIRE_BY_SECRET) {
+		proof_of_client(&p, &h->key, &t);
+		memcpy(h->proof, p.bytes, PROOF_SIZE);
+		h->proof_size = PROOF_SIZE;
+		return 0;
+	}
+	proof_hash(&p, &t);
+	rc = credential_make(text, SLICE((const char *)p.bytes, PROOF_SIZE),
+			     geteuid(), e);
+	if (rc < 0)
+		return rc;
+	h->proof_size = strlen(text);
+	memcpy(h->proof, text, h->proof_size);
+	return 0;
+}
+
+long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
+		       struct err *e)
+{
+	unsigned methods;
+	size_t mark;
+	int rc = wire_get_greeting(in, &methods, e);
+
+	if (rc <= 0)
+		return rc;
+	memcpy(h->greeting, in.data, sizeof(h->greeting));
+	rc = check_method(h, methods, e);
+	if (rc == 0)
+		rc = make_proof(h, e);
+	if (rc < 0)
+		return rc;
+	mark = wire_begin(out, WIRE_HELLO, WIRE_REQUEST, 1);
+	buf_put(out, h->hello.data, h->hello.len);
+	buf_put_slice(out, SLICE(h->proof, h->proof_size));
+	wire_end(out, mark);
+	return WIRE_GREETING_SIZE;
+}
+
+/* ---- the server's ---- */
+
+/* munge says whose server it is; what it grants is the job's key. */
+static int take_grant(struct handshake *h, const struct wire_welcome *w,
+		      struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	unsigned char payload[128];
+	struct proof want;
+	uid_t uid = 0;
+	int n = credential_read(w->grant, &uid, payload, e);
+
+	if (n < 0)
+		return n;
+	if (uid != geteuid())
+		return err_set(e, ERR_PROOF, "it runs as user %u, not as %u as "
+			       "this program does: it is no server of ours; "
+			       "choose another port", (unsigned)uid,
+			       (unsigned)geteuid());
+	proof_hash_grant(&want, &t, SLICE(h->proof, h->proof_size));
+	if (n != GRANT_SIZE ||
+	    !proof_same(&want, SLICE((char *)payload, PROOF_SIZE)))
+		return err_set(e, ERR_PROOF, "it sent the munge credential of "
+			       "another connection");
+	memcpy(h->key.bytes, payload + PROOF_SIZE, PROOF_SIZE);
+	proof_wipe(payload, sizeof(payload));
+	return 0;
+}
+
+static int check_server(struct handshake *h, const struct wire_frame *f,
+			const struct wire_welcome *w, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	struct proof want;
+	int rc = 0;
+
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return 0;
+	if (h->auth->methods == WIRE_BY_MUNGE)
+		rc = take_grant(h, w, e);
+	if (rc < 0)
+		return rc;
+	proof_of_server(&want, &h->key, &t, SLICE(h->proof, h->proof_size),
+			wire_signed(f->body, w->proof));
+	if (proof_same(&want, w->proof))
+		return 0;
+	return err_set(e, ERR_PROOF, "it does not hold the secret of this job "
+		       "itself (ours is from %s): something else poses as the "
+		       "server there; choose another port, and look who "
+		       "listens", h->auth->from);
+}
+
+int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
+		       struct wire_frame *refusal, struct err *e)
+{
+	struct wire_welcome w;
+	int rc;
+
+	if (f->type != WIRE_HELLO || f->kind != WIRE_REPLY || f->id != 1)
+		return err_set(e, ERR_PROTOCOL, "%s came before its WELCOME",
+			       wire_type_name(f->type));
+	rc = wire_get_welcome(f, &w, e);
+	if (rc == 0)
+		rc = check_server(h, f, &w, e);
+	if (rc < 0)
+		return rc;
+	if (!w.code)
+		return 1;
+	/* code and text lie there as in an error reply */
+	*refusal = (struct wire_frame){
+		WIRE_HELLO, WIRE_ERROR_REPLY, 1,
+		SLICE(w.text.data - 8, w.text.len + 8)};
+	return 0;
+}
+
+void handshake_explain(const struct handshake *h, char *text, size_t size)
+{
+	if (h->auth->methods == WIRE_NO_PROOF)
+		snprintf(text, size, "it closed the connection instead of an "
+			 "answer");
+	else if (h->auth->methods == WIRE_BY_MUNGE)
+		snprintf(text, size, "it closed the connection on our munge "
+			 "credential: it runs as another user than %u, or "
+			 "munged there does not accept it (its clock, its key)",
+			 (unsigned)geteuid());
+	else
+		snprintf(text, size, "it closed the connection on our proof: "
+			 "its secret is another one than ours (from %s); give "
+			 "all nodes the same DDP_TOKEN or --token-file FILE, "
+			 "or a home directory that they share",
+			 h->auth->from);
+}

@@ -1,0 +1,38 @@
+/* handshake.h: a client's side of the proof, for link.c and client.c: greeting
+ * in, HELLO out, WELCOME in. No sockets; asking munge blocks, for a moment. */
+#ifndef RENDEZVOUS_HANDSHAKE_H
+#define RENDEZVOUS_HANDSHAKE_H
+
+#include "rendezvous/auth.h"
+
+struct handshake {
+	const struct auth *auth;
+	struct proof key;     /* of the job; by munge WELCOME brings it */
+	struct buf hello;     /* HELLO's body up to its proof */
+	char greeting[WIRE_GREETING_SIZE];
+	char proof[WIRE_NAME_MAX];
+	size_t proof_size;
+	int unanswered; /* its owner's mark: closed where WELCOME should be */
+};
+
+/* auth must outlive h, hello need not. A session of 0 becomes a random one. */
+int handshake_init(struct handshake *h, const struct auth *auth,
+		   const struct wire_hello *hello, struct err *e);
+void handshake_release(struct handshake *h);
+
+/* in begins with a whole greeting or a part of one: its size, with HELLO (id 1)
+ * put into out; 0: more of it is needed; else an error: ERR_PROTOCOL it is
+ * none, ERR_PROOF it asks for another proof than ours, as the text explains. */
+long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
+		       struct err *e);
+
+/* The answer to HELLO: 1: it is the server of our job, and takes us; 0: it is,
+ * and does not: *refusal is an error reply to be told; else an error: ERR_PROOF
+ * it does not hold the secret, ERR_PROTOCOL. */
+int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
+		       struct wire_frame *refusal, struct err *e);
+
+/* The server has closed where WELCOME should be; what goes after its name. */
+void handshake_explain(const struct handshake *h, char *text, size_t size);
+
+#endif

@@ -1,0 +1,200 @@
+/* secret.c: files that hold secrets. */
+#include "rendezvous/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "base/sock.h"
+
+#define WAYS "give all nodes the same secret in DDP_TOKEN or --token-file " \
+	     "FILE, or let everybody in with --auth none"
+
+int secret_of_text(struct secret *s, struct slice text, const char *from,
+		   struct err *e)
+{
+	if (text.len < SECRET_MIN || text.len > SECRET_MAX)
+		return err_set(e, ERR_USAGE, "%s has %zu bytes: a secret that "
+			       "nobody guesses has %d to %d (head -c 24 "
+			       "/dev/urandom | base64 makes one)", from,
+			       text.len, SECRET_MIN, SECRET_MAX);
+	proof_secret(&s->value, text);
+	snprintf(s->from, sizeof(s->from), "%s", from);
+	return 0;
+}
+
+/* ---- a file ---- */
+
+/* Pipes and the like are whoever opened them for us has. */
+static int check_owner(const struct stat *st, const char *from, struct err *e)
+{
+	if (!S_ISREG(st->st_mode))
+		return 0;
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return err_set(e, ERR_PROOF, "%s belongs to user %u, not to "
+			       "%u, who runs this: it is no secret of ours; "
+			       WAYS, from, (unsigned)st->st_uid,
+			       (unsigned)geteuid());
+	if (st->st_mode & 077)
+		return err_set(e, ERR_PROOF, "%s can be read by others (mode "
+			       "%04o), so it is no secret: if nobody has, "
+			       "chmod 600 it, else make another", from,
+			       (unsigned)(st->st_mode & 07777));
+	return 0;
+}
+
+static long read_all(int fd, char *text, size_t size)
+{
+	size_t n = 0;
+	ssize_t got = 1;
+
+	while (n < size && got != 0) {
+		got = read(fd, text + n, size - n);
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	return (long)n;
+}
+
+static int read_secret(struct secret *s, int fd, const char *from,
+		       struct err *e)
+{
+	char text[SECRET_MAX + 2];
+	struct stat st;
+	long n = fstat(fd, &st) < 0 ? -errno : 0;
+	int rc = n < 0 ? 0 : check_owner(&st, from, e);
+
+	if (rc < 0)
+		return rc;
+	if (n == 0)
+		n = read_all(fd, text, sizeof(text));
+	if (n < 0)
+		return err_set(e, (int)n, "%s cannot be read: %s", from,
+			       strerror((int)-n));
+	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+		n--;
+	rc = secret_of_text(s, SLICE(text, (size_t)n), from, e);
+	proof_wipe(text, sizeof(text));
+	return rc;
+}
+
+int secret_of_file(struct secret *s, const char *path, const char *what,
+		   struct err *e)
+{
+	char from[SECRET_FROM_MAX];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), rc;
+
+	snprintf(from, sizeof(from), "%s %s", what, path);
+	if (fd < 0)
+		return err_set(e, -errno, "%s cannot be opened: %s", from,
+			       strerror(errno));
+	rc = read_secret(s, fd, from, e);
+	close(fd);
+	return rc;
+}
+
+/* ---- the user's own ---- */
+
+static int find_folder(char *out, size_t size, struct err *e)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (config && config[0] == '/')
+		n = snprintf(out, size, "%s/ddprun", config);
+	else if (home && home[0] == '/')
+		n = snprintf(out, size, "%s/.config/ddprun", home);
+	if (n > 0 && (size_t)n < size)
+		return 0;
+	return err_set(e, ERR_PROOF, "there is no place for this user's key "
+		       "file: neither HOME nor XDG_CONFIG_HOME is set to a "
+		       "folder; " WAYS);
+}
+
+static int make_folder(const char *folder)
+{
+	char above[PATH_MAX];
+	int rc = 0;
+
+	snprintf(above, sizeof(above), "%s", folder);
+	*strrchr(above, '/') = '\0';
+	if (*above)
+		rc = file_make_folders(above);
+	if (rc == 0 && mkdir(folder, 0700) < 0 && errno != EEXIST)
+		rc = -errno;
+	return rc;
+}
+
+/* Whole before it has its name; the first one that gets it is everybody's. */
+static int link_new(int fd, const char *temporary, const char *path)
+{
+	struct proof key;
+	char text[PROOF_HEX_SIZE + 1];
+	int rc = random_bytes(key.bytes, sizeof(key.bytes), NULL);
+
+	proof_to_hex(text, &key);
+	strcat(text, "\n");
+	if (rc >= 0 && fchmod(fd, 0600) < 0)
+		rc = -errno;
+	if (rc >= 0)
+		rc = file_write_all(fd, text, strlen(text));
+	if (rc >= 0 && fsync(fd) < 0)
+		rc = -errno;
+	proof_wipe(&key, sizeof(key));
+	proof_wipe(text, sizeof(text));
+	if (rc >= 0 && link(temporary, path) < 0 && errno != EEXIST)
+		/* a file system without links: nobody is on two hosts of it */
+		rc = errno == EPERM || errno == EOPNOTSUPP
+			     ? (rename(temporary, path) < 0 ? -errno : 0)
+			     : -errno;
+	return rc;
+}
+
+static int make_key(const char *folder, const char *path)
+{
+	char temporary[PATH_MAX], name[33];
+	int fd, rc = make_folder(folder);
+
+	if (rc == 0)
+		rc = random_hex(name, 16, NULL);
+	if (rc < 0)
+		return rc;
+	if (snprintf(temporary, sizeof(temporary), "%s/.key-%s", folder,
+		     name) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = link_new(fd, temporary, path);
+	close(fd);
+	unlink(temporary);
+	return rc;
+}
+
+int secret_of_user(struct secret *s, struct err *e)
+{
+	char folder[PATH_MAX - 64], path[PATH_MAX], host[SOCK_HOST_MAX];
+	int rc = find_folder(folder, sizeof(folder), e);
+
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof(path), "%s/key", folder);
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		rc = make_key(folder, path);
+		if (rc < 0) {
+			sock_host_name(host);
+			return err_set(e, ERR_PROOF, "this user's key file %s "
+				       "cannot be made on %s: %s; " WAYS, path,
+				       host, strerror(-rc));
+		}
+	}
+	return secret_of_file(s, path, "the key file", e);
+}
