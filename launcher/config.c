@@ -494,6 +494,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.backend = "static", .node_rank = -1, .is_host = -1,
 		.grace_s = 30,
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
+		.reconnect_s = 30,
 		.role = "default", .monitor_interval_s = 0.1,
 		.start_method = "spawn", .event_log_handler = "null",
 		.redirects = "0", .tee = "0", .stdin_to = "0",

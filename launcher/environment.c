@@ -33,6 +33,7 @@ static const char *const replaced[] = {
 	"TORCHELASTIC_SIGNALS_TO_HANDLE",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
+	"DDP_RECONNECT_TIMEOUT",
 };
 
 static int is_name(const char *var, const char *name)
@@ -128,6 +129,8 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 	add(env, "DDP_ROUND=%u", job->round);
 	add(env, "DDP_NODE_ADDR=%s", job->node_addr);
 	add(env, "DDP_AGENT_ID=%s", job->agent_id);
+	if (job->again_ms)
+		add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
 	if (job->columns > 0)
 		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
 }

@@ -34,6 +34,7 @@ struct environment_job {
 	const char *nccl_debug, *nccl_subsystems; /* NULL, "": as it is */
 	const char *interface; /* for NCCL and gloo; NULL, "": as it is */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
+	uint32_t again_ms; /* to find the server again; 0: they do not */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 

@@ -73,6 +73,9 @@ void member_stop(struct member *m, const struct wire_stop *stop);
 uint64_t member_ping_ms(const struct member *m);
 void member_ping(struct member *m);
 
+/* For how long a lost server is looked for; 0: not at all. */
+uint32_t member_again_ms(const struct member *m);
+
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);
 

@@ -88,6 +88,8 @@ static int take(struct config *c, const char *key, const char *value,
 	if (strcmp(key, "heartbeat_timeout") == 0)
 		return take_default(key, value, 0.1, c->heartbeat_given,
 				    &c->heartbeat_s, e);
+	if (strcmp(key, "reconnect_timeout") == 0)
+		return take_seconds(key, value, 0, &c->reconnect_s, e);
 	/* we have nothing that lasts so long */
 	if (strcmp(key, "close_timeout") == 0 ||
 	    strcmp(key, "read_timeout") == 0)

@@ -31,6 +31,7 @@ static const char *const stays[] = {
 	"TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID",
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_ID", "DDP_ROUND", "DDP_NODE_ADDR",
 	"DDP_AGENT_ID", "DDP_TERMINAL", "DDP_REMOTE_NODE",
+	"DDP_RECONNECT_TIMEOUT",
 	/* of ours: where the nodes are is said to each by its own options */
 	"PET_HOSTS", "PET_HOSTFILE", "PET_NNODES", "PET_NODE_RANK",
 	"PET_NPROC_PER_NODE", "PET_RDZV_ENDPOINT", "PET_RDZV_ID",

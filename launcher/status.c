@@ -206,7 +206,8 @@ static int ask(struct status *s, const char *server, const char *job,
 {
 	struct asking x = {s, server};
 	const struct tool_question q = {
-		.job = job, .auth = auth, .put = put_question, .take = take, .arg = &x,
+		.job = job, .auth = auth, .put = put_question,
+		.take = take, .arg = &x,
 		.timeout_ms = (uint32_t)(s->o.timeout_s * 1000),
 	};
 	struct endpoint at;

@@ -41,6 +41,10 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e)
 {
 	struct proof key;
 
+	if (!hex || !*hex) {
+		auth_none(a);
+		return 0;
+	}
 	if (proof_from_hex(&key, hex) < 0)
 		return err_set(e, ERR_USAGE, "DDP_JOB_KEY is not %d hex "
 			       "digits: it comes from ddprun and is not to be "

@@ -22,7 +22,8 @@ void auth_none(struct auth *a);
 int auth_random(struct auth *a, const char *from, struct err *e);
 void auth_of_secret(struct auth *a, const struct proof *secret,
 		    const char *from);
-/* A job's key, as workers find it in DDP_JOB_KEY. ERR_USAGE: it is none. */
+/* A job's key, as workers find it in DDP_JOB_KEY; "" or NULL: nobody there
+ * proves anything. ERR_USAGE: it is no key. */
 int auth_of_key(struct auth *a, const char *hex, struct err *e);
 
 /* What the user's words mean on this host: method none, secret, munge, auto or

@@ -86,6 +86,19 @@ static void end_init(struct job *j, const struct job_node *n,
 	};
 }
 
+void cause_restore(struct job *j, const struct wire_end *m)
+{
+	j->end = *m;
+	snprintf(j->end_text, sizeof j->end_text, "%.*s", SLICE_FMT(m->text));
+	j->end.text = SLICE_STR(j->end_text);
+	j->end.host = keep(j, 0, m->host);
+	j->end.tail = keep(j, 1, m->tail);
+	j->end.why = keep(j, 2, m->why);
+	j->end.error = keep(j, 3, m->error);
+	j->end.log = keep(j, 4, m->log);
+	j->end.last = keep(j, 5, m->last);
+}
+
 void cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text)
 {

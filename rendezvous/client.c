@@ -1,232 +1,17 @@
-/* client.c: one request, then its reply, with a deadline. Blocks in poll(2)
- * only. After a failure of the connection it stays failed, with that text. */
-#include "rendezvous/client_inside.h"
-
-#include <errno.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+/* client.c: the requests: each is put together and its reply taken apart.
+ * How they get there is client_way.c's. */
+#include "rendezvous/client.h"
 
 #include "base/clock.h"
+#include "rendezvous/client_way.h"
 
-enum {
-	ALLOWANCE_MS = 10000, /* beyond the server's own timeout */
-	KEEP_MAX = 256 << 10, /* a large reply's memory is given back */
-};
-
-int client_die(struct client *c, int code, const char *what, struct err *e)
-{
-	if (!c->dead.code)
-		err_set(&c->dead, code, "rendezvous server %s: %s%s", c->at,
-			what, c->waits);
-	return err_set(e, c->dead.code, "%s", c->dead.text);
-}
-
-static int die_errno(struct client *c, int error, struct err *e)
-{
-	char what[128];
-
-	snprintf(what, sizeof what, "the connection broke (%s)",
-		 strerror(error));
-	return client_die(c, -error, what, e);
-}
-
-/* ---- bytes ---- */
-
-/* deadline in clock_ms, UINT64_MAX: none. */
-static int left_ms(uint64_t deadline)
-{
-	uint64_t now = clock_ms();
-	uint64_t left = deadline > now ? deadline - now : 0;
-
-	return deadline == UINT64_MAX ? -1 :
-	       left > 1 << 30 ? 1 << 30 : (int)left;
-}
-
-static int wait_for(struct client *c, short events, uint64_t deadline,
-		    struct err *e)
-{
-	struct pollfd p = {c->fd, events, 0};
-	int rc;
-
-	for (;;) {
-		rc = poll(&p, 1, left_ms(deadline));
-		if (rc > 0)
-			return 0;
-		if (rc < 0 && errno != EINTR)
-			return die_errno(c, errno, e);
-		if (rc == 0 && deadline <= clock_ms())
-			return client_die(c, ERR_TIMEOUT,
-				   "no answer in time; is it, or the network, "
-				   "down?", e);
-	}
-}
-
-int client_receive(struct client *c, uint64_t deadline, struct err *e)
-{
-	char *to = buf_reserve(&c->in, CLIENT_READ);
-	ssize_t n;
-	int rc;
-
-	if (!to)
-		return client_die(c, c->in.failed, "out of memory", e);
-	for (;;) {
-		n = recv(c->fd, to, c->in.cap - c->in.len, MSG_DONTWAIT);
-		if (n > 0) {
-			c->in.len += (size_t)n;
-			return 1;
-		}
-		if (n == 0)
-			return client_die(c, ERR_REMOTE,
-					  "it closed the connection", e);
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return die_errno(c, errno, e);
-		rc = wait_for(c, POLLIN, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-}
-
-int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
-		     uint64_t deadline, struct err *e)
-{
-	struct err why = ERR_INIT;
-	long n;
-	int rc;
-
-	buf_consume(&c->in, c->used);
-	c->used = 0;
-	if (c->in.len == 0 && c->in.cap > KEEP_MAX)
-		buf_release(&c->in);
-	for (;;) {
-		n = wire_cut(SLICE(c->in.data, c->in.len), body_max, f, &why);
-		if (n < 0)
-			return client_die(c, ERR_PROTOCOL, why.text, e);
-		if (n > 0)
-			break;
-		rc = client_receive(c, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-	c->used = (size_t)n;
-	return 0;
-}
-
-/* As any_frame, of a server that is believed: an error with id 0 is its last
- * word, and becomes ours, as it is. */
-static int next_frame(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
-{
-	struct wire_error m;
-	int rc = client_frame(c, f, WIRE_BODY_MAX, deadline, e);
-
-	if (rc < 0 || f->kind != WIRE_ERROR_REPLY || f->id != 0)
-		return rc;
-	if (wire_get_error(f, &m, NULL) < 0)
-		return client_die(c, ERR_PROTOCOL, "it sent a torn error", e);
-	c->told = 1;
-	err_set(&c->dead, m.code < 0 ? m.code : ERR_PROTOCOL, "%.*s",
-		SLICE_FMT(m.text));
-	return err_set(e, c->dead.code, "%s", c->dead.text);
-}
-
-/* The connection does not take our bytes any more. Why may be on its way to
- * us: the server's last word is read before errno's is believed. */
-static int last_word(struct client *c, int error, struct err *e)
-{
-	enum { PATIENCE_MS = 100 };
-	struct wire_frame f;
-	int rc;
-
-	do
-		rc = next_frame(c, &f, clock_ms() + PATIENCE_MS, e);
-	while (rc == 0);
-	if (c->told)
-		return rc;
-	c->dead.code = 0;
-	return die_errno(c, error, e);
-}
-
-int client_send(struct client *c, uint64_t deadline, struct err *e)
-{
-	size_t sent = 0;
-	ssize_t n;
-	int rc;
-
-	if (c->out.failed)
-		return err_set(e, ERR_ARGUMENT,
-			       "a request of more than %d bytes",
-			       WIRE_BODY_MAX);
-	while (sent < c->out.len) {
-		n = send(c->fd, c->out.data + sent, c->out.len - sent,
-			 MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n >= 0) {
-			sent += (size_t)n;
-			continue;
-		}
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return last_word(c, errno, e);
-		rc = wait_for(c, POLLOUT, deadline, e);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* ---- requests ---- */
+enum { ALLOWANCE_MS = 10000 }; /* beyond the server's own timeout */
 
 static struct buf *begin(struct client *c)
 {
 	buf_reset(&c->out);
+	c->timeout_at = 0;
 	return &c->out;
-}
-
-/* For the case that no answer comes at all. */
-static void take_waiting(struct client *c, const struct wire_frame *f,
-			 uint32_t id)
-{
-	struct wire_waiting m;
-
-	if (wire_get_waiting(f, &m, NULL) == 0 && m.request == id)
-		snprintf(c->waits, sizeof c->waits, "; this waited %llu s for "
-			 "%.*s", (unsigned long long)(m.waited_ms + 500) / 1000,
-			 SLICE_FMT(m.text));
-}
-
-/* Sends what begin() was filled with and waits for the reply to it. */
-static int round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
-{
-	struct wire_error m;
-	uint32_t id = c->id;
-	int rc;
-
-	c->id = id == UINT32_MAX ? 1 : id + 1;
-	if (c->dead.code)
-		return err_set(e, c->dead.code, "%s", c->dead.text);
-	c->waits[0] = '\0';
-	rc = client_send(c, deadline, e);
-	while (rc == 0) {
-		rc = next_frame(c, f, deadline, e);
-		if (rc == 0 && f->type == WIRE_WAITING)
-			take_waiting(c, f, id);
-		/* An answer to a request that was given up is not for us */
-		if (rc == 0 && f->id == id)
-			break;
-	}
-	if (rc < 0 || f->kind == WIRE_REPLY)
-		return rc;
-	if (f->kind != WIRE_ERROR_REPLY || wire_get_error(f, &m, NULL) < 0)
-		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
-	if (m.code >= 0)
-		m.code = ERR_PROTOCOL;
-	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
 static uint64_t deadline_after(int timeout_ms)
@@ -241,14 +26,23 @@ static uint32_t wire_timeout(int timeout_ms)
 	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
 }
 
-static int simple(struct client *c, struct wire_frame *f, struct err *e)
+/* What is left of it, where the request has to be sent again: at that place. */
+static void runs_out(struct client *c, size_t at, int timeout_ms)
 {
-	return round_trip(c, f, deadline_after(0), e);
+	if (timeout_ms < 0 || c->out.failed)
+		return;
+	c->timeout_at = at;
+	c->timeout_end = clock_ms() + (uint64_t)timeout_ms;
 }
 
 static int torn(struct client *c, const char *what, struct err *e)
 {
 	return client_die(c, ERR_PROTOCOL, what, e);
+}
+
+static int simple(struct client *c, struct wire_frame *f, struct err *e)
+{
+	return client_round_trip(c, f, deadline_after(0), e);
 }
 
 /* A list of n strings, or of n pairs of them. */
@@ -317,8 +111,9 @@ int client_wait(struct client *c, const struct slice *keys, uint32_t n,
 		return rc;
 	m.keys = (struct wire_items){n, SLICE(items.data, items.len)};
 	wire_put_wait(begin(c), WIRE_WAIT, WIRE_REQUEST, c->id, &m);
+	runs_out(c, WIRE_HEADER_SIZE, timeout_ms);
 	buf_release(&items);
-	return round_trip(c, &f, deadline_after(timeout_ms), e);
+	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
 }
 
 static int int_reply(struct client *c, const struct wire_frame *f,
@@ -440,7 +235,8 @@ int client_barrier(struct client *c, struct slice key, uint32_t size,
 	struct wire_frame f;
 
 	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
-	return round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
 }
 
 int client_gather(struct client *c, struct slice key, uint32_t size,
@@ -455,11 +251,12 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	int rc;
 
 	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
-	rc = round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
+	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return client_die(c, ERR_PROTOCOL, "GATHER: a torn reply", e);
+		return torn(c, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
 	for (i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
@@ -476,7 +273,8 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 	int rc;
 
 	wire_put_fate(begin(c), WIRE_FATE, WIRE_REQUEST, c->id, &m);
-	rc = round_trip(c, &f, deadline_after(timeout_ms), e);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_text(&f, &got, &why) < 0)
@@ -485,8 +283,6 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 	return 0;
 }
 
-/* ---- the end ---- */
-
 void client_left(struct client *c)
 {
 	struct err ignored;
@@ -494,16 +290,5 @@ void client_left(struct client *c)
 	if (c->dead.code)
 		return;
 	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
-	client_send(c, clock_ms(), &ignored);
-}
-
-void client_free(struct client *c)
-{
-	if (!c)
-		return;
-	if (c->fd >= 0)
-		close(c->fd);
-	buf_release(&c->in);
-	buf_release(&c->out);
-	free(c);
+	client_send(c, &c->out, clock_ms(), &ignored);
 }

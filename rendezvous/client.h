@@ -17,6 +17,11 @@ struct client;
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
+/* From now on a connection that is lost is made again, for so long each time,
+ * and the request that has no answer is sent once more: whoever calls notices
+ * nothing but the time. By
+ * hello's session the server knows what it has answered already. */
+void client_come_again(struct client *c, int timeout_ms);
 /* Says that this rank leaves in good order; whether it arrives is not known. */
 void client_left(struct client *c);
 void client_free(struct client *c); /* NULL is fine; closes */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "rendezvous/client_inside.h"
+#include "rendezvous/client_way.h"
 #include "rendezvous/handshake.h"
 
 enum { ADDRS_MAX = 8 };
@@ -18,11 +18,10 @@ static int left_ms(uint64_t deadline)
 	return deadline > now ? (int)(deadline - now) : 0;
 }
 
-static int connect_any(struct client *c, const struct endpoint *ep,
-		       uint64_t deadline, struct err *e)
+static int connect_any(struct client *c, uint64_t deadline, struct err *e)
 {
 	struct sock_addr addrs[ADDRS_MAX];
-	int on = 1, i, n = sock_resolve(ep, addrs, ADDRS_MAX, e);
+	int on = 1, i, n = sock_resolve(&c->endpoint, addrs, ADDRS_MAX, e);
 
 	if (n < 0)
 		return n;
@@ -35,8 +34,9 @@ static int connect_any(struct client *c, const struct endpoint *ep,
 	return 0;
 }
 
+/* HELLO goes into out. */
 static int take_greeting(struct client *c, struct handshake *h,
-			 uint64_t deadline, struct err *e)
+			 struct buf *out, uint64_t deadline, struct err *e)
 {
 	struct err why = ERR_INIT;
 	long n;
@@ -54,7 +54,7 @@ static int take_greeting(struct client *c, struct handshake *h,
 		if (rc < 0)
 			return rc;
 		n = handshake_greeted(h, SLICE(c->in.data, c->in.len),
-				      &c->out, &why);
+				      out, &why);
 		if (n < 0)
 			return client_die(c, (int)n, why.text, e);
 	} while (n == 0);
@@ -88,60 +88,46 @@ static int take_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
-static int greet(struct client *c, struct handshake *h, uint64_t deadline,
-		 struct err *e)
+static int greet(struct client *c, struct handshake *h, struct buf *out,
+		 uint64_t deadline, struct err *e)
 {
 	int rc;
 
-	buf_put(&c->out, wire_preface, WIRE_PREFACE_SIZE);
-	rc = client_send(c, deadline, e);
-	buf_reset(&c->out);
+	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
+	rc = client_send(c, out, deadline, e);
+	buf_reset(out);
 	if (rc == 0)
-		rc = take_greeting(c, h, deadline, e);
+		rc = take_greeting(c, h, out, deadline, e);
 	if (rc == 0)
-		rc = client_send(c, deadline, e);
+		rc = client_send(c, out, deadline, e);
 	return rc ? rc : take_welcome(c, h, deadline, e);
 }
 
-static int connect_once(struct client **out, const struct endpoint *ep,
-			struct handshake *h, uint64_t deadline, struct err *e)
+static int open_once(struct client *c, int *unanswered, uint64_t deadline,
+		     struct err *e)
 {
-	struct client *c = calloc(1, sizeof *c);
-	int rc;
+	struct buf out = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct handshake h;
+	int rc = handshake_init(&h, &c->auth, &c->hello, e);
 
-	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
-	c->fd = -1;
-	c->id = 2; /* HELLO's was 1 */
-	endpoint_text(ep, c->at);
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + CLIENT_READ);
-	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
-	rc = connect_any(c, ep, deadline, e);
 	if (rc == 0)
-		rc = greet(c, h, deadline, e);
-	if (rc < 0)
-		client_free(c);
-	else
-		*out = c;
+		rc = connect_any(c, deadline, e);
+	if (rc == 0)
+		rc = greet(c, &h, &out, deadline, e);
+	*unanswered = h.unanswered;
+	handshake_release(&h);
+	buf_release(&out);
 	return rc;
 }
 
-int client_connect(struct client **out, const struct endpoint *ep,
-		   const struct wire_hello *hello, const struct auth *auth,
-		   int timeout_ms, struct err *e)
+int client_open(struct client *c, uint64_t deadline, struct err *e)
 {
-	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
-			    clock_ms() + (uint64_t)timeout_ms;
-	struct handshake h;
-	int unanswered, tries = 2, rc;
+	int unanswered, rc = open_once(c, &unanswered, deadline, e);
 
 	/* a server that dies closes, too: the next one may be there */
-	do {
-		rc = handshake_init(&h, auth, hello, e);
-		if (rc == 0)
-			rc = connect_once(out, ep, &h, deadline, e);
-		unanswered = h.unanswered;
-		handshake_release(&h);
-	} while (rc < 0 && unanswered && --tries);
+	if (rc < 0 && unanswered) {
+		client_start_anew(c);
+		rc = open_once(c, &unanswered, deadline, e);
+	}
 	return rc;
 }

@@ -193,8 +193,10 @@ static void on_written(uv_write_t *req, int status)
 	buf_release(&c->sending);
 	if (status < 0)
 		c->broken = 1;
-	if (c->state != CONN_CLOSED)
-		flush(c);
+	if (c->state == CONN_CLOSED)
+		return;
+	conn_out(c);
+	conn_flush_all(c->pool);
 }
 
 /* What did not go out at once goes to libuv, which tells when it has. */
@@ -249,6 +251,8 @@ void conn_flush_all(struct conn_pool *pool)
 {
 	struct conn *c;
 
+	if (pool->commit && pool->commit(pool->commit_arg))
+		return;
 	while ((c = pool->dirty)) {
 		pool->dirty = c->dirty_next;
 		c->is_dirty = 0;
@@ -318,7 +322,7 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		c->events->on_frame(c, &f);
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
-			flush(c);
+			conn_flush_all(c->pool);
 	}
 	return in;
 }

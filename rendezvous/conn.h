@@ -42,6 +42,10 @@ struct conn_pool {
 	uint64_t hello_ms; /* from connecting to conn_accept */
 	uint64_t silent_ms; /* of a peer's host; listeners have it, too */
 	struct conn *dirty; /* with output that is not yet on its way */
+	/* What output may say has to be kept before it leaves: 0 when it is;
+	 * else conn_flush_all is to be called again. NULL: nothing has to. */
+	int (*commit)(void *arg);
+	void *commit_arg;
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */
 	struct buf spare;

@@ -22,6 +22,8 @@ struct options {
 	long guests;
 	const char *job;
 	const char *auth, *token_file;
+	const char *journal;
+	long journal_fd;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -53,6 +55,10 @@ static const struct option_spec table[] = {
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve the job of that name only."},
+	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
+	 "Keep there what a server that is started again needs to go on."},
+	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
+	 "Keep it in this inherited file or memory."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -142,6 +148,8 @@ static int serve(const struct options *o, const struct auth *auth,
 		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
+		.journal = o->journal,
+		.journal_fd = (int)o->journal_fd,
 	};
 	struct server *server;
 	uv_loop_t loop;

@@ -2,6 +2,7 @@
  * answers to its workers, its rounds get a store each. */
 #include "rendezvous/hosted.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -68,7 +69,7 @@ static void on_state_timer(uv_timer_t *t)
 	tell_state(h);
 }
 
-static void tell_state_soon(struct hosted *h)
+void hosted_tell_state(struct hosted *h)
 {
 	h->more_state = 1;
 	if (uv_is_active((uv_handle_t *)&h->state_timer))
@@ -101,34 +102,47 @@ static void open_torch_port(struct hosted *h)
 	}
 }
 
-static void tell_start(struct hosted *h)
+int hosted_make_store(struct hosted *h)
 {
 	struct store_limits limits = round_limits;
-	struct job_node *n = NULL;
+
+	limits.ranks = job_world_size(h->job);
+	h->store = store_new(&limits);
+	return h->store ? 0 : -ENOMEM;
+}
+
+void hosted_tell_start(struct hosted *h, const struct job_node *n)
+{
+	struct member *to = job_node_owner(n);
 	struct wire_start m;
+
+	if (!to || !job_node_runs(n))
+		return;
+	job_start_for(h->job, n, &m);
+	if (h->torch_port) {
+		m.master_port = h->torch_port;
+		m.agent_store = 1;
+	}
+	wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0, &m);
+}
+
+static void tell_start(struct hosted *h)
+{
+	struct job_node *n = NULL;
 
 	uv_timer_stop(&h->call_timer);
 	h->since = uv_now(h->server->loop);
-	limits.ranks = job_world_size(h->job);
-	h->store = store_new(&limits);
-	if (!h->store) {
+	if (hosted_make_store(h) < 0) {
 		job_stop(h->job, "the rendezvous server is out of memory");
 		return;
 	}
-	open_torch_port(h);
-	while ((n = job_next_node(h->job, n))) {
-		struct member *to = job_node_owner(n);
-
-		if (!to || !job_node_runs(n))
-			continue;
-		job_start_for(h->job, n, &m);
-		if (h->torch_port) {
-			m.master_port = h->torch_port;
-			m.agent_store = 1;
-		}
-		wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0,
-			       &m);
-	}
+	/* a journal's next record says where it was; that one is gone */
+	if (!h->server->history.mute)
+		open_torch_port(h);
+	if (h->torch_port)
+		history_torch(h);
+	while ((n = job_next_node(h->job, n)))
+		hosted_tell_start(h, n);
 }
 
 static void tell_stop(struct hosted *h)
@@ -159,7 +173,10 @@ static void end_workers(struct hosted *h, const char *text)
 		session_abort(&m->session, ERR_ABORTED, text);
 		conn_refuse(&m->conn, ERR_ABORTED, text);
 	}
-	if (h->torch_port) /* the store goes with its last client */
+	pasts_release(&h->pasts, h->store);
+	/* the store goes with its last client; the port of a server before this
+	 * one is not here */
+	if (h->torch_port && h->torch)
 		torch_port_end(h->torch);
 	else
 		store_free(h->store);
@@ -196,6 +213,7 @@ static void on_last_call(uv_timer_t *t)
 {
 	struct hosted *h = t->data;
 
+	history_called(h);
 	job_last_call(h->job);
 	hosted_act(h);
 	conn_flush_all(&h->server->pool);
@@ -208,7 +226,7 @@ void hosted_act(struct hosted *h)
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
-			tell_state_soon(h);
+			hosted_tell_state(h);
 			waits_begin(h->server);
 			break;
 		case JOB_TELL_START:
@@ -245,33 +263,6 @@ void hosted_act(struct hosted *h)
 
 /* ---- life ---- */
 
-static struct hosted *hosted_new(struct server *s, struct slice id,
-				 uint32_t first_round)
-{
-	struct hosted *h = calloc(1, sizeof *h);
-
-	if (!h)
-		return NULL;
-	h->job = job_new(id, first_round);
-	if (!h->job) {
-		free(h);
-		return NULL;
-	}
-	h->item.key = SLICE_STR(job_id(h->job));
-	if (table_insert(&s->jobs, &h->item) < 0) {
-		job_free(h->job);
-		free(h);
-		return NULL;
-	}
-	h->named = 1;
-	h->server = s;
-	h->since = uv_now(s->loop);
-	uv_timer_init(s->loop, &h->state_timer);
-	uv_timer_init(s->loop, &h->call_timer);
-	h->state_timer.data = h->call_timer.data = h;
-	return h;
-}
-
 struct hosted *hosted_find(struct server *s, struct slice id)
 {
 	return (struct hosted *)table_find(&s->jobs, id);
@@ -284,6 +275,51 @@ static void unname(struct hosted *h)
 	h->named = 0;
 }
 
+struct hosted *hosted_restore(struct server *s, struct job *job,
+			      uint64_t number, int named)
+{
+	struct hosted *h = calloc(1, sizeof *h);
+	struct hosted *before = named ? hosted_find(s, SLICE_STR(job_id(job)))
+				      : NULL;
+
+	if (!h) {
+		job_free(job);
+		return NULL;
+	}
+	if (before)
+		unname(before);
+	h->job = job;
+	h->server = s;
+	h->number = number;
+	h->item.key = SLICE_STR(job_id(h->job));
+	if (history_number(&s->history, h) < 0 ||
+	    (named && table_insert(&s->jobs, &h->item) < 0)) {
+		job_free(job);
+		free(h);
+		return NULL;
+	}
+	h->named = named;
+	h->since = uv_now(s->loop);
+	h->pasts.history = &s->history;
+	h->pasts.job = h->number;
+	uv_timer_init(s->loop, &h->state_timer);
+	uv_timer_init(s->loop, &h->call_timer);
+	uv_timer_init(s->loop, &h->back_timer);
+	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	return h;
+}
+
+static struct hosted *hosted_new(struct server *s, struct slice id,
+				 uint32_t first_round)
+{
+	struct job *job = job_new(id, first_round);
+	struct hosted *h = job ? hosted_restore(s, job, 0, 1) : NULL;
+
+	if (h)
+		history_opened(h, first_round);
+	return h;
+}
+
 /* A job that has ended makes room for its successor at once, though its nodes
  * may not all have gone. Round numbers go on, so that a worker of the old one
  * can never be taken for one of the new. */
@@ -294,10 +330,8 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 
 	if (h && job_state(h->job) != JOB_OVER)
 		return h;
-	if (h) {
+	if (h)
 		first_round = job_round(h->job);
-		unname(h);
-	}
 	return hosted_new(s, id, first_round);
 }
 
@@ -323,6 +357,17 @@ static void on_timer_closed(uv_handle_t *t)
 		free(h);
 }
 
+static void close_all(struct hosted *h)
+{
+	unname(h);
+	history_forget(&h->server->history, h);
+	job_free(h->job);
+	h->closing = 3;
+	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->back_timer, on_timer_closed);
+}
+
 void hosted_free_if_empty(struct hosted *h)
 {
 	if (h->closing || !job_is_empty(h->job))
@@ -333,11 +378,13 @@ void hosted_free_if_empty(struct hosted *h)
 	if (job_end(h->job)->text.len)
 		ended_add(&h->server->ended, job_id(h->job),
 			  job_end(h->job)->round, job_end(h->job)->text.data);
-	unname(h);
-	job_free(h->job);
-	h->closing = 2;
-	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
-	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
+	close_all(h);
+}
+
+void hosted_drop(struct hosted *h)
+{
+	end_workers(h, "");
+	close_all(h);
 }
 
 void hosted_add_worker(struct hosted *h, struct member *m)
@@ -346,6 +393,7 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	m->session.conn = &m->conn;
 	m->session.store = h->store;
 	m->session.job = h->job;
+	m->session.pasts = &h->pasts;
 	m->session.explain = waits_for_request;
 	m->session.owner = h;
 	m->worker_next = h->workers;
@@ -353,6 +401,28 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = &m->worker_next;
 	m->worker_pprev = &h->workers;
 	h->workers = m;
+}
+
+/* What is left of its connection before, if it is here again, is not it. */
+static int be_session(struct hosted *h, struct member *m,
+		      const struct wire_hello *hello, struct err *e)
+{
+	struct past *p = past_find_or_make(&h->pasts, hello->session,
+					   hello->rank);
+	struct member *other;
+
+	if (!p)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	other = p->owner;
+	if (other) {
+		hosted_lose(other, "it has come again");
+		conn_drop(&other->conn);
+	}
+	p->owner = m;
+	m->session.id = hello->session;
+	m->session.past = p;
+	return 0;
 }
 
 int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
@@ -384,6 +454,8 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			       job_world_size(h->job));
 	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
 		return rc;
+	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
+		return rc;
 	m->session.rank = hello->rank;
 	hosted_add_worker(h, m);
 	if (h->guests)
@@ -397,10 +469,18 @@ static void lose_worker(struct hosted *h, struct member *m)
 	if (m->worker_next)
 		m->worker_next->worker_pprev = m->worker_pprev;
 	session_release(&m->session);
+	if (m->session.past)
+		m->session.past->owner = NULL;
 	/* its going may have failed a gather */
 	store_answer_all(h->store);
 	if (h->guests)
 		guests_left(h, m, "ended without ddp_finalize");
+}
+
+void hosted_lose_node(struct hosted *h, struct job_node *n, const char *why)
+{
+	history_lost(h, n, why);
+	job_lost(h->job, n, why);
 }
 
 void hosted_lose(struct member *m, const char *why)
@@ -416,7 +496,7 @@ void hosted_lose(struct member *m, const char *why)
 			  job_id(h->job), m->session.rank, why);
 		lose_worker(h, m);
 	} else if (m->node) {
-		job_lost(h->job, m->node, why);
+		hosted_lose_node(h, m->node, why);
 		m->node = NULL;
 		hosted_act(h);
 		hosted_free_if_empty(h);

@@ -3,9 +3,12 @@
 #ifndef RENDEZVOUS_HOSTED_H
 #define RENDEZVOUS_HOSTED_H
 
+#include <stddef.h>
+
 #include "rendezvous/conn.h"
 #include "rendezvous/door.h"
 #include "rendezvous/ended.h"
+#include "rendezvous/history.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
 #include "rendezvous/store.h"
@@ -20,6 +23,7 @@ enum {
 	DRAIN_MS = 5000,      /* from the parent's end to ours */
 	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
 	SUSPECT_MS = 50,      /* to read what waits before a lease ends */
+	BACK_MS = 5000,       /* beyond its lease, to find a server again */
 };
 
 struct hosted;
@@ -48,8 +52,11 @@ struct member {
 /* A job on this server. */
 struct hosted {
 	struct table_item item; /* first: by job id */
+	struct table_item numbered; /* by number: all of them */
+	uint64_t number;            /* in the history */
 	struct server *server;
 	struct job *job;
+	struct pasts pasts; /* of the running round's workers */
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
@@ -61,6 +68,7 @@ struct hosted {
 	int more_state;         /* since the timer was set there is more */
 	uint64_t state_since;
 	uv_timer_t call_timer;  /* the last call is over */
+	uv_timer_t back_timer;  /* who has not come back is lost */
 	int named;              /* new joins find it */
 	int closing; /* handles that are not closed yet */
 };
@@ -78,6 +86,7 @@ struct server {
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;
+	struct history history;
 	struct ended ended;
 	const char *only_job;  /* NULL: any */
 	struct hosted *guests; /* the one job, of workers without agents */
@@ -98,6 +107,23 @@ struct hosted *hosted_for_join(struct server *s, struct slice id);
 struct hosted *hosted_find(struct server *s, struct slice id);
 /* m's node may be silent for its lease: so may its workers, and it. */
 void hosted_bear_with(struct member *m);
+static inline struct hosted *hosted_of_number(struct table_item *item)
+{
+	return (struct hosted *)((char *)item -
+				 offsetof(struct hosted, numbered));
+}
+/* From a journal: takes the job; NULL when memory ran out. */
+struct hosted *hosted_restore(struct server *s, struct job *job,
+			      uint64_t number, int named);
+/* For the round that runs. 0 or -ENOMEM. */
+int hosted_make_store(struct hosted *h);
+/* With all that is in it; nobody is told. */
+void hosted_drop(struct hosted *h);
+/* START to that node, if it runs and is here; STATE to all who wait, soon. */
+void hosted_tell_start(struct hosted *h, const struct job_node *n);
+void hosted_tell_state(struct hosted *h);
+/* Whoever was its agent; hosted_act and hosted_free_if_empty are to follow. */
+void hosted_lose_node(struct hosted *h, struct job_node *n, const char *why);
 /* Does what the job wants done, after each event. */
 void hosted_act(struct hosted *h);
 /* A worker's HELLO: it is in its round from now on, or is told why not. */

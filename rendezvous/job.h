@@ -38,6 +38,8 @@ struct job_node {
 	int32_t rank; /* in its last round, or -1; home where that fitted */
 	uint32_t base; /* its first worker's rank */
 	uint32_t role_base, role_world;
+	uint32_t said;     /* how many notices, since its JOIN */
+	uint32_t lease_ms; /* as its JOIN said */
 };
 
 /* A worker of the running round. */
@@ -151,6 +153,8 @@ void assign_forget(struct job *j, struct job_node *n);
 
 /* cause.c */
 char *cause_of_exit(const struct job_node *n, const struct wire_exited *m);
+/* j->end is m, of which all is copied. */
+void cause_restore(struct job *j, const struct wire_end *m);
 /* Makes j->end, of a worker, or of a node (or NULL). text is copied. */
 void cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text);

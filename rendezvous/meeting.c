@@ -15,7 +15,8 @@ struct meeting {
 	int is_gather;
 	struct meeting *next, **pprev; /* the list of gathers */
 	uint32_t size;
-	uint32_t here; /* waiters that hold it, and have come */
+	uint32_t here; /* waiters that hold it, and have come; other holders */
+	uint32_t number; /* of one that is held: the holder's */
 	struct store_waiter *waiters;
 	struct slice *values; /* of a gather: size; data NULL: not yet */
 	char *error;
@@ -33,6 +34,23 @@ void meetings_release(struct meetings *m)
 	table_release(&m->table);
 }
 
+static void leave_list(struct meeting *m)
+{
+	*m->pprev = m->next;
+	if (m->next)
+		m->next->pprev = m->pprev;
+	m->pprev = NULL;
+}
+
+static void enter_list(struct meeting **list, struct meeting *m)
+{
+	m->next = *list;
+	if (m->next)
+		m->next->pprev = &m->next;
+	m->pprev = list;
+	*list = m;
+}
+
 /* From here on a meeting of this key is another one. */
 static void unname(struct store *s, struct meeting *m)
 {
@@ -40,11 +58,8 @@ static void unname(struct store *s, struct meeting *m)
 		return;
 	table_remove(&s->meetings.table, &m->item);
 	m->named = 0;
-	if (!m->is_gather)
-		return;
-	*m->pprev = m->next;
-	if (m->next)
-		m->next->pprev = m->pprev;
+	if (m->is_gather)
+		leave_list(m);
 }
 
 static int name(struct store *s, struct meeting *m)
@@ -54,13 +69,8 @@ static int name(struct store *s, struct meeting *m)
 	if (table_insert(&ms->table, &m->item) < 0)
 		return -ENOMEM;
 	m->named = 1;
-	if (!m->is_gather)
-		return 0;
-	m->next = ms->gathers;
-	if (m->next)
-		m->next->pprev = &m->next;
-	m->pprev = &ms->gathers;
-	ms->gathers = m;
+	if (m->is_gather)
+		enter_list(&ms->gathers, m);
 	return 0;
 }
 
@@ -69,6 +79,8 @@ static void meeting_free(struct store *s, struct meeting *m)
 	uint32_t i;
 
 	unname(s, m);
+	if (m->pprev)
+		leave_list(m);
 	for (i = 0; m->values && i < m->size; i++) {
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
@@ -360,4 +372,71 @@ void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n)
 	for (; x; x = x->next)
 		if (x->rank < n)
 			came[x->rank] = 1;
+}
+
+/* ---- what was gathered, kept ---- */
+
+struct meeting *store_hold(struct store_waiter *w)
+{
+	struct meeting *m = w->meeting;
+
+	w->meeting = NULL;
+	if (!m->pprev)
+		enter_list(&w->store->meetings.held, m);
+	return m;
+}
+
+struct meeting *store_hold_again(struct meeting *m)
+{
+	m->here++;
+	return m;
+}
+
+void store_let_go(struct store *s, struct meeting *m)
+{
+	if (--m->here == 0)
+		meeting_free(s, m);
+}
+
+const struct slice *store_held(const struct meeting *m, uint32_t *size)
+{
+	*size = m->size;
+	return m->values;
+}
+
+uint32_t *store_held_number(struct meeting *m)
+{
+	return &m->number;
+}
+
+struct meeting *store_find_held(struct store *s, uint32_t number)
+{
+	struct meeting *m = s->meetings.held;
+
+	while (m && m->number != number)
+		m = m->next;
+	return m;
+}
+
+struct meeting *store_remake(struct store *s, const struct slice *values,
+			     uint32_t size)
+{
+	struct meeting *m = calloc(1, sizeof *m);
+
+	if (m)
+		m->values = calloc(size ? size : 1, sizeof *m->values);
+	if (!m || !m->values) {
+		free(m);
+		return NULL;
+	}
+	m->size = size;
+	m->is_gather = 1;
+	enter_list(&s->meetings.held, m);
+	for (uint32_t i = 0; i < size; i++) {
+		if (bring(s, m, i, values[i], NULL) < 0) {
+			meeting_free(s, m);
+			return NULL;
+		}
+	}
+	return m;
 }

@@ -15,6 +15,7 @@ struct departure {
 struct meetings {
 	struct table table; /* of those that are not complete, by key */
 	struct meeting *gathers; /* those of them that are gathers */
+	struct meeting *held;    /* complete, for who asks again */
 	struct departure *left; /* in that order */
 	size_t nleft, cap;
 	uint32_t *left_at; /* of each rank: 1 + its place there, or 0; NULL

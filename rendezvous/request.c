@@ -9,6 +9,7 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/resume.h"
 #include "rendezvous/status.h"
 #include "rendezvous/waits.h"
 
@@ -109,6 +110,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	history_event(h, m->node, f);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
 	hosted_bear_with(m);
@@ -137,9 +139,11 @@ static int on_exited(struct member *m, const struct wire_frame *f,
 		rc = joined_only(m, f, e);
 	if (rc == 0)
 		rc = job_exited(m->hosted->job, m->node, &exited, e);
-	if (rc == 0)
-		hosted_act(m->hosted);
-	return rc;
+	if (rc < 0)
+		return rc;
+	history_event(m->hosted, m->node, f);
+	hosted_act(m->hosted);
+	return 0;
 }
 
 static int on_failed(struct member *m, const struct wire_frame *f,
@@ -152,6 +156,7 @@ static int on_failed(struct member *m, const struct wire_frame *f,
 		rc = joined_only(m, f, e);
 	if (rc < 0)
 		return rc;
+	history_event(m->hosted, m->node, f);
 	job_failed(m->hosted->job, m->node, &failed);
 	hosted_act(m->hosted);
 	return 0;
@@ -165,6 +170,7 @@ static int on_leave(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0 || !m->node)
 		return rc;
+	history_event(m->hosted, m->node, f);
 	job_leave(m->hosted->job, m->node, &leave);
 	hosted_act(m->hosted);
 	return 0;
@@ -177,6 +183,7 @@ static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0 || !m->node)
 		return rc;
+	history_event(m->hosted, m->node, f);
 	job_told(m->hosted->job, m->node, &stop);
 	hosted_act(m->hosted);
 	return 0;
@@ -221,6 +228,7 @@ static const struct rule rules[] = {
 	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
+	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},

@@ -436,6 +436,7 @@ int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = m,
 			   .e = e};
 
+	n->said++;
 	return react(j, &ev, NULL);
 }
 
@@ -454,6 +455,7 @@ void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
 {
 	struct event ev = {.type = JOB_ON_FAILED, .node = n, .failed = m};
 
+	n->said++;
 	react(j, &ev, NULL);
 }
 
@@ -461,6 +463,7 @@ void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
 {
 	struct event ev = {.type = JOB_ON_LEAVE, .node = n, .leave = m};
 
+	n->said++;
 	react(j, &ev, NULL);
 }
 
@@ -468,6 +471,7 @@ void job_told(struct job *j, struct job_node *n, const struct wire_stop *m)
 {
 	struct event ev = {.type = JOB_ON_TOLD, .node = n, .stop = m};
 
+	n->said++;
 	react(j, &ev, NULL);
 }
 

@@ -60,6 +60,12 @@ struct job_action {
 struct job *job_new(struct slice id, uint32_t first_round);
 void job_free(struct job *j); /* no fates may be parked in it */
 
+/* All of a job that it needs to go on, but what is still to do: no action may
+ * be left. Its nodes have no owners in the copy, and nobody waits for a fate.
+ * NULL: torn, or out of memory. */
+void job_save(const struct job *j, struct buf *out);
+struct job *job_load(struct slice bytes);
+
 /* ---- what happens ---- */
 
 /* owner: who this node is to the caller; a node that joins again (RESTARTING)
@@ -105,6 +111,15 @@ int job_is_empty(const struct job *j);        /* no node is left in it */
 /* Walks the nodes: first with NULL. */
 struct job_node *job_next_node(const struct job *j, const struct job_node *n);
 void *job_node_owner(const struct job_node *n);
+/* Who it is to the caller changes: its agent has come back, or is not there. */
+void job_node_own(struct job_node *n, void *owner);
+struct job_node *job_find_node(const struct job *j, struct slice node_id);
+struct slice job_node_id(const struct job_node *n);
+/* How many notices it has sent since its last JOIN. */
+uint32_t job_node_said(const struct job_node *n);
+uint32_t job_node_lease(const struct job_node *n); /* as JOIN said; 0 too */
+/* It is there for the next round, or in the running one. */
+int job_node_joined(const struct job_node *n);
 /* For a round to begin (STATE is for it), as a spare too. */
 int job_node_waits(const struct job *j, const struct job_node *n);
 int job_node_is_spare(const struct job_node *n);

@@ -164,11 +164,16 @@ static void close_handle(uv_handle_t *h)
 /* With no handle left the loop ends. */
 static void exit_if_drained(struct server *s)
 {
+	struct table_item *at;
+
 	if (!s->draining || s->members || s->closing)
 		return;
 	s->closing = 1;
 	if (s->guests)
 		guests_close(s->guests);
+	/* those whose nodes have not come back */
+	while ((at = table_next(&s->history.by_number, NULL)))
+		hosted_drop(hosted_of_number(at));
 	close_handle((uv_handle_t *)&s->drain_timer);
 	waits_close(s);
 	if (s->has_parent) {
@@ -181,13 +186,16 @@ static void exit_if_drained(struct server *s)
 
 static void stop_jobs(struct server *s)
 {
+	struct table_item *at = NULL;
 	struct member *m, *next;
 	struct hosted *h;
 
 	s->stopped_jobs = 1;
-	for (m = s->members; m; m = m->next) {
-		if (m->role != WIRE_AGENT || !(h = m->hosted))
+	while ((at = table_next(&s->history.by_number, at))) {
+		h = hosted_of_number(at);
+		if (h == s->guests)
 			continue;
+		history_stopped(h, s->why);
 		job_stop(h->job, s->why);
 		hosted_act(h);
 	}
@@ -240,6 +248,22 @@ static void end_if_guests_gone(struct server *s)
 		drain(s, "stops: its ranks have gone");
 }
 
+/* The jobs go on without us, and with whoever reads the journal next. */
+static void go_away(struct server *s)
+{
+	struct member *m;
+
+	history_commit(&s->history);
+	history_close(&s->history);
+	s->draining = s->stopped_jobs = 1;
+	close_handle((uv_handle_t *)&s->listener);
+	for (m = s->members; m; m = m->next) {
+		hosted_lose(m, "its connection closed");
+		conn_drop(&m->conn);
+	}
+	exit_if_drained(s);
+}
+
 static void on_signal(uv_signal_t *sig, int number)
 {
 	struct server *s = sig->data;
@@ -250,7 +274,10 @@ static void on_signal(uv_signal_t *sig, int number)
 	snprintf(why, sizeof why, "was told to stop by %s",
 		 signal_name(number, name));
 	log_info("%s", why);
-	drain(s, why);
+	if (s->history.file)
+		go_away(s);
+	else
+		drain(s, why);
 }
 
 static void on_parent_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
@@ -337,6 +364,20 @@ static void close_walked(uv_handle_t *h, void *arg)
 	close_handle(h);
 }
 
+static int start_history(struct server *s, const struct server_options *o,
+			 struct err *e)
+{
+	int rc = 0;
+
+	s->history.server = s;
+	if (o->journal || o->journal_fd > 0)
+		rc = history_start(&s->history, s, o->journal, o->journal_fd,
+				   e);
+	s->pool.commit = history_commit;
+	s->pool.commit_arg = &s->history;
+	return rc;
+}
+
 int server_new(struct server **out, uv_loop_t *loop,
 	       const struct server_options *o, struct err *e)
 {
@@ -370,7 +411,9 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->drain_timer.data = s;
 	waits_init(s);
 	*out = s;
-	return o->guests ? guests_open(s, o->job, o->guests, e) : 0;
+	if (o->guests)
+		return guests_open(s, o->job, o->guests, e);
+	return start_history(s, o, e);
 }
 
 void server_run(struct server *s)
@@ -381,6 +424,8 @@ void server_run(struct server *s)
 void server_free(struct server *s)
 {
 	auth_wipe(&s->door.auth);
+	history_close(&s->history);
+	table_release(&s->history.by_number);
 	table_release(&s->jobs);
 	ended_release(&s->ended);
 	conn_pool_release(&s->pool);

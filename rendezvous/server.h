@@ -18,6 +18,8 @@ struct server_options {
 	uint64_t silent_ms;  /* after which a client's host is gone */
 	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	const char *journal; /* a file that jobs outlive us in; NULL: none */
+	int journal_fd;      /* or inherited memory; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rendezvous/awaited.h"
+#include "rendezvous/history.h"
 
 typedef int handler(struct session *s, const struct wire_frame *f,
 		    struct err *e);
@@ -48,6 +49,32 @@ static void reply_error(struct session *s, enum wire_type type, uint32_t id,
 	struct wire_error m = {code, SLICE_STR(text)};
 
 	wire_put_error(out(s), type, WIRE_ERROR_REPLY, id, &m);
+}
+
+/* ---- what comes again ---- */
+
+/* The request has changed something: an answer that is lost is given again, and
+ * who reads the journal has it. value: of an answer that is one number. */
+static void changed(struct session *s, const struct wire_frame *f,
+		    int64_t value)
+{
+	struct past *p = s->past;
+
+	history_changed(s->pasts, s->id, s->rank, f);
+	if (p)
+		past_set(p, s->store, f->id, (uint8_t)f->type, value, NULL);
+}
+
+/* A barrier or gather is complete for p. */
+static void met(struct session *s, struct parked *p)
+{
+	struct past *past = s->past;
+
+	if (!past)
+		return;
+	past_set(past, s->store, p->id, (uint8_t)p->type, 0,
+		 p->type == WIRE_GATHER ? store_hold(&p->waiter) : NULL);
+	history_met(s->pasts, past);
 }
 
 /* ---- parking ---- */
@@ -206,7 +233,10 @@ static int on_set(struct session *s, const struct wire_frame *f, struct err *e)
 
 	if (rc == 0)
 		rc = store_set(s->store, m.key, m.value, e);
-	return rc < 0 ? rc : reply_empty(s, f);
+	if (rc < 0)
+		return rc;
+	changed(s, f, 0);
+	return reply_empty(s, f);
 }
 
 static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
@@ -251,7 +281,10 @@ static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
 
 	if (rc == 0)
 		rc = store_add(s->store, m.key, m.delta, &sum, e);
-	return rc < 0 ? rc : reply_int(s, f, sum);
+	if (rc < 0)
+		return rc;
+	changed(s, f, sum);
+	return reply_int(s, f, sum);
 }
 
 static int on_compare_set(struct session *s, const struct wire_frame *f,
@@ -266,6 +299,8 @@ static int on_compare_set(struct session *s, const struct wire_frame *f,
 				       e);
 	if (rc < 0)
 		return rc;
+	if (rc)
+		changed(s, f, 0);
 	rc = store_get(s->store, m.key, &value);
 	return reply_value(s, f, rc, value);
 }
@@ -278,7 +313,10 @@ static int on_append(struct session *s, const struct wire_frame *f,
 
 	if (len == 0)
 		len = store_append(s->store, m.key, m.value, e);
-	return len < 0 ? (int)len : reply_int(s, f, len);
+	if (len < 0)
+		return (int)len;
+	changed(s, f, len);
+	return reply_int(s, f, len);
 }
 
 static int on_delete(struct session *s, const struct wire_frame *f,
@@ -287,7 +325,12 @@ static int on_delete(struct session *s, const struct wire_frame *f,
 	struct wire_key m;
 	int rc = wire_get_key(f, &m, e);
 
-	return rc < 0 ? rc : reply_int(s, f, store_delete(s->store, m.key));
+	if (rc < 0)
+		return rc;
+	rc = store_delete(s->store, m.key);
+	if (rc)
+		changed(s, f, rc);
+	return reply_int(s, f, rc);
 }
 
 static int reply_values(struct session *s, const struct wire_frame *f,
@@ -348,7 +391,10 @@ static int on_multi_set(struct session *s, const struct wire_frame *f,
 		rc = store_multi_set(s->store, keys, values, m.items.count, e);
 	free(keys);
 	free(values);
-	return rc < 0 ? rc : reply_empty(s, f);
+	if (rc < 0)
+		return rc;
+	changed(s, f, 0);
+	return reply_empty(s, f);
 }
 
 static int on_barrier(struct session *s, const struct wire_frame *f,
@@ -422,10 +468,57 @@ int session_takes(enum wire_type type)
 	       handlers[type];
 }
 
+static void put_values(struct session *s, enum wire_type type, uint32_t id,
+		       const struct slice *values, uint32_t n);
+
+/* Its answer did not arrive: the same again. */
+static int answer_again(struct session *s, const struct wire_frame *f,
+			struct err *e)
+{
+	const struct past *p = s->past;
+	struct wire_compare_set m;
+	const struct slice *values;
+	uint32_t n;
+
+	if (p->id != f->id || p->type != f->type)
+		return 0;
+	switch (f->type) {
+	case WIRE_ADD:
+	case WIRE_APPEND:
+	case WIRE_DELETE:
+		reply_int(s, f, p->value);
+		return 1;
+	case WIRE_COMPARE_SET: /* it stored what it says */
+		if (wire_get_compare_set(f, &m, e) < 0)
+			return ERR_PROTOCOL;
+		reply_value(s, f, 1, m.desired);
+		return 1;
+	case WIRE_GATHER:
+		values = store_held(p->met, &n);
+		put_values(s, f->type, f->id, values, n);
+		return 1;
+	default:
+		reply_empty(s, f);
+		return 1;
+	}
+}
+
+int session_replay(struct session *s, const struct wire_frame *f,
+		   struct err *e)
+{
+	if (!session_takes(f->type))
+		return err_set(e, ERR_PROTOCOL, "no request");
+	return handlers[f->type](s, f, e);
+}
+
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e)
 {
-	int rc = handlers[f->type](s, f, e);
+	int rc = s->past ? answer_again(s, f, e) : 0;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = handlers[f->type](s, f, e);
 
 	if (rc >= 0 || rc == ERR_PROTOCOL)
 		return rc;
@@ -435,26 +528,33 @@ int session_request(struct session *s, const struct wire_frame *f,
 
 /* ---- answers to what was parked ---- */
 
-static void answer_gather(struct parked *p)
+static void put_values(struct session *s, enum wire_type type, uint32_t id,
+		       const struct slice *values, uint32_t n)
 {
-	struct session *s = p->session;
-	uint32_t i, n;
-	const struct slice *values = store_gathered(&p->waiter, &n);
 	size_t mark, size = 4;
+	uint32_t i;
 
 	for (i = 0; i < n; i++)
 		size += 4 + values[i].len;
 	if (size > WIRE_BODY_MAX) {
-		reply_error(s, p->type, p->id, ERR_ARGUMENT,
+		reply_error(s, type, id, ERR_ARGUMENT,
 			    "the gathered values are more than a reply can "
 			    "hold: gather less at a time");
 		return;
 	}
-	mark = wire_begin(out(s), p->type, WIRE_REPLY, p->id);
+	mark = wire_begin(out(s), type, WIRE_REPLY, id);
 	buf_put_u32(out(s), n);
 	for (i = 0; i < n; i++)
 		buf_put_slice(out(s), values[i]);
 	wire_end(out(s), mark);
+}
+
+static void answer_gather(struct parked *p)
+{
+	uint32_t n;
+	const struct slice *values = store_gathered(&p->waiter, &n);
+
+	put_values(p->session, p->type, p->id, values, n);
 }
 
 static void answer_parked(struct store_waiter *w)
@@ -468,6 +568,8 @@ static void answer_parked(struct store_waiter *w)
 		answer_gather(p);
 	else
 		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
+	if (!w->code && p->type != WIRE_WAIT)
+		met(p->session, p);
 	unpark(p);
 }
 

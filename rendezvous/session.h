@@ -5,6 +5,7 @@
 #define RENDEZVOUS_SESSION_H
 
 #include "rendezvous/conn.h"
+#include "rendezvous/past.h"
 #include "rendezvous/round.h"
 #include "rendezvous/store.h"
 
@@ -35,6 +36,9 @@ struct session {
 	struct store *store; /* of its round */
 	struct job *job;
 	uint32_t rank;
+	uint64_t id;         /* said by the worker; 0: it never comes again */
+	struct pasts *pasts; /* of its round */
+	struct past *past;   /* its own; NULL: it has no id */
 	struct parked *parked; /* requests without an answer yet */
 	uint32_t nparked;
 	/* Says whom a parked request waits for; NULL: a worker's who asks
@@ -51,6 +55,10 @@ int session_takes(enum wire_type type);
  * store_answer_all after it. */
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e);
+/* A request that changed the store once, from a journal: changes it again, and
+ * answers nobody. ERR_PROTOCOL: it is none. */
+int session_replay(struct session *s, const struct wire_frame *f,
+		   struct err *e);
 /* Answers the FATE that f is part of. */
 void session_tell_fate(struct job_fate *f, const char *text);
 /* Answers what is due by now (loop time) and sets conn_due for the rest. */

@@ -124,6 +124,19 @@ struct store_waiter *store_woken(struct store *s);
 /* the values of a gather in rank order, *size of them */
 const struct slice *store_gathered(const struct store_waiter *w,
 				   uint32_t *size);
+/* What a gather brought lives on after w, until store_let_go; its number is
+ * the caller's, 0 at first. */
+struct meeting *store_hold(struct store_waiter *w);
+void store_let_go(struct store *s, struct meeting *m);
+const struct slice *store_held(const struct meeting *m, uint32_t *size);
+uint32_t *store_held_number(struct meeting *m);
+/* One that was gathered before; nobody holds it yet. The values are copied.
+ * NULL when memory ran out. */
+struct meeting *store_remake(struct store *s, const struct slice *values,
+			     uint32_t size);
+/* The one of those which are held; NULL: none has that number. */
+struct meeting *store_find_held(struct store *s, uint32_t number);
+struct meeting *store_hold_again(struct meeting *m);
 /* the text of a code that is not 0 */
 const char *store_waiter_text(const struct store_waiter *w);
 

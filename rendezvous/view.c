@@ -37,6 +37,41 @@ void *job_node_owner(const struct job_node *n)
 	return n->owner;
 }
 
+void job_node_own(struct job_node *n, void *owner)
+{
+	n->owner = owner;
+}
+
+struct job_node *job_find_node(const struct job *j, struct slice node_id)
+{
+	struct job_node *n = j->nodes;
+
+	while (n && (n->item.key.len != node_id.len ||
+		     memcmp(n->node_id, node_id.data, node_id.len)))
+		n = n->next;
+	return n;
+}
+
+struct slice job_node_id(const struct job_node *n)
+{
+	return n->item.key;
+}
+
+uint32_t job_node_said(const struct job_node *n)
+{
+	return n->said;
+}
+
+uint32_t job_node_lease(const struct job_node *n)
+{
+	return n->lease_ms;
+}
+
+int job_node_joined(const struct job_node *n)
+{
+	return n->joined;
+}
+
 int job_node_waits(const struct job *j, const struct job_node *n)
 {
 	if (n->place == NODE_SPARE)

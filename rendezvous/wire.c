@@ -32,6 +32,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_END] = "END",
 	[WIRE_PING] = "PING",
 	[WIRE_STOP] = "STOP",
+	[WIRE_RESUME] = "RESUME",
 	[WIRE_FATE] = "FATE",
 	[WIRE_LEFT] = "LEFT",
 	[WIRE_WAITING] = "WAITING",

@@ -80,6 +80,7 @@ enum wire_type {
 	WIRE_END,
 	WIRE_PING,
 	WIRE_STOP,
+	WIRE_RESUME = 41,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
 	WIRE_WAITING,
@@ -166,6 +167,10 @@ const char *wire_type_name(int type);
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
 	F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
+#define WIRE_RESUME_FIELDS(F) F(str, node_id) F(u8, began) F(u32, round)      \
+	F(u8, ended)
+#define WIRE_RESUMED_FIELDS(F) F(u8, known) F(u8, joined) F(u32, heard)      \
+	F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
 #define WIRE_STOP_FIELDS(F) F(u8, level) F(u8, cause) F(u8, whole)            \
 	F(i32, signal) F(u32, grace_ms) F(str, text)
@@ -204,7 +209,8 @@ const char *wire_type_name(int type);
 	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
 	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
-	M(end, WIRE_END_FIELDS)                                                \
+	M(end, WIRE_END_FIELDS) M(resume, WIRE_RESUME_FIELDS)                  \
+	M(resumed, WIRE_RESUMED_FIELDS)                                        \
 	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \
 	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
 	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \

@@ -207,6 +207,9 @@ static int read_ddprun(struct ddp__env *v, struct err *e)
 	int round = 0, rc = get_int("DDP_ROUND", 0, INT_MAX, &round, e);
 
 	if (!rc)
+		rc = get_int("DDP_RECONNECT_TIMEOUT", 0, INT_MAX, &v->again_ms,
+			     e);
+	if (!rc)
 		rc = get_int("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX,
 			     &v->attempt, e);
 	v->round = (uint32_t)round;

@@ -27,6 +27,7 @@ struct ddp__env {
 	int node_rank, nodes;
 	int attempt;
 	uint32_t round;
+	int again_ms; /* to find a server again that was lost; 0: it is not */
 	/* ddprun: its server. torchrun: PyTorch's store, or where rank 0 makes
 	 * one. The others: empty. */
 	struct endpoint server;

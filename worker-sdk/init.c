@@ -61,7 +61,6 @@ static int open_store(struct ddp__world *w, struct err *e)
 	int ms = w->timeout_ms < 0 || w->timeout_ms > CONNECT_MS
 			 ? CONNECT_MS
 			 : w->timeout_ms;
-
 	struct auth auth;
 	int rc;
 
@@ -75,13 +74,13 @@ static int open_store(struct ddp__world *w, struct err *e)
 	if (w->env.alone)
 		return ddp__kv_local(&w->kv, e);
 	hello.job = SLICE_STR(w->env.job);
-	rc = w->env.job_key ? auth_of_key(&auth, w->env.job_key, e) : 0;
+	rc = auth_of_key(&auth, w->env.job_key, e);
 	if (rc)
 		return rc;
-	if (!w->env.job_key)
-		auth_none(&auth);
 	rc = ddp__kv_server(&w->kv, &w->env.server, &hello, &auth, ms, e);
 	auth_wipe(&auth);
+	if (!rc)
+		ddp__kv_server_again(w->kv, w->env.again_ms);
 	return explain(w, rc, e);
 }
 

@@ -54,6 +54,9 @@ struct auth;
 int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
+/* A connection that is lost is made again, within so
+ * long (client_come_again). */
+void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
 /* This world has no agents: freeing it tells the server that the rank leaves in
  * good order. pipe (or -1): then closed, on which rank 0's server goes. */
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe);

@@ -122,6 +122,11 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 	return 0;
 }
 
+void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms)
+{
+	client_come_again(client_of(kv), timeout_ms);
+}
+
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe)
 {
 	struct server_kv *s = (struct server_kv *)kv;

@@ -59,6 +59,7 @@ cluster_join() {
 	. "$CLUSTER/state"
 	hosts_real
 	export SLURM_CONF PATH=$PATH:/usr/sbin
+	export DDP_MUNGE_SOCKET=$CLUSTER/slurm/munge.sock
 }
 
 # What a test that failed left in the queue is not the next one's.

@@ -77,6 +77,8 @@ ROUND_TRIP(failed, )
 ROUND_TRIP(leave, )
 ROUND_TRIP(stop, )
 ROUND_TRIP(end, )
+ROUND_TRIP(resume, )
+ROUND_TRIP(resumed, )
 ROUND_TRIP(fate, )
 ROUND_TRIP(dump, )
 ROUND_TRIP(look, )
@@ -111,6 +113,7 @@ static parser *const parsers[][2] = {
 	[WIRE_END] = {try_end, NULL},
 	[WIRE_PING] = {NULL, NULL},
 	[WIRE_STOP] = {try_stop, NULL},
+	[WIRE_RESUME] = {try_resume, try_resumed},
 	[WIRE_FATE] = {try_fate, try_text},
 	[WIRE_LEFT] = {NULL, NULL},
 	[WIRE_DUMP] = {try_dump, try_asked},

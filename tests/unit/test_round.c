@@ -39,11 +39,12 @@ END_TEST
 
 START_TEST(the_first_failure_ends_the_job_and_is_told_in_full)
 {
-	const struct wire_end *m = job_end(j);
+	const struct wire_end *m;
 
 	join(1, 2, (struct how){.nproc = 2});
 	join(2, 2, (struct how){.nproc = 2});
 	ck_assert_int_eq(exited(2, 3, 3, 0), 0);
+	m = job_end(j);
 	ended(WIRE_FAILURE, 3, "rank 3 (local rank 1) on h2, pid 4711, exited "
 			       "with code 3");
 	ck_assert_int_eq(m->rank, 3);
@@ -60,6 +61,7 @@ START_TEST(the_first_failure_ends_the_job_and_is_told_in_full)
 	ck_assert_int_eq(ends, 0);
 	lost(2, "its connection closed");
 	ck_assert_int_eq(ends, 0);
+	m = job_end(j);
 	ck_assert(m->host.len == 2 && !memcmp(m->host.data, "h2", 2));
 }
 END_TEST

@@ -1,0 +1,82 @@
+/* history.h: what a server writes down so that the next one goes on as if it
+ * had never ended: what happened to its jobs, what changed in their stores,
+ * who was answered. history.c puts records into the batch that is committed
+ * before any output leaves; history_read.c makes jobs of them again. What only
+ * asks, or waits, is not written: who waits asks again. */
+#ifndef RENDEZVOUS_HISTORY_H
+#define RENDEZVOUS_HISTORY_H
+
+#include "rendezvous/past.h"
+#include "rendezvous/wire.h"
+
+struct hosted;
+struct job_node;
+struct journal_file;
+struct server;
+
+struct history {
+	struct journal_file *file; /* NULL: nothing is written */
+	struct server *server;
+	const char *path;  /* NULL: in memory */
+	struct buf batch;  /* since the last commit */
+	int mute;          /* what is read is not written again */
+	int complained;    /* of what cannot be kept */
+	uint64_t again_ms; /* loop time: then a snapshot is tried */
+	uint64_t jobs;     /* the last number that was given */
+	struct table by_number; /* all jobs of the server */
+	uint32_t met;      /* the last gather's number */
+};
+
+enum history_type {
+	HISTORY_RESET = 1, /* u64 jobs, u32 met: all is what follows */
+	HISTORY_ENDED,   /* u32 round, str id, str text: a job that is gone */
+	HISTORY_OPENED,  /* u64 job, u32 first round, str id */
+	HISTORY_JOB,     /* u64 job, u8 named, u16 torch port, str state */
+	HISTORY_EVENT,   /* u64 job, str node, u8 type, str message */
+	HISTORY_LOST,    /* u64 job, str node, str why */
+	HISTORY_CALLED,  /* u64 job: the last call is over */
+	HISTORY_STOPPED, /* u64 job, str why */
+	HISTORY_TORCH,   /* u64 job, u16 port: PyTorch's, of this round */
+	HISTORY_REQUEST, /* u64 job, u64 session, u32 rank, u32 id, u8 type,
+			  * str message: it changed the store */
+	HISTORY_KEY,     /* u64 job, str key, str value */
+	HISTORY_GATHERED, /* u64 job, u32 number, u32 count, str... */
+	HISTORY_PAST,    /* u64 job, u64 session, u32 rank, u32 id, u8 type,
+			  * u64 value, u32 number of what was gathered */
+};
+
+/* ---- writing; nothing where there is no journal ---- */
+
+/* The job has its number from now on. */
+int history_number(struct history *h, struct hosted *job);
+void history_forget(struct history *h, struct hosted *job);
+
+void history_opened(struct hosted *job, uint32_t first_round);
+void history_event(struct hosted *job, const struct job_node *node,
+		   const struct wire_frame *f);
+void history_lost(struct hosted *job, const struct job_node *node,
+		  const char *why);
+void history_called(struct hosted *job);
+void history_stopped(struct hosted *job, const char *why);
+void history_torch(struct hosted *job);
+void history_changed(struct pasts *round, uint64_t session, uint32_t rank,
+		     const struct wire_frame *f);
+void history_met(struct pasts *round, struct past *past);
+
+/* Before output leaves: what it says is kept. Always 0 today: a journal that is
+ * kept elsewhere would answer 1, and flush when it has it. */
+int history_commit(void *history);
+
+/* ---- from start to end ---- */
+
+/* Opens the journal at path, or in fd, and reads it: the server's jobs are what
+ * they were, their nodes and workers have to come back. */
+int history_start(struct history *h, struct server *s, const char *path, int fd,
+		  struct err *e);
+/* What follows is not written any more; the journal stays as it is. */
+void history_close(struct history *h);
+
+/* history_read.c */
+int history_take(void *history, struct slice batch);
+
+#endif

@@ -1,0 +1,42 @@
+/* journal_file.h: a journal in a file, or in memory that outlives us (an
+ * inherited memfd). Locked: one server at a time. An append is a copy into a
+ * mapping; what dies with the process dies between two batches, never in one.
+ * Another place for batches (a replicated one) would offer the same calls. */
+#ifndef RENDEZVOUS_JOURNAL_FILE_H
+#define RENDEZVOUS_JOURNAL_FILE_H
+
+#include "base/buf.h"
+#include "base/error.h"
+
+struct journal_file;
+
+/* Opens, or makes, the journal at path, or in fd (path NULL), which it takes.
+ * ERR_REFUSED: another server has it, whose pid the text names; ERR_USAGE: it
+ * is something else's file; -errno. */
+int journal_file_open(struct journal_file **out, const char *path, int fd,
+		      struct err *e);
+/* NULL is fine. The journal stays. */
+void journal_file_close(struct journal_file *f);
+
+/* Hands on each whole batch, in order, from the last snapshot; what was torn
+ * behind them is dropped. Once, before anything is appended. < 0 of take's ends
+ * it. Returns how many there were; if any, a snapshot has to come next. */
+int journal_file_replay(struct journal_file *f,
+			int (*take)(void *arg, struct slice batch), void *arg,
+			struct err *e);
+
+/* 0: it is kept, whatever happens to this process. -ENOSPC and the like, with a
+ * text: it is not, and neither is anything after it until a snapshot is: the
+ * journal is empty for who comes next, because a part of it would be wrong. */
+int journal_file_append(struct journal_file *f, struct slice batch,
+			struct err *e);
+/* All that was appended before says no more than this one batch, which the next
+ * replay begins with. A failure changes nothing where nothing failed before. */
+int journal_file_snapshot(struct journal_file *f, struct slice batch,
+			  struct err *e);
+/* So much was appended since the last snapshot that it is time for one. */
+int journal_file_is_long(const struct journal_file *f);
+/* What an append could not keep: 1 until a snapshot is. */
+int journal_file_is_lost(const struct journal_file *f);
+
+#endif
