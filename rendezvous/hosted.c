@@ -351,6 +351,21 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 	return hosted_new(s, id, first_round);
 }
 
+void hosted_bear_with(struct member *m)
+{
+	struct server *s = m->server;
+	uv_os_fd_t fd;
+
+	if (m->lease_ms <= s->pool.silent_ms)
+		return;
+	s->pool.silent_ms = m->lease_ms;
+	for (int i = 0; i < s->nlisteners; i++)
+		if (uv_fileno((uv_handle_t *)&s->listeners[i], &fd) == 0)
+			sock_end_when_silent(fd, m->lease_ms);
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
+		sock_end_when_silent(fd, m->lease_ms);
+}
+
 static void on_timer_closed(uv_handle_t *t)
 {
 	struct hosted *h = t->data;
@@ -500,6 +515,8 @@ void hosted_lose(struct member *m, const char *why)
 	if (!h)
 		return;
 	if (m->role == WIRE_WORKER) {
+		log_debug("job '%s': a connection of rank %u is gone: %s",
+			  job_id(h->job), m->session.rank, why);
 		lose_worker(h, m);
 	} else if (m->node) {
 		voucher_forget(h, m);
