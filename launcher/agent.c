@@ -219,11 +219,32 @@ static void on_waiting(struct member *m)
 			 member_job_key(m, key));
 }
 
+/* There is no server to say it: all that this node knows of is well. */
+static void end_adrift(struct agent *a)
+{
+	if (!member_is_adrift(&a->member) || a->state != RUNNING ||
+	    a->group.running)
+		return;
+	exits_flush(&a->exits);
+	if (a->state != RUNNING)
+		return;
+	log_warn("this node's workers have all exited with code 0; what the "
+		 "other nodes' did is not known without the rendezvous server");
+	agent_decide_exit(a, 0, "all workers exited with code 0");
+	agent_handle(a, EV_END, "all workers exited with code 0");
+}
+
+static void on_adrift(struct member *m)
+{
+	end_adrift(m->owner);
+}
+
 static const struct member_events member_events = {
 	.on_start = on_start,
 	.on_waiting = on_waiting,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
+	.on_adrift = on_adrift,
 	.on_lost = on_lost,
 };
 
@@ -255,6 +276,7 @@ static void on_child(void *owner)
 
 	reap_children(take_death, a);
 	member_flush(&a->member);
+	end_adrift(a);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		agent_sweep(a);
 }

@@ -53,6 +53,7 @@ struct config {
 	double stop_before_s; /* the end of Slurm's time; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
+	char *journal; /* of a server that we start; NULL: in memory */
 	double reconnect_s;  /* to find a server again; 0: not at all */
 	double monitor_interval_s; /* for torchrun's sake: nothing polls */
 	int standalone;

@@ -87,7 +87,8 @@ const struct option_spec config_options[] = {
 	{TEXT("rdzv-conf", rdzv_conf, "KEY=VALUE,...", "PET_RDZV_CONF",
 	      "torchrun's way to say --rdzv-timeout (join_timeout, timeout), "
 	      "--last-call-timeout (last_call_timeout), --heartbeat-timeout "
-	      "(heartbeat_timeout) and --node-rank (rank)."),
+	      "(heartbeat_timeout) and --node-rank (rank); reconnect_timeout: "
+	      "for how long a lost server is looked for (30 s)."),
 	 .more = "The option itself wins. is_host says whether this node hosts "
 		 "the server; close_timeout and read_timeout have no effect; "
 		 "store_type can only be tcp; another key is ignored with a "
@@ -100,6 +101,11 @@ const struct option_spec config_options[] = {
 		 "With --nnodes MIN:MAX: how long to wait for more nodes once "
 		 "MIN are there (30)."),
 	 .given_offset = AT(last_call_given),
+	 .yields = 1},
+	{TEXT("journal", journal, "FILE|none", "PET_JOURNAL",
+	      "Keep the state of the rendezvous server, where this ddprun "
+	      "starts it, in FILE, or not at all (in memory: it is started "
+	      "again if it dies)."),
 	 .yields = 1},
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",

@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/signal_name.h"
 #include "launcher/hosting.h"
 
 enum {
@@ -19,6 +17,7 @@ enum {
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
+	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 	REFUSED_MS = 10000, /* the right one of several may still begin */
 };
@@ -69,7 +68,8 @@ static void on_closed(struct link *l)
 		return;
 	if (c->refused == 1)
 		attempt(c);
-	else if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
+	else if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
+		 !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -99,6 +99,19 @@ static void complain_mute(struct rdzv *c, const char *what)
 		"ddprdzv that works; choose another port with --rdzv-endpoint "
 		"HOST:PORT", sock_addr_text(&c->addr, at), what);
 	give_up(c, &e);
+}
+
+/* The server that we knew: 1: it is looked for. */
+static int look_again(struct rdzv *c, const struct err *why)
+{
+	if (c->phase == RDZV_IN) {
+		c->backoff_ms = BACKOFF_MIN_MS;
+		if (!c->events->on_away(c, why, 0))
+			return 0;
+	}
+	if (c->phase != RDZV_OVER)
+		rdzv_again(c, why);
+	return 1;
 }
 
 static int is_refusal(int code)
@@ -140,12 +153,16 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
-	if (c->config->nports && !c->hosts && are_all_refused(c, why)) {
+	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
+	    look_again(c, why))
+		return;
+	if (c->config->nports && !c->hosts && !c->greeted &&
+	    are_all_refused(c, why)) {
 		e.code = ERR_PROOF;
 		give_up(c, &e);
 		return;
 	}
-	if (c->config->nports && !c->hosts &&
+	if (c->config->nports && !c->hosts && !c->greeted &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
@@ -179,6 +196,7 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
+	c->greeted = 1;
 	c->key = l->hand.key;
 	c->refused = 0;
 	c->refused_since_ms = 0;
@@ -223,10 +241,12 @@ static void call_later(struct rdzv *c)
 		give_up(c, &c->unresolved);
 		return;
 	}
+	if (c->stopped)
+		return;
 	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
 	c->backoff_ms *= 2;
-	if (c->backoff_ms > BACKOFF_MAX_MS)
-		c->backoff_ms = BACKOFF_MAX_MS;
+	if (c->backoff_ms > (c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS))
+		c->backoff_ms = c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS;
 }
 
 /* Connected, but no greeting; or the connection is still being made. */
@@ -236,7 +256,7 @@ static void on_silence(uv_timer_t *t)
 	struct sockaddr_storage ss;
 	int len = sizeof(ss);
 
-	if (!c->config->nports &&
+	if (!c->config->nports && !c->greeted &&
 	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
 			       &len) == 0) {
 		complain_mute(c, "is silent for 5 s");
@@ -298,19 +318,17 @@ static void take_port(struct rdzv *c)
 
 static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
 {
-	struct auth theirs;
-	int rc = auth_for_server(&theirs, &c->auth, e);
+	const struct config *config = c->config;
+	int rc = keeper_start(&c->keeper, fds, n,
+			       config->nports ? config->job : NULL,
+			       config->reconnect_s > 0 ? config->journal
+						       : "none",
+			       &c->auth, e);
 
-	if (rc < 0)
-		return rc;
-	rc = daemon_start(&c->server, fds, n,
-			  c->config->nports ? c->config->job : NULL, &theirs,
-			  e);
-	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+	if (rc == 0 && c->keeper.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches %s can join job '%s', "
 			 "read what it stores there and end it", c->where,
-			 c->config->job);
-	auth_wipe(&theirs);
+			 config->job);
 	return rc;
 }
 
@@ -333,8 +351,6 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	if (!c->config->endpoint.port)
 		take_port(c);
 	rc = start_server(c, fds, n, e);
-	while (n-- > 0)
-		close(fds[n]);
 	if (rc < 0)
 		return rc;
 	c->hosts = 1;
@@ -387,7 +403,8 @@ static int host(struct rdzv *c, struct err *e)
 static void attempt(struct rdzv *c)
 {
 	struct err e = ERR_INIT;
-	int rc = c->hosts ? 0 : host(c, &e);
+	int known = c->hosts || c->greeted;
+	int rc = known ? 0 : host(c, &e);
 
 	if (rc == -EADDRNOTAVAIL && !c->config->endpoint.port) {
 		err_set(&e, ERR_USAGE, "the port of the rendezvous %s is 0, "
@@ -397,12 +414,12 @@ static void attempt(struct rdzv *c)
 		give_up(c, &e);
 		return;
 	}
-	if (!c->hosts && rc == -EADDRNOTAVAIL) {
+	if (!known && !c->hosts && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
 		if (c->config->nports)
 			sock_addr_set_port(&c->addr,
 					   c->config->ports[c->next_port]);
-	} else if (!c->hosts && rc < 0) {
+	} else if (!known && !c->hosts && rc < 0) {
 		give_up(c, &e);
 		return;
 	}
@@ -459,7 +476,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 
 	*c = (struct rdzv){
 		.events = events, .loop = loop, .config = config,
-		.host = host, .server = DAEMON_INIT,
+		.host = host, .keeper = KEEPER_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
 		.unresolved = ERR_INIT,
 	};
@@ -518,7 +535,14 @@ void rdzv_close(struct rdzv *c)
 	}
 	c->timers_open = 0;
 	auth_wipe(&c->auth);
-	daemon_dismiss(&c->server);
+	keeper_dismiss(&c->keeper);
+}
+
+void rdzv_stop_looking(struct rdzv *c)
+{
+	c->stopped = 1;
+	uv_timer_stop(&c->retry);
+	rdzv_again(c, &c->last);
 }
 
 char *rdzv_job_key(const struct rdzv *c, char *text)
@@ -548,22 +572,14 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
 {
-	char name[SIGNAL_NAME_MAX];
 	struct err e = ERR_INIT;
+	enum keeper_end how = keeper_reaped(&c->keeper, pid, status, &e);
 
-	if (!pid || pid != c->server.pid)
-		return 0;
-	c->server.pid = 0;
-	if (c->server.pipe < 0)
-		return 1; /* it was told to go */
-	if (WIFSIGNALED(status))
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) was killed by "
-			"%s", (int)pid, signal_name(WTERMSIG(status), name));
-	else
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) exited with "
-			"code %d", (int)pid, WEXITSTATUS(status));
-	give_up(c, &e);
+	if (how != KEEPER_OVER || c->phase == RDZV_OVER)
+		return how != KEEPER_NOT_OURS;
+	if (!c->greeted || !c->events->on_away(c, &e, 1))
+		give_up(c, &e);
+	else if (c->phase != RDZV_OVER)
+		rdzv_stop_looking(c);
 	return 1;
 }

@@ -18,6 +18,12 @@ struct server_options {
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	/* of each job: clients that are connected, its store; and of jobs */
+	uint32_t max_connections, max_jobs;
+	size_t max_keys, max_bytes;
+	uint64_t idle_ms; /* a job that does nothing for that long ends */
+	const char *token_dir; /* of tenants' tokens, or NULL; outlives it */
+	const char *metrics; /* where /health and /metrics are, or NULL */
 	const char *journal; /* a file that jobs outlive us in; NULL: none */
 	int journal_fd;      /* or inherited memory; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has
