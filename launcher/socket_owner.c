@@ -171,6 +171,27 @@ static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
 	return v6 < 0 && rc >= 0 ? rc : v6;
 }
 
+/* That there is no such socket it says as it does that it is not there itself:
+ * so it is asked once about one that there is. */
+static int has_diag(struct socket_finder *f)
+{
+	struct sock_addr own, any;
+	uid_t uid;
+	int fd;
+
+	if (f->tried || f->no_diag)
+		return !f->no_diag;
+	f->tried = 1;
+	sock_addr_number("127.0.0.1", 0, &own);
+	sock_addr_number("127.0.0.1", 9, &any);
+	fd = sock_listen(&own, NULL);
+	/* the one that listens is not who was asked for */
+	f->no_diag = fd < 0 || ask_kernel(&own, &any, &uid) != SOCKET_NONE;
+	if (fd >= 0)
+		close(fd);
+	return !f->no_diag;
+}
+
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 		 const struct sock_addr *peer, uid_t *uid, struct err *e)
 {
@@ -178,14 +199,13 @@ int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 	/* it is known by its interface, too, which nobody has told us */
 	int link_local = own->ss.ss_family == AF_INET6 &&
 			 IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
-	int rc = f->no_diag ? -ENOENT : ask_kernel(own, peer, uid);
+	int rc = -ENOENT;
 
-	if (rc > 0) {
-		f->has_diag = 1;
-		return rc;
+	if (!link_local && has_diag(f)) {
+		rc = ask_kernel(own, peer, uid);
+		if (rc >= 0 || rc == -ENOENT)
+			return rc < 0 ? SOCKET_NONE : rc;
 	}
-	if (f->has_diag && !link_local && (rc == 0 || rc == -ENOENT))
-		return SOCKET_NONE;
 	rc = search_all(own, peer, uid);
 	if (rc < 0)
 		return err_set(e, rc, "neither sock_diag nor /proc/net/tcp can "

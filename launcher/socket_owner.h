@@ -16,14 +16,14 @@ enum socket_found {
 
 /* How this kernel can be asked; all zeroes to begin with. */
 struct socket_finder {
-	int has_diag; /* sock_diag has found one: what it does not is none */
-	int no_diag;  /* for benchmarks: only /proc */
+	int tried;   /* whether there is */
+	int no_diag; /* no sock_diag; set by tests, too */
 };
 
-/* The socket whose own end is the one and whose other end is the other. First
- * by sock_diag, which looks one up; where that knows none, and is not known to
- * work here, in /proc/net/tcp and tcp6, which list all. -errno with text where
- * neither can be asked. */
+/* The socket whose own end is the one and whose other end is the other. By
+ * sock_diag, which looks one up; where this kernel has none in /proc/net/tcp
+ * and tcp6, which list all: a microsecond for each socket of the host. -errno
+ * with text where neither can be asked. */
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 		 const struct sock_addr *peer, uid_t *uid, struct err *e);
 

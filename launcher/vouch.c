@@ -12,7 +12,7 @@ enum { ADDRS_BYTES_MAX = WIRE_ADDRS_MAX * (4 + INET6_ADDRSTRLEN) };
 
 void vouch_init(struct vouch *v)
 {
-	*v = (struct vouch){.finder = {.has_diag = 0}};
+	*v = (struct vouch){.finder = {.tried = 0}};
 	buf_init(&v->addrs, ADDRS_BYTES_MAX);
 }
 

@@ -178,7 +178,8 @@ struct buf *conn_out(struct conn *c)
 		c->dirty_next = c->pool->dirty;
 		c->pool->dirty = c;
 	}
-	if (!c->out.data)
+	/* one that is closed, or nobody's, has no pool to take from */
+	if (!c->out.data && c->state != CONN_CLOSED)
 		take_spare(c);
 	return &c->out;
 }
@@ -232,6 +233,7 @@ static void flush(struct conn *c)
 		return;
 	}
 	if (!c->broken && !c->writing && c->out.len) {
+		c->pool->bytes_out += c->out.len;
 		n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
 		if (n < 0 && n != UV_EAGAIN)
 			c->broken = 1;
@@ -362,6 +364,7 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 	int scratch = b->base == c->pool->scratch;
 	struct slice left;
 
+	c->pool->bytes_in += n;
 	if (!scratch)
 		c->in.len += n;
 	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);

@@ -13,15 +13,20 @@
 #include "base/own_addr.h"
 #include "base/sock.h"
 #include "rendezvous/server.h"
+#include "rendezvous/systemd.h"
 
 enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 
 struct options {
 	const char *listen;
 	long listen_fd, listen_fds, parent_fd;
-	double heartbeat_timeout, hello_timeout;
+	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
+	long max_jobs, max_connections, max_keys, max_bytes;
+	double idle_timeout;
+	const char *token_dir;
+	const char *metrics;
 	const char *auth, *token_file;
 	const char *journal;
 	long journal_fd;
@@ -43,6 +48,9 @@ static const struct option_spec table[] = {
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
 	 "A client that has not proved who it is by then is closed (5)."},
+	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
+	 "SECONDS", NULL,
+	 "A client whose host does not answer for that long is closed (60)."},
 	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
 	 "auto|secret|munge|none", NULL,
 	 "How clients prove that they may join (auto: by DDP_TOKEN or "
@@ -55,6 +63,23 @@ static const struct option_spec table[] = {
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve the job of that name only."},
+	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
+	 "So many jobs at a time; more are refused (65536)."},
+	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many agents and workers of each job (262144)."},
+	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
+	 "So many keys in the store of each job (1048576)."},
+	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
+	 "So many bytes in it, keys and values together (1073741824)."},
+	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
+	 "SECONDS", NULL,
+	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
+	 "Jobs called NAME/... are of who has the token in the file DIR/NAME."},
+	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
+	 "[HOST:]PORT", NULL,
+	 "Answer GET /health and /metrics there, on loopback without HOST."},
 	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
 	 "Keep there what a server that is started again needs to go on."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
@@ -100,6 +125,11 @@ static int open_listeners(const struct options *o, int *fds, struct err *e)
 		fds[n] = (int)o->listen_fd + n;
 	if (n)
 		return n;
+	rc = o->listen ? -1 : systemd_listen_fd(e);
+	if (rc >= 0)
+		fds[0] = rc;
+	if (rc >= 0 || rc == ERR_USAGE)
+		return rc >= 0 ? 1 : rc;
 	if (!o->listen)
 		return err_set(e, ERR_USAGE,
 			       "say where to listen: --listen HOST:PORT "
@@ -150,8 +180,16 @@ static int serve(const struct options *o, const struct auth *auth,
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
+		.max_jobs = (uint32_t)o->max_jobs,
+		.max_connections = (uint32_t)o->max_connections,
+		.max_keys = (size_t)o->max_keys,
+		.max_bytes = (size_t)o->max_bytes,
+		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
+		.token_dir = o->token_dir,
+		.metrics = o->metrics,
 		.journal = o->journal,
 		.journal_fd = (int)o->journal_fd,
 	};
@@ -186,7 +224,11 @@ static void say_open(const struct options *o, const struct auth *auth)
 int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
-			    .heartbeat_timeout = 5, .hello_timeout = 5};
+			    .heartbeat_timeout = 5, .hello_timeout = 5,
+			    .silent_timeout = 60,
+			    .max_jobs = 65536, .max_connections = 262144,
+			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
+			    .idle_timeout = 3600};
 	struct err e = ERR_INIT;
 	struct auth auth;
 	int rc;

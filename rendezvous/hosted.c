@@ -10,13 +10,9 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/service.h"
 #include "rendezvous/waits.h"
-
-static const struct store_limits round_limits = {
-	.keys = 1 << 20,
-	.bytes = 1 << 30,
-	.value = WIRE_VALUE_MAX,
-};
 
 /* ---- telling ---- */
 
@@ -112,9 +108,12 @@ static void open_torch_port(struct hosted *h)
 
 int hosted_make_store(struct hosted *h)
 {
-	struct store_limits limits = round_limits;
+	const struct store_limits limits = {
+		.keys = h->server->max_keys, .bytes = h->server->max_bytes,
+		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
+		.ranks = job_world_size(h->job),
+	};
 
-	limits.ranks = job_world_size(h->job);
 	h->store = store_new(&limits);
 	return h->store ? 0 : -ENOMEM;
 }
@@ -140,6 +139,7 @@ static void tell_start(struct hosted *h)
 
 	uv_timer_stop(&h->call_timer);
 	h->since = uv_now(h->server->loop);
+	h->server->counts.rounds++;
 	if (hosted_make_store(h) < 0) {
 		job_stop(h->job, "the rendezvous server is out of memory");
 		return;
@@ -176,6 +176,7 @@ static void end_workers(struct hosted *h, const char *text)
 		h->workers = m->worker_next;
 		m->worker_pprev = NULL;
 		m->hosted = NULL;
+		h->nworkers--;
 		if (h->workers)
 			h->workers->worker_pprev = &h->workers;
 		session_abort(&m->session, ERR_ABORTED, text);
@@ -200,6 +201,8 @@ static void tell_end(struct hosted *h)
 
 	uv_timer_stop(&h->call_timer);
 	h->since = now;
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -231,6 +234,7 @@ void hosted_act(struct hosted *h)
 {
 	const struct job_action *a;
 
+	limits_touch(h);
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
@@ -281,6 +285,7 @@ static void unname(struct hosted *h)
 	if (h->named)
 		table_remove(&h->server->jobs, &h->item);
 	h->named = 0;
+	service_jobs(h->server);
 }
 
 struct hosted *hosted_restore(struct server *s, struct job *job,
@@ -314,6 +319,8 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	limits_touch(h);
+	service_jobs(s);
 	return h;
 }
 
@@ -341,6 +348,21 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 	if (h)
 		first_round = job_round(h->job);
 	return hosted_new(s, id, first_round);
+}
+
+void hosted_bear_with(struct member *m)
+{
+	struct server *s = m->server;
+	uv_os_fd_t fd;
+
+	if (m->lease_ms <= s->pool.silent_ms)
+		return;
+	s->pool.silent_ms = m->lease_ms;
+	for (int i = 0; i < s->nlisteners; i++)
+		if (uv_fileno((uv_handle_t *)&s->listeners[i], &fd) == 0)
+			sock_end_when_silent(fd, m->lease_ms);
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
+		sock_end_when_silent(fd, m->lease_ms);
 }
 
 static void on_timer_closed(uv_handle_t *t)
@@ -396,6 +418,7 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = &m->worker_next;
 	m->worker_pprev = &h->workers;
 	h->workers = m;
+	h->nworkers++;
 }
 
 /* What is left of its connection before, if it is here again, is not it. */
@@ -447,6 +470,9 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
+	rc = limits_check_client(h, e);
+	if (rc < 0)
+		return rc;
 	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
 		return rc;
 	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
@@ -460,6 +486,7 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 
 static void lose_worker(struct hosted *h, struct member *m)
 {
+	h->nworkers--;
 	*m->worker_pprev = m->worker_next;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = m->worker_pprev;
@@ -487,6 +514,8 @@ void hosted_lose(struct member *m, const char *why)
 	if (!h)
 		return;
 	if (m->role == WIRE_WORKER) {
+		log_debug("job '%s': a connection of rank %u is gone: %s",
+			  job_id(h->job), m->session.rank, why);
 		lose_worker(h, m);
 	} else if (m->node) {
 		voucher_forget(h, m);

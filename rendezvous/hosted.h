@@ -47,6 +47,7 @@ struct member {
 	struct job_node *node;  /* of an agent that has joined */
 	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
+	int full; /* it is told so, and closed, when it says HELLO */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
 };
@@ -64,6 +65,8 @@ struct hosted {
 	uint16_t torch_port;      /* 0: it has none */
 	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
+	uint32_t nworkers;
+	uint64_t touched; /* something happened in it; loop time */
 	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
@@ -74,6 +77,13 @@ struct hosted {
 	uv_timer_t back_timer;  /* who has not come back is lost */
 	int named;              /* new joins find it */
 	int closing; /* handles that are not closed yet */
+};
+
+/* What has happened since the start. */
+struct server_counts {
+	uint64_t accepted, refused_full, refused_hello, expired;
+	uint64_t rounds, restarts, changes, leases_lost;
+	uint64_t requests[WIRE_JOB + 1]; /* by type */
 };
 
 struct server {
@@ -87,6 +97,17 @@ struct server {
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
 	uv_timer_t waits_timer; /* active while somebody waits */
+	uv_timer_t idle_timer;
+	uint32_t max_connections, max_jobs; /* a job's; in all */
+	size_t max_keys, max_bytes;         /* of a round's store */
+	uint64_t idle_ms;
+	uint32_t fd_limit;
+	const char *token_dir; /* of tenants' tokens, or NULL */
+	int said_full;
+	struct server_counts counts;
+	struct web *web; /* /health and /metrics; NULL: nobody may ask */
+	uv_timer_t watchdog;  /* of a service's manager, who expects it */
+	int notifies;         /* somebody is told of our state */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;
@@ -109,6 +130,8 @@ struct server {
 struct hosted *hosted_for_join(struct server *s, struct slice id);
 /* The job of that name, or NULL. */
 struct hosted *hosted_find(struct server *s, struct slice id);
+/* m's node may be silent for its lease: so may its workers, and it. */
+void hosted_bear_with(struct member *m);
 static inline struct hosted *hosted_of_number(struct table_item *item)
 {
 	return (struct hosted *)((char *)item -

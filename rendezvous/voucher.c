@@ -95,6 +95,16 @@ int voucher_node(struct hosted *h, struct member *agent,
 	return rc;
 }
 
+int voucher_resume(struct hosted *h, struct member *agent,
+		   struct member *before)
+{
+	if (before) {
+		addr_book_move(&before->addrs, &agent->addrs);
+		voucher_forget(h, before);
+	}
+	return add_own(h, agent);
+}
+
 /* ---- the log ---- */
 
 /* Once for each address: who knocks all day fills no disk. */

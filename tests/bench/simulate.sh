@@ -65,3 +65,8 @@ say "simulate: a barrier of 1,000 while others send garbage, read nothing, say n
 simulate_servers 1
 "$O/tests/bench_abuse" 1000 200 "$ROUNDS" "$(echo "${sim_servers# }" | cut -d / -f 1)"
 simulate_end
+
+say "simulate: 256 bytes of every rank to every rank, over one tree of 2,048 hosts"
+for fanout in 2 4 8; do
+	"$O/tests/bench_exchange" 16384 8 256 $fanout 2
+done

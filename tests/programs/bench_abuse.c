@@ -92,7 +92,7 @@ static double barrier(int epoll)
 	return (double)(clock_ns() - began) / 1e6;
 }
 
-/* ---- abuse; each in a process of its own, whose connections are not ours ---- */
+/* ---- abuse: each in a process of its own ---- */
 
 static void send_garbage(void)
 {

@@ -1,6 +1,6 @@
 /* simulated.h: clients of ddprdzv by the thousand in one process: sockets, the
  * handshake and frames of each, without what a ddprun or libddp does besides.
- * What a client says first is in one function: sim_greet. */
+ * What a client says first is in one function. */
 #ifndef TESTS_PROGRAMS_SIMULATED_H
 #define TESTS_PROGRAMS_SIMULATED_H
 
@@ -76,11 +76,12 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 }
 
 /* Puts what a client says before its first request. */
-static inline void sim_greet(const struct sim *s, struct buf *out)
+static inline void sim_greet_job(const struct sim *s, const char *job,
+				 struct buf *out)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
 	struct wire_hello hello = {
-		.role = (uint8_t)s->role, .job = SLICE_STR("bench"),
+		.role = (uint8_t)s->role, .job = SLICE_STR(job),
 		.host = SLICE_STR("simulated"), .round = s->round,
 		.rank = s->rank, .method = WIRE_NO_PROOF,
 		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
@@ -88,6 +89,11 @@ static inline void sim_greet(const struct sim *s, struct buf *out)
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
 	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+}
+
+static inline void sim_greet(const struct sim *s, struct buf *out)
+{
+	sim_greet_job(s, "bench", out);
 }
 
 /* Reads what is there and hands over whole frames. An error reply ends the
