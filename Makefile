@@ -311,7 +311,10 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/ddprun/slurm
+		$(DESTDIR)$(PREFIX)/share/ddprun/slurm \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system
+	for f in systemd/*; do \
+		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${f#*/} || exit 1; done
 	install $(programs) trainers/ddp-plot $(DESTDIR)$(PREFIX)/bin
 	install -d $(trainers_dir)
 	install $(trainers) $(cuda_ops) trainers/get-data $(trainers_dir)
@@ -341,7 +344,7 @@ deb: all
 	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
 		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
 		'Depends: libc6, zlib1g' 'Recommends: libcjson1, libdnnl2, libgomp1, liblzma5, libpng16-16' \
-		'Suggests: libhwloc15, libdw1, gnuplot, curl' \
+		'Suggests: libhwloc15, libdw1, libmicrohttpd12, gnuplot, curl' \
 		'Description: starts distributed data-parallel jobs and keeps them alive' \
 		' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \
 		' and trainers in /usr/libexec/ddprun (these need what is recommended).' \

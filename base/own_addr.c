@@ -5,8 +5,11 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/buf.h"
 
 enum { NAMES_MAX = 8, ADDRS_MAX = 16 };
 
@@ -110,6 +113,180 @@ int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 	}
 	freeifaddrs(all);
 	return l.n;
+}
+
+int own_addrs_outside(struct sock_addr *out, int max)
+{
+	char texts[ADDRS_MAX][SOCK_TEXT_MAX];
+	struct ifaddrs *all;
+	struct list l = {texts, 0, ADDRS_MAX};
+	int n = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (int virtual = 0; virtual < 2 && !l.n; virtual++) {
+		add_interfaces(&l, all, AF_INET, virtual);
+		add_interfaces(&l, all, AF_INET6, virtual);
+	}
+	freeifaddrs(all);
+	for (int i = 0; i < l.n && n < max; i++)
+		n += sock_addr_number(texts[i], 0, &out[n]);
+	return n;
+}
+
+int own_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
+		 struct err *e)
+{
+	struct sock_addr named[NAMES_MAX], more[ADDRS_MAX];
+	int named_n = sock_resolve(at, named, NAMES_MAX, e), n = 0, k = 0;
+
+	if (named_n < 0)
+		return named_n;
+	for (int i = 0; i < named_n; i++)
+		if (sock_addr_is_local(&named[i]))
+			n = sock_addr_add(out, n, max, &named[i]);
+	if (n && sock_addr_is_loopback(&out[0]) &&
+	    !sock_addr_number(at->host, 0, &more[0]) &&
+	    strcmp(at->host, "localhost") != 0) {
+		k = sock_addr_number("127.0.0.1", 0, &more[0]);
+		k += own_addrs_outside(more + k, ADDRS_MAX - k);
+	}
+	for (int i = 0; i < k; i++)
+		n = sock_addr_add(out, n, max, &more[i]);
+	for (int i = 0; i < n; i++)
+		sock_addr_set_port(&out[i], at->port);
+	return n;
+}
+
+/* "10.0.0.0/8": 1 and its address and bits, or 0: it is no network. */
+static int is_network(const char *what, struct sock_addr *net, long *bits)
+{
+	const char *slash = strchr(what, '/');
+	char host[SOCK_HOST_MAX];
+	char *end;
+
+	if (!slash || slash - what >= SOCK_HOST_MAX)
+		return 0;
+	snprintf(host, sizeof(host), "%.*s", (int)(slash - what), what);
+	*bits = strtol(slash + 1, &end, 10);
+	return sock_addr_number(host, 0, net) && end > slash + 1 && !*end &&
+	       *bits >= 0 &&
+	       *bits <= (net->ss.ss_family == AF_INET ? 32 : 128);
+}
+
+static const unsigned char *bytes_of(const struct sock_addr *a)
+{
+	return a->ss.ss_family == AF_INET
+		       ? (const unsigned char *)&((const struct sockaddr_in *)
+						  &a->ss)->sin_addr
+		       : ((const struct sockaddr_in6 *)&a->ss)
+				 ->sin6_addr.s6_addr;
+}
+
+static int is_within(const struct sock_addr *a, const struct sock_addr *net,
+		     long bits)
+{
+	const unsigned char *x = bytes_of(a), *y = bytes_of(net);
+
+	if (a->ss.ss_family != net->ss.ss_family ||
+	    memcmp(x, y, (size_t)bits / 8))
+		return 0;
+	x += bits / 8;
+	y += bits / 8;
+	return bits % 8 == 0 || !((*x ^ *y) >> (8 - bits % 8));
+}
+
+/* How well this address answers it: the least is best, 0 is not at all. */
+static int how_well(const struct ifaddrs *i, const char *what, int is_net,
+		    const struct sock_addr *net, long bits, struct sock_addr *a)
+{
+	int v4 = i->ifa_addr && i->ifa_addr->sa_family == AF_INET, rank = 1;
+
+	if (!i->ifa_addr || (!v4 && i->ifa_addr->sa_family != AF_INET6))
+		return 0;
+	memset(a, 0, sizeof(*a));
+	a->len = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	memcpy(&a->ss, i->ifa_addr, a->len);
+	if (is_net)
+		return is_within(a, net, bits);
+	if (strncmp(i->ifa_name, what, strlen(what)) != 0)
+		return 0;
+	if (strcmp(i->ifa_name, what) != 0)
+		rank += 3;
+	if (!v4)
+		rank += IN6_IS_ADDR_LINKLOCAL(
+				&((struct sockaddr_in6 *)&a->ss)->sin6_addr)
+				? 2
+				: 1;
+	return rank;
+}
+
+static int no_interface(const char *what, const struct ifaddrs *all,
+			struct err *e)
+{
+	struct buf names = BUF_INIT(ERR_TEXT_MAX / 2);
+	char text[SOCK_TEXT_MAX];
+	struct sock_addr a;
+	int rc;
+
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (how_well(i, "", 0, NULL, 0, &a))
+			buf_printf(&names, "%s%s (%s)", names.len ? ", " : "",
+				   i->ifa_name, sock_addr_host(&a, text));
+	rc = err_set(e, ERR_USAGE, "--interface '%.100s': no interface of this "
+		     "host has that name, begins so, or is in that network; "
+		     "it has %s", what,
+		     names.failed || !names.len ? "others" : names.data);
+	buf_release(&names);
+	return rc;
+}
+
+int own_addr_on(const char *what, char *out, struct err *e)
+{
+	struct sock_addr net, a, best;
+	struct ifaddrs *all;
+	long bits = 0;
+	int is_net = is_network(what, &net, &bits), least = 0, rank, rc = 0;
+
+	if (getifaddrs(&all))
+		return err_set(e, -errno, "cannot list this host's "
+			       "interfaces: %s", strerror(errno));
+	for (const struct ifaddrs *i = all; i && *what; i = i->ifa_next) {
+		rank = how_well(i, what, is_net, &net, bits, &a);
+		if (rank && (!least || rank < least)) {
+			least = rank;
+			best = a;
+		}
+	}
+	if (least)
+		sock_addr_host(&best, out);
+	else
+		rc = no_interface(what, all, e);
+	freeifaddrs(all);
+	return rc;
+}
+
+int own_addrs_all(struct sock_addr *out, int max)
+{
+	struct ifaddrs *all;
+	int n = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *i = all; i && n < max; i = i->ifa_next) {
+		struct sock_addr a = {.len = sizeof(struct sockaddr_in)};
+
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
+				     i->ifa_addr->sa_family != AF_INET6))
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET6)
+			a.len = sizeof(struct sockaddr_in6);
+		memcpy(&a.ss, i->ifa_addr, a.len);
+		if (!sock_addr_is_loopback(&a))
+			n = sock_addr_add(out, n, max, &a);
+	}
+	freeifaddrs(all);
+	return n;
 }
 
 /* Debian's 127.0.1.1 for a host's own name says nothing. Where all that others

@@ -85,23 +85,46 @@ int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
 	return (d > 0) - (d < 0);
 }
 
-/* Numbers need no resolver, which costs a launch milliseconds. */
-static int resolve_number(const struct endpoint *ep, struct sock_addr *out)
+int sock_addr_add(struct sock_addr *list, int n, int max,
+		  const struct sock_addr *a)
+{
+	for (int i = 0; i < n; i++)
+		if (sock_addr_compare(&list[i], a) == 0)
+			return n;
+	if (n < max)
+		list[n++] = *a;
+	return n;
+}
+
+void sock_addr_unmap(struct sock_addr *a)
+{
+	struct sock_addr v4 = {.len = sizeof(struct sockaddr_in)};
+	struct sockaddr_in *in = (struct sockaddr_in *)&v4.ss;
+
+	if (a->ss.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(addr6(a)))
+		return;
+	in->sin_family = AF_INET;
+	memcpy(&in->sin_addr, addr6(a)->s6_addr + 12, sizeof(in->sin_addr));
+	sock_addr_set_port(&v4, sock_addr_port(a));
+	*a = v4;
+}
+
+int sock_addr_number(const char *host, uint16_t port, struct sock_addr *out)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&out->ss;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&out->ss;
 
 	memset(out, 0, sizeof(*out));
-	if (inet_pton(AF_INET, ep->host, &v4->sin_addr) == 1) {
+	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
 		out->len = sizeof(*v4);
-	} else if (inet_pton(AF_INET6, ep->host, &v6->sin6_addr) == 1) {
+	} else if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
 		v6->sin6_family = AF_INET6;
 		out->len = sizeof(*v6);
 	} else {
 		return 0;
 	}
-	sock_addr_set_port(out, ep->port);
+	sock_addr_set_port(out, port);
 	return 1;
 }
 
@@ -127,17 +150,17 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 	};
-	struct endpoint loopback = {"127.0.0.1", ep->port};
 	struct addrinfo *list;
 	int rc, n;
 
 	if (max < 1)
 		return err_set(e, ERR_ARGUMENT, "sock_resolve: no room");
-	if (resolve_number(ep, out))
+	/* numbers need no resolver, which costs a launch milliseconds */
+	if (sock_addr_number(ep->host, ep->port, out))
 		return 1;
 	/* RFC 6761: "localhost" is loopback whatever a resolver says */
 	if (strcmp(ep->host, "localhost") == 0)
-		return resolve_number(&loopback, out);
+		return sock_addr_number("127.0.0.1", ep->port, out);
 	rc = getaddrinfo(ep->host, NULL, &hints, &list);
 	if (rc)
 		return err_set(e, ERR_USAGE,
@@ -247,6 +270,36 @@ fail:
 		close(fd);
 	return err_set(e, rc, "cannot listen on %s: %s: %s",
 		       sock_addr_text(a, text), step, strerror(-rc));
+}
+
+static int listen_at_one_port(struct sock_addr *a, int n, int *fds,
+			      struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		int rc;
+
+		sock_addr_set_port(&a[i], sock_addr_port(&a[0]));
+		rc = fds[i] = sock_listen(&a[i], e);
+		if (rc >= 0)
+			continue;
+		while (i-- > 0)
+			close(fds[i]);
+		return rc;
+	}
+	return 0;
+}
+
+int sock_listen_all(struct sock_addr *a, int n, int *fds, struct err *e)
+{
+	enum { TRIES = 16 }; /* what is free at one may be taken at another */
+	uint16_t port = sock_addr_port(&a[0]);
+	int rc = -EADDRINUSE;
+
+	for (int i = 0; i < TRIES && rc == -EADDRINUSE && (!i || !port); i++) {
+		sock_addr_set_port(&a[0], port);
+		rc = listen_at_one_port(a, n, fds, e);
+	}
+	return rc;
 }
 
 int sock_reserve_port(uint16_t *port, struct err *e)

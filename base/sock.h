@@ -37,8 +37,18 @@ void sock_addr_set_port(struct sock_addr *a, uint16_t port);
 int sock_addr_is_loopback(const struct sock_addr *a);
 /* 0.0.0.0 or ::, where a listener hears all of this host's addresses. */
 int sock_addr_is_any(const struct sock_addr *a);
+/* Adds it to list, which has n of at most max, unless it is in it.
+ * Returns the new n. */
+int sock_addr_add(struct sock_addr *list, int n, int max,
+		  const struct sock_addr *a);
 /* -1, 0, 1 by family, then by numeric address; ports do not count. */
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b);
+
+/* The address that the text is, a number and no name; 1, or 0: it is none. */
+int sock_addr_number(const char *host, uint16_t port, struct sock_addr *out);
+/* An IPv4 address that is written as one of IPv6's (::ffff:10.0.0.1) becomes
+ * IPv4's own. */
+void sock_addr_unmap(struct sock_addr *a);
 
 /* Resolves ep, IPv4 first, at most max results; returns how many, or a
  * negative error whose text names the host and what to do. Blocks on DNS. */
@@ -61,6 +71,12 @@ int sock_listen(struct sock_addr *a, struct err *e);
  * kernel, that is; a process that is merely stopped does not count. Of a
  * listening socket it holds for what is accepted later. */
 void sock_end_when_silent(int fd, uint64_t ms);
+
+enum { SOCK_LISTEN_MAX = 16 };
+/* The same at n addresses (at most that many) at one port, the first one's; 0
+ * is one that is free at all of them, written back into all. fds has room for
+ * n. 0, or an error of one of them; then none is open. */
+int sock_listen_all(struct sock_addr *a, int n, int *fds, struct err *e);
 
 /* Reserves a free port on the wildcard address: bound with SO_REUSEADDR, never
  * listening, so that a later bind with SO_REUSEADDR succeeds but the kernel

@@ -131,6 +131,11 @@ static void on_start(struct member *m, const struct wire_start *start)
 {
 	struct agent *a = m->owner;
 
+	if (a->config->store_open && start->agent_store &&
+	    start->node_rank == 0 && start->attempt + start->changes == 0)
+		log_info("--store-open: whoever reaches %.*s:%u can read and "
+			 "write what the workers store there",
+			 SLICE_FMT(start->master_addr), start->master_port);
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes are there");
 	a->starting = NULL;
@@ -214,11 +219,32 @@ static void on_waiting(struct member *m)
 			 member_job_key(m, key));
 }
 
+/* There is no server to say it: all that this node knows of is well. */
+static void end_adrift(struct agent *a)
+{
+	if (!member_is_adrift(&a->member) || a->state != RUNNING ||
+	    a->group.running)
+		return;
+	exits_flush(&a->exits);
+	if (a->state != RUNNING)
+		return;
+	log_warn("this node's workers have all exited with code 0; what the "
+		 "other nodes' did is not known without the rendezvous server");
+	agent_decide_exit(a, 0, "all workers exited with code 0");
+	agent_handle(a, EV_END, "all workers exited with code 0");
+}
+
+static void on_adrift(struct member *m)
+{
+	end_adrift(m->owner);
+}
+
 static const struct member_events member_events = {
 	.on_start = on_start,
 	.on_waiting = on_waiting,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
+	.on_adrift = on_adrift,
 	.on_lost = on_lost,
 };
 
@@ -250,6 +276,7 @@ static void on_child(void *owner)
 
 	reap_children(take_death, a);
 	member_flush(&a->member);
+	end_adrift(a);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		agent_sweep(a);
 }

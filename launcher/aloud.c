@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "launcher/hosting.h"
 #include "launcher/inferred.h"
 
 enum { LINE_MAX_BYTES = 4096 };
@@ -14,9 +15,10 @@ static void say_how(const struct member *m, char *how, size_t size)
 {
 	const struct config *c = m->config;
 
-	if (rdzv_is_loopback(c->endpoint.host))
+	if (hosting_is_loopback(c->endpoint.host))
 		snprintf(how, size, "the same command, on another host add "
-			 "--rdzv-endpoint HOST:%u", c->endpoint.port);
+			 "--rdzv-endpoint HOST:%u",
+			 sock_addr_port(&m->rdzv.addr));
 	else
 		snprintf(how, size, "the same command there, with "
 			 "--rdzv-endpoint %s", m->rdzv.where);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/own_addr.h"
 #include "base/random.h"
 #include "base/signal_name.h"
 #include "launcher/cpus.h"
@@ -169,9 +170,13 @@ static int decide_endpoint(struct config *c, struct err *e)
 	uint16_t master = RDZV_PORT;
 	int rc;
 
-	if (c->endpoint_given)
-		return endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
-				      e);
+	if (c->endpoint_given) {
+		rc = endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
+				    e);
+		if (rc == 0)
+			inferred_port(c);
+		return rc;
+	}
 	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
 		return 0;
 	addr = addr && *addr ? addr : NULL;
@@ -309,11 +314,6 @@ static int check_endpoint(const struct config *c, struct err *e)
 	if (c->local_addr_given && !*c->local_addr)
 		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
 			       "host name or an address");
-	if (!c->private_endpoint && !c->meets && c->max_nodes > 1 &&
-	    c->endpoint.port == 0)
-		return err_set(e, ERR_USAGE, "the rendezvous port is 0, which "
-			       "only one node can use; give the nodes a port "
-			       "to meet at");
 	return 0;
 }
 
@@ -430,6 +430,33 @@ static int wants_agent_store(void)
 	return !off || strcmp(off, "1") != 0;
 }
 
+static int decide_interface(struct config *c, struct err *e)
+{
+	int rc;
+
+	if (!c->interface)
+		return 0;
+	if (c->local_addr_given)
+		return err_set(e, ERR_USAGE, "--interface and --local-addr "
+			       "both say where other nodes reach this one; "
+			       "leave one of them out");
+	rc = own_addr_on(c->interface, c->interface_addr, e);
+	c->local_addr = c->interface_addr;
+	c->local_addr_given = rc == 0;
+	return rc;
+}
+
+/* The server is at the endpoint; whether another name means the same place on
+ * all nodes nobody knows. A number says where it is. */
+static int is_store_elsewhere(const struct config *c)
+{
+	struct sock_addr a;
+
+	return c->local_addr_given &&
+	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
+	       !sock_addr_number(c->local_addr, 0, &a);
+}
+
 static int decide(struct config *c, struct err *e)
 {
 	int rc = decide_nproc(c, e);
@@ -442,6 +469,10 @@ static int decide(struct config *c, struct err *e)
 	if (rc == 0)
 		rc = c->standalone ? make_standalone(c, e)
 				   : decide_endpoint(c, e);
+	if (rc == 0)
+		rc = decide_interface(c, e);
+	if (rc == 0 && is_store_elsewhere(c))
+		c->agent_store = 0;
 	if (rc == 0)
 		rc = decide_grace(c, e);
 	if (rc == 0)

@@ -28,7 +28,7 @@ struct config {
 	const char *rdzv_conf;
 	const char *auth_text, *token_file; /* --auth, --token-file */
 	const char *master_addr;
-	const char *local_addr;
+	const char *local_addr, *interface;
 	const char *role;
 	const char *start_method, *event_log_handler, *logs_specs;
 	const char *log_dir, *redirects, *tee, *log_prefix;
@@ -53,6 +53,7 @@ struct config {
 	double stop_before_s; /* the end of Slurm's time; 0: never */
 	double rdzv_timeout_s;
 	double last_call_s, heartbeat_s;
+	char *journal; /* of a server that we start; NULL: in memory */
 	double reconnect_s;  /* to find a server again; 0: not at all */
 	double monitor_interval_s; /* for torchrun's sake: nothing polls */
 	int standalone;
@@ -60,6 +61,7 @@ struct config {
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int collapse, dry_run;
+	int store_open;
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;
@@ -91,6 +93,7 @@ struct config {
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* so many words of argv are options */
 	char **words;         /* the program and its arguments, in argv */
+	char interface_addr[SOCK_TEXT_MAX]; /* what local_addr is then */
 	char job_text[40];    /* a random one, for --standalone */
 	char nodes_text[16];  /* Slurm's number of them, or of hosts */
 	/* the hosts to be reached over ssh (host_choice.h) */

@@ -87,7 +87,8 @@ const struct option_spec config_options[] = {
 	{TEXT("rdzv-conf", rdzv_conf, "KEY=VALUE,...", "PET_RDZV_CONF",
 	      "torchrun's way to say --rdzv-timeout (join_timeout, timeout), "
 	      "--last-call-timeout (last_call_timeout), --heartbeat-timeout "
-	      "(heartbeat_timeout) and --node-rank (rank)."),
+	      "(heartbeat_timeout) and --node-rank (rank); reconnect_timeout: "
+	      "for how long a lost server is looked for (30 s)."),
 	 .more = "The option itself wins. is_host says whether this node hosts "
 		 "the server; close_timeout and read_timeout have no effect; "
 		 "store_type can only be tcp; another key is ignored with a "
@@ -100,6 +101,11 @@ const struct option_spec config_options[] = {
 		 "With --nnodes MIN:MAX: how long to wait for more nodes once "
 		 "MIN are there (30)."),
 	 .given_offset = AT(last_call_given),
+	 .yields = 1},
+	{TEXT("journal", journal, "FILE|none", "PET_JOURNAL",
+	      "Keep the state of the rendezvous server, where this ddprun "
+	      "starts it, in FILE, or not at all (in memory: it is started "
+	      "again if it dies)."),
 	 .yields = 1},
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",
@@ -132,6 +138,19 @@ const struct option_spec config_options[] = {
 	      "Where other nodes reach this one; default: the address it meets "
 	      "them from."),
 	 .given_offset = AT(local_addr_given)},
+	{TEXT("interface", interface, "NAME|NETWORK", "PET_INTERFACE",
+	      "The same by the interface that has it: its name, how that "
+	      "begins (ib), or a network that it is in (10.0.0.0/8)."),
+	 .yields = 1,
+	 .more = "What NCCL and gloo use is --net-interface's."},
+	{FLAG("store-open", store_open, "PET_STORE_OPEN",
+	      "Whoever reaches MASTER_ADDR:MASTER_PORT may use PyTorch's "
+	      "store, as under torchrun; default: processes of this user on "
+	      "the job's nodes."),
+	 .yields = 1,
+	 .more = "For workers in containers with a network of their own, or "
+		 "behind a NAT. What the node says counts that hosts the "
+		 "server."},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "What this node's workers are: ROLE_NAME, and whom they share "
 	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/sock.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 
 enum {
-	SERVER_FD = 3, /* the socket; the pipe is the one after it */
+	PARENT_FD = 3, /* the pipe; the sockets come after it */
+	LISTEN_FD,
 	JOB_ARG_MAX = 300,
 };
 
@@ -62,40 +64,54 @@ static int find(struct program *p, struct err *e)
 
 /* Our end of the pipe, and what the child gets: -1 or open. */
 struct ends {
-	int ours, theirs, socket;
+	int ours, theirs;
+	int sockets[SOCK_LISTEN_MAX + 1], n; /* the journal is the last */
 };
 
 static void close_ends(const struct ends *n)
 {
-	const int fds[] = {n->ours, n->theirs, n->socket};
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	if (n->ours >= 0)
+		close(n->ours);
+	if (n->theirs >= 0)
+		close(n->theirs);
+	for (int i = 0; i < n->n; i++)
+		close(n->sockets[i]);
 }
 
 /* What the child gets must be above the numbers that it will have there. */
 static int high(int fd)
 {
-	return fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD + 2);
+	return fcntl(fd, F_DUPFD_CLOEXEC, LISTEN_FD + SOCK_LISTEN_MAX + 1);
 }
 
-static int open_ends(struct ends *n, int listen_fd, struct err *e)
+static int add(struct ends *n, int fd)
+{
+	fd = high(fd);
+	if (fd < 0)
+		return -errno;
+	n->sockets[n->n++] = fd;
+	return 0;
+}
+
+static int open_ends(struct ends *n, const struct daemon_order *o,
+		     struct err *e)
 {
 	int pipe[2], rc = 0;
 
-	*n = (struct ends){-1, -1, -1};
+	*n = (struct ends){.ours = -1, .theirs = -1};
 	if (pipe2(pipe, O_CLOEXEC) < 0) {
 		rc = -errno;
 	} else {
 		n->ours = pipe[1];
 		n->theirs = high(pipe[0]);
-		n->socket = n->theirs < 0 ? -1 : high(listen_fd);
-		if (n->socket < 0)
+		if (n->theirs < 0)
 			rc = -errno;
 		close(pipe[0]);
 	}
+	while (rc == 0 && n->n < o->n)
+		rc = add(n, o->fds[n->n]);
+	if (rc == 0 && o->journal_fd >= 0)
+		rc = add(n, o->journal_fd);
 	if (rc == 0)
 		return 0;
 	close_ends(n);
@@ -104,26 +120,40 @@ static int open_ends(struct ends *n, int listen_fd, struct err *e)
 }
 
 static pid_t start(const struct program *p, const struct ends *n,
-		   const char *job, struct err *e)
+		   const struct daemon_order *o, struct err *e)
 {
 	extern char **environ;
-	char listen_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
+	char listen_arg[32], many_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
 	static char auth_arg[] = "--auth=parent";
-	char *argv[] = {p->argv[0], listen_arg, parent_arg, auth_arg,
-			job ? job_arg : NULL, NULL};
+	char journal_arg[PATH_MAX + 32];
+	char *argv[8] = {p->argv[0], listen_arg, many_arg, parent_arg,
+			 auth_arg};
+	int argc = 5;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		.out = STDERR_FILENO, .err = STDERR_FILENO,
-		.keep = {n->socket, n->theirs}, .keep_as = SERVER_FD,
+		.keep = {n->theirs, n->sockets[0]}, .keep_as = PARENT_FD,
+		.more = n->sockets + 1, .nmore = n->n - 1,
 		.survives = 1,
 	};
 	pid_t pid;
 
-	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", SERVER_FD);
-	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d",
-		 SERVER_FD + 1);
-	snprintf(job_arg, sizeof(job_arg), "--job=%s", job ? job : "");
+	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", LISTEN_FD);
+	snprintf(many_arg, sizeof(many_arg), "--listen-fds=%d", o->n);
+	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d", PARENT_FD);
+	if (o->job) {
+		snprintf(job_arg, sizeof(job_arg), "--job=%s", o->job);
+		argv[argc++] = job_arg;
+	}
+	if (o->journal)
+		snprintf(journal_arg, sizeof(journal_arg), "--journal=%s",
+			 o->journal);
+	else
+		snprintf(journal_arg, sizeof(journal_arg), "--journal-fd=%d",
+			 LISTEN_FD + o->n);
+	if (o->journal || o->journal_fd >= 0)
+		argv[argc++] = journal_arg;
 	pid = spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
@@ -143,8 +173,8 @@ static int hand_over(const struct auth *auth, int pipe, struct err *e)
 				"rendezvous server: %s", strerror(-rc)) : 0;
 }
 
-int daemon_start(struct daemon *s, int listen_fd, const char *job,
-		 const struct auth *auth, struct err *e)
+int daemon_start(struct daemon *s, const struct daemon_order *o,
+		 struct err *e)
 {
 	struct program p;
 	struct ends n;
@@ -153,10 +183,10 @@ int daemon_start(struct daemon *s, int listen_fd, const char *job,
 
 	if (rc < 0)
 		return rc;
-	rc = open_ends(&n, listen_fd, e);
+	rc = open_ends(&n, o, e);
 	if (rc == 0) {
-		rc = hand_over(auth, n.ours, e);
-		pid = rc < 0 ? rc : start(&p, &n, job, e);
+		rc = hand_over(o->auth, n.ours, e);
+		pid = rc < 0 ? rc : start(&p, &n, o, e);
 		rc = pid < 0 ? pid : 0;
 		if (rc == 0) {
 			s->pid = pid;

@@ -1,5 +1,5 @@
 /* daemon.h: the ddprdzv that this agent starts where the job meets at its own
- * address: found, started with the listening socket, let go by closing a pipe.
+ * address: found, started with the listening sockets, let go by closing a pipe.
  * Knows no protocol. */
 #ifndef LAUNCHER_DAEMON_H
 #define LAUNCHER_DAEMON_H
@@ -15,12 +15,20 @@ struct daemon {
 
 #define DAEMON_INIT {0, -1}
 
+struct daemon_order {
+	const int *fds; /* n listening sockets */
+	int n;
+	int journal_fd;      /* where it keeps its state; -1: not there */
+	const char *journal; /* but in this file; NULL: in none */
+	const char *job;     /* the only one that it serves; NULL: any */
+	const struct auth *auth; /* by which it lets in who proves itself */
+};
+
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
- * with a copy of listen_fd, which stays the caller's. It serves this job only,
- * or any (NULL), and lets in who proves itself by auth, which goes to it
+ * with copies of the descriptors, which stay the caller's; auth goes to it
  * through the pipe, where nobody sees it. */
-int daemon_start(struct daemon *s, int listen_fd, const char *job,
-		 const struct auth *auth, struct err *e);
+int daemon_start(struct daemon *s, const struct daemon_order *o,
+		 struct err *e);
 
 /* Tells it to go; it ends by itself, later. */
 void daemon_dismiss(struct daemon *s);

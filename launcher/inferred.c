@@ -188,22 +188,39 @@ int inferred_nproc(struct config *c, struct err *e)
 	return 0;
 }
 
+/* Of all that are free on one node the others know none: so one of the step's
+ * own, unless one is given. */
+static void take_step_ports(struct config *c, uint16_t given)
+{
+	c->endpoint.port = given;
+	if (given)
+		return;
+	for (int i = 0; i < STEP_PORTS; i++)
+		c->ports[i] = step_port(c->slurm.job, c->slurm.step, i);
+	c->nports = STEP_PORTS;
+	c->endpoint.port = c->ports[0];
+}
+
+void inferred_port(struct config *c)
+{
+	if (c->slurm.place == ALLOCATION_STEP && c->max_nodes > 1 &&
+	    !c->endpoint.port)
+		take_step_ports(c, 0);
+}
+
 int inferred_endpoint(struct config *c)
 {
 	const struct allocation *a = &c->slurm;
 
 	if (a->place != ALLOCATION_STEP || c->master_addr_given)
 		return 0;
-	if (c->max_nodes == 1 && !c->master_port_given) {
+	if (c->max_nodes == 1 && !(c->master_port_given && c->master_port)) {
 		c->private_endpoint = 1;
 		c->endpoint = (struct endpoint){"localhost", 0};
 		return 1;
 	}
-	for (int i = 0; i < STEP_PORTS; i++)
-		c->ports[i] = step_port(a->job, a->step, i);
-	c->nports = c->master_port_given ? 0 : STEP_PORTS;
+	take_step_ports(c, c->master_port_given ? (uint16_t)c->master_port : 0);
 	snprintf(c->endpoint.host, sizeof(c->endpoint.host), "%s", a->first);
-	c->endpoint.port = c->nports ? c->ports[0] : (uint16_t)c->master_port;
 	if (c->is_host < 0)
 		c->is_host = a->node_rank == 0;
 	return 1;

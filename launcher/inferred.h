@@ -25,6 +25,9 @@ int inferred_nproc(struct config *c, struct err *e);
 
 /* The endpoint, the ports and who hosts: 1; 0 where Slurm does not say it. */
 int inferred_endpoint(struct config *c);
+/* Port 0 of an endpoint that was given: the step's own ports, where it has
+ * several nodes. */
+void inferred_port(struct config *c);
 
 /* One line of what was inferred, as the options that would say the same, and a
  * warning where there are fewer GPUs than workers, or --gpus-per-task shows but

@@ -280,22 +280,21 @@ void meet_dismiss(void)
 
 /* ---- the first node's offer ---- */
 
-/* On all addresses, so that the second may try each. IPv6's wildcard takes
- * IPv4, too, where a host has it. */
-static int listen_everywhere(uint16_t port, struct err *e)
+/* At all addresses that are offered, so that the second may try each. Those
+ * that are not this host's own (behind a NAT) are not: there it will fail. */
+static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 {
-	struct sock_addr a = {.len = sizeof(struct sockaddr_in6)};
-	int fd;
+	struct sock_addr at[PLACES_MAX], a;
+	int n = 0, rc;
 
-	a.ss.ss_family = AF_INET6;
-	sock_addr_set_port(&a, port);
-	fd = sock_listen(&a, NULL);
-	if (fd >= 0)
-		return fd;
-	a = (struct sock_addr){.len = sizeof(struct sockaddr_in)};
-	a.ss.ss_family = AF_INET;
-	sock_addr_set_port(&a, port);
-	return sock_listen(&a, e);
+	for (int i = 0; i < p->n; i++)
+		if (sock_resolve(&p->at[i], &a, 1, NULL) == 1 &&
+		    sock_addr_is_local(&a))
+			n = sock_addr_add(at, n, PLACES_MAX, &a);
+	if (!n)
+		return 0;
+	rc = sock_listen_all(at, n, fds, e);
+	return rc < 0 ? rc : n;
 }
 
 static int offer(struct place *p, const struct config *c, uint16_t port,
@@ -328,16 +327,17 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 
 /* Listens; that it cannot is told to the others, too. The reserved port stays
  * ours as long as this process lives. */
-static int prepare(struct request *r, const struct config *c)
+static int prepare(struct request *r, const struct config *c, int *fds)
 {
 	struct place p = {.n = 0};
-	uint16_t port = (uint16_t)c->master_port;
-	int rc = c->master_port_given ? 0 : sock_reserve_port(&port, &p.why);
+	int given = c->master_port_given && c->master_port;
+	uint16_t port = given ? (uint16_t)c->master_port : 0;
+	int rc = given ? 0 : sock_reserve_port(&port, &p.why);
 
 	if (rc >= 0)
 		rc = offer(&p, c, port, &p.why);
 	if (rc >= 0)
-		rc = listen_everywhere(port, &p.why);
+		rc = listen_at_offered(&p, fds, &p.why);
 	p.why.code = rc < 0 ? rc : 0;
 	place_put(&p, r->place);
 	return rc;
@@ -386,11 +386,11 @@ int meet(struct config *c, struct err *e)
 	struct request r = {.timeout_ms = timeout_of(c), .place = ""};
 	struct child child = asked;
 	struct answer a;
-	int listener = -1, rc = 0;
+	int listeners[PLACES_MAX], n = 0, rc = 0;
 
 	asked.pid = 0;
 	if (c->mpirun.rank == 0)
-		listener = prepare(&r, c);
+		n = prepare(&r, c, listeners);
 	if (!child.pid)
 		rc = begin(&child, &c->mpirun, &a, e);
 	if (rc == 0) {
@@ -400,7 +400,7 @@ int meet(struct config *c, struct err *e)
 			: hear(&child, r.timeout_ms + SPARE_MS, &a, e);
 		end(&child, rc != 0);
 	}
-	if (listener >= 0)
-		close(listener);
+	while (n-- > 0)
+		close(listeners[n]);
 	return rc ? rc : take(c, &a, e);
 }

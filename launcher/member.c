@@ -21,9 +21,10 @@ static void stop_timers(struct member *m)
 	uv_timer_stop(&m->speak);
 	uv_timer_stop(&m->ping);
 	uv_timer_stop(&m->deadline);
+	uv_timer_stop(&m->rejoin.timer);
 }
 
-static void give_up(struct member *m, const struct err *why)
+void member_give_up(struct member *m, const struct err *why)
 {
 	if (m->over)
 		return;
@@ -86,7 +87,7 @@ static void on_deadline(uv_timer_t *t)
 			"ddprdzv or node 0's ddprun there, or raise "
 			"--rdzv-timeout", c->rdzv_timeout_s, m->rdzv.where,
 			m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
-	give_up(m, &e);
+	member_give_up(m, &e);
 }
 
 static void start_deadline(struct member *m)
@@ -140,36 +141,21 @@ static void on_ping(uv_timer_t *t)
 	struct member *m = t->data;
 	struct err e = ERR_INIT;
 
-	/* counted in pings, not in time: a laptop that slept is not lost */
+	/* counted in pings, not in time: a laptop that slept is not lost. It is
+	 * not looked for: by now it has counted this node as lost, too, and the
+	 * others may go on without it */
 	if (m->unheard++ >= UNHEARD_MAX) {
 		err_set(&e, ERR_REMOTE,
 			"the rendezvous server at %s is silent for %g s; is its"
 			" host or the network down?", m->rdzv.where,
 			m->config->heartbeat_s);
-		give_up(m, &e);
+		member_give_up(m, &e);
 		return;
 	}
 	member_ping(m);
 }
 
 /* ---- joining ---- */
-
-static void choose_addr(struct member *m)
-{
-	const struct config *c = m->config;
-	struct sock_addr local;
-
-	if (c->local_addr_given)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->local_addr);
-	else if (m->rdzv.hosts && rdzv_is_loopback(c->endpoint.host))
-		sock_addr_host(&m->rdzv.addr, m->addr_text);
-	else if (m->rdzv.hosts)
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", c->endpoint.host);
-	else if (link_local_addr(&m->rdzv.link, &local) == 0)
-		sock_addr_host(&local, m->addr_text);
-	else
-		snprintf(m->addr_text, SOCK_TEXT_MAX, "%s", m->host);
-}
 
 static int reserve_port(struct member *m, uint16_t *port, struct err *e)
 {
@@ -189,7 +175,7 @@ static uint32_t wire_ms(double seconds)
 	return ms < (double)UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-static void send_join(struct member *m)
+void member_send_join(struct member *m)
 {
 	const struct config *c = m->config;
 	struct wire_join join = {
@@ -203,18 +189,22 @@ static void send_join(struct member *m)
 		.nproc = c->nproc,
 		.max_restarts = (uint32_t)c->max_restarts,
 		.agent_store = (uint8_t)c->agent_store,
+		.store_open = (uint8_t)c->store_open,
 	};
 	struct err e = ERR_INIT;
 
 	if (reserve_port(m, &join.master_port, &e) < 0) {
-		give_up(m, &e);
+		member_give_up(m, &e);
 		return;
 	}
-	choose_addr(m);
+	rdzv_own_addr(&m->rdzv, m->addr_text);
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
 	join.addr = SLICE_STR(m->addr_text);
+	if (!c->private_endpoint) /* else nobody is elsewhere */
+		join.addrs = vouch_addrs(&m->vouch);
 	m->join_sent = 1;
+	rejoin_begin(m);
 	wire_put_join(out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
 	flush(m);
 }
@@ -224,9 +214,11 @@ void member_join(struct member *m)
 	m->waiting = 1;
 	m->join_sent = 0;
 	start_waiting(m);
-	if (is_in(m))
-		send_join(m);
-	else
+	if (rejoin_needs(m))
+		return;
+	if (is_in(m) && !m->rejoin.away)
+		member_send_join(m);
+	else if (!m->rejoin.away)
 		rdzv_start(&m->rdzv);
 }
 
@@ -238,11 +230,12 @@ static void take_error(struct member *m, const struct wire_frame *f)
 	struct err e = ERR_INIT;
 
 	if (wire_get_error(f, &x, &e) < 0) {
-		give_up(m, &e);
+		member_give_up(m, &e);
 		return;
 	}
 	/* the last job's server, which waits for its node 0 to end */
-	if (x.code == ERR_ABORTED && !m->started && m->waiting) {
+	if (x.code == ERR_ABORTED &&
+	    (m->rejoin.away || (!m->started && m->waiting))) {
 		err_set(&e, ERR_ABORTED, "%.*s", SLICE_FMT(x.text));
 		uv_timer_stop(&m->ping);
 		rdzv_again(&m->rdzv, &e);
@@ -250,7 +243,7 @@ static void take_error(struct member *m, const struct wire_frame *f)
 	}
 	err_set(&e, f->id ? ERR_REFUSED : ERR_PROTOCOL, "%.*s",
 		SLICE_FMT(x.text));
-	give_up(m, &e);
+	member_give_up(m, &e);
 }
 
 static void take_state(struct member *m, const struct wire_state *state)
@@ -310,6 +303,9 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		stop_waiting(m);
 		m->started = 1;
 		m->spare = 0;
+		m->rejoin.began = 1;
+		m->rejoin.ended = 0;
+		m->rejoin.round = start.round;
 		m->events->on_start(m, &start);
 		return 0;
 	case WIRE_END:
@@ -323,12 +319,18 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 			stop_timers(m);
 			rdzv_hang_up(&m->rdzv);
 		}
+		if (end.round == m->rejoin.round)
+			m->rejoin.ended = 1;
 		m->events->on_end(m, &end);
 		return 0;
 	case WIRE_STOP:
 		rc = wire_get_stop(f, &stop, e);
 		if (rc == 0)
 			m->events->on_stop(m, &stop);
+		return rc;
+	case WIRE_VOUCH:
+		rc = vouch_answer(&m->vouch, f, out(m), e);
+		flush(m);
 		return rc;
 	case WIRE_WAITING:
 		rc = wire_get_waiting(f, &waiting, e);
@@ -361,10 +363,12 @@ static void on_frame(struct rdzv *c, const struct wire_frame *f)
 	struct err e = ERR_INIT;
 
 	m->unheard = 0;
+	if (rejoin_take(m, f))
+		return;
 	if (f->kind == WIRE_ERROR_REPLY)
 		take_error(m, f);
 	else if (f->kind == WIRE_NOTICE && take_notice(m, f, &e) < 0)
-		give_up(m, &e);
+		member_give_up(m, &e);
 }
 
 static void on_calling(struct rdzv *c)
@@ -374,8 +378,8 @@ static void on_calling(struct rdzv *c)
 	m->id = 1; /* HELLO's */
 	m->join_sent = 0;
 	/* our address is known already: no need to wait for the greeting */
-	if (m->waiting && c->hosts)
-		send_join(m);
+	if (m->waiting && c->hosts && !m->rejoin.away)
+		member_send_join(m);
 }
 
 static void on_greeted(struct rdzv *c)
@@ -385,19 +389,28 @@ static void on_greeted(struct rdzv *c)
 	m->unheard = 0;
 	uv_timer_start(&m->ping, on_ping, member_ping_ms(m),
 		       member_ping_ms(m));
-	if (m->waiting && !m->join_sent)
-		send_join(m);
+	if (!rejoin_greeted(m) && m->waiting && !m->join_sent)
+		member_send_join(m);
+}
+
+static int on_rdzv_away(struct rdzv *c, const struct err *why, int hopeless)
+{
+	struct member *m = c->owner;
+
+	uv_timer_stop(&m->ping);
+	return rejoin_lost(m, why, hopeless);
 }
 
 static void on_rdzv_lost(struct rdzv *c, const struct err *why)
 {
-	give_up(c->owner, why);
+	member_give_up(c->owner, why);
 }
 
 static const struct rdzv_events rdzv_events = {
 	.on_calling = on_calling,
 	.on_greeted = on_greeted,
 	.on_frame = on_frame,
+	.on_away = on_rdzv_away,
 	.on_lost = on_rdzv_lost,
 };
 
@@ -417,6 +430,8 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 		return rc;
 	m->rdzv.owner = m;
 	pages_init(&m->pages, loop, on_page, m);
+	rejoin_init(m, loop);
+	vouch_init(&m->vouch);
 	uv_timer_init(loop, &m->speak);
 	uv_timer_init(loop, &m->ping);
 	uv_timer_init(loop, &m->deadline);
@@ -424,12 +439,18 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 	return 0;
 }
 
+int member_is_adrift(const struct member *m)
+{
+	return m->rejoin.adrift;
+}
+
 void member_exited(struct member *m, const struct wire_exited *x)
 {
-	if (!is_in(m))
-		return;
-	wire_put_exited(out(m), WIRE_EXITED, WIRE_NOTICE, 0, x);
-	if (out(m)->len > MUCH_BYTES)
+	size_t from = m->rejoin.said.len;
+
+	wire_put_exited(&m->rejoin.said, WIRE_EXITED, WIRE_NOTICE, 0, x);
+	rejoin_say(m, from, x->code || x->signal);
+	if (is_in(m) && out(m)->len > MUCH_BYTES)
 		flush(m);
 }
 
@@ -444,11 +465,11 @@ void member_failed(struct member *m, uint32_t round, int exit_code,
 {
 	const struct wire_failed x = {.round = round, .exit_code = exit_code,
 				      .text = SLICE_STR(text)};
+	size_t from = m->rejoin.said.len;
 
-	if (!is_in(m))
-		return;
-	wire_put_failed(out(m), WIRE_FAILED, WIRE_NOTICE, 0, &x);
-	flush(m);
+	wire_put_failed(&m->rejoin.said, WIRE_FAILED, WIRE_NOTICE, 0, &x);
+	rejoin_say(m, from, 1);
+	member_flush(m);
 }
 
 void member_leave(struct member *m, int signal, const char *text)
@@ -463,10 +484,11 @@ void member_leave(struct member *m, int signal, const char *text)
 
 void member_stop(struct member *m, const struct wire_stop *stop)
 {
-	if (!is_in(m))
-		return;
-	wire_put_stop(out(m), WIRE_STOP, WIRE_NOTICE, 0, stop);
-	flush(m);
+	size_t from = m->rejoin.said.len;
+
+	wire_put_stop(&m->rejoin.said, WIRE_STOP, WIRE_NOTICE, 0, stop);
+	rejoin_say(m, from, 1);
+	member_flush(m);
 }
 
 void member_close(struct member *m)
@@ -475,8 +497,10 @@ void member_close(struct member *m)
 	uv_close((uv_handle_t *)&m->speak, NULL);
 	uv_close((uv_handle_t *)&m->ping, NULL);
 	uv_close((uv_handle_t *)&m->deadline, NULL);
+	rejoin_close(m);
 	rdzv_close(&m->rdzv);
 	pages_close(&m->pages);
+	vouch_release(&m->vouch);
 	if (m->reserved_fd >= 0)
 		close(m->reserved_fd);
 	m->reserved_fd = -1;
@@ -490,5 +514,5 @@ int member_reaped(struct member *m, pid_t pid, int status)
 
 pid_t member_server_pid(const struct member *m)
 {
-	return m->rdzv.server.pid;
+	return m->rdzv.keeper.server.pid;
 }

@@ -6,6 +6,8 @@
 
 #include "launcher/page.h"
 #include "launcher/rdzv.h"
+#include "launcher/rejoin.h"
+#include "launcher/vouch.h"
 
 enum { MEMBER_AWAITED_MAX = 640 };
 
@@ -18,6 +20,9 @@ struct member_events {
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
 	/* It has waited for a second, and was told whom for. */
 	void (*on_waiting)(struct member *m);
+	/* The server is not looked for any more; what the workers do is theirs
+	 * until somebody has to hear of it: then on_lost. */
+	void (*on_adrift)(struct member *m);
 	/* Refused, timed out, lost, or the server cannot be started: code and
 	 * text say which. At most once; the membership is over. */
 	void (*on_lost)(struct member *m, const struct err *why);
@@ -30,6 +35,7 @@ struct member {
 	const char *node_id;
 	char host[SOCK_HOST_MAX];
 	struct rdzv rdzv;
+	struct rejoin rejoin; /* where the server is away */
 	int over;
 	uint32_t id;     /* of the last request */
 	int waiting;     /* a JOIN is to be sent, or waits for its START */
@@ -38,6 +44,7 @@ struct member {
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
 	struct pages pages; /* for those who ask what this node does */
+	struct vouch vouch; /* for those who ask who connects from here */
 	uv_timer_t speak, ping, deadline;
 	uint64_t began_ms;
 	unsigned unheard; /* pings since anything came */
@@ -72,6 +79,13 @@ void member_stop(struct member *m, const struct wire_stop *stop);
  * loop from running. */
 uint64_t member_ping_ms(const struct member *m);
 void member_ping(struct member *m);
+
+/* No server, and none is looked for. */
+int member_is_adrift(const struct member *m);
+
+/* For rejoin.c. */
+void member_give_up(struct member *m, const struct err *why);
+void member_send_join(struct member *m);
 
 /* For how long a lost server is looked for; 0: not at all. */
 uint32_t member_again_ms(const struct member *m);

@@ -1,17 +1,15 @@
 /* rdzv.c: from the endpoint to a connection that was greeted. */
 #include "launcher/rdzv.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/signal_name.h"
+#include "launcher/hosting.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
@@ -19,6 +17,7 @@ enum {
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
+	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 	REFUSED_MS = 10000, /* the right one of several may still begin */
 };
@@ -32,16 +31,6 @@ static void give_up(struct rdzv *c, const struct err *why)
 		return;
 	rdzv_hang_up(c);
 	c->events->on_lost(c, why);
-}
-
-int rdzv_is_loopback(const char *host)
-{
-	struct in_addr v4;
-
-	if (strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0)
-		return 1;
-	return inet_pton(AF_INET, host, &v4) == 1 &&
-	       ntohl(v4.s_addr) >> 24 == 127;
 }
 
 /* The next place to look for the server: 1 where all have been tried. */
@@ -79,7 +68,8 @@ static void on_closed(struct link *l)
 		return;
 	if (c->refused == 1)
 		attempt(c);
-	else if (c->hosts || is_early(c) || next_place(c) || !c->config->nports)
+	else if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
+		 !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
@@ -109,6 +99,19 @@ static void complain_mute(struct rdzv *c, const char *what)
 		"ddprdzv that works; choose another port with --rdzv-endpoint "
 		"HOST:PORT", sock_addr_text(&c->addr, at), what);
 	give_up(c, &e);
+}
+
+/* The server that we knew: 1: it is looked for. */
+static int look_again(struct rdzv *c, const struct err *why)
+{
+	if (c->phase == RDZV_IN) {
+		c->backoff_ms = BACKOFF_MIN_MS;
+		if (!c->events->on_away(c, why, 0))
+			return 0;
+	}
+	if (c->phase != RDZV_OVER)
+		rdzv_again(c, why);
+	return 1;
 }
 
 static int is_refusal(int code)
@@ -150,12 +153,16 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
-	if (c->config->nports && !c->hosts && are_all_refused(c, why)) {
+	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
+	    look_again(c, why))
+		return;
+	if (c->config->nports && !c->hosts && !c->greeted &&
+	    are_all_refused(c, why)) {
 		e.code = ERR_PROOF;
 		give_up(c, &e);
 		return;
 	}
-	if (c->config->nports && !c->hosts &&
+	if (c->config->nports && !c->hosts && !c->greeted &&
 	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
 		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
@@ -189,6 +196,7 @@ static void on_link_open(struct link *l)
 	struct rdzv *c = l->owner;
 
 	c->phase = RDZV_IN;
+	c->greeted = 1;
 	c->key = l->hand.key;
 	c->refused = 0;
 	c->refused_since_ms = 0;
@@ -233,10 +241,12 @@ static void call_later(struct rdzv *c)
 		give_up(c, &c->unresolved);
 		return;
 	}
+	if (c->stopped)
+		return;
 	uv_timer_start(&c->retry, on_retry, c->backoff_ms, 0);
 	c->backoff_ms *= 2;
-	if (c->backoff_ms > BACKOFF_MAX_MS)
-		c->backoff_ms = BACKOFF_MAX_MS;
+	if (c->backoff_ms > (c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS))
+		c->backoff_ms = c->greeted ? AGAIN_MAX_MS : BACKOFF_MAX_MS;
 }
 
 /* Connected, but no greeting; or the connection is still being made. */
@@ -246,7 +256,7 @@ static void on_silence(uv_timer_t *t)
 	struct sockaddr_storage ss;
 	int len = sizeof(ss);
 
-	if (!c->config->nports &&
+	if (!c->config->nports && !c->greeted &&
 	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
 			       &len) == 0) {
 		complain_mute(c, "is silent for 5 s");
@@ -285,62 +295,40 @@ static void call_server(struct rdzv *c)
 	c->events->on_calling(c);
 }
 
-/* Debian gives a host's own name the address 127.0.1.1, where no other host
- * could come. */
-static int needs_wildcard(const struct rdzv *c, const struct sock_addr *a)
+/* Who is not here can be told no other way. */
+static void tell_port(const struct rdzv *c)
 {
-	return c->config->max_nodes > 1 && sock_addr_is_loopback(a) &&
-	       !rdzv_is_loopback(c->config->endpoint.host);
+	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
+		log_info("the nodes meet at %s; start the others with "
+			 "--rdzv-endpoint %s", c->where, c->where);
 }
 
-/* Where Slurm names another node: our address of the interface to it. */
-static int make_towards(const struct rdzv *c, struct sock_addr *a)
+/* The kernel has chosen the port. */
+static void take_port(struct rdzv *c)
 {
-	const struct allocation *step = &c->config->slurm;
-	struct endpoint other = {.port = sock_addr_port(a)};
-	struct sock_addr peer, own;
-	struct err e;
+	struct endpoint at = c->config->endpoint;
 
-	if (!step->second[0] || !c->config->nports)
-		return 0;
-	snprintf(other.host, sizeof(other.host), "%s", step->second);
-	if (sock_resolve(&other, &peer, 1, &e) < 1 ||
-	    sock_addr_towards(&peer, &own) < 0 ||
-	    sock_addr_is_loopback(&own) || own.ss.ss_family != a->ss.ss_family)
-		return 0;
-	sock_addr_set_port(&own, other.port);
-	*a = own;
-	return 1;
-}
-
-static void make_wildcard(struct sock_addr *a)
-{
-	char text[SOCK_TEXT_MAX];
-
-	log_debug("%s may not be where others find this host: listening on all "
-		  "addresses, so that they can come", sock_addr_text(a, text));
-	if (a->ss.ss_family == AF_INET)
-		((struct sockaddr_in *)&a->ss)->sin_addr.s_addr =
-			htonl(INADDR_ANY);
+	at.port = sock_addr_port(&c->addr);
+	if (c->config->private_endpoint)
+		sock_addr_text(&c->addr, c->where);
 	else
-		((struct sockaddr_in6 *)&a->ss)->sin6_addr = in6addr_any;
+		endpoint_text(&at, c->where);
+	tell_port(c);
 }
 
-static int start_server(struct rdzv *c, int fd, struct err *e)
+static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
 {
-	struct auth theirs;
-	int rc = auth_for_server(&theirs, &c->auth, e);
+	const struct config *config = c->config;
+	int rc = keeper_start(&c->keeper, fds, n,
+			       config->nports ? config->job : NULL,
+			       config->reconnect_s > 0 ? config->journal
+						       : "none",
+			       &c->auth, e);
 
-	if (rc < 0)
-		return rc;
-	rc = daemon_start(&c->server, fd,
-			  c->config->nports ? c->config->job : NULL, &theirs,
-			  e);
-	if (rc == 0 && theirs.methods == WIRE_NO_PROOF)
+	if (rc == 0 && c->keeper.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches %s can join job '%s', "
 			 "read what it stores there and end it", c->where,
-			 c->config->job);
-	auth_wipe(&theirs);
+			 config->job);
 	return rc;
 }
 
@@ -349,31 +337,20 @@ static int start_server(struct rdzv *c, int fd, struct err *e)
 static int host_at(struct rdzv *c, const struct sock_addr *where,
 		   struct err *e)
 {
-	struct sock_addr a = *where;
-	int fd, rc;
+	struct sock_addr at[SOCK_LISTEN_MAX];
+	int fds[SOCK_LISTEN_MAX], n, rc;
 
 	if (c->config->is_host == 0 || !sock_addr_is_local(where))
 		return -EADDRNOTAVAIL;
-	c->addr = *where;
-	if (make_towards(c, &a)) {
-		c->addr = a;
-		/* others may know this host by the other address */
-		if (!sock_addr_is_loopback(where) &&
-		    sock_addr_compare(where, &a) != 0)
-			make_wildcard(&a);
-	} else if (needs_wildcard(c, where)) {
-		make_wildcard(&a);
-	}
-	fd = sock_listen(&a, e);
-	if (fd == -EADDRINUSE)
-		return 0;
-	if (fd < 0)
-		return fd;
-	sock_addr_set_port(&c->addr, sock_addr_port(&a));
-	if (c->config->private_endpoint) /* only now it has a port */
-		sock_addr_text(&c->addr, c->where);
-	rc = start_server(c, fd, e);
-	close(fd);
+	n = hosting_addrs(c->config, where, at);
+	c->addr = at[0];
+	rc = sock_listen_all(at, n, fds, e);
+	if (rc < 0)
+		return rc == -EADDRINUSE ? 0 : rc;
+	c->addr = at[0];
+	if (!c->config->endpoint.port)
+		take_port(c);
+	rc = start_server(c, fds, n, e);
 	if (rc < 0)
 		return rc;
 	c->hosts = 1;
@@ -408,7 +385,7 @@ static int host(struct rdzv *c, struct err *e)
 	int rc = -EADDRNOTAVAIL;
 
 	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
-		rc = c->config->nports && c->config->is_host == 1
+		rc = c->config->nports
 			     ? host_at_ports(c, &c->addrs[i], e)
 			     : host_at(c, &c->addrs[i], e);
 	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
@@ -426,14 +403,23 @@ static int host(struct rdzv *c, struct err *e)
 static void attempt(struct rdzv *c)
 {
 	struct err e = ERR_INIT;
-	int rc = c->hosts ? 0 : host(c, &e);
+	int known = c->hosts || c->greeted;
+	int rc = known ? 0 : host(c, &e);
 
-	if (!c->hosts && rc == -EADDRNOTAVAIL) {
+	if (rc == -EADDRNOTAVAIL && !c->config->endpoint.port) {
+		err_set(&e, ERR_USAGE, "the port of the rendezvous %s is 0, "
+			"which is a free one of that host's: start ddprun "
+			"there first, and here with the port that it says",
+			c->where);
+		give_up(c, &e);
+		return;
+	}
+	if (!known && !c->hosts && rc == -EADDRNOTAVAIL) {
 		c->addr = c->addrs[c->next_addr];
 		if (c->config->nports)
 			sock_addr_set_port(&c->addr,
 					   c->config->ports[c->next_port]);
-	} else if (!c->hosts && rc < 0) {
+	} else if (!known && !c->hosts && rc < 0) {
 		give_up(c, &e);
 		return;
 	}
@@ -490,7 +476,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 
 	*c = (struct rdzv){
 		.events = events, .loop = loop, .config = config,
-		.host = host, .server = DAEMON_INIT,
+		.host = host, .keeper = KEEPER_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
 		.unresolved = ERR_INIT,
 	};
@@ -549,7 +535,14 @@ void rdzv_close(struct rdzv *c)
 	}
 	c->timers_open = 0;
 	auth_wipe(&c->auth);
-	daemon_dismiss(&c->server);
+	keeper_dismiss(&c->keeper);
+}
+
+void rdzv_stop_looking(struct rdzv *c)
+{
+	c->stopped = 1;
+	uv_timer_stop(&c->retry);
+	rdzv_again(c, &c->last);
 }
 
 char *rdzv_job_key(const struct rdzv *c, char *text)
@@ -560,24 +553,33 @@ char *rdzv_job_key(const struct rdzv *c, char *text)
 	return text;
 }
 
+void rdzv_own_addr(struct rdzv *c, char *text)
+{
+	const struct config *config = c->config;
+	struct sock_addr local;
+
+	if (config->local_addr_given)
+		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
+	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
+		sock_addr_host(&c->addr, text);
+	else if (c->hosts)
+		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
+	else if (link_local_addr(&c->link, &local) == 0)
+		sock_addr_host(&local, text);
+	else
+		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
+}
+
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
 {
-	char name[SIGNAL_NAME_MAX];
 	struct err e = ERR_INIT;
+	enum keeper_end how = keeper_reaped(&c->keeper, pid, status, &e);
 
-	if (!pid || pid != c->server.pid)
-		return 0;
-	c->server.pid = 0;
-	if (c->server.pipe < 0)
-		return 1; /* it was told to go */
-	if (WIFSIGNALED(status))
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) was killed by "
-			"%s", (int)pid, signal_name(WTERMSIG(status), name));
-	else
-		err_set(&e, ERR_REMOTE,
-			"the rendezvous server (ddprdzv, pid %d) exited with "
-			"code %d", (int)pid, WEXITSTATUS(status));
-	give_up(c, &e);
+	if (how != KEEPER_OVER || c->phase == RDZV_OVER)
+		return how != KEEPER_NOT_OURS;
+	if (!c->greeted || !c->events->on_away(c, &e, 1))
+		give_up(c, &e);
+	else if (c->phase != RDZV_OVER)
+		rdzv_stop_looking(c);
 	return 1;
 }

@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "launcher/config.h"
-#include "launcher/daemon.h"
+#include "launcher/keeper.h"
 #include "rendezvous/link.h"
 
 enum { RDZV_ADDRS_MAX = 8 };
@@ -22,6 +22,9 @@ struct rdzv_events {
 	void (*on_calling)(struct rdzv *c);
 	void (*on_greeted)(struct rdzv *c);
 	void (*on_frame)(struct rdzv *c, const struct wire_frame *f);
+	/* Lost after the greeting, without a word of the server's: 1: it is to
+	 * be looked for. hopeless: it was ours, and is not started again. */
+	int (*on_away)(struct rdzv *c, const struct err *why, int hopeless);
 	/* For good: lost after the greeting, no ddprdzv at that port, or the
 	 * server cannot be started. At most once, not after rdzv_close. */
 	void (*on_lost)(struct rdzv *c, const struct err *why);
@@ -50,8 +53,10 @@ struct rdzv {
 	int naddrs, next_addr, next_port;
 	struct sock_addr addr;     /* the one in use */
 	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */
-	struct daemon server;
+	struct keeper keeper;
 	int hosts;
+	int greeted; /* there has been a server: this one is looked for */
+	int stopped; /* it is not */
 	struct link link;
 	int link_open; /* from link_start to on_closed */
 	uv_timer_t retry, greeting;
@@ -77,6 +82,9 @@ void rdzv_start(struct rdzv *c);
 /* Whoever listens there is about to go: another connection, later. */
 void rdzv_again(struct rdzv *c, const struct err *why);
 
+/* No other connection. */
+void rdzv_stop_looking(struct rdzv *c);
+
 /* Closes the connection when what is queued is sent; the phase is OVER. */
 void rdzv_hang_up(struct rdzv *c);
 
@@ -86,11 +94,12 @@ void rdzv_close(struct rdzv *c);
 /* The job's key as hex digits into text[PROOF_HEX_SIZE], for the workers; ""
  * where nobody proves anything. From RDZV_IN on. */
 char *rdzv_job_key(const struct rdzv *c, char *text);
+/* Where other nodes reach this one, into text[SOCK_TEXT_MAX]: what the user
+ * says; the endpoint's host, where we host; else the address from which we
+ * reach the server. Known while a connection is, or earlier where we host. */
+void rdzv_own_addr(struct rdzv *c, char *text);
 
 /* A child ended: 1 if it was the server. */
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status);
-
-/* 1 for localhost and the like. Pure. */
-int rdzv_is_loopback(const char *host);
 
 #endif

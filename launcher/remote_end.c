@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/daemon.h"
+#include "launcher/keeper.h"
 #include "launcher/exit_code.h"
 #include "launcher/reap.h"
 #include "launcher/remote_agent.h"
@@ -41,7 +41,7 @@ struct remote_end {
 	int has_job;
 	struct remote_agent agent;
 	int agent_runs;
-	struct daemon server;
+	struct keeper keeper;
 	struct remote_tree tree;
 	int has_tree, tree_gone;
 	int ending, over;
@@ -75,7 +75,7 @@ static void pace(struct remote_end *r)
 
 static void finish(struct remote_end *r)
 {
-	if (!r->ending || r->over || r->agent_runs || r->server.pid ||
+	if (!r->ending || r->over || r->agent_runs || r->keeper.server.pid ||
 	    (r->has_tree && !r->tree_gone))
 		return;
 	r->over = 1;
@@ -90,8 +90,8 @@ static void on_late(uv_timer_t *t)
 	struct remote_end *r = t->data;
 
 	remote_agent_signal(&r->agent, SIGKILL);
-	if (r->server.pid)
-		kill(r->server.pid, SIGKILL);
+	if (r->keeper.server.pid)
+		kill(r->keeper.server.pid, SIGKILL);
 }
 
 /* All that runs here has to go: nobody is there who wants it. */
@@ -106,7 +106,7 @@ static void end(struct remote_end *r, const char *why)
 	r->pipe.out_gone = 1;
 	remote_agent_pause(&r->agent, 0);
 	remote_agent_signal(&r->agent, SIGTERM);
-	daemon_dismiss(&r->server);
+	keeper_dismiss(&r->keeper);
 	if (!r->agent_runs)
 		ms = SERVER_MS;
 	uv_timer_start(&r->late, on_late, ms, 0);
@@ -139,7 +139,7 @@ static void on_agent_gone(struct remote_agent *a, int code)
 
 	r->agent_runs = 0;
 	/* it goes when all have left it */
-	daemon_dismiss(&r->server);
+	keeper_dismiss(&r->keeper);
 	send_u32(r, REMOTE_EXIT, (uint32_t)code);
 	finish(r);
 }
@@ -206,15 +206,16 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 static int start_server(struct remote_end *r, int fd, struct err *e)
 {
 	const struct config *c = &r->job.config;
-	struct auth own = r->job.auth, server;
+	struct auth own = r->job.auth;
 	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
 					       c->token_file, e);
 
-	if (rc == 0)
-		rc = auth_for_server(&server, &own, e);
-	if (rc == 0)
-		rc = daemon_start(&r->server, fd, c->job, &server, e);
-	if (rc == 0 && server.methods == WIRE_NO_PROOF)
+	if (rc < 0)
+		close(fd);
+	else
+		rc = keeper_start(&r->keeper, &fd, 1, c->job, c->journal, &own,
+				   e);
+	if (rc == 0 && r->keeper.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches the job's server can "
 			 "join it, read what it stores there and end it");
 	auth_wipe(&own);
@@ -229,7 +230,7 @@ static void serve(struct remote_end *r, struct slice body)
 	struct err e = ERR_INIT;
 	int fd = -1, rc = -EINVAL;
 
-	if (!r->has_job || r->server.pid ||
+	if (!r->has_job || r->keeper.server.pid ||
 	    (body.len && body.data[body.len - 1]))
 		return;
 	rc = choose_address(&list, &a, &e);
@@ -237,8 +238,6 @@ static void serve(struct remote_end *r, struct slice body)
 		fd = rc = sock_listen(&a, &e);
 	if (rc >= 0)
 		rc = start_server(r, fd, &e);
-	if (fd >= 0)
-		close(fd);
 	if (rc < 0)
 		fail(r, &e);
 	else
@@ -384,18 +383,17 @@ static void take_death(void *arg, pid_t pid, int status,
 		       const struct rusage *usage)
 {
 	struct remote_end *r = arg;
+	struct err e = ERR_INIT;
+	enum keeper_end how;
 
 	if (remote_agent_reaped(&r->agent, pid, status) ||
 	    (r->has_tree && remote_tree_reaped(&r->tree, pid, status)))
 		return;
-	if (r->server.pid == pid) {
-		r->server.pid = 0;
-		if (r->server.pipe >= 0)
-			log_error("error: the rendezvous server (ddprdzv, pid "
-				  "%d) ended", (int)pid);
-		daemon_dismiss(&r->server);
+	how = keeper_reaped(&r->keeper, pid, status, &e);
+	if (how == KEEPER_OVER)
+		log_error("error: %s", e.text);
+	if (how == KEEPER_OVER || how == KEEPER_AS_TOLD)
 		finish(r);
-	}
 }
 
 static void on_child(void *owner)
@@ -472,7 +470,7 @@ static int run(struct remote_end *r)
 
 int remote_end_main(int argc, char **argv)
 {
-	static struct remote_end r = {.server = DAEMON_INIT};
+	static struct remote_end r = {.keeper = KEEPER_INIT};
 	int rc;
 
 	build_id_init(&r.build);

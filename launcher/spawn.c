@@ -79,6 +79,10 @@ static int place_files(const struct spawn *s)
 		if (s->keep[i] >= 0 && place(s->keep[i], s->keep_as + i) < 0)
 			return -1;
 	}
+	for (int i = 0; i < s->nmore; i++) {
+		if (place(s->more[i], s->keep_as + 2 + i) < 0)
+			return -1;
+	}
 	return 0;
 }
 

@@ -15,9 +15,11 @@ struct spawn {
 	char *const *envp;
 	int in, out, err; /* become 0, 1, 2; each is above 2, or that number */
 	/* one more descriptor pair, open in the child under fixed numbers
-	 * (-1: none): both are above keep_as + 1 */
+	 * (-1: none), and n more behind them: all are above those numbers */
 	int keep[2];
 	int keep_as;
+	const int *more;
+	int nmore;
 	const struct cpus *cpus; /* all that it may run on; NULL: as ours */
 	uint64_t open_files; /* its soft limit; 0: as ours */
 	int survives;        /* no death signal: it knows itself when to go */

@@ -178,7 +178,8 @@ struct buf *conn_out(struct conn *c)
 		c->dirty_next = c->pool->dirty;
 		c->pool->dirty = c;
 	}
-	if (!c->out.data)
+	/* one that is closed, or nobody's, has no pool to take from */
+	if (!c->out.data && c->state != CONN_CLOSED)
 		take_spare(c);
 	return &c->out;
 }
@@ -232,6 +233,7 @@ static void flush(struct conn *c)
 		return;
 	}
 	if (!c->broken && !c->writing && c->out.len) {
+		c->pool->bytes_out += c->out.len;
 		n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
 		if (n < 0 && n != UV_EAGAIN)
 			c->broken = 1;
@@ -362,6 +364,7 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 	int scratch = b->base == c->pool->scratch;
 	struct slice left;
 
+	c->pool->bytes_in += n;
 	if (!scratch)
 		c->in.len += n;
 	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);
@@ -464,6 +467,36 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	}
 	c->own_due = c->heard + pool->hello_ms;
 	arm(c);
+	return 0;
+}
+
+void conn_pause(struct conn *c)
+{
+	uv_read_stop((uv_stream_t *)&c->tcp);
+}
+
+void conn_resume(struct conn *c)
+{
+	if (c->state != CONN_CLOSED)
+		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own)
+{
+	int here = sizeof own->ss, there = sizeof peer->ss;
+	int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer->ss,
+				    &there);
+
+	if (rc == 0)
+		rc = uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&own->ss,
+					&here);
+	peer->len = (socklen_t)there;
+	own->len = (socklen_t)here;
+	if (rc < 0)
+		return rc;
+	sock_addr_unmap(peer);
+	sock_addr_unmap(own);
 	return 0;
 }
 

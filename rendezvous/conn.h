@@ -6,6 +6,7 @@
 
 #include <uv.h>
 
+#include "base/sock.h"
 #include "rendezvous/wire.h"
 
 struct conn;
@@ -41,6 +42,7 @@ struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
 	uint64_t silent_ms; /* of a peer's host; listeners have it, too */
+	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
 	/* What output may say has to be kept before it leaves: 0 when it is;
 	 * else conn_flush_all is to be called again. NULL: nothing has to. */
@@ -87,6 +89,12 @@ struct conn {
 int conn_open(struct conn *c, struct conn_pool *pool,
 	      const struct conn_events *events, size_t in_max,
 	      uv_stream_t *listener);
+/* From here on nothing is read of it, its end neither, until conn_resume. */
+void conn_pause(struct conn *c);
+void conn_resume(struct conn *c);
+/* Both ends, IPv4 as such. -errno for one that has been reset. */
+int conn_addrs(const struct conn *c, struct sock_addr *peer,
+	       struct sock_addr *own);
 /* Its HELLO was right: large frames are allowed, the deadline is off. */
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */

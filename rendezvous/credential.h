@@ -12,6 +12,7 @@
 #include "base/error.h"
 
 enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
+#define CREDENTIAL_FOR_ALL ((uid_t)-1)
 
 /* 1 where munged's socket is: munge is how this host knows its users. */
 int credential_is_offered(void);

@@ -10,17 +10,23 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/own_addr.h"
 #include "base/sock.h"
 #include "rendezvous/server.h"
+#include "rendezvous/systemd.h"
 
 enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 
 struct options {
 	const char *listen;
-	long listen_fd, parent_fd;
+	long listen_fd, listen_fds, parent_fd;
 	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
+	long max_jobs, max_connections, max_keys, max_bytes;
+	double idle_timeout;
+	const char *token_dir;
+	const char *metrics;
 	const char *auth, *token_file;
 	const char *journal;
 	long journal_fd;
@@ -32,6 +38,8 @@ static const struct option_spec table[] = {
 	 "Listen there; port 0 takes a free one, the default is 29400."},
 	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
 	 "Take connections from this inherited, listening socket."},
+	{"listen-fds", 0, OPTION_INT, FIELD(listen_fds), 1, SOCK_LISTEN_MAX,
+	 "N", NULL, "So many of them, whose numbers follow one another (1)."},
 	{"parent-fd", 0, OPTION_INT, FIELD(parent_fd), 0, FD_MAX, "N", NULL,
 	 "Stop when the other end of this inherited pipe is closed."},
 	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
@@ -55,6 +63,23 @@ static const struct option_spec table[] = {
 	 "Serve one job of N workers that no ddprun started; needs --job."},
 	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
 	 "Serve the job of that name only."},
+	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
+	 "So many jobs at a time; more are refused (65536)."},
+	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many agents and workers of each job (262144)."},
+	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
+	 "So many keys in the store of each job (1048576)."},
+	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
+	 "So many bytes in it, keys and values together (1073741824)."},
+	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
+	 "SECONDS", NULL,
+	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
+	 "Jobs called NAME/... are of who has the token in the file DIR/NAME."},
+	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
+	 "[HOST:]PORT", NULL,
+	 "Answer GET /health and /metrics there, on loopback without HOST."},
 	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
 	 "Keep there what a server that is started again needs to go on."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
@@ -85,32 +110,42 @@ static void raise_fd_limit(void)
 	}
 }
 
-/* Returns the listening descriptor. */
-static int open_listener(const struct options *o, struct err *e)
+/* Returns how many listening descriptors there are. */
+static int open_listeners(const struct options *o, int *fds, struct err *e)
 {
 	struct endpoint ep;
-	struct sock_addr a;
+	struct sock_addr a[SOCK_LISTEN_MAX];
 	char text[SOCK_TEXT_MAX];
-	int rc;
+	int rc, n;
 
 	if (o->listen && o->listen_fd >= 0)
 		return err_set(e, ERR_USAGE,
 			       "--listen and --listen-fd exclude each other");
-	if (o->listen_fd >= 0)
-		return (int)o->listen_fd;
+	for (n = 0; o->listen_fd >= 0 && n < o->listen_fds; n++)
+		fds[n] = (int)o->listen_fd + n;
+	if (n)
+		return n;
+	rc = o->listen ? -1 : systemd_listen_fd(e);
+	if (rc >= 0)
+		fds[0] = rc;
+	if (rc >= 0 || rc == ERR_USAGE)
+		return rc >= 0 ? 1 : rc;
 	if (!o->listen)
 		return err_set(e, ERR_USAGE,
 			       "say where to listen: --listen HOST:PORT "
 			       "(0.0.0.0:29400 is every interface)");
 	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
 	if (rc == 0)
-		rc = sock_resolve(&ep, &a, 1, e);
+		rc = n = own_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
+	if (rc == 0) /* not this host's: the kernel says it best */
+		rc = n = sock_resolve(&ep, a, 1, e);
+	if (rc >= 0)
+		rc = sock_listen_all(a, n, fds, e);
 	if (rc < 0)
 		return rc;
-	rc = sock_listen(&a, e);
-	if (rc >= 0 && o->parent_fd < 0)
-		log_info("listening on %s", sock_addr_text(&a, text));
-	return rc;
+	for (int i = 0; i < n && o->parent_fd < 0; i++)
+		log_info("listening on %s", sock_addr_text(&a[i], text));
+	return n;
 }
 
 /* Who starts us hands over what the clients will know. */
@@ -148,16 +183,24 @@ static int serve(const struct options *o, const struct auth *auth,
 		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
+		.max_jobs = (uint32_t)o->max_jobs,
+		.max_connections = (uint32_t)o->max_connections,
+		.max_keys = (size_t)o->max_keys,
+		.max_bytes = (size_t)o->max_bytes,
+		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
+		.token_dir = o->token_dir,
+		.metrics = o->metrics,
 		.journal = o->journal,
 		.journal_fd = (int)o->journal_fd,
 	};
 	struct server *server;
 	uv_loop_t loop;
-	int rc = open_listener(o, e);
+	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, fds, e);
 
 	if (rc < 0)
 		return rc;
-	so.listen_fd = rc;
+	so.listen_fds = fds;
+	so.listeners = rc;
 	rc = uv_loop_init(&loop);
 	if (rc < 0)
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
@@ -180,9 +223,11 @@ static void say_open(const struct options *o, const struct auth *auth)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.listen_fd = -1, .parent_fd = -1,
+	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
 			    .heartbeat_timeout = 5, .hello_timeout = 5,
-			    .silent_timeout = 60};
+			    .max_jobs = 65536, .max_connections = 262144,
+			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
+			    .idle_timeout = 3600};
 	struct err e = ERR_INIT;
 	struct auth auth;
 	int rc;

@@ -13,6 +13,7 @@
 #include "base/sock.h"
 #include "rendezvous/credential.h"
 #include "rendezvous/request.h"
+#include "rendezvous/tenants.h"
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
@@ -57,7 +58,7 @@ int door_has_room(struct server *s)
 
 void door_on_due(struct member *m)
 {
-	if (m->server->door.holds && !m->caller.check)
+	if ((m->server->door.holds || m->full) && !m->caller.check)
 		drop(m, "others wait");
 }
 
@@ -175,15 +176,22 @@ static void refuse(struct member *m, const struct wire_hello *hello,
 
 /* ---- the answer ---- */
 
-static void job_key(const struct member *m, const struct wire_hello *hello,
-		    struct proof *key)
+static int job_key(const struct member *m, const struct wire_hello *hello,
+		   struct proof *key, struct err *e)
 {
 	const struct auth *a = &m->server->door.auth;
+	const char *tokens = m->server->token_dir;
+	struct proof own;
+	int rc = tokens ? tenants_secret(tokens, hello->job, &own, e) : 0;
 
-	if (a->is_key)
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && a->is_key)
 		*key = a->secret;
 	else
-		proof_job_key(key, &a->secret, hello->job);
+		proof_job_key(key, rc ? &own : &a->secret, hello->job);
+	proof_wipe(&own, sizeof(own));
+	return 0;
 }
 
 static struct proof_talk talk_of(const struct member *m,
@@ -338,7 +346,11 @@ static int check_munge(struct member *m, const struct wire_frame *f,
 	t = talk_of(m, &x->frame, &x->hello);
 	proof_hash(&x->want, &t);
 	proof_hash_grant(&x->grant_hash, &t, x->hello.proof);
-	job_key(m, &x->hello, &x->key);
+	if (job_key(m, &x->hello, &x->key, &x->why) < 0) {
+		refuse(m, &x->hello, x->why.text);
+		check_free(x);
+		return 0;
+	}
 	x->m = m;
 	x->work.data = x;
 	m->caller.check = x;
@@ -353,9 +365,13 @@ static int check_secret(struct member *m, const struct wire_frame *f,
 {
 	const struct proof_talk t = talk_of(m, f, hello);
 	struct proof key, want;
+	struct err why = ERR_INIT;
 	int rc = 0;
 
-	job_key(m, hello, &key);
+	if (job_key(m, hello, &key, &why) < 0) {
+		refuse(m, hello, why.text);
+		return 0;
+	}
 	proof_of_client(&want, &key, &t);
 	if (proof_same(&want, hello->proof))
 		rc = let_in(m, f, hello, "", &key, e);

@@ -120,8 +120,9 @@ static int make_proof(struct handshake *h, struct err *e)
 		return 0;
 	}
 	proof_hash(&p, &t);
+	/* no secret is in it: who may not take it can at least say whose it is */
 	rc = credential_make(text, SLICE((const char *)p.bytes, PROOF_SIZE),
-			     geteuid(), e);
+			     CREDENTIAL_FOR_ALL, e);
 	if (rc < 0)
 		return rc;
 	h->proof_size = strlen(text);
@@ -236,6 +237,10 @@ void handshake_explain(const struct handshake *h, char *text, size_t size)
 			 "credential: it runs as another user than %u, or "
 			 "munged there does not accept it (its clock, its key)",
 			 (unsigned)geteuid());
+	else if (h->auth->is_key)
+		snprintf(text, size, "it closed the connection on our proof: "
+			 "the key that we have (%s) is of another job, or of "
+			 "another server's", h->auth->from);
 	else
 		snprintf(text, size, "it closed the connection on our proof: "
 			 "its secret is another one than ours (from %s); give "

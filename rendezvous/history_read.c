@@ -220,12 +220,13 @@ static int take_request(struct reading *r)
 	f.body = reader_slice(&r->in);
 	if (r->in.bad)
 		return ERR_PROTOCOL;
+	nobody.pool = &r->h->server->pool;
 	s.store = r->job->store;
 	s.job = r->job->job;
 	s.pasts = &r->job->pasts;
 	s.past = s.id ? past_find_or_make(s.pasts, s.id, s.rank) : NULL;
 	rc = session_replay(&s, &f, NULL);
-	buf_reset(&nobody.out);
+	buf_release(&nobody.out);
 	return rc;
 }
 

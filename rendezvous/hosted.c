@@ -10,13 +10,9 @@
 #include "base/log.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/service.h"
 #include "rendezvous/waits.h"
-
-static const struct store_limits round_limits = {
-	.keys = 1 << 20,
-	.bytes = 1 << 30,
-	.value = WIRE_VALUE_MAX,
-};
 
 /* ---- telling ---- */
 
@@ -79,24 +75,32 @@ void hosted_tell_state(struct hosted *h)
 	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
-/* At the address where we listen anyway, if that is the one which the workers
- * are told; else rank 0 has to keep PyTorch's store, as without us. */
+/* At the address that the workers are told. What a name is to each host none
+ * but that host knows: so where the agents have come by it. Where that is not
+ * ours rank 0 has to keep PyTorch's store, as without us. */
 static void open_torch_port(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);
-	struct sock_addr at = h->server->bound;
-	char own[SOCK_HOST_MAX];
+	const struct sock_addr *at = h->vouchers.ways;
+	struct torch_gate gate = {.on_come = NULL};
+	struct sock_addr number;
 	struct err e = ERR_INIT;
+	int n = h->vouchers.nways;
 
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	h->torch_port = 0;
-	if (!master || (!sock_addr_is_any(&at) &&
-			strcmp(sock_addr_host(&at, own), master) != 0))
+	if (master && sock_addr_number(master, 0, &number)) {
+		n = sock_addr_is_local(&number);
+		at = &number;
+	}
+	if (!master || !n)
 		return;
-	sock_addr_set_port(&at, 0);
-	if (torch_port_open(&h->torch, &h->server->pool, h->store, &at,
-			    job_world_size(h->job), &h->torch_port, &e) < 0) {
+	if (!job_store_open(h->job))
+		gate = voucher_gate(h);
+	if (torch_port_open(&h->torch, &h->server->pool, h->store, at, n,
+			    job_world_size(h->job), &gate, &h->torch_port,
+			    &e) < 0) {
 		h->torch_port = 0;
 		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
 	}
@@ -104,9 +108,12 @@ static void open_torch_port(struct hosted *h)
 
 int hosted_make_store(struct hosted *h)
 {
-	struct store_limits limits = round_limits;
+	const struct store_limits limits = {
+		.keys = h->server->max_keys, .bytes = h->server->max_bytes,
+		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
+		.ranks = job_world_size(h->job),
+	};
 
-	limits.ranks = job_world_size(h->job);
 	h->store = store_new(&limits);
 	return h->store ? 0 : -ENOMEM;
 }
@@ -132,6 +139,7 @@ static void tell_start(struct hosted *h)
 
 	uv_timer_stop(&h->call_timer);
 	h->since = uv_now(h->server->loop);
+	h->server->counts.rounds++;
 	if (hosted_make_store(h) < 0) {
 		job_stop(h->job, "the rendezvous server is out of memory");
 		return;
@@ -168,6 +176,7 @@ static void end_workers(struct hosted *h, const char *text)
 		h->workers = m->worker_next;
 		m->worker_pprev = NULL;
 		m->hosted = NULL;
+		h->nworkers--;
 		if (h->workers)
 			h->workers->worker_pprev = &h->workers;
 		session_abort(&m->session, ERR_ABORTED, text);
@@ -192,6 +201,8 @@ static void tell_end(struct hosted *h)
 
 	uv_timer_stop(&h->call_timer);
 	h->since = now;
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
 	while ((n = job_next_node(h->job, n))) {
 		struct member *to = job_node_owner(n);
 
@@ -223,6 +234,7 @@ void hosted_act(struct hosted *h)
 {
 	const struct job_action *a;
 
+	limits_touch(h);
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
@@ -273,6 +285,7 @@ static void unname(struct hosted *h)
 	if (h->named)
 		table_remove(&h->server->jobs, &h->item);
 	h->named = 0;
+	service_jobs(h->server);
 }
 
 struct hosted *hosted_restore(struct server *s, struct job *job,
@@ -306,6 +319,8 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	limits_touch(h);
+	service_jobs(s);
 	return h;
 }
 
@@ -343,8 +358,9 @@ void hosted_bear_with(struct member *m)
 	if (m->lease_ms <= s->pool.silent_ms)
 		return;
 	s->pool.silent_ms = m->lease_ms;
-	if (uv_fileno((uv_handle_t *)&s->listener, &fd) == 0)
-		sock_end_when_silent(fd, m->lease_ms);
+	for (int i = 0; i < s->nlisteners; i++)
+		if (uv_fileno((uv_handle_t *)&s->listeners[i], &fd) == 0)
+			sock_end_when_silent(fd, m->lease_ms);
 	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
 		sock_end_when_silent(fd, m->lease_ms);
 }
@@ -375,6 +391,7 @@ void hosted_free_if_empty(struct hosted *h)
 	end_workers(h, "the job has no nodes any more");
 	torch_port_close(h->torch);
 	h->torch = NULL;
+	voucher_release(h);
 	if (job_end(h->job)->text.len)
 		ended_add(&h->server->ended, job_id(h->job),
 			  job_end(h->job)->round, job_end(h->job)->text.data);
@@ -401,6 +418,7 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = &m->worker_next;
 	m->worker_pprev = &h->workers;
 	h->workers = m;
+	h->nworkers++;
 }
 
 /* What is left of its connection before, if it is here again, is not it. */
@@ -452,6 +470,9 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
+	rc = limits_check_client(h, e);
+	if (rc < 0)
+		return rc;
 	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
 		return rc;
 	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
@@ -465,6 +486,7 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 
 static void lose_worker(struct hosted *h, struct member *m)
 {
+	h->nworkers--;
 	*m->worker_pprev = m->worker_next;
 	if (m->worker_next)
 		m->worker_next->worker_pprev = m->worker_pprev;
@@ -496,6 +518,7 @@ void hosted_lose(struct member *m, const char *why)
 			  job_id(h->job), m->session.rank, why);
 		lose_worker(h, m);
 	} else if (m->node) {
+		voucher_forget(h, m);
 		hosted_lose_node(h, m->node, why);
 		m->node = NULL;
 		hosted_act(h);

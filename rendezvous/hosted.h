@@ -14,6 +14,7 @@
 #include "rendezvous/store.h"
 #include "rendezvous/table.h"
 #include "rendezvous/torch_port.h"
+#include "rendezvous/voucher.h"
 
 enum {
 	STATE_DELAY_MS = 20,  /* joins go on: they are told about once */
@@ -44,7 +45,9 @@ struct member {
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
 	struct job_node *node;  /* of an agent that has joined */
+	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
+	int full; /* it is told so, and closed, when it says HELLO */
 	int suspect;            /* a lease has ended, once more to look */
 	uint64_t close_at;      /* a moment after END; 0: not yet */
 };
@@ -60,7 +63,10 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
+	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
+	uint32_t nworkers;
+	uint64_t touched; /* something happened in it; loop time */
 	uint64_t since; /* the job's state, or its round; loop time */
 	struct job_node *guests; /* stands for all of them; NULL: agents do */
 	uv_timer_t state_timer; /* STATE is due */
@@ -73,16 +79,35 @@ struct hosted {
 	int closing; /* handles that are not closed yet */
 };
 
+/* What has happened since the start. */
+struct server_counts {
+	uint64_t accepted, refused_full, refused_hello, expired;
+	uint64_t rounds, restarts, changes, leases_lost;
+	uint64_t requests[WIRE_JOB + 1]; /* by type */
+};
+
 struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
 	struct door door;
-	uv_tcp_t listener;
-	struct sock_addr bound; /* the listener's */
+	uv_tcp_t listeners[SOCK_LISTEN_MAX];
+	int nlisteners;
+	uint32_t held; /* bits of those with somebody whom the door waits for */
 	uv_pipe_t parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
 	uv_timer_t waits_timer; /* active while somebody waits */
+	uv_timer_t idle_timer;
+	uint32_t max_connections, max_jobs; /* a job's; in all */
+	size_t max_keys, max_bytes;         /* of a round's store */
+	uint64_t idle_ms;
+	uint32_t fd_limit;
+	const char *token_dir; /* of tenants' tokens, or NULL */
+	int said_full;
+	struct server_counts counts;
+	struct web *web; /* /health and /metrics; NULL: nobody may ask */
+	uv_timer_t watchdog;  /* of a service's manager, who expects it */
+	int notifies;         /* somebody is told of our state */
 	uint64_t lease_ms;
 	int has_parent;
 	struct table jobs;

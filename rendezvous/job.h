@@ -28,6 +28,7 @@ struct job_node {
 	uint16_t master_port;
 	int hosts_server;
 	int agent_store; /* its workers may have the server's store */
+	int store_open;  /* whoever comes may */
 	uint32_t nproc;
 	uint32_t seq; /* order of joining */
 	enum job_place place;

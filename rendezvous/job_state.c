@@ -158,6 +158,7 @@ static void pass_node(struct pass *p, struct job_node *n)
 	n->master_port = (uint16_t)port;
 	number(p, &n->hosts_server);
 	number(p, &n->agent_store);
+	number(p, &n->store_open);
 	u32(p, &n->nproc);
 	u32(p, &n->seq);
 	number(p, &place);

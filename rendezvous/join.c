@@ -172,6 +172,7 @@ static int describe(struct job_node *n, const struct wire_join *m,
 	n->master_port = m->master_port;
 	n->hosts_server = m->hosts_server != 0;
 	n->agent_store = m->agent_store != 0;
+	n->store_open = m->store_open != 0;
 	n->nproc = m->nproc;
 	n->lease_ms = m->lease_ms;
 	n->said = 0;

@@ -292,6 +292,11 @@ int journal_file_is_long(const struct journal_file *f)
 	       f->since > LONG_TIMES * f->snapshot;
 }
 
+size_t journal_file_bytes(const struct journal_file *f)
+{
+	return f->end;
+}
+
 int journal_file_is_lost(const struct journal_file *f)
 {
 	return f->lost;

@@ -36,6 +36,8 @@ int journal_file_snapshot(struct journal_file *f, struct slice batch,
 			  struct err *e);
 /* So much was appended since the last snapshot that it is time for one. */
 int journal_file_is_long(const struct journal_file *f);
+/* What is in it, in bytes. */
+size_t journal_file_bytes(const struct journal_file *f);
 /* What an append could not keep: 1 until a snapshot is. */
 int journal_file_is_lost(const struct journal_file *f);
 

@@ -188,6 +188,7 @@ static void take_frame(struct link *l, const struct wire_frame *f)
 	if (f->kind == WIRE_ERROR_REPLY && f->id == 0 &&
 	    wire_get_error(f, &m, NULL) == 0) {
 		snprintf(what, sizeof what, "%.*s", SLICE_FMT(m.text));
+		l->told = 1;
 		lost(l, m.code, what);
 		return;
 	}

@@ -38,6 +38,7 @@ struct link {
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;
 	int state;
+	int told;        /* it was lost by the server's own last word */
 	int refused;     /* the error of a connect that failed at once */
 	int handle_gone; /* tcp went through its close for that */
 };

@@ -9,6 +9,7 @@
 
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
+#include "rendezvous/limits.h"
 #include "rendezvous/resume.h"
 #include "rendezvous/status.h"
 #include "rendezvous/waits.h"
@@ -76,8 +77,12 @@ int request_admit(struct member *m, const struct wire_hello *hello,
 		rc = err_set(e, ERR_ABORTED,
 			     "the rendezvous server at %s stops",
 			     m->server->endpoint);
-	if (rc < 0)
+	if (rc == 0 && m->full)
+		rc = limits_full(m->server, e);
+	if (rc < 0) {
+		m->server->counts.refused_hello++;
 		return rc;
+	}
 	if (hello->role == WIRE_WORKER)
 		rc = hosted_admit_worker(m, hello, e);
 	else if (hello->role == WIRE_TOOL)
@@ -99,8 +104,14 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (!h)
+	if (!h) {
+		h = hosted_find(m->server, SLICE_STR(m->job_id));
+		rc = h ? limits_check_client(h, e) :
+		     limits_check_job(m->server, m->job_id, e);
+		if (rc < 0)
+			return rc;
 		h = hosted_for_join(m->server, SLICE_STR(m->job_id));
+	}
 	if (!h)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
@@ -110,6 +121,9 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	rc = voucher_node(h, m, &join.addrs, e);
+	if (rc < 0)
+		return rc;
 	history_event(h, m->node, f);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
@@ -229,6 +243,7 @@ static const struct rule rules[] = {
 	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
 	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
+	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
 	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
@@ -265,6 +280,7 @@ void request_take(struct member *m, const struct wire_frame *f)
 	char why[ERR_TEXT_MAX + 32];
 	int rc = check_rule(m, &r, f, &e);
 
+	m->server->counts.requests[f->type]++;
 	if (rc == 0)
 		rc = r.run(m, f, &e);
 	if (rc == ERR_PROTOCOL) {

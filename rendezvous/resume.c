@@ -21,10 +21,12 @@ static struct job_node *find(struct server *s, struct slice job,
 }
 
 /* Its connection before may not have ended yet. */
-static void replace(struct job_node *n, struct member *m)
+static void replace(struct hosted *h, struct job_node *n, struct member *m)
 {
 	struct member *other = job_node_owner(n);
 
+	/* without memory for it its workers are not vouched for */
+	voucher_resume(h, m, other);
 	if (other) {
 		other->node = NULL;
 		other->hosted = NULL;
@@ -78,8 +80,8 @@ int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
 	n = find(m->server, SLICE_STR(m->job_id), from.node_id, &h);
 	if (n) {
-		replace(n, m);
 		m->node = n;
+		replace(h, n, m);
 		m->hosted = h;
 		m->lease_ms = job_node_lease(n) ? job_node_lease(n)
 						: m->server->lease_ms;

@@ -143,6 +143,7 @@ void job_state_for(struct job *j, struct wire_state *m);
  * this server can be for them: MASTER_ADDR, as it is on the server's own host.
  * NULL: it cannot, or is not to be. */
 const char *job_agent_store_addr(const struct job *j);
+int job_store_open(const struct job *j); /* without vouchers */
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m);
 /* To all nodes, spares, too, but those that have left. */

@@ -14,7 +14,10 @@
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/metrics.h"
 #include "rendezvous/request.h"
+#include "rendezvous/service.h"
 #include "rendezvous/waits.h"
 
 static void exit_if_drained(struct server *s);
@@ -36,6 +39,7 @@ static void lose_silent(struct member *m, uint64_t silent_ms)
 {
 	char why[64], told[128];
 
+	m->server->counts.leases_lost++;
 	snprintf(why, sizeof why, "not heard from for %.1f s",
 		 (double)silent_ms / 1e3);
 	/* it may read this later: it was it that was silent, not we */
@@ -126,9 +130,13 @@ static void on_connection(uv_stream_t *listener, int status)
 {
 	struct server *s = listener->data;
 	struct member *m;
+	int full;
 
-	if (status == 0 && !door_has_room(s))
-		return; /* libuv takes nobody else until we have taken it */
+	if (status == 0 && !door_has_room(s)) {
+		/* libuv takes nobody else there until we have taken it */
+		s->held |= 1u << ((uv_tcp_t *)listener - s->listeners);
+		return;
+	}
 	m = status < 0 ? NULL : calloc(1, sizeof *m);
 	if (!m) {
 		log_warn("cannot take a connection: %s",
@@ -142,15 +150,29 @@ static void on_connection(uv_stream_t *listener, int status)
 	m->pprev = &s->members;
 	s->members = m;
 	if (conn_open(&m->conn, &s->pool, &conn_events,
-		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener) == 0)
-		door_enter(m);
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener) < 0)
+		return;
+	s->counts.accepted++;
+	full = limits_accepted(s, m);
+	if (full < 0) {
+		conn_drop(&m->conn);
+		return;
+	}
+	door_enter(m);
+	m->full = full;
+	if (full) /* its place is another's soon */
+		conn_due(&m->conn, uv_now(s->loop) + DOOR_GRACE_MS);
 }
 
 /* Somebody has left the door while another waited before it. */
 static void on_room(struct server *s)
 {
-	if (!s->draining)
-		on_connection((uv_stream_t *)&s->listener, 0);
+	for (int i = 0; i < s->nlisteners && !s->draining; i++) {
+		if (!(s->held & 1u << i))
+			continue;
+		s->held &= ~(1u << i);
+		on_connection((uv_stream_t *)&s->listeners[i], 0);
+	}
 }
 
 /* ---- the end ---- */
@@ -176,6 +198,9 @@ static void exit_if_drained(struct server *s)
 		hosted_drop(hosted_of_number(at));
 	close_handle((uv_handle_t *)&s->drain_timer);
 	waits_close(s);
+	limits_close(s);
+	metrics_close(s);
+	service_close(s);
 	if (s->has_parent) {
 		close_handle((uv_handle_t *)&s->parent);
 	} else {
@@ -224,6 +249,12 @@ static void on_drain_timer(uv_timer_t *t)
 	}
 }
 
+static void close_listeners(struct server *s)
+{
+	for (int i = 0; i < s->nlisteners; i++)
+		close_handle((uv_handle_t *)&s->listeners[i]);
+}
+
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
  * its own connection too, and that says more than our end would: it is given
  * time to arrive. */
@@ -232,9 +263,10 @@ static void drain(struct server *s, const char *why)
 	if (s->draining)
 		return;
 	s->draining = 1;
+	service_stops(s);
 	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
 		 s->endpoint, why);
-	close_handle((uv_handle_t *)&s->listener);
+	close_listeners(s);
 	uv_timer_start(&s->drain_timer, on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
 	exit_if_drained(s);
@@ -256,7 +288,7 @@ static void go_away(struct server *s)
 	history_commit(&s->history);
 	history_close(&s->history);
 	s->draining = s->stopped_jobs = 1;
-	close_handle((uv_handle_t *)&s->listener);
+	close_listeners(s);
 	for (m = s->members; m; m = m->next) {
 		hosted_lose(m, "its connection closed");
 		conn_drop(&m->conn);
@@ -336,27 +368,40 @@ static void watch_signal(struct server *s, uv_signal_t *sig, int number)
 	uv_signal_start(sig, on_signal, number);
 }
 
-static int start_listening(struct server *s, int fd, struct err *e)
+static int listen_with(struct server *s, int fd, struct err *e)
 {
 	struct sock_addr a = {.len = sizeof a.ss};
+	uv_tcp_t *tcp = &s->listeners[s->nlisteners];
+	char at[SOCK_TEXT_MAX];
 	int rc;
 
 	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
 		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
 			       fd, strerror(errno));
-	sock_addr_text(&a, s->endpoint);
-	s->bound = a;
+	sock_addr_text(&a, at);
+	if (!s->nlisteners)
+		memcpy(s->endpoint, at, sizeof at);
 	sock_end_when_silent(fd, s->pool.silent_ms);
-	uv_tcp_init(s->loop, &s->listener);
-	s->listener.data = s;
-	rc = uv_tcp_open(&s->listener, fd);
+	uv_tcp_init(s->loop, tcp);
+	s->nlisteners++;
+	tcp->data = s;
+	rc = uv_tcp_open(tcp, fd);
 	if (rc == 0)
-		rc = uv_listen((uv_stream_t *)&s->listener, SOMAXCONN,
-			       on_connection);
+		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
 	if (rc < 0)
-		return err_set(e, rc, "cannot listen on %s: %s", s->endpoint,
+		return err_set(e, rc, "cannot listen on %s: %s", at,
 			       uv_strerror(rc));
 	return 0;
+}
+
+static int start_listening(struct server *s, const struct server_options *o,
+			   struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < o->listeners && rc == 0; i++)
+		rc = listen_with(s, o->listen_fds[i], e);
+	return rc;
 }
 
 static void close_walked(uv_handle_t *h, void *arg)
@@ -389,14 +434,22 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->loop = loop;
 	s->lease_ms = o->lease_ms;
 	s->only_job = o->job;
+	s->max_connections = o->max_connections;
+	s->max_jobs = o->max_jobs;
+	s->max_keys = o->max_keys;
+	s->max_bytes = o->max_bytes;
+	s->idle_ms = o->idle_ms;
+	s->token_dir = o->token_dir;
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
 	s->pool.silent_ms = o->silent_ms;
 	s->door = (struct door){.auth = *o->auth, .on_room = on_room};
 	signal(SIGPIPE, SIG_IGN);
-	rc = start_listening(s, o->listen_fd, e);
+	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = watch_parent(s, o->parent_fd, e);
+	if (rc == 0 && o->metrics)
+		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
 		uv_walk(loop, close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
@@ -410,10 +463,14 @@ int server_new(struct server **out, uv_loop_t *loop,
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;
 	waits_init(s);
+	limits_init(s);
+	service_init(s);
 	*out = s;
-	if (o->guests)
-		return guests_open(s, o->job, o->guests, e);
-	return start_history(s, o, e);
+	rc = o->guests ? guests_open(s, o->job, o->guests, e) :
+	     start_history(s, o, e);
+	if (rc == 0)
+		service_ready(s);
+	return rc;
 }
 
 void server_run(struct server *s)

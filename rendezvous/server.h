@@ -11,13 +11,20 @@
 struct server;
 
 struct server_options {
-	int listen_fd;       /* a listening socket; the server closes it */
+	const int *listen_fds; /* listening sockets; the server closes them */
+	int listeners;       /* how many, up to SOCK_LISTEN_MAX */
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
 	uint64_t silent_ms;  /* after which a client's host is gone */
 	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
+	/* of each job: clients that are connected, its store; and of jobs */
+	uint32_t max_connections, max_jobs;
+	size_t max_keys, max_bytes;
+	uint64_t idle_ms; /* a job that does nothing for that long ends */
+	const char *token_dir; /* of tenants' tokens, or NULL; outlives it */
+	const char *metrics; /* where /health and /metrics are, or NULL */
 	const char *journal; /* a file that jobs outlive us in; NULL: none */
 	int journal_fd;      /* or inherited memory; 0: none */
 	const char *job;     /* the only one that is served; NULL: any. It has

@@ -15,6 +15,11 @@ struct store *store_new(const struct store_limits *limits)
 	if (!s)
 		return NULL;
 	s->limits = *limits;
+	s->limits.job = strdup(limits->job ? limits->job : "");
+	if (!s->limits.job) {
+		free(s);
+		return NULL;
+	}
 	s->woken_tail = &s->woken;
 	return s;
 }
@@ -34,6 +39,7 @@ void store_free(struct store *s)
 	}
 	table_release(&s->entries);
 	meetings_release(&s->meetings);
+	free((char *)s->limits.job);
 	free(s);
 }
 
@@ -64,9 +70,9 @@ int store_charge(struct store *s, size_t n, struct err *e)
 {
 	if (n > s->limits.bytes - s->bytes)
 		return err_set(e, ERR_REFUSED,
-			       "this round's store is full: it holds %zu of at "
-			       "most %zu bytes",
-			       s->bytes, s->limits.bytes);
+			       "the store of job '%s' is full: it holds %zu of "
+			       "at most %zu bytes (--max-bytes of its ddprdzv)",
+			       s->limits.job, s->bytes, s->limits.bytes);
 	s->bytes += n;
 	return 0;
 }
@@ -125,9 +131,9 @@ int store_find_or_make(struct store *s, struct slice key,
 		return 0;
 	if (s->entries.items >= s->limits.keys)
 		return err_set(e, ERR_REFUSED,
-			       "this round's store is full: it has %zu keys "
-			       "and may have no more",
-			       s->limits.keys);
+			       "the store of job '%s' is full: it has %zu keys "
+			       "and may have no more (--max-keys of its "
+			       "ddprdzv)", s->limits.job, s->limits.keys);
 	rc = store_charge(s, key.len, e);
 	if (rc < 0)
 		return rc;

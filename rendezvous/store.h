@@ -18,6 +18,7 @@ struct store_limits {
 	size_t bytes; /* of keys and values together */
 	size_t value; /* of one value */
 	uint32_t ranks; /* of the round: a gather's size is at most this */
+	const char *job; /* for refusals; copied. NULL: "" */
 };
 
 /* One link of a waiter into the list of a key that is not there yet. */

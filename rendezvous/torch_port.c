@@ -14,18 +14,21 @@
  * watchdog, and before 2.2 one for what is watched. */
 enum { CLIENTS_PER_RANK = 8, CLIENTS_MIN = 64 };
 
-struct client {
+struct torch_client {
 	struct conn conn; /* first: the connection's callbacks get it */
 	struct torch_session session;
 	struct torch_port *port;
-	struct client *next, **pprev;
+	void *ticket; /* of one that is held, not admitted yet */
+	struct torch_client *next, **pprev;
 };
 
 struct torch_port {
-	uv_tcp_t listener;
+	uv_tcp_t listeners[TORCH_ADDRS_MAX];
+	int nlisteners;
 	struct conn_pool *pool;
 	struct store *store;
-	struct client *clients;
+	struct torch_gate gate;
+	struct torch_client *clients;
 	uint32_t count, most;
 	int open;   /* the listener is */
 	int ended;  /* the store is ours */
@@ -44,15 +47,15 @@ static void free_if_gone(struct torch_port *p)
 		free(p);
 }
 
-static struct client *client_of(struct conn *c)
+static struct torch_client *client_of(struct conn *c)
 {
-	return (struct client *)c;
+	return (struct torch_client *)c;
 }
 
 static struct buf *out_of(struct torch_session *t)
 {
-	struct client *k = (struct client *)
-		((char *)t - offsetof(struct client, session));
+	struct torch_client *k = (struct torch_client *)
+		((char *)t - offsetof(struct torch_client, session));
 
 	return conn_out(&k->conn);
 }
@@ -62,7 +65,7 @@ static struct buf *out_of(struct torch_session *t)
 /* The protocol has no words for an error: the log has. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
-	struct client *k = client_of(c);
+	struct torch_client *k = client_of(c);
 	struct err e = ERR_INIT;
 	long n = torch_session_take(&k->session, in, &e);
 
@@ -81,9 +84,19 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	return (size_t)n;
 }
 
+static void on_due(struct conn *c)
+{
+	struct torch_client *k = client_of(c);
+	void *ticket = k->ticket;
+
+	k->ticket = NULL;
+	if (ticket)
+		k->port->gate.on_late(ticket);
+}
+
 static void on_gone(struct conn *c, const char *why)
 {
-	struct client *k = client_of(c);
+	struct torch_client *k = client_of(c);
 
 	torch_session_release(&k->session);
 	store_answer_all(k->port->store);
@@ -91,7 +104,7 @@ static void on_gone(struct conn *c, const char *why)
 
 static void on_closed(struct conn *c)
 {
-	struct client *k = client_of(c);
+	struct torch_client *k = client_of(c);
 	struct torch_port *p = k->port;
 
 	if (p->store) /* dropped by us */
@@ -105,8 +118,44 @@ static void on_closed(struct conn *c)
 }
 
 static const struct conn_events client_events = {
-	.on_bytes = on_bytes, .on_gone = on_gone, .on_closed = on_closed,
+	.on_bytes = on_bytes, .on_due = on_due, .on_gone = on_gone,
+	.on_closed = on_closed,
 };
+
+void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
+{
+	k->ticket = ticket;
+	conn_due(&k->conn, uv_now(k->port->pool->loop) + ms);
+}
+
+void torch_client_admit(struct torch_client *k)
+{
+	k->ticket = NULL;
+	conn_due(&k->conn, CONN_NEVER);
+	conn_resume(&k->conn);
+}
+
+void torch_client_refuse(struct torch_client *k)
+{
+	k->ticket = NULL;
+	conn_drop(&k->conn);
+}
+
+/* A connection that is paused before it was read once: nothing is lost. */
+static void let_in(struct torch_client *k)
+{
+	const struct torch_gate *gate = &k->port->gate;
+	struct sock_addr from, to;
+
+	if (!gate->on_come)
+		return;
+	conn_pause(&k->conn);
+	if (conn_addrs(&k->conn, &from, &to) < 0)
+		conn_drop(&k->conn);
+	else
+		gate->on_come(gate->owner, k, &from, &to);
+	conn_flush_all(k->port->pool);
+}
 
 /* ---- the port ---- */
 
@@ -116,7 +165,7 @@ static void on_refused(uv_handle_t *h)
 }
 
 /* Taken, and closed: else no other would be offered. */
-static void refuse(struct torch_port *p)
+static void refuse(struct torch_port *p, uv_stream_t *listener)
 {
 	uv_tcp_t *tcp = malloc(sizeof *tcp);
 
@@ -127,14 +176,14 @@ static void refuse(struct torch_port *p)
 	if (!tcp)
 		return;
 	uv_tcp_init(p->pool->loop, tcp);
-	uv_accept((uv_stream_t *)&p->listener, (uv_stream_t *)tcp);
+	uv_accept(listener, (uv_stream_t *)tcp);
 	uv_close((uv_handle_t *)tcp, on_refused);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
 {
 	struct torch_port *p = listener->data;
-	struct client *k;
+	struct torch_client *k;
 
 	if (status < 0) {
 		log_warn("the PyTorch store cannot take a connection: %s",
@@ -142,7 +191,7 @@ static void on_connection(uv_stream_t *listener, int status)
 		return;
 	}
 	if (p->count == p->most) {
-		refuse(p);
+		refuse(p, listener);
 		return;
 	}
 	k = calloc(1, sizeof *k);
@@ -158,8 +207,9 @@ static void on_connection(uv_stream_t *listener, int status)
 	k->pprev = &p->clients;
 	p->clients = k;
 	p->count++;
-	conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
-		  listener);
+	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
+		      listener) == 0)
+		let_in(k);
 }
 
 static void on_listener_closed(uv_handle_t *h)
@@ -175,32 +225,57 @@ static void stop_listening(struct torch_port *p)
 	if (!p->open)
 		return;
 	p->open = 0;
-	uv_close((uv_handle_t *)&p->listener, on_listener_closed);
+	for (int i = 0; i < p->nlisteners; i++)
+		uv_close((uv_handle_t *)&p->listeners[i], on_listener_closed);
 }
 
-static int listen_at(struct torch_port *p, const struct sock_addr *at,
-		     uint16_t *port, struct err *e)
+static int listen_with(struct torch_port *p, int fd)
 {
-	struct sock_addr own = *at;
-	int rc, fd = sock_listen(&own, e);
+	uv_tcp_t *tcp = &p->listeners[p->nlisteners];
+	int rc = uv_tcp_init(p->pool->loop, tcp);
 
-	if (fd < 0)
-		return fd;
 	sock_end_when_silent(fd, p->pool->silent_ms);
-	rc = uv_tcp_open(&p->listener, fd);
+	if (rc == 0) {
+		tcp->data = p;
+		p->nlisteners++;
+		p->handles++;
+		rc = uv_tcp_open(tcp, fd);
+	}
 	if (rc < 0)
 		close(fd);
 	else
-		rc = uv_listen((uv_stream_t *)&p->listener, SOMAXCONN,
-			       on_connection);
-	*port = sock_addr_port(&own);
+		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
+	return rc;
+}
+
+static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
+		     uint16_t *port, struct err *e)
+{
+	struct sock_addr own[TORCH_ADDRS_MAX];
+	int fds[TORCH_ADDRS_MAX], rc;
+
+	for (int i = 0; i < n; i++) {
+		own[i] = at[i];
+		sock_addr_set_port(&own[i], 0);
+	}
+	rc = sock_listen_all(own, n, fds, e);
+	if (rc < 0)
+		return rc;
+	*port = sock_addr_port(&own[0]);
+	for (int i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = listen_with(p, fds[i]);
+		else
+			close(fds[i]);
+	}
 	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
 				"%s", uv_strerror(rc)) : 0;
 }
 
 int torch_port_open(struct torch_port **out, struct conn_pool *pool,
-		    struct store *store, const struct sock_addr *at,
-		    uint32_t ranks, uint16_t *port, struct err *e)
+		    struct store *store, const struct sock_addr *at, int n,
+		    uint32_t ranks, const struct torch_gate *gate,
+		    uint16_t *port, struct err *e)
 {
 	struct torch_port *p = calloc(1, sizeof *p);
 	int rc;
@@ -210,16 +285,16 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 		return err_set(e, -ENOMEM, "out of memory");
 	p->pool = pool;
 	p->store = store;
+	p->gate = *gate;
 	p->most = ranks * CLIENTS_PER_RANK;
 	if (p->most < CLIENTS_MIN)
 		p->most = CLIENTS_MIN;
-	p->open = p->handles = p->owned = 1;
-	uv_tcp_init(pool->loop, &p->listener);
-	p->listener.data = p;
-	rc = listen_at(p, at, port, e);
+	p->open = p->owned = 1;
+	rc = listen_at(p, at, n, port, e);
 	if (rc < 0) {
 		p->owned = 0;
 		stop_listening(p);
+		free_if_gone(p);
 		return rc;
 	}
 	*out = p;
@@ -237,8 +312,11 @@ void torch_port_close(struct torch_port *p)
 {
 	if (!p)
 		return;
-	for (struct client *k = p->clients, *next; k; k = next) {
+	for (struct torch_client *k = p->clients, *next; k; k = next) {
 		next = k->next;
+		if (k->ticket)
+			p->gate.on_gone(k->ticket);
+		k->ticket = NULL;
 		conn_drop(&k->conn);
 	}
 	p->owned = 0;

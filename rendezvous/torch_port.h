@@ -9,12 +9,36 @@
 #include "rendezvous/store.h"
 
 struct torch_port;
+struct torch_client;
 
-/* Listens at that address, port 0 being any, for clients of so many ranks; the
- * port goes to *port. -errno with text. */
+/* Who decides whether a client may come in. */
+struct torch_gate {
+	void *owner;
+	/* One has come, from there, to here. Nothing of it is read: it is to
+	 * be admitted, refused or held before this returns. NULL: all may. */
+	void (*on_come)(void *owner, struct torch_client *k,
+			const struct sock_addr *from,
+			const struct sock_addr *to);
+	/* The time of one that is held is over: refuse it, or admit it. */
+	void (*on_late)(void *ticket);
+	/* One that was held has gone with its port. */
+	void (*on_gone)(void *ticket);
+};
+
+enum { TORCH_ADDRS_MAX = 8 };
+/* Listens at those addresses (at most that many), at one port, for clients of
+ * so many ranks; the port goes to *port. -errno with text. */
 int torch_port_open(struct torch_port **out, struct conn_pool *pool,
-		    struct store *store, const struct sock_addr *at,
-		    uint32_t ranks, uint16_t *port, struct err *e);
+		    struct store *store, const struct sock_addr *at, int n,
+		    uint32_t ranks, const struct torch_gate *gate,
+		    uint16_t *port, struct err *e);
+
+/* What it has sent, and sends, is done. */
+void torch_client_admit(struct torch_client *k);
+/* Closes it, without a word. */
+void torch_client_refuse(struct torch_client *k);
+/* It waits for one of these, for so long at most. */
+void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms);
 
 /* The round is over, and its workers are about to be stopped: nobody new, but
  * who is there goes on undisturbed, for a PyTorch that loses its store says so

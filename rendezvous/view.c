@@ -177,6 +177,11 @@ const char *job_agent_store_addr(const struct job *j)
 	return first->hosts_server && first->agent_store ? first->addr : NULL;
 }
 
+int job_store_open(const struct job *j)
+{
+	return j->order[0]->store_open;
+}
+
 void job_start_for(const struct job *j, const struct job_node *n,
 		   struct wire_start *m)
 {

@@ -28,6 +28,7 @@ enum {
 	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
 	WIRE_PAGE_MAX = 1 << 20,  /* what a node's workers do */
 	WIRE_DUMP_MAX_MS = 600000,
+	WIRE_ADDRS_MAX = 64,      /* of a node */
 	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
 	WIRE_PINGS = 6, /* in a lease: so many unanswered are a lost server */
@@ -80,7 +81,9 @@ enum wire_type {
 	WIRE_END,
 	WIRE_PING,
 	WIRE_STOP,
-	WIRE_RESUME = 41,
+	WIRE_VOUCH,
+	WIRE_VOUCHED,
+	WIRE_RESUME,
 	WIRE_FATE = 50,
 	WIRE_LEFT,
 	WIRE_WAITING,
@@ -154,7 +157,7 @@ const char *wire_type_name(int type);
 	F(u16, master_port) F(u8, hosts_server) F(i32, node_rank)              \
 	F(u32, min_nodes) F(u32, max_nodes) F(u32, nproc)                      \
 	F(u32, max_restarts) F(str, role) F(u32, last_call_ms)                 \
-	F(u32, lease_ms) F(u8, agent_store)
+	F(u32, lease_ms) F(u8, agent_store) F(u8, store_open) F(list, addrs)
 #define WIRE_STATE_FIELDS(F) F(u32, joined) F(u32, min_nodes)                 \
 	F(u32, max_nodes) F(u32, spares) F(u8, spare) F(u32, last_call_ms)     \
 	F(str, missing)
@@ -174,6 +177,10 @@ const char *wire_type_name(int type);
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
 #define WIRE_STOP_FIELDS(F) F(u8, level) F(u8, cause) F(u8, whole)            \
 	F(i32, signal) F(u32, grace_ms) F(str, text)
+#define WIRE_VOUCH_FIELDS(F) F(u32, number) F(str, peer) F(u16, peer_port)    \
+	F(str, own) F(u16, own_port)
+#define WIRE_VOUCHED_FIELDS(F) F(u32, number) F(u8, yes) F(i64, uid)          \
+	F(str, text)
 #define WIRE_END_FIELDS(F) F(u32, round) F(u8, verdict) F(i32, exit_code)     \
 	F(u32, restarts_left) F(str, text) F(i32, rank) F(u32, local_rank)     \
 	F(u32, node_rank) F(str, host) F(i64, pid) F(i32, code)                \
@@ -209,6 +216,7 @@ const char *wire_type_name(int type);
 	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
 	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
 	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
+	M(vouch, WIRE_VOUCH_FIELDS) M(vouched, WIRE_VOUCHED_FIELDS)            \
 	M(end, WIRE_END_FIELDS) M(resume, WIRE_RESUME_FIELDS)                  \
 	M(resumed, WIRE_RESUMED_FIELDS)                                        \
 	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \

@@ -38,8 +38,8 @@ struct guest {
 	uint64_t deadline;
 	struct place place;
 	struct auth auth; /* how each rank proves itself to rank 0's server */
-	int listener; /* of rank 0; or -1 */
-	int pipe;     /* to rank 0's server; or -1 */
+	int listeners[SOCK_LISTEN_MAX], n; /* of rank 0 */
+	int pipe; /* to rank 0's server; or -1 */
 	struct ddp__kv *kv;
 	struct err *e;
 };
@@ -55,20 +55,32 @@ static int left_ms(const struct guest *g)
 
 /* ---- rank 0's server ---- */
 
-static int listen_on(struct guest *g, const char *host, uint16_t port)
+/* At those addresses, which have one port; n 0: none of what others are told is
+ * this host's (there is a NAT, say), so it is found at whichever is. */
+static int listen_at(struct guest *g, struct sock_addr *at, int n,
+		     uint16_t port)
 {
-	struct endpoint ep = {.port = port};
-	struct sock_addr a;
 	int rc;
 
-	snprintf(ep.host, sizeof(ep.host), "%s", host);
-	rc = sock_resolve(&ep, &a, 1, g->e);
-	if (rc >= 0)
-		rc = sock_listen(&a, g->e);
+	if (!n)
+		n = sock_addr_number("0.0.0.0", port, &at[0]);
+	rc = sock_listen_all(at, n, g->listeners, g->e);
 	if (rc < 0)
 		return rc;
-	g->listener = rc;
-	return sock_addr_port(&a);
+	g->n = n;
+	return sock_addr_port(&at[0]);
+}
+
+/* Where others find that host, which is this one. */
+static int listen_on(struct guest *g, const char *host, uint16_t port)
+{
+	struct sock_addr at[SOCK_LISTEN_MAX];
+	struct endpoint ep = {.port = port};
+	int n;
+
+	snprintf(ep.host, sizeof(ep.host), "%s", host);
+	n = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, g->e);
+	return n < 0 ? n : listen_at(g, at, n, port);
 }
 
 /* Where the server of the attempt before may have to end first. */
@@ -89,8 +101,9 @@ static int start_server(struct guest *g)
 	int rc = auth_for_server(&theirs, &g->auth, g->e);
 
 	if (rc >= 0)
-		rc = ddp__own_server_start(&g->pipe, g->listener, g->place.job,
-					   g->env->world_size, &theirs, g->e);
+		rc = ddp__own_server_start(&g->pipe, g->listeners, g->n,
+					   g->place.job, g->env->world_size,
+					   &theirs, g->e);
 	auth_wipe(&theirs);
 	return rc;
 }
@@ -100,7 +113,6 @@ static int start_server(struct guest *g)
 static int given(struct guest *g)
 {
 	const struct ddp__env *v = g->env;
-	struct sock_addr a;
 	int rc;
 
 	snprintf(g->place.job, sizeof(g->place.job), "%.150s/%d",
@@ -110,11 +122,7 @@ static int given(struct guest *g)
 	rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc < 0 || v->rank)
 		return rc;
-	rc = sock_resolve(&v->server, &a, 1, g->e);
-	if (rc < 0)
-		return rc;
-	rc = listen_at_given(g, a.ss.ss_family == AF_INET6 ? "::" : "0.0.0.0",
-			     v->server.port);
+	rc = listen_at_given(g, v->server.host, v->server.port);
 	return rc ? rc : start_server(g);
 }
 
@@ -192,8 +200,7 @@ static int of_step(struct guest *g)
 		return 0;
 	rc = -EADDRINUSE;
 	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++)
-		rc = listen_on(g, one_host ? host : "0.0.0.0",
-			       g->place.at[i].port);
+		rc = listen_on(g, host, g->place.at[i].port);
 	return rc < 0 ? rc : start_server(g);
 }
 
@@ -217,6 +224,33 @@ static int make_key(struct guest *g)
 	return rc;
 }
 
+/* Listens at what the others are told, at one port that is free there. */
+static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
+{
+	struct sock_addr own[SOCK_LISTEN_MAX], at[SOCK_LISTEN_MAX];
+	struct endpoint ep = {.port = 0};
+	int port, found, nown = 0;
+
+	/* a rank here may not be able to use another */
+	if (g->env->nodes == 1)
+		nown = sock_addr_number("127.0.0.1", 0, &own[0]);
+	for (int i = 0; i < n; i++) {
+		snprintf(ep.host, sizeof(ep.host), "%.255s", addrs[i]);
+		found = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, NULL);
+		for (int k = 0; k < found; k++)
+			nown = sock_addr_add(own, nown, SOCK_LISTEN_MAX,
+					     &at[k]);
+	}
+	port = listen_at(g, own, nown, 0);
+	for (int i = 0; i < n; i++) {
+		struct endpoint *to = &g->place.at[g->place.n++];
+
+		snprintf(to->host, sizeof(to->host), "%.255s", addrs[i]);
+		to->port = (uint16_t)port;
+	}
+	return port;
+}
+
 /* What rank 0 will say. That it has failed is said too: nobody waits then. */
 static void prepare(struct guest *g)
 {
@@ -227,21 +261,15 @@ static void prepare(struct guest *g)
 	if (rc >= 0)
 		rc = random_hex(token, TOKEN_BYTES, g->e);
 	snprintf(g->place.job, sizeof(g->place.job), "guests %s", token);
-	if (rc >= 0)
-		rc = listen_on(g, one_host ? "127.0.0.1" : "0.0.0.0", 0);
-	if (rc >= 0 && g->env->node_addr)
+	if (g->env->node_addr)
 		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
 			 g->env->node_addr);
 	if (!one_host && !n)
 		n = own_addrs(addrs, PLACES_MAX - 1);
 	if (!n)
 		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
-	for (int i = 0; i < n; i++) {
-		struct endpoint *at = &g->place.at[g->place.n++];
-
-		snprintf(at->host, sizeof(at->host), "%.255s", addrs[i]);
-		at->port = (uint16_t)rc;
-	}
+	if (rc >= 0)
+		rc = offer(g, addrs, n);
 	if (rc >= 0)
 		rc = start_server(g);
 	if (rc < 0)
@@ -507,15 +535,14 @@ static int meet(struct guest *g)
 int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
 		    const char *host, int timeout_ms, struct err *e)
 {
-	struct guest g = {.env = env, .host = host, .listener = -1,
-			  .pipe = -1, .e = e};
+	struct guest g = {.env = env, .host = host, .pipe = -1, .e = e};
 	int rc;
 
 	g.deadline = timeout_ms < 0 ? UINT64_MAX
 				    : clock_ms() + (uint64_t)timeout_ms;
 	rc = meet(&g);
-	if (g.listener >= 0)
-		close(g.listener);
+	while (g.n > 0)
+		close(g.listeners[--g.n]);
 	if (g.pipe >= 0)
 		close(g.pipe);
 	auth_wipe(&g.auth);

@@ -1,11 +1,13 @@
 /* init.c: joining the job and leaving it, and what a rank may ask about its
  * world. How a backend's ranks meet is the backend's. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "rendezvous/auth.h"
 #include "worker-sdk/comm.h"
 #include "worker-sdk/entry.h"
@@ -14,7 +16,11 @@
 #include "worker-sdk/nccl_backend.h"
 #include "worker-sdk/recorder.h"
 
-enum { CONNECT_MS = 30000 };
+enum {
+	CONNECT_MS = 30000,
+	LOOK_MS = 2000, /* for a server that is about to be started again */
+	NAP_MS = 50,
+};
 
 static unsigned joined; /* worlds so far */
 
@@ -51,6 +57,24 @@ static int explain(const struct ddp__world *w, int rc, struct err *e)
 		       why.text);
 }
 
+/* The agent lives, so the server was here a moment ago: where it died since, it
+ * may be about to be started again. */
+static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
+			const struct auth *auth, int ms, struct err *e)
+{
+	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
+	uint64_t end = clock_ms() + (uint64_t)look_ms;
+	int rc;
+
+	do {
+		rc = ddp__kv_server(&w->kv, &w->env.server, hello, auth, ms,
+				    e);
+		if (rc != -ECONNREFUSED || clock_ms() >= end)
+			return rc;
+		poll(NULL, 0, NAP_MS);
+	} while (1);
+}
+
 static int open_store(struct ddp__world *w, struct err *e)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
@@ -77,7 +101,7 @@ static int open_store(struct ddp__world *w, struct err *e)
 	rc = auth_of_key(&auth, w->env.job_key, e);
 	if (rc)
 		return rc;
-	rc = ddp__kv_server(&w->kv, &w->env.server, &hello, &auth, ms, e);
+	rc = reach_server(w, &hello, &auth, ms, e);
 	auth_wipe(&auth);
 	if (!rc)
 		ddp__kv_server_again(w->kv, w->env.again_ms);

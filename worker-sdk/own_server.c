@@ -16,9 +16,15 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/sock.h"
 
 /* The child's descriptors after 0, 1 and 2. */
-enum { LISTEN_FD = 3, PARENT_FD, ERROR_FD, CHILD_FDS };
+enum {
+	PARENT_FD = 3,
+	ERROR_FD,
+	LISTEN_FD,
+	CHILD_FDS = LISTEN_FD + SOCK_LISTEN_MAX
+};
 
 /* ---- where it is ---- */
 
@@ -98,7 +104,8 @@ static pid_t quiet_fork(void)
 struct order {
 	char *path;
 	char **argv;
-	int null, listen, parent, error; /* all of them CHILD_FDS or more */
+	int null, parent, error; /* all of them CHILD_FDS or more */
+	int listen[SOCK_LISTEN_MAX], n;
 };
 
 /* Only system calls from here on. A daemon's session: what a terminal or the
@@ -113,13 +120,15 @@ static _Noreturn void be_server(const struct order *o)
 	setsid();
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (dup2(o->null, 0) < 0 || dup2(2, 1) < 0 ||
-	    dup2(o->listen, LISTEN_FD) < 0 ||
 	    dup2(o->parent, PARENT_FD) < 0 ||
 	    dup3(o->error, ERROR_FD, O_CLOEXEC) < 0)
 		goto fail;
+	for (int i = 0; i < o->n; i++)
+		if (dup2(o->listen[i], LISTEN_FD + i) < 0)
+			goto fail;
 	/* a descriptor of the launcher's that stayed open here would keep it
 	 * waiting; close-on-exec ones go by themselves on an old kernel */
-	syscall(SYS_close_range, (unsigned)CHILD_FDS, ~0U, 0U);
+	syscall(SYS_close_range, (unsigned)(LISTEN_FD + o->n), ~0U, 0U);
 	execve(o->path, o->argv, environ);
 fail:
 	error = errno;
@@ -171,43 +180,61 @@ static int hand_over(const struct auth *auth, int pipe)
 	return rc;
 }
 
-int ddp__own_server_start(int *ours, int listen_fd, const char *job, int ranks,
-			  const struct auth *auth, struct err *e)
+static void close_all(struct order *o)
 {
-	char path[PATH_MAX], listen_arg[32], parent_arg[32], ranks_arg[32];
+	close(o->null);
+	close(o->parent);
+	for (int i = 0; i < o->n; i++)
+		close(o->listen[i]);
+}
+
+/* Copies that are above the numbers which the child will have. */
+static int open_all(struct order *o, int life, int told, const int *fds, int n)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	o->null = null < 0 ? -1 : high(null);
+	o->parent = high(life);
+	o->error = high(told);
+	close(null);
+	while (o->n < n && (o->listen[o->n] = high(fds[o->n])) >= 0)
+		o->n++;
+	return o->null >= 0 && o->parent >= 0 && o->error >= 0 && o->n == n;
+}
+
+int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
+			  int ranks, const struct auth *auth, struct err *e)
+{
+	char path[PATH_MAX], listen_arg[32], many_arg[32], parent_arg[32];
+	char ranks_arg[32];
 	static char name[] = "ddprdzv", job_arg[] = "--job";
 	static char auth_arg[] = "--auth=parent";
-	char *argv[] = {name,	   listen_arg, parent_arg, auth_arg,
-			ranks_arg, job_arg,    (char *)(uintptr_t)job, NULL};
+	char *argv[] = {name,	   listen_arg, many_arg,
+			parent_arg, auth_arg, ranks_arg, job_arg,
+			(char *)(uintptr_t)job, NULL};
 	int life[2] = {-1, -1}, told[2] = {-1, -1};
-	struct order o = {path, argv, -1, -1, -1, -1};
+	struct order o = {.path = path, .argv = argv, .null = -1, .parent = -1,
+			  .error = -1};
 	int rc = find(path, e);
 
 	if (rc)
 		return rc;
 	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", LISTEN_FD);
+	snprintf(many_arg, sizeof(many_arg), "--listen-fds=%d", n);
 	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d", PARENT_FD);
 	snprintf(ranks_arg, sizeof(ranks_arg), "--guests=%d", ranks);
-	if (!pipe2(life, O_CLOEXEC) && !pipe2(told, O_CLOEXEC)) {
-		int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-		o.null = null < 0 ? -1 : high(null);
-		o.listen = high(listen_fd);
-		o.parent = high(life[0]);
-		o.error = high(told[1]);
-		close(null);
-	}
-	rc = -errno;
+	rc = -EMFILE;
+	if (!pipe2(life, O_CLOEXEC) && !pipe2(told, O_CLOEXEC) &&
+	    open_all(&o, life[0], told[1], fds, n))
+		rc = 0;
 	close(life[0]);
 	close(told[1]);
-	if (o.null >= 0 && o.listen >= 0 && o.parent >= 0 && o.error >= 0)
+	if (rc == 0)
 		rc = hand_over(auth, life[1]);
-	if (!rc)
+	if (rc == 0)
 		rc = start(&o, told[0]);
 	close(told[0]);
-	close(o.null);
-	close(o.listen);
-	close(o.parent);
+	close_all(&o);
 	if (!rc) {
 		*ours = life[1];
 		return 0;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own_addr.h"
 
 enum {
 	ADDRESSES_MAX = 8,
@@ -56,17 +57,36 @@ static int is_own_name(const struct endpoint *ep, const struct sock_addr *a)
 	       strcmp(ep->host, sock_addr_host(a, text));
 }
 
+/* Where others look that see this host behind the name: at its only address of
+ * that family, or, where it has several, at any. Behind a NAT the advertised
+ * address is nowhere here, and where the way ends nobody knows. */
+static void be_found(struct sock_addr *a, int behind_name)
+{
+	int family = a->len == sizeof(struct sockaddr_in6) ? AF_INET6 : AF_INET;
+	struct sock_addr own[ADDRESSES_MAX];
+	int n = behind_name ? own_addrs_outside(own, ADDRESSES_MAX) : 0;
+	int found = 0;
+
+	for (int i = 0; i < n; i++)
+		if (own[i].ss.ss_family == family && ++found == 1)
+			*a = own[i];
+	if (found != 1)
+		memset(&a->ss, 0, sizeof(a->ss));
+	a->ss.ss_family = (sa_family_t)family;
+}
+
 int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e)
 {
 	struct endpoint ep;
 	struct sock_addr a[ADDRESSES_MAX];
-	int fd = -1, n = endpoint_parse(&ep, addr, 0, e);
+	int fd = -1, n = endpoint_parse(&ep, addr, 0, e), behind_name = 0;
 
 	if (!n)
 		n = sock_resolve(&ep, a, ADDRESSES_MAX, e);
 	if (n < 0)
 		return n;
 	for (int i = 0; i < n && fd < 0; i++) {
+		behind_name |= is_own_name(&ep, &a[i]);
 		if (!sock_addr_is_local(&a[i]) || is_own_name(&ep, &a[i]))
 			continue;
 		fd = sock_listen(&a[i], e);
@@ -75,10 +95,7 @@ int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e)
 	}
 	if (fd >= 0)
 		return fd;
-	/* That, or behind a NAT the advertised address is nowhere here. */
-	memset(&a[0].ss, 0, sizeof(a[0].ss));
-	a[0].ss.ss_family = a[0].len == sizeof(struct sockaddr_in6) ? AF_INET6
-								    : AF_INET;
+	be_found(&a[0], behind_name);
 	fd = sock_listen(&a[0], e);
 	if (fd >= 0)
 		*port = sock_addr_port(&a[0]);

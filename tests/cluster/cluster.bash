@@ -7,6 +7,7 @@
 #   cluster_join    in setup, after which lib.bash's helpers are there;
 #   cluster_leave   in teardown
 #   on_login NAME CMD...   start, where people work
+#   as_other H NAME CMD...   start, on H, as a user of the cluster who is not root
 #   slurm STATUS CMD...    start there and finish; $out and $err are its texts
 #   batch STATUS [OPTION...]   what stands on stdin, as the end of sbatch's script;
 #                   waits for it, $out is what it wrote
@@ -73,6 +74,22 @@ cluster_leave() {
 
 on_login() {
 	start_on "h$((CLUSTER_NODES + 1))" "$@"
+}
+
+as_other() {
+	local h=$1 name=$2
+	shift 2
+	# this test's folders are its user's alone, and so may be the build's
+	if [ ! -e other ]; then
+		chmod a+x "$BATS_RUN_TMPDIR" "$CLUSTER" "${CLUSTER%/*}" "$T" "${T%/*}"
+		mkdir -p other/home
+		cp "$O/ddprun" "$O/ddprdzv" "$O/tests/rdzv_client" other
+		chown -R 65534 other/home
+	fi
+	start_on "$h" "$name" env -u XDG_CONFIG_HOME HOME="$T/other/home" \
+		PATH="$T/other:$PATH" TMPDIR="$T/other/home" \
+		setpriv --reuid 65534 --regid 65534 --clear-groups \
+		"$(type -P env)" -C / "$@"
 }
 
 slurm() {

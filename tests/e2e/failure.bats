@@ -139,8 +139,9 @@ child_named() {
 	[ "$(sort -u <<<"$out" | wc -l)" = 4 ]
 }
 
-@test "the server dies: the workers are stopped, 69" {
-	start job ddprun --nproc-per-node 2 sh -c 'echo up; exec sleep 1000'
+@test "the server dies, and none is to be looked for: the workers are stopped, 69" {
+	start job ddprun --rdzv-conf reconnect_timeout=0 --nproc-per-node 2 \
+		sh -c 'echo up; exec sleep 1000'
 	await job.out '^\[1\] up'
 	kill -KILL "$(child_named "${pid[job]}" ddprdzv)"
 	finish job 69

@@ -83,7 +83,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 
 @test "a job that restarts: its last end, the attempt, whose workers stop" {
 	mkfifo go
-	node a 0 --max-restarts 2 sh -c \
+	node a 0 --max-restarts 2 --shutdown-timeout 1 sh -c \
 		'[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exec tail -f /dev/null
 		echo here; read -r _ <go; exit 3'
 	await a.err 'waiting [12] s'

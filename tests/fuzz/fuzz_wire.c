@@ -69,7 +69,9 @@ ROUND_TRIP(value, )
 ROUND_TRIP(list, walk(m.items, f->type);)
 ROUND_TRIP(text, )
 ROUND_TRIP(error, )
-ROUND_TRIP(join, )
+ROUND_TRIP(join, walk(m.addrs, f->type);)
+ROUND_TRIP(vouch, )
+ROUND_TRIP(vouched, )
 ROUND_TRIP(state, )
 ROUND_TRIP(start, )
 ROUND_TRIP(exited, )
@@ -113,6 +115,8 @@ static parser *const parsers[][2] = {
 	[WIRE_END] = {try_end, NULL},
 	[WIRE_PING] = {NULL, NULL},
 	[WIRE_STOP] = {try_stop, NULL},
+	[WIRE_VOUCH] = {try_vouch, NULL},
+	[WIRE_VOUCHED] = {try_vouched, NULL},
 	[WIRE_RESUME] = {try_resume, try_resumed},
 	[WIRE_FATE] = {try_fate, try_text},
 	[WIRE_LEFT] = {NULL, NULL},

@@ -71,3 +71,52 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	slurm 2 srun -N 1 --ntasks-per-node 2 ddprun true
 	has "$err" '^ddprun: error: srun starts 2 ddpruns on 1 node \(2\), .*: write srun --nodes=1 --ntasks=1 --ntasks-per-node=1 ddprun --nproc-per-node 2, or srun PROGRAM without ddprun$'
 }
+
+# The first of two nodes, in Slurm's job, waits for the other.
+first_waits() {
+	on_login job srun -w h1 -N 1 -n 1 ddprun --nnodes 2 --nproc-per-node 1 \
+		--rdzv-endpoint h1:29400 --rdzv-id ours \
+		sh -c 'echo "rank $RANK"; exec tail -f /dev/null'
+	await "$T/job.err" 'waiting 1 s at h1:29400 for 1 of 2 nodes'
+}
+
+second_joins() {
+	on_login job2 srun -w h2 -N 1 -n 1 ddprun --nnodes 2 --nproc-per-node 1 \
+		--rdzv-endpoint h1:29400 --rdzv-id ours \
+		sh -c 'echo "rank $RANK"'
+}
+
+@test "a second user of the cluster can neither join nor read" {
+	first_waits
+	as_other h2 evil ddprun --auth munge --nnodes 2 --rdzv-id ours \
+		--rdzv-endpoint h1:29400 true
+	finish evil 77
+	has "$err" 'rendezvous server 10\.78\.0\.1:29400: it closed the connection on our munge credential: it runs as another user than 65534, or '
+	await "$T/job.err" 'ddprdzv: warning: 10\.78\.0\.2:[0-9]+ \(says it is host h2, job .ours.\) is user 65534 by munge.s word, and this server user 0.s: refused'
+	as_other h2 evil ddprun status --auth munge --rdzv-endpoint h1:29400
+	finish evil 77
+	as_other h2 evil ddprun dump --auth munge --rdzv-endpoint h1:29400 \
+		--job ours
+	finish evil 77
+	# with a secret of his own, and with none
+	as_other h2 evil DDP_TOKEN=guessed-by-the-second-user ddprun --nnodes 2 \
+		--rdzv-id ours --rdzv-endpoint h1:29400 true
+	finish evil 77
+	as_other h2 evil ddprun --auth none --nnodes 2 --rdzv-id ours \
+		--rdzv-endpoint h1:29400 true
+	finish evil 77
+	# nor is the key seen that workers have
+	second_joins
+	await "$T/job.out" 'rank [01]'
+	as_other h1 evil sh -c 'cat /proc/[0-9]*/environ 2>/dev/null | tr "\0" "\n" |
+		grep -c ^DDP_JOB_KEY'
+	finish evil 1
+	[ "$out" = 0 ]
+	as_other h1 evil DDP_JOB_KEY=$(printf '%064d' 0) rdzv_client do \
+		"${addr[h1]}:29400" ours 0 0 get k
+	finish evil 1
+	has "$out" 'closed the connection on our proof'
+	signal job TERM
+	finish job -
+	finish job2 -
+}

@@ -1,6 +1,7 @@
-/* bench_agents: simulated agents of one job, or of one at each of some servers:
- * they join, get their ranks, and one worker each passes a barrier and ends
- * well. Prints how long all that took and what of it a connection costs. */
+/* bench_agents: simulated agents of one job, or of one at each of some
+ * servers: they join, get their ranks, and one worker each passes a barrier
+ * and ends well. Prints how long that took and what of it a connection costs.
+ */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -10,13 +10,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "tests/programs/rdzv_raw.h"
 
 static const char usage[] =
 	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"
 	"  set K V, get K, wait MS K, add K N, cas K E D, append K V,\n"
 	"  delete K, mget K1 K2, mset K1 V1 K2 V2, barrier K SIZE MS,\n"
-	"  gather K SIZE MS V,\n"
+	"  gather K SIZE MS V, line (reads one from stdin),\n"
 	"  fate RANK MS, many K N (adds 1 N times), big K BYTES (set and get)\n"
 	"rdzv_client drop HOST:PORT JOB ROUND RANK K V\n"
 	"  sets K and closes without reading a byte\n"
@@ -222,13 +223,18 @@ static int run_do(int argc, char **argv)
 	struct err e = ERR_INIT;
 	struct endpoint ep;
 	struct client *c;
+	const char *again = getenv("DDP_RECONNECT_TIMEOUT");
 	int i, rc = endpoint_parse(&ep, argv[2], 0, &e);
 	const struct auth auth = choose_auth();
 
+	if (rc == 0 && again)
+		rc = random_bytes(&hello.session, sizeof hello.session, &e);
 	if (rc == 0)
 		rc = client_connect(&c, &ep, &hello, &auth, 5000, &e);
 	if (rc < 0)
 		return die(&e);
+	if (again)
+		client_come_again(c, atoi(again));
 	for (i = 6; i < argc && rc >= 0; i += r->words) {
 		r = find_request(argv[i], argc - i);
 		rc = r->run(c, argv + i, &e);

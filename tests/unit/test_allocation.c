@@ -334,6 +334,15 @@ START_TEST(what_is_given_stays)
 	parses("--master-port 7777 ./a");
 	ck_assert_str_eq(endpoint_text(&config.endpoint, at), "n10:7777");
 	ck_assert_int_eq(config.nports, 0);
+	/* port 0: whichever all of them find */
+	parses("--master-port 0 ./a");
+	ck_assert_int_eq(config.nports, STEP_PORTS);
+	ck_assert_uint_eq(config.endpoint.port, step_port(12, 3, 0));
+	parses("--rdzv-endpoint n11:0 ./a");
+	ck_assert_int_eq(config.nports, STEP_PORTS);
+	ck_assert_str_eq(config.endpoint.host, "n11");
+	ck_assert_uint_eq(config.endpoint.port, step_port(12, 3, 0));
+	ck_assert_int_eq(config.is_host, -1);
 	parses("--standalone ./a");
 	ck_assert_uint_eq(config.max_nodes, 1);
 	ck_assert_uint_eq(config.nproc, 1);

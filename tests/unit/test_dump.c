@@ -28,7 +28,7 @@ static struct sockaddr_in at;
 static void serve(int fd, uint32_t guests)
 {
 	const struct auth auth = {.methods = WIRE_NO_PROOF};
-	struct server_options options = {.listen_fd = fd,
+	struct server_options options = {.listen_fds = &fd, .listeners = 1,
 					 .auth = &auth,
 					 .parent_fd = -1,
 					 .lease_ms = 60000,

@@ -295,11 +295,13 @@ START_TEST(golden_bytes)
 	static const char greeting_bytes[] =
 		"DDPR\x02\x06\0\0" "0123456789abcdef0123456789abcdef";
 	static const char join_bytes[] =
-		"\x41\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
+		"\x52\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
 		"\x41\x9c" "\x01" "\xff\xff\xff\xff"
 		"\x01\0\0\0" "\x02\0\0\0" "\x04\0\0\0" "\x03\0\0\0"
-		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01";
+		"\x04\0\0\0role" "\x30\x75\0\0" "\x88\x13\0\0" "\x01"
+		"\0" "\x01\0\0\0" "\x08\0\0\0" "10.0.0.1";
+	static const char addr_item[] = "\x08\0\0\0" "10.0.0.1";
 	struct wire_hello hello = {WIRE_WORKER, SLICE_STR("none"),
 				   SLICE_STR("h1"), 3, 5,
 				   UINT64_C(0x8000000000000009),
@@ -309,7 +311,8 @@ START_TEST(golden_bytes)
 				       SLICE_STR("why"), SLICE_STR("pull")};
 	struct wire_join join = {SLICE_STR("ab"), SLICE_STR("h1"),
 				 SLICE_STR("127.0.0.1"), 40001, 1, -1, 1, 2,
-				 4, 3, SLICE_STR("role"), 30000, 5000, 1};
+				 4, 3, SLICE_STR("role"), 30000, 5000, 1, 0,
+				 {1, SLICE(addr_item, sizeof addr_item - 1)}};
 	struct buf b = BUF_INIT(1024);
 
 	ck_assert(!memcmp(wire_preface, "DDPR\x02\0\0\0", WIRE_PREFACE_SIZE));

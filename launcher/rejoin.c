@@ -1,0 +1,233 @@
+/* rejoin.c: losing a server, and finding it again. */
+#include "launcher/rejoin.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "launcher/member.h"
+
+enum { SAID_MAX = 256 << 20 };
+
+void rejoin_init(struct member *m, uv_loop_t *loop)
+{
+	buf_init(&m->rejoin.said, SAID_MAX);
+	uv_timer_init(loop, &m->rejoin.timer);
+	m->rejoin.timer.data = m;
+}
+
+void rejoin_close(struct member *m)
+{
+	uv_close((uv_handle_t *)&m->rejoin.timer, NULL);
+	buf_release(&m->rejoin.said);
+}
+
+/* ---- lost ---- */
+
+static void note_time(struct rejoin *r)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	r->lost_ms = clock_ms();
+	strftime(r->when, sizeof(r->when), "%H:%M:%S", localtime_r(&now, &tm));
+}
+
+static int is_over(struct member *m)
+{
+	struct rejoin *r = &m->rejoin;
+	struct err e = ERR_INIT;
+	char at[SOCK_TEXT_MAX];
+
+	err_set(&e, ERR_REMOTE, "the rendezvous server at %s was lost at %s: "
+		"%.900s", member_server_text(m, at), r->when, r->why.text);
+	member_give_up(m, &e);
+	return 1;
+}
+
+int rejoin_needs(struct member *m)
+{
+	return m->rejoin.adrift ? is_over(m) : 0;
+}
+
+/* Nobody is looked for any more: text, added to why, says why not. */
+static void drift(struct member *m, const char *text)
+{
+	struct rejoin *r = &m->rejoin;
+	struct err why = r->why;
+
+	if (r->adrift)
+		return;
+	r->adrift = 1;
+	uv_timer_stop(&r->timer);
+	err_set(&r->why, ERR_REMOTE, "%.500s; %.500s", why.text, text);
+	if (m->waiting || r->needs) {
+		is_over(m);
+		return;
+	}
+	log_warn("the rendezvous server is lost: %s; the workers go on until "
+		 "one needs it", r->why.text);
+	m->events->on_adrift(m);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct member *m = t->data;
+	char text[128 + ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "it did not come back within %g s "
+		 "(--rdzv-conf reconnect_timeout)%s%.300s",
+		 m->config->reconnect_s,
+		 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+	drift(m, text);
+}
+
+static void say_lost(const struct member *m)
+{
+	const struct rejoin *r = &m->rejoin;
+
+	/* who starts it again has said so */
+	if (!m->rdzv.hosts)
+		log_warn("%s; %sooking for it for %g s (--rdzv-conf "
+			 "reconnect_timeout)", r->why.text,
+			 m->waiting ? "l" : "the workers go on, l",
+			 m->config->reconnect_s);
+}
+
+int rejoin_lost(struct member *m, const struct err *why, int hopeless)
+{
+	struct rejoin *r = &m->rejoin;
+
+	if (!member_again_ms(m) || m->over)
+		return 0;
+	if (!r->away) {
+		r->away = 1;
+		r->why = *why;
+		note_time(r);
+		say_lost(m);
+		uv_timer_start(&r->timer, on_timer, member_again_ms(m), 0);
+	}
+	if (hopeless) {
+		r->why = *why; /* says more than a connection's end */
+		drift(m, "nobody starts it again");
+	}
+	return 1;
+}
+
+/* ---- found ---- */
+
+static void be_back(struct member *m)
+{
+	struct rejoin *r = &m->rejoin;
+	char at[SOCK_TEXT_MAX];
+
+	uv_timer_stop(&r->timer);
+	if (!m->rdzv.hosts)
+		log_info("the rendezvous server at %s is back after %.3f s",
+			 member_server_text(m, at),
+			 (double)(clock_ms() - r->lost_ms) / 1e3);
+	log_debug("back after %llu ms",
+		  (unsigned long long)(clock_ms() - r->lost_ms));
+	r->away = r->adrift = 0;
+}
+
+int rejoin_greeted(struct member *m)
+{
+	struct rejoin *r = &m->rejoin;
+	const struct wire_resume x = {
+		.node_id = SLICE_STR(m->node_id), .round = r->round,
+		.began = (uint8_t)r->began, .ended = (uint8_t)r->ended,
+	};
+
+	if (!r->away)
+		return 0;
+	r->asked = ++m->id;
+	wire_put_resume(link_out(&m->rdzv.link), WIRE_RESUME, WIRE_REQUEST,
+			r->asked, &x);
+	link_flush(&m->rdzv.link);
+	return 1;
+}
+
+/* The notices from that number on, once more. */
+static void say_again(struct member *m, uint32_t heard)
+{
+	struct rejoin *r = &m->rejoin;
+	struct reader in;
+	const char *from;
+
+	reader_init(&in, SLICE(r->said.data, r->said.len));
+	while (heard-- && reader_left(&in) >= WIRE_HEADER_SIZE)
+		in.p += WIRE_HEADER_SIZE + (size_t)reader_u32(&in) - 4;
+	from = in.p;
+	if (from < in.end)
+		buf_put(link_out(&m->rdzv.link), from,
+			(size_t)(in.end - from));
+	link_flush(&m->rdzv.link);
+}
+
+static void take_known(struct member *m, const struct wire_resumed *x)
+{
+	int again = m->waiting && !x->joined;
+
+	be_back(m);
+	m->join_sent = 1;
+	if (again)
+		member_send_join(m);
+	else
+		say_again(m, x->heard);
+}
+
+static void take_unknown(struct member *m, const struct wire_resumed *x)
+{
+	char text[ERR_TEXT_MAX];
+
+	if (!m->started) { /* it has forgotten nothing but that we wait */
+		be_back(m);
+		member_send_join(m);
+		return;
+	}
+	rdzv_stop_looking(&m->rdzv);
+	snprintf(text, sizeof(text), "it came back without its state (%.*s); "
+		 "--journal FILE keeps it", SLICE_FMT(x->text));
+	m->rejoin.adrift = 0;
+	drift(m, text);
+}
+
+int rejoin_take(struct member *m, const struct wire_frame *f)
+{
+	struct wire_resumed x;
+	struct err e = ERR_INIT;
+
+	if (f->type != WIRE_RESUME || f->kind != WIRE_REPLY ||
+	    f->id != m->rejoin.asked)
+		return 0;
+	if (wire_get_resumed(f, &x, &e) < 0)
+		member_give_up(m, &e);
+	else if (x.known)
+		take_known(m, &x);
+	else
+		take_unknown(m, &x);
+	return 1;
+}
+
+/* ---- telling ---- */
+
+void rejoin_begin(struct member *m)
+{
+	buf_reset(&m->rejoin.said);
+	m->rejoin.needs = 0;
+}
+
+void rejoin_say(struct member *m, size_t from, int needs)
+{
+	struct rejoin *r = &m->rejoin;
+
+	r->needs |= needs;
+	if (m->rdzv.phase == RDZV_IN && !r->away)
+		buf_put(link_out(&m->rdzv.link), r->said.data + from,
+			r->said.len - from);
+	if (needs)
+		rejoin_needs(m);
+}

@@ -1,0 +1,100 @@
+/* vouch.c: the kernel says whose the socket is; ours are those of the user that
+ * this ddprun, and so its workers, run as. Names of users are not looked up:
+ * that may ask a directory on the network, and block. */
+#include "launcher/vouch.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/own_addr.h"
+
+enum { ADDRS_BYTES_MAX = WIRE_ADDRS_MAX * (4 + INET6_ADDRSTRLEN) };
+
+void vouch_init(struct vouch *v)
+{
+	*v = (struct vouch){.finder = {.tried = 0}};
+	buf_init(&v->addrs, ADDRS_BYTES_MAX);
+}
+
+struct wire_items vouch_addrs(struct vouch *v)
+{
+	struct sock_addr all[WIRE_ADDRS_MAX];
+	int n = own_addrs_all(all, WIRE_ADDRS_MAX);
+	char text[SOCK_TEXT_MAX];
+
+	buf_reset(&v->addrs);
+	for (int i = 0; i < n; i++)
+		buf_put_slice(&v->addrs,
+			      SLICE_STR(sock_addr_host(&all[i], text)));
+	if (v->addrs.failed)
+		return (struct wire_items){0, SLICE("", 0)};
+	return (struct wire_items){(uint32_t)n,
+				   SLICE(v->addrs.data, v->addrs.len)};
+}
+
+static int get_addr(struct slice text, uint16_t port, struct sock_addr *a,
+		    struct err *e)
+{
+	char host[SOCK_HOST_MAX];
+
+	snprintf(host, sizeof(host), "%.*s", SLICE_FMT(text));
+	if (sock_addr_number(host, port, a))
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is no address", host);
+}
+
+/* What the kernel found, and what it means. */
+static void judge(int found, uid_t uid, const struct err *why,
+		  struct wire_vouched *m, char *text, size_t size)
+{
+	m->uid = found == SOCKET_OWNED ? (int64_t)uid : -1;
+	m->yes = found == SOCKET_OWNED && uid == geteuid();
+	text[0] = '\0';
+	if (m->yes)
+		return;
+	if (found == SOCKET_OWNED)
+		snprintf(text, size, "the socket there belongs to user %u, and "
+			 "the job to user %u", (unsigned)uid,
+			 (unsigned)geteuid());
+	else if (found == SOCKET_CLOSED)
+		snprintf(text, size, "it was closed there before it was known "
+			 "whose it is");
+	else if (found == SOCKET_NONE)
+		snprintf(text, size, "ddprun there sees no such socket; if it "
+			 "comes through a NAT, or out of a container with a "
+			 "network of its own, start with --store-open");
+	else
+		snprintf(text, size, "%.400s; start with --store-open",
+			 why->text);
+}
+
+int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
+		 struct err *e)
+{
+	struct sock_addr peer, own;
+	struct wire_vouch m;
+	struct wire_vouched answer;
+	struct err why = ERR_INIT;
+	char text[ERR_TEXT_MAX];
+	uid_t uid = 0;
+	int rc = wire_get_vouch(f, &m, e);
+
+	if (rc == 0)
+		rc = get_addr(m.peer, m.peer_port, &peer, e);
+	if (rc == 0)
+		rc = get_addr(m.own, m.own_port, &own, e);
+	if (rc < 0)
+		return rc;
+	answer = (struct wire_vouched){.number = m.number};
+	/* its own end is what the server calls the peer */
+	rc = socket_owner(&v->finder, &peer, &own, &uid, &why);
+	judge(rc, uid, &why, &answer, text, sizeof(text));
+	answer.text = SLICE_STR(text);
+	wire_put_vouched(out, WIRE_VOUCHED, WIRE_NOTICE, 0, &answer);
+	return 0;
+}
+
+void vouch_release(struct vouch *v)
+{
+	buf_release(&v->addrs);
+}

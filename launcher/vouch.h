@@ -1,0 +1,22 @@
+/* vouch.h: this node's word for those who connect from here to PyTorch's store:
+ * at which addresses it may be asked, and what it answers. */
+#ifndef LAUNCHER_VOUCH_H
+#define LAUNCHER_VOUCH_H
+
+#include "launcher/socket_owner.h"
+#include "rendezvous/wire.h"
+
+struct vouch {
+	struct socket_finder finder;
+	struct buf addrs; /* JOIN's list, of the last time */
+};
+
+void vouch_init(struct vouch *v);
+/* All addresses of this host, as they are now; valid until the next call. */
+struct wire_items vouch_addrs(struct vouch *v);
+/* Answers a VOUCH into out. ERR_PROTOCOL with text. */
+int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
+		 struct err *e);
+void vouch_release(struct vouch *v);
+
+#endif

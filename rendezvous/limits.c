@@ -1,0 +1,157 @@
+/* limits.c: counting, and one timer for the job that has been idle longest. */
+#include "rendezvous/limits.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "rendezvous/history.h"
+
+/* ---- connections and jobs ---- */
+
+int limits_check_client(const struct hosted *h, struct err *e)
+{
+	const struct server *s = h->server;
+	const struct member *m;
+	struct job_node *n = NULL;
+	uint32_t have = h->nworkers;
+
+	/* the counting of nodes is not worth it before it matters */
+	while (have < s->max_connections && (n = job_next_node(h->job, n)))
+		have += (m = job_node_owner(n)) != NULL;
+	if (have < s->max_connections)
+		return 0;
+	return err_set(e, ERR_REFUSED, "job '%s' at %s has %u connections, "
+		       "its limit (--max-connections of that ddprdzv)",
+		       job_id(h->job), s->endpoint, s->max_connections);
+}
+
+int limits_check_job(const struct server *s, const char *id, struct err *e)
+{
+	if (s->jobs.items < s->max_jobs)
+		return 0;
+	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: %u jobs "
+		       "are there, its limit (--max-jobs of that ddprdzv)",
+		       id, s->endpoint, s->max_jobs);
+}
+
+/* ---- descriptors ---- */
+
+int limits_full(const struct server *s, struct err *e)
+{
+	return err_set(e, ERR_REFUSED, "the rendezvous server at %s takes no "
+		       "more connections: it has %u descriptors and serves "
+		       "those who are there (ulimit -n of that ddprdzv)",
+		       s->endpoint, s->fd_limit);
+}
+
+/* The kernel gives the lowest that is free, so its number says how many there
+ * are. The last ones are kept: for a round's own port, and for what libuv does
+ * when accept itself finds none (it has one more to take and close with). */
+int limits_accepted(struct server *s, struct member *m)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) < 0)
+		return 0;
+	if ((uint32_t)fd + LIMITS_SPARE + LIMITS_POLITE < s->fd_limit) {
+		s->said_full = 0;
+		return 0;
+	}
+	s->counts.refused_full++;
+	if (!s->said_full)
+		log_warn("no descriptors for more clients (%u, ulimit -n): "
+			 "refusing new ones, serving those that are here",
+			 s->fd_limit);
+	s->said_full = 1;
+	return (uint32_t)fd + LIMITS_SPARE < s->fd_limit ? 1 : -1;
+}
+
+static uint32_t descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur > UINT32_MAX)
+		return UINT32_MAX;
+	return (uint32_t)r.rlim_cur;
+}
+
+/* ---- idle jobs ---- */
+
+/* One that runs is not, while any of its agents is connected. */
+static int is_busy(const struct hosted *h)
+{
+	struct job_node *n = NULL;
+
+	if (h->guests)
+		return 1;
+	while (job_state(h->job) == JOB_RUNNING &&
+	       (n = job_next_node(h->job, n)))
+		if (job_node_owner(n))
+			return 1;
+	return 0;
+}
+
+static void expire(struct hosted *h)
+{
+	char why[500];
+
+	snprintf(why, sizeof why, "nothing happened in it for %g s "
+		 "(--idle-timeout of the rendezvous server at %s)",
+		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
+	log_info("job '%s' ends: %s", job_id(h->job), why);
+	h->server->counts.expired++;
+	history_stopped(h, why);
+	job_stop(h->job, why);
+	hosted_act(h);
+	hosted_free_if_empty(h);
+}
+
+static void on_idle(uv_timer_t *t)
+{
+	struct server *s = t->data;
+	uint64_t now = uv_now(s->loop), next = UINT64_MAX;
+	struct table_item *item = NULL, *after;
+	struct hosted *h;
+
+	for (item = table_next(&s->jobs, NULL); item; item = after) {
+		h = (struct hosted *)item;
+		if (is_busy(h))
+			h->touched = now;
+		if (now - h->touched >= s->idle_ms &&
+		    job_state(h->job) != JOB_OVER) {
+			expire(h); /* changes the table: from the start */
+			after = table_next(&s->jobs, NULL);
+			h->touched = now;
+			continue;
+		}
+		if (h->touched + s->idle_ms < next)
+			next = h->touched + s->idle_ms;
+		after = table_next(&s->jobs, item);
+	}
+	if (next != UINT64_MAX)
+		uv_timer_start(t, on_idle, next - now + 1, 0);
+	conn_flush_all(&s->pool);
+}
+
+void limits_touch(struct hosted *h)
+{
+	struct server *s = h->server;
+
+	h->touched = uv_now(s->loop);
+	if (!uv_is_active((uv_handle_t *)&s->idle_timer) && !s->closing)
+		uv_timer_start(&s->idle_timer, on_idle, s->idle_ms, 0);
+}
+
+void limits_init(struct server *s)
+{
+	s->fd_limit = descriptors();
+	uv_timer_init(s->loop, &s->idle_timer);
+	s->idle_timer.data = s;
+}
+
+void limits_close(struct server *s)
+{
+	if (!uv_is_closing((uv_handle_t *)&s->idle_timer))
+		uv_close((uv_handle_t *)&s->idle_timer, NULL);
+}

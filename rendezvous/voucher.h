@@ -1,0 +1,49 @@
+/* voucher.h: PyTorch's clients, who can prove nothing: which nodes of the job
+ * each may come from, what the agents there say of it, and who is closed. Owns
+ * the open questions; the connections are torch_port.c's. */
+#ifndef RENDEZVOUS_VOUCHER_H
+#define RENDEZVOUS_VOUCHER_H
+
+#include "rendezvous/addr_book.h"
+#include "rendezvous/torch_port.h"
+#include "rendezvous/wire.h"
+
+struct hosted;
+struct member;
+
+enum { VOUCHER_NAMED_MAX = 64, VOUCHER_MIN_MS = 1000 };
+
+/* Of one job; all zeroes to begin with. */
+struct vouchers {
+	struct addr_book book;
+	struct table open;     /* struct voucher, by number */
+	uint32_t last;         /* number */
+	/* the server's addresses by which agents have come, so workers can */
+	struct sock_addr ways[TORCH_ADDRS_MAX];
+	int nways;
+	struct sock_addr named[VOUCHER_NAMED_MAX]; /* in the log, once each */
+	uint32_t nnamed;
+};
+
+/* An agent's JOIN: it has those addresses from now on, and the one that its
+ * connection comes from. ERR_PROTOCOL for what is no list of addresses. */
+int voucher_node(struct hosted *h, struct member *agent,
+		 const struct wire_items *addrs, struct err *e);
+/* It comes again (RESUME), on another connection, and has what it had on the one
+ * before, where that is known (else NULL). 0 or -ENOMEM. */
+int voucher_resume(struct hosted *h, struct member *agent,
+		   struct member *before);
+/* It is gone, or is about to: nobody waits for its word. */
+void voucher_forget(struct hosted *h, struct member *agent);
+
+/* Decides who may come to the job's torch_port. */
+struct torch_gate voucher_gate(struct hosted *h);
+
+/* VOUCHED. */
+int voucher_answer(struct member *agent, const struct wire_frame *f,
+		   struct err *e);
+
+/* No client is left that waits, and no agent. */
+void voucher_release(struct hosted *h);
+
+#endif

@@ -1,0 +1,192 @@
+/* web.c: libmicrohttpd without a thread. */
+#include "rendezvous/web.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libmicrohttpd.so.12"
+
+enum {
+	CONNECTIONS = 16,
+	PATIENCE_S = 10,
+	PAGE_MAX = 64 << 20,
+};
+
+static struct {
+	__typeof__(MHD_start_daemon) *start;
+	__typeof__(MHD_stop_daemon) *stop;
+	__typeof__(MHD_get_daemon_info) *info;
+	__typeof__(MHD_run) *run;
+	__typeof__(MHD_get_timeout) *timeout;
+	__typeof__(MHD_create_response_from_buffer) *response;
+	__typeof__(MHD_add_response_header) *header;
+	__typeof__(MHD_queue_response) *queue;
+	__typeof__(MHD_destroy_response) *destroy;
+} mhd;
+
+struct web {
+	struct MHD_Daemon *daemon;
+	uv_poll_t poll;
+	uv_timer_t timer;
+	int handles;
+	web_page *page;
+	void *arg;
+};
+
+static int load(struct err *e)
+{
+	const struct {
+		const char *name;
+		void *to;
+	} symbols[] = {
+		{"MHD_start_daemon", &mhd.start},
+		{"MHD_stop_daemon", &mhd.stop},
+		{"MHD_get_daemon_info", &mhd.info},
+		{"MHD_run", &mhd.run},
+		{"MHD_get_timeout", &mhd.timeout},
+		{"MHD_create_response_from_buffer", &mhd.response},
+		{"MHD_add_response_header", &mhd.header},
+		{"MHD_queue_response", &mhd.queue},
+		{"MHD_destroy_response", &mhd.destroy},
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return err_set(e, ERR_SYSTEM, "nothing can be served over HTTP:"
+			       " %s (Debian's package is libmicrohttpd12)",
+			       dlerror());
+	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+		void *symbol = dlsym(library, symbols[i].name);
+
+		if (!symbol)
+			return err_set(e, ERR_SYSTEM, LIBRARY " has no %s",
+				       symbols[i].name);
+		memcpy(symbols[i].to, &symbol, sizeof symbol);
+	}
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result answer(struct MHD_Connection *c, int status,
+			      const struct buf *text, const char *type)
+{
+	/* what it is given is copied: nothing of ours outlives this */
+	struct MHD_Response *r = mhd.response(text->len, text->data,
+					      MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result rc;
+
+	if (!r)
+		return MHD_NO;
+	mhd.header(r, "Content-Type", type);
+	rc = mhd.queue(c, (unsigned)status, r);
+	mhd.destroy(r);
+	return rc;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
+				  const char *path, const char *method,
+				  const char *version, const char *body,
+				  size_t *body_size, void **state)
+{
+	const char *type = "text/plain; charset=utf-8";
+	struct buf text = BUF_INIT(PAGE_MAX);
+	struct web *h = arg;
+	enum MHD_Result rc;
+	int status = 405;
+
+	if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+		status = h->page(h->arg, path, &text, &type);
+	if (text.failed)
+		status = 500;
+	if (!text.len)
+		buf_printf(&text, "%d\n", status);
+	rc = answer(c, status, &text, type);
+	buf_release(&text);
+	return rc;
+}
+
+/* ---- the loop ---- */
+
+static void run(struct web *h);
+
+static void on_timer(uv_timer_t *t)
+{
+	run(t->data);
+}
+
+static void on_poll(uv_poll_t *p, int status, int events)
+{
+	run(p->data);
+}
+
+static void run(struct web *h)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	mhd.run(h->daemon);
+	if (mhd.timeout(h->daemon, &ms) == MHD_YES)
+		uv_timer_start(&h->timer, on_timer, ms, 0);
+	else
+		uv_timer_stop(&h->timer);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct web *h = handle->data;
+
+	if (--h->handles)
+		return;
+	mhd.stop(h->daemon);
+	free(h);
+}
+
+void web_close(struct web *h)
+{
+	if (!h || uv_is_closing((uv_handle_t *)&h->timer))
+		return;
+	uv_close((uv_handle_t *)&h->poll, on_closed);
+	uv_close((uv_handle_t *)&h->timer, on_closed);
+}
+
+int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
+	      web_page *page, void *arg, struct err *e)
+{
+	const union MHD_DaemonInfo *info;
+	struct web *h = NULL;
+	int rc = load(e);
+
+	*out = NULL;
+	if (rc == 0 && !(h = calloc(1, sizeof *h)))
+		rc = err_set(e, -ENOMEM, "out of memory");
+	if (rc == 0) {
+		h->page = page;
+		h->arg = arg;
+		h->daemon = mhd.start(MHD_USE_EPOLL, 0, NULL, NULL,
+				      on_request, h,
+				      MHD_OPTION_LISTEN_SOCKET, listen_fd,
+				      MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+				      MHD_OPTION_CONNECTION_TIMEOUT, PATIENCE_S,
+				      MHD_OPTION_END);
+		if (!h->daemon)
+			rc = err_set(e, ERR_SYSTEM, "libmicrohttpd does not "
+				     "start");
+	}
+	if (rc < 0) {
+		close(listen_fd);
+		free(h);
+		return rc;
+	}
+	info = mhd.info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	uv_poll_init(loop, &h->poll, info->epoll_fd);
+	uv_timer_init(loop, &h->timer);
+	h->poll.data = h->timer.data = h;
+	h->handles = 2;
+	uv_poll_start(&h->poll, UV_READABLE, on_poll);
+	*out = h;
+	return 0;
+}

@@ -1,0 +1,219 @@
+# Who may join: both sides prove that they belong to the job, and who does not is
+# told nothing. munge is cluster/auth.bats, the way of the secret over ssh
+# hosts/ssh_more.bats.
+load ../lib
+
+server() {
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 "$@"
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# node NAME [OPTION...]: one of two ddpruns that meet at $at
+node() {
+	local name=$1
+	shift
+	start "$name" ddprun --nnodes 2 --rdzv-endpoint "$at" "$@" \
+		sh -c 'echo "rank $RANK"'
+}
+
+here() {
+	at=127.0.0.1:$(w_port free)
+}
+
+one=first-token-of-ours two=second-token-of-theirs
+
+@test "a wrong token is an error on both sides, at once, with addresses" {
+	here
+	DDP_LOG=debug DDP_TOKEN=$one node a
+	await "$T/a.err" 'debug: 1 of 2 nodes are there'
+	DDP_TOKEN=$two node b
+	finish b 77
+	has "$err" "rendezvous server $at: it closed the connection on our proof: its secret is another one than ours \(from DDP_TOKEN on $(hostname)\); give all nodes the same DDP_TOKEN or --token-file FILE"
+	await "$T/a.err" "ddprdzv: warning: 127\.0\.0\.1:[0-9]+ \(says it is host $(hostname), job 'none'\) has not the secret of this job: refused"
+	# said once: it has tried twice
+	[ "$(grep -c refused "$T/a.err")" = 1 ]
+	DDP_TOKEN=$one node c
+	finish c
+	finish a
+	[ "$out" = '[0] rank 0' ]
+}
+
+@test "a token in a file is the same as in DDP_TOKEN; who has none is refused" {
+	here
+	echo "$one" >token
+	chmod 600 token
+	DDP_TOKEN=$one node a
+	await "$T/a.err" 'waiting'
+	node b
+	finish b 77
+	has "$err" 'from the key file '"$T"'/config/ddprun/key'
+	node c --token-file token
+	finish c
+	finish a
+}
+
+@test "two ddpruns of one user agree with nothing typed: the key file" {
+	here
+	[ ! -e config ]
+	node a
+	node b
+	finish a
+	finish b
+	[ "$(stat -c %a config/ddprun/key config/ddprun)" = $'600\n700' ]
+	[ "$(ls -A config/ddprun)" = key ]
+}
+
+@test "a key file that others can read is refused, and so is none" {
+	here
+	mkdir -p config/ddprun
+	echo 0123456789abcdef0123456789abcdef >config/ddprun/key
+	chmod 640 config/ddprun/key
+	node a
+	finish a 77
+	has "$err" "the key file $T/config/ddprun/key can be read by others \(mode 0640\), so it is no secret: .*chmod 600 it"
+	expect 77 ddprdzv --listen 127.0.0.1:0
+	has "$err" 'mode 0640'
+	# what one process starts needs none
+	expect 0 ddprun --nproc-per-node 2 true
+	XDG_CONFIG_HOME=/proc/self node b
+	finish b 77
+	has "$err" 'key file /proc/self/ddprun/key cannot be made on .*; give all nodes the same secret in DDP_TOKEN or --token-file FILE, or let everybody in with --auth none'
+	DDP_TOKEN=short node c
+	finish c 2
+	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
+}
+
+@test "--auth none says in one line what that means, and goes with itself alone" {
+	here
+	DDP_LOG=debug node a --auth none
+	await "$T/a.err" 'debug: 1 of 2 nodes are there'
+	[ "$(grep -c -- '--auth none' "$T/a.err")" = 1 ]
+	has "$(<"$T/a.err")" "^ddprun: warning: --auth none: whoever reaches $at can join job 'none', read what it stores there and end it\$"
+	node b
+	finish b 77
+	has "$err" "rendezvous server $at: it lets everybody in \(--auth none\)"
+	DDP_AUTH=none node c
+	finish c
+	finish a
+	server
+	node d --auth none
+	finish d 77
+	has "$err" "rendezvous server $at: it wants a proof of who joins"
+	signal server TERM
+	finish server
+	start open ddprdzv --listen 127.0.0.1:0 --auth none
+	await "$T/open.err" 'listening on'
+	has "$(<"$T/open.err")" '^ddprdzv: warning: --auth none: whoever reaches this port can join any job here'
+	signal open TERM
+	finish open
+}
+
+@test "a worker has the key of its job alone, and no other's reads its store" {
+	server
+	start a ddprun --rdzv-endpoint "$at" --nnodes 1:2 --last-call-timeout 0 \
+		--rdzv-id a sh -c 'echo "key $DDP_JOB_KEY $DDP_ROUND"; exec tail -f /dev/null'
+	await "$T/a.out" 'key [0-9a-f]{64} '
+	read -r _ _ key round <<<"$line"
+	DDP_JOB_KEY=$key expect 0 rdzv_client do "$at" a "$round" 0 set k v get k
+	[ "$out" = "1 'v'" ]
+	# job b's key is another
+	DDP_JOB_KEY=$key expect 1 rdzv_client do "$at" b "$round" 0 get k
+	has "$out" 'closed the connection on our proof'
+	DDP_JOB_KEY=${key%????}0000 expect 1 rdzv_client do "$at" a "$round" 0 get k
+	has "$out" 'closed the connection on our proof'
+	DDP_AUTH=none expect 1 rdzv_client do "$at" a "$round" 0 get k
+	has "$out" 'wants a proof'
+	# nor does a tool that has nothing
+	DDP_TOKEN=$two expect 77 ddprun status --rdzv-endpoint "$at"
+	DDP_TOKEN=$two expect 77 ddprun dump --rdzv-endpoint "$at" --job a
+	expect 0 ddprun status --rdzv-endpoint "$at"
+	has "$out" "a"
+	expect 0 ddprun dump --job a --no-stacks
+	signal a TERM
+	finish a 143
+}
+
+@test "an impostor is found out before it is told anything" {
+	local methods
+	for methods in 2 3; do
+		start impostor rdzv_peer impostor $methods
+		await "$T/impostor.out" '^at '
+		at=${line#at }
+		node a
+		finish a 77
+		has "$err" "rendezvous server $at: it does not hold the secret of this job itself .*something else poses as the server there"
+		has "$(<"$T/impostor.out")" '^closed'
+		[ "$(grep told "$T/impostor.out")" = 'told HELLO' ]
+		signal impostor KILL
+		finish impostor 137
+	done
+	# one that asks for less is told nothing at all
+	start impostor rdzv_peer impostor 1
+	await "$T/impostor.out" '^at '
+	at=${line#at }
+	node a
+	finish a 77
+	[ "$(grep -c told "$T/impostor.out")" = 0 ]
+	signal impostor KILL
+	finish impostor 137
+}
+
+@test "a whole session that was recorded gets nothing but a greeting" {
+	server
+	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 1 h1 1 -1 0
+	await "$T/agent.out" '^START'
+	start tap rdzv_peer record "$at" "$T/session"
+	await "$T/tap.out" '^at '
+	expect 0 rdzv_client do "${line#at }" j 0 0 set k secret get k
+	[ "$out" = "1 'secret'" ]
+	finish tap
+	expect 0 rdzv_peer replay "$at" "$T/session"
+	[ "$out" = 'heard 40 bytes' ] || [ "$out" = 'heard 0 bytes' ]
+	await "$T/server.err" "has not the secret of this job: refused"
+	signal agent KILL
+	finish agent 137
+}
+
+@test "many who say nothing keep nobody out, and are given up after a deadline" {
+	# more than may stand there, for longer than anybody waits
+	server --hello-timeout 300
+	start silent rdzv_peer silent "$at" 600
+	await "$T/silent.out" '^open'
+	expect 0 ddprun --rdzv-endpoint "$at" --nnodes 1:2 --last-call-timeout 0 true
+	signal silent KILL
+	finish silent 137
+	signal server TERM
+	finish server
+	server --hello-timeout 0.3
+	start silent rdzv_peer silent "$at" 100
+	await "$T/silent.out" '^closed'
+	finish silent
+}
+
+@test "a scanner does not fill the disk" {
+	server
+	for _ in {1..30}; do
+		DDP_TOKEN=$two rdzv_client do "$at" j 0 0 get k >scan || true
+	done
+	[ "$(wc -l <"$T/server.err")" = 2 ]
+}
+
+@test "no secret is in a command line, nor in an environment but the workers'" {
+	DDP_TOKEN=$one start job ddprun --nproc-per-node 2 \
+		sh -c 'echo up $DDP_JOB_KEY; exec tail -f /dev/null'
+	await "$T/job.out" '\[1\] up [0-9a-f]{64}$'
+	local key=${line##* } p
+	[ ${#key} = 64 ]
+	for p in /proc/[0-9]*; do
+		! tr '\0' '\n' <"$p/cmdline" 2>/dev/null | grep -qF -e "$key"
+		# the parent of all has only what the user gave it
+		case $(cat "$p/comm" 2>/dev/null) in
+		ddprun | ddprdzv)
+			! tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qF -e "$key"
+			;;
+		esac
+	done
+	signal job TERM
+	finish job 143
+}

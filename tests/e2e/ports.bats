@@ -1,0 +1,74 @@
+# Where things listen: at what is told to others, at ports that are free, and
+# never at all of a host's addresses.
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# listeners PID: the addresses at which that process listens, without ports
+listeners() {
+	ss -Hltnp | awk -v pid="pid=$1," \
+		'index($0, pid) { sub(/:[0-9]+$/, "", $4); print $4 }' | sort -u
+}
+
+# The server's pid is its parent's other child.
+server_of() {
+	pgrep -P "$1" ddprdzv
+}
+
+@test "port 0: the node that hosts says which it is, and the others take it" {
+	local at
+	for at in 127.0.0.1:0 localhost:0 '[::1]:0'; do
+		start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$at" \
+			sh -c 'w_knock ping; echo $DDP_RDZV_ENDPOINT'
+		await a.err 'the nodes meet at .*; start the others with --rdzv-endpoint '
+		start b ddprun --nnodes 2 --rdzv-endpoint "${line##* }" \
+			sh -c 'w_knock ping; echo $DDP_RDZV_ENDPOINT'
+		[ "${line##* }" != "$at" ]
+		finish a
+		has "$out" 'answered$'
+		finish b
+		has "$out" 'answered$'
+		run ! grep -e ':0$' <<<"$out"
+	done
+	# and waits with it
+	start a ddprun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 true
+	await a.err 'waiting .* --rdzv-endpoint HOST:[1-9][0-9]+$'
+	signal a TERM
+	finish a 143
+}
+
+@test "port 0 of one node needs no line" {
+	expect 0 ddprun --rdzv-endpoint localhost:0 sh -c 'echo $MASTER_ADDR'
+	[ "$out" = '[0] 127.0.0.1' ]
+	[ -z "$err" ]
+	expect 0 ddprun --master-addr 127.0.0.1 --master-port 0 w_knock ping
+	[ "$out" = '[0] answered' ]
+}
+
+@test "port 0 of another host is not guessed" {
+	expect 2 ddprun --nnodes 2 --rdzv-endpoint 192.0.2.1:0 true
+	[ "$err" = "ddprun: error: the port of the rendezvous 192.0.2.1:0 is 0, which is a free one of that host's: start ddprun there first, and here with the port that it says" ]
+}
+
+@test "a job of one node listens at loopback alone" {
+	local server
+	mkfifo go
+	start job ddprun sh -c 'echo here; read _ <go'
+	await job.out here
+	server=$(server_of "${pid[job]}")
+	[ "$(listeners "$server")" = 127.0.0.1 ]
+	echo >go
+	finish job
+}
+
+@test "--interface is the address of one, by its name, its beginning or its network" {
+	local at
+	for at in lo l 127.0.0.0/8; do
+		expect 0 ddprun --interface $at sh -c 'echo $MASTER_ADDR'
+		[ "$out" = '[0] 127.0.0.1' ]
+	done
+	expect 2 ddprun --interface none-such true
+	has "$err" "^ddprun: error: --interface 'none-such': no interface of this host has that name, begins so, or is in that network; it has .*lo \\(127.0.0.1\\)"
+	expect 2 ddprun --interface 198.51.100.0/24 true
+	expect 2 ddprun --interface lo --local-addr 127.0.0.1 true
+	has "$err" 'leave one of them out'
+}

@@ -1,0 +1,422 @@
+# kill -9 of ddprdzv in each phase of a job: the one that ddprun started is
+# started again by it, one that was started by hand by the test, with a journal
+# and without. Workers are the same processes all the time.
+load ../lib
+
+# The ddprdzv that started program NAME has; $server.
+server_of() {
+	server=$(child_named "${pid[$1]}" ddprdzv)
+}
+
+child_named() { # PID NAME
+	local child
+	for child in $(<"/proc/$1/task/$1/children"); do
+		[ "$(<"/proc/$child/comm")" != "$2" ] || echo "$child"
+	done
+}
+
+# by_hand [OPTION...]: a server at $at, the first time a new one.
+by_hand() {
+	start server ddprdzv --listen "${at:-127.0.0.1:0}" "$@"
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# die_and_return [OPTION...]: kill -9, and another one at the same place.
+die_and_return() {
+	signal server KILL
+	finish server -
+	by_hand "$@"
+}
+
+# job NAME OPTION... -- WORDS: a ddprun whose workers say "up RANK PID", do
+# WORDS, wait for a line in $T/go.RANK (with `line`), and say "down RANK".
+requests='rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND $RANK'
+job() {
+	local name=$1 options=()
+	shift
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	start "$name" ddprun "${options[@]}" bash -c "echo up \$RANK \$\$
+		$2
+		echo down \$RANK \$\$"
+}
+
+# Each worker reads one line of a fifo of its own.
+gate='read -r go <"$T/go.$RANK"'
+gates() {
+	for rank; do
+		mkfifo "$T/go.$rank"
+	done
+}
+open_gate() {
+	for rank; do
+		echo go >"$T/go.$rank"
+	done
+}
+
+same_workers() { # NAME N
+	local ups downs
+	ups=$(grep -oE 'up [0-9]+ [0-9]+' "$T/$1.out" | cut -c4- | sort)
+	downs=$(grep -oE 'down [0-9]+ [0-9]+' "$T/$1.out" | cut -c6- | sort)
+	[ "$(wc -l <<<"$ups")" = "$2" ]
+	[ "$ups" = "$downs" ]
+}
+
+@test "while a round runs: started again, the workers notice nothing" {
+	gates 0 1
+	export T
+	job j --standalone --nproc-per-node 2 -- "$gate"
+	await j.out 'up 0'
+	await j.out 'up 1'
+	server_of j
+	kill -9 "$server"
+	await j.err "rendezvous server \(ddprdzv, pid $server\) was killed by .*SIGKILL.*: started again"
+	open_gate 0 1
+	finish j 0
+	same_workers j 2
+	[ "$(grep -c . j.err)" = 1 ]
+}
+
+@test "a failure after the server's death restarts the job" {
+	gates 0 1
+	export T
+	start j ddprun --standalone --max-restarts 1 --nproc-per-node 2 \
+		bash -c 'echo up $RANK of $TORCHELASTIC_RESTART_COUNT
+		[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0
+		read -r go <"$T/go.$RANK"; exit 5'
+	await j.out 'up 0 of 0'
+	await j.out 'up 1 of 0'
+	server_of j
+	kill -9 "$server"
+	await j.err 'started again'
+	open_gate 1
+	await j.err 'restarting \(1 of 1\): rank 1 .*exited with code 5'
+	finish j 0
+	has "$(<j.out)" 'up 1 of 1'
+}
+
+@test "workers in a gather go on when the server is back, and get what they came for" {
+	gates 1
+	export T
+	job j --standalone --nproc-per-node 2 -- \
+		"[ \$RANK = 0 ] || $gate
+		$requests add n 1 gather g 2 60000 v\$RANK add n 1"
+	await j.out 'up 1'
+	await j.out '^\[0\] 1$'
+	server_of j
+	kill -9 "$server"
+	await j.err 'started again'
+	open_gate 1
+	finish j 0
+	same_workers j 2
+	has "$(<j.out)" "^\[0\] v0 v1"
+	has "$(<j.out)" "^\[1\] v0 v1"
+	# each add was done once
+	has "$(<j.out)" '\] 4$'
+}
+
+@test "workers in a barrier go on when the server is back" {
+	gates 1
+	export T
+	job j --standalone --nproc-per-node 2 -- \
+		"[ \$RANK = 0 ] || $gate
+		$requests set k\$RANK v\$RANK add n 1 barrier b 2 60000 get k0 get k1"
+	await j.out 'up 1'
+	await j.out '^\[0\] 1$'
+	server_of j
+	kill -9 "$server"
+	await j.err 'started again'
+	open_gate 1
+	finish j 0
+	same_workers j 2
+	[ "$(grep -c "'v[01]'" j.out)" = 4 ]
+}
+
+@test "while the job gathers: it starts when the others have come" {
+	by_hand --journal "$T/j"
+	job a --nnodes 2 --rdzv-endpoint "$at" --node-rank 1 -- :
+	await a.err 'waiting .* for 1 of 2 nodes'
+	die_and_return --journal "$T/j"
+	await a.err 'is back after'
+	job b --nnodes 2 --rdzv-endpoint "$at" --node-rank 0 -- :
+	finish a 0
+	finish b 0
+	has "$(<a.out)" 'down 1'
+}
+
+@test "by hand, with a journal: the same round, nodes, keys and waiters" {
+	gates 0 1 2
+	export T
+	by_hand --journal "$T/j"
+	job a --nnodes 2 --node-rank 0 --nproc-per-node 2 --rdzv-endpoint "$at" \
+		-- "$requests set k\$RANK v\$RANK append l x
+		$gate
+		$requests get k2 append l x barrier b 3 60000 add n 1 gather g 3 60000 g\$RANK"
+	job b --nnodes 2 --node-rank 1 --rdzv-endpoint "$at" \
+		-- "$requests set k\$RANK v\$RANK append l x
+		$gate
+		$requests get k0 append l x barrier b 3 60000 add n 1 gather g 3 60000 g\$RANK"
+	await a.out '^\[0\] [123]$'
+	await a.out '^\[1\] [123]$'
+	await b.out '^\[2\] [123]$'
+	open_gate 0
+	await a.out "^\[0\] 1 'v2'"
+	die_and_return --journal "$T/j"
+	await a.err 'is back after'
+	await b.err 'is back after'
+	open_gate 1 2
+	finish a 0
+	finish b 0
+	same_workers a 2
+	same_workers b 1
+	has "$(<b.out)" "^\[2\] g0 g1 g2"
+	has "$(<a.out)$(<b.out)" '\] 6$' # appended: none twice, none lost
+	has "$(<a.out)$(<b.out)" '\] 3$'
+}
+
+@test "by hand, while workers stop for a restart: the next round starts" {
+	gates 0
+	export T
+	by_hand --journal "$T/j"
+	start j ddprun --max-restarts 1 --nproc-per-node 2 --rdzv-endpoint "$at" \
+		bash -c 'echo up $RANK of $TORCHELASTIC_RESTART_COUNT
+		[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0
+		[ $RANK = 1 ] && { until [ -e "$T/deaf" ]; do read -rt 0.05 _; done <> <(:)
+			exit 5; }
+		trap "" TERM; : >"$T/deaf"; read -r go <"$T/go.0"'
+	await j.err 'restarting \(1 of 1\)'
+	die_and_return --journal "$T/j"
+	await j.err 'is back after'
+	open_gate 0
+	finish j 0
+	has "$(<j.out)" 'up 0 of 1'
+}
+
+@test "by hand, when a job is over: who comes late is still told why" {
+	by_hand --journal "$T/j"
+	expect 3 ddprun --rdzv-endpoint "$at" --rdzv-id over sh -c 'exit 3'
+	die_and_return --journal "$T/j"
+	expect 1 rdzv_client do "$at" over 0 0 get k
+	has "$out" 'round 0 of job .over. is over: rank 0 .* exited with code 3'
+	# and round numbers go on, or begin again: the name is free
+	expect 0 ddprun --rdzv-endpoint "$at" --rdzv-id over true
+}
+
+@test "an exit that nobody heard of is told when the server is back" {
+	gates 0 1
+	export T
+	by_hand --journal "$T/j"
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" -- "$gate; exit \$RANK"
+	await j.out 'up 0'
+	await j.out 'up 1'
+	signal server KILL
+	finish server -
+	await j.err 'lost|closed|broke'
+	open_gate 0 1
+	by_hand --journal "$T/j"
+	finish j 1
+	has "$err" 'job .none. failed: rank 1 .* exited with code 1'
+}
+
+@test "without a journal the workers go on until one fails, and it is said why" {
+	gates 0
+	export T
+	by_hand
+	job j --rdzv-endpoint "$at" --rdzv-conf reconnect_timeout=60 -- \
+		"$gate; exit 4"
+	await j.out 'up 0'
+	die_and_return
+	await j.err 'came back without its state'
+	open_gate 0
+	finish j 69
+	has "$err" 'rendezvous server at .* was lost at [0-9:]{8}: .*came back without its state'
+}
+
+@test "without a server the workers go on until one fails" {
+	gates 0
+	export T
+	by_hand
+	job j --rdzv-endpoint "$at" --rdzv-conf reconnect_timeout=0.2 -- \
+		"$gate; exit 4"
+	await j.out 'up 0'
+	signal server KILL
+	finish server -
+	await j.err 'did not come back within 0.2 s .*the workers go on'
+	open_gate 0
+	finish j 69
+	has "$err" 'was lost at [0-9:]{8}: .*did not come back within 0.2 s'
+}
+
+@test "without a server a node whose workers all end well ends well" {
+	gates 0 1
+	export T
+	by_hand
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" \
+		--rdzv-conf reconnect_timeout=0.2 -- "$gate"
+	await j.out 'up 0'
+	await j.out 'up 1'
+	signal server KILL
+	finish server -
+	await j.err 'did not come back'
+	open_gate 0 1
+	finish j 0
+	same_workers j 2
+	has "$err" 'all exited with code 0; what the other nodes. did is not known'
+}
+
+@test "--journal none: nobody starts it again, and the workers go on" {
+	gates 0
+	export T
+	job j --standalone --journal none -- "$gate"
+	await j.out 'up 0'
+	server_of j
+	kill -9 "$server"
+	await j.err "$server\) was killed by .*nobody starts it again; the workers go on"
+	open_gate 0
+	finish j 0
+}
+
+@test "a server that dies again and again is not started for ever" {
+	local server i
+	gates 0
+	export T
+	job j --standalone -- "$gate"
+	await j.out 'up 0'
+	for i in 1 2 3; do
+		server_of j
+		kill -9 "$server"
+		await j.err "pid $server\) was killed by .*started again"
+	done
+	server_of j
+	kill -9 "$server"
+	await j.err "$server\) was killed by .*nobody starts it again"
+	open_gate 0
+	finish j 0
+}
+
+@test "SIGTERM ends a server with a journal, and not its jobs" {
+	gates 0
+	export T
+	by_hand --journal "$T/j"
+	job j --rdzv-endpoint "$at" -- "$gate"
+	await j.out 'up 0'
+	signal server TERM
+	finish server 0
+	by_hand --journal "$T/j"
+	await j.err 'is back after'
+	open_gate 0
+	finish j 0
+	same_workers j 1
+}
+
+@test "ddprun --journal FILE: the server that it starts again reads it" {
+	gates 0
+	export T
+	job j --standalone --journal "$T/j" -- "$requests set k v; $gate
+		$requests get k"
+	await j.out 'up 0'
+	server_of j
+	[ "$(head -c 7 j)" = DDPJRNL ]
+	kill -9 "$server"
+	await j.err 'started again'
+	open_gate 0
+	finish j 0
+	has "$out" "1 'v'"
+}
+
+@test "two servers on one journal: the second is refused, with the first's pid" {
+	by_hand --journal "$T/j"
+	expect 71 ddprdzv --listen 127.0.0.1:0 --journal "$T/j"
+	has "$err" "journal $T/j: another ddprdzv keeps its jobs in it \(pid ${pid[server]} on"
+	signal server KILL
+	finish server -
+	by_hand --journal "$T/j"
+}
+
+@test "a disk that is full is said once, and the job goes on" {
+	unshare -m true 2>/dev/null || skip "needs root for a mount of its own"
+	mkdir disk
+	start server unshare -m bash -c 'mount -t tmpfs -o size=300k none disk
+		exec ddprdzv --listen 127.0.0.1:0 --journal disk/j'
+	await server.err 'listening on'
+	at=${line##* }
+	expect 0 ddprun --rdzv-endpoint "$at" bash -c "$requests big k 200000 big l 200000
+		$requests big m 1000 get none"
+	has "$(<server.err)" 'journal disk/j: .*No space left.*going on without it'
+	[ "$(grep -c 'going on without' server.err)" = 1 ]
+}
+
+@test "nobody comes back: the nodes are lost, and the journal does not hang" {
+	by_hand --journal "$T/j" --heartbeat-timeout 0.1
+	job j --rdzv-endpoint "$at" --rdzv-id gone -- 'exec sleep 1000'
+	await j.out 'up 0'
+	signal server KILL
+	finish server -
+	signal j KILL
+	finish j -
+	export DDP_LOG=debug
+	by_hand --journal "$T/j" --heartbeat-timeout 0.1
+	unset DDP_LOG
+	await server.err "its agent did not come back"
+}
+
+# A real journal, of a job with everything in it, that ends anywhere.
+@test "a journal that was cut is read up to the cut, wherever that is" {
+	local cut size n=0
+	gates 0
+	export T
+	by_hand --journal "$T/j"
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" -- "[ \$RANK = 1 ] || {
+		$requests set k v add n 1 append l x mset a 1 b 2 delete a cas c '' d
+		$gate; }
+		$requests gather g 2 60000 v\$RANK barrier b 2 60000"
+	await j.out 'up 0'
+	open_gate 0
+	finish j 0
+	signal server KILL
+	finish server -
+	size=$(od -An -v -t u1 -w1 j | awk '$1 { n = NR } END { print n }')
+	[ "$size" -gt 5000 ]
+	for ((cut = 4096; cut <= size + 53; cut += 53)); do
+		head -c $cut j >k
+		# its parent has gone: it ends when it has read what is there
+		: | ddprdzv --listen 127.0.0.1:0 --journal k --parent-fd 0
+		n=$((n + 1))
+	done
+	[ $n -gt 15 ]
+}
+
+# The clock on the wall goes ten years ahead and back while a round runs, and
+# while the server is away; nobody's lease, timeout or backoff is by that clock.
+@test "clocks that jump move nothing" {
+	command -v faketime >/dev/null || skip "no faketime here"
+	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
+	local preload
+	preload=$(faketime -f +0 sh -c 'echo $LD_PRELOAD')
+	gates 0 1
+	export T
+	echo '+0' >clock
+	export LD_PRELOAD=$preload FAKETIME_TIMESTAMP_FILE=$T/clock \
+		FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+	by_hand --journal "$T/j"
+	job j --nproc-per-node 2 --rdzv-endpoint "$at" --heartbeat-timeout 1 -- \
+		"$requests set k v
+		date +year%Y; $gate; date +year%Y; $requests barrier b 2 60000 get k"
+	await j.out 'year'
+	local year=${line##*year}
+	await j.out '^\[1\] year'
+	echo '+10y' >clock
+	die_and_return --journal "$T/j"
+	await j.err 'is back after [0-9]\.'
+	open_gate 0
+	await j.out "^\[0\] year$((year + 10))"
+	echo '-10y' >clock
+	open_gate 1
+	finish j 0
+	has "$out" "^\[1\] year$((year - 10))"
+	same_workers j 2
+	[ "$(grep -c "1 'v'" <<<"$out")" = 2 ]
+}

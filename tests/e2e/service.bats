@@ -1,0 +1,299 @@
+# ddprdzv as a service: many jobs apart, limits of each, idle jobs, systemd's
+# protocols, health and metrics, and no descriptors left.
+load ../lib
+
+tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+# server [OPTION...]: a ddprdzv of our own; $at is its endpoint.
+server() {
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 "$@"
+	await "$T/server.err" ' listening on'
+	at=${line##* }
+}
+
+# node NAME JOB NPROC NNODES: an agent; say NAME LINE tells it what to do.
+node() {
+	mkfifo "$T/$1.in"
+	start "$1" bash -c 'exec rdzv_client "$@" <>"$0"' "$T/$1.in" \
+		agent "$at" "$2" "$3" "$1" "$4" -1 0
+}
+
+# (opened for both: that never waits for a reader, which may have gone)
+say() {
+	echo "$2" 1<>"$T/$1.in"
+}
+
+# get PATH: from where the metrics are; $body and $code.
+get() {
+	code=$(curl -s -o "$T/body" -w '%{http_code}' "$(sed -n \
+		's|.*health and metrics at \(http://.*\)/$|\1|p' \
+		"$T/server.err")/$1")
+	body=$(<"$T/body")
+}
+
+@test "jobs are apart: keys, rounds and ends of one are not another's" {
+	server
+	node a a 1 1
+	node b b 1 1
+	await a.out '^START'
+	await b.out '^START'
+	rdzv_client do "$at" a 0 0 set k of-a
+	[ "$(rdzv_client do "$at" b 0 0 get k)" = "0 ''" ]
+	say a 'exit 0 3'
+	finish a 3
+	[ "$(rdzv_client do "$at" b 0 0 set k of-b get k)" = "1 'of-b'" ]
+	say b 'exit 0 0'
+	finish b 0
+}
+
+@test "tenants are apart: a job is of who has its token, and of nobody else" {
+	mkdir tokens
+	echo 'the-token-of-alice-01' >tokens/alice
+	echo 'the-token-of-robert-02' >tokens/bob
+	chmod 600 tokens/*
+	DDP_TOKEN=the-servers-own-token server --token-dir tokens
+	export DDP_TOKEN=the-token-of-alice-01
+	node a alice/x 1 1
+	await a.out '^START'
+	rdzv_client do "$at" alice/x 0 0 set k of-alice
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	expect 1 rdzv_client do "$at" x 0 0 get k
+	expect 1 rdzv_client do "$at" ../tokens/alice/x 0 0 get k
+	export DDP_TOKEN=the-token-of-robert-02
+	expect 1 rdzv_client do "$at" alice/x 0 0 get k
+	await server.err "job 'bob/x'\) has not the secret of this job: refused"
+	node b bob/x 1 1
+	await b.out '^START'
+	[ "$(rdzv_client do "$at" bob/x 0 0 get k)" = "0 ''" ]
+	# what others can read is no secret, and one that is gone opens nothing
+	chmod 644 tokens/bob
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	rm tokens/bob
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	export DDP_TOKEN=the-servers-own-token
+	node c x 1 1
+	await c.out '^START'
+}
+
+@test "a worker's key is of its own job alone" {
+	export DDP_TOKEN=the-token-of-alice-01
+	server
+	node b b 1 1
+	await b.out '^START'
+	start job ddprun --nnodes 1 --rdzv-id a --rdzv-endpoint "$at" \
+		bash -c 'echo "key $DDP_JOB_KEY"; exec tail -f /dev/null'
+	await job.out 'key [0-9a-f]{64}$'
+	local key=${line##* }
+	unset DDP_TOKEN
+	export XDG_CONFIG_HOME=$T/other HOME=$T
+	DDP_JOB_KEY=$key expect 0 rdzv_client do "$at" a 0 0 set k v
+	DDP_JOB_KEY=$key expect 1 rdzv_client do "$at" b 0 0 set k v
+	signal job TERM
+	finish job -
+}
+
+@test "a limit's refusal names the limit, the job and the option" {
+	server --max-jobs 2 --max-connections 3 --max-keys 4 --max-bytes 2000
+	node a a 2 1
+	await a.out '^START'
+	node b b 1 1
+	await b.out '^START'
+	node c c 1 1
+	await c.out "^error: job 'c' finds no place at $at: 2 jobs are there, its limit \(--max-jobs of that ddprdzv\)$"
+	start w0 rdzv_client do "$at" a 0 0 set here0 1 wait 60000 never
+	start w1 rdzv_client do "$at" a 0 1 wait 60000 here0 set here1 1 fate 0 60000
+	rdzv_client do "$at" b 0 0 mset 1 x 2 x mset 3 x 4 x
+	run rdzv_client do "$at" b 0 0 set 5 x
+	[ "$output" = "error: the store of job 'b' is full: it has 4 keys and may have no more (--max-keys of its ddprdzv)" ]
+	run rdzv_client do "$at" b 0 0 big 1 2000
+	[[ $output == "error: the store of job 'b' is full: it holds "*" of at most 2000 bytes (--max-bytes of its ddprdzv)" ]]
+	# job a has an agent and two workers once both have come
+	until run rdzv_client do "$at" a 0 0 get k && [ "$status" = 1 ]; do :; done
+	[[ $output == *"job 'a' at $at has 3 connections, its limit (--max-connections of that ddprdzv)" ]]
+	# what was there goes on
+	say a 'exit 0 0'
+	finish w1
+	has "$out" '^fate: rank 0 .* exited with code 0$'
+	say a 'exit 1 0'
+	finish a
+	finish w0 1
+	# and there is a place again
+	node d d 1 1
+	await d.out '^START'
+}
+
+@test "an idle job expires, one that runs does not" {
+	server --idle-timeout 0.7 --journal journal
+	node a a 1 2
+	node r r 1 1
+	await r.out '^START'
+	await a.out "^END round 0 verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s \(--idle-timeout of the rendezvous server at $at\)$"
+	await server.err "^ddprdzv: job 'a' ends: nothing happened"
+	say r ping
+	await r.out PONG
+	rdzv_client do "$at" r 0 0 set k v
+	finish a 69
+	[ "$(grep -c ' ends: ' server.err)" = 1 ]
+	# the next server knows that it has ended
+	signal server KILL
+	finish server 137
+	start again ddprdzv --listen "$at" --journal journal
+	await again.err ' listening on'
+	expect 0 ddprun status --rdzv-endpoint "$at"
+	[ "$(grep -c "^job 'a'" <<<"$out")" = 0 ]
+	has "$out" "^job 'r' "
+	finish r -
+}
+
+@test "health and metrics, as a parser of Prometheus' reads them" {
+	command -v curl >/dev/null || skip "no curl here"
+	server --metrics-listen 0 --journal journal
+	get health
+	[ "$code $body" = '200 ok' ]
+	get nothing
+	[ "$code" = 404 ]
+	node a a 2 1
+	await a.out '^START'
+	node b b 3 2
+	await b.out '^STATE'
+	start w rdzv_client do "$at" a 0 0 set k value set here 1 wait 60000 never
+	rdzv_client do "$at" a 0 1 wait 60000 here
+	say a ping
+	await a.out PONG
+	get metrics
+	[ "$code" = 200 ]
+	has "$body" '^ddprdzv_jobs\{state="running"\} 1$'
+	has "$body" '^ddprdzv_jobs\{state="gathering"\} 1$'
+	has "$body" '^ddprdzv_nodes 2$'
+	has "$body" '^ddprdzv_workers 2$'
+	has "$body" '^ddprdzv_rounds_total 1$'
+	has "$body" '^ddprdzv_waiting_agents 1$'
+	has "$body" '^ddprdzv_connections\{role="agent"\} 2$'
+	has "$body" '^ddprdzv_requests_total\{type="set"\} 2$'
+	has "$body" '^ddprdzv_requests_total\{type="ping"\} 1$'
+	has "$body" '^ddprdzv_store_keys 2$'
+	has "$body" '^ddprdzv_journal_bytes [1-9][0-9]+$'
+	has "$body" '^ddprdzv_received_bytes_total [1-9][0-9]+$'
+	local python found=
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import prometheus_client' 2>/dev/null &&
+			found=$python
+	done
+	[ -n "$found" ] || skip "no parser here (python3-prometheus-client)"
+	[ "$("$found" -c 'import sys
+from prometheus_client.parser import text_string_to_metric_families as parse
+all = {f.name: f for f in parse(sys.stdin.read())}
+assert len(all) > 15
+for f in all.values():
+	assert f.documentation and f.samples and f.type in ("gauge", "counter"), f
+print(sum(s.value for s in all["ddprdzv_jobs"].samples))' <body)" = 2.0 ]
+}
+
+@test "metrics are on loopback unless an address is said, and a bad one is an error" {
+	server --metrics-listen 0
+	has "$(<server.err)" 'health and metrics at http://127.0.0.1:'
+	expect 2 ddprdzv --listen 127.0.0.1:0 --metrics-listen somewhere
+	has "$err" 'metrics-listen somewhere: give PORT .on loopback. or ADDRESS:PORT'
+	expect 71 ddprdzv --listen 127.0.0.1:0 --metrics-listen "$at"
+	has "$err" "$at"
+}
+
+# manager: who is notified; what it hears is in $T/manager.out.
+manager() {
+	cat >manager.py <<'EOF'
+import socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("notify")
+print("bound", flush=True)
+while True:
+	print(s.recv(4096).decode(), flush=True)
+EOF
+	start manager python3 manager.py
+	await manager.out bound
+	export NOTIFY_SOCKET=$T/notify
+}
+
+@test "systemd is told: ready, jobs, alive, stopping" {
+	manager
+	WATCHDOG_USEC=100000 server
+	await manager.out '^READY=1$'
+	await manager.out "^STATUS=serving at $at, 0 jobs$"
+	await manager.out '^WATCHDOG=1$'
+	node a a 1 1
+	await manager.out "^STATUS=serving at $at, 1 job$"
+	signal server TERM
+	await manager.out '^STOPPING=1$'
+	finish server
+	finish a 69
+}
+
+@test "a socket of systemd's is listened at" {
+	cat >activate.py <<'EOF'
+import os, socket, sys
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+if s.fileno() == 3:
+	os.set_inheritable(3, True)
+else:
+	os.dup2(s.fileno(), 3, inheritable=True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[1])
+os.execvp("ddprdzv", ["ddprdzv"])
+EOF
+	start server python3 activate.py 1
+	await server.out '^[0-9]+$'
+	at=127.0.0.1:$line
+	node a a 1 1
+	await a.out '^START'
+	start two python3 activate.py 2
+	finish two 2
+	has "$err" 'LISTEN_FDS=2: one socket is listened at'
+}
+
+@test "the units are what systemd takes, and are hardened" {
+	command -v systemd-analyze >/dev/null || skip "no systemd-analyze here"
+	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
+	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" >make.log 2>&1
+	local units=$T/opt/lib/systemd/system
+	run systemd-analyze verify --man=no "$units/ddprdzv.service" \
+		"$units/ddprdzv.socket"
+	[ "$status" = 0 ] || { echo "$output"; false; }
+	[[ $output != *ddprdzv* ]] || { echo "$output"; false; }
+	run systemd-analyze security --offline=true --threshold=25 \
+		"$units/ddprdzv.service"
+	[ "$status" = 0 ] || { echo "$output"; false; }
+}
+
+@test "with no descriptors left it refuses politely and keeps its jobs" {
+	local fd fds=()
+	start server bash -c 'ulimit -n 70 && exec ddprdzv --listen 127.0.0.1:0 \
+		--heartbeat-timeout 60 --hello-timeout 60'
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+	node a a 2 1
+	await a.out '^START'
+	start w rdzv_client do "$at" a 0 1 set here 1 fate 0 60000
+	rdzv_client do "$at" a 0 0 wait 60000 here
+	while [ ${#fds[@]} -lt 120 ]; do
+		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
+		fds+=("$fd")
+	done
+	await server.err '^ddprdzv: warning: no descriptors for more clients \(70, ulimit -n\): refusing new ones, serving those that are here$'
+	# the places of those who say nothing are free after a second
+	until run rdzv_client do "$at" a 0 0 get k &&
+		[[ $output == *"takes no more connections"* ]]; do :; done
+	[[ $output == *"the rendezvous server at $at takes no more connections: it has 70 descriptors and serves those who are there (ulimit -n of that ddprdzv)"* ]]
+	say a ping
+	await a.out PONG
+	say a 'exit 0 0'
+	finish w
+	has "$out" '^fate: rank 0'
+	[ "$(grep -c 'no descriptors' server.err)" = 1 ]
+	for fd in "${fds[@]}"; do
+		exec {fd}>&-
+	done
+	# now there is room for those who come
+	until rdzv_client do "$at" a 0 1 get here >got 2>&1; do :; done
+	[ "$(<got)" = "1 '1'" ]
+	say a 'exit 1 0'
+	finish a
+}

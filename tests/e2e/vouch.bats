@@ -1,0 +1,113 @@
+# Who may use PyTorch's store: its clients can prove nothing, so the agents vouch
+# for their sockets. The programs of bash and w_knock speak its protocol.
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# as_other CMD...: as another user, who may not be asked what it is good for
+other=(setpriv --reuid 65534 --clear-groups)
+other_or_skip() {
+	[ "$(id -u)" = 0 ] || skip "only root can be another user"
+	# who may look into our build folder is not the question here
+	install -m 755 "$O/tests/w_knock" "$T/knock"
+	chmod 711 "$T" "${T%/*}" "${T%/*/*}" "${T%/*/*/*}" 2>/dev/null || true
+	"${other[@]}" "$T/knock" || [ $? = 2 ] ||
+		skip "another user reaches nothing here"
+}
+
+@test "workers, their children, and what outlives those are let in" {
+	expect 0 ddprun --standalone --nproc-per-node 2 sh -c \
+		'w_knock ping; (w_knock ping); setsid -w w_knock ping'
+	[ "$(grep -c 'answered$' <<<"$out")" = 6 ]
+	[ -z "$err" ]
+}
+
+@test "what another user's process sends is neither answered nor stored" {
+	other_or_skip
+	expect 0 ddprun --standalone sh -c "
+		${other[*]} '$T/knock' ping
+		${other[*]} '$T/knock' set mine stolen
+		w_knock set mine kept
+		${other[*]} '$T/knock' set mine stolen
+		w_knock get mine"
+	[ "$out" = '[0] closed
+[0] sent
+[0] sent
+[0] sent
+[0] mine is kept' ]
+	# once, though it came three times
+	[ "$(grep -c 'closed a connection' <<<"$err")" = 1 ]
+	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
+}
+
+@test "--store-open lets everybody in, and says so" {
+	other_or_skip
+	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
+	[ "$out" = '[0] answered' ]
+	has "$err" '^ddprun: --store-open: whoever reaches 127.0.0.1:[0-9]+ can read and write what the workers store there$'
+	# once a job, not once an attempt
+	expect 3 ddprun --standalone --store-open --max-restarts 1 sh -c 'exit 3'
+	[ "$(grep -c -e --store-open <<<"$err")" = 1 ]
+}
+
+@test "an end right behind a set does not undo it, however late the voucher" {
+	expect 0 ddprun --standalone bash -c '
+		mkfifo said
+		kill -STOP $PPID
+		w_knock set key value >said &
+		read -r line <said
+		kill -CONT $PPID
+		wait
+		w_knock get key'
+	[ "$out" = '[0] key is value' ]
+}
+
+@test "what is closed before it is known whose it was is not stored" {
+	expect 0 ddprun --standalone bash -c '
+		kill -STOP $PPID
+		w_knock dash key value >said
+		kill -CONT $PPID
+		w_knock set other value
+		w_knock get other
+		# empty, as of a key that is not there
+		w_knock get key'
+	[ "$out" = '[0] sent
+[0] other is value
+[0] key is ' ]
+	has "$err" 'from 127.0.0.1 \(.*\): (it was closed there before it was known whose it is|ddprun there sees no such socket; .*)$'
+}
+
+@test "an agent that does not answer is named, and its client closed" {
+	expect 0 ddprun --standalone --heartbeat-timeout 0.1 bash -c '
+		kill -STOP $PPID
+		w_knock ping >said
+		kill -CONT $PPID
+		w_knock ping'
+	[ "$(<said)" = closed ]
+	[ "$out" = '[0] answered' ]
+	has "$err" 'from 127.0.0.1 \(.*\): ddprun there did not say within 1.0 s whose it is$'
+}
+
+@test "several agents of one host: the one whose worker it is, or any, will do" {
+	local i
+	for i in 0 1 2; do
+		start n$i ddprun --nnodes 3 --rdzv-endpoint 127.0.0.1:29517 \
+			sh -c 'w_knock ping; w_knock ping'
+	done
+	for i in 0 1 2; do
+		finish n$i
+		[ "$(grep -c answered <<<"$out")" = 2 ]
+	done
+}
+
+@test "over IPv6, too" {
+	expect 0 ddprun --rdzv-endpoint '[::1]:29518' sh -c \
+		'w_knock ping; w_knock AT ::1 "$MASTER_PORT" ping'
+	[ "$out" = '[0] answered
+[0] answered' ]
+}
+
+@test "workers of one attempt after another are let in" {
+	expect 0 ddprun --standalone --max-restarts 1 sh -c \
+		'w_knock ping; exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))'
+	[ "$(grep -c answered <<<"$out")" = 2 ]
+}

@@ -1,0 +1,123 @@
+# listen_hosts.bats: at which addresses a host with several interfaces listens,
+# and hosts that have IPv6 only.
+
+bats_require_minimum_version 1.5.0
+load ../lib
+load netns
+
+setup() {
+	lib_setup
+	hosts_up 2
+	hosts_real
+}
+
+# A second network of h1's own, where nobody of the job is.
+second_interface() {
+	in_net h1 ip link add eth1 type bridge
+	in_net h1 ip addr add 10.99.0.1/24 dev eth1
+	in_net h1 ip link set eth1 up
+}
+
+# listening: addresses and ports of all listeners of h1, but for loopback's
+listening() {
+	in_net h1 ss -Hltn | awk '{ print $4 }' | grep -v '^127\.\|^\[::1\]' |
+		sort
+}
+
+# Two workers, of which h1's waits until it may go on; $port is their store's.
+begin() { # ARGS...
+	local h
+	mkfifo go
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
+			"$@" sh -c 'w_knock ping
+			echo "at $MASTER_ADDR $MASTER_PORT"
+			[ "$RANK" = 1 ] || read -r _ <go'
+	done
+	await on_h1.out '^\[0\] at '
+	read -r _ _ where port <<<"$line"
+}
+
+end() {
+	echo >go
+	finish on_h1
+	has "$out" 'answered$'
+	finish on_h2
+	has "$out" 'answered$'
+}
+
+@test "only the address that the endpoint names is listened at" {
+	second_interface
+	begin
+	[ "$(listening)" = "$(printf '%s\n' 10.78.0.1:29400 "10.78.0.1:$port" |
+		sort)" ]
+	end
+}
+
+@test "behind an own name that is 127.0.1.1 listen its addresses, no wildcard" {
+	second_interface
+	own_name h1 127.0.1.1
+	begin
+	# PyTorch's store only where nodes have come
+	[ "$(listening)" = "$(printf '%s\n' 10.78.0.1:29400 10.99.0.1:29400 \
+		"10.78.0.1:$port" | sort)" ]
+	end
+}
+
+@test "--local-addr and --interface choose one of them" {
+	local args
+	second_interface
+	own_name h1 127.0.1.1
+	for args in '--local-addr 10.78.0.1' '--interface eth0'; do
+		mkfifo go
+		start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
+			$args sh -c 'w_knock ping; echo "at $MASTER_ADDR $MASTER_PORT"
+			read -r _ <go'
+		start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
+			w_knock ping
+		await on_h1.out '^\[0\] at '
+		read -r _ _ where port <<<"$line"
+		[ "$where" = 10.78.0.1 ]
+		[ "$(listening)" = "$(printf '%s\n' 10.78.0.1:29400 \
+			"10.78.0.1:$port" | sort)" ]
+		end
+		rm go
+	done
+}
+
+@test "port 0 at a name: the line that it says is what the other host types" {
+	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint h1:0 w_knock ping
+	await on_h1.err '^ddprun: the nodes meet at h1:[0-9]+; start the others with --rdzv-endpoint h1:[0-9]+$'
+	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "${line##* }" \
+		w_knock ping
+	finish on_h1
+	has "$out" 'answered$'
+	finish on_h2
+	has "$out" 'answered$'
+}
+
+@test "hosts that have IPv6 only" {
+	local i
+	for i in 1 2; do
+		in_net h$i sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0 || true
+		in_net h$i ip addr flush dev eth0
+		in_net h$i ip addr add "fd78::$i/64" dev eth0 nodad
+		sed -i 's/^10\.78\.0\.\([0-9]\) /fd78::\1 /' "$T/etc_hosts.switch"
+		cat "$T/etc_hosts.switch" >"$T/etc_hosts.h$i"
+	done
+	begin
+	[ "$where" = h1 ]
+	[ "$(listening)" = "$(printf '%s\n' '[fd78::1]:29400' \
+		"[fd78::1]:$port" | sort)" ]
+	end
+	rm go
+	# by number, and what libddp has between hosts
+	for i in 1 2; do
+		start_on h$i on_h$i ddprun --nnodes 2 --nproc-per-node 2 \
+			--rdzv-endpoint '[fd78::1]:29401' c_collectives 3
+	done
+	for i in 1 2; do
+		finish on_h$i
+		[ "$(grep -c 'of 4: ok$' <<<"$out")" = 2 ]
+	done
+}

@@ -1,0 +1,61 @@
+load ../lib
+load netns
+
+# The death of a server to which other hosts are connected.
+
+setup() {
+	lib_setup
+	hosts_up 2
+	hosts_real
+}
+
+# bash of the host where it runs
+kill_server='for p in /proc/[0-9]*; do
+	[ "$(cat $p/comm 2>/dev/null)" != ddprdzv ] || kill -9 ${p#/proc/}
+done'
+
+@test "the server that a ddprun has dies: the workers of both hosts notice nothing" {
+	mkfifo go
+	worker="echo up \$RANK
+		[ \$RANK = 0 ] && read -r _ <$T/go
+		rdzv_client do \$DDP_RDZV_ENDPOINT \$DDP_JOB_ID \$DDP_ROUND \$RANK \
+			add n 1 gather g 2 60000 v\$RANK
+		echo down \$RANK"
+	job=(ddprun --nnodes 2 --rdzv-endpoint "${at[h1]}:29400")
+	start_on h1 on_h1 "${job[@]}" bash -c "$worker"
+	start_on h2 on_h2 "${job[@]}" bash -c "$worker"
+	await on_h1.out 'up 0'
+	await on_h2.out '^\[1\] 1$'
+	start_on h1 killer bash -c "$kill_server"
+	finish killer
+	await on_h1.err 'was killed by SIGKILL: started again'
+	await on_h2.err 'is back after'
+	echo >go
+	finish on_h1 0
+	has "$out" 'v0 v1'
+	finish on_h2 0
+	has "$out" 'v0 v1'
+	has "$out" 'down 1'
+}
+
+@test "a host that is gone when the server is back is a lost node, and named" {
+	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j" \
+		--heartbeat-timeout 0.2
+	await server.err 'listening on'
+	job=(ddprun --nnodes 2 --heartbeat-timeout 0.2
+		--rdzv-endpoint "${at[h1]}:29400")
+	start_on h1 on_h1 "${job[@]}" bash -c 'echo up; exec sleep 1000'
+	start_on h2 on_h2 "${job[@]}" bash -c 'echo up; exec sleep 1000'
+	await on_h1.out up
+	await on_h2.out up
+	start_on h1 killer bash -c "$kill_server"
+	finish killer
+	finish server -
+	await on_h1.err 'looking for it'
+	signal on_h2 KILL
+	finish on_h2 -
+	start_on h1 server ddprdzv --listen "${at[h1]}:29400" --journal "$T/j" \
+		--heartbeat-timeout 0.2
+	finish on_h1 69
+	has "$err" 'node [01] \(h2\) was lost: its agent did not come back'
+}

@@ -1,0 +1,29 @@
+load ../lib
+load netns
+
+# Who waits for somebody on another host is told which host that is.
+
+setup() {
+	lib_setup
+	hosts_up 2
+	endpoint=${at[h1]}:29400
+	job=(ddprun --nnodes 2 --rdzv-endpoint "$endpoint" --shutdown-timeout 1)
+}
+
+@test "a rank that waits names the host of the one that does not come, and so does status" {
+	hosts_real
+	start_on h1 on_h1 env DDP_TIMEOUT=3 "${job[@]}" --node-rank 0 c_init cpu
+	start_on h2 on_h2 "${job[@]}" --node-rank 1 sh -c \
+		'echo here; exec tail -f /dev/null'
+	await on_h2.out here
+	start_on h1 asks bash -c 'until ddprun status | grep "waiting [1-9]"
+		do :; done; ddprun status'
+	finish asks
+	has "$out" "^  waiting [1-3] s for 1 of 2 ranks at gather '.*': rank 1 \(h2, not connected\)$"
+	has "$out" '^  2 of 2 nodes, 2 workers \(1 connected, 0 ended\)'
+	has "$out" '^  node 0  h1  h1  runs  ranks 0 to 0: 1 connected, 0 ended'
+	has "$out" '^  node 1  h2  10.78.0.2  runs  ranks 1 to 1: 0 connected, 0 ended'
+	finish on_h1 1
+	has "$out" "waited 3.[0-9] s for 1 of 2 ranks at gather '.*': rank 1 \(h2, not connected\)"
+	finish on_h2 1
+}

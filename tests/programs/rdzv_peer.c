@@ -1,0 +1,205 @@
+/* rdzv_peer.c: what may stand between ddprdzv and its clients, for the tests:
+ * an impostor, who records and plays again, and many who say nothing. Each
+ * prints a line for what happens. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/sock.h"
+#include "rendezvous/wire.h"
+
+static const char usage[] =
+	"rdzv_peer impostor METHODS\n"
+	"  listens, prints 'at HOST:PORT'; greets with these methods (bits),\n"
+	"  welcomes who says HELLO, without a proof; prints what it is told\n"
+	"rdzv_peer record HOST:PORT FILE\n"
+	"  listens as well; passes one connection on to there, and keeps\n"
+	"  what the client says in FILE\n"
+	"rdzv_peer replay HOST:PORT FILE\n"
+	"  says all that again, prints 'heard N bytes'\n"
+	"rdzv_peer silent HOST:PORT N\n"
+	"  N connections that say nothing: 'open'; 'closed' when all are\n";
+
+static int die(const char *what)
+{
+	printf("error: %s\n", what);
+	return 1;
+}
+
+static int call(const char *where)
+{
+	struct err e = ERR_INIT;
+	struct sock_addr a;
+	struct endpoint ep;
+	int rc = endpoint_parse(&ep, where, 0, &e);
+
+	if (rc == 0)
+		rc = sock_resolve(&ep, &a, 1, &e);
+	if (rc >= 0)
+		rc = sock_connect(&a, 5000, &e);
+	if (rc < 0)
+		exit(die(e.text));
+	return rc;
+}
+
+/* The next client. */
+static int take(void)
+{
+	static int listener = -1;
+	struct sock_addr a = {.len = sizeof(struct sockaddr_in)};
+	struct pollfd p;
+	char text[SOCK_TEXT_MAX];
+	struct err e;
+	int fd;
+
+	*(struct sockaddr_in *)&a.ss = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	if (listener < 0) {
+		listener = sock_listen(&a, &e);
+		if (listener < 0)
+			exit(die(e.text));
+		printf("at %s\n", sock_addr_text(&a, text));
+		fflush(stdout);
+	}
+	p = (struct pollfd){listener, POLLIN, 0};
+	do
+		poll(&p, 1, -1);
+	while ((fd = accept(listener, NULL, NULL)) < 0);
+	return fd;
+}
+
+static long get_frame(int fd, struct buf *in, struct wire_frame *f)
+{
+	struct err e;
+	ssize_t n = 1;
+	long cut;
+
+	while ((cut = wire_cut(SLICE(in->data, in->len), WIRE_BODY_MAX, f,
+			       &e)) == 0 && n > 0) {
+		n = recv(fd, buf_reserve(in, 65536), 65536, 0);
+		in->len += n > 0 ? (size_t)n : 0;
+	}
+	return cut;
+}
+
+static void pose(int fd, unsigned methods)
+{
+	char preface[WIRE_PREFACE_SIZE], nonce[WIRE_NONCE_SIZE] = "";
+	static const char proof[32];
+	const struct wire_welcome w = {.proof = SLICE(proof, sizeof proof)};
+	struct buf out = BUF_INIT(4096), in = BUF_INIT(1 << 24);
+	struct wire_frame f;
+	long n;
+
+	if (file_read_all(fd, preface, sizeof preface) < 0)
+		return;
+	wire_put_greeting(&out, methods, nonce);
+	file_write_all(fd, out.data, out.len);
+	n = get_frame(fd, &in, &f);
+	if (n > 0) {
+		printf("told %s\n", wire_type_name(f.type));
+		buf_consume(&in, (size_t)n);
+		buf_reset(&out);
+		wire_put_welcome(&out, WIRE_HELLO, WIRE_REPLY, 1, &w);
+		file_write_all(fd, out.data, out.len);
+		n = get_frame(fd, &in, &f);
+	}
+	if (n > 0)
+		printf("told %s\n", wire_type_name(f.type));
+	printf("closed\n");
+	fflush(stdout);
+	buf_release(&out);
+	buf_release(&in);
+}
+
+static _Noreturn void run_impostor(unsigned methods)
+{
+	for (;;) {
+		int fd = take();
+
+		pose(fd, methods);
+		close(fd);
+	}
+}
+
+static int run_record(const char *where, const char *file)
+{
+	int client = take(), server = call(where);
+	struct pollfd p[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
+	FILE *f = fopen(file, "w");
+	char bytes[65536];
+	ssize_t n = 1;
+
+	while (f && n > 0) {
+		poll(p, 2, -1);
+		for (int i = 0; i < 2 && n > 0; i++) {
+			if (!p[i].revents)
+				continue;
+			n = recv(p[i].fd, bytes, sizeof bytes, 0);
+			if (n > 0 && i == 0)
+				fwrite(bytes, 1, (size_t)n, f);
+			if (n > 0)
+				file_write_all(p[!i].fd, bytes, (size_t)n);
+		}
+	}
+	if (!f || fclose(f))
+		return die(file);
+	printf("over\n");
+	return 0;
+}
+
+static int run_replay(const char *where, const char *file)
+{
+	int fd = call(where);
+	FILE *f = fopen(file, "r");
+	char bytes[65536];
+	size_t said = f ? fread(bytes, 1, sizeof bytes, f) : 0, heard = 0;
+	ssize_t n;
+
+	if (!said)
+		return die(file);
+	(void)!send(fd, bytes, said, MSG_NOSIGNAL);
+	while ((n = recv(fd, bytes, sizeof bytes, 0)) > 0)
+		heard += (size_t)n;
+	printf("heard %zu bytes\n", heard);
+	fclose(f);
+	return 0;
+}
+
+static int run_silent(const char *where, int n)
+{
+	struct pollfd p = {-1, 0, 0};
+	int *fds = calloc((size_t)n, sizeof *fds);
+
+	for (int i = 0; fds && i < n; i++)
+		fds[i] = call(where);
+	printf("open\n");
+	fflush(stdout);
+	for (int i = 0; fds && i < n; i++) {
+		p.fd = fds[i];
+		p.events = POLLIN;
+		poll(&p, 1, -1);
+	}
+	printf("closed\n");
+	free(fds);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "impostor"))
+		run_impostor((unsigned)atoi(argv[2]));
+	if (argc == 4 && !strcmp(argv[1], "record"))
+		return run_record(argv[2], argv[3]);
+	if (argc == 4 && !strcmp(argv[1], "replay"))
+		return run_replay(argv[2], argv[3]);
+	if (argc == 4 && !strcmp(argv[1], "silent"))
+		return run_silent(argv[2], atoi(argv[3]));
+	fputs(usage, stderr);
+	return 2;
+}

@@ -1,0 +1,287 @@
+/* test_secret.c: tokens and key files: made once, whoever comes first, and
+ * refused where others could have read them. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rendezvous/auth.h"
+#include "rendezvous/secret.h"
+#include "tests/unit/run_case.h"
+
+static char home[] = "/tmp/test_secret.XXXXXX", path[64];
+static struct err e;
+
+static void begin(void)
+{
+	snprintf(home, sizeof(home), "/tmp/test_secret.XXXXXX");
+	ck_assert_ptr_ne(mkdtemp(home), NULL);
+	snprintf(path, sizeof(path), "%s/ddprun/key", home);
+	setenv("XDG_CONFIG_HOME", home, 1);
+	unsetenv("DDP_TOKEN");
+	unsetenv("DDP_AUTH");
+	unsetenv("SLURM_JOB_ID");
+	setenv("DDP_MUNGE_SOCKET", "", 1);
+	e = (struct err)ERR_INIT;
+}
+
+static void end(void)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "rm -rf %s", home);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static mode_t mode_of(const char *file)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(file, &st), 0);
+	return st.st_mode & 07777;
+}
+
+static void write_file(const char *file, const char *text, mode_t mode)
+{
+	FILE *f = fopen(file, "w");
+
+	ck_assert_ptr_ne(f, NULL);
+	fputs(text, f);
+	fclose(f);
+	ck_assert_int_eq(chmod(file, mode), 0);
+}
+
+static void says(const char *part)
+{
+	ck_assert_msg(strstr(e.text, part) != NULL, "'%s' has no '%s'", e.text,
+		      part);
+}
+
+START_TEST(the_key_file_is_made_once_for_its_owner_alone)
+{
+	struct secret a, b;
+	char folder[64];
+
+	umask(0);
+	snprintf(folder, sizeof(folder), "%s/ddprun", home);
+	ck_assert_int_eq(secret_of_user(&a, &e), 0);
+	ck_assert_int_eq(mode_of(path), 0600);
+	ck_assert_int_eq(mode_of(folder), 0700);
+	ck_assert_int_eq(secret_of_user(&b, &e), 0);
+	ck_assert(memcmp(&a.value, &b.value, sizeof(a.value)) == 0);
+	ck_assert_ptr_ne(strstr(a.from, path), NULL);
+	umask(0777);
+	unlink(path);
+	ck_assert_int_eq(secret_of_user(&b, &e), 0);
+	ck_assert_int_eq(mode_of(path), 0600);
+	ck_assert(memcmp(&a.value, &b.value, sizeof(a.value)) != 0);
+}
+END_TEST
+
+/* As two hosts that start at once, with one home directory. */
+START_TEST(all_that_race_for_the_first_key_have_the_same)
+{
+	enum { RACERS = 16 };
+	struct secret mine, theirs;
+	int go[2], told[2];
+
+	ck_assert_int_eq(pipe(go) | pipe(told), 0);
+	for (int i = 0; i < RACERS; i++) {
+		if (fork())
+			continue;
+		close(go[1]);
+		if (read(go[0], &mine, 1) != 0 ||
+		    secret_of_user(&mine, &e) < 0)
+			_exit(1);
+		_exit(write(told[1], &mine.value, sizeof(mine.value)) !=
+		      sizeof(mine.value));
+	}
+	close(go[0]);
+	close(go[1]);
+	close(told[1]);
+	for (int i = 0; i < RACERS; i++) {
+		int status;
+
+		ck_assert_int_eq(read(told[0], &theirs.value,
+				      sizeof(theirs.value)),
+				 sizeof(theirs.value));
+		if (i == 0)
+			mine = theirs;
+		ck_assert(memcmp(&mine.value, &theirs.value,
+				 sizeof(mine.value)) == 0);
+		ck_assert_int_gt(wait(&status), 0);
+		ck_assert_int_eq(status, 0);
+	}
+	ck_assert_int_eq(secret_of_user(&theirs, &e), 0);
+	ck_assert(memcmp(&mine.value, &theirs.value,
+			 sizeof(mine.value)) == 0);
+}
+END_TEST
+
+START_TEST(a_key_that_others_can_read_is_refused)
+{
+	static const mode_t bad[] = {0640, 0604, 0660, 0620, 0602, 0644, 0601};
+	struct secret s;
+
+	ck_assert_int_eq(secret_of_user(&s, &e), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		ck_assert_int_eq(chmod(path, bad[i]), 0);
+		ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
+		says("chmod 600");
+		says(path);
+	}
+	ck_assert_int_eq(chmod(path, 0400), 0);
+	ck_assert_int_eq(secret_of_user(&s, &e), 0);
+}
+END_TEST
+
+START_TEST(a_key_of_another_user_is_refused)
+{
+	struct secret s;
+
+	if (geteuid() != 0)
+		return;
+	ck_assert_int_eq(secret_of_user(&s, &e), 0);
+	ck_assert_int_eq(chown(path, 12345, 12345), 0);
+	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
+	says("belongs to user 12345");
+}
+END_TEST
+
+START_TEST(a_secret_that_is_too_short_is_refused)
+{
+	char file[64], longest[SECRET_MAX + 2];
+	struct secret s;
+
+	snprintf(file, sizeof(file), "%s/token", home);
+	write_file(file, "0123456789abcde\n\n \n", 0600);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token file", &e),
+			 ERR_USAGE);
+	says("has 15 bytes");
+	write_file(file, "", 0600);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token file", &e),
+			 ERR_USAGE);
+	memset(longest, 'x', sizeof(longest));
+	longest[SECRET_MAX + 1] = '\0';
+	write_file(file, longest, 0600);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token file", &e),
+			 ERR_USAGE);
+	longest[SECRET_MAX] = '\0';
+	write_file(file, longest, 0600);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token file", &e), 0);
+}
+END_TEST
+
+/* An editor's newline is no part of it. */
+START_TEST(the_same_token_is_the_same_secret_in_a_file_and_not)
+{
+	struct secret a, b;
+	char file[64];
+
+	snprintf(file, sizeof(file), "%s/token", home);
+	write_file(file, "0123456789abcdef\r\n", 0600);
+	ck_assert_int_eq(secret_of_file(&a, file, "the token file", &e), 0);
+	ck_assert_int_eq(secret_of_text(&b, SLICE_STR("0123456789abcdef"),
+					"DDP_TOKEN", &e), 0);
+	ck_assert(memcmp(&a.value, &b.value, sizeof(a.value)) == 0);
+}
+END_TEST
+
+START_TEST(without_a_place_for_the_key_the_ways_are_named)
+{
+	struct secret s;
+
+	unsetenv("XDG_CONFIG_HOME");
+	unsetenv("HOME");
+	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
+	says("DDP_TOKEN");
+	says("--token-file");
+	says("--auth none");
+	setenv("XDG_CONFIG_HOME", "relative", 1);
+	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
+	setenv("XDG_CONFIG_HOME", "/proc/self", 1);
+	ck_assert_int_eq(secret_of_user(&s, &e), ERR_PROOF);
+	says("cannot be made");
+	says("DDP_TOKEN");
+}
+END_TEST
+
+/* ---- auth.h: which way ---- */
+
+START_TEST(the_way_is_chosen_by_what_is_there)
+{
+	char file[64], text[100];
+	struct auth a, b;
+
+	snprintf(file, sizeof(file), "%s/token", home);
+	write_file(file, "fedcba9876543210", 0600);
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), 0);
+	ck_assert_uint_eq(a.methods, WIRE_BY_SECRET);
+	ck_assert_ptr_ne(strstr(a.from, "the key file"), NULL);
+	setenv("DDP_TOKEN", "0123456789abcdef", 1);
+	ck_assert_int_eq(auth_choose(&b, "auto", NULL, &e), 0);
+	ck_assert_ptr_ne(strstr(b.from, "DDP_TOKEN on "), NULL);
+	ck_assert(memcmp(&a.secret, &b.secret, sizeof(a.secret)) != 0);
+	ck_assert_int_eq(auth_choose(&b, NULL, file, &e), 0);
+	ck_assert_ptr_ne(strstr(b.from, "the token file"), NULL);
+	ck_assert_int_eq(auth_choose(&b, "none", NULL, &e), 0);
+	ck_assert_uint_eq(b.methods, WIRE_NO_PROOF);
+	ck_assert_int_eq(auth_choose(&b, "none", file, &e), ERR_USAGE);
+	setenv("DDP_AUTH", "none", 1);
+	ck_assert_int_eq(auth_choose(&b, NULL, NULL, &e), 0);
+	ck_assert_uint_eq(b.methods, WIRE_NO_PROOF);
+	ck_assert_int_eq(auth_choose(&b, "secret", NULL, &e), 0);
+	ck_assert_uint_eq(b.methods, WIRE_BY_SECRET);
+	setenv("DDP_AUTH", "nonsense", 1);
+	ck_assert_int_eq(auth_choose(&b, NULL, NULL, &e), ERR_USAGE);
+	says("DDP_AUTH 'nonsense'");
+	unsetenv("DDP_AUTH");
+	snprintf(text, sizeof(text), "%s/no-munge", home);
+	setenv("DDP_MUNGE_SOCKET", text, 1);
+	ck_assert_int_eq(auth_choose(&b, "munge", NULL, &e), ERR_PROOF);
+	says("munged does not answer on");
+	says(text);
+	says("--token-file");
+}
+END_TEST
+
+/* It would be another node's munge that is asked, and no key file helps. */
+START_TEST(on_a_slurm_node_a_munged_that_is_down_is_an_error)
+{
+	char text[100];
+	struct auth a;
+
+	snprintf(text, sizeof(text), "%s/no-munge", home);
+	setenv("DDP_MUNGE_SOCKET", text, 1);
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), 0);
+	ck_assert_uint_eq(a.methods, WIRE_BY_SECRET);
+	setenv("SLURM_JOB_ID", "7", 1);
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), ERR_PROOF);
+	says("munged does not answer on");
+	setenv("DDP_TOKEN", "0123456789abcdef", 1);
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("secret");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, the_key_file_is_made_once_for_its_owner_alone);
+	tcase_add_test(tc, all_that_race_for_the_first_key_have_the_same);
+	tcase_add_test(tc, a_key_that_others_can_read_is_refused);
+	tcase_add_test(tc, a_key_of_another_user_is_refused);
+	tcase_add_test(tc, a_secret_that_is_too_short_is_refused);
+	tcase_add_test(tc,
+		       the_same_token_is_the_same_secret_in_a_file_and_not);
+	tcase_add_test(tc, without_a_place_for_the_key_the_ways_are_named);
+	tcase_add_test(tc, the_way_is_chosen_by_what_is_there);
+	tcase_add_test(tc, on_a_slurm_node_a_munged_that_is_down_is_an_error);
+	return run_case(tc);
+}
