@@ -83,6 +83,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	s->epoll = epoll;
 	s->len = 0;
 	s->greeted = s->over = 0;
+	s->proof = NULL;
 	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		sim_die("a socket");
