@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -225,6 +226,20 @@ int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own)
 	if (rc == 0)
 		sock_addr_set_port(own, 0);
 	return rc;
+}
+
+void sock_end_when_silent(int fd, uint64_t ms)
+{
+	/* asked from half of the time on, every sixth of it */
+	unsigned limit = ms < INT_MAX ? (unsigned)ms : INT_MAX;
+	int on = 1, idle = (int)(limit / 2000), every = (int)(limit / 6000);
+
+	idle = idle < 1 ? 1 : idle > 32767 ? 32767 : idle;
+	every = every < 1 ? 1 : every > 32767 ? 32767 : every;
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
 int sock_listen(struct sock_addr *a, struct err *e)

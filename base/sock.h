@@ -67,6 +67,10 @@ int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own);
  * bound is written back into a. */
 int sock_listen(struct sock_addr *a, struct err *e);
 
+/* A peer that does not answer for ms ends the connection with ETIMEDOUT: its
+ * kernel, that is; a process that is merely stopped does not count. Of a
+ * listening socket it holds for what is accepted later. */
+void sock_end_when_silent(int fd, uint64_t ms);
 enum { SOCK_LISTEN_MAX = 16 };
 /* The same at n addresses (at most that many) at one port, the first one's; 0
  * is one that is free at all of them, written back into all. fds has room for

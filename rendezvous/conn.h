@@ -41,6 +41,7 @@ struct conn_events {
 struct conn_pool {
 	uv_loop_t *loop;
 	uint64_t hello_ms; /* from connecting to conn_accept */
+	uint64_t silent_ms; /* of a peer's host; listeners have it, too */
 	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
 	/* What output may say has to be kept before it leaves: 0 when it is;

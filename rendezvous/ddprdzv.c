@@ -20,7 +20,7 @@ enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
 struct options {
 	const char *listen;
 	long listen_fd, listen_fds, parent_fd;
-	double heartbeat_timeout, hello_timeout;
+	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
 	long max_jobs, max_connections, max_keys, max_bytes;
@@ -48,6 +48,9 @@ static const struct option_spec table[] = {
 	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
 	 "SECONDS", NULL,
 	 "A client that has not proved who it is by then is closed (5)."},
+	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
+	 "SECONDS", NULL,
+	 "A client whose host does not answer for that long is closed (60)."},
 	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
 	 "auto|secret|munge|none", NULL,
 	 "How clients prove that they may join (auto: by DDP_TOKEN or "
@@ -179,6 +182,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
 		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
 		.guests = (uint32_t)o->guests,
 		.job = o->job,
 		.max_jobs = (uint32_t)o->max_jobs,
@@ -223,6 +227,7 @@ int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
 			    .heartbeat_timeout = 5, .hello_timeout = 5,
+			    .silent_timeout = 60,
 			    .max_jobs = 65536, .max_connections = 262144,
 			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
 			    .idle_timeout = 3600};

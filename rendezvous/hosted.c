@@ -247,6 +247,7 @@ void hosted_act(struct hosted *h)
 		case JOB_RANK_LEFT:
 			store_rank_left(h->store, a->rank, a->text);
 			store_answer_all(h->store);
+			waits_begin(h->server);
 			break;
 		case JOB_FATE_KNOWN:
 			session_tell_fate(a->fate, a->text);
@@ -348,6 +349,21 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 	if (h)
 		first_round = job_round(h->job);
 	return hosted_new(s, id, first_round);
+}
+
+void hosted_bear_with(struct member *m)
+{
+	struct server *s = m->server;
+	uv_os_fd_t fd;
+
+	if (m->lease_ms <= s->pool.silent_ms)
+		return;
+	s->pool.silent_ms = m->lease_ms;
+	for (int i = 0; i < s->nlisteners; i++)
+		if (uv_fileno((uv_handle_t *)&s->listeners[i], &fd) == 0)
+			sock_end_when_silent(fd, m->lease_ms);
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
+		sock_end_when_silent(fd, m->lease_ms);
 }
 
 static void on_timer_closed(uv_handle_t *t)
@@ -499,6 +515,8 @@ void hosted_lose(struct member *m, const char *why)
 	if (!h)
 		return;
 	if (m->role == WIRE_WORKER) {
+		log_debug("job '%s': a connection of rank %u is gone: %s",
+			  job_id(h->job), m->session.rank, why);
 		lose_worker(h, m);
 	} else if (m->node) {
 		voucher_forget(h, m);

@@ -130,6 +130,8 @@ struct server {
 struct hosted *hosted_for_join(struct server *s, struct slice id);
 /* The job of that name, or NULL. */
 struct hosted *hosted_find(struct server *s, struct slice id);
+/* m's node may be silent for its lease: so may its workers, and it. */
+void hosted_bear_with(struct member *m);
 static inline struct hosted *hosted_of_number(struct table_item *item)
 {
 	return (struct hosted *)((char *)item -

@@ -127,6 +127,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 	history_event(h, m->node, f);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
+	hosted_bear_with(m);
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	reply_empty(m, f);
 	hosted_act(h);

@@ -381,6 +381,7 @@ static int listen_with(struct server *s, int fd, struct err *e)
 	sock_addr_text(&a, at);
 	if (!s->nlisteners)
 		memcpy(s->endpoint, at, sizeof at);
+	sock_end_when_silent(fd, s->pool.silent_ms);
 	uv_tcp_init(s->loop, tcp);
 	s->nlisteners++;
 	tcp->data = s;
@@ -441,6 +442,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->token_dir = o->token_dir;
 	s->pool.loop = loop;
 	s->pool.hello_ms = o->hello_ms;
+	s->pool.silent_ms = o->silent_ms;
 	s->door = (struct door){.auth = *o->auth, .on_room = on_room};
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o, e);

@@ -16,6 +16,7 @@ struct server_options {
 	int parent_fd;       /* a pipe whose end means: drain; -1: none */
 	uint64_t lease_ms;   /* an agent's silence that makes it lost */
 	uint64_t hello_ms;   /* to get from connecting to HELLO */
+	uint64_t silent_ms;  /* after which a client's host is gone */
 	const struct auth *auth; /* who is let in; copied */
 	uint32_t guests;     /* ranks of the one job without agents; 0: none */
 	/* of each job: clients that are connected, its store; and of jobs */

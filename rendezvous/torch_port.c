@@ -234,6 +234,7 @@ static int listen_with(struct torch_port *p, int fd)
 	uv_tcp_t *tcp = &p->listeners[p->nlisteners];
 	int rc = uv_tcp_init(p->pool->loop, tcp);
 
+	sock_end_when_silent(fd, p->pool->silent_ms);
 	if (rc == 0) {
 		tcp->data = p;
 		p->nlisteners++;

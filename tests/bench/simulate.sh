@@ -9,7 +9,7 @@ simulate_servers() {
 	sim_servers='' sim_pids=''
 	for i in $(seq "$1"); do
 		rm -f "$work/server"
-		"$O/ddprdzv" --auth none --listen 127.0.0.1:0 >"$work/server" 2>&1 &
+		"$O/ddprdzv" --auth secret --listen 127.0.0.1:0 >"$work/server" 2>&1 &
 		sim_pids="$sim_pids $!"
 		timeout 20 tail -n +1 -F "$work/server" 2>/dev/null |
 			grep -q -m 1 'listening on'
@@ -30,6 +30,8 @@ simulate_column() {
 	cut -d ' ' -f "$1" "$2" | median
 }
 
+# each proves itself, and so does the server to each
+export DDP_TOKEN=sixteen-bytes-and-more
 files=$(ulimit -Hn)
 for n in 250 1000 4000 16000; do
 	# two connections an agent, and a few besides
@@ -65,3 +67,8 @@ say "simulate: a barrier of 1,000 while others send garbage, read nothing, say n
 simulate_servers 1
 "$O/tests/bench_abuse" 1000 200 "$ROUNDS" "$(echo "${sim_servers# }" | cut -d / -f 1)"
 simulate_end
+
+say "simulate: 256 bytes of every rank to every rank, over one tree of 2,048 hosts"
+for fanout in 2 4 8; do
+	"$O/tests/bench_exchange" 16384 8 256 $fanout 2
+done

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/sock.h"
+#include "rendezvous/auth.h"
 #include "rendezvous/server.h"
 #include "rendezvous/wire.h"
 
@@ -198,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct auth auth = {.methods = WIRE_NO_PROOF};
 	struct server_options o = {.lease_ms = 3600000, .hello_ms = 3600000,
-				   .auth = &auth};
+				   .silent_ms = 60000, .auth = &auth};
 	struct err e = ERR_INIT;
 	int parent[2];
 

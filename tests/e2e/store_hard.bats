@@ -1,0 +1,51 @@
+# The store's hard cases, over real sockets and in both of its protocols: what
+# comes in any parts, ends anywhere, is too much, or is reset while it waits. Each
+# leaves a server that serves, in the memory that it had.
+load ../lib
+
+setup() {
+	lib_setup
+	start server ddprdzv --listen 127.0.0.1:0 --auth none
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# small: the server has less than 64 MiB in memory. AddressSanitizer keeps what is
+# freed, so that it says nothing there.
+small() {
+	local kib
+	kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' \
+		"/proc/${pid[server]}/status")
+	[ "$kib" -lt 65536 ] || grep -q __asan_init "$DDPRDZV"
+}
+
+@test "a session that comes one byte at a time" {
+	expect 0 rdzv_hard bytes "$at"
+}
+
+@test "a session that ends after any of its bytes: what was whole is applied" {
+	expect 0 rdzv_hard cuts "$at"
+	expect 0 rdzv_hard torch-cuts "$at"
+}
+
+@test "a SET with the FIN right behind it is applied, in PyTorch's protocol" {
+	expect 0 rdzv_hard torch-fin "$at"
+}
+
+@test "a million waits: those beyond the limit are refused, memory is bounded" {
+	expect 0 rdzv_hard waits "$at" 1000000
+	has "$out" '^1024 parked, 998976 refused$'
+	small
+}
+
+@test "one key more than the limit is refused, and fits when another goes" {
+	expect 0 rdzv_hard keys "$at"
+	has "$out" 'is full: it has 1048576 keys and may have no more'
+}
+
+@test "peers that reset while they wait leave nothing behind" {
+	expect 0 rdzv_hard resets "$at" 2000
+	expect 0 rdzv_hard torch-resets "$at" 500
+	small
+	expect 0 rdzv_hard bytes "$at"
+}

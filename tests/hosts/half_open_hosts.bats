@@ -1,0 +1,30 @@
+# half_open_hosts.bats: a worker's or a PyTorch client's host is cut off while it
+# waits at the server, and nobody says so: the connection is over all the same.
+load ../lib
+load netns
+
+setup() {
+	lib_setup
+	hosts_up 2
+	hosts_real
+}
+
+@test "a worker that waits on a host that is cut off is taken out of its barrier" {
+	export DDP_LOG=debug
+	start_on h1 server ddprdzv --listen 0.0.0.0:29400 \
+		--heartbeat-timeout 1 --silent-timeout 2
+	await "$T/server.err" 'listening on'
+	start_on h1 job ddprun --rdzv-endpoint h1:29400 --rdzv-id j \
+		--nproc-per-node 2 --heartbeat-timeout 2 \
+		sh -c 'echo "worker $RANK"; exec tail -f /dev/null'
+	await "$T/job.out" 'worker 1'
+	start_on h2 far rdzv_client do h1:29400 j 0 1 add here 1 \
+		barrier b 2 600000
+	start_on h1 near rdzv_client do h1:29400 j 0 0 wait 60000 here
+	finish near
+	cable_cut h2
+	await "$T/server.err" 'a connection of rank 1 is gone: its connection broke' 30
+	start_on h1 near rdzv_client do h1:29400 j 0 0 barrier b 2 0
+	finish near 1
+	has "$out" "1 of 2 ranks at barrier 'b': rank 1 \\(.*not connected\\)"
+}
