@@ -62,21 +62,36 @@ void door_on_due(struct member *m)
 		drop(m, "others wait");
 }
 
+/* One number for an IPv4 address, or for a network of IPv6 (its first half),
+ * which one host may have all of. */
+static uint64_t network_of(const struct member *m)
+{
+	struct in6_addr six;
+	struct sock_addr a;
+	uint64_t n = 0;
+
+	peer(m, &a);
+	if (a.ss.ss_family != AF_INET6)
+		return ((struct sockaddr_in *)&a.ss)->sin_addr.s_addr;
+	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
+	if (IN6_IS_ADDR_V4MAPPED(&six))
+		return six.s6_addr32[3];
+	memcpy(&n, &six, sizeof(n));
+	return n;
+}
+
 /* The oldest of too many from one address. */
 static void limit_address(struct member *m)
 {
 	struct door *d = &m->server->door;
-	struct sock_addr mine, other;
 	struct member *x, *oldest = NULL;
 	unsigned n = 0;
 
 	if (d->count <= DOOR_MAX_ADDRESS ||
 	    m->caller.came_ms - d->first->caller.came_ms < DOOR_GRACE_MS)
 		return;
-	peer(m, &mine);
 	for (x = d->first; x; x = x->caller.next) {
-		peer(x, &other);
-		if (x->caller.check || sock_addr_compare(&mine, &other) != 0)
+		if (x->caller.check || x->caller.network != m->caller.network)
 			continue;
 		oldest = oldest ? oldest : x;
 		n++;
@@ -93,6 +108,7 @@ void door_enter(struct member *m)
 
 	c->inside = 1;
 	c->came_ms = uv_now(m->server->loop);
+	c->network = network_of(m);
 	c->previous = d->last;
 	*(d->last ? &d->last->caller.next : &d->first) = m;
 	d->last = m;

@@ -9,10 +9,10 @@
 
 enum {
 	DOOR_MAX = 512,        /* connections without proof */
-	DOOR_MAX_ADDRESS = 64, /* of one address */
+	DOOR_MAX_ADDRESS = 256, /* of one address: a host has many workers */
 	/* who comes with many others is not one of many who say nothing: only
 	 * who is there for so long makes room for the next */
-	DOOR_GRACE_MS = 1000,
+	DOOR_GRACE_MS = 2000,
 };
 
 struct member;
@@ -32,7 +32,7 @@ struct door {
 struct caller {
 	struct member *next, *previous;
 	int inside; /* it is in the list */
-	uint64_t came_ms;
+	uint64_t came_ms, network;
 	char greeting[WIRE_GREETING_SIZE];
 	struct door_check *check; /* munge is being asked */
 };

@@ -201,13 +201,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct server_options o = {.lease_ms = 3600000, .hello_ms = 3600000,
 				   .silent_ms = 60000, .auth = &auth};
 	struct err e = ERR_INIT;
-	int parent[2];
+	int parent[2], fd;
 
 	at.len = sizeof(struct sockaddr_in);
 	*(struct sockaddr_in *)&at.ss = (struct sockaddr_in){
 		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	o.listen_fd = sock_listen(&at, &e);
-	require(o.listen_fd >= 0 && pipe2(parent, O_CLOEXEC) == 0);
+	fd = sock_listen(&at, &e);
+	o.listen_fds = &fd;
+	o.listeners = 1;
+	require(fd >= 0 && pipe2(parent, O_CLOEXEC) == 0);
 	o.parent_fd = parent[0];
 	require(uv_loop_init(&loop) == 0);
 	with_signals(start, &o);
