@@ -57,6 +57,7 @@ static void walk(struct wire_items list, enum wire_type type)
 	}
 
 ROUND_TRIP(hello, )
+ROUND_TRIP(welcome, )
 ROUND_TRIP(key, )
 ROUND_TRIP(key_value, )
 ROUND_TRIP(wait, walk(m.keys, f->type);)
@@ -94,7 +95,7 @@ typedef void parser(const struct wire_frame *f);
 
 /* request or notice, reply */
 static parser *const parsers[][2] = {
-	[WIRE_HELLO] = {try_hello, NULL},
+	[WIRE_HELLO] = {try_hello, try_welcome},
 	[WIRE_SET] = {try_key_value, NULL},
 	[WIRE_GET] = {try_key, try_value},
 	[WIRE_WAIT] = {try_wait, NULL},
