@@ -159,6 +159,8 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 		rc = auth_choose(&own, o->auth, o->token_file, e);
 		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
 		auth_wipe(&own);
+		if (rc == 0)
+			auth_keep(a);
 		return rc;
 	}
 	rc = o->parent_fd < 0 ? -EBADF

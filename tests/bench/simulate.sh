@@ -9,7 +9,7 @@ simulate_servers() {
 	sim_servers='' sim_pids=''
 	for i in $(seq "$1"); do
 		rm -f "$work/server"
-		"$O/ddprdzv" --auth none --listen 127.0.0.1:0 >"$work/server" 2>&1 &
+		"$O/ddprdzv" --auth secret --listen 127.0.0.1:0 >"$work/server" 2>&1 &
 		sim_pids="$sim_pids $!"
 		timeout 20 tail -n +1 -F "$work/server" 2>/dev/null |
 			grep -q -m 1 'listening on'
@@ -30,6 +30,8 @@ simulate_column() {
 	cut -d ' ' -f "$1" "$2" | median
 }
 
+# each proves itself, and so does the server to each
+export DDP_TOKEN=sixteen-bytes-and-more
 files=$(ulimit -Hn)
 for n in 250 1000 4000 16000; do
 	# two connections an agent, and a few besides

@@ -120,6 +120,8 @@ static void read_nothing(void)
 		wire_put_key(&many, WIRE_GET, WIRE_REQUEST, 9, &m);
 	for (;;) {
 		open_worker(&s, 0, -1);
+		while (s.proof && sim_read(&s, NULL, on_frame))
+			;
 		while (send(s.fd, many.data, many.len, MSG_NOSIGNAL) > 0)
 			;
 		close(s.fd);
@@ -189,8 +191,11 @@ int main(int argc, char **argv)
 	sim_files();
 	join(epoll);
 	workers = calloc(wanted, sizeof *workers);
-	for (uint32_t w = 0; w < wanted; w++)
+	for (uint32_t w = 0; w < wanted; w++) {
 		open_worker(&workers[w], w, epoll);
+		while (workers[w].proof)
+			wait_a_turn(epoll);
+	}
 	while (here < wanted)
 		wait_a_turn(epoll);
 	for (t = n = 0; t < turns; t++, n += barriers) {

@@ -16,7 +16,10 @@ static const char usage[] =
 	"bench_agents connects CLIENTS HOST:PORT/PID\n"
 	"  so many workers, one after the other: HELLO, its answer, close\n";
 
-enum { SERVERS = 16, WINDOW = 1024, RUNS = 1, WORKER = WIRE_WORKER };
+enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
+       /* of one address a server has so many without a proof, and would
+	* turn the oldest out for more */
+       UNPROVEN = 30 };
 
 /* A process that simulates the agents of one server. */
 struct share {
@@ -39,6 +42,11 @@ struct crowd {
 	long memory; /* of the server, before */
 	struct buf out;
 };
+
+static uint32_t window(void)
+{
+	return sim_auth() ? UNPROVEN : WINDOW;
+}
 
 static void open_agent(struct crowd *c)
 {
@@ -151,10 +159,10 @@ static void live(struct crowd *c)
 	uint32_t i;
 
 	while (c->passed < n) {
-		while (c->opened < n && c->opened - c->greeted < WINDOW)
+		while (c->opened < n && c->opened - c->greeted < window())
 			open_agent(c);
 		while (c->waiting < c->started &&
-		       c->waiting - c->connected < WINDOW)
+		       c->waiting - c->connected < window())
 			open_worker(c);
 		wait_a_turn(c);
 	}
@@ -192,7 +200,7 @@ static void connects(struct share *share, uint32_t clients)
 	c.epoll = epoll_create1(EPOLL_CLOEXEC);
 	began = clock_ns();
 	while (done < clients) {
-		for (uint32_t i = 0; i < WINDOW && opened < clients; i++) {
+		for (uint32_t i = 0; i < window() && opened < clients; i++) {
 			struct sim *s = &places[i];
 
 			if (s->role)
@@ -282,8 +290,11 @@ int main(int argc, char **argv)
 		all[i].agents = agents / (uint32_t)n;
 		start(&all[i], ready, go);
 	}
-	while (__atomic_load_n(ready, __ATOMIC_SEQ_CST) < n)
+	while (__atomic_load_n(ready, __ATOMIC_SEQ_CST) < n) {
+		if (waitpid(-1, &status, WNOHANG) > 0)
+			return 1;
 		usleep(1000);
+	}
 	began = clock_ns();
 	*go = 1;
 	for (int i = 0; i < n; i++) {

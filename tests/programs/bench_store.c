@@ -394,7 +394,7 @@ static uint16_t join(const struct target *t, int *fd)
 		.hosts_server = 1, .node_rank = -1, .min_nodes = 1,
 		.max_nodes = 1, .nproc = MAX_CLIENTS,
 		.role = SLICE_STR("default"), .lease_ms = 3600000,
-		.agent_store = 1};
+		.agent_store = 1, .store_open = 1};
 	struct buf out = BUF_INIT(1 << 16);
 	struct wire_frame f = {0};
 	struct wire_start start;

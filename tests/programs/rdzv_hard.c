@@ -325,7 +325,7 @@ static int join(void)
 		.addr = SLICE_STR("127.0.0.1"), .hosts_server = 1,
 		.node_rank = -1, .min_nodes = 1, .max_nodes = 1, .nproc = 1,
 		.role = SLICE_STR("default"), .lease_ms = 3600000,
-		.agent_store = 1};
+		.agent_store = 1, .store_open = 1};
 	struct buf in = BUF_INIT(1 << 20), b = BUF_INIT(4096);
 	struct sim s = {.role = WIRE_AGENT};
 	char greeting[WIRE_GREETING_SIZE];

@@ -1,5 +1,7 @@
 /* simulated.h: clients of ddprdzv by the thousand in one process: sockets, the
  * handshake and frames of each, without what a ddprun or libddp does besides.
+ * With DDP_TOKEN in the environment they prove themselves as those do; without
+ * it the server has to be one of --auth none.
  * What a client says first is in one function. */
 #ifndef TESTS_PROGRAMS_SIMULATED_H
 #define TESTS_PROGRAMS_SIMULATED_H
@@ -16,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/sock.h"
-#include "rendezvous/wire.h"
+#include "rendezvous/handshake.h"
 
 enum {
 	SIM_IN = 1024,    /* the longest frame to one, and its beginning */
@@ -31,6 +33,8 @@ struct sim {
 	int greeted; /* the server's preface has come */
 	int over;    /* an error reply is an end like any other */
 	uint32_t role, round, rank;
+	struct handshake *proof; /* under way; NULL: none, or it is over */
+	struct buf later;        /* what waits for its end */
 	size_t len;
 	char in[SIM_IN];
 };
@@ -42,11 +46,27 @@ static inline void sim_die(const char *what)
 	exit(1);
 }
 
-static inline void sim_send(const struct sim *s, const struct buf *b)
+static inline void sim_send(struct sim *s, const struct buf *b)
 {
-	if (b->failed ||
-	    send(s->fd, b->data, b->len, MSG_NOSIGNAL) != (ssize_t)b->len)
+	size_t n = s->proof && !s->greeted ? WIRE_PREFACE_SIZE : b->len;
+
+	if (b->failed || send(s->fd, b->data, n, MSG_NOSIGNAL) != (ssize_t)n)
 		sim_die("sending");
+	if (n < b->len)
+		buf_put(&s->later, b->data + n, b->len - n);
+}
+
+/* NULL: without. */
+static inline const struct auth *sim_auth(void)
+{
+	static struct auth auth;
+	struct err e = ERR_INIT;
+
+	if (!getenv("DDP_TOKEN"))
+		return NULL;
+	if (!auth.methods && auth_choose(&auth, "secret", NULL, &e) < 0)
+		sim_die(e.text);
+	return &auth;
 }
 
 /* The number of a connection chooses its source address, so that more fit than
@@ -63,6 +83,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	s->epoll = epoll;
 	s->len = 0;
 	s->greeted = s->over = 0;
+	s->proof = NULL;
 	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		sim_die("a socket");
@@ -76,7 +97,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 }
 
 /* Puts what a client says before its first request. */
-static inline void sim_greet_job(const struct sim *s, const char *job,
+static inline void sim_greet_job(struct sim *s, const char *job,
 				 struct buf *out)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
@@ -87,11 +108,47 @@ static inline void sim_greet_job(const struct sim *s, const char *job,
 		.nonce = SLICE(nonce, sizeof nonce), .proof = SLICE("", 0),
 	};
 
+	struct err e = ERR_INIT;
+
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	if (!sim_auth()) {
+		wire_put_hello(out, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+		return;
+	}
+	buf_init(&s->later, 1 << 16);
+	s->proof = calloc(1, sizeof *s->proof);
+	if (!s->proof || handshake_init(s->proof, sim_auth(), &hello, &e) < 0)
+		sim_die(e.text);
 }
 
-static inline void sim_greet(const struct sim *s, struct buf *out)
+/* The greeting has come. */
+static inline void sim_prove(struct sim *s)
+{
+	struct buf out = BUF_INIT(1 << 16);
+	struct err e = ERR_INIT;
+
+	if (handshake_greeted(s->proof, SLICE(s->in, s->len), &out, &e) <= 0)
+		sim_die(e.text);
+	sim_send(s, &out);
+	buf_release(&out);
+}
+
+/* WELCOME has come: the server is the right one, too. */
+static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
+{
+	struct wire_frame refusal;
+	struct err e = ERR_INIT;
+
+	if (handshake_welcomed(s->proof, f, &refusal, &e) != 1)
+		sim_die(e.text);
+	handshake_release(s->proof);
+	free(s->proof);
+	s->proof = NULL;
+	sim_send(s, &s->later);
+	buf_release(&s->later);
+}
+
+static inline void sim_greet(struct sim *s, struct buf *out)
 {
 	sim_greet_job(s, "bench", out);
 }
@@ -117,6 +174,8 @@ static inline int sim_read(struct sim *s, void *owner,
 			return 1;
 		at = WIRE_GREETING_SIZE;
 		s->greeted = 1;
+		if (s->proof)
+			sim_prove(s);
 	}
 	while ((cut = wire_cut(SLICE(s->in + at, s->len - at),
 			       SIM_IN - WIRE_HEADER_SIZE, &f, &e)) > 0) {
@@ -129,6 +188,8 @@ static inline int sim_read(struct sim *s, void *owner,
 				SLICE_FMT(error.text));
 			exit(1);
 		}
+		if (s->proof)
+			sim_welcomed(s, &f);
 		on_frame(owner, s, &f);
 	}
 	if (cut < 0) {
