@@ -271,10 +271,15 @@ static void take_state(struct member *m, const struct wire_state *state)
 
 static void take_waiting(struct member *m, const struct wire_waiting *x)
 {
+	unsigned long long s = (x->waited_ms + 500) / 1000;
+
+	if (!m->waiting && m->started)
+		log_info("waiting %llu s for %.*s (job '%s')", s,
+			 SLICE_FMT(x->text), m->config->job);
 	if (!m->waiting || m->spare || m->starts_ms)
 		return;
 	snprintf(m->awaited, sizeof(m->awaited), "%.*s", SLICE_FMT(x->text));
-	aloud_awaited(m, (x->waited_ms + 500) / 1000);
+	aloud_awaited(m, s);
 	m->events->on_waiting(m);
 }
 

@@ -166,6 +166,16 @@ int auth_for_server(struct auth *server, struct auth *a, struct err *e)
 	return 0;
 }
 
+void auth_keep(struct auth *server)
+{
+	struct secret s;
+
+	if (!(server->methods & WIRE_BY_MUNGE) || secret_of_user(&s, NULL) < 0)
+		return;
+	server->secret = s.value;
+	proof_wipe(&s, sizeof(s));
+}
+
 void auth_to_bytes(unsigned char *out, const struct auth *a)
 {
 	out[0] = (unsigned char)a->methods;

@@ -40,6 +40,10 @@ int auth_is_free(const char *method, const char *token_file);
  * server gets a random secret, too, that a is changed to. */
 int auth_for_server(struct auth *server, struct auth *a, struct err *e);
 
+/* A server of munge's that comes back after its end, with its journal, needs the
+ * secret that it had: this user's own, where there is one. */
+void auth_keep(struct auth *server);
+
 /* A server's as AUTH_BYTES bytes for a pipe, and back. */
 void auth_to_bytes(unsigned char *out, const struct auth *a);
 void auth_from_bytes(struct auth *a, const unsigned char *in);

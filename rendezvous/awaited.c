@@ -201,10 +201,10 @@ void awaited_begin(struct awaited *a, const struct store_waiter *w)
 	}
 }
 
-void awaited_begin_fate(struct awaited *a)
+void awaited_begin_ends(struct awaited *a, uint32_t missing, uint32_t of)
 {
-	a->missing = 1;
-	put(a, "1 of 1 ranks to end");
+	a->missing = missing;
+	put(a, "%u of %u ranks to end", missing, of);
 }
 
 static void put_life(struct awaited *a, const struct awaited_rank *r)

@@ -47,8 +47,8 @@ void awaited_put_nodes(struct awaited *a, const struct job *j,
 /* Keys, or callers of a barrier or a gather, of which awaited_put_rank then
  * says who they are (where awaited_has_room), and awaited_end ends it. */
 void awaited_begin(struct awaited *a, const struct store_waiter *w);
-/* The end of a rank. */
-void awaited_begin_fate(struct awaited *a);
+/* The end of so many ranks; awaited_put_rank as above. */
+void awaited_begin_ends(struct awaited *a, uint32_t missing, uint32_t of);
 int awaited_has_room(const struct awaited *a);
 void awaited_put_rank(struct awaited *a, const struct awaited_rank *r);
 void awaited_end(struct awaited *a);

@@ -159,6 +159,8 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 		rc = auth_choose(&own, o->auth, o->token_file, e);
 		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
 		auth_wipe(&own);
+		if (rc == 0)
+			auth_keep(a);
 		return rc;
 	}
 	rc = o->parent_fd < 0 ? -EBADF
@@ -225,6 +227,7 @@ int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
 			    .heartbeat_timeout = 5, .hello_timeout = 5,
+			    .silent_timeout = 60,
 			    .max_jobs = 65536, .max_connections = 262144,
 			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
 			    .idle_timeout = 3600};

@@ -120,7 +120,7 @@ static int make_proof(struct handshake *h, struct err *e)
 		return 0;
 	}
 	proof_hash(&p, &t);
-	/* no secret is in it: who may not take it can at least say whose it is */
+	/* no secret is in it: who may not take it can still say whose it is */
 	rc = credential_make(text, SLICE((const char *)p.bytes, PROOF_SIZE),
 			     CREDENTIAL_FOR_ALL, e);
 	if (rc < 0)

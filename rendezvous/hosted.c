@@ -247,6 +247,7 @@ void hosted_act(struct hosted *h)
 		case JOB_RANK_LEFT:
 			store_rank_left(h->store, a->rank, a->text);
 			store_answer_all(h->store);
+			waits_begin(h->server);
 			break;
 		case JOB_FATE_KNOWN:
 			session_tell_fate(a->fate, a->text);

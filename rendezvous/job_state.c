@@ -140,6 +140,10 @@ static void pass_job(struct pass *p, struct job *j)
 	u32(p, &j->exited);
 	pass_told(p, &j->told);
 	pass_end(p, j);
+	for (int i = 0; i < count; i++)
+		if (j->memory[i].rank < 0 ||
+		    j->memory[i].rank >= (int32_t)j->max_nodes)
+			p->in.bad = 1;
 	if (state < 0 || state >= JOB_STATES ||
 	    j->max_nodes > WIRE_NODES_MAX || j->nnodes > j->max_nodes ||
 	    j->world_size > WIRE_WORLD_MAX)
@@ -225,8 +229,7 @@ static void drop_node(struct job_node *n)
 /* Where it sits, by what it says of itself. */
 static int seat(struct job *j, struct job_node *n)
 {
-	if (n->home >= (int32_t)j->max_nodes ||
-	    (n->running && (n->rank < 0 || (uint32_t)n->rank >= j->nnodes)))
+	if (n->running && (n->rank < 0 || (uint32_t)n->rank >= j->nnodes))
 		return -1;
 	if (n->home >= 0 && n->place != NODE_GONE && !j->homes[n->home])
 		j->homes[n->home] = n;
@@ -248,7 +251,9 @@ static int load_node(struct job *j, struct pass *p)
 	if (!n)
 		return -1;
 	pass_node(p, n);
-	if (p->in.bad || !n->node_id || !n->host || !n->addr || !n->role) {
+	if (p->in.bad || !n->node_id || !n->host || !n->addr || !n->role ||
+	    n->home < -1 || n->home >= (int32_t)j->max_nodes ||
+	    n->place > NODE_GONE) {
 		drop_node(n);
 		return -1;
 	}
@@ -290,8 +295,10 @@ static int load(struct job *j, struct pass *p)
 	for (n = j->nodes; n; n = n->next)
 		if (j->first_host ? seat(j, n) < 0 : n->running)
 			return -1;
+	if (j->state == JOB_RUNNING && (!j->ranks || !j->nnodes))
+		return -1;
 	for (uint32_t i = 0; j->state == JOB_RUNNING && i < j->nnodes; i++)
-		if (!j->order[i])
+		if (!j->order || !j->order[i])
 			return -1;
 	return 0;
 }

@@ -29,8 +29,8 @@ struct vouchers {
  * connection comes from. ERR_PROTOCOL for what is no list of addresses. */
 int voucher_node(struct hosted *h, struct member *agent,
 		 const struct wire_items *addrs, struct err *e);
-/* It comes again (RESUME), on another connection, and has what it had on the one
- * before, where that is known (else NULL). 0 or -ENOMEM. */
+/* It comes again (RESUME) on another connection, and has what it had on the
+ * one before, where that is known (else NULL). 0 or -ENOMEM. */
 int voucher_resume(struct hosted *h, struct member *agent,
 		   struct member *before);
 /* It is gone, or is about to: nobody waits for its word. */

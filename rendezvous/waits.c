@@ -13,6 +13,7 @@ struct tick {
 	struct awaited text;
 	const struct meeting *of; /* whose text that is; NULL: nobody's */
 	int somebody;
+	uint64_t most_ms; /* it is said again at the latest after that */
 };
 
 static uint64_t now_ms(const struct hosted *h)
@@ -111,12 +112,25 @@ void waits_for_request(const struct parked *p, struct awaited *a)
 	struct hosted *h = p->session->owner;
 
 	if (p->type == WIRE_FATE) {
-		awaited_begin_fate(a);
+		awaited_begin_ends(a, 1, 1);
 		put_rank(a, h, p->rank);
 	} else {
 		awaited_begin(a, &p->waiter);
 		put_absent(a, h, p);
 	}
+	awaited_end(a);
+}
+
+void waits_for_ends(struct hosted *h, struct awaited *a)
+{
+	uint32_t rank, n = job_world_size(h->job);
+	struct wire_job m;
+
+	job_status(h->job, &m);
+	awaited_begin_ends(a, n - m.exited, n);
+	for (rank = 0; rank < n && awaited_has_room(a); rank++)
+		if (!job_rank_end(h->job, rank))
+			put_rank(a, h, rank);
 	awaited_end(a);
 }
 
@@ -133,7 +147,7 @@ static int is_due(struct waited *w, const struct tick *t)
 	w->hash = t->text.hash;
 	/* a tick may come a little early */
 	w->again = t->now - WAITS_TICK_MS / 2 +
-		   (waited < WAITS_MAX_MS ? waited : WAITS_MAX_MS);
+		   (waited < t->most_ms ? waited : t->most_ms);
 	return 1;
 }
 
@@ -148,25 +162,49 @@ static void tell(struct tick *t, struct member *m, const struct waited *w,
 	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
 }
 
+/* In a round that goes on without its own workers; or for one to begin. */
+static int agent_waits(const struct hosted *h, const struct job_node *n)
+{
+	struct wire_job_node item;
+
+	if (job_state(h->job) != JOB_RUNNING)
+		return job_node_waits(h->job, n) && !job_node_is_spare(n);
+	job_node_status(h->job, n, &item);
+	return item.state == WIRE_NODE_RUNS && item.exited == item.nproc;
+}
+
+/* Others may work for hours: that needs no line every half a minute. */
+static void put_agents_wait(struct tick *t, struct hosted *h)
+{
+	int runs = job_state(h->job) == JOB_RUNNING;
+
+	t->most_ms = runs ? UINT64_MAX : WAITS_MAX_MS;
+	if (runs)
+		waits_for_ends(h, &t->text);
+	else
+		waits_for_nodes(h, &t->text);
+}
+
 static void tell_agents(struct tick *t, struct hosted *h)
 {
 	struct job_node *n = NULL;
 
 	awaited_init(&t->text);
 	t->of = NULL;
-	waits_for_nodes(h, &t->text);
 	while ((n = job_next_node(h->job, n))) {
 		struct member *m = job_node_owner(n);
 
 		if (!m)
 			continue;
-		if (!job_node_waits(h->job, n) || job_node_is_spare(n)) {
+		if (!agent_waits(h, n)) {
 			m->waited.since = 0;
 			continue;
 		}
 		t->somebody = 1;
-		if (!m->waited.since) /* it was a spare */
+		if (!m->waited.since) /* from now on */
 			m->waited = (struct waited){.since = t->now};
+		if (!t->text.text.len)
+			put_agents_wait(t, h);
 		if (is_due(&m->waited, t))
 			tell(t, m, &m->waited, 0);
 	}
@@ -176,6 +214,7 @@ static void tell_worker(struct tick *t, struct member *m)
 {
 	struct parked *p = m->session.parked;
 
+	t->most_ms = WAITS_MAX_MS;
 	for (int i = 0; p && i < WAITS_TOLD_MAX; i++, p = p->next) {
 		t->somebody = 1;
 		if (t->now - p->waited.since < WAITS_TICK_MS)

@@ -18,6 +18,8 @@ void waits_close(struct server *s);
 /* Somebody waits, perhaps: a request was parked, a node has joined. */
 void waits_begin(struct server *s);
 
+/* Whom those agents wait for whose own workers have all ended. */
+void waits_for_ends(struct hosted *h, struct awaited *a);
 /* Whom the agents of a job wait for; empty where they wait for nobody. */
 void waits_for_nodes(struct hosted *h, struct awaited *a);
 /* Whom a parked request waits for: a session's `explain`. */

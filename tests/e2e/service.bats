@@ -148,6 +148,7 @@ get() {
 @test "health and metrics, as a parser of Prometheus' reads them" {
 	command -v curl >/dev/null || skip "no curl here"
 	server --metrics-listen 0 --journal journal
+	await server.err ' health and metrics at '
 	get health
 	[ "$code $body" = '200 ok' ]
 	get nothing
@@ -191,7 +192,7 @@ print(sum(s.value for s in all["ddprdzv_jobs"].samples))' <body)" = 2.0 ]
 
 @test "metrics are on loopback unless an address is said, and a bad one is an error" {
 	server --metrics-listen 0
-	has "$(<server.err)" 'health and metrics at http://127.0.0.1:'
+	await server.err ' health and metrics at http://127.0.0.1:'
 	expect 2 ddprdzv --listen 127.0.0.1:0 --metrics-listen somewhere
 	has "$err" 'metrics-listen somewhere: give PORT .on loopback. or ADDRESS:PORT'
 	expect 71 ddprdzv --listen 127.0.0.1:0 --metrics-listen "$at"

@@ -88,6 +88,20 @@ worker() {
 	finish b
 }
 
+@test "a node whose workers are done says whose are not" {
+	local ep
+	ep=127.0.0.1:$(w_port free)
+	mkfifo go
+	start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$ep" true
+	start b ddprun --nnodes 2 --node-rank 1 --rdzv-endpoint "$ep" \
+		sh -c 'read -r _ <go'
+	await a.err "^ddprun: waiting [12] s for 1 of 2 ranks to end: rank 1 \(.*, not connected\) \(job .none.\)$"
+	echo >go
+	finish a
+	finish b
+	[ "$(grep -c waiting b.err)" = 0 ]
+}
+
 @test "a worker's timeout says which rank has not come, where it is, and what it does" {
 	server
 	node h1 3 1

@@ -221,7 +221,7 @@ END_TEST
 START_TEST(a_timeout_says_the_same)
 {
 	awaited_init(&a);
-	awaited_begin_fate(&a);
+	awaited_begin_ends(&a, 1, 1);
 	awaited_put_rank(&a, &(struct awaited_rank){
 		.rank = 1, .host = "h2", .connected = 1});
 	ck_assert_int_eq(awaited_timed_out(&a, 1500, &e), ERR_TIMEOUT);
