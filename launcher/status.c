@@ -74,6 +74,35 @@ const char *status_node_state(uint8_t state)
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
 }
 
+static int compare(const void *pa, const void *pb)
+{
+	const struct wire_job_node *a = pa, *b = pb;
+
+	/* -1 is the largest of all */
+	if (a->node_rank != b->node_rank)
+		return (uint32_t)a->node_rank < (uint32_t)b->node_rank ? -1 : 1;
+	return 0;
+}
+
+uint32_t status_nodes(const struct status_job *job, struct wire_job_node **out)
+{
+	const struct wire_items *list = &job->as.nodes;
+	struct reader r;
+	uint32_t n = 0;
+
+	*out = calloc(list->count + 1, sizeof(**out));
+	reader_init(&r, list->bytes);
+	while (*out && n < list->count) {
+		(*out)[n] = wire_get_job_node_item(&r);
+		if (r.bad)
+			break;
+		n++;
+	}
+	if (n)
+		qsort(*out, n, sizeof(**out), compare);
+	return n;
+}
+
 /* ---- as text ---- */
 
 static unsigned long long seconds(uint64_t ms)
@@ -132,8 +161,8 @@ static void put_head(struct buf *out, const struct status_job *job)
 static void put_job(struct buf *out, const struct status_job *job)
 {
 	const struct wire_job *m = &job->as;
-	struct wire_job_node n;
-	struct reader r;
+	struct wire_job_node *nodes;
+	uint32_t n = status_nodes(job, &nodes);
 
 	put_head(out, job);
 	if (m->text.len)
@@ -142,13 +171,9 @@ static void put_job(struct buf *out, const struct status_job *job)
 	if (m->cause.len)
 		buf_printf(out, "  the last round ended: %.*s\n",
 			   SLICE_FMT(m->cause));
-	reader_init(&r, m->nodes.bytes);
-	for (uint32_t i = 0; i < m->nodes.count; i++) {
-		n = wire_get_job_node_item(&r);
-		if (r.bad)
-			break;
-		put_node(out, &n);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		put_node(out, &nodes[i]);
+	free(nodes);
 }
 
 static int put_all(const struct status *s, struct buf *out, struct err *e)

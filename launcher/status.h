@@ -38,6 +38,9 @@ int status_main(int argc, char **argv);
 /* "running", and of a node's: "runs". Never NULL. */
 const char *status_state(uint8_t state);
 const char *status_node_state(uint8_t state);
+/* The job's nodes, by rank; those without one at the end. Returns how many;
+ * *out is to be freed. */
+uint32_t status_nodes(const struct status_job *job, struct wire_job_node **out);
 int status_put_json(struct buf *out, const struct status *s, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* status_json.c: `ddprun status --json`; docs/ddprun-status.1 has the names. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/utf8.h"
@@ -63,8 +64,8 @@ static cJSON *job_of(const struct json *j, const struct status_job *job)
 {
 	const struct wire_job *m = &job->as;
 	cJSON *to = j->object(), *list;
-	struct wire_job_node n;
-	struct reader r;
+	struct wire_job_node *nodes;
+	uint32_t n = status_nodes(job, &nodes);
 
 	add_text(j, to, "job", m->job);
 	add_text(j, to, "server", SLICE_STR(job->server));
@@ -86,13 +87,9 @@ static cJSON *job_of(const struct json *j, const struct status_job *job)
 	add_waiting(j, to, m);
 	add_text(j, to, "last_end", m->cause);
 	list = j->add_array(to, "nodes");
-	reader_init(&r, m->nodes.bytes);
-	for (uint32_t i = 0; i < m->nodes.count; i++) {
-		n = wire_get_job_node_item(&r);
-		if (r.bad)
-			break;
-		j->append(list, node_of(j, &n));
-	}
+	for (uint32_t i = 0; i < n; i++)
+		j->append(list, node_of(j, &nodes[i]));
+	free(nodes);
 	return to;
 }
 

@@ -45,6 +45,7 @@ static int take_greeting(struct client *c, struct handshake *h,
 	do {
 		rc = client_receive(c, deadline, e);
 		if (rc == ERR_REMOTE) {
+			c->unanswered = 1;
 			c->dead.code = 0;
 			return client_die(c, ERR_PROTOCOL,
 				   "it closed the connection without a "
@@ -71,7 +72,7 @@ static int take_welcome(struct client *c, struct handshake *h,
 	int rc = client_frame(c, &f, WIRE_WELCOME_MAX, deadline, e);
 
 	if (rc == ERR_REMOTE || rc == -ECONNRESET) {
-		h->unanswered = 1;
+		h->unanswered = c->unanswered = 1;
 		c->dead.code = 0;
 		handshake_explain(h, why.text, sizeof why.text);
 		return client_die(c, ERR_PROOF, why.text, e);

@@ -237,7 +237,7 @@ void client_start_anew(struct client *c)
 	c->fd = -1;
 	buf_reset(&c->in);
 	c->used = 0;
-	c->told = 0;
+	c->told = c->unanswered = 0;
 	c->dead = (struct err)ERR_INIT;
 }
 
@@ -253,6 +253,8 @@ static void nap(uint64_t ms, uint64_t end)
 /* What the server says to it in so many words is the end of it. */
 static int said_no(const struct client *c, int rc)
 {
+	if (c->unanswered) /* one that dies may have taken us from the queue */
+		return 0;
 	return c->told || rc == ERR_PROTOCOL || rc == ERR_PROOF ||
 	       rc == ERR_ABORTED || rc == ERR_REFUSED ||
 	       rc == ERR_ARGUMENT || rc == ERR_USAGE;

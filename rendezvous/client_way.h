@@ -20,6 +20,7 @@ struct client {
 	size_t used; /* bytes at the front of in that were handed out */
 	struct err dead; /* code 0: alive */
 	int told;        /* dead is the server's own last word */
+	int unanswered;  /* closed where a greeting or WELCOME should be */
 	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
 	/* to come again */
 	int again_ms; /* for so long; 0: not at all */

@@ -119,6 +119,8 @@ static int find_folder(char *out, size_t size, struct err *e)
 		       "folder; " WAYS);
 }
 
+/* Below a home that is there: one that is not is no place for a secret, though
+ * root could make it. */
 static int make_folder(const char *folder)
 {
 	char above[PATH_MAX];
@@ -126,8 +128,8 @@ static int make_folder(const char *folder)
 
 	snprintf(above, sizeof(above), "%s", folder);
 	*strrchr(above, '/') = '\0';
-	if (*above)
-		rc = file_make_folders(above);
+	if (*above && mkdir(above, 0700) < 0 && errno != EEXIST)
+		rc = -errno;
 	if (rc == 0 && mkdir(folder, 0700) < 0 && errno != EEXIST)
 		rc = -errno;
 	return rc;

@@ -409,6 +409,18 @@ static void close_walked(uv_handle_t *h, void *arg)
 	close_handle(h);
 }
 
+/* It was made, and cannot serve. */
+static void abandon(struct server *s)
+{
+	struct table_item *at;
+
+	while ((at = table_next(&s->history.by_number, NULL)))
+		hosted_drop(hosted_of_number(at));
+	uv_walk(s->loop, close_walked, NULL);
+	uv_run(s->loop, UV_RUN_DEFAULT);
+	server_free(s);
+}
+
 static int start_history(struct server *s, const struct server_options *o,
 			 struct err *e)
 {
@@ -468,7 +480,9 @@ int server_new(struct server **out, uv_loop_t *loop,
 	*out = s;
 	rc = o->guests ? guests_open(s, o->job, o->guests, e) :
 	     start_history(s, o, e);
-	if (rc == 0)
+	if (rc < 0)
+		abandon(s);
+	else
 		service_ready(s);
 	return rc;
 }

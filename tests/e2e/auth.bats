@@ -74,6 +74,10 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$err" "the key file $T/config/ddprun/key can be read by others \(mode 0640\), so it is no secret: .*chmod 600 it"
 	expect 77 ddprdzv --listen 127.0.0.1:0
 	has "$err" 'mode 0640'
+	# no home is made for it
+	expect 77 env -u XDG_CONFIG_HOME HOME="$T/gone" ddprdzv --listen 127.0.0.1:0
+	has "$err" "$T/gone/.config/ddprun/key cannot be made on .*: No such file"
+	[ ! -e gone ]
 	# what one process starts needs none
 	expect 0 ddprun --nproc-per-node 2 true
 	XDG_CONFIG_HOME=/proc/self node b

@@ -52,8 +52,12 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 
 @test "a job of two nodes that runs: nodes, workers, and nobody waited for" {
 	mkfifo go
-	node a 0 --nproc-per-node 2 sh -c 'echo here; read -r _ <>go'
+	# they are shown by rank, whoever came first
+	start server ddprdzv --listen "$at"
+	await server.err 'listening on'
 	node b 1 --nproc-per-node 1 sh -c 'echo here; read -r _ <>go'
+	await b.err 'waiting [12] s'
+	node a 0 --nproc-per-node 2 sh -c 'echo here; read -r _ <>go'
 	await a.out '\[1\] here'
 	await b.out here
 	expect 0 ddprun status --job j
@@ -63,6 +67,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	has "$out" '^  node 0  .*  127.0.0.1  runs  ranks 0 to 1: 0 connected, 0 ended'
 	has "$out" '^  node 1  .*  127.0.0.1  runs  ranks 2 to 2: 0 connected, 0 ended'
 	[ "$(grep -c waiting <<<"$out")" = 0 ]
+	[ "$(grep -oE '^  node [01]' <<<"$out" | tr -d '\n')" = '  node 0  node 1' ]
 	# rank 0 asks for a key that nobody sets
 	start w env DDP_LOG=error rdzv_client do "$at" j 0 0 set k value \
 		wait 60000 never

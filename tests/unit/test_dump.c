@@ -33,6 +33,11 @@ static void serve(int fd, uint32_t guests)
 					 .parent_fd = -1,
 					 .lease_ms = 60000,
 					 .hello_ms = 60000,
+					 .max_connections = 64,
+					 .max_jobs = 8,
+					 .max_keys = 1024,
+					 .max_bytes = 1 << 20,
+					 .idle_ms = 60000,
 					 .guests = guests,
 					 .job = guests ? "guests" : NULL};
 	struct err e = ERR_INIT;
