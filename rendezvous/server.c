@@ -430,6 +430,12 @@ static int start_history(struct server *s, const struct server_options *o,
 	if (o->journal || o->journal_fd > 0)
 		rc = history_start(&s->history, s, o->journal, o->journal_fd,
 				   e);
+	/* memory that cannot be had (ulimit -f holds for it, too) is no reason
+	 * not to serve */
+	if (rc < 0 && !o->journal && !s->history.file) {
+		log_warn("%s; if this server dies, so do its jobs", e->text);
+		rc = 0;
+	}
 	s->pool.commit = history_commit;
 	s->pool.commit_arg = &s->history;
 	return rc;
