@@ -73,7 +73,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.error_file = failure_error_file, .error_file_arg = &a->failure,
 		.recorder = failure_recorder(&a->failure),
 		.log_dir = logdir_attempt(&a->logdir),
-		.again_ms = member_again_ms(&a->member),
+		.again_ms = config_again_ms(a->config),
 	};
 
 	snprintf(master, sizeof(master), "%.*s",

@@ -591,3 +591,10 @@ void config_print_help(void)
 	       "h1:29400 ./trainer\n"
 	       "  ddprun -H h1:4,h2:4 ./trainer\n");
 }
+
+uint32_t config_again_ms(const struct config *c)
+{
+	double ms = c->reconnect_s * 1000;
+
+	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
+}

@@ -119,6 +119,9 @@ enum {
  * and the environment must outlive c. */
 int config_parse(struct config *c, int argc, char **argv, struct err *e);
 
+/* reconnect_s, as the workers are told it. */
+uint32_t config_again_ms(const struct config *c);
+
 /* What config_parse took memory for, when it is over or has failed. */
 void config_release(struct config *c);
 

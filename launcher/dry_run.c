@@ -60,6 +60,8 @@ static void find_open(struct dry_run *d)
 		LEAVE_OPEN(d, "MASTER_ADDR", "DDP_NODE_ADDR");
 	LEAVE_OPEN(d, "MASTER_PORT", "DDP_RDZV_ENDPOINT", "DDP_AGENT_ID",
 		   "DDP_RECORDER");
+	if (!c->auth_text || strcmp(c->auth_text, "none") != 0)
+		LEAVE_OPEN(d, "DDP_JOB_KEY");
 	if (*d->logdir.run)
 		LEAVE_OPEN(d, "TORCHELASTIC_ERROR_FILE");
 	if (*d->logdir.attempt && c->nccl_debug)
@@ -249,6 +251,7 @@ static int make_plan(struct dry_run *d, struct err *e)
 		.virtual_local_rank = c->virtual_local_rank,
 		.worker_gpus = c->worker_gpus,
 		.agent_store = c->agent_store,
+		.again_ms = config_again_ms(c),
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

@@ -121,13 +121,6 @@ uint64_t member_ping_ms(const struct member *m)
 	return (uint64_t)(m->config->heartbeat_s * 1000) / WIRE_PINGS;
 }
 
-uint32_t member_again_ms(const struct member *m)
-{
-	double ms = m->config->reconnect_s * 1000;
-
-	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
-}
-
 void member_ping(struct member *m)
 {
 	if (!is_in(m))

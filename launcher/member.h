@@ -87,8 +87,6 @@ int member_is_adrift(const struct member *m);
 void member_give_up(struct member *m, const struct err *why);
 void member_send_join(struct member *m);
 
-/* For how long a lost server is looked for; 0: not at all. */
-uint32_t member_again_ms(const struct member *m);
 
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);

@@ -100,14 +100,14 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 {
 	struct rejoin *r = &m->rejoin;
 
-	if (!member_again_ms(m) || m->over)
+	if (!config_again_ms(m->config) || m->over)
 		return 0;
 	if (!r->away) {
 		r->away = 1;
 		r->why = *why;
 		note_time(r);
 		say_lost(m);
-		uv_timer_start(&r->timer, on_timer, member_again_ms(m), 0);
+		uv_timer_start(&r->timer, on_timer, config_again_ms(m->config), 0);
 	}
 	if (hopeless) {
 		r->why = *why; /* says more than a connection's end */
