@@ -107,7 +107,8 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 		r->why = *why;
 		note_time(r);
 		say_lost(m);
-		uv_timer_start(&r->timer, on_timer, config_again_ms(m->config), 0);
+		uv_timer_start(&r->timer, on_timer,
+			       config_again_ms(m->config), 0);
 	}
 	if (hopeless) {
 		r->why = *why; /* says more than a connection's end */
