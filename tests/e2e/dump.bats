@@ -266,7 +266,7 @@ elsewhere() {
 @test "a server that does not answer: what is here, and a line" {
 	server
 	start a ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
-		--heartbeat-timeout 300 bash -c "echo up; $IDLE"
+		--heartbeat-timeout 300 --shutdown-timeout 1 bash -c "echo up; $IDLE"
 	elsewhere mute
 	await a.out up
 	signal server STOP
