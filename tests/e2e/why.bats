@@ -299,7 +299,8 @@ server_of() { # PID of a ddprun
 	has "$(<"$up")" '"errorCode":-9\}'
 	rm "$up"
 	# the server's end is a failure as well
-	TORCHELASTIC_ERROR_FILE=$up start job ddprun sh -c '
+	TORCHELASTIC_ERROR_FILE=$up start job ddprun \
+		--rdzv-conf reconnect_timeout=0 sh -c '
 		echo up; exec sleep 1000'
 	await job.out '^\[0\] up|^up'
 	kill -KILL "$(server_of "${pid[job]}")"
