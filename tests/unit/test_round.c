@@ -68,7 +68,7 @@ END_TEST
 
 START_TEST(what_is_known_of_a_worker_is_told)
 {
-	const struct wire_end *m = job_end(j);
+	const struct wire_end *m;
 	struct wire_exited x = {
 		.rank = 1, .local_rank = 1, .pid = 12, .signal = 9,
 		.core = 1, .max_rss_kib = 1 << 20,
@@ -82,6 +82,7 @@ START_TEST(what_is_known_of_a_worker_is_told)
 	ended(WIRE_FAILURE, 137, "rank 1 (local rank 1) on h1, pid 12, was "
 				 "killed by signal 9 (SIGKILL): the kernel's "
 				 "OOM killer");
+	m = job_end(j);
 	ck_assert_uint_eq(m->core, 1);
 	ck_assert_uint_eq(m->max_rss_kib, 1 << 20);
 	ck_assert(m->why.len == 35 && !memcmp(m->why.data, x.why.data, 35));
