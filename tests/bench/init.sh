@@ -28,7 +28,9 @@ bench_init() {
 	for mpi in openmpi mpich; do
 		! command -v mpicc.$mpi >/dev/null || mpicc.$mpi -std=gnu11 -O2 \
 			-DWITH_MPI -o "$work/init_$mpi" \
-			"$here/../programs/bench_init.c"
+			"$here/../programs/bench_init.c" 2>"$work/mpicc" ||
+			echo "init: without $mpi, whose mpicc fails (is lib$mpi-dev there?):" \
+				"$(head -n 1 "$work/mpicc")"
 	done
 	r=0
 	while [ $r -lt "$ROUNDS" ]; do
