@@ -139,9 +139,12 @@ make_image() {
 	command -v scontrol || exec c_guest
 	EOF
 	chmod +x "$1/opt/trainer"
-	# with what they are linked to
-	ldd "$1"/bin/sh "$1"/usr/bin/* | sed -n 's/.*\( \|\t\)\(\/[^ ]*\) (.*/\2/p' |
-		sort -u | xargs -I LIB cp -L --parents LIB "$1"
+	# with what they are linked to, and libmunge, which ddprun looks for
+	{
+		ldd "$1"/bin/sh "$1"/usr/bin/* |
+			sed -n 's/.*\( \|\t\)\(\/[^ ]*\) (.*/\2/p'
+		ldconfig -p | sed -n 's/.*libmunge\.so\.2 .*=> //p'
+	} | sort -u | xargs -I LIB cp -L --parents LIB "$1"
 }
 
 @test "Apptainer (a stand-in): ddprun outside, and inside" {
