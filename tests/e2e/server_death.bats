@@ -351,7 +351,7 @@ same_workers() { # NAME N
 
 @test "nobody comes back: the nodes are lost, and the journal does not hang" {
 	by_hand --journal "$T/j" --heartbeat-timeout 0.1
-	job j --rdzv-endpoint "$at" --rdzv-id gone -- 'exec sleep 1000'
+	job j --rdzv-endpoint "$at" --rdzv-id gone -- 'exec tail -f /dev/null'
 	await j.out 'up 0'
 	signal server KILL
 	finish server -

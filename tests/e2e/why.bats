@@ -301,7 +301,7 @@ server_of() { # PID of a ddprun
 	# the server's end is a failure as well
 	TORCHELASTIC_ERROR_FILE=$up start job ddprun \
 		--rdzv-conf reconnect_timeout=0 sh -c '
-		echo up; exec sleep 1000'
+		echo up; exec tail -f /dev/null'
 	await job.out '^\[0\] up|^up'
 	kill -KILL "$(server_of "${pid[job]}")"
 	finish job 69

@@ -44,8 +44,8 @@ done'
 	await server.err 'listening on'
 	job=(ddprun --nnodes 2 --heartbeat-timeout 0.2
 		--rdzv-endpoint "${at[h1]}:29400")
-	start_on h1 on_h1 "${job[@]}" bash -c 'echo up; exec sleep 1000'
-	start_on h2 on_h2 "${job[@]}" bash -c 'echo up; exec sleep 1000'
+	start_on h1 on_h1 "${job[@]}" bash -c 'echo up; exec tail -f /dev/null'
+	start_on h2 on_h2 "${job[@]}" bash -c 'echo up; exec tail -f /dev/null'
 	await on_h1.out up
 	await on_h2.out up
 	start_on h1 killer bash -c "$kill_server"

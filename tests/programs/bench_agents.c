@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "tests/programs/gate.h"
 #include "tests/programs/simulated.h"
 
 static const char usage[] =
@@ -248,17 +249,16 @@ static void parse(struct share *s, char *text)
 	s->pid = atoi(slash + 1);
 }
 
-/* Each in a process of its own, at once when *go says so. */
-static void start(struct share *s, int *ready, volatile int *go)
+/* Each in a process of its own, at once when the gate opens. */
+static void start(struct share *s, const struct gate *gate)
 {
 	struct crowd c;
 
 	if (fork())
 		return;
+	gate_join(gate);
 	begin(&c, s);
-	__atomic_add_fetch(ready, 1, __ATOMIC_SEQ_CST);
-	while (!*go)
-		usleep(100);
+	gate_pass(gate);
 	live(&c);
 	exit(0);
 }
@@ -266,11 +266,12 @@ static void start(struct share *s, int *ready, volatile int *go)
 int main(int argc, char **argv)
 {
 	int n = argc - 2, connecting = argc > 2 && !strcmp(argv[1], "connects");
-	struct share *all = mmap(NULL, (SERVERS + 1) * sizeof *all,
+	struct share *all = mmap(NULL, SERVERS * sizeof *all,
 				 PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t began, joined = 0, passed = 0, ended = 0;
-	int *ready = (int *)&all[SERVERS], *go = ready + 1, status, bad = 0;
+	int status, bad = 0;
+	struct gate gate;
 	uint32_t agents;
 	long memory = 0;
 
@@ -285,18 +286,16 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	agents = (uint32_t)atoi(argv[1]);
+	gate_init(&gate);
 	for (int i = 0; i < n; i++) {
 		parse(&all[i], argv[i + 2]);
 		all[i].agents = agents / (uint32_t)n;
-		start(&all[i], ready, go);
+		start(&all[i], &gate);
 	}
-	while (__atomic_load_n(ready, __ATOMIC_SEQ_CST) < n) {
-		if (waitpid(-1, &status, WNOHANG) > 0)
-			return 1;
-		usleep(1000);
-	}
+	if (gate_await(&gate, n) < 0)
+		return 1;
 	began = clock_ns();
-	*go = 1;
+	gate_open(&gate);
 	for (int i = 0; i < n; i++) {
 		wait(&status);
 		bad |= status;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "tests/programs/gate.h"
 #include "tests/programs/simulated.h"
 
 static const char usage[] =
@@ -39,7 +40,6 @@ struct host {
 };
 
 struct shared {
-	int listening; /* processes that are ready, and not through */
 	int failed;
 	uint64_t ended_ns, sent, busiest;
 };
@@ -367,19 +367,20 @@ static uint64_t expected_sum(void)
 }
 
 /* The hosts p, p + processes, ... */
-static void live(uint32_t p, uint64_t expected, volatile int *go)
+static void live(uint32_t p, uint64_t expected, const struct gate *begin,
+		 const struct gate *end)
 {
 	struct epoll_event events[SIM_EVENTS];
 	uint32_t n = (plan.hosts - p + plan.processes - 1) / plan.processes;
 
+	gate_join(begin);
+	gate_join(end);
 	sim_files();
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	hosts = calloc(n, sizeof *hosts);
 	for (uint32_t i = 0; i < n; i++)
 		prepare(&hosts[i], p + i * plan.processes);
-	__atomic_add_fetch(&shared->listening, 1, __ATOMIC_SEQ_CST);
-	while (!*go)
-		usleep(100);
+	gate_pass(begin);
 	left = n;
 	for (uint32_t i = 0; i < n; i++)
 		if (hosts[i].number)
@@ -396,9 +397,7 @@ static void live(uint32_t p, uint64_t expected, volatile int *go)
 		if (hosts[i].sum != expected)
 			shared->failed = 1;
 	/* what is closed while it is on its way the kernel may drop */
-	__atomic_add_fetch(&shared->listening, -1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&shared->listening, __ATOMIC_SEQ_CST) > 0)
-		usleep(1000);
+	gate_pass(end);
 	exit(0);
 }
 
@@ -406,7 +405,7 @@ int main(int argc, char **argv)
 {
 	uint64_t began, sum;
 	uint32_t levels = 0;
-	volatile int *go;
+	struct gate begin, end;
 	int status, bad = 0;
 
 	if (argc != 6) {
@@ -428,16 +427,18 @@ int main(int argc, char **argv)
 		levels++;
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	go = (volatile int *)(shared + 1);
+	gate_init(&begin);
+	gate_init(&end);
 	sum = expected_sum();
 	for (uint32_t p = 0; p < plan.processes; p++)
 		if (fork() == 0)
-			live(p, sum, go);
-	while (__atomic_load_n(&shared->listening, __ATOMIC_SEQ_CST) <
-	       (int)plan.processes)
-		usleep(1000);
+			live(p, sum, &begin, &end);
+	if (gate_await(&begin, (int)plan.processes) < 0)
+		return 1;
 	began = clock_ns();
-	*go = 1;
+	gate_open(&begin);
+	bad = gate_await(&end, (int)plan.processes);
+	gate_open(&end);
 	for (uint32_t p = 0; p < plan.processes; p++) {
 		wait(&status);
 		bad |= status;
