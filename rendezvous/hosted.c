@@ -94,7 +94,7 @@ static void open_torch_port(struct hosted *h)
 		n = sock_addr_is_local(&number);
 		at = &number;
 	}
-	if (!master || !n)
+	if (!master || !n || h->server->place)
 		return;
 	if (!job_store_open(h->job))
 		gate = voucher_gate(h);
