@@ -39,11 +39,13 @@ static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
 		.etcd = config->etcd.members ? &config->etcd : NULL,
 	};
 	int rc = keeper_start(&c->keeper, &order, &c->auth, e);
+	char at[SOCK_TEXT_MAX];
 
 	if (rc == 0 && c->keeper.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches %s can join job '%s', "
-			 "read what it stores there and end it", c->where,
-			 config->job);
+			 "read what it stores there and end it",
+			 config->etcd.members ? sock_addr_text(&c->addr, at)
+					      : c->where, config->job);
 	return rc;
 }
 
