@@ -337,3 +337,18 @@ up() {
 	finish on_h3 143
 	all_gone
 }
+
+@test "an unmodified DDP script of PyTorch's on two hosts" {
+	local h
+	torch_or_skip
+	etcd_up 1
+	for h in h2 h3; do
+		node "$h" 2 "$BATS_TEST_DIRNAME/../programs/ddp_gloo.py" \
+			"$T/snapshot" 1
+	done
+	finish on_h2
+	has "$out" '^\[0\] rank 0 of 2: ok$'
+	finish on_h3
+	has "$out" '^\[1\] rank 1 of 2: ok$'
+	all_gone
+}
