@@ -41,7 +41,7 @@ struct place {
 	char other[SOCK_TEXT_MAX];     /* "": nobody that we know of */
 	uint64_t other_until;          /* while AWAY it may be still */
 	struct err why;                /* it is not known */
-	int refused;                   /* that is how etcd wants it */
+	int refused;                   /* that will not pass by itself */
 	uv_timer_t timer;
 	uint64_t backoff_ms;
 	int over; /* nothing is to be left */
@@ -100,6 +100,8 @@ static void serve(struct place *p)
 	struct server *s = p->server;
 
 	go(p, SERVING);
+	if (!s->has_parent)
+		log_info("serving job '%s' at %s", p->o.job, p->o.address);
 	history_serve(&s->history);
 	standby_answer(s);
 	history_kept(&s->history);
@@ -132,7 +134,8 @@ static void fall_back(struct place *p, const struct err *why)
 		candidate_close(p->candidate);
 	p->candidate = NULL;
 	go(p, AWAY);
-	p->refused = why->code == ERR_REFUSED;
+	p->refused = why->code == ERR_REFUSED || why->code == ERR_DATA ||
+		     why->code == ERR_PROTOCOL;
 	p->why = *why;
 	p->why.code = ERR_NO_ETCD;
 	uv_timer_start(&p->timer, on_again, p->backoff_ms, 0);
@@ -238,6 +241,9 @@ static void on_other(void *owner, const char *address)
 	p->refused = 0;
 	snprintf(p->other, sizeof p->other, "%s", address);
 	p->backoff_ms = BACKOFF_MIN_MS;
+	if (!p->server->has_parent)
+		log_info("standing by: the server of job '%s' is at %s",
+			 p->o.job, p->other);
 	standby_answer(p->server);
 	conn_flush_all(&p->server->pool);
 }

@@ -14,14 +14,14 @@ etcd_or_skip() {
 }
 
 etcd_here() {
-	local at=127.0.0.1 port peer scheme=http host= start_etcd
+	local at=127.0.0.1 port scheme=http host= start_etcd
 	etcd_or_skip
 	if [ -n "${host_pid[${1:-none}]:-}" ]; then
 		host=$1 at=${addr[$1]}
 		shift
 	fi
 	[[ $* != *--cert-file* ]] || scheme=https
-	port=$(w_port free) peer=$(w_port free)
+	port=$(w_port free)
 	etcd=$at:$port
 	: >"$T/etcd.log"
 	start_etcd=(start)
@@ -29,9 +29,9 @@ etcd_here() {
 	"${start_etcd[@]}" etcd bash -c \
 		'exec etcd "$@" 2>"$0"' "$T/etcd.log" --data-dir "$T/etcd" \
 		--heartbeat-interval 50 --election-timeout 500 \
-		--listen-peer-urls "http://127.0.0.1:$peer" \
-		--initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-		--initial-cluster "default=http://127.0.0.1:$peer" \
+		--listen-peer-urls http://127.0.0.1:0 \
+		--initial-advertise-peer-urls http://127.0.0.1:2380 \
+		--initial-cluster default=http://127.0.0.1:2380 \
 		--listen-client-urls "$scheme://$etcd" \
 		--advertise-client-urls "$scheme://$etcd" "$@"
 	await "$T/etcd.log" 'ready to serve client requests'
