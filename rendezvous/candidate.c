@@ -11,12 +11,12 @@
 
 enum {
 	REQUEST_MAX = 64 << 10,
-	RESIGN_MS = 1000,
 };
 
 enum state {
 	LOOKING,     /* who has the key? */
-	FOLLOWING,   /* someone else; we are told when that changes */
+	FOLLOWING,   /* someone else; we are told when that changes, and look
+		      * now and then: the member that would tell may hang */
 	GRANTING,    /* nobody: a lease first */
 	CAMPAIGNING, /* then the key, if it still is as it was */
 	LEADING,
@@ -39,10 +39,11 @@ struct candidate {
 	uint64_t within_ms;
 	enum state state;
 	int changed; /* while we were busy: look again */
+	int64_t revision; /* LEADING: of our key */
 	struct etcd_watch *watch;
 	struct etcd_call *call;  /* the one that state waits for */
 	struct etcd_call *alive; /* the lease's */
-	uv_timer_t timer;        /* when the lease is to be kept next */
+	uv_timer_t timer;        /* to keep the lease; FOLLOWING: to look */
 	uint64_t asked_ms;       /* for it to be kept; now_ms */
 	uint64_t ends_ms;        /* it may have, then */
 	uint64_t sure_ms;        /* it has not until then; 0: not known */
@@ -50,6 +51,7 @@ struct candidate {
 };
 
 static void look(struct candidate *c);
+static void check(struct candidate *c);
 static void grant(struct candidate *c);
 
 /* etcd's clock goes on while this host sleeps. */
@@ -179,6 +181,11 @@ int candidate_is_sure(const struct candidate *c)
 
 /* ---- who it is ---- */
 
+static void on_look(uv_timer_t *t)
+{
+	look(t->data);
+}
+
 static void follow(struct candidate *c, struct slice address)
 {
 	char *other = strndup(address.data, address.len);
@@ -194,20 +201,22 @@ static void follow(struct candidate *c, struct slice address)
 	c->other = other;
 	if (c->changed)
 		look(c);
+	else
+		uv_timer_start(&c->timer, on_look, c->ttl_s * 1000u, 0);
 }
 
 static void lead(struct candidate *c, int64_t revision)
 {
-	if (c->watch)
-		etcd_unwatch(c->watch);
-	c->watch = NULL;
 	go(c, LEADING);
+	c->revision = revision;
 	if (!c->sure_ms) /* it was there: how long still? */
 		c->ends_ms = now_ms() + c->ttl_s * 1000u;
 	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
 		keep_alive(&c->timer);
 	if (c->state == LEADING)
 		c->events->on_won(c->owner, revision);
+	if (c->state == LEADING && c->changed)
+		check(c);
 }
 
 static void claim(struct candidate *c, int64_t modified);
@@ -251,9 +260,38 @@ static void look(struct candidate *c)
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
 	c->changed = 0;
+	uv_timer_stop(&c->timer);
 	go(c, LOOKING);
 	etcd_put_range(&body, candidate_key(c), SLICE("", 0), 1, 0);
 	ask(c, ETCD_RANGE, &body, on_looked);
+}
+
+static void on_checked(void *owner, const struct etcd_reply *r,
+		       const struct err *why)
+{
+	struct candidate *c = owner;
+	struct err e = ERR_INIT;
+
+	c->call = NULL;
+	if (c->changed) {
+		check(c);
+		return;
+	}
+	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
+		return; /* whether we are heard is the lease's to say */
+	err_set(&e, ERR_ABORTED, "somebody else has written or removed %.*s in "
+		"etcd (%s)", (int)c->key.len, c->key.data, etcd_where(c->etcd));
+	lose(c, &e);
+}
+
+/* Our own key. */
+static void check(struct candidate *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	c->changed = 0;
+	etcd_put_range(&body, candidate_key(c), SLICE("", 0), 1, 0);
+	ask(c, ETCD_RANGE, &body, on_checked);
 }
 
 static void on_changed(void *owner)
@@ -262,6 +300,8 @@ static void on_changed(void *owner)
 
 	if (c->state == FOLLOWING)
 		look(c);
+	else if (c->state == LEADING && !c->call)
+		check(c);
 	else
 		c->changed = 1;
 }
@@ -407,8 +447,8 @@ void candidate_resign(struct candidate *c, void (*done)(void *owner))
 	etcd_put_lease(&body, c->lease);
 	if (led)
 		c->call = etcd_send(c->etcd, ETCD_REVOKE,
-				    SLICE(body.data, body.len), RESIGN_MS,
-				    on_resigned, c);
+				    SLICE(body.data, body.len),
+				    c->ttl_s * 1000u, on_resigned, c);
 	buf_release(&body);
 	if (!c->call)
 		done(c->owner);

@@ -50,7 +50,7 @@ struct slice candidate_key(const struct candidate *c);
  * be 0 for a while, until on_longer or on_lost. */
 int candidate_is_sure(const struct candidate *c);
 /* Gives the lease back, so that the key goes at once; done when etcd said so,
- * or could not be asked in a second; at once while it is another's. */
+ * or the lease is over anyhow; at once while it is another's. */
 void candidate_resign(struct candidate *c, void (*done)(void *owner));
 /* Stops without a word. The memory goes from the loop. */
 void candidate_close(struct candidate *c);

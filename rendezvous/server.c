@@ -192,6 +192,20 @@ static void close_handle(uv_handle_t *h)
 		uv_close(h, NULL);
 }
 
+/* Another ddprdzv serves them from now on, where there is one. */
+static int goes_on_elsewhere(const struct server *s)
+{
+	struct table *jobs = (struct table *)&s->history.by_number;
+	struct table_item *at = NULL;
+
+	if (!s->place || place_check(s->place, NULL) < 0)
+		return s->place != NULL;
+	while ((at = table_next(jobs, at)))
+		if (job_state(hosted_of_number(at)->job) != JOB_OVER)
+			return 1;
+	return 0;
+}
+
 /* With no handle left the loop ends. */
 static void exit_if_drained(struct server *s)
 {
@@ -200,7 +214,7 @@ static void exit_if_drained(struct server *s)
 	if (!s->draining || s->members || s->closing)
 		return;
 	if (s->place) {
-		place_leave(s->place, 1, exit_if_drained);
+		place_leave(s->place, !goes_on_elsewhere(s), exit_if_drained);
 		return;
 	}
 	s->closing = 1;
@@ -258,20 +272,6 @@ static void drop_members(struct server *s)
 		conn_drop(&m->conn);
 	}
 	exit_if_drained(s);
-}
-
-/* Another ddprdzv serves them from now on, where there is one. */
-static int goes_on_elsewhere(const struct server *s)
-{
-	struct table *jobs = (struct table *)&s->history.by_number;
-	struct table_item *at = NULL;
-
-	if (!s->place || place_check(s->place, NULL) < 0)
-		return s->place != NULL;
-	while ((at = table_next(jobs, at)))
-		if (job_state(hosted_of_number(at)->job) != JOB_OVER)
-			return 1;
-	return 0;
 }
 
 static void on_drain_timer(uv_timer_t *t)
