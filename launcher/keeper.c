@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/signal_name.h"
 
-enum { RESTARTS_MS = 60000, REPLACED_STATUS = 75 };
+enum { RESTARTS_MS = 60000, REPLACED_STATUS = 75, CUT_OFF_STATUS };
 
 /* etcd's leases are positive, and 0 is none. */
 #define LEASE_MASK INT64_C(0x3fffffffffffffff)
@@ -95,7 +95,8 @@ void keeper_learn_key(struct keeper *h, const struct proof *key)
 static int was_replaced(const struct keeper *h, int status)
 {
 	return h->etcd && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == REPLACED_STATUS;
+	       (WEXITSTATUS(status) == REPLACED_STATUS ||
+		WEXITSTATUS(status) == CUT_OFF_STATUS);
 }
 
 /* A crash; one that ended by itself would do so again. */
@@ -140,6 +141,8 @@ enum keeper_end keeper_reaped(struct keeper *h, pid_t pid, int status,
 	daemon_dismiss(&h->server); /* our end of its pipe */
 	if (was_told)
 		return KEEPER_AS_TOLD;
+	h->cut_off = was_replaced(h, status) &&
+		     WEXITSTATUS(status) == CUT_OFF_STATUS;
 	say_how(pid, status, e);
 	if (may_start_again(h, status)) {
 		if (start(h, &why) == 0) {

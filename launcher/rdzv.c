@@ -19,7 +19,8 @@ enum {
 	GREETING_MS = 5000,
 	CONNECT_MS = 1500, /* of that, where another server may come */
 	NO_ETCD_MS = 8000, /* and each answer of that kind takes 2 s */
-	HELD_MS = 1000,    /* who answers later than that has waited itself */
+	HELD_MS = 1000,    /* who answers later than that has waited itself;
+			    * sooner: etcd has refused us by name */
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
@@ -131,15 +132,16 @@ static int no_server(struct rdzv *c, const struct err *why)
 {
 	struct err e = *why;
 	uint64_t now = clock_ms();
+	int held = now - c->called_ms > HELD_MS;
 
 	if (why->code != ERR_NOT_YET && why->code != ERR_NO_ETCD)
 		return 0;
 	if (!c->greeted && why->code == ERR_NO_ETCD &&
-	    now - c->began_ms > NO_ETCD_MS) {
+	    (!held || now - c->began_ms > NO_ETCD_MS)) {
 		give_up(c, &e);
 		return 1;
 	}
-	if (now - c->called_ms > HELD_MS)
+	if (held)
 		c->backoff_ms = BACKOFF_MIN_MS;
 	rdzv_again(c, why);
 	return 1;

@@ -55,6 +55,14 @@ int rejoin_needs(struct member *m)
 	return m->rejoin.adrift ? is_over(m) : 0;
 }
 
+/* The others may have found the next server: who was silent to us has counted
+ * us as lost, and so has whoever our own server heard nothing of. */
+static int is_left_behind(const struct member *m)
+{
+	return m->rdzv.beside &&
+	       (m->rejoin.silent || m->rdzv.keeper.cut_off);
+}
+
 /* Nobody is looked for any more: text, added to why, says why not. */
 static void drift(struct member *m, const char *text)
 {
@@ -66,8 +74,7 @@ static void drift(struct member *m, const char *text)
 	r->adrift = 1;
 	uv_timer_stop(&r->timer);
 	err_set(&r->why, ERR_REMOTE, "%.500s; %.500s", why.text, text);
-	/* who is silent to us may have counted us as lost */
-	if (m->waiting || r->needs || (r->silent && m->rdzv.beside)) {
+	if (m->waiting || r->needs || is_left_behind(m)) {
 		is_over(m);
 		return;
 	}
@@ -151,7 +158,9 @@ static void say_back(const struct member *m)
 	char at[SOCK_TEXT_MAX];
 
 	rdzv_server_text(&m->rdzv, at);
-	if (r->said_lost && !m->rdzv.hosts)
+	if (r->said_lost && m->rdzv.beside)
+		log_info("the job's server is at %s after %.3f s", at, s);
+	else if (r->said_lost && !m->rdzv.hosts)
 		log_info("the rendezvous server at %s is back after %.3f s", at,
 			 s);
 	/* who has started ours again has said so */
@@ -168,6 +177,7 @@ static void be_back(struct member *m)
 	uv_timer_stop(&r->timer);
 	say_back(m);
 	r->away = r->adrift = r->silent = 0;
+	m->rdzv.keeper.cut_off = 0;
 }
 
 int rejoin_greeted(struct member *m)

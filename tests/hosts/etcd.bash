@@ -15,8 +15,9 @@ etcd_or_skip() {
 
 etcd_here() {
 	local at=127.0.0.1 port scheme=http host= start_etcd
+	local cookie=$TEST_COOKIE
 	etcd_or_skip
-	if [ -n "${host_pid[${1:-none}]:-}" ]; then
+	if [ -n "${1:-}" ] && [ "${1#-}" = "$1" ]; then
 		host=$1 at=${addr[$1]}
 		shift
 	fi
@@ -26,6 +27,7 @@ etcd_here() {
 	: >"$T/etcd.log"
 	start_etcd=(start)
 	[ -z "$host" ] || start_etcd=(start_on "$host")
+	unset TEST_COOKIE # no leftover of the test: it ends with it
 	"${start_etcd[@]}" etcd bash -c \
 		'exec etcd "$@" 2>"$0"' "$T/etcd.log" --data-dir "$T/etcd" \
 		--heartbeat-interval 50 --election-timeout 500 \
@@ -34,6 +36,7 @@ etcd_here() {
 		--initial-cluster default=http://127.0.0.1:2380 \
 		--listen-client-urls "$scheme://$etcd" \
 		--advertise-client-urls "$scheme://$etcd" "$@"
+	export TEST_COOKIE=$cookie
 	await "$T/etcd.log" 'ready to serve client requests'
 	await "$T/etcd.log" 'serving (insecure )?client'
 }

@@ -239,7 +239,7 @@ up() {
 	finish on_h2 69
 	has "$err" 'the rendezvous server at .* was lost at [0-9:]+: .*etcd'
 	signal on_h3 TERM
-	finish on_h3 143
+	finish on_h3 -
 	exec 9>&-
 	nothing_left
 }
@@ -282,34 +282,82 @@ up() {
 	all_gone
 }
 
+# stop_on HOST, cont_on HOST: its ddprdzv
+stop_on() {
+	start_on "$1" stop pkill -${2:-STOP} -x ddprdzv
+	finish stop
+}
+
+# Of the workers' requests some have an answer and some none: all have one, and
+# one only, from the next server.
+@test "a server that is stopped loses its place, says nothing more, stands by" {
+	local h
+	mkfifo go
+	exec 9<>go
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 bash -c "$who"'
+			do() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
+				$DDP_ROUND $RANK "$@"; }
+			do add n 1
+			read -r _ <'"$T"'/go
+			do add n 1 gather g 3 60000 v$RANK get n'
+	done
+	up 3
+	for h in h1 h2 h3; do
+		await "$T/on_$h.out" '\] [123]$'
+	done
+	find_server
+	stop_on "$server"
+	for h in "${others[@]}"; do
+		await "$T/on_$h.err" "server is at 10\.78\.0\.[123]:[0-9]+ after"
+	done
+	printf '\n\n\n' >&9
+	stop_on "$server" CONT
+	await "$T/on_$server.err" '^ddprdzv: job .j. is not served at .* any more'
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		has "$out" 'v0 v1 v2'
+		has "$out" "1 '6'"
+	done
+	exec 9>&-
+	all_gone
+}
+
 @test "by munge: the workers' key is the same whoever is the server" {
 	local h
 	command -v munged >/dev/null || skip 'no munged here'
 	mkfifo go
+	exec 9<>go
 	head -c 1024 /dev/urandom >munge.key
 	chmod 600 munge.key
 	start munged munged --foreground --force --key-file="$T/munge.key" \
 		--socket="$T/munge.sock" --pid-file="$T/munge.pid" \
 		--log-file="$T/munge.log" --seed-file="$T/munge.seed"
+	await "$T/munged.err" 'Created .* work threads'
 	export DDP_MUNGE_SOCKET=$T/munge.sock DDP_AUTH=munge
 	etcd_up 3
 	for h in h1 h2 h3; do
-		node "$h" 2:3 --max-restarts 1 bash -c "$who"'
-			[ $RANK = 0 ] && read -r _ <'"$T"'/go
+		node "$h" 3 bash -c "$who"'
+			read -r _ <'"$T"'/go
 			echo key ${DDP_JOB_KEY:0:8}
 			exec c_init'
 	done
 	up 3
 	find_server
-	# its place goes to another host's, with a secret of its own
-	ask h1 del /ddprun/j/server
-	await "$T/on_h1.err" "the job's server is at"
-	echo >go
+	# another host's takes its place, of a secret of its own
+	stop_on "$server"
+	for h in "${others[@]}"; do
+		await "$T/on_$h.err" "server is at 10\.78\.0\.[123]:[0-9]+ after"
+	done
+	stop_on "$server" CONT
+	printf '\n\n\n' >&9
 	for h in h1 h2 h3; do
 		finish "on_$h"
 		has "$out" 'rank [0-2] of 3, local 0'
 	done
 	[ "$(grep -h ' key ' on_h?.out | cut -d' ' -f2- | sort -u | wc -l)" = 1 ]
+	exec 9>&-
 	signal munged TERM
 	finish munged -
 	all_gone
