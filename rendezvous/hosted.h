@@ -63,6 +63,8 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
+	struct sock_addr torch_at[TORCH_ADDRS_MAX]; /* there it is */
+	int ntorch_at;
 	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
 	uint32_t nworkers;

@@ -31,6 +31,7 @@ struct torch_port {
 	struct torch_client *clients;
 	uint32_t count, most;
 	int open;   /* the listener is */
+	int begun;  /* it takes who comes */
 	int ended;  /* the store is ours */
 	int handles; /* that are not closed yet, of ours */
 	int owned;  /* its owner may still call */
@@ -52,12 +53,24 @@ static struct torch_client *client_of(struct conn *c)
 	return (struct torch_client *)c;
 }
 
+static struct torch_client *whose(struct torch_session *t)
+{
+	return (struct torch_client *)
+		((char *)t - offsetof(struct torch_client, session));
+}
+
 static struct buf *out_of(struct torch_session *t)
 {
-	struct torch_client *k = (struct torch_client *)
-		((char *)t - offsetof(struct torch_client, session));
+	return conn_out(&whose(t)->conn);
+}
 
-	return conn_out(&k->conn);
+/* What the last round's clients still do to its store is nobody's business. */
+static void on_changed(struct torch_session *t, struct slice request)
+{
+	const struct torch_port *p = whose(t)->port;
+
+	if (p->gate.on_change && !p->ended)
+		p->gate.on_change(p->gate.owner, t->generation, request);
 }
 
 /* ---- a client ---- */
@@ -201,6 +214,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	k->port = p;
 	torch_session_init(&k->session, p->store, out_of);
+	k->session.changed = on_changed;
 	k->next = p->clients;
 	if (k->next)
 		k->next->pprev = &k->next;
@@ -243,8 +257,6 @@ static int listen_with(struct torch_port *p, int fd)
 	}
 	if (rc < 0)
 		close(fd);
-	else
-		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
 	return rc;
 }
 
@@ -256,7 +268,7 @@ static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
 
 	for (int i = 0; i < n; i++) {
 		own[i] = at[i];
-		sock_addr_set_port(&own[i], 0);
+		sock_addr_set_port(&own[i], *port);
 	}
 	rc = sock_listen_all(own, n, fds, e);
 	if (rc < 0)
@@ -299,6 +311,20 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 	}
 	*out = p;
 	return 0;
+}
+
+int torch_port_begin(struct torch_port *p, struct err *e)
+{
+	int rc = 0;
+
+	if (p->begun || !p->open)
+		return 0;
+	for (int i = 0; i < p->nlisteners && rc == 0; i++)
+		rc = uv_listen((uv_stream_t *)&p->listeners[i], SOMAXCONN,
+			       on_connection);
+	p->begun = 1;
+	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
+				"%s", uv_strerror(rc)) : 0;
 }
 
 void torch_port_end(struct torch_port *p)

@@ -75,3 +75,23 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 		[ "$(cat <&3 | wc -c)" = 0 ]'
 	has "$err" 'client of the PyTorch store was disconnected: .*not PyTorch'
 }
+
+# Its clients cannot come again by themselves, and say so.
+@test "the server's death: who has met goes on, who connects anew finds all keys" {
+	local child
+	mkfifo go.0 go.1
+	start job ddprun --standalone --nproc-per-node 2 \
+		"$BATS_TEST_DIRNAME/../programs/torch_server_death.py" "$T/go"
+	await job.out '^\[0\] met'
+	await job.out '^\[1\] met'
+	for child in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$child/comm")" != ddprdzv ] || kill -9 "$child"
+	done
+	await job.err 'SIGKILL: started again'
+	echo >go.0
+	echo >go.1
+	finish job 0
+	[ "$(grep -c '\] error: ' <<<"$out")" = 2 ]
+	has "$out" '^\[0\] rank 0: ok$'
+	has "$out" '^\[1\] rank 1: ok$'
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/torch_session.h"
+#include "tests/twin_store.h"
 #include "tests/unit/run_case.h"
 
 enum { CLIENTS = 4 };
@@ -22,15 +23,22 @@ static struct buf *out_of(struct torch_session *t)
 	return &outs[t - sessions];
 }
 
-static void begin(void)
+static void begin_with(const struct store_limits *limits)
 {
-	s = store_new(&roomy);
+	s = store_new(limits);
+	twin = store_new(limits);
 	e = (struct err)ERR_INIT;
 	for (int i = 0; i < CLIENTS; i++) {
 		buf_init(&outs[i], 1 << 20);
 		buf_init(&ins[i], 1 << 20);
 		torch_session_init(&sessions[i], s, out_of);
+		sessions[i].changed = twin_follows;
 	}
+}
+
+static void begin(void)
+{
+	begin_with(&roomy);
 }
 
 static void leave(int who)
@@ -46,6 +54,8 @@ static void end(void)
 		buf_release(&outs[i]);
 		buf_release(&ins[i]);
 	}
+	ck_assert(twin_is(s));
+	store_free(twin);
 	store_free(s);
 }
 
@@ -440,11 +450,7 @@ START_TEST(a_multi_set_is_applied_whole)
 	say(0, "32");
 	hears(1, "00");
 	end();
-	begin();
-	store_free(s);
-	s = store_new(&small);
-	for (int i = 0; i < CLIENTS; i++)
-		torch_session_init(&sessions[i], s, out_of);
+	begin_with(&small);
 	say(0, HELLO SET_K);
 	ck_assert_int_eq(feed(0, "\13\2\0\0\0\0\0\0\0"
 				 "\2\0\0\0\0\0\0\0/a\0\0\0\0\0\0\0\0"
