@@ -44,6 +44,7 @@ struct member {
 	char *job_id;
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
+	struct waited torch;  /* of its node's clients of PyTorch's store */
 	struct job_node *node;  /* of an agent that has joined */
 	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "rendezvous/hosted.h"
+#include "rendezvous/waits.h"
 
 /* The address that the workers are told. What a name is to each host none but
  * that host knows: so where the agents have come by it. None where that is not
@@ -27,6 +28,11 @@ static void on_change(void *owner, enum torch_generation g,
 	history_torched(owner, g, request);
 }
 
+static void on_wait(void *owner)
+{
+	waits_begin(((struct hosted *)owner)->server);
+}
+
 static int open_port(struct hosted *h, struct err *e)
 {
 	struct torch_gate gate = {.owner = h};
@@ -34,6 +40,8 @@ static int open_port(struct hosted *h, struct err *e)
 	if (!job_store_open(h->job))
 		gate = voucher_gate(h);
 	gate.on_change = on_change;
+	gate.on_wait = on_wait;
+	gate.on_gave_up = waits_given_up;
 	return torch_port_open(&h->torch, &h->server->pool, h->store,
 			       h->torch_at, h->ntorch_at,
 			       job_world_size(h->job), &gate, &h->torch_port,

@@ -19,6 +19,8 @@ struct torch_client {
 	struct torch_session session;
 	struct torch_port *port;
 	void *ticket; /* of one that is held, not admitted yet */
+	struct sock_addr from;
+	uint64_t since; /* of its wait, while it is parked; loop time */
 	struct torch_client *next, **pprev;
 };
 
@@ -73,16 +75,52 @@ static void on_changed(struct torch_session *t, struct slice request)
 		p->gate.on_change(p->gate.owner, t->generation, request);
 }
 
+static void get_wait(const struct torch_client *k, struct torch_wait *w)
+{
+	*w = (struct torch_wait){.from = &k->from, .since = k->since,
+				 .waiter = &k->session.waiter};
+}
+
+int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
+			 struct torch_wait *w)
+{
+	if (!p || p->ended)
+		return 0;
+	*at = *at ? (*at)->next : p->clients;
+	while (*at && !(*at)->session.parked)
+		*at = (*at)->next;
+	if (*at)
+		get_wait(*at, w);
+	return *at != NULL;
+}
+
+static void on_gave_up(struct torch_session *t)
+{
+	const struct torch_port *p = whose(t)->port;
+	struct torch_wait w;
+
+	get_wait(whose(t), &w);
+	if (p->gate.on_gave_up && !p->ended)
+		p->gate.on_gave_up(p->gate.owner, &w);
+}
+
 /* ---- a client ---- */
 
 /* The protocol has no words for an error: the log has. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	struct torch_client *k = client_of(c);
+	const struct torch_gate *gate = &k->port->gate;
 	struct err e = ERR_INIT;
+	int waited = k->session.parked;
 	long n = torch_session_take(&k->session, in, &e);
 
 	store_answer_all(k->port->store);
+	if (k->session.parked && !waited) {
+		k->since = uv_now(k->port->pool->loop);
+		if (gate->on_wait)
+			gate->on_wait(gate->owner);
+	}
 	if (n < 0) {
 		log_warn("a client of the PyTorch store was disconnected: %s",
 			 e.text);
@@ -158,15 +196,16 @@ void torch_client_refuse(struct torch_client *k)
 static void let_in(struct torch_client *k)
 {
 	const struct torch_gate *gate = &k->port->gate;
-	struct sock_addr from, to;
+	struct sock_addr to;
 
+	if (conn_addrs(&k->conn, &k->from, &to) < 0) {
+		conn_drop(&k->conn);
+		return;
+	}
 	if (!gate->on_come)
 		return;
 	conn_pause(&k->conn);
-	if (conn_addrs(&k->conn, &from, &to) < 0)
-		conn_drop(&k->conn);
-	else
-		gate->on_come(gate->owner, k, &from, &to);
+	gate->on_come(gate->owner, k, &k->from, &to);
 	conn_flush_all(k->port->pool);
 }
 
@@ -215,6 +254,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	k->port = p;
 	torch_session_init(&k->session, p->store, out_of);
 	k->session.changed = on_changed;
+	k->session.gave_up = on_gave_up;
 	k->next = p->clients;
 	if (k->next)
 		k->next->pprev = &k->next;

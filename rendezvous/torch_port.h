@@ -12,6 +12,13 @@
 struct torch_port;
 struct torch_client;
 
+/* A client that waits. */
+struct torch_wait {
+	const struct sock_addr *from;
+	uint64_t since; /* loop time */
+	const struct store_waiter *waiter;
+};
+
 /* Who decides whether a client may come in, and hears what it changes. */
 struct torch_gate {
 	void *owner;
@@ -27,6 +34,9 @@ struct torch_gate {
 	/* The round's store is another by this; NULL: nobody asks. */
 	void (*on_change)(void *owner, enum torch_generation g,
 			  struct slice request);
+	/* One begins to wait; one gives that up. NULL as above. */
+	void (*on_wait)(void *owner);
+	void (*on_gave_up)(void *owner, const struct torch_wait *w);
 };
 
 enum { TORCH_ADDRS_MAX = 8 };
@@ -41,6 +51,11 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 
 /* Who has come, and who comes, is taken. Once more is nothing. */
 int torch_port_begin(struct torch_port *p, struct err *e);
+
+/* 1 and the next client that waits, of a round that runs; 0 at the end. *at
+ * NULL begins; p NULL has none. */
+int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
+			 struct torch_wait *w);
 
 /* What it has sent, and sends, is done. */
 void torch_client_admit(struct torch_client *k);

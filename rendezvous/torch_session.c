@@ -242,6 +242,8 @@ static int on_multi_set(struct torch_session *t,
 static int on_cancel_wait(struct torch_session *t,
 			  const struct torch_request *r, struct err *e)
 {
+	if (t->parked && t->gave_up)
+		t->gave_up(t);
 	store_waiter_release(&t->waiter);
 	t->parked = 0;
 	return reply_byte(t, TORCH_WAIT_CANCELED);

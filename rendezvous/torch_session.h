@@ -14,6 +14,8 @@ struct torch_session {
 	/* It has done this, and its store is another now; NULL: nobody asks. */
 	void (*changed)(struct torch_session *t, struct slice request);
 	enum torch_generation generation;
+	/* It has waited, and gives that up; NULL: nobody asks. */
+	void (*gave_up)(struct torch_session *t);
 	int parked;      /* in WAIT or BARRIER */
 	struct torch_cursor cursor;
 	struct buf owed; /* keys, u32 length each, of a WAIT that was answered

@@ -94,6 +94,13 @@ int voucher_node(struct hosted *h, struct member *agent,
 	return rc;
 }
 
+struct member *voucher_agent_at(struct hosted *h, const struct sock_addr *from)
+{
+	const struct addr_claim *c = addr_book_find(&h->vouchers.book, from);
+
+	return c ? member_of(c->owner) : NULL;
+}
+
 /* ---- the log ---- */
 
 /* Once for each address: who knocks all day fills no disk. */

@@ -35,6 +35,9 @@ void voucher_forget(struct hosted *h, struct member *agent);
 /* Decides who may come to the job's torch_port. */
 struct torch_gate voucher_gate(struct hosted *h);
 
+/* An agent of the host that has that address, or NULL. */
+struct member *voucher_agent_at(struct hosted *h, const struct sock_addr *from);
+
 /* VOUCHED. */
 int voucher_answer(struct member *agent, const struct wire_frame *f,
 		   struct err *e);

@@ -7,6 +7,8 @@
  *   dash KEY VALUE  the same, and is gone when it says so
  *   get KEY         "KEY is VALUE", or "closed"
  *   ask KEY         the same, and before it, when it has asked, "asked"
+ *   wait KEY [FIFO] "KEY is there" when it is; with FIFO it waits for the end
+ *                   of that, and gives up: "gave up"
  *   add KEY N       "KEY is N", or "closed"
  *   push KEY VALUE  puts it into a queue, and prints how much is there then
  *   pop KEY         "KEY is VALUE", the first queued; "empty", or "closed"
@@ -140,6 +142,30 @@ static void get(const char *key, int says)
 		printf("%s is %.*s\n", key, (int)n, value);
 }
 
+static void wait_for(const char *key, const char *fifo)
+{
+	int fd = knock();
+	unsigned char byte = 12;
+	uint64_t n = 1;
+
+	begin(6);
+	put(&n, sizeof(n));
+	put_text(key);
+	send_all(fd);
+	if (fifo) {
+		fclose(fopen(fifo, "r")); /* who opens it ends this */
+		used = 0;
+		put(&byte, 1);
+		send_all(fd);
+	}
+	if (!read_all(fd, &byte, 1))
+		puts("closed");
+	else if (byte)
+		puts("gave up");
+	else
+		printf("%s is there\n", key);
+}
+
 static void ask_number(const char *what)
 {
 	int fd = knock();
@@ -243,6 +269,8 @@ int main(int argc, char **argv)
 		get(argv[2], 0);
 	else if (argc == 3 && strcmp(argv[1], "ask") == 0)
 		get(argv[2], 1);
+	else if ((argc == 3 || argc == 4) && strcmp(argv[1], "wait") == 0)
+		wait_for(argv[2], argv[3]);
 	else if (argc == 4 && strcmp(argv[1], "add") == 0)
 		add(argv[2], argv[3]);
 	else if (argc == 4 && strcmp(argv[1], "push") == 0)

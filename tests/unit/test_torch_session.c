@@ -326,6 +326,31 @@ START_TEST(a_queue_counts_in_a_wait_for_more)
 }
 END_TEST
 
+START_TEST(who_waits_at_a_barrier_waits_for_the_others)
+{
+	struct store_awaited what;
+
+	begin();
+	say(0, HELLO "12 02" Z7 "2f62 03" Z7);
+	store_awaited(&sessions[0].waiter, &what);
+	ck_assert_int_eq(what.kind, STORE_AWAITS_BARRIER);
+	ck_assert_uint_eq(what.of, 3);
+	ck_assert_uint_eq(what.missing, 2);
+	ck_assert(what.key.len == 2 && !memcmp(what.key.data, "/b", 2));
+	say(1, HELLO "12 02" Z7 "2f62 03" Z7);
+	store_awaited(&sessions[0].waiter, &what);
+	ck_assert_uint_eq(what.missing, 1);
+	/* a counter that was made less, or gone: all */
+	say(2, HELLO "04 02" Z7 "2f62 f6ffffffffffffff");
+	store_awaited(&sessions[1].waiter, &what);
+	ck_assert_uint_eq(what.missing, 3);
+	say(3, HELLO "08 02" Z7 "2f62");
+	store_awaited(&sessions[1].waiter, &what);
+	ck_assert_uint_eq(what.missing, 3);
+	end();
+}
+END_TEST
+
 START_TEST(writes_may_follow_a_wait_but_no_question)
 {
 	begin();
@@ -475,6 +500,7 @@ int main(void)
 	tcase_add_test(c, a_push_wakes_one_who_came_first);
 	tcase_add_test(c, what_was_queued_for_one_who_goes_is_the_next_ones);
 	tcase_add_test(c, a_queue_counts_in_a_wait_for_more);
+	tcase_add_test(c, who_waits_at_a_barrier_waits_for_the_others);
 	tcase_add_test(c, writes_may_follow_a_wait_but_no_question);
 	tcase_add_test(c, the_old_generation);
 	tcase_add_test(c, the_old_generation_gives_a_wait_up_by_asking_on);
