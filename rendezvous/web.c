@@ -188,8 +188,8 @@ static void run(struct web *h)
 
 	h->room = 0;
 	mhd.run(h->daemon);
-	/* With all places taken it does not look who comes, and at its next turn
-	 * only it sees that one is free. */
+	/* With all places taken it does not look who comes, and sees that one
+	 * is free at its next turn only. */
 	if (h->room)
 		uv_timer_start(&h->timer, on_timer, 0, 0);
 	else if (mhd.timeout(h->daemon, &ms) == MHD_YES)
