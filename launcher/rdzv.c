@@ -457,6 +457,7 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 static int choose_auth(struct rdzv *c, struct err *e)
 {
 	const struct config *config = c->config;
+	int rc;
 
 	if (config->handed.methods) {
 		c->auth = config->handed;
@@ -465,7 +466,10 @@ static int choose_auth(struct rdzv *c, struct err *e)
 	if (config->private_endpoint &&
 	    auth_is_free(config->auth_text, config->token_file))
 		return auth_random(&c->auth, "this ddprun", e);
-	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	if (rc == 0 && c->auth.without_munge)
+		log_info("who joins is known by %s", c->auth.from);
+	return rc;
 }
 
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,

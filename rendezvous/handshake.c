@@ -80,6 +80,11 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 		return err_set(e, ERR_PROOF, "it wants a proof of who joins, "
 			       "and here is none (--auth none, or no "
 			       "DDP_JOB_KEY): start all nodes the same way");
+	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
+		return err_set(e, ERR_PROOF, "it takes munge's word for who "
+			       "joins, and here it is known by %s; install it, "
+			       "or give all nodes the same --token-file FILE",
+			       h->auth->from);
 	if (theirs & WIRE_BY_MUNGE)
 		return err_set(e, ERR_PROOF, "it takes munge's word for who "
 			       "joins, and here munge is not asked (%s): is "
@@ -88,8 +93,9 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 			       "--token-file FILE", h->auth->from);
 	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
 		       " user's key file), and here munge is asked: is munged "
-		       "down where it runs? Start it there, or give all nodes "
-		       "the same --token-file FILE");
+		       "down, or libmunge.so.2 missing, where it runs? Start "
+		       "or install it there, or give all nodes the same "
+		       "--token-file FILE");
 }
 
 /* A user's secret is none that a server of munge's knows; what was handed to us
