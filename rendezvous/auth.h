@@ -12,7 +12,7 @@ struct auth {
 	unsigned methods;    /* enum wire_method: one; a server's are bits */
 	int is_key;          /* secret is the key of the one job already */
 	int handed;          /* by who started the job: not the user's own */
-	int without_munge;   /* it is there, and cannot be asked: from says why */
+	int without_munge;   /* it cannot be asked here: from says why */
 	struct proof secret; /* a client by munge has none */
 	char from[AUTH_FROM_MAX]; /* "DDP_TOKEN on h2", for people */
 };

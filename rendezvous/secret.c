@@ -136,8 +136,8 @@ static int make_folder(const char *folder)
 	return rc;
 }
 
-/* Where the file system has no links nobody is on two hosts of it: those of this
- * one come one after another. */
+/* Where the file system has no links nobody is on two hosts of it: those of
+ * this one come one after another. */
 static int rename_first(const char *folder, const char *temporary,
 			const char *path)
 {
