@@ -132,6 +132,12 @@ static int are_all_refused(struct rdzv *c, const struct err *why)
 	return now - c->refused_since_ms > REFUSED_MS;
 }
 
+/* It greets as the server of this very job: no other port will do. */
+static int is_ours(const struct rdzv *c, const struct err *why)
+{
+	return is_refusal(why->code) && c->link.hand.ours;
+}
+
 /* It closed on our proof, as one that dies does, too: once more, at once. */
 static void refused(struct rdzv *c, const struct err *why)
 {
@@ -145,6 +151,15 @@ static void refused(struct rdzv *c, const struct err *why)
 	give_up(c, &e);
 }
 
+/* What is not ours may have one of several ports. */
+static int may_be_elsewhere(const struct rdzv *c, const struct err *why)
+{
+	return c->config->nports && !c->hosts && !c->greeted &&
+	       !is_ours(c, why) &&
+	       (c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL ||
+		is_refusal(why->code));
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -156,15 +171,13 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
 	    look_again(c, why))
 		return;
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    are_all_refused(c, why)) {
+	if (may_be_elsewhere(c, why)) {
+		if (!are_all_refused(c, why)) {
+			rdzv_again(c, why);
+			return;
+		}
 		e.code = ERR_PROOF;
 		give_up(c, &e);
-		return;
-	}
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
-		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
 	}
 	if (c->phase == RDZV_IN) {

@@ -156,7 +156,8 @@ void door_leave(struct member *m)
 void door_greet(struct member *m)
 {
 	struct buf *out = conn_out(&m->conn);
-	unsigned char nonce[WIRE_NONCE_SIZE];
+	unsigned char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
+	const char *job = m->server->only_job;
 	struct err e = ERR_INIT;
 	size_t at = out->len;
 
@@ -165,7 +166,10 @@ void door_greet(struct member *m)
 		drop(m, e.text);
 		return;
 	}
-	wire_put_greeting(out, m->server->door.auth.methods, nonce);
+	if (job)
+		proof_which(which, nonce, SLICE_STR(job));
+	wire_put_greeting(out, m->server->door.auth.methods, nonce,
+			  job ? which : NULL);
 	if (!out->failed)
 		memcpy(m->caller.greeting, out->data + at, WIRE_GREETING_SIZE);
 }

@@ -12,6 +12,15 @@
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
+static struct slice job_of(const struct handshake *h)
+{
+	struct reader r;
+
+	reader_init(&r, SLICE(h->hello.data, h->hello.len));
+	reader_u8(&r); /* its role */
+	return reader_slice(&r);
+}
+
 static struct proof_talk talk_of(const struct handshake *h)
 {
 	return (struct proof_talk){
@@ -136,6 +145,16 @@ static int make_proof(struct handshake *h, struct err *e)
 	return 0;
 }
 
+/* The job's id is in HELLO, which is there from the beginning. */
+static int is_ours(const struct handshake *h)
+{
+	const char *nonce = h->greeting + WIRE_PREFACE_SIZE;
+	char which[WIRE_WHICH_SIZE];
+
+	proof_which(which, nonce, job_of(h));
+	return memcmp(which, nonce + WIRE_NONCE_SIZE, sizeof(which)) == 0;
+}
+
 long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 		       struct err *e)
 {
@@ -146,6 +165,7 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	if (rc <= 0)
 		return rc;
 	memcpy(h->greeting, in.data, sizeof(h->greeting));
+	h->ours = is_ours(h);
 	rc = check_method(h, methods, e);
 	if (rc == 0)
 		rc = make_proof(h, e);

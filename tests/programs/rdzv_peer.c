@@ -101,7 +101,7 @@ static void pose(int fd, unsigned methods)
 
 	if (file_read_all(fd, preface, sizeof preface) < 0)
 		return;
-	wire_put_greeting(&out, methods, nonce);
+	wire_put_greeting(&out, methods, nonce, NULL);
 	file_write_all(fd, out.data, out.len);
 	n = get_frame(fd, &in, &f);
 	if (n > 0) {
