@@ -132,12 +132,6 @@ static int are_all_refused(struct rdzv *c, const struct err *why)
 	return now - c->refused_since_ms > REFUSED_MS;
 }
 
-/* It greets as the server of this very job: no other port will do. */
-static int is_ours(const struct rdzv *c, const struct err *why)
-{
-	return is_refusal(why->code) && c->link.hand.ours;
-}
-
 /* It closed on our proof, as one that dies does, too: once more, at once. */
 static void refused(struct rdzv *c, const struct err *why)
 {
@@ -151,13 +145,15 @@ static void refused(struct rdzv *c, const struct err *why)
 	give_up(c, &e);
 }
 
-/* What is not ours may have one of several ports. */
+/* What is not ours may have one of several ports; but where the server of this
+ * very job refuses us, by its greeting, no other will do. */
 static int may_be_elsewhere(const struct rdzv *c, const struct err *why)
 {
-	return c->config->nports && !c->hosts && !c->greeted &&
-	       !is_ours(c, why) &&
-	       (c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL ||
-		is_refusal(why->code));
+	if (!c->config->nports || c->hosts || c->greeted)
+		return 0;
+	if (is_refusal(why->code))
+		return !c->link.hand.ours;
+	return c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL;
 }
 
 static void on_link_lost(struct link *l, const struct err *why)
