@@ -1,7 +1,6 @@
 /* web.c: libmicrohttpd without a thread. */
 #include "rendezvous/web.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LIBRARY "libmicrohttpd.so.12"
+#include "base/symbols.h"
 
 enum {
 	CONNECTIONS = 16,
@@ -18,7 +17,7 @@ enum {
 	PAGE_MAX = 64 << 20,
 };
 
-static struct {
+struct mhd {
 	__typeof__(MHD_start_daemon) *start;
 	__typeof__(MHD_stop_daemon) *stop;
 	__typeof__(MHD_get_daemon_info) *info;
@@ -29,7 +28,29 @@ static struct {
 	__typeof__(MHD_queue_response) *queue;
 	__typeof__(MHD_destroy_response) *destroy;
 	__typeof__(MHD_get_connection_info) *connection;
-} mhd;
+};
+
+static struct mhd mhd;
+
+static const struct symbol rows[] = {
+	SYMBOL(struct mhd, start, "MHD_start_daemon"),
+	SYMBOL(struct mhd, stop, "MHD_stop_daemon"),
+	SYMBOL(struct mhd, info, "MHD_get_daemon_info"),
+	SYMBOL(struct mhd, run, "MHD_run"),
+	SYMBOL(struct mhd, timeout, "MHD_get_timeout"),
+	SYMBOL(struct mhd, response, "MHD_create_response_from_buffer"),
+	SYMBOL(struct mhd, header, "MHD_add_response_header"),
+	SYMBOL(struct mhd, queue, "MHD_queue_response"),
+	SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
+	SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
+};
+
+static const struct symbols libmicrohttpd = {
+	.library = "libmicrohttpd.so.12",
+	.without = "nothing can be served over HTTP",
+	.remedy = "Debian's package is libmicrohttpd12",
+	.rows = rows, .n = sizeof rows / sizeof *rows,
+};
 
 /* Who sends a byte now and then is never idle for libmicrohttpd. */
 struct caller {
@@ -47,40 +68,6 @@ struct web {
 	web_page *page;
 	void *arg;
 };
-
-static int load(struct err *e)
-{
-	const struct {
-		const char *name;
-		void *to;
-	} symbols[] = {
-		{"MHD_start_daemon", &mhd.start},
-		{"MHD_stop_daemon", &mhd.stop},
-		{"MHD_get_daemon_info", &mhd.info},
-		{"MHD_run", &mhd.run},
-		{"MHD_get_timeout", &mhd.timeout},
-		{"MHD_create_response_from_buffer", &mhd.response},
-		{"MHD_add_response_header", &mhd.header},
-		{"MHD_queue_response", &mhd.queue},
-		{"MHD_destroy_response", &mhd.destroy},
-		{"MHD_get_connection_info", &mhd.connection},
-	};
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library)
-		return err_set(e, ERR_SYSTEM, "nothing can be served over HTTP:"
-			       " %s (Debian's package is libmicrohttpd12)",
-			       dlerror());
-	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol)
-			return err_set(e, ERR_SYSTEM, LIBRARY " has no %s",
-				       symbols[i].name);
-		memcpy(symbols[i].to, &symbol, sizeof symbol);
-	}
-	return 0;
-}
 
 /* ---- requests ---- */
 
@@ -222,7 +209,7 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 {
 	const union MHD_DaemonInfo *info;
 	struct web *h = NULL;
-	int rc = load(e);
+	int rc = symbols_load(&libmicrohttpd, &mhd, e) ? 0 : ERR_SYSTEM;
 
 	*out = NULL;
 	if (rc == 0 && !(h = calloc(1, sizeof *h)))
