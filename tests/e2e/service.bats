@@ -145,6 +145,23 @@ get() {
 	finish r -
 }
 
+@test "a job that restarts and whose nodes do not come back is idle, too" {
+	server --idle-timeout 0.7
+	for n in a b; do
+		mkfifo $n.in
+		start $n bash -c 'exec rdzv_client "$@" <>"$0"' $n.in \
+			agent "$at" r 1 $n 2 -1 1
+	done
+	await a.out '^START'
+	await b.out '^START'
+	say a 'exit 0 3'
+	await a.out '^END round 0 verdict 2 '
+	say a join
+	await a.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
+	await b.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
+	[ "$(grep -c "^ddprdzv: job 'r' ends: " server.err)" = 1 ]
+}
+
 @test "health and metrics, as a parser of Prometheus' reads them" {
 	command -v curl >/dev/null || skip "no curl here"
 	server --metrics-listen 0 --journal journal
