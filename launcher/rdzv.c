@@ -181,6 +181,17 @@ static void refused(struct rdzv *c, const struct err *why)
 	give_up(c, &e);
 }
 
+/* What is not ours may have one of several ports; but where the server of this
+ * very job refuses us, by its greeting, no other will do. */
+static int may_be_elsewhere(const struct rdzv *c, const struct err *why)
+{
+	if (!c->config->nports || c->hosts || c->greeted)
+		return 0;
+	if (is_refusal(why->code))
+		return !c->link.hand.ours;
+	return c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL;
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -194,15 +205,13 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
 	    look_again(c, why))
 		return;
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    are_all_refused(c, why)) {
+	if (may_be_elsewhere(c, why)) {
+		if (!are_all_refused(c, why)) {
+			rdzv_again(c, why);
+			return;
+		}
 		e.code = ERR_PROOF;
 		give_up(c, &e);
-		return;
-	}
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
-		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
 	}
 	if (c->phase == RDZV_IN) {
@@ -405,6 +414,7 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 static int choose_auth(struct rdzv *c, struct err *e)
 {
 	const struct config *config = c->config;
+	int rc;
 
 	if (config->handed.methods) {
 		c->auth = config->handed;
@@ -413,7 +423,10 @@ static int choose_auth(struct rdzv *c, struct err *e)
 	if (config->private_endpoint &&
 	    auth_is_free(config->auth_text, config->token_file))
 		return auth_random(&c->auth, "this ddprun", e);
-	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	if (rc == 0 && c->auth.without_munge)
+		log_info("who joins is known by %s", c->auth.from);
+	return rc;
 }
 
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,

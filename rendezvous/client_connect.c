@@ -115,6 +115,12 @@ static int take_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
+/* Another server's secret may be another; this job's own should not. */
+static int is_wrong_secret(int rc, const struct handshake *h)
+{
+	return rc == ERR_PROOF && h->ours;
+}
+
 static int greet(struct client *c, struct handshake *h, struct buf *out,
 		 struct endpoint *there, uint64_t deadline, struct err *e)
 {
@@ -145,6 +151,10 @@ static int open_once(struct client *c, const struct endpoint *to,
 	if (rc == 0)
 		rc = greet(c, &h, &out, there, deadline, e);
 	*unanswered = h.unanswered;
+	if (is_wrong_secret(rc, &h))
+		rc = c->dead.code = ERR_USAGE;
+	if (e && rc < 0)
+		e->code = rc;
 	handshake_release(&h);
 	buf_release(&out);
 	return rc;

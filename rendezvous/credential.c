@@ -1,7 +1,6 @@
-/* credential.c: libmunge by dlopen. */
+/* credential.c: what is asked of libmunge. */
 #include "rendezvous/credential.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <munge.h>
 #include <pthread.h>
@@ -15,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/sock.h"
+#include "base/symbols.h"
 
-#define LIBRARY "libmunge.so.2"
 #define USUAL_SOCKET "/run/munge/munge.socket.2"
 #define USUAL_FOLDER "/etc/munge"
 
@@ -35,47 +34,32 @@ static struct munge_calls calls;
 static int load_rc;
 static struct err load_why;
 
-static const struct {
-	const char *name;
-	size_t offset;
-} symbols[] = {
-#define CALL(member, symbol) {symbol, offsetof(struct munge_calls, member)}
-	CALL(encode, "munge_encode"),
-	CALL(decode, "munge_decode"),
-	CALL(create, "munge_ctx_create"),
-	CALL(destroy, "munge_ctx_destroy"),
-	CALL(set, "munge_ctx_set"),
-	CALL(why, "munge_ctx_strerror"),
-#undef CALL
+static const struct symbol rows[] = {
+	SYMBOL(struct munge_calls, encode, "munge_encode"),
+	SYMBOL(struct munge_calls, decode, "munge_decode"),
+	SYMBOL(struct munge_calls, create, "munge_ctx_create"),
+	SYMBOL(struct munge_calls, destroy, "munge_ctx_destroy"),
+	SYMBOL(struct munge_calls, set, "munge_ctx_set"),
+	SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
 };
 
 static void load_once(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	char host[SOCK_HOST_MAX];
+	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
+	const struct symbols libmunge = {
+		.library = "libmunge.so.2", .without = without,
+		.remedy = "Debian's package is libmunge2",
+		.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+	};
 
 	sock_host_name(host);
-	if (!library) {
-		load_rc = err_set(&load_why, ERR_PROOF, "munge cannot be asked "
-				  "on %s: %s (Debian's package is libmunge2); "
-				  "install it there, or give all nodes the "
-				  "same --token-file", host, dlerror());
-		return;
-	}
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol) {
-			load_rc = err_set(&load_why, ERR_PROOF, "munge cannot "
-					  "be asked on %s: " LIBRARY " has no "
-					  "%s", host, symbols[i].name);
-			return;
-		}
-		*(void **)((char *)&calls + symbols[i].offset) = symbol;
-	}
+	snprintf(without, sizeof(without), "munge cannot be asked on %s",
+		 host);
+	if (!symbols_load(&libmunge, &calls, &load_why))
+		load_rc = load_why.code = ERR_PROOF;
 }
 
-static int load(struct err *e)
+int credential_load(struct err *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -83,6 +67,18 @@ static int load(struct err *e)
 	if (load_rc)
 		return err_set(e, load_rc, "%s", load_why.text);
 	return 0;
+}
+
+/* Where nothing else will do. */
+static int must_load(struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = credential_load(&why);
+
+	if (rc < 0)
+		err_set(e, rc, "%.900s; install it there, or give all nodes "
+			"the same --token-file FILE", why.text);
+	return rc;
 }
 
 /* ---- munged ---- */
@@ -104,6 +100,11 @@ int credential_is_offered(void)
 	struct stat st;
 
 	return stat(socket_path(), &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+int credential_is_named(void)
+{
+	return named_socket() != NULL;
 }
 
 int credential_is_expected(void)
@@ -138,7 +139,7 @@ int credential_check(struct err *e)
 		rc = is_down(strerror(errno), e);
 	if (fd >= 0)
 		close(fd);
-	return rc;
+	return rc < 0 ? rc : must_load(e);
 }
 
 /* ---- credentials ---- */
@@ -147,7 +148,7 @@ static munge_ctx_t open_context(struct err *e)
 {
 	munge_ctx_t c;
 
-	if (load(e) < 0)
+	if (must_load(e) < 0)
 		return NULL;
 	c = calls.create();
 	if (c && named_socket() &&

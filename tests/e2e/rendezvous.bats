@@ -333,8 +333,8 @@ error_of() {
 		'\x02\0\0\0\x01\0\0\0\x01\0\0\0\x01\0'; do
 		connect
 		printf "$preface" >&5
-		got=$(head -c 40 <&5 | od -An -v -tx1 -w100 | tr -d ' ')
-		[ ${#got} = 80 ]
+		got=$(head -c 56 <&5 | od -An -v -tx1 -w100 | tr -d ' ')
+		[ ${#got} = 112 ]
 		[ "${got:0:16}" = $greeting ]
 		printf "$bytes" >&5
 		[ -z "$(rest)" ]
@@ -357,7 +357,7 @@ error_of() {
 	[ -z "$(rest)" ]
 	exec 5<&7 7>&-
 	got=$(rest)
-	[ ${#got} = 80 ]
+	[ ${#got} = 112 ]
 	[ "${got:0:16}" = $greeting ]
 	finish w 1
 	has "$out" 'for 1 of 1 key that nobody has set: '
