@@ -175,7 +175,7 @@ const char *wire_type_name(int type);
 	F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_RESUME_FIELDS(F) F(str, node_id) F(u8, began) F(u32, round)      \
-	F(u8, ended)
+	F(u8, ended) F(list, addrs)
 #define WIRE_RESUMED_FIELDS(F) F(u8, known) F(u8, joined) F(u32, heard)      \
 	F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)
