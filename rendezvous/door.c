@@ -35,27 +35,6 @@ static void drop(struct member *m, const char *why)
 	conn_drop(&m->conn);
 }
 
-int door_has_room(struct server *s)
-{
-	struct door *d = &s->door;
-	struct member *idle = d->first;
-	uint64_t ends;
-
-	if (d->count < DOOR_MAX)
-		return 1;
-	while (idle && idle->caller.check) /* that waits for us */
-		idle = idle->caller.next;
-	ends = idle ? idle->caller.came_ms + DOOR_GRACE_MS : 0;
-	if (idle && uv_now(s->loop) >= ends) {
-		drop(idle, "others have come");
-		return 1;
-	}
-	d->holds = 1;
-	if (idle)
-		conn_due(&idle->conn, ends);
-	return 0;
-}
-
 /* One number for an IPv4 address, or for a network of IPv6 (its first half),
  * which one host may have all of. */
 static uint64_t network_of(const struct member *m)
@@ -88,6 +67,37 @@ static unsigned count_network(const struct door *d, uint64_t network,
 		n++;
 	}
 	return n;
+}
+
+/* How long the oldest may stay, as another waits. */
+static uint64_t grace_of(const struct door *d, const struct member *idle)
+{
+	struct member *oldest;
+
+	if (count_network(d, idle->caller.network, &oldest) <= DOOR_MAX_ADDRESS)
+		return DOOR_GRACE_MS;
+	return idle->conn.state == CONN_OPEN ? DOOR_CROWD_MS : DOOR_MUTE_MS;
+}
+
+int door_has_room(struct server *s)
+{
+	struct door *d = &s->door;
+	struct member *idle = d->first;
+	uint64_t ends;
+
+	if (d->count < DOOR_MAX)
+		return 1;
+	while (idle && idle->caller.check) /* that waits for us */
+		idle = idle->caller.next;
+	ends = idle ? idle->caller.came_ms + grace_of(d, idle) : 0;
+	if (idle && uv_now(s->loop) >= ends) {
+		drop(idle, "others have come");
+		return 1;
+	}
+	d->holds = 1;
+	if (idle)
+		conn_due(&idle->conn, ends);
+	return 0;
 }
 
 /* The oldest of too many from one address. */

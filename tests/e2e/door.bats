@@ -35,6 +35,15 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
+@test "thousands that one address opens at once keep nobody out for long" {
+	server 127.0.0.1:0
+	crowd many '127.0.0.2*3000'
+	somebody
+	# there was half a second of them before it, which had been ten
+	run ! grep -E 'waiting [48] s' program.err
+	run ! grep -e ^error many.out
+}
+
 @test "a door that is full of many addresses opens to who comes, the oldest go" {
 	local i crowd=()
 	server 127.0.0.1:0

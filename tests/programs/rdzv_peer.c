@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -207,20 +208,39 @@ static int call_from(const struct sock_addr *to, const char *from)
 	return fd;
 }
 
+static void raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 struct group {
 	const char *from;
 	int left;
 };
 
-/* One that is closed while an older one of its address is there is an error. */
+/* It is closed while an older one of its address is not; poll does not look at
+ * all of them at one time. */
+static int is_before_its_turn(struct pollfd *p, struct group **of, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (p[k].fd >= 0 && of[k] == of[i] && !p[k].revents &&
+		    poll(&p[k], 1, 0) == 0)
+			return 1;
+	return 0;
+}
+
 static int tell_closed(struct pollfd *p, struct group **of, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (p[i].fd < 0 || !p[i].revents)
 			continue;
-		for (int k = 0; k < i; k++)
-			if (p[k].fd >= 0 && of[k] == of[i])
-				return die("a younger one was closed first");
+		if (is_before_its_turn(p, of, i))
+			return die("a younger one was closed first");
 		close(p[i].fd);
 		p[i].fd = -1;
 		printf("closed %s, %d left\n", of[i]->from, --of[i]->left);
@@ -231,7 +251,7 @@ static int tell_closed(struct pollfd *p, struct group **of, int n)
 
 static int run_crowd(const char *where, char **texts, int ngroups)
 {
-	enum { MOST = 4096 };
+	enum { MOST = 8192 };
 	static struct pollfd p[MOST];
 	static struct group *of[MOST], groups[MOST];
 	struct endpoint ep;
@@ -239,6 +259,7 @@ static int run_crowd(const char *where, char **texts, int ngroups)
 	struct err e;
 	int n = 0, rc = 0;
 
+	raise_fd_limit();
 	if (endpoint_parse(&ep, where, 0, &e) < 0 ||
 	    sock_resolve(&ep, &to, 1, &e) < 0)
 		return die(e.text);
