@@ -74,9 +74,11 @@ static uint64_t grace_of(const struct door *d, const struct member *idle)
 {
 	struct member *oldest;
 
-	if (count_network(d, idle->caller.network, &oldest) <= DOOR_MAX_ADDRESS)
-		return DOOR_GRACE_MS;
-	return idle->conn.state == CONN_OPEN ? DOOR_CROWD_MS : DOOR_MUTE_MS;
+	if (idle->conn.state != CONN_OPEN)
+		return DOOR_MUTE_MS;
+	return count_network(d, idle->caller.network, &oldest) >
+			       DOOR_MAX_ADDRESS
+		       ? DOOR_CROWD_MS : DOOR_GRACE_MS;
 }
 
 int door_has_room(struct server *s)

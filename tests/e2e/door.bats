@@ -35,13 +35,19 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "thousands that one address opens at once keep nobody out for long" {
+@test "thousands that one address, or many, open at once keep nobody out for long" {
+	local i crowd
 	server 127.0.0.1:0
-	crowd many '127.0.0.2*3000'
-	somebody
-	# there was half a second of them before it, which had been ten
-	run ! grep -E 'waiting [48] s' program.err
-	run ! grep -e ^error many.out
+	for crowd in '127.0.0.2*3000' '127.0.0.2+1500' \
+		"$(printf '127.0.2.%d*30 ' {1..100})"; do
+		crowd many $crowd
+		somebody
+		# there was half a second of them before it, which had been ten
+		run ! grep -E 'waiting [48] s' program.err
+		run ! grep -e ^error many.out
+		signal many KILL
+		finish many 137
+	done
 }
 
 @test "a door that is full of many addresses opens to who comes, the oldest go" {

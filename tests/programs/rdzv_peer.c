@@ -25,7 +25,7 @@ static const char usage[] =
 	"  says all that again, prints 'heard N bytes'\n"
 	"rdzv_peer silent HOST:PORT N\n"
 	"  N connections that say nothing: 'open'; 'closed' when all are\n"
-	"rdzv_peer crowd HOST:PORT FROM*N...\n"
+	"rdzv_peer crowd HOST:PORT FROM*N...; ... FROM+N: they send a preface\n"
 	"  N of these from each address, in that order: 'open'; 'closed FROM,\n"
 	"  N left' when one of FROM's is, which has to be its oldest\n";
 
@@ -223,6 +223,14 @@ struct group {
 	int left;
 };
 
+/* A greeting is no end. */
+static int drained(int fd)
+{
+	char bytes[WIRE_GREETING_SIZE];
+
+	return recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+}
+
 /* It is closed while an older one of its address is not; poll does not look at
  * all of them at one time. */
 static int is_before_its_turn(struct pollfd *p, struct group **of, int i)
@@ -238,6 +246,8 @@ static int tell_closed(struct pollfd *p, struct group **of, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (p[i].fd < 0 || !p[i].revents)
+			continue;
+		if (drained(p[i].fd))
 			continue;
 		if (is_before_its_turn(p, of, i))
 			return die("a younger one was closed first");
@@ -264,16 +274,20 @@ static int run_crowd(const char *where, char **texts, int ngroups)
 	    sock_resolve(&ep, &to, 1, &e) < 0)
 		return die(e.text);
 	for (int g = 0; g < ngroups && g < MOST; g++) {
-		char *star = strchr(texts[g], '*');
+		char *star = strpbrk(texts[g], "*+"), mark;
 
 		if (!star)
 			return die(texts[g]);
+		mark = *star;
 		*star = '\0';
 		groups[g] = (struct group){texts[g], atoi(star + 1)};
 		for (int i = 0; i < groups[g].left && n < MOST; i++, n++) {
 			p[n] = (struct pollfd){call_from(&to, texts[g]),
 					       POLLIN, 0};
 			of[n] = &groups[g];
+			if (mark == '+')
+				file_write_all(p[n].fd, wire_preface,
+					       WIRE_PREFACE_SIZE);
 		}
 	}
 	printf("open\n");
