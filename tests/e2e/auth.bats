@@ -40,6 +40,22 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$out" = '[0] rank 0' ]
 }
 
+@test "ranks that no ddprun started are told of a wrong token at once, too" {
+	local port token rank=0
+	port=$(w_port free)
+	for token in $one $two $one; do
+		start r$rank env DDP_TOKEN=$token RANK=$((rank > 0)) WORLD_SIZE=2 \
+			MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" c_guest
+		[ $rank != 1 ] || {
+			finish r1 1
+			has "$out" "rendezvous server 127.0.0.1:$port: .*its secret is another one than ours \\(from DDP_TOKEN on"
+		}
+		rank=$((rank + 1))
+	done
+	finish r0
+	finish r2
+}
+
 @test "a token in a file is the same as in DDP_TOKEN; who has none is refused" {
 	here
 	echo "$one" >token
