@@ -119,7 +119,7 @@ void door_on_due(struct member *m)
 {
 	struct door *d = &m->server->door;
 
-	if ((d->holds || m->full) && !m->caller.check)
+	if ((d->holds || m->full) && m->caller.inside && !m->caller.check)
 		drop(m, "others wait");
 	else if (d->count > DOOR_MAX_ADDRESS)
 		limit_address(d, m->caller.network, uv_now(m->server->loop));

@@ -16,7 +16,7 @@ enum {
 	/* but where others wait: one of a crowd of one address; and who has
 	 * said nothing at all, as a client does when it has connected */
 	DOOR_CROWD_MS = 500,
-	DOOR_MUTE_MS = 100,
+	DOOR_MUTE_MS = 250,
 };
 
 struct member;
