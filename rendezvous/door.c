@@ -35,8 +35,14 @@ static void drop(struct member *m, const char *why)
 	conn_drop(&m->conn);
 }
 
-/* One number for an IPv4 address, or for a network of IPv6 (its first half),
- * which one host may have all of. */
+/* One number for an IPv4 address, and for a network that one host may have all
+ * of: of IPv6 (its first half), and loopback's. */
+static uint64_t network_of_v4(uint32_t address)
+{
+	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
+						      : address;
+}
+
 static uint64_t network_of(const struct member *m)
 {
 	struct in6_addr six;
@@ -45,10 +51,11 @@ static uint64_t network_of(const struct member *m)
 
 	peer(m, &a);
 	if (a.ss.ss_family != AF_INET6)
-		return ((struct sockaddr_in *)&a.ss)->sin_addr.s_addr;
+		return network_of_v4(
+			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
 	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
 	if (IN6_IS_ADDR_V4MAPPED(&six))
-		return six.s6_addr32[3];
+		return network_of_v4(six.s6_addr32[3]);
 	memcpy(&n, &six, sizeof(n));
 	return n;
 }
