@@ -98,11 +98,19 @@ bench_etcd_hosts() {
 	cut="nsenter --net=/proc/$pid_b1/ns/net ip link set eth0"
 	after="$cut up"
 	export after
+	# who has etcd is there second, so that the other one is the server
+	cat >"$work/second" <<-EOF
+		#!/bin/sh
+		until [ -n "\$(ETCDCTL_API=3 etcdctl --endpoints $etcd get \
+			/ddprun/bench/server --print-value-only)" ]; do :; done
+		exec "\$@"
+	EOF
+	chmod +x "$work/second"
 	for ttl in 2 10; do
 		job="$O/ddprun $by_etcd --rdzv-conf ttl=$ttl,last_call_timeout=0.1"
 		job="$job --heartbeat-timeout 1 --nnodes 1:2 $B/sleeper"
 		"$B/again" 3 "ttl=$ttl" 1 lines "$cut down" \
-			"$O/tests/host exec $pid_b2 $job" \
+			"$O/tests/host exec $pid_b2 $work/second $job" \
 			"$O/tests/host exec $pid_b1 $job"
 	done
 	unset after

@@ -138,7 +138,8 @@ up() {
 	done
 	up 3
 	find_server
-	kill_on "$server" '.*'
+	start_on "$server" killer bash -c 'kill -9 -1'
+	finish killer -
 	finish "on_$server" -
 	for h in "${others[@]}"; do
 		finish "on_$h" 69
