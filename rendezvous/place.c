@@ -88,11 +88,27 @@ int place_is_sure(const struct place *p)
 
 /* ---- the server ---- */
 
+/* Of several nodes at most our own has been heard of for two pings: it may be
+ * this host that is cut off, and others go on with the job. */
+static int is_cut_off(const struct server *s)
+{
+	uint64_t now = uv_now(s->loop);
+	uint32_t nodes = 0, heard = 0;
+
+	for (const struct member *m = s->members; m; m = m->next) {
+		if (!m->node)
+			continue;
+		nodes++;
+		heard += now - m->conn.heard <= 2 * m->lease_ms / WIRE_PINGS;
+	}
+	return nodes > 1 && heard < 2;
+}
+
 void place_fail(struct place *p, const struct err *why)
 {
 	log_error("job '%s' is not served at %s any more: %s", p->o.job,
 		  p->o.address, why->text);
-	exit(PLACE_EXIT_LOST);
+	exit(is_cut_off(p->server) ? PLACE_EXIT_CUT_OFF : PLACE_EXIT_LOST);
 }
 
 static void serve(struct place *p)

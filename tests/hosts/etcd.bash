@@ -1,8 +1,9 @@
 # etcd.bash: real etcd clusters: of one member here, or of one on each host (then
 # loaded after netns).
 #
-#   etcd_here [HOST] [OPTION...]   one member, at a free port of this machine's
-#                  loopback, or on that host at its address; with these options
+#   etcd_here [HOST] [OPTION...]   one member, here at an address of loopback that
+#                  nobody else has ($etcd_at, if it is set), or on that host; with
+#                  these options
 #   etcd_up N      members on h1..hN, which serve when it returns; skips the test
 #                  where there is no etcd, or no namespaces
 #   $etcd          their endpoints, "h1:2379,h2:2379"; its log is
@@ -17,6 +18,8 @@ etcd_here() {
 	local at=127.0.0.1 port scheme=http host= start_etcd
 	local cookie=$TEST_COOKIE
 	etcd_or_skip
+	# ports of 127.0.0.1 are taken by whoever connects to one
+	at=${etcd_at:-127.$((RANDOM % 200 + 20)).$((RANDOM % 250)).1}
 	if [ -n "${1:-}" ] && [ "${1#-}" = "$1" ]; then
 		host=$1 at=${addr[$1]}
 		shift
