@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "rendezvous/journal_file.h"
+#include "rendezvous/place.h"
 #include "rendezvous/web.h"
 
 /* What there is now. */
@@ -130,6 +131,10 @@ static void put_jobs(struct buf *out, const struct server *s,
 
 static void put_journal(struct buf *out, const struct server *s)
 {
+	if (s->place)
+		one(out, "serving", "gauge", "1 where etcd has it that this "
+		    "one is its job's server, 0 where it stands by.",
+		    (uint64_t)place_is_sure(s->place));
 	if (s->history.file)
 		one(out, "journal_bytes", "gauge", "Bytes in the journal.",
 		    journal_file_bytes(s->history.file));

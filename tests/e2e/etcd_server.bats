@@ -70,9 +70,19 @@ told() { # ROLE NAME ERE
 	has "$out" "$3"
 }
 
+serving() {
+	curl -s "$(sed -n 's|.*health and metrics at \(http://.*\)/$|\1|p' \
+		"$1.err")/metrics" | sed -n 's/^ddprdzv_serving //p'
+}
+
 @test "who stands by sends agents, workers and tools to the server" {
 	local role
-	two 600 600
+	etcd_here
+	candidate a 600 --metrics-listen 0
+	serves a
+	candidate b 600 --metrics-listen 0
+	await b.err "standing by: the server of job 'j' is at ${at[a]}"
+	[ "$(serving a) $(serving b)" = '1 0' ]
 	for role in agent worker tool; do
 		told $role b "^the job's server is elsewhere ${at[a]}\$"
 	done
