@@ -16,7 +16,9 @@ enum { RESERVE = 4096, RESERVE_MAX = 1 << 20, CACHE_LINE = 64 };
 /* From pool on, and the first of what the owner has behind a connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
+static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b);
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
+static void take_more(struct conn *c);
 static void on_timer(uv_timer_t *t);
 
 static void arm(struct conn *c)
@@ -97,6 +99,12 @@ static void reset(struct conn *c)
 
 	if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+static void does_not_read(struct conn *c)
+{
+	reset(c);
+	gone(c, "it does not read what it is sent");
 }
 
 static void on_shutdown(uv_shutdown_t *req, int status)
@@ -198,6 +206,7 @@ static void on_written(uv_write_t *req, int status)
 		return;
 	conn_out(c);
 	conn_flush_all(c->pool);
+	take_more(c);
 }
 
 /* What did not go out at once goes to libuv, which tells when it has. */
@@ -228,8 +237,7 @@ static void flush(struct conn *c)
 	int n;
 
 	if (c->out.failed) {
-		reset(c);
-		gone(c, "it does not read what it is sent");
+		does_not_read(c);
 		return;
 	}
 	if (!c->broken && !c->writing && c->out.len) {
@@ -263,6 +271,26 @@ void conn_flush_all(struct conn_pool *pool)
 }
 
 /* ---- in ---- */
+
+/* Who asks and does not read the answers is not asked for more: they would be
+ * memory and time of ours, which others wait for. */
+static int hold(struct conn *c)
+{
+	if (!c->held && !c->broken && is_open(c) && c->writing &&
+	    c->out.len + c->sending.len > CONN_HOLD_MAX) {
+		c->held = 1;
+		uv_read_stop((uv_stream_t *)&c->tcp);
+	}
+	return c->held;
+}
+
+/* It has asked for more than that: it has so long to read something. */
+static void expect_reading(struct conn *c)
+{
+	c->unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
+	c->own_due = uv_now(c->pool->loop) + CONN_DEAF_MS;
+	arm(c);
+}
 
 static void broke_protocol(struct conn *c, const struct err *e)
 {
@@ -325,6 +353,8 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
+		if (hold(c))
+			break;
 	}
 	return in;
 }
@@ -336,6 +366,12 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	struct reader r;
 	size_t want = RESERVE;
 
+	/* libuv asks who filled a buffer for more, up to 32 times: not before
+	 * the others had their turn */
+	if (c->had_turn) {
+		*b = uv_buf_init(NULL, 0);
+		return;
+	}
 	/* it will be here when the system call is over */
 	for (size_t i = 0; i < HOT_BYTES; i += CACHE_LINE)
 		__builtin_prefetch((char *)&c->pool + i, 1);
@@ -359,16 +395,18 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? c->in.cap - c->in.len : 0;
 }
 
-static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
+static void take_bytes(struct conn *c, const char *base, size_t n)
 {
-	int scratch = b->base == c->pool->scratch;
+	int scratch = base == c->pool->scratch;
 	struct slice left;
 
 	c->pool->bytes_in += n;
 	if (!scratch)
 		c->in.len += n;
-	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);
+	left = scratch ? SLICE(base, n) : SLICE(c->in.data, c->in.len);
 	left = c->events->on_bytes ? take_raw(c, left) : take_frames(c, left);
+	if (hold(c) && left.len)
+		expect_reading(c);
 	if (!is_open(c) || left.len == 0) {
 		buf_release(&c->in);
 	} else if (scratch) {
@@ -383,13 +421,17 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct conn *c = s->data;
+	int had_turn = c->had_turn;
 	char why[96];
 
 	if (n == 0)
 		return;
+	c->had_turn = n > 0 && (size_t)n == b->len;
+	if (had_turn && n == UV_ENOBUFS)
+		return;
 	if (n > 0 && is_open(c)) {
 		c->heard = uv_now(c->pool->loop);
-		take_bytes(c, b, (size_t)n);
+		take_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
 		gone(c, "its connection closed");
 	} else if (n < 0) {
@@ -400,13 +442,40 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	conn_flush_all(c->pool);
 }
 
+/* What it was held for has left, or never will: first what it had said. */
+static void take_more(struct conn *c)
+{
+	if (!c->held || c->writing)
+		return;
+	c->held = 0;
+	if (is_open(c))
+		c->own_due = CONN_NEVER;
+	if (is_open(c) && c->in.len)
+		take_bytes(c, c->in.data, 0);
+	conn_flush_all(c->pool);
+	if (!c->held && c->state != CONN_CLOSED)
+		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+}
+
 /* ---- time ---- */
+
+static void is_deaf(struct conn *c)
+{
+	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) < c->unread)
+		expect_reading(c);
+	else
+		does_not_read(c);
+}
 
 static void own_deadline(struct conn *c)
 {
 	char text[96];
 
 	c->own_due = CONN_NEVER;
+	if (c->held && is_open(c)) {
+		is_deaf(c);
+		return;
+	}
 	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
 		gone(c, "it said nothing");
 		return;

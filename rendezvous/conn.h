@@ -12,8 +12,10 @@
 struct conn;
 
 enum {
-	CONN_READ_MAX = 64 << 10,  /* the shared read buffer */
+	CONN_READ_MAX = 64 << 10,  /* the shared read buffer; so much a turn */
 	CONN_OUT_MAX = 64 << 20,   /* what a client may leave unread */
+	CONN_HOLD_MAX = 1 << 20,   /* of who leaves more nothing is read */
+	CONN_DEAF_MS = 5000,       /* and who asks on meanwhile is closed */
 	CONN_LINGER_MS = 1000,     /* from our last word to the close */
 };
 
@@ -66,6 +68,8 @@ struct conn {
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
+	int held;      /* not read, as it does not read; resumed by us */
+	size_t unread; /* of that, when it was looked at last */
 	uint64_t own_due;  /* for its hello, or its linger */
 	uint64_t user_due;
 	uint64_t armed;    /* when the timer fires */
@@ -78,6 +82,7 @@ struct conn {
 	int accepted;  /* may send large frames */
 	int writing;
 	int broken;    /* writing failed; reading goes on to its end */
+	int had_turn;  /* it has more than others get of one turn */
 	int is_dirty;
 	struct conn *dirty_next;
 	uint64_t heard;    /* when something came from it; loop time */
