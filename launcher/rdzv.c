@@ -15,6 +15,7 @@ enum {
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
+	PATIENCE_MS = 100,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
@@ -267,6 +268,16 @@ static void on_silence(uv_timer_t *t)
 	link_close(&c->link);
 }
 
+/* Ours would have greeted by now: what another does with our preface tells more
+ * than its silence. */
+static void on_no_greeting(uv_timer_t *t)
+{
+	struct rdzv *c = t->data;
+
+	link_speak(&c->link);
+	uv_timer_start(t, on_silence, GREETING_MS - PATIENCE_MS, 0);
+}
+
 static void call_server(struct rdzv *c)
 {
 	const struct wire_hello hello = {
@@ -291,7 +302,7 @@ static void call_server(struct rdzv *c)
 	c->link.owner = c;
 	c->link_open = 1;
 	c->phase = RDZV_CALLING;
-	uv_timer_start(&c->greeting, on_silence, GREETING_MS, 0);
+	uv_timer_start(&c->greeting, on_no_greeting, PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }
 

@@ -1,5 +1,6 @@
 /* client_connect.c: from an endpoint to a server that is believed. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "rendezvous/client_way.h"
 #include "rendezvous/handshake.h"
 
-enum { ADDRS_MAX = 8 };
+enum { ADDRS_MAX = 8, PATIENCE_MS = 100 };
 
 static int left_ms(uint64_t deadline)
 {
@@ -89,14 +90,27 @@ static int take_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
+/* Whether the greeting comes by itself, as from a server of ours: then the
+ * preface goes with HELLO. What another does with it tells more than silence.
+ */
+static int is_greeted(const struct client *c, uint64_t deadline)
+{
+	struct pollfd p = {c->fd, POLLIN, 0};
+	int ms = left_ms(deadline);
+
+	return poll(&p, 1, ms < 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms) > 0;
+}
+
 static int greet(struct client *c, struct handshake *h, struct buf *out,
 		 uint64_t deadline, struct err *e)
 {
-	int rc;
+	int rc = 0;
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	rc = client_send(c, out, deadline, e);
-	buf_reset(out);
+	if (!is_greeted(c, deadline)) {
+		rc = client_send(c, out, deadline, e);
+		buf_reset(out);
+	}
 	if (rc == 0)
 		rc = take_greeting(c, h, out, deadline, e);
 	if (rc == 0)
@@ -107,7 +121,8 @@ static int greet(struct client *c, struct handshake *h, struct buf *out,
 static int open_once(struct client *c, int *unanswered, uint64_t deadline,
 		     struct err *e)
 {
-	struct buf out = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct buf out = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
+				  WIRE_HELLO_MAX);
 	struct handshake h;
 	int rc = handshake_init(&h, &c->auth, &c->hello, e);
 

@@ -192,6 +192,11 @@ struct buf *conn_out(struct conn *c)
 	return &c->out;
 }
 
+struct buf *conn_out_later(struct conn *c)
+{
+	return &c->out;
+}
+
 static void flush(struct conn *c);
 
 static void on_written(uv_write_t *req, int status)
@@ -317,8 +322,7 @@ static int take_preface(struct conn *c, struct slice *in)
 	in->data += n;
 	in->len -= n;
 	c->state = CONN_OPEN;
-	c->events->on_preface(c);
-	return c->state == CONN_OPEN;
+	return 1;
 }
 
 /* Hands on what is there; returns what is left. */

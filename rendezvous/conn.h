@@ -22,8 +22,6 @@ enum {
 #define CONN_NEVER UINT64_MAX
 
 struct conn_events {
-	/* The right preface has come: what is put out now is the greeting. */
-	void (*on_preface)(struct conn *c);
 	/* A frame; valid until return. conn_finish may be called in it. */
 	void (*on_frame)(struct conn *c, const struct wire_frame *f);
 	/* Or, in its place, for one that has no frames: what has come and was
@@ -104,6 +102,8 @@ int conn_addrs(const struct conn *c, struct sock_addr *peer,
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */
 struct buf *conn_out(struct conn *c);
+/* For what is not worth a packet of its own: it leaves with what follows. */
+struct buf *conn_out_later(struct conn *c);
 void conn_flush_all(struct conn_pool *pool);
 /* When its last connection is closed. */
 void conn_pool_release(struct conn_pool *pool);

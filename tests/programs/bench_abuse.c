@@ -236,27 +236,13 @@ struct phase {
 	uint64_t cpu_ns; /* of the server */
 };
 
-static uint64_t cpu_ns(int pid)
-{
-	unsigned long long ns = 0;
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
-	f = fopen(path, "r");
-	if (!f || fscanf(f, "%llu", &ns) != 1)
-		sim_die(path);
-	fclose(f);
-	return ns;
-}
-
 static void barriers(struct phase *p, int count, int server_pid, int epoll)
 {
-	uint64_t before = cpu_ns(server_pid);
+	uint64_t before = sim_cpu_ns(server_pid);
 
 	for (int i = 0; i < count; i++)
 		p->ms[p->n++] = barrier(epoll);
-	p->cpu_ns += cpu_ns(server_pid) - before;
+	p->cpu_ns += sim_cpu_ns(server_pid) - before;
 }
 
 /* Elsewhere they would have a machine of their own: here the least share. */
