@@ -46,9 +46,9 @@ struct link {
 
 /* Starts connecting, to say preface and HELLO (id 1) when the greeting has
  * come, as it does by itself. auth must outlive l; its hello need not. 0, or an
- * error before anything was started (out of memory; then on_closed is not called). A
- * connect that fails at once is an on_lost too, from the loop. l is zeroed by
- * us; set owner after. */
+ * error before anything was started (out of memory; then on_closed is not
+ * called). A connect that fails at once is an on_lost too, from the loop. l is
+ * zeroed by us; set owner after. */
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	       const struct wire_hello *hello, const struct auth *auth,
 	       const struct link_events *events, struct err *e);
