@@ -15,7 +15,6 @@ enum {
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
-	PATIENCE_MS = 100,
 	GREETING_MS = 5000,
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
@@ -146,6 +145,17 @@ static void refused(struct rdzv *c, const struct err *why)
 	give_up(c, &e);
 }
 
+/* What is not ours may have one of several ports; but where the server of this
+ * very job refuses us, by its greeting, no other will do. */
+static int may_be_elsewhere(const struct rdzv *c, const struct err *why)
+{
+	if (!c->config->nports || c->hosts || c->greeted)
+		return 0;
+	if (is_refusal(why->code))
+		return !c->link.hand.ours;
+	return c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL;
+}
+
 static void on_link_lost(struct link *l, const struct err *why)
 {
 	struct rdzv *c = l->owner;
@@ -157,15 +167,13 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
 	    look_again(c, why))
 		return;
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    are_all_refused(c, why)) {
+	if (may_be_elsewhere(c, why)) {
+		if (!are_all_refused(c, why)) {
+			rdzv_again(c, why);
+			return;
+		}
 		e.code = ERR_PROOF;
 		give_up(c, &e);
-		return;
-	}
-	if (c->config->nports && !c->hosts && !c->greeted &&
-	    (c->phase == RDZV_CALLING || e.code == ERR_PROTOCOL)) {
-		rdzv_again(c, why); /* what is not ours may have the port */
 		return;
 	}
 	if (c->phase == RDZV_IN) {
@@ -254,28 +262,19 @@ static void call_later(struct rdzv *c)
 static void on_silence(uv_timer_t *t)
 {
 	struct rdzv *c = t->data;
-	struct sockaddr_storage ss;
-	int len = sizeof(ss);
 
-	if (!c->config->nports && !c->greeted &&
-	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
-			       &len) == 0) {
+	if (!c->link.speaks) {
+		uv_timer_start(t, on_silence, GREETING_MS, 0);
+		link_speak(&c->link);
+		return;
+	}
+	if (!c->config->nports && !c->greeted && link_is_connected(&c->link)) {
 		complain_mute(c, "is silent for 5 s");
 		return;
 	}
 	err_set(&c->last, -ETIMEDOUT, "no answer from %s", c->where);
 	c->phase = RDZV_OUT;
 	link_close(&c->link);
-}
-
-/* Ours would have greeted by now: what another does with our preface tells more
- * than its silence. */
-static void on_no_greeting(uv_timer_t *t)
-{
-	struct rdzv *c = t->data;
-
-	link_speak(&c->link);
-	uv_timer_start(t, on_silence, GREETING_MS - PATIENCE_MS, 0);
 }
 
 static void call_server(struct rdzv *c)
@@ -302,7 +301,7 @@ static void call_server(struct rdzv *c)
 	c->link.owner = c;
 	c->link_open = 1;
 	c->phase = RDZV_CALLING;
-	uv_timer_start(&c->greeting, on_no_greeting, PATIENCE_MS, 0);
+	uv_timer_start(&c->greeting, on_silence, LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }
 
@@ -468,6 +467,7 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 static int choose_auth(struct rdzv *c, struct err *e)
 {
 	const struct config *config = c->config;
+	int rc;
 
 	if (config->handed.methods) {
 		c->auth = config->handed;
@@ -476,7 +476,10 @@ static int choose_auth(struct rdzv *c, struct err *e)
 	if (config->private_endpoint &&
 	    auth_is_free(config->auth_text, config->token_file))
 		return auth_random(&c->auth, "this ddprun", e);
-	return auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	if (rc == 0 && c->auth.without_munge)
+		log_info("who joins is known by %s", c->auth.from);
+	return rc;
 }
 
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,

@@ -137,13 +137,15 @@ static void be_back(struct member *m)
 int rejoin_greeted(struct member *m)
 {
 	struct rejoin *r = &m->rejoin;
-	const struct wire_resume x = {
+	struct wire_resume x = {
 		.node_id = SLICE_STR(m->node_id), .round = r->round,
 		.began = (uint8_t)r->began, .ended = (uint8_t)r->ended,
 	};
 
 	if (!r->away)
 		return 0;
+	if (!m->config->private_endpoint)
+		x.addrs = vouch_addrs(&m->vouch);
 	r->asked = ++m->id;
 	wire_put_resume(link_out(&m->rdzv.link), WIRE_RESUME, WIRE_REQUEST,
 			r->asked, &x);

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "base/signal_name.h"
 #include "launcher/remote_frame.h"
 #include "launcher/remote_node.h"
 #include "launcher/spawn.h"
@@ -327,12 +330,22 @@ void remote_agent_signal(struct remote_agent *a, int number)
 		kill(a->pid, number);
 }
 
+/* It catches what it can be told by: this was none of the job's doing. */
+static int was_killed(pid_t pid, int number)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	log_error("error: the ddprun of this host (pid %d) was killed by %s: "
+		  "the node is lost", (int)pid, signal_name(number, name));
+	return EX_UNAVAILABLE;
+}
+
 int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status)
 {
 	if (!a->pid || pid != a->pid)
 		return 0;
 	a->pid = 0;
-	a->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+	a->code = WIFSIGNALED(status) ? was_killed(pid, WTERMSIG(status))
 				      : WEXITSTATUS(status);
 	close_in(a);
 	if (!a->paused)

@@ -18,7 +18,8 @@ struct remote_agent_events {
 			struct slice text);
 	/* What was given it to read is passed on; 0: nobody reads any more. */
 	void (*on_took)(struct remote_agent *a, int is_read);
-	/* It has exited, and all that it wrote has been told. */
+	/* It has exited, and all that it wrote has been told. One that was
+	 * killed is a lost node: 69, and that was logged. */
 	void (*on_gone)(struct remote_agent *a, int code);
 };
 

@@ -8,7 +8,7 @@
 
 struct vouch {
 	struct socket_finder finder;
-	struct buf addrs; /* JOIN's list, of the last time */
+	struct buf addrs; /* JOIN's and RESUME's list, of the last time */
 };
 
 void vouch_init(struct vouch *v);

@@ -31,8 +31,6 @@ struct addr_claim {
 int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 		  const struct sock_addr *a);
 void addr_book_forget(struct addr_book *b, struct addr_owner *owner);
-/* All that one has is the other's, who has none yet. */
-void addr_book_move(struct addr_owner *from, struct addr_owner *to);
 /* The first who has it, NULL: nobody. */
 struct addr_claim *addr_book_find(struct addr_book *b,
 				  const struct sock_addr *a);

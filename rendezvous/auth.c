@@ -120,10 +120,25 @@ static int by_munge(struct auth *a, struct err *e)
 	return rc;
 }
 
+/* As where there is no munge; but who wonders why others ask it is told. */
+static int by_secret_instead(struct auth *a, const struct err *why,
+			     struct err *e)
+{
+	int rc = by_secret(a, NULL, e);
+	size_t n = strlen(a->from);
+
+	if (rc < 0)
+		return rc;
+	a->without_munge = 1;
+	snprintf(a->from + n, sizeof(a->from) - n, ", as %.300s", why->text);
+	return 0;
+}
+
 int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e)
 {
 	const char *slurm = getenv("SLURM_JOB_ID");
+	struct err why = ERR_INIT;
 	enum way way;
 	int rc = way_of(method, &way, e), given = token_file || token();
 
@@ -141,6 +156,9 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		return by_munge(a, e);
 	if (way == WAY_SECRET || given)
 		return by_secret(a, token_file, e);
+	if (credential_is_offered() && !credential_is_named() &&
+	    credential_load(&why) < 0)
+		return by_secret_instead(a, &why, e);
 	/* on a cluster all nodes have it: one that has not is broken */
 	if (credential_is_offered() ||
 	    (slurm && *slurm && credential_is_expected()))

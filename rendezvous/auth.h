@@ -6,12 +6,13 @@
 
 #include "rendezvous/proof.h"
 
-enum { AUTH_FROM_MAX = 480, AUTH_BYTES = 1 + PROOF_SIZE };
+enum { AUTH_FROM_MAX = 800, AUTH_BYTES = 1 + PROOF_SIZE };
 
 struct auth {
 	unsigned methods;    /* enum wire_method: one; a server's are bits */
 	int is_key;          /* secret is the key of the one job already */
 	int handed;          /* by who started the job: not the user's own */
+	int without_munge;   /* it cannot be asked here: from says why */
 	struct proof secret; /* a client by munge has none */
 	char from[AUTH_FROM_MAX]; /* "DDP_TOKEN on h2", for people */
 };
@@ -28,7 +29,9 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e);
 
 /* What the user's words mean on this host: method none, secret, munge, auto or
  * NULL (DDP_AUTH, else auto); token_file or NULL. auto: DDP_TOKEN, the file;
- * else munge where it is; else the user's key file, made at its first use. An
+ * else munge where it is; else the user's key file, made at its first use. A
+ * socket of munge's that nobody has named, without a libmunge (in an image that
+ * has /run of its host), is no munge: without_munge, and a program says so. An
  * error names what is wrong on this host and the ways out of it. */
 int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e);

@@ -62,6 +62,11 @@ void awaited_end(struct awaited *a)
 		put(a, " and %u more", a->missing - a->said);
 }
 
+void awaited_put_note(struct awaited *a, const char *note)
+{
+	put(a, "%s", note);
+}
+
 int awaited_timed_out(const struct awaited *a, uint64_t waited_ms,
 		      struct err *e)
 {

@@ -52,6 +52,8 @@ void awaited_begin_ends(struct awaited *a, uint32_t missing, uint32_t of);
 int awaited_has_room(const struct awaited *a);
 void awaited_put_rank(struct awaited *a, const struct awaited_rank *r);
 void awaited_end(struct awaited *a);
+/* Behind all that. */
+void awaited_put_note(struct awaited *a, const char *note);
 
 /* Says ERR_TIMEOUT: "waited 1.5 s for ...". Returns it. */
 int awaited_timed_out(const struct awaited *a, uint64_t waited_ms,

@@ -12,7 +12,8 @@ struct client;
 /* Connects within timeout_ms, proves itself, and has the server prove itself.
  * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
  * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
- * of both has none for the other), or the server's own refusal. auth need not
+ * of both has none for the other; ERR_USAGE where it greets as the server of
+ * this very job: no other will do), or the server's own refusal. auth need not
  * outlive the call. */
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,

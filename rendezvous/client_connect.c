@@ -90,6 +90,12 @@ static int take_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
+/* Another server's secret may be another; this job's own should not. */
+static int is_wrong_secret(int rc, const struct handshake *h)
+{
+	return rc == ERR_PROOF && h->ours;
+}
+
 /* Whether the greeting comes by itself, as from a server of ours: then the
  * preface goes with HELLO. What another does with it tells more than silence.
  */
@@ -131,6 +137,10 @@ static int open_once(struct client *c, int *unanswered, uint64_t deadline,
 	if (rc == 0)
 		rc = greet(c, &h, &out, deadline, e);
 	*unanswered = h.unanswered;
+	if (is_wrong_secret(rc, &h))
+		rc = c->dead.code = ERR_USAGE;
+	if (e && rc < 0)
+		e->code = rc;
 	handshake_release(&h);
 	buf_release(&out);
 	return rc;

@@ -57,9 +57,8 @@ static void load_once(void)
 	sock_host_name(host);
 	if (!library) {
 		load_rc = err_set(&load_why, ERR_PROOF, "munge cannot be asked "
-				  "on %s: %s (Debian's package is libmunge2); "
-				  "install it there, or give all nodes the "
-				  "same --token-file", host, dlerror());
+				  "on %s: %s (Debian's package is libmunge2)",
+				  host, dlerror());
 		return;
 	}
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
@@ -75,7 +74,7 @@ static void load_once(void)
 	}
 }
 
-static int load(struct err *e)
+int credential_load(struct err *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -83,6 +82,18 @@ static int load(struct err *e)
 	if (load_rc)
 		return err_set(e, load_rc, "%s", load_why.text);
 	return 0;
+}
+
+/* Where nothing else will do. */
+static int must_load(struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = credential_load(&why);
+
+	if (rc < 0)
+		err_set(e, rc, "%.900s; install it there, or give all nodes "
+			"the same --token-file FILE", why.text);
+	return rc;
 }
 
 /* ---- munged ---- */
@@ -104,6 +115,11 @@ int credential_is_offered(void)
 	struct stat st;
 
 	return stat(socket_path(), &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+int credential_is_named(void)
+{
+	return named_socket() != NULL;
 }
 
 int credential_is_expected(void)
@@ -138,7 +154,7 @@ int credential_check(struct err *e)
 		rc = is_down(strerror(errno), e);
 	if (fd >= 0)
 		close(fd);
-	return rc;
+	return rc < 0 ? rc : must_load(e);
 }
 
 /* ---- credentials ---- */
@@ -147,7 +163,7 @@ static munge_ctx_t open_context(struct err *e)
 {
 	munge_ctx_t c;
 
-	if (load(e) < 0)
+	if (must_load(e) < 0)
 		return NULL;
 	c = calls.create();
 	if (c && named_socket() &&

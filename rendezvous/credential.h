@@ -18,9 +18,13 @@ enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
 int credential_is_offered(void);
 /* 1 where munge was installed or its socket was named, running or not. */
 int credential_is_expected(void);
+/* 1 where the user says by DDP_MUNGE_SOCKET that it is to be asked there. */
+int credential_is_named(void);
+/* 0, or ERR_PROOF: there is no libmunge here by which it could be asked. */
+int credential_load(struct err *e);
 
-/* 0, or ERR_PROOF at once: munged does not answer; the text names this host,
- * the socket, and what to do. */
+/* 0, or ERR_PROOF at once: munged does not answer, or cannot be asked; the text
+ * names this host, the socket, and what to do. */
 int credential_check(struct err *e);
 
 /* One of this process's user, with that payload (at most 128 bytes), which only

@@ -157,6 +157,8 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 
 	if (!o->auth || strcmp(o->auth, "parent") != 0) {
 		rc = auth_choose(&own, o->auth, o->token_file, e);
+		if (rc == 0 && own.without_munge)
+			log_info("who joins is known by %s", own.from);
 		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
 		auth_wipe(&own);
 		if (rc == 0)

@@ -56,12 +56,6 @@ int door_has_room(struct server *s)
 	return 0;
 }
 
-void door_on_due(struct member *m)
-{
-	if ((m->server->door.holds || m->full) && !m->caller.check)
-		drop(m, "others wait");
-}
-
 /* One number for an IPv4 address, or for a network of IPv6 (its first half),
  * which one host may have all of. */
 static uint64_t network_of(const struct member *m)
@@ -80,25 +74,43 @@ static uint64_t network_of(const struct member *m)
 	return n;
 }
 
-/* The oldest of too many from one address. */
-static void limit_address(struct member *m)
+/* How many of that network say nothing, and the oldest of them. */
+static unsigned count_network(const struct door *d, uint64_t network,
+			      struct member **oldest)
 {
-	struct door *d = &m->server->door;
-	struct member *x, *oldest = NULL;
 	unsigned n = 0;
 
-	if (d->count <= DOOR_MAX_ADDRESS ||
-	    m->caller.came_ms - d->first->caller.came_ms < DOOR_GRACE_MS)
-		return;
-	for (x = d->first; x; x = x->caller.next) {
-		if (x->caller.check || x->caller.network != m->caller.network)
+	*oldest = NULL;
+	for (struct member *x = d->first; x; x = x->caller.next) {
+		if (x->caller.check || x->caller.network != network)
 			continue;
-		oldest = oldest ? oldest : x;
+		*oldest = *oldest ? *oldest : x;
 		n++;
 	}
-	if (n > DOOR_MAX_ADDRESS &&
-	    m->caller.came_ms - oldest->caller.came_ms >= DOOR_GRACE_MS)
+	return n;
+}
+
+/* The oldest of too many from one address. */
+static void limit_address(struct door *d, uint64_t network, uint64_t now)
+{
+	struct member *oldest;
+	unsigned n = count_network(d, network, &oldest);
+
+	while (n > DOOR_MAX_ADDRESS &&
+	       now - oldest->caller.came_ms >= DOOR_GRACE_MS) {
 		drop(oldest, "its address has too many others");
+		n = count_network(d, network, &oldest);
+	}
+}
+
+void door_on_due(struct member *m)
+{
+	struct door *d = &m->server->door;
+
+	if ((d->holds || m->full) && !m->caller.check)
+		drop(m, "others wait");
+	else if (d->count > DOOR_MAX_ADDRESS)
+		limit_address(d, m->caller.network, uv_now(m->server->loop));
 }
 
 void door_enter(struct member *m)
@@ -113,7 +125,10 @@ void door_enter(struct member *m)
 	*(d->last ? &d->last->caller.next : &d->first) = m;
 	d->last = m;
 	d->count++;
-	limit_address(m);
+	/* they are counted when the moment is over in which a host's workers
+	 * all come: not once for each of these */
+	if (d->count > DOOR_MAX_ADDRESS)
+		conn_due(&m->conn, c->came_ms + DOOR_GRACE_MS);
 }
 
 static void forget_check(struct caller *c);
@@ -141,7 +156,8 @@ void door_leave(struct member *m)
 void door_greet(struct member *m)
 {
 	struct buf *out = conn_out(&m->conn);
-	unsigned char nonce[WIRE_NONCE_SIZE];
+	unsigned char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
+	const char *job = m->server->only_job;
 	struct err e = ERR_INIT;
 	size_t at = out->len;
 
@@ -150,7 +166,10 @@ void door_greet(struct member *m)
 		drop(m, e.text);
 		return;
 	}
-	wire_put_greeting(out, m->server->door.auth.methods, nonce);
+	if (job)
+		proof_which(which, nonce, SLICE_STR(job));
+	wire_put_greeting(out, m->server->door.auth.methods, nonce,
+			  job ? which : NULL);
 	if (!out->failed)
 		memcpy(m->caller.greeting, out->data + at, WIRE_GREETING_SIZE);
 }

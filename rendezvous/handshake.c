@@ -12,6 +12,15 @@
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
+static struct slice job_of(const struct handshake *h)
+{
+	struct reader r;
+
+	reader_init(&r, SLICE(h->hello.data, h->hello.len));
+	reader_u8(&r); /* its role */
+	return reader_slice(&r);
+}
+
 static struct proof_talk talk_of(const struct handshake *h)
 {
 	return (struct proof_talk){
@@ -80,6 +89,11 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 		return err_set(e, ERR_PROOF, "it wants a proof of who joins, "
 			       "and here is none (--auth none, or no "
 			       "DDP_JOB_KEY): start all nodes the same way");
+	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
+		return err_set(e, ERR_PROOF, "it takes munge's word for who "
+			       "joins, and here it is known by %s; install it, "
+			       "or give all nodes the same --token-file FILE",
+			       h->auth->from);
 	if (theirs & WIRE_BY_MUNGE)
 		return err_set(e, ERR_PROOF, "it takes munge's word for who "
 			       "joins, and here munge is not asked (%s): is "
@@ -88,8 +102,9 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 			       "--token-file FILE", h->auth->from);
 	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
 		       " user's key file), and here munge is asked: is munged "
-		       "down where it runs? Start it there, or give all nodes "
-		       "the same --token-file FILE");
+		       "down, or libmunge.so.2 missing, where it runs? Start "
+		       "or install it there, or give all nodes the same "
+		       "--token-file FILE");
 }
 
 /* A user's secret is none that a server of munge's knows; what was handed to us
@@ -130,6 +145,16 @@ static int make_proof(struct handshake *h, struct err *e)
 	return 0;
 }
 
+/* The job's id is in HELLO, which is there from the beginning. */
+static int is_ours(const struct handshake *h)
+{
+	const char *nonce = h->greeting + WIRE_PREFACE_SIZE;
+	char which[WIRE_WHICH_SIZE];
+
+	proof_which(which, nonce, job_of(h));
+	return memcmp(which, nonce + WIRE_NONCE_SIZE, sizeof(which)) == 0;
+}
+
 long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 		       struct err *e)
 {
@@ -140,6 +165,7 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	if (rc <= 0)
 		return rc;
 	memcpy(h->greeting, in.data, sizeof(h->greeting));
+	h->ours = is_ours(h);
 	rc = check_method(h, methods, e);
 	if (rc == 0)
 		rc = make_proof(h, e);

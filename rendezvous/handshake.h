@@ -12,6 +12,7 @@ struct handshake {
 	char greeting[WIRE_GREETING_SIZE];
 	char proof[WIRE_NAME_MAX];
 	size_t proof_size;
+	int ours; /* it greets as the server of this very job */
 	int unanswered; /* its owner's mark: closed where WELCOME should be */
 };
 

@@ -90,6 +90,17 @@ void history_stopped(struct hosted *job, const char *why)
 	journal_end(b, mark);
 }
 
+static void put_torch(struct buf *b, const struct hosted *job)
+{
+	char text[SOCK_TEXT_MAX];
+
+	buf_put_u16(b, job->torch_port);
+	buf_put_u32(b, (uint32_t)job->ntorch_at);
+	for (int i = 0; i < job->ntorch_at; i++)
+		buf_put_slice(b, SLICE_STR(sock_addr_host(&job->torch_at[i],
+							  text)));
+}
+
 void history_torch(struct hosted *job)
 {
 	size_t mark;
@@ -97,7 +108,21 @@ void history_torch(struct hosted *job)
 
 	if (!b)
 		return;
-	buf_put_u16(b, job->torch_port);
+	put_torch(b, job);
+	journal_end(b, mark);
+}
+
+void history_torched(struct hosted *job, enum torch_generation g,
+		     struct slice request)
+{
+	size_t mark;
+	struct buf *b = open_record(of(job), HISTORY_TORCHED, job->number,
+				    &mark);
+
+	if (!b)
+		return;
+	buf_put_u8(b, (uint8_t)g);
+	buf_put_slice(b, request);
 	journal_end(b, mark);
 }
 
@@ -161,20 +186,31 @@ void history_met(struct pasts *round, struct past *p)
 
 /* ---- a snapshot ---- */
 
+static void put_pair(struct buf *b, enum history_type type,
+		     const struct hosted *job, struct slice key,
+		     struct slice value)
+{
+	size_t mark = journal_begin(b, (uint8_t)type);
+
+	buf_put_u64(b, job->number);
+	buf_put_slice(b, key);
+	buf_put_slice(b, value);
+	journal_end(b, mark);
+}
+
 static void put_store(struct buf *b, struct hosted *job)
 {
 	struct table_item *at = NULL;
+	const struct queued *q = NULL;
 	struct slice key, value;
-	size_t mark;
 
 	while (store_next_key(job->store, &at, &key)) {
 		store_get(job->store, key, &value);
-		mark = journal_begin(b, HISTORY_KEY);
-		buf_put_u64(b, job->number);
-		buf_put_slice(b, key);
-		buf_put_slice(b, value);
-		journal_end(b, mark);
+		put_pair(b, HISTORY_KEY, job, key, value);
 	}
+	at = NULL;
+	while (store_next_queued(job->store, &at, &q, &key, &value))
+		put_pair(b, HISTORY_QUEUED, job, key, value);
 }
 
 static void put_pasts(struct buf *b, struct pasts *round, uint32_t since)
@@ -204,12 +240,17 @@ static void put_job(struct history *h, struct hosted *job, uint32_t since)
 	mark = journal_begin(b, HISTORY_JOB);
 	buf_put_u64(b, job->number);
 	buf_put_u8(b, (uint8_t)job->named);
-	buf_put_u16(b, job->torch_port);
 	buf_put_slice(b, SLICE(state.data, state.len));
 	journal_end(b, mark);
 	buf_release(&state);
 	if (!job->store)
 		return;
+	if (job->torch_port) {
+		mark = journal_begin(b, HISTORY_TORCH);
+		buf_put_u64(b, job->number);
+		put_torch(b, job);
+		journal_end(b, mark);
+	}
 	put_store(b, job);
 	put_pasts(b, &job->pasts, since);
 }

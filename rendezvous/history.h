@@ -7,6 +7,7 @@
 #define RENDEZVOUS_HISTORY_H
 
 #include "rendezvous/past.h"
+#include "rendezvous/torch_wire.h"
 #include "rendezvous/wire.h"
 
 struct hosted;
@@ -31,18 +32,21 @@ enum history_type {
 	HISTORY_RESET = 1, /* u64 jobs, u32 met: all is what follows */
 	HISTORY_ENDED,   /* u32 round, str id, str text: a job that is gone */
 	HISTORY_OPENED,  /* u64 job, u32 first round, str id */
-	HISTORY_JOB,     /* u64 job, u8 named, u16 torch port, str state */
+	HISTORY_JOB,     /* u64 job, u8 named, str state */
 	HISTORY_EVENT,   /* u64 job, str node, u8 type, str message */
 	HISTORY_LOST,    /* u64 job, str node, str why */
 	HISTORY_CALLED,  /* u64 job: the last call is over */
 	HISTORY_STOPPED, /* u64 job, str why */
-	HISTORY_TORCH,   /* u64 job, u16 port: PyTorch's, of this round */
+	HISTORY_TORCH,   /* u64 job, u16 port, u32 addresses, str address...:
+			  * where PyTorch's clients find this round's store */
 	HISTORY_REQUEST, /* u64 job, u64 session, u32 rank, u32 id, u8 type,
 			  * str message: it changed the store */
 	HISTORY_KEY,     /* u64 job, str key, str value */
 	HISTORY_GATHERED, /* u64 job, u32 number, u32 count, str... */
 	HISTORY_PAST,    /* u64 job, u64 session, u32 rank, u32 id, u8 type,
 			  * u64 value, u32 number of what was gathered */
+	HISTORY_TORCHED, /* u64 job, u8 generation, str request: PyTorch's */
+	HISTORY_QUEUED,  /* u64 job, str key, str value */
 };
 
 /* ---- writing; nothing where there is no journal ---- */
@@ -59,6 +63,8 @@ void history_lost(struct hosted *job, const struct job_node *node,
 void history_called(struct hosted *job);
 void history_stopped(struct hosted *job, const char *why);
 void history_torch(struct hosted *job);
+void history_torched(struct hosted *job, enum torch_generation g,
+		     struct slice request);
 void history_changed(struct pasts *round, uint64_t session, uint32_t rank,
 		     const struct wire_frame *f);
 void history_met(struct pasts *round, struct past *past);

@@ -6,6 +6,7 @@
 #include "rendezvous/history.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/journal.h"
+#include "rendezvous/torch_session.h"
 
 /* A record that is being read; what it names is found as it is read. */
 struct reading {
@@ -77,7 +78,6 @@ static int take_job(struct reading *r)
 {
 	uint64_t number = reader_u64(&r->in);
 	int named = reader_u8(&r->in);
-	uint16_t port = reader_u16(&r->in);
 	struct job *job = job_load(reader_slice(&r->in));
 
 	if (!job)
@@ -85,7 +85,6 @@ static int take_job(struct reading *r)
 	r->job = hosted_restore(r->h->server, job, number, named);
 	if (!r->job)
 		return -ENOMEM;
-	r->job->torch_port = port;
 	return job_state(job) == JOB_RUNNING ? hosted_make_store(r->job) : 0;
 }
 
@@ -193,9 +192,25 @@ static int take_stopped(struct reading *r)
 
 static int take_torch(struct reading *r)
 {
+	char host[SOCK_HOST_MAX];
+	struct slice text;
+	uint16_t port;
+	uint32_t n;
+
 	if (find_job(r) < 0)
 		return ERR_PROTOCOL;
-	r->job->torch_port = reader_u16(&r->in);
+	port = reader_u16(&r->in);
+	n = reader_u32(&r->in);
+	if (n > TORCH_ADDRS_MAX)
+		return ERR_PROTOCOL;
+	for (uint32_t i = 0; i < n; i++) {
+		text = reader_slice(&r->in);
+		snprintf(host, sizeof host, "%.*s", SLICE_FMT(text));
+		if (!sock_addr_number(host, 0, &r->job->torch_at[i]))
+			return ERR_PROTOCOL;
+	}
+	r->job->torch_port = port;
+	r->job->ntorch_at = (int)n;
 	return 0;
 }
 
@@ -230,6 +245,19 @@ static int take_request(struct reading *r)
 	return rc;
 }
 
+static int take_torched(struct reading *r)
+{
+	enum torch_generation g;
+
+	if (find_job(r) < 0 || !r->job->store)
+		return ERR_PROTOCOL;
+	g = reader_u8(&r->in);
+	if (g != TORCH_OLD && g != TORCH_MODERN)
+		return ERR_PROTOCOL;
+	return torch_session_replay(r->job->store, g, reader_slice(&r->in),
+				    NULL);
+}
+
 static int take_key(struct reading *r)
 {
 	struct slice key;
@@ -238,6 +266,16 @@ static int take_key(struct reading *r)
 		return ERR_PROTOCOL;
 	key = reader_slice(&r->in);
 	return store_set(r->job->store, key, reader_slice(&r->in), NULL);
+}
+
+static int take_queued(struct reading *r)
+{
+	struct slice key;
+
+	if (find_job(r) < 0 || !r->job->store)
+		return ERR_PROTOCOL;
+	key = reader_slice(&r->in);
+	return store_push(r->job->store, key, reader_slice(&r->in), NULL);
 }
 
 static int take_gathered(struct reading *r)
@@ -306,6 +344,8 @@ static taker *const takers[] = {
 	[HISTORY_KEY] = take_key,
 	[HISTORY_GATHERED] = take_gathered,
 	[HISTORY_PAST] = take_past,
+	[HISTORY_TORCHED] = take_torched,
+	[HISTORY_QUEUED] = take_queued,
 };
 
 int history_take(void *history, struct slice batch)

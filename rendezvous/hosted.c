@@ -12,6 +12,7 @@
 #include "rendezvous/guests.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/service.h"
+#include "rendezvous/torch_home.h"
 #include "rendezvous/waits.h"
 
 /* ---- telling ---- */
@@ -75,37 +76,6 @@ void hosted_tell_state(struct hosted *h)
 	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
-/* At the address that the workers are told. What a name is to each host none
- * but that host knows: so where the agents have come by it. Where that is not
- * ours rank 0 has to keep PyTorch's store, as without us. */
-static void open_torch_port(struct hosted *h)
-{
-	const char *master = job_agent_store_addr(h->job);
-	const struct sock_addr *at = h->vouchers.ways;
-	struct torch_gate gate = {.on_come = NULL};
-	struct sock_addr number;
-	struct err e = ERR_INIT;
-	int n = h->vouchers.nways;
-
-	torch_port_close(h->torch);
-	h->torch = NULL;
-	h->torch_port = 0;
-	if (master && sock_addr_number(master, 0, &number)) {
-		n = sock_addr_is_local(&number);
-		at = &number;
-	}
-	if (!master || !n)
-		return;
-	if (!job_store_open(h->job))
-		gate = voucher_gate(h);
-	if (torch_port_open(&h->torch, &h->server->pool, h->store, at, n,
-			    job_world_size(h->job), &gate, &h->torch_port,
-			    &e) < 0) {
-		h->torch_port = 0;
-		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
-	}
-}
-
 int hosted_make_store(struct hosted *h)
 {
 	const struct store_limits limits = {
@@ -146,9 +116,7 @@ static void tell_start(struct hosted *h)
 	}
 	/* a journal's next record says where it was; that one is gone */
 	if (!h->server->history.mute)
-		open_torch_port(h);
-	if (h->torch_port)
-		history_torch(h);
+		torch_home_open(h);
 	while ((n = job_next_node(h->job, n)))
 		hosted_tell_start(h, n);
 }
@@ -402,6 +370,8 @@ void hosted_free_if_empty(struct hosted *h)
 void hosted_drop(struct hosted *h)
 {
 	end_workers(h, "");
+	torch_port_close(h->torch);
+	h->torch = NULL;
 	close_all(h);
 }
 

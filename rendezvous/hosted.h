@@ -44,6 +44,7 @@ struct member {
 	char *job_id;
 	char *host; /* of a guest or an agent; NULL where memory ran out */
 	struct waited waited; /* of an agent; since 0: it does not */
+	struct waited torch;  /* of its node's clients of PyTorch's store */
 	struct job_node *node;  /* of an agent that has joined */
 	struct addr_owner addrs; /* of an agent: its host's */
 	uint64_t lease_ms;      /* of an agent: how long it may be silent */
@@ -63,6 +64,8 @@ struct hosted {
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
+	struct sock_addr torch_at[TORCH_ADDRS_MAX]; /* there it is */
+	int ntorch_at;
 	struct vouchers vouchers; /* for who comes there */
 	struct member *workers;
 	uint32_t nworkers;

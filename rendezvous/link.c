@@ -319,6 +319,11 @@ void link_speak(struct link *l)
 		say(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
+int link_is_connected(const struct link *l)
+{
+	return l->state > LINK_CONNECTING && l->state <= LINK_OPEN;
+}
+
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	       const struct wire_hello *hello, const struct auth *auth,
 	       const struct link_events *events, struct err *e)

@@ -12,6 +12,8 @@
 
 struct link;
 
+enum { LINK_PATIENCE_MS = 100 };
+
 struct link_events {
 	/* Both have proved that they belong to the job, and it takes us. */
 	void (*on_open)(struct link *l);
@@ -53,9 +55,10 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	       const struct wire_hello *hello, const struct auth *auth,
 	       const struct link_events *events, struct err *e);
 
-/* No greeting has come: says the preface now, to which one that is no server of
- * ours may have an answer that tells more than its silence. */
+/* No greeting has come in LINK_PATIENCE_MS: says the preface now. What is no
+ * server of ours may have an answer to it that tells more than its silence. */
 void link_speak(struct link *l);
+int link_is_connected(const struct link *l);
 
 /* The buffer to put frames into; then link_flush sends what is there. */
 struct buf *link_out(struct link *l);

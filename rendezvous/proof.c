@@ -133,6 +133,18 @@ void proof_hash_grant(struct proof *out, const struct proof_talk *t,
 	end(&s, out);
 }
 
+void proof_which(void *out, const void *nonce, struct slice job)
+{
+	struct proof p;
+	struct sum s;
+
+	begin(&s, NULL, "ddprun which 2");
+	add_part(&s, SLICE(nonce, WIRE_NONCE_SIZE));
+	add_part(&s, job);
+	end(&s, &p);
+	memcpy(out, p.bytes, WIRE_WHICH_SIZE);
+}
+
 int proof_same(const struct proof *a, struct slice b)
 {
 	return b.len == PROOF_SIZE &&

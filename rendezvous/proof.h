@@ -40,6 +40,10 @@ void proof_hash(struct proof *out, const struct proof_talk *t);
 void proof_hash_grant(struct proof *out, const struct proof_talk *t,
 		      struct slice client_proof);
 
+/* Into out[WIRE_WHICH_SIZE], for a greeting with these random bytes: that the
+ * server is that job's alone. No proof of anything. */
+void proof_which(void *out, const void *nonce, struct slice job);
+
 /* In a time that does not tell where they differ. */
 int proof_same(const struct proof *a, struct slice b);
 void proof_wipe(void *p, size_t size);

@@ -71,6 +71,23 @@ uint64_t store_queued(struct store *s, struct slice key, struct slice *value)
 	return en->queued;
 }
 
+int store_next_queued(struct store *s, struct table_item **at,
+		      const struct queued **q, struct slice *key,
+		      struct slice *value)
+{
+	if (*q)
+		*q = (*q)->next;
+	while (!*q) {
+		*at = table_next(&s->entries, *at);
+		if (!*at)
+			return 0;
+		*q = ((const struct store_entry *)*at)->head;
+	}
+	*key = (*at)->key;
+	*value = SLICE((*q)->value, (*q)->len);
+	return 1;
+}
+
 void store_pop(struct store *s, struct slice key)
 {
 	struct store_entry *en = store_find(s, key);

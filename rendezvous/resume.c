@@ -1,6 +1,8 @@
 /* resume.c: RESUME and those who never send it. */
 #include "rendezvous/resume.h"
 
+#include "rendezvous/torch_home.h"
+
 /* A job that is over may not have its name any more. */
 static struct job_node *find(struct server *s, struct slice job,
 			     struct slice node, struct hosted **out)
@@ -20,14 +22,23 @@ static struct job_node *find(struct server *s, struct slice job,
 	return n;
 }
 
+static struct job_node *next_absent(const struct hosted *h)
+{
+	struct job_node *n = NULL;
+
+	while ((n = job_next_node(h->job, n)))
+		if (!job_node_owner(n))
+			return n;
+	return NULL;
+}
+
 /* Its connection before may not have ended yet. */
 static void replace(struct hosted *h, struct job_node *n, struct member *m)
 {
 	struct member *other = job_node_owner(n);
 
-	/* without memory for it its workers are not vouched for */
-	voucher_resume(h, m, other);
 	if (other) {
+		voucher_forget(h, other);
 		other->node = NULL;
 		other->hosted = NULL;
 		conn_drop(&other->conn);
@@ -83,6 +94,9 @@ int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 		m->node = n;
 		replace(h, n, m);
 		m->hosted = h;
+		rc = voucher_node(h, m, &from.addrs, e);
+		if (rc < 0)
+			return rc;
 		m->lease_ms = job_node_lease(n) ? job_node_lease(n)
 						: m->server->lease_ms;
 		conn_due(&m->conn, m->conn.heard + m->lease_ms);
@@ -98,22 +112,15 @@ int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 	}
 	wire_put_resumed(conn_out(&m->conn), f->type, WIRE_REPLY, f->id,
 			 &reply);
-	if (n)
-		catch_up(h, n, m, &from);
+	if (!n)
+		return 0;
+	catch_up(h, n, m, &from);
+	if (!next_absent(h))
+		torch_home_begin(h);
 	return 0;
 }
 
 /* ---- those who do not come ---- */
-
-static struct job_node *next_absent(const struct hosted *h)
-{
-	struct job_node *n = NULL;
-
-	while ((n = job_next_node(h->job, n)))
-		if (!job_node_owner(n))
-			return n;
-	return NULL;
-}
 
 static void on_back(uv_timer_t *t)
 {
@@ -125,6 +132,7 @@ static void on_back(uv_timer_t *t)
 				 "rendezvous server after that was restarted");
 		hosted_act(h);
 	}
+	torch_home_begin(h);
 	hosted_free_if_empty(h);
 	conn_flush_all(&h->server->pool);
 }
@@ -134,6 +142,7 @@ void resume_expect(struct hosted *h)
 	uint64_t longest = h->server->lease_ms;
 	struct job_node *n = NULL;
 
+	torch_home_open_again(h);
 	while ((n = job_next_node(h->job, n)))
 		if (job_node_lease(n) > longest)
 			longest = job_node_lease(n);

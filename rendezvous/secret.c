@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,8 +136,35 @@ static int make_folder(const char *folder)
 	return rc;
 }
 
+/* Where the file system has no links nobody is on two hosts of it: those of
+ * this one come one after another. */
+static int rename_first(const char *folder, const char *temporary,
+			const char *path)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (flock(fd, LOCK_EX) < 0 && rc == 0)
+		rc = errno == EINTR ? 0 : -errno;
+	if (rc == 0 && access(path, F_OK) < 0 && rename(temporary, path) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
 /* Whole before it has its name; the first one that gets it is everybody's. */
-static int link_new(int fd, const char *temporary, const char *path)
+static int link_first(const char *folder, const char *temporary,
+		      const char *path)
+{
+	if (link(temporary, path) == 0 || errno == EEXIST)
+		return 0;
+	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS)
+		return rename_first(folder, temporary, path);
+	return -errno;
+}
+
+static int write_key(int fd)
 {
 	struct proof key;
 	char text[PROOF_HEX_SIZE + 1];
@@ -152,11 +180,6 @@ static int link_new(int fd, const char *temporary, const char *path)
 		rc = -errno;
 	proof_wipe(&key, sizeof(key));
 	proof_wipe(text, sizeof(text));
-	if (rc >= 0 && link(temporary, path) < 0 && errno != EEXIST)
-		/* a file system without links: nobody is on two hosts of it */
-		rc = errno == EPERM || errno == EOPNOTSUPP
-			     ? (rename(temporary, path) < 0 ? -errno : 0)
-			     : -errno;
 	return rc;
 }
 
@@ -175,8 +198,10 @@ static int make_key(const char *folder, const char *path)
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = link_new(fd, temporary, path);
+	rc = write_key(fd);
 	close(fd);
+	if (rc >= 0)
+		rc = link_first(folder, temporary, path);
 	unlink(temporary);
 	return rc;
 }

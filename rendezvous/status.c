@@ -38,6 +38,7 @@ static uint64_t put_awaited(struct hosted *h, struct awaited *a)
 	uint64_t now = uv_now(h->server->loop), since = h->since;
 	const struct parked *p, *oldest = NULL;
 	const struct member *m;
+	uint64_t torch = 0;
 
 	if (job_state(h->job) != JOB_RUNNING) {
 		waits_for_nodes(h, a);
@@ -47,6 +48,8 @@ static uint64_t put_awaited(struct hosted *h, struct awaited *a)
 		for (p = m->session.parked; p; p = p->next)
 			if (!oldest || p->waited.since < oldest->waited.since)
 				oldest = p;
+	if (!oldest && (torch = waits_for_torch(h, a)))
+		return now - torch;
 	if (!oldest || now - oldest->waited.since < WAITS_TICK_MS)
 		return 0;
 	waits_for_request(oldest, a);

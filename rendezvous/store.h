@@ -11,6 +11,7 @@
 struct store;
 struct store_entry;
 struct store_line;
+struct queued;
 struct meeting;
 
 struct store_limits {
@@ -88,6 +89,12 @@ int store_push(struct store *s, struct slice key, struct slice value,
 	       struct err *e);
 /* How many are queued, and the first, valid until the next change. */
 uint64_t store_queued(struct store *s, struct slice key, struct slice *value);
+/* The next of all that is queued, each queue's in its order: *at and *q NULL
+ * begin. 1, the key and what is queued; 0 at the end. Nothing may change on the
+ * way. */
+int store_next_queued(struct store *s, struct table_item **at,
+		      const struct queued **q, struct slice *key,
+		      struct slice *value);
 /* Takes the first, of one or more, away. */
 void store_pop(struct store *s, struct slice key);
 /* Whoever was woken for what is queued will not take it: the next one may. */

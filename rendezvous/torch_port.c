@@ -19,6 +19,8 @@ struct torch_client {
 	struct torch_session session;
 	struct torch_port *port;
 	void *ticket; /* of one that is held, not admitted yet */
+	struct sock_addr from;
+	uint64_t since; /* of its wait, while it is parked; loop time */
 	struct torch_client *next, **pprev;
 };
 
@@ -31,6 +33,7 @@ struct torch_port {
 	struct torch_client *clients;
 	uint32_t count, most;
 	int open;   /* the listener is */
+	int begun;  /* it takes who comes */
 	int ended;  /* the store is ours */
 	int handles; /* that are not closed yet, of ours */
 	int owned;  /* its owner may still call */
@@ -52,12 +55,53 @@ static struct torch_client *client_of(struct conn *c)
 	return (struct torch_client *)c;
 }
 
+static struct torch_client *whose(struct torch_session *t)
+{
+	return (struct torch_client *)
+		((char *)t - offsetof(struct torch_client, session));
+}
+
 static struct buf *out_of(struct torch_session *t)
 {
-	struct torch_client *k = (struct torch_client *)
-		((char *)t - offsetof(struct torch_client, session));
+	return conn_out(&whose(t)->conn);
+}
 
-	return conn_out(&k->conn);
+/* What the last round's clients still do to its store is nobody's business. */
+static void on_changed(struct torch_session *t, struct slice request)
+{
+	const struct torch_port *p = whose(t)->port;
+
+	if (p->gate.on_change && !p->ended)
+		p->gate.on_change(p->gate.owner, t->generation, request);
+}
+
+static void get_wait(const struct torch_client *k, struct torch_wait *w)
+{
+	*w = (struct torch_wait){.from = &k->from, .since = k->since,
+				 .waiter = &k->session.waiter};
+}
+
+int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
+			 struct torch_wait *w)
+{
+	if (!p || p->ended)
+		return 0;
+	*at = *at ? (*at)->next : p->clients;
+	while (*at && !(*at)->session.parked)
+		*at = (*at)->next;
+	if (*at)
+		get_wait(*at, w);
+	return *at != NULL;
+}
+
+static void on_gave_up(struct torch_session *t)
+{
+	const struct torch_port *p = whose(t)->port;
+	struct torch_wait w;
+
+	get_wait(whose(t), &w);
+	if (p->gate.on_gave_up && !p->ended)
+		p->gate.on_gave_up(p->gate.owner, &w);
 }
 
 /* ---- a client ---- */
@@ -66,10 +110,17 @@ static struct buf *out_of(struct torch_session *t)
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	struct torch_client *k = client_of(c);
+	const struct torch_gate *gate = &k->port->gate;
 	struct err e = ERR_INIT;
+	int waited = k->session.parked;
 	long n = torch_session_take(&k->session, in, &e);
 
 	store_answer_all(k->port->store);
+	if (k->session.parked && !waited) {
+		k->since = uv_now(k->port->pool->loop);
+		if (gate->on_wait)
+			gate->on_wait(gate->owner);
+	}
 	if (n < 0) {
 		log_warn("a client of the PyTorch store was disconnected: %s",
 			 e.text);
@@ -145,15 +196,16 @@ void torch_client_refuse(struct torch_client *k)
 static void let_in(struct torch_client *k)
 {
 	const struct torch_gate *gate = &k->port->gate;
-	struct sock_addr from, to;
+	struct sock_addr to;
 
+	if (conn_addrs(&k->conn, &k->from, &to) < 0) {
+		conn_drop(&k->conn);
+		return;
+	}
 	if (!gate->on_come)
 		return;
 	conn_pause(&k->conn);
-	if (conn_addrs(&k->conn, &from, &to) < 0)
-		conn_drop(&k->conn);
-	else
-		gate->on_come(gate->owner, k, &from, &to);
+	gate->on_come(gate->owner, k, &k->from, &to);
 	conn_flush_all(k->port->pool);
 }
 
@@ -201,6 +253,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	k->port = p;
 	torch_session_init(&k->session, p->store, out_of);
+	k->session.changed = on_changed;
+	k->session.gave_up = on_gave_up;
 	k->next = p->clients;
 	if (k->next)
 		k->next->pprev = &k->next;
@@ -243,8 +297,6 @@ static int listen_with(struct torch_port *p, int fd)
 	}
 	if (rc < 0)
 		close(fd);
-	else
-		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
 	return rc;
 }
 
@@ -256,7 +308,7 @@ static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
 
 	for (int i = 0; i < n; i++) {
 		own[i] = at[i];
-		sock_addr_set_port(&own[i], 0);
+		sock_addr_set_port(&own[i], *port);
 	}
 	rc = sock_listen_all(own, n, fds, e);
 	if (rc < 0)
@@ -299,6 +351,20 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 	}
 	*out = p;
 	return 0;
+}
+
+int torch_port_begin(struct torch_port *p, struct err *e)
+{
+	int rc = 0;
+
+	if (p->begun || !p->open)
+		return 0;
+	for (int i = 0; i < p->nlisteners && rc == 0; i++)
+		rc = uv_listen((uv_stream_t *)&p->listeners[i], SOMAXCONN,
+			       on_connection);
+	p->begun = 1;
+	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
+				"%s", uv_strerror(rc)) : 0;
 }
 
 void torch_port_end(struct torch_port *p)

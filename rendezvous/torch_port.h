@@ -7,11 +7,19 @@
 #include "base/sock.h"
 #include "rendezvous/conn.h"
 #include "rendezvous/store.h"
+#include "rendezvous/torch_wire.h"
 
 struct torch_port;
 struct torch_client;
 
-/* Who decides whether a client may come in. */
+/* A client that waits. */
+struct torch_wait {
+	const struct sock_addr *from;
+	uint64_t since; /* loop time */
+	const struct store_waiter *waiter;
+};
+
+/* Who decides whether a client may come in, and hears what it changes. */
 struct torch_gate {
 	void *owner;
 	/* One has come, from there, to here. Nothing of it is read: it is to
@@ -23,15 +31,31 @@ struct torch_gate {
 	void (*on_late)(void *ticket);
 	/* One that was held has gone with its port. */
 	void (*on_gone)(void *ticket);
+	/* The round's store is another by this; NULL: nobody asks. */
+	void (*on_change)(void *owner, enum torch_generation g,
+			  struct slice request);
+	/* One begins to wait; one gives that up. NULL as above. */
+	void (*on_wait)(void *owner);
+	void (*on_gave_up)(void *owner, const struct torch_wait *w);
 };
 
 enum { TORCH_ADDRS_MAX = 8 };
 /* Listens at those addresses (at most that many), at one port, for clients of
- * so many ranks; the port goes to *port. -errno with text. */
+ * so many ranks: at *port, or, where that is 0, at a free one, which goes
+ * there. Nobody is taken before torch_port_begin: they wait. -errno with text.
+ */
 int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 		    struct store *store, const struct sock_addr *at, int n,
 		    uint32_t ranks, const struct torch_gate *gate,
 		    uint16_t *port, struct err *e);
+
+/* Who has come, and who comes, is taken. Once more is nothing. */
+int torch_port_begin(struct torch_port *p, struct err *e);
+
+/* 1 and the next client that waits, of a round that runs; 0 at the end. *at
+ * NULL begins; p NULL has none. */
+int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
+			 struct torch_wait *w);
 
 /* What it has sent, and sends, is done. */
 void torch_client_admit(struct torch_client *k);

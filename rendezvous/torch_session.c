@@ -242,6 +242,8 @@ static int on_multi_set(struct torch_session *t,
 static int on_cancel_wait(struct torch_session *t,
 			  const struct torch_request *r, struct err *e)
 {
+	if (t->parked && t->gave_up)
+		t->gave_up(t);
 	store_waiter_release(&t->waiter);
 	t->parked = 0;
 	return reply_byte(t, TORCH_WAIT_CANCELED);
@@ -366,6 +368,12 @@ static int may_come(const struct torch_session *t, enum torch_op op)
 	       op == TORCH_QUEUE_PUSH;
 }
 
+static const char writes[TORCH_OPS] = {
+	[TORCH_SET] = 1, [TORCH_COMPARE_SET] = 1, [TORCH_ADD] = 1,
+	[TORCH_DELETE_KEY] = 1, [TORCH_APPEND] = 1, [TORCH_MULTI_SET] = 1,
+	[TORCH_QUEUE_PUSH] = 1, [TORCH_QUEUE_POP] = 1, [TORCH_BARRIER] = 1,
+};
+
 static int handle(struct torch_session *t, const struct torch_request *r,
 		  struct err *e)
 {
@@ -412,6 +420,8 @@ long torch_session_take(struct torch_session *t, struct slice in,
 		if (n <= 0)
 			break;
 		rc = handle(t, &r, e);
+		if (rc == 0 && t->changed && writes[r.op])
+			t->changed(t, SLICE(in.data, (size_t)n));
 		in.data += n;
 		in.len -= (size_t)n;
 		taken += n;
@@ -419,6 +429,30 @@ long torch_session_take(struct torch_session *t, struct slice in,
 	if (rc == 0 && n < 0)
 		rc = (int)n;
 	return rc < 0 ? rc : taken;
+}
+
+/* Nobody's: what is put into it is thrown away. */
+static struct buf nobody = BUF_INIT(TORCH_REQUEST_MAX);
+
+static struct buf *to_nobody(struct torch_session *t)
+{
+	return &nobody;
+}
+
+int torch_session_replay(struct store *store, enum torch_generation g,
+			 struct slice request, struct err *e)
+{
+	struct torch_session t;
+	long n;
+
+	torch_session_init(&t, store, to_nobody);
+	t.generation = g;
+	n = torch_session_take(&t, request, e);
+	torch_session_release(&t);
+	buf_release(&nobody);
+	if (n >= 0 && (size_t)n != request.len)
+		n = err_set(e, ERR_PROTOCOL, "TCPStore: half a request");
+	return n < 0 ? (int)n : 0;
 }
 
 size_t torch_session_wants(const struct torch_session *t, struct slice in)

@@ -11,7 +11,11 @@ struct torch_session {
 	struct store_waiter waiter; /* first: so it is found by it */
 	struct store *store;
 	struct buf *(*out)(struct torch_session *t); /* where replies go */
+	/* It has done this, and its store is another now; NULL: nobody asks. */
+	void (*changed)(struct torch_session *t, struct slice request);
 	enum torch_generation generation;
+	/* It has waited, and gives that up; NULL: nobody asks. */
+	void (*gave_up)(struct torch_session *t);
 	int parked;      /* in WAIT or BARRIER */
 	struct torch_cursor cursor;
 	struct buf owed; /* keys, u32 length each, of a WAIT that was answered
@@ -31,6 +35,10 @@ void torch_session_release(struct torch_session *t);
  * stays. Call store_answer_all after it. */
 long torch_session_take(struct torch_session *t, struct slice in,
 			struct err *e);
+/* Of one before it, of a server that is no more: its request, which changed a
+ * store, changes this one. As torch_session_take. */
+int torch_session_replay(struct store *store, enum torch_generation g,
+			 struct slice request, struct err *e);
 /* How many more bytes it takes until torch_session_take may get further. */
 size_t torch_session_wants(const struct torch_session *t, struct slice in);
 

@@ -46,8 +46,8 @@ static int take_addr(struct hosted *h, struct member *agent, struct slice text,
 	memcpy(host, text.data, text.len);
 	host[text.len] = '\0';
 	if (strlen(host) != text.len || !sock_addr_number(host, 0, &a))
-		return err_set(e, ERR_PROTOCOL, "JOIN: what is to be an address"
-			       " of the node is none");
+		return err_set(e, ERR_PROTOCOL, "what is to be an address of "
+			       "the node is none");
 	if (sock_addr_is_loopback(&a) || sock_addr_is_any(&a))
 		return 0;
 	return addr_book_add(&h->vouchers.book, &agent->addrs, &a);
@@ -79,9 +79,8 @@ int voucher_node(struct hosted *h, struct member *agent,
 	int rc;
 
 	if (addrs->count > WIRE_ADDRS_MAX)
-		return err_set(e, ERR_PROTOCOL, "JOIN: %u addresses of a node, "
-			       "at most %d are allowed", addrs->count,
-			       WIRE_ADDRS_MAX);
+		return err_set(e, ERR_PROTOCOL, "%u addresses of a node: %d "
+			       "are allowed", addrs->count, WIRE_ADDRS_MAX);
 	addr_book_forget(&h->vouchers.book, &agent->addrs);
 	reader_init(&r, addrs->bytes);
 	rc = add_own(h, agent);
@@ -90,19 +89,16 @@ int voucher_node(struct hosted *h, struct member *agent,
 	if (rc == -ENOMEM)
 		return err_set(e, rc, "the rendezvous server is out of memory");
 	if (rc == 0 && (r.bad || reader_left(&r)))
-		return err_set(e, ERR_PROTOCOL, "JOIN: its list of addresses "
-			       "is torn");
+		return err_set(e, ERR_PROTOCOL, "a node's list of addresses is "
+			       "torn");
 	return rc;
 }
 
-int voucher_resume(struct hosted *h, struct member *agent,
-		   struct member *before)
+struct member *voucher_agent_at(struct hosted *h, const struct sock_addr *from)
 {
-	if (before) {
-		addr_book_move(&before->addrs, &agent->addrs);
-		voucher_forget(h, before);
-	}
-	return add_own(h, agent);
+	const struct addr_claim *c = addr_book_find(&h->vouchers.book, from);
+
+	return c ? member_of(c->owner) : NULL;
 }
 
 /* ---- the log ---- */

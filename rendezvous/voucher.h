@@ -25,19 +25,18 @@ struct vouchers {
 	uint32_t nnamed;
 };
 
-/* An agent's JOIN: it has those addresses from now on, and the one that its
- * connection comes from. ERR_PROTOCOL for what is no list of addresses. */
+/* An agent's JOIN or RESUME: it has those addresses from now on, and the one
+ * that its connection comes from. ERR_PROTOCOL for what is no list of them. */
 int voucher_node(struct hosted *h, struct member *agent,
 		 const struct wire_items *addrs, struct err *e);
-/* It comes again (RESUME) on another connection, and has what it had on the
- * one before, where that is known (else NULL). 0 or -ENOMEM. */
-int voucher_resume(struct hosted *h, struct member *agent,
-		   struct member *before);
 /* It is gone, or is about to: nobody waits for its word. */
 void voucher_forget(struct hosted *h, struct member *agent);
 
 /* Decides who may come to the job's torch_port. */
 struct torch_gate voucher_gate(struct hosted *h);
+
+/* An agent of the host that has that address, or NULL. */
+struct member *voucher_agent_at(struct hosted *h, const struct sock_addr *from);
 
 /* VOUCHED. */
 int voucher_answer(struct member *agent, const struct wire_frame *f,

@@ -1,6 +1,7 @@
 /* waiter.c: those who wait for keys and gates, and the queue of those who wait
  * no more. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "rendezvous/store_parts.h"
@@ -217,6 +218,7 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 	}
 	en = store_find(s, key);
 	if (here < size) {
+		w->nkeys = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 		link_add(&en->gate, &w->links[w->nlinks++], en, w);
 		w->missing++;
 		return 0;
@@ -228,12 +230,29 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 
 /* ---- what for ---- */
 
+/* One whose key was set to less, or deleted, waits for more than all. */
+static void gate_awaited(const struct store_waiter *w, struct store_awaited *a)
+{
+	const struct store_entry *en = w->links[0].entry;
+	char text[32];
+	long long here;
+
+	snprintf(text, sizeof text, "%.*s", (int)en->len,
+		 en->value ? en->value : "");
+	here = strtoll(text, NULL, 10);
+	a->kind = STORE_AWAITS_BARRIER;
+	a->key = en->item.key;
+	a->missing = here < 0 || here > a->of ? a->of : a->of - (uint32_t)here;
+}
+
 void store_awaited(const struct store_waiter *w, struct store_awaited *a)
 {
 	*a = (struct store_awaited){.kind = STORE_AWAITS_KEYS,
 				    .missing = w->missing, .of = w->nkeys};
 	if (w->meeting)
 		meeting_awaited(w, a);
+	else if (w->nlinks && w->links[0].line == &w->links[0].entry->gate)
+		gate_awaited(w, a);
 }
 
 int store_next_missing(const struct store_waiter *w, uint32_t *at,

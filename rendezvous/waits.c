@@ -229,6 +229,103 @@ static void tell_worker(struct tick *t, struct member *m)
 	}
 }
 
+/* ---- PyTorch's clients, who can be told nothing: their nodes are ---- */
+
+static void explain_torch(const struct torch_wait *w, struct awaited *a)
+{
+	awaited_begin(a, w->waiter);
+	awaited_end(a);
+	awaited_put_note(a, " (a worker of this node, in PyTorch's store)");
+}
+
+uint64_t waits_for_torch(struct hosted *h, struct awaited *a)
+{
+	struct torch_client *at = NULL;
+	struct torch_wait w, oldest = {.since = 0};
+
+	while (torch_port_next_wait(h->torch, &at, &w))
+		if (!oldest.since || w.since < oldest.since)
+			oldest = w;
+	if (!oldest.since || now_ms(h) - oldest.since < WAITS_TICK_MS)
+		return 0;
+	awaited_begin(a, oldest.waiter);
+	awaited_end(a);
+	awaited_put_note(a, " (in PyTorch's store)");
+	return oldest.since;
+}
+
+/* Each node's oldest wait: since when its members' torch.since says. */
+static void find_oldest(struct tick *t, struct hosted *h)
+{
+	struct torch_client *at = NULL;
+	struct job_node *n = NULL;
+	struct torch_wait w;
+
+	while ((n = job_next_node(h->job, n)))
+		if (job_node_owner(n))
+			((struct member *)job_node_owner(n))->torch.since = 0;
+	while (torch_port_next_wait(h->torch, &at, &w)) {
+		struct member *m = voucher_agent_at(h, w.from);
+
+		t->somebody = 1;
+		if (m && (!m->torch.since || w.since < m->torch.since))
+			m->torch.since = w.since;
+	}
+}
+
+static void tell_torch_wait(struct tick *t, struct member *m,
+			    const struct torch_wait *w)
+{
+	awaited_init(&t->text);
+	explain_torch(w, &t->text);
+	t->of = NULL;
+	tell(t, m, &m->torch, 0);
+}
+
+/* Less than that is PyTorch being imported by one worker and not yet by
+ * another, and no news. */
+static uint64_t torch_patience(const struct member *m)
+{
+	uint64_t ms = 2 * m->lease_ms;
+
+	return ms < WAITS_TICK_MS ? WAITS_TICK_MS : ms;
+}
+
+static void tell_torch(struct tick *t, struct hosted *h)
+{
+	struct torch_client *at = NULL;
+	struct torch_wait w;
+
+	if (h->torch)
+		find_oldest(t, h);
+	while (torch_port_next_wait(h->torch, &at, &w)) {
+		struct member *m = voucher_agent_at(h, w.from);
+
+		if (!m || w.since != m->torch.since)
+			continue;
+		if (m->torch.hash != w.since) /* it is another */
+			m->torch.again = w.since + torch_patience(m);
+		m->torch.hash = w.since;
+		if (t->now < m->torch.again)
+			continue;
+		m->torch.again = t->now - WAITS_TICK_MS / 2 + t->now - w.since;
+		tell_torch_wait(t, m, &w);
+	}
+}
+
+void waits_given_up(void *hosted, const struct torch_wait *w)
+{
+	struct hosted *h = hosted;
+	struct member *m = voucher_agent_at(h, w->from);
+	struct tick t = {.server = h->server, .now = now_ms(h)};
+
+	if (!m || t.now - w->since < torch_patience(m))
+		return;
+	m->torch.since = w->since;
+	tell_torch_wait(&t, m, w);
+	awaited_release(&t.text);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
@@ -242,6 +339,7 @@ static void on_tick(uv_timer_t *timer)
 		tell_agents(&t, h);
 		for (m = h->workers; m; m = m->worker_next)
 			tell_worker(&t, m);
+		tell_torch(&t, h);
 	}
 	awaited_release(&t.text);
 	if (!t.somebody)

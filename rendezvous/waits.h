@@ -22,6 +22,11 @@ void waits_begin(struct server *s);
 void waits_for_ends(struct hosted *h, struct awaited *a);
 /* Whom the agents of a job wait for; empty where they wait for nobody. */
 void waits_for_nodes(struct hosted *h, struct awaited *a);
+/* Whom the client of PyTorch's store waits for that has waited longest, of all
+ * nodes: since when (loop time), or 0: none waits for a second. */
+uint64_t waits_for_torch(struct hosted *h, struct awaited *a);
+/* A client of PyTorch's store gives up: a torch_gate's on_gave_up. */
+void waits_given_up(void *hosted, const struct torch_wait *w);
 /* Whom a parked request waits for: a session's `explain`. */
 void waits_for_request(const struct parked *p, struct awaited *a);
 

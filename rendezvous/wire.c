@@ -134,12 +134,16 @@ void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
 
 /* ---- before the frames ---- */
 
-void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce)
+void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce,
+		       const void *which)
 {
+	static const char any[WIRE_WHICH_SIZE];
+
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE - 3);
 	buf_put_u8(out, (uint8_t)methods);
 	buf_put_u16(out, 0);
 	buf_put(out, nonce, WIRE_NONCE_SIZE);
+	buf_put(out, which ? which : any, WIRE_WHICH_SIZE);
 }
 
 int wire_get_greeting(struct slice in, unsigned *methods, struct err *e)

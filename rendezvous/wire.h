@@ -13,7 +13,9 @@ enum {
 	WIRE_VERSION = 2,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_NONCE_SIZE = 32,
-	WIRE_GREETING_SIZE = WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
+	WIRE_WHICH_SIZE = 16,
+	WIRE_GREETING_SIZE = WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE +
+			     WIRE_WHICH_SIZE,
 	WIRE_HEADER_SIZE = 12,
 	WIRE_HELLO_MAX = 4096,
 	WIRE_WELCOME_MAX = 128 << 10, /* what is believed of nobody yet */
@@ -119,8 +121,10 @@ void wire_end(struct buf *out, size_t mark);
 void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
 		    uint32_t id);
 
-/* The greeting: methods are bits, nonce has WIRE_NONCE_SIZE bytes. */
-void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce);
+/* The greeting: methods are bits, nonce has WIRE_NONCE_SIZE bytes, which
+ * WIRE_WHICH_SIZE (proof_which), or is NULL: the server takes any job. */
+void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce,
+		       const void *which);
 /* As much of one as has come: 1 it is whole, and *methods known; 0 it is not
  * yet; ERR_PROTOCOL it will be none, with text. */
 int wire_get_greeting(struct slice in, unsigned *methods, struct err *e);
@@ -171,7 +175,7 @@ const char *wire_type_name(int type);
 	F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_RESUME_FIELDS(F) F(str, node_id) F(u8, began) F(u32, round)      \
-	F(u8, ended)
+	F(u8, ended) F(list, addrs)
 #define WIRE_RESUMED_FIELDS(F) F(u8, known) F(u8, joined) F(u32, heard)      \
 	F(str, text)
 #define WIRE_LEAVE_FIELDS(F) F(i32, signal) F(str, text)

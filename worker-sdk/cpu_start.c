@@ -29,8 +29,8 @@ struct meeting {
 	char host_id[256];
 	unsigned char cookie[DDP__COOKIE];
 	int memory;   /* my candidate for the host's segment, or -1 */
-	int listener; /* or -1 */
-	int p2p_listener; /* the same, of messages between two ranks */
+	struct ddp__listener listener;
+	struct ddp__listener p2p_listener; /* of messages between two ranks */
 	uint16_t port, p2p_port;
 	struct buf mine; /* my contact record */
 	char *all;	 /* the others', which contacts point into */
@@ -125,12 +125,11 @@ static int prepare(struct meeting *m)
 				       "DDP_NODE_ADDR is not set, but there "
 				       "are %d nodes: start this program with "
 				       "ddprun", env->nodes);
-		rc = ddp__tcp_listen(addr ? addr : "127.0.0.1", &m->port, m->e);
-		m->listener = rc;
+		addr = addr ? addr : "127.0.0.1";
+		rc = ddp__listen(&m->listener, addr, &m->port, m->e);
 		if (rc >= 0)
-			rc = ddp__tcp_listen(addr ? addr : "127.0.0.1",
-					     &m->p2p_port, m->e);
-		m->p2p_listener = rc;
+			rc = ddp__listen(&m->p2p_listener, addr, &m->p2p_port,
+					 m->e);
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -203,7 +202,7 @@ static int exchange(struct meeting *m)
 	int rc;
 
 	memcpy(me.cookie, m->cookie, sizeof(me.cookie));
-	if (m->listener >= 0)
+	if (m->listener.n)
 		me.addr = SLICE_STR(addr);
 	ddp__contact_put(&m->mine, &me);
 	m->contacts = calloc(n, sizeof(*m->contacts));
@@ -375,7 +374,7 @@ static int open_p2p(struct meeting *m)
 		where[i].port = other->p2p_port;
 	}
 	if (!rc) {
-		m->p2p_listener = -1; /* taken over */
+		m->p2p_listener.n = 0; /* taken over */
 		rc = ddp__tcp_p2p_init(&m->cpu->p2p, &setup, m->e);
 	}
 	free(where);
@@ -419,11 +418,9 @@ static void forget(struct meeting *m)
 {
 	if (m->memory >= 0)
 		close(m->memory);
-	if (m->listener >= 0)
-		close(m->listener);
-	if (m->p2p_listener >= 0)
-		close(m->p2p_listener);
-	m->memory = m->listener = m->p2p_listener = -1;
+	ddp__listen_close(&m->listener);
+	ddp__listen_close(&m->p2p_listener);
+	m->memory = -1;
 	buf_release(&m->mine);
 	free(m->all);
 	free(m->contacts);
@@ -514,8 +511,6 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 			    .cpu = calloc(1, sizeof(*m.cpu)),
 			    .e = e,
 			    .memory = -1,
-			    .listener = -1,
-			    .p2p_listener = -1,
 			    .mine = BUF_INIT(DDP__CONTACT_MAX)};
 	int rc;
 

@@ -11,6 +11,7 @@
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
 #include "worker-sdk/tcp_hello.h"
+#include "worker-sdk/tcp_listen.h"
 
 enum {
 	DDP__FRAME = 40,
@@ -52,11 +53,6 @@ struct ddp__tcp {
 	int broken;
 };
 
-/* A listener for other ranks, on addr (where they will be told to connect),
- * else, if that is no address of this host, on every interface. Returns its
- * descriptor and sets *port. */
-int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e);
-
 struct ddp__tcp_site {
 	struct endpoint where;
 	int leader; /* its rank */
@@ -64,7 +60,8 @@ struct ddp__tcp_site {
 
 struct ddp__tcp_setup {
 	const struct ddp__tcp_site *sites; /* n of them */
-	int me, n, listener;
+	int me, n;
+	struct ddp__listener listener;
 	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;

@@ -47,61 +47,6 @@ struct mesh {
 	struct err *e;
 };
 
-/* Debian gives a host's own name the address 127.0.1.1: that a name is loopback
- * here says nothing of where others find it. */
-static int is_own_name(const struct endpoint *ep, const struct sock_addr *a)
-{
-	char text[SOCK_TEXT_MAX];
-
-	return sock_addr_is_loopback(a) && strcmp(ep->host, "localhost") &&
-	       strcmp(ep->host, sock_addr_host(a, text));
-}
-
-/* Where others look that see this host behind the name: at its only address of
- * that family, or, where it has several, at any. Behind a NAT the advertised
- * address is nowhere here, and where the way ends nobody knows. */
-static void be_found(struct sock_addr *a, int behind_name)
-{
-	int family = a->len == sizeof(struct sockaddr_in6) ? AF_INET6 : AF_INET;
-	struct sock_addr own[ADDRESSES_MAX];
-	int n = behind_name ? own_addrs_outside(own, ADDRESSES_MAX) : 0;
-	int found = 0;
-
-	for (int i = 0; i < n; i++)
-		if (own[i].ss.ss_family == family && ++found == 1)
-			*a = own[i];
-	if (found != 1)
-		memset(&a->ss, 0, sizeof(a->ss));
-	a->ss.ss_family = (sa_family_t)family;
-}
-
-int ddp__tcp_listen(const char *addr, uint16_t *port, struct err *e)
-{
-	struct endpoint ep;
-	struct sock_addr a[ADDRESSES_MAX];
-	int fd = -1, n = endpoint_parse(&ep, addr, 0, e), behind_name = 0;
-
-	if (!n)
-		n = sock_resolve(&ep, a, ADDRESSES_MAX, e);
-	if (n < 0)
-		return n;
-	for (int i = 0; i < n && fd < 0; i++) {
-		behind_name |= is_own_name(&ep, &a[i]);
-		if (!sock_addr_is_local(&a[i]) || is_own_name(&ep, &a[i]))
-			continue;
-		fd = sock_listen(&a[i], e);
-		if (fd >= 0)
-			*port = sock_addr_port(&a[i]);
-	}
-	if (fd >= 0)
-		return fd;
-	be_found(&a[0], behind_name);
-	fd = sock_listen(&a[0], e);
-	if (fd >= 0)
-		*port = sock_addr_port(&a[0]);
-	return fd;
-}
-
 static struct ddp__hello hello_to(const struct mesh *m, int link)
 {
 	struct ddp__hello h;
@@ -274,8 +219,7 @@ static void on_listener(struct mesh *m)
 {
 	for (;;) {
 		struct link_try *l = NULL;
-		int fd = accept4(m->setup->listener, NULL, NULL,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = ddp__listen_accept(&m->setup->listener);
 
 		if (fd < 0)
 			return;
@@ -353,24 +297,27 @@ static int timed_out(struct mesh *m, uint64_t waited)
 /* Waits for what is there to do, and does it. */
 static int turn(struct mesh *m, struct pollfd *polls)
 {
-	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
+	int n = 0, calls = m->setup->me * m->t->links, rc = 0, heard = 0;
 
-	polls[n++] = (struct pollfd){m->setup->listener, POLLIN, 0};
 	for (int i = 0; i < calls; i++)
 		polls[n++] = (struct pollfd){
 			m->tries[i].fd,
 			m->tries[i].connecting ? POLLOUT : POLLIN, 0};
 	for (int i = 0; i < STRANGERS_MAX; i++)
 		polls[n++] = (struct pollfd){m->strangers[i].fd, POLLIN, 0};
+	n += ddp__listen_polls(&m->setup->listener, polls + n,
+			       DDP__LISTEN_MAX);
 	if (poll(polls, (nfds_t)n, LOOK_MS) <= 0)
 		return 0;
 	for (int i = 0; i < calls && !rc; i++)
-		if (polls[1 + i].revents)
+		if (polls[i].revents)
 			rc = on_called(m, i);
 	for (int i = 0; i < STRANGERS_MAX && !rc; i++)
-		if (polls[1 + calls + i].revents)
+		if (polls[calls + i].revents)
 			rc = on_stranger(m, &m->strangers[i]);
-	if (polls[0].revents && !rc)
+	for (int i = calls + STRANGERS_MAX; i < n; i++)
+		heard |= polls[i].revents;
+	if (heard && !rc)
 		on_listener(m);
 	return rc;
 }
@@ -456,7 +403,8 @@ int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 
 	if (rc)
 		goto out;
-	polls = calloc((size_t)(links + 1 + STRANGERS_MAX), sizeof(*polls));
+	polls = calloc((size_t)(links + STRANGERS_MAX + DDP__LISTEN_MAX),
+		       sizeof(*polls));
 	rc = polls ? meet_all(&m, polls)
 		   : err_set(e, -ENOMEM, "ddp_init: no memory");
 	for (int i = 0; i < links; i++)

@@ -65,8 +65,7 @@ void ddp__tcp_p2p_close(struct ddp__tcp_p2p *p)
 	while (p->active)
 		forget(p->active);
 	ddp__pairs_close(p);
-	if (p->listener >= 0)
-		close(p->listener);
+	ddp__listen_close(&p->listener);
 	free(p->where);
 	memset(p, 0, sizeof(*p));
 }

@@ -16,7 +16,7 @@ struct ddp__stranger;
 
 struct ddp__tcp_p2p {
 	int me, n; /* ranks of the communicator */
-	int listener; /* -1: there is none, nobody is on another host */
+	struct ddp__listener listener; /* none where all are on this host */
 	struct endpoint *where;	 /* of each rank */
 	struct ddp__pair *pairs; /* with each rank; tcp_pair.c's */
 	struct ddp__stranger *strangers; /* accepted, not yet known */
@@ -31,7 +31,7 @@ struct ddp__tcp_p2p {
 struct ddp__tcp_p2p_setup {
 	const struct endpoint *where; /* n; copied. No host: not by TCP */
 	int me, n;
-	int listener; /* from ddp__tcp_listen; taken over, even on failure */
+	struct ddp__listener listener; /* taken over, even on failure */
 	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;

@@ -205,8 +205,7 @@ static void accept_all(struct ddp__tcp_p2p *p)
 {
 	for (;;) {
 		struct ddp__stranger *s = p->strangers;
-		int fd = accept4(p->listener, NULL, NULL,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK), i = 0;
+		int fd = ddp__listen_accept(&p->listener), i = 0;
 
 		if (fd < 0)
 			return;
@@ -253,8 +252,8 @@ int ddp__pairs_polls(const struct ddp__tcp_p2p *p, struct pollfd *out, int max)
 {
 	int n = 0;
 
-	if (p->me > 0 && n < max)
-		out[n++] = (struct pollfd){p->listener, POLLIN, 0};
+	if (p->me > 0)
+		n = ddp__listen_polls(&p->listener, out, max);
 	for (int i = 0; i < STRANGERS_MAX && n < max; i++)
 		if (p->strangers[i].fd >= 0)
 			out[n++] = (struct pollfd){p->strangers[i].fd, POLLIN,

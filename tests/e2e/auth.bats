@@ -173,7 +173,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$out" = "1 'secret'" ]
 	finish tap
 	expect 0 rdzv_peer replay "$at" "$T/session"
-	[ "$out" = 'heard 40 bytes' ] || [ "$out" = 'heard 0 bytes' ]
+	[ "$out" = 'heard 56 bytes' ] || [ "$out" = 'heard 0 bytes' ]
 	await "$T/server.err" "has not the secret of this job: refused"
 	signal agent KILL
 	finish agent 137

@@ -75,3 +75,42 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 		[ "$(cat <&3 | wc -c)" = 0 ]'
 	has "$err" 'client of the PyTorch store was disconnected: .*not PyTorch'
 }
+
+# Its clients cannot come again by themselves, and say so.
+@test "the server's death: who has met goes on, who connects anew finds all keys" {
+	local child
+	mkfifo go.0 go.1
+	start job ddprun --standalone --nproc-per-node 2 \
+		"$BATS_TEST_DIRNAME/../programs/torch_server_death.py" "$T/go"
+	await job.out '^\[0\] met'
+	await job.out '^\[1\] met'
+	for child in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$child/comm")" != ddprdzv ] || kill -9 "$child"
+	done
+	await job.err 'SIGKILL: started again'
+	echo >go.0
+	echo >go.1
+	finish job 0
+	[ "$(grep -c '\] error: ' <<<"$out")" = 2 ]
+	has "$out" '^\[0\] rank 0: ok$'
+	has "$out" '^\[1\] rank 1: ok$'
+}
+
+@test "a rank that waits in PyTorch's store for one that has not come: it is said" {
+	cat >hangs.py <<-'EOF2'
+		import datetime, os, sys
+		import torch.distributed as dist
+		if os.environ["RANK"] == "1":
+		    open(sys.argv[1]).readline()
+		    sys.exit(0)
+		store, _, _ = next(dist.rendezvous("env://"))
+		dist.init_process_group("gloo", store=store, rank=0, world_size=2,
+		                        timeout=datetime.timedelta(seconds=3))
+	EOF2
+	mkfifo go
+	start job ddprun --standalone --heartbeat-timeout 0.5 \
+		--nproc-per-node 2 hangs.py "$T/go"
+	await job.err '^ddprun: waiting [1-9] s for 1 of 1 key that nobody has set: .* \(a worker of this node, in PyTorch.s store\)'
+	finish job 1
+	has "$err" '(Timeout|timeout|timed out)'
+}

@@ -38,8 +38,8 @@ worker() {
 connect() {
 	local greeted
 	exec 5<>"/dev/tcp/${at%:*}/${at##*:}"
-	greeted=$(head -c 40 <&5 | od -An -v -tx1 -w100 | tr -d ' ')
-	[ ${#greeted} = 80 ]
+	greeted=$(head -c 56 <&5 | od -An -v -tx1 -w100 | tr -d ' ')
+	[ ${#greeted} = 112 ]
 	[ "${greeted:0:16}" = $greeting ]
 }
 

@@ -267,6 +267,52 @@ same_workers() { # NAME N
 	has "$err" 'all exited with code 0; what the other nodes. did is not known'
 }
 
+# What is a server's first snapshot to the next is what was appended before: so
+# it dies twice.
+@test "PyTorch's clients that connect anew find their port and their keys again" {
+	gates 0
+	export T
+	job j --standalone -- "w_knock set key value; w_knock add n 5
+		w_knock push q one; w_knock push q two; w_knock push q three
+		w_knock pop q; $gate
+		w_knock get key; w_knock add n 2; w_knock pop q; $gate
+		w_knock get key; w_knock add n 2; w_knock pop q; w_knock pop q"
+	await j.out 'q is one'
+	for i in 1 2; do
+		server_of j
+		kill -9 "$server"
+		await j.err "pid $server\) was killed by .*started again"
+		open_gate 0
+		[ $i = 2 ] || await j.out 'q is two'
+	done
+	finish j 0
+	[ "$(grep -c 'key is value' <<<"$out")" = 2 ]
+	has "$out" 'n is 7$'
+	has "$out" 'n is 9$'
+	has "$out" 'q is three$'
+	has "$out" '\] empty$'
+	[ "$(grep -c . j.err)" = 2 ]
+}
+
+@test "the port of a round that is over is not opened again" {
+	gates 0
+	export T
+	start j ddprun --standalone --max-restarts 1 bash -c '
+		[ $TORCHELASTIC_RESTART_COUNT = 1 ] ||
+			{ echo $MASTER_PORT >"$T/port"; w_knock set key value; exit 1; }
+		w_knock add n 1; read -r go <"$T/go.0"; w_knock get key
+		w_knock add n 1; exec 3<>/dev/tcp/127.0.0.1/$(<"$T/port")'
+	await j.out 'n is 1'
+	server_of j
+	kill -9 "$server"
+	await j.err 'started again'
+	open_gate 0
+	finish j 1
+	has "$out" 'key is $'
+	has "$out" 'n is 2$'
+	has "$err" 'Connection refused'
+}
+
 @test "--journal none: nobody starts it again, and the workers go on" {
 	gates 0
 	export T

@@ -111,3 +111,22 @@ other_or_skip() {
 		'w_knock ping; exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))'
 	[ "$(grep -c answered <<<"$out")" = 2 ]
 }
+
+@test "after the server's death, too, a stranger is closed and a worker let in" {
+	other_or_skip
+	expect 0 ddprun --standalone bash -c "
+		w_knock set mine kept
+		for p in \$(</proc/\$PPID/task/\$PPID/children); do
+			[ \"\$(</proc/\$p/comm)\" != ddprdzv ] || kill -9 \$p
+		done
+		until w_knock get mine 2>/dev/null | grep kept; do :; done
+		${other[*]} '$T/knock' set mine stolen
+		${other[*]} '$T/knock' ping
+		w_knock get mine"
+	[ "$(uniq <<<"$out")" = '[0] sent
+[0] mine is kept
+[0] sent
+[0] closed
+[0] mine is kept' ]
+	has "$err" 'the socket there belongs to user 65534, and the job to user 0$'
+}

@@ -144,3 +144,24 @@ worker() {
 		'[ $RANK = 0 ] && exec c_init cpu; exec tail -f /dev/null'
 	has "$out" "waited 2.[0-9] s for 1 of 2 ranks at gather '.*': rank 1 \(.*, not connected\)"
 }
+
+# They have no words for it; and a second is nothing while PyTorch is imported.
+@test "whom PyTorch's clients wait for is said by the ddprun of their node" {
+	mkfifo go over
+	export T
+	start job ddprun --rdzv-id j --rdzv-endpoint 127.0.0.1:29519 \
+		--heartbeat-timeout 0.5 --nproc-per-node 2 bash -c '
+		[ $RANK = 1 ] || { w_knock wait ready "$T/over"; exec w_knock wait ready; }
+		read -r _ <"$T/go"; w_knock set ready yes'
+	await job.err '^ddprun: waiting [12] s for 1 of 1 key that nobody has set: .ready. \(a worker of this node, in PyTorch.s store\) \(job .j.\)$'
+	expect 0 ddprun status --job j
+	has "$out" "^  waiting [1-9][0-9]* s for 1 of 1 key that nobody has set: 'ready' \(in PyTorch's store\)$"
+	# one that gives up says it once more
+	: >over
+	await job.out 'gave up'
+	echo go >go
+	finish job
+	has "$out" '\[0\] ready is there'
+	# at 1 s, 2 s, ... and when it was given up
+	[ "$(grep -c waiting job.err)" -ge 2 ]
+}

@@ -1,12 +1,14 @@
 /* fuzz_torch.c: three clients of PyTorch's protocol on one store. The input is
  * segments: a byte that says whose, one of how many bytes, the bytes. What is
  * read behind a segment's end, a crash, a leak, or a client that is told
- * something while it waits for nothing is found. */
+ * something while it waits for nothing is found; and a store that is another
+ * than the one that a journal's reader would have. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/torch_session.h"
+#include "tests/twin_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,11 +68,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct store_limits limits = {64, 1 << 20, 4096, 8};
 	struct store *s = store_new(&limits);
 
+	twin = store_new(&limits);
 	for (int i = 0; i < CLIENTS; i++) {
 		memset(&clients[i], 0, sizeof clients[i]);
 		buf_init(&clients[i].in, 1 << 24);
 		buf_init(&clients[i].out, 1 << 24);
 		torch_session_init(&clients[i].session, s, out_of);
+		clients[i].session.changed = twin_follows;
 	}
 	while (size >= 2) {
 		struct client *k = &clients[data[0] % CLIENTS];
@@ -89,6 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buf_release(&clients[i].out);
 	}
 	require(!store_woken(s));
+	require(twin_is(s));
+	store_free(twin);
 	store_free(s);
 	return 0;
 }

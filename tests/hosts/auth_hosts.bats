@@ -1,3 +1,4 @@
+bats_require_minimum_version 1.5.0
 load ../lib
 load netns
 load sshd
@@ -38,6 +39,65 @@ job() {
 	await "$T/h1.job.err" '10\.78\.0\.2:[0-9]+ \(says it is host h2, job .none.\) has not the secret of this job: refused'
 	signal h1.job TERM
 	finish h1.job 143
+}
+
+# task NODE NAME CMD...: as a task of a step of Slurm's on h1 and h2, which meet at
+# one of several ports
+task() {
+	start_on "h$(($1 + 1))" "$2" env SLURM_JOB_ID=12 SLURM_STEP_ID=0 \
+		SLURM_STEP_NUM_NODES=2 SLURM_NODEID="$1" \
+		SLURM_STEP_NODELIST='h[1-2]' SLURM_STEP_NUM_TASKS=2 \
+		'SLURM_STEP_TASKS_PER_NODE=1(x2)' SLURM_PROCID="$1" \
+		SLURM_LOCALID=0 "${@:3}"
+}
+
+one=DDP_TOKEN=first-token-of-ours two=DDP_TOKEN=second-token-of-theirs
+other='its secret is another one than ours \(from DDP_TOKEN on h2\); give all nodes the same'
+
+# The ports of that step: a server of somebody else's has the first one.
+first_is_taken() {
+	task 0 dry ddprun --dry-run true
+	finish dry
+	port=$(sed -n 's/.*--rdzv-endpoint h1:\([0-9]*\) .*/\1/p' <<<"$err")
+	start_on h1 foreign env DDP_TOKEN=of-somebody-else-here ddprdzv \
+		--listen "10.78.0.1:$port" "$@"
+	await foreign.err 'listening on'
+}
+
+@test "at several ports, too, a wrong token is an error at once; a server of others is passed by" {
+	local job
+	hosts_up 2
+	hosts_real
+	for job in '' '--job slurm-12.1'; do
+		first_is_taken $job
+		task 0 a $one DDP_LOG=debug ddprun --nproc-per-node 1 true
+		await a.err "debug: port $port is taken"
+		await a.err 'debug: 1 of 2 nodes are there'
+		task 1 b $two ddprun --nproc-per-node 1 true
+		finish b 77
+		has "$err" "^ddprun: error: rendezvous server 10\.78\.0\.1:[0-9]+: it closed the connection on our proof: $other"
+		run ! grep -e "10.78.0.1:$port" -e waiting <<<"$err"
+		await a.err '10\.78\.0\.2:[0-9]+ \(says it is host h2, job .slurm-12\.0.\) has not the secret of this job: refused'
+		task 1 c $one ddprun --nproc-per-node 1 sh -c 'echo in'
+		finish c
+		[ "$out" = '[1] in' ]
+		finish a
+		signal foreign TERM
+		finish foreign
+	done
+}
+
+@test "at several ports a worker of srun's with a wrong token is told at once" {
+	hosts_up 2
+	hosts_real
+	first_is_taken
+	task 0 a $one c_guest
+	task 1 b $two c_guest
+	finish b 1
+	has "$out" "$other"
+	task 1 c $one c_guest
+	finish c
+	finish a
 }
 
 @test "over ssh the secret is in no command line, and needs no home" {

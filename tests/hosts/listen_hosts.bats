@@ -64,6 +64,27 @@ end() {
 	end
 }
 
+@test "behind such a name libddp's ranks, too, listen at its addresses, no wildcard" {
+	local h
+	second_interface
+	own_name h1 127.0.1.1
+	for h in h1 h2; do
+		mkfifo go.$h
+		start_on $h on_$h ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
+			c_guest wait go.$h
+	done
+	for h in h1 h2; do
+		await on_$h.out ': ok$'
+	done
+	# a port that all of them have is another's than the server's
+	[ "$(listening | grep -v ':29400$' | sed 's/:[0-9]*$//' | sort |
+		uniq -c | sed 's/^ *//')" = $'2 10.78.0.1\n1 10.99.0.1' ]
+	: >go.h1
+	: >go.h2
+	finish on_h1
+	finish on_h2
+}
+
 @test "--local-addr and --interface choose one of them" {
 	local args
 	second_interface

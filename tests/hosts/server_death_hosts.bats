@@ -14,6 +14,10 @@ kill_server='for p in /proc/[0-9]*; do
 	[ "$(cat $p/comm 2>/dev/null)" != ddprdzv ] || kill -9 ${p#/proc/}
 done'
 
+in_pids() {
+	host exec "${host_pid[$1]}" "${@:2}"
+}
+
 @test "the server that a ddprun has dies: the workers of both hosts notice nothing" {
 	mkfifo go
 	worker="echo up \$RANK
@@ -36,6 +40,31 @@ done'
 	finish on_h2 0
 	has "$out" 'v0 v1'
 	has "$out" 'down 1'
+}
+
+# Its agent alone can vouch for it, so it is neither answered nor sent away.
+@test "PyTorch's client of a host whose agent is not back yet waits for it" {
+	mkfifo away over
+	job=(ddprun --nnodes 2 --rdzv-endpoint "${at[h1]}:29400")
+	start_on h1 on_h1 "${job[@]}" --node-rank 0 bash -c \
+		"w_knock set key value; echo up; read -r _ <$T/over"
+	# what it prints its agent, which is stopped, would not show
+	start_on h2 on_h2 "${job[@]}" --node-rank 1 bash -c "echo up \$PPID
+		read -r _ <$T/away; w_knock ask key &>$T/knock.log; echo >$T/over"
+	await on_h1.out up
+	await on_h2.out up
+	agent=${line##* }
+	in_pids h2 kill -STOP "$agent"
+	start_on h1 killer bash -c "$kill_server"
+	finish killer
+	await on_h1.err 'was killed by SIGKILL: started again'
+	echo go >away
+	await knock.log asked
+	in_pids h2 kill -CONT "$agent"
+	finish on_h2 0
+	[ "$(<knock.log)" = $'asked\nkey is value' ]
+	finish on_h1 0
+	[ "$(grep -c 'closed a connection' <<<"$err")" = 0 ]
 }
 
 @test "a host that is gone when the server is back is a lost node, and named" {

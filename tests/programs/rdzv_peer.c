@@ -23,7 +23,10 @@ static const char usage[] =
 	"rdzv_peer replay HOST:PORT FILE\n"
 	"  says all that again, prints 'heard N bytes'\n"
 	"rdzv_peer silent HOST:PORT N\n"
-	"  N connections that say nothing: 'open'; 'closed' when all are\n";
+	"  N connections that say nothing: 'open'; 'closed' when all are\n"
+	"rdzv_peer crowd HOST:PORT FROM*N...\n"
+	"  N of these from each address, in that order: 'open'; 'closed FROM,\n"
+	"  N left' when one of FROM's is, which has to be its oldest\n";
 
 static int die(const char *what)
 {
@@ -98,7 +101,7 @@ static void pose(int fd, unsigned methods)
 
 	if (file_read_all(fd, preface, sizeof preface) < 0)
 		return;
-	wire_put_greeting(&out, methods, nonce);
+	wire_put_greeting(&out, methods, nonce, NULL);
 	file_write_all(fd, out.data, out.len);
 	n = get_frame(fd, &in, &f);
 	if (n > 0) {
@@ -190,6 +193,75 @@ static int run_silent(const char *where, int n)
 	return 0;
 }
 
+static int call_from(const struct sock_addr *to, const char *from)
+{
+	struct sock_addr own;
+	int fd = socket(to->ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (!sock_addr_number(from, 0, &own) ||
+	    bind(fd, (struct sockaddr *)&own.ss, own.len) < 0 ||
+	    connect(fd, (const struct sockaddr *)&to->ss, to->len) < 0) {
+		perror(from);
+		exit(1);
+	}
+	return fd;
+}
+
+struct group {
+	const char *from;
+	int left;
+};
+
+/* One that is closed while an older one of its address is there is an error. */
+static int tell_closed(struct pollfd *p, struct group **of, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (p[i].fd < 0 || !p[i].revents)
+			continue;
+		for (int k = 0; k < i; k++)
+			if (p[k].fd >= 0 && of[k] == of[i])
+				return die("a younger one was closed first");
+		close(p[i].fd);
+		p[i].fd = -1;
+		printf("closed %s, %d left\n", of[i]->from, --of[i]->left);
+		fflush(stdout);
+	}
+	return 0;
+}
+
+static int run_crowd(const char *where, char **texts, int ngroups)
+{
+	enum { MOST = 4096 };
+	static struct pollfd p[MOST];
+	static struct group *of[MOST], groups[MOST];
+	struct endpoint ep;
+	struct sock_addr to;
+	struct err e;
+	int n = 0, rc = 0;
+
+	if (endpoint_parse(&ep, where, 0, &e) < 0 ||
+	    sock_resolve(&ep, &to, 1, &e) < 0)
+		return die(e.text);
+	for (int g = 0; g < ngroups && g < MOST; g++) {
+		char *star = strchr(texts[g], '*');
+
+		if (!star)
+			return die(texts[g]);
+		*star = '\0';
+		groups[g] = (struct group){texts[g], atoi(star + 1)};
+		for (int i = 0; i < groups[g].left && n < MOST; i++, n++) {
+			p[n] = (struct pollfd){call_from(&to, texts[g]),
+					       POLLIN, 0};
+			of[n] = &groups[g];
+		}
+	}
+	printf("open\n");
+	fflush(stdout);
+	while (rc == 0 && poll(p, (nfds_t)n, -1) > 0)
+		rc = tell_closed(p, of, n);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "impostor"))
@@ -200,6 +272,8 @@ int main(int argc, char **argv)
 		return run_replay(argv[2], argv[3]);
 	if (argc == 4 && !strcmp(argv[1], "silent"))
 		return run_silent(argv[2], atoi(argv[3]));
+	if (argc > 3 && !strcmp(argv[1], "crowd"))
+		return run_crowd(argv[2], argv + 3, argc - 3);
 	fputs(usage, stderr);
 	return 2;
 }

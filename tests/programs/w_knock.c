@@ -6,6 +6,12 @@
  *                   the server ends, too
  *   dash KEY VALUE  the same, and is gone when it says so
  *   get KEY         "KEY is VALUE", or "closed"
+ *   ask KEY         the same, and before it, when it has asked, "asked"
+ *   wait KEY [FIFO] "KEY is there" when it is; with FIFO it waits for the end
+ *                   of that, and gives up: "gave up"
+ *   add KEY N       "KEY is N", or "closed"
+ *   push KEY VALUE  puts it into a queue, and prints how much is there then
+ *   pop KEY         "KEY is VALUE", the first queued; "empty", or "closed"
  *   time N          N connections after one another, each until it is answered:
  *                   the microseconds of the median one
  */
@@ -116,7 +122,7 @@ static void set(const char *key, const char *value, int waits)
 		read_all(fd, &byte, 1);
 }
 
-static void get(const char *key)
+static void get(const char *key, int says)
 {
 	int fd = knock();
 	char value[1024];
@@ -125,9 +131,90 @@ static void get(const char *key)
 	begin(3);
 	put_text(key);
 	send_all(fd);
+	if (says) {
+		puts("asked");
+		fflush(stdout);
+	}
 	if (!read_all(fd, &n, sizeof(n)) || n > sizeof(value) ||
 	    !read_all(fd, value, n))
 		puts("closed");
+	else
+		printf("%s is %.*s\n", key, (int)n, value);
+}
+
+static void wait_for(const char *key, const char *fifo)
+{
+	int fd = knock();
+	unsigned char byte = 12;
+	uint64_t n = 1;
+
+	begin(6);
+	put(&n, sizeof(n));
+	put_text(key);
+	send_all(fd);
+	if (fifo) {
+		fclose(fopen(fifo, "r")); /* who opens it ends this */
+		used = 0;
+		put(&byte, 1);
+		send_all(fd);
+	}
+	if (!read_all(fd, &byte, 1))
+		puts("closed");
+	else if (byte)
+		puts("gave up");
+	else
+		printf("%s is there\n", key);
+}
+
+static void ask_number(const char *what)
+{
+	int fd = knock();
+	uint64_t n = 0;
+
+	send_all(fd);
+	if (!read_all(fd, &n, sizeof(n)))
+		puts("closed");
+	else
+		printf("%s is %llu\n", what, (unsigned long long)n);
+}
+
+static void add(const char *key, const char *by)
+{
+	uint64_t n = strtoull(by, NULL, 10);
+
+	begin(4);
+	put_text(key);
+	put(&n, sizeof(n));
+	ask_number(key);
+}
+
+static void push(const char *key, const char *value)
+{
+	unsigned char length = 16;
+
+	begin(14);
+	put_text(key);
+	put_text(value);
+	put(&length, 1);
+	put_text(key);
+	ask_number("length");
+}
+
+static void pop(const char *key)
+{
+	int fd = knock();
+	char value[1024];
+	uint64_t n = 0, there = 0;
+
+	begin(15);
+	put_text(key);
+	send_all(fd);
+	if (!read_all(fd, &there, sizeof(there)) ||
+	    (there && (!read_all(fd, &n, sizeof(n)) || n > sizeof(value) ||
+		       !read_all(fd, value, n))))
+		puts("closed");
+	else if (!there)
+		puts("empty");
 	else
 		printf("%s is %.*s\n", key, (int)n, value);
 }
@@ -179,7 +266,17 @@ int main(int argc, char **argv)
 	else if (argc == 4 && strcmp(argv[1], "dash") == 0)
 		set(argv[2], argv[3], 0);
 	else if (argc == 3 && strcmp(argv[1], "get") == 0)
-		get(argv[2]);
+		get(argv[2], 0);
+	else if (argc == 3 && strcmp(argv[1], "ask") == 0)
+		get(argv[2], 1);
+	else if ((argc == 3 || argc == 4) && strcmp(argv[1], "wait") == 0)
+		wait_for(argv[2], argv[3]);
+	else if (argc == 4 && strcmp(argv[1], "add") == 0)
+		add(argv[2], argv[3]);
+	else if (argc == 4 && strcmp(argv[1], "push") == 0)
+		push(argv[2], argv[3]);
+	else if (argc == 3 && strcmp(argv[1], "pop") == 0)
+		pop(argv[2]);
 	else if (argc == 3 && strcmp(argv[1], "time") == 0)
 		take_times(strtoul(argv[2], NULL, 10));
 	else

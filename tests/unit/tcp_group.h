@@ -26,7 +26,7 @@ static const struct ddp__peers peers = {NULL, name_of, fate_of};
 
 struct group {
 	int n, rails, timeout_ms;
-	int listener[HOSTS_MAX];
+	struct ddp__listener listener[HOSTS_MAX];
 	struct ddp__tcp_site sites[HOSTS_MAX];
 };
 
@@ -38,8 +38,8 @@ static inline struct group make(int n)
 	for (int i = 0; i < n; i++) {
 		uint16_t port = 0;
 
-		g.listener[i] = ddp__tcp_listen("127.0.0.1", &port, &e);
-		ck_assert_msg(g.listener[i] >= 0, "%s", e.text);
+		ck_assert_msg(ddp__listen(&g.listener[i], "127.0.0.1", &port,
+					  &e) == 0, "%s", e.text);
 		strcpy(g.sites[i].where.host, "127.0.0.1");
 		g.sites[i].where.port = port;
 		g.sites[i].leader = 10 * i;
@@ -50,7 +50,7 @@ static inline struct group make(int n)
 static inline void done_with(struct group *g)
 {
 	for (int i = 0; i < g->n; i++)
-		close(g->listener[i]);
+		ddp__listen_close(&g->listener[i]);
 }
 
 static inline int join_as(struct ddp__tcp *t, const struct group *g, int me,

@@ -101,23 +101,6 @@ START_TEST(families_are_told_apart_but_for_mapped_ones)
 }
 END_TEST
 
-START_TEST(what_one_had_another_has)
-{
-	add(0, "10.0.0.1");
-	add(0, "127.0.0.1");
-	add(1, "10.0.0.1");
-	addr_book_move(&owners[0], &owners[2]);
-	ck_assert_int_eq(who_has("10.0.0.1"), 6);
-	ck_assert_int_eq(who_has("127.0.0.1"), 4);
-	forget(0);
-	add(0, "10.0.0.1");
-	ck_assert_int_eq(who_has("10.0.0.1"), 7);
-	for (int i = 0; i < 3; i++)
-		forget(i);
-	is_empty();
-}
-END_TEST
-
 START_TEST(a_thousand_owners)
 {
 	struct addr_owner *many = calloc(1000, sizeof *many);
@@ -150,7 +133,6 @@ int main(void)
 	tcase_add_test(t, one_address_may_have_several_owners);
 	tcase_add_test(t, all_of_loopback_is_one);
 	tcase_add_test(t, families_are_told_apart_but_for_mapped_ones);
-	tcase_add_test(t, what_one_had_another_has);
 	tcase_add_test(t, a_thousand_owners);
 	return run_case(t);
 }

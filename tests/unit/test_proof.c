@@ -37,23 +37,28 @@ START_TEST(golden)
 	struct proof key, p;
 
 	memset(greeting + WIRE_PREFACE_SIZE, 'n', WIRE_NONCE_SIZE);
+	proof_which(greeting + WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
+		    greeting + WIRE_PREFACE_SIZE, SLICE_STR("job"));
+	ck_assert_mem_eq(greeting + WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
+			 "\xc7\x07\x4d\x8d\xb5\x78\xb7\x56\xe6\xfa\x3f\x44"
+			 "\xdc\xf4\x17\xc4", WIRE_WHICH_SIZE);
 	is_hex(&s, "547be3afe17c697e1cb1edcd5696e3c8"
 	       "c3760ffd1b0c7fbe865bf6d5e539eec2");
 	proof_job_key(&key, &s, SLICE_STR("job"));
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "f65c9f6918c8bc0f01e4f503f431c6a4"
-	       "73d5a0b8b070b6df3c090555091fe715");
+	is_hex(&p, "654111a4486c7983b0012182063c38d0"
+	       "0c65e31f1be8bbc9943c903de9cfc83d");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "3a1e3521b2fd2f715dc56030e3e02cfa"
-	       "a72b0dd9dfc86f2b21ce5d76faefbe26");
+	is_hex(&p, "e29c702a06d21d1c1e669af1ecc535c9"
+	       "cd432a5ef4d435555df78d0c27efb5f1");
 	proof_hash(&p, &t);
-	is_hex(&p, "6a93feee65732cc5da53cd182be04806"
-	       "e6f61c5a037739f3550ae40047525989");
+	is_hex(&p, "d80ae6f1b98f8b63df8a15f19d7c7a96"
+	       "892596c00ed06ee4b7afc8487db4a0a9");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "d0ced21b36bef9dacc1410120a18a696"
-	       "d54e5603d491575cc4f06f0cbd5384e6");
+	is_hex(&p, "07326bd8a0384cc54c3968526b3a4872"
+	       "aa44e8214ca6b9f3f16eb34997e45ea7");
 }
 END_TEST
 
@@ -125,7 +130,7 @@ static void greet(char *greeting, unsigned methods, char nonce)
 	struct buf b = BUF_INIT(100);
 
 	memset(random, nonce, sizeof(random));
-	wire_put_greeting(&b, methods, random);
+	wire_put_greeting(&b, methods, random, NULL);
 	memcpy(greeting, b.data, WIRE_GREETING_SIZE);
 	buf_release(&b);
 }
@@ -396,6 +401,39 @@ START_TEST(a_greeting_comes_in_any_pieces)
 }
 END_TEST
 
+START_TEST(a_greeting_says_which_job_it_serves)
+{
+	static const struct {
+		const char *job;
+		char nonce; /* that its job's mark is made with */
+		int ours;
+	} rows[] = {{NULL, 'n', 0}, {"job", 'n', 1}, {"jo", 'n', 0},
+		    {"job ", 'n', 0}, {"", 'n', 0}, {"job", 'm', 0}};
+	char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct buf out = BUF_INIT(1 << 16), in = BUF_INIT(100);
+		struct sides s;
+
+		begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+		ck_assert_int_eq(s.h.ours, 0);
+		memset(nonce, rows[i].nonce, sizeof(nonce));
+		if (rows[i].job)
+			proof_which(which, nonce, SLICE_STR(rows[i].job));
+		memset(nonce, 'n', sizeof(nonce));
+		wire_put_greeting(&in, WIRE_BY_SECRET, nonce,
+				  rows[i].job ? which : NULL);
+		ck_assert_int_eq(handshake_greeted(&s.h, SLICE(in.data, in.len),
+						   &out, &s.e),
+				 WIRE_GREETING_SIZE);
+		ck_assert_int_eq(s.h.ours, rows[i].ours);
+		buf_release(&out);
+		buf_release(&in);
+		release(&s);
+	}
+}
+END_TEST
+
 START_TEST(what_goes_through_a_pipe_comes_back)
 {
 	struct auth a = auth_by("correct horse battery"), b;
@@ -426,6 +464,7 @@ int main(void)
 	tcase_add_test(tc, nobody_proves_less_than_he_was_told_to);
 	tcase_add_test(tc, a_users_secret_is_none_that_munges_server_knows);
 	tcase_add_test(tc, a_greeting_comes_in_any_pieces);
+	tcase_add_test(tc, a_greeting_says_which_job_it_serves);
 	tcase_add_test(tc, what_goes_through_a_pipe_comes_back);
 	return run_case(tc);
 }

@@ -2,10 +2,15 @@
  * refused where others could have read them. */
 #include <check.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,8 +87,8 @@ START_TEST(the_key_file_is_made_once_for_its_owner_alone)
 }
 END_TEST
 
-/* As two hosts that start at once, with one home directory. */
-START_TEST(all_that_race_for_the_first_key_have_the_same)
+/* Processes that want the first key at once; all have the same. */
+static void race(void)
 {
 	enum { RACERS = 16 };
 	struct secret mine, theirs;
@@ -116,9 +121,61 @@ START_TEST(all_that_race_for_the_first_key_have_the_same)
 		ck_assert_int_gt(wait(&status), 0);
 		ck_assert_int_eq(status, 0);
 	}
+	close(told[0]);
 	ck_assert_int_eq(secret_of_user(&theirs, &e), 0);
 	ck_assert(memcmp(&mine.value, &theirs.value,
 			 sizeof(mine.value)) == 0);
+}
+
+/* As two hosts that start at once, with one home directory. */
+START_TEST(all_that_race_for_the_first_key_have_the_same)
+{
+	race();
+}
+END_TEST
+
+/* From here on this process is on a file system that has no hard links, as FAT
+ * and some network file systems have none: the kernel says so. 0: it cannot be
+ * had. */
+static int forbid_links(int code)
+{
+	struct sock_filter code_of[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+#ifdef SYS_link
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_link, 1, 0),
+#endif
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K,
+			 SECCOMP_RET_ERRNO | (unsigned)code),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code_of) / sizeof(*code_of),
+				     code_of};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+START_TEST(without_hard_links_all_that_race_have_the_same)
+{
+	static const int codes[] = {EPERM, EOPNOTSUPP, ENOSYS};
+	int code = codes[_i];
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "%s/ddprun", home);
+	if (!forbid_links(code))
+		return;
+	ck_assert_int_eq(link(home, path), -1);
+	ck_assert_int_eq(errno, code);
+	/* each time it is made anew */
+	for (int i = 0; i < 20; i++) {
+		race();
+		ck_assert_int_eq(mode_of(path), 0600);
+		ck_assert_int_eq(unlink(path), 0);
+		/* and nothing else is left */
+		ck_assert_int_eq(rmdir(folder), 0);
+	}
 }
 END_TEST
 
@@ -275,6 +332,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, the_key_file_is_made_once_for_its_owner_alone);
 	tcase_add_test(tc, all_that_race_for_the_first_key_have_the_same);
+	tcase_add_loop_test(tc, without_hard_links_all_that_race_have_the_same,
+			    0, 3);
 	tcase_add_test(tc, a_key_that_others_can_read_is_refused);
 	tcase_add_test(tc, a_key_of_another_user_is_refused);
 	tcase_add_test(tc, a_secret_that_is_too_short_is_refused);

@@ -100,8 +100,8 @@ START_TEST(over_ipv6_and_past_an_address_that_refuses)
 	for (int i = 0; i < 3; i++) {
 		uint16_t port = 0;
 
-		g.listener[i] = ddp__tcp_listen("::1", &port, &e);
-		ck_assert_msg(g.listener[i] >= 0, "%s", e.text);
+		ck_assert_msg(ddp__listen(&g.listener[i], "::1", &port, &e) ==
+			      0, "%s", e.text);
 		strcpy(g.sites[i].where.host, _i ? "localhost" : "::1");
 		g.sites[i].where.port = port;
 		g.sites[i].leader = 10 * i;
@@ -164,10 +164,9 @@ START_TEST(unreachable_is_named)
 {
 	struct group g = make(2);
 
-	close(g.listener[0]);
-	g.listener[0] = -1;
+	ddp__listen_close(&g.listener[0]);
 	run_forked(2, call_the_dead, &g);
-	close(g.listener[1]);
+	ddp__listen_close(&g.listener[1]);
 }
 END_TEST
 
@@ -306,14 +305,19 @@ START_TEST(listens_behind_a_nat)
 	struct endpoint ep = {"127.0.0.1", 0};
 	struct err e = ERR_INIT;
 	struct sock_addr a;
-	int fd = ddp__tcp_listen("192.0.2.1", &ep.port, &e), client;
+	struct ddp__listener l;
+	int client;
 
-	ck_assert_msg(fd >= 0, "%s", e.text);
+	ck_assert_msg(ddp__listen(&l, "192.0.2.1", &ep.port, &e) == 0, "%s",
+		      e.text);
 	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), 1);
 	client = sock_connect(&a, 1000, &e);
 	ck_assert_msg(client >= 0, "%s", e.text);
 	close(client);
-	close(fd);
+	client = ddp__listen_accept(&l);
+	ck_assert_int_ge(client, 0);
+	close(client);
+	ddp__listen_close(&l);
 }
 END_TEST
 

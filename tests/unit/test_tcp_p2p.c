@@ -26,9 +26,12 @@ static int join_p2p(struct ddp__tcp_p2p *p, const struct group *g, int me)
 	for (int i = 0; i < g->n; i++)
 		where[i] = g->sites[i].where;
 	/* the other ranks' are not mine: when those go they must be closed */
-	for (int i = 0; i < g->n; i++)
+	for (int i = 0; i < g->n; i++) {
+		struct ddp__listener other = g->listener[i];
+
 		if (i != me)
-			close(g->listener[i]);
+			ddp__listen_close(&other);
+	}
 	return ddp__tcp_p2p_init(p, &s, &e);
 }
 
@@ -326,10 +329,9 @@ START_TEST(who_is_gone_before_the_first_message_is_named)
 	struct group g = make(2);
 
 	/* nobody but rank 1 has its listener */
-	close(g.listener[1]);
-	g.listener[1] = -1;
+	ddp__listen_close(&g.listener[1]);
 	run_forked(2, call_the_dead, &g);
-	close(g.listener[0]);
+	ddp__listen_close(&g.listener[0]);
 }
 END_TEST
 

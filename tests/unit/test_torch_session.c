@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/torch_session.h"
+#include "tests/twin_store.h"
 #include "tests/unit/run_case.h"
 
 enum { CLIENTS = 4 };
@@ -22,15 +23,22 @@ static struct buf *out_of(struct torch_session *t)
 	return &outs[t - sessions];
 }
 
-static void begin(void)
+static void begin_with(const struct store_limits *limits)
 {
-	s = store_new(&roomy);
+	s = store_new(limits);
+	twin = store_new(limits);
 	e = (struct err)ERR_INIT;
 	for (int i = 0; i < CLIENTS; i++) {
 		buf_init(&outs[i], 1 << 20);
 		buf_init(&ins[i], 1 << 20);
 		torch_session_init(&sessions[i], s, out_of);
+		sessions[i].changed = twin_follows;
 	}
+}
+
+static void begin(void)
+{
+	begin_with(&roomy);
 }
 
 static void leave(int who)
@@ -46,6 +54,8 @@ static void end(void)
 		buf_release(&outs[i]);
 		buf_release(&ins[i]);
 	}
+	ck_assert(twin_is(s));
+	store_free(twin);
 	store_free(s);
 }
 
@@ -316,6 +326,31 @@ START_TEST(a_queue_counts_in_a_wait_for_more)
 }
 END_TEST
 
+START_TEST(who_waits_at_a_barrier_waits_for_the_others)
+{
+	struct store_awaited what;
+
+	begin();
+	say(0, HELLO "12 02" Z7 "2f62 03" Z7);
+	store_awaited(&sessions[0].waiter, &what);
+	ck_assert_int_eq(what.kind, STORE_AWAITS_BARRIER);
+	ck_assert_uint_eq(what.of, 3);
+	ck_assert_uint_eq(what.missing, 2);
+	ck_assert(what.key.len == 2 && !memcmp(what.key.data, "/b", 2));
+	say(1, HELLO "12 02" Z7 "2f62 03" Z7);
+	store_awaited(&sessions[0].waiter, &what);
+	ck_assert_uint_eq(what.missing, 1);
+	/* a counter that was made less, or gone: all */
+	say(2, HELLO "04 02" Z7 "2f62 f6ffffffffffffff");
+	store_awaited(&sessions[1].waiter, &what);
+	ck_assert_uint_eq(what.missing, 3);
+	say(3, HELLO "08 02" Z7 "2f62");
+	store_awaited(&sessions[1].waiter, &what);
+	ck_assert_uint_eq(what.missing, 3);
+	end();
+}
+END_TEST
+
 START_TEST(writes_may_follow_a_wait_but_no_question)
 {
 	begin();
@@ -440,11 +475,7 @@ START_TEST(a_multi_set_is_applied_whole)
 	say(0, "32");
 	hears(1, "00");
 	end();
-	begin();
-	store_free(s);
-	s = store_new(&small);
-	for (int i = 0; i < CLIENTS; i++)
-		torch_session_init(&sessions[i], s, out_of);
+	begin_with(&small);
 	say(0, HELLO SET_K);
 	ck_assert_int_eq(feed(0, "\13\2\0\0\0\0\0\0\0"
 				 "\2\0\0\0\0\0\0\0/a\0\0\0\0\0\0\0\0"
@@ -469,6 +500,7 @@ int main(void)
 	tcase_add_test(c, a_push_wakes_one_who_came_first);
 	tcase_add_test(c, what_was_queued_for_one_who_goes_is_the_next_ones);
 	tcase_add_test(c, a_queue_counts_in_a_wait_for_more);
+	tcase_add_test(c, who_waits_at_a_barrier_waits_for_the_others);
 	tcase_add_test(c, writes_may_follow_a_wait_but_no_question);
 	tcase_add_test(c, the_old_generation);
 	tcase_add_test(c, the_old_generation_gives_a_wait_up_by_asking_on);

@@ -293,7 +293,8 @@ START_TEST(golden_bytes)
 		"\x02\0\0\0gr" "\xd7\xb1\xff\xff" "\x03\0\0\0why"
 		"\x04\0\0\0pull";
 	static const char greeting_bytes[] =
-		"DDPR\x02\x06\0\0" "0123456789abcdef0123456789abcdef";
+		"DDPR\x02\x06\0\0" "0123456789abcdef0123456789abcdef"
+		"fedcba9876543210";
 	static const char join_bytes[] =
 		"\x52\0\0\0" "\x1e" "\0" "\0\0" "\x02\0\0\0"
 		"\x02\0\0\0ab" "\x02\0\0\0h1" "\x09\0\0\0" "127.0.0.1"
@@ -323,7 +324,8 @@ START_TEST(golden_bytes)
 	is_golden(&b, welcome_bytes, sizeof welcome_bytes - 1);
 	buf_reset(&b);
 	wire_put_greeting(&b, WIRE_BY_SECRET | WIRE_BY_MUNGE,
-			  "0123456789abcdef0123456789abcdef");
+			  "0123456789abcdef0123456789abcdef",
+			  "fedcba9876543210");
 	is_golden(&b, greeting_bytes, sizeof greeting_bytes - 1);
 	buf_reset(&b);
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);

@@ -1,0 +1,65 @@
+# Who stands at ddprdzv's door without a proof: how many, of how many addresses,
+# and that others get in meanwhile.
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# server LISTEN [OPTION...]
+server() {
+	start server ddprdzv --listen "$1" --heartbeat-timeout 60 \
+		--hello-timeout 600 "${@:2}"
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# crowd NAME FROM*N...: connections that say nothing
+crowd() {
+	start "$1" rdzv_peer crowd "$at" "${@:2}"
+	await "$T/$1.out" '^open'
+}
+
+# An agent comes and goes.
+somebody() {
+	expect 0 ddprun --nnodes 1:2 --last-call-timeout 0 \
+		--rdzv-endpoint "$at" sh -c 'echo in'
+	[ "$out" = '[0] in' ]
+}
+
+@test "of one address 256 may say nothing, and others get in meanwhile" {
+	server 127.0.0.1:0
+	crowd many '127.0.0.3*20' '127.0.0.2*300'
+	# there is room for them at first, as there is for a host's workers
+	somebody
+	run ! grep closed many.out
+	await many.out '^closed 127.0.0.2, 256 left$'
+	somebody
+	[ "$(grep -c closed many.out)" = 44 ]
+}
+
+@test "a door that is full of many addresses opens to who comes, the oldest go" {
+	local i crowd=()
+	server 127.0.0.1:0
+	for i in {0..599}; do
+		crowd+=("127.7.$((i / 200)).$((i % 200 + 1))*1")
+	done
+	crowd many "${crowd[@]}"
+	somebody
+	DDP_TOKEN=a-token-of-somebody-else expect 1 rdzv_client do "$at" j 0 0 get k
+	has "$out" 'closed the connection on our proof'
+	has "$(<many.out)" '^closed 127\.7\.0\.1, 0 left$'
+	run ! grep -e '^closed 127\.7\.2\.' -e ^error many.out
+}
+
+@test "over IPv6 a proof, a refusal and the bound are as over IPv4" {
+	server '[::1]:0'
+	has "$at" '^\[::1\]:[0-9]+$'
+	somebody
+	DDP_TOKEN=a-token-of-somebody-else expect 77 ddprun --nnodes 2 \
+		--rdzv-endpoint "$at" true
+	has "$err" "rendezvous server ${at//[\[\]]/.}: it closed the connection on our proof: its secret is another one than ours \(from DDP_TOKEN on"
+	await server.err "^ddprdzv: warning: \[::1\]:[0-9]+ \(says it is host $(hostname), job 'none'\) has not the secret of this job: refused$"
+	crowd many '::1*300'
+	somebody
+	await many.out '^closed ::1, 256 left$'
+	somebody
+	[ "$(grep -c closed many.out)" = 44 ]
+}

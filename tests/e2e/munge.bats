@@ -1,0 +1,94 @@
+# Images that have munge's socket of their host and no libmunge: nobody has said
+# that munge is to be asked, so it is not, and both sides say what they know each
+# other by. (Proof by munge itself: cluster/auth.bats.)
+load ../lib
+
+setup() {
+	lib_setup
+	library=$(ldconfig -p | sed -n 's/.*libmunge\.so\.2 .*=> //p' | head -n 1)
+	[ "$(id -u)" = 0 ] || skip "only root can take a library away"
+	{ command -v munged && [ -n "$library" ]; } >where || skip "no munge here"
+	unshare -m mount -t tmpfs none /mnt 2>where || skip "no mounts here"
+	mkdir -p munge config
+	chmod 711 "$T" "${T%/*}" "${T%/*/*}" "${T%/*/*/*}" 2>where || true
+	(umask 077 && head -c 1024 /dev/urandom >munge.key)
+	start munged munged --foreground --force --key-file="$T/munge.key" \
+		--socket="$T/munge/munge.socket.2" --pid-file="$T/munged.pid" \
+		--log-file="$T/munged.log" --seed-file="$T/munged.seed"
+	await "$T/munged.err" 'Created socket'
+	reason="munge cannot be asked on $(hostname): .*libmunge.so.2: .* \(Debian's package is libmunge2\)"
+	key="the key file $T/config/ddprun/key on $(hostname), as $reason"
+}
+
+# image with|without CMD...: where munge's socket is as everywhere, and the
+# library is or is not
+image() {
+	exec unshare -m bash -c 'mount -t tmpfs none /run && mkdir /run/munge &&
+		mount --bind "$1" /run/munge && { [ "$3" = with ] ||
+		mount --bind /dev/null "$2"; } && shift 3 && exec "$@"' \
+		bash "$T/munge" "$library" "$@"
+}
+
+# node NAME with|without [VARIABLE=VALUE...]
+node() {
+	start "$1" image "$2" env "${@:3}" ddprun --nnodes 2 \
+		--rdzv-endpoint "$at" sh -c 'echo "rank $RANK"'
+}
+
+here() {
+	at=127.0.0.1:$(w_port free)
+}
+
+@test "two nodes with munge's socket and no libmunge agree by the key file, and say so" {
+	here
+	node a without
+	node b without
+	finish a
+	has "$err" "^ddprun: who joins is known by $key\$"
+	[ "$(grep -c 'is known by' <<<"$err")" = 1 ]
+	finish b
+	has "$err" "^ddprun: who joins is known by $key\$"
+	# what is started alone wonders about nothing
+	start alone image without ddprun true
+	finish alone
+	[ -z "$err" ]
+}
+
+@test "the node without libmunge is told what the other knows it by, and the other way round" {
+	here
+	node a with DDP_LOG=debug
+	await a.err "1 of 2 nodes are there"
+	node b without
+	finish b 77
+	has "$err" "rendezvous server $at: it takes munge's word for who joins, and here it is known by $key; install it, or give all nodes the same --token-file FILE\$"
+	node c with
+	finish c
+	finish a
+	here
+	node a without DDP_LOG=debug
+	await a.err "1 of 2 nodes are there"
+	node b with
+	finish b 77
+	has "$err" "rendezvous server $at: it wants to see a secret .*and here munge is asked: is munged down, or libmunge\.so\.2 missing, where it runs\? Start or install it there"
+	node c without
+	finish c
+	finish a
+}
+
+@test "who has named munge is told that libmunge is missing" {
+	here
+	node a without DDP_AUTH=munge
+	finish a 77
+	has "$err" "^ddprun: error: $reason; install it there, or give all nodes the same --token-file FILE\$"
+	node b without DDP_MUNGE_SOCKET="$T/munge/munge.socket.2"
+	finish b 77
+	has "$err" "$reason; install it there"
+	start server image without ddprdzv --listen 127.0.0.1:0 --auth munge
+	finish server 77
+	has "$err" "$reason; install it there"
+	start server image without ddprdzv --listen 127.0.0.1:0
+	await server.err 'listening on'
+	has "$(<server.err)" "^ddprdzv: who joins is known by $key\$"
+	signal server TERM
+	finish server
+}
