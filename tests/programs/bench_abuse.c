@@ -9,6 +9,7 @@
  * reads of each once, and closes it. That is the floor. */
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -208,6 +209,8 @@ static pid_t start(void (*run)(void), int niceness)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (niceness)
+		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	(void)!nice(niceness);
 	run();
 	exit(0);

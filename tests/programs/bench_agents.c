@@ -21,7 +21,7 @@ static const char usage[] =
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
        /* of one address a server has so many without a proof, and would
 	* turn the oldest out for more */
-       UNPROVEN = 30 };
+       UNPROVEN = 120 };
 
 /* A process that simulates the agents of one server. */
 struct share {
