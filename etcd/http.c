@@ -3,13 +3,15 @@
 #include "etcd/http.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LIBRARY "libcurl.so.4"
+#include "base/sock.h"
+#include "base/symbols.h"
+
+enum { SILENT_MS = 3000 };
 
 /* The calls that take any argument are macros in curl.h */
 #undef curl_easy_setopt
@@ -35,28 +37,30 @@ struct curl {
 	__typeof__(curl_multi_cleanup) *multi_cleanup;
 };
 
-static const struct {
-	const char *name;
-	size_t offset;
-} symbols[] = {
-#define CALL(member, symbol) {symbol, offsetof(struct curl, member)}
-	CALL(global_init, "curl_global_init"),
-	CALL(easy_init, "curl_easy_init"),
-	CALL(set, "curl_easy_setopt"),
-	CALL(info, "curl_easy_getinfo"),
-	CALL(easy_cleanup, "curl_easy_cleanup"),
-	CALL(strerror, "curl_easy_strerror"),
-	CALL(append, "curl_slist_append"),
-	CALL(free_list, "curl_slist_free_all"),
-	CALL(multi_init, "curl_multi_init"),
-	CALL(multi_set, "curl_multi_setopt"),
-	CALL(add, "curl_multi_add_handle"),
-	CALL(remove, "curl_multi_remove_handle"),
-	CALL(act, "curl_multi_socket_action"),
-	CALL(assign, "curl_multi_assign"),
-	CALL(read, "curl_multi_info_read"),
-	CALL(multi_cleanup, "curl_multi_cleanup"),
-#undef CALL
+static const struct symbol rows[] = {
+	SYMBOL(struct curl, global_init, "curl_global_init"),
+	SYMBOL(struct curl, easy_init, "curl_easy_init"),
+	SYMBOL(struct curl, set, "curl_easy_setopt"),
+	SYMBOL(struct curl, info, "curl_easy_getinfo"),
+	SYMBOL(struct curl, easy_cleanup, "curl_easy_cleanup"),
+	SYMBOL(struct curl, strerror, "curl_easy_strerror"),
+	SYMBOL(struct curl, append, "curl_slist_append"),
+	SYMBOL(struct curl, free_list, "curl_slist_free_all"),
+	SYMBOL(struct curl, multi_init, "curl_multi_init"),
+	SYMBOL(struct curl, multi_set, "curl_multi_setopt"),
+	SYMBOL(struct curl, add, "curl_multi_add_handle"),
+	SYMBOL(struct curl, remove, "curl_multi_remove_handle"),
+	SYMBOL(struct curl, act, "curl_multi_socket_action"),
+	SYMBOL(struct curl, assign, "curl_multi_assign"),
+	SYMBOL(struct curl, read, "curl_multi_info_read"),
+	SYMBOL(struct curl, multi_cleanup, "curl_multi_cleanup"),
+};
+
+static const struct symbols libcurl = {
+	.library = "libcurl.so.4",
+	.without = "etcd cannot be reached",
+	.remedy = "Debian's package is libcurl4",
+	.rows = rows, .n = sizeof rows / sizeof *rows,
 };
 
 struct http {
@@ -96,29 +100,14 @@ static const struct curl *load(struct err *e)
 {
 	static struct curl curl;
 	static int loaded;
-	void *library;
 
 	if (loaded)
 		return &curl;
-	library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!library) {
-		err_set(e, ERR_SYSTEM, "etcd cannot be reached: %s (Debian's "
-			"package is libcurl4)", dlerror());
+	if (!symbols_load(&libcurl, &curl, e))
 		return NULL;
-	}
-	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol) {
-			err_set(e, ERR_SYSTEM, LIBRARY " has no %s",
-				symbols[i].name);
-			dlclose(library);
-			return NULL;
-		}
-		*(void **)((char *)&curl + symbols[i].offset) = symbol;
-	}
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		err_set(e, ERR_SYSTEM, LIBRARY " does not start");
+		err_set(e, ERR_SYSTEM, "%s: %s does not start",
+			libcurl.without, libcurl.library);
 		return NULL;
 	}
 	loaded = 1;
@@ -302,6 +291,14 @@ static size_t take_body(char *data, size_t one, size_t n, void *arg)
 	return n;
 }
 
+/* A stream says nothing for hours: that its peer is gone is the kernel's to
+ * find out. */
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype what)
+{
+	sock_end_when_silent(fd, SILENT_MS);
+	return CURL_SOCKOPT_OK;
+}
+
 static int set_up(struct http_call *c, const struct http_request *r)
 {
 	const struct curl *curl = c->http->curl;
@@ -334,7 +331,7 @@ static int set_up(struct http_call *c, const struct http_request *r)
 	curl->set(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl->set(c->easy, CURLOPT_CONNECTTIMEOUT_MS, r->connect_ms);
 	curl->set(c->easy, CURLOPT_TIMEOUT_MS, r->timeout_ms);
-	curl->set(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl->set(c->easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
 	if (tls->cacert)
 		curl->set(c->easy, CURLOPT_CAINFO, tls->cacert);
 	if (tls->cert)

@@ -14,6 +14,7 @@
 #include "launcher/exit_code.h"
 #include "launcher/job_key.h"
 #include "launcher/stack.h"
+#include "launcher/tool.h"
 
 enum {
 	TEXT_MAX = 1 << 30,
@@ -26,17 +27,9 @@ enum {
 #define FIELD(name) .offset = offsetof(struct dump_options, name)
 
 const struct option_spec dump_options[] = {
-	{.name = "job", .kind = OPTION_STRING, FIELD(job), .arg = "ID",
-	 .help = "Only of the job with this --rdzv-id."},
-	{.name = "rdzv-endpoint", .kind = OPTION_STRING, FIELD(server),
-	 .arg = "HOST:PORT",
-	 .help = "Ask this rendezvous server for the job (none, unless --job"
-		 " names it): for a host where no ddprun runs."},
-	{.name = "auth", .kind = OPTION_STRING, FIELD(auth),
-	 .arg = "auto|secret|munge|none",
-	 .help = "How to prove to that server who asks (as ddprun --auth)."},
-	{.name = "token-file", .kind = OPTION_STRING, FIELD(token_file),
-	 .arg = "FILE", .help = "The secret of that server's nodes."},
+	TOOL_OPTIONS(struct dump_options, "Ask this rendezvous server for the "
+		     "job (none, unless --job names it): for a host where no "
+		     "ddprun runs."),
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = WIRE_DUMP_MAX_MS / 1000, .arg = "SECONDS",
 	 .help = "Wait so long for the answers of other nodes (10)."},

@@ -2,7 +2,6 @@
 #include "launcher/stack.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,9 +10,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/symbols.h"
 #include "launcher/freeze.h"
-
-#define LIBRARY "libdw.so.1"
 
 struct dw {
 	__typeof__(dwfl_begin) *begin;
@@ -35,54 +33,39 @@ struct dw {
 
 static struct dw dw;
 
-static const struct {
-	const char *name;
-	size_t offset;
-} symbols[] = {
-#define CALL(member, symbol) {symbol, offsetof(struct dw, member)}
-	CALL(begin, "dwfl_begin"),
-	CALL(end, "dwfl_end"),
-	CALL(report, "dwfl_linux_proc_report"),
-	CALL(report_end, "dwfl_report_end"),
-	CALL(find_elf, "dwfl_linux_proc_find_elf"),
-	CALL(attach, "dwfl_attach_state"),
-	CALL(registers, "dwfl_thread_state_registers"),
-	CALL(register_pc, "dwfl_thread_state_register_pc"),
-	CALL(frames, "dwfl_getthread_frames"),
-	CALL(frame_pc, "dwfl_frame_pc"),
-	CALL(module, "dwfl_addrmodule"),
-	CALL(module_info, "dwfl_module_info"),
-	CALL(function, "dwfl_module_addrname"),
-	CALL(source, "dwfl_module_getsrc"),
-	CALL(line, "dwfl_lineinfo"),
-#undef CALL
+static const struct symbol rows[] = {
+	SYMBOL(struct dw, begin, "dwfl_begin"),
+	SYMBOL(struct dw, end, "dwfl_end"),
+	SYMBOL(struct dw, report, "dwfl_linux_proc_report"),
+	SYMBOL(struct dw, report_end, "dwfl_report_end"),
+	SYMBOL(struct dw, find_elf, "dwfl_linux_proc_find_elf"),
+	SYMBOL(struct dw, attach, "dwfl_attach_state"),
+	SYMBOL(struct dw, registers, "dwfl_thread_state_registers"),
+	SYMBOL(struct dw, register_pc, "dwfl_thread_state_register_pc"),
+	SYMBOL(struct dw, frames, "dwfl_getthread_frames"),
+	SYMBOL(struct dw, frame_pc, "dwfl_frame_pc"),
+	SYMBOL(struct dw, module, "dwfl_addrmodule"),
+	SYMBOL(struct dw, module_info, "dwfl_module_info"),
+	SYMBOL(struct dw, function, "dwfl_module_addrname"),
+	SYMBOL(struct dw, source, "dwfl_module_getsrc"),
+	SYMBOL(struct dw, line, "dwfl_lineinfo"),
+};
+
+static const struct symbols libdw = {
+	.library = "libdw.so.1",
+	.without = "no native stacks",
+	.remedy = "elfutils' library, 0.158 or later; Debian's package is "
+		  "libdw1",
+	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
 };
 
 static int load(struct err *e)
 {
 	static int loaded;
-	void *library;
 
-	if (loaded)
-		return 0;
-	library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return err_set(e, ERR_SYSTEM, "no native stacks: %s (elfutils' "
-			       "library; Debian's package is libdw1)",
-			       dlerror());
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol) {
-			dlclose(library);
-			return err_set(e, ERR_SYSTEM, "no native stacks: "
-				       LIBRARY " has no %s: it is older than "
-				       "0.158", symbols[i].name);
-		}
-		*(void **)((char *)&dw + symbols[i].offset) = symbol;
-	}
-	loaded = 1;
-	return 0;
+	if (!loaded)
+		loaded = symbols_load(&libdw, &dw, e) != NULL;
+	return loaded ? 0 : ERR_SYSTEM;
 }
 
 /* ---- What libdw asks for ---- */

@@ -24,17 +24,8 @@ enum {
 #define FIELD(name) .offset = offsetof(struct status_options, name)
 
 const struct option_spec status_options[] = {
-	{.name = "job", .kind = OPTION_STRING, FIELD(job), .arg = "ID",
-	 .help = "Only of the job with this --rdzv-id."},
-	{.name = "rdzv-endpoint", .kind = OPTION_STRING, FIELD(server),
-	 .arg = "HOST:PORT",
-	 .help = "Ask this rendezvous server, of all its jobs: for a host where"
-		 " no ddprun runs."},
-	{.name = "auth", .kind = OPTION_STRING, FIELD(auth),
-	 .arg = "auto|secret|munge|none",
-	 .help = "How to prove to that server who asks (as ddprun --auth)."},
-	{.name = "token-file", .kind = OPTION_STRING, FIELD(token_file),
-	 .arg = "FILE", .help = "The secret of that server's nodes."},
+	TOOL_OPTIONS(struct status_options, "Ask this rendezvous server, of all"
+		     " its jobs: for a host where no ddprun runs."),
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = 600, .arg = "SECONDS",
 	 .help = "Wait so long for a server's answer (5)."},

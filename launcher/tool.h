@@ -3,6 +3,9 @@
 #ifndef LAUNCHER_TOOL_H
 #define LAUNCHER_TOOL_H
 
+#include <stddef.h>
+
+#include "base/option.h"
 #include "base/sock.h"
 #include "rendezvous/auth.h"
 
@@ -21,5 +24,20 @@ struct tool_question {
  * or says nothing. */
 int tool_ask(const struct endpoint *server, const struct tool_question *q,
 	     struct err *e);
+
+/* Which job, and which server it asks: the first rows of a tool's options, of a
+ * struct with job, server, auth and token_file. endpoint_help: what it asks. */
+#define TOOL_OPTIONS(type, endpoint_help)                                     \
+	{.name = "job", .kind = OPTION_STRING, .offset = offsetof(type, job), \
+	 .arg = "ID", .help = "Only of the job with this --rdzv-id."},        \
+	{.name = "rdzv-endpoint", .kind = OPTION_STRING,                      \
+	 .offset = offsetof(type, server), .arg = "HOST:PORT",                \
+	 .help = endpoint_help},                                              \
+	{.name = "auth", .kind = OPTION_STRING,                               \
+	 .offset = offsetof(type, auth), .arg = "auto|secret|munge|none",     \
+	 .help = "How to prove to that server who asks (as ddprun --auth)."}, \
+	{.name = "token-file", .kind = OPTION_STRING,                         \
+	 .offset = offsetof(type, token_file), .arg = "FILE",                 \
+	 .help = "The secret of that server's nodes."}
 
 #endif

@@ -1,7 +1,6 @@
-/* credential.c: libmunge by dlopen. */
+/* credential.c: what is asked of libmunge. */
 #include "rendezvous/credential.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <munge.h>
 #include <pthread.h>
@@ -15,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/sock.h"
+#include "base/symbols.h"
 
-#define LIBRARY "libmunge.so.2"
 #define USUAL_SOCKET "/run/munge/munge.socket.2"
 #define USUAL_FOLDER "/etc/munge"
 
@@ -35,43 +34,29 @@ static struct munge_calls calls;
 static int load_rc;
 static struct err load_why;
 
-static const struct {
-	const char *name;
-	size_t offset;
-} symbols[] = {
-#define CALL(member, symbol) {symbol, offsetof(struct munge_calls, member)}
-	CALL(encode, "munge_encode"),
-	CALL(decode, "munge_decode"),
-	CALL(create, "munge_ctx_create"),
-	CALL(destroy, "munge_ctx_destroy"),
-	CALL(set, "munge_ctx_set"),
-	CALL(why, "munge_ctx_strerror"),
-#undef CALL
+static const struct symbol rows[] = {
+	SYMBOL(struct munge_calls, encode, "munge_encode"),
+	SYMBOL(struct munge_calls, decode, "munge_decode"),
+	SYMBOL(struct munge_calls, create, "munge_ctx_create"),
+	SYMBOL(struct munge_calls, destroy, "munge_ctx_destroy"),
+	SYMBOL(struct munge_calls, set, "munge_ctx_set"),
+	SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
 };
 
 static void load_once(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	char host[SOCK_HOST_MAX];
+	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
+	const struct symbols libmunge = {
+		.library = "libmunge.so.2", .without = without,
+		.remedy = "Debian's package is libmunge2",
+		.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+	};
 
 	sock_host_name(host);
-	if (!library) {
-		load_rc = err_set(&load_why, ERR_PROOF, "munge cannot be asked "
-				  "on %s: %s (Debian's package is libmunge2)",
-				  host, dlerror());
-		return;
-	}
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol) {
-			load_rc = err_set(&load_why, ERR_PROOF, "munge cannot "
-					  "be asked on %s: " LIBRARY " has no "
-					  "%s", host, symbols[i].name);
-			return;
-		}
-		*(void **)((char *)&calls + symbols[i].offset) = symbol;
-	}
+	snprintf(without, sizeof(without), "munge cannot be asked on %s",
+		 host);
+	if (!symbols_load(&libmunge, &calls, &load_why))
+		load_rc = load_why.code = ERR_PROOF;
 }
 
 int credential_load(struct err *e)

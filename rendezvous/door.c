@@ -35,29 +35,14 @@ static void drop(struct member *m, const char *why)
 	conn_drop(&m->conn);
 }
 
-int door_has_room(struct server *s)
+/* One number for an IPv4 address, and for a network that one host may have all
+ * of: of IPv6 (its first half), and loopback's. */
+static uint64_t network_of_v4(uint32_t address)
 {
-	struct door *d = &s->door;
-	struct member *idle = d->first;
-	uint64_t ends;
-
-	if (d->count < DOOR_MAX)
-		return 1;
-	while (idle && idle->caller.check) /* that waits for us */
-		idle = idle->caller.next;
-	ends = idle ? idle->caller.came_ms + DOOR_GRACE_MS : 0;
-	if (idle && uv_now(s->loop) >= ends) {
-		drop(idle, "others have come");
-		return 1;
-	}
-	d->holds = 1;
-	if (idle)
-		conn_due(&idle->conn, ends);
-	return 0;
+	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
+						      : address;
 }
 
-/* One number for an IPv4 address, or for a network of IPv6 (its first half),
- * which one host may have all of. */
 static uint64_t network_of(const struct member *m)
 {
 	struct in6_addr six;
@@ -66,10 +51,11 @@ static uint64_t network_of(const struct member *m)
 
 	peer(m, &a);
 	if (a.ss.ss_family != AF_INET6)
-		return ((struct sockaddr_in *)&a.ss)->sin_addr.s_addr;
+		return network_of_v4(
+			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
 	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
 	if (IN6_IS_ADDR_V4MAPPED(&six))
-		return six.s6_addr32[3];
+		return network_of_v4(six.s6_addr32[3]);
 	memcpy(&n, &six, sizeof(n));
 	return n;
 }
@@ -90,6 +76,39 @@ static unsigned count_network(const struct door *d, uint64_t network,
 	return n;
 }
 
+/* How long the oldest may stay, as another waits. */
+static uint64_t grace_of(const struct door *d, const struct member *idle)
+{
+	struct member *oldest;
+
+	if (idle->conn.state != CONN_OPEN)
+		return DOOR_MUTE_MS;
+	return count_network(d, idle->caller.network, &oldest) >
+			       DOOR_MAX_ADDRESS
+		       ? DOOR_CROWD_MS : DOOR_GRACE_MS;
+}
+
+int door_has_room(struct server *s)
+{
+	struct door *d = &s->door;
+	struct member *idle = d->first;
+	uint64_t ends;
+
+	if (d->count < DOOR_MAX)
+		return 1;
+	while (idle && idle->caller.check) /* that waits for us */
+		idle = idle->caller.next;
+	ends = idle ? idle->caller.came_ms + grace_of(d, idle) : 0;
+	if (idle && uv_now(s->loop) >= ends) {
+		drop(idle, "others have come");
+		return 1;
+	}
+	d->holds = 1;
+	if (idle)
+		conn_due(&idle->conn, ends);
+	return 0;
+}
+
 /* The oldest of too many from one address. */
 static void limit_address(struct door *d, uint64_t network, uint64_t now)
 {
@@ -107,6 +126,8 @@ void door_on_due(struct member *m)
 {
 	struct door *d = &m->server->door;
 
+	if (!m->caller.inside)
+		return;
 	if ((d->holds || m->full) && !m->caller.check)
 		drop(m, "others wait");
 	else if (d->count > DOOR_MAX_ADDRESS)
@@ -261,11 +282,9 @@ static void put_welcome(struct member *m, const struct wire_frame *f,
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 }
 
-/* It belongs to the job; whether that takes it is another question. Who is not
- * taken is told so, and has to come again from the beginning. */
-static int let_in(struct member *m, const struct wire_frame *f,
-		  const struct wire_hello *hello, const char *grant,
-		  const struct proof *key, struct err *e)
+int door_let_in(struct member *m, const struct wire_frame *f,
+		const struct wire_hello *hello, const char *grant,
+		const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
 	int rc = request_admit(m, hello, e);
@@ -279,6 +298,15 @@ static int let_in(struct member *m, const struct wire_frame *f,
 	if (rc < 0)
 		conn_finish(&m->conn);
 	return 0;
+}
+
+static int let_in(struct member *m, const struct wire_frame *f,
+		  const struct wire_hello *hello, const char *grant,
+		  const struct proof *key, struct err *e)
+{
+	if (m->server->place && standby_hold(m, f, grant, key))
+		return 0;
+	return door_let_in(m, f, hello, grant, key, e);
 }
 
 /* ---- by munge ---- */
@@ -424,7 +452,7 @@ int door_hello(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (m->caller.check)
+	if (m->caller.check || m->caller.waits)
 		return err_set(e, ERR_PROTOCOL, "HELLO again");
 	if (hello.nonce.len != WIRE_NONCE_SIZE)
 		return err_set(e, ERR_PROTOCOL, "HELLO: a nonce of %zu bytes",

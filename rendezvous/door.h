@@ -13,11 +13,16 @@ enum {
 	/* who comes with many others is not one of many who say nothing: only
 	 * who is there for so long makes room for the next */
 	DOOR_GRACE_MS = 2000,
+	/* but where others wait: one of a crowd of one address; and who has
+	 * said nothing at all, as a client does when it has connected */
+	DOOR_CROWD_MS = 500,
+	DOOR_MUTE_MS = 250,
 };
 
 struct member;
 struct server;
 struct door_check;
+struct standby_hello;
 
 struct door {
 	struct auth auth;
@@ -35,6 +40,7 @@ struct caller {
 	uint64_t came_ms, network;
 	char greeting[WIRE_GREETING_SIZE];
 	struct door_check *check; /* munge is being asked */
+	struct standby_hello *waits; /* for what is not known yet */
 };
 
 /* Whether one more may be accepted now; if not on_room follows. */
@@ -48,5 +54,11 @@ void door_greet(struct member *m);
 /* Its HELLO: 0, or ERR_PROTOCOL. Who passes is admitted by request.h and gets
  * its WELCOME, at once or when munge has spoken. */
 int door_hello(struct member *m, const struct wire_frame *f, struct err *e);
+/* It belongs to the job; whether that takes it is another question. Who is not
+ * taken is told so, and has to come again from the beginning. key: NULL where
+ * nobody proves anything. ERR_PROTOCOL: it cannot be. */
+int door_let_in(struct member *m, const struct wire_frame *f,
+		const struct wire_hello *hello, const char *grant,
+		const struct proof *key, struct err *e);
 
 #endif

@@ -1,22 +1,23 @@
 /* web.c: libmicrohttpd without a thread. */
 #include "rendezvous/web.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#define LIBRARY "libmicrohttpd.so.12"
+#include "base/symbols.h"
 
 enum {
 	CONNECTIONS = 16,
-	PATIENCE_S = 10,
+	PATIENCE_S = 10, /* for one request: as long as a connection is for */
+	SWEEP_MS = 1000,
 	PAGE_MAX = 64 << 20,
 };
 
-static struct {
+struct mhd {
 	__typeof__(MHD_start_daemon) *start;
 	__typeof__(MHD_stop_daemon) *stop;
 	__typeof__(MHD_get_daemon_info) *info;
@@ -26,49 +27,47 @@ static struct {
 	__typeof__(MHD_add_response_header) *header;
 	__typeof__(MHD_queue_response) *queue;
 	__typeof__(MHD_destroy_response) *destroy;
-} mhd;
+	__typeof__(MHD_get_connection_info) *connection;
+};
+
+static struct mhd mhd;
+
+static const struct symbol rows[] = {
+	SYMBOL(struct mhd, start, "MHD_start_daemon"),
+	SYMBOL(struct mhd, stop, "MHD_stop_daemon"),
+	SYMBOL(struct mhd, info, "MHD_get_daemon_info"),
+	SYMBOL(struct mhd, run, "MHD_run"),
+	SYMBOL(struct mhd, timeout, "MHD_get_timeout"),
+	SYMBOL(struct mhd, response, "MHD_create_response_from_buffer"),
+	SYMBOL(struct mhd, header, "MHD_add_response_header"),
+	SYMBOL(struct mhd, queue, "MHD_queue_response"),
+	SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
+	SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
+};
+
+static const struct symbols libmicrohttpd = {
+	.library = "libmicrohttpd.so.12",
+	.without = "nothing can be served over HTTP",
+	.remedy = "Debian's package is libmicrohttpd12",
+	.rows = rows, .n = sizeof rows / sizeof *rows,
+};
+
+/* Who sends a byte now and then is never idle for libmicrohttpd. */
+struct caller {
+	int fd;
+	uint64_t until; /* loop time; 0: nobody's place */
+};
 
 struct web {
 	struct MHD_Daemon *daemon;
 	uv_poll_t poll;
-	uv_timer_t timer;
+	uv_timer_t timer, sweeper;
+	struct caller callers[CONNECTIONS];
+	int room; /* somebody has gone since the last turn */
 	int handles;
 	web_page *page;
 	void *arg;
 };
-
-static int load(struct err *e)
-{
-	const struct {
-		const char *name;
-		void *to;
-	} symbols[] = {
-		{"MHD_start_daemon", &mhd.start},
-		{"MHD_stop_daemon", &mhd.stop},
-		{"MHD_get_daemon_info", &mhd.info},
-		{"MHD_run", &mhd.run},
-		{"MHD_get_timeout", &mhd.timeout},
-		{"MHD_create_response_from_buffer", &mhd.response},
-		{"MHD_add_response_header", &mhd.header},
-		{"MHD_queue_response", &mhd.queue},
-		{"MHD_destroy_response", &mhd.destroy},
-	};
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library)
-		return err_set(e, ERR_SYSTEM, "nothing can be served over HTTP:"
-			       " %s (Debian's package is libmicrohttpd12)",
-			       dlerror());
-	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-		void *symbol = dlsym(library, symbols[i].name);
-
-		if (!symbol)
-			return err_set(e, ERR_SYSTEM, LIBRARY " has no %s",
-				       symbols[i].name);
-		memcpy(symbols[i].to, &symbol, sizeof symbol);
-	}
-	return 0;
-}
 
 /* ---- requests ---- */
 
@@ -83,6 +82,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, int status,
 	if (!r)
 		return MHD_NO;
 	mhd.header(r, "Content-Type", type);
+	mhd.header(r, "Connection", "close");
 	rc = mhd.queue(c, (unsigned)status, r);
 	mhd.destroy(r);
 	return rc;
@@ -110,6 +110,51 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
 	return rc;
 }
 
+/* ---- how long a connection may last ---- */
+
+/* Its end is libmicrohttpd's to see, which then closes it. */
+static void on_sweep(uv_timer_t *t)
+{
+	struct web *h = t->data;
+	uint64_t now = uv_now(t->loop);
+	int left = 0;
+
+	for (struct caller *k = h->callers; k < h->callers + CONNECTIONS; k++) {
+		if (k->until && k->until <= now)
+			shutdown(k->fd, SHUT_RDWR);
+		left += k->until != 0;
+	}
+	if (!left)
+		uv_timer_stop(t);
+}
+
+static struct caller *find_caller(struct web *h, uint64_t until, int fd)
+{
+	struct caller *k = h->callers, *end = k + CONNECTIONS;
+
+	while (k < end && (until ? k->until != 0 : k->fd != fd || !k->until))
+		k++;
+	return k < end ? k : NULL;
+}
+
+static void on_caller(void *arg, struct MHD_Connection *c, void **state,
+		      enum MHD_ConnectionNotificationCode what)
+{
+	int fd = mhd.connection(c, MHD_CONNECTION_INFO_CONNECTION_FD)
+			 ->connect_fd;
+	struct web *h = arg;
+	uint64_t until = what == MHD_CONNECTION_NOTIFY_STARTED ?
+			 uv_now(h->sweeper.loop) + PATIENCE_S * 1000 : 0;
+	struct caller *k = find_caller(h, until, fd);
+
+	h->room |= !until;
+	if (!k)
+		return;
+	*k = (struct caller){fd, until};
+	if (until && !uv_is_active((uv_handle_t *)&h->sweeper))
+		uv_timer_start(&h->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
 /* ---- the loop ---- */
 
 static void run(struct web *h);
@@ -128,8 +173,13 @@ static void run(struct web *h)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
+	h->room = 0;
 	mhd.run(h->daemon);
-	if (mhd.timeout(h->daemon, &ms) == MHD_YES)
+	/* With all places taken it does not look who comes, and sees that one
+	 * is free at its next turn only. */
+	if (h->room)
+		uv_timer_start(&h->timer, on_timer, 0, 0);
+	else if (mhd.timeout(h->daemon, &ms) == MHD_YES)
 		uv_timer_start(&h->timer, on_timer, ms, 0);
 	else
 		uv_timer_stop(&h->timer);
@@ -151,6 +201,7 @@ void web_close(struct web *h)
 		return;
 	uv_close((uv_handle_t *)&h->poll, on_closed);
 	uv_close((uv_handle_t *)&h->timer, on_closed);
+	uv_close((uv_handle_t *)&h->sweeper, on_closed);
 }
 
 int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
@@ -158,7 +209,7 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 {
 	const union MHD_DaemonInfo *info;
 	struct web *h = NULL;
-	int rc = load(e);
+	int rc = symbols_load(&libmicrohttpd, &mhd, e) ? 0 : ERR_SYSTEM;
 
 	*out = NULL;
 	if (rc == 0 && !(h = calloc(1, sizeof *h)))
@@ -171,7 +222,8 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 				      MHD_OPTION_LISTEN_SOCKET, listen_fd,
 				      MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 				      MHD_OPTION_CONNECTION_TIMEOUT, PATIENCE_S,
-				      MHD_OPTION_END);
+				      MHD_OPTION_NOTIFY_CONNECTION, on_caller,
+				      h, MHD_OPTION_END);
 		if (!h->daemon)
 			rc = err_set(e, ERR_SYSTEM, "libmicrohttpd does not "
 				     "start");
@@ -184,8 +236,9 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 	info = mhd.info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	uv_poll_init(loop, &h->poll, info->epoll_fd);
 	uv_timer_init(loop, &h->timer);
-	h->poll.data = h->timer.data = h;
-	h->handles = 2;
+	uv_timer_init(loop, &h->sweeper);
+	h->poll.data = h->timer.data = h->sweeper.data = h;
+	h->handles = 3;
 	uv_poll_start(&h->poll, UV_READABLE, on_poll);
 	*out = h;
 	return 0;

@@ -145,6 +145,23 @@ get() {
 	finish r -
 }
 
+@test "a job that restarts and whose nodes do not come back is idle, too" {
+	server --idle-timeout 0.7
+	for n in a b; do
+		mkfifo $n.in
+		start $n bash -c 'exec rdzv_client "$@" <>"$0"' $n.in \
+			agent "$at" r 1 $n 2 -1 1
+	done
+	await a.out '^START'
+	await b.out '^START'
+	say a 'exit 0 3'
+	await a.out '^END round 0 verdict 2 '
+	say a join
+	await a.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
+	await b.out '^END round . verdict 3 exit_code 69 .*: nothing happened in it for 0.7 s'
+	[ "$(grep -c "^ddprdzv: job 'r' ends: " server.err)" = 1 ]
+}
+
 @test "health and metrics, as a parser of Prometheus' reads them" {
 	command -v curl >/dev/null || skip "no curl here"
 	server --metrics-listen 0 --journal journal
@@ -297,4 +314,113 @@ EOF
 	[ "$(<got)" = "1 '1'" ]
 	say a 'exit 1 0'
 	finish a
+}
+
+@test "ddprun status of several users: each sees his own jobs, the server's all" {
+	mkdir tokens
+	echo 'the-token-of-alice-01' >tokens/alice
+	echo 'the-token-of-robert-02' >tokens/bob
+	chmod 600 tokens/*
+	DDP_TOKEN=the-servers-own-token server --token-dir tokens
+	DDP_TOKEN=the-token-of-alice-01 node a alice/x 2 2
+	DDP_TOKEN=the-token-of-robert-02 node b bob/y 1 1
+	await a.out '^WAITING'
+	await b.out '^START'
+	export DDP_TOKEN=the-token-of-alice-01
+	status=(ddprun status --rdzv-endpoint "$at")
+	expect 0 "${status[@]}" --job alice/x
+	has "$out" "^job 'alice/x' at $at: gathering for "
+	has "$out" '^  waiting [1-9][0-9]* s for 1 of 2 nodes$'
+	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
+	for job in bob/y '' x; do
+		start tool "${status[@]}" ${job:+--job "$job"}
+		finish tool -
+		[ "$status" != 0 ]
+		[ "$(grep -c '^job ' <<<"$out")" = 0 ]
+	done
+	export DDP_TOKEN=the-servers-own-token
+	status=(ddprun status --rdzv-endpoint "$at")
+	expect 0 "${status[@]}" --json
+	[ "$(python3 -c 'import json, sys
+for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
+	w = j["waiting"]
+	print(j["job"], j["state"], w and w["for"], w and w["seconds"] >= 1)
+' <<<"$out")" = $'alice/x gathering 1 of 2 nodes True\nbob/y running None None' ]
+}
+
+@test "what fits a limit to the byte is taken, one more is not" {
+	server --max-keys 3 --max-bytes 1024
+	node a a 1 1
+	await a.out '^START'
+	w() { rdzv_client do "$at" a 0 0 "$@"; }
+	# bytes of keys and values: 1 and 1023
+	w big k 1023
+	run w set k2 ''
+	[[ $output == *"the store of job 'a' is full: it holds 1024 of at most 1024 bytes (--max-bytes of its ddprdzv)" ]]
+	run w append k x
+	[[ $output == *"1024 of at most 1024 bytes"* ]]
+	w delete k
+	w mset 1 x 2 x mset 3 x 1 y
+	run w set 4 x
+	[[ $output == *"it has 3 keys and may have no more (--max-keys of its ddprdzv)" ]]
+	[ "$(w get 3)" = "1 'x'" ]
+	# of a name that somebody waits for, too
+	w delete 3
+	start waiter rdzv_client do "$at" a 0 0 set here 1 wait 60000 never
+	finish waiter 1
+	has "$out" "it has 3 keys and may have no more"
+}
+
+# limited OPTION...: what a ddprun starts as its server
+limited() {
+	printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$DDPRDZV" "$*" >limited
+	chmod +x limited
+	export DDP_SERVER=$T/limited
+}
+
+@test "PyTorch's clients have the same limits: who goes over one is closed, and it is said" {
+	limited --max-keys 2 --max-bytes 1024
+	expect 0 ddprun --standalone bash -c '
+		w_knock set a 1; w_knock add n 1; w_knock add more 1
+		w_knock push more 1; w_knock get a
+		x=$(printf "x%.0s" {1..1021})
+		w_knock set a $x; w_knock get a; w_knock set a x$x; w_knock get a'
+	has "$out" '\] n is 1$'
+	[ "$(grep -c '\] closed$' <<<"$out")" = 2 ]
+	has "$out" '\] a is 1$'
+	[ "$(grep -c '\] a is x\{1021\}$' <<<"$out")" = 2 ]
+	has "$err" "client of the PyTorch store was disconnected: the store of job '.*' is full: it has 2 keys and may have no more"
+	has "$err" "client of the PyTorch store was disconnected: the store of job '.*' is full: it holds 1024 of at most 1024 bytes"
+}
+
+@test "PyTorch's port takes eight clients a rank, at least 64, and no more" {
+	expect 0 ddprun --standalone bash -c '
+		ping="\0\xce\xf7\x85\x3c\x0d\1\2\3\4"
+		for i in {1..64}; do
+			exec {fd}<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT"
+			printf "$ping" >&$fd
+			read -rN 4 -u $fd answer
+			[ "$answer" = "$(printf "\1\2\3\4")" ] || exit 4
+		done
+		w_knock ping
+		exec {fd}>&-
+		until [ "$(w_knock ping)" = answered ]; do :; done'
+	[ "$out" = '[0] closed' ]
+	[ "$(grep -c 'the PyTorch store refuses connections: it has 64, more than its ranks could need' <<<"$err")" = 1 ]
+}
+
+@test "health says that it stops while a job is still being told" {
+	command -v curl >/dev/null || skip "no curl here"
+	server --metrics-listen 0
+	await server.err ' health and metrics at '
+	node a a 1 1
+	await a.out '^START'
+	signal a STOP
+	signal server TERM
+	await server.err 'was told to stop by SIGTERM'
+	get health
+	[ "$code $body" = '503 stopping' ]
+	signal a CONT
+	finish server
+	finish a 69
 }

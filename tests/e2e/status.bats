@@ -131,3 +131,35 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish x -
 	finish y -
 }
+
+@test "jobs of any name: percents, quotes, other scripts, and what is no UTF-8" {
+	local name n=0 names=('100%s%n' 'Grüße/日本' "o'hare \"x\" \\"
+		$'b\xffd' '-x' '$(echo)')
+	export LC_ALL=C # for grep
+	start server ddprdzv --listen "$at"
+	await server.err 'listening on'
+	for name in "${names[@]}"; do
+		start "n$n" ddprun --nnodes 2 --rdzv-id="$name" \
+			--rdzv-endpoint "$at" true
+		n=$((n + 1))
+	done
+	for ((n = 0; n < ${#names[@]}; n++)); do
+		name=${names[n]}
+		await "n$n.err" 'waiting [12] s'
+		expect 0 ddprun status --rdzv-endpoint "$at" --job="$name"
+		grep -qF "job '$name' at" <<<"$out"
+		expect 0 ddprun status --json --rdzv-endpoint "$at" --job="$name"
+		python3 -c 'import json, os, sys
+j, = json.load(sys.stdin)["jobs"]
+name = os.fsencode(sys.argv[1])
+assert j["job"] == name.decode(errors="replace"), j["job"]' "$name" <<<"$out"
+	done
+	expect 0 ddprun status --json --rdzv-endpoint "$at"
+	[ "$(python3 -c 'import json, sys
+print(len(json.load(sys.stdin)["jobs"]))' <<<"$out")" = $n ]
+	signal server TERM
+	finish server
+	while ((n--)); do
+		finish "n$n" -
+	done
+}

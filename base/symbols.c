@@ -1,0 +1,28 @@
+/* symbols.c: dlopen, and dlsym for each row. */
+#include "base/symbols.h"
+
+#include <dlfcn.h>
+
+void *symbols_load(const struct symbols *s, void *calls, struct err *e)
+{
+	void *library = dlopen(s->library, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library) {
+		err_set(e, ERR_SYSTEM, "%s: %s (%s)", s->without, dlerror(),
+			s->remedy);
+		return NULL;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		void *symbol = dlsym(library, s->rows[i].name);
+
+		if (!symbol) {
+			err_set(e, ERR_SYSTEM, "%s: %s has no %s (%s)",
+				s->without, s->library, s->rows[i].name,
+				s->remedy);
+			dlclose(library);
+			return NULL;
+		}
+		*(void **)((char *)calls + s->rows[i].offset) = symbol;
+	}
+	return library;
+}

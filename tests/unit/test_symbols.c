@@ -1,0 +1,58 @@
+/* test_symbols.c: a library that every system has, one that none has, and one
+ * that lacks what is wanted of it. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/symbols.h"
+#include "tests/unit/run_case.h"
+
+struct calls {
+	double (*root)(double x);
+	double (*other)(double x);
+};
+
+static struct calls calls;
+static struct err e;
+
+static void *load(const char *library, const char *name)
+{
+	const struct symbol rows[] = {
+		SYMBOL(struct calls, root, "sqrt"),
+		SYMBOL(struct calls, other, name),
+	};
+	const struct symbols s = {library, "no roots", "install one", rows, 2};
+
+	e = (struct err)ERR_INIT;
+	return symbols_load(&s, &calls, &e);
+}
+
+START_TEST(what_is_there_is_called)
+{
+	ck_assert_ptr_nonnull(load("libm.so.6", "fabs"));
+	ck_assert(calls.root(9) == 3);
+	ck_assert(calls.other(-27) == 27);
+}
+END_TEST
+
+START_TEST(what_is_missing_is_said)
+{
+	ck_assert_ptr_null(load("libno-such.so.9", "fabs"));
+	ck_assert_int_eq(e.code, ERR_SYSTEM);
+	ck_assert_ptr_nonnull(strstr(e.text, "no roots: libno-such.so.9: "));
+	ck_assert_ptr_nonnull(strstr(e.text, " (install one)"));
+	ck_assert_ptr_null(load("libm.so.6", "no_such_root"));
+	ck_assert_int_eq(e.code, ERR_SYSTEM);
+	ck_assert_str_eq(e.text, "no roots: libm.so.6 has no no_such_root "
+			 "(install one)");
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("symbols");
+
+	tcase_add_test(c, what_is_there_is_called);
+	tcase_add_test(c, what_is_missing_is_said);
+	return run_case(c) ? 1 : 0;
+}
