@@ -36,8 +36,9 @@ setup() {
 	await "$T/server.err" 'listening on'
 	# its agent is stopped, and answers nobody
 	start_on h1 job ddprun --rdzv-endpoint h1:29400 --rdzv-id j \
-		--heartbeat-timeout 60 bash -c 'echo "agent $PPID"
-		kill -STOP $PPID; exec tail -f /dev/null'
+		--heartbeat-timeout 60 bash -c "kill -STOP \$PPID
+		echo stopped >$T/said; exec tail -f /dev/null"
+	await "$T/said" stopped
 	tools='until [ "$(curl -s http://127.0.0.1:29401/metrics |
 		grep "role=\"tool\"")" = "ddprdzv_connections{role=\"tool\"} $0" ]
 		do :; done'
