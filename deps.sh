@@ -8,7 +8,7 @@ set -eu
 [ "${DEPS:-1}" != 0 ] || exit 0
 
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev liblzma-dev libdnnl-dev libpng-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev'
-tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server'
+tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
 # what else starts workers; slurmd and munged are started by the tests alone,
 # and srun --mpi=pmix loads libpmix.so, which the -dev package has

@@ -16,7 +16,10 @@
 	X(INTERNAL, -20008, "a bug of ours")                                   \
 	X(REFUSED, -20009, "the server refused")                               \
 	X(DATA, -20010, "a file's contents are wrong")                         \
-	X(PROOF, -20011, "no proof that both belong to the job")
+	X(PROOF, -20011, "no proof that both belong to the job")               \
+	X(MOVED, -20012, "the job's server is elsewhere")                      \
+	X(NOT_YET, -20013, "the job has no server yet")                        \
+	X(NO_ETCD, -20014, "etcd cannot be asked who the server is")
 
 enum {
 #define X(name, code, text) ERR_##name = code,

@@ -9,7 +9,8 @@
 #include "base/sock.h"
 
 enum {
-	ATTEMPT_MS = 3000, /* for one member to answer */
+	ATTEMPT_MS = 3000, /* for one member to answer, at most */
+	ATTEMPT_MIN_MS = 250,
 	CONNECT_MS = 1000,
 	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 1000,
@@ -226,6 +227,14 @@ static void on_reply(void *owner, long status, struct slice body,
 
 static const struct http_events call_events = {.on_done = on_reply};
 
+/* One that hangs leaves time to ask another. */
+static long time_for(const struct etcd *c, uint64_t left)
+{
+	if (c->nendpoints > 1 && left > 2 * ATTEMPT_MIN_MS)
+		left /= 2;
+	return (long)(left < ATTEMPT_MS ? left : ATTEMPT_MS);
+}
+
 static void attempt(struct etcd_call *k)
 {
 	struct etcd *c = k->etcd;
@@ -246,7 +255,7 @@ static void attempt(struct etcd_call *k)
 		.body = k->logging_in ? SLICE(login.data, login.len) :
 			SLICE(k->body.data, k->body.len),
 		.connect_ms = CONNECT_MS,
-		.timeout_ms = (long)(left < ATTEMPT_MS ? left : ATTEMPT_MS),
+		.timeout_ms = time_for(c, left),
 		.events = &call_events, .owner = k,
 	};
 

@@ -122,14 +122,14 @@ static struct buf *next_item(struct buf *list)
 	return list;
 }
 
-void etcd_txn_if_created(struct etcd_txn *t, struct slice key,
-			 int64_t revision)
+void etcd_txn_if_modified(struct etcd_txn *t, struct slice key,
+			  int64_t revision)
 {
 	struct buf *out = next_item(&t->compare);
 
-	put_text(out, "{\"target\":\"CREATE\",\"result\":\"EQUAL\",");
+	put_text(out, "{\"target\":\"MOD\",\"result\":\"EQUAL\",");
 	put_bytes(out, "key", key);
-	put_number(out, "create_revision", revision);
+	put_number(out, "mod_revision", revision);
 	put_text(out, "}");
 }
 

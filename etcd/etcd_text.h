@@ -29,10 +29,10 @@ struct etcd_txn {
 
 void etcd_txn_init(struct etcd_txn *t, size_t max);
 void etcd_txn_release(struct etcd_txn *t);
-/* Holds while the key is the one that was created in that revision; 0: while
- * there is no such key. */
-void etcd_txn_if_created(struct etcd_txn *t, struct slice key,
-			 int64_t revision);
+/* Holds while nobody has written the key since that revision; 0: while there is
+ * no such key. */
+void etcd_txn_if_modified(struct etcd_txn *t, struct slice key,
+			  int64_t revision);
 /* lease 0: none; the key goes with its lease. */
 void etcd_txn_put(struct etcd_txn *t, struct slice key, struct slice value,
 		  int64_t lease);

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sock.h"
 #include "base/symbols.h"
+
+enum { SILENT_MS = 3000 };
 
 /* The calls that take any argument are macros in curl.h */
 #undef curl_easy_setopt
@@ -288,6 +291,14 @@ static size_t take_body(char *data, size_t one, size_t n, void *arg)
 	return n;
 }
 
+/* A stream says nothing for hours: that its peer is gone is the kernel's to
+ * find out. */
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype what)
+{
+	sock_end_when_silent(fd, SILENT_MS);
+	return CURL_SOCKOPT_OK;
+}
+
 static int set_up(struct http_call *c, const struct http_request *r)
 {
 	const struct curl *curl = c->http->curl;
@@ -320,7 +331,7 @@ static int set_up(struct http_call *c, const struct http_request *r)
 	curl->set(c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl->set(c->easy, CURLOPT_CONNECTTIMEOUT_MS, r->connect_ms);
 	curl->set(c->easy, CURLOPT_TIMEOUT_MS, r->timeout_ms);
-	curl->set(c->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl->set(c->easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
 	if (tls->cacert)
 		curl->set(c->easy, CURLOPT_CAINFO, tls->cacert);
 	if (tls->cert)

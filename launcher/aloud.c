@@ -15,7 +15,9 @@ static void say_how(const struct member *m, char *how, size_t size)
 {
 	const struct config *c = m->config;
 
-	if (hosting_is_loopback(c->endpoint.host))
+	if (c->etcd.members)
+		snprintf(how, size, "the same command there");
+	else if (hosting_is_loopback(c->endpoint.host))
 		snprintf(how, size, "the same command, on another host add "
 			 "--rdzv-endpoint HOST:%u",
 			 sock_addr_port(&m->rdzv.addr));
@@ -28,7 +30,11 @@ static void speak_outside(const struct member *m, unsigned long long s)
 {
 	const struct config *c = m->config;
 
-	if (m->rdzv.phase == RDZV_CALLING)
+	if (c->etcd.members)
+		log_info("waiting %llu s for a server of job '%s' at %s%s%s", s,
+			 c->job, m->rdzv.where, m->rdzv.last.code ? ": " : "",
+			 m->rdzv.last.text);
+	else if (m->rdzv.phase == RDZV_CALLING)
 		log_info("waiting %llu s for an answer from %s (job '%s')", s,
 			 m->rdzv.where, c->job);
 	else

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/own_addr.h"
-#include "base/random.h"
 #include "base/signal_name.h"
+#include "launcher/config_rdzv.h"
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
@@ -21,8 +20,6 @@
 #include "launcher/rdzv_conf.h"
 #include "launcher/remote_node.h"
 #include "rendezvous/wire.h"
-
-enum { RDZV_PORT = 29400, MASTER_PORT = 29500, JOB_BYTES_MAX = 256 };
 
 /* "N" or "MIN:MAX" */
 static int decide_nnodes(struct config *c, struct err *e)
@@ -148,81 +145,6 @@ static int decide_gpus(struct config *c, struct err *e)
 	return 0;
 }
 
-/* The port that goes with a master address. */
-static int master_port(const struct config *c, const char *env, uint16_t *port,
-		       struct err *e)
-{
-	long value = MASTER_PORT;
-	int rc = 0;
-
-	if (c->master_port_given)
-		value = c->master_port;
-	else if (env)
-		rc = parse_long(env, 0, 65535, "MASTER_PORT in the environment",
-				&value, e);
-	*port = (uint16_t)value;
-	return rc;
-}
-
-static int decide_endpoint(struct config *c, struct err *e)
-{
-	const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-	uint16_t master = RDZV_PORT;
-	int rc;
-
-	if (c->endpoint_given) {
-		rc = endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
-				    e);
-		if (rc == 0)
-			inferred_port(c);
-		return rc;
-	}
-	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
-		return 0;
-	addr = addr && *addr ? addr : NULL;
-	port = port && *port ? port : NULL;
-	/* in the environment they may be the user's for another job, or of a
-	 * launcher above us: who has one node has nobody to meet there */
-	if (!c->master_addr_given && !c->master_port_given &&
-	    (c->max_nodes == 1 || (!addr && !port))) {
-		c->private_endpoint = c->max_nodes == 1;
-		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
-	}
-	rc = master_port(c, port, &master, e);
-	if (rc < 0)
-		return rc;
-	if (c->master_addr_given)
-		addr = c->master_addr;
-	return endpoint_parse(&c->endpoint, addr ? addr : "localhost", master,
-			      e);
-}
-
-static int make_standalone(struct config *c, struct err *e)
-{
-	enum { ID_BYTES = 8 };
-	int rc;
-
-	if (c->max_nodes != 1)
-		return err_set(e, ERR_USAGE, "--standalone is for one node, "
-			       "not --nnodes %s; leave one of them out",
-			       c->nnodes_text);
-	rc = random_hex(c->job_text, ID_BYTES, e);
-	if (rc < 0)
-		return rc;
-	c->job = c->job_text;
-	c->private_endpoint = 1;
-	return endpoint_parse(&c->endpoint, "127.0.0.1", 0, e);
-}
-
-static int is_printable(const char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			return 0;
-	}
-	return 1;
-}
-
 /* torchrun's way to say it; our own way wins. */
 static int decide_grace(struct config *c, struct err *e)
 {
@@ -276,44 +198,6 @@ static int check_python(const struct config *c, struct err *e)
 	if (c->legacy_launch && c->no_python && !c->use_env)
 		return err_set(e, ERR_USAGE, "--legacy-launch with --no-python "
 			       "needs --use-env: the program reads LOCAL_RANK");
-	return 0;
-}
-
-static int check_backend(const struct config *c, struct err *e)
-{
-	static const char *const known[] = {"static", "c10d", NULL};
-
-	if (strncmp(c->backend, "etcd", 4) == 0)
-		return err_set(e, ERR_USAGE,
-			       "--rdzv-backend '%s' is not supported: ddprun "
-			       "has a server of its own and needs no etcd; "
-			       "leave it out", c->backend);
-	if (!is_one_of(c->backend, known))
-		return err_set(e, ERR_USAGE,
-			       "--rdzv-backend '%s' is not supported: ddprun "
-			       "has a server of its own; leave it out",
-			       c->backend);
-	return 0;
-}
-
-static int check_name(const char *option, const char *name, struct err *e)
-{
-	if (!*name || strlen(name) > JOB_BYTES_MAX || !is_printable(name))
-		return err_set(e, ERR_USAGE, "%s: the name must have 1 to %d "
-			       "printable bytes", option, JOB_BYTES_MAX);
-	return 0;
-}
-
-static int check_endpoint(const struct config *c, struct err *e)
-{
-	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
-		return err_set(e, ERR_USAGE,
-			       "--node-rank %ld: with --nnodes %s it is from 0 "
-			       "to %u", c->node_rank, c->nnodes_text,
-			       c->max_nodes - 1);
-	if (c->local_addr_given && !*c->local_addr)
-		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
-			       "host name or an address");
 	return 0;
 }
 
@@ -405,14 +289,11 @@ static int decide_stdin(struct config *c, struct err *e)
 static int check_rest(const struct config *c, struct err *e)
 {
 	struct nccl nccl;
-	int rc = check_endpoint(c, e);
+	int rc = config_rdzv_check(c, e);
 
-	if (rc == 0)
-		rc = check_backend(c, e);
-	if (rc == 0)
-		rc = check_name("--rdzv-id", c->job, e);
-	if (rc == 0)
-		rc = check_name("--role", c->role, e);
+	if (rc == 0 && !config_is_name(c->role))
+		rc = err_set(e, ERR_USAGE, "--role: the name must have 1 to "
+			     "256 printable bytes");
 	if (rc == 0)
 		rc = check_python(c, e);
 	if (rc == 0)
@@ -422,57 +303,16 @@ static int check_rest(const struct config *c, struct err *e)
 	return rc;
 }
 
-/* torchrun's way to have rank 0 keep PyTorch's store. */
-static int wants_agent_store(void)
-{
-	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
-
-	return !off || strcmp(off, "1") != 0;
-}
-
-static int decide_interface(struct config *c, struct err *e)
-{
-	int rc;
-
-	if (!c->interface)
-		return 0;
-	if (c->local_addr_given)
-		return err_set(e, ERR_USAGE, "--interface and --local-addr "
-			       "both say where other nodes reach this one; "
-			       "leave one of them out");
-	rc = own_addr_on(c->interface, c->interface_addr, e);
-	c->local_addr = c->interface_addr;
-	c->local_addr_given = rc == 0;
-	return rc;
-}
-
-/* The server is at the endpoint; whether another name means the same place on
- * all nodes nobody knows. A number says where it is. */
-static int is_store_elsewhere(const struct config *c)
-{
-	struct sock_addr a;
-
-	return c->local_addr_given &&
-	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
-	       !sock_addr_number(c->local_addr, 0, &a);
-}
-
 static int decide(struct config *c, struct err *e)
 {
 	int rc = decide_nproc(c, e);
 
-	c->agent_store = wants_agent_store();
 	if (rc == 0)
 		rc = decide_gpus(c, e);
 	if (rc == 0 && c->rdzv_conf)
 		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
 	if (rc == 0)
-		rc = c->standalone ? make_standalone(c, e)
-				   : decide_endpoint(c, e);
-	if (rc == 0)
-		rc = decide_interface(c, e);
-	if (rc == 0 && is_store_elsewhere(c))
-		c->agent_store = 0;
+		rc = config_rdzv_decide(c, e);
 	if (rc == 0)
 		rc = decide_grace(c, e);
 	if (rc == 0)
@@ -525,7 +365,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.backend = "static", .node_rank = -1, .is_host = -1,
 		.grace_s = 30,
 		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
-		.reconnect_s = 30,
+		.reconnect_s = 30, .etcd = {.ttl_s = ETCD_PLACE_TTL_S},
 		.role = "default", .monitor_interval_s = 0.1,
 		.start_method = "spawn", .event_log_handler = "null",
 		.redirects = "0", .tee = "0", .stdin_to = "0",
@@ -542,7 +382,9 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (c->print_completion)
 		return check_completion(c, e);
 	remote_node_auth(&c->handed);
-	rc = host_choice_init(c, e);
+	rc = config_rdzv_backend(c, e);
+	if (rc == 0)
+		rc = host_choice_init(c, e);
 	if (rc == 0 && !c->over_ssh && !remote_node_is())
 		rc = inferred_init(c, e);
 	if (rc == 0 && !c->over_ssh && !remote_node_is())

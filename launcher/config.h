@@ -7,6 +7,7 @@
 
 #include "base/option.h"
 #include "base/sock.h"
+#include "launcher/etcd_place.h"
 #include "launcher/host_list.h"
 #include "launcher/signal_set.h"
 #include "pmi/mpirun.h"
@@ -67,12 +68,13 @@ struct config {
 	int endpoint_given, job_given, node_rank_given;
 	int master_addr_given, master_port_given, local_addr_given;
 	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
-	int stop_before_given;
+	int stop_before_given, reconnect_given;
 
 	/* decided */
 	uint32_t min_nodes, max_nodes;
 	uint32_t nproc;
 	struct endpoint endpoint;
+	struct etcd_place etcd; /* then endpoint is its first member */
 	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
 	/* what Slurm says, where it is asked (inferred.h) */
 	struct allocation slurm;

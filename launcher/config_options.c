@@ -71,25 +71,35 @@ const struct option_spec config_options[] = {
 	 .given_offset = AT(node_rank_given),
 	 .more = "The node that hosts the server is first, then it goes by "
 		 "address."},
-	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT]",
+	{TEXT("rdzv-endpoint", endpoint_text, "HOST[:PORT],...",
 	      "PET_RDZV_ENDPOINT",
 	      "Where the nodes meet; the node that has this address hosts the "
 	      "server. Default: --master-addr; under Slurm the step's first "
 	      "node and a port of the step's own; else $MASTER_ADDR, else "
-	      "localhost; port 29400."),
+	      "localhost; port 29400. With --rdzv-backend etcd: its members, "
+	      "port 2379."),
 	 .given_offset = AT(endpoint_given)},
 	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
 	      "The job's name; only nodes with the same one meet (none; under "
 	      "Slurm slurm-JOB.STEP)."),
 	 .given_offset = AT(job_given)},
-	{TEXT("rdzv-backend", backend, "static|c10d", "PET_RDZV_BACKEND",
-	      "static or c10d, for torchrun's sake: both mean ddprun's own.")},
+	{TEXT("rdzv-backend", backend, "static|c10d|etcd", "PET_RDZV_BACKEND",
+	      "static or c10d, for torchrun's sake: both mean ddprun's own. "
+	      "etcd: the same, with its place and its state in etcd, so that "
+	      "any node may be lost (docs: etcd)."),
+	 .more = "etcd-v2 is the same word. Needs --rdzv-id, and every node a "
+		 "ddprdzv, of which etcd lets one be the server. Not with -H, "
+		 "--standalone, --journal."},
 	{TEXT("rdzv-conf", rdzv_conf, "KEY=VALUE,...", "PET_RDZV_CONF",
 	      "torchrun's way to say --rdzv-timeout (join_timeout, timeout), "
 	      "--last-call-timeout (last_call_timeout), --heartbeat-timeout "
 	      "(heartbeat_timeout) and --node-rank (rank); reconnect_timeout: "
-	      "for how long a lost server is looked for (30 s)."),
-	 .more = "The option itself wins. is_host says whether this node hosts "
+	      "for how long a lost server is looked for (30 s). Of etcd: "
+	      "protocol (http, https), cacert, cert, key, ttl (10 s)."),
+	 .more = "The option itself wins. ttl is how long etcd waits for a "
+		 "server that is gone without a word before another node has "
+		 "it; of etcd-v2 ca_cert, ssl_cert and ssl_cert_key are taken, "
+		 "too. is_host says whether this node hosts "
 		 "the server; close_timeout and read_timeout have no effect; "
 		 "store_type can only be tcp; another key is ignored with a "
 		 "warning."},

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/sock.h"
 #include "launcher/program.h"
@@ -17,7 +19,7 @@
 enum {
 	PARENT_FD = 3, /* the pipe; the sockets come after it */
 	LISTEN_FD,
-	JOB_ARG_MAX = 300,
+	WORDS_MAX = 16,
 };
 
 /* "/usr/bin/ddprdzv" for "/usr/bin/ddprun"; "" if that is not there. */
@@ -119,16 +121,61 @@ static int open_ends(struct ends *n, const struct daemon_order *o,
 		       strerror(-rc));
 }
 
+/* One more word; the text may move, so argv gets its place later. */
+__attribute__((format(printf, 2, 3)))
+static void add_word(struct buf *b, const char *fmt, ...)
+{
+	char text[PATH_MAX + 64];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	buf_put(b, text, strlen(text) + 1);
+}
+
+static void put_etcd(struct buf *b, const struct daemon_order *o)
+{
+	const struct etcd_place *etcd = o->etcd;
+
+	add_word(b, "--etcd=%s", etcd->members);
+	add_word(b, "--etcd-lease=%lld", (long long)o->lease);
+	add_word(b, "--etcd-ttl=%ld", etcd->ttl_s);
+	if (etcd->https)
+		add_word(b, "--etcd-https");
+	if (etcd->cacert[0])
+		add_word(b, "--etcd-cacert=%s", etcd->cacert);
+	if (etcd->cert[0])
+		add_word(b, "--etcd-cert=%s", etcd->cert);
+	if (etcd->key[0])
+		add_word(b, "--etcd-key=%s", etcd->key);
+}
+
+static void put_words(struct buf *b, const char *name,
+		      const struct daemon_order *o)
+{
+	add_word(b, "%s", name);
+	add_word(b, "--listen-fd=%d", LISTEN_FD);
+	add_word(b, "--listen-fds=%d", o->n);
+	add_word(b, "--parent-fd=%d", PARENT_FD);
+	add_word(b, "--auth=parent");
+	if (o->job)
+		add_word(b, "--job=%s", o->job);
+	if (o->journal)
+		add_word(b, "--journal=%s", o->journal);
+	else if (o->journal_fd >= 0)
+		add_word(b, "--journal-fd=%d", LISTEN_FD + o->n);
+	if (o->etcd)
+		put_etcd(b, o);
+}
+
 static pid_t start(const struct program *p, const struct ends *n,
 		   const struct daemon_order *o, struct err *e)
 {
 	extern char **environ;
-	char listen_arg[32], many_arg[32], parent_arg[32], job_arg[JOB_ARG_MAX];
-	static char auth_arg[] = "--auth=parent";
-	char journal_arg[PATH_MAX + 32];
-	char *argv[8] = {p->argv[0], listen_arg, many_arg, parent_arg,
-			 auth_arg};
-	int argc = 5;
+	char *argv[WORDS_MAX + 1] = {NULL};
+	struct buf words = BUF_INIT(4 * PATH_MAX);
+	int argc = 0;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
 		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
@@ -139,24 +186,17 @@ static pid_t start(const struct program *p, const struct ends *n,
 	};
 	pid_t pid;
 
-	snprintf(listen_arg, sizeof(listen_arg), "--listen-fd=%d", LISTEN_FD);
-	snprintf(many_arg, sizeof(many_arg), "--listen-fds=%d", o->n);
-	snprintf(parent_arg, sizeof(parent_arg), "--parent-fd=%d", PARENT_FD);
-	if (o->job) {
-		snprintf(job_arg, sizeof(job_arg), "--job=%s", o->job);
-		argv[argc++] = job_arg;
+	put_words(&words, p->argv[0], o);
+	for (size_t at = 0; at < words.len && argc < WORDS_MAX; argc++) {
+		argv[argc] = words.data + at;
+		at += strlen(words.data + at) + 1;
 	}
-	if (o->journal)
-		snprintf(journal_arg, sizeof(journal_arg), "--journal=%s",
-			 o->journal);
-	else
-		snprintf(journal_arg, sizeof(journal_arg), "--journal-fd=%d",
-			 LISTEN_FD + o->n);
-	if (o->journal || o->journal_fd >= 0)
-		argv[argc++] = journal_arg;
-	pid = spawn_process(&order, e);
+	pid = words.failed ? err_set(e, words.failed, "no room for the "
+				     "rendezvous server's arguments")
+			   : spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
+	buf_release(&words);
 	return pid;
 }
 
@@ -197,6 +237,11 @@ int daemon_start(struct daemon *s, const struct daemon_order *o,
 	}
 	program_release(&p);
 	return rc;
+}
+
+int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e)
+{
+	return s->pipe < 0 ? 0 : hand_over(auth, s->pipe, e);
 }
 
 void daemon_dismiss(struct daemon *s)

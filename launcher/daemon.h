@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "launcher/etcd_place.h"
 #include "rendezvous/auth.h"
 
 struct daemon {
@@ -22,6 +23,10 @@ struct daemon_order {
 	const char *journal; /* but in this file; NULL: in none */
 	const char *job;     /* the only one that it serves; NULL: any */
 	const struct auth *auth; /* by which it lets in who proves itself */
+	/* where it is one of several, of which etcd chooses; NULL: it is not.
+	 * lease: the same for all that take each other's place here */
+	const struct etcd_place *etcd;
+	int64_t lease;
 };
 
 /* Starts $DDP_SERVER, else the ddprdzv beside this program, else that in $PATH,
@@ -29,6 +34,9 @@ struct daemon_order {
  * through the pipe, where nobody sees it. */
 int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e);
+
+/* By which it lets in from now on. */
+int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e);
 
 /* Tells it to go; it ends by itself, later. */
 void daemon_dismiss(struct daemon *s);

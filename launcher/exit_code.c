@@ -16,6 +16,9 @@ int exit_code_of(const struct err *e)
 		return EXIT_PROTOCOL;
 	case ERR_REMOTE:
 	case ERR_ABORTED:
+	case ERR_MOVED:
+	case ERR_NOT_YET:
+	case ERR_NO_ETCD:
 		return EXIT_LOST;
 	case ERR_INTERNAL:
 		return EXIT_INTERNAL;

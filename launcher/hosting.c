@@ -3,6 +3,7 @@
 #include "launcher/hosting.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,4 +104,80 @@ int hosting_addrs(const struct config *c, const struct sock_addr *where,
 		sock_addr_set_port(&out[i], sock_addr_port(where));
 	tell(out, n);
 	return n;
+}
+
+/* ---- one of all nodes' ---- */
+
+/* The first that others can come to, where there are others. */
+static int choose(const struct config *c, const struct sock_addr *at, int n,
+		  struct sock_addr *out)
+{
+	for (int i = 0; i < n; i++) {
+		if (c->max_nodes > 1 && sock_addr_is_loopback(&at[i]))
+			continue;
+		*out = at[i];
+		return 1;
+	}
+	return 0;
+}
+
+/* A name may mean loopback here, as this host's own does on Debian; a number
+ * means what it says. */
+static int said(const struct config *c, struct sock_addr *out, struct err *e)
+{
+	struct endpoint at = {.port = 0};
+	struct sock_addr own[SOCK_LISTEN_MAX];
+	int n;
+
+	snprintf(at.host, sizeof(at.host), "%s", c->local_addr);
+	n = own_addrs_of(&at, own, SOCK_LISTEN_MAX, e);
+	if (n < 0)
+		return n;
+	if (n == 0)
+		return err_set(e, ERR_USAGE, "%s %s is no address of this "
+			       "host's: this node's ddprdzv could not listen "
+			       "there", c->interface ? "--interface"
+			       : "--local-addr", c->local_addr);
+	if (!choose(c, own, n, out))
+		*out = own[0];
+	return 0;
+}
+
+/* Towards the first member that is elsewhere. */
+static int towards_etcd(const struct config *c, struct sock_addr *out,
+			struct err *e)
+{
+	struct endpoint member[ETCD_PLACE_MEMBERS_MAX];
+	struct sock_addr peer, own;
+	int n = etcd_place_members(c->etcd.members, member, e);
+	int rc = 0, some = 0;
+
+	for (int i = 0; i < n; i++) {
+		rc = sock_resolve(&member[i], &peer, 1, e);
+		if (rc < 0 || sock_addr_towards(&peer, &own) < 0)
+			continue;
+		if (choose(c, &own, 1, out))
+			return 1;
+		*out = own;
+		some = 1;
+	}
+	if (n < 0 || some)
+		return n < 0 ? n : 0;
+	return rc < 0 ? rc : err_set(e, -EHOSTUNREACH, "no network of this "
+				     "host's leads to %s; --local-addr HOST "
+				     "says which to use", c->etcd.members);
+}
+
+int hosting_beside(const struct config *c, struct sock_addr *out,
+		   struct err *e)
+{
+	struct sock_addr own[SOCK_LISTEN_MAX];
+	int rc = c->local_addr_given ? said(c, out, e)
+				     : towards_etcd(c, out, e);
+
+	/* an etcd on each node, or one for all nodes here: nobody knows */
+	if (rc == 0 && !c->local_addr_given)
+		choose(c, own, own_addrs_outside(own, SOCK_LISTEN_MAX), out);
+	sock_addr_set_port(out, 0);
+	return rc < 0 ? rc : 0;
 }

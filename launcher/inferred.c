@@ -44,9 +44,11 @@ static int is_guest(void)
 	return getenv("PMI_RANK") && !same("PMI_RANK", "SLURM_PROCID");
 }
 
+/* etcd is nowhere in particular, and the job may well be this allocation's. */
 static int is_by_hand(const struct config *c)
 {
-	return c->endpoint_given || c->master_addr_given || c->node_rank_given;
+	return (c->endpoint_given && !c->etcd.members) ||
+	       c->master_addr_given || c->node_rank_given;
 }
 
 int inferred_init(struct config *c, struct err *e)
@@ -112,10 +114,19 @@ static int too_few_of_groups(const struct config *c, struct err *e)
 		       c->min_nodes);
 }
 
+/* Nodes of other steps, and others, may come there. */
+static int is_elsewhere(const struct config *c)
+{
+	/* the step that srun makes of this allocation is the whole job */
+	if (c->etcd.members && c->slurm.place == ALLOCATION_NO_STEP)
+		return 0;
+	return c->endpoint_given || c->master_addr_given;
+}
+
 int inferred_nodes(struct config *c, struct err *e)
 {
 	const struct allocation *a = &c->slurm;
-	int elsewhere = c->endpoint_given || c->master_addr_given, all;
+	int elsewhere = is_elsewhere(c), all;
 
 	if (a->place == ALLOCATION_NONE)
 		return 0;

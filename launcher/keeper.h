@@ -1,6 +1,7 @@
 /* keeper.h: the server that this process has: its socket and its journal stay
  * ours, so that a ddprdzv which dies is started again and goes on with them.
- * Three times a minute, and only where it keeps a journal. */
+ * Three times a minute, and only where it keeps a journal, or etcd does; one
+ * that etcd took its place from always is, to stand by. */
 #ifndef LAUNCHER_KEEPER_H
 #define LAUNCHER_KEEPER_H
 
@@ -17,19 +18,34 @@ struct keeper {
 	int fds[SOCK_LISTEN_MAX], n; /* where it listens */
 	int journal_fd;              /* -1: none */
 	const char *job, *journal; /* the caller's */
+	const struct etcd_place *etcd; /* the caller's; NULL: none */
+	int64_t lease; /* in etcd, of each of them */
 	struct auth auth;          /* the next one's, too */
 	int keeps;                 /* it has a journal */
+	int cut_off; /* the last one reached neither etcd nor other nodes */
 	uint64_t restarts_ms[KEEPER_RESTARTS];
 	unsigned restarts;
 };
 
 #define KEEPER_INIT {.server = DAEMON_INIT, .journal_fd = -1}
 
-/* Takes the n listening sockets, also where it fails. journal: a file; "none";
- * or NULL, in memory that is gone with us. job as in daemon_order. client: our
- * own way to prove ourselves to it, which changes as auth_for_server says. */
-int keeper_start(struct keeper *h, const int *fds, int n, const char *job,
-		  const char *journal, struct auth *client, struct err *e);
+struct keeper_order {
+	const int *fds; /* n listening sockets, taken also where it fails */
+	int n;
+	const char *job;     /* as in daemon_order */
+	const char *journal; /* a file; "none"; NULL: in memory, gone with us */
+	const struct etcd_place *etcd; /* keeps it instead; NULL: no etcd */
+};
+
+/* client: our own way to prove ourselves to it, which changes as
+ * auth_for_server says; not with etcd, where the job's server may be another
+ * one. */
+int keeper_start(struct keeper *h, const struct keeper_order *o,
+		 struct auth *client, struct err *e);
+
+/* The job's key, as its server has told us: ours, where munge gave each of them
+ * a secret of its own, lets the job's workers in by it from now on. */
+void keeper_learn_key(struct keeper *h, const struct proof *key);
 
 enum keeper_end {
 	KEEPER_NOT_OURS, /* another child's end */

@@ -81,6 +81,13 @@ static void on_deadline(uv_timer_t *t)
 			aloud_nodes(m, nodes, sizeof(nodes)), m->rdzv.where,
 			c->job, m->awaited[0] ? "; waited for " : "",
 			m->awaited);
+	else if (c->etcd.members)
+		err_set(&e, ERR_TIMEOUT,
+			"gave up after %g s: nobody became the server of job "
+			"'%s' at %s%s%s; look at etcd, or raise "
+			"--rdzv-timeout", c->rdzv_timeout_s, c->job,
+			m->rdzv.where, m->rdzv.last.code ? ": " : "",
+			m->rdzv.last.text);
 	else
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: no rendezvous at %s%s%s; start "
@@ -133,16 +140,22 @@ static void on_ping(uv_timer_t *t)
 {
 	struct member *m = t->data;
 	struct err e = ERR_INIT;
+	char at[SOCK_TEXT_MAX];
 
 	/* counted in pings, not in time: a laptop that slept is not lost. It is
-	 * not looked for: by now it has counted this node as lost, too, and the
-	 * others may go on without it */
+	 * not looked for, unless another may be the server: by now it has
+	 * counted this node as lost, too, and the others may go on without
+	 * it */
 	if (m->unheard++ >= UNHEARD_MAX) {
 		err_set(&e, ERR_REMOTE,
 			"the rendezvous server at %s is silent for %g s; is its"
-			" host or the network down?", m->rdzv.where,
+			" host or the network down?",
+			m->rdzv.beside ? rdzv_server_text(&m->rdzv, at)
+				       : m->rdzv.where,
 			m->config->heartbeat_s);
-		member_give_up(m, &e);
+		m->rejoin.silent = 1;
+		if (!rdzv_silent(&m->rdzv, &e))
+			member_give_up(m, &e);
 		return;
 	}
 	member_ping(m);
@@ -376,7 +389,7 @@ static void on_calling(struct rdzv *c)
 	m->id = 1; /* HELLO's */
 	m->join_sent = 0;
 	/* our address is known already: no need to wait for the greeting */
-	if (m->waiting && c->hosts && !m->rejoin.away)
+	if (m->waiting && (c->hosts || c->beside) && !m->rejoin.away)
 		member_send_join(m);
 }
 

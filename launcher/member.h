@@ -99,7 +99,8 @@ pid_t member_server_pid(const struct member *m);
 /* The job's key for its workers, as rdzv_job_key. */
 char *member_job_key(const struct member *m, char *text);
 
-/* The server's address as this node reaches it; text[SOCK_TEXT_MAX]. */
+/* Where this node's workers and tools ask for the server; text[SOCK_TEXT_MAX].
+ */
 char *member_server_text(const struct member *m, char *text);
 
 #endif

@@ -10,16 +10,22 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/hosting.h"
+#include "launcher/rdzv_host.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
+	CONNECT_MS = 1500, /* of that, where another server may come */
+	NO_ETCD_MS = 8000, /* and each answer of that kind takes 2 s */
+	HELD_MS = 1000,    /* who answers later than that has waited itself;
+			    * sooner: etcd has refused us by name */
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
 	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 	REFUSED_MS = 10000, /* the right one of several may still begin */
+	HAND_OVER_MS = 1000, /* a server that makes way for another closes */
 };
 
 static void attempt(struct rdzv *c);
@@ -68,7 +74,8 @@ static void on_closed(struct link *l)
 		return;
 	if (c->refused == 1)
 		attempt(c);
-	else if (c->greeted || c->hosts || is_early(c) || next_place(c) ||
+	else if (c->greeted || c->hosts || c->beside || is_early(c) ||
+		 next_place(c) ||
 		 !c->config->nports)
 		call_later(c);
 	else
@@ -104,13 +111,39 @@ static void complain_mute(struct rdzv *c, const char *what)
 /* The server that we knew: 1: it is looked for. */
 static int look_again(struct rdzv *c, const struct err *why)
 {
+	int hopeless = c->beside_over.code != 0;
+
 	if (c->phase == RDZV_IN) {
 		c->backoff_ms = BACKOFF_MIN_MS;
-		if (!c->events->on_away(c, why, 0))
+		if (!c->events->on_away(c, hopeless ? &c->beside_over : why,
+					hopeless))
 			return 0;
 	}
-	if (c->phase != RDZV_OVER)
+	if (c->phase != RDZV_OVER && hopeless)
+		rdzv_stop_looking(c);
+	else if (c->phase != RDZV_OVER)
 		rdzv_again(c, why);
+	return 1;
+}
+
+/* The one that we asked knows of no server: it has waited for one, or cannot
+ * know. Who is here for the first time may have a word of etcd's wrong. */
+static int no_server(struct rdzv *c, const struct err *why)
+{
+	struct err e = *why;
+	uint64_t now = clock_ms();
+	int held = now - c->called_ms > HELD_MS;
+
+	if (why->code != ERR_NOT_YET && why->code != ERR_NO_ETCD)
+		return 0;
+	if (!c->greeted && why->code == ERR_NO_ETCD &&
+	    (!held || now - c->began_ms > NO_ETCD_MS)) {
+		give_up(c, &e);
+		return 1;
+	}
+	if (held)
+		c->backoff_ms = BACKOFF_MIN_MS;
+	rdzv_again(c, why);
 	return 1;
 }
 
@@ -137,7 +170,10 @@ static void refused(struct rdzv *c, const struct err *why)
 {
 	struct err e = *why;
 
-	if (c->refused++ == 0) {
+	if (c->refused++ == 0 ||
+	    (c->beside && clock_ms() - c->refused_since_ms < HAND_OVER_MS)) {
+		if (c->refused == 1)
+			c->refused_since_ms = clock_ms();
 		rdzv_again(c, why);
 		return;
 	}
@@ -164,6 +200,8 @@ static void on_link_lost(struct link *l, const struct err *why)
 	if (c->phase == RDZV_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
+	if (no_server(c, why))
+		return;
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
 	    look_again(c, why))
 		return;
@@ -212,6 +250,8 @@ static void on_link_open(struct link *l)
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
+	if (c->beside)
+		keeper_learn_key(&c->keeper, &c->key);
 	c->events->on_greeted(c);
 }
 
@@ -263,15 +303,24 @@ static void on_silence(uv_timer_t *t)
 {
 	struct rdzv *c = t->data;
 	struct sockaddr_storage ss;
+	char at[SOCK_TEXT_MAX];
 	int len = sizeof(ss);
 
-	if (!c->config->nports && !c->greeted &&
+	/* it may be on its way to another than the one that we called */
+	if (c->beside && link_is_connected(&c->link) &&
+	    clock_ms() - c->called_ms < GREETING_MS) {
+		uv_timer_start(&c->greeting, on_silence,
+			       GREETING_MS - CONNECT_MS, 0);
+		return;
+	}
+	if (!c->config->nports && !c->greeted && !c->beside &&
 	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
 			       &len) == 0) {
 		complain_mute(c, "is silent for 5 s");
 		return;
 	}
-	err_set(&c->last, -ETIMEDOUT, "no answer from %s", c->where);
+	err_set(&c->last, -ETIMEDOUT, "no answer from %s",
+		c->beside ? rdzv_server_text(c, at) : c->where);
 	c->phase = RDZV_OUT;
 	link_close(&c->link);
 }
@@ -300,122 +349,21 @@ static void call_server(struct rdzv *c)
 	c->link.owner = c;
 	c->link_open = 1;
 	c->phase = RDZV_CALLING;
-	uv_timer_start(&c->greeting, on_silence, GREETING_MS, 0);
+	c->called_ms = clock_ms();
+	uv_timer_start(&c->greeting, on_silence,
+		       c->beside ? CONNECT_MS : GREETING_MS, 0);
 	c->events->on_calling(c);
-}
-
-/* Who is not here can be told no other way. */
-static void tell_port(const struct rdzv *c)
-{
-	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
-		log_info("the nodes meet at %s; start the others with "
-			 "--rdzv-endpoint %s", c->where, c->where);
-}
-
-/* The kernel has chosen the port. */
-static void take_port(struct rdzv *c)
-{
-	struct endpoint at = c->config->endpoint;
-
-	at.port = sock_addr_port(&c->addr);
-	if (c->config->private_endpoint)
-		sock_addr_text(&c->addr, c->where);
-	else
-		endpoint_text(&at, c->where);
-	tell_port(c);
-}
-
-static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
-{
-	const struct config *config = c->config;
-	int rc = keeper_start(&c->keeper, fds, n,
-			       config->nports ? config->job : NULL,
-			       config->reconnect_s > 0 ? config->journal
-						       : "none",
-			       &c->auth, e);
-
-	if (rc == 0 && c->keeper.auth.methods == WIRE_NO_PROOF)
-		log_warn("--auth none: whoever reaches %s can join job '%s', "
-			 "read what it stores there and end it", c->where,
-			 config->job);
-	return rc;
-}
-
-/* 1: we host; 0: someone else has the port, c->addr says where; else an
- * error, -EADDRNOTAVAIL if the address is not ours. */
-static int host_at(struct rdzv *c, const struct sock_addr *where,
-		   struct err *e)
-{
-	struct sock_addr at[SOCK_LISTEN_MAX];
-	int fds[SOCK_LISTEN_MAX], n, rc;
-
-	if (c->config->is_host == 0 || !sock_addr_is_local(where))
-		return -EADDRNOTAVAIL;
-	n = hosting_addrs(c->config, where, at);
-	c->addr = at[0];
-	rc = sock_listen_all(at, n, fds, e);
-	if (rc < 0)
-		return rc == -EADDRINUSE ? 0 : rc;
-	c->addr = at[0];
-	if (!c->config->endpoint.port)
-		take_port(c);
-	rc = start_server(c, fds, n, e);
-	if (rc < 0)
-		return rc;
-	c->hosts = 1;
-	return 1;
-}
-
-/* As host_at, at the first of our ports that nobody has. */
-static int host_at_ports(struct rdzv *c, const struct sock_addr *where,
-			 struct err *e)
-{
-	const struct config *config = c->config;
-	struct sock_addr a = *where;
-	int rc = 0;
-
-	for (int i = 0; i < config->nports && rc == 0; i++) {
-		sock_addr_set_port(&a, config->ports[i]);
-		rc = host_at(c, &a, e);
-		if (rc == 0)
-			log_debug("port %u is taken", config->ports[i]);
-	}
-	if (rc == 0)
-		return err_set(e, -EADDRINUSE,
-			       "all %d ports that this step of Slurm's tries "
-			       "are taken on %s; give a free one, with "
-			       "--rdzv-endpoint %s:PORT", config->nports,
-			       c->host, config->endpoint.host);
-	return rc;
-}
-
-static int host(struct rdzv *c, struct err *e)
-{
-	int rc = -EADDRNOTAVAIL;
-
-	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
-		rc = c->config->nports
-			     ? host_at_ports(c, &c->addrs[i], e)
-			     : host_at(c, &c->addrs[i], e);
-	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
-		return err_set(e, ERR_USAGE, "%s: no address of the endpoint "
-			       "'%s' is this host's; give one that is%s",
-			       c->config->nports ? "Slurm's first node"
-						 : "--rdzv-conf is_host=1",
-			       c->where,
-			       c->config->nports ? ", with --rdzv-endpoint"
-						 : "");
-	return rc;
 }
 
 /* Hosts the server if the endpoint is ours and free, then connects. */
 static void attempt(struct rdzv *c)
 {
 	struct err e = ERR_INIT;
-	int known = c->hosts || c->greeted;
-	int rc = known ? 0 : host(c, &e);
+	int known = c->hosts || c->beside || c->greeted;
+	int rc = known ? 0 : rdzv_host(c, &e);
 
-	if (rc == -EADDRNOTAVAIL && !c->config->endpoint.port) {
+	if (rc == -EADDRNOTAVAIL && !c->config->etcd.members &&
+	    !c->config->endpoint.port) {
 		err_set(&e, ERR_USAGE, "the port of the rendezvous %s is 0, "
 			"which is a free one of that host's: start ddprun "
 			"there first, and here with the port that it says",
@@ -491,15 +439,21 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 		.events = events, .loop = loop, .config = config,
 		.host = host, .keeper = KEEPER_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
-		.unresolved = ERR_INIT,
+		.unresolved = ERR_INIT, .beside_over = ERR_INIT,
 	};
-	endpoint_text(&config->endpoint, c->where);
+	if (config->etcd.members)
+		etcd_place_text(&config->etcd, c->where);
+	else
+		endpoint_text(&config->endpoint, c->where);
 	if (choose_auth(c, e) < 0 ||
 	    random_bytes(&c->session, sizeof(c->session), e) < 0)
 		return e->code;
-	c->naddrs = sock_resolve(config->private_endpoint ? &here
+	if (config->etcd.members)
+		c->naddrs = hosting_beside(config, &c->addr, e);
+	else
+		c->naddrs = sock_resolve(config->private_endpoint ? &here
 							  : &config->endpoint,
-				 c->addrs, RDZV_ADDRS_MAX, e);
+					 c->addrs, RDZV_ADDRS_MAX, e);
 	if (c->naddrs < 0 && config->nports) {
 		why = *e;
 		if (try_srun(c, &why, e) < 0)
@@ -516,7 +470,16 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 
 void rdzv_start(struct rdzv *c)
 {
+	c->began_ms = clock_ms();
 	attempt(c);
+}
+
+int rdzv_silent(struct rdzv *c, const struct err *why)
+{
+	if (!c->beside)
+		return 0;
+	uv_timer_stop(&c->greeting);
+	return look_again(c, why);
 }
 
 void rdzv_again(struct rdzv *c, const struct err *why)
@@ -525,7 +488,7 @@ void rdzv_again(struct rdzv *c, const struct err *why)
 	c->mute_since_ms = 0;
 	c->phase = RDZV_OUT;
 	uv_timer_stop(&c->greeting);
-	link_close(&c->link);
+	link_drop(&c->link);
 }
 
 void rdzv_hang_up(struct rdzv *c)
@@ -573,6 +536,8 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 
 	if (config->local_addr_given)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
+	else if (c->beside)
+		sock_addr_host(&c->addr, text);
 	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
 		sock_addr_host(&c->addr, text);
 	else if (c->hosts)
@@ -583,6 +548,17 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
 }
 
+char *rdzv_server_text(const struct rdzv *c, char text[SOCK_TEXT_MAX])
+{
+	return sock_addr_text(c->link.addr.len ? &c->link.addr : &c->addr,
+			      text);
+}
+
+int rdzv_is_beside(const struct rdzv *c)
+{
+	return c->beside && !c->link.moved;
+}
+
 int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
 {
 	struct err e = ERR_INIT;
@@ -590,6 +566,12 @@ int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
 
 	if (how != KEEPER_OVER || c->phase == RDZV_OVER)
 		return how != KEEPER_NOT_OURS;
+	if (c->phase == RDZV_IN && c->beside && !rdzv_is_beside(c)) {
+		log_warn("%s; this node cannot find another server when the "
+			 "job's is lost", e.text);
+		c->beside_over = e;
+		return 1;
+	}
 	if (!c->greeted || !c->events->on_away(c, &e, 1))
 		give_up(c, &e);
 	else if (c->phase != RDZV_OVER)

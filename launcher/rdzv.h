@@ -1,8 +1,10 @@
 /* rdzv.h: the way to the rendezvous server: hosts it where the endpoint is
  * this host's and free, else connects, again and again until it answers. Where
  * the endpoint has several ports the host takes the first that is free, and the
- * others look for the server of this job at all of them. Knows the greeting and
- * nothing of what is said after it. */
+ * others look for the server of this job at all of them. Where etcd says which
+ * server is the job's, each node has one of its own, which all on this node ask
+ * first: it is the job's, or says where that is. Knows the greeting and nothing
+ * of what is said after it. */
 #ifndef LAUNCHER_RDZV_H
 #define LAUNCHER_RDZV_H
 
@@ -51,10 +53,14 @@ struct rdzv {
 	uint64_t refused_since_ms; /* at one of several ports; 0: at none */
 	struct sock_addr addrs[RDZV_ADDRS_MAX]; /* the endpoint's */
 	int naddrs, next_addr, next_port;
-	struct sock_addr addr;     /* the one in use */
+	struct sock_addr addr;     /* the one in use: who is not the job's
+				    * server sends us on from there */
 	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */
 	struct keeper keeper;
 	int hosts;
+	int beside; /* ours is one of those of which etcd chooses */
+	struct err beside_over; /* how that one ended for good */
+	uint64_t began_ms, called_ms;
 	int greeted; /* there has been a server: this one is looked for */
 	int stopped; /* it is not */
 	struct link link;
@@ -81,6 +87,14 @@ void rdzv_start(struct rdzv *c);
 
 /* Whoever listens there is about to go: another connection, later. */
 void rdzv_again(struct rdzv *c, const struct err *why);
+
+/* It says nothing any more: what a lost connection is. 0: that is no reason to
+ * look for another server. */
+int rdzv_silent(struct rdzv *c, const struct err *why);
+/* Where the server is that we are connected to, or last were. */
+char *rdzv_server_text(const struct rdzv *c, char text[SOCK_TEXT_MAX]);
+/* This node's own, of several, is the one that we are connected to. */
+int rdzv_is_beside(const struct rdzv *c);
 
 /* No other connection. */
 void rdzv_stop_looking(struct rdzv *c);

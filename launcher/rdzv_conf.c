@@ -71,7 +71,9 @@ static int take_is_host(struct config *c, const char *value, struct err *e)
 static int take(struct config *c, const char *key, const char *value,
 		int *join_timeout, struct err *e)
 {
+	const char *why = "";
 	double unused;
+	int rc;
 
 	if (strcmp(key, "join_timeout") == 0) {
 		*join_timeout = 1;
@@ -88,8 +90,10 @@ static int take(struct config *c, const char *key, const char *value,
 	if (strcmp(key, "heartbeat_timeout") == 0)
 		return take_default(key, value, 0.1, c->heartbeat_given,
 				    &c->heartbeat_s, e);
-	if (strcmp(key, "reconnect_timeout") == 0)
+	if (strcmp(key, "reconnect_timeout") == 0) {
+		c->reconnect_given = 1;
 		return take_seconds(key, value, 0, &c->reconnect_s, e);
+	}
 	/* we have nothing that lasts so long */
 	if (strcmp(key, "close_timeout") == 0 ||
 	    strcmp(key, "read_timeout") == 0)
@@ -103,6 +107,11 @@ static int take(struct config *c, const char *key, const char *value,
 			return 0;
 		return bad(e, key, value, "ddprun meets over TCP only; leave "
 			   "it out");
+	}
+	if (c->etcd.members) {
+		rc = etcd_place_take(&c->etcd, key, value, &why);
+		if (rc)
+			return rc < 0 ? bad(e, key, value, why) : 0;
 	}
 	log_warn("--rdzv-conf: %s is ignored: ddprun has no use for it", key);
 	return 0;

@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "launcher/member.h"
 
-enum { SAID_MAX = 256 << 20 };
+enum {
+	SAID_MAX = 256 << 20,
+	QUIET_MS = 1000, /* where another server is to come, and soon */
+};
 
 void rejoin_init(struct member *m, uv_loop_t *loop)
 {
@@ -42,7 +45,7 @@ static int is_over(struct member *m)
 	char at[SOCK_TEXT_MAX];
 
 	err_set(&e, ERR_REMOTE, "the rendezvous server at %s was lost at %s: "
-		"%.900s", member_server_text(m, at), r->when, r->why.text);
+		"%.900s", rdzv_server_text(&m->rdzv, at), r->when, r->why.text);
 	member_give_up(m, &e);
 	return 1;
 }
@@ -50,6 +53,14 @@ static int is_over(struct member *m)
 int rejoin_needs(struct member *m)
 {
 	return m->rejoin.adrift ? is_over(m) : 0;
+}
+
+/* The others may have found the next server: who was silent to us has counted
+ * us as lost, and so has whoever our own server heard nothing of. */
+static int is_left_behind(const struct member *m)
+{
+	return m->rdzv.beside &&
+	       (m->rejoin.silent || m->rdzv.keeper.cut_off);
 }
 
 /* Nobody is looked for any more: text, added to why, says why not. */
@@ -63,7 +74,7 @@ static void drift(struct member *m, const char *text)
 	r->adrift = 1;
 	uv_timer_stop(&r->timer);
 	err_set(&r->why, ERR_REMOTE, "%.500s; %.500s", why.text, text);
-	if (m->waiting || r->needs) {
+	if (m->waiting || r->needs || is_left_behind(m)) {
 		is_over(m);
 		return;
 	}
@@ -72,28 +83,47 @@ static void drift(struct member *m, const char *text)
 	m->events->on_adrift(m);
 }
 
-static void on_timer(uv_timer_t *t)
+static void say_lost(struct member *m)
 {
-	struct member *m = t->data;
-	char text[128 + ERR_TEXT_MAX];
+	struct rejoin *r = &m->rejoin;
 
-	snprintf(text, sizeof(text), "it did not come back within %g s "
-		 "(--rdzv-conf reconnect_timeout)%s%.300s",
-		 m->config->reconnect_s,
-		 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
-	drift(m, text);
-}
-
-static void say_lost(const struct member *m)
-{
-	const struct rejoin *r = &m->rejoin;
-
+	r->said_lost = 1;
 	/* who starts it again has said so */
 	if (!m->rdzv.hosts)
 		log_warn("%s; %sooking for it for %g s (--rdzv-conf "
 			 "reconnect_timeout)", r->why.text,
 			 m->waiting ? "l" : "the workers go on, l",
 			 m->config->reconnect_s);
+}
+
+static void on_timer(uv_timer_t *t);
+
+/* For the time that is left, or until it is worth a line. */
+static void start_timer(struct member *m, uint64_t gone_ms)
+{
+	uint64_t ms = config_again_ms(m->config);
+
+	ms = ms > gone_ms ? ms - gone_ms : 0;
+	if (!m->rejoin.said_lost && ms > QUIET_MS)
+		ms = QUIET_MS;
+	uv_timer_start(&m->rejoin.timer, on_timer, ms, 0);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct member *m = t->data;
+	char text[128 + ERR_TEXT_MAX];
+
+	if (!m->rejoin.said_lost) {
+		say_lost(m);
+		start_timer(m, clock_ms() - m->rejoin.lost_ms);
+		return;
+	}
+	snprintf(text, sizeof(text), "it did not come back within %g s "
+		 "(--rdzv-conf reconnect_timeout)%s%.300s",
+		 m->config->reconnect_s,
+		 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+	drift(m, text);
 }
 
 int rejoin_lost(struct member *m, const struct err *why, int hopeless)
@@ -106,9 +136,10 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 		r->away = 1;
 		r->why = *why;
 		note_time(r);
-		say_lost(m);
-		uv_timer_start(&r->timer, on_timer,
-			       config_again_ms(m->config), 0);
+		r->said_lost = 0;
+		if (!m->rdzv.beside)
+			say_lost(m);
+		start_timer(m, 0);
 	}
 	if (hopeless) {
 		r->why = *why; /* says more than a connection's end */
@@ -119,19 +150,34 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 
 /* ---- found ---- */
 
+/* One line in all, where nobody had the time to worry. */
+static void say_back(const struct member *m)
+{
+	const struct rejoin *r = &m->rejoin;
+	double s = (double)(clock_ms() - r->lost_ms) / 1e3;
+	char at[SOCK_TEXT_MAX];
+
+	rdzv_server_text(&m->rdzv, at);
+	if (r->said_lost && m->rdzv.beside)
+		log_info("the job's server is at %s after %.3f s", at, s);
+	else if (r->said_lost && !m->rdzv.hosts)
+		log_info("the rendezvous server at %s is back after %.3f s", at,
+			 s);
+	/* who has started ours again has said so */
+	else if (!r->said_lost && !rdzv_is_beside(&m->rdzv))
+		log_info("%s; the job's server is at %s after %.3f s",
+			 r->why.text, at, s);
+	log_debug("back after %.0f ms", s * 1e3);
+}
+
 static void be_back(struct member *m)
 {
 	struct rejoin *r = &m->rejoin;
-	char at[SOCK_TEXT_MAX];
 
 	uv_timer_stop(&r->timer);
-	if (!m->rdzv.hosts)
-		log_info("the rendezvous server at %s is back after %.3f s",
-			 member_server_text(m, at),
-			 (double)(clock_ms() - r->lost_ms) / 1e3);
-	log_debug("back after %llu ms",
-		  (unsigned long long)(clock_ms() - r->lost_ms));
-	r->away = r->adrift = 0;
+	say_back(m);
+	r->away = r->adrift = r->silent = 0;
+	m->rdzv.keeper.cut_off = 0;
 }
 
 int rejoin_greeted(struct member *m)
@@ -192,9 +238,16 @@ static void take_unknown(struct member *m, const struct wire_resumed *x)
 		return;
 	}
 	rdzv_stop_looking(&m->rdzv);
+	m->rejoin.adrift = 0;
+	if (m->rdzv.beside) { /* the others go on without this node */
+		snprintf(text, sizeof(text), "and the next one does not know "
+			 "this node any more (%.*s)", SLICE_FMT(x->text));
+		m->rejoin.silent = 1;
+		drift(m, text);
+		return;
+	}
 	snprintf(text, sizeof(text), "it came back without its state (%.*s); "
 		 "--journal FILE keeps it", SLICE_FMT(x->text));
-	m->rejoin.adrift = 0;
 	drift(m, text);
 }
 

@@ -18,6 +18,9 @@ struct rejoin {
 	int needs;        /* one of them is more than that all is well */
 	int away;         /* lost, and not RESUMED yet */
 	int adrift;       /* it is waited for no longer */
+	int silent;       /* it was lost by saying nothing, as this node may
+			   * have been by it */
+	int said_lost;    /* aloud */
 	uint64_t lost_ms;
 	char when[16];    /* by the clock on the wall, for people */
 	struct err why;

@@ -206,6 +206,8 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 static int start_server(struct remote_end *r, int fd, struct err *e)
 {
 	const struct config *c = &r->job.config;
+	const struct keeper_order order = {
+		.fds = &fd, .n = 1, .job = c->job, .journal = c->journal};
 	struct auth own = r->job.auth;
 	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
 					       c->token_file, e);
@@ -213,8 +215,7 @@ static int start_server(struct remote_end *r, int fd, struct err *e)
 	if (rc < 0)
 		close(fd);
 	else
-		rc = keeper_start(&r->keeper, &fd, 1, c->job, c->journal, &own,
-				   e);
+		rc = keeper_start(&r->keeper, &order, &own, e);
 	if (rc == 0 && r->keeper.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches the job's server can "
 			 "join it, read what it stores there and end it");

@@ -2,12 +2,14 @@
 #include "launcher/tool.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "rendezvous/link.h"
 
-enum { REQUEST_ID = 2 }; /* HELLO's is 1 */
+enum { REQUEST_ID = 2, /* HELLO's is 1 */ NAP_MS = 20 };
 
 struct asking {
 	const struct tool_question *q;
@@ -71,7 +73,7 @@ static void on_timer(uv_timer_t *t)
 	char at[SOCK_TEXT_MAX];
 
 	end(x, err_set(x->e, ERR_TIMEOUT, "rendezvous server %s: no answer",
-		       sock_addr_text(&x->addr, at)));
+		       sock_addr_text(&x->link.addr, at)));
 }
 
 static const struct link_events events = {
@@ -106,6 +108,17 @@ static void run(struct asking *x)
 	uv_loop_close(&x->loop);
 }
 
+/* Who stands by for a server answers, or after 2 s that there is none yet. */
+static void run_until(struct asking *x)
+{
+	uint64_t end = clock_ms() + x->q->timeout_ms;
+
+	do {
+		run(x);
+	} while (x->rc == ERR_NOT_YET && clock_ms() < end &&
+		 poll(NULL, 0, NAP_MS) == 0);
+}
+
 int tool_ask(const struct endpoint *server, const struct tool_question *q,
 	     struct err *e)
 {
@@ -118,7 +131,7 @@ int tool_ask(const struct endpoint *server, const struct tool_question *q,
 	x->e = e;
 	rc = sock_resolve(server, &x->addr, 1, e);
 	if (rc > 0) {
-		run(x);
+		run_until(x);
 		rc = x->rc;
 	}
 	free(x);

@@ -10,6 +10,8 @@
 #include "rendezvous/credential.h"
 #include "rendezvous/secret.h"
 
+enum { IS_KEY = 0x80 }; /* beside the methods */
+
 enum way { WAY_AUTO, WAY_NONE, WAY_SECRET, WAY_MUNGE, WAYS };
 
 void auth_none(struct auth *a)
@@ -196,13 +198,15 @@ void auth_keep(struct auth *server)
 
 void auth_to_bytes(unsigned char *out, const struct auth *a)
 {
-	out[0] = (unsigned char)a->methods;
+	out[0] = (unsigned char)(a->methods | (a->is_key ? IS_KEY : 0));
 	memcpy(out + 1, a->secret.bytes, PROOF_SIZE);
 }
 
 void auth_from_bytes(struct auth *a, const unsigned char *in)
 {
-	*a = (struct auth){.methods = in[0], .from = "who started it"};
+	*a = (struct auth){.methods = in[0] & ~IS_KEY,
+			  .is_key = (in[0] & IS_KEY) != 0,
+			  .from = "who started it"};
 	memcpy(a->secret.bytes, in + 1, PROOF_SIZE);
 }
 

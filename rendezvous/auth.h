@@ -47,7 +47,8 @@ int auth_for_server(struct auth *server, struct auth *a, struct err *e);
  * the secret that it had: this user's own, where there is one. */
 void auth_keep(struct auth *server);
 
-/* A server's as AUTH_BYTES bytes for a pipe, and back. */
+/* A server's as AUTH_BYTES bytes for a pipe, and back: methods (bit 7: is_key)
+ * and the secret. */
 void auth_to_bytes(unsigned char *out, const struct auth *a);
 void auth_from_bytes(struct auth *a, const unsigned char *in);
 

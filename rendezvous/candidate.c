@@ -5,20 +5,20 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 
 enum {
 	REQUEST_MAX = 64 << 10,
-	RESIGN_MS = 1000,
 };
 
 enum state {
 	LOOKING,     /* who has the key? */
-	FOLLOWING,   /* someone else; we are told when that changes */
+	FOLLOWING,   /* someone else; we are told when that changes, and look
+		      * now and then: the member that would tell may hang */
 	GRANTING,    /* nobody: a lease first */
-	CAMPAIGNING, /* then the key, if there still is none */
+	CAMPAIGNING, /* then the key, if it still is as it was */
 	LEADING,
 	OVER,
 };
@@ -39,17 +39,29 @@ struct candidate {
 	uint64_t within_ms;
 	enum state state;
 	int changed; /* while we were busy: look again */
+	int64_t revision; /* LEADING: of our key */
 	struct etcd_watch *watch;
 	struct etcd_call *call;  /* the one that state waits for */
 	struct etcd_call *alive; /* the lease's */
-	uv_timer_t timer;        /* when the lease is to be kept next */
-	uint64_t asked_ms;       /* for it to be kept; clock_ms */
-	uint64_t ends_ms;        /* it does, at the earliest */
+	uv_timer_t timer;        /* to keep the lease; FOLLOWING: to look */
+	uint64_t asked_ms;       /* for it to be kept; now_ms */
+	uint64_t ends_ms;        /* it may have, then */
+	uint64_t sure_ms;        /* it has not until then; 0: not known */
 	void (*resigned)(void *owner);
 };
 
 static void look(struct candidate *c);
+static void check(struct candidate *c);
 static void grant(struct candidate *c);
+
+/* etcd's clock goes on while this host sleeps. */
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
 
 static void go(struct candidate *c, enum state s)
 {
@@ -131,20 +143,22 @@ static void on_alive(void *owner, const struct etcd_reply *r,
 	struct candidate *c = owner;
 
 	c->alive = NULL;
-	if (r && !r->error.len && r->ttl_s > 0) {
-		/* it runs from when etcd heard of us, which is not later */
-		c->ends_ms = c->asked_ms + c->ttl_s * 1000u;
-		keep_later(c);
-	} else {
+	/* it runs from when etcd heard of us, which is not later */
+	if (r && !r->error.len && r->ttl_s > 0)
+		c->ends_ms = c->sure_ms = c->asked_ms + c->ttl_s * 1000u;
+	if (!r || r->error.len || r->ttl_s <= 0 || now_ms() >= c->ends_ms) {
 		lease_over(c);
+		return;
 	}
+	keep_later(c);
+	c->events->on_longer(c->owner);
 }
 
 static void keep_alive(uv_timer_t *t)
 {
 	struct candidate *c = t->data;
 	struct buf body = BUF_INIT(REQUEST_MAX);
-	uint64_t now = clock_ms();
+	uint64_t now = now_ms();
 
 	if (now >= c->ends_ms) {
 		lease_over(c);
@@ -160,7 +174,17 @@ static void keep_alive(uv_timer_t *t)
 		no_memory(c);
 }
 
+int candidate_is_sure(const struct candidate *c)
+{
+	return c->state == LEADING && now_ms() < c->sure_ms;
+}
+
 /* ---- who it is ---- */
+
+static void on_look(uv_timer_t *t)
+{
+	look(t->data);
+}
 
 static void follow(struct candidate *c, struct slice address)
 {
@@ -177,21 +201,25 @@ static void follow(struct candidate *c, struct slice address)
 	c->other = other;
 	if (c->changed)
 		look(c);
+	else
+		uv_timer_start(&c->timer, on_look, c->ttl_s * 1000u, 0);
 }
 
 static void lead(struct candidate *c, int64_t revision)
 {
-	if (c->watch)
-		etcd_unwatch(c->watch);
-	c->watch = NULL;
 	go(c, LEADING);
-	if (!c->ends_ms) /* it was there: its keeper's answer says whether */
-		c->ends_ms = clock_ms() + c->ttl_s * 1000u;
+	c->revision = revision;
+	if (!c->sure_ms) /* it was there: how long still? */
+		c->ends_ms = now_ms() + c->ttl_s * 1000u;
 	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
 		keep_alive(&c->timer);
 	if (c->state == LEADING)
 		c->events->on_won(c->owner, revision);
+	if (c->state == LEADING && c->changed)
+		check(c);
 }
+
+static void claim(struct candidate *c, int64_t modified);
 
 /* The key as it is now: with our own lease it is ours, because a request came
  * twice, or because the process before this one had it. */
@@ -199,9 +227,18 @@ static void take_key(struct candidate *c, const struct etcd_kv *kv)
 {
 	if (kv->lease == c->lease && kv->value.len == strlen(c->address) &&
 	    memcmp(kv->value.data, c->address, kv->value.len) == 0)
-		lead(c, kv->created);
+		claim(c, kv->modified);
 	else
 		follow(c, kv->value);
+}
+
+static void nobody(struct candidate *c)
+{
+	free(c->other);
+	c->other = NULL;
+	grant(c);
+	if (c->state != OVER)
+		c->events->on_none(c->owner);
 }
 
 static void on_looked(void *owner, const struct etcd_reply *r,
@@ -215,7 +252,7 @@ static void on_looked(void *owner, const struct etcd_reply *r,
 	else if (r->nkvs)
 		take_key(c, r->kvs);
 	else
-		grant(c);
+		nobody(c);
 }
 
 static void look(struct candidate *c)
@@ -223,9 +260,38 @@ static void look(struct candidate *c)
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
 	c->changed = 0;
+	uv_timer_stop(&c->timer);
 	go(c, LOOKING);
 	etcd_put_range(&body, candidate_key(c), SLICE("", 0), 1, 0);
 	ask(c, ETCD_RANGE, &body, on_looked);
+}
+
+static void on_checked(void *owner, const struct etcd_reply *r,
+		       const struct err *why)
+{
+	struct candidate *c = owner;
+	struct err e = ERR_INIT;
+
+	c->call = NULL;
+	if (c->changed) {
+		check(c);
+		return;
+	}
+	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
+		return; /* whether we are heard is the lease's to say */
+	err_set(&e, ERR_ABORTED, "somebody else has written or removed %.*s in "
+		"etcd (%s)", (int)c->key.len, c->key.data, etcd_where(c->etcd));
+	lose(c, &e);
+}
+
+/* Our own key. */
+static void check(struct candidate *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	c->changed = 0;
+	etcd_put_range(&body, candidate_key(c), SLICE("", 0), 1, 0);
+	ask(c, ETCD_RANGE, &body, on_checked);
 }
 
 static void on_changed(void *owner)
@@ -234,6 +300,8 @@ static void on_changed(void *owner)
 
 	if (c->state == FOLLOWING)
 		look(c);
+	else if (c->state == LEADING && !c->call)
+		check(c);
 	else
 		c->changed = 1;
 }
@@ -258,14 +326,17 @@ static void on_key(void *owner, const struct etcd_reply *r,
 		look(c);
 }
 
-static void campaign(struct candidate *c)
+/* If nobody has written the key since that revision; 0: if it is not there. */
+static void claim(struct candidate *c, int64_t modified)
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
 	struct etcd_txn t;
 
 	go(c, CAMPAIGNING);
 	etcd_txn_init(&t, REQUEST_MAX);
-	etcd_txn_if_created(&t, candidate_key(c), 0);
+	etcd_txn_if_modified(&t, candidate_key(c), modified);
+	/* also where it is ours: what the process before this one wrote may be
+	 * on its way still, and holds no more from here on */
 	etcd_txn_put(&t, candidate_key(c), SLICE_STR(c->address), c->lease);
 	etcd_txn_else_get(&t, candidate_key(c), SLICE("", 0), 1);
 	etcd_put_txn(&body, &t);
@@ -279,13 +350,15 @@ static void on_granted(void *owner, const struct etcd_reply *r,
 	struct candidate *c = owner;
 
 	c->call = NULL;
-	/* FAILED_PRECONDITION: there is one with this number, and it is ours */
+	/* FAILED_PRECONDITION: there is one with this number, and it is ours,
+	 * for how long is not known */
 	if (!r || (r->error.len && r->code != ETCD_PRECONDITION)) {
 		lose(c, why);
 		return;
 	}
 	c->ends_ms = c->asked_ms + c->ttl_s * 1000u;
-	campaign(c);
+	c->sure_ms = r->error.len ? 0 : c->ends_ms;
+	claim(c, 0);
 }
 
 static void grant(struct candidate *c)
@@ -293,7 +366,7 @@ static void grant(struct candidate *c)
 	struct buf body = BUF_INIT(REQUEST_MAX);
 
 	go(c, GRANTING);
-	c->asked_ms = clock_ms();
+	c->asked_ms = now_ms();
 	etcd_put_grant(&body, c->lease, c->ttl_s);
 	ask(c, ETCD_GRANT, &body, on_granted);
 }
@@ -367,15 +440,15 @@ static void on_resigned(void *owner, const struct etcd_reply *r,
 void candidate_resign(struct candidate *c, void (*done)(void *owner))
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
-	int led = c->state == LEADING;
+	int led = c->state == LEADING || c->state == CAMPAIGNING;
 
 	stop(c);
 	c->resigned = done;
 	etcd_put_lease(&body, c->lease);
 	if (led)
 		c->call = etcd_send(c->etcd, ETCD_REVOKE,
-				    SLICE(body.data, body.len), RESIGN_MS,
-				    on_resigned, c);
+				    SLICE(body.data, body.len),
+				    c->ttl_s * 1000u, on_resigned, c);
 	buf_release(&body);
 	if (!c->call)
 		done(c->owner);

@@ -24,9 +24,13 @@ struct candidate_options {
 struct candidate_events {
 	/* The job's server is at that address; not we. Each time it changes. */
 	void (*on_other)(void *owner, const char *address);
+	/* Nobody is, by now; one of these follows. */
+	void (*on_none)(void *owner);
 	/* We are, since that revision: each write of ours holds only while the
-	 * key is of it (candidate_key, etcd_txn_if_created). */
+	 * key is of it (candidate_key, etcd_txn_if_modified). */
 	void (*on_won)(void *owner, int64_t revision);
+	/* The lease runs on: candidate_is_sure again, perhaps. */
+	void (*on_longer)(void *owner);
 	/* We are not any more, or etcd cannot be reached, and why. Called
 	 * once: nothing else comes after it. */
 	void (*on_lost)(void *owner, const struct err *why);
@@ -42,8 +46,11 @@ int candidate_start(struct candidate **out, struct etcd *etcd, uv_loop_t *loop,
 		    struct err *e);
 /* "/ddprun/JOB/server" */
 struct slice candidate_key(const struct candidate *c);
+/* We are it, by our own clock too: nobody else can be, at this moment. It may
+ * be 0 for a while, until on_longer or on_lost. */
+int candidate_is_sure(const struct candidate *c);
 /* Gives the lease back, so that the key goes at once; done when etcd said so,
- * or could not be asked in a second. Not before on_won: done at once. */
+ * or the lease is over anyhow; at once while it is another's. */
 void candidate_resign(struct candidate *c, void (*done)(void *owner));
 /* Stops without a word. The memory goes from the loop. */
 void candidate_close(struct candidate *c);

@@ -10,6 +10,8 @@
 struct client;
 
 /* Connects within timeout_ms, proves itself, and has the server prove itself.
+ * Where etcd says which ddprdzv is the server, and this is another one, it
+ * goes there; while nobody knows (ERR_NOT_YET, ERR_NO_ETCD) it asks again.
  * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
  * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
  * of both has none for the other; ERR_USAGE where it greets as the server of

@@ -1,5 +1,7 @@
-/* client_connect.c: from an endpoint to a server that is believed. */
+/* client_connect.c: from an endpoint to a server that is believed, which may be
+ * elsewhere: then what listens there says where. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +9,12 @@
 #include "rendezvous/client_way.h"
 #include "rendezvous/handshake.h"
 
-enum { ADDRS_MAX = 8 };
+enum {
+	ADDRS_MAX = 8,
+	AWAY_MS = 1500,      /* to connect to where we were sent */
+	AWAY_SILENT_MS = 10000,
+	AWAY_NAP_MS = 20,
+};
 
 static int left_ms(uint64_t deadline)
 {
@@ -18,17 +25,32 @@ static int left_ms(uint64_t deadline)
 	return deadline > now ? (int)(deadline - now) : 0;
 }
 
-static int connect_any(struct client *c, uint64_t deadline, struct err *e)
+static uint64_t sooner(uint64_t deadline, uint64_t ms)
+{
+	uint64_t at = clock_ms() + ms;
+
+	return at < deadline ? at : deadline;
+}
+
+static int connect_any(struct client *c, const struct endpoint *to,
+		       uint64_t deadline, struct err *e)
 {
 	struct sock_addr addrs[ADDRS_MAX];
-	int on = 1, i, n = sock_resolve(&c->endpoint, addrs, ADDRS_MAX, e);
+	int on = 1, i, n = sock_resolve(to, addrs, ADDRS_MAX, e);
 
 	if (n < 0)
 		return n;
+	/* its host may be gone, and another be the server soon */
+	if (to != &c->endpoint)
+		deadline = sooner(deadline, AWAY_MS);
 	for (i = 0; i < n && c->fd < 0; i++)
 		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
 	if (c->fd < 0)
 		return c->fd;
+	if (to != &c->endpoint) {
+		sock_end_when_silent(c->fd, AWAY_SILENT_MS);
+		return 0;
+	}
 	/* A host that vanishes says nothing: only the kernel's probes tell */
 	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	return 0;
@@ -64,7 +86,8 @@ static int take_greeting(struct client *c, struct handshake *h,
 }
 
 static int take_welcome(struct client *c, struct handshake *h,
-			uint64_t deadline, struct err *e)
+			struct endpoint *there, uint64_t deadline,
+			struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct wire_frame f, refusal;
@@ -84,6 +107,9 @@ static int take_welcome(struct client *c, struct handshake *h,
 		return client_die(c, rc, why.text, e);
 	if (rc > 0)
 		return 0;
+	rc = handshake_elsewhere(&refusal, there, e);
+	if (rc < 0)
+		return rc;
 	if (wire_get_error(&refusal, &m, NULL) < 0 || m.code >= 0)
 		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
@@ -96,7 +122,7 @@ static int is_wrong_secret(int rc, const struct handshake *h)
 }
 
 static int greet(struct client *c, struct handshake *h, struct buf *out,
-		 uint64_t deadline, struct err *e)
+		 struct endpoint *there, uint64_t deadline, struct err *e)
 {
 	int rc;
 
@@ -107,20 +133,23 @@ static int greet(struct client *c, struct handshake *h, struct buf *out,
 		rc = take_greeting(c, h, out, deadline, e);
 	if (rc == 0)
 		rc = client_send(c, out, deadline, e);
-	return rc ? rc : take_welcome(c, h, deadline, e);
+	return rc ? rc : take_welcome(c, h, there, deadline, e);
 }
 
-static int open_once(struct client *c, int *unanswered, uint64_t deadline,
-		     struct err *e)
+/* there: where it is, if it is ERR_MOVED. */
+static int open_once(struct client *c, const struct endpoint *to,
+		     struct endpoint *there, int *unanswered,
+		     uint64_t deadline, struct err *e)
 {
 	struct buf out = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
 	struct handshake h;
 	int rc = handshake_init(&h, &c->auth, &c->hello, e);
 
+	endpoint_text(to, c->at);
 	if (rc == 0)
-		rc = connect_any(c, deadline, e);
+		rc = connect_any(c, to, deadline, e);
 	if (rc == 0)
-		rc = greet(c, &h, &out, deadline, e);
+		rc = greet(c, &h, &out, there, deadline, e);
 	*unanswered = h.unanswered;
 	if (is_wrong_secret(rc, &h))
 		rc = c->dead.code = ERR_USAGE;
@@ -131,14 +160,56 @@ static int open_once(struct client *c, int *unanswered, uint64_t deadline,
 	return rc;
 }
 
-int client_open(struct client *c, uint64_t deadline, struct err *e)
+static int open_at(struct client *c, const struct endpoint *to,
+		   struct endpoint *there, uint64_t deadline, struct err *e)
 {
-	int unanswered, rc = open_once(c, &unanswered, deadline, e);
+	int unanswered;
+	int rc = open_once(c, to, there, &unanswered, deadline, e);
 
 	/* a server that dies closes, too: the next one may be there */
 	if (rc < 0 && unanswered) {
 		client_start_anew(c);
-		rc = open_once(c, &unanswered, deadline, e);
+		rc = open_once(c, to, there, &unanswered, deadline, e);
 	}
 	return rc;
+}
+
+/* The one that we were sent to is gone, or is not the server any more. */
+static int may_ask_again(const struct client *c, int rc)
+{
+	return rc == ERR_MOVED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||
+	       rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
+	       rc == -ECONNRESET || rc == ERR_REMOTE || rc == ERR_TIMEOUT ||
+	       c->unanswered;
+}
+
+static int is_waiting(int rc)
+{
+	return rc == ERR_NOT_YET || rc == ERR_NO_ETCD;
+}
+
+int client_open(struct client *c, uint64_t deadline, struct err *e)
+{
+	struct endpoint there;
+	int rc;
+
+	for (;;) {
+		rc = open_at(c, &c->endpoint, &there, deadline, e);
+		if (rc == ERR_MOVED) {
+			struct endpoint to = there;
+
+			client_start_anew(c);
+			rc = open_at(c, &to, &there,
+				     sooner(deadline, AWAY_SILENT_MS), e);
+			if (rc >= 0 || (!may_ask_again(c, rc) &&
+					!is_waiting(rc)))
+				return rc;
+		} else if (!is_waiting(rc)) {
+			return rc;
+		}
+		if (clock_ms() + AWAY_NAP_MS >= deadline)
+			return rc;
+		poll(NULL, 0, AWAY_NAP_MS);
+		client_start_anew(c);
+	}
 }

@@ -1,7 +1,7 @@
 /* conn.c: reading, cutting into frames, coalescing and writing, closing.
  * A connection has no buffer of its own while it has no half frame and no
  * unsent output. */
-#include "rendezvous/conn.h"
+#include "rendezvous/conn_parts.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 
-enum { RESERVE = 4096, RESERVE_MAX = 1 << 20, CACHE_LINE = 64 };
+enum { RESERVE = 4096, CACHE_LINE = 64 };
 
 /* From pool on, and the first of what the owner has behind a connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
@@ -75,6 +75,8 @@ void conn_drop(struct conn *c)
 		return;
 	c->state = CONN_CLOSED;
 	forget_dirty(c);
+	conn_unmark(c);
+	conn_go_on(c);
 	uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
 	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
 }
@@ -184,8 +186,6 @@ struct buf *conn_out(struct conn *c)
 	return &c->out;
 }
 
-static void flush(struct conn *c);
-
 static void on_written(uv_write_t *req, int status)
 {
 	struct conn *c = req->data;
@@ -220,28 +220,33 @@ static void send_rest(struct conn *c, size_t sent)
 	}
 }
 
-/* A write error does not close: what the peer had sent before it went is still
- * to be read, and the end of that is what closes. */
-static void flush(struct conn *c)
+void conn_write_out(struct conn *c)
 {
 	uv_buf_t b = uv_buf_init(c->out.data, (unsigned)c->out.len);
 	int n;
 
+	if (c->broken || c->writing || !c->out.len)
+		return;
+	c->pool->bytes_out += c->out.len;
+	n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
+	if (n < 0 && n != UV_EAGAIN)
+		c->broken = 1;
+	else if (n == (int)c->out.len)
+		buf_reset(&c->out);
+	else
+		send_rest(c, n < 0 ? 0 : (size_t)n);
+}
+
+/* A write error does not close: what the peer had sent before it went is still
+ * to be read, and the end of that is what closes. */
+void conn_flush(struct conn *c)
+{
 	if (c->out.failed) {
 		reset(c);
 		gone(c, "it does not read what it is sent");
 		return;
 	}
-	if (!c->broken && !c->writing && c->out.len) {
-		c->pool->bytes_out += c->out.len;
-		n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
-		if (n < 0 && n != UV_EAGAIN)
-			c->broken = 1;
-		else if (n == (int)c->out.len)
-			buf_reset(&c->out);
-		else
-			send_rest(c, n < 0 ? 0 : (size_t)n);
-	}
+	conn_write_out(c);
 	if (c->broken)
 		buf_reset(&c->out);
 	if (c->out.len == 0 && c->out.data)
@@ -249,17 +254,25 @@ static void flush(struct conn *c)
 	shut_when_sent(c);
 }
 
-void conn_flush_all(struct conn_pool *pool)
+/* What commit says. */
+static int flush_all(struct conn_pool *pool)
 {
+	int waits = pool->commit ? pool->commit(pool->commit_arg) : 0;
 	struct conn *c;
 
-	if (pool->commit && pool->commit(pool->commit_arg))
-		return;
+	if (waits)
+		return waits;
 	while ((c = pool->dirty)) {
 		pool->dirty = c->dirty_next;
 		c->is_dirty = 0;
-		flush(c);
+		conn_flush(c);
 	}
+	return 0;
+}
+
+void conn_flush_all(struct conn_pool *pool)
+{
+	flush_all(pool);
 }
 
 /* ---- in ---- */
@@ -323,7 +336,7 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		in.len -= (size_t)n;
 		c->events->on_frame(c, &f);
 		/* Replies to a batch go out together, unless they are large */
-		if (c->out.len > RESERVE_MAX && c->state == CONN_OPEN)
+		if (c->out.len > CONN_RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
 	}
 	return in;
@@ -351,8 +364,8 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 		reader_init(&r, in);
 		want = WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
 	}
-	if (want > RESERVE_MAX)
-		want = RESERVE_MAX;
+	if (want > CONN_RESERVE_MAX)
+		want = CONN_RESERVE_MAX;
 	if (want < RESERVE)
 		want = RESERVE;
 	b->base = buf_reserve(&c->in, want);
@@ -383,6 +396,7 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct conn *c = s->data;
+	int waits;
 	char why[96];
 
 	if (n == 0)
@@ -397,7 +411,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 			 uv_strerror((int)n));
 		gone(c, why);
 	}
-	conn_flush_all(c->pool);
+	waits = flush_all(c->pool);
+	if (waits && (waits > 1 || c->out.len > CONN_RESERVE_MAX))
+		conn_stop_reading(c);
 }
 
 /* ---- time ---- */
@@ -407,6 +423,11 @@ static void own_deadline(struct conn *c)
 	char text[96];
 
 	c->own_due = CONN_NEVER;
+	if (c->state == CONN_FINISHING && (c->is_dirty || c->marked_pprev)) {
+		c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
+		arm(c); /* its last words have to be kept first */
+		return;
+	}
 	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
 		gone(c, "it said nothing");
 		return;
@@ -445,7 +466,7 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	c->pool = pool;
 	c->events = events;
 	c->own_due = c->user_due = c->armed = CONN_NEVER;
-	buf_init(&c->in, in_max + RESERVE_MAX);
+	buf_init(&c->in, in_max + CONN_RESERVE_MAX);
 	buf_init(&c->out, CONN_OUT_MAX);
 	buf_init(&c->sending, CONN_OUT_MAX);
 	c->tcp.data = c->timer.data = c;
@@ -500,8 +521,13 @@ int conn_addrs(const struct conn *c, struct sock_addr *peer,
 	return 0;
 }
 
+void conn_proven(struct conn *c)
+{
+	c->own_due = CONN_NEVER;
+}
+
 void conn_accept(struct conn *c)
 {
 	c->accepted = 1;
-	c->own_due = CONN_NEVER;
+	conn_proven(c);
 }

@@ -45,9 +45,13 @@ struct conn_pool {
 	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
 	/* What output may say has to be kept before it leaves: 0 when it is;
-	 * else conn_flush_all is to be called again. NULL: nothing has to. */
+	 * else it waits, and who is asked calls conn_flush_marked and then
+	 * conn_flush_all again. 2: and no more is to be read before that.
+	 * NULL: nothing has to. */
 	int (*commit)(void *arg);
 	void *commit_arg;
+	struct conn *marked; /* what they were to say then is being kept */
+	struct conn *stopped; /* not read until then */
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */
 	struct buf spare;
@@ -66,6 +70,9 @@ struct conn {
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
+	size_t mark;   /* of out, so much is what is being kept */
+	struct conn *marked_next, **marked_pprev;
+	struct conn *stopped_next, **stopped_pprev; /* NULL: it is read */
 	uint64_t own_due;  /* for its hello, or its linger */
 	uint64_t user_due;
 	uint64_t armed;    /* when the timer fires */
@@ -95,11 +102,22 @@ void conn_resume(struct conn *c);
 /* Both ends, IPv4 as such. -errno for one that has been reset. */
 int conn_addrs(const struct conn *c, struct sock_addr *peer,
 	       struct sock_addr *own);
-/* Its HELLO was right: large frames are allowed, the deadline is off. */
+/* It has proved who it is: the deadline is off. */
+void conn_proven(struct conn *c);
+/* Its HELLO was right: large frames are allowed, and it is proven. */
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */
 struct buf *conn_out(struct conn *c);
 void conn_flush_all(struct conn_pool *pool);
+/* For a commit that takes its time: what has been put out so far waits for
+ * conn_flush_marked; what is put out later, for another. One at a time. */
+void conn_mark(struct conn_pool *pool);
+void conn_flush_marked(struct conn_pool *pool);
+/* It may have more to say than is read of it now. */
+static inline int conn_is_stopped(const struct conn *c)
+{
+	return c->stopped_pprev != NULL;
+}
 /* When its last connection is closed. */
 void conn_pool_release(struct conn_pool *pool);
 /* on_due at that time (loop time, ms), once; CONN_NEVER: not. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -11,11 +12,19 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/own_addr.h"
+#include "base/random.h"
 #include "base/sock.h"
+#include "rendezvous/place.h"
 #include "rendezvous/server.h"
 #include "rendezvous/systemd.h"
 
-enum { DEFAULT_PORT = 29400, FD_MAX = 1 << 20 };
+enum {
+	DEFAULT_PORT = 29400,
+	FD_MAX = 1 << 20,
+	ETCD_BYTES_MAX = 128 << 20, /* of a job's store: etcd has to hold it */
+	USER_MAX = 512,
+};
+#define LEASE_MAX (INT64_C(1) << 62)
 
 struct options {
 	const char *listen;
@@ -30,6 +39,9 @@ struct options {
 	const char *auth, *token_file;
 	const char *journal;
 	long journal_fd;
+	const char *etcd, *etcd_cacert, *etcd_cert, *etcd_key;
+	int etcd_https;
+	long etcd_lease, etcd_ttl, etcd_keep;
 };
 
 #define FIELD(name) offsetof(struct options, name), 0
@@ -84,6 +96,23 @@ static const struct option_spec table[] = {
 	 "Keep there what a server that is started again needs to go on."},
 	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
 	 "Keep it in this inherited file or memory."},
+	{"etcd", 0, OPTION_STRING, FIELD(etcd), 0, 0, "HOST:PORT,...", NULL,
+	 "Be the server of the one --job if etcd says so, and keep there what "
+	 "the next one needs; else say where the server is."},
+	{"etcd-lease", 0, OPTION_INT, FIELD(etcd_lease), 1, LEASE_MAX, "N",
+	 NULL, "The same for each ddprdzv that this one stands for (random)."},
+	{"etcd-ttl", 0, OPTION_INT, FIELD(etcd_ttl), 1, 3600, "SECONDS", NULL,
+	 "Silent for so long it is not the server any more (10)."},
+	{"etcd-keep", 0, OPTION_INT, FIELD(etcd_keep), 1, 1e9, "SECONDS", NULL,
+	 "So long etcd keeps a job that has no ddprdzv any more (3600)."},
+	{"etcd-https", 0, OPTION_FLAG, FIELD(etcd_https), 0, 0, NULL, NULL,
+	 "Ask etcd over TLS."},
+	{"etcd-cacert", 0, OPTION_STRING, FIELD(etcd_cacert), 0, 0, "FILE",
+	 NULL, "Who may vouch for etcd's certificates."},
+	{"etcd-cert", 0, OPTION_STRING, FIELD(etcd_cert), 0, 0, "FILE", NULL,
+	 "Our certificate for etcd."},
+	{"etcd-key", 0, OPTION_STRING, FIELD(etcd_key), 0, 0, "FILE", NULL,
+	 "Its key."},
 	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
 	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
 	 "Print the version."},
@@ -176,9 +205,69 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 	return 0;
 }
 
+/* ---- etcd ---- */
+
+static int check_etcd(struct options *o, struct err *e)
+{
+	if (!o->etcd && (o->etcd_lease || o->etcd_https || o->etcd_cacert ||
+			 o->etcd_cert || o->etcd_key))
+		return err_set(e, ERR_USAGE, "--etcd-... need --etcd "
+			       "HOST:PORT");
+	if (!o->etcd)
+		return 0;
+	if (!o->job)
+		return err_set(e, ERR_USAGE, "--etcd needs --job, the name of "
+			       "the job that is kept there");
+	if (o->journal || o->journal_fd || o->guests || o->token_dir)
+		return err_set(e, ERR_USAGE, "--etcd excludes --journal, "
+			       "--journal-fd, --guests and --token-dir");
+	if (o->etcd_keep <= o->etcd_ttl)
+		return err_set(e, ERR_USAGE, "--etcd-keep has to be more than "
+			       "--etcd-ttl, %ld", o->etcd_ttl);
+	if (o->max_bytes > ETCD_BYTES_MAX)
+		o->max_bytes = ETCD_BYTES_MAX;
+	if (o->etcd_lease)
+		return 0;
+	if (random_bytes(&o->etcd_lease, sizeof o->etcd_lease, e) < 0)
+		return e->code;
+	o->etcd_lease = (o->etcd_lease & (LEASE_MAX - 1)) | 1;
+	return 0;
+}
+
+/* As etcdctl has them: name:password, or the password on its own. */
+static void take_user(struct etcd_options *o)
+{
+	static char user[USER_MAX];
+	const char *said = getenv("ETCDCTL_USER");
+	char *colon;
+
+	if (!said || !*said)
+		return;
+	snprintf(user, sizeof user, "%s", said);
+	colon = strchr(user, ':');
+	if (colon)
+		*colon++ = '\0';
+	o->user = user;
+	o->password = colon ? colon : getenv("ETCDCTL_PASSWORD");
+}
+
+static struct place_options place_of(const struct options *o)
+{
+	struct place_options place = {
+		.etcd = {.endpoints = o->etcd, .https = o->etcd_https,
+			 .tls = {o->etcd_cacert, o->etcd_cert, o->etcd_key}},
+		.lease = o->etcd_lease, .ttl_s = (uint32_t)o->etcd_ttl,
+		.keep_s = (uint32_t)o->etcd_keep,
+	};
+
+	take_user(&place.etcd);
+	return place;
+}
+
 static int serve(const struct options *o, const struct auth *auth,
 		 struct err *e)
 {
+	const struct place_options place = place_of(o);
 	struct server_options so = {
 		.auth = auth,
 		.parent_fd = (int)o->parent_fd,
@@ -196,6 +285,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.metrics = o->metrics,
 		.journal = o->journal,
 		.journal_fd = (int)o->journal_fd,
+		.place = o->etcd ? &place : NULL,
 	};
 	struct server *server;
 	uv_loop_t loop;
@@ -232,7 +322,8 @@ int main(int argc, char **argv)
 			    .silent_timeout = 60,
 			    .max_jobs = 65536, .max_connections = 262144,
 			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
-			    .idle_timeout = 3600};
+			    .idle_timeout = 3600,
+			    .etcd_ttl = 10, .etcd_keep = 3600};
 	struct err e = ERR_INIT;
 	struct auth auth;
 	int rc;
@@ -253,6 +344,8 @@ int main(int argc, char **argv)
 		rc = err_set(&e, ERR_USAGE,
 			     "--guests needs --job, the name of the workers' "
 			     "job");
+	if (rc >= 0)
+		rc = check_etcd(&o, &e);
 	if (rc >= 0)
 		rc = take_auth(&o, &auth, &e);
 	if (rc >= 0) {

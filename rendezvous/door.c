@@ -107,6 +107,8 @@ void door_on_due(struct member *m)
 {
 	struct door *d = &m->server->door;
 
+	if (!m->caller.inside)
+		return;
 	if ((d->holds || m->full) && !m->caller.check)
 		drop(m, "others wait");
 	else if (d->count > DOOR_MAX_ADDRESS)
@@ -261,11 +263,9 @@ static void put_welcome(struct member *m, const struct wire_frame *f,
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 }
 
-/* It belongs to the job; whether that takes it is another question. Who is not
- * taken is told so, and has to come again from the beginning. */
-static int let_in(struct member *m, const struct wire_frame *f,
-		  const struct wire_hello *hello, const char *grant,
-		  const struct proof *key, struct err *e)
+int door_let_in(struct member *m, const struct wire_frame *f,
+		const struct wire_hello *hello, const char *grant,
+		const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
 	int rc = request_admit(m, hello, e);
@@ -279,6 +279,15 @@ static int let_in(struct member *m, const struct wire_frame *f,
 	if (rc < 0)
 		conn_finish(&m->conn);
 	return 0;
+}
+
+static int let_in(struct member *m, const struct wire_frame *f,
+		  const struct wire_hello *hello, const char *grant,
+		  const struct proof *key, struct err *e)
+{
+	if (m->server->place && standby_hold(m, f, grant, key))
+		return 0;
+	return door_let_in(m, f, hello, grant, key, e);
 }
 
 /* ---- by munge ---- */
@@ -424,7 +433,7 @@ int door_hello(struct member *m, const struct wire_frame *f, struct err *e)
 
 	if (rc < 0)
 		return rc;
-	if (m->caller.check)
+	if (m->caller.check || m->caller.waits)
 		return err_set(e, ERR_PROTOCOL, "HELLO again");
 	if (hello.nonce.len != WIRE_NONCE_SIZE)
 		return err_set(e, ERR_PROTOCOL, "HELLO: a nonce of %zu bytes",

@@ -18,6 +18,7 @@ enum {
 struct member;
 struct server;
 struct door_check;
+struct standby_hello;
 
 struct door {
 	struct auth auth;
@@ -35,6 +36,7 @@ struct caller {
 	uint64_t came_ms, network;
 	char greeting[WIRE_GREETING_SIZE];
 	struct door_check *check; /* munge is being asked */
+	struct standby_hello *waits; /* for what is not known yet */
 };
 
 /* Whether one more may be accepted now; if not on_room follows. */
@@ -48,5 +50,11 @@ void door_greet(struct member *m);
 /* Its HELLO: 0, or ERR_PROTOCOL. Who passes is admitted by request.h and gets
  * its WELCOME, at once or when munge has spoken. */
 int door_hello(struct member *m, const struct wire_frame *f, struct err *e);
+/* It belongs to the job; whether that takes it is another question. Who is not
+ * taken is told so, and has to come again from the beginning. key: NULL where
+ * nobody proves anything. ERR_PROTOCOL: it cannot be. */
+int door_let_in(struct member *m, const struct wire_frame *f,
+		const struct wire_hello *hello, const char *grant,
+		const struct proof *key, struct err *e);
 
 #endif

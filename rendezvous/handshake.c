@@ -67,6 +67,16 @@ int handshake_init(struct handshake *h, const struct auth *auth,
 	return put_hello(h, hello, e);
 }
 
+int handshake_anew(struct handshake *h, struct err *e)
+{
+	struct buf *b = &h->hello;
+	size_t nonce = b->len - WIRE_NONCE_SIZE; /* it is the last field */
+	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
+
+	h->unanswered = 0;
+	return rc < 0 ? rc : 0;
+}
+
 void handshake_release(struct handshake *h)
 {
 	buf_release(&h->hello);
@@ -251,6 +261,25 @@ int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		WIRE_HELLO, WIRE_ERROR_REPLY, 1,
 		SLICE(w.text.data - 8, w.text.len + 8)};
 	return 0;
+}
+
+int handshake_elsewhere(const struct wire_frame *refusal,
+			struct endpoint *there, struct err *e)
+{
+	char text[SOCK_TEXT_MAX];
+	struct wire_error m;
+
+	if (wire_get_error(refusal, &m, NULL) < 0 ||
+	    (m.code != ERR_MOVED && m.code != ERR_NOT_YET &&
+	     m.code != ERR_NO_ETCD))
+		return 0;
+	if (m.code != ERR_MOVED)
+		return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(m.text));
+	if (endpoint_parse(there, text, 0, NULL) < 0 || !there->port)
+		return err_set(e, ERR_PROTOCOL, "it says that the server is at "
+			       "'%s', which is no ADDRESS:PORT", text);
+	return ERR_MOVED;
 }
 
 void handshake_explain(const struct handshake *h, char *text, size_t size)

@@ -3,6 +3,7 @@
 #ifndef RENDEZVOUS_HANDSHAKE_H
 #define RENDEZVOUS_HANDSHAKE_H
 
+#include "base/sock.h"
 #include "rendezvous/auth.h"
 
 struct handshake {
@@ -20,6 +21,8 @@ struct handshake {
 int handshake_init(struct handshake *h, const struct auth *auth,
 		   const struct wire_hello *hello, struct err *e);
 void handshake_release(struct handshake *h);
+/* The same HELLO on another connection: with another nonce. */
+int handshake_anew(struct handshake *h, struct err *e);
 
 /* in begins with a whole greeting or a part of one: its size, with HELLO (id 1)
  * put into out; 0: more of it is needed; else an error: ERR_PROTOCOL it is
@@ -32,6 +35,12 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
  * it does not hold the secret, ERR_PROTOCOL. */
 int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		       struct wire_frame *refusal, struct err *e);
+
+/* The refusal of a ddprdzv that is not the job's server itself, where etcd says
+ * who is: ERR_MOVED, and where that is; ERR_NOT_YET, ERR_NO_ETCD: ask again, e
+ * says why; ERR_PROTOCOL; 0: it is none of these. */
+int handshake_elsewhere(const struct wire_frame *refusal,
+			struct endpoint *there, struct err *e);
 
 /* The server has closed where WELCOME should be; what goes after its name. */
 void handshake_explain(const struct handshake *h, char *text, size_t size);

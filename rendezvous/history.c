@@ -8,15 +8,26 @@
 #include "base/log.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/journal.h"
+#include "rendezvous/journal_etcd.h"
 #include "rendezvous/journal_file.h"
+#include "rendezvous/place.h"
 #include "rendezvous/resume.h"
 
-enum { AGAIN_MS = 10000 }; /* a full disk may have been seen to */
+enum {
+	AGAIN_MS = 10000, /* a full disk may have been seen to */
+	WAITING_MAX = 8 << 20, /* of a batch, while etcd keeps another */
+};
+
+/* Half a journal would be a wrong one. */
+static int is_lost(const struct history *h)
+{
+	return h->file && journal_file_is_lost(h->file);
+}
 
 static struct buf *open_record(struct history *h, uint8_t type, uint64_t job,
 			       size_t *mark)
 {
-	if (!h || !h->file || h->mute || journal_file_is_lost(h->file))
+	if (!h || !h->writes || h->mute || is_lost(h))
 		return NULL;
 	*mark = journal_begin(&h->batch, type);
 	buf_put_u64(&h->batch, job);
@@ -177,7 +188,7 @@ void history_met(struct pasts *round, struct past *p)
 {
 	struct history *h = round->history;
 
-	if (!h || !h->file || h->mute || journal_file_is_lost(h->file))
+	if (!h || !h->writes || h->mute || is_lost(h))
 		return;
 	if (p->met && !*store_held_number(p->met))
 		put_gathered(&h->batch, round, p->met);
@@ -272,6 +283,21 @@ static void put_ended(struct buf *b, const struct ended *d)
 	}
 }
 
+static int keep_snapshot(struct history *h, struct err *e)
+{
+	struct slice batch = SLICE(h->batch.data, h->batch.len);
+
+	if (h->file)
+		return journal_file_snapshot(h->file, batch, e);
+	journal_etcd_snapshot(h->etcd, batch);
+	return 0;
+}
+
+static const char *where(const struct history *h)
+{
+	return h->path ? h->path : h->etcd ? "in etcd" : "in memory";
+}
+
 static int put_snapshot(struct history *h, struct err *e)
 {
 	struct table_item *at = NULL;
@@ -289,10 +315,8 @@ static int put_snapshot(struct history *h, struct err *e)
 		put_job(h, hosted_of_number(at), since);
 	rc = h->batch.failed ? err_set(e, h->batch.failed, "journal %s: a "
 				       "snapshot of more than %d bytes",
-				       h->path ? h->path : "in memory",
-				       JOURNAL_BATCH_MAX)
-			     : journal_file_snapshot(h->file,
-					SLICE(h->batch.data, h->batch.len), e);
+				       where(h), JOURNAL_BATCH_MAX)
+			     : keep_snapshot(h, e);
 	buf_release(&h->batch);
 	return rc;
 }
@@ -322,8 +346,59 @@ static void try_again(struct history *h)
 		return;
 	}
 	h->complained = 0;
-	log_info("journal %s: it is written again",
-		 h->path ? h->path : "in memory");
+	log_info("journal %s: it is written again", where(h));
+}
+
+static void forget_batch(struct history *h)
+{
+	buf_reset(&h->batch);
+	if (h->batch.cap > 1 << 20)
+		buf_release(&h->batch);
+}
+
+/* One batch at a time: what comes while etcd keeps it goes with the next, and
+ * so does the output that speaks of it. */
+static int commit_to_etcd(struct history *h)
+{
+	struct conn_pool *pool = &h->server->pool;
+	struct err e = ERR_INIT;
+
+	if (pool->marked || !journal_etcd_is_kept(h->etcd) ||
+	    !place_is_sure(h->server->place))
+		return h->batch.len > WAITING_MAX ? 2 : 1;
+	if (!h->batch.len && !h->batch.failed)
+		return 0;
+	conn_mark(pool);
+	if (h->batch.failed || journal_etcd_is_long(h->etcd)) {
+		if (put_snapshot(h, &e) < 0)
+			place_fail(h->server->place, &e);
+	} else {
+		journal_etcd_append(h->etcd,
+				    SLICE(h->batch.data, h->batch.len));
+		forget_batch(h);
+	}
+	return 1;
+}
+
+int history_settle(struct history *h)
+{
+	if (!journal_etcd_is_kept(h->etcd))
+		return 1;
+	if (!h->batch.len)
+		return 0;
+	journal_etcd_append(h->etcd, SLICE(h->batch.data, h->batch.len));
+	forget_batch(h);
+	return 1;
+}
+
+void history_kept(struct history *h)
+{
+	struct conn_pool *pool = &h->server->pool;
+
+	if (!journal_etcd_is_kept(h->etcd) || !place_is_sure(h->server->place))
+		return;
+	conn_flush_marked(pool);
+	conn_flush_all(pool);
 }
 
 int history_commit(void *history)
@@ -332,8 +407,10 @@ int history_commit(void *history)
 	struct err e = ERR_INIT;
 	int rc;
 
-	if (!h->file || h->mute)
+	if (!h->writes || h->mute)
 		return 0;
+	if (h->etcd)
+		return commit_to_etcd(h);
 	if (journal_file_is_lost(h->file)) {
 		try_again(h);
 		return 0;
@@ -346,9 +423,7 @@ int history_commit(void *history)
 		rc = journal_file_append(h->file,
 					 SLICE(h->batch.data, h->batch.len),
 					 &e);
-		buf_reset(&h->batch);
-		if (h->batch.cap > 1 << 20)
-			buf_release(&h->batch);
+		forget_batch(h);
 	}
 	if (rc < 0)
 		complain(h, &e);
@@ -375,10 +450,12 @@ void history_close(struct history *h)
 {
 	journal_file_close(h->file);
 	h->file = NULL;
+	h->etcd = NULL;
+	h->writes = 0;
 	buf_release(&h->batch);
 }
 
-static void come_back(struct history *h)
+void history_serve(struct history *h)
 {
 	struct table_item *at = NULL;
 
@@ -412,7 +489,7 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
 	rc = journal_file_open(&h->file, path, path ? -1 : fd, e);
 	if (rc < 0)
 		return rc;
-	h->mute = 1;
+	h->writes = h->mute = 1;
 	rc = journal_file_replay(h->file, history_take, h, e);
 	drop_empty(h);
 	h->mute = 0;
@@ -426,6 +503,34 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
 	jobs = (int)h->by_number.items;
 	if (jobs)
 		log_debug("going on with %d job%s", jobs, jobs > 1 ? "s" : "");
-	come_back(h);
+	history_serve(h);
 	return 0;
+}
+
+int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
+			  struct err *e)
+{
+	int rc;
+
+	buf_init(&h->batch, JOURNAL_BATCH_MAX);
+	h->etcd = journal;
+	h->writes = h->mute = 1;
+	rc = journal_etcd_replay(journal, history_take, h);
+	drop_empty(h);
+	h->mute = 0;
+	if (rc < 0)
+		return err_set(e, rc, "what etcd keeps of this job makes no "
+			       "sense to this version");
+	return rc ? put_snapshot(h, e) < 0 ? e->code : 1 : 0;
+}
+
+void history_forget_all(struct history *h)
+{
+	struct table_item *at;
+
+	while ((at = table_next(&h->by_number, NULL)))
+		hosted_drop(hosted_of_number(at));
+	ended_release(&h->server->ended);
+	h->server->ended = (struct ended){.next = 0};
+	history_close(h);
 }

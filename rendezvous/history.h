@@ -12,11 +12,15 @@
 
 struct hosted;
 struct job_node;
+struct journal_etcd;
 struct journal_file;
 struct server;
 
 struct history {
-	struct journal_file *file; /* NULL: nothing is written */
+	/* One of them, or neither: then nothing is written. */
+	struct journal_file *file;
+	struct journal_etcd *etcd;
+	int writes;
 	struct server *server;
 	const char *path;  /* NULL: in memory */
 	struct buf batch;  /* since the last commit */
@@ -69,9 +73,14 @@ void history_changed(struct pasts *round, uint64_t session, uint32_t rank,
 		     const struct wire_frame *f);
 void history_met(struct pasts *round, struct past *past);
 
-/* Before output leaves: what it says is kept. Always 0 today: a journal that is
- * kept elsewhere would answer 1, and flush when it has it. */
+/* Before output leaves: what it says is kept. 0: it is, as a file's always is;
+ * else (conn_pool.commit) history_kept is to be called when etcd has it. */
 int history_commit(void *history);
+/* Etcd has all that was committed, or the server is sure of its place again:
+ * what waited for it leaves. */
+void history_kept(struct history *h);
+/* Nothing is to leave any more: 0: etcd has all that happened; 1: it will. */
+int history_settle(struct history *h);
 
 /* ---- from start to end ---- */
 
@@ -79,6 +88,14 @@ int history_commit(void *history);
  * they were, their nodes and workers have to come back. */
 int history_start(struct history *h, struct server *s, const char *path, int fd,
 		  struct err *e);
+/* The same from etcd, where the journal is loaded. 1: there was something,
+ * and a snapshot is under way; 0: there was nothing. */
+int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
+			  struct err *e);
+/* Nodes that are not back in time are lost, from now on. */
+void history_serve(struct history *h);
+/* Forgets all jobs; nobody is in them. The journal stays as it is. */
+void history_forget_all(struct history *h);
 /* What follows is not written any more; the journal stays as it is. */
 void history_close(struct history *h);
 

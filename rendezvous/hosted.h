@@ -9,8 +9,10 @@
 #include "rendezvous/door.h"
 #include "rendezvous/ended.h"
 #include "rendezvous/history.h"
+#include "rendezvous/parent.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
+#include "rendezvous/standby.h"
 #include "rendezvous/store.h"
 #include "rendezvous/table.h"
 #include "rendezvous/torch_port.h"
@@ -96,7 +98,7 @@ struct server {
 	uv_tcp_t listeners[SOCK_LISTEN_MAX];
 	int nlisteners;
 	uint32_t held; /* bits of those with somebody whom the door waits for */
-	uv_pipe_t parent;
+	struct parent parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;
 	uv_timer_t waits_timer; /* active while somebody waits */
@@ -113,6 +115,8 @@ struct server {
 	int notifies;         /* somebody is told of our state */
 	uint64_t lease_ms;
 	int has_parent;
+	struct place *place; /* in etcd; NULL: this is the server in any case */
+	struct standby standby; /* with a place */
 	struct table jobs;
 	struct history history;
 	struct ended ended;

@@ -36,10 +36,15 @@ struct journal_etcd {
 	size_t left;       /* of it that is a snapshot, which comes first */
 	size_t sending;    /* of it, in the transaction under way */
 	int superseded;    /* a snapshot waits for that transaction's end */
-	enum { KEEP, REMOVE, REMOVED } removing;
+	enum { KEEP, REMOVE, REVOKE, REMOVED } removing;
 	uint64_t since, snapshot; /* bytes since it; of it */
 	struct buf loaded;
 	struct etcd_call *call;
+	int64_t lease;
+	uint32_t keep_s;
+	int leased; /* it is granted: nothing is written before */
+	struct etcd_call *lease_call;
+	uv_timer_t timer; /* when the lease is to be kept next */
 	int over;
 };
 
@@ -88,7 +93,75 @@ static struct slice key(const struct journal_etcd *j, struct buf *to,
 	return SLICE(to->data, to->len);
 }
 
+/* ---- the lease ---- */
+
+static void keep_lease(uv_timer_t *t);
+
+/* One that could not be kept now is in a third of its time. */
+static void on_leased(void *owner, const struct etcd_reply *r,
+		      const struct err *why)
+{
+	struct journal_etcd *j = owner;
+	struct err e = ERR_INIT;
+	/* a process before this one had it, nobody knows for how long still */
+	int was_there = r && !j->leased && r->code == ETCD_PRECONDITION;
+
+	j->lease_call = NULL;
+	if (!j->leased && (!r || r->error.len) && !was_there) {
+		lose(j, why);
+		return;
+	}
+	if (r && !r->error.len && r->ttl_s <= 0) {
+		err_set(&e, ERR_TIMEOUT, "etcd (%s) gave this job's journal up",
+			etcd_where(j->etcd));
+		lose(j, &e);
+		return;
+	}
+	uv_timer_start(&j->timer, keep_lease,
+		       was_there ? 0 : j->keep_s * 1000ull / 3, 0);
+	if (j->leased)
+		return;
+	j->leased = 1;
+	if (!journal_etcd_is_kept(j))
+		send_next(j);
+}
+
+static void ask_lease(struct journal_etcd *j, const char *path,
+		      struct buf *body)
+{
+	struct err e = ERR_INIT;
+
+	j->lease_call = body->failed ? NULL :
+		etcd_send(j->etcd, path, SLICE(body->data, body->len),
+			  j->within_ms, on_leased, j);
+	buf_release(body);
+	if (j->lease_call)
+		return;
+	err_set(&e, -ENOMEM, "out of memory for the journal in etcd");
+	lose(j, &e);
+}
+
+static void keep_lease(uv_timer_t *t)
+{
+	struct journal_etcd *j = t->data;
+	struct buf body = BUF_INIT(KEY_MAX);
+
+	etcd_put_lease(&body, j->lease);
+	ask_lease(j, ETCD_KEEPALIVE, &body);
+}
+
 /* ---- reading ---- */
+
+/* Pieces have no gaps between their numbers. */
+static int is_next(const struct journal_etcd *j, struct slice key)
+{
+	char end[24];
+	int n = snprintf(end, sizeof end, "/%016llx",
+			 (unsigned long long)j->number);
+
+	return key.len >= (size_t)n &&
+	       memcmp(key.data + key.len - (size_t)n, end, (size_t)n) == 0;
+}
 
 static void on_page(void *owner, const struct etcd_reply *r,
 		    const struct err *why)
@@ -102,6 +175,14 @@ static void on_page(void *owner, const struct etcd_reply *r,
 		return;
 	}
 	for (size_t i = 0; i < r->nkvs; i++) {
+		if (!is_next(j, r->kvs[i].key)) {
+			err_set(&e, ERR_DATA, "the journal in etcd (%s) has "
+				"%.*s where piece %llu should be",
+				etcd_where(j->etcd), SLICE_FMT(r->kvs[i].key),
+				(unsigned long long)j->number);
+			lose(j, &e);
+			return;
+		}
 		buf_put(&j->loaded, r->kvs[i].value.data, r->kvs[i].value.len);
 		j->number++;
 	}
@@ -116,7 +197,6 @@ static void on_page(void *owner, const struct etcd_reply *r,
 	}
 }
 
-/* Pieces have no gaps between their numbers. */
 static void load_next(struct journal_etcd *j)
 {
 	struct buf from = BUF_INIT(KEY_MAX), to = BUF_INIT(KEY_MAX);
@@ -176,6 +256,9 @@ int journal_etcd_replay(struct journal_etcd *j,
 		rc = take(arg, batch);
 		n++;
 	}
+	/* a generation that counts begins with a whole snapshot */
+	if (rc >= 0 && j->counts && !n)
+		rc = ERR_DATA;
 	j->since = j->loaded.len;
 	buf_release(&j->loaded);
 	return rc < 0 ? rc : n;
@@ -199,6 +282,10 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 	struct err e = ERR_INIT;
 
 	j->call = NULL;
+	if (j->removing == REMOVED) { /* keys are gone; the lease goes anyhow */
+		send_next(j);
+		return;
+	}
 	if (!r || r->error.len) {
 		lose(j, why);
 		return;
@@ -231,7 +318,7 @@ static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
 	j->sending = n < PIECE_MAX ? n : PIECE_MAX;
 	etcd_txn_put(t, key(j, &name, "journal/%s/%016llx", j->generation,
 			    (unsigned long long)j->number),
-		     SLICE(j->queue.data, j->sending), 0);
+		     SLICE(j->queue.data, j->sending), j->lease);
 	buf_release(&name);
 }
 
@@ -240,7 +327,8 @@ static void send_head(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
 
-	etcd_txn_put(t, key(j, &name, "head"), SLICE_STR(j->generation), 0);
+	etcd_txn_put(t, key(j, &name, "head"), SLICE_STR(j->generation),
+		     j->lease);
 	etcd_txn_delete(t, key(j, &name, "journal/"),
 			key(j, &end, "journal/%s", j->generation));
 	buf_release(&name);
@@ -262,15 +350,21 @@ static void send_next(struct journal_etcd *j)
 	struct buf body = BUF_INIT(BODY_MAX);
 	struct etcd_txn t;
 
-	if (j->over || j->call)
+	if (j->over || j->call || !j->leased)
 		return;
 	if (journal_etcd_is_kept(j)) {
 		j->events->on_kept(j->owner);
 		return;
 	}
+	if (j->removing == REVOKE) {
+		j->removing = REMOVED;
+		etcd_put_lease(&body, j->lease);
+		ask(j, ETCD_REVOKE, &body, on_sent);
+		return;
+	}
 	etcd_txn_init(&t, BODY_MAX);
-	etcd_txn_if_created(&t, SLICE(j->guard.data, j->guard.len),
-			    j->guard_revision);
+	etcd_txn_if_modified(&t, SLICE(j->guard.data, j->guard.len),
+			     j->guard_revision);
 	if (j->removing == REMOVE)
 		send_removal(j, &t);
 	else if (!j->counts && !j->left)
@@ -278,7 +372,7 @@ static void send_next(struct journal_etcd *j)
 	else
 		send_piece(j, &t);
 	if (j->removing == REMOVE)
-		j->removing = REMOVED;
+		j->removing = REVOKE;
 	etcd_put_txn(&body, &t);
 	etcd_txn_release(&t);
 	ask(j, ETCD_TXN, &body, on_sent);
@@ -343,7 +437,7 @@ void journal_etcd_remove(struct journal_etcd *j)
 /* ---- begin and end ---- */
 
 int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
-		      const struct journal_etcd_options *o,
+		      uv_loop_t *loop, const struct journal_etcd_options *o,
 		      const struct journal_etcd_events *events, void *owner,
 		      struct err *e)
 {
@@ -352,11 +446,15 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 
 	if (!j)
 		return err_set(e, -ENOMEM, "out of memory");
+	uv_timer_init(loop, &j->timer);
+	j->timer.data = j;
 	j->etcd = etcd;
 	j->events = events;
 	j->owner = owner;
 	j->guard_revision = o->guard_revision;
 	j->within_ms = o->within_ms;
+	j->lease = o->lease;
+	j->keep_s = o->keep_s;
 	buf_init(&j->folder, KEY_MAX);
 	buf_init(&j->guard, KEY_MAX);
 	buf_init(&j->queue, QUEUE_MAX);
@@ -368,21 +466,33 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	*out = j;
+	etcd_put_grant(&body, j->lease, j->keep_s);
+	ask_lease(j, ETCD_GRANT, &body);
 	etcd_put_range(&body, key(j, &name, "head"), SLICE("", 0), 1, 0);
 	buf_release(&name);
 	ask(j, ETCD_RANGE, &body, on_head);
 	return 0;
 }
 
-void journal_etcd_close(struct journal_etcd *j)
+static void on_closed(uv_handle_t *t)
 {
-	if (!j)
-		return;
-	if (j->call)
-		etcd_cancel(j->call);
+	struct journal_etcd *j = t->data;
+
 	buf_release(&j->folder);
 	buf_release(&j->guard);
 	buf_release(&j->queue);
 	buf_release(&j->loaded);
 	free(j);
+}
+
+void journal_etcd_close(struct journal_etcd *j)
+{
+	if (!j)
+		return;
+	j->over = 1;
+	if (j->call)
+		etcd_cancel(j->call);
+	if (j->lease_call)
+		etcd_cancel(j->lease_call);
+	uv_close((uv_handle_t *)&j->timer, on_closed);
 }

@@ -3,7 +3,8 @@
  * Offers what journal_file.h does, but what is appended is kept only later.
  * Keys, below /ddprun/JOB/: `head`, the number of the generation that counts;
  * `journal/GENERATION/NUMBER`, pieces of a stream of batches, each with its
- * length before it. A snapshot begins a generation. */
+ * length before it. A snapshot begins a generation. What is written goes with a
+ * lease of its own, for jobs that nobody comes back to. */
 #ifndef RENDEZVOUS_JOURNAL_ETCD_H
 #define RENDEZVOUS_JOURNAL_ETCD_H
 
@@ -16,6 +17,10 @@ struct journal_etcd_options {
 	struct slice guard; /* the candidate's key, and its revision */
 	int64_t guard_revision;
 	uint64_t within_ms; /* for etcd to answer */
+	/* Of what is written: the same for each process of one agent, and not
+	 * the candidate's. It lasts so long without a server. */
+	int64_t lease;
+	uint32_t keep_s;
 };
 
 struct journal_etcd_events {
@@ -29,10 +34,12 @@ struct journal_etcd_events {
 
 /* Strings are copied, etcd is borrowed. -ENOMEM. */
 int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
+		      uv_loop_t *loop,
 		      const struct journal_etcd_options *options,
 		      const struct journal_etcd_events *events, void *owner,
 		      struct err *e);
-/* At once: what is not kept may or may not be. NULL is fine. */
+/* At once: what is not kept may or may not be. NULL is fine. The memory goes
+ * from the loop. */
 void journal_etcd_close(struct journal_etcd *j);
 
 /* After on_loaded, once: hands on each whole batch, in order. Returns how many

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_OPEN, LINK_LOST,
-       LINK_CLOSING, LINK_CLOSED };
+enum { LINK_MOVING, LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_OPEN,
+       LINK_LOST, LINK_CLOSING, LINK_CLOSED };
 
 enum { RESERVE = 4096 };
 
@@ -29,19 +29,24 @@ static int is_up(const struct link *l)
 }
 
 /* Tells the owner once; it still calls link_close. */
-static void lost(struct link *l, int code, const char *what)
+static void lost_because(struct link *l, const struct err *why)
 {
-	char at[SOCK_TEXT_MAX];
-	struct err e = ERR_INIT;
-
 	if (!is_up(l))
 		return;
 	l->state = LINK_LOST;
 	if (!l->handle_gone)
 		uv_read_stop((uv_stream_t *)&l->tcp);
+	l->events->on_lost(l, why);
+}
+
+static void lost(struct link *l, int code, const char *what)
+{
+	char at[SOCK_TEXT_MAX];
+	struct err e = ERR_INIT;
+
 	err_set(&e, code, "rendezvous server %s: %s",
 		sock_addr_text(&l->addr, at), what);
-	l->events->on_lost(l, &e);
+	lost_because(l, &e);
 }
 
 static void close_now(struct link *l)
@@ -126,6 +131,18 @@ void link_close(struct link *l)
 	link_flush(l);
 }
 
+void link_drop(struct link *l)
+{
+	if (is_up(l))
+		l->state = LINK_LOST;
+	link_close(l);
+}
+
+int link_is_connected(const struct link *l)
+{
+	return l->state > LINK_CONNECTING;
+}
+
 /* ---- in ---- */
 
 /* Into a socket that is new: so little always fits. */
@@ -159,6 +176,64 @@ static void take_greeting(struct link *l)
 	buf_release(&hello);
 }
 
+static void connect_now(struct link *l);
+
+/* Each connection is another handle, whose memory this is again. */
+static void on_left(uv_handle_t *h)
+{
+	struct link *l = h->data;
+
+	if (l->state == LINK_CLOSING) {
+		on_handle_closed(h);
+		return;
+	}
+	buf_reset(&l->in);
+	connect_now(l);
+}
+
+static void move(struct link *l, const struct endpoint *there)
+{
+	struct sock_addr to;
+	char at[SOCK_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	if (!sock_addr_number(there->host, there->port, &to)) {
+		lost(l, ERR_PROTOCOL, "it gives the server's address as a "
+		     "name");
+		return;
+	}
+	if (l->moved) {
+		err_set(&e, ERR_NOT_YET, "rendezvous server %s: it is not the "
+			"job's server any more", sock_addr_text(&l->addr, at));
+		lost_because(l, &e);
+		return;
+	}
+	if (handshake_anew(&l->hand, &e) < 0) {
+		lost_because(l, &e);
+		return;
+	}
+	l->moved = 1;
+	l->addr = to;
+	l->state = LINK_MOVING;
+	uv_close((uv_handle_t *)&l->tcp, on_left);
+}
+
+/* 1: it is not the job's server, which was dealt with. */
+static int is_elsewhere(struct link *l, const struct wire_frame *refusal)
+{
+	struct endpoint there;
+	struct err e = ERR_INIT;
+	int rc = handshake_elsewhere(refusal, &there, &e);
+
+	if (rc == ERR_MOVED)
+		move(l, &there);
+	else if (rc == ERR_PROTOCOL)
+		lost(l, rc, e.text);
+	else if (rc < 0)
+		lost_because(l, &e);
+	return rc != 0;
+}
+
 /* It takes us, or says why not; or it is none that we believe. */
 static void take_welcome(struct link *l, const struct wire_frame *f)
 {
@@ -170,6 +245,8 @@ static void take_welcome(struct link *l, const struct wire_frame *f)
 		lost(l, rc, e.text);
 		return;
 	}
+	if (rc == 0 && is_elsewhere(l, &refusal))
+		return;
 	l->state = LINK_OPEN;
 	if (rc == 0)
 		l->events->on_frame(l, &refusal);
@@ -306,6 +383,18 @@ static void on_connect(uv_connect_t *req, int status)
 		say(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 
+static void connect_now(struct link *l)
+{
+	l->state = LINK_CONNECTING;
+	uv_tcp_init(l->loop, &l->tcp);
+	l->tcp.data = l->connect.data = l;
+	l->refused = uv_tcp_connect(&l->connect, &l->tcp,
+				    (const struct sockaddr *)&l->addr.ss,
+				    on_connect);
+	if (l->refused < 0)
+		uv_close((uv_handle_t *)&l->tcp, on_refused_closed);
+}
+
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	       const struct wire_hello *hello, const struct auth *auth,
 	       const struct link_events *events, struct err *e)
@@ -315,7 +404,6 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	memset(l, 0, sizeof *l);
 	l->events = events;
 	l->addr = *addr;
-	l->state = LINK_CONNECTING;
 	buf_init(&l->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE);
 	buf_init(&l->out, 2 * (size_t)WIRE_BODY_MAX);
 	buf_init(&l->sending, 2 * (size_t)WIRE_BODY_MAX);
@@ -324,13 +412,8 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 		handshake_release(&l->hand);
 		return rc;
 	}
-	uv_tcp_init(loop, &l->tcp);
-	l->tcp.data = l->connect.data = l;
-	l->refused = uv_tcp_connect(&l->connect, &l->tcp,
-				    (const struct sockaddr *)&l->addr.ss,
-				    on_connect);
-	if (l->refused < 0)
-		uv_close((uv_handle_t *)&l->tcp, on_refused_closed);
+	l->loop = loop;
+	connect_now(l);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* link.h: a non-blocking connection to the rendezvous server on a libuv loop,
- * for the agent. Turns bytes into frames and frames into bytes; what they mean
- * is its owner's business. */
+ * for the agent and for tools. Turns bytes into frames and frames into bytes;
+ * what they mean is its owner's business. Where the ddprdzv that it was sent to
+ * says that the job's server is another one it goes there by itself, once. */
 #ifndef RENDEZVOUS_LINK_H
 #define RENDEZVOUS_LINK_H
 
@@ -19,8 +20,10 @@ struct link_events {
 	void (*on_frame)(struct link *l, const struct wire_frame *f);
 	/* Could not connect, lost, closed by the peer, broke the protocol, or
 	 * one of us has no proof for the other (ERR_PROOF; ERR_REFUSED where
-	 * the server closed on ours, which it may have done as it died): code
-	 * and text say which. Called once, and not after link_close. */
+	 * the server closed on ours, which it may have done as it died), or the
+	 * job has no server yet (ERR_NOT_YET; ERR_NO_ETCD: nobody can say who
+	 * it is): code and text say which. Called once, and not after
+	 * link_close. */
 	void (*on_lost)(struct link *l, const struct err *why);
 	/* After link_close: the memory may be freed or used again. */
 	void (*on_closed)(struct link *l);
@@ -29,15 +32,17 @@ struct link_events {
 struct link {
 	void *owner; /* the caller's */
 	const struct link_events *events;
+	uv_loop_t *loop;
 	uv_tcp_t tcp;
 	uv_connect_t connect;
-	struct sock_addr addr; /* of the server */
+	struct sock_addr addr; /* of the server: the one that it moved to */
 	struct handshake hand; /* with the job's key, once it is open */
 	struct buf in;
 	struct buf out;     /* being filled; waits for the server's proof */
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;
 	int state;
+	int moved;       /* it was sent elsewhere, and went */
 	int told;        /* it was lost by the server's own last word */
 	int refused;     /* the error of a connect that failed at once */
 	int handle_gone; /* tcp went through its close for that */
@@ -62,5 +67,9 @@ int link_local_addr(struct link *l, struct sock_addr *out);
 /* Sends what is queued, then closes; on_closed follows, later (at once where no
  * connection was ever begun). Idempotent. */
 void link_close(struct link *l);
+/* The same at once, whatever is queued: nobody is there to read it. */
+void link_drop(struct link *l);
+/* 0 while the connection is still being made. */
+int link_is_connected(const struct link *l);
 
 #endif

@@ -10,6 +10,7 @@
 #include "rendezvous/dump.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/limits.h"
+#include "rendezvous/place.h"
 #include "rendezvous/resume.h"
 #include "rendezvous/status.h"
 #include "rendezvous/waits.h"
@@ -79,6 +80,8 @@ int request_admit(struct member *m, const struct wire_hello *hello,
 			     m->server->endpoint);
 	if (rc == 0 && m->full)
 		rc = limits_full(m->server, e);
+	if (rc == 0 && m->server->place)
+		rc = place_check(m->server->place, e);
 	if (rc < 0) {
 		m->server->counts.refused_hello++;
 		return rc;

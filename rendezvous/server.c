@@ -16,6 +16,7 @@
 #include "rendezvous/hosted.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/metrics.h"
+#include "rendezvous/place.h"
 #include "rendezvous/request.h"
 #include "rendezvous/service.h"
 #include "rendezvous/waits.h"
@@ -58,8 +59,10 @@ static void agent_on_due(struct member *m)
 	uint64_t now = uv_now(m->server->loop);
 	uint64_t heard = m->conn.heard, ends;
 
-	/* stopped with Ctrl-Z, say: it may go on when it likes */
-	if (m->node && job_node_is_alone(m->hosted->job, m->node))
+	/* stopped with Ctrl-Z, say: it may go on when it likes; or it is we
+	 * who do not listen */
+	if (conn_is_stopped(&m->conn) ||
+	    (m->node && job_node_is_alone(m->hosted->job, m->node)))
 		heard = now;
 	ends = heard + m->lease_ms;
 	if (m->close_at && now >= m->close_at) {
@@ -101,7 +104,12 @@ static void on_preface(struct conn *c)
 
 static void on_gone(struct conn *c, const char *why)
 {
-	hosted_lose(member_of(c), why);
+	struct member *m = member_of(c);
+
+	/* munge may speak, and etcd, before the handle is closed */
+	door_leave(m);
+	standby_forget(m);
+	hosted_lose(m, why);
 }
 
 static void on_closed(struct conn *c)
@@ -111,6 +119,7 @@ static void on_closed(struct conn *c)
 
 	dump_forget(m, "its connection closed");
 	door_leave(m);
+	standby_forget(m);
 	*m->pprev = m->next;
 	if (m->next)
 		m->next->pprev = m->pprev;
@@ -183,6 +192,20 @@ static void close_handle(uv_handle_t *h)
 		uv_close(h, NULL);
 }
 
+/* Another ddprdzv serves them from now on, where there is one. */
+static int goes_on_elsewhere(const struct server *s)
+{
+	struct table *jobs = (struct table *)&s->history.by_number;
+	struct table_item *at = NULL;
+
+	if (!s->place || place_check(s->place, NULL) < 0)
+		return s->place != NULL;
+	while ((at = table_next(jobs, at)))
+		if (job_state(hosted_of_number(at)->job) != JOB_OVER)
+			return 1;
+	return 0;
+}
+
 /* With no handle left the loop ends. */
 static void exit_if_drained(struct server *s)
 {
@@ -190,6 +213,10 @@ static void exit_if_drained(struct server *s)
 
 	if (!s->draining || s->members || s->closing)
 		return;
+	if (s->place) {
+		place_leave(s->place, !goes_on_elsewhere(s), exit_if_drained);
+		return;
+	}
 	s->closing = 1;
 	if (s->guests)
 		guests_close(s->guests);
@@ -201,8 +228,9 @@ static void exit_if_drained(struct server *s)
 	limits_close(s);
 	metrics_close(s);
 	service_close(s);
+	standby_close(s);
 	if (s->has_parent) {
-		close_handle((uv_handle_t *)&s->parent);
+		close_handle((uv_handle_t *)&s->parent.pipe);
 	} else {
 		close_handle((uv_handle_t *)&s->term);
 		close_handle((uv_handle_t *)&s->interrupt);
@@ -233,19 +261,31 @@ static void stop_jobs(struct server *s)
 	conn_flush_all(&s->pool);
 }
 
+static void drop_members(struct server *s)
+{
+	struct member *m;
+
+	for (m = s->members; m; m = m->next) {
+		door_leave(m);
+		standby_forget(m);
+		hosted_lose(m, "its connection closed");
+		conn_drop(&m->conn);
+	}
+	exit_if_drained(s);
+}
+
 static void on_drain_timer(uv_timer_t *t)
 {
 	struct server *s = t->data;
-	struct member *m;
 
-	if (!s->stopped_jobs) {
+	if (!s->stopped_jobs && goes_on_elsewhere(s)) {
+		s->stopped_jobs = 1;
+		place_leave(s->place, 0, drop_members);
+	} else if (!s->stopped_jobs) {
 		stop_jobs(s);
 		uv_timer_start(t, on_drain_timer, DRAIN_MS, 0);
-		return;
-	}
-	for (m = s->members; m; m = m->next) {
-		hosted_lose(m, "its connection closed");
-		conn_drop(&m->conn);
+	} else {
+		drop_members(s);
 	}
 }
 
@@ -283,17 +323,11 @@ static void end_if_guests_gone(struct server *s)
 /* The jobs go on without us, and with whoever reads the journal next. */
 static void go_away(struct server *s)
 {
-	struct member *m;
-
 	history_commit(&s->history);
 	history_close(&s->history);
 	s->draining = s->stopped_jobs = 1;
 	close_listeners(s);
-	for (m = s->members; m; m = m->next) {
-		hosted_lose(m, "its connection closed");
-		conn_drop(&m->conn);
-	}
-	exit_if_drained(s);
+	drop_members(s);
 }
 
 static void on_signal(uv_signal_t *sig, int number)
@@ -312,54 +346,15 @@ static void on_signal(uv_signal_t *sig, int number)
 		drain(s, why);
 }
 
-static void on_parent_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
+static void on_parent_gone(struct server *s)
 {
-	struct server *s = h->data;
-
-	*b = uv_buf_init(s->pool.scratch, sizeof s->pool.scratch);
-}
-
-static void on_parent_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
-{
-	struct server *s = p->data;
-
-	if (n < 0) {
-		uv_read_stop(p);
-		s->parent_gone = 1;
-		end_if_guests_gone(s);
-		if (!s->guests)
-			drain(s, "stops: the ddprun that started it is "
-				 "gone");
-	}
+	s->parent_gone = 1;
+	end_if_guests_gone(s);
+	if (!s->guests)
+		drain(s, "stops: the ddprun that started it is gone");
 }
 
 /* ---- begin ---- */
-
-static int watch_parent(struct server *s, int fd, struct err *e)
-{
-	int rc;
-
-	/* A terminal's ^C reaches this process too, and Slurm signals all of a
-	 * step: our parent decides what that means, and we are needed until it
-	 * has. */
-	static const int ignored[] = {
-		SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
-		SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO, SIGPWR};
-
-	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-		signal(ignored[i], SIG_IGN);
-	uv_pipe_init(s->loop, &s->parent, 0);
-	s->parent.data = s;
-	s->has_parent = 1;
-	rc = uv_pipe_open(&s->parent, fd);
-	if (rc == 0)
-		rc = uv_read_start((uv_stream_t *)&s->parent, on_parent_alloc,
-				   on_parent_read);
-	if (rc < 0)
-		return err_set(e, rc, "--parent-fd %d is not a pipe: %s", fd,
-			       uv_strerror(rc));
-	return 0;
-}
 
 static void watch_signal(struct server *s, uv_signal_t *sig, int number)
 {
@@ -416,9 +411,29 @@ static void abandon(struct server *s)
 
 	while ((at = table_next(&s->history.by_number, NULL)))
 		hosted_drop(hosted_of_number(at));
+	place_close(s->place);
 	uv_walk(s->loop, close_walked, NULL);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	server_free(s);
+}
+
+/* What clients are told is where we listen. */
+static int open_place(struct server *s, const struct place_options *o,
+		      struct err *e)
+{
+	struct place_options own = *o;
+	struct sock_addr a = {.len = sizeof a.ss};
+	uv_os_fd_t fd;
+
+	uv_fileno((uv_handle_t *)&s->listeners[0], &fd);
+	getsockname(fd, (struct sockaddr *)&a.ss, &a.len);
+	if (sock_addr_is_any(&a))
+		return err_set(e, ERR_USAGE, "--etcd: listen at an address of "
+			       "this host, which the others are told, not at "
+			       "%s", s->endpoint);
+	own.address = s->endpoint;
+	own.job = s->only_job;
+	return place_open(s, &own, e);
 }
 
 static int start_history(struct server *s, const struct server_options *o,
@@ -427,6 +442,10 @@ static int start_history(struct server *s, const struct server_options *o,
 	int rc = 0;
 
 	s->history.server = s;
+	s->pool.commit = history_commit;
+	s->pool.commit_arg = &s->history;
+	if (o->place)
+		return open_place(s, o->place, e);
 	if (o->journal || o->journal_fd > 0)
 		rc = history_start(&s->history, s, o->journal, o->journal_fd,
 				   e);
@@ -436,8 +455,6 @@ static int start_history(struct server *s, const struct server_options *o,
 		log_warn("%s; if this server dies, so do its jobs", e->text);
 		rc = 0;
 	}
-	s->pool.commit = history_commit;
-	s->pool.commit_arg = &s->history;
 	return rc;
 }
 
@@ -465,7 +482,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
-		rc = watch_parent(s, o->parent_fd, e);
+		rc = parent_watch(s, o->parent_fd, on_parent_gone, e);
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
@@ -483,6 +500,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	waits_init(s);
 	limits_init(s);
 	service_init(s);
+	standby_init(s);
 	*out = s;
 	rc = o->guests ? guests_open(s, o->job, o->guests, e) :
 	     start_history(s, o, e);

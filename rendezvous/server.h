@@ -9,6 +9,7 @@
 #include "rendezvous/auth.h"
 
 struct server;
+struct place_options;
 
 struct server_options {
 	const int *listen_fds; /* listening sockets; the server closes them */
@@ -27,6 +28,8 @@ struct server_options {
 	const char *metrics; /* where /health and /metrics are, or NULL */
 	const char *journal; /* a file that jobs outlive us in; NULL: none */
 	int journal_fd;      /* or inherited memory; 0: none */
+	/* Or a place in etcd, but for its job and address; NULL: none */
+	const struct place_options *place;
 	const char *job;     /* the only one that is served; NULL: any. It has
 			      * to outlive the server */
 };

@@ -9,12 +9,12 @@
 
 /* The address that the workers are told. What a name is to each host none but
  * that host knows: so where the agents have come by it. None where that is not
- * ours. */
+ * ours, or may be another's soon. */
 static int find_addrs(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);
 
-	if (!master)
+	if (!master || h->server->place)
 		return 0;
 	if (sock_addr_number(master, 0, &h->torch_at[0]))
 		return sock_addr_is_local(&h->torch_at[0]);

@@ -71,8 +71,8 @@ refused() {
 	refused 2 "--node-rank 2: with --nnodes 2 it is from 0 to 1" \
 		--nnodes 2 --node-rank 2 true
 	refused 2 "--standalone is for one node" --standalone --nnodes 2 true
-	refused 2 "--rdzv-backend 'etcd' is not supported" \
-		--rdzv-backend etcd true
+	refused 2 "--rdzv-backend 'zeus' is not supported: .*leave it out" \
+		--rdzv-backend zeus true
 	refused 2 "--max-restarts: -1 is not from 0" --max-restarts -1 true
 	refused 2 "--shutdown-timeout: 'x' is no number" \
 		--shutdown-timeout x true
@@ -102,8 +102,6 @@ refused() {
 		-m --no-python true
 	refused 2 "--legacy-launch with --no-python needs --use-env" \
 		--legacy-launch --no-python true
-	refused 2 "--rdzv-backend 'etcd-v2' is not supported: .*needs no etcd" \
-		--rdzv-backend etcd-v2 true
 	refused 2 "--nproc-per-node xpu: ddprun counts NVIDIA's GPUs only" \
 		--nproc-per-node xpu true
 }
@@ -122,6 +120,32 @@ refused() {
 	expect 75 ddprun --nnodes 2 --rdzv-conf join_timeout=0.5 \
 		--rdzv-endpoint 192.0.2.1:29400 true
 	has "$err" '^ddprun: error: gave up after 0.5 s'
+}
+
+@test "etcd, and what does not go with it" {
+	local with=(--rdzv-backend etcd --rdzv-endpoint 192.0.2.1)
+	refused 2 "--rdzv-backend etcd needs --rdzv-endpoint HOST" \
+		--rdzv-backend etcd --rdzv-id j true
+	refused 2 "--rdzv-backend etcd-v2 needs --rdzv-id ID: all jobs that use" \
+		--rdzv-backend etcd-v2 --rdzv-endpoint 192.0.2.1 true
+	refused 2 "--rdzv-endpoint 'h1,': a member is empty; give etcd's members as HOST\[:PORT\],HOST" \
+		--rdzv-backend etcd --rdzv-endpoint h1, --rdzv-id j true
+	refused 2 "--rdzv-endpoint 'http://h1:2379': it is no URL" \
+		--rdzv-backend etcd --rdzv-endpoint http://h1:2379 --rdzv-id j true
+	refused 2 "--rdzv-backend etcd with -H: .*; leave one of them out" \
+		"${with[@]}" --rdzv-id j -H localhost:1 true
+	refused 2 "--rdzv-backend etcd with --hostfile: " \
+		"${with[@]}" --rdzv-id j --hostfile f true
+	refused 2 "--rdzv-backend etcd with --standalone: " \
+		"${with[@]}" --rdzv-id j --standalone true
+	refused 2 "--rdzv-backend etcd with --journal: etcd keeps the server's" \
+		"${with[@]}" --rdzv-id j --journal f true
+	refused 2 "--rdzv-backend etcd with --rdzv-conf is_host: " \
+		"${with[@]}" --rdzv-id j --rdzv-conf is_host=1 true
+	refused 2 "--rdzv-conf: cacert, cert and key are for protocol=https" \
+		"${with[@]}" --rdzv-id j --rdzv-conf cacert=f true
+	refused 2 "--local-addr 192.0.2.7 is no address of this host's" \
+		"${with[@]}" --rdzv-id j --local-addr 192.0.2.7 true
 }
 
 @test "GPUs that are not there" {

@@ -1,16 +1,17 @@
 # Two and more ddpruns on this machine that form one job.
 load ../lib
+load ../backend
 
 # lacks TEXT ERE: no line of TEXT matches.
 lacks() {
 	! grep -E -e "$2" <<<"$1"
 }
 
-# node NAME OPTIONS...: a ddprun of the job at $port
+# node NAME OPTIONS...: a ddprun of the job at $meet
 node() {
 	local name=$1
 	shift
-	start "$name" ddprun --rdzv-endpoint "127.0.0.1:$port" "$@"
+	start "$name" ddprun --rdzv-endpoint "$meet" "$@"
 }
 
 # first NAME OPTIONS...: the same, and it is in the job and waits for the others
@@ -21,8 +22,10 @@ first() {
 
 port() {
 	port=$(w_port free)
+	meets "127.0.0.1:$port"
 }
 
+# bats test_tags=etcd
 @test "the same command twice forms one job" {
 	port
 	node a --nnodes 2 --nproc-per-node 2 sh -c 'echo $RANK $GROUP_RANK $WORLD_SIZE $MASTER_ADDR'
@@ -67,6 +70,7 @@ port() {
 	[ -z "$err" ]
 }
 
+# bats test_tags=etcd
 @test "different numbers of workers: ranks are prefix sums" {
 	port
 	node a --nnodes 3 --node-rank 0 --nproc-per-node 1 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
@@ -92,6 +96,7 @@ port() {
 	finish b
 }
 
+# bats test_tags=etcd
 @test "the failure page is printed on every node, with the same exit code" {
 	port
 	node a --nnodes 2 --node-rank 0 sh -c 'exec tail -f /dev/null'
@@ -106,6 +111,7 @@ port() {
 	has "$first" '^\|    last words$'
 }
 
+# bats test_tags=etcd
 @test "restarts count once for the whole job, on every node" {
 	port
 	local script='echo attempt $TORCHELASTIC_RESTART_COUNT
@@ -125,6 +131,7 @@ port() {
 	has "$err" 'restarting \(2 of 2\): rank 1'
 }
 
+# bats test_tags=etcd
 @test "a node is told to stop: the others end, too, and say who it was" {
 	port
 	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
@@ -138,6 +145,7 @@ port() {
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "a node's ddprun is killed: the others end with 69" {
 	port
 	first a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
@@ -213,10 +221,11 @@ server() {
 	has "$out" 'of 2$'
 }
 
+# bats test_tags=etcd
 @test "two nodes with the same --node-rank: the second is refused" {
 	port
 	first a --nnodes 2 --node-rank 1 true
-	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
+	expect 77 ddprun --rdzv-endpoint "$meet" --nnodes 2 \
 		--node-rank 1 true
 	has "$err" '^ddprun: error: .*rank 1'
 	node b --nnodes 2 --node-rank 0 true
@@ -224,21 +233,23 @@ server() {
 	finish b
 }
 
+# bats test_tags=etcd
 @test "nodes that disagree about --nnodes" {
 	port
 	first a --nnodes 2 true
-	expect 77 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 3 true
+	expect 77 ddprun --rdzv-endpoint "$meet" --nnodes 3 true
 	has "$err" '^ddprun: error: .*3'
 	node b --nnodes 2 true
 	finish a
 	finish b
 }
 
+# bats test_tags=etcd
 @test "--rdzv-timeout: gives up and says who is missing" {
 	port
-	expect 75 ddprun --rdzv-endpoint "127.0.0.1:$port" --nnodes 2 \
+	expect 75 ddprun --rdzv-endpoint "$meet" --nnodes 2 \
 		--rdzv-timeout 2 true
-	has "$err" "^ddprun: error: gave up after 2 s: only 1 of 2 nodes came to 127.0.0.1:$port \(job 'none'\)"
+	has "$err" "^ddprun: error: gave up after 2 s: only 1 of 2 nodes came to $where \(job 'none'\)"
 	nothing_left
 }
 

@@ -1,5 +1,6 @@
 load ../lib
 load netns
+load ../backend
 
 # Nodes that come and go, on hosts of their own: who is there goes on, and who
 # cannot be of use says why.
@@ -19,7 +20,7 @@ setup() {
 
 hosts() {
 	hosts_up "$1"
-	endpoint=${at[h1]}:29400
+	meets "${at[h1]}:29400"
 }
 
 # node HOST NNODES OPTIONS... : a ddprun of the job, named for its host
@@ -27,7 +28,13 @@ node() {
 	local h=$1 nnodes=$2
 	shift 2
 	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" \
-		--rdzv-endpoint "$endpoint" "$@"
+		--rdzv-endpoint "$meet" "$@"
+}
+
+# goes_on NAME: with the first host went the server, and so the job; where etcd
+# has another, those who are enough go on, until one of them is told, too.
+goes_on() {
+	[ "${DDP_TEST_BACKEND:-}" != etcd ] || signal "$1" TERM
 }
 
 # await_world N ATTEMPT ROUND HOSTS: until each of HOSTS runs one of N workers.
@@ -39,6 +46,7 @@ await_world() {
 	done
 }
 
+# bats test_tags=etcd
 @test "1 to 3 hosts: it grows as they come and shrinks as they die, by itself" {
 	hosts 3
 	hosts_real
@@ -61,12 +69,13 @@ await_world() {
 	await_world 1 0 4 h1
 	# cut off as it is, it knows and stops its own
 	finish on_h2 69
-	has "$err" "server at h1:29400 is silent for 3 s.*; stopping this node's workers\$"
+	has "$err" "server at (h1|[0-9.]+):[0-9]+ is silent for 3 s.*; stopping this node's workers\$"
 	signal on_h1 TERM
 	finish on_h1 143
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "a host that comes back has the node rank that it had" {
 	hosts 3
 	hosts_real
@@ -82,11 +91,13 @@ await_world() {
 	await "$T/on_h2.out" 'rank 1 of 3 '
 	signal on_h1 TERM
 	finish on_h1 143
+	goes_on on_h2
 	finish on_h2 -
 	finish on_h3 -
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "fewer than the minimum are left: they wait for more, and go on with them" {
 	hosts 3
 	hosts_real
@@ -95,7 +106,7 @@ await_world() {
 	await_world 2 0 0 h1 h2
 	signal on_h2 KILL
 	finish on_h2 137
-	await "$T/on_h1.err" '^ddprun: waiting [0-9]+ s at h1:29400 for 1 more of 2 to 3 nodes to come back'
+	await "$T/on_h1.err" '^ddprun: waiting [0-9]+ s at '"$where"' for 1 more of 2 to 3 nodes to come back'
 	node h3 2:3 sh -c "$waiter"
 	await_world 2 0 1 h1 h3
 	signal on_h1 TERM
@@ -104,6 +115,7 @@ await_world() {
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "more hosts than the job needs: a spare says so, and takes over" {
 	hosts 3
 	hosts_real
@@ -111,9 +123,9 @@ await_world() {
 	node h2 2 sh -c "$waiter"
 	await_world 2 0 0 h1 h2
 	node h3 2 --rdzv-timeout 2 sh -c "$waiter"
-	await "$T/on_h3.err" "^ddprun: this node waits as a spare: job 'none' at h1:29400 has its 2 nodes .* give it its own --rdzv-id\$"
+	await "$T/on_h3.err" "^ddprun: this node waits as a spare: job 'none' at $where has its 2 nodes .* give it its own --rdzv-id\$"
 	# it waits for longer than who is missed would: this one, a clock
-	start_on h3 clock ddprun --nnodes 2 --rdzv-endpoint "$endpoint" \
+	start_on h3 clock ddprun --nnodes 2 --rdzv-endpoint "$meet" \
 		--rdzv-id other --rdzv-timeout 2 true
 	finish clock 75
 	signal on_h2 KILL
@@ -131,13 +143,13 @@ await_world() {
 	mkfifo go
 	exec 9<>go
 	for i in 1 2 3 4; do
-		start_on h1 "n$i" ddprun --nnodes 4 --rdzv-endpoint "$endpoint" \
+		start_on h1 "n$i" ddprun --nnodes 4 --rdzv-endpoint "$meet" \
 			sh -c 'echo up; read -r code <go; exit $code'
 	done
 	for i in 1 2 3 4; do
 		await "$T/n$i.out" up
 	done
-	start_on h1 n5 ddprun --nnodes 4 --rdzv-endpoint "$endpoint" false
+	start_on h1 n5 ddprun --nnodes 4 --rdzv-endpoint "$meet" false
 	await "$T/n5.err" 'this node waits as a spare'
 	printf '0\n0\n0\n0\n' >&9
 	for i in 1 2 3 4; do
@@ -150,6 +162,7 @@ await_world() {
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "a failure counts as a restart, a node that goes does not" {
 	hosts 3
 	hosts_real
@@ -174,6 +187,7 @@ await_world() {
 	nothing_left
 }
 
+# bats test_tags=etcd
 @test "a node lost while a restart is under way: the others restart without it" {
 	hosts 3
 	hosts_real

@@ -1,14 +1,49 @@
-# etcd.bash: a real etcd cluster, a member on each host. Loaded after netns.
+# etcd.bash: real etcd clusters: of one member here, or of one on each host (then
+# loaded after netns).
 #
+#   etcd_here [HOST] [OPTION...]   one member, at a free port of this machine's
+#                  loopback, or on that host at its address; with these options
 #   etcd_up N      members on h1..hN, which serve when it returns; skips the test
 #                  where there is no etcd, or no namespaces
 #   $etcd          their endpoints, "h1:2379,h2:2379"; its log is
 #                  $T/etcd_h1.log
 #   signal etcd_h1 KILL   ends one, as any started program
 
+etcd_or_skip() {
+	command -v etcd >/dev/null || skip 'no etcd here (apt-get install etcd-server)'
+}
+
+etcd_here() {
+	local at=127.0.0.1 port peer scheme=http host= start_etcd
+	local cookie=$TEST_COOKIE
+	etcd_or_skip
+	if [ -n "${1:-}" ] && [ "${1#-}" = "$1" ]; then
+		host=$1 at=${addr[$1]}
+		shift
+	fi
+	[[ $* != *--cert-file* ]] || scheme=https
+	port=$(w_port free) peer=$(w_port free)
+	etcd=$at:$port
+	: >"$T/etcd.log"
+	start_etcd=(start)
+	[ -z "$host" ] || start_etcd=(start_on "$host")
+	unset TEST_COOKIE # no leftover of the test: it ends with it
+	"${start_etcd[@]}" etcd bash -c \
+		'exec etcd "$@" 2>"$0"' "$T/etcd.log" --data-dir "$T/etcd" \
+		--heartbeat-interval 50 --election-timeout 500 \
+		--listen-peer-urls "http://127.0.0.1:$peer" \
+		--initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+		--initial-cluster "default=http://127.0.0.1:$peer" \
+		--listen-client-urls "$scheme://$etcd" \
+		--advertise-client-urls "$scheme://$etcd" "$@"
+	export TEST_COOKIE=$cookie
+	await "$T/etcd.log" 'ready to serve client requests'
+	await "$T/etcd.log" 'serving (insecure )?client'
+}
+
 etcd_up() {
 	local i cluster=
-	command -v etcd >/dev/null || skip 'no etcd here (apt-get install etcd-server)'
+	etcd_or_skip
 	hosts_real
 	etcd=
 	for ((i = 1; i <= $1; i++)); do

@@ -9,7 +9,7 @@
 #include "rendezvous/candidate.h"
 #include "rendezvous/journal_etcd.h"
 
-enum { LINE_MAX_BYTES = 4096, WITHIN_MS = 5000 };
+enum { LINE_MAX_BYTES = 4096, WITHIN_MS = 5000, KEEP_S = 60 };
 
 static uv_loop_t *loop;
 static struct etcd *etcd;
@@ -19,6 +19,7 @@ static uv_pipe_t in;
 static char room[LINE_MAX_BYTES];
 static struct buf lines = BUF_INIT(1 << 20);
 static const char *job;
+static int64_t lease;
 static int ended;
 static int written; /* batches */
 
@@ -73,10 +74,12 @@ static void on_won(void *owner, int64_t revision)
 	const struct journal_etcd_options o = {
 		.job = job, .guard = candidate_key(candidate),
 		.guard_revision = revision, .within_ms = WITHIN_MS,
+		.lease = lease + 1, .keep_s = KEEP_S,
 	};
 
 	say("won", "");
-	if (journal_etcd_open(&journal, etcd, &o, &journal_events, NULL, &e))
+	if (journal_etcd_open(&journal, etcd, loop, &o, &journal_events, NULL,
+			      &e))
 		on_lost(NULL, &e);
 }
 
@@ -85,8 +88,13 @@ static void on_other(void *owner, const char *address)
 	say("other", address);
 }
 
+static void on_none(void *owner)
+{
+}
+
 static const struct candidate_events events = {
-	.on_other = on_other, .on_won = on_won, .on_lost = on_lost,
+	.on_other = on_other, .on_none = on_none, .on_won = on_won,
+	.on_longer = on_none, .on_lost = on_lost,
 };
 
 static void on_resigned(void *owner)
@@ -154,9 +162,10 @@ int main(int argc, char **argv)
 	if (argc != 6)
 		return 2;
 	job = argv[2];
+	lease = strtoll(argv[4], NULL, 10);
 	me = (struct candidate_options){
 		.job = job, .address = argv[3],
-		.lease = strtoll(argv[4], NULL, 10),
+		.lease = lease,
 		.ttl_s = (uint32_t)strtoul(argv[5], NULL, 10),
 		.within_ms = WITHIN_MS,
 	};

@@ -184,8 +184,9 @@ START_TEST(errors_name_the_option_and_the_way_out)
 		{"--nproc-per-nodes 2 a", "did you mean --nproc-per-node?"},
 		{"--rdzv-endpiont x a", "did you mean --rdzv-endpoint?"},
 		{"--node-rank 2 --nnodes 2 a", "from 0 to 1"},
-		{"--rdzv-backend etcd a", "'etcd' is not supported"},
-		{"--rdzv-backend etcd-v2 a", "needs no etcd"},
+		{"--rdzv-backend etcd --rdzv-id j a",
+		 "etcd needs --rdzv-endpoint"},
+		{"--rdzv-backend etcd-v3 a", "'etcd-v3' is not supported"},
 		{"--rdzv-backend mine a", "'mine' is not supported"},
 		{"--rdzv-conf timeout a", "'timeout': give KEY=VALUE"},
 		{"--rdzv-conf =3 a", "give KEY=VALUE"},
@@ -307,6 +308,87 @@ START_TEST(rdzv_conf_sets_what_no_option_says)
 	ck_assert_int_eq(parse("--rdzv-conf my_plugin=1 a"), 0);
 	ck_assert_int_eq(parse("--rdzv-conf= a"), 0);
 	ck_assert_int_eq(config.is_host, -1);
+}
+END_TEST
+
+#define ETCD "--rdzv-backend etcd --rdzv-endpoint e1 "
+
+START_TEST(etcd_has_members_and_a_name_for_the_job)
+{
+	char text[SOCK_TEXT_MAX];
+
+	ck_assert_int_eq(parse("--rdzv-backend etcd --rdzv-endpoint "
+			       "e1,[fd77::1]:5,10.0.0.1:7 --rdzv-id j "
+			       "--nnodes 2 a"), 0);
+	ck_assert_str_eq(etcd_place_text(&config.etcd, text),
+			 "etcd (e1:2379, [fd77::1]:5, 10.0.0.1:7)");
+	ck_assert_int_eq(config.etcd.https, 0);
+	ck_assert_int_eq((int)config.etcd.ttl_s, 10);
+	/* others have to come, and nothing here outlives the node */
+	ck_assert_int_eq(config.private_endpoint, 0);
+	ck_assert_int_eq(config.agent_store, 0);
+	ck_assert_double_eq(config.reconnect_s, 30);
+	ck_assert_int_eq(parse("--rdzv-backend etcd-v2 --rdzv-endpoint e1 "
+			       "--rdzv-id j --rdzv-conf protocol=https,"
+			       "ca_cert=a.pem,ssl_cert=b.pem,ssl_cert_key=c,"
+			       "ttl=60,read_timeout=5 a"), 0);
+	ck_assert_int_eq(config.etcd.https, 1);
+	ck_assert_str_eq(config.etcd.cacert, "a.pem");
+	ck_assert_str_eq(config.etcd.cert, "b.pem");
+	ck_assert_str_eq(config.etcd.key, "c");
+	ck_assert_int_eq((int)config.etcd.ttl_s, 60);
+	ck_assert_double_eq(config.reconnect_s, 180);
+	ck_assert_int_eq(parse(ETCD "--rdzv-id j --rdzv-conf cacert=a,cert=b,"
+			       "key=c,protocol=https,reconnect_timeout=2 a"),
+			 0);
+	ck_assert_str_eq(config.etcd.key, "c");
+	ck_assert_double_eq(config.reconnect_s, 2);
+	/* the words are nothing to a job without etcd */
+	ck_assert_int_eq(parse("--rdzv-conf protocol=https,ttl=x a"), 0);
+	ck_assert_ptr_null(config.etcd.members);
+}
+END_TEST
+
+START_TEST(etcd_and_what_does_not_go_with_it)
+{
+	static const struct {
+		const char *line, *part;
+	} rows[] = {
+		{ETCD "a", "needs --rdzv-id ID"},
+		{ETCD "--rdzv-id j -H h1:2 a", "etcd with -H"},
+		{ETCD "--rdzv-id j --hostfile f a", "etcd with --hostfile"},
+		{ETCD "--rdzv-id j --standalone a", "etcd with --standalone"},
+		{ETCD "--rdzv-id j --journal f a", "etcd with --journal"},
+		{ETCD "--rdzv-id j --rdzv-conf is_host=1 a",
+		 "etcd with --rdzv-conf is_host"},
+		{ETCD "--rdzv-id j --rdzv-conf protocol=ftp a",
+		 "protocol=ftp: give http or https"},
+		{ETCD "--rdzv-id j --rdzv-conf ttl=0 a", "1 to 3600"},
+		{ETCD "--rdzv-id j --rdzv-conf cacert=f a",
+		 "are for protocol=https"},
+		{ETCD "--rdzv-id j --rdzv-conf protocol=https,cert=f a",
+		 "cert and key go together"},
+		{"--rdzv-backend etcd --rdzv-endpoint e1, --rdzv-id j a",
+		 "'e1,': a member is empty; give etcd's members"},
+		{"--rdzv-backend etcd --rdzv-endpoint e1,,e2 --rdzv-id j a",
+		 "a member is empty"},
+		{"--rdzv-backend etcd --rdzv-endpoint= --rdzv-id j a",
+		 "a member is empty"},
+		{"--rdzv-backend etcd --rdzv-endpoint e1:x --rdzv-id j a",
+		 "no number"},
+		{"--rdzv-backend etcd --rdzv-endpoint e1:0 --rdzv-id j a",
+		 "port 0"},
+		{"--rdzv-backend etcd --rdzv-endpoint https://e1 --rdzv-id j "
+		 "a", "it is no URL"},
+		{"--rdzv-backend etcd --rdzv-endpoint e1/x --rdzv-id j a",
+		 "a slash"},
+		{"--rdzv-backend etcd --rdzv-endpoint "
+		 "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q --rdzv-id j a",
+		 "more than 16"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		refused(rows[i].line, rows[i].part);
 }
 END_TEST
 
@@ -500,6 +582,8 @@ int main(void)
 	tcase_add_test(c, abbreviations_that_torchrun_takes);
 	tcase_add_test(c, the_words_after_the_program_are_its_own);
 	tcase_add_test(c, rdzv_conf_sets_what_no_option_says);
+	tcase_add_test(c, etcd_has_members_and_a_name_for_the_job);
+	tcase_add_test(c, etcd_and_what_does_not_go_with_it);
 	tcase_add_test(c, gpus_are_enough_before_anything_starts);
 	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);

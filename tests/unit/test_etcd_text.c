@@ -54,18 +54,18 @@ START_TEST(a_transaction)
 	struct etcd_txn t;
 
 	etcd_txn_init(&t, 1 << 20);
-	etcd_txn_if_created(&t, SLICE_STR("/a"), 0);
-	etcd_txn_if_created(&t, SLICE_STR("/b"), 12);
+	etcd_txn_if_modified(&t, SLICE_STR("/a"), 0);
+	etcd_txn_if_modified(&t, SLICE_STR("/b"), 12);
 	etcd_txn_put(&t, SLICE_STR("/a"), SLICE_STR("x"), 77);
 	etcd_txn_delete(&t, SLICE_STR("/c"), SLICE_STR("/d"));
 	etcd_txn_else_get(&t, SLICE_STR("/a"), SLICE("", 0), 0);
 	etcd_put_txn(&out, &t);
 	etcd_txn_release(&t);
 	says("{\"compare\":["
-	     "{\"target\":\"CREATE\",\"result\":\"EQUAL\",\"key\":\"L2E=\","
-	     "\"create_revision\":\"0\"},"
-	     "{\"target\":\"CREATE\",\"result\":\"EQUAL\",\"key\":\"L2I=\","
-	     "\"create_revision\":\"12\"}],\"success\":["
+	     "{\"target\":\"MOD\",\"result\":\"EQUAL\",\"key\":\"L2E=\","
+	     "\"mod_revision\":\"0\"},"
+	     "{\"target\":\"MOD\",\"result\":\"EQUAL\",\"key\":\"L2I=\","
+	     "\"mod_revision\":\"12\"}],\"success\":["
 	     "{\"request_put\":{\"key\":\"L2E=\",\"value\":\"eA==\","
 	     "\"lease\":\"77\"}},"
 	     "{\"request_delete_range\":{\"key\":\"L2M=\","

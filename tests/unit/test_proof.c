@@ -443,8 +443,14 @@ START_TEST(what_goes_through_a_pipe_comes_back)
 	auth_to_bytes(bytes, &a);
 	auth_from_bytes(&b, bytes);
 	ck_assert_uint_eq(b.methods, WIRE_BY_SECRET | WIRE_BY_MUNGE);
+	ck_assert_int_eq(b.is_key, 0);
 	ck_assert(proof_same(&a.secret, SLICE((char *)b.secret.bytes,
 					      PROOF_SIZE)));
+	a.is_key = 1;
+	auth_to_bytes(bytes, &a);
+	auth_from_bytes(&b, bytes);
+	ck_assert_uint_eq(b.methods, WIRE_BY_SECRET | WIRE_BY_MUNGE);
+	ck_assert_int_eq(b.is_key, 1);
 }
 END_TEST
 

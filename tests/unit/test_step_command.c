@@ -65,6 +65,23 @@ START_TEST(some_of_the_nodes_are_its_own)
 }
 END_TEST
 
+/* An endpoint is a place where somebody else begins; etcd is none. */
+START_TEST(etcd_is_asked_by_each_node_of_the_step)
+{
+	batch();
+	has(command("--rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+		    "ttl=5 ./a"),
+	    "srun --nodes=4 --ntasks=4 ");
+	has(command("--rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+		    "ttl=5 ./a"),
+	    "ddprun' --rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+	    "'ttl=5' ./a");
+	ck_assert_int_eq(parse("--rdzv-endpoint e1 ./a"), 0);
+	ck_assert_int_eq(parse("--rdzv-backend etcd --rdzv-endpoint e1 "
+			       "--journal f ./a"), ERR_USAGE);
+}
+END_TEST
+
 START_TEST(spares_and_elastic_outlive_a_node)
 {
 	static const char *const rows[] = {"--nnodes 2:4 ./a", "--nnodes 3:3 a",
@@ -159,6 +176,7 @@ int main(void)
 	tcase_add_checked_fixture(c, clean, NULL);
 	tcase_add_test(c, a_task_a_node_with_all_of_it);
 	tcase_add_test(c, some_of_the_nodes_are_its_own);
+	tcase_add_test(c, etcd_is_asked_by_each_node_of_the_step);
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
 	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);

@@ -1,0 +1,130 @@
+/* rdzv_host.c: the server of this node: where the endpoint is this host's, and
+ * free; or one of all nodes', where etcd lets one of them be the job's. */
+#include "launcher/rdzv_host.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "launcher/hosting.h"
+
+/* Who is not here can be told no other way. */
+static void tell_port(const struct rdzv *c)
+{
+	if (c->config->max_nodes > 1 && !c->config->private_endpoint)
+		log_info("the nodes meet at %s; start the others with "
+			 "--rdzv-endpoint %s", c->where, c->where);
+}
+
+/* The kernel has chosen the port. */
+static void take_port(struct rdzv *c)
+{
+	struct endpoint at = c->config->endpoint;
+
+	at.port = sock_addr_port(&c->addr);
+	if (c->config->private_endpoint)
+		sock_addr_text(&c->addr, c->where);
+	else
+		endpoint_text(&at, c->where);
+	tell_port(c);
+}
+
+static int start_server(struct rdzv *c, const int *fds, int n, struct err *e)
+{
+	const struct config *config = c->config;
+	const struct keeper_order order = {
+		.fds = fds, .n = n,
+		.job = config->nports || config->etcd.members ? config->job
+							      : NULL,
+		.journal = config->reconnect_s > 0 ? config->journal : "none",
+		.etcd = config->etcd.members ? &config->etcd : NULL,
+	};
+	int rc = keeper_start(&c->keeper, &order, &c->auth, e);
+	char at[SOCK_TEXT_MAX];
+
+	if (rc == 0 && c->keeper.auth.methods == WIRE_NO_PROOF)
+		log_warn("--auth none: whoever reaches %s can join job '%s', "
+			 "read what it stores there and end it",
+			 config->etcd.members ? sock_addr_text(&c->addr, at)
+					      : c->where, config->job);
+	return rc;
+}
+
+/* 1: we host; 0: someone else has the port, c->addr says where; else an
+ * error, -EADDRNOTAVAIL if the address is not ours. */
+static int host_at(struct rdzv *c, const struct sock_addr *where,
+		   struct err *e)
+{
+	struct sock_addr at[SOCK_LISTEN_MAX];
+	int fds[SOCK_LISTEN_MAX], n, rc;
+
+	if (c->config->is_host == 0 || !sock_addr_is_local(where))
+		return -EADDRNOTAVAIL;
+	n = hosting_addrs(c->config, where, at);
+	c->addr = at[0];
+	rc = sock_listen_all(at, n, fds, e);
+	if (rc < 0)
+		return rc == -EADDRINUSE ? 0 : rc;
+	c->addr = at[0];
+	if (!c->config->endpoint.port)
+		take_port(c);
+	rc = start_server(c, fds, n, e);
+	if (rc < 0)
+		return rc;
+	c->hosts = 1;
+	return 1;
+}
+
+/* As host_at, at the first of our ports that nobody has. */
+static int host_at_ports(struct rdzv *c, const struct sock_addr *where,
+			 struct err *e)
+{
+	const struct config *config = c->config;
+	struct sock_addr a = *where;
+	int rc = 0;
+
+	for (int i = 0; i < config->nports && rc == 0; i++) {
+		sock_addr_set_port(&a, config->ports[i]);
+		rc = host_at(c, &a, e);
+		if (rc == 0)
+			log_debug("port %u is taken", config->ports[i]);
+	}
+	if (rc == 0)
+		return err_set(e, -EADDRINUSE,
+			       "all %d ports that this step of Slurm's tries "
+			       "are taken on %s; give a free one, with "
+			       "--rdzv-endpoint %s:PORT", config->nports,
+			       c->host, config->endpoint.host);
+	return rc;
+}
+
+/* Where etcd says who is the server each node has one that may be. */
+static int host_beside(struct rdzv *c, struct err *e)
+{
+	int fd, rc = sock_listen_all(&c->addr, 1, &fd, e);
+
+	if (rc == 0)
+		rc = start_server(c, &fd, 1, e);
+	c->beside = rc == 0;
+	return rc < 0 ? rc : 1;
+}
+
+int rdzv_host(struct rdzv *c, struct err *e)
+{
+	int rc = -EADDRNOTAVAIL;
+
+	if (c->config->etcd.members)
+		return host_beside(c, e);
+	for (int i = 0; i < c->naddrs && rc == -EADDRNOTAVAIL; i++)
+		rc = c->config->nports
+			     ? host_at_ports(c, &c->addrs[i], e)
+			     : host_at(c, &c->addrs[i], e);
+	if (rc == -EADDRNOTAVAIL && c->config->is_host == 1)
+		return err_set(e, ERR_USAGE, "%s: no address of the endpoint "
+			       "'%s' is this host's; give one that is%s",
+			       c->config->nports ? "Slurm's first node"
+						 : "--rdzv-conf is_host=1",
+			       c->where,
+			       c->config->nports ? ", with --rdzv-endpoint"
+						 : "");
+	return rc;
+}

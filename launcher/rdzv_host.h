@@ -1,0 +1,14 @@
+/* rdzv_host.h: whether this node starts a server, at which of the job's places,
+ * and that it is told to people. A part of rdzv.c. */
+#ifndef LAUNCHER_RDZV_HOST_H
+#define LAUNCHER_RDZV_HOST_H
+
+#include "launcher/rdzv.h"
+
+/* 1: there is one of ours, c->addr is where it listens (c->hosts: the job's;
+ * c->beside: one of those of which etcd chooses); 0: someone else has the port,
+ * c->addr says where; else an error, -EADDRNOTAVAIL if the address is not
+ * ours. */
+int rdzv_host(struct rdzv *c, struct err *e);
+
+#endif

@@ -1,0 +1,20 @@
+/* conn_parts.h: the insides of a connection, for conn.c and conn_marked.c. */
+#ifndef RENDEZVOUS_CONN_PARTS_H
+#define RENDEZVOUS_CONN_PARTS_H
+
+#include "rendezvous/conn.h"
+
+enum { CONN_RESERVE_MAX = 1 << 20 }; /* output that is worth a write alone */
+
+/* conn.c: what is put out goes as far as the kernel takes it; and what follows
+ * from that, up to the close of one that has finished. */
+void conn_write_out(struct conn *c);
+void conn_flush(struct conn *c);
+
+/* conn_marked.c: it is not in the pool's list, or not any more. */
+void conn_unmark(struct conn *c);
+void conn_go_on(struct conn *c);
+/* Until conn_flush_marked: a client that asks on while its answers wait. */
+void conn_stop_reading(struct conn *c);
+
+#endif

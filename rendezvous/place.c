@@ -1,0 +1,349 @@
+/* place.c: candidate, then the journal, then the server; and back to candidate
+ * while nobody was told anything yet. A server that loses its place ends. */
+#include "rendezvous/place.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "rendezvous/candidate.h"
+#include "rendezvous/hosted.h"
+#include "rendezvous/journal_etcd.h"
+#include "rendezvous/standby.h"
+
+enum {
+	ASK_MS = 1500, /* for etcd to answer, while nobody depends on it */
+	BACKOFF_MIN_MS = 100,
+	BACKOFF_MAX_MS = 1000,
+};
+
+enum state {
+	AWAY,    /* etcd does not answer, or refuses: it is asked again soon */
+	ASKING,  /* nobody is the server yet */
+	OTHER,   /* somebody else is */
+	LOADING, /* we are, and read the journal */
+	SERVING,
+	LEAVING, /* the last is being kept, or removed; then the place goes */
+};
+
+static const char *const state_names[] = {
+	"AWAY", "ASKING", "OTHER", "LOADING", "SERVING", "LEAVING",
+};
+
+struct place {
+	struct server *server;
+	struct place_options o;
+	struct etcd *etcd;
+	struct candidate *candidate;   /* NULL: while AWAY */
+	struct journal_etcd *journal;
+	enum state state;
+	char other[SOCK_TEXT_MAX];     /* "": nobody that we know of */
+	uint64_t other_until;          /* while AWAY it may be still */
+	struct err why;                /* it is not known */
+	int refused;                   /* that is how etcd wants it */
+	uv_timer_t timer;
+	uint64_t backoff_ms;
+	int over; /* nothing is to be left */
+	void (*left)(struct server *s);
+};
+
+static void begin(struct place *p);
+
+static void go(struct place *p, enum state s)
+{
+	log_debug("place of job '%s': %s -> %s", p->o.job,
+		  state_names[p->state], state_names[s]);
+	p->state = s;
+}
+
+/* ---- what is known ---- */
+
+static int other_is_known(const struct place *p)
+{
+	return p->other[0] &&
+	       (p->state == OTHER ||
+		(p->state == AWAY &&
+		 uv_now(p->server->loop) < p->other_until));
+}
+
+int place_check(const struct place *p, struct err *e)
+{
+	if (p->state == SERVING)
+		return 0;
+	if (other_is_known(p))
+		return err_set(e, ERR_MOVED, "%s", p->other);
+	return err_set(e, p->why.code, "%s", p->why.text);
+}
+
+int place_is_known(const struct place *p)
+{
+	return p->state == SERVING || p->refused || other_is_known(p);
+}
+
+int place_is_sure(const struct place *p)
+{
+	return p->state == SERVING && candidate_is_sure(p->candidate);
+}
+
+/* ---- the server ---- */
+
+void place_fail(struct place *p, const struct err *why)
+{
+	log_error("job '%s' is not served at %s any more: %s", p->o.job,
+		  p->o.address, why->text);
+	exit(PLACE_EXIT_LOST);
+}
+
+static void serve(struct place *p)
+{
+	struct server *s = p->server;
+
+	go(p, SERVING);
+	history_serve(&s->history);
+	standby_answer(s);
+	history_kept(&s->history);
+}
+
+/* Nobody is in any job yet: as if nothing had been read. */
+static void close_journal(struct place *p)
+{
+	history_forget_all(&p->server->history);
+	journal_etcd_close(p->journal);
+	p->journal = NULL;
+}
+
+static void on_again(uv_timer_t *t)
+{
+	begin(t->data);
+}
+
+static void fall_back(struct place *p, const struct err *why)
+{
+	struct server *s = p->server;
+
+	/* ddprun says it itself, when it has waited long enough */
+	if (strcmp(p->why.text, why->text) != 0 && !s->has_parent)
+		log_warn("job '%s': %s", p->o.job, why->text);
+	if (p->state == OTHER)
+		p->other_until = uv_now(s->loop) + p->o.ttl_s * 1000u;
+	close_journal(p);
+	if (p->candidate)
+		candidate_close(p->candidate);
+	p->candidate = NULL;
+	go(p, AWAY);
+	p->refused = why->code == ERR_REFUSED;
+	p->why = *why;
+	p->why.code = ERR_NO_ETCD;
+	uv_timer_start(&p->timer, on_again, p->backoff_ms, 0);
+	p->backoff_ms = p->backoff_ms * 2 > BACKOFF_MAX_MS ?
+			BACKOFF_MAX_MS : p->backoff_ms * 2;
+	if (p->refused)
+		standby_answer(s);
+	conn_flush_all(&s->pool);
+}
+
+/* ---- leaving ---- */
+
+static void gone(void *owner)
+{
+	struct place *p = owner;
+	struct server *s = p->server;
+	void (*left)(struct server *s) = p->left;
+
+	place_close(p);
+	left(s);
+}
+
+static void on_settled(struct place *p)
+{
+	if (p->over || !history_settle(&p->server->history))
+		candidate_resign(p->candidate, gone);
+}
+
+void place_leave(struct place *p, int over, void (*left)(struct server *s))
+{
+	int served = p->state == SERVING;
+
+	if (p->state == LEAVING)
+		return;
+	go(p, LEAVING);
+	p->left = left;
+	p->over = over;
+	uv_timer_stop(&p->timer);
+	if (served && over)
+		journal_etcd_remove(p->journal);
+	else if (served)
+		on_settled(p);
+	else if (p->candidate)
+		candidate_resign(p->candidate, gone);
+	else
+		gone(p);
+}
+
+/* ---- what etcd says ---- */
+
+static void on_lost(void *owner, const struct err *why)
+{
+	struct place *p = owner;
+
+	if (p->state == SERVING) {
+		place_fail(p, why);
+	} else if (p->state == LEAVING) {
+		log_warn("job '%s' may have left something in etcd: %s",
+			 p->o.job, why->text);
+		gone(p);
+	} else {
+		fall_back(p, why);
+	}
+}
+
+static void on_loaded(void *owner)
+{
+	struct place *p = owner;
+	struct err e = ERR_INIT, why = ERR_INIT;
+	int rc = history_start_in_etcd(&p->server->history, p->journal, &e);
+
+	if (rc < 0) {
+		err_set(&why, rc, "etcd (%s): %.600s: remove all below "
+			"/ddprun/%.200s/, or choose another --rdzv-id",
+			etcd_where(p->etcd), e.text, p->o.job);
+		fall_back(p, &why);
+	} else if (rc == 0) {
+		serve(p);
+	}
+}
+
+static void on_kept(void *owner)
+{
+	struct place *p = owner;
+
+	if (p->state == LOADING)
+		serve(p);
+	else if (p->state == LEAVING)
+		on_settled(p);
+	else
+		history_kept(&p->server->history);
+}
+
+static const struct journal_etcd_events journal_events = {
+	.on_loaded = on_loaded, .on_kept = on_kept, .on_lost = on_lost,
+};
+
+static void on_other(void *owner, const char *address)
+{
+	struct place *p = owner;
+
+	go(p, OTHER);
+	p->refused = 0;
+	snprintf(p->other, sizeof p->other, "%s", address);
+	p->backoff_ms = BACKOFF_MIN_MS;
+	standby_answer(p->server);
+	conn_flush_all(&p->server->pool);
+}
+
+static void on_none(void *owner)
+{
+	struct place *p = owner;
+
+	go(p, ASKING);
+	p->refused = 0;
+	err_set(&p->why, ERR_NOT_YET, p->other[0] ?
+		"the server of job '%s' at %s is gone: etcd (%s) has not "
+		"another yet" :
+		"job '%s' has no server%s yet: etcd (%s) is choosing one",
+		p->o.job, p->other, etcd_where(p->etcd));
+	p->other[0] = '\0';
+}
+
+static void on_won(void *owner, int64_t revision)
+{
+	struct place *p = owner;
+	const struct journal_etcd_options o = {
+		.job = p->o.job, .guard = candidate_key(p->candidate),
+		.guard_revision = revision, .within_ms = p->o.ttl_s * 1000u,
+		.lease = p->o.lease + 1, .keep_s = p->o.keep_s,
+	};
+	struct err e = ERR_INIT;
+
+	go(p, LOADING);
+	p->refused = 0;
+	p->other[0] = '\0';
+	err_set(&p->why, ERR_NOT_YET, "the server of job '%s', %s, still reads "
+		"what etcd (%s) has of it", p->o.job, p->o.address,
+		etcd_where(p->etcd));
+	if (journal_etcd_open(&p->journal, p->etcd, p->server->loop, &o,
+			      &journal_events, p, &e) < 0)
+		fall_back(p, &e);
+}
+
+static void on_longer(void *owner)
+{
+	struct place *p = owner;
+
+	if (p->state == SERVING)
+		history_kept(&p->server->history);
+}
+
+static const struct candidate_events candidate_events = {
+	.on_other = on_other, .on_none = on_none, .on_won = on_won,
+	.on_longer = on_longer, .on_lost = on_lost,
+};
+
+/* ---- begin and end ---- */
+
+static void begin(struct place *p)
+{
+	const struct candidate_options o = {
+		.job = p->o.job, .address = p->o.address, .lease = p->o.lease,
+		.ttl_s = p->o.ttl_s, .within_ms = ASK_MS,
+	};
+	struct err e = ERR_INIT;
+
+	if (candidate_start(&p->candidate, p->etcd, p->server->loop, &o,
+			    &candidate_events, p, &e) < 0)
+		fall_back(p, &e);
+}
+
+static void on_closed(uv_handle_t *t)
+{
+	free(t->data);
+}
+
+int place_open(struct server *s, const struct place_options *o, struct err *e)
+{
+	struct place *p = calloc(1, sizeof *p);
+	int rc;
+
+	if (!p)
+		return err_set(e, -ENOMEM, "out of memory");
+	rc = etcd_new(&p->etcd, s->loop, &o->etcd, e);
+	if (rc < 0) {
+		free(p);
+		return rc;
+	}
+	p->server = s;
+	p->o = *o;
+	p->state = AWAY;
+	p->backoff_ms = BACKOFF_MIN_MS;
+	err_set(&p->why, ERR_NO_ETCD, "etcd (%s) has not answered yet",
+		etcd_where(p->etcd));
+	uv_timer_init(s->loop, &p->timer);
+	p->timer.data = p;
+	s->place = p;
+	begin(p);
+	return 0;
+}
+
+void place_close(struct place *p)
+{
+	if (!p)
+		return;
+	p->server->place = NULL;
+	history_close(&p->server->history);
+	journal_etcd_close(p->journal);
+	if (p->candidate)
+		candidate_close(p->candidate);
+	etcd_close(p->etcd);
+	uv_close((uv_handle_t *)&p->timer, on_closed);
+}

@@ -1,0 +1,90 @@
+# An etcd that lets in who has a name or a certificate: what ddprun says when it
+# has none of them, or a wrong one, before anything starts.
+load ../lib
+load ../hosts/etcd
+
+# refused PATTERN [VARIABLE=VALUE...]: a job ends with 69, having started nothing
+refused() {
+	local pattern=$1
+	shift
+	DEADLINE=12 expect 69 env "$@" "${job[@]}" sh -c 'echo never'
+	[ -z "$out" ]
+	has "$err" "^ddprun: error: .*$pattern"
+	[ "$(grep -vc '^ddprun: waiting ' <<<"$err")" = 1 ]
+}
+
+job_at() {
+	job=(ddprun --rdzv-backend etcd --rdzv-endpoint "$etcd" --rdzv-id j "$@")
+}
+
+ctl() {
+	ETCDCTL_API=3 etcdctl --endpoints "$etcd" "$@" >/dev/null
+}
+
+@test "a user and a password: right, wrong, none, and not for these keys" {
+	etcd_here
+	job_at
+	ctl user add root:secret
+	ctl user grant-role root root
+	ctl role add ours
+	ctl role grant-permission ours --prefix=true readwrite /ddprun/
+	ctl role add theirs
+	ctl role grant-permission theirs --prefix=true readwrite /theirs/
+	ctl user add me:word
+	ctl user grant-role me ours
+	ctl user add you:word
+	ctl user grant-role you theirs
+	ctl auth enable
+	expect 0 env ETCDCTL_USER=me:word "${job[@]}" echo up
+	[ "$out" = '[0] up' ]
+	expect 0 env ETCDCTL_USER=me ETCDCTL_PASSWORD=word "${job[@]}" echo up
+	refused "$etcd.*(authentication|password)" \
+		ETCDCTL_USER=me:wrong
+	refused "$etcd.*(user|authentication)" A=b
+	refused "$etcd.*permission denied" ETCDCTL_USER=you:word
+}
+
+# ca NAME: an authority; signed NAME CA SUBJECT: a certificate of its, and its key
+ca() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+		-keyout "$1.key" -out "$1.pem" -days 2 -subj "/CN=$1" 2>/dev/null
+}
+
+signed() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+		-keyout "$1.key" -out "$1.csr" -subj "/CN=$1" 2>/dev/null
+	openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" \
+		-CAcreateserial -out "$1.pem" -days 2 -extfile \
+		<(echo 'subjectAltName=IP:127.0.0.1') 2>/dev/null
+}
+
+@test "https: the authority that signed it, another, none, and http" {
+	command -v openssl >/dev/null || skip 'no openssl here'
+	ca ours
+	ca theirs
+	signed server ours
+	signed client ours
+	etcd_here --cert-file server.pem --key-file server.key \
+		--client-cert-auth --trusted-ca-file ours.pem
+	local with=cert=client.pem,key=client.key
+	job_at --rdzv-conf "protocol=https,cacert=ours.pem,$with"
+	expect 0 "${job[@]}" echo up
+	[ "$out" = '[0] up' ]
+	[ -z "$err" ]
+	job_at --rdzv-conf "protocol=https,cacert=theirs.pem,$with"
+	refused "https://$etcd/.*certificate"
+	job_at --rdzv-conf "protocol=https,$with"
+	refused "https://$etcd/.*certificate"
+	job_at --rdzv-conf protocol=https,cacert=ours.pem
+	refused "https://$etcd/" # closed on, after the handshake
+	job_at
+	refused "http://$etcd/"
+	job_at --rdzv-conf protocol=https,cacert=none.pem
+	refused 'none.pem'
+}
+
+@test "https where etcd speaks http" {
+	etcd_here
+	job_at --rdzv-conf protocol=https
+	refused "https://$etcd/.*(SSL|TLS|version)"
+}

@@ -1,0 +1,402 @@
+load ../lib
+load netns
+load etcd
+
+# Jobs whose rendezvous lives in a real etcd of three members: no host is
+# special, and what is lost of ddprdzv or of etcd costs what docs/etcd.md says.
+
+who='echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT"'
+waiter="$who; exec tail -f /dev/null"
+
+setup() {
+	lib_setup
+	# a lease in which pings of a loaded machine fit
+	export PET_HEARTBEAT_TIMEOUT=3 PET_LAST_CALL_TIMEOUT=0.5
+	export PET_RDZV_CONF=ttl=2
+	hosts_up 3
+}
+
+# node HOST NNODES OPTIONS...: a ddprun of the job, named for its host
+node() {
+	local h=$1 nnodes=$2
+	shift 2
+	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" --rdzv-backend etcd \
+		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
+}
+
+# ask [HOST] ARGS...: etcdctl on that host; its output in $out
+ask() {
+	start_on "$1" ask env ETCDCTL_API=3 etcdctl \
+		--endpoints "${addr[$1]}:2379" "${@:2}"
+	finish ask
+}
+
+# the host whose ddprdzv is the server into $server, the others into $others
+find_server() {
+	local h
+	ask "${1:-h1}" get /ddprun/j/server --print-value-only
+	server='' others=()
+	for h in h1 h2 h3; do
+		if [ "${out%:*}" = "${addr[$h]}" ]; then
+			server=$h
+		else
+			others+=("$h")
+		fi
+	done
+	[ -n "$server" ]
+}
+
+# Of etcd's keys none is left, and no process.
+all_gone() {
+	local h
+	ask "${1:-h1}" get --prefix / --keys-only
+	[ -z "$out" ]
+	for h in h1 h2 h3; do
+		[ -z "${pid[etcd_$h]:-}" ] || signal "etcd_$h" TERM
+		[ -z "${pid[etcd_$h]:-}" ] || finish "etcd_$h" -
+	done
+	nothing_left
+}
+
+# kill_on HOST ERE: all processes there of which the name matches, with -9
+kill_on() {
+	start_on "$1" killer bash -c 'for p in /proc/[0-9]*; do
+		[[ ! $(cat $p/comm 2>/dev/null) =~ ^($0)$ ]] ||
+			[ ${p#/proc/} = 1 ] || [ ${p#/proc/} = $$ ] ||
+			kill -9 ${p#/proc/}
+	done' "$2"
+	finish killer -
+}
+
+# up N: all hosts run one of N workers
+up() {
+	local h
+	for h in h1 h2 h3; do
+		await "$T/on_$h.out" "of $1 attempt ${2:-0}\$"
+	done
+}
+
+@test "three hosts: ranks, the store and collectives; nothing is left" {
+	local h
+	etcd_up 3
+	for h in h3 h2 h1; do
+		node "$h" 3 --nproc-per-node 2 bash -c "$who"'
+			rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND \
+				$RANK add n 1 gather g 6 60000 v$RANK
+			exec c_collectives 100'
+	done
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		[ "$(grep -c 'v0 v1 v2 v3 v4 v5' <<<"$out")" = 2 ]
+		[ "$(grep -c 'of 6: ok$' <<<"$out")" = 2 ]
+		[ -z "$err" ]
+		# by address, as nobody hosts the server more than others
+		has "$out" "rank $((2 * ${h#h} - 2)) of 6 attempt 0"
+	done
+	# the same id again
+	node h1 2 sh -c "$who"
+	node h2 2 sh -c "$who"
+	finish on_h1
+	finish on_h2
+	has "$out" 'rank 1 of 2 attempt 0'
+	all_gone
+}
+
+@test "the server's ddprdzv is killed: one line a node, the workers notice nothing" {
+	local h
+	mkfifo go
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 bash -c "$who"'
+			[ $RANK = 0 ] && read -r _ <'"$T"'/go
+			rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND \
+				$RANK add n 1 gather g 3 60000 v$RANK'
+	done
+	up 3
+	await "$T/on_h2.out" '^\[1\] [12]$'
+	await "$T/on_h3.out" '^\[2\] [12]$'
+	find_server
+	kill_on "$server" ddprdzv
+	await "$T/on_$server.err" 'killed by SIGKILL: started again, the job goes on'
+	for h in "${others[@]}"; do
+		await "$T/on_$h.err" "the job's server is at ${addr[$server]}:[0-9]+ after [0-9.]+ s"
+	done
+	echo >go
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		has "$out" 'v0 v1 v2'
+		[ "$(wc -l <<<"$err")" = 1 ]
+	done
+	all_gone
+}
+
+@test "the host of the server dies at once: a static job ends and names it" {
+	local h
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 sh -c "$waiter"
+	done
+	up 3
+	find_server
+	kill_on "$server" '.*'
+	finish "on_$server" -
+	for h in "${others[@]}"; do
+		finish "on_$h" 69
+		has "$err" "^ddprun: job 'j' failed: node [0-2] \\($server\\) was lost"
+	done
+	unset "pid[etcd_$server]"
+	all_gone "${others[0]}"
+}
+
+@test "the host of the server is cut off: an elastic job goes on without it" {
+	local h
+	export PET_RDZV_CONF=ttl=2,reconnect_timeout=6
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 2:3 --max-restarts 3 sh -c "$waiter"
+	done
+	up 3
+	find_server
+	cable_cut "$server"
+	for h in "${others[@]}"; do
+		await "$T/on_$h.out" 'of 2 attempt 0$'
+		has "$(<"$T/on_$h.err")" "regrouping: node [0-2] \\($server\\) was lost"
+	done
+	# cut off as it is, it ends, too, and says of what it knows
+	finish "on_$server" 69
+	has "$err" 'etcd|silent'
+	cable_heal "$server"
+	signal "on_${others[0]}" TERM
+	finish "on_${others[0]}" 143
+	finish "on_${others[1]}" -
+	all_gone
+}
+
+@test "the host of the server dies at once: an elastic job goes on, and takes another" {
+	local h
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 2:3 --max-restarts 3 sh -c "$waiter"
+	done
+	up 3
+	find_server
+	kill_on "$server" 'ddprun|ddprdzv|tail|sh'
+	finish "on_$server" -
+	for h in "${others[@]}"; do
+		await "$T/on_$h.out" 'of 2 attempt 0$'
+	done
+	# the host is back
+	node "$server" 2:3 --max-restarts 3 sh -c "$who"' $DDP_ROUND; exec tail -f /dev/null'
+	await "$T/on_$server.out" 'of 3 attempt 0 2$'
+	signal "on_$server" TERM
+	finish "on_$server" -
+	for h in "${others[@]}"; do
+		signal "on_$h" TERM
+	done
+	for h in "${others[@]}"; do
+		finish "on_$h" -
+	done
+	all_gone
+}
+
+@test "a member of etcd dies under a running job: nothing happens" {
+	local h
+	mkfifo go
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 bash -c "$who"'
+			[ $RANK = 0 ] && read -r _ <'"$T"'/go
+			exec c_init'
+	done
+	up 3
+	find_server
+	signal "etcd_$server" KILL
+	finish "etcd_$server" 137
+	echo >go
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		has "$out" 'rank [0-2] of 3, local 0'
+		[ -z "$err" ]
+	done
+	all_gone "${others[0]}"
+}
+
+@test "all of etcd dies: the job goes on until it needs the server, and says why" {
+	local h
+	export PET_RDZV_CONF=ttl=2,reconnect_timeout=3
+	mkfifo go
+	exec 9<>go
+	etcd_up 1
+	node h2 2 sh -c "$who; read -r _ <$T/go; exit 7"
+	node h3 2 sh -c "$waiter"
+	await "$T/on_h2.out" 'of 2'
+	await "$T/on_h3.out" 'of 2'
+	signal etcd_h1 KILL
+	finish etcd_h1 137
+	await "$T/on_h2.err" 'the workers go on until one needs it'
+	await "$T/on_h3.err" 'the workers go on until one needs it'
+	echo >&9
+	finish on_h2 69
+	has "$err" 'the rendezvous server at .* was lost at [0-9:]+: .*etcd'
+	signal on_h3 TERM
+	finish on_h3 -
+	exec 9>&-
+	nothing_left
+}
+
+@test "no etcd at the start: which member, and why, within 10 s" {
+	hosts_real
+	etcd=${addr[h1]}:2379
+	DEADLINE=12
+	node h2 2 sh -c 'echo never'
+	finish on_h2 69
+	[ -z "$out" ]
+	has "$err" "^ddprun: error: .*etcd \\(${addr[h1]}:2379\\).*ouldn't connect"
+	nothing_left
+}
+
+@test "two jobs of one etcd, and a server of a node that joins neither" {
+	etcd_up 1
+	node h2 2 sh -c "$who"' of $DDP_JOB_ID'
+	start_on h2 other ddprun --nnodes 1 --rdzv-backend etcd \
+		--rdzv-endpoint "$etcd" --rdzv-id k sh -c 'echo of $DDP_JOB_ID'
+	finish other
+	[ "$out" = '[0] of k' ]
+	node h3 2 sh -c "$who"' of $DDP_JOB_ID'
+	finish on_h2
+	has "$out" 'rank 0 of 2 attempt 0 of j'
+	finish on_h3
+	all_gone
+}
+
+@test "another secret on one node: both sides say so" {
+	etcd_up 1
+	DDP_TOKEN=one-secret-for-all node h2 2 sh -c "$who"
+	await "$T/on_h2.err" 'waiting .* for 1 of 2 nodes'
+	DDP_TOKEN=quite-another-secret node h3 2 sh -c "$who"
+	finish on_h3 77
+	has "$err" 'its secret is another one than ours \(from DDP_TOKEN on h3\)'
+	await "$T/on_h2.err" '10\.78\.0\.3:[0-9]+ \(says it is host h3, job .j.\) has not the secret of this job: refused'
+	signal on_h2 TERM
+	finish on_h2 143
+	all_gone
+}
+
+# stop_on HOST, cont_on HOST: its ddprdzv
+stop_on() {
+	start_on "$1" stop pkill -${2:-STOP} -x ddprdzv
+	finish stop
+}
+
+# Of the workers' requests some have an answer and some none: all have one, and
+# one only, from the next server.
+@test "a server that is stopped loses its place, says nothing more, stands by" {
+	local h
+	mkfifo go
+	exec 9<>go
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 bash -c "$who"'
+			do() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
+				$DDP_ROUND $RANK "$@"; }
+			do add n 1
+			read -r _ <'"$T"'/go
+			do add n 1 gather g 3 60000 v$RANK get n'
+	done
+	up 3
+	for h in h1 h2 h3; do
+		await "$T/on_$h.out" '\] [123]$'
+	done
+	find_server
+	stop_on "$server"
+	for h in "${others[@]}"; do
+		await "$T/on_$h.err" "server is at 10\.78\.0\.[123]:[0-9]+ after"
+	done
+	printf '\n\n\n' >&9
+	stop_on "$server" CONT
+	await "$T/on_$server.err" '^ddprdzv: job .j. is not served at .* any more'
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		has "$out" 'v0 v1 v2'
+		has "$out" "1 '6'"
+	done
+	exec 9>&-
+	all_gone
+}
+
+@test "by munge: the workers' key is the same whoever is the server" {
+	local h
+	command -v munged >/dev/null || skip 'no munged here'
+	mkfifo go
+	exec 9<>go
+	head -c 1024 /dev/urandom >munge.key
+	chmod 600 munge.key
+	start munged munged --foreground --force --key-file="$T/munge.key" \
+		--socket="$T/munge.sock" --pid-file="$T/munge.pid" \
+		--log-file="$T/munge.log" --seed-file="$T/munge.seed"
+	await "$T/munged.err" 'Created .* work threads'
+	export DDP_MUNGE_SOCKET=$T/munge.sock DDP_AUTH=munge
+	etcd_up 3
+	for h in h1 h2 h3; do
+		node "$h" 3 bash -c "$who"'
+			read -r _ <'"$T"'/go
+			echo key ${DDP_JOB_KEY:0:8}
+			exec c_init'
+	done
+	up 3
+	find_server
+	# another host's takes its place, of a secret of its own
+	stop_on "$server"
+	for h in "${others[@]}"; do
+		await "$T/on_$h.err" "server is at 10\.78\.0\.[123]:[0-9]+ after"
+	done
+	stop_on "$server" CONT
+	printf '\n\n\n' >&9
+	for h in h1 h2 h3; do
+		finish "on_$h"
+		has "$out" 'rank [0-2] of 3, local 0'
+	done
+	[ "$(grep -h ' key ' on_h?.out | cut -d' ' -f2- | sort -u | wc -l)" = 1 ]
+	exec 9>&-
+	signal munged TERM
+	finish munged -
+	all_gone
+}
+
+@test "status and dump find the server from every node" {
+	local h
+	etcd_up 1
+	for h in h2 h3; do
+		node "$h" 2 sh -c "$waiter"
+	done
+	await "$T/on_h2.out" 'of 2'
+	await "$T/on_h3.out" 'of 2'
+	for h in h2 h3; do
+		start_on "$h" asks ddprun status
+		finish asks
+		has "$out" '2 of 2 nodes, 2 workers'
+		start_on "$h" asks ddprun dump
+		finish asks
+		has "$out" 'h2'
+		has "$out" 'h3'
+	done
+	signal on_h2 TERM
+	finish on_h2 143
+	finish on_h3 143
+	all_gone
+}
+
+@test "an unmodified DDP script of PyTorch's on two hosts" {
+	local h
+	torch_or_skip
+	etcd_up 1
+	for h in h2 h3; do
+		node "$h" 2 "$BATS_TEST_DIRNAME/../programs/ddp_gloo.py" \
+			"$T/snapshot" 1
+	done
+	finish on_h2
+	has "$out" '^\[0\] rank 0 of 2: ok$'
+	finish on_h3
+	has "$out" '^\[1\] rank 1 of 2: ok$'
+	all_gone
+}
