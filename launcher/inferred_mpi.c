@@ -15,9 +15,18 @@ static const char *get(const char *name)
 	return getenv(name);
 }
 
+/* The user says where the nodes meet. With port 0, a free one, that is half of
+ * it: which it is the first one tells the others. */
 static int is_elsewhere(const struct config *c)
 {
-	return c->endpoint_given || c->master_addr_given;
+	enum { SOME_PORT = 1 };
+	struct endpoint at;
+
+	if (c->endpoint_given)
+		return endpoint_parse(&at, c->endpoint_text, SOME_PORT,
+				      NULL) < 0 || at.port;
+	return c->master_addr_given &&
+	       !(c->master_port_given && c->master_port == 0);
 }
 
 static void unbind(void)
@@ -127,6 +136,9 @@ int inferred_mpi_nodes(struct config *c, struct err *e)
 	if (c->min_nodes == m->size && c->max_nodes == m->size &&
 	    !c->node_rank_given)
 		c->node_rank = m->rank;
+	/* which port of the host that is given is free, they have to tell */
+	if ((c->endpoint_given || c->master_addr_given) && !is_elsewhere(c))
+		c->meets = m->size > 1;
 	return 0;
 }
 
@@ -134,7 +146,7 @@ int inferred_mpi_endpoint(struct config *c)
 {
 	const struct mpirun *m = &c->mpirun;
 
-	if (m->kind == MPIRUN_NONE || is_elsewhere(c))
+	if (m->kind == MPIRUN_NONE || c->endpoint_given || c->master_addr_given)
 		return 0;
 	c->endpoint = (struct endpoint){"localhost", 0};
 	if (m->size == 1 && c->max_nodes == 1 && !c->master_port_given)

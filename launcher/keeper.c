@@ -146,9 +146,11 @@ enum keeper_end keeper_reaped(struct keeper *h, pid_t pid, int status,
 	say_how(pid, status, e);
 	if (may_start_again(h, status)) {
 		if (start(h, &why) == 0) {
-			if (!was_replaced(h, status)) /* it has said so */
-				log_warn("%s: started again, the job goes on",
-					 e->text);
+			if (was_replaced(h, status)) /* it has said so */
+				return KEEPER_AGAIN;
+			h->again_ms = clock_ms();
+			log_warn("%s: started again, the job goes on",
+				 e->text);
 			return KEEPER_AGAIN;
 		}
 		log_warn("it cannot be started again: %s", why.text);

@@ -22,6 +22,7 @@ struct keeper {
 	int64_t lease; /* in etcd, of each of them */
 	struct auth auth;          /* the next one's, too */
 	int keeps;                 /* it has a journal */
+	uint64_t again_ms; /* when it was last said that it is started again */
 	int cut_off; /* the last one reached neither etcd nor other nodes */
 	uint64_t restarts_ms[KEEPER_RESTARTS];
 	unsigned restarts;

@@ -280,21 +280,48 @@ void meet_dismiss(void)
 
 /* ---- the first node's offer ---- */
 
-/* At all addresses that are offered, so that the second may try each. Those
- * that are not this host's own (behind a NAT) are not: there it will fail. */
+/* At all addresses that are offered, so that the second may try each, and where
+ * it may find a name. Those that are not this host's own (behind a NAT) are
+ * not: there it will fail. */
 static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 {
-	struct sock_addr at[PLACES_MAX], a;
+	struct sock_addr at[PLACES_MAX], a[PLACES_MAX];
 	int n = 0, rc;
 
-	for (int i = 0; i < p->n; i++)
-		if (sock_resolve(&p->at[i], &a, 1, NULL) == 1 &&
-		    sock_addr_is_local(&a))
-			n = sock_addr_add(at, n, PLACES_MAX, &a);
+	for (int i = 0; i < p->n; i++) {
+		int own = own_addrs_of(&p->at[i], a, PLACES_MAX, NULL);
+
+		for (int k = 0; k < own; k++)
+			n = sock_addr_add(at, n, PLACES_MAX, &a[k]);
+	}
 	if (!n)
 		return 0;
 	rc = sock_listen_all(at, n, fds, e);
 	return rc < 0 ? rc : n;
+}
+
+/* The user has said at which address, with port 0. */
+static int offer_given(struct place *p, const struct config *c, uint16_t port,
+		       struct err *e)
+{
+	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
+	struct sock_addr own[PLACES_MAX];
+	int n = own_addrs_of(&c->endpoint, own, PLACES_MAX, e);
+
+	if (n < 0)
+		return n;
+	sock_host_name(host);
+	if (!n)
+		return err_set(e, ERR_USAGE, "the port of the rendezvous %s is "
+			       "0, which is a free one of that host's, but %s "
+			       "starts the first ddprun on %s, which has no "
+			       "such address: give one of its own, or a port",
+			       endpoint_text(&c->endpoint, at),
+			       mpirun_name(&c->mpirun), host);
+	p->at[0] = c->endpoint;
+	p->at[0].port = port;
+	p->n = 1;
+	return 0;
 }
 
 static int offer(struct place *p, const struct config *c, uint16_t port,
@@ -309,6 +336,8 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 	if (rc < 0)
 		return rc;
 	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
+	if (c->endpoint_given || c->master_addr_given)
+		return offer_given(p, c, port, e);
 	p->n = c->local_addr_given
 		       ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
 				  c->local_addr) > 0

@@ -150,6 +150,13 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 
 /* ---- found ---- */
 
+/* Whoever has started ours again has said so, just then. */
+static int is_said(const struct member *m)
+{
+	return m->rdzv.keeper.again_ms &&
+	       m->rdzv.keeper.again_ms + QUIET_MS > m->rejoin.lost_ms;
+}
+
 /* One line in all, where nobody had the time to worry. */
 static void say_back(const struct member *m)
 {
@@ -163,8 +170,7 @@ static void say_back(const struct member *m)
 	else if (r->said_lost && !m->rdzv.hosts)
 		log_info("the rendezvous server at %s is back after %.3f s", at,
 			 s);
-	/* who has started ours again has said so */
-	else if (!r->said_lost && !rdzv_is_beside(&m->rdzv))
+	else if (!r->said_lost && !is_said(m))
 		log_info("%s; the job's server is at %s after %.3f s",
 			 r->why.text, at, s);
 	log_debug("back after %.0f ms", s * 1e3);

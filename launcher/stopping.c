@@ -88,7 +88,8 @@ void stopping_kill(struct stopping *s)
 {
 	uint32_t n = s->group->running;
 
-	if (n)
+	/* who is told so again while they go does not say it again */
+	if (n && s->signal != SIGKILL)
 		log_info("killing %u worker%s", n, n == 1 ? "" : "s");
 	stopping_end(s);
 	s->signal = SIGKILL;

@@ -15,8 +15,8 @@ struct client;
  * On success *out is the caller's, to be freed by client_free. ERR_TIMEOUT,
  * ERR_PROTOCOL (not a ddprdzv: the text says what came instead), ERR_PROOF (one
  * of both has none for the other; ERR_USAGE where it greets as the server of
- * this very job: no other will do), or the server's own refusal. auth need not
- * outlive the call. */
+ * this very job and the secret is the user's own: no other will do), or the
+ * server's own refusal. auth need not outlive the call. */
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);

@@ -115,10 +115,12 @@ static int take_welcome(struct client *c, struct handshake *h,
 	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
 }
 
-/* Another server's secret may be another; this job's own should not. */
+/* Another server's secret may be another; this job's own should not, unless it
+ * is one that was made for this time: the server of the world before has the
+ * job's name, too. */
 static int is_wrong_secret(int rc, const struct handshake *h)
 {
-	return rc == ERR_PROOF && h->ours;
+	return rc == ERR_PROOF && h->ours && !h->auth->handed;
 }
 
 static int greet(struct client *c, struct handshake *h, struct buf *out,

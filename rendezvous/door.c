@@ -35,29 +35,14 @@ static void drop(struct member *m, const char *why)
 	conn_drop(&m->conn);
 }
 
-int door_has_room(struct server *s)
+/* One number for an IPv4 address, and for a network that one host may have all
+ * of: of IPv6 (its first half), and loopback's. */
+static uint64_t network_of_v4(uint32_t address)
 {
-	struct door *d = &s->door;
-	struct member *idle = d->first;
-	uint64_t ends;
-
-	if (d->count < DOOR_MAX)
-		return 1;
-	while (idle && idle->caller.check) /* that waits for us */
-		idle = idle->caller.next;
-	ends = idle ? idle->caller.came_ms + DOOR_GRACE_MS : 0;
-	if (idle && uv_now(s->loop) >= ends) {
-		drop(idle, "others have come");
-		return 1;
-	}
-	d->holds = 1;
-	if (idle)
-		conn_due(&idle->conn, ends);
-	return 0;
+	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
+						      : address;
 }
 
-/* One number for an IPv4 address, or for a network of IPv6 (its first half),
- * which one host may have all of. */
 static uint64_t network_of(const struct member *m)
 {
 	struct in6_addr six;
@@ -66,10 +51,11 @@ static uint64_t network_of(const struct member *m)
 
 	peer(m, &a);
 	if (a.ss.ss_family != AF_INET6)
-		return ((struct sockaddr_in *)&a.ss)->sin_addr.s_addr;
+		return network_of_v4(
+			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
 	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
 	if (IN6_IS_ADDR_V4MAPPED(&six))
-		return six.s6_addr32[3];
+		return network_of_v4(six.s6_addr32[3]);
 	memcpy(&n, &six, sizeof(n));
 	return n;
 }
@@ -88,6 +74,39 @@ static unsigned count_network(const struct door *d, uint64_t network,
 		n++;
 	}
 	return n;
+}
+
+/* How long the oldest may stay, as another waits. */
+static uint64_t grace_of(const struct door *d, const struct member *idle)
+{
+	struct member *oldest;
+
+	if (idle->conn.state != CONN_OPEN)
+		return DOOR_MUTE_MS;
+	return count_network(d, idle->caller.network, &oldest) >
+			       DOOR_MAX_ADDRESS
+		       ? DOOR_CROWD_MS : DOOR_GRACE_MS;
+}
+
+int door_has_room(struct server *s)
+{
+	struct door *d = &s->door;
+	struct member *idle = d->first;
+	uint64_t ends;
+
+	if (d->count < DOOR_MAX)
+		return 1;
+	while (idle && idle->caller.check) /* that waits for us */
+		idle = idle->caller.next;
+	ends = idle ? idle->caller.came_ms + grace_of(d, idle) : 0;
+	if (idle && uv_now(s->loop) >= ends) {
+		drop(idle, "others have come");
+		return 1;
+	}
+	d->holds = 1;
+	if (idle)
+		conn_due(&idle->conn, ends);
+	return 0;
 }
 
 /* The oldest of too many from one address. */

@@ -13,6 +13,10 @@ enum {
 	/* who comes with many others is not one of many who say nothing: only
 	 * who is there for so long makes room for the next */
 	DOOR_GRACE_MS = 2000,
+	/* but where others wait: one of a crowd of one address; and who has
+	 * said nothing at all, as a client does when it has connected */
+	DOOR_CROWD_MS = 500,
+	DOOR_MUTE_MS = 250,
 };
 
 struct member;

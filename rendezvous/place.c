@@ -41,7 +41,7 @@ struct place {
 	char other[SOCK_TEXT_MAX];     /* "": nobody that we know of */
 	uint64_t other_until;          /* while AWAY it may be still */
 	struct err why;                /* it is not known */
-	int refused;                   /* that is how etcd wants it */
+	int refused;                   /* that will not pass by itself */
 	uv_timer_t timer;
 	uint64_t backoff_ms;
 	int over; /* nothing is to be left */
@@ -88,11 +88,27 @@ int place_is_sure(const struct place *p)
 
 /* ---- the server ---- */
 
+/* Of several nodes at most our own has been heard of for two pings: it may be
+ * this host that is cut off, and others go on with the job. */
+static int is_cut_off(const struct server *s)
+{
+	uint64_t now = uv_now(s->loop);
+	uint32_t nodes = 0, heard = 0;
+
+	for (const struct member *m = s->members; m; m = m->next) {
+		if (!m->node)
+			continue;
+		nodes++;
+		heard += now - m->conn.heard <= 2 * m->lease_ms / WIRE_PINGS;
+	}
+	return nodes > 1 && heard < 2;
+}
+
 void place_fail(struct place *p, const struct err *why)
 {
 	log_error("job '%s' is not served at %s any more: %s", p->o.job,
 		  p->o.address, why->text);
-	exit(PLACE_EXIT_LOST);
+	exit(is_cut_off(p->server) ? PLACE_EXIT_CUT_OFF : PLACE_EXIT_LOST);
 }
 
 static void serve(struct place *p)
@@ -100,6 +116,8 @@ static void serve(struct place *p)
 	struct server *s = p->server;
 
 	go(p, SERVING);
+	if (!s->has_parent)
+		log_info("serving job '%s' at %s", p->o.job, p->o.address);
 	history_serve(&s->history);
 	standby_answer(s);
 	history_kept(&s->history);
@@ -132,7 +150,8 @@ static void fall_back(struct place *p, const struct err *why)
 		candidate_close(p->candidate);
 	p->candidate = NULL;
 	go(p, AWAY);
-	p->refused = why->code == ERR_REFUSED;
+	p->refused = why->code == ERR_REFUSED || why->code == ERR_DATA ||
+		     why->code == ERR_PROTOCOL;
 	p->why = *why;
 	p->why.code = ERR_NO_ETCD;
 	uv_timer_start(&p->timer, on_again, p->backoff_ms, 0);
@@ -238,6 +257,9 @@ static void on_other(void *owner, const char *address)
 	p->refused = 0;
 	snprintf(p->other, sizeof p->other, "%s", address);
 	p->backoff_ms = BACKOFF_MIN_MS;
+	if (!p->server->has_parent)
+		log_info("standing by: the server of job '%s' is at %s",
+			 p->o.job, p->other);
 	standby_answer(p->server);
 	conn_flush_all(&p->server->pool);
 }

@@ -19,7 +19,10 @@ struct place_options {
 	uint32_t keep_s; /* the job without any of us */
 };
 
-enum { PLACE_EXIT_LOST = 75 }; /* sysexits' EX_TEMPFAIL: start it again */
+enum {
+	PLACE_EXIT_LOST = 75, /* sysexits' EX_TEMPFAIL: start it again */
+	PLACE_EXIT_CUT_OFF,   /* the same; nor has it heard of other nodes */
+};
 
 /* It becomes s->place. ERR_USAGE, ERR_SYSTEM: there can be none. */
 int place_open(struct server *s, const struct place_options *o, struct err *e);

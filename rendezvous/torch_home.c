@@ -9,7 +9,7 @@
 
 /* The address that the workers are told. What a name is to each host none but
  * that host knows: so where the agents have come by it. None where that is not
- * ours, or may be another's soon. */
+ * ours, or the next server may be elsewhere. */
 static int find_addrs(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);

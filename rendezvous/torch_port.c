@@ -32,6 +32,8 @@ struct torch_port {
 	struct torch_gate gate;
 	struct torch_client *clients;
 	uint32_t count, most;
+	uint32_t asked;   /* of them: it is not known yet whose they are */
+	uint32_t waiting; /* bits of listeners: the next one has to wait */
 	int open;   /* the listener is */
 	int begun;  /* it takes who comes */
 	int ended;  /* the store is ours */
@@ -135,14 +137,36 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	return (size_t)n;
 }
 
+/* Its ticket; NULL: it has none. */
+static void *take_ticket(struct torch_client *k)
+{
+	void *ticket = k->ticket;
+
+	k->port->asked -= ticket != NULL;
+	k->ticket = NULL;
+	return ticket;
+}
+
 static void on_due(struct conn *c)
 {
 	struct torch_client *k = client_of(c);
-	void *ticket = k->ticket;
+	void *ticket = take_ticket(k);
 
-	k->ticket = NULL;
 	if (ticket)
 		k->port->gate.on_late(ticket);
+}
+
+static void on_connection(uv_stream_t *listener, int status);
+
+/* There is a place, or none that may become free soon. */
+static void take_waiting(struct torch_port *p)
+{
+	for (int i = 0; i < p->nlisteners && p->open; i++) {
+		if (!(p->waiting & 1u << i))
+			continue;
+		p->waiting &= ~(1u << i);
+		on_connection((uv_stream_t *)&p->listeners[i], 0);
+	}
 }
 
 static void on_gone(struct conn *c, const char *why)
@@ -165,6 +189,7 @@ static void on_closed(struct conn *c)
 		k->next->pprev = k->pprev;
 	p->count--;
 	free(k);
+	take_waiting(p);
 	free_if_gone(p);
 }
 
@@ -176,19 +201,22 @@ static const struct conn_events client_events = {
 void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
 {
 	k->ticket = ticket;
+	k->port->asked++;
 	conn_due(&k->conn, uv_now(k->port->pool->loop) + ms);
 }
 
 void torch_client_admit(struct torch_client *k)
 {
-	k->ticket = NULL;
+	take_ticket(k);
 	conn_due(&k->conn, CONN_NEVER);
 	conn_resume(&k->conn);
+	if (!k->port->asked)
+		take_waiting(k->port);
 }
 
 void torch_client_refuse(struct torch_client *k)
 {
-	k->ticket = NULL;
+	take_ticket(k);
 	conn_drop(&k->conn);
 }
 
@@ -240,6 +268,11 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (status < 0) {
 		log_warn("the PyTorch store cannot take a connection: %s",
 			 uv_strerror(status));
+		return;
+	}
+	/* a stranger may have many, and the next one be a worker's */
+	if (p->count == p->most && p->asked) {
+		p->waiting |= 1u << ((uv_tcp_t *)listener - p->listeners);
 		return;
 	}
 	if (p->count == p->most) {
@@ -379,10 +412,11 @@ void torch_port_close(struct torch_port *p)
 	if (!p)
 		return;
 	for (struct torch_client *k = p->clients, *next; k; k = next) {
+		void *ticket = take_ticket(k);
+
 		next = k->next;
-		if (k->ticket)
-			p->gate.on_gone(k->ticket);
-		k->ticket = NULL;
+		if (ticket)
+			p->gate.on_gone(ticket);
 		conn_drop(&k->conn);
 	}
 	p->owned = 0;

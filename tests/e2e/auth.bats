@@ -1,6 +1,7 @@
 # Who may join: both sides prove that they belong to the job, and who does not is
 # told nothing. munge is cluster/auth.bats, the way of the secret over ssh
 # hosts/ssh_more.bats.
+bats_require_minimum_version 1.5.0
 load ../lib
 
 server() {
@@ -37,6 +38,22 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish c
 	finish a
 	[ "$out" = '[0] rank 0' ]
+}
+
+@test "ranks that no ddprun started are told of a wrong token at once, too" {
+	local port token rank=0
+	port=$(w_port free)
+	for token in $one $two $one; do
+		start r$rank env DDP_TOKEN=$token RANK=$((rank > 0)) WORLD_SIZE=2 \
+			MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" c_guest
+		[ $rank != 1 ] || {
+			finish r1 1
+			has "$out" "rendezvous server 127.0.0.1:$port: .*its secret is another one than ours \\(from DDP_TOKEN on"
+		}
+		rank=$((rank + 1))
+	done
+	finish r0
+	finish r2
 }
 
 @test "a token in a file is the same as in DDP_TOKEN; who has none is refused" {
@@ -220,4 +237,19 @@ one=first-token-of-ours two=second-token-of-theirs
 	done
 	signal job TERM
 	finish job 143
+}
+
+@test "a neighbour who has the token gets no further than his role, and by no other way" {
+	export DDP_TOKEN=$one
+	server
+	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 2 h1 1 -1 0
+	await "$T/agent.out" '^START'
+	expect 0 python3 "$BATS_TEST_DIRNAME/../programs/rdzv_hostile.py" "$at"
+	[ "$out" = ok ]
+	# and nobody noticed
+	expect 0 rdzv_client do "$at" j 0 0 add n 1
+	[ "$out" = 1 ]
+	run ! grep -E '^(END|error|closed)' agent.out
+	signal agent KILL
+	finish agent 137
 }

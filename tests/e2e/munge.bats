@@ -1,6 +1,6 @@
 # Images that have munge's socket of their host and no libmunge: nobody has said
 # that munge is to be asked, so it is not, and both sides say what they know each
-# other by. (Proof by munge itself: cluster/auth.bats.)
+# other by. Worlds that prove themselves by it. (ddpruns: cluster/auth.bats.)
 load ../lib
 
 setup() {
@@ -91,4 +91,30 @@ here() {
 	has "$(<server.err)" "^ddprdzv: who joins is known by $key\$"
 	signal server TERM
 	finish server
+}
+
+# rank WORLD RANK [FIFO]: of a world of two that srun started, which has its proof
+# of munge; one world after another has the same step, and so the same name
+rank() {
+	start "w$1r$2" env SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 \
+		SLURM_NODEID=0 SLURM_STEP_NODELIST=localhost SLURM_PROCID="$2" \
+		SLURM_LOCALID="$2" SLURM_STEP_NUM_TASKS=2 \
+		SLURM_STEP_TASKS_PER_NODE=2 \
+		DDP_MUNGE_SOCKET="$T/munge/munge.socket.2" \
+		c_guest ${3:+wait "$3"}
+}
+
+@test "a world passes by the server of the one before it in the same step" {
+	mkfifo go
+	rank 1 0
+	rank 1 1 go
+	finish w1r0
+	# that server is at the first port while rank 1 is there
+	rank 2 0
+	await "$T/w1r0.err" 'has not the secret of this job: refused$'
+	: >go
+	finish w1r1
+	rank 2 1
+	finish w2r0
+	finish w2r1
 }

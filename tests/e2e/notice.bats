@@ -87,6 +87,22 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
+@test "a third signal while they are being killed is not said again" {
+	both --nproc-per-node 1 --shutdown-timeout 100 bash -c "$is_deaf"
+	up 1
+	signal b TERM
+	await a.err 'was told to stop by SIGTERM: stopping 1 worker'
+	# both come before it can hear of the worker's end
+	signal b STOP
+	signal b TERM
+	signal b INT
+	signal b CONT
+	finish a 143
+	finish b 143
+	[ "$(grep -c '^ddprun: killing 1 worker$' <<<"$err")" = 1 ]
+	nothing_left
+}
+
 @test "the end of the grace kills them, and who asked once and never again" {
 	both --nproc-per-node 1 --shutdown-timeout 0.3 w_asks once
 	up 1

@@ -49,6 +49,28 @@ server_of() {
 	[ "$err" = "ddprun: error: the port of the rendezvous 192.0.2.1:0 is 0, which is a free one of that host's: start ddprun there first, and here with the port that it says" ]
 }
 
+@test "ddprdzv says which port 0 has become, the same at all addresses of a name" {
+	local port
+	start server ddprdzv --listen localhost:0
+	await server.err 'listening on 127\.0\.0\.1:[1-9][0-9]+$'
+	port=${line##*:}
+	if getent ahostsv6 localhost | grep -q '^::1 '; then
+		await server.err "listening on \[::1\]:$port\$"
+	fi
+	expect 0 ddprun --rdzv-endpoint "localhost:$port" sh -c 'echo $DDP_RDZV_ENDPOINT'
+	[ "$out" = "[0] 127.0.0.1:$port" ]
+	signal server TERM
+	finish server
+}
+
+@test "over ssh the endpoint is the first host's own, and the way to say it is told" {
+	local args
+	for args in '--rdzv-endpoint h1:0' '--rdzv-endpoint h1:29400'; do
+		expect 2 ddprun -H h1,h2 $args true
+		[ "$err" = "ddprun: error: -H (--hostfile) with --rdzv-endpoint: the hosts meet on the first one, at a free port; leave it out, or give the address that it is to listen on by --master-addr" ]
+	done
+}
+
 @test "a job of one node listens at loopback alone" {
 	local server
 	mkfifo go

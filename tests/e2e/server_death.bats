@@ -2,6 +2,7 @@
 # started again by it, one that was started by hand by the test, with a journal
 # and without. Workers are the same processes all the time.
 load ../lib
+load ../backend
 
 # The ddprdzv that started program NAME has; $server.
 server_of() {
@@ -15,8 +16,32 @@ child_named() { # PID NAME
 	done
 }
 
-# by_hand [OPTION...]: a server at $at, the first time a new one.
+# by_hand [OPTION...]: a server at $at, the first time a new one. Once more with
+# etcd: the job's server, and another at $at, which says where that one is, and
+# takes its place when it is gone; $id is the job's then.
 by_hand() {
+	[ "${DDP_TEST_BACKEND:-}" = etcd ] || {
+		alone "$@"
+		return
+	}
+	if [ -z "${at:-}" ]; then
+		etcd_here
+		candidate server
+		await "$T/server.err" 'serving job'
+		candidate next
+		at=$(sed -n 's/.*listening on //p' next.err)
+		await "$T/next.err" 'standing by'
+	fi
+	[ -n "${pid[server]:-}" ] || await "$T/next.err" 'serving job'
+}
+
+candidate() {
+	start "$1" ddprdzv --listen 127.0.0.1:0 --etcd "$etcd" --etcd-ttl 1 \
+		--job "${id:-none}"
+	await "$T/$1.err" 'listening on'
+}
+
+alone() {
 	start server ddprdzv --listen "${at:-127.0.0.1:0}" "$@"
 	await "$T/server.err" 'listening on'
 	at=${line##* }
@@ -135,6 +160,7 @@ same_workers() { # NAME N
 	[ "$(grep -c "'v[01]'" j.out)" = 4 ]
 }
 
+# bats test_tags=etcd
 @test "while the job gathers: it starts when the others have come" {
 	by_hand --journal "$T/j"
 	job a --nnodes 2 --rdzv-endpoint "$at" --node-rank 1 -- :
@@ -147,6 +173,7 @@ same_workers() { # NAME N
 	has "$(<a.out)" 'down 1'
 }
 
+# bats test_tags=etcd
 @test "by hand, with a journal: the same round, nodes, keys and waiters" {
 	gates 0 1 2
 	export T
@@ -177,6 +204,7 @@ same_workers() { # NAME N
 	has "$(<a.out)$(<b.out)" '\] 3$'
 }
 
+# bats test_tags=etcd
 @test "by hand, while workers stop for a restart: the next round starts" {
 	gates 0
 	export T
@@ -195,7 +223,9 @@ same_workers() { # NAME N
 	has "$(<j.out)" 'up 0 of 1'
 }
 
+# bats test_tags=etcd
 @test "by hand, when a job is over: who comes late is still told why" {
+	id=over
 	by_hand --journal "$T/j"
 	expect 3 ddprun --rdzv-endpoint "$at" --rdzv-id over sh -c 'exit 3'
 	die_and_return --journal "$T/j"
@@ -205,6 +235,7 @@ same_workers() { # NAME N
 	expect 0 ddprun --rdzv-endpoint "$at" --rdzv-id over true
 }
 
+# bats test_tags=etcd
 @test "an exit that nobody heard of is told when the server is back" {
 	gates 0 1
 	export T
@@ -343,6 +374,7 @@ same_workers() { # NAME N
 	finish j 0
 }
 
+# bats test_tags=etcd
 @test "SIGTERM ends a server with a journal, and not its jobs" {
 	gates 0
 	export T

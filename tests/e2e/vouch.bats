@@ -99,6 +99,41 @@ other_or_skip() {
 	done
 }
 
+@test "a stranger's many connections at once take no worker's place" {
+	other_or_skip
+	# more than may be there in all; the job's agent answers when it may
+	expect 0 ddprun --standalone bash -c "
+		mkfifo said
+		kill -STOP \$PPID
+		${other[*]} '$T/knock' crowd 300 >said &
+		exec 5<said
+		read -r line <&5
+		w_knock set key value >sent &
+		# those whose end is there before their turn is
+		${other[*]} '$T/knock' crowd 50 >other &
+		kill -KILL \$!
+		kill -CONT \$PPID
+		read -r last <&5
+		wait
+		w_knock get key
+		echo \$line, \$last"
+	[ "$out" = '[0] key is value
+[0] open, closed' ]
+	[ "$(<sent)" = sent ]
+	[ "$(grep -c 'closed a connection' <<<"$err")" = 1 ]
+	run ! grep 'refuses connections' <<<"$err"
+}
+
+@test "over IPv6 another user's is closed, and named" {
+	other_or_skip
+	expect 0 ddprun --rdzv-endpoint '[::1]:29519' sh -c "
+		${other[*]} '$T/knock' AT ::1 \$MASTER_PORT ping
+		w_knock AT ::1 \$MASTER_PORT ping"
+	[ "$out" = '[0] closed
+[0] answered' ]
+	has "$err" "closed a connection to PyTorch's store from ::1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
+}
+
 @test "over IPv6, too" {
 	expect 0 ddprun --rdzv-endpoint '[::1]:29518' sh -c \
 		'w_knock ping; w_knock AT ::1 "$MASTER_PORT" ping'

@@ -1,5 +1,5 @@
-# door_hosts.bats: who stands at ddprdzv's door over IPv6, where one host has as
-# many addresses as it likes.
+# door_hosts.bats: who stands at ddprdzv's door, from many hosts (h1 has all of
+# their addresses), and over IPv6, where one host has as many as it likes.
 
 bats_require_minimum_version 1.5.0
 load ../lib
@@ -9,6 +9,14 @@ setup() {
 	lib_setup
 	hosts_up 1
 	hosts_real
+}
+
+# An agent comes from another address than they, and goes.
+somebody() {
+	start_on h1 job ddprun --nnodes 1:2 --last-call-timeout 0 \
+		--rdzv-endpoint 10.200.0.1:29400 sh -c 'echo in'
+	finish job
+	[ "$out" = '[0] in' ]
 }
 
 @test "of an IPv6 network 256 may say nothing, whatever addresses they have" {
@@ -28,4 +36,39 @@ setup() {
 	finish job
 	[ "$out" = '[0] in' ]
 	[ "$(grep -c closed many.out)" = 44 ]
+}
+
+@test "of one address 256 may say nothing, and not one of another goes for it" {
+	in_net h1 ip addr add 10.200.0.1/16 dev lo
+	start_on h1 server ddprdzv --listen 10.200.0.1:29400 --hello-timeout 600
+	await server.err 'listening on'
+	start_on h1 many rdzv_peer crowd "${line##* }" '10.200.3.1*40' \
+		'10.200.2.1*300'
+	await many.out '^open'
+	await many.out '^closed 10.200.2.1, 256 left$'
+	somebody
+	[ "$(grep -c closed many.out)" = 44 ]
+}
+
+@test "a door that is full of many addresses opens to who comes, the oldest go" {
+	local i crowd=() mark
+	in_net h1 ip addr add 10.200.0.1/16 dev lo
+	for mark in '*' '+'; do
+		start_on h1 server ddprdzv --listen 10.200.0.1:29400 \
+			--hello-timeout 600
+		await server.err 'listening on'
+		crowd=()
+		for i in {0..599}; do
+			crowd+=("10.200.$((i / 200 + 1)).$((i % 200 + 1))${mark}1")
+		done
+		start_on h1 many rdzv_peer crowd 10.200.0.1:29400 "${crowd[@]}"
+		await many.out '^open'
+		somebody
+		has "$(<many.out)" '^closed 10\.200\.1\.1, 0 left$'
+		run ! grep -e '^closed 10\.200\.3\.' -e ^error many.out
+		signal many KILL
+		finish many 137
+		signal server TERM
+		finish server
+	done
 }

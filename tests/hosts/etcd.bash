@@ -1,8 +1,9 @@
 # etcd.bash: real etcd clusters: of one member here, or of one on each host (then
 # loaded after netns).
 #
-#   etcd_here [HOST] [OPTION...]   one member, at a free port of this machine's
-#                  loopback, or on that host at its address; with these options
+#   etcd_here [HOST] [OPTION...]   one member, here at an address of loopback that
+#                  nobody else has ($etcd_at, if it is set), or on that host; with
+#                  these options
 #   etcd_up N      members on h1..hN, which serve when it returns; skips the test
 #                  where there is no etcd, or no namespaces
 #   $etcd          their endpoints, "h1:2379,h2:2379"; its log is
@@ -14,15 +15,17 @@ etcd_or_skip() {
 }
 
 etcd_here() {
-	local at=127.0.0.1 port peer scheme=http host= start_etcd
+	local at=127.0.0.1 port scheme=http host= start_etcd
 	local cookie=$TEST_COOKIE
 	etcd_or_skip
+	# ports of 127.0.0.1 are taken by whoever connects to one
+	at=${etcd_at:-127.$((RANDOM % 200 + 20)).$((RANDOM % 250)).1}
 	if [ -n "${1:-}" ] && [ "${1#-}" = "$1" ]; then
 		host=$1 at=${addr[$1]}
 		shift
 	fi
 	[[ $* != *--cert-file* ]] || scheme=https
-	port=$(w_port free) peer=$(w_port free)
+	port=$(w_port free)
 	etcd=$at:$port
 	: >"$T/etcd.log"
 	start_etcd=(start)
@@ -31,9 +34,9 @@ etcd_here() {
 	"${start_etcd[@]}" etcd bash -c \
 		'exec etcd "$@" 2>"$0"' "$T/etcd.log" --data-dir "$T/etcd" \
 		--heartbeat-interval 50 --election-timeout 500 \
-		--listen-peer-urls "http://127.0.0.1:$peer" \
-		--initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-		--initial-cluster "default=http://127.0.0.1:$peer" \
+		--listen-peer-urls http://127.0.0.1:0 \
+		--initial-advertise-peer-urls http://127.0.0.1:2380 \
+		--initial-cluster default=http://127.0.0.1:2380 \
 		--listen-client-urls "$scheme://$etcd" \
 		--advertise-client-urls "$scheme://$etcd" "$@"
 	export TEST_COOKIE=$cookie

@@ -297,11 +297,11 @@ stop_on() {
 	etcd_up 3
 	for h in h1 h2 h3; do
 		node "$h" 3 bash -c "$who"'
-			do() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
+			ask() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
 				$DDP_ROUND $RANK "$@"; }
-			do add n 1
+			ask add n 1
 			read -r _ <'"$T"'/go
-			do add n 1 gather g 3 60000 v$RANK get n'
+			ask add n 1 gather g 3 60000 v$RANK get n'
 	done
 	up 3
 	for h in h1 h2 h3; do

@@ -123,6 +123,24 @@ is_two_level() { # NAME RANK_VARIABLE
 	has "$out" '^master 10.78.0.1, no rank of another$'
 }
 
+# free_port NAME COMMAND: port 0 at an address that is said is a free one, which
+# the others are told; h1 is 127.0.1.1 to itself.
+free_port() {
+	local at
+	for at in '--rdzv-endpoint h1:0' '--nnodes 2 --rdzv-endpoint 10.78.0.1:0' \
+		'--master-addr h1 --master-port 0'; do
+		start_on h1 job $2 ddprun --nproc-per-node 1 $at sh -c 'c_guest &&
+			echo "at $DDP_RDZV_ENDPOINT"'
+		finish job
+		has "$out" 'rank 1 of 2, .* node 1 of 2: ok$'
+		has "$out" 'at (h1|10\.78\.0\.1):[1-9][0-9]+$'
+		has "$err" "^ddprun: started by $1 on 2 nodes, .* --rdzv-endpoint (h1|10\.78\.0\.1):[1-9][0-9]+ "
+	done
+	start_on h1 job $2 ddprun --nproc-per-node 1 --rdzv-endpoint 10.78.0.2:0 true
+	finish job 2
+	has "$err" "^ddprun: error: the port of the rendezvous 10\.78\.0\.2:0 is 0, which is a free one of that host's, but $1 starts the first ddprun on h1, which has no such address: give one of its own, or a port\$"
+}
+
 two_level='c_guest && c_collectives 3 && {
 	env | grep -Eq "^(PMI|PMIX|OMPI_COMM)_(RANK|SIZE|WORLD)" && exit 1
 	echo "master $MASTER_ADDR, no rank of another"
@@ -146,6 +164,7 @@ two_level='c_guest && c_collectives 3 && {
 		ddprun --nproc-per-node 2 --log-line-prefix-template '' sh -c "$two_level"
 	finish job
 	is_two_level prterun PMIX_RANK
+	free_port mpirun "$launcher --map-by ppr:1:node"
 	# a worker on the other node
 	mkfifo never
 	start_on h1 job $launcher --map-by ppr:1:node \
@@ -169,6 +188,7 @@ two_level='c_guest && c_collectives 3 && {
 	finish job
 	[ "$(grep -c 'mine 10.78.0.1:4711' <<<"$out")" = 2 ]
 	has "$err" 'taken as --nnodes 2 --node-rank [$]PMI_RANK$'
+	free_port "mpiexec" "$launcher -n 2 -ppn 1"
 }
 
 @test "srun, over two hosts" {

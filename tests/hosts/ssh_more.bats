@@ -32,6 +32,22 @@ setup() {
 	nothing_left
 }
 
+@test "port 0 is a free one of the first host's, at the address that is said" {
+	local args
+	sshd_up 2
+	in_net h1 ip link add eth1 type bridge
+	in_net h1 ip addr add 10.99.0.1/24 dev eth1
+	in_net h1 ip link set eth1 up
+	for args in '--master-port 0' '--master-addr 10.78.0.1 --master-port 0'; do
+		over_ssh job $args -H h1:1,h2:1 sh -c 'c_guest &&
+			echo "at $DDP_RDZV_ENDPOINT"'
+		finish job
+		[ "$(grep -cE '\] at 10\.78\.0\.1:[1-9][0-9]+$' <<<"$out")" = 2 ]
+		[ "$(grep -c 'of 2: ok$' <<<"$out")" = 2 ]
+	done
+	nothing_left
+}
+
 @test "a hostfile as OpenMPI has it, from Windows; and what is no list is an error" {
 	sshd_up 2
 	printf '\357\273\277# hosts\r\n\r\nh2 slots=2 # the second\r\nh1:1\r\n' >hosts

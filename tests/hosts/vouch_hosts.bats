@@ -78,6 +78,29 @@ knock() {
 	run ! grep 'closed a connection' <<<"$err"
 }
 
+@test "an agent that is gone while it is asked: its client is closed at once" {
+	local h name
+	for h in h1 h2; do
+		start_on $h on_$h ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
+			--heartbeat-timeout 100 sh -c '
+			echo "agent $PPID $MASTER_PORT"
+			exec tail -f /dev/null'
+	done
+	await on_h1.out '^\[0\] agent '
+	await on_h2.out '^\[1\] agent '
+	read -r _ _ agent port <<<"$line"
+	start_on h2 stop kill -STOP "$agent"
+	finish stop
+	start_on h2 client w_knock AT h1 "$port" set key value
+	await client.out sent
+	start_on h2 end kill -KILL "$agent"
+	finish end
+	DEADLINE=50 finish client
+	finish on_h2 137
+	finish on_h1 69
+	has "$err" "closed a connection to PyTorch's store from 10\.78\.0\.2( \(h2\): ddprun there has gone|: no node of the job has that address)"
+}
+
 @test "an address that two hosts have: either may be asked, and the worker's says yes" {
 	local h
 	# a node that comes from its bridge's address, as containers' hosts do

@@ -26,6 +26,8 @@ static const char usage[] =
 	"rdzv_client raw HOST:PORT JOB ROUND RANK BYTES...\n"
 	"  sends bytes, given in hex, once it is in; prints what is told it\n"
 	"  as the server's last word, and 'closed'\n"
+	"rdzv_client told agent|worker|tool HOST:PORT JOB\n"
+	"  says HELLO and prints what it is told: welcome, or why not\n"
 	"rdzv_client agent HOST:PORT JOB NPROC NODE [MIN:]MAX NODE_RANK "
 	"RESTARTS\n"
 	"    [LAST_CALL_MS [LEASE_MS [ROLE [HOST]]]]\n"
@@ -184,6 +186,14 @@ static int do_big(struct client *c, char **a, struct err *e)
 	return rc;
 }
 
+static int do_line(struct client *c, char **a, struct err *e)
+{
+	char line[256];
+
+	return fgets(line, sizeof line, stdin) ? 0 :
+	       err_set(e, ERR_REMOTE, "stdin is over");
+}
+
 static const struct request {
 	const char *name;
 	int words;
@@ -194,6 +204,7 @@ static const struct request {
 	{"delete", 2, do_delete}, {"mget", 3, do_mget}, {"mset", 5, do_mset},
 	{"barrier", 4, do_barrier}, {"gather", 5, do_gather},
 	{"fate", 3, do_fate}, {"many", 3, do_many}, {"big", 3, do_big},
+	{"line", 1, do_line},
 };
 
 static const struct request *find_request(const char *name, int words)
@@ -259,6 +270,25 @@ static int run_drop(char **argv)
 	raw_send(fd, &b);
 	close(fd);
 	buf_release(&b);
+	return 0;
+}
+
+static int run_told(char **argv)
+{
+	const char *role = argv[2];
+	const struct wire_hello hello = {
+		.role = *role == 'a' ? WIRE_AGENT :
+			*role == 'w' ? WIRE_WORKER : WIRE_TOOL,
+		.job = str(argv[4]), .host = str("test"),
+	};
+	struct buf in = BUF_INIT(1 << 20), why = BUF_INIT(1 << 16);
+	int fd = raw_connect(argv[3]), code = raw_try(fd, &hello, &in, &why);
+
+	printf("%s %.*s\n", code ? err_name(code) : "welcome", (int)why.len,
+	       why.data);
+	buf_release(&in);
+	buf_release(&why);
+	close(fd);
 	return 0;
 }
 
@@ -526,6 +556,8 @@ int main(int argc, char **argv)
 		return run_agent(argc, argv);
 	if (argc >= 6 && !strcmp(argv[1], "do"))
 		return run_do(argc, argv);
+	if (argc == 5 && !strcmp(argv[1], "told"))
+		return run_told(argv);
 	if (argc == 8 && !strcmp(argv[1], "drop"))
 		return run_drop(argv);
 	if (argc >= 6 && !strcmp(argv[1], "raw"))

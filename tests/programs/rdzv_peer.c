@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ static const char usage[] =
 	"  says all that again, prints 'heard N bytes'\n"
 	"rdzv_peer silent HOST:PORT N\n"
 	"  N connections that say nothing: 'open'; 'closed' when all are\n"
-	"rdzv_peer crowd HOST:PORT FROM*N...\n"
+	"rdzv_peer crowd HOST:PORT FROM*N...; ... FROM+N: they send a preface\n"
 	"  N of these from each address, in that order: 'open'; 'closed FROM,\n"
 	"  N left' when one of FROM's is, which has to be its oldest\n";
 
@@ -207,20 +208,49 @@ static int call_from(const struct sock_addr *to, const char *from)
 	return fd;
 }
 
+static void raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 struct group {
 	const char *from;
 	int left;
 };
 
-/* One that is closed while an older one of its address is there is an error. */
+/* A greeting is no end. */
+static int drained(int fd)
+{
+	char bytes[WIRE_GREETING_SIZE];
+
+	return recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+}
+
+/* It is closed while an older one of its address is not; poll does not look at
+ * all of them at one time. */
+static int is_before_its_turn(struct pollfd *p, struct group **of, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (p[k].fd >= 0 && of[k] == of[i] && !p[k].revents &&
+		    poll(&p[k], 1, 0) == 0)
+			return 1;
+	return 0;
+}
+
 static int tell_closed(struct pollfd *p, struct group **of, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (p[i].fd < 0 || !p[i].revents)
 			continue;
-		for (int k = 0; k < i; k++)
-			if (p[k].fd >= 0 && of[k] == of[i])
-				return die("a younger one was closed first");
+		if (drained(p[i].fd))
+			continue;
+		if (is_before_its_turn(p, of, i))
+			return die("a younger one was closed first");
 		close(p[i].fd);
 		p[i].fd = -1;
 		printf("closed %s, %d left\n", of[i]->from, --of[i]->left);
@@ -231,7 +261,7 @@ static int tell_closed(struct pollfd *p, struct group **of, int n)
 
 static int run_crowd(const char *where, char **texts, int ngroups)
 {
-	enum { MOST = 4096 };
+	enum { MOST = 8192 };
 	static struct pollfd p[MOST];
 	static struct group *of[MOST], groups[MOST];
 	struct endpoint ep;
@@ -239,20 +269,25 @@ static int run_crowd(const char *where, char **texts, int ngroups)
 	struct err e;
 	int n = 0, rc = 0;
 
+	raise_fd_limit();
 	if (endpoint_parse(&ep, where, 0, &e) < 0 ||
 	    sock_resolve(&ep, &to, 1, &e) < 0)
 		return die(e.text);
 	for (int g = 0; g < ngroups && g < MOST; g++) {
-		char *star = strchr(texts[g], '*');
+		char *star = strpbrk(texts[g], "*+"), mark;
 
 		if (!star)
 			return die(texts[g]);
+		mark = *star;
 		*star = '\0';
 		groups[g] = (struct group){texts[g], atoi(star + 1)};
 		for (int i = 0; i < groups[g].left && n < MOST; i++, n++) {
 			p[n] = (struct pollfd){call_from(&to, texts[g]),
 					       POLLIN, 0};
 			of[n] = &groups[g];
+			if (mark == '+')
+				file_write_all(p[n].fd, wire_preface,
+					       WIRE_PREFACE_SIZE);
 		}
 	}
 	printf("open\n");

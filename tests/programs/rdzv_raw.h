@@ -73,8 +73,10 @@ static void raw_receive(int fd, struct buf *in)
 	in->len += (size_t)n;
 }
 
-/* From the preface to the WELCOME; what came after it stays in `in`. */
-static void raw_prove(int fd, const struct wire_hello *hello, struct buf *in)
+/* From the preface to the WELCOME; what came after it stays in `in`. 0, or the
+ * code by which it is not taken, which the text says why. */
+static int raw_try(int fd, const struct wire_hello *hello, struct buf *in,
+		   struct buf *text)
 {
 	const struct auth auth = choose_auth();
 	struct buf out = BUF_INIT(1 << 16);
@@ -105,14 +107,28 @@ static void raw_prove(int fd, const struct wire_hello *hello, struct buf *in)
 		break;
 	case 0:
 		wire_get_error(&refusal, &why, NULL);
-		printf("error: %.*s\n", SLICE_FMT(why.text));
-		exit(1);
+		buf_put(text, why.text.data, why.text.len);
+		buf_consume(in, (size_t)n);
+		handshake_release(&h);
+		buf_release(&out);
+		return why.code;
 	default:
 		exit(die(&e));
 	}
 	buf_consume(in, (size_t)n);
 	handshake_release(&h);
 	buf_release(&out);
+	return 0;
+}
+
+static void raw_prove(int fd, const struct wire_hello *hello, struct buf *in)
+{
+	struct buf why = BUF_INIT(1 << 16);
+
+	if (raw_try(fd, hello, in, &why) == 0)
+		return;
+	printf("error: %.*s\n", (int)why.len, why.data);
+	exit(1);
 }
 
 #endif

@@ -12,6 +12,8 @@
  *   add KEY N       "KEY is N", or "closed"
  *   push KEY VALUE  puts it into a queue, and prints how much is there then
  *   pop KEY         "KEY is VALUE", the first queued; "empty", or "closed"
+ *   crowd N         N connections that say nothing: "open"; "closed" when all
+ *                   are
  *   time N          N connections after one another, each until it is answered:
  *                   the microseconds of the median one
  */
@@ -219,6 +221,21 @@ static void pop(const char *key)
 		printf("%s is %.*s\n", key, (int)n, value);
 }
 
+static void crowd(int n)
+{
+	int *fds = calloc((size_t)n, sizeof(*fds));
+	char byte;
+
+	for (int i = 0; i < n; i++)
+		fds[i] = knock();
+	puts("open");
+	fflush(stdout);
+	for (int i = 0; i < n; i++)
+		read_all(fds[i], &byte, 1);
+	puts("closed");
+	free(fds);
+}
+
 static double now_us(void)
 {
 	struct timespec t;
@@ -277,6 +294,8 @@ int main(int argc, char **argv)
 		push(argv[2], argv[3]);
 	else if (argc == 3 && strcmp(argv[1], "pop") == 0)
 		pop(argv[2]);
+	else if (argc == 3 && strcmp(argv[1], "crowd") == 0)
+		crowd(atoi(argv[2]));
 	else if (argc == 3 && strcmp(argv[1], "time") == 0)
 		take_times(strtoul(argv[2], NULL, 10));
 	else

@@ -1,0 +1,284 @@
+load ../lib
+load ../hosts/etcd
+
+# ddprdzvs of which a real etcd lets one be the job's server: what the others say,
+# what holds that one back, who goes on when it is gone, and what is left.
+
+setup() {
+	lib_setup
+	export DDP_TOKEN=0123456789abcdef ETCDCTL_API=3
+}
+
+# start, but not holding the end of a parent's pipe
+begin() {
+	start "$@" 6>&-
+}
+
+# candidate NAME TTL [OPTION...]: a ddprdzv of job j; its address is ${at[NAME]}
+declare -gA at
+candidate() {
+	local name=$1 ttl=$2
+	shift 2
+	begin "$name" ddprdzv --listen "${at[$name]:-127.0.0.1:0}" --job j \
+		--etcd "$etcd" --etcd-ttl "$ttl" "$@"
+	await "$T/$name.err" 'listening on'
+	at[$name]=${line##* }
+}
+
+serves() {
+	await "$T/$1.err" 'serving job'
+}
+
+# two TTL_A TTL_B: a is the server, b stands by
+two() {
+	etcd_here
+	candidate a "$1"
+	serves a
+	candidate b "$2"
+	await "$T/b.err" "standing by: the server of job 'j' is at ${at[a]}"
+}
+
+# agent AT: a node of two ranks, whose round runs
+agent() {
+	[ -p agent.in ] || mkfifo agent.in
+	begin agent bash -c 'exec rdzv_client agent "$@" <"$0"' "$T/agent.in" \
+		"$1" j 2 node 1 -1 0
+	exec 7>agent.in
+	await agent.out START
+}
+
+# worker NAME AT REQUEST...: as rank 0; a line of fd 8 is one for its `line`
+worker() {
+	local name=$1
+	[ -p worker.in ] || mkfifo worker.in
+	exec 8<>worker.in
+	begin "$name" bash -c 'exec rdzv_client do "$@" <"$0"' "$T/worker.in" \
+		"$2" j 0 0 "${@:3}"
+}
+
+etcdctl_() {
+	expect 0 etcdctl --endpoints "$etcd" "$@"
+}
+
+nothing_in_etcd() {
+	etcdctl_ get --prefix / --keys-only
+	[ -z "$out" ]
+}
+
+told() { # ROLE NAME ERE
+	expect 0 rdzv_client told "$1" "${at[$2]}" j
+	has "$out" "$3"
+}
+
+@test "who stands by sends agents, workers and tools to the server" {
+	local role
+	two 600 600
+	for role in agent worker tool; do
+		told $role b "^the job's server is elsewhere ${at[a]}\$"
+	done
+	told agent a '^welcome'
+	# and who has no proof is told nothing
+	DDP_TOKEN=another-token-0000 expect 1 rdzv_client told agent "${at[b]}" j
+	has "$out" 'closed'
+	signal b TERM
+	finish b
+	signal a TERM
+	finish a
+	nothing_in_etcd
+}
+
+@test "without an etcd it says why, and serves when there is one" {
+	etcd_or_skip
+	etcd=127.0.0.1:$(w_port free)
+	candidate a 1
+	told agent a "^etcd cannot be asked who the server is no member of etcd \\($etcd\\) answers: .*ouldn't connect"
+	start etcd etcd --data-dir "$T/etcd" \
+		--listen-peer-urls "http://127.0.0.1:0" \
+		--initial-advertise-peer-urls "http://127.0.0.1:2380" \
+		--initial-cluster default=http://127.0.0.1:2380 \
+		--listen-client-urls "http://$etcd" \
+		--advertise-client-urls "http://$etcd"
+	serves a
+	told agent a '^welcome'
+}
+
+@test "no answer leaves before etcd has it, and no later than the lease" {
+	two 2 600
+	agent "${at[a]}"
+	worker w "${at[a]}" append l x line append l y
+	await w.out '^1$'
+	signal etcd STOP
+	echo >&8
+	# all this time it has the request, and must not answer it
+	finish a 75
+	has "$err" "job 'j' is not served at ${at[a]} any more: etcd .* gave this server's place away"
+	finish w 1
+	[ "$(grep -c '^[0-9]' <<<"$out")" = 1 ]
+	signal etcd CONT
+	serves b
+	DDP_RECONNECT_TIMEOUT=20 worker w "${at[b]}" append l z
+	finish w
+	has "$out" '^[23]$' # y came to etcd, or did not
+}
+
+@test "a server that was stopped while another took its place says nothing more" {
+	two 1 1
+	agent "${at[a]}"
+	worker w "${at[a]}" set k old line get k
+	worker v "${at[a]}" get k
+	finish v
+	has "$out" "'old'"
+	signal a STOP
+	serves b
+	worker v "${at[b]}" set k new get k
+	finish v
+	has "$out" "'new'"
+	echo >&8
+	signal a CONT
+	finish a 75
+	finish w 1
+	lacks "$out" "'"
+}
+
+lacks() {
+	! grep -E -e "$2" <<<"$1"
+}
+
+@test "its parent has gone: the place goes to another at once, with all in it" {
+	mkfifo parent
+	etcd_here
+	start a bash -c 'exec ddprdzv --listen 127.0.0.1:0 --parent-fd 5 --job j \
+		--etcd "$1" --etcd-ttl 600 5<"$0"' "$T/parent" "$etcd"
+	exec 6>parent
+	until etcdctl_ get /ddprun/j/server --print-value-only && [ -n "$out" ]; do :; done
+	at[a]=$out
+	candidate b 600
+	await b.err 'standing by'
+	agent "${at[a]}"
+	worker w "${at[a]}" set k v add n 5 line get k
+	await w.out '^5$'
+	exec 6>&-
+	finish a
+	[ -z "$err" ]
+	serves b
+	echo >&8
+	finish w 1
+	has "$out" 'closed|broke|reset'
+	worker w "${at[b]}" get k add n 1
+	finish w
+	[ "$out" = "1 'v'
+6" ]
+}
+
+@test "one that is started again with the same lease goes on at once" {
+	etcd_here
+	candidate a 600 --etcd-lease 77
+	serves a
+	agent "${at[a]}"
+	worker w "${at[a]}" set k v
+	finish w
+	signal a KILL
+	finish a 137
+	candidate a 600 --etcd-lease 77
+	serves a
+	worker w "${at[a]}" get k set k w get k
+	finish w
+	[ "$out" = "1 'v'
+1 'w'" ]
+	# and what that one has written is there for a third
+	signal a KILL
+	finish a 137
+	candidate a 600 --etcd-lease 77
+	serves a
+	worker w "${at[a]}" get k
+	finish w
+	[ "$out" = "1 'w'" ]
+}
+
+@test "etcd is gone and back, with what it had" {
+	local client
+	two 1 1
+	agent "${at[a]}"
+	worker w "${at[a]}" set k v
+	finish w
+	signal etcd KILL
+	finish etcd 137
+	finish a 75
+	start etcd etcd --data-dir "$T/etcd" --listen-peer-urls http://127.0.0.1:0 \
+		--listen-client-urls "http://$etcd" \
+		--advertise-client-urls "http://$etcd"
+	serves b
+	worker w "${at[b]}" get k
+	finish w
+	has "$out" "1 'v'"
+}
+
+# Of what etcd has, something is not what a ddprdzv has written.
+@test "a journal in etcd that is torn is refused, with what to do" {
+	etcd_here
+	candidate a 600 --etcd-lease 77
+	serves a
+	agent "${at[a]}"
+	worker w "${at[a]}" set k v set l v
+	finish w
+	signal a KILL
+	finish a 137
+	etcdctl_ get --prefix /ddprun/j/journal --keys-only
+	piece=$(grep -m 1 '0000000000000001$' <<<"$out")
+	etcdctl_ del "$piece"
+	candidate a 600 --etcd-lease 77
+	told agent a 'the journal in etcd .* has /ddprun/j/journal/.* where piece 1 should be'
+	etcdctl_ put "${piece%1}0" garbage
+	etcdctl_ del --from-key "$piece"
+	await a.err 'makes no sense to this version: remove all below /ddprun/j/'
+	told worker a 'makes no sense to this version'
+	etcdctl_ del --prefix /ddprun/j/head
+	serves a
+	told agent a '^welcome'
+}
+
+@test "a job that no ddprdzv is left of goes from etcd by itself" {
+	etcd_here
+	candidate a 1 --etcd-keep 2
+	serves a
+	agent "${at[a]}"
+	start watch etcdctl --endpoints "$etcd" watch /ddprun/j/head
+	signal a KILL
+	finish a 137
+	await watch.out DELETE
+	signal watch TERM
+	finish watch -
+	nothing_in_etcd
+}
+
+# 33 bytes: methods, with bit 7 for a key, and the secret or the key.
+@test "a standby lets the workers in by the key that comes through its pipe" {
+	local key=$(printf '42%.0s' {1..32})
+	etcd_here
+	candidate s 600
+	serves s
+	mkfifo parent
+	start a bash -c 'exec ddprdzv --listen "$2" --parent-fd 5 --auth parent \
+		--job j --etcd "$1" --etcd-ttl 600 5<"$0"' "$T/parent" "$etcd" \
+		127.0.0.1:$(w_port free)
+	exec 6>parent
+	at[a]=$(tr '\0' ' ' <"/proc/${pid[a]}/cmdline" | grep -o '127.0.0.1:[0-9]* --p' | cut -d' ' -f1)
+	{ printf '\x02'; printf 's%.0s' {1..32}; } >&6
+	DDP_JOB_KEY=$key expect 1 rdzv_client told worker "${at[a]}" j
+	has "$out" closed
+	{ printf '\x82'; printf 'B%.0s' {1..32}; } >&6
+	DDP_JOB_KEY=$key told worker a "is elsewhere ${at[s]}"
+	exec 6>&-
+	finish a
+}
+
+@test "what cannot be said of etcd on the command line is named" {
+	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379
+	has "$err" '--etcd needs --job'
+	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379 --job j --journal f
+	has "$err" '--etcd excludes --journal'
+	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd-ttl 5 --etcd-https --job j
+	has "$err" 'need --etcd'
+	expect 2 ddprdzv --listen 0.0.0.0:0 --etcd 127.0.0.1:1 --job j
+	has "$err" 'listen at an address of this host'
+}
