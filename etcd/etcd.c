@@ -20,6 +20,8 @@ enum {
 	TOKEN_MAX = 4096,
 };
 
+#define LOGIN "/v3/auth/authenticate"
+
 struct etcd {
 	uv_loop_t *loop;
 	struct http *http;
@@ -28,6 +30,7 @@ struct etcd {
 	char where[WHERE_MAX];
 	char *cacert, *cert, *key, *user, *password;
 	char *token; /* that a login gave; NULL: none yet */
+	int answered; /* some member has, as we wished */
 	struct etcd_call *calls;
 	struct etcd_watch *watches;
 };
@@ -44,6 +47,7 @@ struct etcd_call {
 	uv_timer_t timer;
 	int over;    /* done was called, or is not to be */
 	int logging_in; /* what is under way is a login, not the request */
+	size_t refusals; /* members that will not talk with us, in a row */
 	size_t member; /* who was asked */
 	etcd_done *done;
 	void *owner;
@@ -129,14 +133,19 @@ static void try_another(struct etcd_call *k, const struct err *why)
 {
 	uint64_t now = uv_now(k->etcd->loop), wait;
 	struct err e = ERR_INIT;
+	int hopeless;
 
 	turn_from(k->etcd, k->member);
 	log_debug("etcd: %s", why->text);
 	wait = next_backoff(&k->backoff_ms);
-	if (now + wait >= k->until) {
-		err_set(&e, ERR_TIMEOUT, "no member of etcd (%s) answers: "
-			"%.700s; is it up, and is this its client port?",
-			k->etcd->where, why->text);
+	k->refusals = why->code == ERR_REFUSED ? k->refusals + 1 : 0;
+	/* one that has answered once may be starting again just now */
+	hopeless = !k->etcd->answered &&
+		   k->refusals >= k->etcd->nendpoints;
+	if (hopeless || now + wait >= k->until) {
+		err_set(&e, hopeless ? ERR_REFUSED : ERR_TIMEOUT, "no member "
+			"of etcd (%s) answers: %.700s; is it up, and is this "
+			"its client port?", k->etcd->where, why->text);
 		fail_call(k, &e);
 		return;
 	}
@@ -149,13 +158,25 @@ static int is_for_another(long status, const struct etcd_reply *r)
 }
 
 /* With etcd's own words. */
+/* gRPC's code for it is that of any argument. */
+static int is_about_user(const struct etcd_reply *r)
+{
+	static const char text[] = "user name";
+
+	return memmem(r->error.data, r->error.len, text, sizeof text - 1) !=
+	       NULL;
+}
+
 static void refused(struct etcd_call *k, const struct etcd_reply *r,
 		    struct err *e)
 {
-	int is_who = r->code == ETCD_DENIED || r->code == ETCD_UNAUTHENTICATED;
+	int is_who = r->code != ETCD_UNAVAILABLE &&
+		     (k->logging_in || r->code == ETCD_DENIED ||
+		      r->code == ETCD_UNAUTHENTICATED || is_about_user(r));
 
 	err_set(e, is_who ? ERR_REFUSED : ERR_REMOTE, "etcd at %s refuses "
-		"(%s): %.*s%s", k->etcd->endpoints[k->member], k->path,
+		"(%s): %.*s%s", k->etcd->endpoints[k->member],
+		k->logging_in ? LOGIN : k->path,
 		(int)(r->error.len > 400 ? 400 : r->error.len), r->error.data,
 		is_who ? "; give the user and password of one who may, in "
 			 "ETCDCTL_USER=name:password" : "");
@@ -165,10 +186,10 @@ static void took_login(struct etcd_call *k, const struct etcd_reply *r)
 {
 	struct err e = ERR_INIT;
 
-	k->logging_in = 0;
 	free(k->etcd->token);
-	k->etcd->token = strndup(r->token.data, r->token.len);
-	if (r->token.len && k->etcd->token) {
+	k->etcd->token = r->token.len ? strndup(r->token.data, r->token.len)
+				      : NULL;
+	if (k->etcd->token) {
 		attempt(k);
 		return;
 	}
@@ -198,6 +219,7 @@ static void took_reply(struct etcd_call *k, long status,
 		end_call(k);
 		done(owner, r, &e);
 	} else {
+		c->answered = 1;
 		end_call(k);
 		done(owner, r, &e);
 	}
@@ -247,7 +269,7 @@ static void attempt(struct etcd_call *k)
 	k->logging_in = c->user && !c->token;
 	k->member = c->current;
 	snprintf(url, sizeof url, "%s%s", c->endpoints[k->member],
-		 k->logging_in ? "/v3/auth/authenticate" : k->path);
+		 k->logging_in ? LOGIN : k->path);
 	if (k->logging_in)
 		etcd_put_login(&login, c->user, c->password);
 	const struct http_request r = {

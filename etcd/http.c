@@ -133,6 +133,37 @@ static void free_call(struct http_call *c)
 	free(c);
 }
 
+/* ERR_REFUSED: it will hardly be otherwise when it is tried again. */
+static int code_of(CURLcode code, int wants_ours)
+{
+	switch (code) {
+	case CURLE_RECV_ERROR:
+	case CURLE_HTTP2_STREAM:
+	case CURLE_GOT_NOTHING:
+		return wants_ours ? ERR_REFUSED : ERR_REMOTE;
+	case CURLE_OPERATION_TIMEDOUT:
+		return ERR_TIMEOUT;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+		return ERR_REFUSED;
+	default:
+		return ERR_REMOTE;
+	}
+}
+
+/* One that wants a certificate and gets none closes when the handshake is over,
+ * without a word. */
+static int may_want_ours(const struct http_call *c, const char *url)
+{
+	long connects = 0;
+
+	c->http->curl->info(c->easy, CURLINFO_NUM_CONNECTS, &connects);
+	return strncmp(url, "https:", 6) == 0 && connects &&
+	       !c->http->tls.cert;
+}
+
 static void finish_call(struct http_call *c, CURLcode code)
 {
 	const struct http_events *events = c->events;
@@ -150,10 +181,11 @@ static void finish_call(struct http_call *c, CURLcode code)
 		status = err_set(&why, ERR_PROTOCOL, "%s: its answer is larger "
 				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
 	else if (code != CURLE_OK)
-		status = err_set(&why, code == CURLE_OPERATION_TIMEDOUT ?
-				 ERR_TIMEOUT : ERR_REMOTE, "%s: %s", url,
-				 c->error[0] ? c->error :
-				 c->http->curl->strerror(code));
+		status = err_set(&why, code_of(code, may_want_ours(c, url)),
+				 "%s: %s%s", url, c->error[0] ? c->error :
+				 c->http->curl->strerror(code),
+				 may_want_ours(c, url) ? "; does it want a "
+				 "certificate of ours?" : "");
 	buf_init(&c->in, 0);
 	free_call(c);
 	if (!canceled)

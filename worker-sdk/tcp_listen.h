@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-enum { DDP__LISTEN_MAX = 8 };
+enum { DDP__LISTEN_MAX = 16 }; /* as the server does: SOCK_LISTEN_MAX */
 
 struct pollfd;
 

@@ -214,6 +214,7 @@ await_world() {
 	await_world 2 1 3 h1 h2
 	signal on_h1 TERM
 	finish on_h1 143
+	goes_on on_h2
 	finish on_h2 -
 	exec 9>&-
 	nothing_left

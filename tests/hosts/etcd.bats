@@ -133,13 +133,14 @@ append four'
 	candidate h2 b 22 600
 	await "$T/b.out" '^other '
 	# it writes before it can know
-	signal a STOP
+	inside=$(<"/proc/${pid[a]}/task/${pid[a]}/children")
+	kill -STOP $inside
 	tell a 'append too late'
 	start_on h1 gone env ETCDCTL_API=3 etcdctl --endpoints "${addr[h1]}:2379" \
 		del /ddprun/job/server
 	finish gone
 	await "$T/b.out" '^loaded$'
-	signal a CONT
+	kill -CONT $inside
 	finish a
 	has "$out" "^lost (another ddprdzv is this job's server by now|somebody else has)"
 	tell b resign
