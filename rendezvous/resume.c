@@ -139,12 +139,14 @@ static void on_back(uv_timer_t *t)
 
 void resume_expect(struct hosted *h)
 {
-	uint64_t longest = h->server->lease_ms;
 	struct job_node *n = NULL;
+	uint64_t longest = 0, lease;
 
 	torch_home_open_again(h);
-	while ((n = job_next_node(h->job, n)))
-		if (job_node_lease(n) > longest)
-			longest = job_node_lease(n);
+	while ((n = job_next_node(h->job, n))) {
+		lease = job_node_lease(n);
+		lease = lease ? lease : h->server->lease_ms;
+		longest = lease > longest ? lease : longest;
+	}
 	uv_timer_start(&h->back_timer, on_back, longest + BACK_MS, 0);
 }
