@@ -302,10 +302,14 @@ static void call_later(struct rdzv *c)
 static void on_silence(uv_timer_t *t)
 {
 	struct rdzv *c = t->data;
-	struct sockaddr_storage ss;
 	char at[SOCK_TEXT_MAX];
-	int len = sizeof(ss);
 
+	if (!c->link.speaks) {
+		uv_timer_start(t, on_silence, c->beside ? CONNECT_MS :
+			       GREETING_MS, 0);
+		link_speak(&c->link);
+		return;
+	}
 	/* it may be on its way to another than the one that we called */
 	if (c->beside && link_is_connected(&c->link) &&
 	    clock_ms() - c->called_ms < GREETING_MS) {
@@ -314,8 +318,7 @@ static void on_silence(uv_timer_t *t)
 		return;
 	}
 	if (!c->config->nports && !c->greeted && !c->beside &&
-	    uv_tcp_getpeername(&c->link.tcp, (struct sockaddr *)&ss,
-			       &len) == 0) {
+	    link_is_connected(&c->link)) {
 		complain_mute(c, "is silent for 5 s");
 		return;
 	}
@@ -350,8 +353,7 @@ static void call_server(struct rdzv *c)
 	c->link_open = 1;
 	c->phase = RDZV_CALLING;
 	c->called_ms = clock_ms();
-	uv_timer_start(&c->greeting, on_silence,
-		       c->beside ? CONNECT_MS : GREETING_MS, 0);
+	uv_timer_start(&c->greeting, on_silence, LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }
 

@@ -100,6 +100,7 @@ static void run(struct asking *x)
 		uv_close((uv_handle_t *)&x->timer, NULL);
 	} else {
 		x->link.owner = x;
+		link_speak(&x->link);
 		x->q->put(link_out(&x->link), REQUEST_ID, x->q->arg);
 		link_flush(&x->link);
 		uv_timer_start(&x->timer, on_timer, x->q->timeout_ms, 0);

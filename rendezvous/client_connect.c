@@ -11,6 +11,7 @@
 
 enum {
 	ADDRS_MAX = 8,
+	PATIENCE_MS = 100,
 	AWAY_MS = 1500,      /* to connect to where we were sent */
 	AWAY_SILENT_MS = 10000,
 	AWAY_NAP_MS = 20,
@@ -123,14 +124,27 @@ static int is_wrong_secret(int rc, const struct handshake *h)
 	return rc == ERR_PROOF && h->ours && !h->auth->handed;
 }
 
+/* Whether the greeting comes by itself, as from a server of ours: then the
+ * preface goes with HELLO. What another does with it tells more than silence.
+ */
+static int is_greeted(const struct client *c, uint64_t deadline)
+{
+	struct pollfd p = {c->fd, POLLIN, 0};
+	int ms = left_ms(deadline);
+
+	return poll(&p, 1, ms < 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms) > 0;
+}
+
 static int greet(struct client *c, struct handshake *h, struct buf *out,
 		 struct endpoint *there, uint64_t deadline, struct err *e)
 {
-	int rc;
+	int rc = 0;
 
 	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
-	rc = client_send(c, out, deadline, e);
-	buf_reset(out);
+	if (!is_greeted(c, deadline)) {
+		rc = client_send(c, out, deadline, e);
+		buf_reset(out);
+	}
 	if (rc == 0)
 		rc = take_greeting(c, h, out, deadline, e);
 	if (rc == 0)
@@ -143,7 +157,8 @@ static int open_once(struct client *c, const struct endpoint *to,
 		     struct endpoint *there, int *unanswered,
 		     uint64_t deadline, struct err *e)
 {
-	struct buf out = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct buf out = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
+				  WIRE_HELLO_MAX);
 	struct handshake h;
 	int rc = handshake_init(&h, &c->auth, &c->hello, e);
 

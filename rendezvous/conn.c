@@ -17,6 +17,7 @@ enum { RESERVE = 4096, CACHE_LINE = 64 };
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
+static void take_more(struct conn *c);
 static void on_timer(uv_timer_t *t);
 
 static void arm(struct conn *c)
@@ -99,6 +100,12 @@ static void reset(struct conn *c)
 
 	if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+static void does_not_read(struct conn *c)
+{
+	reset(c);
+	gone(c, "it does not read what it is sent");
 }
 
 static void on_shutdown(uv_shutdown_t *req, int status)
@@ -198,6 +205,7 @@ static void on_written(uv_write_t *req, int status)
 		return;
 	conn_out(c);
 	conn_flush_all(c->pool);
+	take_more(c);
 }
 
 /* What did not go out at once goes to libuv, which tells when it has. */
@@ -242,8 +250,7 @@ void conn_write_out(struct conn *c)
 void conn_flush(struct conn *c)
 {
 	if (c->out.failed) {
-		reset(c);
-		gone(c, "it does not read what it is sent");
+		does_not_read(c);
 		return;
 	}
 	conn_write_out(c);
@@ -277,6 +284,26 @@ void conn_flush_all(struct conn_pool *pool)
 
 /* ---- in ---- */
 
+/* Who asks and does not read the answers is not asked for more: they would be
+ * memory and time of ours, which others wait for. */
+static int hold(struct conn *c)
+{
+	if (!c->held && !c->broken && is_open(c) && c->writing &&
+	    c->out.len + c->sending.len > CONN_HOLD_MAX) {
+		c->held = 1;
+		uv_read_stop((uv_stream_t *)&c->tcp);
+	}
+	return c->held;
+}
+
+/* It has asked for more than that: it has so long to read something. */
+static void expect_reading(struct conn *c)
+{
+	c->unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
+	c->own_due = uv_now(c->pool->loop) + CONN_DEAF_MS;
+	arm(c);
+}
+
 static void broke_protocol(struct conn *c, const struct err *e)
 {
 	char why[ERR_TEXT_MAX + 32];
@@ -302,8 +329,7 @@ static int take_preface(struct conn *c, struct slice *in)
 	in->data += n;
 	in->len -= n;
 	c->state = CONN_OPEN;
-	c->events->on_preface(c);
-	return c->state == CONN_OPEN;
+	return 1;
 }
 
 /* Hands on what is there; returns what is left. */
@@ -338,6 +364,8 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > CONN_RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
+		if (hold(c))
+			break;
 	}
 	return in;
 }
@@ -349,6 +377,12 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	struct reader r;
 	size_t want = RESERVE;
 
+	/* libuv asks who filled a buffer for more, up to 32 times: not before
+	 * the others had their turn */
+	if (c->had_turn) {
+		*b = uv_buf_init(NULL, 0);
+		return;
+	}
 	/* it will be here when the system call is over */
 	for (size_t i = 0; i < HOT_BYTES; i += CACHE_LINE)
 		__builtin_prefetch((char *)&c->pool + i, 1);
@@ -372,16 +406,18 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	b->len = b->base ? c->in.cap - c->in.len : 0;
 }
 
-static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
+static void take_bytes(struct conn *c, const char *base, size_t n)
 {
-	int scratch = b->base == c->pool->scratch;
+	int scratch = base == c->pool->scratch;
 	struct slice left;
 
 	c->pool->bytes_in += n;
 	if (!scratch)
 		c->in.len += n;
-	left = scratch ? SLICE(b->base, n) : SLICE(c->in.data, c->in.len);
+	left = scratch ? SLICE(base, n) : SLICE(c->in.data, c->in.len);
 	left = c->events->on_bytes ? take_raw(c, left) : take_frames(c, left);
+	if (hold(c) && left.len)
+		expect_reading(c);
 	if (!is_open(c) || left.len == 0) {
 		buf_release(&c->in);
 	} else if (scratch) {
@@ -396,14 +432,18 @@ static void take_bytes(struct conn *c, const uv_buf_t *b, size_t n)
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct conn *c = s->data;
+	int had_turn = c->had_turn;
 	int waits;
 	char why[96];
 
 	if (n == 0)
 		return;
+	c->had_turn = n > 0 && (size_t)n == b->len;
+	if (had_turn && n == UV_ENOBUFS)
+		return;
 	if (n > 0 && is_open(c)) {
 		c->heard = uv_now(c->pool->loop);
-		take_bytes(c, b, (size_t)n);
+		take_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
 		gone(c, "its connection closed");
 	} else if (n < 0) {
@@ -416,13 +456,40 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		conn_stop_reading(c);
 }
 
+/* What it was held for has left, or never will: first what it had said. */
+static void take_more(struct conn *c)
+{
+	if (!c->held || c->writing)
+		return;
+	c->held = 0;
+	if (is_open(c))
+		c->own_due = CONN_NEVER;
+	if (is_open(c) && c->in.len)
+		take_bytes(c, c->in.data, 0);
+	conn_flush_all(c->pool);
+	if (!conn_is_stopped(c))
+		conn_resume(c);
+}
+
 /* ---- time ---- */
+
+static void is_deaf(struct conn *c)
+{
+	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) < c->unread)
+		expect_reading(c);
+	else
+		does_not_read(c);
+}
 
 static void own_deadline(struct conn *c)
 {
 	char text[96];
 
 	c->own_due = CONN_NEVER;
+	if (c->held && is_open(c)) {
+		is_deaf(c);
+		return;
+	}
 	if (c->state == CONN_FINISHING && (c->is_dirty || c->marked_pprev)) {
 		c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
 		arm(c); /* its last words have to be kept first */
@@ -498,7 +565,7 @@ void conn_pause(struct conn *c)
 
 void conn_resume(struct conn *c)
 {
-	if (c->state != CONN_CLOSED)
+	if (c->state != CONN_CLOSED && !c->held)
 		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 }
 

@@ -12,16 +12,16 @@
 struct conn;
 
 enum {
-	CONN_READ_MAX = 64 << 10,  /* the shared read buffer */
+	CONN_READ_MAX = 64 << 10,  /* the shared read buffer; so much a turn */
 	CONN_OUT_MAX = 64 << 20,   /* what a client may leave unread */
+	CONN_HOLD_MAX = 1 << 20,   /* of who leaves more nothing is read */
+	CONN_DEAF_MS = 5000,       /* and who asks on meanwhile is closed */
 	CONN_LINGER_MS = 1000,     /* from our last word to the close */
 };
 
 #define CONN_NEVER UINT64_MAX
 
 struct conn_events {
-	/* The right preface has come: what is put out now is the greeting. */
-	void (*on_preface)(struct conn *c);
 	/* A frame; valid until return. conn_finish may be called in it. */
 	void (*on_frame)(struct conn *c, const struct wire_frame *f);
 	/* Or, in its place, for one that has no frames: what has come and was
@@ -70,6 +70,8 @@ struct conn {
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
+	int held;      /* not read, as it does not read; resumed by us */
+	size_t unread; /* of that, when it was looked at last */
 	size_t mark;   /* of out, so much is what is being kept */
 	struct conn *marked_next, **marked_pprev;
 	struct conn *stopped_next, **stopped_pprev; /* NULL: it is read */
@@ -85,6 +87,7 @@ struct conn {
 	int accepted;  /* may send large frames */
 	int writing;
 	int broken;    /* writing failed; reading goes on to its end */
+	int had_turn;  /* it has more than others get of one turn */
 	int is_dirty;
 	struct conn *dirty_next;
 	uint64_t heard;    /* when something came from it; loop time */
@@ -108,6 +111,11 @@ void conn_proven(struct conn *c);
 void conn_accept(struct conn *c);
 /* Where frames to it are put; they leave with the next conn_flush_all. */
 struct buf *conn_out(struct conn *c);
+/* For what is not worth a packet of its own: it leaves with what follows. */
+static inline struct buf *conn_out_later(struct conn *c)
+{
+	return &c->out;
+}
 void conn_flush_all(struct conn_pool *pool);
 /* For a commit that takes its time: what has been put out so far waits for
  * conn_flush_marked; what is put out later, for another. One at a time. */

@@ -16,7 +16,10 @@ int limits_check_client(const struct hosted *h, struct err *e)
 	struct job_node *n = NULL;
 	uint32_t have = h->nworkers;
 
-	/* the counting of nodes is not worth it before it matters */
+	/* counting them is a walk over all nodes, for each that comes: not
+	 * before it matters */
+	if (have + job_nodes(h->job) < s->max_connections)
+		return 0;
 	while (have < s->max_connections && (n = job_next_node(h->job, n)))
 		have += (m = job_node_owner(n)) != NULL;
 	if (have < s->max_connections)

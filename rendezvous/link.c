@@ -161,11 +161,15 @@ static void say(struct link *l, const char *data, size_t size)
 
 static void take_greeting(struct link *l)
 {
-	struct buf hello = BUF_INIT(WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	struct buf hello = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
+				    WIRE_HELLO_MAX);
 	struct err e = ERR_INIT;
-	long n = handshake_greeted(&l->hand, SLICE(l->in.data, l->in.len),
-				   &hello, &e);
+	long n;
 
+	if (!l->speaks)
+		buf_put(&hello, wire_preface, WIRE_PREFACE_SIZE);
+	n = handshake_greeted(&l->hand, SLICE(l->in.data, l->in.len), &hello,
+			      &e);
 	if (n > 0) {
 		buf_consume(&l->in, (size_t)n);
 		l->state = LINK_PROVING;
@@ -379,7 +383,16 @@ static void on_connect(uv_connect_t *req, int status)
 	}
 	if (rc < 0)
 		cannot_connect(l, rc);
-	else
+	else if (l->speaks)
+		say(l, wire_preface, WIRE_PREFACE_SIZE);
+}
+
+void link_speak(struct link *l)
+{
+	if (l->speaks || l->state > LINK_GREETING)
+		return;
+	l->speaks = 1;
+	if (l->state == LINK_GREETING)
 		say(l, wire_preface, WIRE_PREFACE_SIZE);
 }
 

@@ -13,6 +13,8 @@
 
 struct link;
 
+enum { LINK_PATIENCE_MS = 100 };
+
 struct link_events {
 	/* Both have proved that they belong to the job, and it takes us. */
 	void (*on_open)(struct link *l);
@@ -42,20 +44,25 @@ struct link {
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;
 	int state;
+	int speaks;      /* the preface has been said, or will be at once */
 	int moved;       /* it was sent elsewhere, and went */
 	int told;        /* it was lost by the server's own last word */
 	int refused;     /* the error of a connect that failed at once */
 	int handle_gone; /* tcp went through its close for that */
 };
 
-/* Starts connecting, to say preface and HELLO (id 1). auth must outlive l; its
- * hello need not. 0, or an error before
- * anything was started (out of memory; then on_closed is not called). A connect
- * that fails at once is an on_lost too, from the loop. l is zeroed by us; set
- * owner after. */
+/* Starts connecting, to say preface and HELLO (id 1) when the greeting has
+ * come, as it does by itself. auth must outlive l; its hello need not. 0, or an
+ * error before anything was started (out of memory; then on_closed is not
+ * called). A connect that fails at once is an on_lost too, from the loop. l is
+ * zeroed by us; set owner after. */
 int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	       const struct wire_hello *hello, const struct auth *auth,
 	       const struct link_events *events, struct err *e);
+
+/* No greeting has come in LINK_PATIENCE_MS: says the preface now. What is no
+ * server of ours may have an answer to it that tells more than its silence. */
+void link_speak(struct link *l);
 
 /* The buffer to put frames into; then link_flush sends what is there. */
 struct buf *link_out(struct link *l);

@@ -132,7 +132,10 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
 	hosted_bear_with(m);
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
-	reply_empty(m, f);
+	/* STATE or START follows, soon: a thousand who come at once are told in
+	 * one packet each */
+	wire_put_empty(conn_out_later(&m->conn), f->type, WIRE_REPLY, f->id);
+	hosted_tell_state(h);
 	hosted_act(h);
 	return 0;
 }

@@ -107,6 +107,7 @@ const char *job_id(const struct job *j);
 uint32_t job_round(const struct job *j);
 uint32_t job_world_size(const struct job *j); /* of the running round */
 int job_is_empty(const struct job *j);        /* no node is left in it */
+size_t job_nodes(const struct job *j); /* with those whose agent has gone */
 
 /* Walks the nodes: first with NULL. */
 struct job_node *job_next_node(const struct job *j, const struct job_node *n);

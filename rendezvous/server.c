@@ -97,11 +97,6 @@ static void on_due(struct conn *c)
 	}
 }
 
-static void on_preface(struct conn *c)
-{
-	door_greet(member_of(c));
-}
-
 static void on_gone(struct conn *c, const char *why)
 {
 	struct member *m = member_of(c);
@@ -131,8 +126,8 @@ static void on_closed(struct conn *c)
 }
 
 static const struct conn_events conn_events = {
-	.on_preface = on_preface, .on_frame = on_frame, .on_due = on_due,
-	.on_gone = on_gone, .on_closed = on_closed,
+	.on_frame = on_frame, .on_due = on_due, .on_gone = on_gone,
+	.on_closed = on_closed,
 };
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -171,6 +166,9 @@ static void on_connection(uv_stream_t *listener, int status)
 	m->full = full;
 	if (full) /* its place is another's soon */
 		conn_due(&m->conn, uv_now(s->loop) + DOOR_GRACE_MS);
+	/* before it has said a word: so its HELLO comes with its preface */
+	door_greet(m);
+	conn_flush_all(&s->pool);
 }
 
 /* Somebody has left the door while another waited before it. */

@@ -27,6 +27,11 @@ int job_is_empty(const struct job *j)
 	return !j->nodes;
 }
 
+size_t job_nodes(const struct job *j)
+{
+	return j->by_id.items;
+}
+
 struct job_node *job_next_node(const struct job *j, const struct job_node *n)
 {
 	return n ? n->next : j->nodes;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* 2.30.3 has a variable of its own for it */
@@ -41,9 +43,55 @@ static void set_to_share(const struct ddp__env *env)
 	setenv("NCCL_RAS_ENABLE", "0", 0);
 }
 
+static const char driver_name[] = "libcuda.so.1";
+
+/* The dynamic linker's list of what is installed. Without one: it may be. */
+static int is_listed(void)
+{
+	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC), found;
+	struct stat st;
+	void *list;
+
+	if (fd < 0)
+		return 1;
+	list = fstat(fd, &st) < 0 || st.st_size <= 0 ? MAP_FAILED :
+	       mmap(NULL, (size_t)st.st_size, PROT_READ,
+		    MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	close(fd);
+	if (list == MAP_FAILED)
+		return 1;
+	found = memmem(list, (size_t)st.st_size, driver_name,
+		       sizeof(driver_name)) != NULL;
+	munmap(list, (size_t)st.st_size);
+	return found;
+}
+
+/* What is not listed is looked for in these, and each subfolder of theirs for
+ * one kind of CPU or another: a hundred system calls of each of many ranks,
+ * where hardly a CPU's job has it. So that is not asked for in vain. */
+static int may_be_found(void)
+{
+	static const char *const folders[] = {
+		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
+		"/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+		"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+	char path[64];
+
+	if (getenv("LD_LIBRARY_PATH") || dlsym(RTLD_DEFAULT, "cuInit") ||
+	    is_listed())
+		return 1;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folders[i], driver_name);
+		if (access(path, F_OK) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 static int has_driver(void)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	void *driver = may_be_found() ?
+		       dlopen(driver_name, RTLD_LAZY | RTLD_LOCAL) : NULL;
 
 	if (driver)
 		dlclose(driver);

@@ -13,7 +13,7 @@
 #include "worker-sdk/nccl_lib.h"
 #include "worker-sdk/peers.h"
 
-enum { DDP__PLACE_MAX = 1024 };
+enum { DDP__PLACE_BRIEF = 128, DDP__PLACE_MAX = 1024 };
 
 struct ddp__nccl_place {
 	const struct ddp__cuda *cuda;	  /* NULL: cannot */

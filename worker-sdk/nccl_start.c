@@ -25,43 +25,58 @@ void ddp__nccl_configure(struct ddp__nccl_config *config)
 
 /* ---- the agreement */
 
-/* Every rank's place, through the cpu's communicator: microseconds, so that a
- * job without GPUs starts no later for it. */
-static int gather_places(struct ddp_comm *c, const struct ddp__nccl_place *mine,
-			 struct ddp__nccl_place *all, struct err *e)
+/* Everybody's record in so many bytes; 1: somebody's is longer. */
+static int gather_records(struct ddp_comm *c, const struct buf *record,
+			  size_t size, struct ddp__nccl_place *all,
+			  struct err *e)
 {
 	struct ddp__call call = {.kind = DDP__INIT,
 				 .type = DDP_U8,
-				 .count = DDP__PLACE_MAX};
-	struct buf record = BUF_INIT(DDP__PLACE_MAX);
+				 .count = size};
 	struct buf own = BUF_INIT(DDP__PLACE_MAX);
 	size_t n = (size_t)c->size;
-	char *flat = calloc(n + 1, DDP__PLACE_MAX);
-	char *me = flat ? flat + n * DDP__PLACE_MAX : NULL;
+	char *flat = calloc(n + 1, size);
+	char *me = flat ? flat + n * size : NULL;
+	struct reader r;
 	int rc = 0;
 
-	ddp__nccl_place_put(&record, mine);
-	buf_put_slice(&own, SLICE(record.data, record.len));
-	if (!flat || record.failed || own.failed) {
+	buf_put_slice(&own, SLICE(record->data, record->len));
+	if (!flat || record->failed || own.failed) {
 		rc = no_memory(e);
 		goto out;
 	}
-	memcpy(me, own.data, own.len);
+	memcpy(me, own.data, own.len < size ? own.len : size);
 	if (c->state)
-		rc = c->backend->gather(c, &call, me, flat, DDP__PLACE_MAX, e);
+		rc = c->backend->gather(c, &call, me, flat, size, e);
 	else
-		memcpy(flat, me, DDP__PLACE_MAX);
+		memcpy(flat, me, size);
 	for (size_t i = 0; i < n && !rc; i++) {
-		struct reader r;
-
-		reader_init(&r, SLICE(flat + i * DDP__PLACE_MAX,
-				      DDP__PLACE_MAX));
-		rc = ddp__nccl_place_get(&all[i], reader_slice(&r), e);
+		reader_init(&r, SLICE(flat + i * size, size));
+		rc = reader_u32(&r) > size - 4;
+		reader_init(&r, SLICE(flat + i * size, size));
+		if (!rc)
+			rc = ddp__nccl_place_get(&all[i], reader_slice(&r), e);
 	}
 out:
-	buf_release(&record);
 	buf_release(&own);
 	free(flat);
+	return rc;
+}
+
+/* Every rank's place, through the cpu's communicator: microseconds, so that a
+ * job without GPUs starts no later for it. That there is no driver is soon
+ * said; only where somebody has more to say everybody is asked for it. */
+static int gather_places(struct ddp_comm *c, const struct ddp__nccl_place *mine,
+			 struct ddp__nccl_place *all, struct err *e)
+{
+	struct buf record = BUF_INIT(DDP__PLACE_MAX);
+	int rc;
+
+	ddp__nccl_place_put(&record, mine);
+	rc = gather_records(c, &record, DDP__PLACE_BRIEF, all, e);
+	if (rc > 0)
+		rc = gather_records(c, &record, DDP__PLACE_MAX, all, e);
+	buf_release(&record);
 	return rc;
 }
 

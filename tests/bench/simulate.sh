@@ -65,7 +65,7 @@ simulate_end
 
 say "simulate: a barrier of 1,000 while others send garbage, read nothing, say nothing"
 simulate_servers 1
-"$O/tests/bench_abuse" 1000 200 "$ROUNDS" "$(echo "${sim_servers# }" | cut -d / -f 1)"
+"$O/tests/bench_abuse" 1000 200 "$ROUNDS" "${sim_servers# }"
 simulate_end
 
 say "simulate: 256 bytes of every rank to every rank, over one tree of 2,048 hosts"

@@ -177,3 +177,12 @@ fake_cuda() {
 	DDP_NCCL_SHARE_GPU=1 ranks 1 2 c_nccl init nccl
 	every_rank_says 2 '-2000[37]: ddp_init \(NCCL\): (NCCL: |another rank ended it: )'
 }
+
+@test "a driver that is nowhere listed is not searched for, but where the user says" {
+	[ -z "$(ldconfig -p | grep 'libcuda\.so\.1')" ] || skip "there is a driver here"
+	expect 0 env LD_DEBUG=libs c_nccl init auto
+	has "$err" 'find library=libc\.so'
+	[ -z "$(grep 'find library=libcuda' <<<"$err")" ]
+	expect 0 env LD_LIBRARY_PATH="$T" LD_DEBUG=libs c_nccl init auto
+	has "$err" 'find library=libcuda\.so\.1'
+}

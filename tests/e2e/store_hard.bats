@@ -49,3 +49,9 @@ small() {
 	small
 	expect 0 rdzv_hard bytes "$at"
 }
+
+@test "who asks and reads nothing is read no more, and in the end has all answers" {
+	expect 0 rdzv_hard deaf "$at"
+	has "$out" '^[0-9]* answers$'
+	small
+}

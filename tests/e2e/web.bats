@@ -93,6 +93,7 @@ except ConnectionError:
 }
 
 @test "hundreds of scrapes, also half ones, leave nothing behind" {
+	[ -z "${SAN:-}" ] || skip "what is freed is kept for a while there"
 	cat >scrape.py <<-'EOF'
 		import http.client, os, socket, sys
 		port, pid, n = map(int, sys.argv[1:])

@@ -4,7 +4,9 @@
  * whose and how it goes on, one of how many bytes, the bytes. A crash, a leak,
  * an end that does not come, or a reply that is no frame is found. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -131,13 +133,26 @@ static void greet(struct client *c, int role, uint32_t rank)
 	buf_release(&b);
 }
 
+/* libFuzzer's timer may interrupt it; then it goes on by itself. */
+static int is_connected(int fd)
+{
+	struct pollfd p = {fd, POLLOUT, 0};
+
+	if (connect(fd, (struct sockaddr *)&at.ss, at.len) == 0)
+		return 1;
+	if (errno != EINTR)
+		return 0;
+	while (poll(&p, 1, -1) < 0)
+		;
+	return p.revents == POLLOUT;
+}
+
 static void dial(int i)
 {
 	struct client *c = &clients[i];
 
 	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	require(c->fd >= 0 && connect(c->fd, (struct sockaddr *)&at.ss,
-				      at.len) == 0);
+	require(c->fd >= 0 && is_connected(c->fd));
 	if (i == AGENT)
 		greet(c, WIRE_AGENT, 0);
 	else if (i < TOOL)

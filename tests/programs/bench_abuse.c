@@ -1,19 +1,29 @@
 /* bench_abuse: how long a barrier of a thousand workers takes, in quiet and
  * while others do what they should not: one sends garbage, one asks and never
- * reads, a hundred connect and say nothing. Prints the 50th and 99th of a
- * hundred of each, and the second's ratio to the first. */
+ * reads, a hundred connect and say nothing. Prints the 50th and 99th of each,
+ * the second's ratio to the first, and the server's CPU time for a barrier.
+ *
+ * On a machine of few cores the abusers' own processes take their share of
+ * them, whatever the server does about it. So it is told, too, with the abuse
+ * at another address: a sink, a process of its own, that takes connections,
+ * reads of each once, and closes it. That is the floor. */
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "tests/programs/simulated.h"
 
-static const char usage[] = "bench_abuse WORKERS BARRIERS TURNS HOST:PORT\n";
+static const char usage[] =
+	"bench_abuse WORKERS BARRIERS TURNS HOST:PORT/PID [ABUSE]\n"
+	"  at that server; ABUSE: garbage, deaf, silent, or all at once\n";
 
-enum { SILENT = 100, GARBAGE = 4096, VALUE = 1024, ROUNDS_MAX = 100000 };
+enum { SILENT = 100, GARBAGE = 4096, VALUE = 1024, FULL_MS = 20,
+       ROUNDS_MAX = 100000 };
 
-static struct sockaddr_in server;
+static struct sockaddr_in server, victim; /* of the abuse */
 static struct sim agent, *workers;
 static uint32_t here, wanted, started, round_number;
 
@@ -60,7 +70,8 @@ static void join(int epoll)
 		wait_a_turn(epoll);
 }
 
-static void open_worker(struct sim *s, uint32_t rank, int epoll)
+static void open_worker(struct sim *s, const struct sockaddr_in *to,
+			uint32_t rank, int epoll)
 {
 	static char value[VALUE];
 	struct wire_key_value set = {SLICE_STR("k"), SLICE(value, VALUE)};
@@ -69,7 +80,7 @@ static void open_worker(struct sim *s, uint32_t rank, int epoll)
 	s->role = WIRE_WORKER;
 	s->round = round_number;
 	s->rank = rank;
-	sim_open(s, &server, rank, epoll);
+	sim_open(s, to, rank, epoll);
 	sim_greet(s, &out);
 	wire_put_key_value(&out, WIRE_SET, WIRE_REQUEST, 2, &set);
 	sim_send(s, &out);
@@ -102,7 +113,7 @@ static void send_garbage(void)
 	for (size_t i = 0; i < sizeof bytes; i++)
 		bytes[i] = (char)rand();
 	for (;;) {
-		sim_open(&s, &server, 0, -1);
+		sim_open(&s, &victim, 0, -1);
 		while (send(s.fd, bytes, sizeof bytes, MSG_NOSIGNAL) > 0)
 			;
 		close(s.fd);
@@ -113,16 +124,20 @@ static void send_garbage(void)
 static void read_nothing(void)
 {
 	struct wire_key m = {SLICE_STR("k")};
+	struct pollfd room = {.events = POLLOUT};
 	struct buf many = BUF_INIT(1 << 20);
 	struct sim s;
 
 	while (many.len < 64 << 10)
 		wire_put_key(&many, WIRE_GET, WIRE_REQUEST, 9, &m);
 	for (;;) {
-		open_worker(&s, 0, -1);
+		open_worker(&s, &victim, 0, -1);
 		while (s.proof && sim_read(&s, NULL, on_frame))
 			;
-		while (send(s.fd, many.data, many.len, MSG_NOSIGNAL) > 0)
+		room.fd = s.fd;
+		while (poll(&room, 1, FULL_MS) > 0 &&
+		       send(s.fd, many.data, many.len,
+			    MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
 			;
 		close(s.fd);
 	}
@@ -135,7 +150,7 @@ static void say_nothing(void)
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 
 	for (int i = 0; i < SILENT; i++)
-		sim_open(&s[i], &server, 0, epoll);
+		sim_open(&s[i], &victim, 0, epoll);
 	for (;;) { /* one that is closed comes again */
 		struct sim *gone;
 
@@ -143,19 +158,61 @@ static void say_nothing(void)
 			continue;
 		gone = ev.data.ptr;
 		close(gone->fd);
-		sim_open(gone, &server, 0, epoll);
+		sim_open(gone, &victim, 0, epoll);
 	}
 }
 
-static pid_t start(void (*abuse)(void))
+/* The floor's server. */
+static int sink_listener;
+
+static void take_and_close(void)
+{
+	static char bytes[64 << 10];
+	struct epoll_event events[SIM_EVENTS], ev = {.events = EPOLLIN};
+	int epoll = epoll_create1(EPOLL_CLOEXEC), n, fd;
+
+	ev.data.fd = sink_listener;
+	epoll_ctl(epoll, EPOLL_CTL_ADD, sink_listener, &ev);
+	for (;;) {
+		n = epoll_wait(epoll, events, SIM_EVENTS, -1);
+		for (int i = 0; i < n; i++) {
+			fd = events[i].data.fd;
+			if (fd != sink_listener) {
+				(void)!recv(fd, bytes, sizeof bytes, 0);
+				close(fd);
+				continue;
+			}
+			ev.data.fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+			epoll_ctl(epoll, EPOLL_CTL_ADD, ev.data.fd, &ev);
+		}
+	}
+}
+
+static struct sockaddr_in open_sink(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t size = sizeof at;
+
+	sink_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(sink_listener, (struct sockaddr *)&at, size) ||
+	    listen(sink_listener, SOMAXCONN) ||
+	    getsockname(sink_listener, (struct sockaddr *)&at, &size))
+		sim_die("a sink");
+	return at;
+}
+
+static pid_t start(void (*run)(void), int niceness)
 {
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)!nice(19); /* elsewhere they would have a machine of their own */
-	abuse();
+	if (niceness)
+		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	(void)!nice(niceness);
+	run();
 	exit(0);
 }
 
@@ -165,6 +222,49 @@ static void stop(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* ---- the three phases ---- */
+
+static const struct abuse {
+	const char *name;
+	void (*run)(void);
+} abuses[] = {{"garbage", send_garbage},
+	      {"deaf", read_nothing},
+	      {"silent", say_nothing}};
+
+enum { ABUSES = sizeof abuses / sizeof abuses[0] };
+
+struct phase {
+	double ms[ROUNDS_MAX];
+	int n;
+	uint64_t cpu_ns; /* of the server */
+};
+
+static void barriers(struct phase *p, int count, int server_pid, int epoll)
+{
+	uint64_t before = sim_cpu_ns(server_pid);
+
+	for (int i = 0; i < count; i++)
+		p->ms[p->n++] = barrier(epoll);
+	p->cpu_ns += sim_cpu_ns(server_pid) - before;
+}
+
+/* Elsewhere they would have a machine of their own: here the least share. */
+static void abused(struct phase *p, struct sockaddr_in whom, const char *only,
+		   int count, int server_pid, int epoll)
+{
+	pid_t pids[ABUSES] = {0};
+	int i;
+
+	victim = whom;
+	for (i = 0; i < ABUSES; i++)
+		if (!only || !strcmp(only, abuses[i].name))
+			pids[i] = start(abuses[i].run, 19);
+	barriers(p, count, server_pid, epoll);
+	for (i = 0; i < ABUSES; i++)
+		if (pids[i])
+			stop(pids[i]);
+}
+
 static int by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -172,48 +272,63 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-int main(int argc, char **argv)
+static double print(const char *name, struct phase *p, double quiet_p99)
 {
-	static double quiet[ROUNDS_MAX], loud[ROUNDS_MAX];
-	int barriers, turns, n, i, t, epoll = epoll_create1(EPOLL_CLOEXEC);
-	pid_t pids[3];
+	double p99;
 
-	if (argc != 5) {
-		fputs(usage, stderr);
-		return 2;
-	}
-	wanted = (uint32_t)atoi(argv[1]);
-	barriers = atoi(argv[2]);
-	turns = atoi(argv[3]);
-	if (barriers < 1 || turns < 1 || barriers * turns > ROUNDS_MAX)
-		return 2;
-	server = sim_address(argv[4]);
-	sim_files();
-	join(epoll);
+	qsort(p->ms, (size_t)p->n, sizeof *p->ms, by_size);
+	p99 = p->ms[p->n * 99 / 100];
+	printf("  %-22s p50 %6.2f p99 %6.2f ms, %.2f times quiet; the server's "
+	       "CPU %.2f ms a barrier\n", name, p->ms[p->n / 2], p99,
+	       p99 / (quiet_p99 ? quiet_p99 : p99),
+	       (double)p->cpu_ns / 1e6 / p->n);
+	return p99;
+}
+
+static void open_workers(int epoll)
+{
 	workers = calloc(wanted, sizeof *workers);
 	for (uint32_t w = 0; w < wanted; w++) {
-		open_worker(&workers[w], w, epoll);
+		open_worker(&workers[w], &server, w, epoll);
 		while (workers[w].proof)
 			wait_a_turn(epoll);
 	}
 	while (here < wanted)
 		wait_a_turn(epoll);
-	for (t = n = 0; t < turns; t++, n += barriers) {
-		for (i = 0; i < barriers; i++)
-			quiet[n + i] = barrier(epoll);
-		pids[0] = start(send_garbage);
-		pids[1] = start(read_nothing);
-		pids[2] = start(say_nothing);
-		for (i = 0; i < barriers; i++)
-			loud[n + i] = barrier(epoll);
-		for (i = 0; i < 3; i++)
-			stop(pids[i]);
+}
+
+int main(int argc, char **argv)
+{
+	static struct phase quiet, floor, loud;
+	int count, turns, pid, epoll = epoll_create1(EPOLL_CLOEXEC);
+	char *slash = argc >= 5 ? strchr(argv[4], '/') : NULL;
+	const char *only = argc > 5 ? argv[5] : NULL;
+	struct sockaddr_in sink;
+	double p99;
+
+	count = slash ? atoi(argv[2]) : 0;
+	turns = slash ? atoi(argv[3]) : 0;
+	if (count < 1 || turns < 1 || count * turns > ROUNDS_MAX) {
+		fputs(usage, stderr);
+		return 2;
 	}
-	qsort(quiet, (size_t)n, sizeof *quiet, by_size);
-	qsort(loud, (size_t)n, sizeof *loud, by_size);
-	printf("barrier of %u: quiet p50 %.2f p99 %.2f ms; abused p50 %.2f p99 "
-	       "%.2f ms; ratio of the p99 %.2f (goal: under 2)\n", wanted,
-	       quiet[n / 2], quiet[n * 99 / 100], loud[n / 2],
-	       loud[n * 99 / 100], loud[n * 99 / 100] / quiet[n * 99 / 100]);
+	wanted = (uint32_t)atoi(argv[1]);
+	*slash = '\0';
+	server = sim_address(argv[4]);
+	pid = atoi(slash + 1);
+	sim_files();
+	join(epoll);
+	open_workers(epoll);
+	sink = open_sink();
+	start(take_and_close, 0);
+	for (int t = 0; t < turns; t++) {
+		barriers(&quiet, count, pid, epoll);
+		abused(&floor, sink, only, count, pid, epoll);
+		abused(&loud, server, only, count, pid, epoll);
+	}
+	printf("a barrier of %u, abuse: %s\n", wanted, only ? only : "all");
+	p99 = print("in quiet", &quiet, 0);
+	print("abuse, another server's", &floor, p99);
+	print("abuse, the same server's", &loud, p99);
 	return 0;
 }

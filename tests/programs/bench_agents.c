@@ -13,14 +13,15 @@ static const char usage[] =
 	"bench_agents AGENTS HOST:PORT/PID...\n"
 	"  so many agents, shared out among the servers; prints agents,\n"
 	"  servers, ms until all have ranks, until all are through the\n"
-	"  barrier, until the end; bytes a connection, joins/s\n"
+	"  barrier, until the end; bytes a connection, joins/s; ms of CPU\n"
+	"  until all are through the barrier: the servers', ours\n"
 	"bench_agents connects CLIENTS HOST:PORT/PID\n"
 	"  so many workers, one after the other: HELLO, its answer, close\n";
 
 enum { SERVERS = 16, WINDOW = 1024, WORKER = WIRE_WORKER,
        /* of one address a server has so many without a proof, and would
 	* turn the oldest out for more */
-       UNPROVEN = 30 };
+       UNPROVEN = 120 };
 
 /* A process that simulates the agents of one server. */
 struct share {
@@ -30,6 +31,7 @@ struct share {
 	/* what came of it */
 	uint64_t joined_ns, passed_ns, ended_ns;
 	long memory;
+	uint64_t server_cpu_ns, our_cpu_ns;
 };
 
 struct crowd {
@@ -99,6 +101,21 @@ static void exit_well(struct crowd *c, struct sim *agent)
 	sim_send(agent, &c->out);
 }
 
+static uint64_t own_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void note_passed(struct share *s)
+{
+	s->passed_ns = clock_ns();
+	s->our_cpu_ns = own_cpu_ns() - s->our_cpu_ns;
+	s->server_cpu_ns = sim_cpu_ns(s->pid) - s->server_cpu_ns;
+}
+
 static void on_frame(void *owner, struct sim *s, const struct wire_frame *f)
 {
 	struct crowd *c = owner;
@@ -119,7 +136,7 @@ static void on_frame(void *owner, struct sim *s, const struct wire_frame *f)
 			c->share->joined_ns = clock_ns();
 	} else if (f->type == WIRE_BARRIER) {
 		if (++c->passed == c->share->agents)
-			c->share->passed_ns = clock_ns();
+			note_passed(c->share);
 	} else if (f->type == WIRE_END) {
 		if (++c->ended == c->share->agents)
 			c->share->ended_ns = clock_ns();
@@ -152,6 +169,8 @@ static void begin(struct crowd *c, struct share *share)
 	c->epoll = epoll_create1(EPOLL_CLOEXEC);
 	buf_init(&c->out, 4096);
 	c->memory = sim_memory(share->pid);
+	share->our_cpu_ns = own_cpu_ns();
+	share->server_cpu_ns = sim_cpu_ns(share->pid);
 }
 
 static void live(struct crowd *c)
@@ -273,6 +292,7 @@ int main(int argc, char **argv)
 	int status, bad = 0;
 	struct gate gate;
 	uint32_t agents;
+	double servers_ms = 0, ours_ms = 0;
 	long memory = 0;
 
 	if (n < 1 || n > SERVERS + 1) {
@@ -307,10 +327,12 @@ int main(int argc, char **argv)
 		passed = all[i].passed_ns > passed ? all[i].passed_ns : passed;
 		ended = all[i].ended_ns > ended ? all[i].ended_ns : ended;
 		memory += all[i].memory;
+		servers_ms += (double)all[i].server_cpu_ns / 1e6;
+		ours_ms += (double)all[i].our_cpu_ns / 1e6;
 	}
-	printf("%u %d %.1f %.1f %.1f %ld %.0f\n", agents, n,
+	printf("%u %d %.1f %.1f %.1f %ld %.0f %.1f %.1f\n", agents, n,
 	       (double)(joined - began) / 1e6, (double)(passed - began) / 1e6,
 	       (double)(ended - began) / 1e6, memory / (2 * (long)agents),
-	       agents * 1e9 / (double)(joined - began));
+	       agents * 1e9 / (double)(joined - began), servers_ms, ours_ms);
 	return 0;
 }

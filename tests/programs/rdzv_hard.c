@@ -13,6 +13,7 @@ static const char usage[] =
 	"  waits       N waits on one connection: so many parked and refused\n"
 	"  keys        as many keys as fit, one more, and again when one goes\n"
 	"  resets      N times: waits, then resets\n"
+	"  deaf        asks for as much as it can and reads nothing; then all\n"
 	"  torch-fin, torch-cuts, torch-resets: the same in PyTorch's\n"
 	"  protocol, and a SET with the FIN right behind it\n";
 
@@ -241,7 +242,7 @@ static void waits(uint32_t n)
 	buf_release(&b);
 }
 
-enum { KEYS = 1 << 20, KEYS_AT_ONCE = 1 << 16 };
+enum { KEYS = 1 << 20, KEYS_AT_ONCE = 1 << 16, DEAF_MAX = 900 };
 
 static enum wire_kind set_keys(int fd, struct buf *in, uint32_t from,
 			       uint32_t n)
@@ -312,6 +313,63 @@ static void resets(uint32_t n)
 	reply_over(&in);
 	check(count("later") == 1, "the key is not 1");
 	hang_up(fd);
+	buf_release(&in);
+	buf_release(&b);
+}
+
+/* Sends of b what fits, from *at on; the whole of it so often. */
+static uint32_t stuff(int fd, const struct buf *b, size_t *from)
+{
+	uint32_t whole = 0;
+	ssize_t n;
+
+	while ((n = send(fd, b->data + *from, b->len - *from,
+			 MSG_NOSIGNAL | MSG_DONTWAIT)) > 0) {
+		*from += (size_t)n;
+		whole += *from == b->len;
+		*from %= b->len;
+		check(whole <= DEAF_MAX, "it goes on reading who reads not");
+	}
+	check(n < 0 && errno == EAGAIN, "the server has closed");
+	return whole;
+}
+
+/* The server stops reading of one who does not read, long before its 64 MiB;
+ * others are served, and in the end all that it asked is answered. */
+static void deaf(void)
+{
+	static char value[64 << 10], key[8 << 10];
+	struct buf in = BUF_INIT(1 << 20), b = BUF_INIT(1 << 17);
+	struct wire_key_value set = {SLICE(key, sizeof key),
+				     SLICE(value, sizeof value)};
+	struct wire_key get = {SLICE(key, sizeof key)};
+	uint32_t asked = 0, more, answers = 0;
+	int fd = worker(&in);
+	size_t from = 0;
+
+	memset(key, 'k', sizeof key);
+	wire_put_key_value(&b, WIRE_SET, WIRE_REQUEST, 2, &set);
+	say(fd, b.data, b.len);
+	check(reply(fd, &in).kind == WIRE_REPLY, "SET");
+	reply_over(&in);
+	buf_reset(&b);
+	wire_put_key(&b, WIRE_GET, WIRE_REQUEST, 3, &get);
+	do {
+		more = stuff(fd, &b, &from);
+		asked += more;
+		check(count("other") == 0, "another's GET");
+	} while (more);
+	while (answers < asked) {
+		check(reply(fd, &in).body.len > sizeof value, "an answer");
+		answers++;
+	}
+	if (from) { /* what it was in the midst of */
+		say(fd, b.data + from, b.len - from);
+		check(reply(fd, &in).body.len > sizeof value, "the last");
+	}
+	printf("%u answers\n", answers);
+	hang_up(fd);
+	reply_over(&in);
 	buf_release(&in);
 	buf_release(&b);
 }
@@ -481,6 +539,8 @@ int main(int argc, char **argv)
 		keys();
 	else if (!strcmp(what, "resets"))
 		resets(n);
+	else if (!strcmp(what, "deaf"))
+		deaf();
 	else if (!strcmp(what, "torch-fin"))
 		torch_fin();
 	else if (!strcmp(what, "torch-cuts"))

@@ -186,7 +186,7 @@ static int run_silent(const char *where, int n)
 	fflush(stdout);
 	for (int i = 0; fds && i < n; i++) {
 		p.fd = fds[i];
-		p.events = POLLIN;
+		p.events = POLLRDHUP; /* it is greeted before that */
 		poll(&p, 1, -1);
 	}
 	printf("closed\n");

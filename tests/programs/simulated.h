@@ -30,7 +30,7 @@ enum {
 
 struct sim {
 	int fd, epoll;
-	int greeted; /* the server's preface has come */
+	int greeted; /* the server's greeting has come */
 	int over;    /* an error reply is an end like any other */
 	uint32_t role, round, rank;
 	struct handshake *proof; /* under way; NULL: none, or it is over */
@@ -48,12 +48,13 @@ static inline void sim_die(const char *what)
 
 static inline void sim_send(struct sim *s, const struct buf *b)
 {
-	size_t n = s->proof && !s->greeted ? WIRE_PREFACE_SIZE : b->len;
-
-	if (b->failed || send(s->fd, b->data, n, MSG_NOSIGNAL) != (ssize_t)n)
+	if (s->proof && !s->greeted) { /* the preface goes with HELLO */
+		buf_put(&s->later, b->data, b->len);
+		return;
+	}
+	if (b->failed || send(s->fd, b->data, b->len, MSG_NOSIGNAL) !=
+			 (ssize_t)b->len)
 		sim_die("sending");
-	if (n < b->len)
-		buf_put(&s->later, b->data + n, b->len - n);
 }
 
 /* NULL: without. */
@@ -78,8 +79,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	struct epoll_event ev = {EPOLLIN, {.ptr = s}};
 	int one = 1;
 
-	own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 +
-				    number / SIM_A_SOURCE);
+	own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number / SIM_A_SOURCE);
 	s->epoll = epoll;
 	s->len = 0;
 	s->greeted = s->over = 0;
@@ -88,10 +88,13 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	if (s->fd < 0)
 		sim_die("a socket");
 	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	setsockopt(s->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
-		   sizeof one);
-	if (bind(s->fd, (struct sockaddr *)&own, sizeof own) ||
-	    connect(s->fd, (const struct sockaddr *)to, sizeof *to))
+	/* the first have the source that they would have anyhow */
+	if (number >= SIM_A_SOURCE &&
+	    (setsockopt(s->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
+			sizeof one) ||
+	     bind(s->fd, (struct sockaddr *)&own, sizeof own)))
+		sim_die("binding");
+	if (connect(s->fd, (const struct sockaddr *)to, sizeof *to))
 		sim_die("connecting");
 	epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &ev);
 }
@@ -127,6 +130,8 @@ static inline void sim_prove(struct sim *s)
 	struct buf out = BUF_INIT(1 << 16);
 	struct err e = ERR_INIT;
 
+	buf_put(&out, s->later.data, WIRE_PREFACE_SIZE);
+	buf_consume(&s->later, WIRE_PREFACE_SIZE);
 	if (handshake_greeted(s->proof, SLICE(s->in, s->len), &out, &e) <= 0)
 		sim_die(e.text);
 	sim_send(s, &out);
@@ -144,7 +149,8 @@ static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
 	handshake_release(s->proof);
 	free(s->proof);
 	s->proof = NULL;
-	sim_send(s, &s->later);
+	if (s->later.len)
+		sim_send(s, &s->later);
 	buf_release(&s->later);
 }
 
@@ -238,6 +244,21 @@ static inline long sim_memory(int pid)
 		sim_die(path);
 	fclose(f);
 	return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* What it has had of the CPUs. */
+static inline uint64_t sim_cpu_ns(int pid)
+{
+	unsigned long long ns = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%llu", &ns) != 1)
+		sim_die(path);
+	fclose(f);
+	return ns;
 }
 
 #endif
