@@ -144,7 +144,6 @@ up() {
 	done
 	up 3
 	find_server
-	cable_cut "$server" # so that nothing leaves it while it is killed
 	kill_on "$server" '.*'
 	finish "on_$server" -
 	for h in "${others[@]}"; do
