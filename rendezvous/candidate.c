@@ -11,6 +11,7 @@
 
 enum {
 	REQUEST_MAX = 64 << 10,
+	RESIGN_MS = 1000, /* where nobody may notice */
 };
 
 enum state {
@@ -440,15 +441,18 @@ static void on_resigned(void *owner, const struct etcd_reply *r,
 void candidate_resign(struct candidate *c, void (*done)(void *owner))
 {
 	struct buf body = BUF_INIT(REQUEST_MAX);
-	int led = c->state == LEADING || c->state == CAMPAIGNING;
+	/* while it is looked for it may be of the process before this one */
+	int may_be_ours = c->state != FOLLOWING && c->state != OVER;
+	int led = c->state == LEADING;
 
 	stop(c);
 	c->resigned = done;
 	etcd_put_lease(&body, c->lease);
-	if (led)
+	if (may_be_ours)
 		c->call = etcd_send(c->etcd, ETCD_REVOKE,
 				    SLICE(body.data, body.len),
-				    c->ttl_s * 1000u, on_resigned, c);
+				    led ? c->ttl_s * 1000u : RESIGN_MS,
+				    on_resigned, c);
 	buf_release(&body);
 	if (!c->call)
 		done(c->owner);

@@ -47,8 +47,14 @@ find_server() {
 }
 
 # Of etcd's keys none is left, and no process.
+# A ddprdzv outlives its ddprun by what it has to remove, from an etcd that may be
+# electing just then.
 all_gone() {
-	local h
+	local h p
+	for p in $(pgrep -x ddprdzv); do
+		! grep -qsz "TEST_COOKIE=$TEST_COOKIE" "/proc/$p/environ" ||
+			env -u TEST_COOKIE timeout 20 tail --pid="$p" -f /dev/null
+	done
 	ask "${1:-h1}" get --prefix / --keys-only
 	[ -z "$out" ]
 	for h in h1 h2 h3; do
