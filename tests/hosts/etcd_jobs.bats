@@ -172,11 +172,13 @@ up() {
 	# cut off as it is, it ends, too, and says of what it knows
 	finish "on_$server" 69
 	has "$err" 'etcd|silent'
-	cable_heal "$server"
 	signal "on_${others[0]}" TERM
 	finish "on_${others[0]}" 143
 	finish "on_${others[1]}" -
-	all_gone
+	# not before: etcd elects again when a member comes back, and what is
+	# removed just then goes with its lease instead
+	cable_heal "$server"
+	all_gone "${others[0]}"
 }
 
 @test "the host of the server dies at once: an elastic job goes on, and takes another" {
