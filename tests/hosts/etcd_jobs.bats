@@ -14,6 +14,7 @@ setup() {
 	export PET_HEARTBEAT_TIMEOUT=3 PET_LAST_CALL_TIMEOUT=0.5
 	export PET_RDZV_CONF=ttl=2
 	hosts_up 3
+	hosts_real # what kills all of a host must not see the machine's own
 }
 
 # node HOST NNODES OPTIONS...: a ddprun of the job, named for its host
@@ -254,7 +255,6 @@ up() {
 }
 
 @test "no etcd at the start: which member, and why, within 10 s" {
-	hosts_real
 	etcd=${addr[h1]}:2379
 	DEADLINE=12
 	node h2 2 sh -c 'echo never'
