@@ -163,17 +163,25 @@ static int is_next(const struct journal_etcd *j, struct slice key)
 	       memcmp(key.data + key.len - (size_t)n, end, (size_t)n) == 0;
 }
 
+/* 1, or the journal is lost. */
+static int is_answer(struct journal_etcd *j, const struct etcd_reply *r,
+		     const struct err *why)
+{
+	j->call = NULL;
+	if (r && !r->error.len)
+		return 1;
+	lose(j, why);
+	return 0;
+}
+
 static void on_page(void *owner, const struct etcd_reply *r,
 		    const struct err *why)
 {
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 
-	j->call = NULL;
-	if (!r || r->error.len) {
-		lose(j, why);
+	if (!is_answer(j, r, why))
 		return;
-	}
 	for (size_t i = 0; i < r->nkvs; i++) {
 		if (!is_next(j, r->kvs[i].key)) {
 			err_set(&e, ERR_DATA, "the journal in etcd (%s) has "
@@ -218,11 +226,8 @@ static void on_head(void *owner, const struct etcd_reply *r,
 	struct err e = ERR_INIT;
 	size_t n;
 
-	j->call = NULL;
-	if (!r || r->error.len) {
-		lose(j, why);
+	if (!is_answer(j, r, why))
 		return;
-	}
 	if (!r->nkvs) {
 		j->events->on_loaded(j->owner);
 		return;
@@ -281,15 +286,13 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 	struct journal_etcd *j = owner;
 	struct err e = ERR_INIT;
 
-	j->call = NULL;
 	if (j->removing == REMOVED) { /* keys are gone; the lease goes anyhow */
+		j->call = NULL;
 		send_next(j);
 		return;
 	}
-	if (!r || r->error.len) {
-		lose(j, why);
+	if (!is_answer(j, r, why))
 		return;
-	}
 	if (!r->succeeded) {
 		err_set(&e, ERR_ABORTED, "another ddprdzv is this job's server "
 			"by now: etcd (%s) took this one for dead",

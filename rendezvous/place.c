@@ -24,11 +24,12 @@ enum state {
 	OTHER,   /* somebody else is */
 	LOADING, /* we are, and read the journal */
 	SERVING,
+	LOST,    /* we were, and find out whether it is this host's fault */
 	LEAVING, /* the last is being kept, or removed; then the place goes */
 };
 
 static const char *const state_names[] = {
-	"AWAY", "ASKING", "OTHER", "LOADING", "SERVING", "LEAVING",
+	"AWAY", "ASKING", "OTHER", "LOADING", "SERVING", "LOST", "LEAVING",
 };
 
 struct place {
@@ -44,6 +45,8 @@ struct place {
 	int refused;                   /* that will not pass by itself */
 	uv_timer_t timer;
 	uint64_t backoff_ms;
+	uint64_t leases_lost; /* the server counted, as etcd answered last */
+	uint64_t lost_at;              /* since when nobody was heard; or 0 */
 	int over; /* nothing is to be left */
 	void (*left)(struct server *s);
 };
@@ -88,27 +91,62 @@ int place_is_sure(const struct place *p)
 
 /* ---- the server ---- */
 
-/* Of several nodes at most our own has been heard of for two pings: it may be
- * this host that is cut off, and others go on with the job. */
-static int is_cut_off(const struct server *s)
+/* Of several nodes, also of those that were lost since etcd answered last, at
+ * most our own has been heard of for two pings (*longest: that long), or since
+ * then: it may be this host that is cut off, and others go on with the job. */
+static int is_cut_off(const struct place *p, uint64_t since, uint64_t *longest)
 {
-	uint64_t now = uv_now(s->loop);
+	const struct server *s = p->server;
+	uint64_t now = uv_now(s->loop), pings;
 	uint32_t nodes = 0, heard = 0;
 
+	*longest = 0;
 	for (const struct member *m = s->members; m; m = m->next) {
 		if (!m->node)
 			continue;
+		pings = 2 * m->lease_ms / WIRE_PINGS;
+		*longest = pings > *longest ? pings : *longest;
 		nodes++;
-		heard += now - m->conn.heard <= 2 * m->lease_ms / WIRE_PINGS;
+		heard += m->conn.heard > since &&
+			 now - m->conn.heard <= pings;
 	}
-	return nodes > 1 && heard < 2;
+	if (nodes < 2)
+		*longest = 0;
+	return heard < 2 &&
+	       (nodes > 1 || s->counts.leases_lost > p->leases_lost);
+}
+
+static void end(struct place *p)
+{
+	uint64_t longest;
+	int cut_off = is_cut_off(p, p->lost_at, &longest);
+
+	log_error("job '%s' is not served at %s any more: %s", p->o.job,
+		  p->o.address, p->why.text);
+	exit(cut_off ? PLACE_EXIT_CUT_OFF : PLACE_EXIT_LOST);
+}
+
+static void on_time(uv_timer_t *t)
+{
+	end(t->data);
 }
 
 void place_fail(struct place *p, const struct err *why)
 {
-	log_error("job '%s' is not served at %s any more: %s", p->o.job,
-		  p->o.address, why->text);
-	exit(is_cut_off(p->server) ? PLACE_EXIT_CUT_OFF : PLACE_EXIT_LOST);
+	uint64_t longest;
+
+	if (p->state == LOST)
+		return;
+	p->why = *why;
+	p->why.code = ERR_NO_ETCD;
+	go(p, LOST);
+	/* A cable that was pulled since the last pings is not seen yet where
+	 * the place is lost that soon. Nothing is said meanwhile. */
+	if (is_cut_off(p, 0, &longest) ||
+	    longest < p->o.ttl_s * 1000u * 2 / 3)
+		end(p);
+	p->lost_at = uv_now(p->server->loop);
+	uv_timer_start(&p->timer, on_time, longest, 0);
 }
 
 static void serve(struct place *p)
@@ -186,6 +224,8 @@ void place_leave(struct place *p, int over, void (*left)(struct server *s))
 
 	if (p->state == LEAVING)
 		return;
+	if (p->state == LOST)
+		end(p);
 	go(p, LEAVING);
 	p->left = left;
 	p->over = over;
@@ -206,7 +246,7 @@ static void on_lost(void *owner, const struct err *why)
 {
 	struct place *p = owner;
 
-	if (p->state == SERVING) {
+	if (p->state == SERVING || p->state == LOST) {
 		place_fail(p, why);
 	} else if (p->state == LEAVING) {
 		log_warn("job '%s' may have left something in etcd: %s",
@@ -303,6 +343,7 @@ static void on_longer(void *owner)
 {
 	struct place *p = owner;
 
+	p->leases_lost = p->server->counts.leases_lost;
 	if (p->state == SERVING)
 		history_kept(&p->server->history);
 }

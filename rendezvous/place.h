@@ -39,7 +39,8 @@ int place_is_sure(const struct place *p);
  * over, nothing of the job is left in etcd. Then place is closed, and left is
  * called; it may be at once. Idempotent. */
 void place_leave(struct place *p, int over, void (*left)(struct server *s));
-/* Cannot go on as the server: says why and ends the process. */
+/* Cannot go on as the server: says why and ends the process; not before it
+ * knows whether it is cut off, and nothing is said until then. */
 void place_fail(struct place *p, const struct err *why);
 /* Without a word to anybody. NULL is fine; the memory goes from the loop. */
 void place_close(struct place *p);
