@@ -122,17 +122,19 @@ make_script() {
 }
 
 @test "--rdzv-conf is_host=0 leaves the server to another" {
-	start server ddprdzv --listen 127.0.0.1:0
+	# where nobody else takes the port meanwhile
+	local at=127.36.0.1
+	start server ddprdzv --listen $at:0
 	await server.err 'listening on .*:([0-9]+)'
 	local port=${line##*:}
 	port=${port%% *}
-	expect 0 ddprun --rdzv-endpoint "127.0.0.1:$port" \
+	expect 0 ddprun --rdzv-endpoint "$at:$port" \
 		--rdzv-conf is_host=0 echo met
 	[ "$(lines)" = met ]
 	signal server TERM
 	finish server
 	# the same endpoint, free now: nobody hosts
-	expect 75 ddprun --rdzv-endpoint "127.0.0.1:$port" --rdzv-timeout 1.5 \
+	expect 75 ddprun --rdzv-endpoint "$at:$port" --rdzv-timeout 1.5 \
 		--rdzv-conf is_host=0 true
 	has "$err" 'gave up after 1.5 s'
 }
