@@ -12,7 +12,17 @@ static _Atomic(const struct ddp__kernels *) chosen;
  * for each question where there is one: 60 us of a rank's start. */
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
-#define HAS(name, NAME) CPU_FEATURE_ACTIVE(NAME)
+#define HAS(name, NAME) is_active(x86_cpu_##NAME)
+
+/* glibc's own CPU_FEATURE_ACTIVE shifts a 1 into the sign. */
+static int is_active(unsigned feature)
+{
+	const unsigned bits = 32, regs = 4;
+	const struct cpuid_feature *leaf =
+		__x86_get_cpuid_feature_leaf(feature / (bits * regs));
+
+	return leaf->active_array[feature / bits % regs] >> feature % bits & 1;
+}
 #else
 #define HAS(name, NAME) __builtin_cpu_supports(name)
 #endif
