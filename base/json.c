@@ -28,7 +28,7 @@ static const struct symbol rows[] = {
 };
 
 static const struct symbols cjson = {
-	.library = "libcjson.so.1",
+	.soname = "libcjson.so.1",
 	.without = "JSON cannot be read or written",
 	.remedy = "Debian's package is libcjson1",
 	.rows = rows, .n = sizeof rows / sizeof *rows,

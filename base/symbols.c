@@ -5,7 +5,7 @@
 
 void *symbols_load(const struct symbols *s, void *calls, struct err *e)
 {
-	void *library = dlopen(s->library, RTLD_NOW | RTLD_LOCAL);
+	void *library = dlopen(s->soname, RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
 		err_set(e, ERR_SYSTEM, "%s: %s (%s)", s->without, dlerror(),
@@ -17,7 +17,7 @@ void *symbols_load(const struct symbols *s, void *calls, struct err *e)
 
 		if (!symbol) {
 			err_set(e, ERR_SYSTEM, "%s: %s has no %s (%s)",
-				s->without, s->library, s->rows[i].name,
+				s->without, s->soname, s->rows[i].name,
 				s->remedy);
 			dlclose(library);
 			return NULL;

@@ -13,7 +13,7 @@ struct symbol {
 };
 
 struct symbols {
-	const char *library; /* "libcjson.so.1" */
+	const char *soname;  /* "libcjson.so.1" */
 	const char *without; /* what cannot be: begins the text */
 	const char *remedy;  /* "Debian's package is libcjson1"; ends it */
 	const struct symbol *rows;

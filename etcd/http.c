@@ -57,7 +57,7 @@ static const struct symbol rows[] = {
 };
 
 static const struct symbols libcurl = {
-	.library = "libcurl.so.4",
+	.soname = "libcurl.so.4",
 	.without = "etcd cannot be reached",
 	.remedy = "Debian's package is libcurl4",
 	.rows = rows, .n = sizeof rows / sizeof *rows,
@@ -107,7 +107,7 @@ static const struct curl *load(struct err *e)
 		return NULL;
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		err_set(e, ERR_SYSTEM, "%s: %s does not start",
-			libcurl.without, libcurl.library);
+			libcurl.without, libcurl.soname);
 		return NULL;
 	}
 	loaded = 1;

@@ -52,7 +52,7 @@ static const struct symbol rows[] = {
 };
 
 static const struct symbols libdw = {
-	.library = "libdw.so.1",
+	.soname = "libdw.so.1",
 	.without = "no native stacks",
 	.remedy = "elfutils' library, 0.158 or later; Debian's package is "
 		  "libdw1",

@@ -47,7 +47,7 @@ static void load_once(void)
 {
 	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
 	const struct symbols libmunge = {
-		.library = "libmunge.so.2", .without = without,
+		.soname = "libmunge.so.2", .without = without,
 		.remedy = "Debian's package is libmunge2",
 		.rows = rows, .n = sizeof(rows) / sizeof(*rows),
 	};

@@ -46,7 +46,7 @@ static const struct symbol rows[] = {
 };
 
 static const struct symbols libmicrohttpd = {
-	.library = "libmicrohttpd.so.12",
+	.soname = "libmicrohttpd.so.12",
 	.without = "nothing can be served over HTTP",
 	.remedy = "Debian's package is libmicrohttpd12",
 	.rows = rows, .n = sizeof rows / sizeof *rows,
