@@ -25,6 +25,14 @@ node() {
 		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
 }
 
+# nodes NNODES OPTIONS...: one on each host
+nodes() {
+	local h
+	for h in h1 h2 h3; do
+		node "$h" "$@"
+	done
+}
+
 # ask [HOST] ARGS...: etcdctl on that host; its output in $out
 ask() {
 	start_on "$1" ask env ETCDCTL_API=3 etcdctl \
@@ -113,12 +121,10 @@ up() {
 	local h
 	mkfifo go
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 3 bash -c "$who"'
-			[ $RANK = 0 ] && read -r _ <'"$T"'/go
-			rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND \
-				$RANK add n 1 gather g 3 60000 v$RANK'
-	done
+	nodes 3 bash -c "$who"'
+		[ $RANK = 0 ] && read -r _ <'"$T"'/go
+		rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND \
+			$RANK add n 1 gather g 3 60000 v$RANK'
 	up 3
 	await "$T/on_h2.out" '^\[1\] [12]$'
 	await "$T/on_h3.out" '^\[2\] [12]$'
@@ -140,9 +146,7 @@ up() {
 @test "the host of the server dies at once: a static job ends and names it" {
 	local h
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 3 sh -c "$waiter"
-	done
+	nodes 3 sh -c "$waiter"
 	up 3
 	find_server
 	start_on "$server" killer bash -c 'kill -9 -1'
@@ -162,9 +166,7 @@ up() {
 	export PET_HEARTBEAT_TIMEOUT=1.5
 	export PET_RDZV_CONF=ttl=3,reconnect_timeout=12
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 2:3 --max-restarts 3 sh -c "$waiter"
-	done
+	nodes 2:3 --max-restarts 3 sh -c "$waiter"
 	up 3
 	find_server
 	cable_cut "$server"
@@ -187,9 +189,7 @@ up() {
 @test "the host of the server dies at once: an elastic job goes on, and takes another" {
 	local h
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 2:3 --max-restarts 3 sh -c "$waiter"
-	done
+	nodes 2:3 --max-restarts 3 sh -c "$waiter"
 	up 3
 	find_server
 	kill_on "$server" 'ddprun|ddprdzv|tail|sh'
@@ -215,11 +215,9 @@ up() {
 	local h
 	mkfifo go
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 3 bash -c "$who"'
-			[ $RANK = 0 ] && read -r _ <'"$T"'/go
-			exec c_init'
-	done
+	nodes 3 bash -c "$who"'
+		[ $RANK = 0 ] && read -r _ <'"$T"'/go
+		exec c_init'
 	up 3
 	find_server
 	signal "etcd_$server" KILL
@@ -306,14 +304,12 @@ stop_on() {
 	mkfifo go
 	exec 9<>go
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 3 bash -c "$who"'
-			ask() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
-				$DDP_ROUND $RANK "$@"; }
-			ask add n 1
-			read -r _ <'"$T"'/go
-			ask add n 1 gather g 3 60000 v$RANK get n'
-	done
+	nodes 3 bash -c "$who"'
+		ask() { rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID \
+			$DDP_ROUND $RANK "$@"; }
+		ask add n 1
+		read -r _ <'"$T"'/go
+		ask add n 1 gather g 3 60000 v$RANK get n'
 	up 3
 	for h in h1 h2 h3; do
 		await "$T/on_$h.out" '\] [123]$'
@@ -348,12 +344,10 @@ stop_on() {
 	await "$T/munged.err" 'Created .* work threads'
 	export DDP_MUNGE_SOCKET=$T/munge.sock DDP_AUTH=munge
 	etcd_up 3
-	for h in h1 h2 h3; do
-		node "$h" 3 bash -c "$who"'
-			read -r _ <'"$T"'/go
-			echo key ${DDP_JOB_KEY:0:8}
-			exec c_init'
-	done
+	nodes 3 bash -c "$who"'
+		read -r _ <'"$T"'/go
+		echo key ${DDP_JOB_KEY:0:8}
+		exec c_init'
 	up 3
 	find_server
 	# another host's takes its place, of a secret of its own
