@@ -81,7 +81,8 @@ static void on_changed(struct torch_session *t, struct slice request)
 
 static void get_wait(const struct torch_client *k, struct torch_wait *w)
 {
-	*w = (struct torch_wait){.from = &k->from, .since = k->since,
+	*w = (struct torch_wait){.client = k, .from = &k->from,
+				 .since = k->since,
 				 .waiter = &k->session.waiter};
 }
 
@@ -214,6 +215,13 @@ void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
 	k->ticket = ticket;
 	k->port->asked++;
 	conn_due(&k->conn, uv_now(k->port->pool->loop) + ms);
+}
+
+int torch_client_to(const struct torch_client *k, struct sock_addr *to)
+{
+	struct sock_addr from;
+
+	return conn_addrs(&k->conn, &from, to);
 }
 
 void torch_client_admit(struct torch_client *k)
