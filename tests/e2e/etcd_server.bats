@@ -282,6 +282,45 @@ lacks() {
 	finish a
 }
 
+# The next server never had an agent that was told the key.
+@test "by munge the next server has the key of the first, and etcd cannot tell it" {
+	local key server
+	command -v munged >/dev/null || skip 'no munged here'
+	unset DDP_TOKEN
+	head -c 1024 /dev/urandom >munge.key
+	chmod 600 munge.key
+	start munged munged --foreground --force --key-file="$T/munge.key" \
+		--socket="$T/munge.sock" --pid-file="$T/munge.pid" \
+		--log-file="$T/munge.log" --seed-file="$T/munge.seed"
+	await munged.err 'Created .* work threads'
+	export DDP_MUNGE_SOCKET=$T/munge.sock DDP_AUTH=munge
+	etcd_here
+	mkfifo go
+	exec 8<>go
+	begin on ddprun --nnodes 1 --rdzv-backend etcd --rdzv-endpoint "$etcd" \
+		--rdzv-id j --rdzv-conf ttl=1 --local-addr 127.0.0.1 bash -c '
+		echo "key $DDP_JOB_KEY $PPID"; read -r _ <'"$T"'/go
+		exec rdzv_client do $DDP_RDZV_ENDPOINT j 0 0 add n 1'
+	await on.out '\] key '
+	key=${line#*key } key=${key% *}
+	server=$(pgrep -x -P "${line##* }" ddprdzv)
+	candidate b 1
+	await b.err 'standing by'
+	etcdctl_ get --prefix /ddprun/j/journal
+	grep -aq 'MUNGE:' program.out
+	[ "${#key}" = 64 ]
+	! xxd -p program.out | tr -d '\n' | grep -F "$key"
+	kill -STOP "$server"
+	serves b
+	kill -CONT "$server"
+	echo >&8
+	finish on
+	has "$out" '^\[0\] 1$'
+	signal b TERM
+	finish b
+	nothing_in_etcd
+}
+
 @test "what cannot be said of etcd on the command line is named" {
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379
 	has "$err" '--etcd needs --job'
