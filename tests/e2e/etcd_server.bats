@@ -112,6 +112,46 @@ serving() {
 	told agent a '^welcome'
 }
 
+# gate WORD...: a way to etcd that holds a request with these words; a line of fd 9
+# lets it through. $gate is where it is
+gate() {
+	mkfifo gate.in
+	exec 9<>gate.in
+	begin gate bash -c 'exec python3 "$@" <"$0"' "$T/gate.in" \
+		"$BATS_TEST_DIRNAME/../programs/etcd_gate.py" "$etcd" "$@"
+	await gate.out :
+	gate=$line
+}
+
+key64() {
+	printf %s "$1" | base64
+}
+
+@test "before there is a server each is told why, and waits until there is one" {
+	local of role
+	etcd_here
+	gate /kv/range "\"$(key64 /ddprun/j/head)\""
+	etcd=$gate candidate a 600
+	await gate.out held
+	of="the server of job 'j', ${at[a]}, still reads what etcd \\($gate\\) has of it"
+	# its own stands by, and sends it there
+	begin node ddprun --rdzv-backend etcd --rdzv-endpoint "$etcd" \
+		--rdzv-id j --local-addr 127.0.0.1 --rdzv-timeout 2.5 true
+	for role in agent worker tool; do
+		begin "$role" rdzv_client told "$role" "${at[a]}" j
+	done
+	for role in agent worker tool; do
+		finish "$role"
+		has "$out" "^the job has no server yet $of\$"
+	done
+	finish node 75
+	has "$err" "nobody became the server of job 'j' at etcd .*: $of"
+	begin waiting rdzv_client told agent "${at[a]}" j
+	echo >&9
+	finish waiting
+	[ "$out" = 'welcome ' ]
+}
+
 @test "no answer leaves before etcd has it, and no later than the lease" {
 	two 2 600
 	agent "${at[a]}"
