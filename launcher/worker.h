@@ -78,6 +78,9 @@ struct worker *group_find(struct group *g, pid_t pid);
 void group_exited(struct group *g, struct worker *w, int status,
 		  const struct rusage *usage);
 
+/* Some of this round's have been told to stop. */
+int group_was_stopped(const struct group *g);
+
 uint32_t group_rank(const struct worker *w);
 
 /* Closes all streams. Only when no worker runs. */
