@@ -219,15 +219,36 @@ static void on_waiting(struct member *m)
 			 member_job_key(m, key));
 }
 
-/* There is no server to say it: all that this node knows of is well. */
+static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
+		       pid_t *pid)
+{
+	struct agent *a = m->owner;
+	const struct worker *w = group_find_socket(&a->group, inode, pid);
+
+	if (w)
+		*rank = group_rank(w);
+	return w != NULL;
+}
+
+static int works(const struct agent *a)
+{
+	return a->state == RUNNING || a->state == NOTICED;
+}
+
+/* There is no server to say it: all that this node knows of is well, or ended
+ * as it was told to. */
 static void end_adrift(struct agent *a)
 {
-	if (!member_is_adrift(&a->member) || a->state != RUNNING ||
-	    a->group.running)
+	if (!member_is_adrift(&a->member) || !works(a) || a->group.running)
 		return;
 	exits_flush(&a->exits);
-	if (a->state != RUNNING)
+	if (!works(a))
 		return;
+	if (group_was_stopped(&a->group)) {
+		agent_decide_exit(a, a->notice.exit_code, NULL);
+		agent_handle(a, EV_END, "all workers stopped, as told");
+		return;
+	}
 	log_warn("this node's workers have all exited with code 0; what the "
 		 "other nodes' did is not known without the rendezvous server");
 	agent_decide_exit(a, 0, "all workers exited with code 0");
@@ -242,6 +263,7 @@ static void on_adrift(struct member *m)
 static const struct member_events member_events = {
 	.on_start = on_start,
 	.on_waiting = on_waiting,
+	.find_holder = find_holder,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
 	.on_adrift = on_adrift,

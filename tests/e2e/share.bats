@@ -105,13 +105,14 @@ asked() {
 	server --journal "$T/journal"
 	export T DDP_TEST_SHARE=1
 	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" bash -c \
-		'echo here; [ $RANK != 1 ] || read -r _ <"$T/go"; exec c_share'
+		'echo here; [ $RANK != 1 ] || read -r _ <"$T/go"
+		exec c_collectives 3'
 	await job.out '\[0\] here'
 	await job.out '\[1\] here'
 	signal server KILL
 	finish server -
 	server --journal "$T/journal"
-	echo go >go
+	echo go 1<>go
 	finish job
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
 }
