@@ -112,8 +112,10 @@ asked() {
 	signal server KILL
 	finish server -
 	server --journal "$T/journal"
-	echo go 1<>go
+	exec 9<>go
+	echo go >&9
 	finish job
+	exec 9>&-
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
 }
 
