@@ -73,7 +73,8 @@ static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
 	do {
 		rc = ddp__kv_server(&w->kv, &w->env.server, hello, auth, ms,
 				    e);
-		if (rc != -ECONNREFUSED || clock_ms() >= end)
+		if ((rc != -ECONNREFUSED && rc != -ECONNRESET) ||
+		    clock_ms() >= end)
 			return rc;
 		poll(NULL, 0, NAP_MS);
 	} while (1);

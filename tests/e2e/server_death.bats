@@ -143,6 +143,34 @@ same_workers() { # NAME N
 	has "$(<j.out)" '\] 4$'
 }
 
+# Its server dies between accepting it and the proof: here, its way to it does.
+@test "a worker whose first connection is reset tries again" {
+	cat >once.py <<-'EOF'
+		import os, socket, struct, sys, threading
+		def relay(a, b):
+		    while data := a.recv(65536):
+		        b.sendall(data)
+		    b.shutdown(socket.SHUT_WR)
+		host, port = os.environ["DDP_RDZV_ENDPOINT"].rsplit(":", 1)
+		s = socket.create_server(("127.0.0.1", 0))
+		s.settimeout(20)
+		if os.fork() == 0:
+		    os.environ["DDP_RDZV_ENDPOINT"] = "127.0.0.1:%d" % s.getsockname()[1]
+		    os.execvp(sys.argv[1], sys.argv[1:])
+		c = s.accept()[0]
+		c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+		c.close()
+		c = s.accept()[0]
+		up = socket.create_connection((host, int(port)))
+		threading.Thread(target=relay, args=(up, c)).start()
+		relay(c, up)
+		sys.exit(os.wait()[1] != 0)
+	EOF
+	expect 0 ddprun --standalone --nproc-per-node 2 sh -c \
+		'[ $RANK = 0 ] || exec python3 once.py c_init; exec c_init'
+	has "$out" '^\[1\] rank 1 of 2'
+}
+
 @test "workers in a barrier go on when the server is back" {
 	gates 1
 	export T
