@@ -230,15 +230,25 @@ static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
 	return w != NULL;
 }
 
-/* There is no server to say it: all that this node knows of is well. */
+static int works(const struct agent *a)
+{
+	return a->state == RUNNING || a->state == NOTICED;
+}
+
+/* There is no server to say it: all that this node knows of is well, or ended
+ * as it was told to. */
 static void end_adrift(struct agent *a)
 {
-	if (!member_is_adrift(&a->member) || a->state != RUNNING ||
-	    a->group.running)
+	if (!member_is_adrift(&a->member) || !works(a) || a->group.running)
 		return;
 	exits_flush(&a->exits);
-	if (a->state != RUNNING)
+	if (!works(a))
 		return;
+	if (group_was_stopped(&a->group)) {
+		agent_decide_exit(a, a->notice.exit_code, NULL);
+		agent_handle(a, EV_END, "all workers stopped, as told");
+		return;
+	}
 	log_warn("this node's workers have all exited with code 0; what the "
 		 "other nodes' did is not known without the rendezvous server");
 	agent_decide_exit(a, 0, "all workers exited with code 0");

@@ -74,7 +74,7 @@ static void notice_workers(struct agent *a)
 {
 	if (a->notice.level >= WIRE_STOPPED)
 		a->stopping.signal = a->notice.signal;
-	a->stopping.far = a->nnodes > 1;
+	a->stopping.far = a->nnodes > 1 && !member_is_adrift(&a->member);
 	say_notice(a, stopping_tell(&a->stopping, a->notice.signal));
 	stopping_give(&a->stopping, a->notice.grace_ms);
 	exits_flush(&a->exits);

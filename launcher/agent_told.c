@@ -32,8 +32,9 @@ static void give_notice(struct agent *a, const struct notice *n,
 		.text = SLICE_STR(text),
 	};
 
-	/* first, so that no worker's exit comes before it */
-	if (n->level > a->notice.level)
+	/* first, so that no worker's exit comes before it; adrift there is
+	 * nobody to tell, and the workers have their time all the same */
+	if (n->level > a->notice.level && !member_is_adrift(&a->member))
 		member_stop(&a->member, &stop);
 	take_notice(a, n, text);
 }

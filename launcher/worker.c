@@ -46,6 +46,14 @@ void group_release(struct group *g)
 	g->workers = NULL;
 }
 
+int group_was_stopped(const struct group *g)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->workers[i].stopped)
+			return 1;
+	return 0;
+}
+
 uint32_t group_rank(const struct worker *w)
 {
 	return w->group->base_rank + w->local_rank;

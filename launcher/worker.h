@@ -82,6 +82,9 @@ void group_exited(struct group *g, struct worker *w, int status,
  * none of which /proc says so. Takes 50 ms at most. */
 struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid);
 
+/* Some of this round's have been told to stop. */
+int group_was_stopped(const struct group *g);
+
 uint32_t group_rank(const struct worker *w);
 
 /* Closes all streams. Only when no worker runs. */

@@ -35,5 +35,8 @@ int credential_make(char *out, struct slice payload, uid_t uid, struct err *e);
  * ERR_PROOF: it is none, too old, was read before, or is not for us. */
 int credential_read(struct slice text, uid_t *uid, void *payload,
 		    struct err *e);
+/* The same of one that was kept: it may be old, and may be read again. */
+int credential_open(struct slice text, uid_t *uid, void *payload,
+		    struct err *e);
 
 #endif

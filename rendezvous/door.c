@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/sock.h"
 #include "rendezvous/credential.h"
+#include "rendezvous/place.h"
 #include "rendezvous/request.h"
 #include "rendezvous/tenants.h"
 
@@ -282,12 +283,33 @@ static void put_welcome(struct member *m, const struct wire_frame *f,
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 }
 
+/* Its key was granted before the job's was known here (seal.h). */
+static int is_outdated(const struct member *m, const struct wire_hello *hello,
+		       const struct proof *granted)
+{
+	struct proof key;
+	int same;
+
+	if (!m->server->place || hello->method != WIRE_BY_MUNGE ||
+	    place_check(m->server->place, NULL) < 0)
+		return 0;
+	same = job_key(m, hello, &key, NULL) == 0 &&
+	       proof_same(&key, SLICE((const char *)granted->bytes,
+				      PROOF_SIZE));
+	proof_wipe(&key, sizeof(key));
+	return !same;
+}
+
 int door_let_in(struct member *m, const struct wire_frame *f,
 		const struct wire_hello *hello, const char *grant,
 		const struct proof *key, struct err *e)
 {
 	struct wire_welcome w = {.grant = SLICE_STR(grant)};
-	int rc = request_admit(m, hello, e);
+	int rc = is_outdated(m, hello, key) ?
+		 err_set(e, ERR_NOT_YET, "the rendezvous server at %s has just "
+			 "learned the job's key: ask again",
+			 m->server->endpoint) :
+		 request_admit(m, hello, e);
 
 	if (rc == ERR_PROTOCOL)
 		return rc;

@@ -195,6 +195,20 @@ void history_met(struct pasts *round, struct past *p)
 	put_past(&h->batch, round, p);
 }
 
+static void put_seal(struct history *h)
+{
+	size_t mark = journal_begin(&h->batch, HISTORY_SEAL);
+
+	buf_put_slice(&h->batch, SLICE_STR(h->seal));
+	journal_end(&h->batch, mark);
+}
+
+void history_sealed(struct history *h)
+{
+	if (h->writes)
+		put_seal(h);
+}
+
 /* ---- a snapshot ---- */
 
 static void put_pair(struct buf *b, enum history_type type,
@@ -310,6 +324,8 @@ static int put_snapshot(struct history *h, struct err *e)
 	buf_put_u64(&h->batch, h->jobs);
 	buf_put_u32(&h->batch, h->met);
 	journal_end(&h->batch, mark);
+	if (h->seal[0])
+		put_seal(h);
 	put_ended(&h->batch, &h->server->ended);
 	while ((at = table_next(&h->by_number, at)))
 		put_job(h, hosted_of_number(at), since);
@@ -532,5 +548,6 @@ void history_forget_all(struct history *h)
 		hosted_drop(hosted_of_number(at));
 	ended_release(&h->server->ended);
 	h->server->ended = (struct ended){.next = 0};
+	h->seal[0] = '\0';
 	history_close(h);
 }

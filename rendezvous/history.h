@@ -6,6 +6,7 @@
 #ifndef RENDEZVOUS_HISTORY_H
 #define RENDEZVOUS_HISTORY_H
 
+#include "rendezvous/credential.h"
 #include "rendezvous/past.h"
 #include "rendezvous/torch_wire.h"
 #include "rendezvous/wire.h"
@@ -30,6 +31,7 @@ struct history {
 	uint64_t jobs;     /* the last number that was given */
 	struct table by_number; /* all jobs of the server */
 	uint32_t met;      /* the last gather's number */
+	char seal[CREDENTIAL_MAX]; /* seal.h's; "": there is none */
 };
 
 enum history_type {
@@ -51,6 +53,7 @@ enum history_type {
 			  * u64 value, u32 number of what was gathered */
 	HISTORY_TORCHED, /* u64 job, u8 generation, str request: PyTorch's */
 	HISTORY_QUEUED,  /* u64 job, str key, str value */
+	HISTORY_SEAL,    /* str credential: the key of the job, by munge */
 };
 
 /* ---- writing; nothing where there is no journal ---- */
@@ -72,6 +75,8 @@ void history_torched(struct hosted *job, enum torch_generation g,
 void history_changed(struct pasts *round, uint64_t session, uint32_t rank,
 		     const struct wire_frame *f);
 void history_met(struct pasts *round, struct past *past);
+/* It is what h->seal says from now on. */
+void history_sealed(struct history *h);
 
 /* Before output leaves: what it says is kept. 0: it is, as a file's always is;
  * else (conn_pool.commit) history_kept is to be called when etcd has it. */

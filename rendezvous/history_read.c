@@ -43,6 +43,7 @@ static int take_reset(struct reading *r)
 	r->h->server->ended = (struct ended){.next = 0};
 	r->h->jobs = reader_u64(&r->in);
 	r->h->met = reader_u32(&r->in);
+	r->h->seal[0] = '\0';
 	return 0;
 }
 
@@ -330,6 +331,16 @@ static int take_past(struct reading *r)
 	return 0;
 }
 
+static int take_seal(struct reading *r)
+{
+	struct slice text = reader_slice(&r->in);
+
+	if (text.len >= sizeof r->h->seal)
+		return ERR_PROTOCOL;
+	snprintf(r->h->seal, sizeof r->h->seal, "%.*s", SLICE_FMT(text));
+	return 0;
+}
+
 static taker *const takers[] = {
 	[HISTORY_RESET] = take_reset,
 	[HISTORY_ENDED] = take_ended,
@@ -346,6 +357,7 @@ static taker *const takers[] = {
 	[HISTORY_PAST] = take_past,
 	[HISTORY_TORCHED] = take_torched,
 	[HISTORY_QUEUED] = take_queued,
+	[HISTORY_SEAL] = take_seal,
 };
 
 int history_take(void *history, struct slice batch)

@@ -1,5 +1,5 @@
 /* parent.h: the pipe to the ddprun that started this server: its end, and the
- * job's key where that comes later (protocol.txt 4.8). */
+ * job's key where that comes later (protocol-etcd.txt). */
 #ifndef RENDEZVOUS_PARENT_H
 #define RENDEZVOUS_PARENT_H
 

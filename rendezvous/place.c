@@ -10,6 +10,7 @@
 #include "rendezvous/candidate.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/journal_etcd.h"
+#include "rendezvous/seal.h"
 #include "rendezvous/standby.h"
 
 enum {
@@ -174,7 +175,14 @@ static void on_again(uv_timer_t *t)
 	begin(t->data);
 }
 
-static void fall_back(struct place *p, const struct err *why)
+static void ask_later(struct place *p)
+{
+	uv_timer_start(&p->timer, on_again, p->backoff_ms, 0);
+	p->backoff_ms = p->backoff_ms * 2 > BACKOFF_MAX_MS ?
+			BACKOFF_MAX_MS : p->backoff_ms * 2;
+}
+
+static void be_away(struct place *p, const struct err *why)
 {
 	struct server *s = p->server;
 
@@ -184,20 +192,39 @@ static void fall_back(struct place *p, const struct err *why)
 	if (p->state == OTHER)
 		p->other_until = uv_now(s->loop) + p->o.ttl_s * 1000u;
 	close_journal(p);
-	if (p->candidate)
-		candidate_close(p->candidate);
-	p->candidate = NULL;
 	go(p, AWAY);
 	p->refused = why->code == ERR_REFUSED || why->code == ERR_DATA ||
 		     why->code == ERR_PROTOCOL;
 	p->why = *why;
 	p->why.code = ERR_NO_ETCD;
-	uv_timer_start(&p->timer, on_again, p->backoff_ms, 0);
-	p->backoff_ms = p->backoff_ms * 2 > BACKOFF_MAX_MS ?
-			BACKOFF_MAX_MS : p->backoff_ms * 2;
 	if (p->refused)
 		standby_answer(s);
 	conn_flush_all(&s->pool);
+}
+
+static void fall_back(struct place *p, const struct err *why)
+{
+	be_away(p, why);
+	if (p->candidate)
+		candidate_close(p->candidate);
+	p->candidate = NULL;
+	ask_later(p);
+}
+
+static void on_given(void *owner)
+{
+	struct place *p = owner;
+
+	candidate_close(p->candidate);
+	p->candidate = NULL;
+	ask_later(p);
+}
+
+/* What is wrong is wrong here, and another may be the server. */
+static void give_way(struct place *p, const struct err *why)
+{
+	be_away(p, why);
+	candidate_resign(p->candidate, on_given);
 }
 
 /* ---- leaving ---- */
@@ -268,6 +295,8 @@ static void on_loaded(void *owner)
 			"/ddprun/%.200s/, or choose another --rdzv-id",
 			etcd_where(p->etcd), e.text, p->o.job);
 		fall_back(p, &why);
+	} else if (seal_agree(p->server, &e) < 0) {
+		give_way(p, &e);
 	} else if (rc == 0) {
 		serve(p);
 	}

@@ -39,6 +39,8 @@ void proof_of_server(struct proof *out, const struct proof *key,
 void proof_hash(struct proof *out, const struct proof_talk *t);
 void proof_hash_grant(struct proof *out, const struct proof_talk *t,
 		      struct slice client_proof);
+/* What tells a sealed key (seal.h) of that job from all else that it signs. */
+void proof_hash_seal(struct proof *out, struct slice job);
 
 /* Into out[WIRE_WHICH_SIZE], for a greeting with these random bytes: that the
  * server is that job's alone. No proof of anything. */

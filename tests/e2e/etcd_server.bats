@@ -112,6 +112,46 @@ serving() {
 	told agent a '^welcome'
 }
 
+# gate WORD...: a way to etcd that holds a request with these words; a line of fd 9
+# lets it through. $gate is where it is
+gate() {
+	mkfifo gate.in
+	exec 9<>gate.in
+	begin gate bash -c 'exec python3 "$@" <"$0"' "$T/gate.in" \
+		"$BATS_TEST_DIRNAME/../programs/etcd_gate.py" "$etcd" "$@"
+	await gate.out :
+	gate=$line
+}
+
+key64() {
+	printf %s "$1" | base64
+}
+
+@test "before there is a server each is told why, and waits until there is one" {
+	local of role
+	etcd_here
+	gate /kv/range "\"$(key64 /ddprun/j/head)\""
+	etcd=$gate candidate a 600
+	await gate.out held
+	of="the server of job 'j', ${at[a]}, still reads what etcd \\($gate\\) has of it"
+	# its own stands by, and sends it there
+	begin node ddprun --rdzv-backend etcd --rdzv-endpoint "$etcd" \
+		--rdzv-id j --local-addr 127.0.0.1 --rdzv-timeout 2.5 true
+	for role in agent worker tool; do
+		begin "$role" rdzv_client told "$role" "${at[a]}" j
+	done
+	for role in agent worker tool; do
+		finish "$role"
+		has "$out" "^the job has no server yet $of\$"
+	done
+	finish node 75
+	has "$err" "nobody became the server of job 'j' at etcd .*: $of"
+	begin waiting rdzv_client told agent "${at[a]}" j
+	echo >&9
+	finish waiting
+	[ "$out" = 'welcome ' ]
+}
+
 @test "no answer leaves before etcd has it, and no later than the lease" {
 	two 2 600
 	agent "${at[a]}"
@@ -280,6 +320,45 @@ lacks() {
 	DDP_JOB_KEY=$key told worker a "is elsewhere ${at[s]}"
 	exec 6>&-
 	finish a
+}
+
+# The next server never had an agent that was told the key.
+@test "by munge the next server has the key of the first, and etcd cannot tell it" {
+	local key server
+	command -v munged >/dev/null || skip 'no munged here'
+	unset DDP_TOKEN
+	head -c 1024 /dev/urandom >munge.key
+	chmod 600 munge.key
+	start munged munged --foreground --force --key-file="$T/munge.key" \
+		--socket="$T/munge.sock" --pid-file="$T/munge.pid" \
+		--log-file="$T/munge.log" --seed-file="$T/munge.seed"
+	await munged.err 'Created .* work threads'
+	export DDP_MUNGE_SOCKET=$T/munge.sock DDP_AUTH=munge
+	etcd_here
+	mkfifo go
+	exec 8<>go
+	begin on ddprun --nnodes 1 --rdzv-backend etcd --rdzv-endpoint "$etcd" \
+		--rdzv-id j --rdzv-conf ttl=1 --local-addr 127.0.0.1 bash -c '
+		echo "key $DDP_JOB_KEY $PPID"; read -r _ <'"$T"'/go
+		exec rdzv_client do $DDP_RDZV_ENDPOINT j 0 0 add n 1'
+	await on.out '\] key '
+	key=${line#*key } key=${key% *}
+	server=$(pgrep -x -P "${line##* }" ddprdzv)
+	candidate b 1
+	await b.err 'standing by'
+	etcdctl_ get --prefix /ddprun/j/journal
+	grep -aq 'MUNGE:' program.out
+	[ "${#key}" = 64 ]
+	! xxd -p program.out | tr -d '\n' | grep -F "$key"
+	kill -STOP "$server"
+	serves b
+	kill -CONT "$server"
+	echo >&8
+	finish on
+	has "$out" '^\[0\] 1$'
+	signal b TERM
+	finish b
+	nothing_in_etcd
 }
 
 @test "what cannot be said of etcd on the command line is named" {

@@ -281,6 +281,30 @@ same_workers() { # NAME N
 	has "$err" 'was lost at [0-9:]{8}: .*did not come back within 0.2 s'
 }
 
+# One dies of the signal, one takes its time and ends well, or is killed when that
+# is over.
+@test "without a server a node that is told to stop ends as told, in grace" {
+	gates 0
+	export T gate
+	by_hand
+	for grace in 60 0.2; do
+		job j --nproc-per-node 2 --rdzv-endpoint "$at" --rdzv-conf \
+			reconnect_timeout=0.2 --shutdown-timeout $grace -- \
+			'[ $RANK = 1 ] || trap "$gate; exit 0" TERM; eval "$IDLE"'
+		await j.out 'up 0'
+		await j.out 'up 1'
+		signal server KILL
+		finish server -
+		await j.err 'did not come back'
+		signal j TERM
+		await j.err 'got SIGTERM: stopping 2 workers'
+		[ $grace != 60 ] || open_gate 0
+		finish j 143
+		! grep -q 'was lost at' j.err
+		by_hand
+	done
+}
+
 @test "without a server a node whose workers all end well ends well" {
 	gates 0 1
 	export T

@@ -1,0 +1,51 @@
+"""etcd_gate.py HOST:PORT WORD...: a way to that member of etcd. Prints where it
+listens; holds the first request that has all of these words (a key has to be in
+base64, as JSON for etcd has it), prints `held`, and lets it through when a line
+comes on stdin. All else passes at once. Ends when it is killed.
+"""
+import socket
+import sys
+import threading
+
+host, port = sys.argv[1].rsplit(':', 1)
+words = [w.encode() for w in sys.argv[2:]]
+lock = threading.Lock()
+held = False
+
+
+def hold():
+    global held
+    with lock:
+        if held:
+            return
+        held = True
+    print('held', flush=True)
+    sys.stdin.readline()
+
+
+def pump(a, b, looks):
+    data = b'x'
+    while data:
+        try:
+            data = a.recv(1 << 16)
+            if looks and all(w in data for w in words):
+                hold()
+            b.sendall(data)
+        except OSError:
+            break
+    for s in (a, b):
+        try:
+            s.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+at = socket.create_server(('127.0.0.1', 0))
+print('127.0.0.1:%d' % at.getsockname()[1], flush=True)
+while True:
+    here, _ = at.accept()
+    there = socket.create_connection((host, int(port)))
+    for s in (here, there):
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for pair in ((here, there, True), (there, here, False)):
+        threading.Thread(target=pump, args=pair, daemon=True).start()
