@@ -382,6 +382,35 @@ key64() {
 	nothing_in_etcd
 }
 
+@test "a ddprdzv that is stopped is named and replaced, and its node goes on" {
+	local server name
+	mkfifo go
+	exec 8<>go
+	etcd_here
+	export PET_RDZV_BACKEND=etcd PET_RDZV_ID=j PET_LOCAL_ADDR=127.0.0.1
+	export PET_NNODES=2 PET_RDZV_CONF=ttl=1 PET_HEARTBEAT_TIMEOUT=2
+	export PET_RDZV_ENDPOINT=$etcd
+	for name in a b; do
+		begin "$name" ddprun bash -c 'echo up; read -r _ <'"$T"'/go
+			exec c_init'
+	done
+	await a.out up
+	await b.out up
+	etcdctl_ get /ddprun/j/server --print-value-only
+	name=a
+	server=$(pgrep -x -P "${pid[a]}" ddprdzv)
+	ss -Hltnp "src $out" | grep -q "pid=$server," || name=b
+	server=$(pgrep -x -P "${pid[$name]}" ddprdzv)
+	kill -STOP "$server"
+	await "$name.err" "this node's ddprdzv \(pid $server\) is stopped"
+	await "$name.err" "pid $server\) was killed by SIGKILL: started again, the job goes on"
+	await "$name.err" "the job's server is at 127\.0\.0\.1:[0-9]+ after"
+	printf '\n\n' >&8
+	finish a
+	finish b
+	nothing_in_etcd
+}
+
 @test "what cannot be said of etcd on the command line is named" {
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379
 	has "$err" '--etcd needs --job'
