@@ -270,7 +270,7 @@ endif
 
 check-cluster: deps
 	@$(MAKE) --no-print-directory tests
-	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run hosts/slurm_hosts.bats \
+	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
 
 check-gpu: all gpu-programs

@@ -134,13 +134,13 @@ static void free_call(struct http_call *c)
 }
 
 /* ERR_REFUSED: it will hardly be otherwise when it is tried again. */
-static int code_of(CURLcode code, int wants_ours)
+static int code_of(CURLcode code, int has_guess)
 {
 	switch (code) {
 	case CURLE_RECV_ERROR:
 	case CURLE_HTTP2_STREAM:
 	case CURLE_GOT_NOTHING:
-		return wants_ours ? ERR_REFUSED : ERR_REMOTE;
+		return has_guess ? ERR_REFUSED : ERR_REMOTE;
 	case CURLE_OPERATION_TIMEDOUT:
 		return ERR_TIMEOUT;
 	case CURLE_SSL_CONNECT_ERROR:
@@ -153,15 +153,25 @@ static int code_of(CURLcode code, int wants_ours)
 	}
 }
 
-/* One that wants a certificate and gets none closes when the handshake is over,
- * without a word. */
-static int may_want_ours(const struct http_call *c, const char *url)
+/* What a new connection by https was closed for without a word: one that wants
+ * a certificate and gets none closes when the handshake is over; one of http
+ * says what it thinks of the handshake, or resets. */
+static const char *guess(const struct http_call *c, CURLcode code,
+			 const char *url)
 {
-	long connects = 0;
+	long connects = 0, error = 0;
+	double shaken = 0;
 
+	c->http->curl->info(c->easy, CURLINFO_OS_ERRNO, &error);
+	if (code != CURLE_RECV_ERROR && code != CURLE_GOT_NOTHING &&
+	    code != CURLE_HTTP2_STREAM && error != ECONNRESET)
+		return "";
 	c->http->curl->info(c->easy, CURLINFO_NUM_CONNECTS, &connects);
-	return strncmp(url, "https:", 6) == 0 && connects &&
-	       !c->http->tls.cert;
+	c->http->curl->info(c->easy, CURLINFO_APPCONNECT_TIME, &shaken);
+	if (strncmp(url, "https:", 6) || !connects || c->http->tls.cert)
+		return "";
+	return shaken > 0 ? "; does it want a certificate of ours?" :
+			    "; does it speak https, not http?";
 }
 
 static void finish_call(struct http_call *c, CURLcode code)
@@ -181,11 +191,10 @@ static void finish_call(struct http_call *c, CURLcode code)
 		status = err_set(&why, ERR_PROTOCOL, "%s: its answer is larger "
 				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
 	else if (code != CURLE_OK)
-		status = err_set(&why, code_of(code, may_want_ours(c, url)),
+		status = err_set(&why, code_of(code, *guess(c, code, url)),
 				 "%s: %s%s", url, c->error[0] ? c->error :
 				 c->http->curl->strerror(code),
-				 may_want_ours(c, url) ? "; does it want a "
-				 "certificate of ours?" : "");
+				 guess(c, code, url));
 	buf_init(&c->in, 0);
 	free_call(c);
 	if (!canceled)

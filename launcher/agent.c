@@ -219,6 +219,17 @@ static void on_waiting(struct member *m)
 			 member_job_key(m, key));
 }
 
+static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
+		       pid_t *pid)
+{
+	struct agent *a = m->owner;
+	const struct worker *w = group_find_socket(&a->group, inode, pid);
+
+	if (w)
+		*rank = group_rank(w);
+	return w != NULL;
+}
+
 static int works(const struct agent *a)
 {
 	return a->state == RUNNING || a->state == NOTICED;
@@ -252,6 +263,7 @@ static void on_adrift(struct member *m)
 static const struct member_events member_events = {
 	.on_start = on_start,
 	.on_waiting = on_waiting,
+	.find_holder = find_holder,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
 	.on_adrift = on_adrift,

@@ -275,13 +275,32 @@ static void take_state(struct member *m, const struct wire_state *state)
 	}
 }
 
+/* It is a client of PyTorch's store here. */
+static void name_client(struct member *m, const struct wire_waiting *x,
+			char *text, size_t size)
+{
+	uint64_t inode = vouch_inode(&m->vouch, x);
+	uint32_t rank;
+	pid_t pid;
+
+	if (inode && m->events->find_holder(m, inode, &rank, &pid))
+		snprintf(text, size, " (rank %u, pid %d, in PyTorch's store)",
+			 rank, (int)pid);
+	else
+		snprintf(text, size, " (a worker of this node, in PyTorch's "
+			 "store)");
+}
+
 static void take_waiting(struct member *m, const struct wire_waiting *x)
 {
 	unsigned long long s = (x->waited_ms + 500) / 1000;
+	char client[96] = "";
 
+	if (x->peer.len)
+		name_client(m, x, client, sizeof(client));
 	if (!m->waiting && m->started)
-		log_info("waiting %llu s for %.*s (job '%s')", s,
-			 SLICE_FMT(x->text), m->config->job);
+		log_info("waiting %llu s for %.*s%s (job '%s')", s,
+			 SLICE_FMT(x->text), client, m->config->job);
 	if (!m->waiting || m->spare || m->starts_ms)
 		return;
 	snprintf(m->awaited, sizeof(m->awaited), "%.*s", SLICE_FMT(x->text));

@@ -20,6 +20,10 @@ struct member_events {
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
 	/* It has waited for a second, and was told whom for. */
 	void (*on_waiting)(struct member *m);
+	/* Which rank, and which process of its, has that socket: 1, or 0: it is
+	 * not known. */
+	int (*find_holder)(struct member *m, uint64_t inode, uint32_t *rank,
+			   pid_t *pid);
 	/* The server is not looked for any more; what the workers do is theirs
 	 * until somebody has to hear of it: then on_lost. */
 	void (*on_adrift)(struct member *m);

@@ -49,13 +49,14 @@ static int is_same(const struct sock_addr *a, const struct sock_addr *b)
 	       sock_addr_port(a) == sock_addr_port(b);
 }
 
-static int found(unsigned state, uint64_t inode, uint32_t whose, uid_t *uid)
+static int found(unsigned state, uint64_t inode, uint32_t uid,
+		 struct socket_whose *whose)
 {
 	if (state == PROC_TCP_LISTEN)
 		return SOCKET_NONE;
 	if (!inode)
 		return SOCKET_CLOSED;
-	*uid = whose;
+	*whose = (struct socket_whose){.uid = uid, .inode = inode};
 	return SOCKET_OWNED;
 }
 
@@ -77,7 +78,7 @@ static ssize_t exchange(const void *question, size_t size, char *reply)
 }
 
 static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
-		      const struct sock_addr *peer, uid_t *uid)
+		      const struct sock_addr *peer, struct socket_whose *whose)
 {
 	const struct nlmsghdr *h = (const struct nlmsghdr *)reply;
 	const struct inet_diag_msg *m;
@@ -102,12 +103,12 @@ static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
 	/* without one it shows who listens there */
 	if (!is_same(&here, own) || !is_same(&there, peer))
 		return SOCKET_NONE;
-	return found(m->idiag_state, m->idiag_inode, m->idiag_uid, uid);
+	return found(m->idiag_state, m->idiag_inode, m->idiag_uid, whose);
 }
 
 /* -ENOENT: there is none, or this kernel has no such diagnosis. */
 static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
-		      uid_t *uid)
+		      struct socket_whose *whose)
 {
 	struct {
 		struct nlmsghdr h;
@@ -130,13 +131,14 @@ static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
 	put_addr(own, q.r.id.idiag_src);
 	put_addr(peer, q.r.id.idiag_dst);
 	n = exchange(&q, sizeof(q), reply);
-	return n < 0 ? (int)n : take_reply(reply, (size_t)n, own, peer, uid);
+	return n < 0 ? (int)n : take_reply(reply, (size_t)n, own, peer,
+				       whose);
 }
 
 /* ---- /proc ---- */
 
 static int search(const char *path, const struct sock_addr *own,
-		  const struct sock_addr *peer, uid_t *uid)
+		  const struct sock_addr *peer, struct socket_whose *whose)
 {
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
@@ -150,7 +152,7 @@ static int search(const char *path, const struct sock_addr *own,
 	while (rc == SOCKET_NONE && (n = getline(&line, &room, f)) > 0) {
 		if (proc_tcp_parse(SLICE(line, (size_t)n), &s) &&
 		    is_same(&s.own, own) && is_same(&s.peer, peer))
-			rc = found(s.state, s.inode, s.uid, uid);
+			rc = found(s.state, s.inode, s.uid, whose);
 	}
 	free(line);
 	fclose(f);
@@ -159,15 +161,15 @@ static int search(const char *path, const struct sock_addr *own,
 
 /* A program that speaks IPv6 may have an IPv4 connection. */
 static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
-		      uid_t *uid)
+		      struct socket_whose *whose)
 {
 	int rc = -ENOENT, v6;
 
 	if (own->ss.ss_family == AF_INET)
-		rc = search("/proc/self/net/tcp", own, peer, uid);
+		rc = search("/proc/self/net/tcp", own, peer, whose);
 	if (rc == SOCKET_OWNED || rc == SOCKET_CLOSED)
 		return rc;
-	v6 = search("/proc/self/net/tcp6", own, peer, uid);
+	v6 = search("/proc/self/net/tcp6", own, peer, whose);
 	return v6 < 0 && rc >= 0 ? rc : v6;
 }
 
@@ -176,7 +178,7 @@ static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
 static int has_diag(struct socket_finder *f)
 {
 	struct sock_addr own, any;
-	uid_t uid;
+	struct socket_whose whose;
 	int fd;
 
 	if (f->tried || f->no_diag)
@@ -186,14 +188,15 @@ static int has_diag(struct socket_finder *f)
 	sock_addr_number("127.0.0.1", 9, &any);
 	fd = sock_listen(&own, NULL);
 	/* the one that listens is not who was asked for */
-	f->no_diag = fd < 0 || ask_kernel(&own, &any, &uid) != SOCKET_NONE;
+	f->no_diag = fd < 0 || ask_kernel(&own, &any, &whose) != SOCKET_NONE;
 	if (fd >= 0)
 		close(fd);
 	return !f->no_diag;
 }
 
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
-		 const struct sock_addr *peer, uid_t *uid, struct err *e)
+		 const struct sock_addr *peer, struct socket_whose *whose,
+		 struct err *e)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&own->ss;
 	/* it is known by its interface, too, which nobody has told us */
@@ -202,11 +205,11 @@ int socket_owner(struct socket_finder *f, const struct sock_addr *own,
 	int rc = -ENOENT;
 
 	if (!link_local && has_diag(f)) {
-		rc = ask_kernel(own, peer, uid);
+		rc = ask_kernel(own, peer, whose);
 		if (rc >= 0 || rc == -ENOENT)
 			return rc < 0 ? SOCKET_NONE : rc;
 	}
-	rc = search_all(own, peer, uid);
+	rc = search_all(own, peer, whose);
 	if (rc < 0)
 		return err_set(e, rc, "neither sock_diag nor /proc/net/tcp can "
 			       "be asked here: %s", strerror(-rc));

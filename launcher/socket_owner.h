@@ -10,8 +10,13 @@
 
 enum socket_found {
 	SOCKET_NONE,   /* there is none here */
-	SOCKET_OWNED,  /* *uid is whose */
+	SOCKET_OWNED,  /* *whose is filled */
 	SOCKET_CLOSED, /* its process closed it: nobody knows any more */
+};
+
+struct socket_whose {
+	uid_t uid;
+	uint64_t inode; /* as /proc/PID/fd names it */
 };
 
 /* How this kernel can be asked; all zeroes to begin with. */
@@ -25,6 +30,7 @@ struct socket_finder {
  * and tcp6, which list all: a microsecond for each socket of the host. -errno
  * with text where neither can be asked. */
 int socket_owner(struct socket_finder *f, const struct sock_addr *own,
-		 const struct sock_addr *peer, uid_t *uid, struct err *e);
+		 const struct sock_addr *peer, struct socket_whose *whose,
+		 struct err *e);
 
 #endif

@@ -76,7 +76,7 @@ int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 	struct wire_vouched answer;
 	struct err why = ERR_INIT;
 	char text[ERR_TEXT_MAX];
-	uid_t uid = 0;
+	struct socket_whose whose = {.uid = 0};
 	int rc = wire_get_vouch(f, &m, e);
 
 	if (rc == 0)
@@ -87,11 +87,23 @@ int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 		return rc;
 	answer = (struct wire_vouched){.number = m.number};
 	/* its own end is what the server calls the peer */
-	rc = socket_owner(&v->finder, &peer, &own, &uid, &why);
-	judge(rc, uid, &why, &answer, text, sizeof(text));
+	rc = socket_owner(&v->finder, &peer, &own, &whose, &why);
+	judge(rc, whose.uid, &why, &answer, text, sizeof(text));
 	answer.text = SLICE_STR(text);
 	wire_put_vouched(out, WIRE_VOUCHED, WIRE_NOTICE, 0, &answer);
 	return 0;
+}
+
+uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x)
+{
+	struct sock_addr peer, own;
+	struct socket_whose whose;
+
+	if (get_addr(x->peer, x->peer_port, &peer, NULL) < 0 ||
+	    get_addr(x->own, x->own_port, &own, NULL) < 0 ||
+	    socket_owner(&v->finder, &peer, &own, &whose, NULL) != SOCKET_OWNED)
+		return 0;
+	return whose.inode;
 }
 
 void vouch_release(struct vouch *v)

@@ -17,6 +17,8 @@ struct wire_items vouch_addrs(struct vouch *v);
 /* Answers a VOUCH into out. ERR_PROTOCOL with text. */
 int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 		 struct err *e);
+/* Of the socket here of who waits, by which /proc names it; 0: not known. */
+uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x);
 void vouch_release(struct vouch *v);
 
 #endif

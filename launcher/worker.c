@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launcher/socket_holder.h"
 
 int group_init(struct group *g, uv_loop_t *loop, struct output *output,
 	       struct input *input, struct guard *guard, uint32_t n,
@@ -217,6 +218,27 @@ struct worker *group_find(struct group *g, pid_t pid)
 			g->at = (g->at + i + 1) % g->n;
 			return w;
 		}
+	}
+	return NULL;
+}
+
+struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid)
+{
+	struct socket_search s;
+
+	socket_search_init(&s, inode);
+	/* it is they who have it, as a rule; what they forked has it, too */
+	for (uint32_t i = 0; i < g->n; i++) {
+		*pid = g->workers[i].pid;
+		if (g->workers[i].running && socket_search_in(&s, *pid))
+			return &g->workers[i];
+	}
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (!g->workers[i].running)
+			continue;
+		*pid = socket_search_under(&s, g->workers[i].pid);
+		if (*pid)
+			return &g->workers[i];
 	}
 	return NULL;
 }

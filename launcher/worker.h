@@ -78,6 +78,10 @@ struct worker *group_find(struct group *g, pid_t pid);
 void group_exited(struct group *g, struct worker *w, int status,
 		  const struct rusage *usage);
 
+/* The worker that has that socket open, or has started who has it: *pid; NULL:
+ * none of which /proc says so. Takes 50 ms at most. */
+struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid);
+
 /* Some of this round's have been told to stop. */
 int group_was_stopped(const struct group *g);
 

@@ -21,6 +21,7 @@ struct torch_client {
 	void *ticket; /* of one that is held, not admitted yet */
 	struct sock_addr from;
 	uint64_t since; /* of its wait, while it is parked; loop time */
+	int leaves;     /* its place will be free, and is not yet */
 	struct torch_client *next, **pprev;
 };
 
@@ -33,6 +34,7 @@ struct torch_port {
 	struct torch_client *clients;
 	uint32_t count, most;
 	uint32_t asked;   /* of them: it is not known yet whose they are */
+	uint32_t leaving; /* or they are being closed */
 	uint32_t waiting; /* bits of listeners: the next one has to wait */
 	int open;   /* the listener is */
 	int begun;  /* it takes who comes */
@@ -79,7 +81,8 @@ static void on_changed(struct torch_session *t, struct slice request)
 
 static void get_wait(const struct torch_client *k, struct torch_wait *w)
 {
-	*w = (struct torch_wait){.from = &k->from, .since = k->since,
+	*w = (struct torch_wait){.client = k, .from = &k->from,
+				 .since = k->since,
 				 .waiter = &k->session.waiter};
 }
 
@@ -108,6 +111,12 @@ static void on_gave_up(struct torch_session *t)
 
 /* ---- a client ---- */
 
+static void leave(struct torch_client *k)
+{
+	k->port->leaving += !k->leaves;
+	k->leaves = 1;
+}
+
 /* The protocol has no words for an error: the log has. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
@@ -128,6 +137,7 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 			 e.text);
 		torch_session_release(&k->session);
 		store_answer_all(k->port->store);
+		leave(k);
 		conn_finish(c);
 		return in.len;
 	}
@@ -173,6 +183,7 @@ static void on_gone(struct conn *c, const char *why)
 {
 	struct torch_client *k = client_of(c);
 
+	leave(k);
 	torch_session_release(&k->session);
 	store_answer_all(k->port->store);
 }
@@ -188,6 +199,7 @@ static void on_closed(struct conn *c)
 	if (k->next)
 		k->next->pprev = k->pprev;
 	p->count--;
+	p->leaving -= (uint32_t)k->leaves;
 	free(k);
 	take_waiting(p);
 	free_if_gone(p);
@@ -205,6 +217,13 @@ void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
 	conn_due(&k->conn, uv_now(k->port->pool->loop) + ms);
 }
 
+int torch_client_to(const struct torch_client *k, struct sock_addr *to)
+{
+	struct sock_addr from;
+
+	return conn_addrs(&k->conn, &from, to);
+}
+
 void torch_client_admit(struct torch_client *k)
 {
 	take_ticket(k);
@@ -217,6 +236,7 @@ void torch_client_admit(struct torch_client *k)
 void torch_client_refuse(struct torch_client *k)
 {
 	take_ticket(k);
+	leave(k);
 	conn_drop(&k->conn);
 }
 
@@ -227,6 +247,7 @@ static void let_in(struct torch_client *k)
 	struct sock_addr to;
 
 	if (conn_addrs(&k->conn, &k->from, &to) < 0) {
+		leave(k);
 		conn_drop(&k->conn);
 		return;
 	}
@@ -271,7 +292,7 @@ static void on_connection(uv_stream_t *listener, int status)
 		return;
 	}
 	/* a stranger may have many, and the next one be a worker's */
-	if (p->count == p->most && p->asked) {
+	if (p->count == p->most && (p->asked || p->leaving)) {
 		p->waiting |= 1u << ((uv_tcp_t *)listener - p->listeners);
 		return;
 	}
@@ -297,6 +318,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
 		      listener) == 0)
 		let_in(k);
+	else
+		leave(k);
 }
 
 static void on_listener_closed(uv_handle_t *h)

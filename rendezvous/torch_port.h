@@ -14,6 +14,7 @@ struct torch_client;
 
 /* A client that waits. */
 struct torch_wait {
+	const struct torch_client *client;
 	const struct sock_addr *from;
 	uint64_t since; /* loop time */
 	const struct store_waiter *waiter;
@@ -57,6 +58,8 @@ int torch_port_begin(struct torch_port *p, struct err *e);
 int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
 			 struct torch_wait *w);
 
+/* Where it came to. -errno for one that has been reset. */
+int torch_client_to(const struct torch_client *k, struct sock_addr *to);
 /* What it has sent, and sends, is done. */
 void torch_client_admit(struct torch_client *k);
 /* Closes it, without a word. */

@@ -151,14 +151,12 @@ static int is_due(struct waited *w, const struct tick *t)
 	return 1;
 }
 
+/* x: what else is to be said. */
 static void tell(struct tick *t, struct member *m, const struct waited *w,
-		 uint32_t request)
+		 struct wire_waiting x)
 {
-	const struct wire_waiting x = {
-		.request = request, .waited_ms = t->now - w->since,
-		.text = SLICE(t->text.text.data, t->text.text.len),
-	};
-
+	x.waited_ms = t->now - w->since;
+	x.text = SLICE(t->text.text.data, t->text.text.len);
 	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
 }
 
@@ -206,7 +204,7 @@ static void tell_agents(struct tick *t, struct hosted *h)
 		if (!t->text.text.len)
 			put_agents_wait(t, h);
 		if (is_due(&m->waited, t))
-			tell(t, m, &m->waited, 0);
+			tell(t, m, &m->waited, (struct wire_waiting){0});
 	}
 }
 
@@ -225,18 +223,12 @@ static void tell_worker(struct tick *t, struct member *m)
 			t->of = p->waiter.meeting;
 		}
 		if (is_due(&p->waited, t))
-			tell(t, m, &p->waited, p->id);
+			tell(t, m, &p->waited,
+			     (struct wire_waiting){.request = p->id});
 	}
 }
 
 /* ---- PyTorch's clients, who can be told nothing: their nodes are ---- */
-
-static void explain_torch(const struct torch_wait *w, struct awaited *a)
-{
-	awaited_begin(a, w->waiter);
-	awaited_end(a);
-	awaited_put_note(a, " (a worker of this node, in PyTorch's store)");
-}
 
 uint64_t waits_for_torch(struct hosted *h, struct awaited *a)
 {
@@ -276,10 +268,22 @@ static void find_oldest(struct tick *t, struct hosted *h)
 static void tell_torch_wait(struct tick *t, struct member *m,
 			    const struct torch_wait *w)
 {
+	char peer[SOCK_TEXT_MAX], own[SOCK_TEXT_MAX];
+	struct wire_waiting x = {0};
+	struct sock_addr to;
+
 	awaited_init(&t->text);
-	explain_torch(w, &t->text);
+	awaited_begin(&t->text, w->waiter);
+	awaited_end(&t->text);
 	t->of = NULL;
-	tell(t, m, &m->torch, 0);
+	if (torch_client_to(w->client, &to) == 0)
+		x = (struct wire_waiting){
+			.peer = SLICE_STR(sock_addr_host(w->from, peer)),
+			.peer_port = sock_addr_port(w->from),
+			.own = SLICE_STR(sock_addr_host(&to, own)),
+			.own_port = sock_addr_port(&to),
+		};
+	tell(t, m, &m->torch, x);
 }
 
 /* Less than that is PyTorch being imported by one worker and not yet by

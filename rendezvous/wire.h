@@ -191,7 +191,8 @@ const char *wire_type_name(int type);
 	F(i32, signal) F(u64, ran_ms) F(u8, core) F(u64, max_rss_kib)          \
 	F(str, tail) F(str, why) F(str, error) F(str, log) F(str, last)
 #define WIRE_FATE_FIELDS(F) F(u32, rank) F(u32, timeout_ms)
-#define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text)
+#define WIRE_WAITING_FIELDS(F) F(u32, request) F(u64, waited_ms) F(str, text) \
+	F(str, peer) F(u16, peer_port) F(str, own) F(u16, own_port)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
 #define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)

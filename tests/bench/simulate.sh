@@ -52,10 +52,22 @@ for n in 250 1000 4000 16000; do
 		"$(simulate_column 5 "$work/agents.$n")" \
 		"$(simulate_column 6 "$work/agents.$n")"
 done
+# the floor, and ours once more in turns with it
+: >"$work/agents.1000"
+for r in $(seq "$ROUNDS"); do
+	"$O/tests/bench_floor" 1000 >>"$work/floor"
+	simulate_servers 1
+	# shellcheck disable=SC2086
+	"$O/tests/bench_agents" 1000 $sim_servers >>"$work/agents.1000"
+	simulate_end
+done
+floor=$(simulate_column 3 "$work/floor")
 a=$(simulate_column 4 "$work/agents.1000")
 b=$(simulate_column 4 "$work/agents.16000")
-awk -v a="$a" -v b="$b" 'BEGIN {
+awk -v a="$a" -v b="$b" -v floor="$floor" 'BEGIN {
 	printf "1,000 agents: %.0f ms (goal 100); 16,000: %.2f s (goal 2)\n", a, b / 1e3
+	printf "the same messages between two bare epoll loops: %.0f ms; ours is %.2f times that\n",
+		floor, a / floor
 	printf "slope: %.1f us an agent from 1,000 to 16,000, after %.1f up to 1,000\n",
 		(b - a) / 15, a }'
 simulate_servers 1

@@ -12,14 +12,22 @@ lacks() {
 	! grep -E -e "$2" <<<"$1"
 }
 
-# until_lines N ERE: dumps job $J until N lines are like that; it is $out.
+# has_lines N ERE...: $out has N lines like that, and so on.
+has_lines() {
+	while [ $# -gt 0 ]; do
+		[ "$(grep -cE -e "$2" <<<"$out")" = "$1" ] || return 1
+		shift 2
+	done
+}
+
+# until_lines N ERE...: dumps job $J until N lines are like that; it is $out.
 until_lines() {
 	local end=$((SECONDS + 60))
 	while [ $SECONDS -lt $end ]; do
 		out=$(ddprun dump --no-stacks --job "$J" 2>&1) || true
-		[ "$(grep -cE -e "$2" <<<"$out")" != "$1" ] || return 0
+		! has_lines "$@" || return 0
 	done
-	echo "not $1 lines like '$2' in:"
+	echo "not so many lines like these: $*, in:"
 	echo "$out"
 	return 1
 }
@@ -36,7 +44,7 @@ state() { # PID
 # Three ranks, of which rank 1 does not come to its third call.
 start_late() {
 	start job ddprun --rdzv-id "$J" --nproc-per-node 3 c_fault late 1
-	until_lines 2 "$waiting"
+	until_lines 2 "$waiting" 1 '^  between calls; last: all_reduce #2 '
 }
 
 end_late() {

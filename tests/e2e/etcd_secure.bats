@@ -84,8 +84,13 @@ signed() {
 	refused 'none.pem'
 }
 
-@test "https where etcd speaks http" {
+@test "https where etcd speaks http: by what it answers, or by its reset" {
 	etcd_here
 	job_at --rdzv-conf protocol=https
-	refused "https://$etcd/.*(SSL|TLS|version)"
+	refused "https://$etcd/.*(SSL|TLS|speak https, not http)"
+	start reset rdzv_peer reset
+	await reset.out '^at '
+	etcd=$(sed -n 's/^at //p' reset.out)
+	job_at --rdzv-conf protocol=https
+	refused "https://$etcd/.*reset.*; does it speak https, not http\\?"
 }

@@ -110,7 +110,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	mkfifo go
 	start job ddprun --standalone --heartbeat-timeout 0.5 \
 		--nproc-per-node 2 hangs.py "$T/go"
-	await job.err '^ddprun: waiting [1-9] s for 1 of 1 key that nobody has set: .* \(a worker of this node, in PyTorch.s store\)'
+	await job.err '^ddprun: waiting [1-9] s for 1 of 1 key that nobody has set: .* \(rank 0, pid [0-9]+, in PyTorch.s store\)'
 	finish job 1
 	has "$err" '(Timeout|timeout|timed out)'
 }

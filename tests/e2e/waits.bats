@@ -153,7 +153,7 @@ worker() {
 		--heartbeat-timeout 0.5 --nproc-per-node 2 bash -c '
 		[ $RANK = 1 ] || { w_knock wait ready "$T/over"; exec w_knock wait ready; }
 		read -r _ <"$T/go"; w_knock set ready yes'
-	await job.err '^ddprun: waiting [12] s for 1 of 1 key that nobody has set: .ready. \(a worker of this node, in PyTorch.s store\) \(job .j.\)$'
+	await job.err '^ddprun: waiting [12] s for 1 of 1 key that nobody has set: .ready. \(rank 0, pid [0-9]+, in PyTorch.s store\) \(job .j.\)$'
 	expect 0 ddprun status --job j
 	has "$out" "^  waiting [1-9][0-9]* s for 1 of 1 key that nobody has set: 'ready' \(in PyTorch's store\)$"
 	# one that gives up says it once more
@@ -164,4 +164,34 @@ worker() {
 	has "$out" '\[0\] ready is there'
 	# at 1 s, 2 s, ... and when it was given up
 	[ "$(grep -c waiting job.err)" -ge 2 ]
+}
+
+# Its child is found under it; what it orphaned is nobody's any more.
+@test "who waits in PyTorch's store is named: a rank, its child; its orphan's node" {
+	mkfifo go end
+	export T
+	start job ddprun --standalone --heartbeat-timeout 0.5 \
+		--nproc-per-node 2 bash -c '
+		if [ $RANK = 0 ]; then
+			while read -r key; do w_knock set $key yes; done <"$T/go"
+			exit
+		fi
+		w_knock wait child &
+		echo "child $!"
+		wait
+		(bash -c "w_knock wait orphan; echo >end" &)
+		read -r _ <end
+		echo "self $$"
+		exec w_knock wait itself'
+	exec 9>go
+	await job.out '^\[1\] child [0-9]+$'
+	await job.err ": 'child' \(rank 1, pid ${line##* }, in PyTorch's store\) \("
+	echo child >&9
+	await job.err ": 'orphan' \(a worker of this node, in PyTorch's store\) \("
+	echo orphan >&9
+	await job.out '^\[1\] self [0-9]+$'
+	await job.err ": 'itself' \(rank 1, pid ${line##* }, in PyTorch's store\) \("
+	echo itself >&9
+	exec 9>&-
+	finish job
 }

@@ -213,6 +213,7 @@ up() {
 
 @test "a member of etcd dies under a running job: nothing happens" {
 	local h
+	export PET_RDZV_CONF=ttl=10 # by default; etcd's election takes its time
 	mkfifo go
 	etcd_up 3
 	nodes 3 bash -c "$who"'

@@ -27,3 +27,20 @@ setup() {
 	has "$out" "waited 3.[0-9] s for 1 of 2 ranks at gather '.*': rank 1 \(h2, not connected\)"
 	finish on_h2 1
 }
+
+@test "a rank that waits in PyTorch's store is named by the ddprun of its host" {
+	hosts_real
+	mkfifo go
+	start_on h1 on_h1 "${job[@]}" --node-rank 0 --heartbeat-timeout 0.5 \
+		bash -c 'read -r _ <go; w_knock set ready yes'
+	start_on h2 on_h2 "${job[@]}" --node-rank 1 --heartbeat-timeout 0.5 \
+		--nproc-per-node 2 bash -c '
+		[ $RANK = 2 ] || exit 0
+		echo "pid $$"; exec w_knock wait ready'
+	await on_h2.out '^\[2\] pid [0-9]+$'
+	await on_h2.err "^ddprun: waiting [12] s for 1 of 1 key that nobody has set: 'ready' \(rank 2, pid ${line##* }, in PyTorch's store\) \(job 'none'\)$"
+	echo go >go
+	finish on_h1
+	finish on_h2
+	run ! grep "PyTorch's store" on_h1.err
+}

@@ -18,6 +18,8 @@ static const char usage[] =
 	"rdzv_peer impostor METHODS\n"
 	"  listens, prints 'at HOST:PORT'; greets with these methods (bits),\n"
 	"  welcomes who says HELLO, without a proof; prints what it is told\n"
+	"rdzv_peer reset\n"
+	"  listens as well; resets each connection once it has said something\n"
 	"rdzv_peer record HOST:PORT FILE\n"
 	"  listens as well; passes one connection on to there, and keeps\n"
 	"  what the client says in FILE\n"
@@ -127,6 +129,21 @@ static _Noreturn void run_impostor(unsigned methods)
 		int fd = take();
 
 		pose(fd, methods);
+		close(fd);
+	}
+}
+
+static _Noreturn void run_reset(void)
+{
+	const struct linger none = {.l_onoff = 1, .l_linger = 0};
+	char byte;
+
+	for (;;) {
+		int fd = take();
+
+		if (recv(fd, &byte, 1, 0) < 0)
+			perror("recv");
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 		close(fd);
 	}
 }
@@ -301,6 +318,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "impostor"))
 		run_impostor((unsigned)atoi(argv[2]));
+	if (argc == 2 && !strcmp(argv[1], "reset"))
+		run_reset();
 	if (argc == 4 && !strcmp(argv[1], "record"))
 		return run_record(argv[2], argv[3]);
 	if (argc == 4 && !strcmp(argv[1], "replay"))

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,18 +148,18 @@ static void drop(struct pair *p)
 
 /* By both ways. */
 static void is_found(const struct sock_addr *own, const struct sock_addr *peer,
-		     int found, uid_t whose)
+		     int found, uid_t uid)
 {
 	struct socket_finder ways[] = {{.no_diag = 1}, {.no_diag = 0}};
 	struct err e = ERR_INIT;
 
 	for (int i = 0; i < 2; i++) {
-		uid_t uid = 4711;
+		struct socket_whose whose = {.uid = 4711};
 
-		ck_assert_int_eq(socket_owner(&ways[i], own, peer, &uid, &e),
-				 found);
+		ck_assert_int_eq(socket_owner(&ways[i], own, peer, &whose,
+					      &e), found);
 		if (found == SOCKET_OWNED)
-			ck_assert_uint_eq(uid, whose);
+			ck_assert_uint_eq(whose.uid, uid);
 	}
 }
 
@@ -180,6 +181,25 @@ START_TEST(a_socket_is_ours)
 	is_ours("127.0.0.1", "::ffff:127.0.0.1");
 	if (can("::1"))
 		is_ours("::1", "::1");
+}
+END_TEST
+
+START_TEST(its_inode_is_its_descriptors)
+{
+	struct socket_finder ways[] = {{.no_diag = 1}, {.no_diag = 0}};
+	struct stat st;
+	struct pair p;
+
+	connect_at(&p, "127.0.0.1", "127.0.0.1");
+	ck_assert_int_eq(fstat(p.ours, &st), 0);
+	for (int i = 0; i < 2; i++) {
+		struct socket_whose whose = {.inode = 0};
+
+		ck_assert_int_eq(socket_owner(&ways[i], &p.own, &p.peer, &whose,
+					      NULL), SOCKET_OWNED);
+		ck_assert_uint_eq(whose.inode, st.st_ino);
+	}
+	drop(&p);
 }
 END_TEST
 
@@ -242,6 +262,7 @@ int main(void)
 	tcase_add_test(t, lines_of_the_kernel);
 	tcase_add_test(t, what_is_no_line);
 	tcase_add_test(t, a_socket_is_ours);
+	tcase_add_test(t, its_inode_is_its_descriptors);
 	tcase_add_test(t, who_listens_is_no_connection);
 	tcase_add_test(t, what_is_closed_is_nobodys);
 	tcase_add_test(t, another_users_is_his);

@@ -1,0 +1,413 @@
+/* test_history_torch.c: what PyTorch's clients stored, read from a journal that
+ * was cut at any byte: each time a state that was once kept, whole, and so once
+ * answered. A real journal, its snapshot and what follows on that. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rendezvous/hosted.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/torch_session.h"
+#include "rendezvous/waits.h"
+#include "tests/unit/run_case.h"
+
+enum { HEADER = 4096, STATES = 64, TEXT = 4096, ITEMS = 64 };
+
+static uv_loop_t loop;
+
+/* ---- a server without clients, and its journal ---- */
+
+static struct server *open_server(int fd)
+{
+	struct server *s = calloc(1, sizeof *s);
+	struct err e = ERR_INIT;
+
+	s->loop = s->pool.loop = &loop;
+	s->max_keys = 1000;
+	s->max_bytes = 1 << 20;
+	s->lease_ms = s->idle_ms = s->pool.silent_ms = 60000;
+	waits_init(s);
+	limits_init(s);
+	ck_assert_msg(history_start(&s->history, s, NULL, fd, &e) == 0, "%s",
+		      e.text);
+	return s;
+}
+
+static void close_server(struct server *s)
+{
+	history_forget_all(&s->history);
+	waits_close(s);
+	limits_close(s);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	table_release(&s->history.by_number);
+	table_release(&s->jobs);
+	conn_pool_release(&s->pool);
+	free(s);
+}
+
+/* ---- states ---- */
+
+/* The text of what there was after each batch. */
+static char states[STATES][TEXT];
+static int nstates;
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* "port P; k=v; q<first; q<second"; without a round of the job: "nothing". */
+static void describe(struct server *s, char *text)
+{
+	struct hosted *h = hosted_find(s, SLICE_STR("j"));
+	static char items[ITEMS][128];
+	struct table_item *at = NULL;
+	const struct queued *q = NULL;
+	struct slice key, value;
+	int n = 0, used;
+
+	if (!h || !h->store) {
+		strcpy(text, "nothing");
+		return;
+	}
+	used = sprintf(text, "port %u", h->torch_port);
+	while (store_next_key(h->store, &at, &key)) {
+		store_get(h->store, key, &value);
+		sprintf(items[n++], "%.*s=%.*s", SLICE_FMT(key),
+			SLICE_FMT(value));
+	}
+	qsort(items, (size_t)n, sizeof items[0], by_text);
+	for (int i = 0; i < n; i++)
+		used += sprintf(text + used, "; %s", items[i]);
+	at = NULL;
+	while (store_next_queued(h->store, &at, &q, &key, &value))
+		used += sprintf(text + used, "; %.*s<%.*s", SLICE_FMT(key),
+				SLICE_FMT(value));
+}
+
+/* It is kept: what was answered may leave. */
+static void keep(struct server *s)
+{
+	ck_assert_int_eq(history_commit(&s->history), 0);
+	describe(s, states[nstates++]);
+}
+
+/* ---- a job, and a client of its store ---- */
+
+static struct hosted *begin_job(struct server *s)
+{
+	const struct wire_join join = {
+		.node_id = SLICE_STR("n"), .host = SLICE_STR("h1"),
+		.addr = SLICE_STR("127.0.0.1"), .hosts_server = 1,
+		.node_rank = -1, .min_nodes = 1, .max_nodes = 1, .nproc = 2,
+		.role = SLICE_STR("default"), .agent_store = 1,
+		.store_open = 1,
+	};
+	struct hosted *h = hosted_for_join(s, SLICE_STR("j"));
+	struct buf b = BUF_INIT(4096);
+	struct err e = ERR_INIT;
+	struct job_node *node;
+	struct wire_frame f;
+
+	keep(s);
+	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 1, &join);
+	ck_assert_int_gt((int)wire_cut(SLICE(b.data, b.len), 4096, &f, &e), 0);
+	ck_assert_int_eq(job_join(h->job, &join, NULL, "here", &node, &e), 0);
+	history_event(h, node, &f);
+	hosted_act(h);
+	ck_assert_int_ne(h->torch_port, 0);
+	keep(s);
+	buf_release(&b);
+	return h;
+}
+
+static struct hosted *of_client;
+static struct torch_session client;
+static struct buf heard;
+
+static struct buf *out_of(struct torch_session *t)
+{
+	return &heard;
+}
+
+static void on_changed(struct torch_session *t, struct slice request)
+{
+	history_torched(of_client, t->generation, request);
+}
+
+static void connect_to(struct hosted *h)
+{
+	of_client = h;
+	buf_init(&heard, 1 << 16);
+	torch_session_init(&client, h->store, out_of);
+	client.changed = on_changed;
+}
+
+static void disconnect(void)
+{
+	torch_session_release(&client);
+	buf_release(&heard);
+}
+
+/* What it says, each text with its length, is done in one turn. */
+static struct buf said;
+
+static void op(uint8_t number)
+{
+	buf_put_u8(&said, number);
+}
+
+static void text(const char *s)
+{
+	torch_put_text(&said, SLICE_STR(s));
+}
+
+static void turn(void)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(torch_session_take(&client, SLICE(said.data, said.len),
+					 &e) == (long)said.len, "%s", e.text);
+	buf_reset(&said);
+	store_answer_all(of_client->store);
+	keep(of_client->server);
+}
+
+static void with_two(uint8_t number, const char *a, const char *b)
+{
+	op(number);
+	text(a);
+	text(b);
+}
+
+static void add(const char *key, int64_t n)
+{
+	op(TORCH_ADD);
+	text(key);
+	buf_put_u64(&said, (uint64_t)n);
+}
+
+static void greet(void)
+{
+	op(TORCH_VALIDATE);
+	buf_put_u32(&said, TORCH_MAGIC);
+}
+
+static void with_one(uint8_t number, const char *key)
+{
+	op(number);
+	text(key);
+}
+
+/* All that changes a store. */
+static void use(void)
+{
+	greet();
+	with_two(TORCH_SET, "init/key", "value");
+	turn();
+	add("counter", 5);
+	turn();
+	add("counter", -7);
+	turn();
+	with_two(TORCH_COMPARE_SET, "once", "");
+	text("created");
+	turn();
+	with_two(TORCH_COMPARE_SET, "once", "created");
+	text("swapped");
+	turn();
+	with_two(TORCH_APPEND, "log", "ab");
+	with_two(TORCH_APPEND, "log", "cd"); /* one batch of both */
+	turn();
+	op(TORCH_MULTI_SET);
+	buf_put_u64(&said, 2);
+	text("m1");
+	text("1");
+	text("m2");
+	text("2");
+	turn();
+	with_one(TORCH_DELETE_KEY, "m1");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "first");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "second");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "third");
+	turn();
+	with_one(TORCH_QUEUE_POP, "q");
+	turn();
+	/* its count is a key */
+	with_one(TORCH_BARRIER, "barrier");
+	buf_put_u64(&said, 1);
+	turn();
+}
+
+/* Of the next server, so what was before is in its snapshot. */
+static void use_more(void)
+{
+	greet();
+	with_one(TORCH_QUEUE_POP, "q");
+	turn();
+	add("counter", 44);
+	turn();
+	with_two(TORCH_SET, "init/key", "another");
+	turn();
+	with_one(TORCH_QUEUE_POP, "q");
+	with_two(TORCH_QUEUE_PUSH, "q", "fourth");
+	turn();
+	with_one(TORCH_DELETE_KEY, "once");
+	turn();
+}
+
+/* 1.13's: other numbers, and nothing before them. */
+static void use_old(void)
+{
+	enum { OLD_SET, OLD_COMPARE_SET, OLD_GET, OLD_ADD };
+
+	with_two(OLD_SET, "old", "value");
+	turn();
+	op(OLD_ADD);
+	text("old counter");
+	buf_put_u64(&said, 3);
+	turn();
+	with_two(OLD_SET, "old", "value 2");
+	turn();
+}
+
+/* ---- cutting ---- */
+
+static int image(const char *bytes, size_t n)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+
+	ck_assert_int_eq(pwrite(fd, bytes, n, 0), (ssize_t)n);
+	return fd;
+}
+
+/* The state of who reads that. */
+static void read_image(const char *bytes, size_t n, char *text)
+{
+	struct server *s = open_server(image(bytes, n));
+
+	describe(s, text);
+	close_server(s);
+}
+
+static char *bytes_of(int fd, size_t *n)
+{
+	struct stat st;
+	char *bytes;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	*n = (size_t)st.st_size;
+	bytes = malloc(*n);
+	ck_assert_int_eq(pread(fd, bytes, *n, 0), (ssize_t)*n);
+	while (*n && !bytes[*n - 1])
+		--*n;
+	*n += 8; /* a batch may end in zeroes */
+	return bytes;
+}
+
+/* Each cut is the state of the one before it, or the next. What was not written
+ * is not there, or it is zeroes: so many bytes. */
+static void cut_with(const char *bytes, size_t n, size_t zeroes)
+{
+	char *image = calloc(1, n + zeroes), text[TEXT];
+	int at = 0;
+
+	for (size_t cut = 0; cut <= n; cut++) {
+		if (cut)
+			image[cut - 1] = bytes[cut - 1];
+		if (cut < HEADER)
+			continue;
+		read_image(image, cut + zeroes, text);
+		if (strcmp(text, states[at]) && at + 1 < nstates)
+			at++;
+		ck_assert_msg(!strcmp(text, states[at]),
+			      "cut at %zu of %zu: '%s' is neither '%s' nor "
+			      "what was before it", cut, n, text, states[at]);
+	}
+	ck_assert_int_eq(at, nstates - 1);
+	free(image);
+}
+
+static void cut_everywhere(int fd)
+{
+	size_t n;
+	char *bytes = bytes_of(fd, &n);
+
+	ck_assert_str_eq(states[0], "nothing");
+	cut_with(bytes, n, 0);
+	cut_with(bytes, n, 4096);
+	free(bytes);
+	close(fd);
+}
+
+static void (*uses[])(void) = {use, use_old};
+
+static void begin(void)
+{
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	buf_init(&said, 1 << 16);
+	nstates = 0;
+}
+
+static void end(void)
+{
+	buf_release(&said);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+START_TEST(cut_anywhere_it_is_what_was_once_answered)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+
+	connect_to(begin_job(s));
+	uses[_i]();
+	disconnect();
+	close_server(s);
+	cut_everywhere(fd);
+}
+END_TEST
+
+START_TEST(so_is_a_snapshot_with_more_behind_it)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char before[TEXT];
+
+	connect_to(begin_job(s));
+	use();
+	disconnect();
+	describe(s, before);
+	close_server(s);
+
+	/* half a snapshot is nothing: the file's only one */
+	strcpy(states[0], "nothing");
+	nstates = 1;
+	s = open_server(dup(fd));
+	describe(s, states[nstates++]);
+	ck_assert_str_eq(states[1], before);
+	connect_to(hosted_find(s, SLICE_STR("j")));
+	use_more();
+	disconnect();
+	close_server(s);
+	cut_everywhere(fd);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("history_torch");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, cut_anywhere_it_is_what_was_once_answered, 0,
+			    sizeof uses / sizeof *uses);
+	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
+	return run_case(tc);
+}

@@ -1,0 +1,171 @@
+/* test_torch_port.c: who gets a place at the port of a round's store, where it
+ * is full: real connections, whose gate is this test. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/torch_port.h"
+#include "tests/unit/run_case.h"
+
+enum { PLACES = 64, MORE = 3 }; /* of one rank */
+
+static uv_loop_t loop;
+static struct conn_pool pool;
+static struct torch_port *port;
+static struct torch_client *came[PLACES + MORE];
+static int clients[PLACES + MORE];
+static int ncame, nclients, nlate;
+
+static void on_come(void *owner, struct torch_client *k,
+		    const struct sock_addr *from, const struct sock_addr *to)
+{
+	came[ncame++] = k;
+	torch_client_hold(k, k, 60000);
+}
+
+static void on_late(void *ticket)
+{
+	nlate++;
+}
+
+static void on_gone(void *ticket)
+{
+}
+
+static struct sock_addr at;
+
+static void come(int n)
+{
+	for (int i = 0; i < n; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		ck_assert_int_eq(connect(fd, (struct sockaddr *)&at.ss, at.len),
+				 0);
+		clients[nclients++] = fd;
+	}
+}
+
+static void begin(void)
+{
+	static const struct torch_gate gate = {
+		.on_come = on_come, .on_late = on_late, .on_gone = on_gone,
+	};
+	static const struct store_limits limits = {
+		.keys = 1, .bytes = 1024, .value = 512, .ranks = 1,
+	};
+	struct err e = ERR_INIT;
+	uint16_t number = 0;
+
+	memset(&pool, 0, sizeof pool);
+	ncame = nclients = nlate = 0;
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	pool.loop = &loop;
+	ck_assert(sock_addr_number("127.0.0.1", 0, &at));
+	ck_assert_msg(torch_port_open(&port, &pool, store_new(&limits), &at, 1,
+				      1, &gate, &number, &e) == 0, "%s",
+		      e.text);
+	sock_addr_set_port(&at, number);
+	ck_assert_int_eq(torch_port_begin(port, &e), 0);
+	/* all places are taken, and it is not known by whom */
+	come(PLACES);
+	while (ncame < PLACES)
+		uv_run(&loop, UV_RUN_ONCE);
+}
+
+static void end(void)
+{
+	torch_port_end(port);
+	torch_port_close(port);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	conn_pool_release(&pool);
+	for (int i = 0; i < nclients; i++)
+		close(clients[i]);
+	ck_assert_int_eq(nlate, 0);
+}
+
+static int is_closed(int client)
+{
+	char byte;
+
+	return recv(clients[client], &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static void await_all(void)
+{
+	while (ncame < nclients)
+		uv_run(&loop, UV_RUN_ONCE);
+	for (int i = PLACES; i < nclients; i++)
+		ck_assert(!is_closed(i));
+}
+
+START_TEST(who_comes_while_it_is_not_known_whose_the_others_are_waits)
+{
+	come(MORE);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	ck_assert_int_eq(ncame, PLACES);
+	for (int i = 0; i < MORE; i++)
+		torch_client_refuse(came[i]);
+	await_all();
+	ck_assert(is_closed(0));
+}
+END_TEST
+
+/* Their places are free when their sockets are closed, which is at the end of
+ * the loop's turn: who is seen in that turn comes to a full port. */
+START_TEST(who_comes_while_strangers_are_being_closed_waits)
+{
+	come(1);
+	for (int i = 0; i < PLACES; i++)
+		torch_client_refuse(came[i]);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	await_all();
+}
+END_TEST
+
+START_TEST(one_that_is_being_closed_is_enough)
+{
+	come(1);
+	torch_client_refuse(came[0]);
+	for (int i = 1; i < PLACES; i++)
+		torch_client_admit(came[i]);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	await_all();
+}
+END_TEST
+
+START_TEST(who_comes_when_all_places_are_the_jobs_is_closed)
+{
+	char byte;
+
+	come(1);
+	for (int i = 0; i < PLACES; i++)
+		torch_client_admit(came[i]);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	ck_assert_int_eq(recv(clients[PLACES], &byte, 1, 0), 0);
+	ck_assert_int_eq(ncame, PLACES);
+	/* one goes, and the next has its place */
+	close(clients[0]);
+	clients[0] = clients[--nclients];
+	uv_run(&loop, UV_RUN_ONCE);
+	come(1);
+	while (ncame == PLACES)
+		uv_run(&loop, UV_RUN_ONCE);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("torch_port");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc,
+		who_comes_while_it_is_not_known_whose_the_others_are_waits);
+	tcase_add_test(tc, who_comes_while_strangers_are_being_closed_waits);
+	tcase_add_test(tc, one_that_is_being_closed_is_enough);
+	tcase_add_test(tc, who_comes_when_all_places_are_the_jobs_is_closed);
+	return run_case(tc);
+}
