@@ -1,5 +1,5 @@
-/* remains.h: what is left in etcd of a job that is over: a server that sees its
- * job's end writes /ddprun/JOB/ended (journal_etcd.h), and then removes all. Who
+/* remains.h: what is left in etcd of a job that is over: a server that sees the
+ * end writes /ddprun/JOB/ended (journal_etcd.h), and then removes all. Who
  * leaves the job waits here until that is done; where it is not, as that server
  * died, he does it. Says only how it stands. */
 #ifndef RENDEZVOUS_REMAINS_H
