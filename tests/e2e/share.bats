@@ -3,6 +3,7 @@
 # those who pass it on dies, lies or says nothing. On loopback, and few ranks:
 # DDP_TEST_SHARE has these do what is for large worlds.
 load ../lib
+load ../backend
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.
 server() {
@@ -53,6 +54,31 @@ asked() {
 	asked whole 0
 	job 2 2 c_collectives 1000
 	asked gather 8
+}
+
+@test "a world of 512 ranks on two nodes does so by itself" {
+	local i
+	[ -z "${SAN:-}" ] || skip "512 processes with a sanitizer's memory each"
+	server
+	for i in 1 2; do
+		start "node$i" ddprun --nnodes 2 --nproc-per-node 256 \
+			--rdzv-endpoint "$at" c_init cpu
+	done
+	for i in 1 2; do
+		finish "node$i"
+		[ "$(grep -c 'rank [0-9]* of 512, .* backend cpu' <<<"$out")" = 256 ]
+	done
+	asked gather 0
+	asked share 1024 # where they are, and that they share memory
+	asked whole 0
+}
+
+# bats test_tags=etcd
+@test "and where the first node has the server" {
+	meets "127.0.0.1:$(w_port free)"
+	at=$meet
+	export DDP_TEST_SHARE=1
+	job 3 2 c_collectives 3
 }
 
 @test "who gets wrong bytes, or none, from whom it was sent to asks the server" {
