@@ -24,6 +24,11 @@ struct past *past_find_or_make(struct pasts *ps, uint64_t session,
 	return p;
 }
 
+int past_is_gather(uint8_t type)
+{
+	return type == WIRE_GATHER || type == WIRE_SHARE;
+}
+
 void past_set(struct past *p, struct store *s, uint32_t id, uint8_t type,
 	      int64_t value, struct meeting *met)
 {

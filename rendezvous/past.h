@@ -16,7 +16,7 @@ struct past {
 	uint8_t type;  /* its enum wire_type; 0: none yet */
 	int64_t value; /* the answer, of those that are one number */
 	void *owner; /* who is here as it, now; the caller's */
-	struct meeting *met; /* of a GATHER: what was gathered, held */
+	struct meeting *met; /* of a gather: what was gathered, held */
 };
 
 /* A round's. */
@@ -29,7 +29,9 @@ struct pasts {
 /* That of the session, made where there is none; NULL: out of memory. */
 struct past *past_find_or_make(struct pasts *p, uint64_t session,
 			       uint32_t rank);
-/* The last is this now. met: held until the next one; NULL but for a GATHER. */
+/* GATHER, SHARE: what is answered again is what was gathered. */
+int past_is_gather(uint8_t type);
+/* The last is this now. met: held until the next one; NULL but for a gather. */
 void past_set(struct past *p, struct store *s, uint32_t id, uint8_t type,
 	      int64_t value, struct meeting *met);
 /* Forgets all, before the store goes. */

@@ -67,11 +67,6 @@ static void changed(struct session *s, const struct wire_frame *f,
 		past_set(p, s->store, f->id, (uint8_t)f->type, value, NULL);
 }
 
-static int is_gather(enum wire_type type)
-{
-	return type == WIRE_GATHER || type == WIRE_SHARE;
-}
-
 /* A barrier or gather is complete for p. */
 static void met(struct session *s, struct parked *p)
 {
@@ -80,7 +75,8 @@ static void met(struct session *s, struct parked *p)
 	if (!past)
 		return;
 	past_set(past, s->store, p->id, (uint8_t)p->type, 0,
-		 is_gather(p->type) ? store_hold(&p->waiter) : NULL);
+		 past_is_gather((uint8_t)p->type) ? store_hold(&p->waiter)
+						  : NULL);
 	history_met(s->pasts, past);
 }
 
