@@ -9,6 +9,7 @@
 enum {
 	CUT_MS = 5000,         /* from a kill on all nodes to their end */
 	SERVER_GOES_MS = 8000, /* ddprdzv itself gives its members 5 s */
+	STANDBY_GOES_MS = 250, /* it may have to see to what another left */
 };
 
 void agent_decide_exit(struct agent *a, int code, const char *cause)
@@ -130,7 +131,8 @@ static void leave(struct agent *a)
 	if (page.len)
 		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);
-	stopping_wait(&a->stopping, SERVER_GOES_MS);
+	stopping_wait(&a->stopping, member_server_stands_by(&a->member) ?
+		      STANDBY_GOES_MS : SERVER_GOES_MS);
 	agent_watch_server(a);
 }
 
@@ -144,8 +146,12 @@ static void quit(struct agent *a)
 /* Whoever is impatient, or too late. */
 static void hurry(struct agent *a)
 {
-	if (member_server_pid(&a->member))
+	if (member_server_stands_by(&a->member)) {
+		member_leave_server(&a->member);
+		agent_watch_server(a);
+	} else if (member_server_pid(&a->member)) {
 		kill(member_server_pid(&a->member), SIGKILL);
+	}
 	if (a->dismissed)
 		output_abandon(&a->output);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -237,6 +238,16 @@ int daemon_start(struct daemon *s, const struct daemon_order *o,
 	}
 	program_release(&p);
 	return rc;
+}
+
+int daemon_is_stopped(const struct daemon *s)
+{
+	siginfo_t how = {.si_pid = 0};
+
+	return s->pid > 0 &&
+	       waitid(P_PID, (id_t)s->pid, &how,
+		      WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       how.si_pid == s->pid;
 }
 
 int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e)

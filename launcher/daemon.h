@@ -35,6 +35,9 @@ struct daemon_order {
 int daemon_start(struct daemon *s, const struct daemon_order *o,
 		 struct err *e);
 
+/* It is there, and was sent SIGSTOP. */
+int daemon_is_stopped(const struct daemon *s);
+
 /* By which it lets in from now on. */
 int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e);
 

@@ -546,3 +546,15 @@ pid_t member_server_pid(const struct member *m)
 {
 	return m->rdzv.keeper.server.pid;
 }
+
+int member_server_stands_by(const struct member *m)
+{
+	return member_server_pid(m) && m->rdzv.beside &&
+	       !rdzv_is_beside(&m->rdzv) &&
+	       !daemon_is_stopped(&m->rdzv.keeper.server);
+}
+
+void member_leave_server(struct member *m)
+{
+	m->rdzv.keeper.server.pid = 0;
+}

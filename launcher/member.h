@@ -99,6 +99,10 @@ void member_close(struct member *m);
 int member_reaped(struct member *m, pid_t pid, int status);
 /* 0 if none runs here. */
 pid_t member_server_pid(const struct member *m);
+/* It runs, and was not the job's: nobody needs it, but it may have to remove
+ * what that one left in etcd. It ends by itself, also when we are gone. */
+int member_server_stands_by(const struct member *m);
+void member_leave_server(struct member *m);
 
 /* The job's key for its workers, as rdzv_job_key. */
 char *member_job_key(const struct member *m, char *text);

@@ -115,6 +115,8 @@ static int look_again(struct rdzv *c, const struct err *why)
 
 	if (c->phase == RDZV_IN) {
 		c->backoff_ms = BACKOFF_MIN_MS;
+		c->lost_ms = clock_ms();
+		c->lost_own = rdzv_is_beside(c);
 		if (!c->events->on_away(c, hopeless ? &c->beside_over : why,
 					hopeless))
 			return 0;
@@ -304,6 +306,7 @@ static void on_silence(uv_timer_t *t)
 	struct rdzv *c = t->data;
 	char at[SOCK_TEXT_MAX];
 
+	rdzv_host_is_mute(c);
 	if (!c->link.speaks) {
 		uv_timer_start(t, on_silence, c->beside ? CONNECT_MS :
 			       GREETING_MS, 0);

@@ -60,6 +60,9 @@ struct rdzv {
 	int hosts;
 	int beside; /* ours is one of those of which etcd chooses */
 	struct err beside_over; /* how that one ended for good */
+	uint64_t lost_ms;  /* when a server was lost, and */
+	int lost_own;      /* it was that one */
+	pid_t said_stopped; /* of the ddprdzv that is */
 	uint64_t began_ms, called_ms;
 	int greeted; /* there has been a server: this one is looked for */
 	int stopped; /* it is not */

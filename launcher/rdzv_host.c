@@ -3,7 +3,9 @@
 #include "launcher/rdzv_host.h"
 
 #include <errno.h>
+#include <signal.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "launcher/hosting.h"
 
@@ -127,4 +129,23 @@ int rdzv_host(struct rdzv *c, struct err *e)
 			       c->config->nports ? ", with --rdzv-endpoint"
 						 : "");
 	return rc;
+}
+
+/* If it was the job's server etcd gives its place away first: it may be stopped
+ * for a moment only, and then nothing has happened. */
+void rdzv_host_is_mute(struct rdzv *c)
+{
+	pid_t pid = c->keeper.server.pid;
+	uint64_t ttl_ms = (uint64_t)c->config->etcd.ttl_s * 1000;
+
+	if (!c->beside || c->link.moved ||
+	    !daemon_is_stopped(&c->keeper.server))
+		return;
+	if (c->said_stopped != pid)
+		log_warn("this node's ddprdzv (pid %d) is stopped (SIGSTOP?), "
+			 "and nobody else tells it where the job's server is: "
+			 "another takes its place unless it goes on", (int)pid);
+	c->said_stopped = pid;
+	if (!c->lost_own || clock_ms() - c->lost_ms >= ttl_ms)
+		kill(pid, SIGKILL);
 }

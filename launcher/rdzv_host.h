@@ -10,5 +10,8 @@
  * c->addr says where; else an error, -EADDRNOTAVAIL if the address is not
  * ours. */
 int rdzv_host(struct rdzv *c, struct err *e);
+/* One of those of which etcd chooses says nothing: where it is stopped that is
+ * said, and another takes its place. */
+void rdzv_host_is_mute(struct rdzv *c);
 
 #endif

@@ -297,12 +297,26 @@ static void put_ended(struct buf *b, const struct ended *d)
 	}
 }
 
+/* Jobs of which nothing is left do not change it. */
+static void say_ended(struct history *h)
+{
+	struct table_item *at = NULL;
+	int over = 1;
+
+	if (!h->by_number.items)
+		return;
+	while ((at = table_next(&h->by_number, at)))
+		over &= job_state(hosted_of_number(at)->job) == JOB_OVER;
+	journal_etcd_say_ended(h->etcd, over);
+}
+
 static int keep_snapshot(struct history *h, struct err *e)
 {
 	struct slice batch = SLICE(h->batch.data, h->batch.len);
 
 	if (h->file)
 		return journal_file_snapshot(h->file, batch, e);
+	say_ended(h);
 	journal_etcd_snapshot(h->etcd, batch);
 	return 0;
 }
@@ -389,6 +403,7 @@ static int commit_to_etcd(struct history *h)
 		if (put_snapshot(h, &e) < 0)
 			place_fail(h->server->place, &e);
 	} else {
+		say_ended(h);
 		journal_etcd_append(h->etcd,
 				    SLICE(h->batch.data, h->batch.len));
 		forget_batch(h);
@@ -402,6 +417,7 @@ int history_settle(struct history *h)
 		return 1;
 	if (!h->batch.len)
 		return 0;
+	say_ended(h);
 	journal_etcd_append(h->etcd, SLICE(h->batch.data, h->batch.len));
 	forget_batch(h);
 	return 1;
@@ -523,8 +539,8 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
 	return 0;
 }
 
-int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
-			  struct err *e)
+/* How many batches there were. */
+static int read_etcd(struct history *h, struct journal_etcd *journal)
 {
 	int rc;
 
@@ -532,8 +548,29 @@ int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
 	h->etcd = journal;
 	h->writes = h->mute = 1;
 	rc = journal_etcd_replay(journal, history_take, h);
+	if (rc > 0)
+		journal_etcd_say_ended(journal, 1); /* unless a job is there */
 	drop_empty(h);
 	h->mute = 0;
+	return rc;
+}
+
+int history_is_over_in_etcd(struct history *h, struct journal_etcd *journal)
+{
+	struct table_item *at = NULL;
+	int rc = read_etcd(h, journal);
+
+	while (rc > 0 && (at = table_next(&h->by_number, at)))
+		if (job_state(hosted_of_number(at)->job) != JOB_OVER)
+			rc = 0;
+	return rc > 0;
+}
+
+int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
+			  struct err *e)
+{
+	int rc = read_etcd(h, journal);
+
 	if (rc < 0)
 		return err_set(e, rc, "what etcd keeps of this job makes no "
 			       "sense to this version");

@@ -97,6 +97,8 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
  * and a snapshot is under way; 0: there was nothing. */
 int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
 			  struct err *e);
+/* Reads it only. 1: there is a job, and it is over; nobody is told of it. */
+int history_is_over_in_etcd(struct history *h, struct journal_etcd *journal);
 /* Nodes that are not back in time are lost, from now on. */
 void history_serve(struct history *h);
 /* Forgets all jobs; nobody is in them. The journal stays as it is. */

@@ -32,6 +32,7 @@ struct journal_etcd {
 	uint32_t count;
 	uint64_t number;   /* of its next piece */
 	int counts;        /* `head` says that it is the one */
+	int ended, ended_said; /* the job is; and etcd has been told so */
 	struct buf queue;  /* a stream of batches that are not kept yet */
 	size_t left;       /* of it that is a snapshot, which comes first */
 	size_t sending;    /* of it, in the transaction under way */
@@ -313,6 +314,19 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 	send_next(j);
 }
 
+/* For those who leave the job, and might find this server dead. */
+static void put_ended(struct journal_etcd *j, struct etcd_txn *t)
+{
+	struct buf name = BUF_INIT(KEY_MAX);
+
+	if (j->ended)
+		etcd_txn_put(t, key(j, &name, "ended"), SLICE("", 0), j->lease);
+	else
+		etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
+	buf_release(&name);
+	j->ended_said = j->ended;
+}
+
 static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX);
@@ -323,6 +337,8 @@ static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
 			    (unsigned long long)j->number),
 		     SLICE(j->queue.data, j->sending), j->lease);
 	buf_release(&name);
+	if (j->ended != j->ended_said)
+		put_ended(j, t);
 }
 
 /* All of the snapshot is there: from now on it is what counts. */
@@ -336,12 +352,14 @@ static void send_head(struct journal_etcd *j, struct etcd_txn *t)
 			key(j, &end, "journal/%s", j->generation));
 	buf_release(&name);
 	buf_release(&end);
+	put_ended(j, t);
 }
 
 static void send_removal(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
 
+	etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
 	etcd_txn_delete(t, key(j, &name, "head"), SLICE("", 0));
 	etcd_txn_delete(t, key(j, &name, "journal/"), key(j, &end, "journal0"));
 	buf_release(&name);
@@ -415,6 +433,11 @@ void journal_etcd_snapshot(struct journal_etcd *j, struct slice batch)
 	else
 		begin_generation(j);
 	send_next(j);
+}
+
+void journal_etcd_say_ended(struct journal_etcd *j, int ended)
+{
+	j->ended = ended;
 }
 
 int journal_etcd_is_long(const struct journal_etcd *j)

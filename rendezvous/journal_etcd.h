@@ -3,8 +3,9 @@
  * Offers what journal_file.h does, but what is appended is kept only later.
  * Keys, below /ddprun/JOB/: `head`, the number of the generation that counts;
  * `journal/GENERATION/NUMBER`, pieces of a stream of batches, each with its
- * length before it. A snapshot begins a generation. What is written goes with a
- * lease of its own, for jobs that nobody comes back to. */
+ * length before it; `ended` while a job that is over has not been removed. A
+ * snapshot begins a generation. What is written goes with a lease of its own,
+ * for jobs that nobody comes back to. */
 #ifndef RENDEZVOUS_JOURNAL_ETCD_H
 #define RENDEZVOUS_JOURNAL_ETCD_H
 
@@ -51,6 +52,9 @@ int journal_etcd_replay(struct journal_etcd *j,
 void journal_etcd_append(struct journal_etcd *j, struct slice batch);
 /* All that was appended before says no more than this one batch. */
 void journal_etcd_snapshot(struct journal_etcd *j, struct slice batch);
+/* Whether the job is over, once the next batch is kept: the key `ended` says so
+ * to who leaves it (remains.h). */
+void journal_etcd_say_ended(struct journal_etcd *j, int ended);
 int journal_etcd_is_long(const struct journal_etcd *j);
 /* All that was appended is. */
 int journal_etcd_is_kept(const struct journal_etcd *j);

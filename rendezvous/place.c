@@ -10,6 +10,7 @@
 #include "rendezvous/candidate.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/journal_etcd.h"
+#include "rendezvous/remains.h"
 #include "rendezvous/seal.h"
 #include "rendezvous/standby.h"
 
@@ -49,7 +50,8 @@ struct place {
 	uint64_t leases_lost; /* the server counted, as etcd answered last */
 	uint64_t lost_at;              /* since when nobody was heard; or 0 */
 	int over; /* nothing is to be left */
-	void (*left)(struct server *s);
+	void (*left)(struct server *s); /* not NULL: it leaves */
+	struct remains *remains; /* and sees to what another may have left */
 };
 
 static void begin(struct place *p);
@@ -239,6 +241,46 @@ static void gone(void *owner)
 	left(s);
 }
 
+static void resign(struct place *p)
+{
+	go(p, LEAVING);
+	uv_timer_stop(&p->timer);
+	if (p->candidate)
+		candidate_resign(p->candidate, gone);
+	else
+		gone(p);
+}
+
+/* While the job's server has to remove it this one stays what it is, and so is
+ * its next server if that one dies. */
+static void on_remains(void *owner, enum remains_state how)
+{
+	struct place *p = owner;
+
+	if (how != REMAINS_THERE && p->state != LEAVING)
+		resign(p);
+}
+
+static void linger(struct place *p)
+{
+	/* where nobody ever was the server there is nothing */
+	if ((p->state == AWAY && !p->other[0]) ||
+	    remains_watch(&p->remains, p->etcd, p->server->loop, p->o.job,
+			  p->o.ttl_s, on_remains, p, NULL) < 0)
+		resign(p);
+}
+
+/* It has the place, and the job's journal is there. */
+static void clear(struct place *p)
+{
+	go(p, LEAVING);
+	p->over = history_is_over_in_etcd(&p->server->history, p->journal);
+	if (p->over)
+		journal_etcd_remove(p->journal);
+	else
+		candidate_resign(p->candidate, gone);
+}
+
 static void on_settled(struct place *p)
 {
 	if (p->over || !history_settle(&p->server->history))
@@ -247,24 +289,22 @@ static void on_settled(struct place *p)
 
 void place_leave(struct place *p, int over, void (*left)(struct server *s))
 {
-	int served = p->state == SERVING;
-
-	if (p->state == LEAVING)
+	if (p->left)
 		return;
 	if (p->state == LOST)
 		end(p);
-	go(p, LEAVING);
 	p->left = left;
+	if (p->state != SERVING) {
+		linger(p);
+		return;
+	}
+	go(p, LEAVING);
 	p->over = over;
 	uv_timer_stop(&p->timer);
-	if (served && over)
+	if (over)
 		journal_etcd_remove(p->journal);
-	else if (served)
-		on_settled(p);
-	else if (p->candidate)
-		candidate_resign(p->candidate, gone);
 	else
-		gone(p);
+		on_settled(p);
 }
 
 /* ---- what etcd says ---- */
@@ -288,7 +328,13 @@ static void on_loaded(void *owner)
 {
 	struct place *p = owner;
 	struct err e = ERR_INIT, why = ERR_INIT;
-	int rc = history_start_in_etcd(&p->server->history, p->journal, &e);
+	int rc;
+
+	if (p->left) {
+		clear(p);
+		return;
+	}
+	rc = history_start_in_etcd(&p->server->history, p->journal, &e);
 
 	if (rc < 0) {
 		err_set(&why, rc, "etcd (%s): %.600s: remove all below "
@@ -433,6 +479,7 @@ void place_close(struct place *p)
 		return;
 	p->server->place = NULL;
 	history_close(&p->server->history);
+	remains_close(p->remains);
 	journal_etcd_close(p->journal);
 	if (p->candidate)
 		candidate_close(p->candidate);

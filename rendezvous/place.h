@@ -36,8 +36,9 @@ int place_is_known(const struct place *p);
 int place_is_sure(const struct place *p);
 
 /* The server goes. Its place is given away, once the journal has all; or, where
- * over, nothing of the job is left in etcd. Then place is closed, and left is
- * called; it may be at once. Idempotent. */
+ * over, nothing of the job is left in etcd. One that is not the server waits
+ * for that where the job is over, and does it if the server is gone. Then place
+ * is closed, and left is called; it may be at once. Idempotent. */
 void place_leave(struct place *p, int over, void (*left)(struct server *s));
 /* Cannot go on as the server: says why and ends the process; not before it
  * knows whether it is cut off, and nothing is said until then. */

@@ -80,6 +80,13 @@ start() {
 
 signal() {
 	kill "-$2" "${pid[$1]}"
+	[ "$2" != STOP ] || lib_stopped "${pid[$1]}"
+}
+
+# On busy CPUs a process with threads runs on for a while after its SIGSTOP, and
+# only its parent would be told when it has stopped.
+lib_stopped() {
+	while grep -qsE '^State:[[:space:]]+[^TtZX]' "/proc/$1/task/"*/status; do :; done
 }
 
 # Kills process $1 unless it has ended within $2 seconds. A read of a pipe that

@@ -174,10 +174,8 @@ key64() {
 @test "a server that was stopped while another took its place says nothing more" {
 	two 1 1
 	agent "${at[a]}"
-	worker w "${at[a]}" set k old line get k
-	worker v "${at[a]}" get k
-	finish v
-	has "$out" "'old'"
+	worker w "${at[a]}" set k old get k line get k
+	await w.out "^1 'old'\$"
 	signal a STOP
 	serves b
 	worker v "${at[b]}" set k new get k
@@ -187,11 +185,7 @@ key64() {
 	signal a CONT
 	finish a 75
 	finish w 1
-	lacks "$out" "'"
-}
-
-lacks() {
-	! grep -E -e "$2" <<<"$1"
+	[ "$(grep -c "'" <<<"$out")" = 1 ]
 }
 
 @test "its parent has gone: the place goes to another at once, with all in it" {
@@ -308,12 +302,13 @@ lacks() {
 	candidate s 600
 	serves s
 	mkfifo parent
+	at[a]=127.0.0.1:$(w_port free)
 	start a bash -c 'exec ddprdzv --listen "$2" --parent-fd 5 --auth parent \
 		--job j --etcd "$1" --etcd-ttl 600 5<"$0"' "$T/parent" "$etcd" \
-		127.0.0.1:$(w_port free)
+		"${at[a]}"
 	exec 6>parent
-	at[a]=$(tr '\0' ' ' <"/proc/${pid[a]}/cmdline" | grep -o '127.0.0.1:[0-9]* --p' | cut -d' ' -f1)
 	{ printf '\x02'; printf 's%.0s' {1..32}; } >&6
+	until : 2>/dev/null <>"/dev/tcp/${at[a]/://}"; do :; done
 	DDP_JOB_KEY=$key expect 1 rdzv_client told worker "${at[a]}" j
 	has "$out" closed
 	{ printf '\x82'; printf 'B%.0s' {1..32}; } >&6
@@ -357,6 +352,61 @@ lacks() {
 	finish on
 	has "$out" '^\[0\] 1$'
 	signal b TERM
+	finish b
+	nothing_in_etcd
+}
+
+# The first one is the server, and reaches etcd through a gate that holds its
+# removal. Those who leave the job see to it that it is removed.
+@test "the server dies between the end of its job and the removal: others remove it" {
+	local server name
+	etcd_here
+	gate /kv/txn "$(key64 /ddprun/j/journal0)"
+	export PET_RDZV_BACKEND=etcd PET_RDZV_ID=j PET_LOCAL_ADDR=127.0.0.1
+	export PET_NNODES=3 PET_RDZV_CONF=ttl=1
+	begin a ddprun --rdzv-endpoint "$gate" true
+	until etcdctl_ get /ddprun/j/server --print-value-only && [ -n "$out" ]; do :; done
+	server=$(pgrep -x -P "${pid[a]}" ddprdzv)
+	begin b ddprun --rdzv-endpoint "$etcd" true
+	begin c ddprun --rdzv-endpoint "$etcd" true
+	await gate.out held
+	kill -KILL "$server"
+	for name in a b c; do
+		finish "$name"
+		[ -z "$err" ]
+	done
+	for server in $(pgrep -x ddprdzv); do
+		! grep -qsz "TEST_COOKIE=$TEST_COOKIE" "/proc/$server/environ" ||
+			env -u TEST_COOKIE timeout 20 tail --pid="$server" -f /dev/null
+	done
+	nothing_in_etcd
+}
+
+@test "a ddprdzv that is stopped is named and replaced, and its node goes on" {
+	local server name
+	mkfifo go
+	exec 8<>go
+	etcd_here
+	export PET_RDZV_BACKEND=etcd PET_RDZV_ID=j PET_LOCAL_ADDR=127.0.0.1
+	export PET_NNODES=2 PET_RDZV_CONF=ttl=1 PET_HEARTBEAT_TIMEOUT=2
+	export PET_RDZV_ENDPOINT=$etcd
+	for name in a b; do
+		begin "$name" ddprun bash -c 'echo up; read -r _ <'"$T"'/go
+			exec c_init'
+	done
+	await a.out up
+	await b.out up
+	etcdctl_ get /ddprun/j/server --print-value-only
+	name=a
+	server=$(pgrep -x -P "${pid[a]}" ddprdzv)
+	ss -Hltnp "src $out" | grep -q "pid=$server," || name=b
+	server=$(pgrep -x -P "${pid[$name]}" ddprdzv)
+	kill -STOP "$server"
+	await "$name.err" "this node's ddprdzv \(pid $server\) is stopped"
+	await "$name.err" "pid $server\) was killed by SIGKILL: started again, the job goes on"
+	await "$name.err" "the job's server is at 127\.0\.0\.1:[0-9]+ after"
+	printf '\n\n' >&8
+	finish a
 	finish b
 	nothing_in_etcd
 }

@@ -145,6 +145,7 @@ up() {
 
 @test "the host of the server dies at once: a static job ends and names it" {
 	local h
+	export PET_HEARTBEAT_TIMEOUT=2 # so long, and 2.5 s, it is waited for
 	etcd_up 3
 	nodes 3 sh -c "$waiter"
 	up 3
@@ -164,7 +165,7 @@ up() {
 	local h
 	# as by default the others' leases end before the server's own place does
 	export PET_HEARTBEAT_TIMEOUT=1.5
-	export PET_RDZV_CONF=ttl=3,reconnect_timeout=12
+	export PET_RDZV_CONF=ttl=3,reconnect_timeout=9
 	etcd_up 3
 	nodes 2:3 --max-restarts 3 sh -c "$waiter"
 	up 3
@@ -213,7 +214,8 @@ up() {
 
 @test "a member of etcd dies under a running job: nothing happens" {
 	local h
-	export PET_RDZV_CONF=ttl=10 # by default; etcd's election takes its time
+	# as by default; etcd's election takes its time, and so the server's words
+	export PET_RDZV_CONF=ttl=10 PET_HEARTBEAT_TIMEOUT=5
 	mkfifo go
 	etcd_up 3
 	nodes 3 bash -c "$who"'
