@@ -353,6 +353,22 @@ static int wait_connected(int fd, int timeout_ms)
 	return -code;
 }
 
+int sock_has_met_itself(int fd)
+{
+	struct linger none = {.l_onoff = 1, .l_linger = 0};
+	struct sock_addr own, peer;
+
+	own.len = peer.len = sizeof(own.ss);
+	if (getsockname(fd, (struct sockaddr *)&own.ss, &own.len) < 0 ||
+	    getpeername(fd, (struct sockaddr *)&peer.ss, &peer.len) < 0 ||
+	    sock_addr_port(&own) != sock_addr_port(&peer) ||
+	    sock_addr_compare(&own, &peer) != 0)
+		return 0;
+	/* else it would wait there for a minute, and who is to listen, too */
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	return 1;
+}
+
 int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 {
 	char text[SOCK_TEXT_MAX];
@@ -368,6 +384,8 @@ int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 								      : 0;
 	if (rc == -EINPROGRESS || rc == -EINTR)
 		rc = wait_connected(fd, timeout_ms);
+	if (rc == 0 && sock_has_met_itself(fd))
+		rc = -ECONNREFUSED;
 	flags = rc == 0 ? fcntl(fd, F_GETFL) : 0;
 	if (rc == 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
 		rc = -errno;

@@ -82,8 +82,12 @@ int sock_listen_all(struct sock_addr *a, int n, int *fds, struct err *e);
  * gives the port to nobody else. Returns the descriptor, *port is set. */
 int sock_reserve_port(uint16_t *port, struct err *e);
 
+/* 1: who connects to a port of its own host at which nobody listens was given
+ * that port as its own, and met itself. Its close frees the port at once. */
+int sock_has_met_itself(int fd);
+
 /* Connects, blocking for at most timeout_ms (< 0: for ever), TCP_NODELAY.
- * Returns a blocking descriptor. */
+ * Returns a blocking descriptor; -ECONNREFUSED where it has met itself. */
 int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e);
 
 /* This host's own name, into out[SOCK_HOST_MAX]. */

@@ -373,9 +373,13 @@ static void on_connect(uv_connect_t *req, int status)
 {
 	struct link *l = req->data;
 	int rc = status;
+	uv_os_fd_t fd;
 
 	if (l->state != LINK_CONNECTING)
 		return;
+	if (rc == 0 && uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0 &&
+	    sock_has_met_itself(fd))
+		rc = UV_ECONNREFUSED;
 	if (rc == 0) {
 		uv_tcp_nodelay(&l->tcp, 1);
 		l->state = LINK_GREETING;

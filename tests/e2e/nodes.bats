@@ -308,3 +308,22 @@ server() {
 [1] 2" ]
 	done
 }
+
+# Of a kernel that has few ports to give: else it happens in one of 14,000 tries.
+@test "a node that waits for a server of its host is not given its port" {
+	unshare -n true 2>/dev/null || skip "needs root for a network of its own"
+	mkfifo go
+	start job unshare -n bash -c 'ip link set lo up
+		ports=/proc/sys/net/ipv4/ip_local_port_range
+		echo "29410 29411" >$ports
+		ddprun --rdzv-endpoint 127.0.0.1:29410 --rdzv-conf is_host=0 \
+			echo met &
+		read -r _ <go
+		echo "29410 30000" >$ports
+		ddprdzv --listen 127.0.0.1:29410 &
+		wait %1 && kill %2 && wait %2'
+	await job.err '^ddprun: waiting 1 s for the rendezvous at .*refused'
+	echo >go
+	finish job
+	[ "$out" = '[0] met' ]
+}

@@ -41,8 +41,9 @@ candidate() {
 	await "$T/$1.err" 'listening on'
 }
 
+# The next one finds the port free: nobody is given it meanwhile.
 alone() {
-	start server ddprdzv --listen "${at:-127.0.0.1:0}" "$@"
+	start server ddprdzv --listen "${at:-127.0.0.1:$(w_port free)}" "$@"
 	await "$T/server.err" 'listening on'
 	at=${line##* }
 }

@@ -14,6 +14,13 @@ kill_server='for p in /proc/[0-9]*; do
 	[ "$(cat $p/comm 2>/dev/null)" != ddprdzv ] || kill -9 ${p#/proc/}
 done'
 
+# connects NAME: so many that h2 has begun, in $NAME
+connects() {
+	start_on h2 snmp grep '^Tcp:' /proc/net/snmp
+	finish snmp
+	declare -g "$1=$(awk 'NR == 2 {print $6}' <<<"$out")"
+}
+
 in_pids() {
 	host exec "${host_pid[$1]}" "${@:2}"
 }
@@ -87,4 +94,24 @@ in_pids() {
 		--heartbeat-timeout 0.2
 	finish on_h1 69
 	has "$err" 'node [01] \(h2\) was lost: its agent did not come back'
+}
+
+# How often is counted by its kernel. Every 10 ms it would be 200 times, every
+# 250 ms, as it is in the end, 8 times, and more often only in the beginning.
+@test "who looks for a server that is gone does so less and less often" {
+	mkfifo go
+	start_on h1 server ddprdzv --listen "${at[h1]}:29400"
+	await server.err 'listening on'
+	start_on h2 job ddprun --rdzv-endpoint "${at[h1]}:29400" \
+		--rdzv-conf reconnect_timeout=2 bash -c 'echo up; read -r _ <go'
+	await job.out '^\[0\] up'
+	connects before
+	signal server KILL
+	finish server -
+	await job.err 'did not come back within 2 s .*the workers go on'
+	connects after
+	[ $((after - before)) -ge 2 ]
+	[ $((after - before)) -le 30 ]
+	echo >go
+	finish job
 }

@@ -1,11 +1,14 @@
 /* test_history_torch.c: what PyTorch's clients stored, read from a journal that
  * was cut at any byte: each time a state that was once kept, whole, and so once
- * answered. A real journal, its snapshot and what follows on that. */
+ * answered. A real journal, its snapshot and what follows on that; and one that
+ * got full, or long. */
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,8 +20,6 @@
 
 enum { HEADER = 4096, STATES = 64, TEXT = 4096, ITEMS = 64 };
 
-static uv_loop_t loop;
-
 /* ---- a server without clients, and its journal ---- */
 
 static struct server *open_server(int fd)
@@ -26,7 +27,8 @@ static struct server *open_server(int fd)
 	struct server *s = calloc(1, sizeof *s);
 	struct err e = ERR_INIT;
 
-	s->loop = s->pool.loop = &loop;
+	s->loop = s->pool.loop = malloc(sizeof *s->loop);
+	ck_assert_int_eq(uv_loop_init(s->loop), 0);
 	s->max_keys = 1000;
 	s->max_bytes = 1 << 20;
 	s->lease_ms = s->idle_ms = s->pool.silent_ms = 60000;
@@ -42,7 +44,9 @@ static void close_server(struct server *s)
 	history_forget_all(&s->history);
 	waits_close(s);
 	limits_close(s);
-	uv_run(&loop, UV_RUN_DEFAULT);
+	uv_run(s->loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(s->loop), 0);
+	free(s->loop);
 	table_release(&s->history.by_number);
 	table_release(&s->jobs);
 	conn_pool_release(&s->pool);
@@ -166,14 +170,22 @@ static void text(const char *s)
 	torch_put_text(&said, SLICE_STR(s));
 }
 
-static void turn(void)
+static void take(void)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_msg(torch_session_take(&client, SLICE(said.data, said.len),
-					 &e) == (long)said.len, "%s", e.text);
+	/* Check writes each assert that holds into a file */
+	if (torch_session_take(&client, SLICE(said.data, said.len), &e) !=
+	    (long)said.len)
+		ck_abort_msg("%s", e.text);
 	buf_reset(&said);
+	buf_reset(&heard);
 	store_answer_all(of_client->store);
+}
+
+static void turn(void)
+{
+	take();
 	keep(of_client->server);
 }
 
@@ -346,11 +358,30 @@ static void cut_everywhere(int fd)
 	close(fd);
 }
 
+static void count(struct server *s, int turns)
+{
+	for (int i = 0; i < turns; i++) {
+		add("counter", 1);
+		take();
+		history_commit(&s->history);
+	}
+}
+
+/* What is read of the journal as it is now. */
+static void is_kept_as(int fd, const char *state)
+{
+	size_t n;
+	char *bytes = bytes_of(fd, &n), text[TEXT];
+
+	read_image(bytes, n, text);
+	ck_assert_str_eq(text, state);
+	free(bytes);
+}
+
 static void (*uses[])(void) = {use, use_old};
 
 static void begin(void)
 {
-	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	buf_init(&said, 1 << 16);
 	nstates = 0;
 }
@@ -358,7 +389,6 @@ static void begin(void)
 static void end(void)
 {
 	buf_release(&said);
-	ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
 START_TEST(cut_anywhere_it_is_what_was_once_answered)
@@ -400,6 +430,75 @@ START_TEST(so_is_a_snapshot_with_more_behind_it)
 }
 END_TEST
 
+/* The kernel's limit for a file is as good as a disk that is full. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit r;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &r), 0);
+	r.rlim_cur = bytes < r.rlim_max ? bytes : r.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT];
+
+	connect_to(begin_job(s));
+	greet();
+	count(s, 10);
+	describe(s, state);
+	ck_assert_int_eq(s->history.complained, 0);
+	is_kept_as(fd, state);
+	limit_files(80 << 10);
+	count(s, 2000);
+	ck_assert_int_eq(s->history.complained, 1);
+	/* a part of it would be wrong */
+	limit_files(RLIM_INFINITY);
+	is_kept_as(fd, "nothing");
+	/* there is room, and nobody has looked yet */
+	count(s, 1);
+	is_kept_as(fd, "nothing");
+	s->history.again_ms = 0; /* it is time to */
+	count(s, 1);
+	ck_assert_int_eq(s->history.complained, 0);
+	describe(s, state);
+	ck_assert_ptr_nonnull(strstr(state, "counter=2012"));
+	is_kept_as(fd, state);
+	count(s, 1);
+	describe(s, state);
+	is_kept_as(fd, state);
+	disconnect();
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_long_one_is_compacted_and_is_what_it_was)
+{
+	enum { TURNS = 400000, RECORD = 60 }; /* at least, with its batch */
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT];
+	struct stat st;
+
+	connect_to(begin_job(s));
+	use();
+	count(s, TURNS);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_lt((int)st.st_size, TURNS * RECORD);
+	describe(s, state);
+	ck_assert_ptr_nonnull(strstr(state, "q<second; q<third"));
+	disconnect();
+	is_kept_as(fd, state);
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("history_torch");
@@ -409,5 +508,8 @@ int main(void)
 	tcase_add_loop_test(tc, cut_anywhere_it_is_what_was_once_answered, 0,
 			    sizeof uses / sizeof *uses);
 	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
+	tcase_add_test(tc,
+		what_a_full_disk_kept_out_comes_with_the_next_snapshot);
+	tcase_add_test(tc, a_long_one_is_compacted_and_is_what_it_was);
 	return run_case(tc);
 }

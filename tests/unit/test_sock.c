@@ -3,7 +3,11 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/sock.h"
@@ -217,6 +221,45 @@ START_TEST(a_connect_keeps_its_deadline)
 }
 END_TEST
 
+/* Of a network whose kernel has one port to give to whoever connects. */
+static void meet_nobody(const char *host)
+{
+	struct sock_addr a = address(host, 29410);
+	int fd;
+
+	for (int i = 0; i < 3; i++)
+		if (sock_connect(&a, 5000, &e) != -ECONNREFUSED)
+			_exit(1);
+	/* and nothing of that is in the way of who listens there */
+	fd = sock_listen(&a, &e);
+	if (fd < 0)
+		_exit(2);
+	close(fd);
+}
+
+START_TEST(nobody_meets_himself)
+{
+	static const char set[] =
+		"ip link set lo up && "
+		"echo 29410 29410 >/proc/sys/net/ipv4/ip_local_port_range";
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNET) < 0 || system(set) != 0)
+			_exit(200);
+		meet_nobody("127.0.0.1");
+		meet_nobody("::1");
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 200)
+		puts("left out: a network of its own needs root");
+	else
+		ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(a_reserved_port_is_for_the_worker_only)
 {
 	uint16_t port = 0, other = 0;
@@ -265,6 +308,7 @@ int main(void)
 	tcase_add_test(c, localhost_and_names_that_do_not_exist);
 	tcase_add_test(c, listens_connects_and_says_where);
 	tcase_add_test(c, a_connect_keeps_its_deadline);
+	tcase_add_test(c, nobody_meets_himself);
 	tcase_add_test(c, a_reserved_port_is_for_the_worker_only);
 	return run_case(c);
 }
