@@ -208,6 +208,8 @@ test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/pro
 server_parts := $(call objs,rendezvous/candidate.c rendezvous/journal_etcd.c $(wildcard etcd/*.c))
 $(O)/tests/etcd_candidate: $(server_parts)
 $(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
+# And one does what libddp does inside.
+$(O)/tests/c_share: $(call objs,worker-sdk/pass.c worker-sdk/tcp_listen.c)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c rendezvous/client_way.c rendezvous/client_connect.c rendezvous/handshake.c) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")

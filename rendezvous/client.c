@@ -263,6 +263,45 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
 }
 
+int client_share(struct client *c, struct wire_share *m, int timeout_ms,
+		 struct wire_shared *got, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct wire_frame f;
+	int rc;
+
+	m->timeout_ms = wire_timeout(timeout_ms);
+	wire_put_share(begin(c), WIRE_SHARE, WIRE_REQUEST, c->id, m);
+	runs_out(c, WIRE_HEADER_SIZE + 4 + m->key.len + 4, timeout_ms);
+	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_shared(&f, got, &why) < 0)
+		return client_die(c, ERR_PROTOCOL, why.text, e);
+	if (got->values.count ? got->values.count != m->size :
+	    !got->port || got->token.len != WIRE_TOKEN_SIZE ||
+	    got->hash.len != WIRE_HASH_SIZE || got->bytes > WIRE_BODY_MAX)
+		return torn(c, "SHARE: a torn reply", e);
+	return 0;
+}
+
+int client_whole(struct client *c, uint32_t size, struct slice *list,
+		 struct err *e)
+{
+	struct wire_list got;
+	struct wire_frame f;
+	int rc;
+
+	wire_put_empty(begin(c), WIRE_WHOLE, WIRE_REQUEST, c->id);
+	rc = simple(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
+		return torn(c, "WHOLE: a torn reply", e);
+	*list = got.items.bytes;
+	return 0;
+}
+
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 		struct slice *text, struct err *e)
 {

@@ -60,6 +60,14 @@ int client_barrier(struct client *c, struct slice key, uint32_t size,
 int client_gather(struct client *c, struct slice key, uint32_t size,
 		  int timeout_ms, struct slice value, struct slice *values,
 		  struct err *e);
+/* The same, but for who has it from other ranks (protocol.txt, SHARE): got is
+ * what the server says. m says all but how long. */
+int client_share(struct client *c, struct wire_share *m, int timeout_ms,
+		 struct wire_shared *got, struct err *e);
+/* What the last client_share was of, from the server: the list of size values
+ * without its count. */
+int client_whole(struct client *c, uint32_t size, struct slice *list,
+		 struct err *e);
 /* 0 and *text: what became of that rank */
 int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 		struct slice *text, struct err *e);

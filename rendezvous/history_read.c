@@ -304,6 +304,11 @@ static int take_gathered(struct reading *r)
 	return 0;
 }
 
+static int is_gather(uint8_t type)
+{
+	return type == WIRE_GATHER || type == WIRE_SHARE;
+}
+
 static int take_past(struct reading *r)
 {
 	struct meeting *met;
@@ -321,7 +326,7 @@ static int take_past(struct reading *r)
 	value = reader_u64(&r->in);
 	number = reader_u32(&r->in);
 	met = number ? store_find_held(r->job->store, number) : NULL;
-	if (r->in.bad || (number && !met) || (type == WIRE_GATHER && !met))
+	if (r->in.bad || (number && !met) || (is_gather(type) && !met))
 		return ERR_PROTOCOL;
 	p = past_find_or_make(&r->job->pasts, session, rank);
 	if (!p)

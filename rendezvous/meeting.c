@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/share.h"
 #include "rendezvous/store_parts.h"
 
 struct meeting {
@@ -19,6 +20,7 @@ struct meeting {
 	uint32_t number; /* of one that is held: the holder's */
 	struct store_waiter *waiters;
 	struct slice *values; /* of a gather: size; data NULL: not yet */
+	struct share share; /* of a gather: who passes it on */
 	char *error;
 	char key[];
 };
@@ -85,6 +87,7 @@ static void meeting_free(struct store *s, struct meeting *m)
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
 	}
+	share_release(&m->share);
 	free(m->values);
 	free(m->error);
 	free(m);
@@ -275,6 +278,17 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 	return 0;
 }
 
+int store_offer(struct store_waiter *w, const struct wire_share *m,
+		struct err *e)
+{
+	return share_offer(&w->meeting->share, w->rank, m, e);
+}
+
+struct share *store_share(struct meeting *m)
+{
+	return &m->share;
+}
+
 /* A gather is failed by a rank that left only if it does not have its value. */
 static void fail_those_without(struct store *s, uint32_t rank, const char *how)
 {
@@ -334,6 +348,7 @@ void meeting_leave(struct store_waiter *w)
 			store_discharge(s, m->values[w->rank].len);
 			free((char *)m->values[w->rank].data);
 			m->values[w->rank] = SLICE(NULL, 0);
+			share_withdraw(&m->share, w->rank);
 			how = how_left(&s->meetings, w->rank);
 			if (how && m->here)
 				fail(s, m, how);

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "rendezvous/awaited.h"
+#include "rendezvous/gathered.h"
 #include "rendezvous/history.h"
+#include "rendezvous/share.h"
 
 typedef int handler(struct session *s, const struct wire_frame *f,
 		    struct err *e);
@@ -65,6 +67,11 @@ static void changed(struct session *s, const struct wire_frame *f,
 		past_set(p, s->store, f->id, (uint8_t)f->type, value, NULL);
 }
 
+static int is_gather(enum wire_type type)
+{
+	return type == WIRE_GATHER || type == WIRE_SHARE;
+}
+
 /* A barrier or gather is complete for p. */
 static void met(struct session *s, struct parked *p)
 {
@@ -73,7 +80,7 @@ static void met(struct session *s, struct parked *p)
 	if (!past)
 		return;
 	past_set(past, s->store, p->id, (uint8_t)p->type, 0,
-		 p->type == WIRE_GATHER ? store_hold(&p->waiter) : NULL);
+		 is_gather(p->type) ? store_hold(&p->waiter) : NULL);
 	history_met(s->pasts, past);
 }
 
@@ -427,6 +434,39 @@ static int on_gather(struct session *s, const struct wire_frame *f,
 				      m.value, &p->waiter, e), p);
 }
 
+static int on_share(struct session *s, const struct wire_frame *f,
+		    struct err *e)
+{
+	struct wire_share m;
+	struct parked *p;
+	int offers = 0, rc = wire_get_share(f, &m, e);
+
+	if (rc == 0)
+		rc = offers = share_is_offer(&m, e);
+	if (rc >= 0)
+		rc = park(s, f, m.timeout_ms, &p, e);
+	if (rc < 0)
+		return rc;
+	rc = store_gather(s->store, m.key, m.size, s->rank, m.value,
+			  &p->waiter, e);
+	if (rc == 0 && offers)
+		rc = store_offer(&p->waiter, &m, e);
+	return parked_or(rc, p);
+}
+
+static int on_whole(struct session *s, const struct wire_frame *f,
+		    struct err *e)
+{
+	const struct past *p = s->past;
+
+	if (!p || p->type != WIRE_SHARE)
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u asks for the list of a SHARE, but its "
+			       "last request was another", s->rank);
+	gathered_put_list(out(s), f->type, f->id, p->met);
+	return 0;
+}
+
 static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 {
 	const char *text;
@@ -459,6 +499,8 @@ static handler *const handlers[] = {
 	[WIRE_MULTI_SET] = on_multi_set,
 	[WIRE_BARRIER] = on_barrier,
 	[WIRE_GATHER] = on_gather,
+	[WIRE_SHARE] = on_share,
+	[WIRE_WHOLE] = on_whole,
 	[WIRE_FATE] = on_fate,
 };
 
@@ -468,17 +510,12 @@ int session_takes(enum wire_type type)
 	       handlers[type];
 }
 
-static void put_values(struct session *s, enum wire_type type, uint32_t id,
-		       const struct slice *values, uint32_t n);
-
 /* Its answer did not arrive: the same again. */
 static int answer_again(struct session *s, const struct wire_frame *f,
 			struct err *e)
 {
 	const struct past *p = s->past;
 	struct wire_compare_set m;
-	const struct slice *values;
-	uint32_t n;
 
 	if (p->id != f->id || p->type != f->type)
 		return 0;
@@ -494,8 +531,10 @@ static int answer_again(struct session *s, const struct wire_frame *f,
 		reply_value(s, f, 1, m.desired);
 		return 1;
 	case WIRE_GATHER:
-		values = store_held(p->met, &n);
-		put_values(s, f->type, f->id, values, n);
+		gathered_put_list(out(s), f->type, f->id, p->met);
+		return 1;
+	case WIRE_SHARE:
+		gathered_put_shared(out(s), f->id, p->met, s->rank);
 		return 1;
 	default:
 		reply_empty(s, f);
@@ -528,35 +567,6 @@ int session_request(struct session *s, const struct wire_frame *f,
 
 /* ---- answers to what was parked ---- */
 
-static void put_values(struct session *s, enum wire_type type, uint32_t id,
-		       const struct slice *values, uint32_t n)
-{
-	size_t mark, size = 4;
-	uint32_t i;
-
-	for (i = 0; i < n; i++)
-		size += 4 + values[i].len;
-	if (size > WIRE_BODY_MAX) {
-		reply_error(s, type, id, ERR_ARGUMENT,
-			    "the gathered values are more than a reply can "
-			    "hold: gather less at a time");
-		return;
-	}
-	mark = wire_begin(out(s), type, WIRE_REPLY, id);
-	buf_put_u32(out(s), n);
-	for (i = 0; i < n; i++)
-		buf_put_slice(out(s), values[i]);
-	wire_end(out(s), mark);
-}
-
-static void answer_gather(struct parked *p)
-{
-	uint32_t n;
-	const struct slice *values = store_gathered(&p->waiter, &n);
-
-	put_values(p->session, p->type, p->id, values, n);
-}
-
 static void answer_parked(struct store_waiter *w)
 {
 	struct parked *p = w->owner;
@@ -565,7 +575,10 @@ static void answer_parked(struct store_waiter *w)
 		reply_error(p->session, p->type, p->id, w->code,
 			    store_waiter_text(w));
 	else if (p->type == WIRE_GATHER)
-		answer_gather(p);
+		gathered_put_list(out(p->session), p->type, p->id, w->meeting);
+	else if (p->type == WIRE_SHARE)
+		gathered_put_shared(out(p->session), p->id, w->meeting,
+				    p->session->rank);
 	else
 		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
 	if (!w->code && p->type != WIRE_WAIT)

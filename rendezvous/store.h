@@ -13,6 +13,8 @@ struct store_entry;
 struct store_line;
 struct queued;
 struct meeting;
+struct share;
+struct wire_share;
 
 struct store_limits {
 	size_t keys;
@@ -120,6 +122,12 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 int store_gather(struct store *s, struct slice key, uint32_t size,
 		 uint32_t rank, struct slice value, struct store_waiter *w,
 		 struct err *e);
+/* w, which store_gather has parked or woken, passes the list on to others,
+ * where m says. 0 or -ENOMEM. */
+int store_offer(struct store_waiter *w, const struct wire_share *m,
+		struct err *e);
+/* Who does so; empty where nobody does. */
+struct share *store_share(struct meeting *m);
 /* A rank is gone for good; how says who and how ("rank 1 on h2 exited with
  * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
 int store_rank_left(struct store *s, uint32_t rank, const char *how);

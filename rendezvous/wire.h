@@ -30,6 +30,8 @@ enum {
 	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
 	WIRE_PAGE_MAX = 1 << 20,  /* what a node's workers do */
 	WIRE_DUMP_MAX_MS = 600000,
+	WIRE_TOKEN_SIZE = 16,     /* of who passes a list on */
+	WIRE_HASH_SIZE = 32,
 	WIRE_ADDRS_MAX = 64,      /* of a node */
 	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
@@ -74,6 +76,8 @@ enum wire_type {
 	WIRE_MULTI_SET,
 	WIRE_BARRIER,
 	WIRE_GATHER,
+	WIRE_SHARE,
+	WIRE_WHOLE,
 	WIRE_JOIN = 30,
 	WIRE_STATE,
 	WIRE_START,
@@ -152,6 +156,10 @@ const char *wire_type_name(int type);
 #define WIRE_BARRIER_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms)
 #define WIRE_GATHER_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms) \
 	F(str, value)
+#define WIRE_SHARE_FIELDS(F) F(str, key) F(u32, size) F(u32, timeout_ms)      \
+	F(str, addr) F(u16, port) F(str, token) F(str, value)
+#define WIRE_SHARED_FIELDS(F) F(u32, comers) F(u32, depth) F(u32, bytes)      \
+	F(str, hash) F(str, addr) F(u16, port) F(str, token) F(list, values)
 #define WIRE_INT_FIELDS(F) F(i64, value)
 #define WIRE_VALUE_FIELDS(F) F(u8, found) F(str, value)
 #define WIRE_LIST_FIELDS(F) F(list, items)
@@ -215,6 +223,7 @@ const char *wire_type_name(int type);
 	M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS)          \
 	M(add, WIRE_ADD_FIELDS) M(compare_set, WIRE_COMPARE_SET_FIELDS)        \
 	M(barrier, WIRE_BARRIER_FIELDS) M(gather, WIRE_GATHER_FIELDS)          \
+	M(share, WIRE_SHARE_FIELDS) M(shared, WIRE_SHARED_FIELDS)              \
 	M(int, WIRE_INT_FIELDS) M(value, WIRE_VALUE_FIELDS)                    \
 	M(list, WIRE_LIST_FIELDS) M(text, WIRE_TEXT_FIELDS)                    \
 	M(error, WIRE_ERROR_FIELDS) M(join, WIRE_JOIN_FIELDS)                  \

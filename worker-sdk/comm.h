@@ -7,6 +7,7 @@
  *   DDP_TEST_HOSTS=K   this machine's ranks count as K hosts, in equal runs;
  *                      =Ki: dealt in turn, so that hosts' ranks interleave
  *   DDP_TEST_SHM=fail  shared memory cannot be attached: ranks fall back to TCP
+ *   DDP_TEST_SHARE=1   however few they are, the ranks pass on what they gather
  *   DDP_TEST_VERSION=x this rank says that it is that version of libddp */
 #ifndef SDK_COMM_H
 #define SDK_COMM_H

@@ -56,7 +56,7 @@ static int load(struct ddp__cuda *cu, struct err *e)
 	if (library)
 		return look_up(cu, library, e);
 	for (int i = 0; names[i] && !getenv("DDP_CUDART_LIB"); i++) {
-		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+		library = ddp__library_find(names[i], RTLD_NOW);
 		if (!library)
 			continue;
 		rc = look_up(cu, library, &why);

@@ -20,6 +20,10 @@ enum {
 	CONNECT_MS = 30000,
 	LOOK_MS = 2000, /* for a server that is about to be started again */
 	NAP_MS = 50,
+	/* So many ranks pass on to each other what they gather: of 512 with 256
+	 * bytes each it is 64 MiB that would leave the server, and of twice as
+	 * many four times that. */
+	SHARE_RANKS = 512,
 };
 
 static unsigned joined; /* worlds so far */
@@ -75,6 +79,17 @@ static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
 	} while (1);
 }
 
+/* Each rank concludes the same. The first of each node passes it on. */
+static void share_if_large(struct ddp__world *w)
+{
+	const struct ddp__env *env = &w->env;
+
+	if ((env->nodes > 1 && env->world_size >= SHARE_RANKS) ||
+	    getenv("DDP_TEST_SHARE"))
+		ddp__kv_server_share(w->kv, env->local_rank ? NULL
+							   : env->node_addr);
+}
+
 static int open_store(struct ddp__world *w, struct err *e)
 {
 	struct wire_hello hello = {.role = WIRE_WORKER,
@@ -103,8 +118,10 @@ static int open_store(struct ddp__world *w, struct err *e)
 		return rc;
 	rc = reach_server(w, &hello, &auth, ms, e);
 	auth_wipe(&auth);
-	if (!rc)
+	if (!rc) {
 		ddp__kv_server_again(w->kv, w->env.again_ms);
+		share_if_large(w);
+	}
 	return explain(w, rc, e);
 }
 

@@ -5,12 +5,16 @@
 
 #include "rendezvous/client.h"
 #include "worker-sdk/kv.h"
+#include "worker-sdk/pass.h"
 
 struct server_kv {
 	struct ddp__kv kv;
 	struct client *client;
 	pid_t guest; /* whose leaving is told; 0: the agent tells it */
 	int pipe;
+	int shares; /* the ranks pass on what they gather */
+	const char *share_addr;
+	char *list; /* what was gathered last */
 };
 
 static struct client *client_of(struct ddp__kv *kv)
@@ -28,6 +32,7 @@ static void server_free(struct ddp__kv *kv)
 	client_free(s->client);
 	if (s->pipe >= 0)
 		close(s->pipe);
+	free(s->list);
 	free(s);
 }
 
@@ -75,11 +80,43 @@ static int server_delete(struct ddp__kv *kv, struct slice key, struct err *e)
 	return client_delete(client_of(kv), key, e);
 }
 
+static int share(struct server_kv *s, struct wire_share *m, int timeout_ms,
+		 struct slice *values, struct err *e)
+{
+	struct wire_shared told;
+	struct ddp__pass pass;
+	struct reader r;
+	size_t bytes;
+	int rc;
+
+	free(s->list);
+	s->list = NULL;
+	ddp__pass_open(&pass, s->share_addr, m);
+	rc = client_share(s->client, m, timeout_ms, &told, e);
+	if (!rc)
+		rc = ddp__pass_on(&pass, s->client, &told, m->size, &s->list,
+				  &bytes, e);
+	ddp__pass_close(&pass);
+	if (rc < 0)
+		return rc;
+	reader_init(&r, SLICE(s->list, bytes));
+	for (uint32_t i = 0; i < m->size; i++)
+		values[i] = reader_slice(&r);
+	return !r.bad ? 0 : err_set(e, ERR_PROTOCOL, "ddp_init: the list that "
+				    "the ranks gathered is torn");
+}
+
 static int server_gather(struct ddp__kv *kv, struct slice key, int rank,
 			 int size, int timeout_ms, struct slice mine,
 			 struct slice *values, struct err *e)
 {
+	struct server_kv *s = (struct server_kv *)kv;
+	struct wire_share m = {.key = key, .size = (uint32_t)size,
+			       .value = mine};
+
 	/* the server knows my rank from my HELLO */
+	if (s->shares)
+		return share(s, &m, timeout_ms, values, e);
 	return client_gather(client_of(kv), key, (uint32_t)size, timeout_ms,
 			     mine, values, e);
 }
@@ -125,6 +162,14 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms)
 {
 	client_come_again(client_of(kv), timeout_ms);
+}
+
+void ddp__kv_server_share(struct ddp__kv *kv, const char *addr)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+
+	s->shares = 1;
+	s->share_addr = addr;
 }
 
 void ddp__kv_server_guest(struct ddp__kv *kv, int pipe)

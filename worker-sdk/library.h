@@ -7,10 +7,18 @@
 
 #include "base/error.h"
 
-/* A dlopen handle of $variable (a path, or a name that the loader looks up)
- * where it is set and not empty, else of the first of names (ends with NULL)
- * that there is. flags: or'ed to RTLD_NOW | RTLD_LOCAL. NULL: ERR_SYSTEM, one
- * line: what was looked for, where, and what to do. */
+/* dlopen of a name, with RTLD_LOCAL and flags (RTLD_NOW or RTLD_LAZY), or NULL.
+ * Where the loader finds none for us the folders are asked in which it would
+ * look for the program, whose RUNPATH is not ours: so it makes no difference
+ * whether libddp is linked as libddp.a or as libddp.so. */
+void *ddp__library_find(const char *name, int flags);
+/* The file of that name in these folders, out[size], or NULL. */
+const char *ddp__library_programs(const char *name, char *out, size_t size);
+
+/* A handle, by ddp__library_find, of $variable (a path, or a name) where it is
+ * set and not empty, else of the first of names (ends with NULL) that there is.
+ * flags: or'ed to RTLD_NOW. NULL: ERR_SYSTEM, one line: what was looked for,
+ * where, and what to do. */
 void *ddp__library_open(const char *variable, const char *const *names,
 			int flags, struct err *e);
 

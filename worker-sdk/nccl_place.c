@@ -3,12 +3,15 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "worker-sdk/library.h"
 
 /* 2.30.3 has a variable of its own for it */
 enum { MULTI_RANK_VERSION = 23003 };
@@ -66,36 +69,23 @@ static int is_listed(void)
 	return found;
 }
 
-/* What is not listed is looked for in these, and each subfolder of theirs for
- * one kind of CPU or another: a hundred system calls of each of many ranks,
- * where hardly a CPU's job has it. So that is not asked for in vain. */
+/* What is not listed the loader looks for in some folders, and each subfolder
+ * of theirs for one kind of CPU or another: a hundred system calls of each of
+ * many ranks, where hardly a CPU's job has it. So it is not asked in vain. */
 static int may_be_found(void)
 {
-	static const char *const folders[] = {
-		"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
-		"/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-		"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
-	char path[64];
+	char path[PATH_MAX];
 
-	if (getenv("LD_LIBRARY_PATH") || dlsym(RTLD_DEFAULT, "cuInit") ||
-	    is_listed())
-		return 1;
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", folders[i], driver_name);
-		if (access(path, F_OK) == 0)
-			return 1;
-	}
-	return 0;
+	return getenv("LD_LIBRARY_PATH") || dlsym(RTLD_DEFAULT, "cuInit") ||
+	       is_listed() ||
+	       ddp__library_programs(driver_name, path, sizeof(path));
 }
 
+/* It stays loaded: libcudart asks for it by its name, and may not find it where
+ * the program does. */
 static int has_driver(void)
 {
-	void *driver = may_be_found() ?
-		       dlopen(driver_name, RTLD_LAZY | RTLD_LOCAL) : NULL;
-
-	if (driver)
-		dlclose(driver);
-	return driver != NULL;
+	return may_be_found() && ddp__library_find(driver_name, RTLD_LAZY);
 }
 
 /* The kernel's boot and the bus address name a GPU, whatever a container calls
@@ -139,7 +129,7 @@ static int find(struct ddp__nccl_place *p, const struct ddp__env *env,
 {
 	int rc;
 
-	if (brief && !has_driver())
+	if (!has_driver() && brief)
 		return err_set(e, ERR_SYSTEM,
 			       "no NVIDIA driver (libcuda.so.1) is installed "
 			       "on this host");

@@ -80,7 +80,13 @@ simulate_servers 1
 "$O/tests/bench_abuse" 1000 200 "$ROUNDS" "${sim_servers# }"
 simulate_end
 
-say "simulate: 256 bytes of every rank to every rank, over one tree of 2,048 hosts"
-for fanout in 2 4 8; do
-	"$O/tests/bench_exchange" 16384 8 256 $fanout 2
+say "simulate: 256 bytes of every rank to every rank, by one ddprdzv and hosts of 8"
+for ranks in 2048 4096 8192 16384; do
+	if [ "$files" != unlimited ] && [ $((ranks * 9 / 8 + 100)) -gt "$files" ]; then
+		echo "$ranks ranks are left out: a process may have $files files"
+		continue
+	fi
+	simulate_servers 1
+	"$O/tests/bench_exchange" $ranks 8 256 2 "${sim_servers# }"
+	simulate_end
 done

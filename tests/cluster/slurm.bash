@@ -43,6 +43,7 @@ slurm_conf() {
 	AuthInfo=socket=$S/munge.sock${preempt:+,cred_expire=5}
 	StateSaveLocation=$S/state
 	SlurmdSpoolDir=$S/spool.%n
+	TmpFS=$S/tmp.%n
 	SlurmctldPidFile=$S/slurmctld.pid
 	SlurmdPidFile=$S/slurmd.%n.pid
 	ProctrackType=proctrack/linuxproc
@@ -114,6 +115,8 @@ slurm_up() {
 	slurm_started="slurmctld $slurm_started"
 	for host; do
 		mkdir -p "$S/spool.$host"
+		# its PMIx has a folder there, named for the job's number alone
+		mkdir -m 1777 "$S/tmp.$host"
 		slurm_daemon "$host" "slurmd_$host" slurmd -D -N "$host"
 		slurm_started="slurmd_$host $slurm_started"
 	done
@@ -145,6 +148,7 @@ slurm_daemon() { # HOST NAME CMD...
 
 slurm_kill() {
 	local log=${S%/*}/$2.out before
+	slurm_killed="${slurm_killed:-} $2"
 	before=$(grep -c '^ended' "$log") || true
 	${slurm_on:-slurm_here} "$1" killer kill "-$3" \
 		"$(sed -n 's/^pid //p' "$log" | tail -n 1)"
@@ -165,14 +169,28 @@ slurm_here() { # HOST NAME CMD...
 	start "$@"
 }
 
+# One of the daemons has ended, and not by slurm_kill: nobody starts it again.
+slurm_lost() {
+	local name log
+	for name in ${slurm_started:-}; do
+		log=${S%/*}/$name.out
+		grep -q '^ended' "$log" || continue
+		[[ " ${slurm_killed:-} " != *" $name "* ]] || continue
+		echo "slurm: $name has ended"
+		return 0
+	done
+	return 1
+}
+
 # Until CMD... is true: the daemons tell nobody that they are ready.
 slurm_wait() {
 	local i
 	for ((i = 0; i < 600; i++)); do
 		"$@" && return
+		! slurm_lost || break
 		read -rt 0.05 _ <> <(:) || true
 	done
-	echo "slurm: not after 30 s: $*"
+	echo "slurm: after $((i / 20)) s still not: $*"
 	tail -n 20 "$T"/slurm*.err
 	return 1
 }

@@ -186,3 +186,40 @@ fake_cuda() {
 	expect 0 env LD_LIBRARY_PATH="$T" LD_DEBUG=libs c_nccl init auto
 	has "$err" 'find library=libcuda\.so\.1'
 }
+
+# A program's RUNPATH is where it is looked for what the program itself needs, not
+# its libraries: but where libddp is one of these, it is the program's user who set
+# it, for CUDA's.
+@test "a driver and a CUDA runtime that only the program's RUNPATH has are found" {
+	no_gpu_or_skip
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	[ -z "$(ldconfig -p | grep 'libcuda\.so\.1')" ] || skip "there is a driver here"
+	mkdir -p fake
+	echo 'int cuInit(int flags) { return flags; }' >driver.c
+	${CC:-gcc} -shared -fPIC -Wl,-soname,libcuda.so.1 -o fake/libcuda.so.1 driver.c
+	# as CUDA's does: by its name
+	cat >runtime.c <<-END
+		#include <dlfcn.h>
+		#include "$root/tests/gpu/fake_cuda.c"
+		static __attribute__((constructor)) void look(void)
+		{
+			puts(dlopen("libcuda.so.1", RTLD_NOW) ? "driver" : "none");
+		}
+	END
+	${CC:-gcc} -shared -fPIC -o fake/libruntime.so runtime.c
+	${CC:-gcc} -I "$root" -o worker "$root/tests/programs/c_nccl.c" \
+		"$O/libddp.so" -Wl,--enable-new-dtags,-rpath,"$O:$T/lib:\$ORIGIN/fake"
+	mkdir lib
+	ln -s "$O/libddp.so" lib/libddp.so.0
+	export FAKE_CUDA_COUNT=100 FAKE_CUDA_DRIVER=13000 DDP_CUDART_LIB=libruntime.so
+	expect 1 ./worker init nccl
+	has "$out" '^driver$'
+	has "$out" 'cannot use NCCL: the NVIDIA driver \(for CUDA 13.0\) sees no GPU on this host'
+	expect 0 ./worker init auto
+	has "$out" '^driver$'
+	has "$out" '^backend cpu: backend auto: cpu, because .* sees no GPU on this host'
+	# without it there is none
+	rm fake/libcuda.so.1
+	expect 0 ./worker init auto
+	has "$out" 'cpu, because .* no NVIDIA driver \(libcuda.so.1\) is installed'
+}

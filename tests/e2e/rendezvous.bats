@@ -80,6 +80,29 @@ greeting=4444505202020000
 	[[ $output == "error: waited "*" s for 1 of 2 ranks at gather 'g': rank 1 (h1, not connected)" ]]
 }
 
+@test "a share is a gather; where nobody passes it on the server gives all of it" {
+	server
+	one_node 3
+	start g rdzv_client do "$at" j 0 1 gather g 3 60000 b whole 3
+	start s rdzv_client do "$at" j 0 2 share g 3 60000 c whole 3
+	run worker 0 0 share g 3 60000 a whole 3 set k v whole 3
+	[ "$status" = 1 ]
+	[ "${lines[0]}" = "a b c" ]
+	[ "${lines[1]}" = "a b c" ]
+	# only as long as it is the last that this worker did
+	[[ ${lines[2]} == "error: rank 0 asks for the list of a SHARE, but its last request was another" ]]
+	finish s
+	[ "$out" = $'a b c\na b c' ]
+	finish g 1
+	[[ $out == $'a b c\nerror: rank 1 asks for the list of a SHARE'* ]]
+	run worker 0 0 share h 3 50 x
+	[[ $output == "error: waited "*" s for 2 of 3 ranks at gather 'h': rank 1 (h1, not connected), rank 2 (h1, not connected)" ]]
+	# a port, and no address
+	run rdzv_client raw "$at" j 0 0 \
+		2b00000015000000020000000100000067030000000000000000000000419c100000003031323334353637383961626364656600000000
+	[[ $output == *"SHARE: half an offer to pass the list on"* ]]
+}
+
 @test "many workers at once" {
 	server
 	one_node 48

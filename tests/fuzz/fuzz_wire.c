@@ -65,6 +65,8 @@ ROUND_TRIP(add, )
 ROUND_TRIP(compare_set, )
 ROUND_TRIP(barrier, )
 ROUND_TRIP(gather, )
+ROUND_TRIP(share, )
+ROUND_TRIP(shared, walk(m.values, f->type);)
 ROUND_TRIP(int, )
 ROUND_TRIP(value, )
 ROUND_TRIP(list, walk(m.items, f->type);)
@@ -107,6 +109,8 @@ static parser *const parsers[][2] = {
 	[WIRE_MULTI_SET] = {try_list, NULL},
 	[WIRE_BARRIER] = {try_barrier, NULL},
 	[WIRE_GATHER] = {try_gather, try_list},
+	[WIRE_SHARE] = {try_share, try_shared},
+	[WIRE_WHOLE] = {NULL, try_list},
 	[WIRE_JOIN] = {try_join, NULL},
 	[WIRE_STATE] = {try_state, NULL},
 	[WIRE_START] = {try_start, NULL},

@@ -52,3 +52,27 @@ setup() {
 	echo ping 1<>in
 	[ "$(grep -c '^END' agent.out)" = 0 ]
 }
+
+# It is no member, and nobody's voucher holds it: only its connection does.
+@test "PyTorch's client that waits on a host that is cut off waits no longer" {
+	local port
+	printf '#!/bin/sh\nexec ddprdzv "$@" --silent-timeout 2\n' >server
+	chmod +x server
+	mkfifo go
+	DDP_SERVER=$T/server start_on h1 job ddprun --rdzv-endpoint h1:29400 \
+		--rdzv-id j --store-open --heartbeat-timeout 2 \
+		bash -c 'echo "at $MASTER_PORT"; read -r _ <go; w_knock ping'
+	await "$T/job.out" '^\[0\] at [0-9]+$'
+	port=${line##* }
+	start_on h2 far w_knock AT h1 "$port" wait never
+	start_on h1 asks bash -c 'until ddprun status --job j |
+		grep "nobody has set: .never. (in PyTorch"; do :; done'
+	finish asks
+	cable_cut h2
+	start_on h1 asks bash -c 'while ddprun status --job j |
+		grep "nobody has set: .never. (in PyTorch"; do :; done'
+	DEADLINE=30 finish asks
+	echo >go
+	finish job
+	has "$out" '^\[0\] answered$'
+}

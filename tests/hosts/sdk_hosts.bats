@@ -26,6 +26,15 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
+@test "what they gather they pass on from host to host, where that is for large worlds" {
+	local h
+	on_all sh -c 'c_share && DDP_TEST_SHARE=1 c_collectives 1000'
+	for h in h1 h2 h3; do
+		finish on_$h
+		[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
+	done
+}
+
 @test "a host is its address: each has a leader of its own" {
 	hosts_real
 	on_all c_init

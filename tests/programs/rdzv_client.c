@@ -17,7 +17,7 @@ static const char usage[] =
 	"rdzv_client do HOST:PORT JOB ROUND RANK REQUEST...\n"
 	"  set K V, get K, wait MS K, add K N, cas K E D, append K V,\n"
 	"  delete K, mget K1 K2, mset K1 V1 K2 V2, barrier K SIZE MS,\n"
-	"  gather K SIZE MS V, line (reads one from stdin),\n"
+	"  gather K SIZE MS V, share (the same), whole SIZE, line (of stdin),\n"
 	"  fate RANK MS, many K N (adds 1 N times), big K BYTES (set and get)\n"
 	"rdzv_client drop HOST:PORT JOB ROUND RANK K V\n"
 	"  sets K and closes without reading a byte\n"
@@ -147,6 +147,36 @@ static int do_gather(struct client *c, char **a, struct err *e)
 	return rc;
 }
 
+static int print_list(struct slice list, uint32_t n)
+{
+	struct reader r;
+
+	reader_init(&r, list);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct slice v = reader_slice(&r);
+		printf("%.*s%s", SLICE_FMT(v), i + 1 < n ? " " : "\n");
+	}
+	return 0;
+}
+
+static int do_share(struct client *c, char **a, struct err *e)
+{
+	struct wire_share m = {.key = str(a[1]), .size = (uint32_t)atoi(a[2]),
+			       .value = str(a[4])};
+	struct wire_shared got;
+	int rc = client_share(c, &m, atoi(a[3]), &got, e);
+
+	return rc < 0 ? rc : print_list(got.values.bytes, got.values.count);
+}
+
+static int do_whole(struct client *c, char **a, struct err *e)
+{
+	struct slice list;
+	int rc = client_whole(c, (uint32_t)atoi(a[1]), &list, e);
+
+	return rc < 0 ? rc : print_list(list, (uint32_t)atoi(a[1]));
+}
+
 static int do_fate(struct client *c, char **a, struct err *e)
 {
 	struct slice v;
@@ -203,6 +233,7 @@ static const struct request {
 	{"add", 3, do_add}, {"cas", 4, do_cas}, {"append", 3, do_append},
 	{"delete", 2, do_delete}, {"mget", 3, do_mget}, {"mset", 5, do_mset},
 	{"barrier", 4, do_barrier}, {"gather", 5, do_gather},
+	{"share", 5, do_share}, {"whole", 2, do_whole},
 	{"fate", 3, do_fate}, {"many", 3, do_many}, {"big", 3, do_big},
 	{"line", 1, do_line},
 };

@@ -121,7 +121,8 @@ static int raw_try(int fd, const struct wire_hello *hello, struct buf *in,
 	return 0;
 }
 
-static void raw_prove(int fd, const struct wire_hello *hello, struct buf *in)
+static inline void raw_prove(int fd, const struct wire_hello *hello,
+			     struct buf *in)
 {
 	struct buf why = BUF_INIT(1 << 16);
 

@@ -334,6 +334,41 @@ START_TEST(golden_bytes)
 }
 END_TEST
 
+START_TEST(golden_bytes_of_a_share)
+{
+	static const char share_bytes[] =
+		"\x33\0\0\0" "\x15" "\0" "\0\0" "\x02\0\0\0"
+		"\x01\0\0\0g" "\x03\0\0\0" "\xff\xff\xff\xff"
+		"\x08\0\0\0" "10.0.0.1" "\x41\x9c"
+		"\x10\0\0\0" "0123456789abcdef" "\0\0\0\0";
+	static const char shared_bytes[] =
+		"\x30\0\0\0" "\x15" "\x01" "\0\0" "\x02\0\0\0"
+		"\x07\0\0\0" "\x02\0\0\0" "\x11\0\0\0"
+		"\x04\0\0\0hash"
+		"\x03\0\0\0::1" "\x42\x9c" "\x02\0\0\0to"
+		"\x02\0\0\0" "\x01\0\0\0v" "\0\0\0\0";
+	static const char items[] = "\x01\0\0\0v" "\0\0\0\0";
+	struct wire_share share = {SLICE_STR("g"), 3, WIRE_NO_TIMEOUT,
+				   SLICE_STR("10.0.0.1"), 40001,
+				   SLICE_STR("0123456789abcdef"),
+				   SLICE_STR("")};
+	struct wire_shared shared = {7, 2, 17, SLICE_STR("hash"),
+				     SLICE_STR("::1"), 40002, SLICE_STR("to"),
+				     {2, SLICE(items, sizeof items - 1)}};
+	struct buf b = BUF_INIT(1024);
+
+	wire_put_share(&b, WIRE_SHARE, WIRE_REQUEST, 2, &share);
+	is_golden(&b, share_bytes, sizeof share_bytes - 1);
+	buf_reset(&b);
+	wire_put_shared(&b, WIRE_SHARE, WIRE_REPLY, 2, &shared);
+	is_golden(&b, shared_bytes, sizeof shared_bytes - 1);
+	buf_reset(&b);
+	wire_put_empty(&b, WIRE_WHOLE, WIRE_REQUEST, 3);
+	is_golden(&b, "\0\0\0\0" "\x16" "\0" "\0\0" "\x03\0\0\0", 12);
+	buf_release(&b);
+}
+END_TEST
+
 START_TEST(types_have_names)
 {
 	ck_assert_str_eq(wire_type_name(WIRE_JOIN), "JOIN");
@@ -355,6 +390,7 @@ int main(void)
 	tcase_add_test(t, keys_and_values_have_their_limits);
 	tcase_add_test(t, a_list_holds_no_more_than_its_bytes_can);
 	tcase_add_test(t, golden_bytes);
+	tcase_add_test(t, golden_bytes_of_a_share);
 	tcase_add_test(t, types_have_names);
 	return run_case(t);
 }

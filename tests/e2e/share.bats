@@ -1,0 +1,123 @@
+# What a large world's ranks gather leaves the server once, and they pass it on to
+# each other (protocol.txt, SHARE): right for any number of nodes, and whoever of
+# those who pass it on dies, lies or says nothing. On loopback, and few ranks:
+# DDP_TEST_SHARE has these do what is for large worlds.
+load ../lib
+
+# server [OPTION...]: a ddprdzv of our own; $at is its endpoint.
+server() {
+	start server ddprdzv --listen "${at:-127.0.0.1:0}" --metrics-listen 0 "$@"
+	await "$T/server.err" 'health and metrics at http://127.0.0.1:([0-9]+)/'
+	metrics=$(grep -oE 'http://127.0.0.1:[0-9]+' <<<"$line" | grep -oE '[0-9]+$')
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+}
+
+# job NODES NPROC CMD...: they all end well, and each of the ranks says ok.
+job() {
+	local n=$1 nproc=$2 i
+	shift 2
+	for i in $(seq "$n"); do
+		start "node$i" ddprun --nnodes "$n" --nproc-per-node "$nproc" \
+			--rdzv-endpoint "$at" "$@"
+	done
+	for i in $(seq "$n"); do
+		finish "node$i"
+		[ "$(grep -c ': ok$' <<<"$out")" = "$nproc" ]
+	done
+}
+
+# asked TYPE N: the server was asked that N times so far.
+asked() {
+	exec 5<>"/dev/tcp/127.0.0.1/$metrics"
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&5
+	has "$(cat <&5)" "^ddprdzv_requests_total\{type=\"$1\"\} $2"$'\r?$'
+	exec 5>&-
+}
+
+@test "the ranks of 1, 2, 3 and 7 nodes have it from each other" {
+	server
+	job 1 3 c_share
+	job 2 2 c_share
+	job 3 1 c_share
+	asked share 10
+	job 7 3 c_share
+	asked share 31
+	asked whole 0
+}
+
+@test "libddp's ranks meet so, and those of a small world as ever" {
+	server
+	DDP_TEST_SHARE=1 job 3 2 c_collectives 1000
+	asked gather 0
+	asked whole 0
+	job 2 2 c_collectives 1000
+	asked gather 8
+}
+
+@test "who gets wrong bytes, or none, from whom it was sent to asks the server" {
+	server
+	job 3 2 c_share lies 0
+	# the three that it sends to, and who was sent by them what had come so far
+	asked whole '[3-5]'
+	job 7 2 c_share lies 2
+	asked whole '([6-9]|10)'
+	job 7 2 c_share short 2
+	job 7 2 c_share refuses 2
+	asked whole '1[2-8]'
+}
+
+@test "who dies while it passes the list on is missed by nobody" {
+	server
+	for i in 1 2 3; do
+		start "node$i" ddprun --nnodes 3 --nproc-per-node 2 \
+			--rdzv-endpoint "$at" c_share dies 0
+	done
+	for i in 1 2 3; do
+		finish "node$i"
+		cat "$T/node$i.out"
+	done >all
+	[ "$(grep -c ': ok$' all)" = 5 ]
+	has "$(<all)" 'rank 0: dies'
+}
+
+@test "strangers with wrong tokens, or who say nothing, get nothing and keep nobody" {
+	server
+	job 2 2 c_share strange 2
+	asked whole 0
+}
+
+# Its patience with who says nothing is three seconds, which the server dies in.
+@test "who gets nothing from a silent rank asks the server, or the next, by its journal" {
+	server --journal "$T/journal"
+	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" c_share silent 0
+	await job.out 'rank 0: silent'
+	signal server KILL
+	finish server -
+	server --journal "$T/journal"
+	finish job
+	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
+	asked whole 2
+}
+
+@test "ranks that wait while the server dies get what they came for" {
+	mkfifo go
+	server --journal "$T/journal"
+	export T DDP_TEST_SHARE=1
+	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" bash -c \
+		'echo here; [ $RANK != 1 ] || read -r _ <"$T/go"; exec c_share'
+	await job.out '\[0\] here'
+	await job.out '\[1\] here'
+	signal server KILL
+	finish server -
+	server --journal "$T/journal"
+	echo go >go
+	finish job
+	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
+}
+
+@test "a rank that ends before it has come is named" {
+	DDP_TEST_SHARE=1 expect 0 ddprun --standalone --nproc-per-node 3 sh -c \
+		'[ $RANK = 1 ] || c_init || true'
+	[ "$(grep -c -- '-20004: rank 1 .*exited with code 0 before it came to .ddp/0/init.' <<<"$out")" = 2 ]
+}

@@ -1,0 +1,212 @@
+/* c_share.c: a rank that takes part in a gather which the ranks pass on to each
+ * other, as libddp does, and checks what it got; or, as that rank, one that
+ * behaves badly. Each rank's value is some 50 KB, so that none is sent at once.
+ *
+ *   c_share [WHAT RANK]   prints "rank R: ok", or what is wrong, when all that
+ *                         are left have it. WHAT that rank does to who comes:
+ *     lies     sends wrong bytes          short    sends half, and closes
+ *     refuses  does not listen any more   silent   listens, and says nothing
+ *     dies     sends half and is gone     strange  knocks where it was sent,
+ *                         with wrong tokens, before it behaves
+ */
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/programs/rdzv_raw.h"
+#include "worker-sdk/pass.h"
+
+enum { VALUE = 50000 };
+
+static uint32_t rank, size;
+static const char *what = "";
+static struct client *client;
+static struct err e;
+
+static int number(const char *name)
+{
+	return atoi(getenv(name));
+}
+
+static void must(int rc)
+{
+	if (rc < 0)
+		exit(die(&e));
+}
+
+static void say(const char *text)
+{
+	printf("rank %u: %s\n", rank, text);
+	fflush(stdout);
+}
+
+static void open_client(void)
+{
+	struct wire_hello hello = {.role = WIRE_WORKER,
+				   .job = SLICE_STR(getenv("DDP_JOB_ID")),
+				   .host = SLICE_STR("test"),
+				   .round = (uint32_t)number("DDP_ROUND"),
+				   .rank = rank};
+	const struct auth auth = choose_auth();
+	struct endpoint at;
+
+	must(endpoint_parse(&at, getenv("DDP_RDZV_ENDPOINT"), 0, &e));
+	must(client_connect(&client, &at, &hello, &auth, 5000, &e));
+	client_come_again(client, 20000);
+}
+
+static void fill(char *value, uint32_t of)
+{
+	for (uint32_t i = 0; i < VALUE; i++)
+		value[i] = (char)(of * 31 + i * 2654435761u / 7);
+}
+
+static void check(const char *list, size_t bytes)
+{
+	static char want[VALUE];
+	struct reader r;
+
+	reader_init(&r, SLICE(list, bytes));
+	for (uint32_t i = 0; i < size; i++) {
+		struct slice v = reader_slice(&r);
+
+		fill(want, i);
+		if (v.len != VALUE || memcmp(v.data, want, VALUE)) {
+			say("WRONG");
+			exit(1);
+		}
+	}
+}
+
+/* ---- bad ones ---- */
+
+/* Sends so much of the list, all of it wrong, to the next that comes. */
+static void send_to_next(const struct ddp__pass *pass, size_t bytes)
+{
+	char *wrong = calloc(1, bytes);
+	struct pollfd p[DDP__LISTEN_MAX];
+	int n = ddp__listen_polls(&pass->listener, p, DDP__LISTEN_MAX), fd;
+
+	do
+		poll(p, (nfds_t)n, -1);
+	while ((fd = ddp__listen_accept(&pass->listener)) < 0);
+	for (size_t sent = 0; sent < bytes;) {
+		struct pollfd out = {fd, POLLOUT, 0};
+		ssize_t k;
+
+		poll(&out, 1, -1);
+		k = send(fd, wrong + sent, bytes - sent, MSG_NOSIGNAL);
+		if (k <= 0)
+			break;
+		sent += (size_t)k;
+	}
+	/* what is not read here would reset it */
+	(void)!recv(fd, wrong, WIRE_TOKEN_SIZE, 0);
+	close(fd);
+	free(wrong);
+}
+
+static int call_source(const struct wire_shared *told)
+{
+	char where[SOCK_TEXT_MAX];
+
+	snprintf(where, sizeof where, "%.*s:%u", SLICE_FMT(told->addr),
+		 told->port);
+	return raw_connect(where);
+}
+
+/* It keeps nobody waiting where it was sent. */
+static void give_up_source(const struct wire_shared *told)
+{
+	char some[4096];
+	int fd;
+
+	if (!told->port)
+		return;
+	fd = call_source(told);
+	(void)!send(fd, told->token.data, told->token.len, MSG_NOSIGNAL);
+	shutdown(fd, SHUT_WR);
+	while (recv(fd, some, sizeof some, 0) > 0)
+		;
+	close(fd);
+}
+
+static void misbehave(struct ddp__pass *pass, const struct wire_shared *told)
+{
+	size_t bytes = size * (4 + VALUE);
+	uint32_t comers = told->comers;
+
+	say(what);
+	give_up_source(told);
+	if (!strcmp(what, "refuses"))
+		ddp__pass_close(pass);
+	for (uint32_t i = 0; i < comers && !strcmp(what, "lies"); i++)
+		send_to_next(pass, bytes);
+	for (uint32_t i = 0; i < comers && !strcmp(what, "short"); i++)
+		send_to_next(pass, bytes / 2);
+	if (!strcmp(what, "dies")) {
+		send_to_next(pass, bytes / 2);
+		_exit(0);
+	}
+}
+
+/* Knocks so often that a listener which kept such guests had no room left. */
+static void knock(const struct wire_shared *told)
+{
+	static const char wrong[WIRE_TOKEN_SIZE];
+	int silent[20];
+	char byte;
+
+	for (int i = 0; i < 20; i++)
+		silent[i] = call_source(told);
+	for (int i = 0; i < 20; i++) {
+		int fd = call_source(told);
+
+		(void)!send(fd, wrong, sizeof wrong, MSG_NOSIGNAL);
+		if (recv(fd, &byte, 1, 0) > 0) {
+			say("a wrong token was served");
+			exit(1);
+		}
+		close(fd);
+	}
+	for (int i = 0; i < 20; i++)
+		close(silent[i]);
+}
+
+int main(int argc, char **argv)
+{
+	static char value[VALUE];
+	struct wire_share m = {.key = SLICE_STR("g"),
+			       .value = SLICE(value, VALUE)};
+	struct wire_shared told;
+	struct ddp__pass pass;
+	char *list = NULL;
+	size_t bytes;
+
+	rank = (uint32_t)number("RANK");
+	m.size = size = (uint32_t)number("WORLD_SIZE");
+	if (argc == 3 && (uint32_t)atoi(argv[2]) == rank)
+		what = argv[1];
+	open_client();
+	fill(value, rank);
+	ddp__pass_open(&pass, number("LOCAL_RANK") ? NULL :
+		       getenv("DDP_NODE_ADDR"), &m);
+	must(client_share(client, &m, -1, &told, &e));
+	if (*what && strcmp(what, "strange")) {
+		misbehave(&pass, &told);
+	} else {
+		if (*what)
+			knock(&told);
+		must(ddp__pass_on(&pass, client, &told, size, &list, &bytes,
+				  &e));
+		check(list, bytes);
+		free(list);
+	}
+	if (argc == 3 && !strcmp(argv[1], "dies"))
+		size--;
+	must(client_barrier(client, SLICE_STR("end"), size, -1, &e));
+	ddp__pass_close(&pass);
+	client_free(client);
+	say("ok");
+	return 0;
+}

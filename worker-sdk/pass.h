@@ -1,0 +1,33 @@
+/* pass.h: the list of a large gather, which leaves the server once: this rank
+ * has it from another one, as the server says (protocol.txt, SHARE), and passes
+ * it on to those that the server sends here. Blocks in poll(2) only. */
+#ifndef SDK_PASS_H
+#define SDK_PASS_H
+
+#include "rendezvous/client.h"
+#include "worker-sdk/tcp_listen.h"
+
+/* Where this rank passes it on. */
+struct ddp__pass {
+	struct ddp__listener listener;
+	char token[WIRE_TOKEN_SIZE];
+};
+
+/* Listens at addr, where other hosts reach this one, and says so in m, which is
+ * to be asked. NULL, or where nobody can listen there: m says that this rank
+ * passes nothing on. m points into pass and to addr. */
+void ddp__pass_open(struct ddp__pass *pass, const char *addr,
+		    struct wire_share *m);
+void ddp__pass_close(struct ddp__pass *pass);
+
+/* Has the list of size values (without its count) from where told, c's answer
+ * to it, says, from c itself if that fails, and passes it on, until all who are
+ * to come have come or nothing has moved for 5 s. It waits for no one who waits
+ * for something else: all ranks have called when the server answers, and each
+ * waits for who is nearer to the server, and then for who is farther. 0 and
+ * *list, *bytes, the caller's to free; or c's error, -ENOMEM. */
+int ddp__pass_on(const struct ddp__pass *pass, struct client *c,
+		 const struct wire_shared *told, uint32_t size, char **list,
+		 size_t *bytes, struct err *e);
+
+#endif
