@@ -121,6 +121,9 @@ void conn_flush_all(struct conn_pool *pool);
  * conn_flush_marked; what is put out later, for another. One at a time. */
 void conn_mark(struct conn_pool *pool);
 void conn_flush_marked(struct conn_pool *pool);
+/* Past all that waits to be kept: one whole frame that says nothing of it. 0:
+ * not now; put it out as any other. */
+int conn_say_past(struct conn *c, struct slice frame);
 /* It may have more to say than is read of it now. */
 static inline int conn_is_stopped(const struct conn *c)
 {

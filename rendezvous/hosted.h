@@ -26,8 +26,9 @@ enum {
 	DRAIN_MS = 5000,      /* from the parent's end to ours */
 	LAST_WORDS_MS = 200,  /* what came before the parent's end arrives */
 	SUSPECT_MS = 50,      /* to read what waits before a lease ends */
-	/* beyond its lease, to find a server again: as long again, but */
-	BACK_MIN_MS = 2500, BACK_MAX_MS = 5000,
+	/* beyond its lease, to find a server again: where it was sent to one
+	 * that is stopped it hears nothing for so long */
+	BACK_MS = 5000,
 };
 
 struct hosted;

@@ -263,8 +263,8 @@ static void on_remains(void *owner, enum remains_state how)
 
 static void linger(struct place *p)
 {
-	/* where nobody ever was the server there is nothing */
-	if ((p->state == AWAY && !p->other[0]) ||
+	/* an etcd that says nothing takes the keys away by itself, some day */
+	if (p->state == AWAY ||
 	    remains_watch(&p->remains, p->etcd, p->server->loop, p->o.job,
 			  p->o.ttl_s, on_remains, p, NULL) < 0)
 		resign(p);

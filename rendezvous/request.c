@@ -209,9 +209,19 @@ static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
+/* That this server is there needs no keeping: while etcd takes its time, as it
+ * elects, nobody is to believe it dead. */
 static int on_ping(struct member *m, const struct wire_frame *f, struct err *e)
 {
-	return reply_empty(m, f);
+	struct buf b = BUF_INIT(WIRE_HEADER_SIZE);
+	int said;
+
+	if (!m->server->place || !place_is_sure(m->server->place))
+		return reply_empty(m, f);
+	wire_put_empty(&b, f->type, WIRE_REPLY, f->id);
+	said = !b.failed && conn_say_past(&m->conn, SLICE(b.data, b.len));
+	buf_release(&b);
+	return said ? 0 : reply_empty(m, f);
 }
 
 static int on_session(struct member *m, const struct wire_frame *f,

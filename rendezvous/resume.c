@@ -137,13 +137,6 @@ static void on_back(uv_timer_t *t)
 	conn_flush_all(&h->server->pool);
 }
 
-/* Who wants to be missed soon does not wait long for others either. */
-static uint64_t back_ms(uint64_t lease)
-{
-	return lease < BACK_MIN_MS ? BACK_MIN_MS :
-	       lease > BACK_MAX_MS ? BACK_MAX_MS : lease;
-}
-
 void resume_expect(struct hosted *h)
 {
 	struct job_node *n = NULL;
@@ -155,6 +148,5 @@ void resume_expect(struct hosted *h)
 		lease = lease ? lease : h->server->lease_ms;
 		longest = lease > longest ? lease : longest;
 	}
-	uv_timer_start(&h->back_timer, on_back, longest + back_ms(longest),
-		       0);
+	uv_timer_start(&h->back_timer, on_back, longest + BACK_MS, 0);
 }

@@ -171,6 +171,22 @@ key64() {
 	has "$out" '^[23]$' # y came to etcd, or did not
 }
 
+@test "while etcd takes its time the server is silent, but not dead" {
+	etcd_here
+	gate /kv/txn "\"request_put\":{\"key\":\"$(key64 /ddprun/j/ended)\""
+	etcd=$gate candidate a 600
+	serves a
+	agent "${at[a]}"
+	printf '%s\n' 'exit 0 0' 'exit 1 0' >&7
+	await gate.out held
+	echo ping >&7
+	await agent.out PONG
+	! grep END agent.out
+	echo >&9
+	await agent.out END
+	finish agent
+}
+
 @test "a server that was stopped while another took its place says nothing more" {
 	two 1 1
 	agent "${at[a]}"

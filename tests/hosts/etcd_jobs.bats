@@ -145,7 +145,7 @@ up() {
 
 @test "the host of the server dies at once: a static job ends and names it" {
 	local h
-	export PET_HEARTBEAT_TIMEOUT=2 # so long, and 2.5 s, it is waited for
+	export PET_HEARTBEAT_TIMEOUT=2
 	etcd_up 3
 	nodes 3 sh -c "$waiter"
 	up 3
@@ -165,7 +165,7 @@ up() {
 	local h
 	# as by default the others' leases end before the server's own place does
 	export PET_HEARTBEAT_TIMEOUT=1.5
-	export PET_RDZV_CONF=ttl=3,reconnect_timeout=9
+	export PET_RDZV_CONF=ttl=3,reconnect_timeout=7
 	etcd_up 3
 	nodes 2:3 --max-restarts 3 sh -c "$waiter"
 	up 3
@@ -189,6 +189,7 @@ up() {
 
 @test "the host of the server dies at once: an elastic job goes on, and takes another" {
 	local h
+	export PET_HEARTBEAT_TIMEOUT=2
 	etcd_up 3
 	nodes 2:3 --max-restarts 3 sh -c "$waiter"
 	up 3

@@ -1,7 +1,7 @@
 """etcd_gate.py HOST:PORT WORD...: a way to that member of etcd. Prints where it
-listens; holds the first request that has all of these words (a key has to be in
-base64, as JSON for etcd has it), prints `held`, and lets it through when a line
-comes on stdin. All else passes at once. Ends when it is killed.
+listens; holds each request that has all of these words (a key has to be in
+base64, as JSON for etcd has it), prints `held`, and lets them through when a line
+has come on stdin. All else passes at once. Ends when it is killed.
 """
 import socket
 import sys
@@ -9,18 +9,18 @@ import threading
 
 host, port = sys.argv[1].rsplit(':', 1)
 words = [w.encode() for w in sys.argv[2:]]
-lock = threading.Lock()
-held = False
+opened = threading.Event()
+
+
+def open_it():
+    sys.stdin.readline()
+    opened.set()
 
 
 def hold():
-    global held
-    with lock:
-        if held:
-            return
-        held = True
-    print('held', flush=True)
-    sys.stdin.readline()
+    if not opened.is_set():
+        print('held', flush=True)
+        opened.wait()
 
 
 def pump(a, b, looks):
@@ -40,6 +40,7 @@ def pump(a, b, looks):
             pass
 
 
+threading.Thread(target=open_it, daemon=True).start()
 at = socket.create_server(('127.0.0.1', 0))
 print('127.0.0.1:%d' % at.getsockname()[1], flush=True)
 while True:
