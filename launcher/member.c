@@ -166,10 +166,13 @@ static void on_ping(uv_timer_t *t)
 static int reserve_port(struct member *m, uint16_t *port, struct err *e)
 {
 	/* a new one each round: what the last one left in the old port's
-	 * connections is not the next one's business */
-	if (m->reserved_fd >= 0)
-		close(m->reserved_fd);
+	 * connections is not the next one's business; while that is held, the
+	 * kernel does not give it again */
+	int old = m->reserved_fd;
+
 	m->reserved_fd = sock_reserve_port(port, e);
+	if (old >= 0)
+		close(old);
 	return m->reserved_fd < 0 ? m->reserved_fd : 0;
 }
 

@@ -139,12 +139,12 @@ static void raise_fd_limit(void)
 	}
 }
 
-/* Returns how many listening descriptors there are. */
-static int open_listeners(const struct options *o, int *fds, struct err *e)
+/* Returns how many listening descriptors there are; a[i].len is 0 where one was
+ * inherited. */
+static int open_listeners(const struct options *o, struct sock_addr *a,
+			  int *fds, struct err *e)
 {
 	struct endpoint ep;
-	struct sock_addr a[SOCK_LISTEN_MAX];
-	char text[SOCK_TEXT_MAX];
 	int rc, n;
 
 	if (o->listen && o->listen_fd >= 0)
@@ -170,11 +170,18 @@ static int open_listeners(const struct options *o, int *fds, struct err *e)
 		rc = n = sock_resolve(&ep, a, 1, e);
 	if (rc >= 0)
 		rc = sock_listen_all(a, n, fds, e);
-	if (rc < 0)
-		return rc;
+	return rc < 0 ? rc : n;
+}
+
+/* Who is told so may rely on it: it takes signals, too. */
+static void say_where(const struct options *o, const struct sock_addr *a,
+		      int n)
+{
+	char text[SOCK_TEXT_MAX];
+
 	for (int i = 0; i < n && o->parent_fd < 0; i++)
-		log_info("listening on %s", sock_addr_text(&a[i], text));
-	return n;
+		if (a[i].len)
+			log_info("listening on %s", sock_addr_text(&a[i], text));
 }
 
 /* Who starts us hands over what the clients will know. */
@@ -287,9 +294,10 @@ static int serve(const struct options *o, const struct auth *auth,
 		.journal_fd = (int)o->journal_fd,
 		.place = o->etcd ? &place : NULL,
 	};
+	struct sock_addr at[SOCK_LISTEN_MAX] = {{.len = 0}};
 	struct server *server;
 	uv_loop_t loop;
-	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, fds, e);
+	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, at, fds, e);
 
 	if (rc < 0)
 		return rc;
@@ -300,6 +308,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
 	rc = server_new(&server, &loop, &so, e);
 	if (rc == 0) {
+		say_where(o, at, so.listeners);
 		server_run(server);
 		server_free(server);
 	}
