@@ -179,9 +179,10 @@ static void say_where(const struct options *o, const struct sock_addr *a,
 {
 	char text[SOCK_TEXT_MAX];
 
-	for (int i = 0; i < n && o->parent_fd < 0; i++)
-		if (a[i].len)
-			log_info("listening on %s", sock_addr_text(&a[i], text));
+	if (o->parent_fd >= 0)
+		return;
+	for (int i = 0; i < n && a[i].len; i++)
+		log_info("listening on %s", sock_addr_text(&a[i], text));
 }
 
 /* Who starts us hands over what the clients will know. */
