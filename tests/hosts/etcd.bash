@@ -9,6 +9,7 @@
 #   $etcd          their endpoints, "h1:2379,h2:2379"; its log is
 #                  $T/etcd_h1.log
 #   signal etcd_h1 KILL   ends one, as any started program
+#   node HOST NNODES OPTION...   a ddprun of job j, which meets there: on_HOST
 
 etcd_or_skip() {
 	command -v etcd >/dev/null || skip 'no etcd here (apt-get install etcd-server)'
@@ -72,4 +73,11 @@ etcd_start() { # HOST CLUSTER new|existing
 		--initial-advertise-peer-urls "http://${addr[$1]}:2380" \
 		--listen-client-urls "http://${addr[$1]}:2379" \
 		--advertise-client-urls "http://${addr[$1]}:2379"
+}
+
+node() {
+	local h=$1 nnodes=$2
+	shift 2
+	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" --rdzv-backend etcd \
+		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
 }

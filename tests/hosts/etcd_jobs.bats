@@ -17,14 +17,6 @@ setup() {
 	hosts_real # what kills all of a host must not see the machine's own
 }
 
-# node HOST NNODES OPTIONS...: a ddprun of the job, named for its host
-node() {
-	local h=$1 nnodes=$2
-	shift 2
-	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" --rdzv-backend etcd \
-		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
-}
-
 # nodes NNODES OPTIONS...: one on each host
 nodes() {
 	local h

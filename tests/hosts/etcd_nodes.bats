@@ -12,14 +12,6 @@ setup() {
 	hosts_real
 }
 
-# node HOST NNODES OPTIONS...: a ddprun of the job, named for its host
-node() {
-	local h=$1 nnodes=$2
-	shift 2
-	start_on "$h" "on_$h" ddprun --nnodes "$nnodes" --rdzv-backend etcd \
-		--rdzv-endpoint "$etcd" --rdzv-id j "$@"
-}
-
 # the server's address into $at; no way to ask: nobody is it
 server_at() {
 	start_on h1 ask env ETCDCTL_API=3 etcdctl --endpoints "$etcd" \

@@ -1,22 +1,12 @@
 /* test_conn_marked.c: output that waits until what it says is kept: real
  * connections, each of which gets back what it sends, once that is allowed. */
-#include <arpa/inet.h>
-#include <check.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "rendezvous/conn.h"
+#include "tests/unit/conn_clients.h"
 #include "tests/unit/run_case.h"
 
 enum { CLIENTS = 2, ANSWER_MS = 10000 };
 
-static uv_loop_t loop;
-static struct conn_pool pool;
-static uv_tcp_t listener;
-static struct conn *conns[CLIENTS];
-static int clients[CLIENTS], nconns, closed;
 static int verdict; /* what commit says */
 static size_t taken; /* bytes, by the server */
 
@@ -34,27 +24,9 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	return in.len;
 }
 
-static void on_gone(struct conn *c, const char *why)
-{
-}
-
-static void on_closed(struct conn *c)
-{
-	conns[c == conns[1]] = NULL;
-	closed++;
-	free(c);
-}
-
 static const struct conn_events events = {
 	.on_bytes = on_bytes, .on_gone = on_gone, .on_closed = on_closed,
 };
-
-static void on_connection(uv_stream_t *l, int status)
-{
-	conns[nconns] = malloc(sizeof *conns[0]);
-	ck_assert_int_eq(conn_open(conns[nconns++], &pool, &events, 1 << 20, l),
-			 0);
-}
 
 static void turn(void)
 {
@@ -63,43 +35,10 @@ static void turn(void)
 
 static void begin(void)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-				.sin_addr = {htonl(INADDR_LOOPBACK)}};
-	int size = sizeof a;
-
-	memset(&pool, 0, sizeof pool);
-	ck_assert_int_eq(uv_loop_init(&loop), 0);
-	pool.loop = &loop;
-	pool.hello_ms = 60000;
-	pool.commit = commit;
-	verdict = nconns = closed = 0;
+	verdict = 0;
 	taken = 0;
-	uv_tcp_init(&loop, &listener);
-	ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&a, 0), 0);
-	ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection),
-			 0);
-	uv_tcp_getsockname(&listener, (struct sockaddr *)&a, &size);
-	for (int i = 0; i < CLIENTS; i++) {
-		clients[i] = socket(AF_INET, SOCK_STREAM, 0);
-		ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&a,
-					 sizeof a), 0);
-		while (nconns <= i)
-			uv_run(&loop, UV_RUN_ONCE);
-	}
-}
-
-static void end(void)
-{
-	for (int i = 0; i < CLIENTS; i++) {
-		close(clients[i]);
-		if (conns[i])
-			conn_drop(conns[i]);
-	}
-	uv_close((uv_handle_t *)&listener, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	ck_assert_int_eq(closed, CLIENTS);
-	ck_assert_int_eq(uv_loop_close(&loop), 0);
-	conn_pool_release(&pool);
+	open_clients(CLIENTS, &events);
+	pool.commit = commit;
 }
 
 /* The server has taken n bytes in all. */
@@ -228,7 +167,7 @@ int main(void)
 {
 	TCase *tc = tcase_create("conn_marked");
 
-	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, nothing_leaves_before_it_is_kept);
 	tcase_add_test(tc, what_comes_behind_a_mark_waits_for_the_next);

@@ -1,14 +1,8 @@
 /* test_conn_turn.c: whoever pours requests in gets one read buffer of a turn of
  * the loop, the others get theirs: real sockets, bytes counted, not time. */
-#include <arpa/inet.h>
-#include <check.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "rendezvous/conn.h"
+#include "tests/unit/conn_clients.h"
 #include "tests/unit/run_case.h"
 
 enum {
@@ -18,22 +12,8 @@ enum {
 	ANSWER_MS = 10000,
 };
 
-static uv_loop_t loop;
-static struct conn_pool pool;
-static uv_tcp_t listener;
-static struct conn *conns[CLIENTS];
-static int clients[CLIENTS], nconns;
 static size_t taken[CLIENTS]; /* bytes, by the server */
 static size_t whole; /* what on_bytes leaves when less has come */
-
-static int number_of(const struct conn *c)
-{
-	int i = 0;
-
-	while (conns[i] != c)
-		i++;
-	return i;
-}
 
 /* Answers with as much as it takes, but for who pours. */
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
@@ -48,64 +28,15 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	return n;
 }
 
-static void on_gone(struct conn *c, const char *why)
-{
-}
-
-static void on_closed(struct conn *c)
-{
-	conns[number_of(c)] = NULL;
-	free(c);
-}
-
 static const struct conn_events events = {
 	.on_bytes = on_bytes, .on_gone = on_gone, .on_closed = on_closed,
 };
 
-static void on_connection(uv_stream_t *l, int status)
-{
-	conns[nconns] = malloc(sizeof *conns[0]);
-	ck_assert_int_eq(conn_open(conns[nconns++], &pool, &events, 1 << 20, l),
-			 0);
-}
-
 static void begin(void)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-				.sin_addr = {htonl(INADDR_LOOPBACK)}};
-	int size = sizeof a;
-
-	memset(&pool, 0, sizeof pool);
-	ck_assert_int_eq(uv_loop_init(&loop), 0);
-	pool.loop = &loop;
-	nconns = 0;
 	whole = 0;
 	memset(taken, 0, sizeof taken);
-	uv_tcp_init(&loop, &listener);
-	ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&a, 0), 0);
-	ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection),
-			 0);
-	uv_tcp_getsockname(&listener, (struct sockaddr *)&a, &size);
-	for (int i = 0; i < CLIENTS; i++) {
-		clients[i] = socket(AF_INET, SOCK_STREAM, 0);
-		ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&a,
-					 sizeof a), 0);
-		while (nconns <= i)
-			uv_run(&loop, UV_RUN_ONCE);
-	}
-}
-
-static void end(void)
-{
-	for (int i = 0; i < CLIENTS; i++) {
-		close(clients[i]);
-		if (conns[i])
-			conn_drop(conns[i]);
-	}
-	uv_close((uv_handle_t *)&listener, NULL);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	ck_assert_int_eq(uv_loop_close(&loop), 0);
-	conn_pool_release(&pool);
+	open_clients(CLIENTS, &events);
 }
 
 static void await_input(int fd)
@@ -229,7 +160,7 @@ int main(void)
 {
 	TCase *tc = tcase_create("conn_turn");
 
-	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, who_pours_gets_one_buffer_a_turn);
 	tcase_add_test(tc, also_while_it_has_half_a_request_there);
