@@ -523,10 +523,11 @@ same_workers() { # NAME N
 # The clock on the wall goes ten years ahead and back while a round runs, and
 # while the server is away; nobody's lease, timeout or backoff is by that clock.
 @test "clocks that jump move nothing" {
-	command -v faketime >/dev/null || skip "no faketime here"
-	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
+	# its program would leave a semaphore named for its pid, and fail where one is
 	local preload
-	preload=$(faketime -f +0 sh -c 'echo $LD_PRELOAD')
+	preload=$(ls /usr/lib*/*/faketime/libfaketime.so.1 2>/dev/null) ||
+		skip "no libfaketime here"
+	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
 	gates 0 1
 	export T
 	echo '+0' >clock

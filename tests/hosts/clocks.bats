@@ -6,7 +6,9 @@ load netns
 
 setup() {
 	lib_setup
-	command -v faketime >/dev/null || skip "no faketime here"
+	# its program fails where one of its pid was killed before
+	faketime=$(ls /usr/lib*/*/faketime/libfaketime.so.1 2>/dev/null) ||
+		skip "no libfaketime here"
 	[ -z "${SAN:-}" ] || skip "faketime must be loaded before the sanitizers"
 	hosts_up 2
 	job=(ddprun --nnodes 2 --nproc-per-node 1 --rdzv-endpoint
@@ -22,7 +24,7 @@ setup() {
 		: >second
 		tail -f /dev/null & wait'
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 sh -c "cd $T; $worker"
-	start_on h2 on_h2 faketime -f -1h "${job[@]}" --node-rank 1 \
+	start_on h2 on_h2 env LD_PRELOAD="$faketime" FAKETIME=-1h "${job[@]}" --node-rank 1 \
 		sh -c "cd $T; $worker"
 	await on_h1.out '^\[0\] up '
 	ahead=${line##* }
@@ -38,7 +40,8 @@ setup() {
 
 @test "clocks an hour apart: a job succeeds" {
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 c_collectives 40000
-	start_on h2 on_h2 faketime -f +1h "${job[@]}" --node-rank 1 c_collectives 40000
+	start_on h2 on_h2 env LD_PRELOAD="$faketime" FAKETIME=+1h \
+		"${job[@]}" --node-rank 1 c_collectives 40000
 	finish on_h1
 	has "$out" '^\[0\] .*: ok$'
 	finish on_h2
