@@ -154,6 +154,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int rc;
 
+	spawn_take_over_signals();
 	open_missing_files();
 	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)
@@ -163,7 +164,6 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "--remote-end") == 0)
 		return remote_end_main(argc, argv);
 	remote_node_init();
-	spawn_remember_signals();
 	rc = config_parse(&config, argc, argv, &e);
 	if (rc == OPTION_WANT_HELP) {
 		config_print_help();

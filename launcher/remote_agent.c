@@ -290,7 +290,8 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const struct auth *auth, struct err *e)
 {
 	extern char **environ;
-	struct spawn order = {.path = path, .argv = argv, .keep_as = PAGE_FD};
+	struct spawn order = {.path = path, .argv = argv, .keep_as = PAGE_FD,
+			      .as_started = 1};
 	struct ends n;
 	char text[48];
 	int secret, rc = put_secret(auth, &secret, e);

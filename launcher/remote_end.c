@@ -19,7 +19,6 @@
 #include "launcher/remote_job.h"
 #include "launcher/remote_tree.h"
 #include "launcher/signals.h"
-#include "launcher/spawn.h"
 
 enum {
 	PAUSE_BYTES = 1 << 20,
@@ -481,7 +480,6 @@ int remote_end_main(int argc, char **argv)
 	}
 	if (argc > 3 && strcmp(argv[3], "check") == 0)
 		return 0;
-	spawn_remember_signals();
 	rc = run(&r);
 	if (rc == 0)
 		return 0;

@@ -215,8 +215,11 @@ static int scontrol(const char *a, const char *b, const char *c, char *out,
 		return rc;
 	if (rc < 0)
 		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return err_set(e, -errno, "how scontrol ended is not "
+				       "known: %s", strerror(errno));
+	}
 	if (rc < 0)
 		return err_set(e, rc, "scontrol does not answer");
 	if (status == 0)

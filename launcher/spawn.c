@@ -18,6 +18,7 @@ enum { STACK_BYTES = 64 << 10 };
 static int touched[NSIG];
 static int ntouched;
 static struct sigaction original[NSIG];
+static sigset_t original_mask;
 
 static const char step_cpus[] = "set the CPUs of";
 
@@ -47,13 +48,24 @@ void spawn_remember_signal(int number)
 		original[i].sa_handler = SIG_DFL;
 }
 
-void spawn_remember_signals(void)
+void spawn_take_over_signals(void)
 {
 	static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
 				    SIGCHLD, SIGPIPE, SIGXFSZ};
+	sigset_t none;
 
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		spawn_remember_signal(usual[i]);
+	/* the kernel would reap our children, and waitpid would not know how
+	 * they ended */
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, &original_mask);
+}
+
+void spawn_restore_mask(void)
+{
+	sigprocmask(SIG_SETMASK, &original_mask, NULL);
 }
 
 int spawn_was_ignored(int signal)
@@ -161,17 +173,21 @@ pid_t spawn_process(const struct spawn *s, struct err *e)
 	/* one is enough: we sleep until the child has left it */
 	static char stack[STACK_BYTES] __attribute__((aligned(64)));
 	struct order o = {.s = s, .parent = getpid(), .step = "start"};
-	sigset_t all;
+	sigset_t all, ours;
 	pid_t pid;
 
+	if (s->as_started)
+		o.mask = original_mask;
+	else
+		sigemptyset(&o.mask);
 	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &o.mask);
+	sigprocmask(SIG_SETMASK, &all, &ours);
 	pid = clone(child, stack + STACK_BYTES,
 		    CLONE_VM | CLONE_VFORK | SIGCHLD, &o);
 	if (pid < 0)
 		o.error = errno;
 	else if (o.error)
 		waitpid(pid, NULL, 0);
-	sigprocmask(SIG_SETMASK, &o.mask, NULL);
+	sigprocmask(SIG_SETMASK, &ours, NULL);
 	return o.error ? complain(&o, -o.error, e) : pid;
 }

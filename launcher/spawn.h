@@ -23,15 +23,23 @@ struct spawn {
 	const struct cpus *cpus; /* all that it may run on; NULL: as ours */
 	uint64_t open_files; /* its soft limit; 0: as ours */
 	int survives;        /* no death signal: it knows itself when to go */
+	/* blocks the signals that were blocked when this program was started;
+	 * without it the child blocks none */
+	int as_started;
 	/* written by the child itself before it runs the program, so that there
 	 * is no moment at which it runs and is not in there; may be NULL */
 	volatile pid_t *pid;
 };
 
-/* Remembers what signals did when this program was started, for the children
- * to inherit (but SIGINT and SIGQUIT are never inherited as ignored); call it
- * before any handler is installed. */
-void spawn_remember_signals(void);
+/* Saves the signal dispositions and the signal mask that this program was
+ * started with, for the children to inherit (but SIGINT and SIGQUIT are never
+ * inherited as ignored). Then it blocks no signal and no longer ignores
+ * SIGCHLD, so that neither changes what this program does. Call it first in
+ * main. */
+void spawn_take_over_signals(void);
+/* Blocks again what was blocked then: before this program executes another in
+ * its own place. */
+void spawn_restore_mask(void);
 /* One more, before its first handler is installed. */
 void spawn_remember_signal(int signal);
 /* 1 if this program was started with this signal ignored (nohup). */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/spawn.h"
 #include "launcher/words.h"
 #include "slurm/groups.h"
 
@@ -178,6 +179,7 @@ int step_command_exec(const struct step_command *s, struct err *e)
 {
 	int rc;
 
+	spawn_restore_mask();
 	execvp(s->argv[0], s->argv);
 	rc = -errno;
 	return err_set(e, rc, "cannot run srun, which starts ddprun on the "

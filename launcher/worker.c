@@ -153,7 +153,8 @@ out:
 int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		struct err *e)
 {
-	struct spawn s = {.keep = {-1, -1}, .open_files = open_files};
+	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
+			  .as_started = 1};
 
 	uint64_t alive_ns = clock_ns();
 

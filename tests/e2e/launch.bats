@@ -132,6 +132,22 @@ lacks() {
 	has "$out" "SigIgn:.$ignored\$"
 }
 
+@test "a signal mask and an ignored SIGCHLD change nothing for ddprun, and workers inherit them" {
+	start job env --block-signal=CHLD,TERM,INT,USR1 --ignore-signal=CHLD \
+		ddprun --nproc-per-node 2 grep -E '^Sig(Blk|Ign)' \
+		/proc/self/status
+	DEADLINE=20 finish job 0
+	# 2 INT, 10 USR1, 15 TERM, 17 CHLD
+	has "$out" '^\[0\] SigBlk:.0000000000014202$'
+	has "$out" '^\[1\] SigIgn:.*[13579bdf][0-9a-f]{4}$'
+	start job env --block-signal=CHLD,TERM ddprun --shutdown-timeout 0.1 \
+		sh -c 'echo up; exec sleep 1000'
+	await job.out '^\[0\] up'
+	signal job TERM
+	DEADLINE=20 finish job 143
+	has "$err" '^ddprun: killing 1 worker$'
+}
+
 @test "a worker that exits 0 and leaves a child that ends by itself" {
 	expect 0 ddprun sh -c 'sleep 0.05 & echo parent'
 	[ "$out" = "[0] parent" ]

@@ -210,6 +210,18 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	lacks "$err" 'time of Slurm'
 }
 
+@test "a failed scontrol is an error also when SIGCHLD was inherited as ignored" {
+	printf '#!/bin/sh\necho no controller\nexit 1\n' >scontrol
+	printf '#!/bin/bash\ngrep SigBlk /proc/self/status\n' >srun
+	chmod +x scontrol srun
+	expect 0 env --ignore-signal=CHLD --block-signal=USR1 "PATH=$T:$PATH" \
+		SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=1 \
+		ddprun --requeue-on timeout true
+	has "$err" 'nothing can be requeued from here: no controller$'
+	# srun takes ddprun's place, and has its mask
+	has "$out" '^SigBlk:.0000000000000200$'
+}
+
 @test "without scontrol a job that cannot be requeued says what does it" {
 	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
 		'trap "exit 0" TERM; echo up; eval "$IDLE"'

@@ -357,7 +357,7 @@ START_TEST(a_child_that_cannot_be_bound)
 	int status;
 	pid_t pid;
 
-	spawn_remember_signals();
+	spawn_take_over_signals();
 	cpus_add(&cpus, CPUS_MAX - 1);
 	ck_assert_int_eq(spawn_process(&s, &e), -EINVAL);
 	ck_assert_str_eq(e.text,
