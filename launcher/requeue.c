@@ -81,26 +81,56 @@ int requeue_parse(struct requeue_job *j, const char *text, struct err *e)
 	return 0;
 }
 
-static int is_one_of(const char *text, const char *const *words)
+enum phase { PHASE_RUNNING, PHASE_WAITING, PHASE_ENDING };
+
+/* scontrol prints a flag instead of the state below it: a running job that
+ * slurmctld sends a signal to is SIGNALING until the last slurmd has answered.
+ * A word that is not here counts as running: a job that was warned is then
+ * requeued, and not lost. */
+static enum phase phase_of(const char *state)
 {
-	for (; *words; words++) {
-		if (strcmp(text, *words) == 0)
-			return 1;
+	static const struct {
+		const char *state;
+		enum phase phase;
+	} rows[] = {
+		{"PENDING", PHASE_WAITING},
+		{"REQUEUED", PHASE_WAITING},
+		{"REQUEUE_FED", PHASE_WAITING},
+		{"REQUEUE_HOLD", PHASE_WAITING},
+		{"RESV_DEL_HOLD", PHASE_WAITING},
+		{"SPECIAL_EXIT", PHASE_WAITING},
+		{"BOOT_FAIL", PHASE_ENDING},
+		{"CANCELLED", PHASE_ENDING},
+		{"COMPLETED", PHASE_ENDING},
+		{"COMPLETING", PHASE_ENDING},
+		{"DEADLINE", PHASE_ENDING},
+		{"FAILED", PHASE_ENDING},
+		{"LAUNCH_FAILED", PHASE_ENDING},
+		{"NODE_FAIL", PHASE_ENDING},
+		{"OUT_OF_MEMORY", PHASE_ENDING},
+		{"PREEMPTED", PHASE_ENDING},
+		{"RECONFIG_FAIL", PHASE_ENDING},
+		{"REVOKED", PHASE_ENDING},
+		{"STAGE_OUT", PHASE_ENDING},
+		{"TIMEOUT", PHASE_ENDING},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (strcmp(state, rows[i].state) == 0)
+			return rows[i].phase;
 	}
-	return 0;
+	return PHASE_RUNNING;
 }
 
 enum requeue_why requeue_decide(const struct requeue_job *j,
 				const struct requeue_told *told)
 {
-	static const char *const waiting[] = {
-		"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
-		"SPECIAL_EXIT", NULL};
-	int ending = strcmp(j->state, "RUNNING") != 0;
+	enum phase phase = phase_of(j->state);
+	int ending = phase == PHASE_ENDING;
 
 	if (!j->batch)
 		return REQUEUE_NO_BATCH;
-	if (j->restarts > told->restarts || is_one_of(j->state, waiting))
+	if (j->restarts > told->restarts || phase == PHASE_WAITING)
 		return REQUEUE_DONE;
 	if (strcmp(j->state, "CANCELLED") == 0)
 		return REQUEUE_CANCELLED;
@@ -288,7 +318,16 @@ static void requeue(const char *id, const char *why)
 			 id);
 }
 
-static void act(const struct config *c, const char *id, enum requeue_why why)
+/* Why not, in Slurm's own words: they tell whether ddprun took them right. */
+static void decline(const char *id, const struct requeue_job *j,
+		    const char *why)
+{
+	log_info("Slurm's job %s %s (JobState=%s Reason=%s): it is not "
+		 "requeued", id, why, j->state, j->reason);
+}
+
+static void act(const struct config *c, const char *id,
+		const struct requeue_job *j, enum requeue_why why)
 {
 	switch (why) {
 	case REQUEUE_PREEMPTED:
@@ -303,12 +342,10 @@ static void act(const struct config *c, const char *id, enum requeue_why why)
 		log_info("Slurm's job %s is requeued, by Slurm", id);
 		break;
 	case REQUEUE_CANCELLED:
-		log_info("Slurm's job %s was cancelled: it is not requeued",
-			 id);
+		decline(id, j, "was cancelled");
 		break;
 	case REQUEUE_BY_HAND:
-		log_info("Slurm's job %s was neither preempted nor out of time:"
-			 " it is not requeued", id);
+		decline(id, j, "was neither preempted nor out of time");
 		break;
 	case REQUEUE_NO_BATCH:
 		log_info("Slurm's job %s has no script to begin again with: it "
@@ -332,5 +369,5 @@ void requeue_run(const struct config *c, const struct requeue_told *told)
 			 c->requeue_on, id, e.text, id);
 		return;
 	}
-	act(c, id, requeue_decide(&j, told));
+	act(c, id, &j, requeue_decide(&j, told));
 }

@@ -117,6 +117,28 @@ take_nodes() {
 	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
 }
 
+job_is() { # STATE
+	slurm 0 scontrol show job "$job"
+	grep -q "^   JobState=$1 " <<<"$out"
+}
+
+@test "a warned job that Slurm shows as SIGNALING is requeued" {
+	# slurmctld waits for the answer of the third node's slurmd
+	submit all '--requeue-on timeout --nnodes 2 --stop-before 0' \
+		-w h1,h2,h3 -N 3
+	runs
+	slurm_signal h3 slurmd_h3 STOP
+	on_login cont scancel -s CONT "$job"
+	slurm_wait job_is SIGNALING
+	on_login warning scancel -s USR1 "$job"
+	await batch.log "^ddprun: Slurm's job $job " || touch failed
+	slurm_signal h3 slurmd_h3 CONT
+	finish cont -
+	finish warning -
+	[ ! -e failed ]
+	again 'has used up its time'
+}
+
 @test "before the time is over the workers are told, and it is requeued" {
 	# Slurm counts in minutes
 	submit all '--requeue-on timeout --stop-before 56' -t 1
@@ -130,7 +152,7 @@ take_nodes() {
 	submit all '--requeue-on preempt,timeout'
 	runs
 	slurm 0 scancel "$job"
-	await batch.log "^ddprun: Slurm's job $job was cancelled: it is not requeued\$"
+	await batch.log "^ddprun: Slurm's job $job was cancelled \(JobState=[A-Z]+ Reason=[^ ]+\): it is not requeued\$"
 	[ "$(grep -c '\] told$' batch.log)" = 2 ]
 }
 
@@ -143,7 +165,7 @@ take_nodes() {
 	submit all '--requeue-on preempt,timeout'
 	runs
 	slurm 0 scancel -s TERM "$job.0"
-	await batch.log "^ddprun: Slurm's job $job was neither preempted nor out of time: it is not requeued\$"
+	await batch.log "^ddprun: Slurm's job $job was neither preempted nor out of time \(JobState=RUNNING Reason=None\): it is not requeued\$"
 	await batch.log '^batch: 143$'
 }
 
@@ -229,7 +251,7 @@ take_nodes() {
 	[ "$(grep -c 'up 0' batch.1)" = 1 ]
 	slurm 0 scancel "${job}_1"
 	await batch.1 '^\[0\] told'
-	await batch.1 'was cancelled: it is not requeued$'
+	await batch.1 'was cancelled \(JobState=[A-Z]+ Reason=[^ ]+\): it is not requeued$'
 }
 
 @test "sbatch --signal=USR1@55 comes as a warning" {

@@ -12,8 +12,9 @@
 #                       partitions low and soon (Slurm requeues them after 60 s,
 #                       or 1) and lost and now (it ends them, the same, at once)
 #   slurm_down          ends all of it; needed before the test's end
-#   slurm_kill HOST NAME SIG   a daemon (slurmctld, slurmd_HOST), and waits until it
-#                       is gone; slurm_again NAME starts it again
+#   slurm_signal HOST NAME SIG   sends a daemon (slurmctld, slurmd_HOST) a signal
+#   slurm_kill HOST NAME SIG   the same, and waits until the daemon is gone;
+#                       slurm_again NAME starts it again
 
 slurm_or_skip() {
 	local program
@@ -146,13 +147,17 @@ slurm_daemon() { # HOST NAME CMD...
 		"$S/$2.again" "${@:3}"
 }
 
+slurm_signal() {
+	${slurm_on:-slurm_here} "$1" killer kill "-$3" \
+		"$(sed -n 's/^pid //p' "${S%/*}/$2.out" | tail -n 1)"
+	finish killer
+}
+
 slurm_kill() {
 	local log=${S%/*}/$2.out before
 	slurm_killed="${slurm_killed:-} $2"
 	before=$(grep -c '^ended' "$log") || true
-	${slurm_on:-slurm_here} "$1" killer kill "-$3" \
-		"$(sed -n 's/^pid //p' "$log" | tail -n 1)"
-	finish killer
+	slurm_signal "$@"
 	slurm_wait slurm_ended "$log" "$before"
 }
 

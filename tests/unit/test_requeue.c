@@ -130,6 +130,53 @@ static const char *heterogeneous(const char *name)
 	return strcmp(name, "SLURM_HET_JOB_ID") == 0 ? "11" : single(name);
 }
 
+/* What scontrol prints as JobState while a job still runs. */
+START_TEST(a_running_job_is_not_taken_for_a_cancelled_one)
+{
+	static const char *const states[] = {
+		"RUNNING", "SIGNALING", "RESIZING", "CONFIGURING", "SUSPENDED",
+		"STOPPED", "POWER_UP_NODE", "A_LATER_SLURMS",
+	};
+	const struct requeue_told warned = {1, 0, 0}, cut = {1, 1, 0};
+	const struct requeue_told by_hand = {0, 0, 0};
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+		struct requeue_job j = {.batch = 1, .reason = "None"};
+
+		strcpy(j.state, states[i]);
+		ck_assert_msg(requeue_decide(&j, &warned) == REQUEUE_TIMED_OUT,
+			      "%s: warned", states[i]);
+		ck_assert_msg(requeue_decide(&j, &by_hand) == REQUEUE_BY_HAND,
+			      "%s: by hand", states[i]);
+		j.preempted = 1;
+		ck_assert_msg(requeue_decide(&j, &cut) == REQUEUE_PREEMPTED,
+			      "%s: preempted", states[i]);
+	}
+}
+END_TEST
+
+START_TEST(a_job_that_ends_is_not_requeued_for_a_warning_alone)
+{
+	static const char *const states[] = {
+		"BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "DEADLINE",
+		"FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+		"RECONFIG_FAIL", "REVOKED", "STAGE_OUT",
+	};
+	const struct requeue_told warned = {1, 0, 0}, cut = {1, 1, 0};
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+		struct requeue_job j = {.batch = 1, .reason = "None"};
+
+		strcpy(j.state, states[i]);
+		ck_assert_msg(requeue_decide(&j, &warned) == REQUEUE_CANCELLED,
+			      "%s: warned", states[i]);
+		j.preempted = 1;
+		ck_assert_msg(requeue_decide(&j, &cut) == REQUEUE_CANCELLED,
+			      "%s: preempted, then told again", states[i]);
+	}
+}
+END_TEST
+
 START_TEST(a_task_of_an_array_is_named_alone_and_a_het_job_whole)
 {
 	char id[64];
@@ -148,6 +195,8 @@ int main(void)
 	tcase_add_test(c, a_page_is_read);
 	tcase_add_test(c, what_is_no_page_is_an_error);
 	tcase_add_test(c, each_cause_has_its_answer);
+	tcase_add_test(c, a_running_job_is_not_taken_for_a_cancelled_one);
+	tcase_add_test(c, a_job_that_ends_is_not_requeued_for_a_warning_alone);
 	tcase_add_test(c,
 		a_task_of_an_array_is_named_alone_and_a_het_job_whole);
 	return run_case(c);
