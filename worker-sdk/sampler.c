@@ -6,21 +6,39 @@
 #include "base/mt19937.h"
 #include "worker-sdk/ddp.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/sampler.h"
 
-/* torch.randperm on the CPU (aten/src/ATen/native/TensorFactories.cpp). */
-static void randperm(uint32_t *p, uint64_t n, uint64_t seed)
+static void shuffle(uint32_t *p, uint64_t n, struct mt19937 *g)
 {
-	struct mt19937 g;
-
-	mt19937_seed(&g, (uint32_t)seed);
 	for (uint64_t i = 0; i < n; i++)
 		p[i] = (uint32_t)i;
 	for (uint64_t i = 0; i + 1 < n; i++) {
-		uint64_t other = i + mt19937_next(&g) % (n - i);
+		uint64_t other = i + mt19937_next(g) % (n - i);
 		uint32_t keep = p[i];
 		p[i] = p[other];
 		p[other] = keep;
 	}
+}
+
+/* The inside-out shuffle; two draws are one number, the high half first. */
+static void shuffle_large(uint32_t *p, uint64_t n, struct mt19937 *g)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t high = mt19937_next(g), low = mt19937_next(g);
+		uint64_t other = (high << 32 | low) % (i + 1);
+
+		p[i] = (uint32_t)i;
+		p[i] = p[other];
+		p[other] = (uint32_t)i;
+	}
+}
+
+void ddp__randperm(uint32_t *p, uint64_t n, uint64_t seed, uint64_t large)
+{
+	struct mt19937 g;
+
+	mt19937_seed(&g, (uint32_t)seed);
+	(n < large ? shuffle : shuffle_large)(p, n, &g);
 }
 
 static uint64_t share(uint64_t dataset_size, uint64_t world, uint64_t rank,
@@ -85,7 +103,8 @@ void ddp_sampler_set_epoch(struct ddp_sampler *s, uint64_t epoch)
 {
 	s->epoch = epoch;
 	if (s->shuffle)
-		randperm(s->order, s->dataset_size, s->seed + epoch);
+		ddp__randperm(s->order, s->dataset_size, s->seed + epoch,
+			      DDP__RANDPERM_LARGE);
 	else
 		for (uint64_t i = 0; i < s->dataset_size; i++)
 			s->order[i] = (uint32_t)i;

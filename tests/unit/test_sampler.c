@@ -4,6 +4,7 @@
 
 #include "tests/unit/run_case.h"
 #include "worker-sdk/ddp.h"
+#include "worker-sdk/sampler.h"
 
 static void expect_first(uint64_t size, uint64_t seed, uint64_t epoch,
 			 const uint32_t *want, int n)
@@ -64,6 +65,29 @@ START_TEST(whole_orders_are_pytorchs)
 	ck_assert_uint_eq(hash_of(60000, 0), UINT64_C(0xc39312e48996b4e9));
 	ck_assert_uint_eq(hash_of(60000, 1), UINT64_C(0x5807e7423e0b26e5));
 	ck_assert_uint_eq(hash_of(50000, 0), UINT64_C(0xf5898cfe88e4ea7d));
+}
+END_TEST
+
+/* As randperm does from UINT32_MAX / 20 samples on; these are of a second
+ * implementation of ATen's two loops, which agrees with the orders above. */
+START_TEST(large_orders_are_pytorchs)
+{
+	static const uint32_t ten_0[] = {8, 2, 6, 3, 5, 1, 0, 9, 7, 4};
+	static const uint32_t ten_42[] = {6, 0, 5, 8, 7, 2, 3, 1, 9, 4};
+	static const uint32_t first[] = {5466, 50650, 49772, 43962};
+	static uint32_t p[60000];
+
+	ck_assert_uint_eq(DDP__RANDPERM_LARGE, 214748364);
+	ddp__randperm(p, 10, 0, 10);
+	ck_assert_mem_eq(p, ten_0, sizeof(ten_0));
+	ddp__randperm(p, 10, 42, 1);
+	ck_assert_mem_eq(p, ten_42, sizeof(ten_42));
+	ddp__randperm(p, 60000, 0, 60000);
+	ck_assert_mem_eq(p, first, sizeof(first));
+	ck_assert_uint_eq(p[59999], 59624);
+	/* one fewer than that is shuffled as before */
+	ddp__randperm(p, 10, 42, 11);
+	ck_assert_uint_eq(p[0], 2);
 }
 END_TEST
 
@@ -165,6 +189,7 @@ int main(void)
 	tcase_set_timeout(tc, 30);
 	tcase_add_test(tc, orders_are_pytorchs);
 	tcase_add_test(tc, whole_orders_are_pytorchs);
+	tcase_add_test(tc, large_orders_are_pytorchs);
 	tcase_add_test(tc, ranks_take_turns);
 	tcase_add_test(tc, padding_and_drop_last);
 	tcase_add_test(tc, exact_gives_each_sample_once);
