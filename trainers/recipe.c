@@ -1,6 +1,7 @@
 /* recipe.c: the named ways, and what options change of them. */
 #include "trainers/recipe.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,8 +133,10 @@ struct schedule recipe_schedule(const struct recipe *r,
 		steps = o->warmup * (double)steps_of_epoch;
 	if (steps > (double)total)
 		steps = (double)total;
-	return (struct schedule){r->schedule, r->lr, (uint64_t)(steps + 0.5),
-				 total};
+	/* a line and a cosine meet at a step, as SequentialLR's milestones */
+	if (r->schedule != SCHEDULE_ONE_CYCLE)
+		steps = floor(steps + 0.5);
+	return (struct schedule){r->schedule, r->lr, steps, total};
 }
 
 const char *recipe_text(const struct recipe *r, char *out, size_t size)

@@ -245,7 +245,7 @@ static void describe(struct run *x)
 		.world_size = x->world_size,
 		.sync_bn = x->device->sync_sum != NULL, .bf16 = x->o.bf16,
 		.schedule = x->schedule.kind,
-		.warmup = (int64_t)x->schedule.warmup,
+		.warmup = (int64_t)(x->schedule.warmup + 0.5),
 		.total = (int64_t)x->total_steps, .lr = r->lr,
 		.momentum = r->optimizer.momentum,
 		.weight_decay = r->optimizer.weight_decay,

@@ -35,23 +35,25 @@ static double along_cosine(double a, double b, double part)
 	return b + (a - b) * (1 + cos(M_PI * part)) / 2;
 }
 
+/* The top may lie between two steps or, where the warm-up is shorter than a
+ * step, before the first: as in PyTorch, which counts it from step 0. */
 static double one_cycle(const struct schedule *s, double done)
 {
-	double top = s->warmup ? (double)s->warmup - 1 : 0;
+	double top = s->warmup - 1;
 	double last = s->total ? (double)s->total - 1 : 0;
 
 	if (done > last)
 		done = last;
 	if (done < top)
 		return s->lr * along_cosine(CYCLE_START, 1, done / top);
-	if (last <= top)
+	if (last <= top || done == top)
 		return s->lr;
 	return s->lr * along_cosine(1, CYCLE_END, (done - top) / (last - top));
 }
 
 double schedule_lr(const struct schedule *s, uint64_t done)
 {
-	double warmup = (double)s->warmup, total = (double)s->total;
+	double warmup = s->warmup, total = (double)s->total;
 	double at = (double)done;
 
 	if (s->kind == SCHEDULE_ONE_CYCLE)

@@ -22,8 +22,8 @@ struct schedule {
 	double lr; /* the highest */
 	/* Steps in which it rises. constant, cosine: along a line from lr / 100
 	 * (LinearLR with start_factor=0.01), before the cosine begins.
-	 * one-cycle: the way up. */
-	uint64_t warmup;
+	 * one-cycle: pct_start times total, which need not be whole. */
+	double warmup;
 	uint64_t total; /* steps of the whole run, the warm-up among them */
 };
 

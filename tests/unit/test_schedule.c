@@ -80,6 +80,29 @@ START_TEST(one_cycle_is_one_cycle)
 }
 END_TEST
 
+/* Its pct_start times total_steps need not be whole: 0.25 of 10, 0.1 of 7,
+ * which is less than a step, and 0. */
+START_TEST(one_cycle_turns_between_two_steps)
+{
+	const double ten[] = {
+		0.004, 0.076, 0.09890738440717015, 0.0904508879153485,
+		0.0750001, 0.05522660225769002, 0.03454941208465151,
+		0.01654380350817838, 0.0043231098269614805, 4e-07,
+	};
+	const double seven[] = {
+		0.09944154354509119, 0.08985666593464468, 0.07056447289910997,
+		0.046263710266697504, 0.02287299531596481,
+		0.006089296975803242, 4e-07,
+	};
+	const double four[] = {0.08535539763797113, 0.0500002,
+			       0.014645002362028864, 4e-07};
+
+	same(&(struct schedule){SCHEDULE_ONE_CYCLE, 0.1, 2.5, 10}, ten, 10);
+	same(&(struct schedule){SCHEDULE_ONE_CYCLE, 0.1, 0.1 * 7, 7}, seven, 7);
+	same(&(struct schedule){SCHEDULE_ONE_CYCLE, 0.1, 0, 4}, four, 4);
+}
+END_TEST
+
 /* Whatever is asked for: a rate above 0, at most lr, never a NaN. */
 START_TEST(short_runs_have_rates_too)
 {
@@ -117,6 +140,7 @@ int main(void)
 	tcase_add_test(t, cosine_is_cosine_annealing);
 	tcase_add_test(t, cosine_after_a_warm_up);
 	tcase_add_test(t, one_cycle_is_one_cycle);
+	tcase_add_test(t, one_cycle_turns_between_two_steps);
 	tcase_add_test(t, short_runs_have_rates_too);
 	tcase_add_test(t, names_are_found);
 	return run_case(t);

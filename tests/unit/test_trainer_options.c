@@ -190,6 +190,11 @@ START_TEST(warm_up_is_said_in_epochs)
 	ck_assert(s.warmup == 50 && s.kind == SCHEDULE_CONSTANT);
 	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 50", 1), 0);
 	ck_assert(recipe_schedule(&got, &o, 800, 100).warmup == 800);
+	/* a line ends at a step, one cycle's way up where OneCycleLR's does */
+	ck_assert_int_eq(choose(recipe_resnet, "--warmup-epochs 0.505", 1), 0);
+	ck_assert(recipe_schedule(&got, &o, 800, 100).warmup == 51);
+	ck_assert_int_eq(choose(recipe_resnet, "--recipe fast", 1), 0);
+	ck_assert(recipe_schedule(&got, &o, 390, 390).warmup == 97.5);
 }
 END_TEST
 
