@@ -302,6 +302,23 @@ START_TEST(a_file_cut_between_two_images_is_refused)
 }
 END_TEST
 
+/* As published: six files of 10,000 images. They are all zeros here. */
+START_TEST(a_test_file_of_the_published_set_that_was_cut_is_refused)
+{
+	char path[DATA_PATH_MAX];
+
+	write_right("", PLAIN);
+	for (int i = 0; i < CIFAR_FILES; i++) {
+		off_t images = i < CIFAR_FILES - 1 ? 10000 : 9997;
+
+		path_of(path, "", i, PLAIN);
+		ck_assert_int_eq(truncate(path, 0), 0);
+		ck_assert_int_eq(truncate(path, images * RECORD), 0);
+	}
+	assert_refused("has 9997 images", 5);
+}
+END_TEST
+
 /* In the middle, and in what follows the data: checksums, the index. */
 START_TEST(truncated_packed_files_are_refused)
 {
@@ -402,6 +419,8 @@ int main(void)
 	tcase_add_test(t, what_is_missing_in_a_folder_below_is_named);
 	tcase_add_loop_test(t, truncated_files_are_refused, 0, 5);
 	tcase_add_test(t, a_file_cut_between_two_images_is_refused);
+	tcase_add_test(
+		t, a_test_file_of_the_published_set_that_was_cut_is_refused);
 	tcase_add_loop_test(t, truncated_packed_files_are_refused, 0, 6);
 	tcase_add_loop_test(t, damaged_packed_files_are_refused, 0, 4);
 	tcase_add_test(t, a_label_over_nine_is_refused);
