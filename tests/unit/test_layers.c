@@ -262,6 +262,23 @@ START_TEST(a_shape_that_cannot_be_is_refused_in_words)
 }
 END_TEST
 
+/* (2 - 3) / 2 + 1 is 1 in C: the window would read beyond the image. */
+START_TEST(a_window_larger_than_its_image_is_refused_in_words)
+{
+	struct tensor in = {.n = 1, .c = 3, .h = 2, .w = 4, .plain = 1};
+	struct op_site site = {
+		.spec = {.kind = OP_MAX_POOL, .kernel = 3, .stride = 2},
+		.name = "pool1", .in = &in, .training = 1, .first = 1,
+	};
+	struct err e = ERR_INIT;
+	struct op *op;
+
+	ck_assert_int_eq(ops->op_new(device, &site, &op, &e), ERR_USAGE);
+	ck_assert_str_eq(e.text, "layer pool1: an image of 2 x 4 is too small "
+			 "for a window of 3");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("layers");
@@ -282,6 +299,7 @@ int main(void)
 	tcase_add_test(t, running_statistics_are_pytorchs);
 	tcase_add_test(t, synchronised_normalisation_of_twins_is_that_of_one);
 	tcase_add_test(t, a_shape_that_cannot_be_is_refused_in_words);
+	tcase_add_test(t, a_window_larger_than_its_image_is_refused_in_words);
 	failed = run_case(t);
 	ops->close(device);
 	ops->close(narrow);

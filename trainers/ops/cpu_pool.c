@@ -31,7 +31,9 @@ static int make_max(struct cpu_device *d, struct cpu_op *op,
 	dnnl_pooling_v2_desc_t desc;
 	int r;
 
-	if (h < 1 || w < 1)
+	/* C divides towards zero: a window that is too large makes h 1, too */
+	if (h < 1 || w < 1 || in->h + 2 * k->pad < k->kernel ||
+	    in->w + 2 * k->pad < k->kernel)
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
 			       "too small for a window of %d", s->name, in->h,
 			       in->w, k->kernel);
