@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,21 @@ int file_write_all(int fd, const void *data, size_t size)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+int file_check_limit(int fd, size_t size)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY || fstat(fd, &st) ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	return (rlim_t)st.st_size > limit.rlim_cur ||
+			       size > limit.rlim_cur - (rlim_t)st.st_size
+		       ? -EFBIG
+		       : 0;
 }
 
 int file_read_all(int fd, void *to, size_t size)

@@ -8,6 +8,11 @@
 /* 0 or -errno; how much was written before an error is not told. */
 int file_write_all(int fd, const void *data, size_t size);
 
+/* 0, or -EFBIG where `size` more bytes at the end of this regular file would
+ * exceed the process's limit (ulimit -f): a write(2) there raises SIGXFSZ,
+ * which ends a process that does not ignore it. */
+int file_check_limit(int fd, size_t size);
+
 /* 0, -errno, or -EIO where the file ends before size bytes. */
 int file_read_all(int fd, void *to, size_t size);
 

@@ -119,6 +119,12 @@ static const char *split_path(const char *path, char **folder)
 	return slash ? slash + 1 : path;
 }
 
+/* The last part of "ck/", "ck/." and "..": no file can have that name. */
+static int is_folder_name(const char *name)
+{
+	return !name[0] || !strcmp(name, ".") || !strcmp(name, "..");
+}
+
 /* Where path leads, so that a link to a file stays one: links are followed, and
  * the last one's target need not be there yet. NULL and errno; the caller
  * frees. */
@@ -186,8 +192,14 @@ static void remove_abandoned(int dir, const char *name)
 static int write_file(int fd, const struct buf *header,
 		      const struct ddp_section *sec, int n)
 {
-	int rc = file_write_all(fd, header->data, header->len);
+	size_t size = header->len;
+	int rc;
 
+	for (int i = 0; i < n; i++)
+		size += sec[i].size;
+	rc = file_check_limit(fd, size);
+	if (!rc)
+		rc = file_write_all(fd, header->data, header->len);
 	for (int i = 0; i < n && !rc; i++)
 		rc = file_write_all(fd, sec[i].data, sec[i].size);
 	/* The data must be on the disk before the name points to it. */
@@ -203,7 +215,16 @@ static int save_failed(struct err *e, int rc, const char *path,
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: there is no folder "
 			       "%s; make it first", path, folder);
-	if (rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG)
+	if (rc == -EISDIR)
+		return err_set(e, rc,
+			       "cannot write checkpoint %s: it names a folder; "
+			       "name a file", path);
+	if (rc == -EFBIG)
+		return err_set(e, rc,
+			       "cannot write checkpoint %s: %s; what was there "
+			       "before is unchanged; raise the limit of file "
+			       "sizes (ulimit -f)", path, strerror(-rc));
+	if (rc == -ENOSPC || rc == -EDQUOT)
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: %s; what was there "
 			       "before is unchanged; free some space",
@@ -236,6 +257,10 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 	put_header(&header, kind, sections, n);
 	if (!folder || header.failed) {
 		rc = -ENOMEM;
+		goto fail;
+	}
+	if (is_folder_name(name)) {
+		rc = -EISDIR;
 		goto fail;
 	}
 	if (snprintf(temp, sizeof(temp), "%s.tmp.%ld", name, (long)getpid()) >=

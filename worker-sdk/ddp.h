@@ -360,7 +360,9 @@ struct ddp_section {
 
 /* Writes path. Call it on one rank. kind names what the file is of ("mnist_mlp
  * 784-50-10"), up to 255 bytes; loading under another kind is an error.
- * -ENOSPC, -EACCES and the like leave an old file as it was. */
+ * -ENOSPC, -EACCES and the like leave an old file as it was. -EISDIR: path
+ * names a folder. -EFBIG: the file would exceed the process's limit (ulimit
+ * -f); no SIGXFSZ is raised. */
 DDP_API int ddp_checkpoint_save(const char *path, const char *kind,
 				const struct ddp_section *sections, int n);
 

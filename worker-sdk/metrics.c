@@ -133,6 +133,8 @@ static int put(struct ddp_metrics *m, struct sink *s, struct err *e)
 	int rc = m->record.failed;
 
 	if (!rc)
+		rc = file_check_limit(s->fd, m->record.len);
+	if (!rc)
 		rc = file_write_all(s->fd, m->record.data, m->record.len);
 	if (!rc) {
 		if (s->end >= 0)

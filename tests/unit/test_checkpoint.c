@@ -287,6 +287,19 @@ START_TEST(cannot_be_written)
 }
 END_TEST
 
+START_TEST(a_path_that_names_a_folder_says_so)
+{
+	static const char *const ends[] = {"/", "/.", "/.."};
+	char inside[128];
+
+	snprintf(inside, sizeof(inside), "%s%s", dir, ends[_i]);
+	ck_assert_int_eq(ddp_checkpoint_save(inside, "k", sections, 1),
+			 -EISDIR);
+	expect_text("it names a folder");
+	ck_assert_int_eq(files_in_dir(), 0);
+}
+END_TEST
+
 static mode_t mode_of(const char *file)
 {
 	struct stat st;
@@ -366,14 +379,14 @@ END_TEST
 
 /* A full disk, as a limit on how long a file may become, in a process of its
  * own, for Check's reports are a file too. */
-static int save_in_little_room(rlim_t most)
+static int save_in_little_room(rlim_t most, void (*on_limit)(int))
 {
 	struct rlimit limit = {most, most};
 	pid_t pid = fork();
 	int status;
 
 	if (pid == 0) {
-		signal(SIGXFSZ, SIG_IGN);
+		signal(SIGXFSZ, on_limit);
 		fill(2);
 		_exit(!setrlimit(RLIMIT_FSIZE, &limit) && save() == -EFBIG &&
 				      strstr(ddp_last_error(), "unchanged")
@@ -384,15 +397,17 @@ static int save_in_little_room(rlim_t most)
 	return status;
 }
 
-START_TEST(size_limit_keeps_the_old_file)
+START_TEST(size_limit_is_an_error_and_keeps_the_old_file)
 {
+	void (*on_limit)(int) = _i ? SIG_IGN : SIG_DFL;
 	struct stat st;
 
 	fill(1);
 	ck_assert_int_eq(save(), 0);
 	ck_assert_int_eq(stat(path, &st), 0);
 	for (rlim_t most = 0; most < (rlim_t)st.st_size; most += 100) {
-		ck_assert_int_eq(save_in_little_room(most), 0);
+		ck_assert_int_eq(save_in_little_room(most, on_limit),
+				 0);
 		ck_assert_int_eq(files_in_dir(), 1);
 		ck_assert_int_eq(load(), 0);
 		ck_assert(is_filled(1));
@@ -515,10 +530,12 @@ int main(void)
 	tcase_add_test(tc, not_a_checkpoint);
 	tcase_add_test(tc, of_another_model);
 	tcase_add_test(tc, cannot_be_written);
+	tcase_add_loop_test(tc, a_path_that_names_a_folder_says_so, 0, 3);
 	tcase_add_test(tc, a_link_stays_and_its_target_is_written);
 	tcase_add_test(tc, may_be_read_by_whom_the_umask_says);
 	tcase_add_test(tc, folder_is_not_writable);
-	tcase_add_test(tc, size_limit_keeps_the_old_file);
+	tcase_add_loop_test(tc, size_limit_is_an_error_and_keeps_the_old_file,
+			    0, 2);
 	tcase_add_test(tc, full_disk_keeps_the_old_file);
 	tcase_add_test(tc, killed_at_any_moment);
 	tcase_add_test(tc, bad_arguments);

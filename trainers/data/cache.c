@@ -117,7 +117,9 @@ static int write_file(const char *path, const struct cache_source *s,
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = file_write_all(fd, page, sizeof page);
+	r = file_check_limit(fd, sizeof page + p->size);
+	if (r == 0)
+		r = file_write_all(fd, page, sizeof page);
 	if (r == 0)
 		r = file_write_all(fd, p->data, p->size);
 	if (close(fd) < 0 && r == 0)
