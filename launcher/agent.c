@@ -289,6 +289,8 @@ static void take_death(void *arg, pid_t pid, int status,
 			 " sessions of their own would outlive a kill -9",
 			 (int)pid);
 		a->guard.pid = -1;
+	} else {
+		sweep_reaped(pid);
 	}
 }
 
@@ -376,6 +378,7 @@ static int run_loop(struct agent *a, struct err *e)
 		      &signals_events, a);
 	a->stopping.owner = a;
 	a->stopping.on_over = on_grace;
+	a->stopping.mark = a->mark;
 	stopping_init(&a->stopping, &a->loop, &a->group, &a->failure.recorder);
 	agent_start_limit(a);
 	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);

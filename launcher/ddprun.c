@@ -25,6 +25,7 @@
 #include "launcher/spawn.h"
 #include "launcher/status.h"
 #include "launcher/step_command.h"
+#include "launcher/sweep.h"
 
 /* srun -K ends all tasks when one has, also who has yet to say why. */
 enum { SAID_MS = 1000 };
@@ -155,6 +156,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	spawn_take_over_signals();
+	sweep_note_strangers();
 	open_missing_files();
 	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)

@@ -131,7 +131,7 @@ void stopping_sweep(struct stopping *s, const pid_t *ours, int nours)
 
 	if (s->group->running || s->group->closing)
 		return;
-	if (sweep_children(&s->told, ours, nours, signal) == 0)
+	if (sweep_children(&s->told, ours, nours, s->mark, signal) == 0)
 		group_close(s->group);
 }
 

@@ -2,6 +2,7 @@
 #include "launcher/sweep.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -22,15 +23,38 @@ static int is_in(const pid_t *pids, size_t n, pid_t pid)
 	return 0;
 }
 
-static void tell(struct sweep *s, pid_t pid, int signal)
-{
-	pid_t *more = realloc(s->told, (s->n + 1) * sizeof(*more));
+/* The children that were there first, and whether processes that we did not
+ * start may become ours. */
+static struct {
+	pid_t *pids;
+	size_t n;
+	int come;
+} strangers;
 
-	kill(pid, signal);
+static int add(pid_t **pids, size_t *n, pid_t pid)
+{
+	pid_t *more = realloc(*pids, (*n + 1) * sizeof(*more));
+
 	if (!more)
-		return; /* it will be told again */
-	s->told = more;
-	s->told[s->n++] = pid;
+		return 0;
+	*pids = more;
+	more[(*n)++] = pid;
+	return 1;
+}
+
+/* 0: it is not ours to signal. */
+static int tell(struct sweep *s, pid_t pid, int signal)
+{
+	int told = is_in(s->told, s->n, pid);
+	int denied = kill(pid, told ? 0 : signal) < 0 && errno == EPERM;
+
+	if (told)
+		return !denied;
+	if (denied)
+		log_warn("pid %d, which a worker left behind, runs as another "
+			 "user and cannot be ended: end it by hand", (int)pid);
+	add(&s->told, &s->n, pid); /* no memory: it will be told again */
+	return !denied;
 }
 
 /* 0 if it is gone. */
@@ -61,7 +85,7 @@ static pid_t pid_of(const struct dirent *entry)
 /* In a PID namespace without a /proc of its own the numbers there are those of
  * other processes: to signal them would hit strangers, to wait for them would
  * never end. */
-static DIR *open_proc(void)
+static DIR *open_proc(int quiet)
 {
 	static int warned;
 	char self[32];
@@ -71,7 +95,7 @@ static DIR *open_proc(void)
 	self[n > 0 ? n : 0] = '\0';
 	if (strtol(self, NULL, 10) == getpid())
 		proc = opendir("/proc");
-	if (!proc && !warned++)
+	if (!proc && !quiet && !warned++)
 		log_warn("%s: what workers leave behind in the background is "
 			 "not found and not ended", n > 0 ?
 			 "/proc is not of this PID namespace (unshare has "
@@ -82,9 +106,9 @@ static DIR *open_proc(void)
 typedef void on_child(void *arg, pid_t pid);
 
 /* For kernels without the list of children: all of /proc. */
-static void search_children(on_child *found, void *arg)
+static void search_children(on_child *found, void *arg, int quiet)
 {
-	DIR *proc = open_proc();
+	DIR *proc = open_proc(quiet);
 	struct dirent *entry;
 
 	while (proc && (entry = readdir(proc))) {
@@ -95,7 +119,7 @@ static void search_children(on_child *found, void *arg)
 		closedir(proc);
 }
 
-static void list_children(on_child *found, void *arg)
+static void list_children(on_child *found, void *arg, int quiet)
 {
 	char path[64];
 	FILE *f;
@@ -106,49 +130,12 @@ static void list_children(on_child *found, void *arg)
 		 (int)getpid());
 	f = fopen(path, "re");
 	if (!f) {
-		search_children(found, arg);
+		search_children(found, arg, quiet);
 		return;
 	}
 	while (fscanf(f, "%d", &pid) == 1)
 		found(arg, pid);
 	fclose(f);
-}
-
-struct visit {
-	struct sweep *s;
-	const pid_t *except;
-	int nexcept, signal, left;
-};
-
-static void on_found(void *arg, pid_t pid)
-{
-	struct visit *v = arg;
-
-	if (is_in(v->except, (size_t)v->nexcept, pid))
-		return;
-	v->left++;
-	if (!is_in(v->s->told, v->s->n, pid))
-		tell(v->s, pid, v->signal);
-}
-
-int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
-		   int signal)
-{
-	struct visit v = {s, except, nexcept, signal, 0};
-
-	list_children(on_found, &v);
-	return v.left;
-}
-
-void sweep_forget(struct sweep *s)
-{
-	s->n = 0;
-}
-
-void sweep_release(struct sweep *s)
-{
-	free(s->told);
-	*s = (struct sweep){NULL, 0};
 }
 
 /* The whole variable, between NULs. The text is read in overlapping pieces,
@@ -179,6 +166,89 @@ static int has_variable(int fd, const char *variable)
 	return 0;
 }
 
+static int is_marked(const char *pid, const char *mark)
+{
+	char path[sizeof("/proc//environ") + NAME_MAX];
+	int fd, is;
+
+	snprintf(path, sizeof(path), "/proc/%s/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	is = has_variable(fd, mark);
+	close(fd);
+	return is;
+}
+
+static void note_stranger(void *arg, pid_t pid)
+{
+	add(&strangers.pids, &strangers.n, pid);
+	strangers.come = 1;
+}
+
+void sweep_note_strangers(void)
+{
+	strangers.come = getpid() == 1;
+	list_children(note_stranger, NULL, 1);
+}
+
+void sweep_reaped(pid_t pid)
+{
+	for (size_t i = 0; i < strangers.n; i++) {
+		if (strangers.pids[i] == pid) {
+			strangers.pids[i] = strangers.pids[--strangers.n];
+			return;
+		}
+	}
+}
+
+static int is_ours(pid_t pid, const char *mark)
+{
+	char text[16];
+
+	if (is_in(strangers.pids, strangers.n, pid))
+		return 0;
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	return !strangers.come || is_marked(text, mark);
+}
+
+struct visit {
+	struct sweep *s;
+	const pid_t *except;
+	int nexcept;
+	const char *mark;
+	int signal, left;
+};
+
+static void on_found(void *arg, pid_t pid)
+{
+	struct visit *v = arg;
+
+	if (!is_in(v->except, (size_t)v->nexcept, pid) &&
+	    is_ours(pid, v->mark))
+		v->left += tell(v->s, pid, v->signal);
+}
+
+int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
+		   const char *mark, int signal)
+{
+	struct visit v = {s, except, nexcept, mark, signal, 0};
+
+	list_children(on_found, &v, 0);
+	return v.left;
+}
+
+void sweep_forget(struct sweep *s)
+{
+	s->n = 0;
+}
+
+void sweep_release(struct sweep *s)
+{
+	free(s->told);
+	*s = (struct sweep){NULL, 0};
+}
+
 static int is_called(const char *pid, const char *name)
 {
 	char path[sizeof("/proc//comm") + NAME_MAX], comm[32];
@@ -191,26 +261,18 @@ static int is_called(const char *pid, const char *name)
 
 int sweep_kill_marked(const char *variable, const char *except)
 {
-	DIR *proc = open_proc();
+	DIR *proc = open_proc(0);
 	struct dirent *entry;
 	int killed = 0;
 
 	while (proc && (entry = readdir(proc))) {
-		char path[sizeof("/proc//environ") + sizeof(entry->d_name)];
-		pid_t pid;
-		int fd;
+		pid_t pid = pid_of(entry);
 
-		pid = pid_of(entry);
 		if (!pid || pid == getpid())
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s/environ", entry->d_name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (has_variable(fd, variable) &&
+		if (is_marked(entry->d_name, variable) &&
 		    !is_called(entry->d_name, except))
 			killed += kill(pid, SIGKILL) == 0;
-		close(fd);
 	}
 	if (proc)
 		closedir(proc);

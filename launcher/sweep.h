@@ -6,6 +6,13 @@
 
 #include <sys/types.h>
 
+/* Remembers the children that this process has before it starts any, as after
+ * `sidecar & exec ddprun`: sweep_children leaves them alone. Call it once, at
+ * the start of main. */
+void sweep_note_strangers(void);
+/* That child was reaped: its number may be given to another process. */
+void sweep_reaped(pid_t pid);
+
 /* Those that were signalled before. All zeroes to begin with. */
 struct sweep {
 	pid_t *told;
@@ -14,9 +21,13 @@ struct sweep {
 
 /* Sends signal to each child of this process that is none of except and has not
  * had one yet; returns how many such children there are, told or not. Zombies
- * count until they are reaped. */
+ * count until they are reaped.
+ * Orphans of strangers become children of this process as well: where there
+ * were strangers, and in process 1, only children with mark (NAME=VALUE) in
+ * their environment are swept. A child of another user's, which cannot be
+ * signalled, is a warning and does not count. */
 int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
-		   int signal);
+		   const char *mark, int signal);
 
 /* All may be told again. */
 void sweep_forget(struct sweep *s);

@@ -88,6 +88,53 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left
 }
 
+# What `sidecar & exec ddprun` starts: a sidecar that ignores SIGTERM, and leaves
+# an orphan when it is asked to; three restarts, each with an orphan of a
+# worker's; the last worker sees who is left.
+sidecar() {
+	mkfifo ask asked
+	cat >entry <<-'END'
+		bash -c 'trap "" TERM; read -r _ <ask; (setsid sleep 1000 &
+			echo $! >orphan); echo >asked; exec sleep 1001' &
+		echo $! >sidecar
+		exec ddprun --max-restarts 3 --shutdown-timeout 100 bash -c '
+			[ $TORCHELASTIC_RESTART_COUNT != 0 ] ||
+				{ echo >ask; read -r _ <asked; }
+			(setsid sleep 1002 & echo $! >>left)
+			[ $TORCHELASTIC_RESTART_COUNT = 3 ] || exit 1
+			for pid in $(head -n 3 left); do
+				! kill -0 $pid 2>/dev/null || exit 4
+			done
+			kill -0 $(<sidecar) && kill -0 $(<orphan) &&
+				echo both live'
+	END
+}
+
+@test "children that ddprun did not start live on, over restarts, and so do theirs" {
+	sidecar
+	start job bash entry
+	DEADLINE=50 finish job 0
+	[ "$out" = '[0] both live' ]
+	kill -KILL "$(<sidecar)" "$(<orphan)"
+	nothing_left
+}
+
+@test "as the first process of a container, too" {
+	unshare -pf --mount-proc true 2>/dev/null || skip "no PID namespaces here"
+	sidecar
+	start job unshare -pf --mount-proc --kill-child bash entry
+	DEADLINE=50 finish job 0
+	[ "$out" = '[0] both live' ]
+	nothing_left
+}
+
+@test "a reader of the output that ddprun inherited as a child has it whole" {
+	expect 1 bash -c 'exec ddprun --max-restarts 1 sh -c "echo one; exit 1" \
+		> >(sleep 0.1; cat)'
+	nothing_left
+	[ "$(grep -c one program.out)" = 2 ]
+}
+
 @test "a signal while nodes are still missing" {
 	start job ddprun --nnodes 2 \
 		--rdzv-endpoint "127.0.0.1:$(w_port free)" true
