@@ -6,22 +6,41 @@
 #include <stdio.h>
 #include <string.h>
 
-int err_set(struct err *e, int code, const char *fmt, ...)
+/* Decimal points whatever locale libddp's program may have asked for. */
+static void err_format(struct err *e, int code, const char *fmt, va_list ap)
 {
 	/* all of "C" is one static object: nothing to allocate, or to free */
-	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old;
+	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	locale_t old = uselocale(c);
+
+	e->code = code;
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	uselocale(old);
+}
+
+int err_put(struct err *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (code >= 0)
+		code = ERR_INTERNAL;
+	if (!e)
+		return code;
+	va_start(ap, fmt);
+	err_format(e, code, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+void err_note(struct err *e, const char *fmt, ...)
+{
 	va_list ap;
 
 	if (!e)
-		return code;
-	e->code = code;
-	/* libddp's program may have asked for decimal commas */
-	old = uselocale(c);
+		return;
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	err_format(e, 0, fmt, ap);
 	va_end(ap);
-	uselocale(old);
-	return code;
 }
 
 const char *err_name(int code)

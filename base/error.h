@@ -38,9 +38,25 @@ struct err {
 
 #define ERR_INIT {0, ""}
 
-/* Sets code and text and returns code. e may be NULL: only the code counts. */
-int err_set(struct err *e, int code, const char *fmt, ...)
+/* Sets code and text and returns code. e may be NULL: only the code counts.
+ * The result is always negative: a code that is not (an errno of 0) becomes
+ * ERR_INTERNAL, so that a failure can never be returned as a success.
+ * Compilers and static analysers see this through err_negative(). */
+#define err_set(e, ...) err_negative(err_put(e, __VA_ARGS__))
+
+int err_put(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+static inline int err_negative(int code)
+{
+	if (code >= 0)
+		__builtin_unreachable();
+	return code;
+}
+
+/* A remark that goes with a success: sets the text, and code to 0. */
+void err_note(struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* "Connection timed out", or our own list's text. Never NULL. */
 const char *err_name(int code);

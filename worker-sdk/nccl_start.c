@@ -94,7 +94,7 @@ static int agree(struct ddp_comm *c, const char *wish,
 	if (rc)
 		return rc;
 	if (!strcmp(wish, "auto")) {
-		err_set(e, 0, "backend auto: cpu, because %.900s", why);
+		err_note(e, "backend auto: cpu, because %.900s", why);
 		return 0;
 	}
 	return err_set(e, ERR_USAGE,
