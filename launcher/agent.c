@@ -310,6 +310,24 @@ static void on_empty(struct group *g)
 	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
 }
 
+static void on_denied(struct group *g, struct worker *w, int signal)
+{
+	struct agent *a = g->owner;
+	char name[SIGNAL_NAME_MAX];
+
+	if (signal != SIGKILL) {
+		log_warn("rank %u (pid %d) cannot be sent %s: it runs as "
+			 "another user; waiting for it to end",
+			 group_rank(w), (int)w->pid, signal_name(signal, name));
+		return;
+	}
+	log_error("rank %u (pid %d) cannot be killed: it runs as another user; "
+		  "end it by hand, ddprun goes on without it", group_rank(w),
+		  (int)w->pid);
+	sweep_leave(w->pid);
+	exits_add(&a->exits, w);
+}
+
 /* Thousands of workers may take longer to start than a lease lasts. */
 static void on_alive(struct group *g)
 {
@@ -387,6 +405,7 @@ static int run_loop(struct agent *a, struct err *e)
 		rc = group_init(&a->group, &a->loop, &a->output, &a->input,
 				&a->guard, a->config->nproc, e);
 	a->group.on_closed = on_empty;
+	a->group.on_denied = on_denied;
 	a->group.on_alive = on_alive;
 	a->group.alive_ms = member_ping_ms(&a->member);
 	a->group.owner = a;

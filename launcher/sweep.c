@@ -45,16 +45,16 @@ static int add(pid_t **pids, size_t *n, pid_t pid)
 /* 0: it is not ours to signal. */
 static int tell(struct sweep *s, pid_t pid, int signal)
 {
-	int told = is_in(s->told, s->n, pid);
-	int denied = kill(pid, told ? 0 : signal) < 0 && errno == EPERM;
-
-	if (told)
-		return !denied;
-	if (denied)
+	if (is_in(s->told, s->n, pid))
+		return 1;
+	if (kill(pid, signal) < 0 && errno == EPERM) {
 		log_warn("pid %d, which a worker left behind, runs as another "
 			 "user and cannot be ended: end it by hand", (int)pid);
+		sweep_leave(pid);
+		return 0;
+	}
 	add(&s->told, &s->n, pid); /* no memory: it will be told again */
-	return !denied;
+	return 1;
 }
 
 /* 0 if it is gone. */
@@ -190,6 +190,11 @@ void sweep_note_strangers(void)
 {
 	strangers.come = getpid() == 1;
 	list_children(note_stranger, NULL, 1);
+}
+
+void sweep_leave(pid_t pid)
+{
+	add(&strangers.pids, &strangers.n, pid);
 }
 
 void sweep_reaped(pid_t pid)

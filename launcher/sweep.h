@@ -10,6 +10,8 @@
  * `sidecar & exec ddprun`: sweep_children leaves them alone. Call it once, at
  * the start of main. */
 void sweep_note_strangers(void);
+/* This child is to be left alone like them: it cannot be signalled. */
+void sweep_leave(pid_t pid);
 /* That child was reaped: its number may be given to another process. */
 void sweep_reaped(pid_t pid);
 

@@ -182,19 +182,54 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 	return 0;
 }
 
+/* Its process group, where an ended worker may have left somebody; and itself
+ * if it is in another one, for which no group of ours stands. 0, or -EPERM: it
+ * runs, and as another user. */
+static int send_signal(struct worker *w, int signal)
+{
+	int probe = 0;
+
+	guard_signal(*guard_slot(w->group->guard, w->local_rank), signal);
+	if (!w->running)
+		return 0;
+	/* our child, and not reaped: the number is its own */
+	if (getpgid(w->pid) != w->pid)
+		probe = signal;
+	return kill(w->pid, probe) < 0 && errno == EPERM ? -EPERM : 0;
+}
+
+/* It cannot be killed, and may run for ever. */
+static void give_up(struct worker *w)
+{
+	struct group *g = w->group;
+
+	w->running = 0;
+	w->ended_ns = clock_ns();
+	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
+	w->status = w->signal = SIGKILL;
+	w->code = 0;
+	g->running--;
+	input_gone(g->input, group_rank(w));
+	*guard_slot(g->guard, w->local_rank) = 0;
+}
+
 void group_signal_one(struct worker *w, int signal)
 {
-	/* what an ended worker left in its group is told, too */
-	pid_t slot = *guard_slot(w->group->guard, w->local_rank);
+	struct group *g = w->group;
+	int rc = send_signal(w, signal);
 
-	/* who is suspended would not notice */
-	if (guard_signal(slot, signal) && signal != SIGKILL)
-		guard_signal(slot, SIGCONT);
+	/* one that is suspended would not notice */
+	if (signal != SIGKILL)
+		send_signal(w, SIGCONT);
 	w->had = signal;
 	if (w->running) {
 		w->stopped = 1;
 		w->killed = signal == SIGKILL;
 	}
+	if (rc < 0 && signal == SIGKILL)
+		give_up(w);
+	if (rc < 0)
+		g->on_denied(g, w, signal);
 }
 
 void group_signal(struct group *g, int signal)
@@ -206,7 +241,7 @@ void group_signal(struct group *g, int signal)
 void group_relay(struct group *g, int signal)
 {
 	for (uint32_t i = 0; i < g->n; i++)
-		guard_signal(*guard_slot(g->guard, i), signal);
+		send_signal(&g->workers[i], signal);
 }
 
 struct worker *group_find(struct group *g, pid_t pid)

@@ -50,6 +50,9 @@ struct group {
 	uint64_t alive_ms;
 	/* no worker runs, no stream is open: it may be started again */
 	void (*on_closed)(struct group *g);
+	/* This signal does not reach a worker that runs as another user. After
+	 * SIGKILL it counts as ended: nothing waits for it any more. */
+	void (*on_denied)(struct group *g, struct worker *w, int signal);
 	void *owner;
 };
 
@@ -64,8 +67,8 @@ void group_release(struct group *g);
 int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		struct err *e);
 
-/* Sends a signal to the process group of one, or of all, and counts those that
- * run as told to stop. */
+/* Sends a signal to the process group of one, or of all, and to workers that
+ * have left theirs; counts those that run as told to stop. */
 void group_signal_one(struct worker *w, int signal);
 void group_signal(struct group *g, int signal);
 

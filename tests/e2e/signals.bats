@@ -49,6 +49,107 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
+@test "workers in another process group are stopped, killed and signalled like others" {
+	# it ends when it is told to
+	start_two --shutdown-timeout 100 w_moves bash -c \
+		'trap "echo got TERM; exit 0" TERM; echo up; eval "$IDLE"'
+	signal job TERM
+	DEADLINE=30 finish job 143
+	has "$out" '^\[1\] got TERM$'
+	lacks "$err" killing
+	# it does not, and leaves somebody in its old group
+	start_two --shutdown-timeout 0.1 --forward-signals USR1 bash -c '
+		sleep 1000 &
+		exec w_moves bash -c "trap \"\" TERM; trap \"echo got USR1\" USR1
+			echo up; eval \"\$IDLE\""'
+	signal job USR1
+	await job.out '^\[0\] got USR1'
+	await job.out '^\[1\] got USR1'
+	signal job TERM
+	DEADLINE=30 finish job 143
+	has "$err" '^ddprun: killing 2 workers$'
+	nothing_left 0
+}
+
+@test "workers in another process group are killed at a restart, too" {
+	mkfifo go
+	expect 0 ddprun --nproc-per-node 2 --max-restarts 1 \
+		--shutdown-timeout 0.1 bash -c '
+		[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
+		if [ $RANK = 0 ]; then read -r _ <go; exit 3; fi
+		exec w_moves bash -c "trap \"\" TERM; echo >go; eval \"\$IDLE\""'
+	has "$err" '^ddprun: killing 1 worker$'
+	nothing_left 0
+}
+
+@test "a worker that is suspended ends by SIGTERM" {
+	start_two --shutdown-timeout 100 sh -c 'echo up; kill -STOP $$; sleep 1000'
+	lib_stopped_child() { # the worker $1 of the job
+		local child
+		child=$(pgrep -P "${pid[job]}" -x sh | sed -n "$1p")
+		lib_stopped "$child"
+	}
+	lib_stopped_child 1
+	lib_stopped_child 2
+	signal job TERM
+	DEADLINE=30 finish job 143
+	lacks "$err" killing
+	nothing_left 0
+}
+
+@test "a signal that ends the job while workers are stopped for a restart" {
+	mkfifo go
+	start job ddprun --nproc-per-node 2 --max-restarts 1 \
+		--shutdown-timeout 100 bash -c '
+		[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 9
+		if [ $RANK = 0 ]; then read -r _ <go; exit 3; fi
+		trap "" TERM
+		trap "echo got INT; exit 0" INT
+		echo >go
+		eval "$IDLE"'
+	await job.err '^ddprun: restarting \(1 of 1\)'
+	signal job INT
+	DEADLINE=30 finish job 130
+	has "$out" '^\[1\] got INT$'
+	has "$err" '^ddprun: got SIGINT: leaving$'
+	nothing_left 0
+}
+
+# start_as_nobody ARGUMENT...: ddprun as another user than root, with a set-uid
+# setpriv in its PATH; skips where that cannot be.
+start_as_nobody() {
+	local as
+	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null ||
+		skip "not root, or no setpriv"
+	open=$(mktemp -d /tmp/ddprun_nobody_XXXXXX) # $T is root's alone
+	cp "$DDPRUN" "$DDPRDZV" "$(command -v setpriv)" "$open"
+	chmod 4755 "$open/setpriv"
+	chmod 777 "$open"
+	as=(env "PATH=$open:$PATH" "TMPDIR=$open" "DDP_CACHE=$open/c"
+		"XDG_CONFIG_HOME=$open/c" setpriv --reuid 65534 --clear-groups)
+	[ "$("${as[@]}" setpriv --reuid 0 id -u)" = 0 ] ||
+		skip "no set-uid programs here"
+	start job "${as[@]}" "$open/ddprun" "$@"
+}
+
+teardown() {
+	[ -z "${open:-}" ] || rm -rf "$open"
+	lib_teardown
+}
+
+@test "a worker that has become another user is named, and not waited for" {
+	start_as_nobody --shutdown-timeout 0.1 \
+		setpriv --reuid 0 sh -c 'echo up $$; exec sleep 1000'
+	await job.out '^\[0\] up'
+	signal job TERM
+	DEADLINE=30 finish job 143
+	has "$err" '^ddprun: warning: rank 0 \(pid [0-9]+\) cannot be sent SIGTERM: it runs as another user; waiting for it to end$'
+	has "$err" '^ddprun: rank 0 \(pid [0-9]+\) cannot be killed: it runs as another user; end it by hand, ddprun goes on without it$'
+	lacks "$err" 'left behind'
+	kill -KILL "${line##* }"
+	nothing_left
+}
+
 @test "a second signal kills at once" {
 	start_two bash -c 'trap "echo again; trap \"\" TERM" TERM; echo up
 		eval "$IDLE"'

@@ -2,7 +2,10 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/guard.h"
@@ -41,11 +44,63 @@ START_TEST(it_can_be_told_from_its_agent_as_soon_as_it_is_there)
 }
 END_TEST
 
+/* A child that leads a process group of its own, and another in that group;
+ * both sleep until they are killed. */
+static void start_group(pid_t *leader, pid_t *member)
+{
+	pid_t *both[] = {leader, member};
+
+	*leader = 0;
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = fork(), group = i ? *leader : pid;
+
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		ck_assert_int_gt(pid, 0);
+		ck_assert_int_eq(setpgid(pid, group), 0);
+		*both[i] = pid;
+	}
+}
+
+START_TEST(a_number_that_a_stranger_has_by_now_is_not_signalled)
+{
+	pid_t leader, member;
+	int status;
+
+	start_group(&leader, &member);
+	/* as after the reaping of one of ours with this number: it lives, so
+	 * it is another */
+	ck_assert_int_eq(guard_signal(-leader, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(leader, &status, WNOHANG), 0);
+	ck_assert_int_eq(waitpid(member, &status, WNOHANG), 0);
+	/* without its leader the group is still ours */
+	kill(leader, SIGKILL);
+	ck_assert_int_eq(waitpid(leader, &status, 0), leader);
+	ck_assert_int_eq(guard_signal(-leader, SIGKILL), 1);
+	ck_assert_int_eq(waitpid(member, &status, 0), member);
+	ck_assert_int_eq(guard_signal(-leader, SIGKILL), 0);
+}
+END_TEST
+
+START_TEST(an_empty_slot_and_one_never_filled_signal_nobody)
+{
+	ck_assert_int_eq(guard_signal(0, SIGKILL), 0);
+	ck_assert_int_eq(guard_signal(1, SIGKILL), 0);
+	ck_assert_int_eq(guard_signal(-1, SIGKILL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("guard");
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, it_can_be_told_from_its_agent_as_soon_as_it_is_there);
+	tcase_add_test(c,
+		a_number_that_a_stranger_has_by_now_is_not_signalled);
+	tcase_add_test(c, an_empty_slot_and_one_never_filled_signal_nobody);
 	return run_case(c);
 }
