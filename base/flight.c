@@ -125,7 +125,7 @@ static void read_name(const struct flight_comm *c, char *out)
 	memcpy(out, c->name, FLIGHT_GROUP_MAX);
 	out[FLIGHT_GROUP_MAX - 1] = '\0';
 	for (; *out; out++) {
-		if (*out < '.' || *out > '9')
+		if ((*out < '.' || *out > '9') && *out != 'r')
 			*out = '?';
 	}
 }

@@ -43,6 +43,7 @@ enum flight_kind {
 	FLIGHT_SEND,
 	FLIGHT_RECV,
 	FLIGHT_SPLIT,
+	FLIGHT_REDUCER,
 	FLIGHT_KINDS
 };
 
@@ -220,8 +221,8 @@ static inline uint64_t flight_pack(const struct flight_call *c)
 }
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 
-/* "all_reduce #12 (f32 x 39760, sum) of group 1.0" into out[FLIGHT_CALL_MAX];
- * returns out. */
+/* "all_reduce #12 (f32 x 39760, sum) of group 1.0", or "of reducer 1" where the
+ * group's name is "r1", into out[FLIGHT_CALL_MAX]; returns out. */
 char *flight_call_text(const struct flight_call *c, char *out);
 /* Whether all ranks of the communicator are in it. */
 int flight_is_collective(unsigned kind);

@@ -2,6 +2,7 @@
  * calls are named. */
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/flight.h"
 
@@ -24,6 +25,7 @@ static const struct {
 	[FLIGHT_SEND] = {"send", TYPE | TO},
 	[FLIGHT_RECV] = {"recv", TYPE | FROM},
 	[FLIGHT_SPLIT] = {"comm_split", 0},
+	[FLIGHT_REDUCER] = {"reducer_new", 0},
 };
 static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
 
@@ -60,19 +62,36 @@ static void put_details(const struct flight_call *c, int shows, char *out,
 		 (unsigned long long)c->count, op, peer);
 }
 
+/* Which communicator: the world's is not named. */
+static void put_group(const char *name, char *out, size_t size)
+{
+	const char *slash = name ? strrchr(name, '/') : NULL;
+	const char *own = slash ? slash + 1 : name;
+	int above = slash ? (int)(slash - name) : 0;
+
+	*out = '\0';
+	if (!name)
+		return;
+	if (*own == 'r')
+		snprintf(out, size, " of reducer %.10s%s%.*s", own + 1,
+			 above ? " of group " : "", above, name);
+	else
+		snprintf(out, size, " of group %.40s", name);
+}
+
 char *flight_call_text(const struct flight_call *c, char *out)
 {
 	int known = c->kind < FLIGHT_KINDS;
-	char number[24] = "", details[72];
+	char number[24] = "", details[72], group[64];
 
 	if (c->number && c->kind != FLIGHT_INIT)
 		snprintf(number, sizeof(number), " #%llu",
 			 (unsigned long long)c->number);
 	put_details(c, known ? kinds[c->kind].shows : 0, details,
 		    sizeof(details));
-	snprintf(out, FLIGHT_CALL_MAX, "%s%s%s%s%.40s",
-		 known ? kinds[c->kind].name : "?", number, details,
-		 c->group ? " of group " : "", c->group ? c->group : "");
+	put_group(c->group, group, sizeof(group));
+	snprintf(out, FLIGHT_CALL_MAX, "%s%s%s%s",
+		 known ? kinds[c->kind].name : "?", number, details, group);
 	return out;
 }
 

@@ -8,7 +8,7 @@
 static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__BARRIER == (int)FLIGHT_BARRIER &&
 		      (int)DDP__SEND == (int)FLIGHT_SEND &&
-		      (int)DDP__SPLIT == (int)FLIGHT_SPLIT,
+		      (int)DDP__REDUCER == (int)FLIGHT_REDUCER,
 	      "base/flight.h names what call.h numbers");
 static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
 		      (int)DDP_OPS == (int)FLIGHT_OPS,

@@ -23,6 +23,7 @@ enum ddp__kind {
 	DDP__SEND, /* root is the peer */
 	DDP__RECV,
 	DDP__SPLIT,
+	DDP__REDUCER, /* ddp_reducer_new */
 	DDP__KINDS /* at most 16: 4 bits */
 };
 
@@ -46,6 +47,13 @@ enum { DDP__CALL_TEXT = 144, DDP__ROOT_MAX = 0xffff };
 static inline int ddp__is_message(const struct ddp__call *c)
 {
 	return c->kind == DDP__SEND || c->kind == DDP__RECV;
+}
+
+/* Ranks meet in it, by several rounds of one number. */
+static inline int ddp__is_meeting(const struct ddp__call *c)
+{
+	return c->kind == DDP__INIT || c->kind == DDP__SPLIT ||
+	       c->kind == DDP__REDUCER;
 }
 
 /* All but number and group, as the flight recorder packs them; equal words are

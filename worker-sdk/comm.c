@@ -113,6 +113,8 @@ void ddp__comm_free(struct ddp_comm *c)
 		c->world->flight_fd = -1;
 	}
 	flight_comm_gone(c->world->flight, c->id);
+	if (c->kept_at)
+		*c->kept_at = NULL;
 	while (c->requests)
 		ddp__request_free(c->requests);
 	if (c->state)

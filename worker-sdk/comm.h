@@ -130,10 +130,12 @@ struct ddp_comm {
 	int rank, size;	       /* in this communicator */
 	int *ranks; /* the world's rank of each; NULL: they are the same */
 	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
-	 * one's second. "": the world. */
+	 * one's second; "r1": the world's first reducer's. "": the world. */
 	char name[DDP__GROUP_NAME];
 	uint32_t id; /* the name's, in the flight recorder */
-	unsigned splits; /* of this one so far */
+	unsigned splits, reducers; /* of this one so far */
+	/* Where its owner in libddp keeps it: NULL once it is freed; or NULL */
+	struct ddp_comm **kept_at;
 	struct ddp__topology topology;
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;

@@ -379,6 +379,12 @@ DDP_API int ddp_checkpoint_load(const char *path, const char *kind,
  * the order of the forward pass. They are cut into buckets from its end; a
  * bucket is all-reduced when all its gradients are ready, in the same order on
  * every rank. On cpu it overlaps with a progress thread (ddp_progress_start).
+ *
+ * On cpu the buckets go through a communicator of the reducer's own ("reducer
+ * 1" in errors): the program may call any collective of c at any point of a
+ * step. On nccl they share c, and each begins in the call of ready that
+ * completes it: a program that calls collectives of c before the last ready of
+ * a step calls ready in the same order on all ranks.
  */
 
 typedef struct ddp_reducer ddp_reducer;
@@ -399,7 +405,10 @@ struct ddp_reducer_options {
 	/* Replaces the all_reduce of a bucket, as DDP's communication hooks do:
 	 * begins one and sets *request (or does it, and leaves it NULL). What
 	 * it leaves in bucket is what all ranks then have; < 0 is a failure.
-	 * With bf16 type is DDP_BF16. */
+	 * With bf16 type is DDP_BF16. c is the communicator of the buckets, of
+	 * the same ranks in the same order as the reducer's: collectives on it
+	 * never meet the program's. A hook may wait for the other ranks' where
+	 * all of them call ready in the same order. */
 	int (*hook)(void *arg, ddp_comm *c, void *bucket, size_t count,
 		    enum ddp_type type, ddp_request **request);
 	void *hook_arg;

@@ -1,7 +1,10 @@
 /* group.c: groups split from a communicator, which their ranks meet through: no
  * server is needed. The ranks of all groups that come out of one split go round
  * by round together, over all of the parent, until every group is there or has
- * failed: so nobody is left waiting for a group that is not its own. */
+ * failed: so nobody is left waiting for a group that is not its own. So is a
+ * reducer's communicator made, as the one group of all ranks. */
+#include "worker-sdk/group.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,7 @@ struct wish {
 struct split {
 	struct ddp_comm *parent, *group; /* group NULL: in none */
 	struct ddp__call call;
+	const char *function; /* for texts */
 	struct wish *wishes;  /* by the parent's ranks */
 	int *members;	      /* the parent's rank of each of the group's */
 	struct saying *said;  /* by the parent's ranks */
@@ -48,9 +52,9 @@ static int gather(struct split *s, const void *mine, void *all, size_t size)
 	return c->backend->gather(c, &s->call, mine, all, size, &s->lost);
 }
 
-static int no_memory(struct err *e)
+static int no_memory(const struct split *s, struct err *e)
 {
-	return err_set(e, -ENOMEM, "ddp_comm_split: no memory");
+	return err_set(e, -ENOMEM, "%s: no memory", s->function);
 }
 
 /* Afterwards s->said and, of those who gave some, values are all ranks'. */
@@ -78,7 +82,7 @@ static int go_round(struct split *s, const struct saying *me, const char *value)
 			memcpy(mine, value, (size_t)me->size);
 		rc = gather(s, mine, s->values, s->most);
 	} else {
-		rc = no_memory(&s->lost);
+		rc = no_memory(s, &s->lost);
 	}
 	free(mine);
 	return rc;
@@ -121,7 +125,7 @@ static int exchange(void *owner, const char *what, struct slice mine,
 	for (int i = 0; i < s->group->size && !rc; i++) {
 		if (s->said[s->members[i]].done)
 			rc = err_set(e, ERR_INTERNAL,
-				     "ddp_comm_split: ranks differ in %s",
+				     "%s: ranks differ in %s", s->function,
 				     what);
 		values[i] = value_of(s, s->members[i]);
 	}
@@ -156,6 +160,21 @@ static int by_key(const void *pa, const void *pb, void *arg)
 	return a - b;
 }
 
+/* "1.0" of the first split, "r1" of the first reducer: what flight_text.c turns
+ * into words. */
+static void name_group(struct split *s, int color)
+{
+	struct ddp_comm *c = s->parent, *g = s->group;
+	const char *slash = c->name[0] ? "/" : "";
+
+	if (s->call.kind == DDP__REDUCER)
+		snprintf(g->name, sizeof(g->name), "%.20s%sr%u", c->name, slash,
+			 c->reducers);
+	else
+		snprintf(g->name, sizeof(g->name), "%.20s%s%u.%d", c->name,
+			 slash, c->splits, color);
+}
+
 /* Who is in my group, from the wishes of all. */
 static int gather_members(struct split *s, int color, struct err *e)
 {
@@ -163,13 +182,13 @@ static int gather_members(struct split *s, int color, struct err *e)
 	size_t n = (size_t)c->size;
 
 	if (!g)
-		return no_memory(e);
+		return no_memory(s, e);
 	s->group = g;
 	g->backend = c->backend;
 	s->members = calloc(n, sizeof(int));
 	g->ranks = calloc(n, sizeof(int));
 	if (!s->members || !g->ranks)
-		return no_memory(e);
+		return no_memory(s, e);
 	for (int r = 0; r < c->size; r++)
 		if (s->wishes[r].color == color)
 			s->members[g->size++] = r;
@@ -179,8 +198,7 @@ static int gather_members(struct split *s, int color, struct err *e)
 		if (s->members[i] == c->rank)
 			g->rank = i;
 	}
-	snprintf(g->name, sizeof(g->name), "%.20s%s%u.%d", c->name,
-		 c->name[0] ? "/" : "", c->splits, color);
+	name_group(s, color);
 	g->id = flight_comm_id(g->name);
 	return 0;
 }
@@ -206,55 +224,74 @@ static int split(struct split *s, int color, int key, struct err *e)
 	size_t n = (size_t)c->size;
 	int rc;
 
-	c->splits++;
+	*(s->call.kind == DDP__REDUCER ? &c->reducers : &c->splits) += 1;
 	s->wishes = calloc(n, sizeof(*s->wishes));
 	s->said = calloc(n, sizeof(*s->said));
 	if (!s->wishes || !s->said)
-		return no_memory(&s->lost);
+		return no_memory(s, &s->lost);
 	if (gather(s, &mine, s->wishes, sizeof(mine)))
 		return s->lost.code;
 	rc = make(s, color, key, e);
 	return part(s, rc, e);
 }
 
-int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group)
+/* The way of both, in and out. */
+static int enter_and_split(struct split *s, int color, int key,
+			   ddp_comm **group, struct err *e)
 {
-	struct split s = {.parent = c,
-			  .call = {.kind = DDP__SPLIT, .type = DDP_U8}};
-	struct err *e = ddp__last_error();
-	int rc = ddp__occupy(c, &s.call, e);
+	struct ddp_comm *c = s->parent;
+	int rc = ddp__occupy(c, &s->call, e);
 
 	if (rc)
 		return rc;
-	s.call.number = c->calls + 1;
-	s.call.group = c->name[0] ? c->name : NULL;
+	s->call.number = c->calls + 1;
+	s->call.group = c->name[0] ? c->name : NULL;
 	if (!group)
-		rc = err_set(e, ERR_ARGUMENT, "ddp_comm_split: group is NULL");
+		rc = err_set(e, ERR_ARGUMENT, "%s: group is NULL", s->function);
 	else
 		*group = NULL;
 	if (!rc)
-		rc = ddp__enter(c, &s.call, e);
+		rc = ddp__enter(c, &s->call, e);
 	if (!rc) {
-		rc = split(&s, color < 0 ? -1 : color, key, e);
-		if (s.lost.code)
-			*e = s.lost;
+		rc = split(s, color, key, e);
+		if (s->lost.code)
+			*e = s->lost;
 		/* that a group failed does not break its parent */
-		ddp__leave(c, &s.call, s.lost.code, e);
+		ddp__leave(c, &s->call, s->lost.code, e);
 	}
-	if (rc && s.group)
-		ddp__comm_free(s.group);
+	if (rc && s->group)
+		ddp__comm_free(s->group);
 	else if (!rc)
-		*group = s.group;
-	if (!rc && s.group)
-		flight_comm_made(c->world->flight, s.group->name,
-				 (uint32_t)s.group->size,
-				 (uint32_t)s.group->rank);
-	free(s.wishes);
-	free(s.said);
-	free(s.values);
-	free(s.members);
+		*group = s->group;
+	if (!rc && s->group)
+		flight_comm_made(c->world->flight, s->group->name,
+				 (uint32_t)s->group->size,
+				 (uint32_t)s->group->rank);
+	free(s->wishes);
+	free(s->said);
+	free(s->values);
+	free(s->members);
 	ddp__vacate(c);
 	return rc;
+}
+
+int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group)
+{
+	struct split s = {.parent = c,
+			  .function = "ddp_comm_split",
+			  .call = {.kind = DDP__SPLIT, .type = DDP_U8}};
+
+	return enter_and_split(&s, color < 0 ? -1 : color, key, group,
+			       ddp__last_error());
+}
+
+int ddp__comm_for_reducer(ddp_comm *c, ddp_comm **own)
+{
+	struct split s = {.parent = c,
+			  .function = "ddp_reducer_new",
+			  .call = {.kind = DDP__REDUCER, .type = DDP_U8}};
+
+	return enter_and_split(&s, 0, 0, own, ddp__last_error());
 }
 
 void ddp_comm_free(ddp_comm *group)

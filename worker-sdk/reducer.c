@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "worker-sdk/entry.h"
+#include "worker-sdk/group.h"
 #include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/nccl_backend.h"
@@ -86,9 +87,31 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	return 0;
 }
 
+/* On GPUs buckets share the program's communicator: each begins in the call of
+ * ready that completes it, which depends on no time, and a second communicator
+ * of NCCL would take a good part of the GPU's memory. */
+static int take_own_comm(struct ddp_reducer *r)
+{
+	ddp_comm *own;
+	int rc;
+
+	if (!r->c->state || r->c->backend != &ddp__cpu)
+		return 0;
+	rc = ddp__comm_for_reducer(r->c, &own);
+	if (rc)
+		return rc;
+	r->c = own;
+	r->owns_c = 1;
+	own->kept_at = &r->c;
+	return 0;
+}
+
 static void release(struct ddp_reducer *r)
 {
-	ddp__nccl_delist(r->c, r->enlisted);
+	if (r->owns_c && r->c)
+		ddp__comm_free(r->c);
+	else if (!r->owns_c)
+		ddp__nccl_delist(r->c, r->enlisted);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
 	free(r->wire);
@@ -127,6 +150,8 @@ int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
 	r->alone = !c->state && !r->o.hook;
 	set_up(r, counts, n, &ours);
 	rc = ddp__reducer_agree(c, type, counts, n, &r->o, &ours);
+	if (!rc)
+		rc = take_own_comm(r);
 	if (rc)
 		release(r);
 	else
@@ -281,6 +306,9 @@ static int check_state(ddp_reducer *r, const char *what)
 	if (!r)
 		return err_set(ddp__last_error(), ERR_ARGUMENT,
 			       "%s: the reducer is NULL", what);
+	if (!r->c)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "%s: the reducer's world was finalized", what);
 	if (r->state != REDUCER_FAILED)
 		return 0;
 	*ddp__last_error() = r->failed;

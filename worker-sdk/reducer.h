@@ -15,7 +15,12 @@ enum reducer_state {
 };
 
 struct ddp_reducer {
+	/* What its buckets go through: one of its own, of the same ranks, so
+	 * that they never change places with the program's calls. The program's
+	 * itself where no bucket's begin depends on time: on GPUs, and where
+	 * nobody else is there. NULL: the world ended first. */
 	ddp_comm *c;
+	int owns_c;
 	enum ddp_type type;
 	size_t element; /* bytes */
 	char *grads;	/* the caller's arena */

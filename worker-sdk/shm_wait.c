@@ -308,8 +308,7 @@ static int is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 	if (came(s, i) || ddp__is_message(other) || number < call->number)
 		return 0;
 	return number > call->number || other->kind != call->kind ||
-	       (call->kind != DDP__INIT && call->kind != DDP__SPLIT &&
-		word != ddp__call_pack(call));
+	       (!ddp__is_meeting(call) && word != ddp__call_pack(call));
 }
 
 /* Looks at those who have not come: 0 if all of them may still. */

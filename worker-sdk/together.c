@@ -6,17 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/collective.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 
-int ddp__tell(struct ddp_comm *c, const void *mine, void *all, size_t size)
+int ddp__tell(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
+	      void *all, size_t size)
 {
-	struct ddp__call call = {DDP__ALL_GATHER, DDP_U8, DDP_SUM, 0, size, 0};
+	struct ddp__call call = {kind, DDP_U8, DDP_SUM, 0, size, 0, NULL, 0};
+	struct ddp__use u = {call, mine, all, 1, (size_t)c->size};
 	struct err *e = ddp__last_error();
 	int rc;
 
-	if (!c || !c->state || c->backend == &ddp__cpu)
-		return ddp_all_gather(c, mine, all, size, DDP_U8);
+	if (!c->state || c->backend == &ddp__cpu)
+		return ddp__collective(c, &u, &ddp__blocking);
 	/* this one's collectives have their buffers elsewhere */
 	rc = ddp__occupy(c, &call, e);
 	if (rc)
@@ -81,7 +84,7 @@ static int fail_alike(struct ddp_comm *c, int who, int code,
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (why->code)
 		snprintf(mine, sizeof(mine), "%.*s", WHY_MAX - 1, why->text);
-	rc = ddp__tell(c, mine, all, WHY_MAX);
+	rc = ddp__tell(c, DDP__ALL_GATHER, mine, all, WHY_MAX);
 	if (!rc && who == c->rank) {
 		*e = *why;
 		rc = why->code;
@@ -132,7 +135,7 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 	patient = c->state && c->backend->set_timeout;
 	if (patient)
 		c->backend->set_timeout(c, -1);
-	rc = ddp__tell(c, &mine, all, sizeof(mine));
+	rc = ddp__tell(c, DDP__ALL_GATHER, &mine, all, sizeof(mine));
 	if (patient)
 		c->backend->set_timeout(c, c->world->timeout_ms);
 	if (!rc) {
@@ -178,7 +181,7 @@ int ddp_should_stop(ddp_comm *c)
 	if (!all)
 		return err_set(ddp__last_error(), -ENOMEM,
 			       "ddp_should_stop: no memory");
-	rc = ddp__tell(c, &stop, all, sizeof(stop));
+	rc = ddp__tell(c, DDP__ALL_GATHER, &stop, all, sizeof(stop));
 	for (int i = 0; i < c->size; i++)
 		stop |= all[i];
 	free(all);

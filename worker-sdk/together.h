@@ -5,9 +5,10 @@
 
 #include "worker-sdk/comm.h"
 
-/* Every rank's size bytes, by rank, in all. A collective of c; a failure is the
- * thread's last error. */
-int ddp__tell(struct ddp_comm *c, const void *mine, void *all, size_t size);
+/* Every rank's size bytes, by rank, in all. A collective of c, of that kind; a
+ * failure is the thread's last error. */
+int ddp__tell(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
+	      void *all, size_t size);
 
 /* "rank 3 on n07" into out[DDP__NAME_MAX]; returns out. */
 char *ddp__name_rank(struct ddp_comm *c, int rank, char *out);

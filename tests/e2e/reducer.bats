@@ -62,3 +62,17 @@ disagree() {
 	disagree null 'ddp_reducer_new failed on rank 1 on .*bad argument' 2
 	has "$out" 'rank 1: -20001: ddp_reducer_new: grads is NULL'
 }
+
+@test "a program's collectives never change places with the reducer's" {
+	local hosts n
+	for n in 1 2; do
+		expect 0 ddprun --standalone --nproc-per-node $n c_reducer_order
+		[ "$(grep -c ': ok$' <<<"$out")" = $n ]
+	done
+	DDP_TEST_HOSTS=3i expect 0 \
+		ddprun --standalone --nproc-per-node 4 c_reducer_order
+	for hosts in '' 2; do
+		DDP_TEST_HOSTS=$hosts expect 0 ddprun --standalone \
+			--nproc-per-node 3 c_reducer_order progress
+	done
+}

@@ -110,6 +110,28 @@ START_TEST(many_may_be_under_way_and_the_longest_is_told)
 }
 END_TEST
 
+START_TEST(a_reducers_communicator_is_named_as_such)
+{
+	struct flight *f = make();
+	static const struct {
+		const char *name, *text;
+	} all[] = {{"r1", "barrier #1 of reducer 1"},
+		   {"1.0/r12", "barrier #1 of reducer 12 of group 1.0"},
+		   {"r1/2.0", "barrier #1 of group r1/2.0"}};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		flight_start(f, 0, 2);
+		flight_comm_made(f, all[i].name, 2, 0);
+		flight_begin(f, flight_comm_id(all[i].name), 1,
+			     word(FLIGHT_BARRIER, 0, 0, 0, 0));
+		read_it(f);
+		ck_assert_str_eq(flight_op_text(&view, &view.ops[0], text),
+				 all[i].text);
+	}
+	free(f);
+}
+END_TEST
+
 START_TEST(the_last_so_many_are_kept)
 {
 	struct flight *f = make();
@@ -377,6 +399,7 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_call_is_told_from_its_begin_to_its_end);
 	tcase_add_test(c, many_may_be_under_way_and_the_longest_is_told);
+	tcase_add_test(c, a_reducers_communicator_is_named_as_such);
 	tcase_add_test(c, the_last_so_many_are_kept);
 	tcase_add_test(c, to_stop_is_kept_when_a_worker_starts_again);
 	tcase_add_test(c,
