@@ -181,6 +181,9 @@ $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
+# Its client's clock and connects are the test's own.
+$(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
+
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
 $(O)/obj/host/%.cu.o: %.cu tests/unit/on_host.h Makefile

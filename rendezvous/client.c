@@ -5,20 +5,12 @@
 #include "base/clock.h"
 #include "rendezvous/client_way.h"
 
-enum { ALLOWANCE_MS = 10000 }; /* beyond the server's own timeout */
-
 static struct buf *begin(struct client *c)
 {
 	buf_reset(&c->out);
 	c->timeout_at = 0;
+	c->timeout_end = 0;
 	return &c->out;
-}
-
-static uint64_t deadline_after(int timeout_ms)
-{
-	if (timeout_ms < 0)
-		return UINT64_MAX;
-	return clock_ms() + (uint64_t)timeout_ms + ALLOWANCE_MS;
 }
 
 static uint32_t wire_timeout(int timeout_ms)
@@ -26,23 +18,22 @@ static uint32_t wire_timeout(int timeout_ms)
 	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
 }
 
-/* What is left of it, where the request has to be sent again: at that place. */
+/* The request has a time limit, at that place of the frame: if it is sent
+ * again, only the rest of that time goes there. */
 static void runs_out(struct client *c, size_t at, int timeout_ms)
 {
-	if (timeout_ms < 0 || c->out.failed)
+	if (timeout_ms < 0) {
+		c->timeout_end = UINT64_MAX;
 		return;
-	c->timeout_at = at;
+	}
 	c->timeout_end = clock_ms() + (uint64_t)timeout_ms;
+	if (!c->out.failed)
+		c->timeout_at = at;
 }
 
 static int torn(struct client *c, const char *what, struct err *e)
 {
 	return client_die(c, ERR_PROTOCOL, what, e);
-}
-
-static int simple(struct client *c, struct wire_frame *f, struct err *e)
-{
-	return client_round_trip(c, f, deadline_after(0), e);
 }
 
 /* A list of n strings, or of n pairs of them. */
@@ -71,7 +62,7 @@ int client_set(struct client *c, struct slice key, struct slice value,
 	struct wire_frame f;
 
 	wire_put_key_value(begin(c), WIRE_SET, WIRE_REQUEST, c->id, &m);
-	return simple(c, &f, e);
+	return client_round_trip(c, &f, e);
 }
 
 static int value_reply(struct client *c, const struct wire_frame *f,
@@ -95,7 +86,7 @@ int client_get(struct client *c, struct slice key, struct slice *value,
 	int rc;
 
 	wire_put_key(begin(c), WIRE_GET, WIRE_REQUEST, c->id, &m);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	return rc < 0 ? rc : value_reply(c, &f, value, e);
 }
 
@@ -113,7 +104,7 @@ int client_wait(struct client *c, const struct slice *keys, uint32_t n,
 	wire_put_wait(begin(c), WIRE_WAIT, WIRE_REQUEST, c->id, &m);
 	runs_out(c, WIRE_HEADER_SIZE, timeout_ms);
 	buf_release(&items);
-	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	return client_round_trip(c, &f, e);
 }
 
 static int int_reply(struct client *c, const struct wire_frame *f,
@@ -137,7 +128,7 @@ int client_add(struct client *c, struct slice key, int64_t delta,
 	int rc;
 
 	wire_put_add(begin(c), WIRE_ADD, WIRE_REQUEST, c->id, &m);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	return rc < 0 ? rc : int_reply(c, &f, value, e);
 }
 
@@ -151,7 +142,7 @@ int client_compare_set(struct client *c, struct slice key,
 
 	wire_put_compare_set(begin(c), WIRE_COMPARE_SET, WIRE_REQUEST, c->id,
 			     &m);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	return rc < 0 ? rc : value_reply(c, &f, value, e);
 }
 
@@ -163,7 +154,7 @@ int client_append(struct client *c, struct slice key, struct slice value,
 	int rc;
 
 	wire_put_key_value(begin(c), WIRE_APPEND, WIRE_REQUEST, c->id, &m);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	return rc < 0 ? rc : int_reply(c, &f, length, e);
 }
 
@@ -175,7 +166,7 @@ int client_delete(struct client *c, struct slice key, struct err *e)
 	int rc;
 
 	wire_put_key(begin(c), WIRE_DELETE, WIRE_REQUEST, c->id, &m);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	if (rc == 0)
 		rc = int_reply(c, &f, &existed, e);
 	return rc < 0 ? rc : existed != 0;
@@ -196,7 +187,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
 	wire_put_list(begin(c), WIRE_MULTI_GET, WIRE_REQUEST, c->id, &m);
 	buf_release(&items);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
@@ -225,7 +216,7 @@ int client_multi_set(struct client *c, const struct slice *keys,
 	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
 	wire_put_list(begin(c), WIRE_MULTI_SET, WIRE_REQUEST, c->id, &m);
 	buf_release(&items);
-	return simple(c, &f, e);
+	return client_round_trip(c, &f, e);
 }
 
 int client_barrier(struct client *c, struct slice key, uint32_t size,
@@ -236,7 +227,7 @@ int client_barrier(struct client *c, struct slice key, uint32_t size,
 
 	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
 	runs_out(c, c->out.len - 4, timeout_ms);
-	return client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	return client_round_trip(c, &f, e);
 }
 
 int client_gather(struct client *c, struct slice key, uint32_t size,
@@ -252,7 +243,7 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 
 	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
 	runs_out(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
-	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
@@ -273,7 +264,7 @@ int client_share(struct client *c, struct wire_share *m, int timeout_ms,
 	m->timeout_ms = wire_timeout(timeout_ms);
 	wire_put_share(begin(c), WIRE_SHARE, WIRE_REQUEST, c->id, m);
 	runs_out(c, WIRE_HEADER_SIZE + 4 + m->key.len + 4, timeout_ms);
-	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_shared(&f, got, &why) < 0)
@@ -293,7 +284,7 @@ int client_whole(struct client *c, uint32_t size, struct slice *list,
 	int rc;
 
 	wire_put_empty(begin(c), WIRE_WHOLE, WIRE_REQUEST, c->id);
-	rc = simple(c, &f, e);
+	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
@@ -313,7 +304,7 @@ int client_fate(struct client *c, uint32_t rank, int timeout_ms,
 
 	wire_put_fate(begin(c), WIRE_FATE, WIRE_REQUEST, c->id, &m);
 	runs_out(c, c->out.len - 4, timeout_ms);
-	rc = client_round_trip(c, &f, deadline_after(timeout_ms), e);
+	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_text(&f, &got, &why) < 0)

@@ -20,10 +20,11 @@ struct client;
 int client_connect(struct client **out, const struct endpoint *ep,
 		   const struct wire_hello *hello, const struct auth *auth,
 		   int timeout_ms, struct err *e);
-/* From now on a connection that is lost is made again, for so long each time,
- * and the request that has no answer is sent once more: whoever calls notices
- * nothing but the time. By
- * hello's session the server knows what it has answered already. */
+/* From now on a connection that is lost is made again, and the request that
+ * has no answer is sent once more: the caller notices nothing but the time. By
+ * hello's session the server knows what it has answered already. timeout_ms
+ * counts from the loss until a server answers again; when it has passed the
+ * call fails with ERR_REMOTE, and each later call makes one attempt. */
 void client_come_again(struct client *c, int timeout_ms);
 /* Says that this rank leaves in good order; whether it arrives is not known. */
 void client_left(struct client *c);
@@ -31,7 +32,8 @@ void client_free(struct client *c); /* NULL is fine; closes */
 
 /* Each call waits for its reply: timeout_ms is the server's to keep where the
  * message has one (WAIT, BARRIER, GATHER, FATE; < 0 for ever); the client
- * allows it 10 s more, so that a dead server is an error too, not a hang.
+ * allows a server that it is connected to 10 s more, so that one that hangs is
+ * an error too. Time without a connection is client_come_again's alone.
  * Returned slices are valid until the next call on c. */
 int client_set(struct client *c, struct slice key, struct slice value,
 	       struct err *e);

@@ -67,8 +67,8 @@ static int take_greeting(struct client *c, struct handshake *h,
 
 	do {
 		rc = client_receive(c, deadline, e);
+		c->unanswered = rc == ERR_REMOTE || rc == -ECONNRESET;
 		if (rc == ERR_REMOTE) {
-			c->unanswered = 1;
 			c->dead.code = 0;
 			return client_die(c, ERR_PROTOCOL,
 				   "it closed the connection without a "
@@ -96,7 +96,7 @@ static int take_welcome(struct client *c, struct handshake *h,
 	int rc = client_frame(c, &f, WIRE_WELCOME_MAX, deadline, e);
 
 	if (rc == ERR_REMOTE || rc == -ECONNRESET) {
-		h->unanswered = c->unanswered = 1;
+		c->unanswered = 1;
 		c->dead.code = 0;
 		handshake_explain(h, why.text, sizeof why.text);
 		return client_die(c, ERR_PROOF, why.text, e);
@@ -154,8 +154,7 @@ static int greet(struct client *c, struct handshake *h, struct buf *out,
 
 /* there: where it is, if it is ERR_MOVED. */
 static int open_once(struct client *c, const struct endpoint *to,
-		     struct endpoint *there, int *unanswered,
-		     uint64_t deadline, struct err *e)
+		     struct endpoint *there, uint64_t deadline, struct err *e)
 {
 	struct buf out = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
 				  WIRE_HELLO_MAX);
@@ -167,7 +166,6 @@ static int open_once(struct client *c, const struct endpoint *to,
 		rc = connect_any(c, to, deadline, e);
 	if (rc == 0)
 		rc = greet(c, &h, &out, there, deadline, e);
-	*unanswered = h.unanswered;
 	if (is_wrong_secret(rc, &h))
 		rc = c->dead.code = ERR_USAGE;
 	if (e && rc < 0)
@@ -180,13 +178,12 @@ static int open_once(struct client *c, const struct endpoint *to,
 static int open_at(struct client *c, const struct endpoint *to,
 		   struct endpoint *there, uint64_t deadline, struct err *e)
 {
-	int unanswered;
-	int rc = open_once(c, to, there, &unanswered, deadline, e);
+	int rc = open_once(c, to, there, deadline, e);
 
 	/* a server that dies closes, too: the next one may be there */
-	if (rc < 0 && unanswered) {
+	if (rc < 0 && c->unanswered) {
 		client_start_anew(c);
-		rc = open_once(c, to, there, &unanswered, deadline, e);
+		rc = open_once(c, to, there, deadline, e);
 	}
 	return rc;
 }

@@ -19,6 +19,8 @@ enum {
 	ADDRS_MAX = 8,
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_MAX_MS = 500,
+	ALLOWANCE_MS = 10000, /* for an answer, beyond the server's timeout */
+	TRY_MS = 3000, /* one attempt, where the time for more has passed */
 };
 
 int client_die(struct client *c, int code, const char *what, struct err *e)
@@ -225,7 +227,7 @@ static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 /* Only where nobody has said why it ended. */
 static int may_again(const struct client *c)
 {
-	return c->again_ms && c->dead.code && !c->told && c->fd >= 0 &&
+	return c->again_ms && c->dead.code && !c->told &&
 	       c->dead.code != ERR_PROTOCOL && c->dead.code != ERR_TIMEOUT &&
 	       c->pid == getpid();
 }
@@ -260,17 +262,23 @@ static int said_no(const struct client *c, int rc)
 	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
 
-static int again(struct client *c, uint64_t deadline, struct err *e)
+/* again_ms is counted from the loss, over all that is tried until a server
+ * answers again. A call that comes later than that makes one attempt. */
+static int again(struct client *c, struct err *e)
 {
-	uint64_t end = clock_ms() + (uint64_t)c->again_ms, ms = BACKOFF_MIN_MS;
-	struct err lost = c->dead, why = ERR_INIT;
+	struct err why = ERR_INIT;
+	uint64_t ms = BACKOFF_MIN_MS, end, one;
 	int rc;
 
-	if (end > deadline)
-		end = deadline;
+	if (!c->lost.code) {
+		c->lost = c->dead;
+		c->lost_ms = clock_ms();
+	}
+	end = c->lost_ms + (uint64_t)c->again_ms;
 	for (;;) {
 		client_start_anew(c);
-		rc = client_open(c, end, &why);
+		one = clock_ms() + TRY_MS;
+		rc = client_open(c, one > end ? one : end, &why);
 		if (rc == 0)
 			return 0;
 		if (said_no(c, rc) || clock_ms() >= end)
@@ -278,10 +286,11 @@ static int again(struct client *c, uint64_t deadline, struct err *e)
 		nap(ms, end);
 		ms = 2 * ms < BACKOFF_MAX_MS ? 2 * ms : BACKOFF_MAX_MS;
 	}
-	err_set(&c->dead, said_no(c, rc) ? rc : ERR_REMOTE,
-		said_no(c, rc) ? "%.450s; and when it was back: %.450s"
-			       : "%.450s; and it did not come back: %.450s",
-		lost.text, why.text);
+	c->told = said_no(c, rc);
+	err_set(&c->dead, c->told ? rc : ERR_REMOTE,
+		c->told ? "%.450s; and when it was back: %.450s"
+			: "%.450s; and it did not come back: %.450s",
+		c->lost.text, why.text);
 	return err_set(e, c->dead.code, "%s", c->dead.text);
 }
 
@@ -297,10 +306,19 @@ static void less_time(struct client *c)
 		c->out.data[c->timeout_at + (size_t)i] = (char)(left >> 8 * i);
 }
 
-int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e)
+static uint64_t deadline_of(const struct client *c)
+{
+	uint64_t now = clock_ms();
+
+	if (c->timeout_end == UINT64_MAX)
+		return UINT64_MAX;
+	return (c->timeout_end > now ? c->timeout_end : now) + ALLOWANCE_MS;
+}
+
+int client_round_trip(struct client *c, struct wire_frame *f, struct err *e)
 {
 	uint32_t id = c->id;
+	uint64_t deadline;
 	int rc;
 
 	c->id = id == UINT32_MAX ? 2 : id + 1; /* 1 is HELLO's */
@@ -308,14 +326,17 @@ int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
 		return err_set(e, c->dead.code, "%s", c->dead.text);
 	c->waits[0] = '\0';
 	for (;;) {
+		deadline = deadline_of(c);
 		rc = c->dead.code;
 		if (rc == 0)
 			rc = client_send(c, &c->out, deadline, e);
 		if (rc == 0)
 			rc = await_reply(c, f, id, deadline, e);
+		if (!c->dead.code)
+			c->lost = (struct err)ERR_INIT;
 		if (rc >= 0 || !may_again(c))
 			return rc;
-		rc = again(c, deadline, e);
+		rc = again(c, e);
 		if (rc < 0)
 			return rc;
 		less_time(c);

@@ -19,17 +19,20 @@ struct client {
 	struct buf out, in;
 	size_t used; /* bytes at the front of in that were handed out */
 	struct err dead; /* code 0: alive */
-	int told;        /* dead is the server's own last word */
+	int told;        /* dead is what the server said: it is final */
 	int unanswered;  /* closed where a greeting or WELCOME should be */
 	char waits[ERR_TEXT_MAX / 2]; /* "; ...": what WAITING said, or "" */
 	/* to come again */
 	int again_ms; /* for so long; 0: not at all */
+	struct err lost;  /* why, first; code 0: since then it has answered */
+	uint64_t lost_ms; /* and when, in clock_ms */
 	pid_t pid;    /* a child that was forked is not this rank */
 	struct auth auth;
 	struct wire_hello hello; /* of each connection; in words */
 	struct buf words;
 	size_t timeout_at;    /* in out: what is left of the request's time */
-	uint64_t timeout_end; /* in clock_ms */
+	uint64_t timeout_end; /* in clock_ms; 0: it has none, but is answered
+			       * at once; UINT64_MAX: it waits for ever */
 };
 
 /* Fails the connection for good, with the first text that there was. */
@@ -47,8 +50,8 @@ void client_start_anew(struct client *c);
 /* client_connect.c: from an endpoint to a server that is believed. */
 int client_open(struct client *c, uint64_t deadline, struct err *e);
 /* Sends what is in out and waits for the reply to it, over as many connections
- * as it takes. */
-int client_round_trip(struct client *c, struct wire_frame *f, uint64_t deadline,
-		      struct err *e);
+ * as it takes. A server that is there has 10 s beyond the request's own time
+ * for it, counted anew on each connection; one that is away, again_ms. */
+int client_round_trip(struct client *c, struct wire_frame *f, struct err *e);
 
 #endif

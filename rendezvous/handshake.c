@@ -73,7 +73,6 @@ int handshake_anew(struct handshake *h, struct err *e)
 	size_t nonce = b->len - WIRE_NONCE_SIZE; /* it is the last field */
 	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
 
-	h->unanswered = 0;
 	return rc < 0 ? rc : 0;
 }
 

@@ -14,7 +14,6 @@ struct handshake {
 	char proof[WIRE_NAME_MAX];
 	size_t proof_size;
 	int ours; /* it greets as the server of this very job */
-	int unanswered; /* its owner's mark: closed where WELCOME should be */
 };
 
 /* auth must outlive h, hello need not. A session of 0 becomes a random one. */
