@@ -181,7 +181,8 @@ $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
-# Its client's clock and connects are the test's own.
+# Some tests have a clock, connects or memory of their own.
+$(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.

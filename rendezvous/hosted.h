@@ -9,6 +9,7 @@
 #include "rendezvous/door.h"
 #include "rendezvous/ended.h"
 #include "rendezvous/history.h"
+#include "rendezvous/listener.h"
 #include "rendezvous/parent.h"
 #include "rendezvous/round.h"
 #include "rendezvous/session.h"
@@ -97,9 +98,8 @@ struct server {
 	uv_loop_t *loop;
 	struct conn_pool pool;
 	struct door door;
-	uv_tcp_t listeners[SOCK_LISTEN_MAX];
+	struct listener listeners[SOCK_LISTEN_MAX];
 	int nlisteners;
-	uint32_t held; /* bits of those with somebody whom the door waits for */
 	struct parent parent;
 	uv_signal_t term, interrupt;
 	uv_timer_t drain_timer;

@@ -130,23 +130,17 @@ static const struct conn_events conn_events = {
 	.on_closed = on_closed,
 };
 
-static void on_connection(uv_stream_t *listener, int status)
+static enum listener_answer on_connection(struct listener *l)
 {
-	struct server *s = listener->data;
+	struct server *s = l->owner;
 	struct member *m;
 	int full;
 
-	if (status == 0 && !door_has_room(s)) {
-		/* libuv takes nobody else there until we have taken it */
-		s->held |= 1u << ((uv_tcp_t *)listener - s->listeners);
-		return;
-	}
-	m = status < 0 ? NULL : calloc(1, sizeof *m);
-	if (!m) {
-		log_warn("cannot take a connection: %s",
-			 status < 0 ? uv_strerror(status) : "out of memory");
-		return;
-	}
+	if (!door_has_room(s))
+		return LISTENER_WAITS;
+	m = calloc(1, sizeof *m);
+	if (!m)
+		return LISTENER_NO_MEMORY;
 	m->server = s;
 	m->next = s->members;
 	if (m->next)
@@ -154,13 +148,14 @@ static void on_connection(uv_stream_t *listener, int status)
 	m->pprev = &s->members;
 	s->members = m;
 	if (conn_open(&m->conn, &s->pool, &conn_events,
-		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, listener) < 0)
-		return;
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX,
+		      (uv_stream_t *)&l->tcp) < 0)
+		return LISTENER_TOOK;
 	s->counts.accepted++;
 	full = limits_accepted(s, m);
 	if (full < 0) {
 		conn_drop(&m->conn);
-		return;
+		return LISTENER_TOOK;
 	}
 	door_enter(m);
 	m->full = full;
@@ -169,17 +164,14 @@ static void on_connection(uv_stream_t *listener, int status)
 	/* before it has said a word: so its HELLO comes with its preface */
 	door_greet(m);
 	conn_flush_all(&s->pool);
+	return LISTENER_TOOK;
 }
 
 /* Somebody has left the door while another waited before it. */
 static void on_room(struct server *s)
 {
-	for (int i = 0; i < s->nlisteners && !s->draining; i++) {
-		if (!(s->held & 1u << i))
-			continue;
-		s->held &= ~(1u << i);
-		on_connection((uv_stream_t *)&s->listeners[i], 0);
-	}
+	for (int i = 0; i < s->nlisteners && !s->draining; i++)
+		listener_again(&s->listeners[i]);
 }
 
 /* ---- the end ---- */
@@ -290,7 +282,7 @@ static void on_drain_timer(uv_timer_t *t)
 static void close_listeners(struct server *s)
 {
 	for (int i = 0; i < s->nlisteners; i++)
-		close_handle((uv_handle_t *)&s->listeners[i]);
+		listener_close(&s->listeners[i]);
 }
 
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
@@ -364,7 +356,7 @@ static void watch_signal(struct server *s, uv_signal_t *sig, int number)
 static int listen_with(struct server *s, int fd, struct err *e)
 {
 	struct sock_addr a = {.len = sizeof a.ss};
-	uv_tcp_t *tcp = &s->listeners[s->nlisteners];
+	struct listener *l = &s->listeners[s->nlisteners];
 	char at[SOCK_TEXT_MAX];
 	int rc;
 
@@ -375,12 +367,12 @@ static int listen_with(struct server *s, int fd, struct err *e)
 	if (!s->nlisteners)
 		memcpy(s->endpoint, at, sizeof at);
 	sock_end_when_silent(fd, s->pool.silent_ms);
-	uv_tcp_init(s->loop, tcp);
+	*l = (struct listener){.owner = s, .whose = "the rendezvous server",
+			       .on_connection = on_connection};
 	s->nlisteners++;
-	tcp->data = s;
-	rc = uv_tcp_open(tcp, fd);
+	rc = listener_open(l, s->loop, fd);
 	if (rc == 0)
-		rc = uv_listen((uv_stream_t *)tcp, SOMAXCONN, on_connection);
+		rc = listener_start(l);
 	if (rc < 0)
 		return err_set(e, rc, "cannot listen on %s: %s", at,
 			       uv_strerror(rc));
@@ -423,7 +415,7 @@ static int open_place(struct server *s, const struct place_options *o,
 	struct sock_addr a = {.len = sizeof a.ss};
 	uv_os_fd_t fd;
 
-	uv_fileno((uv_handle_t *)&s->listeners[0], &fd);
+	uv_fileno((uv_handle_t *)&s->listeners[0].tcp, &fd);
 	getsockname(fd, (struct sockaddr *)&a.ss, &a.len);
 	if (sock_addr_is_any(&a))
 		return err_set(e, ERR_USAGE, "--etcd: listen at an address of "

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "rendezvous/listener.h"
 #include "rendezvous/torch_session.h"
 
 /* PyTorch has up to three connections a rank: its store, a clone of it for a
@@ -26,7 +27,7 @@ struct torch_client {
 };
 
 struct torch_port {
-	uv_tcp_t listeners[TORCH_ADDRS_MAX];
+	struct listener listeners[TORCH_ADDRS_MAX];
 	int nlisteners;
 	struct conn_pool *pool;
 	struct store *store;
@@ -35,11 +36,10 @@ struct torch_port {
 	uint32_t count, most;
 	uint32_t asked;   /* of them: it is not known yet whose they are */
 	uint32_t leaving; /* or they are being closed */
-	uint32_t waiting; /* bits of listeners: the next one has to wait */
 	int open;   /* the listener is */
 	int begun;  /* it takes who comes */
 	int ended;  /* the store is ours */
-	int handles; /* that are not closed yet, of ours */
+	int listening; /* listeners that are not closed yet */
 	int owned;  /* its owner may still call */
 	int refused; /* has been said */
 };
@@ -50,7 +50,7 @@ static void free_if_gone(struct torch_port *p)
 		store_free(p->store);
 		p->store = NULL;
 	}
-	if (!p->owned && !p->count && !p->handles)
+	if (!p->owned && !p->count && !p->listening)
 		free(p);
 }
 
@@ -166,17 +166,11 @@ static void on_due(struct conn *c)
 		k->port->gate.on_late(ticket);
 }
 
-static void on_connection(uv_stream_t *listener, int status);
-
 /* There is a place, or none that may become free soon. */
 static void take_waiting(struct torch_port *p)
 {
-	for (int i = 0; i < p->nlisteners && p->open; i++) {
-		if (!(p->waiting & 1u << i))
-			continue;
-		p->waiting &= ~(1u << i);
-		on_connection((uv_stream_t *)&p->listeners[i], 0);
-	}
+	for (int i = 0; i < p->nlisteners && p->open; i++)
+		listener_again(&p->listeners[i]);
 }
 
 static void on_gone(struct conn *c, const char *why)
@@ -266,7 +260,7 @@ static void on_refused(uv_handle_t *h)
 }
 
 /* Taken, and closed: else no other would be offered. */
-static void refuse(struct torch_port *p, uv_stream_t *listener)
+static enum listener_answer refuse(struct torch_port *p, struct listener *l)
 {
 	uv_tcp_t *tcp = malloc(sizeof *tcp);
 
@@ -275,36 +269,26 @@ static void refuse(struct torch_port *p, uv_stream_t *listener)
 			 "more than its ranks could need", p->count);
 	p->refused = 1;
 	if (!tcp)
-		return;
+		return LISTENER_NO_MEMORY;
 	uv_tcp_init(p->pool->loop, tcp);
-	uv_accept(listener, (uv_stream_t *)tcp);
+	uv_accept((uv_stream_t *)&l->tcp, (uv_stream_t *)tcp);
 	uv_close((uv_handle_t *)tcp, on_refused);
+	return LISTENER_TOOK;
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static enum listener_answer on_connection(struct listener *l)
 {
-	struct torch_port *p = listener->data;
+	struct torch_port *p = l->owner;
 	struct torch_client *k;
 
-	if (status < 0) {
-		log_warn("the PyTorch store cannot take a connection: %s",
-			 uv_strerror(status));
-		return;
-	}
 	/* a stranger may have many, and the next one be a worker's */
-	if (p->count == p->most && (p->asked || p->leaving)) {
-		p->waiting |= 1u << ((uv_tcp_t *)listener - p->listeners);
-		return;
-	}
-	if (p->count == p->most) {
-		refuse(p, listener);
-		return;
-	}
+	if (p->count == p->most && (p->asked || p->leaving))
+		return LISTENER_WAITS;
+	if (p->count == p->most)
+		return refuse(p, l);
 	k = calloc(1, sizeof *k);
-	if (!k) {
-		log_warn("the PyTorch store is out of memory for a client");
-		return;
-	}
+	if (!k)
+		return LISTENER_NO_MEMORY;
 	k->port = p;
 	torch_session_init(&k->session, p->store, out_of);
 	k->session.changed = on_changed;
@@ -316,17 +300,18 @@ static void on_connection(uv_stream_t *listener, int status)
 	p->clients = k;
 	p->count++;
 	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
-		      listener) == 0)
+		      (uv_stream_t *)&l->tcp) == 0)
 		let_in(k);
 	else
 		leave(k);
+	return LISTENER_TOOK;
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_listener_closed(struct listener *l)
 {
-	struct torch_port *p = h->data;
+	struct torch_port *p = l->owner;
 
-	p->handles--;
+	p->listening--;
 	free_if_gone(p);
 }
 
@@ -336,24 +321,19 @@ static void stop_listening(struct torch_port *p)
 		return;
 	p->open = 0;
 	for (int i = 0; i < p->nlisteners; i++)
-		uv_close((uv_handle_t *)&p->listeners[i], on_listener_closed);
+		listener_close(&p->listeners[i]);
 }
 
 static int listen_with(struct torch_port *p, int fd)
 {
-	uv_tcp_t *tcp = &p->listeners[p->nlisteners];
-	int rc = uv_tcp_init(p->pool->loop, tcp);
+	struct listener *l = &p->listeners[p->nlisteners++];
 
 	sock_end_when_silent(fd, p->pool->silent_ms);
-	if (rc == 0) {
-		tcp->data = p;
-		p->nlisteners++;
-		p->handles++;
-		rc = uv_tcp_open(tcp, fd);
-	}
-	if (rc < 0)
-		close(fd);
-	return rc;
+	*l = (struct listener){.owner = p, .whose = "the PyTorch store",
+			       .on_connection = on_connection,
+			       .on_closed = on_listener_closed};
+	p->listening++;
+	return listener_open(l, p->pool->loop, fd);
 }
 
 static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
@@ -416,8 +396,7 @@ int torch_port_begin(struct torch_port *p, struct err *e)
 	if (p->begun || !p->open)
 		return 0;
 	for (int i = 0; i < p->nlisteners && rc == 0; i++)
-		rc = uv_listen((uv_stream_t *)&p->listeners[i], SOMAXCONN,
-			       on_connection);
+		rc = listener_start(&p->listeners[i]);
 	p->begun = 1;
 	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
 				"%s", uv_strerror(rc)) : 0;

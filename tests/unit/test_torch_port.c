@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/torch_port.h"
+#include "tests/unit/no_memory.h"
 #include "tests/unit/run_case.h"
 
 enum { PLACES = 64, MORE = 3 }; /* of one rank */
@@ -113,6 +114,33 @@ START_TEST(who_comes_while_it_is_not_known_whose_the_others_are_waits)
 }
 END_TEST
 
+START_TEST(who_comes_while_there_is_no_memory_waits_and_so_do_the_next)
+{
+	/* places and memory, but one after the other */
+	for (int i = 0; i < MORE; i++)
+		torch_client_refuse(came[i]);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	no_memory = 3;
+	come(MORE);
+	await_all();
+	ck_assert_int_eq(no_memory, 0);
+}
+END_TEST
+
+START_TEST(who_finds_the_port_full_is_closed_though_memory_ran_out)
+{
+	for (int i = 0; i < PLACES; i++)
+		torch_client_admit(came[i]);
+	no_memory = 3;
+	come(MORE);
+	for (int i = PLACES; i < nclients; i++)
+		while (!is_closed(i))
+			uv_run(&loop, UV_RUN_ONCE);
+	ck_assert_int_eq(no_memory, 0);
+	ck_assert_int_eq(ncame, PLACES);
+}
+END_TEST
+
 /* Their places are free when their sockets are closed, which is at the end of
  * the loop's turn: who is seen in that turn comes to a full port. */
 START_TEST(who_comes_while_strangers_are_being_closed_waits)
@@ -165,6 +193,10 @@ int main(void)
 	tcase_add_test(tc,
 		who_comes_while_it_is_not_known_whose_the_others_are_waits);
 	tcase_add_test(tc, who_comes_while_strangers_are_being_closed_waits);
+	tcase_add_test(tc,
+		who_comes_while_there_is_no_memory_waits_and_so_do_the_next);
+	tcase_add_test(tc,
+		who_finds_the_port_full_is_closed_though_memory_ran_out);
 	tcase_add_test(tc, one_that_is_being_closed_is_enough);
 	tcase_add_test(tc, who_comes_when_all_places_are_the_jobs_is_closed);
 	return run_case(tc);

@@ -1,0 +1,85 @@
+/* test_listener.c: a server that has no memory for a connection goes on to
+ * listen. Real connections, to a server on this test's loop. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+#include "rendezvous/server.h"
+#include "rendezvous/wire.h"
+#include "tests/unit/no_memory.h"
+#include "tests/unit/run_case.h"
+
+enum { CLIENTS = 3 };
+
+static uv_loop_t loop;
+static struct server *server;
+static struct sock_addr at;
+
+/* It ends with the test's process. */
+static void set_up(void)
+{
+	struct auth auth;
+	struct server_options o = {.lease_ms = 60000, .hello_ms = 60000,
+				   .silent_ms = 60000, .listeners = 1,
+				   .max_connections = 64, .max_jobs = 8,
+				   .max_keys = 64, .max_bytes = 1 << 20,
+				   .idle_ms = 60000};
+	struct err e = ERR_INIT;
+	int fd;
+
+	auth_none(&auth);
+	ck_assert(sock_addr_number("127.0.0.1", 0, &at));
+	fd = sock_listen(&at, &e);
+	ck_assert_msg(fd >= 0, "%s", e.text);
+	o.auth = &auth;
+	o.listen_fds = &fd;
+	o.parent_fd = -1;
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_msg(server_new(&server, &loop, &o, &e) == 0, "%s", e.text);
+}
+
+static int come(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&at.ss, at.len), 0);
+	return fd;
+}
+
+static void await_greeting(int fd)
+{
+	char greeting[WIRE_GREETING_SIZE];
+
+	while (recv(fd, greeting, sizeof greeting, MSG_DONTWAIT | MSG_PEEK) <
+	       (ssize_t)sizeof greeting)
+		uv_run(&loop, UV_RUN_ONCE);
+}
+
+START_TEST(client_that_comes_while_there_is_no_memory_is_greeted_later)
+{
+	int fds[CLIENTS];
+
+	no_memory = 2;
+	for (int i = 0; i < CLIENTS; i++)
+		fds[i] = come();
+	for (int i = 0; i < CLIENTS; i++)
+		await_greeting(fds[i]);
+	ck_assert_int_eq(no_memory, 0);
+	for (int i = 0; i < CLIENTS; i++)
+		close(fds[i]);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("listener");
+
+	tcase_set_timeout(c, 30);
+	tcase_add_checked_fixture(c, set_up, NULL);
+	tcase_add_test(c,
+		client_that_comes_while_there_is_no_memory_is_greeted_later);
+	return run_case(c) != 0;
+}
