@@ -415,6 +415,14 @@ static int be_session(struct hosted *h, struct member *m,
 	return 0;
 }
 
+/* A session's second connection takes the place of its first. */
+static int takes_over(struct hosted *h, const struct wire_hello *hello)
+{
+	const struct past *p = past_find(&h->pasts, hello->session);
+
+	return hello->session && p && p->owner;
+}
+
 int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			struct err *e)
 {
@@ -442,8 +450,7 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 			       "rank %u does not exist: job '%s' has %u ranks",
 			       hello->rank, job_id(h->job),
 			       job_world_size(h->job));
-	rc = limits_check_client(h, e);
-	if (rc < 0)
+	if (!takes_over(h, hello) && (rc = limits_check_client(h, e)) < 0)
 		return rc;
 	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
 		return rc;

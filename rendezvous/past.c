@@ -3,11 +3,17 @@
 
 #include <stdlib.h>
 
+struct past *past_find(struct pasts *ps, uint64_t session)
+{
+	struct slice key = SLICE((const char *)&session, sizeof session);
+
+	return (struct past *)table_find(&ps->table, key);
+}
+
 struct past *past_find_or_make(struct pasts *ps, uint64_t session,
 			       uint32_t rank)
 {
-	struct slice key = SLICE((const char *)&session, sizeof session);
-	struct past *p = (struct past *)table_find(&ps->table, key);
+	struct past *p = past_find(ps, session);
 
 	if (p)
 		return p;

@@ -26,7 +26,9 @@ struct pasts {
 	uint64_t job;            /* the job's number in it */
 };
 
-/* That of the session, made where there is none; NULL: out of memory. */
+/* That of the session, or NULL. */
+struct past *past_find(struct pasts *p, uint64_t session);
+/* The same, made where there is none; NULL: out of memory. */
 struct past *past_find_or_make(struct pasts *p, uint64_t session,
 			       uint32_t rank);
 /* GATHER, SHARE: what is answered again is what was gathered. */
