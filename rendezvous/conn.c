@@ -11,13 +11,12 @@
 
 #include "base/log.h"
 
-enum { RESERVE = 4096, CACHE_LINE = 64 };
+enum { CACHE_LINE = 64 };
 
 /* From pool on, and the first of what the owner has behind a connection. */
 enum { HOT_BYTES = sizeof(struct conn) - offsetof(struct conn, pool) + 96 };
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b);
-static void take_more(struct conn *c);
 static void on_timer(uv_timer_t *t);
 
 static void arm(struct conn *c)
@@ -151,102 +150,6 @@ void conn_refuse(struct conn *c, int code, const char *text)
 
 /* ---- out ---- */
 
-static void take_spare(struct conn *c)
-{
-	struct buf *spare = &c->pool->spare;
-
-	c->out.data = spare->data;
-	c->out.cap = spare->cap;
-	spare->data = NULL;
-	spare->cap = 0;
-}
-
-/* An idle connection keeps no memory for what it might say. */
-static void give_spare(struct conn *c)
-{
-	struct buf *spare = &c->pool->spare;
-
-	if (!spare->data && c->out.cap <= RESERVE) {
-		spare->data = c->out.data;
-		spare->cap = c->out.cap;
-		c->out.data = NULL;
-	}
-	buf_release(&c->out);
-}
-
-void conn_pool_release(struct conn_pool *pool)
-{
-	free(pool->spare.data);
-	pool->spare.data = NULL;
-}
-
-struct buf *conn_out(struct conn *c)
-{
-	if (!c->is_dirty && c->state != CONN_CLOSED) {
-		c->is_dirty = 1;
-		c->dirty_next = c->pool->dirty;
-		c->pool->dirty = c;
-	}
-	/* one that is closed, or nobody's, has no pool to take from */
-	if (!c->out.data && c->state != CONN_CLOSED)
-		take_spare(c);
-	return &c->out;
-}
-
-static void on_written(uv_write_t *req, int status)
-{
-	struct conn *c = req->data;
-
-	c->writing = 0;
-	buf_release(&c->sending);
-	if (status < 0)
-		c->broken = 1;
-	if (c->state == CONN_CLOSED)
-		return;
-	conn_out(c);
-	conn_flush_all(c->pool);
-	take_more(c);
-}
-
-/* What did not go out at once goes to libuv, which tells when it has. */
-static void send_rest(struct conn *c, size_t sent)
-{
-	struct buf empty = c->sending;
-	uv_buf_t b;
-
-	c->sending = c->out;
-	c->out = empty;
-	buf_reset(&c->out);
-	b = uv_buf_init(c->sending.data + sent,
-			(unsigned)(c->sending.len - sent));
-	c->write.data = c;
-	c->writing = 1;
-	if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
-		     on_written) < 0) {
-		c->writing = 0;
-		c->broken = 1;
-	}
-}
-
-void conn_write_out(struct conn *c)
-{
-	uv_buf_t b = uv_buf_init(c->out.data, (unsigned)c->out.len);
-	int n;
-
-	if (c->broken || c->writing || !c->out.len)
-		return;
-	c->pool->bytes_out += c->out.len;
-	n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
-	if (n < 0 && n != UV_EAGAIN)
-		c->broken = 1;
-	else if (n == (int)c->out.len)
-		buf_reset(&c->out);
-	else
-		send_rest(c, n < 0 ? 0 : (size_t)n);
-}
-
-/* A write error does not close: what the peer had sent before it went is still
- * to be read, and the end of that is what closes. */
 void conn_flush(struct conn *c)
 {
 	if (c->out.failed) {
@@ -257,7 +160,7 @@ void conn_flush(struct conn *c)
 	if (c->broken)
 		buf_reset(&c->out);
 	if (c->out.len == 0 && c->out.data)
-		give_spare(c);
+		conn_give_spare(c);
 	shut_when_sent(c);
 }
 
@@ -375,7 +278,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	struct conn *c = h->data;
 	struct slice in = SLICE(c->in.data, c->in.len);
 	struct reader r;
-	size_t want = RESERVE;
+	size_t want = CONN_RESERVE;
 
 	/* libuv asks who filled a buffer for more, up to 32 times: not before
 	 * the others had their turn */
@@ -400,8 +303,8 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	}
 	if (want > CONN_RESERVE_MAX)
 		want = CONN_RESERVE_MAX;
-	if (want < RESERVE)
-		want = RESERVE;
+	if (want < CONN_RESERVE)
+		want = CONN_RESERVE;
 	b->base = buf_reserve(&c->in, want);
 	b->len = b->base ? c->in.cap - c->in.len : 0;
 }
@@ -457,7 +360,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 }
 
 /* What it was held for has left, or never will: first what it had said. */
-static void take_more(struct conn *c)
+void conn_take_more(struct conn *c)
 {
 	if (!c->held || c->writing)
 		return;

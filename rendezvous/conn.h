@@ -86,7 +86,7 @@ struct conn {
 	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
 	int accepted;  /* may send large frames */
 	int writing;
-	int broken;    /* writing failed; reading goes on to its end */
+	int broken;    /* writing failed: what it sent is read to its end */
 	int had_turn;  /* it has more than others get of one turn */
 	int is_dirty;
 	struct conn *dirty_next;

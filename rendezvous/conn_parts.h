@@ -1,15 +1,25 @@
-/* conn_parts.h: the insides of a connection, for conn.c and conn_marked.c. */
+/* conn_parts.h: the insides of a connection, for conn.c, conn_marked.c and
+ * conn_write.c. */
 #ifndef RENDEZVOUS_CONN_PARTS_H
 #define RENDEZVOUS_CONN_PARTS_H
 
 #include "rendezvous/conn.h"
 
-enum { CONN_RESERVE_MAX = 1 << 20 }; /* output that is worth a write alone */
+enum {
+	CONN_RESERVE = 4096,
+	CONN_RESERVE_MAX = 1 << 20, /* output that is worth a write alone */
+};
 
-/* conn.c: what is put out goes as far as the kernel takes it; and what follows
- * from that, up to the close of one that has finished. */
+/* conn_write.c: what is put out goes as far as the kernel takes it. */
 void conn_write_out(struct conn *c);
+/* It has nothing to say: the pool may have its buffer. */
+void conn_give_spare(struct conn *c);
+
+/* conn.c: the same, and what follows from that, up to the close of one that has
+ * finished. */
 void conn_flush(struct conn *c);
+/* It reads again, so more of it is read. */
+void conn_take_more(struct conn *c);
 
 /* conn_marked.c: it is not in the pool's list, or not any more. */
 void conn_unmark(struct conn *c);
