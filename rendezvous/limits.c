@@ -119,10 +119,12 @@ static void on_idle(uv_timer_t *t)
 
 	for (item = table_next(&s->jobs, NULL); item; item = after) {
 		h = (struct hosted *)item;
+		after = table_next(&s->jobs, item);
+		if (job_state(h->job) == JOB_OVER) /* its agents are going */
+			continue;
 		if (is_busy(h))
 			h->touched = now;
-		if (now - h->touched >= s->idle_ms &&
-		    job_state(h->job) != JOB_OVER) {
+		if (now - h->touched >= s->idle_ms) {
 			expire(h); /* changes the table: from the start */
 			after = table_next(&s->jobs, NULL);
 			h->touched = now;
@@ -130,7 +132,6 @@ static void on_idle(uv_timer_t *t)
 		}
 		if (h->touched + s->idle_ms < next)
 			next = h->touched + s->idle_ms;
-		after = table_next(&s->jobs, item);
 	}
 	if (next != UINT64_MAX)
 		uv_timer_start(t, on_idle, next - now + 1, 0);

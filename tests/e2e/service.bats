@@ -145,6 +145,19 @@ get() {
 	finish r -
 }
 
+@test "an idle job expires while the agent of one that is over lingers" {
+	server --idle-timeout 0.3
+	node a a 1 2
+	await a.out '^STATE'
+	signal a STOP
+	await server.err "^ddprdzv: job 'a' ends: nothing happened"
+	node b b 1 2
+	await server.err "^ddprdzv: job 'b' ends: nothing happened"
+	finish b 69
+	signal a CONT
+	finish a 69
+}
+
 @test "a job that restarts and whose nodes do not come back is idle, too" {
 	server --idle-timeout 0.7
 	for n in a b; do
