@@ -118,6 +118,11 @@ static void leave(struct torch_client *k)
 }
 
 /* The protocol has no words for an error: the log has. */
+static void log_disconnected(const char *why)
+{
+	log_warn("a client of the PyTorch store was disconnected: %s", why);
+}
+
 static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	struct torch_client *k = client_of(c);
@@ -133,8 +138,7 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 			gate->on_wait(gate->owner);
 	}
 	if (n < 0) {
-		log_warn("a client of the PyTorch store was disconnected: %s",
-			 e.text);
+		log_disconnected(e.text);
 		torch_session_release(&k->session);
 		store_answer_all(k->port->store);
 		leave(k);
@@ -177,6 +181,8 @@ static void on_gone(struct conn *c, const char *why)
 {
 	struct torch_client *k = client_of(c);
 
+	if (c->out.failed)
+		log_disconnected(why);
 	leave(k);
 	torch_session_release(&k->session);
 	store_answer_all(k->port->store);

@@ -212,12 +212,35 @@ static int on_append(struct torch_session *t, const struct torch_request *r,
 	return len < 0 ? (int)len : 0;
 }
 
+/* So many texts of so many bytes in all, as one reply. */
+static int check_reply(const char *op, uint64_t n, uint64_t bytes,
+		       struct err *e)
+{
+	bytes += n * 8;
+	if (bytes <= TORCH_REPLY_MAX)
+		return 0;
+	return err_set(e, ERR_REFUSED, "TCPStore: the reply to %s of %" PRIu64
+		       " keys would have %" PRIu64 " bytes, and %d are "
+		       "allowed: ask for fewer keys at once", op, n, bytes,
+		       TORCH_REPLY_MAX);
+}
+
 static int on_multi_get(struct torch_session *t,
 			const struct torch_request *r, struct err *e)
 {
 	struct reader items;
 	struct slice value;
+	uint64_t bytes = 0;
+	int rc;
 
+	reader_init(&items, r->items);
+	for (uint32_t i = 0; i < r->count; i++) {
+		store_get(t->store, torch_item(&items), &value);
+		bytes += value.len;
+	}
+	rc = check_reply("MULTI_GET", r->count, bytes, e);
+	if (rc < 0)
+		return rc;
 	reader_init(&items, r->items);
 	for (uint32_t i = 0; i < r->count; i++) {
 		store_get(t->store, torch_item(&items), &value);
@@ -289,8 +312,15 @@ static int on_list_keys(struct torch_session *t,
 			const struct torch_request *r, struct err *e)
 {
 	struct table_item *at = NULL;
+	uint64_t bytes = 0;
 	struct slice key;
+	int rc;
 
+	while (store_next_key(t->store, &at, &key))
+		bytes += key.len;
+	rc = check_reply("LIST_KEYS", store_keys(t->store), bytes, e);
+	if (rc < 0)
+		return rc;
 	reply_number(t, (int64_t)store_keys(t->store));
 	while (store_next_key(t->store, &at, &key))
 		reply_text(t, key);

@@ -16,6 +16,7 @@ enum {
 	/* A request is applied whole, so it has to fit in here; PyTorch's
 	 * server takes a MULTI_SET in parts and has no such limit. */
 	TORCH_REQUEST_MAX = 64 << 20,
+	TORCH_REPLY_MAX = 64 << 20, /* a client may leave that much unread */
 	TORCH_MAGIC = 0x3c85f7ce,
 	TORCH_STRINGS = 3, /* in a request that is no list */
 };

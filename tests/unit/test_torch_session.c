@@ -462,6 +462,43 @@ START_TEST(what_is_over_a_limit_is_refused)
 }
 END_TEST
 
+/* The reply of a MULTI_GET is whole, or there is none. */
+START_TEST(a_reply_has_a_limit)
+{
+	enum { VALUE = 8 << 20, TIMES = TORCH_REPLY_MAX / VALUE };
+	char *value = calloc(1, VALUE - 8);
+	struct buf b = BUF_INIT(1 << 10);
+
+	begin();
+	ck_assert_int_eq(store_set(s, SLICE_STR("k"), SLICE(value, VALUE - 8),
+				   &e), 0);
+	ck_assert_int_eq(store_set(twin, SLICE_STR("k"),
+				   SLICE(value, VALUE - 8), &e), 0);
+	buf_release(&outs[0]);
+	buf_init(&outs[0], TORCH_REPLY_MAX);
+	say(0, HELLO);
+	for (uint64_t n = TIMES; n <= TIMES + 1; n++) {
+		buf_reset(&b);
+		buf_put_u8(&b, 10);
+		buf_put_u64(&b, n);
+		for (uint64_t i = 0; i < n; i++) {
+			buf_put_u64(&b, 1);
+			buf_put(&b, "k", 1);
+		}
+		buf_reset(&outs[0]);
+		ck_assert_int_eq(feed(0, b.data, b.len),
+				 n == TIMES ? (int)b.len : ERR_REFUSED);
+		ck_assert_uint_eq(outs[0].len, n == TIMES ? TORCH_REPLY_MAX : 0);
+	}
+	ck_assert_str_eq(e.text, "TCPStore: the reply to MULTI_GET of 9 keys "
+			 "would have 75497472 bytes, and 67108864 are allowed: "
+			 "ask for fewer keys at once");
+	end();
+	buf_release(&b);
+	free(value);
+}
+END_TEST
+
 /* All or nothing, also when it comes in pieces. */
 START_TEST(a_multi_set_is_applied_whole)
 {
@@ -491,6 +528,7 @@ int main(void)
 	TCase *c = tcase_create("torch_session");
 
 	tcase_add_test(c, golden_bytes);
+	tcase_add_test(c, a_reply_has_a_limit);
 	tcase_add_test(c, keys_are_counted_and_listed);
 	tcase_add_test(c, compare_set_says_what_is_there);
 	tcase_add_test(c, a_refused_compare_set_wakes_nobody);
