@@ -71,6 +71,8 @@ struct rdzv {
 	uv_timer_t retry, greeting;
 	int timers_open;
 	uint64_t mute_since_ms; /* it accepts, says nothing, closes; 0: no */
+	int port_taken; /* the endpoint is ours, but its port is in use */
+	uint64_t unheard_since_ms; /* and nobody listens at it; 0: no */
 	unsigned backoff_ms;
 	struct err last; /* why there is no connection yet */
 	struct err unresolved; /* the endpoint's name, where srun's address is

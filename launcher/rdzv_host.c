@@ -64,8 +64,9 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	n = hosting_addrs(c->config, where, at);
 	c->addr = at[0];
 	rc = sock_listen_all(at, n, fds, e);
+	c->port_taken = rc == -EADDRINUSE;
 	if (rc < 0)
-		return rc == -EADDRINUSE ? 0 : rc;
+		return c->port_taken ? 0 : rc;
 	c->addr = at[0];
 	if (!c->config->endpoint.port)
 		take_port(c);
