@@ -211,6 +211,16 @@ START_TEST(limits_hold_and_room_comes_back)
 }
 END_TEST
 
+START_TEST(what_fits_the_limit_to_the_byte_is_taken)
+{
+	begin_with(2, 10, 1000);
+	ck_assert_int_eq(set("k", "1234567890"), ERR_REFUSED);
+	ck_assert_int_eq(set("k", "123456789"), 0);
+	ck_assert_uint_eq(store_bytes(s), 10);
+	ck_assert_int_eq(set("l", ""), ERR_REFUSED);
+}
+END_TEST
+
 /* ---- waiting for keys ---- */
 
 static struct store_waiter w[8];
@@ -553,6 +563,7 @@ static void add_all(TCase *c)
 	tcase_add_test(c, delete);
 	tcase_add_test(c, multi_set_is_all_or_nothing);
 	tcase_add_test(c, limits_hold_and_room_comes_back);
+	tcase_add_test(c, what_fits_the_limit_to_the_byte_is_taken);
 	tcase_add_test(c, wait_is_over_when_every_key_is_there);
 	tcase_add_test(c, each_kind_of_write_wakes);
 	tcase_add_test(c, a_waiter_that_goes_leaves_nothing_behind);
