@@ -26,7 +26,6 @@ enum {
 	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
 	REFUSED_MS = 10000, /* the right one of several may still begin */
 	HAND_OVER_MS = 1000, /* a server that makes way for another closes */
-	UNHEARD_MS = 1000, /* another ddprun here, between bind and listen */
 };
 
 static void attempt(struct rdzv *c);
@@ -106,34 +105,6 @@ static void complain_mute(struct rdzv *c, const char *what)
 		"rendezvous server %s: what listens there %s, so it is no "
 		"ddprdzv that works; choose another port with --rdzv-endpoint "
 		"HOST:PORT", sock_addr_text(&c->addr, at), what);
-	give_up(c, &e);
-}
-
-/* Our own port can be neither bound nor connected to: some process holds it
- * without listening, perhaps as the local port of an outgoing connection. */
-static int is_unheard(struct rdzv *c, const struct err *why)
-{
-	uint64_t now = clock_ms();
-
-	if (!c->port_taken || c->config->nports || why->code != -ECONNREFUSED) {
-		c->unheard_since_ms = 0;
-		return 0;
-	}
-	if (!c->unheard_since_ms)
-		c->unheard_since_ms = now;
-	return now - c->unheard_since_ms > UNHEARD_MS;
-}
-
-static void complain_unheard(struct rdzv *c)
-{
-	char at[SOCK_TEXT_MAX];
-	struct err e = ERR_INIT;
-
-	err_set(&e, -EADDRINUSE, "rendezvous server %s: the port is in use on "
-		"this host (%s), but nobody listens there; it may be the local "
-		"port of an outgoing connection; choose another port with "
-		"--rdzv-endpoint HOST:PORT", sock_addr_text(&c->addr, at),
-		c->host);
 	give_up(c, &e);
 }
 
@@ -263,8 +234,8 @@ static void on_link_lost(struct link *l, const struct err *why)
 		complain_mute(c, "closes each connection without a word");
 		return;
 	}
-	if (is_unheard(c, why)) {
-		complain_unheard(c);
+	if (rdzv_host_is_unheard(c, why, &e)) {
+		give_up(c, &e);
 		return;
 	}
 	log_debug("no connection yet: %s", why->text);

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "launcher/hosting.h"
 
+enum { UNHEARD_MS = 1000 }; /* another ddprun, between bind and listen */
+
 /* Who is not here can be told no other way. */
 static void tell_port(const struct rdzv *c)
 {
@@ -130,6 +132,27 @@ int rdzv_host(struct rdzv *c, struct err *e)
 			       c->config->nports ? ", with --rdzv-endpoint"
 						 : "");
 	return rc;
+}
+
+int rdzv_host_is_unheard(struct rdzv *c, const struct err *why, struct err *e)
+{
+	uint64_t now = clock_ms();
+	char at[SOCK_TEXT_MAX];
+
+	if (!c->port_taken || c->config->nports || why->code != -ECONNREFUSED) {
+		c->unheard_since_ms = 0;
+		return 0;
+	}
+	if (!c->unheard_since_ms)
+		c->unheard_since_ms = now;
+	if (now - c->unheard_since_ms < UNHEARD_MS)
+		return 0;
+	err_set(e, -EADDRINUSE, "rendezvous server %s: the port is in use on "
+		"this host (%s), but nobody listens there; it may be the local "
+		"port of an outgoing connection; choose another port with "
+		"--rdzv-endpoint HOST:PORT", sock_addr_text(&c->addr, at),
+		c->host);
+	return 1;
 }
 
 /* If it was the job's server etcd gives its place away first: it may be stopped

@@ -14,4 +14,8 @@ int rdzv_host(struct rdzv *c, struct err *e);
  * said, and another takes its place. */
 void rdzv_host_is_mute(struct rdzv *c);
 
+/* The endpoint's port is ours, and for a while it could be neither bound nor
+ * connected to: some process holds it and does not listen. 1 with text. */
+int rdzv_host_is_unheard(struct rdzv *c, const struct err *why, struct err *e);
+
 #endif

@@ -250,8 +250,8 @@ int main(void)
 	tcase_add_test(c,
 	      call_fails_after_reconnect_timeout_and_the_next_one_tries_again);
 	tcase_add_test(c,
-		       connection_closed_before_its_greeting_is_tried_once_more);
+		connection_closed_before_its_greeting_is_tried_once_more);
 	tcase_add_test(c,
-		       two_connections_closed_before_their_greeting_are_an_error);
+		two_connections_closed_before_their_greeting_are_an_error);
 	return run_case(c) != 0;
 }

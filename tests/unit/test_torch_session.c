@@ -488,7 +488,8 @@ START_TEST(a_reply_has_a_limit)
 		buf_reset(&outs[0]);
 		ck_assert_int_eq(feed(0, b.data, b.len),
 				 n == TIMES ? (int)b.len : ERR_REFUSED);
-		ck_assert_uint_eq(outs[0].len, n == TIMES ? TORCH_REPLY_MAX : 0);
+		ck_assert_uint_eq(outs[0].len,
+				  n == TIMES ? TORCH_REPLY_MAX : 0);
 	}
 	ck_assert_str_eq(e.text, "TCPStore: the reply to MULTI_GET of 9 keys "
 			 "would have 75497472 bytes, and 67108864 are allowed: "
