@@ -337,6 +337,8 @@ install: all
 	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
 	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	@# programs that were linked with libddp.so have to find it when they start
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # A package for this release of Debian and this machine.
 arch = $(shell dpkg --print-architecture)

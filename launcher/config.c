@@ -355,6 +355,19 @@ static int check_completion(const struct config *c, struct err *e)
 		       "zsh", c->print_completion);
 }
 
+/* A user who names a folder for logs and nothing else wants the workers'
+ * output in it, and goes on reading it on the console. */
+static void decide_streams(struct config *c)
+{
+	int keep = c->log_dir && strcmp(c->log_dir, "/dev/null") != 0 &&
+		   !c->redirects && !c->tee;
+
+	if (!c->tee)
+		c->tee = keep ? "3" : "0";
+	if (!c->redirects)
+		c->redirects = "0";
+}
+
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
 {
 	static char *nothing[] = {(char *)"true", NULL};
@@ -368,7 +381,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.reconnect_s = 30, .etcd = {.ttl_s = ETCD_PLACE_TTL_S},
 		.role = "default", .monitor_interval_s = 0.1,
 		.start_method = "spawn", .event_log_handler = "null",
-		.redirects = "0", .tee = "0", .stdin_to = "0",
+		.stdin_to = "0",
 		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		.forward_signals = "",
 		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
@@ -398,6 +411,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
 		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
+	decide_streams(c);
 	if (rc == 0)
 		rc = check_rest(c, e);
 	c->no_program = c->host_check && !c->words[0];
@@ -424,10 +438,11 @@ void config_print_help(void)
 	       " per node,\nand keeps watch over them. A PROGRAM that ends "
 	       "with .py is run by\n$PYTHON_EXEC, else python3.\n\n");
 	option_print_help(config_options);
-	printf("\nEvery option also exists with underscores, as --x=v, and as "
-	       "a variable PET_X\n(PET_NPROC_PER_NODE=4). Exit code: 0, that of"
-	       " the first failed worker\n(128+signal), or 64 and up for "
-	       "ddprun's own failures: see ddprun(1).\n\nexamples:\n"
+	printf("\nEvery option also exists with underscores and as --x=v; "
+	       "nearly all of them can be\nset by a variable PET_X "
+	       "(PET_NPROC_PER_NODE=4). Exit code: 0, that of the first\n"
+	       "failed worker (128+signal), or 64 and up for ddprun's own "
+	       "failures: see ddprun(1).\n\nexamples:\n"
 	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
 	       "h1:29400 ./trainer\n"

@@ -75,9 +75,9 @@ const struct option_spec config_options[] = {
 	      "PET_RDZV_ENDPOINT",
 	      "Where the nodes meet; the node that has this address hosts the "
 	      "server. Default: --master-addr; under Slurm the step's first "
-	      "node and a port of the step's own; else $MASTER_ADDR, else "
-	      "localhost; port 29400. With --rdzv-backend etcd: its members, "
-	      "port 2379."),
+	      "node and a port of the step's own; else $MASTER_ADDR (port "
+	      "$MASTER_PORT or 29500), else localhost; port 29400. With "
+	      "--rdzv-backend etcd: its members, port 2379."),
 	 .given_offset = AT(endpoint_given)},
 	{TEXT("rdzv-id", job, "ID", "PET_RDZV_ID",
 	      "The job's name; only nodes with the same one meet (none; under "
@@ -269,8 +269,10 @@ const struct option_spec config_options[] = {
 	      "Only these ranks get --wrap: 0,5 or 0-3,8."),
 	 .yields = 1},
 	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
-	      "Keep logs and error files there, in a folder for each job, "
-	      "attempt and local rank; /dev/null: none at all.")},
+	      "Keep the workers' output and error files there, in a folder for "
+	      "each job, attempt and local rank; /dev/null: no files."),
+	 .more = "Without --redirects and --tee, all output goes to the files "
+		 "and to the console, as with --tee 3."},
 	{TEXT("nccl-debug", nccl_debug, "LEVEL[:SUBSYSTEM,...]",
 	      "PET_NCCL_DEBUG",
 	      "What NCCL says: VERSION, WARN, INFO, ABORT or TRACE, "
@@ -285,7 +287,8 @@ const struct option_spec config_options[] = {
 	      "of all workers or by local rank: 0:3,12:1 (0)."),
 	 .letter = 'r'},
 	{TEXT("tee", tee, "MASK|RANK:MASK,...", "PET_TEE",
-	      "As --redirects, but to the console as well (0)."),
+	      "As --redirects, but to the console as well (0; 3 with --log-dir "
+	      "and no --redirects)."),
 	 .letter = 't'},
 	{TEXT("log-line-prefix-template", log_prefix, "TEMPLATE",
 	      "PET_LOG_LINE_PREFIX_TEMPLATE",

@@ -88,7 +88,8 @@ static const struct option_spec table[] = {
 	 "SECONDS", NULL,
 	 "A job that does not run, and in which nothing happens, ends (3600)."},
 	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
-	 "Jobs called NAME/... are of who has the token in the file DIR/NAME."},
+	 "Jobs called NAME/... are of who has the token in the file DIR/NAME; "
+	 "without --auth, --token-file and DDP_TOKEN there are no others."},
 	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
 	 "[HOST:]PORT", NULL,
 	 "Answer GET /health and /metrics there, on loopback without HOST."},
@@ -185,6 +186,16 @@ static void say_where(const struct options *o, const struct sock_addr *a,
 		log_info("listening on %s", sock_addr_text(&a[i], text));
 }
 
+/* With --token-dir alone all jobs are tenants': nobody has the server's own
+ * secret, and none has to be found on this host. */
+static int is_for_tenants(const struct options *o)
+{
+	const char *token = getenv("DDP_TOKEN");
+
+	return o->token_dir && auth_is_free(o->auth, o->token_file) &&
+	       !(token && *token);
+}
+
 /* Who starts us hands over what the clients will know. */
 static int take_auth(const struct options *o, struct auth *a, struct err *e)
 {
@@ -192,6 +203,8 @@ static int take_auth(const struct options *o, struct auth *a, struct err *e)
 	struct auth own;
 	int rc;
 
+	if (is_for_tenants(o))
+		return auth_random(a, "this ddprdzv", e);
 	if (!o->auth || strcmp(o->auth, "parent") != 0) {
 		rc = auth_choose(&own, o->auth, o->token_file, e);
 		if (rc == 0 && own.without_munge)

@@ -27,6 +27,31 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	done
 }
 
+@test "--log-dir alone keeps what the workers write, and shows it as ever" {
+	expect 0 ddprun --log-dir logs --nproc-per-node 2 sh -c \
+		'echo "out $RANK"; echo "err $RANK" >&2'
+	[ "$(sort <<<"$out")" = $'[0] out 0\n[1] out 1' ]
+	has "$err" '^\[1\] err 1$'
+	find_run
+	for rank in 0 1; do
+		[ "$(<"$run/attempt_0/$rank/stdout.log")" = "out $rank" ]
+		[ "$(<"$run/attempt_0/$rank/stderr.log")" = "err $rank" ]
+	done
+	rm -r logs
+	expect 3 ddprun --log-dir logs sh -c 'echo err >&2; exit 3'
+	grep -q '"stderr_file":[[:blank:]]"/.*/attempt_0/0/stderr.log"' \
+		logs/*/attempt_0/report.json
+	# a user who names streams gets those and no others
+	rm -r logs
+	expect 0 ddprun --log-dir logs --tee 1 sh -c 'echo out; echo err >&2'
+	find_run
+	[ "$(ls "$run/attempt_0/0")" = stdout.log ]
+	rm -r logs
+	expect 0 ddprun --log-dir logs --tee 0 sh -c 'echo out; echo err >&2'
+	find_run
+	[ -z "$(ls "$run/attempt_0/0")" ]
+}
+
 @test "the last lines of a redirected stderr are on the page" {
 	expect 3 ddprun --log-dir logs -r 3 sh -c \
 		'seq 50 >&2; echo "the reason" >&2; exit 3'

@@ -280,6 +280,51 @@ EOF
 	has "$err" 'LISTEN_FDS=2: one socket is listened at'
 }
 
+@test "--token-dir alone is enough: a server without a secret of its own" {
+	mkdir tokens
+	echo 'the-token-of-alice-01' >tokens/alice
+	chmod 600 tokens/alice
+	start server env -u XDG_CONFIG_HOME HOME=/nowhere \
+		ddprdzv --listen 127.0.0.1:0 --token-dir tokens
+	await server.err ' listening on'
+	at=${line##* }
+	export DDP_TOKEN=the-token-of-alice-01
+	node a alice/x 1 1
+	await a.out '^START'
+	# no token opens a job without a tenant's name
+	expect 1 rdzv_client do "$at" x 0 0 get k
+	signal server TERM
+	finish server
+}
+
+@test "the service starts as shipped, as a user without a home, and serves" {
+	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
+	[ "$(id -u)" = 0 ] || skip "only root can run it as another user"
+	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" DESTDIR=/ \
+		>make.log 2>&1
+	local unit=$T/opt/lib/systemd/system/ddprdzv.service as=65534
+	chmod 711 "$T" "${T%/*}" "${T%/*/*}" "${T%/*/*/*}" 2>where || true
+	mkdir -p state/ddprun
+	chown $as state/ddprun
+	# what systemd makes of the unit's lines for a user of its own
+	sed -n 's/^ExecStart=//p' "$unit" >command
+	sed -n 's/^Environment=//p' "$unit" | sed "s|%S|$T/state|" >environment
+	grep -q '^StateDirectory=ddprun$' "$unit"
+	start server env -i PATH="$PATH" TEST_COOKIE="$TEST_COOKIE" \
+		HOME=/nonexistent $(<environment) \
+		DDPRDZV_OPTIONS='--listen 127.0.0.1:0 --hello-timeout 60' \
+		setpriv --reuid $as --regid $as --clear-groups sh -c "exec $(<command)"
+	await server.err ' listening on'
+	at=${line##* }
+	[ "$(stat -c %u:%a state/ddprun/key)" = $as:600 ]
+	DDP_TOKEN=$(<state/ddprun/key) expect 0 ddprun --rdzv-endpoint "$at" \
+		--nnodes 1 --rdzv-id run7 --local-addr 127.0.0.1 echo served
+	[ "$out" = '[0] served' ]
+	expect 77 ddprun --rdzv-endpoint "$at" --nnodes 1 --rdzv-id run7 echo no
+	signal server TERM
+	finish server
+}
+
 @test "the units are what systemd takes, and are hardened" {
 	command -v systemd-analyze >/dev/null || skip "no systemd-analyze here"
 	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
