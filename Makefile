@@ -8,6 +8,8 @@
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
+#   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
+#   make planted     plant faults and see that tests find them (PLANTED="names")
 #   make man         the OPTIONS of docs/ddprun.1 from the table of options
 #   make install     to DESTDIR/PREFIX
 #   make deb         a Debian package in build/;  make clean;  make help
@@ -70,7 +72,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz fuzz-sdk planted install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -181,9 +183,11 @@ $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
-# Some tests have a clock, connects or memory of their own.
+# Some tests have a clock, connects, wakes or memory of their own.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
+$(O)/tests/test_shm_wake: private extra_libs = -Wl,--wrap=ddp__shm_wake
+$(O)/tests/test_checkpoint_sync: private extra_libs = -Wl,--wrap=fsync,--wrap=renameat
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
@@ -219,6 +223,15 @@ $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
+# libddp's differential fuzzer is one of them, of several files.
+fuzz_sdk := $(O)/tests/fuzz_sdk
+$(fuzz_sdk): $(call objs,$(wildcard tests/fuzz_sdk/*.c)) $(O)/libddp.a
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) -lz -lm -lpthread -ldl
+# its reference rounds as it is written
+$(call objs,$(wildcard tests/fuzz_sdk/*.c)): extra_cflags = -ffp-contract=off
+
 # What the benchmarks start and time with: static, so that they start at once.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
@@ -253,18 +266,19 @@ gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 
 bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-tests: all $(unit_tests) $(test_programs) $(examples) $(O)/generate gpu-programs $(host_twin)
+tests: all $(unit_tests) $(test_programs) $(fuzz_sdk) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that sees what was installed
 # TSan is for libddp's threads. Only workers are built with it: the launcher and
 # the server have one thread, and what is built with TSan hears no signals from
 # libuv. The others are those of a plain build.
-ifeq ($(SAN),thread)
 plain := $(if $(filter build/thread,$(O)),build,$(O)/plain)
-thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats
+ifeq ($(SAN),thread)
+thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats \
+	e2e/fuzz_sdk.bats
 check: deps
 	@$(MAKE) --no-print-directory SAN= O=$(plain) tests
-	@$(MAKE) --no-print-directory $(libs) $(test_programs)
+	@$(MAKE) --no-print-directory $(libs) $(test_programs) $(fuzz_sdk)
 	@O=$(abspath $(plain)) SAN=$(SAN) DDP_TEST_WORKERS=$(abspath $(O))/tests \
 		$(shell setarch -R true 2>/dev/null && echo setarch -R) \
 		sh tests/run $(or $(TESTS),$(thread_tests))
@@ -304,6 +318,15 @@ man: $(O)/generate
 
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
+
+# On programs that `make tests` has built; with SAN=thread only the ranks are.
+fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
+	$(if $(filter thread,$(SAN)),@$(MAKE) --no-print-directory SAN= O=$(plain) $(plain)/ddprun $(plain)/ddprdzv)
+	@DDPRUN=$(abspath $(if $(filter thread,$(SAN)),$(plain),$(O)))/ddprun FUZZ_SECONDS=$(FUZZ_SECONDS) \
+		$(if $(filter thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R)) $(fuzz_sdk)
+
+planted:
+	@CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)
 
 fuzz:
 	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run

@@ -1,0 +1,10 @@
+bats_require_minimum_version 1.5.0
+load ../lib
+
+# libddp against an independent reference: random operations on random worlds,
+# with mistakes and with ranks that are killed (tests/fuzz_sdk). A failure says
+# how its seed is run again.
+
+@test "random calls give what a reference computes, mistakes are named, deaths are heard" {
+	DEADLINE=400 FUZZ_SECONDS=${FUZZ_SECONDS:-20} expect 0 fuzz_sdk
+}

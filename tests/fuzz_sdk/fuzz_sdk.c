@@ -1,0 +1,225 @@
+/* fuzz_sdk.c: starts the worlds of seed after seed, until its time is over, and
+ * of one that fails says all that is needed to see it again.
+ *
+ *   fuzz_sdk                  for $FUZZ_SECONDS (20): first the seeds 1 to 12,
+ *                             then new ones; from $FUZZ_SEED on, if it is set;
+ *                             with $FUZZ_FIRST no further than one that fails
+ *   fuzz_sdk SEED             that one
+ *   fuzz_sdk SEED OPERATIONS  no more of it than its first so many
+ *
+ * As a rank, started by ddprun, it takes part in one (rank.c). Exits with 1 if
+ * any failed. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/fuzz_sdk/fuzz.h"
+
+enum { FIXED_SEEDS = 12, OUTPUT_MAX = 1 << 20, TRIES = 3, WORLD_S = 150 };
+
+static char output[OUTPUT_MAX];
+static pid_t launcher;
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void become_world(const struct setup *s, uint64_t seed,
+			 unsigned operations, int out)
+{
+	char hosts[16], ranks[16], number[32], count[16], self[4096];
+	const char *ddprun = getenv("DDPRUN");
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		_exit(127);
+	self[n] = '\0';
+	snprintf(hosts, sizeof(hosts), "%d%s", s->hosts,
+		 s->interleaved ? "i" : "");
+	snprintf(ranks, sizeof(ranks), "%d", s->ranks);
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)seed);
+	snprintf(count, sizeof(count), "%u", operations);
+	unsetenv("DDP_TEST_HOSTS");
+	unsetenv("DDP_TEST_SHM");
+	if (s->hosts)
+		setenv("DDP_TEST_HOSTS", hosts, 1);
+	if (s->no_shm)
+		setenv("DDP_TEST_SHM", "fail", 1);
+	/* LeakSanitizer and the launcher's signals to survivors do not go
+	 * together (tests/lib.bash) */
+	if (s->mode == KILL) {
+		const char *asan = getenv("ASAN_OPTIONS");
+		char options[1000];
+
+		snprintf(options, sizeof(options), "%s:detect_leaks=0",
+			 asan ? asan : "");
+		setenv("ASAN_OPTIONS", options, 1);
+	}
+	dup2(out, 1);
+	dup2(out, 2);
+	execlp(ddprun ? ddprun : "ddprun", "ddprun", "--standalone",
+	       "--nproc-per-node", ranks, self, number, count, NULL);
+	fprintf(stderr, "cannot start ddprun: %s\n", strerror(errno));
+	_exit(127);
+}
+
+/* Ends a world that hangs although its ranks end those that do. */
+static void end_launcher(int sig)
+{
+	(void)sig;
+	kill(launcher, SIGKILL);
+}
+
+/* Runs a world, with all it says in output; returns its exit status. */
+static int run_world(const struct setup *s, uint64_t seed, unsigned operations)
+{
+	int pipes[2], status;
+	size_t len = 0;
+	ssize_t n;
+
+	if (pipe(pipes))
+		return 127;
+	launcher = fork();
+	if (launcher == 0) {
+		close(pipes[0]);
+		become_world(s, seed, operations, pipes[1]);
+	}
+	close(pipes[1]);
+	alarm(WORLD_S);
+	while ((n = read(pipes[0], output + len, OUTPUT_MAX - 1 - len)) > 0 ||
+	       (n < 0 && errno == EINTR))
+		len += n > 0 ? (size_t)n : 0;
+	output[len] = '\0';
+	close(pipes[0]);
+	while (waitpid(launcher, &status, 0) < 0 && errno == EINTR)
+		;
+	alarm(0);
+	return WIFEXITED(status) ? WEXITSTATUS(status)
+				 : 128 + WTERMSIG(status);
+}
+
+static int count(const char *what)
+{
+	int n = 0;
+
+	for (const char *at = output; (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+/* How many ranks end otherwise than with ok; those that were killed may. */
+static int killed_at_most(const struct setup *s)
+{
+	return s->mode == KILL ? s->ranks > 2 ? 2 : 1 : 0;
+}
+
+static int is_well(const struct setup *s, int status)
+{
+	int ok = count(": ok");
+
+	if (count("FAIL") || count("Sanitizer") || count("runtime error"))
+		return 0;
+	if (s->mode == KILL && (status == 137 || status == 0))
+		return ok >= s->ranks - killed_at_most(s);
+	return status == 0 && ok == s->ranks;
+}
+
+/* The first operation that a rank found wrong, or all. */
+static unsigned failed_at(unsigned operations)
+{
+	static const char mark[] = "FAIL operation ";
+	unsigned first = operations - 1;
+
+	for (const char *at = output; (at = strstr(at, mark)); at++) {
+		unsigned k = (unsigned)strtoul(at + sizeof(mark) - 1, NULL, 10);
+
+		if (k < first)
+			first = k;
+	}
+	return first;
+}
+
+static void describe(const struct setup *s, uint64_t seed, unsigned operations,
+		     int status)
+{
+	static const char *const modes[] = {"", ", then a mistake",
+					    ", ranks killed meanwhile"};
+
+	printf("%s\nfuzz_sdk: seed %llu FAILED: exit status %d; %d ranks, "
+	       "DDP_TEST_HOSTS=%d%s%s, operations 0 to %u%s\n",
+	       output, (unsigned long long)seed, status, s->ranks, s->hosts,
+	       s->interleaved ? "i" : "",
+	       s->no_shm ? ", DDP_TEST_SHM=fail" : "", operations - 1,
+	       modes[s->mode]);
+}
+
+/* No more operations than up to the one that failed. */
+static void shorten(const struct setup *s, uint64_t seed, unsigned operations)
+{
+	unsigned fewer = failed_at(operations) + 1;
+	int again = 0;
+
+	for (int i = 0; i < TRIES; i++)
+		again += !is_well(s, run_world(s, seed, fewer));
+	printf("fuzz_sdk: again: fuzz_sdk %llu %u\n"
+	       "fuzz_sdk: this failed in %d of %d more runs\n",
+	       (unsigned long long)seed, fewer, again, TRIES);
+}
+
+static int try_seed(uint64_t seed, unsigned operations, int alone,
+		    unsigned *done)
+{
+	struct setup s = setup_draw(seed);
+	int status;
+
+	if (!operations || operations > s.operations)
+		operations = s.operations;
+	status = run_world(&s, seed, operations);
+	*done += operations;
+	if (is_well(&s, status)) {
+		if (alone)
+			printf("%s", output);
+		return 0;
+	}
+	describe(&s, seed, operations, status);
+	if (!alone)
+		shorten(&s, seed, operations);
+	fflush(stdout);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	const char *seconds = getenv("FUZZ_SECONDS");
+	const char *from = getenv("FUZZ_SEED");
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+	unsigned operations = argc > 2 ? (unsigned)atoi(argv[2]) : 0, done = 0;
+	double end = now() + (seconds ? atof(seconds) : 20);
+	uint64_t fresh = mix((uint64_t)time(NULL) ^ (uint64_t)getpid() << 32);
+	int runs = 0, failed = 0;
+
+	if (argc > 2 && getenv("RANK"))
+		return rank_main(seed, operations);
+	signal(SIGALRM, end_launcher);
+	if (argc > 1)
+		return try_seed(seed, operations, 1, &done);
+	seed = from ? strtoull(from, NULL, 10) : 1;
+	for (; now() < end && !(failed && getenv("FUZZ_FIRST")); runs++) {
+		failed += try_seed(seed, 0, 0, &done);
+		seed = ++seed > FIXED_SEEDS && !from
+			       ? mix(fresh + (uint64_t)runs) % 1000000000
+			       : seed;
+	}
+	printf("fuzz_sdk: %d worlds, %u operations, %d failed\n", runs, done,
+	       failed);
+	return failed > 0;
+}
