@@ -13,6 +13,11 @@ misuse() { # N MODE [thread]
 	misuse 2 arguments
 }
 
+@test "ddp_wait_all returns the first of several errors" {
+	misuse 1 first-error
+	misuse 2 first-error
+}
+
 @test "a communicator that was freed is not used" {
 	misuse 2 freed
 }

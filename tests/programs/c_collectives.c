@@ -479,6 +479,9 @@ static void all_of_groups(ddp_comm *world)
 
 	must(ddp_comm_split(world, odd, odd ? -me : me, &group), "split");
 	all_of(group);
+	if (rank != (odd ? (ddp_world_size(world) - 1 - me) / 2 : me / 2))
+		DIE("the order of keys: rank %d of the world is %d of %d", me,
+		    rank, size);
 	if (ddp_world_rank(group, rank) != me)
 		DIE("rank %d of the world is %d of the group, which says %d",
 		    me, rank, ddp_world_rank(group, rank));

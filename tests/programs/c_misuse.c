@@ -1,8 +1,8 @@
 /* c_misuse.c: what libddp says to a program that uses it wrongly, and that it
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
- *   c_misuse arguments | freed | fork | threads | abort | leave | late | big |
- *            quiet
+ *   c_misuse arguments | first-error | freed | fork | threads | abort | leave |
+ *            late | big | quiet
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -58,6 +58,11 @@ static void arguments(void)
 	      "integers only");
 	wants(ddp_all_reduce(world, data, data + 1, 9, DDP_F32, DDP_SUM), bad,
 	      "overlap");
+	/* as many bytes as go the short way */
+	wants(ddp_all_reduce(world, data, data + 1, 2, DDP_F32, DDP_SUM), bad,
+	      "overlap");
+	wants(ddp_all_reduce(world, data + 1, data, 2, DDP_F32, DDP_SUM), bad,
+	      "overlap");
 	wants(ddp_broadcast(world, data, 1, DDP_F32, size), bad,
 	      "no such root");
 	wants(ddp_reduce(world, data, data + 9, 1, DDP_F32, DDP_SUM, -1), bad,
@@ -70,6 +75,26 @@ static void arguments(void)
 	must(ddp_wait(&r), "wait for nothing");
 	wants(ddp_wait_all(NULL, 1), bad, "1 requests");
 	wants(ddp_comm_split(world, 0, 0, NULL), bad, "group is NULL");
+}
+
+/* Each waits for a message that its own rank has not sent, in a group of its
+ * own. */
+static void first_error(void)
+{
+	ddp_comm *group[3];
+	ddp_request *r[3];
+
+	for (int i = 0; i < 3; i++) {
+		must(ddp_comm_split(world, 0, rank, &group[i]), "split");
+		must(ddp_recv_async(group[i], data, 1, DDP_F32, rank, &r[i]),
+		     "recv");
+	}
+	must(ddp_send(group[0], data, 1, DDP_F32, rank), "send");
+	wants(ddp_wait_all(r, 3), DDP_ERR_ARGUMENT, "of group 2.0");
+	if (r[0] || r[1] || r[2])
+		DIE("a request is left");
+	for (int i = 0; i < 3; i++)
+		ddp_comm_free(group[i]);
 }
 
 static int never(void *arg)
@@ -389,6 +414,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {{"arguments", arguments}, {"freed", freed},
+		     {"first-error", first_error},
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
 		     {"late", late},	       {"big", big},

@@ -268,6 +268,55 @@ START_TEST(operations_of_two_groups_move_on_in_turn)
 }
 END_TEST
 
+/* Sums that depend on their order, and of those of two NaNs even on which comes
+ * first: the few bytes of more than four hosts are added by doubling, each pair
+ * at both its ends. */
+static int same_bits(int me, void *arg)
+{
+	enum { COUNT = 100 };
+	struct group *g = arg;
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, COUNT,
+				 1};
+	struct ddp__call gather = {DDP__ALL_GATHER, DDP_F32, DDP_SUM, 0, COUNT,
+				   2};
+	size_t bytes[HOSTS_MAX + 1];
+	float all[HOSTS_MAX][COUNT], *mine = all[me];
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+
+	if (join(&t, g, me))
+		return 1;
+	for (int k = 0; k < COUNT; k++) {
+		uint32_t nan = 0x7fc00001u + (uint32_t)me;
+
+		mine[k] = 1.0f / (float)(3 * k + 7 + me * me);
+		if (k % 3 == 0)
+			memcpy(&mine[k], &nan, sizeof(nan));
+	}
+	ddp__tcp_all_reduce(&op, &t, &call, mine, COUNT, 1);
+	if (ddp__tcp_run(&op, &e))
+		return 2;
+	ddp__tcp_op_release(&op);
+	for (int h = 0; h <= g->n; h++)
+		bytes[h] = (size_t)h * sizeof(all[0]);
+	ddp__tcp_all_gather(&op, &t, &gather, all, bytes);
+	if (ddp__tcp_run(&op, &e))
+		return 3;
+	ddp__tcp_op_release(&op);
+	ddp__tcp_close(&t);
+	for (int h = 0; h < g->n; h++)
+		if (memcmp(all[h], all[0], sizeof(all[0])))
+			return 10 + h;
+	return 0;
+}
+
+START_TEST(sums_of_many_hosts_are_the_same_bits_on_all)
+{
+	run_group(5 + _i, same_bits);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("tcp_collective");
@@ -275,5 +324,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, collectives, 0, 5);
 	tcase_add_test(tc, operations_of_two_groups_move_on_in_turn);
+	tcase_add_loop_test(tc, sums_of_many_hosts_are_the_same_bits_on_all, 0,
+			    3);
 	return run_case(tc);
 }

@@ -219,6 +219,48 @@ START_TEST(calls_that_differ_are_found)
 }
 END_TEST
 
+/* The same call, but not as many bytes as it has. */
+static int other_size(int me, void *arg)
+{
+	static char data[64];
+	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 1, 40, 5};
+	unsigned char frame[DDP__FRAME];
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	char c;
+	int rc;
+
+	if (join(&t, arg, me))
+		return 1;
+	if (me == 1) {
+		ddp__frame_put(frame, DDP__FRAME_DATA, &call, 44);
+		if (send(t.fd[1], frame, DDP__FRAME, 0) != DDP__FRAME ||
+		    send(t.fd[1], data, 44, 0) != 44)
+			return 2;
+		/* until the other has closed it */
+		while (recv(t.fd[1], &c, 1, 0) > 0)
+			;
+		ddp__tcp_close(&t);
+		return 0;
+	}
+	ddp__tcp_broadcast(&op, &t, &call, data, 40, 1);
+	rc = ddp__tcp_run(&op, &e);
+	ddp__tcp_op_release(&op);
+	ddp__tcp_close(&t);
+	return rc == ERR_PROTOCOL &&
+			       strstr(e.text, "rank 10 on h1 sent 44 bytes "
+					      "where 40 are due")
+		       ? 0
+		       : 3;
+}
+
+START_TEST(a_frame_of_another_size_is_an_error)
+{
+	run_group(2, other_size);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("tcp_failure");
@@ -226,5 +268,6 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
+	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	return run_case(tc);
 }
