@@ -4,7 +4,8 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
-/* name, code, the guilty party, in a few words for people */
+/* name, code, the guilty party, in a few words for people. ddp.h has them all,
+ * as DDP_ERR_name. */
 #define ERR_LIST(X)                                                           \
 	X(ARGUMENT, -20001, "bad argument from the caller")                    \
 	X(USAGE, -20002, "bad command line or environment")                    \
@@ -19,7 +20,8 @@
 	X(PROOF, -20011, "no proof that both belong to the job")               \
 	X(MOVED, -20012, "the job's server is elsewhere")                      \
 	X(NOT_YET, -20013, "the job has no server yet")                        \
-	X(NO_ETCD, -20014, "etcd cannot be asked who the server is")
+	X(NO_ETCD, -20014, "etcd cannot be asked who the server is")           \
+	X(CALLER, -20015, "a thread or process that may not call now")
 
 enum {
 #define X(name, code, text) ERR_##name = code,

@@ -30,10 +30,11 @@ extern "C" {
 
 /* ---- Errors ---- */
 
-/* Who is to blame for an error. Values never change. */
+/* Who is to blame for an error: all codes of libddp's own. Values never
+ * change. */
 enum ddp_error {
 	DDP_ERR_ARGUMENT = -20001, /* the caller: NULL, a bad count or rank */
-	DDP_ERR_USAGE = -20002,    /* the environment is missing or wrong */
+	DDP_ERR_USAGE = -20002,	   /* the environment is missing or wrong */
 	DDP_ERR_SYSTEM = -20003,   /* this host's operating system refused */
 	DDP_ERR_REMOTE = -20004,   /* another rank failed or left */
 	DDP_ERR_PROTOCOL = -20005, /* a peer said something that cannot be */
@@ -41,7 +42,17 @@ enum ddp_error {
 	DDP_ERR_ABORTED = -20007,  /* the round or the job was ended */
 	DDP_ERR_INTERNAL = -20008, /* a bug in libddp */
 	DDP_ERR_REFUSED = -20009,  /* the rendezvous server refused */
-	DDP_ERR_DATA = -20010      /* a file's contents are wrong */
+	DDP_ERR_DATA = -20010,	   /* a file's contents are wrong */
+	DDP_ERR_PROOF = -20011,	   /* no proof that this process is of the job:
+				    * DDP_JOB_KEY is missing or wrong */
+	/* The rendezvous server, where etcd keeps the job: another ddprdzv
+	 * serves it, none does yet, etcd does not say which. */
+	DDP_ERR_MOVED = -20012,
+	DDP_ERR_NOT_YET = -20013,
+	DDP_ERR_NO_ETCD = -20014,
+	/* A thread that calls while another one is in a call of the same world,
+	 * or a child that the rank forked. */
+	DDP_ERR_CALLER = -20015
 };
 
 /* The text of this thread's last error; "" if there was none. Valid until the

@@ -42,7 +42,7 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e)
 			       "%s: the communicator was freed", what);
 	if (c->world->forks == ddp__forks)
 		return 0;
-	return err_set(e, ERR_USAGE,
+	return err_set(e, ERR_CALLER,
 		       "%s: this process was forked off rank %d (pid %lld) "
 		       "after ddp_init and is no rank: only ddp_finalize is of "
 		       "use here",
@@ -72,7 +72,7 @@ static int turn_away(struct ddp_comm *c, const struct ddp__call *call,
 		other.number = 0;
 	if (theirs)
 		ddp__call_text(&other, text);
-	return err_set(e, ERR_USAGE,
+	return err_set(e, ERR_CALLER,
 		       "%s: another thread is in %s of this world: its "
 		       "communicators are used by one thread at a time",
 		       ddp__call_text(call, mine), text);

@@ -38,7 +38,7 @@ int ddp__give_way(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e);
 
 /* Takes c's world for this thread until ddp__vacate. ERR_ARGUMENT: c is NULL or
- * was freed; ERR_USAGE: a forked child, or another thread is in it. */
+ * was freed; ERR_CALLER: a forked child, or another thread is in it. */
 static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
 			      struct err *e)
 {

@@ -6,18 +6,10 @@
 #include "worker-sdk/ddp.h"
 
 /* The public list repeats base's, whose values a program may have stored. */
-#define SAME(name)                                                            \
-	static_assert((int)DDP_ERR_##name == (int)ERR_##name, #name)
-SAME(ARGUMENT);
-SAME(USAGE);
-SAME(SYSTEM);
-SAME(REMOTE);
-SAME(PROTOCOL);
-SAME(TIMEOUT);
-SAME(ABORTED);
-SAME(INTERNAL);
-SAME(REFUSED);
-SAME(DATA);
+#define X(name, code, text)                                                   \
+	static_assert((int)DDP_ERR_##name == (int)ERR_##name, #name);
+ERR_LIST(X)
+#undef X
 
 static _Thread_local struct err last;
 

@@ -170,9 +170,9 @@ static void in_child(void)
 	must(ddp_recv_async(world, data, 1, DDP_F32, !rank, &r), "recv");
 	child = fork();
 	if (child == 0) {
-		refused(world, DDP_ERR_USAGE, "forked off rank");
-		wants(ddp_test(r), DDP_ERR_USAGE, "forked off rank");
-		wants(ddp_wait_timeout(&r, 0), DDP_ERR_USAGE,
+		refused(world, DDP_ERR_CALLER, "forked off rank");
+		wants(ddp_test(r), DDP_ERR_CALLER, "forked off rank");
+		wants(ddp_wait_timeout(&r, 0), DDP_ERR_CALLER,
 		      "forked off rank");
 		ddp_finalize(world);
 		_exit(0);
@@ -198,7 +198,7 @@ static void *ask(void *arg)
 	do
 		rc = ddp_all_reduce(world, NULL, NULL, 1, DDP_F32, DDP_SUM);
 	while (rc == DDP_ERR_ARGUMENT);
-	wants(rc, DDP_ERR_USAGE, "another thread is in barrier");
+	wants(rc, DDP_ERR_CALLER, "another thread is in barrier");
 	must(ddp_store_set(world, "asked", "", 0), "store_set");
 	return NULL;
 }
@@ -230,7 +230,7 @@ static void threads(void)
 	/* what the other asks may be in the way */
 	do
 		rc = ddp_barrier(world);
-	while (rc == DDP_ERR_USAGE);
+	while (rc == DDP_ERR_CALLER);
 	must(rc, "barrier");
 	if (rank == 0)
 		pthread_join(other, NULL);
