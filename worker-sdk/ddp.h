@@ -140,26 +140,27 @@ DDP_API int ddp_abort(ddp_comm *c, const char *why);
  * so is one over 2^31. Buffers may have any alignment. send and recv must not
  * overlap but in the way that a function says. */
 
+/* Values never change; there may be more in a later version. */
 enum ddp_type {
-	DDP_F32,
-	DDP_F64,
-	DDP_I32,
-	DDP_I64,
-	DDP_F16,  /* IEEE 754 binary16 */
-	DDP_BF16, /* the upper half of an f32 */
-	DDP_I8,
-	DDP_U8,
-	DDP_TYPES
+	DDP_F32 = 0,
+	DDP_F64 = 1,
+	DDP_I32 = 2,
+	DDP_I64 = 3,
+	DDP_F16 = 4,  /* IEEE 754 binary16 */
+	DDP_BF16 = 5, /* the upper half of an f32 */
+	DDP_I8 = 6,
+	DDP_U8 = 7,
+	DDP_TYPES = 8 /* how many there are in this version */
 };
 enum ddp_op {
-	DDP_SUM,
-	DDP_AVG, /* the sum divided by the world size */
-	DDP_MIN,
-	DDP_MAX,
-	DDP_PROD,
-	DDP_BAND, /* bits; integers only */
-	DDP_BOR,
-	DDP_OPS
+	DDP_SUM = 0,
+	DDP_AVG = 1, /* the sum divided by the world size */
+	DDP_MIN = 2,
+	DDP_MAX = 3,
+	DDP_PROD = 4,
+	DDP_BAND = 5, /* bits; integers only */
+	DDP_BOR = 6,
+	DDP_OPS = 7 /* how many there are in this version */
 };
 
 /* Bytes of one element; 0 for an unknown type. */
@@ -327,9 +328,11 @@ DDP_API int ddp_set_stream(ddp_comm *c, void *stream);
 
 /* What becomes of samples that do not divide by the world size. */
 enum ddp_remainder {
-	DDP_PAD,  /* the first indices come again, so that all have as many */
-	DDP_DROP, /* left out, so that all have as many (drop_last) */
-	DDP_EXACT /* each sample once: some ranks have one more (evaluation) */
+	/* the first indices come again, so that all have as many */
+	DDP_PAD = 0,
+	DDP_DROP = 1, /* left out, so that all have as many (drop_last) */
+	/* each sample once: some ranks have one more (evaluation) */
+	DDP_EXACT = 2
 };
 
 struct ddp_sampler {
@@ -468,7 +471,7 @@ DDP_API int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var,
 
 /* ---- Together ---- */
 
-enum ddp_scope { DDP_HOST, DDP_JOB };
+enum ddp_scope { DDP_HOST = 0, DDP_JOB = 1 };
 
 /* The lowest rank of each host, or rank 0 of the job, runs fn(arg); the others
  * wait, without a timeout, until it has returned: nobody reads a data set that
