@@ -118,6 +118,20 @@ static int is_step(void)
 	return get("SLURM_STEP_ID") && tasks && strcmp(tasks, "1");
 }
 
+/* What torchrun sets and a batch script may set for what it starts; where it
+ * starts nothing that we know, one of them is half of something. */
+static const char *find_half(void)
+{
+	static const char *const halves[] = {
+		"WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+		"GROUP_WORLD_SIZE"};
+
+	for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
+		if (get(halves[i]))
+			return halves[i];
+	return NULL;
+}
+
 static enum ddp__starter find_starter(void)
 {
 	for (int i = DDP__DDPRUN; i < DDP__SLURM; i++)
@@ -125,10 +139,7 @@ static enum ddp__starter find_starter(void)
 			return i;
 	if (is_step())
 		return DDP__SLURM;
-	/* WORLD_SIZE alone may be a batch script's, for what it starts; where
-	 * it starts nothing that we know, it is half of something */
-	return get("WORLD_SIZE") || get("LOCAL_RANK") ? DDP__TORCHRUN
-						      : DDP__NOBODY;
+	return find_half() ? DDP__TORCHRUN : DDP__NOBODY;
 }
 
 /* Which of the variables that only come together is there, and which is not. */
@@ -145,7 +156,7 @@ static int check_needed(const struct names *n, struct err *e)
 		}
 	}
 	if (!there)
-		there = get("WORLD_SIZE") ? "WORLD_SIZE" : "LOCAL_RANK";
+		there = find_half();
 	if (!missing)
 		return 0;
 	return err_set(e, ERR_USAGE,

@@ -95,6 +95,19 @@ START_TEST(only_rank)
 }
 END_TEST
 
+/* Else each of the processes would be a world of one, and nobody would know. */
+START_TEST(one_alone_is_half_of_something)
+{
+	char text[128];
+
+	clearenv();
+	setenv(good[_i][0], good[_i][1], 1);
+	snprintf(text, sizeof(text), "%s is set but %s is not", good[_i][0],
+		 _i ? "RANK" : "WORLD_SIZE");
+	expect(ERR_USAGE, text);
+}
+END_TEST
+
 START_TEST(one_wrong)
 {
 	static const char *const bad[][3] = {
@@ -470,6 +483,7 @@ int main(void)
 	tcase_add_test(tc, none_there);
 	tcase_add_loop_test(tc, one_missing, 0, GOOD);
 	tcase_add_test(tc, only_rank);
+	tcase_add_loop_test(tc, one_alone_is_half_of_something, 0, GOOD);
 	tcase_add_test(tc, one_wrong);
 	tcase_add_loop_test(tc, by_others, 0, STARTERS);
 	tcase_add_test(tc, torchrun_says_more);
