@@ -61,12 +61,12 @@ static struct outcome run(int (*fn)(void *arg), void *arg, struct err *why)
 	o.rc = fn(arg);
 	if (o.rc >= 0)
 		return o;
-	/* what it says itself, where it failed in a call of ours */
+	/* what it says itself, where it failed in a call of ours; a code of its
+	 * own has no name that we know */
 	if (e->code == o.rc && e->text[0])
 		*why = *e;
 	else
-		err_set(why, o.rc, "ddp_once: the function returned %d (%s)",
-			o.rc, err_name(o.rc));
+		err_set(why, o.rc, "ddp_once: the function returned %d", o.rc);
 	return o;
 }
 
