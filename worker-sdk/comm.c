@@ -116,7 +116,7 @@ void ddp__comm_free(struct ddp_comm *c)
 	if (c->kept_at)
 		*c->kept_at = NULL;
 	while (c->requests)
-		ddp__request_free(c->requests);
+		ddp__request_orphan(c->requests);
 	if (c->state)
 		c->backend->stop(c);
 	while (*at != c)

@@ -150,7 +150,7 @@ struct ddp_comm {
 
 /* A communicator of this world, linked, and nothing more; NULL: no memory. */
 struct ddp_comm *ddp__comm_new(struct ddp__world *w);
-/* Stops its backend, frees its requests and itself. What is left of it for a
+/* Stops its backend, ends its requests, frees itself. What is left of it for a
  * while is a magic word that says so. */
 void ddp__comm_free(struct ddp_comm *c);
 

@@ -124,7 +124,9 @@ DDP_API const char *ddp_warning(const ddp_comm *c);
  * color < 0: in no group, *group is NULL. c stays as it is. */
 DDP_API int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group);
 /* Leaves a group, as ddp_finalize leaves the world. Before the world is left,
- * every group is. NULL is fine. */
+ * every group is. Requests of the group (or the world) that have not ended fail
+ * with DDP_ERR_ABORTED, and their buffers are left alone from then on; each is
+ * still to be waited for, which frees it. NULL is fine. */
 DDP_API void ddp_comm_free(ddp_comm *group);
 
 /* After a failure: ends everything under way on the world of c and its groups,

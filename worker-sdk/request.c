@@ -2,12 +2,34 @@
 #include "worker-sdk/request.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/own.h"
+
+/* Requests whose communicator was freed. They are the program's until it waits
+ * for them, and any thread may. */
+static struct ddp_request *orphans;
+static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void unlink_request(struct ddp_request *r)
+{
+	*r->link = r->next;
+	if (r->next)
+		r->next->link = r->link;
+}
+
+static void link_request(struct ddp_request *r, struct ddp_request **list)
+{
+	r->next = *list;
+	r->link = list;
+	if (r->next)
+		r->next->link = &r->next;
+	*list = r;
+}
 
 struct ddp_request *ddp__request_new(struct ddp_comm *c,
 				     const struct ddp__call *call,
@@ -21,15 +43,12 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 	r->call = *call;
 	r->send = send;
 	r->recv = recv;
-	r->next = c->requests;
-	r->link = &c->requests;
-	if (r->next)
-		r->next->link = &r->next;
-	c->requests = r;
+	link_request(r, &c->requests);
 	return r;
 }
 
-void ddp__request_free(struct ddp_request *r)
+/* The backend and the recorder know nothing of it any more. */
+static void let_go(struct ddp_request *r)
 {
 	if (!r->ended) /* nobody waits for it any more */
 		flight_end(r->comm->world->flight, r->call.ticket, 1);
@@ -37,10 +56,48 @@ void ddp__request_free(struct ddp_request *r)
 		ddp__own_forget(r);
 	else if (r->comm->state && r->comm->backend->release)
 		r->comm->backend->release(r);
-	*r->link = r->next;
-	if (r->next)
-		r->next->link = r->link;
+	unlink_request(r);
+}
+
+void ddp__request_free(struct ddp_request *r)
+{
+	let_go(r);
 	free(r);
+}
+
+void ddp__request_orphan(struct ddp_request *r)
+{
+	let_go(r);
+	if (!r->ended)
+		r->ended = ERR_ABORTED;
+	r->comm = NULL;
+	pthread_mutex_lock(&orphans_lock);
+	link_request(r, &orphans);
+	pthread_mutex_unlock(&orphans_lock);
+}
+
+/* 1, or why it did not end. */
+static int look_at_orphan(const struct ddp_request *r, struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	if (r->ended > 0)
+		return r->ended;
+	return err_set(e, r->ended, "%s: its communicator was freed before it "
+		       "ended; wait for requests before you free a group or "
+		       "leave the world", ddp__call_text(&r->call, text));
+}
+
+static int wait_for_orphan(ddp_request **request, struct err *e)
+{
+	int rc = look_at_orphan(*request, e);
+
+	pthread_mutex_lock(&orphans_lock);
+	unlink_request(*request);
+	pthread_mutex_unlock(&orphans_lock);
+	free(*request);
+	*request = NULL;
+	return rc < 0 ? rc : 0;
 }
 
 /* 1, 0 or its error, after at most timeout_ms. */
@@ -74,6 +131,8 @@ int ddp_test(ddp_request *r)
 
 	if (!r)
 		return err_set(e, ERR_ARGUMENT, "ddp_test: request is NULL");
+	if (!r->comm)
+		return look_at_orphan(r, e);
 	rc = ddp__occupy(r->comm, &r->call, e);
 	if (rc)
 		return rc;
@@ -104,6 +163,8 @@ int ddp_wait_timeout(ddp_request **request, int timeout_ms)
 	if (!r)
 		return 0;
 	c = r->comm;
+	if (!c)
+		return wait_for_orphan(request, e);
 	rc = ddp__occupy(c, &r->call, e);
 	if (rc)
 		return rc;

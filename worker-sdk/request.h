@@ -6,11 +6,11 @@
 #include "worker-sdk/comm.h"
 
 struct ddp_request {
-	struct ddp_comm *comm;
+	struct ddp_comm *comm; /* NULL: it was freed */
 	struct ddp__call call;
 	const void *send;
 	void *recv;
-	/* of comm->requests: the program's thread only */
+	/* of comm->requests; the program's thread only */
 	struct ddp_request *next, **link;
 	/* 1: ended well; < 0: failed, and comm->broken says why; 0: the
 	 * backend has it. The program's thread only. */
@@ -25,5 +25,8 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 				     const struct ddp__call *call,
 				     const void *send, void *recv);
 void ddp__request_free(struct ddp_request *r);
+/* Its communicator is about to be freed: r fails, unless it has ended, and
+ * stays until the program waits for it. */
+void ddp__request_orphan(struct ddp_request *r);
 
 #endif

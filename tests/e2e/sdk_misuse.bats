@@ -38,7 +38,13 @@ misuse() { # N MODE [thread]
 	DDP_TEST_HOSTS=2 misuse 3 abort thread
 }
 
-@test "requests that nobody waits for go with their world" {
+@test "requests outlive the group that they were made in" {
+	misuse 2 orphans
+	misuse 3 orphans thread
+	DDP_TEST_HOSTS=2 misuse 2 orphans thread
+}
+
+@test "a rank leaves with requests that nobody waits for" {
 	misuse 2 leave
 	DDP_TEST_HOSTS=2 misuse 2 leave thread
 }

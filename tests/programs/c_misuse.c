@@ -273,6 +273,39 @@ static void leave(void)
 	must(ddp_recv_async(world, data, 1, DDP_F32, rank, &r), "async");
 }
 
+/* Requests outlive their group: what had ended has ended well, the rest is
+ * named; with a collective that not all ranks called, so that it cannot end. */
+static void orphans(void)
+{
+	const char *freed = "its communicator was freed before it ended";
+	ddp_request *r[2] = {NULL, NULL}, *own, *never, *of_world;
+	ddp_comm *group;
+
+	must(ddp_comm_split(world, 0, rank, &group), "split");
+	if (rank != 0)
+		must(ddp_all_reduce_async(group, data, data, 1000, DDP_F32,
+					  DDP_SUM, &r[1]), "async");
+	must(ddp_send(group, data, 1, DDP_F32, rank), "send");
+	must(ddp_recv_async(group, data, 1, DDP_F32, rank, &own), "recv");
+	must(ddp_recv_async(group, data, 1, DDP_F32, rank, &never), "recv");
+	must(ddp_recv_async(world, data, 1, DDP_F32, !rank, &of_world), "recv");
+	must(ddp_barrier(world), "barrier");
+	ddp_comm_free(group);
+	if (ddp_test(own) != 1)
+		DIE("what had ended has not ended well");
+	must(ddp_wait(&own), "wait");
+	wants(ddp_test(never), DDP_ERR_ABORTED, freed);
+	wants(ddp_wait_timeout(&never, 0), DDP_ERR_ABORTED, freed);
+	if (rank != 0)
+		wants(ddp_wait_all(r, 2), DDP_ERR_ABORTED, freed);
+	if (own || never || r[1])
+		DIE("a request is left");
+	must(ddp_barrier(world), "barrier");
+	ddp_finalize(world);
+	wants(ddp_wait(&of_world), DDP_ERR_ABORTED, freed);
+	must(ddp_init(&world, NULL), "ddp_init again");
+}
+
 /* A wait that is over before its operation, which goes on. */
 static void late(void)
 {
@@ -418,7 +451,7 @@ int main(int argc, char **argv)
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
 		     {"late", late},	       {"big", big},
-		     {"quiet", quiet}};
+		     {"orphans", orphans},     {"quiet", quiet}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);
