@@ -1,0 +1,93 @@
+# What the documents show is true: each block of README, HACKING, docs and the man
+# pages runs, and each default in a table is that of the program.
+load ../lib
+
+tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+@test "every literal block of the documents builds and runs in an empty prefix" {
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" DESTDIR=/ \
+		>make.log 2>&1 || { cat make.log; false; }
+	mkdir scratch
+	start documents python3 "$tree/tests/documents.py" "$tree" "$O" "$T/opt" \
+		"$T/scratch"
+	finish documents - || true
+	grep '^not ok' <<<"$out" && false
+	[ "$status" = 0 ]
+	has "$out" '^ok [0-9]+ README.md'
+}
+
+# defaults PROGRAM: "--option default" of each option whose help ends with one
+defaults() {
+	"$1" --help | awk '
+	function flush() {
+		if (option != "" && match(text, /\([^()]*\)[.]?$/)) {
+			value = substr(text, RSTART + 1)
+			sub(/[);,].*/, "", value)
+			print option, value
+		}
+	}
+	/^ +(-[a-zA-Z], )?--[a-z]/ {
+		flush()
+		match($0, /--[a-z-]+/)
+		option = substr($0, RSTART, RLENGTH)
+		text = ""
+	}
+	/^$/ { flush(); option = "" }
+	{ text = text " " $0; sub(/ +$/, "", text) }
+	END { flush() }'
+}
+
+@test "each default in a table of the documents is the program's" {
+	{
+		defaults ddprun
+		defaults ddprdzv
+	} | sort -u >defaults
+	grep -qx -- '--hello-timeout 5' defaults
+	grep -qx -- '--rdzv-timeout 600' defaults
+	# | what | `--option` | default | and | `--option X` | meaning (default) |
+	awk -F'|' '
+	FNR == NR {
+		i = index($0, " ")
+		is[substr($0, 1, i - 1)] = substr($0, i + 1)
+		next
+	}
+	{ n = 0 }
+	match($0, /^\| [^|]*\| `--[a-z-]+` \| [^|]* \|$/) {
+		option = $3; value = $4; n = 1
+	}
+	match($0, /^\| `--[a-z-]+[^|]*\| [^|]*\([^()|]*\) \|$/) {
+		option = $2; value = $3
+		sub(/.*\(/, "", value); sub(/\).*/, "", value); n = 1
+	}
+	n {
+		gsub(/[` ]/, " ", option); sub(/^ */, "", option)
+		sub(/[ ,].*/, "", option)
+		gsub(/^ +| +$/, "", value)
+		if (value == "an hour") value = 3600
+		sub(/ (s|\(.*)$/, "", value) # a unit, or the same in words
+		want = option in is ? is[option] : " "
+		# one word each: others explain a default, or where to read on
+		if ((value want) ~ / /) next
+		seen++
+		if (value != want) {
+			print FILENAME ":" FNR ": " option " is " value \
+				", the program says " want
+			bad++
+		}
+	}
+	END { print seen " defaults compared"; exit bad || seen < 10 }' \
+		defaults "$tree/README.md" "$tree"/docs/*.md
+}
+
+@test "each default that ddprdzv prints is in its man page" {
+	defaults ddprdzv | while read -r option value; do
+		awk -v option="$option" -v value="$value" '
+		{ gsub(/\\-/, "-"); sub(/^\.It Fl -/, ".It --") }
+		/^\.It / { on = index($0 " ", ".It " option " ") }
+		on && (index($0, "(" value) || index($0, value ")") ||
+			index($0, "default is " value)) { found = 1 }
+		END { exit !found }' "$tree/docs/ddprdzv.1" ||
+			{ echo "docs/ddprdzv.1: $option: no default of $value"; false; }
+	done
+}
