@@ -16,7 +16,7 @@
 
 enum {
 	PIECE = 64 << 10, /* what a pipe holds */
-	RETRY_MS = 500,   /* in the background of a terminal */
+	RETRY_MS = 500,
 };
 
 struct input_pipe {
@@ -142,17 +142,22 @@ static void wait_for_input(struct input *in)
 /* 1 if there is something at hand now. */
 static int take(struct input *in)
 {
-	ssize_t n = read(in->fd, in->bytes, PIECE);
+	ssize_t n;
 
+	do {
+		n = read(in->fd, in->bytes, PIECE);
+	} while (n < 0 && errno == EINTR); /* FUSE's, in spite of SA_RESTART */
 	if (n > 0) {
 		in->len = (size_t)n;
 		return 1;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+	if (n < 0 && errno == EAGAIN && !in->is_plain) {
 		wait_for_input(in);
-	} else if (n < 0 && errno == EIO && in_background(in)) {
-		/* SIGTTIN is ignored, so that this is an error and not the end
-		 * of us; nothing tells when we are in the foreground again */
+	} else if (n < 0 && (errno == EAGAIN ||
+			     (errno == EIO && in_background(in)))) {
+		/* Nothing says when to try again. A file cannot be polled; and
+		 * SIGTTIN is ignored, so that to read in the background of a
+		 * terminal is an error and not the end of us. */
 		uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
 		uv_unref((uv_handle_t *)&in->retry);
 	} else {

@@ -1,0 +1,135 @@
+/* test_input.c: standard input that is passed on, from a file system that
+ * interrupts and postpones reads, and to readers that do not read. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launcher/config.h"
+#include "launcher/input.h"
+#include "tests/unit/run_case.h"
+
+enum { BYTES = 200000, PIPE = 64 << 10 };
+
+/* What the next reads of standard input give; 0: what it has. */
+static int errors[8], nerrors, next;
+
+/* In place of libc's. */
+ssize_t read(int fd, void *out, size_t n)
+{
+	/* what has a place in it is the file, under whatever number */
+	if (next < nerrors && lseek(fd, 0, SEEK_CUR) >= 0) {
+		errno = errors[next++];
+		return -1;
+	}
+	return syscall(SYS_read, fd, out, n);
+}
+
+static uv_loop_t loop;
+static struct input in;
+static uv_idle_t alive; /* the input's handles do not keep the loop alive */
+
+static void on_idle(uv_idle_t *h)
+{
+}
+
+static void setup(void)
+{
+	char name[] = "/tmp/test_input_XXXXXX", bytes[BYTES];
+	int fd = mkstemp(name);
+
+	memset(bytes, 'x', sizeof(bytes));
+	ck_assert_int_eq(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	unlink(name);
+	lseek(fd, 0, SEEK_SET);
+	dup2(fd, STDIN_FILENO);
+	close(fd);
+	nerrors = next = 0;
+	uv_loop_init(&loop);
+	uv_idle_init(&loop, &alive);
+	uv_idle_start(&alive, on_idle);
+	input_init(&in, &loop, CONFIG_STDIN_ALL);
+}
+
+static void teardown(void)
+{
+	input_close(&in);
+	uv_close((uv_handle_t *)&alive, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+/* A reader's end, which never waits. */
+static int open_reader(uint32_t rank)
+{
+	struct err e = ERR_INIT;
+	int fd;
+
+	ck_assert_int_eq(input_open(&in, rank, &fd, &e), 0);
+	ck_assert_int_ge(fd, 0);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+/* Runs the loop and reads until the reader has so much, or its end. */
+static size_t take(int fd, size_t want)
+{
+	char bytes[4096];
+	size_t have = 0;
+	ssize_t n;
+
+	while (have < want) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		n = syscall(SYS_read, fd, bytes, sizeof(bytes));
+		if (n == 0)
+			break;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return have;
+}
+
+START_TEST(a_read_that_is_interrupted_or_would_block_is_tried_again)
+{
+	int fd;
+
+	errors[nerrors++] = EINTR;
+	errors[nerrors++] = EAGAIN;
+	errors[nerrors++] = EINTR;
+	fd = open_reader(0);
+	ck_assert_uint_eq(take(fd, SIZE_MAX), BYTES);
+	ck_assert_int_eq(next, nerrors);
+	close(fd);
+}
+END_TEST
+
+START_TEST(the_end_of_a_reader_lets_the_others_read_on)
+{
+	int lazy = open_reader(0), fd = open_reader(1);
+
+	/* what the lazy one's pipe holds, and the piece that waits for it */
+	ck_assert_uint_eq(take(fd, 2 * PIPE), 2 * PIPE);
+	for (int i = 0; i < 100; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	ck_assert_int_lt(syscall(SYS_read, fd, &(char){0}, 1), 0);
+	input_gone(&in, 0);
+	ck_assert_uint_eq(take(fd, SIZE_MAX), BYTES - 2 * PIPE);
+	close(lazy);
+	close(fd);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("input");
+
+	tcase_set_timeout(c, 30);
+	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_test(c,
+		a_read_that_is_interrupted_or_would_block_is_tried_again);
+	tcase_add_test(c, the_end_of_a_reader_lets_the_others_read_on);
+	return run_case(c);
+}
