@@ -1,12 +1,15 @@
 /* guard.c: the process that outlives the agent for a moment. */
 #include "launcher/guard.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +17,8 @@
 #include "launcher/sweep.h"
 
 #define GUARD_NAME "ddprun-guard"
+
+enum { FDS_MAX = 1 << 20 };
 
 static size_t table_bytes(uint32_t n)
 {
@@ -49,6 +54,32 @@ static void kill_all(const struct guard *g, const char *mark)
 	}
 }
 
+/* Whatever we inherited would be held open by us. Kernels before 5.9 and some
+ * seccomp filters have no close_range. */
+static void close_all_but_stdin(void)
+{
+	struct rlimit limit = {.rlim_cur = 0};
+	struct dirent *entry;
+	DIR *fds;
+
+	if (close_range(1, ~0u, 0) == 0)
+		return;
+	fds = opendir("/proc/self/fd");
+	while (fds && (entry = readdir(fds))) {
+		int fd = (int)strtol(entry->d_name, NULL, 10);
+
+		if (fd > 0 && fd != dirfd(fds))
+			close(fd);
+	}
+	if (fds) {
+		closedir(fds);
+		return;
+	}
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd = 1; fd < FDS_MAX && (rlim_t)fd < limit.rlim_cur; fd++)
+		close(fd);
+}
+
 /* The agent ends us by SIGKILL when all is well: that the pipe ends first
  * means that it is dead. */
 static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
@@ -59,9 +90,9 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	/* whatever we inherited would be held open by us */
-	if (dup2(pipe, 0) < 0 || close_range(1, ~0u, 0) < 0)
+	if (dup2(pipe, 0) < 0)
 		_exit(1);
+	close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
 	kill_all(g, mark);

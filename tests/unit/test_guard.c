@@ -1,10 +1,12 @@
 /* test_guard.c: the process that outlives the agent. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +87,36 @@ START_TEST(a_number_that_a_stranger_has_by_now_is_not_signalled)
 }
 END_TEST
 
+/* In place of libc's: a kernel that has none. */
+static int no_close_range;
+
+int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!no_close_range)
+		return (int)syscall(SYS_close_range, first, last, flags);
+	errno = ENOSYS;
+	return -1;
+}
+
+START_TEST(it_holds_no_file_open_also_without_close_range)
+{
+	struct err e = ERR_INIT;
+	struct guard g;
+	int ends[2], status;
+	char byte;
+
+	for (no_close_range = 0; no_close_range < 2; no_close_range++) {
+		ck_assert_int_eq(pipe(ends), 0);
+		ck_assert_int_eq(guard_start(&g, 4, "X=1", "", &e), 0);
+		close(ends[1]);
+		ck_assert_int_eq(read(ends[0], &byte, 1), 0);
+		close(ends[0]);
+		ck_assert_int_eq(waitpid(g.pid, &status, WNOHANG), 0);
+		guard_stop(&g);
+	}
+}
+END_TEST
+
 START_TEST(an_empty_slot_and_one_never_filled_signal_nobody)
 {
 	ck_assert_int_eq(guard_signal(0, SIGKILL), 0);
@@ -101,6 +133,7 @@ int main(void)
 	tcase_add_test(c, it_can_be_told_from_its_agent_as_soon_as_it_is_there);
 	tcase_add_test(c,
 		a_number_that_a_stranger_has_by_now_is_not_signalled);
+	tcase_add_test(c, it_holds_no_file_open_also_without_close_range);
 	tcase_add_test(c, an_empty_slot_and_one_never_filled_signal_nobody);
 	return run_case(c);
 }
