@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -79,6 +80,9 @@ int writer_init(struct writer *w, uv_loop_t *loop, int fd)
 		rc = uv_poll_init(loop, &w->poll, w->fd);
 	}
 	if (rc < 0) { /* what cannot be polled is written plainly */
+		if (w->kind == WRITER_OWN)
+			close(w->fd);
+		w->fd = fd;
 		w->kind = WRITER_PLAIN;
 		return 0;
 	}
@@ -112,6 +116,18 @@ size_t writer_pending(const struct writer *w)
 	return w->queue.len - w->sent;
 }
 
+/* Waits for room: it may have been non-blocking when we inherited it. */
+static ssize_t put_plain(int fd, const char *p, size_t n)
+{
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	ssize_t sent;
+
+	while ((sent = write(fd, p, n)) < 0 &&
+	       (errno == EAGAIN || errno == EWOULDBLOCK))
+		poll(&room, 1, -1);
+	return sent;
+}
+
 static ssize_t put_some(struct writer *w, const char *p, size_t n)
 {
 	switch (w->kind) {
@@ -120,6 +136,8 @@ static ssize_t put_some(struct writer *w, const char *p, size_t n)
 	case WRITER_SHARED:
 		/* a pipe that polls as writable takes this much at once */
 		return write(w->fd, p, n < PIPE_BUF ? n : PIPE_BUF);
+	case WRITER_PLAIN:
+		return put_plain(w->fd, p, n);
 	default:
 		return write(w->fd, p, n);
 	}

@@ -9,7 +9,9 @@
 #include "base/buf.h"
 
 enum writer_kind {
-	WRITER_PLAIN,  /* a file: write(2) waits for the disk at most */
+	/* a file, where write(2) waits for the disk at most; or what cannot be
+	 * polled, where it waits for the reader, and the loop with it */
+	WRITER_PLAIN,
 	WRITER_OWN,    /* a pipe or terminal, opened again as non-blocking */
 	WRITER_SOCKET, /* send(2) with MSG_DONTWAIT */
 	WRITER_SHARED  /* could not be opened again: polled, small writes */
