@@ -143,9 +143,11 @@ static void tell_if_done(struct page *p)
 	say_how_it_ended(p, &m);
 	m.text = SLICE_STR(p->why);
 	m.calls = put_calls(&calls);
+	/* first: on_page may close all pages. p lives until its handles have
+	 * closed, which the loop does */
+	page_drop(p);
 	all->on_page(all->owner, &m);
 	buf_release(&calls);
-	page_drop(p);
 }
 
 /* ---- what the child does ---- */

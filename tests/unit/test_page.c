@@ -102,6 +102,31 @@ START_TEST(who_fails_says_why_and_who_dies_is_told)
 }
 END_TEST
 
+static void on_page_close(void *owner, const struct wire_page *m)
+{
+	on_page(owner, m);
+	/* as where the connection fails on which the page was to go */
+	pages_close(&pages);
+}
+
+START_TEST(all_pages_may_be_closed_when_one_is_told)
+{
+	start();
+	pages.on_page = on_page_close;
+	ask(WRITES, 60000);
+	ask(HANGS, 60000);
+	until_told(1);
+	ck_assert_str_eq(told[0].page, "a page, --json\n");
+	ck_assert_uint_eq(pages.n, 0);
+	/* the one that hangs was killed; nobody reaps for it any more */
+	uv_signal_stop(&child);
+	stop();
+	ck_assert_uint_eq(ntold, 1);
+	while (wait(NULL) > 0)
+		continue;
+}
+END_TEST
+
 START_TEST(who_hangs_is_ended_with_what_it_wrote)
 {
 	start();
@@ -172,6 +197,7 @@ static int run_tests(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_page_is_told_when_it_is_whole);
 	tcase_add_test(c, who_fails_says_why_and_who_dies_is_told);
+	tcase_add_test(c, all_pages_may_be_closed_when_one_is_told);
 	tcase_add_test(c, who_hangs_is_ended_with_what_it_wrote);
 	tcase_add_test(c, what_is_too_long_is_cut);
 	tcase_add_test(c, several_at_once_and_not_too_many);
