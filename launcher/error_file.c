@@ -10,6 +10,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
+
+enum { CLEAN_MAX = 1 << 20 };
 
 /* ---- Reading ---- */
 
@@ -194,12 +197,6 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 	return rc;
 }
 
-/* cJSON wants NUL-ended text. */
-static char *copy_of(struct slice s)
-{
-	return strndup(s.data, s.len);
-}
-
 static cJSON *made_of(const struct json *j, const char *text, int64_t now)
 {
 	cJSON *all = j->object(), *message, *extra;
@@ -219,6 +216,7 @@ int error_file_pass_on(const char *path, struct slice json, struct slice text,
 	const struct json *j = json_load(e);
 	cJSON *all = NULL, *message;
 	char *plain = NULL, *printed = NULL;
+	struct buf clean = BUF_INIT(CLEAN_MAX);
 	int rc;
 
 	if (!j)
@@ -226,7 +224,7 @@ int error_file_pass_on(const char *path, struct slice json, struct slice text,
 	if (json.len)
 		all = j->parse(json.data, json.len);
 	if (!all) {
-		plain = copy_of(text);
+		plain = strndup(text.data, text.len);
 		all = plain ? made_of(j, plain, now) : NULL;
 	}
 	/* torchrun adds it to the form that has room for it */
@@ -236,8 +234,14 @@ int error_file_pass_on(const char *path, struct slice json, struct slice text,
 		j->add_number(message, "errorCode", error_code);
 	}
 	printed = all ? j->print(all) : NULL;
-	rc = printed ? error_file_replace(path, printed, e)
+	/* JSON is UTF-8, and what programs write may not be */
+	if (printed)
+		utf8_put(&clean, SLICE_STR(printed));
+	buf_put(&clean, "", 1);
+	rc = printed && !clean.failed
+		     ? error_file_replace(path, clean.data, e)
 		     : err_set(e, -ENOMEM, "out of memory for %s", path);
+	buf_release(&clean);
 	j->free(printed);
 	j->release(all);
 	free(plain);

@@ -121,8 +121,12 @@ static void put_last_words(struct failure *f, const struct worker *w)
 	    error_file_parse(&said, text_of(&f->error), NULL) == 0 &&
 	    said.message)
 		line = SLICE(said.message, strcspn(said.message, "\n"));
-	if (line.len > WORDS_MAX)
+	if (line.len > WORDS_MAX) {
 		line.len = WORDS_MAX;
+		/* no half of a character */
+		while (line.len && (line.data[line.len] & 0xc0) == 0x80)
+			line.len--;
+	}
 	buf_put(&f->why, line.data, line.len);
 	error_file_release(&said);
 }

@@ -201,6 +201,30 @@ START_TEST(made_where_the_worker_wrote_none)
 }
 END_TEST
 
+START_TEST(passed_on_as_utf8_whatever_the_worker_wrote)
+{
+	static const char theirs[] = "{\"message\": \"caf\xe9\"}";
+	struct err e = ERR_INIT;
+	char *text = NULL;
+
+	put_file("an old one", 10);
+	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+					    SLICE_STR("bad \xff byte, "
+						      "\xc3\xa9"),
+					    3, 1234, &e), 0);
+	ck_assert_int_eq(get(&text, &e), 1);
+	ck_assert_ptr_nonnull(strstr(text, "bad \xef\xbf\xbd byte, "
+					   "\xc3\xa9"));
+	ck_assert_ptr_null(strchr(text, '\xff'));
+	free(text);
+	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(theirs),
+					    SLICE_STR(""), 3, 1234, &e), 0);
+	ck_assert_int_eq(get(&text, &e), 1);
+	ck_assert_ptr_nonnull(strstr(text, "caf\xef\xbf\xbd"));
+	free(text);
+}
+END_TEST
+
 /* as root it would be /dev/null that is no more */
 START_TEST(what_is_no_regular_file_stays_what_it_is)
 {
@@ -368,6 +392,7 @@ int main(void)
 	tcase_add_test(c, what_would_block_or_is_no_file);
 	tcase_add_test(c, passed_on_with_its_code);
 	tcase_add_test(c, made_where_the_worker_wrote_none);
+	tcase_add_test(c, passed_on_as_utf8_whatever_the_worker_wrote);
 	tcase_add_test(c, a_place_that_cannot_be_written);
 	tcase_add_test(c, what_is_no_regular_file_stays_what_it_is);
 	tcase_add_test(c, ddp_record_error_takes_any_text);
