@@ -10,9 +10,15 @@ enum { WHOLE_MAX = 256 };
 
 int random_bytes(void *out, size_t n, struct err *e)
 {
+	ssize_t got;
+
 	if (n > WHOLE_MAX)
 		return err_set(e, ERR_INTERNAL, "%zu random bytes at once", n);
-	if (getrandom(out, n, 0) < 0)
+	/* only while a host boots, when it waits */
+	do {
+		got = getrandom(out, n, 0);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
 		return err_set(e, -errno, "no random numbers: %s",
 			       strerror(errno));
 	return 0;
