@@ -82,6 +82,19 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
 }
 
+/* The loop does not run while a round is set up, which may take longer than a
+ * lease lasts: thousands of workers, or a slow file system. */
+static void still_alive(void *arg)
+{
+	struct agent *a = arg;
+	uint64_t now = clock_ns();
+
+	if (now - a->alive_ns < member_ping_ms(&a->member) * 1000000)
+		return;
+	a->alive_ns = now;
+	member_ping(&a->member);
+}
+
 static void begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
@@ -89,7 +102,8 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 		.world_size = start->world_size,
 	};
 
-	logdir_begin(&a->logdir, start->attempt, start->round);
+	a->alive_ns = clock_ns();
+	logdir_begin(&a->logdir, start->attempt, start->round, still_alive, a);
 	outlet_open_copies(&a->group.outlet_rules, round.copies);
 	output_begin(&a->output, &round);
 }
@@ -328,12 +342,9 @@ static void on_denied(struct group *g, struct worker *w, int signal)
 	exits_add(&a->exits, w);
 }
 
-/* Thousands of workers may take longer to start than a lease lasts. */
-static void on_alive(struct group *g)
+static void on_started(struct group *g)
 {
-	struct agent *a = g->owner;
-
-	member_ping(&a->member);
+	still_alive(g->owner);
 }
 
 static void on_forward(void *owner, int number)
@@ -406,8 +417,7 @@ static int run_loop(struct agent *a, struct err *e)
 				&a->guard, a->config->nproc, e);
 	a->group.on_closed = on_empty;
 	a->group.on_denied = on_denied;
-	a->group.on_alive = on_alive;
-	a->group.alive_ms = member_ping_ms(&a->member);
+	a->group.on_started = on_started;
 	a->group.owner = a;
 	a->group.outlet_rules = (struct outlet_rules){
 		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};

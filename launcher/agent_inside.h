@@ -49,6 +49,7 @@ struct agent {
 	const struct wire_start *starting; /* while EV_START is handled */
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
+	uint64_t alive_ns; /* when still_alive last let the server know */
 	/* "DDP_AGENT_ID=..." */
 	char mark[sizeof(AGENT_MARK) + 2 * AGENT_ID_BYTES];
 };

@@ -127,8 +127,13 @@ static int make_run(struct logdir *d, char *base, struct err *e)
 
 static int make_private_in(struct logdir *d, const char *place)
 {
-	d->is_private = put_path(d->run, "%s/ddprun_XXXXXX", place) == 0 &&
+	/* absolute: workers may be anywhere */
+	char *real = realpath(place, NULL);
+
+	d->is_private = real &&
+			put_path(d->run, "%s/ddprun_XXXXXX", real) == 0 &&
 			mkdtemp(d->run);
+	free(real);
 	return d->is_private;
 }
 
@@ -212,8 +217,16 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 
 void logdir_remove(const char *path)
 {
-	if (*path)
-		nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+	if (!*path)
+		return;
+	/* one descriptor is enough, but slow in a deep tree */
+	if ((nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS) < 0 &&
+	     nftw(path, remove_one, 1, FTW_DEPTH | FTW_PHYS) < 0 &&
+	     errno != ENOENT))
+		log_warn("cannot remove '%s': %s; remove it by hand", path,
+			 strerror(errno));
+	else if (access(path, F_OK) == 0)
+		log_warn("cannot remove all of '%s': remove it by hand", path);
 }
 
 void logdir_release(struct logdir *d)
@@ -236,7 +249,8 @@ static void tell_full(struct logdir *d, const char *path, int why)
 		 "is shown here", path, strerror(why));
 }
 
-static int make_attempt(struct logdir *d, uint32_t attempt)
+static int make_attempt(struct logdir *d, uint32_t attempt,
+			logdir_on_folder *on_folder, void *arg)
 {
 	char path[LOGDIR_PATH_MAX];
 	int rc = put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
@@ -253,11 +267,13 @@ static int make_attempt(struct logdir *d, uint32_t attempt)
 		rc = put_path(path, "%s/%u", d->attempt, i);
 		if (rc == 0 && mkdir(path, 0777) < 0)
 			rc = -errno;
+		on_folder(arg);
 	}
 	return rc;
 }
 
-void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round)
+void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
+		  logdir_on_folder *on_folder, void *arg)
 {
 	int rc;
 
@@ -265,7 +281,7 @@ void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round)
 	d->attempt[0] = '\0';
 	if (!*d->run || d->is_private)
 		return;
-	rc = make_attempt(d, attempt);
+	rc = make_attempt(d, attempt, on_folder, arg);
 	if (rc == 0)
 		return;
 	tell_full(d, *d->attempt ? d->attempt : d->run, -rc);

@@ -45,8 +45,11 @@ void logdir_remove(const char *path);
 /* A round begins: makes attempt_N with a folder for each local rank. A round
  * that is no restart (nodes came or went) has attempt_N_round_R, for nothing is
  * overwritten. A disk that is full by now is a warning, once: the round then
- * has no files. */
-void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round);
+ * has no files. on_folder is called after each folder: on a slow file system
+ * all of them take longer than a lease lasts. */
+typedef void logdir_on_folder(void *arg);
+void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
+		  logdir_on_folder *on_folder, void *arg);
 
 /* Where the worker is to leave its error: a path in out (LOGDIR_PATH_MAX), or
  * "" where there is no place. Returns out. */

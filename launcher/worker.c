@@ -156,8 +156,6 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
 			  .as_started = 1};
 
-	uint64_t alive_ns = clock_ns();
-
 	g->base_rank = plan->base_rank;
 	g->at = 0;
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -173,11 +171,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		rc = start_worker(&g->workers[i], &s, e);
 		if (rc < 0)
 			return rc;
-		if (g->workers[i].started_ns - alive_ns >
-		    g->alive_ms * 1000000) {
-			alive_ns = g->workers[i].started_ns;
-			g->on_alive(g);
-		}
+		g->on_started(g);
 	}
 	return 0;
 }

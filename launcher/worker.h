@@ -45,9 +45,7 @@ struct group {
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
 	int closing;
-	/* each alive_ms while workers start: the loop does not run then */
-	void (*on_alive)(struct group *g);
-	uint64_t alive_ms;
+	void (*on_started)(struct group *g); /* after each worker */
 	/* no worker runs, no stream is open: it may be started again */
 	void (*on_closed)(struct group *g);
 	/* This signal does not reach a worker that runs as another user. After

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,11 +49,22 @@ static int is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static unsigned folders;
+
+static void on_folder(void *arg)
+{
+	ck_assert_ptr_eq(arg, &d);
+	folders++;
+}
+
 static void begin(uint32_t attempt, uint32_t round, const char *name)
 {
 	const char *last;
 
-	logdir_begin(&d, attempt, round);
+	folders = 0;
+	logdir_begin(&d, attempt, round, on_folder, &d);
+	/* so often may the node say that it lives */
+	ck_assert_uint_eq(folders, c.nproc);
 	last = strrchr(logdir_attempt(&d), '/');
 	ck_assert_ptr_nonnull(last);
 	ck_assert_str_eq(last + 1, name);
@@ -133,13 +145,13 @@ START_TEST(without_a_folder_errors_have_a_private_one)
 	snprintf(run, sizeof(run), "%s", d.run);
 	ck_assert_int_eq(stat(run, &st), 0);
 	ck_assert_int_eq(st.st_mode & 0777, 0700);
-	logdir_begin(&d, 0, 1);
+	logdir_begin(&d, 0, 1, on_folder, &d);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_str_eq(logdir_stream(&d, 0, 1, path), "");
 	fd = open(logdir_error_file(&d, 3, path), O_CREAT | O_WRONLY, 0600);
 	ck_assert_int_ge(fd, 0);
 	close(fd);
-	logdir_begin(&d, 0, 2);
+	logdir_begin(&d, 0, 2, on_folder, &d);
 	/* what an earlier round wrote is not this one's */
 	ck_assert_int_lt(access(logdir_error_file(&d, 3, path), F_OK), 0);
 	logdir_release(&d);
@@ -169,7 +181,7 @@ START_TEST(dev_null_is_no_files)
 
 	c.log_dir = "/dev/null";
 	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
-	logdir_begin(&d, 0, 1);
+	logdir_begin(&d, 0, 1, on_folder, &d);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_str_eq(logdir_error_file(&d, 0, path), "");
 	ck_assert_str_eq(logdir_stream(&d, 0, 1, path), "");
@@ -202,7 +214,7 @@ START_TEST(what_fails_later_is_one_warning)
 	logdir_remove(d.run); /* somebody tidied up */
 	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
 	ck_assert_int_lt(logdir_open(&d, 0, 1), 0);
-	logdir_begin(&d, 1, 2);
+	logdir_begin(&d, 1, 2, on_folder, &d);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_ptr_nonnull(strstr(warned, "attempt_0/0/stdout.log"));
 	ck_assert_ptr_eq(strchr(warned, '\n'), strrchr(warned, '\n'));
@@ -234,6 +246,55 @@ START_TEST(the_last_lines_of_a_file_are_found)
 }
 END_TEST
 
+START_TEST(a_relative_tmpdir_is_found_from_anywhere)
+{
+	char path[LOGDIR_PATH_MAX], there[64];
+	struct err e = ERR_INIT;
+
+	c.log_dir = NULL;
+	c.redirects = c.tee = "0";
+	ck_assert_int_eq(chdir(base), 0);
+	ck_assert_int_eq(mkdir("t", 0700), 0);
+	setenv("TMPDIR", "t", 1);
+	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	snprintf(there, sizeof(there), "%s/t/ddprun_", base);
+	ck_assert_int_eq(chdir("/"), 0);
+	logdir_error_file(&d, 0, path);
+	ck_assert_msg(!strncmp(path, there, strlen(there)), "%s", path);
+	ck_assert(is_dir(logdir_private(&d)));
+}
+END_TEST
+
+START_TEST(a_private_folder_that_stays_is_told)
+{
+	struct rlimit limit;
+	struct err e = ERR_INIT;
+	char path[LOGDIR_PATH_MAX];
+	rlim_t was;
+	int lowest;
+
+	c.log_dir = NULL;
+	c.redirects = c.tee = "0";
+	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	snprintf(path, sizeof(path), "%s", logdir_private(&d));
+	lowest = dup(0);
+	close(lowest);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	was = limit.rlim_cur;
+	limit.rlim_cur = (rlim_t)lowest;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	logdir_remove(path);
+	limit.rlim_cur = was;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_nonnull(strstr(warned, "cannot remove"));
+	ck_assert_ptr_nonnull(strstr(warned, path));
+	warned[0] = '\0';
+	logdir_release(&d);
+	ck_assert_str_eq(warned, "");
+	ck_assert(!is_dir(path));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("all");
@@ -249,5 +310,7 @@ int main(void)
 	tcase_add_test(tc, a_folder_that_cannot_be_is_named);
 	tcase_add_test(tc, what_fails_later_is_one_warning);
 	tcase_add_test(tc, the_last_lines_of_a_file_are_found);
+	tcase_add_test(tc, a_relative_tmpdir_is_found_from_anywhere);
+	tcase_add_test(tc, a_private_folder_that_stays_is_told);
 	return run_case(tc);
 }
