@@ -94,6 +94,16 @@ void addr_book_forget(struct addr_book *b, struct addr_owner *owner)
 	}
 }
 
+void addr_book_move(struct addr_book *b, struct addr_owner *from,
+		    struct addr_owner *to)
+{
+	addr_book_forget(b, to);
+	to->claims = from->claims;
+	from->claims = NULL;
+	for (struct addr_claim *c = to->claims; c; c = c->owner_next)
+		c->owner = to;
+}
+
 struct addr_claim *addr_book_find(struct addr_book *b,
 				  const struct sock_addr *a)
 {

@@ -31,6 +31,9 @@ struct addr_claim {
 int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 		  const struct sock_addr *a);
 void addr_book_forget(struct addr_book *b, struct addr_owner *owner);
+/* `to` has what `from` had, and no more; cannot fail. */
+void addr_book_move(struct addr_book *b, struct addr_owner *from,
+		    struct addr_owner *to);
 /* The first who has it, NULL: nobody. */
 struct addr_claim *addr_book_find(struct addr_book *b,
 				  const struct sock_addr *a);

@@ -3,7 +3,7 @@
 #include "rendezvous/history.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "rendezvous/hosted.h"
@@ -101,17 +101,6 @@ void history_stopped(struct hosted *job, const char *why)
 	journal_end(b, mark);
 }
 
-static void put_torch(struct buf *b, const struct hosted *job)
-{
-	char text[SOCK_TEXT_MAX];
-
-	buf_put_u16(b, job->torch_port);
-	buf_put_u32(b, (uint32_t)job->ntorch_at);
-	for (int i = 0; i < job->ntorch_at; i++)
-		buf_put_slice(b, SLICE_STR(sock_addr_host(&job->torch_at[i],
-							  text)));
-}
-
 void history_torch(struct hosted *job)
 {
 	size_t mark;
@@ -119,7 +108,7 @@ void history_torch(struct hosted *job)
 
 	if (!b)
 		return;
-	put_torch(b, job);
+	history_put_torch(b, job);
 	journal_end(b, mark);
 }
 
@@ -154,150 +143,26 @@ void history_changed(struct pasts *round, uint64_t session, uint32_t rank,
 	journal_end(b, mark);
 }
 
-static void put_gathered(struct buf *b, struct pasts *round,
-			 struct meeting *met)
-{
-	uint32_t n;
-	const struct slice *values = store_held(met, &n);
-	size_t mark = journal_begin(b, HISTORY_GATHERED);
-
-	*store_held_number(met) = ++round->history->met;
-	buf_put_u64(b, round->job);
-	buf_put_u32(b, round->history->met);
-	buf_put_u32(b, n);
-	for (uint32_t i = 0; i < n; i++)
-		buf_put_slice(b, values[i]);
-	journal_end(b, mark);
-}
-
-static void put_past(struct buf *b, struct pasts *round, const struct past *p)
-{
-	size_t mark = journal_begin(b, HISTORY_PAST);
-
-	buf_put_u64(b, round->job);
-	buf_put_u64(b, p->session);
-	buf_put_u32(b, p->rank);
-	buf_put_u32(b, p->id);
-	buf_put_u8(b, p->type);
-	buf_put_u64(b, (uint64_t)p->value);
-	buf_put_u32(b, p->met ? *store_held_number(p->met) : 0);
-	journal_end(b, mark);
-}
-
 void history_met(struct pasts *round, struct past *p)
 {
 	struct history *h = round->history;
 
 	if (!h || !h->writes || h->mute || is_lost(h))
 		return;
-	if (p->met && !*store_held_number(p->met))
-		put_gathered(&h->batch, round, p->met);
-	put_past(&h->batch, round, p);
-}
-
-static void put_seal(struct history *h)
-{
-	size_t mark = journal_begin(&h->batch, HISTORY_SEAL);
-
-	buf_put_slice(&h->batch, SLICE_STR(h->seal));
-	journal_end(&h->batch, mark);
+	if (p->met && !store_held_tag(p->met)->number)
+		history_put_gathered(&h->batch, round, p->met);
+	history_put_past(&h->batch, round, p);
 }
 
 void history_sealed(struct history *h)
 {
 	if (h->writes)
-		put_seal(h);
+		history_put_seal(&h->batch, h);
 }
 
-/* ---- a snapshot ---- */
+/* ---- committing ---- */
 
-static void put_pair(struct buf *b, enum history_type type,
-		     const struct hosted *job, struct slice key,
-		     struct slice value)
-{
-	size_t mark = journal_begin(b, (uint8_t)type);
-
-	buf_put_u64(b, job->number);
-	buf_put_slice(b, key);
-	buf_put_slice(b, value);
-	journal_end(b, mark);
-}
-
-static void put_store(struct buf *b, struct hosted *job)
-{
-	struct table_item *at = NULL;
-	const struct queued *q = NULL;
-	struct slice key, value;
-
-	while (store_next_key(job->store, &at, &key)) {
-		store_get(job->store, key, &value);
-		put_pair(b, HISTORY_KEY, job, key, value);
-	}
-	at = NULL;
-	while (store_next_queued(job->store, &at, &q, &key, &value))
-		put_pair(b, HISTORY_QUEUED, job, key, value);
-}
-
-static void put_pasts(struct buf *b, struct pasts *round, uint32_t since)
-{
-	struct table_item *at = NULL;
-	struct past *p;
-
-	while ((at = table_next(&round->table, at))) {
-		p = (struct past *)at;
-		if (!p->type)
-			continue;
-		/* numbers that were given before belong to what is gone */
-		if (p->met && *store_held_number(p->met) <= since)
-			put_gathered(b, round, p->met);
-		put_past(b, round, p);
-	}
-}
-
-static void put_job(struct history *h, struct hosted *job, uint32_t since)
-{
-	struct buf *b = &h->batch, state = BUF_INIT(JOURNAL_BATCH_MAX);
-	size_t mark;
-
-	job_save(job->job, &state);
-	if (state.failed)
-		b->failed = state.failed;
-	mark = journal_begin(b, HISTORY_JOB);
-	buf_put_u64(b, job->number);
-	buf_put_u8(b, (uint8_t)job->named);
-	buf_put_slice(b, SLICE(state.data, state.len));
-	journal_end(b, mark);
-	buf_release(&state);
-	if (!job->store)
-		return;
-	if (job->torch_port) {
-		mark = journal_begin(b, HISTORY_TORCH);
-		buf_put_u64(b, job->number);
-		put_torch(b, job);
-		journal_end(b, mark);
-	}
-	put_store(b, job);
-	put_pasts(b, &job->pasts, since);
-}
-
-static void put_ended(struct buf *b, const struct ended *d)
-{
-	for (unsigned i = 0; i < ENDED_MAX; i++) {
-		const struct ended_job *job =
-			&d->jobs[(d->next + i) % ENDED_MAX];
-		size_t mark;
-
-		if (!job->id)
-			continue;
-		mark = journal_begin(b, HISTORY_ENDED);
-		buf_put_u32(b, job->round);
-		buf_put_slice(b, SLICE_STR(job->id));
-		buf_put_slice(b, SLICE_STR(job->text));
-		journal_end(b, mark);
-	}
-}
-
-/* Jobs of which nothing is left do not change it. */
+/* Jobs with nothing left to do do not change it. */
 static void say_ended(struct history *h)
 {
 	struct table_item *at = NULL;
@@ -310,48 +175,38 @@ static void say_ended(struct history *h)
 	journal_etcd_say_ended(h->etcd, over);
 }
 
-static int keep_snapshot(struct history *h, struct err *e)
-{
-	struct slice batch = SLICE(h->batch.data, h->batch.len);
-
-	if (h->file)
-		return journal_file_snapshot(h->file, batch, e);
-	say_ended(h);
-	journal_etcd_snapshot(h->etcd, batch);
-	return 0;
-}
-
 static const char *where(const struct history *h)
 {
 	return h->path ? h->path : h->etcd ? "in etcd" : "in memory";
 }
 
-static int put_snapshot(struct history *h, struct err *e)
+/* Keeps a snapshot, which says what the pending batch says, too. A failure
+ * changes nothing: neither the journal nor the batch. in_place: where there is
+ * room for no more than one state, the old one makes way first, and the journal
+ * is lost where the new one still does not fit. */
+static int write_snapshot(struct history *h, int in_place, struct err *e)
 {
-	struct table_item *at = NULL;
-	uint32_t since = h->met;
-	size_t mark;
-	int rc;
+	struct snapshot snapshot;
+	int rc = history_snapshot(h, &snapshot);
 
-	buf_reset(&h->batch);
-	mark = journal_begin(&h->batch, HISTORY_RESET);
-	buf_put_u64(&h->batch, h->jobs);
-	buf_put_u32(&h->batch, h->met);
-	journal_end(&h->batch, mark);
-	if (h->seal[0])
-		put_seal(h);
-	put_ended(&h->batch, &h->server->ended);
-	while ((at = table_next(&h->by_number, at)))
-		put_job(h, hosted_of_number(at), since);
-	rc = h->batch.failed ? err_set(e, h->batch.failed, "journal %s: a "
-				       "snapshot of more than %d bytes",
-				       where(h), JOURNAL_BATCH_MAX)
-			     : keep_snapshot(h, e);
-	buf_release(&h->batch);
+	if (rc < 0)
+		err_set(e, rc, "journal %s: cannot make a snapshot: %s",
+			where(h), strerror(-rc));
+	else if (h->etcd)
+		say_ended(h);
+	if (rc == 0 && h->etcd)
+		journal_etcd_snapshot(h->etcd, snapshot.slices, snapshot.n);
+	if (rc == 0 && h->file)
+		rc = journal_file_snapshot(h->file, snapshot.slices,
+					   snapshot.n, e);
+	if (rc < 0 && snapshot.n && in_place) {
+		journal_file_lose(h->file);
+		rc = journal_file_snapshot(h->file, snapshot.slices,
+					   snapshot.n, e);
+	}
+	history_snapshot_release(&snapshot);
 	return rc;
 }
-
-/* ---- committing ---- */
 
 static void complain(struct history *h, const struct err *e)
 {
@@ -363,22 +218,6 @@ static void complain(struct history *h, const struct err *e)
 	h->complained = 1;
 }
 
-/* What was lost comes back with a snapshot, as it holds everything. */
-static void try_again(struct history *h)
-{
-	struct err e = ERR_INIT;
-
-	buf_reset(&h->batch);
-	if (uv_now(h->server->loop) < h->again_ms)
-		return;
-	if (put_snapshot(h, &e) < 0) {
-		complain(h, &e);
-		return;
-	}
-	h->complained = 0;
-	log_info("journal %s: it is written again", where(h));
-}
-
 static void forget_batch(struct history *h)
 {
 	buf_reset(&h->batch);
@@ -386,12 +225,89 @@ static void forget_batch(struct history *h)
 		buf_release(&h->batch);
 }
 
+/* What was lost comes back with a snapshot, as it holds everything. */
+static void try_again(struct history *h)
+{
+	struct err e = ERR_INIT;
+
+	forget_batch(h);
+	if (uv_now(h->server->loop) < h->again_ms)
+		return;
+	if (write_snapshot(h, 0, &e) < 0) {
+		complain(h, &e);
+		return;
+	}
+	h->complained = 0;
+	log_info("journal %s: it is written again", where(h));
+}
+
+/* A compaction that finds no room costs nothing: the journal grows on, and the
+ * next attempt is made later. */
+static int compact(struct history *h)
+{
+	struct err e = ERR_INIT;
+	uint64_t now = uv_now(h->server->loop);
+
+	if (now < h->again_ms)
+		return -EAGAIN;
+	if (write_snapshot(h, 0, &e) == 0) {
+		h->again_ms = 0;
+		return 0;
+	}
+	h->again_ms = now + AGAIN_MS;
+	log_debug("%s: the journal is not compacted now", e.text);
+	return e.code;
+}
+
+/* With one batch missing the journal would be wrong. So what cannot be appended
+ * is kept with a snapshot, if need be in the place of the old one; and where
+ * that fails the journal is empty for the next server. */
+static void commit_to_file(struct history *h)
+{
+	struct err e = ERR_INIT;
+	struct slice batch;
+
+	if (journal_file_is_lost(h->file)) {
+		try_again(h);
+		return;
+	}
+	if (!h->batch.len && !h->batch.failed)
+		return;
+	batch = SLICE(h->batch.data, h->batch.len);
+	if (!(journal_file_is_long(h->file) && compact(h) == 0) &&
+	    (h->batch.failed || journal_file_append(h->file, batch, &e) < 0) &&
+	    write_snapshot(h, 1, &e) < 0) {
+		journal_file_lose(h->file);
+		complain(h, &e);
+	}
+	forget_batch(h);
+}
+
+static void write_to_etcd(struct history *h)
+{
+	struct err e = ERR_INIT;
+
+	if (journal_etcd_is_long(h->etcd) && compact(h) == 0) {
+		forget_batch(h);
+		return;
+	}
+	if (h->batch.failed && write_snapshot(h, 0, &e) < 0) {
+		place_fail(h->server->place, &e);
+		return;
+	}
+	if (!h->batch.failed) {
+		say_ended(h);
+		journal_etcd_append(h->etcd,
+				    SLICE(h->batch.data, h->batch.len));
+	}
+	forget_batch(h);
+}
+
 /* One batch at a time: what comes while etcd keeps it goes with the next, and
  * so does the output that speaks of it. */
 static int commit_to_etcd(struct history *h)
 {
 	struct conn_pool *pool = &h->server->pool;
-	struct err e = ERR_INIT;
 
 	if (pool->marked || !journal_etcd_is_kept(h->etcd) ||
 	    !place_is_sure(h->server->place))
@@ -399,15 +315,7 @@ static int commit_to_etcd(struct history *h)
 	if (!h->batch.len && !h->batch.failed)
 		return 0;
 	conn_mark(pool);
-	if (h->batch.failed || journal_etcd_is_long(h->etcd)) {
-		if (put_snapshot(h, &e) < 0)
-			place_fail(h->server->place, &e);
-	} else {
-		say_ended(h);
-		journal_etcd_append(h->etcd,
-				    SLICE(h->batch.data, h->batch.len));
-		forget_batch(h);
-	}
+	write_to_etcd(h);
 	return 1;
 }
 
@@ -415,11 +323,9 @@ int history_settle(struct history *h)
 {
 	if (!journal_etcd_is_kept(h->etcd))
 		return 1;
-	if (!h->batch.len)
+	if (!h->batch.len && !h->batch.failed)
 		return 0;
-	say_ended(h);
-	journal_etcd_append(h->etcd, SLICE(h->batch.data, h->batch.len));
-	forget_batch(h);
+	write_to_etcd(h);
 	return 1;
 }
 
@@ -436,29 +342,12 @@ void history_kept(struct history *h)
 int history_commit(void *history)
 {
 	struct history *h = history;
-	struct err e = ERR_INIT;
-	int rc;
 
 	if (!h->writes || h->mute)
 		return 0;
 	if (h->etcd)
 		return commit_to_etcd(h);
-	if (journal_file_is_lost(h->file)) {
-		try_again(h);
-		return 0;
-	}
-	if (!h->batch.len && !h->batch.failed)
-		return 0;
-	if (h->batch.failed || journal_file_is_long(h->file)) {
-		rc = put_snapshot(h, &e);
-	} else {
-		rc = journal_file_append(h->file,
-					 SLICE(h->batch.data, h->batch.len),
-					 &e);
-		forget_batch(h);
-	}
-	if (rc < 0)
-		complain(h, &e);
+	commit_to_file(h);
 	return 0;
 }
 
@@ -510,6 +399,36 @@ static void drop_empty(struct history *h)
 	}
 }
 
+/* What the journal says has happened; the limits hold for what comes. */
+static void end_reading(struct history *h)
+{
+	const struct server *s = h->server;
+	struct table_item *at = NULL;
+	struct hosted *job;
+
+	drop_empty(h);
+	while ((at = table_next(&h->by_number, at))) {
+		job = hosted_of_number(at);
+		if (job->store)
+			store_limit(job->store, s->max_keys, s->max_bytes);
+	}
+	h->mute = 0;
+}
+
+/* A journal that no snapshot finds room behind is no reason to end its jobs:
+ * the snapshot takes the old one's place, or it is gone on without. One that is
+ * not made for want of memory may be made by the next server. */
+static int begin_file(struct history *h, struct err *e)
+{
+	int rc = write_snapshot(h, 1, e);
+
+	if (rc < 0 && !journal_file_is_lost(h->file))
+		return rc;
+	if (rc < 0)
+		complain(h, e);
+	return 0;
+}
+
 int history_start(struct history *h, struct server *s, const char *path, int fd,
 		  struct err *e)
 {
@@ -522,14 +441,14 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
 	if (rc < 0)
 		return rc;
 	h->writes = h->mute = 1;
+	h->why = (struct err)ERR_INIT;
 	rc = journal_file_replay(h->file, history_take, h, e);
-	drop_empty(h);
-	h->mute = 0;
+	end_reading(h);
+	if (rc < 0 && h->why.code)
+		return err_set(e, rc, "journal %s: %s", where(h), h->why.text);
 	if (rc <= 0)
-		return rc < 0 ? err_set(e, rc, "journal %s: what it says makes "
-					"no sense to this version: move it "
-					"away", path ? path : "in memory") : 0;
-	rc = put_snapshot(h, e);
+		return rc;
+	rc = begin_file(h, e);
 	if (rc < 0)
 		return rc;
 	jobs = (int)h->by_number.items;
@@ -540,25 +459,31 @@ int history_start(struct history *h, struct server *s, const char *path, int fd,
 }
 
 /* How many batches there were. */
-static int read_etcd(struct history *h, struct journal_etcd *journal)
+static int read_etcd(struct history *h, struct journal_etcd *journal,
+		     struct err *e)
 {
 	int rc;
 
 	buf_init(&h->batch, JOURNAL_BATCH_MAX);
 	h->etcd = journal;
 	h->writes = h->mute = 1;
+	h->why = (struct err)ERR_INIT;
 	rc = journal_etcd_replay(journal, history_take, h);
 	if (rc > 0)
 		journal_etcd_say_ended(journal, 1); /* unless a job is there */
-	drop_empty(h);
-	h->mute = 0;
+	end_reading(h);
+	if (rc < 0)
+		err_set(e, rc, "what etcd keeps of this job: %s", h->why.code ?
+			h->why.text : "its first batch is not whole; that "
+			"makes no sense to this version");
 	return rc;
 }
 
 int history_is_over_in_etcd(struct history *h, struct journal_etcd *journal)
 {
 	struct table_item *at = NULL;
-	int rc = read_etcd(h, journal);
+	struct err e = ERR_INIT;
+	int rc = read_etcd(h, journal, &e);
 
 	while (rc > 0 && (at = table_next(&h->by_number, at)))
 		if (job_state(hosted_of_number(at)->job) != JOB_OVER)
@@ -569,12 +494,12 @@ int history_is_over_in_etcd(struct history *h, struct journal_etcd *journal)
 int history_start_in_etcd(struct history *h, struct journal_etcd *journal,
 			  struct err *e)
 {
-	int rc = read_etcd(h, journal);
+	int rc = read_etcd(h, journal, e);
 
-	if (rc < 0)
-		return err_set(e, rc, "what etcd keeps of this job makes no "
-			       "sense to this version");
-	return rc ? put_snapshot(h, e) < 0 ? e->code : 1 : 0;
+	if (rc <= 0)
+		return rc;
+	rc = write_snapshot(h, 0, e);
+	return rc < 0 ? rc : 1;
 }
 
 void history_forget_all(struct history *h)

@@ -26,8 +26,11 @@ struct history {
 	const char *path;  /* NULL: in memory */
 	struct buf batch;  /* since the last commit */
 	int mute;          /* what is read is not written again */
+	struct err why;    /* what is read cannot be: code 0: it can */
+	uint64_t unknown;  /* a job that records name and that is not there */
 	int complained;    /* of what cannot be kept */
 	uint64_t again_ms; /* loop time: then a snapshot is tried */
+	uint32_t snapshots; /* that were begun */
 	uint64_t jobs;     /* the last number that was given */
 	struct table by_number; /* all jobs of the server */
 	uint32_t met;      /* the last gather's number */
@@ -54,6 +57,7 @@ enum history_type {
 	HISTORY_TORCHED, /* u64 job, u8 generation, str request: PyTorch's */
 	HISTORY_QUEUED,  /* u64 job, str key, str value */
 	HISTORY_SEAL,    /* str credential: the key of the job, by munge */
+	HISTORY_LEFT,    /* u64 job, u32 rank: it has, after those before it */
 };
 
 /* ---- writing; nothing where there is no journal ---- */
@@ -106,7 +110,28 @@ void history_forget_all(struct history *h);
 /* What follows is not written any more; the journal stays as it is. */
 void history_close(struct history *h);
 
-/* history_read.c */
+/* history_read.c: a batch happens again. What makes no sense costs the job that
+ * it is of, which ends and says why. < 0, and h->why: it costs them all, for
+ * want of memory, or because it is no list of records. */
 int history_take(void *history, struct slice batch);
+
+/* history_snapshot.c: all that there is, as batches that stand for all batches
+ * before them. -errno: there is not the memory, or it is too much. */
+enum { SNAPSHOT_PARTS_MAX = 1024 };
+struct snapshot {
+	uint32_t number;
+	size_t n;
+	struct buf parts[SNAPSHOT_PARTS_MAX];
+	struct slice slices[SNAPSHOT_PARTS_MAX];
+};
+int history_snapshot(struct history *h, struct snapshot *s);
+void history_snapshot_release(struct snapshot *s);
+/* The fields of TORCH, and the records that are also written on their own. */
+void history_put_torch(struct buf *b, const struct hosted *job);
+void history_put_gathered(struct buf *b, struct pasts *round,
+			  struct meeting *met);
+void history_put_past(struct buf *b, struct pasts *round,
+		      const struct past *p);
+void history_put_seal(struct buf *b, const struct history *h);
 
 #endif

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/log.h"
+#include "rendezvous/event.h"
 #include "rendezvous/history.h"
-#include "rendezvous/hosted.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/torch_session.h"
 
@@ -12,25 +13,18 @@
 struct reading {
 	struct history *h;
 	struct reader in;
-	struct hosted *job;
+	struct hosted *job; /* of the records that begin with its number */
+	struct err e;       /* why it makes no sense, where more is known */
 };
 
 typedef int taker(struct reading *r);
 
-static int find_job(struct reading *r)
+static struct hosted *job_of(struct history *h, uint64_t number)
 {
-	uint64_t number = reader_u64(&r->in);
 	struct slice key = SLICE((const char *)&number, sizeof number);
-	struct table_item *item = table_find(&r->h->by_number, key);
+	struct table_item *item = table_find(&h->by_number, key);
 
-	r->job = item ? hosted_of_number(item) : NULL;
-	return r->job ? 0 : ERR_PROTOCOL;
-}
-
-static struct job_node *find_node(struct reading *r)
-{
-	return find_job(r) < 0 ? NULL :
-	       job_find_node(r->job->job, reader_slice(&r->in));
+	return item ? hosted_of_number(item) : NULL;
 }
 
 static int take_reset(struct reading *r)
@@ -54,11 +48,13 @@ static int take_ended(struct reading *r)
 	char *name = strndup(id.data, id.len);
 	char *why = strndup(text.data, text.len);
 
-	if (name && why)
+	int rc = name && why ? 0 : -ENOMEM;
+
+	if (rc == 0)
 		ended_add(&r->h->server->ended, name, round, why);
 	free(name);
 	free(why);
-	return 0;
+	return rc;
 }
 
 static int take_opened(struct reading *r)
@@ -66,88 +62,50 @@ static int take_opened(struct reading *r)
 	uint64_t number = reader_u64(&r->in);
 	uint32_t first = reader_u32(&r->in);
 	struct slice id = reader_slice(&r->in);
-	struct job *job = r->in.bad ? NULL : job_new(id, first);
+	struct job *job;
 
-	if (!job)
+	if (r->in.bad)
 		return ERR_PROTOCOL;
+	job = job_new(id, first);
 	if (number > r->h->jobs)
 		r->h->jobs = number;
-	return hosted_restore(r->h->server, job, number, 1) ? 0 : -ENOMEM;
+	return job && hosted_restore(r->h->server, job, number, 1) ? 0
+								   : -ENOMEM;
 }
 
 static int take_job(struct reading *r)
 {
 	uint64_t number = reader_u64(&r->in);
 	int named = reader_u8(&r->in);
-	struct job *job = job_load(reader_slice(&r->in));
+	struct slice bytes = reader_slice(&r->in);
+	struct job *job;
 
+	errno = 0; /* job_load does not say whether it was memory */
+	job = job_load(bytes);
 	if (!job)
-		return ERR_PROTOCOL;
+		return errno == ENOMEM ? -ENOMEM : ERR_PROTOCOL;
 	r->job = hosted_restore(r->h->server, job, number, named);
 	if (!r->job)
 		return -ENOMEM;
 	return job_state(job) == JOB_RUNNING ? hosted_make_store(r->job) : 0;
 }
 
-static int take_join(struct reading *r, const struct wire_frame *f)
-{
-	struct job_node *node;
-	struct wire_join join;
-	int rc = wire_get_join(f, &join, NULL);
-
-	return rc < 0 ? rc : job_join(r->job->job, &join, NULL,
-				      r->h->server->endpoint, &node, NULL);
-}
-
-static int happen(struct reading *r, struct job_node *n,
-		  const struct wire_frame *f)
-{
-	struct job *job = r->job->job;
-	struct wire_exited exited;
-	struct wire_failed failed;
-	struct wire_leave leave;
-	struct wire_stop stop;
-	int rc;
-
-	if (f->type == WIRE_JOIN)
-		return take_join(r, f);
-	if (!n)
-		return ERR_PROTOCOL;
-	switch (f->type) {
-	case WIRE_EXITED:
-		rc = wire_get_exited(f, &exited, NULL);
-		return rc < 0 ? rc : job_exited(job, n, &exited, NULL);
-	case WIRE_FAILED:
-		rc = wire_get_failed(f, &failed, NULL);
-		if (rc == 0)
-			job_failed(job, n, &failed);
-		return rc;
-	case WIRE_LEAVE:
-		rc = wire_get_leave(f, &leave, NULL);
-		if (rc == 0)
-			job_leave(job, n, &leave);
-		return rc;
-	case WIRE_STOP:
-		rc = wire_get_stop(f, &stop, NULL);
-		if (rc == 0)
-			job_told(job, n, &stop);
-		return rc;
-	default:
-		return ERR_PROTOCOL;
-	}
-}
-
 static int take_event(struct reading *r)
 {
-	struct job_node *n = find_node(r);
+	struct slice node = reader_slice(&r->in);
+	struct job_node *n = job_find_node(r->job->job, node);
 	struct wire_frame f = {.kind = WIRE_NOTICE};
 	int rc;
 
 	f.type = reader_u8(&r->in);
 	f.body = reader_slice(&r->in);
-	if (!r->job || r->in.bad)
+	if (r->in.bad)
 		return ERR_PROTOCOL;
-	rc = happen(r, n, &f);
+	if (!n && f.type != WIRE_JOIN)
+		return err_set(&r->e, ERR_PROTOCOL, "%s of node %.*s, which "
+			       "the job does not have", wire_type_name(f.type),
+			       SLICE_FMT(node));
+	rc = event_take(r->job, &n, NULL, &f, &r->e);
 	if (rc == 0)
 		hosted_act(r->job);
 	return rc;
@@ -155,14 +113,18 @@ static int take_event(struct reading *r)
 
 static int take_lost(struct reading *r)
 {
-	struct job_node *n = find_node(r);
+	struct slice node = reader_slice(&r->in);
+	struct job_node *n = job_find_node(r->job->job, node);
 	struct slice why = reader_slice(&r->in);
 	char text[ERR_TEXT_MAX];
 
-	if (!n || r->in.bad)
+	if (r->in.bad)
 		return ERR_PROTOCOL;
+	if (!n)
+		return err_set(&r->e, ERR_PROTOCOL, "the loss of node %.*s, "
+			       "which the job does not have", SLICE_FMT(node));
 	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
-	job_lost(r->job->job, n, text);
+	event_lost(r->job, n, text);
 	hosted_act(r->job);
 	hosted_free_if_empty(r->job);
 	return 0;
@@ -170,48 +132,43 @@ static int take_lost(struct reading *r)
 
 static int take_called(struct reading *r)
 {
-	if (find_job(r) < 0)
-		return ERR_PROTOCOL;
-	job_last_call(r->job->job);
+	event_called(r->job);
 	hosted_act(r->job);
 	return 0;
 }
 
 static int take_stopped(struct reading *r)
 {
-	struct slice why;
+	struct slice why = reader_slice(&r->in);
 	char text[ERR_TEXT_MAX];
 
-	if (find_job(r) < 0)
+	if (r->in.bad)
 		return ERR_PROTOCOL;
-	why = reader_slice(&r->in);
 	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
-	job_stop(r->job->job, text);
+	event_stopped(r->job, text);
 	hosted_act(r->job);
 	return 0;
 }
 
 static int take_torch(struct reading *r)
 {
+	struct sock_addr at[TORCH_ADDRS_MAX];
 	char host[SOCK_HOST_MAX];
 	struct slice text;
-	uint16_t port;
-	uint32_t n;
+	uint16_t port = reader_u16(&r->in);
+	uint32_t n = reader_u32(&r->in);
 
-	if (find_job(r) < 0)
-		return ERR_PROTOCOL;
-	port = reader_u16(&r->in);
-	n = reader_u32(&r->in);
 	if (n > TORCH_ADDRS_MAX)
 		return ERR_PROTOCOL;
 	for (uint32_t i = 0; i < n; i++) {
 		text = reader_slice(&r->in);
 		snprintf(host, sizeof host, "%.*s", SLICE_FMT(text));
-		if (!sock_addr_number(host, 0, &r->job->torch_at[i]))
+		if (!sock_addr_number(host, 0, &at[i]))
 			return ERR_PROTOCOL;
 	}
 	r->job->torch_port = port;
 	r->job->ntorch_at = (int)n;
+	memcpy(r->job->torch_at, at, n * sizeof at[0]);
 	return 0;
 }
 
@@ -221,13 +178,24 @@ static int take_torch(struct reading *r)
 static struct conn nobody = {.state = CONN_CLOSED,
 			     .out = BUF_INIT(CONN_OUT_MAX)};
 
+/* It fails the gathers that miss it, in this store, too. */
+static int take_left(struct reading *r)
+{
+	uint32_t rank = reader_u32(&r->in);
+	const char *how = r->in.bad ? NULL : job_rank_end(r->job->job, rank);
+
+	if (!how || !r->job->store)
+		return ERR_PROTOCOL;
+	return store_rank_left(r->job->store, rank, how);
+}
+
 static int take_request(struct reading *r)
 {
 	struct session s = {.conn = &nobody};
 	struct wire_frame f = {.kind = WIRE_REQUEST};
 	int rc;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	s.id = reader_u64(&r->in);
 	s.rank = reader_u32(&r->in);
@@ -241,7 +209,9 @@ static int take_request(struct reading *r)
 	s.job = r->job->job;
 	s.pasts = &r->job->pasts;
 	s.past = s.id ? past_find_or_make(s.pasts, s.id, s.rank) : NULL;
-	rc = session_replay(&s, &f, NULL);
+	if (s.id && !s.past)
+		return -ENOMEM;
+	rc = session_replay(&s, &f, &r->e);
 	buf_release(&nobody.out);
 	return rc;
 }
@@ -250,33 +220,33 @@ static int take_torched(struct reading *r)
 {
 	enum torch_generation g;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	g = reader_u8(&r->in);
 	if (g != TORCH_OLD && g != TORCH_MODERN)
 		return ERR_PROTOCOL;
 	return torch_session_replay(r->job->store, g, reader_slice(&r->in),
-				    NULL);
+				    &r->e);
 }
 
 static int take_key(struct reading *r)
 {
 	struct slice key;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	key = reader_slice(&r->in);
-	return store_set(r->job->store, key, reader_slice(&r->in), NULL);
+	return store_set(r->job->store, key, reader_slice(&r->in), &r->e);
 }
 
 static int take_queued(struct reading *r)
 {
 	struct slice key;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	key = reader_slice(&r->in);
-	return store_push(r->job->store, key, reader_slice(&r->in), NULL);
+	return store_push(r->job->store, key, reader_slice(&r->in), &r->e);
 }
 
 static int take_gathered(struct reading *r)
@@ -285,7 +255,7 @@ static int take_gathered(struct reading *r)
 	struct meeting *m;
 	uint32_t number, n;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	number = reader_u32(&r->in);
 	n = reader_u32(&r->in);
@@ -300,7 +270,9 @@ static int take_gathered(struct reading *r)
 	free(values);
 	if (!m)
 		return r->in.bad ? ERR_PROTOCOL : -ENOMEM;
-	*store_held_number(m) = r->h->met = number;
+	store_held_tag(m)->number = number;
+	if (number > r->h->met)
+		r->h->met = number;
 	return 0;
 }
 
@@ -312,7 +284,7 @@ static int take_past(struct reading *r)
 	uint32_t rank, id, number;
 	uint8_t type;
 
-	if (find_job(r) < 0 || !r->job->store)
+	if (!r->job->store)
 		return ERR_PROTOCOL;
 	session = reader_u64(&r->in);
 	rank = reader_u32(&r->in);
@@ -341,24 +313,112 @@ static int take_seal(struct reading *r)
 	return 0;
 }
 
-static taker *const takers[] = {
-	[HISTORY_RESET] = take_reset,
-	[HISTORY_ENDED] = take_ended,
-	[HISTORY_OPENED] = take_opened,
-	[HISTORY_JOB] = take_job,
-	[HISTORY_EVENT] = take_event,
-	[HISTORY_LOST] = take_lost,
-	[HISTORY_CALLED] = take_called,
-	[HISTORY_STOPPED] = take_stopped,
-	[HISTORY_TORCH] = take_torch,
-	[HISTORY_REQUEST] = take_request,
-	[HISTORY_KEY] = take_key,
-	[HISTORY_GATHERED] = take_gathered,
-	[HISTORY_PAST] = take_past,
-	[HISTORY_TORCHED] = take_torched,
-	[HISTORY_QUEUED] = take_queued,
-	[HISTORY_SEAL] = take_seal,
+/* Those but RESET, ENDED and SEAL begin with the number of a job; all of these
+ * but the two that make one are of a job that is there. */
+static const struct {
+	taker *take;
+	const char *name;
+	int of_job, makes;
+} takers[] = {
+	[HISTORY_RESET] = {take_reset, "RESET"},
+	[HISTORY_ENDED] = {take_ended, "ENDED"},
+	[HISTORY_OPENED] = {take_opened, "OPENED", 1, 1},
+	[HISTORY_JOB] = {take_job, "JOB", 1, 1},
+	[HISTORY_EVENT] = {take_event, "EVENT", 1},
+	[HISTORY_LOST] = {take_lost, "LOST", 1},
+	[HISTORY_CALLED] = {take_called, "CALLED", 1},
+	[HISTORY_STOPPED] = {take_stopped, "STOPPED", 1},
+	[HISTORY_TORCH] = {take_torch, "TORCH", 1},
+	[HISTORY_REQUEST] = {take_request, "REQUEST", 1},
+	[HISTORY_KEY] = {take_key, "KEY", 1},
+	[HISTORY_GATHERED] = {take_gathered, "GATHERED", 1},
+	[HISTORY_PAST] = {take_past, "PAST", 1},
+	[HISTORY_TORCHED] = {take_torched, "TORCHED", 1},
+	[HISTORY_QUEUED] = {take_queued, "QUEUED", 1},
+	[HISTORY_SEAL] = {take_seal, "SEAL"},
+	[HISTORY_LEFT] = {take_left, "LEFT", 1},
 };
+
+static uint64_t peek_number(const struct reading *r)
+{
+	struct reader in = r->in;
+
+	return reader_u64(&in);
+}
+
+/* 1: the record is to be read; 0: it is of a job that is not there, or that one
+ * broken record has ended. */
+static int is_wanted(struct reading *r, unsigned type)
+{
+	uint64_t number = peek_number(r);
+
+	r->job = NULL;
+	if (!takers[type].of_job || takers[type].makes)
+		return 1;
+	r->job = job_of(r->h, number);
+	if (r->job) {
+		reader_u64(&r->in);
+		return !r->job->broken;
+	}
+	if (r->h->unknown != number)
+		log_warn("journal: left out what it has of job number %llu, "
+			 "which it does not begin with (%s)",
+			 (unsigned long long)number, takers[type].name);
+	r->h->unknown = number;
+	return 0;
+}
+
+/* The others go on. Its agents, and who asks, are told why it has ended. */
+static int cost_job(struct reading *r, unsigned type, uint64_t number)
+{
+	char why[ERR_TEXT_MAX];
+
+	if (!takers[type].of_job) {
+		log_error("error: journal: left out a record (%s) that makes "
+			  "no sense", takers[type].name);
+		return 0;
+	}
+	if (!r->job) {
+		r->h->unknown = number;
+		log_error("error: journal: job number %llu is lost: its record "
+			  "(%s) makes no sense", (unsigned long long)number,
+			  takers[type].name);
+		return 0;
+	}
+	snprintf(why, sizeof why, "a record (%s) in the journal of the "
+		 "rendezvous server at %s makes no sense%s%.400s",
+		 takers[type].name, r->h->server->endpoint,
+		 r->e.text[0] ? ": " : "", r->e.text);
+	log_error("error: job '%s' ends: %s", job_id(r->job->job), why);
+	r->job->broken = 1;
+	job_stop(r->job->job, why);
+	hosted_act(r->job);
+	return 0;
+}
+
+static int take_record(struct reading *r, const struct journal_record *record)
+{
+	uint64_t number;
+	int rc;
+
+	if (record->type >= sizeof takers / sizeof *takers ||
+	    !takers[record->type].take)
+		return err_set(&r->h->why, ERR_PROTOCOL, "it has a record of "
+			       "type %u, which this version does not know: "
+			       "move it away", record->type);
+	reader_init(&r->in, record->body);
+	r->e = (struct err)ERR_INIT;
+	number = peek_number(r);
+	if (!is_wanted(r, record->type))
+		return 0;
+	rc = takers[record->type].take(r);
+	if (rc >= 0 && r->in.bad)
+		rc = ERR_PROTOCOL;
+	if (rc == -ENOMEM)
+		return err_set(&r->h->why, rc, "out of memory for what it "
+			       "says; it stays as it is");
+	return rc < 0 ? cost_job(r, record->type, number) : 0;
+}
 
 int history_take(void *history, struct slice batch)
 {
@@ -369,14 +429,10 @@ int history_take(void *history, struct slice batch)
 	int rc = 0;
 
 	reader_init(&in, batch);
-	while (rc >= 0 && journal_next(&in, &record)) {
-		if (record.type >= sizeof takers / sizeof *takers ||
-		    !takers[record.type])
-			return ERR_PROTOCOL;
-		reader_init(&r.in, record.body);
-		rc = takers[record.type](&r);
-		if (rc >= 0 && r.in.bad)
-			rc = ERR_PROTOCOL;
-	}
-	return rc < 0 ? rc : in.bad ? ERR_PROTOCOL : 0;
+	while (rc >= 0 && journal_next(&in, &record))
+		rc = take_record(&r, &record);
+	if (rc >= 0 && in.bad)
+		rc = err_set(&h->why, ERR_PROTOCOL, "what it says makes no "
+			     "sense to this version: move it away");
+	return rc < 0 ? rc : 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "rendezvous/dump.h"
+#include "rendezvous/event.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/service.h"
@@ -76,10 +77,13 @@ void hosted_tell_state(struct hosted *h)
 	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
 }
 
+/* What a journal says has fitted once: the limits are set when it is read. */
 int hosted_make_store(struct hosted *h)
 {
+	const struct server *s = h->server;
 	const struct store_limits limits = {
-		.keys = h->server->max_keys, .bytes = h->server->max_bytes,
+		.keys = s->history.mute ? SIZE_MAX : s->max_keys,
+		.bytes = s->history.mute ? SIZE_MAX : s->max_bytes,
 		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
 		.ranks = job_world_size(h->job),
 	};
@@ -111,7 +115,7 @@ static void tell_start(struct hosted *h)
 	h->since = uv_now(h->server->loop);
 	h->server->counts.rounds++;
 	if (hosted_make_store(h) < 0) {
-		job_stop(h->job, "the rendezvous server is out of memory");
+		event_stopped(h, "the rendezvous server is out of memory");
 		return;
 	}
 	/* a journal's next record says where it was; that one is gone */
@@ -192,10 +196,17 @@ static void on_last_call(uv_timer_t *t)
 {
 	struct hosted *h = t->data;
 
-	history_called(h);
-	job_last_call(h->job);
+	event_called(h);
 	hosted_act(h);
 	conn_flush_all(&h->server->pool);
+}
+
+/* Its agents see the connection end, and say so; what was written down of it
+ * the next server knows. */
+static _Noreturn void end_without_memory(void)
+{
+	log_error("error: out of memory; the jobs on this server end");
+	exit(EX_OSERR);
 }
 
 void hosted_act(struct hosted *h)
@@ -213,7 +224,9 @@ void hosted_act(struct hosted *h)
 			tell_start(h);
 			break;
 		case JOB_RANK_LEFT:
-			store_rank_left(h->store, a->rank, a->text);
+			/* a gather that misses it would wait for ever */
+			if (store_rank_left(h->store, a->rank, a->text) < 0)
+				end_without_memory();
 			store_answer_all(h->store);
 			waits_begin(h->server);
 			break;
@@ -233,13 +246,14 @@ void hosted_act(struct hosted *h)
 		case JOB_LAST_CALL_OFF:
 			uv_timer_stop(&h->call_timer);
 			break;
+		case JOB_CANNOT_START:
+			event_stopped(h, "the rendezvous server is out of "
+				      "memory");
+			break;
 		}
 	}
-	if (job_lost_action(h->job)) {
-		/* its agents see the connection end, and say so */
-		log_error("error: out of memory; the jobs on this server end");
-		exit(EX_OSERR);
-	}
+	if (job_lost_action(h->job))
+		end_without_memory();
 }
 
 /* ---- life ---- */
@@ -257,25 +271,47 @@ static void unname(struct hosted *h)
 	service_jobs(h->server);
 }
 
+/* A last call that was out goes on, for as long as it would from now. */
+static void call_again(struct hosted *h)
+{
+	uint32_t ms = job_call_ms(h->job);
+
+	if (ms)
+		uv_timer_start(&h->call_timer, on_last_call, ms, 0);
+}
+
+/* In both tables, in the place of the one that had its name; or in neither. A
+ * table that one of that name is in has room. */
+static int enter(struct hosted *h, int named)
+{
+	struct server *s = h->server;
+	struct hosted *before = named ? hosted_find(s, h->item.key) : NULL;
+	int rc = history_number(&s->history, h);
+
+	if (rc < 0 || !named)
+		return rc;
+	if (before)
+		unname(before);
+	rc = table_insert(&s->jobs, &h->item);
+	if (rc < 0)
+		history_forget(&s->history, h);
+	return rc;
+}
+
 struct hosted *hosted_restore(struct server *s, struct job *job,
 			      uint64_t number, int named)
 {
 	struct hosted *h = calloc(1, sizeof *h);
-	struct hosted *before = named ? hosted_find(s, SLICE_STR(job_id(job)))
-				      : NULL;
 
 	if (!h) {
 		job_free(job);
 		return NULL;
 	}
-	if (before)
-		unname(before);
 	h->job = job;
 	h->server = s;
 	h->number = number;
 	h->item.key = SLICE_STR(job_id(h->job));
-	if (history_number(&s->history, h) < 0 ||
-	    (named && table_insert(&s->jobs, &h->item) < 0)) {
+	if (enter(h, named) < 0) {
 		job_free(job);
 		free(h);
 		return NULL;
@@ -288,6 +324,7 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->call_timer);
 	uv_timer_init(s->loop, &h->back_timer);
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	call_again(h);
 	limits_touch(h);
 	service_jobs(s);
 	return h;
@@ -478,12 +515,6 @@ static void lose_worker(struct hosted *h, struct member *m)
 		guests_left(h, m, "ended without ddp_finalize");
 }
 
-void hosted_lose_node(struct hosted *h, struct job_node *n, const char *why)
-{
-	history_lost(h, n, why);
-	job_lost(h->job, n, why);
-}
-
 void hosted_lose(struct member *m, const char *why)
 {
 	struct hosted *h = m->hosted;
@@ -498,7 +529,7 @@ void hosted_lose(struct member *m, const char *why)
 		lose_worker(h, m);
 	} else if (m->node) {
 		voucher_forget(h, m);
-		hosted_lose_node(h, m->node, why);
+		event_lost(h, m->node, why);
 		m->node = NULL;
 		hosted_act(h);
 		hosted_free_if_empty(h);

@@ -84,6 +84,7 @@ struct hosted {
 	uv_timer_t call_timer;  /* the last call is over */
 	uv_timer_t back_timer;  /* who has not come back is lost */
 	int named;              /* new joins find it */
+	int broken; /* by a record: what the journal has of it is left out */
 	int closing; /* handles that are not closed yet */
 };
 
@@ -156,8 +157,6 @@ void hosted_drop(struct hosted *h);
 /* START to that node, if it runs and is here; STATE to all who wait, soon. */
 void hosted_tell_start(struct hosted *h, const struct job_node *n);
 void hosted_tell_state(struct hosted *h);
-/* Whoever was its agent; hosted_act and hosted_free_if_empty are to follow. */
-void hosted_lose_node(struct hosted *h, struct job_node *n, const char *why);
 /* Does what the job wants done, after each event. */
 void hosted_act(struct hosted *h);
 /* A worker's HELLO: it is in its round from now on, or is told why not. */

@@ -12,12 +12,15 @@
 enum {
 	PIECE_MAX = 1 << 20, /* etcd takes requests of 1.5 MiB */
 	PAGE = 8,            /* pieces in an answer: they are base64 there */
-	QUEUE_MAX = 256 << 20,
+	QUEUE_MAX = JOURNAL_ETCD_READ_MAX,
 	BODY_MAX = 4 << 20,
 	KEY_MAX = 4096,
 	LONG_BYTES = 4 << 20, /* a snapshot is not worth it before */
 	GENERATION_MAX = 40,
 };
+
+_Static_assert(JOURNAL_ETCD_WRITTEN_MAX + JOURNAL_ETCD_BATCH_MAX <
+	       JOURNAL_ETCD_READ_MAX, "what is written can be read");
 
 struct journal_etcd {
 	struct etcd *etcd;
@@ -32,9 +35,11 @@ struct journal_etcd {
 	uint32_t count;
 	uint64_t number;   /* of its next piece */
 	int counts;        /* `head` says that it is the one */
+	int64_t head;      /* the revision of `head`; 0: there is none */
 	int ended, ended_said; /* the job is; and etcd has been told so */
 	struct buf queue;  /* a stream of batches that are not kept yet */
-	size_t left;       /* of it that is a snapshot, which comes first */
+	size_t left; /* of it: what comes before `head`: a snapshot, or the
+		      * first batch of a journal that has none */
 	size_t sending;    /* of it, in the transaction under way */
 	int superseded;    /* a snapshot waits for that transaction's end */
 	enum { KEEP, REMOVE, REVOKE, REMOVED } removing;
@@ -196,8 +201,10 @@ static void on_page(void *owner, const struct etcd_reply *r,
 		j->number++;
 	}
 	if (j->loaded.failed) {
-		err_set(&e, j->loaded.failed, "the journal in etcd is larger "
-			"than %d MiB, or memory is out", QUEUE_MAX >> 20);
+		err_set(&e, j->loaded.failed, j->loaded.failed == -ENOMEM ?
+			"out of memory for the journal in etcd" :
+			"the journal in etcd is larger than %d MiB",
+			QUEUE_MAX >> 20);
 		lose(j, &e);
 	} else if (r->more) {
 		load_next(j);
@@ -243,6 +250,7 @@ static void on_head(void *owner, const struct etcd_reply *r,
 	}
 	memcpy(j->generation, r->kvs[0].value.data, n);
 	j->generation[n] = '\0';
+	j->head = r->kvs[0].modified;
 	j->counts = 1;
 	load_next(j);
 }
@@ -262,7 +270,7 @@ int journal_etcd_replay(struct journal_etcd *j,
 		rc = take(arg, batch);
 		n++;
 	}
-	/* a generation that counts begins with a whole snapshot */
+	/* a generation that counts begins with a whole batch */
 	if (rc >= 0 && j->counts && !n)
 		rc = ERR_DATA;
 	j->since = j->loaded.len;
@@ -281,6 +289,17 @@ static void begin_generation(struct journal_etcd *j)
 	j->counts = 0;
 }
 
+/* A request that goes to a second member may have been carried out by the
+ * first, late: then `head` is what it would have been, and so it was when this
+ * server had its place. */
+static int is_head_there(const struct journal_etcd *j,
+			 const struct etcd_reply *r)
+{
+	return !j->sending && !j->removing && r->nkvs &&
+	       r->kvs->value.len == strlen(j->generation) &&
+	       !memcmp(r->kvs->value.data, j->generation, r->kvs->value.len);
+}
+
 static void on_sent(void *owner, const struct etcd_reply *r,
 		    const struct err *why)
 {
@@ -294,7 +313,7 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 	}
 	if (!is_answer(j, r, why))
 		return;
-	if (!r->succeeded) {
+	if (!r->succeeded && !is_head_there(j, r)) {
 		err_set(&e, ERR_ABORTED, "another ddprdzv is this job's server "
 			"by now: etcd (%s) took this one for dead",
 			etcd_where(j->etcd));
@@ -307,7 +326,10 @@ static void on_sent(void *owner, const struct etcd_reply *r,
 		if (!j->superseded)
 			j->left -= j->left ? j->sending : 0;
 	}
-	j->counts = !j->sending || j->counts;
+	if (!j->sending) {
+		j->counts = 1;
+		j->head = r->succeeded ? r->revision : r->kvs->modified;
+	}
 	j->sending = 0;
 	if (j->superseded)
 		begin_generation(j);
@@ -341,11 +363,15 @@ static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
 		put_ended(j, t);
 }
 
-/* All of the snapshot is there: from now on it is what counts. */
+/* All of the snapshot is there: from now on it is what counts. Not where `head`
+ * is another by now: such a request is one of ours that came twice, and the
+ * pieces that it speaks of are gone. */
 static void send_head(struct journal_etcd *j, struct etcd_txn *t)
 {
 	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
 
+	etcd_txn_if_modified(t, key(j, &name, "head"), j->head);
+	etcd_txn_else_get(t, key(j, &name, "head"), SLICE("", 0), 1);
 	etcd_txn_put(t, key(j, &name, "head"), SLICE_STR(j->generation),
 		     j->lease);
 	etcd_txn_delete(t, key(j, &name, "journal/"),
@@ -414,20 +440,28 @@ static void put_batch(struct journal_etcd *j, struct slice batch)
 
 void journal_etcd_append(struct journal_etcd *j, struct slice batch)
 {
-	if (!j->counts && !j->count)
+	/* the first batch of all stands where a snapshot would: before `head`
+	 * */
+	if (!j->counts && !j->count) {
 		begin_generation(j);
+		j->left = batch.len + 4;
+	}
 	j->since += batch.len + 4;
 	put_batch(j, batch);
 	send_next(j);
 }
 
-void journal_etcd_snapshot(struct journal_etcd *j, struct slice batch)
+void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
+			   size_t n)
 {
 	j->queue.len = j->sending; /* it says what waits there, too */
-	j->left = batch.len + 4;
+	j->left = 0;
+	for (size_t i = 0; i < n; i++) {
+		j->left += parts[i].len + 4;
+		put_batch(j, parts[i]);
+	}
 	j->since = 0;
 	j->snapshot = j->left;
-	put_batch(j, batch);
 	if (j->call)
 		j->superseded = 1;
 	else
@@ -440,9 +474,16 @@ void journal_etcd_say_ended(struct journal_etcd *j, int ended)
 	j->ended = ended;
 }
 
+int journal_etcd_is_too_long(uint64_t snapshot, uint64_t since)
+{
+	return since > LONG_BYTES &&
+	       (since > snapshot ||
+		snapshot + since > JOURNAL_ETCD_WRITTEN_MAX);
+}
+
 int journal_etcd_is_long(const struct journal_etcd *j)
 {
-	return !j->left && j->since > LONG_BYTES && j->since > 2 * j->snapshot;
+	return !j->left && journal_etcd_is_too_long(j->snapshot, j->since);
 }
 
 int journal_etcd_is_kept(const struct journal_etcd *j)

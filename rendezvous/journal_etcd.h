@@ -50,12 +50,23 @@ int journal_etcd_replay(struct journal_etcd *j,
 
 /* on_kept follows, or on_lost. */
 void journal_etcd_append(struct journal_etcd *j, struct slice batch);
-/* All that was appended before says no more than this one batch. */
-void journal_etcd_snapshot(struct journal_etcd *j, struct slice batch);
+/* All that was appended before says no more than these n batches. */
+void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
+			   size_t n);
 /* Whether the job is over, once the next batch is kept: the key `ended` says so
  * to who leaves it (remains.h). */
 void journal_etcd_say_ended(struct journal_etcd *j, int ended);
 int journal_etcd_is_long(const struct journal_etcd *j);
+/* The same of any: of a snapshot, and what was appended since, in bytes. Each
+ * journal that is compacted as this says can be read, whatever batch comes
+ * next: one of BATCH_MAX, as a server takes no more in while another is kept.
+ * */
+enum {
+	JOURNAL_ETCD_READ_MAX = 512 << 20,
+	JOURNAL_ETCD_WRITTEN_MAX = 192 << 20,
+	JOURNAL_ETCD_BATCH_MAX = 256 << 20,
+};
+int journal_etcd_is_too_long(uint64_t snapshot, uint64_t since);
 /* All that was appended is. */
 int journal_etcd_is_kept(const struct journal_etcd *j);
 /* The job is over: nothing of it is left in etcd, but the candidate's key.

@@ -236,47 +236,66 @@ static void put(struct journal_file *f, size_t at, struct slice batch)
 	journal_seal(f->map + at, header(f)->salt, ++f->number, batch);
 }
 
-int journal_file_append(struct journal_file *f, struct slice batch,
-			struct err *e)
+/* Behind what is there. */
+static int add(struct journal_file *f, struct slice batch, struct err *e)
 {
 	size_t need = JOURNAL_HEAD + batch.len;
-	int rc;
+	int rc = batch.len > JOURNAL_BATCH_MAX ? failed(f, -EFBIG, "a batch", e)
+					       : grow(f, f->end + need, e);
 
-	if (f->lost || f->owes)
-		return err_set(e, -ENOSPC, "journal %s: it needs a snapshot",
-			       f->name);
-	if (!header(f)->start)
-		return journal_file_snapshot(f, batch, e);
-	rc = batch.len > JOURNAL_BATCH_MAX ? failed(f, -EFBIG, "a batch", e)
-					   : grow(f, f->end + need, e);
-	if (rc < 0) {
-		f->lost = 1;
-		header(f)->start = 0;
+	if (rc < 0)
 		return rc;
-	}
 	put(f, f->end, batch);
 	f->end += need;
 	f->since += need;
 	return 0;
 }
 
-int journal_file_snapshot(struct journal_file *f, struct slice batch,
-			  struct err *e)
+int journal_file_append(struct journal_file *f, struct slice batch,
+			struct err *e)
+{
+	int rc;
+
+	if (f->lost || f->owes)
+		return err_set(e, -ENOSPC, "journal %s: it needs a snapshot",
+			       f->name);
+	rc = header(f)->start ? add(f, batch, e) :
+				journal_file_snapshot(f, &batch, 1, e);
+	f->owes = rc < 0;
+	return rc;
+}
+
+void journal_file_lose(struct journal_file *f)
+{
+	f->lost = 1;
+	__atomic_store_n(&header(f)->start, 0, __ATOMIC_RELEASE);
+}
+
+int journal_file_snapshot(struct journal_file *f, const struct slice *parts,
+			  size_t n, struct err *e)
 {
 	struct header *h = header(f);
-	size_t need = JOURNAL_HEAD + batch.len, at = PAGE;
+	size_t need = 0, at = PAGE, next;
 	int rc = 0;
 
-	if (batch.len > JOURNAL_BATCH_MAX)
-		return failed(f, -EFBIG, "a snapshot", e);
+	for (size_t i = 0; i < n; i++) {
+		if (parts[i].len > JOURNAL_BATCH_MAX)
+			return failed(f, -EFBIG, "a snapshot", e);
+		need += JOURNAL_HEAD + parts[i].len;
+	}
 	if (h->start && PAGE + need > h->start)
 		at = (f->end + 7) & ~(size_t)7;
 	rc = grow(f, at + need, e);
 	if (rc < 0)
 		return rc;
-	put(f, at, batch);
+	next = at;
+	for (size_t i = 0; i < n; i++) {
+		put(f, next, parts[i]);
+		next += JOURNAL_HEAD + parts[i].len;
+	}
 	/* what was there before goes only when this is there */
-	msync(f->map, f->size, MS_SYNC);
+	if (msync(f->map, f->size, MS_SYNC) < 0)
+		return failed(f, -errno, "cannot write it", e);
 	h = header(f);
 	__atomic_store_n(&h->start, at, __ATOMIC_RELEASE);
 	f->end = at + need;

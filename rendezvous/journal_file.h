@@ -26,19 +26,24 @@ int journal_file_replay(struct journal_file *f,
 			struct err *e);
 
 /* 0: it is kept, whatever happens to this process. -ENOSPC and the like, with a
- * text: it is not, and neither is anything after it until a snapshot is: the
- * journal is empty for who comes next, because a part of it would be wrong. */
+ * text: it is not, and the journal says what it said before; nothing can be
+ * appended until a snapshot is written, which is to say what this batch said.
+ * The journal has to be lost where that cannot be written either: what it says
+ * then is older than what the process has answered. */
 int journal_file_append(struct journal_file *f, struct slice batch,
 			struct err *e);
-/* All that was appended before says no more than this one batch, which the next
- * replay begins with. A failure changes nothing where nothing failed before. */
-int journal_file_snapshot(struct journal_file *f, struct slice batch,
-			  struct err *e);
+/* The next replay finds nothing, and nothing can be appended, until a snapshot
+ * is written, which may now take the place of what was there. */
+void journal_file_lose(struct journal_file *f);
+/* All that was appended before says no more than these n batches, which the
+ * next replay begins with. A failure changes nothing. */
+int journal_file_snapshot(struct journal_file *f, const struct slice *parts,
+			  size_t n, struct err *e);
 /* So much was appended since the last snapshot that it is time for one. */
 int journal_file_is_long(const struct journal_file *f);
 /* What is in it, in bytes. */
 size_t journal_file_bytes(const struct journal_file *f);
-/* What an append could not keep: 1 until a snapshot is. */
+/* 1 from journal_file_lose until a snapshot is written. */
 int journal_file_is_lost(const struct journal_file *f);
 
 #endif

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "rendezvous/history.h"
+#include "rendezvous/event.h"
 
 /* ---- connections and jobs ---- */
 
@@ -104,8 +104,7 @@ static void expire(struct hosted *h)
 		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
 	log_info("job '%s' ends: %s", job_id(h->job), why);
 	h->server->counts.expired++;
-	history_stopped(h, why);
-	job_stop(h->job, why);
+	event_stopped(h, why);
 	hosted_act(h);
 	hosted_free_if_empty(h);
 }

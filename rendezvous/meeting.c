@@ -17,7 +17,7 @@ struct meeting {
 	struct meeting *next, **pprev; /* the list of gathers */
 	uint32_t size;
 	uint32_t here; /* waiters that hold it, and have come; other holders */
-	uint32_t number; /* of one that is held: the holder's */
+	struct held_tag tag; /* of one that is held: the holder's */
 	struct store_waiter *waiters;
 	struct slice *values; /* of a gather: size; data NULL: not yet */
 	struct share share; /* of a gather: who passes it on */
@@ -330,6 +330,14 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 	return 0;
 }
 
+int store_left_at(const struct store *s, size_t i, uint32_t *rank)
+{
+	if (i >= s->meetings.nleft)
+		return 0;
+	*rank = s->meetings.left[i].rank;
+	return 1;
+}
+
 /* Still waiting: its place is free again, and if its rank is known to be gone
  * the gather fails now. Woken: the result has one reader less. */
 void meeting_leave(struct store_waiter *w)
@@ -419,16 +427,16 @@ const struct slice *store_held(const struct meeting *m, uint32_t *size)
 	return m->values;
 }
 
-uint32_t *store_held_number(struct meeting *m)
+struct held_tag *store_held_tag(struct meeting *m)
 {
-	return &m->number;
+	return &m->tag;
 }
 
 struct meeting *store_find_held(struct store *s, uint32_t number)
 {
 	struct meeting *m = s->meetings.held;
 
-	while (m && m->number != number)
+	while (m && m->tag.number != number)
 		m = m->next;
 	return m;
 }

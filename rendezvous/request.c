@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rendezvous/dump.h"
+#include "rendezvous/event.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/place.h"
@@ -99,37 +100,80 @@ int request_admit(struct member *m, const struct wire_hello *hello,
 	return 0;
 }
 
-static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
+/* A connection stands for one node, also when that has left. */
+static int check_node(const struct member *m, const struct wire_join *join,
+		      struct err *e)
 {
-	struct hosted *h = m->hosted;
-	struct wire_join join;
-	int rc = wire_get_join(f, &join, e);
+	struct slice own;
+
+	if (!m->node)
+		return 0;
+	own = job_node_id(m->node);
+	if (own.len == join->node_id.len &&
+	    !memcmp(own.data, join->node_id.data, own.len))
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "JOIN as node %.*s on the connection "
+		       "of node %.*s", SLICE_FMT(join->node_id),
+		       SLICE_FMT(own));
+}
+
+/* The job that it joins; NULL and e: there is none for it. */
+static struct hosted *job_to_join(struct member *m, struct err *e)
+{
+	struct server *s = m->server;
+	struct hosted *h = hosted_find(s, SLICE_STR(m->job_id));
+	int rc;
+
+	if (m->hosted)
+		return m->hosted;
+	rc = h ? limits_check_client(h, e) : limits_check_job(s, m->job_id, e);
+	if (rc < 0)
+		return NULL;
+	h = hosted_for_join(s, SLICE_STR(m->job_id));
+	if (!h)
+		err_set(e, -ENOMEM, "the rendezvous server is out of memory");
+	return h;
+}
+
+/* What can fail comes first: once the job has taken the node, that is so, and
+ * written down. */
+static int join(struct member *m, struct hosted *h, const struct wire_frame *f,
+		const struct wire_join *j, struct err *e)
+{
+	struct addr_owner addrs = {NULL};
+	int rc = voucher_prepare(h, m, &j->addrs, &addrs, e);
 
 	if (rc < 0)
 		return rc;
-	if (!h) {
-		h = hosted_find(m->server, SLICE_STR(m->job_id));
-		rc = h ? limits_check_client(h, e) :
-		     limits_check_job(m->server, m->job_id, e);
-		if (rc < 0)
-			return rc;
-		h = hosted_for_join(m->server, SLICE_STR(m->job_id));
-	}
+	rc = event_take(h, &m->node, m, f, e);
+	if (rc < 0)
+		voucher_drop(&h->vouchers, &addrs);
+	else
+		voucher_settle(h, m, &addrs);
+	return rc;
+}
+
+static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
+{
+	struct hosted *h;
+	struct wire_join j;
+	int rc = wire_get_join(f, &j, e);
+
+	if (rc == 0)
+		rc = check_node(m, &j, e);
+	if (rc < 0)
+		return rc;
+	h = job_to_join(m, e);
 	if (!h)
-		return err_set(e, -ENOMEM,
-			       "the rendezvous server is out of memory");
-	rc = job_join(h->job, &join, m, m->server->endpoint, &m->node, e);
+		return e->code;
+	rc = join(m, h, f, &j, e);
 	if (rc < 0) {
 		hosted_free_if_empty(h);
 		return rc;
 	}
 	m->hosted = h;
-	rc = voucher_node(h, m, &join.addrs, e);
-	if (rc < 0)
-		return rc;
-	history_event(h, m->node, f);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
-	m->lease_ms = join.lease_ms ? join.lease_ms : m->server->lease_ms;
+	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
 	hosted_bear_with(m);
 	conn_due(&m->conn, m->conn.heard + m->lease_ms);
 	/* STATE or START follows, soon: a thousand who come at once are told in
@@ -140,73 +184,32 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 	return 0;
 }
 
-static int joined_only(struct member *m, const struct wire_frame *f,
-		       struct err *e)
+static int take_event(struct member *m, const struct wire_frame *f,
+		      struct err *e)
+{
+	int rc = event_take(m->hosted, &m->node, m, f, e);
+
+	/* also where it failed for want of memory: what that ends, ends here */
+	if (rc != ERR_PROTOCOL)
+		hosted_act(m->hosted);
+	return rc;
+}
+
+/* What a node says of its workers: EXITED, FAILED. */
+static int on_event(struct member *m, const struct wire_frame *f,
+		    struct err *e)
 {
 	if (m->node)
-		return 0;
+		return take_event(m, f, e);
 	return err_set(e, ERR_PROTOCOL, "%s from an agent that has not joined",
 		       wire_type_name(f->type));
 }
 
-static int on_exited(struct member *m, const struct wire_frame *f,
-		     struct err *e)
+/* LEAVE, STOP: one that says so before it has joined leaves nothing. */
+static int on_going(struct member *m, const struct wire_frame *f,
+		    struct err *e)
 {
-	struct wire_exited exited;
-	int rc = wire_get_exited(f, &exited, e);
-
-	if (rc == 0)
-		rc = joined_only(m, f, e);
-	if (rc == 0)
-		rc = job_exited(m->hosted->job, m->node, &exited, e);
-	if (rc < 0)
-		return rc;
-	history_event(m->hosted, m->node, f);
-	hosted_act(m->hosted);
-	return 0;
-}
-
-static int on_failed(struct member *m, const struct wire_frame *f,
-		     struct err *e)
-{
-	struct wire_failed failed;
-	int rc = wire_get_failed(f, &failed, e);
-
-	if (rc == 0)
-		rc = joined_only(m, f, e);
-	if (rc < 0)
-		return rc;
-	history_event(m->hosted, m->node, f);
-	job_failed(m->hosted->job, m->node, &failed);
-	hosted_act(m->hosted);
-	return 0;
-}
-
-/* One that leaves before it has joined leaves nothing. */
-static int on_leave(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	struct wire_leave leave;
-	int rc = wire_get_leave(f, &leave, e);
-
-	if (rc < 0 || !m->node)
-		return rc;
-	history_event(m->hosted, m->node, f);
-	job_leave(m->hosted->job, m->node, &leave);
-	hosted_act(m->hosted);
-	return 0;
-}
-
-static int on_stop(struct member *m, const struct wire_frame *f, struct err *e)
-{
-	struct wire_stop stop;
-	int rc = wire_get_stop(f, &stop, e);
-
-	if (rc < 0 || !m->node)
-		return rc;
-	history_event(m->hosted, m->node, f);
-	job_told(m->hosted->job, m->node, &stop);
-	hosted_act(m->hosted);
-	return 0;
+	return m->node ? take_event(m, f, e) : 0;
 }
 
 /* That this server is there needs no keeping: while etcd takes its time, as it
@@ -254,10 +257,10 @@ struct rule {
 static const struct rule rules[] = {
 	[WIRE_HELLO] = {0, WIRE_REQUEST, door_hello},
 	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, on_join},
-	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_exited},
-	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_failed},
-	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_leave},
-	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_stop},
+	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
+	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
+	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_going},
+	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_going},
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},

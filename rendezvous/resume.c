@@ -1,6 +1,7 @@
 /* resume.c: RESUME and those who never send it. */
 #include "rendezvous/resume.h"
 
+#include "rendezvous/event.h"
 #include "rendezvous/torch_home.h"
 
 /* A job that is over may not have its name any more. */
@@ -76,6 +77,25 @@ static void catch_up(struct hosted *h, struct job_node *n, struct member *m,
 		hosted_tell_state(h);
 }
 
+/* It is the node's agent from now on; < 0: nothing is as if it had come. */
+static int take_node(struct hosted *h, struct job_node *n, struct member *m,
+		     const struct wire_resume *from, struct err *e)
+{
+	struct addr_owner addrs = {NULL};
+	int rc = voucher_prepare(h, m, &from->addrs, &addrs, e);
+
+	if (rc < 0)
+		return rc;
+	m->node = n;
+	replace(h, n, m);
+	m->hosted = h;
+	voucher_settle(h, m, &addrs);
+	m->lease_ms = job_node_lease(n) ? job_node_lease(n)
+					: m->server->lease_ms;
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	return 0;
+}
+
 int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 {
 	struct wire_resume from;
@@ -91,15 +111,9 @@ int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
 	n = find(m->server, SLICE_STR(m->job_id), from.node_id, &h);
 	if (n) {
-		m->node = n;
-		replace(h, n, m);
-		m->hosted = h;
-		rc = voucher_node(h, m, &from.addrs, e);
+		rc = take_node(h, n, m, &from, e);
 		if (rc < 0)
 			return rc;
-		m->lease_ms = job_node_lease(n) ? job_node_lease(n)
-						: m->server->lease_ms;
-		conn_due(&m->conn, m->conn.heard + m->lease_ms);
 		reply.known = 1;
 		reply.joined = (uint8_t)(job_node_joined(n) ||
 					 job_node_is_spare(n));
@@ -128,8 +142,8 @@ static void on_back(uv_timer_t *t)
 	struct job_node *n;
 
 	while ((n = next_absent(h))) {
-		hosted_lose_node(h, n, "its agent did not come back to the "
-				 "rendezvous server after that was restarted");
+		event_lost(h, n, "its agent did not come back to the "
+			   "rendezvous server after that was restarted");
 		hosted_act(h);
 	}
 	torch_home_begin(h);

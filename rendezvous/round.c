@@ -170,8 +170,11 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 		return err_set(ev->e, ERR_PROTOCOL,
 			       "EXITED: rank %u has exited already", m->rank);
 	r->text = ev->text ? strdup(ev->text) : cause_of_exit(n, m);
-	if (!r->text)
+	if (!r->text) {
+		/* it is counted as heard: nobody would say it again */
+		j->lost_action = 1;
 		return err_set(ev->e, -ENOMEM, "out of memory");
+	}
 	r->failed = m->code != 0 || m->signal != 0;
 	j->exited++;
 	turn_act(j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});

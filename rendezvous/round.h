@@ -49,6 +49,7 @@ struct job_action {
 		JOB_TELL_END,   /* job_end_for each; the keyspace is over */
 		JOB_LAST_CALL,  /* job_last_call in ms, if no OFF or START */
 		JOB_LAST_CALL_OFF,
+		JOB_CANNOT_START, /* for want of memory: stop it */
 	} kind;
 	uint32_t rank; /* of RANK_LEFT; of LAST_CALL: ms */
 	const char *text; /* valid until the next event */
@@ -74,7 +75,8 @@ struct job *job_load(struct slice bytes);
  * max_nodes it is a spare, which takes the place of a member that goes. */
 int job_join(struct job *j, const struct wire_join *m, void *owner,
 	     const char *at, struct job_node **node, struct err *e);
-/* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored. */
+/* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored.
+ * -ENOMEM: job_lost_action. */
 int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	       struct err *e);
 /* That rank of a world of guests has gone; nobody says with which code, so the
@@ -106,6 +108,7 @@ const char *job_id(const struct job *j);
 /* The number of the running round, or of the next one. */
 uint32_t job_round(const struct job *j);
 uint32_t job_world_size(const struct job *j); /* of the running round */
+uint32_t job_call_ms(const struct job *j); /* the last call's; 0: none is out */
 int job_is_empty(const struct job *j);        /* no node is left in it */
 size_t job_nodes(const struct job *j); /* with those whose agent has gone */
 

@@ -12,6 +12,7 @@
 #include "base/signal_name.h"
 #include "base/sock.h"
 #include "rendezvous/dump.h"
+#include "rendezvous/event.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/limits.h"
@@ -238,8 +239,7 @@ static void stop_jobs(struct server *s)
 		h = hosted_of_number(at);
 		if (h == s->guests)
 			continue;
-		history_stopped(h, s->why);
-		job_stop(h->job, s->why);
+		event_stopped(h, s->why);
 		hosted_act(h);
 	}
 	/* Who has no job has nothing to be told */

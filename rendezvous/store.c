@@ -43,6 +43,12 @@ void store_free(struct store *s)
 	free(s);
 }
 
+void store_limit(struct store *s, size_t keys, size_t bytes)
+{
+	s->limits.keys = keys;
+	s->limits.bytes = bytes;
+}
+
 size_t store_keys(const struct store *s)
 {
 	return s->values;
@@ -68,7 +74,7 @@ int store_next_key(struct store *s, struct table_item **at, struct slice *key)
 
 int store_charge(struct store *s, size_t n, struct err *e)
 {
-	if (n > s->limits.bytes - s->bytes)
+	if (s->bytes > s->limits.bytes || n > s->limits.bytes - s->bytes)
 		return err_set(e, ERR_REFUSED,
 			       "the store of job '%s' is full: it holds %zu of "
 			       "at most %zu bytes (--max-bytes of its ddprdzv)",

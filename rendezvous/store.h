@@ -16,6 +16,12 @@ struct meeting;
 struct share;
 struct wire_share;
 
+/* What the holder of a gather's result keeps with it; 0 at first. */
+struct held_tag {
+	uint32_t number;   /* by which it is found again */
+	uint32_t snapshot; /* the last one that it was written into */
+};
+
 struct store_limits {
 	size_t keys;
 	size_t bytes; /* of keys and values together */
@@ -55,6 +61,8 @@ struct store_waiter {
 struct store *store_new(const struct store_limits *limits);
 /* No waiter may be left in it. NULL is fine. */
 void store_free(struct store *s);
+/* Other limits from now on. What is there already stays, also beyond them. */
+void store_limit(struct store *s, size_t keys, size_t bytes);
 
 /* Each key that is set wakes its waiters. ERR_REFUSED: over a limit. */
 int store_set(struct store *s, struct slice key, struct slice value,
@@ -131,6 +139,8 @@ struct share *store_share(struct meeting *m);
 /* A rank is gone for good; how says who and how ("rank 1 on h2 exited with
  * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
 int store_rank_left(struct store *s, uint32_t rank, const char *how);
+/* 1 and the rank that left as number i, from 0; 0: so many have not. */
+int store_left_at(const struct store *s, size_t i, uint32_t *rank);
 
 /* Each waiter that is done answers, and none is left. */
 void store_answer_all(struct store *s);
@@ -140,12 +150,11 @@ struct store_waiter *store_woken(struct store *s);
 /* the values of a gather in rank order, *size of them */
 const struct slice *store_gathered(const struct store_waiter *w,
 				   uint32_t *size);
-/* What a gather brought lives on after w, until store_let_go; its number is
- * the caller's, 0 at first. */
+/* What a gather brought lives on after w, until store_let_go. */
 struct meeting *store_hold(struct store_waiter *w);
 void store_let_go(struct store *s, struct meeting *m);
 const struct slice *store_held(const struct meeting *m, uint32_t *size);
-uint32_t *store_held_number(struct meeting *m);
+struct held_tag *store_held_tag(struct meeting *m);
 /* One that was gathered before; nobody holds it yet. The values are copied.
  * NULL when memory ran out. */
 struct meeting *store_remake(struct store *s, const struct slice *values,

@@ -121,10 +121,10 @@ void turn_start(struct job *j)
 	if (assign_ranks(j) == 0)
 		j->ranks = calloc(j->world_size, sizeof *j->ranks);
 	if (!j->ranks) {
+		/* an event of its own, so that it is known to the next
+		 * server, which may have the memory */
 		j->world_size = 0;
-		cause_other(j, NULL, WIRE_FAILURE, EXIT_NODE_LOST,
-			    "the rendezvous server is out of memory");
-		turn_end(j);
+		turn_act(j, (struct job_action){.kind = JOB_CANNOT_START});
 		return;
 	}
 	for (i = 0; i < j->nnodes; i++)

@@ -22,6 +22,11 @@ uint32_t job_world_size(const struct job *j)
 	return j->world_size;
 }
 
+uint32_t job_call_ms(const struct job *j)
+{
+	return j->calling ? j->last_call_ms : 0;
+}
+
 int job_is_empty(const struct job *j)
 {
 	return !j->nodes;

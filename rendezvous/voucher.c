@@ -35,8 +35,8 @@ static struct member *member_of(struct addr_owner *o)
 
 /* ---- who is where ---- */
 
-static int take_addr(struct hosted *h, struct member *agent, struct slice text,
-		     struct err *e)
+static int take_addr(struct hosted *h, struct addr_owner *to,
+		     struct slice text, struct err *e)
 {
 	char host[SOCK_HOST_MAX];
 	struct sock_addr a;
@@ -50,12 +50,13 @@ static int take_addr(struct hosted *h, struct member *agent, struct slice text,
 			       "the node is none");
 	if (sock_addr_is_loopback(&a) || sock_addr_is_any(&a))
 		return 0;
-	return addr_book_add(&h->vouchers.book, &agent->addrs, &a);
+	return addr_book_add(&h->vouchers.book, to, &a);
 }
 
 /* One whose connection has one address at both ends is on this host, where
  * other connections may come from loopback. */
-static int add_own(struct hosted *h, struct member *agent)
+static int add_own(struct hosted *h, const struct member *agent,
+		   struct addr_owner *to)
 {
 	struct addr_book *book = &h->vouchers.book;
 	struct sock_addr peer, own, loop;
@@ -63,17 +64,16 @@ static int add_own(struct hosted *h, struct member *agent)
 
 	if (conn_addrs(&agent->conn, &peer, &own) < 0)
 		return 0;
-	h->vouchers.nways = sock_addr_add(h->vouchers.ways, h->vouchers.nways,
-					  TORCH_ADDRS_MAX, &own);
-	rc = addr_book_add(book, &agent->addrs, &peer);
+	rc = addr_book_add(book, to, &peer);
 	if (rc < 0 || sock_addr_compare(&peer, &own) != 0)
 		return rc;
 	sock_addr_number("127.0.0.1", 0, &loop);
-	return addr_book_add(book, &agent->addrs, &loop);
+	return addr_book_add(book, to, &loop);
 }
 
-int voucher_node(struct hosted *h, struct member *agent,
-		 const struct wire_items *addrs, struct err *e)
+int voucher_prepare(struct hosted *h, const struct member *agent,
+		    const struct wire_items *addrs, struct addr_owner *to,
+		    struct err *e)
 {
 	struct reader r;
 	int rc;
@@ -81,17 +81,30 @@ int voucher_node(struct hosted *h, struct member *agent,
 	if (addrs->count > WIRE_ADDRS_MAX)
 		return err_set(e, ERR_PROTOCOL, "%u addresses of a node: %d "
 			       "are allowed", addrs->count, WIRE_ADDRS_MAX);
-	addr_book_forget(&h->vouchers.book, &agent->addrs);
 	reader_init(&r, addrs->bytes);
-	rc = add_own(h, agent);
+	rc = add_own(h, agent, to);
 	for (uint32_t i = 0; i < addrs->count && rc == 0; i++)
-		rc = take_addr(h, agent, reader_slice(&r), e);
+		rc = take_addr(h, to, reader_slice(&r), e);
 	if (rc == -ENOMEM)
-		return err_set(e, rc, "the rendezvous server is out of memory");
+		err_set(e, rc, "the rendezvous server is out of memory");
 	if (rc == 0 && (r.bad || reader_left(&r)))
-		return err_set(e, ERR_PROTOCOL, "a node's list of addresses is "
-			       "torn");
+		rc = err_set(e, ERR_PROTOCOL, "a node's list of addresses is "
+			     "torn");
+	if (rc < 0)
+		addr_book_forget(&h->vouchers.book, to);
 	return rc;
+}
+
+void voucher_settle(struct hosted *h, struct member *agent,
+		    struct addr_owner *from)
+{
+	struct vouchers *v = &h->vouchers;
+	struct sock_addr peer, own;
+
+	if (conn_addrs(&agent->conn, &peer, &own) == 0)
+		v->nways = sock_addr_add(v->ways, v->nways, TORCH_ADDRS_MAX,
+					 &own);
+	addr_book_move(&v->book, from, &agent->addrs);
 }
 
 struct member *voucher_agent_at(struct hosted *h, const struct sock_addr *from)

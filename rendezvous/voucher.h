@@ -25,10 +25,21 @@ struct vouchers {
 	uint32_t nnamed;
 };
 
-/* An agent's JOIN or RESUME: it has those addresses from now on, and the one
- * that its connection comes from. ERR_PROTOCOL for what is no list of them. */
-int voucher_node(struct hosted *h, struct member *agent,
-		 const struct wire_items *addrs, struct err *e);
+/* An agent's JOIN or RESUME, in two steps: all that can fail comes before the
+ * job hears of it. `to` has those addresses, and the one that the agent's
+ * connection comes from; ERR_PROTOCOL for what is no list of them, -ENOMEM:
+ * `to` has none. */
+int voucher_prepare(struct hosted *h, const struct member *agent,
+		    const struct wire_items *addrs, struct addr_owner *to,
+		    struct err *e);
+/* They are the agent's from now on, in the place of those that it had. */
+void voucher_settle(struct hosted *h, struct member *agent,
+		    struct addr_owner *from);
+/* They are nobody's: the job did not take it. */
+static inline void voucher_drop(struct vouchers *v, struct addr_owner *from)
+{
+	addr_book_forget(&v->book, from);
+}
 /* It is gone, or is about to: nobody waits for its word. */
 void voucher_forget(struct hosted *h, struct member *agent);
 

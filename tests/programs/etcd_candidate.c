@@ -108,7 +108,7 @@ static void fill(size_t n)
 	char *bytes = calloc(1, n + 1);
 
 	memset(bytes, 'x', n);
-	journal_etcd_snapshot(journal, SLICE(bytes, n));
+	journal_etcd_snapshot(journal, &SLICE(bytes, n), 1);
 	free(bytes);
 }
 
@@ -122,7 +122,7 @@ static void obey(char *line)
 	if (strcmp(line, "append") == 0)
 		journal_etcd_append(journal, SLICE_STR(arg));
 	else if (strcmp(line, "snapshot") == 0)
-		journal_etcd_snapshot(journal, SLICE_STR(arg));
+		journal_etcd_snapshot(journal, &SLICE_STR(arg), 1);
 	else if (strcmp(line, "fill") == 0)
 		fill(strtoul(arg, NULL, 10));
 	else if (strcmp(line, "remove") == 0)

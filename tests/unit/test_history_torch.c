@@ -3,55 +3,18 @@
  * answered. A real journal, its snapshot and what follows on that; and one that
  * got full, or long. */
 #include <check.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/hosted.h"
-#include "rendezvous/limits.h"
 #include "rendezvous/torch_session.h"
-#include "rendezvous/waits.h"
+#include "tests/unit/bare_server.h"
 #include "tests/unit/run_case.h"
 
-enum { HEADER = 4096, STATES = 64, TEXT = 4096, ITEMS = 64 };
-
-/* ---- a server without clients, and its journal ---- */
-
-static struct server *open_server(int fd)
-{
-	struct server *s = calloc(1, sizeof *s);
-	struct err e = ERR_INIT;
-
-	s->loop = s->pool.loop = malloc(sizeof *s->loop);
-	ck_assert_int_eq(uv_loop_init(s->loop), 0);
-	s->max_keys = 1000;
-	s->max_bytes = 1 << 20;
-	s->lease_ms = s->idle_ms = s->pool.silent_ms = 60000;
-	waits_init(s);
-	limits_init(s);
-	ck_assert_msg(history_start(&s->history, s, NULL, fd, &e) == 0, "%s",
-		      e.text);
-	return s;
-}
-
-static void close_server(struct server *s)
-{
-	history_forget_all(&s->history);
-	waits_close(s);
-	limits_close(s);
-	uv_run(s->loop, UV_RUN_DEFAULT);
-	ck_assert_int_eq(uv_loop_close(s->loop), 0);
-	free(s->loop);
-	table_release(&s->history.by_number);
-	table_release(&s->jobs);
-	conn_pool_release(&s->pool);
-	free(s);
-}
+enum { HEADER = 4096, STATES = 64, TEXT = 16384, ITEMS = 128 };
 
 /* ---- states ---- */
 
@@ -82,7 +45,7 @@ static void describe(struct server *s, char *text)
 	while (store_next_key(h->store, &at, &key)) {
 		store_get(h->store, key, &value);
 		sprintf(items[n++], "%.*s=%.*s", SLICE_FMT(key),
-			SLICE_FMT(value));
+			value.len > 40 ? 40 : (int)value.len, value.data);
 	}
 	qsort(items, (size_t)n, sizeof items[0], by_text);
 	for (int i = 0; i < n; i++)
@@ -291,14 +254,6 @@ static void use_old(void)
 
 /* ---- cutting ---- */
 
-static int image(const char *bytes, size_t n)
-{
-	int fd = memfd_create("journal", MFD_CLOEXEC);
-
-	ck_assert_int_eq(pwrite(fd, bytes, n, 0), (ssize_t)n);
-	return fd;
-}
-
 /* The state of who reads that. */
 static void read_image(const char *bytes, size_t n, char *text)
 {
@@ -306,21 +261,6 @@ static void read_image(const char *bytes, size_t n, char *text)
 
 	describe(s, text);
 	close_server(s);
-}
-
-static char *bytes_of(int fd, size_t *n)
-{
-	struct stat st;
-	char *bytes;
-
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	*n = (size_t)st.st_size;
-	bytes = malloc(*n);
-	ck_assert_int_eq(pread(fd, bytes, *n, 0), (ssize_t)*n);
-	while (*n && !bytes[*n - 1])
-		--*n;
-	*n += 8; /* a batch may end in zeroes */
-	return bytes;
 }
 
 /* Each cut is the state of the one before it, or the next. What was not written
@@ -367,6 +307,17 @@ static void count(struct server *s, int turns)
 	}
 }
 
+static void set_large(const char *key, size_t n)
+{
+	char *value = malloc(n + 1);
+
+	memset(value, 'x', n);
+	value[n] = '\0';
+	with_two(TORCH_SET, key, value);
+	take();
+	free(value);
+}
+
 /* What is read of the journal as it is now. */
 static void is_kept_as(int fd, const char *state)
 {
@@ -382,7 +333,7 @@ static void (*uses[])(void) = {use, use_old};
 
 static void begin(void)
 {
-	buf_init(&said, 1 << 16);
+	buf_init(&said, 1 << 20);
 	nstates = 0;
 }
 
@@ -430,17 +381,6 @@ START_TEST(so_is_a_snapshot_with_more_behind_it)
 }
 END_TEST
 
-/* The kernel's limit for a file is as good as a disk that is full. */
-static void limit_files(rlim_t bytes)
-{
-	struct rlimit r;
-
-	signal(SIGXFSZ, SIG_IGN);
-	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &r), 0);
-	r.rlim_cur = bytes < r.rlim_max ? bytes : r.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
-}
-
 START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -454,7 +394,14 @@ START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
 	ck_assert_int_eq(s->history.complained, 0);
 	is_kept_as(fd, state);
 	limit_files(80 << 10);
+	/* what there is fits where the old snapshot was */
 	count(s, 2000);
+	ck_assert_int_eq(s->history.complained, 0);
+	describe(s, state);
+	is_kept_as(fd, state);
+	/* this does not fit at all */
+	set_large("large", 100 << 10);
+	history_commit(&s->history);
 	ck_assert_int_eq(s->history.complained, 1);
 	/* a part of it would be wrong */
 	limit_files(RLIM_INFINITY);
@@ -466,9 +413,56 @@ START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
 	count(s, 1);
 	ck_assert_int_eq(s->history.complained, 0);
 	describe(s, state);
-	ck_assert_ptr_nonnull(strstr(state, "counter=2012"));
+	ck_assert_ptr_nonnull(strstr(state, "counter=2012; "));
 	is_kept_as(fd, state);
 	count(s, 1);
+	describe(s, state);
+	is_kept_as(fd, state);
+	disconnect();
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+/* A disk that is full when the journal has grown long, and is emptied later. */
+START_TEST(a_compaction_that_finds_no_room_loses_nothing)
+{
+	enum { VALUE = 60 << 10, SETS = 70 };
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT], name[16];
+	uint32_t snapshots;
+
+	connect_to(begin_job(s));
+	greet();
+	take();
+	/* room for what is appended, none for a snapshot behind it */
+	limit_files((8 << 20) + (10 << 10));
+	for (int i = 0; i < SETS; i++) {
+		snprintf(name, sizeof name, "key %d", i);
+		set_large(name, VALUE);
+		history_commit(&s->history);
+	}
+	for (int i = 0; i < 60; i++) {
+		set_large("k", VALUE);
+		count(s, 1);
+		describe(s, state);
+		if (i % 5 == 0)
+			is_kept_as(fd, state);
+	}
+	ck_assert_int_eq(s->history.complained, 0);
+	ck_assert_uint_ne(s->history.again_ms, 0); /* it was tried */
+	is_kept_as(fd, state);
+	/* there is room again: it is compacted when it is time to try */
+	limit_files(RLIM_INFINITY);
+	snapshots = s->history.snapshots;
+	s->history.again_ms = 0;
+	for (int i = 0; i < 350; i++) {
+		set_large("k", VALUE);
+		count(s, 1);
+	}
+	ck_assert_uint_gt(s->history.snapshots, snapshots);
+	ck_assert_uint_eq(s->history.again_ms, 0);
 	describe(s, state);
 	is_kept_as(fd, state);
 	disconnect();
@@ -510,6 +504,7 @@ int main(void)
 	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
 	tcase_add_test(tc,
 		what_a_full_disk_kept_out_comes_with_the_next_snapshot);
+	tcase_add_test(tc, a_compaction_that_finds_no_room_loses_nothing);
 	tcase_add_test(tc, a_long_one_is_compacted_and_is_what_it_was);
 	return run_case(tc);
 }

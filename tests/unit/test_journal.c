@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,8 +70,8 @@ static void snapshot(struct journal_file *f, const char *text)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_msg(journal_file_snapshot(f, SLICE_STR(text), &e) == 0, "%s",
-		      e.text);
+	ck_assert_msg(journal_file_snapshot(f, &SLICE_STR(text), 1, &e)
+		      == 0, "%s", e.text);
 }
 
 /* The file's bytes; fd stays open. */
@@ -267,7 +269,7 @@ START_TEST(it_is_compacted_and_does_not_grow)
 			f, SLICE(batch, 64 << 10), &e), 0);
 		if (journal_file_is_long(f)) {
 			ck_assert_int_eq(journal_file_snapshot(
-				f, SLICE(batch, 64 << 10), &e), 0);
+				f, &SLICE(batch, 64 << 10), 1, &e), 0);
 			snapshots++;
 		}
 	}
@@ -341,13 +343,20 @@ static void fill_a_disk(void)
 		rc = journal_file_append(f, SLICE(batch, sizeof batch), &e);
 	MUST(rc == -ENOSPC && i > 2 && i < 20);
 	MUST(strstr(e.text, "/mnt/j") && strstr(e.text, "No space"));
-	MUST(journal_file_is_lost(f));
+	/* with one batch missing nothing may follow, not even a small one */
 	MUST(journal_file_append(f, SLICE_STR("x"), &e) < 0);
+	/* nor is there room for a snapshot behind it */
+	MUST(journal_file_snapshot(f, &SLICE(batch, sizeof batch), 1, &e) ==
+	     -ENOSPC);
+	MUST(!journal_file_is_lost(f));
 	journal_file_close(f);
-	/* who comes next finds nothing, not a part */
+	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
+	MUST(journal_file_replay(f, see, NULL, &e) == i - 1);
+	/* one that is lost is empty, and has room */
+	journal_file_lose(f);
+	journal_file_close(f);
 	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
 	MUST(journal_file_replay(f, see, NULL, &e) == 0);
-	/* and a snapshot that fits begins it anew */
 	MUST(journal_file_append(f, SLICE_STR("again"), &e) == 0);
 	journal_file_close(f);
 	MUST(journal_file_open(&f, "/mnt/j", -1, &e) == 0);
@@ -357,6 +366,56 @@ static void fill_a_disk(void)
 	journal_file_close(f);
 	_exit(0);
 }
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit r;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &r), 0);
+	r.rlim_cur = bytes < r.rlim_max ? bytes : r.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+START_TEST(a_first_batch_that_fails_is_not_followed_by_a_second)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct journal_file *f = open_at(dup(fd));
+	struct err e = ERR_INIT;
+	char *batch = calloc(1, 100000);
+
+	replay(f);
+	limit_files(70000);
+	ck_assert_int_eq(journal_file_append(f, SLICE(batch, 100000), &e),
+			 -EFBIG);
+	ck_assert_int_lt(journal_file_append(f, SLICE_STR("second"), &e), 0);
+	journal_file_close(f);
+	f = open_at(fd);
+	ck_assert_int_eq(replay(f), 0);
+	journal_file_close(f);
+	free(batch);
+}
+END_TEST
+
+START_TEST(a_snapshot_of_several_batches_is_read_as_they_were)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct journal_file *f = open_at(dup(fd));
+	struct err e = ERR_INIT;
+	const struct slice parts[] = {SLICE_STR("a"), SLICE_STR("b"),
+				      SLICE_STR("c")};
+
+	replay(f);
+	append(f, "old");
+	ck_assert_int_eq(journal_file_snapshot(f, parts, 3, &e), 0);
+	append(f, "new");
+	journal_file_close(f);
+	f = open_at(fd);
+	ck_assert_int_eq(replay(f), 4);
+	ck_assert_str_eq(seen, "a|b|c|new|");
+	journal_file_close(f);
+}
+END_TEST
 
 START_TEST(a_full_disk_is_an_error_and_keeps_no_half)
 {
@@ -420,6 +479,8 @@ int main(void)
 	tcase_add_test(c, it_is_compacted_and_does_not_grow);
 	tcase_add_test(c, a_second_one_is_refused_and_told_by_whom);
 	tcase_add_test(c, a_file_of_something_else_is_left_alone);
+	tcase_add_test(c, a_first_batch_that_fails_is_not_followed_by_a_second);
+	tcase_add_test(c, a_snapshot_of_several_batches_is_read_as_they_were);
 	tcase_add_test(c, a_full_disk_is_an_error_and_keeps_no_half);
 	tcase_add_test(c, records_come_out_as_they_went_in);
 	return run_case(c);

@@ -200,6 +200,9 @@ static void drain(void)
 		case JOB_RANK_LEFT:
 			require(strlen(a->text) > 0);
 			break;
+		case JOB_CANNOT_START:
+			require(0);
+			break;
 		case JOB_TELL_STATE:
 		case JOB_FATE_KNOWN:
 		case JOB_TELL_STOP:

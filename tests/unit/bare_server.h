@@ -1,0 +1,94 @@
+/* bare_server.h: a server without sockets, and its journal in a file of memory,
+ * whose bytes another can be made to read. */
+#ifndef TESTS_UNIT_BARE_SERVER_H
+#define TESTS_UNIT_BARE_SERVER_H
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rendezvous/hosted.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/waits.h"
+
+/* One that reads what is in fd, which it takes; e: why it cannot. */
+static inline struct server *server_at(int fd, size_t max_keys,
+				       size_t max_bytes, struct err *e)
+{
+	struct server *s = calloc(1, sizeof *s);
+
+	s->loop = s->pool.loop = malloc(sizeof *s->loop);
+	ck_assert_int_eq(uv_loop_init(s->loop), 0);
+	s->max_keys = max_keys;
+	s->max_bytes = max_bytes;
+	s->lease_ms = s->idle_ms = s->pool.silent_ms = 60000;
+	waits_init(s);
+	limits_init(s);
+	e->code = history_start(&s->history, s, NULL, fd, e);
+	return s;
+}
+
+static inline struct server *open_server(int fd)
+{
+	struct err e = ERR_INIT;
+	struct server *s = server_at(fd, 1000, 64 << 20, &e);
+
+	ck_assert_msg(e.code == 0, "%s", e.text);
+	return s;
+}
+
+static inline void close_server(struct server *s)
+{
+	history_forget_all(&s->history);
+	waits_close(s);
+	limits_close(s);
+	uv_run(s->loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(s->loop), 0);
+	free(s->loop);
+	table_release(&s->history.by_number);
+	table_release(&s->jobs);
+	conn_pool_release(&s->pool);
+	free(s);
+}
+
+/* A file of memory with those bytes. */
+static inline int image(const char *bytes, size_t n)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+
+	ck_assert_int_eq(pwrite(fd, bytes, n, 0), (ssize_t)n);
+	return fd;
+}
+
+/* What is in it, up to its last batch. */
+static inline char *bytes_of(int fd, size_t *n)
+{
+	struct stat st;
+	char *bytes;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	*n = (size_t)st.st_size;
+	bytes = malloc(*n);
+	ck_assert_int_eq(pread(fd, bytes, *n, 0), (ssize_t)*n);
+	while (*n && !bytes[*n - 1])
+		--*n;
+	*n += 8; /* a batch may end in zeroes */
+	return bytes;
+}
+
+/* The kernel's limit for a file is as good as a disk that is full. */
+static inline void limit_files(rlim_t bytes)
+{
+	struct rlimit r;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &r), 0);
+	r.rlim_cur = bytes < r.rlim_max ? bytes : r.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+#endif
