@@ -330,6 +330,7 @@ static int connect_leaders(struct meeting *m)
 		char text[SOCK_HOST_MAX];
 
 		sites[h].leader = t->hosts[h].ranks[0];
+		sites[h].ranks = t->hosts[h].n;
 		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(leader->addr));
 		rc = endpoint_parse(&sites[h].where, text, 0, m->e);
 		sites[h].where.port = leader->port;

@@ -170,8 +170,14 @@ DDP_API size_t ddp_type_size(enum ddp_type type);
 
 /* recv[i] = op over all ranks of send[i]; count elements each. send == recv is
  * legal. DDP_AVG of integers is rounded towards zero. Integer sums and products
- * wrap around. f16 and bf16 are reduced in f32 and rounded once, to nearest
- * even, where they leave a host. */
+ * wrap around. f16 and bf16 are reduced in f32 and rounded, to nearest even:
+ * within a host once, at the end; between hosts each time that a host adds its
+ * own part. DDP_AVG overflows only where the average itself does not fit; other
+ * operations also where they do over some of the hosts. On H hosts an average
+ * is off by at most (H + 1) * u * the mean of all |send[i]|, and a sum by (H +
+ * 1) * u * the sum of them, where u is 2^-11 for f16 and 2^-8 for bf16; an f16
+ * average near 0, where f16 has no smaller steps than 2^-24, by H * 2^-24
+ * more. */
 DDP_API int ddp_all_reduce(ddp_comm *c, const void *send, void *recv,
 			   size_t count, enum ddp_type type, enum ddp_op op);
 

@@ -29,6 +29,9 @@ struct ddp__kernels {
 				   size_t count, enum ddp_op op);
 	/* buf[i] /= by, integers towards zero; by > 0 */
 	void (*divide[DDP__LANES])(void *buf, size_t count, int by);
+	/* dst[i] = a[i] * x + b[i] * y, each rounded; dst may be a or b */
+	void (*mix)(float *dst, const float *a, float x, const float *b,
+		    float y, size_t count);
 	void (*from_f16)(float *to, const void *from, size_t count);
 	void (*to_f16)(void *to, const float *from, size_t count);
 	void (*from_bf16)(float *to, const void *from, size_t count);

@@ -94,6 +94,14 @@ static void reduce_bytes(void *dst, const void *const *src, int n,
 		reduce_u8(dst, src, n, count, op);
 }
 
+static void mix(float *dst, const float *a, float x, const float *b, float y,
+		size_t count)
+{
+	LANES_APART
+	for (size_t i = 0; i < count; i++)
+		dst[i] = a[i] * x + b[i] * y;
+}
+
 static void from_f16(float *to, const void *from, size_t count)
 {
 	const u16 *half = from;
@@ -162,6 +170,7 @@ const struct ddp__kernels KERNELS = {
 		   [DDP__LANE_I64] = divide_i64,
 		   [DDP__LANE_I8] = divide_i8,
 		   [DDP__LANE_U8] = divide_u8},
+	.mix = mix,
 	.from_f16 = from_f16,
 	.to_f16 = to_f16,
 	.from_bf16 = from_bf16,

@@ -188,9 +188,30 @@ void ddp__reduce(void *dst, const void *const *src, int n, size_t count,
 	ddp__reduce_stream(dst, src, n, count, type, op, divisor, 0);
 }
 
-void ddp__divide(void *buf, size_t count, enum ddp_type type, int by)
+void ddp__add_scaled(void *dst, const void *const *src, const int *ranks,
+		     int n, size_t count, enum ddp_type type, int divisor)
 {
-	const void *src = buf;
+	struct reduction r = {.k = ddp__kernels(), .type = type};
+	float sum[HALF_BLOCK], next[HALF_BLOCK], scale = 1;
+	size_t len;
+	int all = 0;
 
-	ddp__reduce(buf, &src, 1, count, type, DDP_AVG, by);
+	for (int i = 0; i < n; i++)
+		all += ranks[i];
+	if (divisor <= 1)
+		scale = (float)ddp__scale_of(all);
+	for (size_t at = 0; at < count; at += len) {
+		len = count - at < HALF_BLOCK ? count - at : HALF_BLOCK;
+		widen(&r, sum, (const char *)src[0] + 2 * at, len);
+		for (int i = 1; i < n; i++) {
+			float x = (float)ddp__scale_of(ranks[0]) / scale;
+			float y = (float)ddp__scale_of(ranks[i]) / scale;
+
+			widen(&r, next, (const char *)src[i] + 2 * at, len);
+			r.k->mix(sum, sum, i > 1 ? 1 : x, next, y, len);
+		}
+		if (divisor > 1)
+			r.k->divide[DDP__LANE_F32](sum, len, divisor);
+		narrow(&r, (char *)dst + 2 * at, sum, len);
+	}
 }

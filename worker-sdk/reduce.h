@@ -25,7 +25,29 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 			enum ddp_type type, enum ddp_op op, int divisor,
 			int stream);
 
-/* buf[i] /= by, as DDP_AVG does at its end; by > 0. */
-void ddp__divide(void *buf, size_t count, enum ddp_type type, int by);
+/* Whether hosts scale the sums that they pass on: the sum of f16 values whose
+ * average fits may not. */
+static inline int ddp__is_scaled(enum ddp_type type, enum ddp_op op)
+{
+	return op == DDP_AVG && (type == DDP_F16 || type == DDP_BF16);
+}
+
+/* What a sum of so many ranks is divided by: the least power of two that makes
+ * it fit where each of its terms does. Such a division rounds nothing, but
+ * where f16 has no smaller steps. */
+static inline int ddp__scale_of(int ranks)
+{
+	int scale = 1;
+
+	while (scale < ranks)
+		scale *= 2;
+	return scale;
+}
+
+/* src[k] is the scaled sum of ranks[k] ranks, dst becomes that of all; with a
+ * divisor above 1 their sum, not scaled, divided by it. f16 or bf16, in f32,
+ * rounded once. n >= 2; dst may be src[0] or src[1]. */
+void ddp__add_scaled(void *dst, const void *const *src, const int *ranks,
+		     int n, size_t count, enum ddp_type type, int divisor);
 
 #endif

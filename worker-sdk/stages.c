@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "worker-sdk/cpu.h"
+#include "worker-sdk/reduce.h"
 
 static struct ddp__shm *shm_of(const struct ddp__cpu_op *op)
 {
@@ -139,6 +140,14 @@ static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
 		     from + (size_t)i * op->size, op->size);
 }
 
+/* What the sum of this host's ranks is divided by before it leaves. */
+static int divisor_here(const struct ddp__cpu_op *op)
+{
+	return ddp__is_scaled(op->call->type, op->call->op)
+		       ? ddp__scale_of(ddp__my_host(op->c)->n)
+		       : 1;
+}
+
 /* ---- all_reduce: reduced to each leader, among them, and passed on */
 
 static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -150,7 +159,7 @@ static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 		return 0;
 	}
 	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at,
-			op->recv + at, n, 0, 1);
+			op->recv + at, n, 0, divisor_here(op));
 	return 1;
 }
 
@@ -206,7 +215,7 @@ static int reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 		return 0;
 	}
 	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at, sum, n,
-			0, 1);
+			0, divisor_here(op));
 	return 1;
 }
 
@@ -431,7 +440,7 @@ static int reduce_scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 		return 0;
 	}
 	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send, op->work,
-			op->call->count * world_of(op), 0, 1);
+			op->call->count * world_of(op), 0, divisor_here(op));
 	return 1;
 }
 

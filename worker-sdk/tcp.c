@@ -58,6 +58,8 @@ void ddp__tcp_close(struct ddp__tcp *t)
 			close(t->fd[i]);
 	free(t->fd);
 	free(t->leaders);
+	free(t->ranks);
+	free(t->before);
 	free(t->scratch);
 	free(t->windows);
 	memset(t, 0, sizeof(*t));

@@ -43,6 +43,8 @@ struct ddp__tcp {
 	int links;	/* rails + 1 */
 	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
 	int *leaders;	/* rank of each host's leader */
+	int *ranks;	/* how many each host has */
+	int *before;	/* and the hosts before it; n + 1 numbers */
 	int timeout_ms; /* < 0: for ever */
 	int spins;	/* a CPU to spare: look before sleeping */
 	const struct ddp__peers *peers;
@@ -56,6 +58,7 @@ struct ddp__tcp {
 struct ddp__tcp_site {
 	struct endpoint where;
 	int leader; /* its rank */
+	int ranks;  /* of its host; 0 is taken for 1 */
 };
 
 struct ddp__tcp_setup {
@@ -83,6 +86,16 @@ void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e);
 static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
 {
 	return link / t->links;
+}
+
+/* Ranks of n hosts from `host` on, which go round. */
+static inline int ddp__tcp_ranks(const struct ddp__tcp *t, int host, int n)
+{
+	int end = host + n;
+
+	return end <= t->n ? t->before[end] - t->before[host]
+			   : t->before[t->n] - t->before[host] +
+				     t->before[end - t->n];
 }
 
 void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,

@@ -28,7 +28,9 @@ static struct ddp__tcp_op prepared(struct ddp__tcp *t,
 				    .step = step,
 				    .buf = buf,
 				    .elem = ddp_type_size(call->type),
-				    .divisor = 1};
+				    .divisor = 1,
+				    .scaled = ddp__is_scaled(call->type,
+							     call->op)};
 }
 
 /* i in 0..n-1, for i from -n on */
@@ -53,22 +55,25 @@ static size_t size_of(const struct ddp__tcp_op *op, int h, size_t unit)
 	return (op->begin[h + 1] - op->begin[h]) * unit;
 }
 
-static int divides(const struct ddp__tcp_op *op)
+/* dst = the n buffers of src, each of so many ranks, reduced in their order;
+ * the last time it is divided where the op is DDP_AVG. */
+static void combine(struct ddp__tcp_op *op, void *dst, const void *const *src,
+		    const int *ranks, int n, size_t count, int last)
 {
-	return op->call.op == DDP_AVG ? op->divisor : 1;
+	int divisor = last && op->call.op == DDP_AVG ? op->divisor : 1;
+	enum ddp_type type = op->call.type;
+
+	if (op->scaled)
+		ddp__add_scaled(dst, src, ranks, n, count, type, divisor);
+	else
+		ddp__reduce(dst, src, n, count, type, op->call.op, divisor);
 }
 
-static void divide(struct ddp__tcp_op *op, void *buf, size_t count)
+static void combine_two(struct ddp__tcp_op *op, const void *a, int ranks_a,
+			const void *b, int ranks_b, int last)
 {
-	if (divides(op) > 1)
-		ddp__divide(buf, count, op->call.type, op->divisor);
-}
-
-/* dst = a op b, which are whole buffers of this operation. */
-static void combine(struct ddp__tcp_op *op, const void *a, const void *b)
-{
-	ddp__reduce(op->buf, (const void *[]){a, b}, 2, op->count,
-		    op->call.type, op->call.op, 1);
+	combine(op, op->buf, (const void *[]){a, b}, (int[]){ranks_a, ranks_b},
+		2, op->count, last);
 }
 
 /* ---- rings ---- */
@@ -84,12 +89,14 @@ static struct ddp__message *ring_reduce(struct ddp__tcp_op *op)
 	for (int turn = 0; turn < n - 1; turn++) {
 		int out = ring(op, me - turn - 1), own = ring(op, out - 1);
 
+		/* what comes is of the hosts from out to me - 1 */
 		ddp__tcp_send_to(op, ring(op, me + 1), at(op, out, op->elem),
 				 size_of(op, out, op->elem), in);
 		in = ddp__tcp_fold_from(op, ring(op, me - 1),
 					at(op, own, op->elem),
 					size_of(op, own, op->elem),
-					turn == n - 2 ? divides(op) : 1);
+					ddp__tcp_ranks(op->t, out, turn + 1),
+					turn == n - 2);
 	}
 	return in;
 }
@@ -164,8 +171,7 @@ static int direct_all_reduce(struct ddp__tcp_op *op, struct err *e)
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? op->buf : op->scratch + (size_t)h * size;
 	/* The result may be where one of the first two sources is. */
-	ddp__reduce((void *)src[0], src, n, op->count, op->call.type,
-		    op->call.op, op->divisor);
+	combine(op, (void *)src[0], src, op->t->ranks, n, op->count, 1);
 	if (me && size)
 		memcpy(op->buf, src[0], size);
 	return 1;
@@ -194,6 +200,15 @@ static int host_of(const struct doubling *d, int id)
 	return id < d->pairs ? 2 * id : id + d->pairs;
 }
 
+/* Ranks of the hosts that stand for ids first to first + n - 1. */
+static int ranks_of(const struct ddp__tcp_op *op, const struct doubling *d,
+		    int first, int n)
+{
+	int host = host_of(d, first);
+
+	return ddp__tcp_ranks(op->t, host, host_of(d, first + n) - host);
+}
+
 static void exchange(struct ddp__tcp_op *op, int out, int in)
 {
 	size_t size = op->count * op->elem;
@@ -204,10 +219,8 @@ static void exchange(struct ddp__tcp_op *op, int out, int in)
 		ddp__tcp_receive_from(op, in, op->scratch, size);
 }
 
-/* The step after the last. */
 static int ended(struct ddp__tcp_op *op, struct err *e)
 {
-	(void)op, (void)e;
 	return 1;
 }
 
@@ -236,13 +249,17 @@ static int doubling_all_reduce(struct ddp__tcp_op *op, struct err *e)
 		return op->turn > 1;
 	}
 	if (op->phase == 0 && me < 2 * d.pairs)
-		combine(op, op->buf, op->scratch);
+		combine_two(op, op->buf, op->t->ranks[me], op->scratch,
+			    op->t->ranks[me + 1], 0);
 	if (op->phase) {
 		/* the same order at both ends: the same bits */
-		int lower = !(d.id & op->phase);
+		int lower = !(d.id & op->phase), n = op->phase;
+		int first = d.id & ~(2 * n - 1);
 
-		combine(op, lower ? op->buf : op->scratch,
-			lower ? op->scratch : op->buf);
+		combine_two(op, lower ? op->buf : op->scratch,
+			    ranks_of(op, &d, first, n),
+			    lower ? op->scratch : op->buf,
+			    ranks_of(op, &d, first + n, n), 2 * n == d.size);
 	}
 	op->phase = op->phase ? 2 * op->phase : 1;
 	if (op->phase < d.size) {
@@ -250,7 +267,6 @@ static int doubling_all_reduce(struct ddp__tcp_op *op, struct err *e)
 		exchange(op, other, other);
 		return 0;
 	}
-	divide(op, op->buf, op->count);
 	op->step = ended;
 	exchange(op, me < 2 * d.pairs ? me + 1 : -1, -1);
 	return 0;
@@ -277,8 +293,8 @@ void ddp__tcp_all_reduce(struct ddp__tcp_op *op, struct ddp__tcp *t,
 /* A binomial tree; who has given has done its part. */
 static int tree_reduce(struct ddp__tcp_op *op, struct err *e)
 {
-	int n = op->t->n, mask = 1 << op->turn, rc;
-	int id = ring(op, op->t->me - op->root);
+	int me = op->t->me, n = op->t->n, mask = 1 << op->turn, rc;
+	int id = ring(op, me - op->root);
 
 	if (op->turn == 0) {
 		rc = ddp__tcp_scratch(op, op->count * op->elem, e);
@@ -287,13 +303,16 @@ static int tree_reduce(struct ddp__tcp_op *op, struct err *e)
 	} else if (id & mask / 2) {
 		return 1;
 	} else if (id + mask / 2 < n) {
-		combine(op, op->buf, op->scratch);
+		int here = mask / 2, there = n - id - here;
+
+		combine_two(op, op->buf, ddp__tcp_ranks(op->t, me, here),
+			    op->scratch,
+			    ddp__tcp_ranks(op->t, ring(op, me + here),
+					   there < here ? there : here),
+			    mask >= n);
 	}
-	if (mask >= n) {
-		if (id == 0)
-			divide(op, op->buf, op->count);
+	if (mask >= n)
 		return 1;
-	}
 	rc = ddp__tcp_reserve(op, 1, 1, e);
 	if (rc)
 		return rc;
@@ -374,8 +393,7 @@ static int direct_reduce_scatter(struct ddp__tcp_op *op, struct err *e)
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? at(op, me, op->elem)
 				 : op->scratch + pointers + (size_t)h * size;
-	ddp__reduce((void *)src[0], src, n, count, op->call.type, op->call.op,
-		    op->divisor);
+	combine(op, (void *)src[0], src, op->t->ranks, n, count, 1);
 	if (me && size)
 		memcpy(at(op, me, op->elem), src[0], size);
 	return 1;

@@ -5,7 +5,9 @@
  *
  * begin[h]..begin[h + 1], n + 1 numbers, is what belongs to host h. Which way
  * data goes depends on sizes, the number of hosts and of rails only: never on
- * what was there first. f16 and bf16 are rounded where they leave a host. */
+ * what was there first. f16 and bf16 are rounded where they leave a host; where
+ * ddp__is_scaled, each host gives the sum of its ranks as ddp__add_scaled takes
+ * it. */
 #ifndef SDK_TCP_COLLECTIVE_H
 #define SDK_TCP_COLLECTIVE_H
 

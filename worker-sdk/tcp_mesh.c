@@ -377,17 +377,25 @@ static int start(struct mesh *m)
 	links = n * (size_t)t->links;
 	t->fd = malloc(links * sizeof(int));
 	t->leaders = malloc(n * sizeof(int));
+	t->ranks = malloc(n * sizeof(int));
+	t->before = calloc(n + 1, sizeof(int));
 	m->tries = calloc(links, sizeof(*m->tries));
 	m->where = calloc(n, sizeof(*m->where));
 	for (size_t i = 0; t->fd && i < links; i++)
 		t->fd[i] = -1;
-	if (!t->fd || !t->leaders || !m->tries || !m->where)
+	if (!t->fd || !t->leaders || !t->ranks || !t->before || !m->tries ||
+	    !m->where)
 		return err_set(m->e, -ENOMEM,
 			       "ddp_init: no memory for %zu hosts", n);
 	for (size_t i = 0; i < links; i++)
 		m->tries[i].fd = -1;
-	for (size_t i = 0; i < n; i++)
-		t->leaders[i] = setup->sites[i].leader;
+	for (size_t i = 0; i < n; i++) {
+		const struct ddp__tcp_site *s = &setup->sites[i];
+
+		t->leaders[i] = s->leader;
+		t->ranks[i] = s->ranks ? s->ranks : 1;
+		t->before[i + 1] = t->before[i] + t->ranks[i];
+	}
 	for (int i = 0; i < STRANGERS_MAX; i++)
 		m->strangers[i].fd = -1;
 	m->missing = (int)(links - (size_t)t->links);

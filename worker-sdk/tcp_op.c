@@ -144,13 +144,17 @@ struct ddp__message *ddp__tcp_receive_from(struct ddp__tcp_op *op, int host,
 }
 
 struct ddp__message *ddp__tcp_fold_from(struct ddp__tcp_op *op, int host,
-					void *data, size_t size, int divisor)
+					void *data, size_t size, int ranks,
+					int last)
 {
+	int divides = last && op->call.op == DDP_AVG;
 	struct ddp__message *m = add(op, host, 0, data, size);
 
 	for (int i = 0; &m[i] < &op->messages[op->used]; i++) {
 		m[i].folds = 1;
-		m[i].divisor = divisor;
+		m[i].divisor = divides ? op->divisor : 1;
+		m[i].ranks[0] = op->t->ranks[op->t->me];
+		m[i].ranks[1] = ranks;
 	}
 	return m;
 }
@@ -244,11 +248,15 @@ static void fold(struct ddp__tcp_op *op, struct ddp__stream *s,
 	const struct ddp__call *c = &op->call;
 	size_t n = s->unfolded / op->elem, size = n * op->elem;
 	char *own = m->data + m->moved - DDP__FRAME;
+	const void *src[] = {own, s->window};
 
 	if (!n)
 		return;
-	ddp__reduce(own, (const void *[]){own, s->window}, 2, n, c->type,
-		    c->op, m->divisor);
+	if (op->scaled)
+		ddp__add_scaled(own, src, m->ranks, 2, n, c->type,
+				m->divisor);
+	else
+		ddp__reduce(own, src, 2, n, c->type, c->op, m->divisor);
 	s->unfolded -= size;
 	if (s->unfolded)
 		memmove(s->window, s->window + size, s->unfolded);

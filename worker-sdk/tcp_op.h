@@ -23,6 +23,7 @@ struct ddp__message {
 	/* To receive: data becomes data op what comes, in whole elements, then
 	 * is divided by divisor if that is over 1. */
 	int folds, divisor;
+	int ranks[2]; /* of data, and of what comes */
 	unsigned char frame[DDP__FRAME];
 };
 
@@ -47,6 +48,7 @@ struct ddp__tcp_op {
 	const size_t *begin, *other_begin;
 	size_t count, elem;
 	int root, divisor;
+	int scaled; /* buffers hold what ddp__add_scaled takes */
 	int phase;
 	size_t *ranges;
 	char *scratch; /* of t: what it holds ends with the operation */
@@ -90,9 +92,11 @@ struct ddp__message *ddp__tcp_send_to(struct ddp__tcp_op *op, int host,
 				      const struct ddp__message *after);
 struct ddp__message *ddp__tcp_receive_from(struct ddp__tcp_op *op, int host,
 					   void *data, size_t size);
-/* As receive_from, but what comes is reduced into data as it comes. */
+/* As receive_from, but what comes, which is of so many ranks, is reduced into
+ * data as it comes; the last time it is divided where the op is DDP_AVG. */
 struct ddp__message *ddp__tcp_fold_from(struct ddp__tcp_op *op, int host,
-					void *data, size_t size, int divisor);
+					void *data, size_t size, int ranks,
+					int last);
 
 /* op->scratch has size bytes; -ENOMEM. */
 int ddp__tcp_scratch(struct ddp__tcp_op *op, size_t size, struct err *e);

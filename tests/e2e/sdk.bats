@@ -79,6 +79,14 @@ fault() {
 	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
 }
 
+@test "halves of any size are averaged as near as ddp.h says, and none overflows" {
+	local hosts
+	ranks_ok 4 c_halves
+	for hosts in 2 2i 3 5 7; do
+		DDP_TEST_HOSTS=$hosts ranks_ok 7 c_halves
+	done
+}
+
 @test "every collective where the hosts' ranks interleave" {
 	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 1000
 	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 3

@@ -310,6 +310,49 @@ START_TEST(halves_are_rounded_once)
 }
 END_TEST
 
+/* 3 hosts of 3, 1 and 2 ranks that all have the greatest f16: sums are passed
+ * on divided by 4, 1 and 2, then by 4 again, and none overflows. */
+START_TEST(scaled_sums_fit_where_their_terms_do)
+{
+	enum { N = 1000 };
+	static uint16_t part[3][N], got[N];
+	const void *first[] = {part[0], part[1]}, *then[] = {got, part[2]};
+	const void *all[] = {part[0], part[1], part[2]};
+	const struct ddp__kernels *sets[3];
+	const int three[] = {3, 1, 2}, two[] = {4, 2};
+	int n = ddp__kernels_usable(sets);
+
+	ck_assert_int_eq(ddp__scale_of(1), 1);
+	ck_assert_int_eq(ddp__scale_of(3), 4);
+	ck_assert_int_eq(ddp__scale_of(4), 4);
+	ck_assert_int_eq(ddp__scale_of(5), 8);
+	ck_assert(ddp__is_scaled(DDP_BF16, DDP_AVG));
+	ck_assert(!ddp__is_scaled(DDP_F16, DDP_SUM));
+	ck_assert(!ddp__is_scaled(DDP_F32, DDP_AVG));
+	for (int i = 0; i < N; i++) {
+		double v = i % 2 ? 65504 : i; /* exact where it is small */
+
+		put_float(&part[0][i], DDP_F16, v * 3 / 4);
+		put_float(&part[1][i], DDP_F16, v);
+		put_float(&part[2][i], DDP_F16, v);
+	}
+	for (int k = 0; k < n; k++) {
+		ddp__kernels_choose(sets[k]);
+		ddp__add_scaled(got, first, three, 2, N, DDP_F16, 1);
+		for (int i = 0; i < N; i += 2)
+			ck_assert(get_float(&got[i], DDP_F16) == i);
+		ddp__add_scaled(got, then, two, 2, N, DDP_F16, 6);
+		for (int i = 0; i < N; i++)
+			ck_assert(fabs(get_float(&got[i], DDP_F16) -
+				       (i % 2 ? 65504 : i)) <= i % 2 * 32);
+		ddp__add_scaled(got, all, three, 3, N, DDP_F16, 6);
+		for (int i = 0; i < N; i += 2)
+			ck_assert(get_float(&got[i], DDP_F16) == i);
+	}
+	ddp__kernels_choose(NULL);
+}
+END_TEST
+
 START_TEST(averages)
 {
 	int32_t i32[3][4] = {{-7, 7, INT32_MAX, 0}, {0, 0, 1, 1}, {0, 0, 0, 1}};
@@ -359,7 +402,8 @@ START_TEST(divides_like_plain_c)
 			put_int(work[0], type, UINT64_C(1)
 						       << (8 * elem - 1));
 		memcpy(work[1], work[0], SMALL * elem);
-		ddp__divide(work[0], SMALL, type, by[d]);
+		ddp__reduce(work[0], (const void *[]){work[0]}, 1, SMALL, type,
+			    DDP_AVG, by[d]);
 		for (size_t i = 0; i < SMALL; i++) {
 			char *at = work[1] + i * elem;
 			double x = get_float(at, type);
@@ -427,6 +471,7 @@ int main(void)
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, divides_like_plain_c, 0, 3 * DDP_TYPES);
 	tcase_add_test(tc, halves_are_rounded_once);
+	tcase_add_test(tc, scaled_sums_fit_where_their_terms_do);
 	tcase_add_test(tc, averages);
 	tcase_add_test(tc, one_source_is_a_copy);
 	tcase_add_test(tc, copies_of_any_size_and_alignment);
