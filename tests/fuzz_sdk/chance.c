@@ -66,6 +66,8 @@ struct setup setup_draw(uint64_t seed)
 	struct setup s = worlds[rng_below(&r, sizeof(worlds) /
 						      sizeof(*worlds))];
 
+	s.sockets = s.hosts && rng_chance(&r, 50) ? 1 + (int)rng_below(&r, 4)
+						  : 0;
 	s.mode = s.ranks > 1 ? modes[seed % 5] : ORDINARY;
 	s.operations = s.mode == ORDINARY ? 60 + rng_below(&r, 80)
 		       : s.mode == KILL	  ? 100

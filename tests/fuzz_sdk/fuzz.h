@@ -34,6 +34,7 @@ struct setup {
 	int hosts;	 /* DDP_TEST_HOSTS; 0: not set */
 	int interleaved; /* the hosts' ranks take turns */
 	int no_shm;	 /* DDP_TEST_SHM=fail */
+	int sockets;	 /* DDP_TCP_SOCKETS; 0: not set */
 	unsigned operations;
 };
 struct setup setup_draw(uint64_t seed);

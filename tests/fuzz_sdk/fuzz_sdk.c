@@ -37,6 +37,7 @@ static void become_world(const struct setup *s, uint64_t seed,
 			 unsigned operations, int out)
 {
 	char hosts[16], ranks[16], number[32], count[16], self[4096];
+	char sockets[16];
 	const char *ddprun = getenv("DDPRUN");
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -54,6 +55,10 @@ static void become_world(const struct setup *s, uint64_t seed,
 		setenv("DDP_TEST_HOSTS", hosts, 1);
 	if (s->no_shm)
 		setenv("DDP_TEST_SHM", "fail", 1);
+	unsetenv("DDP_TCP_SOCKETS");
+	snprintf(sockets, sizeof(sockets), "%d", s->sockets);
+	if (s->sockets)
+		setenv("DDP_TCP_SOCKETS", sockets, 1);
 	/* LeakSanitizer and the launcher's signals to survivors do not go
 	 * together (tests/lib.bash) */
 	if (s->mode == KILL) {
@@ -155,11 +160,12 @@ static void describe(const struct setup *s, uint64_t seed, unsigned operations,
 					    ", ranks killed meanwhile"};
 
 	printf("%s\nfuzz_sdk: seed %llu FAILED: exit status %d; %d ranks, "
-	       "DDP_TEST_HOSTS=%d%s%s, operations 0 to %u%s\n",
+	       "DDP_TEST_HOSTS=%d%s%s, DDP_TCP_SOCKETS=%d, operations 0 to "
+	       "%u%s\n",
 	       output, (unsigned long long)seed, status, s->ranks, s->hosts,
 	       s->interleaved ? "i" : "",
-	       s->no_shm ? ", DDP_TEST_SHM=fail" : "", operations - 1,
-	       modes[s->mode]);
+	       s->no_shm ? ", DDP_TEST_SHM=fail" : "", s->sockets,
+	       operations - 1, modes[s->mode]);
 }
 
 /* No more operations than up to the one that failed. */
