@@ -184,11 +184,16 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
 		   struct err *e)
 {
+	struct ddp__call other;
 	struct ddp__frame f;
 
 	if (!is_next(t->fd[link], &f) ||
 	    !ddp__frame_is(&f, DDP__FRAME_DATA) ||
 	    f.number != call->number || f.call == ddp__call_pack(call))
+		return 0;
+	/* a later round of the same meeting, which I am not in yet */
+	ddp__call_unpack(&other, f.call, f.number);
+	if (ddp__is_meeting(call) && other.kind == call->kind)
 		return 0;
 	return ddp__tcp_check(t, call, ddp__tcp_host(t, link),
 			      (const unsigned char *)&f, (size_t)f.size, e);

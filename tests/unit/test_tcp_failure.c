@@ -1,5 +1,7 @@
 /* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
  * collective: the others end, and say who. */
+#include <poll.h>
+
 #include "tests/unit/run_case.h"
 #include "tests/unit/tcp_group.h"
 
@@ -261,6 +263,105 @@ START_TEST(a_frame_of_another_size_is_an_error)
 }
 END_TEST
 
+/* The rounds of a split have one number. Host 2 has all of the first and is in
+ * the second; host 0 still waits for host 1, which is late for it alone. */
+struct rounds {
+	struct group g;
+	int go[2]; /* a pipe: host 1 may go on */
+};
+
+static const struct ddp__call first_round = {DDP__SPLIT, DDP_U8, DDP_SUM, 0, 16,
+					     4};
+static const struct ddp__call second_round = {DDP__SPLIT, DDP_U8, DDP_SUM, 0,
+					      40, 4};
+
+static int socket_to(const struct ddp__tcp *t, int host)
+{
+	return t->fd[host * t->links + 1];
+}
+
+static int send_first_round(const struct ddp__tcp *t, int host)
+{
+	unsigned char frame[DDP__FRAME];
+	static char data[16];
+	int fd = socket_to(t, host);
+
+	ddp__frame_put(frame, DDP__FRAME_DATA, &first_round, sizeof(data));
+	return send(fd, frame, DDP__FRAME, 0) != DDP__FRAME ||
+	       send(fd, data, sizeof(data), 0) != sizeof(data);
+}
+
+static int wait_for_end_of(const struct ddp__tcp *t, int host)
+{
+	char c;
+
+	while (recv(socket_to(t, host), &c, 1, 0) > 0)
+		;
+	return 0;
+}
+
+/* Until a frame of the second round is next of host 2. */
+static int await_second_round(struct ddp__tcp *t, struct ddp__tcp_op *op,
+			      struct err *e)
+{
+	unsigned char next[DDP__FRAME], want[DDP__FRAME];
+	struct pollfd p = {socket_to(t, 2), POLLIN, 0};
+
+	ddp__frame_put(want, DDP__FRAME_DATA, &second_round, 40);
+	do {
+		if (ddp__tcp_advance(op, e))
+			return 1;
+		poll(&p, 1, 100);
+	} while (recv(p.fd, next, sizeof(next), MSG_PEEK | MSG_DONTWAIT) !=
+			 sizeof(next) ||
+		 memcmp(next, want, sizeof(want)));
+	return 0;
+}
+
+static int goes_through_rounds(int me, void *arg)
+{
+	static const size_t bytes[] = {0, 16, 32, 48};
+	static const size_t more[] = {0, 40, 80, 120};
+	struct rounds *r = arg;
+	struct err e = ERR_INIT;
+	char all[48], rest[120], c;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+
+	if (join(&t, &r->g, me))
+		return 1;
+	if (me == 1)
+		return send_first_round(&t, 2) || read(r->go[0], &c, 1) != 1 ||
+		       send_first_round(&t, 0) || wait_for_end_of(&t, 0);
+	ddp__tcp_all_gather(&op, &t, &first_round, all, bytes);
+	if (me == 2) {
+		if (ddp__tcp_run(&op, &e))
+			return 2;
+		ddp__tcp_op_release(&op);
+		ddp__tcp_all_gather(&op, &t, &second_round, rest, more);
+		return ddp__tcp_advance(&op, &e) || wait_for_end_of(&t, 0);
+	}
+	if (await_second_round(&t, &op, &e) || ddp__tcp_look(&t, 0, &e))
+		return 3;
+	if (write(r->go[1], "", 1) != 1 || ddp__tcp_run(&op, &e))
+		return 4;
+	ddp__tcp_op_release(&op);
+	ddp__tcp_close(&t);
+	return 0;
+}
+
+START_TEST(a_host_may_be_a_round_ahead_in_a_split)
+{
+	struct rounds r = {.g = make(3)};
+
+	ck_assert_int_eq(pipe(r.go), 0);
+	run_forked(3, goes_through_rounds, &r);
+	close(r.go[0]);
+	close(r.go[1]);
+	done_with(&r.g);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("tcp_failure");
@@ -269,5 +370,6 @@ int main(void)
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
+	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
 	return run_case(tc);
 }
