@@ -53,11 +53,11 @@ static size_t draw_size(struct rng *r)
 		return rng_below(r, 200);
 	if (which < 65)
 		return tiny[rng_below(r, 3)];
-	if (which < 92)
+	if (which < 94)
 		return middle[rng_below(r, 4)];
-	if (which < 98)
+	if (which < 97)
 		return large[rng_below(r, 3)];
-	return huge[rng_below(r, 3)];
+	return which < 98 ? large[0] : huge[rng_below(r, 3)];
 }
 
 struct call call_draw(struct rng *common, const struct group *g, int limits)

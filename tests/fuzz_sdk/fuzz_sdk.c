@@ -24,6 +24,7 @@ enum { FIXED_SEEDS = 12, OUTPUT_MAX = 1 << 20, TRIES = 3, WORLD_S = 150 };
 
 static char output[OUTPUT_MAX];
 static pid_t launcher;
+static const char *program;
 
 static double now(void)
 {
@@ -33,12 +34,24 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* $DDPRUN, else that of this build, else that of $PATH. */
+static const char *find_ddprun(const char *self)
+{
+	static char path[5000];
+	const char *ddprun = getenv("DDPRUN"), *slash = strrchr(self, '/');
+
+	snprintf(path, sizeof(path), "%.*s/../ddprun", (int)(slash - self),
+		 self);
+	if (ddprun)
+		return ddprun;
+	return access(path, X_OK) ? "ddprun" : path;
+}
+
 static void become_world(const struct setup *s, uint64_t seed,
 			 unsigned operations, int out)
 {
 	char hosts[16], ranks[16], number[32], count[16], self[4096];
 	char sockets[16];
-	const char *ddprun = getenv("DDPRUN");
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0)
@@ -71,8 +84,8 @@ static void become_world(const struct setup *s, uint64_t seed,
 	}
 	dup2(out, 1);
 	dup2(out, 2);
-	execlp(ddprun ? ddprun : "ddprun", "ddprun", "--standalone",
-	       "--nproc-per-node", ranks, self, number, count, NULL);
+	execlp(find_ddprun(self), "ddprun", "--standalone", "--nproc-per-node",
+	       ranks, self, number, count, NULL);
 	fprintf(stderr, "cannot start ddprun: %s\n", strerror(errno));
 	_exit(127);
 }
@@ -176,8 +189,8 @@ static void shorten(const struct setup *s, uint64_t seed, unsigned operations)
 
 	for (int i = 0; i < TRIES; i++)
 		again += !is_well(s, run_world(s, seed, fewer));
-	printf("fuzz_sdk: again: fuzz_sdk %llu %u\n"
-	       "fuzz_sdk: this failed in %d of %d more runs\n",
+	printf("fuzz_sdk: again: %s %llu %u\n"
+	       "fuzz_sdk: this failed in %d of %d more runs\n", program,
 	       (unsigned long long)seed, fewer, again, TRIES);
 }
 
@@ -215,6 +228,7 @@ int main(int argc, char **argv)
 
 	if (argc > 2 && getenv("RANK"))
 		return rank_main(seed, operations);
+	program = argv[0];
 	signal(SIGALRM, end_launcher);
 	if (argc > 1)
 		return try_seed(seed, operations, 1, &done);
