@@ -10,6 +10,10 @@
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
 #   make planted     plant faults and see that tests find them (PLANTED="names")
+#   make tests       build all programs that the tests start; make bench-programs and
+#                    gpu-programs those of the benchmarks and of check-gpu
+#   make deps        install what the tests need; build-deps: what building needs
+#   make cuda-ops    the trainers' CUDA operations alone
 #   make man         the OPTIONS of docs/ddprun.1 from the table of options
 #   make install     to DESTDIR/PREFIX
 #   make deb         a Debian package in build/;  make clean;  make help

@@ -137,7 +137,9 @@ const struct option_spec config_options[] = {
 	      "may read ($DDP_TOKEN)."),
 	 .yields = 1},
 	{FLAG("standalone", standalone, "PET_STANDALONE",
-	      "One node, a free port, a random job name.")},
+	      "One node, a free port, a random job name."),
+	 .more = "As with torchrun, --rdzv-endpoint and --rdzv-id are then "
+		 "without effect."},
 	{TEXT("master-addr", master_addr, "HOST", "PET_MASTER_ADDR",
 	      "As --rdzv-endpoint HOST, with port 29500."),
 	 .given_offset = AT(master_addr_given)},
@@ -210,7 +212,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{TEXT("stdin", stdin_to, "none|all|RANK", "PET_STDIN",
 	      "Who reads ddprun's standard input: the worker of that rank, all "
-	      "of them, or none (0)."),
+	      "of them, or none (0). If no such rank exists, nobody reads it."),
 	 .yields = 1},
 	{FLAG("module", module, "PET_MODULE",
 	      "PROGRAM is a Python module: python3 -u -m PROGRAM."),
@@ -254,7 +256,7 @@ const struct option_spec config_options[] = {
 	{TEXT("net-interface", net_interface, "auto|NAME", "PET_NET_INTERFACE",
 	      "Which network interface NCCL and gloo are to use: its name, or "
 	      "auto, which is the one by which other nodes reach this node "
-	      "(default: they choose)."),
+	      "(default: they choose; auto changes nothing on a single node)."),
 	 .yields = 1,
 	 .more = "Sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, each where "
 		 "it is not set. InfiniBand's own traffic does not go by it, "
@@ -299,7 +301,7 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{TEXT("ranks-filter", ranks_filter, "RANKS", "PET_RANKS_FILTER",
 	      "Show on the console only what these ranks write: 0,5 or "
-	      "0-3,8."),
+	      "0-3,8. Ranks that do not exist are ignored."),
 	 .yields = 1},
 	{TEXT("local-ranks-filter", local_ranks_filter, "RANKS",
 	      "PET_LOCAL_RANKS_FILTER",

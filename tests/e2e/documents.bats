@@ -91,3 +91,20 @@ defaults() {
 			{ echo "docs/ddprdzv.1: $option: no default of $value"; false; }
 	done
 }
+
+@test "each variable that the programs read is in environment.txt" {
+	local name
+	# what only tests set, and what every program may read
+	cd "$tree"
+	grep -rhoE '\b(getenv|env_[a-z]+)\("[A-Z][A-Z0-9_]+"' --include='*.c' base \
+		launcher rendezvous worker-sdk trainers slurm pmi etcd |
+		grep -oE '[A-Z][A-Z0-9_]+' | sort -u >"$T/names"
+	[ "$(wc -l <"$T/names")" -gt 40 ]
+	while read -r name; do
+		case $name in
+		DDP_TEST_* | PWD | SLURM_TIME_FORMAT) continue ;;
+		esac
+		grep -qw -- "$name" docs/environment.txt ||
+			{ echo "docs/environment.txt: no $name"; false; }
+	done <"$T/names"
+}
