@@ -66,6 +66,8 @@ static void tell(struct exits *x, struct worker *w)
 	log_exit(w);
 	if (failed)
 		failure_examine(x->failure, w, w->status, &m);
+	else if (!m.stopped)
+		failure_examine_exit(x->failure, w, &m);
 	member_exited(x->member, &m);
 	/* others wait for this one's news */
 	if (failed)

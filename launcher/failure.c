@@ -155,6 +155,19 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
 					  w->ended_ns, f->last));
 	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
+	x->missed = SLICE_STR(recorder_missed(&f->recorder, w->local_rank,
+					      f->missed));
+}
+
+void failure_examine_exit(struct failure *f, const struct worker *w,
+			  struct wire_exited *x)
+{
+	x->early = (uint8_t)recorder_is_in_world(&f->recorder, w->local_rank);
+	if (!x->early)
+		return;
+	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
+					  w->ended_ns, f->last));
+	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
 }
 
 /* ---- The end of a round ---- */
@@ -294,7 +307,9 @@ static void pass_on(struct slice json, struct slice text, int code)
 
 static void pass_on_end(const struct wire_end *end)
 {
-	int code = end->signal ? -end->signal : end->code;
+	/* one that left early did so with 0, and is no success */
+	int code = end->signal ? -end->signal
+			       : end->code ? end->code : end->exit_code;
 
 	if (end->verdict == WIRE_FAILURE)
 		pass_on(end->error, end->text,

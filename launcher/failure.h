@@ -25,6 +25,7 @@ struct failure {
 	/* of the last death, until the next */
 	struct buf why, error;
 	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
+	char missed[FLIGHT_CALL_MAX];
 	/* the END that ends the job; its slices point into frame */
 	struct buf frame;
 	struct wire_end end;
@@ -59,6 +60,11 @@ void failure_started(struct failure *f);
  * valid until the next call. */
 void failure_examine(struct failure *f, const struct worker *w, int status,
 		     struct wire_exited *x);
+
+/* A worker exited with 0 by itself: whether it left its world early; then as
+ * above. */
+void failure_examine_exit(struct failure *f, const struct worker *w,
+			  struct wire_exited *x);
 
 /* The server ended the round, by a failure or as nodes came or went; the job
  * goes on. */

@@ -105,6 +105,39 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank)
 	return asks == FLIGHT_ASKS || asks == FLIGHT_TOLD ? (int)asks : 0;
 }
 
+int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
+{
+	uint64_t magic = 0;
+	uint32_t size = 0;
+
+	/* the world is the first communicator, and goes with ddp_finalize */
+	if (!r->head ||
+	    pread(r->fd, &magic, sizeof(magic),
+		  cell(r, local_rank, offsetof(struct flight, magic))) < 0 ||
+	    pread(r->fd, &size, sizeof(size),
+		  cell(r, local_rank, offsetof(struct flight, comms[0].size))) <
+		    0)
+		return 0;
+	return magic == FLIGHT_MAGIC && size > 1;
+}
+
+char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out)
+{
+	struct flight_view *v = r->head ? malloc(sizeof(*v)) : NULL;
+	int i = 0;
+
+	out[0] = '\0';
+	if (v && flight_take(v, r->fd, flight_part_at(r->head, local_rank)) ==
+			 0)
+		i = v->n;
+	while (i > 0 && v->ops[i - 1].state == FLIGHT_FAILED)
+		i--;
+	if (v && i < v->n)
+		flight_op_text(v, &v->ops[i], out);
+	free(v);
+	return out;
+}
+
 char *recorder_last(const struct recorder *r, uint32_t local_rank,
 		    uint64_t now_ns, char *out)
 {

@@ -32,6 +32,13 @@ void recorder_stop(struct recorder *r);
 /* Whether it asks: 0, or an enum flight_asks. */
 int recorder_asks(const struct recorder *r, uint32_t local_rank);
 
+/* It has made its world and has not called ddp_finalize. */
+int recorder_is_in_world(const struct recorder *r, uint32_t local_rank);
+
+/* The call in which its last calls began to fail, "" if the last one did not
+ * fail, into out[FLIGHT_CALL_MAX]; returns out. */
+char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out);
+
 /* What the worker did last before now_ns, "" if that is not known, into
  * out[FLIGHT_TEXT_MAX]; returns out. */
 char *recorder_last(const struct recorder *r, uint32_t local_rank,

@@ -237,7 +237,10 @@ static void put_worker(struct buf *out, const struct report *r)
 		   SLICE_FMT(end->host));
 	buf_printf(out, "|  pid          %lld\n", (long long)end->pid);
 	buf_printf(out, "|  cause        ");
-	put_how(out, end->code, end->signal);
+	if (end->code || end->signal)
+		put_how(out, end->code, end->signal);
+	else
+		buf_printf(out, "left early with code 0");
 	buf_put(out, "\n", 1);
 	/* its own last words stand below */
 	if (!contains(end->tail, end->why) &&

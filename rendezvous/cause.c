@@ -99,8 +99,30 @@ void cause_restore(struct job *j, const struct wire_end *m)
 	j->end.last = keep(j, 5, m->last);
 }
 
-void cause_worker(struct job *j, const struct job_node *n,
-		  const struct wire_exited *m, const char *text)
+void cause_note_early(struct job *j, const struct wire_exited *m)
+{
+	if (!m->early || m->stopped || m->code || m->signal || j->early.len)
+		return;
+	wire_put_exited(&j->early, WIRE_EXITED, WIRE_NOTICE, 0, m);
+	if (j->early.failed) /* no memory: then the one that fails is named */
+		buf_reset(&j->early);
+}
+
+/* Fills in the EXITED of the one that left early; its node, or NULL. */
+static const struct job_node *find_early(const struct job *j,
+					 struct wire_exited *x)
+{
+	struct wire_frame f;
+
+	if (wire_cut(SLICE(j->early.data, j->early.len), WIRE_BODY_MAX, &f,
+		     NULL) <= 0 ||
+	    wire_get_exited(&f, x, NULL) < 0 || x->rank >= j->world_size)
+		return NULL;
+	return j->ranks[x->rank].node;
+}
+
+static void end_worker(struct job *j, const struct job_node *n,
+		       const struct wire_exited *m, const char *text)
 {
 	int again = j->attempt < j->max_restarts && !j->told.level;
 
@@ -122,6 +144,38 @@ void cause_worker(struct job *j, const struct job_node *n,
 	j->end.error = keep(j, 3, m->error);
 	j->end.log = keep(j, 4, m->log);
 	j->end.last = keep(j, 5, m->last);
+}
+
+/* m failed in a call to which `early` did not come. Nobody can exit with the
+ * code 0 of that one: it is m's. */
+static void end_early(struct job *j, const struct job_node *n,
+		      struct wire_exited *early, const struct wire_exited *m)
+{
+	struct slice missed = short_why(m->missed);
+	char text[ERR_TEXT_MAX], why[WHY_MAX + 64];
+
+	snprintf(text, sizeof text, "rank %u (local rank %u) on %.255s, pid "
+		 "%lld, left early with code 0 while others were in %.*s",
+		 early->rank, early->local_rank, n->host,
+		 (long long)early->pid, SLICE_FMT(missed));
+	snprintf(why, sizeof why, "it exited without ddp_finalize while others "
+		 "were in %.*s", SLICE_FMT(missed));
+	early->why = SLICE_STR(why);
+	end_worker(j, n, early, text);
+	j->end.exit_code = code_of(m);
+}
+
+void cause_worker(struct job *j, const struct job_node *n,
+		  const struct wire_exited *m, const char *text)
+{
+	struct wire_exited early;
+	const struct job_node *left = m->missed.len && j->early.len
+					      ? find_early(j, &early) : NULL;
+
+	if (left)
+		end_early(j, left, &early, m);
+	else
+		end_worker(j, n, m, text);
 }
 
 void cause_other(struct job *j, const struct job_node *n,

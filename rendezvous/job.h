@@ -92,6 +92,7 @@ struct job {
 	uint32_t nnodes;
 	struct job_rank *ranks;
 	uint32_t world_size, exited;
+	struct buf early; /* EXITED of the first that left early; or empty */
 	struct job_told told;
 	struct buf missing; /* STATE's text */
 	/* the last END, and what its slices point to */
@@ -156,7 +157,10 @@ void assign_forget(struct job *j, struct job_node *n);
 char *cause_of_exit(const struct job_node *n, const struct wire_exited *m);
 /* j->end is m, of which all is copied. */
 void cause_restore(struct job *j, const struct wire_end *m);
-/* Makes j->end, of a worker, or of a node (or NULL). text is copied. */
+/* A worker of n has exited with 0: remembers the first that left early. */
+void cause_note_early(struct job *j, const struct wire_exited *m);
+/* Makes j->end, of a worker that failed, or of one that left early where that
+ * is why; or of a node (or NULL). text is copied. */
 void cause_worker(struct job *j, const struct job_node *n,
 		  const struct wire_exited *m, const char *text);
 void cause_other(struct job *j, const struct job_node *n,

@@ -68,6 +68,20 @@ static void array(struct pass *p, char *s, size_t size)
 	}
 }
 
+static void pass_buf(struct pass *p, struct buf *b)
+{
+	struct slice in;
+
+	if (p->out) {
+		buf_put_slice(p->out, SLICE(b->data, b->len));
+		return;
+	}
+	in = reader_slice(&p->in);
+	buf_reset(b);
+	buf_put(b, in.data, in.len);
+	p->in.bad |= b->failed != 0;
+}
+
 static void pass_told(struct pass *p, struct job_told *t)
 {
 	int level = t->level, cause = t->cause;
@@ -138,6 +152,7 @@ static void pass_job(struct pass *p, struct job *j)
 	u32(p, &j->nnodes);
 	u32(p, &j->world_size);
 	u32(p, &j->exited);
+	pass_buf(p, &j->early);
 	pass_told(p, &j->told);
 	pass_end(p, j);
 	for (int i = 0; i < count; i++)

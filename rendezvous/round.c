@@ -177,6 +177,7 @@ static int record_exit(struct job *j, struct event *ev, struct job_node **out)
 	}
 	r->failed = m->code != 0 || m->signal != 0;
 	j->exited++;
+	cause_note_early(j, m);
 	turn_act(j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
 	turn_tell_fates(j, r, r->text);
 	explained = told_explains(j, m);
@@ -516,6 +517,7 @@ struct job *job_new(struct slice id, uint32_t first_round)
 	j->round = first_round;
 	j->nodes_tail = &j->nodes;
 	buf_init(&j->missing, WIRE_TEXT_MAX);
+	buf_init(&j->early, WIRE_BODY_MAX);
 	return j;
 }
 
@@ -544,6 +546,7 @@ void job_free(struct job *j)
 	turn_release(j);
 	table_release(&j->by_id);
 	buf_release(&j->missing);
+	buf_release(&j->early);
 	free(j->order);
 	free(j->homes);
 	free(j->first_host);

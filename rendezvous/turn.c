@@ -64,6 +64,7 @@ void turn_release(struct job *j)
 	free(j->ranks);
 	j->ranks = NULL;
 	j->world_size = j->exited = 0;
+	buf_reset(&j->early);
 }
 
 void turn_tell_state(struct job *j)

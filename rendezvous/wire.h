@@ -180,7 +180,8 @@ const char *wire_type_name(int type);
 #define WIRE_EXITED_FIELDS(F) F(u32, round) F(u32, rank) F(u32, local_rank)   \
 	F(i64, pid) F(i32, code) F(i32, signal) F(u64, ran_ms)                 \
 	F(u8, stopped) F(u8, core) F(u64, max_rss_kib) F(str, tail)            \
-	F(str, why) F(str, error) F(str, log) F(str, last)
+	F(str, why) F(str, error) F(str, log) F(str, last)                     \
+	F(u8, early) F(str, missed)
 #define WIRE_FAILED_FIELDS(F) F(u32, round) F(i32, exit_code) F(str, text)
 #define WIRE_RESUME_FIELDS(F) F(str, node_id) F(u8, began) F(u32, round)      \
 	F(u8, ended) F(list, addrs)

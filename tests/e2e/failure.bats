@@ -79,6 +79,41 @@ child_named() {
 	[ "$(grep -c '^|  rank ' <<<"$err")" = 1 ]
 }
 
+@test "a rank that exits with 0 in mid-job is the first failure, not one that missed it" {
+	expect 1 ddprun --nproc-per-node 3 --max-restarts 1 --log-dir logs \
+		c_fault early 1 10000
+	has "$err" '^ddprun: restarting \(1 of 1\): rank 1 .* left early with code 0 while others were in all_reduce #3 '
+	has "$err" "^ddprun: job 'none' failed: rank 1 .* left early with code 0 while others were in all_reduce #3 "
+	has "$err" '^\|  rank         1 of 3 \(local rank 1\)$'
+	has "$err" '^\|  cause        left early with code 0$'
+	has "$err" '^\|               it exited without ddp_finalize while others were in all_reduce$'
+	has "$err" '^\|  attempt 1    rank 1 '
+	has "$err" '^\|  victims      rank [02] '
+	err=$(grep -A 6 '"first_failure":' logs/none_*/attempt_1/report.json)
+	has "$err" '"rank":[[:space:]]*1,'
+	has "$err" '"exitcode":[[:space:]]*0,'
+}
+
+@test "one that exits with 0 on another node is named on both" {
+	local at
+	at=127.0.0.1:$(w_port free)
+	for node in 0 1; do
+		start $node ddprun --nnodes 2 --node-rank $node \
+			--rdzv-endpoint "$at" c_fault early 1 10000
+	done
+	for node in 0 1; do
+		finish $node 1
+		has "$err" '^\|  rank         1 of 2 \(local rank 0\)$'
+		has "$err" '^\|  cause        left early with code 0$'
+	done
+}
+
+@test "one that exits with 0 after ddp_finalize is not to blame" {
+	expect 1 ddprun --nproc-per-node 2 c_fault done 1 10000
+	has "$err" '^\|  rank         0 of 2 \(local rank 0\)$'
+	has "$err" '^\|  cause        exited with code 1$'
+}
+
 @test "a worker that ignores SIGTERM is killed after --shutdown-timeout" {
 	expect 4 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 sh -c '
 		trap "" TERM

@@ -7,6 +7,7 @@
  *   exit    ends with 0 before ddp_init        fail    ends with 3 before it
  *   kill    killed -9 in the midst of all_reduce calls; kill-first: before any
  *   late    never comes to the third call      leave   ddp_finalize, then waits
+ *   early   exits with 0 in the midst of them; done: after ddp_finalize
  *   fork    a child of it calls ddp_finalize: nobody minds
  *   differ  calls broadcast where the others call all_reduce; differ-type and
  *           differ-count: all_reduce, but of something else
@@ -63,8 +64,12 @@ static int misbehave(const char *mode, ddp_comm *world)
 				      DDP_AVG);
 	if (!strcmp(mode, "fork"))
 		return let_child_finalize(world);
-	if (!strcmp(mode, "leave"))
+	if (!strcmp(mode, "early"))
+		exit(0);
+	if (!strcmp(mode, "leave") || !strcmp(mode, "done"))
 		ddp_finalize(world);
+	if (!strcmp(mode, "done"))
+		exit(0);
 	for (;;)
 		pause();
 }

@@ -413,6 +413,106 @@ START_TEST(the_policy_has_an_answer_to_everything)
 }
 END_TEST
 
+/* Rank `rank` of node i exits: early, or after it missed a call. */
+static void exits(int i, uint32_t rank, int code, int early, const char *missed)
+{
+	struct wire_exited m = {
+		.round = job_round(j), .rank = rank, .local_rank = rank % 2,
+		.pid = 4000 + rank, .code = code, .early = (uint8_t)early,
+		.missed = SLICE_STR(missed), .last = SLICE_STR("its last"),
+		.why = SLICE_STR(code ? "its own words" : ""),
+	};
+
+	ck_assert_int_eq(job_exited(j, node[i], &m, &e), 0);
+	drain();
+}
+
+/* Ranks 0 and 1 on h0, 2 and 3 on h1. */
+static void start_two(uint32_t restarts)
+{
+	for (int i = 0; i < 2; i++)
+		join(i, 2, (struct how){.rank = i + 1, .nproc = 2,
+					.restarts = restarts});
+	ck_assert_int_eq(starts, 1);
+}
+
+static int says(struct slice s, const char *text)
+{
+	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
+}
+
+START_TEST(the_one_that_left_early_is_to_blame_not_the_one_that_missed_it)
+{
+	const struct wire_end *end;
+
+	/* on another node; with a restart, and without */
+	for (int attempt = 0; attempt < 2; attempt++) {
+		start_two(1);
+		exits(1, 3, 0, 1, "");
+		exits(0, 0, 0, 1, ""); /* another, later */
+		exits(0, 1, 5, 0, "all_reduce #1 (f32 x 1, sum)");
+		end = job_end(j);
+		ck_assert_int_eq(end->verdict,
+				 attempt ? WIRE_FAILURE : WIRE_RESTART);
+		ck_assert(says(end->text,
+			       "rank 3 (local rank 1) on h1, pid 4003, left "
+			       "early with code 0 while others were in "
+			       "all_reduce #1 (f32 x 1, sum)"));
+		ck_assert_int_eq(end->rank, 3);
+		ck_assert_int_eq(end->pid, 4003);
+		ck_assert_int_eq(end->code, 0);
+		ck_assert_uint_eq(end->node_rank, 1);
+		ck_assert(says(end->host, "h1"));
+		ck_assert(says(end->last, "its last"));
+		ck_assert(says(end->why,
+			       "it exited without ddp_finalize while others "
+			       "were in all_reduce #1 (f32 x 1, sum)"));
+		/* the code of the one that missed it: 0 would be success */
+		ck_assert_int_eq(end->exit_code, 5);
+	}
+}
+END_TEST
+
+START_TEST(one_that_had_called_ddp_finalize_is_not_to_blame)
+{
+	start_two(0);
+	exits(1, 3, 0, 0, "");
+	exits(0, 0, 5, 0, "barrier #1");
+	ck_assert_int_eq(job_end(j)->rank, 0);
+}
+END_TEST
+
+START_TEST(one_that_left_early_does_not_explain_another_failure)
+{
+	start_two(0);
+	exits(1, 3, 0, 1, "");
+	exits(0, 0, 5, 0, "");
+	ck_assert_int_eq(job_end(j)->rank, 0);
+	ck_assert(says(job_end(j)->why, "its own words"));
+}
+END_TEST
+
+START_TEST(all_that_leave_early_with_0_are_a_success)
+{
+	start_two(0);
+	for (int rank = 0; rank < 4; rank++)
+		exits(rank / 2, (uint32_t)rank, 0, 1, "");
+	ck_assert_int_eq(job_end(j)->verdict, WIRE_SUCCESS);
+}
+END_TEST
+
+START_TEST(one_that_left_an_earlier_attempt_early_explains_nothing)
+{
+	start_two(1);
+	exits(1, 3, 0, 1, "");
+	exits(0, 0, 5, 0, "barrier #1");
+	ck_assert_int_eq(job_end(j)->rank, 3);
+	start_two(1);
+	exits(0, 0, 5, 0, "barrier #1");
+	ck_assert_int_eq(job_end(j)->rank, 0);
+}
+END_TEST
+
 static void add_all(TCase *c)
 {
 	tcase_add_test(c, who_asks_is_told_each_node_by_rank_and_host);
@@ -440,6 +540,13 @@ static void add_all(TCase *c)
 	tcase_add_test(c, a_fate_is_told_when_it_is_known);
 	tcase_add_test(c, the_loss_of_a_node_is_the_fate_of_its_ranks);
 	tcase_add_test(c, the_policy_has_an_answer_to_everything);
+	tcase_add_test(c,
+		the_one_that_left_early_is_to_blame_not_the_one_that_missed_it);
+	tcase_add_test(c, one_that_had_called_ddp_finalize_is_not_to_blame);
+	tcase_add_test(c, one_that_left_early_does_not_explain_another_failure);
+	tcase_add_test(c, all_that_leave_early_with_0_are_a_success);
+	tcase_add_test(c,
+		one_that_left_an_earlier_attempt_early_explains_nothing);
 }
 
 int main(void)
