@@ -20,7 +20,7 @@
 
 #include "tests/fuzz_sdk/fuzz.h"
 
-enum { FIXED_SEEDS = 12, OUTPUT_MAX = 1 << 20, TRIES = 3, WORLD_S = 150 };
+enum { FIXED_SEEDS = 12, OUTPUT_MAX = 1 << 20, TRIES = 3, WORLD_S = 300 };
 
 static char output[OUTPUT_MAX];
 static pid_t launcher;
@@ -121,6 +121,9 @@ static int run_world(const struct setup *s, uint64_t seed, unsigned operations)
 	while (waitpid(launcher, &status, 0) < 0 && errno == EINTR)
 		;
 	alarm(0);
+	if (WIFSIGNALED(status) && len < OUTPUT_MAX - 100)
+		sprintf(output + len, "fuzz_sdk: FAIL: ddprun was killed%s\n",
+			WTERMSIG(status) == SIGKILL ? ": the world hangs" : "");
 	return WIFEXITED(status) ? WEXITSTATUS(status)
 				 : 128 + WTERMSIG(status);
 }
