@@ -101,12 +101,14 @@ int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
 
 static void on_gave_up(struct torch_session *t)
 {
-	const struct torch_port *p = whose(t)->port;
+	struct torch_client *k = whose(t);
+	const struct torch_port *p = k->port;
 	struct torch_wait w;
 
-	get_wait(whose(t), &w);
+	get_wait(k, &w);
 	if (p->gate.on_gave_up && !p->ended)
 		p->gate.on_gave_up(p->gate.owner, &w);
+	k->since = uv_now(p->pool->loop); /* of one that follows at once */
 }
 
 /* ---- a client ---- */
@@ -129,14 +131,15 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 	const struct torch_gate *gate = &k->port->gate;
 	struct err e = ERR_INIT;
 	int waited = k->session.parked;
-	long n = torch_session_take(&k->session, in, &e);
+	long n;
 
-	store_answer_all(k->port->store);
-	if (k->session.parked && !waited) {
+	/* before it begins: it may be given up within the same bytes */
+	if (!waited)
 		k->since = uv_now(k->port->pool->loop);
-		if (gate->on_wait)
-			gate->on_wait(gate->owner);
-	}
+	n = torch_session_take(&k->session, in, &e);
+	store_answer_all(k->port->store);
+	if (k->session.parked && !waited && gate->on_wait)
+		gate->on_wait(gate->owner);
 	if (n < 0) {
 		log_disconnected(e.text);
 		torch_session_release(&k->session);

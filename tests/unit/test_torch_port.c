@@ -26,6 +26,15 @@ static void on_come(void *owner, struct torch_client *k,
 	torch_client_hold(k, k, 60000);
 }
 
+static uint64_t waited_since;
+static int gave_up;
+
+static void on_gave_up(void *owner, const struct torch_wait *w)
+{
+	waited_since = w->since;
+	gave_up = 1;
+}
+
 static void on_late(void *ticket)
 {
 	nlate++;
@@ -52,6 +61,7 @@ static void begin(void)
 {
 	static const struct torch_gate gate = {
 		.on_come = on_come, .on_late = on_late, .on_gone = on_gone,
+		.on_gave_up = on_gave_up,
 	};
 	static const struct store_limits limits = {
 		.keys = 1, .bytes = 1024, .value = 512, .ranks = 1,
@@ -153,6 +163,23 @@ START_TEST(who_comes_while_strangers_are_being_closed_waits)
 }
 END_TEST
 
+/* A client that waits, and gives it up before we have read that it waits. */
+START_TEST(a_wait_that_is_given_up_at_once_has_a_beginning)
+{
+	static const char said[] = "\0\xce\xf7\x85\x3c"
+				   "\6\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0k"
+				   "\14";
+	uint64_t before = uv_now(&loop);
+
+	ck_assert_int_eq((int)send(clients[0], said, sizeof said - 1, 0),
+			 (int)sizeof said - 1);
+	torch_client_admit(came[0]);
+	while (!gave_up)
+		uv_run(&loop, UV_RUN_ONCE);
+	ck_assert_uint_ge(waited_since, before);
+}
+END_TEST
+
 START_TEST(one_that_is_being_closed_is_enough)
 {
 	come(1);
@@ -197,6 +224,7 @@ int main(void)
 		who_comes_while_there_is_no_memory_waits_and_so_do_the_next);
 	tcase_add_test(tc,
 		who_finds_the_port_full_is_closed_though_memory_ran_out);
+	tcase_add_test(tc, a_wait_that_is_given_up_at_once_has_a_beginning);
 	tcase_add_test(tc, one_that_is_being_closed_is_enough);
 	tcase_add_test(tc, who_comes_when_all_places_are_the_jobs_is_closed);
 	return run_case(tc);
