@@ -9,6 +9,7 @@
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
+#   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
 #   make planted     plant faults and see that tests find them (PLANTED="names")
 #   make tests       build all programs that the tests start; make bench-programs and
 #                    gpu-programs those of the benchmarks and of check-gpu
@@ -76,7 +77,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz fuzz-sdk planted install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz fuzz-sdk fuzz-store planted install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -237,6 +238,13 @@ $(fuzz_sdk): $(call objs,$(wildcard tests/fuzz_sdk/*.c)) $(O)/libddp.a
 # its reference rounds as it is written
 $(call objs,$(wildcard tests/fuzz_sdk/*.c)): extra_cflags = -ffp-contract=off
 
+# The store's fuzzer, too.
+fuzz_store := $(O)/tests/fuzz_store
+$(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/handshake.c) $(wire_objs) $(base_objs)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lpthread -ldl
+
 # What the benchmarks start and time with: static, so that they start at once.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
@@ -271,7 +279,7 @@ gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 
 bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-tests: all $(unit_tests) $(test_programs) $(fuzz_sdk) $(examples) $(O)/generate gpu-programs $(host_twin)
+tests: all $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that sees what was installed
 # TSan is for libddp's threads. Only workers are built with it: the launcher and
@@ -329,6 +337,11 @@ fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
 	$(if $(filter thread,$(SAN)),@$(MAKE) --no-print-directory SAN= O=$(plain) $(plain)/ddprun $(plain)/ddprdzv)
 	@DDPRUN=$(abspath $(if $(filter thread,$(SAN)),$(plain),$(O)))/ddprun FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		$(if $(filter thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R)) $(fuzz_sdk)
+
+# Server and test have one thread each: SAN=address,undefined is what may find
+# more, and SAN=thread nothing.
+fuzz-store: $(programs) $(fuzz_store)
+	@O=$(abspath $(O)) sh tests/fuzz_store/run $(FUZZ_SECONDS) $(FUZZ_SEED)
 
 planted:
 	@CC="$(CC)" CXX="$(CXX)" sh tests/planted/run $(PLANTED)

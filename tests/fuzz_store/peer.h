@@ -1,0 +1,41 @@
+/* peer.h: one client's connection to the server, in either protocol: what it
+ * asks goes out as bytes, answers come back as bytes. Knows no operation. */
+#ifndef TESTS_FUZZ_STORE_PEER_H
+#define TESTS_FUZZ_STORE_PEER_H
+
+#include "base/sock.h"
+#include "rendezvous/auth.h"
+#include "rendezvous/wire.h"
+
+/* What DDP_* and MASTER_* say of the job. */
+struct place {
+	struct endpoint ours, torch;
+	struct auth auth;
+	const char *job;
+	uint32_t round;
+};
+
+struct peer {
+	uint8_t number; /* its rank, where it is ours */
+	int torch;
+	int fd;          /* -1: none */
+	uint64_t session; /* the same on all its connections */
+	uint32_t id;      /* of its request */
+	struct buf in;    /* what has come and was not taken */
+	struct buf out;   /* its request, to be sent again */
+};
+
+/* 0, or it is not in the environment. */
+int place_find(struct place *p, struct err *e);
+
+void peer_init(struct peer *p, uint8_t number, int torch, uint64_t session);
+void peer_release(struct peer *p);
+/* Connects, and is let in; 0, or -1: to be tried again. Blocks. */
+int peer_open(struct peer *p, const struct place *at);
+void peer_close(struct peer *p);
+/* The first n bytes of out. 0, or -1: the connection is lost. */
+int peer_send(struct peer *p, size_t n);
+/* What is there: 1, or -1: the connection is lost. */
+int peer_receive(struct peer *p);
+
+#endif
