@@ -233,7 +233,7 @@ int inferred_endpoint(struct config *c)
 	take_step_ports(c, c->master_port_given ? (uint16_t)c->master_port : 0);
 	snprintf(c->endpoint.host, sizeof(c->endpoint.host), "%s", a->first);
 	if (c->is_host < 0)
-		c->is_host = a->node_rank == 0;
+		c->is_host = a->node_index == 0;
 	return 1;
 }
 
@@ -259,15 +259,13 @@ void inferred_say(const struct config *c)
 	char at[SOCK_TEXT_MAX], restart[ALLOCATION_RESTART_MAX];
 	struct buf b;
 
-	if (a->place != ALLOCATION_STEP || a->node_rank != 0)
+	if (a->place != ALLOCATION_STEP || a->node_index != 0)
 		return;
 	buf_init(&b, 4096);
 	if (!c->nnodes_given)
 		buf_printf(&b, " --nnodes %s", c->nnodes_text);
 	if (!c->node_rank_given && c->node_rank >= 0 && a->nodes > 1)
-		buf_printf(&b, " --node-rank %s",
-			   a->groups ? "0 (by the order of nodes)"
-				     : "$SLURM_NODEID");
+		buf_printf(&b, " --node-rank $SLURM_PROCID");
 	if (!c->nproc_given)
 		buf_printf(&b, " --nproc-per-node %u (%s)", c->nproc,
 			   c->nproc_why);

@@ -406,7 +406,7 @@ static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
 	err_set(e, why->code, "the nodes of this step of Slurm's meet on the "
 		"first one, and on %s its %.900s (with --rdzv-endpoint "
 		"ADDRESS:PORT)", c->host, why->text);
-	if (!step->srun_at[0] || step->node_rank == 0)
+	if (!step->srun_at[0] || step->node_index == 0)
 		return e->code;
 	snprintf(at.host, sizeof(at.host), "%s", step->srun_at);
 	c->naddrs = sock_resolve(&at, c->addrs, RDZV_ADDRS_MAX, &ignored);

@@ -42,8 +42,9 @@ static const char *input(const struct config *c)
 {
 	if (c->stdin_rank == CONFIG_STDIN_NONE)
 		return "none";
-	/* rank 0 is on the first node; who else is where nobody knows yet */
-	return c->stdin_rank == 0 ? "0" : "all";
+	/* task 0 is node 0 where the number of nodes is fixed; where another
+	 * rank will be, or any of an elastic job, is not known yet */
+	return c->stdin_rank == 0 && !is_elastic(c) ? "0" : "all";
 }
 
 static void put_options(struct buf *b, const struct config *c)

@@ -9,7 +9,8 @@
 #include "slurm/step.h"
 
 /* Ids from here on are Slurm's own: the batch script, the interactive step of
- * salloc, the extern step (slurm.h). */
+ * salloc, the extern step (slurm.h). Slurm 26.05 writes them as negative
+ * numbers. */
 static const uint64_t own_ids = 0xfffffff0u;
 
 struct in {
@@ -89,7 +90,7 @@ enum allocation_place allocation_place(allocation_get *get)
 
 	if (!job_id(get))
 		return ALLOCATION_NONE;
-	if (!step || strtoull(step, NULL, 10) >= own_ids)
+	if (!step || *step == '-' || strtoull(step, NULL, 10) >= own_ids)
 		return ALLOCATION_NO_STEP;
 	return ALLOCATION_STEP;
 }
@@ -203,7 +204,7 @@ void allocation_name(const struct allocation *a, allocation_get *get,
 	name[0] = '\0';
 	hostlist_init(&l);
 	if (a->place == ALLOCATION_STEP && rank < a->nodes &&
-	    list_nodes(a, &in, &l) == 0)
+	    a->ranks_as_listed && list_nodes(a, &in, &l) == 0)
 		snprintf(name, HOSTLIST_NAME_MAX + 1, "%s",
 			 hostlist_name(&l, rank));
 	hostlist_release(&l);
@@ -219,7 +220,7 @@ static int read_nodes(struct allocation *a, const struct in *in)
 	rc = list_nodes(a, in, &l);
 	place = rc ? -1 : place_of(value(in->get, "SLURMD_NODENAME"), &l);
 	if (place >= 0)
-		a->node_rank = (uint32_t)place;
+		a->node_index = (uint32_t)place;
 	if (!rc)
 		snprintf(a->first, sizeof(a->first), "%s",
 			 hostlist_name(&l, 0));
@@ -242,7 +243,7 @@ static int check_tasks(struct allocation *a, const struct in *in)
 		return rc;
 	rc = needed(in, "SLURM_STEP_TASKS_PER_NODE", &text);
 	if (!rc)
-		rc = step_tasks_on(text, (long)a->node_rank, &here, in->e);
+		rc = step_tasks_on(text, (long)a->node_index, &here, in->e);
 	if (rc)
 		return rc;
 	a->many_tasks = task && strcmp(task, "0") != 0 ? 1 : 2;
@@ -283,7 +284,7 @@ static int of_job(const struct allocation *a, const struct in *in,
 		  const char *name, uint32_t *out)
 {
 	const char *text = value(in->get, name);
-	long index = (long)a->node_rank, n = 0;
+	long index = (long)a->node_index, n = 0;
 	int rc = 0;
 
 	*out = 0;
@@ -314,6 +315,36 @@ static int read_share(struct allocation *a, const struct in *in)
 	return rc;
 }
 
+/* Slurm's topology plugins, and lists of hosts that users give, put the tasks
+ * into an order that no node can see as a whole. */
+static int is_ordered_otherwise(const struct in *in)
+{
+	const char *pattern = value(in->get, "SLURM_TOPOLOGY_ADDR_PATTERN");
+	const char *how = value(in->get, "SLURM_DISTRIBUTION");
+
+	return (pattern && strcmp(pattern, "node") != 0) ||
+	       (how && strncmp(how, "arbitrary", 9) == 0);
+}
+
+/* With one task a node the task's number is the node's rank: srun's own order,
+ * and task 0 is the one that gets srun's stdin. */
+static int read_rank(struct allocation *a, const struct in *in)
+{
+	uint32_t task = a->node_index;
+	int rc = 0;
+
+	if (value(in->get, "SLURM_PROCID"))
+		rc = optional(in, "SLURM_PROCID", &task);
+	if (!rc && task >= a->nodes)
+		rc = err_set(in->e, ERR_USAGE,
+			     "SLURM_PROCID is %u but SLURM_STEP_NUM_TASKS is "
+			     "%u: were they changed since srun set them?",
+			     task, a->nodes);
+	a->node_rank = task;
+	a->ranks_as_listed = task == a->node_index && !is_ordered_otherwise(in);
+	return rc;
+}
+
 static int read_step(struct allocation *a, const struct in *in)
 {
 	const char *at = value(in->get, "SLURM_LAUNCH_NODE_IPADDR");
@@ -325,16 +356,18 @@ static int read_step(struct allocation *a, const struct in *in)
 	a->nodes = (uint32_t)n;
 	if (!rc)
 		rc = number(in, "SLURM_NODEID", 0, &n);
-	a->node_rank = (uint32_t)n;
-	if (!rc && a->node_rank >= a->nodes)
+	a->node_index = (uint32_t)n;
+	if (!rc && a->node_index >= a->nodes)
 		rc = err_set(in->e, ERR_USAGE,
 			     "SLURM_NODEID is %u but SLURM_STEP_NUM_NODES is "
 			     "%u: were they changed since srun set them?",
-			     a->node_rank, a->nodes);
+			     a->node_index, a->nodes);
 	if (!rc)
 		rc = read_nodes(a, in);
 	if (!rc)
 		rc = check_tasks(a, in);
+	if (!rc)
+		rc = read_rank(a, in);
 	if (!rc)
 		rc = read_share(a, in);
 	snprintf(a->srun_at, sizeof(a->srun_at), "%s", at ? at : "");

@@ -35,7 +35,10 @@ struct allocation {
 	uint32_t restarts; /* so often was the job requeued */
 	uint32_t gpus_per_task; /* --gpus-per-task; 0: not said */
 	/* of a step */
-	uint32_t node_rank; /* of this node */
+	/* this node's: its task's number, which follows the topology where
+	 * Slurm knows one; its place in the list of nodes, which does not */
+	uint32_t node_rank, node_index;
+	int ranks_as_listed; /* as far as is known both are the same on all */
 	char first[HOSTLIST_NAME_MAX + 1]; /* the first node */
 	char second[HOSTLIST_NAME_MAX + 1]; /* "": there is none */
 	char srun_at[HOSTLIST_NAME_MAX + 1]; /* srun's address; "": not said */
@@ -53,7 +56,8 @@ struct allocation {
 typedef const char *allocation_get(const char *name);
 
 /* SLURM_STEP_ID alone does not make a step: batch scripts and salloc's
- * interactive step may have one, with a number that no srun gives. */
+ * interactive step may have one, with a number that srun never gives
+ * (4294967291; -5 from Slurm 26.05 on). */
 enum allocation_place allocation_place(allocation_get *get);
 
 /* ERR_USAGE names the variable, and what to write instead: variables that are
@@ -62,7 +66,7 @@ enum allocation_place allocation_place(allocation_get *get);
 int allocation_read(struct allocation *a, allocation_get *get, struct err *e);
 
 /* The step's node of that rank, in a text of the caller's; "" where there is
- * none. */
+ * none, or where only that node itself knows its rank. */
 void allocation_name(const struct allocation *a, allocation_get *get,
 		     uint32_t rank, char name[HOSTLIST_NAME_MAX + 1]);
 /* " (restart 2)", or "", into out[ALLOCATION_RESTART_MAX]; returns out. */

@@ -1,8 +1,12 @@
-/* step.c: Slurm's compressed counts, and ports from a step's name. */
+/* step.c: Slurm's compressed counts, and where the tasks of a step meet. */
 #include "slurm/step.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "slurm/groups.h"
 
 enum { TASKS_MAX = 1 << 24 };
 
@@ -58,6 +62,52 @@ int step_count_on(const char *name, const char *text, long node, long *count,
 int step_tasks_on(const char *text, long node, long *tasks, struct err *e)
 {
 	return step_count_on("SLURM_STEP_TASKS_PER_NODE", text, node, tasks, e);
+}
+
+static int first_of(step_get *get, uint32_t groups, const struct hostlist *l,
+		    char *out, struct err *e)
+{
+	const char *first = groups_first(get, groups, l);
+
+	if (!l->count)
+		return err_set(e, ERR_USAGE, "it names no host");
+	snprintf(out, HOSTLIST_NAME_MAX + 1, "%s",
+		 first ? first : hostlist_name(l, 0));
+	return 0;
+}
+
+int step_meeting_node(step_get *get, char *out, struct err *e)
+{
+	const char *name = "SLURM_STEP_NODELIST", *text = get(name);
+	struct hostlist l;
+	struct err why = ERR_INIT;
+	uint32_t groups;
+	int rc = groups_count(get, &groups, e);
+
+	if (rc)
+		return rc;
+	hostlist_init(&l);
+	rc = hostlist_parse(&l, SLICE_STR(text ? text : ""), &why);
+	if (!rc)
+		rc = first_of(get, groups, &l, out, &why);
+	hostlist_release(&l);
+	return rc ? err_set(e, rc, "%s: %.900s", name, why.text) : 0;
+}
+
+static int is(step_get *get, const char *name, const char *text)
+{
+	const char *value = get(name);
+
+	return value && strcmp(value, text) == 0;
+}
+
+int step_is_keeper(step_get *get, const char *meeting_node)
+{
+	const char *node = get("SLURMD_NODENAME");
+
+	if (!node || !*node || is(get, "SLURM_STEP_NUM_NODES", "1"))
+		return is(get, "SLURM_PROCID", "0");
+	return strcmp(node, meeting_node) == 0 && is(get, "SLURM_LOCALID", "0");
 }
 
 /* splitmix64's mixer: steps that follow one another are far apart. */

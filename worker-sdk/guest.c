@@ -1,6 +1,6 @@
-/* guest.c: the ways to a store: PyTorch's; or one of rank 0's own, at a place
- * that is given (MASTER_ADDR), that all can conclude (a Slurm step), or that
- * rank 0 tells the others through the launcher (PMIx, PMI). */
+/* guest.c: the ways to a store: PyTorch's; or one that a rank keeps: rank 0, at
+ * a place that is given (MASTER_ADDR), or that it tells the others through the
+ * launcher (PMIx, PMI); in a Slurm step the first rank on the first node. */
 #include "worker-sdk/guest.h"
 
 #include <errno.h>
@@ -19,8 +19,6 @@
 #include "pmi/pmi.h"
 #include "pmi/pmix.h"
 #include "rendezvous/auth.h"
-#include "slurm/groups.h"
-#include "slurm/hostlist.h"
 #include "slurm/step.h"
 #include "worker-sdk/own_server.h"
 #include "worker-sdk/topology.h"
@@ -37,9 +35,10 @@ struct guest {
 	const char *host;
 	uint64_t deadline;
 	struct place place;
-	struct auth auth; /* how each rank proves itself to rank 0's server */
-	int listeners[SOCK_LISTEN_MAX], n; /* of rank 0 */
-	int pipe; /* to rank 0's server; or -1 */
+	struct auth auth; /* how each rank proves itself to that server */
+	int listeners[SOCK_LISTEN_MAX], n; /* where this rank keeps the store */
+	int pipe; /* to the server that this rank started; or -1 */
+	char keeper[HOSTLIST_NAME_MAX + 32]; /* who starts it, for people */
 	struct ddp__kv *kv;
 	struct err *e;
 };
@@ -53,7 +52,7 @@ static int left_ms(const struct guest *g)
 	return now < g->deadline ? (int)(g->deadline - now) : 0;
 }
 
-/* ---- rank 0's server ---- */
+/* ---- the server that a rank starts ---- */
 
 /* At those addresses, which have one port; n 0: none of what others are told is
  * this host's (there is a NAT, say), so it is found at whichever is. */
@@ -126,7 +125,7 @@ static int given(struct guest *g)
 	return rc ? rc : start_server(g);
 }
 
-/* ---- a Slurm step: the first host, a port of the step's own ---- */
+/* ---- a Slurm step: the first node, a port of the step's own ---- */
 
 static int step_number(const char *name, uint64_t *out, struct err *e)
 {
@@ -142,48 +141,17 @@ static const char *get(const char *name)
 	return getenv(name);
 }
 
-/* Task 0's: that is on the first node, or that of the first group of a
- * heterogeneous job, whose step has its nodes sorted by name. */
-static int step_host(char *out, struct err *e)
-{
-	const char *name = "SLURM_STEP_NODELIST", *text = getenv(name);
-	const char *first = NULL;
-	struct hostlist l;
-	uint32_t groups;
-	int rc = groups_count(get, &groups, e);
-
-	if (rc)
-		return rc;
-
-	hostlist_init(&l);
-	rc = hostlist_parse(&l, SLICE_STR(text), e);
-	if (!rc && !l.count)
-		rc = err_set(e, ERR_USAGE, "it names no host");
-	if (!rc)
-		first = groups_first(get, groups, &l);
-	if (!rc)
-		snprintf(out, SOCK_HOST_MAX, "%s",
-			 first ? first : hostlist_name(&l, 0));
-	hostlist_release(&l);
-	if (rc) {
-		struct err why = *e;
-
-		return err_set(e, rc, "%s: %.900s", name, why.text);
-	}
-	return 0;
-}
-
 static int of_step(struct guest *g)
 {
 	uint64_t job, step;
-	char host[SOCK_HOST_MAX] = "127.0.0.1";
-	int one_host = g->env->nodes == 1;
+	char node[HOSTLIST_NAME_MAX + 1] = "";
+	const char *host = g->env->nodes == 1 ? "127.0.0.1" : node;
 	int rc = step_number("SLURM_JOB_ID", &job, g->e);
 
 	if (!rc)
 		rc = step_number("SLURM_STEP_ID", &step, g->e);
-	if (!rc && !one_host)
-		rc = step_host(host, g->e);
+	if (!rc)
+		rc = step_meeting_node(get, node, g->e);
 	if (!rc)
 		rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc)
@@ -193,10 +161,13 @@ static int of_step(struct guest *g)
 	for (int i = 0; i < STEP_PORTS; i++) {
 		struct endpoint *at = &g->place.at[g->place.n++];
 
-		memcpy(at->host, host, sizeof(host));
+		snprintf(at->host, sizeof(at->host), "%s", host);
 		at->port = step_port(job, step, i);
 	}
-	if (g->env->rank)
+	if (g->env->nodes > 1)
+		snprintf(g->keeper, sizeof(g->keeper), "the first task on %s",
+			 node);
+	if (!step_is_keeper(get, node))
 		return 0;
 	rc = -EADDRINUSE;
 	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++)
@@ -408,7 +379,7 @@ static int connect_once(struct guest *g)
 	return first.code;
 }
 
-/* Rank 0 may still be on its way. */
+/* The rank that keeps it may still be on its way. */
 static int connect_place(struct guest *g)
 {
 	int pause = RETRY_MIN_MS, rc;
@@ -422,8 +393,8 @@ static int connect_place(struct guest *g)
 	if (!rc || is_final(rc))
 		return rc;
 	why = *g->e;
-	return err_set(g->e, rc, "the store that rank 0 keeps (started by %s) "
-		       "was not reached: %.800s",
+	return err_set(g->e, rc, "the store that %s keeps (started by %s) "
+		       "was not reached: %.800s", g->keeper,
 		       ddp__env_starter(g->env), why.text);
 }
 
@@ -535,7 +506,8 @@ static int meet(struct guest *g)
 int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
 		    const char *host, int timeout_ms, struct err *e)
 {
-	struct guest g = {.env = env, .host = host, .pipe = -1, .e = e};
+	struct guest g = {.env = env, .host = host, .pipe = -1, .e = e,
+			  .keeper = "rank 0"};
 	int rc;
 
 	g.deadline = timeout_ms < 0 ? UINT64_MAX

@@ -88,7 +88,7 @@ static int find(char *out, struct err *e)
 	    near(self, out) || in_path(out))
 		return 0;
 	return err_set(e, ERR_USAGE,
-		       "rank 0 has to start ddprdzv, which keeps the ranks' "
+		       "this rank has to start ddprdzv, which keeps the ranks' "
 		       "store, and does not find it beside libddp, beside this "
 		       "program or in PATH: set DDP_SERVER to where it is");
 }
@@ -109,7 +109,7 @@ struct order {
 };
 
 /* Only system calls from here on. A daemon's session: what a terminal or the
- * launcher sends to rank 0's process group is not for it. */
+ * launcher sends to this rank's process group is not for it. */
 static _Noreturn void be_server(const struct order *o)
 {
 	extern char **environ;
@@ -240,6 +240,6 @@ int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
 		return 0;
 	}
 	close(life[1]);
-	return err_set(e, rc, "rank 0 cannot start %.500s, which keeps the "
+	return err_set(e, rc, "this rank cannot start %.500s, which keeps the "
 		       "ranks' store: %s", path, strerror(-rc));
 }

@@ -1,7 +1,7 @@
-/* own_server.h: the ddprdzv that rank 0 starts where nobody else keeps a store
- * for its world: found, started with the listening sockets, let go by closing a
- * pipe. It is nobody's child: the program sees no SIGCHLD and no wait() of its
- * own returns it. Knows no protocol. */
+/* own_server.h: the ddprdzv that one rank starts where nobody else keeps a
+ * store for its world: found, started with the listening sockets, let go by
+ * closing a pipe. It is nobody's child: the program sees no SIGCHLD and no
+ * wait() of its own returns it. Knows no protocol. */
 #ifndef SDK_OWN_SERVER_H
 #define SDK_OWN_SERVER_H
 

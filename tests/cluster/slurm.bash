@@ -8,6 +8,8 @@
 #                       all run here, if slurm_on is not set. SLURM_CONF is set
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
+#                       If slurm_topology is set each is under a switch of its
+#                       own, the last node's being the first switch
 #                       If slurm_preempt is set its jobs give way in the
 #                       partitions low and soon (Slurm requeues them after 60 s,
 #                       or 1) and lost and now (it ends them, the same, at once)
@@ -61,6 +63,7 @@ slurm_conf() {
 	SlurmdParameters=config_overrides
 	ReturnToService=2
 	KillWait=5
+	${slurm_topology:+TopologyPlugin=topology/tree}
 	${preempt:+PreemptType=preempt/partition_prio}
 	$preempt
 	${gres:+GresTypes=gpu}
@@ -91,6 +94,16 @@ slurm_gres_conf() {
 	echo "Name=gpu File=$S/dev/nvidia[0-$((slurm_gpus - 1))]"
 }
 
+# Slurm 26.05 has the tasks follow the switches, and the list of nodes not.
+slurm_topology_conf() {
+	local host i=0
+	for host in "${@:$#}" "${@:1:$#-1}"; do
+		i=$((i + 1))
+		echo "SwitchName=s$i Nodes=$host"
+	done
+	echo "SwitchName=top Switches=s[1-$i]"
+}
+
 slurm_up() {
 	local host control
 	S=$T/slurm
@@ -104,6 +117,8 @@ slurm_up() {
 	fi
 	slurm_conf "$control" "$@" >"$S/slurm.conf"
 	[ -z "${slurm_gpus:-}" ] || slurm_gres_conf >"$S/gres.conf"
+	[ -z "${slurm_topology:-}" ] ||
+		slurm_topology_conf "$@" >"$S/topology.conf"
 	echo '# no plugin here needs cgroups' >"$S/cgroup.conf"
 	(umask 077 && head -c 1024 /dev/urandom >"$S/munge.key")
 	start munged munged --foreground --force --key-file="$S/munge.key" \

@@ -21,6 +21,9 @@ START_TEST(where_a_process_is)
 	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
 	set("SLURM_STEP_ID", "4294967290");
 	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
+	/* the batch script's of 26.05 */
+	set("SLURM_STEP_ID", "-5");
+	ck_assert_int_eq(allocation_place(get), ALLOCATION_NO_STEP);
 }
 END_TEST
 
@@ -37,6 +40,66 @@ START_TEST(a_step_is_read_from_its_own_variables)
 	ck_assert_uint_eq(a.gpus, 0);
 	ck_assert_uint_eq(a.tasks, 0);
 	ck_assert_int_eq(a.bound, 0);
+}
+END_TEST
+
+/* As Slurm 26.05 has them with topology/tree: it chose n11's switch first, so
+ * that task 0 is there, and the list is sorted. */
+START_TEST(ranks_follow_the_order_of_tasks)
+{
+	char name[HOSTLIST_NAME_MAX + 1];
+
+	step();
+	set("SLURM_PROCID", "0");
+	set("SLURM_GPUS_ON_NODE", "4");
+	set(ALLOCATION_TASKS, "1,2,3,4");
+	taken();
+	ck_assert_uint_eq(a.node_rank, 0);
+	ck_assert_uint_eq(a.node_index, 1);
+	ck_assert_str_eq(a.first, "n10");
+	ck_assert_uint_eq(a.tasks, 4);
+	parses("./a");
+	ck_assert_int_eq((int)config.node_rank, 0);
+	ck_assert_int_eq(config.is_host, 0);
+	ck_assert_str_eq(config.endpoint.host, "n10");
+	/* no other node's rank is known here */
+	allocation_name(&a, get, 1, name);
+	ck_assert_str_eq(name, "");
+	set("SLURMD_NODENAME", "n10");
+	set("SLURM_NODEID", "0");
+	set("SLURM_PROCID", "1");
+	parses("./a");
+	ck_assert_int_eq((int)config.node_rank, 1);
+	ck_assert_int_eq(config.is_host, 1);
+	set("SLURM_PROCID", "2");
+	refused("SLURM_PROCID is 2 but SLURM_STEP_NUM_TASKS is 2");
+}
+END_TEST
+
+START_TEST(a_node_is_named_by_its_rank_where_the_list_has_their_order)
+{
+	static const char *const otherwise[][2] = {
+		{"SLURM_TOPOLOGY_ADDR_PATTERN", "switch.node"},
+		{"SLURM_DISTRIBUTION", "arbitrary"},
+	};
+	char name[HOSTLIST_NAME_MAX + 1];
+
+	step();
+	set("SLURM_PROCID", "1");
+	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node");
+	set("SLURM_DISTRIBUTION", "cyclic");
+	taken();
+	allocation_name(&a, get, 0, name);
+	ck_assert_str_eq(name, "n10");
+	for (size_t i = 0; i < 2; i++) {
+		const char *before = get(otherwise[i][0]);
+
+		set(otherwise[i][0], otherwise[i][1]);
+		taken();
+		allocation_name(&a, get, 0, name);
+		ck_assert_str_eq(name, "");
+		set(otherwise[i][0], before);
+	}
 }
 END_TEST
 
@@ -485,6 +548,9 @@ int main(void)
 	tcase_add_checked_fixture(c, clean, NULL);
 	tcase_add_test(c, where_a_process_is);
 	tcase_add_test(c, a_step_is_read_from_its_own_variables);
+	tcase_add_test(c, ranks_follow_the_order_of_tasks);
+	tcase_add_test(c,
+		a_node_is_named_by_its_rank_where_the_list_has_their_order);
 	tcase_add_test(c, cpus_are_the_steps_else_the_jobs_on_this_node);
 	tcase_add_test(c, gpus_and_tasks_of_this_node);
 	tcase_add_test(c, half_of_a_step_is_an_error);

@@ -69,6 +69,56 @@ START_TEST(ports)
 }
 END_TEST
 
+/* As Slurm 26.05 with topology/tree has them, each node under a switch of its
+ * own, the switches in the order h3, h1, h2: six tasks on three nodes. */
+static const char *const tasks[6][3] = {
+	/* SLURMD_NODENAME, SLURM_PROCID, SLURM_LOCALID */
+	{"h3", "0", "0"}, {"h3", "1", "1"}, {"h1", "2", "0"},
+	{"h1", "3", "1"}, {"h2", "4", "0"}, {"h2", "5", "1"},
+};
+static const char *const *task;
+static const char *step_nodes;
+
+static const char *of_task(const char *name)
+{
+	if (strcmp(name, "SLURM_STEP_NODELIST") == 0)
+		return step_nodes;
+	if (strcmp(name, "SLURM_STEP_NUM_NODES") == 0)
+		return strcmp(step_nodes, "h3") == 0 ? "1" : "3";
+	if (strcmp(name, "SLURMD_NODENAME") == 0)
+		return task[0];
+	if (strcmp(name, "SLURM_PROCID") == 0)
+		return task[1];
+	return strcmp(name, "SLURM_LOCALID") == 0 ? task[2] : NULL;
+}
+
+START_TEST(one_task_keeps_the_store_where_all_look_for_it)
+{
+	char node[HOSTLIST_NAME_MAX + 1];
+
+	step_nodes = "h[1-3]";
+	for (int i = 0; i < 6; i++) {
+		task = tasks[i];
+		ck_assert_int_eq(step_meeting_node(of_task, node, &e), 0);
+		ck_assert_str_eq(node, "h1");
+		ck_assert_int_eq(step_is_keeper(of_task, node), i == 2);
+	}
+	/* on one node that is task 0 */
+	step_nodes = "h3";
+	for (int i = 0; i < 2; i++) {
+		task = tasks[i];
+		ck_assert_int_eq(step_meeting_node(of_task, node, &e), 0);
+		ck_assert_int_eq(step_is_keeper(of_task, node), i == 0);
+	}
+	step_nodes = "";
+	ck_assert_int_eq(step_meeting_node(of_task, node, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "SLURM_STEP_NODELIST: it names "
+				     "no host"));
+	step_nodes = "h[1-";
+	ck_assert_int_eq(step_meeting_node(of_task, node, &e), ERR_USAGE);
+}
+END_TEST
+
 static struct slice field(const char *line, const char *key)
 {
 	struct slice value = {"(none)", 6};
@@ -207,6 +257,7 @@ int main(void)
 	tcase_add_test(tc, tasks_per_node);
 	tcase_add_test(tc, tasks_per_node_wrong);
 	tcase_add_test(tc, ports);
+	tcase_add_test(tc, one_task_keeps_the_store_where_all_look_for_it);
 	tcase_add_test(tc, pmi_fields);
 	tcase_add_test(tc, pmi_answers);
 	tcase_add_test(tc, pmi_without_launcher);
