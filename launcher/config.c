@@ -19,6 +19,7 @@
 #include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
 #include "launcher/remote_node.h"
+#include "launcher/step_command.h"
 #include "rendezvous/wire.h"
 
 /* "N" or "MIN:MAX" */
@@ -395,7 +396,9 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 	if (c->print_completion)
 		return check_completion(c, e);
 	remote_node_auth(&c->handed);
-	rc = config_rdzv_backend(c, e);
+	rc = step_command_take_secret(&c->handed, e);
+	if (rc == 0)
+		rc = config_rdzv_backend(c, e);
 	if (rc == 0)
 		rc = host_choice_init(c, e);
 	if (rc == 0 && !c->over_ssh && !remote_node_is())

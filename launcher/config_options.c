@@ -129,8 +129,9 @@ const struct option_spec config_options[] = {
 	 .yields = 1,
 	 .more = "auto: with --standalone, over ssh and under mpirun a secret "
 		 "of the job's own; else $DDP_TOKEN or --token-file; else "
-		 "munge, where munged runs; else this user's key file, "
-		 "~/.config/ddprun/key, which is made at its first use. "
+		 "munge, where munged runs; else, where ddprun starts a step "
+		 "of Slurm's, a secret of the step's own; else this user's key "
+		 "file, ~/.config/ddprun/key, which is made at its first use. "
 		 "$DDP_AUTH is the default."},
 	{TEXT("token-file", token_file, "FILE", "PET_TOKEN_FILE",
 	      "The secret that all nodes have, in a file that only its owner "

@@ -142,7 +142,8 @@ static int run_step(const struct config *c, char **args)
 			 c->slurm.nodes == 1 ? "" : "s", (int)line.len,
 			 line.data);
 		step_command_clean(c);
-		step_command_exec(&command, &e);
+		if (step_command_add_secret(c, &e) == 0)
+			step_command_exec(&command, &e);
 	}
 	buf_release(&line);
 	step_command_release(&command);

@@ -12,6 +12,9 @@
 #include "launcher/words.h"
 #include "slurm/groups.h"
 
+/* For the ddpruns of a step that ddprun starts; no worker sees it. */
+#define SECRET "DDP_SLURM_SECRET"
+
 enum { WORDS_MAX = 16, TEXT_MAX = 1024 };
 
 static int is_elastic(const struct config *c)
@@ -119,6 +122,47 @@ void step_command_put(struct buf *b, const struct step_command *s)
 			buf_put_u8(b, ' ');
 		words_quote(b, *word);
 	}
+}
+
+int step_command_add_secret(const struct config *c, struct err *e)
+{
+	char hex[PROOF_HEX_SIZE];
+	struct auth a;
+	int rc;
+
+	/* a job that etcd knows may have nodes of other steps */
+	if (c->etcd.members || !auth_wants_secret(c->auth_text, c->token_file))
+		return 0;
+	rc = auth_random(&a, "this ddprun", e);
+	if (rc < 0)
+		return rc;
+	proof_to_hex(hex, &a.secret);
+	if (setenv(SECRET, hex, 1) < 0)
+		rc = err_set(e, -ENOMEM, "out of memory");
+	proof_wipe(hex, sizeof(hex));
+	auth_wipe(&a);
+	return rc;
+}
+
+int step_command_take_secret(struct auth *a, struct err *e)
+{
+	char *hex = getenv(SECRET);
+	struct proof secret;
+	int rc = 0;
+
+	if (!hex)
+		return 0;
+	if (proof_from_hex(&secret, hex) < 0)
+		rc = err_set(e, ERR_USAGE, SECRET " is not %d hex digits: the "
+			     "ddprun that started this step set it, and "
+			     "something changed it since", 2 * PROOF_SIZE);
+	else
+		auth_of_secret(a, &secret, "the ddprun that started this step");
+	/* the text is also what /proc shows of this process */
+	proof_wipe(hex, strlen(hex));
+	proof_wipe(&secret, sizeof(secret));
+	unsetenv(SECRET);
+	return rc;
 }
 
 static const char *get(const char *name)

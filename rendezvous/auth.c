@@ -92,6 +92,12 @@ int auth_is_free(const char *method, const char *token_file)
 	       !token_file;
 }
 
+int auth_wants_secret(const char *method, const char *token_file)
+{
+	return auth_is_free(method, token_file) && !token() &&
+	       (!credential_is_offered() || credential_check(NULL) < 0);
+}
+
 static int by_secret(struct auth *a, const char *token_file, struct err *e)
 {
 	char host[SOCK_HOST_MAX];

@@ -39,6 +39,10 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
  * may have a secret of its own. */
 int auth_is_free(const char *method, const char *token_file);
 
+/* Whether a ddprun that starts a job's nodes is to draw a secret for it: the
+ * words leave it to us, there is no DDP_TOKEN, and munge does not answer. */
+int auth_wants_secret(const char *method, const char *token_file);
+
 /* From a client's way to that of a server which it starts: with munge the
  * server gets a random secret, too, that a is changed to. */
 int auth_for_server(struct auth *server, struct auth *a, struct err *e);

@@ -15,9 +15,10 @@
 
 #include "base/sock.h"
 #include "base/symbols.h"
+#include "rendezvous/slurm_conf.h"
 
 #define USUAL_SOCKET "/run/munge/munge.socket.2"
-#define USUAL_FOLDER "/etc/munge"
+#define USUAL_KEY "/etc/munge/munge.key"
 
 enum { PAYLOAD_MAX = 128 };
 
@@ -92,14 +93,26 @@ static const char *named_socket(void)
 
 static const char *socket_path(void)
 {
-	return named_socket() ? named_socket() : USUAL_SOCKET;
+	const struct slurm_conf *site = slurm_conf_load();
+
+	if (named_socket())
+		return named_socket();
+	return site->munge_socket[0] ? site->munge_socket : USUAL_SOCKET;
+}
+
+/* A munged may run where Slurm does not use it, with a key that no other host
+ * has: Debian's slurmd depends on the package. */
+static int is_not_the_sites(void)
+{
+	return !named_socket() && slurm_conf_load()->without_munge;
 }
 
 int credential_is_offered(void)
 {
 	struct stat st;
 
-	return stat(socket_path(), &st) == 0 && S_ISSOCK(st.st_mode);
+	return !is_not_the_sites() && stat(socket_path(), &st) == 0 &&
+	       S_ISSOCK(st.st_mode);
 }
 
 int credential_is_named(void)
@@ -109,7 +122,11 @@ int credential_is_named(void)
 
 int credential_is_expected(void)
 {
-	return named_socket() || access(USUAL_FOLDER, F_OK) == 0;
+	if (named_socket() || slurm_conf_load()->munge_socket[0])
+		return 1;
+	/* its folder is not for all to look into */
+	return !is_not_the_sites() &&
+	       (access(USUAL_KEY, F_OK) == 0 || errno == EACCES);
 }
 
 static int is_down(const char *why, struct err *e)
@@ -119,7 +136,8 @@ static int is_down(const char *why, struct err *e)
 	sock_host_name(host);
 	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s); "
 		       "start it there (systemctl start munge), or give all "
-		       "nodes the same secret with --token-file FILE",
+		       "nodes the same secret with --token-file FILE, or with "
+		       "--auth secret where they share your home directory",
 		       host, socket_path(), why);
 }
 
@@ -151,8 +169,8 @@ static munge_ctx_t open_context(struct err *e)
 	if (must_load(e) < 0)
 		return NULL;
 	c = calls.create();
-	if (c && named_socket() &&
-	    calls.set(c, MUNGE_OPT_SOCKET, named_socket()) != EMUNGE_SUCCESS) {
+	if (c && strcmp(socket_path(), USUAL_SOCKET) != 0 &&
+	    calls.set(c, MUNGE_OPT_SOCKET, socket_path()) != EMUNGE_SUCCESS) {
 		calls.destroy(c);
 		c = NULL;
 	}

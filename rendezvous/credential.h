@@ -2,7 +2,8 @@
  * cluster, and what is in it. libmunge is loaded when it is needed. What is
  * here blocks for as long as munged takes to answer, and may run in any thread.
  *
- * munged is looked for at $DDP_MUNGE_SOCKET, else where libmunge does. */
+ * munged is looked for at $DDP_MUNGE_SOCKET, else where slurm.conf's AuthInfo
+ * says that it is, else where libmunge does. */
 #ifndef RENDEZVOUS_CREDENTIAL_H
 #define RENDEZVOUS_CREDENTIAL_H
 
@@ -14,9 +15,11 @@
 enum { CREDENTIAL_MAX = 1024 }; /* bytes, with a NUL */
 #define CREDENTIAL_FOR_ALL ((uid_t)-1)
 
-/* 1 where munged's socket is: munge is how this host knows its users. */
+/* 1 where munged's socket is: munge is how this host knows its users. 0 where
+ * slurm.conf says that Slurm has another way (AuthType=auth/slurm). */
 int credential_is_offered(void);
-/* 1 where munge was installed or its socket was named, running or not. */
+/* 1 where munge has a key or its socket was named, running or not; 0 where
+ * slurm.conf says otherwise, as above. */
 int credential_is_expected(void);
 /* 1 where the user says by DDP_MUNGE_SOCKET that it is to be asked there. */
 int credential_is_named(void);

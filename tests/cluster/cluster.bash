@@ -59,8 +59,8 @@ cluster_join() {
 	[ ! -e "$CLUSTER/why" ] || skip "$(<"$CLUSTER/why")"
 	. "$CLUSTER/state"
 	hosts_real
+	# munged's socket is slurm.conf's to say
 	export SLURM_CONF PATH=$PATH:/usr/sbin
-	export DDP_MUNGE_SOCKET=$CLUSTER/slurm/munge.sock
 }
 
 # What a test that failed left in the queue is not the next one's.

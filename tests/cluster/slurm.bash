@@ -8,6 +8,8 @@
 #                       all run here, if slurm_on is not set. SLURM_CONF is set
 #                       If slurm_gpus is set each has so many GPUs, which can be
 #                       counted and not used
+#                       If slurm_auth is slurm it knows its users by auth/slurm,
+#                       and there is no munged
 #                       If slurm_topology is set each is under a switch of its
 #                       own, the last node's being the first switch
 #                       If slurm_preempt is set its jobs give way in the
@@ -27,6 +29,19 @@ slurm_or_skip() {
 	[ "$(id -u)" = 0 ] || skip "slurmd has to be started by root"
 	[ -n "$(ls /sys/fs/cgroup 2>/dev/null)" ] ||
 		skip "slurmd wants a /sys/fs/cgroup, and there is none"
+	[ "${slurm_auth:-munge}" = munge ] ||
+		ls /usr/lib/*/slurm*/auth_slurm.so >/dev/null 2>&1 ||
+		skip "this Slurm has no auth/slurm, which came with 23.11"
+}
+
+slurm_auth_conf() { # ",MORE" of AuthInfo
+	if [ "${slurm_auth:-munge}" = slurm ]; then
+		printf '%s\n' AuthType=auth/slurm CredType=auth/slurm
+		[ -z "$1" ] || echo "AuthInfo=${1#,}"
+	else
+		printf '%s\n' AuthType=auth/munge CredType=cred/munge \
+			"AuthInfo=socket=$S/munge.sock$1"
+	fi
 }
 
 # Where everything is: $1 the controller's host and address, then the nodes.
@@ -41,9 +56,7 @@ slurm_conf() {
 	SlurmctldPort=$(w_port free)
 	SlurmUser=root
 	SlurmdUser=root
-	AuthType=auth/munge
-	CredType=cred/munge
-	AuthInfo=socket=$S/munge.sock${preempt:+,cred_expire=5}
+	$(slurm_auth_conf "${preempt:+,cred_expire=5}")
 	StateSaveLocation=$S/state
 	SlurmdSpoolDir=$S/spool.%n
 	TmpFS=$S/tmp.%n
@@ -104,6 +117,15 @@ slurm_topology_conf() {
 	echo "SwitchName=top Switches=s[1-$i]"
 }
 
+slurm_munged() {
+	(umask 077 && head -c 1024 /dev/urandom >"$S/munge.key")
+	start munged munged --foreground --force --key-file="$S/munge.key" \
+		--socket="$S/munge.sock" --pid-file="$S/munged.pid" \
+		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
+	slurm_started=munged
+	slurm_wait test -S "$S/munge.sock"
+}
+
 slurm_up() {
 	local host control
 	S=$T/slurm
@@ -120,13 +142,12 @@ slurm_up() {
 	[ -z "${slurm_topology:-}" ] ||
 		slurm_topology_conf "$@" >"$S/topology.conf"
 	echo '# no plugin here needs cgroups' >"$S/cgroup.conf"
-	(umask 077 && head -c 1024 /dev/urandom >"$S/munge.key")
-	start munged munged --foreground --force --key-file="$S/munge.key" \
-		--socket="$S/munge.sock" --pid-file="$S/munged.pid" \
-		--log-file="$S/munged.log" --seed-file="$S/munge.seed"
-	slurm_started=munged
-	slurm_wait test -S "$S/munge.sock"
-	export DDP_MUNGE_SOCKET=$S/munge.sock
+	slurm_started=
+	if [ "${slurm_auth:-munge}" = slurm ]; then
+		(umask 077 && head -c 1024 /dev/urandom >"$S/slurm.key")
+	else
+		slurm_munged
+	fi
 	slurm_daemon "$1" slurmctld slurmctld -D
 	slurm_started="slurmctld $slurm_started"
 	for host; do

@@ -16,6 +16,7 @@
 
 #include "rendezvous/auth.h"
 #include "rendezvous/secret.h"
+#include "rendezvous/slurm_conf.h"
 #include "tests/unit/run_case.h"
 
 static char home[] = "/tmp/test_secret.XXXXXX", path[64];
@@ -324,6 +325,88 @@ START_TEST(on_a_slurm_node_a_munged_that_is_down_is_an_error)
 }
 END_TEST
 
+/* ---- slurm_conf.h: what the site says about munge ---- */
+
+START_TEST(slurm_conf_names_the_plugin_and_munges_socket)
+{
+	static const struct {
+		const char *text, *socket;
+		int without_munge;
+	} rows[] = {
+		{"", "", 0},
+		{"ClusterName=c\nAuthType=auth/munge\n", "", 0},
+		{"AuthType=auth/slurm", "", 1},
+		{"  authtype = \"auth/slurm\" # ours\n", "", 1},
+		{"#AuthType=auth/slurm\nAuthTypes=auth/slurm\n", "", 0},
+		{"AuthType=auth/none\r\nX=1\r\n", "", 1},
+		{"AuthInfo=socket=/a/b\n", "/a/b", 0},
+		{"AuthInfo=ttl=60,socket=/a/b,cred_expire=5\n", "/a/b", 0},
+		{"AUTHINFO=\tttl=60\n", "", 0},
+		{"AuthInfo=socket=\n", "", 0},
+		{"AuthInfo=", "", 0},
+		{"AuthInfo", "", 0},
+		{"AuthType=auth/slurm\nAuthInfo=socket=/a\n", "", 1},
+	};
+	struct slurm_conf c;
+	char text[200];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		slurm_conf_parse(&c, SLICE_STR(rows[i].text));
+		ck_assert_msg(c.without_munge == rows[i].without_munge &&
+			      strcmp(c.munge_socket, rows[i].socket) == 0,
+			      "row %zu: %d '%s'", i, c.without_munge,
+			      c.munge_socket);
+	}
+	/* a path that no socket can have */
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "AuthInfo=socket=/", 17);
+	slurm_conf_parse(&c, SLICE(text, sizeof(text)));
+	ck_assert_str_eq(c.munge_socket, "");
+}
+END_TEST
+
+static void write_conf(const char *text)
+{
+	char conf[80];
+
+	snprintf(conf, sizeof(conf), "%s/slurm.conf", home);
+	write_file(conf, text, 0644);
+	setenv("SLURM_CONF", conf, 1);
+	setenv("SLURM_JOB_ID", "7", 1);
+}
+
+START_TEST(where_slurm_does_without_munge_it_is_not_asked)
+{
+	struct auth a;
+
+	write_conf("AuthType=auth/slurm\n");
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), 0);
+	ck_assert_uint_eq(a.methods, WIRE_BY_SECRET);
+	ck_assert_int_eq(auth_wants_secret(NULL, NULL), 1);
+	ck_assert_int_eq(auth_wants_secret("secret", NULL), 0);
+	ck_assert_int_eq(auth_wants_secret(NULL, "a-file"), 0);
+	setenv("DDP_TOKEN", "0123456789abcdef", 1);
+	ck_assert_int_eq(auth_wants_secret(NULL, NULL), 0);
+}
+END_TEST
+
+START_TEST(munge_is_looked_for_where_slurm_conf_has_it)
+{
+	char conf[120], want[100];
+	struct auth a;
+
+	snprintf(want, sizeof(want), "%s/elsewhere", home);
+	snprintf(conf, sizeof(conf), "AuthInfo=socket=%s\n", want);
+	write_conf(conf);
+	ck_assert_int_eq(auth_choose(&a, NULL, NULL, &e), ERR_PROOF);
+	says("munged does not answer on");
+	says(want);
+	says("--auth secret");
+	/* a step that ddprun starts needs none */
+	ck_assert_int_eq(auth_wants_secret(NULL, NULL), 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("secret");
@@ -341,6 +424,9 @@ int main(void)
 		       the_same_token_is_the_same_secret_in_a_file_and_not);
 	tcase_add_test(tc, without_a_place_for_the_key_the_ways_are_named);
 	tcase_add_test(tc, the_way_is_chosen_by_what_is_there);
+	tcase_add_test(tc, slurm_conf_names_the_plugin_and_munges_socket);
+	tcase_add_test(tc, where_slurm_does_without_munge_it_is_not_asked);
+	tcase_add_test(tc, munge_is_looked_for_where_slurm_conf_has_it);
 	tcase_add_test(tc, on_a_slurm_node_a_munged_that_is_down_is_an_error);
 	return run_case(tc);
 }

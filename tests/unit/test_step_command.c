@@ -170,6 +170,61 @@ START_TEST(a_word_that_srun_would_take)
 }
 END_TEST
 
+START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
+{
+	struct auth handed = {0};
+	char hex[PROOF_HEX_SIZE], *first;
+
+	/* no munge here, whatever this machine has */
+	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
+	batch();
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	first = getenv("DDP_SLURM_SECRET");
+	ck_assert_ptr_nonnull(first);
+	snprintf(hex, sizeof(hex), "%s", first);
+	ck_assert_uint_eq(strlen(hex), PROOF_HEX_SIZE - 1);
+	ck_assert_int_eq(step_command_take_secret(&handed, &error), 0);
+	ck_assert_uint_eq(handed.methods, WIRE_BY_SECRET);
+	ck_assert_int_eq(handed.handed, 1);
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+	/* wiped where /proc/PID/environ shows it, too */
+	ck_assert_int_eq(*first, '\0');
+	/* another step has another one, and its ddpruns use it */
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_str_ne(getenv("DDP_SLURM_SECRET"), hex);
+	clean();
+	setenv("DDP_SLURM_SECRET", hex, 1);
+	step();
+	parses("./a");
+	ck_assert_mem_eq(&config.handed.secret, &handed.secret, PROOF_SIZE);
+	setenv("DDP_SLURM_SECRET", "x", 1);
+	parse_refused("./a", "DDP_SLURM_SECRET is not 64 hex digits");
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+}
+END_TEST
+
+START_TEST(a_word_of_the_users_is_no_place_for_a_secret_of_ours)
+{
+	static const char *const lines[] = {
+		"--auth secret ./a", "--auth none ./a", "--token-file f ./a",
+		"--rdzv-backend etcd --rdzv-endpoint e1 ./a",
+	};
+
+	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
+	batch();
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		ck_assert_int_eq(parse(lines[i]), CONFIG_WANT_STEP);
+		ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+		ck_assert_msg(!getenv("DDP_SLURM_SECRET"), "%s", lines[i]);
+	}
+	setenv("DDP_TOKEN", "0123456789abcdef", 1);
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("step_command");
@@ -184,5 +239,8 @@ int main(void)
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
 	tcase_add_test(c, a_step_of_all_groups);
 	tcase_add_test(c, a_word_that_srun_would_take);
+	tcase_add_test(c,
+		a_secret_reaches_the_ddpruns_of_the_step_and_no_worker);
+	tcase_add_test(c, a_word_of_the_users_is_no_place_for_a_secret_of_ours);
 	return run_case(c);
 }
