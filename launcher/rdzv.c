@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "launcher/hosting.h"
 #include "launcher/rdzv_host.h"
+#include "launcher/step_address.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
@@ -394,29 +395,27 @@ static void attempt(struct rdzv *c)
 
 /* ---- from start to end ---- */
 
-/* The first node's name says nothing here. A batch script runs there, and its
- * srun, whose address each task is told: if the job's server answers at it, no
- * name was needed. */
-static int try_srun(struct rdzv *c, const struct err *why, struct err *e)
+/* The endpoint's addresses; blocks on DNS. */
+static int resolve(struct rdzv *c, struct err *e)
 {
-	struct endpoint at = {.port = c->config->endpoint.port};
-	const struct allocation *step = &c->config->slurm;
-	struct err ignored;
+	const struct config *config = c->config;
+	struct endpoint here = {"127.0.0.1", 0};
+	int rc, is_guess = 0;
 
-	err_set(e, why->code, "the nodes of this step of Slurm's meet on the "
-		"first one, and on %s its %.900s (with --rdzv-endpoint "
-		"ADDRESS:PORT)", c->host, why->text);
-	if (!step->srun_at[0] || step->node_index == 0)
-		return e->code;
-	snprintf(at.host, sizeof(at.host), "%s", step->srun_at);
-	c->naddrs = sock_resolve(&at, c->addrs, RDZV_ADDRS_MAX, &ignored);
-	if (c->naddrs < 0)
-		return e->code;
-	log_warn("on %s '%s' does not resolve; trying %s, where srun runs",
-		 c->host, c->config->endpoint.host, at.host);
-	c->unresolved = *e;
-	c->unresolved_until_ms = clock_ms() + UNRESOLVED_MS;
-	return 0;
+	if (config->etcd.members)
+		return hosting_beside(config, &c->addr, e);
+	rc = sock_resolve(config->private_endpoint ? &here : &config->endpoint,
+			  c->addrs, RDZV_ADDRS_MAX, e);
+	if (rc >= 0 || !config->nports)
+		return rc;
+	rc = step_address_find(config, c->host, c->addrs, RDZV_ADDRS_MAX,
+			       &is_guess, e);
+	c->nameless = rc > 0;
+	if (is_guess) {
+		c->unresolved = *e;
+		c->unresolved_until_ms = clock_ms() + UNRESOLVED_MS;
+	}
+	return rc;
 }
 
 /* A job that nobody else joins has a secret of its own. */
@@ -441,9 +440,6 @@ static int choose_auth(struct rdzv *c, struct err *e)
 int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	      const char *host, const struct rdzv_events *events, struct err *e)
 {
-	struct endpoint here = {"127.0.0.1", 0};
-	struct err why;
-
 	*c = (struct rdzv){
 		.events = events, .loop = loop, .config = config,
 		.host = host, .keeper = KEEPER_INIT,
@@ -457,17 +453,7 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	if (choose_auth(c, e) < 0 ||
 	    random_bytes(&c->session, sizeof(c->session), e) < 0)
 		return e->code;
-	if (config->etcd.members)
-		c->naddrs = hosting_beside(config, &c->addr, e);
-	else
-		c->naddrs = sock_resolve(config->private_endpoint ? &here
-							  : &config->endpoint,
-					 c->addrs, RDZV_ADDRS_MAX, e);
-	if (c->naddrs < 0 && config->nports) {
-		why = *e;
-		if (try_srun(c, &why, e) < 0)
-			return why.code;
-	}
+	c->naddrs = resolve(c, e);
 	if (c->naddrs < 0)
 		return c->naddrs;
 	uv_timer_init(loop, &c->retry);
@@ -549,6 +535,8 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 		sock_addr_host(&c->addr, text);
 	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
 		sock_addr_host(&c->addr, text);
+	else if (c->hosts && c->nameless)
+		step_address_own(config, text);
 	else if (c->hosts)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
 	else if (link_local_addr(&c->link, &local) == 0)

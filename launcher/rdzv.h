@@ -53,6 +53,7 @@ struct rdzv {
 	uint64_t refused_since_ms; /* at one of several ports; 0: at none */
 	struct sock_addr addrs[RDZV_ADDRS_MAX]; /* the endpoint's */
 	int naddrs, next_addr, next_port;
+	int nameless; /* its name does not resolve: these are used instead */
 	struct sock_addr addr;     /* the one in use: who is not the job's
 				    * server sends us on from there */
 	char where[SOCK_TEXT_MAX]; /* the endpoint, for people */

@@ -2,25 +2,26 @@
 #include "launcher/requeue.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "launcher/program.h"
-#include "launcher/spawn.h"
+#include "launcher/scontrol.h"
 
 enum {
 	PAGE_MAX = 64 << 10,
 	ID_MAX = 64,
 	SCONTROL_MS = 60000, /* it asks a controller that restarts again */
 };
+
+static int scontrol(const char *a, const char *b, const char *c, char *out,
+		    size_t size, struct err *e)
+{
+	const char *const words[] = {a, b, c, NULL};
+
+	return scontrol_run(words, SCONTROL_MS, out, size, e);
+}
 
 /* ---- what scontrol says ---- */
 
@@ -174,88 +175,6 @@ const char *requeue_id(allocation_get *get, char *out)
 static const char *get(const char *name)
 {
 	return getenv(name);
-}
-
-/* All that comes from fd until its end; 0 or -errno. */
-static int read_all(int fd, char *out, size_t size)
-{
-	uint64_t until = clock_ms() + SCONTROL_MS;
-	size_t n = 0;
-
-	while (n + 1 < size) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		uint64_t now = clock_ms();
-		ssize_t got;
-		int rc = poll(&p, 1, now < until ? (int)(until - now) : 0);
-
-		if (rc < 0 && errno == EINTR)
-			continue;
-		if (rc == 0)
-			return -ETIMEDOUT;
-		got = read(fd, out + n, size - n - 1);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-	}
-	out[n] = '\0';
-	return 0;
-}
-
-static int start(char **words, int fd, struct err *e)
-{
-	extern char **environ;
-	const struct program_how how = {.no_python = 1};
-	struct program p;
-	struct spawn order = {.keep = {-1, -1}, .out = fd, .err = fd};
-	int rc = program_find(&p, words, &how, e);
-
-	if (rc < 0)
-		return rc;
-	order.path = p.path;
-	order.argv = p.argv;
-	order.envp = environ;
-	order.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	rc = spawn_process(&order, e);
-	close(order.in);
-	program_release(&p);
-	return rc;
-}
-
-/* scontrol with these words; what it writes is in out. 0; its failure is an
- * error with its own words. */
-static int scontrol(const char *a, const char *b, const char *c, char *out,
-		    size_t size, struct err *e)
-{
-	char *words[] = {(char *)"scontrol", (char *)a, (char *)b, (char *)c,
-			 NULL};
-	int ends[2], status = 0, rc;
-	pid_t pid;
-
-	out[0] = '\0';
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_set(e, -errno, "no pipe for scontrol: %s",
-			       strerror(errno));
-	pid = start(words, ends[1], e);
-	close(ends[1]);
-	rc = pid < 0 ? pid : read_all(ends[0], out, size);
-	close(ends[0]);
-	if (pid < 0)
-		return rc;
-	if (rc < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return err_set(e, -errno, "how scontrol ended is not "
-				       "known: %s", strerror(errno));
-	}
-	if (rc < 0)
-		return err_set(e, rc, "scontrol does not answer");
-	if (status == 0)
-		return 0;
-	return err_set(e, ERR_REMOTE, "%.*s", (int)strcspn(out, "\n"),
-		       *out ? out : "scontrol failed");
 }
 
 static int show(const char *id, struct requeue_job *j, struct err *e)

@@ -141,12 +141,40 @@ static const char *get(const char *name)
 	return getenv(name);
 }
 
+/* Where Slurm's names do not resolve: on the node itself all of its addresses
+ * will do; the others may find it where srun runs, as in a batch script. */
+static const char *meeting_place(const char *node, int keeps)
+{
+	const char *srun = getenv("SLURM_LAUNCH_NODE_IPADDR");
+	struct endpoint at = {.port = 0};
+	struct sock_addr a;
+
+	snprintf(at.host, sizeof(at.host), "%s", node);
+	if (sock_resolve(&at, &a, 1, NULL) >= 1)
+		return node;
+	return keeps ? NULL : srun && *srun ? srun : node;
+}
+
+static int listen_in_step(struct guest *g, const char *host)
+{
+	struct sock_addr any[SOCK_LISTEN_MAX];
+	int rc = -EADDRINUSE;
+
+	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++) {
+		uint16_t port = g->place.at[i].port;
+
+		rc = host ? listen_on(g, host, port)
+			  : listen_at(g, any, 0, port);
+	}
+	return rc < 0 ? rc : start_server(g);
+}
+
 static int of_step(struct guest *g)
 {
 	uint64_t job, step;
 	char node[HOSTLIST_NAME_MAX + 1] = "";
-	const char *host = g->env->nodes == 1 ? "127.0.0.1" : node;
-	int rc = step_number("SLURM_JOB_ID", &job, g->e);
+	const char *host = "127.0.0.1";
+	int keeps = 0, rc = step_number("SLURM_JOB_ID", &job, g->e);
 
 	if (!rc)
 		rc = step_number("SLURM_STEP_ID", &step, g->e);
@@ -156,23 +184,22 @@ static int of_step(struct guest *g)
 		rc = auth_choose(&g->auth, NULL, NULL, g->e);
 	if (rc)
 		return rc;
+	keeps = step_is_keeper(get, node);
+	if (g->env->nodes > 1) {
+		host = meeting_place(node, keeps);
+		snprintf(g->keeper, sizeof(g->keeper), "the first task on %s",
+			 node);
+	}
 	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu",
 		 (unsigned long long)job, (unsigned long long)step);
 	for (int i = 0; i < STEP_PORTS; i++) {
 		struct endpoint *at = &g->place.at[g->place.n++];
 
-		snprintf(at->host, sizeof(at->host), "%s", host);
+		snprintf(at->host, sizeof(at->host), "%s",
+			 host ? host : "127.0.0.1");
 		at->port = step_port(job, step, i);
 	}
-	if (g->env->nodes > 1)
-		snprintf(g->keeper, sizeof(g->keeper), "the first task on %s",
-			 node);
-	if (!step_is_keeper(get, node))
-		return 0;
-	rc = -EADDRINUSE;
-	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++)
-		rc = listen_on(g, host, g->place.at[i].port);
-	return rc < 0 ? rc : start_server(g);
+	return keeps ? listen_in_step(g, host) : 0;
 }
 
 /* ---- the launcher carries it ---- */

@@ -184,7 +184,54 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	cat before >"$hosts"
 	out=$(<batch.log)
 	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
-	has "$out" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where srun runs\$"
+	has "$out" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where (srun runs|Slurm finds it)\$"
+}
+
+# without_name H...: these do not know the name h1; with_name undoes it
+without_name() {
+	local h
+	for h; do
+		cp "$CLUSTER/etc_hosts.$h" "hosts.$h"
+		grep -v ' h1$' "hosts.$h" >"$CLUSTER/etc_hosts.$h"
+	done
+}
+
+with_name() {
+	local h
+	for h; do
+		cat "hosts.$h" >"$CLUSTER/etc_hosts.$h"
+	done
+}
+
+@test "a first node's name that it does not know itself: srun's address will do" {
+	without_name h1 h2
+	slurm 0 sbatch --parsable -w h1,h2 -N 2 --ntasks-per-node 2 \
+		-o "$T/batch.log" --wrap \
+		"ddprun --nproc-per-node 1 sh -c 'echo \$RANK \$MASTER_ADDR \$DDP_RDZV_ENDPOINT; c_guest' &&
+		srun -N 2 -n 4 c_guest"
+	job_over "$out" COMPLETED || touch failed
+	with_name h1 h2
+	out=$(<batch.log)
+	has "$out" '^\[0\] 0 10.78.0.1 [0-9.]+:[0-9]+$'
+	has "$out" '^\[1\] 1 10.78.0.1 10.78.0.1:[0-9]+$'
+	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
+	has "$out" "^ddprun: warning: on h1 its own name in Slurm, 'h1', does not resolve: the rendezvous server listens at all of this host's addresses\$"
+	for i in 0 1 2 3; do
+		has "$out" "^rank $i of 4, .*: ok\$"
+	done
+}
+
+@test "a first node's name that no other knows, and srun elsewhere: scontrol tells" {
+	slurm - scontrol getaddrs h1
+	[ "$status" = 0 ] || skip "this scontrol has no getaddrs, which came with 23.11"
+	without_name h1 h2
+	on_login job srun -K -w h1,h2 --ntasks-per-node 1 ddprun --nproc-per-node 1 \
+		sh -c 'echo $RANK $DDP_RDZV_ENDPOINT'
+	DEADLINE=30 finish job - || status=1
+	with_name h1 h2
+	[ "$status" = 0 ]
+	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
+	has "$err" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where Slurm finds it\$"
 }
 
 @test "who waits for a node says its name" {

@@ -83,6 +83,8 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 }
 
 @test "a node that cannot resolve the first one's name says so" {
+	slurm - scontrol getaddrs h1
+	[ "$status" != 0 ] || skip "this scontrol finds it (hard.bats)"
 	hosts=$CLUSTER/etc_hosts.h2
 	cp "$hosts" before
 	grep -v ' h1$' before >"$hosts"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launcher/requeue.h"
+#include "launcher/scontrol.h"
 #include "tests/unit/run_case.h"
 
 /* Slurm 22.05's page, shortened; names are people's. */
@@ -113,6 +114,28 @@ START_TEST(each_cause_has_its_answer)
 }
 END_TEST
 
+/* As scontrol of 24.11 and 26.05 writes it. */
+START_TEST(a_nodes_address_is_read)
+{
+	static const char *const others[] = {
+		"", "\n", "n1", "n1:", "n1: \n", "n10: 10.0.0.1:6818\n",
+		"xn1: 10.0.0.1:6818\n", "invalid keyword: getaddrs\n",
+	};
+	char at[SOCK_HOST_MAX];
+
+	ck_assert_int_eq(scontrol_parse_address("n1: 10.0.0.1:6818\n", "n1",
+						at), 1);
+	ck_assert_str_eq(at, "10.0.0.1");
+	ck_assert_int_eq(scontrol_parse_address("a: 10.0.0.1:1\n"
+						"b: [fd77::1]:6818", "b", at),
+			 1);
+	ck_assert_str_eq(at, "fd77::1");
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		ck_assert_msg(!scontrol_parse_address(others[i], "n1", at),
+			      "'%s': %s", others[i], at);
+}
+END_TEST
+
 static const char *single(const char *name)
 {
 	return strcmp(name, "SLURM_JOB_ID") == 0 ? "12" : NULL;
@@ -197,6 +220,7 @@ int main(void)
 	tcase_add_test(c, each_cause_has_its_answer);
 	tcase_add_test(c, a_running_job_is_not_taken_for_a_cancelled_one);
 	tcase_add_test(c, a_job_that_ends_is_not_requeued_for_a_warning_alone);
+	tcase_add_test(c, a_nodes_address_is_read);
 	tcase_add_test(c,
 		a_task_of_an_array_is_named_alone_and_a_het_job_whole);
 	return run_case(c);
