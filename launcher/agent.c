@@ -405,6 +405,7 @@ static int run_loop(struct agent *a, struct err *e)
 	signals_start(&a->signals, &a->loop, &a->config->ending,
 		      &a->config->forwarded, &a->config->warning,
 		      &signals_events, a);
+	inferred_drop_early();
 	a->stopping.owner = a;
 	a->stopping.on_over = on_grace;
 	a->stopping.mark = a->mark;

@@ -156,6 +156,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int rc;
 
+	inferred_catch_early();
 	spawn_take_over_signals();
 	sweep_note_strangers();
 	open_missing_files();

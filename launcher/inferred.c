@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "launcher/cpus.h"
 #include "launcher/gpu.h"
 #include "launcher/gpu_list.h"
 #include "launcher/remote_node.h"
+#include "launcher/spawn.h"
 #include "rendezvous/wire.h"
 
 /* What the names begin with that srun --mpi=pmix gives its steps for PMIx. */
@@ -340,6 +342,30 @@ int inferred_exit_code(const struct config *c, int number, int was_in)
 	return inferred_is_echo(c, number) && c->slurm.nodes > 1 && !was_in
 		       ? 1
 		       : 128 + number;
+}
+
+static void on_early(int number)
+{
+	_exit(1);
+}
+
+void inferred_catch_early(void)
+{
+	const char *nodes = getenv("SLURM_STEP_NUM_NODES");
+
+	/* what it was is for the workers */
+	spawn_remember_signal(SIGTERM);
+	if (allocation_place(get) == ALLOCATION_STEP && nodes &&
+	    strcmp(nodes, "1") != 0 && !spawn_was_ignored(SIGTERM))
+		signal(SIGTERM, on_early);
+}
+
+void inferred_drop_early(void)
+{
+	struct sigaction now;
+
+	if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_early)
+		signal(SIGTERM, SIG_DFL);
 }
 
 void inferred_end_echoes(const struct config *c)

@@ -59,6 +59,13 @@ int inferred_is_echo(const struct config *c, int number);
  * highest code, which is to be that of who failed. */
 int inferred_exit_code(const struct config *c, int number, int was_in);
 
+/* First in main, in a step of several nodes: SIGTERM ends this program with 1
+ * from here on, as it does later on one that is not in the job yet. Once the
+ * agent has its own handlers inferred_drop_early undoes it where SIGTERM is not
+ * one of theirs. */
+void inferred_catch_early(void);
+void inferred_drop_early(void);
+
 /* Before signals get their default again: the exit code is decided, and such an
  * echo must not be it, nor a warning that the others had first. */
 void inferred_end_echoes(const struct config *c);

@@ -34,8 +34,8 @@ struct spawn {
 /* Saves the signal dispositions and the signal mask that this program was
  * started with, for the children to inherit (but SIGINT and SIGQUIT are never
  * inherited as ignored). Then it blocks no signal and no longer ignores
- * SIGCHLD, so that neither changes what this program does. Call it first in
- * main. */
+ * SIGCHLD, so that neither changes what this program does. Call it before all
+ * that signals may end. */
 void spawn_take_over_signals(void);
 /* Blocks again what was blocked then: before this program executes another in
  * its own place. */

@@ -42,6 +42,23 @@ step() {
 		SLURM_JOB_END_TIME=$end ddprun --nproc-per-node 2 "$@"
 }
 
+# early NODES: a ddprun in a step of that many that SIGTERM reaches at its start
+early() {
+	start early env --block-signal=TERM SLURM_JOB_ID=12 SLURM_STEP_ID=0 \
+		SLURM_STEP_NUM_NODES="$1" SLURM_NODEID=1 \
+		SLURM_STEP_NODELIST='h[1-2]' SLURM_STEP_NUM_TASKS=2 \
+		SLURM_STEP_TASKS_PER_NODE='1(x2)' \
+		sh -c 'kill -TERM $$; exec ddprun true'
+}
+
+@test "SIGTERM to a ddprun that has only begun hides no other node's exit code" {
+	# srun exits with the highest code of its tasks
+	early 2
+	finish early 1
+	early 1
+	finish early 143
+}
+
 @test "one of two ddpruns is told: who asks stops at one step everywhere, unsignalled" {
 	both --nproc-per-node 2 w_asks 0
 	up 2
