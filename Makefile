@@ -5,6 +5,7 @@
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
 #   make check-cluster   all tests on a real Slurm, of which check runs a part
+#   make check-roots     the same on the Slurm of other releases of Debian
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
@@ -77,7 +78,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster bench style man fuzz fuzz-sdk fuzz-store planted install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -305,6 +306,16 @@ check-cluster: deps
 	@$(MAKE) --no-print-directory tests
 	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
+
+# In roots that debootstrap makes, once, from the mirror in apt's sources. ROOTS are
+# the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
+check-roots: deps
+	@sh deps.sh roots
+	@$(MAKE) --no-print-directory all
+	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
+
+# What those tests start and a root can build: the trainers want oneDNN 2.
+cluster-programs: $(programs) $(libs) $(test_programs)
 
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu

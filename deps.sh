@@ -1,21 +1,30 @@
 #!/bin/sh
 # Installs what building and the demo need, on Debian and its kin, and nothing
 # that is there already; `sh deps.sh tests` also what the tests start, other
-# launchers among them. make runs it; on a machine without make run it yourself.
-# DEPS=0 skips it.
+# launchers among them; `roots` what makes roots of other releases of Debian, and
+# `cluster` what is needed inside one (tests/run-roots). make runs it; on a machine
+# without make run it yourself. DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
 
-build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev liblzma-dev libdnnl-dev libpng-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev'
+# without the trainers
+programs='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev'
+build="$programs liblzma-dev libdnnl-dev libpng-dev"
 tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
 # what else starts workers; slurmd and munged are started by the tests alone,
 # and srun --mpi=pmix loads libpmix.so, which the -dev package has
-launchers='mpich openmpi-bin slurmctld slurmd slurm-client munge libpmix-dev'
+slurm='slurmctld slurmd slurm-client munge libpmix-dev'
+launchers="mpich openmpi-bin $slurm"
+cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 netbase python3-venv $slurm"
 
-wanted=$build
-[ "${1:-}" != tests ] || wanted="$build $tests $hosts $launchers"
+case ${1:-} in
+tests) wanted="$build $tests $hosts $launchers" ;;
+roots) wanted=debootstrap ;;
+cluster) wanted="$programs $cluster" ;;
+*) wanted=$build ;;
+esac
 missing=
 for p in $wanted; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
