@@ -6,9 +6,12 @@
 #include <stddef.h>
 
 struct ddp__bucket {
-	int first, end;	  /* parameters [first, end) */
-	size_t at, count; /* elements of the arena */
-	int missing;	  /* parameters that are not ready */
+	/* Of the parameters from first to end - 1 those whose `of` is this one:
+	 * all of them, unless some have a bucket of their own. */
+	int first, end, members;
+	size_t at, count; /* where first begins; elements of all */
+	size_t from;	  /* elements of the buckets before it */
+	int missing;	  /* members that are not ready */
 };
 
 struct ddp__buckets {
@@ -23,9 +26,12 @@ struct ddp__buckets {
 
 /* Cuts counts[0..n) elements from the end: the first bucket has at most `first`
  * elements, each later one at most `later`; a parameter that is larger has a
- * bucket of its own. 0, -ENOMEM, or -EOVERFLOW; the caller releases it. */
+ * bucket of its own. alone: SIZE_MAX, but where parameters lie apart: those
+ * of as many elements have a bucket of their own then, and the others share
+ * buckets of at most `first`, whatever lies between them. 0, -ENOMEM, or
+ * -EOVERFLOW; the caller releases it. */
 int ddp__buckets_init(struct ddp__buckets *b, const size_t *counts, int n,
-		      size_t first, size_t later);
+		      size_t first, size_t later, size_t alone);
 void ddp__buckets_release(struct ddp__buckets *b);
 
 /* Nothing is ready and nothing taken. */

@@ -397,10 +397,11 @@ DDP_API int ddp_checkpoint_load(const char *path, const char *kind,
 
 /* ---- The DDP reducer ----
  * Averages gradients over the ranks while the backward pass still computes
- * (Li et al., "PyTorch Distributed", VLDB 2020). Gradients lie in one arena in
- * the order of the forward pass. They are cut into buckets from its end; a
- * bucket is all-reduced when all its gradients are ready, in the same order on
- * every rank. On cpu it overlaps with a progress thread (ddp_progress_start).
+ * (Li et al., "PyTorch Distributed", VLDB 2020). Gradients lie in one arena, or
+ * apart in spans, in the order of the forward pass. They are cut into buckets
+ * from the last one on; a bucket is all-reduced when all its gradients are
+ * ready, in the same order on every rank. On cpu it overlaps with a progress
+ * thread (ddp_progress_start).
  *
  * On cpu the buckets go through a communicator of the reducer's own ("reducer
  * 1" in errors): the program may call any collective of c at any point of a
@@ -442,6 +443,22 @@ struct ddp_reducer_options {
 DDP_API int ddp_reducer_new(ddp_reducer **r, ddp_comm *c, void *grads,
 			    enum ddp_type type, const size_t *counts, int n,
 			    const struct ddp_reducer_options *options);
+
+struct ddp_span {
+	void *data;
+	size_t count;
+	enum ddp_type type;
+};
+/* The same for gradients that lie apart: grads[0..n) in the order of the
+ * forward pass, all f32 or all f64, at any address. The array itself need not
+ * outlive the call. A span of 256 KiB or more is a bucket of its own and is
+ * averaged in place; smaller ones share buckets. The spans of such a bucket are
+ * copied together before it is averaged, and back afterwards, unless they are
+ * neighbours in memory. All ranks call this, or all ddp_reducer_new. cpu only.
+ */
+DDP_API int ddp_reducer_new_spans(ddp_reducer **r, ddp_comm *c,
+				  const struct ddp_span *grads, int n,
+				  const struct ddp_reducer_options *options);
 /* Before its communicator is freed. Waits for what is under way: after a
  * failure ddp_abort ends that. NULL is fine. */
 DDP_API void ddp_reducer_free(ddp_reducer *r);
@@ -459,11 +476,6 @@ DDP_API int ddp_reducer_finish(ddp_reducer *r);
  * one before it since the last that was synchronised; else 0. */
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
 
-struct ddp_span {
-	void *data;
-	size_t count;
-	enum ddp_type type;
-};
 /* Broadcasts parameters and buffers from root, small ones together. All ranks
  * give the same counts and types. */
 DDP_API int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans,

@@ -143,17 +143,21 @@ static void to_f16(void *to, const float *from, size_t count)
 static void from_bf16(float *to, const void *from, size_t count)
 {
 	const u16 *half = from;
+	f32 *wide = to;
 
+	LANES_APART
 	for (size_t i = 0; i < count; i++)
-		to[i] = ddp__bf16_to_f32(half[i]);
+		wide[i] = ddp__bf16_to_f32(half[i]);
 }
 
 static void to_bf16(void *to, const float *from, size_t count)
 {
+	const f32 *wide = from;
 	u16 *half = to;
 
+	LANES_APART
 	for (size_t i = 0; i < count; i++)
-		half[i] = ddp__f32_to_bf16(from[i]);
+		half[i] = ddp__f32_to_bf16(wide[i]);
 }
 
 const struct ddp__kernels KERNELS = {

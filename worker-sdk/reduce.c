@@ -68,14 +68,19 @@ size_t ddp_type_size(enum ddp_type type)
 static void widen(const struct reduction *r, float *to, const void *from,
 		  size_t count)
 {
-	(r->type == DDP_F16 ? r->k->from_f16 : r->k->from_bf16)(to, from,
-								count);
+	if (r->type == DDP_F16)
+		r->k->from_f16(to, from, count);
+	else
+		r->k->from_bf16(to, from, count);
 }
 
 static void narrow(const struct reduction *r, void *to, const float *from,
 		   size_t count)
 {
-	(r->type == DDP_F16 ? r->k->to_f16 : r->k->to_bf16)(to, from, count);
+	if (r->type == DDP_F16)
+		r->k->to_f16(to, from, count);
+	else
+		r->k->to_bf16(to, from, count);
 }
 
 /* count elements of each source, `at` bytes into it. */

@@ -8,7 +8,6 @@
 
 #include "worker-sdk/entry.h"
 #include "worker-sdk/group.h"
-#include "worker-sdk/half.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/nccl_backend.h"
 
@@ -17,7 +16,10 @@ enum {
 	BUCKET = 25 << 20,
 	/* Nothing is left to overlap the last bucket with: it is to be a small
 	 * part of the whole. */
-	BUCKETS_MIN = 16
+	BUCKETS_MIN = 16,
+	/* Bytes from which a span has a bucket of its own: gathering it would
+	 * cost more than another call. */
+	SPAN_ALONE = 256 << 10
 };
 
 /* ---- Making one ---- */
@@ -34,10 +36,13 @@ static int check(const struct ddp_reducer *r, const size_t *counts, int n,
 	if (r->o.bf16 && r->type != DDP_F32)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: bf16 is for "
 			       "f32 gradients");
-	if ((r->o.bf16 || r->o.find_unused) && r->c->backend != &ddp__cpu)
+	if ((r->o.bf16 || r->o.find_unused || r->apart) &&
+	    r->c->backend != &ddp__cpu)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs the "
 			       "backend cpu, with gradients in the host's "
-			       "memory", r->o.bf16 ? "bf16" : "find_unused");
+			       "memory", r->o.bf16	    ? "bf16"
+			       : r->o.find_unused ? "find_unused"
+						  : "an array of spans");
 	return 0;
 }
 
@@ -66,24 +71,25 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	if (!r->o.bucket)
 		r->o.bucket = later_bucket(r, counts, n);
 	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
-			       r->o.bucket / r->element);
+			       r->o.bucket / r->element,
+			       r->apart ? SPAN_ALONE / r->element : SIZE_MAX);
 	if (rc == -EOVERFLOW)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: more "
 			       "elements than memory can hold");
 	total = rc ? 0 : r->b.at[n];
-	if (total && !r->grads)
+	if (total && !r->grads && !r->apart)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: grads is "
 			       "NULL");
 	r->requests = calloc(params, sizeof(*r->requests));
 	r->mine = calloc(params, 1);
 	r->used = calloc(params, 1);
-	if (r->o.bf16)
-		r->wire = malloc((total + 1) * sizeof(*r->wire));
 	if (rc || !r->requests || !r->mine || !r->used ||
-	    (r->o.bf16 && !r->wire))
+	    ddp__reducer_prepare(r))
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
 			       "parameters", n);
-	r->enlisted = ddp__nccl_enlist(r->c, r->grads, total * r->element);
+	if (!r->apart)
+		r->enlisted = ddp__nccl_enlist(r->c, r->grads,
+					       total * r->element);
 	return 0;
 }
 
@@ -112,50 +118,117 @@ static void release(struct ddp_reducer *r)
 		ddp__comm_free(r->c);
 	else if (!r->owns_c)
 		ddp__nccl_delist(r->c, r->enlisted);
+	ddp__reducer_let_go(r);
 	ddp__buckets_release(&r->b);
 	free(r->requests);
-	free(r->wire);
 	free(r->mine);
 	free(r->used);
 	free(r->kept);
 	free(r);
 }
 
-int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
-		    enum ddp_type type, const size_t *counts, int n,
-		    const struct ddp_reducer_options *options)
+/* r has its type, and its arena or its spans; ours: what was wrong with them on
+ * this rank. */
+static int make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
+		const size_t *counts, int n,
+		const struct ddp_reducer_options *options, struct err *ours)
 {
-	struct err *e = ddp__last_error(), ours = ERR_INIT;
-	struct ddp_reducer *r;
 	int rc;
 
-	if (out)
-		*out = NULL;
-	if (!out)
-		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: r is NULL");
-	rc = ddp__check_comm(c, "ddp_reducer_new", e);
-	if (rc)
-		return rc;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
 	r->c = c;
-	r->type = type;
-	r->element = ddp_type_size(type);
-	r->grads = grads;
+	r->element = ddp_type_size(r->type);
 	if (options)
 		r->o = *options;
 	if (!r->o.first_bucket)
 		r->o.first_bucket = FIRST_BUCKET;
 	r->alone = !c->state && !r->o.hook;
-	set_up(r, counts, n, &ours);
-	rc = ddp__reducer_agree(c, type, counts, n, &r->o, &ours);
+	if (!ours->code)
+		set_up(r, counts, n, ours);
+	rc = ddp__reducer_agree(c, r, counts, n, ours);
 	if (!rc)
 		rc = take_own_comm(r);
 	if (rc)
 		release(r);
 	else
 		*out = r;
+	return rc;
+}
+
+static int check_new(ddp_reducer **out, ddp_comm *c, const char *what,
+		     struct ddp_reducer **r)
+{
+	struct err *e = ddp__last_error();
+	int rc;
+
+	if (!out)
+		return err_set(e, ERR_ARGUMENT, "%s: r is NULL", what);
+	*out = NULL;
+	rc = ddp__check_comm(c, what, e);
+	if (rc)
+		return rc;
+	*r = calloc(1, sizeof(**r));
+	return *r ? 0 : err_set(e, -ENOMEM, "%s: no memory", what);
+}
+
+int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
+		    enum ddp_type type, const size_t *counts, int n,
+		    const struct ddp_reducer_options *options)
+{
+	struct err ours = ERR_INIT;
+	struct ddp_reducer *r;
+	int rc = check_new(out, c, "ddp_reducer_new", &r);
+
+	if (rc)
+		return rc;
+	r->type = type;
+	r->grads = grads;
+	return make(out, r, c, counts, n, options, &ours);
+}
+
+static int take_spans(struct ddp_reducer *r, const struct ddp_span *spans,
+		      int n, size_t **counts, struct err *e)
+{
+	size_t room = (size_t)(n > 0 ? n : 0) + 1;
+
+	if (n < 0 || (n && !spans))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans: %s",
+			       n < 0 ? "n is negative" : "spans is NULL");
+	*counts = calloc(room, sizeof(**counts));
+	r->data = calloc(room, sizeof(*r->data));
+	if (!*counts || !r->data)
+		return err_set(e, -ENOMEM, "ddp_reducer_new_spans: no memory "
+			       "for %d spans", n);
+	r->type = n ? spans[0].type : DDP_F32;
+	for (int i = 0; i < n; i++) {
+		if (spans[i].type != r->type)
+			return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans:"
+				       " span %d is of type %d, span 0 of type "
+				       "%d: give all the same type", i,
+				       (int)spans[i].type, (int)r->type);
+		if (spans[i].count && !spans[i].data)
+			return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans:"
+				       " span %d: data is NULL", i);
+		r->data[i] = spans[i].data;
+		(*counts)[i] = spans[i].count;
+	}
+	return 0;
+}
+
+int ddp_reducer_new_spans(ddp_reducer **out, ddp_comm *c,
+			  const struct ddp_span *spans, int n,
+			  const struct ddp_reducer_options *options)
+{
+	struct err ours = ERR_INIT;
+	struct ddp_reducer *r;
+	size_t *counts = NULL;
+	int rc = check_new(out, c, "ddp_reducer_new_spans", &r);
+
+	if (rc)
+		return rc;
+	r->apart = 1;
+	take_spans(r, spans, n, &counts, &ours);
+	rc = make(out, r, c, counts, n, options, &ours);
+	free(counts);
 	return rc;
 }
 
@@ -169,18 +242,6 @@ void ddp_reducer_free(ddp_reducer *r)
 }
 
 /* ---- One bucket ---- */
-
-static void to_wire(uint16_t *to, const float *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = ddp__f32_to_bf16(from[i]);
-}
-
-static void from_wire(float *to, const uint16_t *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = ddp__bf16_to_f32(from[i]);
-}
 
 static int fail(struct ddp_reducer *r)
 {
@@ -198,23 +259,9 @@ static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
 	*e = (struct err)ERR_INIT;
 	rc = r->o.hook(r->o.hook_arg, r->c, data, count, type, &r->requests[k]);
 	if (rc < 0 && e->code != rc)
-		err_set(e, rc, "the reducer's hook returned %d for bucket %d "
-			"(%s)", rc, k, err_name(rc));
+		err_set(e, rc, "the reducer's hook returned %d for bucket %d",
+			rc, k);
 	return rc < 0 ? rc : 0;
-}
-
-/* What goes over the wire of bucket k, and as what. */
-static void *load(struct ddp_reducer *r, int k, enum ddp_type *type)
-{
-	const struct ddp__bucket *b = &r->b.list[k];
-	void *data = r->grads + b->at * r->element;
-
-	*type = r->type;
-	if (!r->wire)
-		return data;
-	to_wire(r->wire + b->at, data, b->count);
-	*type = DDP_BF16;
-	return r->wire + b->at;
 }
 
 /* The last bucket with nothing before it under way has nothing to overlap with
@@ -239,7 +286,7 @@ static int begin_bucket(struct ddp_reducer *r, int k)
 		r->held = 1;
 		return 0;
 	}
-	data = load(r, k, &type);
+	data = ddp__reducer_load(r, k, &type);
 	if (r->o.hook)
 		rc = call_hook(r, k, data, count, type);
 	else
@@ -257,7 +304,7 @@ static int run_held(struct ddp_reducer *r)
 	if (!r->held)
 		return 0;
 	r->held = 0;
-	data = load(r, k, &type);
+	data = ddp__reducer_load(r, k, &type);
 	if (ddp_all_reduce(r->c, data, data, r->b.list[k].count, type,
 			   DDP_AVG) < 0)
 		return fail(r);
@@ -273,16 +320,6 @@ static int begin_ready(struct ddp_reducer *r)
 	return rc;
 }
 
-/* Bucket k has ended: what is on the wire goes back into the arena. */
-static void land(struct ddp_reducer *r, int k)
-{
-	const struct ddp__bucket *b = &r->b.list[k];
-
-	if (r->wire && !r->alone)
-		from_wire((float *)(void *)r->grads + b->at,
-			     r->wire + b->at, b->count);
-}
-
 /* Lands the buckets that have ended; with wait all that were begun. */
 static int land_ended(struct ddp_reducer *r, int wait)
 {
@@ -294,7 +331,7 @@ static int land_ended(struct ddp_reducer *r, int wait)
 			return 0;
 		if (*request && ddp_wait(request) < 0)
 			return fail(r);
-		land(r, r->landed);
+		ddp__reducer_land(r, r->landed);
 	}
 	return 0;
 }
@@ -367,7 +404,7 @@ static size_t size_of(const struct ddp_reducer *r, int i)
 
 static char *grad_of(const struct ddp_reducer *r, int i)
 {
-	return r->grads + r->b.at[i] * r->element;
+	return r->data[i];
 }
 
 /* Parameters that this rank did not use count as zeros; what is in the arena is

@@ -23,7 +23,12 @@ struct ddp_reducer {
 	int owns_c;
 	enum ddp_type type;
 	size_t element; /* bytes */
-	char *grads;	/* the caller's arena */
+	int apart;	/* the gradients are spans */
+	char *grads;	/* else the arena that they lie in, the caller's */
+	char **data;	/* each gradient; the caller's */
+	/* Of each bucket: where its gradients are gathered; NULL: they lie one
+	 * after another and are averaged where they are. */
+	char **room;
 	void *enlisted; /* with NCCL, or NULL */
 	struct ddp_reducer_options o;
 	struct ddp__buckets b;
@@ -40,11 +45,18 @@ struct ddp_reducer {
 	char *kept; /* gradients that may have to stay as they are */
 };
 
+/* Once data is set: makes the rooms and the wire. 0 or -ENOMEM. */
+int ddp__reducer_prepare(struct ddp_reducer *r);
+void ddp__reducer_let_go(struct ddp_reducer *r);
+/* What of bucket k is to be averaged, and as what. */
+void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
+/* Bucket k has been averaged: the gradients become what was loaded. */
+void ddp__reducer_land(struct ddp_reducer *r, int k);
+
 /* Collective on c: tells the ranks whose n, counts, type or options differ from
  * rank 0's. ours: code 0, or why this rank cannot go on, which the others are
  * told. 0, or the error, which all have. */
-int ddp__reducer_agree(ddp_comm *c, enum ddp_type type, const size_t *counts,
-		       int n, const struct ddp_reducer_options *o,
-		       const struct err *ours);
+int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
+		       const size_t *counts, int n, const struct err *ours);
 
 #endif

@@ -12,7 +12,7 @@
 struct head {
 	uint64_t counts; /* their hash */
 	uint64_t first, later;
-	int32_t n, type, bf16, unused, hook;
+	int32_t n, type, spans, bf16, unused, hook;
 	int32_t bad; /* its arguments are: an error's code */
 };
 
@@ -84,6 +84,8 @@ static int compare(const struct pair *p, const struct head *a,
 		return differ(p, "parameters", a->n, b->n);
 	if (a->type != b->type)
 		return differ(p, "type", a->type, b->type);
+	if (a->spans != b->spans)
+		return differ(p, "in spans", a->spans, b->spans);
 	if (a->counts != b->counts)
 		return name_parameter(p, counts, n);
 	if (a->first != b->first)
@@ -99,14 +101,14 @@ static int compare(const struct pair *p, const struct head *a,
 	return a->hook == b->hook ? 0 : differ(p, "hook", a->hook, b->hook);
 }
 
-int ddp__reducer_agree(ddp_comm *c, enum ddp_type type, const size_t *counts,
-		       int n, const struct ddp_reducer_options *o,
-		       const struct err *ours)
+int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
+		       const size_t *counts, int n, const struct err *ours)
 {
+	const struct ddp_reducer_options *o = &r->o;
 	struct err *e = ddp__last_error();
 	struct head *all = calloc((size_t)c->size, sizeof(*all)), mine = {
 		.first = o->first_bucket, .later = o->bucket, .n = n,
-		.type = (int)type, .bf16 = o->bf16 != 0,
+		.type = (int)r->type, .spans = r->apart, .bf16 = o->bf16 != 0,
 		.unused = o->find_unused != 0, .hook = o->hook != NULL,
 		.bad = ours->code,
 	};
@@ -122,15 +124,15 @@ int ddp__reducer_agree(ddp_comm *c, enum ddp_type type, const size_t *counts,
 		*e = *ours;
 		rc = e->code;
 	}
-	for (int r = 0; r < c->size && !rc; r++)
-		if (all[r].bad)
+	for (int i = 0; i < c->size && !rc; i++)
+		if (all[i].bad)
 			rc = err_set(e, ERR_ARGUMENT, "ddp_reducer_new failed "
 				     "on %s (%s), so it does here",
-				     ddp__name_rank(c, r, name),
-				     err_name(all[r].bad));
-	for (int r = 1; r < c->size && !rc; r++)
-		if (memcmp(&all[r], &all[0], sizeof(mine)))
-			rc = compare(&(struct pair){c, r}, &all[0], &all[r],
+				     ddp__name_rank(c, i, name),
+				     err_name(all[i].bad));
+	for (int i = 1; i < c->size && !rc; i++)
+		if (memcmp(&all[i], &all[0], sizeof(mine)))
+			rc = compare(&(struct pair){c, i}, &all[0], &all[i],
 				     counts, n);
 	free(all);
 	return rc;

@@ -55,6 +55,11 @@ bench_overlap() {
 	overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
 		--nproc-per-node 2 "$O/tests/bench_overlap" 64 |
 		overlap_line "one host, 2 ranks on $(nproc) CPUs"
+	for layout in arena spans; do
+		overlap_rounds timeout -k 1 120 "$O/ddprun" --standalone \
+			--nproc-per-node 2 "$O/tests/bench_overlap" 64 $layout |
+			overlap_line "the same, GPT-2's tensors, $layout"
+	done
 	echo "On one host communicating is work for the same CPUs: with a rank on" \
 		"each of them nothing can overlap, and the sum is the bound."
 }

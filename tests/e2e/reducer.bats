@@ -63,6 +63,22 @@ disagree() {
 	has "$out" 'rank 1: -20001: ddp_reducer_new: grads is NULL'
 }
 
+# Averages of 1 to 4 ranks' small integers are exact but for thirds.
+@test "gradients that lie apart are averaged as those of an arena" {
+	local n
+	expect 0 c_reducer_spans
+	for n in 1 2 4; do
+		expect 0 ddprun --standalone --nproc-per-node $n c_reducer_spans
+		[ "$(grep -c ': ok$' <<<"$out")" = $n ]
+	done
+	expect 0 ddprun --standalone --nproc-per-node 2 c_reducer_spans progress
+	DDP_TEST_HOSTS=2 expect 0 ddprun --standalone --nproc-per-node 4 \
+		c_reducer_spans
+	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
+	expect 0 ddprun --standalone --nproc-per-node 2 c_reducer_spans differs
+	[ "$(grep -cE 'in spans: 1 on rank 0 .*, 0 on rank 1 ' <<<"$out")" = 2 ]
+}
+
 @test "a program's collectives never change places with the reducer's" {
 	local hosts n
 	for n in 1 2; do

@@ -6,18 +6,26 @@
  * operations, fitted once so that computing takes as long as communicating:
  * where overlap has most to give.
  *
- *   bench_overlap [MIB of gradients [device]]
+ *   bench_overlap [MIB of gradients [device | arena | spans]]
  *
  * device: the computing is an accelerator's, for which the CPU only waits.
+ * arena, spans: each layer has the twelve tensors of a layer of GPT-2; in an
+ * arena layer by layer, or apart, by tensor and then by layer, as in llm.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "worker-sdk/ddp.h"
 
-enum { LAYERS = 40, STEPS = 5 };
+enum { LAYERS = 40, STEPS = 5, TENSORS_MAX = 12 };
+
+/* Of C x C and of C elements. */
+static const int squares[TENSORS_MAX] = {[2] = 3, [4] = 1, [8] = 4, [10] = 4};
+static const int rows[TENSORS_MAX] = {1, 1, 0, 3, 0, 1, 1, 1, 0, 4, 0, 1};
+static int tensors = 1; /* of a layer */
 
 static ddp_comm *world;
 static ddp_reducer *reducer;
@@ -72,8 +80,8 @@ static void step(int computing, int reducing, long turns)
 	for (int i = LAYERS - 1; i >= 0; i--) {
 		if (computing)
 			compute(turns);
-		if (reducing)
-			must(ddp_reducer_ready(reducer, i));
+		for (int t = tensors - 1; t >= 0 && reducing; t--)
+			must(ddp_reducer_ready(reducer, i * tensors + t));
 	}
 	if (reducing)
 		must(ddp_reducer_finish(reducer));
@@ -92,9 +100,41 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static size_t count_of(size_t mib, int tensor)
+{
+	size_t layer = (mib << 18) / LAYERS, c = 1;
+
+	if (tensors == 1)
+		return layer;
+	while (12 * (c + 1) * (c + 1) + 13 * (c + 1) <= layer)
+		c++;
+	return c * ((size_t)squares[tensor] * c + (size_t)rows[tensor]);
+}
+
+static int make_reducer(float *grads, size_t mib, int apart)
+{
+	static struct ddp_span spans[LAYERS * TENSORS_MAX];
+	static size_t counts[LAYERS * TENSORS_MAX];
+
+	for (int t = 0; t < tensors; t++)
+		for (int l = 0; l < LAYERS; l++) {
+			int i = l * tensors + t;
+
+			counts[i] = count_of(mib, t);
+			spans[i] = (struct ddp_span){grads, counts[i], DDP_F32};
+			grads += apart ? counts[i] : 0;
+		}
+	if (apart)
+		return ddp_reducer_new_spans(&reducer, world, spans,
+					     LAYERS * tensors, NULL);
+	return ddp_reducer_new(&reducer, world, grads, DDP_F32, counts,
+			       LAYERS * tensors, NULL);
+}
+
 int main(int argc, char **argv)
 {
-	size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 64, counts[LAYERS];
+	size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 64;
+	const char *mode = argc > 2 ? argv[2] : "";
 	double ms[4][STEPS], cpu[STEPS], start, once;
 	long turns = 1000000;
 	float *grads;
@@ -102,13 +142,12 @@ int main(int argc, char **argv)
 	must(ddp_init(&world, NULL));
 	must(ddp_progress_start(world, -1));
 	grads = calloc(mib << 18, sizeof(*grads));
-	device = argc > 2;
+	device = !strcmp(mode, "device");
+	if (!strcmp(mode, "arena") || !strcmp(mode, "spans"))
+		tensors = TENSORS_MAX;
 	if (!grads)
 		return 1;
-	for (int i = 0; i < LAYERS; i++)
-		counts[i] = (mib << 18) / LAYERS;
-	must(ddp_reducer_new(&reducer, world, grads, DDP_F32, counts, LAYERS,
-			     NULL));
+	must(make_reducer(grads, mib, !strcmp(mode, "spans")));
 	step(0, 1, 0);
 	must(ddp_barrier(world));
 	start = now_ms();
