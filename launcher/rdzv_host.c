@@ -70,7 +70,7 @@ static int host_at(struct rdzv *c, const struct sock_addr *where,
 	if (rc < 0)
 		return c->port_taken ? 0 : rc;
 	c->addr = at[0];
-	if (!c->config->endpoint.port)
+	if (!c->config->endpoint.port || c->config->private_endpoint)
 		take_port(c);
 	rc = start_server(c, fds, n, e);
 	if (rc < 0)

@@ -105,6 +105,11 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
 }
 
+@test "--auth none on one node names the address where its server is" {
+	expect 0 ddprun --auth none sh -c 'echo "$DDP_RDZV_ENDPOINT"'
+	has "$err" "^ddprun: warning: --auth none: whoever reaches ${out#*] } can join job 'none', "
+}
+
 @test "--auth none says in one line what that means, and goes with itself alone" {
 	here
 	DDP_LOG=debug node a --auth none
