@@ -205,6 +205,10 @@ void failure_ends(struct failure *f, const struct wire_end *end,
 			 &frame, NULL) > 0 &&
 		wire_get_end(&frame, &f->end, NULL) == 0;
 	f->attempt = attempt;
+	/* a spare that has seen no round knows the attempt by what is left */
+	if (!world_size)
+		f->attempt = (uint32_t)f->config->max_restarts -
+			     end->restarts_left;
 	f->world_size = world_size;
 	f->ended_ns = clock_ns();
 	clock_gettime(CLOCK_REALTIME, &now);

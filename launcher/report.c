@@ -231,8 +231,10 @@ static void put_worker(struct buf *out, const struct report *r)
 	int told = r->error && r->error->message;
 
 	rule(out, "first failure");
-	buf_printf(out, "|  rank         %d of %u (local rank %u)\n", end->rank,
-		   r->world_size, end->local_rank);
+	buf_printf(out, "|  rank         %d", end->rank);
+	if (r->world_size)
+		buf_printf(out, " of %u", r->world_size);
+	buf_printf(out, " (local rank %u)\n", end->local_rank);
 	buf_printf(out, "|  node         %u, host %.*s\n", end->node_rank,
 		   SLICE_FMT(end->host));
 	buf_printf(out, "|  pid          %lld\n", (long long)end->pid);

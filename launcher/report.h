@@ -40,7 +40,7 @@ struct report_past {
 struct report {
 	const char *job;
 	const struct wire_end *end; /* what the server told all nodes */
-	uint32_t world_size;
+	uint32_t world_size; /* 0: not known, on a spare that never ran */
 	uint32_t max_restarts;
 	uint32_t attempt; /* from 0 */
 	/* from here on this node's; may all be 0 */

@@ -181,6 +181,9 @@ server() {
 	finish b 3
 	finish c 3
 	lacks "$out" never
+	# it was never in a world, of which it could know the size
+	has "$err" '^\|  rank         1 \(local rank 0\)$'
+	has "$err" '^\|  attempt      1 of 1$'
 	exec 9>&-
 	signal server TERM
 	finish server
