@@ -21,6 +21,12 @@ static int has_root(enum kind kind)
 	       kind == SCATTER;
 }
 
+/* Each would wait for what nobody sends. */
+static int waits_as_root(enum kind kind)
+{
+	return kind == REDUCE || kind == GATHER;
+}
+
 /* Only what its callers compare: an empty call has the same words, too. */
 static struct call draw(struct rng *common, const struct group *g,
 			enum mistake m)
@@ -30,7 +36,9 @@ static struct call draw(struct rng *common, const struct group *g,
 	do
 		c = call_draw(common, g, m == OP ? CALL_REDUCES : 0);
 	while (c.kind == BARRIER ||
-	       ((m == ROOT || m == OWN_ROOTS) && !has_root(c.kind)));
+	       ((m == ROOT || m == OWN_ROOTS) && !has_root(c.kind)) ||
+	       (m == OWN_ROOTS && g->hosts > 1 && waits_as_root(c.kind) &&
+		is_left_out("waiting-roots")));
 	if (m == OTHER_MESSAGE) {
 		c.kind = MESSAGE;
 		c.root = (int)rng_below(common, (unsigned)g->n);
