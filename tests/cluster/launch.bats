@@ -190,3 +190,11 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	slurm 0 srun -N 2 --ntasks-per-node 1 -c 1 ddprun mnist_mlp --epochs 1
 	has "$out" '^(\[0\] )?test accuracy [0-9.]+ %'
 }
+
+@test "rank 0 of an elastic job gets all of a large stdin" {
+	head -c 20000000 /dev/zero >large
+	on_login job sh -c "exec salloc -N 3 ddprun --nnodes 2:3 --nproc-per-node 1 \
+		--last-call-timeout 60 sh -c '[ \$RANK != 0 ] || wc -c' <large"
+	finish job
+	has "$out" '^\[0\] 20000000$'
+}
