@@ -113,6 +113,23 @@ void buf_put_slice(struct buf *b, struct slice s)
 	buf_put(b, s.data, s.len);
 }
 
+void buf_put_buf(struct buf *b, const struct buf *part)
+{
+	struct slice bytes;
+	int rc = buf_bytes(part, &bytes);
+
+	if (rc == 0)
+		buf_put_slice(b, bytes);
+	else if (!b->failed)
+		b->failed = rc;
+}
+
+int buf_bytes(const struct buf *b, struct slice *bytes)
+{
+	*bytes = b->failed ? SLICE("", 0) : SLICE(b->data, b->len);
+	return b->failed;
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap, again;

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/error.h"
+
 /* Borrowed bytes: valid as long as what they point into. Not NUL-ended. */
 struct slice {
 	const char *data;
@@ -35,7 +37,7 @@ void buf_reset(struct buf *b);   /* empties, keeps the memory, clears failed */
 
 /* Room for n more bytes at data+len: returns a pointer to it, or NULL (and
  * sets failed). The caller then raises len by what it used. */
-char *buf_reserve(struct buf *b, size_t n);
+MUST_CHECK char *buf_reserve(struct buf *b, size_t n);
 
 /* Appends. Errors stick in b->failed, so a run of puts is checked once. */
 void buf_put(struct buf *b, const void *p, size_t n);
@@ -46,6 +48,15 @@ void buf_put_u64(struct buf *b, uint64_t v);
 void buf_put_slice(struct buf *b, struct slice s); /* u32 length, bytes */
 void buf_printf(struct buf *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* A buffer as a part of another one: u32 length, bytes. A part that failed
+ * makes the whole fail. */
+void buf_put_buf(struct buf *b, const struct buf *part);
+
+/* What the puts made, or the error that stopped them, and then no bytes. Bytes
+ * that leave this process are taken by this call, so that half of a message is
+ * never sent. */
+MUST_CHECK int buf_bytes(const struct buf *b, struct slice *bytes);
 
 /* Drops the first n bytes (n <= len), moving the rest to the front. */
 void buf_consume(struct buf *b, size_t n);

@@ -31,6 +31,10 @@ enum {
 
 enum { ERR_TEXT_MAX = 1024 };
 
+/* After a function whose result says that it failed: the compiler warns where
+ * a caller drops it. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+
 /* Filled once, where the error is born, with host, rank, address and what to
  * do; nobody re-words it on the way up. An err that was never set is "". */
 struct err {

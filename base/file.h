@@ -5,8 +5,10 @@
 
 #include <stddef.h>
 
+#include "base/error.h"
+
 /* 0 or -errno; how much was written before an error is not told. */
-int file_write_all(int fd, const void *data, size_t size);
+MUST_CHECK int file_write_all(int fd, const void *data, size_t size);
 
 /* 0, or -EFBIG where `size` more bytes at the end of this regular file would
  * exceed the process's limit (ulimit -f): a write(2) there raises SIGXFSZ,
@@ -14,13 +16,13 @@ int file_write_all(int fd, const void *data, size_t size);
 int file_check_limit(int fd, size_t size);
 
 /* 0, -errno, or -EIO where the file ends before size bytes. */
-int file_read_all(int fd, void *to, size_t size);
+MUST_CHECK int file_read_all(int fd, void *to, size_t size);
 
 /* A small file as text, at most size - 1 bytes, without ever waiting for more:
  * its length, or -errno and "". */
 long file_read_text(const char *path, char *text, size_t size);
 
 /* Makes dir and the folders above it where they are missing. 0 or -errno. */
-int file_make_folders(const char *dir);
+MUST_CHECK int file_make_folders(const char *dir);
 
 #endif

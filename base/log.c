@@ -81,7 +81,6 @@ void log_at(enum log_level level, const char *fmt, ...)
 	line[len++] = '\n';
 	if (line_sink)
 		line_sink(sink_arg, line, (unsigned long)len);
-	else
-		/* an error: there is nobody left to tell */
-		file_write_all(STDERR_FILENO, line, (size_t)len);
+	else if (file_write_all(STDERR_FILENO, line, (size_t)len) < 0)
+		return; /* there is no other place for it */
 }

@@ -49,15 +49,16 @@ int option_takes_value(const struct option_spec *s);
  * with a text that names the option, the value, and for an unknown option the
  * nearest known one. Unambiguous prefixes of names are accepted. A variable
  * that is set to "" is a value, too, and an error where a number is due. */
-int option_parse(const struct option_spec *table, void *values, int argc,
-		 char **argv, int stop_at_first, struct err *e);
+MUST_CHECK int option_parse(const struct option_spec *table, void *values,
+			    int argc, char **argv, int stop_at_first,
+			    struct err *e);
 
 /* Prints the table, wrapped at 80 columns, to stdout. */
 void option_print_help(const struct option_spec *table);
 
 /* The whole text as a base-10 integer in min..max; ERR_USAGE, naming what. */
-int parse_long(const char *text, long min, long max, const char *what,
-	       long *out, struct err *e);
+MUST_CHECK int parse_long(const char *text, long min, long max,
+			  const char *what, long *out, struct err *e);
 
 /* Edit distance of two short texts, to name what was probably meant. */
 int option_distance(const char *a, const char *b);

@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /* n up to 256. An error is the kernel's. */
-int random_bytes(void *out, size_t n, struct err *e);
+MUST_CHECK int random_bytes(void *out, size_t n, struct err *e);
 
 /* n bytes as 2n hex digits and a NUL. */
-int random_hex(char *out, size_t n, struct err *e);
+MUST_CHECK int random_hex(char *out, size_t n, struct err *e);
 
 #endif

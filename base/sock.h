@@ -52,20 +52,21 @@ void sock_addr_unmap(struct sock_addr *a);
 
 /* Resolves ep, IPv4 first, at most max results; returns how many, or a
  * negative error whose text names the host and what to do. Blocks on DNS. */
-int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
-		 struct err *e);
+MUST_CHECK int sock_resolve(const struct endpoint *ep, struct sock_addr *out,
+			    int max, struct err *e);
 
 /* 1 if a is an address of an interface of this host (or loopback), else 0. */
 int sock_addr_is_local(const struct sock_addr *a);
 
 /* The address of this host from which peer would be reached, port 0: that of
  * the interface towards it. Sends nothing. -errno. */
-int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own);
+MUST_CHECK int sock_addr_towards(const struct sock_addr *peer,
+				 struct sock_addr *own);
 
 /* A listening TCP socket on a (SO_REUSEADDR, backlog SOMAXCONN, non-blocking).
  * Returns the descriptor; -EADDRINUSE and the like with text. The port really
  * bound is written back into a. */
-int sock_listen(struct sock_addr *a, struct err *e);
+MUST_CHECK int sock_listen(struct sock_addr *a, struct err *e);
 
 /* A peer that does not answer for ms ends the connection with ETIMEDOUT: its
  * kernel, that is; a process that is merely stopped does not count. Of a
@@ -75,12 +76,13 @@ enum { SOCK_LISTEN_MAX = 16 };
 /* The same at n addresses (at most that many) at one port, the first one's; 0
  * is one that is free at all of them, written back into all. fds has room for
  * n. 0, or an error of one of them; then none is open. */
-int sock_listen_all(struct sock_addr *a, int n, int *fds, struct err *e);
+MUST_CHECK int sock_listen_all(struct sock_addr *a, int n, int *fds,
+			       struct err *e);
 
 /* Reserves a free port on the wildcard address: bound with SO_REUSEADDR, never
  * listening, so that a later bind with SO_REUSEADDR succeeds but the kernel
  * gives the port to nobody else. Returns the descriptor, *port is set. */
-int sock_reserve_port(uint16_t *port, struct err *e);
+MUST_CHECK int sock_reserve_port(uint16_t *port, struct err *e);
 
 /* 1: who connects to a port of its own host at which nobody listens was given
  * that port as its own, and met itself. Its close frees the port at once. */
@@ -88,7 +90,8 @@ int sock_has_met_itself(int fd);
 
 /* Connects, blocking for at most timeout_ms (< 0: for ever), TCP_NODELAY.
  * Returns a blocking descriptor; -ECONNREFUSED where it has met itself. */
-int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e);
+MUST_CHECK int sock_connect(const struct sock_addr *a, int timeout_ms,
+			    struct err *e);
 
 /* This host's own name, into out[SOCK_HOST_MAX]. */
 void sock_host_name(char *out);

@@ -4,8 +4,7 @@
 #ifndef ETCD_ETCD_H
 #define ETCD_ETCD_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "etcd/etcd_text.h"
 #include "etcd/http.h"
 

@@ -4,10 +4,9 @@
 #ifndef ETCD_HTTP_H
 #define ETCD_HTTP_H
 
-#include <uv.h>
-
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/loop.h"
 
 struct http;
 struct http_call;

@@ -402,10 +402,6 @@ static int run_loop(struct agent *a, struct err *e)
 	if (rc < 0)
 		return rc;
 	a->member.owner = a;
-	signals_start(&a->signals, &a->loop, &a->config->ending,
-		      &a->config->forwarded, &a->config->warning,
-		      &signals_events, a);
-	inferred_drop_early();
 	a->stopping.owner = a;
 	a->stopping.on_over = on_grace;
 	a->stopping.mark = a->mark;
@@ -413,6 +409,11 @@ static int run_loop(struct agent *a, struct err *e)
 	agent_start_limit(a);
 	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
+	if (rc == 0)
+		rc = signals_start(&a->signals, &a->loop, &a->config->ending,
+				   &a->config->forwarded, &a->config->warning,
+				   &signals_events, a, e);
+	inferred_drop_early();
 	if (rc == 0)
 		rc = group_init(&a->group, &a->loop, &a->output, &a->input,
 				&a->guard, a->config->nproc, e);
@@ -444,11 +445,14 @@ static int run_job(struct agent *a, struct err *e)
 
 	/* what our workers orphan comes to us, wherever it went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	uv_loop_init(&a->loop);
-	rc = output_init(&a->output, &a->loop, a->config->nproc,
-			 &a->log_rules, a->config->role);
+	rc = loop_check(uv_loop_init(&a->loop), e, "cannot make an event loop");
 	if (rc < 0) {
-		err_set(e, rc, "out of memory for the workers' output");
+		log_error("error: %s", e->text);
+		return rc;
+	}
+	rc = output_init(&a->output, &a->loop, a->config->nproc,
+			 &a->log_rules, a->config->role, e);
+	if (rc < 0) {
 		log_error("error: %s", e->text);
 		uv_loop_close(&a->loop);
 		return rc;

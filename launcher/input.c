@@ -78,9 +78,14 @@ static int fill(struct input_pipe *p)
 	if (n >= 0)
 		return 1;
 	if (errno == EAGAIN) {
-		uv_poll_start(&p->poll, UV_WRITABLE | UV_DISCONNECT, on_room);
+		int rc = uv_poll_start(&p->poll, UV_WRITABLE | UV_DISCONNECT,
+				       on_room);
+
 		uv_unref((uv_handle_t *)&p->poll);
-		return 0;
+		if (rc == 0)
+			return 0;
+		log_warn("rank %u reads no more standard input: %s", p->rank,
+			 uv_strerror(rc));
 	}
 	drop(p);
 	return 1;
@@ -133,10 +138,20 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	pump(in);
 }
 
+static void cannot_read(struct input *in, int why)
+{
+	log_warn("cannot read standard input: %s; the workers get its end",
+		 strerror(why));
+	end(in);
+}
+
 static void wait_for_input(struct input *in)
 {
-	uv_poll_start(&in->poll, UV_READABLE, on_readable);
+	int rc = uv_poll_start(&in->poll, UV_READABLE, on_readable);
+
 	uv_unref((uv_handle_t *)&in->poll);
+	if (rc < 0)
+		cannot_read(in, -rc);
 }
 
 /* 1 if there is something at hand now. */
@@ -160,10 +175,9 @@ static int take(struct input *in)
 		 * terminal is an error and not the end of us. */
 		uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
 		uv_unref((uv_handle_t *)&in->retry);
+	} else if (n < 0 && errno != EIO) { /* EIO: the terminal hung up */
+		cannot_read(in, errno);
 	} else {
-		if (n < 0 && errno != EIO) /* EIO: the terminal hung up */
-			log_warn("cannot read standard input: %s; the workers "
-				 "get its end", strerror(errno));
 		end(in);
 	}
 	return 0;
@@ -207,7 +221,7 @@ static int open_again(struct input *in)
 static int begin(struct input *in, struct err *e)
 {
 	struct stat st;
-	int flags;
+	int flags, rc;
 
 	in->begun = 1;
 	in->bytes = malloc(PIECE);
@@ -227,22 +241,26 @@ static int begin(struct input *in, struct err *e)
 		spawn_remember_signal(SIGTTIN);
 		signal(SIGTTIN, SIG_IGN);
 	}
+	if (!in->is_plain) {
+		flags = fcntl(in->fd, F_GETFL);
+		rc = uv_poll_init(in->loop, &in->poll, in->fd);
+		if (flags >= 0 && !(flags & O_NONBLOCK))
+			fcntl(in->fd, F_SETFL, flags);
+		if (rc < 0) {
+			close(in->fd);
+			in->fd = -1;
+			return loop_check(rc, e, "cannot watch standard input");
+		}
+	}
 	uv_timer_init(in->loop, &in->retry);
-	in->retry.data = in;
-	if (in->is_plain)
-		return 0;
-	flags = fcntl(in->fd, F_GETFL);
-	uv_poll_init(in->loop, &in->poll, in->fd);
-	if (flags >= 0 && !(flags & O_NONBLOCK))
-		fcntl(in->fd, F_SETFL, flags);
-	in->poll.data = in;
+	in->retry.data = in->poll.data = in;
 	return 0;
 }
 
 static int add_pipe(struct input *in, uint32_t rank, int *fd, struct err *e)
 {
 	struct input_pipe *p = calloc(1, sizeof(*p));
-	int ends[2];
+	int ends[2], rc;
 
 	if (!p || pipe2(ends, O_CLOEXEC) < 0) {
 		err_set(e, p ? -errno : -ENOMEM, "no pipe for a worker's "
@@ -253,8 +271,14 @@ static int add_pipe(struct input *in, uint32_t rank, int *fd, struct err *e)
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	*p = (struct input_pipe){.in = in, .next = in->pipes, .rank = rank,
 				 .fd = ends[1], .live = 1, .sent = in->len};
+	rc = uv_poll_init(in->loop, &p->poll, p->fd);
+	if (rc < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		free(p);
+		return loop_check(rc, e, "cannot watch a worker's stdin");
+	}
 	in->pipes = p;
-	uv_poll_init(in->loop, &p->poll, p->fd);
 	p->poll.data = p;
 	*fd = ends[0];
 	return 0;

@@ -5,9 +5,8 @@
 #ifndef LAUNCHER_INPUT_H
 #define LAUNCHER_INPUT_H
 
-#include <uv.h>
-
 #include "base/error.h"
+#include "base/loop.h"
 
 struct input_pipe;
 

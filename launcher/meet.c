@@ -162,8 +162,7 @@ static void run_child(const struct mpirun *with, int in, int out)
 	/* after a failure the end could take as long as all before it */
 	if (!a.rc)
 		a.rc = talk_close(&t);
-	file_write_all(out, &a, sizeof(a));
-	_exit(0);
+	_exit(file_write_all(out, &a, sizeof(a)) < 0);
 }
 
 /* ---- around it ---- */

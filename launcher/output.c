@@ -33,14 +33,18 @@ static void on_ready(uv_poll_t *poll, int status, int events);
 static void set_watching(struct output *o)
 {
 	int wanted = o->streams && !o->paused && !o->resting && !o->closing;
+	int rc = 0;
 
 	if (o->watching == wanted)
 		return;
 	o->watching = wanted;
 	if (wanted)
-		uv_poll_start(&o->ready, UV_READABLE, on_ready);
+		rc = uv_poll_start(&o->ready, UV_READABLE, on_ready);
 	else
 		uv_poll_stop(&o->ready);
+	if (rc < 0)
+		log_error("error: the workers' output is not read any more: "
+			  "%s", err_name(rc));
 }
 
 static void on_rested(uv_timer_t *t)
@@ -334,7 +338,6 @@ static int init_collapse(struct output *o, uint32_t n)
 
 static void init_handles(struct output *o)
 {
-	uv_poll_init(o->loop, &o->ready, o->epoll);
 	uv_timer_init(o->loop, &o->rest);
 	uv_timer_init(o->loop, &o->expire);
 	o->ready.data = o->rest.data = o->expire.data = o;
@@ -354,7 +357,7 @@ static void init_handles(struct output *o)
 }
 
 int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
-		const struct log_rules *rules, const char *role)
+		const struct log_rules *rules, const char *role, struct err *e)
 {
 	int rc = -ENOMEM;
 
@@ -372,12 +375,16 @@ int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
 		rc = -errno;
 		goto fail;
 	}
+	/* what fails before the first handle leaves none to close */
+	rc = uv_poll_init(o->loop, &o->ready, o->epoll);
+	if (rc < 0)
+		goto fail;
 	init_handles(o);
 	log_set_sink(log_sink, o);
 	return 0;
 fail:
 	output_release(o);
-	return rc;
+	return loop_check(rc, e, "cannot read the workers' output");
 }
 
 static void close_copies(struct output *o)

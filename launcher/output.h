@@ -9,8 +9,7 @@
 #ifndef LAUNCHER_OUTPUT_H
 #define LAUNCHER_OUTPUT_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "base/sock.h"
 #include "launcher/collapse.h"
 #include "launcher/log_rules.h"
@@ -56,9 +55,9 @@ struct output {
 };
 
 /* Takes over stdout, stderr and the log's lines, for n workers. rules must
- * outlive o. 0 or -errno. */
+ * outlive o. */
 int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
-		const struct log_rules *rules, const char *role);
+		const struct log_rules *rules, const char *role, struct err *e);
 /* A round begins: no stream is open. */
 void output_begin(struct output *o, const struct output_round *round);
 /* No more lines come; closes when the last is out. */

@@ -241,6 +241,9 @@ static pid_t spawn_writer(int out, const struct wire_look *look, struct err *e)
 static void page_new(struct pages *all, const struct wire_look *look, int in,
 		     pid_t pid, struct page *p)
 {
+	struct err e = ERR_INIT;
+	int rc;
+
 	*p = (struct page){.all = all, .number = look->number, .pid = pid,
 			   .timeout_ms = look->timeout_ms, .handles = 2,
 			   .text = BUF_INIT(WIRE_PAGE_MAX)};
@@ -253,8 +256,16 @@ static void page_new(struct pages *all, const struct wire_look *look, int in,
 	uv_pipe_init(all->loop, &p->pipe, 0);
 	uv_timer_init(all->loop, &p->timer);
 	p->pipe.data = p->timer.data = p;
-	uv_pipe_open(&p->pipe, in);
-	uv_read_start((uv_stream_t *)&p->pipe, on_alloc, on_read);
+	rc = uv_pipe_open(&p->pipe, in);
+	if (rc < 0)
+		close(in);
+	else
+		rc = uv_read_start((uv_stream_t *)&p->pipe, on_alloc, on_read);
+	if (rc < 0) { /* its end is told when it is reaped */
+		loop_check(rc, &e, "no dump");
+		kill_writer(p, e.text);
+		p->ended = 1;
+	}
 	uv_timer_start(&p->timer, on_timer, p->timeout_ms, 0);
 }
 

@@ -5,8 +5,8 @@
 #define LAUNCHER_PAGE_H
 
 #include <sys/types.h>
-#include <uv.h>
 
+#include "base/loop.h"
 #include "rendezvous/wire.h"
 
 struct page;

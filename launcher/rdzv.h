@@ -8,8 +8,7 @@
 #ifndef LAUNCHER_RDZV_H
 #define LAUNCHER_RDZV_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "launcher/config.h"
 #include "launcher/keeper.h"
 #include "rendezvous/link.h"

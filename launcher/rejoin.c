@@ -213,8 +213,12 @@ static void say_again(struct member *m, uint32_t heard)
 	const char *from;
 
 	reader_init(&in, SLICE(r->said.data, r->said.len));
-	while (heard-- && reader_left(&in) >= WIRE_HEADER_SIZE)
-		in.p += WIRE_HEADER_SIZE + (size_t)reader_u32(&in) - 4;
+	while (heard-- && reader_left(&in) >= WIRE_HEADER_SIZE) {
+		const char *frame = in.p;
+		size_t body = reader_u32(&in);
+
+		in.p = frame + WIRE_HEADER_SIZE + body;
+	}
 	from = in.p;
 	if (from < in.end)
 		buf_put(link_out(&m->rdzv.link), from,
@@ -285,11 +289,21 @@ void rejoin_begin(struct member *m)
 void rejoin_say(struct member *m, size_t from, int needs)
 {
 	struct rejoin *r = &m->rejoin;
+	struct slice said;
+	struct err e = ERR_INIT;
+	int rc = buf_bytes(&r->said, &said);
 
+	/* the server would wait for it, and all nodes for the server */
+	if (rc < 0) {
+		err_set(&e, rc, "cannot keep what this node has to tell the "
+			"rendezvous server: %s", err_name(rc));
+		member_give_up(m, &e);
+		return;
+	}
 	r->needs |= needs;
 	if (m->rdzv.phase == RDZV_IN && !r->away)
-		buf_put(link_out(&m->rdzv.link), r->said.data + from,
-			r->said.len - from);
+		buf_put(link_out(&m->rdzv.link), said.data + from,
+			said.len - from);
 	if (needs)
 		rejoin_needs(m);
 }

@@ -5,10 +5,9 @@
 #ifndef LAUNCHER_REJOIN_H
 #define LAUNCHER_REJOIN_H
 
-#include <uv.h>
-
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/loop.h"
 #include "rendezvous/wire.h"
 
 struct member;

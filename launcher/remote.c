@@ -58,6 +58,19 @@ static void tell(struct remote *r, uint32_t i, uint8_t type, struct slice body)
 	remote_tree_send(&r->tree, i, type, body);
 }
 
+static void tell_buf(struct remote *r, uint32_t i, uint8_t type,
+		     const struct buf *body)
+{
+	remote_tree_send_buf(&r->tree, i, type, body);
+}
+
+/* What it says makes no sense: nobody waits for what it meant. */
+static void garbled(struct remote *r, uint32_t i)
+{
+	remote_tree_break(&r->tree, i, "it broke the protocol between ddpruns; "
+			  "is it another build?");
+}
+
 static int is_elastic(const struct remote *r)
 {
 	return r->config->min_nodes != r->config->max_nodes;
@@ -127,7 +140,7 @@ static void signal_all(struct remote *r, int number)
 	buf_put_u32(&b, (uint32_t)number);
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (r->hosts[i].state == HOST_RUNNING)
-			tell(r, i, REMOTE_SIGNAL, SLICE(b.data, b.len));
+			tell_buf(r, i, REMOTE_SIGNAL, &b);
 	}
 	buf_release(&b);
 }
@@ -166,7 +179,7 @@ static void serve(struct remote *r)
 		if (r->hosts[i].state == HOST_READY && i != r->first)
 			remote_list_add(&b, r->hosts[i].addr);
 	}
-	tell(r, r->first, REMOTE_SERVE, SLICE(b.data, b.len));
+	tell_buf(r, r->first, REMOTE_SERVE, &b);
 	buf_release(&b);
 }
 
@@ -226,7 +239,7 @@ static void take_open(struct remote *r, uint32_t i, struct slice body)
 		log_error("error: %s", e.text);
 		end(r, EXIT_OS, QUICK_MS);
 	} else {
-		tell(r, i, REMOTE_JOB, SLICE(b.data, b.len));
+		tell_buf(r, i, REMOTE_JOB, &b);
 	}
 	buf_release(&b);
 }
@@ -236,9 +249,11 @@ static void take_ready(struct remote *r, uint32_t i, struct slice body)
 	struct remote_host *h = &r->hosts[i];
 	struct remote_ready ready;
 
-	if (h->state != HOST_OPEN || remote_ready_get(body, &ready) < 0)
+	if (h->state != HOST_OPEN)
 		return;
-	if (remote_check_take(h, &ready) < 0) {
+	if (remote_ready_get(body, &ready) < 0)
+		garbled(r, i);
+	else if (remote_check_take(h, &ready) < 0) {
 		log_error("error: out of memory");
 		end(r, EXIT_OS, QUICK_MS);
 	} else if (ready.code) {
@@ -298,6 +313,8 @@ static void take_failed(struct remote *r, uint32_t i, struct slice body)
 
 	reader_init(&b, body);
 	code = reader_u32(&b);
+	if (b.bad)
+		garbled(r, i);
 	if (b.bad || r->ending)
 		return;
 	log_error("error: host %s: %.*s", name_of(r, i), (int)reader_left(&b),
@@ -309,8 +326,12 @@ static void take_exit(struct remote *r, uint32_t i, struct slice body)
 {
 	struct remote_host *h = &r->hosts[i];
 
-	if (h->state != HOST_RUNNING || remote_u32_get(body, &h->code) < 0)
+	if (h->state != HOST_RUNNING)
 		return;
+	if (remote_u32_get(body, &h->code) < 0) {
+		garbled(r, i);
+		return;
+	}
 	h->state = HOST_DONE;
 	remote_input_lost(&r->input, i);
 	end_if_done(r);
@@ -336,12 +357,11 @@ static void take_words(struct remote *r, uint32_t i, struct slice line)
 
 static void take_noise(struct remote *r, uint32_t i, struct slice text)
 {
-	int n = (int)strcspn(text.data, "\n");
+	const char *end = memchr(text.data, '\n', text.len);
+	int n = (int)(end ? (size_t)(end - text.data) : text.len);
 
 	if (r->noise_told++)
 		return;
-	if ((size_t)n > text.len)
-		n = (int)text.len;
 	log_warn("host %s: a start-up file of the shell there prints to stdout "
 		 "('%.*s'%s); that is left out", name_of(r, i),
 		 n < 60 ? n : 60, text.data,
@@ -393,6 +413,7 @@ static void on_frame(struct remote_tree *t, const struct remote_frame *f)
 		take_lost(r, f->host, f->body);
 		break;
 	default:
+		garbled(r, f->host);
 		break;
 	}
 }
@@ -487,22 +508,28 @@ static int run_loop(struct remote *r, const struct remote_branch *branch,
 		    struct err *e)
 {
 	const struct signal_set none = {0};
-	int rc;
+	int rc = loop_check(uv_loop_init(&r->loop), e,
+			    "cannot make an event loop");
 
-	uv_loop_init(&r->loop);
+	if (rc < 0) {
+		log_error("error: %s", e->text);
+		return EXIT_OS;
+	}
 	console_init(&r->console, &r->loop, on_full, r);
-	signals_start(&r->signals, &r->loop, &r->config->ending,
-		      &r->config->forwarded, &none, &signals_events, r);
+	rc = signals_start(&r->signals, &r->loop, &r->config->ending,
+			   &r->config->forwarded, &none, &signals_events, r, e);
 	uv_timer_init(&r->loop, &r->late);
 	r->late.data = r;
 	remote_input_init(&r->input, &r->loop, r->config->stdin_rank, on_input,
 			  r);
 	host_choice_say(r->config);
-	rc = remote_tree_start(&r->tree, &r->loop, branch, &tree_events, r, e);
-	if (rc < 0)
+	remote_tree_init(&r->tree, &tree_events, r);
+	if (rc == 0)
+		rc = remote_tree_start(&r->tree, &r->loop, branch, e);
+	if (rc < 0) {
 		log_error("error: %s", e->text);
-	if (rc < 0)
 		end(r, EXIT_OS, 0);
+	}
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	signals_close(&r->signals);
 	uv_run(&r->loop, UV_RUN_DEFAULT);

@@ -28,6 +28,14 @@ enum {
 
 static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
 
+/* Its output cannot be read: it would wait for us for ever. */
+static void deaf(struct remote_agent *a, int rc)
+{
+	log_error("error: cannot read what the ddprun of this host writes: %s",
+		  err_name(rc));
+	remote_agent_signal(a, SIGKILL);
+}
+
 /* ---- what it writes ---- */
 
 static void on_done(uv_handle_t *h)
@@ -128,6 +136,8 @@ static void on_straggler(uv_timer_t *t)
 
 void remote_agent_pause(struct remote_agent *a, int paused)
 {
+	int rc = 0;
+
 	if (a->paused == paused || !a->parts)
 		return;
 	a->paused = paused;
@@ -139,7 +149,11 @@ void remote_agent_pause(struct remote_agent *a, int paused)
 		if (paused)
 			uv_read_stop(s);
 		else
-			uv_read_start(s, on_alloc, on_read);
+			rc = uv_read_start(s, on_alloc, on_read);
+		if (rc < 0 && rc != UV_EALREADY) {
+			deaf(a, rc);
+			end(a, i);
+		}
 	}
 	/* it waits for who reads, and so does its end */
 	if (!a->pid && paused)
@@ -239,25 +253,39 @@ static int open_ends(struct ends *n, struct err *e)
 static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
 		       const struct ends *n)
 {
+	int rc;
+
 	uv_pipe_init(loop, &a->in, 0);
-	uv_pipe_open(&a->in, n->ours[0]);
 	a->in.data = a;
 	a->in_open = 1;
+	a->parts = 2 + REMOTE_AGENT_OUTS;
 	buf_init(&a->writing, REMOTE_BODY_MAX);
+	rc = uv_pipe_open(&a->in, n->ours[0]);
+	if (rc < 0) {
+		close(n->ours[0]);
+		deaf(a, rc);
+	}
 	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
 		struct remote_agent_out *o = &a->outs[i];
 
 		uv_pipe_init(loop, &o->pipe, 0);
-		uv_pipe_open(&o->pipe, n->ours[1 + i]);
 		o->pipe.data = a;
 		buf_init(&o->text, (types[i] == REMOTE_PAGE ? PAGE_MAX
 							    : LONG_LINE) +
 					   2 * PIECE);
-		uv_read_start((uv_stream_t *)&o->pipe, on_alloc, on_read);
+		rc = uv_pipe_open(&o->pipe, n->ours[1 + i]);
+		if (rc < 0)
+			close(n->ours[1 + i]);
+		else
+			rc = uv_read_start((uv_stream_t *)&o->pipe, on_alloc,
+					   on_read);
+		if (rc < 0) {
+			deaf(a, rc);
+			end(a, i);
+		}
 	}
 	uv_timer_init(loop, &a->straggler);
 	a->straggler.data = a;
-	a->parts = 2 + REMOTE_AGENT_OUTS;
 }
 
 /* The end of a pipe that the secret is in; -1: there is none. */

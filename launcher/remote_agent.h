@@ -4,10 +4,10 @@
 #define LAUNCHER_REMOTE_AGENT_H
 
 #include <sys/types.h>
-#include <uv.h>
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/loop.h"
 #include "rendezvous/auth.h"
 
 struct remote_agent;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "launcher/exit_code.h"
 #include "launcher/words.h"
 
 uint64_t remote_check_now(void)
@@ -63,7 +65,8 @@ int remote_check_print(const struct remote_host *hosts, uint32_t n,
 		       const struct config *c)
 {
 	struct buf b = BUF_INIT(64 << 20);
-	int code = 0;
+	struct slice text;
+	int code = 0, rc;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct remote_host *h = &hosts[i];
@@ -76,9 +79,14 @@ int remote_check_print(const struct remote_host *hosts, uint32_t n,
 		if (h->state != HOST_READY && !code)
 			code = (int)h->code;
 	}
-	file_write_all(STDOUT_FILENO, b.data, b.len);
+	rc = buf_bytes(&b, &text);
+	if (rc == 0)
+		rc = file_write_all(STDOUT_FILENO, text.data, text.len);
 	buf_release(&b);
-	return code;
+	if (rc == 0)
+		return code;
+	log_error("error: cannot write to stdout: %s", err_name(rc));
+	return EXIT_OS;
 }
 
 static void put_ssh(struct buf *b, const struct remote_branch *m)

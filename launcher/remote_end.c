@@ -56,7 +56,7 @@ static void send_u32(struct remote_end *r, uint8_t type, uint32_t n)
 	struct buf b = BUF_INIT(4);
 
 	buf_put_u32(&b, n);
-	tell(r, type, SLICE(b.data, b.len));
+	remote_pipe_send_buf(&r->pipe, type, r->host, &b);
 	buf_release(&b);
 }
 
@@ -115,6 +115,16 @@ static void end(struct remote_end *r, const char *why)
 	finish(r);
 }
 
+/* What came makes no sense, and is not waited for. */
+static void garbled(struct remote_end *r, const char *what)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_PROTOCOL, "what came over ssh is not ddprun's (%s)",
+		what);
+	remote_pipe_break(&r->pipe, &e);
+}
+
 /* ---- the agent ---- */
 
 static void on_text(struct remote_agent *a, uint8_t type, struct slice text)
@@ -153,7 +163,7 @@ static void fail(struct remote_end *r, const struct err *e)
 
 	buf_put_u32(&b, (uint32_t)exit_code_of(e));
 	buf_printf(&b, "%s", e->text);
-	tell(r, REMOTE_FAILED, SLICE(b.data, b.len));
+	remote_pipe_send_buf(&r->pipe, REMOTE_FAILED, r->host, &b);
 	buf_release(&b);
 }
 
@@ -231,8 +241,10 @@ static void serve(struct remote_end *r, struct slice body)
 	int fd = -1, rc = -EINVAL;
 
 	if (!r->has_job || r->keeper.server.pid ||
-	    (body.len && body.data[body.len - 1]))
+	    (body.len && body.data[body.len - 1])) {
+		garbled(r, "SERVE");
 		return;
+	}
 	rc = choose_address(&list, &a, &e);
 	if (rc == 0)
 		fd = rc = sock_listen(&a, &e);
@@ -269,7 +281,7 @@ static void take_job(struct remote_end *r, const struct remote_frame *f)
 	struct buf b = BUF_INIT(64 << 10);
 
 	if (r->has_job || remote_job_get(f->body, &job) < 0) {
-		end(r, "a job that is none");
+		garbled(r, "JOB");
 		return;
 	}
 	r->has_job = 1;
@@ -279,7 +291,7 @@ static void take_job(struct remote_end *r, const struct remote_frame *f)
 	set_silence(r, job.silent_ms);
 	remote_job_prepare(&r->job, &job, &answer, &e);
 	remote_ready_put(&b, &answer);
-	tell(r, REMOTE_READY, SLICE(b.data, b.len));
+	remote_pipe_send_buf(&r->pipe, REMOTE_READY, r->host, &b);
 	buf_release(&b);
 	/* looking may have taken longer than silence may last */
 	uv_update_time(&r->loop);
@@ -316,12 +328,17 @@ static void branch(struct remote_end *r, const struct remote_frame *f)
 	struct remote_branch b;
 	struct err e = ERR_INIT;
 
-	if (r->has_tree || r->ending || remote_branch_get(f->body, &b) < 0)
+	if (r->ending)
 		return;
+	if (r->has_tree || remote_branch_get(f->body, &b) < 0) {
+		garbled(r, "BRANCH");
+		return;
+	}
 	r->host = f->host;
 	r->has_tree = 1;
-	if (remote_tree_start(&r->tree, &r->loop, &b, &tree_events, r, &e) < 0)
-		end(r, e.text);
+	remote_tree_init(&r->tree, &tree_events, r);
+	if (remote_tree_start(&r->tree, &r->loop, &b, &e) < 0)
+		remote_pipe_break(&r->pipe, &e);
 }
 
 /* ---- frames ---- */
@@ -351,6 +368,8 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 	case REMOTE_SIGNAL:
 		if (remote_u32_get(f->body, &number) == 0)
 			remote_agent_signal(&r->agent, (int)number);
+		else
+			garbled(r, "SIGNAL");
 		break;
 	case REMOTE_STDIN:
 		if (r->agent_runs)
@@ -358,13 +377,19 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 		else
 			on_took(&r->agent, 0);
 		break;
+	case REMOTE_PING:
+		break;
 	default:
+		garbled(r, "a host's own message");
 		break;
 	}
 }
 
 static void on_end(struct remote_pipe *p, const struct err *why)
 {
+	/* ssh passes it on to whoever typed the command */
+	if (why->code)
+		log_error("error: %s", why->text);
 	end(p->owner, why->code ? why->text : "stdin is at its end");
 }
 
@@ -437,29 +462,36 @@ static int take_stdio(int *in, int *out)
 	return 0;
 }
 
-static int run(struct remote_end *r)
+static int run(struct remote_end *r, struct err *e)
 {
 	static const char greeting[] = "\2ddprun far\3";
+	static const char not_ssh[] = "stdin and stdout are not ssh's";
 	struct signal_set ending, none = {0};
-	int in, out, rc = take_stdio(&in, &out);
+	int in, out, rc = loop_check(take_stdio(&in, &out), e, not_ssh);
 
 	if (rc < 0)
 		return rc;
 	signal_set_parse(&ending, "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "", NULL);
-	uv_loop_init(&r->loop);
+	rc = loop_check(uv_loop_init(&r->loop), e, "cannot make an event loop");
+	if (rc < 0)
+		return rc;
 	r->pipe.owner = r;
 	r->pipe.events = &pipe_events;
-	rc = file_write_all(out, greeting, sizeof(greeting) - 1);
+	rc = signals_start(&r->signals, &r->loop, &ending, &none, &none,
+			   &signals_events, r, e);
 	if (rc == 0)
-		rc = remote_pipe_open(&r->pipe, &r->loop, in, out, 1);
+		rc = loop_check(file_write_all(out, greeting,
+					       sizeof(greeting) - 1), e,
+				not_ssh);
+	if (rc == 0)
+		rc = loop_check(remote_pipe_open(&r->pipe, &r->loop, in, out,
+						 1), e, not_ssh);
 	if (rc < 0)
 		return rc;
 	uv_timer_init(&r->loop, &r->ping);
 	uv_timer_init(&r->loop, &r->late);
 	r->ping.data = r->late.data = r;
 	set_silence(r, JOB_MS);
-	signals_start(&r->signals, &r->loop, &ending, &none, &none,
-		      &signals_events, r);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&r->loop);
 	remote_job_release(&r->job);
@@ -471,6 +503,7 @@ static int run(struct remote_end *r)
 int remote_end_main(int argc, char **argv)
 {
 	static struct remote_end r = {.keeper = KEEPER_INIT};
+	struct err e = ERR_INIT;
 	int rc;
 
 	build_id_init(&r.build);
@@ -480,9 +513,9 @@ int remote_end_main(int argc, char **argv)
 	}
 	if (argc > 3 && strcmp(argv[3], "check") == 0)
 		return 0;
-	rc = run(&r);
+	rc = run(&r, &e);
 	if (rc == 0)
 		return 0;
-	log_error("error: stdin and stdout are not ssh's: %s", strerror(-rc));
+	log_error("error: %s", e.text);
 	return EXIT_OS;
 }

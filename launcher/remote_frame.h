@@ -50,7 +50,8 @@ struct remote_frame {
 };
 
 /* The first frame of in: its size; 0: more bytes are needed; ERR_PROTOCOL. */
-long remote_frame_cut(struct slice in, struct remote_frame *f, struct err *e);
+MUST_CHECK long remote_frame_cut(struct slice in, struct remote_frame *f,
+				 struct err *e);
 void remote_frame_put(struct buf *b, uint8_t type, uint32_t host,
 		      struct slice body);
 
@@ -112,12 +113,12 @@ struct remote_ready {
 };
 
 void remote_job_put(struct buf *b, const struct remote_job *j);
-int remote_job_get(struct slice body, struct remote_job *j);
+MUST_CHECK int remote_job_get(struct slice body, struct remote_job *j);
 void remote_branch_put(struct buf *b, const struct remote_branch *m);
-int remote_branch_get(struct slice body, struct remote_branch *m);
+MUST_CHECK int remote_branch_get(struct slice body, struct remote_branch *m);
 void remote_ready_put(struct buf *b, const struct remote_ready *r);
-int remote_ready_get(struct slice body, struct remote_ready *r);
+MUST_CHECK int remote_ready_get(struct slice body, struct remote_ready *r);
 /* The others are one of these, and nothing. -1: it is not. */
-int remote_u32_get(struct slice body, uint32_t *n);
+MUST_CHECK int remote_u32_get(struct slice body, uint32_t *n);
 
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 enum { PIECE = 32 << 10, READS = 1, BUSY = 2 };
 
 void remote_input_init(struct remote_input *in, uv_loop_t *loop, long rank,
@@ -50,6 +52,13 @@ static void close_pipe(struct remote_input *in)
 	in->open = 0;
 }
 
+static void finish(struct remote_input *in)
+{
+	in->ended = 1;
+	hand_out(in, SLICE("", 0));
+	close_pipe(in);
+}
+
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct remote_input *in = s->data;
@@ -61,19 +70,25 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		hand_out(in, SLICE(in->piece, (size_t)n));
 		return;
 	}
-	in->ended = 1;
-	hand_out(in, SLICE("", 0));
-	close_pipe(in);
+	finish(in);
 }
 
 static void go_on(struct remote_input *in)
 {
+	int rc;
+
 	if (!in->open || readers(in, BUSY))
 		return;
-	if (readers(in, READS))
-		uv_read_start((uv_stream_t *)&in->pipe, on_alloc, on_read);
-	else
+	if (!readers(in, READS)) {
 		remote_input_close(in);
+		return;
+	}
+	rc = uv_read_start((uv_stream_t *)&in->pipe, on_alloc, on_read);
+	if (rc < 0 && rc != UV_EALREADY) {
+		log_warn("cannot read standard input: %s; the workers get its "
+			 "end", uv_strerror(rc));
+		finish(in);
+	}
 }
 
 /* Ranks are prefix sums over the hosts' numbers of workers. */

@@ -386,6 +386,21 @@ void remote_link_send(struct remote_link *l, uint8_t type, uint32_t host,
 		remote_pipe_send(&l->pipe, type, host, body);
 }
 
+void remote_link_send_buf(struct remote_link *l, uint8_t type, uint32_t host,
+			  const struct buf *body)
+{
+	if (l->open)
+		remote_pipe_send_buf(&l->pipe, type, host, body);
+}
+
+void remote_link_break(struct remote_link *l, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_PROTOCOL, "%s", why);
+	remote_pipe_break(&l->pipe, &e);
+}
+
 void remote_link_pause(struct remote_link *l, int paused)
 {
 	if (l->open)

@@ -56,6 +56,11 @@ int remote_link_start(struct remote_link *l, uv_loop_t *loop,
 
 void remote_link_send(struct remote_link *l, uint8_t type, uint32_t host,
 		      struct slice body);
+/* As remote_pipe_send_buf. */
+void remote_link_send_buf(struct remote_link *l, uint8_t type, uint32_t host,
+			  const struct buf *body);
+/* What it says cannot be believed: it ends, and on_down says why. */
+void remote_link_break(struct remote_link *l, const char *why);
 void remote_link_pause(struct remote_link *l, int paused);
 
 /* It is not needed any more: the far side reads an end of file, ends what it

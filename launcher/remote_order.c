@@ -120,6 +120,7 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 			? (uint32_t)(o->config->grace_s * 1000) : UINT32_MAX,
 		.dir = SLICE_STR(o->dir),
 	};
+	int rc;
 
 	if (o->auth.methods)
 		job.secret = SLICE((const char *)o->auth.secret.bytes,
@@ -129,17 +130,24 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 	for (char **w = o->config->words; *w; w++)
 		remote_list_add(&words, *w);
 	put_environment(&environment);
-	job.options.texts = SLICE(options.data, options.len);
-	job.words.texts = SLICE(words.data, words.len);
-	job.environment.texts = SLICE(environment.data, environment.len);
-	remote_job_put(b, &job);
+	rc = buf_bytes(&options, &job.options.texts);
+	if (rc == 0)
+		rc = buf_bytes(&words, &job.words.texts);
+	if (rc == 0)
+		rc = buf_bytes(&environment, &job.environment.texts);
+	if (rc == 0)
+		remote_job_put(b, &job);
+	if (rc == 0)
+		rc = b->len > REMOTE_BODY_MAX ? -ENOBUFS : b->failed;
 	buf_release(&options);
 	buf_release(&words);
 	buf_release(&environment);
-	if (b->failed || b->len > REMOTE_BODY_MAX)
+	if (rc == -ENOBUFS)
 		return err_set(e, -E2BIG, "arguments and environment are too "
 			       "large to be sent to the hosts");
-	return 0;
+	return rc < 0 ? err_set(e, rc, "cannot send the job to host %s: %s",
+				host_list_name(&o->config->hosts, i),
+				err_name(rc)) : 0;
 }
 
 /* ---- the hosts ---- */

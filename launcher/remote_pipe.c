@@ -75,14 +75,33 @@ static void flush(struct remote_pipe *p)
 	}
 }
 
+static void end(struct remote_pipe *p, const struct err *why);
+
+/* The other side must not wait for a frame that it will never get. */
+static void no_memory(struct remote_pipe *p, int rc)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, rc, "cannot send it a message: %s", err_name(rc));
+	p->out_gone = 1;
+	buf_reset(&p->tx);
+	end(p, &e);
+}
+
+static void send_queued(struct remote_pipe *p)
+{
+	if (p->tx.failed)
+		no_memory(p, p->tx.failed);
+	else
+		flush(p);
+}
+
 void remote_pipe_send_bytes(struct remote_pipe *p, struct slice bytes)
 {
 	if (p->out_gone || p->closing)
 		return;
 	buf_put(&p->tx, bytes.data, bytes.len);
-	if (p->tx.failed)
-		p->out_gone = 1;
-	flush(p);
+	send_queued(p);
 }
 
 void remote_pipe_send(struct remote_pipe *p, uint8_t type, uint32_t host,
@@ -91,9 +110,19 @@ void remote_pipe_send(struct remote_pipe *p, uint8_t type, uint32_t host,
 	if (p->out_gone || p->closing)
 		return;
 	remote_frame_put(&p->tx, type, host, body);
-	if (p->tx.failed)
-		p->out_gone = 1;
-	flush(p);
+	send_queued(p);
+}
+
+void remote_pipe_send_buf(struct remote_pipe *p, uint8_t type, uint32_t host,
+			  const struct buf *body)
+{
+	struct slice bytes;
+	int rc = buf_bytes(body, &bytes);
+
+	if (rc == 0)
+		remote_pipe_send(p, type, host, bytes);
+	else if (!p->out_gone && !p->closing)
+		no_memory(p, rc);
 }
 
 size_t remote_pipe_pending(const struct remote_pipe *p)
@@ -116,6 +145,11 @@ static void end(struct remote_pipe *p, const struct err *why)
 	p->ended = 1;
 	uv_read_stop((uv_stream_t *)&p->in);
 	p->events->on_end(p, why);
+}
+
+void remote_pipe_break(struct remote_pipe *p, const struct err *why)
+{
+	end(p, why);
 }
 
 static void cut(struct remote_pipe *p)
@@ -181,6 +215,9 @@ void remote_pipe_frames(struct remote_pipe *p)
 
 void remote_pipe_pause(struct remote_pipe *p, int paused)
 {
+	struct err e = ERR_INIT;
+	int rc;
+
 	if (p->paused == paused || p->closing)
 		return;
 	p->paused = paused;
@@ -192,8 +229,12 @@ void remote_pipe_pause(struct remote_pipe *p, int paused)
 	}
 	p->heard_ms = uv_now(p->in.loop);
 	cut(p);
-	if (!p->paused && !p->ended && !p->closing)
-		uv_read_start((uv_stream_t *)&p->in, on_alloc, on_read);
+	if (p->paused || p->ended || p->closing)
+		return;
+	rc = loop_check(uv_read_start((uv_stream_t *)&p->in, on_alloc, on_read),
+			&e, "cannot read on");
+	if (rc < 0)
+		end(p, &e);
 }
 
 /* ---- from start to end ---- */

@@ -4,8 +4,7 @@
 #ifndef LAUNCHER_REMOTE_PIPE_H
 #define LAUNCHER_REMOTE_PIPE_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "launcher/remote_frame.h"
 
 struct remote_pipe;
@@ -44,7 +43,13 @@ void remote_pipe_pause(struct remote_pipe *p, int paused);
 
 void remote_pipe_send(struct remote_pipe *p, uint8_t type, uint32_t host,
 		      struct slice body);
+/* A body that a buffer holds. One that is not whole, for lack of memory, is not
+ * sent: it ends the pipe with on_end, as does a queue that cannot grow. */
+void remote_pipe_send_buf(struct remote_pipe *p, uint8_t type, uint32_t host,
+			  const struct buf *body);
 void remote_pipe_send_bytes(struct remote_pipe *p, struct slice bytes);
+/* What came is none of ours, or does not make sense: on_end with why. */
+void remote_pipe_break(struct remote_pipe *p, const struct err *why);
 /* Bytes that are not out. */
 size_t remote_pipe_pending(const struct remote_pipe *p);
 

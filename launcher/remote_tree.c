@@ -30,18 +30,23 @@ static void on_open(struct remote_link *l)
 	b.hosts.texts = t->behind[i];
 	if (b.hosts.texts.len) {
 		remote_branch_put(&body, &b);
-		remote_link_send(l, REMOTE_BRANCH, l->host,
-				 SLICE(body.data, body.len));
+		remote_link_send_buf(l, REMOTE_BRANCH, l->host, &body);
 	}
 	buf_release(&body);
 	tell(t, REMOTE_OPEN, l->host, SLICE(&copied, 1));
 }
 
+static struct remote_link *find(const struct remote_tree *t, uint32_t host);
+
 static void on_link_frame(struct remote_link *l, const struct remote_frame *f)
 {
 	struct remote_tree *t = l->owner;
 
-	t->events->on_frame(t, f);
+	if (find(t, f->host) == l)
+		t->events->on_frame(t, f);
+	else
+		remote_link_break(l, "it speaks for a host that is not behind "
+				  "it");
 }
 
 static void on_words(struct remote_link *l, struct slice line)
@@ -152,35 +157,41 @@ static void share_out(struct remote_tree *t)
 static int count_hosts(struct remote_tree *t)
 {
 	const struct remote_list *all = &t->branch.hosts;
+	uint32_t hosts = 0, n;
 	const char *text;
 	size_t at = 0;
 
 	while ((text = remote_list_next(all, &at))) {
 		if (!strchr(text, ' '))
 			return ERR_PROTOCOL;
-		t->hosts++;
+		hosts++;
 	}
-	t->n = t->hosts < t->branch.width || !t->branch.width
-		? t->hosts : t->branch.width;
-	t->links = calloc(t->n + 1, sizeof(*t->links));
-	t->behind = calloc(t->n + 1, sizeof(*t->behind));
-	t->names = calloc(t->n + 1, sizeof(*t->names));
-	t->numbers = calloc(t->hosts + 1, sizeof(*t->numbers));
-	t->via = calloc(t->hosts + 1, sizeof(*t->via));
-	return t->links && t->behind && t->names && t->numbers && t->via
-		       ? 0 : -ENOMEM;
+	n = hosts < t->branch.width || !t->branch.width ? hosts
+							: t->branch.width;
+	t->links = calloc(n + 1, sizeof(*t->links));
+	t->behind = calloc(n + 1, sizeof(*t->behind));
+	t->names = calloc(n + 1, sizeof(*t->names));
+	t->numbers = calloc(hosts + 1, sizeof(*t->numbers));
+	t->via = calloc(hosts + 1, sizeof(*t->via));
+	if (!t->links || !t->behind || !t->names || !t->numbers || !t->via)
+		return -ENOMEM; /* and still a tree of no hosts */
+	t->n = n;
+	t->hosts = hosts;
+	return 0;
+}
+
+void remote_tree_init(struct remote_tree *t,
+		      const struct remote_tree_events *events, void *owner)
+{
+	*t = (struct remote_tree){.events = events, .owner = owner};
 }
 
 int remote_tree_start(struct remote_tree *t, uv_loop_t *loop,
-		      const struct remote_branch *b,
-		      const struct remote_tree_events *events, void *owner,
-		      struct err *e)
+		      const struct remote_branch *b, struct err *e)
 {
 	struct err why = ERR_INIT;
-	int rc;
+	int rc = copy_branch(t, b);
 
-	*t = (struct remote_tree){.events = events, .owner = owner};
-	rc = copy_branch(t, b);
 	if (rc == 0)
 		rc = count_hosts(t);
 	if (rc < 0)
@@ -239,6 +250,23 @@ void remote_tree_send(struct remote_tree *t, uint32_t host, uint8_t type,
 
 	if (l && !l->released)
 		remote_link_send(l, type, host, body);
+}
+
+void remote_tree_send_buf(struct remote_tree *t, uint32_t host, uint8_t type,
+			  const struct buf *body)
+{
+	struct remote_link *l = find(t, host);
+
+	if (l && !l->released)
+		remote_link_send_buf(l, type, host, body);
+}
+
+void remote_tree_break(struct remote_tree *t, uint32_t host, const char *why)
+{
+	struct remote_link *l = find(t, host);
+
+	if (l && !l->released)
+		remote_link_break(l, why);
 }
 
 int remote_tree_has(const struct remote_tree *t, uint32_t host)

@@ -33,16 +33,23 @@ struct remote_tree {
 	int releasing;
 };
 
+/* A tree of no hosts: from here on it may be released and freed. */
+void remote_tree_init(struct remote_tree *t,
+		      const struct remote_tree_events *events, void *owner);
 /* b is copied. What fails at once is told as LOST, from here. -ENOMEM. */
-int remote_tree_start(struct remote_tree *t, uv_loop_t *loop,
-		      const struct remote_branch *b,
-		      const struct remote_tree_events *events, void *owner,
-		      struct err *e);
+MUST_CHECK int remote_tree_start(struct remote_tree *t, uv_loop_t *loop,
+				 const struct remote_branch *b, struct err *e);
 /* When it is gone. */
 void remote_tree_free(struct remote_tree *t);
 
 void remote_tree_send(struct remote_tree *t, uint32_t host, uint8_t type,
 		      struct slice body);
+/* As remote_pipe_send_buf. */
+void remote_tree_send_buf(struct remote_tree *t, uint32_t host, uint8_t type,
+			  const struct buf *body);
+/* What came of this host, or through it, makes no sense: its link ends, and all
+ * behind it are LOST. */
+void remote_tree_break(struct remote_tree *t, uint32_t host, const char *why);
 /* 1 if this host is one of its. */
 int remote_tree_has(const struct remote_tree *t, uint32_t host);
 void remote_tree_pause(struct remote_tree *t, int paused);

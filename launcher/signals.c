@@ -2,6 +2,7 @@
 #include "launcher/signals.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/signal_name.h"
@@ -36,29 +37,38 @@ static void on_signal(uv_signal_t *h, int number)
 		answer(number);
 }
 
-static void watch(struct signals *s, uv_loop_t *loop, int number)
+static int watch(struct signals *s, uv_loop_t *loop, int number,
+		 struct err *e)
 {
 	uv_signal_t *h = &s->handles[s->n];
+	char name[SIGNAL_NAME_MAX], what[SIGNAL_NAME_MAX + 32];
+	int rc;
 
 	/* before there is a handler */
 	spawn_remember_signal(number);
 	if (number != SIGCHLD && spawn_was_ignored(number))
-		return;
-	uv_signal_init(loop, h);
+		return 0;
+	snprintf(what, sizeof(what), "cannot watch for %s",
+		 signal_name(number, name));
+	/* one that was not made must not be closed */
+	rc = uv_signal_init(loop, h);
+	if (rc < 0)
+		return loop_check(rc, e, what);
 	h->data = s;
-	if (s->n > 0)
+	if (s->n++ > 0)
 		uv_unref((uv_handle_t *)h);
-	uv_signal_start(h, on_signal, number);
-	s->n++;
+	return loop_check(uv_signal_start(h, on_signal, number), e, what);
 }
 
-void signals_start(struct signals *s, uv_loop_t *loop,
-		   const struct signal_set *ending,
-		   const struct signal_set *forwarded,
-		   const struct signal_set *warning,
-		   const struct signals_events *events, void *owner)
+int signals_start(struct signals *s, uv_loop_t *loop,
+		  const struct signal_set *ending,
+		  const struct signal_set *forwarded,
+		  const struct signal_set *warning,
+		  const struct signals_events *events, void *owner,
+		  struct err *e)
 {
 	static const int always[] = {SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+	int rc;
 
 	s->events = events;
 	s->owner = owner;
@@ -69,19 +79,21 @@ void signals_start(struct signals *s, uv_loop_t *loop,
 	signal(SIGPIPE, SIG_IGN);
 	/* a log file at the limit (ulimit -f) is an error as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	watch(s, loop, SIGCHLD);
-	for (size_t i = 0; i < sizeof(always) / sizeof(*always); i++)
-		watch(s, loop, always[i]);
-	for (int i = 1; i <= SIGNAL_SET_MAX; i++) {
+	rc = watch(s, loop, SIGCHLD, e);
+	for (size_t i = 0; rc == 0 && i < sizeof(always) / sizeof(*always); i++)
+		rc = watch(s, loop, always[i], e);
+	for (int i = 1; rc == 0 && i <= SIGNAL_SET_MAX; i++) {
 		if (i != SIGUSR1 && i != SIGUSR2 &&
 		    (signal_set_has(ending, i) || signal_set_has(forwarded, i)))
-			watch(s, loop, i);
+			rc = watch(s, loop, i, e);
 	}
+	return rc;
 }
 
 void signals_unref_child(struct signals *s)
 {
-	uv_unref((uv_handle_t *)&s->handles[0]);
+	if (s->n)
+		uv_unref((uv_handle_t *)&s->handles[0]);
 }
 
 void signals_close(struct signals *s)

@@ -3,8 +3,7 @@
 #ifndef LAUNCHER_SIGNALS_H
 #define LAUNCHER_SIGNALS_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "launcher/signal_set.h"
 
 struct signals;
@@ -29,12 +28,14 @@ struct signals {
 
 /* SIGUSR1 and SIGUSR2 that are on no list are answered by a line, for they
  * would end this program; warning has no others. What was ignored when this
- * program was started stays so (nohup). Only SIGCHLD keeps the loop alive. */
-void signals_start(struct signals *s, uv_loop_t *loop,
-		   const struct signal_set *ending,
-		   const struct signal_set *forwarded,
-		   const struct signal_set *warning,
-		   const struct signals_events *events, void *owner);
+ * program was started stays so (nohup). Only SIGCHLD keeps the loop alive.
+ * Where it fails, signals_close is still the caller's. */
+MUST_CHECK int signals_start(struct signals *s, uv_loop_t *loop,
+			     const struct signal_set *ending,
+			     const struct signal_set *forwarded,
+			     const struct signal_set *warning,
+			     const struct signals_events *events, void *owner,
+			     struct err *e);
 
 /* SIGCHLD does not keep the loop alive any more. */
 void signals_unref_child(struct signals *s);

@@ -39,15 +39,19 @@ static const char script[] =
 static void put_command(struct buf *b, const struct build_id *build)
 {
 	struct buf word = BUF_INIT(2 * PATH_MAX);
+	struct slice self;
 	char numbers[64];
+	int rc;
 
 	snprintf(numbers, sizeof(numbers), "%llu %llu", build->self_size,
 		 build->server_size);
 	words_quote(&word, build->self);
+	rc = buf_bytes(&word, &self);
 	buf_printf(b, "exec /bin/sh -c '%s' ddprun %.*s %s %s %s", script,
-		   (int)word.len, word.data, build->id, numbers,
-		   build->machine);
+		   SLICE_FMT(self), build->id, numbers, build->machine);
 	buf_put_u8(b, 0);
+	if (rc < 0)
+		b->failed = rc;
 	buf_release(&word);
 }
 

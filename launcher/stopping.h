@@ -4,8 +4,7 @@
 #ifndef LAUNCHER_STOPPING_H
 #define LAUNCHER_STOPPING_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "launcher/recorder.h"
 #include "launcher/sweep.h"
 #include "launcher/worker.h"

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <uv.h>
 
 #include "base/clock.h"
+#include "base/loop.h"
 #include "rendezvous/link.h"
 
 enum { REQUEST_ID = 2, /* HELLO's is 1 */ NAP_MS = 20 };
@@ -89,7 +89,10 @@ static void run(struct asking *x)
 
 	sock_host_name(host);
 	hello.host = SLICE_STR(host);
-	uv_loop_init(&x->loop);
+	x->rc = loop_check(uv_loop_init(&x->loop), x->e,
+			   "cannot make an event loop");
+	if (x->rc < 0)
+		return;
 	uv_timer_init(&x->loop, &x->timer);
 	x->timer.data = x;
 	x->rc = 1;

@@ -211,15 +211,19 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 
 void writer_flush(struct writer *w)
 {
-	int left;
+	int left, rc;
 
 	if (w->polling || !(writer_pending(w) || w->status.len))
 		return;
 	/* only the poll can tell that a shared one would not block */
 	left = w->kind == WRITER_SHARED || send_all(w);
-	if (left && w->kind != WRITER_PLAIN) {
-		uv_poll_start(&w->poll, UV_WRITABLE, on_writable);
-		w->polling = 1;
+	if (!left || w->kind == WRITER_PLAIN)
+		return;
+	rc = uv_poll_start(&w->poll, UV_WRITABLE, on_writable);
+	w->polling = rc == 0;
+	if (rc < 0) {
+		w->broken = -rc;
+		drop(w);
 	}
 }
 

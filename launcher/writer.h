@@ -4,9 +4,8 @@
 #ifndef LAUNCHER_WRITER_H
 #define LAUNCHER_WRITER_H
 
-#include <uv.h>
-
 #include "base/buf.h"
+#include "base/loop.h"
 
 enum writer_kind {
 	/* a file, where write(2) waits for the disk at most; or what cannot be

@@ -1,6 +1,5 @@
-/* conn.c: reading, cutting into frames, coalescing and writing, closing.
- * A connection has no buffer of its own while it has no half frame and no
- * unsent output. */
+/* conn.c: reading, cutting into frames, coalescing and writing, closing. One
+ * without half a frame or unsent output has no buffer of its own. */
 #include "rendezvous/conn_parts.h"
 
 #include <stddef.h>
@@ -468,8 +467,9 @@ void conn_pause(struct conn *c)
 
 void conn_resume(struct conn *c)
 {
-	if (c->state != CONN_CLOSED && !c->held)
-		uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+	if (c->state == CONN_CLOSED || c->held ||
+	    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) < 0)
+		return; /* it is read already, or has ended */
 }
 
 int conn_addrs(const struct conn *c, struct sock_addr *peer,

@@ -4,8 +4,7 @@
 #ifndef RENDEZVOUS_CONN_H
 #define RENDEZVOUS_CONN_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "base/sock.h"
 #include "rendezvous/wire.h"
 

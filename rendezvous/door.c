@@ -25,7 +25,9 @@ static void peer(const struct member *m, struct sock_addr *a)
 	int len = sizeof(a->ss);
 
 	memset(a, 0, sizeof(*a));
-	uv_tcp_getpeername(&m->conn.tcp, (struct sockaddr *)&a->ss, &len);
+	if (uv_tcp_getpeername(&m->conn.tcp, (struct sockaddr *)&a->ss,
+			       &len) < 0)
+		len = 0; /* it has gone: an address of no family */
 	a->len = (socklen_t)len;
 }
 
@@ -417,6 +419,7 @@ static int check_munge(struct member *m, const struct wire_frame *f,
 {
 	struct door_check *x = calloc(1, sizeof(*x));
 	struct proof_talk t;
+	int rc;
 
 	if (!x)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -438,9 +441,13 @@ static int check_munge(struct member *m, const struct wire_frame *f,
 	}
 	x->m = m;
 	x->work.data = x;
-	m->caller.check = x;
-	uv_queue_work(m->server->loop, &x->work, ask_munge, on_asked);
-	return 0;
+	rc = loop_check(uv_queue_work(m->server->loop, &x->work, ask_munge,
+				      on_asked), e, "cannot ask munge");
+	if (rc < 0)
+		check_free(x);
+	else
+		m->caller.check = x;
+	return rc;
 }
 
 /* ---- HELLO ---- */

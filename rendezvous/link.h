@@ -5,8 +5,7 @@
 #ifndef RENDEZVOUS_LINK_H
 #define RENDEZVOUS_LINK_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "base/sock.h"
 #include "rendezvous/handshake.h"
 #include "rendezvous/wire.h"

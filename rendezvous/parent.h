@@ -3,8 +3,7 @@
 #ifndef RENDEZVOUS_PARENT_H
 #define RENDEZVOUS_PARENT_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "rendezvous/auth.h"
 
 struct server;

@@ -346,11 +346,15 @@ static void on_parent_gone(struct server *s)
 
 /* ---- begin ---- */
 
-static void watch_signal(struct server *s, uv_signal_t *sig, int number)
+static int watch_signal(struct server *s, uv_signal_t *sig, int number,
+			struct err *e)
 {
-	uv_signal_init(s->loop, sig);
+	int rc = uv_signal_init(s->loop, sig);
+
 	sig->data = s;
-	uv_signal_start(sig, on_signal, number);
+	if (rc == 0)
+		rc = uv_signal_start(sig, on_signal, number);
+	return loop_check(rc, e, "cannot watch for signals");
 }
 
 static int listen_with(struct server *s, int fd, struct err *e)
@@ -414,8 +418,12 @@ static int open_place(struct server *s, const struct place_options *o,
 	struct place_options own = *o;
 	struct sock_addr a = {.len = sizeof a.ss};
 	uv_os_fd_t fd;
+	int rc = loop_check(uv_fileno((uv_handle_t *)&s->listeners[0].tcp, &fd),
+			    e,
+			    "cannot look at the listening socket");
 
-	uv_fileno((uv_handle_t *)&s->listeners[0].tcp, &fd);
+	if (rc < 0)
+		return rc;
 	getsockname(fd, (struct sockaddr *)&a.ss, &a.len);
 	if (sock_addr_is_any(&a))
 		return err_set(e, ERR_USAGE, "--etcd: listen at an address of "
@@ -473,6 +481,10 @@ int server_new(struct server **out, uv_loop_t *loop,
 	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
 		rc = parent_watch(s, o->parent_fd, on_parent_gone, e);
+	if (rc == 0 && !s->has_parent)
+		rc = watch_signal(s, &s->term, SIGTERM, e);
+	if (rc == 0 && !s->has_parent)
+		rc = watch_signal(s, &s->interrupt, SIGINT, e);
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
@@ -480,10 +492,6 @@ int server_new(struct server **out, uv_loop_t *loop,
 		uv_run(loop, UV_RUN_DEFAULT);
 		free(s);
 		return rc;
-	}
-	if (!s->has_parent) {
-		watch_signal(s, &s->term, SIGTERM);
-		watch_signal(s, &s->interrupt, SIGINT);
 	}
 	uv_timer_init(loop, &s->drain_timer);
 	s->drain_timer.data = s;

@@ -4,8 +4,7 @@
 #ifndef RENDEZVOUS_SERVER_H
 #define RENDEZVOUS_SERVER_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "rendezvous/auth.h"
 
 struct server;

@@ -4,8 +4,7 @@
 #ifndef RENDEZVOUS_STANDBY_H
 #define RENDEZVOUS_STANDBY_H
 
-#include <uv.h>
-
+#include "base/loop.h"
 #include "rendezvous/proof.h"
 
 struct member;

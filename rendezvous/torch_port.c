@@ -280,7 +280,8 @@ static enum listener_answer refuse(struct torch_port *p, struct listener *l)
 	if (!tcp)
 		return LISTENER_NO_MEMORY;
 	uv_tcp_init(p->pool->loop, tcp);
-	uv_accept((uv_stream_t *)&l->tcp, (uv_stream_t *)tcp);
+	if (uv_accept((uv_stream_t *)&l->tcp, (uv_stream_t *)tcp) < 0)
+		log_debug("the PyTorch store: nobody to refuse");
 	uv_close((uv_handle_t *)tcp, on_refused);
 	return LISTENER_TOOK;
 }

@@ -234,12 +234,23 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 		return rc;
 	}
 	info = mhd.info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	uv_poll_init(loop, &h->poll, info->epoll_fd);
+	rc = loop_check(uv_poll_init(loop, &h->poll, info->epoll_fd), e,
+			"cannot watch for requests");
+	if (rc < 0) {
+		mhd.stop(h->daemon); /* with its listening socket */
+		free(h);
+		return rc;
+	}
 	uv_timer_init(loop, &h->timer);
 	uv_timer_init(loop, &h->sweeper);
 	h->poll.data = h->timer.data = h->sweeper.data = h;
 	h->handles = 3;
-	uv_poll_start(&h->poll, UV_READABLE, on_poll);
 	*out = h;
-	return 0;
+	rc = loop_check(uv_poll_start(&h->poll, UV_READABLE, on_poll), e,
+			"cannot watch for requests");
+	if (rc < 0) {
+		web_close(h);
+		*out = NULL;
+	}
+	return rc;
 }

@@ -4,10 +4,9 @@
 #ifndef RENDEZVOUS_WEB_H
 #define RENDEZVOUS_WEB_H
 
-#include <uv.h>
-
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/loop.h"
 
 struct web;
 

@@ -112,8 +112,8 @@ struct wire_frame {
 /* Cuts the frame at the start of in. Returns its whole size in bytes, 0 if
  * more bytes are needed, ERR_PROTOCOL with text if it breaks a limit or names
  * a type or kind that does not exist. */
-long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
-	      struct err *e);
+MUST_CHECK long wire_cut(struct slice in, uint32_t body_max,
+			 struct wire_frame *f, struct err *e);
 
 /* Starts a frame in out and returns a mark for wire_end, which fills in the
  * length. What is put between is the body. */
@@ -264,8 +264,8 @@ typedef struct wire_items wire_field_list;
 	void wire_put_##name(struct buf *out, enum wire_type type,            \
 			     enum wire_kind kind, uint32_t id,                \
 			     const struct wire_##name *m);                    \
-	int wire_get_##name(const struct wire_frame *f, struct wire_##name *m,\
-			    struct err *e);
+	MUST_CHECK int wire_get_##name(const struct wire_frame *f,            \
+				       struct wire_##name *m, struct err *e);
 WIRE_MESSAGES(WIRE_DECLARE)
 #undef WIRE_DECLARE
 #undef WIRE_DECLARE_FIELD

@@ -171,8 +171,11 @@ int main(int argc, char **argv)
 	};
 	loop = uv_default_loop();
 	uv_pipe_init(loop, &in, 0);
-	uv_pipe_open(&in, 0);
-	uv_read_start((uv_stream_t *)&in, on_alloc, on_read);
+	if (uv_pipe_open(&in, 0) < 0 ||
+	    uv_read_start((uv_stream_t *)&in, on_alloc, on_read) < 0) {
+		say("lost", "no stdin");
+		return 1;
+	}
 	if (etcd_new(&etcd, loop, &o, &e) ||
 	    candidate_start(&candidate, etcd, loop, &me, &events, NULL, &e)) {
 		say("lost", e.text);

@@ -37,6 +37,13 @@ static int die(const char *what)
 	return 1;
 }
 
+/* A peer that has gone is seen by the next read. */
+static void send_all(int fd, const void *data, size_t size)
+{
+	if (file_write_all(fd, data, size) < 0)
+		fprintf(stderr, "rdzv_peer: the other side has gone\n");
+}
+
 static int call(const char *where)
 {
 	struct err e = ERR_INIT;
@@ -105,14 +112,14 @@ static void pose(int fd, unsigned methods)
 	if (file_read_all(fd, preface, sizeof preface) < 0)
 		return;
 	wire_put_greeting(&out, methods, nonce, NULL);
-	file_write_all(fd, out.data, out.len);
+	send_all(fd, out.data, out.len);
 	n = get_frame(fd, &in, &f);
 	if (n > 0) {
 		printf("told %s\n", wire_type_name(f.type));
 		buf_consume(&in, (size_t)n);
 		buf_reset(&out);
 		wire_put_welcome(&out, WIRE_HELLO, WIRE_REPLY, 1, &w);
-		file_write_all(fd, out.data, out.len);
+		send_all(fd, out.data, out.len);
 		n = get_frame(fd, &in, &f);
 	}
 	if (n > 0)
@@ -165,7 +172,7 @@ static int run_record(const char *where, const char *file)
 			if (n > 0 && i == 0)
 				fwrite(bytes, 1, (size_t)n, f);
 			if (n > 0)
-				file_write_all(p[!i].fd, bytes, (size_t)n);
+				send_all(p[!i].fd, bytes, (size_t)n);
 		}
 	}
 	if (!f || fclose(f))
@@ -303,8 +310,8 @@ static int run_crowd(const char *where, char **texts, int ngroups)
 					       POLLIN, 0};
 			of[n] = &groups[g];
 			if (mark == '+')
-				file_write_all(p[n].fd, wire_preface,
-					       WIRE_PREFACE_SIZE);
+				send_all(p[n].fd, wire_preface,
+					 WIRE_PREFACE_SIZE);
 		}
 	}
 	printf("open\n");

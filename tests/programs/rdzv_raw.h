@@ -106,7 +106,8 @@ static int raw_try(int fd, const struct wire_hello *hello, struct buf *in,
 	case 1:
 		break;
 	case 0:
-		wire_get_error(&refusal, &why, NULL);
+		if (wire_get_error(&refusal, &why, &e) < 0)
+			exit(die(&e));
 		buf_put(text, why.text.data, why.text.len);
 		buf_consume(in, (size_t)n);
 		handshake_release(&h);

@@ -64,7 +64,8 @@ static void open_clients(int n, const struct conn_events *events)
 	ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&a, 0), 0);
 	ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection),
 			 0);
-	uv_tcp_getsockname(&listener, (struct sockaddr *)&a, &size);
+	ck_assert_int_eq(uv_tcp_getsockname(&listener, (struct sockaddr *)&a,
+					    &size), 0);
 	for (int i = 0; i < n; i++) {
 		clients[i] = socket(AF_INET, SOCK_STREAM, 0);
 		ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&a,

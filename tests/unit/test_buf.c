@@ -36,6 +36,28 @@ START_TEST(integers_are_little_endian)
 }
 END_TEST
 
+START_TEST(a_part_that_failed_makes_the_whole_fail)
+{
+	struct buf part = BUF_INIT(4), whole = BUF_INIT(100);
+	struct slice bytes;
+
+	buf_put_u32(&part, 7);
+	buf_put_buf(&whole, &part);
+	ck_assert_int_eq(buf_bytes(&whole, &bytes), 0);
+	ck_assert_uint_eq(bytes.len, 8);
+	ck_assert_mem_eq(bytes.data, "\4\0\0\0\7\0\0\0", 8);
+	buf_put_u8(&part, 1);
+	/* half a message is nobody's: there are no bytes to send by mistake */
+	ck_assert_int_eq(buf_bytes(&part, &bytes), -ENOBUFS);
+	ck_assert_uint_eq(bytes.len, 0);
+	buf_put_buf(&whole, &part);
+	ck_assert_int_eq(buf_bytes(&whole, &bytes), -ENOBUFS);
+	ck_assert_uint_eq(bytes.len, 0);
+	buf_release(&part);
+	buf_release(&whole);
+}
+END_TEST
+
 START_TEST(a_full_buffer_fails_and_stays_failed)
 {
 	struct buf b = BUF_INIT(10);
@@ -212,6 +234,7 @@ int main(void)
 
 	tcase_set_timeout(c, 10);
 	tcase_add_test(c, integers_are_little_endian);
+	tcase_add_test(c, a_part_that_failed_makes_the_whole_fail);
 	tcase_add_test(c, a_full_buffer_fails_and_stays_failed);
 	tcase_add_test(c, lengths_near_the_end_of_size_t_do_not_wrap);
 	tcase_add_test(c, grows_and_keeps_its_contents);

@@ -47,9 +47,9 @@ static void on_child(uv_signal_t *s, int number)
 
 static void start(void)
 {
-	uv_loop_init(&loop);
-	uv_signal_init(&loop, &child);
-	uv_signal_start(&child, on_child, SIGCHLD);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_int_eq(uv_signal_init(&loop, &child), 0);
+	ck_assert_int_eq(uv_signal_start(&child, on_child, SIGCHLD), 0);
 	pages_init(&pages, &loop, on_page, &told);
 	ntold = 0;
 }
