@@ -12,6 +12,7 @@
 #   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
 #   make planted     plant faults and see that tests find them (PLANTED="names")
+#   make faults      each call of each process fails once (docs/testing.md)
 #   make tests       build all programs that the tests start; make bench-programs and
 #                    gpu-programs those of the benchmarks and of check-gpu
 #   make deps        install what the tests need; build-deps: what building needs
@@ -78,7 +79,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted faults install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -280,7 +281,13 @@ gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 
 bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-tests: all $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(examples) $(O)/generate gpu-programs $(host_twin)
+# What makes one call of one process fail: `make faults`.
+$(O)/tests/faults.so: tests/faults/shim.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra -Wshadow -Wno-unused-parameter -o $@ $< -ldl
+
+tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(examples) $(O)/generate gpu-programs $(host_twin)
 
 # deps first, then a second make that sees what was installed
 # TSan is for libddp's threads. Only workers are built with it: the launcher and
@@ -359,6 +366,11 @@ planted:
 
 fuzz:
 	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run
+
+# Its knobs (FOR, CALL, JOB, AT, N, SEED, JOBS, LOG) are in its first lines.
+faults: deps
+	@$(MAKE) --no-print-directory $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
+	@O=$(abspath $(O)) tests/faults/run
 
 # ---- the rest
 

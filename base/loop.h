@@ -1,7 +1,7 @@
 /* loop.h: libuv, with a compiler warning for every result that is dropped. All
  * files include this and not <uv.h>. Timers, and handles that are not open yet
  * (uv_pipe_init, uv_tcp_init), cannot fail and are not marked.
- * libuv itself calls abort() where epoll_ctl fails; docs/testing.md lists it. */
+ * libuv itself calls abort() where epoll_ctl fails: see docs/testing.md. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
