@@ -240,16 +240,19 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 	return assign(s, values, value, what, e);
 }
 
-int option_parse(const struct option_spec *table, void *values, int argc,
-		 char **argv, int stop_at_first, struct err *e)
+static int parse(const struct option_spec *table, void *values, int argc,
+		 char **argv, int stop_at_first, int *ended, struct err *e)
 {
 	int i, rc = from_environment(table, values, e);
 
+	*ended = 0;
 	if (rc < 0)
 		return rc;
 	for (i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--") == 0)
+		if (strcmp(argv[i], "--") == 0) {
+			*ended = 1;
 			return i + 1;
+		}
 		if (argv[i][0] != '-' || !argv[i][1]) {
 			if (stop_at_first)
 				return i;
@@ -261,6 +264,23 @@ int option_parse(const struct option_spec *table, void *values, int argc,
 			return rc;
 	}
 	return i;
+}
+
+int option_parse(const struct option_spec *table, void *values, int argc,
+		 char **argv, int stop_at_first, struct err *e)
+{
+	int ended;
+
+	return parse(table, values, argc, argv, stop_at_first, &ended, e);
+}
+
+int option_parse_program(const struct option_spec *table, void *values,
+			 int argc, char **argv, int *options, struct err *e)
+{
+	int ended, rc = parse(table, values, argc, argv, 1, &ended, e);
+
+	*options = rc < 0 ? 0 : rc - 1 - ended;
+	return rc;
 }
 
 /* Prints text wrapped at 80 columns with this indent; col is where we are. */

@@ -53,6 +53,13 @@ MUST_CHECK int option_parse(const struct option_spec *table, void *values,
 			    int argc, char **argv, int stop_at_first,
 			    struct err *e);
 
+/* The same for a line of options and a program, which stops at the first word.
+ * *options is how many words are options and their values; a "--" that ends
+ * them is neither, but one that is a value is. */
+MUST_CHECK int option_parse_program(const struct option_spec *table,
+				    void *values, int argc, char **argv,
+				    int *options, struct err *e);
+
 /* Prints the table, wrapped at 80 columns, to stdout. */
 void option_print_help(const struct option_spec *table);
 

@@ -388,11 +388,11 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
 		.ssh_width = 32,
 	};
-	rc = option_parse(config_options, c, argc, argv, 1, e);
+	rc = option_parse_program(config_options, c, argc, argv, &c->noptions,
+				  e);
 	if (rc < 0)
 		return rc;
 	c->words = argv + rc;
-	c->noptions = rc - 1 - (rc > 1 && strcmp(argv[rc - 1], "--") == 0);
 	if (c->print_completion)
 		return check_completion(c, e);
 	remote_node_auth(&c->handed);

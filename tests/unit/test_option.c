@@ -255,6 +255,22 @@ START_TEST(whole_numbers)
 }
 END_TEST
 
+START_TEST(two_dashes_that_are_a_value_do_not_end_the_options)
+{
+	char *words[] = {"program", "--name", "--", "-v", "run", NULL};
+	char *ended[] = {"program", "-v", "--", "run", NULL};
+	int n;
+
+	ck_assert_int_eq(option_parse_program(table, &v, 5, words, &n, &e), 4);
+	ck_assert_str_eq(v.name, "--");
+	ck_assert_int_eq(n, 3); /* a host that gets them needs the value */
+	ck_assert_int_eq(option_parse_program(table, &v, 3, words, &n, &e), 3);
+	ck_assert_int_eq(n, 2);
+	ck_assert_int_eq(option_parse_program(table, &v, 4, ended, &n, &e), 3);
+	ck_assert_int_eq(n, 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("option");
@@ -274,5 +290,6 @@ int main(void)
 	tcase_add_test(c, the_program_and_its_words);
 	tcase_add_test(c, help_and_version);
 	tcase_add_test(c, whole_numbers);
+	tcase_add_test(c, two_dashes_that_are_a_value_do_not_end_the_options);
 	return run_case(c);
 }
