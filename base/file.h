@@ -25,4 +25,7 @@ long file_read_text(const char *path, char *text, size_t size);
 /* Makes dir and the folders above it where they are missing. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);
 
+/* What was printed to stdout is written: 0, or -errno if any of it is lost. */
+MUST_CHECK int file_flush_stdout(void);
+
 #endif

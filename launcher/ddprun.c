@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "launcher/agent.h"
 #include "launcher/completion.h"
@@ -150,17 +151,12 @@ static int run_step(const struct config *c, char **args)
 	return c->dry_run ? 0 : fail(&e, EXIT_NOT_FOUND);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	struct config config;
 	struct err e = ERR_INIT;
 	int rc;
 
-	inferred_catch_early();
-	spawn_take_over_signals();
-	sweep_note_strangers();
-	open_missing_files();
-	log_init("ddprun");
 	if (argc > 1 && strcmp(argv[1], "dump") == 0)
 		return dump_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "status") == 0)
@@ -199,4 +195,22 @@ int main(int argc, char **argv)
 		rc = run(&config);
 	config_release(&config);
 	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	int code, rc;
+
+	inferred_catch_early();
+	spawn_take_over_signals();
+	sweep_note_strangers();
+	open_missing_files();
+	log_init("ddprun");
+	code = run_command(argc, argv);
+	/* --help, --version, a dump: nobody has them if the disk is full */
+	rc = file_flush_stdout();
+	if (rc == 0 || code)
+		return code;
+	log_error("error: cannot write to stdout: %s", err_name(rc));
+	return EXIT_OS;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <sys/resource.h>
 
 #include "base/file.h"
@@ -338,6 +339,20 @@ static void say_open(const struct options *o, const struct auth *auth)
 			 "job here, read what it stores and end it");
 }
 
+static int print(int what)
+{
+	int rc;
+
+	if (what == OPTION_WANT_HELP)
+		print_help();
+	else
+		printf("ddprdzv %s\n", DDP_VERSION);
+	rc = file_flush_stdout();
+	if (rc < 0)
+		log_error("error: cannot write to stdout: %s", err_name(rc));
+	return rc < 0 ? EX_OSERR : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
@@ -353,14 +368,8 @@ int main(int argc, char **argv)
 
 	log_init("ddprdzv");
 	rc = option_parse(table, &o, argc, argv, 0, &e);
-	if (rc == OPTION_WANT_HELP) {
-		print_help();
-		return 0;
-	}
-	if (rc == OPTION_WANT_VERSION) {
-		printf("ddprdzv %s\n", DDP_VERSION);
-		return 0;
-	}
+	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION)
+		return print(rc);
 	if (rc >= 0 && rc < argc)
 		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
 	if (rc >= 0 && o.guests && !o.job)

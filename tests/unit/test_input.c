@@ -49,7 +49,7 @@ static void setup(void)
 	dup2(fd, STDIN_FILENO);
 	close(fd);
 	nerrors = next = 0;
-	uv_loop_init(&loop);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	uv_idle_init(&loop, &alive);
 	uv_idle_start(&alive, on_idle);
 	input_init(&in, &loop, CONFIG_STDIN_ALL);

@@ -53,7 +53,7 @@ static void write_all(int ends[2], int flags)
 	fcntl(ends[1], F_SETFL, flags);
 	memset(line, 'x', LINE - 1);
 	line[LINE - 1] = '\n';
-	uv_loop_init(&loop);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	refuses = 1;
 	ck_assert_int_eq(writer_init(&w, &loop, ends[1]), 0);
 	refuses = 0;
