@@ -1,4 +1,5 @@
 /* config_limits.c: what the kernel allows, against what the workers need. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,30 @@
 #include "base/file.h"
 #include "launcher/config.h"
 
+/* Those that were inherited count, too. Where /proc cannot be looked at for
+ * lack of one, all are taken. */
+static rlim_t count_open(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	rlim_t n = 0;
+
+	if (!dir)
+		return errno == EMFILE ? (rlim_t)sysconf(_SC_OPEN_MAX) : 0;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n > 3 ? n - 3 : 0; /* ".", ".." and dir's own */
+}
+
 /* Each worker has two pipes here, and two files where it is teed; the rest is
  * the loop, the server, spare. */
 static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 {
 	enum { SPARE_FILES = 64 };
 	struct rlimit limit;
-	rlim_t need = (rlim_t)nproc * 2 + SPARE_FILES;
-	rlim_t best = (rlim_t)nproc * 4 + SPARE_FILES;
+	rlim_t open = count_open();
+	rlim_t need = open + (rlim_t)nproc * 2 + SPARE_FILES;
+	rlim_t best = open + (rlim_t)nproc * 4 + SPARE_FILES;
 
 	*soft = 0;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= best)
@@ -23,9 +40,11 @@ static int check_files(uint32_t nproc, uint64_t *soft, struct err *e)
 	if (limit.rlim_max < need)
 		return err_set(e, -EMFILE,
 			       "--nproc-per-node %u: that many workers need "
-			       "%llu open files and the hard limit is %llu; "
+			       "%llu open files, with the %llu that ddprun was "
+			       "started with, and the hard limit is %llu; "
 			       "raise it (ulimit -Hn) or start fewer", nproc,
 			       (unsigned long long)need,
+			       (unsigned long long)open,
 			       (unsigned long long)limit.rlim_max);
 	*soft = limit.rlim_cur;
 	limit.rlim_cur = best < limit.rlim_max ? best : limit.rlim_max;

@@ -179,7 +179,7 @@ static pid_t start(const struct program *p, const struct ends *n,
 	int argc = 0;
 	struct spawn order = {
 		.path = p->path, .argv = argv, .envp = environ,
-		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
+		.in = spawn_no_input(e),
 		.out = STDERR_FILENO, .err = STDERR_FILENO,
 		.keep = {n->theirs, n->sockets[0]}, .keep_as = PARENT_FD,
 		.more = n->sockets + 1, .nmore = n->n - 1,
@@ -192,9 +192,13 @@ static pid_t start(const struct program *p, const struct ends *n,
 		argv[argc] = words.data + at;
 		at += strlen(words.data + at) + 1;
 	}
-	pid = words.failed ? err_set(e, words.failed, "no room for the "
-				     "rendezvous server's arguments")
-			   : spawn_process(&order, e);
+	if (order.in < 0)
+		pid = order.in;
+	else if (words.failed)
+		pid = err_set(e, words.failed, "no room for the rendezvous "
+			      "server's arguments");
+	else
+		pid = spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
 	buf_release(&words);

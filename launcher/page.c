@@ -221,7 +221,7 @@ static pid_t spawn_writer(int out, const struct wire_look *look, struct err *e)
 	int n = 4;
 	struct spawn order = {
 		.path = "/proc/self/exe", .argv = argv, .envp = environ,
-		.in = open("/dev/null", O_RDONLY | O_CLOEXEC),
+		.in = spawn_no_input(e),
 		.out = out, .err = out, .keep = {-1, -1},
 	};
 	pid_t pid;
@@ -232,7 +232,7 @@ static pid_t spawn_writer(int out, const struct wire_look *look, struct err *e)
 		argv[n++] = json;
 	if (look->no_stacks)
 		argv[n++] = no_stacks;
-	pid = spawn_process(&order, e);
+	pid = order.in < 0 ? order.in : spawn_process(&order, e);
 	if (order.in >= 0)
 		close(order.in);
 	return pid;

@@ -57,9 +57,10 @@ static int start(char **words, int fd, struct err *e)
 	order.path = p.path;
 	order.argv = p.argv;
 	order.envp = environ;
-	order.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	rc = spawn_process(&order, e);
-	close(order.in);
+	order.in = spawn_no_input(e);
+	rc = order.in < 0 ? order.in : spawn_process(&order, e);
+	if (order.in >= 0)
+		close(order.in);
 	program_release(&p);
 	return rc;
 }

@@ -168,6 +168,14 @@ static int complain(const struct order *o, int rc, struct err *e)
 		       strerror(-rc), advice);
 }
 
+int spawn_no_input(struct err *e)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_set(e, -errno, "cannot open /dev/null: %s",
+				strerror(errno)) : fd;
+}
+
 pid_t spawn_process(const struct spawn *s, struct err *e)
 {
 	/* one is enough: we sleep until the child has left it */

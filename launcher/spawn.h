@@ -45,6 +45,9 @@ void spawn_remember_signal(int signal);
 /* 1 if this program was started with this signal ignored (nohup). */
 int spawn_was_ignored(int signal);
 
+/* For in: a descriptor of /dev/null, which is the caller's to close. */
+MUST_CHECK int spawn_no_input(struct err *e);
+
 /* The pid, or -errno: nothing runs, the text names the step and the program. */
 pid_t spawn_process(const struct spawn *s, struct err *e);
 

@@ -1,0 +1,30 @@
+/* test_spawn.c: what is in the way of a new process is named. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "launcher/spawn.h"
+#include "tests/unit/run_case.h"
+
+START_TEST(no_descriptor_for_dev_null_is_named_as_such)
+{
+	const struct rlimit few = {16, 16};
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (dup(STDERR_FILENO) >= 0)
+		continue;
+	ck_assert_int_eq(spawn_no_input(&e), -EMFILE);
+	ck_assert_str_eq(e.text, "cannot open /dev/null: Too many open files");
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("spawn");
+
+	tcase_add_test(c, no_descriptor_for_dev_null_is_named_as_such);
+	return run_case(c);
+}
