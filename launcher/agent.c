@@ -472,12 +472,16 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	      const struct agent_unable *unable, uint64_t open_files,
 	      struct agent_ended *ended)
 {
-	struct agent a = {.config = config, .parts = parts, .unable = unable,
-			  .open_files = open_files, .exit_code = -1,
-			  .group.dev_null = -1};
+	/* large: a user's stack may be small (ulimit -s); and there is one */
+	static struct agent a;
 	struct err e = ERR_INIT;
 	int rc;
 
+	a.config = config;
+	a.parts = parts;
+	a.unable = unable;
+	a.open_files = open_files;
+	a.exit_code = a.group.dev_null = -1;
 	failure_init(&a.failure, config, &a.logdir, &a.group);
 	a.exits = (struct exits){.config = config, .notice = &a.notice,
 				 .failure = &a.failure, .member = &a.member};
@@ -495,6 +499,8 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
+		if (logdir_remove(logdir_private(&a.logdir)) < 0)
+			guard_finish(&a.guard);
 		logdir_release(&a.logdir);
 		guard_stop(&a.guard);
 	}

@@ -159,12 +159,21 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i)
 	return &g->groups[i];
 }
 
+void guard_finish(struct guard *g)
+{
+	if (g->pid <= 0)
+		return;
+	close(g->pipe);
+	waitpid(g->pid, NULL, 0);
+	g->pid = g->pipe = -1;
+}
+
 void guard_stop(struct guard *g)
 {
-	if (g->pid > 0) {
-		kill(g->pid, SIGKILL);
+	if (g->pid > 0 && kill(g->pid, SIGKILL) == 0)
 		waitpid(g->pid, NULL, 0);
-	}
+	else
+		guard_finish(g); /* it goes when its pipe ends */
 	if (g->pipe >= 0)
 		close(g->pipe);
 	if (g->groups)

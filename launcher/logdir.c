@@ -215,23 +215,29 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 	return 0;
 }
 
-void logdir_remove(const char *path)
+int logdir_remove(const char *path)
 {
-	if (!*path)
-		return;
-	/* one descriptor is enough, but slow in a deep tree */
-	if ((nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS) < 0 &&
-	     nftw(path, remove_one, 1, FTW_DEPTH | FTW_PHYS) < 0 &&
-	     errno != ENOENT))
-		log_warn("cannot remove '%s': %s; remove it by hand", path,
-			 strerror(errno));
-	else if (access(path, F_OK) == 0)
-		log_warn("cannot remove all of '%s': remove it by hand", path);
+	/* one descriptor is enough, but slow in a deep tree; and memory may be
+	 * free again */
+	static const int at_once[] = {FILES_AT_ONCE, 1};
+	int rc = 0;
+
+	for (int i = 0; *path && i < 2; i++) {
+		rc = nftw(path, remove_one, at_once[i],
+			  FTW_DEPTH | FTW_PHYS) < 0 ? -errno : 0;
+		if (access(path, F_OK) < 0)
+			return 0;
+	}
+	return *path && rc == 0 ? -ENOTEMPTY : rc;
 }
 
 void logdir_release(struct logdir *d)
 {
-	logdir_remove(logdir_private(d));
+	int rc = logdir_remove(logdir_private(d));
+
+	if (rc < 0)
+		log_warn("cannot remove '%s': %s; remove it by hand",
+			 logdir_private(d), strerror(-rc));
 	d->run[0] = d->attempt[0] = '\0';
 }
 

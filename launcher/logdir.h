@@ -40,7 +40,7 @@ void logdir_release(struct logdir *d);
 /* The path of the folder that has to be removed at the end, or "". Fixed from
  * logdir_init on: the guard removes it with logdir_remove if we cannot. */
 const char *logdir_private(const struct logdir *d);
-void logdir_remove(const char *path);
+int logdir_remove(const char *path);
 
 /* A round begins: makes attempt_N with a folder for each local rank. A round
  * that is no restart (nodes came or went) has attempt_N_round_R, for nothing is
