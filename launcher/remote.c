@@ -87,7 +87,7 @@ static uint32_t count(const struct remote *r, enum remote_host_state state)
 
 /* ---- the end ---- */
 
-static void end(struct remote *r, int code, uint32_t ms)
+static void end(struct remote *r, int code, uint64_t ms)
 {
 	if (r->code < 0)
 		r->code = code;
@@ -319,7 +319,7 @@ static void take_failed(struct remote *r, uint32_t i, struct slice body)
 		return;
 	log_error("error: host %s: %.*s", name_of(r, i), (int)reader_left(&b),
 		  b.p);
-	end(r, (int)code, LEAVE_MS + (uint32_t)(r->config->grace_s * 1000));
+	end(r, (int)code, LEAVE_MS + (uint64_t)r->order.grace_ms);
 }
 
 static void take_exit(struct remote *r, uint32_t i, struct slice body)

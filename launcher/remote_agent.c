@@ -103,14 +103,19 @@ static int index_of(const struct remote_agent *a, const void *pipe)
 	return -1;
 }
 
+static char spare[PIECE];
+
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct remote_agent *a = h->data;
 	struct buf *text = &a->outs[index_of(a, h)].text;
 
 	b->base = buf_reserve(text, PIECE);
-	text->failed = 0;
-	b->len = b->base ? PIECE : 0;
+	b->len = PIECE;
+	if (text->failed) { /* of memory: lines may be torn, but none is lost */
+		*b = uv_buf_init(spare, sizeof(spare));
+		text->failed = 0;
+	}
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -118,7 +123,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	struct remote_agent *a = s->data;
 	int i = index_of(a, s);
 
-	if (n > 0) {
+	if (n > 0 && b->base == spare) {
+		tell(a, i, a->outs[i].text.len);
+		a->events->on_text(a, types[i], SLICE(spare, (size_t)n));
+	} else if (n > 0) {
 		a->outs[i].text.len += (size_t)n;
 		tell_lines(a, i);
 	} else if (n < 0) {
@@ -333,7 +341,15 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 	}
 	snprintf(text, sizeof(text), "%u %d %d", node, PAGE_FD,
 		 secret < 0 ? -1 : PAGE_FD + 1);
-	setenv(REMOTE_NODE, text, 1);
+	if (setenv(REMOTE_NODE, text, 1) < 0) {
+		rc = err_set(e, -errno, "cannot set " REMOTE_NODE ": %s",
+			     strerror(errno));
+		close_all(n.ours);
+		close_all(n.theirs);
+		if (secret >= 0)
+			close(secret);
+		return rc;
+	}
 	order.envp = environ;
 	order.in = n.theirs[0];
 	order.out = n.theirs[1];

@@ -96,7 +96,7 @@ static void on_late(uv_timer_t *t)
 /* All that runs here has to go: nobody is there who wants it. */
 static void end(struct remote_end *r, const char *why)
 {
-	uint64_t ms = r->grace_ms + BEYOND_MS;
+	uint64_t ms = (uint64_t)r->grace_ms + BEYOND_MS;
 
 	if (r->ending)
 		return;
@@ -111,7 +111,7 @@ static void end(struct remote_end *r, const char *why)
 	uv_timer_start(&r->late, on_late, ms, 0);
 	uv_timer_stop(&r->ping);
 	if (r->has_tree)
-		remote_tree_release(&r->tree, (uint32_t)ms);
+		remote_tree_release(&r->tree, ms);
 	finish(r);
 }
 

@@ -19,29 +19,43 @@
 
 enum { ARGS_MAX = 16 << 20, EXTRA = 4 };
 
-static void set_variable(const char *text)
+static int set_variable(const char *text)
 {
-	const char *value = strchr(text, '=');
-	char *name = value ? strndup(text, (size_t)(value - text)) : NULL;
-	const char *own = name && strcmp(name, "PATH") == 0 ? getenv(name)
-							    : NULL;
-	char *path = own ? remote_env_path(value + 1, own) : NULL;
+	const char *value = strchr(text, '='), *own = NULL;
+	char *name, *path = NULL;
+	int rc = -ENOMEM;
 
-	if (name && *name)
-		setenv(name, path ? path : value + 1, 1);
+	if (!value || value == text)
+		return 0;
+	name = strndup(text, (size_t)(value - text));
+	if (name && strcmp(name, "PATH") == 0)
+		own = getenv(name);
+	if (own)
+		path = remote_env_path(value + 1, own);
+	if (name && (path || !own) &&
+	    setenv(name, path ? path : value + 1, 1) == 0)
+		rc = 0;
 	free(path);
 	free(name);
+	return rc;
 }
 
-static void set_environment(const struct remote_job *job)
+/* A rank with another environment than the others' must not start. */
+static int set_environment(const struct remote_job *job, struct err *e)
 {
 	const char *text;
 	size_t at = 0;
+	int rc = 0;
 
-	while ((text = remote_list_next(&job->environment, &at)))
-		set_variable(text);
-	setenv(REMOTE_NODE, "0 -1", 1);
+	while (rc == 0 && (text = remote_list_next(&job->environment, &at)))
+		rc = set_variable(text);
+	if (rc == 0 && setenv(REMOTE_NODE, "0 -1", 1) < 0)
+		rc = -errno;
+	if (rc < 0)
+		return err_set(e, rc, "cannot set the environment that the job "
+			       "was given: %s", err_name(rc));
 	remote_node_init();
+	return 0;
 }
 
 static int enter_folder(const struct remote_job *job, struct err *e)
@@ -54,7 +68,9 @@ static int enter_folder(const struct remote_job *job, struct err *e)
 			       "'%s': %s; make it there, or start ddprun in a "
 			       "folder that all hosts have", dir,
 			       strerror(errno));
-	setenv("PWD", dir, 1);
+	if (setenv("PWD", dir, 1) < 0)
+		return err_set(e, -errno, "cannot set PWD: %s",
+			       strerror(errno));
 	return 0;
 }
 
@@ -156,7 +172,7 @@ static int look(struct remote_job_here *h, const struct remote_job *job,
 {
 	int code;
 
-	if (enter_folder(job, e) < 0)
+	if (set_environment(job, e) < 0 || enter_folder(job, e) < 0)
 		return EXIT_OS;
 	if (make_argv(h, job) < 0) {
 		err_set(e, -ENOMEM, "out of memory");
@@ -200,7 +216,6 @@ void remote_job_prepare(struct remote_job_here *h,
 	take_secret(h, job->secret);
 	*answer = (struct remote_ready){.code = 0};
 	sock_host_name(h->host);
-	set_environment(job);
 	answer->code = (uint32_t)look(h, job, e);
 	if (job->check)
 		count_all(answer);

@@ -407,7 +407,7 @@ void remote_link_pause(struct remote_link *l, int paused)
 		remote_pipe_pause(&l->pipe, paused);
 }
 
-void remote_link_release(struct remote_link *l, uint32_t ms)
+void remote_link_release(struct remote_link *l, uint64_t ms)
 {
 	if (l->released || !l->pid)
 		return;

@@ -65,7 +65,7 @@ void remote_link_pause(struct remote_link *l, int paused);
 
 /* It is not needed any more: the far side reads an end of file, ends what it
  * runs and goes; killed after so many ms. */
-void remote_link_release(struct remote_link *l, uint32_t ms);
+void remote_link_release(struct remote_link *l, uint64_t ms);
 
 /* A child ended: 1 if it was this ssh. */
 int remote_link_reaped(struct remote_link *l, pid_t pid, int status);

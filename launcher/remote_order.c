@@ -46,7 +46,10 @@ int remote_order_init(struct remote_order *o, const struct config *c,
 	int rc;
 
 	*o = (struct remote_order){.config = c, .argv = argv,
-				   .silent_ms = silence(c)};
+				   .silent_ms = silence(c),
+				   .grace_ms = c->grace_s < 4e6
+					? (uint32_t)(c->grace_s * 1000)
+					: UINT32_MAX};
 	memcpy(o->job, "ssh-", 4);
 	rc = random_hex(o->job + 4, ID_BYTES, e);
 	if (rc == 0)
@@ -116,8 +119,7 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 	struct remote_job job = {
 		.check = (uint8_t)o->config->host_check,
 		.silent_ms = o->silent_ms, .node = i,
-		.grace_ms = o->config->grace_s < 4e6
-			? (uint32_t)(o->config->grace_s * 1000) : UINT32_MAX,
+		.grace_ms = o->grace_ms,
 		.dir = SLICE_STR(o->dir),
 	};
 	int rc;

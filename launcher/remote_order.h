@@ -15,6 +15,7 @@ struct remote_order {
 	char dir[PATH_MAX];
 	char job[64]; /* --rdzv-id */
 	uint32_t silent_ms;
+	uint32_t grace_ms; /* --shutdown-timeout; UINT32_MAX: longer */
 	struct auth auth; /* methods 0: the hosts find out by themselves */
 	struct words ssh_args;
 };

@@ -280,7 +280,7 @@ void remote_tree_pause(struct remote_tree *t, int paused)
 		remote_link_pause(&t->links[i], paused);
 }
 
-void remote_tree_release(struct remote_tree *t, uint32_t ms)
+void remote_tree_release(struct remote_tree *t, uint64_t ms)
 {
 	if (t->releasing)
 		return;

@@ -54,7 +54,7 @@ void remote_tree_break(struct remote_tree *t, uint32_t host, const char *why);
 int remote_tree_has(const struct remote_tree *t, uint32_t host);
 void remote_tree_pause(struct remote_tree *t, int paused);
 /* All ssh are to end within ms. */
-void remote_tree_release(struct remote_tree *t, uint32_t ms);
+void remote_tree_release(struct remote_tree *t, uint64_t ms);
 int remote_tree_reaped(struct remote_tree *t, pid_t pid, int status);
 
 #endif
