@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,8 +395,10 @@ void inferred_restore(const struct config *c)
 {
 	const char *cpus = getenv(ALLOCATION_CPUS_PER_TASK);
 
-	if (c->slurm.place == ALLOCATION_STEP && cpus)
-		setenv("SLURM_CPUS_PER_TASK", cpus, 0);
+	if (c->slurm.place == ALLOCATION_STEP && cpus &&
+	    setenv("SLURM_CPUS_PER_TASK", cpus, 0) < 0)
+		log_warn("the workers do not get SLURM_CPUS_PER_TASK: %s",
+			 strerror(errno));
 	unsetenv(ALLOCATION_CPUS_PER_TASK);
 	unsetenv(ALLOCATION_TASKS);
 }

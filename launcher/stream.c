@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 
 enum {
 	DRAIN_MAX = 1 << 20, /* a pipe holds no more, but one can be refilled */
@@ -104,8 +105,14 @@ static long read_piece(struct stream *s)
 	do {
 		n = read(s->of.fd, o->piece, s->piece_max);
 	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN) {
+		rc = errno;
+		log_warn("the output of local rank %u cannot be read any more: "
+			 "%s", s->of.local_rank, strerror(rc));
+		return -rc;
+	}
 	if (n < 0)
-		return -errno;
+		return -EAGAIN;
 	if (n == 0)
 		return 0;
 	if (s->of.file >= 0) {

@@ -227,6 +227,30 @@ void writer_flush(struct writer *w)
 	}
 }
 
+/* There is no memory to queue it: what is queued and this leave now, and the
+ * loop waits for the reader, though not for ever. */
+static void put_at_once(struct writer *w, struct slice text)
+{
+	enum { WAIT_MS = 1000 };
+	struct pollfd p = {.fd = w->fd, .events = POLLOUT};
+	size_t sent = 0;
+
+	w->queue.failed = 0;
+	while (writer_pending(w) && send_queue(w, 0))
+		if (poll(&p, 1, WAIT_MS) <= 0)
+			return;
+	while (sent < text.len && !w->broken) {
+		ssize_t n = put_some(w, text.data + sent, text.len - sent);
+
+		if (n >= 0)
+			sent += (size_t)n;
+		else if (errno != EINTR && errno != EAGAIN)
+			w->broken = errno;
+		else if (errno == EAGAIN && poll(&p, 1, WAIT_MS) <= 0)
+			return;
+	}
+}
+
 void writer_put(struct writer *w, const char *data, size_t n)
 {
 	if (w->broken)
@@ -236,7 +260,8 @@ void writer_put(struct writer *w, const char *data, size_t n)
 		w->status_shown = 0;
 	}
 	buf_put(&w->queue, data, n);
-	w->queue.failed = 0; /* no memory: this one is lost */
+	if (w->queue.failed)
+		put_at_once(w, SLICE(data, n));
 }
 
 static char *append(char *to, const char *from, size_t n)
@@ -259,9 +284,13 @@ void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
 		w->status_shown = 0;
 	}
 	to = buf_reserve(&w->queue, n);
-	w->queue.failed = 0;
-	if (!to) /* no memory: this one is lost, whole */
+	if (!to) {
+		put_at_once(w, prefix);
+		put_at_once(w, SLICE_STR(begin));
+		put_at_once(w, text);
+		put_at_once(w, SLICE_STR(end));
 		return;
+	}
 	if (prefix.len)
 		to = append(to, prefix.data, prefix.len);
 	to = append(to, begin, begins);
