@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { LINK_MOVING, LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_OPEN,
        LINK_LOST, LINK_CLOSING, LINK_CLOSED };
@@ -59,6 +60,18 @@ static void close_now(struct link *l)
 
 /* ---- out ---- */
 
+/* Nothing that is sent from here on would arrive. The reader still gets what
+ * the server said before that, then the end: the owner is told, whatever the
+ * kernel thinks of the connection. */
+static void cannot_write(struct link *l)
+{
+	uv_os_fd_t fd;
+
+	buf_reset(&l->out);
+	if (uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0)
+		shutdown(fd, SHUT_RDWR);
+}
+
 static void on_written(uv_write_t *req, int status)
 {
 	struct link *l = req->data;
@@ -66,8 +79,8 @@ static void on_written(uv_write_t *req, int status)
 	buf_reset(&l->sending);
 	if (status < 0 && l->state == LINK_CLOSING)
 		close_now(l);
-	/* Else a failed write is left to the reader, which first gets what the
-	 * server had said before it went. */
+	else if (status < 0 && status != UV_ECANCELED)
+		cannot_write(l);
 	if (status == 0)
 		link_flush(l);
 }
@@ -87,8 +100,11 @@ static void write_rest(struct link *l, size_t sent)
 	b = uv_buf_init(l->sending.data + sent,
 			(unsigned)(l->sending.len - sent));
 	l->write.data = l;
-	if (uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1, on_written) < 0)
+	if (uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1,
+		     on_written) < 0) {
 		buf_reset(&l->sending);
+		cannot_write(l);
+	}
 }
 
 void link_flush(struct link *l)
@@ -110,7 +126,7 @@ void link_flush(struct link *l)
 		else if (n >= 0 || n == UV_EAGAIN)
 			write_rest(l, n < 0 ? 0 : (size_t)n);
 		else
-			buf_reset(&l->out); /* as in on_written */
+			cannot_write(l);
 	}
 	if (l->state == LINK_CLOSING && !l->sending.len)
 		close_now(l);
