@@ -4,10 +4,12 @@
  * where the process crashed. libuv and libsodium are in our programs, but they
  * call libc like everything else there, and that is where this sits.
  *
- * FAULT_CALL   a row of the table of calls below: malloc, open, epoll_ctl, ...
+ * FAULT_CALL   a row of the table of calls below: malloc, open, epoll_ctl, ...;
+ *              none: all are counted, and none fails
  * FAULT_ERROR  what the call fails with, a number
- * FAULT_AT     which one, from 1; 0: only count. FAULT_ALL=1: and all after it
+ * FAULT_AT     which one, from 1. FAULT_ALL=1: and all after it
  * FAULT_FREE   instead of a call: so many descriptors are free
+ * FAULT_SKIP   calls from these places in the program are left out
  * FAULT_STATE  a file of struct state; a fault in it was had already: with it a
  *              server that is started again is left alone */
 #include <dirent.h>
@@ -41,15 +43,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FRAMES = 24, TEXT = 3072, LIMIT = 128 };
+enum { FRAMES = 24, TEXT = 3072, LIMIT = 128, KINDS = 80, NAME = 24 };
 
 /* tests/faults/run reads it. */
 struct state {
-	uint64_t count;  /* calls of this kind so far */
+	uint64_t count;  /* calls of that kind so far */
 	uint64_t fired;  /* how many of them failed */
 	uint64_t signal; /* that the process died of */
 	char fault[TEXT]; /* MODULE+OFFSET, a line each, the innermost first */
 	char crash[TEXT];
+	/* without FAULT_CALL: how often each kind was called */
+	struct {
+		char name[NAME];
+		uint64_t n;
+	} kinds[KINDS];
 };
 
 static struct state *state;
@@ -111,14 +118,55 @@ static int is_target(void)
 			  (spawning && getppid() == target));
 }
 
-static int due(const char *name)
+/* From FAULT_SKIP, "BEGIN-END ..." in hex from the program's base on: parts of
+ * libuv that read and write its own pipes, which cannot fail. */
+static int is_skipped(const void *caller)
+{
+	const char *text = getenv("FAULT_SKIP");
+	unsigned long from, to;
+	Dl_info info;
+	char *end;
+	size_t place;
+
+	if (!text || !dladdr(caller, &info) || !info.dli_fbase)
+		return 0;
+	place = (size_t)((const char *)caller - (const char *)info.dli_fbase);
+	for (; *text; text = end) {
+		from = strtoul(text, &end, 16);
+		to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
+		if (place >= from && place < to)
+			return 1;
+		if (*end == ' ')
+			end++;
+	}
+	return 0;
+}
+
+static void count(const char *name)
+{
+	int i = 0;
+
+	while (i < KINDS - 1 && state->kinds[i].name[0] &&
+	       strcmp(state->kinds[i].name, name) != 0)
+		i++;
+	strcpy(state->kinds[i].name, name);
+	__atomic_add_fetch(&state->kinds[i].n, 1, __ATOMIC_SEQ_CST);
+}
+
+#define due(name) is_due(name, __builtin_return_address(0))
+
+static int is_due(const char *name, const void *caller)
 {
 	uint64_t n;
 	int fails;
 
-	if (!target || busy || !kind || strcmp(name, kind) != 0 ||
-	    !is_target())
+	if (!target || busy || (kind && strcmp(name, kind) != 0) ||
+	    !is_target() || is_skipped(caller))
 		return 0;
+	if (!kind) {
+		count(name);
+		return 0;
+	}
 	n = __atomic_add_fetch(&state->count, 1, __ATOMIC_SEQ_CST);
 	fails = at && (all ? n >= at : n == at && !state->fired);
 	if (!fails)

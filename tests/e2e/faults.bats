@@ -1,0 +1,86 @@
+# faults.bats: what happens where memory, descriptors or the disk are at their end,
+# and where the other side of an ssh talks nonsense. `make faults` is the whole of
+# the first; here is a sample of it.
+
+load ../lib
+
+# A "ssh" that is the given shell text, with the host's name in $1.
+fake_ssh() {
+	printf '#!/bin/sh\n%s\n' "$1" >"$T/FAKE"
+	chmod +x "$T/FAKE"
+}
+
+# Frames of a far side: length of the body, type, host, body (remote_frame.h).
+greeting='printf "\002ddprun far\003"'
+
+@test "a sample of single faults: no crash, hang, silence, leftover or wrong end" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	# all that a worker starts has this test's mark; the runs have their own
+	run env -u TEST_COOKIE N=130 SEED=22 JOBS=2 "$lib_tests/faults/run"
+	echo "$output"
+	[ "$status" = 0 ]
+}
+
+@test "a getrandom that a signal interrupts is tried again" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
+	truncate -s 100k state
+	for n in 1 2 3; do
+		expect 0 env LD_PRELOAD="$O/tests/faults.so" FAULT_PROGRAM=ddprun \
+			FAULT_ROLE=agent FAULT_CALL=getrandom FAULT_ERROR=4 \
+			FAULT_AT=$n FAULT_STATE="$T/state" ddprun --standalone true
+	done
+}
+
+@test "--help, --version and a dry run to a full disk are errors" {
+	local what
+	for what in --help --version "--print-completion bash" "--dry-run true"; do
+		status=0
+		ddprun $what >/dev/full 2>err || status=$?
+		[ $status = 71 ]
+		has "$(<err)" 'error: cannot .*: No space left on device'
+	done
+	status=0
+	ddprdzv --help >/dev/full 2>err || status=$?
+	[ $status = 71 ]
+	has "$(<err)" 'cannot write to stdout: No space left on device'
+}
+
+@test "128 KiB of stack are enough for ddprun" {
+	[ -z "${SAN:-}" ] || skip "sanitizers need more"
+	expect 0 sh -c 'ulimit -s 128 && ddprun --standalone true'
+}
+
+@test "descriptors that ddprun inherited count against the limit" {
+	expect 71 bash -c 'ulimit -n 128
+		while exec {fd}</dev/null && [ $fd -lt 100 ]; do :; done
+		exec ddprun --standalone true'
+	has "$err" 'need [0-9]+ open files, with the [0-9]+ that ddprun was started with'
+}
+
+@test "a message from a host that makes no sense ends the job, with the host's name" {
+	local ready='\001\000\000\000\010\000\000\000\000?'
+	fake_ssh "$greeting; printf '$ready'; exec sleep 60"
+	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
+	has "$err" 'host a: it broke the protocol between ddpruns'
+	# a host may speak for itself and those behind it
+	local stranger='\000\000\000\000\010\007\000\000\000'
+	fake_ssh "$greeting; printf '$stranger'; exec sleep 60"
+	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
+	has "$err" 'host a: it speaks for a host that is not behind it'
+}
+
+@test "a far side that gets nonsense says so and goes" {
+	build=$(ddprun --remote-end none 2>&1 | sed -n 's/.*of build //p')
+	status=0
+	printf '\001\000\000\000\001\000\000\000\000?' |
+		ddprun --remote-end "$build" >out 2>err || status=$?
+	has "$(<err)" 'error: what came over ssh is not ddprun.s \(JOB\)'
+}
+
+@test "what a start-up file prints without a line end is quoted whole, no more" {
+	fake_ssh "printf WELCOME; $greeting; exec sleep 60"
+	start job ddprun -H a:1 --ssh "$T/FAKE" true
+	await job.err "prints to stdout \('WELCOME'\); that is left out"
+	signal job TERM
+	finish job -
+}
