@@ -4,7 +4,7 @@
 #ifndef RENDEZVOUS_LISTENER_H
 #define RENDEZVOUS_LISTENER_H
 
-#include <uv.h>
+#include "base/loop.h"
 
 enum { LISTENER_AGAIN_MS = 50 }; /* where memory ran out */
 

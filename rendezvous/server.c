@@ -419,8 +419,7 @@ static int open_place(struct server *s, const struct place_options *o,
 	struct sock_addr a = {.len = sizeof a.ss};
 	uv_os_fd_t fd;
 	int rc = loop_check(uv_fileno((uv_handle_t *)&s->listeners[0].tcp, &fd),
-			    e,
-			    "cannot look at the listening socket");
+			    e, "cannot look at the listening socket");
 
 	if (rc < 0)
 		return rc;
