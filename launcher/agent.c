@@ -393,6 +393,26 @@ static int make_mark(struct agent *a, struct err *e)
 	return random_hex(a->mark + sizeof(AGENT_MARK) - 1, AGENT_ID_BYTES, e);
 }
 
+/* The private folder, and the guard that removes it. A signal that ends this
+ * program between the two would leave the folder: it waits. */
+static int start_guard(struct agent *a, struct err *e)
+{
+	sigset_t all, was;
+	int rc;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &was);
+	rc = logdir_init(&a->logdir, a->config, e);
+	/* a fork: before there is a loop */
+	if (rc == 0)
+		rc = guard_start(&a->guard, a->config->nproc, a->mark,
+				 logdir_private(&a->logdir), e);
+	if (rc < 0)
+		logdir_release(&a->logdir);
+	sigprocmask(SIG_SETMASK, &was, NULL);
+	return rc;
+}
+
 static int run_loop(struct agent *a, struct err *e)
 {
 	/* before the signals: Ctrl-C must end a slow look-up */
@@ -489,14 +509,9 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, config, &e);
 	if (rc == 0)
-		rc = logdir_init(&a.logdir, config, &e);
-	/* a fork: before there is a loop */
-	if (rc == 0)
-		rc = guard_start(&a.guard, config->nproc, a.mark,
-				 logdir_private(&a.logdir), &e);
+		rc = start_guard(&a, &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
-		logdir_release(&a.logdir);
 	} else {
 		rc = run_job(&a, &e);
 		if (logdir_remove(logdir_private(&a.logdir)) < 0)

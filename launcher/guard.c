@@ -48,9 +48,10 @@ static void kill_all(const struct guard *g, const char *mark)
 	/* those that made a session of their own; again while there are any,
 	 * for they may have forked meanwhile. A worker may be a ddprun: its
 	 * guard is needed, for what that started has a mark of its own */
-	for (int i = 0; i < SWEEPS_MAX; i++) {
-		if (sweep_kill_marked(mark, GUARD_NAME) == 0)
-			break;
+	for (int i = 0, clean = 0; i < SWEEPS_MAX && clean < 2; i++) {
+		/* twice nobody: a process that could not be looked at is one
+		 * that would live */
+		clean = sweep_kill_marked(mark, GUARD_NAME) ? 0 : clean + 1;
 	}
 }
 
@@ -90,8 +91,10 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	if (dup2(pipe, 0) < 0)
-		_exit(1);
+	while (dup2(pipe, 0) < 0) {
+		if (errno != EBUSY && errno != EINTR)
+			_exit(1);
+	}
 	close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
