@@ -1,12 +1,14 @@
 /* file.c: the loops around write(2) and read(2), and around mkdir(2). */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int file_write_all(int fd, const void *data, size_t size)
@@ -103,6 +105,28 @@ int file_make_folders(const char *dir)
 	if (stat(path, &st) < 0)
 		return -errno;
 	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}
+
+int file_each_name(int dir, void (*found)(void *arg, int dir, const char *name),
+		   void *arg)
+{
+	union {
+		struct dirent64 first; /* for its alignment */
+		char bytes[4096];
+	} b;
+	long n;
+
+	while ((n = syscall(SYS_getdents64, dir, b.bytes, sizeof(b))) > 0) {
+		const struct dirent64 *entry;
+
+		for (long at = 0; at < n; at += entry->d_reclen) {
+			entry = (const void *)(b.bytes + at);
+			if (strcmp(entry->d_name, ".") != 0 &&
+			    strcmp(entry->d_name, "..") != 0)
+				found(arg, dir, entry->d_name);
+		}
+	}
+	return n < 0 ? -errno : 0;
 }
 
 int file_flush_stdout(void)

@@ -25,6 +25,12 @@ long file_read_text(const char *path, char *text, size_t size);
 /* Makes dir and the folders above it where they are missing. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);
 
+/* Each name in the directory dir, without "." and "..", and without any memory
+ * but the stack's: for who has to clean up when there is none. 0 or -errno. */
+MUST_CHECK int file_each_name(int dir, void (*found)(void *arg, int dir,
+						     const char *name),
+			      void *arg);
+
 /* What was printed to stdout is written: 0, or -errno if any of it is lost. */
 MUST_CHECK int file_flush_stdout(void);
 

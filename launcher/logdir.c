@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "launcher/lines.h"
 #include "launcher/log_rules.h"
@@ -215,6 +216,36 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 	return 0;
 }
 
+/* Without memory: what is in there, and in the folders in there. */
+static void remove_name(void *arg, int dir, const char *name)
+{
+	int *depth = arg;
+	int fd;
+
+	if (unlinkat(dir, name, 0) == 0 || *depth == 0)
+		return;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(*depth)--;
+	/* names may be passed over while others are removed */
+	for (int i = 0; i < 8; i++) {
+		if (file_each_name(fd, remove_name, depth) < 0 ||
+		    unlinkat(dir, name, AT_REMOVEDIR) == 0)
+			break;
+		lseek(fd, 0, SEEK_SET);
+	}
+	(*depth)++;
+	close(fd);
+}
+
+static void remove_plainly(const char *path)
+{
+	int depth = 16; /* of the stack's */
+
+	remove_name(&depth, AT_FDCWD, path);
+}
+
 int logdir_remove(const char *path)
 {
 	/* one descriptor is enough, but slow in a deep tree; and memory may be
@@ -225,6 +256,11 @@ int logdir_remove(const char *path)
 	for (int i = 0; *path && i < 2; i++) {
 		rc = nftw(path, remove_one, at_once[i],
 			  FTW_DEPTH | FTW_PHYS) < 0 ? -errno : 0;
+		if (access(path, F_OK) < 0)
+			return 0;
+	}
+	if (rc < 0) {
+		remove_plainly(path);
 		if (access(path, F_OK) < 0)
 			return 0;
 	}

@@ -1,7 +1,6 @@
 /* sweep.c: reading /proc for processes left behind. */
 #include "launcher/sweep.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -73,11 +72,11 @@ static pid_t parent_of(const char *pid)
 	return parent;
 }
 
-/* A directory entry of /proc as a pid; 0 if it is none. */
-static pid_t pid_of(const struct dirent *entry)
+/* A name in /proc as a pid; 0 if it is none. */
+static pid_t pid_of(const char *name)
 {
 	char *end;
-	long pid = strtol(entry->d_name, &end, 10);
+	long pid = strtol(name, &end, 10);
 
 	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
@@ -85,17 +84,17 @@ static pid_t pid_of(const struct dirent *entry)
 /* In a PID namespace without a /proc of its own the numbers there are those of
  * other processes: to signal them would hit strangers, to wait for them would
  * never end. */
-static DIR *open_proc(int quiet)
+static int open_proc(int quiet)
 {
 	static int warned;
 	char self[32];
 	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
-	DIR *proc = NULL;
+	int proc = -1;
 
 	self[n > 0 ? n : 0] = '\0';
 	if (strtol(self, NULL, 10) == getpid())
-		proc = opendir("/proc");
-	if (!proc && !quiet && !warned++)
+		proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0 && !quiet && !warned++)
 		log_warn("%s: what workers leave behind in the background is "
 			 "not found and not ended", n > 0 ?
 			 "/proc is not of this PID namespace (unshare has "
@@ -105,18 +104,30 @@ static DIR *open_proc(int quiet)
 
 typedef void on_child(void *arg, pid_t pid);
 
+struct search {
+	on_child *found;
+	void *arg;
+};
+
+static void look_at(void *arg, int proc, const char *name)
+{
+	const struct search *s = arg;
+
+	if (pid_of(name) && parent_of(name) == getpid())
+		s->found(s->arg, pid_of(name));
+}
+
 /* For kernels without the list of children: all of /proc. */
 static void search_children(on_child *found, void *arg, int quiet)
 {
-	DIR *proc = open_proc(quiet);
-	struct dirent *entry;
+	struct search s = {found, arg};
+	int proc = open_proc(quiet);
 
-	while (proc && (entry = readdir(proc))) {
-		if (pid_of(entry) && parent_of(entry->d_name) == getpid())
-			found(arg, pid_of(entry));
-	}
-	if (proc)
-		closedir(proc);
+	if (proc < 0)
+		return;
+	if (file_each_name(proc, look_at, &s) < 0 && !quiet)
+		log_warn("cannot read /proc: %s", strerror(errno));
+	close(proc);
 }
 
 static void list_children(on_child *found, void *arg, int quiet)
@@ -264,22 +275,30 @@ static int is_called(const char *pid, const char *name)
 	return strcmp(comm, name) == 0;
 }
 
+struct killing {
+	const char *variable, *except;
+	int killed;
+};
+
+static void kill_if_marked(void *arg, int proc, const char *name)
+{
+	struct killing *k = arg;
+	pid_t pid = pid_of(name);
+
+	if (pid && pid != getpid() && is_marked(name, k->variable) &&
+	    !is_called(name, k->except))
+		k->killed += kill(pid, SIGKILL) == 0;
+}
+
 int sweep_kill_marked(const char *variable, const char *except)
 {
-	DIR *proc = open_proc(0);
-	struct dirent *entry;
-	int killed = 0;
+	struct killing k = {variable, except, 0};
+	int proc = open_proc(0);
 
-	while (proc && (entry = readdir(proc))) {
-		pid_t pid = pid_of(entry);
-
-		if (!pid || pid == getpid())
-			continue;
-		if (is_marked(entry->d_name, variable) &&
-		    !is_called(entry->d_name, except))
-			killed += kill(pid, SIGKILL) == 0;
-	}
-	if (proc)
-		closedir(proc);
-	return killed;
+	if (proc < 0)
+		return 0;
+	if (file_each_name(proc, kill_if_marked, &k) < 0)
+		log_warn("cannot read /proc: %s", strerror(errno));
+	close(proc);
+	return k.killed;
 }
