@@ -33,7 +33,8 @@ static void deaf(struct remote_agent *a, int rc)
 {
 	log_error("error: cannot read what the ddprun of this host writes: %s",
 		  err_name(rc));
-	remote_agent_signal(a, SIGKILL);
+	/* its writes fail from here on: it goes in order, with its workers */
+	remote_agent_signal(a, SIGTERM);
 }
 
 /* ---- what it writes ---- */
@@ -130,6 +131,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		a->outs[i].text.len += (size_t)n;
 		tell_lines(a, i);
 	} else if (n < 0) {
+		if (n != UV_EOF)
+			log_error("error: cannot read on what the ddprun of "
+				  "this host writes: %s", err_name((int)n));
 		end(a, i);
 	}
 }
