@@ -31,8 +31,8 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i);
 int guard_signal(pid_t slot, int signal);
 
 /* Everything is stopped, but its folder cannot be removed from here, for lack
- * of memory or descriptors: the guard, which has its own, does what it does when
- * the agent dies. guard_stop still follows. */
+ * of memory or descriptors: the guard, which has its own, does what it does
+ * when the agent dies. guard_stop still follows. */
 void guard_finish(struct guard *g);
 /* Everything is stopped: ends the guard and waits for it. */
 void guard_stop(struct guard *g);

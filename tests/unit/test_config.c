@@ -1,11 +1,8 @@
 /* test_config.c: what the command line and the environment decide. */
 #include <check.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "launcher/config.h"
 #include "launcher/gpu.h"
@@ -448,26 +445,6 @@ START_TEST(limits_name_what_is_too_little)
 }
 END_TEST
 
-START_TEST(descriptors_that_were_inherited_count)
-{
-	const struct rlimit few = {100, 100};
-	uint64_t soft;
-
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-	error = (struct err)ERR_INIT;
-	ck_assert_int_eq(config_check_limits(2, &soft, &error), 0);
-	while (dup(STDERR_FILENO) < 60)
-		continue;
-	ck_assert_int_eq(config_check_limits(2, &soft, &error), -EMFILE);
-	ck_assert_ptr_nonnull(strstr(error.text, "ddprun was started with"));
-	ck_assert_ptr_nonnull(strstr(error.text, "hard limit is 100"));
-	while (dup(STDERR_FILENO) >= 0)
-		continue;
-	/* not even one to look at them with */
-	ck_assert_int_eq(config_check_limits(2, &soft, &error), -EMFILE);
-}
-END_TEST
-
 START_TEST(gpus_that_cuda_would_show)
 {
 	ck_assert_int_eq(gpu_visible(4, NULL), 4);
@@ -611,7 +588,6 @@ int main(void)
 	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);
 	tcase_add_test(c, limits_name_what_is_too_little);
-	tcase_add_test(c, descriptors_that_were_inherited_count);
 	tcase_add_test(c, gpus_that_cuda_would_show);
 	tcase_add_test(c, hosts_are_reached_over_ssh);
 	tcase_add_test(c, what_does_not_go_with_hosts);

@@ -5,8 +5,29 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "launcher/config.h"
 #include "launcher/spawn.h"
 #include "tests/unit/run_case.h"
+
+START_TEST(descriptors_that_were_inherited_count)
+{
+	const struct rlimit few = {100, 100};
+	struct err e = ERR_INIT;
+	uint64_t soft;
+
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ck_assert_int_eq(config_check_limits(2, &soft, &e), 0);
+	while (dup(STDERR_FILENO) < 60)
+		continue;
+	ck_assert_int_eq(config_check_limits(2, &soft, &e), -EMFILE);
+	ck_assert_ptr_nonnull(strstr(e.text, "ddprun was started with"));
+	ck_assert_ptr_nonnull(strstr(e.text, "hard limit is 100"));
+	while (dup(STDERR_FILENO) >= 0)
+		continue;
+	/* not even one to look at them with */
+	ck_assert_int_eq(config_check_limits(2, &soft, &e), -EMFILE);
+}
+END_TEST
 
 START_TEST(no_descriptor_for_dev_null_is_named_as_such)
 {
@@ -25,6 +46,7 @@ int main(void)
 {
 	TCase *c = tcase_create("spawn");
 
+	tcase_add_test(c, descriptors_that_were_inherited_count);
 	tcase_add_test(c, no_descriptor_for_dev_null_is_named_as_such);
 	return run_case(c);
 }
