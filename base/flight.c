@@ -12,7 +12,9 @@ enum { PAGE = 4096 };
 
 static_assert(sizeof(struct flight_entry) == 64, "a cache line");
 static_assert((FLIGHT_ENTRIES & (FLIGHT_ENTRIES - 1)) == 0, "a power of two");
-static_assert(FLIGHT_KINDS <= 16, "4 bits in a packed word");
+static_assert((int)FLIGHT_KINDS < 32 && (int)FLIGHT_TYPES <= 8 &&
+		      (int)FLIGHT_OPS <= 8,
+	      "5, 3 and 3 bits in a packed word");
 static_assert(offsetof(struct flight_file, workers) ==
 		      sizeof(struct flight_file),
 	      "no hole before the workers");
@@ -92,11 +94,11 @@ void flight_comm_gone(struct flight *f, uint32_t id)
 
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number)
 {
-	c->kind = (unsigned)(word >> 60);
-	c->type = word >> 56 & 15;
-	c->op = word >> 52 & 15;
-	c->root = (int)(word >> FLIGHT_COUNT_BITS & 0xffff);
-	c->count = word & (((uint64_t)1 << FLIGHT_COUNT_BITS) - 1);
+	c->kind = (unsigned)(word >> 59) - 1;
+	c->type = word >> 56 & 7;
+	c->op = word >> 53 & 7;
+	c->root = (int)(word >> FLIGHT_COUNT_BITS & FLIGHT_ROOT_MOST);
+	c->count = word & FLIGHT_COUNT_MOST;
 	c->number = number;
 	c->group = NULL;
 }

@@ -18,10 +18,10 @@
 #include "base/error.h"
 
 enum {
-	FLIGHT_VERSION = 2,
+	FLIGHT_VERSION = 3,
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
-	FLIGHT_NAME_MAX = 256,
+	FLIGHT_NAME_MAX = 264, /* a job's has at most 256 bytes */
 	FLIGHT_SERVER_MAX = 320,
 	FLIGHT_KEY_MAX = 72,
 	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
@@ -44,6 +44,10 @@ enum flight_kind {
 	FLIGHT_RECV,
 	FLIGHT_SPLIT,
 	FLIGHT_REDUCER,
+	FLIGHT_SHOULD_STOP,
+	FLIGHT_ONCE,
+	FLIGHT_BATCH_NORM,
+	FLIGHT_PROGRESS,
 	FLIGHT_KINDS
 };
 
@@ -209,15 +213,24 @@ enum {
 	FLIGHT_CALL_MAX = 144,
 	FLIGHT_TYPES = 8,
 	FLIGHT_OPS = 7,
-	FLIGHT_COUNT_BITS = 36
+	FLIGHT_ROOT_BITS = 20,
+	FLIGHT_COUNT_BITS = 33
 };
+/* A larger count is packed as this one. */
+#define FLIGHT_COUNT_MOST (((uint64_t)1 << FLIGHT_COUNT_BITS) - 1)
+#define FLIGHT_ROOT_MOST ((1 << FLIGHT_ROOT_BITS) - 1)
 
-/* All but number and group: kind 4 bits, type 4, op 4, root 16, count 36. */
+/* All but number and group: kind + 1 in 5 bits, type 3, op 3, root 20, count
+ * 33. No call is 0. */
 static inline uint64_t flight_pack(const struct flight_call *c)
 {
-	return (uint64_t)c->kind << 60 | (uint64_t)c->type << 56 |
-	       (uint64_t)c->op << 52 |
-	       (uint64_t)(c->root & 0xffff) << FLIGHT_COUNT_BITS | c->count;
+	uint64_t count = c->count < FLIGHT_COUNT_MOST ? c->count
+						      : FLIGHT_COUNT_MOST;
+
+	return (uint64_t)(c->kind + 1) << 59 | (uint64_t)(c->type & 7) << 56 |
+	       (uint64_t)(c->op & 7) << 53 |
+	       (uint64_t)(c->root & FLIGHT_ROOT_MOST) << FLIGHT_COUNT_BITS |
+	       count;
 }
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 

@@ -26,6 +26,10 @@ static const struct {
 	[FLIGHT_RECV] = {"recv", TYPE | FROM},
 	[FLIGHT_SPLIT] = {"comm_split", 0},
 	[FLIGHT_REDUCER] = {"reducer_new", 0},
+	[FLIGHT_SHOULD_STOP] = {"should_stop", 0},
+	[FLIGHT_ONCE] = {"once", 0},
+	[FLIGHT_BATCH_NORM] = {"sync_batch_norm", 0},
+	[FLIGHT_PROGRESS] = {"progress_start", 0},
 };
 static_assert(sizeof(kinds) / sizeof(*kinds) == FLIGHT_KINDS, "one a kind");
 
@@ -57,9 +61,10 @@ static void put_details(const struct flight_call *c, int shows, char *out,
 			 c->op < FLIGHT_OPS ? ops[c->op] : "?");
 	if (shows & (ROOT | TO | FROM))
 		snprintf(peer, sizeof(peer), ", %s %d", how, c->root);
-	snprintf(out, size, " (%s x %llu%s%s)",
+	snprintf(out, size, " (%s x %llu%s%s%s)",
 		 c->type < FLIGHT_TYPES ? types[c->type] : "?",
-		 (unsigned long long)c->count, op, peer);
+		 (unsigned long long)c->count,
+		 c->count == FLIGHT_COUNT_MOST ? " or more" : "", op, peer);
 }
 
 /* Which communicator: the world's is not named. */

@@ -86,7 +86,7 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 			memcpy(mine->moments + channels, var,
 			       channels * sizeof(float));
 		}
-		rc = ddp__tell(c, DDP__ALL_GATHER, mine, all, size);
+		rc = ddp__tell(c, DDP__BATCH_NORM, mine, all, size);
 	}
 	if (!rc) {
 		combine(all, size, c->size, mean, var, channels);

@@ -4,19 +4,20 @@
 
 #include <assert.h>
 
+#include "rendezvous/wire.h"
 
 static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__BARRIER == (int)FLIGHT_BARRIER &&
 		      (int)DDP__SEND == (int)FLIGHT_SEND &&
-		      (int)DDP__REDUCER == (int)FLIGHT_REDUCER,
+		      (int)DDP__REDUCER == (int)FLIGHT_REDUCER &&
+		      (int)DDP__PROGRESS == (int)FLIGHT_PROGRESS,
 	      "base/flight.h names what call.h numbers");
 static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
 		      (int)DDP_OPS == (int)FLIGHT_OPS,
 	      "and what ddp.h does");
 static_assert((int)DDP__CALL_TEXT >= (int)FLIGHT_CALL_MAX, "its texts fit");
-
-static_assert((int)FLIGHT_TYPES <= 8 && (int)FLIGHT_OPS <= 8,
-	      "ddp__call_mark has room in the word");
+static_assert((int)FLIGHT_ROOT_MOST >= (int)WIRE_WORLD_MAX,
+	      "each rank of a world can be named");
 
 static struct flight_call flight_call(const struct ddp__call *c)
 {

@@ -24,7 +24,11 @@ enum ddp__kind {
 	DDP__RECV,
 	DDP__SPLIT,
 	DDP__REDUCER, /* ddp_reducer_new */
-	DDP__KINDS /* at most 16: 4 bits */
+	DDP__SHOULD_STOP,
+	DDP__ONCE,
+	DDP__BATCH_NORM,
+	DDP__PROGRESS, /* ddp_progress_start */
+	DDP__KINDS
 };
 
 struct ddp__call {
@@ -40,7 +44,7 @@ struct ddp__call {
 	uint64_t ticket;   /* the flight recorder's */
 };
 
-enum { DDP__CALL_TEXT = 144, DDP__ROOT_MAX = 0xffff };
+enum { DDP__CALL_TEXT = 144 };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
 /* Between two ranks; root is the other. */
@@ -68,16 +72,29 @@ static inline uint64_t ddp__call_pack(const struct ddp__call *c)
 }
 void ddp__call_unpack(struct ddp__call *c, uint64_t word, uint64_t number);
 
-/* That word, and as much of the number as there is room for: ranks that are at
- * different calls of one kind differ too. ddp__call_unpack takes it without. */
-static inline uint64_t ddp__call_mark(uint64_t word, uint64_t number)
+/* Whether a packed call is of the type and, as far as it tells, the count of
+ * c. */
+static inline int ddp__is_same_data(uint64_t word, const struct ddp__call *c)
 {
-	return word | (number & 1) << 59 | (number & 2) << 54;
+	return !((word ^ ddp__call_pack(c)) &
+		 ((uint64_t)7 << 56 | FLIGHT_COUNT_MOST));
 }
 
-static inline uint64_t ddp__call_unmark(uint64_t word)
+/* What ranks compare of a call: its word, its count where the word cannot hold
+ * it, its whole number, and `before`, a digest of the calls that nobody waited
+ * for. Two that are equal are the same call after the same calls. */
+static inline uint64_t ddp__call_mark(const struct ddp__call *c, uint64_t word,
+				      uint64_t before)
 {
-	return word & ~((uint64_t)1 << 59 | (uint64_t)1 << 55);
+	uint64_t more = (uint64_t)c->count >> FLIGHT_COUNT_BITS;
+
+	return word ^ (c->number * 0x9e3779b97f4a7c15u) ^ before ^ more << 8;
+}
+
+/* The digest of those before and one more. */
+static inline uint64_t ddp__digest(uint64_t before, uint64_t word)
+{
+	return ((before ^ word) * 0xbf58476d1ce4e5b9u) ^ before >> 29;
 }
 
 /* "all_reduce #12 (f32 x 39760, sum)", with " of group 1.0" where it has one,

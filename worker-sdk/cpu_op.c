@@ -188,6 +188,7 @@ static void prepare_in_host(struct ddp__cpu_op *op)
 
 	switch (call->kind) {
 	case DDP__ALL_REDUCE:
+	case DDP__SHOULD_STOP:
 		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
 				DDP__ALL, world);
 		return;

@@ -71,7 +71,6 @@ int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
 	struct ddp__shm *s = &cpu->shm;
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 	uint64_t word = ddp__call_pack(call);
-	uint64_t mark = ddp__call_mark(word, call->number);
 	int half = (s->step + 1) & 1, rc;
 
 	if (en->threaded || en->tasks || s->behind || c->broken.code ||
@@ -79,7 +78,7 @@ int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		return 1;
 	if (size)
 		copy_tiny(mine->tiny[half], send, size);
-	mine->call[half] = mark;
+	ddp__shm_say(s, call, word);
 	ddp__shm_post(s);
 	/* from here on the others need nothing of me */
 	ddp__shm_entered(s, word, call->number);

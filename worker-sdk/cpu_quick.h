@@ -20,7 +20,9 @@ static inline size_t ddp__quick_size(const struct ddp__use *u)
 
 	if (u->call.kind == DDP__BARRIER)
 		return 0;
-	if (u->call.kind != DDP__ALL_REDUCE || u->call.count > DDP__SHM_TINY ||
+	if ((u->call.kind != DDP__ALL_REDUCE &&
+	     u->call.kind != DDP__SHOULD_STOP) ||
+	    u->call.count > DDP__SHM_TINY ||
 	    (unsigned)u->call.type >= DDP_TYPES ||
 	    (unsigned)u->call.op >= DDP_BAND || !s || !r)
 		return DDP__NOT_QUICK;

@@ -127,7 +127,7 @@ void ddp__progress_end(struct ddp__engine *en)
 
 int ddp_progress_start(ddp_comm *world, int cpu)
 {
-	static const struct ddp__call call = {.kind = DDP__INIT};
+	static const struct ddp__call call = {.kind = DDP__PROGRESS};
 	struct err *e = ddp__last_error();
 	int rc = ddp__occupy(world, &call, e);
 

@@ -264,11 +264,10 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
-	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 	uint64_t word = ddp__call_pack(call);
 
 	s->call = *call;
-	mine->call[(s->step + 1) & 1] = ddp__call_mark(word, call->number);
+	ddp__shm_say(s, call, word);
 	ddp__shm_entered(s, word, call->number);
 }
 

@@ -16,7 +16,7 @@
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
 enum {
-	DDP__SHM_VERSION = 4,
+	DDP__SHM_VERSION = 5,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
@@ -32,17 +32,24 @@ enum {
 	DDP__SHM_GRACE_MS = 2000
 };
 
+/* What a rank posts a step for, in full: read where marks differ. */
+struct ddp__shm_said {
+	uint64_t word, number, before;
+};
+
 /* A rank's words. What a peer reads on the fast path is one cache line. */
 struct ddp__shm_control {
 	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
 	_Atomic uint32_t sleepers;          /* on step */
 	_Atomic uint32_t cpu;               /* where it ran when it posted */
 	_Atomic uint32_t given; /* a futex: its cells so far */
-	uint64_t call[2]; /* of the step: ddp__call_mark */
+	uint64_t call[2]; /* of a call's first step: ddp__call_mark */
 	unsigned char tiny[2][DDP__SHM_TINY];
-	/* The call that it entered last, for who waits for it in vain. */
+	/* The call that it entered last, for those who wait for it in vain.
+	 * The number is 0 while they are being written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
+	struct ddp__shm_said said[2]; /* as call */
 	_Alignas(64) int64_t pid;
 	uint64_t born;         /* its start time, against pids used again */
 	_Atomic uint32_t left;	/* ddp_finalize was called */
@@ -54,8 +61,8 @@ struct ddp__shm_control {
 
 /* What one rank has for all, who take it without posting anything. */
 struct ddp__shm_cell {
-	/* its place among all ranks' cells, from 1, above 32 bits of the
-	 * call's number */
+	/* Its place among all ranks' cells, from 1, above 32 bits that are
+	 * equal after the same calls: ddp__shm_stamp. */
 	_Alignas(64) _Atomic uint64_t stamp;
 	uint64_t call; /* ddp__call_pack */
 	unsigned char data[DDP__SHM_CELL];
@@ -98,7 +105,9 @@ struct ddp__shm {
 	int waits;		      /* for the others' */
 	int behind;		      /* 0, or it is yet to be waited for */
 	struct ddp__call call;	      /* of that step, for texts */
-	uint64_t cells;		      /* of all ranks, so far */
+	uint64_t cells;		      /* of all ranks, so far, */
+	uint64_t before;	      /* ddp__digest of their calls */
+	uint32_t numbers[DDP__SHM_CELLS]; /* and these, by their place */
 	/* instead of a step a cell is waited for, of this rank; or NULL */
 	const struct ddp__shm_cell *cell;
 	const struct ddp__call *cell_call;
@@ -199,6 +208,13 @@ int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
 /* I was called for one thing, rank i for another: the error. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e);
+/* shm_agree.c. All have posted the first step of what each was called for: 0 if
+ * that is the same call, after the same calls; else the error, which names the
+ * first calls that differ as far as they are still known. */
+int ddp__shm_agree(struct ddp__shm *s, struct err *e);
+/* Rank root's cell is there, at the place of my call; likewise. */
+int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
+			   int root, struct err *e);
 /* What rank i entered last, as a call's text. */
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
 /* Of /proc/PID/stat; 0 if there is no such process or it is a zombie. */
@@ -225,15 +241,45 @@ ddp__shm_control(const struct ddp__shm *s, int i)
 						   (size_t)i * stride);
 }
 
-/* Notes what I entered: its word and number. */
+/* Notes what I entered: its word and number. Whoever sees any of it sees all
+ * that I posted before. */
 static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
 				    uint64_t number)
 {
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 
+	atomic_store_explicit(&mine->last_number, 0, memory_order_release);
+	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&mine->last, word, memory_order_relaxed);
 	atomic_store_explicit(&mine->last_number, number,
 			      memory_order_release);
+}
+/* What rank i entered last: its number, and *word; 0 if it is just entering. */
+static inline uint64_t ddp__shm_seen(const struct ddp__shm *s, int i,
+				     uint64_t *word)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	uint64_t number = atomic_load_explicit(&peer->last_number,
+					       memory_order_acquire);
+
+	*word = atomic_load_explicit(&peer->last, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&peer->last_number,
+				    memory_order_relaxed) == number
+		       ? number
+		       : 0;
+}
+
+/* Writes what my next step is for. */
+static inline void ddp__shm_say(struct ddp__shm *s,
+				const struct ddp__call *call, uint64_t word)
+{
+	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+	int half = (s->step + 1) & 1;
+
+	mine->call[half] = ddp__call_mark(call, word, s->before);
+	mine->said[half] = (struct ddp__shm_said){word, call->number,
+						  s->before};
 }
 
 /* Rank i's cell for the small broadcast that is `on` later than the one that
@@ -251,6 +297,14 @@ static inline struct ddp__shm_cell *ddp__shm_cell(const struct ddp__shm *s,
 						   int i)
 {
 	return ddp__shm_cell_on(s, i, 0);
+}
+
+/* Of the cell at a place, in a call of this number, after the calls of that
+ * digest. */
+static inline uint64_t ddp__shm_stamp(uint64_t place, uint64_t number,
+				      uint64_t before)
+{
+	return place << 32 | (uint32_t)(number ^ before >> 32);
 }
 
 /* Whether what is waited for in a cell has come. */

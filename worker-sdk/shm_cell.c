@@ -19,9 +19,12 @@ int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
 	return 1;
 }
 
-static uint64_t stamp_of(const struct ddp__shm *s, const struct ddp__call *call)
+/* The cell's call counts as made. */
+static void count_it(struct ddp__shm *s, const struct ddp__call *call,
+		     uint64_t word)
 {
-	return s->cells << 32 | (uint32_t)call->number;
+	s->numbers[s->cells % DDP__SHM_CELLS] = (uint32_t)call->number;
+	s->before = ddp__digest(s->before, word);
 }
 
 void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
@@ -30,17 +33,20 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
 	struct ddp__shm_cell *cell = ddp__shm_cell(s, s->me);
 	uint32_t cpu = (uint32_t)sched_getcpu();
+	uint64_t word = ddp__call_pack(call);
 
 	/* its readers have it: taking it back takes longer than all the rest */
 	__builtin_prefetch(ddp__shm_cell_on(s, s->me, AHEAD), 1);
 
 	if (atomic_load_explicit(&mine->cpu, memory_order_relaxed) != cpu)
 		atomic_store_explicit(&mine->cpu, cpu, memory_order_relaxed);
-	cell->call = ddp__call_pack(call);
+	cell->call = word;
 	if (size)
 		memcpy(cell->data, from, size);
-	atomic_store_explicit(&cell->stamp, stamp_of(s, call),
+	atomic_store_explicit(&cell->stamp,
+			      ddp__shm_stamp(s->cells, call->number, s->before),
 			      memory_order_release);
+	count_it(s, call, word);
 	/* Sequentially consistent, as in ddp__shm_post. */
 	atomic_store(&mine->given, (uint32_t)s->cells);
 	if (atomic_load(&mine->sleepers))
@@ -56,13 +62,14 @@ static int accept_it(struct ddp__shm *s, const struct ddp__call *call, int root,
 	const struct ddp__shm_cell *cell = s->cell;
 	uint64_t stamp = atomic_load_explicit(&cell->stamp,
 					      memory_order_relaxed);
-	struct ddp__call theirs;
+	uint64_t word = ddp__call_pack(call);
 
 	s->cell = NULL;
-	if (stamp == stamp_of(s, call) && cell->call == ddp__call_pack(call))
-		return 0;
-	ddp__call_unpack(&theirs, cell->call, (uint32_t)stamp);
-	return ddp__shm_differ(s, call, root, &theirs, e);
+	if (stamp != ddp__shm_stamp(s->cells, call->number, s->before) ||
+	    cell->call != word)
+		return ddp__shm_agree_on_cell(s, call, root, e);
+	count_it(s, call, word);
+	return 0;
 }
 
 static void await(struct ddp__shm *s, const struct ddp__call *call, int root)

@@ -283,11 +283,8 @@ static int fail_differs(struct ddp__shm_msg *m, const struct line *line,
 static int accept_it(struct ddp__shm_msg *m, struct line *line, struct err *e)
 {
 	int what = atomic_load_explicit(&line->stamp, memory_order_relaxed) % 4;
-	struct ddp__call call;
 
-	ddp__call_unpack(&call, line->call, line->number);
-	if (call.type != m->call->type || call.count != m->call->count ||
-	    line->size != m->size)
+	if (!ddp__is_same_data(line->call, m->call) || line->size != m->size)
 		return fail_differs(m, line, e);
 	if (what == LARGE) {
 		m->remote = line->at;

@@ -193,11 +193,10 @@ int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
 {
-	struct ddp__shm_control *peer = ddp__shm_control(s, i);
 	struct ddp__call call;
+	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
-	ddp__call_unpack(&call, atomic_load(&peer->last),
-			 atomic_load(&peer->last_number));
+	ddp__call_unpack(&call, word, number);
 	return ddp__call_text(&call, out);
 }
 
@@ -278,34 +277,18 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
-		    const struct ddp__call *other, struct err *e)
-{
-	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
-	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
-
-	err_set(e, ERR_ARGUMENT,
-		"%s called %s, but %s called %s: all ranks must make the same "
-		"calls in the same order",
-		s->peers->name(s->peers->owner, s->ranks[s->me], my_name),
-		ddp__call_text(call, mine),
-		s->peers->name(s->peers->owner, s->ranks[i], their_name),
-		ddp__call_text(other, theirs));
-	return ddp__shm_fail(s, e);
-}
-
 /* Rank i, for whom I wait in vain, is in another call of the same number, or
  * past it: it gave, or waits for, a cell where others wait for a step. Making a
  * world or a group takes several with one number. */
 static int is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 {
-	struct ddp__shm_control *peer = ddp__shm_control(s, i);
 	const struct ddp__call *call = call_of(s);
-	uint64_t number = atomic_load(&peer->last_number);
-	uint64_t word = atomic_load(&peer->last);
+	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
-	if (came(s, i) || ddp__is_message(other) || number < call->number)
+	/* in this order: what it entered after it came is no news */
+	if (!word || came(s, i) || ddp__is_message(other) ||
+	    number < call->number)
 		return 0;
 	return number > call->number || other->kind != call->kind ||
 	       (!ddp__is_meeting(call) && word != ddp__call_pack(call));
@@ -373,38 +356,11 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 	return 0;
 }
 
-/* What ddp__call_mark left of a number, near another. */
-static uint64_t number_of(uint64_t word, uint64_t near)
-{
-	uint64_t low = (word >> 59 & 1) | (word >> 54 & 2);
-
-	return near + ((low - near + 1) & 3) - 1;
-}
-
-/* All have posted the first step of what each was called for. */
-static int agree(struct ddp__shm *s, struct err *e)
-{
-	uint64_t other, word = ddp__call_mark(ddp__call_pack(&s->call),
-						s->call.number);
-	struct ddp__call call;
-	int i;
-
-	for (i = 0; i < s->n; i++)
-		if (ddp__shm_control(s, i)->call[s->step & 1] != word)
-			break;
-	if (i == s->n)
-		return 0;
-	other = ddp__shm_control(s, i)->call[s->step & 1];
-	ddp__call_unpack(&call, ddp__call_unmark(other),
-			 number_of(other, s->call.number));
-	return ddp__shm_differ(s, &s->call, i, &call, e);
-}
-
 int ddp__shm_wait_first(struct ddp__shm *s, struct err *e)
 {
 	int rc = ddp__shm_wait(s, e);
 
-	return rc ? rc : agree(s, e);
+	return rc ? rc : ddp__shm_agree(s, e);
 }
 
 int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
@@ -418,7 +374,7 @@ int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
 			return ddp__shm_aborted(s) ? ddp__shm_fail(s, e) : 0;
 	}
 	s->waits = 0;
-	rc = first ? agree(s, e) : 0;
+	rc = first ? ddp__shm_agree(s, e) : 0;
 	return rc ? rc : 1;
 }
 

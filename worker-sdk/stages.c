@@ -559,6 +559,8 @@ static const struct ddp__stages all_gather = {
 static const struct ddp__stages kinds[DDP__KINDS] = {
 	[DDP__ALL_REDUCE] = {1, NULL, all_reduce_in, all_reduce_between,
 			     all_reduce_out, NULL},
+	[DDP__SHOULD_STOP] = {1, NULL, all_reduce_in, all_reduce_between,
+			      all_reduce_out, NULL},
 	[DDP__REDUCE] = {1, reduce_start, reduce_in, reduce_between, reduce_out,
 			 NULL},
 	[DDP__BROADCAST] = {1, NULL, broadcast_in, broadcast_between,

@@ -14,29 +14,51 @@
 #include "base/clock.h"
 
 enum {
-	FRAME_MAGIC = 0x32706464, /* "ddp2" */
+	FRAME_MAGIC = 0x33706464, /* "ddp3" */
 	HEAR_MS = 2000 /* how long the text of an abort may take to come */
 };
 
-static void put(unsigned char out[DDP__FRAME], uint32_t kind, uint64_t word,
-		uint64_t number, uint64_t size)
+static void put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
 {
-	struct ddp__frame f = {FRAME_MAGIC, kind, word, number, size, 0};
-
-	_Static_assert(sizeof(f) == DDP__FRAME, "a frame has no holes");
-	memcpy(out, &f, sizeof(f));
+	_Static_assert(sizeof(*f) == DDP__FRAME, "a frame has no holes");
+	memcpy(out, f, sizeof(*f));
 }
 
-void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,
-		    const struct ddp__call *call, uint64_t size)
+/* The word of the operation that was `back` before the one under way. */
+static uint64_t made(const struct ddp__tcp *t, uint64_t back)
 {
-	put(out, kind, ddp__call_pack(call), call->number, size);
+	return t->made > back ? t->calls[(t->made - back) % DDP__TCP_MADE].word
+			      : 0;
+}
+
+void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
+{
+	uint64_t last = made(t, 0), at = ++t->made % DDP__TCP_MADE;
+
+	t->digest = ddp__digest(t->digest, last);
+	t->calls[at].word = ddp__call_pack(call);
+	t->calls[at].number = call->number;
+}
+
+void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
+		    uint64_t size, const struct ddp__tcp *t)
+{
+	put(out, &(struct ddp__frame){
+			 .magic = FRAME_MAGIC,
+			 .kind = DDP__FRAME_DATA,
+			 .call = ddp__call_pack(call),
+			 .number = call->number,
+			 .size = size,
+			 .before = t ? t->digest : 0,
+			 .last = t ? made(t, 1) : 0});
 }
 
 void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
 {
-	put(out, DDP__FRAME_ABORT, 0, (uint64_t)(int64_t)e->code,
-	    strlen(e->text));
+	put(out, &(struct ddp__frame){.magic = FRAME_MAGIC,
+				      .kind = DDP__FRAME_ABORT,
+				      .number = (uint64_t)(int64_t)e->code,
+				      .size = strlen(e->text)});
 }
 
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
@@ -148,36 +170,92 @@ int ddp__frame_hear_abort(int fd, struct err *e)
 	return ddp__frame_read_abort(fd, (const unsigned char *)&f, NULL, 0, e);
 }
 
+static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,
+		  const struct ddp__call *mine, struct err *e)
+{
+	char my_call[DDP__CALL_TEXT], their_call[DDP__CALL_TEXT];
+	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
+
+	return err_set(e, ERR_ARGUMENT,
+		       "%s called %s, but %s called %s: all ranks must make "
+		       "the same calls in the same order",
+		       ddp__tcp_name(t, host, their_name),
+		       ddp__call_text(theirs, their_call),
+		       ddp__tcp_name(t, t->me, my_name),
+		       ddp__call_text(mine, my_call));
+}
+
+/* My call of that number, where I still know it; else call. */
+static struct ddp__call mine_of(const struct ddp__tcp *t, uint64_t number,
+				const struct ddp__call *call)
+{
+	struct ddp__call c = *call;
+
+	for (uint64_t i = 1; i < DDP__TCP_MADE && i < t->made; i++) {
+		uint64_t at = (t->made - i) % DDP__TCP_MADE;
+
+		if (t->calls[at].number != number || number >= call->number)
+			continue;
+		ddp__call_unpack(&c, t->calls[at].word, number);
+		c.group = call->group;
+		break;
+	}
+	return c;
+}
+
+/* A root does not wait for those who take, so hosts may have parted some calls
+ * ago: two of them named themselves as root. */
+static int differ_before(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host, const struct ddp__frame *f, struct err *e)
+{
+	struct ddp__call theirs, mine;
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], my_name[DDP__NAME_MAX];
+
+	if (f->last == made(t, 1))
+		return err_set(e, ERR_ARGUMENT,
+			       "%s and %s made different calls some time "
+			       "before %s: all ranks must make the same calls "
+			       "in the same order",
+			       ddp__tcp_name(t, host, name),
+			       ddp__tcp_name(t, t->me, my_name),
+			       ddp__call_text(call, text));
+	ddp__call_unpack(&theirs, f->last, call->number - 1);
+	ddp__call_unpack(&mine, made(t, 1), call->number - 1);
+	theirs.group = mine.group = call->group;
+	return differ(t, host, &theirs, &mine, e);
+}
+
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		   const unsigned char frame[DDP__FRAME], size_t size,
 		   struct err *e)
 {
-	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT], name[DDP__NAME_MAX];
-	struct ddp__call other;
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX];
+	struct ddp__call mine, theirs;
 	struct ddp__frame f;
+	int same;
 
 	memcpy(&f, frame, sizeof(f));
-	if (ddp__frame_is(&f, DDP__FRAME_DATA) &&
-	    f.call == ddp__call_pack(call) && f.number == call->number &&
-	    f.size == size)
-		return 0;
-	ddp__tcp_name(t, host, name);
 	if (!ddp__frame_is(&f, DDP__FRAME_DATA))
 		return err_set(e, ERR_PROTOCOL,
 			       "%s: %s sent something that is no message of "
-			       "ours", ddp__call_text(call, mine), name);
-	if (f.call == ddp__call_pack(call) && f.number == call->number)
+			       "ours", ddp__call_text(call, text),
+			       ddp__tcp_name(t, host, name));
+	same = f.call == ddp__call_pack(call) && f.number == call->number;
+	if (same && f.before != t->digest)
+		return differ_before(t, call, host, &f, e);
+	if (same && f.size == size)
+		return 0;
+	if (same && call->count < FLIGHT_COUNT_MOST)
 		return err_set(e, ERR_PROTOCOL,
 			       "%s: %s sent %llu bytes where %zu are due: "
 			       "start all ranks with the same libddp",
-			       ddp__call_text(call, mine), name,
+			       ddp__call_text(call, text),
+			       ddp__tcp_name(t, host, name),
 			       (unsigned long long)f.size, size);
-	ddp__call_unpack(&other, f.call, f.number);
-	return err_set(e, ERR_ARGUMENT,
-		       "%s called %s, but here it is %s: all ranks must make "
-		       "the same calls in the same order",
-		       name, ddp__call_text(&other, theirs),
-		       ddp__call_text(call, mine));
+	ddp__call_unpack(&theirs, f.call, f.number);
+	theirs.group = call->group;
+	mine = mine_of(t, f.number, call);
+	return differ(t, host, &theirs, &mine, e);
 }
 
 /* Early for a later call is fine. */

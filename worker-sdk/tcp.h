@@ -14,11 +14,12 @@
 #include "worker-sdk/tcp_listen.h"
 
 enum {
-	DDP__FRAME = 40,
+	DDP__FRAME = 48,
 	DDP__RAILS_MAX = 16,
 	/* Who fails first tells why. A rank that is late is seen best by those
 	 * of its own host, so between hosts one waits this much longer. */
-	DDP__TCP_GRACE_MS = 1000
+	DDP__TCP_GRACE_MS = 1000,
+	DDP__TCP_MADE = 16 /* calls that are remembered, for texts */
 };
 
 /* Before each message, in host order, which must be the same on all hosts as
@@ -28,7 +29,9 @@ struct ddp__frame {
 	uint64_t call;	 /* ddp__call_pack */
 	uint64_t number; /* of the call; in an abort its code */
 	uint64_t size;	 /* bytes that follow */
-	uint64_t zero;
+	/* Of a leader's operations before: ddp__digest of all of them, and the
+	 * word of the last. Of a message 0. */
+	uint64_t before, last;
 };
 
 enum { DDP__FRAME_DATA, DDP__FRAME_ABORT };
@@ -49,6 +52,12 @@ struct ddp__tcp {
 	int spins;	/* a CPU to spare: look before sleeping */
 	const struct ddp__peers *peers;
 	struct ddp__tcp_op *op; /* under way */
+	/* Operations so far with the one under way: the last of them, by their
+	 * number modulo DDP__TCP_MADE, and a digest of all but that one. */
+	uint64_t made, digest;
+	struct {
+		uint64_t word, number;
+	} calls[DDP__TCP_MADE];
 	/* Its memory, kept from one to the next: fresh pages are dear. */
 	char *scratch, *windows;
 	size_t scratch_size;
@@ -98,8 +107,12 @@ static inline int ddp__tcp_ranks(const struct ddp__tcp *t, int host, int n)
 				     t->before[end - t->n];
 }
 
-void ddp__frame_put(unsigned char out[DDP__FRAME], uint32_t kind,
-		    const struct ddp__call *call, uint64_t size);
+/* Begins an operation: notes its call. */
+void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call);
+
+/* Of data, of the operation under way on t; NULL: of a message. */
+void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
+		    uint64_t size, const struct ddp__tcp *t);
 
 void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
 /* 1: f is a frame of ours, of that kind. */
@@ -119,8 +132,8 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
 /* A socket to host failed: what it said before, else what became of it. */
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  const char *how, struct err *e);
-/* 0: this is the frame of a message of `size` bytes for call. Else says what
- * the host did instead. */
+/* 0: this is the frame of a message of `size` bytes for call, of a host that
+ * made the same calls before. Else says what the host did instead. */
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		   const unsigned char frame[DDP__FRAME], size_t size,
 		   struct err *e);

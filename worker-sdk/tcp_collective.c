@@ -23,6 +23,7 @@ static struct ddp__tcp_op prepared(struct ddp__tcp *t,
 				   int (*step)(struct ddp__tcp_op *op,
 					       struct err *e))
 {
+	ddp__tcp_begin(t, call);
 	return (struct ddp__tcp_op){.t = t,
 				    .call = *call,
 				    .step = step,

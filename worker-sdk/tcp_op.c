@@ -115,8 +115,7 @@ static struct ddp__message *add(struct ddp__tcp_op *op, int host, int sends,
 		if (m->size)
 			m->data = data + from;
 		if (sends)
-			ddp__frame_put(m->frame, DDP__FRAME_DATA, &op->call,
-				       m->size);
+			ddp__frame_put(m->frame, &op->call, m->size, op->t);
 		if (s->tail)
 			s->tail->next = m;
 		else

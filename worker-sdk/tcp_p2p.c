@@ -114,7 +114,7 @@ void ddp__tcp_send(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
 		   const struct ddp__call *call, const void *buf, size_t size)
 {
 	prepare(m, p, call, (void *)buf, size);
-	ddp__frame_put(m->frame, DDP__FRAME_DATA, call, size);
+	ddp__frame_put(m->frame, call, size, NULL);
 }
 
 void ddp__tcp_recv(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
@@ -168,18 +168,21 @@ static int check(struct ddp__tcp_msg *m, struct err *e)
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT], name[DDP__NAME_MAX];
 	struct ddp__call other;
 	struct ddp__frame f;
+	size_t least;
 
 	memcpy(&f, m->frame, sizeof(f));
 	ddp__call_unpack(&other, f.call, f.number);
+	least = other.count * ddp_type_size(other.type);
 	ddp__call_text(&m->call, mine);
 	ddp__tcp_p2p_name(m->p, m->peer, name);
 	if (!ddp__frame_is(&f, DDP__FRAME_DATA) || other.kind != DDP__SEND ||
 	    other.root != m->p->me ||
-	    f.size != other.count * ddp_type_size(other.type))
+	    f.size < least ||
+	    (f.size > least && other.count < FLIGHT_COUNT_MOST))
 		return err_set(e, ERR_PROTOCOL,
 			       "%s: %s sent something that is no message of "
 			       "ours", mine, name);
-	if (other.type == m->call.type && other.count == m->call.count)
+	if (ddp__is_same_data(f.call, &m->call) && f.size == m->size)
 		return 0;
 	return err_set(e, ERR_ARGUMENT,
 		       "%s called %s, but here it is %s: both must give the "

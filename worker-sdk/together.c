@@ -84,7 +84,7 @@ static int fail_alike(struct ddp_comm *c, int who, int code,
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (why->code)
 		snprintf(mine, sizeof(mine), "%.*s", WHY_MAX - 1, why->text);
-	rc = ddp__tell(c, DDP__ALL_GATHER, mine, all, WHY_MAX);
+	rc = ddp__tell(c, DDP__ONCE, mine, all, WHY_MAX);
 	if (!rc && who == c->rank) {
 		*e = *why;
 		rc = why->code;
@@ -135,7 +135,7 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 	patient = c->state && c->backend->set_timeout;
 	if (patient)
 		c->backend->set_timeout(c, -1);
-	rc = ddp__tell(c, DDP__ALL_GATHER, &mine, all, sizeof(mine));
+	rc = ddp__tell(c, DDP__ONCE, &mine, all, sizeof(mine));
 	if (patient)
 		c->backend->set_timeout(c, c->world->timeout_ms);
 	if (!rc) {
@@ -155,35 +155,21 @@ void ddp_request_stop(ddp_comm *c)
 		atomic_store(&c->world->stop, 1);
 }
 
-/* The agent sees that this rank was told. */
-static int answer(struct ddp_comm *c, int rc, int stop)
-{
-	if (rc == 0 && stop)
-		flight_asked(c->world->flight, 1);
-	return rc < 0 ? rc : stop;
-}
-
 int ddp_should_stop(ddp_comm *c)
 {
-	int32_t stop, *all;
+	struct ddp__use u = {{DDP__SHOULD_STOP, DDP_I32, DDP_MAX, 0, 1, 0,
+			      NULL, 0}, NULL, NULL, 1, 1};
 	int rc = ddp__check_comm(c, "ddp_should_stop", ddp__last_error());
+	int32_t stop;
 
 	if (rc)
 		return rc;
 	/* before it looks: who is not marked gets a signal as well */
 	flight_asked(c->world->flight, 0);
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
-	if (!c->state || c->backend == &ddp__cpu) {
-		rc = ddp_all_reduce(c, &stop, &stop, 1, DDP_I32, DDP_MAX);
-		return answer(c, rc, stop);
-	}
-	all = calloc((size_t)c->size, sizeof(*all));
-	if (!all)
-		return err_set(ddp__last_error(), -ENOMEM,
-			       "ddp_should_stop: no memory");
-	rc = ddp__tell(c, DDP__ALL_GATHER, &stop, all, sizeof(stop));
-	for (int i = 0; i < c->size; i++)
-		stop |= all[i];
-	free(all);
-	return answer(c, rc, stop);
+	u.send = u.recv = &stop;
+	rc = ddp__collective(c, &u, &ddp__blocking);
+	if (rc == 0 && stop) /* the agent sees that this rank was told */
+		flight_asked(c->world->flight, 1);
+	return rc < 0 ? rc : stop;
 }

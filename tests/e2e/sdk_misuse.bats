@@ -18,6 +18,15 @@ misuse() { # N MODE [thread]
 	misuse 2 first-error
 }
 
+@test "small broadcasts that ranks missed, or made with two roots, are found" {
+	local hosts mode
+	for mode in missed missed_many roots; do
+		for hosts in 1 2 3i; do
+			DDP_TEST_HOSTS=$hosts misuse 3 $mode
+		done
+	done
+}
+
 @test "a communicator that was freed is not used" {
 	misuse 2 freed
 }

@@ -2,7 +2,7 @@
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
  *   c_misuse arguments | first-error | freed | fork | threads | abort | leave |
- *            late | big | quiet
+ *            late | big | quiet | missed | missed_many | roots
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -441,6 +441,45 @@ static void quiet(void)
 		DIE("the progress thread spins: %ld, %ld ms", idle, waiting);
 }
 
+/* Rank 0 makes n calls that the others do not make. */
+static void miss(int n)
+{
+	float seed = 1;
+	int rc = 0;
+
+	for (int i = 0; i < n && rank == 0 && !rc; i++)
+		rc = ddp_broadcast(world, &seed, 1, DDP_F32, 0);
+	if (!rc)
+		rc = ddp_broadcast(world, &seed, 1, DDP_F32, 0);
+	if (!rc)
+		rc = ddp_all_reduce(world, data, data, 10, DDP_F32, DDP_SUM);
+	wants(rc, DDP_ERR_ARGUMENT, "rank 0 on ");
+	wants(rc, DDP_ERR_ARGUMENT, " called broadcast #");
+	wants(rc, DDP_ERR_ARGUMENT, " called all_reduce #");
+}
+
+static void missed(void)
+{
+	miss(4);
+}
+
+static void missed_many(void)
+{
+	miss(3000);
+}
+
+/* Each names itself, in a broadcast in which nobody waits. */
+static void roots(void)
+{
+	float seed = (float)rank;
+	int rc = ddp_broadcast(world, &seed, 1, DDP_F32, rank);
+
+	if (!rc)
+		rc = ddp_all_reduce(world, data, data, 10, DDP_F32, DDP_SUM);
+	wants(rc, DDP_ERR_ARGUMENT, " called broadcast #1 (f32 x 1, root ");
+	wants(rc, DDP_ERR_ARGUMENT, ", but rank ");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -451,7 +490,9 @@ int main(int argc, char **argv)
 		     {"fork", in_child},       {"threads", threads},
 		     {"abort", abort_and_join}, {"leave", leave},
 		     {"late", late},	       {"big", big},
-		     {"orphans", orphans},     {"quiet", quiet}};
+		     {"orphans", orphans},     {"quiet", quiet},
+		     {"missed", missed},       {"roots", roots},
+		     {"missed_many", missed_many}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);

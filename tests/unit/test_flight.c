@@ -132,6 +132,76 @@ START_TEST(a_reducers_communicator_is_named_as_such)
 }
 END_TEST
 
+static void packs(struct flight_call c, const char *want)
+{
+	struct flight_call back;
+
+	ck_assert_uint_ne(flight_pack(&c), 0);
+	flight_unpack(&back, flight_pack(&c), 1);
+	ck_assert_uint_eq(back.kind, c.kind);
+	ck_assert_str_eq(flight_call_text(&back, text), want);
+}
+
+START_TEST(packed_calls_of_the_largest_worlds_come_back)
+{
+	packs((struct flight_call){.kind = FLIGHT_INIT}, "ddp_init");
+	packs((struct flight_call){.kind = FLIGHT_SEND, .root = 70000,
+				   .count = 3}, "send #1 (f32 x 3, to 70000)");
+	packs((struct flight_call){.kind = FLIGHT_SEND, .root = 131071,
+				   .count = 1}, "send #1 (f32 x 1, to 131071)");
+	/* more than its bits hold: not taken for another root */
+	packs((struct flight_call){.kind = FLIGHT_BROADCAST, .root = 5,
+				   .count = (uint64_t)1 << 36},
+	      "broadcast #1 (f32 x 8589934591 or more, root 5)");
+	packs((struct flight_call){.kind = FLIGHT_BROADCAST, .type = 7,
+				   .root = 5, .count = UINT64_C(8589934590)},
+	      "broadcast #1 (u8 x 8589934590, root 5)");
+	packs((struct flight_call){.kind = FLIGHT_PROGRESS},
+	      "progress_start #1");
+}
+END_TEST
+
+/* Its writer was killed between the entry and the head. */
+START_TEST(a_call_that_is_not_in_head_yet_is_read)
+{
+	struct flight *f = make();
+	uint64_t barrier = word(FLIGHT_BARRIER, 0, 0, 0, 0);
+
+	flight_start(f, 0, 2);
+	for (uint64_t i = 1; i <= 2; i++)
+		flight_begin(f, 0, i, barrier);
+	f->head = 1;
+	read_it(f);
+	ck_assert_int_eq(view.n, 2);
+	ck_assert_uint_eq(view.ops[1].call.number, 2);
+	/* where it has the first one's place, too */
+	for (uint64_t i = 2; i <= FLIGHT_ENTRIES + 1; i++)
+		flight_begin(f, 0, i, barrier);
+	f->head = FLIGHT_ENTRIES;
+	read_it(f);
+	ck_assert_int_eq(view.n, FLIGHT_ENTRIES);
+	ck_assert_uint_eq(view.ops[0].call.number, 2);
+	ck_assert_uint_eq(view.ops[FLIGHT_ENTRIES - 1].call.number,
+			  FLIGHT_ENTRIES + 1);
+	free(f);
+}
+END_TEST
+
+/* As long as --rdzv-id may be. */
+START_TEST(a_job_name_of_256_bytes_is_kept)
+{
+	struct flight_file head = {0}, back;
+	int fd = memfd_create("head", MFD_CLOEXEC);
+
+	memset(head.job, 'j', 256);
+	flight_file_layout(&head, 1);
+	ck_assert_int_eq(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
+	ck_assert_int_eq(flight_file_take(&back, fd), 0);
+	ck_assert_uint_eq(strlen(back.job), 256);
+	close(fd);
+}
+END_TEST
+
 START_TEST(the_last_so_many_are_kept)
 {
 	struct flight *f = make();
@@ -400,6 +470,9 @@ int main(void)
 	tcase_add_test(c, a_call_is_told_from_its_begin_to_its_end);
 	tcase_add_test(c, many_may_be_under_way_and_the_longest_is_told);
 	tcase_add_test(c, a_reducers_communicator_is_named_as_such);
+	tcase_add_test(c, packed_calls_of_the_largest_worlds_come_back);
+	tcase_add_test(c, a_call_that_is_not_in_head_yet_is_read);
+	tcase_add_test(c, a_job_name_of_256_bytes_is_kept);
 	tcase_add_test(c, the_last_so_many_are_kept);
 	tcase_add_test(c, to_stop_is_kept_when_a_worker_starts_again);
 	tcase_add_test(c,

@@ -325,8 +325,7 @@ START_TEST(names_who_called_something_else)
 END_TEST
 
 /* The root of a broadcast does not wait for those who take: it hears of one
- * that called something else in its next call. A small one leaves no step, so
- * there only the number of that call differs. */
+ * that called something else in its next call. */
 static int root_is_ahead(int me, void *arg, size_t size, const char *root)
 {
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 0, size, 4};
@@ -361,7 +360,9 @@ static int by_steps(int me, void *arg)
 
 static int by_cells(int me, void *arg)
 {
-	return root_is_ahead(me, arg, 9, "rank 0 on h1 called barrier #5");
+	return root_is_ahead(me, arg, 9,
+			     "rank 0 on h1 called broadcast #4 (u8 x 9, "
+			     "root 0)");
 }
 
 START_TEST(root_that_did_not_wait_hears_what_others_called)

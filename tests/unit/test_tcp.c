@@ -288,10 +288,65 @@ static int differs(int me, void *arg)
 	if (ddp__tcp_run(&op, &e) != ERR_ARGUMENT)
 		return 2;
 	return !strstr(e.text, me ? "rank 0 on h0 called all_reduce #3 "
-				    "(f64 x 4, sum), but here it is"
+				    "(f64 x 4, sum), but rank 10 on h1 called "
+				    "all_reduce #3 (f64 x 8, sum): "
 				  : "rank 10 on h1 called all_reduce #3 "
-				    "(f64 x 8, sum), but here it is");
+				    "(f64 x 8, sum), but rank 0 on h0 called ");
 }
+
+/* Two hosts name themselves as root of a broadcast, in which neither has
+ * anything to wait for; `later` more follow that are right. The next barrier
+ * finds it on all. */
+static int parted(int me, const struct group *g, int later)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_F64, DDP_SUM, 0, 4, 1};
+	struct ddp__call barrier = {.kind = DDP__BARRIER};
+	struct err e = ERR_INIT;
+	double v[4] = {0};
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc = 0;
+
+	if (join(&t, g, me))
+		return 1;
+	call.root = me < 2 ? me : 0;
+	for (int i = 0; i <= later && !rc; i++, call.number++) {
+		ddp__tcp_broadcast(&op, &t, &call, v, sizeof(v), call.root);
+		rc = ddp__tcp_run(&op, &e);
+		call.root = 0;
+	}
+	barrier.number = call.number;
+	if (!rc) {
+		ddp__tcp_barrier(&op, &t, &barrier);
+		rc = ddp__tcp_run(&op, &e);
+	}
+	ddp__tcp_abort(&t, &e);
+	ddp__tcp_close(&t);
+	if (rc != ERR_ARGUMENT)
+		return 2;
+	return later ? 0
+		     : !strstr(e.text, " called broadcast #1 (f64 x 4, root "
+				       "0)") ||
+			       !strstr(e.text, "rank 10 on h1 called broadcast "
+					       "#1 (f64 x 4, root 1)");
+}
+
+static int parted_now(int me, void *arg)
+{
+	return parted(me, arg, 0);
+}
+
+static int parted_long_ago(int me, void *arg)
+{
+	return parted(me, arg, 5);
+}
+
+START_TEST(hosts_that_each_name_themselves_as_root_are_found)
+{
+	run_group(_i, parted_now);
+	run_group(_i, parted_long_ago);
+}
+END_TEST
 
 START_TEST(names_who_called_something_else)
 {
@@ -339,6 +394,9 @@ int main(void)
 	tcase_add_test(tc, why_one_aborts_is_passed_on);
 	tcase_add_test(tc, names_who_is_late);
 	tcase_add_test(tc, names_who_called_something_else);
+	tcase_add_loop_test(tc,
+			    hosts_that_each_name_themselves_as_root_are_found,
+			    2, 6);
 	tcase_add_test(tc, listens_behind_a_nat);
 	return run_case(tc);
 }
