@@ -82,7 +82,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 	t->call = call;
 	t->send = send;
 	t->recv = recv;
-	t->since = t->moves = 0;
+	t->since = t->moves = t->both = 0;
 	if (!q->first)
 		q->last = &q->first;
 	*q->last = t;
@@ -233,6 +233,16 @@ static int wait_for(struct ddp__task *t, struct err *e)
 	return rc < 0 ? rc : 1;
 }
 
+/* In a host a receiver may read what I send, all by itself. */
+static int has_other_moved(struct ddp__task *t)
+{
+	uint64_t before = t->both;
+
+	if (t->way == DDP__SHM_MESSAGE)
+		t->both = ddp__shm_msg_moves(&t->shm);
+	return t->both != before;
+}
+
 /* A task that stands still: is there sense in waiting on? */
 static int look(struct ddp__task *t, uint64_t now, struct err *e)
 {
@@ -240,7 +250,7 @@ static int look(struct ddp__task *t, uint64_t now, struct err *e)
 	uint64_t waited;
 	int rc = 0;
 
-	if (!t->since)
+	if (has_other_moved(t) || !t->since)
 		t->since = now;
 	waited = now - t->since;
 	if (t->way == DDP__SHM_MESSAGE)
@@ -252,6 +262,13 @@ static int look(struct ddp__task *t, uint64_t now, struct err *e)
 	if (!rc && t->op.tcp_busy)
 		rc = ddp__tcp_look(&cpu->tcp, waited, e);
 	return rc;
+}
+
+void ddp__engine_forgive(struct ddp__engine *en)
+{
+	for (struct ddp__queue *q = en->busy; q; q = q->next)
+		if (q->first)
+			q->first->since = 0;
 }
 
 /* ---- moving */

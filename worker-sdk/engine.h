@@ -33,7 +33,8 @@ struct ddp__task {
 	const void *send;
 	void *recv;
 	uint64_t since; /* that it stands still, ns; 0: it moves */
-	uint64_t moves; /* of a message: a sum that changes when it moves */
+	uint64_t moves; /* of a message: a sum that changes when I move it, */
+	uint64_t both;	/* and, in a host, when its other side does */
 	union {
 		struct ddp__cpu_op op;
 		struct ddp__shm_msg shm;
@@ -116,6 +117,8 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 
 /* Whether what stands still may still go on; now and then. */
 void ddp__engine_look(struct ddp__engine *en);
+/* What stands still counts as having moved just now. */
+void ddp__engine_forgive(struct ddp__engine *en);
 /* Sleeps until something may have come, at most ms (< 0: for ever). With a bell
  * (else -1): also until that is readable, and without the lock. */
 void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,

@@ -41,6 +41,8 @@ void ddp__shm_recv(struct ddp__shm_msg *m, struct ddp__shm *s,
 int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e);
 /* Advances until it is done: 0 or an error, of ddp__shm_msg_look too. */
 int ddp__shm_msg_run(struct ddp__shm_msg *m, struct err *e);
+/* A sum that changes when the message moves, by either side. */
+uint64_t ddp__shm_msg_moves(const struct ddp__shm_msg *m);
 /* As ddp__shm_look, for a message that has stood still since waited_ns. */
 int ddp__shm_msg_look(struct ddp__shm_msg *m, uint64_t waited_ns,
 		      struct err *e);

@@ -111,13 +111,20 @@ static int choose(struct ddp_comm *c, enum ddp_scope scope,
 	return all[*who].rc;
 }
 
+static void set_timeouts(struct ddp__world *w, int timeout_ms)
+{
+	for (struct ddp_comm *c = w->comms; c; c = c->next)
+		if (c->state && c->backend->set_timeout)
+			c->backend->set_timeout(c, timeout_ms);
+}
+
 /* Hosts wait for each other, too: each could go on alone, but only to the next
  * collective, where the timeout counts; and all fail if one does. */
 int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 {
 	struct err *e = ddp__last_error(), why = ERR_INIT;
 	struct outcome mine = {0, 0}, *all;
-	int rc, who, patient;
+	int rc, who;
 
 	rc = ddp__check_comm(c, "ddp_once", e);
 	if (rc)
@@ -131,13 +138,11 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (runs_it(c, scope))
 		mine = run(fn, arg, &why);
-	/* a download may take longer than a step; who died is still noticed */
-	patient = c->state && c->backend->set_timeout;
-	if (patient)
-		c->backend->set_timeout(c, -1);
+	/* a download may take longer than a step, for what is under way on any
+	 * communicator too; a death is still noticed */
+	set_timeouts(c->world, -1);
 	rc = ddp__tell(c, DDP__ONCE, &mine, all, sizeof(mine));
-	if (patient)
-		c->backend->set_timeout(c, c->world->timeout_ms);
+	set_timeouts(c->world, c->world->timeout_ms);
 	if (!rc) {
 		rc = choose(c, scope, all, &who);
 		if (rc < 0)

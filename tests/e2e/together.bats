@@ -52,7 +52,7 @@ all_say() {
 	all_say 4 '0: '
 }
 
-@test "once: no timeout runs while it runs" {
+@test "once: no timeout runs while it runs, for what is under way either" {
 	local name
 	start one ddprun --standalone --nproc-per-node 2 c_together long 2500
 	DDP_TEST_HOSTS=2 start two \

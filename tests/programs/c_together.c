@@ -92,6 +92,32 @@ static int take_long(void *arg)
 	return 0;
 }
 
+/* Longer than the timeout, with a message and a group's collective under way,
+ * which rank 0 comes to only afterwards. */
+static void wait_long(char *ms)
+{
+	ddp_request *requests[2] = {NULL, NULL};
+	int said = rank, sum = 1;
+	ddp_comm *group;
+
+	must(ddp_comm_split(world, 0, rank, &group), "split");
+	if (rank == 1) {
+		must(ddp_recv_async(world, &said, 1, DDP_I32, 0, &requests[0]),
+		     "recv");
+		must(ddp_all_reduce_async(group, &sum, &sum, 1, DDP_I32,
+					  DDP_SUM, &requests[1]), "begin");
+	}
+	must(ddp_once(world, DDP_JOB, take_long, ms), "once");
+	if (rank == 0)
+		must(ddp_send(world, &said, 1, DDP_I32, 1), "send");
+	if (rank != 1)
+		must(ddp_all_reduce(group, &sum, &sum, 1, DDP_I32, DDP_SUM),
+		     "all_reduce");
+	must(ddp_wait_all(requests, 2), "wait_all");
+	if (sum != size || (rank == 1 && said != 0))
+		DIE("the sum is %d, and %d was said", sum, said);
+}
+
 static int die(void *arg)
 {
 	raise(SIGKILL);
@@ -266,7 +292,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "fail") && argc == 4) {
 		fail(argv[2], argv[3]);
 	} else if (!strcmp(what, "long") && argc == 3) {
-		must(ddp_once(world, DDP_JOB, take_long, argv[2]), "once");
+		wait_long(argv[2]);
 		printf("rank %d: ok\n", rank);
 	} else if (!strcmp(what, "dies")) {
 		outlive();

@@ -353,6 +353,57 @@ START_TEST(receives_what_was_sent_before_leaving)
 }
 END_TEST
 
+/* Both sides of a large message in one process. What the receiver reads by
+ * itself is seen by the sender, who would else think that nothing moves. */
+START_TEST(a_sender_sees_its_receiver_read)
+{
+	enum { SIZE = 8 << 20 };
+	struct ddp__call send = {DDP__SEND, DDP_U8, DDP_SUM, 1, SIZE, 1,
+				 NULL, 0};
+	struct ddp__call recv = send;
+	struct group g = make(2);
+	struct err e = ERR_INIT;
+	struct ddp__shm s[2];
+	struct ddp__shm_msg out, in;
+	char *from = calloc(1, SIZE), *to = malloc(SIZE);
+	uint64_t before;
+	int ranks[] = {0, 10}, rc = 0, got;
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ddp__shm_attach(&s[i], g.fd, i, 2, cookie,
+						 &e), 0);
+		s[i].ranks = ranks;
+		s[i].peers = &peers;
+		s[i].chunk = DDP__SHM_IN;
+	}
+	recv.kind = DDP__RECV;
+	recv.root = 0;
+	ddp__shm_send(&out, &s[0], &send, from, SIZE, 1);
+	ddp__shm_recv(&in, &s[1], &recv, to, SIZE, 0);
+	ck_assert_uint_eq(ddp__shm_msg_moves(&out), 0);
+	ck_assert_int_eq(ddp__shm_msg_advance(&out, &e), 0);
+	before = ddp__shm_msg_moves(&out);
+	ck_assert_uint_ne(before, 0);
+	ck_assert_uint_eq(ddp__shm_msg_moves(&out), before);
+	got = ddp__shm_msg_advance(&in, &e);
+	ck_assert_int_ge(got, 0);
+	ck_assert_uint_ne(ddp__shm_msg_moves(&out), before);
+	ck_assert_uint_ne(ddp__shm_msg_moves(&in), 0);
+	while (rc == 0) {
+		rc = ddp__shm_msg_advance(&out, &e);
+		if (!got)
+			got = ddp__shm_msg_advance(&in, &e);
+	}
+	ck_assert_int_eq(rc, 1);
+	ck_assert_int_eq(got, 1);
+	ddp__shm_detach(&s[0]);
+	ddp__shm_detach(&s[1]);
+	close(g.fd);
+	free(from);
+	free(to);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("shm_p2p");
@@ -360,6 +411,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, moves_all_sizes, 0, 12);
 	tcase_add_loop_test(tc, waits_for_messages, 0, 6);
+	tcase_add_test(tc, a_sender_sees_its_receiver_read);
 	tcase_add_loop_test(tc, rings_for_messages, 0, 2);
 	tcase_add_loop_test(tc, names_both_calls_that_differ, 0, 2);
 	tcase_add_loop_test(tc, names_who_is_late, 0, 2);
