@@ -82,7 +82,7 @@ completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 .PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted faults install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
-all: $(programs) $(libs) $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
+all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
 
 deps:
 	@sh ./deps.sh tests
@@ -175,6 +175,15 @@ $(O)/completion/ddprun.bash: $(O)/ddprun
 $(O)/completion/_ddprun: $(O)/ddprun
 	@mkdir -p $(@D)
 	$(Q)$(O)/ddprun --print-completion zsh >$@
+
+# What pkg-config is told: prefix, libraries, headers, further options.
+ddp_pc = sed 's|@PREFIX@|$1|;s|@LIBDIR@|$2|;s|@INCLUDEDIR@|$3|;s|@RPATH@|$4|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in
+
+# For programs that are built against this tree, not against what is installed.
+$(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)$(call ddp_pc,$(abspath $(O)),$${prefix},$(CURDIR)/worker-sdk, -Wl$(comma)-rpath$(comma)$${libdir}) > $@
+comma := ,
 
 # ---- tests
 
@@ -393,7 +402,7 @@ install: all
 	ln -sf libddp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libddp.so.0
 	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	install -m 644 worker-sdk/ddp.h $(DESTDIR)$(PREFIX)/include
-	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
+	$(call ddp_pc,$(PREFIX),$${prefix}/lib,$${prefix}/include,) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
 	for f in slurm/*.sbatch slurm/*.txt; do \
 		sed 's|/usr/local/|$(PREFIX)/|' $$f >$(DESTDIR)$(PREFIX)/share/ddprun/$$f || exit 1; done
 	install -m 644 docs/*.1 $(DESTDIR)$(PREFIX)/share/man/man1

@@ -10,6 +10,40 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	cmp shown.c "$root/worker-sdk/examples/fit_line.c"
 }
 
+@test "the examples are C and C++, without a warning" {
+	local f std
+	for f in "$root"/worker-sdk/examples/*.c; do
+		gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror \
+			-fsyntax-only -I "$root/worker-sdk" "$f"
+		for std in c++11 c++20; do
+			g++ -x c++ -std=$std -Wall -Wextra -Werror \
+				-fsyntax-only -I "$root/worker-sdk" "$f"
+		done
+	done
+}
+
+# nvcc compiles C++, where a compound literal has no address.
+@test "the lines that the docs give to NCCL programs are C++" {
+	local doc
+	for doc in sdk sdk-nccl; do
+		{
+			echo '#include <ddp.h>'
+			echo 'typedef struct { char b[128]; } ncclUniqueId;'
+			echo 'typedef struct x *ncclComm_t;'
+			echo 'int ncclCommInitRank(ncclComm_t *, int, ncclUniqueId, int);'
+			echo 'ddp_comm *world; ncclUniqueId id; ncclComm_t comm;'
+			echo 'void f(void) {'
+			grep -h -B3 -A1 '^ *ddp_nccl_unique_id' "$root/docs/$doc.md" |
+				grep ';$'
+			echo '}'
+		} >snippet.cc
+		grep -c ';$' snippet.cc
+		has "$(cat snippet.cc)" ddp_init
+		g++ -Wall -Wextra -Werror -fsyntax-only \
+			-I "$root/worker-sdk" snippet.cc
+	done
+}
+
 @test "the first example finds the line on any number of ranks" {
 	local n
 	for n in 1 2 3; do

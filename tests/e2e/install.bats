@@ -48,6 +48,16 @@ make_it() {
 	done
 }
 
+@test "a program is built against the build tree, and runs" {
+	command -v pkg-config >/dev/null || skip "no pkg-config here"
+	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
+	make_it "$O/ddp.pc"
+	${CC:-gcc} -o fit_line "$tree/worker-sdk/examples/fit_line.c" \
+		$(pkg-config --cflags --libs "$O/ddp.pc")
+	expect 0 ddprun --standalone --nproc-per-node 2 ./fit_line
+	[ "$out" = "[0] y = 2.00x + 1.00" ]
+}
+
 @test "the package has the programs, the library and the manuals" {
 	command -v dpkg-deb >/dev/null || skip "no dpkg-deb here"
 	[ -z "${SAN:-}" ] || skip "nobody packs what is sanitized"

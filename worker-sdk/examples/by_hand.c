@@ -130,7 +130,7 @@ static double measure(struct job *j, void (*fn)(struct job *), int everywhere)
 			i, (double)j->sum[i], (double)want);
 		exit(1);
 	}
-	return (now_us() - start) / ROUNDS;
+	return (now_us() - start) / (double)ROUNDS;
 }
 
 /* Half of the time that a message to rank r and back takes. */
@@ -148,21 +148,21 @@ static double latency(struct job *j, int r)
 		must(ddp_send(j->world, &byte, 1, DDP_U8, 0));
 	}
 	must(ddp_barrier(j->world));
-	return (now_us() - start) / PINGS / 2;
+	return (now_us() - start) / (double)PINGS / 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct job j = {.count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1
-									 << 20};
+	static struct job j;
 	double hand, own;
 
+	j.count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1 << 20;
 	must(ddp_init(&j.world, NULL));
 	j.rank = ddp_rank(j.world);
 	j.size = ddp_world_size(j.world);
-	j.mine = malloc((j.count + 1) * sizeof(float));
-	j.sum = malloc((j.count + 1) * sizeof(float));
-	j.came = malloc((j.count + 1) * sizeof(float));
+	j.mine = (float *)malloc((j.count + 1) * sizeof(float));
+	j.sum = (float *)malloc((j.count + 1) * sizeof(float));
+	j.came = (float *)malloc((j.count + 1) * sizeof(float));
 	if (!j.mine || !j.sum || !j.came)
 		return 1;
 	for (size_t i = 0; i < j.count; i++)

@@ -4,6 +4,7 @@
  *   ddprun --standalone --nproc-per-node 2 ./fit_line */
 #include <ddp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { SAMPLES = 1000, EPOCHS = 200 };
 
@@ -33,7 +34,7 @@ int main(void)
 		ddp_sampler_set_epoch(&sampler, epoch);
 		for (uint64_t i = 0; i < n; i++) {
 			float x = (float)ddp_sampler_index(&sampler, i) /
-				  SAMPLES;
+				  (float)SAMPLES;
 			float error = w[0] * x + w[1] - (2 * x + 1);
 
 			grad[0] += error * x / (float)n;

@@ -53,7 +53,7 @@ static void train(float *w, const struct ddp_sampler *mine, uint64_t batch)
 int main(int argc, char **argv)
 {
 	const char *file = argc > 1 ? argv[1] : "circle.ckpt";
-	struct { int epoch; float w[VALUES]; } s = {0};
+	struct { int epoch; float w[VALUES]; } s = {0, {0}};
 	struct ddp_section all = {"state", &s, sizeof s};
 	struct ddp_sampler mine;
 	int rank, size, i, ok, epochs = argc > 2 ? atoi(argv[2]) : 10;
