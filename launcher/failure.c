@@ -204,6 +204,8 @@ void failure_ends(struct failure *f, const struct wire_end *end,
 		wire_cut(SLICE(f->frame.data, f->frame.len), WIRE_BODY_MAX,
 			 &frame, NULL) > 0 &&
 		wire_get_end(&frame, &f->end, NULL) == 0;
+	if (!f->has_end) /* no memory for the page: its reason alone */
+		log_error("error: %.*s", SLICE_FMT(end->text));
 	f->attempt = attempt;
 	/* a spare that has seen no round knows the attempt by what is left */
 	if (!world_size)
@@ -350,6 +352,8 @@ struct slice failure_tell(struct failure *f)
 		r.nworkers = gather(f, workers, &r.first_is_here);
 	r.workers = workers;
 	report_put(&f->page, &r);
+	if (f->page.failed)
+		log_error("error: %.*s", SLICE_FMT(f->end.text));
 	write_json(f, &r);
 	pass_on_end(&f->end);
 	error_file_release(&error);
