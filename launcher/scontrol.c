@@ -49,7 +49,11 @@ static int start(char **words, int fd, struct err *e)
 	extern char **environ;
 	const struct program_how how = {.no_python = 1};
 	struct program p;
-	struct spawn order = {.keep = {-1, -1}, .out = fd, .err = fd};
+	/* srun -K and scancel send SIGTERM to all processes of a step where
+	 * Slurm tracks them by their parents: what is blocked here at the end
+	 * of a job must not end scontrol */
+	struct spawn order = {.keep = {-1, -1}, .out = fd, .err = fd,
+			      .as_now = 1};
 	int rc = program_find(&p, words, &how, e);
 
 	if (rc < 0)

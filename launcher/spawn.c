@@ -190,6 +190,8 @@ pid_t spawn_process(const struct spawn *s, struct err *e)
 		sigemptyset(&o.mask);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &ours);
+	if (s->as_now)
+		o.mask = ours;
 	pid = clone(child, stack + STACK_BYTES,
 		    CLONE_VM | CLONE_VFORK | SIGCHLD, &o);
 	if (pid < 0)

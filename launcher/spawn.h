@@ -26,6 +26,8 @@ struct spawn {
 	/* blocks the signals that were blocked when this program was started;
 	 * without it the child blocks none */
 	int as_started;
+	/* blocks the signals that this program blocks now */
+	int as_now;
 	/* written by the child itself before it runs the program, so that there
 	 * is no moment at which it runs and is not in there; may be NULL */
 	volatile pid_t *pid;

@@ -239,6 +239,21 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$out" '^SigBlk:.0000000000000200$'
 }
 
+@test "SIGTERM to all processes of the step does not end scontrol" {
+	cat >scontrol <<-'EOF'
+	#!/bin/sh
+	kill -TERM $$ # as from srun -K, where Slurm tracks processes by their parents
+	[ "$1" = requeue ] || printf '%s\n' JobId=12 \
+		'   JobState=RUNNING Reason=None' \
+		'   Requeue=1 Restarts=0 BatchFlag=1'
+	EOF
+	chmod +x scontrol
+	step_path=$T:$PATH step 20 --requeue-on timeout "$BASH" -c \
+		'trap "exit 0" TERM; echo up; eval "$IDLE"'
+	finish job 143
+	has "$err" "^ddprun: Slurm's job 12 has used up its time: it is requeued\$"
+}
+
 @test "without scontrol a job that cannot be requeued says what does it" {
 	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
 		'trap "exit 0" TERM; echo up; eval "$IDLE"'
