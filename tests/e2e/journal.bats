@@ -89,3 +89,131 @@ odd_agent() {
 		! grep -q 'makes no sense\|left out' server.err
 	done
 }
+
+# gate NAME WORD...: a way to etcd that holds a request with these words; a line of
+# $T/NAME.in lets it through. $gate is where it is
+gate() {
+	local name=$1 to
+	shift
+	mkfifo "$name.in"
+	exec {to}<>"$name.in"
+	start "$name" bash -c 'exec python3 "$@" <"$0"' "$T/$name.in" \
+		"$BATS_TEST_DIRNAME/../programs/etcd_gate.py" "$etcd" "$@"
+	await "$name.out" :
+	gate=$line
+}
+
+# puts KEY: how a transaction of ours puts that key, or one that begins so: a
+# prefix has to be a multiple of three bytes
+puts() {
+	printf '"request_put":{"key":"%s' "$(printf %s "$1" | base64)"
+}
+
+server_in_etcd() { # NAME ENDPOINTS
+	start "$1" ddprdzv --auth none --listen "${at:-127.0.0.1:0}" --job j \
+		--etcd "$2" --etcd-ttl 600 --etcd-lease 77
+	await "$T/$1.err" 'serving job'
+	at=${line##* }
+}
+
+# The first batch of a job is two transactions: the piece, and what makes it count.
+@test "killed between its first two writes, a server leaves a job that can begin" {
+	local held n=0
+	export DDP_AUTH=none
+	etcd_here
+	for held in "$(puts /ddprun/j/jo)" "$(puts /ddprun/j/head)"; do
+		n=$((n + 1))
+		gate gate$n "$held"
+		server_in_etcd a$n "$gate"
+		start none$n rdzv_client agent "$at" j 2 node 1 -1 0
+		await gate$n.out '^held$'
+		signal a$n KILL
+		finish a$n 137
+		finish none$n -
+		server_in_etcd b$n "$etcd"
+		mkfifo agent$n.in
+		start agent$n bash -c 'exec rdzv_client agent "$@" <"$0"' \
+			"$T/agent$n.in" "$at" j 2 node 1 -1 0
+		exec 7>agent$n.in
+		await agent$n.out START
+		echo 'exit 0 0' >&7
+		echo 'exit 1 0' >&7
+		finish agent$n
+		signal b$n KILL
+		finish b$n 137
+		expect 0 etcdctl --endpoints "$etcd" del --prefix /ddprun/j/
+	done
+}
+
+# A request that hangs is sent to the next member, too; what the first one does with
+# it in the end must not undo what came after it.
+@test "etcd that does late, and a second time, what it was asked changes nothing" {
+	local to
+	etcd_here
+	gate late "$(puts /ddprun/j/head)"
+	mkfifo a.in
+	start a bash -c 'exec etcd_candidate "$@" <"$0"' "$T/a.in" \
+		"$gate,$etcd" j 127.0.0.1:1 77 600
+	exec {to}>a.in
+	await a.out '^loaded$'
+	echo 'append one' >&"$to"
+	await late.out '^held$'
+	await a.out '^kept 1$'
+	echo 'snapshot two' >&"$to"
+	await a.out '^kept 2$'
+	echo 'append three' >&"$to"
+	await a.out '^kept 3$'
+	echo >late.in
+	await late.out '^answered$'
+	echo 'append four' >&"$to"
+	await a.out '^kept 4$'
+	signal a KILL
+	finish a 137
+	mkfifo b.in
+	start b bash -c 'exec etcd_candidate "$@" <"$0"' "$T/b.in" "$etcd" j \
+		127.0.0.1:1 77 600
+	exec {to}>b.in
+	await b.out '^loaded$'
+	[ "$(grep ^had b.out)" = $'had two (3)\nhad three (5)\nhad four (4)' ]
+}
+
+# The same for one that was done at once, and whose answer came late: the request
+# that is sent again finds what it wanted to be so.
+@test "a write of which etcd's answer was lost is kept, and the server goes on" {
+	local to
+	etcd_here
+	cat >deaf.py <<-'PY'
+		import socket, sys, threading
+		host, port = sys.argv[1].rsplit(':', 1)
+		word = sys.argv[2].encode()
+		at = socket.create_server(('127.0.0.1', 0))
+		print('127.0.0.1:%d' % at.getsockname()[1], flush=True)
+		lost = set()
+		def pump(a, b, there):
+		    while data := a.recv(1 << 16):
+		        if not there and word in data and not lost:
+		            lost.add(b)
+		        if there and a in lost:
+		            print('lost', flush=True)
+		            continue
+		        b.sendall(data)
+		while True:
+		    here, _ = at.accept()
+		    up = socket.create_connection((host, int(port)))
+		    threading.Thread(target=pump, args=(here, up, False), daemon=True).start()
+		    threading.Thread(target=pump, args=(up, here, True), daemon=True).start()
+	PY
+	start deaf python3 deaf.py "$etcd" "$(puts /ddprun/j/head)"
+	await deaf.out :
+	mkfifo a.in
+	start a bash -c 'exec etcd_candidate "$@" <"$0"' "$T/a.in" \
+		"$line,$etcd" j 127.0.0.1:1 77 600
+	exec {to}>a.in
+	await a.out '^loaded$'
+	echo 'append one' >&"$to"
+	await deaf.out '^lost$'
+	await a.out '^kept 1$'
+	echo 'append two' >&"$to"
+	await a.out '^kept 2$'
+	! grep -q lost a.out
+}

@@ -1,7 +1,8 @@
 """etcd_gate.py HOST:PORT WORD...: a way to that member of etcd. Prints where it
 listens; holds each request that has all of these words (a key has to be in
 base64, as JSON for etcd has it), prints `held`, and lets them through when a line
-has come on stdin. All else passes at once. Ends when it is killed.
+has come on stdin; prints `answered` when etcd has answered such a one, whoever still
+waits for it. All else passes at once. Ends when it is killed.
 """
 import socket
 import sys
@@ -10,6 +11,7 @@ import threading
 host, port = sys.argv[1].rsplit(':', 1)
 words = [w.encode() for w in sys.argv[2:]]
 opened = threading.Event()
+late = {}  # connections of ours with a request that was held
 
 
 def open_it():
@@ -17,8 +19,9 @@ def open_it():
     opened.set()
 
 
-def hold():
+def hold(b):
     if not opened.is_set():
+        late[b] = threading.Event()
         print('held', flush=True)
         opened.wait()
 
@@ -29,8 +32,14 @@ def pump(a, b, looks):
         try:
             data = a.recv(1 << 16)
             if looks and all(w in data for w in words):
-                hold()
+                hold(b)
+            if data and not looks and a in late and opened.is_set():
+                late.pop(a).set()
+                print('answered', flush=True)
             b.sendall(data)
+            answered = looks and late.get(b)
+            if answered:  # etcd drops what nobody waits for
+                answered.wait(60)
         except OSError:
             break
     for s in (a, b):

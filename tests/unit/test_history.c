@@ -435,6 +435,28 @@ START_TEST(a_last_call_ends_after_each_restart)
 }
 END_TEST
 
+START_TEST(a_job_that_the_server_stopped_is_over_after_each_restart)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	struct hosted *h = begin_job(s, "j");
+
+	event_stopped(h, "nothing happened in it");
+	hosted_act(h);
+	keep(s);
+	for (int restarts = 1; restarts <= 2; restarts++) {
+		s = restart(s, fd);
+		h = hosted_find(s, SLICE_STR("j"));
+		ck_assert_int_eq(job_state(h->job), JOB_OVER);
+		ck_assert_int_eq(job_end(h->job)->verdict, WIRE_ENDED);
+		ck_assert_str_eq(job_end(h->job)->text.data,
+				 "nothing happened in it");
+	}
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
 START_TEST(the_sealed_key_outlives_each_restart)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -494,6 +516,8 @@ int main(void)
 	tcase_add_test(tc,
 		       ranks_that_have_left_fail_a_gather_after_each_restart);
 	tcase_add_test(tc, a_last_call_ends_after_each_restart);
+	tcase_add_test(tc,
+		a_job_that_the_server_stopped_is_over_after_each_restart);
 	tcase_add_test(tc, the_sealed_key_outlives_each_restart);
 	tcase_add_test(tc, a_job_that_memory_is_short_for_leaves_nothing);
 	return run_case(tc);

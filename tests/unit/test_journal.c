@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "rendezvous/journal.h"
+#include "rendezvous/journal_etcd.h"
 #include "rendezvous/journal_file.h"
 #include "tests/unit/run_case.h"
 
@@ -467,6 +468,34 @@ START_TEST(records_come_out_as_they_went_in)
 }
 END_TEST
 
+/* As a server does it: one batch while another is kept, a snapshot when it is
+ * time. The store's limit in etcd is 128 MiB, and a record is more than it says. */
+START_TEST(a_journal_in_etcd_is_never_more_than_its_reader_takes)
+{
+	static const uint64_t batches[] = {1 << 10, 1 << 20, 8 << 20, 24 << 20,
+					   JOURNAL_ETCD_BATCH_MAX};
+	const uint64_t stores[] = {1 << 10, 5 << 20, 88 << 20, 160 << 20};
+	uint64_t snapshot = stores[_i], since = 0, most = 0;
+	int taken = 0;
+
+	for (unsigned i = 0; i < 20000; i++) {
+		if (journal_etcd_is_too_long(snapshot, since)) {
+			snapshot = stores[_i];
+			since = 0;
+			taken++;
+		}
+		since += batches[i % (i % 7 ? 2 : 5)];
+		most = snapshot + since > most ? snapshot + since : most;
+	}
+	ck_assert_uint_lt(most, JOURNAL_ETCD_READ_MAX);
+	ck_assert_int_gt(taken, 0);
+	/* and a small one is left alone */
+	ck_assert_int_eq(journal_etcd_is_too_long(1 << 10, 4 << 20), 0);
+	ck_assert_int_eq(journal_etcd_is_too_long(10 << 20, 10 << 20), 0);
+	ck_assert_int_eq(journal_etcd_is_too_long(10 << 20, (10 << 20) + 1), 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("journal");
@@ -483,5 +512,7 @@ int main(void)
 	tcase_add_test(c, a_snapshot_of_several_batches_is_read_as_they_were);
 	tcase_add_test(c, a_full_disk_is_an_error_and_keeps_no_half);
 	tcase_add_test(c, records_come_out_as_they_went_in);
+	tcase_add_loop_test(c,
+		a_journal_in_etcd_is_never_more_than_its_reader_takes, 0, 4);
 	return run_case(c);
 }
