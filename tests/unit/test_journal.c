@@ -469,7 +469,8 @@ START_TEST(records_come_out_as_they_went_in)
 END_TEST
 
 /* As a server does it: one batch while another is kept, a snapshot when it is
- * time. The store's limit in etcd is 128 MiB, and a record is more than it says. */
+ * time. The store's limit in etcd is 128 MiB, and a record is more than it
+ * says. */
 START_TEST(a_journal_in_etcd_is_never_more_than_its_reader_takes)
 {
 	static const uint64_t batches[] = {1 << 10, 1 << 20, 8 << 20, 24 << 20,
