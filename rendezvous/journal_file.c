@@ -25,7 +25,7 @@ enum {
 	LONG_TIMES = 4, /* the last snapshot */
 };
 
-static const char magic[8] = {'D', 'D', 'P', 'J', 'R', 'N', 'L', '1'};
+static const char magic[8] = {'D', 'D', 'P', 'J', 'R', 'N', 'L', '2'};
 
 struct header {
 	char magic[8];

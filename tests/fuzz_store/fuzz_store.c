@@ -101,7 +101,7 @@ static struct header read_header(void)
 	struct header h;
 
 	if (pread(journal, &h, sizeof(h), 0) != sizeof(h) ||
-	    memcmp(h.magic, "DDPJRNL1", 8))
+	    memcmp(h.magic, "DDPJRNL2", 8))
 		fail("the journal's header is another than this test knows",
 		     NULL);
 	return h;

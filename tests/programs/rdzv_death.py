@@ -6,23 +6,17 @@ the same answers afterwards: to RESUME, to STATUS, to the last request once more
 reads of the store, and to what comes next. Prints a line for each difference, and at
 the end how many rows there were. Works in the current folder.
 """
-import atexit
-import base64
 import concurrent.futures
 import faulthandler
-import json
-import os
 import re
-import socket
 import struct
-import subprocess
 import sys
 import traceback
-import urllib.request
 
+from rdzv_killed import Server
 from rdzv_wire import *
 
-faulthandler.dump_traceback_later(100, exit=True) # what hangs
+faulthandler.dump_traceback_later(110, exit=True) # what hangs
 place, ddprdzv = sys.argv[1:3]
 etcd = sys.argv[3] if place == 'etcd' else None
 # ---- the table: do it, and return what looks at it afterwards
@@ -125,7 +119,7 @@ def exited_with_0(j):
     a = j.running(nproc=3)
     a.exited(2)
     a.exited(1)
-    j.status()
+    j.settle(a)
 
     def look():
         b, said = j.resume('n0')
@@ -134,6 +128,19 @@ def exited_with_0(j):
         gather = w.ask(GATHER, pack('sIIs', 'g', 3, 2000, 'v'))
         b.exited(0)
         return said, fate, gather, b.ended()
+    return look
+
+
+@row
+def left_early(j):
+    a = j.running(nproc=2)
+    a.exited(1, early=1)
+    j.settle(a)
+
+    def look():
+        a, said = j.resume('n0')
+        a.exited(0, code=3, missed='all_reduce')
+        return said, a.ended()
     return look
 
 
@@ -248,7 +255,7 @@ def stop_and_one_has_ended(j):
     a.notice(STOP, pack('bbbiIs', 2, 1, 1, 10, 1500, 'its time is over'))
     a.await_notice(STOP)
     a.exited(0, signal=15, stopped=1)
-    j.status()
+    j.settle(a)
 
     def look():
         b, said = j.resume('n0', more=STOP)
@@ -268,19 +275,23 @@ def lost_and_it_ended(j):
 
 @row
 def lost_and_its_rank_is_kept(j):
-    agents = [j.agent('n%d' % i, nodes=3, least=1, call_ms=600000)
-              for i in range(3)]
+    how = {'nodes': 4, 'least': 1, 'call_ms': 600000}
+    agents = [j.agent('n%d' % i, **how) for i in range(4)]
     for a in agents:
         a.started()
     agents[1].close()
-    agents[0].ended(), agents[2].ended()
+    for a in agents[0], agents[2], agents[3]:
+        a.ended()
+    agents[2].close()
+    while len(j.status()[0][1]) > 2:
+        pass
 
     def look():
-        a, c = j.resume('n0', more=END)[0], j.resume('n2', more=END)[0]
-        b = j.agent('again', host='n1', nodes=3, least=1, call_ms=600000)
-        for x in a, c:
-            x.join(nodes=3, least=1, call_ms=600000)
-        return a.started(), b.started(), c.started()
+        a, d = j.resume('n0', more=END)[0], j.resume('n3', more=END)[0]
+        c, b = j.agent('again', host='n2', **how), j.agent('new', **how)
+        for x in a, d:
+            x.join(**how)
+        return [x.started() for x in (a, b, c, d)]
     return look
 
 
@@ -441,76 +452,7 @@ if not etcd:
                                   reads=['byte'])
 
 
-# ---- servers
-
-class Server:
-    """Holds the port and the journal, which outlive the processes."""
-
-    def __init__(self, name):
-        self.name, self.process, self.etcd = name, None, etcd
-        self.listener = socket.create_server(('127.0.0.1', 0), backlog=256)
-        self.at = self.listener.getsockname()
-        self.fds = [self.listener.fileno()]
-        self.log = open('%s.log' % name, 'wb')
-        if place == 'memory':
-            self.journal = os.memfd_create('journal')
-            self.fds.append(self.journal)
-            self.options = ['--journal-fd', str(self.journal)]
-        elif place == 'file':
-            self.options = ['--journal', name + '.journal']
-        else:
-            self.options = ['--etcd', etcd, '--job', name, '--etcd-ttl', '600',
-                            '--etcd-lease', str(4711 + 2 * hash(name) % 10 ** 12)]
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [ddprdzv, '--auth', 'none', '--heartbeat-timeout', '600',
-             '--silent-timeout', '3600', '--hello-timeout', '60',
-             '--listen-fd', str(self.fds[0])] + self.options,
-            pass_fds=self.fds, stdout=subprocess.DEVNULL, stderr=self.log)
-        atexit.register(self.process.kill)
-
-    def kill(self):
-        assert self.process.poll() is None, 'it has ended by itself'
-        self.process.kill()
-        self.process.wait()
-
-    def restart(self):
-        self.kill()
-        self.start()
-
-    def begins_at(self):
-        """Changes with each snapshot."""
-        if place == 'etcd':
-            key = base64.b64encode(b'/ddprun/%s/head' % self.name.encode())
-            got = urllib.request.urlopen(
-                'http://%s/v3/kv/range' % etcd,
-                json.dumps({'key': key.decode()}).encode())
-            return json.load(got)['kvs'][0]['value']
-        if place == 'memory':
-            return os.pread(self.journal, 8, 8)
-        with open(self.name + '.journal', 'rb') as f:
-            return f.read(16)[8:]
-
-    def compact(self, job):
-        """So much is written, and nothing of it is left, that a snapshot is."""
-        before = self.begins_at()
-        ballast = Job(self, job)
-        if not etcd:
-            ballast.running()
-        w = ballast.worker(1, round_=job.startswith('second_round'))
-        assert w.code == 0, w.text
-        for i in range(40):
-            w.ask(SET, pack('ss', 'ballast', b'x' * (1 << 20)))
-            w.ask(DELETE, pack('s', 'ballast'))
-            if self.begins_at() != before:
-                break
-        else:
-            raise AssertionError('no snapshot was written')
-        ballast.status()
-        ballast.forget()
-
+# ---- ways to die
 
 def nothing(server, job):
     pass
@@ -529,6 +471,8 @@ def twice(server, job):
 
 def compacted(server, job):
     server.compact(job)
+    if not etcd:
+        server.compact('ballast again') # one snapshot after the other
     server.restart()
 
 
@@ -550,7 +494,7 @@ def run(name, way):
         return seen
 
     def serve(server_name, some):
-        server = Server(server_name)
+        server = Server(server_name, place, ddprdzv, etcd)
         jobs = {r: Job(server, server_name if etcd else r) for r in some}
         looks = {r: rows[r](jobs[r]) for r in some}
         way(server, server_name if etcd else 'ballast')

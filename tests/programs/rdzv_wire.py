@@ -63,7 +63,7 @@ class Conn:
         self.job, self.number, self.notices = job, 1, []
         self.code = -1
         while True:
-            self.s = socket.create_connection(job.server.at, 20)
+            self.s = socket.create_connection(job.server.at, 60)
             self.code, self.text = self.hello(role, rank, session, round_)
             if self.code not in NOT_YET:
                 return
@@ -144,10 +144,12 @@ class Agent(Conn):
     def started(self):
         return self.await_notice(START)[1]
 
-    def exited(self, rank, code=0, signal=0, stopped=0, round_=0):
-        self.notice(EXITED, pack('IIIqiiQbbQsssss', round_, rank, rank, 4711, code,
-                                 signal, 55, stopped, 1, 9140, 'last words', 'why',
-                                 '{}', '/tmp/log', 'all_reduce'))
+    def exited(self, rank, code=0, signal=0, stopped=0, round_=0, early=0,
+               missed=''):
+        self.notice(EXITED, pack('IIIqiiQbbQsssssbs', round_, rank, rank, 4711,
+                                 code, signal, 55, stopped, 1, 9140, 'last words', 'why',
+                                 '{}', '/tmp/log', 'all_reduce', early,
+                                 missed))
 
     def ended(self):
         return self.await_notice(END)[1]
@@ -197,6 +199,11 @@ class Job:
         c.close()
         return said
 
+    def settle(self, agent):
+        """What the agent said is done, and kept: STATUS waits for that."""
+        agent.ask(PING, b'')
+        self.status()
+
     def resume(self, node, began=1, round_=0, ended=0, more=None):
         """RESUMED, and what it has missed; the agent."""
         a = self.keep(Agent(self, node))
@@ -235,7 +242,7 @@ def t(op, *texts, number=None, count=None):
 
 class Torch:
     def __init__(self, j, port):
-        self.s = j.keep(socket.create_connection(('127.0.0.1', port), 20))
+        self.s = j.keep(socket.create_connection(('127.0.0.1', port), 60))
         self.s.sendall(t(T_VALIDATE) + struct.pack('<I', 0x3C85F7CE))
 
     def read(self, n):

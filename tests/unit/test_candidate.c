@@ -1,4 +1,4 @@
-/* test_candidate.c: a candidate is sure of its place for no longer than etcd is,
+/* test_candidate.c: a candidate is sure of its place no longer than etcd is,
  * also where etcd answers late. The clock and etcd are the test's. */
 #include <check.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <uv.h>
 
+#include "base/loop.h"
 #include "rendezvous/candidate.h"
 #include "tests/unit/run_case.h"
 
@@ -69,7 +69,7 @@ static const char *reply_to(const char *request)
 	return NULL; /* a watch: nothing happens */
 }
 
-/* Headers, and then a body of the length that they say, in one or more reads. */
+/* Headers, and then a body of the length that they say, in some reads. */
 static int is_whole(struct buf *in)
 {
 	const char *end, *length;
@@ -114,10 +114,11 @@ static void on_connection(uv_stream_t *s, int status)
 	struct client *c = calloc(1, sizeof *c);
 
 	buf_init(&c->in, 1 << 20);
-	uv_tcp_init(&loop, &c->tcp);
+	ck_assert_int_eq(uv_tcp_init(&loop, &c->tcp), 0);
 	c->tcp.data = c;
 	ck_assert_int_eq(uv_accept(s, (uv_stream_t *)&c->tcp), 0);
-	uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
+	ck_assert_int_eq(uv_read_start((uv_stream_t *)&c->tcp, on_alloc,
+				       on_read), 0);
 }
 
 /* ---- the candidate ---- */
@@ -167,15 +168,16 @@ static struct etcd *open_etcd(void)
 	char where[64];
 	int len = sizeof at;
 
-	uv_loop_init(&loop);
-	uv_timer_init(&loop, &guard);
-	uv_timer_start(&guard, on_guard, 30000, 0);
-	uv_tcp_init(&loop, &listener);
-	uv_ip4_addr("127.0.0.1", 0, &at);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_int_eq(uv_timer_init(&loop, &guard), 0);
+	ck_assert_int_eq(uv_timer_start(&guard, on_guard, 30000, 0), 0);
+	ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
+	ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &at), 0);
 	ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&at, 0), 0);
 	ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 16,
 				   on_connection), 0);
-	uv_tcp_getsockname(&listener, (struct sockaddr *)&at, &len);
+	ck_assert_int_eq(uv_tcp_getsockname(&listener, (struct sockaddr *)&at,
+					    &len), 0);
 	snprintf(where, sizeof where, "127.0.0.1:%d", ntohs(at.sin_port));
 	o.endpoints = where;
 	ck_assert_msg(etcd_new(&etcd, &loop, &o, &e) == 0, "%s", e.text);
