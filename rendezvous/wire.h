@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 2,
+	WIRE_VERSION = 3,
 	WIRE_PREFACE_SIZE = 8,
 	WIRE_NONCE_SIZE = 32,
 	WIRE_WHICH_SIZE = 16,

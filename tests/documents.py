@@ -36,6 +36,7 @@ SHOWN = [
     ("sdk.md", r"all_reduce #1532"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
     ("structure.md", r"trainers "),
+    ("testing.md", r"the answers about"),
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
     ("ddprun-dump.1|ddprun-status.1", r"\$ ddprun dump --job run7|job 'none'"),
     ("ddp.3", r"int ddp_record_error"),
@@ -220,6 +221,12 @@ def command(line):
         # the listener's address may be another host's: the options are parsed
         must(re.sub(r"\S*/?ddprdzv", "ddprdzv", line, 1)
              .replace(" ./trainer", "") + " --help")
+    elif name == "sh" or name.startswith("fuzz_"):
+        path = [w for w in line.split() if "/" in w][0]
+        if not os.path.exists(path.replace("build", build, 1)
+                              if path.startswith("build/")
+                              else f"{tree}/{path}"):
+            raise AssertionError(f"{path}: no such file")
     elif name == "cc":
         source = re.search(r"(\w+)\.c", line).group(1)
         example = f"{tree}/worker-sdk/examples/{source}.c"

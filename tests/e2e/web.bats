@@ -80,7 +80,7 @@ except ConnectionError:
 		    assert time.monotonic() - began < 60
 		    for n, s in enumerate(all[:]):
 		        try:
-		            s.send([b"G", b"\0", b"\r\n", b"DDPR\2"][n % 4])
+		            s.send([b"G", b"\0", b"\r\n", b"DDPR\3"][n % 4])
 		            ended = s in select.select(all, [], [], 0.05)[0]
 		        except ConnectionError:
 		            ended = True

@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-PREFACE = b'DDPR\2\0\0\0'
+PREFACE = b'DDPR\3\0\0\0'
 GREETING = 56
 AGENT, WORKER, TOOL = 1, 2, 3
 REQUEST, REPLY, ERROR, NOTICE = 0, 1, 2, 3
