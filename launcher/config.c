@@ -442,10 +442,10 @@ void config_print_help(void)
 	       "with .py is run by\n$PYTHON_EXEC, else python3.\n\n");
 	option_print_help(config_options);
 	printf("\nEvery option also exists with underscores and as --x=v; "
-	       "nearly all of them can be\nset by a variable PET_X "
+	       "nearly all can be set\nby a variable PET_X "
 	       "(PET_NPROC_PER_NODE=4). Exit code: 0, that of the first\n"
 	       "failed worker (128+signal), or 64 and up for ddprun's own "
-	       "failures: see ddprun(1).\n\nexamples:\n"
+	       "failures.\nddprun(1) has more.\n\nexamples:\n"
 	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
 	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
 	       "h1:29400 ./trainer\n"

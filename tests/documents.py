@@ -61,11 +61,13 @@ int ncclCommInitRank(void **, int, unique_id, int);
 extern ddp_comm *world; extern ddp_reducer *reducer;
 extern float *grad, *grads, *x, *param; extern size_t n, *counts;
 extern int layers, steps; extern void *stream, *comm; extern unique_id id;
+extern float *wte_grad; extern size_t V, C;
 void piece(void);
 void piece(void)
 {
 """
-PSEUDO = [("for (each step)", "for (int step = 0; step < steps; step++)")]
+PSEUDO = [("for (each step)", "for (int step = 0; step < steps; step++)"),
+          (", ...};", "};")]
 
 
 def man_text(line):
@@ -230,6 +232,7 @@ def command(line):
     elif name == "cc":
         source = re.search(r"(\w+)\.c", line).group(1)
         example = f"{tree}/worker-sdk/examples/{source}.c"
+        line = line.replace(" build/ddp.pc", f" {build}/ddp.pc")
         if not os.path.exists(f"{scratch}/{source}.c"):
             must(f"cp {example} .")
         must(line)

@@ -99,7 +99,8 @@ deps() {
 	DEPS=0 here='' deps 0
 	[ -z "$out" ]
 	[ ! -s asked ]
-	all=$(sed -n "s/^[a-z]*='\(.*\)'/\1/p" "${lib_tests%/*}/deps.sh" | tr '\n' ' ')
+	all=$(sed -n "s/^[a-z]*=['\"]\(.*\)['\"]\$/\1/p" "${lib_tests%/*}/deps.sh" |
+		tr '\n' ' ')
 	here=$all deps 0
 	[ ! -s asked ]
 }

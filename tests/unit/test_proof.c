@@ -48,17 +48,17 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "654111a4486c7983b0012182063c38d0"
-	       "0c65e31f1be8bbc9943c903de9cfc83d");
+	is_hex(&p, "c08c423f336b8b58e8575b310c415258"
+	       "bf8caf079c4e427d75d5c695968054fa");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "e29c702a06d21d1c1e669af1ecc535c9"
-	       "cd432a5ef4d435555df78d0c27efb5f1");
+	is_hex(&p, "b09ad8e1e77a2b108fcf69ef50c06f8f"
+	       "ac242d7f3d07fc90b41ebe7ccd64602b");
 	proof_hash(&p, &t);
-	is_hex(&p, "d80ae6f1b98f8b63df8a15f19d7c7a96"
-	       "892596c00ed06ee4b7afc8487db4a0a9");
+	is_hex(&p, "9e8e9ebb663ea9fc0c893d33a2bee116"
+	       "c0859b83c5d69ead41dd0e2702af25f2");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "07326bd8a0384cc54c3968526b3a4872"
-	       "aa44e8214ca6b9f3f16eb34997e45ea7");
+	is_hex(&p, "aa49dafaa817f5ac2851fa03ba478fa4"
+	       "4c4564d32a4fe8a78a0abcdd9cfd77c9");
 }
 END_TEST
 

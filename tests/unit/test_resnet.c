@@ -186,9 +186,10 @@ END_TEST
  * How near is near the reference's README says. ResNet-50 at these batches
  * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
  * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
- * step 3. Ours are held on two threads, where without Winograd it stays within
- * the limit to step 5, and by Winograd to step 1. DDP_TEST_LONG=1 prints all
- * steps in both ways, and takes a minute. */
+ * step 3. So it is held to step 1, by Winograd and without: how far it follows
+ * after that is a matter of the CPU's instruction set (without Winograd to step 5
+ * where there is AVX-512, to step 1 where there is not). DDP_TEST_LONG=1 prints
+ * all steps in both ways, and takes a minute. */
 
 enum { SPANS = 3, STEPS_MAX = 20, SHORT_CURVES = 5 };
 
@@ -212,7 +213,7 @@ static const struct curve {
 	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
 	 0, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 	{"resnet50", "resnet50", "torchvision", 32,
-	 1, {{0, 3e-6}, {5, 1e-2}}, 8e-3},
+	 1, {{0, 3e-6}, {1, 1e-2}}, 8e-3},
 	/* from here on only where there is time */
 	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
 	 1, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
