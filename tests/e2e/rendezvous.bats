@@ -49,7 +49,7 @@ rest() {
 }
 
 preface='DDPR\x03\0\0\0'
-greeting=4444505202020000
+greeting=4444505203020000
 
 @test "requests of two workers on one store" {
 	server

@@ -123,8 +123,15 @@ near() {
 				--init-from "$DDP_TEST_REFERENCE/mnist_$m.init.f32" \
 				--log-dir $m.$n
 			near $m.$n ref.$m "$([ $n = 1 ] && echo 1e-5 || echo 1e-4)" 100
-			[ $n != 1 ] || near $m.$n ref.$m 1e-3
 		done
+		# Where another order of additions moves one unit across ReLU's
+		# corner, Adam makes a step of it: with AVX2 at step 322 of the
+		# auto-encoder. One instruction set does not, on any CPU.
+		near $m.1 ref.$m 1e-2
+		DNNL_MAX_CPU_ISA=SSE41 expect 0 job 1 mnist_$m \
+			--data "$DDP_TEST_DATA" --epochs 1 --log-dir $m.sse \
+			--init-from "$DDP_TEST_REFERENCE/mnist_$m.init.f32"
+		near $m.sse ref.$m 1e-3
 	done
 }
 

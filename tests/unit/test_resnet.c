@@ -187,7 +187,7 @@ END_TEST
  * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
  * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
  * step 3. So it is held to step 1, by Winograd and without: how far it follows
- * after that is a matter of the CPU's instruction set (without Winograd to step 5
+ * after that depends on the CPU's instruction set (without Winograd to step 5
  * where there is AVX-512, to step 1 where there is not). DDP_TEST_LONG=1 prints
  * all steps in both ways, and takes a minute. */
 
