@@ -15,7 +15,7 @@
 enum { COMPARE_EVERY = 24, PATIENCE_S = 250, TIMEOUT_MS = 120000 };
 
 /* What libddp is known to do wrong, until it is mended. */
-#define NOT_YET "odd-arenas waiting-roots"
+#define NOT_YET "waiting-roots"
 
 struct fuzz fuzz;
 

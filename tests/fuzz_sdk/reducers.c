@@ -294,11 +294,7 @@ void reducer_steps(struct rng *common)
 	ddp_reducer *r = NULL;
 
 	if (p.g->rank >= 0) {
-		do {
-			buffer_free(&arena, &p.call);
-			arena = buffer_new(p.at[p.n] * elem(&p));
-		} while (is_left_out("odd-arenas") &&
-			 (uintptr_t)arena.data % elem(&p));
+		arena = buffer_new(p.at[p.n] * elem(&p));
 		p.gradients = arena.data;
 		p.options.hook_arg = &p;
 		must(ddp_reducer_new(&r, p.g->comm, p.gradients, p.call.type,
