@@ -186,10 +186,10 @@ END_TEST
  * How near is near the reference's README says. ResNet-50 at these batches
  * makes of a last digit 1,000 times as much in each step: PyTorch, run anew on
  * one thread, was 3e-6 off its own curve at step 1, 5e-3 at step 2 and 7e-2 at
- * step 3. So it is held to step 1, by Winograd and without: how far it follows
- * after that depends on the CPU's instruction set (without Winograd to step 5
- * where there is AVX-512, to step 1 where there is not). DDP_TEST_LONG=1 prints
- * all steps in both ways, and takes a minute. */
+ * step 3. Ours are held on two threads: by Winograd to step 1, without it to
+ * step 5 where the CPU has AVX-512, else to step 1 too: sums in another order
+ * were 3e-2 off at step 2. DDP_TEST_LONG=1 prints all steps in both ways, and
+ * takes a minute. */
 
 enum { SPANS = 3, STEPS_MAX = 20, SHORT_CURVES = 5 };
 
@@ -213,7 +213,7 @@ static const struct curve {
 	{"resnet50_cifar_stem", "resnet50", "cifar", 16,
 	 0, {{0, 2e-6}, {1, 2e-3}}, 7e-3},
 	{"resnet50", "resnet50", "torchvision", 32,
-	 1, {{0, 3e-6}, {1, 1e-2}}, 8e-3},
+	 1, {{0, 3e-6}, {5, 1e-2}}, 8e-3},
 	/* from here on only where there is time */
 	{"resnet18_cifar_stem", "resnet18", "cifar", 32,
 	 1, {{3, 6e-6}, {8, 1e-4}, {19, 7e-4}}, 1.2e-3},
@@ -275,12 +275,30 @@ static void read_images(const char *data, size_t n, uint8_t *pixels,
 	pclose(f);
 }
 
+static int has_avx512(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_supports("avx512f") != 0;
+#else
+	return 0;
+#endif
+}
+
+/* The last step of a span that holds on this CPU. */
+static int last_of(const struct curve *c, int i)
+{
+	int last = c->span[i].last;
+
+	return last > 1 && !has_avx512() && strcmp(c->arch, "resnet50") == 0
+		       ? 1 : last;
+}
+
 static void check_loss(const struct curve *c, int step, double got, double want)
 {
 	double off = fabs(got - want) / want, limit = INFINITY;
 
 	for (int i = SPANS - 1; i >= 0; i--)
-		if (step <= c->span[i].last && c->span[i].off > 0)
+		if (step <= last_of(c, i) && c->span[i].off > 0)
 			limit = 3 * c->span[i].off;
 	printf("%s%s step %d: %.8g, PyTorch %.8g, off by %.1e of %.1e\n",
 	       c->file, c->direct ? ", direct" : "", step, got, want, off,
@@ -382,8 +400,8 @@ static int steps_of(const struct curve *c)
 	if (takes_long())
 		return c->batch == 16 ? 6 : STEPS_MAX;
 	for (int i = 0; i < SPANS; i++)
-		if (c->span[i].last >= steps)
-			steps = c->span[i].last + 1;
+		if (last_of(c, i) >= steps)
+			steps = last_of(c, i) + 1;
 	return steps;
 }
 
