@@ -182,7 +182,7 @@ server() {
 	finish c 3
 	lacks "$out" never
 	# it was never in a world, of which it could know the size
-	has "$err" '^\|  rank         1 \(local rank 0\)$'
+	has "$err" '^\|  rank         [01] \(local rank 0\)$'
 	has "$err" '^\|  attempt      1 of 1$'
 	exec 9>&-
 	signal server TERM
