@@ -157,7 +157,6 @@ static int is_for_another(long status, const struct etcd_reply *r)
 	return status >= 500 || r->code == ETCD_UNAVAILABLE;
 }
 
-/* With etcd's own words. */
 /* gRPC's code for it is that of any argument. */
 static int is_about_user(const struct etcd_reply *r)
 {
@@ -167,6 +166,7 @@ static int is_about_user(const struct etcd_reply *r)
 	       NULL;
 }
 
+/* With etcd's own words. */
 static void refused(struct etcd_call *k, const struct etcd_reply *r,
 		    struct err *e)
 {
@@ -225,6 +225,20 @@ static void took_reply(struct etcd_call *k, long status,
 	}
 }
 
+/* What has failed says why: a failure without etcd's words is not etcd's, and
+ * not an answer without keys. */
+static int read_reply(struct etcd_reply *r, long status, struct slice body,
+		      struct err *e)
+{
+	int rc = etcd_reply_parse(r, body, e);
+
+	if (rc < 0 || status < 400 || r->error.len)
+		return rc;
+	etcd_reply_release(r);
+	return err_set(e, ERR_PROTOCOL, "this is no answer of etcd's: %.*s",
+		       (int)(body.len > 200 ? 200 : body.len), body.data);
+}
+
 static void on_reply(void *owner, long status, struct slice body,
 		     const struct err *why)
 {
@@ -235,7 +249,7 @@ static void on_reply(void *owner, long status, struct slice body,
 	k->http = NULL;
 	if (status < 0) {
 		try_another(k, why);
-	} else if (etcd_reply_parse(&r, body, &e) < 0) {
+	} else if (read_reply(&r, status, body, &e) < 0) {
 		struct err at = ERR_INIT;
 
 		err_set(&at, e.code, "%s (HTTP %ld): %.800s",

@@ -337,14 +337,15 @@ static void take_events(struct parse *p, const cJSON *list)
 }
 
 /* A stream wraps what it says as "result" or "error"; a failed call says
- * "error" and "code" beside each other. */
+ * "error", "code" and "message" beside each other, and from etcd 3.6 on, or
+ * where a distribution built it so, only the latter two. */
 static void take_error(struct parse *p, const cJSON *root)
 {
 	const cJSON *error = get(p, root, "error");
 	const cJSON *in = error && p->json->is_object(error) ? error : root;
 	struct etcd_reply *r = p->reply;
 
-	if (!error)
+	if (!error && !get(p, root, "code"))
 		return;
 	r->error = get_text(p, in, "message");
 	if (!r->error.len)

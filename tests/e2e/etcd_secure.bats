@@ -94,3 +94,22 @@ signed() {
 	job_at --rdzv-conf protocol=https
 	refused "https://$etcd/.*reset.*; does it speak https, not http\\?"
 }
+
+@test "a server that refuses in JSON and is no etcd is named, with what it said" {
+	start other python3 -uc '
+import http.server
+class Other(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(b"{\"detail\": \"Not Found\"}")
+    def log_message(self, *_):
+        pass
+s = http.server.HTTPServer(("127.0.0.1", 0), Other)
+print("at 127.0.0.1:%d" % s.server_port)
+s.serve_forever()'
+	await other.out '^at '
+	etcd=${line#at }
+	job_at
+	refused "http://$etcd \\(HTTP 404\\): this is no answer of etcd.s: .*Not Found"
+}

@@ -166,6 +166,17 @@ START_TEST(refusals)
 	is(r.error, "etcdserver: no leader");
 	ck_assert_int_eq(r.code, ETCD_UNAVAILABLE);
 	etcd_reply_release(&r);
+	/* Debian 13's 3.5.16, and 3.6 */
+	reads("{\"code\":9, \"message\":\"etcdserver: lease already "
+	      "exists\"}");
+	is(r.error, "etcdserver: lease already exists");
+	ck_assert_int_eq(r.code, ETCD_PRECONDITION);
+	etcd_reply_release(&r);
+	reads("{\"error\":{\"code\":14,\"message\":\"etcdserver: no "
+	      "leader\",\"details\":[]}}");
+	is(r.error, "etcdserver: no leader");
+	ck_assert_int_eq(r.code, ETCD_UNAVAILABLE);
+	etcd_reply_release(&r);
 }
 END_TEST
 
@@ -173,7 +184,7 @@ START_TEST(what_is_no_reply)
 {
 	static const char *const bad[] = {
 		"", "<html>", "[]", "7", "{\"kvs\":[{\"key\":\"*\"}]}",
-		"{\"kvs\":[{\"key\":7}]}", "{\"error\":{}}",
+		"{\"kvs\":[{\"key\":7}]}", "{\"error\":{}}", "{\"code\":9}",
 		"{\"ID\":\"99999999999999999999\"}", "{\"ID\":\"\"}",
 		"{\"ID\":\"1x\"}", "{\"kvs\":[{\"key\":\"L2E=\"}",
 	};
