@@ -14,7 +14,7 @@
 #include "base/clock.h"
 
 enum {
-	FRAME_MAGIC = 0x33706464, /* "ddp3" */
+	FRAME_MAGIC = 0x34706464, /* "ddp4" */
 	HEAR_MS = 2000 /* how long the text of an abort may take to come */
 };
 
@@ -31,9 +31,38 @@ static uint64_t made(const struct ddp__tcp *t, uint64_t back)
 			      : 0;
 }
 
+/* 1: a whole frame is next on this socket. */
+static int is_next(int fd, struct ddp__frame *f)
+{
+	return recv(fd, f, sizeof(*f), MSG_PEEK | MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(*f);
+}
+
+/* Reads all notices of a host and keeps the last. */
+static void take_waits(struct ddp__tcp *t, int host)
+{
+	int fd = t->fd[host * t->links];
+	struct ddp__frame f;
+
+	while (is_next(fd, &f) && ddp__frame_is(&f, DDP__FRAME_WAITS)) {
+		recv(fd, &f, sizeof(f), MSG_DONTWAIT);
+		t->waits[host] = (struct ddp__tcp_call){f.call, f.number};
+	}
+}
+
+static void take_all_waits(struct ddp__tcp *t)
+{
+	for (int h = 0; h < t->n; h++)
+		if (t->fd && t->fd[h * t->links] >= 0)
+			take_waits(t, h);
+}
+
 void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
 {
 	uint64_t last = made(t, 0), at = ++t->made % DDP__TCP_MADE;
+
+	if (t->made % DDP__TCP_NOTICES_EVERY == 0)
+		take_all_waits(t);
 
 	t->digest = ddp__digest(t->digest, last);
 	t->calls[at].word = ddp__call_pack(call);
@@ -61,6 +90,19 @@ void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
 				      .size = strlen(e->text)});
 }
 
+void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host)
+{
+	struct ddp__frame f = {.magic = FRAME_MAGIC,
+			       .kind = DDP__FRAME_WAITS,
+			       .call = ddp__call_pack(call),
+			       .number = call->number};
+
+	/* a host that is gone is found by those that wait for it */
+	send(t->fd[host * t->links], &f, sizeof(f),
+	     MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
 {
 	return f->magic == FRAME_MAGIC && f->kind == kind;
@@ -75,6 +117,9 @@ int ddp__tcp_timeout(int timeout_ms)
 
 void ddp__tcp_close(struct ddp__tcp *t)
 {
+	/* closing a socket with unread input would take back an abort that is
+	 * on its way out */
+	take_all_waits(t);
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
 			close(t->fd[i]);
@@ -82,6 +127,7 @@ void ddp__tcp_close(struct ddp__tcp *t)
 	free(t->leaders);
 	free(t->ranks);
 	free(t->before);
+	free(t->waits);
 	free(t->scratch);
 	free(t->windows);
 	memset(t, 0, sizeof(*t));
@@ -130,13 +176,6 @@ static size_t read_for_a_while(int fd, void *out, size_t size)
 		have += n > 0 ? (size_t)n : 0;
 	}
 	return have;
-}
-
-/* 1: a whole frame is next on this socket. */
-static int is_next(int fd, struct ddp__frame *f)
-{
-	return recv(fd, f, sizeof(*f), MSG_PEEK | MSG_DONTWAIT) ==
-	       (ssize_t)sizeof(*f);
 }
 
 int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
@@ -258,6 +297,37 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	return differ(t, host, &theirs, &mine, e);
 }
 
+/* Whether what host waits in, by its last notice, is the call of that number
+ * here. A later one of its is none of mine yet. */
+static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host, struct err *e)
+{
+	const struct ddp__tcp_call *w = &t->waits[host];
+	struct ddp__call theirs, mine;
+
+	if (!w->word || w->number > call->number)
+		return 0;
+	mine = mine_of(t, w->number, call);
+	if (mine.number != w->number || ddp__call_pack(&mine) == w->word)
+		return 0;
+	ddp__call_unpack(&theirs, w->word, w->number);
+	if (ddp__is_meeting(&mine) && theirs.kind == mine.kind)
+		return 0; /* another round of it */
+	theirs.group = call->group;
+	return differ(t, host, &theirs, &mine, e);
+}
+
+/* What host says beside its data: that it aborted, or waits in another call. */
+static int hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		struct err *e)
+{
+	int rc;
+
+	take_waits(t, host);
+	rc = compare_waits(t, call, host, e);
+	return rc ? rc : ddp__frame_hear_abort(t->fd[host * t->links], e);
+}
+
 /* Early for a later call is fine. */
 static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
 		   struct err *e)
@@ -281,7 +351,7 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  const char *how, struct err *e)
 {
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
-	int rc = ddp__frame_hear_abort(t->fd[host * t->links], e);
+	int rc = hear(t, call, host, e);
 
 	/* what it was called for may be what is wrong */
 	for (int i = 1; i < t->links && !rc; i++)
@@ -302,7 +372,7 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 	/* A host that closed may have done its part: who waits for it sees. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
-			rc = ddp__frame_hear_abort(t->fd[h * t->links], e);
+			rc = hear(t, call, h, e);
 	for (int l = 0; l < t->n * t->links && !rc; l++)
 		if (t->fd[l] >= 0 && l % t->links && !awaited(arg, l))
 			rc = look_at(t, call, l, e);

@@ -19,7 +19,10 @@ enum {
 	/* Who fails first tells why. A rank that is late is seen best by those
 	 * of its own host, so between hosts one waits this much longer. */
 	DDP__TCP_GRACE_MS = 1000,
-	DDP__TCP_MADE = 16 /* calls that are remembered, for texts */
+	DDP__TCP_MADE = 16, /* calls that are remembered, for texts */
+	/* Notices of waiting are read after so many operations at the latest:
+	 * they must not fill a socket on which an abort has to travel. */
+	DDP__TCP_NOTICES_EVERY = 256
 };
 
 /* Before each message, in host order, which must be the same on all hosts as
@@ -34,14 +37,26 @@ struct ddp__frame {
 	uint64_t before, last;
 };
 
-enum { DDP__FRAME_DATA, DDP__FRAME_ABORT };
+enum {
+	DDP__FRAME_DATA,
+	DDP__FRAME_ABORT,
+	/* A notice: its sender has waited for a while in this call. Two hosts
+	 * may wait for each other in different calls, and send nothing else. */
+	DDP__FRAME_WAITS
+};
+
+/* A call as its host packed it; word 0: none. */
+struct ddp__tcp_call {
+	uint64_t word, number;
+};
 
 struct ddp__tcp_op;
 
 struct ddp__tcp {
 	int me, n; /* hosts */
 	/* Sockets a pair for data. Beside them each pair has one on which only
-	 * aborts travel: an abort is heard even where a message was torn. */
+	 * aborts and notices travel: they arrive even where a message was
+	 * torn. */
 	int rails;
 	int links;	/* rails + 1 */
 	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
@@ -55,9 +70,8 @@ struct ddp__tcp {
 	/* Operations so far with the one under way: the last of them, by their
 	 * number modulo DDP__TCP_MADE, and a digest of all but that one. */
 	uint64_t made, digest;
-	struct {
-		uint64_t word, number;
-	} calls[DDP__TCP_MADE];
+	struct ddp__tcp_call calls[DDP__TCP_MADE];
+	struct ddp__tcp_call *waits; /* each host's last notice */
 	/* Its memory, kept from one to the next: fresh pages are dear. */
 	char *scratch, *windows;
 	size_t scratch_size;
@@ -137,8 +151,12 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		   const unsigned char frame[DDP__FRAME], size_t size,
 		   struct err *e);
-/* After a while without progress: whether any host aborted or, on a socket that
- * `awaited` does not name, says that it is in another call. */
+/* Sends host a notice that this one waits in call. */
+void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host);
+/* After a while without progress: whether any host aborted or is in another
+ * call, by its notice or by a frame on a socket that `awaited` does not
+ * name. */
 int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 			 int (*awaited)(void *arg, int link), void *arg,
 			 struct err *e);

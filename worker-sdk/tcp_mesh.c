@@ -379,12 +379,13 @@ static int start(struct mesh *m)
 	t->leaders = malloc(n * sizeof(int));
 	t->ranks = malloc(n * sizeof(int));
 	t->before = calloc(n + 1, sizeof(int));
+	t->waits = calloc(n, sizeof(*t->waits));
 	m->tries = calloc(links, sizeof(*m->tries));
 	m->where = calloc(n, sizeof(*m->where));
 	for (size_t i = 0; t->fd && i < links; i++)
 		t->fd[i] = -1;
-	if (!t->fd || !t->leaders || !t->ranks || !t->before || !m->tries ||
-	    !m->where)
+	if (!t->fd || !t->leaders || !t->ranks || !t->before || !t->waits ||
+	    !m->tries || !m->where)
 		return err_set(m->e, -ENOMEM,
 			       "ddp_init: no memory for %zu hosts", n);
 	for (size_t i = 0; i < links; i++)

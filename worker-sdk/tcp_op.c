@@ -17,6 +17,8 @@
 
 enum {
 	LOOK_MS = 500, /* asleep: how often to look at the other hosts */
+	/* After so long without progress those awaited are sent a notice. */
+	NOTICE_MS = 400,
 	/* A piece of a long message is at least so long. */
 	PIECE_MIN = 128 << 10,
 	/* What is folded at once: it stays in the cache. */
@@ -466,6 +468,23 @@ static int timed_out(const struct ddp__tcp_op *op, uint64_t waited,
 		       (double)waited / 1e9);
 }
 
+/* A host may wait for this one in another call, where neither sends. */
+static void notify(struct ddp__tcp_op *op)
+{
+	int last = -1;
+
+	for (int i = 0; i < op->busy && op->noticed < op->turn; i++) {
+		const struct ddp__stream *s = &op->streams[i];
+		int host = ddp__tcp_host(op->t, s->link);
+
+		if (s->sends || host == last)
+			continue;
+		ddp__tcp_send_waits(op->t, &op->call, host);
+		last = host;
+	}
+	op->noticed = op->turn;
+}
+
 int ddp__tcp_look(struct ddp__tcp *t, uint64_t waited_ns, struct err *e)
 {
 	struct ddp__tcp_op *op = t->op;
@@ -474,6 +493,8 @@ int ddp__tcp_look(struct ddp__tcp *t, uint64_t waited_ns, struct err *e)
 	if (!op || !op->busy)
 		return 0;
 	rc = ddp__tcp_look_at_all(t, &op->call, is_awaited, op, e);
+	if (!rc && waited_ns >= NOTICE_MS * UINT64_C(1000000))
+		notify(op);
 	if (!rc && t->timeout_ms >= 0 &&
 	    waited_ns >= (uint64_t)t->timeout_ms * 1000000u)
 		rc = timed_out(op, waited_ns, e);

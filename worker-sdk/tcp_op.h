@@ -57,6 +57,7 @@ struct ddp__tcp_op {
 	int used, room;
 	struct ddp__stream *streams;
 	int busy, streams_room; /* those with messages left are the first */
+	int noticed; /* the turn whose wait the hosts awaited know of */
 	int moved; /* since it was last asked */
 };
 

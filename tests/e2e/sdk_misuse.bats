@@ -27,6 +27,17 @@ misuse() { # N MODE [thread]
 	done
 }
 
+@test "ranks that wait for each other in calls with other roots are told so" {
+	local hosts kind
+	export DDP_TIMEOUT=20
+	for kind in gather reduce scatter broadcast; do
+		for hosts in 1 2 3i 3; do
+			DDP_TEST_HOSTS=$hosts misuse 3 roots_$kind
+		done
+		DDP_TEST_HOSTS=3 misuse 3 roots_$kind thread
+	done
+}
+
 @test "a communicator that was freed is not used" {
 	misuse 2 freed
 }

@@ -7,24 +7,18 @@
 #include "tests/fuzz_sdk/fuzz.h"
 
 enum mistake {
-	COUNT, TYPE, OP, KIND, ROOT, OWN_ROOTS, SKIPPED, SWAPPED, MISSED,
+	COUNT, TYPE, OP, KIND, ROOT, OTHER_ROOTS, SKIPPED, SWAPPED, MISSED,
 	OTHER_MESSAGE, MISTAKES
 };
 static const char *const names[] = {
 	"another count", "another type", "another operation", "another kind",
-	"another root", "each its own root", "a skipped call", "swapped calls",
+	"another root", "each another root", "a skipped call", "swapped calls",
 	"missed broadcasts", "a message that is not what was sent"};
 
 static int has_root(enum kind kind)
 {
 	return kind == REDUCE || kind == BROADCAST || kind == GATHER ||
 	       kind == SCATTER;
-}
-
-/* Each would wait for what nobody sends. */
-static int waits_as_root(enum kind kind)
-{
-	return kind == REDUCE || kind == GATHER;
 }
 
 /* Only what its callers compare: an empty call has the same words, too. */
@@ -36,9 +30,7 @@ static struct call draw(struct rng *common, const struct group *g,
 	do
 		c = call_draw(common, g, m == OP ? CALL_REDUCES : 0);
 	while (c.kind == BARRIER ||
-	       ((m == ROOT || m == OWN_ROOTS) && !has_root(c.kind)) ||
-	       (m == OWN_ROOTS && g->hosts > 1 && waits_as_root(c.kind) &&
-		is_left_out("waiting-roots")));
+	       ((m == ROOT || m == OTHER_ROOTS) && !has_root(c.kind)));
 	if (m == OTHER_MESSAGE) {
 		c.kind = MESSAGE;
 		c.root = (int)rng_below(common, (unsigned)g->n);
@@ -124,8 +116,9 @@ static int act(struct rng *common, enum mistake m, int culprit, int *who)
 			c.root = (culprit + 1) % g->n;
 		return mine ? 0 : several(&c, missed);
 	}
-	if (m == OWN_ROOTS) {
-		c.root = g->rank;
+	if (m == OTHER_ROOTS) {
+		/* oneself: all wait in a gather; the next one: in a scatter */
+		c.root = (g->rank + (int)rng_below(common, 2)) % g->n;
 		return call_try(&c);
 	}
 	wrong = mistaken(common, c, m);
@@ -170,9 +163,7 @@ void mistake_make(struct rng *common)
 	struct call after = {.kind = BARRIER, .group = fuzz.groups[0]};
 	char text[600];
 
-	do
-		m = (enum mistake)rng_below(common, MISTAKES);
-	while (m == OWN_ROOTS && is_left_out("own-roots"));
+	m = (enum mistake)rng_below(common, MISTAKES);
 	culprit = (int)rng_below(common, (unsigned)fuzz.size);
 	who = culprit;
 	calls_wait(0);

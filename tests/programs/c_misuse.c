@@ -2,7 +2,8 @@
  * goes on after a failure. Prints "rank R: ok" or what was wrong.
  *
  *   c_misuse arguments | first-error | freed | fork | threads | abort | leave |
- *            late | big | quiet | missed | missed_many | roots
+ *            late | big | quiet | missed | missed_many | roots |
+ *            roots_gather | roots_reduce | roots_scatter | roots_broadcast
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -483,6 +484,38 @@ static void roots(void)
 	wants(rc, DDP_ERR_ARGUMENT, ", but rank ");
 }
 
+/* Each waits for the others as the root, or for the next one as its root:
+ * nobody sends anything. */
+static void waiting_roots(int kind)
+{
+	static float in[3000], out[3 * 3000];
+	const size_t n = 3000;
+	const int next = (rank + 1) % size;
+	int rc;
+
+	switch (kind) {
+	case 0:
+		rc = ddp_gather(world, in, out, n, DDP_F32, rank);
+		break;
+	case 1:
+		rc = ddp_reduce(world, in, out, n, DDP_F32, DDP_SUM, rank);
+		break;
+	case 2:
+		rc = ddp_scatter(world, in, out, n, DDP_F32, next);
+		break;
+	default:
+		rc = ddp_broadcast(world, in, n, DDP_F32, next);
+	}
+	wants(rc, DDP_ERR_ARGUMENT, " #1 (f32 x 3000");
+	wants(rc, DDP_ERR_ARGUMENT, " called ");
+	wants(rc, DDP_ERR_ARGUMENT, ", but rank ");
+}
+
+static void roots_gather(void) { waiting_roots(0); }
+static void roots_reduce(void) { waiting_roots(1); }
+static void roots_scatter(void) { waiting_roots(2); }
+static void roots_broadcast(void) { waiting_roots(3); }
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -495,7 +528,11 @@ int main(int argc, char **argv)
 		     {"late", late},	       {"big", big},
 		     {"orphans", orphans},     {"quiet", quiet},
 		     {"missed", missed},       {"roots", roots},
-		     {"missed_many", missed_many}};
+		     {"missed_many", missed_many},
+		     {"roots_gather", roots_gather},
+		     {"roots_reduce", roots_reduce},
+		     {"roots_scatter", roots_scatter},
+		     {"roots_broadcast", roots_broadcast}};
 
 	must(ddp_init(&world, NULL), "ddp_init");
 	rank = ddp_rank(world);
