@@ -13,6 +13,7 @@
 #   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
 #   make planted     plant faults and see that tests find them (PLANTED="names")
 #   make faults      each call of each process fails once (docs/testing.md)
+#   make mutants     change one line at a time; which tests see it (docs/testing.md)
 #   make tests       build all programs that the tests start; make bench-programs and
 #                    gpu-programs those of the benchmarks and of check-gpu
 #   make deps        install what the tests need; build-deps: what building needs
@@ -79,7 +80,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted faults install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted faults mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -380,6 +381,10 @@ fuzz:
 faults: deps
 	@$(MAKE) --no-print-directory $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
 	@O=$(abspath $(O)) tests/faults/run
+
+# Its knobs (FOR, N, SEED, AT, KEY, TESTS, BUDGET, JOBS, LOG) are in its first lines.
+mutants: deps
+	@CC="$(CC)" CXX="$(CXX)" CUDA="$(CUDA)" LDFLAGS="$(LDFLAGS)" tests/mutants/run
 
 # ---- the rest
 

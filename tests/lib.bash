@@ -57,6 +57,11 @@ lib_setup() {
 		esac
 	done
 	export DDP_CACHE=$T/cache
+	# tests/mutants/reach.py asks what each test reaches
+	if [ -n "${DDP_TEST_REACHED:-}" ]; then
+		export DDP_TEST_REACHED=$DDP_TEST_REACHED/$BATS_TEST_NUMBER
+		mkdir -m 777 "$DDP_TEST_REACHED"
+	fi
 	# marks every process that descends from this test, and only those
 	export TEST_COOKIE=$BATS_ROOT_PID.$BATS_TEST_NUMBER.$RANDOM$RANDOM
 	# A trap runs between two commands: a signal that comes when one is about
