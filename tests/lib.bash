@@ -20,6 +20,7 @@
 #   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
 #                         skipped
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
+#   lacks TEXT ERE        fails, showing it, if one of its lines matches
 #   "${deaf[@]}" CMD...   CMD with workers that are deaf to the launcher's SIGTERM
 #   $IDLE                 what bash evaluates to wait for a signal that it traps
 #
@@ -176,6 +177,10 @@ has() {
 	echo "no line like '$2' in:"
 	sed 's/^/| /' <<<"$1"
 	return 1
+}
+
+lacks() {
+	! grep -E -e "$2" <<<"$1"
 }
 
 lib_teardown() {

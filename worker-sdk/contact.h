@@ -19,7 +19,7 @@ struct ddp__contact {
 	struct slice host_name; /* for people */
 	int64_t pid;
 	int32_t memory; /* descriptor of a segment of this rank's; -1: none */
-	unsigned char cookie[DDP__COOKIE]; /* random; of that segment, too */
+	unsigned char cookie[DDP__COOKIE]; /* random: keys are made of it */
 	struct slice addr; /* of its listener; empty: it has none */
 	uint16_t port;
 	uint16_t p2p_port; /* of that for messages between two ranks */

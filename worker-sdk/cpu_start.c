@@ -97,6 +97,17 @@ static void guess_needs(struct meeting *m)
 	m->creates = !m->no_shm && first && !alone;
 }
 
+/* Of a rank whose record has this cookie. It is in memory that others map, and
+ * opens no connection. */
+static void segment_cookie(unsigned char out[DDP__COOKIE],
+			   const unsigned char cookie[DDP__COOKIE])
+{
+	unsigned char key[DDP__KEY];
+
+	ddp__key_for(key, cookie, "segment");
+	memcpy(out, key, DDP__COOKIE);
+}
+
 static int prepare(struct meeting *m)
 {
 	const struct ddp__env *env = &m->c->world->env;
@@ -109,10 +120,11 @@ static int prepare(struct meeting *m)
 	guess_needs(m);
 	if (m->creates) {
 		struct err why = ERR_INIT;
+		unsigned char segment[DDP__COOKIE];
 
 		/* Told by attach, if it is me who is asked for it. */
-		m->memory = ddp__shm_create((size_t)m->c->size, m->cookie,
-					    &why);
+		segment_cookie(segment, m->cookie);
+		m->memory = ddp__shm_create((size_t)m->c->size, segment, &why);
 		snprintf(m->shm_error, sizeof(m->shm_error), "%s", why.text);
 		if (m->memory < 0)
 			m->memory = -1;
@@ -241,6 +253,7 @@ static int attach(struct meeting *m)
 		&c->topology.hosts[c->topology.host_of[me]];
 	const struct ddp__contact *leader = &m->contacts[h->ranks[0]];
 	const char *test = getenv("DDP_TEST_SHM");
+	unsigned char segment[DDP__COOKIE];
 	char path[64], name[DDP__NAME_MAX];
 	int fd, rc;
 
@@ -257,8 +270,9 @@ static int attach(struct meeting *m)
 			       "cannot open %s, the memory of %s: %s", path,
 			       c->peers.name(c, h->ranks[0], name),
 			       strerror(errno));
+	segment_cookie(segment, leader->cookie);
 	rc = ddp__shm_attach(&m->cpu->shm, fd, c->topology.index_of[me], h->n,
-			     leader->cookie, m->e);
+			     segment, m->e);
 	if (fd != m->memory)
 		close(fd);
 	m->cpu->shm.ranks = h->ranks;
@@ -323,7 +337,7 @@ static int connect_leaders(struct meeting *m)
 
 	if (!sites)
 		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
-	memcpy(setup.cookie, m->contacts[0].cookie, sizeof(setup.cookie));
+	ddp__key_for(setup.key, m->contacts[0].cookie, "collectives");
 	for (int h = 0; h < t->nhosts && !rc; h++) {
 		const struct ddp__contact *leader =
 			&m->contacts[t->hosts[h].ranks[0]];
@@ -363,7 +377,7 @@ static int open_p2p(struct meeting *m)
 					   .peers = &c->peers};
 	int rc = where ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
 
-	memcpy(setup.cookie, m->contacts[0].cookie, sizeof(setup.cookie));
+	ddp__key_for(setup.key, m->contacts[0].cookie, "messages");
 	for (int i = 0; i < c->size && !rc; i++) {
 		const struct ddp__contact *other = &m->contacts[i];
 		char text[SOCK_HOST_MAX];

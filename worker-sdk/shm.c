@@ -111,6 +111,14 @@ static int take_pages(int fd, size_t at, size_t size)
  * rank takes all that it writes to, slot and rings. Elsewhere these stay
  * sparse: no tmpfs limits a memfd, and a memory cgroup that is full has its OOM
  * killer come, to fallocate as to a touch (seen with 6.18, cgroups v1). */
+static void name_bells(struct ddp__shm *s)
+{
+	unsigned char key[DDP__KEY];
+
+	ddp__key_for(key, s->header->cookie, "doorbells");
+	memcpy(s->bell_name, key, sizeof(s->bell_name));
+}
+
 static int take_mine(int fd, int me, int n)
 {
 	size_t count = (size_t)n, i = (size_t)me;
@@ -187,6 +195,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 	s->n = n;
 	s->timeout_ms = -1;
 	s->bell = -1;
+	name_bells(s);
 	mine = ddp__shm_control(s, me);
 	mine->pid = getpid();
 	mine->probe_at = (uintptr_t)s->probe;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "worker-sdk/call.h"
+#include "worker-sdk/key.h"
 #include "worker-sdk/peers.h"
 #include "worker-sdk/shm_put.h"
 
@@ -25,7 +26,7 @@ enum {
 	DDP__SHM_CELL = 48,   /* of at most so many bytes */
 	DDP__SHM_HEAD = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
 	DDP__SHM_CPUS = 1024,
-	DDP__COOKIE = 16,
+	DDP__BELL = 16,
 	/* Longer than the ranks of a host wait for each other they wait for
 	 * the one that is away, and longer than that one waits itself
 	 * (DDP__TCP_GRACE_MS): what it learns says more. */
@@ -117,6 +118,7 @@ struct ddp__shm {
 				       * how long not to do so again */
 	int patient;		      /* somebody was away in this step */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
+	unsigned char bell_name[DDP__BELL]; /* of all ranks' bells */
 	struct ddp__shm_header *header;
 	char *slots;
 	size_t mapped;

@@ -18,8 +18,8 @@ static socklen_t address_of(const struct ddp__shm *s, int i,
 	memset(a, 0, sizeof(*a));
 	a->sun_family = AF_UNIX;
 	at += snprintf(at, 16, "ddp.%d.", i);
-	for (int k = 0; k < DDP__COOKIE; k++)
-		at += snprintf(at, 3, "%02x", s->header->cookie[k]);
+	for (int k = 0; k < DDP__BELL; k++)
+		at += snprintf(at, 3, "%02x", s->bell_name[k]);
 	return (socklen_t)(at - (char *)a);
 }
 

@@ -10,7 +10,7 @@
 #include "base/sock.h"
 #include "worker-sdk/call.h"
 #include "worker-sdk/peers.h"
-#include "worker-sdk/tcp_hello.h"
+#include "worker-sdk/tcp_callers.h"
 #include "worker-sdk/tcp_listen.h"
 
 enum {
@@ -88,14 +88,15 @@ struct ddp__tcp_setup {
 	const struct ddp__tcp_site *sites; /* n of them */
 	int me, n;
 	struct ddp__listener listener;
-	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
+	unsigned char key[DDP__KEY]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;
 	int rails; /* 0: $DDP_TCP_SOCKETS, else as many as is best */
 	const struct ddp__peers *peers;
 };
 
-/* Connects each to each. Who cannot show the cookie is hung up on. On failure
+/* Connects each to each; those who do not prove that they have the key are hung
+ * up on. On failure
  * nothing is left open. ddp__tcp_close frees. */
 int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 		     struct err *e);

@@ -16,12 +16,13 @@
 
 enum {
 	ADDRESSES_MAX = 8,
-	STRANGERS_MAX = 64, /* accepted, not yet known */
+	STRANGERS_MAX = 64, /* callers at once, beside those who are expected */
+	TRIES_MAX = 4,	    /* it may have hung up on me among strangers */
 	RAILS_DEFAULT = 1,
 	LOOK_MS = 1000 /* how often to ask whether those missing live */
 };
 
-static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '2'};
+static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '3'};
 
 /* Where a host may be reached. */
 struct addresses {
@@ -34,7 +35,8 @@ struct link_try {
 	int fd;
 	int connecting; /* not yet writable */
 	int next;	/* address to try */
-	struct ddp__hello_in in;
+	int tries;	/* of all addresses, so far */
+	struct ddp__hello hello;
 };
 
 struct mesh {
@@ -42,51 +44,43 @@ struct mesh {
 	struct ddp__tcp *t;
 	struct addresses *where; /* of the hosts before me */
 	struct link_try *tries;	 /* by host and link, to those before me */
-	struct link_try strangers[STRANGERS_MAX];
+	struct ddp__callers callers;
 	int missing;
+	int rc; /* of what a caller brought */
 	struct err *e;
 };
 
-static struct ddp__hello hello_to(const struct mesh *m, int link)
+/* My end of a link. */
+static struct ddp__link end_of(const struct mesh *m, int link)
 {
-	struct ddp__hello h;
+	struct ddp__link end = {
+		.round = m->setup->round,
+		.from = (uint32_t)m->setup->me,
+		.to = (uint32_t)(link / m->t->links),
+		.link = (uint16_t)(link % m->t->links),
+		.links = (uint16_t)m->t->links,
+	};
 
-	memset(&h, 0, sizeof(h));
-	memcpy(h.magic, magic, sizeof(magic));
-	memcpy(h.cookie, m->setup->cookie, sizeof(h.cookie));
-	h.round = m->setup->round;
-	h.from = (uint32_t)m->setup->me;
-	h.to = (uint32_t)(link / m->t->links);
-	h.link = (uint16_t)(link % m->t->links);
-	h.links = (uint16_t)m->t->links;
-	return h;
+	memcpy(end.magic, magic, sizeof(magic));
+	return end;
 }
 
-static int say_hello(const struct mesh *m, int fd, int link)
+/* A host after me says so, in this round. One that has more links than I have
+ * is told my number of them, and tells me its own. */
+static int expects(void *owner, const struct ddp__link *caller,
+		   struct ddp__link *me)
 {
-	struct ddp__hello h = hello_to(m, link);
+	const struct mesh *m = owner;
 
-	return ddp__hello_say(fd, &h);
+	if (caller->from <= (uint32_t)m->setup->me ||
+	    caller->from >= (uint32_t)m->setup->n)
+		return 0;
+	*me = end_of(m, (int)caller->from * m->t->links);
+	me->link = caller->link;
+	return ddp__link_fits(me, caller);
 }
 
-/* Said by a host of this job, in this round, to me. */
-static int is_known(const struct mesh *m, const struct ddp__hello *h)
-{
-	struct ddp__hello mine = hello_to(m, 0);
-
-	return !ddp__hello_differs(h, &mine) &&
-	       h->from < (uint32_t)m->setup->n;
-}
-
-/* The link that this hello is of, or -1. */
-static int known_link(const struct mesh *m, const struct ddp__hello *h)
-{
-	return h->links == m->t->links && h->link < m->t->links
-		       ? (int)h->from * m->t->links + h->link
-		       : -1;
-}
-
-static int check_rails(struct mesh *m, const struct ddp__hello *h)
+static int check_rails(struct mesh *m, const struct ddp__link *h)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	char name[DDP__NAME_MAX];
@@ -109,7 +103,7 @@ static void keep(struct mesh *m, int link, int fd)
 	m->missing--;
 }
 
-static int unreachable(struct mesh *m, int host, int error)
+static int unreachable(struct mesh *m, int host, const char *why)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	const struct ddp__tcp_site *site = &m->setup->sites[host];
@@ -122,7 +116,7 @@ static int unreachable(struct mesh *m, int host, int error)
 		       p->name(p->owner, m->setup->sites[m->setup->me].leader,
 			       me),
 		       p->name(p->owner, site->leader, other),
-		       endpoint_text(&site->where, at), strerror(error));
+		       endpoint_text(&site->where, at), why);
 }
 
 /* Starts a connection to a host before me, at the next of its addresses. error:
@@ -148,7 +142,7 @@ static int call_host(struct mesh *m, int link, int error)
 		if (fd >= 0)
 			close(fd);
 	}
-	return unreachable(m, link / m->t->links, error);
+	return unreachable(m, link / m->t->links, strerror(error));
 }
 
 static int call_all(struct mesh *m)
@@ -170,11 +164,12 @@ static int call_all(struct mesh *m)
 static int on_connected(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
+	struct ddp__link me = end_of(m, link);
 	socklen_t size = sizeof(int);
 	int error = 0;
 
 	getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	if (!error && say_hello(m, l->fd, link))
+	if (!error && ddp__hello_call(&l->hello, l->fd, &me))
 		error = EPIPE;
 	l->connecting = 0;
 	if (!error)
@@ -184,30 +179,40 @@ static int on_connected(struct mesh *m, int link)
 	return call_host(m, link, error);
 }
 
-static int on_called(struct mesh *m, int link)
+static int hung_up(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
 	const struct ddp__peers *p = m->setup->peers;
-	int host = link / m->t->links, rc;
-	int rank = m->setup->sites[host].leader;
+	int rank = m->setup->sites[link / m->t->links].leader;
 	char name[DDP__NAME_MAX], seen[256];
+
+	close(l->fd);
+	l->fd = -1;
+	if (++l->tries < TRIES_MAX) {
+		l->next = 0;
+		return call_host(m, link, EPIPE);
+	}
+	snprintf(seen, sizeof(seen), "ddp_init: %s closed its connection",
+		 p->name(p->owner, rank, name));
+	return p->fate(p->owner, rank, seen, m->e);
+}
+
+static int on_called(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	int rc;
 
 	if (l->connecting)
 		return on_connected(m, link);
-	rc = ddp__hello_hear(l->fd, &l->in);
-	if (rc < 0) {
-		snprintf(seen, sizeof(seen),
-			 "ddp_init: %s closed its connection",
-			 p->name(p->owner, rank, name));
-		return p->fate(p->owner, rank, seen, m->e);
-	}
+	rc = ddp__hello_answered(&l->hello, l->fd, m->setup->key);
+	if (rc == -EPROTO)
+		return unreachable(m, link / m->t->links,
+				   "another program listens there");
+	if (rc < 0)
+		return hung_up(m, link);
 	if (!rc)
 		return 0;
-	if (!is_known(m, &l->in.hello))
-		return unreachable(m, host, EPROTO);
-	rc = check_rails(m, &l->in.hello);
-	if (!rc && known_link(m, &l->in.hello) != link)
-		rc = unreachable(m, host, EPROTO);
+	rc = check_rails(m, &l->hello.listener);
 	if (!rc) {
 		keep(m, link, l->fd);
 		l->fd = -1;
@@ -215,49 +220,17 @@ static int on_called(struct mesh *m, int link)
 	return rc;
 }
 
-static void on_listener(struct mesh *m)
+static void came(void *owner, const struct ddp__link *caller, int fd)
 {
-	for (;;) {
-		struct link_try *l = NULL;
-		int fd = ddp__listen_accept(&m->setup->listener);
+	struct mesh *m = owner;
+	int link = (int)caller->from * m->t->links + caller->link;
 
-		if (fd < 0)
-			return;
-		for (int i = 0; i < STRANGERS_MAX && !l; i++)
-			if (m->strangers[i].fd < 0)
-				l = &m->strangers[i];
-		if (!l) {
-			/* Full of silent ones: the first has had its time. */
-			l = &m->strangers[0];
-			close(l->fd);
-			memmove(l, l + 1, (STRANGERS_MAX - 1) * sizeof(*l));
-			l = &m->strangers[STRANGERS_MAX - 1];
-		}
-		*l = (struct link_try){.fd = fd};
-	}
-}
-
-static int on_stranger(struct mesh *m, struct link_try *l)
-{
-	int heard = ddp__hello_hear(l->fd, &l->in), known, link = -1, rc = 0;
-
-	if (!heard)
-		return 0;
-	known = heard > 0 && is_known(m, &l->in.hello) &&
-		(int)l->in.hello.from > m->setup->me;
-	if (known)
-		link = known_link(m, &l->in.hello);
-	if (known && link < 0) {
-		/* it hears of the difference, too */
-		say_hello(m, l->fd, (int)l->in.hello.from * m->t->links);
-		rc = check_rails(m, &l->in.hello);
-	}
-	if (link >= 0 && m->t->fd[link] < 0 && !say_hello(m, l->fd, link))
-		keep(m, link, l->fd);
+	if (!m->rc)
+		m->rc = check_rails(m, caller);
+	if (!m->rc && caller->link < m->t->links && m->t->fd[link] < 0)
+		keep(m, link, fd);
 	else
-		close(l->fd);
-	l->fd = -1;
-	return rc;
+		close(fd);
 }
 
 /* The first host from this one on of which a connection is missing, or n. */
@@ -297,29 +270,22 @@ static int timed_out(struct mesh *m, uint64_t waited)
 /* Waits for what is there to do, and does it. */
 static int turn(struct mesh *m, struct pollfd *polls)
 {
-	int n = 0, calls = m->setup->me * m->t->links, rc = 0, heard = 0;
+	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
 
 	for (int i = 0; i < calls; i++)
 		polls[n++] = (struct pollfd){
 			m->tries[i].fd,
 			m->tries[i].connecting ? POLLOUT : POLLIN, 0};
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		polls[n++] = (struct pollfd){m->strangers[i].fd, POLLIN, 0};
-	n += ddp__listen_polls(&m->setup->listener, polls + n,
-			       DDP__LISTEN_MAX);
+	n += ddp__callers_polls(&m->callers, &m->setup->listener, polls + n,
+				m->callers.max + DDP__LISTEN_MAX);
 	if (poll(polls, (nfds_t)n, LOOK_MS) <= 0)
 		return 0;
 	for (int i = 0; i < calls && !rc; i++)
 		if (polls[i].revents)
 			rc = on_called(m, i);
-	for (int i = 0; i < STRANGERS_MAX && !rc; i++)
-		if (polls[calls + i].revents)
-			rc = on_stranger(m, &m->strangers[i]);
-	for (int i = calls + STRANGERS_MAX; i < n; i++)
-		heard |= polls[i].revents;
-	if (heard && !rc)
-		on_listener(m);
-	return rc;
+	if (!rc)
+		ddp__callers_serve(&m->callers, &m->setup->listener);
+	return rc ? rc : m->rc;
 }
 
 static int meet_all(struct mesh *m, struct pollfd *polls)
@@ -357,6 +323,21 @@ static int rails_wanted(const struct ddp__tcp_setup *setup, struct err *e)
 			       "DDP_TCP_SOCKETS is '%s': give a number from 1 "
 			       "to %d", text, DDP__RAILS_MAX);
 	return (int)n;
+}
+
+/* Those who are expected find a place beside any strangers. */
+static int await_callers(struct mesh *m)
+{
+	int hosts = m->setup->n - 1 - m->setup->me;
+
+	if (ddp__callers_init(&m->callers,
+			      STRANGERS_MAX + hosts * m->t->links))
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	m->callers.key = m->setup->key;
+	m->callers.owner = m;
+	m->callers.expects = expects;
+	m->callers.came = came;
+	return 0;
 }
 
 static int start(struct mesh *m)
@@ -397,10 +378,8 @@ static int start(struct mesh *m)
 		t->ranks[i] = s->ranks ? s->ranks : 1;
 		t->before[i + 1] = t->before[i] + t->ranks[i];
 	}
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		m->strangers[i].fd = -1;
 	m->missing = (int)(links - (size_t)t->links);
-	return 0;
+	return await_callers(m);
 }
 
 int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
@@ -412,17 +391,15 @@ int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 
 	if (rc)
 		goto out;
-	polls = calloc((size_t)(links + STRANGERS_MAX + DDP__LISTEN_MAX),
+	polls = calloc((size_t)(links + m.callers.max + DDP__LISTEN_MAX),
 		       sizeof(*polls));
 	rc = polls ? meet_all(&m, polls)
 		   : err_set(e, -ENOMEM, "ddp_init: no memory");
 	for (int i = 0; i < links; i++)
 		if (m.tries[i].fd >= 0)
 			close(m.tries[i].fd);
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		if (m.strangers[i].fd >= 0)
-			close(m.strangers[i].fd);
 out:
+	ddp__callers_close(&m.callers);
 	if (rc)
 		ddp__tcp_close(t);
 	free(m.tries);

@@ -32,10 +32,8 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 	p->peers = setup->peers;
 	p->spins = 1;
 	p->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);
-	memcpy(p->hello.magic, "ddpp2p_1", sizeof(p->hello.magic));
-	memcpy(p->hello.cookie, setup->cookie, sizeof(p->hello.cookie));
-	p->hello.round = setup->round;
-	p->hello.from = (uint32_t)setup->me;
+	memcpy(p->key, setup->key, sizeof(p->key));
+	p->round = setup->round;
 	p->where = malloc(n * sizeof(*p->where));
 	if (p->where && !ddp__pairs_init(p, e)) {
 		memcpy(p->where, setup->where, n * sizeof(*p->where));

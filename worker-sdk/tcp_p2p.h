@@ -12,16 +12,16 @@
 
 struct pollfd;
 struct ddp__pair;
-struct ddp__stranger;
 
 struct ddp__tcp_p2p {
 	int me, n; /* ranks of the communicator */
 	struct ddp__listener listener; /* none where all are on this host */
 	struct endpoint *where;	 /* of each rank */
 	struct ddp__pair *pairs; /* with each rank; tcp_pair.c's */
-	struct ddp__stranger *strangers; /* accepted, not yet known */
+	struct ddp__callers callers;
 	struct ddp__tcp_msg *active;
-	struct ddp__hello hello; /* to 0 */
+	unsigned char key[DDP__KEY];
+	uint32_t round;
 	int timeout_ms;		 /* < 0: for ever */
 	const struct ddp__peers *peers;
 	int spins;
@@ -32,7 +32,7 @@ struct ddp__tcp_p2p_setup {
 	const struct endpoint *where; /* n; copied. No host: not by TCP */
 	int me, n;
 	struct ddp__listener listener; /* taken over, even on failure */
-	unsigned char cookie[DDP__MESH_COOKIE]; /* the same on all */
+	unsigned char key[DDP__KEY]; /* the same on all */
 	uint32_t round;
 	int timeout_ms;
 	const struct ddp__peers *peers;

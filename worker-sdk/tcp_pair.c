@@ -10,14 +10,9 @@
 #include "worker-sdk/tcp_p2p.h"
 
 enum {
-	STRANGERS_MAX = 64,
-	/* Who is full of strangers may have hung up on me by mistake. */
+	CALLERS_MAX = 64,
+	/* it may have hung up on me among strangers */
 	TRIES_MAX = 4
-};
-
-struct ddp__stranger {
-	int fd; /* -1: free */
-	struct ddp__hello_in in;
 };
 
 /* While I connect. */
@@ -25,7 +20,7 @@ struct ddp__greeting {
 	struct sock_addr a[DDP__ADDRESSES_MAX];
 	int n, next; /* address to try */
 	int tries;   /* of all addresses, so far */
-	struct ddp__hello_in in;
+	struct ddp__hello hello;
 };
 
 char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
@@ -33,21 +28,64 @@ char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
 	return p->peers->name(p->peers->owner, rank, out);
 }
 
+/* My end of the connection with a rank. */
+static struct ddp__link end_of(const struct ddp__tcp_p2p *p, int rank)
+{
+	return (struct ddp__link){.magic = {'d', 'd', 'p', 'p', '2', 'p', '_',
+					    '2'},
+				  .round = p->round,
+				  .from = (uint32_t)p->me,
+				  .to = (uint32_t)rank};
+}
+
+static void ready(struct ddp__tcp_p2p *p, int rank, int fd)
+{
+	struct ddp__pair *pair = &p->pairs[rank];
+	int one = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	pair->fd = fd;
+	pair->state = DDP__PAIR_READY;
+	free(pair->greeting);
+	pair->greeting = NULL;
+}
+
+/* A lower rank says so, with which there is no connection yet. */
+static int expects(void *owner, const struct ddp__link *caller,
+		   struct ddp__link *me)
+{
+	const struct ddp__tcp_p2p *p = owner;
+
+	if (caller->from >= (uint32_t)p->me || p->pairs[caller->from].fd >= 0)
+		return 0;
+	*me = end_of(p, (int)caller->from);
+	return ddp__link_fits(me, caller);
+}
+
+static void came(void *owner, const struct ddp__link *caller, int fd)
+{
+	struct ddp__tcp_p2p *p = owner;
+
+	if (p->pairs[caller->from].fd < 0)
+		ready(p, (int)caller->from, fd);
+	else
+		close(fd);
+}
+
 int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
 {
 	p->pairs = calloc((size_t)p->n, sizeof(*p->pairs));
-	p->strangers = calloc(STRANGERS_MAX, sizeof(*p->strangers));
-	if (!p->pairs || !p->strangers) {
+	if (!p->pairs || ddp__callers_init(&p->callers, CALLERS_MAX)) {
 		free(p->pairs);
-		free(p->strangers);
 		p->pairs = NULL;
-		p->strangers = NULL;
 		return err_set(e, -ENOMEM, "no memory for %d ranks", p->n);
 	}
+	p->callers.key = p->key;
+	p->callers.owner = p;
+	p->callers.expects = expects;
+	p->callers.came = came;
 	for (int i = 0; i < p->n; i++)
 		p->pairs[i].fd = -1;
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		p->strangers[i].fd = -1;
 	return 0;
 }
 
@@ -58,11 +96,8 @@ void ddp__pairs_close(struct ddp__tcp_p2p *p)
 			close(p->pairs[i].fd);
 		free(p->pairs[i].greeting);
 	}
-	for (int i = 0; p->strangers && i < STRANGERS_MAX; i++)
-		if (p->strangers[i].fd >= 0)
-			close(p->strangers[i].fd);
+	ddp__callers_close(&p->callers);
 	free(p->pairs);
-	free(p->strangers);
 }
 
 /* It was there in ddp_init: it is gone, or something came between us. */
@@ -79,26 +114,6 @@ static int unreachable(struct ddp__tcp_msg *m, const char *why, struct err *e)
 		 ddp__tcp_p2p_name(m->p, m->peer, name),
 		 endpoint_text(&m->p->where[m->peer], at), why);
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
-}
-
-static struct ddp__hello hello_to(const struct ddp__tcp_p2p *p, int rank)
-{
-	struct ddp__hello h = p->hello;
-
-	h.to = (uint32_t)rank;
-	return h;
-}
-
-static void ready(struct ddp__tcp_p2p *p, int rank, int fd)
-{
-	struct ddp__pair *pair = &p->pairs[rank];
-	int one = 1;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	pair->fd = fd;
-	pair->state = DDP__PAIR_READY;
-	free(pair->greeting);
-	pair->greeting = NULL;
 }
 
 /* At the next address; error: why the one before failed. */
@@ -141,14 +156,14 @@ static int on_connected(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct pollfd poll_it = {pair->fd, POLLOUT, 0};
-	struct ddp__hello h = hello_to(m->p, m->peer);
+	struct ddp__link me = end_of(m->p, m->peer);
 	socklen_t size = sizeof(int);
 	int error = 0;
 
 	if (poll(&poll_it, 1, 0) <= 0)
 		return 0;
 	getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	if (!error && ddp__hello_say(pair->fd, &h))
+	if (!error && ddp__hello_call(&pair->greeting->hello, pair->fd, &me))
 		error = EPIPE;
 	if (!error) {
 		pair->state = DDP__PAIR_GREETED;
@@ -163,13 +178,11 @@ static int on_answer(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct ddp__greeting *g = pair->greeting;
-	struct ddp__hello h = hello_to(m->p, m->peer);
-	int rc = ddp__hello_hear(pair->fd, &g->in);
+	int rc = ddp__hello_answered(&g->hello, pair->fd, m->p->key);
 
 	if (!rc)
 		return 0;
-	if (rc > 0 && (ddp__hello_differs(&g->in.hello, &h) ||
-		       g->in.hello.from != (uint32_t)m->peer))
+	if (rc == -EPROTO)
 		return unreachable(m, "another program listens there", e);
 	if (rc > 0) {
 		ready(m->p, m->peer, pair->fd);
@@ -180,56 +193,13 @@ static int on_answer(struct ddp__tcp_msg *m, struct err *e)
 	if (++g->tries == TRIES_MAX)
 		return unreachable(m, "it closed the connection", e);
 	g->next = 0;
-	g->in.got = 0;
 	return call(m, EPIPE, e);
-}
-
-static void on_stranger(struct ddp__tcp_p2p *p, struct ddp__stranger *s)
-{
-	int rc = ddp__hello_hear(s->fd, &s->in);
-	struct ddp__hello *h = &s->in.hello, answer;
-
-	if (!rc)
-		return;
-	answer = hello_to(p, rc > 0 ? (int)h->from : 0);
-	if (rc > 0 && !ddp__hello_differs(h, &answer) &&
-	    h->from < (uint32_t)p->me && p->pairs[h->from].fd < 0 &&
-	    !ddp__hello_say(s->fd, &answer))
-		ready(p, (int)h->from, s->fd);
-	else
-		close(s->fd);
-	s->fd = -1;
-}
-
-static void accept_all(struct ddp__tcp_p2p *p)
-{
-	for (;;) {
-		struct ddp__stranger *s = p->strangers;
-		int fd = ddp__listen_accept(&p->listener), i = 0;
-
-		if (fd < 0)
-			return;
-		while (i < STRANGERS_MAX && s[i].fd >= 0)
-			i++;
-		if (i == STRANGERS_MAX) {
-			/* Full of silent ones: the first has had its time. */
-			close(s[0].fd);
-			memmove(s, s + 1, --i * sizeof(*s));
-		}
-		s[i] = (struct ddp__stranger){.fd = fd};
-		/* most have said their hello by now */
-		on_stranger(p, &s[i]);
-	}
 }
 
 void ddp__pairs_serve(struct ddp__tcp_p2p *p)
 {
-	if (p->me == 0)
-		return;
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		if (p->strangers[i].fd >= 0)
-			on_stranger(p, &p->strangers[i]);
-	accept_all(p);
+	if (p->me > 0)
+		ddp__callers_serve(&p->callers, &p->listener);
 }
 
 int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e)
@@ -250,13 +220,7 @@ int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e)
 
 int ddp__pairs_polls(const struct ddp__tcp_p2p *p, struct pollfd *out, int max)
 {
-	int n = 0;
-
-	if (p->me > 0)
-		n = ddp__listen_polls(&p->listener, out, max);
-	for (int i = 0; i < STRANGERS_MAX && n < max; i++)
-		if (p->strangers[i].fd >= 0)
-			out[n++] = (struct pollfd){p->strangers[i].fd, POLLIN,
-						   0};
-	return n;
+	return p->me > 0 ? ddp__callers_polls(&p->callers, &p->listener, out,
+					      max)
+			 : 0;
 }

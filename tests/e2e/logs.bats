@@ -1,10 +1,6 @@
 # Log folders, redirects, tee, prefixes, filters, and what goes wrong with them.
 load ../lib
 
-lacks() {
-	! grep -E -e "$2" <<<"$1"
-}
-
 # The one folder of a run below logs/ is then $run.
 find_run() {
 	set -- logs/*

@@ -2,11 +2,6 @@
 load ../lib
 load ../backend
 
-# lacks TEXT ERE: no line of TEXT matches.
-lacks() {
-	! grep -E -e "$2" <<<"$1"
-}
-
 # node NAME OPTIONS...: a ddprun of the job at $meet
 node() {
 	local name=$1

@@ -15,10 +15,6 @@ both() {
 	done
 }
 
-lacks() { # TEXT ERE
-	! grep -E -e "$2" <<<"$1"
-}
-
 up() { # RANKS_PER_NODE
 	local i
 	for ((i = 0; i < $1; i++)); do

@@ -14,11 +14,6 @@ planned() {
 		here && $1 == word {sub(/^ *[a-z]+ +/, ""); print}' <<<"$1"
 }
 
-# lacks TEXT ERE: no line of TEXT matches.
-lacks() {
-	! grep -E -e "$2" <<<"$1"
-}
-
 two_cpus() {
 	[ "$(nproc)" -gt 1 ] || skip "one CPU cannot be divided"
 }

@@ -1,11 +1,6 @@
 # ddprun is told to stop, or is killed.
 load ../lib
 
-# lacks TEXT ERE: no line of TEXT matches.
-lacks() {
-	! grep -E -e "$2" <<<"$1"
-}
-
 # Starts two workers that write their pids; more options in "$@".
 start_two() {
 	start job ddprun --nproc-per-node 2 "$@"

@@ -54,13 +54,13 @@ static inline void done_with(struct group *g)
 }
 
 static inline int join_as(struct ddp__tcp *t, const struct group *g, int me,
-		   unsigned char cookie, struct err *e)
+		   unsigned char key, struct err *e)
 {
 	struct ddp__tcp_setup s = {.sites = g->sites,
 				   .me = me,
 				   .n = g->n,
 				   .listener = g->listener[me],
-				   .cookie = {cookie, 5, 6},
+				   .key = {key, 5, 6},
 				   .round = 7,
 				   .timeout_ms = g->timeout_ms,
 				   .rails = g->rails,

@@ -17,7 +17,7 @@ static int join_p2p(struct ddp__tcp_p2p *p, const struct group *g, int me)
 				       .me = me,
 				       .n = g->n,
 				       .listener = g->listener[me],
-				       .cookie = {1, 2, 3},
+				       .key = {1, 2, 3},
 				       .round = 4,
 				       .timeout_ms = g->timeout_ms,
 				       .peers = &peers};

@@ -1,0 +1,34 @@
+# Another user of the host tries what everybody can see (stranger.py). Needs a
+# second user and a network of its own: root's tests only.
+load ../lib
+
+# stranger: what user 65534 finds; in $out
+stranger() {
+	expect 0 env PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+		nsenter --net="/proc/${pid[job]}/ns/net" setpriv --reuid 65534 --regid 65534 \
+		--clear-groups python3 /dev/fd/8 "$(id -u)" 8<"$lib_tests/e2e/stranger.py"
+}
+
+needs_another_user() {
+	[ "$(id -u)" = 0 ] || skip 'another user can be had by root only'
+	unshare --net true 2>/dev/null || skip 'no networks of their own here'
+	chmod 711 "$T"
+}
+
+@test "what the kernel shows of a job's sockets admits nobody to its data plane" {
+	needs_another_user
+	mkfifo go
+	DDP_TEST_HOSTS=2 start job unshare --net sh -c 'ip link set lo up &&
+		exec ddprun --standalone --nproc-per-node 4 c_late_message "$1"' \
+		sh "$T/go"
+	await job.out waiting
+	stranger
+	# the listener of the rank that waits was found, and the bells' names were
+	has "$out" '^port [0-9]+ answers ddpp2p_2$'
+	has "$out" '^[1-9][0-9]* ports, [1-9][0-9]* names$'
+	lacks "$out" 'took'
+	lacks "$out" 'can be'
+	echo >go
+	finish job
+	has "$out" 'got 42$'
+}
