@@ -298,7 +298,7 @@ static int take_past(struct reading *r)
 	p = past_find_or_make(&r->job->pasts, session, rank);
 	if (!p)
 		return -ENOMEM;
-	past_set(p, r->job->store, id, type, (int64_t)value,
+	past_set(&r->job->pasts, p, r->job->store, id, type, (int64_t)value,
 		 met ? store_hold_again(met) : NULL);
 	return 0;
 }

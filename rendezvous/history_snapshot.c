@@ -127,11 +127,9 @@ static void put_store(struct snapshot *s, struct hosted *job)
  * them. */
 static void put_pasts(struct snapshot *s, struct pasts *round)
 {
-	struct table_item *at = NULL;
-	struct past *p;
+	const struct past *p = NULL;
 
-	while ((at = table_next(&round->table, at))) {
-		p = (struct past *)at;
+	while ((p = past_next(round, p))) {
 		if (!p->type)
 			continue;
 		if (p->met && store_held_tag(p->met)->snapshot != s->number) {

@@ -88,6 +88,7 @@ int hosted_make_store(struct hosted *h)
 		.ranks = job_world_size(h->job),
 	};
 
+	pasts_limit(&h->pasts, limits.ranks);
 	h->store = store_new(&limits);
 	return h->store ? 0 : -ENOMEM;
 }
@@ -434,19 +435,18 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 static int be_session(struct hosted *h, struct member *m,
 		      const struct wire_hello *hello, struct err *e)
 {
-	struct past *p = past_find_or_make(&h->pasts, hello->session,
-					   hello->rank);
-	struct member *other;
+	struct past *p = past_find(&h->pasts, hello->session);
+	struct member *other = p ? p->owner : NULL;
 
-	if (!p)
-		return err_set(e, -ENOMEM,
-			       "the rendezvous server is out of memory");
-	other = p->owner;
 	if (other) {
 		hosted_lose(other, "it has come again");
 		conn_drop(&other->conn);
 	}
-	p->owner = m;
+	p = past_find_or_make(&h->pasts, hello->session, hello->rank);
+	if (!p)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	past_take(&h->pasts, p, m);
 	m->session.id = hello->session;
 	m->session.past = p;
 	return 0;
@@ -508,7 +508,7 @@ static void lose_worker(struct hosted *h, struct member *m)
 		m->worker_next->worker_pprev = m->worker_pprev;
 	session_release(&m->session);
 	if (m->session.past)
-		m->session.past->owner = NULL;
+		past_leave(&h->pasts, h->store, m->session.past);
 	/* its going may have failed a gather */
 	store_answer_all(h->store);
 	if (h->guests)

@@ -64,7 +64,8 @@ static void changed(struct session *s, const struct wire_frame *f,
 
 	history_changed(s->pasts, s->id, s->rank, f);
 	if (p)
-		past_set(p, s->store, f->id, (uint8_t)f->type, value, NULL);
+		past_set(s->pasts, p, s->store, f->id, (uint8_t)f->type, value,
+			 NULL);
 }
 
 /* A barrier or gather is complete for p. */
@@ -74,7 +75,7 @@ static void met(struct session *s, struct parked *p)
 
 	if (!past)
 		return;
-	past_set(past, s->store, p->id, (uint8_t)p->type, 0,
+	past_set(s->pasts, past, s->store, p->id, (uint8_t)p->type, 0,
 		 past_is_gather((uint8_t)p->type) ? store_hold(&p->waiter)
 						  : NULL);
 	history_met(s->pasts, past);

@@ -90,6 +90,49 @@ odd_agent() {
 	done
 }
 
+# sessions FIRST N: each gathers 64 KiB alone and leaves; the last one, which lost its
+# connection, asks once more. Then the server is killed, before its agent leaves
+sessions() {
+	cat >sessions.py <<-'PY'
+		import sys
+		sys.path.insert(0, sys.argv[1])
+		from rdzv_wire import *
+		class Server:
+		    at, etcd = ('127.0.0.1', int(sys.argv[2])), None
+		j = Job(Server, 'j')
+		first, n = int(sys.argv[3]), int(sys.argv[4])
+		a = j.running(nproc=1) if first == 1 else j.resume('n0')[0]
+		for s in range(first, first + n):
+		    for again in (0, 1) if s == first + n - 1 else (0,):
+		        w = Conn(j, WORKER, 0, s)
+		        kind, body = w.ask(GATHER, pack('sIIs', f'g{s}', 1, 9000,
+		                                        'x' * 65536), 2)
+		        if kind != REPLY:
+		            print(s, body)
+		            sys.exit(1)
+		        w.close()
+		os.kill(int(sys.argv[5]), 9)
+		print('gathered', len(body))
+	PY
+	expect 0 python3 sessions.py "$BATS_TEST_DIRNAME/../programs" "${at##*:}" "$@" \
+		"${pid[server]}"
+	has "$out" '^gathered 655'
+	finish server 137
+}
+
+# What is kept of each for its coming again counts against --max-bytes.
+@test "sessions that are over for long are forgotten, by the next server, too" {
+	local first
+	at=127.0.0.1:0
+	for first in 1 1001 2001; do
+		start server ddprdzv --auth none --listen "$at" --journal "$T/j" \
+			--max-bytes 8388608
+		await "$T/server.err" 'listening on'
+		at=${line##* }
+		sessions $first 1000
+	done
+}
+
 # gate NAME WORD...: a way to etcd that holds a request with these words; a line of
 # $T/NAME.in lets it through. $gate is where it is
 gate() {
