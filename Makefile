@@ -5,7 +5,8 @@
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
 #   make check-cluster   all tests on a real Slurm, of which check runs a part
-#   make check-roots     the same on the Slurm of other releases of Debian
+#   make check-roots     the same on the Slurm of other releases of Debian, and
+#                    what needs etcd on theirs
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang

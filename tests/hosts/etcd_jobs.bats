@@ -256,7 +256,7 @@ up() {
 	node h2 2 sh -c 'echo never'
 	finish on_h2 69
 	[ -z "$out" ]
-	has "$err" "^ddprun: error: .*etcd \\(${addr[h1]}:2379\\).*ouldn't connect"
+	has "$err" "^ddprun: error: .*etcd \\(${addr[h1]}:2379\\).*ould(n't| not) connect"
 	nothing_left
 }
 
