@@ -224,6 +224,13 @@ static void on_lost(struct member *m, const struct err *why)
 	agent_handle(a, EV_LOST, why->text);
 }
 
+static void on_spare(struct member *m)
+{
+	struct agent *a = m->owner;
+
+	input_unread(&a->input);
+}
+
 static void on_waiting(struct member *m)
 {
 	struct agent *a = m->owner;
@@ -276,7 +283,7 @@ static void on_adrift(struct member *m)
 
 static const struct member_events member_events = {
 	.on_start = on_start,
-	.on_waiting = on_waiting,
+	.on_spare = on_spare, .on_waiting = on_waiting,
 	.find_holder = find_holder,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
@@ -429,6 +436,7 @@ static int run_loop(struct agent *a, struct err *e)
 	agent_start_limit(a);
 	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
+	a->input.is_copy = inferred_copies_input(a->config);
 	if (rc == 0)
 		rc = signals_start(&a->signals, &a->loop, &a->config->ending,
 				   &a->config->forwarded, &a->config->warning,

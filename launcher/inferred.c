@@ -327,6 +327,11 @@ int inferred_hears_all(const struct config *c)
 	       remote_node_is();
 }
 
+int inferred_copies_input(const struct config *c)
+{
+	return c->slurm.place == ALLOCATION_STEP && c->slurm.nodes > 1;
+}
+
 int inferred_says_twice(const struct config *c)
 {
 	return c->slurm.place == ALLOCATION_STEP || c->mpirun.kind;

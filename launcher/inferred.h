@@ -49,6 +49,10 @@ void inferred_name_nodes(const struct config *c, const char *nodes,
 int inferred_hears_all(const struct config *c);
 int inferred_says_twice(const struct config *c);
 
+/* srun sends its standard input to the ddpruns of several nodes, and waits for
+ * each of them to read. */
+int inferred_copies_input(const struct config *c);
+
 /* A first SIGTERM to who is failing already: srun --kill-on-bad-exit and mpirun
  * say to all what one node's ddprun has told them before. It is no second
  * word; nor is any signal that the head of a job over ssh passes on to all. */

@@ -196,7 +196,7 @@ static int has_reader(const struct input *in)
  * with the rest of the loop. */
 static void pump(struct input *in)
 {
-	if (!send_all(in) || in->ended || !has_reader(in))
+	if (!send_all(in) || in->ended || !(in->unread || has_reader(in)))
 		return;
 	if (in->is_plain) {
 		if (take(in))
@@ -310,6 +310,28 @@ static int open_kept(struct input *in, uint32_t rank, int *fd, struct err *e)
 	return 0;
 }
 
+void input_unread(struct input *in)
+{
+	struct err e = ERR_INIT;
+
+	if (!in->is_copy || in->rank == CONFIG_STDIN_NONE || in->is_terminal ||
+	    in->given || in->unread || in->ended)
+		return;
+	if (!in->begun && begin(in, &e) < 0)
+		log_warn("%s", e.text);
+	if (in->fd < 0 || in->is_plain) /* a file is this node's own */
+		return;
+	in->unread = 1;
+	pump(in);
+}
+
+static void end_unread(struct input *in)
+{
+	if (in->unread)
+		uv_poll_stop(&in->poll);
+	in->unread = 0;
+}
+
 int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 {
 	int rc = 0;
@@ -318,6 +340,8 @@ int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 	if (in->rank == CONFIG_STDIN_NONE ||
 	    (in->rank != CONFIG_STDIN_ALL && (uint32_t)in->rank != rank))
 		return 0;
+	end_unread(in);
+	in->given = 1;
 	if (!in->pumped) {
 		*fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return 0;
@@ -350,12 +374,16 @@ void input_gone(struct input *in, uint32_t rank)
 		return;
 	}
 	drop(p);
+	in->given = in->pipes != NULL;
+	input_unread(in);
 	/* the others may have waited for this one only */
 	pump(in);
 }
 
 void input_end_round(struct input *in)
 {
+	end_unread(in);
+	in->given = 0;
 	while (in->kept < 0 && in->pipes)
 		drop(in->pipes);
 }

@@ -15,6 +15,9 @@ struct input {
 	long rank;       /* as config.h has it */
 	int pumped;      /* it is read by us */
 	int is_terminal;
+	int is_copy;     /* of what other nodes get, too: see input_unread */
+	int given;       /* to a worker of this round */
+	int unread;      /* what comes now is thrown away */
 	int is_plain;    /* a file or device: always ready, cannot be polled */
 	int begun, ended;
 	int fd;          /* where it is read from; -1: not yet, or over */
@@ -33,6 +36,12 @@ void input_init(struct input *in, uv_loop_t *loop, long rank);
 /* What the worker of this rank is to have as its stdin: in *fd, the caller's to
  * close; -1 is nothing. 0, or -errno with the text. */
 int input_open(struct input *in, uint32_t rank, int *fd, struct err *e);
+
+/* A round runs: here, with all workers started, or without this node. Where
+ * is_copy is set somebody sends the same to several nodes and waits for the
+ * slowest (srun): what comes through a pipe while no worker here reads is
+ * thrown away, until the round is over or input_open has a reader. */
+void input_unread(struct input *in);
 
 /* The worker of this rank has ended: nothing is read for it any more. */
 void input_gone(struct input *in, uint32_t rank);

@@ -270,6 +270,7 @@ static void take_state(struct member *m, const struct wire_state *state)
 	if (m->spare && !was_spare) {
 		uv_timer_stop(&m->deadline);
 		aloud_spare(m);
+		m->events->on_spare(m);
 	} else if (!m->spare && was_spare) {
 		start_deadline(m);
 	} else if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS) {

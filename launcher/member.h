@@ -18,6 +18,8 @@ struct member_events {
 	void (*on_end)(struct member *m, const struct wire_end *end);
 	/* The job is to stop, as this node may have said itself. */
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
+	/* A round runs, and this node is a spare of it. */
+	void (*on_spare)(struct member *m);
 	/* It has waited for a second, and was told whom for. */
 	void (*on_waiting)(struct member *m);
 	/* Which rank, and which process of its, has that socket: 1, or 0: it is

@@ -45,10 +45,9 @@ static const char *input(const struct config *c)
 {
 	if (c->stdin_rank == CONFIG_STDIN_NONE)
 		return "none";
-	/* Task 0 is node 0; where another rank will be is not known yet. Not
-	 * all for an elastic job, whose rank 0 is task 0 but where a topology
-	 * plugin orders the tasks: srun stalls on nodes that do not read. */
-	return c->stdin_rank == 0 ? "0" : "all";
+	/* task 0 is node 0 where the number of nodes is fixed; where another
+	 * rank will be, or any of an elastic job, is not known yet */
+	return c->stdin_rank == 0 && !is_elastic(c) ? "0" : "all";
 }
 
 static void put_options(struct buf *b, const struct config *c)

@@ -173,6 +173,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 			return rc;
 		g->on_started(g);
 	}
+	input_unread(g->input);
 	return 0;
 }
 

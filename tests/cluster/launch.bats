@@ -191,10 +191,34 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^(\[0\] )?test accuracy [0-9.]+ %'
 }
 
-@test "rank 0 of an elastic job gets all of a large stdin" {
+# reader RANK CMD...: that rank counts its stdin, and the others run until it has
+reader() {
+	local rank=$1
+	shift
 	head -c 20000000 /dev/zero >large
-	on_login job sh -c "exec salloc -N 3 ddprun --nnodes 2:3 --nproc-per-node 1 \
-		--last-call-timeout 60 sh -c '[ \$RANK != 0 ] || wc -c' <large"
+	mkfifo go
+	exec 8<>go
+	on_login job sh -c 'exec salloc -N 3 "$@" <large' sh "$@" --nproc-per-node 1 \
+		sh -c '[ $RANK = '"$rank"' ] || { read -r x; exit; } <'"$T"'/go
+		wc -c
+		printf "\n\n" >'"$T"'/go'
 	finish job
-	has "$out" '^\[0\] 20000000$'
+	exec 8>&-
+	has "$out" "^\\[$rank\\] 20000000\$"
+}
+
+@test "a large stdin: srun's, which goes to all nodes, comes to rank 0" {
+	reader 0 srun --ntasks-per-node=1 ddprun
+}
+
+@test "a large stdin: to a rank of another node" {
+	reader 1 ddprun --stdin 1
+}
+
+@test "a large stdin: to rank 0 of an elastic job" {
+	reader 0 ddprun --nnodes 2:3 --last-call-timeout 60
+}
+
+@test "a large stdin: to rank 0, beside a spare" {
+	reader 0 ddprun --nnodes 2:2
 }

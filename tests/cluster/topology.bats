@@ -36,10 +36,13 @@ teardown() { cluster_leave; }
 	has "$out" 'is taken as --nnodes 3 --node-rank .SLURM_PROCID .*--rdzv-endpoint h1:'
 }
 
-@test "rank 0 gets srun's stdin" {
+@test "rank 0 gets srun's stdin, in an elastic job too" {
 	echo hello >text
-	on_login job sh -c "exec salloc -N 3 -n 6 --distribution=block \
-		ddprun --nproc-per-node 1 sh -c '[ \$RANK != 0 ] || head -n 1' <text"
-	finish job
-	has "$out" '^\[0\] hello$'
+	for nodes in 3 2:3; do
+		on_login job sh -c "exec salloc -N 3 -n 6 --distribution=block \
+			ddprun --nnodes $nodes --nproc-per-node 1 --last-call-timeout 60 \
+			sh -c '[ \$RANK != 0 ] || head -n 1' <text"
+		finish job
+		has "$out" '^\[0\] hello$'
+	done
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -122,6 +123,48 @@ START_TEST(the_end_of_a_reader_lets_the_others_read_on)
 }
 END_TEST
 
+/* How much of standard input nobody has read, after some turns of the loop. */
+static int unread_bytes(void)
+{
+	int n = -1;
+
+	for (int i = 0; i < 10; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	ck_assert_int_eq(ioctl(STDIN_FILENO, FIONREAD, &n), 0);
+	return n;
+}
+
+START_TEST(a_copy_that_nobody_here_reads_is_thrown_away)
+{
+	static const char bytes[PIPE];
+	char got[8];
+	int ends[2], fd;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	dup2(ends[0], STDIN_FILENO);
+	close(ends[0]);
+	input_close(&in);
+	input_init(&in, &loop, 1);
+	ck_assert_int_eq(write(ends[1], bytes, PIPE), PIPE);
+	input_unread(&in);
+	ck_assert_int_eq(unread_bytes(), PIPE); /* it is nobody else's */
+	in.is_copy = 1;
+	input_unread(&in);
+	ck_assert_int_eq(unread_bytes(), 0);
+	ck_assert_int_eq(write(ends[1], bytes, PIPE), PIPE);
+	ck_assert_int_eq(unread_bytes(), 0);
+	/* the next round, with rank 1 here */
+	input_end_round(&in);
+	ck_assert_int_eq(write(ends[1], "kept", 4), 4);
+	fd = open_reader(1);
+	input_unread(&in);
+	ck_assert_int_eq(unread_bytes(), 4);
+	ck_assert_int_eq(syscall(SYS_read, fd, got, sizeof(got)), 4);
+	close(fd);
+	close(ends[1]);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("input");
@@ -131,5 +174,6 @@ int main(void)
 	tcase_add_test(c,
 		a_read_that_is_interrupted_or_would_block_is_tried_again);
 	tcase_add_test(c, the_end_of_a_reader_lets_the_others_read_on);
+	tcase_add_test(c, a_copy_that_nobody_here_reads_is_thrown_away);
 	return run_case(c);
 }
