@@ -13,21 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *comm;
-static int rank, size;
 static size_t largest = 1 << 20;
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 /* ---- values: small integers, so that any order of additions gives the same
  * in every type */

@@ -6,20 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *comm;
-static int rank, size;
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 static uint16_t some_half(int r, size_t i, enum ddp_type type, int small)
 {

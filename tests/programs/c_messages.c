@@ -8,19 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
-static int rank, size;
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 /* The k-th message from one rank to another. */
 static int32_t value(int from, int to, int k, size_t i)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
 /* x[BATCH][IN] -> tanh(x w1 + b1) -> h w2 + b2, half the squared error a
@@ -24,18 +25,7 @@ static const size_t counts[PARAMS] = {IN * HIDDEN, HIDDEN, HIDDEN *OUT, OUT,
 enum { TOTAL = IN * HIDDEN + HIDDEN + HIDDEN * OUT + OUT + 550 };
 
 static ddp_comm *world;
-static int rank, size;
 static double parameters[TOTAL];
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 static double *at(double *arena, int parameter)
 {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
 enum { SPANS = 12, STEPS = 4 };
@@ -17,17 +18,6 @@ static const size_t counts[SPANS] = {5,	   0,	70000, 3, 1000, 70000,
 				     2000, 30, 1,     0, 900,  4000};
 
 static ddp_comm *world;
-static int rank, size;
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 static void refuses(int rc, const char *text)
 {

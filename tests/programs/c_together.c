@@ -21,20 +21,10 @@
 #include <unistd.h>
 
 #include "base/flight.h"
+#include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
 static ddp_comm *world;
-static int rank, size;
-
-#define DIE(...)                                                              \
-	(fprintf(stderr, "rank %d of %d: ", rank, size),                      \
-	 fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), exit(1))
-
-static void must(int rc, const char *what)
-{
-	if (rc)
-		DIE("%s: %d: %s", what, rc, ddp_last_error());
-}
 
 /* ---- once ---- */
 
