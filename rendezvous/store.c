@@ -362,6 +362,10 @@ int store_delete(struct store *s, struct slice key)
 	en->exists = 0;
 	s->values--;
 	store_discharge(s, en->cap);
+	/* it stays while something is queued under its name */
+	free(en->value);
+	en->value = NULL;
+	en->len = en->cap = 0;
 	store_drop_if_unused(s, en);
 	return 1;
 }
