@@ -248,9 +248,9 @@ void ddp__shm_abort(struct ddp__shm *s, const struct err *e)
 {
 	struct ddp__shm_header *h = s->header;
 	uint32_t none = DDP__SHM_ALIVE;
+	uint32_t mine = DDP__SHM_ABORTING + (uint32_t)s->me;
 
-	if (!h || !atomic_compare_exchange_strong(&h->aborted, &none,
-						  DDP__SHM_ABORTING))
+	if (!h || !atomic_compare_exchange_strong(&h->aborted, &none, mine))
 		return;
 	h->abort_code = e->code;
 	memcpy(h->abort_text, e->text, sizeof(h->abort_text));

@@ -72,7 +72,8 @@ struct ddp__shm_cell {
 /* A call's first step, where the ranks compare what they were called for. */
 enum { DDP__SHM_FIRST = 1, DDP__SHM_LATER };
 
-enum { DDP__SHM_ALIVE, DDP__SHM_ABORTING, DDP__SHM_ABORTED };
+/* From DDP__SHM_ABORTING on: that + the one who is writing why. */
+enum { DDP__SHM_ALIVE, DDP__SHM_ABORTED, DDP__SHM_ABORTING };
 
 /* At the segment's beginning. */
 struct ddp__shm_header {

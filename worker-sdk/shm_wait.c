@@ -17,6 +17,7 @@ enum {
 	/* asleep: how often to see whether peers live, at first and later */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100,
+	WHY_MS = 2000, /* for a text of a kilobyte to be copied */
 	LOOKS_MAX = 32 /* peers looked at each time */
 };
 
@@ -178,6 +179,41 @@ static void sleep_on(struct ddp__shm *s, int i, int ms)
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
 
+/* Whether the rank that was first has written why. It takes no time, unless that
+ * rank was killed or stopped while it wrote: then it is waited for no longer. */
+static int has_said_why(struct ddp__shm *s)
+{
+	const struct ddp__shm_control *peer;
+	uint64_t start = clock_ns(), looked = start, now;
+	uint32_t word;
+
+	while ((word = atomic_load(&s->header->aborted)) != DDP__SHM_ABORTED) {
+		ddp__shm_relax();
+		now = clock_ns();
+		if (now - looked < LOOK_FIRST_MS * UINT64_C(1000000))
+			continue;
+		looked = now;
+		peer = ddp__shm_control(s, (int)(word - DDP__SHM_ABORTING));
+		if (now - start > WHY_MS * UINT64_C(1000000) ||
+		    (peer->born && ddp__process_born(peer->pid) != peer->born))
+			return 0;
+		sched_yield();
+	}
+	return 1;
+}
+
+/* What there is to say where it did not. */
+static int fail_unsaid(struct ddp__shm *s, struct err *e)
+{
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
+	int i = (int)(atomic_load(&s->header->aborted) - DDP__SHM_ABORTING);
+
+	s->peers->name(s->peers->owner, s->ranks[i], name);
+	snprintf(seen, sizeof(seen), "%s: %s stopped before it said why",
+		 ddp__call_text(call_of(s), call), name);
+	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
+}
+
 /* Sets *e and makes it everybody's, unless another rank was first: then that
  * one's error is ours. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e)
@@ -185,8 +221,8 @@ int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 	struct ddp__shm_header *h = s->header;
 
 	ddp__shm_abort(s, e);
-	while (atomic_load(&h->aborted) != DDP__SHM_ABORTED)
-		ddp__shm_relax();
+	if (!has_said_why(s))
+		return fail_unsaid(s, e);
 	return err_set(e, h->abort_code, "%.*s", ERR_TEXT_MAX - 1,
 		       h->abort_text);
 }

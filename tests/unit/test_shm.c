@@ -206,6 +206,48 @@ START_TEST(rings_who_sleeps_elsewhere)
 }
 END_TEST
 
+/* Is killed, or stopped, while it writes why it stops. */
+static int left_unsaid(int me, void *arg, int killed)
+{
+	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	uint64_t start = clock_ms();
+	struct ddp__shm_op op;
+	struct err e = ERR_INIT;
+	struct ddp__shm s;
+	int rc;
+
+	if (join(&s, arg, me))
+		return 1;
+	if (me == 1) {
+		atomic_store(&s.header->aborted, DDP__SHM_ABORTING + 1);
+		raise(killed ? SIGKILL : SIGSTOP);
+	}
+	while (!ddp__shm_aborted(&s))
+		usleep(1000);
+	rc = RUN(barrier, &s, &call);
+	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
+		return 2;
+	return strcmp(e.text, "barrier #3: rank 10 on h1 stopped before it "
+			      "said why: fate of 10") != 0;
+}
+
+static int killed_unsaid(int me, void *arg)
+{
+	return left_unsaid(me, arg, 1);
+}
+
+static int stopped_unsaid(int me, void *arg)
+{
+	return left_unsaid(me, arg, 0);
+}
+
+START_TEST(one_that_stops_before_it_said_why_holds_up_nobody)
+{
+	run_group_with_victim(3, 1, killed_unsaid);
+	run_group_with_victim(3, 1, stopped_unsaid);
+}
+END_TEST
+
 static int late(int me, void *arg)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, 39760,
@@ -468,6 +510,7 @@ int main(void)
 	tcase_add_test(tc, moves_data);
 	tcase_add_test(tc, step_counter_wraps);
 	tcase_add_test(tc, rings_who_sleeps_elsewhere);
+	tcase_add_test(tc, one_that_stops_before_it_said_why_holds_up_nobody);
 	tcase_add_test(tc, names_who_is_late);
 	tcase_add_test(tc, names_who_died);
 	tcase_add_test(tc, names_who_left);
