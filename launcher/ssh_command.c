@@ -17,14 +17,27 @@ enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };
  * quote, line end or exclamation mark in it. Finds a ddprun of this build, else
  * takes one from its stdin; what it answers is remote_frame.h's. */
 static const char script[] =
+	/* o FILE: nobody but this user and root can change it, or a folder on
+	 * its way; else that is in q. Of a group that is this user's own, and in
+	 * a folder where only owners can rename (sticky), none is another. */
+	"u=$(id -u); g=none; "
+	"[ \"$(id -un)\" = \"$(id -gn)\" ] && g=$(id -g); "
+	"o() { q=$1; while :; do set -- $(ls -ldn \"$q\"); "
+	"case $3 in 0|$u) ;; *) return 1;; esac; "
+	"case $1 in d????????[tT]*) ;; ????????w*) return 1;; "
+	"?????w*) [ \"$4\" = $g ] || return 1;; esac; "
+	"[ \"$q\" = / ] && return 0; q=${q%/*}; q=${q:-/}; done; }; "
 	"s() { printf \"\\002ddprun %s\\003\" \"$1\"; }; "
 	"c=\"${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/$2\"; "
 	"for p in \"$1\" \"$(command -v ddprun)\" \"$c/ddprun\"; do "
-	"if [ -x \"$p\" ] && \"$p\" --remote-end \"$2\" check </dev/null "
-	">/dev/null 2>&1; then exec \"$p\" --remote-end \"$2\"; fi; done; "
+	"p=$(readlink -f \"$p\") && [ -x \"$p\" ] && o \"$p\" && "
+	"\"$p\" --remote-end \"$2\" check </dev/null >/dev/null 2>&1 && "
+	"exec \"$p\" --remote-end \"$2\"; done; "
 	"m=$(uname -m); [ \"$m\" = \"$5\" ] || { s \"machine $m\"; exit 1; }; "
 	"e=$(LC_ALL=C; export LC_ALL; umask 077; mkdir -p \"$c\" 2>&1) || "
 	"{ s \"fail $c: $e\"; exit 1; }; "
+	"c=$(readlink -f \"$c\"); o \"$c\" || "
+	"{ s \"fail $c: other users can change $q\"; exit 1; }; "
 	/* the file is what it should be before it has its name */
 	"g() { s \"need $1\"; e=$(LC_ALL=C; export LC_ALL; umask 077; "
 	"{ head -c \"$2\" >\"$c/$1.$$\" && "

@@ -87,6 +87,30 @@ refused() {
 	nothing_left
 }
 
+@test "a ddprun that others could have put there is not run" {
+	sshd_up 2
+	mkdir -m 777 shared
+	cp "$O/ddprun" "$O/ddprdzv" shared
+	# on h2 somebody else has put a program of that name there
+	mkdir planted
+	printf '#!/bin/sh\ntouch %s/was_run\n' "$T" >planted/ddprun
+	chmod 755 planted/ddprun
+	chmod 777 planted
+	start_on h2 bind mount --bind "$T/planted" "$T/shared"
+	finish bind
+	start_on h1 job "$T/shared/ddprun" --ssh-args "$SSH_ARGS" -H h1:1,h2:1 \
+		sh -c 'echo "$RANK on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 on h1\n[1] 1 on h2' ]
+	[ ! -e was_run ]
+	# nor is one put where others can change it
+	chmod 777 "$T/home.h2/.cache"
+	start_on h1 job "$T/shared/ddprun" --ssh-args "$SSH_ARGS" -H h1:1,h2:1 true
+	finish job 69
+	has "$err" "host h2: .*cannot be copied to .*: other users can change $T/home.h2/.cache; .*XDG_CACHE_HOME"
+	nothing_left
+}
+
 @test "a disk that is full, a home that is read-only, another machine: named errors" {
 	mkdir "$T/fake"
 	printf '#!/bin/sh\necho riscv64\n' >"$T/fake/uname"
