@@ -34,6 +34,8 @@ static const char *const replaced[] = {
 	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
 	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
 	"DDP_RECONNECT_TIMEOUT",
+	/* secrets that open more than this job: a worker has DDP_JOB_KEY */
+	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
 };
 
 static int is_name(const char *var, const char *name)

@@ -108,9 +108,14 @@ START_TEST(what_the_launcher_inherited)
 			(char *)"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGUSR1",
 			(char *)"CUDA_VISIBLE_DEVICES=3",
 			(char *)"DDP_TERMINAL=1x1", (char *)"DDP_BACKEND=cpu",
+			(char *)"DDP_TOKEN=secret", (char *)"ETCDCTL_USER=u",
+			(char *)"ETCDCTL_PASSWORD=secret",
 			(char *)"NAMEONLY", NULL};
 
 	make(base, &job);
+	ck_assert_ptr_null(value("DDP_TOKEN"));
+	ck_assert_ptr_null(value("ETCDCTL_USER"));
+	ck_assert_ptr_null(value("ETCDCTL_PASSWORD"));
 	ck_assert_str_eq(value("RANK"), "5");
 	ck_assert_str_eq(value("MASTER_ADDR"), "h1");
 	ck_assert_str_eq(value("OMP_NUM_THREADS"), "7");
