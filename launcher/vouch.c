@@ -43,16 +43,50 @@ static int get_addr(struct slice text, uint16_t port, struct sock_addr *a,
 	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is no address", host);
 }
 
+/* The first numbers of a file of /proc, at most n; returns how many. */
+static int numbers_of(const char *path, unsigned long long *out, int n)
+{
+	FILE *f = fopen(path, "re");
+	int got = 0;
+
+	while (f && got < n && fscanf(f, "%llu", &out[got]) == 1)
+		got++;
+	if (f)
+		fclose(f);
+	return got;
+}
+
+int vouch_tells_users_apart(void)
+{
+	unsigned long long overflow = 65534, map[4];
+	int mapped;
+
+	numbers_of("/proc/sys/kernel/overflowuid", &overflow, 1);
+	if (geteuid() != overflow)
+		return 1;
+	/* Outside of all user namespaces it is a user as any other. */
+	mapped = numbers_of("/proc/self/uid_map", map, 4);
+	return mapped == 3 && map[0] == 0 && map[1] == 0 &&
+	       map[2] == UINT32_MAX;
+}
+
 /* What the kernel found, and what it means. */
 static void judge(int found, uid_t uid, const struct err *why,
 		  struct wire_vouched *m, char *text, size_t size)
 {
+	int ours = found == SOCKET_OWNED && uid == geteuid();
+
 	m->uid = found == SOCKET_OWNED ? (int64_t)uid : -1;
-	m->yes = found == SOCKET_OWNED && uid == geteuid();
+	m->yes = ours && vouch_tells_users_apart();
 	text[0] = '\0';
 	if (m->yes)
 		return;
-	if (found == SOCKET_OWNED)
+	if (ours)
+		snprintf(text, size, "ddprun there runs in a user namespace "
+			 "in which all users' sockets look like its own (user "
+			 "%u); map the user id, or start with --store-open",
+			 (unsigned)uid);
+	else if (found == SOCKET_OWNED)
 		snprintf(text, size, "the socket there belongs to user %u, and "
 			 "the job to user %u", (unsigned)uid,
 			 (unsigned)geteuid());

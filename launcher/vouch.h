@@ -21,4 +21,8 @@ int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
 uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x);
 void vouch_release(struct vouch *v);
 
+/* Whether sockets of our user can be told from those of others. In a user
+ * namespace that has no place for our user id, every user's look the same. */
+int vouch_tells_users_apart(void);
+
 #endif
