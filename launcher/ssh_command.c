@@ -18,8 +18,8 @@ enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };
  * takes one from its stdin; what it answers is remote_frame.h's. */
 static const char script[] =
 	/* o FILE: nobody but this user and root can change it, or a folder on
-	 * its way; else that is in q. Of a group that is this user's own, and in
-	 * a folder where only owners can rename (sticky), none is another. */
+	 * its way; else that is in q. A group that is this user's own is no
+	 * other, and in a sticky folder only owners can rename. */
 	"u=$(id -u); g=none; "
 	"[ \"$(id -un)\" = \"$(id -gn)\" ] && g=$(id -g); "
 	"o() { q=$1; while :; do set -- $(ls -ldn \"$q\"); "

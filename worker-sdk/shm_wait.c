@@ -179,8 +179,8 @@ static void sleep_on(struct ddp__shm *s, int i, int ms)
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
 
-/* Whether the rank that was first has written why. It takes no time, unless that
- * rank was killed or stopped while it wrote: then it is waited for no longer. */
+/* Whether the rank that was first has written why. It takes no time, unless
+ * that rank was killed or stopped meanwhile: then I do not wait for it. */
 static int has_said_why(struct ddp__shm *s)
 {
 	const struct ddp__shm_control *peer;

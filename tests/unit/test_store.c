@@ -158,26 +158,6 @@ START_TEST(delete)
 }
 END_TEST
 
-START_TEST(a_deleted_value_is_gone_though_its_name_stays)
-{
-	char large[5000] = {0};
-	size_t empty;
-
-	ck_assert_int_eq(store_push(s, t("k"), t("queued"), &e), 0);
-	empty = store_bytes(s);
-	for (int i = 0; i < 4; i++) {
-		ck_assert_int_eq(store_set(s, t("k"),
-					   SLICE(large, sizeof large), &e), 0);
-		ck_assert_uint_eq(store_bytes(s), empty + sizeof large);
-		ck_assert_int_eq(store_delete(s, t("k")), 1);
-		ck_assert_uint_eq(store_bytes(s), empty);
-	}
-	ck_assert_int_eq(store_append(s, t("k"), t("new"), &e), 3);
-	has("k", "new");
-	ck_assert_uint_eq(store_bytes(s), empty + 3);
-}
-END_TEST
-
 START_TEST(multi_set_is_all_or_nothing)
 {
 	struct slice keys[] = {t("a"), t("b"), t("a"), t("c")};
@@ -581,7 +561,6 @@ static void add_all(TCase *c)
 	tcase_add_test(c, compare_set);
 	tcase_add_test(c, append);
 	tcase_add_test(c, delete);
-	tcase_add_test(c, a_deleted_value_is_gone_though_its_name_stays);
 	tcase_add_test(c, multi_set_is_all_or_nothing);
 	tcase_add_test(c, limits_hold_and_room_comes_back);
 	tcase_add_test(c, what_fits_the_limit_to_the_byte_is_taken);
