@@ -37,7 +37,7 @@ int own_addr_towards(const struct endpoint *to, char *out, struct err *e)
 	if (rc)
 		return err_set(e, rc, "no address of this host reaches %s: %s",
 			       to->host, strerror(-rc));
-	sock_addr_host(&here, out);
+	sock_addr_scoped(&here, out);
 	return 0;
 }
 
@@ -232,7 +232,7 @@ static int no_interface(const char *what, const struct ifaddrs *all,
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
 		if (how_well(i, "", 0, NULL, 0, &a))
 			buf_printf(&names, "%s%s (%s)", names.len ? ", " : "",
-				   i->ifa_name, sock_addr_host(&a, text));
+				   i->ifa_name, sock_addr_scoped(&a, text));
 	rc = err_set(e, ERR_USAGE, "--interface '%.100s': no interface of this "
 		     "host has that name, begins so, or is in that network; "
 		     "it has %s", what,
@@ -259,7 +259,7 @@ int own_addr_on(const char *what, char *out, struct err *e)
 		}
 	}
 	if (least)
-		sock_addr_host(&best, out);
+		sock_addr_scoped(&best, out);
 	else
 		rc = no_interface(what, all, e);
 	freeifaddrs(all);

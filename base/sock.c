@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/option.h"
 
 char *sock_addr_host(const struct sock_addr *a, char *out)
 {
@@ -26,6 +28,43 @@ char *sock_addr_host(const struct sock_addr *a, char *out)
 	if (!raw || !inet_ntop(a->ss.ss_family, raw, out, SOCK_TEXT_MAX))
 		snprintf(out, SOCK_TEXT_MAX, "(no address)");
 	return out;
+}
+
+static uint32_t scope_of(const struct sock_addr *a)
+{
+	return sock_addr_is_link_local(a)
+		       ? ((const struct sockaddr_in6 *)&a->ss)->sin6_scope_id
+		       : 0;
+}
+
+char *sock_addr_scoped(const struct sock_addr *a, char *out)
+{
+	char name[IF_NAMESIZE];
+	uint32_t scope = scope_of(a);
+	size_t n = strlen(sock_addr_host(a, out));
+
+	if (scope && if_indextoname(scope, name))
+		snprintf(out + n, SOCK_TEXT_MAX - n, "%%%s", name);
+	else if (scope)
+		snprintf(out + n, SOCK_TEXT_MAX - n, "%%%u", scope);
+	return out;
+}
+
+char *sock_host_unscope(char *host)
+{
+	host[strcspn(host, "%")] = '\0';
+	return host;
+}
+
+void sock_host_scope(char *host, const char *like)
+{
+	const char *scope = strchr(like, '%');
+	struct sock_addr a;
+	size_t n = strlen(host);
+
+	if (scope && sock_addr_number(host, 0, &a) &&
+	    sock_addr_is_link_local(&a))
+		snprintf(host + n, SOCK_HOST_MAX - n, "%s", scope);
 }
 
 uint16_t sock_addr_port(const struct sock_addr *a)
@@ -45,7 +84,7 @@ char *sock_addr_text(const struct sock_addr *a, char *out)
 	char host[SOCK_TEXT_MAX];
 
 	snprintf(ep.host, sizeof(ep.host), "%.*s", SOCK_HOST_MAX - 1,
-		 sock_addr_host(a, host));
+		 sock_addr_scoped(a, host));
 	ep.port = sock_addr_port(a);
 	return endpoint_text(&ep, out);
 }
@@ -69,6 +108,11 @@ int sock_addr_is_loopback(const struct sock_addr *a)
 		       (IN6_IS_ADDR_V4MAPPED(addr6(a)) &&
 			addr6(a)->s6_addr[12] == 127);
 	return 0;
+}
+
+int sock_addr_is_link_local(const struct sock_addr *a)
+{
+	return a->ss.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(addr6(a));
 }
 
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
@@ -128,6 +172,59 @@ int sock_addr_number(const char *host, uint16_t port, struct sock_addr *out)
 	return 1;
 }
 
+/* An interface's name, or its number. */
+static uint32_t read_scope(const char *text)
+{
+	uint32_t index = if_nametoindex(text);
+	char name[IF_NAMESIZE];
+	long number;
+
+	if (!index && !parse_long(text, 1, INT_MAX, "scope", &number, NULL) &&
+	    if_indextoname((unsigned)number, name))
+		index = (uint32_t)number;
+	return index;
+}
+
+int sock_addr_own_number(const char *host, uint16_t port, struct sock_addr *out)
+{
+	const char *scope = strchr(host, '%');
+	char text[SOCK_HOST_MAX];
+	uint32_t index;
+
+	if (!scope)
+		return sock_addr_number(host, port, out);
+	snprintf(text, sizeof(text), "%s", host);
+	if (!sock_addr_number(sock_host_unscope(text), port, out) ||
+	    !sock_addr_is_link_local(out))
+		return 0;
+	index = read_scope(scope + 1);
+	((struct sockaddr_in6 *)&out->ss)->sin6_scope_id = index;
+	return index != 0;
+}
+
+/* A link-local address whose interface is not named, or not here. */
+static int check_scope(const char *host, struct err *e)
+{
+	const char *scope = strchr(host, '%');
+	char text[SOCK_HOST_MAX];
+	struct sock_addr a;
+
+	snprintf(text, sizeof(text), "%s", host);
+	if (!sock_addr_number(sock_host_unscope(text), 0, &a) ||
+	    !sock_addr_is_link_local(&a))
+		return 0;
+	if (!scope)
+		return err_set(e, ERR_USAGE, "%s is a link-local address, "
+			       "which each interface has its own of: add this "
+			       "host's interface, as in %s%%eth0", text, text);
+	if (!read_scope(scope + 1))
+		return err_set(e, ERR_USAGE, "'%s': this host has no interface "
+			       "'%s': behind the %% of a link-local address "
+			       "each host writes its own interface", host,
+			       scope + 1);
+	return 0;
+}
+
 static int take_family(const struct addrinfo *list, int family,
 		       struct sock_addr *out, int n, int max, uint16_t port)
 {
@@ -155,8 +252,11 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 
 	if (max < 1)
 		return err_set(e, ERR_ARGUMENT, "sock_resolve: no room");
+	rc = check_scope(ep->host, e);
+	if (rc < 0)
+		return rc;
 	/* numbers need no resolver, which costs a launch milliseconds */
-	if (sock_addr_number(ep->host, ep->port, out))
+	if (sock_addr_own_number(ep->host, ep->port, out))
 		return 1;
 	/* RFC 6761: "localhost" is loopback whatever a resolver says */
 	if (strcmp(ep->host, "localhost") == 0)

@@ -28,10 +28,21 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 /* "host:port", IPv6 in brackets, into out[SOCK_TEXT_MAX]; returns out. */
 char *endpoint_text(const struct endpoint *ep, char *out);
 
-/* "10.0.0.1:29400", "[fd77::1]:29400"; returns out[SOCK_TEXT_MAX]. */
+/* "10.0.0.1:29400", "[fd77::1]:29400", "[fe80::1%eth0]:29400"; returns
+ * out[SOCK_TEXT_MAX]. */
 char *sock_addr_text(const struct sock_addr *a, char *out);
-/* The address without the port; returns out[SOCK_TEXT_MAX]. */
+/* The address without the port and, as other hosts have interfaces of other
+ * names, without its scope; returns out[SOCK_TEXT_MAX]. */
 char *sock_addr_host(const struct sock_addr *a, char *out);
+/* The same with the scope, for this host: "fe80::1%eth0". */
+char *sock_addr_scoped(const struct sock_addr *a, char *out);
+/* Cuts off the scope, if there is one; returns host. */
+char *sock_host_unscope(char *host);
+/* host, of SOCK_HOST_MAX bytes, is a link-local address without a scope, as
+ * other hosts send it: it gets that of `like`, if that has one. */
+void sock_host_scope(char *host, const char *like);
+/* fe80::/10, which means nothing without an interface. */
+int sock_addr_is_link_local(const struct sock_addr *a);
 uint16_t sock_addr_port(const struct sock_addr *a);
 void sock_addr_set_port(struct sock_addr *a, uint16_t port);
 int sock_addr_is_loopback(const struct sock_addr *a);
@@ -44,14 +55,19 @@ int sock_addr_add(struct sock_addr *list, int n, int max,
 /* -1, 0, 1 by family, then by numeric address; ports do not count. */
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b);
 
-/* The address that the text is, a number and no name; 1, or 0: it is none. */
+/* The address that the text is, a number and no name; 1, or 0: it is none. One
+ * with a scope is none: it may come from another host. */
 int sock_addr_number(const char *host, uint16_t port, struct sock_addr *out);
+/* The same of a text of this host's own, which may have a scope. */
+int sock_addr_own_number(const char *host, uint16_t port,
+			 struct sock_addr *out);
 /* An IPv4 address that is written as one of IPv6's (::ffff:10.0.0.1) becomes
  * IPv4's own. */
 void sock_addr_unmap(struct sock_addr *a);
 
 /* Resolves ep, IPv4 first, at most max results; returns how many, or a
- * negative error whose text names the host and what to do. Blocks on DNS. */
+ * negative error whose text names the host and what to do; a link-local address
+ * must have a scope that this host has. Blocks on DNS. */
 MUST_CHECK int sock_resolve(const struct endpoint *ep, struct sock_addr *out,
 			    int max, struct err *e);
 

@@ -78,6 +78,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 
 	snprintf(master, sizeof(master), "%.*s",
 		 SLICE_FMT(start->master_addr));
+	sock_host_scope(master, a->member.addr_text);
 	output_terminal(&a->output, &job.columns, &job.rows);
 	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
 }

@@ -200,6 +200,7 @@ void member_send_join(struct member *m)
 		.agent_store = (uint8_t)c->agent_store,
 		.store_open = (uint8_t)c->store_open,
 	};
+	char addr[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;
 
 	if (reserve_port(m, &join.master_port, &e) < 0) {
@@ -209,7 +210,8 @@ void member_send_join(struct member *m)
 	rdzv_own_addr(&m->rdzv, m->addr_text);
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
-	join.addr = SLICE_STR(m->addr_text);
+	memcpy(addr, m->addr_text, sizeof(addr));
+	join.addr = SLICE_STR(sock_host_unscope(addr));
 	if (!c->private_endpoint) /* else nobody is elsewhere */
 		join.addrs = vouch_addrs(&m->vouch);
 	m->join_sent = 1;

@@ -532,15 +532,15 @@ void rdzv_own_addr(struct rdzv *c, char *text)
 	if (config->local_addr_given)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
 	else if (c->beside)
-		sock_addr_host(&c->addr, text);
+		sock_addr_scoped(&c->addr, text);
 	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
-		sock_addr_host(&c->addr, text);
+		sock_addr_scoped(&c->addr, text);
 	else if (c->hosts && c->nameless)
 		step_address_own(config, text);
 	else if (c->hosts)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
 	else if (link_local_addr(&c->link, &local) == 0)
-		sock_addr_host(&local, text);
+		sock_addr_scoped(&local, text);
 	else
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
 }

@@ -163,7 +163,9 @@ static int take_torch(struct reading *r)
 	for (uint32_t i = 0; i < n; i++) {
 		text = reader_slice(&r->in);
 		snprintf(host, sizeof host, "%.*s", SLICE_FMT(text));
-		if (!sock_addr_number(host, 0, &at[i]))
+		/* an interface may have gone since */
+		if (!sock_addr_own_number(host, 0, &at[i]) &&
+		    !sock_addr_number(sock_host_unscope(host), 0, &at[i]))
 			return ERR_PROTOCOL;
 	}
 	r->job->torch_port = port;

@@ -16,7 +16,7 @@ void history_put_torch(struct buf *b, const struct hosted *job)
 	buf_put_u16(b, job->torch_port);
 	buf_put_u32(b, (uint32_t)job->ntorch_at);
 	for (int i = 0; i < job->ntorch_at; i++)
-		buf_put_slice(b, SLICE_STR(sock_addr_host(&job->torch_at[i],
+		buf_put_slice(b, SLICE_STR(sock_addr_scoped(&job->torch_at[i],
 							  text)));
 }
 

@@ -8,15 +8,17 @@
 #include "rendezvous/waits.h"
 
 /* The address that the workers are told. What a name is to each host none but
- * that host knows: so where the agents have come by it. None where that is not
- * ours, or the next server may be elsewhere. */
+ * that host knows, and so is the interface of a link-local address: so where
+ * the agents have come by it. None where that is not ours, or the next server
+ * may be elsewhere. */
 static int find_addrs(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);
 
 	if (!master || h->server->place)
 		return 0;
-	if (sock_addr_number(master, 0, &h->torch_at[0]))
+	if (sock_addr_number(master, 0, &h->torch_at[0]) &&
+	    !sock_addr_is_link_local(&h->torch_at[0]))
 		return sock_addr_is_local(&h->torch_at[0]);
 	memcpy(h->torch_at, h->vouchers.ways, sizeof h->torch_at);
 	return h->vouchers.nways;

@@ -215,7 +215,7 @@ static int exchange(struct meeting *m)
 
 	memcpy(me.cookie, m->cookie, sizeof(me.cookie));
 	if (m->listener.n)
-		me.addr = SLICE_STR(addr);
+		me.addr = SLICE(addr, strcspn(addr, "%")); /* no scope */
 	ddp__contact_put(&m->mine, &me);
 	m->contacts = calloc(n, sizeof(*m->contacts));
 	if (!values || !m->contacts || m->mine.failed) {
@@ -320,6 +320,23 @@ static int attach_together(struct meeting *m)
 	return rc ? rc : all_could;
 }
 
+/* Where another rank listens. A link-local address has no scope on its way: the
+ * interface is this host's own towards the others. */
+static int find(const struct meeting *m, const struct ddp__contact *other,
+		uint16_t port, struct endpoint *where)
+{
+	const char *own = m->c->world->env.node_addr;
+	char text[SOCK_HOST_MAX];
+	int rc;
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(other->addr));
+	if (own)
+		sock_host_scope(text, own);
+	rc = endpoint_parse(where, text, 0, m->e);
+	where->port = port;
+	return rc;
+}
+
 static int connect_leaders(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -341,13 +358,10 @@ static int connect_leaders(struct meeting *m)
 	for (int h = 0; h < t->nhosts && !rc; h++) {
 		const struct ddp__contact *leader =
 			&m->contacts[t->hosts[h].ranks[0]];
-		char text[SOCK_HOST_MAX];
 
 		sites[h].leader = t->hosts[h].ranks[0];
 		sites[h].ranks = t->hosts[h].n;
-		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(leader->addr));
-		rc = endpoint_parse(&sites[h].where, text, 0, m->e);
-		sites[h].where.port = leader->port;
+		rc = find(m, leader, leader->port, &sites[h].where);
 	}
 	if (!rc)
 		rc = ddp__tcp_connect(&m->cpu->tcp, &setup, m->e);
@@ -380,13 +394,10 @@ static int open_p2p(struct meeting *m)
 	ddp__key_for(setup.key, m->contacts[0].cookie, "messages");
 	for (int i = 0; i < c->size && !rc; i++) {
 		const struct ddp__contact *other = &m->contacts[i];
-		char text[SOCK_HOST_MAX];
 
 		if (t->host_of[i] == t->host_of[c->rank])
 			continue;
-		snprintf(text, sizeof(text), "%.*s", SLICE_FMT(other->addr));
-		rc = endpoint_parse(&where[i], text, 0, m->e);
-		where[i].port = other->p2p_port;
+		rc = find(m, other, other->p2p_port, &where[i]);
 	}
 	if (!rc) {
 		m->p2p_listener.n = 0; /* taken over */

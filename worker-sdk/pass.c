@@ -73,7 +73,7 @@ void ddp__pass_open(struct ddp__pass *pass, const char *addr,
 	    random_bytes(pass->token, sizeof(pass->token), &ignored) < 0 ||
 	    ddp__listen(&pass->listener, addr, &port, &ignored) < 0)
 		return;
-	m->addr = SLICE_STR(addr);
+	m->addr = SLICE(addr, strcspn(addr, "%")); /* no scope */
 	m->port = port;
 	m->token = SLICE(pass->token, sizeof(pass->token));
 }

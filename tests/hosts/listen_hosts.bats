@@ -142,3 +142,59 @@ end() {
 		[ "$(grep -c 'of 4: ok$' <<<"$out")" = 2 ]
 	done
 }
+
+# h1 calls its interface eth0, h2 wire7; they have no other addresses than link-local
+# ones.
+link_local_only() {
+	local i name
+	in_net h2 ip link set eth0 down
+	in_net h2 ip link set eth0 name wire7 up
+	for i in 1 2; do
+		name=eth0
+		[ $i = 1 ] || name=wire7
+		in_net h$i sysctl -qw net.ipv6.conf.$name.disable_ipv6=0 || true
+		in_net h$i ip addr flush dev $name
+		in_net h$i ip addr add "fe80::$i/64" dev $name nodad
+	done
+	at_h1='[fe80::1%eth0]:29401' at_h2='[fe80::1%wire7]:29401'
+}
+
+@test "hosts that have link-local addresses only, and interfaces of other names" {
+	hosts_real
+	local i at
+	link_local_only
+	for i in 1 2; do
+		at=at_h$i
+		start_on h$i on_h$i ddprun --nnodes 2 --nproc-per-node 2 \
+			--rdzv-endpoint "${!at}" \
+			bash -c 'echo "$MASTER_ADDR $DDP_RDZV_ENDPOINT $DDP_NODE_ADDR"
+				c_collectives 3 && c_messages groups'
+	done
+	finish on_h1
+	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
+	has "$out" 'fe80::1%eth0 \[fe80::1%eth0\]:29401 fe80::1%eth0$'
+	finish on_h2
+	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
+	has "$out" 'fe80::1%wire7 \[fe80::1%wire7\]:29401 fe80::2%wire7$'
+	# workers of PyTorch's protocol, for whom the other host's agent vouches
+	for i in 1 2; do
+		at=at_h$i
+		start_on h$i on_h$i ddprun --nnodes 2 --rdzv-endpoint "${!at}" \
+			w_knock ping
+	done
+	for i in 1 2; do
+		finish on_h$i
+		has "$out" 'answered$'
+	done
+}
+
+@test "a link-local endpoint names an interface that this host has" {
+	hosts_real
+	link_local_only
+	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "$at_h1" true
+	finish on_h2 2
+	has "$err" "'fe80::1%eth0': this host has no interface 'eth0': behind the % of a link-local address each host writes its own interface"
+	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint '[fe80::1]:29401' true
+	finish on_h2 2
+	has "$err" 'fe80::1 is a link-local address, which each interface has its own of: add this host.s interface, as in fe80::1%eth0'
+}

@@ -11,7 +11,6 @@
 #include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
-
 /* The k-th message from one rank to another. */
 static int32_t value(int from, int to, int k, size_t i)
 {

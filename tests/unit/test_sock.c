@@ -119,6 +119,39 @@ START_TEST(addresses_as_text)
 }
 END_TEST
 
+START_TEST(a_link_local_address_has_the_scope_of_its_host)
+{
+	char text[SOCK_TEXT_MAX], host[SOCK_HOST_MAX] = "fe80::7";
+	struct endpoint ep = {.host = "fe80::1%lo", .port = 80};
+	struct sock_addr a;
+
+	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), 1);
+	ck_assert_str_eq(sock_addr_text(&a, text), "[fe80::1%lo]:80");
+	ck_assert_str_eq(sock_addr_scoped(&a, text), "fe80::1%lo");
+	ck_assert_str_eq(sock_addr_host(&a, text), "fe80::1");
+	/* one that comes from elsewhere */
+	ck_assert_int_eq(sock_addr_number("fe80::1%lo", 80, &a), 0);
+	ck_assert_int_eq(sock_addr_own_number("fe80::1%1", 80, &a), 1);
+	ck_assert_str_eq(sock_addr_scoped(&a, text), "fe80::1%lo");
+	ck_assert_int_eq(sock_addr_own_number("fe80::1%none", 80, &a), 0);
+	ck_assert_int_eq(sock_addr_own_number("fd77::1%lo", 80, &a), 0);
+	sock_host_scope(host, "fd77::1");
+	ck_assert_str_eq(host, "fe80::7");
+	sock_host_scope(host, "fe80::1%lo");
+	ck_assert_str_eq(host, "fe80::7%lo");
+	sock_host_scope(host, "fe80::1%lo");
+	ck_assert_str_eq(host, "fe80::7%lo");
+	ck_assert_str_eq(sock_host_unscope(host), "fe80::7");
+	/* what it means is an interface's */
+	snprintf(ep.host, sizeof(ep.host), "fe80::1");
+	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "as in fe80::1%eth0"));
+	snprintf(ep.host, sizeof(ep.host), "fe80::1%%none");
+	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "has no interface 'none'"));
+}
+END_TEST
+
 START_TEST(addresses_are_ordered_as_numbers)
 {
 	struct sock_addr a = address("10.0.0.9", 1);
@@ -303,6 +336,7 @@ int main(void)
 	tcase_add_test(c, endpoints_that_are_wrong_are_quoted);
 	tcase_add_test(c, a_host_has_at_most_255_bytes);
 	tcase_add_test(c, addresses_as_text);
+	tcase_add_test(c, a_link_local_address_has_the_scope_of_its_host);
 	tcase_add_test(c, addresses_are_ordered_as_numbers);
 	tcase_add_test(c, what_is_loopback_and_what_is_local);
 	tcase_add_test(c, localhost_and_names_that_do_not_exist);
