@@ -1,14 +1,12 @@
 /* checkpoint.c: the checkpoint container: a checked header that names what is
  * in the file, then the sections, each with its checksum. Knows nothing of
  * models or ranks. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -17,6 +15,7 @@
 #include "base/file.h"
 #include "worker-sdk/ddp.h"
 #include "worker-sdk/last_error.h"
+#include "worker-sdk/temp_file.h"
 
 /* The file, little-endian:
  *   8 bytes magic, u32 version, u32 bytes of the header that follow,
@@ -157,37 +156,6 @@ static char *follow_links(const char *path)
 	return NULL;
 }
 
-/* A writer that was killed leaves its temporary file, which it had locked: one
- * whose lock is free belongs to nobody. */
-static void remove_abandoned(int dir, const char *name)
-{
-	int dup_fd = fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	DIR *d = dup_fd < 0 ? NULL : fdopendir(dup_fd);
-	size_t len = strlen(name);
-	struct dirent *ent;
-
-	if (!d) {
-		if (dup_fd >= 0)
-			close(dup_fd);
-		return;
-	}
-	while ((ent = readdir(d))) {
-		int fd;
-
-		if (strncmp(ent->d_name, name, len) ||
-		    strncmp(ent->d_name + len, ".tmp.", 5))
-			continue;
-		fd = openat(dir, ent->d_name,
-			    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-		if (fd < 0)
-			continue;
-		if (!flock(fd, LOCK_EX | LOCK_NB))
-			unlinkat(dir, ent->d_name, 0);
-		close(fd);
-	}
-	closedir(d);
-}
-
 /* Writes and syncs the temporary file; on failure *what says which step. */
 static int write_file(int fd, const struct buf *header,
 		      const struct ddp_section *sec, int n)
@@ -215,6 +183,11 @@ static int save_failed(struct err *e, int rc, const char *path,
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: there is no folder "
 			       "%s; make it first", path, folder);
+	if (rc == -ESTALE)
+		return err_set(e, rc,
+			       "cannot write checkpoint %s: somebody removed "
+			       "the temporary file beside it; what was there "
+			       "before is unchanged; save it again", path);
 	if (rc == -EISDIR)
 		return err_set(e, rc,
 			       "cannot write checkpoint %s: it names a folder; "
@@ -243,10 +216,11 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 {
 	struct err *e = ddp__last_error();
 	struct buf header = BUF_INIT(HEADER_MAX);
-	char temp[NAME_MAX + 1] = "", *folder = NULL, *file;
+	struct ddp__temp_file temp = {.fd = -1};
+	char *folder = NULL, *file;
 	const char *name = NULL;
 	struct stat st;
-	int dir = -1, fd = -1, rc = check_arguments(path, kind, sections, n, e);
+	int dir = -1, rc = check_arguments(path, kind, sections, n, e);
 
 	if (rc)
 		return rc;
@@ -263,36 +237,24 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 		rc = -EISDIR;
 		goto fail;
 	}
-	if (snprintf(temp, sizeof(temp), "%s.tmp.%ld", name, (long)getpid()) >=
-	    (int)sizeof(temp)) {
-		rc = -ENAMETOOLONG;
-		goto fail;
-	}
 	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		rc = -errno;
 		goto fail;
 	}
-	remove_abandoned(dir, name);
-	fd = openat(dir, temp,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		    0666);
-	if (fd < 0) {
-		rc = -errno;
+	rc = ddp__temp_file_make(&temp, dir, name);
+	if (rc)
 		goto fail;
-	}
-	flock(fd, LOCK_EX | LOCK_NB);
-	rc = write_file(fd, &header, sections, n);
+	ddp__temp_file_tidy(&temp, name);
+	rc = write_file(temp.fd, &header, sections, n);
 	/* not over /dev/null, as root can */
 	if (!rc && fstatat(dir, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
 	    !S_ISDIR(st.st_mode))
 		rc = -EINVAL;
-	if (!rc && renameat(dir, temp, dir, name))
-		rc = -errno;
-	if (rc) {
-		unlinkat(dir, temp, 0);
+	if (!rc)
+		rc = ddp__temp_file_rename(&temp, name);
+	if (rc)
 		goto fail;
-	}
 	/* EINVAL: a file system that cannot */
 	if (fsync(dir) && errno != EINVAL)
 		rc = err_set(e, -errno,
@@ -303,8 +265,7 @@ int ddp_checkpoint_save(const char *path, const char *kind,
 fail:
 	save_failed(e, rc, path, folder ? folder : ".");
 out:
-	if (fd >= 0)
-		close(fd);
+	ddp__temp_file_end(&temp);
 	if (dir >= 0)
 		close(dir);
 	buf_release(&header);

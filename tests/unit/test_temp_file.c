@@ -1,0 +1,223 @@
+/* test_temp_file.c: writers that replace one file at the same time, with equal
+ * pids too; what killed ones leave, and what nobody may remove. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/run_case.h"
+#include "worker-sdk/ddp.h"
+#include "worker-sdk/temp_file.h"
+
+static char dir[64];
+static int folder;
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/test_temp_file.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(folder, 0);
+}
+
+static void tear_down(void)
+{
+	char command[128];
+
+	close(folder);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static int is_there(const char *name)
+{
+	return faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* An empty file, last written to so many seconds ago. */
+static void put(const char *name, long age)
+{
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	struct timespec times[2];
+
+	ck_assert_int_ge(fd, 0);
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	times[0].tv_sec -= age;
+	times[1] = times[0];
+	ck_assert_int_eq(futimens(fd, times), 0);
+	close(fd);
+}
+
+/* What a writer of "f" finds, and removes before it writes. */
+static void tidy(void)
+{
+	struct ddp__temp_file t;
+
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, "f"), 0);
+	ddp__temp_file_tidy(&t, "f");
+	ck_assert(is_there(t.name));
+	ddp__temp_file_end(&t);
+	ck_assert(!is_there(t.name));
+}
+
+START_TEST(replaces_the_file_as_a_whole)
+{
+	struct ddp__temp_file t;
+	struct stat st;
+
+	put("f", 0);
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, "f"), 0);
+	ck_assert_int_eq(write(t.fd, "new", 3), 3);
+	ck_assert_int_eq(fstatat(folder, "f", &st, 0), 0);
+	ck_assert_int_eq(st.st_size, 0);
+	ck_assert_int_eq(ddp__temp_file_rename(&t, "f"), 0);
+	ddp__temp_file_end(&t);
+	ck_assert_int_eq(fstatat(folder, "f", &st, 0), 0);
+	ck_assert_int_eq(st.st_size, 3);
+}
+END_TEST
+
+START_TEST(one_that_somebody_removed_is_named)
+{
+	struct ddp__temp_file t;
+
+	ck_assert_int_eq(ddp__temp_file_make(&t, folder, "f"), 0);
+	ck_assert_int_eq(unlinkat(folder, t.name, 0), 0);
+	ck_assert_int_eq(ddp__temp_file_rename(&t, "f"), -ESTALE);
+	ddp__temp_file_end(&t);
+}
+END_TEST
+
+START_TEST(a_killed_writers_goes_and_a_live_ones_stays)
+{
+	struct ddp__temp_file killed, alive;
+
+	ck_assert_int_eq(ddp__temp_file_make(&killed, folder, "f"), 0);
+	ck_assert_int_eq(ddp__temp_file_make(&alive, folder, "f"), 0);
+	tidy();
+	ck_assert(is_there(killed.name) && is_there(alive.name));
+	close(killed.fd); /* as its death does */
+	tidy();
+	ck_assert(!is_there(killed.name) && is_there(alive.name));
+	ddp__temp_file_end(&alive);
+}
+END_TEST
+
+/* Its lock is kept elsewhere, or nowhere: only time tells. */
+START_TEST(of_another_host_only_an_old_one_goes)
+{
+	put("f.tmp.00000001.00000001", DDP__ABANDONED_S - 60);
+	put("f.tmp.00000001.00000002", DDP__ABANDONED_S + 60);
+	tidy();
+	ck_assert(is_there("f.tmp.00000001.00000001"));
+	ck_assert(!is_there("f.tmp.00000001.00000002"));
+}
+END_TEST
+
+START_TEST(what_is_named_otherwise_is_nobodys_to_remove)
+{
+	static const char *const names[] = {
+		"f.tmp.1", "f.tmp.old", "f.tmp.0000000g.00000001",
+		"f.tmp.00000001.000000012", "g.tmp.00000001.00000001",
+		"f.tmp.00000001-00000001", "f.tmp.00000001.0000000"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		put(names[i], 10L * DDP__ABANDONED_S);
+	tidy();
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		ck_assert_msg(is_there(names[i]), "%s", names[i]);
+}
+END_TEST
+
+/* ---- two writers whose pids are equal */
+
+enum { SIZE = 8 << 20, SAVES = 40 };
+
+/* Saves as pid 1 of a PID namespace of its own. */
+static int save_as_pid_1(const char *path, int value)
+{
+	char *data = malloc(SIZE);
+	struct ddp_section s = {"w", data, SIZE};
+	int status;
+	pid_t pid;
+
+	if (!data || unshare(CLONE_NEWPID))
+		return 77;
+	memset(data, value, SIZE);
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < SAVES; i++)
+			if (ddp_checkpoint_save(path, "k", &s, 1))
+				_exit(1);
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+		       ? WEXITSTATUS(status)
+		       : 2;
+}
+
+static int is_all(const char *data, char value)
+{
+	for (size_t i = 0; i < SIZE; i++)
+		if (data[i] != value)
+			return 0;
+	return 1;
+}
+
+START_TEST(two_writers_with_one_pid_never_mix)
+{
+	char path[80], *data = malloc(SIZE);
+	struct ddp_section s = {"w", data, SIZE};
+	int left = 2, status, skipped = 0;
+
+	ck_assert_ptr_nonnull(data);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	memset(data, 1, SIZE);
+	ck_assert_int_eq(ddp_checkpoint_save(path, "k", &s, 1), 0);
+	fflush(NULL);
+	for (int i = 1; i <= 2; i++)
+		if (fork() == 0)
+			_exit(save_as_pid_1(path, i));
+	while (left) {
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+
+		ck_assert_int_ge(pid, 0);
+		if (pid > 0) {
+			left--;
+			skipped |= WEXITSTATUS(status) == 77;
+			ck_assert(WIFEXITED(status) &&
+				  (skipped || !WEXITSTATUS(status)));
+		}
+		ck_assert_msg(ddp_checkpoint_load(path, "k", &s, 1) == 0, "%s",
+			      ddp_last_error());
+		ck_assert(is_all(data, 1) || is_all(data, 2));
+	}
+	if (skipped)
+		puts("no PID namespaces here: one test less");
+	free(data);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("temp_file");
+
+	tcase_set_timeout(c, 120);
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_add_test(c, replaces_the_file_as_a_whole);
+	tcase_add_test(c, one_that_somebody_removed_is_named);
+	tcase_add_test(c, a_killed_writers_goes_and_a_live_ones_stays);
+	tcase_add_test(c, of_another_host_only_an_old_one_goes);
+	tcase_add_test(c, what_is_named_otherwise_is_nobodys_to_remove);
+	tcase_add_test(c, two_writers_with_one_pid_never_mix);
+	return run_case(c);
+}
