@@ -33,8 +33,22 @@ int secret_of_text(struct secret *s, struct slice text, const char *from,
 
 /* ---- a file ---- */
 
-/* Pipes and the like are whoever opened them for us has. */
-static int check_owner(const struct stat *st, const char *from, struct err *e)
+/* systemd hands a service's credentials over in a folder that only the service
+ * can look into; from version 254 on they are root's, and an ACL, whose mask
+ * shows as the group's bits, lets the service read them. */
+static int is_credential(const char *path)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	size_t len = folder ? strlen(folder) : 0;
+
+	return len && !strncmp(path, folder, len) && path[len] == '/' &&
+	       !strstr(path + len, "/../");
+}
+
+/* Pipes and the like are whoever opened them for us has. others: what nobody
+ * else may do. */
+static int check_owner(const struct stat *st, mode_t others, const char *from,
+		       struct err *e)
 {
 	if (!S_ISREG(st->st_mode))
 		return 0;
@@ -43,7 +57,7 @@ static int check_owner(const struct stat *st, const char *from, struct err *e)
 			       "%u, who runs this: it is no secret of ours; "
 			       WAYS, from, (unsigned)st->st_uid,
 			       (unsigned)geteuid());
-	if (st->st_mode & 077)
+	if (st->st_mode & others)
 		return err_set(e, ERR_PROOF, "%s can be read by others (mode "
 			       "%04o), so it is no secret: if nobody has, "
 			       "chmod 600 it, else make another", from,
@@ -65,13 +79,13 @@ static long read_all(int fd, char *text, size_t size)
 	return (long)n;
 }
 
-static int read_secret(struct secret *s, int fd, const char *from,
-		       struct err *e)
+static int read_secret(struct secret *s, int fd, mode_t others,
+		       const char *from, struct err *e)
 {
 	char text[SECRET_MAX + 2];
 	struct stat st;
 	long n = fstat(fd, &st) < 0 ? -errno : 0;
-	int rc = n < 0 ? 0 : check_owner(&st, from, e);
+	int rc = n < 0 ? 0 : check_owner(&st, others, from, e);
 
 	if (rc < 0)
 		return rc;
@@ -97,7 +111,7 @@ int secret_of_file(struct secret *s, const char *path, const char *what,
 	if (fd < 0)
 		return err_set(e, -errno, "%s cannot be opened: %s", from,
 			       strerror(errno));
-	rc = read_secret(s, fd, from, e);
+	rc = read_secret(s, fd, is_credential(path) ? 037 : 077, from, e);
 	close(fd);
 	return rc;
 }

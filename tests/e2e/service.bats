@@ -70,6 +70,9 @@ get() {
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
 	rm tokens/bob
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
+	# a pipe that nobody writes to holds nobody up
+	mkfifo -m 600 tokens/bob
+	expect 1 rdzv_client do "$at" bob/x 0 0 get k
 	export DDP_TOKEN=the-servers-own-token
 	node c x 1 1
 	await c.out '^START'

@@ -197,6 +197,28 @@ START_TEST(a_key_that_others_can_read_is_refused)
 }
 END_TEST
 
+START_TEST(what_systemd_hands_over_may_show_a_groups_bit)
+{
+	char file[80];
+	struct secret s;
+
+	snprintf(file, sizeof(file), "%s/alice", home);
+	write_file(file, "the-token-of-alice-01", 0440);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token", &e), ERR_PROOF);
+	setenv("CREDENTIALS_DIRECTORY", home, 1);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token", &e), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(chmod(file, i ? 0444 : 0460), 0);
+		ck_assert_int_eq(secret_of_file(&s, file, "the token", &e),
+				 ERR_PROOF);
+	}
+	ck_assert_int_eq(chmod(file, 0440), 0);
+	setenv("CREDENTIALS_DIRECTORY", "/tmp/test_secre", 1);
+	ck_assert_int_eq(secret_of_file(&s, file, "the token", &e), ERR_PROOF);
+	unsetenv("CREDENTIALS_DIRECTORY");
+}
+END_TEST
+
 START_TEST(a_key_of_another_user_is_refused)
 {
 	struct secret s;
@@ -418,6 +440,8 @@ int main(void)
 	tcase_add_loop_test(tc, without_hard_links_all_that_race_have_the_same,
 			    0, 3);
 	tcase_add_test(tc, a_key_that_others_can_read_is_refused);
+	tcase_add_test(tc,
+		       what_systemd_hands_over_may_show_a_groups_bit);
 	tcase_add_test(tc, a_key_of_another_user_is_refused);
 	tcase_add_test(tc, a_secret_that_is_too_short_is_refused);
 	tcase_add_test(tc,
