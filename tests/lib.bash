@@ -61,7 +61,7 @@ lib_setup() {
 	# tests/mutants/reach.py asks what each test reaches
 	if [ -n "${DDP_TEST_REACHED:-}" ]; then
 		export DDP_TEST_REACHED=$DDP_TEST_REACHED/$BATS_TEST_NUMBER
-		mkdir -m 777 "$DDP_TEST_REACHED"
+		mkdir -p -m 777 "$DDP_TEST_REACHED" # setup_file has none
 	fi
 	# marks every process that descends from this test, and only those
 	export TEST_COOKIE=$BATS_ROOT_PID.$BATS_TEST_NUMBER.$RANDOM$RANDOM

@@ -267,8 +267,9 @@ server_of() { # PID of a ddprun
 }
 
 @test "report.json has the same facts" {
-	local report
+	local report began ended
 	export flat
+	began=$(date +%s)
 	expect 7 ddprun --nproc-per-node 2 --log-dir logs --max-restarts 1 sh -c '
 		[ $RANK = 1 ] || exec sleep 1000
 		echo "last words" >&2
@@ -282,6 +283,10 @@ server_of() { # PID of a ddprun
 	has "$report" '"fate":	"stopped"'
 	has "$report" '^	"time":	"[0-9-]+T[0-9:.]+Z",$'
 	has "$report" '"text":	"rank 1 .*exited with code 7: the GPU is on fire"'
+	ended=$(grep -A 2 '"earlier_attempts":' <<<"$report" |
+		sed -n 's/.*"timestamp":	\([0-9]*\),$/\1/p')
+	[ "$began" -le "$ended" ]
+	[ "$ended" -le "$(date +%s)" ]
 	[ ! -e logs/none_*/attempt_0/report.json ]
 	expect 0 ddprun --log-dir logs2 true
 	[ -z "$(find logs2 -name report.json)" ]
