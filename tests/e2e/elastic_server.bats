@@ -40,6 +40,18 @@ say() {
 	await h2.out '^START round 0 attempt 0 node [01] of 2 .* changes 0'
 }
 
+@test "nodes that join together see each count once" {
+	local i
+	server
+	for ((i = 1; i <= 12; i++)); do
+		node "h$i" 13
+	done
+	await h1.out '^STATE 12 of 13'
+	node h13 13
+	await h1.out '^START round 0 attempt 0 node [0-9]+ of 13 '
+	[ "$(grep -c '^STATE 12 of 13' h1.out)" = 1 ]
+}
+
 @test "max nodes start at once, without a last call" {
 	server
 	node h1 1:2 call=600000
