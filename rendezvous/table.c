@@ -2,14 +2,20 @@
  * While it grows there are two arrays; each insert moves a few chains. */
 #include "rendezvous/table.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/random.h"
 
 enum {
 	FIRST_SIZE = 16,
 	MOVES = 4 /* chains an insert moves: done long before the next growth */
 };
+
+static_assert(crypto_shorthash_BYTES == sizeof(uint64_t), "SipHash's size");
 
 void table_init(struct table *t)
 {
@@ -23,27 +29,24 @@ void table_release(struct table *t)
 	table_init(t);
 }
 
-/* Eight bytes at a time, multiplied and folded; the end is murmur3's 64-bit
- * finalizer, so that keys that differ in one digit differ in every bit. */
+/* SipHash, under a key that no client knows: the keys are theirs, and whoever
+ * could choose some that share a slot would have each of them compared with all
+ * others (Aumasson and Bernstein, 2012). */
 static uint64_t hash_bytes(struct slice key)
 {
-	uint64_t h = 0x9e3779b97f4a7c15u ^ key.len;
-	const char *p = key.data;
-	size_t n = key.len;
-	uint64_t word;
+	static unsigned char secret[crypto_shorthash_KEYBYTES];
+	static int has_secret;
+	uint64_t hash;
 
-	for (; n >= 8; n -= 8, p += 8) {
-		memcpy(&word, p, 8);
-		h = (h ^ word) * 0xff51afd7ed558ccdu;
-		h ^= h >> 32;
+	if (!has_secret) {
+		has_secret = 1;
+		/* without one all are zero: then it is as any other hash */
+		if (random_bytes(secret, sizeof secret, NULL) < 0)
+			memset(secret, 0, sizeof secret);
 	}
-	word = 0;
-	if (n)
-		memcpy(&word, p, n);
-	h = (h ^ word) * 0xff51afd7ed558ccdu;
-	h ^= h >> 33;
-	h *= 0xc4ceb9fe1a85ec53u;
-	return h ^ h >> 33;
+	crypto_shorthash((unsigned char *)&hash,
+			 (const unsigned char *)key.data, key.len, secret);
+	return hash;
 }
 
 static struct table_item **slot_of(struct table *t, uint64_t hash)

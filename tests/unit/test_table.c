@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rendezvous/table.h"
 #include "tests/unit/run_case.h"
@@ -31,6 +32,40 @@ START_TEST(keys_that_differ_little_spread_well)
 	for (int i = 0; i < 4096; i++)
 		ck_assert_ptr_nonnull(table_pop(&table));
 	ck_assert_ptr_null(table_pop(&table));
+	table_release(&table);
+}
+END_TEST
+
+/* Each word of a key was mixed in by steps that can be undone, so that a client
+ * could make any number of keys with one hash. */
+static void make_key(char key[16], uint64_t first)
+{
+	uint64_t h = 0x9e3779b97f4a7c15u ^ 16, second;
+
+	h = (h ^ first) * 0xff51afd7ed558ccdu;
+	h ^= h >> 32;
+	second = h ^ 42;
+	memcpy(key, &first, 8);
+	memcpy(key + 8, &second, 8);
+}
+
+START_TEST(keys_that_are_made_to_collide_do_not)
+{
+	enum { N = 2000 };
+	static struct table_item items[N];
+	static char keys[N][16];
+	struct table table;
+
+	table_init(&table);
+	for (uint64_t i = 0; i < N; i++) {
+		make_key(keys[i], i);
+		items[i].key = SLICE(keys[i], 16);
+		ck_assert_int_eq(table_insert(&table, &items[i]), 0);
+		for (uint64_t k = 0; k < i; k++)
+			ck_assert_uint_ne(items[k].hash, items[i].hash);
+	}
+	while (table_pop(&table))
+		;
 	table_release(&table);
 }
 END_TEST
@@ -74,6 +109,7 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, keys_that_differ_little_spread_well);
+	tcase_add_test(c, keys_that_are_made_to_collide_do_not);
 	tcase_add_test(c, items_are_found_and_removed_at_every_size);
 	return run_case(c);
 }
