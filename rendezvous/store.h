@@ -52,7 +52,7 @@ struct store_waiter {
 	struct store *store;
 	struct store_waiter *next, **pprev; /* in the meeting, or woken */
 	struct store_link *links;           /* of a key wait */
-	uint32_t nlinks, missing, nkeys;
+	uint32_t nlinks, links_max, missing, nkeys;
 	struct meeting *meeting;
 	uint32_t rank; /* of a barrier the caller's to say, before */
 };
@@ -112,8 +112,10 @@ void store_nudge(struct store *s, struct slice key);
 
 /* 1 if all n keys are there, or have something queued. */
 int store_has(struct store *s, const struct slice *keys, uint32_t n);
-/* Parks w until each key has been there; those that are there now count. 0, or
- * an error and w is not parked. With all keys there it is woken at once. */
+/* Parks w until each key has been there; those that are there now count. What
+ * it takes is counted among the store's bytes. 0, or an error (ERR_REFUSED
+ * where that is too much) and w is not parked. With all keys there it is woken
+ * at once. */
 int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 	       struct store_waiter *w, struct err *e);
 /* Parks w until size callers have come to the barrier `key`, itself included.

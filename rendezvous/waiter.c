@@ -1,6 +1,8 @@
 /* waiter.c: those who wait for keys and gates, and the queue of those who wait
  * no more. */
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -118,6 +120,11 @@ void store_answer_all(struct store *s)
 		w->answer(w);
 }
 
+static size_t links_bytes(uint32_t n)
+{
+	return (n ? n : 1) * sizeof(struct store_link);
+}
+
 void store_waiter_release(struct store_waiter *w)
 {
 	uint32_t i;
@@ -128,6 +135,8 @@ void store_waiter_release(struct store_waiter *w)
 		leave_woken(w);
 	for (i = 0; i < w->nlinks; i++)
 		link_remove(w->store, &w->links[i]);
+	if (w->links)
+		store_discharge(w->store, links_bytes(w->links_max));
 	free(w->links);
 	w->links = NULL;
 	w->nlinks = 0;
@@ -157,15 +166,36 @@ int store_has(struct store *s, const struct slice *keys, uint32_t n)
 static int begin(struct store *s, struct store_waiter *w, uint32_t n,
 		 struct err *e)
 {
+	int rc = store_charge(s, links_bytes(n), e);
+
 	w->store = s;
-	w->links = calloc(n ? n : 1, sizeof *w->links);
-	if (!w->links)
+	if (rc < 0)
+		return rc;
+	w->links = calloc(1, links_bytes(n));
+	if (!w->links) {
+		store_discharge(s, links_bytes(n));
 		return store_no_memory(e);
+	}
+	w->links_max = n;
 	w->state = WAITER_KEYS;
 	w->missing = 0;
 	w->nlinks = 0;
 	w->nkeys = n;
 	return 0;
+}
+
+static_assert(offsetof(struct store_link, next) == 0, "a line ends in a link");
+
+/* A key that is named twice is waited for once. */
+static int is_last_of(const struct store_line *line,
+		      const struct store_waiter *w)
+{
+	const struct store_link *last;
+
+	if (!line->first)
+		return 0;
+	last = (const struct store_link *)(const void *)line->end;
+	return last->waiter == w;
 }
 
 int store_wait(struct store *s, const struct slice *keys, uint32_t n,
@@ -181,7 +211,7 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 			store_waiter_release(w);
 			return rc;
 		}
-		if (en->exists)
+		if (en->exists || is_last_of(&en->waiters, w))
 			continue;
 		link_add(&en->waiters, &w->links[w->nlinks++], en, w);
 		w->missing++;
