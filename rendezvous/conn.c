@@ -140,8 +140,7 @@ void conn_refuse(struct conn *c, int code, const char *text)
 
 	if (!c->accepted) {
 		log_debug("closed a connection without proof: %s", text);
-		/* munge or etcd may still be asked about it */
-		gone(c, text);
+		conn_drop(c);
 		return;
 	}
 	wire_put_error(conn_out(c), WIRE_HELLO, WIRE_ERROR_REPLY, 0, &m);

@@ -153,6 +153,30 @@ static int begin(struct journal_file *f, struct err *e)
 	return 0;
 }
 
+/* The secret of a job and all that it stores lie in it, and what it says is
+ * believed: it is this user's alone. */
+static int check_owner(const struct journal_file *f, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(f->fd, &st) < 0)
+		return failed(f, -errno, "cannot look at it", e);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_USAGE, "journal %s: it is no regular "
+			       "file: choose another", f->name);
+	if (st.st_uid != geteuid())
+		return err_set(e, ERR_USAGE, "journal %s: it belongs to user "
+			       "%u, not to %u, who runs this: choose another",
+			       f->name, (unsigned)st.st_uid,
+			       (unsigned)geteuid());
+	if (st.st_mode & 077)
+		return err_set(e, ERR_USAGE, "journal %s: others can read or "
+			       "write it (mode %04o): chmod 600 it if nobody "
+			       "has, else choose another", f->name,
+			       (unsigned)(st.st_mode & 07777));
+	return 0;
+}
+
 int journal_file_open(struct journal_file **out, const char *path, int fd,
 		      struct err *e)
 {
@@ -167,11 +191,16 @@ int journal_file_open(struct journal_file **out, const char *path, int fd,
 	f->fd = fd;
 	strncpy(f->name, path ? path : "in memory", sizeof f->name - 1);
 	if (path)
-		f->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		f->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+			     O_NONBLOCK, 0600);
 	else
 		rc = fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (f->fd < 0 || rc < 0)
-		rc = failed(f, -errno, "cannot open it", e);
+		rc = failed(f, -errno, errno == ELOOP ?
+			    "name the file itself, not a symbolic link" :
+			    "cannot open it", e);
+	if (rc == 0 && path)
+		rc = check_owner(f, e);
 	if (rc == 0)
 		rc = begin(f, e);
 	if (rc < 0) {

@@ -305,6 +305,9 @@ void request_take(struct member *m, const struct wire_frame *f)
 	if (rc == ERR_PROTOCOL) {
 		snprintf(why, sizeof why, "it broke the protocol: %s", e.text);
 		conn_refuse(&m->conn, rc, e.text);
+		/* munge, or etcd, may just be asked about it */
+		door_leave(m);
+		standby_forget(m);
 		hosted_lose(m, why);
 	} else if (rc < 0) {
 		reply = (struct wire_error){rc, SLICE_STR(e.text)};

@@ -1,0 +1,110 @@
+/* test_journal_file.c: whose a journal's file may be. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rendezvous/journal_file.h"
+#include "tests/unit/run_case.h"
+
+static char dir[64], path[80];
+static struct err e;
+
+static void begin(void)
+{
+	strcpy(dir, "/tmp/test_journal_file.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/journal", dir);
+	e = (struct err)ERR_INIT;
+}
+
+static void end(void)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+/* Opens and closes it: 0, or the error, which says `part`. */
+static int open_it(const char *part)
+{
+	struct journal_file *f;
+	int rc = journal_file_open(&f, path, -1, &e);
+
+	if (rc == 0)
+		journal_file_close(f);
+	ck_assert_msg(!part || strstr(e.text, part), "no '%s' in '%s'", part,
+		      e.text);
+	return rc;
+}
+
+START_TEST(a_new_one_is_its_users_alone)
+{
+	struct stat st;
+
+	umask(0);
+	ck_assert_int_eq(open_it(NULL), 0);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 0777, 0600);
+	ck_assert_int_eq(open_it(NULL), 0);
+}
+END_TEST
+
+START_TEST(one_that_others_can_reach_is_refused)
+{
+	static const mode_t bad[] = {0640, 0604, 0620, 0602};
+
+	ck_assert_int_eq(open_it(NULL), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		ck_assert_int_eq(chmod(path, bad[i]), 0);
+		ck_assert_int_eq(open_it("others can read or write it"),
+				 ERR_USAGE);
+	}
+}
+END_TEST
+
+START_TEST(one_of_another_user_is_refused)
+{
+	if (geteuid() != 0)
+		return;
+	ck_assert_int_eq(open_it(NULL), 0);
+	ck_assert_int_eq(chown(path, 12345, 12345), 0);
+	ck_assert_int_eq(open_it("belongs to user 12345"), ERR_USAGE);
+}
+END_TEST
+
+/* Where others can write to the folder they choose what a link leads to. */
+START_TEST(a_link_is_not_followed)
+{
+	char target[80];
+
+	snprintf(target, sizeof(target), "%s/target", dir);
+	ck_assert_int_eq(symlink(target, path), 0);
+	ck_assert_int_lt(open_it("not a symbolic link"), 0);
+	ck_assert_int_ne(access(target, F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_pipe_is_no_journal)
+{
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(open_it("no regular file"), ERR_USAGE);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("journal_file");
+
+	tcase_add_checked_fixture(c, begin, end);
+	tcase_add_test(c, a_new_one_is_its_users_alone);
+	tcase_add_test(c, one_that_others_can_reach_is_refused);
+	tcase_add_test(c, one_of_another_user_is_refused);
+	tcase_add_test(c, a_link_is_not_followed);
+	tcase_add_test(c, a_pipe_is_no_journal);
+	return run_case(c);
+}
