@@ -293,6 +293,20 @@ sidecar() {
 	nothing_left 0
 }
 
+@test "signals to all processes of a step leave the server running" {
+	local server name
+	start_two --forward-signals USR1 bash -c \
+		'trap "echo got USR1; exit 0" USR1; echo up; eval "$IDLE"'
+	server=$(pgrep -P "${pid[job]}" -x ddprdzv)
+	for name in INT QUIT HUP TERM USR1 USR2 ALRM; do
+		kill "-$name" "$server"
+	done
+	signal job USR1
+	DEADLINE=20 finish job
+	[ "$(grep -c 'got USR1' <<<"$out")" = 2 ]
+	lacks "$err" 'started again'
+}
+
 @test "a job of one node that was stopped (Ctrl-Z) goes on, however late" {
 	local at=127.0.0.1:$(w_port free)
 	mkfifo go
