@@ -145,6 +145,20 @@ teardown() {
 	nothing_left
 }
 
+@test "the report counts a worker of another user as killed" {
+	start_as_nobody --nproc-per-node 2 --shutdown-timeout 0.1 sh -c '
+		at=${XDG_CONFIG_HOME%/c}
+		[ $RANK = 0 ] || exec setpriv --reuid 0 sh -c "
+			echo up \$\$; >$at/up; exec sleep 1000"
+		until [ -e $at/up ]; do :; done
+		exit 3'
+	DEADLINE=30 finish job 3
+	await job.out '^\[1\] up'
+	has "$err" '^\|  killed       rank 1 \(local rank 1\)'
+	kill -KILL "${line##* }"
+	nothing_left
+}
+
 @test "a second signal kills at once" {
 	start_two bash -c 'trap "echo again; trap \"\" TERM" TERM; echo up
 		eval "$IDLE"'

@@ -155,6 +155,7 @@ static uint32_t await_vouch(struct peer *p)
 	struct wire_vouch m;
 	struct err e = ERR_INIT;
 
+	ck_assert_uint_eq(f.id, 0); /* a notice answers nothing */
 	ck_assert_int_eq(wire_get_vouch(&f, &m, &e), 0);
 	return m.number;
 }
