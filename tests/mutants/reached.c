@@ -20,13 +20,15 @@ static unsigned char *marks;
 
 __attribute__((constructor)) static void reached_open(void)
 {
-	const char *folder = getenv("DDP_TEST_REACHED"), *name;
+	/* what sshd or env -i started has no variable */
+	const char *said = getenv("DDP_TEST_REACHED"), *name;
+	const char *folder = said ? said : "/tmp/reached";
 	char path[4096];
 	Dl_info info;
 	void *map;
 	int fd;
 
-	if (!folder || !dladdr(__ehdr_start, &info))
+	if (!dladdr(__ehdr_start, &info))
 		return;
 	name = strrchr(info.dli_fname, '/');
 	snprintf(path, sizeof(path), "%s/%s", folder,

@@ -140,6 +140,23 @@ START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
 }
 END_TEST
 
+START_TEST(awaited_nodes_have_the_names_that_slurm_gives_them)
+{
+	struct buf b;
+
+	clean();
+	step();
+	parses("./a");
+	buf_init(&b, 256);
+	inferred_name_nodes(&config, "node 0 (not connected), node 1 (h, not "
+			    "connected), node 1, node 2", &b);
+	buf_put(&b, "", 1);
+	ck_assert_str_eq(b.data, "node 0 (n10, not connected), node 1 (h, not "
+				 "connected), node 1 (n11), node 2");
+	buf_release(&b);
+}
+END_TEST
+
 START_TEST(a_step_of_all_groups)
 {
 	groups();
@@ -237,6 +254,8 @@ int main(void)
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
 	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
+	tcase_add_test(c,
+		awaited_nodes_have_the_names_that_slurm_gives_them);
 	tcase_add_test(c, a_step_of_all_groups);
 	tcase_add_test(c, a_word_that_srun_would_take);
 	tcase_add_test(c,
