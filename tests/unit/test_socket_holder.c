@@ -119,6 +119,19 @@ START_TEST(a_descendant_is_found)
 }
 END_TEST
 
+START_TEST(a_descendant_of_the_ninth_generation_is_not_looked_for)
+{
+	for (int depth = 8; depth <= 9; depth++) {
+		struct family f = {.depth = depth};
+
+		begin(&f);
+		ck_assert_int_eq(under(f.told.inode),
+				 depth == 8 ? f.told.pid : 0);
+		end(&f);
+	}
+}
+END_TEST
+
 static pthread_barrier_t forked, looked;
 
 static void *fork_and_stay(void *arg)
@@ -185,6 +198,8 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, who_has_it_open);
 	tcase_add_test(c, a_descendant_is_found);
+	tcase_add_test(c,
+		       a_descendant_of_the_ninth_generation_is_not_looked_for);
 	tcase_add_test(c, a_threads_child_is_found);
 	tcase_add_test(c, it_looks_at_so_much_and_no_more);
 	tcase_add_test(c, one_that_is_gone_or_not_ours_to_see_has_nothing);
