@@ -1,0 +1,54 @@
+/* test_hosting.c: at which addresses a server of ours listens. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <string.h>
+
+#include "base/own_addr.h"
+#include "launcher/hosting.h"
+#include "tests/unit/run_case.h"
+
+/* The first IPv4 address by which others reach this host. */
+static int find_outside(struct sock_addr *out)
+{
+	struct sock_addr own[SOCK_LISTEN_MAX];
+	int n = own_addrs_outside(own, SOCK_LISTEN_MAX);
+
+	for (int i = 0; i < n; i++) {
+		if (own[i].ss.ss_family == AF_INET) {
+			*out = own[i];
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Slurm's name of a node may mean loopback on that node: the way to the second
+ * node says by which address the others come. */
+START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
+{
+	static struct config c = {.nports = 1};
+	struct sock_addr outside, named, out[SOCK_LISTEN_MAX];
+	struct in_addr *at = &((struct sockaddr_in *)&outside.ss)->sin_addr;
+
+	if (!find_outside(&outside)) /* a host without a network */
+		return;
+	ck_assert_ptr_nonnull(inet_ntop(AF_INET, at, c.slurm.second,
+					sizeof c.slurm.second));
+	ck_assert(sock_addr_number("127.0.0.1", 29400, &named));
+	ck_assert_int_eq(hosting_addrs(&c, &named, out), 1);
+	sock_addr_set_port(&outside, 29400);
+	ck_assert_mem_eq(&out[0].ss, &outside.ss, sizeof(struct sockaddr_in));
+	/* one node needs no other's way */
+	c.slurm.second[0] = '\0';
+	ck_assert_int_ge(hosting_addrs(&c, &named, out), 1);
+	ck_assert_mem_eq(&out[0].ss, &named.ss, sizeof(struct sockaddr_in));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("hosting");
+
+	tcase_add_test(c, in_a_step_it_listens_where_the_second_node_comes_in);
+	return run_case(c);
+}
