@@ -9,6 +9,17 @@ server_of() {
 	server=$(child_named "${pid[$1]}" ddprdzv)
 }
 
+# kill_server_of NAME: returns when the next one is there
+kill_server_of() {
+	local before
+	server_of "$1"
+	before=$server
+	kill -KILL "$before"
+	while server_of "$1"; [ -z "$server" ] || [ "$server" = "$before" ]; do
+		read -rt 0.01 _ <> <(:) || true
+	done
+}
+
 child_named() { # PID NAME
 	local child
 	for child in $(<"/proc/$1/task/$1/children"); do
@@ -203,6 +214,24 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
+@test "while the last call is out: however often, it ends and the job starts" {
+	local times name
+	at=127.0.0.1:$(w_port free)
+	for name in a b; do
+		start $name ddprun --nnodes 2:4 --last-call-timeout 4 \
+			--rdzv-endpoint "$at" sh -c 'echo "of $WORLD_SIZE"'
+		[ $name = b ] || await a.err 'waiting'
+	done
+	await a.err '2 of 2 to 4 nodes are there'
+	for times in 1 2 3; do
+		kill_server_of a
+	done
+	finish a
+	has "$out" 'of 2$'
+	finish b
+	has "$out" 'of 2$'
+}
+
 @test "by hand, with a journal: the same round, nodes, keys and waiters" {
 	gates 0 1 2
 	export T
