@@ -51,8 +51,12 @@ static int is_there(const struct ddp__shm *s)
 {
 	int k = 1;
 
-	if (s->cell)
+	/* Its stamp was stored before `given`, which alone is in the one order
+	 * of what is sequentially consistent. */
+	if (s->cell) {
+		atomic_load(&ddp__shm_control(s, s->cell_from)->given);
 		return ddp__shm_cell_there(s);
+	}
 	while (k < s->n &&
 	       (int32_t)(atomic_load(&ddp__shm_control(s, (s->me + k) % s->n)
 						->step) - s->step) >= 0)
@@ -67,6 +71,8 @@ int ddp__shm_arm(struct ddp__shm *s)
 	/* Sequentially consistent: either I see what came, or who brought it
 	 * sees that I am armed. */
 	atomic_store(&ddp__shm_control(s, s->me)->armed, 1);
+	/* a cell's stamp and messages are read with acquire: not before it */
+	atomic_thread_fence(memory_order_seq_cst);
 	return is_there(s) || ddp__shm_aborted(s) || ddp__shm_msgs_ready(s);
 }
 

@@ -524,10 +524,11 @@ uint64_t ddp__shm_msg_moves(const struct ddp__shm_msg *m)
 
 static void doze(struct ddp__shm_msg *m, int ms)
 {
-	_Atomic uint32_t *dozing =
-		&ddp__shm_control(m->s, m->s->me)->dozing;
+	_Atomic uint32_t *dozing = &ddp__shm_control(m->s, m->s->me)->dozing;
 
 	atomic_store(dozing, 1);
+	/* ready() reads with acquire: not before this store */
+	atomic_thread_fence(memory_order_seq_cst);
 	if (!ready(m) && !ddp__shm_aborted(m->s))
 		ddp__shm_sleep(dozing, 1, ms);
 	atomic_store(dozing, 0);
