@@ -21,6 +21,7 @@
 #                         skipped
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
 #   lacks TEXT ERE        fails, showing it, if one of its lines matches
+#   let_others_in         other users can reach what is in $T, and not list it
 #   "${deaf[@]}" CMD...   CMD with workers that are deaf to the launcher's SIGTERM
 #   $IDLE                 what bash evaluates to wait for a signal that it traps
 #
@@ -181,6 +182,16 @@ has() {
 
 lacks() {
 	! grep -E -e "$2" <<<"$1"
+}
+
+# The folders that bats made for this run, and none above.
+let_others_in() {
+	local at=$T
+	while [ "${at%/*}" != "${BATS_RUN_TMPDIR%/*}" ]; do
+		chmod 711 "$at"
+		at=${at%/*}
+	done
+	chmod 711 "$at"
 }
 
 lib_teardown() {

@@ -306,7 +306,7 @@ EOF
 	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" DESTDIR=/ \
 		>make.log 2>&1
 	local unit=$T/opt/lib/systemd/system/ddprdzv.service as=65534
-	chmod 711 "$T" "${T%/*}" "${T%/*/*}" "${T%/*/*/*}" 2>where || true
+	let_others_in
 	mkdir -p state/ddprun
 	chown $as state/ddprun
 	# what systemd makes of the unit's lines for a user of its own
