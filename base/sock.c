@@ -115,6 +115,12 @@ int sock_addr_is_link_local(const struct sock_addr *a)
 	return a->ss.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(addr6(a));
 }
 
+void sock_addr_set_scope(struct sock_addr *a, const struct sock_addr *like)
+{
+	if (sock_addr_is_link_local(a) && sock_addr_is_link_local(like))
+		((struct sockaddr_in6 *)&a->ss)->sin6_scope_id = scope_of(like);
+}
+
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
 {
 	int d = (a->ss.ss_family > b->ss.ss_family) -

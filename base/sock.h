@@ -43,6 +43,8 @@ char *sock_host_unscope(char *host);
 void sock_host_scope(char *host, const char *like);
 /* fe80::/10, which means nothing without an interface. */
 int sock_addr_is_link_local(const struct sock_addr *a);
+/* A link-local address is one of the interface that `like`, one too, is of. */
+void sock_addr_set_scope(struct sock_addr *a, const struct sock_addr *like);
 uint16_t sock_addr_port(const struct sock_addr *a);
 void sock_addr_set_port(struct sock_addr *a, uint16_t port);
 int sock_addr_is_loopback(const struct sock_addr *a);

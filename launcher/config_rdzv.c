@@ -185,7 +185,7 @@ static int is_store_elsewhere(const struct config *c)
 
 	return c->local_addr_given &&
 	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
-	       !sock_addr_number(c->local_addr, 0, &a);
+	       !sock_addr_own_number(c->local_addr, 0, &a);
 }
 
 int config_rdzv_decide(struct config *c, struct err *e)

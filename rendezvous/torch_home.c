@@ -8,20 +8,23 @@
 #include "rendezvous/waits.h"
 
 /* The address that the workers are told. What a name is to each host none but
- * that host knows, and so is the interface of a link-local address: so where
- * the agents have come by it. None where that is not ours, or the next server
- * may be elsewhere. */
+ * that host knows: so where the agents have come by it; and a link-local
+ * address is of the interface by which they have. None where that is not ours,
+ * or the next server may be elsewhere. */
 static int find_addrs(struct hosted *h)
 {
 	const char *master = job_agent_store_addr(h->job);
+	const struct vouchers *v = &h->vouchers;
 
 	if (!master || h->server->place)
 		return 0;
-	if (sock_addr_number(master, 0, &h->torch_at[0]) &&
-	    !sock_addr_is_link_local(&h->torch_at[0]))
+	if (sock_addr_number(master, 0, &h->torch_at[0])) {
+		for (int i = 0; i < v->nways; i++)
+			sock_addr_set_scope(&h->torch_at[0], &v->ways[i]);
 		return sock_addr_is_local(&h->torch_at[0]);
-	memcpy(h->torch_at, h->vouchers.ways, sizeof h->torch_at);
-	return h->vouchers.nways;
+	}
+	memcpy(h->torch_at, v->ways, sizeof h->torch_at);
+	return v->nways;
 }
 
 static void on_change(void *owner, enum torch_generation g,

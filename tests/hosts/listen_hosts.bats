@@ -177,11 +177,11 @@ link_local_only() {
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
 	has "$out" 'fe80::1%wire7 \[fe80::1%wire7\]:29401 fe80::2%wire7$'
 	# workers of PyTorch's protocol, for whom the other host's agent vouches
-	for i in 1 2; do
-		at=at_h$i
-		start_on h$i on_h$i ddprun --nnodes 2 --rdzv-endpoint "${!at}" \
-			w_knock ping
-	done
+	in_net h1 ip addr add fe80::11/64 dev eth0 nodad
+	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint "$at_h1" \
+		--local-addr fe80::11%eth0 w_knock ping
+	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "$at_h2" \
+		--local-addr fe80::2%wire7 w_knock ping
 	for i in 1 2; do
 		finish on_h$i
 		has "$out" 'answered$'
