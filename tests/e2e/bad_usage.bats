@@ -181,6 +181,13 @@ refused() {
 	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*silent for 5 s, .*; choose another port with --rdzv-endpoint"
 }
 
+@test "the port is taken by something that closes each connection" {
+	start other w_port closing
+	await other.out '^[0-9]'
+	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
+	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without a word"
+}
+
 @test "the server's program is missing" {
 	DDP_SERVER=./no-server refused 71 \
 		"the rendezvous server: cannot run './no-server': .*; set DDP_SERVER" \
