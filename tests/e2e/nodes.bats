@@ -46,6 +46,23 @@ port() {
 	finish b
 }
 
+@test "node 0 stays for its server, which waits for a node that is stopped" {
+	local server
+	port
+	mkfifo go
+	first a --nnodes 2 --node-rank 0 sh -c 'echo up; read -r _ <go; exit 3'
+	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec sleep 1000'
+	await a.out 'up$'
+	await b.out 'up$'
+	server=$(pgrep -P "${pid[a]}" -x ddprdzv)
+	signal b STOP
+	echo >go
+	finish a 3
+	[ ! -e "/proc/$server" ]
+	signal b CONT
+	finish b -
+}
+
 @test "MASTER_ADDR and MASTER_PORT name the endpoint" {
 	port
 	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
