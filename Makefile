@@ -50,8 +50,11 @@ has_cudnn := $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),$(wildcard
 
 CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wconversion -Wno-sign-conversion -Wformat=2 -Wundef -Wpointer-arith -Wold-style-definition \
+	$(if $(is_clang),,-Wlogical-op -Wduplicated-cond -Wduplicated-branches) \
 	-Wno-unused-parameter -Wno-missing-field-initializers \
 	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
 all_ldflags = $(san_flags) $(LDFLAGS)
@@ -101,7 +104,7 @@ $(O)/obj/%.o: %.c Makefile
 $(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
 
 # The CPU's operations share their loops out to threads where gcc compiles them.
-openmp := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-Wno-unknown-pragmas,-fopenmp)
+openmp := $(if $(is_clang),-Wno-unknown-pragmas,-fopenmp)
 $(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(openmp)
 
 # The arithmetic, once for each instruction set; kernels.c asks the CPU.

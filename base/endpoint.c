@@ -74,8 +74,9 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 
 char *endpoint_text(const struct endpoint *ep, char *out)
 {
-	const char *fmt = strchr(ep->host, ':') ? "[%s]:%u" : "%s:%u";
+	int is_v6 = strchr(ep->host, ':') != NULL;
 
-	snprintf(out, SOCK_TEXT_MAX, fmt, ep->host, ep->port);
+	snprintf(out, SOCK_TEXT_MAX, "%s%s%s:%u", is_v6 ? "[" : "", ep->host,
+		 is_v6 ? "]" : "", ep->port);
 	return out;
 }

@@ -122,8 +122,7 @@ static ssize_t put_plain(int fd, const char *p, size_t n)
 	struct pollfd room = {.fd = fd, .events = POLLOUT};
 	ssize_t sent;
 
-	while ((sent = write(fd, p, n)) < 0 &&
-	       (errno == EAGAIN || errno == EWOULDBLOCK))
+	while ((sent = write(fd, p, n)) < 0 && errno == EAGAIN)
 		poll(&room, 1, -1);
 	return sent;
 }
@@ -161,7 +160,7 @@ static int send_queue(struct writer *w, int once)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		if (n < 0 && errno == EAGAIN)
 			return 1;
 		if (n < 0) {
 			/* the reader has left, or the disk is full: the job

@@ -139,7 +139,8 @@ static void publish_cpus(struct ddp__shm_header *h)
 
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return;
-	for (int i = 0; i < CPU_SETSIZE && i < DDP__SHM_CPUS; i++)
+	_Static_assert(DDP__SHM_CPUS <= CPU_SETSIZE, "each has a bit");
+	for (int i = 0; i < DDP__SHM_CPUS; i++)
 		if (CPU_ISSET(i, &set))
 			atomic_fetch_or(&h->cpus[i / 64],
 					(uint64_t)1 << i % 64);

@@ -36,7 +36,7 @@ static struct bench bench_new(int n, int c, int h, int w, enum tensor_type type)
 	for (size_t i = 0; i < count; i++) {
 		*arrays[i] = b.own + i * padded;
 		for (int k = 0; i > 6 && k < c; k++)
-			(*arrays[i])[k] = drawn() + (i == 10) * 2;
+			(*arrays[i])[k] = drawn() + (i == 10 ? 2 : 0);
 	}
 	b.k.count = b.own + count * padded;
 	b.k.bf16 = type == TENSOR_BF16;

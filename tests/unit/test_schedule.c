@@ -111,7 +111,7 @@ START_TEST(short_runs_have_rates_too)
 			for (uint64_t up = 0; up < 8; up++)
 				for (uint64_t i = 0; i < 8; i++) {
 					struct schedule s = {
-						kind, 0.5, up, total};
+						kind, 0.5, (double)up, total};
 					double lr = schedule_lr(&s, i);
 
 					ck_assert(lr > 0 && lr <= 0.5);
