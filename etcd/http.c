@@ -2,6 +2,7 @@
  * of time (the way of libcurl's own example for libuv, multi-uv). */
 #include "etcd/http.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <stddef.h>
@@ -463,9 +464,13 @@ static void on_timer_closed(uv_handle_t *t)
 /* Not within a callback of libcurl's, whose memory goes here. */
 void http_close(struct http *h)
 {
+	struct http_call *c;
+
 	h->closing = 1;
-	while (h->calls)
-		free_call(h->calls);
+	while ((c = h->calls)) {
+		free_call(c);
+		assert(h->calls != c);
+	}
 	h->curl->multi_cleanup(h->multi);
 	uv_close((uv_handle_t *)&h->timer, on_timer_closed);
 }

@@ -19,14 +19,14 @@ static int add(struct ask *a, const struct wire_node_page *m)
 	struct asked_node *more =
 		realloc(a->nodes, (a->n + 1) * sizeof(*more)), *n;
 	size_t size = m->calls.bytes.len;
-	char *page = malloc(m->page.len + size + 1);
+	char *page;
 
-	if (more)
-		a->nodes = more;
-	if (!more || !page) {
-		free(page);
+	if (!more)
 		return -ENOMEM;
-	}
+	a->nodes = more;
+	page = malloc(m->page.len + size + 1);
+	if (!page)
+		return -ENOMEM;
 	memcpy(page, m->page.data, m->page.len);
 	memcpy(page + m->page.len, m->calls.bytes.data, size);
 	n = &a->nodes[a->n++];

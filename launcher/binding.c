@@ -2,6 +2,7 @@
  * place in the topology; its hyperthreads go with it. */
 #include "launcher/binding.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,8 +128,11 @@ static int find_homes(struct work *w, struct err *e)
 /* Part k when n are divided among parts, the first ones getting one more. */
 static uint32_t share(uint32_t n, uint32_t parts, uint32_t k, uint32_t *first)
 {
-	uint32_t each = n / parts, extra = n % parts;
+	uint32_t each, extra;
 
+	assert(parts);
+	each = n / parts;
+	extra = n % parts;
 	*first = k * each + (k < extra ? k : extra);
 	return each + (k < extra);
 }
@@ -227,6 +231,7 @@ static uint32_t complex_at(const struct work *w, const struct worker_home *h)
 
 	for (uint32_t k = 0; k < w->complexes; k++)
 		n += cpus[w->complex[k].at].node == node;
+	assert(n); /* its own is one of them */
 	left = h->order % n;
 	for (uint32_t k = 0; k < w->complexes; k++) {
 		if (cpus[w->complex[k].at].node == node && left-- == 0)

@@ -102,7 +102,7 @@ int build_id_read(const char *path, struct buf *out, struct err *e)
 	struct stat st;
 	char *to;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+	int rc = fd < 0 || fstat(fd, &st) < 0 ? err_negative(-errno) : 0;
 
 	if (rc == 0) {
 		to = buf_reserve(out, (size_t)st.st_size);

@@ -261,7 +261,7 @@ int environment_init(struct environment *env, char **base,
 
 void environment_release(struct environment *env)
 {
-	for (int i = 0; i < env->owned; i++)
+	for (int i = 0; env->vars && i < env->owned; i++)
 		free(env->vars[i]);
 	free(env->vars);
 	free(env->error_file);

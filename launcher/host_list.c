@@ -184,7 +184,8 @@ static int again(const struct parser *in, const struct host_name *n,
 static int add(struct parser *in, const struct host_name *n)
 {
 	uint32_t *place;
-	int rc = in->l->count == in->l->room ? make_room(in) : 0;
+	int is_full = !in->table || in->l->count == in->l->room;
+	int rc = is_full ? make_room(in) : 0;
 
 	if (rc)
 		return rc;

@@ -107,7 +107,8 @@ static int tells_why(const char *line, pid_t pid, struct kernel_kill *kill)
 	if (strncmp(line, KILL, strlen(KILL)) != 0 || !value ||
 	    strtol(value, NULL, 10) != pid)
 		return 0;
-	value = field(line, KILL, &len);
+	value = line + strlen(KILL);
+	len = strcspn(value, ",");
 	kill->cgroup = strncmp(value, "CONSTRAINT_MEMCG", len) == 0;
 	value = field(line, ",oom_memcg=", &len);
 	snprintf(kill->path, sizeof kill->path, "%.*s", value ? (int)len : 0,

@@ -49,9 +49,9 @@ static void put_job(char *out, const char *job)
 
 		out[n] = c <= 0x20 || c == 0x7f || c == '/' ? '_' : *job;
 	}
+	out[n] = '\0';
 	if (out[0] == '.') /* it would be hidden, or be the folder above */
 		out[0] = '_';
-	out[n] = '\0';
 }
 
 /* mkdir -p; path is changed on the way and put back. */

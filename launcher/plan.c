@@ -81,12 +81,13 @@ void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
 {
 	const struct plan_parts *parts = p->parts;
 	uint32_t rank = p->base_rank + local_rank;
+	int is_wrapped = wrap_applies(&parts->wrap, rank);
 	const struct program *wrapper =
-		wrap_applies(&parts->wrap, rank) ? &parts->wrap.program : NULL;
+		is_wrapped ? &parts->wrap.program : NULL;
 
 	*w = (struct plan_worker){
 		.rank = rank, .local_rank = local_rank,
-		.path = wrapper ? wrapper->path : parts->program.path,
+		.path = is_wrapped ? wrapper->path : parts->program.path,
 		.argv = p->argv ? assemble(p, wrapper, local_rank)
 				: parts->program.argv,
 		.envp = p->environment.vars,

@@ -97,11 +97,11 @@ static void end(struct remote_agent *a, int i)
 
 static int index_of(const struct remote_agent *a, const void *pipe)
 {
-	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
-		if (pipe == &a->outs[i].pipe)
-			return i;
-	}
-	return -1;
+	int i = 0;
+
+	while (i < REMOTE_AGENT_OUTS - 1 && pipe != &a->outs[i].pipe)
+		i++;
+	return i;
 }
 
 static char spare[PIECE];

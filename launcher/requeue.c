@@ -206,7 +206,7 @@ int requeue_prepare(const struct config *c, struct err *e)
 	rc = show(requeue_id(get, id), &j, &why);
 	if (format)
 		setenv("SLURM_TIME_FORMAT", format, 1);
-	if (rc < 0) {
+	if (rc) {
 		log_warn("--requeue-on %s: nothing can be requeued from here: "
 			 "%s", c->requeue_on, why.text);
 		return 0;
@@ -282,7 +282,7 @@ void requeue_run(const struct config *c, const struct requeue_told *told)
 	if (!c->requeue || c->slurm.node_rank != 0)
 		return;
 	requeue_id(get, id);
-	if (show(id, &j, &e) < 0) {
+	if (show(id, &j, &e)) {
 		log_warn("--requeue-on %s: it cannot be known why Slurm's job "
 			 "%s was stopped: %s; scontrol requeue %s requeues it",
 			 c->requeue_on, id, e.text, id);

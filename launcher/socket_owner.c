@@ -71,7 +71,7 @@ static ssize_t exchange(const void *question, size_t size, char *reply)
 	if (n >= 0)
 		n = recv(fd, reply, REPLY_MAX, MSG_DONTWAIT);
 	if (n < 0)
-		n = -errno;
+		n = err_negative(-errno);
 	if (fd >= 0)
 		close(fd);
 	return n;

@@ -100,14 +100,15 @@ int auth_wants_secret(const char *method, const char *token_file)
 
 static int by_secret(struct auth *a, const char *token_file, struct err *e)
 {
+	const char *text = token();
 	char host[SOCK_HOST_MAX];
 	struct secret s;
 	int rc;
 
 	if (token_file)
 		rc = secret_of_file(&s, token_file, "the token file", e);
-	else if (token())
-		rc = secret_of_text(&s, SLICE_STR(token()), "DDP_TOKEN", e);
+	else if (text)
+		rc = secret_of_text(&s, SLICE_STR(text), "DDP_TOKEN", e);
 	else
 		rc = secret_of_user(&s, e);
 	if (rc < 0)

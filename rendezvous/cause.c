@@ -149,8 +149,10 @@ static void end_worker(struct job *j, const struct job_node *n,
 /* m failed in a call to which `early` did not come. Nobody can exit with the
  * code 0 of that one: it is m's. */
 static void end_early(struct job *j, const struct job_node *n,
-		      struct wire_exited *early, const struct wire_exited *m)
+		      const struct wire_exited *early,
+		      const struct wire_exited *m)
 {
+	struct wire_exited explained = *early;
 	struct slice missed = short_why(m->missed);
 	char text[ERR_TEXT_MAX], why[WHY_MAX + 64];
 
@@ -160,8 +162,8 @@ static void end_early(struct job *j, const struct job_node *n,
 		 (long long)early->pid, SLICE_FMT(missed));
 	snprintf(why, sizeof why, "it exited without ddp_finalize while others "
 		 "were in %.*s", SLICE_FMT(missed));
-	early->why = SLICE_STR(why);
-	end_worker(j, n, early, text);
+	explained.why = SLICE_STR(why);
+	end_worker(j, n, &explained, text);
 	j->end.exit_code = code_of(m);
 }
 

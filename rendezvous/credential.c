@@ -94,9 +94,10 @@ static const char *named_socket(void)
 static const char *socket_path(void)
 {
 	const struct slurm_conf *site = slurm_conf_load();
+	const char *named = named_socket();
 
-	if (named_socket())
-		return named_socket();
+	if (named)
+		return named;
 	return site->munge_socket[0] ? site->munge_socket : USUAL_SOCKET;
 }
 

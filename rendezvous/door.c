@@ -264,24 +264,26 @@ static struct proof_talk talk_of(const struct member *m,
 
 static void put_welcome(struct member *m, const struct wire_frame *f,
 			const struct wire_hello *hello,
-			struct wire_welcome *w, const struct proof *key)
+			const struct wire_welcome *w,
+			const struct proof *key)
 {
 	const struct proof_talk t = talk_of(m, f, hello);
 	struct buf *out = conn_out(&m->conn);
+	struct wire_welcome welcome = *w;
 	size_t mark = out->len;
 	struct slice body;
-	struct proof p;
+	struct proof p = {{0}};
 
 	if (hello->method != WIRE_NO_PROOF)
-		w->proof = SLICE((const char *)p.bytes, PROOF_SIZE);
-	wire_put_welcome(out, WIRE_HELLO, WIRE_REPLY, f->id, w);
-	if (out->failed || !w->proof.len)
+		welcome.proof = SLICE((const char *)p.bytes, PROOF_SIZE);
+	wire_put_welcome(out, WIRE_HELLO, WIRE_REPLY, f->id, &welcome);
+	if (out->failed || !welcome.proof.len)
 		return;
 	/* now what it is of is there */
 	body = SLICE(out->data + mark + WIRE_HEADER_SIZE,
 		     out->len - mark - WIRE_HEADER_SIZE);
 	proof_of_server(&p, key, &t, hello->proof,
-			wire_signed(body, w->proof));
+			wire_signed(body, welcome.proof));
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
 }
 

@@ -42,7 +42,7 @@ static void text(struct pass *p, char **s)
 	int there = *s != NULL;
 
 	number(p, &there);
-	if (p->out && there)
+	if (p->out && *s)
 		buf_put_slice(p->out, SLICE_STR(*s));
 	if (p->out || !there)
 		return;

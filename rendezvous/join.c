@@ -265,7 +265,7 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	rc = spare ? 0 : check_fits(j, m, e);
 	if (rc == 0)
 		rc = node_new(j, m, &n, e);
-	if (rc < 0) {
+	if (rc) {
 		if (!j->members)
 			forget_first(j);
 		return rc;

@@ -12,7 +12,6 @@
 int limits_check_client(const struct hosted *h, struct err *e)
 {
 	const struct server *s = h->server;
-	const struct member *m;
 	struct job_node *n = NULL;
 	uint32_t have = h->nworkers;
 
@@ -21,7 +20,7 @@ int limits_check_client(const struct hosted *h, struct err *e)
 	if (have + job_nodes(h->job) < s->max_connections)
 		return 0;
 	while (have < s->max_connections && (n = job_next_node(h->job, n)))
-		have += (m = job_node_owner(n)) != NULL;
+		have += job_node_owner(n) != NULL;
 	if (have < s->max_connections)
 		return 0;
 	return err_set(e, ERR_REFUSED, "job '%s' at %s has %u connections, "

@@ -3,6 +3,7 @@
  * becomes the error reply. */
 #include "rendezvous/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,16 +184,19 @@ void session_on_due(struct session *s)
 
 void session_abort(struct session *s, int code, const char *text)
 {
-	while (s->parked) {
-		reply_error(s, s->parked->type, s->parked->id, code, text);
-		unpark(s->parked);
+	struct parked *p;
+
+	while ((p = s->parked)) {
+		reply_error(s, p->type, p->id, code, text);
+		unpark(p);
+		assert(s->parked != p);
 	}
 }
 
 void session_release(struct session *s)
 {
-	while (s->parked)
-		unpark(s->parked);
+	for (struct parked *p; (p = s->parked); assert(s->parked != p))
+		unpark(p);
 }
 
 /* ---- lists ---- */
@@ -285,7 +289,7 @@ static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
 
 	if (rc == 0)
 		rc = store_add(s->store, m.key, m.delta, &sum, e);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	changed(s, f, sum);
 	return reply_int(s, f, sum);
@@ -410,7 +414,7 @@ static int on_barrier(struct session *s, const struct wire_frame *f,
 
 	if (rc == 0)
 		rc = park(s, f, m.timeout_ms, &p, e);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	return parked_or(store_barrier(s->store, m.key, m.size, &p->waiter, e),
 			 p);
@@ -425,7 +429,7 @@ static int on_gather(struct session *s, const struct wire_frame *f,
 
 	if (rc == 0)
 		rc = park(s, f, m.timeout_ms, &p, e);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	return parked_or(store_gather(s->store, m.key, m.size, s->rank,
 				      m.value, &p->waiter, e), p);
@@ -473,7 +477,7 @@ static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
 
 	if (rc == 0)
 		rc = park(s, f, m.timeout_ms, &p, e);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	p->rank = m.rank;
 	rc = job_fate(s->job, m.rank, &p->fate, &text, e);

@@ -1,6 +1,7 @@
 /* standby.c: a list of copies of HELLOs, and one timer for the oldest. */
 #include "rendezvous/standby.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -95,8 +96,9 @@ int standby_hold(struct member *m, const struct wire_frame *f,
 	return 1;
 }
 
-static void answer(struct standby_hello *x)
+static void answer_first(struct standby *w)
 {
+	struct standby_hello *x = w->first;
 	struct member *m = x->m;
 	struct wire_hello hello;
 	struct err e = ERR_INIT;
@@ -106,6 +108,7 @@ static void answer(struct standby_hello *x)
 		rc = door_let_in(m, &x->frame, &hello, x->grant,
 				 x->has_key ? &x->key : NULL, &e);
 	hello_free(x);
+	assert(w->first != x);
 	if (rc < 0) {
 		log_debug("closed a connection: %s", e.text);
 		conn_drop(&m->conn);
@@ -115,7 +118,7 @@ static void answer(struct standby_hello *x)
 void standby_answer(struct server *s)
 {
 	while (s->standby.first)
-		answer(s->standby.first);
+		answer_first(&s->standby);
 	set_timer(s);
 }
 
@@ -124,7 +127,7 @@ static void on_timer(uv_timer_t *t)
 	struct server *s = t->data;
 
 	while (s->standby.first && s->standby.first->due <= uv_now(s->loop))
-		answer(s->standby.first);
+		answer_first(&s->standby);
 	set_timer(s);
 	conn_flush_all(&s->pool);
 }

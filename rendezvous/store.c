@@ -88,11 +88,6 @@ void store_discharge(struct store *s, size_t n)
 	s->bytes -= n;
 }
 
-int store_no_memory(struct err *e)
-{
-	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
-}
-
 void store_put_quoted(struct buf *out, struct slice key)
 {
 	size_t i, n = key.len < 64 ? key.len : 64;

@@ -61,6 +61,9 @@ void store_wake_one_of(struct store_entry *en);
 void store_wake(struct store_waiter *w, int code);
 void store_queues_release(struct store_entry *en);
 
-int store_no_memory(struct err *e);
+static inline int store_no_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
+}
 
 #endif

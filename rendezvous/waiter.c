@@ -68,11 +68,13 @@ static int is_ready(const struct store_waiter *w)
 
 void store_wake_all_of(struct store_entry *en)
 {
+	struct store_link *link;
 	struct store_waiter *w;
 
-	while (en->waiters.first) {
-		w = en->waiters.first->waiter;
-		unlink_from(en->waiters.first);
+	while ((link = en->waiters.first)) {
+		w = link->waiter;
+		unlink_from(link);
+		assert(en->waiters.first != link);
 		w->missing--;
 		if (w->state == WAITER_KEYS &&
 		    (!w->missing || (w->store->queues && is_ready(w))))
@@ -223,11 +225,13 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 
 static void open_gate(struct store_entry *en)
 {
+	struct store_link *link;
 	struct store_waiter *w;
 
-	while (en->gate.first) {
-		w = en->gate.first->waiter;
-		unlink_from(en->gate.first);
+	while ((link = en->gate.first)) {
+		w = link->waiter;
+		unlink_from(link);
+		assert(en->gate.first != link);
 		w->missing--;
 		store_wake(w, 0);
 	}
@@ -242,7 +246,7 @@ int store_arrive(struct store *s, struct slice key, int64_t size,
 
 	if (rc == 0)
 		rc = store_add(s, key, 1, &here, e);
-	if (rc < 0) {
+	if (rc) {
 		store_waiter_release(w);
 		return rc;
 	}

@@ -180,7 +180,7 @@ static int open_stage(struct stage *s)
 	if (r == 0)
 		r = spec->ops->alloc(s->device, staged_bytes(s), &moment,
 				     &s->e);
-	if (r < 0)
+	if (r)
 		return r;
 	s->moment = moment;
 	s->net.on_ready = on_ready;

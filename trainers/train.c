@@ -166,7 +166,7 @@ static int do_steps(struct run *x, int *stop, struct err *e)
 		r = step_do(x, first, e);
 		if (r == 0)
 			r = look(x, first, &loss, &seen, e);
-		if (r < 0)
+		if (r)
 			return r;
 		done++;
 		x->steps++;

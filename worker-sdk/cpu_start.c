@@ -173,10 +173,9 @@ static int gather(struct meeting *m, const char *what, struct slice mine,
 	return 0;
 }
 
-static int save_names(struct meeting *m)
+static int save_names(struct meeting *m, size_t n)
 {
 	struct ddp_comm *c = m->c;
-	size_t n = (size_t)c->size;
 
 	if (c->world->hosts)
 		return 0;
@@ -231,7 +230,7 @@ static int exchange(struct meeting *m)
 						&m->contacts[i], (int)i, m->e);
 	}
 	if (!rc)
-		rc = save_names(m);
+		rc = save_names(m, n);
 	if (rc)
 		goto out;
 	for (size_t i = 0; i < n; i++)
@@ -290,7 +289,7 @@ static int attach_together(struct meeting *m)
 	size_t n = (size_t)t->world_size;
 	int my_host = t->host_of[c->rank], all_could = 1;
 	struct slice *values = calloc(n, sizeof(*values)), mine = {"", 0};
-	struct err why = ERR_INIT;
+	struct err why;
 	char *all = NULL;
 	int rc;
 
@@ -389,8 +388,10 @@ static int open_p2p(struct meeting *m)
 					   .round = c->world->env.round,
 					   .timeout_ms = c->world->timeout_ms,
 					   .peers = &c->peers};
-	int rc = where ? 0 : err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	int rc = 0;
 
+	if (!where)
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
 	ddp__key_for(setup.key, m->contacts[0].cookie, "messages");
 	for (int i = 0; i < c->size && !rc; i++) {
 		const struct ddp__contact *other = &m->contacts[i];

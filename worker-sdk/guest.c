@@ -384,14 +384,16 @@ static int connect_once(struct guest *g)
 				   .host = SLICE_STR(g->host),
 				   .rank = (uint32_t)g->env->rank};
 	struct err e, first = ERR_INIT;
+	struct ddp__kv *kv;
 	int rc = ERR_INTERNAL;
 
 	for (int i = 0; i < g->place.n; i++) {
 		int ms = left_ms(g);
 
-		rc = ddp__kv_server(&g->kv, &g->place.at[i], &hello, &g->auth,
+		rc = ddp__kv_server(&kv, &g->place.at[i], &hello, &g->auth,
 				    ms < 0 || ms > TRY_MS ? TRY_MS : ms, &e);
 		if (!rc) {
+			g->kv = kv;
 			g->env->server = g->place.at[i];
 			ddp__kv_server_guest(g->kv, g->pipe);
 			g->pipe = -1;
@@ -403,7 +405,7 @@ static int connect_once(struct guest *g)
 			break;
 	}
 	*g->e = first;
-	return first.code;
+	return first.code ? first.code : rc;
 }
 
 /* The rank that keeps it may still be on its way. */

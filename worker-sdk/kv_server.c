@@ -97,7 +97,7 @@ static int share(struct server_kv *s, struct wire_share *m, int timeout_ms,
 		rc = ddp__pass_on(&pass, s->client, &told, m->size, &s->list,
 				  &bytes, e);
 	ddp__pass_close(&pass);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	reader_init(&r, SLICE(s->list, bytes));
 	for (uint32_t i = 0; i < m->size; i++)

@@ -197,7 +197,7 @@ static int explain_add(struct torch_kv *s, struct slice key, int rc,
 		       struct err *e)
 {
 	struct err why;
-	struct slice value;
+	struct slice value = {"", 0};
 	char text[24] = "", *end;
 
 	if ((rc != ERR_REMOTE && rc != -ECONNRESET) ||

@@ -169,8 +169,11 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 			      .n = n,
 			      .divisor = op == DDP_AVG ? divisor : 1,
 			      .half = type == DDP_F16 || type == DDP_BF16};
-	size_t block = r.half ? HALF_BLOCK : BLOCK / r.elem;
+	size_t block;
 
+	if (!r.elem) /* no such type: refused long before */
+		return;
+	block = r.half ? HALF_BLOCK : BLOCK / r.elem;
 	if (n == 1 && r.divisor <= 1) {
 		if (dst != src[0])
 			ddp__copy(dst, src[0], count * r.elem, stream);

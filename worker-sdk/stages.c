@@ -117,8 +117,11 @@ static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
 
 static void copy(void *to, const void *from, size_t size)
 {
-	if (size && to != from)
-		memmove(to, from, size);
+	if (!size || to == from)
+		return;
+	if (!to || !from) /* a rank without others on its host has both */
+		__builtin_trap();
+	memmove(to, from, size);
 }
 
 /* Blocks in the order of ranks to blocks in the order of hosts. */

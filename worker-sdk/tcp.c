@@ -206,7 +206,7 @@ int ddp__frame_hear_abort(int fd, struct err *e)
 	if (!is_next(fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
 		return 0;
 	recv(fd, &f, sizeof(f), MSG_DONTWAIT);
-	return ddp__frame_read_abort(fd, (const unsigned char *)&f, NULL, 0, e);
+	return ddp__frame_read_abort(fd, (const unsigned char *)&f, "", 0, e);
 }
 
 static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,

@@ -163,18 +163,18 @@ static int direct_all_reduce(struct ddp__tcp_op *op, struct err *e)
 			if (h == me)
 				continue;
 			ddp__tcp_send_to(op, h, op->buf, size, NULL);
-			ddp__tcp_receive_from(op, h,
-					      op->scratch + (size_t)h * size,
-					      size);
+			ddp__tcp_receive_from(op, h, op->scratch +
+					      (size_t)h * size, size);
 		}
 		return rc;
 	}
 	for (int h = 0; h < n; h++)
 		src[h] = h == me ? op->buf : op->scratch + (size_t)h * size;
 	/* The result may be where one of the first two sources is. */
-	combine(op, (void *)src[0], src, op->t->ranks, n, op->count, 1);
+	combine(op, me ? op->scratch : op->buf, src, op->t->ranks, n, op->count,
+		1);
 	if (me && size)
-		memcpy(op->buf, src[0], size);
+		memcpy(op->buf, op->scratch, size);
 	return 1;
 }
 

@@ -267,10 +267,10 @@ static int choose(struct cuda_device *d, struct conv *c, enum way way,
 		ask_forward, ask_by_x, ask_by_weight};
 	struct answer a[CHOICES];
 	int n = 0;
-	int r = cuda_dnn_status(asks[way](d, c, a, &n), way_names[way],
-				c->op.name, e);
+	cudnnStatus_t status = asks[way](d, c, a, &n);
+	int r = cuda_dnn_status(status, way_names[way], c->op.name, e);
 
-	if (r == 0)
+	if (status == CUDNN_STATUS_SUCCESS)
 		r = take_first(c, way, a, n, e);
 	return r < 0 ? r : cuda_room(d, narrow_room(c) + c->way[way].room, e);
 }

@@ -44,7 +44,7 @@ static int idx_open(struct idx *x, const char *path, uint32_t magic,
 
 	if (r == 0)
 		r = reader_take_all(&x->file, head, size, size, e);
-	if (r < 0)
+	if (r)
 		return r;
 	if (big_endian(head) != magic)
 		return err_set(e, ERR_DATA, "%s is no idx file of %s: its "

@@ -76,7 +76,7 @@ static enum op_kind kind_of(const struct net *net, const struct net_param *p)
 
 static void draw_torch(const struct net *net, struct mt19937 *rng, float *out)
 {
-	const struct net_param *weight = NULL;
+	const struct net_param *weight = net->param; /* the first one is */
 
 	for (int i = 0; i < net->param_count; i++) {
 		const struct net_param *p = &net->param[i];

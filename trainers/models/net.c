@@ -132,7 +132,7 @@ static int make_arenas(struct net *net, const struct plan *p, struct err *e)
 		r = alloc_floats(net, net->buffer_arena, &net->buffers, e);
 	if (r == 0)
 		r = net->ops->alloc(net->device, sizeof *net->tally, &tally, e);
-	if (r < 0)
+	if (r)
 		return r;
 	net->tally = tally;
 	net->loss = net->gradients + net->arena;
