@@ -9,6 +9,7 @@
 #                    what needs etcd on theirs
 #   make bench       ratios against peers and physical floors
 #   make style       who includes whom, layout, clang-format where installed
+#   make analyze     gcc -fanalyzer and clang's static analyser; exit 1 on any warning
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
 #   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
@@ -84,7 +85,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style man fuzz fuzz-sdk fuzz-store planted faults mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man fuzz fuzz-sdk fuzz-store planted faults mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -111,7 +112,8 @@ $(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(
 $(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
 ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 $(call objs,worker-sdk/kernels_avx2.c): isa_flags = -mavx2 -mf16c
-$(call objs,worker-sdk/kernels_avx512.c): isa_flags = -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
+avx512_flags := -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
+$(call objs,worker-sdk/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
 
 $(O)/ddprun: $(launcher_objs)
@@ -363,6 +365,33 @@ man: $(O)/generate
 
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
+
+# Both analysers read each file again when it, a header of its or this file changes.
+# Three things are off, because gcc 12 is always wrong there: leaks (it loses track
+# of memory that a struct owns; clang checks for leaks), shifts of vectors, and all
+# of cpu_norm_loops.c, whose vectors inlined functions fill. clang inlines calls as
+# small as err_set's, so that it knows that an error is negative. max-nodes bounds
+# the time for a function; some would take minutes.
+analyze_dirs := base launcher slurm pmi rendezvous etcd worker-sdk trainers trainers/data trainers/models trainers/ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),trainers/cuda)
+analyze_sources := $(foreach d,$(analyze_dirs),$(wildcard $(d)/*.c))
+analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
+analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
+analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \
+	-DDDP_VERSION='"$(VERSION)"' $(isa_flags)
+$(O)/obj/analyze/worker-sdk/kernels_avx%: isa_flags = $(avx512_flags)
+$(O)/obj/analyze/%.gcc: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  GCC   $<")
+	$(Q)gcc $(analyze_flags) -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-shift-count-overflow -Werror -c -o $@ $<
+$(O)/obj/analyze/%.clang: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CLANG $<")
+	$(Q)clang --analyze --analyzer-output text $(analyze_flags) \
+		-Xclang -analyzer-config -Xclang ipa-always-inline-size=20,max-nodes=60000 -Xclang -analyzer-werror $<
+	$(Q)touch $@
+
+analyze:
+	@$(MAKE) --no-print-directory -k -j$(shell nproc) $(analyze_gcc) $(analyze_clang)
 
 # On programs that `make tests` has built; with SAN=thread only the ranks are.
 fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
