@@ -292,20 +292,6 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 	return n;
 }
 
-/* What became of a rank with which there was no connection yet. It may have
- * made one, and sent all that it had to, before it left. */
-static int fate(struct ddp__tcp_msg *m, struct err *e)
-{
-	struct ddp__tcp_p2p *p = m->p;
-	int rc = p->peers->fate(p->peers->owner, m->peer, NULL, e);
-	struct err other = ERR_INIT;
-
-	if (!rc)
-		return 0;
-	ddp__pairs_serve(p);
-	return ddp__pair_ready(m, &other) > 0 ? 0 : rc;
-}
-
 int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
 		      struct err *e)
 {
@@ -314,7 +300,7 @@ int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
 	int met = p->pairs[m->peer].state == DDP__PAIR_READY, rc;
 
 	/* Of a rank with which there is a connection the kernel tells. */
-	rc = met ? 0 : fate(m, e);
+	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
 		return rc;
 	if (p->timeout_ms < 0 ||

@@ -306,76 +306,6 @@ START_TEST(who_goes_or_does_not_come_is_named)
 }
 END_TEST
 
-static int fate_of_the_gone(void *owner, int rank, const char *seen,
-			    struct err *e)
-{
-	return err_set(e, ERR_REMOTE, "rank %d has left", rank);
-}
-
-struct quick {
-	struct group g;
-	int greeted[2], over[2]; /* pipes */
-};
-
-/* Rank 0 has connected; rank 1 accepts, sends and leaves. Only then does rank
- * 0 look again. */
-static int hear_the_gone(int me, void *arg)
-{
-	static const struct ddp__peers gone = {NULL, name_of, fate_of_the_gone};
-	struct quick *q = arg;
-	struct pollfd polls[80] = {0};
-	struct ddp__tcp_p2p p;
-	struct ddp__tcp_msg m;
-	struct err e = ERR_INIT;
-	int32_t v = 5;
-	char byte;
-
-	close(q->over[!me]);
-	if (join_p2p(&p, &q->g, me))
-		return 1;
-	if (me == 1) {
-		send_to(&m, &p, &v, 1, 0);
-		return read(q->greeted[0], &byte, 1) != 1 ||
-		       ddp__tcp_msg_run(&m, &e);
-	}
-	p.peers = &gone;
-	v = 0;
-	receive_from(&m, &p, &v, 1, 1);
-	while (polls[0].events != POLLIN) {
-		if (ddp__tcp_msg_advance(&m, &e) ||
-		    ddp__tcp_p2p_polls(&p, polls, 80) != 1)
-			return 2;
-		poll(polls, 1, 100);
-	}
-	if (write(q->greeted[1], "", 1) != 1 || read(q->over[0], &byte, 1))
-		return 3;
-	if (ddp__tcp_msg_look(&m, 1, &e) || ddp__tcp_msg_run(&m, &e) || v != 5)
-		return 4;
-	ddp__tcp_p2p_close(&p);
-	return 0;
-}
-
-START_TEST(what_a_rank_sent_before_it_left_is_received)
-{
-	struct quick q = {.g = make(2)};
-	pid_t pid[2];
-	int status;
-
-	ck_assert_int_eq(pipe(q.greeted) | pipe(q.over), 0);
-	for (int i = 0; i < 2; i++) {
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(hear_the_gone(i, &q));
-	}
-	close(q.over[1]);
-	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
-		ck_assert_int_eq(status, 0);
-	}
-	done_with(&q.g);
-}
-END_TEST
-
 static int call_the_dead(int me, void *arg)
 {
 	struct ddp__tcp_p2p p;
@@ -442,7 +372,6 @@ int main(void)
 	tcase_add_test(tc, both_hear_of_a_mismatch);
 	tcase_add_loop_test(tc, who_goes_or_does_not_come_is_named, 0, 8);
 	tcase_add_test(tc, who_is_gone_before_the_first_message_is_named);
-	tcase_add_test(tc, what_a_rank_sent_before_it_left_is_received);
 	tcase_add_test(tc, strangers_do_not_come_between);
 	return run_case(tc);
 }
