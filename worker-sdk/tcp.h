@@ -95,9 +95,8 @@ struct ddp__tcp_setup {
 	const struct ddp__peers *peers;
 };
 
-/* Connects each to each; those who do not prove that they have the key are hung
- * up on. On failure
- * nothing is left open. ddp__tcp_close frees. */
+/* Connects each to each; callers that do not prove that they have the key are
+ * hung up on. On failure nothing is left open. ddp__tcp_close frees. */
 int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 		     struct err *e);
 void ddp__tcp_close(struct ddp__tcp *t);
