@@ -7,6 +7,7 @@
 #include "base/signal_name.h"
 #include "launcher/agent_inside.h"
 #include "launcher/inferred.h"
+#include "launcher/remote_node.h"
 
 enum { LATER_MS = 1000 }; /* until a round runs that can be told */
 
@@ -21,13 +22,21 @@ static void take_notice(struct agent *a, const struct notice *n,
 	agent_handle(a, n->level == WIRE_CUT ? EV_CUT : EV_NOTICE, text);
 }
 
+/* Over ssh a signal reaches all nodes, so that each means the whole job; but
+ * one that only lost its ssh goes alone, where the others may go on. */
+static int means_all(const struct config *c)
+{
+	return inferred_hears_all(c) && !(c->min_nodes < c->max_nodes &&
+					  remote_node_is_cut_off());
+}
+
 /* This node's own: the others hear of it. */
 static void give_notice(struct agent *a, const struct notice *n,
 			const char *text)
 {
 	const struct wire_stop stop = {
 		.level = n->level, .cause = n->cause,
-		.whole = (uint8_t)inferred_hears_all(a->config),
+		.whole = (uint8_t)means_all(a->config),
 		.signal = n->signal, .grace_ms = n->grace_ms,
 		.text = SLICE_STR(text),
 	};
@@ -120,7 +129,8 @@ void agent_on_end_signal(void *owner, int number)
 						 (uint64_t)time(NULL));
 	char name[SIGNAL_NAME_MAX], cause[64];
 
-	snprintf(cause, sizeof(cause), "got %s", signal_name(number, name));
+	snprintf(cause, sizeof(cause), "got %s%s", signal_name(number, name),
+		 remote_node_is_cut_off() ? ", its ssh being gone" : "");
 	if (is_said_twice(a))
 		log_debug("%s: it was said before", cause);
 	else if (a->dismissed++)

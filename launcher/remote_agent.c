@@ -379,6 +379,17 @@ void remote_agent_signal(struct remote_agent *a, int number)
 		kill(a->pid, number);
 }
 
+void remote_agent_abandon(struct remote_agent *a)
+{
+	if (!a->pid)
+		return;
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
+		if (types[i] == REMOTE_PAGE)
+			end(a, i);
+	}
+	remote_agent_signal(a, SIGTERM);
+}
+
 /* It catches what it can be told by: this was none of the job's doing. */
 static int was_killed(pid_t pid, int number)
 {

@@ -104,7 +104,7 @@ static void end(struct remote_end *r, const char *why)
 	r->ending = 1;
 	r->pipe.out_gone = 1;
 	remote_agent_pause(&r->agent, 0);
-	remote_agent_signal(&r->agent, SIGTERM);
+	remote_agent_abandon(&r->agent);
 	keeper_dismiss(&r->keeper);
 	if (!r->agent_runs)
 		ms = SERVER_MS;

@@ -2,6 +2,7 @@
 #include "launcher/remote_node.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -54,6 +55,14 @@ void remote_node_init(void)
 int remote_node_is(void)
 {
 	return is_remote;
+}
+
+int remote_node_is_cut_off(void)
+{
+	struct pollfd page = {page_fd, 0, 0};
+
+	return page_fd >= 0 && poll(&page, 1, 0) > 0 &&
+	       page.revents & POLLERR;
 }
 
 void remote_node_auth(struct auth *a)

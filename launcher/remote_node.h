@@ -15,6 +15,10 @@ void remote_node_init(void);
 /* 1 if this ddprun is such a one. */
 int remote_node_is(void);
 
+/* 1 if it is one, and whoever started it is gone, or cannot be reached: nobody
+ * reads its page. */
+int remote_node_is_cut_off(void);
+
 /* How this node proves itself, where who started us has said it; else
  * untouched. */
 void remote_node_auth(struct auth *a);

@@ -99,10 +99,7 @@ sorted() {
 	over_ssh job -H h1:1,h2:1 sh -c "$waiter"
 	await "$T/job.out" 'worker 0'
 	await "$T/job.out" 'worker 1'
-	start_on h1 killer sh -c 'for p in /proc/[0-9]*; do
-		tr "\0" " " <$p/cmdline | grep -q "^ssh .* h2 " && kill -9 ${p#/proc/}
-	done 2>/dev/null; true'
-	finish killer
+	kill_ssh_to h2
 	finish job 69
 	has "$err" 'host h2: ssh was killed by SIGKILL; ending the job'
 	nothing_left 20

@@ -157,6 +157,23 @@ setup() {
 	nothing_left 30
 }
 
+@test "with --nnodes MIN:MAX an ssh that is killed is a regrouping, too" {
+	sshd_up 3
+	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
+		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
+		trap "echo told $RANK; exit 0" TERM
+		[ $WORLD_SIZE = 3 ] || exit 0; '"$IDLE"
+	await "$T/job.out" '2 of 3'
+	await "$T/job.out" '0 of 3'
+	await "$T/job.out" '1 of 3'
+	kill_ssh_to h3
+	finish job
+	has "$out" '0 of 2'
+	has "$out" '1 of 2'
+	has "$err" 'host h3: ssh was killed by SIGKILL; the job goes on without it'
+	nothing_left 30
+}
+
 @test "a worker that fails is started again over ssh as it is without" {
 	sshd_up 2
 	# not before the other has said its word

@@ -8,6 +8,7 @@
 #   ${sshd_path[H]}    PATH of H's sessions, before sshd_up
 #   hide_on H DIR      DIR is empty there
 #   over_ssh NAME [OPTIONS...] PROGRAM...  ddprun on h1, in the background
+#   kill_ssh_to H      kills h1's ssh to H with SIGKILL
 #
 # What its sessions start has the test's mark; it itself ends with its host.
 # All hosts share the file system, as by NFS, but HOME is their own: $T/home.H.
@@ -73,4 +74,11 @@ over_ssh() {
 	local name=$1
 	shift
 	start_on h1 "$name" ddprun --ssh-args "$SSH_ARGS" "$@"
+}
+
+kill_ssh_to() {
+	start_on h1 killer sh -c 'for p in /proc/[0-9]*; do
+		tr "\0" " " <$p/cmdline | grep -q "^ssh .* $1 " && kill -9 ${p#/proc/}
+	done 2>/dev/null; true' sh "$1"
+	finish killer
 }
