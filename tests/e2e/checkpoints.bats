@@ -153,6 +153,7 @@ SH
 @test "a ResNet with sync-bn has the same losses in worlds of 1, 2 and 4" {
 	local common='--synthetic --image-size 8 --batch-size 16 --steps 2 --lr 0.001' n
 	expect 0 resnet $common --log-dir 1
+	has "$out" '^[1-9][0-9,]* images/s \([1-9][0-9,]* a rank\), [0-9]{1,6}\.[0-9]{2} ms a step$'
 	for n in 2 4; do
 		expect 0 job $n resnet $common --sync-bn --log-dir $n
 		near $n 1 1e-4

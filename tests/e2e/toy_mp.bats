@@ -35,6 +35,7 @@ near() {
 	for n in 2 4; do
 		expect 0 job $n --epochs 1 --log-dir $n
 		near $n one
+		[ "$(grep -c 'epoch 1/1: loss' <<<"$out")" = 1 ]
 	done
 	expect 0 toy_mp --device cpu --data data --epochs 1 --micro-batches 1 \
 		--log-dir whole

@@ -32,6 +32,17 @@ near() {
 		      exit !(NR && !bad && m <= limit) }'
 }
 
+# same_labels FILE N: one digit is all that the file's images are
+same_labels() {
+	local name=data/$1 count
+	count=$(($(stat -c %s "$name") - 8))
+	{
+		head -c 8 "$name"
+		head -c $count /dev/zero | tr '\0' "\\00$2"
+	} >labels
+	mv labels "$name"
+}
+
 # ---- Results
 
 @test "the classifier learns, and its last line is the accuracy" {
@@ -87,6 +98,15 @@ near() {
 	[ "$(grep -c 'test accuracy [0-9.]* %' <<<"$out")" = 2 ]
 	[ "$(losses log | wc -l)" = 32 ]
 	[ "$(grep -c '"seconds"' log/metrics.jsonl)" = 1 ]
+}
+
+@test "an accuracy of 0 is logged as any other" {
+	same_labels train-labels-idx1-ubyte 0
+	same_labels t10k-labels-idx1-ubyte 1
+	expect 0 mnist_mlp --data data --epochs 1 --log-dir log
+	has "$out" '^test accuracy 0\.00 %$'
+	grep -q '"test_accuracy":0[,}]' log/metrics.jsonl
+	grep -qa 'accuracy/test' log/events.out.tfevents.*
 }
 
 @test "without data it draws digits itself, and says so" {

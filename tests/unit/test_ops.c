@@ -3,6 +3,7 @@
  * test_layers.c has the layers. */
 #include <check.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -491,6 +492,26 @@ START_TEST(what_is_not_finite_is_seen_wherever_it_is)
 }
 END_TEST
 
+/* The test's process ends with it, and so does where it may run. */
+START_TEST(a_thread_of_a_device_with_one_core_stays_on_that_core)
+{
+	struct device_options one = {.threads = 1};
+	struct device *d;
+	cpu_set_t set;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET((size_t)core, &set))
+			one.core = core;
+	ck_assert_int_eq(ops->open(&one, &d, NULL), 0);
+	ops->enter(d);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
+	ck_assert_int_eq(CPU_COUNT(&set), 1);
+	ck_assert(CPU_ISSET((size_t)one.core, &set));
+	ops->close(d);
+}
+END_TEST
+
 START_TEST(unknown_devices_are_refused_by_name)
 {
 	struct err e = ERR_INIT;
@@ -525,6 +546,8 @@ int main(void)
 			    sizeof optimizers / sizeof *optimizers);
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
 	tcase_add_test(t, what_is_not_finite_is_seen_wherever_it_is);
+	tcase_add_test(t,
+		       a_thread_of_a_device_with_one_core_stays_on_that_core);
 	tcase_add_test(t, unknown_devices_are_refused_by_name);
 	failed = run_case(t);
 	ops->close(device);
