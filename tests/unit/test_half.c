@@ -163,6 +163,27 @@ START_TEST(nan_stays_nan)
 }
 END_TEST
 
+#ifdef __x86_64__
+/* Another set would be slow, or an illegal instruction on older processors. */
+START_TEST(the_sets_are_those_of_this_processor)
+{
+	const struct ddp__kernels *set[3];
+	int n = ddp__kernels_usable(set), avx2 = 0, avx512 = 0;
+
+	for (int k = 0; k < n; k++) {
+		avx2 += set[k] == &ddp__kernels_avx2;
+		avx512 += set[k] == &ddp__kernels_avx512;
+	}
+	ck_assert_int_eq(avx2, !!__builtin_cpu_supports("avx2"));
+	ck_assert_int_eq(avx512, avx2 && __builtin_cpu_supports("avx512f") &&
+				 __builtin_cpu_supports("avx512vl") &&
+				 __builtin_cpu_supports("avx512bw") &&
+				 __builtin_cpu_supports("avx512dq"));
+	ck_assert_ptr_eq(set[n - 1], &ddp__kernels_base);
+}
+END_TEST
+#endif
+
 int main(void)
 {
 	TCase *tc = tcase_create("half");
@@ -172,5 +193,8 @@ int main(void)
 	tcase_add_test(tc, rounds_to_nearest_even);
 	tcase_add_test(tc, ends_of_the_range);
 	tcase_add_test(tc, nan_stays_nan);
+#ifdef __x86_64__
+	tcase_add_test(tc, the_sets_are_those_of_this_processor);
+#endif
 	return run_case(tc);
 }

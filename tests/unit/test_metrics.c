@@ -294,7 +294,11 @@ START_TEST(a_full_disk_is_an_error_and_leaves_whole_records)
 	ck_assert_int_gt(failed, 10);
 	ck_assert_int_eq(named, failed);
 	ck_assert_int_eq(ddp_metrics_scalar(m, "loss", 1, 1000), 0);
+	/* the text of another error */
+	ck_assert_int_eq(ddp_metrics_scalar(m, "", 1, 1), DDP_ERR_ARGUMENT);
 	ck_assert_int_eq(ddp_metrics_close(m), -EFBIG);
+	ck_assert_ptr_nonnull(strstr(ddp_last_error(), dir));
+	ck_assert_ptr_nonnull(strstr(ddp_last_error(), "File too large"));
 	ck_assert_uint_eq(event_files(&g, dir), 1);
 	n = slurp(g.gl_pathv[0], got, sizeof(got));
 	good = count_records(got, n, &rest);
