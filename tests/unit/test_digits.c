@@ -46,6 +46,28 @@ START_TEST(every_digit_comes_about_as_often)
 }
 END_TEST
 
+/* The box that a digit is written in lies inside the image. */
+START_TEST(few_strokes_reach_the_edge)
+{
+	uint8_t pixels[DATASET_PIXELS];
+	int edge = 0, all = 0;
+
+	for (uint32_t i = 0; i < 2000; i++) {
+		digits_draw(1, i, pixels);
+		for (int k = 0; k < DATASET_PIXELS; k++) {
+			int x = k % DATASET_SIDE, y = k / DATASET_SIDE;
+
+			if (pixels[k] <= 100)
+				continue;
+			all++;
+			edge += x % (DATASET_SIDE - 1) == 0 ||
+				y % (DATASET_SIDE - 1) == 0;
+		}
+	}
+	ck_assert_msg(edge * 100 < all * 3, "%d of %d inked pixels", edge, all);
+}
+END_TEST
+
 static struct device *device;
 
 static struct feed *feed_of(const struct dataset *d,
@@ -154,6 +176,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_is_always_drawn_alike);
 	tcase_add_test(t, every_digit_comes_about_as_often);
+	tcase_add_test(t, few_strokes_reach_the_edge);
 	tcase_add_test(t,
 		       a_linear_model_stays_behind_one_with_a_hidden_layer);
 	return run_case(t);

@@ -119,6 +119,99 @@ START_TEST(the_memory_of_a_process_with_a_used_id_is_not_read)
 }
 END_TEST
 
+/* ---- calls of three ranks, of which the last is late ---- */
+
+enum { RANKS = 3, LATE = RANKS - 1, COUNT = 12000 };
+
+struct three {
+	struct group g;
+	struct ddp__shm s[RANKS];
+	struct ddp__shm_op op[RANKS];
+	float news[COUNT], from[RANKS][COUNT], to[RANKS][COUNT];
+};
+
+static void fill(float *to, float value)
+{
+	for (int k = 0; k < COUNT; k++)
+		to[k] = value;
+}
+
+static void have(const float *values, float want)
+{
+	for (int k = 0; k < COUNT; k++)
+		ck_assert_float_eq(values[k], want);
+}
+
+static void begin_broadcast(struct three *x, const struct ddp__call *call)
+{
+	static int ranks[RANKS] = {0, 1, 2};
+	struct err e = ERR_INIT;
+
+	fill(x->news, 5);
+	x->g = make(RANKS);
+	for (int i = 0; i < RANKS; i++) {
+		ck_assert_int_eq(ddp__shm_attach(&x->s[i], x->g.fd, i, RANKS,
+						 cookie, &e), 0);
+		x->s[i].ranks = ranks;
+		x->s[i].peers = &peers;
+		x->s[i].chunk = DDP__SHM_IN;
+		ddp__shm_broadcast(&x->op[i], &x->s[i], call, 0, x->news,
+				   sizeof(x->news), x->to[i], 0,
+				   i ? sizeof(x->news) : 0);
+	}
+}
+
+static void begin_sum(struct three *x, const struct ddp__call *call, int i)
+{
+	fill(x->from[i], (float)(i + 1));
+	ddp__shm_reduce(&x->op[i], &x->s[i], call, x->from[i], x->to[i], COUNT,
+			DDP__ALL, 1);
+}
+
+static void end_sum(struct three *x)
+{
+	struct err e = ERR_INIT;
+	int ended[RANKS] = {0};
+
+	for (int turn = 0; turn < 100; turn++)
+		for (int i = 0; i < RANKS; i++)
+			if (!ended[i])
+				ended[i] = ddp__shm_advance(&x->op[i], &e);
+	for (int i = 0; i < RANKS; i++) {
+		ck_assert_int_eq(ended[i], 1);
+		have(x->to[i], 1 + 2 + 3);
+		ddp__shm_detach(&x->s[i]);
+	}
+	close(x->g.fd);
+}
+
+/* It takes a broadcast when the others, who have ended it, are at the next
+ * call. That call must write elsewhere. */
+START_TEST(a_call_leaves_what_a_late_rank_has_not_taken)
+{
+	static const struct ddp__call
+		told = {DDP__BROADCAST, DDP_F32, DDP_SUM, 0, COUNT, 1},
+		sum = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, COUNT, 2};
+	static struct three x;
+	struct err e = ERR_INIT;
+	int turns = 0;
+
+	begin_broadcast(&x, &told);
+	ck_assert_int_eq(ddp__shm_advance(&x.op[LATE], &e), 0);
+	for (int i = 0; i < LATE; i++) {
+		while (!ddp__shm_advance(&x.op[i], &e))
+			ck_assert_int_lt(turns++, 100);
+		begin_sum(&x, &sum, i);
+	}
+	for (int i = 0; i < LATE; i++)
+		ck_assert_int_eq(ddp__shm_advance(&x.op[i], &e), 0);
+	ck_assert_int_eq(ddp__shm_advance(&x.op[LATE], &e), 1);
+	have(x.to[LATE], 5);
+	begin_sum(&x, &sum, LATE);
+	end_sum(&x);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("shm_ends");
@@ -127,5 +220,6 @@ int main(void)
 	tcase_add_test(tc, a_small_ring_is_free_again_before_it_is_full);
 	tcase_add_test(tc,
 		       the_memory_of_a_process_with_a_used_id_is_not_read);
+	tcase_add_test(tc, a_call_leaves_what_a_late_rank_has_not_taken);
 	return run_case(tc);
 }

@@ -288,7 +288,8 @@ static int wait_in_vain(int me, void *arg)
 	ddp__tcp_p2p_close(&p);
 	free(v);
 	if (a->dies)
-		return rc != ERR_REMOTE || !strstr(e.text, "fate of ");
+		return rc != ERR_REMOTE || !strstr(e.text, "fate of ") ||
+		       !strstr(e.text, "closed its connection");
 	return rc != ERR_TIMEOUT ||
 	       !strstr(e.text, a->receives ? "nothing came from rank "
 					   : "nothing was taken by rank ");

@@ -1,0 +1,45 @@
+/* test_own_server.c: starting a server with too few descriptors. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/unit/run_case.h"
+#include "worker-sdk/own_server.h"
+
+/* Two pipes need four descriptors; _i are free. */
+START_TEST(too_few_descriptors_are_an_error)
+{
+	struct auth auth = {0};
+	struct err e = ERR_INIT;
+	struct rlimit old, small;
+	int rc, ours = -1, fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int next = dup(fd);
+
+	ck_assert_int_gt(next, fd);
+	close(next);
+	ck_assert_int_eq(setenv("DDP_SERVER", "/bin/true", 1), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	small = (struct rlimit){(rlim_t)(next + _i), old.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &small), 0);
+	/* nothing is asserted here: Check opens a file */
+	rc = ddp__own_server_start(&ours, &fd, 1, "job", 2, &auth, &e);
+	setrlimit(RLIMIT_NOFILE, &old);
+	ck_assert_int_eq(rc, -EMFILE);
+	ck_assert_ptr_nonnull(strstr(e.text, "/bin/true"));
+	ck_assert_ptr_nonnull(strstr(e.text, strerror(EMFILE)));
+	ck_assert_int_eq(ours, -1);
+	ck_assert_int_eq(dup(fd), next); /* all others are closed again */
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("own_server");
+
+	tcase_add_loop_test(tc, too_few_descriptors_are_an_error, 0, 8);
+	return run_case(tc);
+}
