@@ -140,6 +140,14 @@ is_dumped() {
 	}
 }
 
+# The protocol is torchrun's store's; here ddprdzv speaks it.
+@test "torchrun's variables alone, with the store of ddprun" {
+	expect 0 ddprun --standalone --nproc-per-node 3 sh -c '
+		unset $(env | sed -n "s/^\(DDP_[A-Z0-9_]*\)=.*/\1/p")
+		exec c_store'
+	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
+}
+
 @test "torchrun --standalone: a rank that dies" {
 	torch_or_skip
 	expect 1 torchrun 3 --standalone -- c_guest kill 1

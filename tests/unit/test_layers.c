@@ -279,6 +279,33 @@ START_TEST(a_window_larger_than_its_image_is_refused_in_words)
 }
 END_TEST
 
+/* _i: n, c, h or w */
+START_TEST(a_sum_of_two_shapes_is_refused_in_words)
+{
+	struct tensor in = {.n = 1, .c = 3, .h = 4, .w = 4, .plain = 1}, other;
+	struct op_site conv = {
+		.spec = {.kind = OP_CONV, .out = 16, .kernel = 3, .stride = 1,
+			 .pad = 1},
+		.name = "conv1", .in = &in, .training = 1, .first = 1,
+	};
+	struct op_site norm = {
+		.spec = {.kind = OP_BATCH_NORM}, .name = "bn1", .add = &other,
+		.training = 1,
+	};
+	struct err e = ERR_INIT;
+	struct op *first, *op;
+
+	ck_assert_int_eq(ops->op_new(device, &conv, &first, &e), 0);
+	norm.in = &first->out;
+	other = first->out;
+	*(int *[]){&other.n, &other.c, &other.h, &other.w}[_i] *= 2;
+	ck_assert_int_eq(ops->op_new(device, &norm, &op, &e), ERR_USAGE);
+	ck_assert_ptr_nonnull(strstr(e.text, "layer bn1: what it adds has "
+				     "another shape"));
+	ops->op_free(device, first);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("layers");
@@ -300,6 +327,7 @@ int main(void)
 	tcase_add_test(t, synchronised_normalisation_of_twins_is_that_of_one);
 	tcase_add_test(t, a_shape_that_cannot_be_is_refused_in_words);
 	tcase_add_test(t, a_window_larger_than_its_image_is_refused_in_words);
+	tcase_add_loop_test(t, a_sum_of_two_shapes_is_refused_in_words, 0, 4);
 	failed = run_case(t);
 	ops->close(device);
 	ops->close(narrow);
