@@ -87,6 +87,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	says 1 'data has no data_batch_4.bin' tested data
 	says 2 'no data: give --data .*--synthetic' resnet --arch resnet18 --epochs 0
 	DDP_DATA=empty says 1 'empty has no' resnet --arch resnet18 --epochs 0
+	says 2 'resnet20.*resnet152' resnet --arch resnet20 --synthetic
 }
 
 @test "labels out of range are told with their place" {

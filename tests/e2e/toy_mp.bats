@@ -60,6 +60,11 @@ near() {
 	[ "$(grep -c 'at work in 0 of 15 micro-batches$' <<<"$out")" = 3 ]
 }
 
+@test "both devices are on cores that it may use" {
+	expect 0 taskset -c 0 toy_mp --device cpu --data data --epochs 1
+	has "$out" ', core 0, tail of .*, core 0; 1 rank '
+}
+
 @test "it learns" {
 	expect 0 job 2 --epochs 10 --lr 0.1
 	tail -n 1 <<<"$out" |
