@@ -181,6 +181,16 @@ int host_choice_init(struct config *c, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
+/* Others cannot come where the job chose its own meeting place: it waits for no
+ * more than are listed. */
+static void expect_no_more(struct config *c)
+{
+	c->max_nodes = c->hosts.count;
+	snprintf(c->nodes_text, sizeof(c->nodes_text), "%u:%u", c->min_nodes,
+		 c->max_nodes);
+	c->nnodes_text = c->nodes_text;
+}
+
 int host_choice_nodes(struct config *c, struct err *e)
 {
 	uint32_t n = c->hosts.count;
@@ -194,6 +204,8 @@ int host_choice_nodes(struct config *c, struct err *e)
 	/* the first ones; where nodes come and go the others are spares */
 	if (!strchr(c->nnodes_text, ':'))
 		c->hosts.count = c->min_nodes;
+	else if (c->max_nodes > n && !c->endpoint_given)
+		expect_no_more(c);
 	return 0;
 }
 

@@ -157,6 +157,15 @@ setup() {
 	nothing_left 30
 }
 
+@test "with fewer hosts than MAX the job starts when all of them are there" {
+	sshd_up 2
+	over_ssh job --nnodes 1:4 --last-call-timeout 3600 -H h1:1,h2:1 \
+		sh -c 'echo "$RANK of $WORLD_SIZE"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 of 2\n[1] 1 of 2' ]
+	nothing_left
+}
+
 @test "with --nnodes MIN:MAX an ssh that is killed is a regrouping, too" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
