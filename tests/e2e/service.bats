@@ -163,10 +163,11 @@ get() {
 
 @test "a job that restarts and whose nodes do not come back is idle, too" {
 	server --idle-timeout 0.7
+	local n rank=0
 	for n in a b; do
 		mkfifo $n.in
 		start $n bash -c 'exec rdzv_client "$@" <>"$0"' $n.in \
-			agent "$at" r 1 $n 2 -1 1
+			agent "$at" r 1 $n 2 $((rank++)) 1
 	done
 	await a.out '^START'
 	await b.out '^START'

@@ -457,7 +457,7 @@ int main(void)
 {
 	TCase *t = tcase_create("net");
 
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 200);
 	tcase_add_test(t, the_kind_names_every_width);
 	tcase_add_test(t, seed_0_draws_what_pytorch_draws);
 	tcase_add_loop_test(t, seed_0_is_the_reference_file, 0, 2);
