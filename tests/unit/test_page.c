@@ -41,8 +41,9 @@ static void on_child(uv_signal_t *s, int number)
 	int status;
 	pid_t pid;
 
+	/* one that was killed when all were closed is no page's any more */
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		ck_assert_int_eq(pages_reaped(&pages, pid, status), 1);
+		ck_assert(pages_reaped(&pages, pid, status) || !pages.n);
 }
 
 static void start(void)
