@@ -15,9 +15,6 @@ void remote_node_init(void);
 /* 1 if this ddprun is such a one. */
 int remote_node_is(void);
 
-/* Which of the hosts it is, from 0 on, if it is such a one; else 0. */
-uint32_t remote_node_number(void);
-
 /* 1 if it is one, and whoever started it is gone, or cannot be reached: nobody
  * reads its page. */
 int remote_node_is_cut_off(void);

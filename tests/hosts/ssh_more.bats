@@ -166,19 +166,6 @@ setup() {
 	nothing_left
 }
 
-@test "hosts beyond MAX leave the first ones their places, whoever is there first" {
-	local times
-	sshd_up 4
-	for times in 1 2 3; do
-		over_ssh job --nnodes 1:2 -H h1:1,h2:1,h3:1,h4:1 \
-			sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
-		finish job
-		[ "$(sort <<<"$out")" = $'[0] 0 of 2 on h1\n[1] 1 of 2 on h2' ]
-		lacks "$err" 'error'
-	done
-	nothing_left
-}
-
 @test "with --nnodes MIN:MAX an ssh that is killed is a regrouping, too" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
