@@ -23,7 +23,7 @@ static void take_notice(struct agent *a, const struct notice *n,
 }
 
 /* Over ssh a signal reaches all nodes, so that each means the whole job; but
- * one that only lost its ssh goes alone, where the others may go on. */
+ * a node that only lost its ssh goes alone, where the others may go on. */
 static int means_all(const struct config *c)
 {
 	return inferred_hears_all(c) && !(c->min_nodes < c->max_nodes &&

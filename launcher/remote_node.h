@@ -15,7 +15,7 @@ void remote_node_init(void);
 /* 1 if this ddprun is such a one. */
 int remote_node_is(void);
 
-/* 1 if it is one, and whoever started it is gone, or cannot be reached: nobody
+/* 1 if it is one and the ddprun that started it is gone or unreachable: nobody
  * reads its page. */
 int remote_node_is_cut_off(void);
 

@@ -166,7 +166,7 @@ static int check_owner(const struct journal_file *f, struct err *e)
 			       "file: choose another", f->name);
 	if (st.st_uid != geteuid())
 		return err_set(e, ERR_USAGE, "journal %s: it belongs to user "
-			       "%u, not to %u, who runs this: choose another",
+			       "%u, and this is user %u: choose another",
 			       f->name, (unsigned)st.st_uid,
 			       (unsigned)geteuid());
 	if (st.st_mode & 077)

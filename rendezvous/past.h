@@ -1,7 +1,7 @@
 /* past.h: what is known of a worker's last request that changed something, so
  * that one which comes again (its answer was lost with a connection, or with
  * the server) is answered again and not done again. One for each session of a
- * round; of those whose connection has gone so many are kept. Pure. */
+ * round; sessions whose connection has gone are kept up to a limit. Pure. */
 #ifndef RENDEZVOUS_PAST_H
 #define RENDEZVOUS_PAST_H
 
@@ -42,7 +42,7 @@ struct pasts {
 	uint64_t job;            /* the job's number in it */
 };
 
-/* Those of a round of so many ranks. */
+/* Sets that limit, for a round with this number of ranks. */
 void pasts_limit(struct pasts *ps, uint32_t ranks);
 
 /* That of the session, or NULL. */
@@ -60,8 +60,8 @@ int past_is_gather(uint8_t type);
  * Others that are gone may be forgotten. */
 void past_set(struct pasts *ps, struct past *p, struct store *s, uint32_t id,
 	      uint8_t type, int64_t value, struct meeting *met);
-/* All, those that are gone first, the one that was gone first before the
- * others: who reads them in this order keeps the same. NULL begins and ends. */
+/* Iterates over all: first the gone ones, in the order in which they went, so
+ * that a reader of this order forgets the same ones. NULL begins and ends. */
 const struct past *past_next(const struct pasts *ps, const struct past *after);
 /* Forgets all, before the store goes. */
 void pasts_release(struct pasts *ps, struct store *s);

@@ -45,8 +45,8 @@ static int is_credential(const char *path)
 	       !strstr(path + len, "/../");
 }
 
-/* Pipes and the like are whoever opened them for us has. others: what nobody
- * else may do. */
+/* Pipes and the like are trusted as they are. others: the mode bits that must
+ * not be set. */
 static int check_owner(const struct stat *st, mode_t others, const char *from,
 		       struct err *e)
 {

@@ -29,9 +29,9 @@ void table_release(struct table *t)
 	table_init(t);
 }
 
-/* SipHash, under a key that no client knows: the keys are theirs, and whoever
- * could choose some that share a slot would have each of them compared with all
- * others (Aumasson and Bernstein, 2012). */
+/* SipHash (Aumasson and Bernstein, 2012) under a key that no client knows. A
+ * client chooses the names it stores: if many that it chose shared a slot, each
+ * would be compared with all the others. */
 static uint64_t hash_bytes(struct slice key)
 {
 	static unsigned char secret[crypto_shorthash_KEYBYTES];

@@ -40,7 +40,7 @@ int tenants_secret(const char *folder, struct slice job, struct proof *secret,
 	if (!is_plain(job.data, n))
 		return err_set(e, ERR_PROOF, "no tenant has that name");
 	snprintf(path, sizeof path, "%s/%.*s", folder, (int)n, job.data);
-	/* to open a pipe would be to wait for whoever writes to it */
+	/* opening a pipe would wait for a writer */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_PROOF, "the token %s is no file", path);
 	rc = secret_of_file(&s, path, "the token", e);

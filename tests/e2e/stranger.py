@@ -74,7 +74,7 @@ def own_mac(answers):
 
 
 def attempts(ports, secrets):
-    """All that is said, as (function, arguments...)."""
+    """Each attempt as (function, arguments...)."""
     for port in ports:
         for who in ((0, 0, 3, 0, 0), (0, 1, 0, 0, 2)):
             for secret in secrets:

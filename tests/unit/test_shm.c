@@ -222,8 +222,6 @@ static int left_unsaid(int me, void *arg, int killed)
 		atomic_store(&s.header->aborted, DDP__SHM_ABORTING + 1);
 		raise(killed ? SIGKILL : SIGSTOP);
 	}
-	while (!ddp__shm_aborted(&s))
-		usleep(1000);
 	rc = RUN(barrier, &s, &call);
 	if (rc != ERR_REMOTE || clock_ms() - start > (uint64_t)s.timeout_ms)
 		return 2;
