@@ -2,8 +2,6 @@
  * under way is done right here, all others go through the engine's queues. */
 #include "worker-sdk/cpu.h"
 
-#include <sched.h>
-
 #include "worker-sdk/request.h"
 
 static struct ddp__engine *engine_of(const struct ddp_comm *c)
@@ -68,6 +66,15 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 	return rc;
 }
 
+/* With the lock, or without. */
+static int has_ended(const struct ddp__task *t)
+{
+	enum ddp__task_state state =
+		atomic_load_explicit(&t->state, memory_order_acquire);
+
+	return state == DDP__DONE || state == DDP__FAILED;
+}
+
 static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	struct ddp__engine *en = engine_of(r->comm);
@@ -75,7 +82,7 @@ static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 	int rc;
 
 	ddp__engine_lock(en);
-	if (t->state == DDP__QUEUED || t->state == DDP__UNDER_WAY)
+	if (!has_ended(t))
 		ddp__engine_wait(en, t, timeout_ms);
 	rc = t->state == DDP__DONE ? 1 : 0;
 	if (t->state == DDP__FAILED)
@@ -86,12 +93,12 @@ static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 
 static int cpu_test(struct ddp_request *r, struct err *e)
 {
-	int rc = cpu_wait(r, 0, e);
+	const struct ddp__task *t = (void *)r->op;
 
-	/* who asks again and again may keep others from their CPU */
-	if (!rc)
-		sched_yield();
-	return rc;
+	/* the thread moves it on, and is not disturbed at that */
+	if (engine_of(r->comm)->threaded && !has_ended(t))
+		return 0;
+	return cpu_wait(r, 0, e);
 }
 
 /* Only when its communicator is freed is it still under way. */
@@ -103,7 +110,7 @@ static void cpu_release(struct ddp_request *r)
 	if (!t->queue)
 		return; /* it was never begun */
 	ddp__engine_lock(en);
-	if (t->state == DDP__QUEUED || t->state == DDP__UNDER_WAY)
+	if (!has_ended(t))
 		ddp__engine_forget(r->comm);
 	ddp__engine_unlock(en);
 }

@@ -451,10 +451,11 @@ struct ddp_span {
 };
 /* The same for gradients that lie apart: grads[0..n) in the order of the
  * forward pass, all f32 or all f64, at any address. The array itself need not
- * outlive the call. A span of 256 KiB or more is a bucket of its own and is
- * averaged in place; smaller ones share buckets. The spans of such a bucket are
- * copied together before it is averaged, and back afterwards, unless they are
- * neighbours in memory. All ranks call this, or all ddp_reducer_new. cpu only.
+ * outlive the call. A span of 256 KiB or more (64 KiB where all ranks share a
+ * host) is a bucket of its own and is averaged in place; smaller ones share
+ * buckets. The spans of such a bucket are copied together before it is
+ * averaged, and back afterwards, unless they are neighbours in memory. All
+ * ranks call this, or all ddp_reducer_new. cpu only.
  */
 DDP_API int ddp_reducer_new_spans(ddp_reducer **r, ddp_comm *c,
 				  const struct ddp_span *grads, int n,

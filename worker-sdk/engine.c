@@ -67,6 +67,11 @@ static struct ddp__queue *queue_of(struct ddp_comm *c,
 			      (call->kind == DDP__RECV ? n : 0)];
 }
 
+static void set_state(struct ddp__task *t, enum ddp__task_state state)
+{
+	atomic_store_explicit(&t->state, state, memory_order_release);
+}
+
 int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		    struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e)
@@ -77,7 +82,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		return err_set(e, -ENOMEM, "no memory for messages");
 	t->next = NULL;
 	t->queue = q;
-	t->state = DDP__QUEUED;
+	set_state(t, DDP__QUEUED);
 	t->c = c;
 	t->call = call;
 	t->send = send;
@@ -104,7 +109,7 @@ static void end(struct ddp__engine *en, struct ddp__task *t,
 	t->queue->first = t->next;
 	if (t->state == DDP__UNDER_WAY && t->way == DDP__COLLECTIVE)
 		ddp__cpu_op_release(&t->op);
-	t->state = state;
+	set_state(t, state);
 	en->tasks--;
 }
 
@@ -172,7 +177,7 @@ static void prepare(struct ddp__task *t)
 	size_t size = t->call->count * ddp_type_size(t->call->type);
 	int peer = t->call->root, sends = t->call->kind == DDP__SEND;
 
-	t->state = DDP__UNDER_WAY;
+	set_state(t, DDP__UNDER_WAY);
 	t->way = DDP__COLLECTIVE;
 	if (!ddp__is_message(t->call)) {
 		ddp__cpu_op_init(&t->op, t->c, t->call, t->send, t->recv);

@@ -9,6 +9,7 @@
 #define SDK_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "worker-sdk/cpu_op.h"
@@ -26,7 +27,9 @@ enum ddp__task_state { DDP__QUEUED, DDP__UNDER_WAY, DDP__DONE, DDP__FAILED };
 struct ddp__task {
 	struct ddp__task *next;
 	struct ddp__queue *queue;
-	enum ddp__task_state state;
+	/* Changed behind the lock; read without it, too: what a task that is
+	 * done did can be seen then. */
+	_Atomic enum ddp__task_state state;
 	enum { DDP__COLLECTIVE, DDP__SHM_MESSAGE, DDP__TCP_MESSAGE } way;
 	struct ddp_comm *c;
 	const struct ddp__call *call;

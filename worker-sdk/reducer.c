@@ -10,6 +10,7 @@
 #include "worker-sdk/group.h"
 #include "worker-sdk/last_error.h"
 #include "worker-sdk/nccl_backend.h"
+#include "worker-sdk/request.h"
 
 enum {
 	FIRST_BUCKET = 1 << 20,
@@ -18,8 +19,9 @@ enum {
 	 * part of the whole. */
 	BUCKETS_MIN = 16,
 	/* Bytes from which a span has a bucket of its own: gathering it would
-	 * cost more than another call. */
-	SPAN_ALONE = 256 << 10
+	 * cost more than another call, which is cheap within a host. */
+	SPAN_ALONE = 256 << 10,
+	SPAN_ALONE_IN_HOST = 64 << 10
 };
 
 /* ---- Making one ---- */
@@ -60,6 +62,15 @@ static size_t later_bucket(const struct ddp_reducer *r, const size_t *counts,
 	return total < BUCKET ? total : BUCKET;
 }
 
+/* Elements from which a gradient has a bucket of its own. */
+static size_t alone(const struct ddp_reducer *r)
+{
+	if (!r->apart)
+		return SIZE_MAX;
+	return (r->c->topology.nhosts > 1 ? SPAN_ALONE : SPAN_ALONE_IN_HOST) /
+	       r->element;
+}
+
 static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 		  struct err *e)
 {
@@ -71,8 +82,7 @@ static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
 	if (!r->o.bucket)
 		r->o.bucket = later_bucket(r, counts, n);
 	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
-			       r->o.bucket / r->element,
-			       r->apart ? SPAN_ALONE / r->element : SIZE_MAX);
+			       r->o.bucket / r->element, alone(r));
 	if (rc == -EOVERFLOW)
 		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: more "
 			       "elements than memory can hold");
@@ -320,20 +330,48 @@ static int begin_ready(struct ddp_reducer *r)
 	return rc;
 }
 
-/* Lands the buckets that have ended; with wait all that were begun. */
-static int land_ended(struct ddp_reducer *r, int wait)
+static int land(struct ddp_reducer *r)
 {
-	for (; r->landed < r->b.taken && !r->held; r->landed++) {
-		ddp_request **request = &r->requests[r->landed];
-		int rc = wait || !*request ? 1 : ddp_test(*request);
-
-		if (rc == 0)
-			return 0;
-		if (*request && ddp_wait(request) < 0)
-			return fail(r);
-		ddp__reducer_land(r, r->landed);
-	}
+	if (ddp_wait(&r->requests[r->landed]) < 0)
+		return fail(r);
+	ddp__reducer_land(r, r->landed++);
 	return 0;
+}
+
+/* Lands the buckets that have ended. */
+static int land_ended(struct ddp_reducer *r)
+{
+	int rc = 0;
+
+	while (!rc && r->landed < r->b.taken && !r->held) {
+		ddp_request *request = r->requests[r->landed];
+
+		if (request && ddp__request_test(request) == 0)
+			return 0;
+		rc = land(r);
+	}
+	return rc;
+}
+
+/* Lands all that were begun. They end in their order, so that to wait for one
+ * is to wait for those before it: this thread and the one that moves them
+ * change places once, and not for each bucket. */
+static int land_all(struct ddp_reducer *r)
+{
+	int rc = 0;
+
+	while (!rc && r->landed < r->b.taken) {
+		int k = r->landed;
+
+		while (!r->o.hook && k + 1 < r->b.taken &&
+		       !ddp__reducer_is_copied(r, k))
+			k++;
+		if (ddp_wait(&r->requests[k]) < 0)
+			return fail(r);
+		while (!rc && r->landed <= k)
+			rc = land(r);
+	}
+	return rc;
 }
 
 /* ---- A step ---- */
@@ -392,7 +430,7 @@ int ddp_reducer_ready(ddp_reducer *r, int i)
 			       "%d was ready before in this step; its gradient "
 			       "may be on its way already", i);
 	rc = begin_ready(r);
-	return rc ? rc : land_ended(r, 0);
+	return rc ? rc : land_ended(r);
 }
 
 /* ---- Unused parameters ---- */
@@ -493,7 +531,7 @@ int ddp_reducer_finish(ddp_reducer *r)
 	if (!rc && r->o.find_unused)
 		rc = agree_on_used(r);
 	if (!rc)
-		rc = land_ended(r, 1);
+		rc = land_all(r);
 	if (rc)
 		return rc;
 	if (r->o.find_unused)

@@ -50,6 +50,8 @@ int ddp__reducer_prepare(struct ddp_reducer *r);
 void ddp__reducer_let_go(struct ddp_reducer *r);
 /* What of bucket k is to be averaged, and as what. */
 void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type);
+/* Whether that is a copy of the gradients. */
+int ddp__reducer_is_copied(const struct ddp_reducer *r, int k);
 /* Bucket k has been averaged: the gradients become what was loaded. */
 void ddp__reducer_land(struct ddp_reducer *r, int k);
 

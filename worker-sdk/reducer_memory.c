@@ -94,7 +94,7 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 	size_t at = 0;
 
 	*type = r->wire ? DDP_BF16 : r->type;
-	if (!r->wire && !r->room[k])
+	if (!ddp__reducer_is_copied(r, k))
 		return data_of(r, k);
 	for (int i = member(r, k, b->first); i < b->end;
 	     i = member(r, k, i + 1)) {
@@ -111,12 +111,17 @@ void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
 	return r->wire ? (void *)(r->wire + b->from) : r->room[k];
 }
 
+int ddp__reducer_is_copied(const struct ddp_reducer *r, int k)
+{
+	return r->wire || r->room[k];
+}
+
 void ddp__reducer_land(struct ddp_reducer *r, int k)
 {
 	const struct ddp__bucket *b = &r->b.list[k];
 	size_t at = 0;
 
-	if (r->alone || (!r->wire && !r->room[k]))
+	if (r->alone || !ddp__reducer_is_copied(r, k))
 		return;
 	for (int i = member(r, k, b->first); i < b->end;
 	     i = member(r, k, i + 1)) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +125,7 @@ static int look(struct ddp_request *r, int timeout_ms, struct err *e)
 	return rc;
 }
 
-int ddp_test(ddp_request *r)
+int ddp__request_test(struct ddp_request *r)
 {
 	struct err *e = ddp__last_error();
 	int rc;
@@ -138,6 +139,16 @@ int ddp_test(ddp_request *r)
 		return rc;
 	rc = look(r, 0, e);
 	ddp__vacate(r->comm);
+	return rc;
+}
+
+int ddp_test(ddp_request *r)
+{
+	int rc = ddp__request_test(r);
+
+	/* who asks again and again may keep others from their CPU */
+	if (!rc)
+		sched_yield();
 	return rc;
 }
 

@@ -24,6 +24,9 @@ struct ddp_request {
 struct ddp_request *ddp__request_new(struct ddp_comm *c,
 				     const struct ddp__call *call,
 				     const void *send, void *recv);
+/* ddp_test, for a caller that has other things to do if r has not ended: its
+ * CPU is not offered to others. */
+int ddp__request_test(struct ddp_request *r);
 void ddp__request_free(struct ddp_request *r);
 /* Its communicator is about to be freed: r fails, unless it has ended, and
  * stays until the program waits for it. */
