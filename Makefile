@@ -51,14 +51,17 @@ has_cudnn := $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),$(wildcard
 
 CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+# A stack that is overrun, and a copy that libc sees to be too long, end the
+# process; the tables of functions cannot be written to.
+hardening := -fstack-protector-strong -fstack-clash-protection $(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
 	-Wconversion -Wno-sign-conversion -Wformat=2 -Wundef -Wpointer-arith -Wold-style-definition \
 	$(if $(is_clang),,-Wlogical-op -Wduplicated-cond -Wduplicated-branches) \
 	-Wno-unused-parameter -Wno-missing-field-initializers \
-	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(CFLAGS)
-all_ldflags = $(san_flags) $(LDFLAGS)
+	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(if $(SAN),,$(hardening)) $(CFLAGS)
+all_ldflags = $(san_flags) -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # ---- what is made of what
 

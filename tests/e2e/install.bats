@@ -48,6 +48,21 @@ make_it() {
 	done
 }
 
+@test "programs and libraries are hardened" {
+	[ -z "${SAN:-}" ] || skip "sanitizers have checks of their own"
+	local p
+	for p in ddprun ddprdzv libddp.so mnist_mlp resnet; do
+		has "$(readelf -d "$O/$p")" BIND_NOW
+		has "$(readelf -lW "$O/$p")" GNU_RELRO
+		has "$(nm -D "$O/$p")" ' __stack_chk_fail@'
+		has "$(nm -D "$O/$p")" ' __[a-z]*_chk@'
+		case $p in
+		*.so) ;;
+		*) has "$(readelf -hW "$O/$p")" 'Type: *DYN' ;;
+		esac
+	done
+}
+
 @test "a program is built against the build tree, and runs" {
 	command -v pkg-config >/dev/null || skip "no pkg-config here"
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"

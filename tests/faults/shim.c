@@ -416,6 +416,8 @@ CALL("epoll_wait", int, epoll_wait, (int e, struct epoll_event *v, int n,
 CALL("epoll_wait", int, epoll_pwait, (int e, struct epoll_event *v, int n,
      int t, const sigset_t *s), (e, v, n, t, s), -1)
 CALL("poll", int, poll, (struct pollfd *p, nfds_t n, int t), (p, n, t), -1)
+CALL("poll", int, __poll_chk, (struct pollfd *p, nfds_t n, int t, size_t size),
+     (p, n, t, size), -1)
 CALL("socket", int, socket, (int d, int t, int p), (d, t, p), -1)
 CALL("socket", int, socketpair, (int d, int t, int p, int v[2]), (d, t, p, v),
      -1)

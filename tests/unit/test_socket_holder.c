@@ -75,7 +75,8 @@ static void descend(int depth, int say, int live)
 		if (write(say, &t, sizeof t) != sizeof t)
 			_exit(1);
 	}
-	read(live, &byte, 1);
+	if (read(live, &byte, 1) < 0)
+		_exit(1);
 	while (wait(NULL) > 0)
 		;
 	_exit(0);
