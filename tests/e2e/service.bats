@@ -301,30 +301,52 @@ EOF
 	finish server
 }
 
+# The unit's command, as a user without a home. $at is where it listens.
+shipped() { # where to listen
+	start server env -i PATH="$PATH" TEST_COOKIE="$TEST_COOKIE" \
+		HOME=/nonexistent $(<environment) \
+		DDPRDZV_OPTIONS="--listen $1 --hello-timeout 60" \
+		setpriv --reuid 65534 --regid 65534 --clear-groups \
+		sh -c "exec $(<command)"
+	await server.err ' listening on'
+	at=${line##* }
+}
+
 @test "the service starts as shipped, as a user without a home, and serves" {
 	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
 	[ "$(id -u)" = 0 ] || skip "only root can run it as another user"
 	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" DESTDIR=/ \
 		>make.log 2>&1
-	local unit=$T/opt/lib/systemd/system/ddprdzv.service as=65534
+	local unit=$T/opt/lib/systemd/system/ddprdzv.service
 	let_others_in
 	mkdir -p state/ddprun
-	chown $as state/ddprun
+	chown 65534 state/ddprun
 	# what systemd makes of the unit's lines for a user of its own
-	sed -n 's/^ExecStart=//p' "$unit" >command
+	sed -n 's/^ExecStart=//p' "$unit" | sed "s|%S|$T/state|" >command
 	sed -n 's/^Environment=//p' "$unit" | sed "s|%S|$T/state|" >environment
 	grep -q '^StateDirectory=ddprun$' "$unit"
-	start server env -i PATH="$PATH" TEST_COOKIE="$TEST_COOKIE" \
-		HOME=/nonexistent $(<environment) \
-		DDPRDZV_OPTIONS='--listen 127.0.0.1:0 --hello-timeout 60' \
-		setpriv --reuid $as --regid $as --clear-groups sh -c "exec $(<command)"
-	await server.err ' listening on'
-	at=${line##* }
-	[ "$(stat -c %u:%a state/ddprun/key)" = $as:600 ]
+	shipped 127.0.0.1:0
+	[ "$(stat -c %u:%a state/ddprun/key)" = 65534:600 ]
+	[ "$(stat -c %u:%a state/ddprun/journal)" = 65534:600 ]
 	DDP_TOKEN=$(<state/ddprun/key) expect 0 ddprun --rdzv-endpoint "$at" \
 		--nnodes 1 --rdzv-id run7 --local-addr 127.0.0.1 echo served
 	[ "$out" = '[0] served' ]
 	expect 77 ddprun --rdzv-endpoint "$at" --nnodes 1 --rdzv-id run7 echo no
+
+	# a job that runs when the service dies goes on with the next one
+	export DDP_TOKEN=$(<state/ddprun/key)
+	mkfifo go
+	start job ddprun --rdzv-endpoint "$at" --nnodes 1 --rdzv-id run8 \
+		--local-addr 127.0.0.1 sh -c 'echo up; read -r word <go; echo "$word"'
+	await job.out up
+	rdzv_client do "$at" run8 0 0 set k before
+	kill -KILL "${pid[server]}"
+	finish server 137
+	shipped "$at"
+	[ "$(rdzv_client do "$at" run8 0 0 get k)" = "1 'before'" ]
+	echo on 1<>go
+	finish job
+	[ "$out" = $'[0] up\n[0] on' ]
 	signal server TERM
 	finish server
 }
