@@ -28,15 +28,6 @@ enum {
 
 static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
 
-/* Its output cannot be read: it would wait for us for ever. */
-static void deaf(struct remote_agent *a, int rc)
-{
-	log_error("error: cannot read what the ddprun of this host writes: %s",
-		  err_name(rc));
-	/* its writes fail from here on: it goes in order, with its workers */
-	remote_agent_signal(a, SIGTERM);
-}
-
 /* ---- what it writes ---- */
 
 static void on_done(uv_handle_t *h)
@@ -95,6 +86,14 @@ static void end(struct remote_agent *a, int i)
 	uv_close((uv_handle_t *)&o->pipe, on_out_closed);
 }
 
+/* What is written there from here on is lost: no reader has its other end. */
+static void cannot_read(struct remote_agent *a, int i, int rc)
+{
+	log_error("error: cannot read on what the ddprun of this host writes: "
+		  "%s; the lines that follow are lost", err_name(rc));
+	end(a, i);
+}
+
 static int index_of(const struct remote_agent *a, const void *pipe)
 {
 	int i = 0;
@@ -130,11 +129,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	} else if (n > 0) {
 		a->outs[i].text.len += (size_t)n;
 		tell_lines(a, i);
-	} else if (n < 0) {
-		if (n != UV_EOF)
-			log_error("error: cannot read on what the ddprun of "
-				  "this host writes: %s", err_name((int)n));
+	} else if (n == UV_EOF) {
 		end(a, i);
+	} else if (n < 0) {
+		cannot_read(a, i, (int)n);
 	}
 }
 
@@ -162,10 +160,8 @@ void remote_agent_pause(struct remote_agent *a, int paused)
 			uv_read_stop(s);
 		else
 			rc = uv_read_start(s, on_alloc, on_read);
-		if (rc < 0 && rc != UV_EALREADY) {
-			deaf(a, rc);
-			end(a, i);
-		}
+		if (rc < 0 && rc != UV_EALREADY)
+			cannot_read(a, i, rc);
 	}
 	/* it waits for who reads, and so does its end */
 	if (!a->pid && paused)
@@ -262,8 +258,27 @@ static int open_ends(struct ends *n, struct err *e)
 	return err_set(e, rc, "no pipes for ddprun: %s", strerror(-rc));
 }
 
-static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
-		       const struct ends *n)
+/* The loop has it from here on, and it is no end of ours any more. */
+static int hand_over(uv_pipe_t *pipe, int *fd)
+{
+	int rc = uv_pipe_open(pipe, *fd);
+
+	if (rc == 0)
+		*fd = -1;
+	return rc;
+}
+
+/* Nothing runs: they go in the loop's next turn. */
+static void drop_pipes(struct remote_agent *a)
+{
+	uv_close((uv_handle_t *)&a->in, NULL);
+	for (int i = 0; i < REMOTE_AGENT_OUTS; i++)
+		uv_close((uv_handle_t *)&a->outs[i].pipe, NULL);
+	a->parts = a->in_open = 0;
+}
+
+static int open_pipes(struct remote_agent *a, uv_loop_t *loop, struct ends *n,
+		      struct err *e)
 {
 	int rc;
 
@@ -272,11 +287,6 @@ static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
 	a->in_open = 1;
 	a->parts = 2 + REMOTE_AGENT_OUTS;
 	buf_init(&a->writing, REMOTE_BODY_MAX);
-	rc = uv_pipe_open(&a->in, n->ours[0]);
-	if (rc < 0) {
-		close(n->ours[0]);
-		deaf(a, rc);
-	}
 	for (int i = 0; i < REMOTE_AGENT_OUTS; i++) {
 		struct remote_agent_out *o = &a->outs[i];
 
@@ -285,19 +295,20 @@ static void open_pipes(struct remote_agent *a, uv_loop_t *loop,
 		buf_init(&o->text, (types[i] == REMOTE_PAGE ? PAGE_MAX
 							    : LONG_LINE) +
 					   2 * PIECE);
-		rc = uv_pipe_open(&o->pipe, n->ours[1 + i]);
-		if (rc < 0)
-			close(n->ours[1 + i]);
-		else
-			rc = uv_read_start((uv_stream_t *)&o->pipe, on_alloc,
-					   on_read);
-		if (rc < 0) {
-			deaf(a, rc);
-			end(a, i);
-		}
 	}
-	uv_timer_init(loop, &a->straggler);
-	a->straggler.data = a;
+	rc = hand_over(&a->in, &n->ours[0]);
+	for (int i = 0; i < REMOTE_AGENT_OUTS && rc == 0; i++) {
+		uv_pipe_t *pipe = &a->outs[i].pipe;
+
+		rc = hand_over(pipe, &n->ours[1 + i]);
+		if (rc == 0)
+			rc = uv_read_start((uv_stream_t *)pipe, on_alloc,
+					   on_read);
+	}
+	if (rc == 0)
+		return 0;
+	drop_pipes(a);
+	return err_set(e, rc, "no pipes for ddprun: %s", err_name(rc));
 }
 
 /* The end of a pipe that the secret is in; -1: there is none. */
@@ -325,51 +336,65 @@ static int put_secret(const struct auth *auth, int *out, struct err *e)
 				strerror(-rc)) : 0;
 }
 
+/* Its environment says which node it is. */
+static int name_node(uint32_t node, int has_secret, struct err *e)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "%u %d %d", node, PAGE_FD,
+		 has_secret ? PAGE_FD + 1 : -1);
+	if (setenv(REMOTE_NODE, text, 1) < 0)
+		return err_set(e, -errno, "cannot set " REMOTE_NODE ": %s",
+			       strerror(errno));
+	return 0;
+}
+
+/* Its pipes are open before it is there: it never runs unread. */
+static int start(struct remote_agent *a, uv_loop_t *loop, struct spawn *order,
+		 struct err *e)
+{
+	extern char **environ;
+	struct ends n;
+	int rc = open_ends(&n, e);
+
+	if (rc < 0)
+		return rc;
+	rc = open_pipes(a, loop, &n, e);
+	if (rc == 0) {
+		order->envp = environ;
+		order->in = n.theirs[0];
+		order->out = n.theirs[1];
+		order->err = n.theirs[2];
+		order->keep[0] = n.theirs[3];
+		rc = spawn_process(order, e);
+		if (rc < 0)
+			drop_pipes(a);
+	}
+	close_all(n.ours);
+	close_all(n.theirs);
+	return rc;
+}
+
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
 		       const struct auth *auth, struct err *e)
 {
-	extern char **environ;
 	struct spawn order = {.path = path, .argv = argv, .keep_as = PAGE_FD,
 			      .as_started = 1};
-	struct ends n;
-	char text[48];
 	int secret, rc = put_secret(auth, &secret, e);
 
 	if (rc == 0)
-		rc = open_ends(&n, e);
-	if (rc < 0) {
-		if (secret >= 0)
-			close(secret);
-		return rc;
-	}
-	snprintf(text, sizeof(text), "%u %d %d", node, PAGE_FD,
-		 secret < 0 ? -1 : PAGE_FD + 1);
-	if (setenv(REMOTE_NODE, text, 1) < 0) {
-		rc = err_set(e, -errno, "cannot set " REMOTE_NODE ": %s",
-			     strerror(errno));
-		close_all(n.ours);
-		close_all(n.theirs);
-		if (secret >= 0)
-			close(secret);
-		return rc;
-	}
-	order.envp = environ;
-	order.in = n.theirs[0];
-	order.out = n.theirs[1];
-	order.err = n.theirs[2];
-	order.keep[0] = n.theirs[3];
+		rc = name_node(node, secret >= 0, e);
 	order.keep[1] = secret;
-	rc = spawn_process(&order, e);
-	close_all(n.theirs);
+	if (rc == 0)
+		rc = start(a, loop, &order, e);
 	if (secret >= 0)
 		close(secret);
-	if (rc < 0) {
-		close_all(n.ours);
+	if (rc < 0)
 		return rc;
-	}
 	a->pid = rc;
-	open_pipes(a, loop, &n);
+	uv_timer_init(loop, &a->straggler);
+	a->straggler.data = a;
 	return 0;
 }
 

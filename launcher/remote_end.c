@@ -39,7 +39,7 @@ struct remote_end {
 	uint32_t host, node, silent_ms, grace_ms;
 	int has_job;
 	struct remote_agent agent;
-	int agent_runs;
+	int was_started, agent_runs;
 	struct keeper keeper;
 	struct remote_tree tree;
 	int has_tree, tree_gone;
@@ -135,11 +135,16 @@ static void on_text(struct remote_agent *a, uint8_t type, struct slice text)
 	pace(r);
 }
 
-static void on_took(struct remote_agent *a, int is_read)
+static void took(struct remote_end *r, int is_read)
 {
 	const char mark = (char)is_read;
 
-	tell(a->owner, REMOTE_TOOK, SLICE(&mark, 1));
+	tell(r, REMOTE_TOOK, SLICE(&mark, 1));
+}
+
+static void on_took(struct remote_agent *a, int is_read)
+{
+	took(a->owner, is_read);
 }
 
 static void on_agent_gone(struct remote_agent *a, int code)
@@ -172,8 +177,9 @@ static void start(struct remote_end *r, struct slice endpoint)
 	char text[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;
 
-	if (!r->has_job || r->agent_runs || r->ending)
+	if (!r->has_job || r->was_started || r->ending)
 		return;
+	r->was_started = 1; /* or failed to: its pipes may still be there */
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(endpoint));
 	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
 	if (remote_agent_start(&r->agent, &r->loop, r->build.self,
@@ -375,7 +381,7 @@ static void on_frame(struct remote_pipe *p, const struct remote_frame *f)
 		if (r->agent_runs)
 			remote_agent_write(&r->agent, f->body);
 		else
-			on_took(&r->agent, 0);
+			took(r, 0);
 		break;
 	case REMOTE_PING:
 		break;

@@ -21,6 +21,16 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
+@test "a far side that has no pipes for its ddprun starts none" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	FOR=far JOB=hosts CALL=fcntl LOG="$T/runs" \
+		env -u TEST_COOKIE "$lib_tests/faults/run"
+	# its first four are for ssh's pipes; no run waits for a node, or is told
+	# of a signal that nobody sent
+	[ "$(grep -c '"code": 71' runs)" -ge 9 ]
+	! grep '"code": \(75\|143\)' runs
+}
+
 @test "a getrandom that a signal interrupts is tried again" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	truncate -s 100k state
@@ -75,6 +85,13 @@ greeting='printf "\002ddprun far\003"'
 	printf '\001\000\000\000\001\000\000\000\000?' |
 		ddprun --remote-end "$build" >out 2>err || status=$?
 	has "$(<err)" 'error: what came over ssh is not ddprun.s \(JOB\)'
+	# something to read, for a ddprun that was not started
+	status=0
+	printf '\001\000\000\000\006\000\000\000\000?' |
+		ddprun --remote-end "$build" >out 2>err || status=$?
+	[ "$status" = 0 ]
+	# TOOK: nobody reads it
+	[ "$(tail -c 10 out | od -An -tx1)" = " 01 00 00 00 0a 00 00 00 00 00" ]
 }
 
 @test "what a start-up file prints without a line end is quoted whole, no more" {
