@@ -184,6 +184,9 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	buf_put(out, h->hello.data, h->hello.len);
 	buf_put_slice(out, SLICE(h->proof, h->proof_size));
 	wire_end(out, mark);
+	if (out->failed)
+		return err_set(e, out->failed, "cannot answer its greeting: %s",
+			       err_name(out->failed));
 	return WIRE_GREETING_SIZE;
 }
 

@@ -25,7 +25,8 @@ int handshake_anew(struct handshake *h, struct err *e);
 
 /* in begins with a whole greeting or a part of one: its size, with HELLO (id 1)
  * put into out; 0: more of it is needed; else an error: ERR_PROTOCOL it is
- * none, ERR_PROOF it asks for another proof than ours, as the text explains. */
+ * none, ERR_PROOF it asks for another proof than ours, as the text explains;
+ * or out's, which has no room. */
 long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 		       struct err *e);
 

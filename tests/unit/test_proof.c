@@ -1,6 +1,7 @@
 /* test_proof.c: keys and proofs: golden values, each bit of what is proved, and
  * what may not pass for another: replay, reflection, another job, downgrade. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -379,6 +380,21 @@ START_TEST(a_users_secret_is_none_that_munges_server_knows)
 }
 END_TEST
 
+START_TEST(a_greeting_that_cannot_be_answered_is_an_error)
+{
+	struct sides s;
+	struct buf out = BUF_INIT(WIRE_HEADER_SIZE);
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	ck_assert_int_eq(handshake_greeted(&s.h, SLICE(s.greeting,
+						       WIRE_GREETING_SIZE),
+					   &out, &s.e), -ENOBUFS);
+	ck_assert_ptr_ne(strstr(s.e.text, "cannot answer"), NULL);
+	buf_release(&out);
+	release(&s);
+}
+END_TEST
+
 START_TEST(a_greeting_comes_in_any_pieces)
 {
 	struct sides s;
@@ -469,6 +485,7 @@ int main(void)
 	tcase_add_test(tc, what_was_recorded_is_no_proof_again);
 	tcase_add_test(tc, nobody_proves_less_than_he_was_told_to);
 	tcase_add_test(tc, a_users_secret_is_none_that_munges_server_knows);
+	tcase_add_test(tc, a_greeting_that_cannot_be_answered_is_an_error);
 	tcase_add_test(tc, a_greeting_comes_in_any_pieces);
 	tcase_add_test(tc, a_greeting_says_which_job_it_serves);
 	tcase_add_test(tc, what_goes_through_a_pipe_comes_back);
