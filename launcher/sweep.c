@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -280,14 +281,29 @@ struct killing {
 	int killed;
 };
 
+/* The descriptor was there before anything was read of the process: if that has
+ * ended since, and its number is another's, nobody is hit. Without one (Linux
+ * before 5.3, seccomp) its number has to do. */
+static int kill_it(int pidfd, pid_t pid)
+{
+	if (pidfd < 0)
+		return kill(pid, SIGKILL);
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
 static void kill_if_marked(void *arg, int proc, const char *name)
 {
 	struct killing *k = arg;
 	pid_t pid = pid_of(name);
+	int pidfd;
 
-	if (pid && pid != getpid() && is_marked(name, k->variable) &&
-	    !is_called(name, k->except))
-		k->killed += kill(pid, SIGKILL) == 0;
+	if (!pid || pid == getpid())
+		return;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (is_marked(name, k->variable) && !is_called(name, k->except))
+		k->killed += kill_it(pidfd, pid) == 0;
+	if (pidfd >= 0)
+		close(pidfd);
 }
 
 int sweep_kill_marked(const char *variable, const char *except)
