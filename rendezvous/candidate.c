@@ -138,15 +138,25 @@ static void lease_over(struct candidate *c)
 	lose(c, &e);
 }
 
+/* The lease runs from when etcd heard of us, which is not earlier than we
+ * asked. etcd's clock may be faster than ours: a twentieth is not relied
+ * upon. */
+static void lease_runs(struct candidate *c)
+{
+	uint64_t ttl_ms = c->ttl_s * 1000u;
+
+	c->ends_ms = c->asked_ms + ttl_ms;
+	c->sure_ms = c->ends_ms - ttl_ms / 20;
+}
+
 static void on_alive(void *owner, const struct etcd_reply *r,
 		     const struct err *why)
 {
 	struct candidate *c = owner;
 
 	c->alive = NULL;
-	/* it runs from when etcd heard of us, which is not later */
 	if (r && !r->error.len && r->ttl_s > 0)
-		c->ends_ms = c->sure_ms = c->asked_ms + c->ttl_s * 1000u;
+		lease_runs(c);
 	if (!r || r->error.len || r->ttl_s <= 0 || now_ms() >= c->ends_ms) {
 		lease_over(c);
 		return;
@@ -357,8 +367,9 @@ static void on_granted(void *owner, const struct etcd_reply *r,
 		lose(c, why);
 		return;
 	}
-	c->ends_ms = c->asked_ms + c->ttl_s * 1000u;
-	c->sure_ms = r->error.len ? 0 : c->ends_ms;
+	lease_runs(c);
+	if (r->error.len)
+		c->sure_ms = 0;
 	claim(c, 0);
 }
 
