@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,31 @@ START_TEST(a_damaged_file_is_made_again)
 }
 END_TEST
 
+/* Another user could have written what is in it: one that others can write to;
+ * and, where the test may make one, another user's own. */
+START_TEST(what_another_user_can_write_is_not_used)
+{
+	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];
+	struct cache_block b;
+
+	ck_assert_int_eq(prepare(note), 1);
+	cached_path(path);
+	ck_assert_int_eq(chmod(path, _i ? 0600 : 0620), 0);
+	if (_i && chown(path, 65534, (gid_t)-1) < 0)
+		return; /* not root */
+	made = 0;
+	ck_assert_int_eq(cache_open(&source, &b, &e), 0);
+	ck_assert_int_eq(made, 1);
+	ck_assert_ptr_null(b.map);
+	cache_release(&b);
+	ck_assert_int_eq(prepare(note), 1);
+	ck_assert_ptr_nonnull(strstr(note, "block.ddpcache is another user's, "
+				     "or others can write to it"));
+	ck_assert_int_eq(prepare(note), 0);
+	ck_assert_str_eq(note, "");
+}
+END_TEST
+
 START_TEST(what_has_no_name_is_kept_nowhere)
 {
 	struct cache_source nameless = {NULL, NULL, make_block, &made};
@@ -216,6 +242,7 @@ int main(void)
 	tcase_add_test(t, what_was_made_is_kept);
 	tcase_add_test(t, what_was_made_from_something_else_is_made_again);
 	tcase_add_loop_test(t, a_damaged_file_is_made_again, 0, 7);
+	tcase_add_loop_test(t, what_another_user_can_write_is_not_used, 0, 2);
 	tcase_add_test(t, what_has_no_name_is_kept_nowhere);
 	tcase_add_test(
 		t, without_a_place_to_keep_it_it_is_made_and_the_user_told);

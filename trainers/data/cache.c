@@ -50,7 +50,15 @@ int cache_folder(char *out)
 	return n < CACHE_PATH_MAX;
 }
 
-enum found { NOT_THERE, STALE, DAMAGED, RIGHT };
+enum found { NOT_THERE, STALE, DAMAGED, FOREIGN, RIGHT };
+
+/* What is in the file is used as it stands, while it is mapped: nobody else may
+ * write to it, and root has better ways. */
+static int is_trusted(const struct stat *st)
+{
+	return (st->st_uid == geteuid() || st->st_uid == 0) &&
+	       !(st->st_mode & 022);
+}
 
 static enum found judge(const struct cache_header *h,
 			const struct cache_source *s, int deep,
@@ -83,6 +91,10 @@ static enum found map_file(const char *path, const struct cache_source *s,
 	if (fstat(fd, &st) < 0 || st.st_size < HEADER_SIZE) {
 		close(fd);
 		return DAMAGED;
+	}
+	if (!is_trusted(&st)) {
+		close(fd);
+		return FOREIGN;
 	}
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ,
 		   MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -132,16 +144,21 @@ static int write_file(const char *path, const struct cache_source *s,
 }
 
 /* A lock that dies with its holder. -1: none to be had, which only means that
- * two may do the same work. */
+ * two may do the same work; so another user's is not waited for. */
 static int lock(const char *path)
 {
 	char name[CACHE_PATH_MAX + 32];
+	struct stat st;
 	int fd;
 
 	snprintf(name, sizeof name, "%s.lock", path);
 	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
+	if (fstat(fd, &st) < 0 || !is_trusted(&st)) {
+		close(fd);
+		return -1;
+	}
 	while (flock(fd, LOCK_EX) < 0) {
 		if (errno == EINTR)
 			continue;
@@ -196,6 +213,10 @@ static int make_file(const char *dir, const char *path,
 	if (found == DAMAGED)
 		snprintf(note, ERR_TEXT_MAX, "%.900s was damaged; it is made "
 			 "again", path);
+	if (found == FOREIGN)
+		snprintf(note, ERR_TEXT_MAX, "%.900s is another user's, or "
+			 "others can write to it: it is not used (DDP_CACHE "
+			 "names another folder)", path);
 	r = make_private(s, b, e);
 	if (r < 0)
 		return r;
@@ -207,7 +228,7 @@ static int make_file(const char *dir, const char *path,
 			cache_release(b);
 			*b = mapped;
 		}
-	} else {
+	} else if (found != FOREIGN) {
 		tell_not_kept(note, dir, r);
 	}
 	return 0;

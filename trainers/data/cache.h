@@ -36,9 +36,10 @@ struct cache_block {
 int cache_folder(char *out);
 
 /* By one process a host: takes the file if it is right (checksum and all),
- * else makes it, while others that call this wait. A file that was damaged is
- * made again; where nothing can be written it makes a private block: both are
- * no errors, but told in note (ERR_TEXT_MAX bytes, else ""). Errors are make's.
+ * else makes it, while others that call this wait. A file that was damaged, is
+ * another user's (but root's), or that others can write to, is made again;
+ * where nothing can be written it makes a private block: these are no errors,
+ * but told in note (ERR_TEXT_MAX bytes, else ""). Errors are make's.
  */
 int cache_prepare(const struct cache_source *s, struct cache_block *b,
 		  char *note, struct err *e);
