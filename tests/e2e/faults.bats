@@ -31,6 +31,16 @@ greeting='printf "\002ddprun far\003"'
 	! grep '"code": \(75\|143\)' runs
 }
 
+# Of the sample above few are writes: one that fails while the connection reads on
+# must not leave the others waiting.
+@test "each write of a node's ddprun may fail: its job ends" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	run env -u TEST_COOKIE FOR=agent CALL=write JOB=ok JOBS=2 \
+		"$lib_tests/faults/run"
+	echo "$output"
+	[ "$status" = 0 ]
+}
+
 @test "a getrandom that a signal interrupts is tried again" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	truncate -s 100k state
