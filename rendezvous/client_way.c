@@ -374,8 +374,10 @@ static int keep_hello(struct client *c, const struct wire_hello *hello,
 	for (size_t i = 0; i < 2; i++)
 		buf_put(&c->words, words[i]->data, words[i]->len);
 	if (rc == 0 && c->words.failed)
-		rc = err_set(e, c->words.failed, "a job or host name that is "
-			     "too long, or no memory");
+		rc = err_set(e, c->words.failed, "%s",
+			     c->words.failed == -ENOMEM
+			     ? "no memory to say which job this is"
+			     : "a job or host name that is too long");
 	for (size_t i = 0; i < 2; at += words[i++]->len)
 		words[i]->data = c->words.data + at;
 	return rc;

@@ -46,8 +46,9 @@ static int put_hello(struct handshake *h, const struct wire_hello *hello,
 	full.proof = SLICE("", 0);
 	wire_put_hello(b, WIRE_HELLO, WIRE_REQUEST, 1, &full);
 	if (b->failed)
-		return err_set(e, b->failed, "a job or host name that is too "
-			       "long, or no memory");
+		return err_set(e, b->failed, "%s", b->failed == -ENOMEM
+			       ? "no memory to say which job this is"
+			       : "a job or host name that is too long");
 	buf_consume(b, WIRE_HEADER_SIZE);
 	b->len -= 4; /* the empty proof */
 	return 0;
