@@ -165,6 +165,8 @@ int client_send(struct client *c, const struct buf *b, uint64_t deadline,
 	ssize_t n;
 	int rc;
 
+	if (b->failed == -ENOMEM)
+		return err_set(e, -ENOMEM, "no memory for a request");
 	if (b->failed)
 		return err_set(e, ERR_ARGUMENT,
 			       "a request of more than %d bytes",

@@ -347,10 +347,23 @@ static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
 			      (const unsigned char *)&f, (size_t)f.size, e);
 }
 
-int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
-		  const char *how, struct err *e)
+char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT])
 {
-	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
+	int closed = !error || error == EPIPE || error == ECONNRESET;
+
+	if (closed)
+		snprintf(out, DDP__BROKE_TEXT, "closed its connection");
+	else
+		snprintf(out, DDP__BROKE_TEXT, "lost its connection (%s)",
+			 strerror(error));
+	return out;
+}
+
+int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		  int error, struct err *e)
+{
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
+	char how[DDP__BROKE_TEXT];
 	int rc = hear(t, call, host, e);
 
 	/* what it was called for may be what is wrong */
@@ -359,7 +372,7 @@ int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	if (rc)
 		return rc;
 	snprintf(seen, sizeof(seen), "%s: %s %s", ddp__call_text(call, text),
-		 ddp__tcp_name(t, host, name), how);
+		 ddp__tcp_name(t, host, name), ddp__tcp_broke(error, how));
 	return t->peers->fate(t->peers->owner, t->leaders[host], seen, e);
 }
 

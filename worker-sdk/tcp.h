@@ -143,9 +143,14 @@ int ddp__tcp_timeout(int timeout_ms);
 /* "rank 3 on h1" into out[DDP__NAME_MAX]: the leader at the other end. */
 char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
 
+enum { DDP__BROKE_TEXT = 128 };
+
+/* What a rank did whose socket has failed with error (0: at its end), after its
+ * name: "closed its connection". */
+char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT]);
 /* A socket to host failed: what it said before, else what became of it. */
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
-		  const char *how, struct err *e);
+		  int error, struct err *e);
 /* 0: this is the frame of a message of `size` bytes for call, of a host that
  * made the same calls before. Else says what the host did instead. */
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,

@@ -190,11 +190,8 @@ static size_t may_send(const struct ddp__message *m)
 
 static long broke(struct ddp__tcp_op *op, int link, int error, struct err *e)
 {
-	int closed = !error || error == EPIPE || error == ECONNRESET;
-
 	return ddp__tcp_lost(op->t, &op->call, ddp__tcp_host(op->t, link),
-			     closed ? "closed its connection" : strerror(error),
-			     e);
+			     error, e);
 }
 
 /* Returns bytes moved, 0 if the socket would block, or an error. */

@@ -145,8 +145,8 @@ static int take_turn(struct ddp__tcp_msg *m)
 static int lost(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
-	int closed = !error || error == EPIPE || error == ECONNRESET;
-	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
+	char how[DDP__BROKE_TEXT];
 	int rc = 0;
 
 	if (!pair->in || !pair->in->moved)
@@ -156,7 +156,7 @@ static int lost(struct ddp__tcp_msg *m, int error, struct err *e)
 	snprintf(seen, sizeof(seen), "%s: %s %s",
 		 ddp__call_text(&m->call, call),
 		 ddp__tcp_p2p_name(m->p, m->peer, name),
-		 closed ? "closed its connection" : strerror(error));
+		 ddp__tcp_broke(error, how));
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
 

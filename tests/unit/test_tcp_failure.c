@@ -1,5 +1,6 @@
 /* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
  * collective: the others end, and say who. */
+#include <errno.h>
 #include <poll.h>
 
 #include "tests/unit/run_case.h"
@@ -257,6 +258,19 @@ static int other_size(int me, void *arg)
 		       : 3;
 }
 
+START_TEST(how_a_socket_failed_is_told_in_words)
+{
+	char text[DDP__BROKE_TEXT];
+
+	ck_assert_str_eq(ddp__tcp_broke(0, text), "closed its connection");
+	ck_assert_str_eq(ddp__tcp_broke(EPIPE, text), "closed its connection");
+	ck_assert_str_eq(ddp__tcp_broke(ECONNRESET, text),
+			 "closed its connection");
+	ck_assert_str_eq(ddp__tcp_broke(ETIMEDOUT, text),
+			 "lost its connection (Connection timed out)");
+}
+END_TEST
+
 START_TEST(a_frame_of_another_size_is_an_error)
 {
 	run_group(2, other_size);
@@ -375,6 +389,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
+	tcase_add_test(tc, how_a_socket_failed_is_told_in_words);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
 	return run_case(tc);
