@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "base/sock.h"
 #include "rendezvous/journal.h"
@@ -252,9 +253,13 @@ int journal_file_replay(struct journal_file *f,
 	 * were never given, or another salt, make sure that it does not. */
 	f->number += 1ull << 32;
 	f->owes = count > 0;
-	if (rc < 0)
-		return rc;
-	return count ? count : make_header(f, e);
+	if (rc < 0 || count)
+		return rc < 0 ? rc : count;
+	if (h->start)
+		log_warn("journal %s: what it had cannot be read; was this "
+			 "host's power cut? The jobs in it are lost: start "
+			 "them again", f->name);
+	return make_header(f, e);
 }
 
 /* ---- writing ---- */
@@ -327,6 +332,10 @@ int journal_file_snapshot(struct journal_file *f, const struct slice *parts,
 		return failed(f, -errno, "cannot write it", e);
 	h = header(f);
 	__atomic_store_n(&h->start, at, __ATOMIC_RELEASE);
+	/* nor is it written over while a power cut could bring back the start
+	 * that points there */
+	if (msync(f->map, PAGE, MS_SYNC) < 0)
+		return failed(f, -errno, "cannot write it", e);
 	f->end = at + need;
 	f->snapshot = need;
 	f->since = 0;

@@ -29,6 +29,28 @@ as_if_it_had_never_died() { # PLACE...
 	as_if_it_had_never_died etcd "$etcd"
 }
 
+@test "a journal of which nothing can be read any more is not called empty" {
+	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
+	await server.err ' listening on'
+	at=${line##* }
+	mkfifo say
+	start node bash -c 'exec rdzv_client agent "$0" a 1 n 1 -1 0 <>say' "$at"
+	await node.out '^START'
+	kill -KILL "${pid[server]}"
+	finish server 137
+	finish node 1
+	# as after a power cut: the first page is there, what it points to is not
+	dd if=/dev/zero of=jobs bs=4096 seek=1 count=2 conv=notrunc 2>dd.err
+	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
+	await server.err ' listening on'
+	has "$(<server.err)" 'journal jobs: what it had cannot be read; was this'
+	signal server TERM
+	finish server
+	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
+	await server.err ' listening on'
+	lacks "$(<server.err)" 'cannot be read'
+}
+
 # joins NAME ADDRESSES: two nodes of job NAME by one connection, or one with an
 # address that is none; prints what becomes of it
 odd_agent() {
