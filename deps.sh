@@ -11,7 +11,7 @@ set -eu
 # without the trainers
 programs='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev'
 build="$programs liblzma-dev libdnnl-dev libpng-dev"
-tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl'
+tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
 # what else starts workers; slurmd and munged are started by the tests alone,
 # and srun --mpi=pmix loads libpmix.so, which the -dev package has

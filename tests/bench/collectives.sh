@@ -41,18 +41,13 @@ collective_round() {
 		262144 1048576 4194304 16777216 67108864 268435456
 }
 
-# build_peer NAME: $work/bench_NAME with its mpicc, where there is one
-build_peer() {
-	have "mpicc.$1" "$1 (lib$1-dev)" &&
-		"mpicc.$1" -std=gnu11 -O2 -DWITH_MPI -o "$work/bench_$1" \
-			"$here/../programs/bench_collectives.c"
-}
-
 bench_collectives() {
 	openmpi= mpich=
 	COLLECTIVE_ONLY=${COLLECTIVE_ONLY:-}
-	! build_peer openmpi || ! have mpirun.openmpi openmpi-bin || openmpi=1
-	! build_peer mpich || ! have mpiexec.hydra mpich || mpich=1
+	! with_mpi openmpi bench_collectives "$work/bench_openmpi" ||
+		! have mpirun.openmpi openmpi-bin || openmpi=1
+	! with_mpi mpich bench_collectives "$work/bench_mpich" ||
+		! have mpiexec.hydra mpich || mpich=1
 	python=$(torch_python)
 	[ -n "$python" ] || echo "no python with torch, left out: gloo"
 	for n in ${COLLECTIVE_RANKS:-2 4}; do

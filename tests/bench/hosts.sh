@@ -64,9 +64,7 @@ host_table() {
 
 bench_hosts() {
 	two_hosts_up || return 0
-	! have mpicc.openmpi "Open MPI" || mpicc.openmpi -std=gnu11 -O2 \
-		-DWITH_MPI -o "$work/hosts_openmpi" \
-		"$here/../programs/bench_collectives.c"
+	with_mpi openmpi bench_collectives "$work/hosts_openmpi" || true
 	write_agent
 	host_rounds
 	host_table

@@ -26,11 +26,7 @@ init_line() {
 
 bench_init() {
 	for mpi in openmpi mpich; do
-		! command -v mpicc.$mpi >/dev/null || mpicc.$mpi -std=gnu11 -O2 \
-			-DWITH_MPI -o "$work/init_$mpi" \
-			"$here/../programs/bench_init.c" 2>"$work/mpicc" ||
-			echo "init: without $mpi, whose mpicc fails (is lib$mpi-dev there?):" \
-				"$(head -n 1 "$work/mpicc")"
+		with_mpi $mpi bench_init "$work/init_$mpi" || true
 	done
 	r=0
 	while [ $r -lt "$ROUNDS" ]; do
