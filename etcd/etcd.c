@@ -144,8 +144,9 @@ static void try_another(struct etcd_call *k, const struct err *why)
 		   k->refusals >= k->etcd->nendpoints;
 	if (hopeless || now + wait >= k->until) {
 		err_set(&e, hopeless ? ERR_REFUSED : ERR_TIMEOUT, "no member "
-			"of etcd (%s) answers: %.700s; is it up, and is this "
-			"its client port?", k->etcd->where, why->text);
+			"of etcd (%s) answers: %.700s%s", k->etcd->where,
+			why->text, why->code == ERR_REFUSED ? "" :
+			"; is it up, and is this its client port?");
 		fail_call(k, &e);
 		return;
 	}

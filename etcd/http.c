@@ -154,6 +154,20 @@ static int code_of(CURLcode code, int has_guess)
 	}
 }
 
+/* What to do about an error of certificates; "": nothing is known. */
+static const char *advice(CURLcode code)
+{
+	if (code == CURLE_SSL_CACERT_BADFILE)
+		return "; install ca-certificates, or name the file of the "
+		       "authority that signed etcd's certificate (cacert=FILE)";
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		return "; is cacert=FILE the authority that signed etcd's "
+		       "certificate?";
+	if (code == CURLE_SSL_CONNECT_ERROR)
+		return "; does it speak https, and is this its client port?";
+	return "";
+}
+
 /* What a new connection by https was closed for without a word: one that wants
  * a certificate and gets none closes when the handshake is over; one of http
  * says what it thinks of the handshake, or resets. */
@@ -193,9 +207,9 @@ static void finish_call(struct http_call *c, CURLcode code)
 				 "than %d MiB", url, HTTP_BODY_MAX >> 20);
 	else if (code != CURLE_OK)
 		status = err_set(&why, code_of(code, *guess(c, code, url)),
-				 "%s: %s%s", url, c->error[0] ? c->error :
+				 "%s: %s%s%s", url, c->error[0] ? c->error :
 				 c->http->curl->strerror(code),
-				 guess(c, code, url));
+				 advice(code), guess(c, code, url));
 	buf_init(&c->in, 0);
 	free_call(c);
 	if (!canceled)

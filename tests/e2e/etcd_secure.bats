@@ -73,7 +73,8 @@ signed() {
 	[ "$out" = '[0] up' ]
 	[ -z "$err" ]
 	job_at --rdzv-conf "protocol=https,cacert=theirs.pem,$with"
-	refused "https://$etcd/.*certificate"
+	refused "https://$etcd/.*certificate.*; is cacert=FILE the authority"
+	lacks "$err" 'client port'
 	job_at --rdzv-conf "protocol=https,$with"
 	refused "https://$etcd/.*certificate"
 	job_at --rdzv-conf protocol=https,cacert=ours.pem
@@ -82,6 +83,20 @@ signed() {
 	refused "http://$etcd/"
 	job_at --rdzv-conf protocol=https,cacert=none.pem
 	refused 'none.pem'
+}
+
+@test "https on a host without ca-certificates: what is missing is named" {
+	unshare --mount true 2>/dev/null || skip "no namespaces here"
+	[ -d /etc/ssl/certs ] || skip "no /etc/ssl/certs here"
+	etcd_at=127.9.$((RANDOM % 250)).1
+	ca ours
+	signed server ours
+	etcd_here --cert-file server.pem --key-file server.key
+	job_at --rdzv-conf protocol=https
+	job=(unshare --mount sh -c
+		'mount -t tmpfs none /etc/ssl/certs && exec "$@"' sh "${job[@]}")
+	refused "https://$etcd/.*install ca-certificates, or .*cacert=FILE"
+	lacks "$err" 'client port'
 }
 
 @test "https where etcd speaks http: by what it answers, or by its reset" {
