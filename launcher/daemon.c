@@ -59,8 +59,9 @@ static int find(struct program *p, struct err *e)
 	}
 	rc = program_find(p, words, &how, &why);
 	if (rc < 0)
-		return err_set(e, rc, "the rendezvous server: %s; set "
-			       "DDP_SERVER to where ddprdzv is", why.text);
+		return err_set(e, rc, "the rendezvous server: %s%s", why.text,
+			       rc == -ENOMEM ? "" : "; set DDP_SERVER to where "
+						    "ddprdzv is");
 	p->argv[0] = name;
 	return 0;
 }

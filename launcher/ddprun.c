@@ -190,7 +190,7 @@ static int run_command(int argc, char **argv)
 	if (rc == CONFIG_WANT_HOSTS)
 		rc = remote_run(&config, argv);
 	else if (rc < 0)
-		rc = fail(&e, EXIT_BAD_USAGE);
+		rc = fail(&e, rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE);
 	else
 		rc = run(&config);
 	config_release(&config);

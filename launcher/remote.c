@@ -557,6 +557,8 @@ int remote_run(const struct config *c, char **argv)
 			    .waiting = c->hosts.count, .code = -1};
 	buf_init(&r.page, PAGE_MAX);
 	r.hosts = calloc(r.n, sizeof(*r.hosts));
+	if (!r.hosts)
+		err_set(&e, -ENOMEM, "no memory for %u hosts", (unsigned)r.n);
 	if (!r.hosts || remote_order_init(&r.order, c, argv, &e) < 0 ||
 	    remote_order_branch(&r.order, &texts, &branch, &e) < 0) {
 		free(r.hosts);

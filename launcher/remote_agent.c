@@ -400,8 +400,8 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 
 void remote_agent_signal(struct remote_agent *a, int number)
 {
-	if (a->pid)
-		kill(a->pid, number);
+	if (a->pid && kill(a->pid, number) == 0 && number != SIGKILL)
+		a->told |= 1ull << number;
 }
 
 void remote_agent_abandon(struct remote_agent *a)
@@ -415,11 +415,14 @@ void remote_agent_abandon(struct remote_agent *a)
 	remote_agent_signal(a, SIGTERM);
 }
 
-/* It catches what it can be told by: this was none of the job's doing. */
-static int was_killed(pid_t pid, int number)
+/* It catches what it can be told by, unless it has only just begun: this was
+ * none of the job's doing. */
+static int was_killed(const struct remote_agent *a, pid_t pid, int number)
 {
 	char name[SIGNAL_NAME_MAX];
 
+	if (a->told >> number & 1)
+		return 128 + number;
 	log_error("error: the ddprun of this host (pid %d) was killed by %s: "
 		  "the node is lost", (int)pid, signal_name(number, name));
 	return EX_UNAVAILABLE;
@@ -430,7 +433,7 @@ int remote_agent_reaped(struct remote_agent *a, pid_t pid, int status)
 	if (!a->pid || pid != a->pid)
 		return 0;
 	a->pid = 0;
-	a->code = WIFSIGNALED(status) ? was_killed(pid, WTERMSIG(status))
+	a->code = WIFSIGNALED(status) ? was_killed(a, pid, WTERMSIG(status))
 				      : WEXITSTATUS(status);
 	close_in(a);
 	if (!a->paused)

@@ -35,6 +35,7 @@ struct remote_agent {
 	void *owner;
 	const struct remote_agent_events *events;
 	pid_t pid; /* 0: none runs */
+	uint64_t told; /* by us, which signals: a bit each; not SIGKILL */
 	int code;
 	struct remote_agent_out outs[REMOTE_AGENT_OUTS];
 	uv_pipe_t in;

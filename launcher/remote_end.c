@@ -182,7 +182,10 @@ static void start(struct remote_end *r, struct slice endpoint)
 	r->was_started = 1; /* or failed to: its pipes may still be there */
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(endpoint));
 	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
-	if (remote_agent_start(&r->agent, &r->loop, r->build.self,
+	if (!r->build.self[0])
+		err_set(&e, -ENOENT, "ddprun cannot find its own file there "
+			"(/proc/self/exe); is /proc mounted?");
+	if (e.code < 0 || remote_agent_start(&r->agent, &r->loop, r->build.self,
 			       remote_job_argv(&r->job, text), r->node,
 			       &r->job.auth, &e) < 0)
 		fail(r, &e);

@@ -170,7 +170,7 @@ static int try_all(struct remote_job_here *h, struct err *e)
 static int look(struct remote_job_here *h, const struct remote_job *job,
 		struct err *e)
 {
-	int code;
+	int rc;
 
 	if (set_environment(job, e) < 0 || enter_folder(job, e) < 0)
 		return EXIT_OS;
@@ -178,9 +178,10 @@ static int look(struct remote_job_here *h, const struct remote_job *job,
 		err_set(e, -ENOMEM, "out of memory");
 		return EXIT_OS;
 	}
-	code = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv,
-			    e) < 0 ? EXIT_BAD_USAGE : 0;
-	return code ? code : try_all(h, e);
+	rc = config_parse(&h->config, h->nargs + h->nwords + 2, h->argv, e);
+	if (rc < 0)
+		return rc == -ENOMEM ? EXIT_OS : EXIT_BAD_USAGE;
+	return try_all(h, e);
 }
 
 /* "CLIENT PORT SERVER PORT" */

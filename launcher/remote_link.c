@@ -331,8 +331,9 @@ static pid_t spawn_ssh(const struct remote_link *l, const struct ends *n,
 		return rc;
 	rc = program_find(&p, c.argv, &how, &why);
 	if (rc < 0) {
-		err_set(e, rc, "%s; hosts are reached by it (--ssh PROGRAM "
-			"names another)", why.text);
+		err_set(e, rc, "%s%s", why.text, rc == -ENOMEM ? "" :
+			"; hosts are reached by it (--ssh PROGRAM names "
+			"another)");
 	} else {
 		order.path = p.path;
 		order.argv = c.argv;

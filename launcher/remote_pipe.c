@@ -82,7 +82,7 @@ static void no_memory(struct remote_pipe *p, int rc)
 {
 	struct err e = ERR_INIT;
 
-	err_set(&e, rc, "cannot send it a message: %s", err_name(rc));
+	err_set(&e, rc, "cannot send over ssh: %s", err_name(rc));
 	p->out_gone = 1;
 	buf_reset(&p->tx);
 	end(p, &e);
@@ -195,7 +195,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		return;
 	if (n < 0) {
 		if (n != UV_EOF)
-			err_set(&e, (int)n, "%s", uv_strerror((int)n));
+			err_set(&e, (int)n, "cannot read what comes over ssh: "
+				"%s", n == UV_ENOBUFS ? "out of memory"
+						      : err_name((int)n));
 		end(p, &e);
 		return;
 	}
