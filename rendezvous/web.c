@@ -137,6 +137,22 @@ static struct caller *find_caller(struct web *h, uint64_t until, int fd)
 	return k < end ? k : NULL;
 }
 
+/* With all places taken the next caller would wait for one of them, up to
+ * PATIENCE_S: so the oldest connection ends. An answer goes out in the turn in
+ * which its request is read: the oldest has hardly asked for anything yet. */
+static void make_room(struct web *h)
+{
+	struct caller *oldest = h->callers;
+
+	for (struct caller *k = h->callers; k < h->callers + CONNECTIONS; k++) {
+		if (!k->until)
+			return;
+		if (k->until < oldest->until)
+			oldest = k;
+	}
+	shutdown(oldest->fd, SHUT_RDWR);
+}
+
 static void on_caller(void *arg, struct MHD_Connection *c, void **state,
 		      enum MHD_ConnectionNotificationCode what)
 {
@@ -151,6 +167,7 @@ static void on_caller(void *arg, struct MHD_Connection *c, void **state,
 	if (!k)
 		return;
 	*k = (struct caller){fd, until};
+	make_room(h);
 	if (until && !uv_is_active((uv_handle_t *)&h->sweeper))
 		uv_timer_start(&h->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
 }

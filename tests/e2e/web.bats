@@ -92,6 +92,24 @@ except ConnectionError:
 	fine
 }
 
+@test "connections that stay silent keep no health check waiting" {
+	cat >idle.py <<-'EOF'
+		import socket, sys
+		at = "127.0.0.1", int(sys.argv[1])
+		idle = [socket.create_connection(at) for i in range(40)]
+		for i in range(20):
+		    s = socket.create_connection(at)
+		    s.settimeout(5) # half of what each of them may stay
+		    s.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+		    assert b" 200 " in s.recv(100)
+		    s.close()
+		print("fine")
+	EOF
+	expect 0 python3 idle.py "$web"
+	[ "$out" = fine ]
+	fine
+}
+
 @test "hundreds of scrapes, also half ones, leave nothing behind" {
 	[ -z "${SAN:-}" ] || skip "what is freed is kept for a while there"
 	cat >scrape.py <<-'EOF'
