@@ -260,6 +260,15 @@ int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e)
 	return s->pipe < 0 ? 0 : hand_over(auth, s->pipe, e);
 }
 
+void daemon_tell_gone(struct daemon *s)
+{
+	const struct auth none = {.methods = 0};
+	struct err e = ERR_INIT;
+
+	if (daemon_tell(s, &none, &e) < 0)
+		daemon_dismiss(s);
+}
+
 void daemon_dismiss(struct daemon *s)
 {
 	if (s->pipe >= 0)

@@ -24,7 +24,11 @@ static int start(struct keeper *h, struct err *e)
 		.etcd = h->etcd, .lease = h->lease,
 	};
 
-	return daemon_start(&h->server, &order, e);
+	int rc = daemon_start(&h->server, &order, e);
+
+	if (rc == 0 && h->node_gone)
+		daemon_tell_gone(&h->server);
+	return rc;
 }
 
 static void let_go(struct keeper *h)
@@ -157,6 +161,12 @@ enum keeper_end keeper_reaped(struct keeper *h, pid_t pid, int status,
 	}
 	let_go(h);
 	return KEEPER_OVER;
+}
+
+void keeper_node_gone(struct keeper *h)
+{
+	h->node_gone = 1;
+	daemon_tell_gone(&h->server);
 }
 
 void keeper_dismiss(struct keeper *h)

@@ -23,6 +23,7 @@ struct keeper {
 	struct auth auth;          /* the next one's, too */
 	int keeps;                 /* it has a journal */
 	uint64_t again_ms; /* when it was last said that it is started again */
+	int node_gone; /* the next one has to know it, too */
 	int cut_off; /* the last one reached neither etcd nor other nodes */
 	uint64_t restarts_ms[KEEPER_RESTARTS];
 	unsigned restarts;
@@ -58,6 +59,9 @@ enum keeper_end {
 /* A child has ended. */
 enum keeper_end keeper_reaped(struct keeper *h, pid_t pid, int status,
 				struct err *e);
+
+/* As daemon_tell_gone. */
+void keeper_node_gone(struct keeper *h);
 
 /* Tells it to go; it ends by itself, later. Idempotent. */
 void keeper_dismiss(struct keeper *h);

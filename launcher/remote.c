@@ -149,15 +149,21 @@ static void signal_all(struct remote *r, int number)
 
 static void start_all(struct remote *r, struct slice endpoint)
 {
+	struct buf b = BUF_INIT(REMOTE_BODY_MAX);
 	struct err e = ERR_INIT;
+	uint32_t place = 0;
 
 	r->started = 1;
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (r->hosts[i].state != HOST_READY)
 			continue;
 		r->hosts[i].state = HOST_RUNNING;
-		tell(r, i, REMOTE_START, endpoint);
+		buf_reset(&b);
+		buf_put_u32(&b, place++);
+		buf_put(&b, endpoint.data, endpoint.len);
+		tell_buf(r, i, REMOTE_START, &b);
 	}
+	buf_release(&b);
 	if (r->config->log_dir && strcmp(r->config->log_dir, "/dev/null") != 0)
 		log_info("the logs are in %s on each host", r->config->log_dir);
 	if (remote_input_start(&r->input, r->hosts, r->n, &e) < 0)

@@ -36,7 +36,7 @@ struct remote_end {
 	uv_timer_t ping, late;
 	struct build_id build;
 	struct remote_job_here job;
-	uint32_t host, node, silent_ms, grace_ms;
+	uint32_t host, silent_ms, grace_ms;
 	int has_job;
 	struct remote_agent agent;
 	int was_started, agent_runs;
@@ -152,8 +152,8 @@ static void on_agent_gone(struct remote_agent *a, int code)
 	struct remote_end *r = a->owner;
 
 	r->agent_runs = 0;
-	/* it goes when all have left it */
-	keeper_dismiss(&r->keeper);
+	/* others may come to it as long as who started us waits for them */
+	keeper_node_gone(&r->keeper);
 	send_u32(r, REMOTE_EXIT, (uint32_t)code);
 	finish(r);
 }
@@ -172,21 +172,29 @@ static void fail(struct remote_end *r, const struct err *e)
 	buf_release(&b);
 }
 
-static void start(struct remote_end *r, struct slice endpoint)
+static void start(struct remote_end *r, struct slice body)
 {
 	char text[SOCK_TEXT_MAX];
+	struct reader b;
 	struct err e = ERR_INIT;
+	uint32_t place;
 
+	reader_init(&b, body);
+	place = reader_u32(&b);
+	if (b.bad) {
+		garbled(r, "START");
+		return;
+	}
 	if (!r->has_job || r->was_started || r->ending)
 		return;
 	r->was_started = 1; /* or failed to: its pipes may still be there */
-	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(endpoint));
+	snprintf(text, sizeof(text), "%.*s", (int)reader_left(&b), b.p);
 	r->agent = (struct remote_agent){.owner = r, .events = &agent_events};
 	if (!r->build.self[0])
 		err_set(&e, -ENOENT, "ddprun cannot find its own file there "
 			"(/proc/self/exe); is /proc mounted?");
 	if (e.code < 0 || remote_agent_start(&r->agent, &r->loop, r->build.self,
-			       remote_job_argv(&r->job, text), r->node,
+			       remote_job_argv(&r->job, text), place,
 			       &r->job.auth, &e) < 0)
 		fail(r, &e);
 	else
@@ -295,7 +303,6 @@ static void take_job(struct remote_end *r, const struct remote_frame *f)
 	}
 	r->has_job = 1;
 	r->host = f->host;
-	r->node = job.node;
 	r->grace_ms = job.grace_ms;
 	set_silence(r, job.silent_ms);
 	remote_job_prepare(&r->job, &job, &answer, &e);

@@ -147,7 +147,6 @@ void remote_job_put(struct buf *b, const struct remote_job *j)
 	buf_put_u8(b, j->check);
 	buf_put_u32(b, j->silent_ms);
 	buf_put_u32(b, j->grace_ms);
-	buf_put_u32(b, j->node);
 	buf_put_slice(b, j->dir);
 	buf_put_slice(b, j->secret);
 	buf_put_slice(b, j->options.texts);
@@ -163,7 +162,6 @@ int remote_job_get(struct slice body, struct remote_job *j)
 	j->check = reader_u8(&r);
 	j->silent_ms = reader_u32(&r);
 	j->grace_ms = reader_u32(&r);
-	j->node = reader_u32(&r);
 	j->dir = reader_slice(&r);
 	j->secret = reader_slice(&r);
 	j->options = get_list(&r);

@@ -21,7 +21,8 @@ enum remote_type {
 	REMOTE_JOB = 1, /* struct remote_job: look whether it can run */
 	REMOTE_BRANCH,  /* struct remote_branch: hosts behind this one */
 	REMOTE_SERVE,   /* list of the others' addresses: start the server */
-	REMOTE_START,   /* text, the endpoint; "": alone */
+	REMOTE_START,   /* u32: its place among those that start; text, the
+			 * endpoint; "": alone */
 	REMOTE_SIGNAL,  /* u32: to the agent */
 	REMOTE_STDIN,   /* bytes; none: its end. Answered by TOOK */
 	/* from a host */
@@ -91,7 +92,6 @@ struct remote_job {
 	uint8_t check;      /* count what it has, run nothing */
 	uint32_t silent_ms; /* so long without a word is a lost connection */
 	uint32_t grace_ms;
-	uint32_t node;      /* its place in the list */
 	struct slice dir;
 	struct slice secret; /* of the job, 32 bytes; or none */
 	struct remote_list options, words, environment;

@@ -118,7 +118,7 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 	struct buf environment = options;
 	struct remote_job job = {
 		.check = (uint8_t)o->config->host_check,
-		.silent_ms = o->silent_ms, .node = i,
+		.silent_ms = o->silent_ms,
 		.grace_ms = o->grace_ms,
 		.dir = SLICE_STR(o->dir),
 	};

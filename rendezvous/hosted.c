@@ -342,6 +342,13 @@ static struct hosted *hosted_new(struct server *s, struct slice id,
 	return h;
 }
 
+/* Its one job was started once, by the ddprun that started the server: a node
+ * that comes when it is over was late. */
+static int runs_once(const struct server *s)
+{
+	return s->has_parent && s->only_job && !s->place && !s->guests;
+}
+
 /* A job that has ended makes room for its successor at once, though its nodes
  * may not all have gone. Round numbers go on, so that a worker of the old one
  * can never be taken for one of the new. */
@@ -350,7 +357,7 @@ struct hosted *hosted_for_join(struct server *s, struct slice id)
 	struct hosted *h = hosted_find(s, id);
 	uint32_t first_round = 0;
 
-	if (h && job_state(h->job) != JOB_OVER)
+	if (h && (job_state(h->job) != JOB_OVER || runs_once(s)))
 		return h;
 	if (h)
 		first_round = job_round(h->job);
@@ -400,6 +407,8 @@ void hosted_free_if_empty(struct hosted *h)
 	torch_port_close(h->torch);
 	h->torch = NULL;
 	voucher_release(h);
+	if (job_state(h->job) == JOB_OVER && runs_once(h->server))
+		return;
 	if (job_end(h->job)->text.len)
 		ended_add(&h->server->ended, job_id(h->job),
 			  job_end(h->job)->round, job_end(h->job)->text.data);

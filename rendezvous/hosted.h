@@ -130,13 +130,14 @@ struct server {
 	struct dump *dumps;   /* under way */
 	uint32_t last_dump;   /* the last one's number */
 	int leaving; /* the job of who started us is over */
+	int jobs_end; /* we are here only to say how they ended */
 	int draining, stopped_jobs, closing;
 	char endpoint[330];
 	char why[450]; /* why it drains, for the agents */
 };
 
-/* The job of that name that can be joined, made if there is none; NULL when
- * memory ran out. */
+/* The job of that name that can be joined, made if there is none; one that is
+ * over where there will be no other; NULL when memory ran out. */
 struct hosted *hosted_for_join(struct server *s, struct slice id);
 /* The job of that name, or NULL. */
 struct hosted *hosted_find(struct server *s, struct slice id);
@@ -165,7 +166,8 @@ int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
 void hosted_add_worker(struct hosted *h, struct member *m);
 /* The member's connection is gone; why is for "lost: ". */
 void hosted_lose(struct member *m, const char *why);
-/* Goes when nobody is in it any more. */
+/* Goes when nobody is in it any more, unless others may come that are to be
+ * told how it ended. */
 void hosted_free_if_empty(struct hosted *h);
 
 #endif

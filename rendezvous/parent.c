@@ -13,13 +13,15 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 }
 
 /* With the key of the job that its agent was given this server lets its workers
- * in as the one does that gave it. */
+ * in as the one does that gave it. A way of no kind: that its node has gone. */
 static void take_record(struct server *s)
 {
 	struct auth told;
 
 	auth_from_bytes(&told, s->parent.record);
-	if (told.is_key) {
+	if (!told.methods) {
+		s->parent.events->on_node_gone(s);
+	} else if (s->place && told.is_key) {
 		s->door.auth.secret = told.secret;
 		s->door.auth.is_key = 1;
 	}
@@ -35,10 +37,10 @@ static void on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 
 	if (n < 0) {
 		uv_read_stop(p);
-		from->on_gone(s);
+		from->events->on_gone(s);
 		return;
 	}
-	for (ssize_t i = 0; s->place && i < n; i++) {
+	for (ssize_t i = 0; i < n; i++) {
 		from->record[from->have++] = (unsigned char)b->base[i];
 		if (from->have == sizeof from->record)
 			take_record(s);
@@ -46,7 +48,7 @@ static void on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 	proof_wipe(b->base, (size_t)n);
 }
 
-int parent_watch(struct server *s, int fd, void (*on_gone)(struct server *s),
+int parent_watch(struct server *s, int fd, const struct parent_events *events,
 		 struct err *e)
 {
 	uv_pipe_t *pipe = &s->parent.pipe;
@@ -64,7 +66,7 @@ int parent_watch(struct server *s, int fd, void (*on_gone)(struct server *s),
 	uv_pipe_init(s->loop, pipe, 0);
 	pipe->data = s;
 	s->has_parent = 1;
-	s->parent.on_gone = on_gone;
+	s->parent.events = events;
 	rc = uv_pipe_open(pipe, fd);
 	if (rc == 0)
 		rc = uv_read_start((uv_stream_t *)pipe, on_alloc, on_read);

@@ -153,6 +153,26 @@ static int join(struct member *m, struct hosted *h, const struct wire_frame *f,
 	return rc;
 }
 
+/* It came when the others had done everything, as a spare may that was not
+ * needed. */
+static int is_late(const struct member *m, const struct hosted *h)
+{
+	return !m->hosted && job_state(h->job) == JOB_OVER;
+}
+
+static int tell_late(struct member *m, const struct hosted *h,
+		     const struct wire_frame *f)
+{
+	uint64_t now = uv_now(m->server->loop);
+
+	reply_empty(m, f);
+	wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
+		     job_end(h->job));
+	m->close_at = now + MOMENT_MS;
+	conn_due(&m->conn, now + 1);
+	return 0;
+}
+
 static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 {
 	struct hosted *h;
@@ -166,6 +186,8 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 	h = job_to_join(m, e);
 	if (!h)
 		return e->code;
+	if (is_late(m, h))
+		return tell_late(m, h, f);
 	rc = join(m, h, f, &j, e);
 	if (rc < 0) {
 		hosted_free_if_empty(h);
@@ -180,6 +202,8 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 	 * one packet each */
 	wire_put_empty(conn_out_later(&m->conn), f->type, WIRE_REPLY, f->id);
 	hosted_tell_state(h);
+	if (m->server->jobs_end)
+		event_stopped(h, m->server->why);
 	hosted_act(h);
 	return 0;
 }

@@ -228,13 +228,11 @@ static void exit_if_drained(struct server *s)
 	}
 }
 
-static void stop_jobs(struct server *s)
+static void end_jobs(struct server *s)
 {
 	struct table_item *at = NULL;
-	struct member *m, *next;
 	struct hosted *h;
 
-	s->stopped_jobs = 1;
 	while ((at = table_next(&s->history.by_number, at))) {
 		h = hosted_of_number(at);
 		if (h == s->guests)
@@ -242,6 +240,14 @@ static void stop_jobs(struct server *s)
 		event_stopped(h, s->why);
 		hosted_act(h);
 	}
+}
+
+static void stop_jobs(struct server *s)
+{
+	struct member *m, *next;
+
+	s->stopped_jobs = 1;
+	end_jobs(s);
 	/* Who has no job has nothing to be told */
 	for (m = s->members; m; m = next) {
 		next = m->next;
@@ -285,6 +291,12 @@ static void close_listeners(struct server *s)
 		listener_close(&s->listeners[i]);
 }
 
+static void set_why(struct server *s, const char *why)
+{
+	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
+		 s->endpoint, why);
+}
+
 /* Nobody new. A parent that is gone, or was told to go as we were, leaves by
  * its own connection too, and that says more than our end would: it is given
  * time to arrive. */
@@ -294,8 +306,7 @@ static void drain(struct server *s, const char *why)
 		return;
 	s->draining = 1;
 	service_stops(s);
-	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
-		 s->endpoint, why);
+	set_why(s, why);
 	close_listeners(s);
 	uv_timer_start(&s->drain_timer, on_drain_timer,
 		       s->has_parent ? LAST_WORDS_MS : 0, 0);
@@ -336,13 +347,39 @@ static void on_signal(uv_signal_t *sig, int number)
 		drain(s, why);
 }
 
+static const char parent_is_gone[] =
+	"stops: the ddprun that started it is gone";
+
 static void on_parent_gone(struct server *s)
 {
 	s->parent_gone = 1;
 	end_if_guests_gone(s);
 	if (!s->guests)
-		drain(s, "stops: the ddprun that started it is gone");
+		drain(s, parent_is_gone);
 }
+
+static void on_last_words(uv_timer_t *t)
+{
+	struct server *s = t->data;
+
+	end_jobs(s);
+	conn_flush_all(&s->pool);
+}
+
+/* As when the parent is gone; but nodes that come late are told how the job
+ * ended. */
+static void on_node_gone(struct server *s)
+{
+	if (s->draining || s->jobs_end)
+		return;
+	s->jobs_end = 1;
+	set_why(s, parent_is_gone);
+	uv_timer_start(&s->drain_timer, on_last_words, LAST_WORDS_MS, 0);
+}
+
+static const struct parent_events parent_events = {
+	.on_gone = on_parent_gone, .on_node_gone = on_node_gone,
+};
 
 /* ---- begin ---- */
 
@@ -479,7 +516,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	signal(SIGPIPE, SIG_IGN);
 	rc = start_listening(s, o, e);
 	if (rc == 0 && o->parent_fd >= 0)
-		rc = parent_watch(s, o->parent_fd, on_parent_gone, e);
+		rc = parent_watch(s, o->parent_fd, &parent_events, e);
 	if (rc == 0 && !s->has_parent)
 		rc = watch_signal(s, &s->term, SIGTERM, e);
 	if (rc == 0 && !s->has_parent)

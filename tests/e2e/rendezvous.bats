@@ -438,6 +438,58 @@ error_of() {
 	[ -z "$out$err" ]
 }
 
+# own_server: as an agent or a far end has it; its pipe is descriptor 8
+own_server() {
+	mkfifo pipe
+	at=127.0.0.1:$(w_port free)
+	start server bash -c 'exec ddprdzv --listen "$1" --job j --parent-fd 7 \
+		7<"$0"' "$T/pipe" "$at"
+	exec 8>"$T/pipe"
+	until : 2>/dev/null <>"/dev/tcp/${at/://}"; do :; done
+}
+
+@test "a node that comes late to the one run of a server is told how it ended" {
+	own_server
+	node h1 1 1:2
+	await "$T/h1.out" '^START'
+	say h1 "exit 0 7"
+	finish h1 7
+	node h2 1 1:2
+	finish h2 7
+	has "$out" '^END .*exited with code 7'
+	lacks "$out" '^START'
+	exec 8>&-
+	finish server
+}
+
+# 33 bytes, of which none names a way to prove oneself
+@test "the node of a server has gone: what runs ends, and what comes late, too" {
+	own_server
+	node h1 1 2
+	node h2 1 2
+	await "$T/h1.out" '^START'
+	await "$T/h2.out" '^START'
+	head -c 33 /dev/zero >&8
+	finish h1 69
+	has "$out" '^END .*the ddprun that started it is gone'
+	finish h2 69
+	node h3 1 2
+	finish h3 69
+	has "$out" '^END .*the ddprun that started it is gone'
+	exec 8>&-
+	finish server
+}
+
+@test "the node of a server has gone before the others came: they are told" {
+	own_server
+	head -c 33 /dev/zero >&8
+	node h2 1 2
+	finish h2 69
+	has "$out" '^END .*the ddprun that started it is gone'
+	exec 8>&-
+	finish server
+}
+
 @test "bad options: one line, exit status 2" {
 	expect 2 ddprdzv
 	has "$err" 'say where to listen: --listen HOST:PORT'

@@ -123,7 +123,7 @@ START_TEST(a_job_comes_out_as_it_went_in)
 {
 	struct buf b = BUF_INIT(1 << 20), list = b;
 	struct remote_job job = {.check = 1, .silent_ms = 15000,
-				 .grace_ms = 30000, .node = 3,
+				 .grace_ms = 30000,
 				 .dir = SLICE_STR("/work")};
 	struct remote_job again;
 	const char *text;
@@ -135,7 +135,6 @@ START_TEST(a_job_comes_out_as_it_went_in)
 	job.environment.texts = SLICE(list.data, list.len);
 	remote_job_put(&b, &job);
 	ck_assert_int_eq(remote_job_get(SLICE(b.data, b.len), &again), 0);
-	ck_assert_uint_eq(again.node, 3);
 	ck_assert_uint_eq(again.silent_ms, 15000);
 	ck_assert_uint_eq(again.dir.len, 5);
 	text = remote_list_next(&again.environment, &at);
