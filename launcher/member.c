@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/aloud.h"
+#include "launcher/remote_node.h"
 
 enum {
 	SPEAK_FIRST_MS = 1000,
@@ -184,12 +185,19 @@ static uint32_t wire_ms(double seconds)
 	return ms < (double)UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
+/* Over ssh the hosts beyond MAX wait until one of the others is missing. */
+static int32_t rank_asked_for(const struct config *c)
+{
+	return remote_node_number() >= c->max_nodes ? WIRE_RANK_OF_SPARE
+						     : (int32_t)c->node_rank;
+}
+
 void member_send_join(struct member *m)
 {
 	const struct config *c = m->config;
 	struct wire_join join = {
 		.hosts_server = (uint8_t)m->rdzv.hosts,
-		.node_rank = (int32_t)c->node_rank,
+		.node_rank = rank_asked_for(c),
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
 		.role = SLICE_STR(c->role),

@@ -12,6 +12,7 @@
 #include "base/sock.h"
 
 static int is_remote, page_fd = -1;
+static unsigned number;
 static struct auth auth;
 
 static void take_secret(int fd)
@@ -33,7 +34,6 @@ void remote_node_init(void)
 	static char name[SOCK_HOST_MAX + 16];
 	char host[SOCK_HOST_MAX];
 	const char *text = getenv(REMOTE_NODE);
-	unsigned number;
 	int secret_fd = -1;
 
 	if (!text)
@@ -55,6 +55,11 @@ void remote_node_init(void)
 int remote_node_is(void)
 {
 	return is_remote;
+}
+
+uint32_t remote_node_number(void)
+{
+	return number;
 }
 
 int remote_node_is_cut_off(void)

@@ -15,6 +15,9 @@ void remote_node_init(void);
 /* 1 if this ddprun is such a one. */
 int remote_node_is(void);
 
+/* Its place among the hosts that started, from 0 on; 0 if it is no such one. */
+uint32_t remote_node_number(void);
+
 /* 1 if it is one and the ddprun that started it is gone or unreachable: nobody
  * reads its page. */
 int remote_node_is_cut_off(void);

@@ -131,8 +131,8 @@ int told_ends(struct job *j);
 /* join.c: all that speaks against it; then the node with its place. */
 int join_check(const struct job *j, const struct wire_join *m, const char *at,
 	       struct err *e);
-/* A member while there are fewer than max_nodes, else a spare. `spare`: a spare
- * in any case. */
+/* A member while there are fewer than max_nodes, else a spare; for the first
+ * round also one that says it is one. `spare`: a spare in any case. */
 int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	     struct job_node **out, struct err *e);
 /* A member that has not joined the coming round yet. */

@@ -48,7 +48,7 @@ static int check_fields(const struct wire_join *m, struct err *e)
 			       "a heartbeat timeout of %g s on %.*s: it must "
 			       "be 0.1 s to a day", m->lease_ms / 1e3,
 			       SLICE_FMT(m->host));
-	if (m->node_rank < -1 ||
+	if (m->node_rank < WIRE_RANK_OF_SPARE ||
 	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->max_nodes))
 		return err_set(e, ERR_ARGUMENT,
 			       "--node-rank %d of %.*s does not exist in a job "
@@ -261,19 +261,21 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	rc = be_first(j, m, e);
 	if (rc < 0)
 		return rc;
-	spare |= j->members == j->max_nodes;
+	spare |= j->members == j->max_nodes ||
+		 (m->node_rank == WIRE_RANK_OF_SPARE &&
+		  j->state == JOB_GATHERING);
 	rc = spare ? 0 : check_fits(j, m, e);
 	if (rc == 0)
 		rc = node_new(j, m, &n, e);
 	if (rc) {
-		if (!j->members)
+		if (!j->members && !j->spares)
 			forget_first(j);
 		return rc;
 	}
 	n->owner = owner;
 	n->seq = j->seq++;
 	n->rank = -1;
-	n->home = m->node_rank;
+	n->home = m->node_rank >= 0 ? m->node_rank : -1;
 	if (n->home >= 0)
 		j->homes[n->home] = n;
 	n->pprev = j->nodes_tail;
@@ -324,7 +326,7 @@ void join_drop(struct job *j, struct job_node *n)
 	n->place = NODE_GONE;
 	assign_forget(j, n);
 	/* whoever is first next may say another --nnodes */
-	if (j->members == 0 && j->state == JOB_GATHERING)
+	if (!j->members && !j->spares && j->state == JOB_GATHERING)
 		forget_first(j);
 }
 

@@ -198,7 +198,10 @@ static int is_outside(struct job *j, struct job_node *n)
 		return 0;
 	if (n->place == NODE_SPARE) {
 		join_drop(j, n);
-		turn_tell_state(j);
+		if (j->state == JOB_GATHERING)
+			turn_start_or_wait(j);
+		else
+			turn_tell_state(j);
 	}
 	return 1;
 }

@@ -118,6 +118,7 @@ void turn_start(struct job *j)
 	uint32_t i, k, rank = 0;
 
 	j->calling = 0;
+	fill_up(j);
 	turn_release(j);
 	if (assign_ranks(j) == 0)
 		j->ranks = calloc(j->world_size, sizeof *j->ranks);
@@ -138,7 +139,7 @@ void turn_start(struct job *j)
 /* The first round waits a while for more than it needs. */
 static void call(struct job *j)
 {
-	int enough = j->joined >= j->min_nodes;
+	int enough = j->joined + j->spares >= j->min_nodes;
 
 	if (enough == j->calling)
 		return;
@@ -169,6 +170,8 @@ void turn_start_or_wait(struct job *j)
 void turn_drop(struct job *j, struct job_node *n)
 {
 	join_drop(j, n);
-	fill_up(j);
+	/* before the first round spares have the time of the last call */
+	if (j->state != JOB_GATHERING)
+		fill_up(j);
 	turn_start_or_wait(j);
 }

@@ -25,6 +25,7 @@ enum {
 	WIRE_KEYS_MAX = 131072,
 	WIRE_NODES_MAX = 65536,
 	WIRE_NPROC_MAX = 65536,
+	WIRE_RANK_OF_SPARE = -2, /* JOIN's node_rank; -1: any */
 	WIRE_WORLD_MAX = WIRE_KEYS_MAX, /* ranks; a GATHER's list holds them */
 	WIRE_NAME_MAX = 1024,     /* job, host, address, node id, proof */
 	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */

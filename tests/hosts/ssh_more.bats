@@ -166,6 +166,56 @@ setup() {
 	nothing_left
 }
 
+@test "hosts beyond MAX leave the first ones their places, whoever is there first" {
+	local times
+	sshd_up 4
+	for times in 1 2 3; do
+		over_ssh job --nnodes 1:2 -H h1:1,h2:1,h3:1,h4:1 \
+			sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
+		finish job
+		[ "$(sort <<<"$out")" = $'[0] 0 of 2 on h1\n[1] 1 of 2 on h2' ]
+		lacks "$err" 'error'
+	done
+	nothing_left
+}
+
+# On h4 the agent begins when the others have gone, and their server is not
+# needed any more: from there on $O/ddprun is a script that waits.
+@test "a spare that comes when the job is over is told so" {
+	mkfifo go late
+	printf '#!/bin/sh\nread -r _ <%s/late\nexec %s/late_ddprun "$@"\n' "$T" "$T" \
+		>waits
+	cp "$O/ddprun" late_ddprun
+	chmod 755 waits
+	sshd_say h2 "ForceCommand read -r _ <$T/go; exec /bin/sh -c \"\$SSH_ORIGINAL_COMMAND\""
+	sshd_up 4
+	over_ssh job --nnodes 1:2 -H h1:1,h2:1,h3:1,h4:1 \
+		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
+	start_on h4 far bash -c 'until pgrep -f "^[^ ]*ddprun --remote-end [^ ]*$"; do :; done'
+	finish far
+	start_on h4 bind mount --bind "$T/waits" "$O/ddprun"
+	finish bind
+	echo >go
+	await "$T/job.out" '0 of 2 on h1'
+	await "$T/job.out" '1 of 2 on h2'
+	start_on h1 gone bash -c 'while pgrep -f "[-]-rdzv-endpoint="; do :; done'
+	finish gone
+	echo >late
+	DEADLINE=30 finish job
+	lacks "$err" 'error'
+	nothing_left
+}
+
+@test "of hosts beyond MAX one takes the place of one that is down, at once" {
+	sshd_up 3
+	over_ssh job --nnodes 1:2 --last-call-timeout 3600 -H h1:1,h9:1,h3:1 \
+		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] 0 of 2 on h1\n[1] 1 of 2 on h3' ]
+	has "$err" 'host h9: .*the job starts without it'
+	nothing_left
+}
+
 @test "with --nnodes MIN:MAX an ssh that is killed is a regrouping, too" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
