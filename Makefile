@@ -213,7 +213,8 @@ $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_remote_order: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
 $(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
-$(O)/tests/test_engine $(O)/tests/test_engine_tcp: private extra_libs = -Wl,--wrap=clock_gettime
+$(O)/tests/test_engine: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=syscall
+$(O)/tests/test_engine_tcp: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=poll,--wrap=__poll_chk
 $(O)/tests/test_shm_wake: private extra_libs = -Wl,--wrap=ddp__shm_wake
 $(O)/tests/test_checkpoint_sync: private extra_libs = -Wl,--wrap=fsync,--wrap=renameat
 

@@ -83,7 +83,8 @@ struct ddp_options {
 	const char *backend;
 	/* How long a rank waits for others, in ddp_init and in each collective,
 	 * before it fails with DDP_ERR_TIMEOUT; ms. 0: $DDP_TIMEOUT (seconds),
-	 * else 1,800,000 as in torch.distributed. < 0: for ever. */
+	 * else 1,800,000 as in torch.distributed. < 0: for ever. A rank that
+	 * was stopped while it waited (Ctrl-Z, Slurm's suspend) begins anew. */
 	int timeout_ms;
 };
 

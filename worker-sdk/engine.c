@@ -443,6 +443,8 @@ void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 		if (q->first)
 			add_polls(q->first, s);
 	if (s->ms) {
+		uint64_t slept = clock_ns();
+
 		if (bell >= 0) {
 			en->asleep = 1;
 			pthread_mutex_unlock(&en->lock);
@@ -452,6 +454,8 @@ void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 			pthread_mutex_lock(&en->lock);
 			en->asleep = 0;
 		}
+		if (clock_was_stopped(slept, s->ms))
+			ddp__engine_forgive(en);
 	}
 	disarm(en);
 }

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* "/proc/4711/fd/9:3" is part 3 of that file. Returns the descriptor, or -1.
  * The number may be another process's here (a container with a /proc of its
  * own): so what is opened must be a file, and say that it is our agent's. */
@@ -88,10 +90,13 @@ static int make_file(const struct flight_file *head, uint32_t local)
 	int fd = memfd_create(FLIGHT_FILE_NAME,
 			      MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	off_t at = (off_t)(sizeof(*head) + local * sizeof(me));
+	size_t size = flight_part_at(head, head->parts);
 
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, (off_t)flight_part_at(head, head->parts)) == 0 &&
+	/* beyond the limit of a file's size ftruncate is a signal */
+	if (file_check_limit(fd, size) == 0 &&
+	    ftruncate(fd, (off_t)size) == 0 &&
 	    pwrite(fd, head, sizeof(*head), 0) == (ssize_t)sizeof(*head) &&
 	    pwrite(fd, &me, sizeof(me), at) == (ssize_t)sizeof(me) &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)

@@ -549,19 +549,19 @@ static int spin(struct ddp__shm_msg *m, uint64_t start)
 
 static int wait_for(struct ddp__shm_msg *m, struct err *e)
 {
-	uint64_t start = clock_ns(), moves = ddp__shm_msg_moves(m);
-	int ms = LOOK_FIRST_MS;
+	uint64_t start = clock_ns(), moves = ddp__shm_msg_moves(m), slept;
+	int ms = LOOK_FIRST_MS, rc;
 
 	if (spin(m, start))
 		return 0;
 	for (;;) {
-		int rc;
-
+		slept = clock_ns();
 		doze(m, ms);
 		if (ready(m))
 			return 0;
 		/* a receiver that reads alone lets me sleep to the end */
-		if (ddp__shm_msg_moves(m) != moves) {
+		if (ddp__shm_msg_moves(m) != moves ||
+		    clock_was_stopped(slept, ms)) {
 			moves = ddp__shm_msg_moves(m);
 			start = clock_ns();
 		}

@@ -360,7 +360,7 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 	if (spin(s, i, start))
 		return 0;
 	for (;;) {
-		uint64_t waited;
+		uint64_t waited, slept = clock_ns();
 		int rc;
 
 		sleep_on(s, i, ms);
@@ -368,6 +368,8 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 			return 0;
 		if (ddp__shm_aborted(s))
 			return ddp__shm_fail(s, e);
+		if (clock_was_stopped(slept, ms))
+			start = clock_ns();
 		waited = clock_ns() - start;
 		if (is_late(s, waited))
 			return fail_timeout(s, waited, e);

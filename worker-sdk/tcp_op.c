@@ -498,20 +498,27 @@ int ddp__tcp_look(struct ddp__tcp *t, uint64_t waited_ns, struct err *e)
 	return rc;
 }
 
-static int sleep_until_ready(struct ddp__tcp_op *op, uint64_t waited,
-			     struct err *e)
+static int sleep_until_ready(struct ddp__tcp_op *op, uint64_t now,
+			     uint64_t *last, struct err *e)
 {
 	struct pollfd polls[POLLS_MAX];
-	int64_t left = LOOK_MS;
+	int64_t waited = (int64_t)(now - *last), left = LOOK_MS;
+	int ready;
 
 	if (op->t->timeout_ms >= 0)
-		left = op->t->timeout_ms - (int64_t)(waited / 1000000u) + 1;
+		left = op->t->timeout_ms - waited / 1000000 + 1;
 	if (left > LOOK_MS)
 		left = LOOK_MS;
-	if (poll(polls, (nfds_t)ddp__tcp_polls(op->t, polls, POLLS_MAX),
-		 left < 0 ? 0 : (int)left))
-		return 0;
-	return ddp__tcp_look(op->t, waited + (uint64_t)left * 1000000u, e);
+	if (left < 0)
+		left = 0;
+	ready = poll(polls, (nfds_t)ddp__tcp_polls(op->t, polls, POLLS_MAX),
+		     (int)left);
+	waited += left * 1000000;
+	if (clock_was_stopped(now, (int)left)) {
+		*last = clock_ns();
+		waited = 0;
+	}
+	return ready ? 0 : ddp__tcp_look(op->t, (uint64_t)waited, e);
 }
 
 int ddp__tcp_run(struct ddp__tcp_op *op, struct err *e)
@@ -528,7 +535,7 @@ int ddp__tcp_run(struct ddp__tcp_op *op, struct err *e)
 		if (op->t->spins && now - last < SPIN_NS)
 			sched_yield(); /* whom I wait for may need this CPU */
 		else
-			rc = sleep_until_ready(op, now - last, e);
+			rc = sleep_until_ready(op, now, &last, e);
 		if (!rc)
 			rc = ddp__tcp_advance(op, e);
 	}

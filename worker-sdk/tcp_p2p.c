@@ -330,13 +330,17 @@ int ddp__tcp_msg_run(struct ddp__tcp_msg *m, struct err *e)
 		if (!last || m->moved != before)
 			last = now;
 		before = m->moved;
-		if (m->p->spins && now - last < SPIN_NS)
+		if (m->p->spins && now - last < SPIN_NS) {
 			sched_yield(); /* the peer may need this CPU */
-		else if (!poll(polls,
-			       (nfds_t)ddp__tcp_p2p_polls(m->p, polls,
-							  POLLS_MAX),
-			       LOOK_MS))
-			rc = ddp__tcp_msg_look(m, clock_ns() - last, e);
+		} else {
+			int n = ddp__tcp_p2p_polls(m->p, polls, POLLS_MAX);
+			int ready = poll(polls, (nfds_t)n, LOOK_MS);
+
+			if (clock_was_stopped(now, LOOK_MS))
+				last = clock_ns();
+			if (!ready)
+				rc = ddp__tcp_msg_look(m, clock_ns() - last, e);
+		}
 		if (!rc)
 			rc = ddp__tcp_msg_advance(m, e);
 	}

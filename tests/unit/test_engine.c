@@ -1,6 +1,10 @@
 /* test_engine.c: when the engine gives up on a message, with a clock that goes
  * as the test wants: a message that moves has all the time that it needs, one
- * that stands still has the timeout. */
+ * that stands still has the timeout, and being stopped is no waiting. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "tests/unit/run_case.h"
@@ -9,13 +13,49 @@
 
 /* (-Wl,--wrap) */
 int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-static long now_ms = 1000000;
+static long now_ms = 1000000, goes;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 {
 	(void)id;
+	now_ms += goes;
 	*t = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
 	return 0;
+}
+
+/* In its first sleep this process is stopped for 15 minutes; from the second on
+ * the other rank is not. */
+static void (*other_goes_on)(void);
+static int sleeps;
+
+static int is_stopped(void)
+{
+	if (!other_goes_on)
+		return 0;
+	if (sleeps++)
+		other_goes_on();
+	else
+		now_ms += 900 * 1000;
+	return 1;
+}
+
+long __real_syscall(long n, ...);
+long __wrap_syscall(long n, ...);
+
+long __wrap_syscall(long n, ...)
+{
+	long v[6];
+	va_list ap;
+
+	va_start(ap, n);
+	for (int i = 0; i < 6; i++)
+		v[i] = va_arg(ap, long);
+	va_end(ap);
+	if (n == SYS_futex && v[1] == FUTEX_WAIT && is_stopped()) {
+		errno = ETIMEDOUT;
+		return -1;
+	}
+	return __real_syscall(n, v[0], v[1], v[2], v[3], v[4], v[5]);
 }
 
 enum { FROM, TO, TIMEOUT_MS = 1000, SIZE = 16 << 20 };
@@ -122,6 +162,50 @@ START_TEST(a_message_that_stands_still_has_the_timeout)
 }
 END_TEST
 
+static void stop_until(void (*other)(void))
+{
+	goes = 1; /* spins end */
+	sleeps = 0;
+	other_goes_on = other;
+}
+
+static void send_more(void)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_ge(ddp__shm_msg_advance(&message, &e), 0);
+}
+
+START_TEST(a_message_has_its_time_again_after_a_stop)
+{
+	stop_until(send_more);
+	ddp__engine_wait(world.engine, &task, -1);
+	ck_assert_msg(task.state == DDP__DONE, "%s", cpu.failed.text);
+	ck_assert_int_gt(sleeps, 1);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
+static struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 1};
+
+static void come_to_it(void)
+{
+	ddp__shm_begin(&sender, &barrier);
+	ddp__shm_post(&sender);
+}
+
+START_TEST(a_collective_has_its_time_again_after_a_stop)
+{
+	struct err e = ERR_INIT;
+
+	ddp__shm_begin(&cpu.shm, &barrier);
+	ddp__shm_post(&cpu.shm);
+	stop_until(come_to_it);
+	ck_assert_msg(ddp__shm_wait(&cpu.shm, &e) == 0, "%s", e.text);
+	ck_assert_int_gt(sleeps, 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("engine");
@@ -130,5 +214,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
+	tcase_add_test(tc, a_message_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, a_collective_has_its_time_again_after_a_stop);
 	return run_case(tc);
 }

@@ -1,5 +1,5 @@
 /* test_engine_tcp.c: as test_engine.c, of a message between hosts: its timeout
- * is for standing still, not for all of it. */
+ * is for standing still, not for all of it, and not for being stopped. */
 #include <poll.h>
 #include <time.h>
 
@@ -9,13 +9,47 @@
 
 /* (-Wl,--wrap) */
 int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-static long now_ms = 1000000;
+static long now_ms = 1000000, goes;
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 {
 	(void)id;
+	now_ms += goes;
 	*t = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
 	return 0;
+}
+
+/* In its first sleep this process is stopped for 15 minutes; from the second on
+ * the other rank is not. */
+static void (*other_goes_on)(void);
+static int sleeps;
+
+int __real_poll(struct pollfd *p, nfds_t n, int ms);
+int __wrap_poll(struct pollfd *p, nfds_t n, int ms);
+
+int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
+{
+	void (*other)(void) = other_goes_on;
+
+	if (!other)
+		return __real_poll(p, n, ms);
+	if (sleeps++) {
+		other_goes_on = NULL; /* the other one polls, too */
+		other();
+		other_goes_on = other;
+		return __real_poll(p, n, ms);
+	}
+	now_ms += 900 * 1000;
+	return 0;
+}
+
+/* what the compiler makes of poll where it knows the array's size */
+int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size);
+
+int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t size)
+{
+	(void)size;
+	return __wrap_poll(p, n, ms);
 }
 
 enum { FROM, TO, TIMEOUT_MS = 1000, SIZE = 64 << 20 };
@@ -37,6 +71,7 @@ static struct ddp__call send_call = {DDP__SEND, DDP_U8, DDP_SUM, TO, SIZE, 1},
 static struct ddp__tcp_msg message;
 static struct ddp__task task;
 static char *from, *to;
+static int is_sent;
 
 static void join_p2p(struct ddp__tcp_p2p *p, int me)
 {
@@ -116,6 +151,86 @@ START_TEST(a_message_that_moves_has_all_the_time_it_needs)
 }
 END_TEST
 
+static void stop_until(void (*other)(void))
+{
+	goes = 1; /* spins end */
+	sleeps = 0;
+	other_goes_on = other;
+}
+
+static void send_more(void)
+{
+	struct err e = ERR_INIT;
+
+	if (!is_sent)
+		is_sent = ddp__tcp_msg_advance(&message, &e);
+	ck_assert_int_ge(is_sent, 0);
+}
+
+START_TEST(a_message_has_its_time_again_after_a_stop)
+{
+	stop_until(send_more);
+	ddp__engine_wait(world.engine, &task, -1);
+	ck_assert_msg(task.state == DDP__DONE, "%s", cpu.failed.text);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
+/* As the progress thread does. */
+START_TEST(what_is_under_way_has_its_time_again_after_a_stop)
+{
+	/* takes all that has come */
+	while (ddp__engine_move(world.engine))
+		;
+	ddp__engine_look(world.engine);
+	stop_until(send_more);
+	ddp__engine_sleep(world.engine, &world.engine->sleeper, 100, -1);
+	ddp__engine_look(world.engine);
+	ck_assert_msg(task.state == DDP__UNDER_WAY, "%s", cpu.failed.text);
+}
+END_TEST
+
+static int comes_late[2];
+
+static void let_come(void)
+{
+	if (sleeps == 2 && write(comes_late[1], "", 1) != 1)
+		_exit(9);
+}
+
+/* The one is stopped while it waits for the other. */
+static int reduce(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, 1, 1};
+	struct group *pair = arg;
+	struct ddp__tcp_op op;
+	struct err e = ERR_INIT;
+	struct ddp__tcp t;
+	int32_t v = me + 1;
+	char byte;
+	int rc;
+
+	if (join(&t, pair, me))
+		return 1;
+	if (me == 0)
+		stop_until(let_come);
+	else if (read(comes_late[0], &byte, 1) != 1)
+		return 2;
+	ddp__tcp_all_reduce(&op, &t, &call, &v, 1, 1);
+	rc = ddp__tcp_run(&op, &e);
+	other_goes_on = NULL;
+	if (rc)
+		fprintf(stderr, "%s\n", e.text);
+	return rc || v != 3;
+}
+
+START_TEST(a_collective_has_its_time_again_after_a_stop)
+{
+	ck_assert_int_eq(pipe(comes_late), 0);
+	run_group(2, reduce);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("engine_tcp");
@@ -123,5 +238,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
+	tcase_add_test(tc, a_message_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, what_is_under_way_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, a_collective_has_its_time_again_after_a_stop);
 	return run_case(tc);
 }

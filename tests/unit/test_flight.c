@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -462,6 +463,30 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 }
 END_TEST
 
+/* SIGXFSZ would end the program. */
+START_TEST(a_limit_of_file_sizes_costs_the_recorders_file_alone)
+{
+	struct ddp__env env = {.rank = 0, .world_size = 1};
+	struct rlimit was, none;
+	struct flight *f;
+	int own, rc;
+
+	unsetenv("DDP_RECORDER");
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	/* Check writes files of its own */
+	rc = setrlimit(RLIMIT_FSIZE, &none);
+	f = ddp__recorder_open(&env, "h7", &own);
+	rc |= setrlimit(RLIMIT_FSIZE, &was);
+	ck_assert_int_eq(rc, 0);
+	ck_assert_int_eq(own, -1);
+	ck_assert_ptr_nonnull(f);
+	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
+	ddp__recorder_close(f, own);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("flight");
@@ -481,5 +506,6 @@ int main(void)
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
 	tcase_add_test(c, what_is_no_recorder_of_ours_is_left_alone);
 	tcase_add_test(c, without_an_agent_libddp_makes_a_file_like_its);
+	tcase_add_test(c, a_limit_of_file_sizes_costs_the_recorders_file_alone);
 	return run_case(c);
 }
