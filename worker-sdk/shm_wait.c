@@ -302,7 +302,8 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	const char *how;
 
 	if (atomic_load(&peer->left))
-		how = "left with ddp_finalize";
+		how = call->kind == DDP__INIT || call->kind == DDP__SPLIT ?
+			      "gave up" : "left with ddp_finalize";
 	else if (peer->born && ddp__process_born(peer->pid) != peer->born)
 		how = "is gone";
 	else

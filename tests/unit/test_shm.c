@@ -307,9 +307,10 @@ START_TEST(names_who_died)
 }
 END_TEST
 
-static int leaves(int me, void *arg)
+/* The text of a barrier, made for that kind of call, with a rank that left. */
+static int miss(int me, void *arg, enum ddp__kind kind, const char *text)
 {
-	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	struct ddp__call call = {.kind = kind, .number = 3};
 	struct ddp__shm_op op;
 	struct err e = ERR_INIT;
 	struct ddp__shm s;
@@ -322,12 +323,24 @@ static int leaves(int me, void *arg)
 	}
 	if (RUN(barrier, &s, &call) != ERR_REMOTE)
 		return 2;
-	return !strstr(e.text, "rank 10 on h1 left with ddp_finalize");
+	return !strstr(e.text, text);
+}
+
+static int leaves(int me, void *arg)
+{
+	return miss(me, arg, DDP__BARRIER,
+		    "rank 10 on h1 left with ddp_finalize");
+}
+
+static int gives_up(int me, void *arg)
+{
+	return miss(me, arg, DDP__INIT, "rank 10 on h1 gave up");
 }
 
 START_TEST(names_who_left)
 {
 	run_group_with_victim(2, 1, leaves);
+	run_group_with_victim(2, 1, gives_up);
 }
 END_TEST
 
