@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -219,6 +220,8 @@ def command(line):
         line = re.sub(r"^(\S+=)/path/to/\S+", r"\1ddprdzv", line)
         line = line.replace("build/examples/", f"{build}/examples/")
         must(line, PET_DRY_RUN="1")
+        if "--log-dir" in line and not re.search(" (-H|--nnodes|--host)", line):
+            keep_logs(line)
     elif name == "ddprdzv":
         # the listener's address may be another host's: the options are parsed
         must(re.sub(r"\S*/?ddprdzv", "ddprdzv", line, 1)
@@ -244,6 +247,23 @@ def command(line):
         must(f"bash -n -c {quoted(line)}")
     else:
         raise AssertionError(f"no rule knows {line!r}")
+
+
+def keep_logs(line):
+    """Runs it: the files are those of its --redirects and --tee, for each rank."""
+    value = {k: v for k, v in re.findall(r"--([a-z-]+)[ =](\S+)", line)}
+    masks = [value[k] for k in ("redirects", "tee") if k in value] or ["3"]
+    names = [n for bit, n in ((1, "stdout.log"), (2, "stderr.log"))
+             if any(int(m) & bit for m in masks)]
+    want = [f"attempt_0/{rank}/{n}" for n in names
+            for rank in range(int(value.get("nproc-per-node", 1)))]
+    folder = os.path.join(scratch, value["log-dir"])
+    shutil.rmtree(folder, ignore_errors=True)
+    must(f"unset PBS_NODEFILE PBS_JOBID; {line}")
+    have = [os.path.relpath(path, run) for run in glob.glob(folder + "/*")
+            for path in glob.glob(run + "/attempt_*/*/*")]
+    if sorted(have) != sorted(want):
+        raise AssertionError(f"{line}: keeps {have}, not {want}")
 
 
 def quoted(text):
@@ -323,7 +343,7 @@ def prepare():
     os.makedirs(f"{scratch}/my", exist_ok=True)
     for name in ("trainer", "train", "nccl_allreduce"):
         with open(f"{scratch}/{name}", "w") as f:
-            f.write("#!/bin/sh\n")
+            f.write("#!/bin/sh\necho out\necho err >&2\n")
         os.chmod(f"{scratch}/{name}", 0o755)
     for name in ("train.py", "old.py", "my/__init__.py", "my/train.py"):
         open(f"{scratch}/{name}", "w").close()

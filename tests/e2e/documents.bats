@@ -92,6 +92,53 @@ defaults() {
 	done
 }
 
+# tried WORD VALUE: what ddprun says of it in the place that LIMITS calls WORD
+tried() {
+	local etcd="--rdzv-backend etcd --rdzv-id x --rdzv-endpoint"
+	status=0
+	case $1 in
+	--*) ddprun --dry-run "$1" "$2" true ;;
+	ttl) ddprun --dry-run $etcd a --rdzv-conf "ttl=$2" true ;;
+	esac >/dev/null 2>err || status=$?
+}
+
+@test "each limit in ddprun.1 is the program's" {
+	local words text word low high seen=0
+	# a line each: options and words | text
+	awk '/^\.Sh/ { on = /LIMITS/ }
+		on && /^\.It/ { gsub(/\\-/, "-"); sub(/^\.It /, "")
+			gsub(/Fl -/, "--"); gsub(/ (Cm|Ev|No|,) /, " ")
+			sub(/^Ev /, ""); words = $0; next }
+		on && /^[^.]/ { gsub(",", ""); print words "|" $0 }' \
+		"$tree/docs/ddprun.1" >limits
+	while IFS='|' read -r words text; do
+		[[ $text =~ ([0-9]+)\ to\ ([0-9]+) ]] || continue
+		low=${BASH_REMATCH[1]} high=${BASH_REMATCH[2]}
+		for word in ${words/--rdzv-conf ttl/ttl}; do
+			case $word in
+			DDP_TOKEN | --token-file) continue ;; # e2e/auth.bats
+			esac
+			for value in $low $high $((low - 1)) $((high + 1)); do
+				ok=$((value >= low && value <= high))
+				case $text in
+				*bytes*) value=$(printf "%${value}s" | tr ' ' x) ;;
+				esac
+				tried "$word" "$value"
+				[ $((status != 2)) = $ok ] || {
+					echo "$word $value: exit code $status: $(<err)"
+					false
+				}
+				seen=$((seen + 1))
+			done
+		done
+	done <limits
+	[ $seen -ge 24 ]
+	tried --heartbeat-timeout 0.1
+	[ $status = 0 ]
+	tried --heartbeat-timeout 0.09
+	[ $status = 2 ]
+}
+
 @test "each variable that the programs read is in environment.txt" {
 	local name
 	# what only tests set, and what every program may read
