@@ -18,6 +18,7 @@
 #include "launcher/remote_input.h"
 #include "launcher/remote_order.h"
 #include "launcher/remote_tree.h"
+#include "launcher/remote_wait.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 
@@ -25,8 +26,6 @@ enum {
 	PAGE_MAX = 1 << 20,
 	LEAVE_MS = 15000, /* far sides have nothing left to end by then */
 	QUICK_MS = 1000,
-	BEYOND_MS = 2000, /* the server's own word of a lost node is waited for
-			   * so much longer than a heartbeat */
 };
 
 struct remote {
@@ -37,7 +36,7 @@ struct remote {
 	struct signals signals;
 	struct remote_tree tree;
 	struct remote_input input;
-	uv_timer_t late;
+	struct remote_wait wait;
 	struct remote_host *hosts;
 	uint32_t n, waiting; /* waiting: neither ready nor failed */
 	uint32_t first;      /* who has the server */
@@ -94,7 +93,7 @@ static void end(struct remote *r, int code, uint64_t ms)
 	if (r->ending)
 		return;
 	r->ending = 1;
-	uv_timer_stop(&r->late);
+	remote_wait_stop(&r->wait);
 	remote_input_close(&r->input);
 	remote_tree_pause(&r->tree, 0);
 	remote_tree_release(&r->tree, ms);
@@ -109,21 +108,13 @@ static void on_tree_gone(struct remote_tree *t)
 		console_put(&r->console, 1, SLICE(r->page.data + 1,
 						  r->page.len - 1));
 	console_close(&r->console);
-	uv_close((uv_handle_t *)&r->late, NULL);
+	remote_wait_close(&r->wait);
 	signals_unref_child(&r->signals);
 }
 
 static int exit_code(const struct remote *r)
 {
-	int code = (int)r->hosts[r->first].code;
-
-	if (r->code >= 0)
-		return r->code;
-	for (uint32_t i = 0; i < r->n && !code && !is_elastic(r); i++) {
-		if (r->hosts[i].state == HOST_DONE)
-			code = (int)r->hosts[i].code;
-	}
-	return code;
+	return r->code >= 0 ? r->code : remote_wait_code(&r->wait);
 }
 
 /* Nobody runs any more. */
@@ -131,18 +122,25 @@ static void end_if_done(struct remote *r)
 {
 	if (r->started && !count(r, HOST_RUNNING))
 		end(r, exit_code(r), LEAVE_MS);
+	else if (r->started)
+		remote_wait_look(&r->wait);
 }
 
-static void signal_all(struct remote *r, int number)
+static void signal_host(void *owner, uint32_t i, int number)
 {
 	struct buf b = BUF_INIT(4);
 
 	buf_put_u32(&b, (uint32_t)number);
+	tell_buf(owner, i, REMOTE_SIGNAL, &b);
+	buf_release(&b);
+}
+
+static void signal_all(struct remote *r, int number)
+{
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (r->hosts[i].state == HOST_RUNNING)
-			tell_buf(r, i, REMOTE_SIGNAL, &b);
+			signal_host(r, i, number);
 	}
-	buf_release(&b);
 }
 
 /* ---- all hosts together, before anything starts ---- */
@@ -154,6 +152,7 @@ static void start_all(struct remote *r, struct slice endpoint)
 	uint32_t place = 0;
 
 	r->started = 1;
+	r->wait.first = r->first;
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (r->hosts[i].state != HOST_READY)
 			continue;
@@ -173,18 +172,9 @@ static void start_all(struct remote *r, struct slice endpoint)
 /* One host has nobody to meet, and needs no server. */
 static void serve(struct remote *r)
 {
-	const struct config *c = r->config;
 	struct buf b = BUF_INIT(REMOTE_BODY_MAX);
-	char text[SOCK_HOST_MAX + 16];
 
-	snprintf(text, sizeof(text), "%ld %s",
-		 c->master_port_given ? c->master_port : 0,
-		 c->master_addr_given ? c->master_addr : "");
-	remote_list_add(&b, text);
-	for (uint32_t i = 0; i < r->n; i++) {
-		if (r->hosts[i].state == HOST_READY && i != r->first)
-			remote_list_add(&b, r->hosts[i].addr);
-	}
+	remote_order_serve(&r->order, r->hosts, r->first, &b);
 	tell_buf(r, r->first, REMOTE_SERVE, &b);
 	buf_release(&b);
 }
@@ -273,11 +263,6 @@ static void take_ready(struct remote *r, uint32_t i, struct slice body)
 
 /* ---- while it runs ---- */
 
-static void on_late(uv_timer_t *t)
-{
-	signal_all(t->data, SIGTERM);
-}
-
 /* The others hear of it from the server, which says so with the job's own
  * words; they are only pushed if they do not. */
 static void lose(struct remote *r, uint32_t i, struct slice text)
@@ -291,9 +276,7 @@ static void lose(struct remote *r, uint32_t i, struct slice text)
 			  name_of(r, i), SLICE_FMT(text));
 		if (r->code < 0)
 			r->code = EXIT_LOST;
-		uv_timer_start(&r->late, on_late,
-			       (uint64_t)(r->config->heartbeat_s * 1000) +
-				       BEYOND_MS, 0);
+		remote_wait_push(&r->wait);
 	}
 	remote_input_lost(&r->input, i);
 	end_if_done(r);
@@ -340,8 +323,28 @@ static void take_exit(struct remote *r, uint32_t i, struct slice body)
 	}
 	h->state = HOST_DONE;
 	remote_input_lost(&r->input, i);
+	remote_wait_exited(&r->wait, i);
 	end_if_done(r);
 }
+
+static void take_stopped(struct remote *r, uint32_t i, struct slice body)
+{
+	uint32_t pid;
+
+	if (remote_u32_get(body, &pid) < 0)
+		garbled(r, i);
+	else if (r->hosts[i].state == HOST_RUNNING && !r->ending)
+		remote_wait_stopped(&r->wait, i, pid);
+}
+
+static void on_limit(void *owner)
+{
+	end(owner, exit_code(owner), LEAVE_MS);
+}
+
+static const struct remote_wait_events wait_events = {
+	.signal = signal_host, .on_limit = on_limit,
+};
 
 /* One page for all: the one of the host where it began knows most. */
 static void take_page(struct remote *r, struct slice page)
@@ -398,6 +401,7 @@ static void on_frame(struct remote_tree *t, const struct remote_frame *f)
 	case REMOTE_OUT:
 	case REMOTE_ERR:
 		console_put(&r->console, f->type == REMOTE_ERR, f->body);
+		remote_wait_heard(&r->wait);
 		break;
 	case REMOTE_PAGE:
 		if (f->body.len)
@@ -414,6 +418,12 @@ static void on_frame(struct remote_tree *t, const struct remote_frame *f)
 		break;
 	case REMOTE_EXIT:
 		take_exit(r, f->host, f->body);
+		break;
+	case REMOTE_STOPPED:
+		take_stopped(r, f->host, f->body);
+		break;
+	case REMOTE_UNSERVED:
+		r->wait.unserved = 1;
 		break;
 	case REMOTE_LOST:
 		take_lost(r, f->host, f->body);
@@ -433,6 +443,7 @@ static void on_full(void *arg, int full)
 	struct remote *r = arg;
 
 	remote_tree_pause(&r->tree, full && !r->ending);
+	remote_wait_hold(&r->wait, full);
 }
 
 static void on_input(void *arg, uint32_t host, struct slice bytes)
@@ -524,8 +535,10 @@ static int run_loop(struct remote *r, const struct remote_branch *branch,
 	console_init(&r->console, &r->loop, on_full, r);
 	rc = signals_start(&r->signals, &r->loop, &r->config->ending,
 			   &r->config->forwarded, &none, &signals_events, r, e);
-	uv_timer_init(&r->loop, &r->late);
-	r->late.data = r;
+	r->wait = (struct remote_wait){
+		.config = r->config, .events = &wait_events, .owner = r,
+		.hosts = r->hosts, .n = r->n};
+	remote_wait_init(&r->wait, &r->loop);
 	remote_input_init(&r->input, &r->loop, r->config->stdin_rank, on_input,
 			  r);
 	host_choice_say(r->config);

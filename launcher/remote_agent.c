@@ -413,6 +413,18 @@ void remote_agent_abandon(struct remote_agent *a)
 			end(a, i);
 	}
 	remote_agent_signal(a, SIGTERM);
+	remote_agent_signal(a, SIGCONT); /* else it would not hear that */
+}
+
+int remote_agent_stopped(const struct remote_agent *a)
+{
+	siginfo_t how = {.si_pid = 0};
+
+	if (!a->pid || waitid(P_PID, (id_t)a->pid, &how,
+			      WSTOPPED | WCONTINUED | WNOHANG) < 0 ||
+	    how.si_pid != a->pid)
+		return -1;
+	return how.si_code != CLD_CONTINUED;
 }
 
 /* It catches what it can be told by, unless it has only just begun: this was

@@ -55,6 +55,9 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 /* Tells it to stop, for nobody is there any more who started the job: it sees
  * that (remote_node_is_cut_off), and of an elastic job only this node goes. */
 void remote_agent_abandon(struct remote_agent *a);
+/* Whether a signal has stopped it since this was last asked (1), or it goes on
+ * after that (0); -1: neither. */
+int remote_agent_stopped(const struct remote_agent *a);
 void remote_agent_signal(struct remote_agent *a, int number);
 /* No bytes: the end. One at a time: on_took answers. */
 void remote_agent_write(struct remote_agent *a, struct slice bytes);

@@ -20,6 +20,7 @@ struct remote_host {
 	int copied; /* ddprun was not there */
 	uint32_t nproc, cpus, gpus;
 	uint32_t code;    /* its agent's, or what is to be exited with */
+	uint32_t stopped; /* the pid of its agent, while that is; else 0 */
 	char *addr, *why; /* where ssh came to; why it failed */
 	uint64_t asked_ms;  /* unix time */
 	int64_t skew_ms;  /* of its clock, as far as it is certain */

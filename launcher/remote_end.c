@@ -152,7 +152,7 @@ static void on_agent_gone(struct remote_agent *a, int code)
 	struct remote_end *r = a->owner;
 
 	r->agent_runs = 0;
-	/* others may come to it as long as who started us waits for them */
+	/* other nodes may come to it as long as the head waits for them */
 	keeper_node_gone(&r->keeper);
 	send_u32(r, REMOTE_EXIT, (uint32_t)code);
 	finish(r);
@@ -431,15 +431,24 @@ static void take_death(void *arg, pid_t pid, int status,
 	    (r->has_tree && remote_tree_reaped(&r->tree, pid, status)))
 		return;
 	how = keeper_reaped(&r->keeper, pid, status, &e);
-	if (how == KEEPER_OVER)
+	if (how == KEEPER_OVER) {
 		log_error("error: %s", e.text);
+		tell(r, REMOTE_UNSERVED, SLICE("", 0));
+	}
 	if (how == KEEPER_OVER || how == KEEPER_AS_TOLD)
 		finish(r);
 }
 
 static void on_child(void *owner)
 {
-	reap_children(take_death, owner);
+	struct remote_end *r = owner;
+	int stopped;
+
+	reap_children(take_death, r);
+	stopped = remote_agent_stopped(&r->agent);
+	if (stopped >= 0)
+		send_u32(r, REMOTE_STOPPED,
+			 stopped ? (uint32_t)r->agent.pid : 0);
 }
 
 static void on_signal(void *owner, int number)

@@ -37,6 +37,9 @@ enum remote_type {
 	REMOTE_NOISE,   /* what a start-up file printed */
 	REMOTE_FAILED,  /* u32 code, text: it cannot start */
 	REMOTE_EXIT,    /* u32: its agent's exit code */
+	REMOTE_STOPPED, /* u32: its agent's pid, which a signal stopped; 0: it
+			 * goes on */
+	REMOTE_UNSERVED, /* its server has died, and is not started again */
 	REMOTE_LOST,    /* text: nothing more comes of it */
 	/* both, every now and then */
 	REMOTE_PING,

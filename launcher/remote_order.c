@@ -178,3 +178,17 @@ int remote_order_branch(const struct remote_order *o, struct buf *texts,
 	};
 	return 0;
 }
+
+void remote_order_serve(const struct remote_order *o,
+			const struct remote_host *hosts, uint32_t first,
+			struct buf *b)
+{
+	const struct config *c = o->config;
+
+	add(b, "%ld %s", c->master_port_given ? c->master_port : 0,
+	    c->master_addr_given ? c->master_addr : "");
+	for (uint32_t i = 0; i < c->hosts.count; i++) {
+		if (hosts[i].state == HOST_READY && i != first)
+			remote_list_add(b, hosts[i].addr);
+	}
+}

@@ -6,7 +6,7 @@
 #include <limits.h>
 
 #include "launcher/config.h"
-#include "launcher/remote_frame.h"
+#include "launcher/remote_check.h"
 #include "launcher/words.h"
 
 struct remote_order {
@@ -31,5 +31,10 @@ int remote_order_job(const struct remote_order *o, uint32_t i, struct buf *b,
 /* The hosts, as remote_tree_start takes them. texts holds m's. */
 int remote_order_branch(const struct remote_order *o, struct buf *texts,
 			struct remote_branch *m, struct err *e);
+
+/* What the first host needs to start the job's server: the body of SERVE. */
+void remote_order_serve(const struct remote_order *o,
+			const struct remote_host *hosts, uint32_t first,
+			struct buf *b);
 
 #endif
