@@ -479,7 +479,8 @@ DDP_API int ddp_reducer_finish(ddp_reducer *r);
 DDP_API int ddp_reducer_used(const ddp_reducer *r, int i);
 
 /* Broadcasts parameters and buffers from root, small ones together. All ranks
- * give the same counts and types. */
+ * give the same counts and types; one that does not is told, and keeps its own
+ * data. */
 DDP_API int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans,
 				int n, int root);
 

@@ -6,8 +6,9 @@
 #include "worker-sdk/entry.h"
 #include "worker-sdk/last_error.h"
 
-/* A span above SMALL goes by itself: copying it would cost more than a call. */
-enum { SMALL = 64 << 10, TOGETHER = 1 << 20 };
+/* A span above SMALL goes by itself: copying it would cost more than a call. Of
+ * what goes together root's digest is the end. */
+enum { SMALL = 64 << 10, TOGETHER = 1 << 20, DIGEST = sizeof(uint64_t) };
 
 static size_t size_of(const struct ddp_span *s)
 {
@@ -69,6 +70,42 @@ static void move(const struct ddp_span *s, int n, char *room, int out)
 	}
 }
 
+static uint64_t digest(const struct ddp_span *s, int n)
+{
+	uint64_t d = (uint64_t)n;
+
+	for (int i = 0; i < n; i++)
+		d = ddp__digest(d, (uint64_t)s[i].count << 8 | s[i].type);
+	return d;
+}
+
+/* The n from the first one on, in one call, through room. */
+static int pass(struct ddp_comm *c, const struct ddp_span *spans, int first,
+		int n, size_t bytes, char *room, int root)
+{
+	const struct ddp_span *s = spans + first;
+	uint64_t mine = digest(s, n);
+	int rc;
+
+	if (c->rank == root) {
+		move(s, n, room, 0);
+		memcpy(room + bytes, &mine, DIGEST);
+	}
+	rc = ddp_broadcast(c, room, bytes + DIGEST, DDP_U8, root);
+	if (rc || c->rank == root)
+		return rc;
+	/* the sum of their bytes may be right where theirs are not */
+	if (memcmp(room + bytes, &mine, DIGEST))
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_broadcast_spans: of the spans %d to %d "
+			       "one has another count or type on rank %d, the "
+			       "root, than on rank %d: all ranks must give the "
+			       "same",
+			       first, first + n - 1, root, c->rank);
+	move(s, n, room, 1);
+	return 0;
+}
+
 int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 			int root)
 {
@@ -88,15 +125,11 @@ int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
 			continue;
 		}
 		if (!room)
-			room = malloc(TOGETHER);
+			room = malloc(TOGETHER + DIGEST);
 		if (!room)
 			return err_set(ddp__last_error(), -ENOMEM,
 				       "ddp_broadcast_spans: no memory");
-		if (c->rank == root)
-			move(spans + i, k, room, 0);
-		rc = ddp_broadcast(c, room, bytes, DDP_U8, root);
-		if (!rc && c->rank != root)
-			move(spans + i, k, room, 1);
+		rc = pass(c, spans, i, k, bytes, room, root);
 	}
 	free(room);
 	return rc;

@@ -8,6 +8,7 @@
  *   c_together stop RANK           its signal handler asks for the stop
  *   c_together told RANK           the agent asks for it, in that rank's part
  *                                  of the flight recorder
+ *   c_together differ              spans that differ from the root's
  *   c_together values              spans and batch norm
  */
 #include <fcntl.h>
@@ -207,6 +208,35 @@ static void spans(int root)
 		DIE("spans: bad arguments are taken");
 }
 
+/* Rank 0 and the others differ, in all but the sum of the bytes. */
+static void differ(void)
+{
+	static const struct ddp_span root[] = {
+		{NULL, 1000, DDP_F32}, {NULL, 3000, DDP_F32}};
+	static const struct ddp_span other[][2] = {
+		{{NULL, 3000, DDP_F32}, {NULL, 1000, DDP_F32}},
+		{{NULL, 1000, DDP_I32}, {NULL, 3000, DDP_F32}},
+		{{NULL, 500, DDP_F64}, {NULL, 3000, DDP_F32}}};
+	static float a[3000], b[3000];
+
+	for (int k = 0; k < 3; k++) {
+		struct ddp_span s[2];
+		int rc;
+
+		memcpy(s, rank ? other[k] : root, sizeof(s));
+		s[0].data = a;
+		s[1].data = b;
+		a[0] = b[0] = (float)rank;
+		rc = ddp_broadcast_spans(world, s, 2, 0);
+		if (rc != (rank ? DDP_ERR_ARGUMENT : 0) ||
+		    a[0] != (float)rank || b[0] != (float)rank)
+			DIE("case %d: %d, a has %g, b has %g", k, rc,
+			    (double)a[0], (double)b[0]);
+		must(ddp_barrier(world), "barrier");
+	}
+	printf("rank %d: ok; %s\n", rank, rank ? ddp_last_error() : "");
+}
+
 enum { CHANNELS = 5 };
 
 /* Far from zero, where sums of squares would lose everything. */
@@ -290,6 +320,8 @@ int main(int argc, char **argv)
 		stop(atoi(argv[2]), 0);
 	} else if (!strcmp(what, "told") && argc == 3) {
 		stop(atoi(argv[2]), 1);
+	} else if (!strcmp(what, "differ")) {
+		differ();
 	} else if (!strcmp(what, "values")) {
 		for (int root = 0; root < size; root++)
 			spans(root);
