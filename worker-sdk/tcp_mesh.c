@@ -242,6 +242,13 @@ static int missing_from(const struct mesh *m, int host)
 	return m->setup->n;
 }
 
+/* What a host said before it went lies here by now. */
+static int has_come(struct mesh *m, int host)
+{
+	ddp__callers_serve(&m->callers, &m->setup->listener);
+	return missing_from(m, host) != host;
+}
+
 /* Someone has not come for a while: did it end? */
 static int look(struct mesh *m)
 {
@@ -249,8 +256,11 @@ static int look(struct mesh *m)
 	int rc = 0;
 
 	for (int h = missing_from(m, 0); h < m->setup->n && !rc;
-	     h = missing_from(m, h + 1))
+	     h = missing_from(m, h + 1)) {
 		rc = p->fate(p->owner, m->setup->sites[h].leader, NULL, m->e);
+		if (rc && has_come(m, h))
+			rc = m->rc;
+	}
 	return rc;
 }
 

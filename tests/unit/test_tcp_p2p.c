@@ -336,6 +336,63 @@ START_TEST(who_is_gone_before_the_first_message_is_named)
 }
 END_TEST
 
+static int has_gone(void *owner, int rank, const char *seen, struct err *e)
+{
+	return err_set(e, ERR_REMOTE, "rank %d has gone", rank);
+}
+
+struct last_word {
+	struct group g;
+	int pipe[2]; /* rank 0 writes when it has called, and when it is done */
+};
+
+/* Rank 1 has answered rank 0's call and does nothing more until rank 0, with
+ * its proof and its message on their way, has gone. */
+static int say_and_go(int me, void *arg)
+{
+	struct last_word *a = arg;
+	struct ddp__tcp_p2p p;
+	struct ddp__tcp_msg m;
+	struct err e = ERR_INIT;
+	int32_t v = me ? 0 : 42;
+	char byte = 0;
+
+	if (join_p2p(&p, &a->g, me))
+		return 1;
+	if (me == 0) {
+		send_to(&m, &p, &v, 1, 1);
+		while (p.pairs[1].state != DDP__PAIR_GREETED)
+			if (ddp__tcp_msg_advance(&m, &e))
+				return 2;
+		if (write(a->pipe[1], &byte, 1) != 1 ||
+		    ddp__tcp_msg_run(&m, &e))
+			return 3;
+		return write(a->pipe[1], &byte, 1) != 1;
+	}
+	receive_from(&m, &p, &v, 1, 0);
+	if (read(a->pipe[0], &byte, 1) != 1 || ddp__tcp_msg_advance(&m, &e) ||
+	    p.pairs[0].state == DDP__PAIR_READY)
+		return 4;
+	if (read(a->pipe[0], &byte, 1) != 1)
+		return 5;
+	p.peers = &(struct ddp__peers){NULL, name_of, has_gone};
+	if (ddp__tcp_msg_look(&m, 0, &e))
+		return 6;
+	return ddp__tcp_msg_run(&m, &e) || v != 42;
+}
+
+START_TEST(what_was_said_before_going_is_heard)
+{
+	struct last_word a = {make(2), {-1, -1}};
+
+	ck_assert_int_eq(pipe(a.pipe), 0);
+	run_forked(2, say_and_go, &a);
+	close(a.pipe[0]);
+	close(a.pipe[1]);
+	done_with(&a.g);
+}
+END_TEST
+
 START_TEST(strangers_do_not_come_between)
 {
 	struct group g = make(3);
@@ -373,6 +430,7 @@ int main(void)
 	tcase_add_test(tc, both_hear_of_a_mismatch);
 	tcase_add_loop_test(tc, who_goes_or_does_not_come_is_named, 0, 8);
 	tcase_add_test(tc, who_is_gone_before_the_first_message_is_named);
+	tcase_add_test(tc, what_was_said_before_going_is_heard);
 	tcase_add_test(tc, strangers_do_not_come_between);
 	return run_case(tc);
 }
