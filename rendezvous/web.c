@@ -56,6 +56,7 @@ static const struct symbols libmicrohttpd = {
 struct caller {
 	int fd;
 	uint64_t until; /* loop time; 0: nobody's place */
+	uint64_t number; /* in the order of coming */
 };
 
 struct web {
@@ -63,6 +64,7 @@ struct web {
 	uv_poll_t poll;
 	uv_timer_t timer, sweeper;
 	struct caller callers[CONNECTIONS];
+	uint64_t came;
 	int room; /* somebody has gone since the last turn */
 	int handles;
 	web_page *page;
@@ -147,7 +149,7 @@ static void make_room(struct web *h)
 	for (struct caller *k = h->callers; k < h->callers + CONNECTIONS; k++) {
 		if (!k->until)
 			return;
-		if (k->until < oldest->until)
+		if (k->number < oldest->number)
 			oldest = k;
 	}
 	shutdown(oldest->fd, SHUT_RDWR);
@@ -166,7 +168,7 @@ static void on_caller(void *arg, struct MHD_Connection *c, void **state,
 	h->room |= !until;
 	if (!k)
 		return;
-	*k = (struct caller){fd, until};
+	*k = (struct caller){fd, until, h->came++};
 	make_room(h);
 	if (until && !uv_is_active((uv_handle_t *)&h->sweeper))
 		uv_timer_start(&h->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
