@@ -41,8 +41,8 @@ int daemon_is_stopped(const struct daemon *s);
 /* By which it lets in from now on. */
 int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e);
 
-/* This node has gone: jobs that are not over end, and nodes that come late are
- * told how they did, until it is told to go. */
+/* This node has gone: jobs that are not over end, and nodes that come late
+ * learn how, until daemon_dismiss. */
 void daemon_tell_gone(struct daemon *s);
 
 /* Tells it to go; it ends by itself, later. */

@@ -99,9 +99,9 @@ static void on_timer(uv_timer_t *t)
 	}
 }
 
-/* A job of a fixed number of nodes ends with each of them, one that comes and
- * goes with the server's own. Where there is no server, only what failed ends
- * the others. */
+/* A job of a fixed number of nodes ends when any of them ends, an elastic job
+ * when the host of its server does. Where there is no server, only a failure
+ * ends the others. */
 static int ends_all(const struct remote_wait *w, uint32_t host)
 {
 	const struct config *c = w->config;

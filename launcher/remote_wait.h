@@ -40,7 +40,7 @@ void remote_wait_stop(struct remote_wait *w);
 void remote_wait_push(struct remote_wait *w);
 /* The host's ddprun has exited. */
 void remote_wait_exited(struct remote_wait *w, uint32_t host);
-/* It was stopped (its pid), or goes on (0); that is said. */
+/* Its ddprun was stopped (pid), or goes on (0): tells the user. */
 void remote_wait_stopped(struct remote_wait *w, uint32_t host, uint32_t pid);
 /* A line has come: a host that is slow to tell all is not late. */
 void remote_wait_heard(struct remote_wait *w);

@@ -136,8 +136,8 @@ struct server {
 	char why[450]; /* why it drains, for the agents */
 };
 
-/* The job of that name that can be joined, made if there is none; one that is
- * over where there will be no other; NULL when memory ran out. */
+/* The job of that name, to be joined; made if there is none. It may be over
+ * where no other will follow it. NULL when memory ran out. */
 struct hosted *hosted_for_join(struct server *s, struct slice id);
 /* The job of that name, or NULL. */
 struct hosted *hosted_find(struct server *s, struct slice id);
