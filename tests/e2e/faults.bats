@@ -25,14 +25,14 @@ greeting='printf "\002ddprun far\003"'
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	FOR=far JOB=hosts CALL=fcntl LOG="$T/runs" \
 		env -u TEST_COOKIE "$lib_tests/faults/run"
-	# its first four are for ssh's pipes; no run waits for a node, or is told
-	# of a signal that nobody sent
+	# its first four are for ssh's pipes; no run waits for a node, or
+	# reports a signal that nobody sent
 	[ "$(grep -c '"code": 71' runs)" -ge 9 ]
 	! grep '"code": \(75\|143\)' runs
 }
 
-# Of the sample above few are writes: one that fails while the connection reads on
-# must not leave the others waiting.
+# Few of the sample above are writes. A write that fails while the connection reads
+# on must not leave the others waiting.
 @test "each write of a node's ddprun may fail: its job ends" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	run env -u TEST_COOKIE FOR=agent CALL=write JOB=ok JOBS=2 \

@@ -448,7 +448,7 @@ own_server() {
 	until : 2>/dev/null <>"/dev/tcp/${at/://}"; do :; done
 }
 
-@test "a node that comes late to the one run of a server is told how it ended" {
+@test "a node that joins after the only run of a server learns how it ended" {
 	own_server
 	node h1 1 1:2
 	await "$T/h1.out" '^START'
@@ -462,7 +462,7 @@ own_server() {
 	finish server
 }
 
-# 33 bytes, of which none names a way to prove oneself
+# 33 bytes that name no way to prove anything
 @test "the node of a server has gone: what runs ends, and what comes late, too" {
 	own_server
 	node h1 1 2

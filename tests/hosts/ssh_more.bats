@@ -181,7 +181,7 @@ setup() {
 
 # On h4 the agent begins when the others have gone, and their server is not
 # needed any more: from there on $O/ddprun is a script that waits.
-@test "a spare that comes when the job is over is told so" {
+@test "a spare that joins after the end of the job ends, too" {
 	mkfifo go late
 	printf '#!/bin/sh\nread -r _ <%s/late\nexec %s/late_ddprun "$@"\n' "$T" "$T" \
 		>waits
@@ -206,7 +206,7 @@ setup() {
 	nothing_left
 }
 
-@test "of hosts beyond MAX one takes the place of one that is down, at once" {
+@test "a host beyond MAX replaces a host that is down, at once" {
 	sshd_up 3
 	over_ssh job --nnodes 1:2 --last-call-timeout 3600 -H h1:1,h9:1,h3:1 \
 		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'

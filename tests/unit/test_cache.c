@@ -123,8 +123,8 @@ START_TEST(a_damaged_file_is_made_again)
 }
 END_TEST
 
-/* Another user could have written what is in it: one that others can write to;
- * and, where the test may make one, another user's own. */
+/* Another user could have written what is in it: a file that others can write
+ * to; and, where the test may make one, another user's own. */
 START_TEST(what_another_user_can_write_is_not_used)
 {
 	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];

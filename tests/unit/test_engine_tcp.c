@@ -19,7 +19,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 	return 0;
 }
 
-/* In its first sleep this process is stopped for 15 minutes; from the second on
+/* In its first wait this process is stopped for 15 minutes; from the second on
  * the other rank is not. */
 static void (*other_goes_on)(void);
 static int sleeps;
