@@ -17,6 +17,9 @@ enum {
 	ADDRESSES_MAX = 8,
 	STRANGERS_MAX = 16, /* connected, and have not said the token */
 	ACCEPTED_MAX = 8, /* a turn: they are heard before one of them goes */
+	/* How often a source may hang up before it has sent anything. It does
+	 * so where strangers crowd out a rank that has yet to say its token. */
+	CROWDED_OUT_MAX = 8,
 	/* A source that is silent for so long is given up, times the hands that
 	 * the list goes through: it is first to lose patience with its own. */
 	SOURCE_MS = 3000,
@@ -39,6 +42,7 @@ struct source {
 	int connecting;
 	struct sock_addr at[ADDRESSES_MAX];
 	int n, next;
+	int crowded_out; /* times */
 	char token[WIRE_TOKEN_SIZE];
 };
 
@@ -157,6 +161,12 @@ static int is_right(const struct passing *p)
 	return !memcmp(hash, p->hash, sizeof(hash));
 }
 
+static int is_crowded_out(struct passing *p, ssize_t n)
+{
+	return !p->got && (!n || errno == ECONNRESET) &&
+	       p->source.crowded_out++ < CROWDED_OUT_MAX;
+}
+
 static int on_source(struct passing *p)
 {
 	struct source *s = &p->source;
@@ -167,6 +177,10 @@ static int on_source(struct passing *p)
 	n = recv(s->fd, p->list + p->got, p->bytes - p->got, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (n <= 0 && is_crowded_out(p, n)) {
+		s->next = 0;
+		return call_source(p);
+	}
 	if (n <= 0)
 		return ask_server(p);
 	p->got += (size_t)n;
