@@ -34,7 +34,7 @@ SHOWN = [
     ("placement.md", r"socket    \||which ranks run there"),
     ("service.md", r"\[Service\]"),
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
-    ("sdk.md", r"all_reduce #1532"),
+    ("sdk.md", r"all_reduce #1532|rank 0 on n07 waits in"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
     ("structure.md", r"trainers "),
     ("testing.md", r"the answers about"),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "worker-sdk/blocked.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/own.h"
 #include "worker-sdk/recorder.h"
@@ -82,7 +83,8 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 		return NULL;
 	c->magic = DDP__ALIVE;
 	c->world = w;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen};
+	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen,
+				       ddp__blocked_look, ddp__blocked_end};
 	c->next = w->comms;
 	w->comms = c;
 	return c;

@@ -19,6 +19,7 @@ struct ddp__cpu {
 	struct ddp__queue *messages; /* to each rank, then from each; or NULL */
 	int armed;	   /* peers ring this rank's bell in shm */
 	struct err failed; /* code 0, or the first error there was */
+	uint64_t id;	   /* the same on all ranks, and random */
 };
 
 int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,

@@ -455,6 +455,17 @@ static void forget(struct meeting *m)
 	m->contacts = NULL;
 }
 
+/* What rank 0 has drawn is the communicator's, and of its attempt. */
+static uint64_t id_of(const struct meeting *m)
+{
+	unsigned char key[DDP__KEY];
+	uint64_t id;
+
+	ddp__key_for(key, m->contacts[0].cookie, "communicator");
+	memcpy(&id, key, sizeof(id));
+	return id;
+}
+
 /* A group of few has the CPUs of its host not for itself. */
 static int is_crowded(const struct ddp_comm *world)
 {
@@ -494,6 +505,7 @@ static int meet(struct meeting *m)
 				       m->shm_error);
 		return meet(m);
 	}
+	m->cpu->id = id_of(m);
 	h = &c->topology.hosts[c->topology.host_of[c->rank]];
 	rc = c->topology.nhosts > 1 ? open_p2p(m) : 0;
 	if (!rc && c->topology.nhosts > 1 && h->ranks[0] == c->rank) {

@@ -4,6 +4,9 @@
  * environment (ddprun sets it), meets the other ranks and returns the world: a
  * communicator of all ranks. Collectives are called by every rank of a
  * communicator, in the same order, with the same count, type and operation.
+ * Calls that differ are DDP_ERR_ARGUMENT, with a text that names both. So it
+ * is, on cpu, where ranks of one host wait for each other in collectives of
+ * different communicators: half a second later.
  *
  * libddp never prints, never exits, installs no signal handler, and starts a
  * thread only where a function says so and is called. A communicator, with the
@@ -466,7 +469,8 @@ DDP_API int ddp_reducer_new_spans(ddp_reducer **r, ddp_comm *c,
 DDP_API void ddp_reducer_free(ddp_reducer *r);
 /* A backward pass begins. sync 0: its gradients stay local, to be accumulated
  * (no_sync); ready then only notes that the parameter was used, and finish,
- * which may be left out, does nothing. */
+ * which may be left out, does nothing. All ranks make the same steps with sync,
+ * and the same collectives within each. */
 DDP_API int ddp_reducer_begin(ddp_reducer *r, int sync);
 /* The gradient of parameter i is complete, and not written to until finish. In
  * any order; the last parameter first is best. Moves on what is under way. */

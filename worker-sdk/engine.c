@@ -501,24 +501,53 @@ static int wait_there(struct ddp__engine *en)
 	return rc != 0;
 }
 
+/* The call that waits for t returns only at its end. What it waits for is the
+ * first of its queue: can that still go on? */
+static void look_for_circle(const struct ddp__task *t,
+			    struct ddp__standstill *w)
+{
+	const struct ddp__task *head = t->queue->first;
+	const struct ddp__cpu *cpu = t->c->state;
+	const struct ddp__call *call;
+	struct err e = ERR_INIT;
+	int from = DDP__FROM_OTHERS;
+
+	if (!head || head->state != DDP__UNDER_WAY || !head->since ||
+	    head->way != DDP__COLLECTIVE)
+		return;
+	call = head->call;
+	if (ddp__cpu_op_awaits_shm(&head->op))
+		call = ddp__shm_awaited(&cpu->shm, &from);
+	else if (!head->op.tcp_busy)
+		return;
+	if (ddp__stands_still(w, call, from, clock_ns() - head->since, &e))
+		ddp__engine_fail(t->c, &e);
+}
+
+static int has_ended(const struct ddp__task *t)
+{
+	return t->state == DDP__DONE || t->state == DDP__FAILED;
+}
+
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		      int timeout_ms)
 {
+	struct ddp__standstill w = {&t->c->peers, 0};
 	struct ddp__pace pace = {0, LOOK_FIRST_MS};
 	uint64_t start = clock_ns();
 
 	for (;;) {
 		int moved = ddp__engine_move(en), ms;
 
-		if (t->state == DDP__DONE || t->state == DDP__FAILED)
-			return;
+		if (has_ended(t))
+			break;
 		if (timeout_ms >= 0) {
 			uint64_t waited = (clock_ns() - start) / 1000000u;
 
 			if (!moved)
 				ddp__engine_look(en);
 			if (waited >= (uint64_t)timeout_ms)
-				return;
+				break;
 			ms = ddp__pace(&pace, moved, SPIN_NS);
 			if (ms > timeout_ms - (int)waited)
 				ms = timeout_ms - (int)waited;
@@ -529,6 +558,10 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		if (!ms)
 			continue;
 		ddp__engine_sleep(en, &en->sleeper, ms, -1);
+		/* first: who left may have done so because of a circle */
+		if (timeout_ms < 0)
+			look_for_circle(t, &w);
 		ddp__engine_look(en);
 	}
+	ddp__goes_on(&w);
 }

@@ -352,14 +352,29 @@ static int look(struct ddp__shm *s, int first, struct err *e)
 	return 0;
 }
 
-__attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
-						 struct err *e)
+const struct ddp__call *ddp__shm_awaited(const struct ddp__shm *s, int *from)
 {
-	uint64_t start = clock_ns();
+	*from = s->cell ? s->ranks[s->cell_from] : DDP__FROM_HOST;
+	return call_of(s);
+}
+
+/* Whether those who are missing are blocked, too, and wait for me. */
+static int look_for_circle(struct ddp__shm *s, struct ddp__standstill *w,
+			   uint64_t waited, struct err *e)
+{
+	int from;
+	const struct ddp__call *call = ddp__shm_awaited(s, &from);
+
+	return ddp__stands_still(w, call, from, waited, e)
+		       ? ddp__shm_fail(s, e)
+		       : 0;
+}
+
+static int wait_asleep(struct ddp__shm *s, int i, uint64_t start,
+		       struct ddp__standstill *w, struct err *e)
+{
 	int ms = LOOK_FIRST_MS;
 
-	if (spin(s, i, start))
-		return 0;
 	for (;;) {
 		uint64_t waited, slept = clock_ns();
 		int rc;
@@ -374,11 +389,28 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 		waited = clock_ns() - start;
 		if (is_late(s, waited))
 			return fail_timeout(s, waited, e);
-		rc = look(s, i, e);
+		/* first: who left may have done so because of a circle */
+		rc = look_for_circle(s, w, waited, e);
+		if (!rc)
+			rc = look(s, i, e);
 		if (rc)
 			return rc;
 		ms = ms * 2 < LOOK_MS ? ms * 2 : LOOK_MS;
 	}
+}
+
+__attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
+						 struct err *e)
+{
+	struct ddp__standstill w = {s->peers, 0};
+	uint64_t start = clock_ns();
+	int rc;
+
+	if (spin(s, i, start))
+		return 0;
+	rc = wait_asleep(s, i, start, &w, e);
+	ddp__goes_on(&w);
+	return rc;
 }
 
 int ddp__shm_wait(struct ddp__shm *s, struct err *e)

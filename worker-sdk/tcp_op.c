@@ -498,8 +498,19 @@ int ddp__tcp_look(struct ddp__tcp *t, uint64_t waited_ns, struct err *e)
 	return rc;
 }
 
+static int look_asleep(struct ddp__tcp_op *op, struct ddp__standstill *w,
+		       uint64_t waited, struct err *e)
+{
+	int rc = ddp__tcp_look(op->t, waited, e);
+
+	return rc ? rc
+		  : ddp__stands_still(w, &op->call, DDP__FROM_OTHERS, waited,
+				      e);
+}
+
 static int sleep_until_ready(struct ddp__tcp_op *op, uint64_t now,
-			     uint64_t *last, struct err *e)
+			     uint64_t *last, struct ddp__standstill *w,
+			     struct err *e)
 {
 	struct pollfd polls[POLLS_MAX];
 	int64_t waited = (int64_t)(now - *last), left = LOOK_MS;
@@ -518,11 +529,12 @@ static int sleep_until_ready(struct ddp__tcp_op *op, uint64_t now,
 		*last = clock_ns();
 		waited = 0;
 	}
-	return ready ? 0 : ddp__tcp_look(op->t, (uint64_t)waited, e);
+	return ready ? 0 : look_asleep(op, w, (uint64_t)waited, e);
 }
 
 int ddp__tcp_run(struct ddp__tcp_op *op, struct err *e)
 {
+	struct ddp__standstill w = {op->t->peers, 0};
 	uint64_t last = 0;
 	int rc = ddp__tcp_advance(op, e);
 
@@ -535,10 +547,11 @@ int ddp__tcp_run(struct ddp__tcp_op *op, struct err *e)
 		if (op->t->spins && now - last < SPIN_NS)
 			sched_yield(); /* whom I wait for may need this CPU */
 		else
-			rc = sleep_until_ready(op, now, &last, e);
+			rc = sleep_until_ready(op, now, &last, &w, e);
 		if (!rc)
 			rc = ddp__tcp_advance(op, e);
 	}
+	ddp__goes_on(&w);
 	ddp__tcp_op_release(op);
 	return rc < 0 ? rc : 0;
 }

@@ -1,0 +1,221 @@
+/* test_deadlock.c: which blocked ranks wait for each other for ever, and how
+ * that is put. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/run_case.h"
+#include "worker-sdk/call.h"
+#include "worker-sdk/deadlock.h"
+
+enum { WORLD = 7, RANKS = 24 };
+
+static struct ddp__blocked all[RANKS];
+static int circle[DDP__CIRCLE_MAX];
+
+/* Rank waits in call `number` of comm, for all. */
+static struct ddp__blocked *waits(int rank, uint64_t comm, uint64_t number)
+{
+	static const struct ddp__call barrier = {.kind = DDP__BARRIER};
+	struct ddp__blocked *b = &all[rank];
+
+	*b = (struct ddp__blocked){.turn = 1,
+				   .comm = comm,
+				   .word = ddp__call_pack(&barrier),
+				   .number = number,
+				   .rank = rank,
+				   .needs = DDP__NEEDS_ALL};
+	if (comm != WORLD)
+		snprintf(b->group, sizeof(b->group), "%d.0", (int)comm);
+	return b;
+}
+
+/* It is in comm, too, and has begun so many calls there. */
+static void begun(struct ddp__blocked *b, uint64_t comm, uint64_t calls)
+{
+	b->begun[b->comms++] = (struct ddp__begun){comm, calls};
+}
+
+/* Rank 0 waits in the world, rank 1 in group 1, and each calls the other
+ * late. */
+static void two(void)
+{
+	struct ddp__blocked *a = waits(0, WORLD, 3), *b = waits(1, 1, 5);
+
+	begun(a, WORLD, 3);
+	begun(a, 1, 4);
+	begun(b, WORLD, 2);
+	begun(b, 1, 5);
+}
+
+START_TEST(two_that_wait_for_each_other_are_found_by_both)
+{
+	two();
+	for (int me = 0; me < 2; me++) {
+		ck_assert_int_eq(ddp__deadlock_find(all, 2, me, circle), 2);
+		ck_assert_int_eq(circle[0], 0);
+		ck_assert_int_eq(circle[1], 1);
+	}
+}
+END_TEST
+
+START_TEST(what_was_begun_is_not_waited_for)
+{
+	two();
+	all[0].begun[1].calls = 5; /* asynchronously */
+	ck_assert(ddp__blocked_awaits(&all[0], &all[1]));
+	ck_assert(!ddp__blocked_awaits(&all[1], &all[0]));
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, circle), 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+}
+END_TEST
+
+START_TEST(who_is_not_of_the_communicator_is_not_waited_for)
+{
+	two();
+	all[0].comms = 1;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+}
+END_TEST
+
+START_TEST(who_is_not_blocked_may_still_come)
+{
+	two();
+	all[1].turn = 0;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 0, circle), 0);
+}
+END_TEST
+
+START_TEST(a_call_with_a_root_needs_that_one_alone)
+{
+	two();
+	all[0].needs = 2;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+	all[0].needs = 1;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 2);
+	all[0].needs = DDP__NEEDS_NONE;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+}
+END_TEST
+
+START_TEST(a_step_needs_the_ranks_of_its_host)
+{
+	two();
+	all[0].needs = DDP__NEEDS_HOST;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 2);
+	all[0].host = 1;
+	ck_assert_int_eq(ddp__deadlock_find(all, 2, 1, circle), 0);
+}
+END_TEST
+
+/* Ranks 0 to n-1 go round: each is in a group with the next one. */
+static void go_round(int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct ddp__blocked *b =
+			waits((i + 5) % n, (uint64_t)i + 100, 1);
+
+		begun(b, (uint64_t)i + 100, 1);
+		begun(b, (uint64_t)(i + n - 1) % (uint64_t)n + 100, 0);
+	}
+}
+
+START_TEST(a_long_circle_is_found_up_to_a_length)
+{
+	go_round(DDP__CIRCLE_MAX);
+	for (int me = 0; me < DDP__CIRCLE_MAX; me++) {
+		ck_assert_int_eq(ddp__deadlock_find(all, DDP__CIRCLE_MAX, me,
+						    circle),
+				 DDP__CIRCLE_MAX);
+		for (int i = 0; i < DDP__CIRCLE_MAX; i++)
+			ck_assert_int_eq(circle[i], i);
+	}
+	go_round(DDP__CIRCLE_MAX + 1);
+	ck_assert_int_eq(ddp__deadlock_find(all, DDP__CIRCLE_MAX + 1, 0,
+					    circle), 0);
+}
+END_TEST
+
+START_TEST(the_shortest_circle_is_told)
+{
+	struct ddp__blocked *last;
+
+	go_round(5);
+	last = &all[4];
+	/* rank 4 is in the group that rank 2 waits in, too */
+	begun(last, all[2].comm, 0);
+	begun(&all[2], last->comm, 0);
+	ck_assert_int_eq(ddp__deadlock_find(all, 5, 4, circle), 2);
+	ck_assert_int_eq(circle[0], 2);
+	ck_assert_int_eq(circle[1], 4);
+	/* and who only waits for those of a circle is in none */
+	last = waits(5, all[4].comm, 1);
+	begun(last, all[4].comm, 1);
+	ck_assert_int_eq(ddp__deadlock_find(all, 6, 5, circle), 0);
+}
+END_TEST
+
+static char *name(void *owner, int rank, char *out)
+{
+	(void)owner;
+	snprintf(out, DDP__NAME_MAX, "rank %d on h%d", rank, rank / 2);
+	return out;
+}
+
+static const char *text(int n)
+{
+	static const struct ddp__peers peers = {.name = name};
+	static struct err e;
+
+	n = ddp__deadlock_find(all, n, 0, circle);
+	ck_assert_int_eq(ddp__deadlock_error(all, circle, n, &peers, &e),
+			 ERR_ARGUMENT);
+	return e.text;
+}
+
+START_TEST(a_circle_in_words)
+{
+	two();
+	ck_assert_str_eq(text(2),
+			 "rank 0 on h0 waits in barrier #3 for rank 1 on h0, "
+			 "which waits in barrier #5 of group 1.0 for rank 0 on "
+			 "h0: all ranks must make the calls of their "
+			 "communicators in the same order");
+	strcpy(all[1].group, "1.0/r2");
+	ck_assert_str_eq(text(2),
+			 "rank 0 on h0 waits in barrier #3 for rank 1 on h0, "
+			 "which waits in barrier #5 of reducer 2 of group 1.0 "
+			 "for rank 0 on h0: all ranks must make the same steps "
+			 "of a reducer, with the same sync, and the same other "
+			 "calls within them");
+}
+END_TEST
+
+START_TEST(a_long_circle_in_words)
+{
+	go_round(4);
+	ck_assert_ptr_nonnull(strstr(text(4), "which waits in barrier #1 of "
+				     "group 102.0 for rank 0 on h0: all"));
+	go_round(7);
+	ck_assert_ptr_nonnull(strstr(text(7), " for rank 3 on h1, which waits "
+				     "in barrier #1 of group 105.0 for one of "
+				     "3 more, who wait for rank 0 on h0: all"));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("deadlock");
+
+	tcase_set_timeout(tc, 10);
+	tcase_add_test(tc, two_that_wait_for_each_other_are_found_by_both);
+	tcase_add_test(tc, what_was_begun_is_not_waited_for);
+	tcase_add_test(tc, who_is_not_of_the_communicator_is_not_waited_for);
+	tcase_add_test(tc, who_is_not_blocked_may_still_come);
+	tcase_add_test(tc, a_call_with_a_root_needs_that_one_alone);
+	tcase_add_test(tc, a_step_needs_the_ranks_of_its_host);
+	tcase_add_test(tc, a_long_circle_is_found_up_to_a_length);
+	tcase_add_test(tc, the_shortest_circle_is_told);
+	tcase_add_test(tc, a_circle_in_words);
+	tcase_add_test(tc, a_long_circle_in_words);
+	return run_case(tc);
+}
