@@ -189,6 +189,19 @@ same_labels() {
 	cmp <(losses one) <(losses two)
 }
 
+@test "no layer of a ResNet is computed by oneDNN's reference code" {
+	[ "$(uname -m)" = x86_64 ] || skip "oneDNN has fast code for x86-64"
+	for stem in cifar torchvision; do
+		for isa in AVX2 DEFAULT; do
+			expect 0 env ONEDNN_VERBOSE=1 ONEDNN_MAX_CPU_ISA=$isa resnet \
+				--device cpu --arch resnet18 --stem $stem --synthetic \
+				--batch-size 2 --steps 1
+			has "$out" ',exec,cpu,convolution,.*,backward_weights,'
+			lacks "$out" ',exec,cpu,[a-z]*,ref'
+		done
+	done
+}
+
 @test "killed in the middle of an epoch it goes on from the last whole one" {
 	local line
 	expect 0 mnist_mlp --data data --epochs 60 --log-dir one
