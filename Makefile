@@ -209,6 +209,9 @@ $(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
+# Compiled in a fourth of the time that -O2 takes: half of all that check compiles.
+$(call objs,$(unit_tests:$(O)/tests/%=tests/unit/%.c)): extra_cflags = -Og
+
 # Some tests have a clock, connects, wakes or memory of their own.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_remote_order: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc

@@ -53,7 +53,7 @@ static void narrow(uint32_t first, uint32_t last)
 static const char *decide(enum binding mode, uint32_t nproc,
 			  const char *gpu_nodes, uint32_t gpus_per_proc)
 {
-	static char out[ERR_TEXT_MAX];
+	static char out[16 + ERR_TEXT_MAX];
 	struct cpus *sets = calloc(nproc, sizeof(*sets));
 	struct buf b = BUF_INIT(sizeof(out));
 	struct err e = ERR_INIT;
