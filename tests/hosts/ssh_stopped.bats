@@ -21,26 +21,25 @@ stop_agent() {
 
 says_agent='echo "agent $PPID on $(hostname)"'
 
-@test "an agent that is stopped is a lost node: the job ends, with its page" {
+# lose_agent NODE: the job of h1 and h2 fails when the agent of h(NODE + 1) is stopped
+lose_agent() {
+	local stopped=h$(($1 + 1)) other=h$((2 - $1))
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 --heartbeat-timeout 2 --shutdown-timeout 1 \
 		sh -c "$says_agent; exec tail -f /dev/null"
-	await "$T/job.out" 'on h1$'
-	stop_agent h2
+	await "$T/job.out" "on $other\$"
+	stop_agent $stopped
 	DEADLINE=60 finish job 69
-	has "$err" "job 'ssh-[0-9a-f]+' failed: node 1 \(h2\) was lost: not heard from"
+	has "$err" "job 'ssh-[0-9a-f]+' failed: node $1 \($stopped\) was lost: not heard from"
 	nothing_left
 }
 
+@test "an agent that is stopped is a lost node: the job ends, with its page" {
+	lose_agent 1
+}
+
 @test "the agent of the first host is stopped: so it is there" {
-	sshd_up 2
-	over_ssh job -H h1:1,h2:1 --heartbeat-timeout 2 --shutdown-timeout 1 \
-		sh -c "$says_agent; exec tail -f /dev/null"
-	await "$T/job.out" 'on h2$'
-	stop_agent h1
-	DEADLINE=60 finish job 69
-	has "$err" "job 'ssh-[0-9a-f]+' failed: node 0 \(h1\) was lost: not heard from"
-	nothing_left
+	lose_agent 0
 }
 
 @test "with --nnodes MIN:MAX the job goes on without an agent that is stopped" {

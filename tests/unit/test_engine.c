@@ -5,39 +5,11 @@
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "tests/unit/run_case.h"
 #include "tests/unit/shm_ranks.h"
+#include "tests/unit/stopped_clock.h"
 #include "worker-sdk/cpu.h"
-
-/* (-Wl,--wrap) */
-int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-static long now_ms = 1000000, goes;
-
-int __wrap_clock_gettime(clockid_t id, struct timespec *t)
-{
-	(void)id;
-	now_ms += goes;
-	*t = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
-	return 0;
-}
-
-/* In its first wait this process is stopped for 15 minutes; from the second on
- * the other rank is not. */
-static void (*other_goes_on)(void);
-static int sleeps;
-
-static int is_stopped(void)
-{
-	if (!other_goes_on)
-		return 0;
-	if (sleeps++)
-		other_goes_on();
-	else
-		now_ms += 900 * 1000;
-	return 1;
-}
 
 long __real_syscall(long n, ...);
 long __wrap_syscall(long n, ...);
@@ -161,13 +133,6 @@ START_TEST(a_message_that_stands_still_has_the_timeout)
 				     "rank 0 on h1 has not sent it for 1.5 s"));
 }
 END_TEST
-
-static void stop_until(void (*other)(void))
-{
-	goes = 1; /* spins end */
-	sleeps = 0;
-	other_goes_on = other;
-}
 
 static void send_more(void)
 {

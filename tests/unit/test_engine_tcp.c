@@ -1,46 +1,20 @@
 /* test_engine_tcp.c: as test_engine.c, of a message between hosts: its timeout
  * is for standing still, not for all of it, and not for being stopped. */
 #include <poll.h>
-#include <time.h>
 
 #include "tests/unit/run_case.h"
+#include "tests/unit/stopped_clock.h"
 #include "tests/unit/tcp_group.h"
 #include "worker-sdk/cpu.h"
-
-/* (-Wl,--wrap) */
-int __wrap_clock_gettime(clockid_t id, struct timespec *t);
-static long now_ms = 1000000, goes;
-
-int __wrap_clock_gettime(clockid_t id, struct timespec *t)
-{
-	(void)id;
-	now_ms += goes;
-	*t = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
-	return 0;
-}
-
-/* In its first wait this process is stopped for 15 minutes; from the second on
- * the other rank is not. */
-static void (*other_goes_on)(void);
-static int sleeps;
 
 int __real_poll(struct pollfd *p, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms);
 
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
 {
-	void (*other)(void) = other_goes_on;
-
-	if (!other)
+	if (!is_stopped())
 		return __real_poll(p, n, ms);
-	if (sleeps++) {
-		other_goes_on = NULL; /* the other one polls, too */
-		other();
-		other_goes_on = other;
-		return __real_poll(p, n, ms);
-	}
-	now_ms += 900 * 1000;
-	return 0;
+	return sleeps == 1 ? 0 : __real_poll(p, n, ms);
 }
 
 /* what the compiler makes of poll where it knows the array's size */
@@ -150,13 +124,6 @@ START_TEST(a_message_that_moves_has_all_the_time_it_needs)
 	ck_assert_mem_eq(to, from, SIZE);
 }
 END_TEST
-
-static void stop_until(void (*other)(void))
-{
-	goes = 1; /* spins end */
-	sleeps = 0;
-	other_goes_on = other;
-}
 
 static void send_more(void)
 {

@@ -21,8 +21,8 @@ struct conv {
 	struct turned for_forward, for_backward;
 	struct cpu_call keep; /* the weights' gradient into its arena */
 	void *gradient;
-	/* A model's input comes as f32, plane by plane, which may be neither the
-	 * type nor the layout that is fast here: a copy of it, and of its
+	/* A model's input comes as f32, plane by plane, which may be neither
+	 * the type nor the layout that is fast here: a copy of it, and of its
 	 * gradient. */
 	struct cpu_call narrow, widen;
 	void *in, *dx; /* NULL: the tensors' own */
