@@ -63,6 +63,9 @@ all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(if $(SAN),,$(hardening)) $(CFLAGS)
 all_ldflags = $(san_flags) -Wl,-z,relro,-z,now $(LDFLAGS)
 
+# make calls itself so: on all cores, unless -j says on how many.
+all_cores = --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # ---- what is made of what
 
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
@@ -322,19 +325,19 @@ ifeq ($(SAN),thread)
 thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats \
 	e2e/fuzz_sdk.bats
 check: deps
-	@$(MAKE) --no-print-directory SAN= O=$(plain) tests
-	@$(MAKE) --no-print-directory $(libs) $(test_programs) $(fuzz_sdk)
+	@$(MAKE) $(all_cores) SAN= O=$(plain) tests
+	@$(MAKE) $(all_cores) $(libs) $(test_programs) $(fuzz_sdk)
 	@O=$(abspath $(plain)) SAN=$(SAN) DDP_TEST_WORKERS=$(abspath $(O))/tests \
 		$(shell setarch -R true 2>/dev/null && echo setarch -R) \
 		sh tests/run $(or $(TESTS),$(thread_tests))
 else
 check: deps
-	@$(MAKE) --no-print-directory tests
+	@$(MAKE) $(all_cores) tests
 	@O=$(abspath $(O)) SAN=$(SAN) sh tests/run $(TESTS)
 endif
 
 check-cluster: deps
-	@$(MAKE) --no-print-directory tests
+	@$(MAKE) $(all_cores) tests
 	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
 
@@ -342,7 +345,7 @@ check-cluster: deps
 # the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
 check-roots: deps
 	@sh deps.sh roots
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(all_cores) all
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
 # What those tests start and a root can build: the trainers want oneDNN 2.
@@ -352,11 +355,11 @@ check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
 
 demo: build-deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(all_cores) all
 	@O=$(O) sh tests/demo
 
 bench: deps
-	@$(MAKE) --no-print-directory all bench-programs
+	@$(MAKE) $(all_cores) all bench-programs
 	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
 
 # The functions' pages, from ddp.h, the one that speaks of all being docs/ddp.3.
@@ -399,11 +402,11 @@ $(O)/obj/analyze/%.clang: %.c Makefile
 	$(Q)touch $@
 
 analyze:
-	@$(MAKE) --no-print-directory -k -j$(shell nproc) $(analyze_gcc) $(analyze_clang)
+	@$(MAKE) $(all_cores) -k $(analyze_gcc) $(analyze_clang)
 
 # On programs that `make tests` has built; with SAN=thread only the ranks are.
 fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
-	$(if $(filter thread,$(SAN)),@$(MAKE) --no-print-directory SAN= O=$(plain) $(plain)/ddprun $(plain)/ddprdzv)
+	$(if $(filter thread,$(SAN)),@$(MAKE) $(all_cores) SAN= O=$(plain) $(plain)/ddprun $(plain)/ddprdzv)
 	@DDPRUN=$(abspath $(if $(filter thread,$(SAN)),$(plain),$(O)))/ddprun FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		$(if $(filter thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R)) $(fuzz_sdk)
 
@@ -420,7 +423,7 @@ fuzz:
 
 # Its knobs (FOR, CALL, JOB, AT, N, SEED, JOBS, LOG) are in its first lines.
 faults: deps
-	@$(MAKE) --no-print-directory $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
+	@$(MAKE) $(all_cores) $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
 	@O=$(abspath $(O)) tests/faults/run
 
 # Its knobs (FOR, N, SEED, AT, KEY, TESTS, BUDGET, JOBS, LOG) are in its first lines.
