@@ -9,7 +9,7 @@
 /* The ranges of text, "0 4-7"; "error: ..." if it is wrong. */
 static const char *parse(const char *text)
 {
-	static char out[ERR_TEXT_MAX];
+	static char out[16 + ERR_TEXT_MAX];
 	struct rank_list l;
 	struct err e = ERR_INIT;
 	size_t len = 0;
