@@ -41,6 +41,11 @@ static void on_grace(void *owner)
 	agent_handle(owner, EV_GRACE, "the grace time is over");
 }
 
+static void on_look(void *owner)
+{
+	agent_sweep(owner);
+}
+
 /* ---- a round begins ---- */
 
 static const char *agent_id(const struct agent *a)
@@ -432,6 +437,7 @@ static int run_loop(struct agent *a, struct err *e)
 	a->member.owner = a;
 	a->stopping.owner = a;
 	a->stopping.on_over = on_grace;
+	a->stopping.on_look = on_look;
 	a->stopping.mark = a->mark;
 	stopping_init(&a->stopping, &a->loop, &a->group, &a->failure.recorder);
 	agent_start_limit(a);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,13 @@ static void kill_all(const struct guard *g, const char *mark)
 	 * for they may have forked meanwhile. A worker may be a ddprun: its
 	 * guard is needed, for what that started has a mark of its own */
 	for (int i = 0, clean = 0; i < SWEEPS_MAX && clean < 2; i++) {
+		int in_exec, n = sweep_kill_marked(mark, GUARD_NAME, &in_exec);
+
 		/* twice nobody: a process that could not be looked at is one
 		 * that would live */
-		clean = sweep_kill_marked(mark, GUARD_NAME) ? 0 : clean + 1;
+		clean = n || in_exec ? 0 : clean + 1;
+		if (!n && in_exec)
+			poll(NULL, 0, SWEEP_LOOK_MS);
 	}
 }
 

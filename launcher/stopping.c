@@ -36,6 +36,14 @@ static void on_timer(uv_timer_t *t)
 	uv_timer_start(t, on_timer, s->left_ms + 1, 0);
 }
 
+static void on_look(uv_timer_t *t)
+{
+	struct stopping *s = t->data;
+
+	s->told.looks++;
+	s->on_look(s->owner);
+}
+
 void stopping_init(struct stopping *s, uv_loop_t *loop, struct group *group,
 		   struct recorder *recorder)
 {
@@ -43,12 +51,14 @@ void stopping_init(struct stopping *s, uv_loop_t *loop, struct group *group,
 	s->recorder = recorder;
 	s->signal = SIGTERM;
 	uv_timer_init(loop, &s->timer);
-	s->timer.data = s;
+	uv_timer_init(loop, &s->look);
+	s->timer.data = s->look.data = s;
 }
 
 void stopping_close(struct stopping *s)
 {
 	uv_close((uv_handle_t *)&s->timer, NULL);
+	uv_close((uv_handle_t *)&s->look, NULL);
 }
 
 void stopping_release(struct stopping *s)
@@ -133,6 +143,10 @@ void stopping_sweep(struct stopping *s, const pid_t *ours, int nours)
 		return;
 	if (sweep_children(&s->told, ours, nours, s->mark, signal) == 0)
 		group_close(s->group);
+	if (!s->told.in_exec)
+		uv_timer_stop(&s->look);
+	else if (!uv_is_active((uv_handle_t *)&s->look))
+		uv_timer_start(&s->look, on_look, SWEEP_LOOK_MS, 0);
 }
 
 void stopping_begin(struct stopping *s)

@@ -15,9 +15,10 @@
 struct stopping {
 	void *owner;
 	void (*on_over)(void *owner); /* the time is over */
+	void (*on_look)(void *owner); /* to call stopping_sweep again */
 	struct group *group;
 	struct recorder *recorder;
-	uv_timer_t timer;
+	uv_timer_t timer, look;
 	int signal;      /* what workers and leftovers are told */
 	int announced;   /* that it takes long */
 	int far;         /* other nodes are waited for, too */
@@ -29,7 +30,7 @@ struct stopping {
 
 void stopping_init(struct stopping *s, uv_loop_t *loop, struct group *group,
 		   struct recorder *recorder);
-/* The timer's close callback is the loop's last. */
+/* The close callbacks are the loop's last. */
 void stopping_close(struct stopping *s);
 void stopping_release(struct stopping *s);
 
@@ -50,7 +51,8 @@ void stopping_end(struct stopping *s);
 int stopping_gives(const struct stopping *s);
 
 /* Orphans of the workers have become our children: they go, too. When nobody is
- * left, but those of ours, the group is closed. */
+ * left, but those of ours, the group is closed. on_look follows soon if some
+ * are in execve, where they cannot be told from strangers. */
 void stopping_sweep(struct stopping *s, const pid_t *ours, int nours);
 /* Those that come now have not been told. */
 void stopping_begin(struct stopping *s);

@@ -57,20 +57,36 @@ static int tell(struct sweep *s, pid_t pid, int signal)
 	return 1;
 }
 
+/* Fields of /proc/PID/stat, by their numbers in proc_pid_stat(5). */
+enum {
+	STAT_PARENT = 4, STAT_VSIZE = 23, STAT_END_CODE = 27,
+	STAT_ENV_START = 50, STAT_ENV_END = 51, STAT_FIELDS = 53
+};
+
+/* Those from STAT_PARENT on; 0 each if it is gone. */
+static void read_stat(const char *pid, unsigned long long *fields)
+{
+	char path[sizeof("/proc//stat") + NAME_MAX], text[2048], *at;
+
+	memset(fields, 0, STAT_FIELDS * sizeof(*fields));
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file_read_text(path, text, sizeof(text));
+	/* the name before it may have any characters; then the state */
+	at = strrchr(text, ')');
+	if (!at || strlen(at) < sizeof(") S") - 1)
+		return;
+	at += sizeof(") S") - 1;
+	for (int i = STAT_PARENT; i < STAT_FIELDS; i++)
+		fields[i] = strtoull(at, &at, 10);
+}
+
 /* 0 if it is gone. */
 static pid_t parent_of(const char *pid)
 {
-	char path[sizeof("/proc//stat") + NAME_MAX], text[512];
-	const char *end;
-	pid_t parent = 0;
+	unsigned long long fields[STAT_FIELDS];
 
-	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	file_read_text(path, text, sizeof(text));
-	/* the name before it may have any characters */
-	end = strrchr(text, ')');
-	if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
-		return 0;
-	return parent;
+	read_stat(pid, fields);
+	return (pid_t)fields[STAT_PARENT];
 }
 
 /* A name in /proc as a pid; 0 if it is none. */
@@ -151,8 +167,9 @@ static void list_children(on_child *found, void *arg, int quiet)
 }
 
 /* The whole variable, between NULs. The text is read in overlapping pieces,
- * for environments may be megabytes. */
-static int has_variable(int fd, const char *variable)
+ * for environments may be megabytes. Where it is not found, *size is the size
+ * of all that was read. */
+static int has_variable(int fd, const char *variable, size_t *size)
 {
 	enum { PIECE = 32 << 10 };
 	char buf[PIECE + 1];
@@ -164,6 +181,7 @@ static int has_variable(int fd, const char *variable)
 		char *p = buf, *end;
 
 		have += (size_t)n;
+		*size += (size_t)n;
 		end = buf + have;
 		while ((p = memmem(p, (size_t)(end - p), variable, want))) {
 			if (p > buf && p[-1] == '\0')
@@ -178,7 +196,28 @@ static int has_variable(int fd, const char *variable)
 	return 0;
 }
 
-static int is_marked(const char *pid, const char *mark)
+/* Whether the kernel says where the code of a process ends. gVisor does not. */
+static int shows_code(void)
+{
+	static int shows = -1;
+	unsigned long long stat[STAT_FIELDS];
+
+	if (shows < 0) {
+		read_stat("self", stat);
+		shows = stat[STAT_END_CODE] != 0;
+	}
+	return shows;
+}
+
+/* It has its new memory, but no code in it yet: that is noted last, after the
+ * environment. Zombies and kernel threads have no memory. Where this process
+ * may not read the environment, the end of the code is shown as 1. */
+static int is_in_exec(const unsigned long long *stat)
+{
+	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && shows_code();
+}
+
+static int is_marked(const char *pid, const char *mark, size_t *size)
 {
 	char path[sizeof("/proc//environ") + NAME_MAX];
 	int fd, is;
@@ -187,9 +226,32 @@ static int is_marked(const char *pid, const char *mark)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	is = has_variable(fd, mark);
+	is = has_variable(fd, mark, size);
 	close(fd);
 	return is;
+}
+
+/* Whether a process has the mark; in execve that cannot be seen. */
+enum marked { UNMARKED, MARKED, IN_EXEC };
+
+static enum marked look_for(const char *pid, const char *mark)
+{
+	unsigned long long stat[STAT_FIELDS];
+	size_t size = 0;
+
+	read_stat(pid, stat);
+	/* before it is opened: that can block for as long as execve does */
+	if (is_in_exec(stat))
+		return IN_EXEC;
+	if (is_marked(pid, mark, &size))
+		return MARKED;
+	read_stat(pid, stat);
+	/* if it went through execve meanwhile, less was read than it has: the
+	 * old environment is gone */
+	if (is_in_exec(stat) ||
+	    stat[STAT_ENV_END] > stat[STAT_ENV_START] + size)
+		return IN_EXEC;
+	return UNMARKED;
 }
 
 static void note_stranger(void *arg, pid_t pid)
@@ -219,14 +281,29 @@ void sweep_reaped(pid_t pid)
 	}
 }
 
-static int is_ours(pid_t pid, const char *mark)
+static enum marked is_ours(pid_t pid, const char *mark)
 {
 	char text[16];
 
 	if (is_in(strangers.pids, strangers.n, pid))
-		return 0;
+		return UNMARKED;
 	snprintf(text, sizeof(text), "%d", (int)pid);
-	return !strangers.come || is_marked(text, mark);
+	return strangers.come ? look_for(text, mark) : MARKED;
+}
+
+/* 0: it takes too long, and is left alone. */
+static int await_exec(struct sweep *s, pid_t pid)
+{
+	if (s->looks < SWEEP_LOOKS) {
+		s->in_exec++;
+		return 1;
+	}
+	log_warn("pid %d has been in execve for %d s, and until that ends "
+		 "nothing shows whether a worker started it: leaving it alone; "
+		 "end it by hand if it belongs to this job", (int)pid,
+		 SWEEP_LOOK_MS * SWEEP_LOOKS / 1000);
+	sweep_leave(pid);
+	return 0;
 }
 
 struct visit {
@@ -240,10 +317,15 @@ struct visit {
 static void on_found(void *arg, pid_t pid)
 {
 	struct visit *v = arg;
+	enum marked marked;
 
-	if (!is_in(v->except, (size_t)v->nexcept, pid) &&
-	    is_ours(pid, v->mark))
+	if (is_in(v->except, (size_t)v->nexcept, pid))
+		return;
+	marked = is_ours(pid, v->mark);
+	if (marked == MARKED)
 		v->left += tell(v->s, pid, v->signal);
+	else if (marked == IN_EXEC)
+		v->left += await_exec(v->s, pid);
 }
 
 int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
@@ -251,7 +333,10 @@ int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
 {
 	struct visit v = {s, except, nexcept, mark, signal, 0};
 
+	s->in_exec = 0;
 	list_children(on_found, &v, 0);
+	if (!s->in_exec)
+		s->looks = 0;
 	return v.left;
 }
 
@@ -263,7 +348,7 @@ void sweep_forget(struct sweep *s)
 void sweep_release(struct sweep *s)
 {
 	free(s->told);
-	*s = (struct sweep){NULL, 0};
+	*s = (struct sweep){.told = NULL};
 }
 
 static int is_called(const char *pid, const char *name)
@@ -278,7 +363,7 @@ static int is_called(const char *pid, const char *name)
 
 struct killing {
 	const char *variable, *except;
-	int killed;
+	int killed, in_exec;
 };
 
 /* The descriptor was there before anything was read of the process: if that has
@@ -295,26 +380,31 @@ static void kill_if_marked(void *arg, int proc, const char *name)
 {
 	struct killing *k = arg;
 	pid_t pid = pid_of(name);
+	enum marked marked;
 	int pidfd;
 
 	if (!pid || pid == getpid())
 		return;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (is_marked(name, k->variable) && !is_called(name, k->except))
+	marked = look_for(name, k->variable);
+	if (marked == MARKED && !is_called(name, k->except))
 		k->killed += kill_it(pidfd, pid) == 0;
+	k->in_exec += marked == IN_EXEC;
 	if (pidfd >= 0)
 		close(pidfd);
 }
 
-int sweep_kill_marked(const char *variable, const char *except)
+int sweep_kill_marked(const char *variable, const char *except, int *in_exec)
 {
-	struct killing k = {variable, except, 0};
+	struct killing k = {variable, except, 0, 0};
 	int proc = open_proc(0);
 
+	*in_exec = 0;
 	if (proc < 0)
 		return 0;
 	if (file_each_name(proc, kill_if_marked, &k) < 0)
 		log_warn("cannot read /proc: %s", strerror(errno));
 	close(proc);
+	*in_exec = k.in_exec;
 	return k.killed;
 }

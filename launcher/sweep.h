@@ -15,10 +15,15 @@ void sweep_leave(pid_t pid);
 /* That child was reaped: its number may be given to another process. */
 void sweep_reaped(pid_t pid);
 
+/* How soon to look at processes in execve again, and how often. */
+enum { SWEEP_LOOK_MS = 10, SWEEP_LOOKS = 500 };
+
 /* Those that were signalled before. All zeroes to begin with. */
 struct sweep {
 	pid_t *told;
 	size_t n;
+	int in_exec; /* how many the last sweep found in execve */
+	int looks;   /* how often the caller swept again because of them */
 };
 
 /* Sends signal to each child of this process that is none of except and has not
@@ -26,8 +31,13 @@ struct sweep {
  * count until they are reaped.
  * Orphans of strangers become children of this process as well: where there
  * were strangers, and in process 1, only children with mark (NAME=VALUE) in
- * their environment are swept. A child of another user's, which cannot be
- * signalled, is a warning and does not count. */
+ * their environment are swept. A process in execve has no environment for a
+ * moment: there such a child counts, but is not signalled. No SIGCHLD follows
+ * when that moment ends, so while s->in_exec is not 0 the caller sweeps again
+ * every SWEEP_LOOK_MS and counts these sweeps in s->looks. After SWEEP_LOOKS of
+ * them (the file server of its program does not answer) it is a warning and
+ * does not count. Nor does a child of another user's, which cannot be
+ * signalled: a warning, too. */
 int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
 		   const char *mark, int signal);
 
@@ -36,8 +46,9 @@ void sweep_forget(struct sweep *s);
 void sweep_release(struct sweep *s);
 
 /* SIGKILLs every process whose environment has NAME=VALUE (given so), but none
- * that is called except (15 bytes at most); returns how many. For when their
- * parent is gone and nobody knows their pids. */
-int sweep_kill_marked(const char *variable, const char *except);
+ * that is called except (15 bytes at most); returns how many. *in_exec is the
+ * number of processes in execve, which have no environment to read yet. For
+ * when their parent is gone and nobody knows their pids. */
+int sweep_kill_marked(const char *variable, const char *except, int *in_exec);
 
 #endif

@@ -238,6 +238,47 @@ sidecar() {
 	nothing_left
 }
 
+# One look in 15 at such an orphan finds no environment.
+@test "an orphan in execve is ended, beside children that ddprun did not start" {
+	cat >entry <<-'END'
+		sleep 1000 &
+		echo $! >sidecar
+		exec ddprun --max-restarts 99 --shutdown-timeout 100 bash -c '
+			! kill -0 $(<left) 2>/dev/null || echo $(<left) >>lived
+			read -r pid < <(exec setsid sh -c "echo \$\$; $0" "$0")
+			echo $pid >left
+			[ $TORCHELASTIC_RESTART_COUNT = 99 ]' \
+			'exec sh -c "$0" "$0"'
+	END
+	: >left
+	start job bash entry
+	DEADLINE=50 finish job 0
+	kill -KILL "$(<sidecar)"
+	nothing_left
+	[ ! -e lived ]
+}
+
+@test "an orphan that hangs in execve beside them is left alone, with a warning" {
+	local tracer hung
+	mkfifo hold
+	exec 9<>hold # while this test runs
+	cat >entry <<-'END'
+		exec 9>&-
+		sleep 1000 &
+		echo $! >sidecar
+		exec ddprun bash -c 'read -r both < <(exec env -i "$0" <hold)
+			echo "$both"' "$(command -v w_held)"
+	END
+	start job bash entry
+	DEADLINE=50 finish job 0
+	read -r _ tracer hung <<<"$out"
+	has "$err" "^ddprun: warning: pid $hung has been in execve for 5 s"
+	kill -0 "$tracer" "$hung"
+	exec 9>&-
+	kill -KILL "$(<sidecar)"
+	nothing_left
+}
+
 @test "a reader of the output that ddprun inherited as a child has it whole" {
 	expect 1 bash -c 'exec ddprun --max-restarts 1 sh -c "echo one; exit 1" \
 		> >(sleep 0.1; cat)'

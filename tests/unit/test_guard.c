@@ -10,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launcher/guard.h"
+#include "launcher/sweep.h"
+#include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 
 static void read_name(pid_t pid, char *name, int size)
@@ -125,6 +128,25 @@ START_TEST(an_empty_slot_and_one_never_filled_signal_nobody)
 }
 END_TEST
 
+/* After that it may have the mark. A process that hangs there does not keep the
+ * guard for ever. */
+START_TEST(it_keeps_looking_while_a_process_is_in_execve)
+{
+	pid_t hung = held_exec_start();
+	struct err e = ERR_INIT;
+	struct guard g;
+	uint64_t before;
+
+	ck_assert_int_gt(hung, 0);
+	ck_assert_int_eq(guard_start(&g, 4, "GUARD_TEST=1", "", &e), 0);
+	before = clock_ms();
+	guard_finish(&g);
+	ck_assert_uint_ge(clock_ms() - before, 50 * SWEEP_LOOK_MS);
+	guard_stop(&g);
+	ck_assert_int_eq(held_exec_end(hung), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("guard");
@@ -135,5 +157,6 @@ int main(void)
 		a_number_that_a_stranger_has_by_now_is_not_signalled);
 	tcase_add_test(c, it_holds_no_file_open_also_without_close_range);
 	tcase_add_test(c, an_empty_slot_and_one_never_filled_signal_nobody);
+	tcase_add_test(c, it_keeps_looking_while_a_process_is_in_execve);
 	return run_case(c);
 }

@@ -10,18 +10,21 @@
 #include <unistd.h>
 
 #include "launcher/sweep.h"
+#include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 
 #define MARK "DDP_SWEEP_TEST=31415926"
 
 /* How sweep.c reads an environment; its first piece is a byte shorter. */
-enum { PIECE = 32 << 10, MARK_LEN = sizeof(MARK) - 1 };
+enum { PIECE = 32 << 10, MARK_LEN = sizeof(MARK) - 1, NOBODY = 65534 };
 
-/* A process that sleeps, with this environment; it runs when this returns. */
-static pid_t sleeper(const char *first, const char *second)
+/* A shell with this environment and script, which closes descriptor 9 when it
+ * runs: then this returns. */
+static pid_t shell(const char *first, const char *second, const char *script)
 {
 	char *envp[] = {(char *)first, (char *)second, NULL}, byte;
-	char *argv[] = {(char *)"sleep", (char *)"1000", NULL};
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)script,
+			(char *)script, NULL};
 	int ends[2];
 	pid_t pid;
 
@@ -30,17 +33,21 @@ static pid_t sleeper(const char *first, const char *second)
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ends[0]);
-		dup2(ends[1], 100);
+		dup2(ends[1], 9);
 		close(ends[1]);
-		/* it is closed when the environment is that of sleep */
-		fcntl(100, F_SETFD, FD_CLOEXEC);
-		execve("/bin/sleep", argv, envp);
+		execve("/bin/sh", argv, envp);
 		_exit(1);
 	}
 	close(ends[1]);
 	ck_assert_int_eq(read(ends[0], &byte, 1), 0);
 	close(ends[0]);
 	return pid;
+}
+
+/* It does no more than that. */
+static pid_t sleeper(const char *first, const char *second)
+{
+	return shell(first, second, "exec 9>&-; kill -STOP $$");
 }
 
 static int lives(pid_t pid)
@@ -61,8 +68,9 @@ START_TEST(a_variable_that_only_ends_with_the_mark_is_another)
 {
 	pid_t other = sleeper("X_" MARK, MARK "0");
 	pid_t ours = sleeper("A=1", MARK);
+	int in_exec;
 
-	ck_assert_int_eq(sweep_kill_marked(MARK, "none"), 1);
+	ck_assert_int_eq(sweep_kill_marked(MARK, "none", &in_exec), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(other));
 	end(other);
@@ -72,6 +80,7 @@ END_TEST
 START_TEST(the_mark_is_found_wherever_a_long_environment_is_cut)
 {
 	static char filler[2 * PIECE];
+	int in_exec;
 
 	for (int piece = 1; piece <= 2; piece++) {
 		for (int before = 0; before <= MARK_LEN + 1; before++) {
@@ -83,7 +92,8 @@ START_TEST(the_mark_is_found_wherever_a_long_environment_is_cut)
 			memcpy(filler, "F=", 2);
 			filler[n - 1] = '\0';
 			pid = sleeper(filler, MARK);
-			ck_assert_int_eq(sweep_kill_marked(MARK, "none"), 1);
+			ck_assert_int_eq(sweep_kill_marked(MARK, "none",
+							   &in_exec), 1);
 			ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 		}
 	}
@@ -92,7 +102,7 @@ END_TEST
 
 START_TEST(children_that_were_there_first_are_left_alone_until_reaped)
 {
-	struct sweep s = {NULL, 0};
+	struct sweep s = {.told = NULL};
 	pid_t first = sleeper("A=1", MARK), theirs, ours;
 
 	sweep_note_strangers();
@@ -113,7 +123,7 @@ END_TEST
 
 START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 {
-	struct sweep s = {NULL, 0};
+	struct sweep s = {.told = NULL};
 	pid_t ours, server;
 
 	sweep_note_strangers();
@@ -124,6 +134,134 @@ START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 	ck_assert(lives(server));
 	end(server);
 	sweep_release(&s);
+}
+END_TEST
+
+/* From here on children may be orphans of one that was there first. */
+static void strangers_come(void)
+{
+	pid_t first = sleeper("A=1", "B=2");
+
+	sweep_note_strangers();
+	end(first);
+}
+
+START_TEST(a_child_in_execve_counts_and_is_not_signalled)
+{
+	struct sweep s = {.told = NULL};
+	pid_t hung;
+
+	strangers_come();
+	hung = held_exec_start();
+	ck_assert_int_gt(hung, 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+		ck_assert_int_eq(s.in_exec, 1);
+		ck_assert_uint_eq(s.n, 0);
+	}
+	ck_assert_int_eq(held_exec_end(hung), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(s.in_exec, 0);
+	sweep_release(&s);
+}
+END_TEST
+
+START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
+{
+	struct sweep s = {.told = NULL};
+	pid_t hung, ours;
+
+	strangers_come();
+	ours = sleeper("A=1", MARK);
+	hung = held_exec_start();
+	ck_assert_int_gt(hung, 0);
+	for (s.looks = 0; s.looks < SWEEP_LOOKS; s.looks++)
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, 0), 2);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+	ck_assert_int_eq(s.in_exec, 0);
+	/* the next has as long */
+	ck_assert_int_eq(s.looks, 0);
+	end(ours);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert(lives(hung));
+	ck_assert_int_eq(held_exec_end(hung), 0);
+	sweep_release(&s);
+}
+END_TEST
+
+START_TEST(a_child_without_an_environment_is_not_waited_for)
+{
+	struct sweep s = {.told = NULL};
+	pid_t bare;
+
+	strangers_come();
+	bare = sleeper(NULL, NULL);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(s.in_exec, 0);
+	ck_assert(lives(bare));
+	end(bare);
+	sweep_release(&s);
+}
+END_TEST
+
+START_TEST(a_child_that_cannot_be_read_is_not_waited_for)
+{
+	struct sweep s = {.told = NULL};
+	int ends[2];
+	pid_t secret;
+	char byte;
+
+	strangers_come();
+	/* root reads everything */
+	ck_assert(getuid() != 0 || setuid(NOBODY) == 0);
+	ck_assert_int_eq(pipe(ends), 0);
+	secret = fork();
+	if (secret == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_DUMPABLE, 0);
+		close(ends[0]);
+		close(ends[1]);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	ck_assert_int_eq(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(s.in_exec, 0);
+	ck_assert(lives(secret));
+	end(secret);
+	sweep_release(&s);
+}
+END_TEST
+
+/* One look in 20 finds no environment, and one in 100 the end of one that is
+ * gone when it is read. */
+START_TEST(a_marked_child_counts_at_every_moment_of_its_execve)
+{
+	enum { LOOKS = 20000 };
+	struct sweep s = {.told = NULL};
+	pid_t ours;
+
+	strangers_come();
+	ours = shell("A=1", MARK, "exec 9>&-; exec sh -c \"$0\" \"$0\"");
+	for (int i = 0; i < LOOKS; i++)
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, 0), 1);
+	end(ours);
+	sweep_release(&s);
+}
+END_TEST
+
+START_TEST(killing_all_that_are_marked_counts_those_in_execve)
+{
+	pid_t hung = held_exec_start();
+	int in_exec;
+
+	ck_assert_int_gt(hung, 0);
+	ck_assert_int_eq(sweep_kill_marked(MARK, "none", &in_exec), 0);
+	ck_assert_int_ge(in_exec, 1);
+	ck_assert(lives(hung));
+	ck_assert_int_eq(held_exec_end(hung), 0);
 }
 END_TEST
 
@@ -138,5 +276,11 @@ int main(void)
 		children_that_were_there_first_are_left_alone_until_reaped);
 	tcase_add_test(c,
 		without_strangers_each_child_is_ours_but_those_excepted);
+	tcase_add_test(c, a_child_in_execve_counts_and_is_not_signalled);
+	tcase_add_test(c, a_child_that_hangs_in_execve_is_left_alone_later);
+	tcase_add_test(c, a_child_without_an_environment_is_not_waited_for);
+	tcase_add_test(c, a_child_that_cannot_be_read_is_not_waited_for);
+	tcase_add_test(c, a_marked_child_counts_at_every_moment_of_its_execve);
+	tcase_add_test(c, killing_all_that_are_marked_counts_those_in_execve);
 	return run_case(c);
 }
