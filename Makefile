@@ -14,6 +14,7 @@
 #   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
 #   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
 #   make planted     plant faults and see that tests find them (PLANTED="names")
+#   make chaos       SECONDS (60) of random faults over hosts (docs/testing.md)
 #   make faults      each call of each process fails once (docs/testing.md)
 #   make mutants     change one line at a time; which tests see it (docs/testing.md)
 #   make tests       build all programs that the tests start; make bench-programs and
@@ -91,7 +92,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man fuzz fuzz-sdk fuzz-store planted faults mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man fuzz fuzz-sdk fuzz-store planted faults chaos mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -425,6 +426,11 @@ fuzz:
 faults: deps
 	@$(MAKE) $(all_cores) $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
 	@O=$(abspath $(O)) tests/faults/run
+
+# Its knobs (SECONDS, SEED, TRIAL, N, WAY, KIND, KEEP, LOG) are in its first lines.
+chaos: deps
+	@$(MAKE) --no-print-directory $(programs) $(addprefix $(O)/tests/,host c_chaos chaos_switch)
+	@O=$(abspath $(O)) tests/chaos/run
 
 # Its knobs (FOR, N, SEED, AT, KEY, TESTS, BUDGET, JOBS, LOG) are in its first lines.
 mutants: deps

@@ -1,0 +1,202 @@
+"""plan.py: a seed to a plan: how a job is started, and what befalls it when. It
+starts nothing; trial.py does. A plan is plain data, so that it can be kept as
+JSON, read, and edited by hand.
+
+A fault is {"kind", "host", "when", ...}. "when" names a phase and how long after
+its edge, in seconds:
+
+  start       the first ddprun is started
+  rendezvous  a ddprun says that it waits for others
+  init        the first worker is there, before ddp_init
+  step        rank 0 has done step "step"
+  saving      rank 0 is about to write a checkpoint, for the "nth" time
+  restart     the first worker of a later round is there
+  end         a worker has done all its steps, and is before ddp_finalize
+"""
+import random
+
+# How a job is started, and how often.
+WAYS = {"one": 2, "hand": 4, "elastic": 5, "spares": 3, "apart": 3,
+        "ssh": 3, "ssh elastic": 4, "ssh spares": 3, "etcd": 2}
+
+# What may befall it: the kind to how often, and in which ways (all).
+KINDS = {
+    "worker kill": (6, None), "worker term": (2, None),
+    "worker stop": (3, None),
+    "agent kill": (4, None), "agent term": (2, None),
+    "agent stop": (4, None), "agent descriptors": (2, None),
+    "guard kill": (3, None), "guard stop": (1, None),
+    "server kill": (5, None), "server stop": (3, None),
+    "server descriptors": (2, None),
+    "ssh kill": (4, "ssh"), "ssh stop": (2, "ssh"),
+    "sshd kill": (4, "ssh"), "sshd stop": (1, "ssh"),
+    "far kill": (3, "ssh"), "far stop": (1, "ssh"),
+    "head kill": (2, "ssh"), "head term": (2, "ssh"),
+    "cable": (4, "hosts"), "drop": (3, "hosts"), "oneway": (2, "hosts"),
+    "split": (2, "hosts"), "delay": (3, "hosts"), "loss": (3, "hosts"),
+    "freeze": (4, "hosts"), "power": (4, "hosts"), "reset": (4, "hand"),
+    "full logs": (3, None), "full checkpoint": (3, None),
+    "full journal": (2, "journal"),
+    "clock": (2, "hand"),
+    "etcd kill": (8, "etcd"), "etcd stop": (6, "etcd"),
+}
+
+# Those of a process with an end; how long they last is drawn.
+LASTING = ("stop", "descriptors", "cable", "drop", "oneway", "split",
+           "delay", "loss", "freeze", "power", "full")
+PHASES = ["start", "rendezvous", "init", "step", "saving", "end"]
+
+# s. A job is short, and so is every wait in it.
+HEARTBEAT, SHUTDOWN, RDZV, RECONNECT, LAST_CALL = 2.5, 2.0, 15.0, 6.0, 0.5
+WORKERS = 15  # DDP_TIMEOUT
+
+
+def over_ssh(plan):
+    return plan["way"].startswith("ssh")
+
+
+def fits(kind, plan):
+    where = KINDS[kind][1]
+    return where is None or \
+        (where == "ssh" and over_ssh(plan)) or \
+        (where == "hosts" and len(plan["hosts"]) > 1) or \
+        (where == "hand" and plan["way"] in
+         ("hand", "elastic", "spares", "apart")) or \
+        (where == "journal" and plan["journal"]) or \
+        where == plan["way"]
+
+
+def draw_shape(draw, plan):
+    """Hosts, nodes, and what --nnodes says."""
+    way = plan["way"]
+    if way == "one":
+        least = most = n = 1
+    elif way in ("hand", "ssh", "apart"):
+        least = most = n = draw.choice([2, 2, 3])
+    elif way.endswith("spares"):
+        least = most = draw.choice([1, 2])
+        n = most + draw.choice([1, 1, 2])
+        if draw.random() < 0.4:
+            least = 1
+    else:
+        n = most = draw.choice([2, 3]) if way != "etcd" else 3
+        least = draw.choice(range(1, most))
+    first = 2 if way == "apart" else 1
+    plan["nodes"] = ["h%d" % i for i in range(first, first + n)]
+    plan["hosts"] = ["h%d" % i for i in range(1, first + n)]
+    plan["min"], plan["max"] = least, most
+    plan["nproc"] = draw.choice([1, 1, 2, 3]) if way != "one" \
+        else draw.choice([1, 2, 4])
+    plan["stagger"] = {h: round(draw.choice([0, 0, draw.random() * 0.6]), 3)
+                       for h in plan["nodes"]}
+
+
+def draw_when(draw, plan, nth):
+    phases = PHASES + (["restart"] * 2 if nth else []) + ["step"] * 4
+    when = {"phase": draw.choice(phases),
+            "after": round(draw.choice([0, 0, draw.random() * 0.03,
+                                        draw.random() * 0.5]), 4)}
+    if when["phase"] == "step":
+        when["step"] = draw.randrange(1, plan["steps"])
+    if when["phase"] == "saving":
+        when["nth"] = draw.randrange(3)
+    return when
+
+
+def draw_length(draw, kind, plan):
+    """Short is what a heartbeat must survive, long what it must not."""
+    if kind.startswith("full") or kind.endswith("descriptors"):
+        return round(draw.uniform(0.1, 2), 3)
+    if kind in ("delay", "loss"):
+        return round(draw.uniform(0.5, 4), 3)
+    if kind == "power":
+        return round(draw.uniform(0.2, 4), 3)
+    if kind == "cable":  # the kernel takes a second to see that it is back
+        return draw.choice([0.05, round(draw.uniform(1.5, 2.2)
+                                        * plan["heartbeat"], 3)])
+    if draw.random() < 0.6:
+        return round(draw.uniform(0.02, 0.4) * plan["heartbeat"], 3)
+    return round(draw.uniform(1.6, 2.2) * plan["heartbeat"], 3)
+
+
+def draw_fault(draw, plan, kind, nth):
+    fault = {"kind": kind, "host": draw.choice(plan["hosts"]),
+             "when": draw_when(draw, plan, nth)}
+    what = kind.split()[0]
+    if what == "server" and plan["way"] != "etcd":
+        fault["host"] = "h1"
+    elif what in ("ssh", "head"):
+        fault["host"] = "h1"  # where it is typed
+    elif what in ("worker", "agent", "guard", "far", "sshd"):
+        fault["host"] = draw.choice(plan["nodes"])
+    elif kind == "reset":
+        fault["host"] = draw.choice(plan["nodes"])
+    fault["pick"] = draw.randrange(12)
+    if any(word in kind for word in LASTING):
+        fault["for"] = draw_length(draw, kind, plan)
+    if kind == "server kill" and plan["way"] == "apart":
+        fault["for"] = round(draw.uniform(0.05, 2), 3)
+    if kind in ("drop", "oneway", "split"):
+        fault["peer"] = draw.choice([h for h in plan["hosts"]
+                                     if h != fault["host"]])
+    if kind == "delay":
+        fault["ms"] = draw.choice([2, 20, 80])
+        fault["jitter"] = draw.choice([0, 5, 40])
+    if kind == "loss":
+        fault["ppm"] = draw.choice([2000, 20000, 50000])
+    if kind == "clock":
+        fault["host"] = draw.choice(plan["nodes"])
+        fault["by"] = draw.choice([-86400, -3600, -5, 5, 3600, 86400])
+    # a node that is lost may come again
+    fault["again"] = plan["min"] < plan["max"] and not over_ssh(plan) and \
+        draw.random() < 0.5
+    return fault
+
+
+def draw_faults(draw, plan, n):
+    kinds = [k for k in KINDS if fits(k, plan)]
+    weights = [KINDS[k][0] for k in kinds]
+    faults = []
+    for kind in draw.choices(kinds, weights, k=n):
+        # one disk, one clock
+        if any(f["kind"].split()[0] == kind.split()[0] for f in faults) and \
+                kind.split()[0] in ("full", "clock"):
+            continue
+        faults.append(draw_fault(draw, plan, kind, len(faults)))
+    return faults
+
+
+def limit(plan):
+    """s after which a trial that has not ended hangs: all that may be waited
+    for, one after the other, on a busy machine."""
+    each = 3 * plan["heartbeat"] + plan["shutdown"] + plan["reconnect"]
+    last = plan["shutdown"] + 17 + 4 * plan["heartbeat"]
+    return round(30 + plan["steps"] * (plan["pace"] / 1000 + 0.1) +
+                 sum(f.get("for", 0) + each for f in plan["faults"]) +
+                 plan["rdzv"] + plan["ddp_timeout"] + last)
+
+
+def draw_plan(seed, number, ways=None, kinds=None):
+    """The plan of trial `number` of that seed; ways and kinds: only these."""
+    draw = random.Random("%s.%s" % (seed, number))
+    ways = {w: n for w, n in WAYS.items() if not ways or w in ways}
+    plan = {"seed": "%s.%s" % (seed, number),
+            "way": draw.choices(list(ways), list(ways.values()))[0],
+            "heartbeat": HEARTBEAT, "shutdown": SHUTDOWN, "rdzv": RDZV,
+            "reconnect": RECONNECT, "last_call": LAST_CALL,
+            "ddp_timeout": WORKERS,
+            "steps": draw.choice([12, 30, 60]),
+            "pace": draw.choice([2, 10, 25]),
+            "save": draw.choice([2, 5, 9]),
+            "restarts": draw.choice([0, 1, 3, 3])}
+    plan["journal"] = plan["way"] == "apart" or \
+        (plan["way"] in ("hand", "elastic") and draw.random() < 0.3)
+    draw_shape(draw, plan)
+    plan["faults"] = draw_faults(draw, plan,
+                                 draw.choice([0, 1, 1, 1, 1, 2, 2, 3]))
+    if kinds:
+        plan["faults"] = [draw_fault(draw, plan, draw.choice(kinds), 0)]
+    plan["limit"] = limit(plan)
+    # what has to end itself after the last ddprun gets so long for it
+    plan["settle"] = 5 + plan["shutdown"] + 3 * plan["heartbeat"]
+    return plan

@@ -1,0 +1,19 @@
+# The checker of tests/chaos: what it must find is planted into what real trials
+# left, and into trials (tests/chaos/planted, docs/testing.md).
+load ../lib
+
+@test "each kind of violation that is planted into a chaos trial is found" {
+	DEADLINE=250 expect 0 "$BATS_TEST_DIRNAME/../chaos/planted"
+	! has "$out" '^left out' >/dev/null || skip "$out"
+	has "$out" '^two causes: cause$'
+}
+
+@test "a seed of chaos gives the same plans again, and another one others" {
+	local plans first
+	plans='import plan, sys
+for i in range(50): print(plan.draw_plan(sys.argv[1], i))'
+	cd "$BATS_TEST_DIRNAME/../chaos"
+	first=$(python3 -Bc "$plans" 7 | sha256sum)
+	[ "$(python3 -Bc "$plans" 7 | sha256sum)" = "$first" ]
+	[ "$(python3 -Bc "$plans" 8 | sha256sum)" != "$first" ]
+}
