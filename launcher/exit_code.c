@@ -26,3 +26,10 @@ int exit_code_of(const struct err *e)
 		return EXIT_OS;
 	}
 }
+
+int exit_code_refusal(int code)
+{
+	int is_system = code == ERR_SYSTEM || code > ERR_ARGUMENT;
+
+	return is_system ? ERR_REMOTE : ERR_REFUSED;
+}

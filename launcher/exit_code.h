@@ -9,7 +9,7 @@ enum {
 	EXIT_BAD_USAGE = 2,
 	EXIT_NOT_FOUND = 127,      /* the program, as a shell has it */
 	EXIT_NOT_EXECUTABLE = 126,
-	EXIT_LOST = 69,            /* the rendezvous, or another node */
+	EXIT_LOST = 69,            /* the rendezvous server, or another node */
 	EXIT_INTERNAL = 70,
 	EXIT_OS = 71,              /* this host refused something */
 	EXIT_TIMED_OUT = 75,
@@ -19,5 +19,8 @@ enum {
 
 /* The exit code for an error other than of the program to run. */
 int exit_code_of(const struct err *e);
+/* The code here of an error reply: ERR_REMOTE where the host of the server
+ * failed (memory), else ERR_REFUSED. */
+int exit_code_refusal(int code);
 
 #endif

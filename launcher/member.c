@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/aloud.h"
+#include "launcher/exit_code.h"
 #include "launcher/remote_node.h"
 
 enum {
@@ -260,7 +261,7 @@ static void take_error(struct member *m, const struct wire_frame *f)
 		rdzv_again(&m->rdzv, &e);
 		return;
 	}
-	err_set(&e, f->id ? ERR_REFUSED : ERR_PROTOCOL, "%.*s",
+	err_set(&e, f->id ? exit_code_refusal(x.code) : ERR_PROTOCOL, "%.*s",
 		SLICE_FMT(x.text));
 	member_give_up(m, &e);
 }

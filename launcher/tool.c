@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "launcher/exit_code.h"
 #include "rendezvous/link.h"
 
 enum { REQUEST_ID = 2, /* HELLO's is 1 */ NAP_MS = 20 };
@@ -37,8 +38,10 @@ static int take(struct asking *x, const struct wire_frame *f)
 
 	if (f->kind == WIRE_ERROR_REPLY) {
 		rc = wire_get_error(f, &why, x->e);
-		return rc < 0 ? rc : err_set(x->e, ERR_REFUSED, "%.*s",
-					     SLICE_FMT(why.text));
+		if (rc < 0)
+			return rc;
+		return err_set(x->e, exit_code_refusal(why.code), "%.*s",
+			       SLICE_FMT(why.text));
 	}
 	if (f->kind == WIRE_REPLY)
 		return f->id == REQUEST_ID ? 0 : 1;

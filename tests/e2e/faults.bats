@@ -41,6 +41,14 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
+@test "a server without memory for a node is lost, and refuses nobody" {
+	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
+	FOR=server CALL=malloc LOG="$T/runs" \
+		env -u TEST_COOKIE "$lib_tests/faults/run"
+	[ "$(grep -c '"code": 69.*server is out of memory' runs)" -ge 9 ]
+	! grep '"code": 77' runs
+}
+
 @test "a getrandom that a signal interrupts is tried again" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	truncate -s 100k state

@@ -76,6 +76,16 @@ START_TEST(each_kind_of_error_has_its_exit_code)
 }
 END_TEST
 
+START_TEST(a_server_without_memory_is_lost_and_refuses_nobody)
+{
+	ck_assert_int_eq(exit_code_refusal(-ENOMEM), ERR_REMOTE);
+	ck_assert_int_eq(exit_code_refusal(-ENOSPC), ERR_REMOTE);
+	ck_assert_int_eq(exit_code_refusal(ERR_SYSTEM), ERR_REMOTE);
+	ck_assert_int_eq(exit_code_refusal(ERR_REFUSED), ERR_REFUSED);
+	ck_assert_int_eq(exit_code_refusal(ERR_ARGUMENT), ERR_REFUSED);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("agent");
@@ -83,5 +93,6 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, the_table_as_printed);
 	tcase_add_test(c, each_kind_of_error_has_its_exit_code);
+	tcase_add_test(c, a_server_without_memory_is_lost_and_refuses_nobody);
 	return run_case(c);
 }
