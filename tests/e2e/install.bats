@@ -40,8 +40,12 @@ make_it() {
 	# batch scripts find the trainers that came with them
 	grep -q "^PATH=.PATH:/opt/ddp/libexec/ddprun\$" \
 		"$at/share/ddprun/slurm/several_nodes.sbatch"
-	# every function has its manual page
+	# every program and every function has its manual page
 	local f
+	for f in "$at"/bin/*; do
+		f=${f##*/}
+		[ -s "$at/share/man/man1/$f.1" ] || { echo "no $f.1"; false; }
+	done
 	for f in $(nm -D --defined-only "$at/lib/libddp.so" |
 		sed -n 's/.* T \(ddp_[a-z_]*\).*/\1/p'); do
 		[ -s "$at/share/man/man3/$f.3" ] || { echo "no $f.3"; false; }
@@ -83,7 +87,8 @@ make_it() {
 	for f in bin/ddprun bin/ddprdzv bin/ddp-plot libexec/ddprun/resnet \
 		libexec/ddprun/get-data lib/libddp.a include/ddp.h \
 		share/ddprun/slurm/one_node.sbatch share/ddprun/slurm/interactive.txt \
-		share/man/man1/ddprun.1 share/man/man3/ddp.3; do
+		share/man/man1/ddprun.1 share/man/man1/ddp-plot.1 \
+		share/man/man3/ddp.3; do
 		grep -q " ./usr/$f\$" contents
 	done
 	[ "$(dpkg-deb --field "$package" Package)" = ddprun ]
