@@ -72,8 +72,8 @@ all_cores = --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 # The wire, and the proof of who speaks on it: the programs and libddp share them.
-wire_objs := $(call objs,$(patsubst %,rendezvous/%.c,wire proof secret slurm_conf credential auth))
-server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_way client_connect link handshake wire proof secret slurm_conf credential auth),$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+wire_objs := $(call objs,$(patsubst %,rendezvous/%.c,wire proof cipher secret slurm_conf credential auth))
+server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_way client_connect link handshake wire proof cipher secret slurm_conf credential auth),$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
 launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
 sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c rendezvous/client_way.c rendezvous/client_connect.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)

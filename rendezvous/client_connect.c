@@ -57,6 +57,18 @@ static int connect_any(struct client *c, const struct endpoint *to,
 	return 0;
 }
 
+/* A server of another version hears of us by the preface, if it has not yet. */
+static int cannot_answer(struct client *c, const struct handshake *h,
+			 struct buf *out, int code, const struct err *why,
+			 struct err *e)
+{
+	int rc = client_die(c, code, why->text, e);
+
+	if (h->other_version && out->len)
+		client_send(c, out, clock_ms(), NULL);
+	return rc;
+}
+
 /* HELLO goes into out. */
 static int take_greeting(struct client *c, struct handshake *h,
 			 struct buf *out, uint64_t deadline, struct err *e)
@@ -80,7 +92,7 @@ static int take_greeting(struct client *c, struct handshake *h,
 		n = handshake_greeted(h, SLICE(c->in.data, c->in.len),
 				      out, &why);
 		if (n < 0)
-			return client_die(c, (int)n, why.text, e);
+			return cannot_answer(c, h, out, (int)n, &why, e);
 	} while (n == 0);
 	c->used = (size_t)n;
 	return 0;
@@ -107,7 +119,7 @@ static int take_welcome(struct client *c, struct handshake *h,
 	if (rc < 0)
 		return client_die(c, rc, why.text, e);
 	if (rc > 0)
-		return 0;
+		return h->cipher.on ? client_encrypt(c, &h->cipher, e) : 0;
 	rc = handshake_elsewhere(&refusal, there, e);
 	if (rc < 0)
 		return rc;

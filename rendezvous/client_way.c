@@ -71,19 +71,43 @@ static int wait_for(struct client *c, short events, uint64_t deadline,
 	}
 }
 
+/* The text of the records that are whole. */
+static int open_records(struct client *c, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = cipher_take(&c->cipher.in, &c->raw, &c->in, &why);
+
+	return rc < 0 ? client_die(c, rc, why.text, e) : 1;
+}
+
+int client_encrypt(struct client *c, const struct cipher *keys, struct err *e)
+{
+	int rc;
+
+	c->cipher = *keys;
+	buf_put(&c->raw, c->in.data + c->used, c->in.len - c->used);
+	c->in.len = c->used;
+	if (c->raw.failed)
+		return client_die(c, c->raw.failed, "out of memory", e);
+	rc = open_records(c, e);
+	return rc < 0 ? rc : 0;
+}
+
 int client_receive(struct client *c, uint64_t deadline, struct err *e)
 {
-	char *to = buf_reserve(&c->in, CLIENT_READ);
+	struct buf *in = c->cipher.on ? &c->raw : &c->in;
+	char *to = buf_reserve(in, c->cipher.on ? CLIENT_READ_RAW
+						: CLIENT_READ);
 	ssize_t n;
 	int rc;
 
 	if (!to)
-		return client_die(c, c->in.failed, "out of memory", e);
+		return client_die(c, in->failed, "out of memory", e);
 	for (;;) {
-		n = recv(c->fd, to, c->in.cap - c->in.len, MSG_DONTWAIT);
+		n = recv(c->fd, to, in->cap - in->len, MSG_DONTWAIT);
 		if (n > 0) {
-			c->in.len += (size_t)n;
-			return 1;
+			in->len += (size_t)n;
+			return c->cipher.on ? open_records(c, e) : 1;
 		}
 		if (n == 0)
 			return client_die(c, ERR_REMOTE,
@@ -109,6 +133,8 @@ int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,
 	c->used = 0;
 	if (c->in.len == 0 && c->in.cap > KEEP_MAX)
 		buf_release(&c->in);
+	if (c->sealed.cap > KEEP_MAX)
+		buf_release(&c->sealed);
 	for (;;) {
 		n = wire_cut(SLICE(c->in.data, c->in.len), body_max, f, &why);
 		if (n < 0)
@@ -158,9 +184,21 @@ static int last_word(struct client *c, int error, struct err *e)
 	return die_errno(c, error, e);
 }
 
-int client_send(struct client *c, const struct buf *b, uint64_t deadline,
+/* As records, once there are keys: each is sent on one connection only, so a
+ * request that is sent again is others. */
+static const struct buf *seal(struct client *c, const struct buf *b)
+{
+	if (!c->cipher.on || b->failed)
+		return b;
+	buf_reset(&c->sealed);
+	cipher_seal(&c->cipher.out, SLICE(b->data, b->len), &c->sealed);
+	return &c->sealed;
+}
+
+int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		struct err *e)
 {
+	const struct buf *b = seal(c, text);
 	size_t sent = 0;
 	ssize_t n;
 	int rc;
@@ -240,6 +278,8 @@ void client_start_anew(struct client *c)
 		close(c->fd);
 	c->fd = -1;
 	buf_reset(&c->in);
+	buf_reset(&c->raw);
+	cipher_wipe(&c->cipher);
 	c->used = 0;
 	c->told = c->unanswered = 0;
 	c->dead = (struct err)ERR_INIT;
@@ -264,9 +304,20 @@ static int said_no(const struct client *c, int rc)
 	       rc == ERR_ARGUMENT || rc == ERR_USAGE;
 }
 
+/* It comes back and breaks before it has answered: time and again. */
+static int broke_again(struct client *c, struct err *e)
+{
+	struct err last = c->dead;
+
+	err_set(&c->dead, ERR_REMOTE, "%.450s; and each connection since then "
+		"broke before an answer came: %.450s", c->lost.text, last.text);
+	return err_set(e, c->dead.code, "%s", c->dead.text);
+}
+
 /* again_ms is counted from the loss, over all that is tried until a server
- * answers again. A call that comes later than that makes one attempt. */
-static int again(struct client *c, struct err *e)
+ * answers again; for this call there were so many connections since. A call
+ * that comes later than that makes one attempt. */
+static int again(struct client *c, int opened, struct err *e)
 {
 	struct err why = ERR_INIT;
 	uint64_t ms = BACKOFF_MIN_MS, end, one;
@@ -277,6 +328,11 @@ static int again(struct client *c, struct err *e)
 		c->lost_ms = clock_ms();
 	}
 	end = c->lost_ms + (uint64_t)c->again_ms;
+	if (opened && clock_ms() >= end)
+		return broke_again(c, e);
+	if (opened)
+		nap(opened < 7 ? BACKOFF_MIN_MS << opened : BACKOFF_MAX_MS,
+		    end);
 	for (;;) {
 		client_start_anew(c);
 		one = clock_ms() + TRY_MS;
@@ -321,7 +377,7 @@ int client_round_trip(struct client *c, struct wire_frame *f, struct err *e)
 {
 	uint32_t id = c->id;
 	uint64_t deadline;
-	int rc;
+	int rc, opened = 0;
 
 	c->id = id == UINT32_MAX ? 2 : id + 1; /* 1 is HELLO's */
 	if (c->dead.code && !may_again(c))
@@ -338,7 +394,7 @@ int client_round_trip(struct client *c, struct wire_frame *f, struct err *e)
 			c->lost = (struct err)ERR_INIT;
 		if (rc >= 0 || !may_again(c))
 			return rc;
-		rc = again(c, e);
+		rc = again(c, opened++, e);
 		if (rc < 0)
 			return rc;
 		less_time(c);
@@ -355,7 +411,10 @@ void client_free(struct client *c)
 		close(c->fd);
 	buf_release(&c->in);
 	buf_release(&c->out);
+	buf_release(&c->raw);
+	buf_release(&c->sealed);
 	buf_release(&c->words);
+	cipher_wipe(&c->cipher);
 	auth_wipe(&c->auth);
 	free(c);
 }
@@ -402,8 +461,10 @@ int client_connect(struct client **out, const struct endpoint *ep,
 	c->endpoint = *ep;
 	c->auth = *auth;
 	endpoint_text(ep, c->at);
-	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + CLIENT_READ);
+	buf_init(&c->raw, CIPHER_RECORD_MAX + 4 * CLIENT_READ_RAW);
+	buf_init(&c->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + c->raw.max);
 	buf_init(&c->out, WIRE_HEADER_SIZE + WIRE_BODY_MAX);
+	buf_init(&c->sealed, CIPHER_SEALED_MAX(c->out.max));
 	rc = keep_hello(c, hello, e);
 	if (rc == 0)
 		rc = client_open(c, deadline, e);

@@ -7,9 +7,10 @@
 #include <sys/types.h>
 
 #include "base/sock.h"
+#include "rendezvous/cipher.h"
 #include "rendezvous/client.h"
 
-enum { CLIENT_READ = 16 << 10 };
+enum { CLIENT_READ = 16 << 10, CLIENT_READ_RAW = 64 << 10 };
 
 struct client {
 	int fd;
@@ -18,6 +19,8 @@ struct client {
 	char at[SOCK_TEXT_MAX];
 	struct buf out, in;
 	size_t used; /* bytes at the front of in that were handed out */
+	struct cipher cipher; /* once both have proved themselves */
+	struct buf sealed, raw; /* then: records of out; those that came */
 	struct err dead; /* code 0: alive */
 	int told;        /* dead is what the server said: it is final */
 	int unanswered;  /* closed where a greeting or WELCOME should be */
@@ -38,9 +41,12 @@ struct client {
 /* Fails the connection for good, with the first text that there was. */
 int client_die(struct client *c, int code, const char *what, struct err *e);
 /* deadline in clock_ms, UINT64_MAX: none. */
-int client_send(struct client *c, const struct buf *b, uint64_t deadline,
+int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 		struct err *e);
-/* One recv into c->in: > 0, or an error. */
+/* From here on all is records under these keys; so is what has come behind
+ * what was handed out. */
+int client_encrypt(struct client *c, const struct cipher *keys, struct err *e);
+/* One recv, whose text goes into c->in: > 0, or an error. */
 int client_receive(struct client *c, uint64_t deadline, struct err *e);
 /* The next frame, whole; its body is valid until the next call. */
 int client_frame(struct client *c, struct wire_frame *f, uint32_t body_max,

@@ -51,8 +51,10 @@ static void on_handle_closed(uv_handle_t *h)
 	if (--c->handles)
 		return;
 	buf_release(&c->in);
+	buf_release(&c->text);
 	buf_release(&c->out);
 	buf_release(&c->sending);
+	cipher_wipe(&c->cipher);
 	c->events->on_closed(c);
 }
 
@@ -80,7 +82,7 @@ void conn_drop(struct conn *c)
 	uv_close((uv_handle_t *)&c->timer, on_handle_closed);
 }
 
-static void gone(struct conn *c, const char *why)
+void conn_gone(struct conn *c, const char *why)
 {
 	int was_open = is_open(c);
 
@@ -103,7 +105,7 @@ static void reset(struct conn *c)
 static void does_not_read(struct conn *c)
 {
 	reset(c);
-	gone(c, "it does not read what it is sent");
+	conn_gone(c, "it does not read what it is sent");
 }
 
 static void on_shutdown(uv_shutdown_t *req, int status)
@@ -215,15 +217,31 @@ static void broke_protocol(struct conn *c, const struct err *e)
 	c->events->on_gone(c, why);
 }
 
+static void other_version(struct conn *c, unsigned theirs)
+{
+	char why[160];
+
+	snprintf(why, sizeof why, "it speaks version %u of the protocol, and "
+		 "this ddprdzv version %d: install ddprun %s there", theirs,
+		 WIRE_VERSION, DDP_VERSION);
+	c->events->on_strange(c, why);
+	conn_gone(c, why);
+}
+
 /* Returns 1 when the preface is complete and right, 0 when more must come. */
 static int take_preface(struct conn *c, struct slice *in)
 {
 	size_t n = in->len < WIRE_PREFACE_SIZE ? in->len : WIRE_PREFACE_SIZE;
 
+	if (n > WIRE_MARK_SIZE && in->data[WIRE_MARK_SIZE] != WIRE_VERSION &&
+	    !memcmp(in->data, wire_preface, WIRE_MARK_SIZE)) {
+		other_version(c, (unsigned char)in->data[WIRE_MARK_SIZE]);
+		return 0;
+	}
 	if (memcmp(in->data, wire_preface, n)) {
 		log_debug("closed a connection that does not speak our "
 			  "protocol");
-		gone(c, "it does not speak our protocol");
+		conn_gone(c, "it does not speak our protocol");
 		return 0;
 	}
 	if (n < WIRE_PREFACE_SIZE)
@@ -244,11 +262,11 @@ static struct slice take_raw(struct conn *c, struct slice in)
 	return SLICE(in.data + n, in.len - n);
 }
 
-/* Hands on the whole frames in `in`; returns what is left. */
-static struct slice take_frames(struct conn *c, struct slice in)
+struct slice conn_take_frames(struct conn *c, struct slice in)
 {
 	struct wire_frame f;
 	struct err e = ERR_INIT;
+	int was_on = c->cipher.on;
 	long n;
 
 	if (c->state == CONN_PREFACE && !take_preface(c, &in))
@@ -266,18 +284,52 @@ static struct slice take_frames(struct conn *c, struct slice in)
 		/* Replies to a batch go out together, unless they are large */
 		if (c->out.len > CONN_RESERVE_MAX && c->state == CONN_OPEN)
 			conn_flush_all(c->pool);
-		if (hold(c))
+		if (hold(c) || c->cipher.on != was_on)
 			break;
 	}
 	return in;
+}
+
+void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere)
+{
+	if (!is_open(c) || left.len == 0) {
+		buf_release(b);
+	} else if (elsewhere) {
+		buf_put(b, left.data, left.len);
+		if (b->failed)
+			conn_gone(c, "the server is out of memory");
+	} else {
+		buf_consume(b, b->len - left.len);
+	}
+}
+
+static struct slice take_some(struct conn *c, struct slice in)
+{
+	if (c->events->on_bytes)
+		return take_raw(c, in);
+	if (!c->cipher.on)
+		in = conn_take_frames(c, in);
+	return c->cipher.on ? conn_take_records(c, in) : in;
+}
+
+/* How much more the half frame, or record, needs. */
+static size_t wanted(const struct conn *c, struct slice in)
+{
+	struct reader r;
+
+	if (c->events->on_bytes)
+		return c->wants;
+	if (in.len < WIRE_HEADER_SIZE || c->state != CONN_OPEN)
+		return CONN_RESERVE;
+	reader_init(&r, in);
+	return WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
 }
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct conn *c = h->data;
 	struct slice in = SLICE(c->in.data, c->in.len);
-	struct reader r;
-	size_t want = CONN_RESERVE;
+	size_t want;
 
 	/* libuv asks who filled a buffer for more, up to 32 times: not before
 	 * the others had their turn */
@@ -292,14 +344,15 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 		*b = uv_buf_init(c->pool->scratch, CONN_READ_MAX);
 		return;
 	}
+	/* A half record is small: what follows is read behind a copy of it */
+	if (c->cipher.on && in.len <= CIPHER_RECORD_MAX) {
+		memcpy(c->pool->scratch, in.data, in.len);
+		*b = uv_buf_init(c->pool->scratch + in.len, CONN_READ_MAX);
+		return;
+	}
 	/* A half frame is completed in its own buffer; that grows with what
 	 * came, not with what the peer says will come. */
-	if (c->events->on_bytes) {
-		want = c->wants;
-	} else if (in.len >= WIRE_HEADER_SIZE && c->state == CONN_OPEN) {
-		reader_init(&r, in);
-		want = WIRE_HEADER_SIZE + reader_u32(&r) - in.len;
-	}
+	want = wanted(c, in);
 	if (want > CONN_RESERVE_MAX)
 		want = CONN_RESERVE_MAX;
 	if (want < CONN_RESERVE)
@@ -310,25 +363,20 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 
 static void take_bytes(struct conn *c, const char *base, size_t n)
 {
-	int scratch = base == c->pool->scratch;
+	const char *scratch = c->pool->scratch;
+	int shared = base >= scratch &&
+		     base <= scratch + CIPHER_RECORD_MAX;
 	struct slice left;
 
 	c->pool->bytes_in += n;
-	if (!scratch)
-		c->in.len += n;
-	left = scratch ? SLICE(base, n) : SLICE(c->in.data, c->in.len);
-	left = c->events->on_bytes ? take_raw(c, left) : take_frames(c, left);
-	if (hold(c) && left.len)
+	c->in.len += n;
+	left = SLICE(shared ? scratch : c->in.data, c->in.len);
+	if (shared)
+		buf_reset(&c->in);
+	left = take_some(c, left);
+	if (hold(c) && left.len + c->text.len)
 		expect_reading(c);
-	if (!is_open(c) || left.len == 0) {
-		buf_release(&c->in);
-	} else if (scratch) {
-		buf_put(&c->in, left.data, left.len);
-		if (c->in.failed)
-			gone(c, "the server is out of memory");
-	} else {
-		buf_consume(&c->in, c->in.len - left.len);
-	}
+	conn_keep(c, &c->in, left, shared);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -347,11 +395,13 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		c->heard = uv_now(c->pool->loop);
 		take_bytes(c, b->base, (size_t)n);
 	} else if (n == UV_EOF) {
-		gone(c, "its connection closed");
+		conn_gone(c, c->cipher.on && c->in.len ?
+			"its connection closed within a record" :
+			"its connection closed");
 	} else if (n < 0) {
 		snprintf(why, sizeof why, "its connection broke (%s)",
 			 uv_strerror((int)n));
-		gone(c, why);
+		conn_gone(c, why);
 	}
 	waits = flush_all(c->pool);
 	if (waits && (waits > 1 || c->out.len > CONN_RESERVE_MAX))
@@ -366,7 +416,7 @@ void conn_take_more(struct conn *c)
 	c->held = 0;
 	if (is_open(c))
 		c->own_due = CONN_NEVER;
-	if (is_open(c) && c->in.len)
+	if (is_open(c) && c->in.len + c->text.len)
 		take_bytes(c, c->in.data, 0);
 	conn_flush_all(c->pool);
 	if (!conn_is_stopped(c))
@@ -398,7 +448,7 @@ static void own_deadline(struct conn *c)
 		return;
 	}
 	if (c->state != CONN_OPEN) { /* no preface, or the linger is over */
-		gone(c, "it said nothing");
+		conn_gone(c, "it said nothing");
 		return;
 	}
 	snprintf(text, sizeof text, "no HELLO within %.1f s",
@@ -436,8 +486,9 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	c->events = events;
 	c->own_due = c->user_due = c->armed = CONN_NEVER;
 	buf_init(&c->in, in_max + CONN_RESERVE_MAX);
+	buf_init(&c->text, in_max + CIPHER_TEXT_MAX);
 	buf_init(&c->out, CONN_OUT_MAX);
-	buf_init(&c->sending, CONN_OUT_MAX);
+	buf_init(&c->sending, CIPHER_SEALED_MAX(CONN_OUT_MAX));
 	c->tcp.data = c->timer.data = c;
 	uv_tcp_init(pool->loop, &c->tcp);
 	uv_timer_init(pool->loop, &c->timer);

@@ -1,11 +1,13 @@
 /* conn.h: one client's connection: preface, frames in, bytes out, one timer.
- * Knows the framing of wire.h and nothing of roles, jobs or stores. One with
- * another framing (PyTorch's) gets its bytes as they are. */
+ * Knows the framing of wire.h, in the records of cipher.h once it has keys for
+ * them, and nothing of roles, jobs or stores. One with another framing
+ * (PyTorch's) gets its bytes as they are. */
 #ifndef RENDEZVOUS_CONN_H
 #define RENDEZVOUS_CONN_H
 
 #include "base/loop.h"
 #include "base/sock.h"
+#include "rendezvous/cipher.h"
 #include "rendezvous/wire.h"
 
 struct conn;
@@ -29,6 +31,9 @@ struct conn_events {
 	size_t (*on_bytes)(struct conn *c, struct slice in, size_t *wants);
 	/* The time of conn_due has come. */
 	void (*on_due)(struct conn *c);
+	/* What came was not what its client had sent, or it speaks another
+	 * version; on_gone follows, with the same words. Not with on_bytes. */
+	void (*on_strange)(struct conn *c, const char *why);
 	/* Nothing more will come from it; why, to go after "lost: ". Not
 	 * called after conn_finish or conn_drop. */
 	void (*on_gone)(struct conn *c, const char *why);
@@ -54,7 +59,8 @@ struct conn_pool {
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */
 	struct buf spare;
-	char scratch[CONN_READ_MAX];
+	struct buf sealed; /* the records of one write; empty in between */
+	char scratch[CIPHER_RECORD_MAX + CONN_READ_MAX];
 };
 
 /* What each request touches lies together at the end, where the owner's own
@@ -80,8 +86,11 @@ struct conn {
 	uv_tcp_t tcp;
 	struct conn_pool *pool;
 	const struct conn_events *events;
-	struct buf in;      /* a frame that is not whole yet */
+	struct buf in;      /* a frame, or a record, that is not whole yet */
+	struct buf text;    /* from records: a frame that is not whole yet */
 	struct buf out;     /* being filled */
+	size_t plain;       /* of out: so much is from before its keys */
+	struct cipher cipher;
 	enum { CONN_PREFACE, CONN_OPEN, CONN_FINISHING, CONN_CLOSED } state;
 	int accepted;  /* may send large frames */
 	int writing;
@@ -108,6 +117,9 @@ int conn_addrs(const struct conn *c, struct sock_addr *peer,
 void conn_proven(struct conn *c);
 /* Its HELLO was right: large frames are allowed, and it is proven. */
 void conn_accept(struct conn *c);
+/* What comes from here on, and what is put out from here on, is records under
+ * these keys, which are copied. */
+void conn_encrypt(struct conn *c, const struct cipher *keys);
 /* Where frames to it are put; they leave with the next conn_flush_all. */
 struct buf *conn_out(struct conn *c);
 /* For what is not worth a packet of its own: it leaves with what follows. */

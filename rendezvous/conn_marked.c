@@ -82,19 +82,3 @@ void conn_stop_reading(struct conn *c)
 	c->stopped_pprev = &c->pool->stopped;
 	c->pool->stopped = c;
 }
-
-int conn_say_past(struct conn *c, struct slice frame)
-{
-	uv_buf_t b = uv_buf_init((char *)frame.data, (unsigned)frame.len);
-	int n;
-
-	if (c->state != CONN_OPEN || c->broken || c->writing)
-		return 0;
-	n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
-	if (n <= 0)
-		return 0;
-	c->pool->bytes_out += (size_t)n;
-	if ((size_t)n < frame.len)
-		c->broken = 1;
-	return 1;
-}

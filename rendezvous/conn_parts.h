@@ -1,5 +1,5 @@
-/* conn_parts.h: the insides of a connection, for conn.c, conn_marked.c and
- * conn_write.c. */
+/* conn_parts.h: the insides of a connection, for conn.c, conn_records.c,
+ * conn_marked.c and conn_write.c. */
 #ifndef RENDEZVOUS_CONN_PARTS_H
 #define RENDEZVOUS_CONN_PARTS_H
 
@@ -20,6 +20,18 @@ void conn_give_spare(struct conn *c);
 void conn_flush(struct conn *c);
 /* It reads again, so more of it is read. */
 void conn_take_more(struct conn *c);
+
+/* It is closed, and its owner told why. */
+void conn_gone(struct conn *c, const char *why);
+/* Hands on the whole frames in `in`, up to that whose answer brought the keys;
+ * returns what is left. */
+struct slice conn_take_frames(struct conn *c, struct slice in);
+/* What is left of b, or of bytes that lie elsewhere, is kept in b. */
+void conn_keep(struct conn *c, struct buf *b, struct slice left, int elsewhere);
+
+/* conn_records.c: hands on the frames in the whole records in `in`; returns
+ * what is left. */
+struct slice conn_take_records(struct conn *c, struct slice in);
 
 /* conn_marked.c: it is not in the pool's list, or not any more. */
 void conn_unmark(struct conn *c);

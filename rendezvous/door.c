@@ -175,6 +175,28 @@ void door_leave(struct member *m)
 	}
 }
 
+void door_tell_strange(struct member *m, const char *why)
+{
+	char address[SOCK_TEXT_MAX], who[256] = "", others[64] = "";
+	struct server *s = m->server;
+	struct sock_addr a;
+	unsigned more = 0;
+
+	peer(m, &a);
+	sock_addr_host(&a, address);
+	if (!refusals_say(&s->door.refusals, address, uv_now(s->loop), &more))
+		return;
+	if (more)
+		snprintf(others, sizeof(others), " (and %u more before)", more);
+	if (m->hosted && m->role == WIRE_WORKER)
+		snprintf(who, sizeof(who), " (rank %u, job '%.100s')",
+			 m->session.rank, job_id(m->hosted->job));
+	else if (m->job_id)
+		snprintf(who, sizeof(who), " (host %.100s, job '%.100s')",
+			 m->host ? m->host : "", m->job_id);
+	log_warn("%s%s: %s%s", sock_addr_text(&a, address), who, why, others);
+}
+
 /* ---- the greeting ---- */
 
 void door_greet(struct member *m)
@@ -262,6 +284,24 @@ static struct proof_talk talk_of(const struct member *m,
 		wire_signed(f->body, hello->proof)};
 }
 
+static void encrypt(struct member *m, const struct proof_talk *t,
+		    const struct proof *key, struct slice client_proof,
+		    struct slice welcome)
+{
+	struct proof of_client, of_server;
+	struct cipher keys;
+
+	proof_stream_keys(&of_client, &of_server, key, t, client_proof,
+			  welcome);
+	cipher_start(&keys, CIPHER_SERVER, &of_client, &of_server);
+	conn_encrypt(&m->conn, &keys);
+	cipher_wipe(&keys);
+	proof_wipe(&of_client, sizeof(of_client));
+	proof_wipe(&of_server, sizeof(of_server));
+}
+
+/* What follows it is encrypted, if this client is welcome and has proved
+ * anything. */
 static void put_welcome(struct member *m, const struct wire_frame *f,
 			const struct wire_hello *hello,
 			const struct wire_welcome *w,
@@ -282,9 +322,11 @@ static void put_welcome(struct member *m, const struct wire_frame *f,
 	/* now what it is of is there */
 	body = SLICE(out->data + mark + WIRE_HEADER_SIZE,
 		     out->len - mark - WIRE_HEADER_SIZE);
-	proof_of_server(&p, key, &t, hello->proof,
-			wire_signed(body, welcome.proof));
+	body = wire_signed(body, welcome.proof);
+	proof_of_server(&p, key, &t, hello->proof, body);
 	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
+	if (w->code == 0)
+		encrypt(m, &t, key, hello->proof, body);
 }
 
 /* Its key was granted before the job's was known here (seal.h). */

@@ -51,6 +51,9 @@ void door_leave(struct member *m);
 void door_on_due(struct member *m);
 
 void door_greet(struct member *m);
+/* What came in its name was not its own, or it speaks another version: a line
+ * in the log, rationed as those of refusals are. */
+void door_tell_strange(struct member *m, const char *why);
 /* Its HELLO: 0, or ERR_PROTOCOL. Who passes is admitted by request.h and gets
  * its WELCOME, at once or when munge has spoken. */
 int door_hello(struct member *m, const struct wire_frame *f, struct err *e);

@@ -74,6 +74,7 @@ int handshake_anew(struct handshake *h, struct err *e)
 	size_t nonce = b->len - WIRE_NONCE_SIZE; /* it is the last field */
 	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
 
+	cipher_wipe(&h->cipher);
 	return rc < 0 ? rc : 0;
 }
 
@@ -81,6 +82,7 @@ void handshake_release(struct handshake *h)
 {
 	buf_release(&h->hello);
 	proof_wipe(&h->key, sizeof(h->key));
+	cipher_wipe(&h->cipher);
 }
 
 /* ---- which proof ---- */
@@ -172,6 +174,9 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 	size_t mark;
 	int rc = wire_get_greeting(in, &methods, e);
 
+	/* as far as this it is the same in all versions */
+	h->other_version = rc < 0 && in.len > WIRE_MARK_SIZE &&
+			   !memcmp(in.data, wire_preface, WIRE_MARK_SIZE);
 	if (rc <= 0)
 		return rc;
 	memcpy(h->greeting, in.data, sizeof(h->greeting));
@@ -243,6 +248,23 @@ static int check_server(struct handshake *h, const struct wire_frame *f,
 		       "listens", h->auth->from);
 }
 
+/* What follows is under keys of this connection alone. */
+static void start_cipher(struct handshake *h, const struct wire_frame *f,
+			 const struct wire_welcome *w)
+{
+	const struct proof_talk t = talk_of(h);
+	struct proof of_client, of_server;
+
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return;
+	proof_stream_keys(&of_client, &of_server, &h->key, &t,
+			  SLICE(h->proof, h->proof_size),
+			  wire_signed(f->body, w->proof));
+	cipher_start(&h->cipher, CIPHER_CLIENT, &of_client, &of_server);
+	proof_wipe(&of_client, sizeof(of_client));
+	proof_wipe(&of_server, sizeof(of_server));
+}
+
 int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		       struct wire_frame *refusal, struct err *e)
 {
@@ -257,8 +279,10 @@ int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		rc = check_server(h, f, &w, e);
 	if (rc < 0)
 		return rc;
-	if (!w.code)
+	if (!w.code) {
+		start_cipher(h, f, &w);
 		return 1;
+	}
 	/* code and text lie there as in an error reply */
 	*refusal = (struct wire_frame){
 		WIRE_HELLO, WIRE_ERROR_REPLY, 1,

@@ -5,6 +5,7 @@
 
 #include "base/sock.h"
 #include "rendezvous/auth.h"
+#include "rendezvous/cipher.h"
 
 struct handshake {
 	const struct auth *auth;
@@ -14,6 +15,8 @@ struct handshake {
 	char proof[WIRE_NAME_MAX];
 	size_t proof_size;
 	int ours; /* it greets as the server of this very job */
+	int other_version; /* it speaks our protocol, but not as we do */
+	struct cipher cipher;    /* for what follows, once we are welcome */
 };
 
 /* auth must outlive h, hello need not. A session of 0 becomes a random one. */
@@ -25,14 +28,17 @@ int handshake_anew(struct handshake *h, struct err *e);
 
 /* in begins with a whole greeting or a part of one: its size, with HELLO (id 1)
  * put into out; 0: more of it is needed; else an error: ERR_PROTOCOL it is
- * none, ERR_PROOF it asks for another proof than ours, as the text explains;
- * or out's, which has no room. */
+ * none (other_version: the server is to be told of it, by our preface),
+ * ERR_PROOF it asks for another proof than ours, as the text explains; or
+ * out's, which has no room. */
 long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 		       struct err *e);
 
-/* The answer to HELLO: 1: it is the server of our job, and takes us; 0: it is,
- * and does not: *refusal is an error reply to be told; else an error: ERR_PROOF
- * it does not hold the secret, ERR_PROTOCOL. */
+/* The answer to HELLO: 1: it is the server of our job, and takes us: what
+ * goes either way from here on goes through h->cipher, if that is on (it is not
+ * where nobody proves anything); 0: it is, and does not: *refusal is an error
+ * reply to be told; else an error: ERR_PROOF it does not hold the secret,
+ * ERR_PROTOCOL. */
 int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
 		       struct wire_frame *refusal, struct err *e);
 

@@ -18,7 +18,9 @@ static void on_handle_closed(uv_handle_t *h)
 
 	l->state = LINK_CLOSED;
 	buf_release(&l->in);
+	buf_release(&l->raw);
 	buf_release(&l->out);
+	buf_release(&l->sealed);
 	buf_release(&l->sending);
 	handshake_release(&l->hand);
 	l->events->on_closed(l);
@@ -90,13 +92,14 @@ struct buf *link_out(struct link *l)
 	return &l->out;
 }
 
-static void write_rest(struct link *l, size_t sent)
+static void write_rest(struct link *l, struct buf *from, size_t sent)
 {
 	struct buf empty = l->sending;
 	uv_buf_t b;
 
-	l->sending = l->out;
-	l->out = empty;
+	empty.max = from->max;
+	l->sending = *from;
+	*from = empty;
 	b = uv_buf_init(l->sending.data + sent,
 			(unsigned)(l->sending.len - sent));
 	l->write.data = l;
@@ -107,11 +110,35 @@ static void write_rest(struct link *l, size_t sent)
 	}
 }
 
+/* All that is in from, which is empty then. */
+static void write_all(struct link *l, struct buf *from)
+{
+	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
+	int n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
+
+	if (n >= 0 && (size_t)n == from->len)
+		buf_reset(from);
+	else if (n >= 0 || n == UV_EAGAIN)
+		write_rest(l, from, n < 0 ? 0 : (size_t)n);
+	else
+		cannot_write(l);
+}
+
+static void write_sealed(struct link *l)
+{
+	struct buf *b = &l->sealed;
+
+	buf_reset(b);
+	cipher_seal(&l->hand.cipher.out, SLICE(l->out.data, l->out.len), b);
+	buf_reset(&l->out);
+	if (b->failed)
+		cannot_write(l);
+	else
+		write_all(l, b);
+}
+
 void link_flush(struct link *l)
 {
-	uv_buf_t b = uv_buf_init(l->out.data, (unsigned)l->out.len);
-	int n;
-
 	if (l->out.failed) {
 		lost(l, l->out.failed, "it does not read what we send");
 		return;
@@ -120,13 +147,10 @@ void link_flush(struct link *l)
 	if (l->state < LINK_OPEN || l->sending.len)
 		return;
 	if (l->out.len && l->state != LINK_LOST && l->state != LINK_CLOSED) {
-		n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
-		if (n >= 0 && (size_t)n == l->out.len)
-			buf_reset(&l->out);
-		else if (n >= 0 || n == UV_EAGAIN)
-			write_rest(l, n < 0 ? 0 : (size_t)n);
+		if (l->hand.cipher.on)
+			write_sealed(l);
 		else
-			cannot_write(l);
+			write_all(l, &l->out);
 	}
 	if (l->state == LINK_CLOSING && !l->sending.len)
 		close_now(l);
@@ -191,6 +215,8 @@ static void take_greeting(struct link *l)
 		l->state = LINK_PROVING;
 		say(l, hello.data, hello.len);
 	} else if (n < 0) {
+		if (l->hand.other_version && !l->speaks)
+			say(l, wire_preface, WIRE_PREFACE_SIZE);
 		lost(l, (int)n, e.text);
 	}
 	buf_release(&hello);
@@ -208,6 +234,7 @@ static void on_left(uv_handle_t *h)
 		return;
 	}
 	buf_reset(&l->in);
+	buf_reset(&l->raw);
 	connect_now(l);
 }
 
@@ -254,8 +281,30 @@ static int is_elsewhere(struct link *l, const struct wire_frame *refusal)
 	return rc != 0;
 }
 
+/* The text of what has come; where a record of it is none of the server's that
+ * is the connection's end, after the frames before it. */
+static void open_records(struct link *l, struct err *e)
+{
+	int rc = cipher_take(&l->hand.cipher.in, &l->raw, &l->in, e);
+
+	if (rc == 0)
+		e->code = 0;
+}
+
+/* What came behind WELCOME, which ends at `used`, is records. */
+static void begin_records(struct link *l, size_t used, struct err *e)
+{
+	buf_put(&l->raw, l->in.data + used, l->in.len - used);
+	l->in.len = used;
+	if (l->raw.failed)
+		err_set(e, l->raw.failed, "no memory for what came");
+	else
+		open_records(l, e);
+}
+
 /* It takes us, or says why not; or it is none that we believe. */
-static void take_welcome(struct link *l, const struct wire_frame *f)
+static void take_welcome(struct link *l, const struct wire_frame *f,
+			 size_t used, struct err *bad)
 {
 	struct wire_frame refusal;
 	struct err e = ERR_INIT;
@@ -268,6 +317,8 @@ static void take_welcome(struct link *l, const struct wire_frame *f)
 	if (rc == 0 && is_elsewhere(l, &refusal))
 		return;
 	l->state = LINK_OPEN;
+	if (l->hand.cipher.on)
+		begin_records(l, used, bad);
 	if (rc == 0)
 		l->events->on_frame(l, &refusal);
 	else if (l->events->on_open)
@@ -292,7 +343,7 @@ static void take_frame(struct link *l, const struct wire_frame *f)
 	l->events->on_frame(l, f);
 }
 
-static void take_frames(struct link *l)
+static void take_frames(struct link *l, struct err *bad)
 {
 	struct wire_frame f;
 	struct err e = ERR_INIT;
@@ -311,20 +362,23 @@ static void take_frames(struct link *l)
 			break;
 		used += (size_t)n;
 		if (l->state == LINK_PROVING)
-			take_welcome(l, &f);
+			take_welcome(l, &f, used, bad);
 		else
 			take_frame(l, &f);
 	}
 	if (is_up(l))
 		buf_consume(&l->in, used);
+	if (bad->code)
+		lost(l, bad->code, bad->text);
 }
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct link *l = h->data;
+	struct buf *in = l->hand.cipher.on ? &l->raw : &l->in;
 
-	b->base = buf_reserve(&l->in, RESERVE);
-	b->len = b->base ? l->in.cap - l->in.len : 0;
+	b->base = buf_reserve(in, RESERVE);
+	b->len = b->base ? in->cap - in->len : 0;
 }
 
 static void closed(struct link *l)
@@ -335,11 +389,28 @@ static void closed(struct link *l)
 		handshake_explain(&l->hand, what, sizeof what);
 		lost(l, ERR_REFUSED, what);
 	} else {
-		lost(l, ERR_REMOTE, l->state == LINK_OPEN ?
+		lost(l, ERR_REMOTE, l->raw.len ?
+		     "it closed the connection within a record" :
+		     l->state == LINK_OPEN ?
 		     "it closed the connection" :
 		     "it closed the connection without a greeting; is it a "
 		     "ddprdzv of our version?");
 	}
+}
+
+static void take_bytes(struct link *l, size_t n)
+{
+	struct err bad = ERR_INIT;
+
+	if (l->hand.cipher.on) {
+		l->raw.len += n;
+		open_records(l, &bad);
+	} else {
+		l->in.len += n;
+	}
+	if (l->state == LINK_GREETING)
+		take_greeting(l);
+	take_frames(l, &bad);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -348,10 +419,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	char what[160];
 
 	if (n > 0) {
-		l->in.len += (size_t)n;
-		if (l->state == LINK_GREETING)
-			take_greeting(l);
-		take_frames(l);
+		take_bytes(l, (size_t)n);
 	} else if (n == UV_EOF) {
 		closed(l);
 	} else if (n < 0) {
@@ -437,9 +505,12 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 	memset(l, 0, sizeof *l);
 	l->events = events;
 	l->addr = *addr;
-	buf_init(&l->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE);
+	buf_init(&l->raw, 4 * (size_t)CIPHER_RECORD_MAX);
+	buf_init(&l->in, WIRE_HEADER_SIZE + WIRE_BODY_MAX + RESERVE +
+		 l->raw.max);
 	buf_init(&l->out, 2 * (size_t)WIRE_BODY_MAX);
-	buf_init(&l->sending, 2 * (size_t)WIRE_BODY_MAX);
+	buf_init(&l->sealed, CIPHER_SEALED_MAX(l->out.max));
+	buf_init(&l->sending, l->sealed.max);
 	rc = handshake_init(&l->hand, auth, hello, e);
 	if (rc < 0) {
 		handshake_release(&l->hand);

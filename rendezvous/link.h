@@ -37,8 +37,11 @@ struct link {
 	uv_tcp_t tcp;
 	uv_connect_t connect;
 	struct sock_addr addr; /* of the server: the one that it moved to */
-	struct handshake hand; /* with the job's key, once it is open */
+	struct handshake hand; /* with the job's key, once it is open, and the
+				* cipher of all that follows */
 	struct buf in;
+	struct buf raw;     /* records that have come, where there is one */
+	struct buf sealed;  /* records of out; empty in between */
 	struct buf out;     /* being filled; waits for the server's proof */
 	struct buf sending; /* in uv_write's hands */
 	uv_write_t write;

@@ -113,6 +113,29 @@ void proof_of_server(struct proof *out, const struct proof *key,
 	end(&s, out);
 }
 
+static void stream_key(struct proof *out, const char *what,
+		       const struct proof *key, const struct proof_talk *t,
+		       struct slice client_proof, struct slice welcome)
+{
+	struct sum s;
+
+	begin(&s, key, what);
+	add_talk(&s, t);
+	add_part(&s, client_proof);
+	add_part(&s, welcome);
+	end(&s, out);
+}
+
+void proof_stream_keys(struct proof *of_client, struct proof *of_server,
+		       const struct proof *key, const struct proof_talk *t,
+		       struct slice client_proof, struct slice welcome)
+{
+	stream_key(of_client, "ddprun stream client 4", key, t, client_proof,
+		   welcome);
+	stream_key(of_server, "ddprun stream server 4", key, t, client_proof,
+		   welcome);
+}
+
 void proof_hash(struct proof *out, const struct proof_talk *t)
 {
 	struct sum s;

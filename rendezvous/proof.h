@@ -35,6 +35,11 @@ void proof_of_client(struct proof *out, const struct proof *key,
 void proof_of_server(struct proof *out, const struct proof *key,
 		     const struct proof_talk *t, struct slice client_proof,
 		     struct slice welcome);
+/* The keys of what follows WELCOME, one for each direction: of this connection
+ * alone, as both sides' random bytes are in it. */
+void proof_stream_keys(struct proof *of_client, struct proof *of_server,
+		       const struct proof *key, const struct proof_talk *t,
+		       struct slice client_proof, struct slice welcome);
 /* What stands for all of it where something else signs (munge). */
 void proof_hash(struct proof *out, const struct proof_talk *t);
 void proof_hash_grant(struct proof *out, const struct proof_talk *t,

@@ -98,6 +98,11 @@ static void on_due(struct conn *c)
 	}
 }
 
+static void on_strange(struct conn *c, const char *why)
+{
+	door_tell_strange(member_of(c), why);
+}
+
 static void on_gone(struct conn *c, const char *why)
 {
 	struct member *m = member_of(c);
@@ -127,7 +132,8 @@ static void on_closed(struct conn *c)
 }
 
 static const struct conn_events conn_events = {
-	.on_frame = on_frame, .on_due = on_due, .on_gone = on_gone,
+	.on_frame = on_frame, .on_due = on_due, .on_strange = on_strange,
+	.on_gone = on_gone,
 	.on_closed = on_closed,
 };
 

@@ -150,7 +150,7 @@ void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce,
 
 int wire_get_greeting(struct slice in, unsigned *methods, struct err *e)
 {
-	enum { MARK = 4 };
+	enum { MARK = WIRE_MARK_SIZE };
 	size_t n = in.len < MARK ? in.len : MARK;
 
 	if (memcmp(in.data, wire_preface, n))
@@ -158,8 +158,9 @@ int wire_get_greeting(struct slice in, unsigned *methods, struct err *e)
 			       "ddprdzv answers there; choose another port");
 	if (in.len > MARK && in.data[MARK] != WIRE_VERSION)
 		return err_set(e, ERR_PROTOCOL, "it speaks version %d of the "
-			       "protocol, this program version %d; start the "
-			       "same ddprun everywhere", in.data[MARK],
+			       "protocol, and this program, of ddprun "
+			       DDP_VERSION ", version %d; install the same "
+			       "ddprun on all nodes", in.data[MARK],
 			       WIRE_VERSION);
 	if (in.len < WIRE_GREETING_SIZE)
 		return 0;

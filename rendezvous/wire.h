@@ -10,8 +10,9 @@
 #include "base/error.h"
 
 enum {
-	WIRE_VERSION = 3,
+	WIRE_VERSION = 4,
 	WIRE_PREFACE_SIZE = 8,
+	WIRE_MARK_SIZE = 4, /* of that, before the version */
 	WIRE_NONCE_SIZE = 32,
 	WIRE_WHICH_SIZE = 16,
 	WIRE_GREETING_SIZE = WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE +

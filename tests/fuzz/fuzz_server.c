@@ -1,7 +1,9 @@
 /* fuzz_server.c: a whole server in this process, on a loop and real sockets: an
  * agent, two workers of its round, a tool and two strangers send what the input
  * says, in parts, and close or reset. The input is segments: a byte that says
- * whose and how it goes on, one of how many bytes, the bytes. A crash, a leak,
+ * whose and how it goes on, one of how many bytes, the bytes. Where the input's
+ * size is odd all but the strangers prove who they are, and what they send is a
+ * record a segment, unless it says that it is to go as it is. A crash, a leak,
  * an end that does not come, or a reply that is no frame is found. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,23 +18,27 @@
 
 #include "base/sock.h"
 #include "rendezvous/auth.h"
+#include "rendezvous/handshake.h"
 #include "rendezvous/server.h"
 #include "rendezvous/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CLIENTS = 8, AGENT = 0, WORKERS = 1, TOOL = 3, STRANGERS = 4 };
-enum { WHOSE = 0x07, CLOSES = 0x40, RESETS = 0x80 };
+enum { WHOSE = 0x07, AS_IT_IS = 0x08, CLOSES = 0x40, RESETS = 0x80 };
 
 struct client {
 	int fd; /* -1: not connected */
 	struct buf in;
 	int greeted;
+	struct cipher cipher;
+	struct buf records; /* that have come, and the last is not whole */
 };
 
 static struct client clients[CLIENTS];
 static struct sock_addr at;
 static uv_loop_t loop;
+static struct auth auth;
 
 static void require(int ok)
 {
@@ -65,18 +71,34 @@ static void check_replies(struct client *c)
 	buf_consume(&c->in, c->in.len - in.len);
 }
 
-static void hear(struct client *c)
+static void open_records(struct client *c)
 {
+	struct err e = ERR_INIT;
+
+	if (c->cipher.on)
+		require(cipher_take(&c->cipher.in, &c->records, &c->in,
+				    &e) == 0);
+}
+
+static void receive(struct client *c)
+{
+	struct buf *in = c->cipher.on ? &c->records : &c->in;
 	ssize_t n = 1;
 	char *to;
 
 	while (c->fd >= 0 && n > 0) {
-		to = buf_reserve(&c->in, 65536);
+		to = buf_reserve(in, 65536);
 		require(to != NULL);
 		n = recv(c->fd, to, 65536, MSG_DONTWAIT);
 		if (n > 0)
-			c->in.len += (size_t)n;
+			in->len += (size_t)n;
 	}
+	open_records(c);
+}
+
+static void hear(struct client *c)
+{
+	receive(c);
 	check_replies(c);
 }
 
@@ -103,6 +125,8 @@ static void hang_up(struct client *c, int reset)
 	c->fd = -1;
 	c->greeted = 0;
 	buf_release(&c->in);
+	buf_release(&c->records);
+	cipher_wipe(&c->cipher);
 }
 
 static void say(struct client *c, const void *p, size_t n)
@@ -111,7 +135,64 @@ static void say(struct client *c, const void *p, size_t n)
 		(void)!send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Nobody proves anything here: so it need not wait for the greeting. */
+static void say_sealed(struct client *c, const void *p, size_t n)
+{
+	struct buf b = BUF_INIT(1 << 16);
+
+	if (c->cipher.on) {
+		cipher_seal(&c->cipher.out, SLICE(p, n), &b);
+		say(c, b.data, b.len);
+	} else {
+		say(c, p, n);
+	}
+	buf_release(&b);
+}
+
+static void await_bytes(struct client *c)
+{
+	uv_run(&loop, UV_RUN_NOWAIT);
+	receive(c);
+}
+
+/* From the preface to the server's answer, which brings the keys. */
+static void prove(struct client *c, const struct wire_hello *hello)
+{
+	struct buf out = BUF_INIT(1 << 16);
+	struct wire_frame f, refusal;
+	struct err e = ERR_INIT;
+	struct handshake h;
+	long n = 0;
+
+	require(handshake_init(&h, &auth, hello, &e) == 0);
+	buf_put(&out, wire_preface, WIRE_PREFACE_SIZE);
+	for (int i = 0; i < 100 && n == 0; i++) {
+		await_bytes(c);
+		n = handshake_greeted(&h, SLICE(c->in.data, c->in.len), &out,
+				      &e);
+	}
+	require(n >= 0);
+	buf_consume(&c->in, (size_t)n);
+	c->greeted = n > 0;
+	say(c, out.data, n > 0 ? out.len : 0);
+	for (int i = 0; i < 100; i++) {
+		await_bytes(c);
+		n = wire_cut(SLICE(c->in.data, c->in.len), WIRE_WELCOME_MAX,
+			     &f, &e);
+		if (n > 0)
+			break;
+	}
+	if (n > 0 && handshake_welcomed(&h, &f, &refusal, &e) == 1) {
+		buf_consume(&c->in, (size_t)n);
+		c->cipher = h.cipher;
+		buf_put(&c->records, c->in.data, c->in.len);
+		buf_reset(&c->in);
+		open_records(c);
+	}
+	handshake_release(&h);
+	buf_release(&out);
+}
+
+/* Who proves nothing need not wait for the greeting. */
 static void greet(struct client *c, int role, uint32_t rank)
 {
 	static const char nonce[WIRE_NONCE_SIZE];
@@ -125,11 +206,15 @@ static void greet(struct client *c, int role, uint32_t rank)
 		.role = SLICE_STR("r"), .lease_ms = 3600000};
 	struct buf b = BUF_INIT(4096);
 
-	buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	if (auth.methods == WIRE_BY_SECRET) {
+		prove(c, &hello);
+	} else {
+		buf_put(&b, wire_preface, WIRE_PREFACE_SIZE);
+		wire_put_hello(&b, WIRE_HELLO, WIRE_REQUEST, 1, &hello);
+	}
 	if (role == WIRE_AGENT)
 		wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 2, &join);
-	say(c, b.data, b.len);
+	say_sealed(c, b.data, b.len);
 	buf_release(&b);
 }
 
@@ -172,7 +257,10 @@ static void play(const uint8_t *data, size_t size)
 		if (c->fd < 0)
 			dial(data[0] & WHOSE);
 		settle();
-		say(c, data + 2, n);
+		if (data[0] & AS_IT_IS)
+			say(c, data + 2, n);
+		else
+			say_sealed(c, data + 2, n);
 		if (data[0] & (CLOSES | RESETS)) {
 			if (data[0] & CLOSES)
 				settle();
@@ -212,12 +300,15 @@ static void start(void *options)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct auth auth = {.methods = WIRE_NO_PROOF};
+	static const struct proof secret;
 	struct server_options o = {.lease_ms = 3600000, .hello_ms = 3600000,
 				   .silent_ms = 60000, .auth = &auth};
 	struct err e = ERR_INIT;
 	int parent[2], fd;
 
+	auth_none(&auth);
+	if (size & 1)
+		auth_of_secret(&auth, &secret, "the fuzzer");
 	at.len = sizeof(struct sockaddr_in);
 	*(struct sockaddr_in *)&at.ss = (struct sockaddr_in){
 		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -231,6 +322,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < CLIENTS; i++) {
 		clients[i] = (struct client){.fd = -1};
 		buf_init(&clients[i].in, 1 << 26);
+		buf_init(&clients[i].records, 1 << 26);
 	}
 	dial(AGENT);
 	settle();

@@ -35,6 +35,7 @@ void peer_init(struct peer *p, uint8_t number, int torch, uint64_t session)
 	*p = (struct peer){.number = number, .torch = torch, .fd = -1,
 			   .session = session, .id = 1};
 	buf_init(&p->in, MOST);
+	buf_init(&p->records, MOST);
 	buf_init(&p->out, MOST);
 }
 
@@ -42,6 +43,7 @@ void peer_release(struct peer *p)
 {
 	peer_close(p);
 	buf_release(&p->in);
+	buf_release(&p->records);
 	buf_release(&p->out);
 }
 
@@ -51,6 +53,8 @@ void peer_close(struct peer *p)
 		close(p->fd);
 	p->fd = -1;
 	buf_reset(&p->in);
+	buf_reset(&p->records);
+	cipher_wipe(&p->cipher);
 }
 
 static int send_all(int fd, const char *data, size_t n)
@@ -71,12 +75,28 @@ static int send_all(int fd, const char *data, size_t n)
 
 int peer_send(struct peer *p, size_t n)
 {
-	return send_all(p->fd, p->out.data, n);
+	struct buf sealed = BUF_INIT(CIPHER_SEALED_MAX(n));
+	int rc;
+
+	if (!p->cipher.on)
+		return send_all(p->fd, p->out.data, n);
+	cipher_seal(&p->cipher.out, SLICE(p->out.data, n), &sealed);
+	rc = sealed.failed ? -1 : send_all(p->fd, sealed.data, sealed.len);
+	buf_release(&sealed);
+	return rc;
+}
+
+static int open_records(struct peer *p)
+{
+	struct err e = ERR_INIT;
+
+	return cipher_take(&p->cipher.in, &p->records, &p->in, &e);
 }
 
 int peer_receive(struct peer *p)
 {
-	char *to = buf_reserve(&p->in, READ);
+	struct buf *in = p->cipher.on ? &p->records : &p->in;
+	char *to = buf_reserve(in, READ);
 	ssize_t n;
 
 	do
@@ -84,7 +104,9 @@ int peer_receive(struct peer *p)
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return -1;
-	p->in.len += (size_t)n;
+	in->len += (size_t)n;
+	if (p->cipher.on && open_records(p) < 0)
+		return -1;
 	return 1;
 }
 
@@ -116,7 +138,10 @@ static int enter_ours(struct peer *p, const struct place *at)
 			goto out;
 	if (n > 0 && handshake_welcomed(&h, &f, &refusal, &e) == 1) {
 		buf_consume(&p->in, (size_t)n);
-		rc = 0;
+		p->cipher = h.cipher;
+		buf_put(&p->records, p->in.data, p->in.len);
+		buf_reset(&p->in);
+		rc = p->cipher.on ? open_records(p) : 0;
 	}
 out:
 	handshake_release(&h);

@@ -5,6 +5,7 @@
 
 #include "base/sock.h"
 #include "rendezvous/auth.h"
+#include "rendezvous/cipher.h"
 #include "rendezvous/wire.h"
 
 /* What DDP_* and MASTER_* say of the job. */
@@ -23,6 +24,8 @@ struct peer {
 	uint32_t id;      /* of its request */
 	struct buf in;    /* what has come and was not taken */
 	struct buf out;   /* its request, to be sent again */
+	struct cipher cipher; /* of ours, once it was let in */
+	struct buf records;   /* of it, that have come and are not whole */
 };
 
 /* 0, or it is not in the environment. */

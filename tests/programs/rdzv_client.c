@@ -485,16 +485,13 @@ static int read_frames(struct agent *a)
 {
 	struct wire_frame f;
 	struct err e = ERR_INIT;
-	char *to = buf_reserve(&a->in, 65536);
-	ssize_t n = recv(a->fd, to, a->in.cap - a->in.len, 0);
 	long cut;
 	int over = 0;
 
-	if (n <= 0) {
+	if (!raw_read(a->fd, &a->in)) {
 		printf("closed\n");
 		return 1;
 	}
-	a->in.len += (size_t)n;
 	while (!over &&
 	       (cut = wire_cut(SLICE(a->in.data + a->used,
 				     a->in.len - a->used), WIRE_BODY_MAX, &f,

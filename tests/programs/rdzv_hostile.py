@@ -10,11 +10,13 @@ import socket
 import struct
 import sys
 
-PREFACE = b'DDPR\3\0\0\0'
+from rdzv_cipher import Way
+
+PREFACE = b'DDPR\4\0\0\0'
 GREETING = 56
 AGENT, WORKER, TOOL = 1, 2, 3
 REQUEST, REPLY, ERROR, NOTICE = 0, 1, 2, 3
-HELLO = 1
+HELLO, PING = 1, 37
 AGENTS_NOTICES = {33, 34, 35, 38, 40, 62}
 wrong = 0
 
@@ -60,9 +62,32 @@ class Caller:
         host, port = sys.argv[1].rsplit(':', 1)
         self.s = socket.create_connection((host.strip('[]'), int(port)), 30)
         self.s.sendall(PREFACE)
+        self.ways = None
+        self.text = b''
         self.greeting = self.read(GREETING)
 
+    def record(self):
+        """The text of the next; None: there is none any more."""
+        head = self.raw(4)
+        if len(head) < 4:
+            return None
+        return self.ways[1].open(head + self.raw(struct.unpack('<I', head)[0] + 16))
+
+    def send(self, data):
+        self.s.sendall(self.ways[0].seal(data) if self.ways else data)
+
     def read(self, n):
+        while self.ways and len(self.text) < n:
+            more = self.record()
+            if more is None:
+                break
+            self.text += more
+        if not self.ways:
+            return self.raw(n)
+        got, self.text = self.text[:n], self.text[n:]
+        return got
+
+    def raw(self, n):
         got = b''
         while len(got) < n:
             more = self.s.recv(n - len(got))
@@ -107,7 +132,12 @@ class Caller:
         body = got[3]
         want = mac(key_of(b'j'), b'ddprun server 2', PREFACE, self.greeting,
                    self.said, self.proof, body[:-36])
-        return struct.unpack_from('<i', body, 4)[0] if body[-32:] == want else None
+        if body[-32:] != want:
+            return None
+        self.ways = [Way(mac(key_of(b'j'), b'ddprun stream %s 4' % end, PREFACE,
+                             self.greeting, self.said, self.proof, body[:-36]))
+                     for end in (b'client', b'server')]
+        return struct.unpack_from('<i', body, 4)[0]
 
 
 def said(data, *what):
@@ -166,10 +196,56 @@ def shapes():
     c = Caller()
     data = c.hello()
     c.s.sendall(data + data)
+    check(c.welcomed() == 0, 'HELLO with more behind it is not welcome')
+    c.send(data)
+    check(c.rest() == b'', 'what is plain behind HELLO is heard')
+    c = Caller()
+    c.s.sendall(c.hello())
     check(c.welcomed() == 0, 'HELLO before HELLO is not welcome')
+    c.send(data)
     got = c.frame()
     check(got and got[1:3] == (ERROR, 0) and b'not allowed' in got[3] and
           c.rest() == b'', 'HELLO twice', got)
+
+
+def records():
+    """What is not a record of this connection, and in its place, ends it."""
+    ping = frame(PING, REQUEST, 2, b'')
+
+    def is_closed_by(data, *what):
+        c = Caller()
+        c.s.sendall(c.hello(role=AGENT))
+        check(c.welcomed() == 0, 'an agent is not welcome')
+        c.s.sendall(data(c))
+        check(c.rest() == b'', *what)
+
+    def flipped(c, at):
+        data = bytearray(c.ways[0].seal(ping))
+        data[at] ^= 1
+        return bytes(data)
+
+    def second_first(c):
+        first, second = c.ways[0].seal(ping), c.ways[0].seal(ping)
+        return second + first
+
+    is_closed_by(lambda c: ping, 'a plain frame')
+    for at in range(4, 4 + 12 + 16):
+        is_closed_by(lambda c: flipped(c, at), 'a bit of byte', at)
+    is_closed_by(lambda c: flipped(c, 0) + bytes(16384), 'a bit of its length')
+    for n in (0, 16385, 0xffffffff):
+        is_closed_by(lambda c: struct.pack('<I', n), 'a length of', n)
+    is_closed_by(second_first, 'records in another order')
+    is_closed_by(lambda c: c.ways[1].seal(ping), "the server's key")
+    c = Caller()
+    c.s.sendall(c.hello(role=AGENT))
+    check(c.welcomed() == 0, 'an agent is not welcome')
+    record = c.ways[0].seal(ping)
+    for byte in record[:-1]:
+        c.s.send(bytes([byte]))
+    c.s.sendall(record[-1:])
+    check(c.frame() == (PING, REPLY, 2, b''), 'PING byte by byte')
+    c.s.sendall(record)
+    check(c.rest() == b'', 'a record again')
 
 
 def roles():
@@ -183,7 +259,7 @@ def roles():
             c.s.sendall(c.hello(role=role, rank=1))
             check(c.welcomed() == 0, 'role', role, 'is not welcome')
             kind = NOTICE if kind_of in AGENTS_NOTICES | {51} else REQUEST
-            c.s.sendall(frame(kind_of, kind, 0 if kind == NOTICE else 2, b''))
+            c.send(frame(kind_of, kind, 0 if kind == NOTICE else 2, b''))
             got = c.frame()
             while got and got[:2] == (52, NOTICE):
                 got = c.frame()
@@ -193,5 +269,6 @@ def roles():
 
 proofs()
 shapes()
+records()
 roles()
 print('ok' if not wrong else '%d wrong' % wrong)

@@ -30,7 +30,19 @@ static struct auth choose_auth(void)
 	return a;
 }
 
-static int raw_connect(const char *where)
+/* What follows WELCOME on a socket, by its number. */
+static struct raw_line {
+	struct cipher cipher;
+	struct buf records; /* that have come, and the last is not whole */
+} raw_lines[16384];
+
+static void raw_begin(int fd)
+{
+	buf_release(&raw_lines[fd].records);
+	raw_lines[fd] = (struct raw_line){.records = BUF_INIT(1 << 20)};
+}
+
+static inline int raw_connect(const char *where)
 {
 	struct err e = ERR_INIT;
 	struct sock_addr addr;
@@ -43,10 +55,11 @@ static int raw_connect(const char *where)
 		rc = sock_connect(&addr, 5000, &e);
 	if (rc < 0)
 		exit(die(&e));
+	raw_begin(rc);
 	return rc;
 }
 
-static void raw_send(int fd, struct buf *b)
+static void raw_send_bytes(int fd, const struct buf *b)
 {
 	size_t sent = 0;
 	ssize_t n;
@@ -57,20 +70,68 @@ static void raw_send(int fd, struct buf *b)
 			break;
 		sent += (size_t)n;
 	}
+}
+
+static void raw_send(int fd, struct buf *b)
+{
+	struct buf sealed = BUF_INIT(CIPHER_SEALED_MAX(b->len));
+
+	if (raw_lines[fd].cipher.on) {
+		cipher_seal(&raw_lines[fd].cipher.out, SLICE(b->data, b->len),
+			    &sealed);
+		raw_send_bytes(fd, &sealed);
+	} else {
+		raw_send_bytes(fd, b);
+	}
+	buf_release(&sealed);
 	buf_reset(b);
+}
+
+static void raw_open(int fd, struct buf *in)
+{
+	struct raw_line *l = &raw_lines[fd];
+	struct err e = ERR_INIT;
+
+	if (cipher_take(&l->cipher.in, &l->records, in, &e) < 0)
+		exit(die(&e));
+}
+
+/* What is there, its text in `in`. 0: it is closed. */
+static int raw_read(int fd, struct buf *in)
+{
+	struct raw_line *l = &raw_lines[fd];
+	struct buf *b = l->cipher.on ? &l->records : in;
+	char *to = buf_reserve(b, 65536);
+	ssize_t n = recv(fd, to, b->cap - b->len, 0);
+
+	if (n <= 0)
+		return 0;
+	b->len += (size_t)n;
+	if (l->cipher.on)
+		raw_open(fd, in);
+	return 1;
 }
 
 static void raw_receive(int fd, struct buf *in)
 {
-	char *to = buf_reserve(in, 65536);
-	ssize_t n = recv(fd, to, in->cap - in->len, 0);
+	if (raw_read(fd, in))
+		return;
+	printf("closed\n");
+	fflush(stdout);
+	exit(1);
+}
 
-	if (n <= 0) {
-		printf("closed\n");
-		fflush(stdout);
-		exit(1);
-	}
-	in->len += (size_t)n;
+/* All from here on is records, what has come already, too. */
+static void raw_begin_records(int fd, const struct handshake *h, struct buf *in)
+{
+	struct raw_line *l = &raw_lines[fd];
+
+	if (!h->cipher.on)
+		return;
+	l->cipher = h->cipher;
+	buf_put(&l->records, in->data, in->len);
+	buf_reset(in);
+	raw_open(fd, in);
 }
 
 /* From the preface to the WELCOME; what came after it stays in `in`. 0, or the
@@ -117,6 +178,7 @@ static int raw_try(int fd, const struct wire_hello *hello, struct buf *in,
 		exit(die(&e));
 	}
 	buf_consume(in, (size_t)n);
+	raw_begin_records(fd, &h, in);
 	handshake_release(&h);
 	buf_release(&out);
 	return 0;

@@ -21,7 +21,8 @@
 #include "rendezvous/handshake.h"
 
 enum {
-	SIM_IN = 1024,    /* the longest frame to one, and its beginning */
+	SIM_IN = 1024,    /* half a frame, or half a record, of one */
+	SIM_READ = 64 << 10,
 	SIM_EVENTS = 512,
 	/* Connections of one source address to one port; the kernel has some
 	 * 28,000 ports for them, of which those just closed wait a minute. */
@@ -33,6 +34,7 @@ struct sim {
 	int greeted; /* the server's greeting has come */
 	int over;    /* an error reply is an end like any other */
 	uint32_t role, round, rank;
+	struct cipher cipher;    /* of what follows it */
 	struct handshake *proof; /* under way; NULL: none, or it is over */
 	struct buf later;        /* what waits for its end */
 	size_t len;
@@ -48,9 +50,16 @@ static inline void sim_die(const char *what)
 
 static inline void sim_send(struct sim *s, const struct buf *b)
 {
+	static _Thread_local struct buf sealed = BUF_INIT(1 << 20);
+
 	if (s->proof && !s->greeted) { /* the preface goes with HELLO */
 		buf_put(&s->later, b->data, b->len);
 		return;
+	}
+	if (s->cipher.on) {
+		buf_reset(&sealed);
+		cipher_seal(&s->cipher.out, SLICE(b->data, b->len), &sealed);
+		b = &sealed;
 	}
 	if (b->failed || send(s->fd, b->data, b->len, MSG_NOSIGNAL) !=
 			 (ssize_t)b->len)
@@ -84,6 +93,7 @@ static inline void sim_open(struct sim *s, const struct sockaddr_in *to,
 	s->len = 0;
 	s->greeted = s->over = 0;
 	s->proof = NULL;
+	cipher_wipe(&s->cipher);
 	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		sim_die("a socket");
@@ -125,14 +135,14 @@ static inline void sim_greet_job(struct sim *s, const char *job,
 }
 
 /* The greeting has come. */
-static inline void sim_prove(struct sim *s)
+static inline void sim_prove(struct sim *s, struct slice in)
 {
 	struct buf out = BUF_INIT(1 << 16);
 	struct err e = ERR_INIT;
 
 	buf_put(&out, s->later.data, WIRE_PREFACE_SIZE);
 	buf_consume(&s->later, WIRE_PREFACE_SIZE);
-	if (handshake_greeted(s->proof, SLICE(s->in, s->len), &out, &e) <= 0)
+	if (handshake_greeted(s->proof, in, &out, &e) <= 0)
 		sim_die(e.text);
 	sim_send(s, &out);
 	buf_release(&out);
@@ -146,6 +156,7 @@ static inline void sim_welcomed(struct sim *s, struct wire_frame *f)
 
 	if (handshake_welcomed(s->proof, f, &refusal, &e) != 1)
 		sim_die(e.text);
+	s->cipher = s->proof->cipher;
 	handshake_release(s->proof);
 	free(s->proof);
 	s->proof = NULL;
@@ -159,51 +170,108 @@ static inline void sim_greet(struct sim *s, struct buf *out)
 	sim_greet_job(s, "bench", out);
 }
 
-/* Reads what is there and hands over whole frames. An error reply ends the
- * program. 0: the server has closed. */
-static inline int sim_read(struct sim *s, void *owner,
-			   void (*on_frame)(void *owner, struct sim *s,
-					    const struct wire_frame *f))
+typedef void sim_on_frame(void *owner, struct sim *s,
+			  const struct wire_frame *f);
+
+static inline int sim_frame(struct sim *s, struct wire_frame *f, void *owner,
+			    sim_on_frame *on_frame)
 {
-	ssize_t n = recv(s->fd, s->in + s->len, SIM_IN - s->len, 0);
 	struct wire_error error;
+	struct err e = ERR_INIT;
+
+	if (f->kind == WIRE_ERROR_REPLY && s->over)
+		return 0;
+	if (f->kind == WIRE_ERROR_REPLY && wire_get_error(f, &error, &e) == 0) {
+		fprintf(stderr, "simulated: %.*s\n", SLICE_FMT(error.text));
+		exit(1);
+	}
+	if (s->proof)
+		sim_welcomed(s, f);
+	on_frame(owner, s, f);
+	return 1;
+}
+
+/* Hands over the whole frames in *in, up to the one that brings keys, and
+ * leaves there what is left. */
+static inline int sim_frames(struct sim *s, struct slice *in, void *owner,
+			     sim_on_frame *on_frame)
+{
+	int was_on = s->cipher.on;
 	struct wire_frame f;
 	struct err e = ERR_INIT;
-	size_t at = 0;
-	long cut;
+	long n;
+
+	while ((n = wire_cut(*in, SIM_READ, &f, &e)) > 0) {
+		*in = SLICE(in->data + n, in->len - (size_t)n);
+		if (!sim_frame(s, &f, owner, on_frame))
+			return 0;
+		if (s->cipher.on != was_on)
+			return 1;
+	}
+	if (n < 0)
+		sim_die(e.text);
+	return 1;
+}
+
+/* The same of records; none of a server's to one of these cuts a frame. */
+static inline int sim_records(struct sim *s, struct slice *in, void *owner,
+			      sim_on_frame *on_frame)
+{
+	struct err e = ERR_INIT;
+	struct slice text;
+	long n;
+
+	while ((n = cipher_size(&s->cipher.in, *in, &e)) > 0 &&
+	       in->len >= (size_t)n) {
+		text = SLICE(in->data + CIPHER_HEADER,
+			     (size_t)n - CIPHER_EXTRA);
+		if (cipher_open(&s->cipher.in, SLICE(in->data, (size_t)n),
+				(char *)text.data, &e) < 0)
+			sim_die(e.text);
+		*in = SLICE(in->data + n, in->len - (size_t)n);
+		if (!sim_frames(s, &text, owner, on_frame))
+			return 0;
+		if (text.len)
+			sim_die("a frame in two records");
+	}
+	if (n < 0)
+		sim_die(e.text);
+	return 1;
+}
+
+static inline void sim_keep(struct sim *s, struct slice left)
+{
+	if (left.len > SIM_IN)
+		sim_die("half a frame of more than SIM_IN");
+	memcpy(s->in, left.data, left.len);
+	s->len = left.len;
+}
+
+/* Reads what is there and hands over whole frames. An error reply ends the
+ * program. 0: the server has closed. */
+static inline int sim_read(struct sim *s, void *owner, sim_on_frame *on_frame)
+{
+	static _Thread_local char bytes[SIM_IN + SIM_READ];
+	struct slice in = {bytes, s->len};
+	ssize_t n = recv(s->fd, bytes + s->len, SIM_READ, 0);
 
 	if (n <= 0)
 		return 0;
-	s->len += (size_t)n;
-	if (!s->greeted) {
-		if (s->len < WIRE_GREETING_SIZE)
-			return 1;
-		at = WIRE_GREETING_SIZE;
+	memcpy(bytes, s->in, s->len);
+	in.len += (size_t)n;
+	if (!s->greeted && in.len >= WIRE_GREETING_SIZE) {
 		s->greeted = 1;
 		if (s->proof)
-			sim_prove(s);
+			sim_prove(s, in);
+		in = SLICE(in.data + WIRE_GREETING_SIZE,
+			   in.len - WIRE_GREETING_SIZE);
 	}
-	while ((cut = wire_cut(SLICE(s->in + at, s->len - at),
-			       SIM_IN - WIRE_HEADER_SIZE, &f, &e)) > 0) {
-		at += (size_t)cut;
-		if (f.kind == WIRE_ERROR_REPLY && s->over)
-			return 0;
-		if (f.kind == WIRE_ERROR_REPLY &&
-		    wire_get_error(&f, &error, &e) == 0) {
-			fprintf(stderr, "simulated: %.*s\n",
-				SLICE_FMT(error.text));
-			exit(1);
-		}
-		if (s->proof)
-			sim_welcomed(s, &f);
-		on_frame(owner, s, &f);
-	}
-	if (cut < 0) {
-		fprintf(stderr, "simulated: %s\n", e.text);
-		exit(1);
-	}
-	s->len -= at;
-	memmove(s->in, s->in + at, s->len);
+	if (s->greeted && !s->cipher.on &&
+	    !sim_frames(s, &in, owner, on_frame))
+		return 0;
+	if (s->cipher.on && !sim_records(s, &in, owner, on_frame))
+		return 0;
+	sim_keep(s, in);
 	return 1;
 }
 

@@ -32,10 +32,10 @@ static void is_hex(const struct proof *p, const char *hex)
 START_TEST(golden)
 {
 	const struct proof s = secret("correct horse battery staple");
-	char greeting[WIRE_GREETING_SIZE] = "DDPR\3\2\0\0";
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\4\2\0\0";
 	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
 				     SLICE_STR("hello")};
-	struct proof key, p;
+	struct proof key, p, q;
 
 	memset(greeting + WIRE_PREFACE_SIZE, 'n', WIRE_NONCE_SIZE);
 	proof_which(greeting + WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
@@ -49,17 +49,23 @@ START_TEST(golden)
 	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
 	       "41fde5f79e2afb46557ce11ee1d2406d");
 	proof_of_client(&p, &key, &t);
-	is_hex(&p, "c08c423f336b8b58e8575b310c415258"
-	       "bf8caf079c4e427d75d5c695968054fa");
+	is_hex(&p, "1e85611e9371835ca12a9796e7b0d953"
+	       "9edc942cd970f1629b5930ba2d662e8b");
 	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
-	is_hex(&p, "b09ad8e1e77a2b108fcf69ef50c06f8f"
-	       "ac242d7f3d07fc90b41ebe7ccd64602b");
+	is_hex(&p, "cf9ede36e165e87fe22d027310ff9f62"
+	       "e52673a683f48dbc07aa78f0518409a3");
 	proof_hash(&p, &t);
-	is_hex(&p, "9e8e9ebb663ea9fc0c893d33a2bee116"
-	       "c0859b83c5d69ead41dd0e2702af25f2");
+	is_hex(&p, "5cd79c77c913fbe4dfa4ee6d257140d3"
+	       "9742198c723321d757808485d5cd5897");
+	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
+			  SLICE_STR("yours"));
+	is_hex(&p, "5ebd8b1435306aa9b17caa3b80883cd1"
+	       "1674b9e12ba014b7605f13b967bac25f");
+	is_hex(&q, "9efcdc1f835a30755b748331410720d0"
+	       "79e75ab1d559a4219d48f526f48ac1f5");
 	proof_hash_grant(&p, &t, SLICE_STR("mine"));
-	is_hex(&p, "aa49dafaa817f5ac2851fa03ba478fa4"
-	       "4c4564d32a4fe8a78a0abcdd9cfd77c9");
+	is_hex(&p, "d45e3497c933ceea431d7a968576c1b0"
+	       "de8a556e0115cc68b449913e42068a5f");
 }
 END_TEST
 

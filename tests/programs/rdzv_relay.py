@@ -1,0 +1,131 @@
+"""rdzv_relay.py HOST:PORT FD [ACT WAY N [always]]: what stands between a client and
+its ddprdzv, passes the proof on, and then does one thing to what follows.
+
+Listens, prints 'at HOST:PORT'; keeps all that goes through it in the file FD. ACT is done to
+record N (from 0) of the first connection that has one (always: of each), up to the
+server or down from it, and printed:
+
+  flip      one bit of it is another
+  replay    it comes twice
+  reorder   it comes after the next one
+  drop      it does not come
+  truncate  half of it comes, and then the end
+  cut       its end does not come, but the next does
+  plain     a frame that is no record comes before it
+"""
+import os
+import socket
+import struct
+import sys
+import threading
+
+lock = threading.Lock()
+done = False
+
+
+def read(s, n):
+    got = b''
+    while len(got) < n:
+        more = s.recv(n - len(got))
+        if not more:
+            break
+        got += more
+    return got
+
+
+def frame(s):
+    """As it is: HELLO or WELCOME."""
+    head = read(s, 12)
+    return head + read(s, struct.unpack_from('<I', head)[0] if len(head) == 12 else 0)
+
+
+def record(s):
+    head = read(s, 4)
+    if len(head) < 4:
+        return b''
+    return head + read(s, struct.unpack('<I', head)[0] + 16)
+
+
+def flip(r):
+    return [r[:-20] + bytes([r[-20] ^ 1]) + r[-19:]]
+
+
+ACTS = {
+    'flip': flip,
+    'replay': lambda r: [r, r],
+    'reorder': lambda r: [],
+    'drop': lambda r: [],
+    'truncate': lambda r: [r[:len(r) // 2], None],
+    'cut': lambda r: [r[:-1]],
+    'plain': lambda r: [struct.pack('<IBBHI', 0, 37, 0, 0, 9), r],
+}
+
+
+def is_now(number):
+    global done
+    with lock:
+        if number != act_at or done and not always:
+            return False
+        done = True
+    print('did', act, way, flush=True)
+    return True
+
+
+def send(to, data):
+    with lock:
+        kept.write(data)
+        kept.flush()
+    to.sendall(data)
+
+
+def pass_on(here, to, mine):
+    """Records from here, to there; mine: this is the way that ACT is for."""
+    number, held = 0, b''
+    while True:
+        r = record(here)
+        if not r:
+            break
+        out = [r]
+        if mine and is_now(number):
+            out = ACTS[act](r)
+            held = r if act == 'reorder' else b''
+        elif held:
+            out, held = [r, held], b''
+        number += 1
+        for part in out:
+            if part is None:
+                to.shutdown(socket.SHUT_RDWR)
+                return
+            send(to, part)
+
+
+def both_ways(client, server):
+    def one(here, to, first, its_way):
+        try:
+            send(to, read(here, first))
+            send(to, frame(here))
+            pass_on(here, to, way == its_way)
+        except OSError:
+            pass
+        for s in (here, to):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+    threading.Thread(target=one, args=(server, client, 56, 'down')).start()
+    one(client, server, 8, 'up')
+
+
+where = sys.argv[1].rsplit(':', 1)
+kept = os.fdopen(int(sys.argv[2]), 'wb')
+act, way, act_at = (sys.argv[3:6] + ['', '', -1])[:3]
+act_at = int(act_at)
+always = 'always' in sys.argv
+listener = socket.create_server(('127.0.0.1', 0))
+print('at 127.0.0.1:%d' % listener.getsockname()[1], flush=True)
+while True:
+    caller = listener.accept()[0]
+    callee = socket.create_connection((where[0], int(where[1])))
+    for end in (caller, callee):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    threading.Thread(target=both_ways, args=(caller, callee), daemon=True).start()
