@@ -54,6 +54,19 @@ for n in 64 1000; do
 	# shellcheck disable=SC2086
 	"$O/tests/bench_store" "$ROUNDS" 150 $n $store_all
 done
+# the same with a proof, and so encrypted
+export DDP_TOKEN=sixteen-bytes-and-more
+store_server encrypted "$O/ddprdzv" --auth secret --listen 127.0.0.1:0
+store_pids="$store_pids $store_pid"
+store_await "$work/encrypted.out" 'listening on'
+store_keys=ddprdzv=$(sed -n 's/.*listening on //p' "$work/encrypted.out")/$store_pid
+say "store: encrypted, against the same echo (goal 1.3)"
+for n in 64 1000; do
+	"$O/tests/bench_store" "$ROUNDS" 150 $n "$store_keys"
+done
+say "store: encrypted, 128 requests at a time on 8 connections"
+"$O/tests/bench_store" pipelined "$ROUNDS" 150 "$store_keys"
+unset DDP_TOKEN
 say "store: 128 requests at a time on 8 connections (goal 1 M ops/s a core)"
 "$O/tests/bench_store" pipelined "$ROUNDS" 150 "${store_all%% *}"
 # shellcheck disable=SC2086

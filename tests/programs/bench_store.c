@@ -1,6 +1,8 @@
 /* bench_store: what an operation of a store costs its server in CPU time,
  * beside a bare epoll server that echoes messages of the same sizes, in turn in
- * one run. The load is one thread with one request under way a connection. */
+ * one run. The load is one thread with one request under way a connection. With
+ * DDP_TOKEN it proves itself to ddprdzv, and what follows is encrypted: then
+ * what libsodium takes for a request and its reply is printed, too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -19,6 +21,7 @@
 #include "base/sock.h"
 #include "rendezvous/wire.h"
 #include "tests/programs/bench_echo.h"
+#include "tests/programs/bench_sealed.h"
 
 static const char usage[] =
 	"bench_store ROUNDS MS CLIENTS TARGET=HOST:PORT/PID...\n"
@@ -38,6 +41,7 @@ struct talk {
 	struct buf request[2];
 	size_t reply[2];
 	int turns;
+	int encrypted; /* the first request, in hello, follows a proof */
 };
 
 struct target {
@@ -57,22 +61,6 @@ struct figures {
 	double us, rate;
 };
 
-static void die(const char *what)
-{
-	fprintf(stderr, "bench_store: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static double cpu_seconds(pid_t pid)
-{
-	struct timespec t = {0, 0};
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-		die("the server's CPU time");
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void pin(int cpu)
 {
 	cpu_set_t set;
@@ -91,7 +79,7 @@ static void start_echo(struct target *t)
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) ||
 	    listen(fd, 4096) || getsockname(fd, (struct sockaddr *)&a, &len))
-		die("the echo server");
+		fail("the echo server");
 	t->pid = fork();
 	if (t->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -122,12 +110,6 @@ static int open_to(const struct endpoint *at)
 	return fd;
 }
 
-static void send_all(int fd, const void *p, size_t n)
-{
-	if (send(fd, p, n, MSG_NOSIGNAL) != (ssize_t)n)
-		die("sending");
-}
-
 static void receive_all(int fd, void *p, size_t n)
 {
 	ssize_t got = recv(fd, p, n, MSG_WAITALL);
@@ -137,6 +119,23 @@ static void receive_all(int fd, void *p, size_t n)
 	fprintf(stderr, "bench_store: the server closed after %zd bytes of "
 		"%zu\n", got, n);
 	exit(1);
+}
+
+static struct wire_hello hello_of(enum wire_role role);
+
+/* The proof, then the first request. */
+static void enter(int fd, const struct talk *k)
+{
+	const struct wire_hello h = hello_of(WIRE_WORKER);
+	struct buf in = BUF_INIT(1 << 16);
+
+	raw_begin(fd);
+	raw_prove(fd, &h, &in);
+	send_text(fd, k->hello.data, k->hello.len);
+	while (in.len < WIRE_HEADER_SIZE)
+		if (!raw_read(fd, &in))
+			fail("the first reply");
+	buf_release(&in);
 }
 
 static void connect_all(struct load *l, const struct target *t,
@@ -157,9 +156,12 @@ static void connect_all(struct load *l, const struct target *t,
 		l->turn[i] = 0;
 		if (!strcmp(t->kind, "echo"))
 			send_all(l->fds[i], sizes, sizeof sizes);
+		else if (k->encrypted)
+			enter(l->fds[i], k);
 		else if (k->hello.len)
 			send_all(l->fds[i], k->hello.data, k->hello.len);
-		if (strcmp(t->kind, "echo") && k->hello_reply)
+		if (strcmp(t->kind, "echo") && k->hello_reply &&
+		    !k->encrypted)
 			receive_all(l->fds[i], reply, k->hello_reply);
 		ev.data.u32 = (uint32_t)i;
 		epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->fds[i], &ev);
@@ -168,8 +170,10 @@ static void connect_all(struct load *l, const struct target *t,
 
 static void disconnect_all(struct load *l)
 {
-	for (int i = 0; i < l->n; i++)
+	for (int i = 0; i < l->n; i++) {
 		close(l->fds[i]);
+		raw_begin(l->fds[i]);
+	}
 	close(l->epoll);
 }
 
@@ -187,16 +191,16 @@ static void ask(struct load *l, const struct talk *k, int i)
 		l->due[i] += k->reply[l->turn[i]];
 		l->turn[i] = (l->turn[i] + 1) % k->turns;
 	}
-	send_all(l->fds[i], many, n);
+	send_text(l->fds[i], many, n);
 }
 
 static long take_reply(struct load *l, const struct talk *k, int i)
 {
 	static char bytes[65536];
-	ssize_t n = read(l->fds[i], bytes, sizeof bytes);
+	ssize_t n = read_text(l->fds[i], bytes, sizeof bytes);
 
 	if (n <= 0)
-		die("a reply");
+		fail("a reply");
 	if ((size_t)n > l->due[i]) {
 		fprintf(stderr, "bench_store: %s: %zd bytes more in reply, "
 			"not %zu\n", k->name, n, l->due[i]);
@@ -292,8 +296,11 @@ static struct talk *ours(const char *name)
 	struct buf item = BUF_INIT(256);
 	struct talk *k = new_talk(name, EMPTY_REPLY);
 
-	buf_put(&k->hello, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&k->hello, WIRE_HELLO, WIRE_REQUEST, 1, &h);
+	k->encrypted = getenv("DDP_TOKEN") != NULL;
+	if (!k->encrypted) {
+		buf_put(&k->hello, wire_preface, WIRE_PREFACE_SIZE);
+		wire_put_hello(&k->hello, WIRE_HELLO, WIRE_REQUEST, 1, &h);
+	}
 	put_set(&k->hello);
 	k->hello_reply = WIRE_GREETING_SIZE + WELCOME + EMPTY_REPLY;
 	if (!strcmp(name, "get")) {
@@ -396,35 +403,29 @@ static uint16_t join(const struct target *t, int *fd)
 		.role = SLICE_STR("default"), .lease_ms = 3600000,
 		.agent_store = 1, .store_open = 1};
 	struct buf out = BUF_INIT(1 << 16);
+	struct buf in = BUF_INIT(1 << 16);
 	struct wire_frame f = {0};
 	struct wire_start start;
-	char bytes[4096];
 	struct err e = ERR_INIT;
-	size_t got = 0, at = WIRE_GREETING_SIZE;
 
 	*fd = open_to(&t->at);
-	buf_put(&out, wire_preface, WIRE_PREFACE_SIZE);
-	wire_put_hello(&out, WIRE_HELLO, WIRE_REQUEST, 1, &h);
+	raw_begin(*fd);
+	raw_prove(*fd, &h, &in);
 	wire_put_join(&out, WIRE_JOIN, WIRE_REQUEST, 2, &j);
-	send_all(*fd, out.data, out.len);
+	raw_send(*fd, &out);
 	buf_release(&out);
 	while (f.type != WIRE_START) {
-		long n = got < at ? 0 : wire_cut(SLICE(bytes + at, got - at),
-						 sizeof bytes, &f, &e);
-		ssize_t more;
+		long n = wire_cut(SLICE(in.data, in.len), 4096, &f, &e);
 
-		if (n < 0 || f.kind == WIRE_ERROR_REPLY)
-			die("joining");
-		at += (size_t)n;
-		if (n)
-			continue;
-		more = recv(*fd, bytes + got, sizeof bytes - got, 0);
-		if (more <= 0)
-			die("joining");
-		got += (size_t)more;
+		if (n < 0 || f.kind == WIRE_ERROR_REPLY ||
+		    (n == 0 && !raw_read(*fd, &in)))
+			fail("joining");
+		if (f.type != WIRE_START)
+			buf_consume(&in, (size_t)n);
 	}
 	if (wire_get_start(&f, &start, &e) < 0 || !start.agent_store)
-		die("START");
+		fail("START");
+	buf_release(&in);
 	return start.master_port;
 }
 
@@ -463,6 +464,9 @@ static void compare(const char *who, const struct target *t,
 	}
 	u = median(us, rounds);
 	f = median(floor, rounds);
+	if (k->encrypted)
+		print_sodium(k->request[0].len * (size_t)depth,
+			     k->reply[0] * (size_t)depth, depth);
 	printf("%-14s %-8s %5d clients  %6.3f us/op  echo %6.3f  ratio %5.2f"
 	       "  %8.0f ops/s  %5.2f M ops per core-second\n", who, k->name,
 	       clients, u, f, median(ratios, rounds), median(rates, rounds),
@@ -490,7 +494,7 @@ static void parse_target(struct target *t, const char *text)
 	}
 	snprintf(at, sizeof at, "%.*s", (int)(slash - eq), eq);
 	if (endpoint_parse(&t->at, at, 0, &e) < 0)
-		die(e.text);
+		fail(e.text);
 	t->pid = atoi(slash + 1);
 }
 
