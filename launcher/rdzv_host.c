@@ -91,7 +91,9 @@ static int host_at_ports(struct rdzv *c, const struct sock_addr *where,
 		sock_addr_set_port(&a, config->ports[i]);
 		rc = host_at(c, &a, e);
 		if (rc == 0)
-			log_debug("port %u is taken", config->ports[i]);
+			log_info("port %u of %s is another process's; the "
+				 "job's server takes the next",
+				 config->ports[i], c->host);
 	}
 	if (rc == 0)
 		return err_set(e, -EADDRINUSE,
