@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker-sdk/blocked.h"
+#include "worker-sdk/detector.h"
 #include "worker-sdk/entry.h"
 #include "worker-sdk/own.h"
 #include "worker-sdk/recorder.h"
@@ -84,7 +84,8 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 	c->magic = DDP__ALIVE;
 	c->world = w;
 	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen,
-				       ddp__blocked_look, ddp__blocked_end};
+				       ddp__detector_look, ddp__detector_end,
+				       ddp__detector_hear};
 	c->next = w->comms;
 	w->comms = c;
 	return c;

@@ -49,7 +49,7 @@ struct ddp__world {
 	struct flight *flight; /* the recorder; NULL: off */
 	int flight_fd;	       /* of one without an agent, or -1 */
 	struct ddp__engine *engine; /* of the cpu backend; else NULL */
-	struct ddp__lookout *lookout; /* blocked.c's; or NULL */
+	struct ddp__detector *detector; /* of deadlocks; or NULL */
 	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
 	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };

@@ -59,7 +59,7 @@ static int await(struct ddp_comm *c, struct ddp__shm *s,
 	s->call = *call;
 	rc = ddp__shm_wait_first(s, e);
 	if (rc < 0)
-		ddp__engine_fail(c, e);
+		ddp__engine_fail_in_wait(c, e);
 	return rc;
 }
 

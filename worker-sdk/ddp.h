@@ -5,8 +5,8 @@
  * communicator of all ranks. Collectives are called by every rank of a
  * communicator, in the same order, with the same count, type and operation.
  * Calls that differ are DDP_ERR_ARGUMENT, with a text that names both. So it
- * is, on cpu, where ranks of one host wait for each other in collectives of
- * different communicators: half a second later.
+ * is, on cpu, where ranks wait for each other in collectives of different
+ * communicators: within a second or two.
  *
  * libddp never prints, never exits, installs no signal handler, and starts a
  * thread only where a function says so and is called. A communicator, with the

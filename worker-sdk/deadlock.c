@@ -8,8 +8,8 @@
 #include "worker-sdk/call.h"
 
 /* A communicator that b does not tell of is not one of its own. */
-static int has_not_begun(const struct ddp__blocked *b, uint64_t comm,
-			 uint64_t number)
+int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
+		       uint64_t number)
 {
 	for (uint32_t i = 0; i < b->comms && i < DDP__BLOCKED_COMMS; i++)
 		if (b->begun[i].comm == comm)
@@ -24,7 +24,26 @@ int ddp__blocked_awaits(const struct ddp__blocked *a,
 		    (a->needs == DDP__NEEDS_HOST && a->host == b->host);
 
 	return needs && a->turn && b->turn && a->rank != b->rank &&
-	       has_not_begun(b, a->comm, a->number);
+	       ddp__has_not_begun(b, a->comm, a->number);
+}
+
+static int is_among(const int *found, int n, int place)
+{
+	for (int i = 0; i < n; i++)
+		if (found[i] == place)
+			return 1;
+	return 0;
+}
+
+int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
+		       int n_found, int most)
+{
+	for (int i = 0; i < n_found; i++)
+		for (int to = 0; to < n && n_found < most; to++)
+			if (ddp__blocked_awaits(&all[found[i]], &all[to]) &&
+			    !is_among(found, n_found, to))
+				found[n_found++] = to;
+	return n_found;
 }
 
 /* From the lowest rank on, so that all ranks of it say the same. */

@@ -74,6 +74,15 @@ struct ddp__stuck {
 int ddp__blocked_awaits(const struct ddp__blocked *a,
 			const struct ddp__blocked *b);
 
+/* 1: b is of comm, and has not begun its call of that number. */
+int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
+		       uint64_t number);
+
+/* Places in all: adds to the first n_found of found those that they wait for,
+ * and so on, up to `most`. Returns how many there are then. */
+int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
+		       int n_found, int most);
+
 /* The shortest circle through all[me], of at most DDP__CIRCLE_MAX: places in
  * all, each waiting for the next, from the lowest rank on. Returns how many; 0:
  * there is none. */

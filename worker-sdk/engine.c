@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "worker-sdk/cpu.h"
+#include "worker-sdk/detector.h"
 
 /* Before it sleeps in poll a call spins for so long: waking up costs more than
  * most messages take. */
@@ -139,6 +140,12 @@ void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
 	ddp__tcp_abort(&cpu->tcp, e);
 	ddp__tcp_p2p_abort(&cpu->p2p, e);
 	fail_queues(c);
+}
+
+void ddp__engine_fail_in_wait(struct ddp_comm *c, struct err *e)
+{
+	ddp__detector_explain(c, e);
+	ddp__engine_fail(c, e);
 }
 
 void ddp__engine_forget(struct ddp_comm *c)
@@ -292,7 +299,7 @@ static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
 			prepare(t);
 		rc = advance(t, &e);
 		if (rc < 0) {
-			ddp__engine_fail(t->c, &e);
+			ddp__engine_fail_in_wait(t->c, &e);
 			return 1;
 		}
 		if (rc == 0) {
@@ -323,7 +330,7 @@ int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 	if (t.way == DDP__COLLECTIVE)
 		ddp__cpu_op_release(&t.op);
 	if (rc < 0)
-		ddp__engine_fail(c, e);
+		ddp__engine_fail_in_wait(c, e);
 	return rc;
 }
 
@@ -355,7 +362,7 @@ void ddp__engine_look(struct ddp__engine *en)
 
 		if (q->first && q->first->state == DDP__UNDER_WAY &&
 		    look(q->first, now, &e))
-			ddp__engine_fail(q->first->c, &e);
+			ddp__engine_fail_in_wait(q->first->c, &e);
 	}
 	ddp__engine_tidy(en, NULL);
 }
@@ -494,7 +501,7 @@ static int wait_there(struct ddp__engine *en)
 		return 0;
 	rc = wait_for(t, &e);
 	if (rc < 0)
-		ddp__engine_fail(t->c, &e);
+		ddp__engine_fail_in_wait(t->c, &e);
 	else if (rc)
 		end(en, t, DDP__DONE);
 	ddp__engine_tidy(en, NULL);

@@ -139,6 +139,8 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns);
 /* Fails all tasks of a communicator, now and later, and lets the other ranks
  * know; the first error stays. */
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e);
+/* The same after a failed wait; *e becomes the deadlock that it was part of. */
+void ddp__engine_fail_in_wait(struct ddp_comm *c, struct err *e);
 /* Fails all tasks of a communicator that is about to be freed; nobody is told,
  * and nothing of theirs is touched afterwards. */
 void ddp__engine_forget(struct ddp_comm *c);

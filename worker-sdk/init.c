@@ -239,7 +239,7 @@ void ddp_finalize(ddp_comm *c)
 	free(w->hosts);
 	if (w->kv)
 		w->kv->ops->free(w->kv);
-	free(w->lookout);
+	free(w->detector);
 	ddp__recorder_close(w->flight, w->flight_fd);
 	/* in a forked child a thread that is not there may hold it */
 	if (w->forks == ddp__forks)

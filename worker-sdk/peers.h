@@ -30,12 +30,14 @@ struct ddp__peers {
 	 * that is not known; returns out. The pointer may be NULL. */
 	char *(*last)(void *owner, int rank, char *out);
 	/* This rank stands still in a collective, in a call that returns only
-	 * at its end: 0, or that this will never be (blocked.h). from: the rank
-	 * that it waits for, or enum ddp__from. The pointer may be NULL. */
+	 * at its end: 0, or why it never will (detector.h). from: the rank that
+	 * it waits for, or enum ddp__from. The pointer may be NULL. */
 	int (*blocked)(void *owner, const struct ddp__call *call, int from,
 		       struct err *e);
-	/* After any of these: it goes on, or gives up. */
+	/* After any of these: it goes on. */
 	void (*unblocked)(void *owner);
+	/* What a blocked rank of another host says: struct ddp__blocked. */
+	void (*heard)(void *owner, const void *bytes, size_t size);
 };
 
 /* Beside a rank. */
@@ -62,7 +64,7 @@ static inline int ddp__stands_still(struct ddp__standstill *w,
 	return w->peers->blocked(w->peers->owner, call, from, e);
 }
 
-/* However it ended. */
+/* It ended well, or is not the only thing that is waited for. */
 static inline void ddp__goes_on(const struct ddp__standstill *w)
 {
 	if (w->told)

@@ -272,44 +272,44 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 	return atomic_load(&s->header->aborted) != DDP__SHM_ALIVE;
 }
 
+/* The first word of a board is odd while others are being written. */
+static _Atomic uint64_t *board_of(const struct ddp__shm *s, int i)
+{
+	return (void *)((char *)ddp__shm_control(s, i) + DDP__SHM_BOARD_AT);
+}
+
 void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 			size_t size)
 {
-	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
-	uint64_t version = atomic_load_explicit(&mine->board_version,
-						memory_order_relaxed);
+	_Atomic uint64_t *board = board_of(s, s->me), *to = board + 1 + at / 8;
+	uint64_t version = atomic_load_explicit(board, memory_order_relaxed);
 
-	atomic_store_explicit(&mine->board_version, version + 1,
-			      memory_order_relaxed);
+	atomic_store_explicit(board, version + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < size / 8; i++) {
 		uint64_t word;
 
 		memcpy(&word, (const char *)from + 8 * i, 8);
-		atomic_store_explicit(&mine->board[at / 8 + i], word,
-				      memory_order_relaxed);
+		atomic_store_explicit(&to[i], word, memory_order_relaxed);
 	}
-	atomic_store_explicit(&mine->board_version, version + 2,
-			      memory_order_release);
+	atomic_store_explicit(board, version + 2, memory_order_release);
 }
 
 int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,
 		       size_t size)
 {
-	struct ddp__shm_control *peer = ddp__shm_control(s, i);
-	uint64_t version = atomic_load_explicit(&peer->board_version,
-						memory_order_acquire);
+	_Atomic uint64_t *board = board_of(s, i), *from = board + 1 + at / 8;
+	uint64_t version = atomic_load_explicit(board, memory_order_acquire);
 
 	for (size_t k = 0; k < size / 8; k++) {
-		uint64_t word = atomic_load_explicit(&peer->board[at / 8 + k],
+		uint64_t word = atomic_load_explicit(&from[k],
 						     memory_order_relaxed);
 
 		memcpy((char *)to + 8 * k, &word, 8);
 	}
 	atomic_thread_fence(memory_order_acquire);
 	return version % 2 == 0 &&
-	       atomic_load_explicit(&peer->board_version,
-				    memory_order_relaxed) == version;
+	       atomic_load_explicit(board, memory_order_relaxed) == version;
 }
 
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)

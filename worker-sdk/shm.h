@@ -17,17 +17,18 @@
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */
 enum {
-	DDP__SHM_VERSION = 6,
+	DDP__SHM_VERSION = 7,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
 	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
 	DDP__SHM_CELLS = 1024, /* of each rank, for small broadcasts, */
 	DDP__SHM_CELL = 48,   /* of at most so many bytes */
-	DDP__SHM_HEAD = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
+	DDP__SHM_BOARD = 16 << 10, /* of each rank */
+	DDP__SHM_BOARD_AT = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
+	DDP__SHM_HEAD = DDP__SHM_BOARD_AT + DDP__SHM_BOARD,
 	DDP__SHM_CPUS = 1024,
 	DDP__BELL = 16,
-	DDP__SHM_BOARD = 3200, /* bytes of each rank's board */
 	/* Longer than the ranks of a host wait for each other they wait for
 	 * the one that is away, and longer than that one waits itself
 	 * (DDP__TCP_GRACE_MS): what it learns says more. */
@@ -59,13 +60,7 @@ struct ddp__shm_control {
 	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
 	_Atomic uint32_t away;	 /* it waits for another host, for us */
 	uint64_t probe_at; /* where its memory has the segment's cookie */
-	/* Its board: odd while it is being written. */
-	_Alignas(64) _Atomic uint64_t board_version;
-	_Atomic uint64_t board[DDP__SHM_BOARD / 8];
 };
-
-_Static_assert(sizeof(struct ddp__shm_control) <= DDP__SHM_CONTROL,
-	       "cells follow");
 
 /* What one rank has for all, who take it without posting anything. */
 struct ddp__shm_cell {
@@ -207,8 +202,8 @@ int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e);
  * of this call. *from: whose cell, or DDP__FROM_HOST. */
 const struct ddp__call *ddp__shm_awaited(const struct ddp__shm *s, int *from);
 
-/* Each rank has a board, which it alone writes, and seldom. All read it, to
- * whole words: 0, what is there is being written. */
+/* Each rank has a board, which it alone writes, and seldom; all read it. Up to
+ * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are written. */
 void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 			size_t size);
 int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,

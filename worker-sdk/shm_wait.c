@@ -409,7 +409,8 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 	if (spin(s, i, start))
 		return 0;
 	rc = wait_asleep(s, i, start, &w, e);
-	ddp__goes_on(&w);
+	if (!rc)
+		ddp__goes_on(&w);
 	return rc;
 }
 

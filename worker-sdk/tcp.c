@@ -38,23 +38,52 @@ static int is_next(int fd, struct ddp__frame *f)
 	       (ssize_t)sizeof(*f);
 }
 
-/* Reads all notices of a host and keeps the last. */
-static void take_waits(struct ddp__tcp *t, int host)
+/* A notice of a blocked rank is next: 1 if all of it is here, and was taken. */
+static int take_blocked(const struct ddp__peers *peers, int fd,
+			const struct ddp__frame *f)
+{
+	char all[DDP__FRAME + DDP__TCP_NOTICE_MAX];
+	size_t size = DDP__FRAME + (size_t)f->size;
+
+	if (f->size > DDP__TCP_NOTICE_MAX ||
+	    recv(fd, all, size, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)size)
+		return 0;
+	recv(fd, all, size, MSG_DONTWAIT);
+	if (peers && peers->heard)
+		peers->heard(peers->owner, all + DDP__FRAME, (size_t)f->size);
+	return 1;
+}
+
+/* Reads all notices of a host; of those of waiting it keeps the last. peers: to
+ * whom the others go, or NULL. */
+static void take_notices(struct ddp__tcp *t, int host,
+			 const struct ddp__peers *peers)
 {
 	int fd = t->fd[host * t->links];
 	struct ddp__frame f;
 
-	while (is_next(fd, &f) && ddp__frame_is(&f, DDP__FRAME_WAITS)) {
-		recv(fd, &f, sizeof(f), MSG_DONTWAIT);
-		t->waits[host] = (struct ddp__tcp_call){f.call, f.number};
+	while (is_next(fd, &f)) {
+		if (ddp__frame_is(&f, DDP__FRAME_WAITS)) {
+			recv(fd, &f, sizeof(f), MSG_DONTWAIT);
+			t->waits[host].call =
+				(struct ddp__tcp_call){f.call, f.number};
+		} else if (!ddp__frame_is(&f, DDP__FRAME_BLOCKED) ||
+			   !take_blocked(peers, fd, &f)) {
+			break;
+		}
 	}
 }
 
-static void take_all_waits(struct ddp__tcp *t)
+static void take_all_notices(struct ddp__tcp *t, const struct ddp__peers *peers)
 {
 	for (int h = 0; h < t->n; h++)
 		if (t->fd && t->fd[h * t->links] >= 0)
-			take_waits(t, h);
+			take_notices(t, h, peers);
+}
+
+void ddp__tcp_take_notices(struct ddp__tcp *t)
+{
+	take_all_notices(t, t->peers);
 }
 
 void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
@@ -62,7 +91,7 @@ void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
 	uint64_t last = made(t, 0), at = ++t->made % DDP__TCP_MADE;
 
 	if (t->made % DDP__TCP_NOTICES_EVERY == 0)
-		take_all_waits(t);
+		ddp__tcp_take_notices(t);
 
 	t->digest = ddp__digest(t->digest, last);
 	t->calls[at].word = ddp__call_pack(call);
@@ -103,6 +132,18 @@ void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 	     MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
+			   size_t size)
+{
+	struct ddp__frame f = {.magic = FRAME_MAGIC,
+			       .kind = DDP__FRAME_BLOCKED,
+			       .size = size};
+	struct iovec iov[2] = {{&f, sizeof(f)}, {(void *)bytes, size}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+
+	sendmsg(t->fd[host * t->links], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
 {
 	return f->magic == FRAME_MAGIC && f->kind == kind;
@@ -119,7 +160,7 @@ void ddp__tcp_close(struct ddp__tcp *t)
 {
 	/* closing a socket with unread input would take back an abort that is
 	 * on its way out */
-	take_all_waits(t);
+	take_all_notices(t, NULL);
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
 			close(t->fd[i]);
@@ -302,7 +343,7 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host, struct err *e)
 {
-	const struct ddp__tcp_call *w = &t->waits[host];
+	const struct ddp__tcp_call *w = &t->waits[host].call;
 	struct ddp__call theirs, mine;
 
 	if (!w->word || w->number > call->number)
@@ -323,7 +364,7 @@ static int hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
 {
 	int rc;
 
-	take_waits(t, host);
+	take_notices(t, host, t->peers);
 	rc = compare_waits(t, call, host, e);
 	return rc ? rc : ddp__frame_hear_abort(t->fd[host * t->links], e);
 }

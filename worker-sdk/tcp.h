@@ -20,9 +20,10 @@ enum {
 	 * of its own host, so between hosts one waits this much longer. */
 	DDP__TCP_GRACE_MS = 1000,
 	DDP__TCP_MADE = 16, /* calls that are remembered, for texts */
-	/* Notices of waiting are read after so many operations at the latest:
-	 * they must not fill a socket on which an abort has to travel. */
-	DDP__TCP_NOTICES_EVERY = 256
+	/* Notices are read after so many operations at the latest: they must
+	 * not fill a socket on which an abort has to travel. */
+	DDP__TCP_NOTICES_EVERY = 256,
+	DDP__TCP_NOTICE_MAX = 2048 /* bytes behind the frame of one */
 };
 
 /* Before each message, in host order, which must be the same on all hosts as
@@ -42,12 +43,22 @@ enum {
 	DDP__FRAME_ABORT,
 	/* A notice: its sender has waited for a while in this call. Two hosts
 	 * may wait for each other in different calls, and send nothing else. */
-	DDP__FRAME_WAITS
+	DDP__FRAME_WAITS,
+	/* A notice, to one that waits: a rank which has not come is blocked
+	 * elsewhere. What follows is for struct ddp__peers' heard. */
+	DDP__FRAME_BLOCKED
 };
 
 /* A call as its host packed it; word 0: none. */
 struct ddp__tcp_call {
 	uint64_t word, number;
+};
+
+/* The last notice of a host that waits; what it waits for may have come since.
+ * answered: detector_hosts.c's. */
+struct ddp__tcp_wait {
+	struct ddp__tcp_call call;
+	uint64_t answered;
 };
 
 struct ddp__tcp_op;
@@ -71,7 +82,7 @@ struct ddp__tcp {
 	 * number modulo DDP__TCP_MADE, and a digest of all but that one. */
 	uint64_t made, digest;
 	struct ddp__tcp_call calls[DDP__TCP_MADE];
-	struct ddp__tcp_call *waits; /* each host's last notice */
+	struct ddp__tcp_wait *waits; /* of each host */
 	/* Its memory, kept from one to the next: fresh pages are dear. */
 	char *scratch, *windows;
 	size_t scratch_size;
@@ -159,6 +170,11 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 /* Sends host a notice that this one waits in call. */
 void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host);
+/* Sends host a notice of a blocked rank, up to DDP__TCP_NOTICE_MAX bytes. */
+void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
+			   size_t size);
+/* Reads all notices of all hosts. */
+void ddp__tcp_take_notices(struct ddp__tcp *t);
 /* After a while without progress: whether any host aborted or is in another
  * call, by its notice or by a frame on a socket that `awaited` does not
  * name. */

@@ -16,7 +16,11 @@
 #define SPIN_NS 100000u
 
 enum {
-	LOOK_MS = 500, /* asleep: how often to look at the other hosts */
+	/* asleep: how often to look at the other hosts; at first they may be
+	 * about to say that they are blocked */
+	LOOK_MS = 500,
+	LOOK_FIRST_MS = 100,
+	FIRST_MS = 3000,
 	/* After so long without progress those awaited are sent a notice. */
 	NOTICE_MS = 400,
 	/* A piece of a long message is at least so long. */
@@ -513,13 +517,16 @@ static int sleep_until_ready(struct ddp__tcp_op *op, uint64_t now,
 			     struct err *e)
 {
 	struct pollfd polls[POLLS_MAX];
-	int64_t waited = (int64_t)(now - *last), left = LOOK_MS;
+	int64_t waited = (int64_t)(now - *last), left, most = LOOK_MS;
 	int ready;
 
+	if (waited < FIRST_MS * INT64_C(1000000))
+		most = LOOK_FIRST_MS;
+	left = most;
 	if (op->t->timeout_ms >= 0)
 		left = op->t->timeout_ms - waited / 1000000 + 1;
-	if (left > LOOK_MS)
-		left = LOOK_MS;
+	if (left > most)
+		left = most;
 	if (left < 0)
 		left = 0;
 	ready = poll(polls, (nfds_t)ddp__tcp_polls(op->t, polls, POLLS_MAX),
@@ -551,7 +558,8 @@ int ddp__tcp_run(struct ddp__tcp_op *op, struct err *e)
 		if (!rc)
 			rc = ddp__tcp_advance(op, e);
 	}
-	ddp__goes_on(&w);
+	if (rc > 0)
+		ddp__goes_on(&w);
 	ddp__tcp_op_release(op);
 	return rc < 0 ? rc : 0;
 }

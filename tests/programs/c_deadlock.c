@@ -1,8 +1,8 @@
 /* c_deadlock.c: ranks that wait for each other in different communicators are
  * told so. Prints "rank R: ok", or what was wrong.
  *
- *   c_deadlock order | requests | three | steps | sync | meeting | root |
- *              begun [thread]
+ *   c_deadlock order | requests | three | relay | steps | sync | meeting |
+ *              root | begun [thread]
  *
  * begun: no deadlock, and all are through in the end. With `thread` there is a
  * progress thread. */
@@ -134,6 +134,21 @@ static void meeting(void)
 	      "waits in barrier #1 of group 1.0 for rank 0 on ");
 }
 
+/* Ranks 0 and 3 wait for each other. On two hosts of two ranks neither leads
+ * its host where it is waited for: ranks 1 and 2 have to pass it on. */
+static void relay(void)
+{
+	ddp_comm *a, *b;
+
+	must(ddp_comm_split(world, rank == 1 ? -1 : 0, rank, &a), "split");
+	must(ddp_comm_split(world, rank == 2 ? -1 : 0, rank == 1 ? -1 : rank,
+			    &b), "split");
+	wants(ddp_barrier(rank == 0 || rank == 2 ? a : b),
+	      "rank 0 on ", "waits in barrier #1 of group 1.0 for rank 3 on ");
+	wants(DDP_ERR_ARGUMENT, "waits in barrier #1 of group 2.0 for rank 0 ",
+	      "");
+}
+
 /* Who takes from a root waits for that one alone. */
 static void root(void)
 {
@@ -179,7 +194,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {{"order", order},	   {"requests", requests},
-		     {"three", three},	   {"steps", steps},
+		     {"three", three},	   {"relay", relay},
+		     {"steps", steps},
 		     {"sync", sync_differs}, {"meeting", meeting},
 		     {"root", root},	   {"begun", begun}};
 

@@ -154,6 +154,20 @@ START_TEST(the_shortest_circle_is_told)
 }
 END_TEST
 
+START_TEST(who_is_waited_for_in_turn_is_reached)
+{
+	int found[RANKS] = {2};
+
+	go_round(5);
+	ck_assert_int_eq(ddp__blocked_reach(all, 5, found, 1, RANKS), 5);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(found[i], (2 + i) % 5);
+	ck_assert_int_eq(ddp__blocked_reach(all, 5, found, 1, 3), 3);
+	all[3].turn = 0;
+	ck_assert_int_eq(ddp__blocked_reach(all, 5, found, 1, RANKS), 1);
+}
+END_TEST
+
 static char *name(void *owner, int rank, char *out)
 {
 	(void)owner;
@@ -215,6 +229,7 @@ int main(void)
 	tcase_add_test(tc, a_step_needs_the_ranks_of_its_host);
 	tcase_add_test(tc, a_long_circle_is_found_up_to_a_length);
 	tcase_add_test(tc, the_shortest_circle_is_told);
+	tcase_add_test(tc, who_is_waited_for_in_turn_is_reached);
 	tcase_add_test(tc, a_circle_in_words);
 	tcase_add_test(tc, a_long_circle_in_words);
 	return run_case(tc);

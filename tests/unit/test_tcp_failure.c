@@ -382,6 +382,74 @@ START_TEST(a_host_may_be_a_round_ahead_in_a_split)
 }
 END_TEST
 
+/* What was heard of a blocked rank. */
+struct notice {
+	char bytes[DDP__TCP_NOTICE_MAX];
+	size_t size;
+	int n;
+};
+
+static void hear(void *owner, const void *bytes, size_t size)
+{
+	struct notice *heard = owner;
+
+	memcpy(heard->bytes, bytes, size);
+	heard->size = size;
+	heard->n++;
+}
+
+static int says_all(struct ddp__tcp *t, const struct notice *sent)
+{
+	const struct ddp__call calls[] = {{.kind = DDP__BARRIER, .number = 8},
+					  {.kind = DDP__BARRIER, .number = 9}};
+	struct err why = ERR_INIT;
+
+	err_set(&why, ERR_DATA, "the disk is full");
+	ddp__tcp_send_waits(t, &calls[0], 0);
+	ddp__tcp_send_blocked(t, 0, sent->bytes, sizeof(sent->bytes));
+	ddp__tcp_send_waits(t, &calls[1], 0);
+	ddp__tcp_abort(t, &why);
+	return wait_for_end_of(t, 0);
+}
+
+/* Host 1 says that it waits, and that a rank of its own is blocked, and then
+ * aborts; host 0 hears all of it. */
+static int hears_notices(int me, void *arg)
+{
+	static const struct ddp__call barrier = {.kind = DDP__BARRIER,
+						 .number = 7};
+	struct notice sent, heard = {.n = 0};
+	const struct ddp__peers mine = {
+		.owner = &heard, .name = name_of, .heard = hear};
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc;
+
+	memset(sent.bytes, 'b', sizeof(sent.bytes));
+	if (join(&t, arg, me))
+		return 1;
+	if (me == 1)
+		return says_all(&t, &sent);
+	t.peers = &mine;
+	ddp__tcp_barrier(&op, &t, &barrier);
+	rc = ddp__tcp_run(&op, &e);
+	if (rc != ERR_DATA || strcmp(e.text, "the disk is full") != 0)
+		return 2;
+	if (t.waits[1].call.number != 9 || heard.n != 1 ||
+	    heard.size != sizeof(sent.bytes) ||
+	    memcmp(heard.bytes, sent.bytes, sizeof(sent.bytes)) != 0)
+		return 3;
+	ddp__tcp_close(&t);
+	return 0;
+}
+
+START_TEST(notices_are_heard_and_an_abort_behind_them)
+{
+	run_group(2, hears_notices);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = tcase_create("tcp_failure");
@@ -392,5 +460,6 @@ int main(void)
 	tcase_add_test(tc, how_a_socket_failed_is_told_in_words);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
+	tcase_add_test(tc, notices_are_heard_and_an_abort_behind_them);
 	return run_case(tc);
 }
