@@ -42,8 +42,11 @@ CODES = {
     "agent kill": LOST, "agent term": {143, 75},
     "head kill": {137}, "head term": {143},
     "ssh kill": LOST, "sshd kill": LOST, "far kill": LOST, "power": LOST,
-    "agent descriptors": {66, 69, 71, 75}, "server descriptors": {69, 71, 75},
-    # a connection that breaks is a lost node, at once
+    "agent descriptors": {66, 69, 71, 75},
+    # a worker whose connection it cannot take fails in ddp_init
+    "server descriptors": {69, 71, 75, VICTIM},
+    # a connection that breaks is a lost node, at once; it looks for the server,
+    # which has ended with the job or does not know it any more
     "reset": LOST,
 }
 # A node is silent meanwhile: lost if that is long.
@@ -154,9 +157,13 @@ def is_late(trial, terminal):
     ends = [t["ended"] for t in trial.terminals
             if t["code"] == 0 and t["name"] != terminal["name"]]
     first = min(t["began"] for t in trial.terminals)
-    return "." in terminal["name"] or \
-        (len(ends) > 0 and terminal["began"] > first + 0.1 and
-         terminal["began"] > min(ends) - 0.3)
+    if "." in terminal["name"]:
+        return True
+    if not ends or terminal["host"] in {e.host for e in trial.events}:
+        return False
+    return terminal["began"] > min(first + 0.1, min(ends) - 0.3) or \
+        any(terminal["host"] in (f["host"], f.get("peer"))
+            for f in trial.faults)
 
 
 def must_finish(trial):
@@ -189,7 +196,8 @@ def suspects(trial, terminal):
     for f in trial.faults:
         mine = {f["host"], f.get("peer", f["host"])}
         hosts |= mine
-        if terminal["host"] in mine and f["kind"] not in CODES:
+        if terminal["host"] in mine and \
+                (f["kind"] not in CODES or f["kind"] == "reset"):
             hosts.add("h1")  # it is the server that is silent to it
         # a server's host misses all others, and they miss it and, when it
         # is back, those that have given up
@@ -294,7 +302,7 @@ def check_code(trial):
 
 def check_codes(trial):
     """Where nobody was cut off, all have heard the same."""
-    if any(f["kind"] in SILENT | {"power", "agent kill"} or
+    if any(f["kind"] in SILENT | {"power", "agent kill", "reset"} or
            "descriptors" in f["kind"] for f in trial.faults):
         return
     codes = {t["name"]: t["code"] for t in trial.terminals
@@ -337,8 +345,8 @@ def named(text):
 def check_blame(trial):
     for t in failed(trial):
         cause = " ".join(causes(trial, t))
-        if not cause or is_late(trial, t):
-            continue
+        if not cause or is_late(trial, t) or cause.startswith("gave up"):
+            continue  # nobody came who could be named
         if "exited with code %d" % VICTIM in cause and \
                 VICTIM not in allowed_codes(trial, t):
             yield "%s names a victim: %s" % (t["name"], cause)

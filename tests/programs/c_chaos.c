@@ -128,25 +128,29 @@ static int hold(const char *path, int how)
 	return fd >= 0 && !flock(fd, how | LOCK_NB) ? fd : (close(fd), -1);
 }
 
-/* Each worker holds the lock of its round until it is dead. */
+/* Each worker holds a lock of its own until it is dead, and asks for those of
+ * other rounds as others may at the same time. */
 static void look_for_others(void)
 {
 	char mine[128], host[64] = "", path[4096];
 	DIR *dir;
 	struct dirent *d;
+	size_t len;
 
 	gethostname(host, sizeof(host) - 1);
-	snprintf(mine, sizeof(mine), "lock.%s.%s", host, env("DDP_ROUND"));
-	snprintf(path, sizeof(path), "%s/%s", env("CHAOS_DIR"), mine);
-	hold(path, LOCK_SH);
+	snprintf(mine, sizeof(mine), "lock.%s.%s.", host, env("DDP_ROUND"));
+	snprintf(path, sizeof(path), "%s/%s%ld", env("CHAOS_DIR"), mine,
+		 (long)getpid());
+	hold(path, LOCK_EX);
+	len = strlen("lock.") + strlen(host) + 1;
 	dir = opendir(env("CHAOS_DIR"));
 	while (dir && (d = readdir(dir))) {
-		size_t len = strlen("lock.") + strlen(host) + 1;
-		if (strncmp(d->d_name, mine, len) || !strcmp(d->d_name, mine))
+		if (strncmp(d->d_name, mine, len) ||
+		    !strncmp(d->d_name, mine, strlen(mine)))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", env("CHAOS_DIR"),
 			 d->d_name);
-		int fd = hold(path, LOCK_EX);
+		int fd = hold(path, LOCK_SH);
 		if (fd < 0)
 			report("overlap %s", d->d_name + len);
 		else
