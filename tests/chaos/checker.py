@@ -195,6 +195,8 @@ def suspects(trial, terminal):
     hosts = set()
     for f in trial.faults:
         mine = {f["host"], f.get("peer", f["host"])}
+        if f["kind"].startswith("ssh "):  # where it leads to
+            mine |= set(re.findall(r" -- (h\d)", f["line"]))
         hosts |= mine
         if terminal["host"] in mine and \
                 (f["kind"] not in CODES or f["kind"] == "reset"):
@@ -356,7 +358,8 @@ def check_blame(trial):
     if len(trial.faults) == 1 and kills:
         want = r"pid %d, was killed by signal 9 " % kills[0]["inner"]
         for t in failed(trial):
-            if not re.search(want, " ".join(causes(trial, t))):
+            if not is_late(trial, t) and \
+                    not re.search(want, " ".join(causes(trial, t))):
                 yield "%s does not name %s" % (t["name"], want)
 
 

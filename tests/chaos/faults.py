@@ -142,7 +142,7 @@ def undo_cable(trial, fault, done):
 def do_reset(trial, fault):
     """RST on what its host has with the server."""
     host = trial.hosts[fault["host"]]
-    if not host.up:
+    if not host.up or host.frozen:
         return None
     out = host.start(["ss", "-K", "-H", "-t", "-n", "state", "established",
                       "dport", "=", ":29400"], None, subprocess.PIPE,

@@ -145,7 +145,7 @@ class Host:
             self.cgroup = "%s/chaos.%d.%s" % (hosts.freezer, os.stat(
                 "/proc/self/ns/pid").st_ino, self.name)
             os.makedirs(self.cgroup, exist_ok=True)
-        self.up = False
+        self.up = self.frozen = False
         self.boots = 0
         self.boot()
 
@@ -171,6 +171,7 @@ class Host:
             self.start_sshd()
 
     def start(self, argv, env, out, err):
+        """While it is frozen this would not return."""
         return subprocess.Popen(
             [O + "/tests/host", "exec", str(self.pid)] + argv, env=env,
             stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -202,6 +203,7 @@ class Host:
                 p.pid != self.pid]
 
     def freeze(self):
+        self.frozen = True
         if not self.cgroup:
             for p in self.processes():
                 send(p.pid, signal.SIGSTOP)
@@ -211,6 +213,7 @@ class Host:
             self.write("freezer.state", "FROZEN")
 
     def thaw(self):
+        self.frozen = False
         if not self.cgroup:
             for p in self.processes():
                 send(p.pid, signal.SIGCONT)

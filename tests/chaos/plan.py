@@ -5,7 +5,8 @@ JSON, read, and edited by hand.
 A fault is {"kind", "host", "when", ...}. "when" names a phase and how long after
 its edge, in seconds:
 
-  start       the first ddprun is started
+  start       the first ddprun is started; what is aimed at may have to be
+              waited for, here and in the next
   rendezvous  a ddprun says that it waits for others
   init        the first worker is there, before ddp_init
   step        rank 0 has done step "step"
@@ -87,15 +88,20 @@ def draw_shape(draw, plan):
     plan["min"], plan["max"] = least, most
     plan["nproc"] = draw.choice([1, 1, 2, 3]) if way != "one" \
         else draw.choice([1, 2, 4])
-    plan["stagger"] = {h: round(draw.choice([0, 0, draw.random() * 0.6]), 3)
+    late = 1.2 if least < most else 0.6
+    plan["stagger"] = {h: round(draw.choice([0, 0, draw.random() * late]), 3)
                        for h in plan["nodes"]}
 
 
-def draw_when(draw, plan, nth):
-    phases = PHASES + (["restart"] * 2 if nth else []) + ["step"] * 4
+def draw_when(draw, plan, kind, nth):
+    phases = PHASES[2:] + ["step"] * 4 + (["restart"] * 2 if nth else [])
+    if not kind.startswith("worker"):
+        phases += PHASES[:2]
     when = {"phase": draw.choice(phases),
             "after": round(draw.choice([0, 0, draw.random() * 0.03,
-                                        draw.random() * 0.5]), 4)}
+                                        draw.random() * 0.3]), 4)}
+    if when["phase"] == "start":
+        when["after"] = round(draw.random() * 0.6, 4)
     if when["phase"] == "step":
         when["step"] = draw.randrange(1, plan["steps"])
     if when["phase"] == "saving":
@@ -121,7 +127,7 @@ def draw_length(draw, kind, plan):
 
 def draw_fault(draw, plan, kind, nth):
     fault = {"kind": kind, "host": draw.choice(plan["hosts"]),
-             "when": draw_when(draw, plan, nth)}
+             "when": draw_when(draw, plan, kind, nth)}
     what = kind.split()[0]
     if what == "server" and plan["way"] != "etcd":
         fault["host"] = "h1"
@@ -163,6 +169,8 @@ def draw_faults(draw, plan, n):
                 kind.split()[0] in ("full", "clock"):
             continue
         faults.append(draw_fault(draw, plan, kind, len(faults)))
+    if len(faults) > 1 and draw.random() < 0.25:
+        faults[1]["when"] = dict(faults[0]["when"])  # both at once
     return faults
 
 
@@ -185,7 +193,7 @@ def draw_plan(seed, number, ways=None, kinds=None):
             "heartbeat": HEARTBEAT, "shutdown": SHUTDOWN, "rdzv": RDZV,
             "reconnect": RECONNECT, "last_call": LAST_CALL,
             "ddp_timeout": WORKERS,
-            "steps": draw.choice([12, 30, 60]),
+            "steps": draw.choice([15, 40, 80]),
             "pace": draw.choice([2, 10, 25]),
             "save": draw.choice([2, 5, 9]),
             "restarts": draw.choice([0, 1, 3, 3])}
@@ -193,7 +201,7 @@ def draw_plan(seed, number, ways=None, kinds=None):
         (plan["way"] in ("hand", "elastic") and draw.random() < 0.3)
     draw_shape(draw, plan)
     plan["faults"] = draw_faults(draw, plan,
-                                 draw.choice([0, 1, 1, 1, 1, 2, 2, 3]))
+                                 draw.choice([0, 1, 1, 1, 2, 2, 3, 3]))
     if kinds:
         plan["faults"] = [draw_fault(draw, plan, draw.choice(kinds), 0)]
     plan["limit"] = limit(plan)

@@ -55,6 +55,7 @@ class Trial:
         self.selector = selectors.DefaultSelector()
         self.waiting = list(plan["faults"])  # for their phase
         self.savings = self.rounds = 0
+        self.unstarted = 1 if self.ssh else len(plan["stagger"])
         self.server = self.faketime = None
         self.pending = b""
 
@@ -154,9 +155,19 @@ class Trial:
         for h, after in self.plan["stagger"].items():
             self.later(after, lambda h=h: self.start_terminal(h, h))
 
+    def can_start(self, host, again):
+        """Whether a program can be started there; else tried again, if that
+        host is only frozen."""
+        host = self.hosts[host]
+        if host.up and host.frozen and not self.over:
+            self.later(0.05, again)
+        return host.up and not host.frozen and not self.over
+
     def start_terminal(self, name, host):
-        if not self.hosts[host].up or self.over:
+        if not self.can_start(host, lambda: self.start_terminal(name, host)):
+            self.unstarted -= not self.hosts[host].up and name == host
             return
+        self.unstarted -= "." not in name
         t = Terminal(self, name, host, self.options(host),
                      self.environment(host))
         self.terminals.append(t)
@@ -190,7 +201,7 @@ class Trial:
 
     def start_server(self):
         """One of its own; ready when it listens, for the others look for it."""
-        if not self.hosts["h1"].up or self.over:
+        if not self.can_start("h1", self.start_server):
             return
         log = open(self.path("server.err"), "ab")
         self.server = self.hosts["h1"].start(
@@ -200,7 +211,7 @@ class Trial:
         log.close()
 
     def start_etcd(self, host):
-        if not self.hosts[host].up or self.over:
+        if not self.can_start(host, lambda: self.start_etcd(host)):
             return
         at = self.hosts[host].address
         cluster = ",".join("%s=http://%s:2380" % (
@@ -287,6 +298,9 @@ class Trial:
         at = time.monotonic()
         done = faults.apply(self, fault)
         if done is None:
+            # what is not there yet is waited for
+            if fault["when"]["phase"] in ("start", "rendezvous"):
+                self.later(0.02, lambda: self.do(fault))
             return
         done.update(fault, at=at, since=time.monotonic(),
                     steps=self.savings)
@@ -329,8 +343,7 @@ class Trial:
             self.start_all()
             self.on_phase("start")
             until = began + self.plan["limit"]
-            started = len(self.plan["stagger"]) if not self.ssh else 1
-            while (self.running() or len(self.terminals) < started) and \
+            while (self.running() or self.unstarted > 0) and \
                     self.turn(until):
                 pass
             result = self.collect(began)
