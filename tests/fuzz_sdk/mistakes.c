@@ -8,12 +8,13 @@
 
 enum mistake {
 	COUNT, TYPE, OP, KIND, ROOT, OTHER_ROOTS, SKIPPED, SWAPPED, MISSED,
-	OTHER_MESSAGE, MISTAKES
+	OTHER_MESSAGE, ORDER, STEPS, MISTAKES
 };
 static const char *const names[] = {
 	"another count", "another type", "another operation", "another kind",
 	"another root", "each another root", "a skipped call", "swapped calls",
-	"missed broadcasts", "a message that is not what was sent"};
+	"missed broadcasts", "a message that is not what was sent",
+	"another order of groups", "a reducer's step less"};
 
 static int has_root(enum kind kind)
 {
@@ -89,6 +90,74 @@ static int drop(struct call c)
 	return call_try(&c);
 }
 
+/* A call that needs all ranks, once or, asynchronously, several times. */
+static int go_through(struct rng *common, ddp_comm *c)
+{
+	static float x[70000], y[70000];
+	unsigned count = rng_below(common, 70000), n = rng_below(common, 4);
+	ddp_request *r[3];
+	int rc;
+
+	if (n == 3)
+		return ddp_barrier(c);
+	for (unsigned i = 0; i <= n && i < 3; i++) {
+		rc = ddp_all_reduce_async(c, x, y, count, DDP_F32, DDP_MAX,
+					  &r[i]);
+		if (rc)
+			return rc;
+	}
+	return ddp_wait_all(r, (int)n + 1);
+}
+
+/* The culprit takes two groups in another order. */
+static int groups_in_order(struct rng *common, int mine)
+{
+	ddp_comm *world = fuzz.groups[0].comm, *groups[2];
+	int rc;
+
+	for (int i = 0; i < 2; i++)
+		must(ddp_comm_split(world, 0, fuzz.rank, &groups[i]), NULL,
+		     "ddp_comm_split");
+	rc = go_through(common, groups[mine]);
+	for (int i = 0; i < 2; i++)
+		ddp_comm_free(groups[i]);
+	return rc;
+}
+
+static int step(ddp_reducer *r, int n)
+{
+	int rc = ddp_reducer_begin(r, 1);
+
+	for (int i = n - 1; i >= 0 && !rc; i--)
+		rc = ddp_reducer_ready(r, i);
+	return rc ? rc : ddp_reducer_finish(r);
+}
+
+/* The culprit makes a step of a reducer less than the others. */
+static int steps(struct rng *common, int mine)
+{
+	enum { PARAMETERS = 5, EACH = 3000 };
+	static const size_t counts[] = {EACH, EACH, EACH, EACH, EACH};
+	static float grads[PARAMETERS * EACH];
+	const struct ddp_reducer_options options = {
+		.first_bucket = 4 * (1 + rng_below(common, PARAMETERS * EACH)),
+		.bucket = 4 * (1 + rng_below(common, PARAMETERS * EACH))};
+	unsigned right = rng_below(common, 3);
+	ddp_reducer *r;
+	int rc = 0;
+
+	must(ddp_reducer_new(&r, fuzz.groups[0].comm, grads, DDP_F32, counts,
+			     PARAMETERS, &options), NULL, "ddp_reducer_new");
+	for (unsigned i = 0; i < right; i++)
+		must(step(r, PARAMETERS), NULL, "a step");
+	if (!mine)
+		rc = step(r, PARAMETERS);
+	if (!rc)
+		rc = go_through(common, fuzz.groups[0].comm);
+	ddp_reducer_free(r);
+	return rc;
+}
+
 /* What this rank does, the culprit or one of the others. */
 static int act(struct rng *common, enum mistake m, int culprit, int *who)
 {
@@ -99,6 +168,10 @@ static int act(struct rng *common, enum mistake m, int culprit, int *who)
 	unsigned missed = numbers[rng_below(common, 12)];
 	int mine = g->rank == culprit, rc;
 
+	if (m == ORDER)
+		return groups_in_order(common, mine);
+	if (m == STEPS)
+		return steps(common, mine);
 	if (m == SKIPPED || m == SWAPPED) {
 		do
 			next = draw(common, g, m);
@@ -146,11 +219,15 @@ static void await_all(void)
 	}
 }
 
-/* "rank 1 on h called broadcast #2 (...), but rank 0 on h called ..." */
-static int names_two_calls(const char *text)
+/* "rank 1 on h called broadcast #2 (...), but rank 0 on h called ...", or "rank
+ * 0 on h waits in barrier #2 for rank 1 on h, which waits in ..." */
+static int names_two_calls(const char *text, enum mistake m)
 {
 	const char *first = strstr(text, " called "), *second;
 
+	if (m == ORDER || m == STEPS)
+		return strstr(text, " waits in ") &&
+		       strstr(text, ", which waits in ");
 	second = first ? strstr(first, ", but ") : NULL;
 	return first && second && strstr(text, "rank ") &&
 	       (strstr(second, " called ") || strstr(second, "here it is"));
@@ -174,7 +251,7 @@ void mistake_make(struct rng *common)
 	if (!rc)
 		fail(NULL, "%s of rank %d: this rank was not told", names[m],
 		     who);
-	if (rc != DDP_ERR_ARGUMENT || !names_two_calls(text))
+	if (rc != DDP_ERR_ARGUMENT || !names_two_calls(text, m))
 		fail(NULL, "%s of rank %d: this rank was told %d, %s", names[m],
 		     who, rc, text);
 	await_all();
