@@ -221,7 +221,8 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 		     struct err *e);
 /* Waits for rank i, of whom I have not got what I wait for. */
 int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
-/* I was called for one thing, rank i for another: the error. */
+/* I was called for one thing, rank i for another, or was, some calls ago: the
+ * error. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e);
 /* shm_agree.c. All have posted the first step of what each was called for: 0 if

@@ -34,14 +34,6 @@ static int differ(struct ddp__shm *s, const struct made *a,
 	return ddp__shm_fail(s, e);
 }
 
-int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
-		    const struct ddp__call *other, struct err *e)
-{
-	const struct made mine = {s->me, *call}, theirs = {i, *other};
-
-	return differ(s, &mine, &theirs, e);
-}
-
 /* The cell of rank i at a place, if that is what it has there. */
 static const struct ddp__shm_cell *cell_at(const struct ddp__shm *s, int i,
 					   uint64_t place, uint64_t *stamp)
@@ -147,6 +139,15 @@ static int explain(struct ddp__shm *s, const struct ddp__call *call,
 	}
 	two[0].call.group = two[1].call.group = call->group;
 	return differ(s, &two[0], &two[1], e);
+}
+
+/* Rank i may be some calls further: it gave small broadcasts, and went on. */
+int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
+		    const struct ddp__call *other, struct err *e)
+{
+	/* the cell that I wait for is none that I have */
+	s->cells -= s->cell != NULL;
+	return explain(s, call, (struct made){i, *other}, e);
 }
 
 int ddp__shm_agree(struct ddp__shm *s, struct err *e)

@@ -113,6 +113,38 @@ START_TEST(broadcasts_of_the_root_alone_are_found)
 }
 END_TEST
 
+/* Both ranks in one process: rank 0 has given some, and is about to go on. */
+START_TEST(the_first_that_was_missed_is_named_while_more_are_given)
+{
+	static const struct ddp__call first = {.kind = DDP__BARRIER,
+					       .number = 1};
+	static const int ranks[] = {0, 10};
+	struct group g = make(2);
+	struct err e = ERR_INIT;
+	struct ddp__shm s[2];
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ddp__shm_attach(&s[i], g.fd, i, 2, cookie,
+						 &e), 0);
+		s[i].ranks = ranks;
+		s[i].peers = &peers;
+		s[i].timeout_ms = 20000;
+		s[i].chunk = DDP__SHM_IN;
+	}
+	for (uint64_t number = 1; number <= 300; number++)
+		ck_assert_int_eq(broadcast(&s[0], 0, number, &e), 0);
+	ddp__shm_begin(&s[1], &first);
+	ddp__shm_post(&s[1]);
+	ck_assert_int_eq(ddp__shm_look(&s[1], 0, &e), ERR_ARGUMENT);
+	ck_assert_msg(says(&e, "rank 0 on h1 called broadcast #1 (i32 x 1, "
+			   "root 0)", "rank 10 on h1 called barrier #1"),
+		      "%s", e.text);
+	for (int i = 0; i < 2; i++)
+		ddp__shm_detach(&s[i]);
+	close(g.fd);
+}
+END_TEST
+
 static int then; /* 0: a barrier; 1: a small broadcast that is right */
 
 static int each_its_own(int me, void *arg)
@@ -216,6 +248,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, broadcasts_of_the_root_alone_are_found, 0,
 			    (int)(sizeof(counts) / sizeof(*counts)));
+	tcase_add_test(
+		tc, the_first_that_was_missed_is_named_while_more_are_given);
 	tcase_add_loop_test(tc,
 			    ranks_that_each_name_themselves_as_root_are_found,
 			    0, 9);
