@@ -155,7 +155,7 @@ def allowed_codes(trial, terminal):
 def is_late(trial, terminal):
     """It came again, or when the others were as good as through."""
     ends = [t["ended"] for t in trial.terminals
-            if t["code"] == 0 and t["name"] != terminal["name"]]
+            if t["ended"] and t["name"] != terminal["name"]]
     first = min(t["began"] for t in trial.terminals)
     if "." in terminal["name"]:
         return True
