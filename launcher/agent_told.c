@@ -11,6 +11,8 @@
 
 enum { LATER_MS = 1000 }; /* until a round runs that can be told */
 
+static const char ssh_is_gone[] = "the ssh that started it has ended";
+
 static void take_notice(struct agent *a, const struct notice *n,
 		       const char *text)
 {
@@ -34,11 +36,12 @@ static int means_all(const struct config *c)
 static void give_notice(struct agent *a, const struct notice *n,
 			const char *text)
 {
+	int cut_off = remote_node_is_cut_off();
 	const struct wire_stop stop = {
-		.level = n->level, .cause = n->cause,
+		.level = n->level, .cause = cut_off ? WIRE_BY_SSH : n->cause,
 		.whole = (uint8_t)means_all(a->config),
 		.signal = n->signal, .grace_ms = n->grace_ms,
-		.text = SLICE_STR(text),
+		.text = SLICE_STR(cut_off ? ssh_is_gone : text),
 	};
 
 	/* first, so that no worker's exit comes before it; adrift there is
@@ -93,7 +96,10 @@ static void leave_by(struct agent *a, int number, const char *cause)
 {
 	if (a->exit_code < 0) {
 		log_info("%s: leaving", cause);
-		member_leave(&a->member, number, cause);
+		if (remote_node_is_cut_off())
+			member_leave(&a->member, 0, ssh_is_gone);
+		else
+			member_leave(&a->member, number, cause);
 		agent_decide_exit(a, inferred_exit_code(a->config, number,
 						  a->member.started), cause);
 		a->stopping.signal = number;

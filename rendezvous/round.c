@@ -262,7 +262,8 @@ static int leave(struct job *j, struct event *ev, struct job_node **out)
 static int told(struct job *j, struct event *ev, struct job_node **out)
 {
 	const struct wire_stop *m = ev->stop;
-	const struct wire_leave as_leave = {m->signal, m->text};
+	const struct wire_leave as_leave = {
+		m->cause == WIRE_BY_SSH ? 0 : m->signal, m->text};
 	struct event leaving = *ev;
 
 	leaving.leave = &as_leave;

@@ -13,6 +13,9 @@ static void say(const struct job_node *n, const struct wire_stop *m, char *out,
 
 	if (m->cause == WIRE_BY_LIMIT)
 		snprintf(out, size, "%.*s", SLICE_FMT(m->text));
+	else if (m->cause == WIRE_BY_SSH)
+		snprintf(out, size, "%s left: %.*s", node_name(n, name),
+			 SLICE_FMT(m->text));
 	else if (m->signal > 0)
 		snprintf(out, size, "%s was told to stop by %s",
 			 node_name(n, name), signal_name(m->signal, sig));

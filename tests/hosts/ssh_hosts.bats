@@ -102,6 +102,7 @@ sorted() {
 	kill_ssh_to h2
 	finish job 69
 	has "$err" 'host h2: ssh was killed by SIGKILL; ending the job'
+	has "$err" "job '.*' ended: node 1 \\(h2\\) left: the ssh that started it has ended\$"
 	nothing_left 20
 }
 

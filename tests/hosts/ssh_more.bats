@@ -230,6 +230,7 @@ setup() {
 	has "$out" '0 of 2'
 	has "$out" '1 of 2'
 	has "$err" 'host h3: ssh was killed by SIGKILL; the job goes on without it'
+	has "$err" 'regrouping: node 2 \(h3\) left: the ssh that started it has ended$'
 	nothing_left 30
 }
 

@@ -11,7 +11,8 @@ static void say(int i, struct wire_stop m)
 {
 	const struct job_action *a;
 
-	m.text = SLICE_STR("the time is over");
+	if (!m.text.len)
+		m.text = SLICE_STR("the time is over");
 	job_told(j, node[i], &m);
 	stops = ends = starts = 0;
 	while ((a = job_next_action(j))) {
@@ -147,6 +148,35 @@ START_TEST(a_node_of_an_elastic_job_goes_alone_unless_all_are_meant)
 }
 END_TEST
 
+START_TEST(a_node_whose_ssh_ended_left_for_that_and_for_no_signal)
+{
+	const struct slice why = SLICE_STR("the ssh that started it has ended");
+
+	two_nodes();
+	say(2, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM,
+				  .whole = 1, .cause = WIRE_BY_SSH,
+				  .text = why});
+	stopped(2, 1, 0, TERM);
+	stopped(1, 0, 0, TERM);
+	ended(WIRE_ENDED, 143,
+	      "node 1 (h2) left: the ssh that started it has ended");
+}
+END_TEST
+
+START_TEST(a_node_whose_ssh_ended_goes_alone_from_an_elastic_job)
+{
+	const struct slice why = SLICE_STR("the ssh that started it has ended");
+
+	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
+	join(2, 3, (struct how){.min = 1});
+	last_call();
+	say(2, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM,
+				  .cause = WIRE_BY_SSH, .text = why});
+	ended(WIRE_REGROUP, 69,
+	      "node 1 (h2) left: the ssh that started it has ended");
+}
+END_TEST
+
 START_TEST(spares_are_told_and_told_by_and_take_no_place_any_more)
 {
 	struct wire_stop m;
@@ -212,6 +242,10 @@ int main(void)
 		who_fails_after_a_peer_was_killed_by_the_signal_died_of_that);
 	tcase_add_test(c,
 		a_node_of_an_elastic_job_goes_alone_unless_all_are_meant);
+	tcase_add_test(c,
+		a_node_whose_ssh_ended_left_for_that_and_for_no_signal);
+	tcase_add_test(c,
+		a_node_whose_ssh_ended_goes_alone_from_an_elastic_job);
 	tcase_add_test(c,
 		spares_are_told_and_told_by_and_take_no_place_any_more);
 	tcase_add_test(c, once_it_is_cut_short_a_lost_node_is_its_end);
