@@ -1,6 +1,7 @@
 /* pass.c: one source, some comers, and what has come so far, which each comer
- * is sent at once. What a source sent is believed when its hash is right: the
- * server, which has proved itself, said what that is. */
+ * is sent at once; it is sealed once for all. What a source sent is believed
+ * when its hash is right: the server, which has proved itself, said what that
+ * is. */
 #include "worker-sdk/pass.h"
 
 #include <errno.h>
@@ -15,10 +16,10 @@
 
 enum {
 	ADDRESSES_MAX = 8,
-	STRANGERS_MAX = 16, /* connected, and have not said the token */
+	STRANGERS_MAX = 16, /* connected, and have not shown the token */
 	ACCEPTED_MAX = 8, /* a turn: they are heard before one of them goes */
 	/* How often a source may hang up before it has sent anything. It does
-	 * so where strangers crowd out a rank that has yet to say its token. */
+	 * so where strangers crowd out a rank that has yet to say its hello. */
 	CROWDED_OUT_MAX = 8,
 	/* A source that is silent for so long is given up, times the hands that
 	 * the list goes through: it is first to lose patience with its own. */
@@ -31,9 +32,16 @@ enum {
 struct comer {
 	int fd; /* -1: nobody */
 	unsigned number; /* in the order of coming */
-	size_t heard; /* of the token */
+	size_t heard; /* of the hello */
 	size_t sent;
-	char token[WIRE_TOKEN_SIZE];
+	unsigned char hello[DDP__PASS_HELLO];
+};
+
+/* What the comers are sent: the salt, and the records under its key. */
+struct sealed {
+	struct cipher_way way;
+	struct buf bytes;
+	size_t text; /* of the list: so much is in it */
 };
 
 /* Where this rank has it from. */
@@ -44,6 +52,9 @@ struct source {
 	int n, next;
 	int crowded_out; /* times */
 	char token[WIRE_TOKEN_SIZE];
+	struct cipher_way way;
+	struct buf raw; /* the salt, or a record: so far */
+	int salted; /* way is set */
 };
 
 struct passing {
@@ -54,15 +65,60 @@ struct passing {
 	size_t bytes, got;
 	char hash[WIRE_HASH_SIZE];
 	struct source source;
+	struct sealed out;
 	struct comer *comers; /* room for all, and strangers */
 	size_t room;
 	unsigned came;
+	unsigned char (*known)[DDP__PASS_RANDOM]; /* of hellos: each once */
+	size_t nknown; /* up to room */
 	uint32_t left; /* comers who have neither got it nor given up */
 	uint64_t moved; /* clock_ms: something has come, or gone on */
 	uint64_t patience;
 	struct pollfd *polls;
 	struct err *e;
 };
+
+/* ---- what the token is good for ---- */
+
+static void make_key(unsigned char out[PROOF_SIZE], const char *token,
+		     const char *use, const void *random)
+{
+	crypto_generichash_state s;
+
+	crypto_generichash_init(&s, (const unsigned char *)token,
+				WIRE_TOKEN_SIZE, PROOF_SIZE);
+	crypto_generichash_update(&s, (const unsigned char *)use, strlen(use));
+	crypto_generichash_update(&s, random, DDP__PASS_RANDOM);
+	crypto_generichash_final(&s, out, PROOF_SIZE);
+	sodium_memzero(&s, sizeof(s));
+}
+
+int ddp__pass_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+		    struct err *e)
+{
+	int rc = random_bytes(hello, DDP__PASS_RANDOM, e);
+
+	if (rc < 0)
+		return rc;
+	make_key(hello + DDP__PASS_RANDOM, token, "ddprun share hello", hello);
+	return 0;
+}
+
+static int is_hello(const unsigned char hello[DDP__PASS_HELLO],
+		    const char *token)
+{
+	unsigned char right[PROOF_SIZE];
+
+	make_key(right, token, "ddprun share hello", hello);
+	return !sodium_memcmp(hello + DDP__PASS_RANDOM, right, sizeof(right));
+}
+
+void ddp__pass_way(struct cipher_way *w, const char *token, const void *salt)
+{
+	(void)!sodium_init(); /* as in cipher_start */
+	w->count = 0;
+	make_key(w->key.bytes, token, "ddprun share list", salt);
+}
 
 void ddp__pass_open(struct ddp__pass *pass, const char *addr,
 		    struct wire_share *m)
@@ -85,9 +141,10 @@ void ddp__pass_open(struct ddp__pass *pass, const char *addr,
 void ddp__pass_close(struct ddp__pass *pass)
 {
 	ddp__listen_close(&pass->listener);
+	sodium_memzero(pass->token, sizeof(pass->token));
 }
 
-/* ---- the source ---- */
+/* ---- what the comers are sent ---- */
 
 static void hang_up(int *fd)
 {
@@ -95,6 +152,63 @@ static void hang_up(int *fd)
 		close(*fd);
 	*fd = -1;
 }
+
+static int is_known(const struct comer *c)
+{
+	return c->heard == sizeof(c->hello);
+}
+
+/* Has it, or has given up. */
+static void end_comer(struct passing *p, struct comer *c)
+{
+	hang_up(&c->fd);
+	if (is_known(c) && p->left)
+		p->left--;
+}
+
+/* A salt of its own: no key seals two texts as the same record. */
+static int begin_sealing(struct passing *p)
+{
+	unsigned char salt[DDP__PASS_RANDOM];
+	int rc = random_bytes(salt, sizeof(salt), p->e);
+
+	if (rc < 0)
+		return rc;
+	ddp__pass_way(&p->out.way, p->pass->token, salt);
+	p->out.text = 0;
+	buf_reset(&p->out.bytes);
+	buf_put(&p->out.bytes, salt, sizeof(salt));
+	return 0;
+}
+
+/* What has come since, in full records; at the end, what is left. */
+static int seal_more(struct passing *p)
+{
+	size_t n = p->got - p->out.text;
+
+	if (!p->room)
+		return 0;
+	if (p->got < p->bytes)
+		n -= n % CIPHER_TEXT_MAX;
+	cipher_seal(&p->out.way, SLICE(p->list + p->out.text, n),
+		    &p->out.bytes);
+	p->out.text += n;
+	if (p->out.bytes.failed)
+		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+	return 0;
+}
+
+/* What was passed on so far was wrong: those who have begun to take it ask the
+ * server, later ones get the right list from its start. */
+static int seal_again(struct passing *p)
+{
+	for (size_t i = 0; i < p->room; i++)
+		if (p->comers[i].fd >= 0 && p->comers[i].sent)
+			end_comer(p, &p->comers[i]);
+	return p->room ? begin_sealing(p) : 0;
+}
+
+/* ---- the source ---- */
 
 /* No rank gives it to this one: the server does, or says why nobody does. */
 static int ask_server(struct passing *p)
@@ -110,10 +224,14 @@ static int ask_server(struct passing *p)
 		return err_set(p->e, ERR_PROTOCOL,
 			       "ddp_init: the server's list has %zu bytes, and "
 			       "not the %zu that it said", whole.len, p->bytes);
+	if (memcmp(p->list, whole.data, p->got))
+		rc = seal_again(p);
+	if (rc < 0)
+		return rc;
 	memcpy(p->list, whole.data, whole.len);
 	p->got = p->bytes;
 	p->moved = clock_ms();
-	return 0;
+	return seal_more(p);
 }
 
 /* Starts a connection to the next of its addresses. */
@@ -140,14 +258,17 @@ static int call_source(struct passing *p)
 static int on_connected(struct passing *p)
 {
 	struct source *s = &p->source;
+	unsigned char hello[DDP__PASS_HELLO];
 	socklen_t size = sizeof(int);
-	int error = 0;
+	int error = 0, rc = ddp__pass_hello(hello, s->token, p->e);
 
+	if (rc < 0)
+		return rc;
 	s->connecting = 0;
 	getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	/* a fresh socket takes it whole */
-	if (error || send(s->fd, s->token, sizeof(s->token),
-			  MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(s->token))
+	if (error || send(s->fd, hello, sizeof(hello),
+			  MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello))
 		return call_source(p);
 	return 0;
 }
@@ -163,8 +284,49 @@ static int is_right(const struct passing *p)
 
 static int is_crowded_out(struct passing *p, ssize_t n)
 {
-	return !p->got && (!n || errno == ECONNRESET) &&
+	return !p->got && !p->source.salted && !p->source.raw.len &&
+	       (!n || errno == ECONNRESET) &&
 	       p->source.crowded_out++ < CROWDED_OUT_MAX;
+}
+
+/* Opens the record that raw begins with. Its size; 0: it has not all come;
+ * ERR_REMOTE: it is none, or more than the list. */
+static long open_record(struct passing *p, struct slice raw)
+{
+	struct source *s = &p->source;
+	struct err ignored = ERR_INIT;
+	long n = cipher_size(&s->way, raw, &ignored);
+
+	if (n <= 0 || raw.len < (size_t)n)
+		return n < 0 ? n : 0;
+	if ((size_t)n - CIPHER_EXTRA > p->bytes - p->got ||
+	    cipher_open(&s->way, SLICE(raw.data, (size_t)n), p->list + p->got,
+			&ignored) < 0)
+		return ERR_REMOTE;
+	p->got += (size_t)n - CIPHER_EXTRA;
+	p->moved = clock_ms();
+	return n;
+}
+
+/* Takes what is whole in raw: 0, or ERR_REMOTE. */
+static int take_records(struct passing *p)
+{
+	struct source *s = &p->source;
+	size_t used = 0;
+	long n = 1;
+
+	if (!s->salted && s->raw.len >= DDP__PASS_RANDOM) {
+		ddp__pass_way(&s->way, s->token, s->raw.data);
+		s->salted = 1;
+		used = DDP__PASS_RANDOM;
+	}
+	while (s->salted && n > 0 && p->got < p->bytes) {
+		n = open_record(p, SLICE(s->raw.data + used,
+					 s->raw.len - used));
+		used += n > 0 ? (size_t)n : 0;
+	}
+	buf_consume(&s->raw, used);
+	return n < 0 ? (int)n : 0;
 }
 
 static int on_source(struct passing *p)
@@ -174,29 +336,25 @@ static int on_source(struct passing *p)
 
 	if (s->connecting)
 		return on_connected(p);
-	n = recv(s->fd, p->list + p->got, p->bytes - p->got, MSG_DONTWAIT);
+	/* there is always room: a record that is whole does not stay */
+	n = recv(s->fd, s->raw.data + s->raw.len, s->raw.cap - s->raw.len,
+		 MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0 && is_crowded_out(p, n)) {
 		s->next = 0;
 		return call_source(p);
 	}
-	if (n <= 0)
+	s->raw.len += n > 0 ? (size_t)n : 0;
+	if (n <= 0 || take_records(p) < 0)
 		return ask_server(p);
-	p->got += (size_t)n;
-	p->moved = clock_ms();
 	if (p->got < p->bytes)
-		return 0;
+		return seal_more(p);
 	hang_up(&s->fd);
-	return is_right(p) ? 0 : ask_server(p);
+	return is_right(p) ? seal_more(p) : ask_server(p);
 }
 
 /* ---- comers ---- */
-
-static int is_known(const struct comer *c)
-{
-	return c->heard == sizeof(c->token);
-}
 
 /* The place of the next one: of strangers, who say nothing, the first goes. */
 static struct comer *place_for(struct passing *p)
@@ -230,12 +388,16 @@ static void take_comers(struct passing *p)
 	}
 }
 
-/* Has it, or has given up. */
-static void end_comer(struct passing *p, struct comer *c)
+/* Whether it is a right hello that has not come before: a copy is none. */
+static int is_welcome(struct passing *p, const struct comer *c)
 {
-	hang_up(&c->fd);
-	if (is_known(c) && p->left)
-		p->left--;
+	if (!is_hello(c->hello, p->pass->token) || p->nknown == p->room)
+		return 0;
+	for (size_t i = 0; i < p->nknown; i++)
+		if (!memcmp(p->known[i], c->hello, DDP__PASS_RANDOM))
+			return 0;
+	memcpy(p->known[p->nknown++], c->hello, DDP__PASS_RANDOM);
+	return 1;
 }
 
 static void hear(struct passing *p, struct comer *c)
@@ -243,8 +405,8 @@ static void hear(struct passing *p, struct comer *c)
 	char more;
 	ssize_t n = is_known(c)
 			    ? recv(c->fd, &more, 1, MSG_DONTWAIT)
-			    : recv(c->fd, c->token + c->heard,
-				   sizeof(c->token) - c->heard, MSG_DONTWAIT);
+			    : recv(c->fd, c->hello + c->heard,
+				   sizeof(c->hello) - c->heard, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -253,17 +415,17 @@ static void hear(struct passing *p, struct comer *c)
 		return;
 	}
 	c->heard += (size_t)n;
-	if (is_known(c) &&
-	    sodium_memcmp(c->token, p->pass->token, sizeof(c->token)))
+	if (is_known(c) && !is_welcome(p, c))
 		hang_up(&c->fd);
 }
 
 static void send_to(struct passing *p, struct comer *c)
 {
+	const struct buf *out = &p->out.bytes;
 	ssize_t n = 0;
 
-	while (c->sent < p->got) {
-		n = send(c->fd, p->list + c->sent, p->got - c->sent,
+	while (c->sent < out->len) {
+		n = send(c->fd, out->data + c->sent, out->len - c->sent,
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -275,7 +437,7 @@ static void send_to(struct passing *p, struct comer *c)
 		if (p->got == p->bytes)
 			p->moved = clock_ms();
 	}
-	if (n < 0 || c->sent == p->bytes)
+	if (n < 0 || p->out.text == p->bytes)
 		end_comer(p, c);
 }
 
@@ -298,7 +460,7 @@ static nfds_t put_polls(const struct passing *p)
 					s->connecting ? POLLOUT : POLLIN, 0};
 	for (size_t i = 0; i < p->room; i++) {
 		const struct comer *c = &p->comers[i];
-		int more = is_known(c) && c->sent < p->got;
+		int more = is_known(c) && c->sent < p->out.bytes.len;
 
 		p->polls[n++] = (struct pollfd){
 			c->fd, (short)(more ? POLLIN | POLLOUT : POLLIN), 0};
@@ -356,27 +518,55 @@ static int find_source(struct passing *p, const struct wire_shared *told)
 	return call_source(p);
 }
 
+/* 0 or -ENOMEM. */
+static int make_room(struct passing *p)
+{
+	p->list = malloc(p->bytes + 1);
+	p->comers = calloc(p->room + 1, sizeof(*p->comers));
+	p->known = calloc(p->room + 1, sizeof(*p->known));
+	p->polls = calloc(p->room + DDP__LISTEN_MAX + 1, sizeof(*p->polls));
+	buf_init(&p->out.bytes, DDP__PASS_RANDOM + CIPHER_SEALED_MAX(p->bytes));
+	buf_init(&p->source.raw, 2 * CIPHER_RECORD_MAX);
+	for (size_t i = 0; p->comers && i < p->room; i++)
+		p->comers[i].fd = -1;
+	if (!p->list || !p->comers || !p->known || !p->polls ||
+	    !buf_reserve(&p->source.raw, 2 * CIPHER_RECORD_MAX))
+		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+	return 0;
+}
+
 static int begin(struct passing *p, const struct wire_shared *told)
 {
-	int whole = told->values.count > 0;
+	int whole = told->values.count > 0, rc;
 
 	p->bytes = whole ? told->values.bytes.len : told->bytes;
 	p->patience = (uint64_t)SOURCE_MS * (told->depth ? told->depth : 1);
 	p->left = p->pass->listener.n ? told->comers : 0;
 	p->room = p->left ? p->left + STRANGERS_MAX : 0;
 	p->moved = clock_ms();
-	p->list = malloc(p->bytes + 1);
-	p->comers = calloc(p->room + 1, sizeof(*p->comers));
-	p->polls = calloc(p->room + DDP__LISTEN_MAX + 1, sizeof(*p->polls));
-	if (!p->list || !p->comers || !p->polls)
-		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
-	for (size_t i = 0; i < p->room; i++)
-		p->comers[i].fd = -1;
+	rc = make_room(p);
+	if (!rc && p->room)
+		rc = begin_sealing(p);
+	if (rc < 0)
+		return rc;
 	if (!whole)
 		return find_source(p, told);
 	memcpy(p->list, told->values.bytes.data, p->bytes);
 	p->got = p->bytes;
-	return 0;
+	return seal_more(p);
+}
+
+static void release(struct passing *p)
+{
+	hang_up(&p->source.fd);
+	for (size_t i = 0; p->comers && i < p->room; i++)
+		hang_up(&p->comers[i].fd);
+	free(p->comers);
+	free(p->known);
+	free(p->polls);
+	buf_release(&p->out.bytes);
+	buf_release(&p->source.raw);
+	sodium_memzero(p, sizeof(*p));
 }
 
 int ddp__pass_on(const struct ddp__pass *pass, struct client *c,
@@ -389,16 +579,12 @@ int ddp__pass_on(const struct ddp__pass *pass, struct client *c,
 
 	while (!rc && (p.got < p.bytes || p.left))
 		rc = turn(&p);
-	hang_up(&p.source.fd);
-	for (size_t i = 0; p.comers && i < p.room; i++)
-		hang_up(&p.comers[i].fd);
-	free(p.comers);
-	free(p.polls);
 	if (rc) {
 		free(p.list);
-		return rc;
+	} else {
+		*list = p.list;
+		*bytes = p.bytes;
 	}
-	*list = p.list;
-	*bytes = p.bytes;
-	return 0;
+	release(&p);
+	return rc;
 }

@@ -1,9 +1,14 @@
 /* pass.h: the list of a large gather, which leaves the server once: this rank
  * has it from another one, as the server says (protocol.txt, SHARE), and passes
- * it on to those that the server sends here. Blocks in poll(2) only. */
+ * it on to those that the server sends here. Blocks in poll(2) only.
+ *
+ * The addresses and keys of the data plane may be in it, so it travels sealed,
+ * and only to comers who show that they have the token of the rank that passes
+ * it on; the token itself, which the server tells both, never travels here. */
 #ifndef SDK_PASS_H
 #define SDK_PASS_H
 
+#include "rendezvous/cipher.h"
 #include "rendezvous/client.h"
 #include "worker-sdk/tcp_listen.h"
 
@@ -19,6 +24,19 @@ struct ddp__pass {
 void ddp__pass_open(struct ddp__pass *pass, const char *addr,
 		    struct wire_share *m);
 void ddp__pass_close(struct ddp__pass *pass);
+
+enum {
+	DDP__PASS_RANDOM = 16,
+	DDP__PASS_HELLO = DDP__PASS_RANDOM + PROOF_SIZE,
+};
+
+/* What a comer says, once: random bytes and their MAC under token. 0, or what
+ * random_bytes() says. */
+int ddp__pass_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+		    struct err *e);
+/* The way of the records that follow a salt of DDP__PASS_RANDOM bytes, which
+ * the rank with this token sends first: of all who come, the same. */
+void ddp__pass_way(struct cipher_way *w, const char *token, const void *salt);
 
 /* Has the list of size values (without its count) from where told, c's answer
  * to it, says, from c itself if that fails, and passes it on, until all who are

@@ -93,6 +93,12 @@ asked() {
 	asked whole '1[2-8]'
 }
 
+@test "who is sent what is not sealed by the token asks the server" {
+	server
+	job 3 2 c_share garbles 0
+	asked whole '[3-5]'
+}
+
 @test "who dies while it passes the list on is missed by nobody" {
 	server
 	for i in 1 2 3; do
@@ -107,7 +113,7 @@ asked() {
 	has "$(<all)" 'rank 0: dies'
 }
 
-@test "strangers with wrong tokens, or who say nothing, get nothing and keep nobody" {
+@test "strangers with wrong hellos, or who say nothing, get nothing and keep nobody" {
 	server
 	job 2 2 c_share strange 2
 	asked whole 0
@@ -118,6 +124,9 @@ asked() {
 	server --journal "$T/journal"
 	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" c_share silent 0
 	await job.out 'rank 0: silent'
+	# not before they were told to ask it
+	await job.out 'rank 1: told'
+	await job.out 'rank 2: told'
 	signal server KILL
 	finish server -
 	server --journal "$T/journal"

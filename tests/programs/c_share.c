@@ -4,10 +4,12 @@
  *
  *   c_share [WHAT RANK]   prints "rank R: ok", or what is wrong, when all that
  *                         are left have it. WHAT that rank does to who comes:
- *     lies     sends wrong bytes          short    sends half, and closes
- *     refuses  does not listen any more   silent   listens, and says nothing
+ *     lies     seals wrong bytes          short    sends half, and closes
+ *     garbles  sends what is no record    silent   listens, and says nothing
+ *     refuses  does not listen any more
  *     dies     sends half and is gone     strange  knocks where it was sent,
- *                         with wrong tokens, before it behaves
+ *                         with wrong hellos, before it behaves
+ * With WHAT all ranks print "rank R: told" when the server has answered.
  */
 #include <poll.h>
 #include <string.h>
@@ -80,30 +82,48 @@ static void check(const char *list, size_t bytes)
 
 /* ---- bad ones ---- */
 
-/* Sends so much of the list, all of it wrong, to the next that comes. */
+/* So much of a list, all of it wrong, as who has the token says it, or as who
+ * does not. */
+static struct buf wrong_list(const struct ddp__pass *pass, size_t bytes)
+{
+	struct buf out = BUF_INIT(2 * bytes + CIPHER_RECORD_MAX);
+	char *wrong = calloc(1, bytes);
+	struct cipher_way way;
+
+	buf_put(&out, wrong, DDP__PASS_RANDOM);
+	ddp__pass_way(&way, pass->token, wrong);
+	if (strcmp(what, "garbles"))
+		cipher_seal(&way, SLICE(wrong, bytes), &out);
+	else
+		buf_put(&out, wrong, bytes);
+	free(wrong);
+	return out;
+}
+
 static void send_to_next(const struct ddp__pass *pass, size_t bytes)
 {
-	char *wrong = calloc(1, bytes);
+	struct buf wrong = wrong_list(pass, bytes);
+	char hello[DDP__PASS_HELLO];
 	struct pollfd p[DDP__LISTEN_MAX];
 	int n = ddp__listen_polls(&pass->listener, p, DDP__LISTEN_MAX), fd;
 
 	do
 		poll(p, (nfds_t)n, -1);
 	while ((fd = ddp__listen_accept(&pass->listener)) < 0);
-	for (size_t sent = 0; sent < bytes;) {
+	for (size_t sent = 0; sent < wrong.len;) {
 		struct pollfd out = {fd, POLLOUT, 0};
 		ssize_t k;
 
 		poll(&out, 1, -1);
-		k = send(fd, wrong + sent, bytes - sent, MSG_NOSIGNAL);
+		k = send(fd, wrong.data + sent, wrong.len - sent, MSG_NOSIGNAL);
 		if (k <= 0)
 			break;
 		sent += (size_t)k;
 	}
 	/* what is not read here would reset it */
-	(void)!recv(fd, wrong, WIRE_TOKEN_SIZE, 0);
+	(void)!recv(fd, hello, sizeof hello, 0);
 	close(fd);
-	free(wrong);
+	buf_release(&wrong);
 }
 
 static int call_source(const struct wire_shared *told)
@@ -118,13 +138,15 @@ static int call_source(const struct wire_shared *told)
 /* It keeps nobody waiting where it was sent. */
 static void give_up_source(const struct wire_shared *told)
 {
+	unsigned char hello[DDP__PASS_HELLO];
 	char some[4096];
 	int fd;
 
 	if (!told->port)
 		return;
+	must(ddp__pass_hello(hello, told->token.data, &e));
 	fd = call_source(told);
-	(void)!send(fd, told->token.data, told->token.len, MSG_NOSIGNAL);
+	(void)!send(fd, hello, sizeof hello, MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
 	while (recv(fd, some, sizeof some, 0) > 0)
 		;
@@ -140,7 +162,8 @@ static void misbehave(struct ddp__pass *pass, const struct wire_shared *told)
 	give_up_source(told);
 	if (!strcmp(what, "refuses"))
 		ddp__pass_close(pass);
-	for (uint32_t i = 0; i < comers && !strcmp(what, "lies"); i++)
+	for (uint32_t i = 0; i < comers && (!strcmp(what, "lies") ||
+					    !strcmp(what, "garbles")); i++)
 		send_to_next(pass, bytes);
 	for (uint32_t i = 0; i < comers && !strcmp(what, "short"); i++)
 		send_to_next(pass, bytes / 2);
@@ -153,7 +176,7 @@ static void misbehave(struct ddp__pass *pass, const struct wire_shared *told)
 /* Knocks so often that a listener which kept such guests had no room left. */
 static void knock(const struct wire_shared *told)
 {
-	static const char wrong[WIRE_TOKEN_SIZE];
+	static const char wrong[DDP__PASS_HELLO];
 	int silent[20];
 	char byte;
 
@@ -164,7 +187,7 @@ static void knock(const struct wire_shared *told)
 
 		(void)!send(fd, wrong, sizeof wrong, MSG_NOSIGNAL);
 		if (recv(fd, &byte, 1, 0) > 0) {
-			say("a wrong token was served");
+			say("a wrong hello was served");
 			exit(1);
 		}
 		close(fd);
@@ -192,6 +215,8 @@ int main(int argc, char **argv)
 	ddp__pass_open(&pass, number("LOCAL_RANK") ? NULL :
 		       getenv("DDP_NODE_ADDR"), &m);
 	must(client_share(client, &m, -1, &told, &e));
+	if (argc == 3)
+		say("told");
 	if (*what && strcmp(what, "strange")) {
 		misbehave(&pass, &told);
 	} else {
