@@ -31,7 +31,8 @@ KINDS = {
 
 VERDICT = re.compile(r"^ddprun(?: on \S+)?: job '[^']*' (?:failed|ended): (.*)")
 ERROR = re.compile(r"^ddprun(?: on \S+)?: error: (.*)")
-CRASH = re.compile(r"SIG(SEGV|ABRT|BUS|FPE|ILL)|[Aa]ssertion")
+CRASH = re.compile(r"SIG(SEGV|ABRT|BUS|FPE|ILL)|[Aa]ssertion|"
+                   r"Sanitizer|runtime error:")
 VICTIM = 17  # c_chaos, of another's failure
 
 # What the ddpruns may exit with that were not aimed at. An empty set: the job
@@ -176,6 +177,9 @@ def must_finish(trial):
             return False  # some have finished: nobody can be taken in again
         if not codes_of(f, trial):
             continue
+        if f["kind"] == "agent term" and (
+                plan["min"] == plan["max"] or plan["way"].startswith("ssh")):
+            return False  # it is the whole job that is meant
         is_worker = f["kind"].startswith("worker")
         kills += is_worker or VICTIM in codes_of(f, trial)
         if f["kind"] in NODE and not has_server(f["host"], plan):
