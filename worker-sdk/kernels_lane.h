@@ -8,15 +8,19 @@
 
 static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
 {
+	/* Of two NaNs the first is the result, which the order of an addition's
+	 * operands would decide, and the compiler that. */
+	LANE z = IS_NAN(x) ? x : y;
+
 	switch (op) {
 	case DDP_MIN:
 		return x < y || IS_NAN(x) ? x : y; /* y wins if it is NaN */
 	case DDP_MAX:
 		return x > y || IS_NAN(x) ? x : y;
 	case DDP_PROD:
-		return (LANE)((WRAP)x * (WRAP)y);
+		return (LANE)((WRAP)x * (WRAP)z);
 	default:
-		return (LANE)((WRAP)x + (WRAP)y);
+		return (LANE)((WRAP)x + (WRAP)z);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* reduce.h: element-wise reduction of arrays, vectorised for the CPU that we
  * run on. Pure: knows types and operations, not ranks. Buffers may have any
  * alignment. The same sources give the same bits with every instruction set,
- * but for the payload of a NaN.
+ * wherever they lie; of several NaNs the first is the result.
  *
  * Integer sums and products wrap; an average of integers is that of the wrapped
  * sum, rounded towards zero. A NaN wins over every number in min and max. */

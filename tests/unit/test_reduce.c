@@ -290,6 +290,47 @@ START_TEST(nan_and_infinity_come_through)
 }
 END_TEST
 
+/* A quiet NaN, which is another one for each n up to 60. */
+static void put_nan(char *p, enum ddp_type type, unsigned n)
+{
+	uint64_t bits = type == DDP_F64	   ? UINT64_C(0x7ff8) << 48
+			: type == DDP_F32  ? 0x7fc00000
+			: type == DDP_BF16 ? 0x7fc0
+					   : 0x7e00;
+
+	bits += n;
+	memcpy(p, &bits, ddp_type_size(type)); /* the lowest come first */
+}
+
+/* So all ranks have the same bits, however their buffers lie, and whether an
+ * element is one of a vector or of the rest. */
+START_TEST(of_several_nans_the_first_is_the_result)
+{
+	enum { COUNT = 75, PLACES = 8 };
+	enum ddp_type type;
+	char buf[4][COUNT * 8], got[COUNT * 8 + PLACES];
+	const void *src[] = {buf[0], buf[1], buf[2], buf[3]};
+
+	if (choose(_i, &type) < 0 || !is_float(type))
+		return;
+	for (unsigned i = 0; i < COUNT; i++)
+		for (unsigned k = 0; k < 4; k++)
+			put_nan(buf[k] + i * ddp_type_size(type), type,
+				k * 16 + i % 15);
+	for (int op = 0; op <= DDP_PROD; op++)
+		for (int n = 2; n <= 4; n++)
+			for (int place = 0; place < PLACES; place++)
+				for (size_t count = 1; count <= COUNT;
+				     count++) {
+					ddp__reduce(got + place, src, n, count,
+						    type, op, n);
+					ck_assert_mem_eq(
+						got + place, buf[0],
+						count * ddp_type_size(type));
+				}
+}
+END_TEST
+
 /* 2048 + 1 is no f16; f32 keeps it until the end. bf16 likewise with 256. */
 START_TEST(halves_are_rounded_once)
 {
@@ -468,6 +509,8 @@ int main(void)
 	tcase_add_loop_test(tc, large_ones_agree_with_plain_c, 0,
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, nan_and_infinity_come_through, 0,
+			    3 * DDP_TYPES);
+	tcase_add_loop_test(tc, of_several_nans_the_first_is_the_result, 0,
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, divides_like_plain_c, 0, 3 * DDP_TYPES);
 	tcase_add_test(tc, halves_are_rounded_once);
