@@ -44,8 +44,9 @@ CODES = {
     "head kill": {137}, "head term": {143},
     "ssh kill": LOST, "sshd kill": LOST, "far kill": LOST, "power": LOST,
     "agent descriptors": {66, 69, 71, 75},
-    # a worker whose connection it cannot take fails in ddp_init
-    "server descriptors": {69, 71, 75, VICTIM},
+    # libuv closes what it has no descriptor for: a worker fails in ddp_init, an
+    # agent takes it for something else
+    "server descriptors": {69, 71, 75, 76, VICTIM},
     # a connection that breaks is a lost node, at once; it looks for the server,
     # which has ended with the job or does not know it any more
     "reset": LOST,

@@ -7,6 +7,7 @@ its processes are called. It expects to be in a PID and a mount namespace of its
 own (`inside`), where all that it starts ends with it.
 """
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -260,12 +261,7 @@ class Host:
                     return
                 except OSError:
                     # what was killed is still on its way out
-                    try:
-                        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG |
-                                  os.WNOWAIT)
-                    except OSError:
-                        pass
-                    os.sched_yield()
+                    select.select([], [], [], 0.01)
 
 
 SSHD_CONFIG = """HostKey %(ssh)s/host

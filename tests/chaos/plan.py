@@ -7,7 +7,7 @@ its edge, in seconds:
 
   start       the first ddprun is started; what is aimed at may have to be
               waited for, here and in the next
-  rendezvous  a ddprun says that it waits for others
+  rendezvous  all but the last node's ddprun are there, which comes later
   init        the first worker is there, before ddp_init
   step        rank 0 has done step "step"
   saving      rank 0 is about to write a checkpoint, for the "nth" time
@@ -93,15 +93,28 @@ def draw_shape(draw, plan):
                        for h in plan["nodes"]}
 
 
-def draw_when(draw, plan, kind, nth):
-    phases = PHASES[2:] + ["step"] * 4 + (["restart"] * 2 if nth else [])
+def restarts(fault, plan):
+    """Whether it is likely that there is another round after it."""
+    return fault["when"]["phase"] in ("init", "step", "saving") and \
+        (fault["kind"] in ("worker kill", "worker term") and
+         plan["restarts"] or
+         fault["kind"] in ("agent kill", "sshd kill", "far kill") and
+         fault["host"] != "h1" and plan["min"] < plan["max"])
+
+
+def draw_when(draw, plan, kind, before):
+    phases = PHASES[2:] + ["step"] * 4
+    if any(restarts(f, plan) for f in before):
+        phases += ["restart"] * 8
     if not kind.startswith("worker"):
-        phases += PHASES[:2]
+        phases += PHASES[:1 if over_ssh(plan) or plan["way"] == "one" else 2]
     when = {"phase": draw.choice(phases),
             "after": round(draw.choice([0, 0, draw.random() * 0.03,
                                         draw.random() * 0.3]), 4)}
     if when["phase"] == "start":
         when["after"] = round(draw.random() * 0.6, 4)
+    if when["phase"] == "end":
+        when["after"] = round(draw.choice([0, draw.random() * 0.003]), 4)
     if when["phase"] == "step":
         when["step"] = draw.randrange(1, plan["steps"])
     if when["phase"] == "saving":
@@ -125,9 +138,9 @@ def draw_length(draw, kind, plan):
     return round(draw.uniform(1.6, 2.2) * plan["heartbeat"], 3)
 
 
-def draw_fault(draw, plan, kind, nth):
+def draw_fault(draw, plan, kind, before):
     fault = {"kind": kind, "host": draw.choice(plan["hosts"]),
-             "when": draw_when(draw, plan, kind, nth)}
+             "when": draw_when(draw, plan, kind, before)}
     what = kind.split()[0]
     if what == "server" and plan["way"] != "etcd":
         fault["host"] = "h1"
@@ -168,7 +181,7 @@ def draw_faults(draw, plan, n):
         if any(f["kind"].split()[0] == kind.split()[0] for f in faults) and \
                 kind.split()[0] in ("full", "clock"):
             continue
-        faults.append(draw_fault(draw, plan, kind, len(faults)))
+        faults.append(draw_fault(draw, plan, kind, faults))
     if len(faults) > 1 and draw.random() < 0.25:
         faults[1]["when"] = dict(faults[0]["when"])  # both at once
     return faults
@@ -203,7 +216,10 @@ def draw_plan(seed, number, ways=None, kinds=None):
     plan["faults"] = draw_faults(draw, plan,
                                  draw.choice([0, 1, 1, 1, 2, 2, 3, 3]))
     if kinds:
-        plan["faults"] = [draw_fault(draw, plan, draw.choice(kinds), 0)]
+        plan["faults"] = [draw_fault(draw, plan, draw.choice(kinds), [])]
+    if any(f["when"]["phase"] == "rendezvous" for f in plan["faults"]):
+        plan["stagger"][plan["nodes"][-1]] = 0.9 + \
+            max(plan["stagger"].values())
     plan["limit"] = limit(plan)
     # what has to end itself after the last ddprun gets so long for it
     plan["settle"] = 5 + plan["shutdown"] + 3 * plan["heartbeat"]

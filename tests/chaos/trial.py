@@ -15,7 +15,6 @@ import heapq
 import itertools
 import json
 import os
-import re
 import selectors
 import shutil
 import subprocess
@@ -24,7 +23,6 @@ import time
 import faults
 from hosts import Hosts, O
 
-WAITS = re.compile(rb"waiting|nodes are there")
 PORT = "29400"
 
 
@@ -171,6 +169,8 @@ class Trial:
         t = Terminal(self, name, host, self.options(host),
                      self.environment(host))
         self.terminals.append(t)
+        if self.unstarted == 1:
+            self.later(0.2, lambda: self.on_phase("rendezvous"))
         for stream in t.files:
             self.selector.register(
                 stream, selectors.EVENT_READ,
@@ -246,8 +246,6 @@ class Trial:
         data = stream.read()
         if data:
             terminal.files[stream].write(data)
-            if WAITS.search(data):
-                self.on_phase("rendezvous")
         elif data is not None:
             self.selector.unregister(stream)
             terminal.files[stream].close()
