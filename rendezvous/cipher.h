@@ -3,8 +3,8 @@
  *
  * Their keys, one for each direction, are made of the job's key and of all that
  * both said before (proof_stream_keys), with the random bytes of both. So they
- * are of this connection alone, and who passes the proof on, and has not the
- * job's key, has neither.
+ * are of this connection alone, and a relay, which passes the proof on but has
+ * not the job's key, has neither.
  *
  * A record is a u32 length n, n bytes and a tag (ChaCha20-Poly1305, RFC 8439).
  * The tag covers the length, too; the nonce is the number of the record in its
@@ -43,7 +43,7 @@ struct cipher {
 	struct cipher_way in, out;
 };
 
-/* Who asks is the client, or the server, of the connection. */
+/* Which end of the connection the caller is. */
 enum cipher_end { CIPHER_CLIENT, CIPHER_SERVER };
 
 /* c is on from here, with keys of its own for each direction. */

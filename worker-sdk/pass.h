@@ -30,12 +30,12 @@ enum {
 	DDP__PASS_HELLO = DDP__PASS_RANDOM + PROOF_SIZE,
 };
 
-/* What a comer says, once: random bytes and their MAC under token. 0, or what
- * random_bytes() says. */
+/* Makes what a rank that connects sends, once: random bytes and their MAC under
+ * token. 0, or random_bytes()'s error. */
 int ddp__pass_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
 		    struct err *e);
-/* The way of the records that follow a salt of DDP__PASS_RANDOM bytes, which
- * the rank with this token sends first: of all who come, the same. */
+/* Sets w to seal or open the records that follow a salt of DDP__PASS_RANDOM
+ * bytes. The rank whose token this is sends all that connect the same ones. */
 void ddp__pass_way(struct cipher_way *w, const char *token, const void *salt);
 
 /* Has the list of size values (without its count) from where told, c's answer

@@ -241,7 +241,7 @@ sidecar() {
 # One look in 15 at such an orphan finds no environment.
 @test "an orphan in execve is ended, beside children that ddprun did not start" {
 	cat >entry <<-'END'
-		sleep 1000 &
+		tail -f /dev/null &
 		echo $! >sidecar
 		exec ddprun --max-restarts 99 --shutdown-timeout 100 bash -c '
 			! kill -0 $(<left) 2>/dev/null || echo $(<left) >>lived
@@ -264,7 +264,7 @@ sidecar() {
 	exec 9<>hold # while this test runs
 	cat >entry <<-'END'
 		exec 9>&-
-		sleep 1000 &
+		tail -f /dev/null &
 		echo $! >sidecar
 		exec ddprun bash -c 'read -r both < <(exec env -i "$0" <hold)
 			echo "$both"' "$(command -v w_held)"
