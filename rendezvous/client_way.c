@@ -315,7 +315,7 @@ static int broke_again(struct client *c, struct err *e)
 }
 
 /* again_ms is counted from the loss, over all that is tried until a server
- * answers again; for this call there were so many connections since. A call
+ * answers again; `opened` connections were made for this call. A call
  * that comes later than that makes one attempt. */
 static int again(struct client *c, int opened, struct err *e)
 {

@@ -63,7 +63,7 @@ enum wire_level {
 	WIRE_STOPPED,    /* all workers are told */
 	WIRE_CUT,        /* all are killed */
 };
-/* Who told it: a signal, the time limit, the end of the ssh that started it. */
+/* Its cause: a signal, the time limit, the end of the ssh that started it. */
 enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT, WIRE_BY_SSH };
 
 enum wire_type {

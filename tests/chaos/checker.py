@@ -3,7 +3,7 @@ violation is (KIND, TEXT); the kinds are the keys of KINDS. It starts nothing, a
 believes nothing but the files; planted.py shows that it sees what it should.
 
 What may be is worked out from the faults that were done: whether each of them is
-one that the job has to survive, and which exit codes and which first causes it may
+survivable for the job, and which exit codes and which first causes it may
 lead to.
 """
 import json

@@ -4,7 +4,7 @@ keeps what came of it in a folder, which checker.py reads:
   plan.json           the plan
   events              what the workers reported (tests/programs/c_chaos.c)
   NAME.out, NAME.err  what each ddprun that was started by hand wrote: h2, h2.2 for
-                      the second one there, head for the one that uses ssh
+                      the second one there, head for the ddprun that uses ssh
   result.json         how each of them ended, which faults were done when, and what
                       was left
 

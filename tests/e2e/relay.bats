@@ -39,7 +39,7 @@ end() {
 	finish agent 137
 }
 
-@test "who passes the proof on reads nothing of what a worker stores" {
+@test "a relay that passes the proof on can read nothing that a worker stores" {
 	agent 1
 	relay
 	expect 0 rdzv_client do "$at" j 0 0 set the-key the-secret-value \
@@ -51,7 +51,7 @@ end() {
 	end
 }
 
-@test "who passes the proof on reads nothing of what a node is told" {
+@test "a relay that passes the proof on can read nothing that follows" {
 	relay
 	start a ddprun --nnodes 2 --rdzv-endpoint "$at" --local-addr 127.0.0.7 \
 		true
@@ -144,7 +144,7 @@ node() {
 	done
 }
 
-@test "a client of another version is told so, and the server which it needs" {
+@test "a client and a server of two versions each name both, and what to install" {
 	exec 5<>"/dev/tcp/${server%:*}/${server##*:}"
 	printf 'DDPR\x03\0\0\0' >&5
 	await "$T/server.err" 'version 3'
