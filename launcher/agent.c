@@ -79,6 +79,7 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 		.recorder = failure_recorder(&a->failure),
 		.log_dir = logdir_attempt(&a->logdir),
 		.again_ms = config_again_ms(a->config),
+		.encrypt_data = a->config->encrypt_data,
 	};
 
 	snprintf(master, sizeof(master), "%.*s",

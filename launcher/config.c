@@ -295,6 +295,10 @@ static int check_rest(const struct config *c, struct err *e)
 	if (rc == 0 && !config_is_name(c->role))
 		rc = err_set(e, ERR_USAGE, "--role: the name must have 1 to "
 			     "256 printable bytes");
+	if (rc == 0 && c->encrypt_data && auth_is_none(c->auth_text))
+		rc = err_set(e, ERR_USAGE, "--encrypt-data with --auth none: "
+			     "the key that ranks encrypt with would be sent in "
+			     "plain; leave one of the two out");
 	if (rc == 0)
 		rc = check_python(c, e);
 	if (rc == 0)

@@ -62,7 +62,7 @@ struct config {
 	int virtual_local_rank;
 	int legacy_launch, use_env;
 	int collapse, dry_run;
-	int store_open;
+	int store_open, encrypt_data;
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int nnodes_given, nproc_given;
 	int endpoint_given, job_given, node_rank_given;

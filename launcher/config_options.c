@@ -164,6 +164,13 @@ const struct option_spec config_options[] = {
 	 .more = "For workers in containers with a network of their own, or "
 		 "behind a NAT. What the node says counts that hosts the "
 		 "server."},
+	{FLAG("encrypt-data", encrypt_data, "PET_ENCRYPT_DATA",
+	      "Encrypt what ranks of different nodes send each other by "
+	      "libddp's TCP collectives and messages; the same on all nodes."),
+	 .yields = 1,
+	 .more = "As DDP_ENCRYPT_DATA=1 for the workers. It does not cover the "
+		 "connections of NCCL, gloo, MPI and PyTorch's store, and not "
+		 "--auth none, where the key would be sent in plain."},
 	{TEXT("role", role, "NAME", "PET_ROLE",
 	      "What this node's workers are: ROLE_NAME, and whom they share "
 	      "ROLE_RANK and ROLE_WORLD_SIZE with (default).")},

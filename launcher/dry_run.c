@@ -252,6 +252,7 @@ static int make_plan(struct dry_run *d, struct err *e)
 		.worker_gpus = c->worker_gpus,
 		.agent_store = c->agent_store,
 		.again_ms = config_again_ms(c),
+		.encrypt_data = c->encrypt_data,
 	};
 
 	return plan_init(&d->plan, d->parts, environ, &job, 0, e);

@@ -50,7 +50,8 @@ static int is_overruled(const struct environment_job *job, const char *var)
 {
 	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
 	       (said(job->nccl_subsystems) && is_name(var,
-						      "NCCL_DEBUG_SUBSYS"));
+						      "NCCL_DEBUG_SUBSYS")) ||
+	       (job->encrypt_data && is_name(var, "DDP_ENCRYPT_DATA"));
 }
 
 static int is_replaced(const char *var)
@@ -133,6 +134,8 @@ static void add_ours(struct environment *env, const struct environment_job *job)
 	add(env, "DDP_AGENT_ID=%s", job->agent_id);
 	if (job->again_ms)
 		add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
+	if (job->encrypt_data)
+		add(env, "DDP_ENCRYPT_DATA=1");
 	if (job->columns > 0)
 		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
 }

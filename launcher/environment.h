@@ -35,6 +35,7 @@ struct environment_job {
 	const char *interface; /* for NCCL and gloo; NULL, "": as it is */
 	const char *log_dir; /* with a folder for each worker; NULL, "": none */
 	uint32_t again_ms; /* to find the server again; 0: they do not */
+	int encrypt_data;  /* the user asked for it */
 	int columns, rows; /* of the launcher's terminal; 0: there is none */
 };
 

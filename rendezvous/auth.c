@@ -92,6 +92,13 @@ int auth_is_free(const char *method, const char *token_file)
 	       !token_file;
 }
 
+int auth_is_none(const char *method)
+{
+	enum way way;
+
+	return way_of(method, &way, NULL) == 0 && way == WAY_NONE;
+}
+
 int auth_wants_secret(const char *method, const char *token_file)
 {
 	return auth_is_free(method, token_file) && !token() &&

@@ -38,6 +38,8 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 /* Whether those words leave it to us, so that a job which one process starts
  * may have a secret of its own. */
 int auth_is_free(const char *method, const char *token_file);
+/* Those words, or $DDP_AUTH, are "none". */
+int auth_is_none(const char *method);
 
 /* Whether a ddprun that starts a job's nodes is to draw a secret for it: the
  * words leave it to us, there is no DDP_TOKEN, and munge does not answer. */

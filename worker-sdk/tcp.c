@@ -32,23 +32,29 @@ static uint64_t made(const struct ddp__tcp *t, uint64_t back)
 }
 
 /* 1: a whole frame is next on this socket. */
-static int is_next(int fd, struct ddp__frame *f)
+static int is_next(struct ddp__secure *s, int fd, struct ddp__frame *f)
 {
-	return recv(fd, f, sizeof(*f), MSG_PEEK | MSG_DONTWAIT) ==
-	       (ssize_t)sizeof(*f);
+	return ddp__secure_peek(s, fd, f, sizeof(*f)) == (ssize_t)sizeof(*f);
+}
+
+static ssize_t take(struct ddp__secure *s, int fd, void *out, size_t size)
+{
+	struct iovec iov = {out, size};
+
+	return ddp__secure_recv(s, fd, &iov, 1);
 }
 
 /* A notice of a blocked rank is next: 1 if all of it is here, and was taken. */
-static int take_blocked(const struct ddp__peers *peers, int fd,
-			const struct ddp__frame *f)
+static int take_blocked(const struct ddp__peers *peers, struct ddp__secure *s,
+			int fd, const struct ddp__frame *f)
 {
 	char all[DDP__FRAME + DDP__TCP_NOTICE_MAX];
 	size_t size = DDP__FRAME + (size_t)f->size;
 
 	if (f->size > DDP__TCP_NOTICE_MAX ||
-	    recv(fd, all, size, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)size)
+	    ddp__secure_peek(s, fd, all, size) != (ssize_t)size)
 		return 0;
-	recv(fd, all, size, MSG_DONTWAIT);
+	take(s, fd, all, size);
 	if (peers && peers->heard)
 		peers->heard(peers->owner, all + DDP__FRAME, (size_t)f->size);
 	return 1;
@@ -59,16 +65,17 @@ static int take_blocked(const struct ddp__peers *peers, int fd,
 static void take_notices(struct ddp__tcp *t, int host,
 			 const struct ddp__peers *peers)
 {
+	struct ddp__secure *s = t->secure[host * t->links];
 	int fd = t->fd[host * t->links];
 	struct ddp__frame f;
 
-	while (is_next(fd, &f)) {
+	while (is_next(s, fd, &f)) {
 		if (ddp__frame_is(&f, DDP__FRAME_WAITS)) {
-			recv(fd, &f, sizeof(f), MSG_DONTWAIT);
+			take(s, fd, &f, sizeof(f));
 			t->waits[host].call =
 				(struct ddp__tcp_call){f.call, f.number};
 		} else if (!ddp__frame_is(&f, DDP__FRAME_BLOCKED) ||
-			   !take_blocked(peers, fd, &f)) {
+			   !take_blocked(peers, s, fd, &f)) {
 			break;
 		}
 	}
@@ -126,10 +133,11 @@ void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			       .kind = DDP__FRAME_WAITS,
 			       .call = ddp__call_pack(call),
 			       .number = call->number};
+	struct iovec iov = {&f, sizeof(f)};
 
 	/* a host that is gone is found by those that wait for it */
-	send(t->fd[host * t->links], &f, sizeof(f),
-	     MSG_DONTWAIT | MSG_NOSIGNAL);
+	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
+			 &iov, 1);
 }
 
 void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
@@ -139,9 +147,9 @@ void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
 			       .kind = DDP__FRAME_BLOCKED,
 			       .size = size};
 	struct iovec iov[2] = {{&f, sizeof(f)}, {(void *)bytes, size}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
-	sendmsg(t->fd[host * t->links], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
+			 iov, 2);
 }
 
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
@@ -164,7 +172,10 @@ void ddp__tcp_close(struct ddp__tcp *t)
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
 			close(t->fd[i]);
+	for (int i = 0; t->secure && i < t->n * t->links; i++)
+		ddp__secure_free(t->secure[i]);
 	free(t->fd);
+	free(t->secure);
 	free(t->leaders);
 	free(t->ranks);
 	free(t->before);
@@ -179,7 +190,6 @@ void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e)
 	unsigned char frame[DDP__FRAME];
 	struct iovec iov[2] = {{frame, DDP__FRAME},
 			       {(void *)e->text, strlen(e->text)}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (t->broken)
 		return;
@@ -189,7 +199,7 @@ void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e)
 	 * reason must be on its way. */
 	for (int i = 0; i < t->n * t->links; i += t->links)
 		if (t->fd[i] >= 0)
-			sendmsg(t->fd[i], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+			ddp__secure_post(t->secure[i], t->fd[i], iov, 2);
 	for (int i = 0; i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
 			shutdown(t->fd[i], SHUT_WR);
@@ -201,7 +211,8 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out)
 }
 
 /* Reads all of size bytes, or as many as come in time; returns how many. */
-static size_t read_for_a_while(int fd, void *out, size_t size)
+static size_t read_for_a_while(struct ddp__secure *s, int fd, void *out,
+			       size_t size)
 {
 	uint64_t end = clock_ns() + HEAR_MS * UINT64_C(1000000);
 	size_t have = 0;
@@ -210,8 +221,9 @@ static size_t read_for_a_while(int fd, void *out, size_t size)
 		struct pollfd p = {fd, POLLIN, 0};
 		ssize_t n;
 
-		poll(&p, 1, 200);
-		n = recv(fd, (char *)out + have, size - have, MSG_DONTWAIT);
+		if (!ddp__secure_has(s))
+			poll(&p, 1, 200);
+		n = take(s, fd, (char *)out + have, size - have);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			break;
 		have += n > 0 ? (size_t)n : 0;
@@ -219,7 +231,8 @@ static size_t read_for_a_while(int fd, void *out, size_t size)
 	return have;
 }
 
-int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
+int ddp__frame_read_abort(struct ddp__secure *s, int fd,
+			  const unsigned char frame[DDP__FRAME],
 			  const void *have, size_t n, struct err *e)
 {
 	char text[ERR_TEXT_MAX];
@@ -234,20 +247,21 @@ int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
 	n = n < size ? n : size;
 	if (n)
 		memcpy(text, have, n);
-	n += read_for_a_while(fd, text + n, size - n);
+	n += read_for_a_while(s, fd, text + n, size - n);
 	/* it comes from the network: no error may read as success */
 	code = (int)(int64_t)f.number;
 	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
 }
 
-int ddp__frame_hear_abort(int fd, struct err *e)
+int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e)
 {
 	struct ddp__frame f;
 
-	if (!is_next(fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
+	if (!is_next(s, fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
 		return 0;
-	recv(fd, &f, sizeof(f), MSG_DONTWAIT);
-	return ddp__frame_read_abort(fd, (const unsigned char *)&f, "", 0, e);
+	take(s, fd, &f, sizeof(f));
+	return ddp__frame_read_abort(s, fd, (const unsigned char *)&f, "", 0,
+				     e);
 }
 
 static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,
@@ -358,15 +372,47 @@ static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
 	return differ(t, host, &theirs, &mine, e);
 }
 
+int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
+		      struct err *e)
+{
+	char text[DDP__CALL_TEXT], at[SOCK_TEXT_MAX] = "an unknown address";
+	struct sock_addr a = {.len = sizeof(a.ss)};
+
+	if (!getpeername(fd, (struct sockaddr *)&a.ss, &a.len))
+		sock_addr_host(&a, at);
+	return err_set(e, ERR_PROTOCOL,
+		       "%s: what came from %s at %s does not authenticate: "
+		       "something between the hosts changes what they send",
+		       ddp__call_text(call, text), name, at);
+}
+
+static int ended(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		 int error, struct err *e)
+{
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
+	char how[DDP__BROKE_TEXT];
+
+	ddp__tcp_name(t, host, name);
+	if (error == EBADMSG)
+		return ddp__tcp_tampered(call, name, t->fd[host * t->links], e);
+	snprintf(seen, sizeof(seen), "%s: %s %s", ddp__call_text(call, text),
+		 name, ddp__tcp_broke(error, how));
+	return t->peers->fate(t->peers->owner, t->leaders[host], seen, e);
+}
+
 /* What host says beside its data: that it aborted, or waits in another call. */
 static int hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		struct err *e)
 {
-	int rc;
+	int link = host * t->links, rc;
 
 	take_notices(t, host, t->peers);
 	rc = compare_waits(t, call, host, e);
-	return rc ? rc : ddp__frame_hear_abort(t->fd[host * t->links], e);
+	if (!rc)
+		rc = ddp__frame_hear_abort(t->secure[link], t->fd[link], e);
+	if (!rc && ddp__secure_is_broken(t->secure[link]))
+		rc = ended(t, call, host, EBADMSG, e);
+	return rc;
 }
 
 /* Early for a later call is fine. */
@@ -376,7 +422,7 @@ static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
 	struct ddp__call other;
 	struct ddp__frame f;
 
-	if (!is_next(t->fd[link], &f) ||
+	if (!is_next(t->secure[link], t->fd[link], &f) ||
 	    !ddp__frame_is(&f, DDP__FRAME_DATA) ||
 	    f.number != call->number || f.call == ddp__call_pack(call))
 		return 0;
@@ -403,18 +449,12 @@ char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT])
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  int error, struct err *e)
 {
-	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
-	char how[DDP__BROKE_TEXT];
 	int rc = hear(t, call, host, e);
 
 	/* what it was called for may be what is wrong */
 	for (int i = 1; i < t->links && !rc; i++)
 		rc = look_at(t, call, host * t->links + i, e);
-	if (rc)
-		return rc;
-	snprintf(seen, sizeof(seen), "%s: %s %s", ddp__call_text(call, text),
-		 ddp__tcp_name(t, host, name), ddp__tcp_broke(error, how));
-	return t->peers->fate(t->peers->owner, t->leaders[host], seen, e);
+	return rc ? rc : ended(t, call, host, error, e);
 }
 
 int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,

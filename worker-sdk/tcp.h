@@ -12,6 +12,7 @@
 #include "worker-sdk/peers.h"
 #include "worker-sdk/tcp_callers.h"
 #include "worker-sdk/tcp_listen.h"
+#include "worker-sdk/tcp_secure.h"
 
 enum {
 	DDP__FRAME = 48,
@@ -71,6 +72,7 @@ struct ddp__tcp {
 	int rails;
 	int links;	/* rails + 1 */
 	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
+	struct ddp__secure **secure; /* the same; NULL: in plain */
 	int *leaders;	/* rank of each host's leader */
 	int *ranks;	/* how many each host has */
 	int *before;	/* and the hosts before it; n + 1 numbers */
@@ -144,9 +146,10 @@ void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind);
 /* If an abort is next on this socket: takes it, and returns what it says in e;
  * else 0. */
-int ddp__frame_hear_abort(int fd, struct err *e);
+int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e);
 /* The same where its frame and n bytes of its text have been read. */
-int ddp__frame_read_abort(int fd, const unsigned char frame[DDP__FRAME],
+int ddp__frame_read_abort(struct ddp__secure *s, int fd,
+			  const unsigned char frame[DDP__FRAME],
 			  const void *have, size_t n, struct err *e);
 /* What one waits between hosts where ranks wait timeout_ms. */
 int ddp__tcp_timeout(int timeout_ms);
@@ -159,6 +162,10 @@ enum { DDP__BROKE_TEXT = 128 };
 /* What a rank did whose socket has failed with error (0: at its end), after its
  * name: "closed its connection". */
 char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT]);
+/* What came for call from the rank of that name is no record of its, which is
+ * EBADMSG of tcp_secure.h: sets and returns ERR_PROTOCOL. The rank lives. */
+int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
+		      struct err *e);
 /* A socket to host failed: what it said before, else what became of it. */
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  int error, struct err *e);

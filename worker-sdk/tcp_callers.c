@@ -63,7 +63,7 @@ static void hear(struct ddp__callers *c, struct ddp__caller *k)
 	if (rc == 0)
 		return;
 	if (rc > 0)
-		c->came(c->owner, &k->hello.caller, k->fd);
+		c->came(c->owner, &k->hello, k->fd);
 	else
 		close(k->fd);
 	k->fd = -1;

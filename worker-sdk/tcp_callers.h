@@ -20,7 +20,7 @@ struct ddp__callers {
 	int (*expects)(void *owner, const struct ddp__link *caller,
 		       struct ddp__link *me);
 	/* It is who it says: its descriptor is the owner's now. */
-	void (*came)(void *owner, const struct ddp__link *caller, int fd);
+	void (*came)(void *owner, const struct ddp__hello *hello, int fd);
 };
 
 /* At most max at a time. 0 or -ENOMEM. The caller sets key and what follows

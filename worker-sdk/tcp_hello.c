@@ -9,11 +9,14 @@
 
 #include "base/random.h"
 
-static_assert(sizeof(struct ddp__link) == 24, "it is sent as it is");
+static_assert(sizeof(struct ddp__link) == 28, "it is sent as it is");
 static_assert(DDP__MAC == crypto_generichash_BYTES &&
-	      DDP__KEY == crypto_generichash_KEYBYTES, "libsodium's sizes");
+	      DDP__KEY == crypto_generichash_KEYBYTES &&
+	      (int)DDP__MAC == (int)DDP__KEY,
+	      "libsodium's sizes");
 
-enum { CALLER, LISTENER };
+/* The first byte of what is signed: whose proof, or whose key, it is. */
+enum { CALLER, LISTENER, KEY_OF_CALLER, KEY_OF_LISTENER };
 
 static void mac(unsigned char out[DDP__MAC], unsigned char side,
 		const struct ddp__hello *h, const unsigned char key[DDP__KEY])
@@ -133,6 +136,14 @@ int ddp__hello_proved(struct ddp__hello *h, int fd,
 	if (rc <= 0)
 		return rc;
 	return is_mac(h->in, CALLER, h, key) ? 1 : -EPROTO;
+}
+
+void ddp__hello_keys(const struct ddp__hello *h,
+		     const unsigned char key[DDP__KEY],
+		     unsigned char keys[2][DDP__KEY])
+{
+	mac(keys[CALLER], KEY_OF_CALLER, h, key);
+	mac(keys[LISTENER], KEY_OF_LISTENER, h, key);
 }
 
 int ddp__link_fits(const struct ddp__link *a, const struct ddp__link *b)

@@ -8,7 +8,8 @@
  *
  * The nonces are fresh, so that what was heard on one connection is of no use
  * on another; what is signed differs in its first byte, so that neither MAC
- * passes for the other. What follows on the connection is not protected. */
+ * passes for the other. What follows on the connection is protected only where
+ * both say so (tcp_secure.h). */
 #ifndef SDK_TCP_HELLO_H
 #define SDK_TCP_HELLO_H
 
@@ -24,6 +25,7 @@ struct ddp__link {
 	char magic[8]; /* what the connection is for */
 	uint32_t round, from, to;
 	uint16_t link, links; /* which of the pair's, of how many */
+	uint32_t secure;      /* tcp_secure.h: what this end can do */
 };
 
 /* The exchange on one connection; no more than its memory. */
@@ -54,6 +56,11 @@ int ddp__hello_answer(struct ddp__hello *h, int fd, const struct ddp__link *me,
 /* The listener: h->caller is true then. */
 int ddp__hello_proved(struct ddp__hello *h, int fd,
 		      const unsigned char key[DDP__KEY]);
+
+/* After the proof: the keys of what follows, the caller's first. */
+void ddp__hello_keys(const struct ddp__hello *h,
+		     const unsigned char key[DDP__KEY],
+		     unsigned char keys[2][DDP__KEY]);
 
 /* Whether both are ends of one connection: the same use, round and link. */
 int ddp__link_fits(const struct ddp__link *a, const struct ddp__link *b);

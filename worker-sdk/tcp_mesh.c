@@ -22,7 +22,7 @@ enum {
 	LOOK_MS = 1000 /* how often to ask whether those missing live */
 };
 
-static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '3'};
+static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '4'};
 
 /* Where a host may be reached. */
 struct addresses {
@@ -46,6 +46,7 @@ struct mesh {
 	struct link_try *tries;	 /* by host and link, to those before me */
 	struct ddp__callers callers;
 	int missing;
+	uint32_t secure; /* what this rank can do; 0: in plain */
 	int rc; /* of what a caller brought */
 	struct err *e;
 };
@@ -59,6 +60,7 @@ static struct ddp__link end_of(const struct mesh *m, int link)
 		.to = (uint32_t)(link / m->t->links),
 		.link = (uint16_t)(link % m->t->links),
 		.links = (uint16_t)m->t->links,
+		.secure = m->secure,
 	};
 
 	memcpy(end.magic, magic, sizeof(magic));
@@ -94,13 +96,42 @@ static int check_rails(struct mesh *m, const struct ddp__link *h)
 		       h->links - 1, m->t->rails);
 }
 
-static void keep(struct mesh *m, int link, int fd)
+static int check_secure(struct mesh *m, const struct ddp__hello *h, int host)
 {
-	int one = 1;
+	const struct ddp__peers *p = m->setup->peers;
+	char name[DDP__NAME_MAX], me[DDP__NAME_MAX];
 
+	if (ddp__secure_agree(h))
+		return 0;
+	return err_set(m->e, ERR_USAGE,
+		       "ddp_init: %s has DDP_ENCRYPT_DATA=%d, %s has %d: give "
+		       "all ranks the same (ddprun --encrypt-data)",
+		       p->name(p->owner, m->setup->sites[host].leader, name),
+		       !m->secure,
+		       p->name(p->owner, m->setup->sites[m->setup->me].leader,
+			       me),
+		       !!m->secure);
+}
+
+/* Of a connection that h has proved, to a host before me if is_caller. Takes
+ * fd over, unless it fails. */
+static int keep(struct mesh *m, int link, int fd, const struct ddp__hello *h,
+		int is_caller)
+{
+	int one = 1, host = link / m->t->links;
+	int rc = check_rails(m, is_caller ? &h->listener : &h->caller);
+
+	if (!rc)
+		rc = check_secure(m, h, host);
+	if (!rc && ddp__secure_new(&m->t->secure[link], h, is_caller,
+				   m->setup->key))
+		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	if (rc)
+		return rc;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	m->t->fd[link] = fd;
 	m->missing--;
+	return 0;
 }
 
 static int unreachable(struct mesh *m, int host, const char *why)
@@ -212,24 +243,25 @@ static int on_called(struct mesh *m, int link)
 		return hung_up(m, link);
 	if (!rc)
 		return 0;
-	rc = check_rails(m, &l->hello.listener);
-	if (!rc) {
-		keep(m, link, l->fd);
+	rc = keep(m, link, l->fd, &l->hello, 1);
+	if (!rc)
 		l->fd = -1;
-	}
 	return rc;
 }
 
-static void came(void *owner, const struct ddp__link *caller, int fd)
+static void came(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct mesh *m = owner;
-	int link = (int)caller->from * m->t->links + caller->link;
+	int link = (int)h->caller.from * m->t->links + h->caller.link;
 
 	if (!m->rc)
-		m->rc = check_rails(m, caller);
-	if (!m->rc && caller->link < m->t->links && m->t->fd[link] < 0)
-		keep(m, link, fd);
-	else
+		m->rc = check_rails(m, &h->caller);
+	if (m->rc || h->caller.link >= m->t->links || m->t->fd[link] >= 0) {
+		close(fd);
+		return;
+	}
+	m->rc = keep(m, link, fd, h, 0);
+	if (m->rc)
 		close(fd);
 }
 
@@ -355,11 +387,13 @@ static int start(struct mesh *m)
 	const struct ddp__tcp_setup *setup = m->setup;
 	struct ddp__tcp *t = m->t;
 	size_t n = (size_t)setup->n, links;
+	int secure = ddp__secure_wanted(m->e);
 
 	memset(t, 0, sizeof(*t));
 	t->rails = rails_wanted(setup, m->e);
-	if (t->rails < 0)
-		return t->rails;
+	if (secure < 0 || t->rails < 0)
+		return secure < 0 ? secure : t->rails;
+	m->secure = (uint32_t)secure;
 	t->me = setup->me;
 	t->n = setup->n;
 	t->links = t->rails + 1;
@@ -367,6 +401,7 @@ static int start(struct mesh *m)
 	t->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);
 	links = n * (size_t)t->links;
 	t->fd = malloc(links * sizeof(int));
+	t->secure = calloc(links, sizeof(struct ddp__secure *));
 	t->leaders = malloc(n * sizeof(int));
 	t->ranks = malloc(n * sizeof(int));
 	t->before = calloc(n + 1, sizeof(int));
@@ -375,8 +410,8 @@ static int start(struct mesh *m)
 	m->where = calloc(n, sizeof(*m->where));
 	for (size_t i = 0; t->fd && i < links; i++)
 		t->fd[i] = -1;
-	if (!t->fd || !t->leaders || !t->ranks || !t->before || !t->waits ||
-	    !m->tries || !m->where)
+	if (!t->fd || !t->secure || !t->leaders || !t->ranks || !t->before ||
+	    !t->waits || !m->tries || !m->where)
 		return err_set(m->e, -ENOMEM,
 			       "ddp_init: no memory for %zu hosts", n);
 	for (size_t i = 0; i < links; i++)

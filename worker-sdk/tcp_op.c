@@ -204,7 +204,7 @@ static long push(struct ddp__tcp_op *op, struct ddp__stream *s, struct err *e)
 	struct ddp__message *m = s->head;
 	size_t end = may_send(m), from = m->moved, data;
 	struct iovec iov[2];
-	struct msghdr msg = {.msg_iov = iov};
+	int parts = 0;
 	ssize_t n;
 
 	if (end <= from)
@@ -212,13 +212,14 @@ static long push(struct ddp__tcp_op *op, struct ddp__stream *s, struct err *e)
 	if (end > from + TURN_MAX)
 		end = from + TURN_MAX;
 	if (from < DDP__FRAME)
-		iov[msg.msg_iovlen++] = (struct iovec){m->frame + from,
-						       DDP__FRAME - from};
+		iov[parts++] = (struct iovec){m->frame + from,
+					      DDP__FRAME - from};
 	data = from < DDP__FRAME ? 0 : from - DDP__FRAME;
 	if (end > DDP__FRAME + data)
-		iov[msg.msg_iovlen++] = (struct iovec){
-			m->data + data, end - DDP__FRAME - data};
-	n = sendmsg(op->t->fd[s->link], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		iov[parts++] = (struct iovec){m->data + data,
+					      end - DDP__FRAME - data};
+	n = ddp__secure_send(op->t->secure[s->link], op->t->fd[s->link], iov,
+			     parts);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR
 			       ? 0
@@ -293,7 +294,8 @@ static long pull(struct ddp__tcp_op *op, struct ddp__stream *s, struct err *e)
 
 	if (m->folds && !s->window && window_for(op, s, e))
 		return e->code;
-	n = readv(op->t->fd[s->link], iov, place(s, m, iov));
+	n = ddp__secure_recv(op->t->secure[s->link], op->t->fd[s->link], iov,
+			     place(s, m, iov));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
@@ -321,6 +323,12 @@ static long pull(struct ddp__tcp_op *op, struct ddp__stream *s, struct err *e)
 	return n;
 }
 
+/* To receive: a record has been read, and was not taken whole. */
+static int has_more(const struct ddp__tcp_op *op, const struct ddp__stream *s)
+{
+	return !s->sends && ddp__secure_has(op->t->secure[s->link]);
+}
+
 /* Moves what can be moved on one socket in one way. */
 static long move_stream(struct ddp__tcp_op *op, struct ddp__stream *s,
 			struct err *e)
@@ -334,6 +342,8 @@ static long move_stream(struct ddp__tcp_op *op, struct ddp__stream *s,
 		if (n < 0)
 			return n;
 		moved += n;
+		if (m->moved < DDP__FRAME + m->size && has_more(op, s))
+			continue;
 		if (m->moved < DDP__FRAME + m->size)
 			break; /* the socket has no more, or no more room */
 		s->head = m->next;
@@ -375,7 +385,7 @@ static long move(struct ddp__tcp_op *op, struct err *e)
 		struct ddp__stream *s = &op->streams[i];
 		long n = 0;
 
-		if (!many || polls[i].revents)
+		if (!many || polls[i].revents || has_more(op, s))
 			n = move_stream(op, s, e);
 		if (n < 0)
 			return n;

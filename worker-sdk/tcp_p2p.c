@@ -24,6 +24,7 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 		      const struct ddp__tcp_p2p_setup *setup, struct err *e)
 {
 	size_t n = (size_t)setup->n;
+	int secure = ddp__secure_wanted(e);
 
 	memset(p, 0, sizeof(*p));
 	p->me = setup->me;
@@ -34,13 +35,15 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 	p->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);
 	memcpy(p->key, setup->key, sizeof(p->key));
 	p->round = setup->round;
+	p->secure = secure > 0 ? (uint32_t)secure : 0;
 	p->where = malloc(n * sizeof(*p->where));
-	if (p->where && !ddp__pairs_init(p, e)) {
+	if (secure >= 0 && p->where && !ddp__pairs_init(p, e)) {
 		memcpy(p->where, setup->where, n * sizeof(*p->where));
 		return 0;
 	}
 	ddp__tcp_p2p_close(p);
-	return err_set(e, -ENOMEM, "no memory for %zu ranks", n);
+	return secure < 0 ? secure
+			  : err_set(e, -ENOMEM, "no memory for %zu ranks", n);
 }
 
 static void forget(struct ddp__tcp_msg *m)
@@ -68,9 +71,12 @@ void ddp__tcp_p2p_close(struct ddp__tcp_p2p *p)
 	memset(p, 0, sizeof(*p));
 }
 
-static int is_torn(const struct ddp__tcp_msg *out)
+static int is_torn(const struct ddp__pair *pair)
 {
-	return out && out->moved && out->moved < DDP__FRAME + out->size;
+	const struct ddp__tcp_msg *out = pair->out;
+
+	return (out && out->moved && out->moved < DDP__FRAME + out->size) ||
+	       ddp__secure_is_torn(pair->secure);
 }
 
 void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e)
@@ -78,7 +84,6 @@ void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e)
 	unsigned char frame[DDP__FRAME];
 	struct iovec iov[2] = {{frame, DDP__FRAME},
 			       {(void *)e->text, strlen(e->text)}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (p->broken || !p->peers)
 		return;
@@ -89,8 +94,8 @@ void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e)
 
 		if (pair->state != DDP__PAIR_READY)
 			continue;
-		if (!is_torn(pair->out))
-			sendmsg(pair->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (!is_torn(pair))
+			ddp__secure_post(pair->secure, pair->fd, iov, 2);
 		shutdown(pair->fd, SHUT_WR);
 	}
 	while (p->active)
@@ -150,12 +155,14 @@ static int lost(struct ddp__tcp_msg *m, int error, struct err *e)
 	int rc = 0;
 
 	if (!pair->in || !pair->in->moved)
-		rc = ddp__frame_hear_abort(pair->fd, e);
+		rc = ddp__frame_hear_abort(pair->secure, pair->fd, e);
 	if (rc)
 		return rc;
+	ddp__tcp_p2p_name(m->p, m->peer, name);
+	if (error == EBADMSG || ddp__secure_is_broken(pair->secure))
+		return ddp__tcp_tampered(&m->call, name, pair->fd, e);
 	snprintf(seen, sizeof(seen), "%s: %s %s",
-		 ddp__call_text(&m->call, call),
-		 ddp__tcp_p2p_name(m->p, m->peer, name),
+		 ddp__call_text(&m->call, call), name,
 		 ddp__tcp_broke(error, how));
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
@@ -204,15 +211,14 @@ static int rest(struct ddp__tcp_msg *m, struct iovec iov[2])
 	return n;
 }
 
-static long push(struct ddp__tcp_msg *m, int fd, struct err *e)
+static long push(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
+		 struct err *e)
 {
 	struct iovec iov[2];
-	struct msghdr msg = {.msg_iov = iov};
-	struct pollfd gone = {fd, POLLRDHUP, 0};
-	ssize_t n;
+	struct pollfd gone = {pair->fd, POLLRDHUP, 0};
+	ssize_t n = ddp__secure_send(pair->secure, pair->fd, iov,
+				     rest(m, iov));
 
-	msg.msg_iovlen = (size_t)rest(m, iov);
-	n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n >= 0)
 		return n;
 	if (errno != EAGAIN && errno != EINTR)
@@ -221,11 +227,13 @@ static long push(struct ddp__tcp_msg *m, int fd, struct err *e)
 	return poll(&gone, 1, 0) > 0 ? lost(m, 0, e) : 0;
 }
 
-static long pull(struct ddp__tcp_msg *m, int fd, struct err *e)
+static long pull(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
+		 struct err *e)
 {
 	struct iovec iov[2];
 	size_t have;
-	ssize_t n = readv(fd, iov, rest(m, iov));
+	ssize_t n = ddp__secure_recv(pair->secure, pair->fd, iov,
+				     rest(m, iov));
 	int rc = 0;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -234,8 +242,8 @@ static long pull(struct ddp__tcp_msg *m, int fd, struct err *e)
 		return lost(m, n ? errno : 0, e);
 	have = m->moved + (size_t)n;
 	if (m->moved < DDP__FRAME && have >= DDP__FRAME) {
-		rc = ddp__frame_read_abort(fd, m->frame, m->buf,
-					   have - DDP__FRAME, e);
+		rc = ddp__frame_read_abort(pair->secure, pair->fd, m->frame,
+					   m->buf, have - DDP__FRAME, e);
 		if (!rc)
 			rc = check(m, e);
 	}
@@ -245,7 +253,8 @@ static long pull(struct ddp__tcp_msg *m, int fd, struct err *e)
 int ddp__tcp_msg_advance(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__tcp_p2p *p = m->p;
-	int rc, fd;
+	const struct ddp__pair *pair = &p->pairs[m->peer];
+	int rc;
 	long n = 0;
 
 	if (p->broken)
@@ -256,9 +265,8 @@ int ddp__tcp_msg_advance(struct ddp__tcp_msg *m, struct err *e)
 		return 0;
 	rc = ddp__pair_ready(m, e);
 	if (rc > 0) {
-		fd = p->pairs[m->peer].fd;
 		do {
-			n = m->receives ? pull(m, fd, e) : push(m, fd, e);
+			n = m->receives ? pull(m, pair, e) : push(m, pair, e);
 			m->moved += n > 0 ? (size_t)n : 0;
 		} while (n > 0 && m->moved < DDP__FRAME + m->size);
 		rc = n < 0 ? (int)n : n > 0;
@@ -297,7 +305,8 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 static int has_come(struct ddp__tcp_msg *m)
 {
 	ddp__pairs_serve(m->p);
-	return m->p->pairs[m->peer].state == DDP__PAIR_READY;
+	return m->p->pairs[m->peer].state == DDP__PAIR_READY ||
+	       m->p->pairs[m->peer].state == DDP__PAIR_DIFFERS;
 }
 
 int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,

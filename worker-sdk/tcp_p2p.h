@@ -22,6 +22,7 @@ struct ddp__tcp_p2p {
 	struct ddp__tcp_msg *active;
 	unsigned char key[DDP__KEY];
 	uint32_t round;
+	uint32_t secure;	 /* what this rank can do; 0: in plain */
 	int timeout_ms;		 /* < 0: for ever */
 	const struct ddp__peers *peers;
 	int spins;
@@ -38,7 +39,7 @@ struct ddp__tcp_p2p_setup {
 	const struct ddp__peers *peers;
 };
 
-/* 0 or -ENOMEM. Talks to nobody. */
+/* 0, -ENOMEM, or ERR_USAGE ($DDP_ENCRYPT_DATA). Talks to nobody. */
 int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 		      const struct ddp__tcp_p2p_setup *setup, struct err *e);
 /* Messages under way are forgotten. Zeroed p is fine. */
@@ -93,10 +94,12 @@ struct ddp__greeting;
 /* What there is with a rank. */
 struct ddp__pair {
 	int fd; /* -1: no connection yet */
+	struct ddp__secure *secure; /* NULL: in plain */
 	enum {
 		DDP__PAIR_NONE,
 		DDP__PAIR_CONNECTING,
 		DDP__PAIR_GREETED, /* I said hello and wait for the answer */
+		DDP__PAIR_DIFFERS, /* it called; one of us encrypts */
 		DDP__PAIR_READY
 	} state;
 	struct ddp__tcp_msg *out, *in; /* under way */

@@ -32,22 +32,29 @@ char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
 static struct ddp__link end_of(const struct ddp__tcp_p2p *p, int rank)
 {
 	return (struct ddp__link){.magic = {'d', 'd', 'p', 'p', '2', 'p', '_',
-					    '2'},
+					    '3'},
 				  .round = p->round,
+				  .secure = p->secure,
 				  .from = (uint32_t)p->me,
 				  .to = (uint32_t)rank};
 }
 
-static void ready(struct ddp__tcp_p2p *p, int rank, int fd)
+/* 0 or -ENOMEM. */
+static int ready(struct ddp__tcp_p2p *p, int rank, int fd,
+		 const struct ddp__hello *h)
 {
 	struct ddp__pair *pair = &p->pairs[rank];
-	int one = 1;
+	int one = 1, rc;
 
+	rc = ddp__secure_new(&pair->secure, h, p->me < rank, p->key);
+	if (rc)
+		return rc;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	pair->fd = fd;
 	pair->state = DDP__PAIR_READY;
 	free(pair->greeting);
 	pair->greeting = NULL;
+	return 0;
 }
 
 /* A lower rank says so, with which there is no connection yet. */
@@ -62,14 +69,16 @@ static int expects(void *owner, const struct ddp__link *caller,
 	return ddp__link_fits(me, caller);
 }
 
-static void came(void *owner, const struct ddp__link *caller, int fd)
+static void came(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct ddp__tcp_p2p *p = owner;
+	int rank = (int)h->caller.from;
 
-	if (p->pairs[caller->from].fd < 0)
-		ready(p, (int)caller->from, fd);
-	else
-		close(fd);
+	if (p->pairs[rank].fd < 0 && !ddp__secure_agree(h))
+		p->pairs[rank].state = DDP__PAIR_DIFFERS;
+	else if (p->pairs[rank].fd < 0 && !ready(p, rank, fd, h))
+		return;
+	close(fd);
 }
 
 int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
@@ -94,6 +103,7 @@ void ddp__pairs_close(struct ddp__tcp_p2p *p)
 	for (int i = 0; p->pairs && i < p->n; i++) {
 		if (p->pairs[i].fd >= 0)
 			close(p->pairs[i].fd);
+		ddp__secure_free(p->pairs[i].secure);
 		free(p->pairs[i].greeting);
 	}
 	ddp__callers_close(&p->callers);
@@ -174,6 +184,32 @@ static int on_connected(struct ddp__tcp_msg *m, struct err *e)
 	return call(m, error, e);
 }
 
+/* One of us encrypts. */
+static int differs(const struct ddp__tcp_msg *m, struct err *e)
+{
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], me[DDP__NAME_MAX];
+	const struct ddp__tcp_p2p *p = m->p;
+
+	return err_set(e, ERR_USAGE,
+		       "%s: %s has DDP_ENCRYPT_DATA=%d, %s has %d: give all "
+		       "ranks the same (ddprun --encrypt-data)",
+		       ddp__call_text(&m->call, call),
+		       ddp__tcp_p2p_name(p, m->peer, name), !p->secure,
+		       ddp__tcp_p2p_name(p, p->me, me), !!p->secure);
+}
+
+static int on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
+		     struct err *e)
+{
+	struct ddp__tcp_p2p *p = m->p;
+
+	if (!ddp__secure_agree(h))
+		return differs(m, e);
+	if (ready(p, m->peer, p->pairs[m->peer].fd, h))
+		return err_set(e, -ENOMEM, "no memory for a connection");
+	return 1;
+}
+
 static int on_answer(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
@@ -184,10 +220,8 @@ static int on_answer(struct ddp__tcp_msg *m, struct err *e)
 		return 0;
 	if (rc == -EPROTO)
 		return unreachable(m, "another program listens there", e);
-	if (rc > 0) {
-		ready(m->p, m->peer, pair->fd);
-		return 1;
-	}
+	if (rc > 0)
+		return on_proved(m, &g->hello, e);
 	close(pair->fd);
 	pair->fd = -1;
 	if (++g->tries == TRIES_MAX)
@@ -213,6 +247,8 @@ int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e)
 		return on_connected(m, e);
 	case DDP__PAIR_GREETED:
 		return on_answer(m, e);
+	case DDP__PAIR_DIFFERS:
+		return differs(m, e);
 	default:
 		return 1;
 	}

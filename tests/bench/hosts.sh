@@ -36,6 +36,10 @@ host_rounds() {
 			both_hosts 2 "$O/tests/bench_collectives" $row \
 				2>"$work/hosts.err" |
 				host_row "ours.$2" $row
+			DDP_ENCRYPT_DATA=1 both_hosts 2 \
+				"$O/tests/bench_collectives" $row \
+				2>"$work/hosts.err" |
+				host_row "encrypted.$2" $row
 			[ ! -x "$work/hosts_openmpi" ] ||
 				mpi_hosts "$work/hosts_openmpi" $row \
 					2>"$work/hosts.err" |
@@ -58,6 +62,11 @@ host_table() {
 		[ -z "$b" ] || printf '   Open MPI %12.1f us   Open MPI/ours %s' \
 			"$b" "$(ratio "$b" "$a")"
 		[ "$bytes" != 67108864 ] || printf '   goal: 1.2'
+		[ ! -s "$work/hosts.encrypted.$bytes" ] || {
+			b=$(median <"$work/hosts.encrypted.$bytes")
+			printf '   --encrypt-data %12.1f us, %s of plain' \
+				"$b" "$(ratio "$b" "$a")"
+		}
 		echo
 	done
 }

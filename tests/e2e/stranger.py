@@ -60,7 +60,7 @@ def say_cookie(port, magic, secret, who):
 
 
 def say_proof(port, magic, proof, who):
-    call = magic + struct.pack("=3I2H", *who) + bytes(16)
+    call = magic + struct.pack("=3I2HI", *who, 0) + bytes(16)
     got = say(port, call, proof, b"\0" * 64)
     if (got[0] or b"")[:8] != magic:
         return
@@ -80,7 +80,7 @@ def attempts(ports, secrets):
             for secret in secrets:
                 for magic in (b"ddpp2p_1", b"ddpmesh2"):
                     yield say_cookie, port, magic, secret, who
-            for magic in (b"ddpp2p_2", b"ddpmesh3"):
+            for magic in (b"ddpp2p_3", b"ddpmesh4"):
                 for proof in (bytes(32), own_mac):
                     yield say_proof, port, magic, proof, who
 

@@ -23,7 +23,7 @@ needs_another_user() {
 	await job.out waiting
 	stranger
 	# the listener of the rank that waits was found, and the bells' names were
-	has "$out" '^port [0-9]+ answers ddpp2p_2$'
+	has "$out" '^port [0-9]+ answers ddpp2p_3$'
 	has "$out" '^[1-9][0-9]* ports, [1-9][0-9]* names$'
 	lacks "$out" 'took'
 	lacks "$out" 'can be'

@@ -1,5 +1,5 @@
 /* test_tcp_failure.c: a host that goes, or stands still, in the midst of each
- * collective: the others end, and say who. */
+ * collective: the others end, and say who. In plain, and encrypted. */
 #include <errno.h>
 #include <poll.h>
 
@@ -75,7 +75,18 @@ struct fault {
 	int over[2]; /* a pipe: who reads its end knows that it is over */
 };
 
-/* Of each message that could go the frame and a little more. */
+/* 0: all of it, in one record where t encrypts. */
+static int send_whole(const struct ddp__tcp *t, int link, const void *frame,
+		      const void *data, size_t n)
+{
+	struct iovec iov[2] = {{(void *)frame, DDP__FRAME}, {(void *)data, n}};
+
+	return ddp__secure_send(t->secure[link], t->fd[link], iov, 2) !=
+	       (ssize_t)(DDP__FRAME + n);
+}
+
+/* Of each message that could go the frame and a little more; where it encrypts
+ * the start of another record, too. */
 static int send_a_part(struct work *k)
 {
 	if (k->op.step(&k->op, &k->e))
@@ -83,12 +94,14 @@ static int send_a_part(struct work *k)
 	for (int i = 0; i < k->op.busy; i++) {
 		const struct ddp__stream *s = &k->op.streams[i];
 		size_t n = s->head->size < 1000 ? s->head->size : 1000;
-		int fd = k->t.fd[s->link];
 
 		if (!s->sends || s->head->after)
 			continue;
-		if (send(fd, s->head->frame, DDP__FRAME, 0) != DDP__FRAME ||
-		    send(fd, s->head->data, n, 0) != (ssize_t)n)
+		if (send_whole(&k->t, s->link, s->head->frame, s->head->data,
+			       n))
+			return -1;
+		if (k->t.secure[s->link] &&
+		    send(k->t.fd[s->link], "\1", 2, 0) != 2)
 			return -1;
 	}
 	return 0;
@@ -238,8 +251,7 @@ static int other_size(int me, void *arg)
 		return 1;
 	if (me == 1) {
 		ddp__frame_put(frame, &call, 44, NULL);
-		if (send(t.fd[1], frame, DDP__FRAME, 0) != DDP__FRAME ||
-		    send(t.fd[1], data, 44, 0) != 44)
+		if (send_whole(&t, 1, frame, data, 44))
 			return 2;
 		/* until the other has closed it */
 		while (recv(t.fd[1], &c, 1, 0) > 0)
@@ -298,11 +310,9 @@ static int send_first_round(const struct ddp__tcp *t, int host)
 {
 	unsigned char frame[DDP__FRAME];
 	static char data[16];
-	int fd = socket_to(t, host);
 
 	ddp__frame_put(frame, &first_round, sizeof(data), NULL);
-	return send(fd, frame, DDP__FRAME, 0) != DDP__FRAME ||
-	       send(fd, data, sizeof(data), 0) != sizeof(data);
+	return send_whole(t, host * t->links + 1, frame, data, sizeof(data));
 }
 
 static int wait_for_end_of(const struct ddp__tcp *t, int host)
@@ -329,8 +339,8 @@ static int await_second_round(struct ddp__tcp *t, struct ddp__tcp_op *op,
 		if (ddp__tcp_advance(op, e))
 			return 1;
 		poll(&p, 1, 100);
-	} while (recv(p.fd, next, sizeof(next), MSG_PEEK | MSG_DONTWAIT) !=
-			 sizeof(next) ||
+	} while (ddp__secure_peek(t->secure[2 * t->links + 1], p.fd, next,
+				  sizeof(next)) != sizeof(next) ||
 		 memcmp(next, want, sizeof(want)));
 	return 0;
 }
@@ -450,16 +460,36 @@ START_TEST(notices_are_heard_and_an_abort_behind_them)
 }
 END_TEST
 
-int main(void)
+static void encrypt(void)
 {
-	TCase *tc = tcase_create("tcp_failure");
+	setenv("DDP_ENCRYPT_DATA", "1", 1);
+}
+
+static void dont_encrypt(void)
+{
+	unsetenv("DDP_ENCRYPT_DATA");
+}
+
+static TCase *case_new(const char *name, void (*set_up)(void))
+{
+	TCase *tc = tcase_create(name);
 
 	tcase_set_timeout(tc, 60);
+	tcase_add_checked_fixture(tc, set_up, NULL);
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
 	tcase_add_test(tc, how_a_socket_failed_is_told_in_words);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
 	tcase_add_test(tc, notices_are_heard_and_an_abort_behind_them);
-	return run_case(tc);
+	return tc;
+}
+
+int main(void)
+{
+	Suite *s = suite_create("unit");
+
+	suite_add_tcase(s, case_new("plain", dont_encrypt));
+	suite_add_tcase(s, case_new("encrypted", encrypt));
+	return run_suite(s);
 }

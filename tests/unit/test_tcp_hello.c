@@ -229,11 +229,11 @@ static int expects(void *owner, const struct ddp__link *said,
 	return ddp__link_fits(said, &listener);
 }
 
-static void came(void *owner, const struct ddp__link *said, int fd)
+static void came(void *owner, const struct ddp__hello *hello, int fd)
 {
 	struct host *h = owner;
 
-	(void)said;
+	(void)hello;
 	h->came = fd;
 }
 
