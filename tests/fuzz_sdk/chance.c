@@ -72,6 +72,7 @@ struct setup setup_draw(uint64_t seed)
 	s.operations = s.mode == ORDINARY ? 60 + rng_below(&r, 80)
 		       : s.mode == KILL	  ? 100
 					  : 1 + rng_below(&r, 12);
+	s.encrypts = (s.hosts || s.no_shm) && rng_chance(&r, 50);
 	return s;
 }
 

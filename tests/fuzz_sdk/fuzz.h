@@ -35,6 +35,7 @@ struct setup {
 	int interleaved; /* the hosts' ranks take turns */
 	int no_shm;	 /* DDP_TEST_SHM=fail */
 	int sockets;	 /* DDP_TCP_SOCKETS; 0: not set */
+	int encrypts;	 /* DDP_ENCRYPT_DATA=1 */
 	unsigned operations;
 };
 struct setup setup_draw(uint64_t seed);

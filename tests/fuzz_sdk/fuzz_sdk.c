@@ -72,6 +72,7 @@ static void become_world(const struct setup *s, uint64_t seed,
 	snprintf(sockets, sizeof(sockets), "%d", s->sockets);
 	if (s->sockets)
 		setenv("DDP_TCP_SOCKETS", sockets, 1);
+	setenv("DDP_ENCRYPT_DATA", s->encrypts ? "1" : "0", 1);
 	/* LeakSanitizer and the launcher's signals to survivors do not go
 	 * together (tests/lib.bash) */
 	if (s->mode == KILL) {
@@ -176,11 +177,12 @@ static void describe(const struct setup *s, uint64_t seed, unsigned operations,
 					    ", ranks killed meanwhile"};
 
 	printf("%s\nfuzz_sdk: seed %llu FAILED: exit status %d; %d ranks, "
-	       "DDP_TEST_HOSTS=%d%s%s, DDP_TCP_SOCKETS=%d, operations 0 to "
+	       "DDP_TEST_HOSTS=%d%s%s, DDP_TCP_SOCKETS=%d%s, operations 0 to "
 	       "%u%s\n",
 	       output, (unsigned long long)seed, status, s->ranks, s->hosts,
 	       s->interleaved ? "i" : "",
 	       s->no_shm ? ", DDP_TEST_SHM=fail" : "", s->sockets,
+	       s->encrypts ? ", DDP_ENCRYPT_DATA=1" : "",
 	       operations - 1, modes[s->mode]);
 }
 
