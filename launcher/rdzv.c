@@ -18,6 +18,7 @@ enum {
 	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
+	CHECKED_MS = 15000, /* the server's munge, which tries for 10 s */
 	CONNECT_MS = 1500, /* of that, where another server may come */
 	NO_ETCD_MS = 8000, /* and each answer of that kind takes 2 s */
 	HELD_MS = 1000,    /* who answers later than that has waited itself;
@@ -311,6 +312,12 @@ static void on_silence(uv_timer_t *t)
 	struct rdzv *c = t->data;
 	char at[SOCK_TEXT_MAX];
 
+	if (link_munge_is_late(&c->link, NULL) ||
+	    (link_is_checked(&c->link) &&
+	     clock_ms() - c->called_ms < CHECKED_MS)) {
+		uv_timer_start(t, on_silence, GREETING_MS, 0);
+		return;
+	}
 	rdzv_host_is_mute(c);
 	if (!c->link.speaks) {
 		uv_timer_start(t, on_silence, c->beside ? CONNECT_MS :

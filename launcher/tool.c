@@ -74,9 +74,12 @@ static void on_timer(uv_timer_t *t)
 {
 	struct asking *x = t->data;
 	char at[SOCK_TEXT_MAX];
+	int rc = link_munge_is_late(&x->link, x->e);
 
-	end(x, err_set(x->e, ERR_TIMEOUT, "rendezvous server %s: no answer",
-		       sock_addr_text(&x->link.addr, at)));
+	if (rc == 0)
+		rc = err_set(x->e, ERR_TIMEOUT, "rendezvous server %s: no "
+			     "answer", sock_addr_text(&x->link.addr, at));
+	end(x, rc);
 }
 
 static const struct link_events events = {

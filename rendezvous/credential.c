@@ -264,3 +264,41 @@ int credential_open(struct slice text, uid_t *uid, void *payload, struct err *e)
 {
 	return read_it(text, 1, uid, payload, e);
 }
+
+/* ---- for another thread ---- */
+
+void credential_to_make(struct credential_question *q, struct slice payload,
+			uid_t uid)
+{
+	*q = (struct credential_question){.uid = uid, .why = ERR_INIT};
+	q->size = (int)payload.len;
+	memcpy(q->payload, payload.data, payload.len);
+}
+
+int credential_to_read(struct credential_question *q, struct slice text,
+		       struct err *e)
+{
+	*q = (struct credential_question){.reads = 1, .why = ERR_INIT};
+	if (text.len >= sizeof(q->text))
+		return err_set(e, ERR_PROOF, "a credential that is too long");
+	memcpy(q->text, text.data, text.len);
+	return 0;
+}
+
+void credential_ask(struct credential_question *q)
+{
+	if (q->reads) {
+		q->rc = credential_read(SLICE_STR(q->text), &q->uid,
+					q->payload, &q->why);
+		q->size = q->rc < 0 ? 0 : q->rc;
+	} else {
+		q->rc = credential_make(q->text,
+					SLICE((char *)q->payload, q->size),
+					q->uid, &q->why);
+	}
+}
+
+int credential_is_late(struct err *e)
+{
+	return is_down("no answer yet", e);
+}

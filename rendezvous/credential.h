@@ -42,4 +42,26 @@ int credential_read(struct slice text, uid_t *uid, void *payload,
 int credential_open(struct slice text, uid_t *uid, void *payload,
 		    struct err *e);
 
+/* A question to munge and its answer, in one piece that can be given to another
+ * thread: nothing in it points anywhere. */
+struct credential_question {
+	int reads; /* what is in text? Else: a credential with payload */
+	unsigned char payload[128];
+	int size; /* of the payload */
+	char text[CREDENTIAL_MAX];
+	uid_t uid; /* who made it, or alone can read it */
+	int rc;    /* of credential_read or credential_make, and: */
+	struct err why;
+};
+
+void credential_to_make(struct credential_question *q, struct slice payload,
+			uid_t uid);
+/* ERR_PROOF: that text is too long to be a credential. */
+int credential_to_read(struct credential_question *q, struct slice text,
+		       struct err *e);
+/* Asks it; blocks. */
+void credential_ask(struct credential_question *q);
+/* munged has not answered within the time that somebody had: ERR_PROOF. */
+int credential_is_late(struct err *e);
+
 #endif

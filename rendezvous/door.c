@@ -175,6 +175,19 @@ void door_leave(struct member *m)
 	}
 }
 
+void door_on_gone(struct member *m)
+{
+	const struct server *s = m->server;
+	struct err e = ERR_INIT;
+
+	if (m->caller.check &&
+	    uv_now(s->loop) - m->caller.came_ms >= s->pool.hello_ms) {
+		credential_is_late(&e);
+		door_tell_strange(m, e.text);
+	}
+	door_leave(m);
+}
+
 void door_tell_strange(struct member *m, const char *why)
 {
 	char address[SOCK_TEXT_MAX], who[256] = "", others[64] = "";

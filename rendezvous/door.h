@@ -48,6 +48,8 @@ int door_has_room(struct server *s);
 void door_enter(struct member *m);
 /* It has gone, or is proven. */
 void door_leave(struct member *m);
+/* It is going: where its time ended before munge answered, the log says so. */
+void door_on_gone(struct member *m);
 void door_on_due(struct member *m);
 
 void door_greet(struct member *m);

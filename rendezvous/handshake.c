@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "rendezvous/credential.h"
 
 enum { GRANT_SIZE = 2 * PROOF_SIZE };
 
@@ -75,6 +74,7 @@ int handshake_anew(struct handshake *h, struct err *e)
 	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
 
 	cipher_wipe(&h->cipher);
+	h->answered = 0;
 	return rc < 0 ? rc : 0;
 }
 
@@ -82,6 +82,7 @@ void handshake_release(struct handshake *h)
 {
 	buf_release(&h->hello);
 	proof_wipe(&h->key, sizeof(h->key));
+	proof_wipe(&h->question, sizeof(h->question));
 	cipher_wipe(&h->cipher);
 }
 
@@ -130,10 +131,24 @@ static int check_method(const struct handshake *h, unsigned theirs,
 	return theirs & h->auth->methods ? 0 : wants_another(h, theirs, e);
 }
 
+/* h->question, if it has no answer yet: 0 or what munge says; -EAGAIN: the
+ * owner asks. */
+static int ask(struct handshake *h, struct err *e)
+{
+	struct credential_question *q = &h->question;
+
+	if (!h->answered && h->defers)
+		return -EAGAIN;
+	if (!h->answered)
+		credential_ask(q);
+	h->answered = 0;
+	return q->rc < 0 ? err_set(e, q->rc, "%s", q->why.text) : 0;
+}
+
 static int make_proof(struct handshake *h, struct err *e)
 {
 	const struct proof_talk t = talk_of(h);
-	char text[CREDENTIAL_MAX];
+	struct credential_question *q = &h->question;
 	struct proof p;
 	int rc;
 
@@ -148,12 +163,14 @@ static int make_proof(struct handshake *h, struct err *e)
 	}
 	proof_hash(&p, &t);
 	/* no secret is in it: who may not take it can still say whose it is */
-	rc = credential_make(text, SLICE((const char *)p.bytes, PROOF_SIZE),
-			     CREDENTIAL_FOR_ALL, e);
+	if (!h->answered)
+		credential_to_make(q, SLICE((const char *)p.bytes, PROOF_SIZE),
+				   CREDENTIAL_FOR_ALL);
+	rc = ask(h, e);
 	if (rc < 0)
 		return rc;
-	h->proof_size = strlen(text);
-	memcpy(h->proof, text, h->proof_size);
+	h->proof_size = strlen(q->text);
+	memcpy(h->proof, q->text, h->proof_size);
 	return 0;
 }
 
@@ -199,30 +216,41 @@ long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
 /* ---- the server's ---- */
 
 /* munge says whose server it is; what it grants is the job's key. */
+static int take_key(struct handshake *h, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	const struct credential_question *q = &h->question;
+	struct proof want;
+
+	if (q->uid != geteuid())
+		return err_set(e, ERR_PROOF, "it runs as user %u, not as %u as "
+			       "this program does: it is no server of ours; "
+			       "choose another port", (unsigned)q->uid,
+			       (unsigned)geteuid());
+	proof_hash_grant(&want, &t, SLICE(h->proof, h->proof_size));
+	if (q->size != GRANT_SIZE ||
+	    !proof_same(&want, SLICE((char *)q->payload, PROOF_SIZE)))
+		return err_set(e, ERR_PROOF, "it sent the munge credential of "
+			       "another connection");
+	memcpy(h->key.bytes, q->payload + PROOF_SIZE, PROOF_SIZE);
+	return 0;
+}
+
 static int take_grant(struct handshake *h, const struct wire_welcome *w,
 		      struct err *e)
 {
-	const struct proof_talk t = talk_of(h);
-	unsigned char payload[128];
-	struct proof want;
-	uid_t uid = 0;
-	int n = credential_read(w->grant, &uid, payload, e);
+	struct credential_question *q = &h->question;
+	int rc = 0;
 
-	if (n < 0)
-		return n;
-	if (uid != geteuid())
-		return err_set(e, ERR_PROOF, "it runs as user %u, not as %u as "
-			       "this program does: it is no server of ours; "
-			       "choose another port", (unsigned)uid,
-			       (unsigned)geteuid());
-	proof_hash_grant(&want, &t, SLICE(h->proof, h->proof_size));
-	if (n != GRANT_SIZE ||
-	    !proof_same(&want, SLICE((char *)payload, PROOF_SIZE)))
-		return err_set(e, ERR_PROOF, "it sent the munge credential of "
-			       "another connection");
-	memcpy(h->key.bytes, payload + PROOF_SIZE, PROOF_SIZE);
-	proof_wipe(payload, sizeof(payload));
-	return 0;
+	if (!h->answered)
+		rc = credential_to_read(q, w->grant, e);
+	if (rc == 0)
+		rc = ask(h, e);
+	if (rc == 0)
+		rc = take_key(h, e);
+	if (rc != -EAGAIN)
+		proof_wipe(q->payload, sizeof(q->payload));
+	return rc;
 }
 
 static int check_server(struct handshake *h, const struct wire_frame *f,
@@ -317,7 +345,8 @@ void handshake_explain(const struct handshake *h, char *text, size_t size)
 	else if (h->auth->methods == WIRE_BY_MUNGE)
 		snprintf(text, size, "it closed the connection on our munge "
 			 "credential: it runs as another user than %u, or "
-			 "munged there does not accept it (its clock, its key)",
+			 "munged there does not answer, or does not accept it "
+			 "(its clock, its key)",
 			 (unsigned)geteuid());
 	else if (h->auth->is_key)
 		snprintf(text, size, "it closed the connection on our proof: "

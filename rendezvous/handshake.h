@@ -1,11 +1,13 @@
 /* handshake.h: a client's side of the proof, for link.c and client.c: greeting
- * in, HELLO out, WELCOME in. No sockets; asking munge blocks, for a moment. */
+ * in, HELLO out, WELCOME in. No sockets. Where munge has to be asked, which can
+ * take seconds, this waits for it, or leaves it to an owner with a loop. */
 #ifndef RENDEZVOUS_HANDSHAKE_H
 #define RENDEZVOUS_HANDSHAKE_H
 
 #include "base/sock.h"
 #include "rendezvous/auth.h"
 #include "rendezvous/cipher.h"
+#include "rendezvous/credential.h"
 
 struct handshake {
 	const struct auth *auth;
@@ -17,6 +19,9 @@ struct handshake {
 	int ours; /* it greets as the server of this very job */
 	int other_version; /* it speaks our protocol, but not as we do */
 	struct cipher cipher;    /* for what follows, once we are welcome */
+	int defers; /* set by an owner that asks munge itself: see -EAGAIN */
+	int answered;
+	struct credential_question question;
 };
 
 /* auth must outlive h, hello need not. A session of 0 becomes a random one. */
@@ -25,6 +30,16 @@ int handshake_init(struct handshake *h, const struct auth *auth,
 void handshake_release(struct handshake *h);
 /* The same HELLO on another connection: with another nonce. */
 int handshake_anew(struct handshake *h, struct err *e);
+
+/* With defers set, the next two calls end with -EAGAIN where munge has to be
+ * asked first: credential_ask(&h->question), in any thread, on a copy. With the
+ * answer in place the same call is made again, with the same bytes. */
+static inline void handshake_answer(struct handshake *h,
+				    const struct credential_question *q)
+{
+	h->question = *q;
+	h->answered = 1;
+}
 
 /* in begins with a whole greeting or a part of one: its size, with HELLO (id 1)
  * put into out; 0: more of it is needed; else an error: ERR_PROTOCOL it is

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
+#include "rendezvous/credential_thread.h"
+
 enum { LINK_MOVING, LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_OPEN,
        LINK_LOST, LINK_CLOSING, LINK_CLOSED };
 
@@ -31,12 +34,20 @@ static int is_up(const struct link *l)
 	return l->state <= LINK_OPEN;
 }
 
+static void forget_munge(struct link *l)
+{
+	if (l->munge)
+		credential_thread_forget(l->munge);
+	l->munge = NULL;
+}
+
 /* Tells the owner once; it still calls link_close. */
 static void lost_because(struct link *l, const struct err *why)
 {
 	if (!is_up(l))
 		return;
 	l->state = LINK_LOST;
+	forget_munge(l);
 	if (!l->handle_gone)
 		uv_read_stop((uv_stream_t *)&l->tcp);
 	l->events->on_lost(l, why);
@@ -163,6 +174,7 @@ void link_close(struct link *l)
 	if (was == LINK_CLOSING || was == LINK_CLOSED)
 		return;
 	l->state = LINK_CLOSING;
+	forget_munge(l);
 	if (was < LINK_OPEN || was == LINK_LOST) {
 		close_now(l);
 		return;
@@ -183,6 +195,17 @@ int link_is_connected(const struct link *l)
 	return l->state > LINK_CONNECTING;
 }
 
+int link_munge_is_late(const struct link *l, struct err *e)
+{
+	return l->munge ? credential_is_late(e) : 0;
+}
+
+int link_is_checked(const struct link *l)
+{
+	return l->state == LINK_PROVING && !l->munge &&
+	       l->hand.auth->methods == WIRE_BY_MUNGE;
+}
+
 /* ---- in ---- */
 
 /* Into a socket that is new: so little always fits. */
@@ -197,6 +220,24 @@ static void say(struct link *l, const char *data, size_t size)
 	snprintf(what, sizeof what, "the connection broke (%s)",
 		 uv_strerror(n < 0 ? n : UV_EAGAIN));
 	lost(l, n < 0 ? n : UV_EAGAIN, what);
+}
+
+static void on_munge(void *owner, const struct credential_question *q);
+
+/* Nothing more is read before it has answered. */
+static void ask_munge(struct link *l)
+{
+	struct err e = ERR_INIT;
+	int rc = credential_thread_start(&l->munge, l->loop, &l->hand.question,
+					 on_munge, l, &e);
+
+	if (rc < 0) {
+		lost_because(l, &e);
+		return;
+	}
+	log_debug("asking munge %s", l->state == LINK_GREETING ?
+		  "for a credential" : "who the server is");
+	uv_read_stop((uv_stream_t *)&l->tcp);
 }
 
 static void take_greeting(struct link *l)
@@ -214,6 +255,8 @@ static void take_greeting(struct link *l)
 		buf_consume(&l->in, (size_t)n);
 		l->state = LINK_PROVING;
 		say(l, hello.data, hello.len);
+	} else if (n == -EAGAIN) {
+		ask_munge(l);
 	} else if (n < 0) {
 		if (l->hand.other_version && !l->speaks)
 			say(l, wire_preface, WIRE_PREFACE_SIZE);
@@ -310,6 +353,10 @@ static void take_welcome(struct link *l, const struct wire_frame *f,
 	struct err e = ERR_INIT;
 	int rc = handshake_welcomed(&l->hand, f, &refusal, &e);
 
+	if (rc == -EAGAIN) {
+		ask_munge(l);
+		return;
+	}
 	if (rc < 0) {
 		lost(l, rc, e.text);
 		return;
@@ -360,11 +407,13 @@ static void take_frames(struct link *l, struct err *bad)
 			lost(l, ERR_PROTOCOL, e.text);
 		if (n <= 0)
 			break;
-		used += (size_t)n;
 		if (l->state == LINK_PROVING)
-			take_welcome(l, &f, used, bad);
+			take_welcome(l, &f, used + (size_t)n, bad);
 		else
 			take_frame(l, &f);
+		if (l->munge)
+			break;
+		used += (size_t)n;
 	}
 	if (is_up(l))
 		buf_consume(&l->in, used);
@@ -427,6 +476,25 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 			 uv_strerror((int)n));
 		lost(l, (int)n, what);
 	}
+}
+
+/* What it was asked for is still in l->in, and is looked at again. */
+static void on_munge(void *owner, const struct credential_question *q)
+{
+	struct link *l = owner;
+	struct err bad = ERR_INIT;
+	int rc = 0;
+
+	l->munge = NULL;
+	handshake_answer(&l->hand, q);
+	if (l->state == LINK_GREETING)
+		take_greeting(l);
+	else
+		take_frames(l, &bad);
+	if ((l->state == LINK_PROVING || l->state == LINK_OPEN) && !l->munge)
+		rc = uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
+	if (rc < 0)
+		lost(l, rc, uv_strerror(rc));
 }
 
 /* ---- begin ---- */
@@ -516,6 +584,7 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 		handshake_release(&l->hand);
 		return rc;
 	}
+	l->hand.defers = 1;
 	l->loop = loop;
 	connect_now(l);
 	return 0;

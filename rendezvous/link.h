@@ -49,6 +49,7 @@ struct link {
 	int speaks;      /* the preface has been said, or will be at once */
 	int moved;       /* it was sent elsewhere, and went */
 	int told;        /* it was lost by the server's own last word */
+	struct credential_thread *munge; /* is asked now */
 	int refused;     /* the error of a connect that failed at once */
 	int handle_gone; /* tcp went through its close for that */
 };
@@ -80,5 +81,10 @@ void link_close(struct link *l);
 void link_drop(struct link *l);
 /* 0 while the connection is still being made. */
 int link_is_connected(const struct link *l);
+/* 0, or munge is being asked and the server waits for us: ERR_PROOF, if the
+ * time for that is over. */
+int link_munge_is_late(const struct link *l, struct err *e);
+/* 1: the server has our munge credential, and asks its own munged. */
+int link_is_checked(const struct link *l);
 
 #endif

@@ -108,7 +108,7 @@ static void on_gone(struct conn *c, const char *why)
 	struct member *m = member_of(c);
 
 	/* munge may speak, and etcd, before the handle is closed */
-	door_leave(m);
+	door_on_gone(m);
 	standby_forget(m);
 	hosted_lose(m, why);
 }

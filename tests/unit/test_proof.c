@@ -5,19 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/handshake.h"
-#include "rendezvous/proof.h"
+#include "tests/unit/proof_sides.h"
 #include "tests/unit/run_case.h"
-
-static const char zeros[WIRE_NONCE_SIZE];
-
-static struct proof secret(const char *text)
-{
-	struct proof p;
-
-	proof_secret(&p, SLICE_STR(text));
-	return p;
-}
 
 static void is_hex(const struct proof *p, const char *hex)
 {
@@ -118,30 +107,6 @@ START_TEST(parts_do_not_run_into_each_other)
 }
 END_TEST
 
-/* ---- both sides of a handshake; the server's is done by hand ---- */
-
-struct sides {
-	struct auth auth;
-	struct handshake h;
-	struct proof key;
-	char greeting[WIRE_GREETING_SIZE];
-	struct buf hello, welcome; /* whole frames */
-	struct wire_frame f;
-	struct wire_hello m;
-	struct err e;
-};
-
-static void greet(char *greeting, unsigned methods, char nonce)
-{
-	char random[WIRE_NONCE_SIZE];
-	struct buf b = BUF_INIT(100);
-
-	memset(random, nonce, sizeof(random));
-	wire_put_greeting(&b, methods, random, NULL);
-	memcpy(greeting, b.data, WIRE_GREETING_SIZE);
-	buf_release(&b);
-}
-
 static long begin(struct sides *s, struct auth auth, unsigned methods)
 {
 	const struct wire_hello hello = {.role = WIRE_AGENT,
@@ -165,13 +130,6 @@ static long begin(struct sides *s, struct auth auth, unsigned methods)
 		ck_assert_int_eq(wire_get_hello(&s->f, &s->m, &s->e), 0);
 	}
 	return n;
-}
-
-static void release(struct sides *s)
-{
-	handshake_release(&s->h);
-	buf_release(&s->hello);
-	buf_release(&s->welcome);
 }
 
 static struct auth auth_by(const char *text)
@@ -229,29 +187,6 @@ START_TEST(each_bit_of_what_the_client_proves_counts)
 	release(&s);
 }
 END_TEST
-
-/* The server's answer into s->welcome; f is its frame. */
-static struct wire_frame answer(struct sides *s, const struct proof *key,
-				int code)
-{
-	const struct proof_talk t = {SLICE(s->greeting, WIRE_GREETING_SIZE),
-				     wire_signed(s->f.body, s->m.proof)};
-	struct wire_welcome w = {.code = code,
-				 .text = SLICE_STR(code ? "why" : ""),
-				 .proof = SLICE(zeros, PROOF_SIZE)};
-	struct wire_frame f;
-	struct proof p;
-
-	buf_reset(&s->welcome);
-	wire_put_welcome(&s->welcome, WIRE_HELLO, WIRE_REPLY, 1, &w);
-	ck_assert_int_gt(wire_cut(SLICE(s->welcome.data, s->welcome.len),
-				  WIRE_WELCOME_MAX, &f, &s->e), 0);
-	proof_of_server(&p, key, &t, s->m.proof,
-			SLICE(f.body.data, f.body.len - 4 - PROOF_SIZE));
-	memcpy(s->welcome.data + s->welcome.len - PROOF_SIZE, p.bytes,
-	       PROOF_SIZE);
-	return f;
-}
 
 START_TEST(each_bit_of_what_the_server_proves_counts)
 {
