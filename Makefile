@@ -346,11 +346,10 @@ check-cluster: deps
 # the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
 check-roots: deps
 	@sh deps.sh roots
-	@$(MAKE) $(all_cores) all
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
-# What those tests start and a root can build: the trainers want oneDNN 2.
-cluster-programs: $(programs) $(libs) $(test_programs)
+# What those tests start.
+cluster-programs: all $(test_programs)
 
 check-gpu: all gpu-programs
 	@O=$(abspath $(O)) sh tests/run-gpu
@@ -468,7 +467,9 @@ install: all
 	@# programs that were linked with libddp.so have to find it when they start
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-# A package for this release of Debian and this machine.
+# A package for this release of Debian and this machine. The name of oneDNN's has
+# its release in it.
+dnnl_package = $(or $(shell dpkg-query -W -f '$${Depends}' libdnnl-dev 2>/dev/null | grep -o 'libdnnl[0-9.]*'),libdnnl2)
 arch = $(shell dpkg --print-architecture)
 deb: all
 	rm -rf $(O)/deb
@@ -479,7 +480,7 @@ deb: all
 	install -d $(O)/deb/DEBIAN
 	printf '%s\n' 'Package: ddprun' 'Version: $(VERSION)' 'Architecture: $(arch)' \
 		'Section: utils' 'Priority: optional' 'Maintainer: the ddprun team <ddprun@localhost>' \
-		'Depends: libc6, zlib1g' 'Recommends: libcjson1, libdnnl2, libgomp1, liblzma5, libpng16-16' \
+		'Depends: libc6, zlib1g' 'Recommends: libcjson1, $(dnnl_package), libgomp1, liblzma5, libpng16-16' \
 		'Suggests: libhwloc15, libdw1, libmicrohttpd12, gnuplot, curl' \
 		'Description: starts distributed data-parallel jobs and keeps them alive' \
 		' The launcher ddprun, its rendezvous server ddprdzv, libddp for workers in C,' \

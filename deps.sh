@@ -8,9 +8,7 @@ set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
 
-# without the trainers
-programs='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev'
-build="$programs liblzma-dev libdnnl-dev libpng-dev"
+build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev'
 tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
 # what else starts workers; slurmd and munged are started by the tests alone,
@@ -22,7 +20,7 @@ cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 ne
 case ${1:-} in
 tests) wanted="$build $tests $hosts $launchers" ;;
 roots) wanted=debootstrap ;;
-cluster) wanted="$programs $cluster" ;;
+cluster) wanted="$build $cluster" ;;
 *) wanted=$build ;;
 esac
 missing=

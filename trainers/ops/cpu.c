@@ -27,15 +27,21 @@ static int count(struct err *e)
 	return 1;
 }
 
+/* Each level has the bits of those that it includes. */
+static int has(dnnl_cpu_isa_t isa, dnnl_cpu_isa_t level)
+{
+	return (isa & level) == level;
+}
+
 /* What oneDNN multiplies bf16 with here; NULL: nothing. */
 static const char *bf16_by(void)
 {
 #ifdef __x86_64__
 	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
 
-	if (isa == dnnl_cpu_isa_avx512_core_amx)
+	if (has(isa, dnnl_cpu_isa_avx512_core_amx))
 		return "amx_bf16";
-	if (isa == dnnl_cpu_isa_avx512_core_bf16)
+	if (has(isa, dnnl_cpu_isa_avx512_core_bf16))
 		return "avx512_bf16";
 #endif
 	return NULL;
@@ -45,7 +51,7 @@ static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
 {
 	const char *by = bf16_by();
 	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-	int wide = (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+	int wide = has(isa, dnnl_cpu_isa_avx512_core);
 	int r;
 
 	if (bf16 && !by)
@@ -61,7 +67,7 @@ static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
 			       "its start", "-", e);
 	/* What oneDNN's fastest kernels want: blocks of 16 channels, but for
 	 * AMX. */
-	if (wide && !(bf16 && isa == dnnl_cpu_isa_avx512_core_amx)) {
+	if (wide && !(bf16 && has(isa, dnnl_cpu_isa_avx512_core_amx))) {
 		d->tag = dnnl_nChw16c;
 		d->block = LANES;
 	} else {
@@ -88,6 +94,7 @@ static void close_device(struct device *device)
 		dnnl_stream_destroy(d->stream);
 	if (d->engine)
 		dnnl_engine_destroy(d->engine);
+	cpu_layouts_free(d);
 	free(d->scratch);
 	free(d);
 }
@@ -173,17 +180,21 @@ static void turn_tensor(struct cpu_device *d, const struct tensor *t,
 			void *values, int into)
 {
 	struct tensor plain = {.n = t->n, .c = t->c, .h = t->h, .w = t->w};
-	dnnl_memory_desc_t a = cpu_desc(t), b = cpu_desc(&plain);
-	struct cpu_call call;
-	int r = cpu_reorder_new(d, &call, into ? &b : &a, into ? &a : &b, "-",
-				NULL);
+	struct cpu_call call = {.desc = NULL};
+	cpu_md a, b;
+	int r = cpu_desc(d, t, &a, "-", NULL);
 
 	if (r == 0)
+		r = cpu_desc(d, &plain, &b, "-", NULL);
+	if (r == 0)
+		r = cpu_reorder_new(d, &call, into ? b : a, into ? a : b, "-",
+				    NULL);
+	if (r == 0)
 		r = cpu_call_arg(d, &call, into ? DNNL_ARG_TO : DNNL_ARG_FROM,
-				 &a, t->data, "-", NULL);
+				 a, t->data, "-", NULL);
 	if (r == 0)
 		r = cpu_call_arg(d, &call, into ? DNNL_ARG_FROM : DNNL_ARG_TO,
-				 &b, values, "-", NULL);
+				 b, values, "-", NULL);
 	if (r == 0)
 		cpu_call_run(d, &call);
 	else if (!d->base.error)
@@ -282,8 +293,9 @@ static int op_new(struct device *d, const struct op_site *s, struct op **out,
 	op->name = s->name;
 	op->training = s->training;
 	op->first = s->first;
-	op->in = cpu_desc(s->in);
-	r = kind->make(as_cpu(d), op, s, e);
+	r = cpu_desc(as_cpu(d), s->in, &op->in, s->name, e);
+	if (r == 0)
+		r = kind->make(as_cpu(d), op, s, e);
 	if (r < 0)
 		op_free(d, &op->base);
 	else

@@ -2,8 +2,7 @@
 #ifndef TRAINERS_CPU_H
 #define TRAINERS_CPU_H
 
-#include <oneapi/dnnl/dnnl.h>
-
+#include "trainers/ops/cpu_onednn.h"
 #include "trainers/ops/ops.h"
 
 /* A loop compiled once per level of x86-64, picked at load time. */
@@ -33,6 +32,8 @@ struct cpu_device {
 	dnnl_stream_t stream;
 	dnnl_format_tag_t tag; /* of activations whose channels allow it */
 	int block;             /* its channels: 16, 8, or 0 for nhwc */
+	cpu_md *mds; /* the layouts in use, each once */
+	size_t md_count;
 	/* Room that one operation after another works in. */
 	void *scratch;
 	size_t scratch_size;
@@ -59,7 +60,7 @@ struct cpu_op {
 	const char *name;
 	int training, first;
 	struct op_memory memory;
-	dnnl_memory_desc_t in, out; /* of the tensors */
+	cpu_md in, out; /* of the tensors */
 };
 
 struct cpu_kind {
@@ -84,34 +85,45 @@ extern const struct cpu_kind cpu_linear, cpu_conv, cpu_batch_norm,
 
 /* ---- cpu_call.c ---- */
 
+/* A layout in *md, which the device keeps until it is closed. */
+int cpu_layout(struct cpu_device *d, const dnnl_dims_t dims,
+	       dnnl_data_type_t type, dnnl_format_tag_t tag, cpu_md *md,
+	       const char *name, struct err *e);
+/* One like `from`, which a call may own. */
+int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
+		    const char *name, struct err *e);
+void cpu_layouts_free(struct cpu_device *d);
+dnnl_data_type_t cpu_type(enum tensor_type type);
 /* How t lies, for oneDNN. */
-dnnl_memory_desc_t cpu_desc(const struct tensor *t);
-/* Sets all of t but data: activations of this device. *md is what t->layout
- * points at from then on. */
-void cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
-		int w, dnnl_memory_desc_t *md);
+int cpu_desc(struct cpu_device *d, const struct tensor *t, cpu_md *md,
+	     const char *name, struct err *e);
+/* Sets all of t but data: activations of this device. *md is t->layout. */
+int cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
+	       int w, cpu_md *md, const char *name, struct err *e);
 /* What oneDNN refused, in words; status 0 is 0. */
 int cpu_status(dnnl_status_t status, const char *what, const char *name,
 	       struct err *e);
-/* A primitive of desc, with a scratchpad of the device's. algorithms of a
- * convolution are the caller's matter. hint may be NULL. */
-int cpu_call_new(struct cpu_device *d, struct cpu_call *c,
-		 const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
-		 const char *name, struct err *e);
+/* Calls of these primitives, with a scratchpad of the device's. hint is the
+ * forward call where this is a gradient. */
+int cpu_convolution_new(struct cpu_device *d, struct cpu_call *c,
+			enum cpu_pass pass, dnnl_alg_kind_t algorithm,
+			const struct cpu_window *w,
+			const struct cpu_call *hint, const char *name,
+			struct err *e);
+int cpu_pooling_new(struct cpu_device *d, struct cpu_call *c,
+		    enum cpu_pass pass, int training,
+		    const struct cpu_window *w, const struct cpu_call *hint,
+		    const char *name, struct err *e);
 /* One that copies from one layout or type to another. */
-int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c,
-		    const dnnl_memory_desc_t *from,
-		    const dnnl_memory_desc_t *to, const char *name,
-		    struct err *e);
+int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c, cpu_md from,
+		    cpu_md to, const char *name, struct err *e);
 /* Gives it one more argument, in this memory. */
-int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg,
-		 const dnnl_memory_desc_t *md, void *data, const char *name,
-		 struct err *e);
+int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg, cpu_md md,
+		 void *data, const char *name, struct err *e);
 void cpu_call_run(struct cpu_device *d, struct cpu_call *c);
 void cpu_call_release(struct cpu_call *c);
 /* The primitive's own idea of an argument; what: dnnl_query_src_md, ... */
-const dnnl_memory_desc_t *cpu_call_desc(const struct cpu_call *c,
-					dnnl_query_t what);
+cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what);
 
 /* ---- cpu_linear.c ---- */
 

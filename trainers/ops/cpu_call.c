@@ -6,39 +6,90 @@
 
 #include "trainers/ops/cpu.h"
 
-static dnnl_data_type_t data_type(enum tensor_type type)
+/* ---- Layouts ---- */
+
+/* Takes md over, or its twin that is there already. */
+static int keep(struct cpu_device *d, cpu_md *md, const char *name,
+		struct err *e)
+{
+	cpu_md *more;
+
+	for (size_t i = 0; i < d->md_count; i++) {
+		if (!dnnl_memory_desc_equal(d->mds[i], *md))
+			continue;
+		cpu_md_destroy(*md);
+		*md = d->mds[i];
+		return 0;
+	}
+	more = realloc(d->mds, (d->md_count + 1) * sizeof *more);
+	if (!more) {
+		cpu_md_destroy(*md);
+		return err_set(e, -ENOMEM, "layer %s: no memory", name);
+	}
+	d->mds = more;
+	d->mds[d->md_count++] = *md;
+	return 0;
+}
+
+int cpu_layout(struct cpu_device *d, const dnnl_dims_t dims,
+	       dnnl_data_type_t type, dnnl_format_tag_t tag, cpu_md *md,
+	       const char *name, struct err *e)
+{
+	int r = cpu_status(cpu_md_create(md, dims, type, tag), "a layout", name,
+			   e);
+
+	return r < 0 ? r : keep(d, md, name, e);
+}
+
+int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
+		    const char *name, struct err *e)
+{
+	int r = cpu_status(cpu_md_clone(md, from), "a layout", name, e);
+
+	return r < 0 ? r : keep(d, md, name, e);
+}
+
+void cpu_layouts_free(struct cpu_device *d)
+{
+	for (size_t i = 0; i < d->md_count; i++)
+		cpu_md_destroy(d->mds[i]);
+	free(d->mds);
+}
+
+dnnl_data_type_t cpu_type(enum tensor_type type)
 {
 	return type == TENSOR_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static void describe(dnnl_memory_desc_t *md, int n, int c, int h, int w,
-		     enum tensor_type type, dnnl_format_tag_t tag)
+int cpu_desc(struct cpu_device *d, const struct tensor *t, cpu_md *md,
+	     const char *name, struct err *e)
 {
-	dnnl_dims_t dims = {n, c, h, w};
+	dnnl_dims_t dims = {t->n, t->c, t->h, t->w};
 
-	dnnl_memory_desc_init_by_tag(md, 4, dims, data_type(type), tag);
+	if (!t->layout)
+		return cpu_layout(d, dims, cpu_type(t->type), dnnl_nchw, md,
+				  name, e);
+	*md = t->layout;
+	return 0;
 }
 
-dnnl_memory_desc_t cpu_desc(const struct tensor *t)
-{
-	dnnl_memory_desc_t md;
-
-	if (t->layout)
-		return *(const dnnl_memory_desc_t *)t->layout;
-	describe(&md, t->n, t->c, t->h, t->w, t->type, dnnl_nchw);
-	return md;
-}
-
-void cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
-		int w, dnnl_memory_desc_t *md)
+int cpu_tensor(struct cpu_device *d, struct tensor *t, int n, int c, int h,
+	       int w, cpu_md *md, const char *name, struct err *e)
 {
 	int whole = d->block && c % d->block == 0;
+	dnnl_dims_t dims = {n, c, h, w};
+	int r = cpu_layout(d, dims, cpu_type(d->base.type),
+			   whole ? d->tag : dnnl_nhwc, md, name, e);
 
+	if (r < 0)
+		return r;
 	*t = (struct tensor){.n = n, .c = c, .h = h, .w = w,
-			     .type = d->base.type, .layout = md};
-	describe(md, n, c, h, w, t->type, whole ? d->tag : dnnl_nhwc);
-	t->bytes = dnnl_memory_desc_get_size(md);
+			     .type = d->base.type, .layout = *md,
+			     .bytes = dnnl_memory_desc_get_size(*md)};
+	return 0;
 }
+
+/* ---- Calls ---- */
 
 int cpu_status(dnnl_status_t status, const char *what, const char *name,
 	       struct err *e)
@@ -70,8 +121,7 @@ static int need_scratch(struct cpu_device *d, size_t bytes, const char *name,
 	return 0;
 }
 
-const dnnl_memory_desc_t *cpu_call_desc(const struct cpu_call *c,
-					dnnl_query_t what)
+cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what)
 {
 	return dnnl_primitive_desc_query_md(c->desc, what, 0);
 }
@@ -79,7 +129,7 @@ const dnnl_memory_desc_t *cpu_call_desc(const struct cpu_call *c,
 static int finish_call(struct cpu_device *d, struct cpu_call *c,
 		       const char *name, struct err *e)
 {
-	const dnnl_memory_desc_t *md;
+	cpu_md md;
 	int r = cpu_status(dnnl_primitive_create(&c->primitive, c->desc),
 			   "the arithmetic", name, e);
 
@@ -107,40 +157,63 @@ static dnnl_primitive_attr_t own_scratch(void)
 	return attr;
 }
 
-int cpu_call_new(struct cpu_device *d, struct cpu_call *c,
-		 const_dnnl_op_desc_t desc, const_dnnl_primitive_desc_t hint,
-		 const char *name, struct err *e)
+/* Where s says that the description was made. */
+static int call_new(struct cpu_device *d, struct cpu_call *c, dnnl_status_t s,
+		    const char *what, const char *name, struct err *e)
 {
-	dnnl_primitive_attr_t attr = own_scratch();
-	int r;
+	int r = cpu_status(s, what, name, e);
 
-	memset(c, 0, sizeof *c);
-	r = cpu_status(dnnl_primitive_desc_create(&c->desc, desc, attr,
-						  d->engine, hint),
-		       "an operation", name, e);
-	dnnl_primitive_attr_destroy(attr);
 	return r < 0 ? r : finish_call(d, c, name, e);
 }
 
-int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c,
-		    const dnnl_memory_desc_t *from,
-		    const dnnl_memory_desc_t *to, const char *name,
-		    struct err *e)
+int cpu_convolution_new(struct cpu_device *d, struct cpu_call *c,
+			enum cpu_pass pass, dnnl_alg_kind_t algorithm,
+			const struct cpu_window *w,
+			const struct cpu_call *hint, const char *name,
+			struct err *e)
 {
 	dnnl_primitive_attr_t attr = own_scratch();
-	int r;
+	dnnl_status_t s;
 
 	memset(c, 0, sizeof *c);
-	r = cpu_status(dnnl_reorder_primitive_desc_create(
-			       &c->desc, from, d->engine, to, d->engine, attr),
-		       "a change of layout", name, e);
+	s = cpu_convolution(&c->desc, d->engine, pass, algorithm, w,
+			    hint ? hint->desc : NULL, attr);
 	dnnl_primitive_attr_destroy(attr);
-	return r < 0 ? r : finish_call(d, c, name, e);
+	return call_new(d, c, s, pass == CPU_FORWARD ? "a convolution" :
+			"a convolution's gradient", name, e);
 }
 
-int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg,
-		 const dnnl_memory_desc_t *md, void *data, const char *name,
-		 struct err *e)
+int cpu_pooling_new(struct cpu_device *d, struct cpu_call *c,
+		    enum cpu_pass pass, int training,
+		    const struct cpu_window *w, const struct cpu_call *hint,
+		    const char *name, struct err *e)
+{
+	dnnl_primitive_attr_t attr = own_scratch();
+	dnnl_status_t s;
+
+	memset(c, 0, sizeof *c);
+	s = cpu_pooling(&c->desc, d->engine, pass, training, w,
+			hint ? hint->desc : NULL, attr);
+	dnnl_primitive_attr_destroy(attr);
+	return call_new(d, c, s, pass == CPU_FORWARD ? "max-pooling" :
+			"max-pooling's gradient", name, e);
+}
+
+int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c, cpu_md from,
+		    cpu_md to, const char *name, struct err *e)
+{
+	dnnl_primitive_attr_t attr = own_scratch();
+	dnnl_status_t s;
+
+	memset(c, 0, sizeof *c);
+	s = dnnl_reorder_primitive_desc_create(&c->desc, from, d->engine, to,
+					       d->engine, attr);
+	dnnl_primitive_attr_destroy(attr);
+	return call_new(d, c, s, "a change of layout", name, e);
+}
+
+int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg, cpu_md md,
+		 void *data, const char *name, struct err *e)
 {
 	dnnl_memory_t m;
 	int r = cpu_status(dnnl_memory_create(&m, md, d->engine, data),

@@ -16,7 +16,7 @@ struct turned {
 
 struct conv {
 	struct cpu_op op;
-	dnnl_memory_desc_t weight; /* in the arenas: f32, not padded */
+	cpu_md weight; /* in the arenas: f32, not padded */
 	struct cpu_call forward, backward_data, backward_weights;
 	struct turned for_forward, for_backward;
 	struct cpu_call keep; /* the weights' gradient into its arena */
@@ -26,7 +26,7 @@ struct conv {
 	 * gradient. */
 	struct cpu_call narrow, widen;
 	void *in, *dx; /* NULL: the tensors' own */
-	dnnl_memory_desc_t outside; /* of the tensors */
+	cpu_md outside; /* of the tensors */
 };
 
 static struct conv *as_conv(const struct cpu_op *op)
@@ -44,131 +44,111 @@ enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
  * no 3x3 of stride 1. */
 static int first_algorithm(const struct cpu_device *d, const struct conv *c)
 {
-	dnnl_dim_t h = c->op.out.dims[2], w = c->op.out.dims[3];
-	dnnl_dim_t tiles = (h + 3) / 4 * ((w + 3) / 4);
+	int h = c->op.base.out.h, w = c->op.base.out.w;
+	int tiles = (h + 3) / 4 * ((w + 3) / 4);
 
 	if (d->direct)
 		return 1;
 	return 2 * 36 * tiles < (3 * h - 2) * (3 * w - 2) ? 0 : 1;
 }
 
-struct shape {
-	dnnl_dims_t strides, padding;
-	dnnl_memory_desc_t in, weight, weight_grad, out;
-};
-
-static void find_shape(const struct conv *c, enum tensor_type type,
-		       const struct op_spec *s, struct shape *p)
+/* What its passes move over the image, with the weights as each likes them. */
+static int find_window(struct cpu_device *d, const struct conv *c,
+		       const struct op_param *p, struct cpu_window *w,
+		       struct err *e)
 {
-	const dnnl_dim_t *in = c->op.in.dims, *out = c->op.out.dims;
-	dnnl_dims_t weight = {out[1], in[1], s->kernel, s->kernel};
+	const struct op_spec *s = &c->op.base.spec;
+	dnnl_dims_t weight = {p->shape[0], p->shape[1], s->kernel, s->kernel};
 
-	p->strides[0] = p->strides[1] = s->stride;
-	p->padding[0] = p->padding[1] = s->pad;
-	p->in = c->op.in;
-	p->out = c->op.out;
-	dnnl_memory_desc_init_by_tag(&p->weight, 4, weight,
-				     type == TENSOR_BF16 ? dnnl_bf16 : dnnl_f32,
-				     dnnl_format_tag_any);
-	dnnl_memory_desc_init_by_tag(&p->weight_grad, 4, weight, dnnl_f32,
-				     dnnl_format_tag_any);
+	*w = (struct cpu_window){
+		.in = c->op.in, .out = c->op.out,
+		.strides = {s->stride, s->stride}, .padding = {s->pad, s->pad},
+	};
+	return cpu_layout(d, weight, cpu_type(d->base.type),
+			  dnnl_format_tag_any, &w->weight, c->op.name, e);
 }
 
-/* For training, also where it is not: then the weights' layout is the same. */
-static int make_forward(struct cpu_device *d, struct conv *c,
-			const struct shape *p, struct err *e)
+static int make_pass(struct cpu_device *d, struct conv *c,
+		     struct cpu_call *call, enum cpu_pass pass,
+		     const struct cpu_window *w, struct err *e)
 {
+	const struct cpu_call *hint = pass == CPU_FORWARD ? NULL : &c->forward;
 	int r = ERR_USAGE;
 
-	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
-		dnnl_convolution_desc_t desc;
-
-		r = cpu_status(dnnl_convolution_forward_desc_init(
-				       &desc, dnnl_forward_training,
-				       algorithms[i], &p->in, &p->weight, NULL,
-				       &p->out, p->strides, p->padding,
-				       p->padding), "a convolution",
-			       c->op.name, e);
-		if (r == 0)
-			r = cpu_call_new(d, &c->forward, &desc, NULL,
-					 c->op.name, e);
-	}
+	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++)
+		r = cpu_convolution_new(d, call, pass, algorithms[i], w, hint,
+					c->op.name, e);
 	return r;
 }
 
-static int make_backward_data(struct cpu_device *d, struct conv *c,
-			      const struct shape *p, struct err *e)
-{
-	int r = ERR_USAGE;
-
-	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
-		dnnl_convolution_desc_t desc;
-
-		r = cpu_status(dnnl_convolution_backward_data_desc_init(
-				       &desc, algorithms[i], &p->in,
-				       &p->weight, &p->out, p->strides,
-				       p->padding, p->padding),
-			       "a convolution's gradient", c->op.name, e);
-		if (r == 0)
-			r = cpu_call_new(d, &c->backward_data, &desc,
-					 c->forward.desc, c->op.name, e);
-	}
-	return r;
-}
-
+/* The weights' gradient is always f32. */
 static int make_backward_weights(struct cpu_device *d, struct conv *c,
-				 const struct shape *p, struct err *e)
+				 const struct cpu_window *w, struct err *e)
 {
-	int r = ERR_USAGE;
+	struct cpu_window f32 = *w;
+	struct cpu_md_parts weight;
+	int r;
 
-	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++) {
-		dnnl_convolution_desc_t desc;
+	cpu_md_parts(w->weight, &weight);
+	r = cpu_layout(d, weight.dims, dnnl_f32, dnnl_format_tag_any,
+		       &f32.weight, c->op.name, e);
+	return r < 0 ? r : make_pass(d, c, &c->backward_weights,
+				     CPU_BACKWARD_WEIGHTS, &f32, e);
+}
 
-		r = cpu_status(dnnl_convolution_backward_weights_desc_init(
-				       &desc, algorithms[i], &p->in,
-				       &p->weight_grad, NULL, &p->out,
-				       p->strides, p->padding, p->padding),
-			       "a convolution's gradient", c->op.name, e);
-		if (r == 0)
-			r = cpu_call_new(d, &c->backward_weights, &desc,
-					 c->forward.desc, c->op.name, e);
-	}
+/* The forward pass is that for training, also where there is none: then the
+ * weights' layout is the same. */
+static int make_passes(struct cpu_device *d, struct conv *c,
+		       const struct cpu_window *w, struct err *e)
+{
+	int r = make_pass(d, c, &c->forward, CPU_FORWARD, w, e);
+
+	if (r == 0 && c->op.training)
+		r = make_backward_weights(d, c, w, e);
+	if (r == 0 && c->op.training && !c->op.first)
+		r = make_pass(d, c, &c->backward_data, CPU_BACKWARD_DATA, w, e);
 	return r;
 }
 
 /* The arenas have the weights as their gradient comes, so that it needs no
  * turning, unless that is padded. */
-static void choose_weight(struct conv *c, const struct op_site *s)
+static int choose_weight(struct cpu_device *d, struct conv *c,
+			 const struct op_site *s, struct err *e)
 {
-	const dnnl_memory_desc_t *md;
+	struct cpu_md_parts p;
+	cpu_md md;
 
 	if (s->like) {
 		c->weight = as_conv((const struct cpu_op *)s->like)->weight;
-		return;
+		return 0;
 	}
 	md = cpu_call_desc(c->op.training ? &c->backward_weights : &c->forward,
 			   c->op.training ? dnnl_query_diff_weights_md :
 					    dnnl_query_weights_md);
-	c->weight = *md;
-	if (md->data_type != dnnl_f32 || md->format_kind != dnnl_blocked ||
+	cpu_md_parts(md, &p);
+	if (p.type != dnnl_f32 || !p.blocked ||
 	    dnnl_memory_desc_get_size(md) !=
 		    c->op.base.param[0].count * sizeof(float))
-		dnnl_memory_desc_init_by_tag(&c->weight, 4, md->dims, dnnl_f32,
-					     dnnl_oihw);
+		return cpu_layout(d, p.dims, dnnl_f32, dnnl_oihw, &c->weight,
+				  c->op.name, e);
+	return cpu_layout_keep(d, md, &c->weight, c->op.name, e);
 }
 
-/* Without AVX-512, oneDNN writes the pixels' channels side by side fast only
- * where it reads them so; from planes it takes 1,000 times as long. */
-static void choose_input(const struct cpu_device *d, struct conv *c,
-			 const struct op_site *s)
+/* A model's input comes plane by plane. Without AVX-512, oneDNN writes pixels'
+ * channels side by side fast only where it reads them so; from planes it takes
+ * 1,000 times as long. */
+static int choose_input(struct cpu_device *d, struct conv *c,
+			const struct op_site *s, struct err *e)
 {
-	dnnl_memory_desc_t *md = &c->op.in;
+	const struct tensor *in = s->in;
+	dnnl_dims_t dims = {in->n, in->c, in->h, in->w};
 
-	c->outside = *md;
-	if (!s->in->layout && !d->block)
-		dnnl_memory_desc_init_by_tag(md, 4, c->outside.dims,
-					     c->outside.data_type, dnnl_nhwc);
-	md->data_type = d->base.type == TENSOR_BF16 ? dnnl_bf16 : dnnl_f32;
+	c->outside = c->op.in;
+	if (in->layout)
+		return 0;
+	return cpu_layout(d, dims, cpu_type(d->base.type),
+			  d->block ? dnnl_nchw : dnnl_nhwc, &c->op.in, s->name,
+			  e);
 }
 
 static int make(struct cpu_device *d, struct cpu_op *op,
@@ -180,16 +160,18 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 	int h = (in->h + 2 * k->pad - k->kernel) / k->stride + 1;
 	int w = (in->w + 2 * k->pad - k->kernel) / k->stride + 1;
 	struct op_param *p = &op->base.param[0];
-	struct shape shape;
+	struct cpu_window window;
 	int r;
 
-	choose_input(d, c, s);
 	if (h < 1 || w < 1 || in->h + 2 * k->pad < k->kernel ||
 	    in->w + 2 * k->pad < k->kernel)
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
 			       "too small for a kernel of %d", s->name, in->h,
 			       in->w, k->kernel);
-	cpu_tensor(d, &op->base.out, in->n, k->out, h, w, &op->out);
+	r = choose_input(d, c, s, e);
+	if (r == 0)
+		r = cpu_tensor(d, &op->base.out, in->n, k->out, h, w, &op->out,
+			       s->name, e);
 	op->base.param_count = 1;
 	*p = (struct op_param){
 		.name = "weight",
@@ -198,29 +180,24 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 	p->count = (size_t)k->out * (size_t)in->c * (size_t)k->kernel *
 		   (size_t)k->kernel;
 	p->size = p->count;
-	find_shape(c, d->base.type, k, &shape);
-	r = make_forward(d, c, &shape, e);
-	if (r == 0 && s->training)
-		r = make_backward_weights(d, c, &shape, e);
-	if (r == 0 && s->training && !s->first)
-		r = make_backward_data(d, c, &shape, e);
 	if (r == 0)
-		choose_weight(c, s);
-	return r;
+		r = find_window(d, c, p, &window, e);
+	if (r == 0)
+		r = make_passes(d, c, &window, e);
+	return r < 0 ? r : choose_weight(d, c, s, e);
 }
 
 /* Gives `call` the weights, turned where it wants them so. */
 static int bind_weights(struct cpu_device *d, struct conv *c,
 			struct cpu_call *call, struct turned *t, struct err *e)
 {
-	const dnnl_memory_desc_t *want =
-		cpu_call_desc(call, dnnl_query_weights_md);
+	cpu_md want = cpu_call_desc(call, dnnl_query_weights_md);
 	float *own = c->op.memory.param[0];
 	const char *name = c->op.name;
 	size_t bytes = dnnl_memory_desc_get_size(want);
 	int r;
 
-	if (dnnl_memory_desc_equal(want, &c->weight))
+	if (dnnl_memory_desc_equal(want, c->weight))
 		return cpu_call_arg(d, call, DNNL_ARG_WEIGHTS, want, own, name,
 				    e);
 	t->copy = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
@@ -228,9 +205,9 @@ static int bind_weights(struct cpu_device *d, struct conv *c,
 		return err_set(e, -ENOMEM, "layer %s: no memory for its "
 			       "weights (%zu bytes)", name, bytes);
 	t->generation = 0;
-	r = cpu_reorder_new(d, &t->reorder, &c->weight, want, name, e);
+	r = cpu_reorder_new(d, &t->reorder, c->weight, want, name, e);
 	if (r == 0)
-		r = cpu_call_arg(d, &t->reorder, DNNL_ARG_FROM, &c->weight,
+		r = cpu_call_arg(d, &t->reorder, DNNL_ARG_FROM, c->weight,
 				 own, name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &t->reorder, DNNL_ARG_TO, want, t->copy,
@@ -243,14 +220,14 @@ static int bind_weights(struct cpu_device *d, struct conv *c,
 
 static int bind_gradient(struct cpu_device *d, struct conv *c, struct err *e)
 {
-	const dnnl_memory_desc_t *give = cpu_call_desc(
-		&c->backward_weights, dnnl_query_diff_weights_md);
+	cpu_md give = cpu_call_desc(&c->backward_weights,
+				    dnnl_query_diff_weights_md);
 	struct op_memory *m = &c->op.memory;
 	const char *name = c->op.name;
 	size_t bytes = dnnl_memory_desc_get_size(give);
 	int r;
 
-	if (dnnl_memory_desc_equal(give, &c->weight))
+	if (dnnl_memory_desc_equal(give, c->weight))
 		return cpu_call_arg(d, &c->backward_weights,
 				    DNNL_ARG_DIFF_WEIGHTS, give, m->grad[0],
 				    name, e);
@@ -258,12 +235,12 @@ static int bind_gradient(struct cpu_device *d, struct conv *c, struct err *e)
 	if (!c->gradient)
 		return err_set(e, -ENOMEM, "layer %s: no memory for a gradient "
 			       "(%zu bytes)", name, bytes);
-	r = cpu_reorder_new(d, &c->keep, give, &c->weight, name, e);
+	r = cpu_reorder_new(d, &c->keep, give, c->weight, name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->keep, DNNL_ARG_FROM, give, c->gradient,
 				 name, e);
 	if (r == 0)
-		r = cpu_call_arg(d, &c->keep, DNNL_ARG_TO, &c->weight,
+		r = cpu_call_arg(d, &c->keep, DNNL_ARG_TO, c->weight,
 				 m->grad[0], name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->backward_weights,
@@ -277,7 +254,7 @@ static int bind_copy(struct cpu_device *d, struct conv *c,
 		     struct cpu_call *call, void *tensor, int narrow,
 		     void **copy, struct err *e)
 {
-	const dnnl_memory_desc_t *inside = &c->op.in, *outside = &c->outside;
+	cpu_md inside = c->op.in, outside = c->outside;
 	const char *name = c->op.name;
 	size_t bytes = dnnl_memory_desc_get_size(inside);
 	int r;
@@ -302,7 +279,7 @@ static int bind_input(struct cpu_device *d, struct conv *c, struct err *e)
 	const struct op_memory *m = &c->op.memory;
 	int r = 0;
 
-	if (dnnl_memory_desc_equal(&c->outside, &c->op.in))
+	if (dnnl_memory_desc_equal(c->outside, c->op.in))
 		return 0;
 	r = bind_copy(d, c, &c->narrow, m->in->data, 1, &c->in, e);
 	if (r == 0 && m->dx)
@@ -319,29 +296,29 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 	void *in = c->in ? c->in : m->in->data;
 
 	if (r == 0)
-		r = cpu_call_arg(d, &c->forward, DNNL_ARG_SRC, &op->in, in,
+		r = cpu_call_arg(d, &c->forward, DNNL_ARG_SRC, op->in, in,
 				 name, e);
 	if (r == 0)
-		r = cpu_call_arg(d, &c->forward, DNNL_ARG_DST, &op->out,
+		r = cpu_call_arg(d, &c->forward, DNNL_ARG_DST, op->out,
 				 m->out->data, name, e);
 	if (r == 0)
 		r = bind_weights(d, c, &c->forward, &c->for_forward, e);
 	if (r < 0 || !op->training)
 		return r;
-	r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_SRC, &op->in, in,
+	r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_SRC, op->in, in,
 			 name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_DIFF_DST,
-				 &op->out, m->dy[0]->data, name, e);
+				 op->out, m->dy[0]->data, name, e);
 	if (r == 0)
 		r = bind_gradient(d, c, e);
 	if (r < 0 || !m->dx)
 		return r;
-	r = cpu_call_arg(d, &c->backward_data, DNNL_ARG_DIFF_DST, &op->out,
+	r = cpu_call_arg(d, &c->backward_data, DNNL_ARG_DIFF_DST, op->out,
 			 m->dy[0]->data, name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, &c->backward_data, DNNL_ARG_DIFF_SRC,
-				 &op->in, c->dx ? c->dx : m->dx->data, name,
+				 op->in, c->dx ? c->dx : m->dx->data, name,
 				 e);
 	if (r == 0)
 		r = bind_weights(d, c, &c->backward_data, &c->for_backward, e);
@@ -409,21 +386,22 @@ static void release(struct cpu_op *op)
 static void move(struct cpu_device *d, const struct conv *c, void *from,
 		 void *to, int into)
 {
-	dnnl_memory_desc_t plain;
-	struct cpu_call call;
+	const char *name = c->op.name;
+	struct cpu_call call = {.desc = NULL};
+	struct cpu_md_parts p;
+	cpu_md plain, a, b;
+	int r;
 
-	dnnl_memory_desc_init_by_tag(&plain, 4, c->weight.dims, dnnl_f32,
-				     dnnl_oihw);
-	const dnnl_memory_desc_t *a = into ? &plain : &c->weight;
-	const dnnl_memory_desc_t *b = into ? &c->weight : &plain;
-	int r = cpu_reorder_new(d, &call, a, b, c->op.name, NULL);
-
+	cpu_md_parts(c->weight, &p);
+	r = cpu_layout(d, p.dims, dnnl_f32, dnnl_oihw, &plain, name, NULL);
+	a = into ? plain : c->weight;
+	b = into ? c->weight : plain;
 	if (r == 0)
-		r = cpu_call_arg(d, &call, DNNL_ARG_FROM, a, from, c->op.name,
-				 NULL);
+		r = cpu_reorder_new(d, &call, a, b, name, NULL);
 	if (r == 0)
-		r = cpu_call_arg(d, &call, DNNL_ARG_TO, b, to, c->op.name,
-				 NULL);
+		r = cpu_call_arg(d, &call, DNNL_ARG_FROM, a, from, name, NULL);
+	if (r == 0)
+		r = cpu_call_arg(d, &call, DNNL_ARG_TO, b, to, name, NULL);
 	if (r == 0)
 		cpu_call_run(d, &call);
 	else if (!d->base.error)

@@ -35,12 +35,16 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 	size_t c = (size_t)in->c, n = (size_t)in->n;
 	struct op *base = &op->base;
 	float *room;
+	int r;
 
 	b->channels = in->c;
 	b->groups = (in->c + LANES - 1) / LANES;
 	b->blocks = d->block && in->c % d->block == 0;
-	cpu_tensor(d, &base->out, in->n, in->c, in->h, in->w, &op->out);
-	if (!dnnl_memory_desc_equal(&op->in, &op->out) ||
+	r = cpu_tensor(d, &base->out, in->n, in->c, in->h, in->w, &op->out,
+		       s->name, e);
+	if (r < 0)
+		return r;
+	if (!dnnl_memory_desc_equal(op->in, op->out) ||
 	    (s->add && (s->add->c != in->c || s->add->h != in->h ||
 			s->add->w != in->w || s->add->n != in->n)))
 		return err_set(e, ERR_USAGE, "layer %s: what it adds has "

@@ -25,10 +25,10 @@ static int make_max(struct cpu_device *d, struct cpu_op *op,
 	const struct tensor *in = s->in;
 	int h = (in->h + 2 * k->pad - k->kernel) / k->stride + 1;
 	int w = (in->w + 2 * k->pad - k->kernel) / k->stride + 1;
-	dnnl_dims_t strides = {k->stride, k->stride};
-	dnnl_dims_t kernel = {k->kernel, k->kernel};
-	dnnl_dims_t dilation = {0, 0}, pad = {k->pad, k->pad};
-	dnnl_pooling_v2_desc_t desc;
+	struct cpu_window window = {
+		.in = op->in, .kernel = {k->kernel, k->kernel},
+		.strides = {k->stride, k->stride}, .padding = {k->pad, k->pad},
+	};
 	int r;
 
 	/* C divides towards zero: a window that is too large makes h 1, too */
@@ -37,24 +37,15 @@ static int make_max(struct cpu_device *d, struct cpu_op *op,
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
 			       "too small for a window of %d", s->name, in->h,
 			       in->w, k->kernel);
-	cpu_tensor(d, &op->base.out, in->n, in->c, h, w, &op->out);
-	r = cpu_status(dnnl_pooling_v2_forward_desc_init(
-			       &desc, s->training ? dnnl_forward_training :
-						    dnnl_forward_inference,
-			       dnnl_pooling_max, &op->in, &op->out, strides,
-			       kernel, dilation, pad, pad), "max-pooling",
-		       s->name, e);
+	r = cpu_tensor(d, &op->base.out, in->n, in->c, h, w, &op->out, s->name,
+		       e);
+	window.out = op->out;
 	if (r == 0)
-		r = cpu_call_new(d, &p->forward, &desc, NULL, s->name, e);
-	if (r < 0 || !s->training)
-		return r;
-	r = cpu_status(dnnl_pooling_v2_backward_desc_init(
-			       &desc, dnnl_pooling_max, &op->in, &op->out,
-			       strides, kernel, dilation, pad, pad),
-		       "max-pooling's gradient", s->name, e);
-	if (r == 0)
-		r = cpu_call_new(d, &p->backward, &desc, p->forward.desc,
-				 s->name, e);
+		r = cpu_pooling_new(d, &p->forward, CPU_FORWARD, s->training,
+				    &window, NULL, s->name, e);
+	if (r == 0 && s->training)
+		r = cpu_pooling_new(d, &p->backward, CPU_BACKWARD_DATA, 1,
+				    &window, &p->forward, s->name, e);
 	return r;
 }
 
@@ -62,13 +53,13 @@ static int bind_max(struct cpu_device *d, struct cpu_op *op, struct err *e)
 {
 	struct max_pool *p = as_max_pool(op);
 	const struct op_memory *m = &op->memory;
-	const dnnl_memory_desc_t *md;
+	cpu_md md;
 	size_t bytes;
-	int r = cpu_call_arg(d, &p->forward, DNNL_ARG_SRC, &op->in, m->in->data,
+	int r = cpu_call_arg(d, &p->forward, DNNL_ARG_SRC, op->in, m->in->data,
 			     op->name, e);
 
 	if (r == 0)
-		r = cpu_call_arg(d, &p->forward, DNNL_ARG_DST, &op->out,
+		r = cpu_call_arg(d, &p->forward, DNNL_ARG_DST, op->out,
 				 m->out->data, op->name, e);
 	if (r < 0 || !op->training)
 		return r;
@@ -84,10 +75,10 @@ static int bind_max(struct cpu_device *d, struct cpu_op *op, struct err *e)
 		r = cpu_call_arg(d, &p->backward, DNNL_ARG_WORKSPACE, md,
 				 p->where, op->name, e);
 	if (r == 0)
-		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_DST, &op->out,
+		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_DST, op->out,
 				 m->dy[0]->data, op->name, e);
 	if (r == 0 && m->dx)
-		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_SRC, &op->in,
+		r = cpu_call_arg(d, &p->backward, DNNL_ARG_DIFF_SRC, op->in,
 				 m->dx->data, op->name, e);
 	return r;
 }
@@ -146,15 +137,14 @@ struct run_of {
 	size_t at, stride;
 };
 
-static struct run_of find_run(const dnnl_memory_desc_t *md, size_t i, size_t c)
+static struct run_of find_run(const struct cpu_md_parts *p, size_t i, size_t c)
 {
-	const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-	size_t block = b->inner_nblks ? (size_t)b->inner_blks[0] : 1;
+	size_t block = (size_t)p->block;
 
 	return (struct run_of){
-		i * (size_t)b->strides[0] + c / block * (size_t)b->strides[1] +
+		i * (size_t)p->strides[0] + c / block * (size_t)p->strides[1] +
 			c % block,
-		(size_t)b->strides[3],
+		(size_t)p->strides[3],
 	};
 }
 
@@ -172,15 +162,15 @@ static float value1(const void *p, size_t i, int bf16)
 }
 
 MULTIVERSION
-static void average(const dnnl_memory_desc_t *md, size_t i, int bf16,
+static void average(const struct cpu_md_parts *p, size_t i, int bf16,
 		    const void *x, float *y)
 {
-	size_t c = (size_t)md->dims[1];
-	size_t places = (size_t)(md->dims[2] * md->dims[3]), k = 0;
+	size_t c = (size_t)p->dims[1];
+	size_t places = (size_t)(p->dims[2] * p->dims[3]), k = 0;
 	float part = 1.0f / (float)places;
 
 	for (; k + LANES <= c; k += LANES) {
-		struct run_of run = find_run(md, i, k);
+		struct run_of run = find_run(p, i, k);
 		v16 sum = {0}, v;
 
 		for (size_t j = 0; j < places; j++) {
@@ -191,7 +181,7 @@ static void average(const dnnl_memory_desc_t *md, size_t i, int bf16,
 		store16(&sum, y, k, 0);
 	}
 	for (; k < c; k++) {
-		struct run_of run = find_run(md, i, k);
+		struct run_of run = find_run(p, i, k);
 		float sum = 0;
 
 		for (size_t j = 0; j < places; j++)
@@ -202,16 +192,16 @@ static void average(const dnnl_memory_desc_t *md, size_t i, int bf16,
 
 /* dx = dy / places, everywhere. */
 MULTIVERSION
-static void spread(const dnnl_memory_desc_t *md, size_t i, int bf16,
+static void spread(const struct cpu_md_parts *p, size_t i, int bf16,
 		   const float *dy, void *dx)
 {
-	size_t c = (size_t)md->dims[1];
-	size_t places = (size_t)(md->dims[2] * md->dims[3]), k = 0;
+	size_t c = (size_t)p->dims[1];
+	size_t places = (size_t)(p->dims[2] * p->dims[3]), k = 0;
 	float part = 1.0f / (float)places;
 
 	for (; k < c; k += LANES) {
 		size_t lanes = c - k < LANES ? c - k : LANES;
-		struct run_of run = find_run(md, i, k);
+		struct run_of run = find_run(p, i, k);
 		v16 v = {0};
 
 		for (size_t l = 0; l < lanes; l++)
@@ -239,11 +229,13 @@ static void forward_average(struct cpu_device *d, struct cpu_op *op,
 {
 	const struct op_memory *m = &op->memory;
 	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
+	struct cpu_md_parts p;
 	float *y = m->out->data;
 
+	cpu_md_parts(op->in, &p);
 #pragma omp parallel for schedule(static)
 	for (size_t i = 0; i < n; i++)
-		average(&op->in, i, m->in->type == TENSOR_BF16, m->in->data,
+		average(&p, i, m->in->type == TENSOR_BF16, m->in->data,
 			y + i * c);
 }
 
@@ -253,14 +245,16 @@ static void backward_average(struct cpu_device *d, struct cpu_op *op,
 	const struct op_memory *m = &op->memory;
 	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
 	const float *dy = m->dy[0]->data;
+	struct cpu_md_parts p;
 
 	if (!m->dx)
 		return;
 	if (m->dy[1])
 		cpu_tensor_add(m->dy[0], m->dy[1]);
+	cpu_md_parts(op->in, &p);
 #pragma omp parallel for schedule(static)
 	for (size_t i = 0; i < n; i++)
-		spread(&op->in, i, m->in->type == TENSOR_BF16, dy + i * c,
+		spread(&p, i, m->in->type == TENSOR_BF16, dy + i * c,
 		       m->dx->data);
 }
 
