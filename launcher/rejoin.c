@@ -238,27 +238,58 @@ static void take_known(struct member *m, const struct wire_resumed *x)
 		say_again(m, x->heard);
 }
 
-static void take_unknown(struct member *m, const struct wire_resumed *x)
+/* The others go on without this node, which may join them: as after a round
+ * that ended. */
+static void join_anew(struct member *m, const struct wire_resumed *x)
 {
+	struct rejoin *r = &m->rejoin;
+	const struct wire_end end = {.round = r->round,
+				     .verdict = WIRE_REGROUP, .text = x->text,
+				     .rank = -1};
+	int again = r->anew;
+
+	be_back(m);
+	r->ended = r->anew = 1;
+	if (m->waiting)
+		member_send_join(m);
+	else if (!again)
+		m->events->on_end(m, &end);
+}
+
+/* It has forgotten more than that this node waits. */
+static void be_forgotten(struct member *m, const struct wire_resumed *x)
+{
+	const char *left = "", *right = "";
 	char text[ERR_TEXT_MAX];
 
-	if (!m->started) { /* it has forgotten nothing but that we wait */
+	m->rejoin.adrift = 0;
+	rdzv_stop_looking(&m->rdzv);
+	uv_timer_stop(&m->ping); /* nobody is left to be silent */
+	if (x->known == WIRE_OVER) {
+		m->rejoin.needs = 1;
+	} else if (m->rdzv.beside) { /* the others go on without this node */
+		left = "and the next one does not know this node any more (";
+		right = ")";
+		m->rejoin.silent = 1;
+	} else {
+		left = "it came back without its state (";
+		right = "); --journal FILE keeps it";
+	}
+	snprintf(text, sizeof(text), "%s%.*s%s", left, SLICE_FMT(x->text),
+		 right);
+	drift(m, text);
+}
+
+static void take_unknown(struct member *m, const struct wire_resumed *x)
+{
+	if (x->known == WIRE_LOST && m->started && !m->rdzv.beside) {
+		join_anew(m, x);
+	} else if (!m->started) {
 		be_back(m);
 		member_send_join(m);
-		return;
+	} else {
+		be_forgotten(m, x);
 	}
-	rdzv_stop_looking(&m->rdzv);
-	m->rejoin.adrift = 0;
-	if (m->rdzv.beside) { /* the others go on without this node */
-		snprintf(text, sizeof(text), "and the next one does not know "
-			 "this node any more (%.*s)", SLICE_FMT(x->text));
-		m->rejoin.silent = 1;
-		drift(m, text);
-		return;
-	}
-	snprintf(text, sizeof(text), "it came back without its state (%.*s); "
-		 "--journal FILE keeps it", SLICE_FMT(x->text));
-	drift(m, text);
 }
 
 int rejoin_take(struct member *m, const struct wire_frame *f)
@@ -271,7 +302,7 @@ int rejoin_take(struct member *m, const struct wire_frame *f)
 		return 0;
 	if (wire_get_resumed(f, &x, &e) < 0)
 		member_give_up(m, &e);
-	else if (x.known)
+	else if (x.known == WIRE_KNOWN)
 		take_known(m, &x);
 	else
 		take_unknown(m, &x);
@@ -283,7 +314,7 @@ int rejoin_take(struct member *m, const struct wire_frame *f)
 void rejoin_begin(struct member *m)
 {
 	buf_reset(&m->rejoin.said);
-	m->rejoin.needs = 0;
+	m->rejoin.needs = m->rejoin.anew = 0;
 }
 
 void rejoin_say(struct member *m, size_t from, int needs)
@@ -301,7 +332,7 @@ void rejoin_say(struct member *m, size_t from, int needs)
 		return;
 	}
 	r->needs |= needs;
-	if (m->rdzv.phase == RDZV_IN && !r->away)
+	if (m->rdzv.phase == RDZV_IN && !r->away && !r->anew)
 		buf_put(link_out(&m->rdzv.link), said.data + from,
 			said.len - from);
 	if (needs)

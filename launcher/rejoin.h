@@ -20,6 +20,7 @@ struct rejoin {
 	int silent;       /* it was lost by saying nothing, as this node may
 			   * have been by it */
 	int said_lost;    /* aloud */
+	int anew;         /* it counted this node as lost; until the JOIN */
 	uint64_t lost_ms;
 	char when[16];    /* by the clock on the wall, for people */
 	struct err why;

@@ -399,6 +399,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 			"its connection closed within a record" :
 			"its connection closed");
 	} else if (n < 0) {
+		c->reset = n == UV_ECONNRESET || n == UV_ECONNABORTED;
 		snprintf(why, sizeof why, "its connection broke (%s)",
 			 uv_strerror((int)n));
 		conn_gone(c, why);

@@ -75,6 +75,7 @@ struct conn {
 	int handles;   /* that are not closed yet */
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
+	int reset;     /* it broke, and its client may live and come again */
 	int held;      /* not read, as it does not read; resumed by us */
 	size_t unread; /* of that, when it was looked at last */
 	size_t mark;   /* of out, so much is what is being kept */

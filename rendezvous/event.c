@@ -2,6 +2,8 @@
  * leaves nothing in the journal. */
 #include "rendezvous/event.h"
 
+#include "rendezvous/resume.h"
+
 static int take_join(struct hosted *h, struct job_node **n, void *owner,
 		     const struct wire_frame *f, struct err *e)
 {
@@ -86,6 +88,7 @@ int event_take(struct hosted *h, struct job_node **n, void *owner,
 
 void event_lost(struct hosted *h, struct job_node *n, const char *why)
 {
+	resume_lost(h, n, why);
 	history_lost(h, n, why);
 	job_lost(h->job, n, why);
 }

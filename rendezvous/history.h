@@ -58,6 +58,7 @@ enum history_type {
 	HISTORY_QUEUED,  /* u64 job, str key, str value */
 	HISTORY_SEAL,    /* str credential: the key of the job, by munge */
 	HISTORY_LEFT,    /* u64 job, u32 rank: it has, after those before it */
+	HISTORY_WAS_LOST, /* u64 job, str node, str why: before all this */
 };
 
 /* ---- writing; nothing where there is no journal ---- */

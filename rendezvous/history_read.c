@@ -7,6 +7,7 @@
 #include "rendezvous/event.h"
 #include "rendezvous/history.h"
 #include "rendezvous/journal.h"
+#include "rendezvous/resume.h"
 #include "rendezvous/torch_session.h"
 
 /* A record that is being read; what it names is found as it is read. */
@@ -127,6 +128,19 @@ static int take_lost(struct reading *r)
 	event_lost(r->job, n, text);
 	hosted_act(r->job);
 	hosted_free_if_empty(r->job);
+	return 0;
+}
+
+static int take_was_lost(struct reading *r)
+{
+	struct slice node = reader_slice(&r->in);
+	struct slice why = reader_slice(&r->in);
+	char text[ERR_TEXT_MAX];
+
+	if (r->in.bad)
+		return ERR_PROTOCOL;
+	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
+	resume_remember(r->job, node, text);
 	return 0;
 }
 
@@ -339,6 +353,7 @@ static const struct {
 	[HISTORY_QUEUED] = {take_queued, "QUEUED", 1},
 	[HISTORY_SEAL] = {take_seal, "SEAL"},
 	[HISTORY_LEFT] = {take_left, "LEFT", 1},
+	[HISTORY_WAS_LOST] = {take_was_lost, "WAS_LOST", 1},
 };
 
 static uint64_t peek_number(const struct reading *r)

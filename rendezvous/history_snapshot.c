@@ -6,6 +6,7 @@
 #include "rendezvous/history.h"
 #include "rendezvous/hosted.h"
 #include "rendezvous/journal.h"
+#include "rendezvous/resume.h"
 
 enum { PART_BYTES = 64 << 20 }; /* then the next part begins */
 
@@ -140,6 +141,16 @@ static void put_pasts(struct snapshot *s, struct pasts *round)
 	}
 }
 
+/* The oldest first: each is put before those that are there. */
+static void put_lost(struct snapshot *s, const struct hosted *job,
+		     const struct lost_node *l)
+{
+	if (!l)
+		return;
+	put_lost(s, job, l->next);
+	put_pair(s, HISTORY_WAS_LOST, job, SLICE_STR(l->id), SLICE_STR(l->why));
+}
+
 static void put_job(struct snapshot *s, struct hosted *job)
 {
 	struct buf *b = next_record(s), state = BUF_INIT(JOURNAL_BATCH_MAX);
@@ -154,6 +165,7 @@ static void put_job(struct snapshot *s, struct hosted *job)
 	buf_put_slice(b, SLICE(state.data, state.len));
 	journal_end(b, mark);
 	buf_release(&state);
+	put_lost(s, job, job->lost);
 	if (!job->store)
 		return;
 	if (job->torch_port) {

@@ -12,6 +12,7 @@
 #include "rendezvous/event.h"
 #include "rendezvous/guests.h"
 #include "rendezvous/limits.h"
+#include "rendezvous/resume.h"
 #include "rendezvous/service.h"
 #include "rendezvous/torch_home.h"
 #include "rendezvous/waits.h"
@@ -391,6 +392,7 @@ static void on_timer_closed(uv_handle_t *t)
 static void close_all(struct hosted *h)
 {
 	unname(h);
+	resume_release(h);
 	history_forget(&h->server->history, h);
 	job_free(h->job);
 	h->closing = 3;

@@ -83,6 +83,8 @@ struct hosted {
 	uint64_t state_since;
 	uv_timer_t call_timer;  /* the last call is over */
 	uv_timer_t back_timer;  /* who has not come back is lost */
+	struct absent *absent;  /* they; the first to be lost is first */
+	struct lost_node *lost; /* the last ones, for those who come late */
 	int named;              /* new joins find it */
 	int broken; /* by a record: what the journal has of it is left out */
 	int closing; /* handles that are not closed yet */

@@ -127,6 +127,7 @@ int job_node_joined(const struct job_node *n);
 /* For a round to begin (STATE is for it), as a spare too. */
 int job_node_waits(const struct job *j, const struct job_node *n);
 int job_node_is_spare(const struct job_node *n);
+int job_node_has_left(const struct job_node *n);
 int32_t job_node_rank(const struct job_node *n); /* -1: none yet */
 const char *job_node_host(const struct job_node *n);
 int job_node_hosts(const struct job_node *n); /* its agent started the server */

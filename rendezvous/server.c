@@ -19,6 +19,7 @@
 #include "rendezvous/metrics.h"
 #include "rendezvous/place.h"
 #include "rendezvous/request.h"
+#include "rendezvous/resume.h"
 #include "rendezvous/service.h"
 #include "rendezvous/waits.h"
 
@@ -110,7 +111,8 @@ static void on_gone(struct conn *c, const char *why)
 	/* munge may speak, and etcd, before the handle is closed */
 	door_on_gone(m);
 	standby_forget(m);
-	hosted_lose(m, why);
+	if (!c->reset || !resume_await(m, why))
+		hosted_lose(m, why);
 }
 
 static void on_closed(struct conn *c)

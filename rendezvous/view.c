@@ -180,6 +180,11 @@ int job_node_is_spare(const struct job_node *n)
 	return n->place == NODE_SPARE;
 }
 
+int job_node_has_left(const struct job_node *n)
+{
+	return n->place == NODE_GONE;
+}
+
 const char *job_agent_store_addr(const struct job *j)
 {
 	const struct job_node *first = j->order[0];

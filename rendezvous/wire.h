@@ -64,6 +64,13 @@ enum wire_level {
 	WIRE_CUT,        /* all are killed */
 };
 /* Its cause: a signal, the time limit, the end of the ssh that started it. */
+/* A node that sends RESUME, to the server. */
+enum wire_known {
+	WIRE_UNKNOWN,
+	WIRE_KNOWN,
+	WIRE_LOST,  /* the job goes on without it; it may JOIN again */
+	WIRE_OVER,  /* and its job is */
+};
 enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT, WIRE_BY_SSH };
 
 enum wire_type {

@@ -47,16 +47,13 @@ CODES = {
     # libuv closes what it has no descriptor for: a worker fails in ddp_init, an
     # agent takes it for something else
     "server descriptors": {69, 71, 75, 76, VICTIM},
-    # a connection that breaks is a lost node, at once; it looks for the server,
-    # which has ended with the job or does not know it any more
-    "reset": LOST,
 }
 # A node is silent meanwhile: lost if that is long.
 SILENT = {"agent stop", "server stop", "freeze", "split", "cable", "drop",
           "oneway"}
 # Its node is lost: an elastic job goes on without.
 NODE = {"agent kill", "agent term", "agent stop", "ssh kill", "sshd kill",
-        "far kill", "power", "freeze", "split", "cable", "reset"}
+        "far kill", "power", "freeze", "split", "cable"}
 
 
 class Trial:
@@ -203,8 +200,7 @@ def suspects(trial, terminal):
         if f["kind"].startswith("ssh "):  # where it leads to
             mine |= set(re.findall(r" -- (h\d)", f["line"]))
         hosts |= mine
-        if terminal["host"] in mine and \
-                (f["kind"] not in CODES or f["kind"] == "reset"):
+        if terminal["host"] in mine and f["kind"] not in CODES:
             hosts.add("h1")  # it is the server that is silent to it
         # a server's host misses all others, and they miss it and, when it
         # is back, those that have given up
@@ -309,7 +305,7 @@ def check_code(trial):
 
 def check_codes(trial):
     """Where nobody was cut off, all have heard the same."""
-    if any(f["kind"] in SILENT | {"power", "agent kill", "reset"} or
+    if any(f["kind"] in SILENT | {"power", "agent kill"} or
            "descriptors" in f["kind"] for f in trial.faults):
         return
     codes = {t["name"]: t["code"] for t in trial.terminals

@@ -221,6 +221,23 @@ def left_and_the_rest_goes_on(j):
 
 
 @row
+def lost_and_comes_late(j):
+    agents = [j.agent('n%d' % i, nodes=3, least=1, call_ms=600000)
+              for i in range(3)]
+    for a in agents:
+        a.started()
+    agents[1].close()
+    agents[0].ended(), agents[2].ended()
+
+    def look():
+        known = [j.resume('n%d' % i) for i in range(3)]
+        for a, _ in known:
+            a.join(nodes=3, least=1, call_ms=600000)
+        return [(said[2][0][1][0], a.started()) for a, said in known]
+    return look
+
+
+@row
 def left_and_it_ended(j):
     a, b = j.agent('n0', nodes=2), j.agent('n1', nodes=2)
     a.started(), b.started()

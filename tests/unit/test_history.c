@@ -206,6 +206,7 @@ static const struct {
 	{HISTORY_TORCHED, torch_of_no_generation, "(TORCHED)"},
 	{HISTORY_TORCH, torch_addresses_that_are_none, "(TORCH)"},
 	{HISTORY_LEFT, left_that_has_not, "(LEFT)"},
+	{HISTORY_WAS_LOST, nothing, "(WAS_LOST)"},
 };
 
 static void put_bad(struct server *s, int i, uint64_t number)
