@@ -1,13 +1,13 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 load netns
+load sshd
 
 # ddprun --encrypt-data over hosts of their own: what a reader on the path between
 # them sees, and what both terminals say where one host lacks the option.
 
 setup() {
 	lib_setup
-	hosts_up 2
 }
 
 # on_both OPTIONS... -- CMD...: two ranks on each host
@@ -36,6 +36,7 @@ read_by_others() {
 }
 
 @test "a reader on the path sees nothing of collectives and messages, and all without it" {
+	hosts_up 2
 	hosts_real
 	read_by_others
 	has "$line" '^weights-nobody-saw in [1-9][0-9]* of '
@@ -46,12 +47,14 @@ read_by_others() {
 }
 
 @test "collectives and messages over hosts of their own are right with it" {
+	hosts_up 2
 	on_both --encrypt-data c_collectives 40000
 	on_both --encrypt-data c_messages
 }
 
 @test "with the option on one host only both terminals name ranks, hosts and option" {
 	local h
+	hosts_up 2
 	hosts_real
 	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint h1:29400 \
 		--encrypt-data c_collectives 10
@@ -60,5 +63,19 @@ read_by_others() {
 	for h in h1 h2; do
 		finish on_$h 1
 		has "$out$err" "-20002: ddp_init: rank (0 on h1 has DDP_ENCRYPT_DATA=1, rank 1 on h2 has 0|1 on h2 has DDP_ENCRYPT_DATA=0, rank 0 on h1 has 1): give all ranks the same \(ddprun --encrypt-data\)"
+	done
+}
+
+@test "over ssh the option and its variables reach the workers of all hosts" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:1 --encrypt-data sh -c 'echo "is $DDP_ENCRYPT_DATA"'
+	finish job
+	[ "$(sort <<<"$out")" = $'[0] is 1\n[1] is 1' ]
+	for name in PET_ENCRYPT_DATA DDP_ENCRYPT_DATA; do
+		export $name=1
+		over_ssh job -H h1:1,h2:1 sh -c 'echo "is $DDP_ENCRYPT_DATA"'
+		unset $name
+		finish job
+		[ "$(sort <<<"$out")" = $'[0] is 1\n[1] is 1' ]
 	done
 }
