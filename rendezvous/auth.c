@@ -154,6 +154,7 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e)
 {
 	const char *slurm = getenv("SLURM_JOB_ID");
+	int in_slurm = slurm && *slurm;
 	struct err why = ERR_INIT;
 	enum way way;
 	int rc = way_of(method, &way, e), given = token_file || token();
@@ -172,12 +173,12 @@ int auth_choose(struct auth *a, const char *method, const char *token_file,
 		return by_munge(a, e);
 	if (way == WAY_SECRET || given)
 		return by_secret(a, token_file, e);
+	/* on a cluster munged runs on all nodes: one without it is broken */
 	if (credential_is_offered() && !credential_is_named() &&
-	    credential_load(&why) < 0)
+	    (in_slurm ? credential_load(&why) : credential_try(&why)) < 0)
 		return by_secret_instead(a, &why, e);
-	/* on a cluster all nodes have it: one that has not is broken */
 	if (credential_is_offered() ||
-	    (slurm && *slurm && credential_is_expected()))
+	    (in_slurm && credential_is_expected()))
 		return by_munge(a, e);
 	return by_secret(a, NULL, e);
 }

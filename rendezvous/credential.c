@@ -142,23 +142,43 @@ static int is_down(const char *why, struct err *e)
 		       host, socket_path(), why);
 }
 
-/* libmunge itself tries for seconds. */
-int credential_check(struct err *e)
+/* 0 where munged takes connections, else errno; libmunge itself tries for
+ * seconds. */
+static int knock(void)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd, rc = 0;
 
 	if (strlen(socket_path()) >= sizeof(a.sun_path))
-		return is_down(strerror(ENAMETOOLONG), e);
+		return ENAMETOOLONG;
 	strcpy(a.sun_path, socket_path());
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* EAGAIN: so many are asking it now */
 	if (fd < 0 || (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
 		       errno != EAGAIN))
-		rc = is_down(strerror(errno), e);
+		rc = errno;
 	if (fd >= 0)
 		close(fd);
-	return rc < 0 ? rc : must_load(e);
+	return rc;
+}
+
+int credential_try(struct err *e)
+{
+	int down = knock();
+	char host[SOCK_HOST_MAX];
+
+	if (!down)
+		return credential_load(e);
+	sock_host_name(host);
+	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s)",
+		       host, socket_path(), strerror(down));
+}
+
+int credential_check(struct err *e)
+{
+	int down = knock();
+
+	return down ? is_down(strerror(down), e) : must_load(e);
 }
 
 /* ---- credentials ---- */

@@ -27,7 +27,9 @@ int credential_is_named(void);
 int credential_load(struct err *e);
 
 /* 0, or ERR_PROOF at once: munged does not answer, or cannot be asked; the text
- * names this host, the socket, and what to do. */
+ * names this host and the socket. */
+int credential_try(struct err *e);
+/* The same where nothing else will do: the text says what to do, too. */
 int credential_check(struct err *e);
 
 /* One of this process's user, with that payload (at most 128 bytes), which only

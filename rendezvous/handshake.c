@@ -104,8 +104,9 @@ static int wants_another(const struct handshake *h, unsigned theirs,
 			       "DDP_JOB_KEY): start all nodes the same way");
 	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
 		return err_set(e, ERR_PROOF, "it takes munge's word for who "
-			       "joins, and here it is known by %s; install it, "
-			       "or give all nodes the same --token-file FILE",
+			       "joins, and here it is known by %s; make munge "
+			       "work here, or give all nodes the same "
+			       "--token-file FILE",
 			       h->auth->from);
 	if (theirs & WIRE_BY_MUNGE)
 		return err_set(e, ERR_PROOF, "it takes munge's word for who "

@@ -1,6 +1,6 @@
 # Images that have munge's socket of their host and no libmunge: nobody has said
 # that munge is to be asked, so it is not, and both sides say what they know each
-# other by. Worlds that prove themselves by it. (ddpruns: cluster/auth.bats.)
+# other by. So it is where a munged has ended and left its socket. Worlds that prove themselves by it. (ddpruns: cluster/auth.bats.)
 load ../lib
 
 setup() {
@@ -60,7 +60,7 @@ here() {
 	await a.err "1 of 2 nodes are there"
 	node b without
 	finish b 77
-	has "$err" "rendezvous server $at: it takes munge's word for who joins, and here it is known by $key; install it, or give all nodes the same --token-file FILE\$"
+	has "$err" "rendezvous server $at: it takes munge's word for who joins, and here it is known by $key; make munge work here, or give all nodes the same --token-file FILE\$"
 	node c with
 	finish c
 	finish a
@@ -73,6 +73,24 @@ here() {
 	node c without
 	finish c
 	finish a
+}
+
+@test "where munged has ended, nodes agree by the key file unless they ask for munge" {
+	local down="munged does not answer on $(hostname) \(/run/munge/munge.socket.2: Connection refused\)"
+	signal munged KILL
+	finish munged 137
+	here
+	node a with
+	node b with
+	finish a
+	has "$err" "^ddprun: who joins is known by the key file $T/config/ddprun/key on $(hostname), as $down\$"
+	finish b
+	node c with DDP_AUTH=munge
+	finish c 77
+	has "$err" "^ddprun: error: $down; start it there"
+	node d with SLURM_JOB_ID=7
+	finish d 77
+	has "$err" "^ddprun: error: $down; start it there"
 }
 
 @test "who has named munge is told that libmunge is missing" {
