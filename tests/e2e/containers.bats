@@ -34,7 +34,7 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 	#!/bin/sh
 	set -- $inits
 	[ $LOCAL_RANK -lt 2 ] || shift
-	exec nsenter -t $1 -p -m c_init
+	exec nsenter -t $1 -p -m -r -w c_init
 	EOF
 	chmod +x worker
 	expect 0 ddprun --nproc-per-node 4 ./worker

@@ -8,6 +8,7 @@
  *                             stdio, signals sent to it and exit status pass
  *                             through; CMD dies with it */
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -101,15 +102,23 @@ static int up(const char *name, const char *hosts)
 	return waitpid(pid, NULL, 0) == pid ? 0 : EXIT_HOST;
 }
 
+/* The host's root is its init's, which need not be that of its mounts: all of
+ * this may run in a chroot, as packages are built. */
 static void enter(const char *pid)
 {
-	char cwd[4096];
-	int fd = (int)syscall(SYS_pidfd_open, atol(pid), 0);
+	char cwd[4096], path[64];
+	int fd = (int)syscall(SYS_pidfd_open, atol(pid), 0), root;
 
 	if (!getcwd(cwd, sizeof(cwd)))
 		die("working folder");
 	must(fd, "no such host");
+	snprintf(path, sizeof(path), "/proc/%s/root", pid);
+	root = open(path, O_PATH | O_CLOEXEC);
+	must(root, path);
 	must(setns(fd, SPACES), "enter the host");
+	must(fchdir(root), path);
+	must(chroot("."), path);
+	close(root);
 	close(fd);
 	must(chdir(cwd), cwd);
 }
