@@ -30,10 +30,10 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e);
 /* What the user's words mean on this host: method none, secret, munge, auto or
  * NULL (DDP_AUTH, else auto); token_file or NULL. auto: DDP_TOKEN, the file;
  * else munge where it is; else the user's key file, made at its first use. A
- * socket of munge's that nobody has named is no munge where there is no libmunge
- * (in an image that has /run of its host) or, outside of Slurm, where no munged
- * listens at it: without_munge, and a program says so. An error names what is
- * wrong on this host and the ways out of it. */
+ * socket of munge's that nobody has named is no munge where there is no
+ * libmunge (in an image that has /run of its host) or, outside of Slurm, where
+ * no munged listens at it: without_munge, and a program says so. An error names
+ * what is wrong on this host and the ways out of it. */
 int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e);
 /* Whether those words leave it to us, so that a job which one process starts
