@@ -55,6 +55,7 @@ static void on_handle_closed(uv_handle_t *h)
 	buf_release(&c->out);
 	buf_release(&c->sending);
 	cipher_wipe(&c->cipher);
+	conn_charge_to(c, NULL, 0);
 	c->events->on_closed(c);
 }
 
@@ -163,6 +164,7 @@ void conn_flush(struct conn *c)
 	if (c->out.len == 0 && c->out.data)
 		conn_give_spare(c);
 	shut_when_sent(c);
+	conn_count(c);
 }
 
 /* What commit says. */
@@ -377,6 +379,7 @@ static void take_bytes(struct conn *c, const char *base, size_t n)
 	if (hold(c) && left.len + c->text.len)
 		expect_reading(c);
 	conn_keep(c, &c->in, left, shared);
+	conn_count(c);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)

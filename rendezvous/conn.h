@@ -7,6 +7,7 @@
 
 #include "base/loop.h"
 #include "base/sock.h"
+#include "rendezvous/account.h"
 #include "rendezvous/cipher.h"
 #include "rendezvous/wire.h"
 
@@ -18,6 +19,7 @@ enum {
 	CONN_HOLD_MAX = 1 << 20,   /* of who leaves more nothing is read */
 	CONN_DEAF_MS = 5000,       /* and who asks on meanwhile is closed */
 	CONN_LINGER_MS = 1000,     /* from our last word to the close */
+	CONN_SMALL = 64 << 10,     /* buffers that a limit does not end */
 };
 
 #define CONN_NEVER UINT64_MAX
@@ -32,7 +34,8 @@ struct conn_events {
 	/* The time of conn_due has come. */
 	void (*on_due)(struct conn *c);
 	/* What came was not what its client had sent, or it speaks another
-	 * version; on_gone follows, with the same words. Not with on_bytes. */
+	 * version, or its buffers are too much for its account; on_gone
+	 * follows, with the same words. Not with on_bytes. */
 	void (*on_strange)(struct conn *c, const char *why);
 	/* Nothing more will come from it; why, to go after "lost: ". Not
 	 * called after conn_finish or conn_drop. */
@@ -100,6 +103,8 @@ struct conn {
 	int is_dirty;
 	struct conn *dirty_next;
 	uint64_t heard;    /* when something came from it; loop time */
+	struct account *account; /* its buffers are counted there; or NULL */
+	size_t counted, fixed;   /* so much of it; of that, its owner */
 };
 
 /* Takes the next connection of listener; c is zeroed by us. 0, or a libuv
@@ -108,6 +113,10 @@ struct conn {
 int conn_open(struct conn *c, struct conn_pool *pool,
 	      const struct conn_events *events, size_t in_max,
 	      uv_stream_t *listener);
+/* From here on its buffers, and fixed bytes of its owner's, are counted there,
+ * until it is closed; before, elsewhere or nowhere. With more than the account
+ * may have, a connection whose buffers grow beyond CONN_SMALL is refused. */
+void conn_charge_to(struct conn *c, struct account *a, size_t fixed);
 /* From here on nothing is read of it, its end neither, until conn_resume. */
 void conn_pause(struct conn *c);
 void conn_resume(struct conn *c);

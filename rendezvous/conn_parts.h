@@ -21,6 +21,9 @@ void conn_flush(struct conn *c);
 /* It reads again, so more of it is read. */
 void conn_take_more(struct conn *c);
 
+/* conn_account.c: its buffers may be others than before; it may be closed. */
+void conn_count(struct conn *c);
+
 /* It is closed, and its owner told why. */
 void conn_gone(struct conn *c, const char *why);
 /* Hands on the whole frames in `in`, up to that whose answer brought the keys;

@@ -24,6 +24,7 @@ enum {
 	FD_MAX = 1 << 20,
 	ETCD_BYTES_MAX = 128 << 20, /* of a job's store: etcd has to hold it */
 	USER_MAX = 512,
+	MEMORY_MORE = 256 << 20, /* beside stores: a job's clients' buffers */
 };
 #define LEASE_MAX (INT64_C(1) << 62)
 
@@ -33,7 +34,8 @@ struct options {
 	double heartbeat_timeout, hello_timeout, silent_timeout;
 	long guests;
 	const char *job;
-	long max_jobs, max_connections, max_keys, max_bytes;
+	long max_jobs, max_connections, max_keys, max_bytes, max_memory;
+	long tenant_jobs, tenant_connections, tenant_memory;
 	double idle_timeout;
 	const char *token_dir;
 	const char *metrics;
@@ -85,6 +87,17 @@ static const struct option_spec table[] = {
 	 "So many keys in the store of each job (1048576)."},
 	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
 	 "So many bytes in it, keys and values together (1073741824)."},
+	{"max-memory", 0, OPTION_INT, FIELD(max_memory), 65536, 1e15, "N", NULL,
+	 "So many bytes for each job in all: its store, who waits in it, its "
+	 "clients and what they have not read (twice --max-bytes, and 256 "
+	 "MiB)."},
+	{"tenant-jobs", 0, OPTION_INT, FIELD(tenant_jobs), 1, INT32_MAX, "N",
+	 NULL, "So many jobs of one tenant of --token-dir at a time (4096)."},
+	{"tenant-connections", 0, OPTION_INT, FIELD(tenant_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many clients of all its jobs, tools too (262144)."},
+	{"tenant-memory", 0, OPTION_INT, FIELD(tenant_memory), 65536, 1e15, "N",
+	 NULL, "So many bytes for all its jobs (four times --max-memory)."},
 	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
 	 "SECONDS", NULL,
 	 "A job that does not run, and in which nothing happens, ends (3600)."},
@@ -286,6 +299,22 @@ static struct place_options place_of(const struct options *o)
 	return place;
 }
 
+static struct account_limits accounts_of(const struct options *o)
+{
+	struct account_limits l = {
+		.job_bytes = (size_t)o->max_memory,
+		.tenant_bytes = (size_t)o->tenant_memory,
+		.tenant_jobs = (uint32_t)o->tenant_jobs,
+		.tenant_connections = (uint32_t)o->tenant_connections,
+	};
+
+	if (!l.job_bytes)
+		l.job_bytes = 2 * (size_t)o->max_bytes + MEMORY_MORE;
+	if (!l.tenant_bytes)
+		l.tenant_bytes = 4 * l.job_bytes;
+	return l;
+}
+
 static int serve(const struct options *o, const struct auth *auth,
 		 struct err *e)
 {
@@ -302,6 +331,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.max_connections = (uint32_t)o->max_connections,
 		.max_keys = (size_t)o->max_keys,
 		.max_bytes = (size_t)o->max_bytes,
+		.accounts = accounts_of(o),
 		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
 		.token_dir = o->token_dir,
 		.metrics = o->metrics,
@@ -360,6 +390,8 @@ int main(int argc, char **argv)
 			    .silent_timeout = 60,
 			    .max_jobs = 65536, .max_connections = 262144,
 			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
+			    .tenant_jobs = 4096,
+			    .tenant_connections = 262144,
 			    .idle_timeout = 3600,
 			    .etcd_ttl = 10, .etcd_keep = 3600};
 	struct err e = ERR_INIT;

@@ -87,6 +87,7 @@ int hosted_make_store(struct hosted *h)
 		.bytes = s->history.mute ? SIZE_MAX : s->max_bytes,
 		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
 		.ranks = job_world_size(h->job),
+		.account = h->account,
 	};
 
 	pasts_limit(&h->pasts, limits.ranks);
@@ -305,8 +306,11 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 {
 	struct hosted *h = calloc(1, sizeof *h);
 
-	if (!h) {
+	if (h)
+		h->account = limits_account(s, SLICE_STR(job_id(job)));
+	if (!h || !h->account) {
 		job_free(job);
+		free(h);
 		return NULL;
 	}
 	h->job = job;
@@ -315,6 +319,7 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 	h->item.key = SLICE_STR(job_id(h->job));
 	if (enter(h, named) < 0) {
 		job_free(job);
+		account_let_go(h->account);
 		free(h);
 		return NULL;
 	}
@@ -395,6 +400,8 @@ static void close_all(struct hosted *h)
 	resume_release(h);
 	history_forget(&h->server->history, h);
 	job_free(h->job);
+	account_let_go(h->account);
+	h->account = NULL;
 	h->closing = 3;
 	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
 	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
@@ -428,6 +435,7 @@ void hosted_drop(struct hosted *h)
 void hosted_add_worker(struct hosted *h, struct member *m)
 {
 	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof *m);
 	m->session.conn = &m->conn;
 	m->session.store = h->store;
 	m->session.job = h->job;

@@ -66,6 +66,7 @@ struct hosted {
 	struct server *server;
 	struct job *job;
 	struct pasts pasts; /* of the running round's workers */
+	struct account *account; /* of all that its clients make us hold */
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */
@@ -110,6 +111,8 @@ struct server {
 	uv_timer_t idle_timer;
 	uint32_t max_connections, max_jobs; /* a job's; in all */
 	size_t max_keys, max_bytes;         /* of a round's store */
+	struct account_limits accounts;
+	struct table tenants; /* their accounts, by name */
 	uint64_t idle_ms;
 	uint32_t fd_limit;
 	const char *token_dir; /* of tenants' tokens, or NULL */

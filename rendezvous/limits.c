@@ -1,7 +1,9 @@
 /* limits.c: counting, and one timer for the job that has been idle longest. */
 #include "rendezvous/limits.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -28,10 +30,79 @@ int limits_check_client(const struct hosted *h, struct err *e)
 		       job_id(h->job), s->endpoint, s->max_connections);
 }
 
+/* ---- tenants ---- */
+
+/* NULL, and *rc 0: it is not of a tenant. */
+static struct account *tenant_of(struct server *s, struct slice job, int *rc)
+{
+	struct slice name = account_tenant_of(job);
+	struct account *a = NULL;
+
+	*rc = 0;
+	if (s->token_dir && name.len) {
+		a = account_of_tenant(&s->tenants, name, &s->accounts);
+		*rc = a ? 0 : -ENOMEM;
+	}
+	return a;
+}
+
+struct account *limits_account(struct server *s, struct slice job)
+{
+	struct account *tenant, *a;
+	int rc;
+
+	tenant = tenant_of(s, job, &rc);
+	a = rc < 0 ? NULL : account_of_job(job, tenant, &s->accounts);
+	account_let_go(tenant);
+	return a;
+}
+
+int limits_check_tenant(struct member *m, struct slice job, struct err *e)
+{
+	struct server *s = m->server;
+	uint32_t most = s->accounts.tenant_connections;
+	struct account *a;
+	int rc;
+
+	a = tenant_of(s, job, &rc);
+	if (rc < 0)
+		return err_set(e, rc, "the rendezvous server is out of "
+			       "memory");
+	if (a && most && a->connections >= most)
+		rc = err_set(e, ERR_REFUSED, "%.300s has %u connections at "
+			     "%s, its limit (--tenant-connections of that "
+			     "ddprdzv)", a->name, a->connections,
+			     s->endpoint);
+	else if (a)
+		conn_charge_to(&m->conn, a, sizeof *m);
+	account_let_go(a);
+	return rc;
+}
+
+static int check_tenants_jobs(const struct server *s, const char *id,
+			      struct err *e)
+{
+	struct table *jobs = (struct table *)&s->jobs;
+	struct slice name = account_tenant_of(SLICE_STR(id));
+	uint32_t n = 0, most = s->accounts.tenant_jobs;
+	struct table_item *at = NULL;
+
+	if (!s->token_dir || !name.len || !most)
+		return 0;
+	while ((at = table_next(jobs, at)))
+		n += at->key.len > name.len && at->key.data[name.len] == '/' &&
+		     memcmp(at->key.data, name.data, name.len) == 0;
+	if (n < most)
+		return 0;
+	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: tenant "
+		       "'%.*s' has %u jobs there, its limit (--tenant-jobs of "
+		       "that ddprdzv)", id, s->endpoint, SLICE_FMT(name), n);
+}
+
 int limits_check_job(const struct server *s, const char *id, struct err *e)
 {
 	if (s->jobs.items < s->max_jobs)
-		return 0;
+		return check_tenants_jobs(s, id, e);
 	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: %u jobs "
 		       "are there, its limit (--max-jobs of that ddprdzv)",
 		       id, s->endpoint, s->max_jobs);

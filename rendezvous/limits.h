@@ -1,6 +1,7 @@
 /* limits.h: what one job may take of a server that others use, too:
- * connections, jobs in all, idle time, and what is left of the process's
- * descriptors. Each refusal names the limit, the job and the option. */
+ * connections, jobs in all, memory, idle time, and what is left of the
+ * process's descriptors; and one tenant, by all its jobs. Each refusal names
+ * the limit, the job and the option. */
 #ifndef RENDEZVOUS_LIMITS_H
 #define RENDEZVOUS_LIMITS_H
 
@@ -23,6 +24,13 @@ int limits_full(const struct server *s, struct err *e);
 /* One more connection for this job; a job of that name. ERR_REFUSED. */
 int limits_check_client(const struct hosted *h, struct err *e);
 int limits_check_job(const struct server *s, const char *id, struct err *e);
+
+/* A client of one of its jobs comes, which is counted as the tenant's from here
+ * on. ERR_REFUSED; -ENOMEM. */
+int limits_check_tenant(struct member *m, struct slice job, struct err *e);
+/* A job's account, below its tenant's, if it has one; the caller's to let go.
+ * NULL when memory ran out. */
+struct account *limits_account(struct server *s, struct slice job);
 
 /* Something happened in it, or its first node came: it is not idle. */
 void limits_touch(struct hosted *h);

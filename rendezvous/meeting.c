@@ -17,6 +17,7 @@ struct meeting {
 	struct meeting *next, **pprev; /* the list of gathers */
 	uint32_t size;
 	uint32_t here; /* waiters that hold it, and have come; other holders */
+	size_t taken;  /* in the store's account */
 	struct held_tag tag; /* of one that is held: the holder's */
 	struct store_waiter *waiters;
 	struct slice *values; /* of a gather: size; data NULL: not yet */
@@ -87,19 +88,37 @@ static void meeting_free(struct store *s, struct meeting *m)
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
 	}
+	store_give(s, m->taken);
 	share_release(&m->share);
 	free(m->values);
 	free(m->error);
 	free(m);
 }
 
-static struct meeting *meeting_new(struct store *s, struct slice key,
-				   uint32_t size, int is_gather)
+/* Its memory beside the values: who comes with an offer to pass them on takes
+ * as much as any. */
+static size_t cost(struct slice key, uint32_t size, int is_gather)
 {
-	struct meeting *m = calloc(1, sizeof *m + key.len);
+	size_t each = sizeof(struct slice) + sizeof(struct share_place);
 
-	if (!m)
-		return NULL;
+	return sizeof(struct meeting) + key.len + (is_gather ? size * each : 0);
+}
+
+static int meeting_new(struct store *s, struct slice key, uint32_t size,
+		       int is_gather, struct meeting **out, struct err *e)
+{
+	size_t taken = cost(key, size, is_gather);
+	struct meeting *m;
+	int rc = store_take(s, taken, e);
+
+	if (rc < 0)
+		return rc;
+	*out = m = calloc(1, sizeof *m + key.len);
+	if (!m) {
+		store_give(s, taken);
+		return store_no_memory(e);
+	}
+	m->taken = taken;
 	m->size = size;
 	m->is_gather = is_gather;
 	if (key.len)
@@ -110,9 +129,11 @@ static struct meeting *meeting_new(struct store *s, struct slice key,
 	if ((is_gather && !m->values) || name(s, m) < 0) {
 		free(m->values);
 		free(m);
-		return NULL;
+		*out = NULL;
+		store_give(s, taken);
+		return store_no_memory(e);
 	}
-	return m;
+	return 0;
 }
 
 /* The meeting of key, begun where there is none, if the caller means the same
@@ -140,8 +161,8 @@ static int find_or_begin(struct store *s, struct slice key, uint32_t size,
 		rc = err_set(e, ERR_ARGUMENT, "a %s of nobody: %.*s has size 0",
 			     is_gather ? "gather" : "barrier", (int)name.len,
 			     name.data);
-	else if (!(*out = meeting_new(s, key, size, is_gather)))
-		rc = store_no_memory(e);
+	else
+		rc = meeting_new(s, key, size, is_gather, out, e);
 	buf_release(&name);
 	return rc;
 }
@@ -454,6 +475,9 @@ struct meeting *store_remake(struct store *s, const struct slice *values,
 	}
 	m->size = size;
 	m->is_gather = 1;
+	m->taken = cost(SLICE("", 0), size, 1);
+	if (store_take(s, m->taken, NULL) < 0)
+		m->taken = 0;
 	enter_list(&s->meetings.held, m);
 	for (uint32_t i = 0; i < size; i++) {
 		if (bring(s, m, i, values[i], NULL) < 0) {

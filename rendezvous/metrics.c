@@ -14,7 +14,7 @@
 struct now {
 	uint64_t unproven, agents, workers_connected, tools;
 	uint64_t jobs[JOB_STATES], nodes, spares, workers;
-	uint64_t keys, bytes, parked, waiting;
+	uint64_t keys, bytes, memory, parked, waiting;
 };
 
 static void count_job(struct now *n, const struct hosted *h)
@@ -26,6 +26,7 @@ static void count_job(struct now *n, const struct hosted *h)
 	n->nodes += h->guests ? 0 : m.joined;
 	n->spares += m.spares;
 	n->workers += m.world_size - m.exited;
+	n->memory += h->account->bytes;
 	if (h->store) {
 		n->keys += store_keys(h->store);
 		n->bytes += store_bytes(h->store);
@@ -147,6 +148,8 @@ static void put_store(struct buf *out, const struct server *s,
 	    n->keys);
 	one(out, "store_bytes", "gauge", "Bytes of keys and values in them.",
 	    n->bytes);
+	one(out, "memory_bytes", "gauge", "Bytes held for jobs: stores, who "
+	    "waits in them, clients and their buffers.", n->memory);
 	one(out, "parked_requests", "gauge",
 	    "Requests of workers that wait for their answer.", n->parked);
 	head(out, "requests_total", "counter", "Messages from clients.");

@@ -83,6 +83,8 @@ int request_admit(struct member *m, const struct wire_hello *hello,
 		rc = limits_full(m->server, e);
 	if (rc == 0 && m->server->place)
 		rc = place_check(m->server->place, e);
+	if (rc == 0)
+		rc = limits_check_tenant(m, hello->job, e);
 	if (rc < 0) {
 		m->server->counts.refused_hello++;
 		return rc;
@@ -194,6 +196,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof *m);
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
 	hosted_bear_with(m);

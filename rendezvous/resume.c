@@ -107,6 +107,7 @@ static int take_node(struct hosted *h, struct job_node *n, struct member *m,
 	m->node = n;
 	replace(h, n, m);
 	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof *m);
 	voucher_settle(h, m, &addrs);
 	m->lease_ms = job_node_lease(n) ? job_node_lease(n)
 					: m->server->lease_ms;

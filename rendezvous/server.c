@@ -515,6 +515,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	s->max_jobs = o->max_jobs;
 	s->max_keys = o->max_keys;
 	s->max_bytes = o->max_bytes;
+	s->accounts = o->accounts;
 	s->idle_ms = o->idle_ms;
 	s->token_dir = o->token_dir;
 	s->pool.loop = loop;
@@ -564,6 +565,7 @@ void server_free(struct server *s)
 	history_close(&s->history);
 	table_release(&s->history.by_number);
 	table_release(&s->jobs);
+	table_release(&s->tenants);
 	ended_release(&s->ended);
 	conn_pool_release(&s->pool);
 	free(s);

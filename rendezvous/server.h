@@ -5,6 +5,7 @@
 #define RENDEZVOUS_SERVER_H
 
 #include "base/loop.h"
+#include "rendezvous/account.h"
 #include "rendezvous/auth.h"
 
 struct server;
@@ -22,6 +23,7 @@ struct server_options {
 	/* of each job: clients that are connected, its store; and of jobs */
 	uint32_t max_connections, max_jobs;
 	size_t max_keys, max_bytes;
+	struct account_limits accounts; /* of jobs and tenants, in all */
 	uint64_t idle_ms; /* a job that does nothing for that long ends */
 	const char *token_dir; /* of tenants' tokens, or NULL; outlives it */
 	const char *metrics; /* where /health and /metrics are, or NULL */

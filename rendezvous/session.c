@@ -99,7 +99,7 @@ static void unpark(struct parked *p)
 	if (p->next)
 		p->next->pprev = p->pprev;
 	p->session->nparked--;
-	free(p);
+	store_take_back(p->session->store, p, sizeof *p);
 }
 
 static int park(struct session *s, const struct wire_frame *f,
@@ -112,10 +112,9 @@ static int park(struct session *s, const struct wire_frame *f,
 			       "rank %u waits for %d things on one connection: "
 			       "no more are possible",
 			       s->rank, SESSION_PARKED_MAX);
-	p = calloc(1, sizeof *p);
+	p = store_lend(s->store, sizeof *p, e);
 	if (!p)
-		return err_set(e, -ENOMEM,
-			       "the rendezvous server is out of memory");
+		return e->code;
 	p->waiter.owner = p->fate.owner = p;
 	p->waiter.answer = answer_parked;
 	p->session = s;

@@ -20,6 +20,7 @@ struct store *store_new(const struct store_limits *limits)
 		free(s);
 		return NULL;
 	}
+	account_hold(s->limits.account);
 	s->woken_tail = &s->woken;
 	return s;
 }
@@ -39,6 +40,8 @@ void store_free(struct store *s)
 	}
 	table_release(&s->entries);
 	meetings_release(&s->meetings);
+	account_sub(s->limits.account, s->bytes + s->taken);
+	account_let_go(s->limits.account);
 	free((char *)s->limits.job);
 	free(s);
 }
@@ -72,20 +75,74 @@ int store_next_key(struct store *s, struct table_item **at, struct slice *key)
 	return 0;
 }
 
+/* What a journal says has fitted once: there are no limits while it is read. */
+static int take(struct store *s, size_t n, struct err *e)
+{
+	if (s->limits.bytes != SIZE_MAX)
+		return account_take(s->limits.account, n, e);
+	account_add(s->limits.account, n);
+	return 0;
+}
+
+struct account *store_account(const struct store *s)
+{
+	return s->limits.account;
+}
+
+int store_take(struct store *s, size_t n, struct err *e)
+{
+	int rc = take(s, n, e);
+
+	if (rc == 0)
+		s->taken += n;
+	return rc;
+}
+
+void store_give(struct store *s, size_t n)
+{
+	s->taken -= n;
+	account_sub(s->limits.account, n);
+}
+
+void *store_lend(struct store *s, size_t n, struct err *e)
+{
+	void *p = NULL;
+
+	if (store_take(s, n, e) < 0)
+		return NULL;
+	p = calloc(1, n);
+	if (!p) {
+		store_give(s, n);
+		store_no_memory(e);
+	}
+	return p;
+}
+
+void store_take_back(struct store *s, void *p, size_t n)
+{
+	free(p);
+	store_give(s, n);
+}
+
 int store_charge(struct store *s, size_t n, struct err *e)
 {
+	int rc;
+
 	if (s->bytes > s->limits.bytes || n > s->limits.bytes - s->bytes)
 		return err_set(e, ERR_REFUSED,
 			       "the store of job '%s' is full: it holds %zu of "
 			       "at most %zu bytes (--max-bytes of its ddprdzv)",
 			       s->limits.job, s->bytes, s->limits.bytes);
-	s->bytes += n;
-	return 0;
+	rc = take(s, n, e);
+	if (rc == 0)
+		s->bytes += n;
+	return rc;
 }
 
 void store_discharge(struct store *s, size_t n)
 {
 	s->bytes -= n;
+	account_sub(s->limits.account, n);
 }
 
 void store_put_quoted(struct buf *out, struct slice key)
@@ -115,6 +172,7 @@ void store_drop_if_unused(struct store *s, struct store_entry *en)
 	if (en->exists || en->waiters.first || en->gate.first || en->queued)
 		return;
 	store_discharge(s, en->item.key.len);
+	store_give(s, sizeof *en);
 	table_remove(&s->entries, &en->item);
 	free(en->value);
 	free(en);
@@ -135,9 +193,14 @@ int store_find_or_make(struct store *s, struct slice key,
 			       "the store of job '%s' is full: it has %zu keys "
 			       "and may have no more (--max-keys of its "
 			       "ddprdzv)", s->limits.job, s->limits.keys);
-	rc = store_charge(s, key.len, e);
+	rc = store_take(s, sizeof *en, e);
 	if (rc < 0)
 		return rc;
+	rc = store_charge(s, key.len, e);
+	if (rc < 0) {
+		store_give(s, sizeof *en);
+		return rc;
+	}
 	en = calloc(1, sizeof *en + key.len);
 	if (en && key.len)
 		memcpy(en->key, key.data, key.len);
@@ -146,6 +209,7 @@ int store_find_or_make(struct store *s, struct slice key,
 	if (!en || table_insert(&s->entries, &en->item) < 0) {
 		free(en);
 		store_discharge(s, key.len);
+		store_give(s, sizeof *en);
 		return store_no_memory(e);
 	}
 	*out = en;

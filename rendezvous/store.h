@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "rendezvous/table.h"
 
+struct account;
 struct store;
 struct store_entry;
 struct store_line;
@@ -28,6 +29,8 @@ struct store_limits {
 	size_t value; /* of one value */
 	uint32_t ranks; /* of the round: a gather's size is at most this */
 	const char *job; /* for refusals; copied. NULL: "" */
+	struct account *account; /* all that it holds is counted there, too:
+				  * entries, waiters, meetings. NULL: nowhere */
 };
 
 /* One link of a waiter into the list of a key that is not there yet. */
@@ -88,6 +91,11 @@ int store_multi_set(struct store *s, const struct slice *keys,
 size_t store_keys(const struct store *s);
 /* Names, values and what is queued; of a name that somebody waits for, too. */
 size_t store_bytes(const struct store *s);
+/* Zeroed memory for one who waits, counted in the account alone. NULL, and e
+ * (not NULL) says why: ERR_REFUSED, -ENOMEM. */
+void *store_lend(struct store *s, size_t n, struct err *e);
+void store_take_back(struct store *s, void *p, size_t n);
+struct account *store_account(const struct store *s);
 /* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the
  * end. Nothing may change on the way. */
 int store_next_key(struct store *s, struct table_item **at, struct slice *key);

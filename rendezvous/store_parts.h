@@ -4,6 +4,7 @@
 #ifndef RENDEZVOUS_STORE_PARTS_H
 #define RENDEZVOUS_STORE_PARTS_H
 
+#include "rendezvous/account.h"
 #include "rendezvous/meeting.h"
 #include "rendezvous/store.h"
 
@@ -37,6 +38,7 @@ struct store {
 	struct meetings meetings;
 	struct store_limits limits;
 	size_t bytes;
+	size_t taken; /* in the account, beside them */
 	size_t values; /* entries with one */
 	size_t queues; /* entries with something queued */
 	struct store_waiter *woken, **woken_tail;
@@ -52,6 +54,10 @@ void store_drop_if_unused(struct store *s, struct store_entry *en);
 /* Counts n bytes more (or fewer) against the store's limit. */
 int store_charge(struct store *s, size_t n, struct err *e);
 void store_discharge(struct store *s, size_t n);
+
+/* The same in the account alone: memory beside keys and values. */
+int store_take(struct store *s, size_t n, struct err *e);
+void store_give(struct store *s, size_t n);
 
 /* The entry has a value now: wakes those who waited for nothing else. */
 void store_wake_all_of(struct store_entry *en);

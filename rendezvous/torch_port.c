@@ -227,10 +227,17 @@ int torch_client_to(const struct torch_client *k, struct sock_addr *to)
 	return conn_addrs(&k->conn, &from, to);
 }
 
+/* Its buffers are its job's. */
+static void charge(struct torch_client *k)
+{
+	conn_charge_to(&k->conn, store_account(k->port->store), sizeof *k);
+}
+
 void torch_client_admit(struct torch_client *k)
 {
 	take_ticket(k);
 	conn_due(&k->conn, CONN_NEVER);
+	charge(k);
 	conn_resume(&k->conn);
 	if (!k->port->asked)
 		take_waiting(k->port);
@@ -254,8 +261,10 @@ static void let_in(struct torch_client *k)
 		conn_drop(&k->conn);
 		return;
 	}
-	if (!gate->on_come)
+	if (!gate->on_come) {
+		charge(k);
 		return;
+	}
 	conn_pause(&k->conn);
 	gate->on_come(gate->owner, k, &k->from, &to);
 	conn_flush_all(k->port->pool);
