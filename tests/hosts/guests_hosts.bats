@@ -40,7 +40,7 @@ rsh_up() {
 				pid=${pids##*$host=}
 				host exec ${pid%% *} /bin/sh -c "$command"
 				echo $? >"done.$id"
-			) &
+			) </dev/null & # MPICH 4.3 makes its stdin non-blocking
 		done <>asked'
 }
 
