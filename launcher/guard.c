@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,9 +22,15 @@
 
 enum { FDS_MAX = 1 << 20 };
 
+/* The pipes, then the groups. */
+static size_t pipes_bytes(uint32_t n)
+{
+	return 2 * n * sizeof(ino_t);
+}
+
 static size_t table_bytes(uint32_t n)
 {
-	return n * sizeof(pid_t);
+	return pipes_bytes(n) + n * sizeof(pid_t);
 }
 
 int guard_signal(pid_t slot, int signal)
@@ -42,6 +49,8 @@ int guard_signal(pid_t slot, int signal)
 
 static void kill_all(const struct guard *g, const char *mark)
 {
+	const struct sweep_marks marks = {.variable = mark, .pipes = g->pipes,
+					  .npipes = 2 * (size_t)g->n};
 	enum { SWEEPS_MAX = 100 };
 
 	for (uint32_t i = 0; i < g->n; i++)
@@ -50,7 +59,8 @@ static void kill_all(const struct guard *g, const char *mark)
 	 * for they may have forked meanwhile. A worker may be a ddprun: its
 	 * guard is needed, for what that started has a mark of its own */
 	for (int i = 0, clean = 0; i < SWEEPS_MAX && clean < 2; i++) {
-		int in_exec, n = sweep_kill_marked(mark, GUARD_NAME, &in_exec);
+		int in_exec;
+		int n = sweep_kill_marked(&marks, GUARD_NAME, &in_exec);
 
 		/* twice nobody: a process that could not be looked at is one
 		 * that would live */
@@ -138,7 +148,8 @@ int guard_start(struct guard *g, uint32_t n, const char *mark,
 	if (table == MAP_FAILED)
 		return err_set(e, -errno, "no memory for the guard: %s",
 			       strerror(errno));
-	g->groups = table;
+	g->pipes = table;
+	g->groups = (pid_t *)((char *)table + pipes_bytes(n));
 	if (pipe2(ends, O_CLOEXEC) < 0) {
 		err_set(e, -errno, "no pipe for the guard: %s",
 			strerror(errno));
@@ -159,12 +170,28 @@ int guard_start(struct guard *g, uint32_t n, const char *mark,
 fail:
 	munmap(table, table_bytes(n));
 	g->groups = NULL;
+	g->pipes = NULL;
 	return e ? e->code : ERR_SYSTEM;
 }
 
 volatile pid_t *guard_slot(struct guard *g, uint32_t i)
 {
 	return &g->groups[i];
+}
+
+static ino_t pipe_inode(int fd)
+{
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return 0;
+	return st.st_ino;
+}
+
+void guard_note_pipes(struct guard *g, uint32_t i, int out, int err)
+{
+	g->pipes[2 * i] = pipe_inode(out);
+	g->pipes[2 * i + 1] = pipe_inode(err);
 }
 
 void guard_finish(struct guard *g)
@@ -184,7 +211,7 @@ void guard_stop(struct guard *g)
 		guard_finish(g); /* it goes when its pipe ends */
 	if (g->pipe >= 0)
 		close(g->pipe);
-	if (g->groups)
-		munmap((void *)g->groups, table_bytes(g->n));
+	if (g->pipes)
+		munmap((void *)g->pipes, table_bytes(g->n));
 	*g = (struct guard){.pid = -1, .pipe = -1};
 }

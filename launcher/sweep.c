@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ static int tell(struct sweep *s, pid_t pid, int signal)
 
 /* Fields of /proc/PID/stat, by their numbers in proc_pid_stat(5). */
 enum {
-	STAT_PARENT = 4, STAT_VSIZE = 23, STAT_END_CODE = 27,
+	STAT_PARENT = 4, STAT_START = 22, STAT_VSIZE = 23, STAT_END_CODE = 27,
 	STAT_ENV_START = 50, STAT_ENV_END = 51, STAT_FIELDS = 53
 };
 
@@ -361,8 +362,77 @@ static int is_called(const char *pid, const char *name)
 	return strcmp(comm, name) == 0;
 }
 
+/* ---- by their pipes ---- */
+
+struct pipe_search {
+	const struct sweep_marks *marks;
+	int found;
+};
+
+static int is_workers(const struct sweep_marks *m, unsigned long long inode)
+{
+	for (size_t i = 0; inode && i < m->npipes; i++) {
+		if (m->pipes[i] == inode)
+			return 1;
+	}
+	return 0;
+}
+
+/* One that only reads it may be an admin who looks. */
+static void look_at_file(void *arg, int dir, const char *name)
+{
+	struct pipe_search *s = arg;
+	unsigned long long inode = 0;
+	char target[64];
+	struct stat st;
+	ssize_t n;
+
+	if (s->found)
+		return;
+	n = readlinkat(dir, name, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	if (sscanf(target, "pipe:[%llu]", &inode) != 1 ||
+	    !is_workers(s->marks, inode))
+		return;
+	/* the link's mode is how the file is open */
+	s->found = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		   (st.st_mode & S_IWUSR);
+}
+
+/* What was there before the workers may have been given a pipe (systemd-run
+ * does so), and is not theirs. */
+static int is_younger(const char *pid)
+{
+	static unsigned long long ours[STAT_FIELDS];
+	unsigned long long its[STAT_FIELDS];
+
+	if (!ours[STAT_START])
+		read_stat("self", ours);
+	read_stat(pid, its);
+	return its[STAT_START] >= ours[STAT_START];
+}
+
+static int writes_to_workers_pipe(const char *pid, const struct sweep_marks *m)
+{
+	struct pipe_search s = {m, 0};
+	char path[sizeof("/proc//fd") + NAME_MAX];
+	int dir;
+
+	if (!m->npipes || !is_younger(pid))
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return 0;
+	if (file_each_name(dir, look_at_file, &s) < 0)
+		s.found = 0;
+	close(dir);
+	return s.found;
+}
+
 struct killing {
-	const char *variable, *except;
+	const struct sweep_marks *marks;
+	const char *except;
 	int killed, in_exec;
 };
 
@@ -386,7 +456,9 @@ static void kill_if_marked(void *arg, int proc, const char *name)
 	if (!pid || pid == getpid())
 		return;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	marked = look_for(name, k->variable);
+	marked = look_for(name, k->marks->variable);
+	if (marked != MARKED && writes_to_workers_pipe(name, k->marks))
+		marked = MARKED;
 	if (marked == MARKED && !is_called(name, k->except))
 		k->killed += kill_it(pidfd, pid) == 0;
 	k->in_exec += marked == IN_EXEC;
@@ -394,9 +466,10 @@ static void kill_if_marked(void *arg, int proc, const char *name)
 		close(pidfd);
 }
 
-int sweep_kill_marked(const char *variable, const char *except, int *in_exec)
+int sweep_kill_marked(const struct sweep_marks *marks, const char *except,
+		      int *in_exec)
 {
-	struct killing k = {variable, except, 0, 0};
+	struct killing k = {marks, except, 0, 0};
 	int proc = open_proc(0);
 
 	*in_exec = 0;

@@ -45,10 +45,20 @@ int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
 void sweep_forget(struct sweep *s);
 void sweep_release(struct sweep *s);
 
-/* SIGKILLs every process whose environment has NAME=VALUE (given so), but none
- * that is called except (15 bytes at most); returns how many. *in_exec is the
- * number of processes in execve, which have no environment to read yet. For
- * when their parent is gone and nobody knows their pids. */
-int sweep_kill_marked(const char *variable, const char *except, int *in_exec);
+/* What tells a descendant of workers whose parents are gone, and whose pids
+ * nobody knows. A program can give up either: whoever has one is found. */
+struct sweep_marks {
+	const char *variable; /* NAME=VALUE, in its environment */
+	/* pipes that workers write to, by their inode numbers (0: none): it can
+	 * write to one, and was started after this process */
+	const volatile ino_t *pipes;
+	size_t npipes;
+};
+
+/* SIGKILLs every process that has one of these marks, but none that is called
+ * except (15 bytes at most); returns how many. *in_exec is the number of
+ * processes in execve, which have no environment to read yet. */
+int sweep_kill_marked(const struct sweep_marks *marks, const char *except,
+		      int *in_exec);
 
 #endif

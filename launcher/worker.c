@@ -130,6 +130,8 @@ static int start_worker(struct worker *w, struct spawn *s, struct err *e)
 	s->out = outlets[0].child;
 	s->err = outlets[1].child;
 	s->pid = guard_slot(g->guard, w->local_rank);
+	guard_note_pipes(g->guard, w->local_rank, outlets[0].pipe,
+			 outlets[1].pipe);
 	w->started_ns = clock_ns();
 	w->pid = spawn_process(s, e);
 	if (w->pid < 0) {
@@ -300,6 +302,7 @@ void group_close(struct group *g)
 	input_end_round(g->input);
 	for (uint32_t i = 0; i < g->n; i++) {
 		*guard_slot(g->guard, i) = 0;
+		guard_note_pipes(g->guard, i, -1, -1);
 		/* what those who were left behind said last */
 		stream_drain(&g->workers[i].out);
 		stream_drain(&g->workers[i].err);

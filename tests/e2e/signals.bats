@@ -325,6 +325,29 @@ sidecar() {
 	nothing_left
 }
 
+@test "kill -9 of ddprun: what has no environment, and its children, are gone" {
+	# TEST_COOKIE is gone, too: they are looked for by their pids
+	start job ddprun --nproc-per-node 2 bash -c '
+		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
+			sleep 1000 & echo \$! >'"$T"'/child.$RANK; wait" &
+		# orphaned, and its stdout is elsewhere
+		(setsid env -i bash -c "echo \$\$ >'"$T"'/orphan.$RANK; sleep 1000" \
+			>/dev/null &)
+		until [ -s '"$T"'/child.$RANK ] && [ -s '"$T"'/orphan.$RANK ]; do :; done
+		echo up
+		eval "$IDLE"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	signal job KILL
+	finish job 137
+	local p left=
+	for p in bare.[01] child.[01] orphan.[01]; do
+		timeout 20 tail --pid="$(<$p)" -f /dev/null || left+=" $(<$p)"
+	done
+	[ -z "$left" ] || kill -KILL $left
+	[ -z "$left" ]
+}
+
 @test "the guard is gone: workers still die with a killed ddprun" {
 	start_two sh -c 'echo up; exec sleep 1000'
 	local p

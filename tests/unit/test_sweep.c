@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,13 +65,20 @@ static void end(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
+static int kill_marked(int *in_exec)
+{
+	const struct sweep_marks marks = {.variable = MARK};
+
+	return sweep_kill_marked(&marks, "none", in_exec);
+}
+
 START_TEST(a_variable_that_only_ends_with_the_mark_is_another)
 {
 	pid_t other = sleeper("X_" MARK, MARK "0");
 	pid_t ours = sleeper("A=1", MARK);
 	int in_exec;
 
-	ck_assert_int_eq(sweep_kill_marked(MARK, "none", &in_exec), 1);
+	ck_assert_int_eq(kill_marked(&in_exec), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(other));
 	end(other);
@@ -92,11 +100,104 @@ START_TEST(the_mark_is_found_wherever_a_long_environment_is_cut)
 			memcpy(filler, "F=", 2);
 			filler[n - 1] = '\0';
 			pid = sleeper(filler, MARK);
-			ck_assert_int_eq(sweep_kill_marked(MARK, "none",
-							   &in_exec), 1);
+			ck_assert_int_eq(kill_marked(&in_exec), 1);
 			ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 		}
 	}
+}
+END_TEST
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+/* A sleeper without the mark that has fd open. */
+static pid_t sleeper_with(int fd)
+{
+	enum { GIVEN = 20 };
+	pid_t pid;
+
+	ck_assert_int_eq(dup2(fd, GIVEN), GIVEN);
+	pid = sleeper("A=1", "B=2");
+	close(GIVEN);
+	return pid;
+}
+
+START_TEST(who_writes_to_a_workers_pipe_is_found_without_mark)
+{
+	struct sweep_marks marks = {.variable = MARK};
+	int ours[2], others[2], in_exec;
+	ino_t pipes[3] = {0};
+	pid_t writes, reads, other;
+
+	ck_assert_int_eq(pipe2(ours, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(others, O_CLOEXEC), 0);
+	pipes[1] = inode_of(ours[0]);
+	marks.pipes = pipes;
+	marks.npipes = 3;
+	writes = sleeper_with(ours[1]);
+	reads = sleeper_with(ours[0]);
+	other = sleeper_with(others[1]);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 1);
+	ck_assert_int_eq(waitpid(writes, NULL, 0), writes);
+	ck_assert(lives(reads) && lives(other));
+	end(reads);
+	end(other);
+	for (int i = 0; i < 2; i++) {
+		close(ours[i]);
+		close(others[i]);
+	}
+}
+END_TEST
+
+/* Field 22 of its stat; its name, in brackets, has no blanks here. */
+static unsigned long long start_of(pid_t pid)
+{
+	unsigned long long start = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	for (int i = 1; i < 22; i++)
+		ck_assert_int_eq(fscanf(f, "%*s"), 0);
+	ck_assert_int_eq(fscanf(f, "%llu", &start), 1);
+	fclose(f);
+	return start;
+}
+
+/* As a service manager that a worker asked to start something with its stdout.
+ */
+START_TEST(who_was_there_before_is_not_known_by_a_pipe)
+{
+	struct sweep_marks marks = {.variable = MARK};
+	enum { AGAIN = 99 };
+	int ends[2], in_exec, status;
+	pid_t before, later;
+	ino_t inode;
+
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	inode = inode_of(ends[0]);
+	marks.pipes = &inode;
+	marks.npipes = 1;
+	before = sleeper_with(ends[1]);
+	do { /* until it starts in a later tick of the kernel's clock */
+		later = fork();
+		if (later == 0)
+			_exit(start_of(getpid()) == start_of(before) ? AGAIN :
+			      sweep_kill_marked(&marks, "none", &in_exec));
+		ck_assert_int_eq(waitpid(later, &status, 0), later);
+	} while (WEXITSTATUS(status) == AGAIN);
+	ck_assert_int_eq(status, 0);
+	ck_assert(lives(before));
+	end(before);
+	close(ends[0]);
+	close(ends[1]);
 }
 END_TEST
 
@@ -258,7 +359,7 @@ START_TEST(killing_all_that_are_marked_counts_those_in_execve)
 	int in_exec;
 
 	ck_assert_int_gt(hung, 0);
-	ck_assert_int_eq(sweep_kill_marked(MARK, "none", &in_exec), 0);
+	ck_assert_int_eq(kill_marked(&in_exec), 0);
 	ck_assert_int_ge(in_exec, 1);
 	ck_assert(lives(hung));
 	ck_assert_int_eq(held_exec_end(hung), 0);
@@ -271,6 +372,9 @@ int main(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_variable_that_only_ends_with_the_mark_is_another);
+	tcase_add_test(c,
+		       who_writes_to_a_workers_pipe_is_found_without_mark);
+	tcase_add_test(c, who_was_there_before_is_not_known_by_a_pipe);
 	tcase_add_test(c, the_mark_is_found_wherever_a_long_environment_is_cut);
 	tcase_add_test(c,
 		children_that_were_there_first_are_left_alone_until_reaped);
