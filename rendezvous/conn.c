@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -480,8 +481,7 @@ static void on_timer(uv_timer_t *t)
 /* ---- begin ---- */
 
 int conn_open(struct conn *c, struct conn_pool *pool,
-	      const struct conn_events *events, size_t in_max,
-	      uv_stream_t *listener)
+	      const struct conn_events *events, size_t in_max, int fd)
 {
 	int rc;
 
@@ -497,8 +497,10 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 	uv_tcp_init(pool->loop, &c->tcp);
 	uv_timer_init(pool->loop, &c->timer);
 	c->handles = 2;
-	rc = uv_accept(listener, (uv_stream_t *)&c->tcp);
-	if (rc == 0)
+	rc = uv_tcp_open(&c->tcp, fd);
+	if (rc < 0)
+		close(fd);
+	else
 		rc = uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read);
 	if (rc < 0) {
 		conn_drop(c);

@@ -107,12 +107,11 @@ struct conn {
 	size_t counted, fixed;   /* so much of it; of that, its owner */
 };
 
-/* Takes the next connection of listener; c is zeroed by us. 0, or a libuv
- * error; on_closed follows in any case. in_max: the most that on_bytes may
- * leave untaken. */
+/* Takes fd, a connection that was accepted, in any case; c is zeroed by us. 0,
+ * or a libuv error; on_closed follows in any case. in_max: the most that
+ * on_bytes may leave untaken. */
 int conn_open(struct conn *c, struct conn_pool *pool,
-	      const struct conn_events *events, size_t in_max,
-	      uv_stream_t *listener);
+	      const struct conn_events *events, size_t in_max, int fd);
 /* From here on its buffers, and fixed bytes of its owner's, are counted there,
  * until it is closed; before, elsewhere or nowhere. With more than the account
  * may have, a connection whose buffers grow beyond CONN_SMALL is refused. */

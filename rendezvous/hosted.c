@@ -379,9 +379,7 @@ void hosted_bear_with(struct member *m)
 		return;
 	s->pool.silent_ms = m->lease_ms;
 	for (int i = 0; i < s->nlisteners; i++)
-		if (uv_fileno((uv_handle_t *)&s->listeners[i].tcp,
-			      &fd) == 0)
-			sock_end_when_silent(fd, m->lease_ms);
+		sock_end_when_silent(s->listeners[i].fd, m->lease_ms);
 	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
 		sock_end_when_silent(fd, m->lease_ms);
 }

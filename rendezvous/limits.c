@@ -110,21 +110,34 @@ int limits_check_job(const struct server *s, const char *id, struct err *e)
 
 /* ---- descriptors ---- */
 
+/* Now: others may have lowered it (prlimit). */
+static uint32_t descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur > UINT32_MAX)
+		return UINT32_MAX;
+	return (uint32_t)r.rlim_cur;
+}
+
 int limits_full(const struct server *s, struct err *e)
 {
 	return err_set(e, ERR_REFUSED, "the rendezvous server at %s takes no "
 		       "more connections: it has %u descriptors and serves "
 		       "those who are there (ulimit -n of that ddprdzv)",
-		       s->endpoint, s->fd_limit);
+		       s->endpoint, descriptors());
 }
 
 /* The kernel gives the lowest that is free, so its number says how many there
- * are. The last ones are kept: for a round's own port, and for what libuv does
- * when accept itself finds none (it has one more to take and close with). */
-int limits_accepted(struct server *s, struct member *m)
+ * are. The last ones are kept for a round's own port, and files. */
+int limits_accepted(struct server *s, struct member *m, int scarce)
 {
 	uv_os_fd_t fd;
 
+	if (scarce) {
+		s->counts.refused_full++;
+		return 1;
+	}
 	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) < 0)
 		return 0;
 	if ((uint32_t)fd + LIMITS_SPARE + LIMITS_POLITE < s->fd_limit) {
@@ -138,15 +151,6 @@ int limits_accepted(struct server *s, struct member *m)
 			 s->fd_limit);
 	s->said_full = 1;
 	return (uint32_t)fd + LIMITS_SPARE < s->fd_limit ? 1 : -1;
-}
-
-static uint32_t descriptors(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur > UINT32_MAX)
-		return UINT32_MAX;
-	return (uint32_t)r.rlim_cur;
 }
 
 /* ---- idle jobs ---- */

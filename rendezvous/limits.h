@@ -16,9 +16,10 @@ enum {
 void limits_init(struct server *s);
 void limits_close(struct server *s);
 
-/* A connection was taken. 0; 1: it is to be told that the server is full, when
- * it says HELLO; -1: there is no room even for that. */
-int limits_accepted(struct server *s, struct member *m);
+/* A connection was taken, scarce: with the last descriptor. 0; 1: it is to be
+ * told that the server is full, when it says HELLO; -1: there is no room even
+ * for that. */
+int limits_accepted(struct server *s, struct member *m, int scarce);
 int limits_full(const struct server *s, struct err *e);
 
 /* One more connection for this job; a job of that name. ERR_REFUSED. */

@@ -139,7 +139,8 @@ static const struct conn_events conn_events = {
 	.on_closed = on_closed,
 };
 
-static enum listener_answer on_connection(struct listener *l)
+static enum listener_answer on_connection(struct listener *l, int fd,
+					  int scarce)
 {
 	struct server *s = l->owner;
 	struct member *m;
@@ -157,11 +158,10 @@ static enum listener_answer on_connection(struct listener *l)
 	m->pprev = &s->members;
 	s->members = m;
 	if (conn_open(&m->conn, &s->pool, &conn_events,
-		      WIRE_HEADER_SIZE + WIRE_BODY_MAX,
-		      (uv_stream_t *)&l->tcp) < 0)
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, fd) < 0)
 		return LISTENER_TOOK;
 	s->counts.accepted++;
-	full = limits_accepted(s, m);
+	full = limits_accepted(s, m, scarce);
 	if (full < 0) {
 		conn_drop(&m->conn);
 		return LISTENER_TOOK;
@@ -417,7 +417,7 @@ static int listen_with(struct server *s, int fd, struct err *e)
 		memcpy(s->endpoint, at, sizeof at);
 	sock_end_when_silent(fd, s->pool.silent_ms);
 	*l = (struct listener){.owner = s, .whose = "the rendezvous server",
-			       .on_connection = on_connection};
+			       .on_connection = on_connection, .tells = 1};
 	s->nlisteners++;
 	rc = listener_open(l, s->loop, fd);
 	if (rc == 0)
@@ -451,6 +451,7 @@ static void abandon(struct server *s)
 	while ((at = table_next(&s->history.by_number, NULL)))
 		hosted_drop(hosted_of_number(at));
 	place_close(s->place);
+	close_listeners(s);
 	uv_walk(s->loop, close_walked, NULL);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	server_free(s);
@@ -462,13 +463,8 @@ static int open_place(struct server *s, const struct place_options *o,
 {
 	struct place_options own = *o;
 	struct sock_addr a = {.len = sizeof a.ss};
-	uv_os_fd_t fd;
-	int rc = loop_check(uv_fileno((uv_handle_t *)&s->listeners[0].tcp, &fd),
-			    e, "cannot look at the listening socket");
 
-	if (rc < 0)
-		return rc;
-	getsockname(fd, (struct sockaddr *)&a.ss, &a.len);
+	getsockname(s->listeners[0].fd, (struct sockaddr *)&a.ss, &a.len);
 	if (sock_addr_is_any(&a))
 		return err_set(e, ERR_USAGE, "--etcd: listen at an address of "
 			       "this host, which the others are told, not at "
@@ -533,6 +529,7 @@ int server_new(struct server **out, uv_loop_t *loop,
 	if (rc == 0 && o->metrics)
 		rc = metrics_open(s, o->metrics, e);
 	if (rc < 0) {
+		close_listeners(s);
 		uv_walk(loop, close_walked, NULL);
 		uv_run(loop, UV_RUN_DEFAULT);
 		free(s);

@@ -272,30 +272,20 @@ static void let_in(struct torch_client *k)
 
 /* ---- the port ---- */
 
-static void on_refused(uv_handle_t *h)
-{
-	free(h);
-}
-
 /* Taken, and closed: else no other would be offered. */
-static enum listener_answer refuse(struct torch_port *p, struct listener *l)
+static enum listener_answer refuse(struct torch_port *p, int fd)
 {
-	uv_tcp_t *tcp = malloc(sizeof *tcp);
-
 	if (!p->refused)
 		log_warn("the PyTorch store refuses connections: it has %u, "
 			 "more than its ranks could need", p->count);
 	p->refused = 1;
-	if (!tcp)
-		return LISTENER_NO_MEMORY;
-	uv_tcp_init(p->pool->loop, tcp);
-	if (uv_accept((uv_stream_t *)&l->tcp, (uv_stream_t *)tcp) < 0)
-		log_debug("the PyTorch store: nobody to refuse");
-	uv_close((uv_handle_t *)tcp, on_refused);
+	close(fd);
 	return LISTENER_TOOK;
 }
 
-static enum listener_answer on_connection(struct listener *l)
+/* Its clients cannot be told that descriptors are scarce. */
+static enum listener_answer on_connection(struct listener *l, int fd,
+					  int scarce)
 {
 	struct torch_port *p = l->owner;
 	struct torch_client *k;
@@ -304,7 +294,7 @@ static enum listener_answer on_connection(struct listener *l)
 	if (p->count == p->most && (p->asked || p->leaving))
 		return LISTENER_WAITS;
 	if (p->count == p->most)
-		return refuse(p, l);
+		return refuse(p, fd);
 	k = calloc(1, sizeof *k);
 	if (!k)
 		return LISTENER_NO_MEMORY;
@@ -319,7 +309,7 @@ static enum listener_answer on_connection(struct listener *l)
 	p->clients = k;
 	p->count++;
 	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
-		      (uv_stream_t *)&l->tcp) == 0)
+		      fd) == 0)
 		let_in(k);
 	else
 		leave(k);

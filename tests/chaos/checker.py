@@ -44,9 +44,6 @@ CODES = {
     "head kill": {137}, "head term": {143},
     "ssh kill": LOST, "sshd kill": LOST, "far kill": LOST, "power": LOST,
     "agent descriptors": {66, 69, 71, 75},
-    # libuv closes what it has no descriptor for: a worker fails in ddp_init, an
-    # agent takes it for something else
-    "server descriptors": {69, 71, 75, 76, VICTIM},
 }
 # A node is silent meanwhile: lost if that is long.
 SILENT = {"agent stop", "server stop", "freeze", "split", "cable", "drop",
@@ -306,7 +303,7 @@ def check_code(trial):
 def check_codes(trial):
     """Where nobody was cut off, all have heard the same."""
     if any(f["kind"] in SILENT | {"power", "agent kill"} or
-           "descriptors" in f["kind"] for f in trial.faults):
+           f["kind"] == "agent descriptors" for f in trial.faults):
         return
     codes = {t["name"]: t["code"] for t in trial.terminals
              if t["name"] not in trial.aimed and t["code"] is not None and

@@ -55,11 +55,12 @@ def aim(trial, fault, what, how):
 
 
 def no_descriptors(target):
-    """It may open no more than it has."""
+    """It may open no more than it has; the hard limit stays, as not everybody
+    may raise that again."""
     try:
         n = 1 + max(map(int, os.listdir("/proc/%d/fd" % target.pid)))
-        old = resource.prlimit(target.pid, resource.RLIMIT_NOFILE,
-                               (n, n))
+        old = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (n, old[1]))
     except (OSError, ValueError):
         return None
     return {"pid": target.pid, "limit": n, "old": old}

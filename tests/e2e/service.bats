@@ -400,6 +400,42 @@ shipped() { # where to listen
 	finish a
 }
 
+@test "where its last descriptor is taken, clients wait, and are told after a while" {
+	local fd fds=() limit
+	command -v prlimit >/dev/null || skip "no prlimit here"
+	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 \
+		--hello-timeout 60
+	await "$T/server.err" 'listening on'
+	at=${line##* }
+	node a a 1 1
+	await a.out '^START'
+	limit=$(ls "/proc/${pid[server]}/fd" | sort -n | tail -n 1)
+	prlimit --pid "${pid[server]}" --nofile=$((limit + 1)):
+	until grep -q 'no descriptor left' server.err; do
+		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
+		fds+=("$fd")
+	done
+	await server.err "^ddprdzv: warning: the rendezvous server has no descriptor left for a connection: all $((limit + 1)) are in use; raise the limit of its process \\(ulimit -n, LimitNOFILE=\\); new clients wait$"
+	for fd in "${fds[@]}"; do
+		exec {fd}>&-
+	done
+	# they have gone, and it can take one more
+	expect 0 rdzv_client do "$at" a 0 0 set k v
+	fds=()
+	until [ "$(grep -c 'no descriptor left' server.err)" = 2 ]; do
+		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"
+		fds+=("$fd")
+	done
+	expect 1 rdzv_client do "$at" a 0 0 get k
+	has "$out$err" "the rendezvous server at $at takes no more connections: it has $((limit + 1)) descriptors"
+	start waits rdzv_client do "$at" a 0 0 get k
+	prlimit --pid "${pid[server]}" --nofile=1000:
+	finish waits -
+	expect 0 rdzv_client do "$at" a 0 0 get k
+	say a 'exit 0 0'
+	finish a
+}
+
 @test "ddprun status of several users: each sees his own jobs, the server's all" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice

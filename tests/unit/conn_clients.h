@@ -10,13 +10,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/sock.h"
 #include "rendezvous/conn.h"
+#include "rendezvous/listener.h"
 
 enum { CLIENTS_MAX = 4 };
 
 static uv_loop_t loop;
 static struct conn_pool pool;
-static uv_tcp_t listener;
+static struct listener listener;
 static const struct conn_events *conn_events;
 static struct conn *conns[CLIENTS_MAX]; /* NULL: closed */
 static int clients[CLIENTS_MAX], nconns; /* the others' ends of them */
@@ -41,18 +43,20 @@ static void on_closed(struct conn *c)
 	free(c);
 }
 
-static void on_connection(uv_stream_t *l, int status)
+static enum listener_answer on_connection(struct listener *l, int fd,
+					  int scarce)
 {
 	conns[nconns] = malloc(sizeof *conns[0]);
 	ck_assert_int_eq(conn_open(conns[nconns++], &pool, conn_events,
-				   1 << 20, l), 0);
+				   1 << 20, fd), 0);
+	return LISTENER_TOOK;
 }
 
 static void open_clients(int n, const struct conn_events *events)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-				.sin_addr = {htonl(INADDR_LOOPBACK)}};
-	int size = sizeof a;
+	struct sock_addr a;
+	struct err e = ERR_INIT;
+	int fd;
 
 	memset(&pool, 0, sizeof pool);
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -60,16 +64,17 @@ static void open_clients(int n, const struct conn_events *events)
 	pool.hello_ms = 60000;
 	conn_events = events;
 	nconns = 0;
-	uv_tcp_init(&loop, &listener);
-	ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&a, 0), 0);
-	ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 8, on_connection),
-			 0);
-	ck_assert_int_eq(uv_tcp_getsockname(&listener, (struct sockaddr *)&a,
-					    &size), 0);
+	ck_assert(sock_addr_number("127.0.0.1", 0, &a));
+	fd = sock_listen(&a, &e);
+	ck_assert_msg(fd >= 0, "%s", e.text);
+	listener = (struct listener){.whose = "the test",
+				     .on_connection = on_connection};
+	ck_assert_int_eq(listener_open(&listener, &loop, fd), 0);
+	ck_assert_int_eq(listener_start(&listener), 0);
 	for (int i = 0; i < n; i++) {
 		clients[i] = socket(AF_INET, SOCK_STREAM, 0);
-		ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&a,
-					 sizeof a), 0);
+		ck_assert_int_eq(connect(clients[i], (struct sockaddr *)&a.ss,
+					 a.len), 0);
 		while (nconns <= i)
 			uv_run(&loop, UV_RUN_ONCE);
 	}
@@ -83,7 +88,7 @@ static void close_clients(void)
 		if (conns[i])
 			conn_drop(conns[i]);
 	}
-	uv_close((uv_handle_t *)&listener, NULL);
+	listener_close(&listener);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	for (int i = 0; i < nconns; i++)
 		ck_assert_ptr_null(conns[i]);

@@ -1,8 +1,10 @@
-/* test_listener.c: a server that has no memory for a connection goes on to
- * listen. Real connections, to a server on this test's loop. */
+/* test_listener.c: a server that has no memory, or no descriptor, for a
+ * connection goes on to listen. Real connections, to a server on this test's
+ * loop. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -73,6 +75,46 @@ START_TEST(client_that_comes_while_there_is_no_memory_is_greeted_later)
 }
 END_TEST
 
+/* No descriptor is free any more; returns what the limit was. */
+static struct rlimit take_descriptors(void)
+{
+	struct rlimit old, now;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	now = old;
+	now.rlim_cur = (rlim_t)dup(0);
+	close((int)now.rlim_cur);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
+	return old;
+}
+
+static int is_greeted(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK) >= 0;
+}
+
+START_TEST(client_that_finds_no_descriptor_is_greeted_later)
+{
+	struct rlimit old;
+	int fds[CLIENTS];
+
+	for (int i = 0; i < CLIENTS; i++)
+		fds[i] = come();
+	old = take_descriptors();
+	for (int i = 0; i < CLIENTS; i++) {
+		uv_run(&loop, UV_RUN_ONCE);
+		ck_assert_int_eq(is_greeted(fds[i]), 0);
+	}
+	setrlimit(RLIMIT_NOFILE, &old);
+	for (int i = 0; i < CLIENTS; i++)
+		await_greeting(fds[i]);
+	for (int i = 0; i < CLIENTS; i++)
+		close(fds[i]);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("listener");
@@ -81,5 +123,7 @@ int main(void)
 	tcase_add_checked_fixture(c, set_up, NULL);
 	tcase_add_test(c,
 		client_that_comes_while_there_is_no_memory_is_greeted_later);
+	tcase_add_test(c,
+		client_that_finds_no_descriptor_is_greeted_later);
 	return run_case(c) != 0;
 }
