@@ -439,6 +439,9 @@ static int choose_auth(struct rdzv *c, struct err *e)
 	    auth_is_free(config->auth_text, config->token_file))
 		return auth_random(&c->auth, "this ddprun", e);
 	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
+	if (rc < 0 && config->max_nodes == 1 && !config->etcd.members)
+		rc = auth_alone(&c->auth, config->auth_text,
+				config->token_file, e);
 	if (rc == 0 && c->auth.without_munge)
 		log_info("who joins is known by %s", c->auth.from);
 	return rc;

@@ -36,6 +36,11 @@ int auth_of_key(struct auth *a, const char *hex, struct err *e);
  * what is wrong on this host and the ways out of it. */
 int auth_choose(struct auth *a, const char *method, const char *token_file,
 		struct err *e);
+/* Where that failed with e, for a job that no other host joins: a random
+ * secret, if the words leave it to us and there is no DDP_TOKEN; else e stays
+ * as it is. */
+int auth_alone(struct auth *a, const char *method, const char *token_file,
+	       struct err *e);
 /* Whether those words leave it to us, so that a job which one process starts
  * may have a secret of its own. */
 int auth_is_free(const char *method, const char *token_file);

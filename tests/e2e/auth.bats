@@ -105,6 +105,23 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
 }
 
+@test "one node needs no secret of others, whatever its endpoint, unless it is a guest there" {
+	here
+	export XDG_CONFIG_HOME=/proc/self
+	expect 0 ddprun --rdzv-endpoint "$at" --nproc-per-node 2 true
+	[ -z "$err" ]
+	expect 0 env SLURM_JOB_ID=7 DDP_MUNGE_SOCKET="$T/none" ddprun --nnodes 1 \
+		--node-rank 0 --master-addr 127.0.0.1 --master-port "${at##*:}" true
+	expect 77 ddprun --nnodes 1:2 --rdzv-endpoint "$at" true
+	expect 77 ddprun --auth secret --rdzv-endpoint "$at" true
+	DDP_TOKEN=$one start server ddprdzv --listen "$at"
+	await server.err 'listening on'
+	expect 77 ddprun --rdzv-endpoint "$at" true
+	has "$err" "its secret is another one than ours \(from this ddprun's own, as this user's key file /proc/self/ddprun/key cannot be made"
+	signal server TERM
+	finish server
+}
+
 @test "--auth none on one node names the address where its server is" {
 	expect 0 ddprun --auth none sh -c 'echo "$DDP_RDZV_ENDPOINT"'
 	has "$err" "^ddprun: warning: --auth none: whoever reaches ${out#*] } can join job 'none', "
