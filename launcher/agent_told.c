@@ -24,12 +24,16 @@ static void take_notice(struct agent *a, const struct notice *n,
 	agent_handle(a, n->level == WIRE_CUT ? EV_CUT : EV_NOTICE, text);
 }
 
-/* Over ssh a signal reaches all nodes, so that each means the whole job; but
- * a node that only lost its ssh goes alone, where the others may go on. */
+/* Over ssh a signal to the ddprun that was typed reaches all nodes, so that it
+ * means the whole job. A node that lost its ssh, or got the signal itself, goes
+ * alone, where the others may go on. */
 static int means_all(const struct config *c)
 {
-	return inferred_hears_all(c) && !(c->min_nodes < c->max_nodes &&
-					  remote_node_is_cut_off());
+	int alone = remote_node_is() &&
+		    (remote_node_is_cut_off() || !remote_node_is_told());
+
+	return inferred_hears_all(c) &&
+	       !(alone && c->min_nodes < c->max_nodes);
 }
 
 /* This node's own: the others hear of it. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -23,7 +24,10 @@ enum {
 	LONG_LINE = 256 << 10, /* is told in pieces */
 	PAGE_MAX = 512 << 10,
 	STRAGGLER_MS = 1000,
-	PAGE_FD = 3,
+	PAGE_FD = 3, /* the first of those that it gets besides 0 to 2: */
+	SECRET_FD,
+	TOLD_FD,
+	FREE_FD, /* ours lie above them */
 };
 
 static const uint8_t types[] = {REMOTE_OUT, REMOTE_ERR, REMOTE_PAGE};
@@ -43,6 +47,7 @@ static void part_gone(struct remote_agent *a)
 		return;
 	for (int i = 0; i < REMOTE_AGENT_OUTS; i++)
 		buf_release(&a->outs[i].text);
+	close(a->told_fd);
 	uv_close((uv_handle_t *)&a->straggler, on_done);
 }
 
@@ -247,7 +252,7 @@ static int open_ends(struct ends *n, struct err *e)
 		}
 		n->ours[i] = fds[i == 0];
 		/* above the numbers that it gets there */
-		n->theirs[i] = fcntl(fds[i != 0], F_DUPFD_CLOEXEC, PAGE_FD + 2);
+		n->theirs[i] = fcntl(fds[i != 0], F_DUPFD_CLOEXEC, FREE_FD);
 		rc = n->theirs[i] < 0 ? -errno : 0;
 		close(fds[i != 0]);
 	}
@@ -327,7 +332,7 @@ static int put_secret(const struct auth *auth, int *out, struct err *e)
 	rc = file_write_all(fds[1], bytes, sizeof(bytes));
 	proof_wipe(bytes, sizeof(bytes));
 	/* above the numbers that it gets there */
-	*out = fcntl(fds[0], F_DUPFD_CLOEXEC, PAGE_FD + 2);
+	*out = fcntl(fds[0], F_DUPFD_CLOEXEC, FREE_FD);
 	if (rc == 0 && *out < 0)
 		rc = -errno;
 	close(fds[0]);
@@ -339,10 +344,10 @@ static int put_secret(const struct auth *auth, int *out, struct err *e)
 /* Its environment says which node it is. */
 static int name_node(uint32_t node, int has_secret, struct err *e)
 {
-	char text[48];
+	char text[64];
 
-	snprintf(text, sizeof(text), "%u %d %d", node, PAGE_FD,
-		 has_secret ? PAGE_FD + 1 : -1);
+	snprintf(text, sizeof(text), "%u %d %d %d", node, PAGE_FD,
+		 has_secret ? SECRET_FD : -1, TOLD_FD);
 	if (setenv(REMOTE_NODE, text, 1) < 0)
 		return err_set(e, -errno, "cannot set " REMOTE_NODE ": %s",
 			       strerror(errno));
@@ -375,6 +380,20 @@ static int start(struct remote_agent *a, uv_loop_t *loop, struct spawn *order,
 	return rc;
 }
 
+/* What it looks at when a signal comes: whether that is the job's. */
+static int open_told(struct remote_agent *a, struct err *e)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	a->told_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FREE_FD);
+	if (a->told_fd < 0)
+		err_set(e, -errno, "no eventfd for ddprun: %s",
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return a->told_fd < 0 ? e->code : 0;
+}
+
 int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 		       const char *path, char **argv, uint32_t node,
 		       const struct auth *auth, struct err *e)
@@ -384,8 +403,12 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 	int secret, rc = put_secret(auth, &secret, e);
 
 	if (rc == 0)
+		rc = open_told(a, e);
+	if (rc == 0)
 		rc = name_node(node, secret >= 0, e);
 	order.keep[1] = secret;
+	order.more = &a->told_fd;
+	order.nmore = 1;
 	if (rc == 0)
 		rc = start(a, loop, &order, e);
 	if (secret >= 0)
@@ -400,7 +423,12 @@ int remote_agent_start(struct remote_agent *a, uv_loop_t *loop,
 
 void remote_agent_signal(struct remote_agent *a, int number)
 {
-	if (a->pid && kill(a->pid, number) == 0 && number != SIGKILL)
+	if (!a->pid)
+		return;
+	/* first; it fails where it holds no more, and that is as good */
+	if (eventfd_write(a->told_fd, 1) < 0)
+		log_debug("ddprun knows already that it is told");
+	if (kill(a->pid, number) == 0 && number != SIGKILL)
 		a->told |= 1ull << number;
 }
 

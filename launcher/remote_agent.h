@@ -36,6 +36,7 @@ struct remote_agent {
 	const struct remote_agent_events *events;
 	pid_t pid; /* 0: none runs */
 	uint64_t told; /* by us, which signals: a bit each; not SIGKILL */
+	int told_fd;   /* and it knows that it was by us */
 	int code;
 	struct remote_agent_out outs[REMOTE_AGENT_OUTS];
 	uv_pipe_t in;

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/sock.h"
 
-static int is_remote, page_fd = -1;
+static int is_remote, page_fd = -1, told_fd = -1;
 static unsigned number;
 static struct auth auth;
 
@@ -39,12 +39,15 @@ void remote_node_init(void)
 	if (!text)
 		return;
 	is_remote = 1;
-	if (sscanf(text, "%u %d %d", &number, &page_fd, &secret_fd) < 2)
+	if (sscanf(text, "%u %d %d %d", &number, &page_fd, &secret_fd,
+		   &told_fd) < 2)
 		page_fd = -1;
 	else if (number > 0)
 		log_set_default(LOG_WARN);
 	if (page_fd >= 0)
 		fcntl(page_fd, F_SETFD, FD_CLOEXEC);
+	if (told_fd >= 0)
+		fcntl(told_fd, F_SETFD, FD_CLOEXEC);
 	take_secret(secret_fd);
 	unsetenv(REMOTE_NODE);
 	sock_host_name(host);
@@ -68,6 +71,13 @@ int remote_node_is_cut_off(void)
 
 	return page_fd >= 0 && poll(&page, 1, 0) > 0 &&
 	       page.revents & POLLERR;
+}
+
+int remote_node_is_told(void)
+{
+	struct pollfd told = {told_fd, POLLIN, 0};
+
+	return told_fd >= 0 && poll(&told, 1, 0) > 0 && told.revents & POLLIN;
 }
 
 void remote_node_auth(struct auth *a)

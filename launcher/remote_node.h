@@ -6,7 +6,8 @@
 #include "base/buf.h"
 #include "rendezvous/auth.h"
 
-#define REMOTE_NODE "DDP_REMOTE_NODE" /* "NUMBER PAGE-FD SECRET-FD" */
+/* "NUMBER PAGE-FD SECRET-FD TOLD-FD" */
+#define REMOTE_NODE "DDP_REMOTE_NODE"
 
 /* Reads the variable, and takes it from the workers' environment. Log lines
  * then name this host, and only the first one's say what all know. */
@@ -21,6 +22,9 @@ uint32_t remote_node_number(void);
 /* 1 if it is one and the ddprun that started it is gone or unreachable: nobody
  * reads its page. */
 int remote_node_is_cut_off(void);
+
+/* 1 if the ddprun that started it has sent it a signal: the job is meant. */
+int remote_node_is_told(void);
 
 /* How this node proves itself, where who started us has said it; else
  * untouched. */

@@ -172,8 +172,7 @@ def must_finish(trial):
             return False  # some have finished: nobody can be taken in again
         if not codes_of(f, trial):
             continue
-        if f["kind"] == "agent term" and (
-                plan["min"] == plan["max"] or plan["way"].startswith("ssh")):
+        if f["kind"] == "agent term" and plan["min"] == plan["max"]:
             return False  # it is the whole job that is meant
         is_worker = f["kind"].startswith("worker")
         kills += is_worker or VICTIM in codes_of(f, trial)

@@ -254,3 +254,45 @@ setup() {
 		$'attempt 1 of 0\nattempt 1 of 1' ]
 	nothing_left
 }
+
+@test "SIGTERM to the ddprun of one host: an elastic job goes on without that host" {
+	mkfifo go
+	sshd_up 2
+	over_ssh job --nnodes 1:2 -H h1:1,h2:1 bash -c \
+		'echo "$RANK of $WORLD_SIZE under $PPID"
+		[ $WORLD_SIZE = 2 ] || exec cat '"$T/go"'; exec tail -f /dev/null'
+	await "$T/job.out" '^\[0\] 0 of 2'
+	await "$T/job.out" '^\[1\] 1 of 2 under [0-9]+'
+	host exec "${host_pid[h2]}" kill -TERM "${line##* }"
+	await "$T/job.err" 'regrouping: node 1 \(h2\) was told to stop by SIGTERM'
+	await "$T/job.out" '^\[0\] 0 of 1'
+	echo well >go
+	finish job
+	has "$out" '^\[0\] well$'
+	nothing_left
+}
+
+@test "SIGTERM to the ddprun of one host ends a job of a fixed size, by that name" {
+	sshd_up 2
+	over_ssh job -H h1:1,h2:1 bash -c \
+		'echo "$RANK under $PPID"; exec tail -f /dev/null'
+	await "$T/job.out" '^\[0\] 0 under'
+	await "$T/job.out" '^\[1\] 1 under [0-9]+'
+	host exec "${host_pid[h2]}" kill -TERM "${line##* }"
+	finish job 143
+	has "$err" 'node 1 \(h2\) was told to stop by SIGTERM'
+	nothing_left
+}
+
+@test "SIGTERM to the ddprun that was typed ends an elastic job on all hosts" {
+	sshd_up 2
+	over_ssh job --nnodes 1:2 -H h1:1,h2:1 bash -c \
+		'echo "$RANK of $WORLD_SIZE"; exec tail -f /dev/null'
+	await "$T/job.out" '^\[0\] 0 of 2'
+	await "$T/job.out" '^\[1\] 1 of 2'
+	signal job TERM
+	finish job 143
+	lacks "$out" 'of 1'
+	lacks "$err" 'regrouping'
+	nothing_left
+}
