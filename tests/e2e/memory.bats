@@ -16,9 +16,9 @@ server() {
 	metrics=$(sed -n 's|.*metrics at \(http://.*\)/$|\1|p' server.err)
 }
 
-# all_given_back: nothing is counted any more, soon
-all_given_back() {
-	until curl -s "$metrics/metrics" | grep -qx 'ddprdzv_memory_bytes 0'; do
+# counts LINE: until the metrics have it
+counts() {
+	until curl -s "$metrics/metrics" | grep -qxF "ddprdzv_$1"; do
 		read -rt 0.05 _ <> <(:) || true
 	done
 }
@@ -34,7 +34,7 @@ greedy() {
 	signal greedy KILL
 	finish greedy -
 	rm to
-	all_given_back
+	counts 'memory_bytes 0'
 }
 
 over='the rendezvous server holds [0-9]+ bytes for job '\''greedy'\'', and may hold 4194304'
@@ -69,9 +69,12 @@ node() {
 	await b.out '^START'
 	node c alice/z
 	await c.out "^error: job 'alice/z' finds no place at $at: tenant 'alice' has 2 jobs there, its limit \(--tenant-jobs of that ddprdzv\)$"
+	finish c -
+	counts 'connections{role="agent"} 2'
 	start w rdzv_client do "$at" alice/x 0 0 set here 1 wait 60000 never
-	rdzv_client do "$at" alice/x 0 0 wait 60000 here || true
-	until run rdzv_client do "$at" alice/y 0 0 get k && [ "$status" = 1 ]; do :; done
+	counts 'connections{role="worker"} 1'
+	run rdzv_client do "$at" alice/y 0 0 get k
+	[ "$status" = 1 ]
 	[[ $output == *"tenant 'alice' has 3 connections at $at, its limit (--tenant-connections of that ddprdzv)" ]]
 	DDP_TOKEN=the-token-of-robert-02 node d bob/x
 	await d.out '^START'
