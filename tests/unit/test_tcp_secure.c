@@ -2,6 +2,7 @@
  * what they are given through sockets of any size, and nothing else does. */
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -350,6 +351,27 @@ START_TEST(a_cut_record_is_the_end_of_the_connection)
 }
 END_TEST
 
+/* The keys of both directions with one field of the hello at a time another. */
+START_TEST(each_connection_and_direction_has_keys_of_its_own)
+{
+	struct ddp__hello h[6];
+	unsigned char keys[12][DDP__KEY];
+
+	for (int i = 0; i < 6; i++)
+		proved(&h[i], 3, 3);
+	h[1].nonces[0][15]++;
+	h[2].nonces[1][15]++;
+	h[3].caller.round++;
+	h[4].caller.link++;
+	h[5].listener.secure = DDP__SECURE_CHACHA;
+	for (int i = 0; i < 6; i++)
+		ddp__hello_keys(&h[i], key, keys + 2 * (ptrdiff_t)i);
+	for (int i = 0; i < 12; i++)
+		for (int k = 0; k < i; k++)
+			ck_assert_mem_ne(keys[i], keys[k], DDP__KEY);
+}
+END_TEST
+
 START_TEST(the_user_asks_for_it_or_not)
 {
 	struct err e = ERR_INIT;
@@ -383,6 +405,7 @@ int main(void)
 	tcase_add_test(c, what_was_done_to_a_record_is_found);
 	tcase_add_test(c, a_short_message_without_room_is_dropped_whole);
 	tcase_add_test(c, a_cut_record_is_the_end_of_the_connection);
+	tcase_add_test(c, each_connection_and_direction_has_keys_of_its_own);
 	tcase_add_test(c, the_user_asks_for_it_or_not);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
