@@ -28,12 +28,11 @@ mpi_hosts() {
 		--mca btl tcp,self,vader --mca mpi_yield_when_idle 1 -n 4 "$@" </dev/null
 }
 
-# A message from host to host, in plain (0) and encrypted (1), and the cipher alone.
-message_round() {
+# Both hosts' cost of 64 MiB, in plain (0) and encrypted (1), and the cipher alone.
+encrypted_round() {
 	for e in 0 1; do
-		DDP_ENCRYPT_DATA=$e both_hosts 1 "$O/tests/bench_collectives" \
-			send/recv 67108864 2>"$work/hosts.err" |
-			host_row "message.$e" send/recv 67108864
+		DDP_ENCRYPT_DATA=$e both_hosts 1 "$O/tests/bench_encrypted" \
+			2>"$work/hosts.err" >>"$work/hosts.cost.$e"
 	done
 	"$O/tests/bench_cipher" >>"$work/hosts.cipher"
 }
@@ -56,7 +55,7 @@ host_rounds() {
 					2>"$work/hosts.err" |
 				host_row "openmpi.$2" $row
 		done
-		message_round
+		encrypted_round
 		r=$((r + 1))
 	done
 }
@@ -78,42 +77,42 @@ host_table() {
 	done
 }
 
-# encrypted_row NAME BYTES PLAIN ENCRYPTED SEAL OPEN: files of us. At the
-# cipher's speed an all_reduce takes what it does in plain, and as long as a host
-# needs to encrypt all of it and to decrypt as much; of a message one host does the
-# one while the other does the other.
+# cost E OPERATION FIELD: the median over the rounds; 2 microseconds, 3 of CPU
+cost() {
+	sed 's|^\[0\] ||' "$work/hosts.cost.$1" | awk -v op="$2" -v f="$3" \
+		'$1 == op { print $f }' | median
+}
+
+# encrypted_row OPERATION HOSTS SEAL OPEN: its CPU time, and that which it takes in
+# plain and HOSTS of the hosts need to encrypt all of it, as many to decrypt it.
 encrypted_row() {
-	[ -s "$work/$3" ] && [ -s "$work/$4" ] || return 0
-	awk -v name="$1" -v bytes="$2" -v plain="$(median <"$work/$3")" \
-		-v ours="$(median <"$work/$4")" -v seal="$5" -v opens="$6" 'BEGIN {
-		s = bytes / seal / 1000
-		o = bytes / opens / 1000
-		floor = plain + (name == "all_reduce" ? s + o : s > o ? s : o)
-		printf "%-10s %10d B   plain %.1f us   encrypted %.1f us", \
-			name, bytes, plain, ours
-		if (bytes > 1000)
-			printf "; %.2f, %.2f GB/s   at the cipher'"'"'s speed" \
-				" %.2f GB/s, of which %.2f",
-				bytes / plain / 1000, bytes / ours / 1000,
-				bytes / floor / 1000, floor / ours
-		if (bytes == 67108864)
-			printf "   goal: 0.90"
-		print ""
+	awk -v op="$1" -v n="$2" -v seal="$3" -v opens="$4" \
+		-v wall0="$(cost 0 "$1" 2)" -v wall1="$(cost 1 "$1" 2)" \
+		-v cpu0="$(cost 0 "$1" 3)" -v cpu1="$(cost 1 "$1" 3)" 'BEGIN {
+		bytes = 67108864
+		floor = cpu0 + n * (bytes / seal + bytes / opens) / 1000
+		printf "%-10s %10d B   plain %.2f GB/s, CPU %.1f ms   " \
+			"encrypted %.2f GB/s, CPU %.1f ms   plain and " \
+			"cipher alone %.1f ms, %.2f of encrypted (goal: " \
+			"0.90)\n", op, bytes, bytes / wall0 / 1000,
+			cpu0 / 1000, bytes / wall1 / 1000, cpu1 / 1000,
+			floor / 1000, floor / cpu1
 	}'
 }
 
 encrypted_table() {
 	seal=$(cut -d' ' -f2 "$work/hosts.cipher" | median)
 	opens=$(cut -d' ' -f3 "$work/hosts.cipher" | median)
-	say "the same with --encrypt-data; libsodium's own" \
+	say "the same hosts with --encrypt-data, one rank each; libsodium's own" \
 		"$(head -n 1 "$work/hosts.cipher" | cut -d' ' -f1) encrypts" \
 		"$seal GB/s and decrypts $opens GB/s on one CPU"
 	for bytes in 4 1048576 67108864; do
-		encrypted_row all_reduce $bytes "hosts.ours.$bytes" \
-			"hosts.encrypted.$bytes" "$seal" "$opens"
+		[ -s "$work/hosts.encrypted.$bytes" ] || continue
+		printf 'all_reduce %10d B   encrypted, two ranks each %12.1f us\n' \
+			$bytes "$(median <"$work/hosts.encrypted.$bytes")"
 	done
-	encrypted_row send/recv 67108864 hosts.message.0 hosts.message.1 \
-		"$seal" "$opens"
+	encrypted_row all_reduce 2 "$seal" "$opens"
+	encrypted_row send/recv 1 "$seal" "$opens"
 }
 
 bench_hosts() {
