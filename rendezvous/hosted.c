@@ -439,6 +439,7 @@ void hosted_add_worker(struct hosted *h, struct member *m)
 	m->session.job = h->job;
 	m->session.pasts = &h->pasts;
 	m->session.explain = waits_for_request;
+	m->session.fate_due = waits_fate_due;
 	m->session.owner = h;
 	m->worker_next = h->workers;
 	if (m->worker_next)

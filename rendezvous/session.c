@@ -173,6 +173,8 @@ void session_on_due(struct session *s)
 
 	for (p = s->parked; p; p = next) {
 		next = p->next;
+		if (p->due <= now && p->type == WIRE_FATE && s->fate_due)
+			p->due = s->fate_due(p);
 		if (p->due <= now && p->waiter.state != WAITER_WOKEN)
 			time_out(p);
 		else if (p->due < due)

@@ -44,6 +44,8 @@ struct session {
 	/* Says whom a parked request waits for; NULL: a worker's who asks
 	 * nothing yet. owner is explain's. */
 	void (*explain)(const struct parked *p, struct awaited *a);
+	/* Until when a FATE that is due waits on; NULL: it does not. */
+	uint64_t (*fate_due)(const struct parked *p);
 	void *owner;
 };
 

@@ -107,6 +107,22 @@ static void put_absent(struct awaited *a, struct hosted *h,
 	free(came);
 }
 
+uint64_t waits_fate_due(const struct parked *p)
+{
+	struct hosted *h = p->session->owner;
+	const struct member *agent = job_rank_owner(h->job, p->rank);
+	uint64_t since = p->waited.since, now = now_ms(h);
+
+	if (h->guests || now - since > WAITS_FATE_MAX_MS ||
+	    agent == job_rank_owner(h->job, p->session->rank))
+		return p->due; /* who asks is on its host, which lives */
+	if (agent && (agent->conn.heard > since ||
+		      now > agent->conn.heard + agent->lease_ms +
+			    2 * SUSPECT_MS))
+		return p->due;
+	return now + WAITS_FATE_MS;
+}
+
 void waits_for_request(const struct parked *p, struct awaited *a)
 {
 	struct hosted *h = p->session->owner;

@@ -111,10 +111,6 @@ def silence(trial):
 def codes_of(fault, trial):
     """Codes that it may lead to, on terminals that were not aimed at."""
     kind, plan = fault["kind"], trial.plan
-    if kind == "power" and fault["for"] < plan["heartbeat"] + 2:
-        # it is back before it is missed: its peers' workers are the first
-        # to notice
-        return LOST | {VICTIM}
     if kind in CODES:
         return CODES[kind]
     if kind in SILENT:

@@ -161,6 +161,20 @@ greeting=4444505204020000
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 
+# Its time for an answer ends before the lease does.
+@test "the fate of a rank whose agent is silent is that its node is lost" {
+	server
+	node h1 1 2 0
+	mkfifo h2.in
+	start h2 bash -c 'exec rdzv_client "$@" <>h2.in' rdzv_client \
+		agent "$at" j 1 h2 2 1 0 30000 1000
+	await h1.out '^START'
+	await h2.out '^START'
+	start f rdzv_client do "$at" j 0 0 fate 1 1
+	finish f -
+	has "$out$err" 'node 1 \(h2\) was lost: not heard from for 1.0 s'
+}
+
 @test "an exit fails the gather that misses it, is a fate, ends the round" {
 	local killed='rank 2 (local rank 2) on h1, pid 4711, was killed by signal 9 (SIGKILL)'
 	server
