@@ -46,7 +46,7 @@ void sweep_forget(struct sweep *s);
 void sweep_release(struct sweep *s);
 
 /* What tells a descendant of workers whose parents are gone, and whose pids
- * nobody knows. A program can give up either: whoever has one is found. */
+ * nobody knows. A process may drop one of them: it is found by the other. */
 struct sweep_marks {
 	const char *variable; /* NAME=VALUE, in its environment */
 	/* pipes that workers write to, by their inode numbers (0: none): it can

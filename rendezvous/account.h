@@ -1,5 +1,5 @@
 /* account.h: how many bytes a server holds for a job, and for all jobs of a
- * tenant: stores, who waits in them, clients' buffers. Pure. An account lives
+ * tenant: stores, requests that wait, clients' buffers. Pure. An account lives
  * until the last of those that hold it lets go: a store may outlive its job. */
 #ifndef RENDEZVOUS_ACCOUNT_H
 #define RENDEZVOUS_ACCOUNT_H

@@ -88,8 +88,8 @@ static const struct option_spec table[] = {
 	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
 	 "So many bytes in it, keys and values together (1073741824)."},
 	{"max-memory", 0, OPTION_INT, FIELD(max_memory), 65536, 1e15, "N", NULL,
-	 "So many bytes for each job in all: its store, who waits in it, its "
-	 "clients and what they have not read (twice --max-bytes, and 256 "
+	 "So many bytes for each job in all: its store, requests that wait, "
+	 "its clients and what they have not read (twice --max-bytes, and 256 "
 	 "MiB)."},
 	{"tenant-jobs", 0, OPTION_INT, FIELD(tenant_jobs), 1, INT32_MAX, "N",
 	 NULL, "So many jobs of one tenant of --token-dir at a time (4096)."},

@@ -77,8 +77,8 @@ static void log_full(const struct listener *l, int code)
 			 l->whose, strerror(code));
 }
 
-/* Who comes waits in the kernel, for a while: then one after the other is
- * accepted with the last descriptor, and told. */
+/* New clients wait in the kernel for a while. Then each is accepted with the
+ * spare descriptor, told why, and closed. */
 static void is_full(struct listener *l, int code)
 {
 	uint64_t now = uv_now(l->timer.loop);

@@ -95,8 +95,8 @@ static void meeting_free(struct store *s, struct meeting *m)
 	free(m);
 }
 
-/* Its memory beside the values: who comes with an offer to pass them on takes
- * as much as any. */
+/* Its memory beside the values, with room for each rank's offer to pass them
+ * on. */
 static size_t cost(struct slice key, uint32_t size, int is_gather)
 {
 	size_t each = sizeof(struct slice) + sizeof(struct share_place);
