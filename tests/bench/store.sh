@@ -52,7 +52,7 @@ fi
 
 for n in 64 1000; do
 	# shellcheck disable=SC2086
-	"$O/tests/bench_store" "$ROUNDS" 150 $n $store_all
+	DDP_AUTH=none "$O/tests/bench_store" "$ROUNDS" 150 $n $store_all
 done
 # the same with a proof, and so encrypted
 export DDP_TOKEN=sixteen-bytes-and-more
@@ -68,7 +68,7 @@ say "store: encrypted, 128 requests at a time on 8 connections"
 "$O/tests/bench_store" pipelined "$ROUNDS" 150 "$store_keys"
 unset DDP_TOKEN
 say "store: 128 requests at a time on 8 connections (goal 1 M ops/s a core)"
-"$O/tests/bench_store" pipelined "$ROUNDS" 150 "${store_all%% *}"
+DDP_AUTH=none "$O/tests/bench_store" pipelined "$ROUNDS" 150 "${store_all%% *}"
 # shellcheck disable=SC2086
 kill $store_pids
 wait $store_pids 2>/dev/null || true
