@@ -427,7 +427,7 @@ void remote_agent_signal(struct remote_agent *a, int number)
 		return;
 	/* first; it fails where it holds no more, and that is as good */
 	if (eventfd_write(a->told_fd, 1) < 0)
-		log_debug("ddprun knows already that it is told");
+		log_debug("the far ddprun already knows of a signal");
 	if (kill(a->pid, number) == 0 && number != SIGKILL)
 		a->told |= 1ull << number;
 }

@@ -330,7 +330,7 @@ void resume_remember(struct hosted *h, struct slice id, const char *why)
 
 	if (l)
 		l->id = strndup(id.data, id.len);
-	if (!l || !l->id) { /* then it is told less */
+	if (!l || !l->id) { /* then its agent learns less */
 		free(l);
 		return;
 	}

@@ -1,5 +1,5 @@
 # What clients can make a server hold is counted for their job, and for its
-# tenant: a client over a limit is told which, and nobody else notices.
+# tenant: a client over a limit learns which, and no other job notices.
 load ../lib
 
 setup() {

@@ -329,9 +329,9 @@ sidecar() {
 	# TEST_COOKIE is gone, too: they are looked for by their pids
 	start job ddprun --nproc-per-node 2 bash -c '
 		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
-			sleep 1000 & echo \$! >'"$T"'/child.$RANK; wait" &
+			tail -f /dev/null & echo \$! >'"$T"'/child.$RANK; wait" &
 		# orphaned, and its stdout is elsewhere
-		(setsid env -i bash -c "echo \$\$ >'"$T"'/orphan.$RANK; sleep 1000" \
+		(setsid env -i bash -c "echo \$\$ >'"$T"'/orphan.$RANK; tail -f /dev/null" \
 			>/dev/null &)
 		until [ -s '"$T"'/child.$RANK ] && [ -s '"$T"'/orphan.$RANK ]; do :; done
 		echo up
