@@ -419,8 +419,8 @@ shipped() { # where to listen
 	for fd in "${fds[@]}"; do
 		exec {fd}>&-
 	done
-	# they have gone, and it can take one more
-	expect 0 rdzv_client do "$at" a 0 0 set k v
+	# they have gone; it can take one more when it has seen the last of them
+	until rdzv_client do "$at" a 0 0 set k v >set.out 2>&1; do :; done
 	fds=()
 	until [ "$(grep -c 'no descriptor left' server.err)" = 2 ]; do
 		exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"

@@ -21,9 +21,11 @@ needs_another_user() {
 		exec ddprun --standalone --nproc-per-node 4 c_late_message "$1"' \
 		sh "$T/go"
 	await job.out waiting
-	stranger
-	# the listener of the rank that waits was found, and the bells' names were
-	has "$out" '^port [0-9]+ answers ddpp2p_3$'
+	# until the rank that is about to wait listens, and has time to answer
+	until stranger && grep -qE '^port [0-9]+ answers ddpp2p_3$' <<<"$out"; do
+		lacks "$out" 'took|can be'
+	done
+	# the bells' names were found as well
 	has "$out" '^[1-9][0-9]* ports, [1-9][0-9]* names$'
 	lacks "$out" 'took'
 	lacks "$out" 'can be'
