@@ -401,10 +401,16 @@ static const struct signals_events signals_events = {
 
 /* ---- from start to end ---- */
 
-static int make_mark(struct agent *a, struct err *e)
+static int make_marks(struct agent *a, struct err *e)
 {
-	memcpy(a->mark, AGENT_MARK, sizeof(AGENT_MARK));
-	return random_hex(a->mark + sizeof(AGENT_MARK) - 1, AGENT_ID_BYTES, e);
+	char *id = a->mark + sizeof(AGENT_MARK) - 1;
+	int rc = random_hex(id, AGENT_ID_BYTES, e);
+
+	memcpy(a->mark, AGENT_MARK, sizeof(AGENT_MARK) - 1);
+	a->marks.variable = a->mark;
+	if (rc == 0)
+		a->marks.locks = sweep_choose_locks(strtoull(id, NULL, 16));
+	return rc;
 }
 
 /* The private folder, and the guard that removes it. A signal that ends this
@@ -419,7 +425,7 @@ static int start_guard(struct agent *a, struct err *e)
 	rc = logdir_init(&a->logdir, a->config, e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
-		rc = guard_start(&a->guard, a->config->nproc, a->mark,
+		rc = guard_start(&a->guard, a->config->nproc, &a->marks,
 				 logdir_private(&a->logdir), e);
 	if (rc < 0)
 		logdir_release(&a->logdir);
@@ -439,7 +445,7 @@ static int run_loop(struct agent *a, struct err *e)
 	a->stopping.owner = a;
 	a->stopping.on_over = on_grace;
 	a->stopping.on_look = on_look;
-	a->stopping.mark = a->mark;
+	a->stopping.marks = &a->marks;
 	stopping_init(&a->stopping, &a->loop, &a->group, &a->failure.recorder);
 	agent_start_limit(a);
 	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);
@@ -457,6 +463,7 @@ static int run_loop(struct agent *a, struct err *e)
 	a->group.on_denied = on_denied;
 	a->group.on_started = on_started;
 	a->group.owner = a;
+	a->group.locks = a->marks.locks;
 	a->group.outlet_rules = (struct outlet_rules){
 		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
 	if (rc == 0) {
@@ -521,7 +528,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	failure_init(&a.failure, config, &a.logdir, &a.group);
 	a.exits = (struct exits){.config = config, .notice = &a.notice,
 				 .failure = &a.failure, .member = &a.member};
-	rc = make_mark(&a, &e);
+	rc = make_marks(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, config, &e);
 	if (rc == 0)

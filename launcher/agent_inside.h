@@ -50,7 +50,8 @@ struct agent {
 	uint32_t round, attempt, world_size, nnodes;
 	struct restart_time times;
 	uint64_t alive_ns; /* when still_alive last let the server know */
-	/* "DDP_AGENT_ID=..." */
+	struct sweep_marks marks; /* of all that workers start */
+	/* "DDP_AGENT_ID=...", the first of them */
 	char mark[sizeof(AGENT_MARK) + 2 * AGENT_ID_BYTES];
 };
 

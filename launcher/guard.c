@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "launcher/logdir.h"
-#include "launcher/sweep.h"
 
 #define GUARD_NAME "ddprun-guard"
 
@@ -47,12 +46,12 @@ int guard_signal(pid_t slot, int signal)
 	return kill(slot, signal) == 0;
 }
 
-static void kill_all(const struct guard *g, const char *mark)
+static void kill_all(const struct guard *g, struct sweep_marks marks)
 {
-	const struct sweep_marks marks = {.variable = mark, .pipes = g->pipes,
-					  .npipes = 2 * (size_t)g->n};
 	enum { SWEEPS_MAX = 100 };
 
+	marks.pipes = g->pipes;
+	marks.npipes = 2 * (size_t)g->n;
 	for (uint32_t i = 0; i < g->n; i++)
 		guard_signal(g->groups[i], SIGKILL);
 	/* those that made a session of their own; again while there are any,
@@ -98,8 +97,8 @@ static void close_all_but_stdin(void)
 
 /* The agent ends us by SIGKILL when all is well: that the pipe ends first
  * means that it is dead. */
-static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
-			    const char *folder)
+static _Noreturn void watch(const struct guard *g, int pipe,
+			    const struct sweep_marks *marks, const char *folder)
 {
 	sigset_t all;
 	char byte;
@@ -113,7 +112,7 @@ static _Noreturn void watch(const struct guard *g, int pipe, const char *mark,
 	close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
-	kill_all(g, mark);
+	kill_all(g, *marks);
 	logdir_remove(folder);
 	_exit(0);
 }
@@ -136,7 +135,7 @@ static pid_t fork_named(void)
 	return pid;
 }
 
-int guard_start(struct guard *g, uint32_t n, const char *mark,
+int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		const char *folder, struct err *e)
 {
 	int ends[2];
@@ -157,7 +156,7 @@ int guard_start(struct guard *g, uint32_t n, const char *mark,
 	}
 	g->pid = fork_named();
 	if (g->pid == 0)
-		watch(g, ends[0], mark, folder);
+		watch(g, ends[0], marks, folder);
 	if (g->pid < 0)
 		err_set(e, -errno, "cannot start the guard: %s",
 			strerror(errno));

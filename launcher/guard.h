@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "launcher/sweep.h"
 
 struct guard {
 	pid_t pid;
@@ -17,10 +18,10 @@ struct guard {
 	uint32_t n;
 };
 
-/* Forks it; before the event loop, for a fork copies that too. mark is the
- * variable (NAME=VALUE) that all descendants have in their environment; folder
- * is what it removes after them, "" for none. */
-int guard_start(struct guard *g, uint32_t n, const char *mark,
+/* Forks it; before the event loop, for a fork copies that too. marks are what
+ * all descendants have, beside the pipes; folder is what it removes after them,
+ * "" for none. */
+int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		const char *folder, struct err *e);
 
 /* Where the i-th worker's process group is to be written; 0 is none. Once the

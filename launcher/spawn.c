@@ -108,6 +108,16 @@ static int restore_limit(const struct spawn *s)
 	return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Without it the child is known by other marks. */
+static void mark_locks(const struct spawn *s)
+{
+	const struct rlimit limit = {.rlim_cur = s->locks,
+				     .rlim_max = s->locks};
+
+	if (s->locks)
+		setrlimit(RLIMIT_LOCKS, &limit);
+}
+
 /* Runs in the child, on its own stack in our memory, while we are suspended.
  * Only system calls. The address sanitizer does not know this stack. */
 __attribute__((no_sanitize("address", "undefined")))
@@ -131,6 +141,7 @@ static int child(void *arg)
 		goto fail;
 	if (s->pid)
 		*s->pid = getpid();
+	mark_locks(s);
 	if (place_files(s) < 0 || restore_limit(s) < 0)
 		goto fail;
 	o->step = step_cpus;

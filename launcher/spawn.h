@@ -22,6 +22,8 @@ struct spawn {
 	int nmore;
 	const struct cpus *cpus; /* all that it may run on; NULL: as ours */
 	uint64_t open_files; /* its soft limit; 0: as ours */
+	/* marks it and all that it starts: see sweep.h; 0: as ours */
+	uint64_t locks;
 	int survives;        /* no death signal: it knows itself when to go */
 	/* blocks the signals that were blocked when this program was started;
 	 * without it the child blocks none */

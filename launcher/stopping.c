@@ -141,7 +141,7 @@ void stopping_sweep(struct stopping *s, const pid_t *ours, int nours)
 
 	if (s->group->running || s->group->closing)
 		return;
-	if (sweep_children(&s->told, ours, nours, s->mark, signal) == 0)
+	if (sweep_children(&s->told, ours, nours, s->marks, signal) == 0)
 		group_close(s->group);
 	if (!s->told.in_exec)
 		uv_timer_stop(&s->look);

@@ -25,7 +25,7 @@ struct stopping {
 	uint64_t left_ms; /* of the time, once that is announced */
 	char cause[ERR_TEXT_MAX]; /* in words; the owner's to set */
 	struct sweep told; /* leftovers that had their signal */
-	const char *mark;  /* that all have in their environment; the owner's */
+	const struct sweep_marks *marks; /* that all have; the owner's */
 };
 
 void stopping_init(struct stopping *s, uv_loop_t *loop, struct group *group,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,8 +61,9 @@ static int tell(struct sweep *s, pid_t pid, int signal)
 
 /* Fields of /proc/PID/stat, by their numbers in proc_pid_stat(5). */
 enum {
-	STAT_PARENT = 4, STAT_START = 22, STAT_VSIZE = 23, STAT_END_CODE = 27,
-	STAT_ENV_START = 50, STAT_ENV_END = 51, STAT_FIELDS = 53
+	STAT_PARENT = 4, STAT_THREADS = 20, STAT_START = 22, STAT_VSIZE = 23,
+	STAT_END_CODE = 27, STAT_ENV_START = 50, STAT_ENV_END = 51,
+	STAT_FIELDS = 53
 };
 
 /* Those from STAT_PARENT on; 0 each if it is gone. */
@@ -218,7 +220,41 @@ static int is_in_exec(const unsigned long long *stat)
 	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && shows_code();
 }
 
-static int is_marked(const char *pid, const char *mark, size_t *size)
+/* A process whose first thread has ended shows no memory, either: its others
+ * run on. */
+static int is_zombie(const unsigned long long *stat)
+{
+	return !stat[STAT_VSIZE] && stat[STAT_THREADS] <= 1;
+}
+
+uint64_t sweep_choose_locks(uint64_t random)
+{
+	/* programs that show it as a signed number show it right */
+	const uint64_t top = (uint64_t)1 << 62, least = (uint64_t)1 << 32;
+	struct rlimit ours;
+	uint64_t half;
+
+	if (getrlimit(RLIMIT_LOCKS, &ours) < 0 || ours.rlim_max < least)
+		return 0;
+	half = (ours.rlim_max < top ? ours.rlim_max : top) / 2;
+	return half + random % half;
+}
+
+static int has_locks(const char *pid, uint64_t locks)
+{
+	char path[sizeof("/proc//limits") + NAME_MAX], text[4096], *line;
+	unsigned long long hard;
+
+	if (!locks)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%s/limits", pid);
+	file_read_text(path, text, sizeof(text));
+	line = strstr(text, "\nMax file locks ");
+	return line && sscanf(line, " Max file locks %*s %llu", &hard) == 1 &&
+	       hard == locks;
+}
+
+static int has_mark(const char *pid, const char *mark, size_t *size)
 {
 	char path[sizeof("/proc//environ") + NAME_MAX];
 	int fd, is;
@@ -235,22 +271,26 @@ static int is_marked(const char *pid, const char *mark, size_t *size)
 /* Whether a process has the mark; in execve that cannot be seen. */
 enum marked { UNMARKED, MARKED, IN_EXEC };
 
-static enum marked look_for(const char *pid, const char *mark)
+static enum marked look_for(const char *pid, const struct sweep_marks *m)
 {
 	unsigned long long stat[STAT_FIELDS];
 	size_t size = 0;
 
 	read_stat(pid, stat);
+	if (is_zombie(stat))
+		return UNMARKED;
+	if (has_locks(pid, m->locks))
+		return MARKED;
 	/* before it is opened: that can block for as long as execve does */
 	if (is_in_exec(stat))
-		return IN_EXEC;
-	if (is_marked(pid, mark, &size))
+		return m->locks ? UNMARKED : IN_EXEC;
+	if (has_mark(pid, m->variable, &size))
 		return MARKED;
 	read_stat(pid, stat);
 	/* if it went through execve meanwhile, less was read than it has: the
 	 * old environment is gone */
-	if (is_in_exec(stat) ||
-	    stat[STAT_ENV_END] > stat[STAT_ENV_START] + size)
+	if (!m->locks && (is_in_exec(stat) ||
+			  stat[STAT_ENV_END] > stat[STAT_ENV_START] + size))
 		return IN_EXEC;
 	return UNMARKED;
 }
@@ -282,14 +322,14 @@ void sweep_reaped(pid_t pid)
 	}
 }
 
-static enum marked is_ours(pid_t pid, const char *mark)
+static enum marked is_ours(pid_t pid, const struct sweep_marks *marks)
 {
 	char text[16];
 
 	if (is_in(strangers.pids, strangers.n, pid))
 		return UNMARKED;
 	snprintf(text, sizeof(text), "%d", (int)pid);
-	return strangers.come ? look_for(text, mark) : MARKED;
+	return strangers.come ? look_for(text, marks) : MARKED;
 }
 
 /* 0: it takes too long, and is left alone. */
@@ -311,7 +351,7 @@ struct visit {
 	struct sweep *s;
 	const pid_t *except;
 	int nexcept;
-	const char *mark;
+	const struct sweep_marks *marks;
 	int signal, left;
 };
 
@@ -322,7 +362,7 @@ static void on_found(void *arg, pid_t pid)
 
 	if (is_in(v->except, (size_t)v->nexcept, pid))
 		return;
-	marked = is_ours(pid, v->mark);
+	marked = is_ours(pid, v->marks);
 	if (marked == MARKED)
 		v->left += tell(v->s, pid, v->signal);
 	else if (marked == IN_EXEC)
@@ -330,9 +370,9 @@ static void on_found(void *arg, pid_t pid)
 }
 
 int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
-		   const char *mark, int signal)
+		   const struct sweep_marks *marks, int signal)
 {
-	struct visit v = {s, except, nexcept, mark, signal, 0};
+	struct visit v = {s, except, nexcept, marks, signal, 0};
 
 	s->in_exec = 0;
 	list_children(on_found, &v, 0);
@@ -456,7 +496,7 @@ static void kill_if_marked(void *arg, int proc, const char *name)
 	if (!pid || pid == getpid())
 		return;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	marked = look_for(name, k->marks->variable);
+	marked = look_for(name, k->marks);
 	if (marked != MARKED && writes_to_workers_pipe(name, k->marks))
 		marked = MARKED;
 	if (marked == MARKED && !is_called(name, k->except))

@@ -156,7 +156,7 @@ int group_start(struct group *g, struct plan *plan, uint64_t open_files,
 		struct err *e)
 {
 	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
-			  .as_started = 1};
+			  .locks = g->locks, .as_started = 1};
 
 	g->base_rank = plan->base_rank;
 	g->at = 0;

@@ -44,6 +44,7 @@ struct group {
 	uint32_t open_streams;
 	uint32_t at;           /* where the last search ended */
 	int dev_null;
+	uint64_t locks; /* marks the workers: see sweep.h; the owner's to set */
 	int closing;
 	void (*on_started)(struct group *g); /* after each worker */
 	/* no worker runs, no stream is open: it may be started again */

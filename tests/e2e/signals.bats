@@ -238,9 +238,11 @@ sidecar() {
 	nothing_left
 }
 
-# One look in 15 at such an orphan finds no environment.
+# One look in 15 at such an orphan finds no environment. There is no other mark:
+# a lower limit cannot be told from other users'.
 @test "an orphan in execve is ended, beside children that ddprun did not start" {
 	cat >entry <<-'END'
+		ulimit -x 1000
 		tail -f /dev/null &
 		echo $! >sidecar
 		exec ddprun --max-restarts 99 --shutdown-timeout 100 bash -c '
@@ -258,20 +260,40 @@ sidecar() {
 	[ ! -e lived ]
 }
 
-@test "an orphan that hangs in execve beside them is left alone, with a warning" {
-	local tracer hung
+# Two orphans without an environment, beside a sidecar: hung, which hangs in
+# execve, and its tracer, which holds it there while this test has hold open.
+# $1 is the limit of file locks.
+hold_orphan() {
 	mkfifo hold
-	exec 9<>hold # while this test runs
+	exec 9<>hold
 	cat >entry <<-'END'
 		exec 9>&-
+		ulimit -x $1
 		tail -f /dev/null &
 		echo $! >sidecar
 		exec ddprun bash -c 'read -r both < <(exec env -i "$0" <hold)
 			echo "$both"' "$(command -v w_held)"
 	END
-	start job bash entry
+	start job bash entry "$1"
 	DEADLINE=50 finish job 0
 	read -r _ tracer hung <<<"$out"
+}
+
+@test "an orphan that hangs in execve beside them is ended, without an environment" {
+	local tracer hung
+	hold_orphan unlimited
+	[ -z "$err" ]
+	# the one needs SIGKILL, and the end of the other
+	await_end "$tracer" "$hung"
+	kill -0 "$(<sidecar)"
+	exec 9>&-
+	kill -KILL "$(<sidecar)"
+	nothing_left
+}
+
+@test "where the limit marks nobody it is left alone, with a warning" {
+	local tracer hung
+	hold_orphan 1000
 	has "$err" "^ddprun: warning: pid $hung has been in execve for 5 s"
 	kill -0 "$tracer" "$hung"
 	exec 9>&-
@@ -325,9 +347,48 @@ sidecar() {
 	nothing_left
 }
 
+# Waits until none of these processes is left; ends them.
+await_end() {
+	local p left=
+	for p; do
+		timeout 20 tail --pid="$p" -f /dev/null || left+=" $p"
+	done
+	[ -z "$left" ] || kill -KILL $left
+	[ -z "$left" ]
+}
+
+# TEST_COOKIE is gone, too: they are looked for by their pids.
+@test "kill -9 of ddprun: a daemon with nothing of a worker's is gone, not a sidecar" {
+	cat >daemon <<-'END'
+		tail -f /dev/null &
+		echo $$ $! >daemon.$1
+		wait
+	END
+	cat >entry <<-'END'
+		tail -f /dev/null &
+		echo $! >sidecar
+		exec ddprun --nproc-per-node 2 bash -c '
+			(env -i setsid "$BASH" ./daemon $RANK \
+				</dev/null >/dev/null 2>&1 &)
+			until [ -s daemon.$RANK ]; do :; done
+			echo up
+			eval "$IDLE"'
+	END
+	start job bash entry
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	signal job KILL
+	finish job 137
+	await_end $(<daemon.0) $(<daemon.1)
+	kill -0 "$(<sidecar)"
+	kill -KILL "$(<sidecar)"
+	nothing_left
+}
+
+# The other marks are enough, where there is no limit to tell it by.
 @test "kill -9 of ddprun: what has no environment, and its children, are gone" {
-	# TEST_COOKIE is gone, too: they are looked for by their pids
-	start job ddprun --nproc-per-node 2 bash -c '
+	start job bash -c 'ulimit -x 1000; exec "$@"' - \
+		ddprun --nproc-per-node 2 bash -c '
 		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
 			tail -f /dev/null & echo \$! >'"$T"'/child.$RANK; wait" &
 		# orphaned, and its stdout is elsewhere
@@ -340,12 +401,7 @@ sidecar() {
 	await job.out '^\[1\] up'
 	signal job KILL
 	finish job 137
-	local p left=
-	for p in bare.[01] child.[01] orphan.[01]; do
-		timeout 20 tail --pid="$(<$p)" -f /dev/null || left+=" $(<$p)"
-	done
-	[ -z "$left" ] || kill -KILL $left
-	[ -z "$left" ]
+	await_end $(cat bare.[01] child.[01] orphan.[01])
 }
 
 @test "the guard is gone: workers still die with a killed ddprun" {

@@ -16,6 +16,8 @@
 #include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 
+static const struct sweep_marks marks = {.variable = "GUARD_TEST=1"};
+
 static void read_name(pid_t pid, char *name, int size)
 {
 	char path[64];
@@ -38,7 +40,7 @@ START_TEST(it_can_be_told_from_its_agent_as_soon_as_it_is_there)
 
 	read_name(getpid(), before, sizeof(before));
 	for (int i = 0; i < 100; i++) {
-		ck_assert_int_eq(guard_start(&g, 4, "X=1", "", &e), 0);
+		ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
 		ck_assert_int_eq(getpgid(g.pid), g.pid);
 		read_name(g.pid, name, sizeof(name));
 		ck_assert_str_eq(name, "ddprun-guard\n");
@@ -110,7 +112,7 @@ START_TEST(it_holds_no_file_open_also_without_close_range)
 
 	for (no_close_range = 0; no_close_range < 2; no_close_range++) {
 		ck_assert_int_eq(pipe(ends), 0);
-		ck_assert_int_eq(guard_start(&g, 4, "X=1", "", &e), 0);
+		ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
 		close(ends[1]);
 		ck_assert_int_eq(read(ends[0], &byte, 1), 0);
 		close(ends[0]);
@@ -138,7 +140,7 @@ START_TEST(it_keeps_looking_while_a_process_is_in_execve)
 	uint64_t before;
 
 	ck_assert_int_gt(hung, 0);
-	ck_assert_int_eq(guard_start(&g, 4, "GUARD_TEST=1", "", &e), 0);
+	ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
 	before = clock_ms();
 	guard_finish(&g);
 	ck_assert_uint_ge(clock_ms() - before, 50 * SWEEP_LOOK_MS);

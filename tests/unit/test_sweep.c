@@ -1,11 +1,13 @@
 /* test_sweep.c: which processes are taken for leftovers. */
 #include <check.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,11 +67,11 @@ static void end(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
+static const struct sweep_marks by_name = {.variable = MARK};
+
 static int kill_marked(int *in_exec)
 {
-	const struct sweep_marks marks = {.variable = MARK};
-
-	return sweep_kill_marked(&marks, "none", in_exec);
+	return sweep_kill_marked(&by_name, "none", in_exec);
 }
 
 START_TEST(a_variable_that_only_ends_with_the_mark_is_another)
@@ -209,13 +211,13 @@ START_TEST(children_that_were_there_first_are_left_alone_until_reaped)
 	sweep_note_strangers();
 	theirs = sleeper("A=1", "B=2"); /* as if orphaned by the first */
 	ours = sleeper("A=1", MARK);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(first) && lives(theirs));
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
 	/* the number may be another's now */
 	sweep_reaped(first);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(first, NULL, 0), first);
 	end(theirs);
 	sweep_release(&s);
@@ -230,7 +232,7 @@ START_TEST(without_strangers_each_child_is_ours_but_those_excepted)
 	sweep_note_strangers();
 	ours = sleeper("A=1", "B=2");
 	server = sleeper("A=1", MARK);
-	ck_assert_int_eq(sweep_children(&s, &server, 1, MARK, SIGKILL), 1);
+	ck_assert_int_eq(sweep_children(&s, &server, 1, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
 	ck_assert(lives(server));
 	end(server);
@@ -256,12 +258,13 @@ START_TEST(a_child_in_execve_counts_and_is_not_signalled)
 	hung = held_exec_start();
 	ck_assert_int_gt(hung, 0);
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL),
+				 1);
 		ck_assert_int_eq(s.in_exec, 1);
 		ck_assert_uint_eq(s.n, 0);
 	}
 	ck_assert_int_eq(held_exec_end(hung), 0);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
 	ck_assert_int_eq(s.in_exec, 0);
 	sweep_release(&s);
 }
@@ -277,13 +280,13 @@ START_TEST(a_child_that_hangs_in_execve_is_left_alone_later)
 	hung = held_exec_start();
 	ck_assert_int_gt(hung, 0);
 	for (s.looks = 0; s.looks < SWEEP_LOOKS; s.looks++)
-		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, 0), 2);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 1);
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, 0), 2);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 1);
 	ck_assert_int_eq(s.in_exec, 0);
 	/* the next has as long */
 	ck_assert_int_eq(s.looks, 0);
 	end(ours);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
 	ck_assert(lives(hung));
 	ck_assert_int_eq(held_exec_end(hung), 0);
 	sweep_release(&s);
@@ -297,7 +300,7 @@ START_TEST(a_child_without_an_environment_is_not_waited_for)
 
 	strangers_come();
 	bare = sleeper(NULL, NULL);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
 	ck_assert_int_eq(s.in_exec, 0);
 	ck_assert(lives(bare));
 	end(bare);
@@ -328,7 +331,7 @@ START_TEST(a_child_that_cannot_be_read_is_not_waited_for)
 	close(ends[1]);
 	ck_assert_int_eq(read(ends[0], &byte, 1), 0);
 	close(ends[0]);
-	ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, SIGKILL), 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, SIGKILL), 0);
 	ck_assert_int_eq(s.in_exec, 0);
 	ck_assert(lives(secret));
 	end(secret);
@@ -347,9 +350,173 @@ START_TEST(a_marked_child_counts_at_every_moment_of_its_execve)
 	strangers_come();
 	ours = shell("A=1", MARK, "exec 9>&-; exec sh -c \"$0\" \"$0\"");
 	for (int i = 0; i < LOOKS; i++)
-		ck_assert_int_eq(sweep_children(&s, NULL, 0, MARK, 0), 1);
+		ck_assert_int_eq(sweep_children(&s, NULL, 0, &by_name, 0), 1);
 	end(ours);
 	sweep_release(&s);
+}
+END_TEST
+
+/* ---- by their limit of file locks ---- */
+
+/* As large as those of real jobs. */
+static struct sweep_marks by_locks(void)
+{
+	const struct sweep_marks marks = {
+		.variable = MARK, .locks = sweep_choose_locks(27182818)};
+
+	ck_assert_uint_gt(marks.locks, 0);
+	return marks;
+}
+
+static void set_locks(pid_t pid, uint64_t locks)
+{
+	const struct rlimit limit = {locks, locks};
+
+	ck_assert_int_eq(prlimit(pid, RLIMIT_LOCKS, &limit, NULL), 0);
+}
+
+static pid_t bare_with_locks(uint64_t locks)
+{
+	pid_t pid = sleeper(NULL, NULL);
+
+	set_locks(pid, locks);
+	return pid;
+}
+
+START_TEST(the_limit_is_below_ours_and_has_many_values)
+{
+	uint64_t first = sweep_choose_locks(0), last;
+
+	last = sweep_choose_locks(first - 1);
+	ck_assert_uint_gt(first, (uint64_t)1 << 31);
+	ck_assert_uint_eq(last - first, first - 1);
+	/* as in a worker that is a launcher, too */
+	set_locks(0, first);
+	ck_assert_uint_lt(sweep_choose_locks(UINT64_MAX), first);
+	ck_assert_uint_ge(sweep_choose_locks(0), first / 2);
+	/* a user's own, too low for a value that nobody else has */
+	set_locks(0, 1000);
+	ck_assert_uint_eq(sweep_choose_locks(1), 0);
+}
+END_TEST
+
+START_TEST(who_has_the_limit_is_found_without_any_other_mark)
+{
+	const struct sweep_marks marks = by_locks();
+	pid_t ours = bare_with_locks(marks.locks), other, none;
+	int in_exec;
+
+	other = bare_with_locks(marks.locks - 1);
+	none = sleeper(NULL, NULL);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 1);
+	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
+	ck_assert(lives(other) && lives(none));
+	end(other);
+	end(none);
+}
+END_TEST
+
+START_TEST(of_children_that_may_be_others_those_with_the_limit_are_ours)
+{
+	const struct sweep_marks marks = by_locks();
+	struct sweep s = {.told = NULL};
+	pid_t ours, other;
+
+	strangers_come();
+	ours = bare_with_locks(marks.locks);
+	other = sleeper(NULL, NULL);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &marks, SIGKILL), 1);
+	ck_assert_int_eq(waitpid(ours, NULL, 0), ours);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &marks, SIGKILL), 0);
+	ck_assert(lives(other));
+	end(other);
+	sweep_release(&s);
+}
+END_TEST
+
+/* Nobody waits for a moment that may not end: it has its limits all the time.
+ */
+START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
+{
+	const struct sweep_marks marks = by_locks();
+	struct sweep s = {.told = NULL};
+	int in_exec;
+	pid_t hung;
+
+	strangers_come();
+	hung = held_exec_start();
+	ck_assert_int_gt(hung, 0);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &marks, SIGKILL), 0);
+	ck_assert_int_eq(s.in_exec, 0);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 0);
+	ck_assert_int_eq(in_exec, 0);
+	set_locks(hung, marks.locks);
+	ck_assert_int_eq(sweep_children(&s, NULL, 0, &marks, SIGKILL), 1);
+	ck_assert_uint_eq(s.n, 1);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 1);
+	ck_assert_int_eq(held_exec_end(hung), 0);
+	sweep_release(&s);
+}
+END_TEST
+
+/* Else who is not reaped would be killed again and again. */
+START_TEST(who_has_ended_and_is_not_reaped_has_no_mark)
+{
+	const struct sweep_marks marks = by_locks();
+	pid_t pid = bare_with_locks(marks.locks);
+	siginfo_t info;
+	int in_exec;
+
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+static void *close_when_alone(void *first)
+{
+	pthread_join(*(pthread_t *)first, NULL);
+	close(9);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* It closes descriptor 9 when its first thread has ended; another runs on. */
+static _Noreturn void end_first_thread(void)
+{
+	static pthread_t first;
+	pthread_t second;
+
+	first = pthread_self();
+	if (pthread_create(&second, NULL, close_when_alone, &first) != 0)
+		_exit(1);
+	pthread_exit(NULL);
+}
+
+START_TEST(a_process_whose_first_thread_has_ended_is_found)
+{
+	const struct sweep_marks marks = by_locks();
+	int ends[2], in_exec;
+	pid_t pid;
+	char byte;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ends[0]);
+		dup2(ends[1], 9);
+		close(ends[1]);
+		end_first_thread();
+	}
+	close(ends[1]);
+	ck_assert_int_eq(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+	set_locks(pid, marks.locks);
+	ck_assert_int_eq(sweep_kill_marked(&marks, "none", &in_exec), 1);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 END_TEST
 
@@ -386,5 +553,13 @@ int main(void)
 	tcase_add_test(c, a_child_that_cannot_be_read_is_not_waited_for);
 	tcase_add_test(c, a_marked_child_counts_at_every_moment_of_its_execve);
 	tcase_add_test(c, killing_all_that_are_marked_counts_those_in_execve);
+	tcase_add_test(c, the_limit_is_below_ours_and_has_many_values);
+	tcase_add_test(c, who_has_the_limit_is_found_without_any_other_mark);
+	tcase_add_test(c,
+		of_children_that_may_be_others_those_with_the_limit_are_ours);
+	tcase_add_test(c,
+		the_limit_is_known_of_a_process_that_hangs_in_execve);
+	tcase_add_test(c, who_has_ended_and_is_not_reaped_has_no_mark);
+	tcase_add_test(c, a_process_whose_first_thread_has_ended_is_found);
 	return run_case(c);
 }
