@@ -17,7 +17,8 @@
 
 #include "launcher/logdir.h"
 
-#define GUARD_NAME "ddprun-guard"
+/* Not a name that `pkill -9 ddprun` kills as well. */
+#define GUARD_NAME "ddp-guard"
 
 enum { FDS_MAX = 1 << 20 };
 

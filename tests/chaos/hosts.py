@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 O = os.path.abspath(os.environ.get("O") or os.path.join(HERE, "../../build"))
 NETWORK = "10.79.0."
 SSHD = "/usr/sbin/sshd"
-NAMES = {"ddprdzv": "server", "ddprun-guard": "guard", "c_chaos": "worker"}
+NAMES = {"ddprdzv": "server", "ddp-guard": "guard", "c_chaos": "worker"}
 
 
 def inside():

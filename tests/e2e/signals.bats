@@ -404,11 +404,22 @@ await_end() {
 	await_end $(cat bare.[01] child.[01] orphan.[01])
 }
 
+@test "pkill -9 ddprun leaves nothing, either: the guard has another name" {
+	start job setsid ddprun --nproc-per-node 2 bash -c '
+		(setsid tail -f /dev/null </dev/null >/dev/null 2>&1 &)
+		echo up; eval "$IDLE"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	pkill -KILL -s "${pid[job]}" ddprun
+	finish job 137
+	nothing_left
+}
+
 @test "the guard is gone: workers still die with a killed ddprun" {
 	start_two sh -c 'echo up; exec sleep 1000'
 	local p
 	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
-		[ "$(<"/proc/$p/comm")" != ddprun-guard ] || kill -KILL "$p"
+		[ "$(<"/proc/$p/comm")" != ddp-guard ] || kill -KILL "$p"
 	done
 	await job.err '^ddprun: warning: the guard process .* is gone'
 	signal job KILL

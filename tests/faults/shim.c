@@ -562,7 +562,7 @@ int prctl(int option, ...)
 	if (!real)
 		real = (int (*)(int, ...))next("prctl");
 	if (option == PR_SET_NAME)
-		guard_next = strcmp((const char *)a[0], "ddprun-guard") == 0;
+		guard_next = strcmp((const char *)a[0], "ddp-guard") == 0;
 	return due("prctl") ? -1 : real(option, a[0], a[1], a[2], a[3]);
 }
 

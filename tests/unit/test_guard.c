@@ -43,7 +43,7 @@ START_TEST(it_can_be_told_from_its_agent_as_soon_as_it_is_there)
 		ck_assert_int_eq(guard_start(&g, 4, &marks, "", &e), 0);
 		ck_assert_int_eq(getpgid(g.pid), g.pid);
 		read_name(g.pid, name, sizeof(name));
-		ck_assert_str_eq(name, "ddprun-guard\n");
+		ck_assert_str_eq(name, "ddp-guard\n");
 		guard_stop(&g);
 	}
 	read_name(getpid(), after, sizeof(after));
