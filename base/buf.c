@@ -1,6 +1,7 @@
 /* buf.c: the capped byte buffer and its reader. */
 #include "base/buf.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,21 +47,20 @@ static int grow(struct buf *b, size_t need)
 	return 0;
 }
 
-char *buf_reserve(struct buf *b, size_t n)
+static char *reserve_more(struct buf *b, size_t n)
 {
 	if (b->failed)
 		return NULL;
-	if (n > b->max - b->len) {
-		b->failed = -ENOBUFS;
-		return NULL;
-	}
-	/* n == 0 still gives a pointer that may be compared and copied to */
-	if (!b->data || b->len + n > b->cap) {
-		b->failed = grow(b, b->len + n);
-		if (b->failed)
-			return NULL;
-	}
-	return b->data + b->len;
+	b->failed = n > b->max - b->len ? -ENOBUFS : grow(b, b->len + n);
+	return b->failed ? NULL : b->data + b->len;
+}
+
+/* n == 0 still gives a pointer that may be compared and copied to. */
+char *buf_reserve(struct buf *b, size_t n)
+{
+	if (b->data && !b->failed && n <= b->cap - b->len)
+		return b->data + b->len;
+	return reserve_more(b, n);
 }
 
 void buf_put(struct buf *b, const void *p, size_t n)
@@ -75,32 +75,25 @@ void buf_put(struct buf *b, const void *p, size_t n)
 
 void buf_put_u8(struct buf *b, uint8_t v)
 {
-	buf_put(b, &v, 1);
+	buf_put(b, &v, sizeof v);
 }
 
 void buf_put_u16(struct buf *b, uint16_t v)
 {
-	const uint8_t bytes[2] = {(uint8_t)v, (uint8_t)(v >> 8)};
-
-	buf_put(b, bytes, sizeof(bytes));
+	v = htole16(v);
+	buf_put(b, &v, sizeof v);
 }
 
 void buf_put_u32(struct buf *b, uint32_t v)
 {
-	uint8_t bytes[4];
-
-	for (int i = 0; i < 4; i++)
-		bytes[i] = (uint8_t)(v >> (8 * i));
-	buf_put(b, bytes, sizeof(bytes));
+	v = htole32(v);
+	buf_put(b, &v, sizeof v);
 }
 
 void buf_put_u64(struct buf *b, uint64_t v)
 {
-	uint8_t bytes[8];
-
-	for (int i = 0; i < 8; i++)
-		bytes[i] = (uint8_t)(v >> (8 * i));
-	buf_put(b, bytes, sizeof(bytes));
+	v = htole64(v);
+	buf_put(b, &v, sizeof v);
 }
 
 void buf_put_slice(struct buf *b, struct slice s)
@@ -184,14 +177,15 @@ static const char *take(struct reader *r, size_t n)
 	return p;
 }
 
-static uint64_t take_le(struct reader *r, size_t n)
+/* Each caller's n is a constant, so this is one load there. */
+static inline uint64_t take_le(struct reader *r, size_t n)
 {
-	const unsigned char *p = (const unsigned char *)take(r, n);
+	const char *p = take(r, n);
 	uint64_t v = 0;
 
-	for (size_t i = 0; p && i < n; i++)
-		v |= (uint64_t)p[i] << (8 * i);
-	return v;
+	if (p)
+		memcpy(&v, p, n);
+	return le64toh(v);
 }
 
 uint8_t reader_u8(struct reader *r)
