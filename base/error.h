@@ -44,6 +44,14 @@ struct err {
 
 #define ERR_INIT {0, ""}
 
+/* The same for what is done a million times a second: the text's other bytes
+ * are left as they are. */
+static inline void err_init(struct err *e)
+{
+	e->code = 0;
+	e->text[0] = '\0';
+}
+
 /* Sets code and text and returns code. e may be NULL: only the code counts.
  * The result is always negative: a code that is not (an errno of 0) becomes
  * ERR_INTERNAL, so that a failure can never be returned as a success.

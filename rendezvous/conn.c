@@ -268,10 +268,11 @@ static struct slice take_raw(struct conn *c, struct slice in)
 struct slice conn_take_frames(struct conn *c, struct slice in)
 {
 	struct wire_frame f;
-	struct err e = ERR_INIT;
+	struct err e;
 	int was_on = c->cipher.on;
 	long n;
 
+	err_init(&e);
 	if (c->state == CONN_PREFACE && !take_preface(c, &in))
 		return in;
 	while (c->state == CONN_OPEN && in.len) {
@@ -380,7 +381,8 @@ static void take_bytes(struct conn *c, const char *base, size_t n)
 	if (hold(c) && left.len + c->text.len)
 		expect_reading(c);
 	conn_keep(c, &c->in, left, shared);
-	conn_count(c);
+	if (!c->is_dirty) /* else it is counted when its output has left */
+		conn_count(c);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -409,6 +411,8 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		conn_gone(c, why);
 	}
 	waits = flush_all(c->pool);
+	if (waits)
+		conn_count(c);
 	if (waits && (waits > 1 || c->out.len > CONN_RESERVE_MAX))
 		conn_stop_reading(c);
 }
@@ -423,7 +427,8 @@ void conn_take_more(struct conn *c)
 		c->own_due = CONN_NEVER;
 	if (is_open(c) && c->in.len + c->text.len)
 		take_bytes(c, c->in.data, 0);
-	conn_flush_all(c->pool);
+	if (flush_all(c->pool))
+		conn_count(c);
 	if (!conn_is_stopped(c))
 		conn_resume(c);
 }

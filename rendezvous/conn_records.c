@@ -17,8 +17,9 @@ static void take_record(struct conn *c, struct slice record)
 	char *to = goes_on ? buf_reserve(&c->text, n)
 			   : (char *)record.data + CIPHER_HEADER;
 	struct slice text = SLICE(to, n);
-	struct err e = ERR_INIT;
+	struct err e;
 
+	err_init(&e);
 	if (!to) {
 		conn_gone(c, "the server is out of memory");
 		return;
@@ -36,9 +37,10 @@ static void take_record(struct conn *c, struct slice record)
 
 struct slice conn_take_records(struct conn *c, struct slice in)
 {
-	struct err e = ERR_INIT;
+	struct err e;
 	long n;
 
+	err_init(&e);
 	if (c->text.len) /* it was held when that had come */
 		conn_keep(c, &c->text, conn_take_frames(c,
 			  SLICE(c->text.data, c->text.len)), 0);

@@ -321,11 +321,13 @@ static int check_rule(const struct member *m, const struct rule *r,
 void request_take(struct member *m, const struct wire_frame *f)
 {
 	struct rule r = rule_for(f->type);
-	struct err e = ERR_INIT;
+	struct err e;
 	struct wire_error reply;
 	char why[ERR_TEXT_MAX + 32];
-	int rc = check_rule(m, &r, f, &e);
+	int rc;
 
+	err_init(&e);
+	rc = check_rule(m, &r, f, &e);
 	m->server->counts.requests[f->type]++;
 	if (rc == 0)
 		rc = r.run(m, f, &e);

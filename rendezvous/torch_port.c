@@ -129,10 +129,11 @@ static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
 {
 	struct torch_client *k = client_of(c);
 	const struct torch_gate *gate = &k->port->gate;
-	struct err e = ERR_INIT;
+	struct err e;
 	int waited = k->session.parked;
 	long n;
 
+	err_init(&e);
 	/* before it begins: it may be given up within the same bytes */
 	if (!waited)
 		k->since = uv_now(k->port->pool->loop);
