@@ -333,27 +333,24 @@ static int parse_number(const struct store_entry *en, int64_t *out)
 	return !negative && __builtin_sub_overflow(0, *out, out) ? -1 : 0;
 }
 
-enum { NUMBER_MAX = 24 };
-
-/* The text lies at the end of room. */
-static struct slice number_text(int64_t v, char room[NUMBER_MAX])
+struct slice store_number_text(int64_t v, char room[STORE_NUMBER_MAX])
 {
 	uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	char *p = room + NUMBER_MAX;
+	char *p = room + STORE_NUMBER_MAX;
 
 	do
 		*--p = (char)('0' + left % 10);
 	while (left /= 10);
 	if (v < 0)
 		*--p = '-';
-	return SLICE(p, (size_t)(room + NUMBER_MAX - p));
+	return SLICE(p, (size_t)(room + STORE_NUMBER_MAX - p));
 }
 
 int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 	      struct err *e)
 {
 	struct store_entry *en;
-	char text[NUMBER_MAX];
+	char text[STORE_NUMBER_MAX];
 	int rc = store_find_or_make(s, key, &en, e);
 	struct buf name = BUF_INIT(256);
 
@@ -361,7 +358,7 @@ int store_add(struct store *s, struct slice key, int64_t delta, int64_t *sum,
 		return rc;
 	if (parse_number(en, sum) == 0 &&
 	    !__builtin_add_overflow(*sum, delta, sum))
-		return put_value(s, en, number_text(*sum, text), e);
+		return put_value(s, en, store_number_text(*sum, text), e);
 	store_put_quoted(&name, key);
 	rc = err_set(e, ERR_ARGUMENT,
 		     "cannot add %" PRId64 " to key %.*s: what it holds is not "

@@ -67,6 +67,10 @@ void store_wake_one_of(struct store_entry *en);
 void store_wake(struct store_waiter *w, int code);
 void store_queues_release(struct store_entry *en);
 
+enum { STORE_NUMBER_MAX = 24 };
+/* v in decimal, which lies at the end of room. */
+struct slice store_number_text(int64_t v, char room[STORE_NUMBER_MAX]);
+
 static inline int store_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,8 +126,8 @@ static int on_add(struct torch_session *t, const struct torch_request *r,
 {
 	struct slice now;
 	long long sum = 0;
-	char text[24];
-	int rc, n;
+	char text[STORE_NUMBER_MAX];
+	int rc;
 
 	if (store_get(t->store, r->text[0], &now) &&
 	    parse_number(now, &sum) < 0)
@@ -137,8 +136,7 @@ static int on_add(struct torch_session *t, const struct torch_request *r,
 	if (__builtin_add_overflow(sum, r->number, &sum))
 		return err_set(e, ERR_ARGUMENT, "TCPStore: ADD whose sum does "
 			       "not fit in 64 bits");
-	n = snprintf(text, sizeof text, "%lld", sum);
-	rc = store_set(t->store, r->text[0], SLICE(text, (size_t)n), e);
+	rc = store_set(t->store, r->text[0], store_number_text(sum, text), e);
 	return rc < 0 ? rc : reply_number(t, sum);
 }
 
