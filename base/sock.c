@@ -348,6 +348,22 @@ void sock_end_when_silent(int fd, uint64_t ms)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
+int sock_is_stalled(int fd)
+{
+	struct tcp_info info = {.tcpi_retransmits = 0};
+	socklen_t len = sizeof info;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+	       info.tcpi_retransmits > 0;
+}
+
+void sock_reset_at_close(int fd)
+{
+	struct linger none = {.l_onoff = 1, .l_linger = 0};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 int sock_listen(struct sock_addr *a, struct err *e)
 {
 	char text[SOCK_TEXT_MAX];

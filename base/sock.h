@@ -90,6 +90,11 @@ MUST_CHECK int sock_listen(struct sock_addr *a, struct err *e);
  * kernel, that is; a process that is merely stopped does not count. Of a
  * listening socket it holds for what is accepted later. */
 void sock_end_when_silent(int fd, uint64_t ms);
+/* 1: the peer's kernel has not acknowledged what was sent, and it has been sent
+ * again. */
+int sock_is_stalled(int fd);
+/* Its close drops what is queued, and tells the peer by a reset. */
+void sock_reset_at_close(int fd);
 enum { SOCK_LISTEN_MAX = 16 };
 /* The same at n addresses (at most that many) at one port, the first one's; 0
  * is one that is free at all of them, written back into all. fds has room for

@@ -119,7 +119,8 @@ const struct option_spec config_options[] = {
 	 .yields = 1},
 	{SECONDS("heartbeat-timeout", heartbeat_s, 0.1,
 		 "PET_HEARTBEAT_TIMEOUT",
-		 "A node that is silent for that long is lost (5)."),
+		 "A node that is silent for that long is lost; an outage "
+		 "of nine tenths of it is survived (5)."),
 	 .given_offset = AT(heartbeat_given),
 	 .yields = 1},
 	{TEXT("auth", auth_text, "auto|secret|munge|none", "PET_AUTH",

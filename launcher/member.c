@@ -24,6 +24,7 @@ static void stop_timers(struct member *m)
 	uv_timer_stop(&m->ping);
 	uv_timer_stop(&m->deadline);
 	uv_timer_stop(&m->rejoin.timer);
+	probe_stop(&m->rejoin.probe);
 }
 
 void member_give_up(struct member *m, const struct err *why)
@@ -161,6 +162,7 @@ static void on_ping(uv_timer_t *t)
 		return;
 	}
 	member_ping(m);
+	rejoin_unheard(m);
 }
 
 /* ---- joining ---- */
@@ -408,6 +410,7 @@ static void on_frame(struct rdzv *c, const struct wire_frame *f)
 	struct err e = ERR_INIT;
 
 	m->unheard = 0;
+	probe_stop(&m->rejoin.probe);
 	if (rejoin_take(m, f))
 		return;
 	if (f->kind == WIRE_ERROR_REPLY)
@@ -443,6 +446,7 @@ static int on_rdzv_away(struct rdzv *c, const struct err *why, int hopeless)
 	struct member *m = c->owner;
 
 	uv_timer_stop(&m->ping);
+	probe_stop(&m->rejoin.probe);
 	return rejoin_lost(m, why, hopeless);
 }
 

@@ -53,10 +53,15 @@ static int next_place(struct rdzv *c)
 	return 1;
 }
 
+static int nobody_answers(int code)
+{
+	return code == -ETIMEDOUT || code == -EHOSTUNREACH ||
+	       code == -ENETUNREACH;
+}
+
 static int nobody_listens(int code)
 {
-	return code == -ECONNREFUSED || code == -ETIMEDOUT ||
-	       code == -EHOSTUNREACH || code == -ENETUNREACH;
+	return code == -ECONNREFUSED || nobody_answers(code);
 }
 
 /* Nodes that were started together: the host is some milliseconds behind, and
@@ -115,7 +120,8 @@ static int look_again(struct rdzv *c, const struct err *why)
 {
 	int hopeless = c->beside_over.code != 0;
 
-	if (c->phase == RDZV_IN) {
+	if (c->phase == RDZV_IN || c->renews) {
+		c->renews = 0;
 		c->backoff_ms = BACKOFF_MIN_MS;
 		c->lost_ms = clock_ms();
 		c->lost_own = rdzv_is_beside(c);
@@ -206,6 +212,10 @@ static void on_link_lost(struct link *l, const struct err *why)
 	uv_timer_stop(&c->greeting);
 	if (no_server(c, why))
 		return;
+	if (c->renews && nobody_answers(e.code)) {
+		rdzv_again(c, &e);
+		return;
+	}
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
 	    look_again(c, why))
 		return;
@@ -252,6 +262,7 @@ static void on_link_open(struct link *l)
 
 	c->phase = RDZV_IN;
 	c->greeted = 1;
+	c->renews = 0;
 	c->key = l->hand.key;
 	c->refused = 0;
 	c->refused_since_ms = 0;
@@ -487,13 +498,26 @@ int rdzv_silent(struct rdzv *c, const struct err *why)
 	return look_again(c, why);
 }
 
-void rdzv_again(struct rdzv *c, const struct err *why)
+static void be_out(struct rdzv *c, const struct err *why)
 {
 	c->last = *why;
 	c->mute_since_ms = 0;
 	c->phase = RDZV_OUT;
 	uv_timer_stop(&c->greeting);
+}
+
+void rdzv_again(struct rdzv *c, const struct err *why)
+{
+	be_out(c, why);
 	link_drop(&c->link);
+}
+
+void rdzv_renew(struct rdzv *c, const struct err *why)
+{
+	c->renews = 1;
+	c->backoff_ms = BACKOFF_MIN_MS;
+	be_out(c, why);
+	link_tear(&c->link);
 }
 
 void rdzv_hang_up(struct rdzv *c)
@@ -532,27 +556,6 @@ char *rdzv_job_key(const struct rdzv *c, char *text)
 	if (c->auth.methods != WIRE_NO_PROOF)
 		proof_to_hex(text, &c->key);
 	return text;
-}
-
-void rdzv_own_addr(struct rdzv *c, char *text)
-{
-	const struct config *config = c->config;
-	struct sock_addr local;
-
-	if (config->local_addr_given)
-		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
-	else if (c->beside)
-		sock_addr_scoped(&c->addr, text);
-	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
-		sock_addr_scoped(&c->addr, text);
-	else if (c->hosts && c->nameless)
-		step_address_own(config, text);
-	else if (c->hosts)
-		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
-	else if (link_local_addr(&c->link, &local) == 0)
-		sock_addr_scoped(&local, text);
-	else
-		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
 }
 
 char *rdzv_server_text(const struct rdzv *c, char text[SOCK_TEXT_MAX])

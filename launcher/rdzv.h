@@ -65,6 +65,7 @@ struct rdzv {
 	pid_t said_stopped; /* of the ddprdzv that is */
 	uint64_t began_ms, called_ms;
 	int greeted; /* there has been a server: this one is looked for */
+	int renews;  /* it is there, as far as we know */
 	int stopped; /* it is not */
 	struct link link;
 	int link_open; /* from link_start to on_closed */
@@ -90,6 +91,9 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 /* Starts hosting or connecting. */
 void rdzv_start(struct rdzv *c);
 
+/* The network held our connection up, and is back: another one, at once. Until
+ * it is greeted a server that cannot be reached is no news (on_away). */
+void rdzv_renew(struct rdzv *c, const struct err *why);
 /* Whoever listens there is about to go: another connection, later. */
 void rdzv_again(struct rdzv *c, const struct err *why);
 

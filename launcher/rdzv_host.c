@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/hosting.h"
+#include "launcher/step_address.h"
 
 enum { UNHEARD_MS = 1000 }; /* another ddprun, between bind and listen */
 
@@ -174,4 +176,25 @@ void rdzv_host_is_mute(struct rdzv *c)
 	c->said_stopped = pid;
 	if (!c->lost_own || clock_ms() - c->lost_ms >= ttl_ms)
 		kill(pid, SIGKILL);
+}
+
+void rdzv_own_addr(struct rdzv *c, char *text)
+{
+	const struct config *config = c->config;
+	struct sock_addr local;
+
+	if (config->local_addr_given)
+		snprintf(text, SOCK_TEXT_MAX, "%s", config->local_addr);
+	else if (c->beside)
+		sock_addr_scoped(&c->addr, text);
+	else if (c->hosts && hosting_is_loopback(config->endpoint.host))
+		sock_addr_scoped(&c->addr, text);
+	else if (c->hosts && c->nameless)
+		step_address_own(config, text);
+	else if (c->hosts)
+		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
+	else if (link_local_addr(&c->link, &local) == 0)
+		sock_addr_scoped(&local, text);
+	else
+		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);
 }

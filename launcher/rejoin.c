@@ -1,6 +1,7 @@
 /* rejoin.c: losing a server, and finding it again. */
 #include "launcher/rejoin.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,21 +12,9 @@
 
 enum {
 	SAID_MAX = 256 << 20,
+	UNHEARD_MANY = 4, /* pings; of a stall that is no longer short */
 	QUIET_MS = 1000, /* where another server is to come, and soon */
 };
-
-void rejoin_init(struct member *m, uv_loop_t *loop)
-{
-	buf_init(&m->rejoin.said, SAID_MAX);
-	uv_timer_init(loop, &m->rejoin.timer);
-	m->rejoin.timer.data = m;
-}
-
-void rejoin_close(struct member *m)
-{
-	uv_close((uv_handle_t *)&m->rejoin.timer, NULL);
-	buf_release(&m->rejoin.said);
-}
 
 /* ---- lost ---- */
 
@@ -132,8 +121,9 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 
 	if (!config_again_ms(m->config) || m->over)
 		return 0;
-	if (!r->away) {
+	if (!r->away || r->renews) {
 		r->away = 1;
+		r->renews = 0;
 		r->why = *why;
 		note_time(r);
 		r->said_lost = 0;
@@ -146,6 +136,48 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 		drift(m, "nobody starts it again");
 	}
 	return 1;
+}
+
+/* ---- held up ---- */
+
+static void renew(struct member *m)
+{
+	struct rejoin *r = &m->rejoin;
+	char at[SOCK_TEXT_MAX];
+
+	r->away = r->renews = 1;
+	err_set(&r->why, -ETIMEDOUT, "the network to the rendezvous server at "
+		"%s was down", rdzv_server_text(&m->rdzv, at));
+	log_debug("%s: connecting anew", r->why.text);
+	note_time(r);
+	rdzv_renew(&m->rdzv, &r->why);
+}
+
+static int is_held_up(const struct member *m)
+{
+	return m->rdzv.phase == RDZV_IN && !m->over &&
+	       link_is_stalled(&m->rdzv.link);
+}
+
+static void on_reached(void *owner)
+{
+	struct member *m = owner;
+
+	if (is_held_up(m))
+		renew(m);
+}
+
+/* TCP waits twice as long from one try to the next: the lease might end before
+ * it finds out that the network is back. */
+void rejoin_unheard(struct member *m)
+{
+	if (m->unheard < UNHEARD_MANY)
+		return;
+	log_debug("%u of %d pings in a row are unanswered", m->unheard,
+		  WIRE_PINGS);
+	if (config_again_ms(m->config) && is_held_up(m))
+		probe_start(&m->rejoin.probe, &m->rdzv.link.addr,
+			    member_ping_ms(m) / 2);
 }
 
 /* ---- found ---- */
@@ -181,8 +213,11 @@ static void be_back(struct member *m)
 	struct rejoin *r = &m->rejoin;
 
 	uv_timer_stop(&r->timer);
-	say_back(m);
-	r->away = r->adrift = r->silent = 0;
+	if (r->renews)
+		log_debug("the rendezvous server is heard again");
+	else
+		say_back(m);
+	r->away = r->renews = r->adrift = r->silent = 0;
 	m->rdzv.keeper.cut_off = 0;
 }
 
@@ -337,4 +372,21 @@ void rejoin_say(struct member *m, size_t from, int needs)
 			said.len - from);
 	if (needs)
 		rejoin_needs(m);
+}
+
+/* ---- begin and end ---- */
+
+void rejoin_init(struct member *m, uv_loop_t *loop)
+{
+	buf_init(&m->rejoin.said, SAID_MAX);
+	uv_timer_init(loop, &m->rejoin.timer);
+	m->rejoin.timer.data = m;
+	probe_init(&m->rejoin.probe, loop, on_reached, m);
+}
+
+void rejoin_close(struct member *m)
+{
+	uv_close((uv_handle_t *)&m->rejoin.timer, NULL);
+	probe_close(&m->rejoin.probe);
+	buf_release(&m->rejoin.said);
 }

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/loop.h"
+#include "launcher/probe.h"
 #include "rendezvous/wire.h"
 
 struct member;
@@ -16,6 +17,7 @@ struct rejoin {
 	struct buf said;  /* notices since the last JOIN, as frames */
 	int needs;        /* one of them is more than that all is well */
 	int away;         /* lost, and not RESUMED yet */
+	int renews;       /* away, and nobody but the network is to blame */
 	int adrift;       /* it is waited for no longer */
 	int silent;       /* it was lost by saying nothing, as this node may
 			   * have been by it */
@@ -28,6 +30,7 @@ struct rejoin {
 	int began, ended; /* a START came; and that round's END */
 	uint32_t round;
 	uv_timer_t timer;
+	struct probe probe; /* where the network may be away */
 };
 
 void rejoin_init(struct member *m, uv_loop_t *loop);
@@ -36,6 +39,9 @@ void rejoin_close(struct member *m);
 /* The server is lost, and why: 1: it is looked for; 0: the user wants none of
  * that. hopeless: nobody will start it again. */
 int rejoin_lost(struct member *m, const struct err *why, int hopeless);
+/* m->unheard pings have had no answer: where the network is why, a new
+ * connection as soon as it is back, quietly. */
+void rejoin_unheard(struct member *m);
 /* Connected again: 1 and asks where things stand, or 0: it never was away. */
 int rejoin_greeted(struct member *m);
 /* The answer to that: 1 it was, 0 it is another's. */

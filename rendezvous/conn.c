@@ -97,11 +97,10 @@ void conn_gone(struct conn *c, const char *why)
  * drops what the kernel still holds for it, and it sees that at once. */
 static void reset(struct conn *c)
 {
-	struct linger none = {.l_onoff = 1, .l_linger = 0};
 	uv_os_fd_t fd;
 
 	if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+		sock_reset_at_close(fd);
 }
 
 static void does_not_read(struct conn *c)

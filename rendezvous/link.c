@@ -63,6 +63,14 @@ static void lost(struct link *l, int code, const char *what)
 	lost_because(l, &e);
 }
 
+static void lost_for(struct link *l, int rc, const char *what)
+{
+	char text[160];
+
+	snprintf(text, sizeof text, "%s (%s)", what, uv_strerror(rc));
+	lost(l, rc, text);
+}
+
 static void close_now(struct link *l)
 {
 	if (l->handle_gone)
@@ -76,10 +84,11 @@ static void close_now(struct link *l)
 /* Nothing that is sent from here on would arrive. The reader still gets what
  * the server said before that, then the end: the owner is told, whatever the
  * kernel thinks of the connection. */
-static void cannot_write(struct link *l)
+static void cannot_write(struct link *l, int rc)
 {
 	uv_os_fd_t fd;
 
+	l->unsent = rc;
 	buf_reset(&l->out);
 	if (uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0)
 		shutdown(fd, SHUT_RDWR);
@@ -93,7 +102,7 @@ static void on_written(uv_write_t *req, int status)
 	if (status < 0 && l->state == LINK_CLOSING)
 		close_now(l);
 	else if (status < 0 && status != UV_ECANCELED)
-		cannot_write(l);
+		cannot_write(l, status);
 	if (status == 0)
 		link_flush(l);
 }
@@ -107,6 +116,7 @@ static void write_rest(struct link *l, struct buf *from, size_t sent)
 {
 	struct buf empty = l->sending;
 	uv_buf_t b;
+	int rc;
 
 	empty.max = from->max;
 	l->sending = *from;
@@ -114,10 +124,10 @@ static void write_rest(struct link *l, struct buf *from, size_t sent)
 	b = uv_buf_init(l->sending.data + sent,
 			(unsigned)(l->sending.len - sent));
 	l->write.data = l;
-	if (uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1,
-		     on_written) < 0) {
+	rc = uv_write(&l->write, (uv_stream_t *)&l->tcp, &b, 1, on_written);
+	if (rc < 0) {
 		buf_reset(&l->sending);
-		cannot_write(l);
+		cannot_write(l, rc);
 	}
 }
 
@@ -132,7 +142,7 @@ static void write_all(struct link *l, struct buf *from)
 	else if (n >= 0 || n == UV_EAGAIN)
 		write_rest(l, from, n < 0 ? 0 : (size_t)n);
 	else
-		cannot_write(l);
+		cannot_write(l, n);
 }
 
 static void write_sealed(struct link *l)
@@ -143,7 +153,7 @@ static void write_sealed(struct link *l)
 	cipher_seal(&l->hand.cipher.out, SLICE(l->out.data, l->out.len), b);
 	buf_reset(&l->out);
 	if (b->failed)
-		cannot_write(l);
+		cannot_write(l, UV_ENOMEM);
 	else
 		write_all(l, b);
 }
@@ -213,13 +223,9 @@ static void say(struct link *l, const char *data, size_t size)
 {
 	uv_buf_t b = uv_buf_init((char *)data, (unsigned)size);
 	int n = uv_try_write((uv_stream_t *)&l->tcp, &b, 1);
-	char what[160];
 
-	if (n == (int)size)
-		return;
-	snprintf(what, sizeof what, "the connection broke (%s)",
-		 uv_strerror(n < 0 ? n : UV_EAGAIN));
-	lost(l, n < 0 ? n : UV_EAGAIN, what);
+	if (n != (int)size)
+		lost_for(l, n < 0 ? n : UV_EAGAIN, "the connection broke");
 }
 
 static void on_munge(void *owner, const struct credential_question *q);
@@ -437,6 +443,8 @@ static void closed(struct link *l)
 	if (l->state == LINK_PROVING) {
 		handshake_explain(&l->hand, what, sizeof what);
 		lost(l, ERR_REFUSED, what);
+	} else if (l->unsent) {
+		lost_for(l, l->unsent, "the connection broke");
 	} else {
 		lost(l, ERR_REMOTE, l->raw.len ?
 		     "it closed the connection within a record" :
@@ -465,17 +473,13 @@ static void take_bytes(struct link *l, size_t n)
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct link *l = s->data;
-	char what[160];
 
-	if (n > 0) {
+	if (n > 0)
 		take_bytes(l, (size_t)n);
-	} else if (n == UV_EOF) {
+	else if (n == UV_EOF)
 		closed(l);
-	} else if (n < 0) {
-		snprintf(what, sizeof what, "the connection broke (%s)",
-			 uv_strerror((int)n));
-		lost(l, (int)n, what);
-	}
+	else if (n < 0)
+		lost_for(l, (int)n, "the connection broke");
 }
 
 /* What it was asked for is still in l->in, and is looked at again. */
@@ -499,14 +503,6 @@ static void on_munge(void *owner, const struct credential_question *q)
 
 /* ---- begin ---- */
 
-static void cannot_connect(struct link *l, int rc)
-{
-	char what[160];
-
-	snprintf(what, sizeof what, "cannot connect (%s)", uv_strerror(rc));
-	lost(l, rc, what);
-}
-
 /* The kernel refused at once (no route, no descriptors): told from the loop as
  * if it had refused later. */
 static void on_refused_closed(uv_handle_t *h)
@@ -518,7 +514,7 @@ static void on_refused_closed(uv_handle_t *h)
 	if (was_closed)
 		on_handle_closed(h);
 	else
-		cannot_connect(l, l->refused);
+		lost_for(l, l->refused, "cannot connect");
 }
 
 static void on_connect(uv_connect_t *req, int status)
@@ -538,7 +534,7 @@ static void on_connect(uv_connect_t *req, int status)
 		rc = uv_read_start((uv_stream_t *)&l->tcp, on_alloc, on_read);
 	}
 	if (rc < 0)
-		cannot_connect(l, rc);
+		lost_for(l, rc, "cannot connect");
 	else if (l->speaks)
 		say(l, wire_preface, WIRE_PREFACE_SIZE);
 }

@@ -50,6 +50,7 @@ struct link {
 	int moved;       /* it was sent elsewhere, and went */
 	int told;        /* it was lost by the server's own last word */
 	struct credential_thread *munge; /* is asked now */
+	int unsent;      /* the error of a write, which is its end */
 	int refused;     /* the error of a connect that failed at once */
 	int handle_gone; /* tcp went through its close for that */
 };
@@ -79,6 +80,25 @@ int link_local_addr(struct link *l, struct sock_addr *out);
 void link_close(struct link *l);
 /* The same at once, whatever is queued: nobody is there to read it. */
 void link_drop(struct link *l);
+/* The same, and tears the connection: the server hears that it is over without
+ * our having left. */
+static inline void link_tear(struct link *l)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0)
+		sock_reset_at_close(fd);
+	link_drop(l);
+}
+/* 1: what we sent is not acknowledged by the server's host, and has been sent
+ * again. */
+static inline int link_is_stalled(const struct link *l)
+{
+	uv_os_fd_t fd;
+
+	return uv_fileno((const uv_handle_t *)&l->tcp, &fd) == 0 &&
+	       sock_is_stalled(fd);
+}
 /* 0 while the connection is still being made. */
 int link_is_connected(const struct link *l);
 /* 0, or munge is being asked and the server waits for us: ERR_PROOF, if the

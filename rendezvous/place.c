@@ -95,23 +95,24 @@ int place_is_sure(const struct place *p)
 /* ---- the server ---- */
 
 /* Of several nodes, also of those that were lost since etcd answered last, at
- * most our own has been heard of for two pings (*longest: that long), or since
- * then: it may be this host that is cut off, and others go on with the job. */
+ * most our own has been heard of for a third of its lease (*longest: that
+ * long), or since then: it may be this host that is cut off, and others go on
+ * with the job. */
 static int is_cut_off(const struct place *p, uint64_t since, uint64_t *longest)
 {
 	const struct server *s = p->server;
-	uint64_t now = uv_now(s->loop), pings;
+	uint64_t now = uv_now(s->loop), recent;
 	uint32_t nodes = 0, heard = 0;
 
 	*longest = 0;
 	for (const struct member *m = s->members; m; m = m->next) {
 		if (!m->node)
 			continue;
-		pings = 2 * m->lease_ms / WIRE_PINGS;
-		*longest = pings > *longest ? pings : *longest;
+		recent = m->lease_ms / 3;
+		*longest = recent > *longest ? recent : *longest;
 		nodes++;
 		heard += m->conn.heard > since &&
-			 now - m->conn.heard <= pings;
+			 now - m->conn.heard <= recent;
 	}
 	if (nodes < 2)
 		*longest = 0;

@@ -37,7 +37,9 @@ enum {
 	WIRE_ADDRS_MAX = 64,      /* of a node */
 	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
-	WIRE_PINGS = 6, /* in a lease: so many unanswered are a lost server */
+	WIRE_PINGS = 20, /* in a lease: that many unanswered are a lost server;
+			  * fewer, and the lease may be as good as over where
+			  * an outage has only begun */
 };
 
 #define WIRE_NO_TIMEOUT UINT32_MAX

@@ -131,10 +131,12 @@ def draw_length(draw, kind, plan):
     if kind == "power":
         return round(draw.uniform(0.2, 4), 3)
     if kind == "cable":  # the kernel takes a second to see that it is back
-        return draw.choice([0.05, round(draw.uniform(1.5, 2.2)
-                                        * plan["heartbeat"], 3)])
+        return draw.choice([0.05, round(draw.uniform(0.1, 0.85)
+                                        * plan["heartbeat"] - 0.15, 3),
+                            round(draw.uniform(1.5, 2.2)
+                                  * plan["heartbeat"], 3)])
     if draw.random() < 0.6:
-        return round(draw.uniform(0.02, 0.4) * plan["heartbeat"], 3)
+        return round(draw.uniform(0.02, 0.85) * plan["heartbeat"], 3)
     return round(draw.uniform(1.6, 2.2) * plan["heartbeat"], 3)
 
 

@@ -12,7 +12,7 @@ waiter="echo \"$who\"; exec tail -f /dev/null"
 
 setup() {
 	lib_setup
-	# no lease ends but where a test says so: by $lease, in which six
+	# no lease ends but where a test says so: by $lease, in which twenty
 	# pings fit, so that a loaded machine gets one through
 	export PET_HEARTBEAT_TIMEOUT=60 PET_LAST_CALL_TIMEOUT=0.5
 	lease=3

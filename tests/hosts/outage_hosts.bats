@@ -1,0 +1,58 @@
+# outage_hosts.bats: the network between two hosts drops all packets for nine
+# tenths of the heartbeat timeout: the job notices nothing.
+load ../lib
+load netns
+
+setup() {
+	lib_setup
+	hosts_up 2
+	hosts_real
+	mkfifo go1 go2
+	worker="echo up \$RANK of \$WORLD_SIZE
+		read -r _ <$T/go\$((GROUP_RANK + 1)); echo down \$RANK"
+}
+
+# network up|down: of the switch; the hosts' cables are in all the while
+network() {
+	in_net switch ip link set bridge "$1"
+}
+
+job() {
+	start_on "$1" "on_$1" env DDP_LOG=debug ddprun --rdzv-endpoint \
+		"${addr[h1]}:29400" --heartbeat-timeout 10 "${@:2}" bash -c "$worker"
+}
+
+# h2's ddprun counts the time, of which 20 are its lease.
+outage() {
+	await on_h1.out 'up . of 2'
+	await on_h2.out 'up . of 2'
+	network down
+	await on_h2.err '18 of 20 pings in a row are unanswered' 30
+	network up
+	await on_h2.err 'connecting anew'
+	await on_h2.err 'heard again'
+}
+
+goes_on() {
+	echo >go1 &
+	echo >go2 &
+	finish on_h1 0
+	lacks "$err" 'lost|regroup'
+	finish on_h2 0
+	has "$out" 'down'
+	lacks "$err" 'error|lost|regroup|warning'
+}
+
+@test "an outage of nine tenths of the heartbeat timeout is not noticed" {
+	job h1 --nnodes 2
+	job h2 --nnodes 2
+	outage
+	goes_on
+}
+
+@test "an elastic job does not regroup for such an outage" {
+	job h1 --nnodes 1:2 --node-rank 0
+	job h2 --nnodes 1:2 --node-rank 1
+	outage
+	goes_on
+}
