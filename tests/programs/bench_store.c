@@ -3,6 +3,7 @@
  * one run. The load is one thread with one request under way a connection. With
  * DDP_TOKEN it proves itself to ddprdzv, and what follows is encrypted: then
  * what libsodium takes for a request and its reply is printed, too. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -41,6 +42,7 @@ struct talk {
 	struct buf request[2];
 	size_t reply[2];
 	int turns;
+	int has_ids;   /* in our own protocol's header */
 	int encrypted; /* the first request, in hello, follows a proof */
 };
 
@@ -177,6 +179,15 @@ static void disconnect_all(struct load *l)
 	close(l->epoll);
 }
 
+/* A client that proved itself gets the last answer again for the last id. */
+static void put_next_id(char *frame)
+{
+	static uint32_t last = 16;
+	uint32_t id = htole32(++last);
+
+	memcpy(frame + WIRE_HEADER_SIZE - sizeof id, &id, sizeof id);
+}
+
 /* So many requests at once, in turn. */
 static void ask(struct load *l, const struct talk *k, int i)
 {
@@ -187,6 +198,8 @@ static void ask(struct load *l, const struct talk *k, int i)
 		const struct buf *b = &k->request[l->turn[i]];
 
 		memcpy(many + n, b->data, b->len);
+		if (k->has_ids)
+			put_next_id(many + n);
 		n += b->len;
 		l->due[i] += k->reply[l->turn[i]];
 		l->turn[i] = (l->turn[i] + 1) % k->turns;
@@ -296,6 +309,7 @@ static struct talk *ours(const char *name)
 	struct buf item = BUF_INIT(256);
 	struct talk *k = new_talk(name, EMPTY_REPLY);
 
+	k->has_ids = 1;
 	k->encrypted = getenv("DDP_TOKEN") != NULL;
 	if (!k->encrypted) {
 		buf_put(&k->hello, wire_preface, WIRE_PREFACE_SIZE);
