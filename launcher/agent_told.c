@@ -25,13 +25,15 @@ static void take_notice(struct agent *a, const struct notice *n,
 }
 
 /* Over ssh a signal to the ddprun that was typed reaches all nodes, so that it
- * means the whole job. A node that lost its ssh, or got the signal itself, goes
- * alone, where the others may go on. */
+ * means the whole job. A node that got the signal itself goes alone, where the
+ * number of nodes is not fixed. So does a node that lost its ssh: the server
+ * knows whether the others, or a spare, can go on. */
 static int means_all(const struct config *c)
 {
-	int alone = remote_node_is() &&
-		    (remote_node_is_cut_off() || !remote_node_is_told());
+	int alone = remote_node_is() && !remote_node_is_told();
 
+	if (remote_node_is_cut_off())
+		return 0;
 	return inferred_hears_all(c) &&
 	       !(alone && c->min_nodes < c->max_nodes);
 }

@@ -209,6 +209,11 @@ int host_choice_nodes(struct config *c, struct err *e)
 	return 0;
 }
 
+int host_choice_can_lose(const struct config *c)
+{
+	return c->min_nodes < c->max_nodes || c->hosts.count > c->max_nodes;
+}
+
 void host_choice_say(const struct config *c)
 {
 	struct buf b;

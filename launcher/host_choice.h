@@ -14,6 +14,10 @@ int host_choice_init(struct config *c, struct err *e);
 /* With --nnodes decided: what this many hosts cannot be. */
 int host_choice_nodes(struct config *c, struct err *e);
 
+/* 1 if the job can go on without one of its hosts: with MIN:MAX, or with more
+ * hosts than MAX, as the others are spares. */
+int host_choice_can_lose(const struct config *c);
+
 /* One line of what was taken from a scheduler. */
 void host_choice_say(const struct config *c);
 

@@ -70,11 +70,6 @@ static void garbled(struct remote *r, uint32_t i)
 			  "is it another build?");
 }
 
-static int is_elastic(const struct remote *r)
-{
-	return r->config->min_nodes != r->config->max_nodes;
-}
-
 static uint32_t count(const struct remote *r, enum remote_host_state state)
 {
 	uint32_t n = 0;
@@ -205,7 +200,7 @@ static void cannot(struct remote *r, uint32_t i, int code, struct slice text)
 	h->code = (uint32_t)code;
 	h->state = HOST_FAILED;
 	h->why = strndup(text.data, text.len);
-	enough = is_elastic(r) &&
+	enough = host_choice_can_lose(r->config) &&
 		 count(r, HOST_FAILED) + r->config->min_nodes <= r->n;
 	if (r->config->host_check) {
 		/* its line comes with the others' */
@@ -263,12 +258,19 @@ static void take_ready(struct remote *r, uint32_t i, struct slice body)
 
 /* ---- while it runs ---- */
 
+/* Whether the job goes on without a host that it has just lost. */
+static int goes_on(const struct remote *r, uint32_t lost)
+{
+	return host_choice_can_lose(r->config) && lost != r->first &&
+	       count(r, HOST_FAILED) + r->config->min_nodes <= r->n;
+}
+
 /* The others hear of it from the server, which says so with the job's own
  * words; they are only pushed if they do not. */
 static void lose(struct remote *r, uint32_t i, struct slice text)
 {
 	r->hosts[i].state = HOST_FAILED;
-	if (is_elastic(r) && i != r->first) {
+	if (goes_on(r, i)) {
 		log_warn("host %s: %.*s; the job goes on without it",
 			 name_of(r, i), SLICE_FMT(text));
 	} else {

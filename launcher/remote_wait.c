@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "launcher/config.h"
+#include "launcher/host_choice.h"
 
 enum {
 	BEYOND_MS = 2000, /* the server's own word of a lost node */
@@ -99,16 +100,14 @@ static void on_timer(uv_timer_t *t)
 	}
 }
 
-/* A job of a fixed number of nodes ends when any of them ends, an elastic job
- * when the host of its server does. Where there is no server, only a failure
- * ends the others. */
+/* A job of a fixed number of nodes ends when any of them ends, unless there are
+ * spares; a job that can lose nodes ends when the host of its server does.
+ * Where there is no server, only a failure ends the others. */
 static int ends_all(const struct remote_wait *w, uint32_t host)
 {
-	const struct config *c = w->config;
-
 	if (!w->hosts[host].code && w->unserved)
 		return 0;
-	return c->min_nodes == c->max_nodes || host == w->first;
+	return !host_choice_can_lose(w->config) || host == w->first;
 }
 
 /* ---- from outside ---- */
@@ -154,10 +153,10 @@ void remote_wait_hold(struct remote_wait *w, int held)
 
 int remote_wait_code(const struct remote_wait *w)
 {
-	int elastic = w->config->min_nodes < w->config->max_nodes;
+	int can_lose = host_choice_can_lose(w->config);
 	uint32_t code = w->hosts[w->first].code;
 
-	if (elastic)
+	if (can_lose)
 		return w->code >= 0 ? w->code : (int)code;
 	for (uint32_t i = 0; i < w->n && !code; i++) {
 		if (w->hosts[i].state == HOST_DONE)

@@ -43,13 +43,15 @@ static int can_lose(const struct job *j, const struct job_node *n)
 	       (is_elastic(j) || j->spares);
 }
 
-/* Who stops a node of a fixed number means the job. */
-static int can_leave(const struct job *j, const struct job_node *n)
+/* A signal to a node of a fixed number means the job. Without a signal it is
+ * the end of the node's ssh, and a spare takes the place. */
+static int can_leave(const struct job *j, const struct job_node *n, int signal)
 {
 	uint32_t rest = j->members - 1 + j->spares;
 
 	return !n->hosts_server && rest >= j->min_nodes && !j->told.level &&
-	       (is_elastic(j) || j->state == JOB_RESTARTING);
+	       (is_elastic(j) || j->state == JOB_RESTARTING ||
+		(!signal && j->spares));
 }
 
 /* ---- what an event does ---- */
@@ -243,7 +245,7 @@ static int leave(struct job *j, struct event *ev, struct job_node **out)
 
 	if (is_outside(j, n))
 		return 0;
-	can = can_leave(j, n);
+	can = can_leave(j, n, m->signal);
 	/* where no round runs its end stays what it was */
 	if (can && j->state == JOB_RESTARTING)
 		return go_on(j, n, can);
@@ -267,7 +269,8 @@ static int told(struct job *j, struct event *ev, struct job_node **out)
 	struct event leaving = *ev;
 
 	leaving.leave = &as_leave;
-	if (j->state == JOB_RESTARTING || (!m->whole && can_leave(j, ev->node)))
+	if (j->state == JOB_RESTARTING ||
+	    (!m->whole && can_leave(j, ev->node, as_leave.signal)))
 		return leave(j, &leaving, out);
 	if (ev->node->place == NODE_SPARE && !m->whole)
 		is_outside(j, ev->node);
@@ -327,9 +330,9 @@ struct reaction {
 #define RECORD {record_exit, "FATE; first failure: END, -> RESTARTING or " \
 			     "OVER; all 0: END success, -> OVER"}
 #define END_FAILED {end_failed, "END failure (its code or 66), -> OVER"}
-#define LEAVE_RUNNING {leave, "elastic, enough others: END regroup, -> " \
-			      "RESTARTING; else END ended (128+signal), " \
-			      "-> OVER"}
+#define LEAVE_RUNNING {leave, "elastic, enough others, or a spare and no " \
+			      "signal: END regroup, -> RESTARTING; else END " \
+			      "ended (128+signal), -> OVER"}
 #define LEAVE_WAITING {leave, "enough others: goes on with them and a spare; " \
 			      "else END ended (128+signal), -> OVER"}
 #define TOLD_RUNNING {told, "STOP to all, once for each level; a node's " \

@@ -110,8 +110,9 @@ class Trial:
 
     def options(self, host):
         p = self.plan
-        nnodes = "%d" % p["max"] if p["min"] == p["max"] else \
-            "%d:%d" % (p["min"], p["max"])
+        nnodes = "%d:%d" % (p["min"], p["max"])
+        if p["min"] == p["max"] and p["way"] != "ssh spares":
+            nnodes = "%d" % p["max"]
         argv = ["ddprun", "--heartbeat-timeout", p["heartbeat"],
                 "--shutdown-timeout", p["shutdown"],
                 "--last-call-timeout", p["last_call"],

@@ -234,6 +234,25 @@ setup() {
 	nothing_left 30
 }
 
+@test "with --nnodes 2:2 a spare takes the place of a host whose ssh is killed" {
+	sshd_up 3
+	# or only the first host speaks of what is no warning
+	DDP_LOG=info over_ssh job --nnodes 2:2 -H h1:1,h2:1,h3:1 bash -c '
+		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE on $(hostname)"
+		trap "exit 0" TERM
+		[ $DDP_ROUND = 0 ] || exit 0; '"$IDLE"
+	await "$T/job.out" 'round 0: 0 of 2 on h1'
+	await "$T/job.out" 'round 0: 1 of 2 on h2'
+	await "$T/job.err" 'this node waits as a spare'
+	kill_ssh_to h2
+	finish job
+	has "$out" 'round 1: 0 of 2 on h1'
+	has "$out" 'round 1: 1 of 2 on h3'
+	has "$err" 'host h2: ssh was killed by SIGKILL; the job goes on without it'
+	has "$err" 'regrouping: node 1 \(h2\) left: the ssh that started it has ended$'
+	nothing_left 30
+}
+
 @test "a worker that fails is started again over ssh as it is without" {
 	sshd_up 2
 	# not before the other has said its word

@@ -177,6 +177,31 @@ START_TEST(a_node_whose_ssh_ended_goes_alone_from_an_elastic_job)
 }
 END_TEST
 
+START_TEST(a_spare_takes_the_place_of_a_node_whose_ssh_ended)
+{
+	const struct slice why = SLICE_STR("the ssh that started it has ended");
+
+	two_nodes();
+	join(3, 2, (struct how){.restarts = 3});
+	ck_assert(is_spare(3));
+	say(2, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM,
+				  .cause = WIRE_BY_SSH, .text = why});
+	ended(WIRE_REGROUP, 69,
+	      "node 1 (h2) left: the ssh that started it has ended");
+	ck_assert(!is_spare(3));
+}
+END_TEST
+
+START_TEST(a_signal_to_one_node_with_a_spare_is_for_the_job)
+{
+	two_nodes();
+	join(3, 2, (struct how){.restarts = 3});
+	say(2, (struct wire_stop){.level = WIRE_STOPPED, .signal = TERM});
+	ck_assert_int_eq(stops, 1);
+	ck_assert(is_spare(3));
+}
+END_TEST
+
 START_TEST(spares_are_told_and_told_by_and_take_no_place_any_more)
 {
 	struct wire_stop m;
@@ -246,6 +271,10 @@ int main(void)
 		a_node_whose_ssh_ended_left_for_that_and_for_no_signal);
 	tcase_add_test(c,
 		a_node_whose_ssh_ended_goes_alone_from_an_elastic_job);
+	tcase_add_test(c,
+		a_spare_takes_the_place_of_a_node_whose_ssh_ended);
+	tcase_add_test(c,
+		a_signal_to_one_node_with_a_spare_is_for_the_job);
 	tcase_add_test(c,
 		spares_are_told_and_told_by_and_take_no_place_any_more);
 	tcase_add_test(c, once_it_is_cut_short_a_lost_node_is_its_end);
