@@ -47,6 +47,17 @@ struct ddp__call {
 enum { DDP__CALL_TEXT = 144 };
 #define DDP__COUNT_MAX (((size_t)1 << 36) - 1)
 
+/* Bytes of its elements, of a type and a count that are legal. */
+static inline size_t ddp__call_bytes(const struct ddp__call *c)
+{
+	static const unsigned char size[DDP_TYPES] = {
+		[DDP_F32] = 4, [DDP_F64] = 8,  [DDP_I32] = 4, [DDP_I64] = 8,
+		[DDP_F16] = 2, [DDP_BF16] = 2, [DDP_I8] = 1,  [DDP_U8] = 1,
+	};
+
+	return c->count * size[c->type];
+}
+
 /* Between two ranks; root is the other. */
 static inline int ddp__is_message(const struct ddp__call *c)
 {

@@ -3,6 +3,8 @@
 #include "worker-sdk/collective.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "worker-sdk/cpu_quick.h"
@@ -12,25 +14,35 @@
 
 ddp_request *ddp__blocking;
 
+/* Out of the way of the calls that are right. */
+__attribute__((cold, noinline, format(printf, 3, 4))) static int
+refuse(const struct ddp__call *call, struct err *e, const char *fmt, ...)
+{
+	char text[DDP__CALL_TEXT], why[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	return err_set(e, ERR_ARGUMENT, "%s: %s", ddp__call_text(call, text),
+		       why);
+}
+
 int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 		   size_t parts, struct err *e)
 {
 	const struct ddp__call *call = &u->call;
-	char text[DDP__CALL_TEXT];
 	size_t most = DDP__COUNT_MAX / (parts ? parts : 1);
 
 	if ((unsigned)call->type >= DDP_TYPES)
-		return err_set(e, ERR_ARGUMENT, "%s: unknown type %d",
-			       ddp__call_text(call, text), (int)call->type);
+		return refuse(call, e, "unknown type %d", (int)call->type);
 	/* a negative one is a very large one here */
 	if (call->count > most)
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: too many elements: at most %zu on %d ranks",
-			       ddp__call_text(call, text), most, c->size);
+		return refuse(call, e, "too many elements: at most %zu on %d "
+			      "ranks", most, c->size);
 	if (call->count &&
 	    ((u->send_parts && !u->send) || (u->recv_parts && !u->recv)))
-		return err_set(e, ERR_ARGUMENT, "%s: a buffer is NULL",
-			       ddp__call_text(call, text));
+		return refuse(call, e, "a buffer is NULL");
 	return 0;
 }
 
@@ -42,16 +54,11 @@ static int is_float(enum ddp_type type)
 
 static int check_op(const struct ddp__call *call, struct err *e)
 {
-	char text[DDP__CALL_TEXT];
-
 	if ((unsigned)call->op >= DDP_OPS)
-		return err_set(e, ERR_ARGUMENT, "%s: unknown operation %d",
-			       ddp__call_text(call, text), (int)call->op);
+		return refuse(call, e, "unknown operation %d", (int)call->op);
 	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
 	    is_float(call->type))
-		return err_set(e, ERR_ARGUMENT,
-			       "%s: bits are combined of integers only",
-			       ddp__call_text(call, text));
+		return refuse(call, e, "bits are combined of integers only");
 	return 0;
 }
 
@@ -60,42 +67,37 @@ static int check_op(const struct ddp__call *call, struct err *e)
 static int check_overlap(const struct ddp_comm *c, const struct ddp__use *u,
 			 struct err *e)
 {
-	size_t size = u->call.count * ddp_type_size(u->call.type);
+	size_t size = ddp__call_bytes(&u->call);
 	size_t shift = (size_t)c->rank * size;
 	uintptr_t s = (uintptr_t)u->send, r = (uintptr_t)u->recv;
 	size_t s_size = size * u->send_parts, r_size = size * u->recv_parts;
-	char text[DDP__CALL_TEXT];
 
 	if (!s_size || !r_size || s + s_size <= r || r + r_size <= s)
 		return 0;
 	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
 	    r + (u->recv_parts < u->send_parts ? 0 : shift))
 		return 0;
-	return err_set(e, ERR_ARGUMENT,
-		       "%s: send and recv overlap, and not in the one way that "
-		       "is legal", ddp__call_text(&u->call, text));
+	return refuse(&u->call, e, "send and recv overlap, and not in the one "
+		      "way that is legal");
 }
 
 static int check(const struct ddp_comm *c, const struct ddp__use *u,
 		 struct err *e)
 {
-	char text[DDP__CALL_TEXT];
 	int rc = ddp__check_use(c, u, (size_t)c->size, e);
 
 	if (!rc)
 		rc = check_op(&u->call, e);
 	if (!rc && (u->call.root < 0 || u->call.root >= c->size))
-		rc = err_set(e, ERR_ARGUMENT,
-			     "%s: there is no such root in a %s of %d",
-			     ddp__call_text(&u->call, text),
-			     c->name[0] ? "group" : "world", c->size);
+		rc = refuse(&u->call, e, "there is no such root in a %s of %d",
+			    c->name[0] ? "group" : "world", c->size);
 	return rc ? rc : check_overlap(c, u, e);
 }
 
 /* With nobody else, what is sent is what is received. */
 static void copy_to_self(const struct ddp__use *u)
 {
-	size_t size = u->call.count * ddp_type_size(u->call.type);
+	size_t size = ddp__call_bytes(&u->call);
 
 	if (size && u->recv && u->send && u->recv != u->send)
 		memmove(u->recv, u->send, size);
@@ -143,14 +145,6 @@ int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 	return ddp__leave(c, &u->call, rc, e);
 }
 
-static int no_request(const struct ddp__call *call, struct err *e)
-{
-	char text[DDP__CALL_TEXT];
-
-	return err_set(e, ERR_ARGUMENT, "%s: request is NULL",
-		       ddp__call_text(call, text));
-}
-
 int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
 {
 	return (*c)->backend->home(c, &u->call,
@@ -168,7 +162,7 @@ static inline void name(const struct ddp_comm *c, struct ddp__call *call)
 static inline int go_quick(struct ddp_comm *c, struct ddp__use *u, int *rc,
 			   struct err *e)
 {
-	size_t size = ddp__quick_size(u);
+	size_t size = ddp__quick_size(c, u);
 
 	if (size == DDP__NOT_QUICK)
 		return 0;
@@ -196,7 +190,7 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		rc = ddp__at_home(&c, u, e);
 	name(c, &u->call);
 	if (!rc && !request)
-		rc = no_request(&u->call, e);
+		rc = refuse(&u->call, e, "request is NULL");
 	if (!rc)
 		rc = check(c, u, e);
 	if (!rc)

@@ -41,7 +41,7 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 	op->call = call;
 	op->send = send;
 	op->recv = recv;
-	op->size = call->count * ddp_type_size(call->type);
+	op->size = ddp__call_bytes(call);
 	if (c->topology.nhosts <= 1)
 		return;
 	memset(&op->tcp, 0, sizeof(op->tcp));

@@ -63,21 +63,37 @@ static int await(struct ddp_comm *c, struct ddp__shm *s,
 	return rc;
 }
 
-int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
-		   const void *send, void *recv, struct err *e)
+/* Through a cell (shm_cell.c). The root writes it before its book-keeping. */
+static int broadcast(struct ddp_comm *c, struct ddp__shm *s,
+		     struct ddp__call *call, size_t size, const void *send,
+		     void *recv, struct err *e)
 {
-	const struct ddp__engine *en = c->world->engine;
-	struct ddp__cpu *cpu = c->state;
-	struct ddp__shm *s = &cpu->shm;
-	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+	int rc = 0;
+
+	ddp__shm_cell_begin(s, call);
+	if (call->root == s->me)
+		ddp__shm_cell_give(s, call, send, size);
+	ddp__enter(c, call, e);
+	if (call->root != s->me)
+		rc = ddp__shm_cell_wait(s, call, call->root, e);
+	if (rc < 0)
+		ddp__engine_fail_in_wait(c, e);
+	else if (call->root != s->me)
+		copy_tiny(recv, ddp__shm_cell(s, call->root)->data, size);
+	else if (recv != send)
+		copy_tiny(recv, send, size);
+	return ddp__leave(c, call, rc, e);
+}
+
+/* A barrier or an all_reduce. */
+static int meet(struct ddp_comm *c, struct ddp__shm *s, struct ddp__call *call,
+		size_t size, const void *send, void *recv, struct err *e)
+{
 	uint64_t word = ddp__call_pack(call);
 	int half = (s->step + 1) & 1, rc;
 
-	if (en->threaded || en->tasks || s->behind || c->broken.code ||
-	    cpu->failed.code)
-		return 1;
 	if (size)
-		copy_tiny(mine->tiny[half], send, size);
+		copy_tiny(ddp__shm_control(s, s->me)->tiny[half], send, size);
 	ddp__shm_say(s, call, word);
 	ddp__shm_post(s);
 	/* from here on the others need nothing of me */
@@ -87,4 +103,20 @@ int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
 	if (!rc && size)
 		reduce_tiny(s, call, recv);
 	return ddp__leave(c, call, rc, e);
+}
+
+int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
+		   const void *send, void *recv, struct err *e)
+{
+	const struct ddp__engine *en = c->world->engine;
+	struct ddp__cpu *cpu = c->state;
+	struct ddp__shm *s = &cpu->shm;
+
+	if (en->threaded || en->tasks || c->broken.code || cpu->failed.code)
+		return 1;
+	if (call->kind == DDP__BROADCAST)
+		return ddp__shm_cell_is_next(s)
+			       ? broadcast(c, s, call, size, send, recv, e)
+			       : 1;
+	return s->behind ? 1 : meet(c, s, call, size, send, recv, e);
 }

@@ -1,9 +1,9 @@
-/* cpu_quick.h: the short way for the calls that are only waiting: a barrier, or
- * an all_reduce of a few bytes, among ranks of one host, with nothing else
- * under way. What it does is what the long way does, with the same words in
- * shared memory; ranks may go either way in one call. Its point is the order: a
- * rank posts first and does its book-keeping while the others' posts are on
- * their way to it. */
+/* cpu_quick.h: the short way for the calls that are only waiting: a barrier, an
+ * all_reduce of a few bytes or a small broadcast, among ranks of one host, with
+ * nothing else under way. What it does is what the long way does, with the same
+ * words in shared memory; ranks may go either way in one call. Its point is the
+ * order: a rank posts first and does its book-keeping while the others' posts
+ * are on their way to it. */
 #ifndef SDK_CPU_QUICK_H
 #define SDK_CPU_QUICK_H
 
@@ -13,22 +13,24 @@
 /* Bytes of a call that may go it, or DDP__NOT_QUICK: so may one whose arguments
  * are not plainly right. */
 #define DDP__NOT_QUICK ((size_t)-1)
-static inline size_t ddp__quick_size(const struct ddp__use *u)
+static inline size_t ddp__quick_size(const struct ddp_comm *c,
+				     const struct ddp__use *u)
 {
+	const struct ddp__call *call = &u->call;
 	uintptr_t s = (uintptr_t)u->send, r = (uintptr_t)u->recv;
-	size_t size;
+	int is_broadcast = call->kind == DDP__BROADCAST;
+	size_t most = is_broadcast ? DDP__SHM_CELL : DDP__SHM_TINY, size;
 
-	if (u->call.kind == DDP__BARRIER)
+	if (call->kind == DDP__BARRIER)
 		return 0;
-	if ((u->call.kind != DDP__ALL_REDUCE &&
-	     u->call.kind != DDP__SHOULD_STOP) ||
-	    u->call.count > DDP__SHM_TINY ||
-	    (unsigned)u->call.type >= DDP_TYPES ||
-	    (unsigned)u->call.op >= DDP_BAND || !s || !r)
+	if ((!is_broadcast && call->kind != DDP__ALL_REDUCE &&
+	     call->kind != DDP__SHOULD_STOP) ||
+	    call->count > most || (unsigned)call->type >= DDP_TYPES ||
+	    (unsigned)call->op >= DDP_BAND || !s || !r ||
+	    (unsigned)call->root >= (unsigned)c->size)
 		return DDP__NOT_QUICK;
-	size = u->call.count * ddp_type_size(u->call.type);
-	if (size > DDP__SHM_TINY ||
-	    (s != r && s + DDP__SHM_TINY > r && r + DDP__SHM_TINY > s))
+	size = ddp__call_bytes(call);
+	if (size > most || (s != r && s + most > r && r + most > s))
 		return DDP__NOT_QUICK;
 	return size;
 }

@@ -181,7 +181,7 @@ static void prepare(struct ddp__task *t)
 {
 	const struct ddp__topology *topo = &t->c->topology;
 	struct ddp__cpu *cpu = t->c->state;
-	size_t size = t->call->count * ddp_type_size(t->call->type);
+	size_t size = ddp__call_bytes(t->call);
 	int peer = t->call->root, sends = t->call->kind == DDP__SEND;
 
 	set_state(t, DDP__UNDER_WAY);

@@ -18,7 +18,7 @@ struct ddp__letter {
 
 static size_t size_of(const struct ddp__call *call)
 {
-	return call->count * ddp_type_size(call->type);
+	return ddp__call_bytes(call);
 }
 
 static int put(struct ddp_comm *c, const struct ddp__call *call,

@@ -170,6 +170,11 @@ int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
  * on, who takes waits for nobody else. Begins one: 0 if it has to go by steps,
  * as one in DDP__SHM_CELLS / 2 must, so that the cells before it are free. */
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call);
+/* 1 if the next broadcast goes through a cell, 0 if it has to go by steps. */
+static inline int ddp__shm_cell_is_next(const struct ddp__shm *s)
+{
+	return (s->cells + 1) % (DDP__SHM_CELLS / 2) != 0;
+}
 /* The root gives, at most DDP__SHM_CELL bytes. */
 void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 			const void *from, size_t size);

@@ -9,11 +9,14 @@
 /* A cell is written again after DDP__SHM_CELLS others. In between two of these
  * broadcasts go by steps. At the second its root has seen all ranks in the
  * first, or in something later: whatever was in cells before that is taken. */
-enum { BY_STEPS = DDP__SHM_CELLS / 2, AHEAD = 16 };
+enum { AHEAD = 16 };
 
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
 {
-	if (++s->cells % BY_STEPS == 0)
+	int is_next = ddp__shm_cell_is_next(s);
+
+	s->cells++;
+	if (!is_next)
 		return 0;
 	ddp__shm_entered(s, ddp__call_pack(call), call->number);
 	return 1;

@@ -19,6 +19,16 @@ fault() {
 	end_fault fault "$5"
 }
 
+@test "small broadcasts are right where some ranks block and others do not" {
+	local n
+	for n in 1 2 3; do
+		expect 0 ddprun --standalone --nproc-per-node "$n" c_broadcast_ways
+		[ "$out" = '[0] right' ]
+	done
+	DDP_TEST_HOSTS=2 expect 0 ddprun --standalone --nproc-per-node 4 c_broadcast_ways
+	[ "$out" = '[0] right' ]
+}
+
 @test "only ddp_ names are visible, in the shared and the static library" {
 	local names
 	[ -z "${SAN:-}" ] || skip "sanitizers add names of their own"
