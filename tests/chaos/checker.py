@@ -33,6 +33,7 @@ VERDICT = re.compile(r"^ddprun(?: on \S+)?: job '[^']*' (?:failed|ended): (.*)")
 ERROR = re.compile(r"^ddprun(?: on \S+)?: error: (.*)")
 CRASH = re.compile(r"SIG(SEGV|ABRT|BUS|FPE|ILL)|[Aa]ssertion|"
                    r"Sanitizer|runtime error:")
+BETWEEN_TRIES = 1.0  # s, of a ddprun whose server is not there yet
 VICTIM = 17  # c_chaos, of another's failure
 
 # What the ddpruns may exit with that were not aimed at. An empty set: the job
@@ -123,6 +124,8 @@ def codes_of(fault, trial):
         if is_short(fault, plan) and silence(trial) < bearable(plan):
             return set()
         # where the server hears both, it is the workers who miss each other
+        if kind == "server stop" and fault["for"] > 4:
+            return LOST | {76}  # to who comes then it is no server that works
         path = kind in ("drop", "oneway", "split", "cable")
         return LOST | ({VICTIM} if path else set())
     if kind.startswith("etcd") and \
@@ -151,7 +154,8 @@ def allowed_codes(trial, terminal):
 
 
 def is_late(trial, terminal):
-    """It came again, or when the others were as good as through."""
+    """It came again, or when the others were as good as through, or all of
+    them between two of its tries to reach the server."""
     ends = [t["ended"] for t in trial.terminals
             if t["ended"] and t["name"] != terminal["name"]]
     first = min(t["began"] for t in trial.terminals)
@@ -159,7 +163,10 @@ def is_late(trial, terminal):
         return True
     if not ends or terminal["host"] in {e.host for e in trial.events}:
         return False
+    server = max(t["began"] for t in trial.terminals
+                 if t["host"] == trial.plan["nodes"][0])
     return terminal["began"] > min(first + 0.1, min(ends) - 0.3) or \
+        min(ends) - server < BETWEEN_TRIES or \
         any(terminal["host"] in (f["host"], f.get("peer"))
             for f in trial.faults)
 
@@ -267,9 +274,19 @@ def check_overlap(trial):
         yield e.text()
 
 
+def is_next_job(trial, host):
+    """Its ddprun began when all others had ended: a job of its own."""
+    began = [t["began"] for t in trial.terminals if t["host"] == host]
+    return trial.plan["way"] == "etcd" and len(began) == 1 and all(
+        t["ended"] and t["ended"] < began[0]
+        for t in trial.terminals if t["host"] != host)
+
+
 def check_ranks(trial):
     rounds = {}
     for e in trial.of_kind("begin"):
+        if is_next_job(trial, e.host):
+            continue
         ranks, pids = rounds.setdefault((e.round, e.size), (set(), set()))
         if e.rank in ranks and (e.host, e.pid) not in pids:
             yield e.text() + ": a second one"
