@@ -114,7 +114,7 @@ static int park(struct session *s, const struct wire_frame *f,
 			       s->rank, SESSION_PARKED_MAX);
 	p = store_lend(s->store, sizeof *p, e);
 	if (!p)
-		return e->code;
+		return err_negative(e->code);
 	p->waiter.owner = p->fate.owner = p;
 	p->waiter.answer = answer_parked;
 	p->session = s;
