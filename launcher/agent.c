@@ -422,7 +422,8 @@ static int start_guard(struct agent *a, struct err *e)
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &was);
-	rc = logdir_init(&a->logdir, a->config, e);
+	rc = logdir_init(&a->logdir, &a->config->output, a->config->job,
+			 a->config->nproc, e);
 	/* a fork: before there is a loop */
 	if (rc == 0)
 		rc = guard_start(&a->guard, a->config->nproc, &a->marks,
@@ -465,7 +466,8 @@ static int run_loop(struct agent *a, struct err *e)
 	a->group.owner = a;
 	a->group.locks = a->marks.locks;
 	a->group.outlet_rules = (struct outlet_rules){
-		.config = a->config, .log = &a->log_rules, .dir = &a->logdir};
+		.options = &a->config->output, .log = &a->log_rules,
+		.dir = &a->logdir};
 	if (rc == 0) {
 		agent_acts[ACT_JOIN](a);
 		/* while the server starts */
@@ -530,7 +532,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 				 .failure = &a.failure, .member = &a.member};
 	rc = make_marks(&a, &e);
 	if (rc == 0)
-		rc = log_rules_init(&a.log_rules, config, &e);
+		rc = log_rules_init(&a.log_rules, &config->output, &e);
 	if (rc == 0)
 		rc = start_guard(&a, &e);
 	if (rc < 0) {

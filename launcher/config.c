@@ -15,6 +15,7 @@
 #include "launcher/host_choice.h"
 #include "launcher/inferred.h"
 #include "launcher/inferred_mpi.h"
+#include "launcher/input.h"
 #include "launcher/log_rules.h"
 #include "launcher/nccl.h"
 #include "launcher/rdzv_conf.h"
@@ -276,9 +277,9 @@ static int decide_requeue(struct config *c, struct err *e)
 static int decide_stdin(struct config *c, struct err *e)
 {
 	if (strcmp(c->stdin_to, "none") == 0)
-		c->stdin_rank = CONFIG_STDIN_NONE;
+		c->stdin_rank = INPUT_NONE;
 	else if (strcmp(c->stdin_to, "all") == 0)
-		c->stdin_rank = CONFIG_STDIN_ALL;
+		c->stdin_rank = INPUT_ALL;
 	else if (parse_long(c->stdin_to, 0, WIRE_WORLD_MAX - 1, "",
 			    &c->stdin_rank, NULL) < 0)
 		return err_set(e, ERR_USAGE, "--stdin '%s': give the rank that "
@@ -302,7 +303,7 @@ static int check_rest(const struct config *c, struct err *e)
 	if (rc == 0)
 		rc = check_python(c, e);
 	if (rc == 0)
-		rc = log_rules_check(c, e);
+		rc = log_rules_check(&c->output, c->nproc, e);
 	if (rc == 0)
 		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
 	return rc;
@@ -362,15 +363,15 @@ static int check_completion(const struct config *c, struct err *e)
 
 /* A user who names a folder for logs and nothing else wants the workers'
  * output in it, and goes on reading it on the console. */
-static void decide_streams(struct config *c)
+static void decide_streams(struct output_options *o)
 {
-	int keep = c->log_dir && strcmp(c->log_dir, "/dev/null") != 0 &&
-		   !c->redirects && !c->tee;
+	int keep = o->log_dir && strcmp(o->log_dir, "/dev/null") != 0 &&
+		   !o->redirects && !o->tee;
 
-	if (!c->tee)
-		c->tee = keep ? "3" : "0";
-	if (!c->redirects)
-		c->redirects = "0";
+	if (!o->tee)
+		o->tee = keep ? "3" : "0";
+	if (!o->redirects)
+		o->redirects = "0";
 }
 
 int config_parse(struct config *c, int argc, char **argv, struct err *e)
@@ -418,7 +419,7 @@ int config_parse(struct config *c, int argc, char **argv, struct err *e)
 		rc = inferred_mpi_nodes(c, e);
 	if (rc == 0)
 		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
-	decide_streams(c);
+	decide_streams(&c->output);
 	if (rc == 0)
 		rc = check_rest(c, e);
 	c->no_program = c->host_check && !c->words[0];

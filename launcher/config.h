@@ -9,13 +9,13 @@
 #include "base/sock.h"
 #include "launcher/etcd_place.h"
 #include "launcher/host_list.h"
+#include "launcher/output_options.h"
 #include "launcher/signal_set.h"
 #include "pmi/mpirun.h"
 #include "rendezvous/auth.h"
 #include "slurm/allocation.h"
 #include "slurm/step.h"
 
-enum { CONFIG_STDIN_NONE = -1, CONFIG_STDIN_ALL = -2 };
 /* --requeue-on */
 enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
 
@@ -32,9 +32,7 @@ struct config {
 	const char *local_addr, *interface;
 	const char *role;
 	const char *start_method, *event_log_handler, *logs_specs;
-	const char *log_dir, *redirects, *tee, *log_prefix;
-	const char *ranks_filter, *local_ranks_filter;
-	const char *stdout_filters, *stderr_filters;
+	struct output_options output;
 	const char *signals_to_handle, *forward_signals, *stdin_to;
 	const char *requeue_on;
 	const char *cpu_bind; /* --cpu-bind, --numa-binding */
@@ -61,7 +59,7 @@ struct config {
 	int module, no_python, run_path;
 	int virtual_local_rank;
 	int legacy_launch, use_env;
-	int collapse, dry_run;
+	int dry_run;
 	int store_open, encrypt_data;
 	int is_host; /* this node hosts the server: 1, 0; -1: find out */
 	int nnodes_given, nproc_given;
@@ -91,7 +89,7 @@ struct config {
 	struct signal_set ending, forwarded;
 	struct signal_set warning; /* Slurm's --signal: the time ends */
 	int requeue; /* bits of CONFIG_ON_... */
-	long stdin_rank; /* CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or one */
+	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or one */
 	int no_program;       /* --host-check needs none */
 	int noptions;         /* so many words of argv are options */
 	char **words;         /* the program and its arguments, in argv */

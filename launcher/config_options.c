@@ -279,7 +279,7 @@ const struct option_spec config_options[] = {
 	{TEXT("wrap-ranks", wrap_ranks, "RANKS", "PET_WRAP_RANKS",
 	      "Only these ranks get --wrap: 0,5 or 0-3,8."),
 	 .yields = 1},
-	{TEXT("log-dir", log_dir, "DIR", "PET_LOG_DIR",
+	{TEXT("log-dir", output.log_dir, "DIR", "PET_LOG_DIR",
 	      "Keep the workers' output and error files there, in a folder for "
 	      "each job, attempt and local rank; /dev/null: no files."),
 	 .more = "Without --redirects and --tee, all output goes to the files "
@@ -293,35 +293,36 @@ const struct option_spec config_options[] = {
 	 .more = "Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE, the "
 		 "latter where it is not set. Without --log-dir it is on the "
 		 "console, behind the rank's prefix."},
-	{TEXT("redirects", redirects, "MASK|RANK:MASK,...", "PET_REDIRECTS",
+	{TEXT("redirects", output.redirects, "MASK|RANK:MASK,...",
+	      "PET_REDIRECTS",
 	      "Into a file, not to the console: 1 stdout, 2 stderr, 3 both, "
 	      "of all workers or by local rank: 0:3,12:1 (0)."),
 	 .letter = 'r'},
-	{TEXT("tee", tee, "MASK|RANK:MASK,...", "PET_TEE",
+	{TEXT("tee", output.tee, "MASK|RANK:MASK,...", "PET_TEE",
 	      "As --redirects, but to the console as well (0; 3 with --log-dir "
 	      "and no --redirects)."),
 	 .letter = 't'},
-	{TEXT("log-line-prefix-template", log_prefix, "TEMPLATE",
+	{TEXT("log-line-prefix-template", output.log_prefix, "TEMPLATE",
 	      "PET_LOG_LINE_PREFIX_TEMPLATE",
 	      "What stands before each line on the console, with ${rank}, "
 	      "${local_rank}, ${role_name}, ${node_rank}, ${hostname} and "
 	      "${world_size} filled in; default: "
 	      "$TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, else '[${rank}] '."),
 	 .yields = 1},
-	{TEXT("ranks-filter", ranks_filter, "RANKS", "PET_RANKS_FILTER",
+	{TEXT("ranks-filter", output.ranks_filter, "RANKS", "PET_RANKS_FILTER",
 	      "Show on the console only what these ranks write: 0,5 or "
 	      "0-3,8. Ranks that do not exist are ignored."),
 	 .yields = 1},
-	{TEXT("local-ranks-filter", local_ranks_filter, "RANKS",
+	{TEXT("local-ranks-filter", output.local_ranks_filter, "RANKS",
 	      "PET_LOCAL_RANKS_FILTER",
 	      "The same by local rank, on each node.")},
-	{TEXT("duplicate-stdout-filters", stdout_filters, "TEXT,...",
+	{TEXT("duplicate-stdout-filters", output.stdout_filters, "TEXT,...",
 	      "PET_DUPLICATE_STDOUT_FILTERS",
 	      "Copy lines of stdout that contain one of these to a file of "
 	      "their own; ,, is a comma.")},
-	{TEXT("duplicate-stderr-filters", stderr_filters, "TEXT,...",
+	{TEXT("duplicate-stderr-filters", output.stderr_filters, "TEXT,...",
 	      "PET_DUPLICATE_STDERR_FILTERS", "The same for stderr.")},
-	{FLAG("collapse", collapse, "PET_COLLAPSE",
+	{FLAG("collapse", output.collapse, "PET_COLLAPSE",
 	      "Show a line that many ranks write once: [0-63] line."),
 	 .yields = 1},
 	{TEXT("logs-specs", logs_specs, "default", NULL,

@@ -185,7 +185,8 @@ static int is_shown(const struct dry_run *d, uint32_t local_rank)
 static void put_stream(struct dry_run *d, uint32_t local_rank, int is_stderr)
 {
 	char path[LOGDIR_PATH_MAX];
-	int shown = log_rules_to_console(d->config, local_rank, is_stderr) &&
+	const struct output_options *o = &d->config->output;
+	int shown = log_rules_to_console(o, local_rank, is_stderr) &&
 		    is_shown(d, local_rank);
 
 	logdir_stream(&d->logdir, local_rank, is_stderr, path);
@@ -273,14 +274,14 @@ int dry_run(const struct config *c, const struct plan_parts *parts,
 	struct dry_run d = {.config = c, .parts = parts,
 			    .text = BUF_INIT(TEXT_MAX)};
 	const char *why;
-	int rc = log_rules_init(&d.rules, c, e), gpus;
+	int rc = log_rules_init(&d.rules, &c->output, e), gpus;
 
 	if (rc < 0)
 		return rc;
 	rc = make_plan(&d, e);
 	if (rc < 0)
 		goto out;
-	logdir_imagine(&d.logdir, c);
+	logdir_imagine(&d.logdir, &c->output, c->job, c->nproc);
 	sock_host_name(d.host);
 	find_open(&d);
 	gpus = gpu_count(&why);

@@ -281,7 +281,8 @@ static uint32_t gather(const struct failure *f, struct report_worker *list,
 
 static void write_json(const struct failure *f, const struct report *r)
 {
-	const char *dir = f->config->log_dir ? logdir_attempt(f->logdir) : "";
+	int kept = f->config->output.log_dir != NULL;
+	const char *dir = kept ? logdir_attempt(f->logdir) : "";
 	struct buf text = BUF_INIT(256 << 20);
 	char path[LOGDIR_PATH_MAX + sizeof REPORT_NAME];
 	struct err e = ERR_INIT;

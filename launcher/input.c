@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "launcher/config.h"
 #include "launcher/spawn.h"
 
 enum {
@@ -289,10 +288,10 @@ static int add_pipe(struct input *in, uint32_t rank, int *fd, struct err *e)
 void input_init(struct input *in, uv_loop_t *loop, long rank)
 {
 	*in = (struct input){.loop = loop, .rank = rank, .fd = -1, .kept = -1};
-	if (rank == CONFIG_STDIN_NONE)
+	if (rank == INPUT_NONE)
 		return;
 	in->is_terminal = isatty(STDIN_FILENO);
-	in->pumped = rank == CONFIG_STDIN_ALL || in->is_terminal;
+	in->pumped = rank == INPUT_ALL || in->is_terminal;
 }
 
 static int open_kept(struct input *in, uint32_t rank, int *fd, struct err *e)
@@ -314,7 +313,7 @@ void input_unread(struct input *in)
 {
 	struct err e = ERR_INIT;
 
-	if (!in->is_copy || in->rank == CONFIG_STDIN_NONE || in->is_terminal ||
+	if (!in->is_copy || in->rank == INPUT_NONE || in->is_terminal ||
 	    in->given || in->unread || in->ended)
 		return;
 	if (!in->begun && begin(in, &e) < 0)
@@ -337,8 +336,8 @@ int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 	int rc = 0;
 
 	*fd = -1;
-	if (in->rank == CONFIG_STDIN_NONE ||
-	    (in->rank != CONFIG_STDIN_ALL && (uint32_t)in->rank != rank))
+	if (in->rank == INPUT_NONE ||
+	    (in->rank != INPUT_ALL && (uint32_t)in->rank != rank))
 		return 0;
 	end_unread(in);
 	in->given = 1;
@@ -348,7 +347,7 @@ int input_open(struct input *in, uint32_t rank, int *fd, struct err *e)
 	}
 	if (!in->begun)
 		rc = begin(in, e);
-	if (rc == 0 && in->rank != CONFIG_STDIN_ALL)
+	if (rc == 0 && in->rank != INPUT_ALL)
 		rc = open_kept(in, rank, fd, e);
 	else if (rc == 0 && !in->ended)
 		rc = add_pipe(in, rank, fd, e);

@@ -8,11 +8,14 @@
 #include "base/error.h"
 #include "base/loop.h"
 
+/* Whose standard input it is: nobody's, every worker's, or that of one rank. */
+enum { INPUT_NONE = -1, INPUT_ALL = -2 };
+
 struct input_pipe;
 
 struct input {
 	uv_loop_t *loop;
-	long rank;       /* as config.h has it */
+	long rank;       /* INPUT_NONE, INPUT_ALL, or one */
 	int pumped;      /* it is read by us */
 	int is_terminal;
 	int is_copy;     /* of what other nodes get, too: see input_unread */
@@ -29,8 +32,8 @@ struct input {
 	int kept;        /* a single reader's end of its pipe; -1: none */
 };
 
-/* rank: CONFIG_STDIN_NONE, CONFIG_STDIN_ALL, or who reads. Nothing is read
- * before there is a reader. */
+/* rank: INPUT_NONE, INPUT_ALL, or the one that reads. Nothing is read before
+ * there is a reader. */
 void input_init(struct input *in, uv_loop_t *loop, long rank);
 
 /* What the worker of this rank is to have as its stdin: in *fd, the caller's to

@@ -3,8 +3,8 @@
 #ifndef LAUNCHER_LOG_RULES_H
 #define LAUNCHER_LOG_RULES_H
 
-#include "launcher/config.h"
 #include "launcher/line_filter.h"
+#include "launcher/output_options.h"
 #include "launcher/rank_list.h"
 
 struct log_rules {
@@ -15,21 +15,23 @@ struct log_rules {
 	int collapse;
 };
 
-/* Whether all that the user said of logs makes sense, which needs c->nproc:
- * ERR_USAGE that names the option. */
-int log_rules_check(const struct config *c, struct err *e);
+/* Whether all that the user said of logs makes sense, for nproc workers on
+ * this node: ERR_USAGE that names the option. */
+int log_rules_check(const struct output_options *o, uint32_t nproc,
+		    struct err *e);
 
-/* c must outlive r. ERR_USAGE that names the option, or -ENOMEM; r needs no
+/* o must outlive r. ERR_USAGE that names the option, or -ENOMEM; r needs no
  * release then. */
-int log_rules_init(struct log_rules *r, const struct config *c, struct err *e);
+int log_rules_init(struct log_rules *r, const struct output_options *o,
+		   struct err *e);
 void log_rules_release(struct log_rules *r);
 
 /* --redirects and --tee of one of a worker's streams: 1 if it is for a file,
  * and if it is for the console (where these ranks are shown); c has passed the
  * check. */
-int log_rules_to_file(const struct config *c, uint32_t local_rank,
+int log_rules_to_file(const struct output_options *o, uint32_t local_rank,
 		      int is_stderr);
-int log_rules_to_console(const struct config *c, uint32_t local_rank,
+int log_rules_to_console(const struct output_options *o, uint32_t local_rank,
 			 int is_stderr);
 
 /* 1 if this worker's lines are for the console. */

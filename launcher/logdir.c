@@ -88,11 +88,11 @@ static const char *private_place(void)
 	return dir && *dir ? dir : "/dev/shm";
 }
 
-static int wants_files(const struct config *c)
+static int wants_files(const struct output_options *o)
 {
-	return !std_map_is_empty(c->redirects) || !std_map_is_empty(c->tee) ||
-	       (c->stdout_filters && *c->stdout_filters) ||
-	       (c->stderr_filters && *c->stderr_filters);
+	return !std_map_is_empty(o->redirects) || !std_map_is_empty(o->tee) ||
+	       (o->stdout_filters && *o->stdout_filters) ||
+	       (o->stderr_filters && *o->stderr_filters);
 }
 
 static int fail(struct err *e, int rc, const char *what, const char *path)
@@ -115,7 +115,7 @@ static int make_run(struct logdir *d, char *base, struct err *e)
 	real = realpath(base, NULL);
 	if (!real)
 		return fail(e, -errno, "a folder", base);
-	put_job(job, d->config->job);
+	put_job(job, d->job);
 	rc = put_path(d->run, "%s/%s_XXXXXX", real, job);
 	free(real);
 	if (rc == 0 && !mkdtemp(d->run))
@@ -150,23 +150,26 @@ static void make_private(struct logdir *d)
 	d->run[0] = '\0';
 }
 
-int logdir_init(struct logdir *d, const struct config *config, struct err *e)
+int logdir_init(struct logdir *d, const struct output_options *options,
+		const char *job, uint32_t nproc, struct err *e)
 {
 	char base[LOGDIR_PATH_MAX];
 	int rc;
 
-	d->config = config;
+	d->options = options;
+	d->job = job;
+	d->nproc = nproc;
 	d->run[0] = d->attempt[0] = '\0';
 	d->is_private = d->told_full = 0;
 	d->round = 0;
-	if (config->log_dir && strcmp(config->log_dir, NO_FILES) == 0)
+	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return 0;
-	if (config->log_dir) {
-		rc = put_path(base, "%s", config->log_dir);
-		return rc < 0 ? fail(e, rc, "a folder", config->log_dir)
+	if (options->log_dir) {
+		rc = put_path(base, "%s", options->log_dir);
+		return rc < 0 ? fail(e, rc, "a folder", options->log_dir)
 			      : make_run(d, base, e);
 	}
-	if (!wants_files(config)) {
+	if (!wants_files(options)) {
 		make_private(d);
 		return 0;
 	}
@@ -182,25 +185,27 @@ int logdir_init(struct logdir *d, const struct config *config, struct err *e)
 	return rc;
 }
 
-void logdir_imagine(struct logdir *d, const struct config *config)
+void logdir_imagine(struct logdir *d, const struct output_options *options,
+		    const char *job, uint32_t nproc)
 {
-	char job[JOB_NAME_MAX + 1];
+	char text[JOB_NAME_MAX + 1];
 	int rc;
 
-	*d = (struct logdir){.config = config};
-	if (config->log_dir && strcmp(config->log_dir, NO_FILES) == 0)
+	*d = (struct logdir){.options = options, .job = job,
+			     .nproc = nproc};
+	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
 		return;
-	if (!config->log_dir && !wants_files(config)) {
+	if (!options->log_dir && !wants_files(options)) {
 		d->is_private = 1;
 		put_path(d->run, "%s/ddprun_XXXXXX", private_place());
 		return;
 	}
-	put_job(job, config->job);
-	if (config->log_dir)
-		rc = put_path(d->run, "%s/%s_XXXXXX", config->log_dir, job);
+	put_job(text, job);
+	if (options->log_dir)
+		rc = put_path(d->run, "%s/%s_XXXXXX", options->log_dir, text);
 	else
 		rc = put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
-			      temporary(), job);
+			      temporary(), text);
 	if (rc == 0)
 		put_path(d->attempt, "%s/attempt_0", d->run);
 }
@@ -305,7 +310,7 @@ static int make_attempt(struct logdir *d, uint32_t attempt,
 		if (rc == 0 && mkdir(d->attempt, 0777) < 0)
 			rc = -errno;
 	}
-	for (uint32_t i = 0; rc == 0 && i < d->config->nproc; i++) {
+	for (uint32_t i = 0; rc == 0 && i < d->nproc; i++) {
 		rc = put_path(path, "%s/%u", d->attempt, i);
 		if (rc == 0 && mkdir(path, 0777) < 0)
 			rc = -errno;
@@ -379,7 +384,7 @@ const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
 			  int is_stderr, char *out)
 {
 	*out = '\0';
-	if (*d->attempt && log_rules_to_file(d->config, local_rank, is_stderr))
+	if (*d->attempt && log_rules_to_file(d->options, local_rank, is_stderr))
 		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
 			 std_names[is_stderr]);
 	return out;

@@ -6,13 +6,15 @@
 
 #include <limits.h>
 
-#include "launcher/config.h"
+#include "launcher/output_options.h"
 #include "launcher/tail.h"
 
 enum { LOGDIR_PATH_MAX = PATH_MAX };
 
 struct logdir {
-	const struct config *config;
+	const struct output_options *options;
+	const char *job;
+	uint32_t nproc;
 	char run[LOGDIR_PATH_MAX];     /* DIR/JOB_SUFFIX; "": no files at all */
 	char attempt[LOGDIR_PATH_MAX]; /* of the round that runs; or "" */
 	int is_private; /* run is for error files only, and goes at the end */
@@ -27,12 +29,15 @@ struct logdir {
  *                        in a line, where streams are to go to files; else a
  *                        private one for error files alone, in TMPDIR, and
  *                        where that is not set in /dev/shm, else /tmp
- * 0 or -errno; the text names the path. config must outlive d. */
-int logdir_init(struct logdir *d, const struct config *config, struct err *e);
+ * 0 or -errno; the text names the path. options and job
+ * must outlive d. */
+int logdir_init(struct logdir *d, const struct output_options *options,
+		const char *job, uint32_t nproc, struct err *e);
 
 /* For who only wants to know names: fills d as the first round would find it,
  * and makes nothing. XXXXXX stands for what is chosen at random. */
-void logdir_imagine(struct logdir *d, const struct config *config);
+void logdir_imagine(struct logdir *d, const struct output_options *options,
+		    const char *job, uint32_t nproc);
 
 /* Removes what is private. */
 void logdir_release(struct logdir *d);

@@ -34,12 +34,12 @@ int outlet_open(struct outlet *o, const struct outlet_rules *rules,
 		uint32_t local_rank, uint32_t rank, int is_stderr,
 		struct err *e)
 {
-	int console = log_rules_to_console(rules->config, local_rank,
+	int console = log_rules_to_console(rules->options, local_rank,
 					   is_stderr);
 	int rc, copied = rules->log->copied[is_stderr].n > 0;
 
 	*o = (struct outlet){-1, -1, -1, 0};
-	if (log_rules_to_file(rules->config, local_rank, is_stderr)) {
+	if (log_rules_to_file(rules->options, local_rank, is_stderr)) {
 		o->file = logdir_open(rules->dir, local_rank, is_stderr);
 		/* what has no place in a file, though it should, is not lost */
 		if (o->file < 0 && *rules->dir->run)

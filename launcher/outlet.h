@@ -16,7 +16,7 @@ struct outlet {
 
 /* Who decides, for all workers of this node. */
 struct outlet_rules {
-	const struct config *config;
+	const struct output_options *options;
 	const struct log_rules *log;
 	struct logdir *dir;
 };

@@ -6,50 +6,52 @@
 
 #include "launcher/gpu.h"
 
-static int decide(struct placement *p, const struct config *c, struct err *e)
+static int decide(struct placement *p, const struct placement_request *asked,
+		  struct err *e)
 {
 	int nodes[GPU_MAX];
 	struct binding_request r = {
-		.mode = p->mode, .nproc = c->nproc, .gpu_nodes = nodes,
-		.gpus_per_proc = c->gpus_per_proc ? (uint32_t)c->gpus_per_proc
-						  : 1,
+		.mode = p->mode, .nproc = asked->nproc, .gpu_nodes = nodes,
+		.gpus_per_proc = asked->gpus_per_proc ? asked->gpus_per_proc
+						      : 1,
 	};
 
 	/* this host's GPUs are none of another's */
 	if (p->mode != BINDING_CORES && !p->topology.elsewhere)
 		r.gpus = (uint32_t)gpu_nodes(nodes);
-	p->cpus = calloc(c->nproc, sizeof(*p->cpus));
+	p->cpus = calloc(asked->nproc, sizeof(*p->cpus));
 	if (!p->cpus)
 		return err_set(e, -ENOMEM, "out of memory for %u workers",
-			       c->nproc);
+			       asked->nproc);
 	return binding_decide(&p->topology, &r, p->cpus, e);
 }
 
-static int bind_workers(struct placement *p, const struct config *c,
+static int bind_workers(struct placement *p, const struct placement_request *r,
 			struct err *e)
 {
 	int rc = topology_read(&p->topology, &p->allowed, e);
 
-	if (rc == 0 && p->topology.elsewhere && !c->dry_run)
+	if (rc == 0 && p->topology.elsewhere && !r->only_show)
 		rc = err_set(e, ERR_USAGE, "--cpu-bind %s: HWLOC_XMLFILE or "
 			     "HWLOC_SYNTHETIC in the environment describes "
 			     "another machine; unset it, or look only, with "
 			     "--dry-run", binding_name(p->mode));
-	return rc == 0 ? decide(p, c, e) : rc;
+	return rc == 0 ? decide(p, r, e) : rc;
 }
 
-int placement_init(struct placement *p, const struct config *c, struct err *e)
+int placement_init(struct placement *p, const struct placement_request *r,
+		   struct err *e)
 {
 	int rc = 0;
 
-	*p = (struct placement){.nproc = c->nproc};
-	if (c->cpu_bind)
-		rc = binding_parse(&p->mode, c->cpu_bind, e);
-	if (rc < 0 || (p->mode == BINDING_NONE && !c->dry_run))
+	*p = (struct placement){.nproc = r->nproc};
+	if (r->cpu_bind)
+		rc = binding_parse(&p->mode, r->cpu_bind, e);
+	if (rc < 0 || (p->mode == BINDING_NONE && !r->only_show))
 		return rc;
 	rc = cpus_allowed(&p->allowed, e);
 	if (rc == 0 && p->mode != BINDING_NONE)
-		rc = bind_workers(p, c, e);
+		rc = bind_workers(p, r, e);
 	else if (rc == 0) /* to be shown; it may be unknown */
 		topology_read(&p->topology, &p->allowed, NULL);
 	if (rc < 0)

@@ -4,7 +4,14 @@
 #define LAUNCHER_PLACEMENT_H
 
 #include "launcher/binding.h"
-#include "launcher/config.h"
+
+/* What the user asked for. */
+struct placement_request {
+	const char *cpu_bind;   /* the mode's name; NULL: none */
+	uint32_t nproc;
+	uint32_t gpus_per_proc; /* 0: one each */
+	int only_show;          /* --dry-run: binds nobody */
+};
 
 /* All zero binds nobody. */
 struct placement {
@@ -18,7 +25,8 @@ struct placement {
 /* Without --cpu-bind (or with none) this costs nothing, but for --dry-run.
  * Errors: those of binding_parse, binding_decide and topology_read; ERR_USAGE
  * for a topology that is another machine's, unless --dry-run only shows it. */
-int placement_init(struct placement *p, const struct config *c, struct err *e);
+int placement_init(struct placement *p, const struct placement_request *r,
+		   struct err *e);
 void placement_release(struct placement *p);
 
 /* NULL: as ours. */

@@ -18,6 +18,28 @@ static int find_program(struct program *program, const struct config *c,
 	return program_find(program, c->words, &how, e);
 }
 
+static int find_wrap(struct wrap *wrap, const struct config *c, struct err *e)
+{
+	const struct wrap_request r = {
+		.command = c->wrap, .ranks = c->wrap_ranks,
+		.world_size = c->max_nodes > 1 ? 0 : c->nproc,
+	};
+
+	return wrap_init(wrap, &r, e);
+}
+
+static int place_workers(struct placement *p, const struct config *c,
+			 struct err *e)
+{
+	const struct placement_request r = {
+		.cpu_bind = c->cpu_bind, .nproc = c->nproc,
+		.gpus_per_proc = (uint32_t)c->gpus_per_proc,
+		.only_show = c->dry_run,
+	};
+
+	return placement_init(p, &r, e);
+}
+
 int prepare(struct plan_parts *parts, const struct config *c,
 	    uint64_t *open_files, struct err *e)
 {
@@ -27,7 +49,7 @@ int prepare(struct plan_parts *parts, const struct config *c,
 		return EXIT_OS;
 	rc = find_program(&parts->program, c, e);
 	if (rc == 0)
-		rc = wrap_init(&parts->wrap, c, e);
+		rc = find_wrap(&parts->wrap, c, e);
 	if (rc == 0)
 		rc = nccl_parse_debug(&parts->nccl, c->nccl_debug, e);
 	if (rc == 0)
@@ -38,7 +60,7 @@ int prepare(struct plan_parts *parts, const struct config *c,
 		return exit_code_of(e);
 	if (rc < 0)
 		return EXIT_NOT_EXECUTABLE;
-	rc = placement_init(&parts->placement, c, e);
+	rc = place_workers(&parts->placement, c, e);
 	return rc < 0 ? exit_code_of(e) : 0;
 }
 

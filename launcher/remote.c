@@ -142,6 +142,7 @@ static void signal_all(struct remote *r, int number)
 
 static void start_all(struct remote *r, struct slice endpoint)
 {
+	const char *dir = r->config->output.log_dir;
 	struct buf b = BUF_INIT(REMOTE_BODY_MAX);
 	struct err e = ERR_INIT;
 	uint32_t place = 0;
@@ -158,8 +159,8 @@ static void start_all(struct remote *r, struct slice endpoint)
 		tell_buf(r, i, REMOTE_START, &b);
 	}
 	buf_release(&b);
-	if (r->config->log_dir && strcmp(r->config->log_dir, "/dev/null") != 0)
-		log_info("the logs are in %s on each host", r->config->log_dir);
+	if (dir && strcmp(dir, "/dev/null") != 0)
+		log_info("the logs are in %s on each host", dir);
 	if (remote_input_start(&r->input, r->hosts, r->n, &e) < 0)
 		log_warn("%s; the workers read nothing", e.text);
 }

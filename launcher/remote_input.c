@@ -100,7 +100,7 @@ static void find_readers(struct remote_input *in,
 	for (uint32_t i = 0; i < in->n; i++) {
 		if (hosts[i].state != HOST_RUNNING)
 			continue;
-		if (in->rank == CONFIG_STDIN_ALL ||
+		if (in->rank == INPUT_ALL ||
 		    (in->rank >= base && in->rank < base + hosts[i].nproc))
 			in->reads[i] = READS;
 		base += hosts[i].nproc;
@@ -112,7 +112,7 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 {
 	int fd = -1, rc;
 
-	if (in->rank == CONFIG_STDIN_NONE)
+	if (in->rank == INPUT_NONE)
 		return 0;
 	in->n = n;
 	in->reads = calloc(n, sizeof(*in->reads));
@@ -121,7 +121,7 @@ int remote_input_start(struct remote_input *in, const struct remote_host *hosts,
 		return err_set(e, -ENOMEM, "out of memory for stdin");
 	find_readers(in, hosts);
 	/* as for all: it is pumped into a pipe, whatever it is */
-	input_init(&in->input, in->loop, CONFIG_STDIN_ALL);
+	input_init(&in->input, in->loop, INPUT_ALL);
 	in->started = 1;
 	rc = input_open(&in->input, 0, &fd, e);
 	if (rc < 0 || fd < 0)

@@ -8,7 +8,7 @@
 
 struct remote_input {
 	uv_loop_t *loop;
-	long rank; /* as config.h has it */
+	long rank; /* INPUT_NONE, INPUT_ALL, or one */
 	/* Bytes for a host; none: the end. */
 	void (*on_bytes)(void *arg, uint32_t host, struct slice bytes);
 	void *arg;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launcher/input.h"
 #include "launcher/spawn.h"
 #include "launcher/words.h"
 #include "slurm/groups.h"
@@ -43,7 +44,7 @@ static void add(struct buf *b, const char *fmt, ...)
 
 static const char *input(const struct config *c)
 {
-	if (c->stdin_rank == CONFIG_STDIN_NONE)
+	if (c->stdin_rank == INPUT_NONE)
 		return "none";
 	/* task 0 is node 0 where the number of nodes is fixed; where another
 	 * rank will be, or any of an elastic job, is not known yet */

@@ -3,10 +3,16 @@
 #ifndef LAUNCHER_WRAP_H
 #define LAUNCHER_WRAP_H
 
-#include "launcher/config.h"
 #include "launcher/program.h"
 #include "launcher/rank_list.h"
 #include "launcher/words.h"
+
+/* What the user asked for. */
+struct wrap_request {
+	const char *command; /* NULL: none */
+	const char *ranks;   /* a list; NULL or "": all */
+	uint32_t world_size; /* 0: not known yet */
+};
 
 /* All zero wraps nobody. */
 struct wrap {
@@ -18,7 +24,7 @@ struct wrap {
 /* Errors: those of words_split, rank_list_parse and
  * program_find; ERR_USAGE for --wrap-ranks without --wrap, for a --wrap of no
  * word, and for ranks that a job on one node has not. */
-int wrap_init(struct wrap *w, const struct config *c, struct err *e);
+int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e);
 void wrap_release(struct wrap *w);
 
 /* 1 if the worker of this rank is started under the wrapper. */

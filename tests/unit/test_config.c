@@ -236,8 +236,8 @@ START_TEST(flags_and_numbers_from_the_environment)
 	ck_assert_int_eq(parse("a"), 0);
 	ck_assert_int_eq(config.standalone, 1);
 	ck_assert_int_eq(config.module, 1);
-	ck_assert_str_eq(config.redirects, "3");
-	ck_assert_str_eq(config.tee, "0:1");
+	ck_assert_str_eq(config.output.redirects, "3");
+	ck_assert_str_eq(config.output.tee, "0:1");
 	ck_assert_double_eq(config.monitor_interval_s, 5);
 	ck_assert_ptr_null(config.cpu_bind);
 	setenv("PET_MAX_RESTARTS", "", 1);
@@ -253,16 +253,16 @@ START_TEST(abbreviations_that_torchrun_takes)
 	ck_assert_int_eq(parse("--redirect=3 --max-restart 2 --rdzv-end h:7 "
 			       "--nproc 3 --nproc_per 2 --log-d d --v -t 1 a"),
 			 0);
-	ck_assert_str_eq(config.redirects, "3");
-	ck_assert_str_eq(config.tee, "1");
+	ck_assert_str_eq(config.output.redirects, "3");
+	ck_assert_str_eq(config.output.tee, "1");
 	ck_assert_int_eq((int)config.max_restarts, 2);
 	ck_assert_str_eq(config.endpoint_text, "h:7");
 	ck_assert_uint_eq(config.nproc, 2);
 	/* ours step back; so does what torchrun got late */
-	ck_assert_str_eq(config.log_dir, "d");
+	ck_assert_str_eq(config.output.log_dir, "d");
 	ck_assert_int_eq(config.virtual_local_rank, 1);
 	ck_assert_int_eq(parse("--log- d a"), 0);
-	ck_assert_str_eq(config.log_dir, "d");
+	ck_assert_str_eq(config.output.log_dir, "d");
 	ck_assert_int_eq(parse("--h"), OPTION_WANT_HELP);
 	refused("--rdzv 1 a", "ambiguous");
 	refused("--wra x a", "ambiguous: --wrap or --wrap-ranks");
@@ -278,7 +278,7 @@ START_TEST(the_words_after_the_program_are_its_own)
 	ck_assert_str_eq(config.words[4], "--help");
 	ck_assert_str_eq(config.words[5], "--");
 	ck_assert_int_eq(parse("-r3 -- a -- b"), 0);
-	ck_assert_str_eq(config.redirects, "3");
+	ck_assert_str_eq(config.output.redirects, "3");
 	ck_assert_str_eq(config.words[0], "a");
 	ck_assert_str_eq(config.words[1], "--");
 }
@@ -420,7 +420,7 @@ START_TEST(torchruns_own_variables)
 	ck_assert_int_eq(parse("--shutdown-timeout 2 "
 			       "--log-line-prefix-template x a"), 0);
 	ck_assert_double_eq(config.grace_s, 2);
-	ck_assert_str_eq(config.log_prefix, "x");
+	ck_assert_str_eq(config.output.log_prefix, "x");
 	setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-1", 1);
 	refused("a", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment: -1");
 }

@@ -53,7 +53,7 @@ static void setup(void)
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	uv_idle_init(&loop, &alive);
 	uv_idle_start(&alive, on_idle);
-	input_init(&in, &loop, CONFIG_STDIN_ALL);
+	input_init(&in, &loop, INPUT_ALL);
 }
 
 static void teardown(void)

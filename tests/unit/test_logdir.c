@@ -13,9 +13,12 @@
 #include "tests/unit/run_case.h"
 
 static char base[] = "/tmp/test_logdir_XXXXXX";
+enum { NPROC = 12 };
+
 static char dir[64], warned[4096];
 static struct logdir d;
-static struct config c;
+static struct output_options o;
+static const char *job;
 
 static void hear(void *arg, const char *line, unsigned long len)
 {
@@ -32,8 +35,9 @@ static void setup(void)
 	warned[0] = '\0';
 	log_init("test");
 	log_set_sink(hear, NULL);
-	c = (struct config){.job = "none", .nproc = 12, .log_dir = dir,
-			    .redirects = "3", .tee = "0"};
+	job = "none";
+	o = (struct output_options){.log_dir = dir, .redirects = "3",
+				    .tee = "0"};
 }
 
 static void teardown(void)
@@ -64,7 +68,7 @@ static void begin(uint32_t attempt, uint32_t round, const char *name)
 	folders = 0;
 	logdir_begin(&d, attempt, round, on_folder, &d);
 	/* so often may the node say that it lives */
-	ck_assert_uint_eq(folders, c.nproc);
+	ck_assert_uint_eq(folders, NPROC);
 	last = strrchr(logdir_attempt(&d), '/');
 	ck_assert_ptr_nonnull(last);
 	ck_assert_str_eq(last + 1, name);
@@ -77,7 +81,7 @@ START_TEST(the_layout_is_torchruns)
 	struct err e = ERR_INIT;
 	int fd;
 
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
 	ck_assert(!strncmp(d.run, dir, strlen(dir)));
 	ck_assert(!strncmp(d.run + strlen(dir), "/none_", 6));
@@ -102,7 +106,7 @@ START_TEST(no_round_overwrites_another)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
 	begin(0, 2, "attempt_0_round_2");
 	begin(1, 3, "attempt_1");
@@ -123,8 +127,8 @@ START_TEST(a_jobs_name_is_made_safe)
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		c.job = rows[i].job;
-		ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+		job = rows[i].job;
+		ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 		ck_assert_msg(!strncmp(strrchr(d.run, '/') + 1, rows[i].name,
 				       strlen(rows[i].name)), "%s", d.run);
 	}
@@ -138,9 +142,9 @@ START_TEST(without_a_folder_errors_have_a_private_one)
 	struct stat st;
 	int fd;
 
-	c.log_dir = NULL;
-	c.redirects = "0";
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	o.log_dir = NULL;
+	o.redirects = "0";
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	ck_assert_str_eq(logdir_private(&d), d.run);
 	snprintf(run, sizeof(run), "%s", d.run);
 	ck_assert_int_eq(stat(run, &st), 0);
@@ -164,8 +168,8 @@ START_TEST(files_without_a_folder_are_kept_and_named)
 	char run[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	c.log_dir = NULL;
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	o.log_dir = NULL;
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	snprintf(run, sizeof(run), "%s", d.run);
 	ck_assert_ptr_nonnull(strstr(run, "/torchelastic_"));
 	ck_assert_ptr_nonnull(strstr(warned, run));
@@ -179,8 +183,8 @@ START_TEST(dev_null_is_no_files)
 	char path[LOGDIR_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	c.log_dir = "/dev/null";
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	o.log_dir = "/dev/null";
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	logdir_begin(&d, 0, 1, on_folder, &d);
 	ck_assert_str_eq(logdir_attempt(&d), "");
 	ck_assert_str_eq(logdir_error_file(&d, 0, path), "");
@@ -198,8 +202,8 @@ START_TEST(a_folder_that_cannot_be_is_named)
 	snprintf(path, sizeof(path), "%s/file", base);
 	close(open(path, O_CREAT | O_WRONLY, 0600));
 	strcat(path, "/logs");
-	c.log_dir = path;
-	ck_assert_int_lt(logdir_init(&d, &c, &e), 0);
+	o.log_dir = path;
+	ck_assert_int_lt(logdir_init(&d, &o, job, NPROC, &e), 0);
 	ck_assert_ptr_nonnull(strstr(e.text, path));
 	ck_assert_ptr_nonnull(strstr(e.text, "Not a directory"));
 }
@@ -209,7 +213,7 @@ START_TEST(what_fails_later_is_one_warning)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
 	logdir_remove(d.run); /* somebody tidied up */
 	ck_assert_int_lt(logdir_open(&d, 0, 0), 0);
@@ -227,7 +231,7 @@ START_TEST(the_last_lines_of_a_file_are_found)
 	struct tail t;
 	int fd;
 
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	begin(0, 1, "attempt_0");
 	fd = logdir_open(&d, 2, 1);
 	for (int i = 0; i < 100000; i++)
@@ -251,12 +255,12 @@ START_TEST(a_relative_tmpdir_is_found_from_anywhere)
 	char path[LOGDIR_PATH_MAX], there[64];
 	struct err e = ERR_INIT;
 
-	c.log_dir = NULL;
-	c.redirects = c.tee = "0";
+	o.log_dir = NULL;
+	o.redirects = o.tee = "0";
 	ck_assert_int_eq(chdir(base), 0);
 	ck_assert_int_eq(mkdir("t", 0700), 0);
 	setenv("TMPDIR", "t", 1);
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	snprintf(there, sizeof(there), "%s/t/ddprun_", base);
 	ck_assert_int_eq(chdir("/"), 0);
 	logdir_error_file(&d, 0, path);
@@ -273,9 +277,9 @@ START_TEST(a_private_folder_that_stays_is_told)
 	rlim_t was;
 	int lowest;
 
-	c.log_dir = NULL;
-	c.redirects = c.tee = "0";
-	ck_assert_int_eq(logdir_init(&d, &c, &e), 0);
+	o.log_dir = NULL;
+	o.redirects = o.tee = "0";
+	ck_assert_int_eq(logdir_init(&d, &o, job, NPROC, &e), 0);
 	snprintf(path, sizeof(path), "%s", logdir_private(&d));
 	lowest = dup(0);
 	close(lowest);

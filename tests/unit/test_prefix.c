@@ -98,7 +98,7 @@ END_TEST
 
 START_TEST(ranks_are_shown_that_pass_both_lists)
 {
-	struct config c = {.ranks_filter = "0,4-7",
+	struct output_options c = {.ranks_filter = "0,4-7",
 			   .local_ranks_filter = "0,1"};
 	struct log_rules r;
 	struct err e = ERR_INIT;
@@ -109,12 +109,12 @@ START_TEST(ranks_are_shown_that_pass_both_lists)
 	ck_assert(log_rules_shows(&r, 1, 5));
 	ck_assert(!log_rules_shows(&r, 2, 6));
 	log_rules_release(&r);
-	c = (struct config){.ranks_filter = "", .log_prefix = "x"};
+	c = (struct output_options){.ranks_filter = "", .log_prefix = "x"};
 	ck_assert_int_eq(log_rules_init(&r, &c, &e), 0);
 	ck_assert(log_rules_shows(&r, 70, 700));
 	ck_assert_str_eq(r.prefix, "x");
 	log_rules_release(&r);
-	c = (struct config){.local_ranks_filter = "0,x"};
+	c = (struct output_options){.local_ranks_filter = "0,x"};
 	ck_assert_int_eq(log_rules_init(&r, &c, &e), ERR_USAGE);
 	ck_assert(strstr(e.text, "--local-ranks-filter"));
 }
