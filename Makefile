@@ -21,7 +21,8 @@
 #                    gpu-programs those of the benchmarks and of check-gpu
 #   make deps        install what the tests need; build-deps: what building needs
 #   make cuda-ops    the trainers' CUDA operations alone
-#   make man         the OPTIONS of docs/ddprun.1 from the table of options
+#   make man         the OPTIONS of docs/ddprun.1 from the table of options; make map the
+#                    picture of the rooms from the #include lines
 #   make install     to DESTDIR/PREFIX
 #   make deb         a Debian package in build/;  make clean;  make help
 #
@@ -72,12 +73,15 @@ all_cores = --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
 # The wire, and the proof of who speaks on it: the programs and libddp share them.
-wire_objs := $(call objs,$(patsubst %,rendezvous/%.c,wire proof cipher secret slurm_conf credential auth))
-server_objs := $(call objs,$(filter-out $(patsubst %,rendezvous/%.c,client client_way client_connect link handshake credential_thread wire proof cipher secret slurm_conf credential auth),$(wildcard rendezvous/*.c)) $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
-launcher_objs := $(call objs,$(wildcard launcher/*.c slurm/*.c pmi/*.c) rendezvous/link.c rendezvous/credential_thread.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
-sdk_objs := $(call objs,$(wildcard worker-sdk/*.c slurm/*.c pmi/*.c) rendezvous/client.c rendezvous/client_way.c rendezvous/client_connect.c rendezvous/handshake.c) $(wire_objs) $(base_objs)
+# The rooms of each program: docs/structure.md.
+wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
+client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_way client_connect) rendezvous/auth/handshake.c)
+server_objs := $(call objs,$(foreach room,store net round torch journal server daemon,$(wildcard rendezvous/$(room)/*.c)) rendezvous/auth/tenants.c $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(wildcard launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c) rendezvous/client/link.c rendezvous/auth/credential_thread.c rendezvous/auth/handshake.c) $(wire_objs) $(base_objs)
+sdk_sources := $(filter-out worker-sdk/examples/%,$(wildcard worker-sdk/*/*.c))
+sdk_objs := $(call objs,$(sdk_sources) $(wildcard slurm/*.c pmi/*.c)) $(client_objs) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
-trainer_objs := $(call objs,$(filter-out $(trainer_mains),$(wildcard trainers/*.c trainers/data/*.c trainers/models/*.c trainers/ops/*.c)))
+trainer_objs := $(call objs,$(foreach room,train report data models ops,$(wildcard trainers/$(room)/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
 
 # Static where Debian has it: a launcher is judged by its start.
@@ -92,7 +96,7 @@ programs := $(O)/ddprun $(O)/ddprdzv
 libs := $(O)/libddp.a $(O)/libddp.so
 completions := $(O)/completion/ddprun.bash $(O)/completion/_ddprun
 
-.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man fuzz fuzz-sdk fuzz-store planted faults chaos mutants install clean help tests \
+.PHONY: all cuda-ops deb deps build-deps demo check check-gpu check-cluster check-roots cluster-programs bench style analyze man map fuzz fuzz-sdk fuzz-store planted faults chaos mutants install clean help tests \
 	bench-programs gpu-programs
 .DEFAULT_GOAL := all
 all: $(programs) $(libs) $(O)/ddp.pc $(trainers) $(O)/ddp-plot $(completions) $(O)/man/ddp_init.3 cuda-ops
@@ -116,11 +120,11 @@ openmp := $(if $(is_clang),-Wno-unknown-pragmas,-fopenmp)
 $(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(openmp)
 
 # The arithmetic, once for each instruction set; kernels.c asks the CPU.
-$(call objs,$(wildcard worker-sdk/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
+$(call objs,$(wildcard worker-sdk/math/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
 ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
-$(call objs,worker-sdk/kernels_avx2.c): isa_flags = -mavx2 -mf16c
+$(call objs,worker-sdk/math/kernels_avx2.c): isa_flags = -mavx2 -mf16c
 avx512_flags := -mavx2 -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512
-$(call objs,worker-sdk/kernels_avx512.c): isa_flags = $(avx512_flags)
+$(call objs,worker-sdk/math/kernels_avx512.c): isa_flags = $(avx512_flags)
 endif
 
 $(O)/ddprun: $(launcher_objs)
@@ -180,7 +184,7 @@ $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/d
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
 
 # What is made from the table of options.
-$(O)/generate: $(call objs,docs/generate.c launcher/config_options.c) $(base_objs)
+$(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
 $(O)/completion/ddprun.bash: $(O)/ddprun
@@ -203,7 +207,7 @@ comma := ,
 
 # All that a unit test may call without a process of its own.
 internal := $(O)/obj/internal.a
-internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c))
+internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
@@ -249,12 +253,12 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
 # One of them is of the server's parts.
-server_parts := $(call objs,rendezvous/candidate.c rendezvous/journal_etcd.c $(wildcard etcd/*.c))
+server_parts := $(call objs,rendezvous/journal/candidate.c rendezvous/journal/journal_etcd.c $(wildcard etcd/*.c))
 $(O)/tests/etcd_candidate: $(server_parts)
 $(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
 # And one does what libddp does inside.
-$(O)/tests/c_share: $(call objs,worker-sdk/pass.c worker-sdk/tcp_listen.c)
-$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(call objs,rendezvous/client.c rendezvous/client_way.c rendezvous/client_connect.c rendezvous/handshake.c) $(base_objs) $(wire_objs)
+$(O)/tests/c_share: $(call objs,worker-sdk/kv/pass.c worker-sdk/tcp/tcp_listen.c)
+$(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(client_objs) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
@@ -270,7 +274,7 @@ $(call objs,$(wildcard tests/fuzz_sdk/*.c)): extra_cflags = -ffp-contract=off
 
 # The store's fuzzer, too.
 fuzz_store := $(O)/tests/fuzz_store
-$(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/handshake.c) $(wire_objs) $(base_objs)
+$(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/auth/handshake.c) $(wire_objs) $(base_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lpthread -ldl
@@ -374,6 +378,9 @@ man: $(O)/generate
 	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
 	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
 
+map:
+	$(Q)python3 docs/map.py
+
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
 
@@ -383,13 +390,13 @@ style: $(programs) $(O)/generate
 # of cpu_norm_loops.c, whose vectors inlined functions fill. clang inlines calls as
 # small as err_set's, so that it knows that an error is negative. max-nodes bounds
 # the time for a function; some would take minutes.
-analyze_dirs := base launcher slurm pmi rendezvous etcd worker-sdk trainers trainers/data trainers/models trainers/ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),trainers/cuda)
-analyze_sources := $(foreach d,$(analyze_dirs),$(wildcard $(d)/*.c))
+analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c rendezvous/*.c rendezvous/*/*.c etcd/*.c) \
+	$(sdk_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
 analyze_clang := $(patsubst %.c,$(O)/obj/analyze/%.clang,$(analyze_sources))
 analyze_flags = -std=c11 -D_GNU_SOURCE -O2 -I. -MMD -MP -MT $@ -MF $@.d -isystem $(CUDA)/include -Wno-unknown-pragmas \
 	-DDDP_VERSION='"$(VERSION)"' $(isa_flags)
-$(O)/obj/analyze/worker-sdk/kernels_avx%: isa_flags = $(avx512_flags)
+$(O)/obj/analyze/worker-sdk/math/kernels_avx%: isa_flags = $(avx512_flags)
 $(O)/obj/analyze/%.gcc: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  GCC   $<")

@@ -28,7 +28,7 @@ enum {
 	FLIGHT_TEXT_MAX = 256,
 };
 
-/* As worker-sdk/call.h numbers them, which it asserts. */
+/* As worker-sdk/core/call.h numbers them, which it asserts. */
 enum flight_kind {
 	FLIGHT_INIT,
 	FLIGHT_ALL_REDUCE,

@@ -1,7 +1,7 @@
 /* generate: the man page's OPTIONS, from ddprun's table. Not installed. */
 #include <stdio.h>
 
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 
 /* Text that mdoc prints as it is, a sentence a line. */
 static void print_mdoc(const char *text)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/config.h"
-#include "launcher/dump.h"
-#include "launcher/status.h"
+#include "launcher/config/config.h"
+#include "launcher/inspect/dump.h"
+#include "launcher/inspect/status.h"
 
 /* A subcommand has options of its own, and no program. */
 static const struct {

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "launcher/gpu.h"
-#include "launcher/log_rules.h"
-#include "launcher/logdir.h"
-#include "launcher/words.h"
+#include "launcher/output/log_rules.h"
+#include "launcher/output/logdir.h"
+#include "launcher/plan/gpu.h"
+#include "launcher/plan/words.h"
 
 enum { TEXT_MAX = 64 << 20, NAMES_MAX = 32 };
 

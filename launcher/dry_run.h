@@ -4,8 +4,8 @@
 #ifndef LAUNCHER_DRY_RUN_H
 #define LAUNCHER_DRY_RUN_H
 
-#include "launcher/config.h"
-#include "launcher/plan.h"
+#include "launcher/config/config.h"
+#include "launcher/plan/plan.h"
 
 /* For people, to stdout. What only the rendezvous decides is named as that.
  * -ENOMEM, or stdout's error. */

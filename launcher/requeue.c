@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "launcher/scontrol.h"
+#include "launcher/config/scontrol.h"
 
 enum {
 	PAGE_MAX = 64 << 10,

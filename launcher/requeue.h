@@ -3,7 +3,7 @@
 #ifndef LAUNCHER_REQUEUE_H
 #define LAUNCHER_REQUEUE_H
 
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 
 /* ---- pure ---- */
 

@@ -37,7 +37,6 @@ SHOWN = [
     ("slurm.md", r"#!/bin/bash|#SBATCH|ddprun: "),
     ("sdk.md", r"all_reduce #1532|rank 0 on n07 waits in"),
     ("ssh.md", r"ddprun --hostfile hosts --host-check"),
-    ("structure.md", r"trainers "),
     ("testing.md", r"the answers about"),
     ("trainers.md", r"epoch 2/5:|\{\"step\":1|  +samples 0, 2"),
     ("ddprun-dump.1|ddprun-status.1", r"\$ ddprun dump --job run7|job 'none'"),

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "rendezvous/torch_session.h"
+#include "rendezvous/torch/torch_session.h"
 
 static struct store *twin;
 static int twin_failed;

@@ -1,5 +1,5 @@
 /* mnist_ae.c: an auto-encoder of MNIST's digits, 784-128-128-128-784. */
-#include "trainers/train.h"
+#include "trainers/train/train.h"
 
 static const struct layer layers[] = {
 	{{OP_LINEAR, .out = 128, .relu = 1}},

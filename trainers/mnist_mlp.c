@@ -1,5 +1,5 @@
 /* mnist_mlp.c: a classifier of MNIST's digits, 784-50-10. */
-#include "trainers/train.h"
+#include "trainers/train/train.h"
 
 static const struct layer layers[] = {
 	{{OP_LINEAR, .out = 50, .relu = 1}},

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "trainers/models/resnet_layers.h"
-#include "trainers/train.h"
+#include "trainers/train/train.h"
 
 static int make_model(struct model_spec *out, const struct trainer_options *o,
 		      const struct image_shape *input, struct err *e)

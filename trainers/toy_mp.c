@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "trainers/data/host_data.h"
-#include "trainers/metrics.h"
-#include "trainers/pipeline.h"
-#include "trainers/progress.h"
+#include "trainers/report/metrics.h"
+#include "trainers/report/progress.h"
+#include "trainers/train/pipeline.h"
 
 enum { WIDTH = 256, SAID_ELSEWHERE = -30001 };
 

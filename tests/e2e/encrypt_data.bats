@@ -1,5 +1,5 @@
 # ddprun --encrypt-data: what ranks of different hosts send each other by libddp's
-# TCP collectives and messages (worker-sdk/tcp_secure.h). Here the hosts are
+# TCP collectives and messages (worker-sdk/tcp/tcp_secure.h). Here the hosts are
 # DDP_TEST_HOSTS's; tests/unit/test_tcp_secure_hosts.c has who changes a byte.
 load ../lib
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/journal.h"
-#include "rendezvous/round.h"
+#include "rendezvous/journal/journal.h"
+#include "rendezvous/round/round.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

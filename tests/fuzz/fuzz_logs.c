@@ -4,11 +4,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "launcher/collapse.h"
-#include "launcher/line_filter.h"
-#include "launcher/lines.h"
-#include "launcher/prefix.h"
-#include "launcher/std_map.h"
+#include "launcher/output/collapse.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/prefix.h"
+#include "launcher/output/std_map.h"
 
 enum { RANKS = 3, PIECE = 7 };
 

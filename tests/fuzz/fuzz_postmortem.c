@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "launcher/cgroup.h"
-#include "launcher/core_file.h"
-#include "launcher/kernel_log.h"
+#include "launcher/failure/cgroup.h"
+#include "launcher/failure/core_file.h"
+#include "launcher/failure/kernel_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/proc_tcp.h"
+#include "launcher/worker/proc_tcp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

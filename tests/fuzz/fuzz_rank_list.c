@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/rank_list.h"
+#include "launcher/output/rank_list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "launcher/remote_frame.h"
+#include "launcher/ssh/remote_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

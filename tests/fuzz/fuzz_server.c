@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/sock.h"
-#include "rendezvous/auth.h"
-#include "rendezvous/handshake.h"
-#include "rendezvous/server.h"
+#include "rendezvous/auth/auth.h"
+#include "rendezvous/auth/handshake.h"
+#include "rendezvous/daemon/server.h"
 #include "rendezvous/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

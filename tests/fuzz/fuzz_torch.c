@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/torch_session.h"
+#include "rendezvous/torch/torch_session.h"
 #include "tests/twin_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

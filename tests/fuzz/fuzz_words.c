@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/words.h"
+#include "launcher/plan/words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "rendezvous/handshake.h"
+#include "rendezvous/auth/handshake.h"
 
 enum { ANSWER_S = 20, CONNECT_MS = 2000, READ = 64 << 10, MOST = 32 << 20 };
 

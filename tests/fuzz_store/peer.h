@@ -4,8 +4,8 @@
 #define TESTS_FUZZ_STORE_PEER_H
 
 #include "base/sock.h"
-#include "rendezvous/auth.h"
-#include "rendezvous/cipher.h"
+#include "rendezvous/auth/auth.h"
+#include "rendezvous/auth/cipher.h"
 #include "rendezvous/wire.h"
 
 /* What DDP_* and MASTER_* say of the job. */

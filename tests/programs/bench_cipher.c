@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "worker-sdk/tcp_secure.h"
+#include "worker-sdk/tcp/tcp_secure.h"
 
 enum {
 	RECORDS = 256, /* 16 MiB: not from the caches */

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "rendezvous/client.h"
+#include "rendezvous/client/client.h"
 #include "tests/programs/gate.h"
 #include "tests/programs/simulated.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "tests/programs/rdzv_raw.h"
-#include "worker-sdk/pass.h"
+#include "worker-sdk/kv/pass.h"
 
 enum { VALUE = 50000 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/candidate.h"
-#include "rendezvous/journal_etcd.h"
+#include "rendezvous/journal/candidate.h"
+#include "rendezvous/journal/journal_etcd.h"
 
 enum { LINE_MAX_BYTES = 4096, WITHIN_MS = 5000, KEEP_S = 60 };
 

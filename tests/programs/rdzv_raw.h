@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 
 #include "base/sock.h"
-#include "rendezvous/client.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/auth/handshake.h"
+#include "rendezvous/client/client.h"
 
 static int die(const struct err *e)
 {

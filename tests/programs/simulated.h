@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/sock.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/auth/handshake.h"
 
 enum {
 	SIM_IN = 1024,    /* half a frame, or half a record, of one */

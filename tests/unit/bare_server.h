@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/hosted.h"
-#include "rendezvous/limits.h"
-#include "rendezvous/waits.h"
+#include "rendezvous/server/hosted.h"
+#include "rendezvous/server/limits.h"
+#include "rendezvous/server/waits.h"
 
 /* One that reads what is in fd, which it takes; e: why it cannot. */
 static inline struct server *server_at(int fd, size_t max_keys,

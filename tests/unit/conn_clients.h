@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/sock.h"
-#include "rendezvous/conn.h"
-#include "rendezvous/listener.h"
+#include "rendezvous/net/conn.h"
+#include "rendezvous/net/listener.h"
 
 enum { CLIENTS_MAX = 4 };
 

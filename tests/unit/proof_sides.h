@@ -5,8 +5,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/handshake.h"
-#include "rendezvous/proof.h"
+#include "rendezvous/auth/handshake.h"
+#include "rendezvous/auth/proof.h"
 
 static const char zeros[WIRE_NONCE_SIZE];
 

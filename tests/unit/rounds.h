@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/job.h"
-#include "rendezvous/round.h"
+#include "rendezvous/round/job.h"
+#include "rendezvous/round/round.h"
 
 enum { NODES = 8 };
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "tests/unit/forked.h"
-#include "worker-sdk/shm_collective.h"
-#include "worker-sdk/shm_p2p.h"
+#include "worker-sdk/shm/shm_collective.h"
+#include "worker-sdk/shm/shm_p2p.h"
 
 static const unsigned char cookie[DDP__COOKIE] = {1, 2, 3};
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/unit/forked.h"
-#include "worker-sdk/tcp_collective.h"
+#include "worker-sdk/tcp/tcp_collective.h"
 
 enum { HOSTS_MAX = 8 };
 

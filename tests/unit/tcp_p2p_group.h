@@ -4,7 +4,7 @@
 #define TESTS_TCP_P2P_GROUP_H
 
 #include "tests/unit/tcp_group.h"
-#include "worker-sdk/tcp_p2p.h"
+#include "worker-sdk/tcp/tcp_p2p.h"
 
 /* Ranks of a job, each as if on a host of its own. */
 static inline int join_p2p(struct ddp__tcp_p2p *p, const struct group *g,

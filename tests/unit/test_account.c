@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/account.h"
-#include "rendezvous/store.h"
+#include "rendezvous/store/account.h"
+#include "rendezvous/store/store.h"
 #include "tests/unit/run_case.h"
 
 static const struct account_limits limits = {

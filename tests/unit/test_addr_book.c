@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "rendezvous/addr_book.h"
+#include "rendezvous/torch/addr_book.h"
 #include "tests/unit/run_case.h"
 
 static struct addr_book book;

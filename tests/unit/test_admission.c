@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/server.h"
+#include "rendezvous/daemon/server.h"
 #include "tests/programs/rdzv_raw.h"
 #include "tests/unit/run_case.h"
 

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "launcher/agent_state.h"
-#include "launcher/exit_code.h"
+#include "launcher/agent/agent_state.h"
+#include "launcher/config/exit_code.h"
 #include "tests/unit/run_case.h"
 
 /* A change here is a change of what ddprun does: of the man page, too. */

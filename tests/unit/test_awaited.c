@@ -1,6 +1,6 @@
 /* test_awaited.c: whom a wait is for, in words, of jobs and stores that no
  * server runs. */
-#include "rendezvous/awaited.h"
+#include "rendezvous/round/awaited.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/run_case.h"
 

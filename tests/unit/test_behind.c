@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/behind.h"
+#include "launcher/inspect/behind.h"
 #include "tests/unit/run_case.h"
 
 static struct asked_node nodes[2];

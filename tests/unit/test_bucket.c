@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/bucket.h"
+#include "worker-sdk/api/bucket.h"
 
 static struct ddp__buckets b;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/loop.h"
-#include "rendezvous/candidate.h"
+#include "rendezvous/journal/candidate.h"
 #include "tests/unit/run_case.h"
 
 enum { TTL_S = 600, LEASE = 77 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/cipher.h"
+#include "rendezvous/auth/cipher.h"
 #include "tests/unit/run_case.h"
 
 static struct proof hex(const char *text)

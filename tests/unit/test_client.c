@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "rendezvous/client.h"
-#include "rendezvous/server.h"
+#include "rendezvous/client/client.h"
+#include "rendezvous/daemon/server.h"
 #include "tests/unit/run_case.h"
 
 enum { AGAIN_MS = 30000 };

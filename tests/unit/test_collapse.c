@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/collapse.h"
+#include "launcher/output/collapse.h"
 #include "tests/unit/run_case.h"
 
 static struct buf seen = BUF_INIT(1 << 20);

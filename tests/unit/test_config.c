@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/config.h"
-#include "launcher/gpu.h"
+#include "launcher/config/config.h"
+#include "launcher/plan/gpu.h"
 #include "tests/unit/run_case.h"
 
 enum { WORDS_MAX = 32 };

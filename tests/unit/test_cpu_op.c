@@ -3,8 +3,8 @@
 #include <check.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/call.h"
-#include "worker-sdk/cpu_op.h"
+#include "worker-sdk/comm/cpu_op.h"
+#include "worker-sdk/core/call.h"
 
 enum { LARGEST_SEGMENT = 64 << 20 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/call.h"
-#include "worker-sdk/deadlock.h"
+#include "worker-sdk/core/call.h"
+#include "worker-sdk/core/deadlock.h"
 
 enum { WORLD = 7, RANKS = 24 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 #include "tests/unit/run_case.h"
 
 static char *words[] = {(char *)"ddprun", (char *)"./a", NULL};

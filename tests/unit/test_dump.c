@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/server.h"
+#include "rendezvous/daemon/server.h"
 #include "rendezvous/wire.h"
 #include "tests/unit/run_case.h"
 

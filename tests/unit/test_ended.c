@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/ended.h"
+#include "rendezvous/round/ended.h"
 #include "tests/unit/run_case.h"
 
 static struct ended ended;

@@ -9,7 +9,7 @@
 #include "tests/unit/run_case.h"
 #include "tests/unit/shm_ranks.h"
 #include "tests/unit/stopped_clock.h"
-#include "worker-sdk/cpu.h"
+#include "worker-sdk/comm/cpu.h"
 
 long __real_syscall(long n, ...);
 long __wrap_syscall(long n, ...);

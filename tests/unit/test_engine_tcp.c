@@ -5,7 +5,7 @@
 #include "tests/unit/run_case.h"
 #include "tests/unit/stopped_clock.h"
 #include "tests/unit/tcp_group.h"
-#include "worker-sdk/cpu.h"
+#include "worker-sdk/comm/cpu.h"
 
 int __real_poll(struct pollfd *p, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms);

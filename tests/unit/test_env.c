@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
+#include "worker-sdk/core/env.h"
 #include "worker-sdk/ddp.h"
-#include "worker-sdk/env.h"
 
 static struct ddp__env env;
 static struct err e;

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/environment.h"
-#include "launcher/program.h"
+#include "launcher/plan/environment.h"
+#include "launcher/plan/program.h"
 #include "tests/unit/run_case.h"
 
 static const struct environment_job job = {

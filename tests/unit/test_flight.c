@@ -14,7 +14,7 @@
 
 #include "base/flight.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/recorder.h"
+#include "worker-sdk/core/recorder.h"
 
 #define SECOND 1000000000ull
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "launcher/guard.h"
-#include "launcher/sweep.h"
+#include "launcher/worker/guard.h"
+#include "launcher/worker/sweep.h"
 #include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 

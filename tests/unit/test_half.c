@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/half.h"
-#include "worker-sdk/kernels.h"
+#include "worker-sdk/math/half.h"
+#include "worker-sdk/math/kernels.h"
 
 enum { ALL = 1 << 16 };
 

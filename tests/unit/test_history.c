@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/event.h"
-#include "rendezvous/journal.h"
+#include "rendezvous/journal/journal.h"
+#include "rendezvous/server/event.h"
 #include "tests/unit/bare_server.h"
 #include "tests/unit/run_case.h"
 

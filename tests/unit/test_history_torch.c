@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/torch_session.h"
+#include "rendezvous/torch/torch_session.h"
 #include "tests/unit/bare_server.h"
 #include "tests/unit/run_case.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/own_addr.h"
-#include "launcher/hosting.h"
+#include "launcher/membership/hosting.h"
 #include "tests/unit/run_case.h"
 
 /* The first IPv4 address by which others reach this host. */

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher/config.h"
-#include "launcher/input.h"
+#include "launcher/config/config.h"
+#include "launcher/worker/input.h"
 #include "tests/unit/run_case.h"
 
 enum { BYTES = 200000, PIPE = 64 << 10 };

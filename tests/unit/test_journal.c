@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/journal.h"
-#include "rendezvous/journal_etcd.h"
-#include "rendezvous/journal_file.h"
+#include "rendezvous/journal/journal.h"
+#include "rendezvous/journal/journal_etcd.h"
+#include "rendezvous/journal/journal_file.h"
 #include "tests/unit/run_case.h"
 
 enum { PAGE = 4096, SEEN_MAX = 4096 };

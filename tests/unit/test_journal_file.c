@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/journal_file.h"
+#include "rendezvous/journal/journal_file.h"
 #include "tests/unit/run_case.h"
 
 static char dir[64], path[80];

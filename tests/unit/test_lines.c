@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "launcher/lines.h"
-#include "launcher/tail.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/tail.h"
 #include "tests/unit/run_case.h"
 
 /* What was emitted: "text|" for each line, '<' where it was begun before, '>'

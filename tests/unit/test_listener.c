@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/sock.h"
-#include "rendezvous/server.h"
+#include "rendezvous/daemon/server.h"
 #include "rendezvous/wire.h"
 #include "tests/unit/no_memory.h"
 #include "tests/unit/run_case.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "launcher/logdir.h"
+#include "launcher/output/logdir.h"
 #include "tests/unit/run_case.h"
 
 static char base[] = "/tmp/test_logdir_XXXXXX";

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/look.h"
+#include "launcher/inspect/look.h"
 #include "tests/unit/run_case.h"
 
 enum { RANKS = 4 };

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
+#include "worker-sdk/api/events.h"
 #include "worker-sdk/ddp.h"
-#include "worker-sdk/events.h"
 
 static char dir[64], lines_path[128];
 

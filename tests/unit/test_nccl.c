@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/cuda_lib.h"
-#include "worker-sdk/nccl_lib.h"
-#include "worker-sdk/nccl_place.h"
+#include "worker-sdk/nccl/cuda_lib.h"
+#include "worker-sdk/nccl/nccl_lib.h"
+#include "worker-sdk/nccl/nccl_place.h"
 
 #if __has_include(<cuda_runtime_api.h>) && __has_include(<nccl.h>)
 #include <cuda_runtime_api.h>

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "launcher/notice.h"
-#include "launcher/stopping.h"
+#include "launcher/agent/notice.h"
+#include "launcher/agent/stopping.h"
 #include "tests/unit/run_case.h"
 
 static const uint64_t now = 1800000000;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "launcher/outlet.h"
+#include "launcher/output/outlet.h"
 #include "tests/unit/run_case.h"
 
 /* One of its own for each. */

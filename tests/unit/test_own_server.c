@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/own_server.h"
+#include "worker-sdk/kv/own_server.h"
 
 /* Two pipes need four descriptors; _i are free. */
 START_TEST(too_few_descriptors_are_an_error)

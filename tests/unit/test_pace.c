@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/pace.h"
+#include "launcher/output/pace.h"
 #include "tests/unit/run_case.h"
 
 /* The first is as if there had been a long quiet time. */

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/page.h"
+#include "launcher/inspect/page.h"
 #include "tests/unit/run_case.h"
 
 enum { WRITES = 1, HANGS, FLOODS, FAILS, DIES, MANY = 9 };

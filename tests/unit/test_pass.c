@@ -8,7 +8,7 @@
 
 #include "tests/unit/forked.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/pass.h"
+#include "worker-sdk/kv/pass.h"
 
 enum { LIST = 100001, TEXT = 20 };
 

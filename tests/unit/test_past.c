@@ -1,5 +1,5 @@
 /* test_past.c: which sessions are remembered, and in which order. */
-#include "rendezvous/past.h"
+#include "rendezvous/journal/past.h"
 #include "tests/unit/run_case.h"
 
 static struct store *store;

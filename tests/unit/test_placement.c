@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "launcher/binding.h"
-#include "launcher/spawn.h"
+#include "launcher/plan/binding.h"
+#include "launcher/worker/spawn.h"
 #include "tests/unit/run_case.h"
 
 /* Two sockets with one node of two caches each; 16 cores, 32 CPUs. */

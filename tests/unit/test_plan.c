@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/gpu_list.h"
-#include "launcher/macro.h"
-#include "launcher/plan.h"
+#include "launcher/plan/gpu_list.h"
+#include "launcher/plan/macro.h"
+#include "launcher/plan/plan.h"
 #include "tests/unit/run_case.h"
 
 static const char *expanded(const char *text, uint32_t local_rank)

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/core_file.h"
-#include "launcher/postmortem.h"
+#include "launcher/failure/core_file.h"
+#include "launcher/failure/postmortem.h"
 #include "tests/unit/run_case.h"
 
 static struct kernel_log klog;

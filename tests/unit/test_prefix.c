@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/line_filter.h"
-#include "launcher/log_rules.h"
-#include "launcher/prefix.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/log_rules.h"
+#include "launcher/output/prefix.h"
 #include "tests/unit/run_case.h"
 
 static const char *made(const char *template)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/preview.h"
+#include "trainers/report/preview.h"
 
 static char folder[] = "/tmp/test_preview.XXXXXX", path[64];
 static struct err e;

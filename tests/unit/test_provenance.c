@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "tests/unit/run_case.h"
-#include "trainers/provenance.h"
+#include "trainers/train/provenance.h"
 
 static char folder[] = "/tmp/test_provenance.XXXXXX", path[128];
 static struct trainer_options o = {

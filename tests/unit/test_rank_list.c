@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/rank_list.h"
+#include "launcher/output/rank_list.h"
 #include "tests/unit/run_case.h"
 
 /* The ranges of text, "0 4-7"; "error: ..." if it is wrong. */

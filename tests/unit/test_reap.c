@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/reap.h"
+#include "launcher/worker/reap.h"
 #include "tests/unit/run_case.h"
 
 enum { CHILDREN = 300 };

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/copy.h"
-#include "worker-sdk/half.h"
-#include "worker-sdk/kernels.h"
-#include "worker-sdk/reduce.h"
+#include "worker-sdk/math/copy.h"
+#include "worker-sdk/math/half.h"
+#include "worker-sdk/math/kernels.h"
+#include "worker-sdk/math/reduce.h"
 
 enum { MOST = 5, SMALL = 200, LARGE = 9001, PAD = 128 };
 

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "rendezvous/refusals.h"
+#include "rendezvous/net/refusals.h"
 #include "tests/unit/run_case.h"
 
 static struct refusals r;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/remote_frame.h"
+#include "launcher/ssh/remote_frame.h"
 #include "tests/unit/run_case.h"
 
 /* Found in text, in words: noise, record, rest. */

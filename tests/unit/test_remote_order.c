@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/remote_order.h"
+#include "launcher/ssh/remote_order.h"
 #include "tests/unit/run_case.h"
 
 /* How many allocations are left until one fails; 0: none does. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/signal_name.h"
-#include "launcher/report.h"
+#include "launcher/failure/report.h"
 #include "tests/unit/run_case.h"
 
 #define INDENT "|               "

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/config/scontrol.h"
 #include "launcher/requeue.h"
-#include "launcher/scontrol.h"
 #include "tests/unit/run_case.h"
 
 /* Slurm 22.05's page, shortened; names are people's. */

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/restart_time.h"
+#include "launcher/failure/restart_time.h"
 #include "tests/unit/run_case.h"
 
 START_TEST(each_part_and_the_whole)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
+#include "worker-sdk/api/sampler.h"
 #include "worker-sdk/ddp.h"
-#include "worker-sdk/sampler.h"
 
 static void expect_first(uint64_t size, uint64_t seed, uint64_t epoch,
 			 const uint32_t *want, int n)

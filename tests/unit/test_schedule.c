@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/schedule.h"
+#include "trainers/train/schedule.h"
 
 static void same(const struct schedule *s, const double *want, int n)
 {

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rendezvous/auth.h"
-#include "rendezvous/secret.h"
-#include "rendezvous/slurm_conf.h"
+#include "rendezvous/auth/auth.h"
+#include "rendezvous/auth/secret.h"
+#include "rendezvous/auth/slurm_conf.h"
 #include "tests/unit/run_case.h"
 
 static char home[] = "/tmp/test_secret.XXXXXX", path[64];

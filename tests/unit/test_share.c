@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/share.h"
-#include "rendezvous/store.h"
+#include "rendezvous/store/share.h"
+#include "rendezvous/store/store.h"
 #include "tests/unit/run_case.h"
 
 static struct share s;

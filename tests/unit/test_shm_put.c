@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/shm_put.h"
+#include "worker-sdk/shm/shm_put.h"
 
 enum { MOST = 80 << 10, PAD = 64 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/signal_set.h"
+#include "launcher/worker/signal_set.h"
 #include "tests/unit/run_case.h"
 
 START_TEST(names_in_each_form_and_numbers)

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/proc_tcp.h"
-#include "launcher/socket_owner.h"
+#include "launcher/worker/proc_tcp.h"
+#include "launcher/worker/socket_owner.h"
 #include "tests/unit/run_case.h"
 
 /* ---- a line ---- */

@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "launcher/config.h"
-#include "launcher/spawn.h"
+#include "launcher/config/config.h"
+#include "launcher/worker/spawn.h"
 #include "tests/unit/run_case.h"
 
 /* LeakSanitizer needs a few at the end. */

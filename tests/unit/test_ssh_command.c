@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/remote_env.h"
-#include "launcher/ssh_command.h"
-#include "launcher/words.h"
+#include "launcher/plan/words.h"
+#include "launcher/ssh/remote_env.h"
+#include "launcher/ssh/ssh_command.h"
 #include "tests/unit/run_case.h"
 
 static struct build_id build = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/std_map.h"
+#include "launcher/output/std_map.h"
 #include "tests/unit/run_case.h"
 
 START_TEST(one_mask_is_for_all)

@@ -1,5 +1,5 @@
 /* test_step_command.c: what is asked of srun. */
-#include "launcher/step_command.h"
+#include "launcher/config/step_command.h"
 #include "tests/unit/run_case.h"
 #include "tests/unit/slurm_vars.h"
 

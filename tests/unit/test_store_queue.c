@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 #include "tests/unit/run_case.h"
 
 static const struct store_limits roomy = {1 << 20, 1 << 30, 1 << 20, 8};

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/sweep.h"
+#include "launcher/worker/sweep.h"
 #include "tests/held_exec.h"
 #include "tests/unit/run_case.h"
 

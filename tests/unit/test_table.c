@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/table.h"
+#include "rendezvous/store/table.h"
 #include "tests/unit/run_case.h"
 
 START_TEST(keys_that_differ_little_spread_well)

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/sock.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/tcp_callers.h"
+#include "worker-sdk/tcp/tcp_callers.h"
 
 enum {
 	CALL = sizeof(struct ddp__link) + DDP__NONCE,

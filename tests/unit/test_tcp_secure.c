@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/tcp_secure.h"
+#include "worker-sdk/tcp/tcp_secure.h"
 
 enum {
 	MOST = 3 * DDP__SECURE_TEXT + 1000,

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
+#include "worker-sdk/core/temp_file.h"
 #include "worker-sdk/ddp.h"
-#include "worker-sdk/temp_file.h"
 
 static char dir[64];
 static int folder;

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/template.h"
+#include "launcher/output/template.h"
 #include "tests/unit/run_case.h"
 
 /* "text" of each piece, "<name>" of a variable, with a | after it. */

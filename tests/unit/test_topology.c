@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/call.h"
-#include "worker-sdk/contact.h"
-#include "worker-sdk/topology.h"
+#include "worker-sdk/comm/contact.h"
+#include "worker-sdk/core/call.h"
+#include "worker-sdk/core/topology.h"
 
 START_TEST(neighbours_share_a_host)
 {

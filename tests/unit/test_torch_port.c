@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rendezvous/torch_port.h"
+#include "rendezvous/torch/torch_port.h"
 #include "tests/unit/no_memory.h"
 #include "tests/unit/run_case.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/torch_session.h"
+#include "rendezvous/torch/torch_session.h"
 #include "tests/twin_store.h"
 #include "tests/unit/run_case.h"
 

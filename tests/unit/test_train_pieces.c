@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/keep.h"
-#include "trainers/seat.h"
-#include "trainers/train_state.h"
+#include "trainers/train/keep.h"
+#include "trainers/train/seat.h"
+#include "trainers/train/train_state.h"
 
 /* ---- seat.h ---- */
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/recipe.h"
-#include "trainers/trainer_options.h"
+#include "trainers/train/recipe.h"
+#include "trainers/train/trainer_options.h"
 
 enum { ALL = 127 };
 

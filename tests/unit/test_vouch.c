@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/vouch.h"
+#include "launcher/membership/vouch.h"
 #include "tests/unit/run_case.h"
 
 enum { AS_EXPECTED, NOT_AS_EXPECTED, NO_NAMESPACES };

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 #include "tests/unit/run_case.h"
 
 enum { KEYS = 100 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/words.h"
+#include "launcher/plan/words.h"
 #include "tests/unit/run_case.h"
 
 /* "[a][b c]", or the error. */

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/writer.h"
+#include "launcher/output/writer.h"
 #include "tests/unit/run_case.h"
 
 enum { LINES = 20000, LINE = 50 };

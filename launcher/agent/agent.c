@@ -1,0 +1,556 @@
+/* agent.c: the agent's states. Callbacks turn what happened into an event and
+ * hand it to agent_handle(), which is the only place that changes the state. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/signal_name.h"
+#include "launcher/agent/agent_inside.h"
+#include "launcher/config/exit_code.h"
+#include "launcher/config/inferred.h"
+#include "launcher/worker/reap.h"
+#include "launcher/worker/spawn.h"
+
+/* ---- the states ---- */
+
+void agent_handle(struct agent *a, enum agent_event ev, const char *why)
+{
+	const struct agent_edge *edge = agent_edge(a->state, ev);
+
+	if (!edge->known) {
+		log_debug("agent: %s, %s ignored: %s",
+			  agent_state_names[a->state], agent_event_names[ev],
+			  why);
+		return;
+	}
+	log_debug("agent: %s -> %s, %s: %s", agent_state_names[a->state],
+		  agent_state_names[edge->next], agent_event_names[ev], why);
+	a->state = edge->next;
+	if (agent_acts[edge->act])
+		agent_acts[edge->act](a);
+}
+
+static void on_grace(void *owner)
+{
+	agent_handle(owner, EV_GRACE, "the grace time is over");
+}
+
+static void on_look(void *owner)
+{
+	agent_sweep(owner);
+}
+
+/* ---- a round begins ---- */
+
+static const char *agent_id(const struct agent *a)
+{
+	return a->mark + sizeof(AGENT_MARK) - 1;
+}
+
+static int make_plan(struct agent *a, const struct wire_start *start,
+		     struct plan *plan, struct err *e)
+{
+	extern char **environ;
+	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
+	char key[PROOF_HEX_SIZE];
+	struct environment_job job = {
+		.job = a->config->job, .agent_id = agent_id(a),
+		.master_addr = master, .master_port = start->master_port,
+		.agent_store = start->agent_store,
+		.rdzv = member_server_text(&a->member, server),
+		.job_key = member_job_key(&a->member, key),
+		.node_addr = a->member.addr_text, .role = a->config->role,
+		.round = start->round, .attempt = start->attempt,
+		.max_restarts = (uint32_t)a->config->max_restarts,
+		.node_rank = start->node_rank, .nnodes = start->nnodes,
+		.nproc = a->config->nproc, .world_size = start->world_size,
+		.signals = a->config->signals_to_handle,
+		.role_base_rank = start->role_base_rank,
+		.role_world_size = start->role_world_size,
+		.virtual_local_rank = a->config->virtual_local_rank,
+		.worker_gpus = a->config->worker_gpus,
+		.error_file = failure_error_file, .error_file_arg = &a->failure,
+		.recorder = failure_recorder(&a->failure),
+		.log_dir = logdir_attempt(&a->logdir),
+		.again_ms = config_again_ms(a->config),
+		.encrypt_data = a->config->encrypt_data,
+	};
+
+	snprintf(master, sizeof(master), "%.*s",
+		 SLICE_FMT(start->master_addr));
+	sock_host_scope(master, a->member.addr_text);
+	output_terminal(&a->output, &job.columns, &job.rows);
+	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
+}
+
+/* The loop does not run while a round is set up, which may take longer than a
+ * lease lasts: thousands of workers, or a slow file system. */
+static void still_alive(void *arg)
+{
+	struct agent *a = arg;
+	uint64_t now = clock_ns();
+
+	if (now - a->alive_ns < member_ping_ms(&a->member) * 1000000)
+		return;
+	a->alive_ns = now;
+	member_ping(&a->member);
+}
+
+static void begin_output(struct agent *a, const struct wire_start *start)
+{
+	struct output_round round = {
+		.base_rank = start->base_rank, .node_rank = start->node_rank,
+		.world_size = start->world_size,
+	};
+
+	a->alive_ns = clock_ns();
+	logdir_begin(&a->logdir, start->attempt, start->round, still_alive, a);
+	outlet_open_copies(&a->group.outlet_rules, round.copies);
+	output_begin(&a->output, &round);
+}
+
+static void run_round(struct agent *a, const struct wire_start *start)
+{
+	struct plan plan;
+	struct err e = ERR_INIT;
+	char text[RESTART_TIME_TEXT_MAX], key[PROOF_HEX_SIZE];
+	int rc;
+
+	a->times.start = clock_ns();
+	a->round = a->exits.round = start->round;
+	a->nnodes = start->nnodes;
+	a->attempt = start->attempt;
+	a->world_size = start->world_size;
+	log_debug("round %u: node %u of %u, ranks %u to %u of %u",
+		  start->round, start->node_rank, start->nnodes,
+		  start->base_rank, start->base_rank + a->config->nproc - 1,
+		  start->world_size);
+	begin_output(a, start);
+	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr,
+		      member_job_key(&a->member, key));
+	rc = make_plan(a, start, &plan, &e);
+	if (rc == 0) {
+		rc = group_start(&a->group, &plan, a->open_files, &e);
+		failure_started(&a->failure);
+		plan_release(&plan);
+	}
+	if (rc < 0) /* the server ends the round for all nodes, and for us */
+		member_failed(&a->member, start->round, 0, e.text);
+	else if (a->times.ended)
+		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
+}
+
+/* ---- what the server decided ---- */
+
+static void on_start(struct member *m, const struct wire_start *start)
+{
+	struct agent *a = m->owner;
+
+	if (a->config->store_open && start->agent_store &&
+	    start->node_rank == 0 && start->attempt + start->changes == 0)
+		log_info("--store-open: whoever reaches %.*s:%u can read and "
+			 "write what the workers store there",
+			 SLICE_FMT(start->master_addr), start->master_port);
+	a->starting = start;
+	agent_handle(a, EV_START, "all nodes are there");
+	a->starting = NULL;
+}
+
+void agent_start_workers(struct agent *a)
+{
+	if (a->parts)
+		run_round(a, a->starting);
+	else /* the whole job must know, and not only this terminal */
+		member_failed(&a->member, a->starting->round,
+			      a->unable->exit_code, a->unable->why.text);
+}
+
+static void on_end(struct member *m, const struct wire_end *end)
+{
+	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
+	a->times.ended = clock_ns();
+	exits_flush(&a->exits);
+	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
+		if (a->notice.level) { /* it goes on without this node */
+			agent_decide_exit(a, a->notice.exit_code, text);
+			agent_handle(a, EV_RESTART, text);
+			return;
+		}
+		failure_goes_on(&a->failure, end, a->attempt);
+	}
+	if (a->exit_code < 0) /* else it is known already */
+		snprintf(a->stopping.cause, sizeof(a->stopping.cause), "%s",
+			 text);
+	if (end->verdict == WIRE_REGROUP) {
+		log_info("regrouping: %s", text);
+		agent_handle(a, EV_RESTART, text);
+		return;
+	}
+	if (end->verdict == WIRE_RESTART) {
+		log_info("restarting (%u of %u): %s",
+			 (uint32_t)a->config->max_restarts - end->restarts_left,
+			 (uint32_t)a->config->max_restarts, text);
+		agent_handle(a, EV_RESTART, text);
+		return;
+	}
+	if (m->spare && !a->notice.level)
+		log_info("job '%s' is over, and this spare node was not "
+			 "needed: %s", a->config->job, text);
+	a->ended = end->verdict == WIRE_ENDED && a->notice.level;
+	/* whoever was told to stop knows why the job ends */
+	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
+	    !(a->ended && (a->dismissed ||
+			   a->config->slurm.place == ALLOCATION_STEP)))
+		failure_ends(&a->failure, end, a->attempt, a->world_size);
+	agent_decide_exit(a, end->exit_code, text);
+	agent_handle(a, EV_END, text);
+}
+
+static void on_lost(struct member *m, const struct err *why)
+{
+	struct agent *a = m->owner;
+	char text[ERR_TEXT_MAX + 40];
+
+	snprintf(text, sizeof(text), "%s%s", why->text, a->group.running ?
+		 "; stopping this node's workers" : "");
+	exits_flush(&a->exits);
+	if (a->notice.level) /* and so had whoever hosts the server */
+		agent_decide_exit(a, a->notice.exit_code, NULL);
+	if (a->exit_code < 0)
+		failure_lost(text, exit_code_of(why));
+	agent_decide_exit(a, exit_code_of(why), why->text);
+	agent_handle(a, EV_LOST, why->text);
+}
+
+static void on_spare(struct member *m)
+{
+	struct agent *a = m->owner;
+
+	input_unread(&a->input);
+}
+
+static void on_waiting(struct member *m)
+{
+	struct agent *a = m->owner;
+	char key[PROOF_HEX_SIZE];
+
+	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr,
+			 member_job_key(m, key));
+}
+
+static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
+		       pid_t *pid)
+{
+	struct agent *a = m->owner;
+	const struct worker *w = group_find_socket(&a->group, inode, pid);
+
+	if (w)
+		*rank = group_rank(w);
+	return w != NULL;
+}
+
+static int works(const struct agent *a)
+{
+	return a->state == RUNNING || a->state == NOTICED;
+}
+
+/* There is no server to say it: all that this node knows of is well, or ended
+ * as it was told to. */
+static void end_adrift(struct agent *a)
+{
+	if (!member_is_adrift(&a->member) || !works(a) || a->group.running)
+		return;
+	exits_flush(&a->exits);
+	if (!works(a))
+		return;
+	if (group_was_stopped(&a->group)) {
+		agent_decide_exit(a, a->notice.exit_code, NULL);
+		agent_handle(a, EV_END, "all workers stopped, as told");
+		return;
+	}
+	log_warn("this node's workers have all exited with code 0; what the "
+		 "other nodes' did is not known without the rendezvous server");
+	agent_decide_exit(a, 0, "all workers exited with code 0");
+	agent_handle(a, EV_END, "all workers exited with code 0");
+}
+
+static void on_adrift(struct member *m)
+{
+	end_adrift(m->owner);
+}
+
+static const struct member_events member_events = {
+	.on_start = on_start,
+	.on_spare = on_spare, .on_waiting = on_waiting,
+	.find_holder = find_holder,
+	.on_end = on_end,
+	.on_stop = agent_on_stop,
+	.on_adrift = on_adrift,
+	.on_lost = on_lost,
+};
+
+/* ---- what happened on this node ---- */
+
+static void take_death(void *arg, pid_t pid, int status,
+		       const struct rusage *usage)
+{
+	struct agent *a = arg;
+	struct worker *w = group_find(&a->group, pid);
+
+	if (w) {
+		group_exited(&a->group, w, status, usage);
+		exits_add(&a->exits, w);
+	} else if (member_reaped(&a->member, pid, status)) {
+		if (a->state == LEAVING)
+			agent_watch_server(a);
+	} else if (pid == a->guard.pid) {
+		log_warn("the guard process (pid %d) is gone: workers that made"
+			 " sessions of their own would outlive a kill -9",
+			 (int)pid);
+		a->guard.pid = -1;
+	} else {
+		sweep_reaped(pid);
+	}
+}
+
+static void on_child(void *owner)
+{
+	struct agent *a = owner;
+
+	reap_children(take_death, a);
+	member_flush(&a->member);
+	end_adrift(a);
+	if (a->state == STOPPING || a->state == RESTARTING)
+		agent_sweep(a);
+}
+
+static void on_empty(struct group *g)
+{
+	agent_handle(g->owner, EV_EMPTY, "no process of the round is left");
+}
+
+static void on_denied(struct group *g, struct worker *w, int signal)
+{
+	struct agent *a = g->owner;
+	char name[SIGNAL_NAME_MAX];
+
+	if (signal != SIGKILL) {
+		log_warn("rank %u (pid %d) cannot be sent %s: it runs as "
+			 "another user; waiting for it to end",
+			 group_rank(w), (int)w->pid, signal_name(signal, name));
+		return;
+	}
+	log_error("rank %u (pid %d) cannot be killed: it runs as another user; "
+		  "end it by hand, ddprun goes on without it", group_rank(w),
+		  (int)w->pid);
+	sweep_leave(w->pid);
+	exits_add(&a->exits, w);
+}
+
+static void on_started(struct group *g)
+{
+	still_alive(g->owner);
+}
+
+static void on_forward(void *owner, int number)
+{
+	struct agent *a = owner;
+	char name[SIGNAL_NAME_MAX];
+
+	log_debug("got %s: passing it on to %u workers",
+		  signal_name(number, name), a->group.running);
+	group_relay(&a->group, number);
+}
+
+/* The workers are in process groups of their own, which Ctrl-Z does not reach.
+ * SIGSTOP for us, too: what the shell waits for must not depend on whether our
+ * process group is an orphan. */
+static void on_suspend(void *owner)
+{
+	struct agent *a = owner;
+
+	if (a->config->max_nodes > 1 && a->state != LEAVING)
+		log_warn("stopping: the other nodes count this one as lost "
+			 "unless it goes on within %g s (--heartbeat-timeout)",
+			 a->config->heartbeat_s);
+	group_relay(&a->group, SIGSTOP);
+	kill(getpid(), SIGSTOP);
+}
+
+static void on_continue(void *owner)
+{
+	struct agent *a = owner;
+
+	group_relay(&a->group, SIGCONT);
+}
+
+static const struct signals_events signals_events = {
+	.on_child = on_child, .on_end = agent_on_end_signal,
+	.on_forward = on_forward, .on_warn = agent_on_warn,
+	.on_suspend = on_suspend, .on_continue = on_continue,
+};
+
+/* ---- from start to end ---- */
+
+static int make_marks(struct agent *a, struct err *e)
+{
+	char *id = a->mark + sizeof(AGENT_MARK) - 1;
+	int rc = random_hex(id, AGENT_ID_BYTES, e);
+
+	memcpy(a->mark, AGENT_MARK, sizeof(AGENT_MARK) - 1);
+	a->marks.variable = a->mark;
+	if (rc == 0)
+		a->marks.locks = sweep_choose_locks(strtoull(id, NULL, 16));
+	return rc;
+}
+
+/* The private folder, and the guard that removes it. A signal that ends this
+ * program between the two would leave the folder: it waits. */
+static int start_guard(struct agent *a, struct err *e)
+{
+	sigset_t all, was;
+	int rc;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &was);
+	rc = logdir_init(&a->logdir, &a->config->output, a->config->job,
+			 a->config->nproc, e);
+	/* a fork: before there is a loop */
+	if (rc == 0)
+		rc = guard_start(&a->guard, a->config->nproc, &a->marks,
+				 logdir_private(&a->logdir), e);
+	if (rc < 0)
+		logdir_release(&a->logdir);
+	sigprocmask(SIG_SETMASK, &was, NULL);
+	return rc;
+}
+
+static int run_loop(struct agent *a, struct err *e)
+{
+	/* before the signals: Ctrl-C must end a slow look-up */
+	int rc = member_init(&a->member, &a->loop, a->config, agent_id(a),
+			     &member_events, e);
+
+	if (rc < 0)
+		return rc;
+	a->member.owner = a;
+	a->stopping.owner = a;
+	a->stopping.on_over = on_grace;
+	a->stopping.on_look = on_look;
+	a->stopping.marks = &a->marks;
+	stopping_init(&a->stopping, &a->loop, &a->group, &a->failure.recorder);
+	agent_start_limit(a);
+	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);
+	input_init(&a->input, &a->loop, a->config->stdin_rank);
+	a->input.is_copy = inferred_copies_input(a->config);
+	if (rc == 0)
+		rc = signals_start(&a->signals, &a->loop, &a->config->ending,
+				   &a->config->forwarded, &a->config->warning,
+				   &signals_events, a, e);
+	inferred_drop_early();
+	if (rc == 0)
+		rc = group_init(&a->group, &a->loop, &a->output, &a->input,
+				&a->guard, a->config->nproc, e);
+	a->group.on_closed = on_empty;
+	a->group.on_denied = on_denied;
+	a->group.on_started = on_started;
+	a->group.owner = a;
+	a->group.locks = a->marks.locks;
+	a->group.outlet_rules = (struct outlet_rules){
+		.options = &a->config->output, .log = &a->log_rules,
+		.dir = &a->logdir};
+	if (rc == 0) {
+		agent_acts[ACT_JOIN](a);
+		/* while the server starts */
+		failure_prepare(&a->failure);
+		uv_run(&a->loop, UV_RUN_DEFAULT);
+	} else {
+		member_close(&a->member);
+	}
+	inferred_end_echoes(a->config);
+	signals_close(&a->signals);
+	stopping_close(&a->stopping);
+	exits_close(&a->exits);
+	uv_close((uv_handle_t *)&a->limit, NULL);
+	return rc;
+}
+
+static int run_job(struct agent *a, struct err *e)
+{
+	int rc;
+
+	/* what our workers orphan comes to us, wherever it went */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	rc = loop_check(uv_loop_init(&a->loop), e, "cannot make an event loop");
+	if (rc < 0) {
+		log_error("error: %s", e->text);
+		return rc;
+	}
+	rc = output_init(&a->output, &a->loop, a->config->nproc,
+			 &a->log_rules, a->config->role, e);
+	if (rc < 0) {
+		log_error("error: %s", e->text);
+		uv_loop_close(&a->loop);
+		return rc;
+	}
+	rc = run_loop(a, e);
+	if (rc < 0)
+		log_error("error: %s", e->text);
+	output_close(&a->output);
+	uv_run(&a->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&a->loop);
+	group_release(&a->group);
+	output_release(&a->output);
+	return rc;
+}
+
+int agent_run(const struct config *config, const struct plan_parts *parts,
+	      const struct agent_unable *unable, uint64_t open_files,
+	      struct agent_ended *ended)
+{
+	/* large: a user's stack may be small (ulimit -s); and there is one */
+	static struct agent a;
+	struct err e = ERR_INIT;
+	int rc;
+
+	a.config = config;
+	a.parts = parts;
+	a.unable = unable;
+	a.open_files = open_files;
+	a.exit_code = a.group.dev_null = -1;
+	failure_init(&a.failure, config, &a.logdir, &a.group);
+	a.exits = (struct exits){.config = config, .notice = &a.notice,
+				 .failure = &a.failure, .member = &a.member};
+	rc = make_marks(&a, &e);
+	if (rc == 0)
+		rc = log_rules_init(&a.log_rules, &config->output, &e);
+	if (rc == 0)
+		rc = start_guard(&a, &e);
+	if (rc < 0) {
+		log_error("error: %s", e.text);
+	} else {
+		rc = run_job(&a, &e);
+		if (logdir_remove(logdir_private(&a.logdir)) < 0)
+			guard_finish(&a.guard);
+		logdir_release(&a.logdir);
+		guard_stop(&a.guard);
+	}
+	log_rules_release(&a.log_rules);
+	failure_release(&a.failure);
+	stopping_release(&a.stopping);
+	exits_release(&a.exits);
+	*ended = (struct agent_ended){a.ended ? a.notice.level : 0,
+				      a.notice.warned};
+	if (rc < 0)
+		return exit_code_of(&e);
+	return a.exit_code >= 0 ? a.exit_code : EXIT_INTERNAL;
+}

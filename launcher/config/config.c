@@ -1,0 +1,465 @@
+/* config.c: what follows from the options, checked before anything starts. */
+#include "launcher/config/config.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/signal_name.h"
+#include "launcher/config/config_rdzv.h"
+#include "launcher/config/host_choice.h"
+#include "launcher/config/inferred.h"
+#include "launcher/config/inferred_mpi.h"
+#include "launcher/config/rdzv_conf.h"
+#include "launcher/config/remote_node.h"
+#include "launcher/config/step_command.h"
+#include "launcher/output/log_rules.h"
+#include "launcher/plan/cpus.h"
+#include "launcher/plan/gpu.h"
+#include "launcher/plan/gpu_list.h"
+#include "launcher/plan/nccl.h"
+#include "launcher/worker/input.h"
+#include "rendezvous/wire.h"
+
+/* "N" or "MIN:MAX" */
+static int decide_nnodes(struct config *c, struct err *e)
+{
+	const char *text = c->nnodes_text;
+	const char *colon = strchr(text, ':');
+	char low[24];
+	long min, max;
+	int rc;
+
+	snprintf(low, sizeof(low), "%.*s",
+		 (int)(colon ? (size_t)(colon - text) : strlen(text)), text);
+	rc = parse_long(low, 1, WIRE_NODES_MAX, "--nnodes", &min, NULL);
+	max = min;
+	if (rc == 0 && colon)
+		rc = parse_long(colon + 1, 1, WIRE_NODES_MAX, "--nnodes", &max,
+				NULL);
+	if (rc < 0)
+		return err_set(e, ERR_USAGE,
+			       "--nnodes '%s': give the number of nodes, 1 to "
+			       "%d, or MIN:MAX", text, WIRE_NODES_MAX);
+	if (min > max)
+		return err_set(e, ERR_USAGE, "--nnodes '%s': the minimum is "
+			       "above the maximum", text);
+	c->min_nodes = (uint32_t)min;
+	c->max_nodes = (uint32_t)max;
+	return 0;
+}
+
+/* What this process may use, which containers and Slurm narrow. */
+static long cpu_count(void)
+{
+	struct cpus allowed;
+
+	if (cpus_allowed(&allowed, NULL) == 0)
+		return cpus_count(&allowed);
+	return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* How many workers the GPUs are enough for. */
+static long gpu_workers(const struct config *c, const char **why)
+{
+	long n = gpu_count(why);
+
+	if (n == 0 || c->gpus_per_proc == 0)
+		return n;
+	*why = "it has fewer than --gpus-per-proc";
+	return n / c->gpus_per_proc;
+}
+
+static int decide_nproc(struct config *c, struct err *e)
+{
+	const char *why, *text = c->nproc_text;
+	long n = 0;
+
+	if (!c->nproc_given && c->slurm.place == ALLOCATION_STEP)
+		return inferred_nproc(c, e);
+	if (!c->nproc_given && c->mpirun.kind) {
+		text = "auto";
+		c->nproc_why = gpu_workers(c, &why) ? "by its GPUs"
+						    : "by its CPUs";
+	}
+	if (strcmp(text, "cpu") == 0) {
+		n = cpu_count();
+	} else if (strcmp(text, "auto") == 0) {
+		n = gpu_workers(c, &why);
+		n = n ? n : cpu_count();
+	} else if (strcmp(text, "gpu") == 0) {
+		n = gpu_workers(c, &why);
+		if (n == 0)
+			return err_set(e, ERR_USAGE,
+				       "--nproc-per-node gpu: this host has no "
+				       "GPU to use: %s; give a number, cpu or "
+				       "auto", why);
+	} else if (strcmp(text, "xpu") == 0) {
+		return err_set(e, ERR_USAGE,
+			       "--nproc-per-node xpu: ddprun counts NVIDIA's "
+			       "GPUs only; give the number, or auto, cpu, gpu");
+	} else if (parse_long(text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0) {
+		return err_set(e, ERR_USAGE,
+			       "--nproc-per-node '%s': give a number from 1 to "
+			       "%d, or auto, cpu, gpu", text, WIRE_NPROC_MAX);
+	}
+	c->nproc = (uint32_t)n;
+	return 0;
+}
+
+/* What each worker sees must be there before one starts. */
+static int decide_gpus(struct config *c, struct err *e)
+{
+	const char *list = getenv("CUDA_VISIBLE_DEVICES"), *why = "";
+	const char *option = c->gpus_per_proc ? "--gpus-per-proc"
+					      : "--virtual-local-rank";
+	uint64_t need, have;
+
+	if (c->gpus_per_proc || c->virtual_local_rank)
+		c->worker_gpus = c->gpus_per_proc ? (uint32_t)c->gpus_per_proc
+						  : 1;
+	need = (uint64_t)c->worker_gpus * c->nproc;
+	if (!need)
+		return 0;
+	if (list) {
+		have = gpu_list_count(list);
+		if (have < need)
+			return err_set(e, ERR_USAGE,
+				       "%s: %u workers need %llu GPUs and "
+				       "CUDA_VISIBLE_DEVICES '%s' has %llu; "
+				       "start fewer, or show more", option,
+				       c->nproc, (unsigned long long)need, list,
+				       (unsigned long long)have);
+		return 0;
+	}
+	if (!c->gpus_per_proc) /* torchrun counts none here either */
+		return 0;
+	have = (uint64_t)gpu_count(&why);
+	if (have < need)
+		return err_set(e, ERR_USAGE,
+			       "%s: %u workers need %llu GPUs and this host "
+			       "has %llu%s%s; start fewer", option, c->nproc,
+			       (unsigned long long)need,
+			       (unsigned long long)have, have ? "" : ": ",
+			       have ? "" : why);
+	return 0;
+}
+
+/* torchrun's way to say it; our own way wins. */
+static int decide_grace(struct config *c, struct err *e)
+{
+	const char *text = getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+	long seconds;
+	int rc;
+
+	if (c->grace_given || !text || !*text)
+		return 0;
+	rc = parse_long(text, 0, 1000000000,
+			"TORCH_ELASTIC_SHUTDOWN_TIMEOUT in the environment",
+			&seconds, e);
+	if (rc == 0)
+		c->grace_s = (double)seconds;
+	return rc;
+}
+
+static int is_one_of(const char *text, const char *const *words)
+{
+	for (; *words; words++) {
+		if (strcmp(text, *words) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* What only has a meaning where Python loads it. */
+static int check_python(const struct config *c, struct err *e)
+{
+	static const char *const methods[] = {"spawn", "fork", "forkserver",
+					      NULL};
+	static const char *const handlers[] = {"null", "console", NULL};
+
+	if (!is_one_of(c->start_method, methods))
+		return err_set(e, ERR_USAGE, "--start-method '%s': give spawn, "
+			       "fork or forkserver, or leave it out",
+			       c->start_method);
+	if (!is_one_of(c->event_log_handler, handlers))
+		return err_set(e, ERR_USAGE, "--event-log-handler '%s' is "
+			       "Python code, which ddprun cannot load; leave "
+			       "it out", c->event_log_handler);
+	if (c->logs_specs && strcmp(c->logs_specs, "default") != 0)
+		return err_set(e, ERR_USAGE, "--logs-specs '%s' is Python "
+			       "code, which ddprun cannot load; say where logs "
+			       "go with --log-dir, --redirects and --tee",
+			       c->logs_specs);
+	if (c->module && c->no_python)
+		return err_set(e, ERR_USAGE, "--module runs PROGRAM with "
+			       "Python and --no-python without; leave one of "
+			       "them out");
+	if (c->legacy_launch && c->no_python && !c->use_env)
+		return err_set(e, ERR_USAGE, "--legacy-launch with --no-python "
+			       "needs --use-env: the program reads LOCAL_RANK");
+	return 0;
+}
+
+/* sbatch --signal=USR1@120 is meant for the workers; who lists the signal has
+ * said what it means. */
+static void decide_warning(struct config *c)
+{
+	static const int numbers[] = {SIGUSR1, SIGUSR2};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (c->slurm.place == ALLOCATION_STEP &&
+		    !signal_set_has(&c->ending, numbers[i]) &&
+		    !signal_set_has(&c->forwarded, numbers[i]))
+			c->warning.bits |= UINT64_C(1) << (numbers[i] - 1);
+	}
+}
+
+static int decide_signals(struct config *c, struct err *e)
+{
+	char name[SIGNAL_NAME_MAX];
+	int rc = signal_set_parse(&c->ending, c->signals_to_handle,
+				  "--signals-to-handle", e);
+
+	if (rc == 0)
+		rc = signal_set_parse(&c->forwarded, c->forward_signals,
+				      "--forward-signals", e);
+	if (rc < 0)
+		return rc;
+	if (!c->ending.bits)
+		return err_set(e, ERR_USAGE, "--signals-to-handle names no "
+			       "signal; nothing could end the job cleanly");
+	rc = signal_set_common(&c->ending, &c->forwarded);
+	if (rc)
+		return err_set(e, ERR_USAGE, "--forward-signals: %s is in "
+			       "--signals-to-handle as well; it can end the "
+			       "job or be passed on, not both",
+			       signal_name(rc, name));
+	decide_warning(c);
+	return 0;
+}
+
+/* Its words, and that there is a queue. */
+static int decide_requeue(struct config *c, struct err *e)
+{
+	const char *text = c->requeue_on;
+
+	if (!c->stop_before_given)
+		c->stop_before_s = c->grace_s;
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+
+		if (n == 7 && strncmp(text, "preempt", n) == 0)
+			c->requeue |= CONFIG_ON_PREEMPT;
+		else if (n == 7 && strncmp(text, "timeout", n) == 0)
+			c->requeue |= CONFIG_ON_TIMEOUT;
+		else
+			break;
+		text += n;
+		if (*text == ',' && text[1])
+			text++;
+	}
+	if (text && (*text || !c->requeue))
+		return err_set(e, ERR_USAGE, "--requeue-on '%s': give preempt, "
+			       "timeout, or both with a comma between them",
+			       c->requeue_on);
+	if (c->requeue && c->slurm.place == ALLOCATION_NONE)
+		return err_set(e, ERR_USAGE, "--requeue-on %s: %s; leave it "
+			       "out, or start ddprun in a script of sbatch's",
+			       c->requeue_on, c->standalone ?
+			       "with --standalone Slurm is not asked" :
+			       "this is no job of Slurm's");
+	return 0;
+}
+
+static int decide_stdin(struct config *c, struct err *e)
+{
+	if (strcmp(c->stdin_to, "none") == 0)
+		c->stdin_rank = INPUT_NONE;
+	else if (strcmp(c->stdin_to, "all") == 0)
+		c->stdin_rank = INPUT_ALL;
+	else if (parse_long(c->stdin_to, 0, WIRE_WORLD_MAX - 1, "",
+			    &c->stdin_rank, NULL) < 0)
+		return err_set(e, ERR_USAGE, "--stdin '%s': give the rank that "
+			       "reads ddprun's standard input, all, or none",
+			       c->stdin_to);
+	return 0;
+}
+
+static int check_rest(const struct config *c, struct err *e)
+{
+	struct nccl nccl;
+	int rc = config_rdzv_check(c, e);
+
+	if (rc == 0 && !config_is_name(c->role))
+		rc = err_set(e, ERR_USAGE, "--role: the name must have 1 to "
+			     "256 printable bytes");
+	if (rc == 0 && c->encrypt_data && auth_is_none(c->auth_text))
+		rc = err_set(e, ERR_USAGE, "--encrypt-data with --auth none: "
+			     "the key that ranks encrypt with would be sent in "
+			     "plain; leave one of the two out");
+	if (rc == 0)
+		rc = check_python(c, e);
+	if (rc == 0)
+		rc = log_rules_check(&c->output, c->nproc, e);
+	if (rc == 0)
+		rc = nccl_parse_debug(&nccl, c->nccl_debug, e);
+	return rc;
+}
+
+static int decide(struct config *c, struct err *e)
+{
+	int rc = decide_nproc(c, e);
+
+	if (rc == 0)
+		rc = decide_gpus(c, e);
+	if (rc == 0 && c->rdzv_conf)
+		rc = rdzv_conf_apply(c, c->rdzv_conf, e);
+	if (rc == 0)
+		rc = config_rdzv_decide(c, e);
+	if (rc == 0)
+		rc = decide_grace(c, e);
+	if (rc == 0)
+		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_requeue(c, e);
+	if (rc == 0)
+		rc = decide_stdin(c, e);
+	return rc;
+}
+
+static int is_far(const struct config *c)
+{
+	return c->over_ssh || c->slurm.place == ALLOCATION_NO_STEP;
+}
+
+/* What can be decided where no worker will run: the rest is the nodes'. */
+static int decide_far(struct config *c, struct err *e)
+{
+	int rc = c->rdzv_conf ? rdzv_conf_apply(c, c->rdzv_conf, e) : 0;
+
+	c->private_endpoint = 1; /* the step finds one of its own */
+	if (rc == 0)
+		rc = decide_signals(c, e);
+	if (rc == 0)
+		rc = decide_requeue(c, e);
+	if (rc == 0)
+		rc = decide_stdin(c, e);
+	return rc;
+}
+
+/* There is no program to look at. */
+static int check_completion(const struct config *c, struct err *e)
+{
+	static const char *const shells[] = {"bash", "zsh", NULL};
+
+	if (is_one_of(c->print_completion, shells))
+		return CONFIG_WANT_COMPLETION;
+	return err_set(e, ERR_USAGE, "--print-completion '%s': give bash or "
+		       "zsh", c->print_completion);
+}
+
+/* A user who names a folder for logs and nothing else wants the workers'
+ * output in it, and goes on reading it on the console. */
+static void decide_streams(struct output_options *o)
+{
+	int keep = o->log_dir && strcmp(o->log_dir, "/dev/null") != 0 &&
+		   !o->redirects && !o->tee;
+
+	if (!o->tee)
+		o->tee = keep ? "3" : "0";
+	if (!o->redirects)
+		o->redirects = "0";
+}
+
+int config_parse(struct config *c, int argc, char **argv, struct err *e)
+{
+	static char *nothing[] = {(char *)"true", NULL};
+	int rc;
+
+	*c = (struct config){
+		.nnodes_text = "1", .nproc_text = "1", .job = "none",
+		.backend = "static", .node_rank = -1, .is_host = -1,
+		.grace_s = 30,
+		.rdzv_timeout_s = 600, .last_call_s = 30, .heartbeat_s = 5,
+		.reconnect_s = 30, .etcd = {.ttl_s = ETCD_PLACE_TTL_S},
+		.role = "default", .monitor_interval_s = 0.1,
+		.start_method = "spawn", .event_log_handler = "null",
+		.stdin_to = "0",
+		.signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+		.forward_signals = "",
+		.ssh_program = "ssh", .ssh_args = "", .ssh_timeout_s = 30,
+		.ssh_width = 32,
+	};
+	rc = option_parse_program(config_options, c, argc, argv, &c->noptions,
+				  e);
+	if (rc < 0)
+		return rc;
+	c->words = argv + rc;
+	if (c->print_completion)
+		return check_completion(c, e);
+	remote_node_auth(&c->handed);
+	rc = step_command_take_secret(&c->handed, e);
+	if (rc == 0)
+		rc = config_rdzv_backend(c, e);
+	if (rc == 0)
+		rc = host_choice_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
+		rc = inferred_init(c, e);
+	if (rc == 0 && !c->over_ssh && !remote_node_is())
+		rc = inferred_mpi_init(c, e);
+	if (rc == 0)
+		rc = decide_nnodes(c, e);
+	if (rc == 0)
+		rc = c->over_ssh ? host_choice_nodes(c, e)
+				 : inferred_nodes(c, e);
+	if (rc == 0)
+		rc = inferred_mpi_nodes(c, e);
+	if (rc == 0)
+		rc = is_far(c) ? decide_far(c, e) : decide(c, e);
+	decide_streams(&c->output);
+	if (rc == 0)
+		rc = check_rest(c, e);
+	c->no_program = c->host_check && !c->words[0];
+	if (c->no_program)
+		c->words = nothing;
+	if (rc == 0 && !c->words[0])
+		rc = err_set(e, ERR_USAGE, "no program to run; write ddprun "
+			     "[OPTIONS] PROGRAM [ARGUMENTS] (--help lists the "
+			     "options)");
+	if (rc == 0 && is_far(c))
+		rc = c->over_ssh ? CONFIG_WANT_HOSTS : CONFIG_WANT_STEP;
+	return rc;
+}
+
+void config_release(struct config *c)
+{
+	host_list_release(&c->hosts);
+}
+
+void config_print_help(void)
+{
+	printf("usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS]\n\n"
+	       "Starts PROGRAM as the workers of a distributed job, one command"
+	       " per node,\nand keeps watch over them. A PROGRAM that ends "
+	       "with .py is run by\n$PYTHON_EXEC, else python3.\n\n");
+	option_print_help(config_options);
+	printf("\nEvery option also exists with underscores and as --x=v; "
+	       "nearly all can be set\nby a variable PET_X "
+	       "(PET_NPROC_PER_NODE=4). Exit code: 0, that of the first\n"
+	       "failed worker (128+signal), or 64 and up for ddprun's own "
+	       "failures.\nddprun(1) has more.\n\nexamples:\n"
+	       "  ddprun --standalone --nproc-per-node 2 ./trainer\n"
+	       "  ddprun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint "
+	       "h1:29400 ./trainer\n"
+	       "  ddprun -H h1:4,h2:4 ./trainer\n");
+}
+
+uint32_t config_again_ms(const struct config *c)
+{
+	double ms = c->reconnect_s * 1000;
+
+	return ms > INT32_MAX ? INT32_MAX : (uint32_t)ms;
+}

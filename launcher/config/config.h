@@ -1,0 +1,134 @@
+/* config.h: what the user asked for: the command line and the environment,
+ * checked and decided. Starts nothing, opens no socket. */
+#ifndef LAUNCHER_CONFIG_H
+#define LAUNCHER_CONFIG_H
+
+#include <stdint.h>
+
+#include "base/option.h"
+#include "base/sock.h"
+#include "launcher/config/etcd_place.h"
+#include "launcher/config/host_list.h"
+#include "launcher/output/output_options.h"
+#include "launcher/worker/signal_set.h"
+#include "pmi/mpirun.h"
+#include "rendezvous/auth/auth.h"
+#include "slurm/allocation.h"
+#include "slurm/step.h"
+
+/* --requeue-on */
+enum { CONFIG_ON_PREEMPT = 1, CONFIG_ON_TIMEOUT = 2 };
+
+struct config {
+	/* as given; NULL or the default where not */
+	const char *nnodes_text;
+	const char *nproc_text;
+	const char *endpoint_text;
+	const char *job; /* --rdzv-id */
+	const char *backend;
+	const char *rdzv_conf;
+	const char *auth_text, *token_file; /* --auth, --token-file */
+	const char *master_addr;
+	const char *local_addr, *interface;
+	const char *role;
+	const char *start_method, *event_log_handler, *logs_specs;
+	struct output_options output;
+	const char *signals_to_handle, *forward_signals, *stdin_to;
+	const char *requeue_on;
+	const char *cpu_bind; /* --cpu-bind, --numa-binding */
+	const char *nccl_debug, *net_interface;
+	const char *wrap, *wrap_ranks;
+	const char *print_completion;
+	const char *hosts_text, *hostfile; /* -H, --hostfile */
+	const char *ssh_program, *ssh_args;
+	double ssh_timeout_s;
+	long ssh_width;
+	int host_check;
+	long node_rank; /* -1: any */
+	long master_port;
+	long max_restarts;
+	long gpus_per_proc; /* 0: not said */
+	double grace_s;      /* --shutdown-timeout */
+	double stop_before_s; /* the end of Slurm's time; 0: never */
+	double rdzv_timeout_s;
+	double last_call_s, heartbeat_s;
+	char *journal; /* of a server that we start; NULL: in memory */
+	double reconnect_s;  /* to find a server again; 0: not at all */
+	double monitor_interval_s; /* for torchrun's sake: nothing polls */
+	int standalone;
+	int module, no_python, run_path;
+	int virtual_local_rank;
+	int legacy_launch, use_env;
+	int dry_run;
+	int store_open, encrypt_data;
+	int is_host; /* this node hosts the server: 1, 0; -1: find out */
+	int nnodes_given, nproc_given;
+	int endpoint_given, job_given, node_rank_given;
+	int master_addr_given, master_port_given, local_addr_given;
+	int rdzv_timeout_given, last_call_given, heartbeat_given, grace_given;
+	int stop_before_given, reconnect_given;
+
+	/* decided */
+	uint32_t min_nodes, max_nodes;
+	uint32_t nproc;
+	struct endpoint endpoint;
+	struct etcd_place etcd; /* then endpoint is its first member */
+	int private_endpoint; /* 127.0.0.1 and any free port: no one joins */
+	/* what Slurm says, where it is asked (inferred.h) */
+	struct allocation slurm;
+	struct mpirun mpirun; /* the same of an MPI launcher (inferred_mpi.h) */
+	int meets; /* the endpoint is found out later (meet.h) */
+	/* how this node proves itself, where who started the job has said it;
+	 * methods 0: it has not */
+	struct auth handed;
+	const char *nproc_why; /* how their word gave nproc; NULL: not */
+	uint16_t ports[STEP_PORTS]; /* the endpoint's: the first free one */
+	int nports;                 /* 0: only its own */
+	uint32_t worker_gpus; /* each sees so many of its own; 0: all */
+	int agent_store; /* the server may be PyTorch's store */
+	struct signal_set ending, forwarded;
+	struct signal_set warning; /* Slurm's --signal: the time ends */
+	int requeue; /* bits of CONFIG_ON_... */
+	long stdin_rank; /* INPUT_NONE, INPUT_ALL, or one */
+	int no_program;       /* --host-check needs none */
+	int noptions;         /* so many words of argv are options */
+	char **words;         /* the program and its arguments, in argv */
+	char interface_addr[SOCK_TEXT_MAX]; /* what local_addr is then */
+	char job_text[40];    /* a random one, for --standalone */
+	char nodes_text[16];  /* Slurm's number of them, or of hosts */
+	/* the hosts to be reached over ssh (host_choice.h) */
+	int over_ssh, from_scheduler;
+	struct host_list hosts;
+	char slots_text[16];
+};
+
+/* launcher/config/config_options.c */
+extern const struct option_spec config_options[];
+
+enum {
+	CONFIG_WANT_COMPLETION = OPTION_WANT_VERSION - 1,
+	CONFIG_WANT_STEP = OPTION_WANT_VERSION - 2,
+	CONFIG_WANT_HOSTS = OPTION_WANT_VERSION - 3,
+};
+
+/* Returns 0, OPTION_WANT_HELP, OPTION_WANT_VERSION, CONFIG_WANT_COMPLETION,
+ * CONFIG_WANT_STEP (in an allocation of Slurm's, where srun has to start this
+ * very command on the nodes; what depends on a node is not decided),
+ * CONFIG_WANT_HOSTS (the same, by ssh on c->hosts), or
+ * ERR_USAGE with the text that names the option, the value and what to do. argv
+ * and the environment must outlive c. */
+int config_parse(struct config *c, int argc, char **argv, struct err *e);
+
+/* reconnect_s, as the workers are told it. */
+uint32_t config_again_ms(const struct config *c);
+
+/* What config_parse took memory for, when it is over or has failed. */
+void config_release(struct config *c);
+
+/* Raises the soft limit of open files as far as n workers need it (*soft is
+ * what it was, 0 if it was left alone); -EMFILE, -EAGAIN naming the limit. */
+int config_check_limits(uint32_t nproc, uint64_t *soft, struct err *e);
+
+void config_print_help(void);
+
+#endif

@@ -1,0 +1,250 @@
+/* config_rdzv.c: what follows from the options for where the nodes meet. */
+#include "launcher/config/config_rdzv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own_addr.h"
+#include "base/random.h"
+#include "launcher/config/inferred.h"
+#include "launcher/config/inferred_mpi.h"
+
+enum { RDZV_PORT = 29400, MASTER_PORT = 29500, NAME_BYTES_MAX = 256 };
+
+/* ---- the backend ---- */
+
+static int refuse_with_etcd(const struct config *c, const char *option,
+			    const char *why, struct err *e)
+{
+	return err_set(e, ERR_USAGE, "--rdzv-backend %s with %s: %s; leave one "
+		       "of them out", c->backend, option, why);
+}
+
+/* What else would say where the server is, or where it keeps its state. */
+static int check_etcd(const struct config *c, struct err *e)
+{
+	if (c->hosts_text || c->hostfile)
+		return refuse_with_etcd(c, c->hosts_text ? "-H" : "--hostfile",
+					"over ssh the hosts meet at the ddprun "
+					"that starts them", e);
+	if (c->standalone)
+		return refuse_with_etcd(c, "--standalone", "a job of this host "
+					"alone has nobody to meet", e);
+	if (c->journal)
+		return refuse_with_etcd(c, "--journal", "etcd keeps the "
+					"server's state", e);
+	if (!c->endpoint_given)
+		return err_set(e, ERR_USAGE, "--rdzv-backend %s needs "
+			       "--rdzv-endpoint HOST[:PORT],...: the members "
+			       "of etcd", c->backend);
+	return 0;
+}
+
+int config_rdzv_backend(struct config *c, struct err *e)
+{
+	if (etcd_place_is_backend(c->backend)) {
+		c->etcd.members = c->endpoint_text;
+		return check_etcd(c, e);
+	}
+	if (strcmp(c->backend, "static") != 0 &&
+	    strcmp(c->backend, "c10d") != 0)
+		return err_set(e, ERR_USAGE, "--rdzv-backend '%s' is not "
+			       "supported: ddprun has a server of its own, and "
+			       "etcd where it is to be replicated; leave it "
+			       "out", c->backend);
+	return 0;
+}
+
+/* Two jobs without a name would be one, on whatever hosts. */
+static int check_etcd_id(const struct config *c, struct err *e)
+{
+	if (c->job_given || c->job == c->slurm.id ||
+	    c->slurm.place == ALLOCATION_NO_STEP)
+		return 0;
+	return err_set(e, ERR_USAGE, "--rdzv-backend %s needs --rdzv-id ID: "
+		       "all jobs that use this etcd have one of their own",
+		       c->backend);
+}
+
+/* ---- the endpoint ---- */
+
+/* The port that goes with a master address. */
+static int master_port(const struct config *c, const char *env, uint16_t *port,
+		       struct err *e)
+{
+	long value = MASTER_PORT;
+	int rc = 0;
+
+	if (c->master_port_given)
+		value = c->master_port;
+	else if (env)
+		rc = parse_long(env, 0, 65535, "MASTER_PORT in the environment",
+				&value, e);
+	*port = (uint16_t)value;
+	return rc;
+}
+
+static int decide_endpoint(struct config *c, struct err *e)
+{
+	const char *addr = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+	uint16_t master = RDZV_PORT;
+	int rc;
+
+	if (c->endpoint_given) {
+		rc = endpoint_parse(&c->endpoint, c->endpoint_text, RDZV_PORT,
+				    e);
+		if (rc == 0)
+			inferred_port(c);
+		return rc;
+	}
+	if (inferred_endpoint(c) || inferred_mpi_endpoint(c))
+		return 0;
+	addr = addr && *addr ? addr : NULL;
+	port = port && *port ? port : NULL;
+	/* in the environment they may be the user's for another job, or of a
+	 * launcher above us: who has one node has nobody to meet there */
+	if (!c->master_addr_given && !c->master_port_given &&
+	    (c->max_nodes == 1 || (!addr && !port))) {
+		c->private_endpoint = c->max_nodes == 1;
+		return endpoint_parse(&c->endpoint, "localhost", RDZV_PORT, e);
+	}
+	rc = master_port(c, port, &master, e);
+	if (rc < 0)
+		return rc;
+	if (c->master_addr_given)
+		addr = c->master_addr;
+	return endpoint_parse(&c->endpoint, addr ? addr : "localhost", master,
+			      e);
+}
+
+static int decide_etcd(struct config *c, struct err *e)
+{
+	struct endpoint members[ETCD_PLACE_MEMBERS_MAX];
+	int rc = etcd_place_members(c->etcd.members, members, e);
+
+	if (rc < 0)
+		return rc;
+	if (c->is_host >= 0)
+		return refuse_with_etcd(c, "--rdzv-conf is_host",
+					"whichever node etcd lets hosts the "
+					"server", e);
+	c->endpoint = members[0];
+	/* whose server is gone must be looked for until there is another */
+	if (!c->reconnect_given && c->reconnect_s < 3 * (double)c->etcd.ttl_s)
+		c->reconnect_s = 3 * (double)c->etcd.ttl_s;
+	return 0;
+}
+
+static int make_standalone(struct config *c, struct err *e)
+{
+	enum { ID_BYTES = 8 };
+	int rc;
+
+	if (c->max_nodes != 1)
+		return err_set(e, ERR_USAGE, "--standalone is for one node, "
+			       "not --nnodes %s; leave one of them out",
+			       c->nnodes_text);
+	rc = random_hex(c->job_text, ID_BYTES, e);
+	if (rc < 0)
+		return rc;
+	c->job = c->job_text;
+	c->private_endpoint = 1;
+	return endpoint_parse(&c->endpoint, "127.0.0.1", 0, e);
+}
+
+/* torchrun's way to have rank 0 keep PyTorch's store. */
+static int wants_agent_store(void)
+{
+	const char *off = getenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+
+	return !off || strcmp(off, "1") != 0;
+}
+
+static int decide_interface(struct config *c, struct err *e)
+{
+	int rc;
+
+	if (!c->interface)
+		return 0;
+	if (c->local_addr_given)
+		return err_set(e, ERR_USAGE, "--interface and --local-addr "
+			       "both say where other nodes reach this one; "
+			       "leave one of them out");
+	rc = own_addr_on(c->interface, c->interface_addr, e);
+	c->local_addr = c->interface_addr;
+	c->local_addr_given = rc == 0;
+	return rc;
+}
+
+/* The server is at the endpoint; whether another name means the same place on
+ * all nodes nobody knows. A number says where it is. */
+static int is_store_elsewhere(const struct config *c)
+{
+	struct sock_addr a;
+
+	return c->local_addr_given &&
+	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
+	       !sock_addr_own_number(c->local_addr, 0, &a);
+}
+
+int config_rdzv_decide(struct config *c, struct err *e)
+{
+	int rc;
+
+	c->agent_store = wants_agent_store();
+	if (c->etcd.members)
+		rc = decide_etcd(c, e);
+	else
+		rc = c->standalone ? make_standalone(c, e)
+				   : decide_endpoint(c, e);
+	if (rc == 0)
+		rc = decide_interface(c, e);
+	/* what PyTorch's clients store is in no journal */
+	if (rc == 0 && (c->etcd.members || is_store_elsewhere(c)))
+		c->agent_store = 0;
+	return rc;
+}
+
+/* ---- checks ---- */
+
+static int is_printable(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return 0;
+	}
+	return 1;
+}
+
+int config_is_name(const char *text)
+{
+	return *text && strlen(text) <= NAME_BYTES_MAX && is_printable(text);
+}
+
+static int check_endpoint(const struct config *c, struct err *e)
+{
+	if (c->node_rank_given && c->node_rank >= (long)c->max_nodes)
+		return err_set(e, ERR_USAGE,
+			       "--node-rank %ld: with --nnodes %s it is from 0 "
+			       "to %u", c->node_rank, c->nnodes_text,
+			       c->max_nodes - 1);
+	if (c->local_addr_given && !*c->local_addr)
+		return err_set(e, ERR_USAGE, "--local-addr is empty; give a "
+			       "host name or an address");
+	return 0;
+}
+
+int config_rdzv_check(const struct config *c, struct err *e)
+{
+	int rc = check_endpoint(c, e);
+
+	if (rc == 0 && c->etcd.members)
+		rc = etcd_place_check(&c->etcd, e);
+	if (rc == 0 && c->etcd.members)
+		rc = check_etcd_id(c, e);
+	if (rc == 0 && !config_is_name(c->job))
+		rc = err_set(e, ERR_USAGE, "--rdzv-id: the name must have 1 to "
+			     "%d printable bytes", NAME_BYTES_MAX);
+	return rc;
+}

@@ -1,0 +1,237 @@
+/* host_choice.c: from the user's words, or a scheduler's. */
+#include "launcher/config/host_choice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "launcher/config/remote_node.h"
+#include "rendezvous/wire.h"
+
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
+static int is_given(const struct config *c)
+{
+	return c->hosts_text || c->hostfile;
+}
+
+/* ---- what does not go with it ---- */
+
+static int refuse(const char *option, const char *advice, struct err *e)
+{
+	return err_set(e, ERR_USAGE, "-H (--hostfile) with %s: %s", option,
+		       advice);
+}
+
+static int check(const struct config *c, struct err *e)
+{
+	struct mpirun m;
+
+	if (c->hosts_text && c->hostfile)
+		return err_set(e, ERR_USAGE, "-H and --hostfile both say the "
+			       "hosts; leave one of them out");
+	if (c->standalone)
+		return refuse("--standalone", "that is a job on this host "
+			      "alone; leave one of them out", e);
+	if (c->node_rank_given)
+		return refuse("--node-rank", "the hosts have the ranks of "
+			      "their order in the list; leave it out", e);
+	if (c->endpoint_given)
+		return refuse("--rdzv-endpoint", "the hosts meet on the first "
+			      "one, at a free port; leave it out, or give the "
+			      "address that it is to listen on by "
+			      "--master-addr", e);
+	if (c->local_addr_given)
+		return refuse("--local-addr", "each host finds its own; leave "
+			      "it out", e);
+	if (allocation_place(get) == ALLOCATION_STEP)
+		return refuse("srun", "this is a task of a Slurm step, which "
+			      "has started ddprun on its nodes already; leave "
+			      "-H out, or leave srun out", e);
+	if (mpirun_read(&m, get, NULL) == 0 && m.kind && m.size != 1)
+		return refuse(mpirun_name(&m), "it has started ddprun on its "
+			      "nodes already; leave -H out, or start ddprun "
+			      "without it", e);
+	return 0;
+}
+
+/* ---- where it is not said ---- */
+
+/* Started by another launcher, or by hand with what a node needs to be told. */
+static int is_by_hand(const struct config *c)
+{
+	static const char *const marks[] = {
+		"DDP_AGENT_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+		"PMIX_RANK", "SLURM_JOB_ID",
+	};
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		if (getenv(marks[i]))
+			return 1;
+	}
+	return c->standalone || c->endpoint_given || c->node_rank_given ||
+	       c->master_addr_given;
+}
+
+/* "n1" for "user@n1.site.org" */
+static int is_this_host(const char *name)
+{
+	char own[SOCK_HOST_MAX];
+	const char *at = strchr(name, '@');
+	size_t n;
+
+	sock_host_name(own);
+	name = at ? at + 1 : name;
+	n = strcspn(name, ".");
+	return strcspn(own, ".") == n && strncasecmp(own, name, n) == 0;
+}
+
+static int is_localhost(const char *name)
+{
+	return strcmp(name, "localhost") == 0 || strcmp(name, "::1") == 0 ||
+	       strcmp(name, "127.0.0.1") == 0;
+}
+
+/* ---- the decision ---- */
+
+static int read_list(struct config *c, struct err *e)
+{
+	if (c->hosts_text)
+		return host_list_parse(&c->hosts, SLICE_STR(c->hosts_text), e);
+	return host_list_read(&c->hosts, c->hostfile, e);
+}
+
+/* --nproc-per-node N beside slots: fewer workers than there is room for, or the
+ * user's word against itself. A scheduler's slots are not about workers. */
+static int fit_slots(struct config *c, struct err *e)
+{
+	long n;
+
+	if (!c->nproc_given ||
+	    parse_long(c->nproc_text, 1, WIRE_NPROC_MAX, "", &n, NULL) < 0)
+		return 0;
+	for (uint32_t i = 0; i < c->hosts.count; i++) {
+		struct host *h = &c->hosts.hosts[i];
+
+		if (h->slots && (long)h->slots < n && !c->from_scheduler)
+			return err_set(e, ERR_USAGE, "--nproc-per-node %ld: %s "
+				       "has %u for %s; leave one of the two "
+				       "out, or list %s with %ld", n,
+				       c->hosts.from, h->slots,
+				       host_list_name(&c->hosts, i),
+				       host_list_name(&c->hosts, i), n);
+		if (h->slots)
+			h->slots = (uint32_t)n;
+	}
+	return 0;
+}
+
+static void stay_here(struct config *c)
+{
+	uint32_t slots = c->hosts.hosts[0].slots;
+
+	c->over_ssh = 0;
+	if (slots) {
+		snprintf(c->slots_text, sizeof(c->slots_text), "%u", slots);
+		c->nproc_text = c->slots_text;
+		c->nproc_given = 1;
+	} else if (!c->nproc_given) {
+		c->nproc_text = "auto";
+	}
+}
+
+int host_choice_init(struct config *c, struct err *e)
+{
+	int rc;
+
+	if (remote_node_is())
+		return 0;
+	host_list_init(&c->hosts);
+	if (is_given(c)) {
+		rc = check(c, e);
+		if (rc == 0)
+			rc = read_list(c, e);
+		c->over_ssh = rc == 0;
+	} else {
+		rc = is_by_hand(c) ? 0 : host_list_scheduler(&c->hosts, get, e);
+		c->over_ssh = c->from_scheduler = rc == 1;
+	}
+	if (c->over_ssh && fit_slots(c, e) < 0)
+		return ERR_USAGE;
+	if (c->over_ssh && c->hosts.count == 1 && !c->host_check &&
+	    (is_localhost(host_list_name(&c->hosts, 0)) ||
+	     (c->from_scheduler &&
+	      is_this_host(host_list_name(&c->hosts, 0)))))
+		stay_here(c);
+	if (rc >= 0 && c->host_check && !c->over_ssh)
+		return err_set(e, ERR_USAGE, "--host-check tries the hosts of "
+			       "-H or --hostfile; give one of them");
+	if (c->over_ssh && !c->nproc_given)
+		c->nproc_text = "auto";
+	if (c->over_ssh && !c->nnodes_given) {
+		snprintf(c->nodes_text, sizeof(c->nodes_text), "%u",
+			 c->hosts.count);
+		c->nnodes_text = c->nodes_text;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* Others cannot come where the job chose its own meeting place: it waits for no
+ * more than are listed. */
+static void expect_no_more(struct config *c)
+{
+	c->max_nodes = c->hosts.count;
+	snprintf(c->nodes_text, sizeof(c->nodes_text), "%u:%u", c->min_nodes,
+		 c->max_nodes);
+	c->nnodes_text = c->nodes_text;
+}
+
+int host_choice_nodes(struct config *c, struct err *e)
+{
+	uint32_t n = c->hosts.count;
+
+	if (!c->over_ssh)
+		return 0;
+	if (c->min_nodes > n)
+		return err_set(e, ERR_USAGE, "--nnodes %s: %s lists %u host%s; "
+			       "list more, or ask for fewer", c->nnodes_text,
+			       c->hosts.from, n, n == 1 ? "" : "s");
+	/* the first ones; where nodes come and go the others are spares */
+	if (!strchr(c->nnodes_text, ':'))
+		c->hosts.count = c->min_nodes;
+	else if (c->max_nodes > n && !c->endpoint_given)
+		expect_no_more(c);
+	return 0;
+}
+
+int host_choice_can_lose(const struct config *c)
+{
+	return c->min_nodes < c->max_nodes || c->hosts.count > c->max_nodes;
+}
+
+void host_choice_say(const struct config *c)
+{
+	struct buf b;
+
+	if (!c->from_scheduler)
+		return;
+	buf_init(&b, 4096);
+	for (uint32_t i = 0; i < c->hosts.count; i++) {
+		buf_printf(&b, "%s%s", i ? "," : "",
+			   host_list_name(&c->hosts, i));
+		if (c->hosts.hosts[i].slots)
+			buf_printf(&b, ":%u", c->hosts.hosts[i].slots);
+	}
+	if (b.failed)
+		log_info("%s is taken as the hosts: %u of them", c->hosts.from,
+			 c->hosts.count);
+	else
+		log_info("%s is taken as -H %.*s", c->hosts.from, (int)b.len,
+			 b.data);
+	buf_release(&b);
+}

@@ -1,0 +1,434 @@
+/* meet.c: a child that speaks with the launcher, and what it brings home. The
+ * first node offers all of its addresses; the second tries them and says which
+ * one is good, since only who connects can know. */
+#include "launcher/config/meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/own_addr.h"
+#include "base/random.h"
+#include "pmi/place.h"
+#include "pmi/pmi.h"
+
+enum {
+	TRY_MS = 3000,	  /* one address of the first node's */
+	OPEN_MS = 60000,  /* the launcher itself, which is there */
+	SPARE_MS = 20000, /* what the child has after its own deadline */
+	TOKEN_BYTES = 16, /* with "mpi-" it fits config.job_text */
+};
+
+/* What the child is told once it has said who it is; or it is dismissed. */
+struct request {
+	int timeout_ms;
+	char place[PLACE_TEXT_MAX]; /* the first one's offer */
+};
+
+/* What it says, twice: who it is, and where to meet. */
+struct answer {
+	int rc;
+	struct err why;
+	struct pmix_self self;
+	char place[PLACE_TEXT_MAX];
+};
+
+/* One session with the launcher, in a process of its own: PMIx takes a rank
+ * that leaves and comes back for one that is lost. */
+struct child {
+	pid_t pid; /* 0: there is none */
+	int to, from;
+};
+
+/* ---- in the child ---- */
+
+/* Through PMI-1 or PMIx, whatever there is. */
+struct talk {
+	struct pmi pmi;
+	struct pmix *pmix;
+	struct pmix_self self;
+	int rank, timeout_ms;
+	struct err *e;
+};
+
+static int talk_open(struct talk *t, const struct mpirun *with,
+		     int timeout_ms, struct err *e)
+{
+	memset(t, 0, sizeof(*t));
+	t->rank = (int)with->rank;
+	t->timeout_ms = timeout_ms;
+	t->e = e;
+	if (with->kind == MPIRUN_PMI)
+		return pmi_open(&t->pmi, with->fd, timeout_ms, e);
+	return pmix_open(&t->pmix, &t->self, e);
+}
+
+static int talk_share(struct talk *t, const char *key, int from, char *text)
+{
+	if (t->pmix)
+		return pmix_share(t->pmix, key, from, text, PLACE_TEXT_MAX,
+				  t->timeout_ms, t->e);
+	return pmi_share(&t->pmi, key, t->rank == from, text, PLACE_TEXT_MAX);
+}
+
+static int talk_close(struct talk *t)
+{
+	if (!t->pmix)
+		return pmi_close(&t->pmi);
+	pmix_close(t->pmix);
+	return 0;
+}
+
+static int reaches(const struct endpoint *at, struct err *e)
+{
+	struct sock_addr a;
+	int rc = sock_resolve(at, &a, 1, e), fd;
+
+	if (rc < 0)
+		return rc;
+	fd = sock_connect(&a, TRY_MS, e);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* The second one's word: of what was offered, the first that answers. */
+static void choose(struct place *p)
+{
+	struct err first = ERR_INIT, e = ERR_INIT;
+	char at[SOCK_TEXT_MAX];
+
+	for (int i = 0; i < p->n && !p->why.code; i++) {
+		if (reaches(&p->at[i], &e) == 0) {
+			p->at[0] = p->at[i];
+			p->n = 1;
+			return;
+		}
+		log_debug("the first node is not at %s: %s",
+			  endpoint_text(&p->at[i], at), e.text);
+		if (!first.code)
+			first = e;
+	}
+	if (!p->why.code)
+		err_set(&p->why, ERR_REMOTE, "the second node reaches the "
+			"first at none of its %d addresses: %.600s; open the "
+			"way, or say where they meet with --rdzv-endpoint "
+			"HOST:PORT", p->n, first.text);
+}
+
+static int agree(struct talk *t, const struct request *r, struct answer *a)
+{
+	struct place p;
+	int rc;
+
+	t->timeout_ms = r->timeout_ms;
+	t->pmi.deadline = clock_ms() + (uint64_t)r->timeout_ms;
+	memcpy(a->place, r->place, sizeof(a->place));
+	rc = talk_share(t, "ddprun-place", 0, a->place);
+	if (!rc && t->rank == 1) {
+		rc = place_get(&p, a->place, &a->why);
+		if (!rc) {
+			choose(&p);
+			place_put(&p, a->place);
+		}
+	}
+	return rc ? rc : talk_share(t, "ddprun-way", 1, a->place);
+}
+
+static void run_child(const struct mpirun *with, int in, int out)
+{
+	struct answer a = {.why = ERR_INIT};
+	struct request r;
+	struct talk t;
+
+	a.rc = talk_open(&t, with, OPEN_MS, &a.why);
+	a.self = t.self;
+	if (file_write_all(out, &a, sizeof(a)) || a.rc)
+		_exit(1);
+	if (file_read_all(in, &r, sizeof(r)) == 0)
+		a.rc = agree(&t, &r, &a);
+	/* after a failure the end could take as long as all before it */
+	if (!a.rc)
+		a.rc = talk_close(&t);
+	_exit(file_write_all(out, &a, sizeof(a)) < 0);
+}
+
+/* ---- around it ---- */
+
+static int start(struct child *c, const struct mpirun *with, struct err *e)
+{
+	int to[2], from[2];
+	pid_t self = getpid();
+
+	*c = (struct child){0, -1, -1};
+	signal(SIGPIPE, SIG_IGN); /* as the agent does; workers get theirs */
+	if (pipe2(to, O_CLOEXEC) < 0)
+		goto fail;
+	if (pipe2(from, O_CLOEXEC) < 0)
+		goto fail_to;
+	c->pid = fork();
+	if (c->pid == 0) {
+		/* no one's leftover */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(to[1]);
+		if (getppid() == self)
+			run_child(with, to[0], from[1]);
+		_exit(1);
+	}
+	close(to[0]);
+	close(from[1]);
+	if (c->pid > 0) {
+		c->to = to[1];
+		c->from = from[0];
+		return 0;
+	}
+	close(from[0]);
+	to[0] = -1;
+fail_to:
+	if (to[0] >= 0)
+		close(to[0]);
+	close(to[1]);
+fail:
+	c->pid = 0;
+	return err_set(e, -errno, "cannot start what speaks with the MPI "
+		       "launcher: %s", strerror(errno));
+}
+
+static int wait_for(int fd, int timeout_ms)
+{
+	struct pollfd p = {fd, POLLIN, 0};
+	uint64_t end = clock_ms() + (uint64_t)timeout_ms, now;
+	int n;
+
+	do {
+		now = clock_ms();
+		n = poll(&p, 1, now < end ? (int)(end - now) : 0);
+	} while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static int hear(const struct child *c, int timeout_ms, struct answer *a,
+		struct err *e)
+{
+	memset(a, 0, sizeof(*a));
+	if (wait_for(c->from, timeout_ms) == 0)
+		return err_set(e, ERR_TIMEOUT, "the MPI launcher does not "
+			       "answer: has it started ddprun on all nodes?");
+	if (file_read_all(c->from, a, sizeof(*a)))
+		return err_set(e, ERR_REMOTE, "what spoke with the MPI launcher"
+			       " ended without an answer; say where the nodes "
+			       "meet, with --rdzv-endpoint HOST:PORT");
+	return a->rc ? err_set(e, a->rc, "%s", a->why.text) : 0;
+}
+
+/* failed: it may never come to its end by itself. */
+static void end(struct child *c, int failed)
+{
+	if (!c->pid)
+		return;
+	close(c->to);
+	close(c->from);
+	if (failed)
+		kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+}
+
+static int begin(struct child *c, const struct mpirun *with, struct answer *a,
+		 struct err *e)
+{
+	int rc = start(c, with, e);
+
+	if (rc == 0)
+		rc = hear(c, OPEN_MS + SPARE_MS, a, e);
+	if (rc)
+		end(c, 1);
+	return rc;
+}
+
+/* From asking who we are to asking where. */
+static struct child asked;
+
+int meet_ask_pmix(struct pmix_self *self, struct err *e)
+{
+	const struct mpirun with = {.kind = MPIRUN_PMIX};
+	struct answer a;
+	int rc = begin(&asked, &with, &a, e);
+
+	*self = a.self;
+	return rc;
+}
+
+void meet_dismiss(void)
+{
+	end(&asked, 0);
+}
+
+/* ---- the first node's offer ---- */
+
+/* At all addresses that are offered, so that the second may try each, and where
+ * it may find a name. Those that are not this host's own (behind a NAT) are
+ * not: there it will fail. */
+static int listen_at_offered(const struct place *p, int *fds, struct err *e)
+{
+	struct sock_addr at[PLACES_MAX], a[PLACES_MAX];
+	int n = 0, rc;
+
+	for (int i = 0; i < p->n; i++) {
+		int own = own_addrs_of(&p->at[i], a, PLACES_MAX, NULL);
+
+		for (int k = 0; k < own; k++)
+			n = sock_addr_add(at, n, PLACES_MAX, &a[k]);
+	}
+	if (!n)
+		return 0;
+	rc = sock_listen_all(at, n, fds, e);
+	return rc < 0 ? rc : n;
+}
+
+/* The user has said at which address, with port 0. */
+static int offer_given(struct place *p, const struct config *c, uint16_t port,
+		       struct err *e)
+{
+	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
+	struct sock_addr own[PLACES_MAX];
+	int n = own_addrs_of(&c->endpoint, own, PLACES_MAX, e);
+
+	if (n < 0)
+		return n;
+	sock_host_name(host);
+	if (!n)
+		return err_set(e, ERR_USAGE, "the port of the rendezvous %s is "
+			       "0, which is a free one of that host's, but %s "
+			       "starts the first ddprun on %s, which has no "
+			       "such address: give one of its own, or a port",
+			       endpoint_text(&c->endpoint, at),
+			       mpirun_name(&c->mpirun), host);
+	p->at[0] = c->endpoint;
+	p->at[0].port = port;
+	p->n = 1;
+	return 0;
+}
+
+static int offer(struct place *p, const struct config *c, uint16_t port,
+		 struct err *e)
+{
+	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	int rc = random_hex(token, TOKEN_BYTES, e);
+
+	if (rc < 0)
+		return rc;
+	rc = random_bytes(p->key, sizeof(p->key), e);
+	if (rc < 0)
+		return rc;
+	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
+	if (c->endpoint_given || c->master_addr_given)
+		return offer_given(p, c, port, e);
+	p->n = c->local_addr_given
+		       ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
+				  c->local_addr) > 0
+		       : own_addrs(addrs, PLACES_MAX);
+	for (int i = 0; i < p->n; i++) {
+		snprintf(p->at[i].host, SOCK_HOST_MAX, "%.255s", addrs[i]);
+		p->at[i].port = port;
+	}
+	if (!p->n)
+		return err_set(e, ERR_USAGE, "this host has no address but "
+			       "loopback, so the other nodes cannot reach it; "
+			       "say where they meet with --rdzv-endpoint "
+			       "HOST:PORT");
+	return 0;
+}
+
+/* Listens; that it cannot is told to the others, too. The reserved port stays
+ * ours as long as this process lives. */
+static int prepare(struct request *r, const struct config *c, int *fds)
+{
+	struct place p = {.n = 0};
+	int given = c->master_port_given && c->master_port;
+	uint16_t port = given ? (uint16_t)c->master_port : 0;
+	int rc = given ? 0 : sock_reserve_port(&port, &p.why);
+
+	if (rc >= 0)
+		rc = offer(&p, c, port, &p.why);
+	if (rc >= 0)
+		rc = listen_at_offered(&p, fds, &p.why);
+	p.why.code = rc < 0 ? rc : 0;
+	place_put(&p, r->place);
+	return rc;
+}
+
+/* Of a user who says nothing of it. */
+static void take_key(struct config *c, const struct place *p)
+{
+	struct proof key;
+
+	if (!auth_is_free(c->auth_text, c->token_file))
+		return;
+	memcpy(key.bytes, p->key, sizeof(key.bytes));
+	auth_of_secret(&c->handed, &key, "the first node, through mpirun");
+	proof_wipe(&key, sizeof(key));
+}
+
+static int take(struct config *c, const struct answer *a, struct err *e)
+{
+	struct place p;
+	int rc = place_get(&p, a->place, e);
+
+	if (rc)
+		return rc;
+	if (p.why.code)
+		return err_set(e, p.why.code, "%s", p.why.text);
+	c->endpoint = p.at[0];
+	take_key(c, &p);
+	c->is_host = c->mpirun.rank == 0;
+	if (!c->job_given) {
+		snprintf(c->job_text, sizeof(c->job_text), "%.39s", p.job);
+		c->job = c->job_text;
+	}
+	return 0;
+}
+
+/* 0 would be no deadline, and a day is as good as none. */
+static int timeout_of(const struct config *c)
+{
+	return c->rdzv_timeout_s > 86400 ? 86400000
+					 : (int)(c->rdzv_timeout_s * 1000) + 1;
+}
+
+int meet(struct config *c, struct err *e)
+{
+	struct request r = {.timeout_ms = timeout_of(c), .place = ""};
+	struct child child = asked;
+	struct answer a;
+	int listeners[PLACES_MAX], n = 0, rc = 0;
+
+	asked.pid = 0;
+	if (c->mpirun.rank == 0)
+		n = prepare(&r, c, listeners);
+	if (!child.pid)
+		rc = begin(&child, &c->mpirun, &a, e);
+	if (rc == 0) {
+		rc = file_write_all(child.to, &r, sizeof(r));
+		rc = rc ? err_set(e, rc, "cannot speak with the MPI launcher: "
+				  "%s", strerror(-rc))
+			: hear(&child, r.timeout_ms + SPARE_MS, &a, e);
+		end(&child, rc != 0);
+	}
+	while (n-- > 0)
+		close(listeners[n]);
+	return rc ? rc : take(c, &a, e);
+}

@@ -1,0 +1,161 @@
+/* rdzv_conf.c: which of torchrun's rendezvous settings is which of ours. */
+#include "launcher/config/rdzv_conf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "launcher/config/config.h"
+#include "rendezvous/wire.h"
+
+enum { WORD_MAX_BYTES = 256 };
+
+static int bad(struct err *e, const char *key, const char *value,
+	       const char *why)
+{
+	return err_set(e, ERR_USAGE, "--rdzv-conf: %s=%s: %s", key, value, why);
+}
+
+static int take_seconds(const char *key, const char *value, double min,
+			double *out, struct err *e)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (end == value || *end || !(v >= min && v <= 1e9))
+		return bad(e, key, value, "give a number of seconds");
+	*out = v;
+	return 0;
+}
+
+/* An option of its own, on the command line or as a variable, wins. */
+static int take_default(const char *key, const char *value, double min,
+			int given, double *out, struct err *e)
+{
+	double v;
+	int rc = take_seconds(key, value, min, &v, e);
+
+	if (rc == 0 && !given)
+		*out = v;
+	return rc;
+}
+
+static int take_rank(struct config *c, const char *value, struct err *e)
+{
+	long rank;
+
+	if (parse_long(value, 0, WIRE_NODES_MAX - 1, "", &rank, NULL) < 0)
+		return bad(e, "rank", value, "give a node rank, 0 and up");
+	if (!c->node_rank_given)
+		c->node_rank = rank;
+	c->node_rank_given = 1;
+	return 0;
+}
+
+static int take_is_host(struct config *c, const char *value, struct err *e)
+{
+	static const char *const yes[] = {"1", "true", "t", "yes", "y"};
+	static const char *const no[] = {"0", "false", "f", "no", "n"};
+
+	for (int i = 0; i < 5; i++) {
+		if (strcasecmp(value, yes[i]) == 0 ||
+		    strcasecmp(value, no[i]) == 0) {
+			c->is_host = strcasecmp(value, yes[i]) == 0;
+			return 0;
+		}
+	}
+	return bad(e, "is_host", value, "give 1 or 0");
+}
+
+static int take(struct config *c, const char *key, const char *value,
+		int *join_timeout, struct err *e)
+{
+	const char *why = "";
+	double unused;
+	int rc;
+
+	if (strcmp(key, "join_timeout") == 0) {
+		*join_timeout = 1;
+		return take_default(key, value, 0.001, c->rdzv_timeout_given,
+				    &c->rdzv_timeout_s, e);
+	}
+	if (strcmp(key, "timeout") == 0) /* the static backend's name for it */
+		return take_default(key, value, 0.001,
+				    c->rdzv_timeout_given || *join_timeout,
+				    &c->rdzv_timeout_s, e);
+	if (strcmp(key, "last_call_timeout") == 0)
+		return take_default(key, value, 0, c->last_call_given,
+				    &c->last_call_s, e);
+	if (strcmp(key, "heartbeat_timeout") == 0)
+		return take_default(key, value, 0.1, c->heartbeat_given,
+				    &c->heartbeat_s, e);
+	if (strcmp(key, "reconnect_timeout") == 0) {
+		c->reconnect_given = 1;
+		return take_seconds(key, value, 0, &c->reconnect_s, e);
+	}
+	/* we have nothing that lasts so long */
+	if (strcmp(key, "close_timeout") == 0 ||
+	    strcmp(key, "read_timeout") == 0)
+		return take_seconds(key, value, 0, &unused, e);
+	if (strcmp(key, "rank") == 0)
+		return take_rank(c, value, e);
+	if (strcmp(key, "is_host") == 0)
+		return take_is_host(c, value, e);
+	if (strcmp(key, "store_type") == 0) {
+		if (strcmp(value, "tcp") == 0)
+			return 0;
+		return bad(e, key, value, "ddprun meets over TCP only; leave "
+			   "it out");
+	}
+	if (c->etcd.members) {
+		rc = etcd_place_take(&c->etcd, key, value, &why);
+		if (rc)
+			return rc < 0 ? bad(e, key, value, why) : 0;
+	}
+	log_warn("--rdzv-conf: %s is ignored: ddprun has no use for it", key);
+	return 0;
+}
+
+/* n bytes of text without the blanks around them; -1: too many */
+static int copy_word(char out[WORD_MAX_BYTES], const char *text, size_t n)
+{
+	while (n && strchr(" \t", text[0])) {
+		text++;
+		n--;
+	}
+	while (n && strchr(" \t", text[n - 1]))
+		n--;
+	if (n >= WORD_MAX_BYTES)
+		return -1;
+	memcpy(out, text, n);
+	out[n] = '\0';
+	return 0;
+}
+
+int rdzv_conf_apply(struct config *c, const char *text, struct err *e)
+{
+	char key[WORD_MAX_BYTES], value[WORD_MAX_BYTES];
+	int join_timeout = 0;
+
+	if (!text[strspn(text, " \t")])
+		return 0;
+	for (;;) {
+		size_t len = strcspn(text, ",");
+		size_t name = strcspn(text, "=,");
+		int rc;
+
+		if (name >= len || copy_word(key, text, name) < 0 || !*key ||
+		    copy_word(value, text + name + 1, len - name - 1) < 0 ||
+		    !*value)
+			return err_set(e, ERR_USAGE, "--rdzv-conf: '%.*s': "
+				       "give KEY=VALUE,KEY=VALUE",
+				       (int)(len > 80 ? 80 : len), text);
+		rc = take(c, key, value, &join_timeout, e);
+		if (rc < 0)
+			return rc;
+		if (!text[len])
+			return 0;
+		text += len + 1;
+	}
+}

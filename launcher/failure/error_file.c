@@ -1,0 +1,249 @@
+/* error_file.c: torchrun's error files. */
+#include "launcher/failure/error_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/utf8.h"
+
+enum { CLEAN_MAX = 1 << 20 };
+
+/* ---- Reading ---- */
+
+static int read_text(int fd, const char *path, struct buf *json, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(e, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_DATA, "%s is no regular file", path);
+	if (st.st_size == 0)
+		return err_set(e, ERR_DATA, "%s is empty", path);
+	if (st.st_size > ERROR_FILE_MAX)
+		return err_set(e, ERR_DATA, "%s has %lld bytes, more than the "
+			       "%d that are read", path, (long long)st.st_size,
+			       ERROR_FILE_MAX);
+	for (;;) {
+		char *to = buf_reserve(json, 4096);
+		ssize_t n;
+
+		if (!to)
+			return err_set(e, json->failed, "%s: too large", path);
+		n = read(fd, to, 4096);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(e, -errno, "%s: %s", path,
+				       strerror(errno));
+		if (n == 0)
+			return 0;
+		json->len += (size_t)n;
+	}
+}
+
+int error_file_read(const char *path, struct buf *json, struct err *e)
+{
+	struct error_file f;
+	struct err why = ERR_INIT;
+	int fd, rc;
+
+	if (!*path)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return err_set(e, -errno, "%s: %s", path, strerror(errno));
+	rc = read_text(fd, path, json, e);
+	close(fd);
+	if (rc == 0) {
+		rc = error_file_parse(&f, SLICE(json->data, json->len), &why);
+		if (rc < 0)
+			rc = err_set(e, rc, "%s %s", path, why.text);
+		else
+			error_file_release(&f);
+	}
+	if (rc < 0) {
+		buf_reset(json);
+		return rc;
+	}
+	return 1;
+}
+
+static char *text_of(const struct json *j, const cJSON *object,
+		     const char *name)
+{
+	const cJSON *item = j->get(object, name);
+
+	return j->is_string(item) ? strdup(item->valuestring) : NULL;
+}
+
+/* A number, or one in a string. */
+static int64_t number_of(const struct json *j, const cJSON *object,
+			 const char *name)
+{
+	const cJSON *item = j->get(object, name);
+
+	if (j->is_string(item))
+		return strtoll(item->valuestring, NULL, 10);
+	if (!j->is_number(item) || item->valuedouble < 0 ||
+	    item->valuedouble > 1e15)
+		return 0;
+	return (int64_t)item->valuedouble;
+}
+
+static int take_apart(struct error_file *f, const struct json *j,
+		      const cJSON *all)
+{
+	const cJSON *message = j->get(all, "message"), *extra;
+
+	if (j->is_string(message)) {
+		f->message = strdup(message->valuestring);
+		f->timestamp = number_of(j, all, "timestamp");
+		return 1;
+	}
+	if (!j->is_object(message))
+		return 0;
+	extra = j->get(message, "extraInfo");
+	f->message = text_of(j, message, "message");
+	f->callstack = text_of(j, extra, "py_callstack");
+	f->timestamp = number_of(j, extra, "timestamp");
+	return 1;
+}
+
+int error_file_parse(struct error_file *f, struct slice json, struct err *e)
+{
+	const struct json *j = json_load(e);
+	cJSON *all;
+	int known;
+
+	*f = (struct error_file){NULL, NULL, 0};
+	if (!j)
+		return ERR_SYSTEM;
+	all = j->parse(json.data, json.len);
+	if (!all)
+		return err_set(e, ERR_DATA, "is torn or not JSON");
+	known = take_apart(f, j, all);
+	j->release(all);
+	if (!known)
+		return err_set(e, ERR_DATA, "has no \"message\", which is a "
+			       "text or an object with one");
+	return 0;
+}
+
+void error_file_release(struct error_file *f)
+{
+	free(f->message);
+	free(f->callstack);
+	*f = (struct error_file){NULL, NULL, 0};
+}
+
+/* ---- Writing ---- */
+
+/* What somebody else made for a purpose, and a rename would put an end to:
+ * root's could do so to /dev/null. */
+static int is_special(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* Never waits: a FIFO that nobody reads is an error. */
+static int write_into(const char *path, const char *text, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK |
+		      O_NOCTTY);
+	int rc = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+
+	if (fd >= 0 && close(fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc == 0 ? 0 : err_set(e, rc, "cannot write %s: %s", path,
+				     strerror(-rc));
+}
+
+int error_file_replace(const char *path, const char *text, struct err *e)
+{
+	size_t size = strlen(path) + 32;
+	char *beside = malloc(size);
+	int fd = -1, rc = 0;
+
+	if (!beside)
+		return err_set(e, -ENOMEM, "out of memory for %s", path);
+	if (is_special(path)) {
+		free(beside);
+		return write_into(path, text, e);
+	}
+	snprintf(beside, size, "%s.%ld.tmp", path, (long)getpid());
+	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		  0666);
+	rc = fd < 0 ? -errno : file_write_all(fd, text, strlen(text));
+	if (fd >= 0 && close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && rename(beside, path) < 0)
+		rc = -errno;
+	if (rc < 0 && fd >= 0)
+		unlink(beside);
+	if (rc < 0)
+		err_set(e, rc, "cannot write %s: %s", path, strerror(-rc));
+	free(beside);
+	return rc;
+}
+
+static cJSON *made_of(const struct json *j, const char *text, int64_t now)
+{
+	cJSON *all = j->object(), *message, *extra;
+	char seconds[32];
+
+	snprintf(seconds, sizeof seconds, "%lld", (long long)now);
+	message = j->add_object(all, "message");
+	j->add_string(message, "message", text);
+	extra = j->add_object(message, "extraInfo");
+	j->add_string(extra, "timestamp", seconds);
+	return all;
+}
+
+int error_file_pass_on(const char *path, struct slice json, struct slice text,
+		       int error_code, int64_t now, struct err *e)
+{
+	const struct json *j = json_load(e);
+	cJSON *all = NULL, *message;
+	char *plain = NULL, *printed = NULL;
+	struct buf clean = BUF_INIT(CLEAN_MAX);
+	int rc;
+
+	if (!j)
+		return ERR_SYSTEM;
+	if (json.len)
+		all = j->parse(json.data, json.len);
+	if (!all) {
+		plain = strndup(text.data, text.len);
+		all = plain ? made_of(j, plain, now) : NULL;
+	}
+	/* torchrun adds it to the form that has room for it */
+	message = j->get(all, "message");
+	if (j->is_object(message)) {
+		j->drop(message, "errorCode");
+		j->add_number(message, "errorCode", error_code);
+	}
+	printed = all ? j->print(all) : NULL;
+	/* JSON is UTF-8, and what programs write may not be */
+	if (printed)
+		utf8_put(&clean, SLICE_STR(printed));
+	buf_put(&clean, "", 1);
+	rc = printed && !clean.failed
+		     ? error_file_replace(path, clean.data, e)
+		     : err_set(e, -ENOMEM, "out of memory for %s", path);
+	buf_release(&clean);
+	j->free(printed);
+	j->release(all);
+	free(plain);
+	return rc;
+}

@@ -1,0 +1,376 @@
+/* failure.c: gathers what the page shows. */
+#include "launcher/failure/failure.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "launcher/config/remote_node.h"
+
+#define REPORT_NAME "report.json"
+#define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
+
+enum { WORDS_MAX = 400 };
+
+void failure_init(struct failure *f, const struct config *config,
+		  const struct logdir *logdir, const struct group *group)
+{
+	memset(f, 0, sizeof *f);
+	f->config = config;
+	f->logdir = logdir;
+	f->group = group;
+	postmortem_init(&f->postmortem);
+	recorder_init(&f->recorder);
+	buf_init(&f->why, POSTMORTEM_WHY_MAX);
+	buf_init(&f->error, ERROR_FILE_MAX + 4096);
+	buf_init(&f->frame, WIRE_BODY_MAX);
+	buf_init(&f->page, FAILURE_PAGE_MAX);
+	sock_host_name(f->host);
+}
+
+void failure_release(struct failure *f)
+{
+	postmortem_release(&f->postmortem);
+	recorder_release(&f->recorder);
+	buf_release(&f->why);
+	buf_release(&f->error);
+	buf_release(&f->frame);
+	buf_release(&f->page);
+}
+
+void failure_prepare(struct failure *f)
+{
+	postmortem_prepare(&f->postmortem);
+}
+
+void failure_findable(struct failure *f, const char *agent_id,
+		      const struct sock_addr *server, const char *job_key)
+{
+	char at[SOCK_TEXT_MAX];
+	const struct recorder_round round = {
+		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.server = sock_addr_text(server, at), .job_key = job_key,
+		.nodes = f->config->max_nodes,
+	};
+
+	if (!f->recorder.head)
+		recorder_begin(&f->recorder, &round);
+}
+
+void failure_begin(struct failure *f, const struct wire_start *start,
+		   const char *agent_id, const struct sock_addr *server,
+		   const char *job_key)
+{
+	char at[SOCK_TEXT_MAX];
+	const struct recorder_round round = {
+		.agent_id = agent_id, .job = f->config->job, .host = f->host,
+		.server = sock_addr_text(server, at), .job_key = job_key,
+		.round = start->round, .attempt = start->attempt,
+		.base_rank = start->base_rank, .nproc = f->config->nproc,
+		.world_size = start->world_size,
+		.node_rank = start->node_rank, .nodes = start->nnodes,
+	};
+
+	recorder_begin(&f->recorder, &round);
+	f->began = time(NULL);
+	f->round_ran = 1;
+	postmortem_begin(&f->postmortem);
+}
+
+void failure_started(struct failure *f)
+{
+	for (uint32_t i = 0; i < f->group->n; i++)
+		recorder_started(&f->recorder, i, f->group->workers[i].pid);
+}
+
+const char *failure_recorder(const struct failure *f)
+{
+	return f->recorder.path[0] ? f->recorder.path : NULL;
+}
+
+static struct slice text_of(const struct buf *b)
+{
+	return b->failed || !b->data ? SLICE_STR("") : SLICE(b->data, b->len);
+}
+
+static struct slice last_line(struct slice text)
+{
+	size_t n;
+
+	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
+		text.len--;
+	for (n = text.len; n > 0 && text.data[n - 1] != '\n'; n--)
+		;
+	while (n < text.len && isspace((unsigned char)text.data[n]))
+		n++;
+	return SLICE(text.data + n, text.len - n);
+}
+
+/* Of one that exited by itself nobody knows better than it: what it said of its
+ * error, else its last line on stderr. */
+static void put_last_words(struct failure *f, const struct worker *w)
+{
+	struct error_file said = {NULL, NULL, 0};
+	struct slice line = last_line(tail_text(&w->tail));
+
+	if (f->error.len &&
+	    error_file_parse(&said, text_of(&f->error), NULL) == 0 &&
+	    said.message)
+		line = SLICE(said.message, strcspn(said.message, "\n"));
+	if (line.len > WORDS_MAX) {
+		line.len = WORDS_MAX;
+		/* no half of a character */
+		while (line.len && (line.data[line.len] & 0xc0) == 0x80)
+			line.len--;
+	}
+	buf_put(&f->why, line.data, line.len);
+	error_file_release(&said);
+}
+
+void failure_examine(struct failure *f, const struct worker *w, int status,
+		     struct wire_exited *x)
+{
+	const struct postmortem_death death = {
+		.pid = w->pid, .status = status, .started = f->began,
+		.host = f->host,
+	};
+	char path[LOGDIR_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	buf_reset(&f->why);
+	buf_reset(&f->error);
+	postmortem_examine(&f->postmortem, &death, &f->why);
+	logdir_error_file(f->logdir, w->local_rank, path);
+	if (error_file_read(path, &f->error, &e) < 0)
+		buf_printf(&f->why, "%sits error file %s",
+			   f->why.len ? "; " : "", e.text);
+	if (!f->why.len && w->code)
+		put_last_words(f, w);
+	x->why = text_of(&f->why);
+	x->error = text_of(&f->error);
+	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
+					  w->ended_ns, f->last));
+	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
+	x->missed = SLICE_STR(recorder_missed(&f->recorder, w->local_rank,
+					      f->missed));
+}
+
+void failure_examine_exit(struct failure *f, const struct worker *w,
+			  struct wire_exited *x)
+{
+	x->early = (uint8_t)recorder_is_in_world(&f->recorder, w->local_rank);
+	if (!x->early)
+		return;
+	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
+					  w->ended_ns, f->last));
+	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
+}
+
+/* ---- The end of a round ---- */
+
+void failure_goes_on(struct failure *f, const struct wire_end *end,
+		     uint32_t attempt)
+{
+	struct report_past *past;
+
+	f->round_ran = 0;
+	if (end->verdict != WIRE_RESTART)
+		return;
+	if (f->npast == FAILURE_PAST_MAX) {
+		memmove(f->past, f->past + 1,
+			(FAILURE_PAST_MAX - 1) * sizeof *f->past);
+		f->npast--;
+		f->past_left_out++;
+	}
+	past = &f->past[f->npast++];
+	past->attempt = attempt;
+	past->timestamp = time(NULL);
+	snprintf(past->text, sizeof past->text, "%.*s", SLICE_FMT(end->text));
+}
+
+void failure_ends(struct failure *f, const struct wire_end *end,
+		  uint32_t attempt, uint32_t world_size)
+{
+	struct wire_frame frame;
+	struct timespec now;
+
+	buf_reset(&f->frame);
+	wire_put_end(&f->frame, WIRE_END, WIRE_NOTICE, 0, end);
+	f->has_end = !f->frame.failed &&
+		wire_cut(SLICE(f->frame.data, f->frame.len), WIRE_BODY_MAX,
+			 &frame, NULL) > 0 &&
+		wire_get_end(&frame, &f->end, NULL) == 0;
+	if (!f->has_end) /* no memory for the page: its reason alone */
+		log_error("error: %.*s", SLICE_FMT(end->text));
+	f->attempt = attempt;
+	/* a spare that has seen no round knows the attempt by what is left */
+	if (!world_size)
+		f->attempt = (uint32_t)f->config->max_restarts -
+			     end->restarts_left;
+	f->world_size = world_size;
+	f->ended_ns = clock_ns();
+	clock_gettime(CLOCK_REALTIME, &now);
+	f->ended_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- What became of the workers ---- */
+
+static int is_first(const struct failure *f, const struct worker *w)
+{
+	return f->end.rank >= 0 && w->pid == f->end.pid &&
+	       (uint32_t)f->end.rank == group_rank(w);
+}
+
+static enum report_fate fate_of(const struct failure *f, const struct worker *w)
+{
+	if (is_first(f, w))
+		return REPORT_FIRST;
+	if (w->stopped)
+		return w->killed && w->signal == SIGKILL ? REPORT_KILLED
+							 : REPORT_STOPPED;
+	return w->code || w->signal ? REPORT_VICTIM : REPORT_DONE;
+}
+
+/* To be freed; NULL: not known, or no memory. */
+static char *last_call(const struct failure *f, const struct worker *w)
+{
+	char text[FLIGHT_TEXT_MAX];
+
+	recorder_last(&f->recorder, w->local_rank, w->ended_ns, text);
+	return text[0] ? strdup(text) : NULL;
+}
+
+/* Fills list; the number of workers that were started and are gone. */
+static uint32_t gather(const struct failure *f, struct report_worker *list,
+		       int *first_is_here)
+{
+	uint64_t since = f->ended_ns;
+	uint32_t n = 0;
+
+	*first_is_here = 0;
+	for (uint32_t i = 0; i < f->group->n; i++) {
+		const struct worker *w = &f->group->workers[i];
+
+		if (w->pid > 0 && !w->running && is_first(f, w)) {
+			since = w->ended_ns;
+			*first_is_here = 1;
+		}
+	}
+	for (uint32_t i = 0; i < f->group->n; i++) {
+		const struct worker *w = &f->group->workers[i];
+
+		if (w->pid <= 0 || w->running)
+			continue;
+		list[n++] = (struct report_worker){
+			.fate = fate_of(f, w), .rank = group_rank(w),
+			.local_rank = w->local_rank, .pid = w->pid,
+			.code = w->code, .signal = w->signal,
+			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
+			.max_rss_kib = w->max_rss_kib,
+			.last = last_call(f, w),
+		};
+	}
+	return n;
+}
+
+/* ---- Telling ---- */
+
+static void write_json(const struct failure *f, const struct report *r)
+{
+	int kept = f->config->output.log_dir != NULL;
+	const char *dir = kept ? logdir_attempt(f->logdir) : "";
+	struct buf text = BUF_INIT(256 << 20);
+	char path[LOGDIR_PATH_MAX + sizeof REPORT_NAME];
+	struct err e = ERR_INIT;
+
+	if (!*dir)
+		return;
+	snprintf(path, sizeof path, "%s/" REPORT_NAME, dir);
+	if (report_put_json(&text, r, &e) == 0) {
+		buf_put(&text, "", 1);
+		if (!text.failed)
+			error_file_replace(path, text.data, &e);
+	}
+	if (e.code)
+		log_warn("no report as JSON: %s", e.text);
+	buf_release(&text);
+}
+
+/* ddprun is a worker of another launcher: that one reads its error file. */
+static void pass_on(struct slice json, struct slice text, int code)
+{
+	const char *path = getenv(ERROR_FILE);
+	struct err e = ERR_INIT;
+
+	if (!path || !*path)
+		return;
+	if (error_file_pass_on(path, json, text, code, time(NULL), &e) < 0)
+		log_warn("the launcher above gets no error file: %s", e.text);
+}
+
+static void pass_on_end(const struct wire_end *end)
+{
+	/* one that left early did so with 0, and is no success */
+	int code = end->signal ? -end->signal
+			       : end->code ? end->code : end->exit_code;
+
+	if (end->verdict == WIRE_FAILURE)
+		pass_on(end->error, end->text,
+			end->rank < 0 ? end->exit_code : code);
+}
+
+void failure_lost(const char *text, int exit_code)
+{
+	log_error("error: %s", text);
+	pass_on(SLICE_STR(""), SLICE_STR(text), exit_code);
+}
+
+struct slice failure_tell(struct failure *f)
+{
+	struct report r = {
+		.job = f->config->job, .end = &f->end,
+		.world_size = f->world_size, .attempt = f->attempt,
+		.max_restarts = (uint32_t)f->config->max_restarts,
+		.host = f->host, .now_ms = f->ended_ms,
+		.past = f->past, .npast = f->npast,
+		.past_left_out = f->past_left_out,
+	};
+	struct report_worker *workers = NULL;
+	struct error_file error = {NULL, NULL, 0};
+
+	if (!f->has_end)
+		return text_of(&f->page);
+	if (f->end.error.len &&
+	    error_file_parse(&error, f->end.error, NULL) == 0)
+		r.error = &error;
+	if (f->round_ran)
+		workers = calloc(f->group->n, sizeof *workers);
+	if (workers)
+		r.nworkers = gather(f, workers, &r.first_is_here);
+	r.workers = workers;
+	report_put(&f->page, &r);
+	if (f->page.failed)
+		log_error("error: %.*s", SLICE_FMT(f->end.text));
+	write_json(f, &r);
+	pass_on_end(&f->end);
+	error_file_release(&error);
+	for (uint32_t i = 0; i < r.nworkers; i++)
+		free(workers[i].last);
+	free(workers);
+	f->has_end = 0;
+	/* of all hosts' pages one is shown */
+	if (remote_node_tell(text_of(&f->page), r.first_is_here))
+		buf_reset(&f->page);
+	return text_of(&f->page);
+}
+
+const char *failure_error_file(void *f, uint32_t local_rank, char *out)
+{
+	const struct failure *self = f;
+
+	return logdir_error_file(self->logdir, local_rank, out);
+}

@@ -1,0 +1,376 @@
+/* report.c: the failure page. */
+#include "launcher/failure/report.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/signal_name.h"
+
+enum {
+	RULE_COLUMNS = 78,
+	TEXT_COLUMNS = 64, /* of what follows a label */
+	MESSAGE_LINES = 3, /* of an error file's message */
+	STACK_LINES = 4,   /* of its traceback */
+	TAIL_LINES_SHORT = 8, /* where there is such a message, too */
+	VICTIMS = 4, KILLED = 2,
+};
+
+#define INDENT "|               "
+
+/* What people usually need to know next; "" where nothing is usual. */
+static const char *hint_of_signal(int signal)
+{
+	switch (signal) {
+	case SIGKILL:
+		return "not sent by ddprun: often the kernel out of memory "
+		       "(see dmesg)";
+	case SIGSEGV:
+		return "a bad memory access in the program or a library";
+	case SIGBUS:
+		return "a bad memory access, a file that was truncated, or no "
+		       "room left in /dev/shm";
+	case SIGABRT:
+		return "the program gave up itself: see its last lines";
+	case SIGILL:
+		return "an instruction that this processor does not have: "
+		       "built for another one?";
+	case SIGXCPU:
+		return "the CPU time limit (ulimit -t)";
+	case SIGXFSZ:
+		return "the file size limit (ulimit -f)";
+	default:
+		return "";
+	}
+}
+
+static void rule(struct buf *out, const char *title)
+{
+	int n = 0;
+
+	buf_put(out, "+", 1);
+	if (*title) {
+		n = (int)strlen(title) + 3;
+		buf_printf(out, "- %s ", title);
+	}
+	for (; n < RULE_COLUMNS; n++)
+		buf_put(out, "-", 1);
+	buf_put(out, "\n", 1);
+}
+
+/* Programs write escape codes and the like; a page must not obey them. */
+static void put_clean(struct buf *out, struct slice text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.data[i];
+
+		if (c == '\t' || c >= 0x80 || (c >= 0x20 && c < 0x7f))
+			buf_put(out, &text.data[i], 1);
+		else if (c != '\r')
+			buf_printf(out, "\\x%02x", c);
+	}
+}
+
+/* The first line of text, which is taken off it. */
+static struct slice next_line(struct slice *text)
+{
+	const char *end = memchr(text->data, '\n', text->len);
+	size_t n = end ? (size_t)(end - text->data) : text->len;
+	struct slice line = SLICE(text->data, n);
+
+	n += end != NULL;
+	*text = SLICE(text->data + n, text->len - n);
+	return line;
+}
+
+/* The end of text that has at most max lines. */
+static struct slice last_lines(struct slice text, int max)
+{
+	size_t at = text.len;
+
+	if (at && text.data[at - 1] == '\n')
+		at--;
+	while (at > 0) {
+		if (text.data[at - 1] == '\n' && --max == 0)
+			break;
+		at--;
+	}
+	return SLICE(text.data + at, text.len - at);
+}
+
+static void put_lines(struct buf *out, struct slice text)
+{
+	while (text.len) {
+		buf_printf(out, "|    ");
+		put_clean(out, next_line(&text));
+		buf_put(out, "\n", 1);
+	}
+}
+
+static void put_tail(struct buf *out, struct slice tail)
+{
+	if (tail.len == 0) {
+		buf_printf(out, "|  last lines   (nothing on stderr)\n");
+		return;
+	}
+	buf_printf(out, "|  last lines of its stderr:\n");
+	put_lines(out, tail);
+}
+
+/* Where to break a line of at most TEXT_COLUMNS: before a word. */
+static size_t fitting(struct slice text)
+{
+	size_t n = TEXT_COLUMNS;
+
+	if (text.len <= n)
+		return text.len;
+	while (n > 0 && text.data[n] != ' ')
+		n--;
+	if (n > 0)
+		return n;
+	while (n < text.len && text.data[n] != ' ') /* a long path */
+		n++;
+	return n;
+}
+
+static void put_wrapped(struct buf *out, const char *label, struct slice text)
+{
+	while (text.len) {
+		size_t n = fitting(text);
+
+		buf_printf(out, "|  %-13s", label);
+		put_clean(out, SLICE(text.data, n));
+		buf_put(out, "\n", 1);
+		while (n < text.len && text.data[n] == ' ')
+			n++;
+		text = SLICE(text.data + n, text.len - n);
+		label = "";
+	}
+}
+
+static void put_hint(struct buf *out, const struct wire_end *end)
+{
+	char name[SIGNAL_NAME_MAX], text[256];
+	const char *usual = hint_of_signal(end->signal);
+	int as_signal = end->code - 128;
+
+	text[0] = '\0';
+	/* what was found out is better than what is usual */
+	if (end->signal == SIGKILL && end->why.len)
+		usual = "";
+	if (*usual)
+		snprintf(text, sizeof text, "(%s)", usual);
+	else if (!end->signal && end->code == 127)
+		snprintf(text, sizeof text, "(127 is how a shell reports a "
+			 "missing program)");
+	else if (!end->signal && end->code == 126)
+		snprintf(text, sizeof text, "(126 is how a shell reports a "
+			 "program that it may not execute)");
+	else if (!end->signal && as_signal > 0 && as_signal < 32)
+		snprintf(text, sizeof text, "(%d is how a shell reports %s%s)",
+			 end->code, signal_name(as_signal, name),
+			 as_signal == SIGKILL ? ", often out of memory" : "");
+	put_wrapped(out, "", SLICE_STR(text));
+}
+
+static void put_how(struct buf *out, int code, int signal)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (signal)
+		buf_printf(out, "killed by signal %d (%s)", signal,
+			   signal_name(signal, name));
+	else
+		buf_printf(out, "exited with code %d", code);
+}
+
+static void put_memory(struct buf *out, uint64_t kib)
+{
+	if (kib >= 10240)
+		buf_printf(out, "|  peak memory  %llu MiB\n",
+			   (unsigned long long)(kib >> 10));
+	else if (kib)
+		buf_printf(out, "|  peak memory  %llu KiB\n",
+			   (unsigned long long)kib);
+}
+
+static int contains(struct slice text, struct slice part)
+{
+	return part.len == 0 ||
+	       memmem(text.data, text.len, part.data, part.len) != NULL;
+}
+
+/* What the worker said itself; its traceback only where stderr has not got
+ * it. */
+static void put_error(struct buf *out, const struct error_file *error,
+		      struct slice tail)
+{
+	struct slice message, first, stack;
+	const char *label = "error";
+
+	if (!error || !error->message)
+		return;
+	message = SLICE_STR(error->message);
+	first = message;
+	first = next_line(&first);
+	for (int i = 0; i < MESSAGE_LINES && message.len; i++) {
+		put_wrapped(out, label, next_line(&message));
+		label = "";
+	}
+	if (message.len)
+		buf_printf(out, INDENT "...\n");
+	if (!error->callstack || contains(tail, first))
+		return;
+	stack = SLICE_STR(error->callstack);
+	buf_printf(out, "|  the end of its traceback:\n");
+	put_lines(out, last_lines(stack, STACK_LINES));
+}
+
+static void put_worker(struct buf *out, const struct report *r)
+{
+	const struct wire_end *end = r->end;
+	int told = r->error && r->error->message;
+
+	rule(out, "first failure");
+	buf_printf(out, "|  rank         %d", end->rank);
+	if (r->world_size)
+		buf_printf(out, " of %u", r->world_size);
+	buf_printf(out, " (local rank %u)\n", end->local_rank);
+	buf_printf(out, "|  node         %u, host %.*s\n", end->node_rank,
+		   SLICE_FMT(end->host));
+	buf_printf(out, "|  pid          %lld\n", (long long)end->pid);
+	buf_printf(out, "|  cause        ");
+	if (end->code || end->signal)
+		put_how(out, end->code, end->signal);
+	else
+		buf_printf(out, "left early with code 0");
+	buf_put(out, "\n", 1);
+	/* its own last words stand below */
+	if (!contains(end->tail, end->why) &&
+	    !(told && contains(SLICE_STR(r->error->message), end->why)))
+		put_wrapped(out, "", end->why);
+	put_hint(out, end);
+	put_wrapped(out, "last call", end->last);
+	put_memory(out, end->max_rss_kib);
+	buf_printf(out, "|  ran for      %llu.%03llu s\n",
+		   (unsigned long long)(end->ran_ms / 1000),
+		   (unsigned long long)(end->ran_ms % 1000));
+	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
+		   r->max_restarts + 1);
+	put_error(out, r->error, end->tail);
+	put_tail(out, told ? last_lines(end->tail, TAIL_LINES_SHORT)
+			   : end->tail);
+	if (end->log.len)
+		put_wrapped(out, "all of it", end->log);
+	buf_printf(out, "|  ddprun exits with %d\n", end->exit_code);
+}
+
+/* ---- On this node ---- */
+
+static uint32_t count(const struct report *r, enum report_fate fate)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->nworkers; i++)
+		n += r->workers[i].fate == fate;
+	return n;
+}
+
+static void put_victim(struct buf *out, const struct report *r,
+		       const struct report_worker *w)
+{
+	long long ms = (long long)w->after_ms;
+
+	buf_printf(out, "rank %u (local rank %u), pid %lld: ", w->rank,
+		   w->local_rank, (long long)w->pid);
+	if (w->fate == REPORT_KILLED) {
+		buf_printf(out, "ignored the signal to stop");
+		return;
+	}
+	put_how(out, w->code, w->signal);
+	if (r->first_is_here)
+		buf_printf(out, ", %lld ms later", ms < 0 ? 0 : ms);
+	else
+		buf_printf(out, ", %lld ms %s the news came",
+			   ms < 0 ? -ms : ms, ms < 0 ? "before" : "after");
+}
+
+static void put_some(struct buf *out, const struct report *r,
+		     enum report_fate fate, const char *label, uint32_t max)
+{
+	uint32_t n = count(r, fate), shown = 0;
+
+	for (uint32_t i = 0; i < r->nworkers && shown < max; i++) {
+		if (r->workers[i].fate != fate)
+			continue;
+		buf_printf(out, "|  %-13s", shown ? "" : label);
+		put_victim(out, r, &r->workers[i]);
+		buf_put(out, "\n", 1);
+		if (r->workers[i].last)
+			put_wrapped(out, "", SLICE_STR(r->workers[i].last));
+		shown++;
+	}
+	if (n > shown)
+		buf_printf(out, INDENT "and %u more\n", n - shown);
+}
+
+static void put_node(struct buf *out, const struct report *r)
+{
+	uint32_t stopped = count(r, REPORT_STOPPED);
+	uint32_t done = count(r, REPORT_DONE);
+	uint32_t others = count(r, REPORT_VICTIM) + count(r, REPORT_KILLED);
+
+	if (others + stopped + done == 0 || (r->end->rank < 0 && !others))
+		return;
+	rule(out, "on this node");
+	put_some(out, r, REPORT_VICTIM, "victims", VICTIMS);
+	put_some(out, r, REPORT_KILLED, "killed", KILLED);
+	if (stopped)
+		buf_printf(out, "|  stopped      %u worker%s, by ddprun\n",
+			   stopped, stopped == 1 ? "" : "s");
+	if (done)
+		buf_printf(out, "|  had ended    %u worker%s, with code 0\n",
+			   done, done == 1 ? "" : "s");
+}
+
+static void put_past(struct buf *out, const struct report *r)
+{
+	if (r->npast == 0)
+		return;
+	rule(out, "earlier attempts");
+	if (r->past_left_out)
+		buf_printf(out, "|  (%u before these)\n", r->past_left_out);
+	for (uint32_t i = 0; i < r->npast; i++) {
+		buf_printf(out, "|  attempt %-4u ", r->past[i].attempt + 1);
+		put_clean(out, SLICE_STR(r->past[i].text));
+		buf_put(out, "\n", 1);
+	}
+}
+
+void report_put(struct buf *out, const struct report *r)
+{
+	const struct wire_end *end = r->end;
+	size_t first_line;
+
+	buf_printf(out, "ddprun: job '%s' %s: ", r->job,
+		   end->verdict == WIRE_ENDED ? "ended" : "failed");
+	put_clean(out, end->text);
+	buf_put(out, "\n", 1);
+	first_line = out->len;
+	if (end->rank >= 0)
+		put_worker(out, r);
+	put_node(out, r);
+	put_past(out, r);
+	if (out->len > first_line)
+		rule(out, "");
+}
+
+const char *report_fate_name(enum report_fate fate)
+{
+	static const char *const names[REPORT_FATES] = {
+		[REPORT_FIRST] = "first_failure", [REPORT_VICTIM] = "victim",
+		[REPORT_STOPPED] = "stopped", [REPORT_KILLED] = "killed",
+		[REPORT_DONE] = "succeeded",
+	};
+
+	return names[fate];
+}

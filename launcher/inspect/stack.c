@@ -1,0 +1,252 @@
+/* stack.c: libdw, looked up when it is needed, unwinds what freeze.c copied. */
+#include "launcher/inspect/stack.h"
+
+#include <dirent.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/symbols.h"
+#include "launcher/inspect/freeze.h"
+
+struct dw {
+	__typeof__(dwfl_begin) *begin;
+	__typeof__(dwfl_end) *end;
+	__typeof__(dwfl_linux_proc_report) *report;
+	__typeof__(dwfl_report_end) *report_end;
+	__typeof__(dwfl_linux_proc_find_elf) *find_elf;
+	__typeof__(dwfl_attach_state) *attach;
+	__typeof__(dwfl_thread_state_registers) *registers;
+	__typeof__(dwfl_thread_state_register_pc) *register_pc;
+	__typeof__(dwfl_getthread_frames) *frames;
+	__typeof__(dwfl_frame_pc) *frame_pc;
+	__typeof__(dwfl_addrmodule) *module;
+	__typeof__(dwfl_module_info) *module_info;
+	__typeof__(dwfl_module_addrname) *function;
+	__typeof__(dwfl_module_getsrc) *source;
+	__typeof__(dwfl_lineinfo) *line;
+};
+
+static struct dw dw;
+
+static const struct symbol rows[] = {
+	SYMBOL(struct dw, begin, "dwfl_begin"),
+	SYMBOL(struct dw, end, "dwfl_end"),
+	SYMBOL(struct dw, report, "dwfl_linux_proc_report"),
+	SYMBOL(struct dw, report_end, "dwfl_report_end"),
+	SYMBOL(struct dw, find_elf, "dwfl_linux_proc_find_elf"),
+	SYMBOL(struct dw, attach, "dwfl_attach_state"),
+	SYMBOL(struct dw, registers, "dwfl_thread_state_registers"),
+	SYMBOL(struct dw, register_pc, "dwfl_thread_state_register_pc"),
+	SYMBOL(struct dw, frames, "dwfl_getthread_frames"),
+	SYMBOL(struct dw, frame_pc, "dwfl_frame_pc"),
+	SYMBOL(struct dw, module, "dwfl_addrmodule"),
+	SYMBOL(struct dw, module_info, "dwfl_module_info"),
+	SYMBOL(struct dw, function, "dwfl_module_addrname"),
+	SYMBOL(struct dw, source, "dwfl_module_getsrc"),
+	SYMBOL(struct dw, line, "dwfl_lineinfo"),
+};
+
+static const struct symbols libdw = {
+	.soname = "libdw.so.1",
+	.without = "no native stacks",
+	.remedy = "elfutils' library, 0.158 or later; Debian's package is "
+		  "libdw1",
+	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+};
+
+static int load(struct err *e)
+{
+	static int loaded;
+
+	if (!loaded)
+		loaded = symbols_load(&libdw, &dw, e) != NULL;
+	return loaded ? 0 : ERR_SYSTEM;
+}
+
+/* ---- What libdw asks for ---- */
+
+/* One thread at a time is walked, by its number. */
+static pid_t next_thread(Dwfl *dwfl, void *arg, void **thread_arg)
+{
+	struct freeze *f = arg;
+
+	if (*thread_arg)
+		return 0;
+	*thread_arg = f;
+	return f->tid;
+}
+
+static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
+{
+	*thread_arg = arg;
+	return true;
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *thread_arg)
+{
+	const struct freeze *f = thread_arg;
+	Dwarf_Word words[FREEZE_REGISTERS];
+
+	for (int i = 0; i < f->nregisters; i++)
+		words[i] = f->registers[i];
+	dw.register_pc(thread, f->pc);
+	return dw.registers(thread, 0, (unsigned)f->nregisters, words);
+}
+
+static bool read_memory(Dwfl *dwfl, Dwarf_Addr at, Dwarf_Word *word, void *arg)
+{
+	uint64_t value;
+
+	if (freeze_read(arg, at, &value) < 0)
+		return false;
+	*word = value;
+	return true;
+}
+
+static const Dwfl_Thread_Callbacks thread_calls = {
+	.next_thread = next_thread, .get_thread = get_thread,
+	.memory_read = read_memory, .set_initial_registers = set_registers,
+};
+
+/* What is in another file is not looked for: it may be on the network. */
+static int no_debug_file(Dwfl_Module *module, void **data, const char *name,
+			 Dwarf_Addr base, const char *file, const char *link,
+			 GElf_Word crc, char **debug_file)
+{
+	return -1;
+}
+
+/* ---- Frames ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ? path : "";
+}
+
+static void name_frame(Dwfl_Module *module, uint64_t at, struct stack_frame *x)
+{
+	const char *name, *file;
+	Dwfl_Line *line;
+	int number = 0;
+
+	name = dw.module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	snprintf(x->module, sizeof(x->module), "%s", base_name(name));
+	name = dw.function(module, at);
+	snprintf(x->function, sizeof(x->function), "%s", name ? name : "");
+	line = dw.source(module, at);
+	file = line ? dw.line(line, NULL, &number, NULL, NULL, NULL) : NULL;
+	if (file)
+		snprintf(x->source, sizeof(x->source), "%.140s:%d",
+			 base_name(file), number);
+}
+
+struct walk {
+	Dwfl *dwfl;
+	struct stack_thread *t;
+};
+
+static int on_frame(Dwfl_Frame *frame, void *arg)
+{
+	struct walk *w = arg;
+	struct stack_thread *t = w->t;
+	struct stack_frame *x = &t->frames[t->n];
+	Dwfl_Module *module;
+	bool exact = false;
+	Dwarf_Addr pc;
+
+	if (!dw.frame_pc(frame, &pc, &exact))
+		return DWARF_CB_ABORT;
+	*x = (struct stack_frame){.pc = pc};
+	/* a return address: the call is before it */
+	pc -= !exact;
+	module = dw.module(w->dwfl, pc);
+	if (module)
+		name_frame(module, pc, x);
+	t->n++;
+	return t->n < STACK_FRAMES_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+static void walk_thread(Dwfl *dwfl, struct freeze *f, pid_t pid,
+			struct stack_thread *t)
+{
+	struct walk w = {dwfl, t};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid,
+		 (int)t->tid);
+	file_read_text(path, t->name, sizeof(t->name));
+	t->name[strcspn(t->name, "\n")] = '\0';
+	t->n = 0;
+	t->why = (struct err)ERR_INIT;
+	if (freeze_thread(f, pid, t->tid, &t->why) < 0)
+		return;
+	dw.frames(dwfl, t->tid, on_frame, &w);
+	if (!t->n)
+		err_set(&t->why, ERR_SYSTEM, "its stack cannot be read");
+}
+
+static int list_threads(pid_t pid, pid_t *tids, int max)
+{
+	char path[32];
+	struct dirent *entry;
+	DIR *dir;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && n < max && (entry = readdir(dir))) {
+		if (entry->d_name[0] != '.')
+			tids[n++] = (pid_t)strtol(entry->d_name, NULL, 10);
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static int walk_all(Dwfl *dwfl, pid_t pid, stack_on_thread *on_thread,
+		    void *arg, struct err *e)
+{
+	struct stack_thread *t = malloc(sizeof(*t));
+	struct freeze *f = malloc(sizeof(*f));
+	pid_t tids[STACK_THREADS_MAX];
+	int n = list_threads(pid, tids, STACK_THREADS_MAX), rc = 0;
+
+	if (!t || !f)
+		rc = err_set(e, -ENOMEM, "out of memory for stacks");
+	else if (dw.report(dwfl, pid) || dw.report_end(dwfl, NULL, NULL) ||
+		 !dw.attach(dwfl, NULL, pid, &thread_calls, f))
+		rc = err_set(e, ERR_SYSTEM, "its memory map cannot be read: it "
+			     "is gone, or its files are in another container");
+	for (int i = 0; rc == 0 && i < n; i++) {
+		t->tid = tids[i];
+		walk_thread(dwfl, f, pid, t);
+		on_thread(arg, t);
+	}
+	free(t);
+	free(f);
+	return rc;
+}
+
+int stack_walk(pid_t pid, stack_on_thread *on_thread, void *arg, struct err *e)
+{
+	static Dwfl_Callbacks calls = {.find_debuginfo = no_debug_file};
+	Dwfl *dwfl;
+	int rc = load(e);
+
+	if (rc < 0)
+		return rc;
+	calls.find_elf = dw.find_elf;
+	dwfl = dw.begin(&calls);
+	if (!dwfl)
+		return err_set(e, -ENOMEM, "out of memory for stacks");
+	rc = walk_all(dwfl, pid, on_thread, arg, e);
+	dw.end(dwfl);
+	return rc;
+}

@@ -1,0 +1,79 @@
+/* probe.c: a ring of attempts; the oldest makes way for the next. */
+#include "launcher/membership/probe.h"
+
+static void on_try_closed(uv_handle_t *h)
+{
+	struct probe_try *t = h->data;
+
+	t->open = 0;
+}
+
+static void end_try(struct probe_try *t)
+{
+	if (t->open && !uv_is_closing((uv_handle_t *)&t->tcp))
+		uv_close((uv_handle_t *)&t->tcp, on_try_closed);
+}
+
+static void on_connect(uv_connect_t *req, int status)
+{
+	struct probe_try *t = req->data;
+	struct probe *p = t->probe;
+
+	end_try(t);
+	if (!p->running || (status < 0 && status != UV_ECONNREFUSED))
+		return;
+	probe_stop(p);
+	p->on_reached(p->owner);
+}
+
+static void on_time(uv_timer_t *timer)
+{
+	struct probe *p = timer->data;
+	struct probe_try *t = &p->tries[p->next++ % PROBE_TRIES];
+
+	end_try(&p->tries[p->next % PROBE_TRIES]);
+	if (t->open)
+		return;
+	if (uv_tcp_init(p->timer.loop, &t->tcp) < 0)
+		return;
+	t->open = 1;
+	t->probe = p;
+	t->tcp.data = t->connect.data = t;
+	if (uv_tcp_connect(&t->connect, &t->tcp,
+			   (const struct sockaddr *)&p->addr.ss,
+			   on_connect) < 0)
+		end_try(t);
+}
+
+void probe_init(struct probe *p, uv_loop_t *loop,
+		void (*on_reached)(void *owner), void *owner)
+{
+	uv_timer_init(loop, &p->timer);
+	p->timer.data = p;
+	p->on_reached = on_reached;
+	p->owner = owner;
+}
+
+void probe_start(struct probe *p, const struct sock_addr *addr,
+		 uint64_t every_ms)
+{
+	if (p->running)
+		return;
+	p->running = 1;
+	p->addr = *addr;
+	uv_timer_start(&p->timer, on_time, 0, every_ms ? every_ms : 1);
+}
+
+void probe_stop(struct probe *p)
+{
+	p->running = 0;
+	uv_timer_stop(&p->timer);
+	for (int i = 0; i < PROBE_TRIES; i++)
+		end_try(&p->tries[i]);
+}
+
+void probe_close(struct probe *p)
+{
+	probe_stop(p);
+	uv_close((uv_handle_t *)&p->timer, NULL);
+}

@@ -1,0 +1,146 @@
+/* vouch.c: the kernel says whose the socket is; ours are those of the user that
+ * this ddprun, and so its workers, run as. Names of users are not looked up:
+ * that may ask a directory on the network, and block. */
+#include "launcher/membership/vouch.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/own_addr.h"
+
+enum { ADDRS_BYTES_MAX = WIRE_ADDRS_MAX * (4 + INET6_ADDRSTRLEN) };
+
+void vouch_init(struct vouch *v)
+{
+	*v = (struct vouch){.finder = {.tried = 0}};
+	buf_init(&v->addrs, ADDRS_BYTES_MAX);
+}
+
+struct wire_items vouch_addrs(struct vouch *v)
+{
+	struct sock_addr all[WIRE_ADDRS_MAX];
+	int n = own_addrs_all(all, WIRE_ADDRS_MAX);
+	char text[SOCK_TEXT_MAX];
+
+	buf_reset(&v->addrs);
+	for (int i = 0; i < n; i++)
+		buf_put_slice(&v->addrs,
+			      SLICE_STR(sock_addr_host(&all[i], text)));
+	if (v->addrs.failed)
+		return (struct wire_items){0, SLICE("", 0)};
+	return (struct wire_items){(uint32_t)n,
+				   SLICE(v->addrs.data, v->addrs.len)};
+}
+
+static int get_addr(struct slice text, uint16_t port, struct sock_addr *a,
+		    struct err *e)
+{
+	char host[SOCK_HOST_MAX];
+
+	snprintf(host, sizeof(host), "%.*s", SLICE_FMT(text));
+	if (sock_addr_number(host, port, a))
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "VOUCH: '%s' is no address", host);
+}
+
+/* The first numbers of a file of /proc, at most n; returns how many. */
+static int numbers_of(const char *path, unsigned long long *out, int n)
+{
+	FILE *f = fopen(path, "re");
+	int got = 0;
+
+	while (f && got < n && fscanf(f, "%llu", &out[got]) == 1)
+		got++;
+	if (f)
+		fclose(f);
+	return got;
+}
+
+int vouch_tells_users_apart(void)
+{
+	unsigned long long overflow = 65534, map[4];
+	int mapped;
+
+	numbers_of("/proc/sys/kernel/overflowuid", &overflow, 1);
+	if (geteuid() != overflow)
+		return 1;
+	/* Outside of all user namespaces it is a user as any other. */
+	mapped = numbers_of("/proc/self/uid_map", map, 4);
+	return mapped == 3 && map[0] == 0 && map[1] == 0 &&
+	       map[2] == UINT32_MAX;
+}
+
+/* What the kernel found, and what it means. */
+static void judge(int found, uid_t uid, const struct err *why,
+		  struct wire_vouched *m, char *text, size_t size)
+{
+	int ours = found == SOCKET_OWNED && uid == geteuid();
+
+	m->uid = found == SOCKET_OWNED ? (int64_t)uid : -1;
+	m->yes = ours && vouch_tells_users_apart();
+	text[0] = '\0';
+	if (m->yes)
+		return;
+	if (ours)
+		snprintf(text, size, "ddprun there runs in a user namespace "
+			 "in which all users' sockets look like its own (user "
+			 "%u); map the user id, or start with --store-open",
+			 (unsigned)uid);
+	else if (found == SOCKET_OWNED)
+		snprintf(text, size, "the socket there belongs to user %u, and "
+			 "the job to user %u", (unsigned)uid,
+			 (unsigned)geteuid());
+	else if (found == SOCKET_CLOSED)
+		snprintf(text, size, "it was closed there before it was known "
+			 "whose it is");
+	else if (found == SOCKET_NONE)
+		snprintf(text, size, "ddprun there sees no such socket; if it "
+			 "comes through a NAT, or out of a container with a "
+			 "network of its own, start with --store-open");
+	else
+		snprintf(text, size, "%.400s; start with --store-open",
+			 why->text);
+}
+
+int vouch_answer(struct vouch *v, const struct wire_frame *f, struct buf *out,
+		 struct err *e)
+{
+	struct sock_addr peer, own;
+	struct wire_vouch m;
+	struct wire_vouched answer;
+	struct err why = ERR_INIT;
+	char text[ERR_TEXT_MAX];
+	struct socket_whose whose = {.uid = 0};
+	int rc = wire_get_vouch(f, &m, e);
+
+	if (rc == 0)
+		rc = get_addr(m.peer, m.peer_port, &peer, e);
+	if (rc == 0)
+		rc = get_addr(m.own, m.own_port, &own, e);
+	if (rc < 0)
+		return rc;
+	answer = (struct wire_vouched){.number = m.number};
+	/* its own end is what the server calls the peer */
+	rc = socket_owner(&v->finder, &peer, &own, &whose, &why);
+	judge(rc, whose.uid, &why, &answer, text, sizeof(text));
+	answer.text = SLICE_STR(text);
+	wire_put_vouched(out, WIRE_VOUCHED, WIRE_NOTICE, 0, &answer);
+	return 0;
+}
+
+uint64_t vouch_inode(struct vouch *v, const struct wire_waiting *x)
+{
+	struct sock_addr peer, own;
+	struct socket_whose whose;
+
+	if (get_addr(x->peer, x->peer_port, &peer, NULL) < 0 ||
+	    get_addr(x->own, x->own_port, &own, NULL) < 0 ||
+	    socket_owner(&v->finder, &peer, &own, &whose, NULL) != SOCKET_OWNED)
+		return 0;
+	return whose.inode;
+}
+
+void vouch_release(struct vouch *v)
+{
+	buf_release(&v->addrs);
+}

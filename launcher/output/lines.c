@@ -1,0 +1,92 @@
+/* lines.c: the line cutter. */
+#include "launcher/output/lines.h"
+
+enum { KEEP_BYTES = 1024 }; /* memory kept for the next unfinished line */
+
+void lines_init(struct lines *l)
+{
+	buf_init(&l->part, LINES_MAX);
+	l->begun = 0;
+}
+
+void lines_release(struct lines *l)
+{
+	buf_release(&l->part);
+}
+
+static void emit_part(struct lines *l, int open, lines_emit emit, void *arg)
+{
+	int flags = (l->begun ? LINES_BEGUN : 0) | (open ? LINES_OPEN : 0);
+
+	emit(arg, SLICE(l->part.data, l->part.len), flags);
+	l->begun = open;
+	/* Hundreds of workers each with a full buffer would be our memory. */
+	if (l->part.cap > KEEP_BYTES)
+		buf_release(&l->part);
+	else
+		buf_reset(&l->part);
+}
+
+/* Keeps the start of a line; what is over the limit goes out in pieces. */
+static void keep(struct lines *l, struct slice data, lines_emit emit, void *arg)
+{
+	while (data.len) {
+		size_t room = LINES_MAX - l->part.len;
+		size_t n = data.len < room ? data.len : room;
+
+		buf_put(&l->part, data.data, n);
+		if (l->part.failed) { /* no memory: show what is there */
+			l->part.failed = 0;
+			emit_part(l, 1, emit, arg);
+			emit(arg, SLICE(data.data, n),
+			     LINES_BEGUN | LINES_OPEN);
+		}
+		data = SLICE(data.data + n, data.len - n);
+		if (l->part.len == LINES_MAX)
+			emit_part(l, 1, emit, arg);
+	}
+}
+
+void lines_feed(struct lines *l, struct slice data, lines_emit emit, void *arg)
+{
+	while (data.len) {
+		const char *end = memchr(data.data, '\n', data.len);
+		size_t n = end ? (size_t)(end - data.data) : data.len;
+
+		if (!end || l->part.len || l->begun || n > LINES_MAX)
+			keep(l, SLICE(data.data, n), emit, arg);
+		else
+			emit(arg, SLICE(data.data, n), 0);
+		if (!end)
+			return;
+		/* a line that is cut exactly at its end has an empty last
+		 * piece, which tells that it ended there */
+		if (l->part.len || l->begun)
+			emit_part(l, 0, emit, arg);
+		data = SLICE(end + 1, data.len - n - 1);
+	}
+}
+
+void lines_end(struct lines *l, lines_emit emit, void *arg)
+{
+	if (l->part.len || l->begun)
+		emit_part(l, 0, emit, arg);
+}
+
+struct slice lines_last_segment(struct slice text)
+{
+	while (text.len && text.data[text.len - 1] == '\r')
+		text.len--;
+	for (size_t i = text.len; i > 0; i--) {
+		if (text.data[i - 1] == '\r')
+			return SLICE(text.data + i, text.len - i);
+	}
+	return text;
+}
+
+struct slice lines_redrawn(const struct lines *l)
+{
+	if (!l->part.len || !memchr(l->part.data, '\r', l->part.len))
+		return SLICE(NULL, 0);
+	return lines_last_segment(SLICE(l->part.data, l->part.len));
+}

@@ -1,0 +1,102 @@
+/* log_rules.c: the console's options. */
+#include "launcher/output/log_rules.h"
+
+#include <stdlib.h>
+
+#include "launcher/output/prefix.h"
+#include "launcher/output/std_map.h"
+
+int log_rules_check(const struct output_options *o, uint32_t nproc,
+		    struct err *e)
+{
+	struct log_rules rules;
+	int rc = std_map_check(o->redirects, nproc, "--redirects", e);
+
+	if (rc == 0)
+		rc = std_map_check(o->tee, nproc, "--tee", e);
+	if (rc == 0 && o->log_dir && !*o->log_dir)
+		rc = err_set(e, ERR_USAGE, "--log-dir is empty; give a folder, "
+			     "or /dev/null for no files");
+	if (rc == 0)
+		rc = log_rules_init(&rules, o, e);
+	if (rc == 0)
+		log_rules_release(&rules);
+	return rc;
+}
+
+static int take_list(struct rank_list *l, int *given, const char *text,
+		     const char *what, struct err *e)
+{
+	*given = text && *text;
+	return *given ? rank_list_parse(l, text, what, e) : 0;
+}
+
+int log_rules_init(struct log_rules *r, const struct output_options *o,
+		   struct err *e)
+{
+	int rc;
+
+	*r = (struct log_rules){.prefix = o->log_prefix,
+				.collapse = o->collapse};
+	if (!r->prefix)
+		r->prefix = getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+	if (!r->prefix)
+		r->prefix = PREFIX_DEFAULT;
+	rc = take_list(&r->ranks, &r->some_ranks, o->ranks_filter,
+		       "--ranks-filter", e);
+	if (rc == 0)
+		rc = take_list(&r->local_ranks, &r->some_local_ranks,
+			       o->local_ranks_filter, "--local-ranks-filter",
+			       e);
+	if (rc == 0)
+		rc = line_filter_init(&r->copied[0], o->stdout_filters,
+				      "--duplicate-stdout-filters", e);
+	if (rc == 0)
+		rc = line_filter_init(&r->copied[1], o->stderr_filters,
+				      "--duplicate-stderr-filters", e);
+	if (rc < 0)
+		log_rules_release(r);
+	return rc;
+}
+
+void log_rules_release(struct log_rules *r)
+{
+	rank_list_release(&r->ranks);
+	rank_list_release(&r->local_ranks);
+	line_filter_release(&r->copied[0]);
+	line_filter_release(&r->copied[1]);
+}
+
+static int has_bit(const char *map, uint32_t local_rank, int is_stderr)
+{
+	return (std_map_of(map, local_rank) &
+		(is_stderr ? STD_ERR : STD_OUT)) != 0;
+}
+
+int log_rules_to_file(const struct output_options *o, uint32_t local_rank,
+		      int is_stderr)
+{
+	return has_bit(o->redirects, local_rank, is_stderr) ||
+	       has_bit(o->tee, local_rank, is_stderr);
+}
+
+int log_rules_to_console(const struct output_options *o, uint32_t local_rank,
+			 int is_stderr)
+{
+	return has_bit(o->tee, local_rank, is_stderr) ||
+	       !has_bit(o->redirects, local_rank, is_stderr);
+}
+
+int log_rules_shows(const struct log_rules *r, uint32_t local_rank,
+		    uint32_t rank)
+{
+	if (r->some_ranks && !rank_list_contains(&r->ranks, rank))
+		return 0;
+	return log_rules_shows_local(r, local_rank);
+}
+
+int log_rules_shows_local(const struct log_rules *r, uint32_t local_rank)
+{
+	return !r->some_local_ranks ||
+	       rank_list_contains(&r->local_ranks, local_rank);
+}

@@ -1,0 +1,426 @@
+/* logdir.c: the workers' folders and files. */
+#include "launcher/output/logdir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "launcher/output/lines.h"
+#include "launcher/output/log_rules.h"
+#include "launcher/output/std_map.h"
+
+enum { JOB_NAME_MAX = 128, FILES_AT_ONCE = 16 };
+
+#define NO_FILES "/dev/null"
+
+static const char *const std_names[] = {"stdout", "stderr"};
+
+/* printf into a path; -ENAMETOOLONG. */
+__attribute__((format(printf, 2, 3)))
+static int put_path(char *out, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(out, LOGDIR_PATH_MAX, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && n < LOGDIR_PATH_MAX)
+		return 0;
+	*out = '\0';
+	return -ENAMETOOLONG;
+}
+
+/* The job's name as a part of a file's name. */
+static void put_job(char *out, const char *job)
+{
+	size_t n = 0;
+
+	for (; *job && n < JOB_NAME_MAX; job++, n++) {
+		unsigned char c = (unsigned char)*job;
+
+		out[n] = c <= 0x20 || c == 0x7f || c == '/' ? '_' : *job;
+	}
+	out[n] = '\0';
+	if (out[0] == '.') /* it would be hidden, or be the folder above */
+		out[0] = '_';
+}
+
+/* mkdir -p; path is changed on the way and put back. */
+static int make_parents(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		int rc = 0;
+
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(path, 0777) < 0 && errno != EEXIST)
+			rc = -errno;
+		*p = '/';
+		if (rc < 0)
+			return rc;
+	}
+	return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static const char *temporary(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir ? dir : "/tmp";
+}
+
+/* Where error files go that nobody asked for: in memory they cost 20 times less
+ * than on a disk. */
+static const char *private_place(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir ? dir : "/dev/shm";
+}
+
+static int wants_files(const struct output_options *o)
+{
+	return !std_map_is_empty(o->redirects) || !std_map_is_empty(o->tee) ||
+	       (o->stdout_filters && *o->stdout_filters) ||
+	       (o->stderr_filters && *o->stderr_filters);
+}
+
+static int fail(struct err *e, int rc, const char *what, const char *path)
+{
+	return err_set(e, rc, "cannot make %s in '%s': %s; give another "
+		       "--log-dir, or --log-dir " NO_FILES " for no files",
+		       what, path, strerror(-rc));
+}
+
+/* base/JOB_XXXXXX, absolute, for the workers may be anywhere. */
+static int make_run(struct logdir *d, char *base, struct err *e)
+{
+	char job[JOB_NAME_MAX + 1], *real;
+	int rc = make_parents(base);
+
+	if (rc < 0)
+		return err_set(e, rc, "cannot make the log folder '%s': %s; "
+			       "give another --log-dir, or --log-dir " NO_FILES
+			       " for no files", base, strerror(-rc));
+	real = realpath(base, NULL);
+	if (!real)
+		return fail(e, -errno, "a folder", base);
+	put_job(job, d->job);
+	rc = put_path(d->run, "%s/%s_XXXXXX", real, job);
+	free(real);
+	if (rc == 0 && !mkdtemp(d->run))
+		rc = -errno;
+	if (rc == 0)
+		return 0;
+	d->run[0] = '\0';
+	return fail(e, rc, "a folder", base);
+}
+
+static int make_private_in(struct logdir *d, const char *place)
+{
+	/* absolute: workers may be anywhere */
+	char *real = realpath(place, NULL);
+
+	d->is_private = real &&
+			put_path(d->run, "%s/ddprun_XXXXXX", real) == 0 &&
+			mkdtemp(d->run);
+	free(real);
+	return d->is_private;
+}
+
+/* A host without a place for it runs jobs all the same. */
+static void make_private(struct logdir *d)
+{
+	if (make_private_in(d, private_place()) ||
+	    make_private_in(d, temporary()))
+		return;
+	log_warn("cannot make a folder in '%s': %s; what workers would write "
+		 "into their error files is lost (set TMPDIR)", temporary(),
+		 strerror(errno));
+	d->run[0] = '\0';
+}
+
+int logdir_init(struct logdir *d, const struct output_options *options,
+		const char *job, uint32_t nproc, struct err *e)
+{
+	char base[LOGDIR_PATH_MAX];
+	int rc;
+
+	d->options = options;
+	d->job = job;
+	d->nproc = nproc;
+	d->run[0] = d->attempt[0] = '\0';
+	d->is_private = d->told_full = 0;
+	d->round = 0;
+	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
+		return 0;
+	if (options->log_dir) {
+		rc = put_path(base, "%s", options->log_dir);
+		return rc < 0 ? fail(e, rc, "a folder", options->log_dir)
+			      : make_run(d, base, e);
+	}
+	if (!wants_files(options)) {
+		make_private(d);
+		return 0;
+	}
+	rc = put_path(base, "%s/torchelastic_XXXXXX", temporary());
+	if (rc == 0 && !mkdtemp(base))
+		rc = -errno;
+	if (rc < 0)
+		return fail(e, rc, "a folder for the workers' output",
+			    temporary());
+	rc = make_run(d, base, e);
+	if (rc == 0)
+		log_info("the workers' output is in %s", d->run);
+	return rc;
+}
+
+void logdir_imagine(struct logdir *d, const struct output_options *options,
+		    const char *job, uint32_t nproc)
+{
+	char text[JOB_NAME_MAX + 1];
+	int rc;
+
+	*d = (struct logdir){.options = options, .job = job,
+			     .nproc = nproc};
+	if (options->log_dir && strcmp(options->log_dir, NO_FILES) == 0)
+		return;
+	if (!options->log_dir && !wants_files(options)) {
+		d->is_private = 1;
+		put_path(d->run, "%s/ddprun_XXXXXX", private_place());
+		return;
+	}
+	put_job(text, job);
+	if (options->log_dir)
+		rc = put_path(d->run, "%s/%s_XXXXXX", options->log_dir, text);
+	else
+		rc = put_path(d->run, "%s/torchelastic_XXXXXX/%s_XXXXXX",
+			      temporary(), text);
+	if (rc == 0)
+		put_path(d->attempt, "%s/attempt_0", d->run);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind,
+		      struct FTW *where)
+{
+	/* what cannot be removed stays */
+	if (kind == FTW_DP)
+		rmdir(path);
+	else
+		unlink(path);
+	return 0;
+}
+
+/* Without memory: what is in there, and in the folders in there. */
+static void remove_name(void *arg, int dir, const char *name)
+{
+	int *depth = arg;
+	int fd;
+
+	if (unlinkat(dir, name, 0) == 0 || *depth == 0)
+		return;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(*depth)--;
+	/* names may be passed over while others are removed */
+	for (int i = 0; i < 8; i++) {
+		if (file_each_name(fd, remove_name, depth) < 0 ||
+		    unlinkat(dir, name, AT_REMOVEDIR) == 0)
+			break;
+		lseek(fd, 0, SEEK_SET);
+	}
+	(*depth)++;
+	close(fd);
+}
+
+static void remove_plainly(const char *path)
+{
+	int depth = 16; /* of the stack's */
+
+	remove_name(&depth, AT_FDCWD, path);
+}
+
+int logdir_remove(const char *path)
+{
+	/* one descriptor is enough, but slow in a deep tree; and memory may be
+	 * free again */
+	static const int at_once[] = {FILES_AT_ONCE, 1};
+	int rc = 0;
+
+	for (int i = 0; *path && i < 2; i++) {
+		rc = nftw(path, remove_one, at_once[i],
+			  FTW_DEPTH | FTW_PHYS) < 0 ? -errno : 0;
+		if (access(path, F_OK) < 0)
+			return 0;
+	}
+	if (rc < 0) {
+		remove_plainly(path);
+		if (access(path, F_OK) < 0)
+			return 0;
+	}
+	return *path && rc == 0 ? -ENOTEMPTY : rc;
+}
+
+void logdir_release(struct logdir *d)
+{
+	int rc = logdir_remove(logdir_private(d));
+
+	if (rc < 0)
+		log_warn("cannot remove '%s': %s; remove it by hand",
+			 logdir_private(d), strerror(-rc));
+	d->run[0] = d->attempt[0] = '\0';
+}
+
+const char *logdir_private(const struct logdir *d)
+{
+	return d->is_private ? d->run : "";
+}
+
+static void tell_full(struct logdir *d, const char *path, int why)
+{
+	if (d->told_full)
+		return;
+	d->told_full = 1;
+	log_warn("cannot make '%s': %s; the job goes on, what was to go there "
+		 "is shown here", path, strerror(why));
+}
+
+static int make_attempt(struct logdir *d, uint32_t attempt,
+			logdir_on_folder *on_folder, void *arg)
+{
+	char path[LOGDIR_PATH_MAX];
+	int rc = put_path(d->attempt, "%s/attempt_%u", d->run, attempt);
+
+	if (rc == 0 && mkdir(d->attempt, 0777) < 0)
+		rc = -errno;
+	if (rc == -EEXIST) {
+		rc = put_path(d->attempt, "%s/attempt_%u_round_%u", d->run,
+			      attempt, d->round);
+		if (rc == 0 && mkdir(d->attempt, 0777) < 0)
+			rc = -errno;
+	}
+	for (uint32_t i = 0; rc == 0 && i < d->nproc; i++) {
+		rc = put_path(path, "%s/%u", d->attempt, i);
+		if (rc == 0 && mkdir(path, 0777) < 0)
+			rc = -errno;
+		on_folder(arg);
+	}
+	return rc;
+}
+
+void logdir_begin(struct logdir *d, uint32_t attempt, uint32_t round,
+		  logdir_on_folder *on_folder, void *arg)
+{
+	int rc;
+
+	d->round = round;
+	d->attempt[0] = '\0';
+	if (!*d->run || d->is_private)
+		return;
+	rc = make_attempt(d, attempt, on_folder, arg);
+	if (rc == 0)
+		return;
+	tell_full(d, *d->attempt ? d->attempt : d->run, -rc);
+	d->attempt[0] = '\0';
+}
+
+const char *logdir_error_file(const struct logdir *d, uint32_t local_rank,
+			      char *out)
+{
+	*out = '\0';
+	/* rounds of the private folder differ in their names alone, so that
+	 * starting a worker makes nothing */
+	if (*d->run && d->is_private)
+		put_path(out, "%s/%u_%u.json", d->run, d->round, local_rank);
+	else if (*d->attempt)
+		put_path(out, "%s/%u/error.json", d->attempt, local_rank);
+	return out;
+}
+
+static int open_file(struct logdir *d, const char *path)
+{
+	int fd = -1;
+
+	if (*path)
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
+			  0666);
+	if (*path && fd < 0)
+		tell_full(d, path, errno);
+	return fd;
+}
+
+int logdir_open(struct logdir *d, uint32_t local_rank, int is_stderr)
+{
+	char path[LOGDIR_PATH_MAX] = "";
+
+	if (*d->attempt)
+		put_path(path, "%s/%u/%s.log", d->attempt, local_rank,
+			 std_names[is_stderr]);
+	return open_file(d, path);
+}
+
+int logdir_open_filtered(struct logdir *d, int is_stderr)
+{
+	char path[LOGDIR_PATH_MAX] = "";
+
+	if (*d->attempt)
+		put_path(path, "%s/filtered_%s.log", d->attempt,
+			 std_names[is_stderr]);
+	return open_file(d, path);
+}
+
+const char *logdir_stream(const struct logdir *d, uint32_t local_rank,
+			  int is_stderr, char *out)
+{
+	*out = '\0';
+	if (*d->attempt && log_rules_to_file(d->options, local_rank, is_stderr))
+		put_path(out, "%s/%u/%s.log", d->attempt, local_rank,
+			 std_names[is_stderr]);
+	return out;
+}
+
+static void add_line(void *arg, struct slice text, int flags)
+{
+	tail_add(arg, lines_last_segment(text));
+}
+
+void logdir_tail(const struct logdir *d, uint32_t local_rank, struct tail *t)
+{
+	char path[LOGDIR_PATH_MAX], text[TAIL_BYTES];
+	struct lines lines;
+	off_t size;
+	ssize_t n;
+	int fd;
+
+	if (!*logdir_stream(d, local_rank, 1, path))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	size = lseek(fd, 0, SEEK_END);
+	n = pread(fd, text, sizeof(text),
+		  size > TAIL_BYTES ? size - TAIL_BYTES : 0);
+	close(fd);
+	if (n <= 0)
+		return;
+	lines_init(&lines);
+	lines_feed(&lines, SLICE(text, (size_t)n), add_line, t);
+	lines_end(&lines, add_line, t);
+	lines_release(&lines);
+}
+
+const char *logdir_attempt(const struct logdir *d)
+{
+	return d->attempt;
+}

@@ -1,0 +1,82 @@
+/* outlet.c: files and pipes for one worker's streams. */
+#include "launcher/output/outlet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fail(struct err *e, const char *what)
+{
+	int rc = -errno;
+
+	return err_set(e, rc, "%s: %s", what, strerror(-rc));
+}
+
+static int open_pipe(struct outlet *o, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fail(e, "no pipe for a worker");
+	o->pipe = ends[0];
+	o->child = ends[1];
+	return 0;
+}
+
+static int open_nothing(struct outlet *o, struct err *e)
+{
+	o->child = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	return o->child < 0 ? fail(e, "cannot open /dev/null") : 0;
+}
+
+int outlet_open(struct outlet *o, const struct outlet_rules *rules,
+		uint32_t local_rank, uint32_t rank, int is_stderr,
+		struct err *e)
+{
+	int console = log_rules_to_console(rules->options, local_rank,
+					   is_stderr);
+	int rc, copied = rules->log->copied[is_stderr].n > 0;
+
+	*o = (struct outlet){-1, -1, -1, 0};
+	if (log_rules_to_file(rules->options, local_rank, is_stderr)) {
+		o->file = logdir_open(rules->dir, local_rank, is_stderr);
+		/* what has no place in a file, though it should, is not lost */
+		if (o->file < 0 && *rules->dir->run)
+			console = 1;
+	}
+	o->shown = console && log_rules_shows(rules->log, local_rank, rank);
+	/* of stderr the report wants the last lines */
+	if (o->shown || copied || (is_stderr && o->file < 0)) {
+		rc = open_pipe(o, e);
+	} else if (o->file >= 0) {
+		o->child = o->file;
+		o->file = -1;
+		rc = 0;
+	} else {
+		rc = open_nothing(o, e);
+	}
+	if (rc < 0)
+		outlet_close(o);
+	return rc;
+}
+
+void outlet_open_copies(const struct outlet_rules *rules, int copies[2])
+{
+	for (int i = 0; i < 2; i++) {
+		copies[i] = -1;
+		if (rules->log->copied[i].n)
+			copies[i] = logdir_open_filtered(rules->dir, i);
+	}
+}
+
+void outlet_close(struct outlet *o)
+{
+	int *const fds[] = {&o->child, &o->pipe, &o->file};
+
+	for (int i = 0; i < 3; i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}

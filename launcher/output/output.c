@@ -1,0 +1,445 @@
+/* output.c: reading the workers in turn, and what is shown of them. */
+#include "launcher/output/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "launcher/output/stream.h"
+
+enum {
+	PAUSE_BYTES = 1 << 20,
+	RESUME_BYTES = 512 << 10,
+	FLUSH_BYTES = 256 << 10,
+	COPIED_MAX = 4 << 20, /* as a read with its prefixes, and room */
+	STREAMS_AT_ONCE = 64,
+};
+
+static size_t pending(const struct output *o)
+{
+	return writer_pending(&o->writers[0]) + writer_pending(&o->writers[1]);
+}
+
+/* ---- when the workers are read */
+
+static void on_ready(uv_poll_t *poll, int status, int events);
+
+static void set_watching(struct output *o)
+{
+	int wanted = o->streams && !o->paused && !o->resting && !o->closing;
+	int rc = 0;
+
+	if (o->watching == wanted)
+		return;
+	o->watching = wanted;
+	if (wanted)
+		rc = uv_poll_start(&o->ready, UV_READABLE, on_ready);
+	else
+		uv_poll_stop(&o->ready);
+	if (rc < 0)
+		log_error("error: the workers' output is not read any more: "
+			  "%s", err_name(rc));
+}
+
+static void on_rested(uv_timer_t *t)
+{
+	struct output *o = t->data;
+
+	o->resting = 0;
+	set_watching(o);
+}
+
+/* A pass over n streams found so many bytes. */
+static void rest(struct output *o, size_t n, size_t bytes)
+{
+	uint64_t ms = pace_rest(&o->pace, uv_now(o->loop), n, bytes);
+
+	if (!ms)
+		return;
+	o->resting = 1;
+	uv_timer_start(&o->rest, on_rested, ms, 0);
+	set_watching(o);
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+	struct epoll_event ready[STREAMS_AT_ONCE];
+	struct output *o = poll->data;
+	size_t bytes = 0;
+	int n = epoll_wait(o->epoll, ready, STREAMS_AT_ONCE, 0);
+
+	for (int i = 0; i < n && !o->paused; i++) {
+		bytes += stream_read(ready[i].data.ptr);
+		if (pending(o) > FLUSH_BYTES)
+			output_flush(o);
+	}
+	output_flush(o);
+	if (n > 0 && !o->closing)
+		rest(o, (size_t)n, bytes);
+}
+
+int output_watch(struct output *o, struct stream *s)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = s};
+	struct collapse *c = o->collapse[s->of.is_stderr];
+
+	if (epoll_ctl(o->epoll, EPOLL_CTL_ADD, s->of.fd, &event) < 0)
+		return -errno;
+	o->streams++;
+	if (c && s->of.shown)
+		collapse_open(c, s->of.local_rank);
+	set_watching(o);
+	return 0;
+}
+
+void output_unwatch(struct output *o, struct stream *s)
+{
+	struct collapse *c = o->collapse[s->of.is_stderr];
+
+	epoll_ctl(o->epoll, EPOLL_CTL_DEL, s->of.fd, NULL);
+	o->streams--;
+	if (c && s->of.shown)
+		collapse_close(c, s->of.local_rank);
+	set_watching(o);
+}
+
+/* ---- the launcher's outputs */
+
+static void close_when_drained(struct output *o)
+{
+	if (o->closing != 1 || pending(o))
+		return;
+	o->closing = 2;
+	log_set_sink(NULL, NULL);
+	set_watching(o);
+	uv_close((uv_handle_t *)&o->ready, NULL);
+	uv_close((uv_handle_t *)&o->rest, NULL);
+	uv_close((uv_handle_t *)&o->expire, NULL);
+	writer_close(&o->writers[0]);
+	writer_close(&o->writers[1]);
+}
+
+static void on_room(void *arg)
+{
+	struct output *o = arg;
+
+	if (pending(o) <= RESUME_BYTES) {
+		o->paused = 0;
+		if (o->closing != 2)
+			set_watching(o);
+	}
+	close_when_drained(o);
+}
+
+/* A reader that left has what it wanted; a full disk is worth a line. */
+static void tell_lost(struct output *o)
+{
+	int why = o->out->broken;
+
+	if (!why || why == EPIPE || o->told_lost)
+		return;
+	o->told_lost = 1;
+	log_warn("cannot write to stdout: %s; the job goes on, what its workers"
+		 " print there is lost", strerror(why));
+}
+
+void output_tell_full(struct output *o, int why)
+{
+	if (o->told_full)
+		return;
+	o->told_full = 1;
+	log_warn("cannot write to the log files: %s; the job goes on, what "
+		 "they lack is only shown", strerror(why));
+}
+
+static void flush_copies(struct output *o)
+{
+	for (int i = 0; i < 2; i++) {
+		int rc = 0;
+
+		if (o->copied[i].len && o->round.copies[i] >= 0)
+			rc = file_write_all(o->round.copies[i],
+					    o->copied[i].data,
+					    o->copied[i].len);
+		buf_reset(&o->copied[i]);
+		if (rc < 0)
+			output_tell_full(o, -rc);
+	}
+}
+
+void output_flush(struct output *o)
+{
+	flush_copies(o);
+	writer_flush(o->out);
+	tell_lost(o);
+	if (o->err != o->out)
+		writer_flush(o->err);
+	if (o->closing || o->paused || pending(o) <= PAUSE_BYTES)
+		return;
+	o->paused = 1;
+	set_watching(o);
+}
+
+static void log_sink(void *arg, const char *line, unsigned long len)
+{
+	output_print(arg, line, len);
+}
+
+static int is_same_file(int a, int b)
+{
+	struct stat sa, sb;
+
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 &&
+	       sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+void output_print(struct output *o, const char *text, size_t n)
+{
+	writer_put(o->err, text, n);
+	output_flush(o);
+}
+
+void output_terminal(const struct output *o, int *columns, int *rows)
+{
+	*columns = o->out->columns;
+	*rows = o->out->columns ? o->out->rows : 0;
+}
+
+/* ---- the workers' lines */
+
+static void put_line(struct writer *w, struct slice prefix, struct slice text,
+		     int flags)
+{
+	writer_put_line(w, prefix, flags & LINES_BEGUN ? "... " : "", text,
+			flags & LINES_OPEN ? " ...\n" : "\n");
+}
+
+/* One line of several ranks. */
+static void put_collapsed(struct output *o, int is_stderr,
+			  const struct collapse_line *line)
+{
+	struct buf ranks = BUF_INIT(64 << 10), local_ranks = ranks;
+	struct buf prefix = ranks;
+
+	collapse_put_ranks(&ranks, o->collapse[is_stderr], line,
+			   o->round.base_rank);
+	collapse_put_ranks(&local_ranks, o->collapse[is_stderr], line, 0);
+	o->vars.rank = ranks.data ? ranks.data : "";
+	o->vars.local_rank = local_ranks.data ? local_ranks.data : "";
+	prefix_put(&prefix, o->rules->prefix, &o->vars);
+	put_line(is_stderr ? o->err : o->out, SLICE(prefix.data, prefix.len),
+		 SLICE(line->text.data, line->text.len), line->flags);
+	buf_release(&ranks);
+	buf_release(&local_ranks);
+	buf_release(&prefix);
+}
+
+static void on_collapsed_out(void *arg, const struct collapse_line *line)
+{
+	put_collapsed(arg, 0, line);
+}
+
+static void on_collapsed_err(void *arg, const struct collapse_line *line)
+{
+	put_collapsed(arg, 1, line);
+}
+
+static void on_expire(uv_timer_t *t);
+
+static void wait_to_expire(struct output *o)
+{
+	uint64_t until, next = UINT64_MAX, now = uv_now(o->loop);
+
+	for (int i = 0; i < 2; i++) {
+		if (o->collapse[i] && collapse_holds(o->collapse[i], &until) &&
+		    until < next)
+			next = until;
+	}
+	if (next != UINT64_MAX)
+		uv_timer_start(&o->expire, on_expire,
+			       next > now ? next - now : 0, 0);
+}
+
+static void on_expire(uv_timer_t *t)
+{
+	struct output *o = t->data;
+
+	for (int i = 0; i < 2; i++) {
+		if (o->collapse[i])
+			collapse_expire(o->collapse[i], uv_now(o->loop));
+	}
+	wait_to_expire(o);
+	output_flush(o);
+}
+
+void output_show(struct output *o, struct stream *s, struct slice text,
+		 int flags)
+{
+	struct collapse *c = o->collapse[s->of.is_stderr];
+	struct writer *w = s->writer;
+
+	if (w->columns && memchr(text.data, '\r', text.len))
+		text = lines_last_segment(text);
+	if (!c) {
+		put_line(w, SLICE(s->prefix, s->prefix_len), text, flags);
+		return;
+	}
+	collapse_add(c, s->of.local_rank, text, flags, uv_now(o->loop));
+	if (!uv_is_active((uv_handle_t *)&o->expire))
+		wait_to_expire(o);
+}
+
+void output_copy(struct output *o, struct stream *s, struct slice text,
+		 int flags)
+{
+	struct buf *to = &o->copied[s->of.is_stderr];
+
+	if (o->round.copies[s->of.is_stderr] < 0 ||
+	    !line_filter_matches(&o->rules->copied[s->of.is_stderr], text))
+		return;
+	buf_put(to, s->prefix, s->prefix_len);
+	buf_put(to, text.data, text.len);
+	buf_put(to, "\n", 1);
+	if (to->len > FLUSH_BYTES)
+		flush_copies(o);
+}
+
+void output_redraw(struct output *o, struct stream *s, struct slice text)
+{
+	o->redrawn = text.len ? s : NULL;
+	writer_set_status(s->writer, SLICE(s->prefix, text.len ? s->prefix_len
+							       : 0), text);
+}
+
+/* ---- from start to end */
+
+static int init_collapse(struct output *o, uint32_t n)
+{
+	static const collapse_emit emits[] = {on_collapsed_out,
+					      on_collapsed_err};
+
+	for (int i = 0; i < 2; i++) {
+		o->collapse[i] = malloc(sizeof(*o->collapse[i]));
+		if (!o->collapse[i] ||
+		    collapse_init(o->collapse[i], n, emits[i], o) < 0) {
+			free(o->collapse[i]);
+			o->collapse[i] = NULL;
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static void init_handles(struct output *o)
+{
+	uv_timer_init(o->loop, &o->rest);
+	uv_timer_init(o->loop, &o->expire);
+	o->ready.data = o->rest.data = o->expire.data = o;
+	writer_init(&o->writers[0], o->loop, STDOUT_FILENO);
+	o->out = o->err = &o->writers[0];
+	/* the second one has nothing to do then, but is always there */
+	if (is_same_file(STDOUT_FILENO, STDERR_FILENO)) {
+		o->writers[1] = (struct writer){.kind = WRITER_PLAIN};
+	} else {
+		writer_init(&o->writers[1], o->loop, STDERR_FILENO);
+		o->err = &o->writers[1];
+	}
+	for (int i = 0; i < 2; i++) {
+		o->writers[i].on_room = on_room;
+		o->writers[i].arg = o;
+	}
+}
+
+int output_init(struct output *o, uv_loop_t *loop, uint32_t n,
+		const struct log_rules *rules, const char *role, struct err *e)
+{
+	int rc = -ENOMEM;
+
+	*o = (struct output){.loop = loop, .rules = rules, .epoll = -1,
+			     .round.copies = {-1, -1}};
+	sock_host_name(o->host);
+	o->vars = (struct prefix_vars){.role_name = role, .host = o->host};
+	buf_init(&o->copied[0], COPIED_MAX);
+	buf_init(&o->copied[1], COPIED_MAX);
+	o->piece = malloc(OUTPUT_PIECE_BYTES);
+	if (!o->piece || (rules->collapse && init_collapse(o, n) < 0))
+		goto fail;
+	o->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (o->epoll < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	/* what fails before the first handle leaves none to close */
+	rc = uv_poll_init(o->loop, &o->ready, o->epoll);
+	if (rc < 0)
+		goto fail;
+	init_handles(o);
+	log_set_sink(log_sink, o);
+	return 0;
+fail:
+	output_release(o);
+	return loop_check(rc, e, "cannot read the workers' output");
+}
+
+static void close_copies(struct output *o)
+{
+	flush_copies(o);
+	for (int i = 0; i < 2; i++) {
+		if (o->round.copies[i] >= 0)
+			close(o->round.copies[i]);
+		o->round.copies[i] = -1;
+	}
+}
+
+void output_begin(struct output *o, const struct output_round *round)
+{
+	for (int i = 0; i < 2; i++) {
+		if (o->collapse[i])
+			collapse_flush(o->collapse[i]);
+	}
+	close_copies(o);
+	o->round = *round;
+	o->vars.node_rank = round->node_rank;
+	o->vars.world_size = round->world_size;
+}
+
+void output_close(struct output *o)
+{
+	if (o->closing)
+		return;
+	o->closing = 1;
+	writer_set_status(o->out, SLICE("", 0), SLICE("", 0));
+	output_flush(o);
+	close_when_drained(o);
+}
+
+void output_abandon(struct output *o)
+{
+	for (int i = 0; i < 2; i++) {
+		o->writers[i].broken = EPIPE;
+		o->writers[i].sent = o->writers[i].queue.len;
+	}
+	close_when_drained(o);
+}
+
+void output_release(struct output *o)
+{
+	log_set_sink(NULL, NULL);
+	close_copies(o);
+	for (int i = 0; i < 2; i++) {
+		writer_release(&o->writers[i]);
+		buf_release(&o->copied[i]);
+		if (o->collapse[i])
+			collapse_release(o->collapse[i]);
+		free(o->collapse[i]);
+	}
+	if (o->epoll >= 0)
+		close(o->epoll);
+	free(o->piece);
+}

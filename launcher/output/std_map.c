@@ -1,0 +1,109 @@
+/* std_map.c: masks per local rank. */
+#include "launcher/output/std_map.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct entry {
+	uint32_t rank;
+	int mask;
+};
+
+/* "RANK:MASK" and the comma after it: what follows, or NULL if it is none. */
+static const char *take_entry(const char *p, struct entry *entry)
+{
+	uint64_t rank = 0;
+	const char *begin = p;
+
+	for (; *p >= '0' && *p <= '9'; p++) {
+		rank = rank * 10 + (uint64_t)(*p - '0');
+		if (rank > UINT32_MAX)
+			return NULL;
+	}
+	if (p == begin || p[0] != ':' || p[1] < '0' || p[1] > '3')
+		return NULL;
+	*entry = (struct entry){(uint32_t)rank, p[1] - '0'};
+	p += 2;
+	if (*p == ',' && p[1])
+		return p + 1;
+	return *p ? NULL : p;
+}
+
+/* 0 to 3 where text is one mask for all, else -1. */
+static int single(const char *text)
+{
+	if (text[0] >= '0' && text[0] <= '3' && !text[1])
+		return text[0] - '0';
+	return -1;
+}
+
+static int is_named_before(const char *text, const char *end, uint32_t rank)
+{
+	struct entry entry;
+
+	while (text < end) {
+		text = take_entry(text, &entry);
+		if (entry.rank == rank)
+			return text < end;
+	}
+	return 0;
+}
+
+int std_map_check(const char *text, uint32_t nproc, const char *what,
+		  struct err *e)
+{
+	struct entry entry;
+	const char *p = text;
+
+	if (single(text) >= 0)
+		return 0;
+	do {
+		p = take_entry(p, &entry);
+		if (!p)
+			return err_set(e, ERR_USAGE,
+				       "%s '%s': give 0 (nothing), 1 (stdout), "
+				       "2 (stderr) or 3 (both) for all workers,"
+				       " or LOCAL_RANK:MASK,... like 0:3,12:1",
+				       what, text);
+		if (entry.rank >= nproc)
+			return err_set(e, ERR_USAGE,
+				       "%s '%s': there is no local rank %u: "
+				       "this node's are 0 to %u", what, text,
+				       entry.rank, nproc - 1);
+		if (is_named_before(text, p, entry.rank))
+			return err_set(e, ERR_USAGE,
+				       "%s '%s': local rank %u is named twice",
+				       what, text, entry.rank);
+	} while (*p);
+	return 0;
+}
+
+int std_map_of(const char *text, uint32_t local_rank)
+{
+	struct entry entry;
+	int mask = single(text);
+
+	if (mask >= 0)
+		return mask;
+	while (text && *text) {
+		text = take_entry(text, &entry);
+		if (text && entry.rank == local_rank)
+			return entry.mask;
+	}
+	return STD_NONE;
+}
+
+int std_map_is_empty(const char *text)
+{
+	struct entry entry;
+	int mask = single(text);
+
+	if (mask >= 0)
+		return mask == STD_NONE;
+	while (text && *text) {
+		text = take_entry(text, &entry);
+		if (text && entry.mask)
+			return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,192 @@
+/* stream.c: from one worker's pipe to where its lines go. */
+#include "launcher/output/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+
+enum {
+	DRAIN_MAX = 1 << 20, /* a pipe holds no more, but one can be refilled */
+	PIECE_MIN = 4 << 10,
+	EXPANDED_MAX = 1 << 20, /* a read of empty lines, with their prefixes */
+};
+
+static void put_prefix(struct stream *s)
+{
+	struct output *o = s->output;
+	struct buf prefix = BUF_INIT(sizeof(s->prefix));
+	char rank[16], local_rank[16];
+
+	snprintf(rank, sizeof(rank), "%u", s->of.rank);
+	snprintf(local_rank, sizeof(local_rank), "%u", s->of.local_rank);
+	o->vars.rank = rank;
+	o->vars.local_rank = local_rank;
+	prefix_put(&prefix, o->rules->prefix, &o->vars);
+	s->prefix_len = prefix.len;
+	if (prefix.len)
+		memcpy(s->prefix, prefix.data, prefix.len);
+	buf_release(&prefix);
+	s->piece_max = EXPANDED_MAX / (s->prefix_len + 1);
+	if (s->piece_max > OUTPUT_PIECE_BYTES)
+		s->piece_max = OUTPUT_PIECE_BYTES;
+	if (s->piece_max < PIECE_MIN)
+		s->piece_max = PIECE_MIN;
+}
+
+int stream_open(struct stream *s, struct output *o,
+		const struct stream_setup *setup)
+{
+	int rc;
+
+	s->of = *setup;
+	s->output = o;
+	s->writer = setup->is_stderr ? o->err : o->out;
+	lines_init(&s->lines);
+	if (fcntl(s->of.fd, F_SETFL, O_NONBLOCK) < 0)
+		rc = -errno;
+	else
+		rc = output_watch(o, s);
+	if (rc < 0) {
+		s->of.fd = -1;
+		return rc;
+	}
+	put_prefix(s);
+	return 0;
+}
+
+/* What is not of this piece began in one before, and ends here. */
+static int is_too_old(const struct stream *s, const char *text)
+{
+	return text >= s->output->piece && text < s->tail_from;
+}
+
+static void on_line(void *arg, struct slice text, int flags)
+{
+	struct stream *s = arg;
+	struct output *o = s->output;
+
+	if (o->rules->copied[s->of.is_stderr].n)
+		output_copy(o, s, text, flags);
+	if (s->of.shown)
+		output_show(o, s, text, flags);
+	if (s->of.tail && !is_too_old(s, text.data))
+		tail_add(s->of.tail, lines_last_segment(text));
+}
+
+/* Where the lines begin that the tail can hold at most. */
+static const char *find_tail(const char *piece, size_t n)
+{
+	const char *least = n > TAIL_BYTES ? piece + n - TAIL_BYTES : piece;
+	const char *end = piece + n;
+
+	for (int i = 0; i <= TAIL_LINES; i++) {
+		const char *at = memrchr(least, '\n', (size_t)(end - least));
+
+		if (!at) { /* of a long line its end is wanted */
+			at = memrchr(piece, '\n', (size_t)(least - piece));
+			return at ? at + 1 : piece;
+		}
+		end = at;
+	}
+	return end + 1;
+}
+
+/* What read(2) said: more than 0, 0 at the end, -EAGAIN. */
+static long read_piece(struct stream *s)
+{
+	struct output *o = s->output;
+	ssize_t n;
+	int rc;
+
+	do {
+		n = read(s->of.fd, o->piece, s->piece_max);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN) {
+		rc = errno;
+		log_warn("the output of local rank %u cannot be read any more: "
+			 "%s", s->of.local_rank, strerror(rc));
+		return -rc;
+	}
+	if (n < 0)
+		return -EAGAIN;
+	if (n == 0)
+		return 0;
+	if (s->of.file >= 0) {
+		rc = file_write_all(s->of.file, o->piece, (size_t)n);
+		if (rc < 0)
+			output_tell_full(o, -rc);
+	}
+	if (s->of.tail)
+		s->tail_from = find_tail(o->piece, (size_t)n);
+	lines_feed(&s->lines, SLICE(o->piece, (size_t)n), on_line, s);
+	return n;
+}
+
+/* Its line was ended, and stands above now. */
+static void forget_redrawn(struct stream *s)
+{
+	if (s->output->redrawn == s)
+		output_redraw(s->output, s, SLICE("", 0));
+}
+
+size_t stream_read(struct stream *s)
+{
+	struct slice text;
+	long n;
+
+	if (s->of.fd < 0)
+		return 0;
+	n = read_piece(s);
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0) {
+		stream_close(s);
+		return 0;
+	}
+	if (s->writer->columns && s->of.shown) {
+		text = lines_redrawn(&s->lines);
+		if (text.data)
+			output_redraw(s->output, s, text);
+		else
+			forget_redrawn(s);
+	}
+	return (size_t)n;
+}
+
+static void end_line(struct stream *s)
+{
+	lines_end(&s->lines, on_line, s);
+	forget_redrawn(s);
+}
+
+void stream_drain(struct stream *s)
+{
+	long n = 1, sum = 0;
+
+	if (s->of.fd < 0)
+		return;
+	while (sum < DRAIN_MAX && (n = read_piece(s)) > 0)
+		sum += n;
+	end_line(s);
+	if (n == 0)
+		stream_close(s);
+	output_flush(s->output);
+}
+
+void stream_close(struct stream *s)
+{
+	if (s->of.fd < 0)
+		return;
+	end_line(s);
+	lines_release(&s->lines);
+	output_unwatch(s->output, s);
+	close(s->of.fd);
+	if (s->of.file >= 0)
+		close(s->of.file);
+	s->of.fd = s->of.file = -1;
+	s->of.on_closed(s->of.arg);
+}

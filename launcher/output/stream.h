@@ -1,0 +1,43 @@
+/* stream.h: a worker's stdout or stderr as a pipe that is read here: cut into
+ * lines, which go to the console, to files and into the failure report. */
+#ifndef LAUNCHER_STREAM_H
+#define LAUNCHER_STREAM_H
+
+#include "launcher/output/lines.h"
+#include "launcher/output/output.h"
+#include "launcher/output/tail.h"
+
+struct stream_setup {
+	int fd;   /* the pipe's read end */
+	int file; /* gets every byte as it came; -1: none */
+	int is_stderr, shown;
+	uint32_t rank, local_rank;
+	struct tail *tail; /* NULL: none is kept */
+	/* comes once, when the stream is closed and may be opened again */
+	void (*on_closed)(void *arg);
+	void *arg;
+};
+
+struct stream {
+	struct stream_setup of; /* fd -1: closed */
+	struct output *output;
+	struct writer *writer;
+	struct lines lines;
+	const char *tail_from; /* lines of this piece before it are too old */
+	size_t prefix_len, piece_max;
+	char prefix[OUTPUT_PREFIX_MAX];
+};
+
+/* Takes both descriptors, on success. 0 or -errno. */
+int stream_open(struct stream *s, struct output *o,
+		const struct stream_setup *setup);
+
+/* Reads once what is there; closes at the end. How many bytes it were. */
+size_t stream_read(struct stream *s);
+/* Reads what is there without waiting for an end that a grandchild may hold
+ * open, and shows an unfinished line. */
+void stream_drain(struct stream *s);
+/* Closes; does nothing if the stream is closed already. */
+void stream_close(struct stream *s);
+
+#endif

@@ -1,0 +1,342 @@
+/* writer.c: the launcher's own outputs. */
+#include "launcher/output/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	QUEUE_MAX = 256 << 20, /* back-pressure keeps it at about 1 MiB */
+	KEEP_BYTES = 128 << 10,
+	STATUS_MAX = 4096,
+};
+
+#define ERASE_LINE "\r\x1b[K"
+
+/* Setting O_NONBLOCK on a descriptor that we inherited would change it for our
+ * parent and for every worker that shares it; a second opening is ours. */
+static void open_again(struct writer *w)
+{
+	char path[32];
+	struct stat st;
+	int fd;
+
+	if (fstat(w->fd, &st) < 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
+		return;
+	if (S_ISSOCK(st.st_mode)) {
+		w->kind = WRITER_SOCKET;
+		return;
+	}
+	if (S_ISCHR(st.st_mode) && !isatty(w->fd))
+		return; /* /dev/null and its kin */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", w->fd);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	w->kind = fd < 0 ? WRITER_SHARED : WRITER_OWN;
+	if (fd >= 0)
+		w->fd = fd;
+}
+
+static void measure(struct writer *w)
+{
+	struct winsize size;
+
+	w->columns = 0;
+	if (!isatty(w->fd))
+		return;
+	w->columns = 80;
+	w->rows = 24;
+	if (ioctl(w->fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+		w->columns = size.ws_col;
+		w->rows = size.ws_row;
+	}
+}
+
+int writer_init(struct writer *w, uv_loop_t *loop, int fd)
+{
+	int rc;
+
+	*w = (struct writer){.fd = fd, .kind = WRITER_PLAIN};
+	buf_init(&w->queue, QUEUE_MAX);
+	buf_init(&w->status, STATUS_MAX);
+	open_again(w);
+	measure(w);
+	if (w->kind == WRITER_PLAIN)
+		return 0;
+	if (w->kind != WRITER_OWN) {
+		/* libuv makes what it polls non-blocking; O_NONBLOCK is of the
+		 * opening, so where we share that, it is set back at once */
+		int flags = fcntl(fd, F_GETFL);
+
+		rc = uv_poll_init(loop, &w->poll, fd);
+		if (flags >= 0 && !(flags & O_NONBLOCK))
+			fcntl(fd, F_SETFL, flags);
+	} else {
+		rc = uv_poll_init(loop, &w->poll, w->fd);
+	}
+	if (rc < 0) { /* what cannot be polled is written plainly */
+		if (w->kind == WRITER_OWN)
+			close(w->fd);
+		w->fd = fd;
+		w->kind = WRITER_PLAIN;
+		return 0;
+	}
+	w->poll.data = w;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct writer *w = h->data;
+
+	if (w->kind == WRITER_OWN)
+		close(w->fd);
+	w->fd = -1;
+}
+
+void writer_close(struct writer *w)
+{
+	if (w->kind != WRITER_PLAIN && w->poll.data)
+		uv_close((uv_handle_t *)&w->poll, on_closed);
+}
+
+void writer_release(struct writer *w)
+{
+	buf_release(&w->queue);
+	buf_release(&w->status);
+}
+
+size_t writer_pending(const struct writer *w)
+{
+	return w->queue.len - w->sent;
+}
+
+/* Waits for room: it may have been non-blocking when we inherited it. */
+static ssize_t put_plain(int fd, const char *p, size_t n)
+{
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	ssize_t sent;
+
+	while ((sent = write(fd, p, n)) < 0 && errno == EAGAIN)
+		poll(&room, 1, -1);
+	return sent;
+}
+
+static ssize_t put_some(struct writer *w, const char *p, size_t n)
+{
+	switch (w->kind) {
+	case WRITER_SOCKET:
+		return send(w->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	case WRITER_SHARED:
+		/* a pipe that polls as writable takes this much at once */
+		return write(w->fd, p, n < PIPE_BUF ? n : PIPE_BUF);
+	case WRITER_PLAIN:
+		return put_plain(w->fd, p, n);
+	default:
+		return write(w->fd, p, n);
+	}
+}
+
+static void drop(struct writer *w)
+{
+	w->sent = 0;
+	if (w->queue.cap > KEEP_BYTES)
+		buf_release(&w->queue);
+	else
+		buf_reset(&w->queue);
+}
+
+/* Sends until it would block; returns 1 if something is left. */
+static int send_queue(struct writer *w, int once)
+{
+	while (writer_pending(w)) {
+		ssize_t n = put_some(w, w->queue.data + w->sent,
+				     writer_pending(w));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return 1;
+		if (n < 0) {
+			/* the reader has left, or the disk is full: the job
+			 * goes on without this output */
+			w->broken = errno;
+			drop(w);
+			return 0;
+		}
+		w->sent += (size_t)n;
+		if (once && writer_pending(w))
+			return 1;
+	}
+	drop(w);
+	return 0;
+}
+
+/* The line in place is drawn when all else is out: a slow terminal sees the
+ * newest one, not all. */
+static int send_all(struct writer *w)
+{
+	int once = w->kind == WRITER_SHARED;
+
+	if (send_queue(w, once))
+		return 1;
+	if (!w->status.len || w->status_shown || w->broken)
+		return 0;
+	buf_put(&w->queue, w->status.data, w->status.len);
+	w->status_shown = 1;
+	return once || send_queue(w, once);
+}
+
+static void on_writable(uv_poll_t *poll, int status, int events)
+{
+	struct writer *w = poll->data;
+
+	/* an error is what write(2) will say, too */
+	if (!send_all(w)) {
+		uv_poll_stop(&w->poll);
+		w->polling = 0;
+	} else if (w->sent > w->queue.len / 2) {
+		buf_consume(&w->queue, w->sent);
+		w->sent = 0;
+	}
+	if (w->on_room)
+		w->on_room(w->arg);
+}
+
+void writer_flush(struct writer *w)
+{
+	int left, rc;
+
+	if (w->polling || !(writer_pending(w) || w->status.len))
+		return;
+	/* only the poll can tell that a shared one would not block */
+	left = w->kind == WRITER_SHARED || send_all(w);
+	if (!left || w->kind == WRITER_PLAIN)
+		return;
+	rc = uv_poll_start(&w->poll, UV_WRITABLE, on_writable);
+	w->polling = rc == 0;
+	if (rc < 0) {
+		w->broken = -rc;
+		drop(w);
+	}
+}
+
+/* There is no memory to queue it: what is queued and this leave now, and the
+ * loop waits for the reader, though not for ever. */
+static void put_at_once(struct writer *w, struct slice text)
+{
+	enum { WAIT_MS = 1000 };
+	struct pollfd p = {.fd = w->fd, .events = POLLOUT};
+	size_t sent = 0;
+
+	w->queue.failed = 0;
+	while (writer_pending(w) && send_queue(w, 0))
+		if (poll(&p, 1, WAIT_MS) <= 0)
+			return;
+	while (sent < text.len && !w->broken) {
+		ssize_t n = put_some(w, text.data + sent, text.len - sent);
+
+		if (n >= 0)
+			sent += (size_t)n;
+		else if (errno != EINTR && errno != EAGAIN)
+			w->broken = errno;
+		else if (errno == EAGAIN && poll(&p, 1, WAIT_MS) <= 0)
+			return;
+	}
+}
+
+void writer_put(struct writer *w, const char *data, size_t n)
+{
+	if (w->broken)
+		return;
+	if (w->status_shown) {
+		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
+		w->status_shown = 0;
+	}
+	buf_put(&w->queue, data, n);
+	if (w->queue.failed)
+		put_at_once(w, SLICE(data, n));
+}
+
+static char *append(char *to, const char *from, size_t n)
+{
+	memcpy(to, from, n);
+	return to + n;
+}
+
+void writer_put_line(struct writer *w, struct slice prefix, const char *begin,
+		     struct slice text, const char *end)
+{
+	size_t begins = strlen(begin), ends = strlen(end);
+	size_t n = prefix.len + begins + text.len + ends;
+	char *to;
+
+	if (w->broken)
+		return;
+	if (w->status_shown) {
+		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
+		w->status_shown = 0;
+	}
+	to = buf_reserve(&w->queue, n);
+	if (!to) {
+		put_at_once(w, prefix);
+		put_at_once(w, SLICE_STR(begin));
+		put_at_once(w, text);
+		put_at_once(w, SLICE_STR(end));
+		return;
+	}
+	if (prefix.len)
+		to = append(to, prefix.data, prefix.len);
+	to = append(to, begin, begins);
+	if (text.len)
+		to = append(to, text.data, text.len);
+	append(to, end, ends);
+	w->queue.len += n;
+}
+
+/* Counts columns as bytes that begin a UTF-8 character. */
+static void put_narrow(struct buf *out, struct slice text, int *columns)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.data[i];
+
+		if (c == 0x1b) { /* ESC [ ... letter */
+			while (i + 1 < text.len &&
+			       !((text.data[i + 1] | 0x20) >= 'a' &&
+				 (text.data[i + 1] | 0x20) <= 'z'))
+				i++;
+			i++;
+			continue;
+		}
+		if (c < 0x20 || c == 0x7f)
+			continue;
+		if ((c & 0xc0) != 0x80 && (*columns)-- <= 0)
+			return;
+		buf_put(out, &text.data[i], 1);
+	}
+}
+
+void writer_set_status(struct writer *w, struct slice prefix, struct slice text)
+{
+	int columns;
+
+	if (!w->columns || w->broken)
+		return;
+	if (w->status_shown) {
+		buf_put(&w->queue, ERASE_LINE, sizeof(ERASE_LINE) - 1);
+		w->status_shown = 0;
+	}
+	buf_reset(&w->status);
+	if (!text.len)
+		return;
+	measure(w); /* people resize their terminals */
+	columns = w->columns - 1;
+	put_narrow(&w->status, prefix, &columns);
+	put_narrow(&w->status, text, &columns);
+	w->status.failed = 0;
+}

@@ -1,0 +1,320 @@
+/* binding.c: the arithmetic of who gets which cores. A core is counted by its
+ * place in the topology; its hyperthreads go with it. */
+#include "launcher/plan/binding.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/option.h"
+
+static const char *const names[] = {
+	[BINDING_NONE] = "none", [BINDING_NODE] = "node",
+	[BINDING_SOCKET] = "socket", [BINDING_EXCLUSIVE] = "exclusive",
+	[BINDING_CORE_COMPLEX] = "core-complex", [BINDING_CORES] = "cores",
+};
+enum { NAMES = sizeof(names) / sizeof(*names) };
+
+const char *binding_name(enum binding mode)
+{
+	return names[mode];
+}
+
+int binding_parse(enum binding *mode, const char *text, struct err *e)
+{
+	int best = 0, least = -1;
+
+	for (int i = 0; i < NAMES; i++) {
+		int d = option_distance(text, names[i]);
+
+		if (strcmp(text, names[i]) == 0) {
+			*mode = (enum binding)i;
+			return 0;
+		}
+		if (least < 0 || d < least) {
+			least = d;
+			best = i;
+		}
+	}
+	return err_set(e, ERR_USAGE, "--cpu-bind '%s' is not known; did you "
+		       "mean %s? There are node, socket, exclusive, "
+		       "core-complex, cores and none", text, names[best]);
+}
+
+struct worker_home {
+	uint32_t at;    /* the place in cpus of a CPU of its home */
+	uint32_t order; /* so many workers before it have this home node */
+};
+
+/* Cores of one node that share a cache. */
+struct complex {
+	uint32_t at, size; /* its first CPU's place; how many CPUs */
+};
+
+struct work {
+	const struct topology *t;
+	const struct binding_request *r;
+	uint32_t *core_at; /* the place in cpus where each core begins */
+	uint32_t cores;
+	struct worker_home *homes; /* of each worker */
+	struct complex *complex; /* largest first */
+	uint32_t complexes;
+	uint32_t *sharers; /* workers at a node, by its first CPU's place */
+};
+
+static void find_cores(struct work *w)
+{
+	const struct topology_cpu *cpus = w->t->cpus;
+
+	for (uint32_t i = 0; i < w->t->n; i++) {
+		if (i == 0 || cpus[i].core != cpus[i - 1].core)
+			w->core_at[w->cores++] = i;
+	}
+	w->core_at[w->cores] = w->t->n;
+}
+
+/* The place of the node's first CPU; t->n: it has none. */
+static uint32_t node_at(const struct topology *t, uint32_t node)
+{
+	uint32_t i = 0;
+
+	while (i < t->n && t->cpus[i].node != node)
+		i++;
+	return i;
+}
+
+static uint32_t gpu_of(const struct binding_request *r, uint32_t worker)
+{
+	return (uint32_t)((uint64_t)worker * r->gpus_per_proc % r->gpus);
+}
+
+static int gpus_help(const struct binding_request *r)
+{
+	for (uint32_t i = 0; i < r->gpus; i++) {
+		if (r->gpu_nodes[i] < 0)
+			return 0;
+	}
+	return r->gpus > 0;
+}
+
+static int find_homes(struct work *w, struct err *e)
+{
+	const struct topology *t = w->t;
+	const struct binding_request *r = w->r;
+	int by_gpu = gpus_help(r);
+
+	for (uint32_t i = 0; i < r->nproc; i++) {
+		uint32_t at = w->core_at[(uint64_t)i * w->cores / r->nproc];
+		uint32_t node = t->cpus[at].node, first;
+
+		if (by_gpu)
+			node = (uint32_t)r->gpu_nodes[gpu_of(r, i)];
+		first = node_at(t, node);
+		if (first == t->n)
+			return err_set(e, ERR_USAGE,
+				       "--cpu-bind %s: GPU %u of local rank %u "
+				       "is on NUMA node %u, none of whose CPUs "
+				       "this process may use; ask for CPUs "
+				       "beside the GPUs, or use --cpu-bind "
+				       "cores", names[r->mode], gpu_of(r, i), i,
+				       node);
+		w->homes[i].at = by_gpu ? first : at;
+		w->homes[i].order = w->sharers[first]++;
+	}
+	return 0;
+}
+
+/* Part k when n are divided among parts, the first ones getting one more. */
+static uint32_t share(uint32_t n, uint32_t parts, uint32_t k, uint32_t *first)
+{
+	uint32_t each, extra;
+
+	assert(parts);
+	each = n / parts;
+	extra = n % parts;
+	*first = k * each + (k < extra ? k : extra);
+	return each + (k < extra);
+}
+
+static void add_core(const struct work *w, uint32_t core, struct cpus *out)
+{
+	for (uint32_t i = w->core_at[core]; i < w->core_at[core + 1]; i++)
+		cpus_add(out, w->t->cpus[i].cpu);
+}
+
+static void give_cores(const struct work *w, uint32_t worker, struct cpus *out)
+{
+	uint32_t nproc = w->r->nproc, first, n;
+
+	if (nproc > w->cores) {
+		add_core(w, (uint32_t)((uint64_t)worker * w->cores / nproc),
+			 out);
+		return;
+	}
+	n = share(w->cores, nproc, worker, &first);
+	for (uint32_t i = first; i < first + n; i++)
+		add_core(w, i, out);
+}
+
+static int give_exclusive(const struct work *w, uint32_t worker,
+			  struct cpus *out, struct err *e)
+{
+	const struct topology_cpu *cpus = w->t->cpus;
+	const struct worker_home *h = &w->homes[worker];
+	uint32_t node = cpus[h->at].node, first, n, seen = 0, cores = 0;
+	uint32_t sharers = w->sharers[node_at(w->t, node)];
+
+	for (uint32_t i = 0; i < w->cores; i++)
+		cores += cpus[w->core_at[i]].node == node;
+	if (sharers > cores)
+		return err_set(e, ERR_USAGE,
+			       "--cpu-bind exclusive: %u workers belong to "
+			       "NUMA node %u, where this process may use %u "
+			       "core%s; start fewer workers, or use "
+			       "--cpu-bind node",
+			       sharers, node, cores, cores == 1 ? "" : "s");
+	n = share(cores, sharers, h->order, &first);
+	for (uint32_t i = 0; i < w->cores; i++) {
+		if (cpus[w->core_at[i]].node != node)
+			continue;
+		if (seen >= first && seen < first + n)
+			add_core(w, i, out);
+		seen++;
+	}
+	return 0;
+}
+
+static int same_complex(const struct topology_cpu *a,
+			const struct topology_cpu *b)
+{
+	/* a cache may span nodes */
+	return a->node == b->node && a->cache == b->cache;
+}
+
+static void find_complexes(struct work *w)
+{
+	const struct topology *t = w->t;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		uint32_t k = w->complexes;
+
+		/* mostly the last one */
+		while (k-- > 0) {
+			if (same_complex(&t->cpus[w->complex[k].at],
+					 &t->cpus[i]))
+				break;
+		}
+		if (k == UINT32_MAX) {
+			k = w->complexes++;
+			w->complex[k].at = i;
+		}
+		w->complex[k].size++;
+	}
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct complex *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? 1 : -1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* The node's complex number `order`, counted round, those with most CPUs first:
+ * a narrowed set may leave little of some. */
+static uint32_t complex_at(const struct work *w, const struct worker_home *h)
+{
+	const struct topology_cpu *cpus = w->t->cpus;
+	uint32_t node = cpus[h->at].node, n = 0, left;
+
+	for (uint32_t k = 0; k < w->complexes; k++)
+		n += cpus[w->complex[k].at].node == node;
+	assert(n); /* its own is one of them */
+	left = h->order % n;
+	for (uint32_t k = 0; k < w->complexes; k++) {
+		if (cpus[w->complex[k].at].node == node && left-- == 0)
+			return w->complex[k].at;
+	}
+	return h->at;
+}
+
+static int is_like(const struct topology_cpu *c,
+		   const struct topology_cpu *home, enum binding mode)
+{
+	if (mode == BINDING_NODE)
+		return c->node == home->node;
+	if (mode == BINDING_SOCKET)
+		return c->socket == home->socket;
+	return same_complex(c, home);
+}
+
+static int give(const struct work *w, uint32_t worker, struct cpus *out,
+		struct err *e)
+{
+	const struct topology *t = w->t;
+	uint32_t at = w->homes[worker].at;
+
+	if (w->r->mode == BINDING_CORES) {
+		give_cores(w, worker, out);
+		return 0;
+	}
+	if (w->r->mode == BINDING_EXCLUSIVE)
+		return give_exclusive(w, worker, out, e);
+	if (w->r->mode == BINDING_CORE_COMPLEX && gpus_help(w->r))
+		at = complex_at(w, &w->homes[worker]);
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (is_like(&t->cpus[i], &t->cpus[at], w->r->mode))
+			cpus_add(out, t->cpus[i].cpu);
+	}
+	return 0;
+}
+
+static int give_all(struct work *w, struct cpus *out, struct err *e)
+{
+	const struct binding_request *r = w->r;
+	int rc = 0;
+
+	find_cores(w);
+	if (r->mode == BINDING_EXCLUSIVE && r->nproc > w->cores)
+		return err_set(e, ERR_USAGE,
+			       "--cpu-bind exclusive: %u workers, and this "
+			       "process may use %u core%s; start fewer "
+			       "workers, or use --cpu-bind node", r->nproc,
+			       w->cores,
+			       w->cores == 1 ? "" : "s");
+	if (r->mode == BINDING_CORE_COMPLEX) {
+		find_complexes(w);
+		qsort(w->complex, w->complexes, sizeof(*w->complex),
+		      larger_first);
+	}
+	if (r->mode != BINDING_CORES)
+		rc = find_homes(w, e);
+	for (uint32_t i = 0; rc == 0 && i < r->nproc; i++) {
+		memset(&out[i], 0, sizeof(out[i]));
+		rc = give(w, i, &out[i], e);
+	}
+	return rc;
+}
+
+int binding_decide(const struct topology *t, const struct binding_request *r,
+		   struct cpus *out, struct err *e)
+{
+	struct work w = {.t = t, .r = r};
+	int rc;
+
+	w.core_at = calloc((size_t)t->n + 1, sizeof(*w.core_at));
+	w.sharers = calloc((size_t)t->n + 1, sizeof(*w.sharers));
+	w.complex = calloc(t->n, sizeof(*w.complex));
+	w.homes = calloc(r->nproc, sizeof(*w.homes));
+	if (w.core_at && w.sharers && w.complex && w.homes)
+		rc = give_all(&w, out, e);
+	else
+		rc = err_set(e, -ENOMEM, "out of memory");
+	free(w.core_at);
+	free(w.sharers);
+	free(w.complex);
+	free(w.homes);
+	return rc;
+}

@@ -1,0 +1,308 @@
+/* environment.c: building a worker's environment. */
+#include "launcher/plan/environment.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/plan/gpu_list.h"
+#include "pmi/mpirun.h"
+
+#define ERROR_FILE "TORCHELASTIC_ERROR_FILE="
+#define GPUS "CUDA_VISIBLE_DEVICES="
+#define RECORDER "DDP_RECORDER="
+#define NCCL_FILE "NCCL_DEBUG_FILE="
+
+enum { OWN_MAX = 32 };
+
+static int said(const char *text)
+{
+	return text && *text;
+}
+
+/* Never taken over from the launcher's own environment. */
+static const char *const replaced[] = {
+	"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+	"GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME",
+	"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
+	"TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
+	"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE",
+	"TORCHELASTIC_SIGNALS_TO_HANDLE",
+	"DDP_RDZV_ENDPOINT", "DDP_JOB_KEY", "DDP_JOB_ID", "DDP_ROUND",
+	"DDP_NODE_ADDR", "DDP_AGENT_ID", "DDP_TERMINAL", "DDP_RECORDER",
+	"DDP_RECONNECT_TIMEOUT",
+	/* secrets that open more than this job: a worker has DDP_JOB_KEY */
+	"DDP_TOKEN", "ETCDCTL_USER", "ETCDCTL_PASSWORD",
+};
+
+static int is_name(const char *var, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(var, name, len) == 0 && var[len] == '=';
+}
+
+/* What the user asked for on the command line. */
+static int is_overruled(const struct environment_job *job, const char *var)
+{
+	return (said(job->nccl_debug) && is_name(var, "NCCL_DEBUG")) ||
+	       (said(job->nccl_subsystems) && is_name(var,
+						      "NCCL_DEBUG_SUBSYS")) ||
+	       (job->encrypt_data && is_name(var, "DDP_ENCRYPT_DATA"));
+}
+
+static int is_replaced(const char *var)
+{
+	size_t len = strcspn(var, "=");
+
+	for (size_t i = 0; i < sizeof(replaced) / sizeof(*replaced); i++) {
+		if (strncmp(var, replaced[i], len) == 0 &&
+		    replaced[i][len] == '\0')
+			return 1;
+	}
+	return 0;
+}
+
+/* The value of a variable, or NULL. */
+static const char *get(char **base, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *base; base++) {
+		if (strncmp(*base, name, len) == 0 && (*base)[len] == '=')
+			return *base + len + 1;
+	}
+	return NULL;
+}
+
+__attribute__((format(printf, 2, 3)))
+static void add(struct environment *env, const char *fmt, ...)
+{
+	va_list ap;
+	char *var;
+
+	if (env->owned < 0)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&var, fmt, ap) < 0)
+		var = NULL;
+	va_end(ap);
+	if (var) {
+		env->vars[env->owned++] = var;
+		return;
+	}
+	environment_release(env);
+	env->owned = -1;
+}
+
+static void add_torchrun(struct environment *env, char **base,
+			 const struct environment_job *job)
+{
+	add(env, "WORLD_SIZE=%u", job->world_size);
+	add(env, "LOCAL_WORLD_SIZE=%u", job->nproc);
+	add(env, "GROUP_RANK=%u", job->node_rank);
+	add(env, "GROUP_WORLD_SIZE=%u", job->nnodes);
+	add(env, "ROLE_WORLD_SIZE=%u", job->role_world_size);
+	add(env, "ROLE_NAME=%s", job->role);
+	add(env, "MASTER_ADDR=%s", job->master_addr);
+	add(env, "MASTER_PORT=%u", job->master_port);
+	add(env, "TORCHELASTIC_RESTART_COUNT=%u", job->attempt);
+	add(env, "TORCHELASTIC_MAX_RESTARTS=%u", job->max_restarts);
+	add(env, "TORCHELASTIC_RUN_ID=%s", job->job);
+	add(env, "TORCHELASTIC_USE_AGENT_STORE=%s",
+	    job->agent_store ? "True" : "False");
+	add(env, "TORCHELASTIC_SIGNALS_TO_HANDLE=%s", job->signals);
+	if (!job->error_file)
+		add(env, ERROR_FILE);
+	if (!get(base, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
+		add(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
+	if (job->nproc > 1 && !get(base, "OMP_NUM_THREADS"))
+		add(env, "OMP_NUM_THREADS=1");
+}
+
+static void add_ours(struct environment *env, const struct environment_job *job)
+{
+	add(env, "DDP_RDZV_ENDPOINT=%s", job->rdzv);
+	add(env, "DDP_JOB_ID=%s", job->job);
+	if (said(job->job_key))
+		add(env, "DDP_JOB_KEY=%s", job->job_key);
+	add(env, "DDP_ROUND=%u", job->round);
+	add(env, "DDP_NODE_ADDR=%s", job->node_addr);
+	add(env, "DDP_AGENT_ID=%s", job->agent_id);
+	if (job->again_ms)
+		add(env, "DDP_RECONNECT_TIMEOUT=%u", job->again_ms);
+	if (job->encrypt_data)
+		add(env, "DDP_ENCRYPT_DATA=1");
+	if (job->columns > 0)
+		add(env, "DDP_TERMINAL=%dx%d", job->columns, job->rows);
+}
+
+/* The user's own NCCL_DEBUG_SUBSYS goes with --nccl-debug LEVEL. */
+static void add_nccl(struct environment *env, char **base,
+		     const struct environment_job *job)
+{
+	if (said(job->nccl_debug))
+		add(env, "NCCL_DEBUG=%s", job->nccl_debug);
+	if (said(job->nccl_subsystems))
+		add(env, "NCCL_DEBUG_SUBSYS=%s", job->nccl_subsystems);
+	/* NCCL's '=': the whole name, not the start of one */
+	if (said(job->interface) && !get(base, "NCCL_SOCKET_IFNAME"))
+		add(env, "NCCL_SOCKET_IFNAME==%s", job->interface);
+	if (said(job->interface) && !get(base, "GLOO_SOCKET_IFNAME"))
+		add(env, "GLOO_SOCKET_IFNAME=%s", job->interface);
+}
+
+/* NCCL reads %h and %p in it, and %% as %. */
+static int make_nccl_file(struct environment *env, char **base)
+{
+	const struct environment_job *job = &env->job;
+	char *to;
+
+	if (!said(job->nccl_debug) || !said(job->log_dir) ||
+	    get(base, "NCCL_DEBUG_FILE"))
+		return 0;
+	env->nccl_file = malloc(sizeof(NCCL_FILE) + 2 * strlen(job->log_dir) +
+				ENVIRONMENT_VAR_MAX);
+	if (!env->nccl_file)
+		return -ENOMEM;
+	to = stpcpy(env->nccl_file, NCCL_FILE);
+	for (const char *from = job->log_dir; *from; from++) {
+		*to++ = *from;
+		if (*from == '%')
+			*to++ = '%';
+	}
+	*to = '\0';
+	env->nccl_folder = (size_t)(to - env->nccl_file);
+	return 0;
+}
+
+/* Room for what is longer than a number. */
+static int make_room(struct environment *env, char **base)
+{
+	const struct environment_job *job = &env->job;
+	size_t room;
+
+	const char *off = get(base, "DDP_RECORDER");
+
+	/* the user's to say, and the same for all */
+	if (off && strcmp(off, "off") == 0) {
+		env->job.recorder = NULL;
+		strcpy(env->recorder, RECORDER "off");
+	} else if (job->recorder) {
+		strcpy(env->recorder, RECORDER);
+	}
+	if (job->error_file) {
+		env->error_file = malloc(sizeof(ERROR_FILE) + PATH_MAX);
+		if (!env->error_file)
+			return -ENOMEM;
+		strcpy(env->error_file, ERROR_FILE);
+	}
+	if (job->worker_gpus) {
+		env->visible = get(base, "CUDA_VISIBLE_DEVICES");
+		room = gpu_list_room(env->visible, job->worker_gpus);
+		env->gpus = malloc(sizeof(GPUS) + room);
+		if (!env->gpus)
+			return -ENOMEM;
+		strcpy(env->gpus, GPUS);
+	}
+	return make_nccl_file(env, base);
+}
+
+static void put_worker(struct environment *env, int *n)
+{
+	char *const vars[ENVIRONMENT_WORKER_VARS] = {
+		env->rank, env->role_rank, env->local_rank, env->error_file,
+		env->gpus, env->recorder[0] ? env->recorder : NULL,
+		env->nccl_file,
+	};
+
+	for (int i = 0; i < ENVIRONMENT_WORKER_VARS; i++) {
+		if (vars[i])
+			env->vars[(*n)++] = vars[i];
+	}
+}
+
+static int is_gpus(const char *var)
+{
+	return strncmp(var, GPUS, sizeof(GPUS) - 1) == 0;
+}
+
+int environment_init(struct environment *env, char **base,
+		     const struct environment_job *job, struct err *e)
+{
+	size_t inherited = 0;
+	int n;
+
+	*env = (struct environment){.job = *job};
+	while (base[inherited])
+		inherited++;
+	env->vars = calloc(inherited + OWN_MAX + ENVIRONMENT_WORKER_VARS + 1,
+			   sizeof(*env->vars));
+	if (env->vars) {
+		add_torchrun(env, base, job);
+		add_ours(env, job);
+		add_nccl(env, base, job);
+	}
+	if (!env->vars || env->owned < 0 || make_room(env, base) < 0) {
+		if (env->owned >= 0)
+			environment_release(env);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	n = env->owned;
+	put_worker(env, &n);
+	for (; *base; base++) {
+		if (!is_replaced(*base) && !is_overruled(job, *base) &&
+		    !mpirun_is_rank_variable(*base) &&
+		    !(env->gpus && is_gpus(*base)))
+			env->vars[n++] = *base;
+	}
+	return 0;
+}
+
+void environment_release(struct environment *env)
+{
+	for (int i = 0; env->vars && i < env->owned; i++)
+		free(env->vars[i]);
+	free(env->vars);
+	free(env->error_file);
+	free(env->gpus);
+	free(env->nccl_file);
+	*env = (struct environment){NULL};
+}
+
+static void set_error_file(struct environment *env, uint32_t local_rank)
+{
+	char *value = env->error_file + sizeof(ERROR_FILE) - 1;
+	const char *path = env->job.error_file(env->job.error_file_arg,
+					       local_rank, value);
+
+	if (path != value)
+		snprintf(value, PATH_MAX, "%s", path);
+}
+
+void environment_set_rank(struct environment *env, uint32_t rank,
+			  uint32_t local_rank)
+{
+	const struct environment_job *job = &env->job;
+
+	snprintf(env->rank, sizeof(env->rank), "RANK=%u", rank);
+	snprintf(env->role_rank, sizeof(env->role_rank), "ROLE_RANK=%u",
+		 job->role_base_rank + local_rank);
+	snprintf(env->local_rank, sizeof(env->local_rank), "LOCAL_RANK=%u",
+		 job->virtual_local_rank ? 0 : local_rank);
+	if (job->recorder)
+		snprintf(env->recorder, sizeof(env->recorder), RECORDER "%s:%u",
+			 job->recorder, local_rank);
+	if (env->nccl_file)
+		snprintf(env->nccl_file + env->nccl_folder,
+			 ENVIRONMENT_VAR_MAX, "/%u/nccl.log", local_rank);
+	if (env->error_file)
+		set_error_file(env, local_rank);
+	if (env->gpus)
+		gpu_list_share(env->visible, local_rank * job->worker_gpus,
+			       job->worker_gpus,
+			       env->gpus + sizeof(GPUS) - 1);
+}

@@ -1,0 +1,193 @@
+/* gpu.c: asking NVML, which only the driver brings. */
+#include "launcher/plan/gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UUID_MAX = 96, PCI_PATH_MAX = 64 };
+
+/* our own declarations: there is no nvml.h without the CUDA toolkit */
+typedef struct nvml_device *nvml_device;
+
+struct nvml_pci {
+	char bus_id_legacy[16];
+	unsigned int domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
+};
+
+struct nvml {
+	void *library;
+	int (*init)(void);
+	int (*shutdown)(void);
+	int (*count)(unsigned int *n);
+	/* these are not in every driver */
+	int (*by_index)(unsigned int i, nvml_device *d);
+	int (*by_uuid)(const char *uuid, nvml_device *d);
+	int (*uuid)(nvml_device d, char *out, unsigned int size);
+	int (*pci)(nvml_device d, struct nvml_pci *pci);
+	int (*whole)(nvml_device mig, nvml_device *d);
+};
+
+/* 1 for the text of one entry that names a device by its UUID. */
+static int is_uuid(const char *entry)
+{
+	return strncmp(entry, "GPU-", 4) == 0 ||
+	       strncmp(entry, "MIG-", 4) == 0;
+}
+
+int gpu_visible(int devices, const char *visible)
+{
+	int n = 0;
+
+	if (!visible)
+		return devices;
+	while (*visible && n < devices) {
+		size_t len = strcspn(visible, ",");
+		char *end;
+		long index = strtol(visible, &end, 10);
+
+		if (!is_uuid(visible) &&
+		    (end != visible + len || len == 0 || index < 0 ||
+		     index >= devices))
+			break;
+		n++;
+		visible += len;
+		visible += *visible == ',';
+	}
+	return n;
+}
+
+static int nvml_open(struct nvml *v, const char **why)
+{
+	*v = (struct nvml){
+		.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL),
+	};
+	*why = "no NVIDIA driver (libnvidia-ml.so.1) is installed";
+	if (!v->library)
+		return -1;
+	*(void **)&v->init = dlsym(v->library, "nvmlInit_v2");
+	*(void **)&v->shutdown = dlsym(v->library, "nvmlShutdown");
+	*(void **)&v->count = dlsym(v->library, "nvmlDeviceGetCount_v2");
+	*(void **)&v->by_index = dlsym(v->library,
+				       "nvmlDeviceGetHandleByIndex_v2");
+	*(void **)&v->by_uuid = dlsym(v->library,
+				      "nvmlDeviceGetHandleByUUID");
+	*(void **)&v->uuid = dlsym(v->library, "nvmlDeviceGetUUID");
+	*(void **)&v->pci = dlsym(v->library, "nvmlDeviceGetPciInfo_v3");
+	*(void **)&v->whole = dlsym(v->library,
+			"nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
+	*why = "the NVIDIA driver answers no questions (is it loaded?)";
+	if (v->init && v->shutdown && v->count && v->init() == 0)
+		return 0;
+	dlclose(v->library);
+	return -1;
+}
+
+static void nvml_close(struct nvml *v)
+{
+	v->shutdown();
+	dlclose(v->library);
+}
+
+static int nvml_count(const struct nvml *v)
+{
+	unsigned int devices = 0;
+
+	return v->count(&devices) == 0 ? (int)devices : 0;
+}
+
+int gpu_count(const char **why)
+{
+	struct nvml v;
+	int devices, n;
+
+	if (nvml_open(&v, why) < 0)
+		return 0;
+	devices = nvml_count(&v);
+	nvml_close(&v);
+	n = gpu_visible(devices, getenv("CUDA_VISIBLE_DEVICES"));
+	*why = devices ? "CUDA_VISIBLE_DEVICES hides all of them"
+		       : "the NVIDIA driver sees none";
+	return n;
+}
+
+/* A UUID may be shortened as long as it is the only one; a MIG instance is
+ * where its GPU is. */
+static int find_uuid(const struct nvml *v, int devices, const char *entry,
+		     size_t len, nvml_device *d)
+{
+	char uuid[UUID_MAX];
+	nvml_device mig;
+
+	for (int i = 0; i < devices; i++) {
+		if (v->by_index((unsigned int)i, d) == 0 &&
+		    v->uuid(*d, uuid, sizeof(uuid)) == 0 &&
+		    strncmp(uuid, entry, len) == 0)
+			return 0;
+	}
+	if (len >= sizeof(uuid) || !v->by_uuid || !v->whole)
+		return -1;
+	memcpy(uuid, entry, len);
+	uuid[len] = '\0';
+	return v->by_uuid(uuid, &mig) == 0 && v->whole(mig, d) == 0 ? 0 : -1;
+}
+
+static int node_of(const struct nvml *v, nvml_device d)
+{
+	char path[PCI_PATH_MAX];
+	struct nvml_pci pci;
+	int node = -1;
+	FILE *f;
+
+	if (v->pci(d, &pci) != 0)
+		return -1;
+	snprintf(path, sizeof(path),
+		 "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", pci.domain,
+		 pci.bus, pci.device);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &node) != 1)
+		node = -1;
+	fclose(f);
+	return node;
+}
+
+static void look_at_all(const struct nvml *v, int devices, int n,
+			const char *visible, int *nodes)
+{
+	for (int i = 0; i < n; i++) {
+		size_t len = visible ? strcspn(visible, ",") : 0;
+		unsigned int index = visible ? (unsigned int)atoi(visible)
+					     : (unsigned int)i;
+		nvml_device d;
+		int rc = visible && is_uuid(visible)
+			 ? find_uuid(v, devices, visible, len, &d)
+			 : v->by_index(index, &d);
+
+		nodes[i] = rc == 0 ? node_of(v, d) : -1;
+		if (visible)
+			visible += len + (visible[len] == ',');
+	}
+}
+
+int gpu_nodes(int nodes[GPU_MAX])
+{
+	const char *why, *visible = getenv("CUDA_VISIBLE_DEVICES");
+	struct nvml v;
+	int devices, n;
+
+	if (nvml_open(&v, &why) < 0)
+		return 0;
+	devices = nvml_count(&v);
+	n = gpu_visible(devices, visible);
+	n = n < GPU_MAX ? n : GPU_MAX;
+	for (int i = 0; i < n; i++)
+		nodes[i] = -1;
+	if (v.by_index && v.uuid && v.pci)
+		look_at_all(&v, devices, n, visible, nodes);
+	nvml_close(&v);
+	return n;
+}

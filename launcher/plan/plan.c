@@ -1,0 +1,97 @@
+/* plan.c: one worker at a time, for they are started one at a time. */
+#include "launcher/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/plan/macro.h"
+
+/* Room for the arguments of one worker. */
+static int make_room(struct plan *p)
+{
+	const struct program *program = &p->parts->program;
+	size_t bytes = 0;
+
+	for (char **word = program->argv; *word; word++)
+		bytes += strlen(*word) + 1;
+	p->argv = calloc((size_t)program->nargs +
+			 (size_t)p->parts->wrap.program.nargs + 1,
+			 sizeof(*p->argv));
+	if (program->macros)
+		p->text = malloc(bytes);
+	return p->argv && (p->text || !program->macros) ? 0 : -ENOMEM;
+}
+
+int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
+	      const struct environment_job *job, uint32_t base_rank,
+	      struct err *e)
+{
+	struct environment_job all = *job;
+	char interface[IF_NAMESIZE];
+	int rc;
+
+	*p = (struct plan){.parts = parts, .base_rank = base_rank};
+	all.nccl_debug = parts->nccl.debug;
+	all.nccl_subsystems = parts->nccl.subsystems;
+	all.interface = nccl_interface(&parts->nccl, job->node_addr,
+				       job->nnodes, interface);
+	rc = environment_init(&p->environment, base, &all, e);
+	if (rc < 0)
+		return rc;
+	if ((parts->program.macros || parts->wrap.words.n) &&
+	    make_room(p) < 0) {
+		plan_release(p);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+void plan_release(struct plan *p)
+{
+	environment_release(&p->environment);
+	free(p->argv);
+	free(p->text);
+	p->argv = NULL;
+	p->text = NULL;
+}
+
+/* The program itself is one for all, and was found already; behind a wrapper it
+ * is named by the path that was found, lest that finds another one. */
+static char *const *assemble(struct plan *p, const struct program *wrapper,
+			     uint32_t local_rank)
+{
+	const struct program *program = &p->parts->program;
+	char *out = p->text;
+	int n = 0;
+
+	for (; wrapper && n < wrapper->nargs; n++)
+		p->argv[n] = wrapper->argv[n];
+	p->argv[n++] = wrapper ? program->path : program->argv[0];
+	for (int i = 1; i < program->nargs; i++) {
+		p->argv[n++] = out ? out : program->argv[i];
+		if (out)
+			out = macro_expand(program->argv[i], local_rank, out);
+	}
+	p->argv[n] = NULL;
+	return p->argv;
+}
+
+void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w)
+{
+	const struct plan_parts *parts = p->parts;
+	uint32_t rank = p->base_rank + local_rank;
+	int is_wrapped = wrap_applies(&parts->wrap, rank);
+	const struct program *wrapper =
+		is_wrapped ? &parts->wrap.program : NULL;
+
+	*w = (struct plan_worker){
+		.rank = rank, .local_rank = local_rank,
+		.path = is_wrapped ? wrapper->path : parts->program.path,
+		.argv = p->argv ? assemble(p, wrapper, local_rank)
+				: parts->program.argv,
+		.envp = p->environment.vars,
+		.cpus = placement_cpus(&parts->placement, local_rank),
+	};
+	environment_set_rank(&p->environment, w->rank, local_rank);
+}

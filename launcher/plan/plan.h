@@ -1,0 +1,49 @@
+/* plan.h: what each worker of a round on this node is started with: its
+ * program, arguments and environment. Starts nothing; the same plan is run, or
+ * printed by --dry-run. */
+#ifndef LAUNCHER_PLAN_H
+#define LAUNCHER_PLAN_H
+
+#include "launcher/plan/environment.h"
+#include "launcher/plan/nccl.h"
+#include "launcher/plan/placement.h"
+#include "launcher/plan/program.h"
+#include "launcher/plan/wrap.h"
+
+/* What all rounds have in common, found before anything is started. */
+struct plan_parts {
+	struct program program;
+	struct wrap wrap;
+	struct placement placement;
+	struct nccl nccl;
+};
+
+struct plan {
+	const struct plan_parts *parts;
+	struct environment environment;
+	uint32_t base_rank;
+	/* the arguments of the worker at hand, where they have macros or a
+	 * wrapper; else NULL */
+	char **argv;
+	char *text;
+};
+
+/* Valid until the next plan_worker on the same plan. */
+struct plan_worker {
+	uint32_t rank, local_rank;
+	const char *path;
+	char *const *argv;
+	char *const *envp;
+	const struct cpus *cpus; /* NULL: not bound */
+};
+
+/* base: the launcher's own variables, which must outlive p, as parts. -ENOMEM
+ * (p needs no release then). */
+int plan_init(struct plan *p, const struct plan_parts *parts, char **base,
+	      const struct environment_job *job, uint32_t base_rank,
+	      struct err *e);
+void plan_release(struct plan *p);
+
+void plan_worker(struct plan *p, uint32_t local_rank, struct plan_worker *w);
+
+#endif

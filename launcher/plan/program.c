@@ -1,0 +1,167 @@
+/* program.c: finding the program before anything is started. */
+#include "launcher/plan/program.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/plan/macro.h"
+
+/* 0, -ENOENT or -EACCES and the like */
+static int check(const char *path, int mode)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return access(path, mode) < 0 ? -errno : 0;
+}
+
+static int complain(const char *name, int rc, struct err *e)
+{
+	const char *advice = "";
+
+	if (rc == -EACCES)
+		advice = "; make it executable (chmod +x), or give its "
+			 "interpreter as the program (--run-path for a Python "
+			 "script)";
+	else if (rc == -EISDIR)
+		advice = "; name a program in it";
+	else if (rc == -ENOENT && strchr(name, '/'))
+		advice = "; check the path, on each node";
+	else if (rc == -ENOENT)
+		advice = " in $PATH; for one in this directory write ./NAME, "
+			 "for a Python script --run-path NAME";
+	return err_set(e, rc == -EISDIR ? -EACCES : rc,
+		       "cannot run '%s': %s%s", name, strerror(-rc), advice);
+}
+
+/* As execvp: the first executable of that name; a file that may not be
+ * executed is remembered and looked past. */
+static int search(const char *name, char **out, struct err *e)
+{
+	const char *dirs = getenv("PATH");
+	int worst = -ENOENT, rc;
+
+	if (!dirs)
+		dirs = "/bin:/usr/bin";
+	for (;;) {
+		int len = (int)strcspn(dirs, ":");
+		char *path;
+
+		if (asprintf(&path, "%.*s%s%s", len, dirs, len ? "/" : "./",
+			     name) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+		rc = check(path, X_OK);
+		if (rc == 0) {
+			*out = path;
+			return 0;
+		}
+		free(path);
+		if (rc == -EACCES)
+			worst = rc;
+		if (!dirs[len])
+			return complain(name, worst, e);
+		dirs += len + 1;
+	}
+}
+
+static int find(const char *name, char **out, struct err *e)
+{
+	int rc;
+
+	if (!*name)
+		return err_set(e, -ENOENT, "the program's name is empty");
+	if (!strchr(name, '/'))
+		return search(name, out, e);
+	rc = check(name, X_OK);
+	if (rc < 0)
+		return complain(name, rc, e);
+	*out = strdup(name);
+	return *out ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+static int is_script(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 3 && strcmp(name + len - 3, ".py") == 0;
+}
+
+static int has_macro(char **words)
+{
+	for (; *words; words++) {
+		if (macro_occurs(*words))
+			return 1;
+	}
+	return 0;
+}
+
+/* The words and up to four of ours. */
+static int make_argv(struct program *p, char **words, int python,
+		     const struct program_how *how)
+{
+	enum { OURS_MAX = 4 };
+	int n = 0;
+
+	while (words[n])
+		n++;
+	p->argv = calloc((size_t)n + OURS_MAX + 1, sizeof(*p->argv));
+	if (!p->argv)
+		return -ENOMEM;
+	p->macros = how->local_rank || has_macro(words);
+	if (python) {
+		p->argv[p->nargs++] = p->path;
+		p->argv[p->nargs++] = (char *)"-u";
+		if (how->module)
+			p->argv[p->nargs++] = (char *)"-m";
+	}
+	p->argv[p->nargs++] = *words++;
+	if (how->local_rank)
+		p->argv[p->nargs++] = (char *)"--local-rank=${local_rank}";
+	while (*words)
+		p->argv[p->nargs++] = *words++;
+	return 0;
+}
+
+int program_find(struct program *p, char **words, const struct program_how *how,
+		 struct err *e)
+{
+	const char *python = getenv("PYTHON_EXEC");
+	int script = !how->module && (how->run_path ||
+				      (!how->no_python && is_script(words[0])));
+	int rc;
+
+	*p = (struct program){.path = NULL};
+	if (!python || !*python)
+		python = "python3";
+	/* one script for each rank is looked for by Python */
+	if (script && !macro_occurs(words[0])) {
+		rc = check(words[0], R_OK);
+		if (rc < 0)
+			return err_set(e, rc, "cannot run '%s': %s; check the "
+				       "path, on each node", words[0],
+				       strerror(-rc));
+	}
+	rc = find(script || how->module ? python : words[0], &p->path, e);
+	if (rc < 0)
+		return rc;
+	rc = make_argv(p, words, script || how->module, how);
+	if (rc < 0) {
+		program_release(p);
+		return err_set(e, rc, "out of memory");
+	}
+	return 0;
+}
+
+void program_release(struct program *p)
+{
+	free(p->path);
+	free(p->argv);
+	*p = (struct program){.path = NULL};
+}

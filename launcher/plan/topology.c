@@ -1,0 +1,148 @@
+/* topology.c: reading a host's CPUs through hwloc, without linking it. */
+#include "launcher/plan/topology.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <hwloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Those of hwloc's functions that are needed; its header's inline ones would
+ * need more of them, and link-time symbols. */
+struct hwloc {
+	__typeof__(hwloc_topology_init) *init;
+	__typeof__(hwloc_topology_load) *load;
+	__typeof__(hwloc_topology_destroy) *destroy;
+	__typeof__(hwloc_topology_is_thissystem) *is_thissystem;
+	__typeof__(hwloc_get_type_depth) *type_depth;
+	__typeof__(hwloc_get_obj_by_depth) *obj_by_depth;
+};
+
+static int look_up(struct hwloc *h, void *library)
+{
+	const struct {
+		void **to;
+		const char *name;
+	} rows[] = {
+		{(void **)&h->init, "hwloc_topology_init"},
+		{(void **)&h->load, "hwloc_topology_load"},
+		{(void **)&h->destroy, "hwloc_topology_destroy"},
+		{(void **)&h->is_thissystem, "hwloc_topology_is_thissystem"},
+		{(void **)&h->type_depth, "hwloc_get_type_depth"},
+		{(void **)&h->obj_by_depth, "hwloc_get_obj_by_depth"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		*rows[i].to = dlsym(library, rows[i].name);
+		if (!*rows[i].to)
+			return -1;
+	}
+	return 0;
+}
+
+/* Memory hangs beside the tree of CPUs, on whichever ancestor it is local to;
+ * the first is the ordinary one where there are several kinds. */
+static const struct hwloc_obj *memory_of(const struct hwloc_obj *o)
+{
+	for (; o; o = o->parent) {
+		const struct hwloc_obj *m = o->memory_first_child;
+
+		while (m && m->type != HWLOC_OBJ_NUMANODE)
+			m = m->memory_first_child; /* a cache of memory */
+		if (m)
+			return m;
+	}
+	return NULL;
+}
+
+static void describe(struct topology_cpu *c, const struct hwloc_obj *pu)
+{
+	const struct hwloc_obj *node = memory_of(pu);
+
+	/* where no cores are told of, each CPU is one; no node: it is one */
+	*c = (struct topology_cpu){
+		.cpu = pu->os_index, .core = pu->logical_index,
+		.cache = TOPOLOGY_UNKNOWN, .node = node ? node->os_index : 0,
+	};
+	for (const struct hwloc_obj *o = pu->parent; o; o = o->parent) {
+		if (o->type == HWLOC_OBJ_CORE)
+			c->core = o->logical_index;
+		else if (o->type == HWLOC_OBJ_PACKAGE)
+			c->socket = o->logical_index;
+		else if (o->type >= HWLOC_OBJ_L1CACHE &&
+			 o->type <= HWLOC_OBJ_L5CACHE)
+			/* the outermost is last; each level counts from 0 */
+			c->cache = (uint32_t)o->type << 24 | o->logical_index;
+	}
+}
+
+static int take_cpus(struct topology *t, const struct hwloc *h,
+		     hwloc_topology_t topology, const struct cpus *allowed)
+{
+	int depth = h->type_depth(topology, HWLOC_OBJ_PU);
+	const struct hwloc_obj *pu = NULL;
+
+	t->elsewhere = !h->is_thissystem(topology);
+	t->cpus = calloc(CPUS_MAX, sizeof(*t->cpus));
+	if (!t->cpus)
+		return -ENOMEM;
+	for (uint32_t i = 0; t->n < CPUS_MAX; i++) {
+		pu = h->obj_by_depth(topology, depth, i);
+		if (!pu)
+			break;
+		if (pu->os_index < CPUS_MAX &&
+		    (t->elsewhere || cpus_has(allowed, pu->os_index)))
+			describe(&t->cpus[t->n++], pu);
+	}
+	return t->n ? 0 : -EINVAL;
+}
+
+static int read_with(struct topology *t, const struct hwloc *h,
+		     const struct cpus *allowed, struct err *e)
+{
+	hwloc_topology_t topology;
+	int rc;
+
+	if (h->init(&topology) < 0)
+		return err_set(e, -ENOMEM, "hwloc cannot begin");
+	rc = h->load(topology) < 0 ? -EINVAL
+				   : take_cpus(t, h, topology, allowed);
+	h->destroy(topology);
+	if (rc == -ENOMEM)
+		return err_set(e, rc, "out of memory");
+	if (rc < 0)
+		return err_set(e, rc, "hwloc finds no CPU here that this "
+			       "process may use; leave --cpu-bind out, or see "
+			       "what lstopo says");
+	return 0;
+}
+
+int topology_read(struct topology *t, const struct cpus *allowed,
+		  struct err *e)
+{
+	struct hwloc h;
+	void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+	int rc;
+
+	*t = (struct topology){.n = 0};
+	if (!library)
+		return err_set(e, -ENOENT, "placing workers on CPUs needs "
+			       "libhwloc.so.15 (%s); install it (Debian, "
+			       "Ubuntu: libhwloc15; Fedora: hwloc-libs) or "
+			       "leave --cpu-bind out", dlerror());
+	if (look_up(&h, library) < 0)
+		rc = err_set(e, -ENOENT, "libhwloc.so.15 is not the library "
+			     "that it should be: %s", dlerror());
+	else
+		rc = read_with(t, &h, allowed, e);
+	dlclose(library);
+	if (rc < 0)
+		topology_release(t);
+	return rc;
+}
+
+void topology_release(struct topology *t)
+{
+	free(t->cpus);
+	*t = (struct topology){.n = 0};
+}

@@ -1,0 +1,96 @@
+/* words.c: POSIX's quoting, section 2.2 of its shell language. */
+#include "launcher/plan/words.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLANKS " \t\r\n"
+
+/* One word from *in to *out, both moved on; 0, or the quote that never ends. */
+static char take_word(const char **in, char **out)
+{
+	const char *p = *in;
+	char *o = *out, quote = 0;
+
+	for (; *p && (quote || !strchr(BLANKS, *p)); p++) {
+		if (quote ? *p == quote : *p == '\'' || *p == '"') {
+			quote = quote ? 0 : *p;
+		} else if (*p != '\\' || quote == '\'') {
+			*o++ = *p;
+		} else if (!p[1]) {
+			return '\\';
+		} else if (quote && !strchr("$`\"\\\n", p[1])) {
+			*o++ = *p;
+		} else if (*++p != '\n') { /* which is joined lines */
+			*o++ = *p;
+		}
+	}
+	*o++ = '\0';
+	*in = p;
+	*out = o;
+	return quote;
+}
+
+int words_split(struct words *w, const char *text, const char *what,
+		struct err *e)
+{
+	/* no word is longer than its text, its NUL takes a blank's place */
+	size_t size = strlen(text) + 1;
+	const char *p = text + strspn(text, BLANKS);
+	char *out, open;
+
+	*w = (struct words){.n = 0};
+	w->bytes = malloc(size);
+	w->list = calloc(size / 2 + 2, sizeof(*w->list));
+	if (!w->bytes || !w->list) {
+		words_release(w);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	for (out = w->bytes; *p; p += strspn(p, BLANKS)) {
+		w->list[w->n++] = out;
+		open = take_word(&p, &out);
+		if (!open)
+			continue;
+		words_release(w);
+		return err_set(e, ERR_USAGE, open == '\\'
+			       ? "%s '%s': nothing follows the last backslash"
+			       : "%s '%s': a quote is opened and never closed",
+			       what, text);
+	}
+	return 0;
+}
+
+void words_release(struct words *w)
+{
+	free(w->bytes);
+	free(w->list);
+	*w = (struct words){.n = 0};
+}
+
+static int is_plain(const char *word)
+{
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+		"0123456789_-+@%:,./=";
+
+	/* NAME=x as the first word would be an assignment */
+	return *word && !word[strspn(word, plain)] &&
+	       (*word == '-' || !strchr(word, '='));
+}
+
+void words_quote(struct buf *b, const char *word)
+{
+	if (is_plain(word)) {
+		buf_put(b, word, strlen(word));
+		return;
+	}
+	buf_put_u8(b, '\'');
+	for (; *word; word++) {
+		if (*word == '\'')
+			buf_printf(b, "'\\''");
+		else
+			buf_put_u8(b, (uint8_t)*word);
+	}
+	buf_put_u8(b, '\'');
+}

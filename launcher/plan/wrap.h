@@ -1,0 +1,33 @@
+/* wrap.h: --wrap: a debugger or profiler in front of the program, for some
+ * ranks or for all. Looks the wrapper up; starts nothing. */
+#ifndef LAUNCHER_WRAP_H
+#define LAUNCHER_WRAP_H
+
+#include "launcher/output/rank_list.h"
+#include "launcher/plan/program.h"
+#include "launcher/plan/words.h"
+
+/* What the user asked for. */
+struct wrap_request {
+	const char *command; /* NULL: none */
+	const char *ranks;   /* a list; NULL or "": all */
+	uint32_t world_size; /* 0: not known yet */
+};
+
+/* All zero wraps nobody. */
+struct wrap {
+	struct words words;
+	struct rank_list ranks; /* empty: all */
+	struct program program; /* the wrapper: its path and its words */
+};
+
+/* Errors: those of words_split, rank_list_parse and
+ * program_find; ERR_USAGE for --wrap-ranks without --wrap, for a --wrap of no
+ * word, and for ranks that a job on one node has not. */
+int wrap_init(struct wrap *w, const struct wrap_request *r, struct err *e);
+void wrap_release(struct wrap *w);
+
+/* 1 if the worker of this rank is started under the wrapper. */
+int wrap_applies(const struct wrap *w, uint32_t rank);
+
+#endif

@@ -1,0 +1,119 @@
+/* remote_check.c: lines for people. */
+#include "launcher/ssh/remote_check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "launcher/config/exit_code.h"
+#include "launcher/plan/words.h"
+
+uint64_t remote_check_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* It answered at some time between the two of ours. */
+static int64_t skew(uint64_t asked, uint64_t theirs, uint64_t now)
+{
+	if (theirs > now)
+		return (int64_t)(theirs - now);
+	return theirs < asked ? -(int64_t)(asked - theirs) : 0;
+}
+
+int remote_check_take(struct remote_host *h, const struct remote_ready *ready)
+{
+	h->nproc = ready->nproc;
+	h->cpus = ready->cpus;
+	h->gpus = ready->gpus;
+	h->skew_ms = skew(h->asked_ms, ready->unix_ms, remote_check_now());
+	free(h->addr);
+	h->addr = strndup(ready->addr.data, ready->addr.len);
+	return h->addr ? 0 : -ENOMEM;
+}
+
+void remote_check_free(struct remote_host *h)
+{
+	free(h->addr);
+	free(h->why);
+}
+
+static void put_fine(struct buf *b, const struct remote_host *h,
+		     const struct config *c)
+{
+	buf_printf(b, "fine: ddprun %s, working directory%s%s too; %u worker%s,"
+		   " %u CPU%s, %u GPU%s; clock ",
+		   h->copied ? "was copied there" : "is there",
+		   c->no_program ? "" : " and ",
+		   c->no_program ? "" : c->words[0], h->nproc,
+		   h->nproc == 1 ? "" : "s", h->cpus,
+		   h->cpus == 1 ? "" : "s", h->gpus, h->gpus == 1 ? "" : "s");
+	if (h->skew_ms)
+		buf_printf(b, "%+.3f s\n", (double)h->skew_ms / 1000);
+	else
+		buf_printf(b, "right\n");
+}
+
+int remote_check_print(const struct remote_host *hosts, uint32_t n,
+		       const struct config *c)
+{
+	struct buf b = BUF_INIT(64 << 20);
+	struct slice text;
+	int code = 0, rc;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct remote_host *h = &hosts[i];
+
+		buf_printf(&b, "%s: ", host_list_name(&c->hosts, i));
+		if (h->state == HOST_READY)
+			put_fine(&b, h, c);
+		else
+			buf_printf(&b, "FAILED: %s\n", h->why ? h->why : "");
+		if (h->state != HOST_READY && !code)
+			code = (int)h->code;
+	}
+	rc = buf_bytes(&b, &text);
+	if (rc == 0)
+		rc = file_write_all(STDOUT_FILENO, text.data, text.len);
+	buf_release(&b);
+	if (rc == 0)
+		return code;
+	log_error("error: cannot write to stdout: %s", err_name(rc));
+	return EXIT_OS;
+}
+
+static void put_ssh(struct buf *b, const struct remote_branch *m)
+{
+	const char *arg;
+	size_t at = 0;
+
+	buf_put(b, m->ssh.data, m->ssh.len);
+	while ((arg = remote_list_next(&m->args, &at))) {
+		buf_put_u8(b, ' ');
+		words_quote(b, arg);
+	}
+}
+
+void remote_check_dry_run(const struct config *c, const struct remote_branch *m)
+{
+	struct buf ssh = BUF_INIT(1 << 20);
+
+	put_ssh(&ssh, m);
+	for (uint32_t i = 0; i < c->hosts.count; i++) {
+		const struct host *h = &c->hosts.hosts[i];
+		char slots[24];
+
+		snprintf(slots, sizeof(slots), "%u", h->slots);
+		printf("node %u: %.*s %s ddprun, workers: %s\n", i,
+		       (int)ssh.len, ssh.data, host_list_name(&c->hosts, i),
+		       h->slots ? slots : c->nproc_text);
+	}
+	buf_release(&ssh);
+}

@@ -1,0 +1,220 @@
+/* ssh_command.c: argv, and words for people. */
+#include "launcher/ssh/ssh_command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/signal_name.h"
+#include "launcher/plan/words.h"
+
+enum { TEXTS_MAX = 1 << 20, ARGS_MAX = 4096, WORDS_SHOWN = 600 };
+
+/* Run by any login shell, as sh -c '...' ddprun SELF ID SIZE SIZE MACHINE: no
+ * quote, line end or exclamation mark in it. Finds a ddprun of this build, else
+ * takes one from its stdin; what it answers is remote_frame.h's. */
+static const char script[] =
+	/* o FILE: nobody but this user and root can change it, or a folder on
+	 * its way; else that is in q. A group that is this user's own is no
+	 * other, and in a sticky folder only owners can rename. */
+	"u=$(id -u); g=none; "
+	"[ \"$(id -un)\" = \"$(id -gn)\" ] && g=$(id -g); "
+	"o() { q=$1; while :; do set -- $(ls -ldn \"$q\"); "
+	"case $3 in 0|$u) ;; *) return 1;; esac; "
+	"case $1 in d????????[tT]*) ;; ????????w*) return 1;; "
+	"?????w*) [ \"$4\" = $g ] || return 1;; esac; "
+	"[ \"$q\" = / ] && return 0; q=${q%/*}; q=${q:-/}; done; }; "
+	"s() { printf \"\\002ddprun %s\\003\" \"$1\"; }; "
+	"c=\"${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/$2\"; "
+	"for p in \"$1\" \"$(command -v ddprun)\" \"$c/ddprun\"; do "
+	"p=$(readlink -f \"$p\") && [ -x \"$p\" ] && o \"$p\" && "
+	"\"$p\" --remote-end \"$2\" check </dev/null >/dev/null 2>&1 && "
+	"exec \"$p\" --remote-end \"$2\"; done; "
+	"m=$(uname -m); [ \"$m\" = \"$5\" ] || { s \"machine $m\"; exit 1; }; "
+	"e=$(LC_ALL=C; export LC_ALL; umask 077; mkdir -p \"$c\" 2>&1) || "
+	"{ s \"fail $c: $e\"; exit 1; }; "
+	"c=$(readlink -f \"$c\"); o \"$c\" || "
+	"{ s \"fail $c: other users can change $q\"; exit 1; }; "
+	/* the file is what it should be before it has its name */
+	"g() { s \"need $1\"; e=$(LC_ALL=C; export LC_ALL; umask 077; "
+	"{ head -c \"$2\" >\"$c/$1.$$\" && "
+	"[ \"$(wc -c <\"$c/$1.$$\")\" -eq \"$2\" ] && "
+	"chmod 700 \"$c/$1.$$\" && mv -f \"$c/$1.$$\" \"$c/$1\"; } 2>&1) || "
+	"{ rm -f \"$c/$1.$$\"; s \"fail $c: $e\"; exit 1; }; }; "
+	"g ddprdzv \"$4\"; g ddprun \"$3\"; "
+	"e=$(\"$c/ddprun\" --remote-end \"$2\" check </dev/null 2>&1) || "
+	"{ s \"fail $c/ddprun: $e\"; exit 1; }; "
+	"s copied; exec \"$c/ddprun\" --remote-end \"$2\"";
+
+static void put_command(struct buf *b, const struct build_id *build)
+{
+	struct buf word = BUF_INIT(2 * PATH_MAX);
+	struct slice self;
+	char numbers[64];
+	int rc;
+
+	snprintf(numbers, sizeof(numbers), "%llu %llu", build->self_size,
+		 build->server_size);
+	words_quote(&word, build->self);
+	rc = buf_bytes(&word, &self);
+	buf_printf(b, "exec /bin/sh -c '%s' ddprun %.*s %s %s %s", script,
+		   SLICE_FMT(self), build->id, numbers, build->machine);
+	buf_put_u8(b, 0);
+	if (rc < 0)
+		b->failed = rc;
+	buf_release(&word);
+}
+
+/* It understands OpenSSH's options: the name says so. */
+static int is_ssh(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return strcmp(slash ? slash + 1 : program, "ssh") == 0;
+}
+
+static void put_words(struct buf *b, const struct ssh_how *how,
+		      const char *host)
+{
+	const char *arg;
+	size_t at = 0;
+
+	remote_list_add(b, how->program);
+	while ((arg = remote_list_next(&how->args, &at)))
+		remote_list_add(b, arg);
+	if (is_ssh(how->program)) {
+		remote_list_add(b, "-T");
+		remote_list_add(b, "-oBatchMode=yes");
+		buf_printf(b, "-oConnectTimeout=%u", how->timeout_s);
+		buf_put_u8(b, 0);
+		remote_list_add(b, "--");
+	}
+	remote_list_add(b, host);
+	put_command(b, how->build);
+}
+
+int ssh_command_init(struct ssh_command *c, const struct ssh_how *how,
+		     const char *host, struct err *e)
+{
+	struct remote_list words;
+	const char *word;
+	size_t n = 0, at = 0;
+
+	buf_init(&c->texts, TEXTS_MAX);
+	put_words(&c->texts, how, host);
+	c->argv = calloc(ARGS_MAX + 1, sizeof(*c->argv));
+	if (!c->argv || c->texts.failed) {
+		ssh_command_release(c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	words = (struct remote_list){SLICE(c->texts.data, c->texts.len)};
+	while (n < ARGS_MAX && (word = remote_list_next(&words, &at)))
+		c->argv[n++] = (char *)word;
+	return 0;
+}
+
+void ssh_command_release(struct ssh_command *c)
+{
+	free(c->argv);
+	buf_release(&c->texts);
+	c->argv = NULL;
+}
+
+/* ---- why it failed ---- */
+
+/* What ssh says, which it does in English everywhere, and what helps. */
+static const struct {
+	const char *part, *advice;
+} known[] = {
+	{"HOST IDENTIFICATION HAS CHANGED", "the key of this host is not the "
+	 "one that ~/.ssh/known_hosts has: if that is right (it was installed "
+	 "again), ssh-keygen -R forgets the old one"},
+	{"Host key verification failed", "the key of this host is not known "
+	 "here: connect once by hand and compare it, or trust what the network "
+	 "says: ssh-keyscan HOST >>~/.ssh/known_hosts"},
+	{"Too many authentication failures", "the ssh-agent offers too many "
+	 "keys: name one, --ssh-args '-o IdentitiesOnly=yes -i KEYFILE'"},
+	{"Permission denied", "it asks for a password, which ddprun cannot "
+	 "give: set up a key with ssh-keygen and ssh-copy-id HOST; one with a "
+	 "passphrase needs ssh-agent and ssh-add"},
+	{"Could not resolve", "check the name; an alias has to be in this "
+	 "machine's ~/.ssh/config"},
+	{"Connection refused", "no sshd runs there; for another port, "
+	 "--ssh-args '-p PORT'"},
+	{"timed out", "is it down, or behind a firewall?"},
+	{"No route to host", "is it down?"},
+	{"kex_exchange_identification", "its sshd takes no more connections "
+	 "for now (MaxStartups); try again, or a smaller --ssh-width"},
+	{"Bad configuration option", "see --ssh-args"},
+	{"unknown option", "see --ssh-args"},
+};
+
+static const char *advice(struct slice words)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		if (words.len && memmem(words.data, words.len, known[i].part,
+					strlen(known[i].part)))
+			return known[i].advice;
+	}
+	return "";
+}
+
+/* On one line, without what a terminal would obey. */
+static void put_said(struct buf *b, struct slice words)
+{
+	size_t from = words.len > WORDS_SHOWN ? words.len - WORDS_SHOWN : 0;
+	int blank = 1;
+
+	for (size_t i = from; i < words.len; i++) {
+		unsigned char c = (unsigned char)words.data[i];
+
+		if (c == '\n' && !blank && i + 1 < words.len)
+			buf_put(b, " | ", 3);
+		else if (c >= 0x80 || isprint(c) || c == '\t')
+			buf_put_u8(b, c);
+		blank = c == '\n' || c == '\r';
+	}
+}
+
+static void put_status(struct buf *b, const struct ssh_end *n)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (n->timeout_s > 0)
+		buf_printf(b, "no answer within %g s (--ssh-timeout)",
+			   n->timeout_s);
+	else if (WIFSIGNALED(n->status))
+		buf_printf(b, "%s was killed by %s", n->program,
+			   signal_name(WTERMSIG(n->status), name));
+	else if (WEXITSTATUS(n->status) == 255)
+		buf_printf(b, n->opened ? "the connection is lost"
+					: "%s cannot connect", n->program);
+	else if (n->opened)
+		buf_printf(b, "ddprun there is gone (exit code %d)",
+			   WEXITSTATUS(n->status));
+	else
+		buf_printf(b, "ddprun cannot be started there (exit code %d)",
+			   WEXITSTATUS(n->status));
+}
+
+int ssh_command_explain(const struct ssh_end *n, struct err *e)
+{
+	struct buf b = BUF_INIT(ERR_TEXT_MAX);
+	const char *what = n->opened ? "" : advice(n->words);
+
+	put_status(&b, n);
+	if (n->words.len) {
+		buf_printf(&b, ": ");
+		put_said(&b, n->words);
+	}
+	if (*what)
+		buf_printf(&b, "; %s", what);
+	else if (n->timeout_s > 0)
+		buf_printf(&b, "; is it down, or behind a firewall?");
+	err_set(e, ERR_REMOTE, "%.*s", (int)b.len, b.data ? b.data : "");
+	buf_release(&b);
+	return ERR_REMOTE;
+}

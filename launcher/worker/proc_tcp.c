@@ -1,0 +1,120 @@
+/* proc_tcp.c: the kernel's net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c print
+ * " 0: 0100007F:1F90 0100007F:D2C4 01 00000000:00000000 00:00000000 00000000
+ * 1000 0 12345 ...": an address in words of 32 bits, each in this machine's
+ * order of the bytes that lie in memory. */
+#include "launcher/worker/proc_tcp.h"
+
+#include <string.h>
+
+enum { WORD_DIGITS = 8, PORT_DIGITS = 4, V6_WORDS = 4 };
+
+struct text {
+	const char *p, *end;
+};
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+/* A number of that base, of 1 to `most` digits; 0: there is none. */
+static int take_number(struct text *t, unsigned base, int most, uint64_t *out)
+{
+	int n = 0, d;
+
+	for (*out = 0; t->p < t->end && n < most; n++, t->p++) {
+		d = digit_of(*t->p);
+		if (d < 0 || (unsigned)d >= base)
+			break;
+		*out = *out * base + (unsigned)d;
+	}
+	return n;
+}
+
+static void skip_blanks(struct text *t)
+{
+	while (t->p < t->end && *t->p == ' ')
+		t->p++;
+}
+
+static int take_char(struct text *t, char c)
+{
+	if (t->p == t->end || *t->p != c)
+		return 0;
+	t->p++;
+	return 1;
+}
+
+static int skip_word(struct text *t)
+{
+	const char *from;
+
+	skip_blanks(t);
+	from = t->p;
+	while (t->p < t->end && *t->p != ' ')
+		t->p++;
+	return t->p > from;
+}
+
+static int take_addr(struct text *t, struct sock_addr *a)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&a->ss;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->ss;
+	uint32_t words[V6_WORDS];
+	uint64_t number;
+	int n = 0, digits = 0;
+
+	skip_blanks(t);
+	while (n < V6_WORDS && (digits = take_number(t, 16, WORD_DIGITS,
+						     &number)) == WORD_DIGITS)
+		words[n++] = (uint32_t)number;
+	if ((n != 1 && n != V6_WORDS) || digits % WORD_DIGITS ||
+	    !take_char(t, ':') ||
+	    take_number(t, 16, PORT_DIGITS, &number) != PORT_DIGITS)
+		return 0;
+	memset(a, 0, sizeof(*a));
+	if (n == 1) {
+		v4->sin_family = AF_INET;
+		memcpy(&v4->sin_addr, words, sizeof(v4->sin_addr));
+		a->len = sizeof(*v4);
+	} else {
+		v6->sin6_family = AF_INET6;
+		memcpy(&v6->sin6_addr, words, sizeof(v6->sin6_addr));
+		a->len = sizeof(*v6);
+	}
+	sock_addr_set_port(a, (uint16_t)number);
+	sock_addr_unmap(a);
+	return 1;
+}
+
+int proc_tcp_parse(struct slice line, struct proc_tcp *out)
+{
+	struct text t = {line.data, line.data + line.len};
+	uint64_t number;
+
+	skip_blanks(&t);
+	if (!take_number(&t, 10, 20, &number) || !take_char(&t, ':') ||
+	    !take_addr(&t, &out->own) || !take_addr(&t, &out->peer))
+		return 0;
+	skip_blanks(&t);
+	if (take_number(&t, 16, 2, &number) != 2)
+		return 0;
+	out->state = (unsigned)number;
+	/* queues, timer, retransmissions */
+	if (!skip_word(&t) || !skip_word(&t) || !skip_word(&t))
+		return 0;
+	skip_blanks(&t);
+	if (!take_number(&t, 10, 10, &number) || number > UINT32_MAX)
+		return 0;
+	out->uid = (uint32_t)number;
+	if (!skip_word(&t)) /* the timeout */
+		return 0;
+	skip_blanks(&t);
+	return take_number(&t, 10, 19, &out->inode) > 0;
+}

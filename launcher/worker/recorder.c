@@ -1,0 +1,152 @@
+/* recorder.c: a memfd, which vanishes with the last who has it open. */
+#include "launcher/worker/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+void recorder_init(struct recorder *r)
+{
+	*r = (struct recorder){.fd = -1};
+}
+
+void recorder_release(struct recorder *r)
+{
+	if (r->head)
+		munmap(r->head, r->size);
+	if (r->fd >= 0)
+		close(r->fd);
+	recorder_init(r);
+}
+
+/* Only what is written takes memory: a part, when its worker opens it. */
+static int make(struct recorder *r, struct flight_file *head)
+{
+	r->fd = memfd_create(FLIGHT_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (r->fd < 0 ||
+	    ftruncate(r->fd, (off_t)flight_part_at(head, head->parts)) < 0)
+		return -errno;
+	/* who has it mapped must not be killed by another who cuts it */
+	if (fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		return -errno;
+	r->head = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd,
+		       0);
+	if (r->head == MAP_FAILED) {
+		r->head = NULL;
+		return -errno;
+	}
+	memcpy(r->head, head, sizeof(*head));
+	return 0;
+}
+
+void recorder_begin(struct recorder *r, const struct recorder_round *round)
+{
+	struct flight_file head = {
+		.agent_pid = getpid(), .round = round->round,
+		.attempt = round->attempt, .base_rank = round->base_rank,
+		.world_size = round->world_size,
+		.node_rank = round->node_rank, .nodes = round->nodes,
+	};
+	int rc;
+
+	recorder_release(r);
+	r->size = flight_file_layout(&head, round->nproc);
+	snprintf(head.agent_id, sizeof(head.agent_id), "%s", round->agent_id);
+	snprintf(head.job, sizeof(head.job), "%s", round->job);
+	snprintf(head.host, sizeof(head.host), "%s", round->host);
+	snprintf(head.server, sizeof(head.server), "%s", round->server);
+	snprintf(head.job_key, sizeof(head.job_key), "%s", round->job_key);
+	rc = make(r, &head);
+	if (rc == 0) {
+		snprintf(r->path, sizeof(r->path), "/proc/%d/fd/%d",
+			 (int)getpid(), r->fd);
+		return;
+	}
+	log_debug("no flight recorder: %s", strerror(-rc));
+	recorder_release(r);
+}
+
+void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid)
+{
+	if (r->head)
+		r->head->workers[local_rank].pid = pid;
+}
+
+/* The parts are not mapped here: a write into the file is seen by who has. */
+static off_t cell(const struct recorder *r, uint32_t part, size_t offset)
+{
+	return (off_t)(flight_part_at(r->head, part) + offset);
+}
+
+void recorder_stop(struct recorder *r)
+{
+	const uint32_t stop = 1;
+
+	for (uint32_t i = 0; r->head && i < r->head->parts; i++)
+		if (pwrite(r->fd, &stop, sizeof(stop),
+			   cell(r, i, offsetof(struct flight, stop))) < 0)
+			log_debug("a worker is not told: %s", strerror(errno));
+}
+
+int recorder_asks(const struct recorder *r, uint32_t local_rank)
+{
+	uint32_t asks = 0;
+
+	if (r->head &&
+	    pread(r->fd, &asks, sizeof(asks),
+		  cell(r, local_rank, offsetof(struct flight, asks))) < 0)
+		asks = 0;
+	return asks == FLIGHT_ASKS || asks == FLIGHT_TOLD ? (int)asks : 0;
+}
+
+int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
+{
+	uint64_t magic = 0;
+	uint32_t size = 0;
+
+	/* the world is the first communicator, and goes with ddp_finalize */
+	if (!r->head ||
+	    pread(r->fd, &magic, sizeof(magic),
+		  cell(r, local_rank, offsetof(struct flight, magic))) < 0 ||
+	    pread(r->fd, &size, sizeof(size),
+		  cell(r, local_rank, offsetof(struct flight, comms[0].size))) <
+		    0)
+		return 0;
+	return magic == FLIGHT_MAGIC && size > 1;
+}
+
+char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out)
+{
+	struct flight_view *v = r->head ? malloc(sizeof(*v)) : NULL;
+	int i = 0;
+
+	out[0] = '\0';
+	if (v && flight_take(v, r->fd, flight_part_at(r->head, local_rank)) ==
+			 0)
+		i = v->n;
+	while (i > 0 && v->ops[i - 1].state == FLIGHT_FAILED)
+		i--;
+	if (v && i < v->n)
+		flight_op_text(v, &v->ops[i], out);
+	free(v);
+	return out;
+}
+
+char *recorder_last(const struct recorder *r, uint32_t local_rank,
+		    uint64_t now_ns, char *out)
+{
+	struct flight_view *v = r->head ? malloc(sizeof(*v)) : NULL;
+
+	out[0] = '\0';
+	if (v && flight_take(v, r->fd, flight_part_at(r->head, local_rank)) ==
+			 0)
+		flight_last_text(v, now_ns, out);
+	free(v);
+	return out;
+}

@@ -1,0 +1,217 @@
+/* socket_owner.c: sock_diag (man 7 sock_diag), then /proc/net/tcp. Both show
+ * the user who made a socket, as long as some process has it; of one that is
+ * closed or waits for its end both say user 0 and inode 0, which is nobody. */
+#include "launcher/worker/socket_owner.h"
+
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/worker/proc_tcp.h"
+
+enum { REPLY_MAX = 4096 };
+
+static void put_addr(const struct sock_addr *a, void *raw)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&a->ss;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&a->ss;
+
+	if (a->ss.ss_family == AF_INET)
+		memcpy(raw, &v4->sin_addr, sizeof(v4->sin_addr));
+	else
+		memcpy(raw, &v6->sin6_addr, sizeof(v6->sin6_addr));
+}
+
+static void get_addr(struct sock_addr *a, int family, const void *raw,
+		     uint16_t port)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&a->ss;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a->ss;
+
+	memset(a, 0, sizeof(*a));
+	a->ss.ss_family = (sa_family_t)family;
+	if (family == AF_INET)
+		memcpy(&v4->sin_addr, raw, sizeof(v4->sin_addr));
+	else
+		memcpy(&v6->sin6_addr, raw, sizeof(v6->sin6_addr));
+	sock_addr_set_port(a, ntohs(port));
+	sock_addr_unmap(a);
+}
+
+static int is_same(const struct sock_addr *a, const struct sock_addr *b)
+{
+	return sock_addr_compare(a, b) == 0 &&
+	       sock_addr_port(a) == sock_addr_port(b);
+}
+
+static int found(unsigned state, uint64_t inode, uint32_t uid,
+		 struct socket_whose *whose)
+{
+	if (state == PROC_TCP_LISTEN)
+		return SOCKET_NONE;
+	if (!inode)
+		return SOCKET_CLOSED;
+	*whose = (struct socket_whose){.uid = uid, .inode = inode};
+	return SOCKET_OWNED;
+}
+
+/* ---- sock_diag ---- */
+
+/* One question, and its answer, which waits when send returns. */
+static ssize_t exchange(const void *question, size_t size, char *reply)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	ssize_t n = fd < 0 ? -1 : send(fd, question, size, 0);
+
+	if (n >= 0)
+		n = recv(fd, reply, REPLY_MAX, MSG_DONTWAIT);
+	if (n < 0)
+		n = err_negative(-errno);
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+static int take_reply(const char *reply, size_t n, const struct sock_addr *own,
+		      const struct sock_addr *peer, struct socket_whose *whose)
+{
+	const struct nlmsghdr *h = (const struct nlmsghdr *)reply;
+	const struct inet_diag_msg *m;
+	const struct nlmsgerr *error;
+	struct sock_addr there, here;
+
+	if (n < sizeof(*h) || h->nlmsg_len > n)
+		return -EPROTO;
+	if (h->nlmsg_type == NLMSG_ERROR) {
+		error = NLMSG_DATA(h);
+		return h->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) ||
+				       !error->error
+			       ? -EPROTO
+			       : error->error;
+	}
+	m = NLMSG_DATA(h);
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    h->nlmsg_len < NLMSG_LENGTH(sizeof(*m)))
+		return -EPROTO;
+	get_addr(&here, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
+	get_addr(&there, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
+	/* without one it shows who listens there */
+	if (!is_same(&here, own) || !is_same(&there, peer))
+		return SOCKET_NONE;
+	return found(m->idiag_state, m->idiag_inode, m->idiag_uid, whose);
+}
+
+/* -ENOENT: there is none, or this kernel has no such diagnosis. */
+static int ask_kernel(const struct sock_addr *own, const struct sock_addr *peer,
+		      struct socket_whose *whose)
+{
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} q = {
+		.h = {.nlmsg_len = sizeof(q),
+		      .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		      .nlmsg_flags = NLM_F_REQUEST},
+		.r = {.sdiag_family = (uint8_t)own->ss.ss_family,
+		      .sdiag_protocol = IPPROTO_TCP,
+		      .idiag_states = UINT32_MAX,
+		      .id = {.idiag_sport = htons(sock_addr_port(own)),
+			     .idiag_dport = htons(sock_addr_port(peer)),
+			     .idiag_cookie = {INET_DIAG_NOCOOKIE,
+					      INET_DIAG_NOCOOKIE}}},
+	};
+	_Alignas(struct nlmsghdr) char reply[REPLY_MAX];
+	ssize_t n;
+
+	put_addr(own, q.r.id.idiag_src);
+	put_addr(peer, q.r.id.idiag_dst);
+	n = exchange(&q, sizeof(q), reply);
+	return n < 0 ? (int)n : take_reply(reply, (size_t)n, own, peer,
+				       whose);
+}
+
+/* ---- /proc ---- */
+
+static int search(const char *path, const struct sock_addr *own,
+		  const struct sock_addr *peer, struct socket_whose *whose)
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	struct proc_tcp s;
+	int rc = SOCKET_NONE;
+
+	if (!f)
+		return -errno;
+	while (rc == SOCKET_NONE && (n = getline(&line, &room, f)) > 0) {
+		if (proc_tcp_parse(SLICE(line, (size_t)n), &s) &&
+		    is_same(&s.own, own) && is_same(&s.peer, peer))
+			rc = found(s.state, s.inode, s.uid, whose);
+	}
+	free(line);
+	fclose(f);
+	return rc;
+}
+
+/* A program that speaks IPv6 may have an IPv4 connection. */
+static int search_all(const struct sock_addr *own, const struct sock_addr *peer,
+		      struct socket_whose *whose)
+{
+	int rc = -ENOENT, v6;
+
+	if (own->ss.ss_family == AF_INET)
+		rc = search("/proc/self/net/tcp", own, peer, whose);
+	if (rc == SOCKET_OWNED || rc == SOCKET_CLOSED)
+		return rc;
+	v6 = search("/proc/self/net/tcp6", own, peer, whose);
+	return v6 < 0 && rc >= 0 ? rc : v6;
+}
+
+/* That there is no such socket it says as it does that it is not there itself:
+ * so it is asked once about one that there is. */
+static int has_diag(struct socket_finder *f)
+{
+	struct sock_addr own, any;
+	struct socket_whose whose;
+	int fd;
+
+	if (f->tried || f->no_diag)
+		return !f->no_diag;
+	f->tried = 1;
+	sock_addr_number("127.0.0.1", 0, &own);
+	sock_addr_number("127.0.0.1", 9, &any);
+	fd = sock_listen(&own, NULL);
+	/* the one that listens is not who was asked for */
+	f->no_diag = fd < 0 || ask_kernel(&own, &any, &whose) != SOCKET_NONE;
+	if (fd >= 0)
+		close(fd);
+	return !f->no_diag;
+}
+
+int socket_owner(struct socket_finder *f, const struct sock_addr *own,
+		 const struct sock_addr *peer, struct socket_whose *whose,
+		 struct err *e)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&own->ss;
+	/* it is known by its interface, too, which nobody has told us */
+	int link_local = own->ss.ss_family == AF_INET6 &&
+			 IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+	int rc = -ENOENT;
+
+	if (!link_local && has_diag(f)) {
+		rc = ask_kernel(own, peer, whose);
+		if (rc >= 0 || rc == -ENOENT)
+			return rc < 0 ? SOCKET_NONE : rc;
+	}
+	rc = search_all(own, peer, whose);
+	if (rc < 0)
+		return err_set(e, rc, "neither sock_diag nor /proc/net/tcp can "
+			       "be asked here: %s", strerror(-rc));
+	return rc;
+}

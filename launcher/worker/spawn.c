@@ -1,0 +1,214 @@
+/* spawn.c: clone, as posix_spawn does it, with what posix_spawn lacks: a death
+ * signal, and a pid that is on record before the program runs. */
+#include "launcher/worker/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 64 << 10 };
+
+/* All that this program or libuv ever changes. */
+static int touched[NSIG];
+static int ntouched;
+static struct sigaction original[NSIG];
+static sigset_t original_mask;
+
+static const char step_cpus[] = "set the CPUs of";
+
+struct order {
+	const struct spawn *s;
+	sigset_t mask; /* for the child */
+	pid_t parent;
+	/* written by the child, which shares our memory */
+	volatile int error;
+	const char *volatile step;
+};
+
+void spawn_remember_signal(int number)
+{
+	int i = ntouched;
+
+	for (int k = 0; k < ntouched; k++) {
+		if (touched[k] == number)
+			return;
+	}
+	touched[ntouched++] = number;
+	sigaction(number, NULL, &original[i]);
+	/* A shell without job control starts `ddprun &` with SIGINT ignored.
+	 * Whoever sends us one all the same means it, and the workers must not
+	 * be deaf to it. SIGHUP is nohup's. */
+	if (number == SIGINT || number == SIGQUIT)
+		original[i].sa_handler = SIG_DFL;
+}
+
+void spawn_take_over_signals(void)
+{
+	static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM,
+				    SIGCHLD, SIGPIPE, SIGXFSZ};
+	sigset_t none;
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+		spawn_remember_signal(usual[i]);
+	/* the kernel would reap our children, and waitpid would not know how
+	 * they ended */
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, &original_mask);
+}
+
+void spawn_restore_mask(void)
+{
+	sigprocmask(SIG_SETMASK, &original_mask, NULL);
+}
+
+int spawn_was_ignored(int signal)
+{
+	for (int i = 0; i < ntouched; i++) {
+		if (touched[i] == signal)
+			return original[i].sa_handler == SIG_IGN;
+	}
+	return 0;
+}
+
+static int place(int fd, int as)
+{
+	/* dup2 onto itself would leave close-on-exec set */
+	return fd == as ? fcntl(fd, F_SETFD, 0) : dup2(fd, as);
+}
+
+static int place_files(const struct spawn *s)
+{
+	if (place(s->in, 0) < 0 || place(s->out, 1) < 0 || place(s->err, 2) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		if (s->keep[i] >= 0 && place(s->keep[i], s->keep_as + i) < 0)
+			return -1;
+	}
+	for (int i = 0; i < s->nmore; i++) {
+		if (place(s->more[i], s->keep_as + 2 + i) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int restore_limit(const struct spawn *s)
+{
+	struct rlimit limit;
+
+	if (!s->open_files || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 0;
+	limit.rlim_cur = s->open_files;
+	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Without it the child is known by other marks. */
+static void mark_locks(const struct spawn *s)
+{
+	const struct rlimit limit = {.rlim_cur = s->locks,
+				     .rlim_max = s->locks};
+
+	if (s->locks)
+		setrlimit(RLIMIT_LOCKS, &limit);
+}
+
+/* Runs in the child, on its own stack in our memory, while we are suspended.
+ * Only system calls. The address sanitizer does not know this stack. */
+__attribute__((no_sanitize("address", "undefined")))
+static int child(void *arg)
+{
+	struct order *o = arg;
+	const struct spawn *s = o->s;
+
+	o->step = "set up";
+	/* before the signals are unblocked: a handler of ours would run here,
+	 * in memory that is the parent's too */
+	for (int i = 0; i < ntouched; i++)
+		sigaction(touched[i], &original[i], NULL);
+	if (!s->survives) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+			goto fail;
+		if (getppid() != o->parent) /* it died before that call */
+			_exit(1);
+	}
+	if (setpgid(0, 0) < 0)
+		goto fail;
+	if (s->pid)
+		*s->pid = getpid();
+	mark_locks(s);
+	if (place_files(s) < 0 || restore_limit(s) < 0)
+		goto fail;
+	o->step = step_cpus;
+	if (s->cpus && sched_setaffinity(0, sizeof(s->cpus->sets),
+					 s->cpus->sets) < 0)
+		goto fail;
+	sigprocmask(SIG_SETMASK, &o->mask, NULL);
+	o->step = "execute";
+	execve(s->path, s->argv, s->envp);
+fail:
+	o->error = errno ? errno : EINVAL;
+	if (s->pid)
+		*s->pid = 0;
+	_exit(127);
+}
+
+static int complain(const struct order *o, int rc, struct err *e)
+{
+	const char *advice = "";
+
+	if (o->step == step_cpus)
+		advice = "; the CPUs that this job may use have changed since "
+			 "it was started";
+	else if (rc == -EAGAIN)
+		advice = "; the limit of processes is reached (ulimit -u, "
+			 "kernel.pid_max, pids.max): start fewer workers";
+	else if (rc == -ENOEXEC)
+		advice = "; it is no program of this machine's kind, nor a "
+			 "script with a #! line";
+	else if (rc == -ENOENT)
+		advice = "; its interpreter (#! line) or loader is missing";
+	else if (rc == -E2BIG)
+		advice = "; arguments and environment are too large";
+	return err_set(e, rc, "cannot %s '%s': %s%s", o->step, o->s->path,
+		       strerror(-rc), advice);
+}
+
+int spawn_no_input(struct err *e)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_set(e, -errno, "cannot open /dev/null: %s",
+				strerror(errno)) : fd;
+}
+
+pid_t spawn_process(const struct spawn *s, struct err *e)
+{
+	/* one is enough: we sleep until the child has left it */
+	static char stack[STACK_BYTES] __attribute__((aligned(64)));
+	struct order o = {.s = s, .parent = getpid(), .step = "start"};
+	sigset_t all, ours;
+	pid_t pid;
+
+	if (s->as_started)
+		o.mask = original_mask;
+	else
+		sigemptyset(&o.mask);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &ours);
+	if (s->as_now)
+		o.mask = ours;
+	pid = clone(child, stack + STACK_BYTES,
+		    CLONE_VM | CLONE_VFORK | SIGCHLD, &o);
+	if (pid < 0)
+		o.error = errno;
+	else if (o.error)
+		waitpid(pid, NULL, 0);
+	sigprocmask(SIG_SETMASK, &ours, NULL);
+	return o.error ? complain(&o, -o.error, e) : pid;
+}

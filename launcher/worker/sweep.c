@@ -1,0 +1,523 @@
+/* sweep.c: reading /proc for processes left behind. */
+#include "launcher/worker/sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+
+static int is_in(const pid_t *pids, size_t n, pid_t pid)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (pids[i] == pid)
+			return 1;
+	}
+	return 0;
+}
+
+/* The children that were there first, and whether processes that we did not
+ * start may become ours. */
+static struct {
+	pid_t *pids;
+	size_t n;
+	int come;
+} strangers;
+
+static int add(pid_t **pids, size_t *n, pid_t pid)
+{
+	pid_t *more = realloc(*pids, (*n + 1) * sizeof(*more));
+
+	if (!more)
+		return 0;
+	*pids = more;
+	more[(*n)++] = pid;
+	return 1;
+}
+
+/* 0: it is not ours to signal. */
+static int tell(struct sweep *s, pid_t pid, int signal)
+{
+	if (is_in(s->told, s->n, pid))
+		return 1;
+	if (kill(pid, signal) < 0 && errno == EPERM) {
+		log_warn("pid %d, which a worker left behind, runs as another "
+			 "user and cannot be ended: end it by hand", (int)pid);
+		sweep_leave(pid);
+		return 0;
+	}
+	add(&s->told, &s->n, pid); /* no memory: it will be told again */
+	return 1;
+}
+
+/* Fields of /proc/PID/stat, by their numbers in proc_pid_stat(5). */
+enum {
+	STAT_PARENT = 4, STAT_THREADS = 20, STAT_START = 22, STAT_VSIZE = 23,
+	STAT_END_CODE = 27, STAT_ENV_START = 50, STAT_ENV_END = 51,
+	STAT_FIELDS = 53
+};
+
+/* Those from STAT_PARENT on; 0 each if it is gone. */
+static void read_stat(const char *pid, unsigned long long *fields)
+{
+	char path[sizeof("/proc//stat") + NAME_MAX], text[2048], *at;
+
+	memset(fields, 0, STAT_FIELDS * sizeof(*fields));
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file_read_text(path, text, sizeof(text));
+	/* the name before it may have any characters; then the state */
+	at = strrchr(text, ')');
+	if (!at || strlen(at) < sizeof(") S") - 1)
+		return;
+	at += sizeof(") S") - 1;
+	for (int i = STAT_PARENT; i < STAT_FIELDS; i++)
+		fields[i] = strtoull(at, &at, 10);
+}
+
+/* 0 if it is gone. */
+static pid_t parent_of(const char *pid)
+{
+	unsigned long long fields[STAT_FIELDS];
+
+	read_stat(pid, fields);
+	return (pid_t)fields[STAT_PARENT];
+}
+
+/* A name in /proc as a pid; 0 if it is none. */
+static pid_t pid_of(const char *name)
+{
+	char *end;
+	long pid = strtol(name, &end, 10);
+
+	return *end || pid < 1 || pid > INT_MAX ? 0 : (pid_t)pid;
+}
+
+/* In a PID namespace without a /proc of its own the numbers there are those of
+ * other processes: to signal them would hit strangers, to wait for them would
+ * never end. */
+static int open_proc(int quiet)
+{
+	static int warned;
+	char self[32];
+	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+	int proc = -1;
+
+	self[n > 0 ? n : 0] = '\0';
+	if (strtol(self, NULL, 10) == getpid())
+		proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0 && !quiet && !warned++)
+		log_warn("%s: what workers leave behind in the background is "
+			 "not found and not ended", n > 0 ?
+			 "/proc is not of this PID namespace (unshare has "
+			 "--mount-proc)" : "cannot read /proc");
+	return proc;
+}
+
+typedef void on_child(void *arg, pid_t pid);
+
+struct search {
+	on_child *found;
+	void *arg;
+};
+
+static void look_at(void *arg, int proc, const char *name)
+{
+	const struct search *s = arg;
+
+	if (pid_of(name) && parent_of(name) == getpid())
+		s->found(s->arg, pid_of(name));
+}
+
+/* For kernels without the list of children: all of /proc. */
+static void search_children(on_child *found, void *arg, int quiet)
+{
+	struct search s = {found, arg};
+	int proc = open_proc(quiet);
+
+	if (proc < 0)
+		return;
+	if (file_each_name(proc, look_at, &s) < 0 && !quiet)
+		log_warn("cannot read /proc: %s", strerror(errno));
+	close(proc);
+}
+
+static void list_children(on_child *found, void *arg, int quiet)
+{
+	char path[64];
+	FILE *f;
+	pid_t pid;
+
+	/* children belong to a thread; this program has one */
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children",
+		 (int)getpid());
+	f = fopen(path, "re");
+	if (!f) {
+		search_children(found, arg, quiet);
+		return;
+	}
+	while (fscanf(f, "%d", &pid) == 1)
+		found(arg, pid);
+	fclose(f);
+}
+
+/* The whole variable, between NULs. The text is read in overlapping pieces,
+ * for environments may be megabytes. Where it is not found, *size is the size
+ * of all that was read. */
+static int has_variable(int fd, const char *variable, size_t *size)
+{
+	enum { PIECE = 32 << 10 };
+	char buf[PIECE + 1];
+	size_t want = strlen(variable) + 1, have = 1;
+	ssize_t n;
+
+	buf[0] = '\0'; /* as if a variable ended before the first */
+	while ((n = read(fd, buf + have, PIECE - have)) > 0) {
+		char *p = buf, *end;
+
+		have += (size_t)n;
+		*size += (size_t)n;
+		end = buf + have;
+		while ((p = memmem(p, (size_t)(end - p), variable, want))) {
+			if (p > buf && p[-1] == '\0')
+				return 1;
+			p++;
+		}
+		if (have > want) {
+			memmove(buf, buf + (have - want), want);
+			have = want;
+		}
+	}
+	return 0;
+}
+
+/* Whether the kernel says where the code of a process ends. gVisor does not. */
+static int shows_code(void)
+{
+	static int shows = -1;
+	unsigned long long stat[STAT_FIELDS];
+
+	if (shows < 0) {
+		read_stat("self", stat);
+		shows = stat[STAT_END_CODE] != 0;
+	}
+	return shows;
+}
+
+/* It has its new memory, but no code in it yet: that is noted last, after the
+ * environment. Zombies and kernel threads have no memory. Where this process
+ * may not read the environment, the end of the code is shown as 1. */
+static int is_in_exec(const unsigned long long *stat)
+{
+	return stat[STAT_VSIZE] && !stat[STAT_END_CODE] && shows_code();
+}
+
+/* A process whose first thread has ended shows no memory, either: its others
+ * run on. */
+static int is_zombie(const unsigned long long *stat)
+{
+	return !stat[STAT_VSIZE] && stat[STAT_THREADS] <= 1;
+}
+
+uint64_t sweep_choose_locks(uint64_t random)
+{
+	/* programs that show it as a signed number show it right */
+	const uint64_t top = (uint64_t)1 << 62, least = (uint64_t)1 << 32;
+	struct rlimit ours;
+	uint64_t half;
+
+	if (getrlimit(RLIMIT_LOCKS, &ours) < 0 || ours.rlim_max < least)
+		return 0;
+	half = (ours.rlim_max < top ? ours.rlim_max : top) / 2;
+	return half + random % half;
+}
+
+static int has_locks(const char *pid, uint64_t locks)
+{
+	char path[sizeof("/proc//limits") + NAME_MAX], text[4096], *line;
+	unsigned long long hard;
+
+	if (!locks)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%s/limits", pid);
+	file_read_text(path, text, sizeof(text));
+	line = strstr(text, "\nMax file locks ");
+	return line && sscanf(line, " Max file locks %*s %llu", &hard) == 1 &&
+	       hard == locks;
+}
+
+static int has_mark(const char *pid, const char *mark, size_t *size)
+{
+	char path[sizeof("/proc//environ") + NAME_MAX];
+	int fd, is;
+
+	snprintf(path, sizeof(path), "/proc/%s/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	is = has_variable(fd, mark, size);
+	close(fd);
+	return is;
+}
+
+/* Whether a process has the mark; in execve that cannot be seen. */
+enum marked { UNMARKED, MARKED, IN_EXEC };
+
+static enum marked look_for(const char *pid, const struct sweep_marks *m)
+{
+	unsigned long long stat[STAT_FIELDS];
+	size_t size = 0;
+
+	read_stat(pid, stat);
+	if (is_zombie(stat))
+		return UNMARKED;
+	if (has_locks(pid, m->locks))
+		return MARKED;
+	/* before it is opened: that can block for as long as execve does */
+	if (is_in_exec(stat))
+		return m->locks ? UNMARKED : IN_EXEC;
+	if (has_mark(pid, m->variable, &size))
+		return MARKED;
+	read_stat(pid, stat);
+	/* if it went through execve meanwhile, less was read than it has: the
+	 * old environment is gone */
+	if (!m->locks && (is_in_exec(stat) ||
+			  stat[STAT_ENV_END] > stat[STAT_ENV_START] + size))
+		return IN_EXEC;
+	return UNMARKED;
+}
+
+static void note_stranger(void *arg, pid_t pid)
+{
+	add(&strangers.pids, &strangers.n, pid);
+	strangers.come = 1;
+}
+
+void sweep_note_strangers(void)
+{
+	strangers.come = getpid() == 1;
+	list_children(note_stranger, NULL, 1);
+}
+
+void sweep_leave(pid_t pid)
+{
+	add(&strangers.pids, &strangers.n, pid);
+}
+
+void sweep_reaped(pid_t pid)
+{
+	for (size_t i = 0; i < strangers.n; i++) {
+		if (strangers.pids[i] == pid) {
+			strangers.pids[i] = strangers.pids[--strangers.n];
+			return;
+		}
+	}
+}
+
+static enum marked is_ours(pid_t pid, const struct sweep_marks *marks)
+{
+	char text[16];
+
+	if (is_in(strangers.pids, strangers.n, pid))
+		return UNMARKED;
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	return strangers.come ? look_for(text, marks) : MARKED;
+}
+
+/* 0: it takes too long, and is left alone. */
+static int await_exec(struct sweep *s, pid_t pid)
+{
+	if (s->looks < SWEEP_LOOKS) {
+		s->in_exec++;
+		return 1;
+	}
+	log_warn("pid %d has been in execve for %d s, and until that ends "
+		 "nothing shows whether a worker started it: leaving it alone; "
+		 "end it by hand if it belongs to this job", (int)pid,
+		 SWEEP_LOOK_MS * SWEEP_LOOKS / 1000);
+	sweep_leave(pid);
+	return 0;
+}
+
+struct visit {
+	struct sweep *s;
+	const pid_t *except;
+	int nexcept;
+	const struct sweep_marks *marks;
+	int signal, left;
+};
+
+static void on_found(void *arg, pid_t pid)
+{
+	struct visit *v = arg;
+	enum marked marked;
+
+	if (is_in(v->except, (size_t)v->nexcept, pid))
+		return;
+	marked = is_ours(pid, v->marks);
+	if (marked == MARKED)
+		v->left += tell(v->s, pid, v->signal);
+	else if (marked == IN_EXEC)
+		v->left += await_exec(v->s, pid);
+}
+
+int sweep_children(struct sweep *s, const pid_t *except, int nexcept,
+		   const struct sweep_marks *marks, int signal)
+{
+	struct visit v = {s, except, nexcept, marks, signal, 0};
+
+	s->in_exec = 0;
+	list_children(on_found, &v, 0);
+	if (!s->in_exec)
+		s->looks = 0;
+	return v.left;
+}
+
+void sweep_forget(struct sweep *s)
+{
+	s->n = 0;
+}
+
+void sweep_release(struct sweep *s)
+{
+	free(s->told);
+	*s = (struct sweep){.told = NULL};
+}
+
+static int is_called(const char *pid, const char *name)
+{
+	char path[sizeof("/proc//comm") + NAME_MAX], comm[32];
+
+	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	file_read_text(path, comm, sizeof(comm));
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
+}
+
+/* ---- by their pipes ---- */
+
+struct pipe_search {
+	const struct sweep_marks *marks;
+	int found;
+};
+
+static int is_workers(const struct sweep_marks *m, unsigned long long inode)
+{
+	for (size_t i = 0; inode && i < m->npipes; i++) {
+		if (m->pipes[i] == inode)
+			return 1;
+	}
+	return 0;
+}
+
+/* One that only reads it may be an admin who looks. */
+static void look_at_file(void *arg, int dir, const char *name)
+{
+	struct pipe_search *s = arg;
+	unsigned long long inode = 0;
+	char target[64];
+	struct stat st;
+	ssize_t n;
+
+	if (s->found)
+		return;
+	n = readlinkat(dir, name, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	if (sscanf(target, "pipe:[%llu]", &inode) != 1 ||
+	    !is_workers(s->marks, inode))
+		return;
+	/* the link's mode is how the file is open */
+	s->found = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		   (st.st_mode & S_IWUSR);
+}
+
+/* What was there before the workers may have been given a pipe (systemd-run
+ * does so), and is not theirs. */
+static int is_younger(const char *pid)
+{
+	static unsigned long long ours[STAT_FIELDS];
+	unsigned long long its[STAT_FIELDS];
+
+	if (!ours[STAT_START])
+		read_stat("self", ours);
+	read_stat(pid, its);
+	return its[STAT_START] >= ours[STAT_START];
+}
+
+static int writes_to_workers_pipe(const char *pid, const struct sweep_marks *m)
+{
+	struct pipe_search s = {m, 0};
+	char path[sizeof("/proc//fd") + NAME_MAX];
+	int dir;
+
+	if (!m->npipes || !is_younger(pid))
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return 0;
+	if (file_each_name(dir, look_at_file, &s) < 0)
+		s.found = 0;
+	close(dir);
+	return s.found;
+}
+
+struct killing {
+	const struct sweep_marks *marks;
+	const char *except;
+	int killed, in_exec;
+};
+
+/* The descriptor was there before anything was read of the process: if that has
+ * ended since, and its number is another's, nobody is hit. Without one (Linux
+ * before 5.3, seccomp) its number has to do. */
+static int kill_it(int pidfd, pid_t pid)
+{
+	if (pidfd < 0)
+		return kill(pid, SIGKILL);
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
+static void kill_if_marked(void *arg, int proc, const char *name)
+{
+	struct killing *k = arg;
+	pid_t pid = pid_of(name);
+	enum marked marked;
+	int pidfd;
+
+	if (!pid || pid == getpid())
+		return;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	marked = look_for(name, k->marks);
+	if (marked != MARKED && writes_to_workers_pipe(name, k->marks))
+		marked = MARKED;
+	if (marked == MARKED && !is_called(name, k->except))
+		k->killed += kill_it(pidfd, pid) == 0;
+	k->in_exec += marked == IN_EXEC;
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+int sweep_kill_marked(const struct sweep_marks *marks, const char *except,
+		      int *in_exec)
+{
+	struct killing k = {marks, except, 0, 0};
+	int proc = open_proc(0);
+
+	*in_exec = 0;
+	if (proc < 0)
+		return 0;
+	if (file_each_name(proc, kill_if_marked, &k) < 0)
+		log_warn("cannot read /proc: %s", strerror(errno));
+	close(proc);
+	*in_exec = k.in_exec;
+	return k.killed;
+}

@@ -1,0 +1,314 @@
+/* worker.c: the group of workers on this node. */
+#include "launcher/worker/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "launcher/worker/socket_holder.h"
+
+int group_init(struct group *g, uv_loop_t *loop, struct output *output,
+	       struct input *input, struct guard *guard, uint32_t n,
+	       struct err *e)
+{
+	*g = (struct group){.loop = loop, .output = output, .input = input,
+			    .guard = guard, .n = n, .dev_null = -1};
+	g->workers = calloc(n, sizeof(*g->workers));
+	if (!g->workers)
+		return err_set(e, -ENOMEM, "out of memory for %u workers", n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct worker *w = &g->workers[i];
+
+		w->group = g;
+		w->local_rank = i;
+		w->out.of.fd = w->err.of.fd = -1;
+		tail_init(&w->tail);
+	}
+	g->dev_null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (g->dev_null < 0)
+		return err_set(e, -errno, "cannot open /dev/null: %s",
+			       strerror(errno));
+	return 0;
+}
+
+void group_release(struct group *g)
+{
+	for (uint32_t i = 0; g->workers && i < g->n; i++)
+		tail_release(&g->workers[i].tail);
+	free(g->workers);
+	if (g->dev_null >= 0)
+		close(g->dev_null);
+	g->workers = NULL;
+}
+
+int group_was_stopped(const struct group *g)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->workers[i].stopped)
+			return 1;
+	return 0;
+}
+
+uint32_t group_rank(const struct worker *w)
+{
+	return w->group->base_rank + w->local_rank;
+}
+
+static void check_closed(struct group *g)
+{
+	if (!g->closing || g->open_streams)
+		return;
+	g->closing = 0;
+	g->on_closed(g);
+}
+
+static void on_stream_closed(void *arg)
+{
+	struct group *g = arg;
+
+	g->open_streams--;
+	check_closed(g);
+}
+
+static int open_stream(struct worker *w, struct outlet *o, int is_stderr,
+		       struct err *e)
+{
+	const struct stream_setup setup = {
+		.fd = o->pipe, .file = o->file, .is_stderr = is_stderr,
+		.shown = o->shown, .rank = group_rank(w),
+		.local_rank = w->local_rank,
+		.tail = is_stderr ? &w->tail : NULL,
+		.on_closed = on_stream_closed, .arg = w->group,
+	};
+	int rc;
+
+	if (o->pipe < 0) /* it writes into its file */
+		return 0;
+	rc = stream_open(is_stderr ? &w->err : &w->out, w->group->output,
+			 &setup);
+	if (rc < 0)
+		return err_set(e, rc, "cannot watch a worker's pipe: %s",
+			       strerror(-rc));
+	o->pipe = o->file = -1; /* the stream's now */
+	w->group->open_streams++;
+	return 0;
+}
+
+static int open_outlets(struct worker *w, struct outlet outlets[2],
+			struct err *e)
+{
+	int rc = outlet_open(&outlets[0], &w->group->outlet_rules,
+			     w->local_rank, group_rank(w), 0, e);
+
+	if (rc < 0)
+		return rc;
+	rc = outlet_open(&outlets[1], &w->group->outlet_rules, w->local_rank,
+			 group_rank(w), 1, e);
+	if (rc < 0)
+		outlet_close(&outlets[0]);
+	return rc;
+}
+
+static int start_worker(struct worker *w, struct spawn *s, struct err *e)
+{
+	struct group *g = w->group;
+	struct outlet outlets[2];
+	int in = -1;
+	int rc = open_outlets(w, outlets, e);
+
+	if (rc < 0)
+		return rc;
+	rc = input_open(g->input, group_rank(w), &in, e);
+	if (rc < 0)
+		goto out;
+	s->in = in >= 0 ? in : g->dev_null;
+	s->out = outlets[0].child;
+	s->err = outlets[1].child;
+	s->pid = guard_slot(g->guard, w->local_rank);
+	guard_note_pipes(g->guard, w->local_rank, outlets[0].pipe,
+			 outlets[1].pipe);
+	w->started_ns = clock_ns();
+	w->pid = spawn_process(s, e);
+	if (w->pid < 0) {
+		rc = w->pid;
+		goto out;
+	}
+	w->running = 1;
+	w->stopped = w->killed = w->had = 0;
+	g->running++;
+	rc = open_stream(w, &outlets[0], 0, e);
+	if (rc == 0)
+		rc = open_stream(w, &outlets[1], 1, e);
+out:
+	if (in >= 0)
+		close(in);
+	outlet_close(&outlets[0]);
+	outlet_close(&outlets[1]);
+	return rc;
+}
+
+int group_start(struct group *g, struct plan *plan, uint64_t open_files,
+		struct err *e)
+{
+	struct spawn s = {.keep = {-1, -1}, .open_files = open_files,
+			  .locks = g->locks, .as_started = 1};
+
+	g->base_rank = plan->base_rank;
+	g->at = 0;
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct plan_worker w;
+		int rc;
+
+		tail_clear(&g->workers[i].tail);
+		plan_worker(plan, i, &w);
+		s.path = w.path;
+		s.argv = w.argv;
+		s.envp = w.envp;
+		s.cpus = w.cpus;
+		rc = start_worker(&g->workers[i], &s, e);
+		if (rc < 0)
+			return rc;
+		g->on_started(g);
+	}
+	input_unread(g->input);
+	return 0;
+}
+
+/* Its process group, where an ended worker may have left somebody; and itself
+ * if it is in another one, for which no group of ours stands. 0, or -EPERM: it
+ * runs, and as another user. */
+static int send_signal(struct worker *w, int signal)
+{
+	int probe = 0;
+
+	guard_signal(*guard_slot(w->group->guard, w->local_rank), signal);
+	if (!w->running)
+		return 0;
+	/* our child, and not reaped: the number is its own */
+	if (getpgid(w->pid) != w->pid)
+		probe = signal;
+	return kill(w->pid, probe) < 0 && errno == EPERM ? -EPERM : 0;
+}
+
+/* It cannot be killed, and may run for ever. */
+static void give_up(struct worker *w)
+{
+	struct group *g = w->group;
+
+	w->running = 0;
+	w->ended_ns = clock_ns();
+	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
+	w->status = w->signal = SIGKILL;
+	w->code = 0;
+	g->running--;
+	input_gone(g->input, group_rank(w));
+	*guard_slot(g->guard, w->local_rank) = 0;
+}
+
+void group_signal_one(struct worker *w, int signal)
+{
+	struct group *g = w->group;
+	int rc = send_signal(w, signal);
+
+	/* one that is suspended would not notice */
+	if (signal != SIGKILL)
+		send_signal(w, SIGCONT);
+	w->had = signal;
+	if (w->running) {
+		w->stopped = 1;
+		w->killed = signal == SIGKILL;
+	}
+	if (rc < 0 && signal == SIGKILL)
+		give_up(w);
+	if (rc < 0)
+		g->on_denied(g, w, signal);
+}
+
+void group_signal(struct group *g, int signal)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		group_signal_one(&g->workers[i], signal);
+}
+
+void group_relay(struct group *g, int signal)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		send_signal(&g->workers[i], signal);
+}
+
+struct worker *group_find(struct group *g, pid_t pid)
+{
+	/* They tend to end in the order in which they were started. */
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct worker *w = &g->workers[(g->at + i) % g->n];
+
+		if (w->running && w->pid == pid) {
+			g->at = (g->at + i + 1) % g->n;
+			return w;
+		}
+	}
+	return NULL;
+}
+
+struct worker *group_find_socket(struct group *g, uint64_t inode, pid_t *pid)
+{
+	struct socket_search s;
+
+	socket_search_init(&s, inode);
+	/* it is they who have it, as a rule; what they forked has it, too */
+	for (uint32_t i = 0; i < g->n; i++) {
+		*pid = g->workers[i].pid;
+		if (g->workers[i].running && socket_search_in(&s, *pid))
+			return &g->workers[i];
+	}
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (!g->workers[i].running)
+			continue;
+		*pid = socket_search_under(&s, g->workers[i].pid);
+		if (*pid)
+			return &g->workers[i];
+	}
+	return NULL;
+}
+
+void group_exited(struct group *g, struct worker *w, int status,
+		  const struct rusage *usage)
+{
+	w->running = 0;
+	w->ended_ns = clock_ns();
+	w->status = status;
+	w->ran_ms = (w->ended_ns - w->started_ns) / 1000000;
+	w->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	w->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	w->core = WIFSIGNALED(status) && WCOREDUMP(status);
+	w->max_rss_kib = (uint64_t)usage->ru_maxrss; /* Linux: KiB */
+	g->running--;
+	input_gone(g->input, group_rank(w));
+	*guard_slot(g->guard, w->local_rank) =
+		kill(-w->pid, 0) < 0 && errno == ESRCH ? 0 : -w->pid;
+	stream_drain(&w->out);
+	stream_drain(&w->err);
+	if (!w->tail.lines)
+		logdir_tail(g->outlet_rules.dir, w->local_rank, &w->tail);
+}
+
+void group_close(struct group *g)
+{
+	input_end_round(g->input);
+	for (uint32_t i = 0; i < g->n; i++) {
+		*guard_slot(g->guard, i) = 0;
+		guard_note_pipes(g->guard, i, -1, -1);
+		/* what those who were left behind said last */
+		stream_drain(&g->workers[i].out);
+		stream_drain(&g->workers[i].err);
+		stream_close(&g->workers[i].out);
+		stream_close(&g->workers[i].err);
+	}
+	g->closing = 1;
+	check_closed(g);
+}

@@ -1,0 +1,137 @@
+/* cipher.c: libsodium does the cryptography; here are the nonces, the lengths
+ * and the words for what is wrong. */
+#include "rendezvous/auth/cipher.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sodium.h>
+#include <string.h>
+
+static_assert(CIPHER_TAG == crypto_aead_chacha20poly1305_ietf_ABYTES &&
+	      PROOF_SIZE == crypto_aead_chacha20poly1305_ietf_KEYBYTES,
+	      "libsodium's sizes");
+
+/* ---- keys ---- */
+
+void cipher_start(struct cipher *c, enum cipher_end end,
+		  const struct proof *of_client, const struct proof *of_server)
+{
+	int is_client = end == CIPHER_CLIENT;
+
+	/* it looks which of its implementations is the fastest here, once; if
+	 * it cannot, the slowest does the same */
+	(void)!sodium_init();
+	c->on = 1;
+	c->out = (struct cipher_way){is_client ? *of_client : *of_server, 0};
+	c->in = (struct cipher_way){is_client ? *of_server : *of_client, 0};
+}
+
+void cipher_wipe(struct cipher *c)
+{
+	sodium_memzero(c, sizeof *c);
+}
+
+/* ---- records ---- */
+
+struct nonce {
+	unsigned char bytes[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
+};
+
+/* 2^64 records are never sent under one key, so no nonce comes twice. */
+static struct nonce next_nonce(struct cipher_way *w)
+{
+	struct nonce n = {{0}};
+
+	for (int i = 0; i < 8; i++)
+		n.bytes[i] = (unsigned char)(w->count >> 8 * i);
+	w->count++;
+	return n;
+}
+
+static void seal_one(struct cipher_way *w, struct slice text, struct buf *out)
+{
+	struct nonce nonce = next_nonce(w);
+	unsigned char *to;
+
+	buf_put_u32(out, (uint32_t)text.len);
+	to = (unsigned char *)buf_reserve(out, text.len + CIPHER_TAG);
+	if (!to)
+		return;
+	crypto_aead_chacha20poly1305_ietf_encrypt(
+		to, NULL, (const unsigned char *)text.data, text.len,
+		to - CIPHER_HEADER, CIPHER_HEADER, NULL, nonce.bytes,
+		w->key.bytes);
+	out->len += text.len + CIPHER_TAG;
+}
+
+void cipher_seal(struct cipher_way *w, struct slice text, struct buf *out)
+{
+	struct slice part;
+
+	while (text.len && !out->failed) {
+		part = text;
+		if (part.len > CIPHER_TEXT_MAX)
+			part.len = CIPHER_TEXT_MAX;
+		seal_one(w, part, out);
+		text = SLICE(text.data + part.len, text.len - part.len);
+	}
+}
+
+long cipher_size(const struct cipher_way *w, struct slice in, struct err *e)
+{
+	struct reader r;
+	uint32_t n;
+
+	if (in.len < CIPHER_HEADER)
+		return 0;
+	reader_init(&r, in);
+	n = reader_u32(&r);
+	if (n == 0 || n > CIPHER_TEXT_MAX)
+		return err_set(e, ERR_REMOTE, "the connection was tampered "
+			       "with: record %llu is of %u bytes, and none is "
+			       "of more than %d", (unsigned long long)w->count,
+			       n, CIPHER_TEXT_MAX);
+	return (long)n + CIPHER_EXTRA;
+}
+
+int cipher_open(struct cipher_way *w, struct slice record, char *to,
+		struct err *e)
+{
+	const unsigned char *from = (const unsigned char *)record.data;
+	struct nonce nonce = next_nonce(w);
+
+	if (crypto_aead_chacha20poly1305_ietf_decrypt(
+		    (unsigned char *)to, NULL, NULL, from + CIPHER_HEADER,
+		    record.len - CIPHER_HEADER, from, CIPHER_HEADER,
+		    nonce.bytes, w->key.bytes) == 0)
+		return 0;
+	return err_set(e, ERR_REMOTE, "the connection was tampered with: "
+		       "record %llu does not authenticate; something between "
+		       "its two ends changes, repeats or drops what they send",
+		       (unsigned long long)w->count - 1);
+}
+
+int cipher_take(struct cipher_way *w, struct buf *raw, struct buf *in,
+		struct err *e)
+{
+	size_t used = 0;
+	int rc = 0;
+
+	while (rc == 0) {
+		struct slice left = SLICE(raw->data + used, raw->len - used);
+		long n = cipher_size(w, left, e);
+		char *to;
+
+		rc = n < 0 ? (int)n : 0;
+		if (n <= 0 || left.len < (size_t)n)
+			break;
+		to = buf_reserve(in, (size_t)n - CIPHER_EXTRA);
+		rc = to ? cipher_open(w, SLICE(left.data, (size_t)n), to, e)
+			: err_set(e, in->failed, "no memory for what came");
+		if (rc == 0)
+			in->len += (size_t)n - CIPHER_EXTRA;
+		used += (size_t)n;
+	}
+	buf_consume(raw, used);
+	return rc;
+}

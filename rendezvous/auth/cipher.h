@@ -1,0 +1,71 @@
+/* cipher.h: the bytes of one connection after its proof, as records that only
+ * its two ends can read or make.
+ *
+ * Their keys, one for each direction, are made of the job's key and of all that
+ * both said before (proof_stream_keys), with the random bytes of both. So they
+ * are of this connection alone, and a relay, which passes the proof on but has
+ * not the job's key, has neither.
+ *
+ * A record is a u32 length n, n bytes and a tag (ChaCha20-Poly1305, RFC 8439).
+ * The tag covers the length, too; the nonce is the number of the record in its
+ * direction, which is not sent: a record that was changed, repeated, left out,
+ * put elsewhere or turned back to its sender does not authenticate, and that
+ * ends the connection. Where a stream ends is not authenticated: what an end
+ * means is for the messages in it to say.
+ *
+ * Pure: bytes in, bytes out. The owner has the sockets and the buffers, wipes
+ * what it copies (cipher_wipe), and uses neither side again after an error. */
+#ifndef RENDEZVOUS_CIPHER_H
+#define RENDEZVOUS_CIPHER_H
+
+#include "rendezvous/auth/proof.h"
+
+enum {
+	CIPHER_TEXT_MAX = 16 << 10, /* of one record: what is held unproven */
+	CIPHER_HEADER = 4,
+	CIPHER_TAG = 16,
+	CIPHER_EXTRA = CIPHER_HEADER + CIPHER_TAG,
+	CIPHER_RECORD_MAX = CIPHER_TEXT_MAX + CIPHER_EXTRA,
+};
+
+/* The bytes that n bytes become, at most. */
+#define CIPHER_SEALED_MAX(n)                                                  \
+	((n) + ((n) / CIPHER_TEXT_MAX + 1) * (size_t)CIPHER_EXTRA)
+
+/* One direction. */
+struct cipher_way {
+	struct proof key;
+	uint64_t count; /* records so far */
+};
+
+struct cipher {
+	int on; /* 0: bytes are as they are */
+	struct cipher_way in, out;
+};
+
+/* Which end of the connection the caller is. */
+enum cipher_end { CIPHER_CLIENT, CIPHER_SERVER };
+
+/* c is on from here, with keys of its own for each direction. */
+void cipher_start(struct cipher *c, enum cipher_end end,
+		  const struct proof *of_client, const struct proof *of_server);
+void cipher_wipe(struct cipher *c);
+
+/* Appends text to out as records; out->failed where it has no room. */
+void cipher_seal(struct cipher_way *w, struct slice text, struct buf *out);
+
+/* The size of the record that in begins with, which need not be whole; 0: its
+ * length has not come yet; ERR_REMOTE: no record of ours is of that length. */
+MUST_CHECK long cipher_size(const struct cipher_way *w, struct slice in,
+			    struct err *e);
+/* Opens one whole record into to, which has room for its size less
+ * CIPHER_EXTRA; to may be the record's own text, at CIPHER_HEADER. ERR_REMOTE,
+ * with its number: it does not authenticate; what is in to is worth nothing. */
+MUST_CHECK int cipher_open(struct cipher_way *w, struct slice record, char *to,
+			   struct err *e);
+/* Moves the text of all whole records in raw to the end of in. ERR_REMOTE: one
+ * of them is none of ours; those before it were moved. */
+MUST_CHECK int cipher_take(struct cipher_way *w, struct buf *raw,
+			   struct buf *in, struct err *e);
+
+#endif

@@ -1,0 +1,324 @@
+/* credential.c: what is asked of libmunge. */
+#include "rendezvous/auth/credential.h"
+
+#include <errno.h>
+#include <munge.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+#include "base/symbols.h"
+#include "rendezvous/auth/slurm_conf.h"
+
+#define USUAL_SOCKET "/run/munge/munge.socket.2"
+#define USUAL_KEY "/etc/munge/munge.key"
+
+enum { PAYLOAD_MAX = 128 };
+
+struct munge_calls {
+	__typeof__(munge_encode) *encode;
+	__typeof__(munge_decode) *decode;
+	__typeof__(munge_ctx_create) *create;
+	__typeof__(munge_ctx_destroy) *destroy;
+	__typeof__(munge_ctx_set) *set;
+	__typeof__(munge_ctx_strerror) *why;
+};
+
+static struct munge_calls calls;
+static int load_rc;
+static struct err load_why;
+
+static const struct symbol rows[] = {
+	SYMBOL(struct munge_calls, encode, "munge_encode"),
+	SYMBOL(struct munge_calls, decode, "munge_decode"),
+	SYMBOL(struct munge_calls, create, "munge_ctx_create"),
+	SYMBOL(struct munge_calls, destroy, "munge_ctx_destroy"),
+	SYMBOL(struct munge_calls, set, "munge_ctx_set"),
+	SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
+};
+
+static void load_once(void)
+{
+	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
+	const struct symbols libmunge = {
+		.soname = "libmunge.so.2", .without = without,
+		.remedy = "Debian's package is libmunge2",
+		.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+	};
+
+	sock_host_name(host);
+	snprintf(without, sizeof(without), "munge cannot be asked on %s",
+		 host);
+	if (!symbols_load(&libmunge, &calls, &load_why))
+		load_rc = load_why.code = ERR_PROOF;
+}
+
+int credential_load(struct err *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_once);
+	if (load_rc)
+		return err_set(e, load_rc, "%s", load_why.text);
+	return 0;
+}
+
+/* Where nothing else will do. */
+static int must_load(struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = credential_load(&why);
+
+	if (rc < 0)
+		err_set(e, rc, "%.900s; install it there, or give all nodes "
+			"the same --token-file FILE", why.text);
+	return rc;
+}
+
+/* ---- munged ---- */
+
+static const char *named_socket(void)
+{
+	const char *path = getenv("DDP_MUNGE_SOCKET");
+
+	return path && *path ? path : NULL;
+}
+
+static const char *socket_path(void)
+{
+	const struct slurm_conf *site = slurm_conf_load();
+	const char *named = named_socket();
+
+	if (named)
+		return named;
+	return site->munge_socket[0] ? site->munge_socket : USUAL_SOCKET;
+}
+
+/* A munged may run where Slurm does not use it, with a key that no other host
+ * has: Debian's slurmd depends on the package. */
+static int is_not_the_sites(void)
+{
+	return !named_socket() && slurm_conf_load()->without_munge;
+}
+
+int credential_is_offered(void)
+{
+	struct stat st;
+
+	return !is_not_the_sites() && stat(socket_path(), &st) == 0 &&
+	       S_ISSOCK(st.st_mode);
+}
+
+int credential_is_named(void)
+{
+	return named_socket() != NULL;
+}
+
+int credential_is_expected(void)
+{
+	if (named_socket() || slurm_conf_load()->munge_socket[0])
+		return 1;
+	/* its folder is not for all to look into */
+	return !is_not_the_sites() &&
+	       (access(USUAL_KEY, F_OK) == 0 || errno == EACCES);
+}
+
+static int is_down(const char *why, struct err *e)
+{
+	char host[SOCK_HOST_MAX];
+
+	sock_host_name(host);
+	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s); "
+		       "start it there (systemctl start munge), or give all "
+		       "nodes the same secret with --token-file FILE, or with "
+		       "--auth secret where they share your home directory",
+		       host, socket_path(), why);
+}
+
+/* 0 where munged takes connections, else errno; libmunge itself tries for
+ * seconds. */
+static int knock(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd, rc = 0;
+
+	if (strlen(socket_path()) >= sizeof(a.sun_path))
+		return ENAMETOOLONG;
+	strcpy(a.sun_path, socket_path());
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* EAGAIN: so many are asking it now */
+	if (fd < 0 || (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+		       errno != EAGAIN))
+		rc = errno;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+int credential_try(struct err *e)
+{
+	int down = knock();
+	char host[SOCK_HOST_MAX];
+
+	if (!down)
+		return credential_load(e);
+	sock_host_name(host);
+	return err_set(e, ERR_PROOF, "munged does not answer on %s (%s: %s)",
+		       host, socket_path(), strerror(down));
+}
+
+int credential_check(struct err *e)
+{
+	int down = knock();
+
+	return down ? is_down(strerror(down), e) : must_load(e);
+}
+
+/* ---- credentials ---- */
+
+static munge_ctx_t open_context(struct err *e)
+{
+	munge_ctx_t c;
+
+	if (must_load(e) < 0)
+		return NULL;
+	c = calls.create();
+	if (c && strcmp(socket_path(), USUAL_SOCKET) != 0 &&
+	    calls.set(c, MUNGE_OPT_SOCKET, socket_path()) != EMUNGE_SUCCESS) {
+		calls.destroy(c);
+		c = NULL;
+	}
+	if (!c)
+		err_set(e, -ENOMEM, "out of memory for munge");
+	return c;
+}
+
+static int failed(munge_ctx_t c, munge_err_t code, const char *what,
+		  struct err *e)
+{
+	const char *why = calls.why(c), *help = "";
+	char host[SOCK_HOST_MAX];
+
+	sock_host_name(host);
+	if (code == EMUNGE_SOCKET || code == EMUNGE_TIMEOUT)
+		return is_down(why ? why : "no answer", e);
+	if (code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND)
+		help = "; do the clocks of both hosts agree?";
+	else if (code == EMUNGE_CRED_INVALID || code == EMUNGE_BAD_CRED)
+		help = "; have both hosts the same munge key?";
+	return err_set(e, ERR_PROOF, "munge on %s %s: %s%s", host, what,
+		       why ? why : "it does not say why", help);
+}
+
+int credential_make(char *out, struct slice payload, uid_t uid, struct err *e)
+{
+	munge_ctx_t c = open_context(e);
+	munge_err_t code;
+	char *text = NULL;
+	int rc = 0;
+
+	if (!c)
+		return e ? e->code : ERR_PROOF;
+	/* the payload may be a key: never without a cipher */
+	calls.set(c, MUNGE_OPT_CIPHER_TYPE, (int)MUNGE_CIPHER_AES128);
+	calls.set(c, MUNGE_OPT_UID_RESTRICTION, uid);
+	code = calls.encode(&text, c, payload.data, (int)payload.len);
+	if (code != EMUNGE_SUCCESS)
+		rc = failed(c, code, "gives no credential", e);
+	else if (snprintf(out, CREDENTIAL_MAX, "%s", text) >= CREDENTIAL_MAX)
+		rc = err_set(e, ERR_PROOF, "munge's credential is too long");
+	free(text);
+	calls.destroy(c);
+	return rc;
+}
+
+/* Munge has read it, and says besides what does not matter for one of these. */
+static int is_only_old(munge_err_t code)
+{
+	return code == EMUNGE_CRED_EXPIRED || code == EMUNGE_CRED_REWOUND ||
+	       code == EMUNGE_CRED_REPLAYED;
+}
+
+static int read_it(struct slice text, int kept, uid_t *uid, void *payload,
+		   struct err *e)
+{
+	char copy[CREDENTIAL_MAX];
+	munge_ctx_t c;
+	munge_err_t code;
+	void *got = NULL;
+	int size = 0;
+	gid_t gid;
+
+	if (text.len >= sizeof(copy))
+		return err_set(e, ERR_PROOF, "a credential that is too long");
+	memcpy(copy, text.data, text.len);
+	copy[text.len] = '\0';
+	c = open_context(e);
+	if (!c)
+		return e ? e->code : ERR_PROOF;
+	code = calls.decode(copy, c, &got, &size, uid, &gid);
+	if (code != EMUNGE_SUCCESS && !(kept && is_only_old(code)))
+		size = failed(c, code, "does not accept the credential", e);
+	else if (size < 0 || size > PAYLOAD_MAX)
+		size = err_set(e, ERR_PROOF, "a credential of another program");
+	else
+		memcpy(payload, got, (size_t)size);
+	free(got);
+	calls.destroy(c);
+	return size;
+}
+
+int credential_read(struct slice text, uid_t *uid, void *payload, struct err *e)
+{
+	return read_it(text, 0, uid, payload, e);
+}
+
+int credential_open(struct slice text, uid_t *uid, void *payload, struct err *e)
+{
+	return read_it(text, 1, uid, payload, e);
+}
+
+/* ---- for another thread ---- */
+
+void credential_to_make(struct credential_question *q, struct slice payload,
+			uid_t uid)
+{
+	*q = (struct credential_question){.uid = uid, .why = ERR_INIT};
+	q->size = (int)payload.len;
+	memcpy(q->payload, payload.data, payload.len);
+}
+
+int credential_to_read(struct credential_question *q, struct slice text,
+		       struct err *e)
+{
+	*q = (struct credential_question){.reads = 1, .why = ERR_INIT};
+	if (text.len >= sizeof(q->text))
+		return err_set(e, ERR_PROOF, "a credential that is too long");
+	memcpy(q->text, text.data, text.len);
+	return 0;
+}
+
+void credential_ask(struct credential_question *q)
+{
+	if (q->reads) {
+		q->rc = credential_read(SLICE_STR(q->text), &q->uid,
+					q->payload, &q->why);
+		q->size = q->rc < 0 ? 0 : q->rc;
+	} else {
+		q->rc = credential_make(q->text,
+					SLICE((char *)q->payload, q->size),
+					q->uid, &q->why);
+	}
+}
+
+int credential_is_late(struct err *e)
+{
+	return is_down("no answer yet", e);
+}

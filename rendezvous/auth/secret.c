@@ -1,0 +1,241 @@
+/* secret.c: files that hold secrets. */
+#include "rendezvous/auth/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "base/sock.h"
+
+#define WAYS "give all nodes the same secret in DDP_TOKEN or --token-file " \
+	     "FILE, or let everybody in with --auth none"
+
+int secret_of_text(struct secret *s, struct slice text, const char *from,
+		   struct err *e)
+{
+	if (text.len < SECRET_MIN || text.len > SECRET_MAX)
+		return err_set(e, ERR_USAGE, "%s has %zu bytes: a secret that "
+			       "nobody guesses has %d to %d (head -c 24 "
+			       "/dev/urandom | base64 makes one)", from,
+			       text.len, SECRET_MIN, SECRET_MAX);
+	proof_secret(&s->value, text);
+	snprintf(s->from, sizeof(s->from), "%s", from);
+	return 0;
+}
+
+/* ---- a file ---- */
+
+/* systemd hands a service's credentials over in a folder that only the service
+ * can look into; from version 254 on they are root's, and an ACL, whose mask
+ * shows as the group's bits, lets the service read them. */
+static int is_credential(const char *path)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	size_t len = folder ? strlen(folder) : 0;
+
+	return len && !strncmp(path, folder, len) && path[len] == '/' &&
+	       !strstr(path + len, "/../");
+}
+
+/* Pipes and the like are trusted as they are. others: the mode bits that must
+ * not be set. */
+static int check_owner(const struct stat *st, mode_t others, const char *from,
+		       struct err *e)
+{
+	if (!S_ISREG(st->st_mode))
+		return 0;
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return err_set(e, ERR_PROOF, "%s belongs to user %u, not to "
+			       "%u, who runs this: it is no secret of ours; "
+			       WAYS, from, (unsigned)st->st_uid,
+			       (unsigned)geteuid());
+	if (st->st_mode & others)
+		return err_set(e, ERR_PROOF, "%s can be read by others (mode "
+			       "%04o), so it is no secret: if nobody has, "
+			       "chmod 600 it, else make another", from,
+			       (unsigned)(st->st_mode & 07777));
+	return 0;
+}
+
+static long read_all(int fd, char *text, size_t size)
+{
+	size_t n = 0;
+	ssize_t got = 1;
+
+	while (n < size && got != 0) {
+		got = read(fd, text + n, size - n);
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	return (long)n;
+}
+
+static int read_secret(struct secret *s, int fd, mode_t others,
+		       const char *from, struct err *e)
+{
+	char text[SECRET_MAX + 2];
+	struct stat st;
+	long n = fstat(fd, &st) < 0 ? -errno : 0;
+	int rc = n < 0 ? 0 : check_owner(&st, others, from, e);
+
+	if (rc < 0)
+		return rc;
+	if (n == 0)
+		n = read_all(fd, text, sizeof(text));
+	if (n < 0)
+		return err_set(e, (int)n, "%s cannot be read: %s", from,
+			       strerror((int)-n));
+	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+		n--;
+	rc = secret_of_text(s, SLICE(text, (size_t)n), from, e);
+	proof_wipe(text, sizeof(text));
+	return rc;
+}
+
+int secret_of_file(struct secret *s, const char *path, const char *what,
+		   struct err *e)
+{
+	char from[SECRET_FROM_MAX];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), rc;
+
+	snprintf(from, sizeof(from), "%s %s", what, path);
+	if (fd < 0)
+		return err_set(e, -errno, "%s cannot be opened: %s", from,
+			       strerror(errno));
+	rc = read_secret(s, fd, is_credential(path) ? 037 : 077, from, e);
+	close(fd);
+	return rc;
+}
+
+/* ---- the user's own ---- */
+
+static int find_folder(char *out, size_t size, struct err *e)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (config && config[0] == '/')
+		n = snprintf(out, size, "%s/ddprun", config);
+	else if (home && home[0] == '/')
+		n = snprintf(out, size, "%s/.config/ddprun", home);
+	if (n > 0 && (size_t)n < size)
+		return 0;
+	return err_set(e, ERR_PROOF, "there is no place for this user's key "
+		       "file: neither HOME nor XDG_CONFIG_HOME is set to a "
+		       "folder; " WAYS);
+}
+
+/* Below a home that is there: one that is not is no place for a secret, though
+ * root could make it. */
+static int make_folder(const char *folder)
+{
+	char above[PATH_MAX];
+	int rc = 0;
+
+	snprintf(above, sizeof(above), "%s", folder);
+	*strrchr(above, '/') = '\0';
+	if (*above && mkdir(above, 0700) < 0 && errno != EEXIST)
+		rc = -errno;
+	if (rc == 0 && mkdir(folder, 0700) < 0 && errno != EEXIST)
+		rc = -errno;
+	return rc;
+}
+
+/* Where the file system has no links nobody is on two hosts of it: those of
+ * this one come one after another. */
+static int rename_first(const char *folder, const char *temporary,
+			const char *path)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (flock(fd, LOCK_EX) < 0 && rc == 0)
+		rc = errno == EINTR ? 0 : -errno;
+	if (rc == 0 && access(path, F_OK) < 0 && rename(temporary, path) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+/* Whole before it has its name; the first one that gets it is everybody's. */
+static int link_first(const char *folder, const char *temporary,
+		      const char *path)
+{
+	if (link(temporary, path) == 0 || errno == EEXIST)
+		return 0;
+	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS)
+		return rename_first(folder, temporary, path);
+	return -errno;
+}
+
+static int write_key(int fd)
+{
+	struct proof key;
+	char text[PROOF_HEX_SIZE + 1];
+	int rc = random_bytes(key.bytes, sizeof(key.bytes), NULL);
+
+	proof_to_hex(text, &key);
+	strcat(text, "\n");
+	if (rc >= 0 && fchmod(fd, 0600) < 0)
+		rc = -errno;
+	if (rc >= 0)
+		rc = file_write_all(fd, text, strlen(text));
+	if (rc >= 0 && fsync(fd) < 0)
+		rc = -errno;
+	proof_wipe(&key, sizeof(key));
+	proof_wipe(text, sizeof(text));
+	return rc;
+}
+
+static int make_key(const char *folder, const char *path)
+{
+	char temporary[PATH_MAX], name[33];
+	int fd, rc = make_folder(folder);
+
+	if (rc == 0)
+		rc = random_hex(name, 16, NULL);
+	if (rc < 0)
+		return rc;
+	if (snprintf(temporary, sizeof(temporary), "%s/.key-%s", folder,
+		     name) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = write_key(fd);
+	close(fd);
+	if (rc >= 0)
+		rc = link_first(folder, temporary, path);
+	unlink(temporary);
+	return rc;
+}
+
+int secret_of_user(struct secret *s, struct err *e)
+{
+	char folder[PATH_MAX - 64], path[PATH_MAX], host[SOCK_HOST_MAX];
+	int rc = find_folder(folder, sizeof(folder), e);
+
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof(path), "%s/key", folder);
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		rc = make_key(folder, path);
+		if (rc < 0) {
+			sock_host_name(host);
+			return err_set(e, ERR_PROOF, "this user's key file %s "
+				       "cannot be made on %s: %s; " WAYS, path,
+				       host, strerror(-rc));
+		}
+	}
+	return secret_of_file(s, path, "the key file", e);
+}

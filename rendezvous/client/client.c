@@ -1,0 +1,324 @@
+/* client.c: the requests: each is put together and its reply taken apart.
+ * How they get there is client_way.c's. */
+#include "rendezvous/client/client.h"
+
+#include "base/clock.h"
+#include "rendezvous/client/client_way.h"
+
+static struct buf *begin(struct client *c)
+{
+	buf_reset(&c->out);
+	c->timeout_at = 0;
+	c->timeout_end = 0;
+	return &c->out;
+}
+
+static uint32_t wire_timeout(int timeout_ms)
+{
+	return timeout_ms < 0 ? WIRE_NO_TIMEOUT : (uint32_t)timeout_ms;
+}
+
+/* The request has a time limit, at that place of the frame: if it is sent
+ * again, only the rest of that time goes there. */
+static void runs_out(struct client *c, size_t at, int timeout_ms)
+{
+	if (timeout_ms < 0) {
+		c->timeout_end = UINT64_MAX;
+		return;
+	}
+	c->timeout_end = clock_ms() + (uint64_t)timeout_ms;
+	if (!c->out.failed)
+		c->timeout_at = at;
+}
+
+static int torn(struct client *c, const char *what, struct err *e)
+{
+	return client_die(c, ERR_PROTOCOL, what, e);
+}
+
+/* A list of n strings, or of n pairs of them. */
+static int list_init(struct buf *items, const struct slice *keys,
+		     const struct slice *values, uint32_t n, struct err *e)
+{
+	uint32_t i;
+
+	buf_init(items, WIRE_BODY_MAX);
+	for (i = 0; i < n; i++) {
+		buf_put_slice(items, keys[i]);
+		if (values)
+			buf_put_slice(items, values[i]);
+	}
+	if (!items->failed)
+		return 0;
+	buf_release(items);
+	return err_set(e, ERR_ARGUMENT, "a list of more than %d bytes",
+		       WIRE_BODY_MAX);
+}
+
+int client_set(struct client *c, struct slice key, struct slice value,
+	       struct err *e)
+{
+	struct wire_key_value m = {key, value};
+	struct wire_frame f;
+
+	wire_put_key_value(begin(c), WIRE_SET, WIRE_REQUEST, c->id, &m);
+	return client_round_trip(c, &f, e);
+}
+
+static int value_reply(struct client *c, const struct wire_frame *f,
+		       struct slice *value, struct err *e)
+{
+	struct wire_value m;
+	struct err why = ERR_INIT;
+
+	if (wire_get_value(f, &m, &why) < 0)
+		return client_die(c, ERR_PROTOCOL, why.text, e);
+	if (value)
+		*value = m.value;
+	return m.found != 0;
+}
+
+int client_get(struct client *c, struct slice key, struct slice *value,
+	       struct err *e)
+{
+	struct wire_key m = {key};
+	struct wire_frame f;
+	int rc;
+
+	wire_put_key(begin(c), WIRE_GET, WIRE_REQUEST, c->id, &m);
+	rc = client_round_trip(c, &f, e);
+	return rc < 0 ? rc : value_reply(c, &f, value, e);
+}
+
+int client_wait(struct client *c, const struct slice *keys, uint32_t n,
+		int timeout_ms, struct err *e)
+{
+	struct wire_wait m = {.timeout_ms = wire_timeout(timeout_ms)};
+	struct wire_frame f;
+	struct buf items;
+	int rc = list_init(&items, keys, NULL, n, e);
+
+	if (rc < 0)
+		return rc;
+	m.keys = (struct wire_items){n, SLICE(items.data, items.len)};
+	wire_put_wait(begin(c), WIRE_WAIT, WIRE_REQUEST, c->id, &m);
+	runs_out(c, WIRE_HEADER_SIZE, timeout_ms);
+	buf_release(&items);
+	return client_round_trip(c, &f, e);
+}
+
+static int int_reply(struct client *c, const struct wire_frame *f,
+		     int64_t *value, struct err *e)
+{
+	struct wire_int m;
+	struct err why = ERR_INIT;
+
+	if (wire_get_int(f, &m, &why) < 0)
+		return client_die(c, ERR_PROTOCOL, why.text, e);
+	if (value)
+		*value = m.value;
+	return 0;
+}
+
+int client_add(struct client *c, struct slice key, int64_t delta,
+	       int64_t *value, struct err *e)
+{
+	struct wire_add m = {key, delta};
+	struct wire_frame f;
+	int rc;
+
+	wire_put_add(begin(c), WIRE_ADD, WIRE_REQUEST, c->id, &m);
+	rc = client_round_trip(c, &f, e);
+	return rc < 0 ? rc : int_reply(c, &f, value, e);
+}
+
+int client_compare_set(struct client *c, struct slice key,
+		       struct slice expected, struct slice desired,
+		       struct slice *value, struct err *e)
+{
+	struct wire_compare_set m = {key, expected, desired};
+	struct wire_frame f;
+	int rc;
+
+	wire_put_compare_set(begin(c), WIRE_COMPARE_SET, WIRE_REQUEST, c->id,
+			     &m);
+	rc = client_round_trip(c, &f, e);
+	return rc < 0 ? rc : value_reply(c, &f, value, e);
+}
+
+int client_append(struct client *c, struct slice key, struct slice value,
+		  int64_t *length, struct err *e)
+{
+	struct wire_key_value m = {key, value};
+	struct wire_frame f;
+	int rc;
+
+	wire_put_key_value(begin(c), WIRE_APPEND, WIRE_REQUEST, c->id, &m);
+	rc = client_round_trip(c, &f, e);
+	return rc < 0 ? rc : int_reply(c, &f, length, e);
+}
+
+int client_delete(struct client *c, struct slice key, struct err *e)
+{
+	struct wire_key m = {key};
+	struct wire_frame f;
+	int64_t existed = 0;
+	int rc;
+
+	wire_put_key(begin(c), WIRE_DELETE, WIRE_REQUEST, c->id, &m);
+	rc = client_round_trip(c, &f, e);
+	if (rc == 0)
+		rc = int_reply(c, &f, &existed, e);
+	return rc < 0 ? rc : existed != 0;
+}
+
+int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
+		     struct slice *values, struct err *e)
+{
+	struct wire_frame f;
+	struct wire_list m;
+	struct reader r;
+	struct buf items;
+	uint32_t i;
+	int rc = list_init(&items, keys, NULL, n, e);
+
+	if (rc < 0)
+		return rc;
+	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
+	wire_put_list(begin(c), WIRE_MULTI_GET, WIRE_REQUEST, c->id, &m);
+	buf_release(&items);
+	rc = client_round_trip(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
+		return torn(c, "MULTI_GET: a torn reply", e);
+	reader_init(&r, m.items.bytes);
+	for (i = 0; i < n; i++) {
+		int found = reader_u8(&r);
+
+		values[i] = reader_slice(&r);
+		if (!found)
+			values[i] = SLICE(NULL, 0);
+	}
+	return r.bad ? torn(c, "MULTI_GET: a torn reply", e) : 0;
+}
+
+int client_multi_set(struct client *c, const struct slice *keys,
+		     const struct slice *values, uint32_t n, struct err *e)
+{
+	struct wire_frame f;
+	struct wire_list m;
+	struct buf items;
+	int rc = list_init(&items, keys, values, n, e);
+
+	if (rc < 0)
+		return rc;
+	m.items = (struct wire_items){n, SLICE(items.data, items.len)};
+	wire_put_list(begin(c), WIRE_MULTI_SET, WIRE_REQUEST, c->id, &m);
+	buf_release(&items);
+	return client_round_trip(c, &f, e);
+}
+
+int client_barrier(struct client *c, struct slice key, uint32_t size,
+		   int timeout_ms, struct err *e)
+{
+	struct wire_barrier m = {key, size, wire_timeout(timeout_ms)};
+	struct wire_frame f;
+
+	wire_put_barrier(begin(c), WIRE_BARRIER, WIRE_REQUEST, c->id, &m);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	return client_round_trip(c, &f, e);
+}
+
+int client_gather(struct client *c, struct slice key, uint32_t size,
+		  int timeout_ms, struct slice value, struct slice *values,
+		  struct err *e)
+{
+	struct wire_gather m = {key, size, wire_timeout(timeout_ms), value};
+	struct wire_frame f;
+	struct wire_list got;
+	struct reader r;
+	uint32_t i;
+	int rc;
+
+	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
+	runs_out(c, WIRE_HEADER_SIZE + 4 + key.len + 4, timeout_ms);
+	rc = client_round_trip(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
+		return torn(c, "GATHER: a torn reply", e);
+	reader_init(&r, got.items.bytes);
+	for (i = 0; i < size; i++)
+		values[i] = reader_slice(&r);
+	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
+}
+
+int client_share(struct client *c, struct wire_share *m, int timeout_ms,
+		 struct wire_shared *got, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct wire_frame f;
+	int rc;
+
+	m->timeout_ms = wire_timeout(timeout_ms);
+	wire_put_share(begin(c), WIRE_SHARE, WIRE_REQUEST, c->id, m);
+	runs_out(c, WIRE_HEADER_SIZE + 4 + m->key.len + 4, timeout_ms);
+	rc = client_round_trip(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_shared(&f, got, &why) < 0)
+		return client_die(c, ERR_PROTOCOL, why.text, e);
+	if (got->values.count ? got->values.count != m->size :
+	    !got->port || got->token.len != WIRE_TOKEN_SIZE ||
+	    got->hash.len != WIRE_HASH_SIZE || got->bytes > WIRE_BODY_MAX)
+		return torn(c, "SHARE: a torn reply", e);
+	return 0;
+}
+
+int client_whole(struct client *c, uint32_t size, struct slice *list,
+		 struct err *e)
+{
+	struct wire_list got;
+	struct wire_frame f;
+	int rc;
+
+	wire_put_empty(begin(c), WIRE_WHOLE, WIRE_REQUEST, c->id);
+	rc = client_round_trip(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
+		return torn(c, "WHOLE: a torn reply", e);
+	*list = got.items.bytes;
+	return 0;
+}
+
+int client_fate(struct client *c, uint32_t rank, int timeout_ms,
+		struct slice *text, struct err *e)
+{
+	struct wire_fate m = {rank, wire_timeout(timeout_ms)};
+	struct wire_text got;
+	struct wire_frame f;
+	struct err why = ERR_INIT;
+	int rc;
+
+	wire_put_fate(begin(c), WIRE_FATE, WIRE_REQUEST, c->id, &m);
+	runs_out(c, c->out.len - 4, timeout_ms);
+	rc = client_round_trip(c, &f, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_text(&f, &got, &why) < 0)
+		return client_die(c, ERR_PROTOCOL, why.text, e);
+	*text = got.text;
+	return 0;
+}
+
+void client_left(struct client *c)
+{
+	struct err ignored;
+
+	if (c->dead.code)
+		return;
+	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
+	client_send(c, &c->out, clock_ms(), &ignored);
+}

@@ -1,0 +1,241 @@
+/* client_connect.c: from an endpoint to a server that is believed, which may be
+ * elsewhere: then what listens there says where. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rendezvous/auth/handshake.h"
+#include "rendezvous/client/client_way.h"
+
+enum {
+	ADDRS_MAX = 8,
+	PATIENCE_MS = 100,
+	AWAY_MS = 1500,      /* to connect to where we were sent */
+	AWAY_SILENT_MS = 10000,
+	AWAY_NAP_MS = 20,
+};
+
+static int left_ms(uint64_t deadline)
+{
+	uint64_t now = clock_ms();
+
+	if (deadline == UINT64_MAX)
+		return -1;
+	return deadline > now ? (int)(deadline - now) : 0;
+}
+
+static uint64_t sooner(uint64_t deadline, uint64_t ms)
+{
+	uint64_t at = clock_ms() + ms;
+
+	return at < deadline ? at : deadline;
+}
+
+static int connect_any(struct client *c, const struct endpoint *to,
+		       uint64_t deadline, struct err *e)
+{
+	struct sock_addr addrs[ADDRS_MAX];
+	int on = 1, i, n = sock_resolve(to, addrs, ADDRS_MAX, e);
+
+	if (n < 0)
+		return n;
+	/* its host may be gone, and another be the server soon */
+	if (to != &c->endpoint)
+		deadline = sooner(deadline, AWAY_MS);
+	for (i = 0; i < n && c->fd < 0; i++)
+		c->fd = sock_connect(&addrs[i], left_ms(deadline), e);
+	if (c->fd < 0)
+		return c->fd;
+	if (to != &c->endpoint) {
+		sock_end_when_silent(c->fd, AWAY_SILENT_MS);
+		return 0;
+	}
+	/* A host that vanishes says nothing: only the kernel's probes tell */
+	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	return 0;
+}
+
+/* A server of another version hears of us by the preface, if it has not yet. */
+static int cannot_answer(struct client *c, const struct handshake *h,
+			 struct buf *out, int code, const struct err *why,
+			 struct err *e)
+{
+	int rc = client_die(c, code, why->text, e);
+
+	if (h->other_version && out->len)
+		client_send(c, out, clock_ms(), NULL);
+	return rc;
+}
+
+/* HELLO goes into out. */
+static int take_greeting(struct client *c, struct handshake *h,
+			 struct buf *out, uint64_t deadline, struct err *e)
+{
+	struct err why = ERR_INIT;
+	long n;
+	int rc;
+
+	do {
+		rc = client_receive(c, deadline, e);
+		c->unanswered = rc == ERR_REMOTE || rc == -ECONNRESET;
+		if (rc == ERR_REMOTE) {
+			c->dead.code = 0;
+			return client_die(c, ERR_PROTOCOL,
+				   "it closed the connection without a "
+				   "greeting; is it a ddprdzv of our version?",
+				   e);
+		}
+		if (rc < 0)
+			return rc;
+		n = handshake_greeted(h, SLICE(c->in.data, c->in.len),
+				      out, &why);
+		if (n < 0)
+			return cannot_answer(c, h, out, (int)n, &why, e);
+	} while (n == 0);
+	c->used = (size_t)n;
+	return 0;
+}
+
+static int take_welcome(struct client *c, struct handshake *h,
+			struct endpoint *there, uint64_t deadline,
+			struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct wire_frame f, refusal;
+	struct wire_error m;
+	int rc = client_frame(c, &f, WIRE_WELCOME_MAX, deadline, e);
+
+	if (rc == ERR_REMOTE || rc == -ECONNRESET) {
+		c->unanswered = 1;
+		c->dead.code = 0;
+		handshake_explain(h, why.text, sizeof why.text);
+		return client_die(c, ERR_PROOF, why.text, e);
+	}
+	if (rc < 0)
+		return rc;
+	rc = handshake_welcomed(h, &f, &refusal, &why);
+	if (rc < 0)
+		return client_die(c, rc, why.text, e);
+	if (rc > 0)
+		return h->cipher.on ? client_encrypt(c, &h->cipher, e) : 0;
+	rc = handshake_elsewhere(&refusal, there, e);
+	if (rc < 0)
+		return rc;
+	if (wire_get_error(&refusal, &m, NULL) < 0 || m.code >= 0)
+		return client_die(c, ERR_PROTOCOL, "its reply is none", e);
+	return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
+}
+
+/* Another server's secret may be another; this job's own should not, unless it
+ * is one that was made for this time: the server of the world before has the
+ * job's name, too. */
+static int is_wrong_secret(int rc, const struct handshake *h)
+{
+	return rc == ERR_PROOF && h->ours && !h->auth->handed;
+}
+
+/* Whether the greeting comes by itself, as from a server of ours: then the
+ * preface goes with HELLO. What another does with it tells more than silence.
+ */
+static int is_greeted(const struct client *c, uint64_t deadline)
+{
+	struct pollfd p = {c->fd, POLLIN, 0};
+	int ms = left_ms(deadline);
+
+	return poll(&p, 1, ms < 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms) > 0;
+}
+
+static int greet(struct client *c, struct handshake *h, struct buf *out,
+		 struct endpoint *there, uint64_t deadline, struct err *e)
+{
+	int rc = 0;
+
+	buf_put(out, wire_preface, WIRE_PREFACE_SIZE);
+	if (!is_greeted(c, deadline)) {
+		rc = client_send(c, out, deadline, e);
+		buf_reset(out);
+	}
+	if (rc == 0)
+		rc = take_greeting(c, h, out, deadline, e);
+	if (rc == 0)
+		rc = client_send(c, out, deadline, e);
+	return rc ? rc : take_welcome(c, h, there, deadline, e);
+}
+
+/* there: where it is, if it is ERR_MOVED. */
+static int open_once(struct client *c, const struct endpoint *to,
+		     struct endpoint *there, uint64_t deadline, struct err *e)
+{
+	struct buf out = BUF_INIT(WIRE_PREFACE_SIZE + WIRE_HEADER_SIZE +
+				  WIRE_HELLO_MAX);
+	struct handshake h;
+	int rc = handshake_init(&h, &c->auth, &c->hello, e);
+
+	endpoint_text(to, c->at);
+	if (rc == 0)
+		rc = connect_any(c, to, deadline, e);
+	if (rc == 0)
+		rc = greet(c, &h, &out, there, deadline, e);
+	if (is_wrong_secret(rc, &h))
+		rc = c->dead.code = ERR_USAGE;
+	if (e && rc < 0)
+		e->code = rc;
+	handshake_release(&h);
+	buf_release(&out);
+	return rc;
+}
+
+static int open_at(struct client *c, const struct endpoint *to,
+		   struct endpoint *there, uint64_t deadline, struct err *e)
+{
+	int rc = open_once(c, to, there, deadline, e);
+
+	/* a server that dies closes, too: the next one may be there */
+	if (rc < 0 && c->unanswered) {
+		client_start_anew(c);
+		rc = open_once(c, to, there, deadline, e);
+	}
+	return rc;
+}
+
+/* The one that we were sent to is gone, or is not the server any more. */
+static int may_ask_again(const struct client *c, int rc)
+{
+	return rc == ERR_MOVED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||
+	       rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
+	       rc == -ECONNRESET || rc == ERR_REMOTE || rc == ERR_TIMEOUT ||
+	       c->unanswered;
+}
+
+static int is_waiting(int rc)
+{
+	return rc == ERR_NOT_YET || rc == ERR_NO_ETCD;
+}
+
+int client_open(struct client *c, uint64_t deadline, struct err *e)
+{
+	struct endpoint there;
+	int rc;
+
+	for (;;) {
+		rc = open_at(c, &c->endpoint, &there, deadline, e);
+		if (rc == ERR_MOVED) {
+			struct endpoint to = there;
+
+			client_start_anew(c);
+			rc = open_at(c, &to, &there,
+				     sooner(deadline, AWAY_SILENT_MS), e);
+			if (rc >= 0 || (!may_ask_again(c, rc) &&
+					!is_waiting(rc)))
+				return rc;
+		} else if (!is_waiting(rc)) {
+			return rc;
+		}
+		if (clock_ms() + AWAY_NAP_MS >= deadline)
+			return rc;
+		poll(NULL, 0, AWAY_NAP_MS);
+		client_start_anew(c);
+	}
+}

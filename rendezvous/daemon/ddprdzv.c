@@ -1,0 +1,423 @@
+/* ddprdzv.c: the rendezvous server's main: options, a listening socket, the
+ * loop. ddprun starts it with an inherited socket and a pipe; alone it says
+ * where it listens. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <sys/resource.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/own_addr.h"
+#include "base/random.h"
+#include "base/sock.h"
+#include "rendezvous/daemon/server.h"
+#include "rendezvous/net/systemd.h"
+#include "rendezvous/server/place.h"
+
+enum {
+	DEFAULT_PORT = 29400,
+	FD_MAX = 1 << 20,
+	ETCD_BYTES_MAX = 128 << 20, /* of a job's store: etcd has to hold it */
+	USER_MAX = 512,
+	MEMORY_MORE = 256 << 20, /* beside stores: a job's clients' buffers */
+};
+#define LEASE_MAX (INT64_C(1) << 62)
+
+struct options {
+	const char *listen;
+	long listen_fd, listen_fds, parent_fd;
+	double heartbeat_timeout, hello_timeout, silent_timeout;
+	long guests;
+	const char *job;
+	long max_jobs, max_connections, max_keys, max_bytes, max_memory;
+	long tenant_jobs, tenant_connections, tenant_memory;
+	double idle_timeout;
+	const char *token_dir;
+	const char *metrics;
+	const char *auth, *token_file;
+	const char *journal;
+	long journal_fd;
+	const char *etcd, *etcd_cacert, *etcd_cert, *etcd_key;
+	int etcd_https;
+	long etcd_lease, etcd_ttl, etcd_keep;
+};
+
+#define FIELD(name) offsetof(struct options, name), 0
+static const struct option_spec table[] = {
+	{"listen", 0, OPTION_STRING, FIELD(listen), 0, 0, "HOST:PORT", NULL,
+	 "Listen there; port 0 takes a free one, the default is 29400."},
+	{"listen-fd", 0, OPTION_INT, FIELD(listen_fd), 0, FD_MAX, "N", NULL,
+	 "Take connections from this inherited, listening socket."},
+	{"listen-fds", 0, OPTION_INT, FIELD(listen_fds), 1, SOCK_LISTEN_MAX,
+	 "N", NULL, "So many of them, whose numbers follow one another (1)."},
+	{"parent-fd", 0, OPTION_INT, FIELD(parent_fd), 0, FD_MAX, "N", NULL,
+	 "Stop when the other end of this inherited pipe is closed."},
+	{"heartbeat-timeout", 0, OPTION_DOUBLE, FIELD(heartbeat_timeout), 0.1,
+	 86400, "SECONDS", NULL,
+	 "A node that is silent for that long is lost (5)."},
+	{"hello-timeout", 0, OPTION_DOUBLE, FIELD(hello_timeout), 0.01, 86400,
+	 "SECONDS", NULL,
+	 "A client that has not proved who it is by then is closed (5)."},
+	{"silent-timeout", 0, OPTION_DOUBLE, FIELD(silent_timeout), 1, 86400,
+	 "SECONDS", NULL,
+	 "A client whose host does not answer for that long is closed (60)."},
+	{"auth", 0, OPTION_STRING, FIELD(auth), 0, 0,
+	 "auto|secret|munge|none", NULL,
+	 "How clients prove that they may join (auto: by DDP_TOKEN or "
+	 "--token-file, else munge where it runs, else the user's key file); "
+	 "none: whoever reaches the port joins, and reads every job."},
+	{"token-file", 0, OPTION_STRING, FIELD(token_file), 0, 0, "FILE", NULL,
+	 "The secret that all nodes have, in a file that only its owner may "
+	 "read."},
+	{"guests", 0, OPTION_INT, FIELD(guests), 1, 65536, "N", NULL,
+	 "Serve one job of N workers that no ddprun started; needs --job."},
+	{"job", 0, OPTION_STRING, FIELD(job), 0, 0, "ID", NULL,
+	 "Serve the job of that name only."},
+	{"max-jobs", 0, OPTION_INT, FIELD(max_jobs), 1, INT32_MAX, "N", NULL,
+	 "So many jobs at a time; more are refused (65536)."},
+	{"max-connections", 0, OPTION_INT, FIELD(max_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many agents and workers of each job (262144)."},
+	{"max-keys", 0, OPTION_INT, FIELD(max_keys), 1, INT32_MAX, "N", NULL,
+	 "So many keys in the store of each job (1048576)."},
+	{"max-bytes", 0, OPTION_INT, FIELD(max_bytes), 1024, 1e15, "N", NULL,
+	 "So many bytes in it, keys and values together (1073741824)."},
+	{"max-memory", 0, OPTION_INT, FIELD(max_memory), 65536, 1e15, "N", NULL,
+	 "So many bytes for each job in all: its store, requests that wait, "
+	 "its clients and what they have not read (twice --max-bytes, and 256 "
+	 "MiB)."},
+	{"tenant-jobs", 0, OPTION_INT, FIELD(tenant_jobs), 1, INT32_MAX, "N",
+	 NULL, "So many jobs of one tenant of --token-dir at a time (4096)."},
+	{"tenant-connections", 0, OPTION_INT, FIELD(tenant_connections), 1,
+	 INT32_MAX, "N", NULL,
+	 "So many clients of all its jobs, tools too (262144)."},
+	{"tenant-memory", 0, OPTION_INT, FIELD(tenant_memory), 65536, 1e15, "N",
+	 NULL, "So many bytes for all its jobs (four times --max-memory)."},
+	{"idle-timeout", 0, OPTION_DOUBLE, FIELD(idle_timeout), 0.1, 1e9,
+	 "SECONDS", NULL,
+	 "A job that does not run, and in which nothing happens, ends (3600)."},
+	{"token-dir", 0, OPTION_STRING, FIELD(token_dir), 0, 0, "DIR", NULL,
+	 "Jobs called NAME/... are of who has the token in the file DIR/NAME; "
+	 "without --auth, --token-file and DDP_TOKEN there are no others."},
+	{"metrics-listen", 0, OPTION_STRING, FIELD(metrics), 0, 0,
+	 "[HOST:]PORT", NULL,
+	 "Answer GET /health and /metrics there, on loopback without HOST."},
+	{"journal", 0, OPTION_STRING, FIELD(journal), 0, 0, "FILE", NULL,
+	 "Keep there what a server that is started again needs to go on."},
+	{"journal-fd", 0, OPTION_INT, FIELD(journal_fd), 3, FD_MAX, "N", NULL,
+	 "Keep it in this inherited file or memory."},
+	{"etcd", 0, OPTION_STRING, FIELD(etcd), 0, 0, "HOST:PORT,...", NULL,
+	 "Be the server of the one --job if etcd says so, and keep there what "
+	 "the next one needs; else say where the server is."},
+	{"etcd-lease", 0, OPTION_INT, FIELD(etcd_lease), 1, LEASE_MAX, "N",
+	 NULL, "The same for each ddprdzv that this one stands for (random)."},
+	{"etcd-ttl", 0, OPTION_INT, FIELD(etcd_ttl), 1, 3600, "SECONDS", NULL,
+	 "Silent for so long it is not the server any more (10)."},
+	{"etcd-keep", 0, OPTION_INT, FIELD(etcd_keep), 1, 1e9, "SECONDS", NULL,
+	 "So long etcd keeps a job that has no ddprdzv any more (3600)."},
+	{"etcd-https", 0, OPTION_FLAG, FIELD(etcd_https), 0, 0, NULL, NULL,
+	 "Ask etcd over TLS."},
+	{"etcd-cacert", 0, OPTION_STRING, FIELD(etcd_cacert), 0, 0, "FILE",
+	 NULL, "Who may vouch for etcd's certificates."},
+	{"etcd-cert", 0, OPTION_STRING, FIELD(etcd_cert), 0, 0, "FILE", NULL,
+	 "Our certificate for etcd."},
+	{"etcd-key", 0, OPTION_STRING, FIELD(etcd_key), 0, 0, "FILE", NULL,
+	 "Its key."},
+	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "Print this."},
+	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
+	 "Print the version."},
+	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+	printf("usage: ddprdzv --listen HOST:PORT [options]\n"
+	       "The rendezvous server of ddprun, which starts one itself where "
+	       "none runs.\n\n");
+	option_print_help(table);
+}
+
+/* A connection for each worker of a large job needs more than the usual 1024
+ * descriptors. */
+static void raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+/* Returns how many listening descriptors there are; a[i].len is 0 where one was
+ * inherited. */
+static int open_listeners(const struct options *o, struct sock_addr *a,
+			  int *fds, struct err *e)
+{
+	struct endpoint ep;
+	int rc, n;
+
+	if (o->listen && o->listen_fd >= 0)
+		return err_set(e, ERR_USAGE,
+			       "--listen and --listen-fd exclude each other");
+	for (n = 0; o->listen_fd >= 0 && n < o->listen_fds; n++)
+		fds[n] = (int)o->listen_fd + n;
+	if (n)
+		return n;
+	rc = o->listen ? -1 : systemd_listen_fd(e);
+	if (rc >= 0)
+		fds[0] = rc;
+	if (rc >= 0 || rc == ERR_USAGE)
+		return rc >= 0 ? 1 : rc;
+	if (!o->listen)
+		return err_set(e, ERR_USAGE,
+			       "say where to listen: --listen HOST:PORT "
+			       "(0.0.0.0:29400 is every interface)");
+	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
+	if (rc == 0)
+		rc = n = own_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
+	if (rc == 0) /* not this host's: the kernel says it best */
+		rc = n = sock_resolve(&ep, a, 1, e);
+	if (rc >= 0)
+		rc = sock_listen_all(a, n, fds, e);
+	return rc < 0 ? rc : n;
+}
+
+/* Who is told so may rely on it: it takes signals, too. */
+static void say_where(const struct options *o, const struct sock_addr *a,
+		      int n)
+{
+	char text[SOCK_TEXT_MAX];
+
+	if (o->parent_fd >= 0)
+		return;
+	for (int i = 0; i < n && a[i].len; i++)
+		log_info("listening on %s", sock_addr_text(&a[i], text));
+}
+
+/* With --token-dir alone all jobs are tenants': nobody has the server's own
+ * secret, and none has to be found on this host. */
+static int is_for_tenants(const struct options *o)
+{
+	const char *token = getenv("DDP_TOKEN");
+
+	return o->token_dir && auth_is_free(o->auth, o->token_file) &&
+	       !(token && *token);
+}
+
+/* Who starts us hands over what the clients will know. */
+static int take_auth(const struct options *o, struct auth *a, struct err *e)
+{
+	unsigned char bytes[AUTH_BYTES];
+	struct auth own;
+	int rc;
+
+	if (is_for_tenants(o))
+		return auth_random(a, "this ddprdzv", e);
+	if (!o->auth || strcmp(o->auth, "parent") != 0) {
+		rc = auth_choose(&own, o->auth, o->token_file, e);
+		if (rc == 0 && own.without_munge)
+			log_info("who joins is known by %s", own.from);
+		rc = rc < 0 ? rc : auth_for_server(a, &own, e);
+		auth_wipe(&own);
+		if (rc == 0)
+			auth_keep(a);
+		return rc;
+	}
+	rc = o->parent_fd < 0 ? -EBADF
+			      : file_read_all((int)o->parent_fd, bytes,
+					      sizeof(bytes));
+	if (rc < 0)
+		return err_set(e, rc, "--auth parent: no secret comes from "
+			       "--parent-fd: %s", strerror(-rc));
+	auth_from_bytes(a, bytes);
+	proof_wipe(bytes, sizeof(bytes));
+	return 0;
+}
+
+/* ---- etcd ---- */
+
+static int check_etcd(struct options *o, struct err *e)
+{
+	if (!o->etcd && (o->etcd_lease || o->etcd_https || o->etcd_cacert ||
+			 o->etcd_cert || o->etcd_key))
+		return err_set(e, ERR_USAGE, "--etcd-... need --etcd "
+			       "HOST:PORT");
+	if (!o->etcd)
+		return 0;
+	if (!o->job)
+		return err_set(e, ERR_USAGE, "--etcd needs --job, the name of "
+			       "the job that is kept there");
+	if (o->journal || o->journal_fd || o->guests || o->token_dir)
+		return err_set(e, ERR_USAGE, "--etcd excludes --journal, "
+			       "--journal-fd, --guests and --token-dir");
+	if (o->etcd_keep <= o->etcd_ttl)
+		return err_set(e, ERR_USAGE, "--etcd-keep has to be more than "
+			       "--etcd-ttl, %ld", o->etcd_ttl);
+	if (o->max_bytes > ETCD_BYTES_MAX)
+		o->max_bytes = ETCD_BYTES_MAX;
+	if (o->etcd_lease)
+		return 0;
+	if (random_bytes(&o->etcd_lease, sizeof o->etcd_lease, e) < 0)
+		return e->code;
+	o->etcd_lease = (o->etcd_lease & (LEASE_MAX - 1)) | 1;
+	return 0;
+}
+
+/* As etcdctl has them: name:password, or the password on its own. */
+static void take_user(struct etcd_options *o)
+{
+	static char user[USER_MAX];
+	const char *said = getenv("ETCDCTL_USER");
+	char *colon;
+
+	if (!said || !*said)
+		return;
+	snprintf(user, sizeof user, "%s", said);
+	colon = strchr(user, ':');
+	if (colon)
+		*colon++ = '\0';
+	o->user = user;
+	o->password = colon ? colon : getenv("ETCDCTL_PASSWORD");
+}
+
+static struct place_options place_of(const struct options *o)
+{
+	struct place_options place = {
+		.etcd = {.endpoints = o->etcd, .https = o->etcd_https,
+			 .tls = {o->etcd_cacert, o->etcd_cert, o->etcd_key}},
+		.lease = o->etcd_lease, .ttl_s = (uint32_t)o->etcd_ttl,
+		.keep_s = (uint32_t)o->etcd_keep,
+	};
+
+	take_user(&place.etcd);
+	return place;
+}
+
+static struct account_limits accounts_of(const struct options *o)
+{
+	struct account_limits l = {
+		.job_bytes = (size_t)o->max_memory,
+		.tenant_bytes = (size_t)o->tenant_memory,
+		.tenant_jobs = (uint32_t)o->tenant_jobs,
+		.tenant_connections = (uint32_t)o->tenant_connections,
+	};
+
+	if (!l.job_bytes)
+		l.job_bytes = 2 * (size_t)o->max_bytes + MEMORY_MORE;
+	if (!l.tenant_bytes)
+		l.tenant_bytes = 4 * l.job_bytes;
+	return l;
+}
+
+static int serve(const struct options *o, const struct auth *auth,
+		 struct err *e)
+{
+	const struct place_options place = place_of(o);
+	struct server_options so = {
+		.auth = auth,
+		.parent_fd = (int)o->parent_fd,
+		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
+		.hello_ms = (uint64_t)(o->hello_timeout * 1e3),
+		.silent_ms = (uint64_t)(o->silent_timeout * 1e3),
+		.guests = (uint32_t)o->guests,
+		.job = o->job,
+		.max_jobs = (uint32_t)o->max_jobs,
+		.max_connections = (uint32_t)o->max_connections,
+		.max_keys = (size_t)o->max_keys,
+		.max_bytes = (size_t)o->max_bytes,
+		.accounts = accounts_of(o),
+		.idle_ms = (uint64_t)(o->idle_timeout * 1e3),
+		.token_dir = o->token_dir,
+		.metrics = o->metrics,
+		.journal = o->journal,
+		.journal_fd = (int)o->journal_fd,
+		.place = o->etcd ? &place : NULL,
+	};
+	struct sock_addr at[SOCK_LISTEN_MAX] = {{.len = 0}};
+	struct server *server;
+	uv_loop_t loop;
+	int fds[SOCK_LISTEN_MAX], rc = open_listeners(o, at, fds, e);
+
+	if (rc < 0)
+		return rc;
+	so.listen_fds = fds;
+	so.listeners = rc;
+	rc = uv_loop_init(&loop);
+	if (rc < 0)
+		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
+	rc = server_new(&server, &loop, &so, e);
+	if (rc == 0) {
+		say_where(o, at, so.listeners);
+		server_run(server);
+		server_free(server);
+	}
+	uv_loop_close(&loop);
+	return rc;
+}
+
+/* One that ddprun starts is ddprun's to speak of. */
+static void say_open(const struct options *o, const struct auth *auth)
+{
+	if (auth->methods == WIRE_NO_PROOF && o->parent_fd < 0)
+		log_warn("--auth none: whoever reaches this port can join any "
+			 "job here, read what it stores and end it");
+}
+
+static int print(int what)
+{
+	int rc;
+
+	if (what == OPTION_WANT_HELP)
+		print_help();
+	else
+		printf("ddprdzv %s\n", DDP_VERSION);
+	rc = file_flush_stdout();
+	if (rc < 0)
+		log_error("error: cannot write to stdout: %s", err_name(rc));
+	return rc < 0 ? EX_OSERR : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.listen_fd = -1, .listen_fds = 1, .parent_fd = -1,
+			    .heartbeat_timeout = 5, .hello_timeout = 5,
+			    .silent_timeout = 60,
+			    .max_jobs = 65536, .max_connections = 262144,
+			    .max_keys = 1 << 20, .max_bytes = 1 << 30,
+			    .tenant_jobs = 4096,
+			    .tenant_connections = 262144,
+			    .idle_timeout = 3600,
+			    .etcd_ttl = 10, .etcd_keep = 3600};
+	struct err e = ERR_INIT;
+	struct auth auth;
+	int rc;
+
+	log_init("ddprdzv");
+	rc = option_parse(table, &o, argc, argv, 0, &e);
+	if (rc == OPTION_WANT_HELP || rc == OPTION_WANT_VERSION)
+		return print(rc);
+	if (rc >= 0 && rc < argc)
+		rc = err_set(&e, ERR_USAGE, "'%s' is not an option", argv[rc]);
+	if (rc >= 0 && o.guests && !o.job)
+		rc = err_set(&e, ERR_USAGE,
+			     "--guests needs --job, the name of the workers' "
+			     "job");
+	if (rc >= 0)
+		rc = check_etcd(&o, &e);
+	if (rc >= 0)
+		rc = take_auth(&o, &auth, &e);
+	if (rc >= 0) {
+		say_open(&o, &auth);
+		raise_fd_limit();
+		rc = serve(&o, &auth, &e);
+	}
+	if (rc < 0)
+		log_error("%s", e.text);
+	return rc == ERR_USAGE ? 2 : rc == ERR_PROOF ? 77 : rc < 0 ? 71 : 0;
+}

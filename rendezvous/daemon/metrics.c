@@ -1,0 +1,225 @@
+/* metrics.c: counted when it is asked for, but for what has happened. */
+#include "rendezvous/daemon/metrics.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/journal/journal_file.h"
+#include "rendezvous/net/web.h"
+#include "rendezvous/server/place.h"
+
+/* What there is now. */
+struct now {
+	uint64_t unproven, agents, workers_connected, tools;
+	uint64_t jobs[JOB_STATES], nodes, spares, workers;
+	uint64_t keys, bytes, memory, parked, waiting;
+};
+
+static void count_job(struct now *n, const struct hosted *h)
+{
+	struct wire_job m;
+
+	job_status(h->job, &m);
+	n->jobs[m.state]++;
+	n->nodes += h->guests ? 0 : m.joined;
+	n->spares += m.spares;
+	n->workers += m.world_size - m.exited;
+	n->memory += h->account->bytes;
+	if (h->store) {
+		n->keys += store_keys(h->store);
+		n->bytes += store_bytes(h->store);
+	}
+}
+
+static void count_member(struct now *n, const struct member *m)
+{
+	n->unproven += m->role == 0;
+	n->agents += m->role == WIRE_AGENT;
+	n->workers_connected += m->role == WIRE_WORKER;
+	n->tools += m->role == WIRE_TOOL;
+	n->parked += m->hosted ? m->session.nparked : 0;
+	n->waiting += m->role == WIRE_AGENT && m->hosted && m->node &&
+		      job_node_waits(m->hosted->job, m->node);
+}
+
+static void count(struct now *n, const struct server *s)
+{
+	struct table *jobs = (struct table *)&s->jobs;
+	struct table_item *item = NULL;
+	const struct member *m;
+
+	memset(n, 0, sizeof *n);
+	while ((item = table_next(jobs, item)))
+		count_job(n, (const struct hosted *)item);
+	for (m = s->members; m; m = m->next)
+		count_member(n, m);
+}
+
+/* ---- the exposition ---- */
+
+static void head(struct buf *out, const char *name, const char *type,
+		 const char *help)
+{
+	buf_printf(out, "# HELP ddprdzv_%s %s\n# TYPE ddprdzv_%s %s\n", name,
+		   help, name, type);
+}
+
+static void one(struct buf *out, const char *name, const char *type,
+		const char *help, uint64_t value)
+{
+	head(out, name, type, help);
+	buf_printf(out, "ddprdzv_%s %llu\n", name, (unsigned long long)value);
+}
+
+static void labelled(struct buf *out, const char *name, const char *label,
+		     const char *value, uint64_t n)
+{
+	buf_printf(out, "ddprdzv_%s{%s=\"", name, label);
+	for (; *value; value++)
+		buf_put_u8(out, (uint8_t)tolower((unsigned char)*value));
+	buf_printf(out, "\"} %llu\n", (unsigned long long)n);
+}
+
+static void put_connections(struct buf *out, const struct server *s,
+			    const struct now *n)
+{
+	head(out, "connections", "gauge", "Clients that are connected, by "
+	     "what they have said that they are.");
+	labelled(out, "connections", "role", "unproven", n->unproven);
+	labelled(out, "connections", "role", "agent", n->agents);
+	labelled(out, "connections", "role", "worker", n->workers_connected);
+	labelled(out, "connections", "role", "tool", n->tools);
+	one(out, "connections_accepted_total", "counter",
+	    "Connections that were taken.", s->counts.accepted);
+	head(out, "connections_refused_total", "counter",
+	     "Clients that were refused, by why.");
+	labelled(out, "connections_refused_total", "reason", "descriptors",
+		 s->counts.refused_full);
+	labelled(out, "connections_refused_total", "reason", "hello",
+		 s->counts.refused_hello);
+	one(out, "received_bytes_total", "counter", "Bytes from clients.",
+	    s->pool.bytes_in);
+	one(out, "sent_bytes_total", "counter", "Bytes to clients.",
+	    s->pool.bytes_out);
+}
+
+static void put_jobs(struct buf *out, const struct server *s,
+		     const struct now *n)
+{
+	head(out, "jobs", "gauge", "Jobs, by state.");
+	for (int i = 0; i < JOB_STATES; i++)
+		labelled(out, "jobs", "state", job_state_name(i), n->jobs[i]);
+	one(out, "nodes", "gauge", "Nodes that have joined.", n->nodes);
+	one(out, "spares", "gauge", "Nodes that wait as spares.", n->spares);
+	one(out, "workers", "gauge", "Workers of running rounds.", n->workers);
+	one(out, "rounds_total", "counter", "Rounds that have begun.",
+	    s->counts.rounds);
+	one(out, "restarts_total", "counter",
+	    "Rounds that ended with a restart after a failure.",
+	    s->counts.restarts);
+	one(out, "regroups_total", "counter",
+	    "Rounds that ended as nodes came or went.", s->counts.changes);
+	one(out, "leases_lost_total", "counter",
+	    "Agents that were not heard from for their lease.",
+	    s->counts.leases_lost);
+	one(out, "jobs_expired_total", "counter", "Jobs that were idle.",
+	    s->counts.expired);
+	one(out, "waiting_agents", "gauge",
+	    "Agents that wait for a round to begin.", n->waiting);
+}
+
+static void put_journal(struct buf *out, const struct server *s)
+{
+	if (s->place)
+		one(out, "serving", "gauge", "1 where etcd has it that this "
+		    "one is its job's server, 0 where it stands by.",
+		    (uint64_t)place_is_sure(s->place));
+	if (s->history.file)
+		one(out, "journal_bytes", "gauge", "Bytes in the journal.",
+		    journal_file_bytes(s->history.file));
+}
+
+static void put_store(struct buf *out, const struct server *s,
+		      const struct now *n)
+{
+	one(out, "store_keys", "gauge", "Keys in the stores of all rounds.",
+	    n->keys);
+	one(out, "store_bytes", "gauge", "Bytes of keys and values in them.",
+	    n->bytes);
+	one(out, "memory_bytes", "gauge", "Bytes held for jobs: stores, who "
+	    "waits in them, clients and their buffers.", n->memory);
+	one(out, "parked_requests", "gauge",
+	    "Requests of workers that wait for their answer.", n->parked);
+	head(out, "requests_total", "counter", "Messages from clients.");
+	for (size_t i = 0; i < sizeof s->counts.requests /
+				       sizeof *s->counts.requests; i++)
+		if (strncmp(wire_type_name((int)i), "type ", 5) != 0)
+			labelled(out, "requests_total", "type",
+				 wire_type_name((int)i),
+				 s->counts.requests[i]);
+}
+
+void metrics_put(struct buf *out, const struct server *s)
+{
+	struct now n;
+
+	count(&n, s);
+	put_connections(out, s, &n);
+	put_jobs(out, s, &n);
+	put_store(out, s, &n);
+	put_journal(out, s);
+}
+
+/* ---- the port ---- */
+
+static int page(void *arg, const char *path, struct buf *out,
+		const char **type)
+{
+	const struct server *s = arg;
+
+	if (strcmp(path, "/health") == 0) {
+		buf_printf(out, s->draining ? "stopping\n" : "ok\n");
+		return s->draining ? 503 : 200;
+	}
+	if (strcmp(path, "/metrics") == 0) {
+		*type = "text/plain; version=0.0.4; charset=utf-8";
+		metrics_put(out, s);
+		return 200;
+	}
+	buf_printf(out, "ddprdzv has /health and /metrics\n");
+	return 404;
+}
+
+int metrics_open(struct server *s, const char *text, struct err *e)
+{
+	char where[SOCK_TEXT_MAX], at[SOCK_TEXT_MAX];
+	int only_port = strspn(text, "0123456789") == strlen(text);
+	struct endpoint ep;
+	struct sock_addr a;
+	int rc;
+
+	snprintf(where, sizeof where, "%s%s", only_port ? "127.0.0.1:" : "",
+		 text);
+	if (!strchr(where, ':'))
+		return err_set(e, ERR_USAGE, "--metrics-listen %s: give PORT "
+			       "(on loopback) or ADDRESS:PORT", text);
+	rc = endpoint_parse(&ep, where, 0, e);
+	if (rc == 0)
+		rc = sock_resolve(&ep, &a, 1, e);
+	if (rc >= 0)
+		rc = sock_listen(&a, e);
+	if (rc >= 0)
+		rc = web_open(&s->web, s->loop, rc, page, s, e);
+	if (rc == 0)
+		log_info("health and metrics at http://%s/",
+			 sock_addr_text(&a, at));
+	return rc;
+}
+
+void metrics_close(struct server *s)
+{
+	web_close(s->web);
+	s->web = NULL;
+}

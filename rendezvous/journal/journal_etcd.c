@@ -1,0 +1,565 @@
+/* journal_etcd.c: batches as pieces that etcd takes, one transaction at a time:
+ * what is appended meanwhile goes with the next. */
+#include "rendezvous/journal/journal_etcd.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/journal/candidate.h"
+
+enum {
+	PIECE_MAX = 1 << 20, /* etcd takes requests of 1.5 MiB */
+	PAGE = 8,            /* pieces in an answer: they are base64 there */
+	QUEUE_MAX = JOURNAL_ETCD_READ_MAX,
+	BODY_MAX = 4 << 20,
+	KEY_MAX = 4096,
+	LONG_BYTES = 4 << 20, /* a snapshot is not worth it before */
+	GENERATION_MAX = 40,
+};
+
+_Static_assert(JOURNAL_ETCD_WRITTEN_MAX + JOURNAL_ETCD_BATCH_MAX <
+	       JOURNAL_ETCD_READ_MAX, "what is written can be read");
+
+struct journal_etcd {
+	struct etcd *etcd;
+	const struct journal_etcd_events *events;
+	void *owner;
+	struct buf folder, guard;
+	int64_t guard_revision;
+	uint64_t within_ms;
+	/* "GUARD-COUNT", hex: of two the later is the larger, and none of ours
+	 * is one that another server began */
+	char generation[GENERATION_MAX];
+	uint32_t count;
+	uint64_t number;   /* of its next piece */
+	int counts;        /* `head` says that it is the one */
+	int64_t head;      /* the revision of `head`; 0: there is none */
+	int ended, ended_said; /* the job is; and etcd has been told so */
+	struct buf queue;  /* a stream of batches that are not kept yet */
+	size_t left; /* of it: what comes before `head`: a snapshot, or the
+		      * first batch of a journal that has none */
+	size_t sending;    /* of it, in the transaction under way */
+	int superseded;    /* a snapshot waits for that transaction's end */
+	enum { KEEP, REMOVE, REVOKE, REMOVED } removing;
+	uint64_t since, snapshot; /* bytes since it; of it */
+	struct buf loaded;
+	struct etcd_call *call;
+	int64_t lease;
+	uint32_t keep_s;
+	int leased; /* it is granted: nothing is written before */
+	struct etcd_call *lease_call;
+	uv_timer_t timer; /* when the lease is to be kept next */
+	int over;
+};
+
+static void load_next(struct journal_etcd *j);
+static void send_next(struct journal_etcd *j);
+
+static void lose(struct journal_etcd *j, const struct err *why)
+{
+	if (j->over)
+		return;
+	j->over = 1;
+	j->events->on_lost(j->owner, why);
+}
+
+static void ask(struct journal_etcd *j, const char *path, struct buf *body,
+		etcd_done *done)
+{
+	struct err e = ERR_INIT;
+
+	j->call = body->failed ? NULL :
+		  etcd_send(j->etcd, path, SLICE(body->data, body->len),
+			    j->within_ms, done, j);
+	buf_release(body);
+	if (j->call)
+		return;
+	err_set(&e, -ENOMEM, "out of memory for the journal in etcd");
+	lose(j, &e);
+}
+
+/* FOLDER and what the format says, into to. */
+static struct slice key(const struct journal_etcd *j, struct buf *to,
+			const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static struct slice key(const struct journal_etcd *j, struct buf *to,
+			const char *fmt, ...)
+{
+	char name[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(name, sizeof name, fmt, ap);
+	va_end(ap);
+	buf_reset(to);
+	buf_put(to, j->folder.data, j->folder.len);
+	buf_put(to, name, strlen(name));
+	return SLICE(to->data, to->len);
+}
+
+/* ---- the lease ---- */
+
+static void keep_lease(uv_timer_t *t);
+
+/* One that could not be kept now is in a third of its time. */
+static void on_leased(void *owner, const struct etcd_reply *r,
+		      const struct err *why)
+{
+	struct journal_etcd *j = owner;
+	struct err e = ERR_INIT;
+	/* a process before this one had it, nobody knows for how long still */
+	int was_there = r && !j->leased && r->code == ETCD_PRECONDITION;
+
+	j->lease_call = NULL;
+	if (!j->leased && (!r || r->error.len) && !was_there) {
+		lose(j, why);
+		return;
+	}
+	if (r && !r->error.len && r->ttl_s <= 0) {
+		err_set(&e, ERR_TIMEOUT, "etcd (%s) gave this job's journal up",
+			etcd_where(j->etcd));
+		lose(j, &e);
+		return;
+	}
+	uv_timer_start(&j->timer, keep_lease,
+		       was_there ? 0 : j->keep_s * 1000ull / 3, 0);
+	if (j->leased)
+		return;
+	j->leased = 1;
+	if (!journal_etcd_is_kept(j))
+		send_next(j);
+}
+
+static void ask_lease(struct journal_etcd *j, const char *path,
+		      struct buf *body)
+{
+	struct err e = ERR_INIT;
+
+	j->lease_call = body->failed ? NULL :
+		etcd_send(j->etcd, path, SLICE(body->data, body->len),
+			  j->within_ms, on_leased, j);
+	buf_release(body);
+	if (j->lease_call)
+		return;
+	err_set(&e, -ENOMEM, "out of memory for the journal in etcd");
+	lose(j, &e);
+}
+
+static void keep_lease(uv_timer_t *t)
+{
+	struct journal_etcd *j = t->data;
+	struct buf body = BUF_INIT(KEY_MAX);
+
+	etcd_put_lease(&body, j->lease);
+	ask_lease(j, ETCD_KEEPALIVE, &body);
+}
+
+/* ---- reading ---- */
+
+/* Pieces have no gaps between their numbers. */
+static int is_next(const struct journal_etcd *j, struct slice key)
+{
+	char end[24];
+	int n = snprintf(end, sizeof end, "/%016llx",
+			 (unsigned long long)j->number);
+
+	return key.len >= (size_t)n &&
+	       memcmp(key.data + key.len - (size_t)n, end, (size_t)n) == 0;
+}
+
+/* 1, or the journal is lost. */
+static int is_answer(struct journal_etcd *j, const struct etcd_reply *r,
+		     const struct err *why)
+{
+	j->call = NULL;
+	if (r && !r->error.len)
+		return 1;
+	lose(j, why);
+	return 0;
+}
+
+static void on_page(void *owner, const struct etcd_reply *r,
+		    const struct err *why)
+{
+	struct journal_etcd *j = owner;
+	struct err e = ERR_INIT;
+
+	if (!is_answer(j, r, why))
+		return;
+	for (size_t i = 0; i < r->nkvs; i++) {
+		if (!is_next(j, r->kvs[i].key)) {
+			err_set(&e, ERR_DATA, "the journal in etcd (%s) has "
+				"%.*s where piece %llu should be",
+				etcd_where(j->etcd), SLICE_FMT(r->kvs[i].key),
+				(unsigned long long)j->number);
+			lose(j, &e);
+			return;
+		}
+		buf_put(&j->loaded, r->kvs[i].value.data, r->kvs[i].value.len);
+		j->number++;
+	}
+	if (j->loaded.failed) {
+		err_set(&e, j->loaded.failed, j->loaded.failed == -ENOMEM ?
+			"out of memory for the journal in etcd" :
+			"the journal in etcd is larger than %d MiB",
+			QUEUE_MAX >> 20);
+		lose(j, &e);
+	} else if (r->more) {
+		load_next(j);
+	} else {
+		j->events->on_loaded(j->owner);
+	}
+}
+
+static void load_next(struct journal_etcd *j)
+{
+	struct buf from = BUF_INIT(KEY_MAX), to = BUF_INIT(KEY_MAX);
+	struct buf body = BUF_INIT(BODY_MAX);
+
+	etcd_put_range(&body,
+		       key(j, &from, "journal/%s/%016llx", j->generation,
+			   (unsigned long long)j->number),
+		       key(j, &to, "journal/%s0", j->generation), PAGE, 0);
+	buf_release(&from);
+	buf_release(&to);
+	ask(j, ETCD_RANGE, &body, on_page);
+}
+
+static void on_head(void *owner, const struct etcd_reply *r,
+		    const struct err *why)
+{
+	struct journal_etcd *j = owner;
+	struct err e = ERR_INIT;
+	size_t n;
+
+	if (!is_answer(j, r, why))
+		return;
+	if (!r->nkvs) {
+		j->events->on_loaded(j->owner);
+		return;
+	}
+	n = r->kvs[0].value.len;
+	if (n >= GENERATION_MAX) {
+		err_set(&e, ERR_DATA, "etcd's key %.*s is none of a ddprdzv's: "
+			"delete it, or choose another --rdzv-id",
+			SLICE_FMT(r->kvs[0].key));
+		lose(j, &e);
+		return;
+	}
+	memcpy(j->generation, r->kvs[0].value.data, n);
+	j->generation[n] = '\0';
+	j->head = r->kvs[0].modified;
+	j->counts = 1;
+	load_next(j);
+}
+
+int journal_etcd_replay(struct journal_etcd *j,
+			int (*take)(void *arg, struct slice batch), void *arg)
+{
+	struct reader r;
+	struct slice batch;
+	int n = 0, rc = 0;
+
+	reader_init(&r, SLICE(j->loaded.data, j->loaded.len));
+	while (rc >= 0 && reader_left(&r)) {
+		batch = reader_slice(&r);
+		if (r.bad)
+			break; /* its other pieces were never written */
+		rc = take(arg, batch);
+		n++;
+	}
+	/* a generation that counts begins with a whole batch */
+	if (rc >= 0 && j->counts && !n)
+		rc = ERR_DATA;
+	j->since = j->loaded.len;
+	buf_release(&j->loaded);
+	return rc < 0 ? rc : n;
+}
+
+/* ---- writing ---- */
+
+static void begin_generation(struct journal_etcd *j)
+{
+	j->superseded = 0;
+	snprintf(j->generation, sizeof j->generation, "%016llx-%08x",
+		 (unsigned long long)j->guard_revision, ++j->count);
+	j->number = 0;
+	j->counts = 0;
+}
+
+/* A request that goes to a second member may have been carried out by the
+ * first, late: then `head` is what it would have been, and so it was when this
+ * server had its place. */
+static int is_head_there(const struct journal_etcd *j,
+			 const struct etcd_reply *r)
+{
+	return !j->sending && !j->removing && r->nkvs &&
+	       r->kvs->value.len == strlen(j->generation) &&
+	       !memcmp(r->kvs->value.data, j->generation, r->kvs->value.len);
+}
+
+static void on_sent(void *owner, const struct etcd_reply *r,
+		    const struct err *why)
+{
+	struct journal_etcd *j = owner;
+	struct err e = ERR_INIT;
+
+	if (j->removing == REMOVED) { /* keys are gone; the lease goes anyhow */
+		j->call = NULL;
+		send_next(j);
+		return;
+	}
+	if (!is_answer(j, r, why))
+		return;
+	if (!r->succeeded && !is_head_there(j, r)) {
+		err_set(&e, ERR_ABORTED, "another ddprdzv is this job's server "
+			"by now: etcd (%s) took this one for dead",
+			etcd_where(j->etcd));
+		lose(j, &e);
+		return;
+	}
+	if (j->sending) {
+		j->number++;
+		buf_consume(&j->queue, j->sending);
+		if (!j->superseded)
+			j->left -= j->left ? j->sending : 0;
+	}
+	if (!j->sending) {
+		j->counts = 1;
+		j->head = r->succeeded ? r->revision : r->kvs->modified;
+	}
+	j->sending = 0;
+	if (j->superseded)
+		begin_generation(j);
+	send_next(j);
+}
+
+/* For those who leave the job, and might find this server dead. */
+static void put_ended(struct journal_etcd *j, struct etcd_txn *t)
+{
+	struct buf name = BUF_INIT(KEY_MAX);
+
+	if (j->ended)
+		etcd_txn_put(t, key(j, &name, "ended"), SLICE("", 0), j->lease);
+	else
+		etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
+	buf_release(&name);
+	j->ended_said = j->ended;
+}
+
+static void send_piece(struct journal_etcd *j, struct etcd_txn *t)
+{
+	struct buf name = BUF_INIT(KEY_MAX);
+	size_t n = j->left ? j->left : j->queue.len;
+
+	j->sending = n < PIECE_MAX ? n : PIECE_MAX;
+	etcd_txn_put(t, key(j, &name, "journal/%s/%016llx", j->generation,
+			    (unsigned long long)j->number),
+		     SLICE(j->queue.data, j->sending), j->lease);
+	buf_release(&name);
+	if (j->ended != j->ended_said)
+		put_ended(j, t);
+}
+
+/* All of the snapshot is there: from now on it is what counts. Not where `head`
+ * is another by now: such a request is one of ours that came twice, and the
+ * pieces that it speaks of are gone. */
+static void send_head(struct journal_etcd *j, struct etcd_txn *t)
+{
+	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
+
+	etcd_txn_if_modified(t, key(j, &name, "head"), j->head);
+	etcd_txn_else_get(t, key(j, &name, "head"), SLICE("", 0), 1);
+	etcd_txn_put(t, key(j, &name, "head"), SLICE_STR(j->generation),
+		     j->lease);
+	etcd_txn_delete(t, key(j, &name, "journal/"),
+			key(j, &end, "journal/%s", j->generation));
+	buf_release(&name);
+	buf_release(&end);
+	put_ended(j, t);
+}
+
+static void send_removal(struct journal_etcd *j, struct etcd_txn *t)
+{
+	struct buf name = BUF_INIT(KEY_MAX), end = BUF_INIT(KEY_MAX);
+
+	etcd_txn_delete(t, key(j, &name, "ended"), SLICE("", 0));
+	etcd_txn_delete(t, key(j, &name, "head"), SLICE("", 0));
+	etcd_txn_delete(t, key(j, &name, "journal/"), key(j, &end, "journal0"));
+	buf_release(&name);
+	buf_release(&end);
+}
+
+static void send_next(struct journal_etcd *j)
+{
+	struct buf body = BUF_INIT(BODY_MAX);
+	struct etcd_txn t;
+
+	if (j->over || j->call || !j->leased)
+		return;
+	if (journal_etcd_is_kept(j)) {
+		j->events->on_kept(j->owner);
+		return;
+	}
+	if (j->removing == REVOKE) {
+		j->removing = REMOVED;
+		etcd_put_lease(&body, j->lease);
+		ask(j, ETCD_REVOKE, &body, on_sent);
+		return;
+	}
+	etcd_txn_init(&t, BODY_MAX);
+	etcd_txn_if_modified(&t, SLICE(j->guard.data, j->guard.len),
+			     j->guard_revision);
+	if (j->removing == REMOVE)
+		send_removal(j, &t);
+	else if (!j->counts && !j->left)
+		send_head(j, &t);
+	else
+		send_piece(j, &t);
+	if (j->removing == REMOVE)
+		j->removing = REVOKE;
+	etcd_put_txn(&body, &t);
+	etcd_txn_release(&t);
+	ask(j, ETCD_TXN, &body, on_sent);
+}
+
+static void put_batch(struct journal_etcd *j, struct slice batch)
+{
+	struct err e = ERR_INIT;
+
+	buf_put_slice(&j->queue, batch);
+	if (!j->queue.failed)
+		return;
+	err_set(&e, j->queue.failed, "etcd (%s) does not take the journal as "
+		"fast as it is written: %zu MiB wait", etcd_where(j->etcd),
+		j->queue.len >> 20);
+	lose(j, &e);
+}
+
+void journal_etcd_append(struct journal_etcd *j, struct slice batch)
+{
+	/* the first batch of all stands where a snapshot would: before `head`
+	 * */
+	if (!j->counts && !j->count) {
+		begin_generation(j);
+		j->left = batch.len + 4;
+	}
+	j->since += batch.len + 4;
+	put_batch(j, batch);
+	send_next(j);
+}
+
+void journal_etcd_snapshot(struct journal_etcd *j, const struct slice *parts,
+			   size_t n)
+{
+	j->queue.len = j->sending; /* it says what waits there, too */
+	j->left = 0;
+	for (size_t i = 0; i < n; i++) {
+		j->left += parts[i].len + 4;
+		put_batch(j, parts[i]);
+	}
+	j->since = 0;
+	j->snapshot = j->left;
+	if (j->call)
+		j->superseded = 1;
+	else
+		begin_generation(j);
+	send_next(j);
+}
+
+void journal_etcd_say_ended(struct journal_etcd *j, int ended)
+{
+	j->ended = ended;
+}
+
+int journal_etcd_is_too_long(uint64_t snapshot, uint64_t since)
+{
+	return since > LONG_BYTES &&
+	       (since > snapshot ||
+		snapshot + since > JOURNAL_ETCD_WRITTEN_MAX);
+}
+
+int journal_etcd_is_long(const struct journal_etcd *j)
+{
+	return !j->left && journal_etcd_is_too_long(j->snapshot, j->since);
+}
+
+int journal_etcd_is_kept(const struct journal_etcd *j)
+{
+	if (j->removing)
+		return j->removing == REMOVED && !j->call;
+	return !j->queue.len && (j->counts || !j->count) && !j->call;
+}
+
+void journal_etcd_remove(struct journal_etcd *j)
+{
+	j->queue.len = j->sending;
+	j->left = 0;
+	j->removing = REMOVE;
+	send_next(j);
+}
+
+/* ---- begin and end ---- */
+
+int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
+		      uv_loop_t *loop, const struct journal_etcd_options *o,
+		      const struct journal_etcd_events *events, void *owner,
+		      struct err *e)
+{
+	struct journal_etcd *j = calloc(1, sizeof *j);
+	struct buf name = BUF_INIT(KEY_MAX), body = BUF_INIT(BODY_MAX);
+
+	if (!j)
+		return err_set(e, -ENOMEM, "out of memory");
+	uv_timer_init(loop, &j->timer);
+	j->timer.data = j;
+	j->etcd = etcd;
+	j->events = events;
+	j->owner = owner;
+	j->guard_revision = o->guard_revision;
+	j->within_ms = o->within_ms;
+	j->lease = o->lease;
+	j->keep_s = o->keep_s;
+	buf_init(&j->folder, KEY_MAX);
+	buf_init(&j->guard, KEY_MAX);
+	buf_init(&j->queue, QUEUE_MAX);
+	buf_init(&j->loaded, QUEUE_MAX);
+	candidate_put_folder(&j->folder, o->job);
+	buf_put(&j->guard, o->guard.data, o->guard.len);
+	if (j->folder.failed || j->guard.failed) {
+		journal_etcd_close(j);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*out = j;
+	etcd_put_grant(&body, j->lease, j->keep_s);
+	ask_lease(j, ETCD_GRANT, &body);
+	etcd_put_range(&body, key(j, &name, "head"), SLICE("", 0), 1, 0);
+	buf_release(&name);
+	ask(j, ETCD_RANGE, &body, on_head);
+	return 0;
+}
+
+static void on_closed(uv_handle_t *t)
+{
+	struct journal_etcd *j = t->data;
+
+	buf_release(&j->folder);
+	buf_release(&j->guard);
+	buf_release(&j->queue);
+	buf_release(&j->loaded);
+	free(j);
+}
+
+void journal_etcd_close(struct journal_etcd *j)
+{
+	if (!j)
+		return;
+	j->over = 1;
+	if (j->call)
+		etcd_cancel(j->call);
+	if (j->lease_call)
+		etcd_cancel(j->lease_call);
+	uv_close((uv_handle_t *)&j->timer, on_closed);
+}

@@ -1,0 +1,124 @@
+/* remains.c: one key, asked for and watched. */
+#include "rendezvous/journal/remains.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rendezvous/journal/candidate.h"
+
+enum { REQUEST_MAX = 64 << 10, SPARE_MS = 5000 };
+
+struct remains {
+	struct etcd *etcd;
+	struct buf key;
+	uint32_t ttl_s;
+	void (*on_told)(void *owner, enum remains_state how);
+	void *owner;
+	struct etcd_watch *watch;
+	struct etcd_call *call;
+	int changed; /* since the call began */
+	uv_timer_t timer;
+};
+
+static void ask(struct remains *r);
+
+static void on_changed(void *owner)
+{
+	struct remains *r = owner;
+
+	r->changed = 1;
+	if (!r->call)
+		ask(r);
+}
+
+static void on_asked(void *owner, const struct etcd_reply *reply,
+		     const struct err *why)
+{
+	struct remains *r = owner;
+
+	r->call = NULL;
+	if (!reply || reply->error.len) {
+		r->on_told(r->owner, REMAINS_UNKNOWN);
+		return;
+	}
+	if (!reply->nkvs) {
+		r->on_told(r->owner, REMAINS_NONE);
+		return;
+	}
+	if (!r->watch) {
+		r->watch = etcd_watch(r->etcd, SLICE(r->key.data, r->key.len),
+				      SLICE("", 0), on_changed, r);
+		r->on_told(r->owner, REMAINS_THERE);
+	} else if (r->changed) {
+		ask(r);
+	}
+}
+
+static void ask(struct remains *r)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	r->changed = 0;
+	etcd_put_range(&body, SLICE(r->key.data, r->key.len), SLICE("", 0), 1,
+		       0);
+	if (!body.failed)
+		r->call = etcd_send(r->etcd, ETCD_RANGE,
+				    SLICE(body.data, body.len),
+				    r->ttl_s * 1000u, on_asked, r);
+	buf_release(&body);
+}
+
+static void on_long(uv_timer_t *t)
+{
+	struct remains *r = t->data;
+
+	r->on_told(r->owner, REMAINS_UNKNOWN);
+}
+
+int remains_watch(struct remains **out, struct etcd *etcd, uv_loop_t *loop,
+		  const char *job, uint32_t ttl_s,
+		  void (*on_told)(void *owner, enum remains_state how),
+		  void *owner, struct err *e)
+{
+	struct remains *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return err_set(e, -ENOMEM, "out of memory");
+	r->etcd = etcd;
+	r->ttl_s = ttl_s;
+	r->on_told = on_told;
+	r->owner = owner;
+	uv_timer_init(loop, &r->timer);
+	r->timer.data = r;
+	uv_timer_start(&r->timer, on_long, 2000ull * ttl_s + SPARE_MS, 0);
+	buf_init(&r->key, REQUEST_MAX);
+	candidate_put_folder(&r->key, job);
+	buf_printf(&r->key, "ended");
+	if (!r->key.failed)
+		ask(r);
+	if (!r->call) {
+		remains_close(r);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*out = r;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *t)
+{
+	struct remains *r = t->data;
+
+	buf_release(&r->key);
+	free(r);
+}
+
+void remains_close(struct remains *r)
+{
+	if (!r)
+		return;
+	if (r->watch)
+		etcd_unwatch(r->watch);
+	if (r->call)
+		etcd_cancel(r->call);
+	uv_close((uv_handle_t *)&r->timer, on_closed);
+}

@@ -1,0 +1,74 @@
+/* conn_account.c: what a connection's buffers are, in the account of its job:
+ * requests that have come in part, answers that it has not read. */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "rendezvous/net/conn_parts.h"
+
+static size_t held_by(const struct conn *c)
+{
+	return c->fixed + c->in.cap + c->text.cap + c->out.cap +
+	       (c->writing ? c->sending.cap : 0);
+}
+
+void conn_charge_to(struct conn *c, struct account *a, size_t fixed)
+{
+	struct account *before = c->account;
+
+	if (a) {
+		c->account = account_hold(a);
+		account_connection(a, 1);
+	} else {
+		c->account = NULL;
+	}
+	if (before) {
+		account_sub(before, c->counted);
+		account_connection(before, -1);
+		account_let_go(before);
+	}
+	c->fixed = fixed;
+	c->counted = a ? held_by(c) : 0;
+	account_add(a, c->counted);
+}
+
+/* The job, or its tenant, has more than it may: the connection that has just
+ * grown is closed, if it is large at all. */
+static void refuse(struct conn *c, const struct account *over)
+{
+	char why[ERR_TEXT_MAX];
+
+	snprintf(why, sizeof why, "the rendezvous server holds %zu bytes for "
+		 "%.300s, and may hold %zu (%s of that ddprdzv): %zu of them "
+		 "are a request of this client's that is not whole, or "
+		 "answers that it has not read", over->bytes, over->name,
+		 over->max, over->option, c->counted);
+	if (c->events->on_bytes) {
+		log_warn("a client of the PyTorch store was disconnected: %s",
+			 why);
+		conn_gone(c, why);
+		return;
+	}
+	c->events->on_strange(c, why);
+	conn_refuse(c, ERR_REFUSED, why);
+	c->events->on_gone(c, why);
+}
+
+void conn_count(struct conn *c)
+{
+	const struct account *over;
+	size_t was = c->counted, now;
+
+	if (!c->account || c->state == CONN_CLOSED)
+		return;
+	now = held_by(c);
+	if (now == was)
+		return;
+	account_sub(c->account, was);
+	account_add(c->account, now);
+	c->counted = now;
+	if (now < was || now - c->fixed <= CONN_SMALL || c->state != CONN_OPEN)
+		return;
+	over = account_over(c->account);
+	if (over)
+		refuse(c, over);
+}

@@ -1,0 +1,181 @@
+/* conn_write.c: a connection's output on its way: at once as far as the kernel
+ * takes it, the rest by libuv. */
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "rendezvous/net/conn_parts.h"
+
+static void take_spare(struct conn *c)
+{
+	struct buf *spare = &c->pool->spare;
+
+	c->out.data = spare->data;
+	c->out.cap = spare->cap;
+	spare->data = NULL;
+	spare->cap = 0;
+}
+
+/* An idle connection keeps no memory for what it might say. */
+void conn_give_spare(struct conn *c)
+{
+	struct buf *spare = &c->pool->spare;
+
+	if (!spare->data && c->out.cap <= CONN_RESERVE) {
+		spare->data = c->out.data;
+		spare->cap = c->out.cap;
+		c->out.data = NULL;
+	}
+	buf_release(&c->out);
+}
+
+void conn_pool_release(struct conn_pool *pool)
+{
+	free(pool->spare.data);
+	pool->spare.data = NULL;
+	free(pool->sealed.data);
+	pool->sealed.data = NULL;
+}
+
+struct buf *conn_out(struct conn *c)
+{
+	if (!c->is_dirty && c->state != CONN_CLOSED) {
+		c->is_dirty = 1;
+		c->dirty_next = c->pool->dirty;
+		c->pool->dirty = c;
+	}
+	/* one that is closed, or nobody's, has no pool to take from */
+	if (!c->out.data && c->state != CONN_CLOSED)
+		take_spare(c);
+	return &c->out;
+}
+
+/* What is put out does not reach it any more. What it sent before is read
+ * nevertheless, up to the end, which closes; and that end comes at once. A peer
+ * that can still hear us would wait for our answers for ever. */
+static void cannot_write(struct conn *c)
+{
+	uv_os_fd_t fd;
+
+	c->broken = 1;
+	if (!uv_is_closing((uv_handle_t *)&c->tcp) &&
+	    uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
+		shutdown(fd, SHUT_RDWR);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+	struct conn *c = req->data;
+
+	c->writing = 0;
+	buf_release(&c->sending);
+	if (c->state == CONN_CLOSED)
+		return;
+	if (status < 0)
+		cannot_write(c);
+	conn_out(c);
+	conn_flush_all(c->pool);
+	conn_take_more(c);
+}
+
+/* What did not go out at once goes to libuv, which tells when it has. */
+static void send_rest(struct conn *c, struct buf *from, size_t sent)
+{
+	uv_buf_t b;
+
+	c->sending = *from;
+	buf_init(from, from->max);
+	b = uv_buf_init(c->sending.data + sent,
+			(unsigned)(c->sending.len - sent));
+	c->write.data = c;
+	c->writing = 1;
+	if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &b, 1,
+		     on_written) < 0) {
+		c->writing = 0;
+		cannot_write(c);
+	}
+}
+
+/* All that is in from, which is empty then, unless the connection is broken. */
+static void write_all(struct conn *c, struct buf *from)
+{
+	uv_buf_t b = uv_buf_init(from->data, (unsigned)from->len);
+	int n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
+
+	c->pool->bytes_out += from->len;
+	if (n < 0 && n != UV_EAGAIN)
+		cannot_write(c);
+	else if (n == (int)from->len)
+		buf_reset(from);
+	else
+		send_rest(c, from, n < 0 ? 0 : (size_t)n);
+}
+
+/* The records of one write are put together in memory that all share. */
+static void write_sealed(struct conn *c, struct buf *sealed)
+{
+	if (sealed->failed)
+		cannot_write(c);
+	else
+		write_all(c, sealed);
+	buf_reset(sealed);
+	if (sealed->cap > CONN_RESERVE_MAX)
+		buf_release(sealed);
+}
+
+static void seal_out(struct conn *c, struct buf *sealed)
+{
+	size_t plain = c->plain < c->out.len ? c->plain : c->out.len;
+
+	buf_put(sealed, c->out.data, plain);
+	cipher_seal(&c->cipher.out, SLICE(c->out.data + plain,
+					  c->out.len - plain), sealed);
+	c->plain -= plain;
+	buf_reset(&c->out);
+}
+
+static struct buf *sealed_of(struct conn_pool *pool)
+{
+	pool->sealed.max = CIPHER_SEALED_MAX(CONN_OUT_MAX);
+	return &pool->sealed;
+}
+
+void conn_write_out(struct conn *c)
+{
+	struct buf *sealed;
+
+	if (c->broken || c->writing || !c->out.len)
+		return;
+	if (!c->cipher.on) {
+		write_all(c, &c->out);
+		return;
+	}
+	sealed = sealed_of(c->pool);
+	seal_out(c, sealed);
+	write_sealed(c, sealed);
+}
+
+/* A record can be sent once only, so what did not go out at once has to follow;
+ * a frame as it is waits for another time. */
+int conn_say_past(struct conn *c, struct slice frame)
+{
+	struct buf *sealed;
+	uv_buf_t b;
+	int n;
+
+	if (c->state != CONN_OPEN || c->broken || c->writing || c->plain)
+		return 0;
+	if (c->cipher.on) {
+		sealed = sealed_of(c->pool);
+		cipher_seal(&c->cipher.out, frame, sealed);
+		write_sealed(c, sealed);
+		return 1;
+	}
+	b = uv_buf_init((char *)frame.data, (unsigned)frame.len);
+	n = uv_try_write((uv_stream_t *)&c->tcp, &b, 1);
+	if (n <= 0)
+		return 0;
+	c->pool->bytes_out += (size_t)n;
+	if ((size_t)n < frame.len)
+		c->broken = 1;
+	return 1;
+}

@@ -1,0 +1,225 @@
+/* listener.c: offers each connection until its owner takes it. */
+#include "rendezvous/net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static void on_ready(uv_poll_t *p, int status, int events);
+static void take_some(struct listener *l);
+
+static int is_closing(const struct listener *l)
+{
+	return uv_is_closing((const uv_handle_t *)&l->timer);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct listener *l = t->data;
+
+	if (l->waits)
+		listener_again(l);
+	else
+		take_some(l);
+}
+
+/* Nothing says when there is more of what ran out, so it is tried. */
+static void try_later(struct listener *l)
+{
+	uv_timer_start(&l->timer, on_timer, LISTENER_AGAIN_MS, 0);
+}
+
+static void wait_for_memory(struct listener *l)
+{
+	if (!l->logged)
+		log_warn("%s cannot take a connection: out of memory; it "
+			 "waits, and is tried again", l->whose);
+	l->logged = 1;
+	try_later(l);
+}
+
+/* ---- descriptors ---- */
+
+static void keep_reserve(struct listener *l)
+{
+	if (l->tells && l->reserve < 0)
+		l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void log_full(const struct listener *l, int code)
+{
+	struct rlimit r = {.rlim_cur = 0};
+
+	getrlimit(RLIMIT_NOFILE, &r);
+	if (code == ENFILE)
+		log_warn("%s has no descriptor left for a connection, nor has "
+			 "any other process here: raise fs.file-max (sysctl); "
+			 "new clients wait", l->whose);
+	else if (code == EMFILE)
+		log_warn("%s has no descriptor left for a connection: all %llu "
+			 "are in use; raise the limit of its process (ulimit "
+			 "-n, LimitNOFILE=); new clients wait", l->whose,
+			 (unsigned long long)r.rlim_cur);
+	else
+		log_warn("%s cannot take a connection: %s; new clients wait",
+			 l->whose, strerror(code));
+}
+
+/* New clients wait in the kernel for a while. Then each is accepted with the
+ * spare descriptor, told why, and closed. */
+static void is_full(struct listener *l, int code)
+{
+	uint64_t now = uv_now(l->timer.loop);
+
+	if (!l->full_since) {
+		log_full(l, code);
+		l->full_since = now ? now : 1;
+	}
+	uv_poll_stop(&l->poll);
+	try_later(l);
+	if (l->reserve < 0 || now - l->full_since < LISTENER_SCARCE_MS)
+		return;
+	close_fd(&l->reserve);
+	l->pending = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	l->scarce = l->pending >= 0;
+}
+
+static void is_not_full(struct listener *l)
+{
+	if (l->full_since)
+		log_info("%s has descriptors for connections again", l->whose);
+	l->full_since = 0;
+}
+
+/* ---- connections ---- */
+
+/* 1: the next one is there. */
+static int accept_next(struct listener *l)
+{
+	keep_reserve(l);
+	l->scarce = 0;
+	l->pending = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	/* the kernel looks for a descriptor first, then for a connection */
+	if (l->pending >= 0 || (errno != EMFILE && errno != ENFILE &&
+				errno != ENOBUFS && errno != ENOMEM))
+		is_not_full(l);
+	else
+		is_full(l, errno);
+	return l->pending >= 0;
+}
+
+/* 1: the owner took it. */
+static int offer(struct listener *l)
+{
+	enum listener_answer a;
+	int fd = l->pending;
+
+	/* or the owner may find it waiting within this call */
+	l->waits = 0;
+	l->pending = -1;
+	a = l->on_connection(l, fd, l->scarce);
+	if (a == LISTENER_TOOK) {
+		l->logged = 0;
+		return 1;
+	}
+	if (is_closing(l)) {
+		close(fd);
+		return 0;
+	}
+	l->waits = 1;
+	l->pending = fd;
+	uv_poll_stop(&l->poll);
+	if (a == LISTENER_NO_MEMORY)
+		wait_for_memory(l);
+	return 0;
+}
+
+static void listen_on(struct listener *l)
+{
+	if (is_closing(l) || l->waits || l->full_since ||
+	    uv_is_active((uv_handle_t *)&l->poll))
+		return;
+	if (uv_poll_start(&l->poll, UV_READABLE, on_ready) < 0)
+		try_later(l);
+}
+
+static void take_some(struct listener *l)
+{
+	for (int i = 0; i < LISTENER_BATCH && !is_closing(l); i++)
+		if (!accept_next(l) || !offer(l))
+			break;
+	listen_on(l);
+}
+
+static void on_ready(uv_poll_t *p, int status, int events)
+{
+	take_some(p->data);
+}
+
+/* ---- life ---- */
+
+int listener_open(struct listener *l, uv_loop_t *loop, int fd)
+{
+	int rc = uv_poll_init(loop, &l->poll, fd);
+
+	uv_timer_init(loop, &l->timer); /* cannot fail: it only sets fields */
+	l->poll.data = l->timer.data = l;
+	l->fd = fd;
+	l->handles = rc < 0 ? 1 : 2;
+	l->started = rc == 0;
+	l->waits = l->logged = l->scarce = 0;
+	l->full_since = 0;
+	l->pending = l->reserve = -1;
+	return rc;
+}
+
+int listener_start(struct listener *l)
+{
+	keep_reserve(l);
+	if (listen(l->fd, SOMAXCONN) < 0)
+		return -errno;
+	return uv_poll_start(&l->poll, UV_READABLE, on_ready);
+}
+
+void listener_again(struct listener *l)
+{
+	if (!l->waits || is_closing(l))
+		return;
+	uv_timer_stop(&l->timer);
+	if (offer(l) && l->full_since)
+		try_later(l);
+	else
+		listen_on(l); /* the next has its own turn of the loop */
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct listener *l = h->data;
+
+	if (--l->handles == 0 && l->on_closed)
+		l->on_closed(l);
+}
+
+void listener_close(struct listener *l)
+{
+	if (is_closing(l))
+		return;
+	if (l->started)
+		uv_close((uv_handle_t *)&l->poll, on_closed);
+	uv_close((uv_handle_t *)&l->timer, on_closed);
+	close_fd(&l->fd);
+	close_fd(&l->pending);
+	close_fd(&l->reserve);
+}

@@ -1,0 +1,181 @@
+/* assign.c: node ranks and, by prefix sums, worker ranks. The order is of the
+ * kind that a user can predict: what was one's own, explicit ranks, the host of
+ * the server, addresses, and only then who came first. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/round/job.h"
+
+/* IPv4 before IPv6 before what is no address. */
+void assign_addr_key(struct job_node *n)
+{
+	memset(n->addr_key, 0, sizeof n->addr_key);
+	if (inet_pton(AF_INET, n->addr, n->addr_key + 1) == 1)
+		n->addr_key[0] = 4;
+	else if (inet_pton(AF_INET6, n->addr, n->addr_key + 1) == 1)
+		n->addr_key[0] = 6;
+	else
+		n->addr_key[0] = 255;
+}
+
+static int by_precedence(const void *pa, const void *pb)
+{
+	const struct job_node *a = *(struct job_node *const *)pa;
+	const struct job_node *b = *(struct job_node *const *)pb;
+	int d = b->hosts_server - a->hosts_server;
+
+	if (d == 0)
+		d = memcmp(a->addr_key, b->addr_key, sizeof a->addr_key);
+	if (d == 0 && a->addr_key[0] == 255)
+		d = strcmp(a->addr, b->addr);
+	if (d == 0)
+		d = a->seq < b->seq ? -1 : a->seq > b->seq;
+	return d;
+}
+
+/* ---- the memory of hosts ---- */
+
+void assign_forget(struct job *j, struct job_node *n)
+{
+	struct job_memory *m = &j->memory[j->next_memory % MEMORIES];
+
+	if (n->home >= 0 && j->homes && j->homes[n->home] == n)
+		j->homes[n->home] = NULL;
+	if (n->rank >= 0 && n->home >= 0) {
+		free(m->host);
+		m->host = strdup(n->host); /* without it: not remembered */
+		m->rank = n->home;
+		j->next_memory++;
+	}
+	/* it may have been said in a job of more nodes than the next one */
+	n->home = -1;
+}
+
+/* The lowest rank that a node of this host left behind and nobody has. */
+static void remember(struct job *j, struct job_node *n)
+{
+	struct job_memory *m, *best = NULL;
+	uint32_t i;
+
+	for (i = 0; i < MEMORIES; i++) {
+		m = &j->memory[i];
+		if (m->host && !strcmp(m->host, n->host) &&
+		    !j->homes[m->rank] && (!best || m->rank < best->rank))
+			best = m;
+	}
+	if (!best)
+		return;
+	n->home = best->rank;
+	j->homes[n->home] = n;
+	free(best->host);
+	best->host = NULL;
+}
+
+/* ---- node ranks ---- */
+
+static int sit(struct job *j, struct job_node *n, int32_t rank)
+{
+	if (rank < 0 || (uint32_t)rank >= j->nnodes || j->order[rank])
+		return 0;
+	j->order[rank] = n;
+	return 1;
+}
+
+/* Those whose rank is beyond the job's size take a free one and keep the one
+ * that they were displaced to, until their own fits again. */
+static int place_nodes(struct job *j)
+{
+	struct job_node **rest = malloc(j->nnodes * sizeof *rest);
+	struct job_node *n;
+	uint32_t i, left = 0, nrest = 0, free_rank = 0;
+
+	if (!rest)
+		return -ENOMEM;
+	memset(j->order, 0, j->nnodes * sizeof(struct job_node *));
+	for (n = j->nodes; n; n = n->next) {
+		if (n->place != NODE_MEMBER)
+			continue;
+		if (n->home < 0 && j->next_memory)
+			remember(j, n);
+		if (!sit(j, n, n->home))
+			rest[nrest++] = n;
+	}
+	for (i = 0; i < nrest; i++)
+		if (!sit(j, rest[i], rest[i]->rank))
+			rest[left++] = rest[i];
+	qsort(rest, left, sizeof(struct job_node *), by_precedence);
+	for (i = 0; i < left; i++) {
+		while (j->order[free_rank])
+			free_rank++;
+		j->order[free_rank] = rest[i];
+	}
+	free(rest);
+	return 0;
+}
+
+static void move_in(struct job *j, struct job_node *n, int32_t rank)
+{
+	n->rank = rank;
+	n->running = 1;
+	/* a spare may have asked for it: then it is not this one's own */
+	if (n->home < 0 && !j->homes[rank]) {
+		n->home = rank;
+		j->homes[rank] = n;
+	}
+}
+
+/* ---- roles ---- */
+
+static int by_role(const void *pa, const void *pb)
+{
+	const struct job_node *a = *(struct job_node *const *)pa;
+	const struct job_node *b = *(struct job_node *const *)pb;
+	int d = strcmp(a->role, b->role);
+
+	return d ? d : a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+static int assign_roles(struct job *j)
+{
+	struct job_node **nodes = malloc(j->nnodes * sizeof *nodes);
+	uint32_t i, k, sum;
+
+	if (!nodes)
+		return -ENOMEM;
+	memcpy(nodes, j->order, j->nnodes * sizeof *nodes);
+	qsort(nodes, j->nnodes, sizeof *nodes, by_role);
+	for (i = 0; i < j->nnodes; i = k) {
+		sum = 0;
+		for (k = i; k < j->nnodes &&
+			    !strcmp(nodes[k]->role, nodes[i]->role); k++) {
+			nodes[k]->role_base = sum;
+			sum += nodes[k]->nproc;
+		}
+		while (i < k)
+			nodes[i++]->role_world = sum;
+	}
+	free(nodes);
+	return 0;
+}
+
+int assign_ranks(struct job *j)
+{
+	uint32_t i, base = 0;
+	int rc;
+
+	j->nnodes = j->members;
+	rc = place_nodes(j);
+	if (rc < 0)
+		return rc;
+	for (i = 0; i < j->nnodes; i++) {
+		struct job_node *n = j->order[i];
+
+		move_in(j, n, (int32_t)i);
+		n->base = base;
+		base += n->nproc;
+	}
+	j->world_size = base;
+	return assign_roles(j);
+}

@@ -1,0 +1,354 @@
+/* join.c: who may become a node of a job. Each refusal says in one line what
+ * is wrong, who is there, and what to type instead. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/round/job.h"
+
+enum { LEASE_MAX_MS = 86400 * 1000 };
+
+/* What comes from one terminal and goes to another has nothing in it that a
+ * terminal would obey. */
+static int is_plain(struct slice s)
+{
+	size_t i;
+
+	for (i = 0; i < s.len; i++)
+		if ((unsigned char)s.data[i] < 0x20 || s.data[i] == 0x7f)
+			return 0;
+	return 1;
+}
+
+static int check_fields(const struct wire_join *m, struct err *e)
+{
+	if (!is_plain(m->node_id) || !is_plain(m->host) || !is_plain(m->addr) ||
+	    !is_plain(m->role) || !m->node_id.len || !m->host.len ||
+	    !m->addr.len)
+		return err_set(e, ERR_ARGUMENT,
+			       "JOIN: node id, host, address and role must be "
+			       "printable text");
+	if (m->max_nodes < 1 || m->max_nodes > WIRE_NODES_MAX || m->nproc < 1 ||
+	    m->nproc > WIRE_NPROC_MAX)
+		return err_set(e, ERR_ARGUMENT,
+			       "JOIN: %u nodes, %u workers on %.*s: each must "
+			       "be 1 to %d",
+			       m->max_nodes, m->nproc, SLICE_FMT(m->host),
+			       WIRE_NODES_MAX);
+	if (m->min_nodes < 1 || m->min_nodes > m->max_nodes)
+		return err_set(e, ERR_ARGUMENT,
+			       "--nnodes %u:%u of %.*s: the least must be 1 to "
+			       "the most", m->min_nodes, m->max_nodes,
+			       SLICE_FMT(m->host));
+	if (m->lease_ms && (m->lease_ms < WIRE_LEASE_MIN_MS ||
+			    m->lease_ms > LEASE_MAX_MS))
+		return err_set(e, ERR_ARGUMENT,
+			       "a heartbeat timeout of %g s on %.*s: it must "
+			       "be 0.1 s to a day", m->lease_ms / 1e3,
+			       SLICE_FMT(m->host));
+	if (m->node_rank < WIRE_RANK_OF_SPARE ||
+	    (m->node_rank >= 0 && (uint32_t)m->node_rank >= m->max_nodes))
+		return err_set(e, ERR_ARGUMENT,
+			       "--node-rank %d of %.*s does not exist in a job "
+			       "of %u node%s: use 0 to %u",
+			       m->node_rank, SLICE_FMT(m->host), m->max_nodes,
+			       m->max_nodes == 1 ? "" : "s", m->max_nodes - 1);
+	return 0;
+}
+
+/* "4", or "2:4" */
+static const char *nnodes_text(uint32_t min, uint32_t max, char *out)
+{
+	if (min == max)
+		snprintf(out, 24, "%u", max);
+	else
+		snprintf(out, 24, "%u:%u", min, max);
+	return out;
+}
+
+static int differs(const struct job *j, const struct wire_join *m,
+		   const char *option, const char *said, const char *before,
+		   const char *at, struct err *e)
+{
+	return err_set(e, ERR_REFUSED,
+		       "%.*s says %s %s, but %s said %s for job '%s' at %s: "
+		       "give both the same, or one of them its own --rdzv-id",
+		       SLICE_FMT(m->host), option, said, j->first_host, before,
+		       j->id, at);
+}
+
+static int check_same(const struct job *j, const struct wire_join *m,
+		      const char *at, struct err *e)
+{
+	char said[24], before[24];
+
+	if (m->min_nodes != j->min_nodes || m->max_nodes != j->max_nodes)
+		return differs(j, m, "--nnodes",
+			       nnodes_text(m->min_nodes, m->max_nodes, said),
+			       nnodes_text(j->min_nodes, j->max_nodes, before),
+			       at, e);
+	if (m->max_restarts != j->max_restarts) {
+		snprintf(said, sizeof said, "%u", m->max_restarts);
+		snprintf(before, sizeof before, "%u", j->max_restarts);
+		return differs(j, m, "--max-restarts", said, before, at, e);
+	}
+	return 0;
+}
+
+int join_check(const struct job *j, const struct wire_join *m, const char *at,
+	       struct err *e)
+{
+	const struct job_node *holder;
+	int rc = check_fields(m, e);
+
+	if (rc < 0 || !j->first_host)
+		return rc;
+	rc = check_same(j, m, at, e);
+	if (rc < 0)
+		return rc;
+	holder = m->node_rank >= 0 ? j->homes[m->node_rank] : NULL;
+	if (holder && (holder->item.key.len != m->node_id.len ||
+		       memcmp(holder->node_id, m->node_id.data,
+			      m->node_id.len)))
+		return err_set(e, ERR_REFUSED,
+			       "--node-rank %d of job '%s' at %s is taken by "
+			       "%s: give %.*s another, or leave --node-rank "
+			       "out",
+			       m->node_rank, j->id, at, holder->host,
+			       SLICE_FMT(m->host));
+	return 0;
+}
+
+/* Those who have not come back yet are counted when they do. */
+static int fits(const struct job *j, uint32_t nproc)
+{
+	return j->nproc + nproc <= WIRE_WORLD_MAX;
+}
+
+static int check_fits(const struct job *j, const struct wire_join *m,
+		      struct err *e)
+{
+	if (fits(j, m->nproc))
+		return 0;
+	return err_set(e, ERR_REFUSED,
+		       "job '%s' would have %llu workers with the %u of %.*s: "
+		       "at most %d are possible", j->id,
+		       (unsigned long long)(j->nproc + m->nproc), m->nproc,
+		       SLICE_FMT(m->host), WIRE_WORLD_MAX);
+}
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "the rendezvous server is out of memory");
+}
+
+static char *copy(struct slice s)
+{
+	return strndup(s.data, s.len);
+}
+
+/* What JOIN says of the node; it may change between two rounds. */
+static int describe(struct job_node *n, const struct wire_join *m,
+		    struct err *e)
+{
+	char *host = copy(m->host), *addr = copy(m->addr);
+	char *role = copy(m->role);
+
+	if (!host || !addr || !role) {
+		free(host);
+		free(addr);
+		free(role);
+		return no_memory(e);
+	}
+	free(n->host);
+	free(n->addr);
+	free(n->role);
+	n->host = host;
+	n->addr = addr;
+	n->role = role;
+	assign_addr_key(n);
+	n->master_port = m->master_port;
+	n->hosts_server = m->hosts_server != 0;
+	n->agent_store = m->agent_store != 0;
+	n->store_open = m->store_open != 0;
+	n->nproc = m->nproc;
+	n->lease_ms = m->lease_ms;
+	n->said = 0;
+	return 0;
+}
+
+static void be_joined(struct job *j, struct job_node *n)
+{
+	n->joined = 1;
+	j->joined++;
+	j->nproc += n->nproc;
+}
+
+static void be_member(struct job *j, struct job_node *n)
+{
+	n->place = NODE_MEMBER;
+	j->members++;
+	be_joined(j, n);
+}
+
+static void forget_first(struct job *j)
+{
+	free(j->first_host);
+	free(j->homes);
+	free(j->order);
+	j->first_host = NULL;
+	j->homes = j->order = NULL;
+}
+
+/* What the first node says holds for the job. */
+static int be_first(struct job *j, const struct wire_join *m, struct err *e)
+{
+	if (j->first_host)
+		return 0;
+	j->first_host = copy(m->host);
+	j->homes = calloc(m->max_nodes, sizeof(struct job_node *));
+	j->order = calloc(m->max_nodes, sizeof(struct job_node *));
+	if (!j->first_host || !j->homes || !j->order) {
+		forget_first(j);
+		return no_memory(e);
+	}
+	j->min_nodes = m->min_nodes;
+	j->max_nodes = m->max_nodes;
+	j->max_restarts = m->max_restarts;
+	j->last_call_ms = m->last_call_ms;
+	return 0;
+}
+
+static int node_new(struct job *j, const struct wire_join *m,
+		    struct job_node **out, struct err *e)
+{
+	struct job_node *n = calloc(1, sizeof *n);
+	int rc;
+
+	if (!n || !(n->node_id = copy(m->node_id))) {
+		free(n);
+		return no_memory(e);
+	}
+	n->item.key = SLICE(n->node_id, strlen(n->node_id));
+	rc = describe(n, m, e);
+	if (rc == 0 && table_insert(&j->by_id, &n->item) < 0)
+		rc = no_memory(e);
+	if (rc < 0) {
+		free(n->host);
+		free(n->addr);
+		free(n->role);
+		free(n->node_id);
+		free(n);
+		return rc;
+	}
+	*out = n;
+	return 0;
+}
+
+int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
+	     struct job_node **out, struct err *e)
+{
+	struct job_node *n = NULL;
+	int rc;
+
+	if (table_find(&j->by_id, m->node_id))
+		return err_set(e, ERR_REFUSED,
+			       "node %.*s on %.*s is in job '%s' already",
+			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),
+			       j->id);
+	rc = be_first(j, m, e);
+	if (rc < 0)
+		return rc;
+	spare |= j->members == j->max_nodes ||
+		 (m->node_rank == WIRE_RANK_OF_SPARE &&
+		  j->state == JOB_GATHERING);
+	rc = spare ? 0 : check_fits(j, m, e);
+	if (rc == 0)
+		rc = node_new(j, m, &n, e);
+	if (rc) {
+		if (!j->members && !j->spares)
+			forget_first(j);
+		return rc;
+	}
+	n->owner = owner;
+	n->seq = j->seq++;
+	n->rank = -1;
+	n->home = m->node_rank >= 0 ? m->node_rank : -1;
+	if (n->home >= 0)
+		j->homes[n->home] = n;
+	n->pprev = j->nodes_tail;
+	*j->nodes_tail = n;
+	j->nodes_tail = &n->next;
+	if (spare) {
+		n->place = NODE_SPARE;
+		j->spares++;
+		log_debug("job '%s': %s is a spare", j->id, n->host);
+	} else {
+		be_member(j, n);
+	}
+	*out = n;
+	return 0;
+}
+
+int join_again(struct job *j, const struct wire_join *m, void *owner,
+	       struct job_node *n, struct err *e)
+{
+	int rc;
+
+	if (n->owner != owner || n->joined || n->place != NODE_MEMBER)
+		return err_set(e, ERR_REFUSED,
+			       "node %.*s on %.*s has joined job '%s' already",
+			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),
+			       j->id);
+	rc = check_fits(j, m, e);
+	if (rc == 0)
+		rc = describe(n, m, e);
+	if (rc == 0)
+		be_joined(j, n);
+	return rc;
+}
+
+void join_drop(struct job *j, struct job_node *n)
+{
+	if (n->place == NODE_GONE)
+		return;
+	if (n->place == NODE_SPARE)
+		j->spares--;
+	else
+		j->members--;
+	if (n->joined) {
+		j->joined--;
+		j->nproc -= n->nproc;
+	}
+	n->joined = n->running = 0;
+	n->place = NODE_GONE;
+	assign_forget(j, n);
+	/* whoever is first next may say another --nnodes */
+	if (!j->members && !j->spares && j->state == JOB_GATHERING)
+		forget_first(j);
+}
+
+struct job_node *join_next_spare(const struct job *j)
+{
+	struct job_node *n;
+
+	for (n = j->spares ? j->nodes : NULL; n; n = n->next)
+		if (n->place == NODE_SPARE && fits(j, n->nproc))
+			return n;
+	return NULL;
+}
+
+struct job_node *join_promote(struct job *j)
+{
+	struct job_node *n = NULL;
+
+	if (j->members < j->max_nodes)
+		n = join_next_spare(j);
+	if (n) {
+		j->spares--;
+		be_member(j, n);
+	}
+	return n;
+}

@@ -1,0 +1,555 @@
+/* hosted.c: a job on this server: its actions become frames to its agents and
+ * answers to its workers, its rounds get a store each. */
+#include "rendezvous/server/hosted.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "base/log.h"
+#include "rendezvous/server/dump.h"
+#include "rendezvous/server/event.h"
+#include "rendezvous/server/guests.h"
+#include "rendezvous/server/limits.h"
+#include "rendezvous/server/resume.h"
+#include "rendezvous/server/service.h"
+#include "rendezvous/server/torch_home.h"
+#include "rendezvous/server/waits.h"
+
+/* ---- telling ---- */
+
+/* At least 1: 0 means that there is none. */
+static uint32_t last_call_left(const struct hosted *h)
+{
+	uint64_t left = uv_timer_get_due_in(&h->call_timer);
+
+	return left ? (uint32_t)left : 1;
+}
+
+static void tell_state(struct hosted *h)
+{
+	struct job_node *n = NULL;
+	struct wire_state m;
+
+	h->told_state = 0;
+	job_state_for(h->job, &m);
+	if (m.last_call_ms)
+		m.last_call_ms = last_call_left(h);
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (!to || !job_node_waits(h->job, n))
+			continue;
+		h->told_state++;
+		m.spare = (uint8_t)job_node_is_spare(n);
+		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
+			       &m);
+	}
+	conn_flush_all(&h->server->pool);
+}
+
+/* A thousand joins a second are not a thousand times a thousand messages: while
+ * more come, those who wait are told late, and so that of its time the server
+ * spends about a twentieth on it, however many they are. */
+static void on_state_timer(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+	uint64_t latest = h->told_state / STATES_A_MS;
+
+	if (latest < STATE_LATEST_MS)
+		latest = STATE_LATEST_MS;
+	if (h->more_state &&
+	    uv_now(h->server->loop) - h->state_since < latest) {
+		h->more_state = 0;
+		uv_timer_start(t, on_state_timer, STATE_DELAY_MS, 0);
+		return;
+	}
+	tell_state(h);
+}
+
+void hosted_tell_state(struct hosted *h)
+{
+	h->more_state = 1;
+	if (uv_is_active((uv_handle_t *)&h->state_timer))
+		return;
+	h->more_state = 0;
+	h->state_since = uv_now(h->server->loop);
+	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
+}
+
+/* What a journal says has fitted once: the limits are set when it is read. */
+int hosted_make_store(struct hosted *h)
+{
+	const struct server *s = h->server;
+	const struct store_limits limits = {
+		.keys = s->history.mute ? SIZE_MAX : s->max_keys,
+		.bytes = s->history.mute ? SIZE_MAX : s->max_bytes,
+		.value = WIRE_VALUE_MAX, .job = job_id(h->job),
+		.ranks = job_world_size(h->job),
+		.account = h->account,
+	};
+
+	pasts_limit(&h->pasts, limits.ranks);
+	h->store = store_new(&limits);
+	return h->store ? 0 : -ENOMEM;
+}
+
+void hosted_tell_start(struct hosted *h, const struct job_node *n)
+{
+	struct member *to = job_node_owner(n);
+	struct wire_start m;
+
+	if (!to || !job_node_runs(n))
+		return;
+	job_start_for(h->job, n, &m);
+	if (h->torch_port) {
+		m.master_port = h->torch_port;
+		m.agent_store = 1;
+	}
+	wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0, &m);
+}
+
+static void tell_start(struct hosted *h)
+{
+	struct job_node *n = NULL;
+
+	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
+	h->server->counts.rounds++;
+	if (hosted_make_store(h) < 0) {
+		event_stopped(h, "the rendezvous server is out of memory");
+		return;
+	}
+	/* a journal's next record says where it was; that one is gone */
+	if (!h->server->history.mute)
+		torch_home_open(h);
+	while ((n = job_next_node(h->job, n)))
+		hosted_tell_start(h, n);
+}
+
+static void tell_stop(struct hosted *h)
+{
+	struct job_node *n = NULL;
+	struct wire_stop m;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (to && job_stop_for(h->job, n, &m))
+			wire_put_stop(conn_out(&to->conn), WIRE_STOP,
+				      WIRE_NOTICE, 0, &m);
+	}
+}
+
+/* The round's keyspace goes, and with it those who used it. */
+static void end_workers(struct hosted *h, const char *text)
+{
+	struct member *m;
+
+	while ((m = h->workers)) {
+		h->workers = m->worker_next;
+		m->worker_pprev = NULL;
+		m->hosted = NULL;
+		h->nworkers--;
+		if (h->workers)
+			h->workers->worker_pprev = &h->workers;
+		session_abort(&m->session, ERR_ABORTED, text);
+		conn_refuse(&m->conn, ERR_ABORTED, text);
+	}
+	pasts_release(&h->pasts, h->store);
+	/* the store goes with its last client; the port of a server before this
+	 * one is not here */
+	if (h->torch_port && h->torch)
+		torch_port_end(h->torch);
+	else
+		store_free(h->store);
+	h->torch_port = 0;
+	h->store = NULL;
+}
+
+static void tell_end(struct hosted *h)
+{
+	uint64_t now = uv_now(h->server->loop);
+	struct job_node *n = NULL;
+	struct wire_end end;
+
+	uv_timer_stop(&h->call_timer);
+	h->since = now;
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
+	while ((n = job_next_node(h->job, n))) {
+		struct member *to = job_node_owner(n);
+
+		if (!to || !job_end_for(h->job, n, &end))
+			continue;
+		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
+			     &end);
+		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
+			continue;
+		if (h->server->has_parent && job_node_hosts(n))
+			h->server->leaving = 1;
+		to->close_at = now + MOMENT_MS;
+		conn_due(&to->conn, now + 1);
+	}
+	end_workers(h, job_end(h->job)->text.data);
+}
+
+static void on_last_call(uv_timer_t *t)
+{
+	struct hosted *h = t->data;
+
+	event_called(h);
+	hosted_act(h);
+	conn_flush_all(&h->server->pool);
+}
+
+/* Its agents see the connection end, and say so; what was written down of it
+ * the next server knows. */
+static _Noreturn void end_without_memory(void)
+{
+	log_error("error: out of memory; the jobs on this server end");
+	exit(EX_OSERR);
+}
+
+void hosted_act(struct hosted *h)
+{
+	const struct job_action *a;
+
+	limits_touch(h);
+	while ((a = job_next_action(h->job))) {
+		switch (a->kind) {
+		case JOB_TELL_STATE:
+			hosted_tell_state(h);
+			waits_begin(h->server);
+			break;
+		case JOB_TELL_START:
+			tell_start(h);
+			break;
+		case JOB_RANK_LEFT:
+			/* a gather that misses it would wait for ever */
+			if (store_rank_left(h->store, a->rank, a->text) < 0)
+				end_without_memory();
+			store_answer_all(h->store);
+			waits_begin(h->server);
+			break;
+		case JOB_FATE_KNOWN:
+			session_tell_fate(a->fate, a->text);
+			break;
+		case JOB_TELL_STOP:
+			tell_stop(h);
+			break;
+		case JOB_TELL_END:
+			tell_end(h);
+			break;
+		case JOB_LAST_CALL:
+			uv_timer_start(&h->call_timer, on_last_call, a->rank,
+				       0);
+			break;
+		case JOB_LAST_CALL_OFF:
+			uv_timer_stop(&h->call_timer);
+			break;
+		case JOB_CANNOT_START:
+			event_stopped(h, "the rendezvous server is out of "
+				      "memory");
+			break;
+		}
+	}
+	if (job_lost_action(h->job))
+		end_without_memory();
+}
+
+/* ---- life ---- */
+
+struct hosted *hosted_find(struct server *s, struct slice id)
+{
+	return (struct hosted *)table_find(&s->jobs, id);
+}
+
+static void unname(struct hosted *h)
+{
+	if (h->named)
+		table_remove(&h->server->jobs, &h->item);
+	h->named = 0;
+	service_jobs(h->server);
+}
+
+/* A last call that was out goes on, for as long as it would from now. */
+static void call_again(struct hosted *h)
+{
+	uint32_t ms = job_call_ms(h->job);
+
+	if (ms)
+		uv_timer_start(&h->call_timer, on_last_call, ms, 0);
+}
+
+/* In both tables, in the place of the one that had its name; or in neither. A
+ * table that one of that name is in has room. */
+static int enter(struct hosted *h, int named)
+{
+	struct server *s = h->server;
+	struct hosted *before = named ? hosted_find(s, h->item.key) : NULL;
+	int rc = history_number(&s->history, h);
+
+	if (rc < 0 || !named)
+		return rc;
+	if (before)
+		unname(before);
+	rc = table_insert(&s->jobs, &h->item);
+	if (rc < 0)
+		history_forget(&s->history, h);
+	return rc;
+}
+
+struct hosted *hosted_restore(struct server *s, struct job *job,
+			      uint64_t number, int named)
+{
+	struct hosted *h = calloc(1, sizeof *h);
+
+	if (h)
+		h->account = limits_account(s, SLICE_STR(job_id(job)));
+	if (!h || !h->account) {
+		job_free(job);
+		free(h);
+		return NULL;
+	}
+	h->job = job;
+	h->server = s;
+	h->number = number;
+	h->item.key = SLICE_STR(job_id(h->job));
+	if (enter(h, named) < 0) {
+		job_free(job);
+		account_let_go(h->account);
+		free(h);
+		return NULL;
+	}
+	h->named = named;
+	h->since = uv_now(s->loop);
+	h->pasts.history = &s->history;
+	h->pasts.job = h->number;
+	uv_timer_init(s->loop, &h->state_timer);
+	uv_timer_init(s->loop, &h->call_timer);
+	uv_timer_init(s->loop, &h->back_timer);
+	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	call_again(h);
+	limits_touch(h);
+	service_jobs(s);
+	return h;
+}
+
+static struct hosted *hosted_new(struct server *s, struct slice id,
+				 uint32_t first_round)
+{
+	struct job *job = job_new(id, first_round);
+	struct hosted *h = job ? hosted_restore(s, job, 0, 1) : NULL;
+
+	if (h)
+		history_opened(h, first_round);
+	return h;
+}
+
+/* Its one job was started once, by the ddprun that started the server: a node
+ * that comes when it is over was late. */
+static int runs_once(const struct server *s)
+{
+	return s->has_parent && s->only_job && !s->place && !s->guests;
+}
+
+/* A job that has ended makes room for its successor at once, though its nodes
+ * may not all have gone. Round numbers go on, so that a worker of the old one
+ * can never be taken for one of the new. */
+struct hosted *hosted_for_join(struct server *s, struct slice id)
+{
+	struct hosted *h = hosted_find(s, id);
+	uint32_t first_round = 0;
+
+	if (h && (job_state(h->job) != JOB_OVER || runs_once(s)))
+		return h;
+	if (h)
+		first_round = job_round(h->job);
+	return hosted_new(s, id, first_round);
+}
+
+void hosted_bear_with(struct member *m)
+{
+	struct server *s = m->server;
+	uv_os_fd_t fd;
+
+	if (m->lease_ms <= s->pool.silent_ms)
+		return;
+	s->pool.silent_ms = m->lease_ms;
+	for (int i = 0; i < s->nlisteners; i++)
+		sock_end_when_silent(s->listeners[i].fd, m->lease_ms);
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
+		sock_end_when_silent(fd, m->lease_ms);
+}
+
+static void on_timer_closed(uv_handle_t *t)
+{
+	struct hosted *h = t->data;
+
+	if (--h->closing == 0)
+		free(h);
+}
+
+static void close_all(struct hosted *h)
+{
+	unname(h);
+	resume_release(h);
+	history_forget(&h->server->history, h);
+	job_free(h->job);
+	account_let_go(h->account);
+	h->account = NULL;
+	h->closing = 3;
+	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->back_timer, on_timer_closed);
+}
+
+void hosted_free_if_empty(struct hosted *h)
+{
+	if (h->closing || !job_is_empty(h->job))
+		return;
+	end_workers(h, "the job has no nodes any more");
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	voucher_release(h);
+	if (job_state(h->job) == JOB_OVER && runs_once(h->server))
+		return;
+	if (job_end(h->job)->text.len)
+		ended_add(&h->server->ended, job_id(h->job),
+			  job_end(h->job)->round, job_end(h->job)->text.data);
+	close_all(h);
+}
+
+void hosted_drop(struct hosted *h)
+{
+	end_workers(h, "");
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	close_all(h);
+}
+
+void hosted_add_worker(struct hosted *h, struct member *m)
+{
+	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof *m);
+	m->session.conn = &m->conn;
+	m->session.store = h->store;
+	m->session.job = h->job;
+	m->session.pasts = &h->pasts;
+	m->session.explain = waits_for_request;
+	m->session.fate_due = waits_fate_due;
+	m->session.owner = h;
+	m->worker_next = h->workers;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = &m->worker_next;
+	m->worker_pprev = &h->workers;
+	h->workers = m;
+	h->nworkers++;
+}
+
+/* What is left of its connection before, if it is here again, is not it. */
+static int be_session(struct hosted *h, struct member *m,
+		      const struct wire_hello *hello, struct err *e)
+{
+	struct past *p = past_find(&h->pasts, hello->session);
+	struct member *other = p ? p->owner : NULL;
+
+	if (other) {
+		hosted_lose(other, "it has come again");
+		conn_drop(&other->conn);
+	}
+	p = past_find_or_make(&h->pasts, hello->session, hello->rank);
+	if (!p)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	past_take(&h->pasts, p, m);
+	m->session.id = hello->session;
+	m->session.past = p;
+	return 0;
+}
+
+/* A session's second connection takes the place of its first. */
+static int takes_over(struct hosted *h, const struct wire_hello *hello)
+{
+	const struct past *p = past_find(&h->pasts, hello->session);
+
+	return hello->session && p && p->owner;
+}
+
+int hosted_admit_worker(struct member *m, const struct wire_hello *hello,
+			struct err *e)
+{
+	struct hosted *h = hosted_find(m->server, hello->job);
+	const char *end;
+	int rc;
+
+	if (!h && m->server->guests)
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s keeps another job's store",
+			       m->server->endpoint);
+	if (!h) {
+		end = ended_find(&m->server->ended, hello->job, hello->round);
+		return err_set(e, ERR_ABORTED,
+			       "round %u of job '%.*s' is over: %s",
+			       hello->round, SLICE_FMT(hello->job),
+			       end ? end : "the job is not on this server any "
+					   "more");
+	}
+	rc = job_check_round(h->job, hello->round, e);
+	if (rc < 0)
+		return rc;
+	if (hello->rank >= job_world_size(h->job))
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u does not exist: job '%s' has %u ranks",
+			       hello->rank, job_id(h->job),
+			       job_world_size(h->job));
+	if (!takes_over(h, hello) && (rc = limits_check_client(h, e)) < 0)
+		return rc;
+	if (h->guests && (rc = guests_check(h, hello, e)) < 0)
+		return rc;
+	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
+		return rc;
+	m->session.rank = hello->rank;
+	hosted_add_worker(h, m);
+	if (h->guests)
+		guests_came(m, hello);
+	return 0;
+}
+
+static void lose_worker(struct hosted *h, struct member *m)
+{
+	h->nworkers--;
+	*m->worker_pprev = m->worker_next;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = m->worker_pprev;
+	session_release(&m->session);
+	if (m->session.past)
+		past_leave(&h->pasts, h->store, m->session.past);
+	/* its going may have failed a gather */
+	store_answer_all(h->store);
+	if (h->guests)
+		guests_left(h, m, "ended without ddp_finalize");
+}
+
+void hosted_lose(struct member *m, const char *why)
+{
+	struct hosted *h = m->hosted;
+
+	dump_forget(m, why);
+	m->hosted = NULL;
+	if (!h)
+		return;
+	if (m->role == WIRE_WORKER) {
+		log_debug("job '%s': a connection of rank %u is gone: %s",
+			  job_id(h->job), m->session.rank, why);
+		lose_worker(h, m);
+	} else if (m->node) {
+		voucher_forget(h, m);
+		event_lost(h, m->node, why);
+		m->node = NULL;
+		hosted_act(h);
+		hosted_free_if_empty(h);
+	}
+}

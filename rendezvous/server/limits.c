@@ -1,0 +1,234 @@
+/* limits.c: counting, and one timer for the job that has been idle longest. */
+#include "rendezvous/server/limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "rendezvous/server/event.h"
+
+/* ---- connections and jobs ---- */
+
+int limits_check_client(const struct hosted *h, struct err *e)
+{
+	const struct server *s = h->server;
+	struct job_node *n = NULL;
+	uint32_t have = h->nworkers;
+
+	/* counting them is a walk over all nodes, for each that comes: not
+	 * before it matters */
+	if (have + job_nodes(h->job) < s->max_connections)
+		return 0;
+	while (have < s->max_connections && (n = job_next_node(h->job, n)))
+		have += job_node_owner(n) != NULL;
+	if (have < s->max_connections)
+		return 0;
+	return err_set(e, ERR_REFUSED, "job '%s' at %s has %u connections, "
+		       "its limit (--max-connections of that ddprdzv)",
+		       job_id(h->job), s->endpoint, s->max_connections);
+}
+
+/* ---- tenants ---- */
+
+/* NULL, and *rc 0: it is not of a tenant. */
+static struct account *tenant_of(struct server *s, struct slice job, int *rc)
+{
+	struct slice name = account_tenant_of(job);
+	struct account *a = NULL;
+
+	*rc = 0;
+	if (s->token_dir && name.len) {
+		a = account_of_tenant(&s->tenants, name, &s->accounts);
+		*rc = a ? 0 : -ENOMEM;
+	}
+	return a;
+}
+
+struct account *limits_account(struct server *s, struct slice job)
+{
+	struct account *tenant, *a;
+	int rc;
+
+	tenant = tenant_of(s, job, &rc);
+	a = rc < 0 ? NULL : account_of_job(job, tenant, &s->accounts);
+	account_let_go(tenant);
+	return a;
+}
+
+int limits_check_tenant(struct member *m, struct slice job, struct err *e)
+{
+	struct server *s = m->server;
+	uint32_t most = s->accounts.tenant_connections;
+	struct account *a;
+	int rc;
+
+	a = tenant_of(s, job, &rc);
+	if (rc < 0)
+		return err_set(e, rc, "the rendezvous server is out of "
+			       "memory");
+	if (a && most && a->connections >= most)
+		rc = err_set(e, ERR_REFUSED, "%.300s has %u connections at "
+			     "%s, its limit (--tenant-connections of that "
+			     "ddprdzv)", a->name, a->connections,
+			     s->endpoint);
+	else if (a)
+		conn_charge_to(&m->conn, a, sizeof *m);
+	account_let_go(a);
+	return rc;
+}
+
+static int check_tenants_jobs(const struct server *s, const char *id,
+			      struct err *e)
+{
+	struct table *jobs = (struct table *)&s->jobs;
+	struct slice name = account_tenant_of(SLICE_STR(id));
+	uint32_t n = 0, most = s->accounts.tenant_jobs;
+	struct table_item *at = NULL;
+
+	if (!s->token_dir || !name.len || !most)
+		return 0;
+	while ((at = table_next(jobs, at)))
+		n += at->key.len > name.len && at->key.data[name.len] == '/' &&
+		     memcmp(at->key.data, name.data, name.len) == 0;
+	if (n < most)
+		return 0;
+	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: tenant "
+		       "'%.*s' has %u jobs there, its limit (--tenant-jobs of "
+		       "that ddprdzv)", id, s->endpoint, SLICE_FMT(name), n);
+}
+
+int limits_check_job(const struct server *s, const char *id, struct err *e)
+{
+	if (s->jobs.items < s->max_jobs)
+		return check_tenants_jobs(s, id, e);
+	return err_set(e, ERR_REFUSED, "job '%s' finds no place at %s: %u jobs "
+		       "are there, its limit (--max-jobs of that ddprdzv)",
+		       id, s->endpoint, s->max_jobs);
+}
+
+/* ---- descriptors ---- */
+
+/* Now: others may have lowered it (prlimit). */
+static uint32_t descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur > UINT32_MAX)
+		return UINT32_MAX;
+	return (uint32_t)r.rlim_cur;
+}
+
+int limits_full(const struct server *s, struct err *e)
+{
+	return err_set(e, ERR_REFUSED, "the rendezvous server at %s takes no "
+		       "more connections: it has %u descriptors and serves "
+		       "those who are there (ulimit -n of that ddprdzv)",
+		       s->endpoint, descriptors());
+}
+
+/* The kernel gives the lowest that is free, so its number says how many there
+ * are. The last ones are kept for a round's own port, and files. */
+int limits_accepted(struct server *s, struct member *m, int scarce)
+{
+	uv_os_fd_t fd;
+
+	if (scarce) {
+		s->counts.refused_full++;
+		return 1;
+	}
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) < 0)
+		return 0;
+	if ((uint32_t)fd + LIMITS_SPARE + LIMITS_POLITE < s->fd_limit) {
+		s->said_full = 0;
+		return 0;
+	}
+	s->counts.refused_full++;
+	if (!s->said_full)
+		log_warn("no descriptors for more clients (%u, ulimit -n): "
+			 "refusing new ones, serving those that are here",
+			 s->fd_limit);
+	s->said_full = 1;
+	return (uint32_t)fd + LIMITS_SPARE < s->fd_limit ? 1 : -1;
+}
+
+/* ---- idle jobs ---- */
+
+/* One that runs is not, while any of its agents is connected. */
+static int is_busy(const struct hosted *h)
+{
+	struct job_node *n = NULL;
+
+	if (h->guests)
+		return 1;
+	while (job_state(h->job) == JOB_RUNNING &&
+	       (n = job_next_node(h->job, n)))
+		if (job_node_owner(n))
+			return 1;
+	return 0;
+}
+
+static void expire(struct hosted *h)
+{
+	char why[500];
+
+	snprintf(why, sizeof why, "nothing happened in it for %g s "
+		 "(--idle-timeout of the rendezvous server at %s)",
+		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
+	log_info("job '%s' ends: %s", job_id(h->job), why);
+	h->server->counts.expired++;
+	event_stopped(h, why);
+	hosted_act(h);
+	hosted_free_if_empty(h);
+}
+
+static void on_idle(uv_timer_t *t)
+{
+	struct server *s = t->data;
+	uint64_t now = uv_now(s->loop), next = UINT64_MAX;
+	struct table_item *item = NULL, *after;
+	struct hosted *h;
+
+	for (item = table_next(&s->jobs, NULL); item; item = after) {
+		h = (struct hosted *)item;
+		after = table_next(&s->jobs, item);
+		if (job_state(h->job) == JOB_OVER) /* its agents are going */
+			continue;
+		if (is_busy(h))
+			h->touched = now;
+		if (now - h->touched >= s->idle_ms) {
+			expire(h); /* changes the table: from the start */
+			after = table_next(&s->jobs, NULL);
+			h->touched = now;
+			continue;
+		}
+		if (h->touched + s->idle_ms < next)
+			next = h->touched + s->idle_ms;
+	}
+	if (next != UINT64_MAX)
+		uv_timer_start(t, on_idle, next - now + 1, 0);
+	conn_flush_all(&s->pool);
+}
+
+void limits_touch(struct hosted *h)
+{
+	struct server *s = h->server;
+
+	h->touched = uv_now(s->loop);
+	if (!uv_is_active((uv_handle_t *)&s->idle_timer) && !s->closing)
+		uv_timer_start(&s->idle_timer, on_idle, s->idle_ms, 0);
+}
+
+void limits_init(struct server *s)
+{
+	s->fd_limit = descriptors();
+	uv_timer_init(s->loop, &s->idle_timer);
+	s->idle_timer.data = s;
+}
+
+void limits_close(struct server *s)
+{
+	if (!uv_is_closing((uv_handle_t *)&s->idle_timer))
+		uv_close((uv_handle_t *)&s->idle_timer, NULL);
+}

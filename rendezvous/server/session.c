@@ -1,0 +1,598 @@
+/* session.c: one handler for each request of protocol.txt section 4.2, and
+ * FATE. A handler returns 0 when it has answered or parked, or an error that
+ * becomes the error reply. */
+#include "rendezvous/server/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/round/awaited.h"
+#include "rendezvous/server/history.h"
+#include "rendezvous/store/gathered.h"
+#include "rendezvous/store/share.h"
+
+typedef int handler(struct session *s, const struct wire_frame *f,
+		    struct err *e);
+
+/* ---- replies ---- */
+
+static struct buf *out(struct session *s)
+{
+	return conn_out(s->conn);
+}
+
+static int reply_empty(struct session *s, const struct wire_frame *f)
+{
+	wire_put_empty(out(s), f->type, WIRE_REPLY, f->id);
+	return 0;
+}
+
+static int reply_int(struct session *s, const struct wire_frame *f, int64_t v)
+{
+	struct wire_int m = {v};
+
+	wire_put_int(out(s), f->type, WIRE_REPLY, f->id, &m);
+	return 0;
+}
+
+static int reply_value(struct session *s, const struct wire_frame *f, int found,
+		       struct slice value)
+{
+	struct wire_value m = {(uint8_t)found, value};
+
+	wire_put_value(out(s), f->type, WIRE_REPLY, f->id, &m);
+	return 0;
+}
+
+static void reply_error(struct session *s, enum wire_type type, uint32_t id,
+			int code, const char *text)
+{
+	struct wire_error m = {code, SLICE_STR(text)};
+
+	wire_put_error(out(s), type, WIRE_ERROR_REPLY, id, &m);
+}
+
+/* ---- what comes again ---- */
+
+/* The request has changed something: an answer that is lost is given again, and
+ * who reads the journal has it. value: of an answer that is one number. */
+static void changed(struct session *s, const struct wire_frame *f,
+		    int64_t value)
+{
+	struct past *p = s->past;
+
+	history_changed(s->pasts, s->id, s->rank, f);
+	if (p)
+		past_set(s->pasts, p, s->store, f->id, (uint8_t)f->type, value,
+			 NULL);
+}
+
+/* A barrier or gather is complete for p. */
+static void met(struct session *s, struct parked *p)
+{
+	struct past *past = s->past;
+
+	if (!past)
+		return;
+	past_set(s->pasts, past, s->store, p->id, (uint8_t)p->type, 0,
+		 past_is_gather((uint8_t)p->type) ? store_hold(&p->waiter)
+						  : NULL);
+	history_met(s->pasts, past);
+}
+
+/* ---- parking ---- */
+
+static void answer_parked(struct store_waiter *w);
+
+static uint64_t now_ms(const struct session *s)
+{
+	return uv_now(s->conn->pool->loop);
+}
+
+static void unpark(struct parked *p)
+{
+	store_waiter_release(&p->waiter);
+	job_fate_release(&p->fate);
+	*p->pprev = p->next;
+	if (p->next)
+		p->next->pprev = p->pprev;
+	p->session->nparked--;
+	store_take_back(p->session->store, p, sizeof *p);
+}
+
+static int park(struct session *s, const struct wire_frame *f,
+		uint32_t timeout_ms, struct parked **out_p, struct err *e)
+{
+	struct parked *p;
+
+	if (s->nparked == SESSION_PARKED_MAX)
+		return err_set(e, ERR_REFUSED,
+			       "rank %u waits for %d things on one connection: "
+			       "no more are possible",
+			       s->rank, SESSION_PARKED_MAX);
+	p = store_lend(s->store, sizeof *p, e);
+	if (!p)
+		return err_negative(e->code);
+	p->waiter.owner = p->fate.owner = p;
+	p->waiter.answer = answer_parked;
+	p->session = s;
+	p->type = f->type;
+	p->id = f->id;
+	p->waiter.rank = s->rank;
+	p->waited.since = now_ms(s);
+	p->due = timeout_ms == WIRE_NO_TIMEOUT ? CONN_NEVER :
+		 p->waited.since + timeout_ms;
+	p->next = s->parked;
+	if (p->next)
+		p->next->pprev = &p->next;
+	p->pprev = &s->parked;
+	s->parked = p;
+	s->nparked++;
+	*out_p = p;
+	return 0;
+}
+
+static void time_out(struct parked *p)
+{
+	uint64_t waited = now_ms(p->session) - p->waited.since;
+	struct awaited a = {.hash = 0};
+	struct err e = ERR_INIT;
+
+	awaited_init(&a);
+	p->session->explain(p, &a);
+	awaited_timed_out(&a, waited, &e);
+	awaited_release(&a);
+	reply_error(p->session, p->type, p->id, e.code, e.text);
+	unpark(p);
+}
+
+/* After what may have parked p: the end of a bad request, or its deadline. */
+static int parked_or(int rc, struct parked *p)
+{
+	struct session *s = p->session;
+
+	if (rc < 0) {
+		unpark(p);
+		return rc;
+	}
+	if (p->waiter.state == WAITER_WOKEN || p->due == CONN_NEVER)
+		return 0;
+	if (p->due <= p->waited.since)
+		time_out(p);
+	else if (p->due < s->conn->user_due)
+		conn_due(s->conn, p->due);
+	return 0;
+}
+
+void session_on_due(struct session *s)
+{
+	uint64_t now = now_ms(s), due = CONN_NEVER;
+	struct parked *p, *next;
+
+	for (p = s->parked; p; p = next) {
+		next = p->next;
+		if (p->due <= now && p->type == WIRE_FATE && s->fate_due)
+			p->due = s->fate_due(p);
+		if (p->due <= now && p->waiter.state != WAITER_WOKEN)
+			time_out(p);
+		else if (p->due < due)
+			due = p->due;
+	}
+	conn_due(s->conn, due);
+}
+
+void session_abort(struct session *s, int code, const char *text)
+{
+	struct parked *p;
+
+	while ((p = s->parked)) {
+		reply_error(s, p->type, p->id, code, text);
+		unpark(p);
+		assert(s->parked != p);
+	}
+}
+
+void session_release(struct session *s)
+{
+	for (struct parked *p; (p = s->parked); assert(s->parked != p))
+		unpark(p);
+}
+
+/* ---- lists ---- */
+
+/* Reads count items of n strings each into keys (and values, if n is 2). The
+ * arrays are the caller's to free. */
+static int read_list(const struct wire_frame *f, struct wire_items list,
+		     struct slice **keys, struct slice **values, struct err *e)
+{
+	struct reader r;
+	uint32_t i;
+	int wrong = 0;
+
+	*keys = malloc((list.count + 1) * sizeof **keys);
+	if (values)
+		*values = malloc((list.count + 1) * sizeof **values);
+	if (!*keys || (values && !*values))
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	reader_init(&r, list.bytes);
+	for (i = 0; i < list.count; i++) {
+		(*keys)[i] = reader_slice(&r);
+		wrong |= (*keys)[i].len > WIRE_KEY_MAX;
+		if (values) {
+			(*values)[i] = reader_slice(&r);
+			wrong |= (*values)[i].len > WIRE_VALUE_MAX;
+		}
+	}
+	if (wrong || r.bad || reader_left(&r))
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: its list is torn or over a limit",
+			       wire_type_name(f->type));
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static int on_set(struct session *s, const struct wire_frame *f, struct err *e)
+{
+	struct wire_key_value m;
+	int rc = wire_get_key_value(f, &m, e);
+
+	if (rc == 0)
+		rc = store_set(s->store, m.key, m.value, e);
+	if (rc < 0)
+		return rc;
+	changed(s, f, 0);
+	return reply_empty(s, f);
+}
+
+static int on_get(struct session *s, const struct wire_frame *f, struct err *e)
+{
+	struct slice value;
+	struct wire_key m;
+	int rc = wire_get_key(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	rc = store_get(s->store, m.key, &value);
+	return reply_value(s, f, rc, value);
+}
+
+static int on_wait(struct session *s, const struct wire_frame *f, struct err *e)
+{
+	struct slice *keys = NULL;
+	struct parked *p;
+	struct wire_wait m;
+	int rc = wire_get_wait(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	rc = read_list(f, m.keys, &keys, NULL, e);
+	if (rc == 0 && store_has(s->store, keys, m.keys.count)) {
+		rc = reply_empty(s, f);
+	} else if (rc == 0) {
+		rc = park(s, f, m.timeout_ms, &p, e);
+		if (rc == 0)
+			rc = parked_or(store_wait(s->store, keys, m.keys.count,
+						  &p->waiter, e), p);
+	}
+	free(keys);
+	return rc;
+}
+
+static int on_add(struct session *s, const struct wire_frame *f, struct err *e)
+{
+	struct wire_add m;
+	int64_t sum;
+	int rc = wire_get_add(f, &m, e);
+
+	if (rc == 0)
+		rc = store_add(s->store, m.key, m.delta, &sum, e);
+	if (rc)
+		return rc;
+	changed(s, f, sum);
+	return reply_int(s, f, sum);
+}
+
+static int on_compare_set(struct session *s, const struct wire_frame *f,
+			  struct err *e)
+{
+	struct wire_compare_set m;
+	struct slice value;
+	int rc = wire_get_compare_set(f, &m, e);
+
+	if (rc == 0)
+		rc = store_compare_set(s->store, m.key, m.expected, m.desired,
+				       e);
+	if (rc < 0)
+		return rc;
+	if (rc)
+		changed(s, f, 0);
+	rc = store_get(s->store, m.key, &value);
+	return reply_value(s, f, rc, value);
+}
+
+static int on_append(struct session *s, const struct wire_frame *f,
+		     struct err *e)
+{
+	struct wire_key_value m;
+	int64_t len = wire_get_key_value(f, &m, e);
+
+	if (len == 0)
+		len = store_append(s->store, m.key, m.value, e);
+	if (len < 0)
+		return (int)len;
+	changed(s, f, len);
+	return reply_int(s, f, len);
+}
+
+static int on_delete(struct session *s, const struct wire_frame *f,
+		     struct err *e)
+{
+	struct wire_key m;
+	int rc = wire_get_key(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	rc = store_delete(s->store, m.key);
+	if (rc)
+		changed(s, f, rc);
+	return reply_int(s, f, rc);
+}
+
+static int reply_values(struct session *s, const struct wire_frame *f,
+			const struct slice *keys, uint32_t n, struct err *e)
+{
+	struct slice value;
+	size_t mark, size = 4;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		store_get(s->store, keys[i], &value);
+		size += 5 + value.len;
+	}
+	if (size > WIRE_BODY_MAX)
+		return err_set(e, ERR_ARGUMENT,
+			       "the values of these %u keys are %zu bytes, "
+			       "more than a reply can hold: ask for fewer at a "
+			       "time",
+			       n, size);
+	mark = wire_begin(out(s), f->type, WIRE_REPLY, f->id);
+	buf_put_u32(out(s), n);
+	for (i = 0; i < n; i++) {
+		buf_put_u8(out(s),
+			   (uint8_t)store_get(s->store, keys[i], &value));
+		buf_put_slice(out(s), value);
+	}
+	wire_end(out(s), mark);
+	return 0;
+}
+
+static int on_multi_get(struct session *s, const struct wire_frame *f,
+			struct err *e)
+{
+	struct slice *keys = NULL;
+	struct wire_list m;
+	int rc = wire_get_list(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	rc = read_list(f, m.items, &keys, NULL, e);
+	if (rc == 0)
+		rc = reply_values(s, f, keys, m.items.count, e);
+	free(keys);
+	return rc;
+}
+
+static int on_multi_set(struct session *s, const struct wire_frame *f,
+			struct err *e)
+{
+	struct slice *keys = NULL, *values = NULL;
+	struct wire_list m;
+	int rc = wire_get_list(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	rc = read_list(f, m.items, &keys, &values, e);
+	if (rc == 0)
+		rc = store_multi_set(s->store, keys, values, m.items.count, e);
+	free(keys);
+	free(values);
+	if (rc < 0)
+		return rc;
+	changed(s, f, 0);
+	return reply_empty(s, f);
+}
+
+static int on_barrier(struct session *s, const struct wire_frame *f,
+		      struct err *e)
+{
+	struct wire_barrier m;
+	struct parked *p;
+	int rc = wire_get_barrier(f, &m, e);
+
+	if (rc == 0)
+		rc = park(s, f, m.timeout_ms, &p, e);
+	if (rc)
+		return rc;
+	return parked_or(store_barrier(s->store, m.key, m.size, &p->waiter, e),
+			 p);
+}
+
+static int on_gather(struct session *s, const struct wire_frame *f,
+		     struct err *e)
+{
+	struct wire_gather m;
+	struct parked *p;
+	int rc = wire_get_gather(f, &m, e);
+
+	if (rc == 0)
+		rc = park(s, f, m.timeout_ms, &p, e);
+	if (rc)
+		return rc;
+	return parked_or(store_gather(s->store, m.key, m.size, s->rank,
+				      m.value, &p->waiter, e), p);
+}
+
+static int on_share(struct session *s, const struct wire_frame *f,
+		    struct err *e)
+{
+	struct wire_share m;
+	struct parked *p;
+	int offers = 0, rc = wire_get_share(f, &m, e);
+
+	if (rc == 0)
+		rc = offers = share_is_offer(&m, e);
+	if (rc >= 0)
+		rc = park(s, f, m.timeout_ms, &p, e);
+	if (rc < 0)
+		return rc;
+	rc = store_gather(s->store, m.key, m.size, s->rank, m.value,
+			  &p->waiter, e);
+	if (rc == 0 && offers)
+		rc = store_offer(&p->waiter, &m, e);
+	return parked_or(rc, p);
+}
+
+static int on_whole(struct session *s, const struct wire_frame *f,
+		    struct err *e)
+{
+	const struct past *p = s->past;
+
+	if (!p || p->type != WIRE_SHARE)
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u asks for the list of a SHARE, but its "
+			       "last request was another", s->rank);
+	gathered_put_list(out(s), f->type, f->id, p->met);
+	return 0;
+}
+
+static int on_fate(struct session *s, const struct wire_frame *f, struct err *e)
+{
+	const char *text;
+	struct wire_fate m;
+	struct parked *p;
+	int rc = wire_get_fate(f, &m, e);
+
+	if (rc == 0)
+		rc = park(s, f, m.timeout_ms, &p, e);
+	if (rc)
+		return rc;
+	p->rank = m.rank;
+	rc = job_fate(s->job, m.rank, &p->fate, &text, e);
+	if (rc == 0)
+		session_tell_fate(&p->fate, text);
+	else
+		rc = parked_or(rc, p);
+	return rc;
+}
+
+static handler *const handlers[] = {
+	[WIRE_SET] = on_set,
+	[WIRE_GET] = on_get,
+	[WIRE_WAIT] = on_wait,
+	[WIRE_ADD] = on_add,
+	[WIRE_COMPARE_SET] = on_compare_set,
+	[WIRE_APPEND] = on_append,
+	[WIRE_DELETE] = on_delete,
+	[WIRE_MULTI_GET] = on_multi_get,
+	[WIRE_MULTI_SET] = on_multi_set,
+	[WIRE_BARRIER] = on_barrier,
+	[WIRE_GATHER] = on_gather,
+	[WIRE_SHARE] = on_share,
+	[WIRE_WHOLE] = on_whole,
+	[WIRE_FATE] = on_fate,
+};
+
+int session_takes(enum wire_type type)
+{
+	return (size_t)type < sizeof handlers / sizeof handlers[0] &&
+	       handlers[type];
+}
+
+/* Its answer did not arrive: the same again. */
+static int answer_again(struct session *s, const struct wire_frame *f,
+			struct err *e)
+{
+	const struct past *p = s->past;
+	struct wire_compare_set m;
+
+	if (p->id != f->id || p->type != f->type)
+		return 0;
+	switch (f->type) {
+	case WIRE_ADD:
+	case WIRE_APPEND:
+	case WIRE_DELETE:
+		reply_int(s, f, p->value);
+		return 1;
+	case WIRE_COMPARE_SET: /* it stored what it says */
+		if (wire_get_compare_set(f, &m, e) < 0)
+			return ERR_PROTOCOL;
+		reply_value(s, f, 1, m.desired);
+		return 1;
+	case WIRE_GATHER:
+		gathered_put_list(out(s), f->type, f->id, p->met);
+		return 1;
+	case WIRE_SHARE:
+		gathered_put_shared(out(s), f->id, p->met, s->rank);
+		return 1;
+	default:
+		reply_empty(s, f);
+		return 1;
+	}
+}
+
+int session_replay(struct session *s, const struct wire_frame *f,
+		   struct err *e)
+{
+	if (!session_takes(f->type))
+		return err_set(e, ERR_PROTOCOL, "no request");
+	return handlers[f->type](s, f, e);
+}
+
+int session_request(struct session *s, const struct wire_frame *f,
+		    struct err *e)
+{
+	int rc = s->past ? answer_again(s, f, e) : 0;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = handlers[f->type](s, f, e);
+
+	if (rc >= 0 || rc == ERR_PROTOCOL)
+		return rc;
+	reply_error(s, f->type, f->id, rc, e->text);
+	return 0;
+}
+
+/* ---- answers to what was parked ---- */
+
+static void answer_parked(struct store_waiter *w)
+{
+	struct parked *p = w->owner;
+
+	if (w->code)
+		reply_error(p->session, p->type, p->id, w->code,
+			    store_waiter_text(w));
+	else if (p->type == WIRE_GATHER)
+		gathered_put_list(out(p->session), p->type, p->id, w->meeting);
+	else if (p->type == WIRE_SHARE)
+		gathered_put_shared(out(p->session), p->id, w->meeting,
+				    p->session->rank);
+	else
+		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
+	if (!w->code && p->type != WIRE_WAIT)
+		met(p->session, p);
+	unpark(p);
+}
+
+void session_tell_fate(struct job_fate *f, const char *text)
+{
+	struct parked *p = f->owner;
+	struct wire_text m = {SLICE_STR(text)};
+
+	wire_put_text(out(p->session), p->type, WIRE_REPLY, p->id, &m);
+	unpark(p);
+}

@@ -1,0 +1,112 @@
+/* account.c: counting, up to the tenant. */
+#include "rendezvous/store/account.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slice account_tenant_of(struct slice job)
+{
+	const char *slash = memchr(job.data, '/', job.len);
+
+	return SLICE(job.data, slash ? (size_t)(slash - job.data) : 0);
+}
+
+static struct account *make(const char *what, struct slice name, size_t max,
+			    const char *option)
+{
+	size_t size = strlen(what) + name.len + sizeof " ''";
+	struct account *a = calloc(1, sizeof *a + size);
+
+	if (!a)
+		return NULL;
+	snprintf(a->name, size, "%s '%.*s'", what, SLICE_FMT(name));
+	a->max = max;
+	a->option = option;
+	a->holders = 1;
+	return a;
+}
+
+struct account *account_of_tenant(struct table *tenants, struct slice name,
+				  const struct account_limits *l)
+{
+	struct account *a = (struct account *)table_find(tenants, name);
+
+	if (a)
+		return account_hold(a);
+	a = make("tenant", name, l->tenant_bytes, "--tenant-memory");
+	if (!a)
+		return NULL;
+	a->item.key = SLICE(a->name + strlen("tenant '"), name.len);
+	if (table_insert(tenants, &a->item) < 0) {
+		free(a);
+		return NULL;
+	}
+	a->tenants = tenants;
+	return a;
+}
+
+struct account *account_of_job(struct slice job, struct account *above,
+			       const struct account_limits *l)
+{
+	struct account *a = make("job", job, l->job_bytes, "--max-memory");
+
+	if (a)
+		a->above = account_hold(above);
+	return a;
+}
+
+struct account *account_hold(struct account *a)
+{
+	if (a)
+		a->holders++;
+	return a;
+}
+
+void account_let_go(struct account *a)
+{
+	if (!a || --a->holders)
+		return;
+	account_let_go(a->above);
+	if (a->tenants)
+		table_remove(a->tenants, &a->item);
+	free(a);
+}
+
+int account_take(struct account *a, size_t n, struct err *e)
+{
+	for (const struct account *x = a; x; x = x->above)
+		if (x->max && (x->bytes > x->max || n > x->max - x->bytes))
+			return err_set(e, ERR_REFUSED, "the rendezvous server "
+				       "holds %zu bytes for %.300s, and may "
+				       "hold %zu, too few for %zu more (%s of "
+				       "that ddprdzv)", x->bytes, x->name,
+				       x->max, n, x->option);
+	account_add(a, n);
+	return 0;
+}
+
+void account_add(struct account *a, size_t n)
+{
+	for (; a; a = a->above)
+		a->bytes += n;
+}
+
+void account_sub(struct account *a, size_t n)
+{
+	for (; a; a = a->above)
+		a->bytes -= n;
+}
+
+void account_connection(struct account *a, int n)
+{
+	for (; a; a = a->above)
+		a->connections += (uint32_t)n;
+}
+
+const struct account *account_over(const struct account *a)
+{
+	while (a && (!a->max || a->bytes <= a->max))
+		a = a->above;
+	return a;
+}

@@ -1,0 +1,436 @@
+/* torch_port.c: a listener, and a torch_session for each connection. It lives
+ * until its owner has closed it and the last handle is gone. */
+#include "rendezvous/torch/torch_port.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rendezvous/net/listener.h"
+#include "rendezvous/torch/torch_session.h"
+
+/* PyTorch has up to three connections a rank: its store, a clone of it for a
+ * watchdog, and before 2.2 one for what is watched. */
+enum { CLIENTS_PER_RANK = 8, CLIENTS_MIN = 64 };
+
+struct torch_client {
+	struct conn conn; /* first: the connection's callbacks get it */
+	struct torch_session session;
+	struct torch_port *port;
+	void *ticket; /* of one that is held, not admitted yet */
+	struct sock_addr from;
+	uint64_t since; /* of its wait, while it is parked; loop time */
+	int leaves;     /* its place will be free, and is not yet */
+	struct torch_client *next, **pprev;
+};
+
+struct torch_port {
+	struct listener listeners[TORCH_ADDRS_MAX];
+	int nlisteners;
+	struct conn_pool *pool;
+	struct store *store;
+	struct torch_gate gate;
+	struct torch_client *clients;
+	uint32_t count, most;
+	uint32_t asked;   /* of them: it is not known yet whose they are */
+	uint32_t leaving; /* or they are being closed */
+	int open;   /* the listener is */
+	int begun;  /* it takes who comes */
+	int ended;  /* the store is ours */
+	int listening; /* listeners that are not closed yet */
+	int owned;  /* its owner may still call */
+	int refused; /* has been said */
+};
+
+static void free_if_gone(struct torch_port *p)
+{
+	if (p->ended && !p->count) {
+		store_free(p->store);
+		p->store = NULL;
+	}
+	if (!p->owned && !p->count && !p->listening)
+		free(p);
+}
+
+static struct torch_client *client_of(struct conn *c)
+{
+	return (struct torch_client *)c;
+}
+
+static struct torch_client *whose(struct torch_session *t)
+{
+	return (struct torch_client *)
+		((char *)t - offsetof(struct torch_client, session));
+}
+
+static struct buf *out_of(struct torch_session *t)
+{
+	return conn_out(&whose(t)->conn);
+}
+
+/* What the last round's clients still do to its store is nobody's business. */
+static void on_changed(struct torch_session *t, struct slice request)
+{
+	const struct torch_port *p = whose(t)->port;
+
+	if (p->gate.on_change && !p->ended)
+		p->gate.on_change(p->gate.owner, t->generation, request);
+}
+
+static void get_wait(const struct torch_client *k, struct torch_wait *w)
+{
+	*w = (struct torch_wait){.client = k, .from = &k->from,
+				 .since = k->since,
+				 .waiter = &k->session.waiter};
+}
+
+int torch_port_next_wait(const struct torch_port *p, struct torch_client **at,
+			 struct torch_wait *w)
+{
+	if (!p || p->ended)
+		return 0;
+	*at = *at ? (*at)->next : p->clients;
+	while (*at && !(*at)->session.parked)
+		*at = (*at)->next;
+	if (*at)
+		get_wait(*at, w);
+	return *at != NULL;
+}
+
+static void on_gave_up(struct torch_session *t)
+{
+	struct torch_client *k = whose(t);
+	const struct torch_port *p = k->port;
+	struct torch_wait w;
+
+	get_wait(k, &w);
+	if (p->gate.on_gave_up && !p->ended)
+		p->gate.on_gave_up(p->gate.owner, &w);
+	k->since = uv_now(p->pool->loop); /* of one that follows at once */
+}
+
+/* ---- a client ---- */
+
+static void leave(struct torch_client *k)
+{
+	k->port->leaving += !k->leaves;
+	k->leaves = 1;
+}
+
+/* The protocol has no words for an error: the log has. */
+static void log_disconnected(const char *why)
+{
+	log_warn("a client of the PyTorch store was disconnected: %s", why);
+}
+
+static size_t on_bytes(struct conn *c, struct slice in, size_t *wants)
+{
+	struct torch_client *k = client_of(c);
+	const struct torch_gate *gate = &k->port->gate;
+	struct err e;
+	int waited = k->session.parked;
+	long n;
+
+	err_init(&e);
+	/* before it begins: it may be given up within the same bytes */
+	if (!waited)
+		k->since = uv_now(k->port->pool->loop);
+	n = torch_session_take(&k->session, in, &e);
+	store_answer_all(k->port->store);
+	if (k->session.parked && !waited && gate->on_wait)
+		gate->on_wait(gate->owner);
+	if (n < 0) {
+		log_disconnected(e.text);
+		torch_session_release(&k->session);
+		store_answer_all(k->port->store);
+		leave(k);
+		conn_finish(c);
+		return in.len;
+	}
+	in.data += n;
+	in.len -= (size_t)n;
+	*wants = torch_session_wants(&k->session, in);
+	return (size_t)n;
+}
+
+/* Its ticket; NULL: it has none. */
+static void *take_ticket(struct torch_client *k)
+{
+	void *ticket = k->ticket;
+
+	k->port->asked -= ticket != NULL;
+	k->ticket = NULL;
+	return ticket;
+}
+
+static void on_due(struct conn *c)
+{
+	struct torch_client *k = client_of(c);
+	void *ticket = take_ticket(k);
+
+	if (ticket)
+		k->port->gate.on_late(ticket);
+}
+
+/* There is a place, or none that may become free soon. */
+static void take_waiting(struct torch_port *p)
+{
+	for (int i = 0; i < p->nlisteners && p->open; i++)
+		listener_again(&p->listeners[i]);
+}
+
+static void on_gone(struct conn *c, const char *why)
+{
+	struct torch_client *k = client_of(c);
+
+	if (c->out.failed)
+		log_disconnected(why);
+	leave(k);
+	torch_session_release(&k->session);
+	store_answer_all(k->port->store);
+}
+
+static void on_closed(struct conn *c)
+{
+	struct torch_client *k = client_of(c);
+	struct torch_port *p = k->port;
+
+	if (p->store) /* dropped by us */
+		torch_session_release(&k->session);
+	*k->pprev = k->next;
+	if (k->next)
+		k->next->pprev = k->pprev;
+	p->count--;
+	p->leaving -= (uint32_t)k->leaves;
+	free(k);
+	take_waiting(p);
+	free_if_gone(p);
+}
+
+static const struct conn_events client_events = {
+	.on_bytes = on_bytes, .on_due = on_due, .on_gone = on_gone,
+	.on_closed = on_closed,
+};
+
+void torch_client_hold(struct torch_client *k, void *ticket, uint64_t ms)
+{
+	k->ticket = ticket;
+	k->port->asked++;
+	conn_due(&k->conn, uv_now(k->port->pool->loop) + ms);
+}
+
+int torch_client_to(const struct torch_client *k, struct sock_addr *to)
+{
+	struct sock_addr from;
+
+	return conn_addrs(&k->conn, &from, to);
+}
+
+/* Its buffers are its job's. */
+static void charge(struct torch_client *k)
+{
+	conn_charge_to(&k->conn, store_account(k->port->store), sizeof *k);
+}
+
+void torch_client_admit(struct torch_client *k)
+{
+	take_ticket(k);
+	conn_due(&k->conn, CONN_NEVER);
+	charge(k);
+	conn_resume(&k->conn);
+	if (!k->port->asked)
+		take_waiting(k->port);
+}
+
+void torch_client_refuse(struct torch_client *k)
+{
+	take_ticket(k);
+	leave(k);
+	conn_drop(&k->conn);
+}
+
+/* A connection that is paused before it was read once: nothing is lost. */
+static void let_in(struct torch_client *k)
+{
+	const struct torch_gate *gate = &k->port->gate;
+	struct sock_addr to;
+
+	if (conn_addrs(&k->conn, &k->from, &to) < 0) {
+		leave(k);
+		conn_drop(&k->conn);
+		return;
+	}
+	if (!gate->on_come) {
+		charge(k);
+		return;
+	}
+	conn_pause(&k->conn);
+	gate->on_come(gate->owner, k, &k->from, &to);
+	conn_flush_all(k->port->pool);
+}
+
+/* ---- the port ---- */
+
+/* Taken, and closed: else no other would be offered. */
+static enum listener_answer refuse(struct torch_port *p, int fd)
+{
+	if (!p->refused)
+		log_warn("the PyTorch store refuses connections: it has %u, "
+			 "more than its ranks could need", p->count);
+	p->refused = 1;
+	close(fd);
+	return LISTENER_TOOK;
+}
+
+/* Its clients cannot be told that descriptors are scarce. */
+static enum listener_answer on_connection(struct listener *l, int fd,
+					  int scarce)
+{
+	struct torch_port *p = l->owner;
+	struct torch_client *k;
+
+	/* a stranger may have many, and the next one be a worker's */
+	if (p->count == p->most && (p->asked || p->leaving))
+		return LISTENER_WAITS;
+	if (p->count == p->most)
+		return refuse(p, fd);
+	k = calloc(1, sizeof *k);
+	if (!k)
+		return LISTENER_NO_MEMORY;
+	k->port = p;
+	torch_session_init(&k->session, p->store, out_of);
+	k->session.changed = on_changed;
+	k->session.gave_up = on_gave_up;
+	k->next = p->clients;
+	if (k->next)
+		k->next->pprev = &k->next;
+	k->pprev = &p->clients;
+	p->clients = k;
+	p->count++;
+	if (conn_open(&k->conn, p->pool, &client_events, TORCH_REQUEST_MAX,
+		      fd) == 0)
+		let_in(k);
+	else
+		leave(k);
+	return LISTENER_TOOK;
+}
+
+static void on_listener_closed(struct listener *l)
+{
+	struct torch_port *p = l->owner;
+
+	p->listening--;
+	free_if_gone(p);
+}
+
+static void stop_listening(struct torch_port *p)
+{
+	if (!p->open)
+		return;
+	p->open = 0;
+	for (int i = 0; i < p->nlisteners; i++)
+		listener_close(&p->listeners[i]);
+}
+
+static int listen_with(struct torch_port *p, int fd)
+{
+	struct listener *l = &p->listeners[p->nlisteners++];
+
+	sock_end_when_silent(fd, p->pool->silent_ms);
+	*l = (struct listener){.owner = p, .whose = "the PyTorch store",
+			       .on_connection = on_connection,
+			       .on_closed = on_listener_closed};
+	p->listening++;
+	return listener_open(l, p->pool->loop, fd);
+}
+
+static int listen_at(struct torch_port *p, const struct sock_addr *at, int n,
+		     uint16_t *port, struct err *e)
+{
+	struct sock_addr own[TORCH_ADDRS_MAX];
+	int fds[TORCH_ADDRS_MAX], rc;
+
+	for (int i = 0; i < n; i++) {
+		own[i] = at[i];
+		sock_addr_set_port(&own[i], *port);
+	}
+	rc = sock_listen_all(own, n, fds, e);
+	if (rc < 0)
+		return rc;
+	*port = sock_addr_port(&own[0]);
+	for (int i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = listen_with(p, fds[i]);
+		else
+			close(fds[i]);
+	}
+	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
+				"%s", uv_strerror(rc)) : 0;
+}
+
+int torch_port_open(struct torch_port **out, struct conn_pool *pool,
+		    struct store *store, const struct sock_addr *at, int n,
+		    uint32_t ranks, const struct torch_gate *gate,
+		    uint16_t *port, struct err *e)
+{
+	struct torch_port *p = calloc(1, sizeof *p);
+	int rc;
+
+	*out = NULL;
+	if (!p)
+		return err_set(e, -ENOMEM, "out of memory");
+	p->pool = pool;
+	p->store = store;
+	p->gate = *gate;
+	p->most = ranks * CLIENTS_PER_RANK;
+	if (p->most < CLIENTS_MIN)
+		p->most = CLIENTS_MIN;
+	p->open = p->owned = 1;
+	rc = listen_at(p, at, n, port, e);
+	if (rc < 0) {
+		p->owned = 0;
+		stop_listening(p);
+		free_if_gone(p);
+		return rc;
+	}
+	*out = p;
+	return 0;
+}
+
+int torch_port_begin(struct torch_port *p, struct err *e)
+{
+	int rc = 0;
+
+	if (p->begun || !p->open)
+		return 0;
+	for (int i = 0; i < p->nlisteners && rc == 0; i++)
+		rc = listener_start(&p->listeners[i]);
+	p->begun = 1;
+	return rc < 0 ? err_set(e, rc, "cannot listen for PyTorch's clients: "
+				"%s", uv_strerror(rc)) : 0;
+}
+
+void torch_port_end(struct torch_port *p)
+{
+	p->ended = 1;
+	stop_listening(p);
+	free_if_gone(p);
+}
+
+void torch_port_close(struct torch_port *p)
+{
+	if (!p)
+		return;
+	for (struct torch_client *k = p->clients, *next; k; k = next) {
+		void *ticket = take_ticket(k);
+
+		next = k->next;
+		if (ticket)
+			p->gate.on_gone(ticket);
+		conn_drop(&k->conn);
+	}
+	p->owned = 0;
+	free_if_gone(p);
+}

@@ -1,0 +1,489 @@
+/* torch_session.c: one handler for each request. Where PyTorch's server errs,
+ * this one does not: a request is applied whole or not at all, whoever waits is
+ * woken only by what is there, queues count in any WAIT, none in a WAIT is
+ * ready, and what is queued for one who goes is given to the next. */
+#include "rendezvous/torch/torch_session.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/store/store_parts.h"
+
+enum { OWED_MAX = 64 << 10 }; /* bytes of names; more are not kept */
+
+typedef int handler(struct torch_session *t, const struct torch_request *r,
+		    struct err *e);
+
+/* ---- what was queued for this one ---- */
+
+/* It was told that what it waited for is there. */
+static void owe(struct torch_session *t, struct slice items, uint32_t n)
+{
+	struct reader r;
+	struct slice key, value;
+
+	reader_init(&r, items);
+	for (uint32_t i = 0; t->store->queues && i < n; i++) {
+		key = torch_item(&r);
+		if (store_queued(t->store, key, &value) &&
+		    t->owed.len + 4 + key.len <= OWED_MAX)
+			buf_put_slice(&t->owed, key);
+	}
+}
+
+/* It asks for something else, or goes; taken: what it takes now. */
+static void give_on(struct torch_session *t, struct slice taken)
+{
+	struct reader r;
+	struct slice key;
+
+	reader_init(&r, SLICE(t->owed.data, t->owed.len));
+	while (reader_left(&r)) {
+		key = reader_slice(&r);
+		if (key.len != taken.len ||
+		    memcmp(key.data, taken.data, key.len))
+			store_nudge(t->store, key);
+	}
+	buf_reset(&t->owed);
+}
+
+/* ---- replies ---- */
+
+static int reply_byte(struct torch_session *t, int byte)
+{
+	buf_put_u8(t->out(t), (uint8_t)byte);
+	return 0;
+}
+
+static int reply_number(struct torch_session *t, int64_t n)
+{
+	buf_put_u64(t->out(t), (uint64_t)n);
+	return 0;
+}
+
+static int reply_text(struct torch_session *t, struct slice text)
+{
+	torch_put_text(t->out(t), text);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static int on_validate(struct torch_session *t, const struct torch_request *r,
+		       struct err *e)
+{
+	return 0;
+}
+
+static int on_set(struct torch_session *t, const struct torch_request *r,
+		  struct err *e)
+{
+	return store_set(t->store, r->text[0], r->text[1], e);
+}
+
+/* Of one that is not there, and was expected to be: what was expected. */
+static int on_compare_set(struct torch_session *t,
+			  const struct torch_request *r, struct err *e)
+{
+	struct slice now = r->text[1];
+	int rc = store_compare_set(t->store, r->text[0], r->text[1],
+				   r->text[2], e);
+
+	if (rc < 0)
+		return rc;
+	if (!store_get(t->store, r->text[0], &now))
+		now = r->text[1];
+	return reply_text(t, now);
+}
+
+static int on_get(struct torch_session *t, const struct torch_request *r,
+		  struct err *e)
+{
+	struct slice value;
+
+	store_get(t->store, r->text[0], &value);
+	return reply_text(t, value);
+}
+
+/* As C++'s stoll: blanks before it and anything behind it are let pass. */
+static int parse_number(struct slice s, long long *out)
+{
+	char text[64], *end;
+	size_t n = s.len < sizeof text - 1 ? s.len : sizeof text - 1;
+
+	memcpy(text, s.data, n);
+	text[n] = '\0';
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	return end == text || errno ? -1 : 0;
+}
+
+static int on_add(struct torch_session *t, const struct torch_request *r,
+		  struct err *e)
+{
+	struct slice now;
+	long long sum = 0;
+	char text[STORE_NUMBER_MAX];
+	int rc;
+
+	if (store_get(t->store, r->text[0], &now) &&
+	    parse_number(now, &sum) < 0)
+		return err_set(e, ERR_ARGUMENT, "TCPStore: ADD to a key whose "
+			       "value is not a number");
+	if (__builtin_add_overflow(sum, r->number, &sum))
+		return err_set(e, ERR_ARGUMENT, "TCPStore: ADD whose sum does "
+			       "not fit in 64 bits");
+	rc = store_set(t->store, r->text[0], store_number_text(sum, text), e);
+	return rc < 0 ? rc : reply_number(t, sum);
+}
+
+/* n keys, the caller's to free. */
+static int list(const struct torch_request *r, struct slice **keys,
+		struct slice **values, struct err *e)
+{
+	struct reader items;
+
+	reader_init(&items, r->items);
+	*keys = malloc((r->count + 1) * sizeof **keys);
+	if (values)
+		*values = malloc((r->count + 1) * sizeof **values);
+	if (!*keys || (values && !*values))
+		return store_no_memory(e);
+	for (uint32_t i = 0; i < r->count; i++) {
+		(*keys)[i] = torch_item(&items);
+		if (values)
+			(*values)[i] = torch_item(&items);
+	}
+	return 0;
+}
+
+static int on_check(struct torch_session *t, const struct torch_request *r,
+		    struct err *e)
+{
+	struct slice *keys;
+	int rc = list(r, &keys, NULL, e);
+
+	if (rc == 0)
+		reply_byte(t, store_has(t->store, keys, r->count)
+			      ? TORCH_READY : TORCH_NOT_READY);
+	free(keys);
+	return rc;
+}
+
+static int on_wait(struct torch_session *t, const struct torch_request *r,
+		   struct err *e)
+{
+	struct slice *keys;
+	int rc = list(r, &keys, NULL, e);
+
+	if (rc == 0 && store_has(t->store, keys, r->count)) {
+		owe(t, r->items, r->count);
+		reply_byte(t, TORCH_STOP_WAITING);
+	} else if (rc == 0) {
+		rc = store_wait(t->store, keys, r->count, &t->waiter, e);
+		t->parked = rc == 0;
+	}
+	free(keys);
+	return rc;
+}
+
+static int on_getnumkeys(struct torch_session *t,
+			 const struct torch_request *r, struct err *e)
+{
+	return reply_number(t, (int64_t)store_keys(t->store));
+}
+
+static int on_delete_key(struct torch_session *t,
+			 const struct torch_request *r, struct err *e)
+{
+	return reply_number(t, store_delete(t->store, r->text[0]));
+}
+
+static int on_append(struct torch_session *t, const struct torch_request *r,
+		     struct err *e)
+{
+	int64_t len = store_append(t->store, r->text[0], r->text[1], e);
+
+	return len < 0 ? (int)len : 0;
+}
+
+/* So many texts of so many bytes in all, as one reply. */
+static int check_reply(const char *op, uint64_t n, uint64_t bytes,
+		       struct err *e)
+{
+	bytes += n * 8;
+	if (bytes <= TORCH_REPLY_MAX)
+		return 0;
+	return err_set(e, ERR_REFUSED, "TCPStore: the reply to %s of %" PRIu64
+		       " keys would have %" PRIu64 " bytes, and %d are "
+		       "allowed: ask for fewer keys at once", op, n, bytes,
+		       TORCH_REPLY_MAX);
+}
+
+static int on_multi_get(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	struct reader items;
+	struct slice value;
+	uint64_t bytes = 0;
+	int rc;
+
+	reader_init(&items, r->items);
+	for (uint32_t i = 0; i < r->count; i++) {
+		store_get(t->store, torch_item(&items), &value);
+		bytes += value.len;
+	}
+	rc = check_reply("MULTI_GET", r->count, bytes, e);
+	if (rc < 0)
+		return rc;
+	reader_init(&items, r->items);
+	for (uint32_t i = 0; i < r->count; i++) {
+		store_get(t->store, torch_item(&items), &value);
+		reply_text(t, value);
+	}
+	return 0;
+}
+
+static int on_multi_set(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	struct slice *keys, *values = NULL;
+	int rc = list(r, &keys, &values, e);
+
+	if (rc == 0)
+		rc = store_multi_set(t->store, keys, values, r->count, e);
+	free(keys);
+	free(values);
+	return rc;
+}
+
+static int on_cancel_wait(struct torch_session *t,
+			  const struct torch_request *r, struct err *e)
+{
+	if (t->parked && t->gave_up)
+		t->gave_up(t);
+	store_waiter_release(&t->waiter);
+	t->parked = 0;
+	return reply_byte(t, TORCH_WAIT_CANCELED);
+}
+
+static int on_ping(struct torch_session *t, const struct torch_request *r,
+		   struct err *e)
+{
+	buf_put_u32(t->out(t), (uint32_t)r->number);
+	return 0;
+}
+
+static int on_queue_push(struct torch_session *t,
+			 const struct torch_request *r, struct err *e)
+{
+	return store_push(t->store, r->text[0], r->text[1], e);
+}
+
+static int on_queue_pop(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	struct slice value;
+	uint64_t n = store_queued(t->store, r->text[0], &value);
+
+	reply_number(t, (int64_t)n);
+	if (n) {
+		reply_text(t, value);
+		store_pop(t->store, r->text[0]);
+	}
+	return 0;
+}
+
+static int on_queue_len(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	struct slice value;
+
+	return reply_number(t, (int64_t)store_queued(t->store, r->text[0],
+						     &value));
+}
+
+static int on_list_keys(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	struct table_item *at = NULL;
+	uint64_t bytes = 0;
+	struct slice key;
+	int rc;
+
+	while (store_next_key(t->store, &at, &key))
+		bytes += key.len;
+	rc = check_reply("LIST_KEYS", store_keys(t->store), bytes, e);
+	if (rc < 0)
+		return rc;
+	reply_number(t, (int64_t)store_keys(t->store));
+	while (store_next_key(t->store, &at, &key))
+		reply_text(t, key);
+	return 0;
+}
+
+static int on_barrier(struct torch_session *t, const struct torch_request *r,
+		      struct err *e)
+{
+	int rc = store_arrive(t->store, r->text[0], r->number, &t->waiter, e);
+
+	t->parked = rc == 0;
+	return rc;
+}
+
+/* Of 1.13, on a connection of its own: nothing in PyTorch uses it. */
+static int on_watch_key(struct torch_session *t,
+			const struct torch_request *r, struct err *e)
+{
+	return err_set(e, ERR_REFUSED, "TCPStore: watching a key is not "
+		       "offered; PyTorch itself has given it up");
+}
+
+static handler *const handlers[] = {
+	[TORCH_VALIDATE] = on_validate, [TORCH_SET] = on_set,
+	[TORCH_COMPARE_SET] = on_compare_set, [TORCH_GET] = on_get,
+	[TORCH_ADD] = on_add, [TORCH_CHECK] = on_check,
+	[TORCH_WAIT] = on_wait, [TORCH_GETNUMKEYS] = on_getnumkeys,
+	[TORCH_DELETE_KEY] = on_delete_key, [TORCH_APPEND] = on_append,
+	[TORCH_MULTI_GET] = on_multi_get, [TORCH_MULTI_SET] = on_multi_set,
+	[TORCH_CANCEL_WAIT] = on_cancel_wait, [TORCH_PING] = on_ping,
+	[TORCH_QUEUE_PUSH] = on_queue_push, [TORCH_QUEUE_POP] = on_queue_pop,
+	[TORCH_QUEUE_LEN] = on_queue_len, [TORCH_LIST_KEYS] = on_list_keys,
+	[TORCH_BARRIER] = on_barrier, [TORCH_WATCH_KEY] = on_watch_key,
+};
+
+/* ---- a session ---- */
+
+static void on_woken(struct store_waiter *w)
+{
+	struct torch_session *t = (struct torch_session *)w;
+
+	for (uint32_t i = 0; i < w->nlinks; i++) {
+		const struct store_entry *en = w->links[i].entry;
+
+		if (w->links[i].pprev && en->queued &&
+		    t->owed.len + 4 + en->item.key.len <= OWED_MAX)
+			buf_put_slice(&t->owed, en->item.key);
+	}
+	store_waiter_release(w);
+	t->parked = 0;
+	reply_byte(t, TORCH_STOP_WAITING);
+}
+
+void torch_session_init(struct torch_session *t, struct store *store,
+			struct buf *(*out)(struct torch_session *t))
+{
+	*t = (struct torch_session){.store = store, .out = out};
+	t->waiter.answer = on_woken;
+	buf_init(&t->owed, OWED_MAX);
+}
+
+void torch_session_release(struct torch_session *t)
+{
+	store_waiter_release(&t->waiter);
+	give_on(t, SLICE("", 0));
+	buf_release(&t->owed);
+}
+
+/* What may come while it waits: writes without a reply, and the end of it. */
+static int may_come(const struct torch_session *t, enum torch_op op)
+{
+	return !t->parked || op == TORCH_CANCEL_WAIT || op == TORCH_SET ||
+	       op == TORCH_APPEND || op == TORCH_MULTI_SET ||
+	       op == TORCH_QUEUE_PUSH;
+}
+
+static const char writes[TORCH_OPS] = {
+	[TORCH_SET] = 1, [TORCH_COMPARE_SET] = 1, [TORCH_ADD] = 1,
+	[TORCH_DELETE_KEY] = 1, [TORCH_APPEND] = 1, [TORCH_MULTI_SET] = 1,
+	[TORCH_QUEUE_PUSH] = 1, [TORCH_QUEUE_POP] = 1, [TORCH_BARRIER] = 1,
+};
+
+static int handle(struct torch_session *t, const struct torch_request *r,
+		  struct err *e)
+{
+	/* A wait of 1.13 that timed out ends without a word to the server; an
+	 * answer to it would be taken for that to something else. */
+	if (t->parked && t->generation == TORCH_OLD) {
+		store_waiter_release(&t->waiter);
+		t->parked = 0;
+	}
+	if (!may_come(t, r->op))
+		return err_set(e, ERR_PROTOCOL, "TCPStore: %s while an earlier "
+			       "request waits for its answer",
+			       torch_op_name(r->op));
+	if (t->owed.len)
+		give_on(t, r->op == TORCH_QUEUE_POP ? r->text[0]
+						    : SLICE("", 0));
+	return handlers[r->op](t, r, e);
+}
+
+static int find_generation(struct torch_session *t, struct slice in,
+			   struct err *e)
+{
+	if (t->generation == TORCH_UNKNOWN)
+		t->generation = torch_sniff(in);
+	if (t->generation == TORCH_NOT)
+		return err_set(e, ERR_PROTOCOL, "this is not PyTorch's TCPStore"
+			       " protocol");
+	if (t->generation == TORCH_MAGICAL)
+		return err_set(e, ERR_PROTOCOL, "TCPStore: a PyTorch between "
+			       "2.0 and 2.2, whose protocol no other has, is "
+			       "not served");
+	return 0;
+}
+
+long torch_session_take(struct torch_session *t, struct slice in,
+			struct err *e)
+{
+	struct torch_request r;
+	long n = 0, taken = 0;
+	int rc = find_generation(t, in, e);
+
+	while (rc == 0 && t->generation != TORCH_UNKNOWN && in.len) {
+		n = torch_cut(in, t->generation, &t->cursor, &r, e);
+		if (n <= 0)
+			break;
+		rc = handle(t, &r, e);
+		if (rc == 0 && t->changed && writes[r.op])
+			t->changed(t, SLICE(in.data, (size_t)n));
+		in.data += n;
+		in.len -= (size_t)n;
+		taken += n;
+	}
+	if (rc == 0 && n < 0)
+		rc = (int)n;
+	return rc < 0 ? rc : taken;
+}
+
+/* Nobody's: what is put into it is thrown away. */
+static struct buf nobody = BUF_INIT(TORCH_REQUEST_MAX);
+
+static struct buf *to_nobody(struct torch_session *t)
+{
+	return &nobody;
+}
+
+int torch_session_replay(struct store *store, enum torch_generation g,
+			 struct slice request, struct err *e)
+{
+	struct torch_session t;
+	long n;
+
+	torch_session_init(&t, store, to_nobody);
+	t.generation = g;
+	n = torch_session_take(&t, request, e);
+	torch_session_release(&t);
+	buf_release(&nobody);
+	if (n >= 0 && (size_t)n != request.len)
+		n = err_set(e, ERR_PROTOCOL, "TCPStore: half a request");
+	return n < 0 ? (int)n : 0;
+}
+
+size_t torch_session_wants(const struct torch_session *t, struct slice in)
+{
+	return torch_wants(in, &t->cursor);
+}

@@ -1,0 +1,164 @@
+/* metrics.c: the lines, and what of an older file stays. */
+#include "trainers/report/metrics.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "worker-sdk/ddp.h"
+
+/* Where the lines end that belong to the first done_steps steps. A line is
+ * whole only with its newline. */
+static long end_of_kept(FILE *f, uint64_t done_steps)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	long end = 0;
+
+	while ((n = getline(&line, &cap, f)) > 0 && line[n - 1] == '\n') {
+		cJSON *o = cJSON_Parse(line);
+		const cJSON *step = cJSON_GetObjectItem(o, "step");
+		const cJSON *steps = cJSON_GetObjectItem(o, "steps");
+		const cJSON *v = step ? step : steps;
+		int keep = cJSON_IsNumber(v) &&
+			   v->valuedouble <= (double)done_steps;
+
+		cJSON_Delete(o);
+		if (!keep)
+			break;
+		end += (long)n;
+	}
+	free(line);
+	return end;
+}
+
+int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
+		 struct err *e)
+{
+	int r;
+	long end;
+
+	memset(m, 0, sizeof *m);
+	if (!dir)
+		return 0;
+	r = file_make_folders(dir);
+	if (r < 0)
+		return err_set(e, r, "--log-dir %s cannot be made: %s", dir,
+			       strerror(-r));
+	if (asprintf(&m->path, "%s/metrics.jsonl", dir) < 0) {
+		m->path = NULL;
+		return err_set(e, -ENOMEM, "--log-dir %s: no memory", dir);
+	}
+	m->file = fopen(m->path, done_steps ? "a+e" : "we");
+	if (!m->file)
+		return err_set(e, -errno, "--log-dir: cannot write %s: %s",
+			       m->path, strerror(errno));
+	r = ddp_metrics_open(&m->events, dir, DDP_TENSORBOARD);
+	if (r < 0)
+		return err_set(e, r, "--log-dir: %s", ddp_last_error());
+	if (!done_steps)
+		return 0;
+	rewind(m->file);
+	end = end_of_kept(m->file, done_steps);
+	if (ftruncate(fileno(m->file), end) < 0 ||
+	    fseek(m->file, 0, SEEK_END) < 0)
+		return err_set(e, -errno, "--log-dir: cannot go on with %s: %s",
+			       m->path, strerror(errno));
+	return 0;
+}
+
+/* Nine digits tell any two float32 apart. JSON has no NaN: null. */
+static void add(cJSON *o, const char *name, double v)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, isfinite(v) ? "%.9g" : "null", v);
+	cJSON_AddRawToObject(o, name, text);
+}
+
+static void put(struct metrics *m, cJSON *o)
+{
+	char line[512];
+
+	if (cJSON_PrintPreallocated(o, line, sizeof line, 0))
+		fprintf(m->file, "%s\n", line);
+	cJSON_Delete(o);
+}
+
+void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
+		  float loss)
+{
+	cJSON *o;
+
+	if (!m->file)
+		return;
+	o = cJSON_CreateObject();
+	cJSON_AddNumberToObject(o, "step", (double)step);
+	cJSON_AddNumberToObject(o, "epoch", (double)epoch);
+	add(o, "lr", lr);
+	add(o, "loss", (double)loss);
+	put(m, o);
+	/* one that fails is told when they are closed */
+	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
+			   (int64_t)step);
+	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);
+}
+
+static void put_events(struct metrics *m, const struct metrics_epoch *v)
+{
+	int64_t step = (int64_t)v->step;
+
+	ddp_metrics_scalar(m->events, "loss/train", v->train_loss, step);
+	if (!isnan(v->test_loss))
+		ddp_metrics_scalar(m->events, "loss/test", v->test_loss, step);
+	if (v->test_accuracy >= 0)
+		ddp_metrics_scalar(m->events, "accuracy/test",
+				   v->test_accuracy, step);
+	ddp_metrics_scalar(m->events, "samples_per_second",
+			   v->samples_per_second, step);
+}
+
+int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
+		  struct err *e)
+{
+	cJSON *o;
+
+	if (!m->file)
+		return 0;
+	o = cJSON_CreateObject();
+	cJSON_AddNumberToObject(o, "epoch", (double)v->epoch);
+	cJSON_AddNumberToObject(o, "steps", (double)v->step);
+	add(o, "train_loss", v->train_loss);
+	if (!isnan(v->test_loss))
+		add(o, "test_loss", v->test_loss);
+	if (v->test_accuracy >= 0)
+		add(o, "test_accuracy", v->test_accuracy);
+	add(o, "seconds", v->seconds);
+	add(o, "samples_per_second", v->samples_per_second);
+	put(m, o);
+	put_events(m, v);
+	if (fflush(m->file) < 0 || ferror(m->file))
+		return err_set(e, errno ? -errno : -EIO, "--log-dir: cannot "
+			       "write %s: %s", m->path,
+			       strerror(errno ? errno : EIO));
+	return 0;
+}
+
+int metrics_close(struct metrics *m, struct err *e)
+{
+	int r = ddp_metrics_close(m->events);
+
+	if (r < 0)
+		err_set(e, r, "--log-dir: %s", ddp_last_error());
+	if (m->file && fclose(m->file) < 0)
+		r = err_set(e, -errno, "--log-dir: cannot write %s: %s",
+			    m->path, strerror(errno));
+	free(m->path);
+	memset(m, 0, sizeof *m);
+	return r;
+}

@@ -1,0 +1,286 @@
+/* train_state.c: the sections of a checkpoint. All are in PyTorch's layout, so
+ * that another device can go on from them. */
+#include "trainers/train/train_state.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/ddp.h"
+
+enum { SECTIONS = 6, FIXED = 2 };
+
+int train_state_init(struct train_state *s, struct net *net,
+		     const struct optimizer *optimizer, struct err *e)
+{
+	size_t size = net->arena * sizeof(float);
+	int moments = optimizer->kind == OPTIMIZER_ADAM ? 2 : 1, r = 0;
+
+	memset(s, 0, sizeof *s);
+	s->net = net;
+	s->optimizer = optimizer->kind;
+	for (int i = 0; r == 0 && i < moments; i++) {
+		void *p;
+
+		r = net->ops->alloc(net->device, size, &p, e);
+		s->moment[i] = r < 0 ? NULL : p;
+	}
+	return r;
+}
+
+void train_state_release(struct train_state *s)
+{
+	if (!s->net)
+		return;
+	for (int i = 0; i < 2; i++)
+		s->net->ops->free(s->net->device, s->moment[i]);
+	memset(s, 0, sizeof *s);
+}
+
+/* The state in the host's memory, as it is in a file. */
+struct image {
+	struct train_position at;
+	struct train_about about;
+	float *values; /* parameters, moments, running statistics */
+	struct ddp_section section[SECTIONS];
+	int count;
+};
+
+static int make_image(struct image *m, const struct train_state *s,
+		      struct err *e)
+{
+	static const char *const names[2][2] = {
+		[OPTIMIZER_ADAM] = {"adam.m", "adam.v"},
+		[OPTIMIZER_SGD] = {"sgd.momentum", ""},
+	};
+	size_t n = s->net->parameter_count, buffers = net_buffer_count(s->net);
+	float *p = calloc(3 * n + buffers, sizeof *p);
+
+	if (!p)
+		return err_set(e, -ENOMEM, "no memory for a checkpoint of %zu "
+			       "parameters", n);
+	m->values = p;
+	m->at = s->at;
+	m->about = s->about;
+	m->count = FIXED;
+	m->section[0] = (struct ddp_section){"position", &m->at, sizeof m->at};
+	m->section[1] = (struct ddp_section){"about", &m->about,
+					     sizeof m->about};
+	m->section[m->count++] = (struct ddp_section){"parameters", p,
+						      n * sizeof *p};
+	p += n;
+	for (int i = 0; i < 2; i++)
+		if (s->moment[i]) {
+			m->section[m->count++] = (struct ddp_section){
+				names[s->optimizer][i], p, n * sizeof *p};
+			p += n;
+		}
+	if (buffers)
+		m->section[m->count++] = (struct ddp_section){
+			"buffers", p, buffers * sizeof *p};
+	return 0;
+}
+
+/* Between the sections and the device. */
+static void move(struct train_state *s, struct image *m, int into)
+{
+	float *arena[3] = {s->net->parameters, s->moment[0], s->moment[1]};
+	int k = FIXED;
+
+	for (int i = 0; i < 3; i++) {
+		if (!arena[i])
+			continue;
+		if (into)
+			net_put(s->net, arena[i], m->section[k++].data);
+		else
+			net_get(s->net, arena[i], m->section[k++].data);
+	}
+	if (k == m->count)
+		return;
+	if (into)
+		net_put_buffers(s->net, m->section[k].data);
+	else
+		net_get_buffers(s->net, m->section[k].data);
+}
+
+int train_state_save(struct train_state *s, const char *path, struct err *e)
+{
+	char kind[MODEL_KIND_MAX];
+	struct image m;
+	int r = make_image(&m, s, e);
+
+	if (r < 0)
+		return r;
+	move(s, &m, 0);
+	r = ddp_checkpoint_save(path, model_kind(s->net->spec, kind), m.section,
+				m.count);
+	if (r < 0)
+		err_set(e, r, "%s", ddp_last_error());
+	free(m.values);
+	return r;
+}
+
+static int check_position(const struct train_state *s,
+			  const struct train_position *at, const char *path,
+			  uint64_t samples, struct err *e)
+{
+	if (at->seed != s->at.seed)
+		return err_set(e, ERR_USAGE, "--resume: %s is of a run with "
+			       "--seed %lld, this one has %lld; its order of "
+			       "samples would be another one, so give the same",
+			       path, (long long)at->seed,
+			       (long long)s->at.seed);
+	if (at->epoch < 0 || at->step < 0 || at->sample < 0 ||
+	    (uint64_t)at->sample > 2 * samples + (1u << 20))
+		return err_set(e, ERR_DATA, "--resume: the position in %s is "
+			       "damaged (epoch %lld)", path,
+			       (long long)at->epoch);
+	return 0;
+}
+
+int train_state_load(struct train_state *s, const char *path, uint64_t samples,
+		     struct train_about *was, struct err *e)
+{
+	char kind[MODEL_KIND_MAX];
+	struct image m;
+	int r = make_image(&m, s, e);
+
+	if (r < 0)
+		return r;
+	r = ddp_checkpoint_load(path, model_kind(s->net->spec, kind), m.section,
+				m.count);
+	if (r == 0)
+		r = check_position(s, &m.at, path, samples, e);
+	else if (r != -ENOENT)
+		err_set(e, r, "%s", ddp_last_error());
+	if (r == 0) {
+		move(s, &m, 1);
+		s->at = m.at;
+		*was = m.about;
+		was->device[sizeof was->device - 1] = 0;
+	}
+	free(m.values);
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+int train_state_share(struct train_state *s, struct ddp_comm *world,
+		      struct err *e)
+{
+	struct image m;
+	int r = make_image(&m, s, e);
+
+	if (r < 0)
+		return r;
+	if (ddp_rank(world) == 0)
+		move(s, &m, 0);
+	r = ddp_broadcast(world, &m.at, sizeof m.at, DDP_U8, 0);
+	/* moments that are zero everywhere stay where they are */
+	for (int k = FIXED; r == 0 && k < m.count; k++)
+		if (m.at.step || !strchr(m.section[k].name, '.'))
+			r = ddp_broadcast(world, m.section[k].data,
+					  m.section[k].size, DDP_U8, 0);
+	if (r < 0)
+		err_set(e, r, "%s", ddp_last_error());
+	if (r == 0 && ddp_rank(world) != 0) {
+		move(s, &m, 1);
+		s->at = m.at;
+	}
+	free(m.values);
+	return r;
+}
+
+/* ---- What changes ---- */
+
+struct list {
+	char *out;
+	size_t size, used;
+};
+
+static void say(struct list *l, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void say(struct list *l, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (l->used && l->used < l->size)
+		l->used += (size_t)snprintf(l->out + l->used,
+					    l->size - l->used, "; ");
+	if (l->used >= l->size)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(l->out + l->used, l->size - l->used, fmt, ap);
+	va_end(ap);
+	l->used += n > 0 ? (size_t)n : 0;
+}
+
+static void compare_place(struct list *l, const struct train_about *was,
+			  const struct train_about *now)
+{
+	if (was->world_size != now->world_size)
+		say(l, "%lld rank%s instead of %lld (sums are rounded in "
+		    "another order)", (long long)now->world_size,
+		    now->world_size == 1 ? "" : "s",
+		    (long long)was->world_size);
+	if (strcmp(was->device, now->device) != 0)
+		say(l, "%s instead of %s (rounds differently)", now->device,
+		    was->device);
+	if (was->bf16 != now->bf16)
+		say(l, "--precision %s instead of %s",
+		    now->bf16 ? "bf16" : "fp32", was->bf16 ? "bf16" : "fp32");
+}
+
+static void compare_batch(struct list *l, const struct train_about *was,
+			  const struct train_about *now)
+{
+	if (was->batch != now->batch)
+		say(l, "--batch-size %lld instead of %lld (another number of "
+		    "steps an epoch)", (long long)now->batch,
+		    (long long)was->batch);
+	if (was->sync_bn != now->sync_bn)
+		say(l, "batch normalisation by the statistics of %s",
+		    now->sync_bn ? "all ranks" : "each rank");
+	else if (was->micro != now->micro && !now->sync_bn)
+		say(l, "%lld samples a rank at once instead of %lld (batch "
+		    "normalisation, if there is one, sees as many)",
+		    (long long)now->micro, (long long)was->micro);
+}
+
+static void compare_number(struct list *l, const char *option, double was,
+			   double now)
+{
+	if (was != now)
+		say(l, "%s %g instead of %g", option, now, was);
+}
+
+const char *train_about_changes(const struct train_about *was,
+				const struct train_about *now, char *out,
+				size_t size)
+{
+	struct list l = {out, size, 0};
+
+	out[0] = 0;
+	compare_place(&l, was, now);
+	compare_batch(&l, was, now);
+	compare_number(&l, "--lr", was->lr, now->lr);
+	compare_number(&l, "--momentum", was->momentum, now->momentum);
+	compare_number(&l, "--weight-decay", was->weight_decay,
+		       now->weight_decay);
+	compare_number(&l, "--label-smoothing", was->smoothing,
+		       now->smoothing);
+	if (was->nesterov != now->nesterov)
+		say(&l, "with%s Nesterov's momentum",
+		    now->nesterov ? "" : "out");
+	if (was->augment != now->augment)
+		say(&l, "with%s augmentation", now->augment ? "" : "out");
+	if (was->schedule != now->schedule)
+		say(&l, "another --schedule");
+	else if ((was->total != now->total || was->warmup != now->warmup) &&
+		 (now->schedule != SCHEDULE_CONSTANT || now->warmup ||
+		  was->warmup))
+		say(&l, "a schedule over %lld steps instead of %lld",
+		    (long long)now->total, (long long)was->total);
+	return out;
+}

@@ -1,0 +1,255 @@
+/* trainer_options.c: the table, who has which option, and what is wrong between
+ * two of them. */
+#include "trainers/train/trainer_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct trainer_options, field)
+#define GIVEN(field) offsetof(struct trainer_options, given.field)
+
+const struct option_spec trainer_option_table[] = {
+	{"data", 0, OPTION_STRING, AT(data), 0, 0, 0, "DIR", "DDP_DATA",
+	 "folder with the data set's files (MNIST, CIFAR-10; plain, .gz, .xz) "
+	 "or with a folder mnist or cifar10 that has them"},
+	{"synthetic", 0, OPTION_FLAG, AT(synthetic), GIVEN(synthetic), 0, 0,
+	 NULL, NULL, "made-up images instead of data, to measure with"},
+	{"image-size", 0, OPTION_INT, AT(image_size), GIVEN(image_size), 8,
+	 4096, "N", NULL, "height and width of synthetic images"},
+	{"arch", 0, OPTION_STRING, AT(arch), GIVEN(arch), 0, 0, "NAME", NULL,
+	 "the network: resnet18, resnet34, resnet50, resnet101, resnet152"},
+	{"stem", 0, OPTION_STRING, AT(stem), GIVEN(stem), 0, 0,
+	 "torchvision|cifar", NULL,
+	 "its first layers: 7x7 of stride 2 and a pool, or 3x3 for small "
+	 "images"},
+	{"epochs", 0, OPTION_INT, AT(epochs), GIVEN(epochs), 0, 1e6, "N", NULL,
+	 "how often to go through the training data; 0 only tests"},
+	{"steps", 0, OPTION_INT, AT(steps), GIVEN(steps), 1, 1e12, "N", NULL,
+	 "end after so many steps, instead of --epochs"},
+	{"eval-every", 0, OPTION_INT, AT(eval_every), 0, 0, 1e6, "N", NULL,
+	 "epochs from one evaluation to the next; 0: only after the last"},
+	{"batch-size", 0, OPTION_INT, AT(batch), 0, 1, 1e6, "N", NULL,
+	 "samples a step, of all ranks together"},
+	{"accumulate", 0, OPTION_INT, AT(accumulate), 0, 1, 1e6, "N", NULL,
+	 "micro-batches that a rank's part of the batch is computed in, for "
+	 "less memory"},
+	{"recipe", 0, OPTION_STRING, AT(recipe), GIVEN(recipe), 0, 0, "NAME",
+	 NULL, "numbers to train with: published, or fast (Nesterov, one "
+	 "cycle, label smoothing); the options below change single ones"},
+	{"optimizer", 0, OPTION_STRING, AT(optimizer), 0, 0, 0, "sgd|adam",
+	 NULL, "needs a --lr where it is not the recipe's"},
+	{"lr", 0, OPTION_DOUBLE, AT(lr), GIVEN(lr), 0, 1e6, "X", NULL,
+	 "learning rate, the highest of the schedule"},
+	{"lr-scale", 0, OPTION_STRING, AT(lr_scale), 0, 0, 0, "none|linear",
+	 NULL, "linear: the rate times the number of ranks"},
+	{"schedule", 0, OPTION_STRING, AT(schedule), 0, 0, 0,
+	 "constant|cosine|one-cycle", NULL, "of the rate, over all steps"},
+	{"warmup-epochs", 0, OPTION_DOUBLE, AT(warmup), GIVEN(warmup), 0, 1e6,
+	 "X", NULL, "epochs, or a part of one, in which the rate rises"},
+	{"momentum", 0, OPTION_DOUBLE, AT(momentum), GIVEN(momentum), 0, 1,
+	 "X", NULL, "of sgd"},
+	{"nesterov", 0, OPTION_FLAG, AT(nesterov), GIVEN(nesterov), 0, 0, NULL,
+	 NULL, "Nesterov's momentum"},
+	{"weight-decay", 0, OPTION_DOUBLE, AT(weight_decay),
+	 GIVEN(weight_decay), 0, 1e6, "X", NULL, "L2, of all parameters"},
+	{"label-smoothing", 0, OPTION_DOUBLE, AT(smoothing), GIVEN(smoothing),
+	 0, 1, "X", NULL, "of the cross-entropy"},
+	{"no-augment", 0, OPTION_FLAG, AT(no_augment), GIVEN(no_augment), 0, 0,
+	 NULL, NULL, "images as they are: no random crops and flips"},
+	{"sync-bn", 0, OPTION_FLAG, AT(sync_bn), GIVEN(sync_bn), 0, 0, NULL,
+	 NULL, "batch normalisation by the statistics of all ranks"},
+	{"precision", 0, OPTION_STRING, AT(precision), 0, 0, 0, "fp32|bf16",
+	 NULL, "of activations and products; weights are kept in fp32"},
+	{"conv", 0, OPTION_STRING, AT(conv), GIVEN(conv), 0, 0, "auto|direct",
+	 NULL, "how a CPU convolves: auto, by Winograd's algorithm where that "
+	 "is faster, or direct, which rounds less"},
+	{"seed", 0, OPTION_INT, AT(seed), 0, 0, 4294967295.0, "N", NULL,
+	 "of the first weights, the order of the samples and what chance does "
+	 "to them"},
+	{"device", 0, OPTION_STRING, AT(device), 0, 0, 0, "D", NULL,
+	 "cpu, cuda or auto"},
+	{"oversubscribe-gpu", 0, OPTION_FLAG, AT(oversubscribe_gpu), 0, 0, 0,
+	 NULL, NULL, "several ranks may share a GPU: slower, for tests"},
+	{"backend", 0, OPTION_STRING, AT(backend), 0, 0, 0, "B", "DDP_BACKEND",
+	 "what carries the collectives: cpu, nccl or auto"},
+	{"checkpoint", 0, OPTION_STRING, AT(checkpoint), 0, 0, 0, "FILE", NULL,
+	 "file that keeps the state, written after each epoch, and when "
+	 "SIGTERM ends the run. A job that ddprun restarts goes on from it"},
+	{"keep", 0, OPTION_INT, AT(keep), GIVEN(keep), 1, 99, "N", NULL,
+	 "checkpoints that stay: FILE, and the ones before as FILE.1, ..."},
+	{"resume", 0, OPTION_STRING, AT(resume), 0, 0, 0, "[auto|FILE]",
+	 NULL,
+	 "go on from --checkpoint's file, if it is there; auto: from the "
+	 "newest one that is whole; FILE: from that one",
+	 .bare = TRAINER_RESUME_IT},
+	{"init-from", 0, OPTION_STRING, AT(init_from), 0, 0, 0, "FILE", NULL,
+	 "start from these weights (raw little-endian float32: layer by layer "
+	 "weight, bias) instead of drawing some"},
+	{"log-dir", 0, OPTION_STRING, AT(log_dir), 0, 0, 0, "DIR", NULL,
+	 "folder for metrics.jsonl, TensorBoard events and config.json; "
+	 "ddp-plot DIR draws it"},
+	{"log-every", 0, OPTION_INT, AT(log_every), 0, 1, 1e9, "N", NULL,
+	 "steps from one loss in them to the next: 1, on a GPU 50"},
+	{"save-images", 0, OPTION_STRING, AT(save_images), GIVEN(save_images),
+	 0, 0, "FILE", NULL,
+	 "PNG of test images above what the model makes of them, after each "
+	 "evaluation"},
+	{"help", 'h', OPTION_HELP, 0, 0, 0, 0, NULL, NULL, "this text"},
+	{"version", 0, OPTION_VERSION, 0, 0, 0, 0, NULL, NULL,
+	 "the version of ddprun"},
+	{NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL},
+};
+
+/* Who has an option; those that are not here everybody has. */
+static const struct {
+	const char *name;
+	unsigned needs;
+	const char *why; /* "mnist_mlp ..." */
+} limited[] = {
+	{"synthetic", TRAINER_SYNTHETIC, "has data of its own"},
+	{"image-size", TRAINER_SYNTHETIC, "has images of one size"},
+	{"arch", TRAINER_ARCH, "is one network"},
+	{"stem", TRAINER_ARCH, "is one network"},
+	{"recipe", TRAINER_RECIPES, "has one recipe"},
+	{"label-smoothing", TRAINER_CLASSES, "has no classes"},
+	{"no-augment", TRAINER_AUGMENT, "takes images as they are"},
+	{"sync-bn", TRAINER_BATCH_NORM, "has no batch normalisation"},
+	{"conv", TRAINER_ARCH, "has no convolutions"},
+	{"save-images", TRAINER_IMAGES_OUT, "has no images as its output"},
+};
+enum { LIMITED = sizeof limited / sizeof *limited };
+
+/* Index into limited, or -1: everybody has it. */
+static int limit_of(const char *name)
+{
+	for (int i = 0; i < LIMITED; i++)
+		if (!strcmp(limited[i].name, name))
+			return i;
+	return -1;
+}
+
+static int check_features(const struct trainer_options *o, const char *name,
+			  unsigned features, struct err *e)
+{
+	for (const struct option_spec *s = trainer_option_table; s->name; s++) {
+		const char *given = (const char *)o + s->given_offset;
+		int i = limit_of(s->name);
+
+		if (i < 0 || (features & limited[i].needs) ||
+		    !*(const int *)(const void *)given)
+			continue;
+		return err_set(e, ERR_USAGE, "--%s makes no sense here: %s %s",
+			       s->name, name, limited[i].why);
+	}
+	return 0;
+}
+
+/* An empty variable is as one that is not set. */
+static void drop_empty(const char **text)
+{
+	if (*text && !**text)
+		*text = NULL;
+}
+
+/* What cannot be an empty name. */
+static int check_names(const struct trainer_options *o, struct err *e)
+{
+	const struct {
+		const char *option, *value;
+	} files[] = {
+		{"checkpoint", o->checkpoint}, {"init-from", o->init_from},
+		{"log-dir", o->log_dir}, {"save-images", o->save_images},
+	};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (files[i].value && !*files[i].value)
+			return err_set(e, ERR_USAGE, "--%s: the name is empty",
+				       files[i].option);
+	return 0;
+}
+
+static int check_pairs(const struct trainer_options *o, struct err *e)
+{
+	int by_file = o->resume && *o->resume &&
+		      strcmp(o->resume, TRAINER_RESUME_AUTO) != 0;
+
+	if (o->resume && !o->checkpoint && !by_file)
+		return err_set(e, ERR_USAGE, "--resume needs --checkpoint FILE "
+			       "to go on from");
+	if (o->given.keep && !o->checkpoint)
+		return err_set(e, ERR_USAGE, "--keep needs --checkpoint FILE: "
+			       "it says how many of them stay");
+	if (o->given.steps && o->given.epochs)
+		return err_set(e, ERR_USAGE, "--steps and --epochs both say "
+			       "how long to train; give one of them");
+	if (o->given.image_size && !o->synthetic)
+		return err_set(e, ERR_USAGE, "--image-size is of --synthetic "
+			       "images; those of a data set have a size");
+	if (o->synthetic && o->data && o->data != getenv("DDP_DATA"))
+		return err_set(e, ERR_USAGE, "--data and --synthetic "
+			       "contradict each other");
+	return 0;
+}
+
+static int check_precision(struct trainer_options *o, struct err *e)
+{
+	o->bf16 = !strcmp(o->precision, "bf16");
+	if (!o->bf16 && strcmp(o->precision, "fp32") != 0)
+		return err_set(e, ERR_USAGE, "--precision '%s' is neither fp32 "
+			       "nor bf16", o->precision);
+	return 0;
+}
+
+static int check_conv(struct trainer_options *o, struct err *e)
+{
+	o->direct = !strcmp(o->conv, "direct");
+	if (!o->direct && strcmp(o->conv, "auto") != 0)
+		return err_set(e, ERR_USAGE, "--conv '%s' is neither auto nor "
+			       "direct", o->conv);
+	return 0;
+}
+
+int trainer_options_parse(struct trainer_options *o, const char *name,
+			  unsigned features, int argc, char **argv,
+			  struct err *e)
+{
+	int r = option_parse(trainer_option_table, o, argc, argv, 0, e);
+
+	if (r < 0)
+		return r;
+	if (r < argc)
+		return err_set(e, ERR_USAGE, "unexpected argument '%s'; all is "
+			       "said by options, see --help", argv[r]);
+	drop_empty(&o->data);
+	drop_empty(&o->backend);
+	r = check_features(o, name, features, e);
+	if (r == 0)
+		r = check_names(o, e);
+	if (r == 0)
+		r = check_pairs(o, e);
+	if (r == 0)
+		r = check_precision(o, e);
+	return r == 0 ? check_conv(o, e) : r;
+}
+
+void trainer_options_help(const char *name, const char *about,
+			  unsigned features, const struct trainer_options *o)
+{
+	struct option_spec table[sizeof trainer_option_table /
+				 sizeof *trainer_option_table];
+	int n = 0;
+
+	for (const struct option_spec *s = trainer_option_table; s->name; s++) {
+		int i = limit_of(s->name);
+
+		if (i < 0 || (features & limited[i].needs))
+			table[n++] = *s;
+	}
+	table[n].name = NULL;
+	printf("usage: %s [options]\n       ddprun [options] %s [options]\n\n"
+	       "%s\nDefaults: --epochs %ld --batch-size %ld --lr %g --seed %ld "
+	       "--device %s\n\n", name, name, about, o->epochs, o->batch, o->lr,
+	       o->seed, o->device);
+	option_print_help(table);
+}

@@ -1,0 +1,301 @@
+/* group.c: groups split from a communicator, which their ranks meet through: no
+ * server is needed. The ranks of all groups that come out of one split go round
+ * by round together, over all of the parent, until every group is there or has
+ * failed: so nobody is left waiting for a group that is not its own. So is a
+ * reducer's communicator made, as the one group of all ranks. */
+#include "worker-sdk/api/group.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/core/last_error.h"
+
+/* What a rank says of itself at the begin of a round. */
+struct saying {
+	uint32_t done; /* with its group's making */
+	int32_t code;  /* then: how it went */
+	uint64_t size; /* of its value, or of its error's text */
+};
+
+struct wish {
+	int32_t color, key;
+};
+
+struct split {
+	struct ddp_comm *parent, *group; /* group NULL: in none */
+	struct ddp__call call;
+	const char *function; /* for texts */
+	struct wish *wishes;  /* by the parent's ranks */
+	int *members;	      /* the parent's rank of each of the group's */
+	struct saying *said;  /* by the parent's ranks */
+	char *values;	      /* theirs, each `most` bytes apart */
+	size_t most;
+	int all_done;
+	struct err lost; /* code 0, or why the parent is of no more use */
+};
+
+/* Each rank's size bytes; a failure is the parent's. */
+static int gather(struct split *s, const void *mine, void *all, size_t size)
+{
+	struct ddp_comm *c = s->parent;
+
+	s->call.count = size;
+	if (s->lost.code)
+		return s->lost.code;
+	if (!c->state) {
+		memcpy(all, mine, size);
+		return 0;
+	}
+	return c->backend->gather(c, &s->call, mine, all, size, &s->lost);
+}
+
+static int no_memory(const struct split *s, struct err *e)
+{
+	return err_set(e, -ENOMEM, "%s: no memory", s->function);
+}
+
+/* Afterwards s->said and, of those who gave some, values are all ranks'. */
+static int go_round(struct split *s, const struct saying *me, const char *value)
+{
+	size_t n = (size_t)s->parent->size;
+	char *mine;
+	int rc = gather(s, me, s->said, sizeof(*me));
+
+	s->all_done = 1;
+	s->most = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		s->all_done &= s->said[i].done == 1;
+		if (s->said[i].size > s->most)
+			s->most = (size_t)s->said[i].size;
+	}
+	free(s->values);
+	s->values = NULL;
+	if (rc || !s->most)
+		return rc;
+	mine = calloc(1, s->most);
+	s->values = malloc(n * s->most);
+	if (mine && s->values) {
+		if (me->size)
+			memcpy(mine, value, (size_t)me->size);
+		rc = gather(s, mine, s->values, s->most);
+	} else {
+		rc = no_memory(s, &s->lost);
+	}
+	free(mine);
+	return rc;
+}
+
+static struct slice value_of(const struct split *s, int parent_rank)
+{
+	size_t at = (size_t)parent_rank * s->most;
+
+	return SLICE(s->values ? s->values + at : "",
+		     (size_t)s->said[parent_rank].size);
+}
+
+/* Of the group's ranks that are through with it one had an error. */
+static int failed_elsewhere(const struct split *s, struct err *e)
+{
+	for (int i = 0; i < s->group->size; i++) {
+		int r = s->members[i];
+
+		if (s->said[r].done && s->said[r].code < 0)
+			return err_set(e, s->said[r].code, "%.*s",
+				       SLICE_FMT(value_of(s, r)));
+	}
+	return 0;
+}
+
+/* The exchange that a backend makes a group with. */
+static int exchange(void *owner, const char *what, struct slice mine,
+		    struct slice *values, struct err *e)
+{
+	struct split *s = owner;
+	struct saying me = {0, 0, mine.len};
+	int rc = go_round(s, &me, mine.data);
+
+	if (rc) {
+		*e = s->lost;
+		return rc;
+	}
+	rc = failed_elsewhere(s, e);
+	for (int i = 0; i < s->group->size && !rc; i++) {
+		if (s->said[s->members[i]].done)
+			rc = err_set(e, ERR_INTERNAL,
+				     "%s: ranks differ in %s", s->function,
+				     what);
+		values[i] = value_of(s, s->members[i]);
+	}
+	return rc;
+}
+
+/* Rounds until all are through; a group that one of its ranks could not make is
+ * made on none. */
+static int part(struct split *s, int made, struct err *e)
+{
+	struct saying me = {1, made, made ? strlen(e->text) : 0};
+	int rc = made;
+
+	do {
+		if (go_round(s, &me, e->text)) {
+			*e = s->lost;
+			return e->code;
+		}
+		if (!rc && s->group)
+			rc = failed_elsewhere(s, e);
+	} while (!s->all_done);
+	return rc;
+}
+
+static int by_key(const void *pa, const void *pb, void *arg)
+{
+	const struct wish *wishes = arg;
+	int a = *(const int *)pa, b = *(const int *)pb;
+
+	if (wishes[a].key != wishes[b].key)
+		return wishes[a].key < wishes[b].key ? -1 : 1;
+	return a - b;
+}
+
+/* "1.0" of the first split, "r1" of the first reducer: what flight_text.c turns
+ * into words. */
+static void name_group(struct split *s, int color)
+{
+	struct ddp_comm *c = s->parent, *g = s->group;
+	const char *slash = c->name[0] ? "/" : "";
+
+	if (s->call.kind == DDP__REDUCER)
+		snprintf(g->name, sizeof(g->name), "%.20s%sr%u", c->name, slash,
+			 c->reducers);
+	else
+		snprintf(g->name, sizeof(g->name), "%.20s%s%u.%d", c->name,
+			 slash, c->splits, color);
+}
+
+/* Who is in my group, from the wishes of all. */
+static int gather_members(struct split *s, int color, struct err *e)
+{
+	struct ddp_comm *c = s->parent, *g = ddp__comm_new(c->world);
+	size_t n = (size_t)c->size;
+
+	if (!g)
+		return no_memory(s, e);
+	s->group = g;
+	g->backend = c->backend;
+	s->members = calloc(n, sizeof(int));
+	g->ranks = calloc(n, sizeof(int));
+	if (!s->members || !g->ranks)
+		return no_memory(s, e);
+	for (int r = 0; r < c->size; r++)
+		if (s->wishes[r].color == color)
+			s->members[g->size++] = r;
+	qsort_r(s->members, (size_t)g->size, sizeof(int), by_key, s->wishes);
+	for (int i = 0; i < g->size; i++) {
+		g->ranks[i] = ddp_world_rank(c, s->members[i]);
+		if (s->members[i] == c->rank)
+			g->rank = i;
+	}
+	name_group(s, color);
+	g->id = flight_comm_id(g->name);
+	return 0;
+}
+
+static int make(struct split *s, int color, int key, struct err *e)
+{
+	struct ddp__exchange x = {s, exchange};
+	struct ddp_comm *c = s->parent, *g;
+	int rc = color < 0 ? 0 : gather_members(s, color, e);
+
+	g = s->group;
+	if (!rc && c->backend->split && c->state)
+		rc = c->backend->split(c, g, color, key, &x, e);
+	else if (!rc && g && (g->size > 1 || c->backend->serves_one))
+		rc = c->backend->start(g, &x, e);
+	return rc;
+}
+
+static int split(struct split *s, int color, int key, struct err *e)
+{
+	struct ddp_comm *c = s->parent;
+	struct wish mine = {color, key};
+	size_t n = (size_t)c->size;
+	int rc;
+
+	*(s->call.kind == DDP__REDUCER ? &c->reducers : &c->splits) += 1;
+	s->wishes = calloc(n, sizeof(*s->wishes));
+	s->said = calloc(n, sizeof(*s->said));
+	if (!s->wishes || !s->said)
+		return no_memory(s, &s->lost);
+	if (gather(s, &mine, s->wishes, sizeof(mine)))
+		return s->lost.code;
+	rc = make(s, color, key, e);
+	return part(s, rc, e);
+}
+
+/* The way of both, in and out. */
+static int enter_and_split(struct split *s, int color, int key,
+			   ddp_comm **group, struct err *e)
+{
+	struct ddp_comm *c = s->parent;
+	int rc = ddp__occupy(c, &s->call, e);
+
+	if (rc)
+		return rc;
+	s->call.number = c->calls + 1;
+	s->call.group = c->name[0] ? c->name : NULL;
+	if (!group)
+		rc = err_set(e, ERR_ARGUMENT, "%s: group is NULL", s->function);
+	else
+		*group = NULL;
+	if (!rc)
+		rc = ddp__enter(c, &s->call, e);
+	if (!rc) {
+		rc = split(s, color, key, e);
+		if (s->lost.code)
+			*e = s->lost;
+		/* that a group failed does not break its parent */
+		ddp__leave(c, &s->call, s->lost.code, e);
+	}
+	if (rc && s->group)
+		ddp__comm_free(s->group);
+	else if (!rc)
+		*group = s->group;
+	if (!rc && s->group)
+		flight_comm_made(c->world->flight, s->group->name,
+				 (uint32_t)s->group->size,
+				 (uint32_t)s->group->rank);
+	free(s->wishes);
+	free(s->said);
+	free(s->values);
+	free(s->members);
+	ddp__vacate(c);
+	return rc;
+}
+
+int ddp_comm_split(ddp_comm *c, int color, int key, ddp_comm **group)
+{
+	struct split s = {.parent = c,
+			  .function = "ddp_comm_split",
+			  .call = {.kind = DDP__SPLIT, .type = DDP_U8}};
+
+	return enter_and_split(&s, color < 0 ? -1 : color, key, group,
+			       ddp__last_error());
+}
+
+int ddp__comm_for_reducer(ddp_comm *c, ddp_comm **own)
+{
+	struct split s = {.parent = c,
+			  .function = "ddp_reducer_new",
+			  .call = {.kind = DDP__REDUCER, .type = DDP_U8}};
+
+	return enter_and_split(&s, 0, 0, own, ddp__last_error());
+}
+
+void ddp_comm_free(ddp_comm *group)
+{
+	if (group && group->magic == DDP__ALIVE && group->name[0])
+		ddp__comm_free(group);
+}

@@ -1,0 +1,555 @@
+/* guest.c: the ways to a store: PyTorch's; or one that a rank keeps: rank 0, at
+ * a place that is given (MASTER_ADDR), or that it tells the others through the
+ * launcher (PMIx, PMI); in a Slurm step the first rank on the first node. */
+#include "worker-sdk/api/guest.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/option.h"
+#include "base/own_addr.h"
+#include "base/random.h"
+#include "pmi/place.h"
+#include "pmi/pmi.h"
+#include "pmi/pmix.h"
+#include "rendezvous/auth/auth.h"
+#include "slurm/step.h"
+#include "worker-sdk/core/topology.h"
+#include "worker-sdk/kv/own_server.h"
+
+enum {
+	TRY_MS = 3000,	      /* for one address; others may be better */
+	RETRY_MIN_MS = 10, RETRY_MAX_MS = 500,
+	PREDECESSOR_MS = 10000, /* to give up the port after a restart */
+	TOKEN_BYTES = 16,
+};
+
+struct guest {
+	struct ddp__env *env;
+	const char *host;
+	uint64_t deadline;
+	struct place place;
+	struct auth auth; /* how each rank proves itself to that server */
+	int listeners[SOCK_LISTEN_MAX], n; /* where this rank keeps the store */
+	int pipe; /* to the server that this rank started; or -1 */
+	char keeper[HOSTLIST_NAME_MAX + 32]; /* who starts it, for people */
+	struct ddp__kv *kv;
+	struct err *e;
+};
+
+static int left_ms(const struct guest *g)
+{
+	uint64_t now = clock_ms();
+
+	if (g->deadline == UINT64_MAX)
+		return -1;
+	return now < g->deadline ? (int)(g->deadline - now) : 0;
+}
+
+/* ---- the server that a rank starts ---- */
+
+/* At those addresses, which have one port; n 0: none of what others are told is
+ * this host's (there is a NAT, say), so it is found at whichever is. */
+static int listen_at(struct guest *g, struct sock_addr *at, int n,
+		     uint16_t port)
+{
+	int rc;
+
+	if (!n)
+		n = sock_addr_number("0.0.0.0", port, &at[0]);
+	rc = sock_listen_all(at, n, g->listeners, g->e);
+	if (rc < 0)
+		return rc;
+	g->n = n;
+	return sock_addr_port(&at[0]);
+}
+
+/* Where others find that host, which is this one. */
+static int listen_on(struct guest *g, const char *host, uint16_t port)
+{
+	struct sock_addr at[SOCK_LISTEN_MAX];
+	struct endpoint ep = {.port = port};
+	int n;
+
+	snprintf(ep.host, sizeof(ep.host), "%s", host);
+	n = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, g->e);
+	return n < 0 ? n : listen_at(g, at, n, port);
+}
+
+/* Where the server of the attempt before may have to end first. */
+static int listen_at_given(struct guest *g, const char *host, uint16_t port)
+{
+	uint64_t until = clock_ms() + PREDECESSOR_MS;
+	int rc;
+
+	while ((rc = listen_on(g, host, port)) == -EADDRINUSE &&
+	       clock_ms() < until)
+		poll(NULL, 0, RETRY_MIN_MS);
+	return rc < 0 ? rc : 0;
+}
+
+static int start_server(struct guest *g)
+{
+	struct auth theirs;
+	int rc = auth_for_server(&theirs, &g->auth, g->e);
+
+	if (rc >= 0)
+		rc = ddp__own_server_start(&g->pipe, g->listeners, g->n,
+					   g->place.job, g->env->world_size,
+					   &theirs, g->e);
+	auth_wipe(&theirs);
+	return rc;
+}
+
+/* ---- the place is given ---- */
+
+static int given(struct guest *g)
+{
+	const struct ddp__env *v = g->env;
+	int rc;
+
+	snprintf(g->place.job, sizeof(g->place.job), "%.150s/%d",
+		 v->job ? v->job : "env", v->attempt);
+	g->place.n = 1;
+	g->place.at[0] = v->server;
+	rc = auth_choose(&g->auth, NULL, NULL, g->e);
+	if (rc < 0 || v->rank)
+		return rc;
+	rc = listen_at_given(g, v->server.host, v->server.port);
+	return rc ? rc : start_server(g);
+}
+
+/* ---- a Slurm step: the first node, a port of the step's own ---- */
+
+static int step_number(const char *name, uint64_t *out, struct err *e)
+{
+	long n = 0;
+	int rc = parse_long(getenv(name), 0, UINT32_MAX, name, &n, e);
+
+	*out = (uint64_t)n;
+	return rc;
+}
+
+static const char *get(const char *name)
+{
+	return getenv(name);
+}
+
+/* Where Slurm's names do not resolve: on the node itself all of its addresses
+ * will do; the others may find it where srun runs, as in a batch script. */
+static const char *meeting_place(const char *node, int keeps)
+{
+	const char *srun = getenv("SLURM_LAUNCH_NODE_IPADDR");
+	struct endpoint at = {.port = 0};
+	struct sock_addr a;
+
+	snprintf(at.host, sizeof(at.host), "%s", node);
+	if (sock_resolve(&at, &a, 1, NULL) >= 1)
+		return node;
+	return keeps ? NULL : srun && *srun ? srun : node;
+}
+
+static int listen_in_step(struct guest *g, const char *host)
+{
+	struct sock_addr any[SOCK_LISTEN_MAX];
+	int rc = -EADDRINUSE;
+
+	for (int i = 0; i < STEP_PORTS && rc == -EADDRINUSE; i++) {
+		uint16_t port = g->place.at[i].port;
+
+		rc = host ? listen_on(g, host, port)
+			  : listen_at(g, any, 0, port);
+	}
+	return rc < 0 ? rc : start_server(g);
+}
+
+static int of_step(struct guest *g)
+{
+	uint64_t job, step;
+	char node[HOSTLIST_NAME_MAX + 1] = "";
+	const char *host = "127.0.0.1";
+	int keeps = 0, rc = step_number("SLURM_JOB_ID", &job, g->e);
+
+	if (!rc)
+		rc = step_number("SLURM_STEP_ID", &step, g->e);
+	if (!rc)
+		rc = step_meeting_node(get, node, g->e);
+	if (!rc)
+		rc = auth_choose(&g->auth, NULL, NULL, g->e);
+	if (rc)
+		return rc;
+	keeps = step_is_keeper(get, node);
+	if (g->env->nodes > 1) {
+		host = meeting_place(node, keeps);
+		snprintf(g->keeper, sizeof(g->keeper), "the first task on %s",
+			 node);
+	}
+	snprintf(g->place.job, sizeof(g->place.job), "slurm %llu.%llu",
+		 (unsigned long long)job, (unsigned long long)step);
+	for (int i = 0; i < STEP_PORTS; i++) {
+		struct endpoint *at = &g->place.at[g->place.n++];
+
+		snprintf(at->host, sizeof(at->host), "%s",
+			 host ? host : "127.0.0.1");
+		at->port = step_port(job, step, i);
+	}
+	return keeps ? listen_in_step(g, host) : 0;
+}
+
+/* ---- the launcher carries it ---- */
+
+static void take_key(struct guest *g)
+{
+	struct proof key;
+
+	memcpy(key.bytes, g->place.key, sizeof(key.bytes));
+	auth_of_secret(&g->auth, &key, "rank 0, through the launcher");
+	proof_wipe(&key, sizeof(key));
+}
+
+static int make_key(struct guest *g)
+{
+	int rc = random_bytes(g->place.key, sizeof(g->place.key), g->e);
+
+	if (rc >= 0)
+		take_key(g);
+	return rc;
+}
+
+/* Listens at what the others are told, at one port that is free there. */
+static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
+{
+	struct sock_addr own[SOCK_LISTEN_MAX], at[SOCK_LISTEN_MAX];
+	struct endpoint ep = {.port = 0};
+	int port, found, nown = 0;
+
+	/* a rank here may not be able to use another */
+	if (g->env->nodes == 1)
+		nown = sock_addr_number("127.0.0.1", 0, &own[0]);
+	for (int i = 0; i < n; i++) {
+		snprintf(ep.host, sizeof(ep.host), "%.255s", addrs[i]);
+		found = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, NULL);
+		for (int k = 0; k < found; k++)
+			nown = sock_addr_add(own, nown, SOCK_LISTEN_MAX,
+					     &at[k]);
+	}
+	port = listen_at(g, own, nown, 0);
+	for (int i = 0; i < n; i++) {
+		struct endpoint *to = &g->place.at[g->place.n++];
+
+		snprintf(to->host, sizeof(to->host), "%.255s", addrs[i]);
+		to->port = (uint16_t)port;
+	}
+	return port;
+}
+
+/* What rank 0 will say. That it has failed is said too: nobody waits then. */
+static void prepare(struct guest *g)
+{
+	char addrs[PLACES_MAX][SOCK_TEXT_MAX], token[2 * TOKEN_BYTES + 1];
+	int one_host = g->env->nodes == 1, n = 0, rc;
+
+	rc = make_key(g);
+	if (rc >= 0)
+		rc = random_hex(token, TOKEN_BYTES, g->e);
+	snprintf(g->place.job, sizeof(g->place.job), "guests %s", token);
+	if (g->env->node_addr)
+		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
+			 g->env->node_addr);
+	if (!one_host && !n)
+		n = own_addrs(addrs, PLACES_MAX - 1);
+	if (!n)
+		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
+	if (rc >= 0)
+		rc = offer(g, addrs, n);
+	if (rc >= 0)
+		rc = start_server(g);
+	if (rc < 0)
+		g->place.why = *g->e;
+}
+
+/* All have rank 0's word in text. */
+static int take_place(struct guest *g, const char *text)
+{
+	struct err why;
+	int rc;
+
+	if (g->env->rank == 0)
+		why = g->place.why;
+	else if ((rc = place_get(&g->place, text, g->e)))
+		return rc;
+	else
+		why = g->place.why;
+	if (!why.code) {
+		take_key(g);
+		return 0;
+	}
+	if (g->env->rank == 0)
+		return err_set(g->e, why.code, "%s", why.text);
+	return err_set(g->e, ERR_REMOTE, "rank 0 could not start: %.900s",
+		       why.text);
+}
+
+static int through_pmi(struct guest *g)
+{
+	char text[PLACE_TEXT_MAX] = "";
+	struct pmi pmi;
+	long fd = -1;
+	int rc = parse_long(getenv("PMI_FD"), 0, 1 << 20, "PMI_FD", &fd, g->e);
+
+	if (rc)
+		return rc;
+	if (g->env->rank == 0) {
+		prepare(g);
+		place_put(&g->place, text);
+	}
+	rc = pmi_open(&pmi, (int)fd, left_ms(g), g->e);
+	if (!rc)
+		rc = pmi_share(&pmi, "ddp-place", g->env->rank == 0, text,
+			       sizeof(text));
+	if (!rc)
+		rc = pmi_close(&pmi);
+	return rc ? rc : take_place(g, text);
+}
+
+/* What env does not say the launcher may. */
+static int take_self(struct guest *g, const struct pmix_self *s)
+{
+	struct ddp__env *v = g->env;
+
+	if (v->starter == DDP__PMIX) {
+		v->rank = s->rank;
+		v->world_size = s->world_size;
+		v->local_rank = s->local_rank;
+		v->local_world_size = s->local_world_size;
+	}
+	if (v->rank != s->rank || v->world_size < 1 ||
+	    (s->world_size > 0 && v->world_size != s->world_size))
+		return err_set(g->e, ERR_USAGE,
+			       "%s says that this is rank %d of %d, its "
+			       "variables say rank %d of %d: are they another "
+			       "launcher's?",
+			       ddp__env_starter(v), s->rank, s->world_size,
+			       v->rank, v->world_size);
+	v->alone = v->world_size == 1;
+	if (v->local_world_size == v->world_size) {
+		v->node_rank = 0;
+		v->nodes = 1;
+	}
+	return 0;
+}
+
+static int through_pmix(struct guest *g)
+{
+	char text[PLACE_TEXT_MAX] = "";
+	struct pmix_self self;
+	struct pmix *p = NULL;
+	int rc = pmix_open(&p, &self, g->e);
+
+	if (!rc)
+		rc = take_self(g, &self);
+	if (!rc && !g->env->alone) {
+		if (g->env->rank == 0) {
+			prepare(g);
+			place_put(&g->place, text);
+		}
+		rc = pmix_share(p, "ddp-place", 0, text, sizeof(text),
+				left_ms(g), g->e);
+		if (!rc)
+			rc = take_place(g, text);
+	}
+	pmix_close(p);
+	return rc;
+}
+
+/* ---- connecting ---- */
+
+/* Another address may do, or another moment: what refuses may be the server of
+ * the world before this one. */
+static int is_final(int rc)
+{
+	return rc == ERR_USAGE || rc == ERR_ARGUMENT || rc == -ENOMEM;
+}
+
+static int connect_once(struct guest *g)
+{
+	struct wire_hello hello = {.role = WIRE_WORKER,
+				   .job = SLICE_STR(g->place.job),
+				   .host = SLICE_STR(g->host),
+				   .rank = (uint32_t)g->env->rank};
+	struct err e, first = ERR_INIT;
+	struct ddp__kv *kv;
+	int rc = ERR_INTERNAL;
+
+	for (int i = 0; i < g->place.n; i++) {
+		int ms = left_ms(g);
+
+		rc = ddp__kv_server(&kv, &g->place.at[i], &hello, &g->auth,
+				    ms < 0 || ms > TRY_MS ? TRY_MS : ms, &e);
+		if (!rc) {
+			g->kv = kv;
+			g->env->server = g->place.at[i];
+			ddp__kv_server_guest(g->kv, g->pipe);
+			g->pipe = -1;
+			return 0;
+		}
+		if (!first.code || is_final(rc))
+			first = e;
+		if (is_final(rc))
+			break;
+	}
+	*g->e = first;
+	return first.code ? first.code : rc;
+}
+
+/* The rank that keeps it may still be on its way. */
+static int connect_place(struct guest *g)
+{
+	int pause = RETRY_MIN_MS, rc;
+	struct err why;
+
+	while ((rc = connect_once(g)) && !is_final(rc) && left_ms(g)) {
+		poll(NULL, 0, pause);
+		if (pause < RETRY_MAX_MS)
+			pause *= 2;
+	}
+	if (!rc || is_final(rc))
+		return rc;
+	why = *g->e;
+	return err_set(g->e, rc, "the store that %s keeps (started by %s) "
+		       "was not reached: %.800s", g->keeper,
+		       ddp__env_starter(g->env), why.text);
+}
+
+/* ---- what nobody has said ---- */
+
+/* Who shares a host: found out by all together. */
+static int learn_nodes(struct guest *g)
+{
+	struct ddp__env *v = g->env;
+	size_t n = (size_t)v->world_size;
+	struct slice *ids = calloc(n, sizeof(*ids));
+	struct ddp__topology t;
+	char id[400];
+	struct stat ns = {0};
+	int rc, node;
+
+	if (!ids)
+		return err_set(g->e, -ENOMEM, "ddp_init: no memory");
+	stat("/proc/self/ns/net", &ns);
+	snprintf(id, sizeof(id), "%s %lu", g->host, (unsigned long)ns.st_ino);
+	rc = g->kv->ops->gather(g->kv, SLICE_STR("ddp/places"), v->rank,
+				v->world_size, left_ms(g), SLICE_STR(id), ids,
+				g->e);
+	if (!rc && ddp__topology_init(&t, ids, v->world_size))
+		rc = err_set(g->e, -ENOMEM, "ddp_init: no memory");
+	free(ids);
+	if (rc)
+		return rc;
+	node = t.host_of[v->rank];
+	if (v->local_rank < 0)
+		v->local_rank = t.index_of[v->rank];
+	if (v->local_world_size < 0)
+		v->local_world_size = t.hosts[node].n;
+	if (v->nodes < 0 || v->node_rank < 0) {
+		v->node_rank = node;
+		v->nodes = t.nhosts;
+	}
+	ddp__topology_release(&t);
+	return 0;
+}
+
+/* From where I reach the store others reach me, unless the store is here and
+ * known by loopback. */
+static void learn_addr(struct guest *g)
+{
+	struct ddp__env *v = g->env;
+	struct endpoint loop = {"127.0.0.1", 0};
+	char addrs[1][SOCK_TEXT_MAX];
+	struct sock_addr a;
+
+	if (v->node_addr)
+		return;
+	if (own_addr_towards(&v->server, v->own_addr, NULL))
+		memcpy(v->own_addr, "127.0.0.1", sizeof("127.0.0.1"));
+	snprintf(loop.host, sizeof(loop.host), "%.255s", v->own_addr);
+	if (v->nodes > 1 && sock_resolve(&loop, &a, 1, NULL) == 1 &&
+	    sock_addr_is_loopback(&a) && own_addrs(addrs, 1))
+		memcpy(v->own_addr, addrs[0], sizeof(v->own_addr));
+	v->node_addr = v->own_addr;
+}
+
+/* Real torchrun says everything; the same answer on all ranks. */
+static int must_learn(const struct ddp__env *v)
+{
+	if (v->starter == DDP__TORCHRUN)
+		return !v->job;
+	return v->local_rank < 0 || v->local_world_size < 0 || v->nodes < 0;
+}
+
+static int open_torch(struct guest *g)
+{
+	char prefix[300];
+
+	snprintf(prefix, sizeof(prefix), "ddp/%.200s/%d/",
+		 g->env->job ? g->env->job : "env", g->env->attempt);
+	return ddp__kv_tcpstore(&g->kv, &g->env->server, prefix,
+				g->env->world_size, left_ms(g), g->e);
+}
+
+static int meet(struct guest *g)
+{
+	int rc;
+
+	switch (g->env->starter) {
+	case DDP__TORCHRUN:
+		rc = g->env->agent_store ? open_torch(g) : given(g);
+		break;
+	case DDP__OPENMPI:
+	case DDP__PMIX:
+		rc = through_pmix(g);
+		break;
+	case DDP__PMI:
+		rc = through_pmi(g);
+		break;
+	default:
+		rc = of_step(g);
+	}
+	if (rc || g->env->alone)
+		return rc;
+	if (!g->kv)
+		rc = connect_place(g);
+	if (!rc && must_learn(g->env))
+		rc = learn_nodes(g);
+	if (!rc)
+		learn_addr(g);
+	return rc;
+}
+
+int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
+		    const char *host, int timeout_ms, struct err *e)
+{
+	struct guest g = {.env = env, .host = host, .pipe = -1, .e = e,
+			  .keeper = "rank 0"};
+	int rc;
+
+	g.deadline = timeout_ms < 0 ? UINT64_MAX
+				    : clock_ms() + (uint64_t)timeout_ms;
+	rc = meet(&g);
+	while (g.n > 0)
+		close(g.listeners[--g.n]);
+	if (g.pipe >= 0)
+		close(g.pipe);
+	auth_wipe(&g.auth);
+	if (rc && g.kv)
+		g.kv->ops->free(g.kv);
+	else if (!rc && g.kv)
+		*kv = g.kv;
+	return rc;
+}

@@ -1,0 +1,315 @@
+/* init.c: joining the job and leaving it, and what a rank may ask about its
+ * world. How a backend's ranks meet is the backend's. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "rendezvous/auth/auth.h"
+#include "worker-sdk/api/guest.h"
+#include "worker-sdk/comm/comm.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/core/last_error.h"
+#include "worker-sdk/core/recorder.h"
+#include "worker-sdk/nccl/nccl_backend.h"
+
+enum {
+	CONNECT_MS = 30000,
+	LOOK_MS = 2000, /* for a server that is about to be started again */
+	NAP_MS = 50,
+	/* So many ranks pass on to each other what they gather: of 512 with 256
+	 * bytes each it is 64 MiB that would leave the server, and of twice as
+	 * many four times that. */
+	SHARE_RANKS = 512,
+};
+
+static unsigned joined; /* worlds so far */
+
+/* The world begins on the cpu; NCCL comes on top where it is to. */
+static int choose_backend(struct ddp_comm *c, const char *name, struct err *e)
+{
+	if (!name || !name[0])
+		name = getenv("DDP_BACKEND");
+	if (!name || !name[0])
+		name = "auto";
+	c->backend = &ddp__cpu;
+	c->world->wish = name;
+	if (!strcmp(name, "auto") || !strcmp(name, "cpu") ||
+	    !strcmp(name, "nccl"))
+		return 0;
+	return err_set(e, ERR_USAGE,
+		       "backend '%s' is unknown: use cpu, nccl or auto", name);
+}
+
+/* ddprun on this host listens on loopback: who does not find it there is in a
+ * network of its own. */
+static int explain(const struct ddp__world *w, int rc, struct err *e)
+{
+	struct sock_addr a;
+	struct err why;
+
+	if ((rc != -ECONNREFUSED && rc != -ENETUNREACH) ||
+	    sock_resolve(&w->env.server, &a, 1, NULL) < 1 ||
+	    !sock_addr_is_loopback(&a))
+		return rc;
+	why = *e;
+	return err_set(e, rc, "%.800s; has ddprun ended, or is this a "
+		       "container with a network of its own (--network host)?",
+		       why.text);
+}
+
+/* The agent lives, so the server was here a moment ago: where it died since, it
+ * may be about to be started again. */
+static int reach_server(struct ddp__world *w, const struct wire_hello *hello,
+			const struct auth *auth, int ms, struct err *e)
+{
+	int look_ms = w->env.again_ms < LOOK_MS ? w->env.again_ms : LOOK_MS;
+	uint64_t end = clock_ms() + (uint64_t)look_ms;
+	int rc;
+
+	do {
+		rc = ddp__kv_server(&w->kv, &w->env.server, hello, auth, ms,
+				    e);
+		if ((rc != -ECONNREFUSED && rc != -ECONNRESET) ||
+		    clock_ms() >= end)
+			return rc;
+		poll(NULL, 0, NAP_MS);
+	} while (1);
+}
+
+/* Each rank concludes the same. The first of each node passes it on. */
+static void share_if_large(struct ddp__world *w)
+{
+	const struct ddp__env *env = &w->env;
+
+	if ((env->nodes > 1 && env->world_size >= SHARE_RANKS) ||
+	    getenv("DDP_TEST_SHARE"))
+		ddp__kv_server_share(w->kv, env->local_rank ? NULL
+							   : env->node_addr);
+}
+
+static int open_store(struct ddp__world *w, struct err *e)
+{
+	struct wire_hello hello = {.role = WIRE_WORKER,
+				   .host = SLICE_STR(w->host),
+				   .round = w->env.round,
+				   .rank = (uint32_t)w->env.rank,
+				   .proof = SLICE("", 0)};
+	int ms = w->timeout_ms < 0 || w->timeout_ms > CONNECT_MS
+			 ? CONNECT_MS
+			 : w->timeout_ms;
+	struct auth auth;
+	int rc;
+
+	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
+		rc = ddp__guest_open(&w->kv, &w->env, w->host, w->timeout_ms,
+				     e);
+
+		if (rc || !w->env.alone)
+			return rc;
+	}
+	if (w->env.alone)
+		return ddp__kv_local(&w->kv, e);
+	hello.job = SLICE_STR(w->env.job);
+	rc = auth_of_key(&auth, w->env.job_key, e);
+	if (rc)
+		return rc;
+	rc = reach_server(w, &hello, &auth, ms, e);
+	auth_wipe(&auth);
+	if (!rc) {
+		ddp__kv_server_again(w->kv, w->env.again_ms);
+		share_if_large(w);
+	}
+	return explain(w, rc, e);
+}
+
+/* The world's ranks meet in the store. */
+static int gather_in_store(void *owner, const char *what, struct slice mine,
+			   struct slice *values, struct err *e)
+{
+	struct ddp_comm *c = owner;
+	struct ddp__kv *kv = c->world->kv;
+	char key[80];
+
+	/* The store may be the one of a world that this process left. */
+	snprintf(key, sizeof(key), "ddp/%u/%s", c->world->joined, what);
+	return kv->ops->gather(kv, SLICE_STR(key), c->rank, c->size,
+			       c->world->timeout_ms, mine, values, e);
+}
+
+/* The ranks meet; who is late there is in the recorder as in any other call. */
+static int meet(struct ddp_comm *c, const struct ddp__exchange *x,
+		struct err *e)
+{
+	struct ddp__world *w = c->world;
+	const struct ddp__call call = {.kind = DDP__INIT};
+	uint64_t ticket;
+	int rc;
+
+	w->flight = ddp__recorder_open(&w->env, w->host, &w->flight_fd);
+	if (c->size == 1 && !c->backend->serves_one)
+		return 0;
+	ticket = flight_begin(w->flight, c->id, 0, ddp__call_pack(&call));
+	rc = c->backend->start(c, x, e);
+	flight_end(w->flight, ticket, rc);
+	return rc;
+}
+
+static int join(struct ddp_comm **world, const struct ddp_options *o,
+		struct err *e)
+{
+	struct ddp_comm *c = *world;
+	struct ddp__world *w = c->world;
+	struct ddp__exchange x = {c, gather_in_store};
+	int rc = ddp__env_read(&w->env, e);
+
+	if (!rc)
+		rc = ddp__env_timeout(o->timeout_ms, &w->timeout_ms, e);
+	if (!rc)
+		rc = choose_backend(c, o->backend, e);
+	if (!rc)
+		rc = open_store(w, e);
+	c->rank = w->env.rank;
+	c->size = w->env.world_size;
+	if (!rc && !w->env.alone)
+		joined++; /* here all ranks of the store count alike */
+	if (!rc)
+		rc = meet(c, &x, e);
+	if (!rc && strcmp(w->wish, "cpu"))
+		rc = ddp__nccl_rise(c, &x, w->wish, world, e);
+	return rc < 0 ? rc : 0;
+}
+
+int ddp_init(ddp_comm **world, const struct ddp_options *options)
+{
+	static const struct ddp_options none;
+	struct err *e = ddp__last_error();
+	struct ddp__world *w;
+	struct ddp_comm *c;
+	int rc;
+
+	if (!world)
+		return err_set(e, ERR_ARGUMENT, "ddp_init: world is NULL");
+	*world = NULL;
+	rc = ddp__watch_forks(e);
+	if (rc)
+		return rc;
+	w = calloc(1, sizeof(*w));
+	c = w ? ddp__comm_new(w) : NULL;
+	if (!c) {
+		free(w);
+		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	}
+	pthread_mutex_init(&w->kv_lock, NULL);
+	w->pid = getpid();
+	w->flight_fd = -1;
+	w->forks = ddp__forks;
+	w->joined = joined;
+	if (gethostname(w->host, sizeof(w->host) - 1))
+		snprintf(w->host, sizeof(w->host), "?");
+	*world = c;
+	rc = join(world, options ? options : &none, e);
+	if (rc) {
+		struct err why = *e;
+
+		*world = NULL;
+		ddp_finalize(c);
+		*e = why;
+		return rc;
+	}
+	return 0;
+}
+
+void ddp_finalize(ddp_comm *c)
+{
+	struct ddp__world *w;
+
+	/* a group is left with ddp_comm_free */
+	if (!c || c->magic != DDP__ALIVE || c->name[0])
+		return;
+	w = c->world;
+	while (w->comms != c)
+		ddp__comm_free(w->comms);
+	ddp__comm_free(c);
+	for (int i = 0; w->hosts && i < w->env.world_size; i++)
+		free(w->hosts[i]);
+	free(w->hosts);
+	if (w->kv)
+		w->kv->ops->free(w->kv);
+	free(w->detector);
+	ddp__recorder_close(w->flight, w->flight_fd);
+	/* in a forked child a thread that is not there may hold it */
+	if (w->forks == ddp__forks)
+		pthread_mutex_destroy(&w->kv_lock);
+	free(w);
+}
+
+int ddp_rank(const ddp_comm *c)
+{
+	return c->rank;
+}
+
+int ddp_world_size(const ddp_comm *c)
+{
+	return c->size;
+}
+
+int ddp_world_rank(const ddp_comm *c, int rank)
+{
+	if (rank < 0 || rank >= c->size)
+		return -1;
+	return c->ranks ? c->ranks[rank] : rank;
+}
+
+/* Of a communicator that was freed there is nothing to tell. */
+static int lives(const ddp_comm *c)
+{
+	return c->magic == DDP__ALIVE;
+}
+
+int ddp_local_rank(const ddp_comm *c)
+{
+	return lives(c) ? c->world->env.local_rank : -1;
+}
+
+int ddp_local_world_size(const ddp_comm *c)
+{
+	return lives(c) ? c->world->env.local_world_size : -1;
+}
+
+int ddp_node_rank(const ddp_comm *c)
+{
+	return lives(c) ? c->world->env.node_rank : -1;
+}
+
+int ddp_nodes(const ddp_comm *c)
+{
+	return lives(c) ? c->world->env.nodes : -1;
+}
+
+int ddp_attempt(const ddp_comm *c)
+{
+	return lives(c) ? c->world->env.attempt : -1;
+}
+
+const char *ddp_backend(const ddp_comm *c)
+{
+	return lives(c) ? c->backend->name : "";
+}
+
+const char *ddp_warning(const ddp_comm *c)
+{
+	return lives(c) ? c->world->warning : "";
+}
+
+int ddp_host_leader(const ddp_comm *c)
+{
+	const struct ddp__topology *t = &ddp__nccl_beside(c)->topology;
+
+	if (!c->state || !t->nhosts)
+		return c->rank;
+	return t->hosts[t->host_of[c->rank]].ranks[0];
+}

@@ -1,0 +1,105 @@
+/* point_to_point.c: the public sends and receives: checked here, numbered for
+ * each other rank and direction, so that both sides give one message the same
+ * number. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "worker-sdk/comm/collective.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/own.h"
+#include "worker-sdk/core/last_error.h"
+
+static int check(const struct ddp_comm *c, const struct ddp__use *u,
+		 struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	if (u->call.root < 0 || u->call.root >= c->size)
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: there is no such rank in a %s of %d",
+			       ddp__call_text(&u->call, text),
+			       c->name[0] ? "group" : "world", c->size);
+	return ddp__check_use(c, u, 1, e);
+}
+
+/* The count of messages to or from that rank; NULL: no memory. */
+static uint64_t *counter(struct ddp_comm *c, const struct ddp__call *call)
+{
+	size_t n = (size_t)c->size;
+
+	if (!c->messages)
+		c->messages = calloc(2 * n, sizeof(*c->messages));
+	if (!c->messages)
+		return NULL;
+	return &c->messages[(size_t)call->root +
+			    (call->kind == DDP__RECV ? n : 0)];
+}
+
+static int message(struct ddp_comm *c, struct ddp__use *u,
+		   ddp_request **request, struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+	uint64_t *count;
+	int rc;
+
+	if (!request)
+		return err_set(e, ERR_ARGUMENT, "%s: request is NULL",
+			       ddp__call_text(&u->call, text));
+	rc = check(c, u, e);
+	if (rc)
+		return rc;
+	count = counter(c, &u->call);
+	if (!count)
+		return err_set(e, -ENOMEM, "%s: no memory",
+			       ddp__call_text(&u->call, text));
+	u->call.number = ++*count;
+	if (u->call.root == c->rank && !c->backend->serves_one)
+		return ddp__own_message(c, u, request, e);
+	return ddp__run_or_begin(c, u, request, e);
+}
+
+static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
+			 ddp_request **request)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__occupy(c, &u->call, e);
+
+	if (rc)
+		return rc;
+	if (c->backend->home)
+		rc = ddp__at_home(&c, u, e);
+	u->call.group = c->name[0] ? c->name : NULL;
+	if (!rc)
+		rc = message(c, u, request, e);
+	ddp__vacate(c);
+	return rc;
+}
+
+int ddp_send_async(ddp_comm *c, const void *buf, size_t count,
+		   enum ddp_type type, int to, ddp_request **request)
+{
+	struct ddp__use u = {{DDP__SEND, type, DDP_SUM, to, count, 0, NULL},
+			     buf, NULL, 1, 0};
+
+	return occupy_and_do(c, &u, request);
+}
+
+int ddp_recv_async(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
+		   int from, ddp_request **request)
+{
+	struct ddp__use u = {{DDP__RECV, type, DDP_SUM, from, count, 0, NULL},
+			     NULL, buf, 0, 1};
+
+	return occupy_and_do(c, &u, request);
+}
+
+int ddp_send(ddp_comm *c, const void *buf, size_t count, enum ddp_type type,
+	     int to)
+{
+	return ddp_send_async(c, buf, count, type, to, &ddp__blocking);
+}
+
+int ddp_recv(ddp_comm *c, void *buf, size_t count, enum ddp_type type, int from)
+{
+	return ddp_recv_async(c, buf, count, type, from, &ddp__blocking);
+}

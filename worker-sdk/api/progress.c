@@ -1,0 +1,144 @@
+/* progress.c: the thread that moves a world's operations on while the program
+ * computes. It holds the engine's lock but when it sleeps or is asked for it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "worker-sdk/comm/engine.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/core/last_error.h"
+
+/* It spins only so long that what comes at once finds it awake: the program
+ * wants the CPU for itself. */
+#define SPIN_NS 10000u
+
+void ddp__progress_wake(struct ddp__engine *en)
+{
+	en->changed = 0;
+	eventfd_write(en->bell, 1);
+}
+
+/* The program wants the lock, and not only if it is lucky. */
+static void let_by(struct ddp__engine *en)
+{
+	if (!atomic_load(&en->wanted))
+		return;
+	pthread_mutex_unlock(&en->lock);
+	while (atomic_load(&en->wanted))
+		sched_yield();
+	pthread_mutex_lock(&en->lock);
+}
+
+static void *run(void *arg)
+{
+	struct ddp__engine *en = arg;
+	struct ddp__sleeper sleeper = {NULL, 0, 0, 0};
+	struct ddp__pace pace = {0, 1};
+	eventfd_t count;
+
+	pthread_mutex_lock(&en->lock);
+	while (!en->stopped) {
+		int ms = -1;
+
+		if (en->tasks) {
+			int moved = ddp__engine_move(en);
+
+			ms = en->tasks ? ddp__pace(&pace, moved, SPIN_NS) : 0;
+		}
+		if (ms) {
+			en->changed = 0;
+			ddp__engine_sleep(en, &sleeper, ms, en->bell);
+			eventfd_read(en->bell, &count);
+			ddp__engine_look(en);
+		}
+		let_by(en);
+	}
+	pthread_mutex_unlock(&en->lock);
+	free(sleeper.polls);
+	return NULL;
+}
+
+/* The new thread gets no signal: they are the program's. */
+static int start_thread(struct ddp__engine *en, const cpu_set_t *cpus)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc = pthread_attr_init(&attr);
+
+	if (rc)
+		return rc;
+	if (cpus)
+		rc = pthread_attr_setaffinity_np(&attr, sizeof(*cpus), cpus);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!rc)
+		rc = pthread_create(&en->thread, &attr, run, en);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+int ddp__progress_run(struct ddp__engine *en, int cpu, struct err *e)
+{
+	cpu_set_t cpus;
+	int rc;
+
+	if (en->threaded)
+		return 0;
+	en->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (en->bell < 0)
+		return err_set(e, -errno, "ddp_progress_start: eventfd: %s",
+			       strerror(errno));
+	CPU_ZERO(&cpus);
+	if (cpu >= 0 && cpu < CPU_SETSIZE)
+		CPU_SET(cpu, &cpus);
+	rc = cpu >= CPU_SETSIZE ? EINVAL
+				: start_thread(en, cpu < 0 ? NULL : &cpus);
+	if (rc) {
+		close(en->bell);
+		en->bell = -1;
+		return err_set(e, rc == EINVAL ? ERR_ARGUMENT : -rc,
+			       "ddp_progress_start: no thread on CPU %d: %s",
+			       cpu, strerror(rc));
+	}
+	en->threaded = 1;
+	return 0;
+}
+
+void ddp__progress_end(struct ddp__engine *en)
+{
+	if (!en->threaded)
+		return;
+	ddp__engine_lock(en);
+	en->stopped = 1;
+	ddp__progress_wake(en);
+	pthread_mutex_unlock(&en->lock);
+	pthread_join(en->thread, NULL);
+	close(en->bell);
+	en->bell = -1;
+	en->threaded = en->stopped = 0;
+}
+
+int ddp_progress_start(ddp_comm *world, int cpu)
+{
+	static const struct ddp__call call = {.kind = DDP__PROGRESS};
+	struct err *e = ddp__last_error();
+	int rc = ddp__occupy(world, &call, e);
+
+	if (rc)
+		return rc;
+	if (world->name[0])
+		rc = err_set(e, ERR_ARGUMENT,
+			     "ddp_progress_start: that is group %s: give the "
+			     "world", world->name);
+	else if (world->state && world->backend->progress)
+		rc = world->backend->progress(world, cpu, e);
+	ddp__vacate(world);
+	return rc;
+}

@@ -1,0 +1,550 @@
+/* reducer.c: a step of the reducer: buckets begin as they are ready, in one
+ * order on all ranks, and land in the same order. */
+#include "worker-sdk/api/reducer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/api/group.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/request.h"
+#include "worker-sdk/core/last_error.h"
+#include "worker-sdk/nccl/nccl_backend.h"
+
+enum {
+	FIRST_BUCKET = 1 << 20,
+	BUCKET = 25 << 20,
+	/* Nothing is left to overlap the last bucket with: it is to be a small
+	 * part of the whole. */
+	BUCKETS_MIN = 16,
+	/* Bytes from which a span has a bucket of its own: gathering it would
+	 * cost more than another call, which is cheap within a host. */
+	SPAN_ALONE = 256 << 10,
+	SPAN_ALONE_IN_HOST = 64 << 10
+};
+
+/* ---- Making one ---- */
+
+static int check(const struct ddp_reducer *r, const size_t *counts, int n,
+		 struct err *e)
+{
+	if (n < 0 || (n && !counts))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s",
+			       n < 0 ? "n is negative" : "counts is NULL");
+	if (r->type != DDP_F32 && r->type != DDP_F64)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: gradients "
+			       "are f32 or f64, not type %d", (int)r->type);
+	if (r->o.bf16 && r->type != DDP_F32)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: bf16 is for "
+			       "f32 gradients");
+	if ((r->o.bf16 || r->o.find_unused || r->apart) &&
+	    r->c->backend != &ddp__cpu)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: %s needs the "
+			       "backend cpu, with gradients in the host's "
+			       "memory", r->o.bf16	    ? "bf16"
+			       : r->o.find_unused ? "find_unused"
+						  : "an array of spans");
+	return 0;
+}
+
+/* Bytes of all buckets but the first. */
+static size_t later_bucket(const struct ddp_reducer *r, const size_t *counts,
+			   int n)
+{
+	size_t total = 0, least = r->o.first_bucket;
+
+	for (int i = 0; i < n && total < (size_t)BUCKET * BUCKETS_MIN; i++)
+		total += counts[i] * r->element;
+	total /= BUCKETS_MIN;
+	if (total < least)
+		total = least;
+	return total < BUCKET ? total : BUCKET;
+}
+
+/* Elements from which a gradient has a bucket of its own. */
+static size_t alone(const struct ddp_reducer *r)
+{
+	if (!r->apart)
+		return SIZE_MAX;
+	return (r->c->topology.nhosts > 1 ? SPAN_ALONE : SPAN_ALONE_IN_HOST) /
+	       r->element;
+}
+
+static int set_up(struct ddp_reducer *r, const size_t *counts, int n,
+		  struct err *e)
+{
+	size_t params = (size_t)n + 1, total;
+	int rc = check(r, counts, n, e);
+
+	if (rc)
+		return rc;
+	if (!r->o.bucket)
+		r->o.bucket = later_bucket(r, counts, n);
+	rc = ddp__buckets_init(&r->b, counts, n, r->o.first_bucket / r->element,
+			       r->o.bucket / r->element, alone(r));
+	if (rc == -EOVERFLOW)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: more "
+			       "elements than memory can hold");
+	total = rc ? 0 : r->b.at[n];
+	if (total && !r->grads && !r->apart)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new: grads is "
+			       "NULL");
+	r->requests = calloc(params, sizeof(*r->requests));
+	r->mine = calloc(params, 1);
+	r->used = calloc(params, 1);
+	if (rc || !r->requests || !r->mine || !r->used ||
+	    ddp__reducer_prepare(r))
+		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory for %d "
+			       "parameters", n);
+	if (!r->apart)
+		r->enlisted = ddp__nccl_enlist(r->c, r->grads,
+					       total * r->element);
+	return 0;
+}
+
+/* On GPUs buckets share the program's communicator: each begins in the call of
+ * ready that completes it, which depends on no time, and a second communicator
+ * of NCCL would take a good part of the GPU's memory. */
+static int take_own_comm(struct ddp_reducer *r)
+{
+	ddp_comm *own;
+	int rc;
+
+	if (!r->c->state || r->c->backend != &ddp__cpu)
+		return 0;
+	rc = ddp__comm_for_reducer(r->c, &own);
+	if (rc)
+		return rc;
+	r->c = own;
+	r->owns_c = 1;
+	own->kept_at = &r->c;
+	return 0;
+}
+
+static void release(struct ddp_reducer *r)
+{
+	if (r->owns_c && r->c)
+		ddp__comm_free(r->c);
+	else if (!r->owns_c)
+		ddp__nccl_delist(r->c, r->enlisted);
+	ddp__reducer_let_go(r);
+	ddp__buckets_release(&r->b);
+	free(r->requests);
+	free(r->mine);
+	free(r->used);
+	free(r->kept);
+	free(r);
+}
+
+/* r has its type, and its arena or its spans; ours: what was wrong with them on
+ * this rank. */
+static int make(ddp_reducer **out, struct ddp_reducer *r, ddp_comm *c,
+		const size_t *counts, int n,
+		const struct ddp_reducer_options *options, struct err *ours)
+{
+	int rc;
+
+	r->c = c;
+	r->element = ddp_type_size(r->type);
+	if (options)
+		r->o = *options;
+	if (!r->o.first_bucket)
+		r->o.first_bucket = FIRST_BUCKET;
+	r->alone = !c->state && !r->o.hook;
+	if (!ours->code)
+		set_up(r, counts, n, ours);
+	rc = ddp__reducer_agree(c, r, counts, n, ours);
+	if (!rc)
+		rc = take_own_comm(r);
+	if (rc)
+		release(r);
+	else
+		*out = r;
+	return rc;
+}
+
+static int check_new(ddp_reducer **out, ddp_comm *c, const char *what,
+		     struct ddp_reducer **r)
+{
+	struct err *e = ddp__last_error();
+	int rc;
+
+	if (!out)
+		return err_set(e, ERR_ARGUMENT, "%s: r is NULL", what);
+	*out = NULL;
+	rc = ddp__check_comm(c, what, e);
+	if (rc)
+		return rc;
+	*r = calloc(1, sizeof(**r));
+	return *r ? 0 : err_set(e, -ENOMEM, "%s: no memory", what);
+}
+
+int ddp_reducer_new(ddp_reducer **out, ddp_comm *c, void *grads,
+		    enum ddp_type type, const size_t *counts, int n,
+		    const struct ddp_reducer_options *options)
+{
+	struct err ours = ERR_INIT;
+	struct ddp_reducer *r;
+	int rc = check_new(out, c, "ddp_reducer_new", &r);
+
+	if (rc)
+		return rc;
+	r->type = type;
+	r->grads = grads;
+	return make(out, r, c, counts, n, options, &ours);
+}
+
+static int take_spans(struct ddp_reducer *r, const struct ddp_span *spans,
+		      int n, size_t **counts, struct err *e)
+{
+	size_t room = (size_t)(n > 0 ? n : 0) + 1;
+
+	if (n < 0 || (n && !spans))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans: %s",
+			       n < 0 ? "n is negative" : "spans is NULL");
+	*counts = calloc(room, sizeof(**counts));
+	r->data = calloc(room, sizeof(*r->data));
+	if (!*counts || !r->data)
+		return err_set(e, -ENOMEM, "ddp_reducer_new_spans: no memory "
+			       "for %d spans", n);
+	r->type = n ? spans[0].type : DDP_F32;
+	for (int i = 0; i < n; i++) {
+		if (spans[i].type != r->type)
+			return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans:"
+				       " span %d is of type %d, span 0 of type "
+				       "%d: give all the same type", i,
+				       (int)spans[i].type, (int)r->type);
+		if (spans[i].count && !spans[i].data)
+			return err_set(e, ERR_ARGUMENT, "ddp_reducer_new_spans:"
+				       " span %d: data is NULL", i);
+		r->data[i] = spans[i].data;
+		(*counts)[i] = spans[i].count;
+	}
+	return 0;
+}
+
+int ddp_reducer_new_spans(ddp_reducer **out, ddp_comm *c,
+			  const struct ddp_span *spans, int n,
+			  const struct ddp_reducer_options *options)
+{
+	struct err ours = ERR_INIT;
+	struct ddp_reducer *r;
+	size_t *counts = NULL;
+	int rc = check_new(out, c, "ddp_reducer_new_spans", &r);
+
+	if (rc)
+		return rc;
+	r->apart = 1;
+	take_spans(r, spans, n, &counts, &ours);
+	rc = make(out, r, c, counts, n, options, &ours);
+	free(counts);
+	return rc;
+}
+
+void ddp_reducer_free(ddp_reducer *r)
+{
+	if (!r)
+		return;
+	/* what is under way writes to the arena until its end */
+	ddp_wait_all(r->requests, r->b.taken);
+	release(r);
+}
+
+/* ---- One bucket ---- */
+
+static int fail(struct ddp_reducer *r)
+{
+	r->state = REDUCER_FAILED;
+	r->failed = *ddp__last_error();
+	return r->failed.code;
+}
+
+static int call_hook(struct ddp_reducer *r, int k, void *data, size_t count,
+		     enum ddp_type type)
+{
+	struct err *e = ddp__last_error();
+	int rc;
+
+	*e = (struct err)ERR_INIT;
+	rc = r->o.hook(r->o.hook_arg, r->c, data, count, type, &r->requests[k]);
+	if (rc < 0 && e->code != rc)
+		err_set(e, rc, "the reducer's hook returned %d for bucket %d",
+			rc, k);
+	return rc < 0 ? rc : 0;
+}
+
+/* The last bucket with nothing before it under way has nothing to overlap with
+ * but the return to finish; and a call that blocks wakes sooner than a request
+ * that is waited for. */
+static int to_be_held(const struct ddp_reducer *r, int k)
+{
+	return k == r->b.count - 1 && r->landed == k && !r->o.hook &&
+	       r->c->backend == &ddp__cpu;
+}
+
+static int begin_bucket(struct ddp_reducer *r, int k)
+{
+	size_t count = r->b.list[k].count;
+	enum ddp_type type;
+	void *data;
+	int rc;
+
+	if (r->alone || !count)
+		return 0;
+	if (to_be_held(r, k)) {
+		r->held = 1;
+		return 0;
+	}
+	data = ddp__reducer_load(r, k, &type);
+	if (r->o.hook)
+		rc = call_hook(r, k, data, count, type);
+	else
+		rc = ddp_all_reduce_async(r->c, data, data, count, type,
+					  DDP_AVG, &r->requests[k]);
+	return rc < 0 ? fail(r) : 0;
+}
+
+static int run_held(struct ddp_reducer *r)
+{
+	enum ddp_type type;
+	void *data;
+	int k = r->b.count - 1;
+
+	if (!r->held)
+		return 0;
+	r->held = 0;
+	data = ddp__reducer_load(r, k, &type);
+	if (ddp_all_reduce(r->c, data, data, r->b.list[k].count, type,
+			   DDP_AVG) < 0)
+		return fail(r);
+	return 0;
+}
+
+static int begin_ready(struct ddp_reducer *r)
+{
+	int k, rc = 0;
+
+	while (!rc && (k = ddp__buckets_take(&r->b)) >= 0)
+		rc = begin_bucket(r, k);
+	return rc;
+}
+
+static int land(struct ddp_reducer *r)
+{
+	if (ddp_wait(&r->requests[r->landed]) < 0)
+		return fail(r);
+	ddp__reducer_land(r, r->landed++);
+	return 0;
+}
+
+/* Lands the buckets that have ended. */
+static int land_ended(struct ddp_reducer *r)
+{
+	int rc = 0;
+
+	while (!rc && r->landed < r->b.taken && !r->held) {
+		ddp_request *request = r->requests[r->landed];
+
+		if (request && ddp__request_test(request) == 0)
+			return 0;
+		rc = land(r);
+	}
+	return rc;
+}
+
+/* Lands all that were begun. They end in their order, so that to wait for one
+ * is to wait for those before it: this thread and the one that moves them
+ * change places once, and not for each bucket. */
+static int land_all(struct ddp_reducer *r)
+{
+	int rc = 0;
+
+	while (!rc && r->landed < r->b.taken) {
+		int k = r->landed;
+
+		while (!r->o.hook && k + 1 < r->b.taken &&
+		       !ddp__reducer_is_copied(r, k))
+			k++;
+		if (ddp_wait(&r->requests[k]) < 0)
+			return fail(r);
+		while (!rc && r->landed <= k)
+			rc = land(r);
+	}
+	return rc;
+}
+
+/* ---- A step ---- */
+
+static int check_state(ddp_reducer *r, const char *what)
+{
+	if (!r)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "%s: the reducer is NULL", what);
+	if (!r->c)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "%s: the reducer's world was finalized", what);
+	if (r->state != REDUCER_FAILED)
+		return 0;
+	*ddp__last_error() = r->failed;
+	return r->failed.code;
+}
+
+int ddp_reducer_begin(ddp_reducer *r, int sync)
+{
+	int rc = check_state(r, "ddp_reducer_begin");
+
+	if (rc)
+		return rc;
+	if (r->state == REDUCER_SYNC)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_begin: the step before it was not "
+			       "finished: call ddp_reducer_finish");
+	r->state = sync ? REDUCER_SYNC : REDUCER_LOCAL;
+	if (sync) {
+		ddp__buckets_reset(&r->b);
+		r->landed = 0;
+	}
+	return 0;
+}
+
+int ddp_reducer_ready(ddp_reducer *r, int i)
+{
+	struct err *e = ddp__last_error();
+	int rc = check_state(r, "ddp_reducer_ready");
+
+	if (rc)
+		return rc;
+	if (i < 0 || i >= r->b.n)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: there is "
+			       "no parameter %d: there are %d", i, r->b.n);
+	if (r->state == REDUCER_IDLE)
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
+			       "%d: no step was begun: call ddp_reducer_begin",
+			       i);
+	r->mine[i] = 1;
+	if (r->state == REDUCER_LOCAL)
+		return 0;
+	if (!ddp__buckets_ready(&r->b, i))
+		return err_set(e, ERR_ARGUMENT, "ddp_reducer_ready: parameter "
+			       "%d was ready before in this step; its gradient "
+			       "may be on its way already", i);
+	rc = begin_ready(r);
+	return rc ? rc : land_ended(r);
+}
+
+/* ---- Unused parameters ---- */
+
+static size_t size_of(const struct ddp_reducer *r, int i)
+{
+	return (r->b.at[i + 1] - r->b.at[i]) * r->element;
+}
+
+static char *grad_of(const struct ddp_reducer *r, int i)
+{
+	return r->data[i];
+}
+
+/* Parameters that this rank did not use count as zeros; what is in the arena is
+ * kept, as nobody else may have used them either. */
+static int fill_in(struct ddp_reducer *r)
+{
+	size_t size = 0;
+	int rc = 0;
+
+	for (int i = 0; i < r->b.n; i++)
+		if (!r->mine[i])
+			size += size_of(r, i);
+	if (size) {
+		free(r->kept);
+		r->kept = malloc(size);
+	}
+	if (size && !r->kept) {
+		err_set(ddp__last_error(), -ENOMEM, "ddp_reducer_finish: no "
+			"memory for %zu bytes of unused gradients", size);
+		return fail(r);
+	}
+	size = 0;
+	for (int i = r->b.n - 1; i >= 0 && !rc; i--) {
+		if (!r->mine[i] && size_of(r, i)) {
+			memcpy(r->kept + size, grad_of(r, i), size_of(r, i));
+			memset(grad_of(r, i), 0, size_of(r, i));
+			size += size_of(r, i);
+		}
+		ddp__buckets_ready(&r->b, i);
+		rc = begin_ready(r);
+	}
+	return rc;
+}
+
+/* After the buckets, as on every rank: who used what. */
+static int agree_on_used(struct ddp_reducer *r)
+{
+	memcpy(r->used, r->mine, (size_t)r->b.n);
+	if (r->b.n && ddp_all_reduce(r->c, r->used, r->used, (size_t)r->b.n,
+				     DDP_U8, DDP_MAX) < 0)
+		return fail(r);
+	return 0;
+}
+
+static void put_back(struct ddp_reducer *r)
+{
+	size_t at = 0;
+
+	for (int i = r->b.n - 1; i >= 0; i--) {
+		if (r->mine[i])
+			continue;
+		if (!r->used[i] && size_of(r, i))
+			memcpy(grad_of(r, i), r->kept + at, size_of(r, i));
+		at += size_of(r, i);
+	}
+}
+
+static int missing(struct ddp_reducer *r)
+{
+	for (int i = r->b.n - 1; i >= 0; i--)
+		if (!r->b.ready[i])
+			return err_set(ddp__last_error(), ERR_ARGUMENT,
+				       "ddp_reducer_finish: parameter %d was "
+				       "not ready; where a step may leave some "
+				       "unused, set find_unused", i);
+	return 0;
+}
+
+int ddp_reducer_finish(ddp_reducer *r)
+{
+	int rc = check_state(r, "ddp_reducer_finish");
+
+	if (rc)
+		return rc;
+	if (r->state == REDUCER_IDLE)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_finish: no step was begun: call "
+			       "ddp_reducer_begin");
+	if (r->state == REDUCER_LOCAL) {
+		r->state = REDUCER_IDLE;
+		return 0;
+	}
+	rc = r->o.find_unused ? fill_in(r) : missing(r);
+	if (!rc)
+		rc = run_held(r);
+	if (!rc && r->o.find_unused)
+		rc = agree_on_used(r);
+	if (!rc)
+		rc = land_all(r);
+	if (rc)
+		return rc;
+	if (r->o.find_unused)
+		put_back(r);
+	memset(r->mine, 0, (size_t)r->b.n);
+	r->state = REDUCER_IDLE;
+	return 0;
+}
+
+int ddp_reducer_used(const ddp_reducer *r, int i)
+{
+	if (!r || i < 0 || i >= r->b.n)
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_reducer_used: there is no parameter %d", i);
+	return r->o.find_unused ? r->used[i] : 1;
+}

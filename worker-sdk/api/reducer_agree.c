@@ -1,0 +1,139 @@
+/* reducer_agree.c: reducers of other shapes would average the wrong things, or
+ * wait for each other for ever: so ranks compare before the first step. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/api/reducer.h"
+#include "worker-sdk/core/last_error.h"
+
+/* What each rank says of its own. */
+struct head {
+	uint64_t counts; /* their hash */
+	uint64_t first, later;
+	int32_t n, type, spans, bf16, unused, hook;
+	int32_t bad; /* its arguments are: an error's code */
+};
+
+enum { BLOCK = 256 };
+
+static uint64_t hash(const size_t *counts, int n)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (int i = 0; i < n; i++) {
+		h = (h ^ counts[i]) * 0x9e3779b97f4a7c15u;
+		h ^= h >> 29;
+	}
+	return h;
+}
+
+struct pair {
+	ddp_comm *c;
+	int rank; /* whose differs from rank 0's */
+};
+
+static int differ(const struct pair *p, const char *what, long long a,
+		  long long b)
+{
+	char zero[DDP__NAME_MAX], other[DDP__NAME_MAX];
+
+	return err_set(ddp__last_error(), ERR_ARGUMENT,
+		       "ddp_reducer_new: %s: %lld on %s, %lld on %s; all ranks "
+		       "must give the same", what, a,
+		       ddp__name_rank(p->c, 0, zero), b,
+		       ddp__name_rank(p->c, p->rank, other));
+}
+
+/* All ranks look at the same counts, block by block, so all stop at once. */
+static int name_parameter(const struct pair *p, const size_t *counts, int n)
+{
+	size_t size = BLOCK * sizeof(uint64_t);
+	uint64_t mine[BLOCK], *all = malloc(size * (size_t)p->c->size);
+	char what[64];
+	int rc = 0;
+
+	if (!all)
+		return err_set(ddp__last_error(), -ENOMEM,
+			       "ddp_reducer_new: no memory");
+	for (int at = 0; at < n && !rc; at += BLOCK) {
+		const uint64_t *other = all + (size_t)p->rank * BLOCK;
+
+		memset(mine, 0, sizeof(mine));
+		for (int i = at; i < n && i < at + BLOCK; i++)
+			mine[i - at] = counts[i];
+		rc = ddp__tell(p->c, DDP__REDUCER, mine, all, size);
+		for (int i = 0; i < BLOCK && !rc; i++) {
+			if (all[i] == other[i])
+				continue;
+			snprintf(what, sizeof(what), "elements of parameter %d",
+				 at + i);
+			rc = differ(p, what, (long long)all[i],
+				    (long long)other[i]);
+		}
+	}
+	free(all);
+	return rc ? rc : differ(p, "the counts' hash", 0, 1);
+}
+
+static int compare(const struct pair *p, const struct head *a,
+		   const struct head *b, const size_t *counts, int n)
+{
+	if (a->n != b->n)
+		return differ(p, "parameters", a->n, b->n);
+	if (a->type != b->type)
+		return differ(p, "type", a->type, b->type);
+	if (a->spans != b->spans)
+		return differ(p, "in spans", a->spans, b->spans);
+	if (a->counts != b->counts)
+		return name_parameter(p, counts, n);
+	if (a->first != b->first)
+		return differ(p, "bytes of first_bucket", (long long)a->first,
+			      (long long)b->first);
+	if (a->later != b->later)
+		return differ(p, "bytes of bucket", (long long)a->later,
+			      (long long)b->later);
+	if (a->bf16 != b->bf16)
+		return differ(p, "bf16", a->bf16, b->bf16);
+	if (a->unused != b->unused)
+		return differ(p, "find_unused", a->unused, b->unused);
+	return a->hook == b->hook ? 0 : differ(p, "hook", a->hook, b->hook);
+}
+
+int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
+		       const size_t *counts, int n, const struct err *ours)
+{
+	const struct ddp_reducer_options *o = &r->o;
+	struct err *e = ddp__last_error();
+	struct head *all = calloc((size_t)c->size, sizeof(*all)), mine = {
+		.first = o->first_bucket, .later = o->bucket, .n = n,
+		.type = (int)r->type, .spans = r->apart, .bf16 = o->bf16 != 0,
+		.unused = o->find_unused != 0, .hook = o->hook != NULL,
+		.bad = ours->code,
+	};
+	char name[DDP__NAME_MAX];
+	int rc;
+
+	if (!all)
+		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
+	if (!ours->code)
+		mine.counts = hash(counts, n);
+	rc = ddp__tell(c, DDP__REDUCER, &mine, all, sizeof(mine));
+	if (ours->code) { /* what we say is better than what we hear */
+		*e = *ours;
+		rc = e->code;
+	}
+	for (int i = 0; i < c->size && !rc; i++)
+		if (all[i].bad)
+			rc = err_set(e, ERR_ARGUMENT, "ddp_reducer_new failed "
+				     "on %s (%s), so it does here",
+				     ddp__name_rank(c, i, name),
+				     err_name(all[i].bad));
+	for (int i = 1; i < c->size && !rc; i++)
+		if (memcmp(&all[i], &all[0], sizeof(mine)))
+			rc = compare(&(struct pair){c, i}, &all[0], &all[i],
+				     counts, n);
+	free(all);
+	return rc;
+}

@@ -1,0 +1,138 @@
+/* reducer_memory.c: where a reducer's gradients lie, and what of a bucket is
+ * averaged: the gradients in place, gathered ones, or bf16 made of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/api/reducer.h"
+#include "worker-sdk/math/kernels.h"
+
+static size_t count_of(const struct ddp_reducer *r, int i)
+{
+	return r->b.at[i + 1] - r->b.at[i];
+}
+
+/* The next member of bucket k from i on; b->end: none. */
+static int member(const struct ddp_reducer *r, int k, int i)
+{
+	while (i < r->b.list[k].end && r->b.of[i] != k)
+		i++;
+	return i;
+}
+
+/* The first gradient of a bucket that has elements; NULL: none. */
+static char *data_of(const struct ddp_reducer *r, int k)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+
+	for (int i = member(r, k, b->first); i < b->end;
+	     i = member(r, k, i + 1))
+		if (count_of(r, i))
+			return r->data[i];
+	return NULL;
+}
+
+/* Whether each begins where the one before it ends. */
+static int is_together(const struct ddp_reducer *r, int k)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+	const char *next = data_of(r, k);
+
+	for (int i = member(r, k, b->first); i < b->end;
+	     i = member(r, k, i + 1)) {
+		if (!count_of(r, i))
+			continue;
+		if (r->data[i] != next)
+			return 0;
+		next += count_of(r, i) * r->element;
+	}
+	return 1;
+}
+
+int ddp__reducer_prepare(struct ddp_reducer *r)
+{
+	size_t buckets = (size_t)r->b.count + 1, total = r->b.at[r->b.n];
+
+	if (!r->apart) {
+		r->data = calloc((size_t)r->b.n + 1, sizeof(*r->data));
+		for (int i = 0; r->data && i < r->b.n; i++)
+			r->data[i] = r->grads + r->b.at[i] * r->element;
+	}
+	r->room = calloc(buckets, sizeof(*r->room));
+	if (r->o.bf16)
+		r->wire = malloc((total + 1) * sizeof(*r->wire));
+	if (!r->data || !r->room || (r->o.bf16 && !r->wire))
+		return -ENOMEM;
+	for (int k = 0; k < r->b.count && !r->wire; k++) {
+		if (is_together(r, k))
+			continue;
+		r->room[k] = malloc(r->b.list[k].count * r->element);
+		if (!r->room[k])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void ddp__reducer_let_go(struct ddp_reducer *r)
+{
+	for (int k = 0; r->room && k < r->b.count; k++)
+		free(r->room[k]);
+	free(r->room);
+	free(r->data);
+	free(r->wire);
+}
+
+static void copy(void *to, const void *from, size_t size)
+{
+	if (size)
+		memcpy(to, from, size);
+}
+
+void *ddp__reducer_load(struct ddp_reducer *r, int k, enum ddp_type *type)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+	size_t at = 0;
+
+	*type = r->wire ? DDP_BF16 : r->type;
+	if (!ddp__reducer_is_copied(r, k))
+		return data_of(r, k);
+	for (int i = member(r, k, b->first); i < b->end;
+	     i = member(r, k, i + 1)) {
+		size_t n = count_of(r, i);
+
+		if (r->wire)
+			ddp__kernels()->to_bf16(r->wire + b->from + at,
+						(void *)r->data[i], n);
+		else
+			copy(r->room[k] + at * r->element, r->data[i],
+			     n * r->element);
+		at += n;
+	}
+	return r->wire ? (void *)(r->wire + b->from) : r->room[k];
+}
+
+int ddp__reducer_is_copied(const struct ddp_reducer *r, int k)
+{
+	return r->wire || r->room[k];
+}
+
+void ddp__reducer_land(struct ddp_reducer *r, int k)
+{
+	const struct ddp__bucket *b = &r->b.list[k];
+	size_t at = 0;
+
+	if (r->alone || !ddp__reducer_is_copied(r, k))
+		return;
+	for (int i = member(r, k, b->first); i < b->end;
+	     i = member(r, k, i + 1)) {
+		size_t n = count_of(r, i);
+
+		if (r->wire)
+			ddp__kernels()->from_bf16((void *)r->data[i],
+						  r->wire + b->from + at, n);
+		else
+			copy(r->data[i], r->room[k] + at * r->element,
+			     n * r->element);
+		at += n;
+	}
+}

@@ -1,0 +1,136 @@
+/* spans.c: many arrays broadcast in few calls. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/core/last_error.h"
+
+/* A span above SMALL goes by itself: copying it would cost more than a call. Of
+ * what goes together root's digest is the end. */
+enum { SMALL = 64 << 10, TOGETHER = 1 << 20, DIGEST = sizeof(uint64_t) };
+
+static size_t size_of(const struct ddp_span *s)
+{
+	return s->count * ddp_type_size(s->type);
+}
+
+static int check(const ddp_comm *c, const struct ddp_span *spans, int n,
+		 int root)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__check_comm(c, "ddp_broadcast_spans", e);
+
+	if (rc)
+		return rc;
+	if (n < 0 || (n && !spans))
+		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: %s",
+			       n < 0 ? "n is negative" : "spans is NULL");
+	if (root < 0 || root >= ddp_world_size(c))
+		return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: there is "
+			       "no root %d among %d ranks", root,
+			       ddp_world_size(c));
+	for (int i = 0; i < n; i++) {
+		size_t size = ddp_type_size(spans[i].type);
+
+		if (!size || spans[i].count > DDP__COUNT_MAX)
+			return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: "
+				       "span %d: %s", i,
+				       size ? "too many elements"
+					    : "unknown type");
+		if (spans[i].count && !spans[i].data)
+			return err_set(e, ERR_ARGUMENT, "ddp_broadcast_spans: "
+				       "span %d: data is NULL", i);
+	}
+	return 0;
+}
+
+/* How many spans from the first on go together, and their bytes. */
+static int take(const struct ddp_span *s, int n, size_t *bytes)
+{
+	int k = 0;
+
+	*bytes = 0;
+	while (k < n && size_of(&s[k]) <= SMALL &&
+	       *bytes + size_of(&s[k]) <= TOGETHER)
+		*bytes += size_of(&s[k++]);
+	return k;
+}
+
+static void move(const struct ddp_span *s, int n, char *room, int out)
+{
+	for (int i = 0; i < n; i++) {
+		size_t size = size_of(&s[i]);
+
+		if (size && out)
+			memcpy(s[i].data, room, size);
+		else if (size)
+			memcpy(room, s[i].data, size);
+		room += size;
+	}
+}
+
+static uint64_t digest(const struct ddp_span *s, int n)
+{
+	uint64_t d = (uint64_t)n;
+
+	for (int i = 0; i < n; i++)
+		d = ddp__digest(d, (uint64_t)s[i].count << 8 | s[i].type);
+	return d;
+}
+
+/* The n from the first one on, in one call, through room. */
+static int pass(struct ddp_comm *c, const struct ddp_span *spans, int first,
+		int n, size_t bytes, char *room, int root)
+{
+	const struct ddp_span *s = spans + first;
+	uint64_t mine = digest(s, n);
+	int rc;
+
+	if (c->rank == root) {
+		move(s, n, room, 0);
+		memcpy(room + bytes, &mine, DIGEST);
+	}
+	rc = ddp_broadcast(c, room, bytes + DIGEST, DDP_U8, root);
+	if (rc || c->rank == root)
+		return rc;
+	/* the sum of their bytes may be right where theirs are not */
+	if (memcmp(room + bytes, &mine, DIGEST))
+		return err_set(ddp__last_error(), ERR_ARGUMENT,
+			       "ddp_broadcast_spans: of the spans %d to %d "
+			       "one has another count or type on rank %d, the "
+			       "root, than on rank %d: all ranks must give the "
+			       "same",
+			       first, first + n - 1, root, c->rank);
+	move(s, n, room, 1);
+	return 0;
+}
+
+int ddp_broadcast_spans(ddp_comm *c, const struct ddp_span *spans, int n,
+			int root)
+{
+	int rc = check(c, spans, n, root), here, k;
+	char *room = NULL;
+	size_t bytes;
+
+	if (rc || !c->state)
+		return rc;
+	here = c->backend == &ddp__cpu; /* else memory is not ours to touch */
+	for (int i = 0; i < n && !rc; i += k) {
+		k = here ? take(spans + i, n - i, &bytes) : 0;
+		if (k < 2) {
+			k = 1;
+			rc = ddp_broadcast(c, spans[i].data, spans[i].count,
+					   spans[i].type, root);
+			continue;
+		}
+		if (!room)
+			room = malloc(TOGETHER + DIGEST);
+		if (!room)
+			return err_set(ddp__last_error(), -ENOMEM,
+				       "ddp_broadcast_spans: no memory");
+		rc = pass(c, spans, i, k, bytes, room, root);
+	}
+	free(room);
+	return rc;
+}

@@ -1,0 +1,362 @@
+/* collective.c: the public collectives: arguments are checked here, and a
+ * communicator of one is served here; the rest is the backend's. */
+#include "worker-sdk/comm/collective.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker-sdk/comm/cpu_quick.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/request.h"
+#include "worker-sdk/core/last_error.h"
+
+ddp_request *ddp__blocking;
+
+/* Out of the way of the calls that are right. */
+__attribute__((cold, noinline, format(printf, 3, 4))) static int
+refuse(const struct ddp__call *call, struct err *e, const char *fmt, ...)
+{
+	char text[DDP__CALL_TEXT], why[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	return err_set(e, ERR_ARGUMENT, "%s: %s", ddp__call_text(call, text),
+		       why);
+}
+
+int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
+		   size_t parts, struct err *e)
+{
+	const struct ddp__call *call = &u->call;
+	size_t most = DDP__COUNT_MAX / (parts ? parts : 1);
+
+	if ((unsigned)call->type >= DDP_TYPES)
+		return refuse(call, e, "unknown type %d", (int)call->type);
+	/* a negative one is a very large one here */
+	if (call->count > most)
+		return refuse(call, e, "too many elements: at most %zu on %d "
+			      "ranks", most, c->size);
+	if (call->count &&
+	    ((u->send_parts && !u->send) || (u->recv_parts && !u->recv)))
+		return refuse(call, e, "a buffer is NULL");
+	return 0;
+}
+
+static int is_float(enum ddp_type type)
+{
+	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
+	       type == DDP_BF16;
+}
+
+static int check_op(const struct ddp__call *call, struct err *e)
+{
+	if ((unsigned)call->op >= DDP_OPS)
+		return refuse(call, e, "unknown operation %d", (int)call->op);
+	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
+	    is_float(call->type))
+		return refuse(call, e, "bits are combined of integers only");
+	return 0;
+}
+
+/* An overlap that is not the one in place that ddp.h allows gives garbage: the
+ * same place in what both ranks call by the same number. */
+static int check_overlap(const struct ddp_comm *c, const struct ddp__use *u,
+			 struct err *e)
+{
+	size_t size = ddp__call_bytes(&u->call);
+	size_t shift = (size_t)c->rank * size;
+	uintptr_t s = (uintptr_t)u->send, r = (uintptr_t)u->recv;
+	size_t s_size = size * u->send_parts, r_size = size * u->recv_parts;
+
+	if (!s_size || !r_size || s + s_size <= r || r + r_size <= s)
+		return 0;
+	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
+	    r + (u->recv_parts < u->send_parts ? 0 : shift))
+		return 0;
+	return refuse(&u->call, e, "send and recv overlap, and not in the one "
+		      "way that is legal");
+}
+
+static int check(const struct ddp_comm *c, const struct ddp__use *u,
+		 struct err *e)
+{
+	int rc = ddp__check_use(c, u, (size_t)c->size, e);
+
+	if (!rc)
+		rc = check_op(&u->call, e);
+	if (!rc && (u->call.root < 0 || u->call.root >= c->size))
+		rc = refuse(&u->call, e, "there is no such root in a %s of %d",
+			    c->name[0] ? "group" : "world", c->size);
+	return rc ? rc : check_overlap(c, u, e);
+}
+
+/* With nobody else, what is sent is what is received. */
+static void copy_to_self(const struct ddp__use *u)
+{
+	size_t size = ddp__call_bytes(&u->call);
+
+	if (size && u->recv && u->send && u->recv != u->send)
+		memmove(u->recv, u->send, size);
+}
+
+static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
+		 struct err *e)
+{
+	struct ddp_request *r = ddp__request_new(c, &u->call, u->send, u->recv);
+	int rc;
+
+	if (!r)
+		return err_set(e, -ENOMEM, "no memory for a request");
+	rc = ddp__enter(c, &r->call, e);
+	if (!rc && c->state) {
+		rc = c->backend->begin(r, e);
+		if (rc)
+			rc = ddp__leave(c, &r->call, rc, e);
+	} else if (!rc) {
+		copy_to_self(u);
+		r->ended = 1;
+		ddp__leave(c, &r->call, 0, e);
+	}
+	if (rc)
+		ddp__request_free(r);
+	else
+		*request = r;
+	return rc;
+}
+
+int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
+		      ddp_request **request, struct err *e)
+{
+	int rc;
+
+	if (request != &ddp__blocking)
+		return begin(c, u, request, e);
+	rc = ddp__enter(c, &u->call, e);
+	if (rc)
+		return rc;
+	if (c->state)
+		rc = c->backend->run(c, &u->call, u->send, u->recv, e);
+	else
+		copy_to_self(u);
+	return ddp__leave(c, &u->call, rc, e);
+}
+
+int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
+{
+	return (*c)->backend->home(c, &u->call,
+				   u->send_parts ? u->send : NULL,
+				   u->recv_parts ? u->recv : NULL, e);
+}
+
+static inline void name(const struct ddp_comm *c, struct ddp__call *call)
+{
+	call->number = c->calls + 1;
+	call->group = c->name[0] ? c->name : NULL;
+}
+
+/* 1: it went the short way, with *rc. */
+static inline int go_quick(struct ddp_comm *c, struct ddp__use *u, int *rc,
+			   struct err *e)
+{
+	size_t size = ddp__quick_size(c, u);
+
+	if (size == DDP__NOT_QUICK)
+		return 0;
+	name(c, &u->call);
+	*rc = ddp__cpu_quick(c, &u->call, size, u->send, u->recv, e);
+	if (*rc <= 0)
+		return 1;
+	*rc = 0;
+	return 0;
+}
+
+int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
+		    ddp_request **request)
+{
+	struct err *e = ddp__last_error();
+	int rc = ddp__occupy(c, &u->call, e);
+
+	if (rc)
+		return rc;
+	if (c->quick && request == &ddp__blocking && go_quick(c, u, &rc, e)) {
+		ddp__vacate(c);
+		return rc;
+	}
+	if (c->backend->home)
+		rc = ddp__at_home(&c, u, e);
+	name(c, &u->call);
+	if (!rc && !request)
+		rc = refuse(&u->call, e, "request is NULL");
+	if (!rc)
+		rc = check(c, u, e);
+	if (!rc)
+		rc = ddp__run_or_begin(c, u, request, e);
+	ddp__vacate(c);
+	return rc;
+}
+
+static size_t size_of(const ddp_comm *c)
+{
+	return c && c->magic == DDP__ALIVE ? (size_t)c->size : 1;
+}
+
+static int is(const ddp_comm *c, int root)
+{
+	return c && c->magic == DDP__ALIVE && c->rank == root;
+}
+
+int ddp_all_reduce_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type, enum ddp_op op,
+			 ddp_request **request)
+{
+	struct ddp__use u = {{DDP__ALL_REDUCE, type, op, 0, count, 0, NULL},
+			     send, recv, 1, 1};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_all_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
+		   enum ddp_type type, enum ddp_op op)
+{
+	return ddp_all_reduce_async(c, send, recv, count, type, op,
+				    &ddp__blocking);
+}
+
+int ddp_reduce_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		     enum ddp_type type, enum ddp_op op, int root,
+		     ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {{DDP__REDUCE, type, op, root, count, 0, NULL},
+			     send, mine ? recv : NULL, 1, (size_t)mine};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_reduce(ddp_comm *c, const void *send, void *recv, size_t count,
+	       enum ddp_type type, enum ddp_op op, int root)
+{
+	return ddp_reduce_async(c, send, recv, count, type, op, root,
+				&ddp__blocking);
+}
+
+int ddp_broadcast_async(ddp_comm *c, void *buf, size_t count,
+			enum ddp_type type, int root, ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__BROADCAST, type, DDP_SUM, root, count, 0, NULL},
+		buf, buf, 1, 1};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_broadcast(ddp_comm *c, void *buf, size_t count, enum ddp_type type,
+		  int root)
+{
+	return ddp_broadcast_async(c, buf, count, type, root, &ddp__blocking);
+}
+
+int ddp_all_gather_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type,
+			 ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__ALL_GATHER, type, DDP_SUM, 0, count, 0, NULL},
+		send, recv, 1, size_of(c)};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
+		   enum ddp_type type)
+{
+	return ddp_all_gather_async(c, send, recv, count, type,
+				    &ddp__blocking);
+}
+
+int ddp_gather_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		     enum ddp_type type, int root, ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {{DDP__GATHER, type, DDP_SUM, root, count, 0, NULL},
+			     send, mine ? recv : NULL, 1,
+			     mine ? size_of(c) : 0};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_gather(ddp_comm *c, const void *send, void *recv, size_t count,
+	       enum ddp_type type, int root)
+{
+	return ddp_gather_async(c, send, recv, count, type, root,
+				&ddp__blocking);
+}
+
+int ddp_scatter_async(ddp_comm *c, const void *send, void *recv, size_t count,
+		      enum ddp_type type, int root, ddp_request **request)
+{
+	int mine = is(c, root);
+	struct ddp__use u = {
+		{DDP__SCATTER, type, DDP_SUM, root, count, 0, NULL},
+		mine ? send : NULL, recv, mine ? size_of(c) : 0, 1};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
+		enum ddp_type type, int root)
+{
+	return ddp_scatter_async(c, send, recv, count, type, root,
+				 &ddp__blocking);
+}
+
+int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
+			     size_t count, enum ddp_type type, enum ddp_op op,
+			     ddp_request **request)
+{
+	struct ddp__use u = {{DDP__REDUCE_SCATTER, type, op, 0, count, 0, NULL},
+			     send, recv, size_of(c), 1};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_reduce_scatter(ddp_comm *c, const void *send, void *recv, size_t count,
+		       enum ddp_type type, enum ddp_op op)
+{
+	return ddp_reduce_scatter_async(c, send, recv, count, type, op,
+					&ddp__blocking);
+}
+
+int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
+			 size_t count, enum ddp_type type,
+			 ddp_request **request)
+{
+	struct ddp__use u = {
+		{DDP__ALL_TO_ALL, type, DDP_SUM, 0, count, 0, NULL},
+		send, recv, size_of(c), size_of(c)};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_all_to_all(ddp_comm *c, const void *send, void *recv, size_t count,
+		   enum ddp_type type)
+{
+	return ddp_all_to_all_async(c, send, recv, count, type,
+				    &ddp__blocking);
+}
+
+int ddp_barrier_async(ddp_comm *c, ddp_request **request)
+{
+	struct ddp__use u = {.call = {.kind = DDP__BARRIER}};
+
+	return ddp__collective(c, &u, request);
+}
+
+int ddp_barrier(ddp_comm *c)
+{
+	return ddp_barrier_async(c, &ddp__blocking);
+}

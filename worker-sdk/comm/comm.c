@@ -1,0 +1,133 @@
+/* comm.c: making communicators and taking them apart. */
+#include "worker-sdk/comm/comm.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker-sdk/comm/detector.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/own.h"
+#include "worker-sdk/comm/request.h"
+#include "worker-sdk/comm/store.h"
+#include "worker-sdk/core/recorder.h"
+
+enum { GRAVES = 16 };
+
+/* What was freed last stays, empty, so that who uses it is told so. */
+static struct ddp_comm *graves[GRAVES];
+static unsigned buried;
+static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static char *name_rank(void *owner, int rank, char *out)
+{
+	const struct ddp_comm *c = owner;
+	int r = ddp_world_rank(c, rank);
+
+	if (c->world->hosts && c->world->hosts[r])
+		snprintf(out, DDP__NAME_MAX, "rank %d on %.70s", r,
+			 c->world->hosts[r]);
+	else
+		snprintf(out, DDP__NAME_MAX, "rank %d", r);
+	return out;
+}
+
+enum { FATE_MS = 2000 };
+
+/* What became of it, from the store; the answer is to be copied before that is
+ * given back. */
+static int ask(struct ddp__kv *kv, int rank, int timeout_ms, const char *seen,
+	       struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct slice text = {"", 0};
+	int rc = ERR_TIMEOUT;
+
+	if (kv && kv->ops->fate)
+		rc = kv->ops->fate(kv, rank, timeout_ms, &text, &why);
+	if (rc < 0 && !seen)
+		return rc == ERR_ABORTED
+			       ? err_set(e, ERR_REMOTE, "%s", why.text)
+			       : 0;
+	if (!seen)
+		return err_set(e, ERR_REMOTE, "%.*s", SLICE_FMT(text));
+	if (rc == ERR_ABORTED) /* the round is over, and this is why */
+		return err_set(e, ERR_REMOTE, "%s: %.700s", seen, why.text);
+	if (rc < 0)
+		return err_set(e, ERR_REMOTE, "%s; its end was not reported",
+			       seen);
+	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
+}
+
+static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
+{
+	struct ddp_comm *c = owner;
+	struct ddp__kv *kv = ddp__store_borrow(c->world, FATE_MS);
+	int rc = ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen, e);
+
+	if (kv)
+		ddp__store_give(c->world);
+	return rc;
+}
+
+static char *last_seen(void *owner, int rank, char *out)
+{
+	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
+}
+
+struct ddp_comm *ddp__comm_new(struct ddp__world *w)
+{
+	struct ddp_comm *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->magic = DDP__ALIVE;
+	c->world = w;
+	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen,
+				       ddp__detector_look, ddp__detector_end,
+				       ddp__detector_hear};
+	c->next = w->comms;
+	w->comms = c;
+	return c;
+}
+
+static void bury(struct ddp_comm *c)
+{
+	struct ddp_comm *old;
+
+	*c = (struct ddp_comm){.rank = -1};
+	pthread_mutex_lock(&graves_lock);
+	old = graves[buried % GRAVES];
+	graves[buried++ % GRAVES] = c;
+	pthread_mutex_unlock(&graves_lock);
+	free(old);
+}
+
+void ddp__comm_free(struct ddp_comm *c)
+{
+	struct ddp_comm **at = &c->world->comms;
+
+	/* what a forked child says on the shared memory and the sockets, its
+	 * parent says: the world is still the parent's */
+	if (c->world->forks != ddp__forks) {
+		c->state = NULL;
+		ddp__recorder_close(c->world->flight, c->world->flight_fd);
+		c->world->flight = NULL;
+		c->world->flight_fd = -1;
+	}
+	flight_comm_gone(c->world->flight, c->id);
+	if (c->kept_at)
+		*c->kept_at = NULL;
+	while (c->requests)
+		ddp__request_orphan(c->requests);
+	if (c->state)
+		c->backend->stop(c);
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	ddp__own_release(c);
+	ddp__topology_release(&c->topology);
+	free(c->ranks);
+	free(c->messages);
+	bury(c);
+}

@@ -1,0 +1,158 @@
+/* comm.h: the world, which a process joins once, and its communicators: groups
+ * of its ranks, each with a backend that moves their data. The public calls
+ * check their arguments and go through one struct of function pointers;
+ * everything below knows no public API.
+ *
+ * For tests only, read in ddp_init:
+ *   DDP_TEST_HOSTS=K   this machine's ranks count as K hosts, in equal runs;
+ *                      =Ki: dealt in turn, so that hosts' ranks interleave
+ *   DDP_TEST_SHM=fail  shared memory cannot be attached: ranks fall back to TCP
+ *   DDP_TEST_SHARE=1   however few they are, the ranks pass on what they gather
+ *   DDP_TEST_VERSION=x this rank says that it is that version of libddp */
+#ifndef SDK_COMM_H
+#define SDK_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/flight.h"
+#include "worker-sdk/core/call.h"
+#include "worker-sdk/core/env.h"
+#include "worker-sdk/core/peers.h"
+#include "worker-sdk/core/topology.h"
+#include "worker-sdk/kv/kv.h"
+
+struct ddp__engine;
+
+/* What the communicators of a process share. */
+struct ddp__world {
+	struct ddp__env env;
+	pid_t pid; /* who called ddp_init; a fork of it is not the rank */
+	unsigned forks; /* ddp__forks then: another number is another process */
+	unsigned joined; /* worlds that this process was in before this one */
+	int timeout_ms; /* < 0: for ever */
+	char host[256]; /* this one's name */
+	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
+	struct ddp__kv *kv;
+	pthread_mutex_t kv_lock; /* store.h's */
+	_Atomic int kv_wanted;	 /* by who only borrows it */
+	char **hosts; /* each rank's host's name, once the ranks have met */
+	struct ddp_comm *comms; /* all of them, the world last */
+	/* entry.h's, to find two threads in one world: the call that a thread
+	 * is in, else 0; the thread that was the last in one; the call of
+	 * another one, which is about to take its place. */
+	_Atomic uint64_t user, user_number;
+	_Atomic uintptr_t thread;
+	_Atomic uint64_t other;
+	struct flight *flight; /* the recorder; NULL: off */
+	int flight_fd;	       /* of one without an agent, or -1 */
+	struct ddp__engine *engine; /* of the cpu backend; else NULL */
+	struct ddp__detector *detector; /* of deadlocks; or NULL */
+	const char *wish; /* "cpu", "nccl" or "auto": as the program wants it */
+	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
+};
+
+/* How the ranks of a communicator to be made tell each other something: mine
+ * is one value, values[i] rank i's, valid until the next exchange. The world's
+ * go through the store, a group's through the communicator that it is split
+ * from. what names the exchange ("init"). */
+struct ddp__exchange {
+	void *owner;
+	int (*gather)(void *owner, const char *what, struct slice mine,
+		      struct slice *values, struct err *e);
+};
+
+struct ddp_request;
+
+/* What a backend can do. All take checked arguments, and are called by one
+ * thread at a time: the program's. A buffer that this rank has no use for may
+ * be NULL; broadcast and send have theirs in send, broadcast and recv in recv.
+ * After an error of run, test or wait the communicator is not used again, but
+ * for release, abort and stop. */
+struct ddp__backend {
+	const char *name;
+	/* Also for a communicator of one rank; else collective.c copies. */
+	int serves_one;
+	size_t op_size; /* bytes at r->op of each request */
+	/* The ranks of c meet. On failure nothing is left; on success c->state
+	 * is stop's to free. */
+	int (*start)(struct ddp_comm *c, const struct ddp__exchange *x,
+		     struct err *e);
+	/* Called on every rank of parent; group is NULL where color < 0. As
+	 * start: sets group->state. NULL: start(group) is called instead, where
+	 * there is a group. */
+	int (*split)(struct ddp_comm *parent, struct ddp_comm *group, int color,
+		     int key, const struct ddp__exchange *x, struct err *e);
+	/* Requests that are still under way are forgotten: nothing of theirs
+	 * is touched afterwards. */
+	void (*stop)(struct ddp_comm *c);
+	/* Ends all that is under way on c, and lets the ranks that wait for
+	 * this one know why. Returns at once. */
+	void (*abort)(struct ddp_comm *c, const struct err *why);
+	/* Does call, of whatever kind, and returns when it is done. */
+	int (*run)(struct ddp_comm *c, const struct ddp__call *call,
+		   const void *send, void *recv, struct err *e);
+	/* Begins r->call, after those begun before it. After an error r is not
+	 * the backend's. */
+	int (*begin)(struct ddp_request *r, struct err *e);
+	/* 1: ended well; 0: not yet; < 0: failed, as each later time. */
+	int (*test)(struct ddp_request *r, struct err *e);
+	/* The same after at most timeout_ms; < 0: not before its end. */
+	int (*wait)(struct ddp_request *r, int timeout_ms, struct err *e);
+	/* r has ended, or was never begun; its op goes. NULL: nothing to do. */
+	void (*release)(struct ddp_request *r);
+	/* Every rank's size bytes, by rank, in all. Memory is the host's,
+	 * whatever the backend; what groups meet through. */
+	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
+		      const void *mine, void *all, size_t size, struct err *e);
+	/* Which of a communicator and what is beside it serves the call, by
+	 * where its buffers lie: sets *c, or returns an error, which breaks
+	 * nothing. NULL: it serves them all. The type and operation may be
+	 * unknown ones. */
+	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
+		    const void *send, const void *recv, struct err *e);
+	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
+	void (*set_timeout)(struct ddp_comm *c, int timeout_ms);
+	/* ddp_progress_start; NULL: the backend moves on by itself. */
+	int (*progress)(struct ddp_comm *world, int cpu, struct err *e);
+};
+
+extern const struct ddp__backend ddp__cpu;
+
+enum { DDP__GROUP_NAME = 40 };
+#define DDP__ALIVE 0x61646470636f6d6dull
+
+struct ddp_comm {
+	uint64_t magic; /* DDP__ALIVE until it is freed */
+	struct ddp__world *world;
+	struct ddp_comm *next; /* of world->comms */
+	int rank, size;	       /* in this communicator */
+	int *ranks; /* the world's rank of each; NULL: they are the same */
+	/* "1.0": color 0 of the first split of the world; "1.0/2.3": of that
+	 * one's second; "r1": the world's first reducer's. "": the world. */
+	char name[DDP__GROUP_NAME];
+	uint32_t id; /* the name's, in the flight recorder */
+	unsigned splits, reducers; /* of this one so far */
+	/* Where its owner in libddp keeps it: NULL once it is freed; or NULL */
+	struct ddp_comm **kept_at;
+	struct ddp__topology topology;
+	struct ddp__peers peers; /* names this communicator's ranks */
+	const struct ddp__backend *backend;
+	void *state;	/* the backend's; NULL: a communicator of one */
+	int quick;	/* all its ranks share memory: cpu_quick.h serves it */
+	uint64_t calls; /* collectives so far */
+	uint64_t *messages; /* to each rank, then from each; or NULL */
+	struct ddp__letter *letters;  /* own.c's */
+	struct ddp_request *requests; /* all that were not waited for yet */
+	struct err broken; /* code 0, or why no call works any more */
+};
+
+/* A communicator of this world, linked, and nothing more; NULL: no memory. */
+struct ddp_comm *ddp__comm_new(struct ddp__world *w);
+/* Stops its backend, ends its requests, frees itself. What is left of it for a
+ * while is a magic word that says so. */
+void ddp__comm_free(struct ddp_comm *c);
+
+#endif

@@ -1,0 +1,165 @@
+/* cpu.c: the backend for memory of the CPU: a call that finds nothing else
+ * under way is done right here, all others go through the engine's queues. */
+#include "worker-sdk/comm/cpu.h"
+
+#include "worker-sdk/comm/request.h"
+
+static struct ddp__engine *engine_of(const struct ddp_comm *c)
+{
+	return c->world->engine;
+}
+
+/* Behind the engine's lock: 0, or why nothing works here any more. */
+static int check(const struct ddp_comm *c, struct err *e)
+{
+	const struct ddp__cpu *cpu = c->state;
+
+	if (__builtin_expect(!cpu->failed.code, 1))
+		return 0;
+	*e = cpu->failed;
+	return e->code;
+}
+
+static int queue_and_wait(struct ddp_comm *c, const struct ddp__call *call,
+			  const void *send, void *recv, struct err *e)
+{
+	struct ddp__engine *en = engine_of(c);
+	struct ddp__task t;
+	int rc = ddp__engine_add(en, &t, c, call, send, recv, e);
+
+	if (rc)
+		return rc;
+	ddp__engine_wait(en, &t, -1);
+	return t.state == DDP__FAILED ? check(c, e) : 0;
+}
+
+static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
+		   const void *send, void *recv, struct err *e)
+{
+	struct ddp__engine *en = engine_of(c);
+	int rc;
+
+	ddp__engine_lock(en);
+	rc = check(c, e);
+	if (!rc && !en->tasks)
+		rc = ddp__engine_run(c, call, send, recv, e);
+	if (!rc)
+		rc = queue_and_wait(c, call, send, recv, e);
+	ddp__engine_unlock(en);
+	return rc < 0 ? rc : 0;
+}
+
+static int cpu_begin(struct ddp_request *r, struct err *e)
+{
+	struct ddp__engine *en = engine_of(r->comm);
+	int rc;
+
+	ddp__engine_lock(en);
+	rc = check(r->comm, e);
+	if (!rc)
+		rc = ddp__engine_add(en, (void *)r->op, r->comm, &r->call,
+				     r->send, r->recv, e);
+	/* what it can do without others may as well be done */
+	if (!rc && !en->threaded)
+		ddp__engine_move(en);
+	ddp__engine_unlock(en);
+	return rc;
+}
+
+/* With the lock, or without. */
+static int has_ended(const struct ddp__task *t)
+{
+	enum ddp__task_state state =
+		atomic_load_explicit(&t->state, memory_order_acquire);
+
+	return state == DDP__DONE || state == DDP__FAILED;
+}
+
+static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
+{
+	struct ddp__engine *en = engine_of(r->comm);
+	struct ddp__task *t = (void *)r->op;
+	int rc;
+
+	ddp__engine_lock(en);
+	if (!has_ended(t))
+		ddp__engine_wait(en, t, timeout_ms);
+	rc = t->state == DDP__DONE ? 1 : 0;
+	if (t->state == DDP__FAILED)
+		rc = check(r->comm, e);
+	ddp__engine_unlock(en);
+	return rc;
+}
+
+static int cpu_test(struct ddp_request *r, struct err *e)
+{
+	const struct ddp__task *t = (void *)r->op;
+
+	/* the thread moves it on, and is not disturbed at that */
+	if (engine_of(r->comm)->threaded && !has_ended(t))
+		return 0;
+	return cpu_wait(r, 0, e);
+}
+
+/* Only when its communicator is freed is it still under way. */
+static void cpu_release(struct ddp_request *r)
+{
+	struct ddp__engine *en = engine_of(r->comm);
+	struct ddp__task *t = (void *)r->op;
+
+	if (!t->queue)
+		return; /* it was never begun */
+	ddp__engine_lock(en);
+	if (!has_ended(t))
+		ddp__engine_forget(r->comm);
+	ddp__engine_unlock(en);
+}
+
+static int cpu_gather(struct ddp_comm *c, const struct ddp__call *call,
+		      const void *mine, void *all, size_t size, struct err *e)
+{
+	return cpu_run(c, call, mine, all, e);
+}
+
+static void cpu_abort(struct ddp_comm *c, const struct err *why)
+{
+	struct ddp__engine *en = engine_of(c);
+
+	ddp__engine_lock(en);
+	ddp__engine_fail(c, why);
+	ddp__engine_unlock(en);
+}
+
+static int cpu_progress(struct ddp_comm *world, int cpu, struct err *e)
+{
+	return ddp__progress_run(engine_of(world), cpu, e);
+}
+
+static void cpu_set_timeout(struct ddp_comm *c, int timeout_ms)
+{
+	struct ddp__engine *en = engine_of(c);
+	struct ddp__cpu *cpu = c->state;
+
+	ddp__engine_lock(en);
+	cpu->shm.timeout_ms = timeout_ms;
+	cpu->tcp.timeout_ms = ddp__tcp_timeout(timeout_ms);
+	cpu->p2p.timeout_ms = ddp__tcp_timeout(timeout_ms);
+	ddp__engine_forgive(en);
+	ddp__engine_unlock(en);
+}
+
+const struct ddp__backend ddp__cpu = {
+	.name = "cpu",
+	.op_size = sizeof(struct ddp__task),
+	.start = ddp__cpu_start,
+	.stop = ddp__cpu_stop,
+	.abort = cpu_abort,
+	.run = cpu_run,
+	.begin = cpu_begin,
+	.test = cpu_test,
+	.wait = cpu_wait,
+	.release = cpu_release,
+	.gather = cpu_gather,
+	.set_timeout = cpu_set_timeout,
+	.progress = cpu_progress,
+};

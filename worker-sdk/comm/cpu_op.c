@@ -1,0 +1,281 @@
+/* cpu_op.c: the lanes of an operation and how it moves along them. */
+#include "worker-sdk/comm/cpu_op.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/comm/cpu.h"
+#include "worker-sdk/comm/stages.h"
+
+/* Smaller ones cost more turns, larger ones overlap less. Chosen, not measured
+ * against other sizes. */
+enum { SEGMENT = 4 << 20 };
+
+static struct ddp__cpu *cpu_of(const struct ddp__cpu_op *op)
+{
+	return op->c->state;
+}
+
+/* Segments that both ends of the lane see alike. */
+static void cut(struct ddp__cpu_op *op)
+{
+	size_t count = op->call->count, elem = ddp_type_size(op->call->type);
+
+	op->segments = 1;
+	op->each = count;
+	if (!op->stages->cuts || op->size <= SEGMENT)
+		return;
+	op->each = SEGMENT / elem;
+	op->segments = (count + op->each - 1) / op->each;
+}
+
+void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
+		      const struct ddp__call *call, const void *send,
+		      void *recv)
+{
+	/* shm is prepared as a whole, tcp is not used within a host */
+	memset(op, 0, offsetof(struct ddp__cpu_op, shm));
+	op->tcp.moved = 0;
+	op->c = c;
+	op->call = call;
+	op->send = send;
+	op->recv = recv;
+	op->size = ddp__call_bytes(call);
+	if (c->topology.nhosts <= 1)
+		return;
+	memset(&op->tcp, 0, sizeof(op->tcp));
+	op->stages = ddp__stages(call->kind);
+	cut(op);
+}
+
+void ddp__cpu_op_release(struct ddp__cpu_op *op)
+{
+	if (!op->stages)
+		return;
+	ddp__tcp_op_release(&op->tcp);
+	free(op->work);
+	free(op->all);
+	free(op->third);
+	free(op->begin);
+	op->work = op->all = op->third = NULL;
+	op->begin = NULL;
+}
+
+int ddp__cpu_op_moved(struct ddp__cpu_op *op)
+{
+	uint64_t now = cpu_of(op)->shm.step + (op->turn << 32) + op->carried;
+	int moved = now != op->moves || op->tcp.moved;
+
+	op->moves = now;
+	op->tcp.moved = 0;
+	return moved;
+}
+
+int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op)
+{
+	return !op->stages || op->shm_busy;
+}
+
+int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
+{
+	return op->segments > 1 && ddp__is_leading(op->c);
+}
+
+/* ---- the lane of shared memory */
+
+/* The segment of a turn; *out: its last stage. */
+static size_t segment_of(const struct ddp__cpu_op *op, size_t turn, int *out)
+{
+	if (turn == 0 || turn == 2 * op->segments - 1) {
+		*out = turn > 0;
+		return *out ? op->segments - 1 : 0;
+	}
+	*out = turn % 2 == 0;
+	return *out ? turn / 2 - 1 : turn / 2 + 1;
+}
+
+/* Segments whose first stage is behind us. */
+static size_t gathered(const struct ddp__cpu_op *op)
+{
+	size_t in = op->turn / 2 + 1;
+
+	if (op->turn == 0)
+		return 0;
+	return in < op->segments ? in : op->segments;
+}
+
+/* Prepares what this turn brings. 1: it is under way; 0: it has to wait for
+ * TCP; 2: this rank has nothing to do in it. */
+static int take_turn(struct ddp__cpu_op *op, struct err *e)
+{
+	int out, rc;
+	size_t k = segment_of(op, op->turn, &out);
+
+	if (out && ddp__is_leading(op->c) && op->carried <= k)
+		return 0;
+	rc = out ? op->stages->out(op, k, e) : op->stages->in(op, k, e);
+	return rc ? rc : 2;
+}
+
+/* Moves the lane as far as it goes. wait: only in shared memory, and there is
+ * nothing else to be done. */
+static int go_shm(struct ddp__cpu_op *op, int wait, struct err *e)
+{
+	while (op->turn < 2 * op->segments) {
+		int rc = op->shm_busy ? 1 : take_turn(op, e);
+
+		if (rc <= 0)
+			return rc;
+		if (rc == 1) {
+			op->shm_busy = 1;
+			rc = wait ? ddp__shm_run(&op->shm, e)
+				  : ddp__shm_advance(&op->shm, e);
+			if (rc < 0 || (!rc && !wait))
+				return rc;
+			op->shm_busy = 0;
+		}
+		op->turn++;
+		/* TCP can have its next segment before I go on */
+		if (ddp__is_leading(op->c) && !op->tcp_busy &&
+		    op->carried < gathered(op))
+			return 0;
+	}
+	return 0;
+}
+
+/* ---- the lane of TCP, on leaders */
+
+static int go_tcp(struct ddp__cpu_op *op, int wait, struct err *e)
+{
+	while (op->carried < gathered(op)) {
+		int rc = 0;
+
+		if (!op->tcp_busy)
+			rc = op->stages->between(op, op->carried, e);
+		if (rc < 0)
+			return rc;
+		op->tcp_busy = 1;
+		ddp__shm_away(&cpu_of(op)->shm, 1);
+		rc = wait ? ddp__tcp_run(&op->tcp, e)
+			  : ddp__tcp_advance(&op->tcp, e);
+		if (rc < 0 || (!rc && !wait))
+			return rc;
+		ddp__tcp_op_release(&op->tcp);
+		op->tcp_busy = 0;
+		ddp__shm_away(&cpu_of(op)->shm, 0);
+		op->carried++;
+	}
+	return 0;
+}
+
+static int finish(struct ddp__cpu_op *op)
+{
+	if (op->turn < 2 * op->segments)
+		return 0;
+	if (op->stages->end)
+		op->stages->end(op);
+	return 1;
+}
+
+/* All ranks share memory. */
+static void prepare_in_host(struct ddp__cpu_op *op)
+{
+	const struct ddp__call *call = op->call;
+	struct ddp__shm *s = &cpu_of(op)->shm;
+	size_t count = call->count, size = op->size;
+	int world = op->c->size, root = call->root, mine = op->c->rank == root;
+
+	switch (call->kind) {
+	case DDP__ALL_REDUCE:
+	case DDP__SHOULD_STOP:
+		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
+				DDP__ALL, world);
+		return;
+	case DDP__REDUCE:
+		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
+				root, world);
+		return;
+	case DDP__BROADCAST:
+		ddp__shm_broadcast(&op->shm, s, call, root, op->send, size,
+				   op->recv, 0, mine ? 0 : size);
+		return;
+	case DDP__GATHER:
+		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
+				NULL, root);
+		return;
+	case DDP__SCATTER:
+		ddp__shm_scatter(&op->shm, s, call, root, op->send, size,
+				 op->recv, NULL);
+		return;
+	case DDP__REDUCE_SCATTER:
+		ddp__shm_reduce_scatter(&op->shm, s, call, op->send, op->recv,
+					count, world);
+		return;
+	case DDP__ALL_TO_ALL:
+		ddp__shm_all_to_all(&op->shm, s, call, op->send, size, op->recv,
+				    NULL);
+		return;
+	case DDP__BARRIER:
+		ddp__shm_barrier(&op->shm, s, call);
+		return;
+	default: /* all_gather; a world and a group are made by gathering */
+		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
+				NULL, DDP__ALL);
+	}
+}
+
+static int start(struct ddp__cpu_op *op, struct err *e)
+{
+	if (op->started)
+		return 0;
+	op->started = 1;
+	if (op->stages)
+		return op->stages->start ? op->stages->start(op, e) : 0;
+	prepare_in_host(op);
+	op->shm_busy = 1;
+	return 0;
+}
+
+int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
+{
+	int leading = ddp__is_leading(op->c), rc = start(op, e);
+	size_t turn, carried;
+
+	if (rc)
+		return rc;
+	if (!op->stages)
+		return ddp__shm_advance(&op->shm, e);
+	do {
+		turn = op->turn;
+		carried = op->carried;
+		rc = go_shm(op, 0, e);
+		if (!rc && leading)
+			rc = go_tcp(op, 0, e);
+		if (rc)
+			return rc;
+	} while (op->turn != turn || op->carried != carried);
+	return finish(op);
+}
+
+int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
+{
+	int rc = start(op, e);
+
+	if (rc)
+		return rc;
+	if (!op->stages) {
+		rc = ddp__shm_run(&op->shm, e);
+		return rc ? rc : 1;
+	}
+	if (!ddp__is_leading(op->c)) {
+		rc = go_shm(op, 1, e);
+		return rc ? rc : finish(op);
+	}
+	while (!rc && op->turn < 2) {
+		rc = go_shm(op, 1, e);
+		if (!rc)
+			rc = go_tcp(op, 1, e);
+	}
+	return rc ? rc : finish(op);
+}

@@ -1,0 +1,122 @@
+/* cpu_quick.c: posting at once, and what is to be done until all have. What
+ * is done before the post adds to the latency of all. */
+#include "worker-sdk/comm/cpu_quick.h"
+
+#include <string.h>
+
+#include "worker-sdk/comm/cpu.h"
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/math/reduce.h"
+
+/* The sizes that there are, without a call of memcpy. */
+static inline void copy_tiny(void *to, const void *from, size_t size)
+{
+	if (size == 4)
+		memcpy(to, from, 4);
+	else if (size == 8)
+		memcpy(to, from, 8);
+	else if (size)
+		memcpy(to, from, size);
+}
+
+/* What ddp__reduce makes of them, which takes longer than all the rest for the
+ * usual few floats of two ranks. */
+static void add_floats(char *to, const unsigned char *a,
+		       const unsigned char *b, size_t count)
+{
+	for (size_t i = 0; i < 4 * count; i += 4) {
+		float x, y;
+
+		memcpy(&x, a + i, 4);
+		memcpy(&y, b + i, 4);
+		x += y;
+		memcpy(to + i, &x, 4);
+	}
+}
+
+static void reduce_tiny(struct ddp__shm *s, const struct ddp__call *call,
+			void *recv)
+{
+	int half = s->step & 1;
+
+	if (s->n == 2 && call->type == DDP_F32 && call->op == DDP_SUM) {
+		add_floats(recv, ddp__shm_control(s, 0)->tiny[half],
+			   ddp__shm_control(s, 1)->tiny[half], call->count);
+		return;
+	}
+	for (int i = 0; i < s->n; i++)
+		s->sources[i] = ddp__shm_control(s, i)->tiny[half];
+	ddp__reduce(recv, s->sources, s->n, call->count, call->type, call->op,
+		    s->n);
+}
+
+/* Waits for them as any collective does. */
+static int await(struct ddp_comm *c, struct ddp__shm *s,
+		 const struct ddp__call *call, struct err *e)
+{
+	int rc;
+
+	s->call = *call;
+	rc = ddp__shm_wait_first(s, e);
+	if (rc < 0)
+		ddp__engine_fail_in_wait(c, e);
+	return rc;
+}
+
+/* Through a cell (shm_cell.c). The root writes it before its book-keeping. */
+static int broadcast(struct ddp_comm *c, struct ddp__shm *s,
+		     struct ddp__call *call, size_t size, const void *send,
+		     void *recv, struct err *e)
+{
+	int rc = 0;
+
+	ddp__shm_cell_begin(s, call);
+	if (call->root == s->me)
+		ddp__shm_cell_give(s, call, send, size);
+	ddp__enter(c, call, e);
+	if (call->root != s->me)
+		rc = ddp__shm_cell_wait(s, call, call->root, e);
+	if (rc < 0)
+		ddp__engine_fail_in_wait(c, e);
+	else if (call->root != s->me)
+		copy_tiny(recv, ddp__shm_cell(s, call->root)->data, size);
+	else if (recv != send)
+		copy_tiny(recv, send, size);
+	return ddp__leave(c, call, rc, e);
+}
+
+/* A barrier or an all_reduce. */
+static int meet(struct ddp_comm *c, struct ddp__shm *s, struct ddp__call *call,
+		size_t size, const void *send, void *recv, struct err *e)
+{
+	uint64_t word = ddp__call_pack(call);
+	int half = (s->step + 1) & 1, rc;
+
+	if (size)
+		copy_tiny(ddp__shm_control(s, s->me)->tiny[half], send, size);
+	ddp__shm_say(s, call, word);
+	ddp__shm_post(s);
+	/* from here on the others need nothing of me */
+	ddp__shm_entered(s, word, call->number);
+	ddp__enter(c, call, e);
+	rc = await(c, s, call, e);
+	if (!rc && size)
+		reduce_tiny(s, call, recv);
+	return ddp__leave(c, call, rc, e);
+}
+
+int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
+		   const void *send, void *recv, struct err *e)
+{
+	const struct ddp__engine *en = c->world->engine;
+	struct ddp__cpu *cpu = c->state;
+	struct ddp__shm *s = &cpu->shm;
+
+	if (en->threaded || en->tasks || c->broken.code || cpu->failed.code)
+		return 1;
+	if (call->kind == DDP__BROADCAST)
+		return ddp__shm_cell_is_next(s)
+			       ? broadcast(c, s, call, size, send, recv, e)
+			       : 1;
+	return s->behind ? 1 : meet(c, s, call, size, send, recv, e);
+}

@@ -1,0 +1,43 @@
+/* cpu_quick.h: the short way for the calls that are only waiting: a barrier, an
+ * all_reduce of a few bytes or a small broadcast, among ranks of one host, with
+ * nothing else under way. What it does is what the long way does, with the same
+ * words in shared memory; ranks may go either way in one call. Its point is the
+ * order: a rank posts first and does its book-keeping while the others' posts
+ * are on their way to it. */
+#ifndef SDK_CPU_QUICK_H
+#define SDK_CPU_QUICK_H
+
+#include "worker-sdk/comm/collective.h"
+#include "worker-sdk/shm/shm.h"
+
+/* Bytes of a call that may go it, or DDP__NOT_QUICK: so may one whose arguments
+ * are not plainly right. */
+#define DDP__NOT_QUICK ((size_t)-1)
+static inline size_t ddp__quick_size(const struct ddp_comm *c,
+				     const struct ddp__use *u)
+{
+	const struct ddp__call *call = &u->call;
+	uintptr_t s = (uintptr_t)u->send, r = (uintptr_t)u->recv;
+	int is_broadcast = call->kind == DDP__BROADCAST;
+	size_t most = is_broadcast ? DDP__SHM_CELL : DDP__SHM_TINY, size;
+
+	if (call->kind == DDP__BARRIER)
+		return 0;
+	if ((!is_broadcast && call->kind != DDP__ALL_REDUCE &&
+	     call->kind != DDP__SHOULD_STOP) ||
+	    call->count > most || (unsigned)call->type >= DDP_TYPES ||
+	    (unsigned)call->op >= DDP_BAND || !s || !r ||
+	    (unsigned)call->root >= (unsigned)c->size)
+		return DDP__NOT_QUICK;
+	size = ddp__call_bytes(call);
+	if (size > most || (s != r && s + most > r && r + most > s))
+		return DDP__NOT_QUICK;
+	return size;
+}
+
+/* Enters c, which is occupied and `quick`, does the call, of that size, and
+ * leaves: 0 or its error. 1: it has to go the long way, nothing was done. */
+int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
+		   const void *send, void *recv, struct err *e);
+
+#endif

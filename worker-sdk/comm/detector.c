@@ -1,0 +1,428 @@
+/* detector.c: a blocked rank's board, and the circles that it finds in those of
+ * its host. */
+#include "worker-sdk/comm/detector.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "worker-sdk/comm/cpu.h"
+
+enum {
+	/* At least between two looks, at first and later. */
+	LOOK_FIRST_MS = 50,
+	LOOK_MS = 400,
+	FIRST_MS = 3000,
+	/* So long others may take to find a circle of several hosts. */
+	WIDE_MS = 500
+};
+
+_Static_assert(offsetof(struct ddp__detector, turns) <= DDP__SHM_BOARD - 8 &&
+		       offsetof(struct ddp__detector, turns) % 8 == 0 &&
+		       offsetof(struct ddp__detector, mine) % 8 == 0 &&
+		       sizeof(struct ddp__blocked) % 8 == 0,
+	       "a board is read in words");
+
+/* Some of what this rank's board has. */
+static void show(const struct ddp__detector *d, struct ddp__shm *s, size_t at,
+		 size_t size)
+{
+	if (s->header)
+		ddp__shm_board_put(s, at, (const char *)d + at, size);
+}
+
+/* ---- what this rank says */
+
+/* The world's own, where its ranks met. NULL: they cannot tell each other. */
+static struct ddp_comm *world_of(const struct ddp__world *w)
+{
+	struct ddp_comm *c = w->comms;
+
+	for (; c; c = c->next) {
+		if (c->backend != &ddp__cpu)
+			return NULL;
+		if (!c->next)
+			break;
+	}
+	return c && c->state ? c : NULL;
+}
+
+/* Who is needed by a call with a root, of a leader that waits for other
+ * hosts. */
+static int needs_of_root(const struct ddp_comm *c,
+			 const struct ddp__call *call)
+{
+	const int *host_of = c->topology.host_of;
+	int gathers = call->kind == DDP__REDUCE || call->kind == DDP__GATHER;
+
+	if (host_of[c->rank] == host_of[call->root])
+		return gathers ? DDP__NEEDS_ALL : DDP__NEEDS_NONE;
+	return gathers ? DDP__NEEDS_NONE : ddp_world_rank(c, call->root);
+}
+
+static int needs_of(const struct ddp_comm *c, const struct ddp__call *call,
+		    int from)
+{
+	int root = call->kind == DDP__REDUCE || call->kind == DDP__GATHER ||
+		   call->kind == DDP__BROADCAST || call->kind == DDP__SCATTER;
+
+	if (!root)
+		return DDP__NEEDS_ALL;
+	if (from == DDP__FROM_HOST)
+		return DDP__NEEDS_HOST;
+	if (from >= 0)
+		return ddp_world_rank(c, from);
+	return needs_of_root(c, call);
+}
+
+/* How far this rank is in each communicator. The world's is the last of the
+ * list, and must not be the one that there is no room for. */
+static void tell_begun(const struct ddp__world *w, struct ddp__blocked *b)
+{
+	b->comms = 0;
+	for (const struct ddp_comm *c = w->comms; c; c = c->next) {
+		const struct ddp__cpu *cpu = c->state;
+
+		if (!cpu || (c->next && b->comms == DDP__BLOCKED_COMMS - 1))
+			continue;
+		b->begun[b->comms++] = (struct ddp__begun){cpu->id, c->calls};
+	}
+}
+
+static int is_same_wait(const struct ddp__blocked *a,
+			const struct ddp__blocked *b)
+{
+	return a->comm == b->comm && a->word == b->word &&
+	       a->number == b->number && a->needs == b->needs;
+}
+
+static struct ddp__detector *detector_of(struct ddp__world *w)
+{
+	if (!w->detector)
+		w->detector = calloc(1, sizeof(*w->detector));
+	return w->detector;
+}
+
+/* Says what c is blocked in, unless that is said. */
+static void say(struct ddp__detector *d, struct ddp_comm *c,
+		const struct ddp_comm *world, const struct ddp__call *call,
+		int from)
+{
+	const struct ddp__cpu *cpu = c->state;
+	struct ddp__cpu *ours = world->state;
+	struct ddp__blocked b = {
+		.comm = cpu->id,
+		.word = ddp__call_pack(call),
+		.number = call->number,
+		.rank = world->rank,
+		.host = world->topology.host_of[world->rank],
+		.needs = needs_of(c, call, from),
+	};
+
+	if (d->mine.turn && is_same_wait(&d->mine, &b))
+		return;
+	b.turn = ++d->turns;
+	memcpy(b.group, c->name, sizeof(b.group));
+	tell_begun(c->world, &b);
+	d->mine = b;
+	d->found.n = 0;
+	d->since = clock_ns();
+	show(d, &ours->shm, offsetof(struct ddp__detector, mine),
+	     ddp__blocked_size(&b));
+}
+
+void ddp__detector_end(void *owner)
+{
+	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp__detector *d = c->world->detector;
+	struct ddp__cpu *ours = world ? world->state : NULL;
+
+	if (!d || !d->mine.turn || !ours)
+		return;
+	d->mine.turn = 0;
+	show(d, &ours->shm, offsetof(struct ddp__detector, mine),
+	     sizeof(d->mine.turn));
+}
+
+static int is_valid(const struct ddp_comm *world, const struct ddp__blocked *b,
+		    size_t size)
+{
+	return size >= offsetof(struct ddp__blocked, begun) && b->turn &&
+	       b->rank >= 0 && b->rank < world->size &&
+	       b->comms <= DDP__BLOCKED_COMMS &&
+	       size == ddp__blocked_size(b) &&
+	       memchr(b->group, 0, sizeof(b->group));
+}
+
+/* The newest word of each rank. */
+void ddp__detector_hear(void *owner, const void *bytes, size_t size)
+{
+	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp__detector *d = detector_of(c->world);
+	struct ddp__cpu *ours = world ? world->state : NULL;
+	struct ddp__blocked b = {.turn = 0};
+	struct ddp__heard *h;
+	uint64_t at = 0;
+
+	memcpy(&b, bytes, size < sizeof(b) ? size : sizeof(b));
+	if (!d || !ours || !is_valid(world, &b, size))
+		return;
+	h = &d->heard;
+	while (at < h->n && h->ranks[at].rank != b.rank)
+		at++;
+	if (at == h->n && h->n < DDP__HEARD_MAX)
+		h->n++;
+	else if (at == h->n)
+		at = h->next++ % DDP__HEARD_MAX;
+	if (h->ranks[at].rank == b.rank && h->ranks[at].turn > b.turn)
+		return;
+	h->ranks[at] = b;
+	show(d, &ours->shm, offsetof(struct ddp__detector, heard), sizeof(*h));
+}
+
+/* ---- what the others say */
+
+/* 1: rank i is blocked, and *b says in what. */
+static int read_blocked(const struct ddp__shm *s, int i, struct ddp__blocked *b)
+{
+	const size_t at = offsetof(struct ddp__detector, mine);
+	size_t head = offsetof(struct ddp__blocked, begun);
+	uint32_t comms;
+
+	if (!ddp__shm_board_get(s, i, at, b, head) || !b->turn ||
+	    b->comms > DDP__BLOCKED_COMMS)
+		return 0;
+	comms = b->comms;
+	return ddp__shm_board_get(s, i, at, b, ddp__blocked_size(b)) &&
+	       b->turn && b->comms == comms;
+}
+
+/* 1: *c is a circle that rank i found, of which this wait of mine is a part. */
+static int is_in_circle_of(const struct ddp__shm *s, int i,
+			   const struct ddp__blocked *mine,
+			   struct ddp__circle *c)
+{
+	const size_t at = offsetof(struct ddp__detector, circle);
+
+	if (!ddp__shm_board_get(s, i, at, &c->n, sizeof(c->n)) || !c->n ||
+	    !ddp__shm_board_get(s, i, at, c, sizeof(*c)) ||
+	    c->n > DDP__CIRCLE_MAX)
+		return 0;
+	for (uint64_t k = 0; k < c->n; k++)
+		if (c->ranks[k].rank == mine->rank &&
+		    c->ranks[k].turn == mine->turn)
+			return 1;
+	return 0;
+}
+
+static int was_found(const struct ddp__shm *s, const struct ddp__blocked *mine,
+		     struct ddp__circle *c)
+{
+	for (int i = 0; i < s->n; i++)
+		if (i != s->me && is_in_circle_of(s, i, mine, c))
+			return 1;
+	return 0;
+}
+
+/* What rank i has heard of other hosts. */
+static void read_heard(const struct ddp__shm *s, int i, struct ddp__heard *h)
+{
+	const size_t at = offsetof(struct ddp__detector, heard);
+
+	if (!ddp__shm_board_get(s, i, at, &h->n, sizeof(h->n)) || !h->n ||
+	    !ddp__shm_board_get(s, i, at, h, sizeof(*h)) ||
+	    h->n > DDP__HEARD_MAX)
+		h->n = 0;
+}
+
+/* Whether there is one that I wait for, or word of other hosts: seldom, and
+ * only then is there more to be done. */
+static int may_find(const struct ddp__detector *d, const struct ddp__shm *s)
+{
+	const size_t at = offsetof(struct ddp__detector, heard);
+	struct ddp__blocked other;
+	uint64_t heard = d->heard.n;
+
+	for (int i = 0; i < s->n && !heard; i++)
+		if (i != s->me &&
+		    ((read_blocked(s, i, &other) &&
+		      ddp__blocked_awaits(&d->mine, &other)) ||
+		     (ddp__shm_board_get(s, i, at, &heard, sizeof(heard)) &&
+		      heard)))
+			return 1;
+	return heard != 0;
+}
+
+/* Adds those heard of that are not there, or not as new. Those of this host
+ * speak for themselves. */
+static int add_heard(const struct ddp__heard *h, int host,
+		     struct ddp__blocked *all, int n)
+{
+	for (uint64_t i = 0; i < h->n; i++) {
+		const struct ddp__blocked *b = &h->ranks[i];
+		int at = 0;
+
+		while (at < n && all[at].rank != b->rank)
+			at++;
+		if (b->host == host || (at < n && all[at].turn >= b->turn))
+			continue;
+		all[at] = *b;
+		n += at == n;
+	}
+	return n;
+}
+
+struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
+					  const struct ddp__shm *s, int *n)
+{
+	size_t most = 1 + ((size_t)s->n + 1) * (1 + DDP__HEARD_MAX);
+	struct ddp__blocked *all = malloc(most * sizeof(*all));
+	struct ddp__heard heard;
+
+	if (!all)
+		return NULL;
+	all[0] = d->mine;
+	*n = 1;
+	for (int i = 0; i < s->n; i++)
+		if (i != s->me && read_blocked(s, i, &all[*n]))
+			++*n;
+	*n = add_heard(&d->heard, d->mine.host, all, *n);
+	for (int i = 0; i < s->n; i++) {
+		if (i == s->me)
+			continue;
+		read_heard(s, i, &heard);
+		*n = add_heard(&heard, d->mine.host, all, *n);
+	}
+	return all;
+}
+
+/* ---- circles */
+
+static int is_same_circle(const struct ddp__circle *a,
+			  const struct ddp__circle *b)
+{
+	return a->n == b->n &&
+	       !memcmp(a->ranks, b->ranks, a->n * sizeof(*a->ranks));
+}
+
+/* As it is now; n 0: there is none. */
+static void find(const struct ddp__detector *d, const struct ddp_comm *world,
+		 struct ddp__circle *c)
+{
+	const struct ddp__cpu *cpu = world->state;
+	int way[DDP__CIRCLE_MAX], blocked = 0, n = 0;
+	struct ddp__blocked *all =
+		ddp__detector_gather(d, &cpu->shm, &blocked);
+
+	if (all)
+		n = ddp__deadlock_find(all, blocked, 0, way);
+	c->n = (uint64_t)n;
+	c->is_wide = 0;
+	for (int i = 0; i < n; i++) {
+		const struct ddp__blocked *b = &all[way[i]];
+
+		c->ranks[i] = (struct ddp__stuck){b->turn, b->comm, b->rank};
+		c->is_wide |= b->host != d->mine.host;
+	}
+	if (n)
+		ddp__deadlock_error(all, way, n, &world->peers, &c->error);
+	free(all);
+}
+
+static int is_time(struct ddp__detector *d)
+{
+	uint64_t now = clock_ns();
+	int first = now - d->since < FIRST_MS * UINT64_C(1000000);
+	int ms = first ? LOOK_FIRST_MS : LOOK_MS;
+
+	if (now - d->looked < (uint64_t)ms * 1000000)
+		return 0;
+	d->looked = now;
+	return 1;
+}
+
+/* 1 if there is a circle, as there was the last time. */
+static int find_again(struct ddp__detector *d, const struct ddp_comm *world,
+		      struct ddp__circle *c)
+{
+	const struct ddp__cpu *cpu = world->state;
+	uint64_t wide_ns = WIDE_MS * UINT64_C(1000000);
+
+	c->n = 0;
+	if (may_find(d, &cpu->shm))
+		find(d, world, c);
+	if (!c->n || !is_same_circle(c, &d->found)) {
+		d->found = *c;
+		d->found_since = d->looked;
+		return 0;
+	}
+	return c->n == 2 || !c->is_wide ||
+	       d->looked - d->found_since >= wide_ns;
+}
+
+/* Whoever waits for me waits in vain, and hears why. */
+static void fail_before_me(const struct ddp__world *w,
+			   const struct ddp__circle *c, int64_t me)
+{
+	uint64_t comm = c->ranks[c->n - 1].comm;
+
+	for (uint64_t i = 1; i < c->n; i++)
+		if (c->ranks[i].rank == me)
+			comm = c->ranks[i - 1].comm;
+	for (struct ddp_comm *at = w->comms; at; at = at->next) {
+		const struct ddp__cpu *cpu = at->state;
+
+		if (cpu && cpu->id == comm)
+			ddp__engine_fail(at, &c->error);
+	}
+}
+
+static int look(struct ddp__detector *d, struct ddp_comm *world, struct err *e)
+{
+	struct ddp__cpu *cpu = world->state;
+	struct ddp__circle circle;
+
+	if (!was_found(&cpu->shm, &d->mine, &circle)) {
+		if (!is_time(d))
+			return 0;
+		ddp__detector_answer(d, world);
+		if (!find_again(d, world, &circle))
+			return 0;
+		d->circle = circle;
+		show(d, &cpu->shm, offsetof(struct ddp__detector, circle),
+		     sizeof(circle));
+	}
+	fail_before_me(world->world, &circle, world->rank);
+	*e = circle.error;
+	return e->code;
+}
+
+void ddp__detector_explain(struct ddp_comm *c, struct err *e)
+{
+	struct ddp_comm *world = world_of(c->world);
+	struct ddp__detector *d = c->world->detector;
+	struct ddp__cpu *cpu = c->state, *ours = world ? world->state : NULL;
+	struct ddp__circle circle;
+
+	if (!d || !ours || !d->mine.turn || d->mine.comm != cpu->id)
+		return;
+	if (!was_found(&ours->shm, &d->mine, &circle))
+		find(d, world, &circle);
+	if (circle.n) {
+		fail_before_me(c->world, &circle, world->rank);
+		*e = circle.error;
+	}
+	ddp__detector_end(c);
+}
+
+int ddp__detector_look(void *owner, const struct ddp__call *call, int from,
+		       struct err *e)
+{
+	struct ddp_comm *c = owner, *world = world_of(c->world);
+	struct ddp__detector *d = world ? detector_of(c->world) : NULL;
+
+	if (!d || !c->state)
+		return 0;
+	say(d, c, world, call, from);
+	return look(d, world, e);
+}

@@ -1,0 +1,106 @@
+/* entry.h: the one way into a communicator and out, for every public call: is
+ * it alive, is it ours, is no other thread in it; its number; and what
+ * becomes of it when an operation fails. What is recorded is recorded here. */
+#ifndef SDK_ENTRY_H
+#define SDK_ENTRY_H
+
+#include <pthread.h>
+
+#include "worker-sdk/comm/comm.h"
+
+/* How often this process was forked off since its program began. */
+extern unsigned ddp__forks;
+/* Counts forks from now on. Once a process. */
+int ddp__watch_forks(struct err *e);
+
+/* A world is used by one thread at a time, and each pair of threads in one is
+ * seen. Nearly always it is the thread that was in it the last time, which
+ * therefore does it with plain loads and stores; who comes new makes it show
+ * them (ddp__occupy_anew). What a sanitizer cannot follow it does not get. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DDP__SAME_THREAD 0
+#else
+#define DDP__SAME_THREAD 1
+#endif
+
+/* 0: c can be used; else why not, of the function or call `what`: it is NULL,
+ * was freed, or this process was forked off. For what does not occupy it. */
+int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
+/* Why c cannot be used by this call, now; sets *e and returns its code. */
+int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
+		struct err *e);
+
+/* As ddp__occupy, of a thread that was not the last one in c's world. */
+int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
+		     struct err *e);
+/* Another thread came at the same time: takes the mark back and refuses. */
+int ddp__give_way(struct ddp_comm *c, const struct ddp__call *call,
+		  struct err *e);
+
+/* Takes c's world for this thread until ddp__vacate. ERR_ARGUMENT: c is NULL or
+ * was freed; ERR_CALLER: a forked child, or another thread is in it. */
+static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
+			      struct err *e)
+{
+	uintptr_t me = (uintptr_t)pthread_self();
+	struct ddp__world *w;
+
+	if (!c || c->magic != DDP__ALIVE || c->world->forks != ddp__forks)
+		return ddp__refuse(c, call, e);
+	w = c->world;
+	if (atomic_load_explicit(&w->thread, memory_order_relaxed) != me)
+		return ddp__occupy_anew(c, call, e);
+	if (atomic_load_explicit(&w->user, memory_order_relaxed))
+		return ddp__refuse(c, call, e);
+	atomic_store_explicit(&w->user, ddp__call_pack(call),
+			      memory_order_relaxed);
+	atomic_store_explicit(&w->user_number, c->calls + 1,
+			      memory_order_relaxed);
+	/* in this order, as its other side has a barrier for both */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(
+		    atomic_load_explicit(&w->other, memory_order_relaxed) ||
+		    atomic_load_explicit(&w->thread, memory_order_relaxed) !=
+			    me, 0))
+		return ddp__give_way(c, call, e);
+	return 0;
+}
+
+static inline void ddp__vacate(struct ddp_comm *c)
+{
+	atomic_store_explicit(&c->world->user, 0, memory_order_release);
+}
+
+/* An operation begins, unless an earlier one broke the communicator: then its
+ * error. */
+static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
+			     struct err *e)
+{
+	if (__builtin_expect(c->broken.code, 0)) {
+		*e = c->broken;
+		return e->code;
+	}
+	if (!ddp__is_message(call))
+		c->calls = call->number;
+	/* ddp__occupy has packed it */
+	call->ticket = flight_begin(
+		c->world->flight, c->id, call->number,
+		atomic_load_explicit(&c->world->user, memory_order_relaxed));
+	return 0;
+}
+
+/* It ended, with rc and, where that is an error, *e. The first error of a
+ * communicator is that of all that fail in it; returns 0 or its code. */
+static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
+			     int rc, struct err *e)
+{
+	flight_end(c->world->flight, call->ticket, rc < 0);
+	if (__builtin_expect(rc >= 0, 1))
+		return 0;
+	if (!c->broken.code)
+		c->broken = *e;
+	*e = c->broken;
+	return e->code;
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* request.c: requests and the public calls that ask how they fare. */
+#include "worker-sdk/comm/request.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/own.h"
+#include "worker-sdk/core/last_error.h"
+
+/* Requests whose communicator was freed. They are the program's until it waits
+ * for them, and any thread may. */
+static struct ddp_request *orphans;
+static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void unlink_request(struct ddp_request *r)
+{
+	*r->link = r->next;
+	if (r->next)
+		r->next->link = r->link;
+}
+
+static void link_request(struct ddp_request *r, struct ddp_request **list)
+{
+	r->next = *list;
+	r->link = list;
+	if (r->next)
+		r->next->link = &r->next;
+	*list = r;
+}
+
+struct ddp_request *ddp__request_new(struct ddp_comm *c,
+				     const struct ddp__call *call,
+				     const void *send, void *recv)
+{
+	struct ddp_request *r = calloc(1, sizeof(*r) + c->backend->op_size);
+
+	if (!r)
+		return NULL;
+	r->comm = c;
+	r->call = *call;
+	r->send = send;
+	r->recv = recv;
+	link_request(r, &c->requests);
+	return r;
+}
+
+/* The backend and the recorder know nothing of it any more. */
+static void let_go(struct ddp_request *r)
+{
+	if (!r->ended) /* nobody waits for it any more */
+		flight_end(r->comm->world->flight, r->call.ticket, 1);
+	if (r->own)
+		ddp__own_forget(r);
+	else if (r->comm->state && r->comm->backend->release)
+		r->comm->backend->release(r);
+	unlink_request(r);
+}
+
+void ddp__request_free(struct ddp_request *r)
+{
+	let_go(r);
+	free(r);
+}
+
+void ddp__request_orphan(struct ddp_request *r)
+{
+	let_go(r);
+	if (!r->ended)
+		r->ended = ERR_ABORTED;
+	r->comm = NULL;
+	pthread_mutex_lock(&orphans_lock);
+	link_request(r, &orphans);
+	pthread_mutex_unlock(&orphans_lock);
+}
+
+/* 1, or why it did not end. */
+static int look_at_orphan(const struct ddp_request *r, struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	if (r->ended > 0)
+		return r->ended;
+	return err_set(e, r->ended, "%s: its communicator was freed before it "
+		       "ended; wait for requests before you free a group or "
+		       "leave the world", ddp__call_text(&r->call, text));
+}
+
+static int wait_for_orphan(ddp_request **request, struct err *e)
+{
+	int rc = look_at_orphan(*request, e);
+
+	pthread_mutex_lock(&orphans_lock);
+	unlink_request(*request);
+	pthread_mutex_unlock(&orphans_lock);
+	free(*request);
+	*request = NULL;
+	return rc < 0 ? rc : 0;
+}
+
+/* 1, 0 or its error, after at most timeout_ms. */
+static int look(struct ddp_request *r, int timeout_ms, struct err *e)
+{
+	struct ddp_comm *c = r->comm;
+	int rc;
+
+	if (r->ended < 0)
+		*e = c->broken;
+	if (r->ended)
+		return r->ended;
+	if (r->own)
+		rc = ddp__own_test(r, timeout_ms, e);
+	else if (timeout_ms)
+		rc = c->backend->wait(r, timeout_ms, e);
+	else
+		rc = c->backend->test(r, e);
+	if (rc < 0)
+		rc = ddp__leave(c, &r->call, rc, e);
+	else if (rc)
+		ddp__leave(c, &r->call, 0, e);
+	r->ended = rc;
+	return rc;
+}
+
+int ddp__request_test(struct ddp_request *r)
+{
+	struct err *e = ddp__last_error();
+	int rc;
+
+	if (!r)
+		return err_set(e, ERR_ARGUMENT, "ddp_test: request is NULL");
+	if (!r->comm)
+		return look_at_orphan(r, e);
+	rc = ddp__occupy(r->comm, &r->call, e);
+	if (rc)
+		return rc;
+	rc = look(r, 0, e);
+	ddp__vacate(r->comm);
+	return rc;
+}
+
+int ddp_test(ddp_request *r)
+{
+	int rc = ddp__request_test(r);
+
+	/* who asks again and again may keep others from their CPU */
+	if (!rc)
+		sched_yield();
+	return rc;
+}
+
+static int still_under_way(const struct ddp_request *r, int timeout_ms,
+			   struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	return err_set(e, ERR_TIMEOUT, "%s: still under way after %d ms",
+		       ddp__call_text(&r->call, text), timeout_ms);
+}
+
+int ddp_wait_timeout(ddp_request **request, int timeout_ms)
+{
+	struct err *e = ddp__last_error();
+	struct ddp_request *r;
+	struct ddp_comm *c;
+	int rc;
+
+	if (!request)
+		return err_set(e, ERR_ARGUMENT, "ddp_wait: request is NULL");
+	r = *request;
+	if (!r)
+		return 0;
+	c = r->comm;
+	if (!c)
+		return wait_for_orphan(request, e);
+	rc = ddp__occupy(c, &r->call, e);
+	if (rc)
+		return rc;
+	rc = look(r, timeout_ms, e);
+	if (rc) {
+		ddp__request_free(r);
+		*request = NULL;
+	} else {
+		rc = still_under_way(r, timeout_ms, e);
+	}
+	ddp__vacate(c);
+	return rc < 0 ? rc : 0;
+}
+
+int ddp_wait(ddp_request **request)
+{
+	return ddp_wait_timeout(request, -1);
+}
+
+int ddp_wait_all(ddp_request **requests, int n)
+{
+	struct err *e = ddp__last_error(), first = ERR_INIT;
+
+	if (n < 0 || (n && !requests))
+		return err_set(e, ERR_ARGUMENT,
+			       "ddp_wait_all: %d requests at %p", n,
+			       (void *)requests);
+	for (int i = 0; i < n; i++) {
+		int rc = ddp_wait(&requests[i]);
+
+		if (rc && !first.code)
+			first = *e;
+	}
+	if (first.code)
+		*e = first;
+	return first.code;
+}

@@ -1,0 +1,588 @@
+/* stages.c: the collectives of the cpu backend, stage by stage. A leader's own
+ * memory holds what is on its way in host order: the ranks host by host. */
+#include "worker-sdk/comm/stages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/comm/cpu.h"
+#include "worker-sdk/math/reduce.h"
+
+static struct ddp__shm *shm_of(const struct ddp__cpu_op *op)
+{
+	return &((struct ddp__cpu *)op->c->state)->shm;
+}
+
+static struct ddp__tcp *tcp_of(const struct ddp__cpu_op *op)
+{
+	return &((struct ddp__cpu *)op->c->state)->tcp;
+}
+
+static const struct ddp__topology *topology_of(const struct ddp__cpu_op *op)
+{
+	return &op->c->topology;
+}
+
+/* ---- where this rank is */
+
+static int is_leading(const struct ddp__cpu_op *op)
+{
+	return ddp__is_leading(op->c);
+}
+
+static int is_root(const struct ddp__cpu_op *op)
+{
+	return op->c->rank == op->call->root;
+}
+
+/* Others are on my host. */
+static int is_shared(const struct ddp__cpu_op *op)
+{
+	return ddp__my_host(op->c)->n > 1;
+}
+
+static int root_host(const struct ddp__cpu_op *op)
+{
+	return topology_of(op)->host_of[op->call->root];
+}
+
+static int root_index(const struct ddp__cpu_op *op)
+{
+	return topology_of(op)->index_of[op->call->root];
+}
+
+static int at_root(const struct ddp__cpu_op *op)
+{
+	return root_host(op) == topology_of(op)->host_of[op->c->rank];
+}
+
+static int leads_root(const struct ddp__cpu_op *op)
+{
+	return is_leading(op) && at_root(op);
+}
+
+/* ---- sizes and memory */
+
+static size_t world_of(const struct ddp__cpu_op *op)
+{
+	return (size_t)op->c->size;
+}
+
+static size_t here_of(const struct ddp__cpu_op *op)
+{
+	return (size_t)ddp__my_host(op->c)->n;
+}
+
+/* Where my host's ranks' blocks begin, in host order. */
+static size_t own_part(const struct ddp__cpu_op *op)
+{
+	return (size_t)ddp__my_host(op->c)->first * op->size;
+}
+
+/* Elements of a segment, and where it begins in bytes. */
+static size_t length(const struct ddp__cpu_op *op, size_t k, size_t *at)
+{
+	size_t left = op->call->count - k * op->each;
+
+	*at = k * op->each * ddp_type_size(op->call->type);
+	return left < op->each ? left : op->each;
+}
+
+static size_t bytes(const struct ddp__cpu_op *op, size_t elements)
+{
+	return elements * ddp_type_size(op->call->type);
+}
+
+static int allocate(char **p, size_t size, struct err *e)
+{
+	*p = malloc(size ? size : 1);
+	return *p ? 0 : err_set(e, -ENOMEM, "no memory for %zu bytes", size);
+}
+
+/* begin[h]: where the blocks of host h's ranks begin, each of `size`. */
+static int allocate_ranges(size_t **begin, const struct ddp__cpu_op *op,
+			   size_t size, struct err *e)
+{
+	const struct ddp__topology *t = topology_of(op);
+
+	*begin = malloc(((size_t)t->nhosts + 1) * sizeof(**begin));
+	if (!*begin)
+		return err_set(e, -ENOMEM, "no memory for %d hosts", t->nhosts);
+	for (int h = 0; h < t->nhosts; h++)
+		(*begin)[h] = (size_t)t->hosts[h].first * size;
+	(*begin)[t->nhosts] = (size_t)t->world_size * size;
+	return 0;
+}
+
+static void copy(void *to, const void *from, size_t size)
+{
+	if (!size || to == from)
+		return;
+	if (!to || !from) /* a rank without others on its host has both */
+		__builtin_trap();
+	memmove(to, from, size);
+}
+
+/* Blocks in the order of ranks to blocks in the order of hosts. */
+static void to_hosts(const struct ddp__cpu_op *op, char *to, const char *from)
+{
+	const struct ddp__topology *t = topology_of(op);
+
+	for (int i = 0; i < t->world_size; i++)
+		copy(to + (size_t)i * op->size,
+		     from + (size_t)t->order[i] * op->size, op->size);
+}
+
+static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
+{
+	const struct ddp__topology *t = topology_of(op);
+
+	for (int i = 0; i < t->world_size; i++)
+		copy(to + (size_t)t->order[i] * op->size,
+		     from + (size_t)i * op->size, op->size);
+}
+
+/* What the sum of this host's ranks is divided by before it leaves. */
+static int divisor_here(const struct ddp__cpu_op *op)
+{
+	return ddp__is_scaled(op->call->type, op->call->op)
+		       ? ddp__scale_of(ddp__my_host(op->c)->n)
+		       : 1;
+}
+
+/* ---- all_reduce: reduced to each leader, among them, and passed on */
+
+static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	if (!is_shared(op)) {
+		copy(op->recv + at, op->send + at, bytes(op, n));
+		return 0;
+	}
+	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at,
+			op->recv + at, n, 0, divisor_here(op));
+	return 1;
+}
+
+static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	ddp__tcp_all_reduce(&op->tcp, tcp_of(op), op->call, op->recv + at, n,
+			    op->c->size);
+	return 0;
+}
+
+/* The leader has `size` bytes at from for everyone's `to`. */
+static int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
+		   size_t size)
+{
+	if (!is_shared(op))
+		return 0;
+	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, 0, from, size, to, 0,
+			   is_leading(op) ? 0 : size);
+	return 1;
+}
+
+static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
+}
+
+/* ---- reduce: to each leader, to the root's leader, to the root */
+
+/* Where this leader gathers what its host has. */
+static char *sum_of(const struct ddp__cpu_op *op)
+{
+	return is_root(op) ? op->recv : op->work;
+}
+
+static int reduce_start(struct ddp__cpu_op *op, struct err *e)
+{
+	if (!is_leading(op) || is_root(op))
+		return 0;
+	return allocate(&op->work, op->size, e);
+}
+
+static int reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+	char *sum = is_leading(op) ? sum_of(op) + at : NULL;
+
+	if (!is_shared(op)) {
+		copy(sum, op->send + at, bytes(op, n));
+		return 0;
+	}
+	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at, sum, n,
+			0, divisor_here(op));
+	return 1;
+}
+
+static int reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	ddp__tcp_reduce(&op->tcp, tcp_of(op), op->call, sum_of(op) + at, n,
+			root_host(op), op->c->size);
+	return 0;
+}
+
+/* The leader of the root's host has what the root shall have. */
+static int hand_to_root(struct ddp__cpu_op *op, const char *from, char *to,
+			size_t size)
+{
+	if (!at_root(op) || root_index(op) == 0)
+		return 0;
+	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, 0, from, size, to, 0,
+			   is_root(op) ? size : 0);
+	return 1;
+}
+
+static int reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	return hand_to_root(op, op->work + at, op->recv + at, bytes(op, n));
+}
+
+/* ---- broadcast: on the root's host all have it before it goes on */
+
+static int broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	if (!at_root(op) || !is_shared(op))
+		return 0;
+	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, root_index(op),
+			   op->recv + at, bytes(op, n), op->recv + at, 0,
+			   is_root(op) ? 0 : bytes(op, n));
+	return 1;
+}
+
+static int broadcast_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	ddp__tcp_broadcast(&op->tcp, tcp_of(op), op->call, op->recv + at,
+			   bytes(op, n), root_host(op));
+	return 0;
+}
+
+static int broadcast_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t at, n = length(op, k, &at);
+
+	if (at_root(op))
+		return 0;
+	return pass_on(op, op->recv + at, op->recv + at, bytes(op, n));
+}
+
+/* ---- all_gather: in the leader's recv, in host order while between hosts */
+
+static int all_gather_start(struct ddp__cpu_op *op, struct err *e)
+{
+	int rc = is_leading(op) ? allocate_ranges(&op->begin, op, op->size, e)
+				: 0;
+
+	if (rc || !is_leading(op) || topology_of(op)->in_order)
+		return rc;
+	return allocate(&op->work, world_of(op) * op->size, e);
+}
+
+static int all_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	if (!is_shared(op)) {
+		copy(op->recv + (size_t)op->c->rank * op->size, op->send,
+		     op->size);
+		return 0;
+	}
+	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, op->size,
+			op->recv, ddp__my_host(op->c)->ranks, 0);
+	return 1;
+}
+
+static int all_gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	if (op->work)
+		to_hosts(op, op->work, op->recv);
+	ddp__tcp_all_gather(&op->tcp, tcp_of(op), op->call,
+			    op->work ? op->work : op->recv, op->begin);
+	return 0;
+}
+
+static int all_gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	if (op->work)
+		to_ranks(op, op->recv, op->work);
+	return pass_on(op, op->recv, op->recv, world_of(op) * op->size);
+}
+
+/* ---- gather: in `all` of the root's leader, in `work` of the others */
+
+static char *own_blocks(const struct ddp__cpu_op *op)
+{
+	return at_root(op) ? op->all + own_part(op) : op->work;
+}
+
+static int gather_start(struct ddp__cpu_op *op, struct err *e)
+{
+	size_t all = world_of(op) * op->size;
+	int rc = 0;
+
+	if (leads_root(op) || is_root(op))
+		rc = allocate(&op->all, all, e);
+	if (!rc && is_leading(op) && !at_root(op))
+		rc = allocate(&op->work, here_of(op) * op->size, e);
+	if (!rc && is_leading(op))
+		rc = allocate_ranges(&op->begin, op, op->size, e);
+	return rc;
+}
+
+static int gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	char *to = is_leading(op) ? own_blocks(op) : NULL;
+
+	if (!is_shared(op)) {
+		copy(to, op->send, op->size);
+		return 0;
+	}
+	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, op->size, to,
+			NULL, 0);
+	return 1;
+}
+
+static int gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	ddp__tcp_gather(&op->tcp, tcp_of(op), op->call, own_blocks(op), op->all,
+			op->begin, root_host(op));
+	return 0;
+}
+
+static int gather_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	return hand_to_root(op, op->all, op->all, world_of(op) * op->size);
+}
+
+static void gather_end(struct ddp__cpu_op *op)
+{
+	if (is_root(op))
+		to_ranks(op, op->recv, op->all);
+}
+
+/* ---- scatter: the way back */
+
+static int scatter_start(struct ddp__cpu_op *op, struct err *e)
+{
+	int rc = gather_start(op, e);
+
+	if (!rc && is_root(op))
+		to_hosts(op, op->all, op->send);
+	return rc;
+}
+
+static int scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t all = world_of(op) * op->size;
+
+	if (!at_root(op) || root_index(op) == 0)
+		return 0;
+	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, root_index(op),
+			   op->all, all, op->all, 0, is_leading(op) ? all : 0);
+	return 1;
+}
+
+static int scatter_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	ddp__tcp_scatter(&op->tcp, tcp_of(op), op->call, op->all,
+			 own_blocks(op), op->begin, root_host(op));
+	return 0;
+}
+
+/* The leader's blocks, one for each rank of its host. */
+static int deal_out(struct ddp__cpu_op *op, const char *blocks, size_t size)
+{
+	if (!is_shared(op)) {
+		copy(op->recv, blocks, size);
+		return 0;
+	}
+	ddp__shm_scatter(&op->shm, shm_of(op), op->call, 0, blocks, size,
+			 op->recv, NULL);
+	return 1;
+}
+
+static int scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	return deal_out(op, is_leading(op) ? own_blocks(op) : NULL, op->size);
+}
+
+/* ---- reduce_scatter: each leader reduces all of it for its host */
+
+static int reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
+{
+	size_t all = world_of(op) * op->size;
+	int rc;
+
+	if (!is_leading(op))
+		return 0;
+	rc = allocate_ranges(&op->begin, op, op->call->count, e);
+	if (!rc)
+		rc = allocate(&op->work, all, e);
+	if (!rc && !topology_of(op)->in_order)
+		rc = allocate(&op->all, all, e);
+	return rc;
+}
+
+static int reduce_scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	if (!is_shared(op)) {
+		copy(op->work, op->send, world_of(op) * op->size);
+		return 0;
+	}
+	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send, op->work,
+			op->call->count * world_of(op), 0, divisor_here(op));
+	return 1;
+}
+
+static int reduce_scatter_between(struct ddp__cpu_op *op, size_t k,
+				  struct err *e)
+{
+	if (op->all)
+		to_hosts(op, op->all, op->work);
+	ddp__tcp_reduce_scatter(&op->tcp, tcp_of(op), op->call,
+				op->all ? op->all : op->work, op->begin,
+				op->c->size);
+	return 0;
+}
+
+static int reduce_scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	char *all = op->all ? op->all : op->work;
+
+	return deal_out(op, all ? all + own_part(op) : NULL, op->size);
+}
+
+/* ---- all_to_all: each leader has all that its host sends, and gets all that
+ * it receives */
+
+static int all_to_all_start(struct ddp__cpu_op *op, struct err *e)
+{
+	size_t row = world_of(op) * op->size, all = here_of(op) * row;
+	int rc;
+
+	if (!is_leading(op))
+		return 0;
+	rc = allocate_ranges(&op->begin, op, here_of(op) * op->size, e);
+	if (!rc)
+		rc = allocate(&op->work, all, e);
+	if (!rc)
+		rc = allocate(&op->all, all, e);
+	if (!rc)
+		rc = allocate(&op->third, all, e);
+	return rc;
+}
+
+static int all_to_all_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	size_t row = world_of(op) * op->size;
+
+	if (!is_shared(op)) {
+		copy(op->work, op->send, row);
+		return 0;
+	}
+	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, row, op->work,
+			NULL, 0);
+	return 1;
+}
+
+/* work: [my rank i][to rank r]. all: [to rank in host order][my rank i]. */
+static int all_to_all_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	const struct ddp__topology *t = topology_of(op);
+	size_t size = op->size, here = here_of(op), world = world_of(op);
+	char *to = op->all;
+
+	for (size_t j = 0; j < world; j++)
+		for (size_t i = 0; i < here; i++, to += size)
+			copy(to, op->work + (i * world + (size_t)t->order[j]) *
+						    size, size);
+	ddp__tcp_all_to_all(&op->tcp, tcp_of(op), op->call, op->all, op->begin,
+			    op->third, op->begin);
+	return 0;
+}
+
+/* third: from each host [to my rank i][from its rank j]; my host's own is still
+ * in all. work becomes [to my rank i][from rank r]. */
+static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	const struct ddp__topology *t = topology_of(op);
+	size_t size = op->size, here = here_of(op), world = world_of(op);
+	const struct ddp__host *own = ddp__my_host(op->c);
+
+	for (int h = 0; h < t->nhosts && is_leading(op); h++) {
+		const struct ddp__host *host = &t->hosts[h];
+		size_t n = (size_t)host->n;
+		const char *from = (host == own ? op->all : op->third) +
+				   op->begin[h];
+
+		for (size_t i = 0; i < here; i++)
+			for (size_t j = 0; j < n; j++, from += size)
+				copy(op->work + (i * world +
+						 (size_t)host->ranks[j]) * size,
+				     from, size);
+	}
+	return deal_out(op, op->work, world * size);
+}
+
+/* ---- barrier */
+
+static int barrier_in(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	if (!is_shared(op))
+		return 0;
+	ddp__shm_barrier(&op->shm, shm_of(op), op->call);
+	return 1;
+}
+
+static int barrier_between(struct ddp__cpu_op *op, size_t k, struct err *e)
+{
+	ddp__tcp_barrier(&op->tcp, tcp_of(op), op->call);
+	return 0;
+}
+
+/* ---- the table */
+
+static const struct ddp__stages all_gather = {
+	0, all_gather_start, all_gather_in, all_gather_between, all_gather_out,
+	NULL};
+
+static const struct ddp__stages kinds[DDP__KINDS] = {
+	[DDP__ALL_REDUCE] = {1, NULL, all_reduce_in, all_reduce_between,
+			     all_reduce_out, NULL},
+	[DDP__SHOULD_STOP] = {1, NULL, all_reduce_in, all_reduce_between,
+			      all_reduce_out, NULL},
+	[DDP__REDUCE] = {1, reduce_start, reduce_in, reduce_between, reduce_out,
+			 NULL},
+	[DDP__BROADCAST] = {1, NULL, broadcast_in, broadcast_between,
+			    broadcast_out, NULL},
+	[DDP__GATHER] = {0, gather_start, gather_in, gather_between, gather_out,
+			 gather_end},
+	[DDP__SCATTER] = {0, scatter_start, scatter_in, scatter_between,
+			  scatter_out, NULL},
+	[DDP__REDUCE_SCATTER] = {0, reduce_scatter_start, reduce_scatter_in,
+				 reduce_scatter_between, reduce_scatter_out,
+				 NULL},
+	[DDP__ALL_TO_ALL] = {0, all_to_all_start, all_to_all_in,
+			     all_to_all_between, all_to_all_out, NULL},
+	[DDP__BARRIER] = {0, NULL, barrier_in, barrier_between, barrier_in,
+			  NULL},
+};
+
+const struct ddp__stages *ddp__stages(enum ddp__kind kind)
+{
+	/* a world and a group are made by gathering */
+	return kinds[kind].in ? &kinds[kind] : &all_gather;
+}

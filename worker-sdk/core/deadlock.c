@@ -1,0 +1,174 @@
+/* deadlock.c: circles of blocked ranks. */
+#include "worker-sdk/core/deadlock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker-sdk/core/call.h"
+
+/* A communicator that b does not tell of is not one of its own. */
+int ddp__has_not_begun(const struct ddp__blocked *b, uint64_t comm,
+		       uint64_t number)
+{
+	for (uint32_t i = 0; i < b->comms && i < DDP__BLOCKED_COMMS; i++)
+		if (b->begun[i].comm == comm)
+			return b->begun[i].calls < number;
+	return 0;
+}
+
+int ddp__blocked_awaits(const struct ddp__blocked *a,
+			const struct ddp__blocked *b)
+{
+	int needs = a->needs == DDP__NEEDS_ALL || a->needs == b->rank ||
+		    (a->needs == DDP__NEEDS_HOST && a->host == b->host);
+
+	return needs && a->turn && b->turn && a->rank != b->rank &&
+	       ddp__has_not_begun(b, a->comm, a->number);
+}
+
+static int is_among(const int *found, int n, int place)
+{
+	for (int i = 0; i < n; i++)
+		if (found[i] == place)
+			return 1;
+	return 0;
+}
+
+int ddp__blocked_reach(const struct ddp__blocked *all, int n, int *found,
+		       int n_found, int most)
+{
+	for (int i = 0; i < n_found; i++)
+		for (int to = 0; to < n && n_found < most; to++)
+			if (ddp__blocked_awaits(&all[found[i]], &all[to]) &&
+			    !is_among(found, n_found, to))
+				found[n_found++] = to;
+	return n_found;
+}
+
+/* From the lowest rank on, so that all ranks of it say the same. */
+static void turn_round(const struct ddp__blocked *all, int *circle, int n)
+{
+	int from[DDP__CIRCLE_MAX], first = 0;
+
+	for (int i = 1; i < n; i++)
+		if (all[circle[i]].rank < all[circle[first]].rank)
+			first = i;
+	memcpy(from, circle, (size_t)n * sizeof(*from));
+	for (int i = 0; i < n; i++)
+		circle[i] = from[(first + i) % n];
+}
+
+/* The way from `me` to `last`, as it was found. Returns its length, or 0 if it
+ * is too long. */
+static int way_to(const int *before, int me, int last,
+		  int circle[DDP__CIRCLE_MAX])
+{
+	int n = 1;
+
+	for (int at = last; at != me; at = before[at])
+		n++;
+	if (n > DDP__CIRCLE_MAX)
+		return 0;
+	for (int at = last, i = n; i > 0; at = before[at])
+		circle[--i] = at;
+	return n;
+}
+
+/* Breadth first: what comes back to me first is the shortest. next: of those
+ * seen, in their order; before: whom each was seen from. */
+static int search(const struct ddp__blocked *all, int n, int me, int *next,
+		  int *before, int circle[DDP__CIRCLE_MAX])
+{
+	int seen = 1;
+
+	for (int i = 0; i < n; i++)
+		before[i] = -1;
+	before[me] = next[0] = me;
+	for (int i = 0; i < seen; i++)
+		for (int to = 0; to < n; to++) {
+			if (!ddp__blocked_awaits(&all[next[i]], &all[to]))
+				continue;
+			if (to == me)
+				return way_to(before, me, next[i], circle);
+			if (before[to] >= 0)
+				continue;
+			before[to] = next[i];
+			next[seen++] = to;
+		}
+	return 0;
+}
+
+int ddp__deadlock_find(const struct ddp__blocked *all, int n, int me,
+		       int circle[DDP__CIRCLE_MAX])
+{
+	int *scratch = malloc(2 * (size_t)n * sizeof(*scratch)), length = 0;
+
+	if (scratch)
+		length = search(all, n, me, scratch, scratch + n, circle);
+	free(scratch);
+	if (length)
+		turn_round(all, circle, length);
+	return length;
+}
+
+/* ---- in words */
+
+static int is_of_reducer(const struct ddp__blocked *b)
+{
+	const char *slash = strrchr(b->group, '/');
+
+	return (slash ? slash[1] : b->group[0]) == 'r';
+}
+
+static const char *advice(const struct ddp__blocked *all, const int *circle,
+			  int n)
+{
+	for (int i = 0; i < n; i++)
+		if (is_of_reducer(&all[circle[i]]))
+			return "all ranks must make the same steps of a "
+			       "reducer, with the same sync, and the same "
+			       "other calls within them";
+	return "all ranks must make the calls of their communicators in the "
+	       "same order";
+}
+
+/* "barrier #3 of group 1.0" */
+static char *call_of(const struct ddp__blocked *b, char *out)
+{
+	struct ddp__call call;
+
+	ddp__call_unpack(&call, b->word, b->number);
+	call.group = b->group[0] ? b->group : NULL;
+	return ddp__call_text(&call, out);
+}
+
+enum { NAMED_MAX = 4 }; /* of a circle's ranks, in a sentence */
+
+int ddp__deadlock_error(const struct ddp__blocked *all, const int *circle,
+			int n, const struct ddp__peers *peers, struct err *e)
+{
+	char list[ERR_TEXT_MAX], call[DDP__CALL_TEXT], name[DDP__NAME_MAX];
+	char first[DDP__NAME_MAX], more[48] = "";
+	int named = n < NAMED_MAX ? n : NAMED_MAX;
+	size_t len = 0;
+
+	peers->name(peers->owner, all[circle[0]].rank, first);
+	for (int i = 0; i < named; i++) {
+		const struct ddp__blocked *b = &all[circle[i]];
+
+		len += (size_t)snprintf(
+			list + len, sizeof(list) - len, "%s waits in %s for ",
+			i ? ", which" : first, call_of(b, call));
+		if (i + 1 < named)
+			len += (size_t)snprintf(
+				list + len, sizeof(list) - len, "%s",
+				peers->name(peers->owner,
+					    all[circle[i + 1]].rank, name));
+	}
+	if (named < n)
+		snprintf(more, sizeof(more), "one of %d more, who wait for ",
+			 n - named);
+	return err_set(e, ERR_ARGUMENT, "%s%s%s: %s", list, more, first,
+		       advice(all, circle, n));
+}

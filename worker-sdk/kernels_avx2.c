@@ -1,6 +1,0 @@
-/* kernels_avx2.c: the kernels with what Haswell and Zen brought. */
-#ifdef __x86_64__
-#define ISA "avx2"
-#define KERNELS ddp__kernels_avx2
-#include "worker-sdk/kernels_isa.h"
-#endif

@@ -1,6 +1,0 @@
-/* kernels_avx512.c: the kernels with what Skylake-X and Zen 4 brought. */
-#ifdef __x86_64__
-#define ISA "avx512"
-#define KERNELS ddp__kernels_avx512
-#include "worker-sdk/kernels_isa.h"
-#endif

@@ -1,0 +1,181 @@
+/* kv_server.c: the store that ddprdzv keeps for the round. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rendezvous/client/client.h"
+#include "worker-sdk/kv/kv.h"
+#include "worker-sdk/kv/pass.h"
+
+struct server_kv {
+	struct ddp__kv kv;
+	struct client *client;
+	pid_t guest; /* whose leaving is told; 0: the agent tells it */
+	int pipe;
+	int shares; /* the ranks pass on what they gather */
+	const char *share_addr;
+	char *list; /* what was gathered last */
+};
+
+static struct client *client_of(struct ddp__kv *kv)
+{
+	return ((struct server_kv *)kv)->client;
+}
+
+static void server_free(struct ddp__kv *kv)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+
+	/* a forked child is not the rank */
+	if (s->guest == getpid())
+		client_left(s->client);
+	client_free(s->client);
+	if (s->pipe >= 0)
+		close(s->pipe);
+	free(s->list);
+	free(s);
+}
+
+static int server_set(struct ddp__kv *kv, struct slice key, struct slice value,
+		      struct err *e)
+{
+	return client_set(client_of(kv), key, value, e);
+}
+
+static int server_get(struct ddp__kv *kv, struct slice key, int timeout_ms,
+		      struct slice *value, struct err *e)
+{
+	int rc = client_get(client_of(kv), key, value, e);
+
+	if (rc || timeout_ms == 0)
+		return rc;
+	rc = client_wait(client_of(kv), &key, 1, timeout_ms, e);
+	return rc < 0 ? rc : client_get(client_of(kv), key, value, e);
+}
+
+static int server_add(struct ddp__kv *kv, struct slice key, int64_t delta,
+		      int64_t *sum, struct err *e)
+{
+	return client_add(client_of(kv), key, delta, sum, e);
+}
+
+static int server_compare_set(struct ddp__kv *kv, struct slice key,
+			      struct slice expected, struct slice desired,
+			      struct slice *now, struct err *e)
+{
+	return client_compare_set(client_of(kv), key, expected, desired, now,
+				  e);
+}
+
+static int server_append(struct ddp__kv *kv, struct slice key,
+			 struct slice value, struct err *e)
+{
+	int64_t length;
+
+	return client_append(client_of(kv), key, value, &length, e);
+}
+
+static int server_delete(struct ddp__kv *kv, struct slice key, struct err *e)
+{
+	return client_delete(client_of(kv), key, e);
+}
+
+static int share(struct server_kv *s, struct wire_share *m, int timeout_ms,
+		 struct slice *values, struct err *e)
+{
+	struct wire_shared told;
+	struct ddp__pass pass;
+	struct reader r;
+	size_t bytes;
+	int rc;
+
+	free(s->list);
+	s->list = NULL;
+	ddp__pass_open(&pass, s->share_addr, m);
+	rc = client_share(s->client, m, timeout_ms, &told, e);
+	if (!rc)
+		rc = ddp__pass_on(&pass, s->client, &told, m->size, &s->list,
+				  &bytes, e);
+	ddp__pass_close(&pass);
+	if (rc)
+		return rc;
+	reader_init(&r, SLICE(s->list, bytes));
+	for (uint32_t i = 0; i < m->size; i++)
+		values[i] = reader_slice(&r);
+	return !r.bad ? 0 : err_set(e, ERR_PROTOCOL, "ddp_init: the list that "
+				    "the ranks gathered is torn");
+}
+
+static int server_gather(struct ddp__kv *kv, struct slice key, int rank,
+			 int size, int timeout_ms, struct slice mine,
+			 struct slice *values, struct err *e)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+	struct wire_share m = {.key = key, .size = (uint32_t)size,
+			       .value = mine};
+
+	/* the server knows my rank from my HELLO */
+	if (s->shares)
+		return share(s, &m, timeout_ms, values, e);
+	return client_gather(client_of(kv), key, (uint32_t)size, timeout_ms,
+			     mine, values, e);
+}
+
+static int server_fate(struct ddp__kv *kv, int rank, int timeout_ms,
+		       struct slice *text, struct err *e)
+{
+	return client_fate(client_of(kv), (uint32_t)rank, timeout_ms, text, e);
+}
+
+static const struct ddp__kv_ops server_ops = {
+	.free = server_free,
+	.set = server_set,
+	.get = server_get,
+	.add = server_add,
+	.compare_set = server_compare_set,
+	.append = server_append,
+	.delete = server_delete,
+	.gather = server_gather,
+	.fate = server_fate,
+};
+
+int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
+		   const struct wire_hello *hello, const struct auth *auth,
+		   int timeout_ms, struct err *e)
+{
+	struct server_kv *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "ddp_init: no memory");
+	s->kv.ops = &server_ops;
+	s->pipe = -1;
+	rc = client_connect(&s->client, where, hello, auth, timeout_ms, e);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	*out = &s->kv;
+	return 0;
+}
+
+void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms)
+{
+	client_come_again(client_of(kv), timeout_ms);
+}
+
+void ddp__kv_server_share(struct ddp__kv *kv, const char *addr)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+
+	s->shares = 1;
+	s->share_addr = addr;
+}
+
+void ddp__kv_server_guest(struct ddp__kv *kv, int pipe)
+{
+	struct server_kv *s = (struct server_kv *)kv;
+
+	s->guest = getpid();
+	s->pipe = pipe;
+}

@@ -1,0 +1,590 @@
+/* pass.c: one source, some comers, and what has come so far, which each comer
+ * is sent at once; it is sealed once for all. What a source sent is believed
+ * when its hash is right: the server, which has proved itself, said what that
+ * is. */
+#include "worker-sdk/kv/pass.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+
+enum {
+	ADDRESSES_MAX = 8,
+	STRANGERS_MAX = 16, /* connected, and have not shown the token */
+	ACCEPTED_MAX = 8, /* a turn: they are heard before one of them goes */
+	/* How often a source may hang up before it has sent anything. It does
+	 * so where strangers crowd out a rank that has yet to say its hello. */
+	CROWDED_OUT_MAX = 8,
+	/* A source that is silent for so long is given up, times the hands that
+	 * the list goes through: it is first to lose patience with its own. */
+	SOURCE_MS = 3000,
+	/* Comers that do not come, or take nothing, for so long. */
+	COMERS_MS = 5000,
+};
+
+/* One that has the list from here. */
+struct comer {
+	int fd; /* -1: nobody */
+	unsigned number; /* in the order of coming */
+	size_t heard; /* of the hello */
+	size_t sent;
+	unsigned char hello[DDP__PASS_HELLO];
+};
+
+/* What the comers are sent: the salt, and the records under its key. */
+struct sealed {
+	struct cipher_way way;
+	struct buf bytes;
+	size_t text; /* of the list: so much is in it */
+};
+
+/* Where this rank has it from. */
+struct source {
+	int fd; /* -1: there is none (any more) */
+	int connecting;
+	struct sock_addr at[ADDRESSES_MAX];
+	int n, next;
+	int crowded_out; /* times */
+	char token[WIRE_TOKEN_SIZE];
+	struct cipher_way way;
+	struct buf raw; /* the salt, or a record: so far */
+	int salted; /* way is set */
+};
+
+struct passing {
+	const struct ddp__pass *pass;
+	struct client *client;
+	uint32_t size; /* values of the list */
+	char *list;
+	size_t bytes, got;
+	char hash[WIRE_HASH_SIZE];
+	struct source source;
+	struct sealed out;
+	struct comer *comers; /* room for all, and strangers */
+	size_t room;
+	unsigned came;
+	unsigned char (*known)[DDP__PASS_RANDOM]; /* of hellos: each once */
+	size_t nknown; /* up to room */
+	uint32_t left; /* comers who have neither got it nor given up */
+	uint64_t moved; /* clock_ms: something has come, or gone on */
+	uint64_t patience;
+	struct pollfd *polls;
+	struct err *e;
+};
+
+/* ---- what the token is good for ---- */
+
+static void make_key(unsigned char out[PROOF_SIZE], const char *token,
+		     const char *use, const void *random)
+{
+	crypto_generichash_state s;
+
+	crypto_generichash_init(&s, (const unsigned char *)token,
+				WIRE_TOKEN_SIZE, PROOF_SIZE);
+	crypto_generichash_update(&s, (const unsigned char *)use, strlen(use));
+	crypto_generichash_update(&s, random, DDP__PASS_RANDOM);
+	crypto_generichash_final(&s, out, PROOF_SIZE);
+	sodium_memzero(&s, sizeof(s));
+}
+
+int ddp__pass_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+		    struct err *e)
+{
+	int rc = random_bytes(hello, DDP__PASS_RANDOM, e);
+
+	if (rc < 0)
+		return rc;
+	make_key(hello + DDP__PASS_RANDOM, token, "ddprun share hello", hello);
+	return 0;
+}
+
+static int is_hello(const unsigned char hello[DDP__PASS_HELLO],
+		    const char *token)
+{
+	unsigned char right[PROOF_SIZE];
+
+	make_key(right, token, "ddprun share hello", hello);
+	return !sodium_memcmp(hello + DDP__PASS_RANDOM, right, sizeof(right));
+}
+
+void ddp__pass_way(struct cipher_way *w, const char *token, const void *salt)
+{
+	(void)!sodium_init(); /* as in cipher_start */
+	w->count = 0;
+	make_key(w->key.bytes, token, "ddprun share list", salt);
+}
+
+void ddp__pass_open(struct ddp__pass *pass, const char *addr,
+		    struct wire_share *m)
+{
+	struct err ignored = ERR_INIT;
+	uint16_t port;
+
+	pass->listener.n = 0;
+	m->addr = m->token = SLICE("", 0);
+	m->port = 0;
+	if (!addr ||
+	    random_bytes(pass->token, sizeof(pass->token), &ignored) < 0 ||
+	    ddp__listen(&pass->listener, addr, &port, &ignored) < 0)
+		return;
+	m->addr = SLICE(addr, strcspn(addr, "%")); /* no scope */
+	m->port = port;
+	m->token = SLICE(pass->token, sizeof(pass->token));
+}
+
+void ddp__pass_close(struct ddp__pass *pass)
+{
+	ddp__listen_close(&pass->listener);
+	sodium_memzero(pass->token, sizeof(pass->token));
+}
+
+/* ---- what the comers are sent ---- */
+
+static void hang_up(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static int is_known(const struct comer *c)
+{
+	return c->heard == sizeof(c->hello);
+}
+
+/* Has it, or has given up. */
+static void end_comer(struct passing *p, struct comer *c)
+{
+	hang_up(&c->fd);
+	if (is_known(c) && p->left)
+		p->left--;
+}
+
+/* A salt of its own: no key seals two texts as the same record. */
+static int begin_sealing(struct passing *p)
+{
+	unsigned char salt[DDP__PASS_RANDOM];
+	int rc = random_bytes(salt, sizeof(salt), p->e);
+
+	if (rc < 0)
+		return rc;
+	ddp__pass_way(&p->out.way, p->pass->token, salt);
+	p->out.text = 0;
+	buf_reset(&p->out.bytes);
+	buf_put(&p->out.bytes, salt, sizeof(salt));
+	return 0;
+}
+
+/* What has come since, in full records; at the end, what is left. */
+static int seal_more(struct passing *p)
+{
+	size_t n = p->got - p->out.text;
+
+	if (!p->room)
+		return 0;
+	if (p->got < p->bytes)
+		n -= n % CIPHER_TEXT_MAX;
+	cipher_seal(&p->out.way, SLICE(p->list + p->out.text, n),
+		    &p->out.bytes);
+	p->out.text += n;
+	if (p->out.bytes.failed)
+		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+	return 0;
+}
+
+/* What was passed on so far was wrong: those who have begun to take it ask the
+ * server, later ones get the right list from its start. */
+static int seal_again(struct passing *p)
+{
+	for (size_t i = 0; i < p->room; i++)
+		if (p->comers[i].fd >= 0 && p->comers[i].sent)
+			end_comer(p, &p->comers[i]);
+	return p->room ? begin_sealing(p) : 0;
+}
+
+/* ---- the source ---- */
+
+/* No rank gives it to this one: the server does, or says why nobody does. */
+static int ask_server(struct passing *p)
+{
+	struct slice whole;
+	int rc;
+
+	hang_up(&p->source.fd);
+	rc = client_whole(p->client, p->size, &whole, p->e);
+	if (rc < 0)
+		return rc;
+	if (whole.len != p->bytes)
+		return err_set(p->e, ERR_PROTOCOL,
+			       "ddp_init: the server's list has %zu bytes, and "
+			       "not the %zu that it said", whole.len, p->bytes);
+	if (memcmp(p->list, whole.data, p->got))
+		rc = seal_again(p);
+	if (rc < 0)
+		return rc;
+	memcpy(p->list, whole.data, whole.len);
+	p->got = p->bytes;
+	p->moved = clock_ms();
+	return seal_more(p);
+}
+
+/* Starts a connection to the next of its addresses. */
+static int call_source(struct passing *p)
+{
+	struct source *s = &p->source;
+
+	hang_up(&s->fd);
+	while (s->next < s->n) {
+		const struct sock_addr *a = &s->at[s->next++];
+
+		s->fd = socket(a->ss.ss_family,
+			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		s->connecting = 1;
+		if (s->fd >= 0 &&
+		    (!connect(s->fd, (const struct sockaddr *)&a->ss, a->len) ||
+		     errno == EINPROGRESS))
+			return 0;
+		hang_up(&s->fd);
+	}
+	return ask_server(p);
+}
+
+static int on_connected(struct passing *p)
+{
+	struct source *s = &p->source;
+	unsigned char hello[DDP__PASS_HELLO];
+	socklen_t size = sizeof(int);
+	int error = 0, rc = ddp__pass_hello(hello, s->token, p->e);
+
+	if (rc < 0)
+		return rc;
+	s->connecting = 0;
+	getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	/* a fresh socket takes it whole */
+	if (error || send(s->fd, hello, sizeof(hello),
+			  MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(hello))
+		return call_source(p);
+	return 0;
+}
+
+static int is_right(const struct passing *p)
+{
+	unsigned char hash[WIRE_HASH_SIZE];
+
+	crypto_generichash(hash, sizeof(hash), (const unsigned char *)p->list,
+			   p->bytes, NULL, 0);
+	return !memcmp(hash, p->hash, sizeof(hash));
+}
+
+static int is_crowded_out(struct passing *p, ssize_t n)
+{
+	return !p->got && !p->source.salted && !p->source.raw.len &&
+	       (!n || errno == ECONNRESET) &&
+	       p->source.crowded_out++ < CROWDED_OUT_MAX;
+}
+
+/* Opens the record that raw begins with. Its size; 0: it has not all come;
+ * ERR_REMOTE: it is none, or more than the list. */
+static long open_record(struct passing *p, struct slice raw)
+{
+	struct source *s = &p->source;
+	struct err ignored = ERR_INIT;
+	long n = cipher_size(&s->way, raw, &ignored);
+
+	if (n <= 0 || raw.len < (size_t)n)
+		return n < 0 ? n : 0;
+	if ((size_t)n - CIPHER_EXTRA > p->bytes - p->got ||
+	    cipher_open(&s->way, SLICE(raw.data, (size_t)n), p->list + p->got,
+			&ignored) < 0)
+		return ERR_REMOTE;
+	p->got += (size_t)n - CIPHER_EXTRA;
+	p->moved = clock_ms();
+	return n;
+}
+
+/* Takes what is whole in raw: 0, or ERR_REMOTE. */
+static int take_records(struct passing *p)
+{
+	struct source *s = &p->source;
+	size_t used = 0;
+	long n = 1;
+
+	if (!s->salted && s->raw.len >= DDP__PASS_RANDOM) {
+		ddp__pass_way(&s->way, s->token, s->raw.data);
+		s->salted = 1;
+		used = DDP__PASS_RANDOM;
+	}
+	while (s->salted && n > 0 && p->got < p->bytes) {
+		n = open_record(p, SLICE(s->raw.data + used,
+					 s->raw.len - used));
+		used += n > 0 ? (size_t)n : 0;
+	}
+	buf_consume(&s->raw, used);
+	return n < 0 ? (int)n : 0;
+}
+
+static int on_source(struct passing *p)
+{
+	struct source *s = &p->source;
+	ssize_t n;
+
+	if (s->connecting)
+		return on_connected(p);
+	/* there is always room: a record that is whole does not stay */
+	n = recv(s->fd, s->raw.data + s->raw.len, s->raw.cap - s->raw.len,
+		 MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0 && is_crowded_out(p, n)) {
+		s->next = 0;
+		return call_source(p);
+	}
+	s->raw.len += n > 0 ? (size_t)n : 0;
+	if (n <= 0 || take_records(p) < 0)
+		return ask_server(p);
+	if (p->got < p->bytes)
+		return seal_more(p);
+	hang_up(&s->fd);
+	return is_right(p) ? seal_more(p) : ask_server(p);
+}
+
+/* ---- comers ---- */
+
+/* The place of the next one: of strangers, who say nothing, the first goes. */
+static struct comer *place_for(struct passing *p)
+{
+	struct comer *stranger = NULL;
+
+	for (size_t i = 0; i < p->room; i++) {
+		struct comer *c = &p->comers[i];
+
+		if (c->fd < 0)
+			return c;
+		if (!is_known(c) &&
+		    (!stranger || c->number < stranger->number))
+			stranger = c;
+	}
+	if (stranger)
+		hang_up(&stranger->fd);
+	return stranger;
+}
+
+static void take_comers(struct passing *p)
+{
+	for (int i = 0; i < ACCEPTED_MAX; i++) {
+		int fd = ddp__listen_accept(&p->pass->listener);
+		struct comer *c = fd < 0 ? NULL : place_for(p);
+
+		if (c)
+			*c = (struct comer){.fd = fd, .number = p->came++};
+		else if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* Whether it is a right hello that has not come before: a copy is none. */
+static int is_welcome(struct passing *p, const struct comer *c)
+{
+	if (!is_hello(c->hello, p->pass->token) || p->nknown == p->room)
+		return 0;
+	for (size_t i = 0; i < p->nknown; i++)
+		if (!memcmp(p->known[i], c->hello, DDP__PASS_RANDOM))
+			return 0;
+	memcpy(p->known[p->nknown++], c->hello, DDP__PASS_RANDOM);
+	return 1;
+}
+
+static void hear(struct passing *p, struct comer *c)
+{
+	char more;
+	ssize_t n = is_known(c)
+			    ? recv(c->fd, &more, 1, MSG_DONTWAIT)
+			    : recv(c->fd, c->hello + c->heard,
+				   sizeof(c->hello) - c->heard, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || is_known(c)) {
+		end_comer(p, c); /* it has nothing more to say */
+		return;
+	}
+	c->heard += (size_t)n;
+	if (is_known(c) && !is_welcome(p, c))
+		hang_up(&c->fd);
+}
+
+static void send_to(struct passing *p, struct comer *c)
+{
+	const struct buf *out = &p->out.bytes;
+	ssize_t n = 0;
+
+	while (c->sent < out->len) {
+		n = send(c->fd, out->data + c->sent, out->len - c->sent,
+			 MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0)
+			break;
+		c->sent += (size_t)n;
+		if (p->got == p->bytes)
+			p->moved = clock_ms();
+	}
+	if (n < 0 || p->out.text == p->bytes)
+		end_comer(p, c);
+}
+
+static void on_comer(struct passing *p, struct comer *c, short events)
+{
+	if (events & (POLLIN | POLLHUP | POLLERR))
+		hear(p, c);
+	if (c->fd >= 0 && is_known(c))
+		send_to(p, c);
+}
+
+/* ---- both ---- */
+
+static nfds_t put_polls(const struct passing *p)
+{
+	const struct source *s = &p->source;
+	nfds_t n = 0;
+
+	p->polls[n++] = (struct pollfd){s->fd,
+					s->connecting ? POLLOUT : POLLIN, 0};
+	for (size_t i = 0; i < p->room; i++) {
+		const struct comer *c = &p->comers[i];
+		int more = is_known(c) && c->sent < p->out.bytes.len;
+
+		p->polls[n++] = (struct pollfd){
+			c->fd, (short)(more ? POLLIN | POLLOUT : POLLIN), 0};
+	}
+	return n + (nfds_t)ddp__listen_polls(&p->pass->listener, p->polls + n,
+					     DDP__LISTEN_MAX);
+}
+
+/* Waits for what is there to do, and does it. */
+static int turn(struct passing *p)
+{
+	int comes = p->got < p->bytes;
+	uint64_t end = p->moved + (comes ? p->patience : COMERS_MS);
+	uint64_t now = clock_ms();
+	nfds_t n = put_polls(p);
+	int rc = 0, heard = 0;
+
+	if (now >= end && comes)
+		return ask_server(p);
+	if (now >= end) {
+		p->left = 0;
+		return 0;
+	}
+	if (poll(p->polls, n, (int)(end - now)) <= 0)
+		return 0;
+	if (p->polls[0].revents)
+		rc = on_source(p);
+	for (size_t i = 0; i < p->room && !rc; i++)
+		if (p->comers[i].fd >= 0 && (p->polls[i + 1].revents || comes))
+			on_comer(p, &p->comers[i], p->polls[i + 1].revents);
+	for (nfds_t i = p->room + 1; i < n; i++)
+		heard |= p->polls[i].revents;
+	if (heard && !rc)
+		take_comers(p);
+	return rc;
+}
+
+static int find_source(struct passing *p, const struct wire_shared *told)
+{
+	struct source *s = &p->source;
+	struct err ignored = ERR_INIT;
+	char text[SOCK_HOST_MAX];
+	struct endpoint at;
+
+	memcpy(p->hash, told->hash.data, sizeof(p->hash));
+	memcpy(s->token, told->token.data, sizeof(s->token));
+	if (told->addr.len >= sizeof(text))
+		return ask_server(p);
+	memcpy(text, told->addr.data, told->addr.len);
+	text[told->addr.len] = '\0';
+	if (endpoint_parse(&at, text, 0, &ignored) < 0)
+		return ask_server(p);
+	at.port = told->port;
+	s->n = sock_resolve(&at, s->at, ADDRESSES_MAX, &ignored);
+	return call_source(p);
+}
+
+/* 0 or -ENOMEM. */
+static int make_room(struct passing *p)
+{
+	p->list = malloc(p->bytes + 1);
+	p->comers = calloc(p->room + 1, sizeof(*p->comers));
+	p->known = calloc(p->room + 1, sizeof(*p->known));
+	p->polls = calloc(p->room + DDP__LISTEN_MAX + 1, sizeof(*p->polls));
+	buf_init(&p->out.bytes, DDP__PASS_RANDOM + CIPHER_SEALED_MAX(p->bytes));
+	buf_init(&p->source.raw, 2 * CIPHER_RECORD_MAX);
+	for (size_t i = 0; p->comers && i < p->room; i++)
+		p->comers[i].fd = -1;
+	if (!p->list || !p->comers || !p->known || !p->polls ||
+	    !buf_reserve(&p->source.raw, 2 * CIPHER_RECORD_MAX))
+		return err_set(p->e, -ENOMEM, "ddp_init: no memory");
+	return 0;
+}
+
+static int begin(struct passing *p, const struct wire_shared *told)
+{
+	int whole = told->values.count > 0, rc;
+
+	p->bytes = whole ? told->values.bytes.len : told->bytes;
+	p->patience = (uint64_t)SOURCE_MS * (told->depth ? told->depth : 1);
+	p->left = p->pass->listener.n ? told->comers : 0;
+	p->room = p->left ? p->left + STRANGERS_MAX : 0;
+	p->moved = clock_ms();
+	rc = make_room(p);
+	if (!rc && p->room)
+		rc = begin_sealing(p);
+	if (rc < 0)
+		return rc;
+	if (!whole)
+		return find_source(p, told);
+	memcpy(p->list, told->values.bytes.data, p->bytes);
+	p->got = p->bytes;
+	return seal_more(p);
+}
+
+static void release(struct passing *p)
+{
+	hang_up(&p->source.fd);
+	for (size_t i = 0; p->comers && i < p->room; i++)
+		hang_up(&p->comers[i].fd);
+	free(p->comers);
+	free(p->known);
+	free(p->polls);
+	buf_release(&p->out.bytes);
+	buf_release(&p->source.raw);
+	sodium_memzero(p, sizeof(*p));
+}
+
+int ddp__pass_on(const struct ddp__pass *pass, struct client *c,
+		 const struct wire_shared *told, uint32_t size, char **list,
+		 size_t *bytes, struct err *e)
+{
+	struct passing p = {.pass = pass, .client = c, .size = size, .e = e,
+			    .source = {.fd = -1}};
+	int rc = begin(&p, told);
+
+	while (!rc && (p.got < p.bytes || p.left))
+		rc = turn(&p);
+	if (rc) {
+		free(p.list);
+	} else {
+		*list = p.list;
+		*bytes = p.bytes;
+	}
+	release(&p);
+	return rc;
+}

@@ -1,0 +1,6 @@
+/* kernels_avx512.c: the kernels with what Skylake-X and Zen 4 brought. */
+#ifdef __x86_64__
+#define ISA "avx512"
+#define KERNELS ddp__kernels_avx512
+#include "worker-sdk/math/kernels_isa.h"
+#endif

@@ -1,0 +1,576 @@
+/* nccl_backend.c: the backend for memory of GPUs: calls become NCCL's, put into
+ * streams; waiting for them. */
+#include "worker-sdk/nccl/nccl_backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker-sdk/comm/request.h"
+
+enum { ENLIST_MIN = 1 << 20 };
+
+/* Whatever went wrong, NCCL's kernels may spin for ever: they are ended. */
+static int broke(struct ddp__nccl *n, int rc, struct err *e)
+{
+	size_t len = strlen(e->text);
+
+	if (rc >= 0)
+		return rc;
+	if (!n->dead && ddp__nccl_abort_crashes(n->lib->version))
+		snprintf(e->text + len, sizeof(e->text) - len,
+			 " (NCCL %d crashes in ncclCommAbort: its communicator "
+			 "is left as it is until this process ends)",
+			 n->lib->version);
+	ddp__nccl_abort(n->c, e);
+	return rc;
+}
+
+int ddp__nccl_device(struct ddp__nccl *n)
+{
+	int before = n->device;
+
+	n->cuda->get_device(&before);
+	if (before != n->device)
+		n->cuda->set_device(n->device);
+	return before;
+}
+
+static void back(struct ddp__nccl *n, int before)
+{
+	if (before != n->device)
+		n->cuda->set_device(before);
+}
+
+int ddp__nccl_event(struct ddp__nccl *n, void **event, struct err *e)
+{
+	if (n->spares) {
+		*event = n->spare[--n->spares];
+		return 0;
+	}
+	return ddp__cuda_check(n->cuda,
+			       n->cuda->event_create(event,
+						     DDP__CUDA_NO_TIMING),
+			       "cudaEventCreateWithFlags", e);
+}
+
+void ddp__nccl_spare(struct ddp__nccl *n, void *event)
+{
+	if (!event)
+		return;
+	if (n->spares < DDP__NCCL_SPARE)
+		n->spare[n->spares++] = event;
+	else
+		n->cuda->event_destroy(event);
+}
+
+/* ---- a collective, as NCCL's calls */
+
+struct task {
+	struct ddp__nccl *n;
+	const struct ddp__call *call;
+	const char *send;
+	char *recv;
+	void *stream;
+	int type;
+	size_t size; /* of count elements */
+	void *copy;  /* memory that goes when the call is in its stream */
+};
+
+static int self_copy(struct task *t, void *to, const void *from, size_t size)
+{
+	if (to == from || !size)
+		return 0;
+	return t->n->cuda->copy(to, from, size, DDP__CUDA_COPY_ANY, t->stream)
+		       ? DDP__NCCL_CUDA
+		       : 0;
+}
+
+/* To rank r from at, or from r to at; nothing where it is me. */
+static int one(struct task *t, int r, const char *from, char *to)
+{
+	struct ddp__nccl *n = t->n;
+	int rc = 0;
+
+	if (r == n->c->rank)
+		return 0;
+	if (from)
+		rc = n->lib->send(from, t->call->count, t->type, r, n->comm,
+				  t->stream);
+	if (!rc && to)
+		rc = n->lib->recv(to, t->call->count, t->type, r, n->comm,
+				  t->stream);
+	return rc;
+}
+
+/* Sends and receives that NCCL does all at once. */
+static int exchange(struct task *t, const char *all_from, char *all_to, int a,
+		    int b)
+{
+	const struct ddp__nccl_lib *lib = t->n->lib;
+	int rc = lib->group_start(), end;
+
+	if (rc)
+		return rc;
+	for (int r = a; r < b && !rc; r++)
+		rc = one(t, r, all_from ? all_from + (size_t)r * t->size : NULL,
+			 all_to ? all_to + (size_t)r * t->size : NULL);
+	end = lib->group_end();
+	return rc ? rc : end;
+}
+
+static int gather(struct task *t)
+{
+	struct ddp_comm *c = t->n->c;
+	int root = t->call->root, rc;
+
+	if (c->rank != root)
+		return one(t, root, t->send, NULL);
+	rc = self_copy(t, t->recv + (size_t)root * t->size, t->send, t->size);
+	return rc ? rc : exchange(t, NULL, t->recv, 0, c->size);
+}
+
+static int scatter(struct task *t)
+{
+	struct ddp_comm *c = t->n->c;
+	int root = t->call->root, rc;
+
+	if (c->rank != root)
+		return one(t, root, NULL, t->recv);
+	rc = self_copy(t, t->recv, t->send + (size_t)root * t->size, t->size);
+	return rc ? rc : exchange(t, t->send, NULL, 0, c->size);
+}
+
+/* In place what is still to be sent would be overwritten: from a copy, whose
+ * memory comes and goes in the order of the stream. */
+static int all_to_all(struct task *t)
+{
+	struct ddp_comm *c = t->n->c;
+	const struct ddp__cuda *cu = t->n->cuda;
+	size_t own = (size_t)c->rank * t->size;
+	const char *from = t->send;
+	int rc;
+
+	if (t->send == t->recv && c->size > 1) {
+		size_t all = t->size * (size_t)c->size;
+
+		if (cu->stream_alloc(&t->copy, all, t->stream))
+			return DDP__NCCL_CUDA;
+		rc = self_copy(t, t->copy, t->send, all);
+		from = t->copy;
+	} else {
+		rc = self_copy(t, t->recv + own, t->send + own, t->size);
+	}
+	return rc ? rc : exchange(t, from, t->recv, 0, c->size);
+}
+
+static int collective(struct task *t)
+{
+	const struct ddp__nccl_lib *l = t->n->lib;
+	const struct ddp__call *k = t->call;
+	int op = ddp__nccl_op(k->op);
+	void *comm = t->n->comm;
+
+	switch (k->kind) {
+	case DDP__ALL_REDUCE:
+		return l->all_reduce(t->send, t->recv, k->count, t->type, op,
+				     comm, t->stream);
+	case DDP__REDUCE:
+		return l->reduce(t->send, t->recv, k->count, t->type, op,
+				 k->root, comm, t->stream);
+	case DDP__REDUCE_SCATTER:
+		return l->reduce_scatter(t->send, t->recv, k->count, t->type,
+					 op, comm, t->stream);
+	case DDP__BROADCAST:
+		return l->broadcast(t->send, t->recv, k->count, t->type,
+				    k->root, comm, t->stream);
+	case DDP__ALL_GATHER:
+		return l->all_gather(t->send, t->recv, k->count, t->type, comm,
+				     t->stream);
+	case DDP__GATHER:
+		return gather(t);
+	case DDP__SCATTER:
+		return scatter(t);
+	case DDP__ALL_TO_ALL:
+		return all_to_all(t);
+	case DDP__BARRIER:
+		return l->all_reduce(t->n->token, t->n->token, 1,
+				     ddp__nccl_type(DDP_U8),
+				     ddp__nccl_op(DDP_MAX), comm, t->stream);
+	default:
+		return DDP__NCCL_INTERNAL;
+	}
+}
+
+/* Puts call into stream; what follows in it comes after the call. */
+static int enqueue(struct ddp__nccl *n, const struct ddp__call *call,
+		   const void *send, void *recv, void *stream, struct err *e)
+{
+	struct task t = {.n = n,
+			 .call = call,
+			 .send = send,
+			 .recv = recv,
+			 .stream = stream,
+			 .type = ddp__nccl_type(call->type)};
+	char text[DDP__CALL_TEXT];
+	int rc;
+
+	if (!call->count && call->kind != DDP__BARRIER)
+		return 0;
+	t.size = call->count * ddp_type_size(call->type);
+	rc = collective(&t);
+	if (rc)
+		rc = ddp__nccl_settle(n, n->comm, rc,
+				      ddp__call_text(call, text), e);
+	if (t.copy && !rc)
+		n->cuda->stream_free(t.copy, stream);
+	return rc;
+}
+
+/* libddp's stream goes on where the caller's is now; where none was given that
+ * is CUDA's default stream. */
+static int follow(struct ddp__nccl *n, void *stream, struct err *e)
+{
+	int rc = n->cuda->event_record(n->fence, n->user);
+
+	if (!rc)
+		rc = n->cuda->stream_wait(stream, n->fence, 0);
+	return ddp__cuda_check(n->cuda, rc, "cudaStreamWaitEvent", e);
+}
+
+/* ---- waiting */
+
+static int is_message(const struct ddp__call *call)
+{
+	return call->kind == DDP__SEND || call->kind == DDP__RECV;
+}
+
+/* 1: event has come; 0: not yet; or what NCCL or CUDA say is wrong. */
+static int has_come(struct ddp__nccl *n, void *comm, void *event,
+		    const char *what, struct err *e)
+{
+	int state = DDP__NCCL_SUCCESS, rc = n->cuda->event_query(event);
+
+	if (rc == 0)
+		return 1;
+	if (rc != DDP__CUDA_NOT_READY)
+		return ddp__cuda_check(n->cuda, rc, what, e);
+	ddp__cuda_forget(n->cuda, rc);
+	if (!comm)
+		return 0;
+	rc = n->lib->async_error(comm, &state);
+	if (!rc)
+		rc = state;
+	return rc && rc != DDP__NCCL_IN_PROGRESS
+		       ? ddp__nccl_fail(n->lib, comm, rc, what, e)
+		       : 0;
+}
+
+static int op_has_come(struct ddp__nccl *n, struct ddp__nccl_op *op,
+		       const char *what, struct err *e)
+{
+	int rc = ddp__nccl_push(n, e);
+
+	if (rc)
+		return rc;
+	if (op->pair && !op->posted)
+		return 0;
+	return has_come(n, op->pair ? ddp__nccl_pair_comm(op->pair) : n->comm,
+			op->done, what, e);
+}
+
+/* Until it is done; with a stream of the caller's, until it is in a stream and
+ * the caller's waits for it. 1, 0 after timeout_ms, or an error. */
+static int op_wait(struct ddp__nccl *n, struct ddp__nccl_op *op, int timeout_ms,
+		   struct err *e)
+{
+	struct ddp__watch w;
+	char text[DDP__CALL_TEXT];
+	int rc;
+
+	ddp__watch_init(&w, n->c, ddp__call_text(op->call, text));
+	for (;;) {
+		rc = op_has_come(n, op, text, e);
+		if (rc)
+			return rc;
+		if (n->user && op->posted) {
+			rc = n->cuda->stream_wait(n->user, op->done, 0);
+			rc = ddp__cuda_check(n->cuda, rc, text, e);
+			return rc ? rc : 1;
+		}
+		if (timeout_ms >= 0 &&
+		    ddp__watch_ns(&w) / 1000000 >= (uint64_t)timeout_ms)
+			return 0;
+		rc = ddp__watch_pause(&w, e);
+		if (rc)
+			return rc;
+	}
+}
+
+static void op_release(struct ddp__nccl *n, struct ddp__nccl_op *op)
+{
+	if (!n->dead) /* else the pairs are gone */
+		ddp__nccl_unpost(n, op);
+	ddp__nccl_spare(n, op->ready);
+	ddp__nccl_spare(n, op->done);
+	op->ready = op->done = NULL;
+}
+
+/* ---- the table */
+
+/* A message to oneself that the other side of was not begun before. */
+static int check_self(struct ddp__nccl *n, const struct ddp__nccl_op *op,
+		      struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+
+	if (op->call->root != n->c->rank || op->posted)
+		return 0;
+	return err_set(e, ERR_ARGUMENT,
+		       "%s: this is rank %d itself, which would wait for "
+		       "ever: begin one of both with its asynchronous form",
+		       ddp__call_text(op->call, text), n->c->rank);
+}
+
+static int run_message(struct ddp__nccl *n, const struct ddp__call *call,
+		       void *buf, struct err *e)
+{
+	struct ddp__nccl_op op = {.call = call, .buf = buf};
+	int rc;
+
+	if (!call->count)
+		return 0;
+	rc = ddp__nccl_post(n, &op, e);
+	if (!rc)
+		rc = ddp__nccl_push(n, e);
+	if (!rc)
+		rc = check_self(n, &op, e);
+	if (!rc)
+		rc = op_wait(n, &op, -1, e);
+	op_release(n, &op);
+	return rc < 0 ? rc : 0;
+}
+
+static int run_collective(struct ddp__nccl *n, const struct ddp__call *call,
+			  const void *send, void *recv, struct err *e)
+{
+	struct ddp__nccl_op op = {.call = call, .done = n->finish, .posted = 1};
+	int rc;
+
+	/* in order of the caller's stream, which waits for it and we do not */
+	if (n->user)
+		return enqueue(n, call, send, recv, n->user, e);
+	rc = follow(n, n->stream, e);
+	if (!rc)
+		rc = enqueue(n, call, send, recv, n->stream, e);
+	if (!rc)
+		rc = ddp__cuda_check(n->cuda,
+				     n->cuda->event_record(n->finish,
+							   n->stream),
+				     "cudaEventRecord", e);
+	if (!rc)
+		rc = op_wait(n, &op, -1, e);
+	return rc < 0 ? rc : 0;
+}
+
+static int nccl_run(struct ddp_comm *c, const struct ddp__call *call,
+		    const void *send, void *recv, struct err *e)
+{
+	struct ddp__nccl *n = c->state;
+	int before = ddp__nccl_device(n), rc;
+
+	if (is_message(call))
+		rc = run_message(n, call,
+				 call->kind == DDP__SEND ? (void *)send : recv,
+				 e);
+	else
+		rc = run_collective(n, call, send, recv, e);
+	rc = broke(n, rc, e);
+	back(n, before);
+	return rc;
+}
+
+static int begin_collective(struct ddp__nccl *n, struct ddp_request *r,
+			    struct ddp__nccl_op *op, struct err *e)
+{
+	int rc = ddp__nccl_event(n, &op->done, e);
+
+	if (!rc)
+		rc = follow(n, n->stream, e);
+	if (!rc)
+		rc = enqueue(n, &r->call, r->send, r->recv, n->stream, e);
+	if (!rc)
+		rc = ddp__cuda_check(n->cuda,
+				     n->cuda->event_record(op->done, n->stream),
+				     "cudaEventRecord", e);
+	op->posted = 1;
+	return rc;
+}
+
+static int nccl_begin(struct ddp_request *r, struct err *e)
+{
+	struct ddp__nccl *n = r->comm->state;
+	struct ddp__nccl_op *op = (struct ddp__nccl_op *)r->op;
+	int before = ddp__nccl_device(n), rc;
+
+	op->call = &r->call;
+	op->buf = r->call.kind == DDP__SEND ? (void *)r->send : r->recv;
+	if (!is_message(&r->call)) {
+		rc = begin_collective(n, r, op, e);
+	} else if (!r->call.count) {
+		op->posted = 1;
+		rc = 0;
+	} else {
+		rc = ddp__nccl_post(n, op, e);
+		if (!rc)
+			rc = ddp__nccl_push(n, e);
+	}
+	rc = broke(n, rc, e);
+	back(n, before);
+	return rc;
+}
+
+/* Of a request that another call's error has ended too. */
+static int ended(struct ddp__nccl *n, struct err *e)
+{
+	*e = n->c->broken;
+	return e->code ? e->code
+		       : err_set(e, ERR_ABORTED, "the communicator was ended");
+}
+
+static int nccl_wait(struct ddp_request *r, int timeout_ms, struct err *e)
+{
+	struct ddp__nccl *n = r->comm->state;
+	struct ddp__nccl_op *op = (struct ddp__nccl_op *)r->op;
+	int before, rc;
+
+	if (op->posted && !op->done)
+		return 1; /* nothing was to be done */
+	if (n->dead)
+		return ended(n, e);
+	before = ddp__nccl_device(n);
+	rc = broke(n, op_wait(n, op, timeout_ms, e), e);
+	back(n, before);
+	return rc;
+}
+
+static int nccl_test(struct ddp_request *r, struct err *e)
+{
+	struct ddp__nccl *n = r->comm->state;
+	struct ddp__nccl_op *op = (struct ddp__nccl_op *)r->op;
+	char text[DDP__CALL_TEXT];
+	int before, rc;
+
+	if (op->posted && !op->done)
+		return 1;
+	if (n->dead)
+		return ended(n, e);
+	before = ddp__nccl_device(n);
+	rc = broke(n, op_has_come(n, op, ddp__call_text(&r->call, text), e), e);
+	back(n, before);
+	return rc;
+}
+
+static void nccl_release(struct ddp_request *r)
+{
+	op_release(r->comm->state, (struct ddp__nccl_op *)r->op);
+}
+
+static int nccl_gather(struct ddp_comm *c, const struct ddp__call *call,
+		       const void *mine, void *all, size_t size, struct err *e)
+{
+	struct ddp__nccl *n = c->state;
+
+	if (n->host->state)
+		return ddp__cpu.gather(n->host, call, mine, all, size, e);
+	memcpy(all, mine, size);
+	return 0;
+}
+
+/* Of what goes through the host's memory; how long a GPU is waited for is the
+ * world's. */
+static void nccl_set_timeout(struct ddp_comm *c, int timeout_ms)
+{
+	struct ddp__nccl *n = c->state;
+
+	if (n->host->state)
+		ddp__cpu.set_timeout(n->host, timeout_ms);
+}
+
+const struct ddp__backend ddp__nccl = {
+	.name = "nccl",
+	.serves_one = 1,
+	.op_size = sizeof(struct ddp__nccl_op),
+	.split = ddp__nccl_split,
+	.stop = ddp__nccl_stop,
+	.abort = ddp__nccl_abort,
+	.run = nccl_run,
+	.begin = nccl_begin,
+	.test = nccl_test,
+	.wait = nccl_wait,
+	.release = nccl_release,
+	.gather = nccl_gather,
+	.set_timeout = nccl_set_timeout,
+	.home = ddp__nccl_home,
+};
+
+/* ---- beside the table */
+
+const struct ddp_comm *ddp__nccl_beside(const struct ddp_comm *c)
+{
+	const struct ddp__nccl *n = c->state;
+
+	return c->backend == &ddp__nccl && n && n->host ? n->host : c;
+}
+
+int ddp__nccl_home(struct ddp_comm **c, const struct ddp__call *call,
+		   const void *send, const void *recv, struct err *e)
+{
+	const struct ddp__nccl *n = (*c)->state;
+	char text[DDP__CALL_TEXT];
+	int s, r;
+
+	if (!n || !call->count || (!send && !recv))
+		return 0;
+	s = ddp__cuda_on_device(n->cuda, send ? send : recv);
+	r = recv && recv != send ? ddp__cuda_on_device(n->cuda, recv) : s;
+	if (s != r)
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: send lies in the memory of %s and recv in "
+			       "that of %s: give both in the same",
+			       ddp__call_text(call, text),
+			       s ? "a GPU" : "the host",
+			       r ? "a GPU" : "the host");
+	if (s && (call->op == DDP_BAND || call->op == DDP_BOR))
+		return err_set(e, ERR_ARGUMENT,
+			       "%s: NCCL has no operation on bits: reduce them "
+			       "in the host's memory",
+			       ddp__call_text(call, text));
+	if (!s)
+		*c = n->host;
+	return 0;
+}
+
+void *ddp__nccl_enlist(struct ddp_comm *c, void *buf, size_t size)
+{
+	struct ddp__nccl *n = c->state;
+	struct err ignored = ERR_INIT;
+	void *handle = NULL;
+	int rc;
+
+	if (c->backend != &ddp__nccl || !n || n->dead || !n->lib->enlist ||
+	    size < ENLIST_MIN || !ddp__cuda_on_device(n->cuda, buf))
+		return NULL;
+	rc = n->lib->enlist(n->comm, buf, size, &handle);
+	if (ddp__nccl_settle(n, n->comm, rc, "ncclCommRegister", &ignored))
+		return NULL;
+	return handle;
+}
+
+void ddp__nccl_delist(struct ddp_comm *c, void *handle)
+{
+	struct ddp__nccl *n = c->state;
+
+	if (handle && c->backend == &ddp__nccl && n && !n->dead)
+		n->lib->delist(n->comm, handle);
+}

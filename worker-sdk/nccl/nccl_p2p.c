@@ -1,0 +1,350 @@
+/* nccl_p2p.c: messages between two ranks. NCCL runs the calls of a communicator
+ * one after the other, on whatever streams: two ranks that send to each other
+ * first and receive then would wait for ever, and so would a collective behind
+ * a message. So each pair of ranks has a communicator and a stream of its own
+ * for each direction, made when its first message comes: the sender leaves an
+ * id in the store. A world of many ranks that all talk to all should rather
+ * use all_to_all. Nothing here waits. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "worker-sdk/nccl/nccl_backend.h"
+
+enum { POLL_NS = 500000 };
+
+enum state { NEW, MEETING, READY, SENDING, SELF };
+
+struct ddp__nccl_pair {
+	int from, to; /* ranks of the communicator; I am one of them */
+	enum state state;
+	void *comm, *stream;
+	struct ddp__nccl_op *first, **last; /* not posted yet */
+	uint64_t asked; /* when the store was asked for the id, ns */
+};
+
+static int is_send(const struct ddp__nccl_op *op)
+{
+	return op->call->kind == DDP__SEND;
+}
+
+static char *text_of(const struct ddp__nccl_op *op, char *out)
+{
+	return ddp__call_text(op->call, out);
+}
+
+static struct ddp__nccl_pair *pair_of(struct ddp__nccl *n,
+				      const struct ddp__nccl_op *op,
+				      struct err *e)
+{
+	size_t size = (size_t)n->c->size;
+	size_t at = (size_t)op->call->root + (is_send(op) ? 0 : size);
+	struct ddp__nccl_pair *p;
+
+	if (!n->pairs)
+		n->pairs = calloc(2 * size, sizeof(*n->pairs));
+	p = n->pairs ? n->pairs[at] : NULL;
+	if (p)
+		return p;
+	p = n->pairs ? calloc(1, sizeof(*p)) : NULL;
+	if (!p) {
+		err_set(e, -ENOMEM, "no memory for a message");
+		return NULL;
+	}
+	p->from = is_send(op) ? n->c->rank : op->call->root;
+	p->to = is_send(op) ? op->call->root : n->c->rank;
+	p->state = p->from == p->to ? SELF : NEW;
+	p->last = &p->first;
+	n->pairs[at] = p;
+	return p;
+}
+
+int ddp__nccl_post(struct ddp__nccl *n, struct ddp__nccl_op *op, struct err *e)
+{
+	int rc = ddp__nccl_event(n, &op->ready, e);
+
+	if (!rc)
+		rc = ddp__nccl_event(n, &op->done, e);
+	if (!rc)
+		rc = ddp__cuda_check(n->cuda,
+				     n->cuda->event_record(op->ready, n->user),
+				     "cudaEventRecord", e);
+	if (rc)
+		return rc;
+	op->pair = pair_of(n, op, e);
+	if (!op->pair)
+		return e->code;
+	*op->pair->last = op;
+	op->pair->last = &op->next;
+	return 0;
+}
+
+static void pop(struct ddp__nccl_pair *p)
+{
+	struct ddp__nccl_op *op = p->first;
+
+	p->first = op->next;
+	if (!p->first)
+		p->last = &p->first;
+	op->next = NULL;
+	op->posted = 1;
+}
+
+void ddp__nccl_unpost(struct ddp__nccl *n, struct ddp__nccl_op *op)
+{
+	struct ddp__nccl_pair *p = op->pair;
+	struct ddp__nccl_op **at;
+
+	if (!p || op->posted)
+		return;
+	for (at = &p->first; *at && *at != op; at = &(*at)->next)
+		;
+	if (!*at)
+		return;
+	*at = op->next;
+	if (!*at)
+		p->last = at;
+	op->next = NULL;
+}
+
+void *ddp__nccl_pair_comm(const struct ddp__nccl_pair *p)
+{
+	return p->comm;
+}
+
+/* ---- meeting */
+
+static struct slice key_of(const struct ddp__nccl *n,
+			   const struct ddp__nccl_pair *p, char out[128])
+{
+	snprintf(out, 128, "ddp/%u/nccl/%s/message/%d/%d",
+		 n->c->world->joined, n->c->name, p->from, p->to);
+	return SLICE_STR(out);
+}
+
+/* 1 and the id that both use; 0: the sender has not come yet. */
+static int get_id(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+		  struct ddp__nccl_id *id, struct err *e)
+{
+	struct ddp__kv *kv = n->c->world->kv;
+	struct slice value;
+	char key[128];
+	int rc;
+
+	if (p->from == n->c->rank) {
+		rc = n->lib->get_unique_id(id);
+		if (rc)
+			return ddp__nccl_fail(n->lib, NULL, rc,
+					      "ncclGetUniqueId", e);
+		value = SLICE(id->bytes, sizeof(id->bytes));
+		rc = kv->ops->set(kv, key_of(n, p, key), value, e);
+		return rc < 0 ? rc : 1;
+	}
+	if (clock_ns() - p->asked < POLL_NS)
+		return 0;
+	p->asked = clock_ns();
+	rc = kv->ops->get(kv, key_of(n, p, key), 0, &value, e);
+	if (rc == ERR_TIMEOUT)
+		return 0;
+	if (rc > 0 && value.len != sizeof(id->bytes))
+		return err_set(e, ERR_PROTOCOL,
+			       "the store's %s is no NCCL id", key);
+	if (rc > 0)
+		memcpy(id->bytes, value.data, sizeof(id->bytes));
+	return rc;
+}
+
+static int meet(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
+{
+	struct ddp__nccl_config config;
+	struct ddp__nccl_id id;
+	int rc = get_id(n, p, &id, e);
+	char text[DDP__CALL_TEXT];
+
+	if (rc <= 0)
+		return rc;
+	rc = ddp__cuda_check(n->cuda,
+			     n->cuda->stream_create(&p->stream,
+						    DDP__CUDA_NON_BLOCKING, 0),
+			     "cudaStreamCreateWithPriority", e);
+	if (rc)
+		return rc;
+	ddp__nccl_configure(&config);
+	rc = n->lib->init(&p->comm, 2, id, p->to == n->c->rank, &config);
+	if (rc && rc != DDP__NCCL_IN_PROGRESS)
+		return ddp__nccl_fail(n->lib, p->comm, rc,
+				      text_of(p->first, text), e);
+	p->state = MEETING;
+	return 0;
+}
+
+/* 1: NCCL has done what it was asked for on this pair; 0: not yet. */
+static int settled(struct ddp__nccl *n, struct ddp__nccl_pair *p, struct err *e)
+{
+	char text[DDP__CALL_TEXT];
+	int state = DDP__NCCL_SUCCESS;
+	int rc = n->lib->async_error(p->comm, &state);
+
+	if (!rc)
+		rc = state;
+	if (rc == DDP__NCCL_IN_PROGRESS)
+		return 0;
+	return rc ? ddp__nccl_fail(n->lib, p->comm, rc, text_of(p->first, text),
+				   e)
+		  : 1;
+}
+
+/* ---- messages */
+
+static int send_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+		      struct err *e)
+{
+	struct ddp__nccl_op *op = p->first;
+	const struct ddp__call *call = op->call;
+	int type = ddp__nccl_type(call->type);
+	int other = p->from == n->c->rank;
+	char text[DDP__CALL_TEXT];
+	int rc = ddp__cuda_check(n->cuda,
+				 n->cuda->stream_wait(p->stream, op->ready, 0),
+				 "cudaStreamWaitEvent", e);
+
+	if (rc)
+		return rc;
+	if (is_send(op))
+		rc = n->lib->send(op->buf, call->count, type, other, p->comm,
+				  p->stream);
+	else
+		rc = n->lib->recv(op->buf, call->count, type, other, p->comm,
+				  p->stream);
+	if (rc && rc != DDP__NCCL_IN_PROGRESS)
+		return ddp__nccl_fail(n->lib, p->comm, rc, text_of(op, text),
+				      e);
+	p->state = SENDING;
+	return 0;
+}
+
+static int end_first(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+		     struct err *e)
+{
+	int rc = ddp__cuda_check(n->cuda,
+				 n->cuda->event_record(p->first->done,
+						       p->stream),
+				 "cudaEventRecord", e);
+
+	if (rc)
+		return rc;
+	pop(p);
+	p->state = READY;
+	return 0;
+}
+
+static int push_pair(struct ddp__nccl *n, struct ddp__nccl_pair *p,
+		     struct err *e)
+{
+	int rc = 0;
+
+	while (p->first && !rc) {
+		switch (p->state) {
+		case NEW:
+			rc = meet(n, p, e);
+			if (!rc && p->state == NEW)
+				return 0;
+			break;
+		case MEETING:
+			rc = settled(n, p, e);
+			if (rc <= 0)
+				return rc;
+			p->state = READY;
+			rc = 0;
+			break;
+		case READY:
+			rc = send_first(n, p, e);
+			break;
+		case SENDING:
+			rc = settled(n, p, e);
+			if (rc <= 0)
+				return rc;
+			rc = end_first(n, p, e);
+			break;
+		case SELF:
+			return 0;
+		}
+	}
+	return rc;
+}
+
+static int copy(struct ddp__nccl *n, struct ddp__nccl_op *send,
+		struct ddp__nccl_op *recv, struct err *e)
+{
+	const struct ddp__cuda *cu = n->cuda;
+	size_t size = send->call->count * ddp_type_size(send->call->type);
+	char a[DDP__CALL_TEXT], b[DDP__CALL_TEXT];
+	int rc;
+
+	if (send->call->count != recv->call->count ||
+	    send->call->type != recv->call->type)
+		return err_set(e, ERR_ARGUMENT,
+			       "%s, but what came is of %s: both must have the "
+			       "same count and type",
+			       text_of(recv, a), text_of(send, b));
+	rc = cu->stream_wait(n->stream, send->ready, 0);
+	if (!rc)
+		rc = cu->stream_wait(n->stream, recv->ready, 0);
+	if (!rc && size)
+		rc = cu->copy(recv->buf, send->buf, size, DDP__CUDA_COPY_ANY,
+			      n->stream);
+	if (!rc)
+		rc = cu->event_record(send->done, n->stream);
+	if (!rc)
+		rc = cu->event_record(recv->done, n->stream);
+	return ddp__cuda_check(cu, rc, "a message to oneself", e);
+}
+
+static int push_self(struct ddp__nccl *n, struct err *e)
+{
+	struct ddp__nccl_pair *s = n->pairs[n->c->rank];
+	struct ddp__nccl_pair *r = n->pairs[n->c->size + n->c->rank];
+	int rc = 0;
+
+	while (s && r && s->first && r->first && !rc) {
+		rc = copy(n, s->first, r->first, e);
+		if (!rc) {
+			pop(s);
+			pop(r);
+		}
+	}
+	return rc;
+}
+
+int ddp__nccl_push(struct ddp__nccl *n, struct err *e)
+{
+	int rc = 0;
+
+	if (!n->pairs)
+		return 0;
+	for (int i = 0; i < 2 * n->c->size && !rc; i++)
+		if (n->pairs[i] && n->pairs[i]->first)
+			rc = push_pair(n, n->pairs[i], e);
+	return rc ? rc : push_self(n, e);
+}
+
+void ddp__nccl_pairs_free(struct ddp__nccl *n, int abort, int leave)
+{
+	for (int i = 0; n->pairs && i < 2 * n->c->size; i++) {
+		struct ddp__nccl_pair *p = n->pairs[i];
+
+		if (!p)
+			continue;
+		/* not leaving it in peace: the other side may be gone, and
+		 * all its messages that anybody waited for are done */
+		if (p->comm && !leave)
+			n->lib->abort(p->comm);
+		if (p->stream && !leave && !abort)
+			n->cuda->stream_destroy(p->stream);
+		free(p);
+	}
+	free(n->pairs);
+	n->pairs = NULL;
+}

@@ -1,0 +1,274 @@
+/* nccl_place.c: a GPU for this rank, and the agreement to use it. */
+#include "worker-sdk/nccl/nccl_place.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker-sdk/core/library.h"
+
+/* 2.30.3 has a variable of its own for it */
+enum { MULTI_RANK_VERSION = 23003 };
+
+static int asked_to_share(void)
+{
+	const char *share = getenv("DDP_NCCL_SHARE_GPU");
+
+	return share && !strcmp(share, "1");
+}
+
+/* NCCL tells hosts apart by NCCL_HOSTID, and refuses a GPU twice on one host
+ * only: with an id for each process every rank is a host of its own, and they
+ * talk through sockets. Slow, and meant for tests. NCCL reads these at its
+ * first call, so they are set before. */
+static void set_to_share(const struct ddp__env *env)
+{
+	char id[96];
+
+	snprintf(id, sizeof(id), "ddp-%.48s-%u-r%d", env->job ? env->job : "",
+		 env->round, env->rank);
+	setenv("NCCL_HOSTID", id, 0);
+	setenv("NCCL_NET", "Socket", 0);
+	if (env->nodes == 1)
+		setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+	setenv("NCCL_IB_DISABLE", "1", 0);
+	setenv("NCCL_NVLS_ENABLE", "0", 0);
+	setenv("NCCL_MNNVL_ENABLE", "0", 0);
+	setenv("NCCL_CUMEM_ENABLE", "0", 0);
+	setenv("NCCL_PROTO", "Simple", 0);
+	setenv("NCCL_MAX_CTAS", "2", 0);
+	setenv("NCCL_RAS_ENABLE", "0", 0);
+}
+
+static const char driver_name[] = "libcuda.so.1";
+
+/* The dynamic linker's list of what is installed. Without one: it may be. */
+static int is_listed(void)
+{
+	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC), found;
+	struct stat st;
+	void *list;
+
+	if (fd < 0)
+		return 1;
+	list = fstat(fd, &st) < 0 || st.st_size <= 0 ? MAP_FAILED :
+	       mmap(NULL, (size_t)st.st_size, PROT_READ,
+		    MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	close(fd);
+	if (list == MAP_FAILED)
+		return 1;
+	found = memmem(list, (size_t)st.st_size, driver_name,
+		       sizeof(driver_name)) != NULL;
+	munmap(list, (size_t)st.st_size);
+	return found;
+}
+
+/* What is not listed the loader looks for in some folders, and each subfolder
+ * of theirs for one kind of CPU or another: a hundred system calls of each of
+ * many ranks, where hardly a CPU's job has it. So it is not asked in vain. */
+static int may_be_found(void)
+{
+	char path[PATH_MAX];
+
+	return getenv("LD_LIBRARY_PATH") || dlsym(RTLD_DEFAULT, "cuInit") ||
+	       is_listed() ||
+	       ddp__library_programs(driver_name, path, sizeof(path));
+}
+
+/* It stays loaded: libcudart asks for it by its name, and may not find it where
+ * the program does. */
+static int has_driver(void)
+{
+	return may_be_found() && ddp__library_find(driver_name, RTLD_LAZY);
+}
+
+/* The kernel's boot and the bus address name a GPU, whatever a container calls
+ * its host. NCCL, too, takes two parts of one GPU for the same. */
+static void name_gpu(struct ddp__nccl_place *p, const char *bus)
+{
+	char boot[40] = "";
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, boot, sizeof(boot) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	boot[n > 36 ? 36 : n < 0 ? 0 : n] = '\0';
+	snprintf(p->gpu, sizeof(p->gpu), "%s %s", boot, bus);
+}
+
+static int choose_device(struct ddp__nccl_place *p, const struct ddp__env *env,
+			 struct err *e)
+{
+	const struct ddp__cuda *cu = p->cuda;
+	int n = ddp__cuda_devices(cu, e), current = 0, rc;
+	char bus[DDP__CUDA_BUS_ID];
+
+	if (n < 0)
+		return n;
+	/* a current device other than 0, or a context: the program's choice */
+	if (cu->get_device(&current) == 0 &&
+	    (current > 0 || ddp__cuda_in_use()))
+		p->device = current;
+	else
+		p->device = env->local_rank % n;
+	rc = ddp__cuda_check(cu, cu->bus_id(bus, sizeof(bus), p->device),
+			     "cudaDeviceGetPCIBusId", e);
+	if (!rc)
+		name_gpu(p, bus);
+	return rc;
+}
+
+static int find(struct ddp__nccl_place *p, const struct ddp__env *env,
+		int brief, struct err *e)
+{
+	int rc;
+
+	if (!has_driver() && brief)
+		return err_set(e, ERR_SYSTEM,
+			       "no NVIDIA driver (libcuda.so.1) is installed "
+			       "on this host");
+	rc = ddp__cuda_load(&p->cuda, e);
+	if (!rc)
+		rc = choose_device(p, env, e);
+	if (rc)
+		return rc;
+	p->share = asked_to_share();
+	if (p->share)
+		set_to_share(env);
+	rc = ddp__nccl_load(&p->nccl, e);
+	if (rc)
+		return rc;
+	p->version = p->nccl->version;
+	if (p->share && p->version >= MULTI_RANK_VERSION)
+		setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+	return 0;
+}
+
+void ddp__nccl_place_find(struct ddp__nccl_place *p, const struct ddp__env *env,
+			  int brief)
+{
+	struct err why = ERR_INIT;
+
+	memset(p, 0, sizeof(*p));
+	if (find(p, env, brief, &why))
+		snprintf(p->why, sizeof(p->why), "%.*s",
+			 (int)sizeof(p->why) - 1, why.text);
+}
+
+void ddp__nccl_place_put(struct buf *b, const struct ddp__nccl_place *p)
+{
+	buf_put_u32(b, (uint32_t)p->version);
+	buf_put_u8(b, (uint8_t)p->share);
+	buf_put_slice(b, SLICE_STR(p->gpu));
+	buf_put_slice(b, SLICE_STR(p->why));
+}
+
+static void take(struct reader *r, char *out, size_t size)
+{
+	struct slice s = reader_slice(r);
+
+	if (s.len >= size)
+		r->bad = 1;
+	else if (s.len)
+		memcpy(out, s.data, s.len);
+}
+
+int ddp__nccl_place_get(struct ddp__nccl_place *p, struct slice s,
+			struct err *e)
+{
+	struct reader r;
+
+	memset(p, 0, sizeof(*p));
+	reader_init(&r, s);
+	p->version = (int)reader_u32(&r);
+	p->share = reader_u8(&r);
+	take(&r, p->gpu, sizeof(p->gpu));
+	take(&r, p->why, sizeof(p->why));
+	if (!r.bad && !reader_left(&r))
+		return 0;
+	return err_set(e, ERR_PROTOCOL,
+		       "ddp_init: what a rank says of its GPU does not parse: "
+		       "start all ranks with the same libddp");
+}
+
+static int say_cannot(int i, const struct ddp__nccl_place *p,
+		      const struct ddp__peers *peers, char *why)
+{
+	char name[DDP__NAME_MAX];
+
+	snprintf(why, ERR_TEXT_MAX, "%s cannot use NCCL: %s",
+		 peers->name(peers->owner, i, name), p->why);
+	return 0;
+}
+
+/* Those with the same GPU come together, in order of rank. */
+static int by_gpu(const void *a, const void *b)
+{
+	const struct ddp__nccl_place *p = *(struct ddp__nccl_place *const *)a;
+	const struct ddp__nccl_place *q = *(struct ddp__nccl_place *const *)b;
+	int order = strcmp(p->gpu, q->gpu);
+
+	return order ? order : p < q ? -1 : 1;
+}
+
+/* 1 and two ranks that have the same GPU, and may not. */
+static int find_twice(const struct ddp__nccl_place *all, int n, int *a, int *b)
+{
+	const struct ddp__nccl_place **order = malloc((size_t)n *
+						      sizeof(*order));
+	int found = 0;
+
+	if (!order)
+		return 0; /* NCCL will say so */
+	for (int i = 0; i < n; i++)
+		order[i] = &all[i];
+	qsort(order, (size_t)n, sizeof(*order), by_gpu);
+	for (int i = 1; i < n && !found; i++) {
+		if (strcmp(order[i - 1]->gpu, order[i]->gpu) ||
+		    (order[i - 1]->share && order[i]->share))
+			continue;
+		*a = (int)(order[i - 1] - all);
+		*b = (int)(order[i] - all);
+		found = 1;
+	}
+	free(order);
+	return found;
+}
+
+int ddp__nccl_agree(const struct ddp__nccl_place *all, int n,
+		    const struct ddp__peers *peers, char why[ERR_TEXT_MAX])
+{
+	char one[DDP__NAME_MAX], two[DDP__NAME_MAX];
+	int a, b;
+
+	why[0] = '\0';
+	for (int i = 0; i < n; i++)
+		if (all[i].why[0])
+			return say_cannot(i, &all[i], peers, why);
+	for (int i = 1; i < n; i++) {
+		if (all[i].version == all[0].version)
+			continue;
+		snprintf(why, ERR_TEXT_MAX,
+			 "%s has NCCL %d and %s NCCL %d: give all the same",
+			 peers->name(peers->owner, i, one), all[i].version,
+			 peers->name(peers->owner, 0, two), all[0].version);
+		return 0;
+	}
+	if (!find_twice(all, n, &a, &b))
+		return 1;
+	snprintf(why, ERR_TEXT_MAX,
+		 "%s and %s have the same GPU (%s), and NCCL wants one for "
+		 "each rank: start fewer ranks, or for a test set "
+		 "DDP_NCCL_SHARE_GPU=1",
+		 peers->name(peers->owner, a, one),
+		 peers->name(peers->owner, b, two),
+		 strchr(all[a].gpu, ' ') ? strchr(all[a].gpu, ' ') + 1
+					 : all[a].gpu);
+	return 0;
+}

@@ -1,0 +1,407 @@
+/* nccl_start.c: how the ranks of an nccl communicator meet, and how it ends. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "worker-sdk/nccl/nccl_backend.h"
+
+/* One root serves that many ranks; more of them come with more roots. */
+enum { RANKS_A_ROOT = 128, LEAVE_MS = 5000 };
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "ddp_init (NCCL): no memory");
+}
+
+void ddp__nccl_configure(struct ddp__nccl_config *config)
+{
+	const char *blocking = getenv("DDP_NCCL_BLOCKING");
+
+	*config = (struct ddp__nccl_config)DDP__NCCL_CONFIG;
+	config->blocking = blocking && !strcmp(blocking, "1");
+}
+
+/* ---- the agreement */
+
+/* Everybody's record in so many bytes; 1: somebody's is longer. */
+static int gather_records(struct ddp_comm *c, const struct buf *record,
+			  size_t size, struct ddp__nccl_place *all,
+			  struct err *e)
+{
+	struct ddp__call call = {.kind = DDP__INIT,
+				 .type = DDP_U8,
+				 .count = size};
+	struct buf own = BUF_INIT(DDP__PLACE_MAX);
+	size_t n = (size_t)c->size;
+	char *flat = calloc(n + 1, size);
+	char *me = flat ? flat + n * size : NULL;
+	struct reader r;
+	int rc = 0;
+
+	buf_put_slice(&own, SLICE(record->data, record->len));
+	if (!flat || record->failed || own.failed) {
+		rc = no_memory(e);
+		goto out;
+	}
+	memcpy(me, own.data, own.len < size ? own.len : size);
+	if (c->state)
+		rc = c->backend->gather(c, &call, me, flat, size, e);
+	else
+		memcpy(flat, me, size);
+	for (size_t i = 0; i < n && !rc; i++) {
+		reader_init(&r, SLICE(flat + i * size, size));
+		rc = reader_u32(&r) > size - 4;
+		reader_init(&r, SLICE(flat + i * size, size));
+		if (!rc)
+			rc = ddp__nccl_place_get(&all[i], reader_slice(&r), e);
+	}
+out:
+	buf_release(&own);
+	free(flat);
+	return rc;
+}
+
+/* Every rank's place, through the cpu's communicator: microseconds, so that a
+ * job without GPUs starts no later for it. That there is no driver is soon
+ * said; only where somebody has more to say everybody is asked for it. */
+static int gather_places(struct ddp_comm *c, const struct ddp__nccl_place *mine,
+			 struct ddp__nccl_place *all, struct err *e)
+{
+	struct buf record = BUF_INIT(DDP__PLACE_MAX);
+	int rc;
+
+	ddp__nccl_place_put(&record, mine);
+	rc = gather_records(c, &record, DDP__PLACE_BRIEF, all, e);
+	if (rc > 0)
+		rc = gather_records(c, &record, DDP__PLACE_MAX, all, e);
+	buf_release(&record);
+	return rc;
+}
+
+/* 1: all can; 0: not, and it need not be; or an error. */
+static int agree(struct ddp_comm *c, const char *wish,
+		 struct ddp__nccl_place *mine, struct err *e)
+{
+	struct ddp__nccl_place *all = calloc((size_t)c->size, sizeof(*all));
+	char why[ERR_TEXT_MAX];
+	int rc = all ? gather_places(c, mine, all, e) : no_memory(e);
+
+	if (!rc)
+		rc = ddp__nccl_agree(all, c->size, &c->peers, why);
+	free(all);
+	if (rc)
+		return rc;
+	if (!strcmp(wish, "auto")) {
+		err_note(e, "backend auto: cpu, because %.900s", why);
+		return 0;
+	}
+	return err_set(e, ERR_USAGE,
+		       "backend nccl: %.900s; mend that, or use cpu or auto",
+		       why);
+}
+
+/* ---- meeting */
+
+static int roots_of(const struct ddp__nccl *n, int size)
+{
+	if (!n->lib->init_scalable || n->lib->version < DDP__NCCL_SCALABLE ||
+	    size <= RANKS_A_ROOT)
+		return 1;
+	return (size + RANKS_A_ROOT - 1) / RANKS_A_ROOT;
+}
+
+/* Each root's id, made by a rank of its own, is everybody's. That a rank gives
+ * its value here, an empty one or not, is also how the others know that it has
+ * come: only then does NCCL begin. */
+static int exchange_ids(struct ddp__nccl *n, const struct ddp__exchange *x,
+			struct ddp__nccl_id *ids, int roots, struct err *e)
+{
+	struct ddp_comm *c = n->c;
+	struct slice *values = calloc((size_t)c->size, sizeof(*values));
+	struct slice mine = {"", 0};
+	struct ddp__nccl_id id;
+	int rc = values ? 0 : no_memory(e), found = 0;
+
+	for (int i = 0; i < roots && !rc; i++) {
+		if ((long)i * c->size / roots != c->rank)
+			continue;
+		rc = n->lib->get_unique_id(&id);
+		if (rc)
+			rc = ddp__nccl_fail(n->lib, NULL, rc, "ncclGetUniqueId",
+					    e);
+		mine = SLICE(id.bytes, sizeof(id.bytes));
+	}
+	if (!rc && c->size > 1)
+		rc = x->gather(x->owner, "nccl", mine, values, e);
+	else if (!rc)
+		values[0] = mine;
+	for (int r = 0; r < c->size && !rc && found < roots; r++)
+		if (values[r].len == sizeof(id.bytes))
+			memcpy(ids[found++].bytes, values[r].data,
+			       sizeof(id.bytes));
+	free(values);
+	if (!rc && found < roots)
+		rc = err_set(e, ERR_PROTOCOL,
+			     "ddp_init (NCCL): %d of %d ids came: start all "
+			     "ranks with the same libddp", found, roots);
+	return rc;
+}
+
+static int connect_ranks(struct ddp__nccl *n, const struct ddp__exchange *x,
+			 struct err *e)
+{
+	int roots = roots_of(n, n->c->size), rc;
+	struct ddp__nccl_id *ids = calloc((size_t)roots, sizeof(*ids));
+	struct ddp__nccl_config config;
+
+	if (!ids)
+		return no_memory(e);
+	ddp__nccl_configure(&config);
+	rc = exchange_ids(n, x, ids, roots, e);
+	if (!rc) {
+		rc = roots > 1 ? n->lib->init_scalable(&n->comm, n->c->size,
+						       n->c->rank, roots, ids,
+						       &config)
+			       : n->lib->init(&n->comm, n->c->size, ids[0],
+					      n->c->rank, &config);
+		rc = ddp__nccl_settle(n, n->comm, rc, "ddp_init (NCCL)", e);
+	}
+	free(ids);
+	return rc;
+}
+
+/* Streams, events and a byte of memory. */
+static int furnish(struct ddp__nccl *n, struct err *e)
+{
+	const struct ddp__cuda *cu = n->cuda;
+	int least = 0, greatest = 0, rc;
+
+	/* communication before computation: it is what others wait for */
+	cu->stream_priorities(&least, &greatest);
+	rc = ddp__cuda_check(cu,
+			     cu->stream_create(&n->stream,
+					       DDP__CUDA_NON_BLOCKING,
+					       greatest),
+			     "cudaStreamCreateWithPriority", e);
+	if (!rc)
+		rc = ddp__cuda_check(cu, cu->alloc(&n->token, 1), "cudaMalloc",
+				     e);
+	if (!rc)
+		rc = ddp__nccl_event(n, &n->fence, e);
+	if (!rc)
+		rc = ddp__nccl_event(n, &n->finish, e);
+	return rc;
+}
+
+static struct ddp__nccl *state_new(struct ddp_comm *c, struct ddp_comm *host,
+				   struct err *e)
+{
+	struct ddp__nccl *n = calloc(1, sizeof(*n));
+
+	if (!n) {
+		no_memory(e);
+		return NULL;
+	}
+	n->c = c;
+	n->host = host;
+	c->backend = &ddp__nccl;
+	c->state = n;
+	return n;
+}
+
+int ddp__nccl_rise(struct ddp_comm *c, const struct ddp__exchange *x,
+		   const char *wish, struct ddp_comm **out, struct err *e)
+{
+	struct ddp__nccl_place mine;
+	struct ddp__nccl *n;
+	struct ddp_comm *up;
+	int rc;
+
+	ddp__nccl_place_find(&mine, &c->world->env, !strcmp(wish, "auto"));
+	rc = agree(c, wish, &mine, e);
+	if (rc <= 0)
+		return rc;
+	/* not before: it takes time, and some of the GPU's memory */
+	rc = ddp__cuda_check(mine.cuda, mine.cuda->set_device(mine.device),
+			     "cudaSetDevice", e);
+	if (rc)
+		return rc;
+	up = ddp__comm_new(c->world);
+	if (!up)
+		return no_memory(e);
+	up->rank = c->rank;
+	up->size = c->size;
+	n = state_new(up, c, e);
+	if (!n)
+		return e->code; /* ddp_finalize frees up */
+	n->cuda = mine.cuda;
+	n->lib = mine.nccl;
+	n->device = mine.device;
+	rc = connect_ranks(n, x, e);
+	if (!rc)
+		rc = furnish(n, e);
+	if (rc) {
+		ddp__nccl_abort(up, e);
+		n->host = NULL; /* c stays the caller's */
+		return rc;
+	}
+	*out = up;
+	return 1;
+}
+
+/* ---- groups */
+
+/* The cpu's communicator that goes with a group. */
+static int start_host(struct ddp__nccl *n, const struct ddp__exchange *x,
+		      struct err *e)
+{
+	struct ddp_comm *c = n->c, *h = ddp__comm_new(c->world);
+	size_t size = (size_t)c->size * sizeof(int);
+
+	if (!h)
+		return no_memory(e);
+	n->host = h;
+	h->backend = &ddp__cpu;
+	h->rank = c->rank;
+	h->size = c->size;
+	memcpy(h->name, c->name, sizeof(h->name));
+	h->id = c->id;
+	h->ranks = malloc(size);
+	if (!h->ranks)
+		return no_memory(e);
+	memcpy(h->ranks, c->ranks, size);
+	return h->size > 1 ? ddp__cpu.start(h, x, e) : 0;
+}
+
+/* All of the parent's ranks are in ncclCommSplit, those without a group too. */
+static int split_nccl(struct ddp__nccl *p, int color, int key, void **comm,
+		      struct err *e)
+{
+	int rc = p->lib->split(p->comm, color, key, comm, NULL);
+
+	rc = ddp__nccl_settle(p, p->comm, rc, "ddp_comm_split (NCCL)", e);
+	/* the group's may take longer than the parent's part in it */
+	if (!rc && *comm)
+		rc = ddp__nccl_settle(p, *comm, DDP__NCCL_IN_PROGRESS,
+				      "ddp_comm_split (NCCL)", e);
+	return rc;
+}
+
+int ddp__nccl_split(struct ddp_comm *parent, struct ddp_comm *group, int color,
+		    int key, const struct ddp__exchange *x, struct err *e)
+{
+	struct ddp__nccl *p = parent->state, *n;
+	int before = ddp__nccl_device(p), rc;
+	void *comm = NULL;
+
+	rc = split_nccl(p, color, key, &comm, e);
+	if (rc || !group)
+		goto out;
+	n = state_new(group, NULL, e);
+	if (!n) {
+		rc = e->code;
+		goto out;
+	}
+	n->cuda = p->cuda;
+	n->lib = p->lib;
+	n->device = p->device;
+	n->comm = comm;
+	rc = start_host(n, x, e);
+	if (!rc)
+		rc = furnish(n, e);
+	if (rc)
+		ddp__nccl_stop(group);
+out:
+	p->cuda->set_device(before);
+	return rc;
+}
+
+/* ---- the end */
+
+/* Leaves together with nobody: NCCL's own end waits for what is in its streams,
+ * and on a host for the others, so it gets a while and no more. */
+static int leave(struct ddp__nccl *n)
+{
+	uint64_t end = clock_ms() + LEAVE_MS;
+	int state = DDP__NCCL_IN_PROGRESS;
+	int rc = n->lib->finalize(n->comm);
+
+	if (rc && rc != DDP__NCCL_IN_PROGRESS)
+		return -1;
+	while (n->lib->async_error(n->comm, &state) == 0 &&
+	       state == DDP__NCCL_IN_PROGRESS && clock_ms() < end)
+		nanosleep(&(struct timespec){0, 1000000}, NULL);
+	if (state != DDP__NCCL_SUCCESS)
+		return -1;
+	return n->lib->destroy(n->comm) ? -1 : 0;
+}
+
+static void drop_events(struct ddp__nccl *n)
+{
+	const struct ddp__cuda *cu = n->cuda;
+
+	while (n->spares)
+		cu->event_destroy(n->spare[--n->spares]);
+	if (n->fence)
+		cu->event_destroy(n->fence);
+	if (n->finish)
+		cu->event_destroy(n->finish);
+	if (n->stream)
+		cu->stream_destroy(n->stream);
+}
+
+/* It may be gone already: in ddp_finalize communicators go one by one. */
+static void free_host(struct ddp__nccl *n)
+{
+	struct ddp_comm *at = n->c->world->comms;
+
+	while (at && at != n->host)
+		at = at->next;
+	if (at)
+		ddp__comm_free(at);
+}
+
+void ddp__nccl_stop(struct ddp_comm *c)
+{
+	struct ddp__nccl *n = c->state;
+	int before;
+
+	if (!n)
+		return;
+	before = n->cuda ? ddp__nccl_device(n) : 0;
+	ddp__nccl_pairs_free(n, 0, n->dead);
+	if (n->comm && !n->dead && leave(n))
+		n->dead = 1;
+	/* cudaFree waits for the device, which a kernel may spin on for ever */
+	if (n->token && !n->dead)
+		n->cuda->free(n->token);
+	if (n->cuda) {
+		drop_events(n);
+		n->cuda->set_device(before);
+	}
+	free_host(n);
+	free(n);
+	c->state = NULL;
+}
+
+void ddp__nccl_abort(struct ddp_comm *c, const struct err *why)
+{
+	struct ddp__nccl *n = c->state;
+	int leave_it, before;
+
+	if (n->dead)
+		return;
+	n->dead = 1;
+	ddp__watch_tell(c, why);
+	if (!n->lib)
+		return;
+	before = ddp__nccl_device(n);
+	leave_it = ddp__nccl_abort_crashes(n->lib->version);
+	ddp__nccl_pairs_free(n, 1, leave_it);
+	if (n->comm && !leave_it)
+		n->lib->abort(n->comm);
+	n->comm = NULL;
+	n->cuda->set_device(before);
+}

@@ -1,0 +1,231 @@
+/* nccl_watch.c: waiting for a GPU and for other ranks, never for ever: what is
+ * asked in the meantime, and who is named when it was too long. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "worker-sdk/nccl/nccl_backend.h"
+
+#define MS 1000000ull
+/* A store of a thousand ranks that all wait is asked a thousand times in
+ * ASK_MAX, and not at all about what ends soon. */
+#define ASK_FIRST (200 * MS)
+#define ASK_MAX (2000 * MS)
+
+enum { SAY_MS = 1000, NAMED_MAX = 3 };
+
+void ddp__watch_init(struct ddp__watch *w, struct ddp_comm *c,
+		     const char *what)
+{
+	*w = (struct ddp__watch){.c = c,
+				 .what = what,
+				 .begun = clock_ns(),
+				 .pause = ASK_FIRST,
+				 .rank = c->rank};
+	w->next = w->begun + w->pause;
+}
+
+uint64_t ddp__watch_ns(const struct ddp__watch *w)
+{
+	return clock_ns() - w->begun;
+}
+
+static char *key_of(const struct ddp_comm *c, const char *what, int rank,
+		    char out[128])
+{
+	snprintf(out, 128, "ddp/%u/nccl/%s/%s/%d", c->world->joined, c->name,
+		 what, rank);
+	return out;
+}
+
+/* One for the whole world: whatever ended it, all of it is over. */
+static char *end_key(const struct ddp_comm *c, char out[128])
+{
+	snprintf(out, 128, "ddp/%u/nccl/end", c->world->joined);
+	return out;
+}
+
+void ddp__watch_tell(struct ddp_comm *c, const struct err *why)
+{
+	struct ddp__kv *kv = c->world->kv;
+	struct slice now, text = SLICE_STR(why->text);
+	struct err ignored = ERR_INIT;
+	char key[128];
+
+	/* the first reason stays */
+	kv->ops->compare_set(kv, SLICE_STR(end_key(c, key)), SLICE("", 0), text,
+			     &now, &ignored);
+}
+
+static int has_ended(struct ddp__watch *w, struct err *e)
+{
+	struct ddp__kv *kv = w->c->world->kv;
+	struct err why = ERR_INIT;
+	struct slice text;
+	char key[128];
+	int rc = kv->ops->get(kv, SLICE_STR(end_key(w->c, key)), 0, &text,
+			      &why);
+
+	if (rc > 0)
+		return err_set(e, ERR_ABORTED,
+			       "%s: another rank ended it: %.*s", w->what,
+			       (int)(text.len < 800 ? text.len : 800),
+			       text.data);
+	if (rc == ERR_ABORTED)
+		return err_set(e, ERR_REMOTE, "%s: %.800s", w->what, why.text);
+	return 0;
+}
+
+/* One rank at a time: that the round is over is said of any of them. */
+static int ask(struct ddp__watch *w, struct err *e)
+{
+	struct ddp_comm *c = w->c;
+	struct err why = ERR_INIT;
+	int rc = has_ended(w, e);
+
+	if (rc || c->size < 2)
+		return rc;
+	w->rank = (w->rank + 1) % c->size;
+	if (w->rank == c->rank)
+		w->rank = (w->rank + 1) % c->size;
+	rc = c->peers.fate(c->peers.owner, w->rank, NULL, &why);
+	return rc ? err_set(e, rc, "%s: %.900s", w->what, why.text) : 0;
+}
+
+/* ", rank 2 on h1 is in barrier #4"; of more than NAMED_MAX only the count. */
+static void name_late(struct ddp_comm *c, int r, int nth, struct slice in,
+		      char *out, size_t size)
+{
+	char name[DDP__NAME_MAX], last[FLIGHT_TEXT_MAX] = "";
+	size_t at = strlen(out);
+
+	if (nth >= NAMED_MAX)
+		return;
+	c->peers.name(c->peers.owner, r, name);
+	if (c->peers.last)
+		c->peers.last(c->peers.owner, r, last);
+	if (in.len)
+		snprintf(out + at, size - at, "%s%s is in %.*s",
+			 at ? ", " : "", name,
+			 (int)(in.len < DDP__CALL_TEXT ? in.len
+						       : DDP__CALL_TEXT),
+			 in.data);
+	else
+		snprintf(out + at, size - at, "%s%s has not come%s%s",
+			 at ? ", " : "", name, last[0] ? "; " : "", last);
+}
+
+/* Every rank that gives up writes what it was in; who wrote something else, or
+ * nothing for a while, is to be looked at. seen: size bytes, of who wrote. */
+static int look_round(struct ddp__watch *w, char *seen, int *late, char *out,
+		      size_t size)
+{
+	struct ddp_comm *c = w->c;
+	struct ddp__kv *kv = c->world->kv;
+	struct err ignored = ERR_INIT;
+	int missing = 0;
+
+	for (int r = 0; r < c->size; r++) {
+		struct slice in;
+		char key[128];
+		int rc;
+
+		if (seen[r])
+			continue;
+		rc = kv->ops->get(kv, SLICE_STR(key_of(c, "in", r, key)), 0,
+				  &in, &ignored);
+		if (rc < 0 && rc != ERR_TIMEOUT)
+			return -1; /* the round is over: nothing more to see */
+		seen[r] = rc > 0;
+		missing += rc <= 0;
+		if (rc > 0 && (in.len != strlen(w->what) ||
+			       memcmp(in.data, w->what, in.len)))
+			name_late(c, r, (*late)++, in, out, size);
+	}
+	return missing;
+}
+
+static void find_late(struct ddp__watch *w, char *out, size_t size)
+{
+	struct ddp_comm *c = w->c;
+	struct ddp__kv *kv = c->world->kv;
+	uint64_t end = clock_ns() + SAY_MS * MS;
+	struct err ignored = ERR_INIT;
+	char key[128], *seen = calloc((size_t)c->size, 1);
+	int late = 0, missing = 0;
+
+	out[0] = '\0';
+	if (!seen)
+		return;
+	kv->ops->set(kv, SLICE_STR(key_of(c, "in", c->rank, key)),
+		     SLICE_STR(w->what), &ignored);
+	while ((missing = look_round(w, seen, &late, out, size)) > 0 &&
+	       clock_ns() < end)
+		nanosleep(&(struct timespec){0, 20 * (long)MS}, NULL);
+	for (int r = 0; r < c->size && missing > 0; r++)
+		if (!seen[r])
+			name_late(c, r, late++, SLICE("", 0), out, size);
+	free(seen);
+	if (late > NAMED_MAX)
+		snprintf(out + strlen(out), size - strlen(out),
+			 " and %d more ranks", late - NAMED_MAX);
+}
+
+static int too_late(struct ddp__watch *w, struct err *e)
+{
+	double waited = (double)ddp__watch_ns(w) / 1e9;
+	char who[700];
+
+	find_late(w, who, sizeof(who));
+	return err_set(e, ERR_TIMEOUT, "%s: not done after %.1f s%s%s",
+		       w->what, waited, who[0] ? ": " : "", who);
+}
+
+int ddp__watch_pause(struct ddp__watch *w, struct err *e)
+{
+	uint64_t now = clock_ns(), waited = now - w->begun;
+	int limit = w->c->world->timeout_ms;
+	int rc;
+
+	if (limit >= 0 && waited / MS >= (uint64_t)limit)
+		return too_late(w, e);
+	if (now >= w->next) {
+		rc = ask(w, e);
+		w->pause = w->pause * 2 < ASK_MAX ? w->pause * 2 : ASK_MAX;
+		w->next = clock_ns() + w->pause;
+		return rc;
+	}
+	/* what a GPU does soon is not worth a sleep */
+	if (waited > 20 * MS)
+		nanosleep(&(struct timespec){0, (long)MS}, NULL);
+	else if (waited > MS)
+		nanosleep(&(struct timespec){0, 20000}, NULL);
+	else if (waited > MS / 20)
+		sched_yield();
+	return 0;
+}
+
+int ddp__nccl_settle(struct ddp__nccl *n, void *comm, int rc, const char *what,
+		     struct err *e)
+{
+	struct ddp__watch w;
+
+	if (rc == DDP__NCCL_SUCCESS)
+		return 0;
+	ddp__watch_init(&w, n->c, what);
+	while (rc == DDP__NCCL_IN_PROGRESS) {
+		int asked, state = DDP__NCCL_SUCCESS;
+
+		asked = n->lib->async_error(comm, &state);
+		rc = asked ? asked : state;
+		if (rc != DDP__NCCL_IN_PROGRESS)
+			break;
+		asked = ddp__watch_pause(&w, e);
+		if (asked)
+			return asked;
+	}
+	return rc ? ddp__nccl_fail(n->lib, comm, rc, what, e) : 0;
+}

@@ -1,0 +1,353 @@
+/* shm.h: the ranks of one host and the memory they share: a segment without a
+ * name (memfd), a step counter per rank, and waiting for one another. Knows
+ * nothing of types or sockets; shm_collective.c moves data with it. */
+#ifndef SDK_SHM_H
+#define SDK_SHM_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "worker-sdk/core/call.h"
+#include "worker-sdk/core/key.h"
+#include "worker-sdk/core/peers.h"
+#include "worker-sdk/shm/shm_put.h"
+
+/* Each rank's slot has two halves of input and two of output, used in turn: a
+ * rank that posts step k+1 has done with what the others posted for step k. */
+enum {
+	DDP__SHM_VERSION = 7,
+	DDP__SHM_CONTROL = 4096,
+	DDP__SHM_IN = 1 << 20,
+	DDP__SHM_OUT = 512 << 10,
+	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
+	DDP__SHM_CELLS = 1024, /* of each rank, for small broadcasts, */
+	DDP__SHM_CELL = 48,   /* of at most so many bytes */
+	DDP__SHM_BOARD = 16 << 10, /* of each rank */
+	DDP__SHM_BOARD_AT = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
+	DDP__SHM_HEAD = DDP__SHM_BOARD_AT + DDP__SHM_BOARD,
+	DDP__SHM_CPUS = 1024,
+	DDP__BELL = 16,
+	/* Longer than the ranks of a host wait for each other they wait for
+	 * the one that is away, and longer than that one waits itself
+	 * (DDP__TCP_GRACE_MS): what it learns says more. */
+	DDP__SHM_GRACE_MS = 2000
+};
+
+/* What a rank posts a step for, in full: read where marks differ. */
+struct ddp__shm_said {
+	uint64_t word, number, before;
+};
+
+/* A rank's words. What a peer reads on the fast path is one cache line. */
+struct ddp__shm_control {
+	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
+	_Atomic uint32_t sleepers;          /* on step */
+	_Atomic uint32_t cpu;               /* where it ran when it posted */
+	_Atomic uint32_t given; /* a futex: its cells so far */
+	uint64_t call[2]; /* of a call's first step: ddp__call_mark */
+	unsigned char tiny[2][DDP__SHM_TINY];
+	/* The call that it entered last, for those who wait for it in vain.
+	 * The number is 0 while they are being written. */
+	_Alignas(64) _Atomic uint64_t last;
+	_Atomic uint64_t last_number;
+	struct ddp__shm_said said[2]; /* as call */
+	_Alignas(64) int64_t pid;
+	uint64_t born;         /* its start time, against pids used again */
+	_Atomic uint32_t left;	/* ddp_finalize was called */
+	_Atomic uint32_t armed; /* its bell is to be rung, once */
+	_Atomic uint32_t dozing; /* a futex: it sleeps for a message */
+	_Atomic uint32_t away;	 /* it waits for another host, for us */
+	uint64_t probe_at; /* where its memory has the segment's cookie */
+};
+
+/* What one rank has for all, who take it without posting anything. */
+struct ddp__shm_cell {
+	/* Its place among all ranks' cells, from 1, above 32 bits that are
+	 * equal after the same calls: ddp__shm_stamp. */
+	_Alignas(64) _Atomic uint64_t stamp;
+	uint64_t call; /* ddp__call_pack */
+	unsigned char data[DDP__SHM_CELL];
+};
+
+/* A call's first step, where the ranks compare what they were called for. */
+enum { DDP__SHM_FIRST = 1, DDP__SHM_LATER };
+
+/* From DDP__SHM_ABORTING on: that + the one who is writing why. */
+enum { DDP__SHM_ALIVE, DDP__SHM_ABORTED, DDP__SHM_ABORTING };
+
+/* At the segment's beginning. */
+struct ddp__shm_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t slot_size;
+	unsigned char cookie[DDP__COOKIE];
+	_Atomic uint64_t cpus[DDP__SHM_CPUS / 64]; /* that any may run on */
+	_Alignas(64) _Atomic uint32_t armed;	   /* so many have bells */
+	_Atomic uint32_t no_reading; /* nobody's memory by process_vm_readv */
+	_Atomic uint32_t aborted;    /* DDP__SHM_ABORTED: why */
+	int32_t abort_code;
+	char abort_text[ERR_TEXT_MAX];
+};
+
+/* One direction between me and a peer, as I know it (shm_p2p.c). */
+struct ddp__shm_lane {
+	uint64_t line, byte;     /* so far */
+	uint64_t taken, drained; /* of these, what the receiver has told */
+	uint64_t large;		 /* messages ended */
+};
+
+struct ddp__shm_msg;
+
+struct ddp__shm {
+	int me, n;
+	const int *ranks; /* world rank of each of the n; borrowed */
+	int timeout_ms;   /* < 0: for ever */
+	const struct ddp__peers *peers;
+	uint32_t step;                /* my last posted */
+	int waits;		      /* for the others' */
+	int behind;		      /* 0, or it is yet to be waited for */
+	struct ddp__call call;	      /* of that step, for texts */
+	uint64_t cells;		      /* of all ranks, so far, */
+	uint64_t before;	      /* ddp__digest of their calls */
+	uint32_t numbers[DDP__SHM_CELLS]; /* and these, by their place */
+	/* instead of a step a cell is waited for, of this rank; or NULL */
+	const struct ddp__shm_cell *cell;
+	const struct ddp__call *cell_call;
+	int cell_from;
+	int spins;                    /* every rank has a CPU of its own */
+	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
+				       * how long not to do so again */
+	int patient;		      /* somebody was away in this step */
+	int bell, has_bell;	      /* a socket or -1; it has its name */
+	unsigned char bell_name[DDP__BELL]; /* of all ranks' bells */
+	struct ddp__shm_header *header;
+	char *slots;
+	size_t mapped;
+	size_t chunk; /* bytes of input a rank puts into one step at most */
+	struct ddp__put put;  /* how to write to slots and rings */
+	const void **sources; /* scratch: n pointers */
+	char *pairs;	      /* n * n of them, for messages */
+	size_t ring;	      /* bytes of each one's ring */
+	struct ddp__shm_lane *lanes; /* 2 * peer, + 1 for receiving */
+	struct ddp__shm_msg *msgs;   /* under way */
+	unsigned char probe[DDP__COOKIE];
+};
+
+/* A segment with room for `ranks` slots (sparse: untouched ones cost nothing).
+ * Returns its descriptor. Nothing of it outlives the processes that map it. */
+int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
+		    struct err *e);
+
+/* Maps fd, which stays the caller's, as slot me of n. ERR_PROTOCOL: it is no
+ * segment with that cookie. The caller sets ranks, timeout_ms, peers before the
+ * first step. */
+int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
+		    const unsigned char cookie[DDP__COOKIE], struct err *e);
+/* Tells the others that this rank left, and unmaps. Zeroed s is fine. */
+void ddp__shm_detach(struct ddp__shm *s);
+
+/* Once, after every rank attached: a step, and the choice of how to wait. */
+int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
+		  struct err *e);
+
+/* Starts a collective: what I shall post says that this is the call. */
+void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
+/* Publishes all I wrote for the next step. */
+void ddp__shm_post(struct ddp__shm *s);
+/* Waits until every rank has posted my step. ERR_TIMEOUT, ERR_REMOTE (one is
+ * gone or left), or the error with which another rank aborted. After an error
+ * the segment is of no more use, to no rank. */
+int ddp__shm_wait(struct ddp__shm *s, struct err *e);
+/* As wait, for a collective's first step: ERR_ARGUMENT if ranks differ in what
+ * they were called for. */
+int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
+/* As these, without waiting: 1 if every rank has posted my step, 0 if not. */
+int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
+
+/* Small broadcasts go through cells (shm_cell.c): who gives writes one and goes
+ * on, who takes waits for nobody else. Begins one: 0 if it has to go by steps,
+ * as one in DDP__SHM_CELLS / 2 must, so that the cells before it are free. */
+int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call);
+/* 1 if the next broadcast goes through a cell, 0 if it has to go by steps. */
+static inline int ddp__shm_cell_is_next(const struct ddp__shm *s)
+{
+	return (s->cells + 1) % (DDP__SHM_CELLS / 2) != 0;
+}
+/* The root gives, at most DDP__SHM_CELL bytes. */
+void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
+			const void *from, size_t size);
+/* The others wait for it as ddp__shm_wait_first does, or look for it as
+ * ddp__shm_arrived does; then it is at ddp__shm_cell(s, root)->data. */
+int ddp__shm_cell_wait(struct ddp__shm *s, const struct ddp__call *call,
+		       int root, struct err *e);
+int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
+			  int root, struct err *e);
+
+/* For who waits for a segment and for other things too, and so cannot wait in
+ * it. The doorbell, made at the first call, is a descriptor that is readable
+ * after a peer has posted while this rank was armed. Sleep so: arm; if it
+ * returned 0, poll, for a second at most; disarm; advance what is under way. */
+int ddp__shm_doorbell(struct ddp__shm *s, struct err *e);
+/* 1: what was waited for is there, do not sleep; 0: sleep. */
+int ddp__shm_arm(struct ddp__shm *s);
+void ddp__shm_disarm(struct ddp__shm *s);
+/* After a post, where header->armed is not 0. */
+void ddp__shm_ring(struct ddp__shm *s);
+
+/* This rank goes to wait for other hosts, or has come back. */
+void ddp__shm_away(struct ddp__shm *s, int on);
+
+/* Called now and then while the operation under way stands still, since
+ * waited_ns: 0 if those who are missing may still come, else wait's error. */
+int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e);
+
+/* What s waits for while the operation under way stands still: a step or a cell
+ * of this call. *from: whose cell, or DDP__FROM_HOST. */
+const struct ddp__call *ddp__shm_awaited(const struct ddp__shm *s, int *from);
+
+/* Each rank has a board, which it alone writes, and seldom; all read it. Up to
+ * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are written. */
+void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
+			size_t size);
+int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,
+		       size_t size);
+
+/* Between these files. Wait for i since start: 1: poll on, 0: sleep. */
+int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start);
+void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms);
+void ddp__shm_wake(_Atomic uint32_t *word);
+/* Makes *e everybody's, unless another rank was first: then that one's error is
+ * ours. Returns its code. */
+int ddp__shm_fail(struct ddp__shm *s, struct err *e);
+/* 0: rank i is there; else *e says what became of it. */
+int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
+		     struct err *e);
+/* Waits for rank i, of whom I have not got what I wait for. */
+int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
+/* I was called for one thing, rank i for another, or was, some calls ago: the
+ * error. */
+int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
+		    const struct ddp__call *other, struct err *e);
+/* shm_agree.c. All have posted the first step of what each was called for: 0 if
+ * that is the same call, after the same calls; else the error, which names the
+ * first calls that differ as far as they are still known. */
+int ddp__shm_agree(struct ddp__shm *s, struct err *e);
+/* Rank root's cell is there, at the place of my call; likewise. */
+int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
+			   int root, struct err *e);
+/* What rank i entered last, as a call's text. */
+char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
+/* Of /proc/PID/stat; 0 if there is no such process or it is a zombie. */
+uint64_t ddp__process_born(int64_t pid);
+
+static inline void ddp__shm_relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
+/* Makes every rank's present and next wait fail with *e. */
+void ddp__shm_abort(struct ddp__shm *s, const struct err *e);
+int ddp__shm_aborted(const struct ddp__shm *s);
+
+static inline struct ddp__shm_control *
+ddp__shm_control(const struct ddp__shm *s, int i)
+{
+	const size_t stride = DDP__SHM_HEAD +
+			      2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
+
+	return (struct ddp__shm_control *)(void *)(s->slots +
+						   (size_t)i * stride);
+}
+
+/* Notes what I entered: its word and number. Whoever sees any of it sees all
+ * that I posted before. */
+static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
+				    uint64_t number)
+{
+	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+
+	atomic_store_explicit(&mine->last_number, 0, memory_order_release);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&mine->last, word, memory_order_relaxed);
+	atomic_store_explicit(&mine->last_number, number,
+			      memory_order_release);
+}
+/* What rank i entered last: its number, and *word; 0 if it is just entering. */
+static inline uint64_t ddp__shm_seen(const struct ddp__shm *s, int i,
+				     uint64_t *word)
+{
+	struct ddp__shm_control *peer = ddp__shm_control(s, i);
+	uint64_t number = atomic_load_explicit(&peer->last_number,
+					       memory_order_acquire);
+
+	*word = atomic_load_explicit(&peer->last, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&peer->last_number,
+				    memory_order_relaxed) == number
+		       ? number
+		       : 0;
+}
+
+/* Writes what my next step is for. */
+static inline void ddp__shm_say(struct ddp__shm *s,
+				const struct ddp__call *call, uint64_t word)
+{
+	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
+	int half = (s->step + 1) & 1;
+
+	mine->call[half] = ddp__call_mark(call, word, s->before);
+	mine->said[half] = (struct ddp__shm_said){word, call->number,
+						  s->before};
+}
+
+/* Rank i's cell for the small broadcast that is `on` later than the one that
+ * was begun last. */
+static inline struct ddp__shm_cell *
+ddp__shm_cell_on(const struct ddp__shm *s, int i, unsigned on)
+{
+	char *cells = (char *)ddp__shm_control(s, i) + DDP__SHM_CONTROL;
+
+	return (struct ddp__shm_cell *)(void *)cells +
+	       (s->cells + on) % DDP__SHM_CELLS;
+}
+
+static inline struct ddp__shm_cell *ddp__shm_cell(const struct ddp__shm *s,
+						   int i)
+{
+	return ddp__shm_cell_on(s, i, 0);
+}
+
+/* Of the cell at a place, in a call of this number, after the calls of that
+ * digest. */
+static inline uint64_t ddp__shm_stamp(uint64_t place, uint64_t number,
+				      uint64_t before)
+{
+	return place << 32 | (uint32_t)(number ^ before >> 32);
+}
+
+/* Whether what is waited for in a cell has come. */
+static inline int ddp__shm_cell_there(const struct ddp__shm *s)
+{
+	return atomic_load_explicit(&s->cell->stamp, memory_order_acquire) >>
+		       32 ==
+	       (uint32_t)s->cells;
+}
+
+/* Input and output of rank i for a step. */
+static inline char *ddp__shm_in(const struct ddp__shm *s, int i, uint32_t step)
+{
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_HEAD +
+	       (step & 1) * (size_t)DDP__SHM_IN;
+}
+
+static inline char *ddp__shm_out(const struct ddp__shm *s, int i, uint32_t step)
+{
+	return (char *)ddp__shm_control(s, i) + DDP__SHM_HEAD +
+	       2 * (size_t)DDP__SHM_IN + (step & 1) * (size_t)DDP__SHM_OUT;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* shm_p2p.h: messages between two ranks of one host, over shm.h. Independent of
+ * the collectives on the same segment. Several may be under way, but one at a
+ * time for each peer and direction; what is sent is received in that order.
+ *
+ * Small messages lie in a ring of the pair until they are taken: the send ends
+ * at once. Of a large one the sender puts pieces there while it is advanced,
+ * and the receiver reads the others straight from the sender's memory
+ * (process_vm_readv) where the kernel allows that; the send ends when all of it
+ * was taken. Only the receiver writes to its buffer. */
+#ifndef SDK_SHM_P2P_H
+#define SDK_SHM_P2P_H
+
+#include "worker-sdk/shm/shm.h"
+
+/* Borrows the segment, the call and the buffer until it has ended: it is linked
+ * into the segment from its first advance on. All fields are shm_p2p.c's. */
+struct ddp__shm_msg {
+	struct ddp__shm *s;
+	const struct ddp__call *call;
+	char *buf;
+	size_t size;
+	int peer; /* index on the host */
+	int receives;
+	int state, linked;
+	size_t got;	 /* bytes of a large one that I received */
+	uint64_t idle;	 /* since when the sender has put nothing there */
+	uint64_t remote; /* where it lies in the sender */
+	struct ddp__shm_msg *next;
+};
+
+void ddp__shm_send(struct ddp__shm_msg *m, struct ddp__shm *s,
+		   const struct ddp__call *call, const void *buf, size_t size,
+		   int to);
+void ddp__shm_recv(struct ddp__shm_msg *m, struct ddp__shm *s,
+		   const struct ddp__call *call, void *buf, size_t size,
+		   int from);
+
+/* 1: done. 0: the peer has not come yet. < 0: ERR_ARGUMENT (the peer's message
+ * is of another count or type, which the peer hears too), or the error with
+ * which another rank aborted. After an error the segment is of no more use. */
+int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e);
+/* Advances until it is done: 0 or an error, of ddp__shm_msg_look too. */
+int ddp__shm_msg_run(struct ddp__shm_msg *m, struct err *e);
+/* A sum that changes when the message moves, by either side. */
+uint64_t ddp__shm_msg_moves(const struct ddp__shm_msg *m);
+/* As ddp__shm_look, for a message that has stood still since waited_ns. */
+int ddp__shm_msg_look(struct ddp__shm_msg *m, uint64_t waited_ns,
+		      struct err *e);
+
+/* shm.c's: finds out, once all ranks have attached, whether I can read my
+ * neighbour's memory. */
+void ddp__shm_probe_reading(struct ddp__shm *s);
+/* 1: a message under way could move. */
+int ddp__shm_msgs_ready(const struct ddp__shm *s);
+
+#endif

@@ -1,0 +1,231 @@
+/* shm_reduce.c: reductions among the ranks of a host. */
+#include "worker-sdk/math/reduce.h"
+#include "worker-sdk/shm/shm_chunk.h"
+
+enum {
+	/* Up to here every rank reduces everything itself: one step instead of
+	 * two is worth n times the additions. Of two ranks each does so always:
+	 * it reads no more of the other's than it would otherwise. */
+	FLAT_MAX = 16 << 10,
+	/* Its chunks: what was put is in L2 yet when it is reduced. */
+	PAIR_CHUNK = 256 << 10,
+	/* A slice is reduced in pieces that stay in L1. */
+	PIECE = 8 << 10
+};
+
+static int is_tiny(const struct ddp__shm_op *op)
+{
+	return op->count * op->elem <= DDP__SHM_TINY;
+}
+
+/* Where rank i has what it posted with a step. */
+static char *flat_in(const struct ddp__shm_op *op, int i, uint32_t step)
+{
+	struct ddp__shm *s = op->s;
+
+	return is_tiny(op) ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
+			   : ddp__shm_in(s, i, step);
+}
+
+static void reduce_flat(const struct ddp__shm_op *op, struct chunk c)
+{
+	struct ddp__shm *s = op->s;
+	size_t at = c.at * op->elem;
+
+	for (int i = 0; i < s->n; i++)
+		s->sources[i] = flat_in(op, i, s->step);
+	/* not out of my slot, which may have gone past the caches */
+	if (s->n == 2)
+		s->sources[s->me] = op->send + at;
+	ddp__reduce_stream(op->recv + at, s->sources, s->n, c.len,
+			   op->call->type, op->call->op, op->divisor,
+			   op->stream);
+}
+
+/* Everyone writes all, everyone reduces all. */
+static int flat_work(struct ddp__shm_op *op)
+{
+	uint32_t step = op->s->step + 1;
+	size_t k = op->k;
+	struct chunk c;
+	char *to;
+
+	if (k && op->recv)
+		reduce_flat(op, chunk_of(op, k - 1));
+	if (!is_chunk(op, k))
+		return DDP__NOTHING;
+	c = chunk_of(op, k);
+	to = flat_in(op, op->s->me, step);
+	if (is_tiny(op))
+		copy(to, op->send, op->count * op->elem);
+	else
+		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
+	return op->recv || is_chunk(op, k + 1) ? DDP__POST : DDP__LAST;
+}
+
+/* Reduces `count` elements that lie `at` elements into everyone's input of a
+ * step, mine at `own` instead, into shared (may be NULL) and recv (may be
+ * NULL). recv may be `own`: so the result is made elsewhere. */
+static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
+			 const char *own, char *shared, char *recv,
+			 size_t count)
+{
+	struct ddp__shm *s = op->s;
+	size_t elem = op->elem, piece = PIECE / elem;
+	char bounce[PIECE];
+	int streams = ddp__put_streams(&s->put, count * elem);
+
+	for (size_t done = 0; done < count; done += piece) {
+		size_t len = min_size(piece, count - done);
+		char *dst = shared && !streams ? shared + done * elem : bounce;
+
+		for (int i = 0; i < s->n; i++)
+			s->sources[i] = i == s->me
+						? own + done * elem
+						: ddp__shm_in(s, i, step) +
+							  (at + done) * elem;
+		ddp__reduce(dst, s->sources, s->n, len, op->call->type,
+			    op->call->op, op->divisor);
+		if (shared && streams)
+			ddp__copy_stream(shared + done * elem, dst, len * elem);
+		if (recv)
+			give(op, recv + done * elem, dst, len * elem);
+	}
+	if (shared && streams)
+		ddp__copy_done();
+}
+
+/* Slice i of a chunk; slices are whole cache lines, so the last may be short
+ * or empty. */
+static struct chunk slice_of(const struct ddp__shm_op *op, size_t k, int i)
+{
+	size_t n = chunk_of(op, k).len, line = 64 / op->elem;
+	size_t parts = (size_t)op->s->n;
+	size_t part = ((n + parts - 1) / parts + line - 1) / line * line;
+	size_t at = min_size(n, part * (size_t)i);
+
+	return (struct chunk){at, min_size(part, n - at)};
+}
+
+/* All but my own slice, which only I need. */
+static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
+{
+	struct chunk c = chunk_of(op, k), own = slice_of(op, k, op->s->me);
+	const char *from = op->send + c.at * op->elem;
+	char *to = ddp__shm_in(op->s, op->s->me, step);
+	size_t after = own.at + own.len;
+
+	put(op, to, from, own.at * op->elem);
+	put(op, to + after * op->elem, from + after * op->elem,
+	    (c.len - after) * op->elem);
+}
+
+static void reduce_own(const struct ddp__shm_op *op, size_t k, uint32_t in,
+		       uint32_t out)
+{
+	struct chunk own = slice_of(op, k, op->s->me);
+	size_t at = (chunk_of(op, k).at + own.at) * op->elem;
+
+	reduce_slice(op, in, own.at, op->send + at,
+		     ddp__shm_out(op->s, op->s->me, out),
+		     op->recv ? op->recv + at : NULL, own.len);
+}
+
+static void take_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
+{
+	char *to = op->recv + chunk_of(op, k).at * op->elem;
+
+	/* My neighbour's first, so that not all read one rank's slot. */
+	for (int j = 1; j < op->s->n; j++) {
+		int i = (op->s->me + j) % op->s->n;
+		struct chunk part = slice_of(op, k, i);
+
+		give(op, to + part.at * op->elem, ddp__shm_out(op->s, i, step),
+		     part.len * op->elem);
+	}
+}
+
+/* A pipeline of three: in one step, chunk k goes in, slice by slice chunk k-1
+ * is reduced, and chunk k-2 comes out. */
+static int sliced_work(struct ddp__shm_op *op)
+{
+	uint32_t step = op->s->step + 1;
+	size_t k = op->k;
+
+	if (k >= 2 && op->recv)
+		take_slices(op, k - 2, step - 1);
+	if (k >= 2 && !is_chunk(op, k - 1))
+		return 0; /* nobody reads what I would post */
+	if (k >= 1 && is_chunk(op, k - 1))
+		reduce_own(op, k - 1, step - 1, step);
+	if (is_chunk(op, k))
+		put_slices(op, k, step);
+	return k && !is_chunk(op, k) && !op->recv ? DDP__LAST : DDP__POST;
+}
+
+void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
+		     const struct ddp__call *call, const void *send, void *recv,
+		     size_t count, int to, int divisor)
+{
+	size_t elem = ddp_type_size(call->type);
+	size_t most = s->n == 2 ? min_size(s->chunk, PAIR_CHUNK) : s->chunk;
+
+	*op = (struct ddp__shm_op){
+		.s = s,
+		.call = call,
+		.work = count * elem <= FLAT_MAX || s->n == 2 ? flat_work
+							      : sliced_work,
+		.send = send,
+		.recv = to == DDP__ALL || to == s->me ? recv : NULL,
+		.count = count,
+		.elem = elem,
+		.each = chunk_elems(count, most, elem),
+		/* in place it has been read anyway */
+		.stream = send != recv && count * elem >= DDP__STREAM_MIN,
+		.divisor = divisor};
+}
+
+static int reduce_scatter_work(struct ddp__shm_op *op)
+{
+	struct ddp__shm *s = op->s;
+	uint32_t step = s->step + 1;
+	size_t elem = op->elem, me = (size_t)s->me, k = op->k;
+
+	if (k) {
+		struct chunk c = chunk_of(op, k - 1);
+
+		reduce_slice(op, step - 1, me * c.len,
+			     op->send + (me * op->count + c.at) * elem, NULL,
+			     op->recv + c.at * elem, c.len);
+	}
+	if (!is_chunk(op, k))
+		return 0;
+	for (int i = 0; i < s->n; i++) {
+		struct chunk c = chunk_of(op, k);
+
+		if (i == s->me)
+			continue;
+		put(op, ddp__shm_in(s, s->me, step) + (size_t)i * c.len * elem,
+		    op->send + ((size_t)i * op->count + c.at) * elem,
+		    c.len * elem);
+	}
+	return 1;
+}
+
+void ddp__shm_reduce_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
+			     const struct ddp__call *call, const void *send,
+			     void *recv, size_t count, int divisor)
+{
+	size_t elem = ddp_type_size(call->type);
+
+	*op = (struct ddp__shm_op){.s = s,
+				   .call = call,
+				   .work = reduce_scatter_work,
+				   .send = send,
+				   .recv = recv,
+				   .count = count,
+				   .elem = elem,
+				   .each = share_elems(s, count, elem),
+				   .stream = count * elem >= DDP__STREAM_MIN,
+				   .divisor = divisor};
+}

@@ -1,0 +1,474 @@
+/* tcp.c: the connections between leaders once they are made: what a frame
+ * says, and what it means when one does not come. */
+#include "worker-sdk/tcp/tcp.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	FRAME_MAGIC = 0x34706464, /* "ddp4" */
+	HEAR_MS = 2000 /* how long the text of an abort may take to come */
+};
+
+static void put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
+{
+	_Static_assert(sizeof(*f) == DDP__FRAME, "a frame has no holes");
+	memcpy(out, f, sizeof(*f));
+}
+
+/* The word of the operation that was `back` before the one under way. */
+static uint64_t made(const struct ddp__tcp *t, uint64_t back)
+{
+	return t->made > back ? t->calls[(t->made - back) % DDP__TCP_MADE].word
+			      : 0;
+}
+
+/* 1: a whole frame is next on this socket. */
+static int is_next(struct ddp__secure *s, int fd, struct ddp__frame *f)
+{
+	return ddp__secure_peek(s, fd, f, sizeof(*f)) == (ssize_t)sizeof(*f);
+}
+
+static ssize_t take(struct ddp__secure *s, int fd, void *out, size_t size)
+{
+	struct iovec iov = {out, size};
+
+	return ddp__secure_recv(s, fd, &iov, 1);
+}
+
+/* A notice of a blocked rank is next: 1 if all of it is here, and was taken. */
+static int take_blocked(const struct ddp__peers *peers, struct ddp__secure *s,
+			int fd, const struct ddp__frame *f)
+{
+	char all[DDP__FRAME + DDP__TCP_NOTICE_MAX];
+	size_t size = DDP__FRAME + (size_t)f->size;
+
+	if (f->size > DDP__TCP_NOTICE_MAX ||
+	    ddp__secure_peek(s, fd, all, size) != (ssize_t)size)
+		return 0;
+	take(s, fd, all, size);
+	if (peers && peers->heard)
+		peers->heard(peers->owner, all + DDP__FRAME, (size_t)f->size);
+	return 1;
+}
+
+/* Reads all notices of a host; of those of waiting it keeps the last. peers: to
+ * whom the others go, or NULL. */
+static void take_notices(struct ddp__tcp *t, int host,
+			 const struct ddp__peers *peers)
+{
+	struct ddp__secure *s = t->secure[host * t->links];
+	int fd = t->fd[host * t->links];
+	struct ddp__frame f;
+
+	while (is_next(s, fd, &f)) {
+		if (ddp__frame_is(&f, DDP__FRAME_WAITS)) {
+			take(s, fd, &f, sizeof(f));
+			t->waits[host].call =
+				(struct ddp__tcp_call){f.call, f.number};
+		} else if (!ddp__frame_is(&f, DDP__FRAME_BLOCKED) ||
+			   !take_blocked(peers, s, fd, &f)) {
+			break;
+		}
+	}
+}
+
+static void take_all_notices(struct ddp__tcp *t, const struct ddp__peers *peers)
+{
+	for (int h = 0; h < t->n; h++)
+		if (t->fd && t->fd[h * t->links] >= 0)
+			take_notices(t, h, peers);
+}
+
+void ddp__tcp_take_notices(struct ddp__tcp *t)
+{
+	take_all_notices(t, t->peers);
+}
+
+void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
+{
+	uint64_t last = made(t, 0), at = ++t->made % DDP__TCP_MADE;
+
+	if (t->made % DDP__TCP_NOTICES_EVERY == 0)
+		ddp__tcp_take_notices(t);
+
+	t->digest = ddp__digest(t->digest, last);
+	t->calls[at].word = ddp__call_pack(call);
+	t->calls[at].number = call->number;
+}
+
+void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
+		    uint64_t size, const struct ddp__tcp *t)
+{
+	put(out, &(struct ddp__frame){
+			 .magic = FRAME_MAGIC,
+			 .kind = DDP__FRAME_DATA,
+			 .call = ddp__call_pack(call),
+			 .number = call->number,
+			 .size = size,
+			 .before = t ? t->digest : 0,
+			 .last = t ? made(t, 1) : 0});
+}
+
+void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
+{
+	put(out, &(struct ddp__frame){.magic = FRAME_MAGIC,
+				      .kind = DDP__FRAME_ABORT,
+				      .number = (uint64_t)(int64_t)e->code,
+				      .size = strlen(e->text)});
+}
+
+void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host)
+{
+	struct ddp__frame f = {.magic = FRAME_MAGIC,
+			       .kind = DDP__FRAME_WAITS,
+			       .call = ddp__call_pack(call),
+			       .number = call->number};
+	struct iovec iov = {&f, sizeof(f)};
+
+	/* a host that is gone is found by those that wait for it */
+	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
+			 &iov, 1);
+}
+
+void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
+			   size_t size)
+{
+	struct ddp__frame f = {.magic = FRAME_MAGIC,
+			       .kind = DDP__FRAME_BLOCKED,
+			       .size = size};
+	struct iovec iov[2] = {{&f, sizeof(f)}, {(void *)bytes, size}};
+
+	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
+			 iov, 2);
+}
+
+int ddp__frame_is(const struct ddp__frame *f, uint32_t kind)
+{
+	return f->magic == FRAME_MAGIC && f->kind == kind;
+}
+
+int ddp__tcp_timeout(int timeout_ms)
+{
+	return timeout_ms < 0 || timeout_ms > INT_MAX - DDP__TCP_GRACE_MS
+		       ? timeout_ms
+		       : timeout_ms + DDP__TCP_GRACE_MS;
+}
+
+void ddp__tcp_close(struct ddp__tcp *t)
+{
+	/* closing a socket with unread input would take back an abort that is
+	 * on its way out */
+	take_all_notices(t, NULL);
+	for (int i = 0; t->fd && i < t->n * t->links; i++)
+		if (t->fd[i] >= 0)
+			close(t->fd[i]);
+	for (int i = 0; t->secure && i < t->n * t->links; i++)
+		ddp__secure_free(t->secure[i]);
+	free(t->fd);
+	free(t->secure);
+	free(t->leaders);
+	free(t->ranks);
+	free(t->before);
+	free(t->waits);
+	free(t->scratch);
+	free(t->windows);
+	memset(t, 0, sizeof(*t));
+}
+
+void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e)
+{
+	unsigned char frame[DDP__FRAME];
+	struct iovec iov[2] = {{frame, DDP__FRAME},
+			       {(void *)e->text, strlen(e->text)}};
+
+	if (t->broken)
+		return;
+	t->broken = 1;
+	ddp__frame_put_abort(frame, e);
+	/* The end of the sockets with data wakes who waits for me; by then the
+	 * reason must be on its way. */
+	for (int i = 0; i < t->n * t->links; i += t->links)
+		if (t->fd[i] >= 0)
+			ddp__secure_post(t->secure[i], t->fd[i], iov, 2);
+	for (int i = 0; i < t->n * t->links; i++)
+		if (t->fd[i] >= 0)
+			shutdown(t->fd[i], SHUT_WR);
+}
+
+char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out)
+{
+	return t->peers->name(t->peers->owner, t->leaders[host], out);
+}
+
+/* Reads all of size bytes, or as many as come in time; returns how many. */
+static size_t read_for_a_while(struct ddp__secure *s, int fd, void *out,
+			       size_t size)
+{
+	uint64_t end = clock_ns() + HEAR_MS * UINT64_C(1000000);
+	size_t have = 0;
+
+	while (have < size && clock_ns() < end) {
+		struct pollfd p = {fd, POLLIN, 0};
+		ssize_t n;
+
+		if (!ddp__secure_has(s))
+			poll(&p, 1, 200);
+		n = take(s, fd, (char *)out + have, size - have);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			break;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return have;
+}
+
+int ddp__frame_read_abort(struct ddp__secure *s, int fd,
+			  const unsigned char frame[DDP__FRAME],
+			  const void *have, size_t n, struct err *e)
+{
+	char text[ERR_TEXT_MAX];
+	struct ddp__frame f;
+	size_t size;
+	int code;
+
+	memcpy(&f, frame, sizeof(f));
+	if (!ddp__frame_is(&f, DDP__FRAME_ABORT))
+		return 0;
+	size = f.size < ERR_TEXT_MAX ? (size_t)f.size : ERR_TEXT_MAX - 1;
+	n = n < size ? n : size;
+	if (n)
+		memcpy(text, have, n);
+	n += read_for_a_while(s, fd, text + n, size - n);
+	/* it comes from the network: no error may read as success */
+	code = (int)(int64_t)f.number;
+	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
+}
+
+int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e)
+{
+	struct ddp__frame f;
+
+	if (!is_next(s, fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
+		return 0;
+	take(s, fd, &f, sizeof(f));
+	return ddp__frame_read_abort(s, fd, (const unsigned char *)&f, "", 0,
+				     e);
+}
+
+static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,
+		  const struct ddp__call *mine, struct err *e)
+{
+	char my_call[DDP__CALL_TEXT], their_call[DDP__CALL_TEXT];
+	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
+
+	return err_set(e, ERR_ARGUMENT,
+		       "%s called %s, but %s called %s: all ranks must make "
+		       "the same calls in the same order",
+		       ddp__tcp_name(t, host, their_name),
+		       ddp__call_text(theirs, their_call),
+		       ddp__tcp_name(t, t->me, my_name),
+		       ddp__call_text(mine, my_call));
+}
+
+/* My call of that number, where I still know it; else call. */
+static struct ddp__call mine_of(const struct ddp__tcp *t, uint64_t number,
+				const struct ddp__call *call)
+{
+	struct ddp__call c = *call;
+
+	for (uint64_t i = 1; i < DDP__TCP_MADE && i < t->made; i++) {
+		uint64_t at = (t->made - i) % DDP__TCP_MADE;
+
+		if (t->calls[at].number != number || number >= call->number)
+			continue;
+		ddp__call_unpack(&c, t->calls[at].word, number);
+		c.group = call->group;
+		break;
+	}
+	return c;
+}
+
+/* A root does not wait for those who take, so hosts may have parted some calls
+ * ago: two of them named themselves as root. */
+static int differ_before(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host, const struct ddp__frame *f, struct err *e)
+{
+	struct ddp__call theirs, mine;
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], my_name[DDP__NAME_MAX];
+
+	if (f->last == made(t, 1))
+		return err_set(e, ERR_ARGUMENT,
+			       "%s and %s made different calls some time "
+			       "before %s: all ranks must make the same calls "
+			       "in the same order",
+			       ddp__tcp_name(t, host, name),
+			       ddp__tcp_name(t, t->me, my_name),
+			       ddp__call_text(call, text));
+	ddp__call_unpack(&theirs, f->last, call->number - 1);
+	ddp__call_unpack(&mine, made(t, 1), call->number - 1);
+	theirs.group = mine.group = call->group;
+	return differ(t, host, &theirs, &mine, e);
+}
+
+int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		   const unsigned char frame[DDP__FRAME], size_t size,
+		   struct err *e)
+{
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX];
+	struct ddp__call mine, theirs;
+	struct ddp__frame f;
+	int same;
+
+	memcpy(&f, frame, sizeof(f));
+	if (!ddp__frame_is(&f, DDP__FRAME_DATA))
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: %s sent something that is no message of "
+			       "ours", ddp__call_text(call, text),
+			       ddp__tcp_name(t, host, name));
+	same = f.call == ddp__call_pack(call) && f.number == call->number;
+	if (same && f.before != t->digest)
+		return differ_before(t, call, host, &f, e);
+	if (same && f.size == size)
+		return 0;
+	if (same && call->count < FLIGHT_COUNT_MOST)
+		return err_set(e, ERR_PROTOCOL,
+			       "%s: %s sent %llu bytes where %zu are due: "
+			       "start all ranks with the same libddp",
+			       ddp__call_text(call, text),
+			       ddp__tcp_name(t, host, name),
+			       (unsigned long long)f.size, size);
+	ddp__call_unpack(&theirs, f.call, f.number);
+	theirs.group = call->group;
+	mine = mine_of(t, f.number, call);
+	return differ(t, host, &theirs, &mine, e);
+}
+
+/* Whether what host waits in, by its last notice, is the call of that number
+ * here. A later one of its is none of mine yet. */
+static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host, struct err *e)
+{
+	const struct ddp__tcp_call *w = &t->waits[host].call;
+	struct ddp__call theirs, mine;
+
+	if (!w->word || w->number > call->number)
+		return 0;
+	mine = mine_of(t, w->number, call);
+	if (mine.number != w->number || ddp__call_pack(&mine) == w->word)
+		return 0;
+	ddp__call_unpack(&theirs, w->word, w->number);
+	if (ddp__is_meeting(&mine) && theirs.kind == mine.kind)
+		return 0; /* another round of it */
+	theirs.group = call->group;
+	return differ(t, host, &theirs, &mine, e);
+}
+
+int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
+		      struct err *e)
+{
+	char text[DDP__CALL_TEXT], at[SOCK_TEXT_MAX] = "an unknown address";
+	struct sock_addr a = {.len = sizeof(a.ss)};
+
+	if (!getpeername(fd, (struct sockaddr *)&a.ss, &a.len))
+		sock_addr_host(&a, at);
+	return err_set(e, ERR_PROTOCOL,
+		       "%s: what came from %s at %s does not authenticate: "
+		       "something between the hosts changes what they send",
+		       ddp__call_text(call, text), name, at);
+}
+
+static int ended(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		 int error, struct err *e)
+{
+	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
+	char how[DDP__BROKE_TEXT];
+
+	ddp__tcp_name(t, host, name);
+	if (error == EBADMSG)
+		return ddp__tcp_tampered(call, name, t->fd[host * t->links], e);
+	snprintf(seen, sizeof(seen), "%s: %s %s", ddp__call_text(call, text),
+		 name, ddp__tcp_broke(error, how));
+	return t->peers->fate(t->peers->owner, t->leaders[host], seen, e);
+}
+
+/* What host says beside its data: that it aborted, or waits in another call. */
+static int hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		struct err *e)
+{
+	int link = host * t->links, rc;
+
+	take_notices(t, host, t->peers);
+	rc = compare_waits(t, call, host, e);
+	if (!rc)
+		rc = ddp__frame_hear_abort(t->secure[link], t->fd[link], e);
+	if (!rc && ddp__secure_is_broken(t->secure[link]))
+		rc = ended(t, call, host, EBADMSG, e);
+	return rc;
+}
+
+/* Early for a later call is fine. */
+static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
+		   struct err *e)
+{
+	struct ddp__call other;
+	struct ddp__frame f;
+
+	if (!is_next(t->secure[link], t->fd[link], &f) ||
+	    !ddp__frame_is(&f, DDP__FRAME_DATA) ||
+	    f.number != call->number || f.call == ddp__call_pack(call))
+		return 0;
+	/* a later round of the same meeting, which I am not in yet */
+	ddp__call_unpack(&other, f.call, f.number);
+	if (ddp__is_meeting(call) && other.kind == call->kind)
+		return 0;
+	return ddp__tcp_check(t, call, ddp__tcp_host(t, link),
+			      (const unsigned char *)&f, (size_t)f.size, e);
+}
+
+char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT])
+{
+	int closed = !error || error == EPIPE || error == ECONNRESET;
+
+	if (closed)
+		snprintf(out, DDP__BROKE_TEXT, "closed its connection");
+	else
+		snprintf(out, DDP__BROKE_TEXT, "lost its connection (%s)",
+			 strerror(error));
+	return out;
+}
+
+int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		  int error, struct err *e)
+{
+	int rc = hear(t, call, host, e);
+
+	/* what it was called for may be what is wrong */
+	for (int i = 1; i < t->links && !rc; i++)
+		rc = look_at(t, call, host * t->links + i, e);
+	return rc ? rc : ended(t, call, host, error, e);
+}
+
+int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
+			 int (*awaited)(void *arg, int link), void *arg,
+			 struct err *e)
+{
+	int rc = 0;
+
+	/* A host that closed may have done its part: who waits for it sees. */
+	for (int h = 0; h < t->n && !rc; h++)
+		if (h != t->me)
+			rc = hear(t, call, h, e);
+	for (int l = 0; l < t->n * t->links && !rc; l++)
+		if (t->fd[l] >= 0 && l % t->links && !awaited(arg, l))
+			rc = look_at(t, call, l, e);
+	return rc;
+}

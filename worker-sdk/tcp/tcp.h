@@ -1,0 +1,192 @@
+/* tcp.h: the hosts' leaders and the sockets between each two of them: how they
+ * are made, how one is told that another stops, and what went wrong. tcp_op.h
+ * moves messages over them. Knows nothing of types or shared memory. */
+#ifndef SDK_TCP_H
+#define SDK_TCP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sock.h"
+#include "worker-sdk/core/call.h"
+#include "worker-sdk/core/peers.h"
+#include "worker-sdk/tcp/tcp_callers.h"
+#include "worker-sdk/tcp/tcp_listen.h"
+#include "worker-sdk/tcp/tcp_secure.h"
+
+enum {
+	DDP__FRAME = 48,
+	DDP__RAILS_MAX = 16,
+	/* Who fails first tells why. A rank that is late is seen best by those
+	 * of its own host, so between hosts one waits this much longer. */
+	DDP__TCP_GRACE_MS = 1000,
+	DDP__TCP_MADE = 16, /* calls that are remembered, for texts */
+	/* Notices are read after so many operations at the latest: they must
+	 * not fill a socket on which an abort has to travel. */
+	DDP__TCP_NOTICES_EVERY = 256,
+	DDP__TCP_NOTICE_MAX = 2048 /* bytes behind the frame of one */
+};
+
+/* Before each message, in host order, which must be the same on all hosts as
+ * the data's must. */
+struct ddp__frame {
+	uint32_t magic, kind;
+	uint64_t call;	 /* ddp__call_pack */
+	uint64_t number; /* of the call; in an abort its code */
+	uint64_t size;	 /* bytes that follow */
+	/* Of a leader's operations before: ddp__digest of all of them, and the
+	 * word of the last. Of a message 0. */
+	uint64_t before, last;
+};
+
+enum {
+	DDP__FRAME_DATA,
+	DDP__FRAME_ABORT,
+	/* A notice: its sender has waited for a while in this call. Two hosts
+	 * may wait for each other in different calls, and send nothing else. */
+	DDP__FRAME_WAITS,
+	/* A notice, to one that waits: a rank which has not come is blocked
+	 * elsewhere. What follows is for struct ddp__peers' heard. */
+	DDP__FRAME_BLOCKED
+};
+
+/* A call as its host packed it; word 0: none. */
+struct ddp__tcp_call {
+	uint64_t word, number;
+};
+
+/* The last notice of a host that waits; what it waits for may have come since.
+ * answered: detector_hosts.c's. */
+struct ddp__tcp_wait {
+	struct ddp__tcp_call call;
+	uint64_t answered;
+};
+
+struct ddp__tcp_op;
+
+struct ddp__tcp {
+	int me, n; /* hosts */
+	/* Sockets a pair for data. Beside them each pair has one on which only
+	 * aborts and notices travel: they arrive even where a message was
+	 * torn. */
+	int rails;
+	int links;	/* rails + 1 */
+	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
+	struct ddp__secure **secure; /* the same; NULL: in plain */
+	int *leaders;	/* rank of each host's leader */
+	int *ranks;	/* how many each host has */
+	int *before;	/* and the hosts before it; n + 1 numbers */
+	int timeout_ms; /* < 0: for ever */
+	int spins;	/* a CPU to spare: look before sleeping */
+	const struct ddp__peers *peers;
+	struct ddp__tcp_op *op; /* under way */
+	/* Operations so far with the one under way: the last of them, by their
+	 * number modulo DDP__TCP_MADE, and a digest of all but that one. */
+	uint64_t made, digest;
+	struct ddp__tcp_call calls[DDP__TCP_MADE];
+	struct ddp__tcp_wait *waits; /* of each host */
+	/* Its memory, kept from one to the next: fresh pages are dear. */
+	char *scratch, *windows;
+	size_t scratch_size;
+	int broken;
+};
+
+struct ddp__tcp_site {
+	struct endpoint where;
+	int leader; /* its rank */
+	int ranks;  /* of its host; 0 is taken for 1 */
+};
+
+struct ddp__tcp_setup {
+	const struct ddp__tcp_site *sites; /* n of them */
+	int me, n;
+	struct ddp__listener listener;
+	unsigned char key[DDP__KEY]; /* the same on all */
+	uint32_t round;
+	int timeout_ms;
+	int rails; /* 0: $DDP_TCP_SOCKETS, else as many as is best */
+	const struct ddp__peers *peers;
+};
+
+/* Connects each to each; callers that do not prove that they have the key are
+ * hung up on. On failure nothing is left open. ddp__tcp_close frees. */
+int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
+		     struct err *e);
+void ddp__tcp_close(struct ddp__tcp *t);
+
+/* Tells every other leader why this one stops. Nothing works afterwards. */
+void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e);
+
+/* ---- for those who move messages ---- */
+
+static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
+{
+	return link / t->links;
+}
+
+/* Ranks of n hosts from `host` on, which go round. */
+static inline int ddp__tcp_ranks(const struct ddp__tcp *t, int host, int n)
+{
+	int end = host + n;
+
+	return end <= t->n ? t->before[end] - t->before[host]
+			   : t->before[t->n] - t->before[host] +
+				     t->before[end - t->n];
+}
+
+/* Begins an operation: notes its call. */
+void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call);
+
+/* Of data, of the operation under way on t; NULL: of a message. */
+void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
+		    uint64_t size, const struct ddp__tcp *t);
+
+void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
+/* 1: f is a frame of ours, of that kind. */
+int ddp__frame_is(const struct ddp__frame *f, uint32_t kind);
+/* If an abort is next on this socket: takes it, and returns what it says in e;
+ * else 0. */
+int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e);
+/* The same where its frame and n bytes of its text have been read. */
+int ddp__frame_read_abort(struct ddp__secure *s, int fd,
+			  const unsigned char frame[DDP__FRAME],
+			  const void *have, size_t n, struct err *e);
+/* What one waits between hosts where ranks wait timeout_ms. */
+int ddp__tcp_timeout(int timeout_ms);
+
+/* "rank 3 on h1" into out[DDP__NAME_MAX]: the leader at the other end. */
+char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
+
+enum { DDP__BROKE_TEXT = 128 };
+
+/* What a rank did whose socket has failed with error (0: at its end), after its
+ * name: "closed its connection". */
+char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT]);
+/* What came for call from the rank of that name is no record of its, which is
+ * EBADMSG of tcp_secure.h: sets and returns ERR_PROTOCOL. The rank lives. */
+int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
+		      struct err *e);
+/* A socket to host failed: what it said before, else what became of it. */
+int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		  int error, struct err *e);
+/* 0: this is the frame of a message of `size` bytes for call, of a host that
+ * made the same calls before. Else says what the host did instead. */
+int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		   const unsigned char frame[DDP__FRAME], size_t size,
+		   struct err *e);
+/* Sends host a notice that this one waits in call. */
+void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
+			 int host);
+/* Sends host a notice of a blocked rank, up to DDP__TCP_NOTICE_MAX bytes. */
+void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
+			   size_t size);
+/* Reads all notices of all hosts. */
+void ddp__tcp_take_notices(struct ddp__tcp *t);
+/* After a while without progress: whether any host aborted or is in another
+ * call, by its notice or by a frame on a socket that `awaited` does not
+ * name. */
+int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
+			 int (*awaited)(void *arg, int link), void *arg,
+			 struct err *e);
+
+#endif

@@ -1,0 +1,454 @@
+/* tcp_mesh.c: making the sockets between leaders: each connects to those before
+ * it and accepts those after it, all at once, so that none waits in a chain. */
+#include "worker-sdk/tcp/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/own_addr.h"
+
+enum {
+	ADDRESSES_MAX = 8,
+	STRANGERS_MAX = 64, /* callers at once, beside those who are expected */
+	TRIES_MAX = 4,	    /* it may have hung up on me among strangers */
+	RAILS_DEFAULT = 1,
+	LOOK_MS = 1000 /* how often to ask whether those missing live */
+};
+
+static const char magic[8] = {'d', 'd', 'p', 'm', 'e', 's', 'h', '4'};
+
+/* Where a host may be reached. */
+struct addresses {
+	struct sock_addr a[ADDRESSES_MAX];
+	int n;
+};
+
+/* A connection being made. */
+struct link_try {
+	int fd;
+	int connecting; /* not yet writable */
+	int next;	/* address to try */
+	int tries;	/* of all addresses, so far */
+	struct ddp__hello hello;
+};
+
+struct mesh {
+	const struct ddp__tcp_setup *setup;
+	struct ddp__tcp *t;
+	struct addresses *where; /* of the hosts before me */
+	struct link_try *tries;	 /* by host and link, to those before me */
+	struct ddp__callers callers;
+	int missing;
+	uint32_t secure; /* what this rank can do; 0: in plain */
+	int rc; /* of what a caller brought */
+	struct err *e;
+};
+
+/* My end of a link. */
+static struct ddp__link end_of(const struct mesh *m, int link)
+{
+	struct ddp__link end = {
+		.round = m->setup->round,
+		.from = (uint32_t)m->setup->me,
+		.to = (uint32_t)(link / m->t->links),
+		.link = (uint16_t)(link % m->t->links),
+		.links = (uint16_t)m->t->links,
+		.secure = m->secure,
+	};
+
+	memcpy(end.magic, magic, sizeof(magic));
+	return end;
+}
+
+/* A host after me says so, in this round. One that has more links than I have
+ * is told my number of them, and tells me its own. */
+static int expects(void *owner, const struct ddp__link *caller,
+		   struct ddp__link *me)
+{
+	const struct mesh *m = owner;
+
+	if (caller->from <= (uint32_t)m->setup->me ||
+	    caller->from >= (uint32_t)m->setup->n)
+		return 0;
+	*me = end_of(m, (int)caller->from * m->t->links);
+	me->link = caller->link;
+	return ddp__link_fits(me, caller);
+}
+
+static int check_rails(struct mesh *m, const struct ddp__link *h)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	char name[DDP__NAME_MAX];
+
+	if (h->links == m->t->links)
+		return 0;
+	return err_set(m->e, ERR_USAGE,
+		       "ddp_init: %s opens %d sockets to a host, this rank %d: "
+		       "give all ranks the same DDP_TCP_SOCKETS",
+		       p->name(p->owner, m->setup->sites[h->from].leader, name),
+		       h->links - 1, m->t->rails);
+}
+
+static int check_secure(struct mesh *m, const struct ddp__hello *h, int host)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	char name[DDP__NAME_MAX], me[DDP__NAME_MAX];
+
+	if (ddp__secure_agree(h))
+		return 0;
+	return err_set(m->e, ERR_USAGE,
+		       "ddp_init: %s has DDP_ENCRYPT_DATA=%d, %s has %d: give "
+		       "all ranks the same (ddprun --encrypt-data)",
+		       p->name(p->owner, m->setup->sites[host].leader, name),
+		       !m->secure,
+		       p->name(p->owner, m->setup->sites[m->setup->me].leader,
+			       me),
+		       !!m->secure);
+}
+
+/* Of a connection that h has proved, to a host before me if is_caller. Takes
+ * fd over, unless it fails. */
+static int keep(struct mesh *m, int link, int fd, const struct ddp__hello *h,
+		int is_caller)
+{
+	int one = 1, host = link / m->t->links;
+	int rc = check_rails(m, is_caller ? &h->listener : &h->caller);
+
+	if (!rc)
+		rc = check_secure(m, h, host);
+	if (!rc && ddp__secure_new(&m->t->secure[link], h, is_caller,
+				   m->setup->key))
+		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	if (rc)
+		return rc;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	m->t->fd[link] = fd;
+	m->missing--;
+	return 0;
+}
+
+static int unreachable(struct mesh *m, int host, const char *why)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	const struct ddp__tcp_site *site = &m->setup->sites[host];
+	char me[DDP__NAME_MAX], other[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
+
+	return err_set(m->e, ERR_SYSTEM,
+		       "ddp_init: %s cannot reach %s at %s: %s; check that the "
+		       "hosts reach each other at DDP_NODE_ADDR and that no "
+		       "firewall is between them",
+		       p->name(p->owner, m->setup->sites[m->setup->me].leader,
+			       me),
+		       p->name(p->owner, site->leader, other),
+		       endpoint_text(&site->where, at), why);
+}
+
+/* Starts a connection to a host before me, at the next of its addresses. error:
+ * why the one before failed. */
+static int call_host(struct mesh *m, int link, int error)
+{
+	struct link_try *l = &m->tries[link];
+	const struct addresses *w = &m->where[link / m->t->links];
+
+	while (l->next < w->n) {
+		const struct sock_addr *a = &w->a[l->next++];
+		int fd = socket(a->ss.ss_family,
+				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd >= 0 &&
+		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
+		     errno == EINPROGRESS)) {
+			l->fd = fd;
+			l->connecting = 1;
+			return 0;
+		}
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+	}
+	return unreachable(m, link / m->t->links, strerror(error));
+}
+
+static int call_all(struct mesh *m)
+{
+	int rc = 0;
+
+	for (int host = 0; host < m->setup->me && rc >= 0; host++) {
+		rc = sock_resolve(&m->setup->sites[host].where,
+				  m->where[host].a, ADDRESSES_MAX, m->e);
+		m->where[host].n = rc;
+		for (int i = 0; i < m->t->links && rc >= 0; i++)
+			rc = call_host(m, host * m->t->links + i,
+				       EADDRNOTAVAIL);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* The address was there, or refused. */
+static int on_connected(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	struct ddp__link me = end_of(m, link);
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (!error && ddp__hello_call(&l->hello, l->fd, &me))
+		error = EPIPE;
+	l->connecting = 0;
+	if (!error)
+		return 0;
+	close(l->fd);
+	l->fd = -1;
+	return call_host(m, link, error);
+}
+
+static int hung_up(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	const struct ddp__peers *p = m->setup->peers;
+	int rank = m->setup->sites[link / m->t->links].leader;
+	char name[DDP__NAME_MAX], seen[256];
+
+	close(l->fd);
+	l->fd = -1;
+	if (++l->tries < TRIES_MAX) {
+		l->next = 0;
+		return call_host(m, link, EPIPE);
+	}
+	snprintf(seen, sizeof(seen), "ddp_init: %s closed its connection",
+		 p->name(p->owner, rank, name));
+	return p->fate(p->owner, rank, seen, m->e);
+}
+
+static int on_called(struct mesh *m, int link)
+{
+	struct link_try *l = &m->tries[link];
+	int rc;
+
+	if (l->connecting)
+		return on_connected(m, link);
+	rc = ddp__hello_answered(&l->hello, l->fd, m->setup->key);
+	if (rc == -EPROTO)
+		return unreachable(m, link / m->t->links,
+				   "another program listens there");
+	if (rc < 0)
+		return hung_up(m, link);
+	if (!rc)
+		return 0;
+	rc = keep(m, link, l->fd, &l->hello, 1);
+	if (!rc)
+		l->fd = -1;
+	return rc;
+}
+
+static void came(void *owner, const struct ddp__hello *h, int fd)
+{
+	struct mesh *m = owner;
+	int link = (int)h->caller.from * m->t->links + h->caller.link;
+
+	if (!m->rc)
+		m->rc = check_rails(m, &h->caller);
+	if (m->rc || h->caller.link >= m->t->links || m->t->fd[link] >= 0) {
+		close(fd);
+		return;
+	}
+	m->rc = keep(m, link, fd, h, 0);
+	if (m->rc)
+		close(fd);
+}
+
+/* The first host from this one on of which a connection is missing, or n. */
+static int missing_from(const struct mesh *m, int host)
+{
+	for (int l = host * m->t->links; l < m->setup->n * m->t->links; l++)
+		if (m->t->fd[l] < 0 && l / m->t->links != m->setup->me)
+			return l / m->t->links;
+	return m->setup->n;
+}
+
+/* What a host said before it went lies here by now. */
+static int has_come(struct mesh *m, int host)
+{
+	ddp__callers_serve(&m->callers, &m->setup->listener);
+	return missing_from(m, host) != host;
+}
+
+/* Someone has not come for a while: did it end? */
+static int look(struct mesh *m)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	int rc = 0;
+
+	for (int h = missing_from(m, 0); h < m->setup->n && !rc;
+	     h = missing_from(m, h + 1)) {
+		rc = p->fate(p->owner, m->setup->sites[h].leader, NULL, m->e);
+		if (rc && has_come(m, h))
+			rc = m->rc;
+	}
+	return rc;
+}
+
+static int timed_out(struct mesh *m, uint64_t waited)
+{
+	const struct ddp__peers *p = m->setup->peers;
+	const struct ddp__tcp_site *site =
+		&m->setup->sites[missing_from(m, 0)];
+	char name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
+
+	return err_set(m->e, ERR_TIMEOUT,
+		       "ddp_init: no connection with %s at %s for %.1f s",
+		       p->name(p->owner, site->leader, name),
+		       endpoint_text(&site->where, at), (double)waited / 1e9);
+}
+
+/* Waits for what is there to do, and does it. */
+static int turn(struct mesh *m, struct pollfd *polls)
+{
+	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
+
+	for (int i = 0; i < calls; i++)
+		polls[n++] = (struct pollfd){
+			m->tries[i].fd,
+			m->tries[i].connecting ? POLLOUT : POLLIN, 0};
+	n += ddp__callers_polls(&m->callers, &m->setup->listener, polls + n,
+				m->callers.max + DDP__LISTEN_MAX);
+	if (poll(polls, (nfds_t)n, LOOK_MS) <= 0)
+		return 0;
+	for (int i = 0; i < calls && !rc; i++)
+		if (polls[i].revents)
+			rc = on_called(m, i);
+	if (!rc)
+		ddp__callers_serve(&m->callers, &m->setup->listener);
+	return rc ? rc : m->rc;
+}
+
+static int meet_all(struct mesh *m, struct pollfd *polls)
+{
+	uint64_t start = clock_ns(), looked = start;
+	int rc = call_all(m);
+
+	while (m->missing && !rc) {
+		uint64_t now;
+
+		rc = turn(m, polls);
+		now = clock_ns();
+		if (!rc && m->missing && m->setup->timeout_ms >= 0 &&
+		    now - start > (uint64_t)m->setup->timeout_ms * 1000000u)
+			rc = timed_out(m, now - start);
+		if (!rc && m->missing && now - looked > LOOK_MS * 1000000u) {
+			looked = now;
+			rc = look(m);
+		}
+	}
+	return rc;
+}
+
+static int rails_wanted(const struct ddp__tcp_setup *setup, struct err *e)
+{
+	const char *text = getenv("DDP_TCP_SOCKETS");
+	char *end;
+	long n;
+
+	if (setup->rails || !text || !text[0])
+		return setup->rails ? setup->rails : RAILS_DEFAULT;
+	n = strtol(text, &end, 10);
+	if (*end || n < 1 || n > DDP__RAILS_MAX)
+		return err_set(e, ERR_USAGE,
+			       "DDP_TCP_SOCKETS is '%s': give a number from 1 "
+			       "to %d", text, DDP__RAILS_MAX);
+	return (int)n;
+}
+
+/* Those who are expected find a place beside any strangers. */
+static int await_callers(struct mesh *m)
+{
+	int hosts = m->setup->n - 1 - m->setup->me;
+
+	if (ddp__callers_init(&m->callers,
+			      STRANGERS_MAX + hosts * m->t->links))
+		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
+	m->callers.key = m->setup->key;
+	m->callers.owner = m;
+	m->callers.expects = expects;
+	m->callers.came = came;
+	return 0;
+}
+
+static int start(struct mesh *m)
+{
+	const struct ddp__tcp_setup *setup = m->setup;
+	struct ddp__tcp *t = m->t;
+	size_t n = (size_t)setup->n, links;
+	int secure = ddp__secure_wanted(m->e);
+
+	memset(t, 0, sizeof(*t));
+	t->rails = rails_wanted(setup, m->e);
+	if (secure < 0 || t->rails < 0)
+		return secure < 0 ? secure : t->rails;
+	m->secure = (uint32_t)secure;
+	t->me = setup->me;
+	t->n = setup->n;
+	t->links = t->rails + 1;
+	t->peers = setup->peers;
+	t->timeout_ms = ddp__tcp_timeout(setup->timeout_ms);
+	links = n * (size_t)t->links;
+	t->fd = malloc(links * sizeof(int));
+	t->secure = calloc(links, sizeof(struct ddp__secure *));
+	t->leaders = malloc(n * sizeof(int));
+	t->ranks = malloc(n * sizeof(int));
+	t->before = calloc(n + 1, sizeof(int));
+	t->waits = calloc(n, sizeof(*t->waits));
+	m->tries = calloc(links, sizeof(*m->tries));
+	m->where = calloc(n, sizeof(*m->where));
+	for (size_t i = 0; t->fd && i < links; i++)
+		t->fd[i] = -1;
+	if (!t->fd || !t->secure || !t->leaders || !t->ranks || !t->before ||
+	    !t->waits || !m->tries || !m->where)
+		return err_set(m->e, -ENOMEM,
+			       "ddp_init: no memory for %zu hosts", n);
+	for (size_t i = 0; i < links; i++)
+		m->tries[i].fd = -1;
+	for (size_t i = 0; i < n; i++) {
+		const struct ddp__tcp_site *s = &setup->sites[i];
+
+		t->leaders[i] = s->leader;
+		t->ranks[i] = s->ranks ? s->ranks : 1;
+		t->before[i + 1] = t->before[i] + t->ranks[i];
+	}
+	m->missing = (int)(links - (size_t)t->links);
+	return await_callers(m);
+}
+
+int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
+		     struct err *e)
+{
+	struct mesh m = {.setup = setup, .t = t, .e = e};
+	int rc = start(&m), links = t->n * t->links;
+	struct pollfd *polls = NULL;
+
+	if (rc)
+		goto out;
+	polls = calloc((size_t)(links + m.callers.max + DDP__LISTEN_MAX),
+		       sizeof(*polls));
+	rc = polls ? meet_all(&m, polls)
+		   : err_set(e, -ENOMEM, "ddp_init: no memory");
+	for (int i = 0; i < links; i++)
+		if (m.tries[i].fd >= 0)
+			close(m.tries[i].fd);
+out:
+	ddp__callers_close(&m.callers);
+	if (rc)
+		ddp__tcp_close(t);
+	free(m.tries);
+	free(m.where);
+	free(polls);
+	return rc;
+}

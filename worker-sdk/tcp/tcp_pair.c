@@ -1,0 +1,262 @@
+/* tcp_pair.c: making the socket between two ranks, without waiting. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker-sdk/tcp/tcp_p2p.h"
+
+enum {
+	CALLERS_MAX = 64,
+	/* it may have hung up on me among strangers */
+	TRIES_MAX = 4
+};
+
+/* While I connect. */
+struct ddp__greeting {
+	struct sock_addr a[DDP__ADDRESSES_MAX];
+	int n, next; /* address to try */
+	int tries;   /* of all addresses, so far */
+	struct ddp__hello hello;
+};
+
+char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
+{
+	return p->peers->name(p->peers->owner, rank, out);
+}
+
+/* My end of the connection with a rank. */
+static struct ddp__link end_of(const struct ddp__tcp_p2p *p, int rank)
+{
+	return (struct ddp__link){.magic = {'d', 'd', 'p', 'p', '2', 'p', '_',
+					    '3'},
+				  .round = p->round,
+				  .secure = p->secure,
+				  .from = (uint32_t)p->me,
+				  .to = (uint32_t)rank};
+}
+
+/* 0 or -ENOMEM. */
+static int ready(struct ddp__tcp_p2p *p, int rank, int fd,
+		 const struct ddp__hello *h)
+{
+	struct ddp__pair *pair = &p->pairs[rank];
+	int one = 1, rc;
+
+	rc = ddp__secure_new(&pair->secure, h, p->me < rank, p->key);
+	if (rc)
+		return rc;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	pair->fd = fd;
+	pair->state = DDP__PAIR_READY;
+	free(pair->greeting);
+	pair->greeting = NULL;
+	return 0;
+}
+
+/* A lower rank says so, with which there is no connection yet. */
+static int expects(void *owner, const struct ddp__link *caller,
+		   struct ddp__link *me)
+{
+	const struct ddp__tcp_p2p *p = owner;
+
+	if (caller->from >= (uint32_t)p->me || p->pairs[caller->from].fd >= 0)
+		return 0;
+	*me = end_of(p, (int)caller->from);
+	return ddp__link_fits(me, caller);
+}
+
+static void came(void *owner, const struct ddp__hello *h, int fd)
+{
+	struct ddp__tcp_p2p *p = owner;
+	int rank = (int)h->caller.from;
+
+	if (p->pairs[rank].fd < 0 && !ddp__secure_agree(h))
+		p->pairs[rank].state = DDP__PAIR_DIFFERS;
+	else if (p->pairs[rank].fd < 0 && !ready(p, rank, fd, h))
+		return;
+	close(fd);
+}
+
+int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
+{
+	p->pairs = calloc((size_t)p->n, sizeof(*p->pairs));
+	if (!p->pairs || ddp__callers_init(&p->callers, CALLERS_MAX)) {
+		free(p->pairs);
+		p->pairs = NULL;
+		return err_set(e, -ENOMEM, "no memory for %d ranks", p->n);
+	}
+	p->callers.key = p->key;
+	p->callers.owner = p;
+	p->callers.expects = expects;
+	p->callers.came = came;
+	for (int i = 0; i < p->n; i++)
+		p->pairs[i].fd = -1;
+	return 0;
+}
+
+void ddp__pairs_close(struct ddp__tcp_p2p *p)
+{
+	for (int i = 0; p->pairs && i < p->n; i++) {
+		if (p->pairs[i].fd >= 0)
+			close(p->pairs[i].fd);
+		ddp__secure_free(p->pairs[i].secure);
+		free(p->pairs[i].greeting);
+	}
+	ddp__callers_close(&p->callers);
+	free(p->pairs);
+}
+
+/* It was there in ddp_init: it is gone, or something came between us. */
+static int unreachable(struct ddp__tcp_msg *m, const char *why, struct err *e)
+{
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
+	char seen[768];
+
+	snprintf(seen, sizeof(seen),
+		 "%s: cannot reach %s at %s: %s (check that the hosts reach "
+		 "each other at DDP_NODE_ADDR and that no firewall is between "
+		 "them)",
+		 ddp__call_text(&m->call, call),
+		 ddp__tcp_p2p_name(m->p, m->peer, name),
+		 endpoint_text(&m->p->where[m->peer], at), why);
+	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
+}
+
+/* At the next address; error: why the one before failed. */
+static int call(struct ddp__tcp_msg *m, int error, struct err *e)
+{
+	struct ddp__pair *pair = &m->p->pairs[m->peer];
+	struct ddp__greeting *g = pair->greeting;
+
+	while (g->next < g->n) {
+		const struct sock_addr *a = &g->a[g->next++];
+		int fd = socket(a->ss.ss_family,
+				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd >= 0 &&
+		    (!connect(fd, (const struct sockaddr *)&a->ss, a->len) ||
+		     errno == EINPROGRESS)) {
+			pair->fd = fd;
+			pair->state = DDP__PAIR_CONNECTING;
+			return 0;
+		}
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+	}
+	return unreachable(m, strerror(error), e);
+}
+
+static int begin_call(struct ddp__tcp_msg *m, struct err *e)
+{
+	struct ddp__greeting *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return err_set(e, -ENOMEM, "no memory for a connection");
+	m->p->pairs[m->peer].greeting = g;
+	g->n = sock_resolve(&m->p->where[m->peer], g->a, DDP__ADDRESSES_MAX, e);
+	return g->n < 0 ? g->n : call(m, EADDRNOTAVAIL, e);
+}
+
+static int on_connected(struct ddp__tcp_msg *m, struct err *e)
+{
+	struct ddp__pair *pair = &m->p->pairs[m->peer];
+	struct pollfd poll_it = {pair->fd, POLLOUT, 0};
+	struct ddp__link me = end_of(m->p, m->peer);
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	if (poll(&poll_it, 1, 0) <= 0)
+		return 0;
+	getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (!error && ddp__hello_call(&pair->greeting->hello, pair->fd, &me))
+		error = EPIPE;
+	if (!error) {
+		pair->state = DDP__PAIR_GREETED;
+		return 0;
+	}
+	close(pair->fd);
+	pair->fd = -1;
+	return call(m, error, e);
+}
+
+/* One of us encrypts. */
+static int differs(const struct ddp__tcp_msg *m, struct err *e)
+{
+	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], me[DDP__NAME_MAX];
+	const struct ddp__tcp_p2p *p = m->p;
+
+	return err_set(e, ERR_USAGE,
+		       "%s: %s has DDP_ENCRYPT_DATA=%d, %s has %d: give all "
+		       "ranks the same (ddprun --encrypt-data)",
+		       ddp__call_text(&m->call, call),
+		       ddp__tcp_p2p_name(p, m->peer, name), !p->secure,
+		       ddp__tcp_p2p_name(p, p->me, me), !!p->secure);
+}
+
+static int on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
+		     struct err *e)
+{
+	struct ddp__tcp_p2p *p = m->p;
+
+	if (!ddp__secure_agree(h))
+		return differs(m, e);
+	if (ready(p, m->peer, p->pairs[m->peer].fd, h))
+		return err_set(e, -ENOMEM, "no memory for a connection");
+	return 1;
+}
+
+static int on_answer(struct ddp__tcp_msg *m, struct err *e)
+{
+	struct ddp__pair *pair = &m->p->pairs[m->peer];
+	struct ddp__greeting *g = pair->greeting;
+	int rc = ddp__hello_answered(&g->hello, pair->fd, m->p->key);
+
+	if (!rc)
+		return 0;
+	if (rc == -EPROTO)
+		return unreachable(m, "another program listens there", e);
+	if (rc > 0)
+		return on_proved(m, &g->hello, e);
+	close(pair->fd);
+	pair->fd = -1;
+	if (++g->tries == TRIES_MAX)
+		return unreachable(m, "it closed the connection", e);
+	g->next = 0;
+	return call(m, EPIPE, e);
+}
+
+void ddp__pairs_serve(struct ddp__tcp_p2p *p)
+{
+	if (p->me > 0)
+		ddp__callers_serve(&p->callers, &p->listener);
+}
+
+int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e)
+{
+	struct ddp__pair *pair = &m->p->pairs[m->peer];
+
+	switch (pair->state) {
+	case DDP__PAIR_NONE:
+		return m->peer < m->p->me ? 0 : begin_call(m, e);
+	case DDP__PAIR_CONNECTING:
+		return on_connected(m, e);
+	case DDP__PAIR_GREETED:
+		return on_answer(m, e);
+	case DDP__PAIR_DIFFERS:
+		return differs(m, e);
+	default:
+		return 1;
+	}
+}
+
+int ddp__pairs_polls(const struct ddp__tcp_p2p *p, struct pollfd *out, int max)
+{
+	return p->me > 0 ? ddp__callers_polls(&p->callers, &p->listener, out,
+					      max)
+			 : 0;
+}

@@ -1,0 +1,402 @@
+/* tcp_secure.c: records on a non-blocking socket, one in hand in each way. */
+#include "worker-sdk/tcp/tcp_secure.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+enum {
+	HEADER = 4,
+	TAG = 16,
+	RECORD = HEADER + DDP__SECURE_TEXT + TAG,
+	NONCE = 12
+};
+
+_Static_assert(TAG == crypto_aead_aes256gcm_ABYTES &&
+	       TAG == crypto_aead_chacha20poly1305_ietf_ABYTES &&
+	       NONCE == crypto_aead_aes256gcm_NPUBBYTES &&
+	       NONCE == crypto_aead_chacha20poly1305_ietf_NPUBBYTES &&
+	       DDP__KEY == crypto_aead_aes256gcm_KEYBYTES &&
+	       DDP__KEY == crypto_aead_chacha20poly1305_ietf_KEYBYTES,
+	       "libsodium's sizes");
+
+/* One direction. */
+struct way {
+	crypto_aead_aes256gcm_state aes;
+	unsigned char key[DDP__KEY];
+	uint64_t count; /* records so far */
+	size_t at;   /* of record: sent, or come, so far */
+	size_t size; /* of the record in hand; 0: there is none, or none yet */
+	/* To send: what the record stands for. Come: opened, left to take. */
+	size_t text;
+	unsigned char *record;
+};
+
+struct ddp__secure {
+	struct way out, in;
+	int is_aes;
+	int broken; /* something came that is no record of ours */
+};
+
+/* ---- set-up ---- */
+
+int ddp__secure_wanted(struct err *e)
+{
+	const char *text = getenv("DDP_ENCRYPT_DATA");
+
+	if (!text || !*text || !strcmp(text, "0"))
+		return 0;
+	if (strcmp(text, "1"))
+		return err_set(e, ERR_USAGE,
+			       "DDP_ENCRYPT_DATA is '%s': give 1, to encrypt "
+			       "what ranks of different hosts send each other, "
+			       "or 0", text);
+	(void)!sodium_init(); /* where it cannot, it has the slowest */
+	return DDP__SECURE_CHACHA |
+	       (crypto_aead_aes256gcm_is_available() ? DDP__SECURE_AES : 0);
+}
+
+int ddp__secure_agree(const struct ddp__hello *h)
+{
+	return !h->caller.secure == !h->listener.secure;
+}
+
+static int way_init(struct way *w, const unsigned char key[DDP__KEY],
+		    int is_aes)
+{
+	memcpy(w->key, key, DDP__KEY);
+	if (is_aes)
+		crypto_aead_aes256gcm_beforenm(&w->aes, key);
+	w->record = malloc(RECORD);
+	return w->record ? 0 : -ENOMEM;
+}
+
+int ddp__secure_new(struct ddp__secure **out, const struct ddp__hello *h,
+		    int is_caller, const unsigned char key[DDP__KEY])
+{
+	unsigned char keys[2][DDP__KEY];
+	struct ddp__secure *s = NULL;
+	int rc;
+
+	*out = NULL;
+	if (!h->caller.secure)
+		return 0;
+	/* the states of AES want 16 */
+	if (posix_memalign((void **)&s, 64, sizeof(*s)))
+		return -ENOMEM;
+	memset(s, 0, sizeof(*s));
+	s->is_aes = h->caller.secure & h->listener.secure & DDP__SECURE_AES;
+	ddp__hello_keys(h, key, keys);
+	rc = way_init(&s->out, keys[!is_caller], s->is_aes) |
+	     way_init(&s->in, keys[is_caller], s->is_aes);
+	sodium_memzero(keys, sizeof(keys));
+	if (rc) {
+		ddp__secure_free(s);
+		return -ENOMEM;
+	}
+	*out = s;
+	return 0;
+}
+
+void ddp__secure_free(struct ddp__secure *s)
+{
+	if (!s)
+		return;
+	free(s->out.record);
+	free(s->in.record);
+	sodium_memzero(s, sizeof(*s));
+	free(s);
+}
+
+/* ---- records ---- */
+
+static void next_nonce(struct way *w, unsigned char nonce[NONCE])
+{
+	memset(nonce, 0, NONCE);
+	memcpy(nonce, &w->count, sizeof(w->count));
+	w->count++;
+}
+
+static void seal(struct ddp__secure *s, const void *text, uint32_t n)
+{
+	struct way *w = &s->out;
+	unsigned char nonce[NONCE], *to = w->record + HEADER;
+
+	next_nonce(w, nonce);
+	memcpy(w->record, &n, HEADER);
+	if (s->is_aes)
+		crypto_aead_aes256gcm_encrypt_afternm(
+			to, NULL, text, n, w->record, HEADER, NULL, nonce,
+			&w->aes);
+	else
+		crypto_aead_chacha20poly1305_ietf_encrypt(
+			to, NULL, text, n, w->record, HEADER, NULL, nonce,
+			w->key);
+	w->text = n;
+	w->size = HEADER + n + TAG;
+	w->at = 0;
+}
+
+/* The record that has come whole, into to. */
+static int open_into(struct ddp__secure *s, void *to)
+{
+	struct way *w = &s->in;
+	unsigned char nonce[NONCE];
+	const unsigned char *from = w->record + HEADER;
+	size_t n = w->size - HEADER;
+	int rc;
+
+	next_nonce(w, nonce);
+	rc = s->is_aes ? crypto_aead_aes256gcm_decrypt_afternm(
+				 to, NULL, NULL, from, n, w->record, HEADER,
+				 nonce, &w->aes)
+		       : crypto_aead_chacha20poly1305_ietf_decrypt(
+				 to, NULL, NULL, from, n, w->record, HEADER,
+				 nonce, w->key);
+	s->broken |= rc;
+	return rc;
+}
+
+/* ---- sending ---- */
+
+/* What is left of the record in hand. 0: none of it is; -1 and errno. */
+static int flush(struct way *w, int fd)
+{
+	while (w->at < w->size) {
+		ssize_t n = send(fd, w->record + w->at, w->size - w->at,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0)
+			return -1;
+		w->at += (size_t)n;
+	}
+	w->size = w->at = 0;
+	return 0;
+}
+
+/* The text from `skip` on, of a record: in place, or gathered where the record
+ * will be. Its length; 0: there is no more. */
+static size_t gather(struct ddp__secure *s, const struct iovec *iov, int n,
+		     size_t skip, const void **text)
+{
+	unsigned char *to = s->out.record + HEADER;
+	size_t have = 0;
+
+	for (int i = 0; i < n && have < DDP__SECURE_TEXT; i++) {
+		size_t len = iov[i].iov_len, part;
+
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		part = len - skip;
+		if (part > DDP__SECURE_TEXT - have)
+			part = DDP__SECURE_TEXT - have;
+		*text = (const char *)iov[i].iov_base + skip;
+		if (i == n - 1 && !have)
+			return part;
+		memcpy(to + have, *text, part);
+		have += part;
+		skip = 0;
+	}
+	*text = to;
+	return have;
+}
+
+ssize_t ddp__secure_send(struct ddp__secure *s, int fd, const struct iovec *iov,
+			 int n)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)iov,
+			     .msg_iovlen = (size_t)n};
+	size_t done = 0, size;
+	const void *text;
+
+	if (!s)
+		return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	for (;;) {
+		if (flush(&s->out, fd))
+			return done ? (ssize_t)done : -1;
+		done += s->out.text;
+		s->out.text = 0;
+		size = gather(s, iov, n, done, &text);
+		if (!size)
+			return (ssize_t)done;
+		seal(s, text, (uint32_t)size);
+	}
+}
+
+void ddp__secure_post(struct ddp__secure *s, int fd, const struct iovec *iov,
+		      int n)
+{
+	const void *text;
+	size_t size;
+
+	if (!s) {
+		(void)!ddp__secure_send(s, fd, iov, n);
+		return;
+	}
+	if (flush(&s->out, fd))
+		return; /* one that waits is enough */
+	size = gather(s, iov, n, 0, &text);
+	seal(s, text, (uint32_t)size);
+	s->out.text = 0;
+	(void)!flush(&s->out, fd);
+}
+
+int ddp__secure_is_torn(const struct ddp__secure *s)
+{
+	return s && s->out.size > 0;
+}
+
+/* ---- receiving ---- */
+
+/* Reads on until w->at is end: 1; 0: the connection has ended; -1 and errno. */
+static int read_to(struct way *w, int fd, size_t end)
+{
+	while (w->at < end) {
+		ssize_t n = recv(fd, w->record + w->at, end - w->at,
+				 MSG_DONTWAIT);
+
+		if (n <= 0)
+			return (int)n;
+		w->at += (size_t)n;
+	}
+	return 1;
+}
+
+/* A whole record is in hand: 1; else as read_to. */
+static int read_record(struct ddp__secure *s, int fd)
+{
+	struct way *w = &s->in;
+	uint32_t n;
+	int rc = read_to(w, fd, HEADER);
+
+	if (rc <= 0)
+		return rc;
+	memcpy(&n, w->record, HEADER);
+	if (!n || n > DDP__SECURE_TEXT) {
+		s->broken = 1;
+		errno = EBADMSG;
+		return -1;
+	}
+	w->size = HEADER + n + TAG;
+	return read_to(w, fd, w->size);
+}
+
+/* There is text in hand: 1; else as read_to. */
+static int have_text(struct ddp__secure *s, int fd)
+{
+	struct way *w = &s->in;
+	int rc;
+
+	if (w->text)
+		return 1;
+	rc = read_record(s, fd);
+	if (rc <= 0)
+		return rc;
+	if (open_into(s, w->record + HEADER)) {
+		errno = EBADMSG;
+		return -1;
+	}
+	w->text = w->size - HEADER - TAG;
+	return 1;
+}
+
+static const unsigned char *text_of(const struct way *w)
+{
+	return w->record + w->size - TAG - w->text;
+}
+
+static void take(struct way *w, size_t n)
+{
+	w->text -= n;
+	if (!w->text)
+		w->at = w->size = 0;
+}
+
+static size_t copy_out(struct way *w, const struct iovec *iov, int n)
+{
+	size_t done = 0;
+
+	for (int i = 0; i < n && w->text; i++) {
+		size_t part = iov[i].iov_len < w->text ? iov[i].iov_len
+						       : w->text;
+
+		memcpy(iov[i].iov_base, text_of(w), part);
+		take(w, part);
+		done += part;
+	}
+	return done;
+}
+
+/* Opens the next record where it is to be, if there is room for all of it. */
+static ssize_t receive_straight(struct ddp__secure *s, int fd,
+				const struct iovec *to)
+{
+	struct way *w = &s->in;
+	int rc = read_record(s, fd);
+	size_t n;
+
+	if (rc <= 0)
+		return rc;
+	n = w->size - HEADER - TAG;
+	if (n > to->iov_len)
+		return have_text(s, fd) < 0 ? -1
+					    : (ssize_t)copy_out(w, to, 1);
+	if (open_into(s, to->iov_base)) {
+		errno = EBADMSG;
+		return -1;
+	}
+	w->at = w->size = 0;
+	return (ssize_t)n;
+}
+
+ssize_t ddp__secure_recv(struct ddp__secure *s, int fd, const struct iovec *iov,
+			 int n)
+{
+	int rc;
+
+	if (!s)
+		return readv(fd, iov, n);
+	if (s->broken) {
+		errno = EBADMSG;
+		return -1;
+	}
+	if (n == 1 && !s->in.text)
+		return receive_straight(s, fd, iov);
+	rc = have_text(s, fd);
+	return rc <= 0 ? rc : (ssize_t)copy_out(&s->in, iov, n);
+}
+
+ssize_t ddp__secure_peek(struct ddp__secure *s, int fd, void *out, size_t size)
+{
+	int rc;
+
+	if (!s)
+		return recv(fd, out, size, MSG_PEEK | MSG_DONTWAIT);
+	if (s->broken) {
+		errno = EBADMSG;
+		return -1;
+	}
+	rc = have_text(s, fd);
+	if (rc <= 0)
+		return rc;
+	if (size > s->in.text)
+		size = s->in.text;
+	memcpy(out, text_of(&s->in), size);
+	return (ssize_t)size;
+}
+
+int ddp__secure_is_broken(const struct ddp__secure *s)
+{
+	return s && s->broken;
+}
+
+int ddp__secure_has(const struct ddp__secure *s)
+{
+	return s && s->in.text > 0;
+}
