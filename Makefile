@@ -211,14 +211,17 @@ internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/da
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
-unit_tests := $(patsubst tests/unit/%.c,$(O)/tests/%,$(wildcard tests/unit/test_*.c))
-$(unit_tests): $(O)/tests/%: $(O)/obj/tests/unit/%.o $(internal)
+# A test stands in the folder of tests/unit that its subject has in the tree.
+unit_sources := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
+unit_tests := $(patsubst %.c,$(O)/tests/%,$(notdir $(unit_sources)))
+$(foreach s,$(unit_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
+$(unit_tests): $(internal)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
+	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out $(internal),$^) $(internal) $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
 # Compiled in a fourth of the time that -O2 takes: half of all that check compiles.
-$(call objs,$(unit_tests:$(O)/tests/%=tests/unit/%.c)): extra_cflags = -Og
+$(call objs,$(unit_sources)): extra_cflags = -Og
 
 # Some tests have a clock, connects, wakes or memory of their own.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
@@ -231,12 +234,12 @@ $(O)/tests/test_checkpoint_sync: private extra_libs = -Wl,--wrap=fsync,--wrap=re
 
 # The CUDA twin's kernels, compiled for the host, where tests run them.
 host_kernels := $(patsubst %,$(O)/obj/host/%.o,$(cuda_kernels))
-$(O)/obj/host/%.cu.o: %.cu tests/unit/on_host.h Makefile
+$(O)/obj/host/%.cu.o: %.cu tests/unit/trainers/cuda/on_host.h Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
-	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/on_host.h -MMD -MP -Wall -Wextra \
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -I. -include tests/unit/trainers/cuda/on_host.h -MMD -MP -Wall -Wextra \
 		-Wno-unknown-pragmas -Wno-unused-parameter -fPIC -fvisibility=hidden $(san_flags) -c -o $@ $<
-$(O)/obj/host/%.o: tests/unit/%.cc tests/unit/on_host.h Makefile
+$(O)/obj/host/%.o: tests/unit/trainers/cuda/%.cc tests/unit/trainers/cuda/on_host.h Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CXX   $<")
 	$(Q)$(CXX) -std=c++17 -O2 -g -I. -isystem $(CUDA)/include -fPIC -Wall -Wextra -Wno-unused-parameter $(san_flags) -c -o $@ $<
@@ -287,7 +290,7 @@ $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
 
 # Programs that call CUDA: what check-gpu runs, and the example of docs/sdk.md.
-$(call objs,tests/unit/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
+$(call objs,tests/unit/launcher/plan/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
 # Those that compare or time the trainers' devices load CUDA as the trainers do.
 gpu_trainers := gpu_ops gpu_times

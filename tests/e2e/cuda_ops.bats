@@ -3,7 +3,7 @@ load ../lib
 
 # --device cuda and the library behind it. Where CUDA's headers are, the whole
 # twin also runs without a GPU: its kernels on the host, CUDA's, cuDNN's and
-# cuBLAS' calls as plain loops (tests/unit/on_host*.cc).
+# cuBLAS' calls as plain loops (tests/unit/trainers/cuda).
 
 setup() {
 	lib_setup

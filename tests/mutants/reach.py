@@ -3,6 +3,7 @@ their basic blocks (reached.c). What was found is kept in a folder, a file a tes
 file, until that test file changes."""
 import bisect
 import concurrent.futures
+import glob
 import hashlib
 import json
 import os
@@ -93,8 +94,9 @@ class Reach:
     def files(self):
         for room, end in (("unit", ".c"), ("e2e", ".bats"),
                           ("hosts", ".bats")):
-            for name in sorted(os.listdir(self.tree + "/tests/" + room)):
-                name = room + "/" + name
+            for path in sorted(glob.glob(self.tree + "/tests/" + room +
+                                         "/**", recursive=True)):
+                name = path[len(self.tree + "/tests/"):]
                 if name.endswith(end) and (
                         room != "unit" or "/test_" in name) and (
                         not self.only or any(o in name for o in self.only)):
@@ -139,7 +141,7 @@ class Reach:
         os.makedirs(marks)
         os.chmod(marks, 0o777)
         unit = name.startswith("unit/")
-        command = [self.build + "/tests/" + name[5:-2]] if unit else [
+        command = [self.build + "/tests/" + os.path.basename(name)[:-2]] if unit else [
             "bats", "-T", "--formatter", "tap", "tests/" + name]
         began = time.monotonic()
         done = subprocess.run(

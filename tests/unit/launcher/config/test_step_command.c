@@ -1,0 +1,265 @@
+/* test_step_command.c: what is asked of srun. */
+#include "launcher/config/step_command.h"
+#include "tests/unit/launcher/config/slurm_vars.h"
+#include "tests/unit/run_case.h"
+
+static const char *command(const char *text)
+{
+	static char out[1024];
+	static char self[] = "/opt/my bin/ddprun";
+	struct step_command s;
+	struct buf b;
+
+	ck_assert_msg(parse(text) == CONFIG_WANT_STEP, "'%s': %s", text,
+		      error.text);
+	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
+					   &error), 0);
+	buf_init(&b, sizeof(out));
+	step_command_put(&b, &s);
+	ck_assert_str_eq(s.argv[0], "srun");
+	snprintf(out, sizeof(out), "%.*s", (int)b.len, b.data);
+	buf_release(&b);
+	step_command_release(&s);
+	return out;
+}
+
+static void has(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part) != NULL, "no '%s' in: %s", part, text);
+}
+
+static void has_not(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part) == NULL, "'%s' in: %s", part, text);
+}
+
+START_TEST(a_task_a_node_with_all_of_it)
+{
+	const char *text;
+
+	batch();
+	text = command("--role x'y ./a --nnodes 9");
+	has(text, "srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --overlap "
+		  "--cpu-bind=none --mem=0 ");
+	has(text, " --kill-on-bad-exit=1 '/opt/my bin/ddprun' --role "
+		  "'x'\\''y' ./a --nnodes 9");
+	has(text, " --input=0 ");
+	has_not(text, "--no-kill");
+	has_not(text, "--gpus-per-node");
+	set("SLURM_GPUS_PER_TASK", "1");
+	has(command("./a"), " --gpus-per-node=4 ");
+}
+END_TEST
+
+START_TEST(some_of_the_nodes_are_its_own)
+{
+	const char *text;
+
+	batch();
+	text = command("--nnodes 2 --stdin none ./a");
+	has(text, "srun --nodes=2 --ntasks=2 ");
+	has_not(text, "--overlap");
+	has(text, " --input=none ");
+	has(command("--stdin all ./a"), " --input=all ");
+	has(command("--stdin 1 ./a"), " --input=all ");
+}
+END_TEST
+
+/* An endpoint is a place where somebody else begins; etcd is none. */
+START_TEST(etcd_is_asked_by_each_node_of_the_step)
+{
+	batch();
+	has(command("--rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+		    "ttl=5 ./a"),
+	    "srun --nodes=4 --ntasks=4 ");
+	has(command("--rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+		    "ttl=5 ./a"),
+	    "ddprun' --rdzv-backend etcd --rdzv-endpoint e1,e2 --rdzv-conf "
+	    "'ttl=5' ./a");
+	ck_assert_int_eq(parse("--rdzv-endpoint e1 ./a"), 0);
+	ck_assert_int_eq(parse("--rdzv-backend etcd --rdzv-endpoint e1 "
+			       "--journal f ./a"), ERR_USAGE);
+}
+END_TEST
+
+START_TEST(spares_and_elastic_outlive_a_node)
+{
+	static const char *const rows[] = {"--nnodes 2:4 ./a", "--nnodes 3:3 a",
+					   "--nnodes 1:9 ./a"};
+
+	batch();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *text = command(rows[i]);
+
+		has(text, "srun --nodes=4 ");
+		has(text, " --no-kill --kill-on-bad-exit=0 ");
+		/* rank 0 may be on any of them */
+		has(text, " --input=all ");
+	}
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_said_before_srun_is_run)
+{
+	batch();
+	parse_refused("--nnodes 5 ./a", "this allocation of Slurm's has 4");
+	parse_refused("--nnodes 5:6 ./a", "sbatch or salloc --nodes=N");
+	parse_refused("--stdin x ./a", "--stdin 'x'");
+	parse_refused("--signals-to-handle SIGFOO ./a", "SIGFOO");
+	parse_refused("--rdzv-backend etcd ./a", "etcd");
+	parse_refused("", "no program to run");
+	/* one command a node, by hand; and nothing of Slurm's */
+	parses("--nnodes 2 --node-rank 0 --rdzv-endpoint n08:29400 ./a");
+	parses("--standalone ./a");
+	ck_assert_uint_eq(config.nproc, 1);
+}
+END_TEST
+
+START_TEST(the_jobs_words_about_tasks_are_not_the_steps)
+{
+	batch();
+	set("SLURM_CPUS_PER_TASK", "2");
+	set("SLURM_NTASKS", "16");
+	set("SLURM_SUBMIT_DIR", "/home");
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	step_command_clean(&config);
+	ck_assert_ptr_null(getenv("SLURM_NTASKS"));
+	ck_assert_ptr_null(getenv("SLURM_CPUS_PER_TASK"));
+	ck_assert_str_eq(getenv("SLURM_SUBMIT_DIR"), "/home");
+	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "4(x4)");
+	/* the workers get theirs back, and see nothing of ours */
+	clean();
+	step();
+	set(ALLOCATION_TASKS, "4(x4)");
+	set(ALLOCATION_CPUS_PER_TASK, "2");
+	parses("./a");
+	inferred_restore(&config);
+	ck_assert_str_eq(getenv("SLURM_CPUS_PER_TASK"), "2");
+	ck_assert_ptr_null(getenv(ALLOCATION_TASKS));
+	ck_assert_ptr_null(getenv(ALLOCATION_CPUS_PER_TASK));
+}
+END_TEST
+
+START_TEST(awaited_nodes_have_the_names_that_slurm_gives_them)
+{
+	struct buf b;
+
+	clean();
+	step();
+	parses("./a");
+	buf_init(&b, 256);
+	inferred_name_nodes(&config, "node 0 (not connected), node 1 (h, not "
+			    "connected), node 1, node 2", &b);
+	buf_put(&b, "", 1);
+	ck_assert_str_eq(b.data, "node 0 (n10, not connected), node 1 (h, not "
+				 "connected), node 1 (n11), node 2");
+	buf_release(&b);
+}
+END_TEST
+
+START_TEST(a_step_of_all_groups)
+{
+	groups();
+	has(command("./a"), "srun --het-group=0-1 --ntasks-per-node=1 "
+			    "--overlap ");
+	has(command("--nnodes 2:2 ./a"), " --wait=0 --no-kill ");
+	parse_refused("--nnodes 2 ./a", "has 3 nodes in 2 groups");
+	parse_refused("--nnodes 4 ./a", "this allocation of Slurm's has 3");
+	set("SLURM_NTASKS_HET_GROUP_1", "2");
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	step_command_clean(&config);
+	ck_assert_ptr_null(getenv("SLURM_NTASKS_HET_GROUP_1"));
+	ck_assert_str_eq(getenv("SLURM_JOB_NUM_NODES_HET_GROUP_1"), "2");
+	ck_assert_str_eq(getenv(ALLOCATION_TASKS), "2,1(x2)");
+}
+END_TEST
+
+START_TEST(a_word_that_srun_would_take)
+{
+	static char self[] = "/opt/ddprun";
+	struct step_command s;
+
+	batch();
+	ck_assert_int_eq(parse("./a : b"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_init(&s, &config, self, words + 1,
+					   &error), ERR_USAGE);
+	has(error.text, "srun takes the word ':'");
+}
+END_TEST
+
+START_TEST(a_secret_reaches_the_ddpruns_of_the_step_and_no_worker)
+{
+	struct auth handed = {0};
+	char hex[PROOF_HEX_SIZE], *first;
+
+	/* no munge here, whatever this machine has */
+	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
+	batch();
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	first = getenv("DDP_SLURM_SECRET");
+	ck_assert_ptr_nonnull(first);
+	snprintf(hex, sizeof(hex), "%s", first);
+	ck_assert_uint_eq(strlen(hex), PROOF_HEX_SIZE - 1);
+	ck_assert_int_eq(step_command_take_secret(&handed, &error), 0);
+	ck_assert_uint_eq(handed.methods, WIRE_BY_SECRET);
+	ck_assert_int_eq(handed.handed, 1);
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+	/* wiped where /proc/PID/environ shows it, too */
+	ck_assert_int_eq(*first, '\0');
+	/* another step has another one, and its ddpruns use it */
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_str_ne(getenv("DDP_SLURM_SECRET"), hex);
+	clean();
+	setenv("DDP_SLURM_SECRET", hex, 1);
+	step();
+	parses("./a");
+	ck_assert_mem_eq(&config.handed.secret, &handed.secret, PROOF_SIZE);
+	setenv("DDP_SLURM_SECRET", "x", 1);
+	parse_refused("./a", "DDP_SLURM_SECRET is not 64 hex digits");
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+}
+END_TEST
+
+START_TEST(a_word_of_the_users_is_no_place_for_a_secret_of_ours)
+{
+	static const char *const lines[] = {
+		"--auth secret ./a", "--auth none ./a", "--token-file f ./a",
+		"--rdzv-backend etcd --rdzv-endpoint e1 ./a",
+	};
+
+	setenv("DDP_MUNGE_SOCKET", "/nowhere", 1);
+	batch();
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		ck_assert_int_eq(parse(lines[i]), CONFIG_WANT_STEP);
+		ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+		ck_assert_msg(!getenv("DDP_SLURM_SECRET"), "%s", lines[i]);
+	}
+	setenv("DDP_TOKEN", "0123456789abcdef", 1);
+	ck_assert_int_eq(parse("./a"), CONFIG_WANT_STEP);
+	ck_assert_int_eq(step_command_add_secret(&config, &error), 0);
+	ck_assert_ptr_null(getenv("DDP_SLURM_SECRET"));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("step_command");
+
+	tcase_set_timeout(c, 20);
+	tcase_add_checked_fixture(c, clean, NULL);
+	tcase_add_test(c, a_task_a_node_with_all_of_it);
+	tcase_add_test(c, some_of_the_nodes_are_its_own);
+	tcase_add_test(c, etcd_is_asked_by_each_node_of_the_step);
+	tcase_add_test(c, spares_and_elastic_outlive_a_node);
+	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
+	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
+	tcase_add_test(c,
+		awaited_nodes_have_the_names_that_slurm_gives_them);
+	tcase_add_test(c, a_step_of_all_groups);
+	tcase_add_test(c, a_word_that_srun_would_take);
+	tcase_add_test(c,
+		a_secret_reaches_the_ddpruns_of_the_step_and_no_worker);
+	tcase_add_test(c, a_word_of_the_users_is_no_place_for_a_secret_of_ours);
+	return run_case(c);
+}

@@ -1,0 +1,434 @@
+/* test_proof.c: keys and proofs: golden values, each bit of what is proved, and
+ * what may not pass for another: replay, reflection, another job, downgrade. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/rendezvous/auth/proof_sides.h"
+#include "tests/unit/run_case.h"
+
+static void is_hex(const struct proof *p, const char *hex)
+{
+	char text[PROOF_HEX_SIZE];
+
+	proof_to_hex(text, p);
+	ck_assert_str_eq(text, hex);
+}
+
+/* What another implementation has to get; made by an independent one
+ * (python3: hashlib.blake2b, hmac). */
+START_TEST(golden)
+{
+	const struct proof s = secret("correct horse battery staple");
+	char greeting[WIRE_GREETING_SIZE] = "DDPR\4\2\0\0";
+	const struct proof_talk t = {SLICE(greeting, sizeof(greeting)),
+				     SLICE_STR("hello")};
+	struct proof key, p, q;
+
+	memset(greeting + WIRE_PREFACE_SIZE, 'n', WIRE_NONCE_SIZE);
+	proof_which(greeting + WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
+		    greeting + WIRE_PREFACE_SIZE, SLICE_STR("job"));
+	ck_assert_mem_eq(greeting + WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE,
+			 "\xc7\x07\x4d\x8d\xb5\x78\xb7\x56\xe6\xfa\x3f\x44"
+			 "\xdc\xf4\x17\xc4", WIRE_WHICH_SIZE);
+	is_hex(&s, "547be3afe17c697e1cb1edcd5696e3c8"
+	       "c3760ffd1b0c7fbe865bf6d5e539eec2");
+	proof_job_key(&key, &s, SLICE_STR("job"));
+	is_hex(&key, "0f9c8722c6bc82a764b15c70d6f6001a"
+	       "41fde5f79e2afb46557ce11ee1d2406d");
+	proof_of_client(&p, &key, &t);
+	is_hex(&p, "1e85611e9371835ca12a9796e7b0d953"
+	       "9edc942cd970f1629b5930ba2d662e8b");
+	proof_of_server(&p, &key, &t, SLICE_STR("mine"), SLICE_STR("yours"));
+	is_hex(&p, "cf9ede36e165e87fe22d027310ff9f62"
+	       "e52673a683f48dbc07aa78f0518409a3");
+	proof_hash(&p, &t);
+	is_hex(&p, "5cd79c77c913fbe4dfa4ee6d257140d3"
+	       "9742198c723321d757808485d5cd5897");
+	proof_stream_keys(&p, &q, &key, &t, SLICE_STR("mine"),
+			  SLICE_STR("yours"));
+	is_hex(&p, "5ebd8b1435306aa9b17caa3b80883cd1"
+	       "1674b9e12ba014b7605f13b967bac25f");
+	is_hex(&q, "9efcdc1f835a30755b748331410720d0"
+	       "79e75ab1d559a4219d48f526f48ac1f5");
+	proof_hash_grant(&p, &t, SLICE_STR("mine"));
+	is_hex(&p, "d45e3497c933ceea431d7a968576c1b0"
+	       "de8a556e0115cc68b449913e42068a5f");
+}
+END_TEST
+
+START_TEST(hex_there_and_back)
+{
+	struct proof p = secret("0123456789abcdef"), q;
+	char text[PROOF_HEX_SIZE + 1];
+
+	proof_to_hex(text, &p);
+	ck_assert_int_eq(proof_from_hex(&q, text), 0);
+	ck_assert(proof_same(&p, SLICE((char *)q.bytes, PROOF_SIZE)));
+	ck_assert(!proof_same(&p, SLICE((char *)q.bytes, PROOF_SIZE - 1)));
+	text[10] = 'x';
+	ck_assert_int_eq(proof_from_hex(&q, text), -1);
+	proof_to_hex(text, &p);
+	text[2 * PROOF_SIZE - 1] = '\0';
+	ck_assert_int_eq(proof_from_hex(&q, text), -1);
+	proof_to_hex(text, &p);
+	strcat(text, "0");
+	ck_assert_int_eq(proof_from_hex(&q, text), -1);
+}
+END_TEST
+
+START_TEST(one_jobs_key_is_no_other_jobs)
+{
+	const struct proof s = secret("correct horse battery staple");
+	struct proof a, b;
+
+	proof_job_key(&a, &s, SLICE_STR("a"));
+	proof_job_key(&b, &s, SLICE_STR("b"));
+	ck_assert(memcmp(&a, &b, sizeof(a)) != 0);
+	ck_assert(memcmp(&a, &s, sizeof(a)) != 0);
+}
+END_TEST
+
+/* A part's end is not the next one's beginning. */
+START_TEST(parts_do_not_run_into_each_other)
+{
+	const struct proof key = secret("correct horse battery staple");
+	const struct proof_talk t = {SLICE(zeros, 8), SLICE_STR("hello")};
+	const struct proof_talk u = {SLICE(zeros, 9), SLICE_STR("hello")};
+	struct proof a, b;
+
+	proof_of_server(&a, &key, &t, SLICE_STR("ab"), SLICE_STR("c"));
+	proof_of_server(&b, &key, &t, SLICE_STR("a"), SLICE_STR("bc"));
+	ck_assert(memcmp(&a, &b, sizeof(a)) != 0);
+	proof_of_client(&a, &key, &t);
+	proof_of_client(&b, &key, &u);
+	ck_assert(memcmp(&a, &b, sizeof(a)) != 0);
+}
+END_TEST
+
+static long begin(struct sides *s, struct auth auth, unsigned methods)
+{
+	const struct wire_hello hello = {.role = WIRE_AGENT,
+					 .job = SLICE_STR("job"),
+					 .host = SLICE_STR("h")};
+	long n;
+
+	memset(s, 0, sizeof(*s));
+	s->auth = auth;
+	buf_init(&s->hello, 1 << 16);
+	buf_init(&s->welcome, 1 << 16);
+	proof_job_key(&s->key, &auth.secret, SLICE_STR("job"));
+	ck_assert_int_eq(handshake_init(&s->h, &s->auth, &hello, &s->e), 0);
+	greet(s->greeting, methods, 'n');
+	n = handshake_greeted(&s->h, SLICE(s->greeting, WIRE_GREETING_SIZE),
+			      &s->hello, &s->e);
+	if (n > 0) {
+		ck_assert_int_eq(wire_cut(SLICE(s->hello.data, s->hello.len),
+					  WIRE_HELLO_MAX, &s->f, &s->e),
+				 (long)s->hello.len);
+		ck_assert_int_eq(wire_get_hello(&s->f, &s->m, &s->e), 0);
+	}
+	return n;
+}
+
+static struct auth auth_by(const char *text)
+{
+	const struct proof p = secret(text);
+	struct auth a;
+
+	auth_of_secret(&a, &p, "a test");
+	return a;
+}
+
+/* As the server checks it, with its own greeting. */
+static int is_client(const struct sides *s, const struct proof *key,
+		     const char *greeting, struct slice body)
+{
+	const struct proof_talk t = {SLICE(greeting, WIRE_GREETING_SIZE),
+				     wire_signed(body, s->m.proof)};
+	struct proof want;
+
+	proof_of_client(&want, key, &t);
+	return proof_same(&want, s->m.proof);
+}
+
+START_TEST(each_bit_of_what_the_client_proves_counts)
+{
+	struct sides s;
+	char *body;
+
+	ck_assert_int_eq(begin(&s, auth_by("correct horse battery"),
+			       WIRE_BY_SECRET), WIRE_GREETING_SIZE);
+	ck_assert_uint_eq(s.m.nonce.len, WIRE_NONCE_SIZE);
+	ck_assert(is_client(&s, &s.key, s.greeting, s.f.body));
+	body = malloc(s.f.body.len);
+	memcpy(body, s.f.body.data, s.f.body.len);
+	for (size_t i = 0; i < (s.f.body.len - 4 - PROOF_SIZE) * 8; i++) {
+		body[i / 8] ^= (char)(1 << i % 8);
+		ck_assert_msg(!is_client(&s, &s.key, s.greeting,
+					 SLICE(body, s.f.body.len)),
+			      "bit %zu of HELLO", i);
+		body[i / 8] ^= (char)(1 << i % 8);
+	}
+	for (size_t i = 0; i < sizeof(s.greeting) * 8; i++) {
+		s.greeting[i / 8] ^= (char)(1 << i % 8);
+		ck_assert_msg(!is_client(&s, &s.key, s.greeting, s.f.body),
+			      "bit %zu of the greeting", i);
+		s.greeting[i / 8] ^= (char)(1 << i % 8);
+	}
+	for (size_t i = 0; i < PROOF_SIZE * 8; i++) {
+		s.key.bytes[i / 8] ^= (unsigned char)(1 << i % 8);
+		ck_assert_msg(!is_client(&s, &s.key, s.greeting, s.f.body),
+			      "bit %zu of the key", i);
+		s.key.bytes[i / 8] ^= (unsigned char)(1 << i % 8);
+	}
+	free(body);
+	release(&s);
+}
+END_TEST
+
+START_TEST(each_bit_of_what_the_server_proves_counts)
+{
+	struct wire_frame f, refusal;
+	struct wire_error why;
+	struct sides s;
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	f = answer(&s, &s.key, 0);
+	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e), 1);
+	f = answer(&s, &s.key, ERR_ABORTED);
+	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e), 0);
+	ck_assert_int_eq(wire_get_error(&refusal, &why, &s.e), 0);
+	ck_assert_int_eq(why.code, ERR_ABORTED);
+	ck_assert_uint_eq(why.text.len, 3);
+	/* that it refuses us is as well proved as that it does not */
+	for (size_t i = 0; i < f.body.len * 8; i++) {
+		char *byte = s.welcome.data + WIRE_HEADER_SIZE + i / 8;
+		int rc;
+
+		*byte ^= (char)(1 << i % 8);
+		rc = handshake_welcomed(&s.h, &f, &refusal, &s.e);
+		*byte ^= (char)(1 << i % 8);
+		ck_assert_msg(rc == ERR_PROOF || rc == ERR_PROTOCOL,
+			      "bit %zu of WELCOME: %d", i, rc);
+	}
+	release(&s);
+}
+END_TEST
+
+START_TEST(a_server_that_has_not_the_secret_is_not_believed)
+{
+	const struct proof other = secret("something else entirely");
+	struct wire_frame f, refusal;
+	struct proof key;
+	struct sides s;
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	proof_job_key(&key, &other, SLICE_STR("job"));
+	f = answer(&s, &key, 0);
+	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
+			 ERR_PROOF);
+	ck_assert_ptr_ne(strstr(s.e.text, "does not hold the secret"), NULL);
+	/* nor one that asks for nothing more than to be believed */
+	f = answer(&s, &key, 0);
+	f.kind = WIRE_ERROR_REPLY;
+	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
+			 ERR_PROTOCOL);
+	release(&s);
+}
+END_TEST
+
+START_TEST(our_own_words_do_not_come_back_as_proof)
+{
+	struct wire_frame f, refusal;
+	struct sides s;
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	f = answer(&s, &s.key, 0);
+	memcpy(s.welcome.data + s.welcome.len - PROOF_SIZE, s.m.proof.data,
+	       PROOF_SIZE);
+	ck_assert_int_eq(handshake_welcomed(&s.h, &f, &refusal, &s.e),
+			 ERR_PROOF);
+	release(&s);
+}
+END_TEST
+
+START_TEST(what_was_recorded_is_no_proof_again)
+{
+	struct wire_frame old, f, refusal;
+	struct sides first, second;
+	char other[WIRE_GREETING_SIZE];
+
+	begin(&first, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	begin(&second, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	/* HELLO, to a server that greets with other bytes */
+	greet(other, WIRE_BY_SECRET, 'm');
+	ck_assert(!is_client(&first, &first.key, other, first.f.body));
+	/* greeting and WELCOME, to a client whose nonce is another */
+	old = answer(&first, &first.key, 0);
+	ck_assert_int_eq(handshake_welcomed(&first.h, &old, &refusal,
+					    &first.e), 1);
+	f = old;
+	ck_assert_int_eq(handshake_welcomed(&second.h, &f, &refusal,
+					    &second.e), ERR_PROOF);
+	release(&first);
+	release(&second);
+}
+END_TEST
+
+START_TEST(nobody_proves_less_than_he_was_told_to)
+{
+	struct auth none;
+	struct sides s;
+
+	auth_none(&none);
+	ck_assert_int_eq(begin(&s, auth_by("correct horse battery"),
+			       WIRE_NO_PROOF), ERR_PROOF);
+	ck_assert_ptr_ne(strstr(s.e.text, "--auth none"), NULL);
+	ck_assert_uint_eq(s.hello.len, 0);
+	release(&s);
+	/* also where it says that it would take both */
+	ck_assert_int_eq(begin(&s, auth_by("correct horse battery"),
+			       WIRE_NO_PROOF | WIRE_BY_SECRET),
+			 WIRE_GREETING_SIZE);
+	ck_assert_uint_eq(s.m.method, WIRE_BY_SECRET);
+	ck_assert_uint_eq(s.m.proof.len, PROOF_SIZE);
+	release(&s);
+	ck_assert_int_eq(begin(&s, none, WIRE_BY_SECRET), ERR_PROOF);
+	ck_assert_ptr_ne(strstr(s.e.text, "wants a proof"), NULL);
+	release(&s);
+	ck_assert_int_eq(begin(&s, none, WIRE_NO_PROOF), WIRE_GREETING_SIZE);
+	ck_assert_uint_eq(s.m.proof.len, 0);
+	release(&s);
+}
+END_TEST
+
+START_TEST(a_users_secret_is_none_that_munges_server_knows)
+{
+	struct auth own = auth_by("correct horse battery");
+	struct sides s;
+
+	ck_assert_int_eq(begin(&s, own, WIRE_BY_SECRET | WIRE_BY_MUNGE),
+			 WIRE_GREETING_SIZE);
+	release(&s);
+	own.handed = 0;
+	ck_assert_int_eq(begin(&s, own, WIRE_BY_SECRET | WIRE_BY_MUNGE),
+			 ERR_PROOF);
+	ck_assert_ptr_ne(strstr(s.e.text, "is munged down on this node"),
+			 NULL);
+	release(&s);
+}
+END_TEST
+
+START_TEST(a_greeting_that_cannot_be_answered_is_an_error)
+{
+	struct sides s;
+	struct buf out = BUF_INIT(WIRE_HEADER_SIZE);
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	ck_assert_int_eq(handshake_greeted(&s.h, SLICE(s.greeting,
+						       WIRE_GREETING_SIZE),
+					   &out, &s.e), -ENOBUFS);
+	ck_assert_ptr_ne(strstr(s.e.text, "cannot answer"), NULL);
+	buf_release(&out);
+	release(&s);
+}
+END_TEST
+
+START_TEST(a_greeting_comes_in_any_pieces)
+{
+	struct sides s;
+	struct buf out = BUF_INIT(1 << 16);
+
+	begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+	for (size_t n = 0; n < WIRE_GREETING_SIZE; n++)
+		ck_assert_int_eq(handshake_greeted(&s.h, SLICE(s.greeting, n),
+						   &out, &s.e), 0);
+	ck_assert_uint_eq(out.len, 0);
+	s.greeting[4] = 1;
+	ck_assert_int_eq(handshake_greeted(&s.h, SLICE(s.greeting, 8), &out,
+					   &s.e), ERR_PROTOCOL);
+	ck_assert_ptr_ne(strstr(s.e.text, "version 1"), NULL);
+	ck_assert_int_eq(handshake_greeted(&s.h, SLICE_STR("HTTP/1.1 400"),
+					   &out, &s.e), ERR_PROTOCOL);
+	ck_assert_ptr_ne(strstr(s.e.text, "not a ddprdzv"), NULL);
+	buf_release(&out);
+	release(&s);
+}
+END_TEST
+
+START_TEST(a_greeting_says_which_job_it_serves)
+{
+	static const struct {
+		const char *job;
+		char nonce; /* that its job's mark is made with */
+		int ours;
+	} rows[] = {{NULL, 'n', 0}, {"job", 'n', 1}, {"jo", 'n', 0},
+		    {"job ", 'n', 0}, {"", 'n', 0}, {"job", 'm', 0}};
+	char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct buf out = BUF_INIT(1 << 16), in = BUF_INIT(100);
+		struct sides s;
+
+		begin(&s, auth_by("correct horse battery"), WIRE_BY_SECRET);
+		ck_assert_int_eq(s.h.ours, 0);
+		memset(nonce, rows[i].nonce, sizeof(nonce));
+		if (rows[i].job)
+			proof_which(which, nonce, SLICE_STR(rows[i].job));
+		memset(nonce, 'n', sizeof(nonce));
+		wire_put_greeting(&in, WIRE_BY_SECRET, nonce,
+				  rows[i].job ? which : NULL);
+		ck_assert_int_eq(handshake_greeted(&s.h, SLICE(in.data, in.len),
+						   &out, &s.e),
+				 WIRE_GREETING_SIZE);
+		ck_assert_int_eq(s.h.ours, rows[i].ours);
+		buf_release(&out);
+		buf_release(&in);
+		release(&s);
+	}
+}
+END_TEST
+
+START_TEST(what_goes_through_a_pipe_comes_back)
+{
+	struct auth a = auth_by("correct horse battery"), b;
+	unsigned char bytes[AUTH_BYTES];
+
+	a.methods |= WIRE_BY_MUNGE;
+	auth_to_bytes(bytes, &a);
+	auth_from_bytes(&b, bytes);
+	ck_assert_uint_eq(b.methods, WIRE_BY_SECRET | WIRE_BY_MUNGE);
+	ck_assert_int_eq(b.is_key, 0);
+	ck_assert(proof_same(&a.secret, SLICE((char *)b.secret.bytes,
+					      PROOF_SIZE)));
+	a.is_key = 1;
+	auth_to_bytes(bytes, &a);
+	auth_from_bytes(&b, bytes);
+	ck_assert_uint_eq(b.methods, WIRE_BY_SECRET | WIRE_BY_MUNGE);
+	ck_assert_int_eq(b.is_key, 1);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("proof");
+
+	tcase_add_test(tc, golden);
+	tcase_add_test(tc, hex_there_and_back);
+	tcase_add_test(tc, one_jobs_key_is_no_other_jobs);
+	tcase_add_test(tc, parts_do_not_run_into_each_other);
+	tcase_add_test(tc, each_bit_of_what_the_client_proves_counts);
+	tcase_add_test(tc, each_bit_of_what_the_server_proves_counts);
+	tcase_add_test(tc, a_server_that_has_not_the_secret_is_not_believed);
+	tcase_add_test(tc, our_own_words_do_not_come_back_as_proof);
+	tcase_add_test(tc, what_was_recorded_is_no_proof_again);
+	tcase_add_test(tc, nobody_proves_less_than_he_was_told_to);
+	tcase_add_test(tc, a_users_secret_is_none_that_munges_server_knows);
+	tcase_add_test(tc, a_greeting_that_cannot_be_answered_is_an_error);
+	tcase_add_test(tc, a_greeting_comes_in_any_pieces);
+	tcase_add_test(tc, a_greeting_says_which_job_it_serves);
+	tcase_add_test(tc, what_goes_through_a_pipe_comes_back);
+	return run_case(tc);
+}

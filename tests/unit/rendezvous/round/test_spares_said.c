@@ -1,0 +1,114 @@
+/* test_spares_said.c: nodes that say that they are spares, as the hosts of -H
+ * beyond MAX do, wait for the end of the last call. The job is saved and loaded
+ * after each event. */
+#define THROUGH_BYTES
+#include "tests/unit/rendezvous/round/rounds.h"
+#include "tests/unit/run_case.h"
+
+static void join_as_spare(int i, struct how h, uint32_t max)
+{
+	h.rank = WIRE_RANK_OF_SPARE + 1;
+	ck_assert_int_eq(join(i, max, h), 0);
+	ck_assert(is_spare(i));
+}
+
+START_TEST(one_that_says_it_is_a_spare_leaves_the_places_to_others)
+{
+	struct how h = {.min = 1, .last_call = 30000};
+
+	join_as_spare(3, h, 2);
+	ck_assert_uint_eq(call_ms, 30000);
+	h.rank = 2;
+	join(2, 2, h);
+	ck_assert_int_eq(starts, 0);
+	h.rank = 1;
+	join(1, 2, h);
+	ck_assert_int_eq(starts, 1);
+	has_rank(1, 0, 0);
+	has_rank(2, 1, 1);
+	ck_assert(is_spare(3));
+}
+END_TEST
+
+START_TEST(such_spares_fill_up_the_round_when_the_last_call_is_over)
+{
+	struct how h = {.min = 2, .last_call = 30000};
+
+	join_as_spare(3, h, 3);
+	ck_assert_uint_eq(call_ms, 0);
+	join_as_spare(4, h, 3);
+	ck_assert_uint_eq(call_ms, 30000);
+	join_as_spare(5, h, 3);
+	h.rank = 2;
+	join(2, 3, h);
+	last_call();
+	ck_assert_int_eq(starts, 1);
+	has_rank(3, 0, 0);
+	has_rank(2, 1, 1);
+	has_rank(4, 2, 2);
+	ck_assert(is_spare(5));
+}
+END_TEST
+
+START_TEST(such_a_spare_that_goes_is_counted_no_more)
+{
+	struct how h = {.min = 2, .last_call = 30000};
+
+	join(1, 3, h);
+	join_as_spare(4, h, 3);
+	ck_assert_uint_eq(call_ms, 30000);
+	leave(4, 2);
+	ck_assert_int_eq(calls_off, 1);
+	last_call();
+	ck_assert_int_eq(starts, 0);
+	join_as_spare(5, h, 3);
+	ck_assert_uint_eq(call_ms, 30000);
+	lost(5, "its connection closed");
+	ck_assert_int_eq(calls_off, 1);
+}
+END_TEST
+
+START_TEST(such_a_spare_stays_when_all_others_go)
+{
+	struct how h = {.min = 1, .last_call = 30000};
+
+	join(1, 2, h);
+	join_as_spare(3, h, 2);
+	leave(1, 2);
+	ck_assert(is_spare(3));
+	last_call();
+	ck_assert_int_eq(starts, 1);
+	has_rank(3, 0, 0);
+}
+END_TEST
+
+START_TEST(one_that_comes_as_a_spare_to_a_round_with_room_is_in_the_next)
+{
+	struct how h = {.min = 1, .last_call = 30000};
+
+	join(1, 2, h);
+	last_call();
+	ck_assert_int_eq(starts, 1);
+	h.rank = WIRE_RANK_OF_SPARE + 1;
+	join(3, 2, h);
+	ck_assert_int_eq(ends, 1);
+	ck_assert(!is_spare(3));
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("spares_said");
+
+	tcase_set_timeout(c, 30);
+	tcase_add_checked_fixture(c, begin, end);
+	tcase_add_test(c,
+		       one_that_says_it_is_a_spare_leaves_the_places_to_others);
+	tcase_add_test(c,
+		such_spares_fill_up_the_round_when_the_last_call_is_over);
+	tcase_add_test(c, such_a_spare_that_goes_is_counted_no_more);
+	tcase_add_test(c, such_a_spare_stays_when_all_others_go);
+	tcase_add_test(c,
+		one_that_comes_as_a_spare_to_a_round_with_room_is_in_the_next);
+	return run_case(c);
+}

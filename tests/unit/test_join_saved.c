@@ -1,4 +1,0 @@
-/* test_join_saved.c: all of test_join.c with a job that is saved and loaded
- * after each event: who reads a journal goes on as if nothing had been. */
-#define THROUGH_BYTES
-#include "tests/unit/test_join.c"

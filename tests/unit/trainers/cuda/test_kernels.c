@@ -1,0 +1,473 @@
+/* test_kernels.c: the CUDA twin's kernels for losses, updates and what goes in,
+ * run on the host, against the CPU twin and the formulas. */
+#include "tests/unit/trainers/cuda/kernels.h"
+#include "trainers/data/augment.h"
+
+static struct device *cpu;
+static struct kernel_state state;
+
+static void open_cpu(void)
+{
+	struct device_options o = {.threads = 1, .core = -1};
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(ops_cpu.open(&o, &cpu, &e) == 0, "%s", e.text);
+	srand(7);
+	memset(&state, 0, sizeof state);
+}
+
+static void close_cpu(void)
+{
+	ops_cpu.close(cpu);
+}
+
+/* ---- Layouts ---- */
+
+START_TEST(tensors_turn_as_the_host_turns_them)
+{
+	static const int shapes[][4] = {{2, 3, 5, 4}, {3, 8, 1, 1},
+					{1, 13, 7, 2}, {2, 64, 3, 3}};
+	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
+	const int *s = shapes[_i / 2];
+	struct box b = box_new(s[0], s[1], s[2], s[3], type);
+	struct kernel_turn t = {type == TENSOR_BF16, s[0], s[1], s[2] * s[3],
+				layout_channels(s[1], type)};
+	size_t count = box_count(&b);
+	void *there = room(b.t.bytes);
+	float *back = room(count * sizeof *back);
+
+	kernel_to_nhwc(NULL, &t, b.v, there);
+	ck_assert_mem_eq(there, b.t.data, b.t.bytes);
+	kernel_from_nhwc(NULL, &t, there, back);
+	ck_assert_mem_eq(back, b.v, count * sizeof *back);
+	free(there);
+	free(back);
+	box_free(&b);
+}
+END_TEST
+
+START_TEST(bf16_is_the_nearest)
+{
+	enum { N = 3000 };
+	struct tensor t = {.n = 1, .c = N, .h = 1, .w = 1, .plain = 1,
+			   .type = TENSOR_BF16, .bytes = N * 2};
+	float *v = floats(N), *back = room(N * sizeof *back);
+	uint16_t *here = room(N * 2), *there = room(N * 2);
+
+	v[0] = NAN;
+	v[1] = INFINITY;
+	v[2] = 1 + 0x1p-8f;       /* a tie, down to even */
+	v[3] = 1 + 3 * 0x1p-8f;   /* a tie, up to even */
+	v[4] = 3.4e38f;           /* rounds to infinity */
+	layout_pack(&t, v, here);
+	kernel_narrow(NULL, N, v, there);
+	ck_assert_mem_eq(here, there, N * 2);
+	kernel_widen(NULL, N, there, back);
+	ck_assert(isnan(back[0]) && isinf(back[1]) && isinf(back[4]));
+	ck_assert(back[2] == 1 && back[3] == 1 + 2 * 0x1p-7f);
+	for (int i = 5; i < N; i++)
+		ck_assert(fabsf(back[i] - v[i]) <= fabsf(v[i]) * 0x1p-8f);
+	free(v);
+	free(back);
+	free(here);
+	free(there);
+}
+END_TEST
+
+/* ---- Losses ---- */
+
+static void check_loss(int n, int c, float smoothing, float scale, int is_mse)
+{
+	size_t count = (size_t)n * (size_t)c;
+	struct loss_spec s = {is_mse ? LOSS_MSE : LOSS_CROSS_ENTROPY, smoothing,
+			      scale};
+	struct tensor y, dy, target;
+	struct tally want = {0, 0, 0};
+	struct kernel_tally tally = {0.5, 1, 2};
+	float loss = NAN, want_loss = NAN;
+	uint8_t *labels = room((size_t)n);
+	struct kernel_loss l = {.n = n, .c = c, .smoothing = smoothing,
+				.scale = scale, .labels = labels,
+				.loss = &loss, .tally = &tally};
+
+	layout_rows(&y, n, c);
+	dy = target = y;
+	l.y = y.data = floats(count);
+	l.dy = floats(count);
+	dy.data = floats(count);
+	l.target = target.data = floats(count);
+	l.room = room(KERNEL_MSE_BLOCKS * sizeof(double));
+	for (int i = 0; i < n; i++)
+		labels[i] = (uint8_t)(rand() % (c < 256 ? c : 256));
+	if (n > 1) /* equals: the first of them counts */
+		for (int j = 0; j < c; j++)
+			((float *)y.data)[c + j] = 1;
+	if (is_mse) {
+		kernel_mse(NULL, &l);
+		ops_cpu.mse(cpu, &s, &y, &target, &want_loss, &want, &dy);
+	} else {
+		kernel_cross_entropy(NULL, &l);
+		ops_cpu.cross_entropy(cpu, &s, &y, labels, &want_loss, &want,
+				      &dy);
+		ck_assert_uint_eq(tally.correct, want.correct + 1);
+	}
+	near((double)loss, (double)want_loss, 0, "the loss");
+	near(tally.loss, want.loss + 0.5, 0, "the tally's loss");
+	ck_assert_uint_eq(tally.count, want.count + 2);
+	for (size_t i = 0; i < count; i++)
+		ck_assert_double_le(fabs((double)l.dy[i] -
+					 (double)((float *)dy.data)[i]),
+				    1e-6);
+	free(labels);
+	free((void *)l.y);
+	free(l.dy);
+	free(dy.data);
+	free(target.data);
+	free(l.room);
+}
+
+START_TEST(losses_are_the_cpus)
+{
+	check_loss(64, 10, 0, 1, 0);
+	check_loss(7, 10, 0.1f, 0.5f, 0);
+	check_loss(17, 1000, 0.1f, 1, 0);
+	check_loss(1, 33, 0, 1, 0);
+	check_loss(3, 2, 0, 1, 0);
+	check_loss(64, 784, 0, 1, 1);
+	check_loss(1, 5, 0, 0.25f, 1);
+	check_loss(900, 784, 0, 1, 1); /* more than all blocks at once */
+}
+END_TEST
+
+START_TEST(a_loss_that_is_no_number_shows)
+{
+	float y[20] = {0}, loss = 0;
+	uint8_t labels[2] = {0, 1};
+	struct kernel_loss l = {.n = 2, .c = 10, .scale = 1, .y = y,
+				.labels = labels, .loss = &loss};
+
+	y[13] = NAN;
+	kernel_cross_entropy(NULL, &l);
+	ck_assert(isnan(loss));
+	y[13] = INFINITY;
+	kernel_cross_entropy(NULL, &l);
+	ck_assert(!isfinite(loss));
+}
+END_TEST
+
+/* ---- A linear layer's gradient ---- */
+
+START_TEST(masks_and_sums)
+{
+	static const int shapes[][2] = {{64, 50}, {1, 10}, {33, 100}, {16, 32}};
+	int n = shapes[_i / 4][0], out = shapes[_i / 4][1];
+	size_t count = (size_t)n * (size_t)out;
+	float *y = floats(count), *dy = floats(count), *dy1 = floats(count);
+	float *sum = floats((size_t)out), *was = room(count * sizeof *was);
+	int relu = _i & 1, two = _i >> 1 & 1;
+
+	memcpy(was, dy, count * sizeof *was);
+	kernel_mask_and_sum(NULL, n, out, relu ? y : NULL, dy,
+			    two ? dy1 : NULL, sum);
+	for (int o = 0; o < out; o++) {
+		double want = 0;
+
+		for (int i = 0; i < n; i++) {
+			size_t k = (size_t)i * (size_t)out + (size_t)o;
+			float v = two ? was[k] + dy1[k] : was[k];
+
+			v = relu && y[k] <= 0 ? 0 : v;
+			ck_assert(dy[k] == v);
+			want += (double)v;
+		}
+		near((double)sum[o], want, 0, "the sum");
+	}
+	free(y);
+	free(dy);
+	free(dy1);
+	free(sum);
+	free(was);
+}
+END_TEST
+
+/* ---- Updates ---- */
+
+enum { ARENA = 4099 }; /* not a multiple of anything */
+
+struct arenas {
+	float *grad, *param, *m, *v;
+};
+
+static struct arenas arenas_new(const struct arenas *like)
+{
+	struct arenas a = {floats(ARENA), floats(ARENA), floats(ARENA),
+			   floats(ARENA)};
+
+	for (int i = 0; i < ARENA; i++)
+		a.v[i] = fabsf(a.v[i]);
+	if (like) {
+		memcpy(a.grad, like->grad, ARENA * sizeof(float));
+		memcpy(a.param, like->param, ARENA * sizeof(float));
+		memcpy(a.m, like->m, ARENA * sizeof(float));
+		memcpy(a.v, like->v, ARENA * sizeof(float));
+	}
+	return a;
+}
+
+static void arenas_free(struct arenas *a)
+{
+	free(a->grad);
+	free(a->param);
+	free(a->m);
+	free(a->v);
+}
+
+static struct kernel_update kernel_of(const struct update *u,
+				      const struct arenas *a)
+{
+	const struct optimizer *o = &u->how;
+
+	return (struct kernel_update){
+		.adam = o->kind == OPTIMIZER_ADAM, .nesterov = o->nesterov,
+		.beta1 = o->beta1, .beta2 = o->beta2, .eps = (float)o->eps,
+		.momentum = (float)o->momentum,
+		.decay = (float)o->weight_decay, .scale = u->scale,
+		.count = ARENA, .grad = a->grad, .param = a->param,
+		.moment = {a->m, a->v}};
+}
+
+START_TEST(updates_are_the_cpus)
+{
+	static const struct optimizer optimizers[] = {
+		{OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+		{OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
+		 .weight_decay = 0.1},
+		{OPTIMIZER_SGD, .momentum = 0.9, .weight_decay = 1e-5},
+		{OPTIMIZER_SGD, .momentum = 0.9, .nesterov = 1,
+		 .weight_decay = 5e-4}};
+	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
+	uint16_t *narrow = room(ARENA * 2), *want = room(ARENA * 2);
+	struct step_numbers n = {.lr = 0.05};
+	struct update u = {
+		.how = optimizers[_i], .count = ARENA, .grad = b.grad,
+		.scale = _i & 1 ? 0.25f : 1, .param = b.param,
+		.moment = {b.m, b.v}};
+	struct kernel_update k = kernel_of(&u, &a);
+
+	k.narrow = narrow;
+	for (n.step = 1; n.step <= 3; n.step++) {
+		kernel_numbers(NULL, &state, n.step, 0, n.lr);
+		kernel_update(NULL, &state, &k);
+		ops_cpu.numbers(cpu, &n);
+		ops_cpu.update(cpu, &u);
+	}
+	for (int i = 0; i < ARENA; i++) {
+		near((double)a.param[i], (double)b.param[i], 0, "a parameter");
+		near((double)a.m[i], (double)b.m[i], 0, "a moment");
+		near((double)a.v[i], (double)b.v[i], 0, "the other moment");
+	}
+	kernel_narrow(NULL, ARENA, a.param, want);
+	ck_assert_mem_eq(narrow, want, ARENA * 2);
+	free(narrow);
+	free(want);
+	arenas_free(&a);
+	arenas_free(&b);
+}
+END_TEST
+
+START_TEST(no_update_after_a_loss_that_is_none)
+{
+	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
+	struct update u = {.how = {OPTIMIZER_SGD, .momentum = 0.9}, .scale = 1};
+	struct kernel_update k = kernel_of(&u, &a);
+	float loss = NAN;
+
+	k.loss = &loss;
+	kernel_numbers(NULL, &state, 41, 0, 0.1);
+	kernel_update(NULL, &state, &k);
+	ck_assert_uint_eq(state.halted, 41);
+	loss = 1; /* it stays so */
+	kernel_numbers(NULL, &state, 42, 0, 0.1);
+	kernel_update(NULL, &state, &k);
+	ck_assert_uint_eq(state.halted, 41);
+	ck_assert_mem_eq(a.param, b.param, ARENA * sizeof(float));
+	ck_assert_mem_eq(a.m, b.m, ARENA * sizeof(float));
+	state.halted = 0;
+	kernel_update(NULL, &state, &k);
+	ck_assert_mem_ne(a.param, b.param, ARENA * sizeof(float));
+	arenas_free(&a);
+	arenas_free(&b);
+}
+END_TEST
+
+START_TEST(arithmetic)
+{
+	enum { N = 5003 };
+	float *x = floats(N), *y = floats(N), *was = floats(N);
+	struct box a = box_new(2, 6, 3, 3, _i ? TENSOR_BF16 : TENSOR_F32);
+	struct box b = box_new(2, 6, 3, 3, a.t.type);
+	struct box sum = box_new(2, 6, 3, 3, a.t.type);
+
+	memcpy(was, y, N * sizeof *y);
+	kernel_add(NULL, N, x, y);
+	kernel_scale(NULL, N, 3, x);
+	for (int i = 0; i < N; i++)
+		ck_assert(y[i] == was[i] + x[i] / 3 ||
+			  fabsf(y[i] - was[i] - x[i] / 3) < 1e-6f);
+	memcpy(sum.t.data, a.t.data, a.t.bytes);
+	kernel_add_values(NULL, _i, layout_count(&a.t), sum.t.data, b.t.data);
+	box_read(&sum);
+	for (size_t i = 0; i < box_count(&a); i++)
+		near((double)sum.v[i], (double)a.v[i] + (double)b.v[i], _i,
+		     "a sum");
+	free(x);
+	free(y);
+	free(was);
+	box_free(&a);
+	box_free(&b);
+	box_free(&sum);
+}
+END_TEST
+
+START_TEST(finds_what_is_no_number)
+{
+	enum { N = 2001 };
+	float *x = floats(N);
+	uint16_t *y = room(N * 2);
+	static const float bad[] = {NAN, INFINITY, -INFINITY};
+
+	for (int i = 0; i < N; i++)
+		y[i] = 0x3f80;
+	kernel_finite(NULL, &state, 0, N, x);
+	ck_assert_int_eq(state.not_finite, 0);
+	kernel_finite(NULL, &state, 1, N, y);
+	ck_assert_int_eq(state.not_finite, 0);
+	x[N - 1] = bad[_i];
+	kernel_finite(NULL, &state, 0, N, x);
+	ck_assert_int_eq(state.not_finite, 1);
+	kernel_narrow(NULL, 1, &x[N - 1], &y[N - 1]);
+	kernel_finite(NULL, &state, 1, N, y);
+	ck_assert_int_eq(state.not_finite, 1);
+	kernel_finite(NULL, &state, 1, N - 1, y);
+	ck_assert_int_eq(state.not_finite, 0);
+	free(x);
+	free(y);
+}
+END_TEST
+
+/* ---- What goes in ---- */
+
+enum { SAMPLES = 9 };
+
+static float pixel(const struct kernel_take *t, uint32_t sample, int c, int y,
+		   int x)
+{
+	struct augment a = {0, 0, 0};
+	int iy, ix, v = 0;
+
+	if (t->augment)
+		a = augment_draw(t->seed, t->order->epoch, sample);
+	iy = y + a.dy;
+	ix = (a.flip ? t->width - 1 - x : x) + a.dx;
+	if (iy >= 0 && iy < t->height && ix >= 0 && ix < t->width)
+		v = t->pixels[(((int)sample * t->channels + c) * t->height +
+			       iy) * t->width + ix];
+	return t->exact ? (float)v / 255.0f :
+			  ((float)v / 255.0f - t->mean[c]) / t->std[c];
+}
+
+static void check_take(int channels, int h, int w, int bf16, int augment)
+{
+	static const uint32_t order[] = {3, 8, 0, 5, 5, 1, 7};
+	size_t size = (size_t)(channels * h * w);
+	struct box out = box_empty(4, channels, h, w,
+				   bf16 ? TENSOR_BF16 : TENSOR_F32);
+	uint8_t *pixels = room(SAMPLES * size), got[4];
+	uint8_t labels[SAMPLES] = {9, 1, 2, 3, 4, 5, 6, 7, 8};
+	struct kernel_order o;
+	struct kernel_take t = {
+		.pixels = pixels, .labels = labels, .order = &o,
+		.channels = channels, .height = h, .width = w, .n = 4,
+		.mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.3f, 0.25f, 1},
+		.exact = channels == 1, .augment = augment, .seed = 11,
+		.labels_out = got, .out = out.t.data, .bf16 = bf16};
+
+	for (size_t i = 0; i < SAMPLES * size; i++)
+		pixels[i] = (uint8_t)rand();
+	if (!bf16) {
+		out.t.plain = 1;
+		out.t.layout = NULL;
+		free(out.t.data);
+		t.out = out.t.data = room(4 * size * sizeof(float));
+	}
+	kernel_order(NULL, &o, order, 5);
+	kernel_numbers(NULL, &state, 1, 2, 0);
+	kernel_take(NULL, &state, &t);
+	if (bf16)
+		box_read(&out);
+	else
+		layout_unpack(&out.t, out.t.data, out.v);
+	for (int i = 0; i < 4; i++) {
+		ck_assert_uint_eq(got[i], labels[order[2 + i]]);
+		for (int c = 0; c < channels; c++)
+			for (int p = 0; p < h * w; p++) {
+				float want = pixel(&t, order[2 + i], c, p / w,
+						   p % w);
+
+				if (bf16)
+					near((double)at(&out, i, c, p),
+					     (double)want, 1, "a pixel");
+				else
+					ck_assert(at(&out, i, c, p) == want);
+			}
+	}
+	memset(got, 0, sizeof got);
+	t.out = NULL;
+	kernel_take(NULL, &state, &t);
+	ck_assert_uint_eq(got[3], labels[order[5]]);
+	free(pixels);
+	box_free(&out);
+}
+
+START_TEST(takes_what_the_order_says)
+{
+	int augment = _i & 1, bf16 = _i >> 1;
+
+	check_take(1, 28, 28, bf16, augment);
+	check_take(3, 32, 32, bf16, augment);
+	check_take(3, 41, 37, bf16, augment); /* more than one block of it */
+	check_take(4, 3, 3, bf16, augment);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("kernels");
+	TCase *t = tcase_create("all");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, open_cpu, close_cpu);
+	tcase_add_loop_test(t, tensors_turn_as_the_host_turns_them, 0, 8);
+	tcase_add_test(t, bf16_is_the_nearest);
+	tcase_add_test(t, losses_are_the_cpus);
+	tcase_add_test(t, a_loss_that_is_no_number_shows);
+	tcase_add_loop_test(t, masks_and_sums, 0, 16);
+	tcase_add_loop_test(t, updates_are_the_cpus, 0, 4);
+	tcase_add_test(t, no_update_after_a_loss_that_is_none);
+	tcase_add_loop_test(t, arithmetic, 0, 2);
+	tcase_add_loop_test(t, finds_what_is_no_number, 0, 3);
+	tcase_add_loop_test(t, takes_what_the_order_says, 0, 4);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(suite());
+	int failed;
+
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

@@ -1,0 +1,185 @@
+/* test_engine.c: when the engine gives up on a message, with a clock that goes
+ * as the test wants: a message that moves has all the time that it needs, one
+ * that stands still has the timeout, and being stopped is no waiting. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "tests/unit/run_case.h"
+#include "tests/unit/stopped_clock.h"
+#include "tests/unit/worker-sdk/shm/shm_ranks.h"
+#include "worker-sdk/comm/cpu.h"
+
+long __real_syscall(long n, ...);
+long __wrap_syscall(long n, ...);
+
+long __wrap_syscall(long n, ...)
+{
+	long v[6];
+	va_list ap;
+
+	va_start(ap, n);
+	for (int i = 0; i < 6; i++)
+		v[i] = va_arg(ap, long);
+	va_end(ap);
+	if (n == SYS_futex && v[1] == FUTEX_WAIT && is_stopped()) {
+		errno = ETIMEDOUT;
+		return -1;
+	}
+	return __real_syscall(n, v[0], v[1], v[2], v[3], v[4], v[5]);
+}
+
+enum { FROM, TO, TIMEOUT_MS = 1000, SIZE = 16 << 20 };
+
+/* Rank TO's engine, and rank FROM's end of a message to it, in one process. */
+static struct group g;
+static struct ddp__world world;
+static int hosts[] = {0, 0}, places[] = {FROM, TO};
+static struct ddp__cpu cpu;
+static struct ddp_comm comm = {
+	.world = &world,
+	.rank = TO,
+	.size = 2,
+	.topology = {.nhosts = 1, .host_of = hosts, .index_of = places},
+	.state = &cpu};
+static struct ddp__shm sender;
+static struct ddp__call send_call = {DDP__SEND, DDP_U8, DDP_SUM, TO, SIZE, 1},
+			recv_call = {DDP__RECV, DDP_U8, DDP_SUM, FROM, SIZE, 1};
+static struct ddp__shm_msg message;
+static struct ddp__task task;
+static char *from, *to;
+
+static void attach(struct ddp__shm *s, int me)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(ddp__shm_attach(s, g.fd, me, 2, cookie, &e), 0);
+	s->ranks = places;
+	s->peers = &peers;
+	s->timeout_ms = TIMEOUT_MS;
+	/* the sender puts all of it, a ring at a time */
+	s->spins = 1;
+	atomic_store(&s->header->no_reading, 1);
+}
+
+static void set_up(void)
+{
+	struct err e = ERR_INIT;
+
+	g = make(2);
+	attach(&sender, FROM);
+	attach(&cpu.shm, TO);
+	cpu.collectives.cpu = &cpu;
+	ck_assert_int_eq(ddp__engine_use(&world, &e), 0);
+	from = malloc(SIZE);
+	to = malloc(SIZE);
+	memset(from, 'x', SIZE);
+	ddp__shm_send(&message, &sender, &send_call, from, SIZE, TO);
+	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &recv_call,
+					 NULL, to, &e), 0);
+}
+
+static void tear_down(void)
+{
+	ddp__engine_tidy(world.engine, &cpu);
+	ddp__engine_leave(&world);
+	free(cpu.messages);
+	ddp__shm_detach(&cpu.shm);
+	ddp__shm_detach(&sender);
+	free(from);
+	free(to);
+	close(g.fd);
+}
+
+static void wait_so_long(int ms)
+{
+	now_ms += ms;
+	ddp__engine_look(world.engine);
+}
+
+START_TEST(a_message_that_moves_has_all_the_time_it_needs)
+{
+	struct err e = ERR_INIT;
+	int steps = 0;
+
+	for (; task.state != DDP__DONE; steps++) {
+		ck_assert_int_ge(ddp__shm_msg_advance(&message, &e), 0);
+		ck_assert(ddp__engine_move(world.engine));
+		wait_so_long(TIMEOUT_MS / 2);
+		ck_assert_msg(task.state != DDP__FAILED, "after %d steps: %s",
+			      steps, cpu.failed.text);
+	}
+	ck_assert_int_gt(steps, 8);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
+START_TEST(a_message_that_stands_still_has_the_timeout)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(ddp__shm_msg_advance(&message, &e), 0);
+	ck_assert(ddp__engine_move(world.engine));
+	for (int i = 0; i < 3; i++) {
+		ck_assert(!ddp__engine_move(world.engine));
+		wait_so_long(TIMEOUT_MS / 2);
+		ck_assert_int_eq(task.state, DDP__UNDER_WAY);
+	}
+	wait_so_long(TIMEOUT_MS / 2);
+	ck_assert_int_eq(task.state, DDP__FAILED);
+	ck_assert_int_eq(cpu.failed.code, ERR_TIMEOUT);
+	ck_assert_ptr_nonnull(strstr(cpu.failed.text,
+				     "rank 0 on h1 has not sent it for 1.5 s"));
+}
+END_TEST
+
+static void send_more(void)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_ge(ddp__shm_msg_advance(&message, &e), 0);
+}
+
+START_TEST(a_message_has_its_time_again_after_a_stop)
+{
+	stop_until(send_more);
+	ddp__engine_wait(world.engine, &task, -1);
+	ck_assert_msg(task.state == DDP__DONE, "%s", cpu.failed.text);
+	ck_assert_int_gt(sleeps, 1);
+	ck_assert_mem_eq(to, from, SIZE);
+}
+END_TEST
+
+static struct ddp__call barrier = {.kind = DDP__BARRIER, .number = 1};
+
+static void come_to_it(void)
+{
+	ddp__shm_begin(&sender, &barrier);
+	ddp__shm_post(&sender);
+}
+
+START_TEST(a_collective_has_its_time_again_after_a_stop)
+{
+	struct err e = ERR_INIT;
+
+	ddp__shm_begin(&cpu.shm, &barrier);
+	ddp__shm_post(&cpu.shm);
+	stop_until(come_to_it);
+	ck_assert_msg(ddp__shm_wait(&cpu.shm, &e) == 0, "%s", e.text);
+	ck_assert_int_gt(sleeps, 1);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("engine");
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
+	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
+	tcase_add_test(tc, a_message_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, a_collective_has_its_time_again_after_a_stop);
+	return run_case(tc);
+}

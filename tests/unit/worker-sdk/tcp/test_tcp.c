@@ -1,0 +1,403 @@
+/* test_tcp.c: leaders of several hosts, as forked processes over loopback:
+ * meeting in spite of strangers, and what happens when one goes. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tests/unit/run_case.h"
+#include "tests/unit/worker-sdk/tcp/tcp_group.h"
+
+static int reduce_three(struct ddp__tcp *t)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I64, DDP_AVG, 0, 3, 1};
+	int64_t v[3] = {t->me, 5 * t->me, -t->me};
+	struct ddp__tcp_op op;
+	struct err e = ERR_INIT;
+	int64_t mean = (t->n - 1) * t->n / 2 / t->n;
+
+	ddp__tcp_all_reduce(&op, t, &call, v, 3, t->n);
+	return ddp__tcp_run(&op, &e) || v[0] != mean;
+}
+
+static int just_join(int me, void *arg)
+{
+	struct ddp__tcp t;
+	int rc = join(&t, arg, me);
+
+	if (!rc)
+		rc = reduce_three(&t);
+	ddp__tcp_close(&t);
+	return rc ? 1 : 0;
+}
+
+/* Connections that say nothing, garbage, or another job's hello. */
+START_TEST(strangers_are_turned_away)
+{
+	struct group g = make(3);
+	struct err e = ERR_INIT;
+	char noise[200];
+	int fd[150];
+
+	memset(noise, 'x', sizeof(noise));
+	for (int i = 0; i < 150; i++) {
+		struct sock_addr a;
+		int n = i % 3 == 0 ? 0 : i % 3 == 1 ? 5 : 200;
+
+		ck_assert_int_eq(sock_resolve(&g.sites[i % 2].where, &a, 1,
+					      &e), 1);
+		fd[i] = sock_connect(&a, 1000, &e);
+		ck_assert_int_ge(fd[i], 0);
+		ck_assert_int_eq(send(fd[i], noise, (size_t)n, MSG_NOSIGNAL),
+				 n);
+	}
+	run_forked(3, just_join, &g);
+	for (int i = 0; i < 150; i++)
+		close(fd[i]);
+	done_with(&g);
+}
+END_TEST
+
+static int join_with_own_rails(int me, void *arg)
+{
+	struct group g = *(struct group *)arg;
+	struct err e = ERR_INIT;
+	struct ddp__tcp t;
+
+	g.rails = me + 1;
+	return join_as(&t, &g, me, 1, &e) != ERR_USAGE ||
+	       !strstr(e.text, me ? "rank 0 on h0 opens 1 sockets to a host, "
+				    "this rank 2"
+				  : "rank 10 on h1 opens 2 sockets to a host, "
+				    "this rank 1");
+}
+
+START_TEST(both_hear_that_they_open_unequal_numbers_of_sockets)
+{
+	run_group(2, join_with_own_rails);
+}
+END_TEST
+
+static int join_all_v6(int me, void *arg)
+{
+	struct ddp__tcp t;
+	int rc = join(&t, arg, me);
+
+	if (!rc)
+		rc = reduce_three(&t);
+	ddp__tcp_close(&t);
+	return rc ? 1 : 0;
+}
+
+/* Listeners are on ::1 only. By its name (_i) this host has 127.0.0.1, too,
+ * which is tried first, and refuses when it is too late for connect to say. */
+START_TEST(over_ipv6_and_past_an_address_that_refuses)
+{
+	struct group g = {.n = 3, .timeout_ms = 20000};
+	struct err e = ERR_INIT;
+
+	for (int i = 0; i < 3; i++) {
+		uint16_t port = 0;
+
+		ck_assert_msg(ddp__listen(&g.listener[i], "::1", &port, &e) ==
+			      0, "%s", e.text);
+		strcpy(g.sites[i].where.host, _i ? "localhost" : "::1");
+		g.sites[i].where.port = port;
+		g.sites[i].leader = 10 * i;
+	}
+	run_forked(3, join_all_v6, &g);
+	done_with(&g);
+}
+END_TEST
+
+/* Needs a localhost that is 127.0.0.1 and ::1. */
+static int has_two_addresses(void)
+{
+	struct endpoint ep = {"localhost", 1};
+	struct err e = ERR_INIT;
+	struct sock_addr a[4];
+
+	return sock_resolve(&ep, a, 4, &e) == 2;
+}
+
+static int join_with_own_key(int me, void *arg)
+{
+	struct err e = ERR_INIT;
+	struct ddp__tcp t;
+	int rc = join_as(&t, arg, me, (unsigned char)me, &e);
+
+	/* the one that connects sees a stranger; the other waits in vain */
+	if (me == 0)
+		return rc != ERR_TIMEOUT ||
+		       !strstr(e.text, "no connection with rank 10 on h1");
+	return rc != ERR_SYSTEM ||
+	       !strstr(e.text, "rank 10 on h1 cannot reach rank 0 on h0 at ") ||
+	       !strstr(e.text, ": another program listens there");
+}
+
+START_TEST(another_key_is_refused)
+{
+	struct group g = make(2);
+
+	g.timeout_ms = 2000;
+	run_forked(2, join_with_own_key, &g);
+	done_with(&g);
+}
+END_TEST
+
+static int call_the_dead(int me, void *arg)
+{
+	struct err e = ERR_INIT;
+	struct ddp__tcp t;
+	int rc;
+
+	if (me == 0)
+		return 0;
+	rc = join_as(&t, arg, me, 1, &e);
+	return rc != ERR_SYSTEM ||
+	       !strstr(e.text, "rank 10 on h1 cannot reach rank 0 on h0 at "
+			       "127.0.0.1:") ||
+	       !strstr(e.text, "Connection refused");
+}
+
+START_TEST(unreachable_is_named)
+{
+	struct group g = make(2);
+
+	ddp__listen_close(&g.listener[0]);
+	run_forked(2, call_the_dead, &g);
+	ddp__listen_close(&g.listener[1]);
+}
+END_TEST
+
+static int one_goes(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F64, DDP_SUM, 0,
+				 1 << 20, 3};
+	static double v[1 << 20];
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc;
+
+	if (join(&t, arg, me))
+		return 1;
+	if (me == 1)
+		return 0; /* exits: its sockets close */
+	ddp__tcp_all_reduce(&op, &t, &call, v, 1 << 20, 1);
+	rc = ddp__tcp_run(&op, &e);
+	if (rc != ERR_REMOTE || !strstr(e.text, "fate of 10"))
+		return 2;
+	ddp__tcp_abort(&t, &e);
+	ddp__tcp_all_reduce(&op, &t, &call, v, 1, 1);
+	return ddp__tcp_run(&op, &e) != ERR_ABORTED;
+}
+
+START_TEST(names_who_went)
+{
+	run_group(4, one_goes);
+}
+END_TEST
+
+/* Until all others have closed. */
+static void wait_for_others(struct ddp__tcp *t)
+{
+	char byte[256];
+
+	for (int i = 0; i < t->n * t->links; i++) {
+		struct pollfd p = {t->fd[i], POLLIN, 0};
+
+		while (t->fd[i] >= 0 && poll(&p, 1, -1) == 1 &&
+		       recv(t->fd[i], byte, sizeof(byte), 0) > 0)
+			;
+	}
+}
+
+static int one_aborts(int me, void *arg)
+{
+	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc;
+
+	if (join(&t, arg, me))
+		return 1;
+	if (me == 1) {
+		err_set(&e, ERR_TIMEOUT, "rank 11 on h1 has not arrived");
+		ddp__tcp_abort(&t, &e);
+		wait_for_others(&t);
+		return 0;
+	}
+	ddp__tcp_barrier(&op, &t, &call);
+	rc = ddp__tcp_run(&op, &e);
+	ddp__tcp_abort(&t, &e);
+	ddp__tcp_close(&t);
+	return rc != ERR_TIMEOUT ||
+	       strcmp(e.text, "rank 11 on h1 has not arrived");
+}
+
+START_TEST(why_one_aborts_is_passed_on)
+{
+	run_group(4, one_aborts);
+}
+END_TEST
+
+static int one_is_late(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F64, DDP_SUM, 0, 4, 3};
+	double v[4] = {0};
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc;
+
+	if (join(&t, arg, me))
+		return 1;
+	t.timeout_ms = 300;
+	if (me == 1) {
+		wait_for_others(&t);
+		return 0;
+	}
+	ddp__tcp_all_reduce(&op, &t, &call, v, 4, 1);
+	rc = ddp__tcp_run(&op, &e);
+	ddp__tcp_close(&t);
+	return rc != ERR_TIMEOUT ||
+	       !strstr(e.text, "all_reduce #3 (f64 x 4, sum): nothing came "
+			       "from rank 10 on h1 for ");
+}
+
+START_TEST(names_who_is_late)
+{
+	run_group(2, one_is_late);
+}
+END_TEST
+
+static int differs(int me, void *arg)
+{
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F64, DDP_SUM, 0, 4, 3};
+	double v[8] = {0};
+	struct err e = ERR_INIT;
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+
+	if (join(&t, arg, me))
+		return 1;
+	call.count = me ? 8 : 4;
+	ddp__tcp_all_reduce(&op, &t, &call, v, call.count, 1);
+	if (ddp__tcp_run(&op, &e) != ERR_ARGUMENT)
+		return 2;
+	return !strstr(e.text, me ? "rank 0 on h0 called all_reduce #3 "
+				    "(f64 x 4, sum), but rank 10 on h1 called "
+				    "all_reduce #3 (f64 x 8, sum): "
+				  : "rank 10 on h1 called all_reduce #3 "
+				    "(f64 x 8, sum), but rank 0 on h0 called ");
+}
+
+/* Two hosts name themselves as root of a broadcast, in which neither has
+ * anything to wait for; `later` more follow that are right. The next barrier
+ * finds it on all. */
+static int parted(int me, const struct group *g, int later)
+{
+	struct ddp__call call = {DDP__BROADCAST, DDP_F64, DDP_SUM, 0, 4, 1};
+	struct ddp__call barrier = {.kind = DDP__BARRIER};
+	struct err e = ERR_INIT;
+	double v[4] = {0};
+	struct ddp__tcp_op op;
+	struct ddp__tcp t;
+	int rc = 0;
+
+	if (join(&t, g, me))
+		return 1;
+	call.root = me < 2 ? me : 0;
+	for (int i = 0; i <= later && !rc; i++, call.number++) {
+		ddp__tcp_broadcast(&op, &t, &call, v, sizeof(v), call.root);
+		rc = ddp__tcp_run(&op, &e);
+		call.root = 0;
+	}
+	barrier.number = call.number;
+	if (!rc) {
+		ddp__tcp_barrier(&op, &t, &barrier);
+		rc = ddp__tcp_run(&op, &e);
+	}
+	ddp__tcp_abort(&t, &e);
+	ddp__tcp_close(&t);
+	if (rc != ERR_ARGUMENT)
+		return 2;
+	return later ? 0
+		     : !strstr(e.text, " called broadcast #1 (f64 x 4, root "
+				       "0)") ||
+			       !strstr(e.text, "rank 10 on h1 called broadcast "
+					       "#1 (f64 x 4, root 1)");
+}
+
+static int parted_now(int me, void *arg)
+{
+	return parted(me, arg, 0);
+}
+
+static int parted_long_ago(int me, void *arg)
+{
+	return parted(me, arg, 5);
+}
+
+START_TEST(hosts_that_each_name_themselves_as_root_are_found)
+{
+	run_group(_i, parted_now);
+	run_group(_i, parted_long_ago);
+}
+END_TEST
+
+START_TEST(names_who_called_something_else)
+{
+	run_group(2, differs);
+}
+END_TEST
+
+/* An address of no interface here, as behind a NAT: every interface then. */
+START_TEST(listens_behind_a_nat)
+{
+	struct endpoint ep = {"127.0.0.1", 0};
+	struct err e = ERR_INIT;
+	struct sock_addr a;
+	struct ddp__listener l;
+	int client;
+
+	ck_assert_msg(ddp__listen(&l, "192.0.2.1", &ep.port, &e) == 0, "%s",
+		      e.text);
+	ck_assert_int_eq(sock_resolve(&ep, &a, 1, &e), 1);
+	client = sock_connect(&a, 1000, &e);
+	ck_assert_msg(client >= 0, "%s", e.text);
+	close(client);
+	client = ddp__listen_accept(&l);
+	ck_assert_int_ge(client, 0);
+	close(client);
+	ddp__listen_close(&l);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("tcp");
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, strangers_are_turned_away);
+	tcase_add_test(tc, another_key_is_refused);
+	tcase_add_test(tc,
+		       both_hear_that_they_open_unequal_numbers_of_sockets);
+	if (!has_two_addresses())
+		puts("localhost is one address here: one test less");
+	tcase_add_loop_test(tc, over_ipv6_and_past_an_address_that_refuses, 0,
+			    1 + has_two_addresses());
+	tcase_add_test(tc, unreachable_is_named);
+	tcase_add_test(tc, names_who_went);
+	tcase_add_test(tc, why_one_aborts_is_passed_on);
+	tcase_add_test(tc, names_who_is_late);
+	tcase_add_test(tc, names_who_called_something_else);
+	tcase_add_loop_test(tc,
+			    hosts_that_each_name_themselves_as_root_are_found,
+			    2, 6);
+	tcase_add_test(tc, listens_behind_a_nat);
+	return run_case(tc);
+}
