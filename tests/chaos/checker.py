@@ -33,6 +33,7 @@ VERDICT = re.compile(r"^ddprun(?: on \S+)?: job '[^']*' (?:failed|ended): (.*)")
 ERROR = re.compile(r"^ddprun(?: on \S+)?: error: (.*)")
 CRASH = re.compile(r"SIG(SEGV|ABRT|BUS|FPE|ILL)|[Aa]ssertion|"
                    r"Sanitizer|runtime error:")
+SPARE = re.compile(r"^ddprun(?: on (\S+?))?: this node waits as a spare", re.M)
 BETWEEN_TRIES = 1.0  # s, of a ddprun whose server is not there yet
 VICTIM = 17  # c_chaos, of another's failure
 
@@ -190,7 +191,19 @@ def must_finish(trial):
         elif not is_worker:
             return False
     return kills <= plan["restarts"] and \
-        (not lost or len(plan["nodes"]) - len(lost) >= plan["min"])
+        (not lost or len(came(trial) - lost) >= plan["min"])
+
+
+def came(trial):
+    """Nodes that can take a place. A job of a fixed size waits for nobody: one
+    that was still on its way when a node was lost cannot."""
+    plan = trial.plan
+    if plan["min"] != plan["max"]:
+        return set(plan["nodes"])
+    here = {e.host for e in trial.events}
+    for t in trial.terminals:
+        here |= {name or t["host"] for name in SPARE.findall(trial.text(t))}
+    return here
 
 
 def has_server(host, plan):
