@@ -260,7 +260,7 @@ server_parts := $(call objs,rendezvous/journal/candidate.c rendezvous/journal/jo
 $(O)/tests/etcd_candidate: $(server_parts)
 $(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
 # And one does what libddp does inside.
-$(O)/tests/c_share: $(call objs,worker-sdk/kv/pass.c worker-sdk/tcp/tcp_listen.c)
+$(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_listen.c)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(client_objs) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "tests/programs/rdzv_raw.h"
-#include "worker-sdk/kv/pass.h"
+#include "worker-sdk/kv/gather_relay.h"
 
 enum { VALUE = 50000 };
 
@@ -84,14 +84,14 @@ static void check(const char *list, size_t bytes)
 
 /* So much of a list, all of it wrong, as who has the token says it, or as who
  * does not. */
-static struct buf wrong_list(const struct ddp__pass *pass, size_t bytes)
+static struct buf wrong_list(const struct ddp__relay *pass, size_t bytes)
 {
 	struct buf out = BUF_INIT(2 * bytes + CIPHER_RECORD_MAX);
 	char *wrong = calloc(1, bytes);
 	struct cipher_way way;
 
 	buf_put(&out, wrong, DDP__PASS_RANDOM);
-	ddp__pass_way(&way, pass->token, wrong);
+	ddp__relay_way(&way, pass->token, wrong);
 	if (strcmp(what, "garbles"))
 		cipher_seal(&way, SLICE(wrong, bytes), &out);
 	else
@@ -100,7 +100,7 @@ static struct buf wrong_list(const struct ddp__pass *pass, size_t bytes)
 	return out;
 }
 
-static void send_to_next(const struct ddp__pass *pass, size_t bytes)
+static void send_to_next(const struct ddp__relay *pass, size_t bytes)
 {
 	struct buf wrong = wrong_list(pass, bytes);
 	char hello[DDP__PASS_HELLO];
@@ -144,7 +144,7 @@ static void give_up_source(const struct wire_shared *told)
 
 	if (!told->port)
 		return;
-	must(ddp__pass_hello(hello, told->token.data, &e));
+	must(ddp__relay_hello(hello, told->token.data, &e));
 	fd = call_source(told);
 	(void)!send(fd, hello, sizeof hello, MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);
@@ -153,7 +153,7 @@ static void give_up_source(const struct wire_shared *told)
 	close(fd);
 }
 
-static void misbehave(struct ddp__pass *pass, const struct wire_shared *told)
+static void misbehave(struct ddp__relay *pass, const struct wire_shared *told)
 {
 	size_t bytes = size * (4 + VALUE);
 	uint32_t comers = told->comers;
@@ -161,7 +161,7 @@ static void misbehave(struct ddp__pass *pass, const struct wire_shared *told)
 	say(what);
 	give_up_source(told);
 	if (!strcmp(what, "refuses"))
-		ddp__pass_close(pass);
+		ddp__relay_close(pass);
 	for (uint32_t i = 0; i < comers && (!strcmp(what, "lies") ||
 					    !strcmp(what, "garbles")); i++)
 		send_to_next(pass, bytes);
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 	struct wire_share m = {.key = SLICE_STR("g"),
 			       .value = SLICE(value, VALUE)};
 	struct wire_shared told;
-	struct ddp__pass pass;
+	struct ddp__relay pass;
 	char *list = NULL;
 	size_t bytes;
 
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 		what = argv[1];
 	open_client();
 	fill(value, rank);
-	ddp__pass_open(&pass, number("LOCAL_RANK") ? NULL :
+	ddp__relay_open(&pass, number("LOCAL_RANK") ? NULL :
 		       getenv("DDP_NODE_ADDR"), &m);
 	must(client_share(client, &m, -1, &told, &e));
 	if (argc == 3)
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 	} else {
 		if (*what)
 			knock(&told);
-		must(ddp__pass_on(&pass, client, &told, size, &list, &bytes,
+		must(ddp__relay_on(&pass, client, &told, size, &list, &bytes,
 				  &e));
 		check(list, bytes);
 		free(list);
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "dies"))
 		size--;
 	must(client_barrier(client, SLICE_STR("end"), size, -1, &e));
-	ddp__pass_close(&pass);
+	ddp__relay_close(&pass);
 	client_free(client);
 	say("ok");
 	return 0;

@@ -1,5 +1,5 @@
 /* abort.c: ending all that is under way, after a failure. */
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
 int ddp_abort(ddp_comm *c, const char *why)

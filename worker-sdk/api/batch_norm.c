@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/api/together.h"
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/api/agree.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
 void ddp__moments_add(double *mean, double *var, uint64_t a, double b_mean,
@@ -86,7 +86,7 @@ int ddp_sync_batch_norm(ddp_comm *c, float *mean, float *var, size_t channels,
 			memcpy(mine->moments + channels, var,
 			       channels * sizeof(float));
 		}
-		rc = ddp__tell(c, DDP__BATCH_NORM, mine, all, size);
+		rc = ddp__host_gather(c, DDP__BATCH_NORM, mine, all, size);
 	}
 	if (!rc) {
 		combine(all, size, c->size, mean, var, channels);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
 /* What a rank says of itself at the begin of a round. */
@@ -240,7 +240,7 @@ static int enter_and_split(struct split *s, int color, int key,
 			   ddp_comm **group, struct err *e)
 {
 	struct ddp_comm *c = s->parent;
-	int rc = ddp__occupy(c, &s->call, e);
+	int rc = ddp__acquire(c, &s->call, e);
 
 	if (rc)
 		return rc;
@@ -271,7 +271,7 @@ static int enter_and_split(struct split *s, int color, int key,
 	free(s->said);
 	free(s->values);
 	free(s->members);
-	ddp__vacate(c);
+	ddp__release(c);
 	return rc;
 }
 

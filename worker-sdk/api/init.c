@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "rendezvous/auth/auth.h"
-#include "worker-sdk/api/guest.h"
+#include "worker-sdk/api/bootstrap.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/comm.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/core/recorder.h"
 #include "worker-sdk/nccl/nccl_backend.h"
@@ -105,8 +105,8 @@ static int open_store(struct ddp__world *w, struct err *e)
 	int rc;
 
 	if (!w->env.alone && w->env.starter != DDP__DDPRUN) {
-		rc = ddp__guest_open(&w->kv, &w->env, w->host, w->timeout_ms,
-				     e);
+		rc = ddp__bootstrap_open(&w->kv, &w->env, w->host,
+					 w->timeout_ms, e);
 
 		if (rc || !w->env.alone)
 			return rc;

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
-#include "worker-sdk/comm/entry.h"
-#include "worker-sdk/comm/own.h"
+#include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/last_error.h"
 
 static int check(const struct ddp_comm *c, const struct ddp__use *u,
@@ -54,7 +54,7 @@ static int message(struct ddp_comm *c, struct ddp__use *u,
 			       ddp__call_text(&u->call, text));
 	u->call.number = ++*count;
 	if (u->call.root == c->rank && !c->backend->serves_one)
-		return ddp__own_message(c, u, request, e);
+		return ddp__self_message(c, u, request, e);
 	return ddp__run_or_begin(c, u, request, e);
 }
 
@@ -62,7 +62,7 @@ static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
 			 ddp_request **request)
 {
 	struct err *e = ddp__last_error();
-	int rc = ddp__occupy(c, &u->call, e);
+	int rc = ddp__acquire(c, &u->call, e);
 
 	if (rc)
 		return rc;
@@ -71,7 +71,7 @@ static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
 	u->call.group = c->name[0] ? c->name : NULL;
 	if (!rc)
 		rc = message(c, u, request, e);
-	ddp__vacate(c);
+	ddp__release(c);
 	return rc;
 }
 

@@ -10,8 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/engine.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/core/last_error.h"
 
 /* It spins only so long that what comes at once finds it awake: the program
@@ -129,7 +129,7 @@ int ddp_progress_start(ddp_comm *world, int cpu)
 {
 	static const struct ddp__call call = {.kind = DDP__PROGRESS};
 	struct err *e = ddp__last_error();
-	int rc = ddp__occupy(world, &call, e);
+	int rc = ddp__acquire(world, &call, e);
 
 	if (rc)
 		return rc;
@@ -139,6 +139,6 @@ int ddp_progress_start(ddp_comm *world, int cpu)
 			     "world", world->name);
 	else if (world->state && world->backend->progress)
 		rc = world->backend->progress(world, cpu, e);
-	ddp__vacate(world);
+	ddp__release(world);
 	return rc;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "worker-sdk/api/group.h"
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/nccl/nccl_backend.h"

@@ -3,8 +3,8 @@
 #ifndef SDK_REDUCER_H
 #define SDK_REDUCER_H
 
+#include "worker-sdk/api/agree.h"
 #include "worker-sdk/api/bucket.h"
-#include "worker-sdk/api/together.h"
 #include "worker-sdk/ddp.h"
 
 enum reducer_state {

@@ -63,7 +63,7 @@ static int name_parameter(const struct pair *p, const size_t *counts, int n)
 		memset(mine, 0, sizeof(mine));
 		for (int i = at; i < n && i < at + BLOCK; i++)
 			mine[i - at] = counts[i];
-		rc = ddp__tell(p->c, DDP__REDUCER, mine, all, size);
+		rc = ddp__host_gather(p->c, DDP__REDUCER, mine, all, size);
 		for (int i = 0; i < BLOCK && !rc; i++) {
 			if (all[i] == other[i])
 				continue;
@@ -119,7 +119,7 @@ int ddp__reducer_agree(ddp_comm *c, const struct ddp_reducer *r,
 		return err_set(e, -ENOMEM, "ddp_reducer_new: no memory");
 	if (!ours->code)
 		mine.counts = hash(counts, n);
-	rc = ddp__tell(c, DDP__REDUCER, &mine, all, sizeof(mine));
+	rc = ddp__host_gather(c, DDP__REDUCER, &mine, all, sizeof(mine));
 	if (ours->code) { /* what we say is better than what we hear */
 		*e = *ours;
 		rc = e->code;

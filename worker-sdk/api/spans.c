@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 
 /* A span above SMALL goes by itself: copying it would cost more than a call. Of

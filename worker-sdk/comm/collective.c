@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker-sdk/comm/cpu_quick.h"
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
+#include "worker-sdk/comm/cpu_fastpath.h"
 #include "worker-sdk/comm/request.h"
 #include "worker-sdk/core/last_error.h"
 
@@ -162,12 +162,12 @@ static inline void name(const struct ddp_comm *c, struct ddp__call *call)
 static inline int go_quick(struct ddp_comm *c, struct ddp__use *u, int *rc,
 			   struct err *e)
 {
-	size_t size = ddp__quick_size(c, u);
+	size_t size = ddp__fastpath_size(c, u);
 
 	if (size == DDP__NOT_QUICK)
 		return 0;
 	name(c, &u->call);
-	*rc = ddp__cpu_quick(c, &u->call, size, u->send, u->recv, e);
+	*rc = ddp__cpu_fastpath(c, &u->call, size, u->send, u->recv, e);
 	if (*rc <= 0)
 		return 1;
 	*rc = 0;
@@ -178,12 +178,12 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		    ddp_request **request)
 {
 	struct err *e = ddp__last_error();
-	int rc = ddp__occupy(c, &u->call, e);
+	int rc = ddp__acquire(c, &u->call, e);
 
 	if (rc)
 		return rc;
 	if (c->quick && request == &ddp__blocking && go_quick(c, u, &rc, e)) {
-		ddp__vacate(c);
+		ddp__release(c);
 		return rc;
 	}
 	if (c->backend->home)
@@ -195,7 +195,7 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 		rc = check(c, u, e);
 	if (!rc)
 		rc = ddp__run_or_begin(c, u, request, e);
-	ddp__vacate(c);
+	ddp__release(c);
 	return rc;
 }
 

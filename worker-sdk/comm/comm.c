@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/detector.h"
-#include "worker-sdk/comm/entry.h"
-#include "worker-sdk/comm/own.h"
 #include "worker-sdk/comm/request.h"
+#include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/comm/store.h"
 #include "worker-sdk/core/recorder.h"
 
@@ -125,7 +125,7 @@ void ddp__comm_free(struct ddp_comm *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	ddp__own_release(c);
+	ddp__self_release(c);
 	ddp__topology_release(&c->topology);
 	free(c->ranks);
 	free(c->messages);

@@ -40,9 +40,9 @@ struct ddp__world {
 	_Atomic int kv_wanted;	 /* by who only borrows it */
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */
-	/* entry.h's, to find two threads in one world: the call that a thread
-	 * is in, else 0; the thread that was the last in one; the call of
-	 * another one, which is about to take its place. */
+	/* call_guard.h's, to find two threads in one world: the call that a
+	 * thread is in, or 0; the last thread that was in one; the call of
+	 * another thread that is about to take its place. */
 	_Atomic uint64_t user, user_number;
 	_Atomic uintptr_t thread;
 	_Atomic uint64_t other;
@@ -141,10 +141,10 @@ struct ddp_comm {
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
 	void *state;	/* the backend's; NULL: a communicator of one */
-	int quick;	/* all its ranks share memory: cpu_quick.h serves it */
+	int quick;	/* all its ranks share memory, for cpu_fastpath.h */
 	uint64_t calls; /* collectives so far */
 	uint64_t *messages; /* to each rank, then from each; or NULL */
-	struct ddp__letter *letters;  /* own.c's */
+	struct ddp__letter *letters;  /* self_messages.c's */
 	struct ddp_request *requests; /* all that were not waited for yet */
 	struct err broken; /* code 0, or why no call works any more */
 };

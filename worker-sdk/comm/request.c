@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker-sdk/comm/entry.h"
-#include "worker-sdk/comm/own.h"
+#include "worker-sdk/comm/call_guard.h"
+#include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/last_error.h"
 
 /* Requests whose communicator was freed. They are the program's until it waits
@@ -54,7 +54,7 @@ static void let_go(struct ddp_request *r)
 	if (!r->ended) /* nobody waits for it any more */
 		flight_end(r->comm->world->flight, r->call.ticket, 1);
 	if (r->own)
-		ddp__own_forget(r);
+		ddp__self_forget(r);
 	else if (r->comm->state && r->comm->backend->release)
 		r->comm->backend->release(r);
 	unlink_request(r);
@@ -112,7 +112,7 @@ static int look(struct ddp_request *r, int timeout_ms, struct err *e)
 	if (r->ended)
 		return r->ended;
 	if (r->own)
-		rc = ddp__own_test(r, timeout_ms, e);
+		rc = ddp__self_test(r, timeout_ms, e);
 	else if (timeout_ms)
 		rc = c->backend->wait(r, timeout_ms, e);
 	else
@@ -134,11 +134,11 @@ int ddp__request_test(struct ddp_request *r)
 		return err_set(e, ERR_ARGUMENT, "ddp_test: request is NULL");
 	if (!r->comm)
 		return look_at_orphan(r, e);
-	rc = ddp__occupy(r->comm, &r->call, e);
+	rc = ddp__acquire(r->comm, &r->call, e);
 	if (rc)
 		return rc;
 	rc = look(r, 0, e);
-	ddp__vacate(r->comm);
+	ddp__release(r->comm);
 	return rc;
 }
 
@@ -176,7 +176,7 @@ int ddp_wait_timeout(ddp_request **request, int timeout_ms)
 	c = r->comm;
 	if (!c)
 		return wait_for_orphan(request, e);
-	rc = ddp__occupy(c, &r->call, e);
+	rc = ddp__acquire(c, &r->call, e);
 	if (rc)
 		return rc;
 	rc = look(r, timeout_ms, e);
@@ -186,7 +186,7 @@ int ddp_wait_timeout(ddp_request **request, int timeout_ms)
 	} else {
 		rc = still_under_way(r, timeout_ms, e);
 	}
-	ddp__vacate(c);
+	ddp__release(c);
 	return rc < 0 ? rc : 0;
 }
 

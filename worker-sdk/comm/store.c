@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "rendezvous/wire.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/engine.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/core/last_error.h"
 
 /* With a progress thread a get waits for so long at once: longer than this the

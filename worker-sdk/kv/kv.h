@@ -57,8 +57,9 @@ int ddp__kv_server(struct ddp__kv **out, const struct endpoint *where,
 /* A connection that is lost is made again, within so
  * long (client_come_again). */
 void ddp__kv_server_again(struct ddp__kv *kv, int timeout_ms);
-/* It is large: what its ranks gather they pass on to each other from now on
- * (pass.h), this one at addr, which outlives kv; NULL: it passes nothing on. */
+/* For a large world: from now on its ranks relay to each other what they gather
+ * (gather_relay.h), this one at addr, which outlives kv; NULL: it relays
+ * nothing. */
 void ddp__kv_server_share(struct ddp__kv *kv, const char *addr);
 /* This world has no agents: freeing it tells the server that the rank leaves in
  * good order. pipe (or -1): then closed, on which rank 0's server goes. */

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "rendezvous/client/client.h"
+#include "worker-sdk/kv/gather_relay.h"
 #include "worker-sdk/kv/kv.h"
-#include "worker-sdk/kv/pass.h"
 
 struct server_kv {
 	struct ddp__kv kv;
@@ -84,19 +84,19 @@ static int share(struct server_kv *s, struct wire_share *m, int timeout_ms,
 		 struct slice *values, struct err *e)
 {
 	struct wire_shared told;
-	struct ddp__pass pass;
+	struct ddp__relay pass;
 	struct reader r;
 	size_t bytes;
 	int rc;
 
 	free(s->list);
 	s->list = NULL;
-	ddp__pass_open(&pass, s->share_addr, m);
+	ddp__relay_open(&pass, s->share_addr, m);
 	rc = client_share(s->client, m, timeout_ms, &told, e);
 	if (!rc)
-		rc = ddp__pass_on(&pass, s->client, &told, m->size, &s->list,
+		rc = ddp__relay_on(&pass, s->client, &told, m->size, &s->list,
 				  &bytes, e);
-	ddp__pass_close(&pass);
+	ddp__relay_close(&pass);
 	if (rc)
 		return rc;
 	reader_init(&r, SLICE(s->list, bytes));

@@ -2,7 +2,7 @@
  * streams of their own. */
 #include <string.h>
 
-#include "worker-sdk/comm/entry.h"
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/core/last_error.h"
 #include "worker-sdk/nccl/nccl_backend.h"
 
@@ -71,12 +71,12 @@ int ddp_set_stream(ddp_comm *c, void *stream)
 {
 	static const struct ddp__call call = {.kind = DDP__INIT};
 	struct err *e = ddp__last_error();
-	int rc = ddp__occupy(c, &call, e);
+	int rc = ddp__acquire(c, &call, e);
 
 	if (rc)
 		return rc;
 	if (c->backend == &ddp__nccl)
 		((struct ddp__nccl *)c->state)->user = stream;
-	ddp__vacate(c);
+	ddp__release(c);
 	return 0;
 }

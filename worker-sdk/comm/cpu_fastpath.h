@@ -1,11 +1,11 @@
-/* cpu_quick.h: the short way for the calls that are only waiting: a barrier, an
+/* cpu_fastpath.h: a fast path for calls that cost latency only: a barrier, an
  * all_reduce of a few bytes or a small broadcast, among ranks of one host, with
- * nothing else under way. What it does is what the long way does, with the same
- * words in shared memory; ranks may go either way in one call. Its point is the
- * order: a rank posts first and does its book-keeping while the others' posts
- * are on their way to it. */
-#ifndef SDK_CPU_QUICK_H
-#define SDK_CPU_QUICK_H
+ * no other operation in flight. It uses the same words in shared memory as the
+ * engine does, so some ranks of a call may take the fast path and others not.
+ * It is fast because of its order: a rank posts first, and does its bookkeeping
+ * while the posts of the others arrive. */
+#ifndef SDK_CPU_FASTPATH_H
+#define SDK_CPU_FASTPATH_H
 
 #include "worker-sdk/comm/collective.h"
 #include "worker-sdk/shm/shm.h"
@@ -13,7 +13,7 @@
 /* Bytes of a call that may go it, or DDP__NOT_QUICK: so may one whose arguments
  * are not plainly right. */
 #define DDP__NOT_QUICK ((size_t)-1)
-static inline size_t ddp__quick_size(const struct ddp_comm *c,
+static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 				     const struct ddp__use *u)
 {
 	const struct ddp__call *call = &u->call;
@@ -37,7 +37,7 @@ static inline size_t ddp__quick_size(const struct ddp_comm *c,
 
 /* Enters c, which is occupied and `quick`, does the call, of that size, and
  * leaves: 0 or its error. 1: it has to go the long way, nothing was done. */
-int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
+int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		   const void *send, void *recv, struct err *e);
 
 #endif

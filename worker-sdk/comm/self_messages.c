@@ -1,12 +1,12 @@
-/* own.c: messages of a rank to itself. */
-#include "worker-sdk/comm/own.h"
+/* self_messages.c: messages of a rank to itself. */
+#include "worker-sdk/comm/self_messages.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/comm/request.h"
 
 struct ddp__letter {
@@ -130,7 +130,7 @@ static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
 	return rc < 0 ? rc : 0;
 }
 
-int ddp__own_message(struct ddp_comm *c, struct ddp__use *u,
+int ddp__self_message(struct ddp_comm *c, struct ddp__use *u,
 		     ddp_request **request, struct err *e)
 {
 	int rc = ddp__enter(c, &u->call, e);
@@ -147,7 +147,7 @@ int ddp__own_message(struct ddp_comm *c, struct ddp__use *u,
 	return ddp__leave(c, &u->call, rc, e);
 }
 
-int ddp__own_test(struct ddp_request *r, int timeout_ms, struct err *e)
+int ddp__self_test(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	if (r->comm->broken.code) {
 		*e = r->comm->broken;
@@ -156,7 +156,7 @@ int ddp__own_test(struct ddp_request *r, int timeout_ms, struct err *e)
 	return timeout_ms < 0 ? never_sent(&r->call, e) : 0;
 }
 
-void ddp__own_forget(struct ddp_request *r)
+void ddp__self_forget(struct ddp_request *r)
 {
 	for (struct ddp__letter **at = &r->comm->letters; *at;
 	     at = &(*at)->next) {
@@ -170,7 +170,7 @@ void ddp__own_forget(struct ddp_request *r)
 	}
 }
 
-void ddp__own_release(struct ddp_comm *c)
+void ddp__self_release(struct ddp_comm *c)
 {
 	while (c->letters) {
 		struct ddp__letter *l = c->letters;

@@ -1,11 +1,11 @@
-/* cpu_quick.c: posting at once, and what is to be done until all have. What
+/* cpu_fastpath.c: posting at once, and what is to be done until all have. What
  * is done before the post adds to the latency of all. */
-#include "worker-sdk/comm/cpu_quick.h"
+#include "worker-sdk/comm/cpu_fastpath.h"
 
 #include <string.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/cpu.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/math/reduce.h"
 
 /* The sizes that there are, without a call of memcpy. */
@@ -105,7 +105,7 @@ static int meet(struct ddp_comm *c, struct ddp__shm *s, struct ddp__call *call,
 	return ddp__leave(c, call, rc, e);
 }
 
-int ddp__cpu_quick(struct ddp_comm *c, struct ddp__call *call, size_t size,
+int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		   const void *send, void *recv, struct err *e)
 {
 	const struct ddp__engine *en = c->world->engine;

@@ -1,8 +1,7 @@
-/* pass.c: one source, some comers, and what has come so far, which each comer
- * is sent at once; it is sealed once for all. What a source sent is believed
- * when its hash is right: the server, which has proved itself, said what that
- * is. */
-#include "worker-sdk/kv/pass.h"
+/* gather_relay.c: one source and several receivers. What has come from the
+ * source is sealed once and sent to each receiver at once. It is accepted if
+ * its hash is the one that the server, which has proved itself, announced. */
+#include "worker-sdk/kv/gather_relay.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -58,7 +57,7 @@ struct source {
 };
 
 struct passing {
-	const struct ddp__pass *pass;
+	const struct ddp__relay *pass;
 	struct client *client;
 	uint32_t size; /* values of the list */
 	char *list;
@@ -93,7 +92,7 @@ static void make_key(unsigned char out[PROOF_SIZE], const char *token,
 	sodium_memzero(&s, sizeof(s));
 }
 
-int ddp__pass_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
+int ddp__relay_hello(unsigned char hello[DDP__PASS_HELLO], const char *token,
 		    struct err *e)
 {
 	int rc = random_bytes(hello, DDP__PASS_RANDOM, e);
@@ -113,14 +112,14 @@ static int is_hello(const unsigned char hello[DDP__PASS_HELLO],
 	return !sodium_memcmp(hello + DDP__PASS_RANDOM, right, sizeof(right));
 }
 
-void ddp__pass_way(struct cipher_way *w, const char *token, const void *salt)
+void ddp__relay_way(struct cipher_way *w, const char *token, const void *salt)
 {
 	(void)!sodium_init(); /* as in cipher_start */
 	w->count = 0;
 	make_key(w->key.bytes, token, "ddprun share list", salt);
 }
 
-void ddp__pass_open(struct ddp__pass *pass, const char *addr,
+void ddp__relay_open(struct ddp__relay *pass, const char *addr,
 		    struct wire_share *m)
 {
 	struct err ignored = ERR_INIT;
@@ -138,7 +137,7 @@ void ddp__pass_open(struct ddp__pass *pass, const char *addr,
 	m->token = SLICE(pass->token, sizeof(pass->token));
 }
 
-void ddp__pass_close(struct ddp__pass *pass)
+void ddp__relay_close(struct ddp__relay *pass)
 {
 	ddp__listen_close(&pass->listener);
 	sodium_memzero(pass->token, sizeof(pass->token));
@@ -174,7 +173,7 @@ static int begin_sealing(struct passing *p)
 
 	if (rc < 0)
 		return rc;
-	ddp__pass_way(&p->out.way, p->pass->token, salt);
+	ddp__relay_way(&p->out.way, p->pass->token, salt);
 	p->out.text = 0;
 	buf_reset(&p->out.bytes);
 	buf_put(&p->out.bytes, salt, sizeof(salt));
@@ -260,7 +259,7 @@ static int on_connected(struct passing *p)
 	struct source *s = &p->source;
 	unsigned char hello[DDP__PASS_HELLO];
 	socklen_t size = sizeof(int);
-	int error = 0, rc = ddp__pass_hello(hello, s->token, p->e);
+	int error = 0, rc = ddp__relay_hello(hello, s->token, p->e);
 
 	if (rc < 0)
 		return rc;
@@ -316,7 +315,7 @@ static int take_records(struct passing *p)
 	long n = 1;
 
 	if (!s->salted && s->raw.len >= DDP__PASS_RANDOM) {
-		ddp__pass_way(&s->way, s->token, s->raw.data);
+		ddp__relay_way(&s->way, s->token, s->raw.data);
 		s->salted = 1;
 		used = DDP__PASS_RANDOM;
 	}
@@ -569,7 +568,7 @@ static void release(struct passing *p)
 	sodium_memzero(p, sizeof(*p));
 }
 
-int ddp__pass_on(const struct ddp__pass *pass, struct client *c,
+int ddp__relay_on(const struct ddp__relay *pass, struct client *c,
 		 const struct wire_shared *told, uint32_t size, char **list,
 		 size_t *bytes, struct err *e)
 {

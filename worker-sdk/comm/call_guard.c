@@ -1,5 +1,5 @@
-/* entry.c: why a call is turned away, and counting forks. */
-#include "worker-sdk/comm/entry.h"
+/* call_guard.c: why a call is turned away, and counting forks. */
+#include "worker-sdk/comm/call_guard.h"
 
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -95,7 +95,7 @@ static int refuse_for_other(struct ddp_comm *c, const struct ddp__call *call,
 	return turn_away(c, call, atomic_load(&c->world->other), 0, e);
 }
 
-int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
+int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 		     struct err *e)
 {
 	struct ddp__world *w = c->world;
@@ -119,7 +119,7 @@ int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
 	return rc;
 }
 
-int ddp__give_way(struct ddp_comm *c, const struct ddp__call *call,
+int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e)
 {
 	uint64_t mine = ddp__call_pack(call);

@@ -1,7 +1,7 @@
-/* guest.c: the ways to a store: PyTorch's; or one that a rank keeps: rank 0, at
- * a place that is given (MASTER_ADDR), or that it tells the others through the
+/* bootstrap.c: the ways to a store. It is PyTorch's, or one rank starts it:
+ * rank 0, at the address in MASTER_ADDR or at one that it publishes through the
  * launcher (PMIx, PMI); in a Slurm step the first rank on the first node. */
-#include "worker-sdk/api/guest.h"
+#include "worker-sdk/api/bootstrap.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "rendezvous/auth/auth.h"
 #include "slurm/step.h"
 #include "worker-sdk/core/topology.h"
-#include "worker-sdk/kv/own_server.h"
+#include "worker-sdk/kv/private_server.h"
 
 enum {
 	TRY_MS = 3000,	      /* for one address; others may be better */
@@ -100,7 +100,7 @@ static int start_server(struct guest *g)
 	int rc = auth_for_server(&theirs, &g->auth, g->e);
 
 	if (rc >= 0)
-		rc = ddp__own_server_start(&g->pipe, g->listeners, g->n,
+		rc = ddp__private_server_start(&g->pipe, g->listeners, g->n,
 					   g->place.job, g->env->world_size,
 					   &theirs, g->e);
 	auth_wipe(&theirs);
@@ -532,7 +532,7 @@ static int meet(struct guest *g)
 	return rc;
 }
 
-int ddp__guest_open(struct ddp__kv **kv, struct ddp__env *env,
+int ddp__bootstrap_open(struct ddp__kv **kv, struct ddp__env *env,
 		    const char *host, int timeout_ms, struct err *e)
 {
 	struct guest g = {.env = env, .host = host, .pipe = -1, .e = e,

@@ -1,5 +1,5 @@
-/* own_server.c: starting ddprdzv from within a program that is not ours. */
-#include "worker-sdk/kv/own_server.h"
+/* private_server.c: starting ddprdzv from within a program that is not ours. */
+#include "worker-sdk/kv/private_server.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -202,7 +202,7 @@ static int open_all(struct order *o, int life, int told, const int *fds, int n)
 	return o->null >= 0 && o->parent >= 0 && o->error >= 0 && o->n == n;
 }
 
-int ddp__own_server_start(int *ours, const int *fds, int n, const char *job,
+int ddp__private_server_start(int *ours, const int *fds, int n, const char *job,
 			  int ranks, const struct auth *auth, struct err *e)
 {
 	char path[PATH_MAX], listen_arg[32], many_arg[32], parent_arg[32];

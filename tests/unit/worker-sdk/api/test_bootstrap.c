@@ -1,4 +1,4 @@
-/* test_guest.c: what a world without an agent meets by: Slurm's counts and
+/* test_bootstrap.c: what a world without an agent meets by: Slurm's counts and
  * ports, PMI's lines, and the place that rank 0 tells the others. */
 #include <check.h>
 #include <stdio.h>

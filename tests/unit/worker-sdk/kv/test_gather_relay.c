@@ -1,5 +1,5 @@
-/* test_pass.c: what can be seen of a list that ranks pass on to each other by
- * who reads the network between them, and what that is good for. */
+/* test_gather_relay.c: what an eavesdropper on the network sees of a list that
+ * ranks pass on to each other, and what he can do with it. */
 #include <poll.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "tests/unit/forked.h"
 #include "tests/unit/run_case.h"
-#include "worker-sdk/kv/pass.h"
+#include "worker-sdk/kv/gather_relay.h"
 
 enum { LIST = 100001, TEXT = 20 };
 
@@ -17,7 +17,7 @@ static char list[LIST];
 
 /* A rank that has it all, and passes it on. */
 static struct source {
-	struct ddp__pass pass;
+	struct ddp__relay pass;
 	struct wire_share m;
 	pid_t pid;
 } source;
@@ -41,12 +41,13 @@ static int is_list(const char *got, size_t n)
 }
 
 /* In a child, which must not use ck_*. */
-static int pass_on(const struct ddp__pass *pass, const struct wire_shared *told)
+static int pass_on(const struct ddp__relay *pass,
+		   const struct wire_shared *told)
 {
 	struct err e = ERR_INIT;
 	char *got = NULL;
 	size_t n = 0;
-	int rc = ddp__pass_on(pass, NULL, told, 1, &got, &n, &e);
+	int rc = ddp__relay_on(pass, NULL, told, 1, &got, &n, &e);
 
 	rc = rc || !is_list(got, n);
 	free(got);
@@ -59,7 +60,7 @@ static void start_source(uint32_t comers)
 
 	for (size_t i = 0; i < LIST; i++)
 		list[i] = text[i % TEXT];
-	ddp__pass_open(&source.pass, "127.0.0.1", &source.m);
+	ddp__relay_open(&source.pass, "127.0.0.1", &source.m);
 	ck_assert_uint_ne(source.m.port, 0);
 	told = told_of(comers, 0);
 	told.values.count = 1;
@@ -157,7 +158,7 @@ START_TEST(who_reads_the_network_sees_neither_token_nor_list)
 	struct err e = ERR_INIT;
 	struct ddp__listener l;
 	struct wire_shared told;
-	struct ddp__pass none = {.listener = {.n = 0}};
+	struct ddp__relay none = {.listener = {.n = 0}};
 	struct heard up_down[2];
 	uint16_t port;
 	pid_t comer;
@@ -192,7 +193,7 @@ static int opens(char *raw, size_t n)
 	struct buf in = BUF_INIT(2 * LIST), out = BUF_INIT(2 * LIST);
 	int is;
 
-	ddp__pass_way(&way, source.m.token.data, raw);
+	ddp__relay_way(&way, source.m.token.data, raw);
 	buf_put(&in, raw + DDP__PASS_RANDOM, n - DDP__PASS_RANDOM);
 	is = cipher_take(&way, &in, &out, &e) == 0 && in.len == 0 &&
 	     is_list(out.data, out.len);
@@ -210,7 +211,7 @@ START_TEST(a_hello_that_was_heard_before_gets_nothing)
 	int first, again;
 
 	start_source(2);
-	ck_assert_int_eq(ddp__pass_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
 	first = say(hello);
 	ck_assert_uint_eq(hear(first, got, 1), 1);
 	again = say(hello);
@@ -223,7 +224,7 @@ START_TEST(a_hello_that_was_heard_before_gets_nothing)
 	again = say(hello);
 	ck_assert_uint_eq(hear(again, got, 1), 0);
 	close(again);
-	ck_assert_int_eq(ddp__pass_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
 	first = say(hello);
 	ck_assert(opens(got, hear(first, got, 2 * LIST)));
 	close(first);
@@ -241,11 +242,11 @@ START_TEST(a_wrong_hello_gets_nothing)
 	int fd;
 
 	start_source(1);
-	ck_assert_int_eq(ddp__pass_hello(hello, other, &e), 0);
+	ck_assert_int_eq(ddp__relay_hello(hello, other, &e), 0);
 	fd = say(hello);
 	ck_assert_uint_eq(hear(fd, got, 1), 0);
 	close(fd);
-	ck_assert_int_eq(ddp__pass_hello(hello, source.m.token.data, &e), 0);
+	ck_assert_int_eq(ddp__relay_hello(hello, source.m.token.data, &e), 0);
 	hello[0] ^= 1;
 	fd = say(hello);
 	ck_assert_uint_eq(hear(fd, got, 1), 0);

@@ -1,8 +1,9 @@
-/* entry.h: the one way into a communicator and out, for every public call: is
- * it alive, is it ours, is no other thread in it; its number; and what
- * becomes of it when an operation fails. What is recorded is recorded here. */
-#ifndef SDK_ENTRY_H
-#define SDK_ENTRY_H
+/* call_guard.h: how every public call enters a communicator and leaves it.
+ * Checks that it is alive, belongs to this process and has no other thread in
+ * it; numbers and records the call; marks the communicator broken if it
+ * fails. */
+#ifndef SDK_CALL_GUARD_H
+#define SDK_CALL_GUARD_H
 
 #include <pthread.h>
 
@@ -16,7 +17,7 @@ int ddp__watch_forks(struct err *e);
 /* A world is used by one thread at a time, and each pair of threads in one is
  * seen. Nearly always it is the thread that was in it the last time, which
  * therefore does it with plain loads and stores; who comes new makes it show
- * them (ddp__occupy_anew). What a sanitizer cannot follow it does not get. */
+ * them (ddp__acquire_anew). What a sanitizer cannot follow it does not get. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DDP__SAME_THREAD 0
 #else
@@ -30,17 +31,17 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
 		struct err *e);
 
-/* As ddp__occupy, of a thread that was not the last one in c's world. */
-int ddp__occupy_anew(struct ddp_comm *c, const struct ddp__call *call,
+/* As ddp__acquire, of a thread that was not the last one in c's world. */
+int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 		     struct err *e);
 /* Another thread came at the same time: takes the mark back and refuses. */
-int ddp__give_way(struct ddp_comm *c, const struct ddp__call *call,
+int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e);
 
-/* Takes c's world for this thread until ddp__vacate. ERR_ARGUMENT: c is NULL or
- * was freed; ERR_CALLER: a forked child, or another thread is in it. */
-static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
-			      struct err *e)
+/* Takes c's world for this thread until ddp__release. ERR_ARGUMENT: c is NULL
+ * or was freed; ERR_CALLER: a forked child, or another thread is in it. */
+static inline int ddp__acquire(struct ddp_comm *c, const struct ddp__call *call,
+			       struct err *e)
 {
 	uintptr_t me = (uintptr_t)pthread_self();
 	struct ddp__world *w;
@@ -49,7 +50,7 @@ static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
 		return ddp__refuse(c, call, e);
 	w = c->world;
 	if (atomic_load_explicit(&w->thread, memory_order_relaxed) != me)
-		return ddp__occupy_anew(c, call, e);
+		return ddp__acquire_anew(c, call, e);
 	if (atomic_load_explicit(&w->user, memory_order_relaxed))
 		return ddp__refuse(c, call, e);
 	atomic_store_explicit(&w->user, ddp__call_pack(call),
@@ -62,11 +63,11 @@ static inline int ddp__occupy(struct ddp_comm *c, const struct ddp__call *call,
 		    atomic_load_explicit(&w->other, memory_order_relaxed) ||
 		    atomic_load_explicit(&w->thread, memory_order_relaxed) !=
 			    me, 0))
-		return ddp__give_way(c, call, e);
+		return ddp__yield(c, call, e);
 	return 0;
 }
 
-static inline void ddp__vacate(struct ddp_comm *c)
+static inline void ddp__release(struct ddp_comm *c)
 {
 	atomic_store_explicit(&c->world->user, 0, memory_order_release);
 }
@@ -82,7 +83,7 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 	}
 	if (!ddp__is_message(call))
 		c->calls = call->number;
-	/* ddp__occupy has packed it */
+	/* ddp__acquire has packed it */
 	call->ticket = flight_begin(
 		c->world->flight, c->id, call->number,
 		atomic_load_explicit(&c->world->user, memory_order_relaxed));

@@ -1,16 +1,16 @@
-/* together.c: one rank does something for all, and all stop at one step. */
-#include "worker-sdk/api/together.h"
+/* agree.c: one rank does something for all, and all stop at one step. */
+#include "worker-sdk/api/agree.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker-sdk/comm/call_guard.h"
 #include "worker-sdk/comm/collective.h"
-#include "worker-sdk/comm/entry.h"
 #include "worker-sdk/core/last_error.h"
 
-int ddp__tell(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
+int ddp__host_gather(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 	      void *all, size_t size)
 {
 	struct ddp__call call = {kind, DDP_U8, DDP_SUM, 0, size, 0, NULL, 0};
@@ -21,7 +21,7 @@ int ddp__tell(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 	if (!c->state || c->backend == &ddp__cpu)
 		return ddp__collective(c, &u, &ddp__blocking);
 	/* this one's collectives have their buffers elsewhere */
-	rc = ddp__occupy(c, &call, e);
+	rc = ddp__acquire(c, &call, e);
 	if (rc)
 		return rc;
 	call.number = c->calls + 1;
@@ -30,7 +30,7 @@ int ddp__tell(struct ddp_comm *c, enum ddp__kind kind, const void *mine,
 		rc = c->backend->gather(c, &call, mine, all, size, e);
 		rc = ddp__leave(c, &call, rc, e);
 	}
-	ddp__vacate(c);
+	ddp__release(c);
 	return rc;
 }
 
@@ -84,7 +84,7 @@ static int fail_alike(struct ddp_comm *c, int who, int code,
 		return err_set(e, -ENOMEM, "ddp_once: no memory");
 	if (why->code)
 		snprintf(mine, sizeof(mine), "%.*s", WHY_MAX - 1, why->text);
-	rc = ddp__tell(c, DDP__ONCE, mine, all, WHY_MAX);
+	rc = ddp__host_gather(c, DDP__ONCE, mine, all, WHY_MAX);
 	if (!rc && who == c->rank) {
 		*e = *why;
 		rc = why->code;
@@ -141,7 +141,7 @@ int ddp_once(ddp_comm *c, enum ddp_scope scope, int (*fn)(void *arg), void *arg)
 	/* a download may take longer than a step, for what is under way on any
 	 * communicator too; a death is still noticed */
 	set_timeouts(c->world, -1);
-	rc = ddp__tell(c, DDP__ONCE, &mine, all, sizeof(mine));
+	rc = ddp__host_gather(c, DDP__ONCE, &mine, all, sizeof(mine));
 	set_timeouts(c->world, c->world->timeout_ms);
 	if (!rc) {
 		rc = choose(c, scope, all, &who);

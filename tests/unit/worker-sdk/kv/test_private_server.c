@@ -1,4 +1,4 @@
-/* test_own_server.c: starting a server with too few descriptors. */
+/* test_private_server.c: starting a server with too few descriptors. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/kv/own_server.h"
+#include "worker-sdk/kv/private_server.h"
 
 /* Two pipes need four descriptors; _i are free. */
 START_TEST(too_few_descriptors_are_an_error)
@@ -26,7 +26,7 @@ START_TEST(too_few_descriptors_are_an_error)
 	small = (struct rlimit){(rlim_t)(next + _i), old.rlim_max};
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &small), 0);
 	/* nothing is asserted here: Check opens a file */
-	rc = ddp__own_server_start(&ours, &fd, 1, "job", 2, &auth, &e);
+	rc = ddp__private_server_start(&ours, &fd, 1, "job", 2, &auth, &e);
 	setrlimit(RLIMIT_NOFILE, &old);
 	ck_assert_int_eq(rc, -EMFILE);
 	ck_assert_ptr_nonnull(strstr(e.text, "/bin/true"));
