@@ -312,12 +312,7 @@ static void take_death(void *arg, pid_t pid, int status,
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			agent_watch_server(a);
-	} else if (pid == a->guard.pid) {
-		log_warn("the guard process (pid %d) is gone: workers that made"
-			 " sessions of their own would outlive a kill -9",
-			 (int)pid);
-		a->guard.pid = -1;
-	} else {
+	} else if (!guard_reaped(&a->guard, pid, status)) {
 		sweep_reaped(pid);
 	}
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,12 +16,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signal_name.h"
 #include "launcher/output/logdir.h"
 
 /* Not a name that `pkill -9 ddprun` kills as well. */
 #define GUARD_NAME "ddp-guard"
 
 enum { FDS_MAX = 1 << 20 };
+/* A guard that is killed is replaced this often in this time. */
+enum { DEATHS_MAX = 5, DEATHS_MS = 60000 };
 
 /* The pipes, then the groups. */
 static size_t pipes_bytes(uint32_t n)
@@ -47,9 +53,10 @@ int guard_signal(pid_t slot, int signal)
 	return kill(slot, signal) == 0;
 }
 
-static void kill_all(const struct guard *g, struct sweep_marks marks)
+static void kill_all(const struct guard *g)
 {
 	enum { SWEEPS_MAX = 100 };
+	struct sweep_marks marks = *g->marks;
 
 	marks.pipes = g->pipes;
 	marks.npipes = 2 * (size_t)g->n;
@@ -98,8 +105,7 @@ static void close_all_but_stdin(void)
 
 /* The agent ends us by SIGKILL when all is well: that the pipe ends first
  * means that it is dead. */
-static _Noreturn void watch(const struct guard *g, int pipe,
-			    const struct sweep_marks *marks, const char *folder)
+static _Noreturn void watch(const struct guard *g, int pipe)
 {
 	sigset_t all;
 	char byte;
@@ -113,8 +119,8 @@ static _Noreturn void watch(const struct guard *g, int pipe,
 	close_all_but_stdin();
 	while (read(0, &byte, 1) < 0 && errno == EINTR)
 		continue;
-	kill_all(g, *marks);
-	logdir_remove(folder);
+	kill_all(g);
+	logdir_remove(g->folder);
 	_exit(0);
 }
 
@@ -136,13 +142,37 @@ static pid_t fork_named(void)
 	return pid;
 }
 
+/* Forks a guard that watches a new pipe. */
+static int start_process(struct guard *g, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(e, -errno, "no pipe for the guard: %s",
+			       strerror(errno));
+	g->pid = fork_named();
+	if (g->pid == 0)
+		watch(g, ends[0]);
+	if (g->pid < 0)
+		err_set(e, -errno, "cannot start the guard: %s",
+			strerror(errno));
+	close(ends[0]);
+	if (g->pid < 0) {
+		close(ends[1]);
+		return e->code;
+	}
+	g->pipe = ends[1];
+	return 0;
+}
+
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		const char *folder, struct err *e)
 {
-	int ends[2];
 	void *table;
+	int rc;
 
-	*g = (struct guard){.pid = -1, .pipe = -1, .n = n};
+	*g = (struct guard){.pid = -1, .pipe = -1, .n = n, .marks = marks,
+			    .folder = folder};
 	table = mmap(NULL, table_bytes(n), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (table == MAP_FAILED)
@@ -150,28 +180,78 @@ int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 			       strerror(errno));
 	g->pipes = table;
 	g->groups = (pid_t *)((char *)table + pipes_bytes(n));
-	if (pipe2(ends, O_CLOEXEC) < 0) {
-		err_set(e, -errno, "no pipe for the guard: %s",
-			strerror(errno));
-		goto fail;
+	rc = start_process(g, e);
+	if (rc < 0) {
+		munmap(table, table_bytes(n));
+		g->groups = NULL;
+		g->pipes = NULL;
 	}
-	g->pid = fork_named();
-	if (g->pid == 0)
-		watch(g, ends[0], marks, folder);
-	if (g->pid < 0)
-		err_set(e, -errno, "cannot start the guard: %s",
-			strerror(errno));
-	close(ends[0]);
-	g->pipe = ends[1];
-	if (g->pid > 0)
+	return rc;
+}
+
+/* Whether to start another one: not without end. */
+static int count_death(struct guard *g, struct err *e)
+{
+	uint64_t now = clock_ms();
+
+	if (!g->deaths || now - g->deaths_since > DEATHS_MS) {
+		g->deaths = 0;
+		g->deaths_since = now;
+	}
+	if (++g->deaths <= DEATHS_MAX)
+		return 0;
+	return err_set(e, ERR_SYSTEM, "it is not started again after %u deaths "
+		       "within %u s", g->deaths, DEATHS_MS / 1000);
+}
+
+/* There is a loop by now: its handlers must not run in the new process, which
+ * shares the pipe that they write to. */
+static int replace(struct guard *g, struct err *e)
+{
+	sigset_t all, was;
+	int rc;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &was);
+	rc = start_process(g, e);
+	sigprocmask(SIG_SETMASK, &was, NULL);
+	return rc;
+}
+
+static const char *end_text(int status, char *out, size_t size)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (WIFSIGNALED(status))
+		snprintf(out, size, "was killed by %s",
+			 signal_name(WTERMSIG(status), name));
+	else
+		snprintf(out, size, "exited with code %d", WEXITSTATUS(status));
+	return out;
+}
+
+int guard_reaped(struct guard *g, pid_t pid, int status)
+{
+	char end[SIGNAL_NAME_MAX + 32];
+	struct err e = ERR_INIT;
+	int rc;
+
+	if (g->pid <= 0 || pid != g->pid)
 		return 0;
 	close(g->pipe);
-	g->pipe = -1;
-fail:
-	munmap(table, table_bytes(n));
-	g->groups = NULL;
-	g->pipes = NULL;
-	return e ? e->code : ERR_SYSTEM;
+	g->pid = g->pipe = -1;
+	end_text(status, end, sizeof(end));
+	rc = count_death(g, &e);
+	if (rc == 0)
+		rc = replace(g, &e);
+	if (rc == 0)
+		log_warn("the guard process (pid %d) %s: pid %d takes its "
+			 "place", (int)pid, end, (int)g->pid);
+	else
+		log_warn("the guard process (pid %d) %s: %s; what workers have "
+			 "started would outlive a kill -9 of ddprun", (int)pid,
+			 end, e.text);
+	return 1;
 }
 
 volatile pid_t *guard_slot(struct guard *g, uint32_t i)

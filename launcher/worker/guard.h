@@ -16,11 +16,15 @@ struct guard {
 	volatile pid_t *groups;
 	volatile ino_t *pipes; /* two for each group: see guard_note_pipes */
 	uint32_t n;
+	const struct sweep_marks *marks;
+	const char *folder;
+	uint32_t deaths;       /* since then, see guard_reaped */
+	uint64_t deaths_since; /* ms */
 };
 
 /* Forks it; before the event loop, for a fork copies that too. marks are what
  * all descendants have, beside the pipes; folder is what it removes after them,
- * "" for none. */
+ * "" for none. Both are borrowed until guard_stop. */
 int guard_start(struct guard *g, uint32_t n, const struct sweep_marks *marks,
 		const char *folder, struct err *e);
 
@@ -33,6 +37,12 @@ volatile pid_t *guard_slot(struct guard *g, uint32_t i);
  * too, whatever that does to its environment, and is known by them. -1: that is
  * no pipe of ours. */
 void guard_note_pipes(struct guard *g, uint32_t i, int out, int err);
+
+/* That child has ended, with that status; 1 if it was the guard. Then it was
+ * killed alone, and another one with the same table takes its place: a warning.
+ * If guards end again and again, or there can be no other, the warning says
+ * what does not hold any more, and there is none. */
+int guard_reaped(struct guard *g, pid_t pid, int status);
 
 /* Signals what is in a slot; 0 if there was nobody. */
 int guard_signal(pid_t slot, int signal);

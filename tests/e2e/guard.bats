@@ -1,0 +1,167 @@
+# What is left when ddprun is killed, or its guard is.
+load ../lib
+
+@test "kill -9 of ddprun: no worker, no grandchild, no server is left" {
+	start job ddprun --nproc-per-node 3 bash -c '
+		trap "" TERM HUP INT
+		sleep 1000 &
+		setsid bash -c "trap \"\" TERM HUP; echo \$\$ >'"$T"'/daemon.$RANK
+			eval \"\$IDLE\"" \
+			</dev/null >/dev/null 2>&1 &
+		until [ -s '"$T"'/daemon.$RANK ]; do :; done
+		echo up
+		eval "$IDLE"'
+	local i
+	for i in 0 1 2; do
+		await job.out "^\[$i\] up"
+	done
+	signal job KILL
+	finish job 137
+	nothing_left
+}
+
+# Waits until none of these processes is left; ends them.
+await_end() {
+	local p left=
+	for p; do
+		timeout 20 tail --pid="$p" -f /dev/null || left+=" $p"
+	done
+	[ -z "$left" ] || kill -KILL $left
+	[ -z "$left" ]
+}
+
+# TEST_COOKIE is gone, too: they are looked for by their pids.
+@test "kill -9 of ddprun: a daemon with nothing of a worker's is gone, not a sidecar" {
+	cat >daemon <<-'END'
+		tail -f /dev/null &
+		echo $$ $! >daemon.$1
+		wait
+	END
+	cat >entry <<-'END'
+		tail -f /dev/null &
+		echo $! >sidecar
+		exec ddprun --nproc-per-node 2 bash -c '
+			(env -i setsid "$BASH" ./daemon $RANK \
+				</dev/null >/dev/null 2>&1 &)
+			until [ -s daemon.$RANK ]; do :; done
+			echo up
+			eval "$IDLE"'
+	END
+	start job bash entry
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	signal job KILL
+	finish job 137
+	await_end $(<daemon.0) $(<daemon.1)
+	kill -0 "$(<sidecar)"
+	kill -KILL "$(<sidecar)"
+	nothing_left
+}
+
+# The other marks are enough, where there is no limit to tell it by.
+@test "kill -9 of ddprun: what has no environment, and its children, are gone" {
+	start job bash -c 'ulimit -x 1000; exec "$@"' - \
+		ddprun --nproc-per-node 2 bash -c '
+		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
+			tail -f /dev/null & echo \$! >'"$T"'/child.$RANK; wait" &
+		# orphaned, and its stdout is elsewhere
+		(setsid env -i bash -c "echo \$\$ >'"$T"'/orphan.$RANK; tail -f /dev/null" \
+			>/dev/null &)
+		until [ -s '"$T"'/child.$RANK ] && [ -s '"$T"'/orphan.$RANK ]; do :; done
+		echo up
+		eval "$IDLE"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	signal job KILL
+	finish job 137
+	await_end $(cat bare.[01] child.[01] orphan.[01])
+}
+
+@test "pkill -9 ddprun leaves nothing, either: the guard has another name" {
+	start job setsid ddprun --nproc-per-node 2 bash -c '
+		(setsid tail -f /dev/null </dev/null >/dev/null 2>&1 &)
+		echo up; eval "$IDLE"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	pkill -KILL -s "${pid[job]}" ddprun
+	finish job 137
+	nothing_left
+}
+
+@test "kill -9 of a ddprun whose worker is a ddprun: nothing of either is left" {
+	start job ddprun --nproc-per-node 1 ddprun --standalone \
+		--nproc-per-node 2 \
+		sh -c 'sleep 100 & setsid sleep 100 & echo up; sleep 100'
+	await job.out '^\[0\] \[0\] up'
+	await job.out '^\[0\] \[1\] up'
+	signal job KILL
+	finish job 137
+	nothing_left
+}
+
+start_two() {
+	start job ddprun --nproc-per-node 2 "$@"
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+}
+
+# Sets guard to the pid of the job's guard process.
+find_guard() {
+	local p
+	guard=
+	for p in $(<"/proc/${pid[job]}/task/${pid[job]}/children"); do
+		[ "$(<"/proc/$p/comm")" != ddp-guard ] || guard=$p
+	done
+	[ "$guard" ]
+}
+
+# Ends it, and waits for the warning about it, which goes on like $1.
+kill_guard() {
+	find_guard
+	kill -KILL "$guard"
+	await job.err "^ddprun: warning: the guard process \(pid $guard\) was killed by SIGKILL: $1"
+}
+
+@test "another guard takes the place of a killed one, and knows the workers" {
+	local old
+	# the daemons are known by their limit of file locks alone
+	start job ddprun --nproc-per-node 2 bash -c '
+		(env -i setsid "$BASH" -c "echo \$\$ >daemon.$RANK
+			exec tail -f /dev/null" </dev/null >/dev/null 2>&1 3>&- &)
+		until [ -s daemon.$RANK ]; do :; done
+		echo up
+		eval "$IDLE"'
+	await job.out '^\[0\] up'
+	await job.out '^\[1\] up'
+	kill_guard 'pid [0-9]+ takes its place'
+	old=$guard
+	kill_guard 'pid [0-9]+ takes its place'
+	[ "$guard" != "$old" ]
+	find_guard
+	signal job KILL
+	finish job 137
+	await_end "$guard" $(<daemon.0) $(<daemon.1)
+	nothing_left
+}
+
+@test "a guard that is killed again and again: workers still die with ddprun" {
+	local i
+	start_two sh -c 'echo up; exec sleep 1000'
+	for i in 1 2 3 4 5; do
+		kill_guard 'pid [0-9]+ takes its place'
+	done
+	kill_guard 'it is not started again after 6 deaths'
+	[ ! "$(find_guard && echo "$guard")" ]
+	signal job KILL
+	finish job 137
+	nothing_left
+	has "$err" 'what workers have started would outlive a kill -9'
+}
+
+@test "a job whose guard was killed ends as ever" {
+	start_two bash -c 'echo up; trap "exit 0" USR1; eval "$IDLE"'
+	kill_guard 'pid [0-9]+ takes its place'
+	signal job TERM
+	finish job 143
+	nothing_left 0
+}
