@@ -146,8 +146,12 @@ static void pass_job(struct pass *p, struct job *j)
 	/* most jobs never lose a node */
 	count = j->next_memory ? MEMORIES : 0;
 	for (int i = 0; i < count; i++) {
-		text(p, &j->memory[i].host);
+		char *host = j->memory[i].host;
+
+		text(p, &host);
 		number(p, &j->memory[i].rank);
+		if (!p->out)
+			assign_fill(j, &j->memory[i], host, j->memory[i].rank);
 	}
 	u32(p, &j->nnodes);
 	u32(p, &j->world_size);

@@ -37,6 +37,22 @@ static int by_precedence(const void *pa, const void *pb)
 
 /* ---- the memory of hosts ---- */
 
+void assign_empty(struct job *j, struct job_memory *m)
+{
+	if (m->host)
+		j->memory_bytes -= strlen(m->host) + 1;
+	free(m->host);
+	m->host = NULL;
+}
+
+void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank)
+{
+	m->host = host;
+	m->rank = rank;
+	if (host)
+		j->memory_bytes += strlen(host) + 1;
+}
+
 void assign_forget(struct job *j, struct job_node *n)
 {
 	struct job_memory *m = &j->memory[j->next_memory % MEMORIES];
@@ -44,9 +60,9 @@ void assign_forget(struct job *j, struct job_node *n)
 	if (n->home >= 0 && j->homes && j->homes[n->home] == n)
 		j->homes[n->home] = NULL;
 	if (n->rank >= 0 && n->home >= 0) {
-		free(m->host);
-		m->host = strdup(n->host); /* without it: not remembered */
-		m->rank = n->home;
+		assign_empty(j, m);
+		/* without a copy: not remembered */
+		assign_fill(j, m, strdup(n->host), n->home);
 		j->next_memory++;
 	}
 	/* it may have been said in a job of more nodes than the next one */
@@ -69,8 +85,7 @@ static void remember(struct job *j, struct job_node *n)
 		return;
 	n->home = best->rank;
 	j->homes[n->home] = n;
-	free(best->host);
-	best->host = NULL;
+	assign_empty(j, best);
 }
 
 /* ---- node ranks ---- */

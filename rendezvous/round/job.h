@@ -87,6 +87,7 @@ struct job {
 	int calling;     /* the last call is out */
 	struct job_memory memory[MEMORIES];
 	uint32_t next_memory;
+	size_t memory_bytes; /* of the hosts' names there */
 	/* the running round */
 	struct job_node **order; /* nnodes of them, by node rank */
 	uint32_t nnodes;
@@ -150,6 +151,10 @@ struct job_node *join_promote(struct job *j);
  * -ENOMEM. */
 int assign_ranks(struct job *j);
 void assign_addr_key(struct job_node *n);
+/* m is empty from now on. */
+void assign_empty(struct job *j, struct job_memory *m);
+/* host (taken, or NULL) left that rank: into m, which is empty. */
+void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
 /* n goes: its rank is free, and kept in mind for its host. */
 void assign_forget(struct job *j, struct job_node *n);
 

@@ -110,6 +110,9 @@ uint32_t job_round(const struct job *j);
 uint32_t job_world_size(const struct job *j); /* of the running round */
 uint32_t job_call_ms(const struct job *j); /* the last call's; 0: none is out */
 int job_is_empty(const struct job *j);        /* no node is left in it */
+/* What it holds of nodes that are gone, for those that come from their hosts;
+ * of 256 of them at most. */
+size_t job_gone_bytes(const struct job *j);
 size_t job_nodes(const struct job *j); /* with those whose agent has gone */
 
 /* Walks the nodes: first with NULL. */

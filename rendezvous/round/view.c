@@ -62,6 +62,11 @@ struct job_node *job_find_node(const struct job *j, struct slice node_id)
 	return n;
 }
 
+size_t job_gone_bytes(const struct job *j)
+{
+	return j->memory_bytes;
+}
+
 struct slice job_node_id(const struct job_node *n)
 {
 	return n->item.key;

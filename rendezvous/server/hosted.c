@@ -212,11 +212,22 @@ static _Noreturn void end_without_memory(void)
 	exit(EX_OSERR);
 }
 
+/* What the job remembers of gone nodes is in its account. */
+static void count_gone(struct hosted *h)
+{
+	size_t now = job_gone_bytes(h->job);
+
+	account_sub(h->account, h->gone_bytes);
+	account_add(h->account, now);
+	h->gone_bytes = now;
+}
+
 void hosted_act(struct hosted *h)
 {
 	const struct job_action *a;
 
 	limits_touch(h);
+	count_gone(h);
 	while ((a = job_next_action(h->job))) {
 		switch (a->kind) {
 		case JOB_TELL_STATE:
@@ -332,6 +343,7 @@ struct hosted *hosted_restore(struct server *s, struct job *job,
 	uv_timer_init(s->loop, &h->back_timer);
 	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
 	call_again(h);
+	count_gone(h);
 	limits_touch(h);
 	service_jobs(s);
 	return h;
@@ -398,6 +410,7 @@ static void close_all(struct hosted *h)
 	resume_release(h);
 	history_forget(&h->server->history, h);
 	job_free(h->job);
+	account_sub(h->account, h->gone_bytes);
 	account_let_go(h->account);
 	h->account = NULL;
 	h->closing = 3;

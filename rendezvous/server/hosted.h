@@ -67,6 +67,7 @@ struct hosted {
 	struct job *job;
 	struct pasts pasts; /* of the running round's workers */
 	struct account *account; /* of all that its clients make us hold */
+	size_t gone_bytes; /* of those, what job remembers of gone nodes */
 	struct store *store; /* of the running round */
 	struct torch_port *torch; /* its other door, or the last round's */
 	uint16_t torch_port;      /* 0: it has none */

@@ -311,6 +311,18 @@ int resume_await(struct member *m, const char *why)
 
 /* ---- those who were lost ---- */
 
+static size_t lost_bytes(const struct lost_node *l)
+{
+	return sizeof *l + strlen(l->why) + 1 + strlen(l->id) + 1;
+}
+
+static void lost_free(struct hosted *h, struct lost_node *l)
+{
+	account_sub(h->account, lost_bytes(l));
+	free(l->id);
+	free(l);
+}
+
 static void forget_oldest(struct hosted *h)
 {
 	struct lost_node **p = &h->lost;
@@ -319,8 +331,7 @@ static void forget_oldest(struct hosted *h)
 		p = &(*p)->next;
 	if (!*p)
 		return;
-	free((*p)->id);
-	free(*p);
+	lost_free(h, *p);
 	*p = NULL;
 }
 
@@ -335,6 +346,7 @@ void resume_remember(struct hosted *h, struct slice id, const char *why)
 		return;
 	}
 	memcpy(l->why, why, strlen(why) + 1);
+	account_add(h->account, lost_bytes(l));
 	l->next = h->lost;
 	h->lost = l;
 	forget_oldest(h);
@@ -357,7 +369,6 @@ void resume_release(struct hosted *h)
 	}
 	while ((l = h->lost)) {
 		h->lost = l->next;
-		free(l->id);
-		free(l);
+		lost_free(h, l);
 	}
 }

@@ -1,0 +1,123 @@
+/* test_gone.c: what a server remembers of nodes that are gone is bounded, and
+ * in the accounts of their job and tenant. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/server/event.h"
+#include "rendezvous/server/resume.h"
+#include "tests/unit/rendezvous/server/bare_server.h"
+#include "tests/unit/run_case.h"
+
+enum { NAME = 1000 };
+
+/* The i-th host: its name is as long as a name may be, about. */
+static char *name_of(int i, char *out)
+{
+	snprintf(out, NAME, "%0*d", NAME - 1, i);
+	return out;
+}
+
+static struct job_node *come(struct hosted *h, int i)
+{
+	char name[NAME];
+	const struct wire_join join = {
+		.node_id = SLICE_STR(name_of(i, name)),
+		.host = SLICE_STR(name), .addr = SLICE_STR("127.0.0.1"),
+		.node_rank = -1, .min_nodes = 1, .max_nodes = 2, .nproc = 1,
+		.role = SLICE_STR("default"),
+	};
+	struct buf b = BUF_INIT(1 << 16);
+	struct err e = ERR_INIT;
+	struct job_node *n = NULL;
+	struct wire_frame f;
+
+	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 1, &join);
+	ck_assert_int_gt((int)wire_cut(SLICE(b.data, b.len), 1 << 16, &f, &e),
+			 0);
+	ck_assert_msg(event_take(h, &n, NULL, &f, &e) == 0, "%s", e.text);
+	hosted_act(h);
+	buf_release(&b);
+	return n;
+}
+
+/* Rounds of a node that stays, 0, and one that is lost, first to last. */
+static void lose(struct hosted *h, int first, int last)
+{
+	for (int i = first; i <= last; i++) {
+		struct job_node *n = come(h, i);
+
+		if (job_state(h->job) == JOB_RESTARTING) /* with both */
+			come(h, 0);
+		ck_assert_int_eq(job_state(h->job), JOB_RUNNING);
+		event_lost(h, n, "its connection closed");
+		hosted_act(h);
+		come(h, 0);
+	}
+}
+
+START_TEST(what_is_remembered_of_gone_nodes_is_counted_and_bounded)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	struct account *tenant;
+	struct hosted *h;
+	size_t one, before;
+
+	s->token_dir = "tokens";
+	tenant = account_of_tenant(&s->tenants, SLICE_STR("t"), &s->accounts);
+	h = hosted_for_join(s, SLICE_STR("t/j"));
+	come(h, 0);
+	lose(h, 1, 1);
+	one = h->account->bytes;
+	/* its host, and its id and why it was lost */
+	ck_assert_uint_ge(one, 2 * NAME);
+	lose(h, 2, 10);
+	ck_assert_uint_ge(h->account->bytes, 10 * 2 * NAME);
+	ck_assert_uint_eq(tenant->bytes, h->account->bytes);
+	lose(h, 11, 600);
+	before = h->account->bytes;
+	ck_assert_uint_le(before, 256 * one);
+	lose(h, 601, 700);
+	ck_assert_uint_eq(h->account->bytes, before);
+	/* the next server has the same of it */
+	ck_assert_int_eq(history_commit(&s->history), 0);
+	account_let_go(tenant);
+	close_server(s);
+	s = open_server(dup(fd));
+	h = hosted_find(s, SLICE_STR("t/j"));
+	ck_assert_uint_eq(h->account->bytes, before);
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+START_TEST(it_is_in_no_account_when_the_job_is_gone)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(fd);
+	struct account *tenant;
+	struct hosted *h;
+
+	s->token_dir = "tokens";
+	tenant = account_of_tenant(&s->tenants, SLICE_STR("t"), &s->accounts);
+	h = hosted_for_join(s, SLICE_STR("t/j"));
+	come(h, 0);
+	lose(h, 1, 100);
+	ck_assert_uint_gt(tenant->bytes, 0);
+	hosted_drop(h);
+	ck_assert_uint_eq(tenant->bytes, 0);
+	account_let_go(tenant);
+	close_server(s);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("gone");
+
+	tcase_add_test(c,
+		what_is_remembered_of_gone_nodes_is_counted_and_bounded);
+	tcase_add_test(c, it_is_in_no_account_when_the_job_is_gone);
+	return run_case(c);
+}
