@@ -20,6 +20,7 @@ enum {
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_MAX_MS = 500,
 	ALLOWANCE_MS = 10000, /* for an answer, beyond the server's timeout */
+	WAITING_MS = 30000, /* WAITING comes again at the latest after that */
 	TRY_MS = 3000, /* one attempt, where the time for more has passed */
 };
 
@@ -229,16 +230,32 @@ int client_send(struct client *c, const struct buf *text, uint64_t deadline,
 
 /* ---- replies ---- */
 
+/* A FATE may take longer than it has: as long as the server says that it waits,
+ * which it does again when the time that it has waited has doubled. */
+static void more_time(const struct client *c, uint64_t waited_ms,
+		      uint64_t *deadline)
+{
+	uint64_t now = clock_ms(), next;
+
+	if (!c->timeout_end || c->timeout_end > now)
+		return;
+	next = waited_ms < WAITING_MS ? waited_ms : WAITING_MS;
+	if (*deadline < now + next + ALLOWANCE_MS)
+		*deadline = now + next + ALLOWANCE_MS;
+}
+
 /* For the case that no answer comes at all. */
 static void take_waiting(struct client *c, const struct wire_frame *f,
-			 uint32_t id)
+			 uint32_t id, uint64_t *deadline)
 {
 	struct wire_waiting m;
 
-	if (wire_get_waiting(f, &m, NULL) == 0 && m.request == id)
-		snprintf(c->waits, sizeof c->waits, "; this waited %llu s for "
-			 "%.*s", (unsigned long long)(m.waited_ms + 500) / 1000,
-			 SLICE_FMT(m.text));
+	if (wire_get_waiting(f, &m, NULL) < 0 || m.request != id)
+		return;
+	snprintf(c->waits, sizeof c->waits, "; this waited %llu s for %.*s",
+		 (unsigned long long)(m.waited_ms + 500) / 1000,
+		 SLICE_FMT(m.text));
+	more_time(c, m.waited_ms, deadline);
 }
 
 static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
@@ -250,7 +267,7 @@ static int await_reply(struct client *c, struct wire_frame *f, uint32_t id,
 	do {
 		rc = next_frame(c, f, deadline, e);
 		if (rc == 0 && f->type == WIRE_WAITING)
-			take_waiting(c, f, id);
+			take_waiting(c, f, id, &deadline);
 	/* an answer to a request that was given up is not for us */
 	} while (rc == 0 && f->id != id);
 	if (rc < 0 || f->kind == WIRE_REPLY)

@@ -57,7 +57,8 @@ void client_start_anew(struct client *c);
 int client_open(struct client *c, uint64_t deadline, struct err *e);
 /* Sends what is in out and waits for the reply to it, over as many connections
  * as it takes. A server that is there has 10 s beyond the request's own time
- * for it, counted anew on each connection; one that is away, again_ms. */
+ * for it, counted anew on each connection, and longer while it says that a FATE
+ * waits; one that is away, again_ms. */
 int client_round_trip(struct client *c, struct wire_frame *f, struct err *e);
 
 #endif

@@ -113,8 +113,7 @@ uint64_t waits_fate_due(const struct parked *p)
 	const struct member *agent = job_rank_owner(h->job, p->rank);
 	uint64_t since = p->waited.since, now = now_ms(h);
 
-	if (h->guests || now - since > WAITS_FATE_MAX_MS ||
-	    agent == job_rank_owner(h->job, p->session->rank))
+	if (h->guests || agent == job_rank_owner(h->job, p->session->rank))
 		return p->due; /* who asks is on its host, which lives */
 	if (agent && (agent->conn.heard > since ||
 		      now > agent->conn.heard + agent->lease_ms +

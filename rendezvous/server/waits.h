@@ -12,7 +12,6 @@ enum {
 	WAITS_MAX_MS = 30000, /* it is said again at the latest after that */
 	WAITS_TOLD_MAX = 16,  /* requests of one connection */
 	WAITS_FATE_MS = 100,  /* its agent may have been heard by then */
-	WAITS_FATE_MAX_MS = 8000, /* a client waits 10 s for its answer */
 };
 
 void waits_init(struct server *s);
