@@ -16,6 +16,8 @@
 #                         of a started program that has ended
 #   nothing_left [S]      no live process that was started in this test is left
 #                         after S seconds (10), however it was orphaned
+#   await_end PID...      until these processes have ended, at most 20 s each;
+#                         fails, and ends them, if one has not
 #   signal NAME SIG       kill -SIG of a started program
 #   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
 #                         skipped
@@ -153,6 +155,15 @@ await() {
 	echo "no line like '$pattern' in ${file##*/} (at most $limit s):"
 	sed 's/^/| /' "$file"
 	return 1
+}
+
+await_end() {
+	local p left=
+	for p; do
+		timeout 20 tail --pid="$p" -f /dev/null || left+=" $p"
+	done
+	[ -z "$left" ] || kill -KILL $left
+	[ -z "$left" ]
 }
 
 nothing_left() {

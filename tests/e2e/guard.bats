@@ -20,16 +20,6 @@ load ../lib
 	nothing_left
 }
 
-# Waits until none of these processes is left; ends them.
-await_end() {
-	local p left=
-	for p; do
-		timeout 20 tail --pid="$p" -f /dev/null || left+=" $p"
-	done
-	[ -z "$left" ] || kill -KILL $left
-	[ -z "$left" ]
-}
-
 # TEST_COOKIE is gone, too: they are looked for by their pids.
 @test "kill -9 of ddprun: a daemon with nothing of a worker's is gone, not a sidecar" {
 	cat >daemon <<-'END'
