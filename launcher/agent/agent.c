@@ -132,7 +132,8 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
 	begin_output(a, start);
-	failure_begin(&a->failure, start, agent_id(a), &a->member.rdzv.addr,
+	failure_begin(&a->failure, start, agent_id(a),
+		      member_server_addr(&a->member),
 		      member_job_key(&a->member, key));
 	rc = make_plan(a, start, &plan, &e);
 	if (rc == 0) {
@@ -243,7 +244,7 @@ static void on_waiting(struct member *m)
 	struct agent *a = m->owner;
 	char key[PROOF_HEX_SIZE];
 
-	failure_findable(&a->failure, agent_id(a), &m->rdzv.addr,
+	failure_findable(&a->failure, agent_id(a), member_server_addr(m),
 			 member_job_key(m, key));
 }
 

@@ -17,7 +17,7 @@ static int resolve(const struct config *c, const char *at,
 }
 
 /* As where a host's own name is 127.0.1.1: the server then listens at all
- * addresses by which others may come (hosting.h). */
+ * addresses by which others may come (listen_addrs.h). */
 static int own(const struct config *c, const char *host, struct sock_addr *out)
 {
 	log_warn("on %s its own name in Slurm, '%s', does not resolve: the "

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "launcher/config/exit_code.h"
 #include "launcher/config/remote_node.h"
-#include "launcher/membership/aloud.h"
+#include "launcher/membership/join_progress.h"
 
 enum {
 	SPEAK_FIRST_MS = 1000,
@@ -23,8 +23,8 @@ static void stop_timers(struct member *m)
 	uv_timer_stop(&m->speak);
 	uv_timer_stop(&m->ping);
 	uv_timer_stop(&m->deadline);
-	uv_timer_stop(&m->rejoin.timer);
-	probe_stop(&m->rejoin.probe);
+	uv_timer_stop(&m->reconnect.timer);
+	probe_stop(&m->reconnect.probe);
 }
 
 void member_give_up(struct member *m, const struct err *why)
@@ -33,40 +33,45 @@ void member_give_up(struct member *m, const struct err *why)
 		return;
 	m->over = 1;
 	stop_timers(m);
-	rdzv_hang_up(&m->rdzv);
+	connection_hang_up(&m->connection);
 	m->events->on_lost(m, why);
 }
 
 static int is_in(const struct member *m)
 {
-	return m->rdzv.phase == RDZV_IN;
+	return m->connection.phase == CONNECTION_IN;
 }
 
 static struct buf *out(struct member *m)
 {
-	return link_out(&m->rdzv.link);
+	return link_out(&m->connection.link);
 }
 
 static void flush(struct member *m)
 {
-	link_flush(&m->rdzv.link);
+	link_flush(&m->connection.link);
+}
+
+const struct sock_addr *member_server_addr(const struct member *m)
+{
+	return &m->connection.addr;
 }
 
 char *member_server_text(const struct member *m, char *text)
 {
-	return sock_addr_text(&m->rdzv.addr, text);
+	return sock_addr_text(&m->connection.addr, text);
 }
 
 char *member_job_key(const struct member *m, char *text)
 {
-	return rdzv_job_key(&m->rdzv, text);
+	return connection_job_key(&m->connection, text);
 }
 
 /* ---- waiting ---- */
 
 static void on_speak(uv_timer_t *t)
 {
-	aloud_speak(t->data);
+	join_progress_log(t->data);
 }
 
 static void on_deadline(uv_timer_t *t)
@@ -81,22 +86,25 @@ static void on_deadline(uv_timer_t *t)
 			"gave up after %g s: only %u of %s came to %s "
 			"(job '%s')%s%s; start them all within --rdzv-timeout",
 			c->rdzv_timeout_s, m->joined,
-			aloud_nodes(m, nodes, sizeof(nodes)), m->rdzv.where,
-			c->job, m->awaited[0] ? "; waited for " : "",
-			m->awaited);
+			join_progress_nodes(m, nodes, sizeof(nodes)),
+			m->connection.where, c->job,
+			m->awaited[0] ? "; waited for " : "", m->awaited);
 	else if (c->etcd.members)
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: nobody became the server of job "
 			"'%s' at %s%s%s; look at etcd, or raise "
-			"--rdzv-timeout", c->rdzv_timeout_s, c->job,
-			m->rdzv.where, m->rdzv.last.code ? ": " : "",
-			m->rdzv.last.text);
+			"--rdzv-timeout",
+			c->rdzv_timeout_s, c->job, m->connection.where,
+			m->connection.last.code ? ": " : "",
+			m->connection.last.text);
 	else
 		err_set(&e, ERR_TIMEOUT,
 			"gave up after %g s: no rendezvous at %s%s%s; start "
 			"ddprdzv or node 0's ddprun there, or raise "
-			"--rdzv-timeout", c->rdzv_timeout_s, m->rdzv.where,
-			m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+			"--rdzv-timeout",
+			c->rdzv_timeout_s, m->connection.where,
+			m->connection.last.code ? ": " : "",
+			m->connection.last.text);
 	member_give_up(m, &e);
 }
 
@@ -153,16 +161,17 @@ static void on_ping(uv_timer_t *t)
 		err_set(&e, ERR_REMOTE,
 			"the rendezvous server at %s is silent for %g s; is its"
 			" host or the network down?",
-			m->rdzv.beside ? rdzv_server_text(&m->rdzv, at)
-				       : m->rdzv.where,
+			m->connection.is_candidate
+				? connection_server_text(&m->connection, at)
+				: m->connection.where,
 			m->config->heartbeat_s);
-		m->rejoin.silent = 1;
-		if (!rdzv_silent(&m->rdzv, &e))
+		m->reconnect.silent = 1;
+		if (!connection_on_silence(&m->connection, &e))
 			member_give_up(m, &e);
 		return;
 	}
 	member_ping(m);
-	rejoin_unheard(m);
+	reconnect_unheard(m);
 }
 
 /* ---- joining ---- */
@@ -192,14 +201,14 @@ static uint32_t wire_ms(double seconds)
 static int32_t rank_asked_for(const struct config *c)
 {
 	return remote_node_number() >= c->max_nodes ? WIRE_RANK_OF_SPARE
-						     : (int32_t)c->node_rank;
+						    : (int32_t)c->node_rank;
 }
 
 void member_send_join(struct member *m)
 {
 	const struct config *c = m->config;
 	struct wire_join join = {
-		.hosts_server = (uint8_t)m->rdzv.hosts,
+		.hosts_server = (uint8_t)m->connection.hosts,
 		.node_rank = rank_asked_for(c),
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
@@ -218,7 +227,7 @@ void member_send_join(struct member *m)
 		member_give_up(m, &e);
 		return;
 	}
-	rdzv_own_addr(&m->rdzv, m->addr_text);
+	connection_own_addr(&m->connection, m->addr_text);
 	join.node_id = SLICE_STR(m->node_id);
 	join.host = SLICE_STR(m->host);
 	memcpy(addr, m->addr_text, sizeof(addr));
@@ -226,7 +235,7 @@ void member_send_join(struct member *m)
 	if (!c->private_endpoint) /* else nobody is elsewhere */
 		join.addrs = vouch_addrs(&m->vouch);
 	m->join_sent = 1;
-	rejoin_begin(m);
+	reconnect_begin(m);
 	wire_put_join(out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
 	flush(m);
 }
@@ -236,12 +245,12 @@ void member_join(struct member *m)
 	m->waiting = 1;
 	m->join_sent = 0;
 	start_waiting(m);
-	if (rejoin_needs(m))
+	if (reconnect_needs(m))
 		return;
-	if (is_in(m) && !m->rejoin.away)
+	if (is_in(m) && !m->reconnect.away)
 		member_send_join(m);
-	else if (!m->rejoin.away)
-		rdzv_start(&m->rdzv);
+	else if (!m->reconnect.away)
+		connection_start(&m->connection);
 }
 
 /* ---- what the server says ---- */
@@ -257,10 +266,10 @@ static void take_error(struct member *m, const struct wire_frame *f)
 	}
 	/* the last job's server, which waits for its node 0 to end */
 	if (x.code == ERR_ABORTED &&
-	    (m->rejoin.away || (!m->started && m->waiting))) {
+	    (m->reconnect.away || (!m->started && m->waiting))) {
 		err_set(&e, ERR_ABORTED, "%.*s", SLICE_FMT(x.text));
 		uv_timer_stop(&m->ping);
-		rdzv_again(&m->rdzv, &e);
+		connection_retry(&m->connection, &e);
 		return;
 	}
 	err_set(&e, f->id ? exit_code_refusal(x.code) : ERR_PROTOCOL, "%.*s",
@@ -275,20 +284,19 @@ static void take_state(struct member *m, const struct wire_state *state)
 	m->joined = state->joined;
 	m->spares = state->spares;
 	m->spare = state->spare;
-	m->starts_ms = state->last_call_ms ? clock_ms() + state->last_call_ms
-					   : 0;
-	log_debug("%u of %u nodes are there", m->joined,
-		  m->config->max_nodes);
+	m->starts_ms =
+		state->last_call_ms ? clock_ms() + state->last_call_ms : 0;
+	log_debug("%u of %u nodes are there", m->joined, m->config->max_nodes);
 	/* a job may run for weeks before it needs its spare */
 	if (m->spare && !was_spare) {
 		uv_timer_stop(&m->deadline);
-		aloud_spare(m);
+		join_progress_log_spare(m);
 		m->events->on_spare(m);
 	} else if (!m->spare && was_spare) {
 		start_deadline(m);
 	} else if (clock_ms() - m->began_ms >= SPEAK_FIRST_MS) {
 		/* who comes at once is not worth a line */
-		aloud_speak(m);
+		join_progress_log(m);
 	}
 }
 
@@ -304,7 +312,8 @@ static void name_client(struct member *m, const struct wire_waiting *x,
 		snprintf(text, size, " (rank %u, pid %d, in PyTorch's store)",
 			 rank, (int)pid);
 	else
-		snprintf(text, size, " (a worker of this node, in PyTorch's "
+		snprintf(text, size,
+			 " (a worker of this node, in PyTorch's "
 			 "store)");
 }
 
@@ -321,7 +330,7 @@ static void take_waiting(struct member *m, const struct wire_waiting *x)
 	if (!m->waiting || m->spare || m->starts_ms)
 		return;
 	snprintf(m->awaited, sizeof(m->awaited), "%.*s", SLICE_FMT(x->text));
-	aloud_awaited(m, s);
+	join_progress_log_awaited(m, s);
 	m->events->on_waiting(m);
 }
 
@@ -350,9 +359,9 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 		stop_waiting(m);
 		m->started = 1;
 		m->spare = 0;
-		m->rejoin.began = 1;
-		m->rejoin.ended = 0;
-		m->rejoin.round = start.round;
+		m->reconnect.began = 1;
+		m->reconnect.ended = 0;
+		m->reconnect.round = start.round;
 		m->events->on_start(m, &start);
 		return 0;
 	case WIRE_END:
@@ -364,10 +373,10 @@ static int take_notice(struct member *m, const struct wire_frame *f,
 			/* the server waits for us to go */
 			m->over = 1;
 			stop_timers(m);
-			rdzv_hang_up(&m->rdzv);
+			connection_hang_up(&m->connection);
 		}
-		if (end.round == m->rejoin.round)
-			m->rejoin.ended = 1;
+		if (end.round == m->reconnect.round)
+			m->reconnect.ended = 1;
 		m->events->on_end(m, &end);
 		return 0;
 	case WIRE_STOP:
@@ -404,14 +413,14 @@ static void on_page(void *owner, const struct wire_page *page)
 	flush(m);
 }
 
-static void on_frame(struct rdzv *c, const struct wire_frame *f)
+static void on_frame(struct connection *c, const struct wire_frame *f)
 {
 	struct member *m = c->owner;
 	struct err e = ERR_INIT;
 
 	m->unheard = 0;
-	probe_stop(&m->rejoin.probe);
-	if (rejoin_take(m, f))
+	probe_stop(&m->reconnect.probe);
+	if (reconnect_take(m, f))
 		return;
 	if (f->kind == WIRE_ERROR_REPLY)
 		take_error(m, f);
@@ -419,48 +428,48 @@ static void on_frame(struct rdzv *c, const struct wire_frame *f)
 		member_give_up(m, &e);
 }
 
-static void on_calling(struct rdzv *c)
+static void on_calling(struct connection *c)
 {
 	struct member *m = c->owner;
 
 	m->id = 1; /* HELLO's */
 	m->join_sent = 0;
 	/* our address is known already: no need to wait for the greeting */
-	if (m->waiting && (c->hosts || c->beside) && !m->rejoin.away)
+	if (m->waiting && (c->hosts || c->is_candidate) && !m->reconnect.away)
 		member_send_join(m);
 }
 
-static void on_greeted(struct rdzv *c)
+static void on_greeted(struct connection *c)
 {
 	struct member *m = c->owner;
 
 	m->unheard = 0;
-	uv_timer_start(&m->ping, on_ping, member_ping_ms(m),
-		       member_ping_ms(m));
-	if (!rejoin_greeted(m) && m->waiting && !m->join_sent)
+	uv_timer_start(&m->ping, on_ping, member_ping_ms(m), member_ping_ms(m));
+	if (!reconnect_greeted(m) && m->waiting && !m->join_sent)
 		member_send_join(m);
 }
 
-static int on_rdzv_away(struct rdzv *c, const struct err *why, int hopeless)
+static int on_connection_away(struct connection *c, const struct err *why,
+			      int hopeless)
 {
 	struct member *m = c->owner;
 
 	uv_timer_stop(&m->ping);
-	probe_stop(&m->rejoin.probe);
-	return rejoin_lost(m, why, hopeless);
+	probe_stop(&m->reconnect.probe);
+	return reconnect_lost(m, why, hopeless);
 }
 
-static void on_rdzv_lost(struct rdzv *c, const struct err *why)
+static void on_connection_lost(struct connection *c, const struct err *why)
 {
 	member_give_up(c->owner, why);
 }
 
-static const struct rdzv_events rdzv_events = {
+static const struct connection_events connection_events = {
 	.on_calling = on_calling,
 	.on_greeted = on_greeted,
 	.on_frame = on_frame,
-	.on_away = on_rdzv_away,
-	.on_lost = on_rdzv_lost,
+	.on_away = on_connection_away,
+	.on_lost = on_connection_lost,
 };
 
 /* ---- from start to end ---- */
@@ -471,15 +480,18 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 {
 	int rc;
 
-	*m = (struct member){.events = events, .config = config,
-			     .node_id = node_id, .reserved_fd = -1};
+	*m = (struct member){.events = events,
+			     .config = config,
+			     .node_id = node_id,
+			     .reserved_fd = -1};
 	sock_host_name(m->host);
-	rc = rdzv_init(&m->rdzv, loop, config, m->host, &rdzv_events, e);
+	rc = connection_init(&m->connection, loop, config, m->host,
+			     &connection_events, e);
 	if (rc < 0)
 		return rc;
-	m->rdzv.owner = m;
+	m->connection.owner = m;
 	pages_init(&m->pages, loop, on_page, m);
-	rejoin_init(m, loop);
+	reconnect_init(m, loop);
 	vouch_init(&m->vouch);
 	uv_timer_init(loop, &m->speak);
 	uv_timer_init(loop, &m->ping);
@@ -490,15 +502,15 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 
 int member_is_adrift(const struct member *m)
 {
-	return m->rejoin.adrift;
+	return m->reconnect.adrift;
 }
 
 void member_exited(struct member *m, const struct wire_exited *x)
 {
-	size_t from = m->rejoin.said.len;
+	size_t from = m->reconnect.said.len;
 
-	wire_put_exited(&m->rejoin.said, WIRE_EXITED, WIRE_NOTICE, 0, x);
-	rejoin_say(m, from, x->code || x->signal);
+	wire_put_exited(&m->reconnect.said, WIRE_EXITED, WIRE_NOTICE, 0, x);
+	reconnect_say(m, from, x->code || x->signal);
 	if (is_in(m) && out(m)->len > MUCH_BYTES)
 		flush(m);
 }
@@ -512,12 +524,13 @@ void member_flush(struct member *m)
 void member_failed(struct member *m, uint32_t round, int exit_code,
 		   const char *text)
 {
-	const struct wire_failed x = {.round = round, .exit_code = exit_code,
+	const struct wire_failed x = {.round = round,
+				      .exit_code = exit_code,
 				      .text = SLICE_STR(text)};
-	size_t from = m->rejoin.said.len;
+	size_t from = m->reconnect.said.len;
 
-	wire_put_failed(&m->rejoin.said, WIRE_FAILED, WIRE_NOTICE, 0, &x);
-	rejoin_say(m, from, 1);
+	wire_put_failed(&m->reconnect.said, WIRE_FAILED, WIRE_NOTICE, 0, &x);
+	reconnect_say(m, from, 1);
 	member_flush(m);
 }
 
@@ -533,10 +546,10 @@ void member_leave(struct member *m, int signal, const char *text)
 
 void member_stop(struct member *m, const struct wire_stop *stop)
 {
-	size_t from = m->rejoin.said.len;
+	size_t from = m->reconnect.said.len;
 
-	wire_put_stop(&m->rejoin.said, WIRE_STOP, WIRE_NOTICE, 0, stop);
-	rejoin_say(m, from, 1);
+	wire_put_stop(&m->reconnect.said, WIRE_STOP, WIRE_NOTICE, 0, stop);
+	reconnect_say(m, from, 1);
 	member_flush(m);
 }
 
@@ -546,8 +559,8 @@ void member_close(struct member *m)
 	uv_close((uv_handle_t *)&m->speak, NULL);
 	uv_close((uv_handle_t *)&m->ping, NULL);
 	uv_close((uv_handle_t *)&m->deadline, NULL);
-	rejoin_close(m);
-	rdzv_close(&m->rdzv);
+	reconnect_close(m);
+	connection_close(&m->connection);
 	pages_close(&m->pages);
 	vouch_release(&m->vouch);
 	if (m->reserved_fd >= 0)
@@ -557,23 +570,23 @@ void member_close(struct member *m)
 
 int member_reaped(struct member *m, pid_t pid, int status)
 {
-	return rdzv_reaped(&m->rdzv, pid, status) ||
+	return connection_reaped(&m->connection, pid, status) ||
 	       pages_reaped(&m->pages, pid, status);
 }
 
 pid_t member_server_pid(const struct member *m)
 {
-	return m->rdzv.keeper.server.pid;
+	return m->connection.supervisor.server.pid;
 }
 
 int member_server_stands_by(const struct member *m)
 {
-	return member_server_pid(m) && m->rdzv.beside &&
-	       !rdzv_is_beside(&m->rdzv) &&
-	       !daemon_is_stopped(&m->rdzv.keeper.server);
+	return member_server_pid(m) && m->connection.is_candidate &&
+	       !connection_is_own_candidate(&m->connection) &&
+	       !server_process_is_stopped(&m->connection.supervisor.server);
 }
 
 void member_leave_server(struct member *m)
 {
-	m->rdzv.keeper.server.pid = 0;
+	m->connection.supervisor.server.pid = 0;
 }

@@ -5,8 +5,8 @@
 #define LAUNCHER_MEMBER_H
 
 #include "launcher/inspect/page.h"
-#include "launcher/membership/rdzv.h"
-#include "launcher/membership/rejoin.h"
+#include "launcher/membership/connection.h"
+#include "launcher/membership/reconnect.h"
 #include "launcher/membership/vouch.h"
 
 enum { MEMBER_AWAITED_MAX = 640 };
@@ -40,13 +40,13 @@ struct member {
 	const struct config *config;
 	const char *node_id;
 	char host[SOCK_HOST_MAX];
-	struct rdzv rdzv;
-	struct rejoin rejoin; /* where the server is away */
+	struct connection connection;
+	struct reconnect reconnect; /* where the server is away */
 	int over;
-	uint32_t id;     /* of the last request */
-	int waiting;     /* a JOIN is to be sent, or waits for its START */
+	uint32_t id; /* of the last request */
+	int waiting; /* a JOIN is to be sent, or waits for its START */
 	int join_sent;
-	int started;     /* a round has been: the others know the way */
+	int started;	 /* a round has been: the others know the way */
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
 	struct pages pages; /* for those who ask what this node does */
@@ -56,8 +56,8 @@ struct member {
 	unsigned unheard; /* pings since anything came */
 	/* what STATE said last */
 	uint32_t joined, spares;
-	int spare;           /* this node waits for another's place */
-	uint64_t starts_ms;  /* the last call ends then; 0: it has not begun */
+	int spare;	    /* this node waits for another's place */
+	uint64_t starts_ms; /* the last call ends then; 0: it has not begun */
 	/* what WAITING said last, of this wait: whom for; "" before */
 	char awaited[MEMBER_AWAITED_MAX];
 };
@@ -89,10 +89,9 @@ void member_ping(struct member *m);
 /* No server, and none is looked for. */
 int member_is_adrift(const struct member *m);
 
-/* For rejoin.c. */
+/* For reconnect.c. */
 void member_give_up(struct member *m, const struct err *why);
 void member_send_join(struct member *m);
-
 
 /* Closes all; the server that we host, if any, is told to go and ends later. */
 void member_close(struct member *m);
@@ -106,11 +105,11 @@ pid_t member_server_pid(const struct member *m);
 int member_server_stands_by(const struct member *m);
 void member_leave_server(struct member *m);
 
-/* The job's key for its workers, as rdzv_job_key. */
+/* The job's key for its workers, as connection_job_key. */
 char *member_job_key(const struct member *m, char *text);
 
-/* Where this node's workers and tools ask for the server; text[SOCK_TEXT_MAX].
- */
+/* Where this node's workers and tools reach the server; text[SOCK_TEXT_MAX]. */
+const struct sock_addr *member_server_addr(const struct member *m);
 char *member_server_text(const struct member *m, char *text);
 
 #endif

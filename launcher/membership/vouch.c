@@ -82,19 +82,23 @@ static void judge(int found, uid_t uid, const struct err *why,
 	if (m->yes)
 		return;
 	if (ours)
-		snprintf(text, size, "ddprun there runs in a user namespace "
+		snprintf(text, size,
+			 "ddprun there runs in a user namespace "
 			 "in which all users' sockets look like its own (user "
 			 "%u); map the user id, or start with --store-open",
 			 (unsigned)uid);
 	else if (found == SOCKET_OWNED)
-		snprintf(text, size, "the socket there belongs to user %u, and "
-			 "the job to user %u", (unsigned)uid,
-			 (unsigned)geteuid());
+		snprintf(text, size,
+			 "the socket there belongs to user %u, and "
+			 "the job to user %u",
+			 (unsigned)uid, (unsigned)geteuid());
 	else if (found == SOCKET_CLOSED)
-		snprintf(text, size, "it was closed there before it was known "
+		snprintf(text, size,
+			 "it was closed there before it was known "
 			 "whose it is");
 	else if (found == SOCKET_NONE)
-		snprintf(text, size, "ddprun there sees no such socket; if it "
+		snprintf(text, size,
+			 "ddprun there sees no such socket; if it "
 			 "comes through a NAT, or out of a container with a "
 			 "network of its own, start with --store-open");
 	else

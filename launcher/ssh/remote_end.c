@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "launcher/membership/keeper.h"
+#include "launcher/membership/server_supervisor.h"
 #include "launcher/config/exit_code.h"
 #include "launcher/worker/reap.h"
 #include "launcher/ssh/remote_agent.h"
@@ -40,7 +40,7 @@ struct remote_end {
 	int has_job;
 	struct remote_agent agent;
 	int was_started, agent_runs;
-	struct keeper keeper;
+	struct server_supervisor supervisor;
 	struct remote_tree tree;
 	int has_tree, tree_gone;
 	int ending, over;
@@ -74,8 +74,8 @@ static void pace(struct remote_end *r)
 
 static void finish(struct remote_end *r)
 {
-	if (!r->ending || r->over || r->agent_runs || r->keeper.server.pid ||
-	    (r->has_tree && !r->tree_gone))
+	if (!r->ending || r->over || r->agent_runs ||
+	    r->supervisor.server.pid || (r->has_tree && !r->tree_gone))
 		return;
 	r->over = 1;
 	remote_pipe_close(&r->pipe);
@@ -89,8 +89,8 @@ static void on_late(uv_timer_t *t)
 	struct remote_end *r = t->data;
 
 	remote_agent_signal(&r->agent, SIGKILL);
-	if (r->keeper.server.pid)
-		kill(r->keeper.server.pid, SIGKILL);
+	if (r->supervisor.server.pid)
+		kill(r->supervisor.server.pid, SIGKILL);
 }
 
 /* All that runs here has to go: nobody is there who wants it. */
@@ -105,7 +105,7 @@ static void end(struct remote_end *r, const char *why)
 	r->pipe.out_gone = 1;
 	remote_agent_pause(&r->agent, 0);
 	remote_agent_abandon(&r->agent);
-	keeper_dismiss(&r->keeper);
+	server_supervisor_stop(&r->supervisor);
 	if (!r->agent_runs)
 		ms = SERVER_MS;
 	uv_timer_start(&r->late, on_late, ms, 0);
@@ -153,7 +153,7 @@ static void on_agent_gone(struct remote_agent *a, int code)
 
 	r->agent_runs = 0;
 	/* other nodes may come to it as long as the head waits for them */
-	keeper_node_gone(&r->keeper);
+	server_supervisor_node_gone(&r->supervisor);
 	send_u32(r, REMOTE_EXIT, (uint32_t)code);
 	finish(r);
 }
@@ -232,7 +232,7 @@ static int choose_address(const struct remote_list *list, struct sock_addr *a,
 static int start_server(struct remote_end *r, int fd, struct err *e)
 {
 	const struct config *c = &r->job.config;
-	const struct keeper_order order = {
+	const struct server_supervisor_options order = {
 		.fds = &fd, .n = 1, .job = c->job, .journal = c->journal};
 	struct auth own = r->job.auth;
 	int rc = own.methods ? 0 : auth_choose(&own, c->auth_text,
@@ -241,8 +241,8 @@ static int start_server(struct remote_end *r, int fd, struct err *e)
 	if (rc < 0)
 		close(fd);
 	else
-		rc = keeper_start(&r->keeper, &order, &own, e);
-	if (rc == 0 && r->keeper.auth.methods == WIRE_NO_PROOF)
+		rc = server_supervisor_start(&r->supervisor, &order, &own, e);
+	if (rc == 0 && r->supervisor.auth.methods == WIRE_NO_PROOF)
 		log_warn("--auth none: whoever reaches the job's server can "
 			 "join it, read what it stores there and end it");
 	auth_wipe(&own);
@@ -257,7 +257,7 @@ static void serve(struct remote_end *r, struct slice body)
 	struct err e = ERR_INIT;
 	int fd = -1, rc = -EINVAL;
 
-	if (!r->has_job || r->keeper.server.pid ||
+	if (!r->has_job || r->supervisor.server.pid ||
 	    (body.len && body.data[body.len - 1])) {
 		garbled(r, "SERVE");
 		return;
@@ -425,17 +425,17 @@ static void take_death(void *arg, pid_t pid, int status,
 {
 	struct remote_end *r = arg;
 	struct err e = ERR_INIT;
-	enum keeper_end how;
+	enum server_end how;
 
 	if (remote_agent_reaped(&r->agent, pid, status) ||
 	    (r->has_tree && remote_tree_reaped(&r->tree, pid, status)))
 		return;
-	how = keeper_reaped(&r->keeper, pid, status, &e);
-	if (how == KEEPER_OVER) {
+	how = server_supervisor_reaped(&r->supervisor, pid, status, &e);
+	if (how == SERVER_LOST) {
 		log_error("error: %s", e.text);
 		tell(r, REMOTE_UNSERVED, SLICE("", 0));
 	}
-	if (how == KEEPER_OVER || how == KEEPER_AS_TOLD)
+	if (how == SERVER_LOST || how == SERVER_ENDED)
 		finish(r);
 }
 
@@ -527,7 +527,7 @@ static int run(struct remote_end *r, struct err *e)
 
 int remote_end_main(int argc, char **argv)
 {
-	static struct remote_end r = {.keeper = KEEPER_INIT};
+	static struct remote_end r = {.supervisor = SERVER_SUPERVISOR_INIT};
 	struct err e = ERR_INIT;
 	int rc;
 

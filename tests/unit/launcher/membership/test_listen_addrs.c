@@ -1,10 +1,10 @@
-/* test_hosting.c: at which addresses a server of ours listens. */
+/* test_listen_addrs.c: at which addresses a server of ours listens. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <string.h>
 
 #include "base/own_addr.h"
-#include "launcher/membership/hosting.h"
+#include "launcher/membership/listen_addrs.h"
 #include "tests/unit/run_case.h"
 
 /* The first IPv4 address by which others reach this host. */
@@ -32,22 +32,22 @@ START_TEST(in_a_step_it_listens_where_the_second_node_comes_in)
 
 	if (!find_outside(&outside)) /* a host without a network */
 		return;
-	ck_assert_ptr_nonnull(inet_ntop(AF_INET, at, c.slurm.second,
-					sizeof c.slurm.second));
+	ck_assert_ptr_nonnull(
+		inet_ntop(AF_INET, at, c.slurm.second, sizeof c.slurm.second));
 	ck_assert(sock_addr_number("127.0.0.1", 29400, &named));
-	ck_assert_int_eq(hosting_addrs(&c, &named, out), 1);
+	ck_assert_int_eq(listen_addrs_choose(&c, &named, out), 1);
 	sock_addr_set_port(&outside, 29400);
 	ck_assert_mem_eq(&out[0].ss, &outside.ss, sizeof(struct sockaddr_in));
 	/* one node needs no other's way */
 	c.slurm.second[0] = '\0';
-	ck_assert_int_ge(hosting_addrs(&c, &named, out), 1);
+	ck_assert_int_ge(listen_addrs_choose(&c, &named, out), 1);
 	ck_assert_mem_eq(&out[0].ss, &named.ss, sizeof(struct sockaddr_in));
 }
 END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("hosting");
+	TCase *c = tcase_create("listen_addrs");
 
 	tcase_add_test(c, in_a_step_it_listens_where_the_second_node_comes_in);
 	return run_case(c);

@@ -1,5 +1,5 @@
-/* rejoin.c: losing a server, and finding it again. */
-#include "launcher/membership/rejoin.h"
+/* reconnect.c: losing a server, and finding it again. */
+#include "launcher/membership/reconnect.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 enum {
 	SAID_MAX = 256 << 20,
 	UNHEARD_MANY = 4, /* pings; of a stall that is no longer short */
-	QUIET_MS = 1000, /* where another server is to come, and soon */
+	QUIET_MS = 1000,  /* where another server is to come, and soon */
 };
 
 /* ---- lost ---- */
 
-static void note_time(struct rejoin *r)
+static void note_time(struct reconnect *r)
 {
 	time_t now = time(NULL);
 	struct tm tm;
@@ -29,33 +29,36 @@ static void note_time(struct rejoin *r)
 
 static int is_over(struct member *m)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	struct err e = ERR_INIT;
 	char at[SOCK_TEXT_MAX];
 
-	err_set(&e, ERR_REMOTE, "the rendezvous server at %s was lost at %s: "
-		"%.900s", rdzv_server_text(&m->rdzv, at), r->when, r->why.text);
+	err_set(&e, ERR_REMOTE,
+		"the rendezvous server at %s was lost at %s: "
+		"%.900s",
+		connection_server_text(&m->connection, at), r->when,
+		r->why.text);
 	member_give_up(m, &e);
 	return 1;
 }
 
-int rejoin_needs(struct member *m)
+int reconnect_needs(struct member *m)
 {
-	return m->rejoin.adrift ? is_over(m) : 0;
+	return m->reconnect.adrift ? is_over(m) : 0;
 }
 
 /* The others may have found the next server: who was silent to us has counted
  * us as lost, and so has whoever our own server heard nothing of. */
 static int is_left_behind(const struct member *m)
 {
-	return m->rdzv.beside &&
-	       (m->rejoin.silent || m->rdzv.keeper.cut_off);
+	return m->connection.is_candidate &&
+	       (m->reconnect.silent || m->connection.supervisor.cut_off);
 }
 
 /* Nobody is looked for any more: text, added to why, says why not. */
 static void drift(struct member *m, const char *text)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	struct err why = r->why;
 
 	if (r->adrift)
@@ -68,20 +71,21 @@ static void drift(struct member *m, const char *text)
 		return;
 	}
 	log_warn("the rendezvous server is lost: %s; the workers go on until "
-		 "one needs it", r->why.text);
+		 "one needs it",
+		 r->why.text);
 	m->events->on_adrift(m);
 }
 
 static void say_lost(struct member *m)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 
 	r->said_lost = 1;
 	/* who starts it again has said so */
-	if (!m->rdzv.hosts)
+	if (!m->connection.hosts)
 		log_warn("%s; %sooking for it for %g s (--rdzv-conf "
-			 "reconnect_timeout)", r->why.text,
-			 m->waiting ? "l" : "the workers go on, l",
+			 "reconnect_timeout)",
+			 r->why.text, m->waiting ? "l" : "the workers go on, l",
 			 m->config->reconnect_s);
 }
 
@@ -93,9 +97,9 @@ static void start_timer(struct member *m, uint64_t gone_ms)
 	uint64_t ms = config_again_ms(m->config);
 
 	ms = ms > gone_ms ? ms - gone_ms : 0;
-	if (!m->rejoin.said_lost && ms > QUIET_MS)
+	if (!m->reconnect.said_lost && ms > QUIET_MS)
 		ms = QUIET_MS;
-	uv_timer_start(&m->rejoin.timer, on_timer, ms, 0);
+	uv_timer_start(&m->reconnect.timer, on_timer, ms, 0);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -103,21 +107,22 @@ static void on_timer(uv_timer_t *t)
 	struct member *m = t->data;
 	char text[128 + ERR_TEXT_MAX];
 
-	if (!m->rejoin.said_lost) {
+	if (!m->reconnect.said_lost) {
 		say_lost(m);
-		start_timer(m, clock_ms() - m->rejoin.lost_ms);
+		start_timer(m, clock_ms() - m->reconnect.lost_ms);
 		return;
 	}
-	snprintf(text, sizeof(text), "it did not come back within %g s "
+	snprintf(text, sizeof(text),
+		 "it did not come back within %g s "
 		 "(--rdzv-conf reconnect_timeout)%s%.300s",
-		 m->config->reconnect_s,
-		 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+		 m->config->reconnect_s, m->connection.last.code ? ": " : "",
+		 m->connection.last.text);
 	drift(m, text);
 }
 
-int rejoin_lost(struct member *m, const struct err *why, int hopeless)
+int reconnect_lost(struct member *m, const struct err *why, int hopeless)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 
 	if (!config_again_ms(m->config) || m->over)
 		return 0;
@@ -127,7 +132,7 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 		r->why = *why;
 		note_time(r);
 		r->said_lost = 0;
-		if (!m->rdzv.beside)
+		if (!m->connection.is_candidate)
 			say_lost(m);
 		start_timer(m, 0);
 	}
@@ -142,21 +147,23 @@ int rejoin_lost(struct member *m, const struct err *why, int hopeless)
 
 static void renew(struct member *m)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	char at[SOCK_TEXT_MAX];
 
 	r->away = r->renews = 1;
-	err_set(&r->why, -ETIMEDOUT, "the network to the rendezvous server at "
-		"%s was down", rdzv_server_text(&m->rdzv, at));
+	err_set(&r->why, -ETIMEDOUT,
+		"the network to the rendezvous server at "
+		"%s was down",
+		connection_server_text(&m->connection, at));
 	log_debug("%s: connecting anew", r->why.text);
 	note_time(r);
-	rdzv_renew(&m->rdzv, &r->why);
+	connection_renew(&m->connection, &r->why);
 }
 
 static int is_held_up(const struct member *m)
 {
-	return m->rdzv.phase == RDZV_IN && !m->over &&
-	       link_is_stalled(&m->rdzv.link);
+	return m->connection.phase == CONNECTION_IN && !m->over &&
+	       link_is_stalled(&m->connection.link);
 }
 
 static void on_reached(void *owner)
@@ -169,14 +176,14 @@ static void on_reached(void *owner)
 
 /* TCP waits twice as long from one try to the next: the lease might end before
  * it finds out that the network is back. */
-void rejoin_unheard(struct member *m)
+void reconnect_unheard(struct member *m)
 {
 	if (m->unheard < UNHEARD_MANY)
 		return;
 	log_debug("%u of %d pings in a row are unanswered", m->unheard,
 		  WIRE_PINGS);
 	if (config_again_ms(m->config) && is_held_up(m))
-		probe_start(&m->rejoin.probe, &m->rdzv.link.addr,
+		probe_start(&m->reconnect.probe, &m->connection.link.addr,
 			    member_ping_ms(m) / 2);
 }
 
@@ -185,21 +192,22 @@ void rejoin_unheard(struct member *m)
 /* Whoever has started ours again has said so, just then. */
 static int is_said(const struct member *m)
 {
-	return m->rdzv.keeper.again_ms &&
-	       m->rdzv.keeper.again_ms + QUIET_MS > m->rejoin.lost_ms;
+	return m->connection.supervisor.again_ms &&
+	       m->connection.supervisor.again_ms + QUIET_MS >
+		       m->reconnect.lost_ms;
 }
 
 /* One line in all, where nobody had the time to worry. */
 static void say_back(const struct member *m)
 {
-	const struct rejoin *r = &m->rejoin;
+	const struct reconnect *r = &m->reconnect;
 	double s = (double)(clock_ms() - r->lost_ms) / 1e3;
 	char at[SOCK_TEXT_MAX];
 
-	rdzv_server_text(&m->rdzv, at);
-	if (r->said_lost && m->rdzv.beside)
+	connection_server_text(&m->connection, at);
+	if (r->said_lost && m->connection.is_candidate)
 		log_info("the job's server is at %s after %.3f s", at, s);
-	else if (r->said_lost && !m->rdzv.hosts)
+	else if (r->said_lost && !m->connection.hosts)
 		log_info("the rendezvous server at %s is back after %.3f s", at,
 			 s);
 	else if (!r->said_lost && !is_said(m))
@@ -210,7 +218,7 @@ static void say_back(const struct member *m)
 
 static void be_back(struct member *m)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 
 	uv_timer_stop(&r->timer);
 	if (r->renews)
@@ -218,15 +226,17 @@ static void be_back(struct member *m)
 	else
 		say_back(m);
 	r->away = r->renews = r->adrift = r->silent = 0;
-	m->rdzv.keeper.cut_off = 0;
+	m->connection.supervisor.cut_off = 0;
 }
 
-int rejoin_greeted(struct member *m)
+int reconnect_greeted(struct member *m)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	struct wire_resume x = {
-		.node_id = SLICE_STR(m->node_id), .round = r->round,
-		.began = (uint8_t)r->began, .ended = (uint8_t)r->ended,
+		.node_id = SLICE_STR(m->node_id),
+		.round = r->round,
+		.began = (uint8_t)r->began,
+		.ended = (uint8_t)r->ended,
 	};
 
 	if (!r->away)
@@ -234,16 +244,16 @@ int rejoin_greeted(struct member *m)
 	if (!m->config->private_endpoint)
 		x.addrs = vouch_addrs(&m->vouch);
 	r->asked = ++m->id;
-	wire_put_resume(link_out(&m->rdzv.link), WIRE_RESUME, WIRE_REQUEST,
-			r->asked, &x);
-	link_flush(&m->rdzv.link);
+	wire_put_resume(link_out(&m->connection.link), WIRE_RESUME,
+			WIRE_REQUEST, r->asked, &x);
+	link_flush(&m->connection.link);
 	return 1;
 }
 
 /* The notices from that number on, once more. */
 static void say_again(struct member *m, uint32_t heard)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	struct reader in;
 	const char *from;
 
@@ -256,9 +266,9 @@ static void say_again(struct member *m, uint32_t heard)
 	}
 	from = in.p;
 	if (from < in.end)
-		buf_put(link_out(&m->rdzv.link), from,
+		buf_put(link_out(&m->connection.link), from,
 			(size_t)(in.end - from));
-	link_flush(&m->rdzv.link);
+	link_flush(&m->connection.link);
 }
 
 static void take_known(struct member *m, const struct wire_resumed *x)
@@ -277,9 +287,10 @@ static void take_known(struct member *m, const struct wire_resumed *x)
  * that ended. */
 static void join_anew(struct member *m, const struct wire_resumed *x)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	const struct wire_end end = {.round = r->round,
-				     .verdict = WIRE_REGROUP, .text = x->text,
+				     .verdict = WIRE_REGROUP,
+				     .text = x->text,
 				     .rank = -1};
 	int again = r->anew;
 
@@ -297,15 +308,16 @@ static void be_forgotten(struct member *m, const struct wire_resumed *x)
 	const char *left = "", *right = "";
 	char text[ERR_TEXT_MAX];
 
-	m->rejoin.adrift = 0;
-	rdzv_stop_looking(&m->rdzv);
+	m->reconnect.adrift = 0;
+	connection_stop_search(&m->connection);
 	uv_timer_stop(&m->ping); /* nobody is left to be silent */
 	if (x->known == WIRE_OVER) {
-		m->rejoin.needs = 1;
-	} else if (m->rdzv.beside) { /* the others go on without this node */
+		m->reconnect.needs = 1;
+	} else if (m->connection.is_candidate) { /* the others go on without
+						    this node */
 		left = "and the next one does not know this node any more (";
 		right = ")";
-		m->rejoin.silent = 1;
+		m->reconnect.silent = 1;
 	} else {
 		left = "it came back without its state (";
 		right = "); --journal FILE keeps it";
@@ -317,7 +329,8 @@ static void be_forgotten(struct member *m, const struct wire_resumed *x)
 
 static void take_unknown(struct member *m, const struct wire_resumed *x)
 {
-	if (x->known == WIRE_LOST && m->started && !m->rdzv.beside) {
+	if (x->known == WIRE_LOST && m->started &&
+	    !m->connection.is_candidate) {
 		join_anew(m, x);
 	} else if (!m->started) {
 		be_back(m);
@@ -327,13 +340,13 @@ static void take_unknown(struct member *m, const struct wire_resumed *x)
 	}
 }
 
-int rejoin_take(struct member *m, const struct wire_frame *f)
+int reconnect_take(struct member *m, const struct wire_frame *f)
 {
 	struct wire_resumed x;
 	struct err e = ERR_INIT;
 
 	if (f->type != WIRE_RESUME || f->kind != WIRE_REPLY ||
-	    f->id != m->rejoin.asked)
+	    f->id != m->reconnect.asked)
 		return 0;
 	if (wire_get_resumed(f, &x, &e) < 0)
 		member_give_up(m, &e);
@@ -346,47 +359,49 @@ int rejoin_take(struct member *m, const struct wire_frame *f)
 
 /* ---- telling ---- */
 
-void rejoin_begin(struct member *m)
+void reconnect_begin(struct member *m)
 {
-	buf_reset(&m->rejoin.said);
-	m->rejoin.needs = m->rejoin.anew = 0;
+	buf_reset(&m->reconnect.said);
+	m->reconnect.needs = m->reconnect.anew = 0;
 }
 
-void rejoin_say(struct member *m, size_t from, int needs)
+void reconnect_say(struct member *m, size_t from, int needs)
 {
-	struct rejoin *r = &m->rejoin;
+	struct reconnect *r = &m->reconnect;
 	struct slice said;
 	struct err e = ERR_INIT;
 	int rc = buf_bytes(&r->said, &said);
 
 	/* the server would wait for it, and all nodes for the server */
 	if (rc < 0) {
-		err_set(&e, rc, "cannot keep what this node has to tell the "
-			"rendezvous server: %s", err_name(rc));
+		err_set(&e, rc,
+			"cannot keep what this node has to tell the "
+			"rendezvous server: %s",
+			err_name(rc));
 		member_give_up(m, &e);
 		return;
 	}
 	r->needs |= needs;
-	if (m->rdzv.phase == RDZV_IN && !r->away && !r->anew)
-		buf_put(link_out(&m->rdzv.link), said.data + from,
+	if (m->connection.phase == CONNECTION_IN && !r->away && !r->anew)
+		buf_put(link_out(&m->connection.link), said.data + from,
 			said.len - from);
 	if (needs)
-		rejoin_needs(m);
+		reconnect_needs(m);
 }
 
 /* ---- begin and end ---- */
 
-void rejoin_init(struct member *m, uv_loop_t *loop)
+void reconnect_init(struct member *m, uv_loop_t *loop)
 {
-	buf_init(&m->rejoin.said, SAID_MAX);
-	uv_timer_init(loop, &m->rejoin.timer);
-	m->rejoin.timer.data = m;
-	probe_init(&m->rejoin.probe, loop, on_reached, m);
+	buf_init(&m->reconnect.said, SAID_MAX);
+	uv_timer_init(loop, &m->reconnect.timer);
+	m->reconnect.timer.data = m;
+	probe_init(&m->reconnect.probe, loop, on_reached, m);
 }
 
-void rejoin_close(struct member *m)
+void reconnect_close(struct member *m)
 {
-	uv_close((uv_handle_t *)&m->rejoin.timer, NULL);
-	probe_close(&m->rejoin.probe);
-	buf_release(&m->rejoin.said);
+	uv_close((uv_handle_t *)&m->reconnect.timer, NULL);
+	probe_close(&m->reconnect.probe);
+	buf_release(&m->reconnect.said);
 }

@@ -1,5 +1,5 @@
-/* aloud.c: the lines of an agent that waits. */
-#include "launcher/membership/aloud.h"
+/* join_progress.c: the lines of an agent that waits. */
+#include "launcher/membership/join_progress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/config/inferred.h"
-#include "launcher/membership/hosting.h"
+#include "launcher/membership/listen_addrs.h"
 
 enum { LINE_MAX_BYTES = 4096 };
 
@@ -17,13 +17,16 @@ static void say_how(const struct member *m, char *how, size_t size)
 
 	if (c->etcd.members)
 		snprintf(how, size, "the same command there");
-	else if (hosting_is_loopback(c->endpoint.host))
-		snprintf(how, size, "the same command, on another host add "
+	else if (listen_addrs_is_loopback(c->endpoint.host))
+		snprintf(how, size,
+			 "the same command, on another host add "
 			 "--rdzv-endpoint HOST:%u",
-			 sock_addr_port(&m->rdzv.addr));
+			 sock_addr_port(&m->connection.addr));
 	else
-		snprintf(how, size, "the same command there, with "
-			 "--rdzv-endpoint %s", m->rdzv.where);
+		snprintf(how, size,
+			 "the same command there, with "
+			 "--rdzv-endpoint %s",
+			 m->connection.where);
 }
 
 static void speak_outside(const struct member *m, unsigned long long s)
@@ -32,20 +35,23 @@ static void speak_outside(const struct member *m, unsigned long long s)
 
 	if (c->etcd.members)
 		log_info("waiting %llu s for a server of job '%s' at %s%s%s", s,
-			 c->job, m->rdzv.where, m->rdzv.last.code ? ": " : "",
-			 m->rdzv.last.text);
-	else if (m->rdzv.phase == RDZV_CALLING)
+			 c->job, m->connection.where,
+			 m->connection.last.code ? ": " : "",
+			 m->connection.last.text);
+	else if (m->connection.phase == CONNECTION_CALLING)
 		log_info("waiting %llu s for an answer from %s (job '%s')", s,
-			 m->rdzv.where, c->job);
+			 m->connection.where, c->job);
 	else
 		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
 			 "%s%s; it starts with ddprun on the host that has that"
-			 " address", s, m->rdzv.where, c->job,
-			 m->rdzv.last.code ? ": " : "", m->rdzv.last.text);
+			 " address",
+			 s, m->connection.where, c->job,
+			 m->connection.last.code ? ": " : "",
+			 m->connection.last.text);
 }
 
 /* "2 nodes", "2 to 4 nodes" */
-const char *aloud_nodes(const struct member *m, char *text, size_t size)
+const char *join_progress_nodes(const struct member *m, char *text, size_t size)
 {
 	const struct config *c = m->config;
 
@@ -57,14 +63,15 @@ const char *aloud_nodes(const struct member *m, char *text, size_t size)
 	return text;
 }
 
-void aloud_spare(const struct member *m)
+void join_progress_log_spare(const struct member *m)
 {
 	const struct config *c = m->config;
 
 	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
 		 "and takes this one when it loses one; if this is another job,"
-		 " give it its own --rdzv-id", c->job, m->rdzv.where,
-		 c->max_nodes, c->max_nodes == 1 ? "" : "s");
+		 " give it its own --rdzv-id",
+		 c->job, m->connection.where, c->max_nodes,
+		 c->max_nodes == 1 ? "" : "s");
 }
 
 static void speak_last_call(const struct member *m)
@@ -75,8 +82,9 @@ static void speak_last_call(const struct member *m)
 	char nodes[64];
 
 	log_info("%u of %s are there at %s (job '%s'); starting in %llu s "
-		 "unless more come (--last-call-timeout)", m->joined,
-		 aloud_nodes(m, nodes, sizeof(nodes)), m->rdzv.where, c->job,
+		 "unless more come (--last-call-timeout)",
+		 m->joined, join_progress_nodes(m, nodes, sizeof(nodes)),
+		 m->connection.where, c->job,
 		 (unsigned long long)(left + 500) / 1000);
 }
 
@@ -112,7 +120,7 @@ static void say_remedy(const struct member *m, char *text, size_t size)
 			 c->max_nodes - m->joined > 1 ? "s" : "", how);
 }
 
-void aloud_awaited(const struct member *m, unsigned long long s)
+void join_progress_log_awaited(const struct member *m, unsigned long long s)
 {
 	char remedy[SOCK_TEXT_MAX + 192];
 	struct buf head = BUF_INIT(LINE_MAX_BYTES), names = head;
@@ -120,18 +128,18 @@ void aloud_awaited(const struct member *m, unsigned long long s)
 	say_awaited(m, &head, &names);
 	say_remedy(m, remedy, sizeof(remedy));
 	log_info("waiting %llu s at %s for %.*s (job '%s')%.*s%s", s,
-		 m->rdzv.where, (int)head.len, head.data, m->config->job,
+		 m->connection.where, (int)head.len, head.data, m->config->job,
 		 (int)names.len, names.len ? names.data : "", remedy);
 	buf_release(&head);
 	buf_release(&names);
 }
 
 /* Whom it waits for at the server, that says itself, and when. */
-void aloud_speak(const struct member *m)
+void join_progress_log(const struct member *m)
 {
 	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
 
-	if (m->rdzv.phase != RDZV_IN)
+	if (m->connection.phase != CONNECTION_IN)
 		speak_outside(m, s);
 	else if (m->spare)
 		return; /* was said once */

@@ -1,5 +1,5 @@
-/* daemon.c: starting ddprdzv. */
-#include "launcher/membership/daemon.h"
+/* server_process.c: starting ddprdzv. */
+#include "launcher/membership/server_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum {
 };
 
 /* "/usr/bin/ddprdzv" for "/usr/bin/ddprun"; "" if that is not there. */
-static void beside_us(char *out, size_t size)
+static void server_process_find_sibling(char *out, size_t size)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -54,14 +54,15 @@ static int find(struct program *p, struct err *e)
 	int rc;
 
 	if (!user || !*user) {
-		beside_us(path, sizeof(path));
+		server_process_find_sibling(path, sizeof(path));
 		words[0] = path[0] ? path : name;
 	}
 	rc = program_find(p, words, &how, &why);
 	if (rc < 0)
 		return err_set(e, rc, "the rendezvous server: %s%s", why.text,
-			       rc == -ENOMEM ? "" : "; set DDP_SERVER to where "
-						    "ddprdzv is");
+			       rc == -ENOMEM ? ""
+					     : "; set DDP_SERVER to where "
+					       "ddprdzv is");
 	p->argv[0] = name;
 	return 0;
 }
@@ -97,7 +98,7 @@ static int add(struct ends *n, int fd)
 	return 0;
 }
 
-static int open_ends(struct ends *n, const struct daemon_order *o,
+static int open_ends(struct ends *n, const struct server_process_options *o,
 		     struct err *e)
 {
 	int pipe[2], rc = 0;
@@ -124,8 +125,8 @@ static int open_ends(struct ends *n, const struct daemon_order *o,
 }
 
 /* One more word; the text may move, so argv gets its place later. */
-__attribute__((format(printf, 2, 3)))
-static void add_word(struct buf *b, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add_word(struct buf *b,
+							   const char *fmt, ...)
 {
 	char text[PATH_MAX + 64];
 	va_list ap;
@@ -136,7 +137,7 @@ static void add_word(struct buf *b, const char *fmt, ...)
 	buf_put(b, text, strlen(text) + 1);
 }
 
-static void put_etcd(struct buf *b, const struct daemon_order *o)
+static void put_etcd(struct buf *b, const struct server_process_options *o)
 {
 	const struct etcd_place *etcd = o->etcd;
 
@@ -154,7 +155,7 @@ static void put_etcd(struct buf *b, const struct daemon_order *o)
 }
 
 static void put_words(struct buf *b, const char *name,
-		      const struct daemon_order *o)
+		      const struct server_process_options *o)
 {
 	add_word(b, "%s", name);
 	add_word(b, "--listen-fd=%d", LISTEN_FD);
@@ -172,18 +173,23 @@ static void put_words(struct buf *b, const char *name,
 }
 
 static pid_t start(const struct program *p, const struct ends *n,
-		   const struct daemon_order *o, struct err *e)
+		   const struct server_process_options *o, struct err *e)
 {
 	extern char **environ;
 	char *argv[WORDS_MAX + 1] = {NULL};
 	struct buf words = BUF_INIT(4 * PATH_MAX);
 	int argc = 0;
 	struct spawn order = {
-		.path = p->path, .argv = argv, .envp = environ,
+		.path = p->path,
+		.argv = argv,
+		.envp = environ,
 		.in = spawn_no_input(e),
-		.out = STDERR_FILENO, .err = STDERR_FILENO,
-		.keep = {n->theirs, n->sockets[0]}, .keep_as = PARENT_FD,
-		.more = n->sockets + 1, .nmore = n->n - 1,
+		.out = STDERR_FILENO,
+		.err = STDERR_FILENO,
+		.keep = {n->theirs, n->sockets[0]},
+		.keep_as = PARENT_FD,
+		.more = n->sockets + 1,
+		.nmore = n->n - 1,
 		.survives = 1,
 	};
 	pid_t pid;
@@ -196,7 +202,8 @@ static pid_t start(const struct program *p, const struct ends *n,
 	if (order.in < 0)
 		pid = order.in;
 	else if (words.failed)
-		pid = err_set(e, words.failed, "no room for the rendezvous "
+		pid = err_set(e, words.failed,
+			      "no room for the rendezvous "
 			      "server's arguments");
 	else
 		pid = spawn_process(&order, e);
@@ -215,12 +222,15 @@ static int hand_over(const struct auth *auth, int pipe, struct err *e)
 	auth_to_bytes(bytes, auth);
 	rc = file_write_all(pipe, bytes, sizeof(bytes));
 	proof_wipe(bytes, sizeof(bytes));
-	return rc < 0 ? err_set(e, rc, "the secret does not go to the "
-				"rendezvous server: %s", strerror(-rc)) : 0;
+	return rc < 0 ? err_set(e, rc,
+				"the secret does not go to the "
+				"rendezvous server: %s",
+				strerror(-rc))
+		      : 0;
 }
 
-int daemon_start(struct daemon *s, const struct daemon_order *o,
-		 struct err *e)
+int server_process_start(struct server_process *s,
+			 const struct server_process_options *o, struct err *e)
 {
 	struct program p;
 	struct ends n;
@@ -245,7 +255,7 @@ int daemon_start(struct daemon *s, const struct daemon_order *o,
 	return rc;
 }
 
-int daemon_is_stopped(const struct daemon *s)
+int server_process_is_stopped(const struct server_process *s)
 {
 	siginfo_t how = {.si_pid = 0};
 
@@ -255,21 +265,22 @@ int daemon_is_stopped(const struct daemon *s)
 	       how.si_pid == s->pid;
 }
 
-int daemon_tell(struct daemon *s, const struct auth *auth, struct err *e)
+int server_process_send_auth(struct server_process *s, const struct auth *auth,
+			     struct err *e)
 {
 	return s->pipe < 0 ? 0 : hand_over(auth, s->pipe, e);
 }
 
-void daemon_tell_gone(struct daemon *s)
+void server_process_send_node_gone(struct server_process *s)
 {
 	const struct auth none = {.methods = 0};
 	struct err e = ERR_INIT;
 
-	if (daemon_tell(s, &none, &e) < 0)
-		daemon_dismiss(s);
+	if (server_process_send_auth(s, &none, &e) < 0)
+		server_process_stop(s);
 }
 
-void daemon_dismiss(struct daemon *s)
+void server_process_stop(struct server_process *s)
 {
 	if (s->pipe >= 0)
 		close(s->pipe);

@@ -1,6 +1,6 @@
-/* hosting.c: never the wildcard: a server that hears all interfaces hears those
- * who have no business there. */
-#include "launcher/membership/hosting.h"
+/* listen_addrs.c: never the wildcard: a server that hears all interfaces hears
+ * those who have no business there. */
+#include "launcher/membership/listen_addrs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/own_addr.h"
 
-int hosting_is_loopback(const char *host)
+int listen_addrs_is_loopback(const char *host)
 {
 	struct in_addr v4;
 
@@ -25,7 +25,7 @@ int hosting_is_loopback(const char *host)
 static int is_own_name(const struct config *c, const struct sock_addr *a)
 {
 	return c->max_nodes > 1 && sock_addr_is_loopback(a) &&
-	       !hosting_is_loopback(c->endpoint.host);
+	       !listen_addrs_is_loopback(c->endpoint.host);
 }
 
 /* Where Slurm names another node: our address of the interface to it. */
@@ -77,8 +77,8 @@ static void tell(const struct sock_addr *out, int n)
 			  sock_addr_text(&out[i], text));
 }
 
-int hosting_addrs(const struct config *c, const struct sock_addr *where,
-		  struct sock_addr *out)
+int listen_addrs_choose(const struct config *c, const struct sock_addr *where,
+			struct sock_addr *out)
 {
 	struct sock_addr own;
 	int n = 0;
@@ -134,10 +134,12 @@ static int said(const struct config *c, struct sock_addr *out, struct err *e)
 	if (n < 0)
 		return n;
 	if (n == 0)
-		return err_set(e, ERR_USAGE, "%s %s is no address of this "
+		return err_set(e, ERR_USAGE,
+			       "%s %s is no address of this "
 			       "host's: this node's ddprdzv could not listen "
-			       "there", c->interface ? "--interface"
-			       : "--local-addr", c->local_addr);
+			       "there",
+			       c->interface ? "--interface" : "--local-addr",
+			       c->local_addr);
 	if (!choose(c, own, n, out))
 		*out = own[0];
 	return 0;
@@ -163,17 +165,20 @@ static int towards_etcd(const struct config *c, struct sock_addr *out,
 	}
 	if (n < 0 || some)
 		return n < 0 ? n : 0;
-	return rc < 0 ? rc : err_set(e, -EHOSTUNREACH, "no network of this "
-				     "host's leads to %s; --local-addr HOST "
-				     "says which to use", c->etcd.members);
+	return rc < 0 ? rc
+		      : err_set(e, -EHOSTUNREACH,
+				"no network of this "
+				"host's leads to %s; --local-addr HOST "
+				"says which to use",
+				c->etcd.members);
 }
 
-int hosting_beside(const struct config *c, struct sock_addr *out,
-		   struct err *e)
+int listen_addrs_choose_candidate(const struct config *c, struct sock_addr *out,
+				  struct err *e)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
-	int rc = c->local_addr_given ? said(c, out, e)
-				     : towards_etcd(c, out, e);
+	int rc =
+		c->local_addr_given ? said(c, out, e) : towards_etcd(c, out, e);
 
 	/* an etcd on each node, or one for all nodes here: nobody knows */
 	if (rc == 0 && !c->local_addr_given)

@@ -1,5 +1,5 @@
-/* rdzv.c: from the endpoint to a connection that was greeted. */
-#include "launcher/membership/rdzv.h"
+/* connection.c: from the endpoint to a connection that was greeted. */
+#include "launcher/membership/connection.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,39 +10,39 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/config/step_address.h"
-#include "launcher/membership/hosting.h"
-#include "launcher/membership/rdzv_host.h"
+#include "launcher/membership/listen_addrs.h"
+#include "launcher/membership/connection_internal.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
 	BACKOFF_QUICK_MS = 50,
 	BACKOFF_MAX_MS = 1000,
 	GREETING_MS = 5000,
-	CHECKED_MS = 15000, /* the server's munge, which tries for 10 s */
-	CONNECT_MS = 1500, /* of that, where another server may come */
-	NO_ETCD_MS = 8000, /* and each answer of that kind takes 2 s */
-	HELD_MS = 1000,    /* who answers later than that has waited itself;
-			    * sooner: etcd has refused us by name */
+	CHECKED_MS = 15000,    /* the server's munge, which tries for 10 s */
+	CONNECT_MS = 1500,     /* of that, where another server may come */
+	NO_ETCD_MS = 8000,     /* and each answer of that kind takes 2 s */
+	HELD_MS = 1000,	       /* who answers later than that has waited itself;
+				* sooner: etcd has refused us by name */
 	UNRESOLVED_MS = 10000, /* tasks of one srun begin together */
-	AGAIN_MAX_MS = 250, /* backoff, where a server was lost */
-	MUTE_MS = 7000, /* a server that is going may take 5 s for it */
-	REFUSED_MS = 10000, /* the right one of several may still begin */
-	HAND_OVER_MS = 1000, /* a server that makes way for another closes */
+	AGAIN_MAX_MS = 250,    /* backoff, where a server was lost */
+	MUTE_MS = 7000,	       /* a server that is going may take 5 s for it */
+	REFUSED_MS = 10000,    /* the right one of several may still begin */
+	HAND_OVER_MS = 1000,   /* a server that makes way for another closes */
 };
 
-static void attempt(struct rdzv *c);
-static void call_later(struct rdzv *c);
+static void attempt(struct connection *c);
+static void call_later(struct connection *c);
 
-static void give_up(struct rdzv *c, const struct err *why)
+static void give_up(struct connection *c, const struct err *why)
 {
-	if (c->phase == RDZV_OVER)
+	if (c->phase == CONNECTION_OVER)
 		return;
-	rdzv_hang_up(c);
+	connection_hang_up(c);
 	c->events->on_lost(c, why);
 }
 
 /* The next place to look for the server: 1 where all have been tried. */
-static int next_place(struct rdzv *c)
+static int next_place(struct connection *c)
 {
 	if (++c->next_addr < c->naddrs)
 		return 0;
@@ -66,31 +66,29 @@ static int nobody_listens(int code)
 
 /* Nodes that were started together: the host is some milliseconds behind, and
  * all of them would try all its ports. */
-static int is_early(const struct rdzv *c)
+static int is_early(const struct connection *c)
 {
-	return c->backoff_ms < BACKOFF_QUICK_MS &&
-	       nobody_listens(c->last.code);
+	return c->backoff_ms < BACKOFF_QUICK_MS && nobody_listens(c->last.code);
 }
 
 static void on_closed(struct link *l)
 {
-	struct rdzv *c = l->owner;
+	struct connection *c = l->owner;
 
 	c->link_open = 0;
-	if (c->phase != RDZV_OUT)
+	if (c->phase != CONNECTION_OUT)
 		return;
 	if (c->refused == 1)
 		attempt(c);
-	else if (c->greeted || c->hosts || c->beside || is_early(c) ||
-		 next_place(c) ||
-		 !c->config->nports)
+	else if (c->greeted || c->hosts || c->is_candidate || is_early(c) ||
+		 next_place(c) || !c->config->nports)
 		call_later(c);
 	else
 		attempt(c);
 }
 
 /* Connections are taken, but nothing comes. */
-static int is_mute(struct rdzv *c, const struct err *why)
+static int is_mute(struct connection *c, const struct err *why)
 {
 	uint64_t now = clock_ms();
 
@@ -103,7 +101,7 @@ static int is_mute(struct rdzv *c, const struct err *why)
 	return now - c->mute_since_ms > MUTE_MS;
 }
 
-static void complain_mute(struct rdzv *c, const char *what)
+static void complain_mute(struct connection *c, const char *what)
 {
 	char at[SOCK_TEXT_MAX];
 	struct err e = ERR_INIT;
@@ -111,34 +109,35 @@ static void complain_mute(struct rdzv *c, const char *what)
 	err_set(&e, ERR_PROTOCOL,
 		"rendezvous server %s: what listens there %s, so it is no "
 		"ddprdzv that works; choose another port with --rdzv-endpoint "
-		"HOST:PORT", sock_addr_text(&c->addr, at), what);
+		"HOST:PORT",
+		sock_addr_text(&c->addr, at), what);
 	give_up(c, &e);
 }
 
 /* The server that we knew: 1: it is looked for. */
-static int look_again(struct rdzv *c, const struct err *why)
+static int look_again(struct connection *c, const struct err *why)
 {
-	int hopeless = c->beside_over.code != 0;
+	int hopeless = c->candidate_error.code != 0;
 
-	if (c->phase == RDZV_IN || c->renews) {
+	if (c->phase == CONNECTION_IN || c->renews) {
 		c->renews = 0;
 		c->backoff_ms = BACKOFF_MIN_MS;
 		c->lost_ms = clock_ms();
-		c->lost_own = rdzv_is_beside(c);
-		if (!c->events->on_away(c, hopeless ? &c->beside_over : why,
+		c->lost_own = connection_is_own_candidate(c);
+		if (!c->events->on_away(c, hopeless ? &c->candidate_error : why,
 					hopeless))
 			return 0;
 	}
-	if (c->phase != RDZV_OVER && hopeless)
-		rdzv_stop_looking(c);
-	else if (c->phase != RDZV_OVER)
-		rdzv_again(c, why);
+	if (c->phase != CONNECTION_OVER && hopeless)
+		connection_stop_search(c);
+	else if (c->phase != CONNECTION_OVER)
+		connection_retry(c, why);
 	return 1;
 }
 
 /* The one that we asked knows of no server: it has waited for one, or cannot
  * know. Who is here for the first time may have a word of etcd's wrong. */
-static int no_server(struct rdzv *c, const struct err *why)
+static int no_server(struct connection *c, const struct err *why)
 {
 	struct err e = *why;
 	uint64_t now = clock_ms();
@@ -153,7 +152,7 @@ static int no_server(struct rdzv *c, const struct err *why)
 	}
 	if (held)
 		c->backoff_ms = BACKOFF_MIN_MS;
-	rdzv_again(c, why);
+	connection_retry(c, why);
 	return 1;
 }
 
@@ -164,7 +163,7 @@ static int is_refusal(int code)
 
 /* Another user's server may have a port that is one of ours, and ours be the
  * next; or the secret is wrong. */
-static int are_all_refused(struct rdzv *c, const struct err *why)
+static int are_all_refused(struct connection *c, const struct err *why)
 {
 	uint64_t now = clock_ms();
 
@@ -176,15 +175,16 @@ static int are_all_refused(struct rdzv *c, const struct err *why)
 }
 
 /* It closed on our proof, as one that dies does, too: once more, at once. */
-static void refused(struct rdzv *c, const struct err *why)
+static void refused(struct connection *c, const struct err *why)
 {
 	struct err e = *why;
 
 	if (c->refused++ == 0 ||
-	    (c->beside && clock_ms() - c->refused_since_ms < HAND_OVER_MS)) {
+	    (c->is_candidate &&
+	     clock_ms() - c->refused_since_ms < HAND_OVER_MS)) {
 		if (c->refused == 1)
 			c->refused_since_ms = clock_ms();
-		rdzv_again(c, why);
+		connection_retry(c, why);
 		return;
 	}
 	e.code = ERR_PROOF;
@@ -193,27 +193,27 @@ static void refused(struct rdzv *c, const struct err *why)
 
 /* What is not ours may have one of several ports; but where the server of this
  * very job refuses us, by its greeting, no other will do. */
-static int may_be_elsewhere(const struct rdzv *c, const struct err *why)
+static int may_be_elsewhere(const struct connection *c, const struct err *why)
 {
 	if (!c->config->nports || c->hosts || c->greeted)
 		return 0;
 	if (is_refusal(why->code))
 		return !c->link.hand.ours;
-	return c->phase == RDZV_CALLING || why->code == ERR_PROTOCOL;
+	return c->phase == CONNECTION_CALLING || why->code == ERR_PROTOCOL;
 }
 
 static void on_link_lost(struct link *l, const struct err *why)
 {
-	struct rdzv *c = l->owner;
+	struct connection *c = l->owner;
 	struct err e = *why;
 
-	if (c->phase == RDZV_OVER)
+	if (c->phase == CONNECTION_OVER)
 		return;
 	uv_timer_stop(&c->greeting);
 	if (no_server(c, why))
 		return;
 	if (c->renews && nobody_answers(e.code)) {
-		rdzv_again(c, &e);
+		connection_retry(c, &e);
 		return;
 	}
 	if (c->greeted && !l->told && e.code != ERR_PROTOCOL &&
@@ -221,14 +221,14 @@ static void on_link_lost(struct link *l, const struct err *why)
 		return;
 	if (may_be_elsewhere(c, why)) {
 		if (!are_all_refused(c, why)) {
-			rdzv_again(c, why);
+			connection_retry(c, why);
 			return;
 		}
 		e.code = ERR_PROOF;
 		give_up(c, &e);
 		return;
 	}
-	if (c->phase == RDZV_IN) {
+	if (c->phase == CONNECTION_IN) {
 		if (e.code != ERR_PROTOCOL)
 			e.code = ERR_REMOTE;
 		give_up(c, &e);
@@ -246,21 +246,21 @@ static void on_link_lost(struct link *l, const struct err *why)
 		complain_mute(c, "closes each connection without a word");
 		return;
 	}
-	if (rdzv_host_is_unheard(c, why, &e)) {
+	if (connection_host_is_unheard(c, why, &e)) {
 		give_up(c, &e);
 		return;
 	}
 	log_debug("no connection yet: %s", why->text);
 	c->last = *why;
-	c->phase = RDZV_OUT;
+	c->phase = CONNECTION_OUT;
 	link_close(l);
 }
 
 static void on_link_open(struct link *l)
 {
-	struct rdzv *c = l->owner;
+	struct connection *c = l->owner;
 
-	c->phase = RDZV_IN;
+	c->phase = CONNECTION_IN;
 	c->greeted = 1;
 	c->renews = 0;
 	c->key = l->hand.key;
@@ -269,14 +269,14 @@ static void on_link_open(struct link *l)
 	c->last = c->unresolved = (struct err)ERR_INIT;
 	c->mute_since_ms = 0;
 	uv_timer_stop(&c->greeting);
-	if (c->beside)
-		keeper_learn_key(&c->keeper, &c->key);
+	if (c->is_candidate)
+		server_supervisor_learn_key(&c->supervisor, &c->key);
 	c->events->on_greeted(c);
 }
 
 static void on_link_frame(struct link *l, const struct wire_frame *f)
 {
-	struct rdzv *c = l->owner;
+	struct connection *c = l->owner;
 	struct wire_error m;
 	struct err e = ERR_INIT;
 
@@ -285,7 +285,7 @@ static void on_link_frame(struct link *l, const struct wire_frame *f)
 	    f->kind == WIRE_ERROR_REPLY && wire_get_error(f, &m, NULL) == 0 &&
 	    m.code == ERR_REFUSED) {
 		err_set(&e, m.code, "%.*s", SLICE_FMT(m.text));
-		rdzv_again(c, &e);
+		connection_retry(c, &e);
 		return;
 	}
 	c->events->on_frame(c, f);
@@ -303,7 +303,7 @@ static void on_retry(uv_timer_t *t)
 	attempt(t->data);
 }
 
-static void call_later(struct rdzv *c)
+static void call_later(struct connection *c)
 {
 	if (c->unresolved.code && clock_ms() > c->unresolved_until_ms) {
 		give_up(c, &c->unresolved);
@@ -320,7 +320,7 @@ static void call_later(struct rdzv *c)
 /* Connected, but no greeting; or the connection is still being made. */
 static void on_silence(uv_timer_t *t)
 {
-	struct rdzv *c = t->data;
+	struct connection *c = t->data;
 	char at[SOCK_TEXT_MAX];
 
 	if (link_munge_is_late(&c->link, NULL) ||
@@ -329,32 +329,32 @@ static void on_silence(uv_timer_t *t)
 		uv_timer_start(t, on_silence, GREETING_MS, 0);
 		return;
 	}
-	rdzv_host_is_mute(c);
+	connection_host_check_stopped(c);
 	if (!c->link.speaks) {
-		uv_timer_start(t, on_silence, c->beside ? CONNECT_MS :
-			       GREETING_MS, 0);
+		uv_timer_start(t, on_silence,
+			       c->is_candidate ? CONNECT_MS : GREETING_MS, 0);
 		link_speak(&c->link);
 		return;
 	}
 	/* it may be on its way to another than the one that we called */
-	if (c->beside && link_is_connected(&c->link) &&
+	if (c->is_candidate && link_is_connected(&c->link) &&
 	    clock_ms() - c->called_ms < GREETING_MS) {
 		uv_timer_start(&c->greeting, on_silence,
 			       GREETING_MS - CONNECT_MS, 0);
 		return;
 	}
-	if (!c->config->nports && !c->greeted && !c->beside &&
+	if (!c->config->nports && !c->greeted && !c->is_candidate &&
 	    link_is_connected(&c->link)) {
 		complain_mute(c, "is silent for 5 s");
 		return;
 	}
 	err_set(&c->last, -ETIMEDOUT, "no answer from %s",
-		c->beside ? rdzv_server_text(c, at) : c->where);
-	c->phase = RDZV_OUT;
+		c->is_candidate ? connection_server_text(c, at) : c->where);
+	c->phase = CONNECTION_OUT;
 	link_close(&c->link);
 }
 
-static void call_server(struct rdzv *c)
+static void call_server(struct connection *c)
 {
 	const struct wire_hello hello = {
 		.role = WIRE_AGENT,
@@ -377,22 +377,23 @@ static void call_server(struct rdzv *c)
 	}
 	c->link.owner = c;
 	c->link_open = 1;
-	c->phase = RDZV_CALLING;
+	c->phase = CONNECTION_CALLING;
 	c->called_ms = clock_ms();
 	uv_timer_start(&c->greeting, on_silence, LINK_PATIENCE_MS, 0);
 	c->events->on_calling(c);
 }
 
 /* Hosts the server if the endpoint is ours and free, then connects. */
-static void attempt(struct rdzv *c)
+static void attempt(struct connection *c)
 {
 	struct err e = ERR_INIT;
-	int known = c->hosts || c->beside || c->greeted;
-	int rc = known ? 0 : rdzv_host(c, &e);
+	int known = c->hosts || c->is_candidate || c->greeted;
+	int rc = known ? 0 : connection_host(c, &e);
 
 	if (rc == -EADDRNOTAVAIL && !c->config->etcd.members &&
 	    !c->config->endpoint.port) {
-		err_set(&e, ERR_USAGE, "the port of the rendezvous %s is 0, "
+		err_set(&e, ERR_USAGE,
+			"the port of the rendezvous %s is 0, "
 			"which is a free one of that host's: start ddprun "
 			"there first, and here with the port that it says",
 			c->where);
@@ -414,19 +415,19 @@ static void attempt(struct rdzv *c)
 /* ---- from start to end ---- */
 
 /* The endpoint's addresses; blocks on DNS. */
-static int resolve(struct rdzv *c, struct err *e)
+static int resolve(struct connection *c, struct err *e)
 {
 	const struct config *config = c->config;
 	struct endpoint here = {"127.0.0.1", 0};
 	int rc, is_guess = 0;
 
 	if (config->etcd.members)
-		return hosting_beside(config, &c->addr, e);
+		return listen_addrs_choose_candidate(config, &c->addr, e);
 	rc = sock_resolve(config->private_endpoint ? &here : &config->endpoint,
-			  c->addrs, RDZV_ADDRS_MAX, e);
+			  c->addrs, CONNECTION_ADDRS_MAX, e);
 	if (rc >= 0 || !config->nports)
 		return rc;
-	rc = step_address_find(config, c->host, c->addrs, RDZV_ADDRS_MAX,
+	rc = step_address_find(config, c->host, c->addrs, CONNECTION_ADDRS_MAX,
 			       &is_guess, e);
 	c->nameless = rc > 0;
 	if (is_guess) {
@@ -437,7 +438,7 @@ static int resolve(struct rdzv *c, struct err *e)
 }
 
 /* A job that nobody else joins has a secret of its own. */
-static int choose_auth(struct rdzv *c, struct err *e)
+static int choose_auth(struct connection *c, struct err *e)
 {
 	const struct config *config = c->config;
 	int rc;
@@ -451,21 +452,26 @@ static int choose_auth(struct rdzv *c, struct err *e)
 		return auth_random(&c->auth, "this ddprun", e);
 	rc = auth_choose(&c->auth, config->auth_text, config->token_file, e);
 	if (rc < 0 && config->max_nodes == 1 && !config->etcd.members)
-		rc = auth_alone(&c->auth, config->auth_text,
-				config->token_file, e);
+		rc = auth_alone(&c->auth, config->auth_text, config->token_file,
+				e);
 	if (rc == 0 && c->auth.without_munge)
 		log_info("who joins is known by %s", c->auth.from);
 	return rc;
 }
 
-int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
-	      const char *host, const struct rdzv_events *events, struct err *e)
+int connection_init(struct connection *c, uv_loop_t *loop,
+		    const struct config *config, const char *host,
+		    const struct connection_events *events, struct err *e)
 {
-	*c = (struct rdzv){
-		.events = events, .loop = loop, .config = config,
-		.host = host, .keeper = KEEPER_INIT,
+	*c = (struct connection){
+		.events = events,
+		.loop = loop,
+		.config = config,
+		.host = host,
+		.supervisor = SERVER_SUPERVISOR_INIT,
 		.backoff_ms = BACKOFF_MIN_MS,
-		.unresolved = ERR_INIT, .beside_over = ERR_INIT,
+		.unresolved = ERR_INIT,
+		.candidate_error = ERR_INIT,
 	};
 	if (config->etcd.members)
 		etcd_place_text(&config->etcd, c->where);
@@ -484,35 +490,35 @@ int rdzv_init(struct rdzv *c, uv_loop_t *loop, const struct config *config,
 	return 0;
 }
 
-void rdzv_start(struct rdzv *c)
+void connection_start(struct connection *c)
 {
 	c->began_ms = clock_ms();
 	attempt(c);
 }
 
-int rdzv_silent(struct rdzv *c, const struct err *why)
+int connection_on_silence(struct connection *c, const struct err *why)
 {
-	if (!c->beside)
+	if (!c->is_candidate)
 		return 0;
 	uv_timer_stop(&c->greeting);
 	return look_again(c, why);
 }
 
-static void be_out(struct rdzv *c, const struct err *why)
+static void be_out(struct connection *c, const struct err *why)
 {
 	c->last = *why;
 	c->mute_since_ms = 0;
-	c->phase = RDZV_OUT;
+	c->phase = CONNECTION_OUT;
 	uv_timer_stop(&c->greeting);
 }
 
-void rdzv_again(struct rdzv *c, const struct err *why)
+void connection_retry(struct connection *c, const struct err *why)
 {
 	be_out(c, why);
 	link_drop(&c->link);
 }
 
-void rdzv_renew(struct rdzv *c, const struct err *why)
+void connection_renew(struct connection *c, const struct err *why)
 {
 	c->renews = 1;
 	c->backoff_ms = BACKOFF_MIN_MS;
@@ -520,9 +526,9 @@ void rdzv_renew(struct rdzv *c, const struct err *why)
 	link_tear(&c->link);
 }
 
-void rdzv_hang_up(struct rdzv *c)
+void connection_hang_up(struct connection *c)
 {
-	c->phase = RDZV_OVER;
+	c->phase = CONNECTION_OVER;
 	if (c->timers_open) {
 		uv_timer_stop(&c->retry);
 		uv_timer_stop(&c->greeting);
@@ -531,26 +537,26 @@ void rdzv_hang_up(struct rdzv *c)
 		link_close(&c->link);
 }
 
-void rdzv_close(struct rdzv *c)
+void connection_close(struct connection *c)
 {
-	rdzv_hang_up(c);
+	connection_hang_up(c);
 	if (c->timers_open) {
 		uv_close((uv_handle_t *)&c->retry, NULL);
 		uv_close((uv_handle_t *)&c->greeting, NULL);
 	}
 	c->timers_open = 0;
 	auth_wipe(&c->auth);
-	keeper_dismiss(&c->keeper);
+	server_supervisor_stop(&c->supervisor);
 }
 
-void rdzv_stop_looking(struct rdzv *c)
+void connection_stop_search(struct connection *c)
 {
 	c->stopped = 1;
 	uv_timer_stop(&c->retry);
-	rdzv_again(c, &c->last);
+	connection_retry(c, &c->last);
 }
 
-char *rdzv_job_key(const struct rdzv *c, char *text)
+char *connection_job_key(const struct connection *c, char *text)
 {
 	text[0] = '\0';
 	if (c->auth.methods != WIRE_NO_PROOF)
@@ -558,33 +564,37 @@ char *rdzv_job_key(const struct rdzv *c, char *text)
 	return text;
 }
 
-char *rdzv_server_text(const struct rdzv *c, char text[SOCK_TEXT_MAX])
+char *connection_server_text(const struct connection *c,
+			     char text[SOCK_TEXT_MAX])
 {
 	return sock_addr_text(c->link.addr.len ? &c->link.addr : &c->addr,
 			      text);
 }
 
-int rdzv_is_beside(const struct rdzv *c)
+int connection_is_own_candidate(const struct connection *c)
 {
-	return c->beside && !c->link.moved;
+	return c->is_candidate && !c->link.moved;
 }
 
-int rdzv_reaped(struct rdzv *c, pid_t pid, int status)
+int connection_reaped(struct connection *c, pid_t pid, int status)
 {
 	struct err e = ERR_INIT;
-	enum keeper_end how = keeper_reaped(&c->keeper, pid, status, &e);
+	enum server_end how =
+		server_supervisor_reaped(&c->supervisor, pid, status, &e);
 
-	if (how != KEEPER_OVER || c->phase == RDZV_OVER)
-		return how != KEEPER_NOT_OURS;
-	if (c->phase == RDZV_IN && c->beside && !rdzv_is_beside(c)) {
+	if (how != SERVER_LOST || c->phase == CONNECTION_OVER)
+		return how != SERVER_NOT_OURS;
+	if (c->phase == CONNECTION_IN && c->is_candidate &&
+	    !connection_is_own_candidate(c)) {
 		log_warn("%s; this node cannot find another server when the "
-			 "job's is lost", e.text);
-		c->beside_over = e;
+			 "job's is lost",
+			 e.text);
+		c->candidate_error = e;
 		return 1;
 	}
 	if (!c->greeted || !c->events->on_away(c, &e, 1))
 		give_up(c, &e);
-	else if (c->phase != RDZV_OVER)
-		rdzv_stop_looking(c);
+	else if (c->phase != CONNECTION_OVER)
+		connection_stop_search(c);
 	return 1;
 }
