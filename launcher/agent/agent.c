@@ -1,5 +1,5 @@
-/* agent.c: the agent's states. Callbacks turn what happened into an event and
- * hand it to agent_handle(), which is the only place that changes the state. */
+/* agent.c: a job from start to end. Callbacks turn what happened into an event
+ * and pass it to agent_handle(), the only function that changes the state. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/signal_name.h"
-#include "launcher/agent/agent_inside.h"
+#include "launcher/agent/agent_internal.h"
 #include "launcher/config/exit_code.h"
 #include "launcher/config/inferred.h"
 #include "launcher/worker/reap.h"
@@ -41,7 +41,7 @@ static void on_grace(void *owner)
 	agent_handle(owner, EV_GRACE, "the grace time is over");
 }
 
-static void on_look(void *owner)
+static void on_sweep(void *owner)
 {
 	agent_sweep(owner);
 }
@@ -53,8 +53,8 @@ static const char *agent_id(const struct agent *a)
 	return a->mark + sizeof(AGENT_MARK) - 1;
 }
 
-static int make_plan(struct agent *a, const struct wire_start *start,
-		     struct plan *plan, struct err *e)
+static int agent_make_plan(struct agent *a, const struct wire_start *start,
+			   struct plan *plan, struct err *e)
 {
 	extern char **environ;
 	char master[SOCK_HOST_MAX], server[SOCK_TEXT_MAX];
@@ -89,9 +89,9 @@ static int make_plan(struct agent *a, const struct wire_start *start,
 	return plan_init(plan, a->parts, environ, &job, start->base_rank, e);
 }
 
-/* The loop does not run while a round is set up, which may take longer than a
- * lease lasts: thousands of workers, or a slow file system. */
-static void still_alive(void *arg)
+/* The loop does not run while a round is set up, and that may take longer than
+ * a lease lasts: with thousands of workers, or on a slow file system. */
+static void agent_keep_lease(void *arg)
 {
 	struct agent *a = arg;
 	uint64_t now = clock_ns();
@@ -102,7 +102,7 @@ static void still_alive(void *arg)
 	member_ping(&a->member);
 }
 
-static void begin_output(struct agent *a, const struct wire_start *start)
+static void agent_begin_output(struct agent *a, const struct wire_start *start)
 {
 	struct output_round round = {
 		.base_rank = start->base_rank, .node_rank = start->node_rank,
@@ -110,12 +110,28 @@ static void begin_output(struct agent *a, const struct wire_start *start)
 	};
 
 	a->alive_ns = clock_ns();
-	logdir_begin(&a->logdir, start->attempt, start->round, still_alive, a);
+	logdir_begin(&a->logdir, start->attempt, start->round,
+		     agent_keep_lease, a);
 	outlet_open_copies(&a->group.outlet_rules, round.copies);
 	output_begin(&a->output, &round);
 }
 
-static void run_round(struct agent *a, const struct wire_start *start)
+static double ms_between(uint64_t from, uint64_t to)
+{
+	return (double)(to - from) / 1e6;
+}
+
+const char *restart_time_text(const struct restart_time *t, uint64_t now,
+			      char *out)
+{
+	snprintf(out, RESTART_TIME_TEXT_MAX, "running again after %.1f ms "
+		 "(stop %.1f, rendezvous %.1f, start %.1f)",
+		 ms_between(t->ended, now), ms_between(t->ended, t->empty),
+		 ms_between(t->empty, t->start), ms_between(t->start, now));
+	return out;
+}
+
+static void agent_run_round(struct agent *a, const struct wire_start *start)
 {
 	struct plan plan;
 	struct err e = ERR_INIT;
@@ -123,7 +139,7 @@ static void run_round(struct agent *a, const struct wire_start *start)
 	int rc;
 
 	a->times.start = clock_ns();
-	a->round = a->exits.round = start->round;
+	a->round = a->exit_reports.round = start->round;
 	a->nnodes = start->nnodes;
 	a->attempt = start->attempt;
 	a->world_size = start->world_size;
@@ -131,17 +147,17 @@ static void run_round(struct agent *a, const struct wire_start *start)
 		  start->round, start->node_rank, start->nnodes,
 		  start->base_rank, start->base_rank + a->config->nproc - 1,
 		  start->world_size);
-	begin_output(a, start);
+	agent_begin_output(a, start);
 	failure_begin(&a->failure, start, agent_id(a),
 		      member_server_addr(&a->member),
 		      member_job_key(&a->member, key));
-	rc = make_plan(a, start, &plan, &e);
+	rc = agent_make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
 		failure_started(&a->failure);
 		plan_release(&plan);
 	}
-	if (rc < 0) /* the server ends the round for all nodes, and for us */
+	if (rc < 0) /* the server ends the round for all nodes, this one too */
 		member_failed(&a->member, start->round, 0, e.text);
 	else if (a->times.ended)
 		log_info("%s", restart_time_text(&a->times, clock_ns(), text));
@@ -155,8 +171,8 @@ static void on_start(struct member *m, const struct wire_start *start)
 
 	if (a->config->store_open && start->agent_store &&
 	    start->node_rank == 0 && start->attempt + start->changes == 0)
-		log_info("--store-open: whoever reaches %.*s:%u can read and "
-			 "write what the workers store there",
+		log_info("--store-open: anybody who reaches %.*s:%u can read "
+			 "and write what the workers store there",
 			 SLICE_FMT(start->master_addr), start->master_port);
 	a->starting = start;
 	agent_handle(a, EV_START, "all nodes are there");
@@ -166,8 +182,8 @@ static void on_start(struct member *m, const struct wire_start *start)
 void agent_start_workers(struct agent *a)
 {
 	if (a->parts)
-		run_round(a, a->starting);
-	else /* the whole job must know, and not only this terminal */
+		agent_run_round(a, a->starting);
+	else /* every node logs why, not only this terminal */
 		member_failed(&a->member, a->starting->round,
 			      a->unable->exit_code, a->unable->why.text);
 }
@@ -179,17 +195,17 @@ static void on_end(struct member *m, const struct wire_end *end)
 
 	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(end->text));
 	a->times.ended = clock_ns();
-	exits_flush(&a->exits);
+	exit_reports_flush(&a->exit_reports);
 	if (end->verdict == WIRE_RESTART || end->verdict == WIRE_REGROUP) {
-		if (a->notice.level) { /* it goes on without this node */
-			agent_decide_exit(a, a->notice.exit_code, text);
+		if (a->stop.level) { /* the job goes on without this node */
+			agent_decide_exit(a, a->stop.exit_code, text);
 			agent_handle(a, EV_RESTART, text);
 			return;
 		}
 		failure_goes_on(&a->failure, end, a->attempt);
 	}
-	if (a->exit_code < 0) /* else it is known already */
-		snprintf(a->stopping.cause, sizeof(a->stopping.cause), "%s",
+	if (a->exit_code < 0) /* else the cause is known already */
+		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 text);
 	if (end->verdict == WIRE_REGROUP) {
 		log_info("regrouping: %s", text);
@@ -203,13 +219,13 @@ static void on_end(struct member *m, const struct wire_end *end)
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
-	if (m->spare && !a->notice.level)
+	if (m->spare && !a->stop.level)
 		log_info("job '%s' is over, and this spare node was not "
 			 "needed: %s", a->config->job, text);
-	a->ended = end->verdict == WIRE_ENDED && a->notice.level;
-	/* whoever was told to stop knows why the job ends */
+	a->ended_as_asked = end->verdict == WIRE_ENDED && a->stop.level;
+	/* no page for users who stopped the job themselves */
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
-	    !(a->ended && (a->dismissed ||
+	    !(a->ended_as_asked && (a->stop_signals ||
 			   a->config->slurm.place == ALLOCATION_STEP)))
 		failure_ends(&a->failure, end, a->attempt, a->world_size);
 	agent_decide_exit(a, end->exit_code, text);
@@ -223,9 +239,9 @@ static void on_lost(struct member *m, const struct err *why)
 
 	snprintf(text, sizeof(text), "%s%s", why->text, a->group.running ?
 		 "; stopping this node's workers" : "");
-	exits_flush(&a->exits);
-	if (a->notice.level) /* and so had whoever hosts the server */
-		agent_decide_exit(a, a->notice.exit_code, NULL);
+	exit_reports_flush(&a->exit_reports);
+	if (a->stop.level) /* the server's host was asked to stop as well */
+		agent_decide_exit(a, a->stop.exit_code, NULL);
 	if (a->exit_code < 0)
 		failure_lost(text, exit_code_of(why));
 	agent_decide_exit(a, exit_code_of(why), why->text);
@@ -259,34 +275,36 @@ static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,
 	return w != NULL;
 }
 
-static int works(const struct agent *a)
+static int agent_has_round(const struct agent *a)
 {
-	return a->state == RUNNING || a->state == NOTICED;
+	return a->state == RUNNING || a->state == NOTIFIED;
 }
 
-/* There is no server to say it: all that this node knows of is well, or ended
- * as it was told to. */
-static void end_adrift(struct agent *a)
+/* Without a server nobody else can end the job: it ends here once this node's
+ * workers succeeded, or stopped as asked. */
+static void agent_end_adrift(struct agent *a)
 {
-	if (!member_is_adrift(&a->member) || !works(a) || a->group.running)
+	if (!member_is_adrift(&a->member) || !agent_has_round(a) ||
+	    a->group.running)
 		return;
-	exits_flush(&a->exits);
-	if (!works(a))
+	exit_reports_flush(&a->exit_reports);
+	if (!agent_has_round(a))
 		return;
 	if (group_was_stopped(&a->group)) {
-		agent_decide_exit(a, a->notice.exit_code, NULL);
-		agent_handle(a, EV_END, "all workers stopped, as told");
+		agent_decide_exit(a, a->stop.exit_code, NULL);
+		agent_handle(a, EV_END, "all workers stopped as asked");
 		return;
 	}
-	log_warn("this node's workers have all exited with code 0; what the "
-		 "other nodes' did is not known without the rendezvous server");
+	log_warn("this node's workers have all exited with code 0; without "
+		 "the rendezvous server the result of the other nodes is not "
+		 "known");
 	agent_decide_exit(a, 0, "all workers exited with code 0");
 	agent_handle(a, EV_END, "all workers exited with code 0");
 }
 
 static void on_adrift(struct member *m)
 {
-	end_adrift(m->owner);
+	agent_end_adrift(m->owner);
 }
 
 static const struct member_events member_events = {
@@ -301,15 +319,15 @@ static const struct member_events member_events = {
 
 /* ---- what happened on this node ---- */
 
-static void take_death(void *arg, pid_t pid, int status,
-		       const struct rusage *usage)
+static void on_reaped(void *arg, pid_t pid, int status,
+		      const struct rusage *usage)
 {
 	struct agent *a = arg;
 	struct worker *w = group_find(&a->group, pid);
 
 	if (w) {
 		group_exited(&a->group, w, status, usage);
-		exits_add(&a->exits, w);
+		exit_reports_add(&a->exit_reports, w);
 	} else if (member_reaped(&a->member, pid, status)) {
 		if (a->state == LEAVING)
 			agent_watch_server(a);
@@ -322,9 +340,9 @@ static void on_child(void *owner)
 {
 	struct agent *a = owner;
 
-	reap_children(take_death, a);
+	reap_children(on_reaped, a);
 	member_flush(&a->member);
-	end_adrift(a);
+	agent_end_adrift(a);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		agent_sweep(a);
 }
@@ -349,12 +367,12 @@ static void on_denied(struct group *g, struct worker *w, int signal)
 		  "end it by hand, ddprun goes on without it", group_rank(w),
 		  (int)w->pid);
 	sweep_leave(w->pid);
-	exits_add(&a->exits, w);
+	exit_reports_add(&a->exit_reports, w);
 }
 
 static void on_started(struct group *g)
 {
-	still_alive(g->owner);
+	agent_keep_lease(g->owner);
 }
 
 static void on_forward(void *owner, int number)
@@ -367,9 +385,9 @@ static void on_forward(void *owner, int number)
 	group_relay(&a->group, number);
 }
 
-/* The workers are in process groups of their own, which Ctrl-Z does not reach.
- * SIGSTOP for us, too: what the shell waits for must not depend on whether our
- * process group is an orphan. */
+/* Ctrl-Z does not reach the workers, which are in process groups of their own.
+ * We stop ourselves by SIGSTOP: unlike SIGTSTP, it works even if our process
+ * group is orphaned. */
 static void on_suspend(void *owner)
 {
 	struct agent *a = owner;
@@ -390,14 +408,14 @@ static void on_continue(void *owner)
 }
 
 static const struct signals_events signals_events = {
-	.on_child = on_child, .on_end = agent_on_end_signal,
-	.on_forward = on_forward, .on_warn = agent_on_warn,
+	.on_child = on_child, .on_end = agent_on_stop_signal,
+	.on_forward = on_forward, .on_warn = agent_on_warning_signal,
 	.on_suspend = on_suspend, .on_continue = on_continue,
 };
 
 /* ---- from start to end ---- */
 
-static int make_marks(struct agent *a, struct err *e)
+static int agent_make_marks(struct agent *a, struct err *e)
 {
 	char *id = a->mark + sizeof(AGENT_MARK) - 1;
 	int rc = random_hex(id, AGENT_ID_BYTES, e);
@@ -409,9 +427,9 @@ static int make_marks(struct agent *a, struct err *e)
 	return rc;
 }
 
-/* The private folder, and the guard that removes it. A signal that ends this
- * program between the two would leave the folder: it waits. */
-static int start_guard(struct agent *a, struct err *e)
+/* Makes the private folder, and starts the guard that removes it. Signals are
+ * blocked: one that ended this program in between would leave the folder. */
+static int agent_start_guard(struct agent *a, struct err *e)
 {
 	sigset_t all, was;
 	int rc;
@@ -420,7 +438,7 @@ static int start_guard(struct agent *a, struct err *e)
 	sigprocmask(SIG_BLOCK, &all, &was);
 	rc = logdir_init(&a->logdir, &a->config->output, a->config->job,
 			 a->config->nproc, e);
-	/* a fork: before there is a loop */
+	/* it forks, so it must come before there is a loop */
 	if (rc == 0)
 		rc = guard_start(&a->guard, a->config->nproc, &a->marks,
 				 logdir_private(&a->logdir), e);
@@ -430,22 +448,23 @@ static int start_guard(struct agent *a, struct err *e)
 	return rc;
 }
 
-static int run_loop(struct agent *a, struct err *e)
+static int agent_run_loop(struct agent *a, struct err *e)
 {
-	/* before the signals: Ctrl-C must end a slow look-up */
+	/* before there are signal handlers: Ctrl-C must end a slow look-up */
 	int rc = member_init(&a->member, &a->loop, a->config, agent_id(a),
 			     &member_events, e);
 
 	if (rc < 0)
 		return rc;
 	a->member.owner = a;
-	a->stopping.owner = a;
-	a->stopping.on_over = on_grace;
-	a->stopping.on_look = on_look;
-	a->stopping.marks = &a->marks;
-	stopping_init(&a->stopping, &a->loop, &a->group, &a->failure.recorder);
-	agent_start_limit(a);
-	rc = exits_init(&a->exits, &a->loop, a->config->nproc, e);
+	a->shutdown.owner = a;
+	a->shutdown.on_over = on_grace;
+	a->shutdown.on_sweep = on_sweep;
+	a->shutdown.marks = &a->marks;
+	worker_shutdown_init(&a->shutdown, &a->loop, &a->group,
+			     &a->failure.recorder);
+	agent_start_time_limit(a);
+	rc = exit_reports_init(&a->exit_reports, &a->loop, a->config->nproc, e);
 	input_init(&a->input, &a->loop, a->config->stdin_rank);
 	a->input.is_copy = inferred_copies_input(a->config);
 	if (rc == 0)
@@ -474,17 +493,17 @@ static int run_loop(struct agent *a, struct err *e)
 	}
 	inferred_end_echoes(a->config);
 	signals_close(&a->signals);
-	stopping_close(&a->stopping);
-	exits_close(&a->exits);
-	uv_close((uv_handle_t *)&a->limit, NULL);
+	worker_shutdown_close(&a->shutdown);
+	exit_reports_close(&a->exit_reports);
+	uv_close((uv_handle_t *)&a->time_limit, NULL);
 	return rc;
 }
 
-static int run_job(struct agent *a, struct err *e)
+static int agent_run_job(struct agent *a, struct err *e)
 {
 	int rc;
 
-	/* what our workers orphan comes to us, wherever it went */
+	/* orphans of our workers become our children, wherever they went */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	rc = loop_check(uv_loop_init(&a->loop), e, "cannot make an event loop");
 	if (rc < 0) {
@@ -498,7 +517,7 @@ static int run_job(struct agent *a, struct err *e)
 		uv_loop_close(&a->loop);
 		return rc;
 	}
-	rc = run_loop(a, e);
+	rc = agent_run_loop(a, e);
 	if (rc < 0)
 		log_error("error: %s", e->text);
 	output_close(&a->output);
@@ -513,7 +532,7 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	      const struct agent_unable *unable, uint64_t open_files,
 	      struct agent_ended *ended)
 {
-	/* large: a user's stack may be small (ulimit -s); and there is one */
+	/* static: it is large, and a user's stack may be small (ulimit -s) */
 	static struct agent a;
 	struct err e = ERR_INIT;
 	int rc;
@@ -524,17 +543,18 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	a.open_files = open_files;
 	a.exit_code = a.group.dev_null = -1;
 	failure_init(&a.failure, config, &a.logdir, &a.group);
-	a.exits = (struct exits){.config = config, .notice = &a.notice,
-				 .failure = &a.failure, .member = &a.member};
-	rc = make_marks(&a, &e);
+	a.exit_reports = (struct exit_reports){
+		.config = config, .stop = &a.stop, .failure = &a.failure,
+		.member = &a.member};
+	rc = agent_make_marks(&a, &e);
 	if (rc == 0)
 		rc = log_rules_init(&a.log_rules, &config->output, &e);
 	if (rc == 0)
-		rc = start_guard(&a, &e);
+		rc = agent_start_guard(&a, &e);
 	if (rc < 0) {
 		log_error("error: %s", e.text);
 	} else {
-		rc = run_job(&a, &e);
+		rc = agent_run_job(&a, &e);
 		if (logdir_remove(logdir_private(&a.logdir)) < 0)
 			guard_finish(&a.guard);
 		logdir_release(&a.logdir);
@@ -542,10 +562,10 @@ int agent_run(const struct config *config, const struct plan_parts *parts,
 	}
 	log_rules_release(&a.log_rules);
 	failure_release(&a.failure);
-	stopping_release(&a.stopping);
-	exits_release(&a.exits);
-	*ended = (struct agent_ended){a.ended ? a.notice.level : 0,
-				      a.notice.warned};
+	worker_shutdown_release(&a.shutdown);
+	exit_reports_release(&a.exit_reports);
+	*ended = (struct agent_ended){a.ended_as_asked ? a.stop.level : 0,
+				      a.stop.warned};
 	if (rc < 0)
 		return exit_code_of(&e);
 	return a.exit_code >= 0 ? a.exit_code : EXIT_INTERNAL;

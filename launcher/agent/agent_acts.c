@@ -1,15 +1,15 @@
-/* agent_acts.c: what the agent does when it enters a state. */
+/* agent_acts.c: the actions of the agent's state table. */
 #include <assert.h>
 #include <signal.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "launcher/agent/agent_inside.h"
+#include "launcher/agent/agent_internal.h"
 
 enum {
-	CUT_MS = 5000,         /* from a kill on all nodes to their end */
-	SERVER_GOES_MS = 8000, /* ddprdzv itself gives its members 5 s */
-	STANDBY_GOES_MS = 250, /* it may have to see to what another left */
+	KILL_JOB_MS = 5000,     /* for all nodes to kill their workers */
+	SERVER_EXIT_MS = 8000,  /* ddprdzv itself gives its members 5 s */
+	STANDBY_EXIT_MS = 250,  /* it may have to clean up for the leader */
 };
 
 void agent_decide_exit(struct agent *a, int code, const char *cause)
@@ -18,133 +18,134 @@ void agent_decide_exit(struct agent *a, int code, const char *cause)
 		return;
 	a->exit_code = code;
 	if (cause)
-		snprintf(a->stopping.cause, sizeof(a->stopping.cause), "%s",
+		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
 			 cause);
 }
 
-static uint32_t grace_ms(const struct agent *a)
+static uint32_t agent_grace_ms(const struct agent *a)
 {
 	double ms = a->config->grace_s * 1000;
 
 	return ms < (double)INT32_MAX ? (uint32_t)ms : INT32_MAX;
 }
 
-/* Orphans of the workers have become our children: they go, too. When nobody is
- * left the round is over on this node. */
+/* The round is over on this node when no orphan of its workers is left. */
 void agent_sweep(struct agent *a)
 {
 	const pid_t ours[] = {a->guard.pid, member_server_pid(&a->member)};
 
-	stopping_sweep(&a->stopping, ours, 2);
+	worker_shutdown_sweep(&a->shutdown, ours, 2);
 }
 
-static void stop_workers(struct agent *a)
+static void agent_stop_workers(struct agent *a)
 {
-	a->stopping.far = 0;
-	stopping_begin(&a->stopping);
-	stopping_signal(&a->stopping);
-	/* who was noticed has his time already */
-	if (!stopping_gives(&a->stopping) || !a->notice.level)
-		stopping_give(&a->stopping, grace_ms(a));
+	a->shutdown.is_far = 0;
+	worker_shutdown_begin(&a->shutdown);
+	worker_shutdown_signal(&a->shutdown);
+	/* workers that were notified already have a deadline */
+	if (!worker_shutdown_has_grace(&a->shutdown) || !a->stop.level)
+		worker_shutdown_set_grace(&a->shutdown, agent_grace_ms(a));
 	agent_sweep(a);
 }
 
-static void kill_workers(struct agent *a)
+static void agent_kill_workers(struct agent *a)
 {
-	stopping_kill(&a->stopping);
+	worker_shutdown_kill(&a->shutdown);
 	agent_sweep(a);
 }
 
-/* In a step of Slurm's all its ddpruns hear the same: one says it. */
-static void say_notice(const struct agent *a, uint32_t n)
+/* In a Slurm step every ddprun gets the same request: only the first logs it.
+ */
+static void agent_log_stop(const struct agent *a, uint32_t n)
 {
 	const struct allocation *slurm = &a->config->slurm;
 
 	if (slurm->place == ALLOCATION_STEP)
 		n = slurm->node_rank == 0 ? a->world_size : 0;
-	if (n && !a->notice.signal)
-		log_info("%s: workers that ask are told", a->stopping.cause);
+	if (n && !a->stop.signal)
+		log_info("%s: workers that poll ddp_should_stop() are notified",
+			 a->shutdown.cause);
 	else if (n)
-		log_info("%s: stopping %u worker%s%s", a->stopping.cause, n,
-			 n == 1 ? "" : "s", a->dismissed ?
+		log_info("%s: stopping %u worker%s%s", a->shutdown.cause, n,
+			 n == 1 ? "" : "s", a->stop_signals ?
 			 " (again kills them at once)" : "");
 }
 
-/* Those of the other nodes are told by the server. */
-static void notice_workers(struct agent *a)
+/* The server passes the request on to the other nodes. */
+static void agent_notify_workers(struct agent *a)
 {
-	if (a->notice.level >= WIRE_STOPPED)
-		a->stopping.signal = a->notice.signal;
-	a->stopping.far = a->nnodes > 1 && !member_is_adrift(&a->member);
-	say_notice(a, stopping_tell(&a->stopping, a->notice.signal));
-	stopping_give(&a->stopping, a->notice.grace_ms);
-	exits_flush(&a->exits);
+	if (a->stop.level >= WIRE_STOPPED)
+		a->shutdown.signal = a->stop.signal;
+	a->shutdown.is_far = a->nnodes > 1 && !member_is_adrift(&a->member);
+	agent_log_stop(a, worker_shutdown_notify(&a->shutdown, a->stop.signal));
+	worker_shutdown_set_grace(&a->shutdown, a->stop.grace_ms);
+	exit_reports_flush(&a->exit_reports);
 }
 
-/* All nodes kill their workers: what the server then says is the end. */
-static void cut(struct agent *a)
+/* All nodes kill their workers; the server then ends the job. */
+static void agent_kill_job(struct agent *a)
 {
 	const struct wire_stop stop = {
 		.level = WIRE_CUT, .whole = 1, .signal = SIGKILL,
-		.text = SLICE_STR(a->stopping.cause),
+		.text = SLICE_STR(a->shutdown.cause),
 	};
 
 	member_stop(&a->member, &stop);
-	a->notice.level = WIRE_CUT;
-	stopping_kill(&a->stopping);
-	exits_flush(&a->exits);
-	stopping_wait(&a->stopping, CUT_MS);
+	a->stop.level = WIRE_CUT;
+	worker_shutdown_kill(&a->shutdown);
+	exit_reports_flush(&a->exit_reports);
+	worker_shutdown_wait(&a->shutdown, KILL_JOB_MS);
 }
 
-static void join(struct agent *a)
+static void agent_join(struct agent *a)
 {
 	a->times.empty = clock_ns();
-	stopping_end(&a->stopping);
-	a->stopping.signal = SIGTERM;
+	worker_shutdown_end_grace(&a->shutdown);
+	a->shutdown.signal = SIGTERM;
 	member_join(&a->member);
 }
 
-/* The last process to wait for is the server, which still tells other nodes.
- * Then there may be a reader who does not read what we have: it is waited for
- * as long as it takes, but no longer than the grace if we were told to go. */
+/* The last process to wait for is the server, which is still notifying other
+ * nodes. After it, only unread output can keep us: we wait for its reader
+ * without a limit, but after a stop signal no longer than the grace period. */
 void agent_watch_server(struct agent *a)
 {
 	if (member_server_pid(&a->member))
 		return;
 	signals_unref_child(&a->signals);
-	stopping_end(&a->stopping);
-	if (!a->dismissed)
+	worker_shutdown_end_grace(&a->shutdown);
+	if (!a->stop_signals)
 		return;
-	stopping_wait(&a->stopping, grace_ms(a) + 1);
-	uv_unref((uv_handle_t *)&a->stopping.timer);
+	worker_shutdown_wait(&a->shutdown, agent_grace_ms(a) + 1);
+	uv_unref((uv_handle_t *)&a->shutdown.timer);
 }
 
-static void leave(struct agent *a)
+static void agent_leave(struct agent *a)
 {
 	struct slice page = failure_tell(&a->failure);
 
-	if (a->notice.level) /* else it is known, or was decided */
-		agent_decide_exit(a, a->notice.exit_code, NULL);
-	uv_timer_stop(&a->limit);
+	if (a->stop.level) /* else it was decided already */
+		agent_decide_exit(a, a->stop.exit_code, NULL);
+	uv_timer_stop(&a->time_limit);
 	member_close(&a->member);
 	input_close(&a->input);
 	if (page.len)
 		output_print(&a->output, page.data, page.len);
 	output_close(&a->output);
-	stopping_wait(&a->stopping, member_server_stands_by(&a->member) ?
-		      STANDBY_GOES_MS : SERVER_GOES_MS);
+	worker_shutdown_wait(&a->shutdown, member_server_stands_by(&a->member) ?
+			     STANDBY_EXIT_MS : SERVER_EXIT_MS);
 	agent_watch_server(a);
 }
 
-/* A round begins with this node, whose user has told it to stop meanwhile. */
-static void quit(struct agent *a)
+/* A round begins, but this node was asked to stop in the meantime. */
+static void agent_decline(struct agent *a)
 {
-	member_leave(&a->member, a->notice.exit_code - 128, a->stopping.cause);
-	leave(a);
+	member_leave(&a->member, a->stop.exit_code - 128, a->shutdown.cause);
+	agent_leave(a);
 }
 
-/* Whoever is impatient, or too late. */
-static void hurry(struct agent *a)
+/* A second signal, or the server took too long to exit. */
+static void agent_force_exit(struct agent *a)
 {
 	if (member_server_stands_by(&a->member)) {
 		member_leave_server(&a->member);
@@ -152,16 +153,18 @@ static void hurry(struct agent *a)
 	} else if (member_server_pid(&a->member)) {
 		kill(member_server_pid(&a->member), SIGKILL);
 	}
-	if (a->dismissed)
+	if (a->stop_signals)
 		output_abandon(&a->output);
 }
 
 void (*const agent_acts[])(struct agent *a) = {
-	[ACT_NONE] = NULL, [ACT_JOIN] = join,
+	[ACT_NONE] = NULL, [ACT_JOIN] = agent_join,
 	[ACT_START_WORKERS] = agent_start_workers,
-	[ACT_STOP_WORKERS] = stop_workers, [ACT_KILL_WORKERS] = kill_workers,
-	[ACT_NOTICE] = notice_workers, [ACT_CUT] = cut, [ACT_QUIT] = quit,
-	[ACT_LEAVE] = leave, [ACT_HURRY] = hurry,
+	[ACT_STOP_WORKERS] = agent_stop_workers,
+	[ACT_KILL_WORKERS] = agent_kill_workers,
+	[ACT_NOTIFY_WORKERS] = agent_notify_workers,
+	[ACT_KILL_JOB] = agent_kill_job, [ACT_DECLINE] = agent_decline,
+	[ACT_LEAVE] = agent_leave, [ACT_FORCE_EXIT] = agent_force_exit,
 };
 static_assert(sizeof(agent_acts) / sizeof(*agent_acts) == ACTS,
-	      "what is done for each");
+	      "a row for each action");

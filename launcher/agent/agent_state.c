@@ -1,4 +1,4 @@
-/* agent_state.c: the table. */
+/* agent_state.c: the agent's state table. */
 #include "launcher/agent/agent_state.h"
 
 #include <assert.h>
@@ -7,14 +7,14 @@
 
 const char *const agent_state_names[] = {
 	[JOINING] = "JOINING", [RUNNING] = "RUNNING",
-	[NOTICED] = "NOTICED", [CUTTING] = "CUTTING",
+	[NOTIFIED] = "NOTIFIED", [KILLING] = "KILLING",
 	[RESTARTING] = "RESTARTING", [STOPPING] = "STOPPING",
 	[LEAVING] = "LEAVING",
 };
 const char *const agent_event_names[] = {
 	[EV_START] = "start", [EV_END] = "end", [EV_RESTART] = "restart",
 	[EV_LOST] = "lost", [EV_SIGNAL] = "signal", [EV_EMPTY] = "empty",
-	[EV_NOTICE] = "notice", [EV_CUT] = "cut",
+	[EV_STOP] = "stop", [EV_KILL] = "kill",
 	[EV_GRACE] = "grace",
 };
 
@@ -24,34 +24,34 @@ static const struct agent_edge table[][EVENTS] = {
 		[EV_END] = EDGE(LEAVING, ACT_LEAVE),
 		[EV_LOST] = EDGE(LEAVING, ACT_LEAVE),
 		[EV_SIGNAL] = EDGE(LEAVING, ACT_LEAVE),
-		/* a spare, whose job it is all the same */
-		[EV_NOTICE] = EDGE(NOTICED, ACT_NOTICE),
-		[EV_CUT] = EDGE(LEAVING, ACT_LEAVE),
+		/* a spare: it belongs to the job that is to stop */
+		[EV_STOP] = EDGE(NOTIFIED, ACT_NOTIFY_WORKERS),
+		[EV_KILL] = EDGE(LEAVING, ACT_LEAVE),
 	},
 	[RUNNING] = {
 		[EV_END] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_RESTART] = EDGE(RESTARTING, ACT_STOP_WORKERS),
 		[EV_LOST] = EDGE(STOPPING, ACT_STOP_WORKERS),
-		[EV_NOTICE] = EDGE(NOTICED, ACT_NOTICE),
-		[EV_CUT] = EDGE(CUTTING, ACT_CUT),
+		[EV_STOP] = EDGE(NOTIFIED, ACT_NOTIFY_WORKERS),
+		[EV_KILL] = EDGE(KILLING, ACT_KILL_JOB),
 	},
-	/* The end is the server's word, when all nodes have come to it. */
-	[NOTICED] = {
-		[EV_START] = EDGE(LEAVING, ACT_QUIT),
+	/* The server ends the job once the workers of all nodes have exited. */
+	[NOTIFIED] = {
+		[EV_START] = EDGE(LEAVING, ACT_DECLINE),
 		[EV_END] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_RESTART] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_LOST] = EDGE(STOPPING, ACT_STOP_WORKERS),
-		[EV_NOTICE] = EDGE(NOTICED, ACT_NOTICE),
-		[EV_CUT] = EDGE(CUTTING, ACT_CUT),
-		[EV_GRACE] = EDGE(CUTTING, ACT_CUT),
+		[EV_STOP] = EDGE(NOTIFIED, ACT_NOTIFY_WORKERS),
+		[EV_KILL] = EDGE(KILLING, ACT_KILL_JOB),
+		[EV_GRACE] = EDGE(KILLING, ACT_KILL_JOB),
 	},
-	[CUTTING] = {
+	[KILLING] = {
 		[EV_END] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_RESTART] = EDGE(STOPPING, ACT_STOP_WORKERS),
 		[EV_LOST] = EDGE(STOPPING, ACT_STOP_WORKERS),
-		/* nobody answers, or nobody waits for it */
+		/* the server does not answer, or the user does not wait */
 		[EV_GRACE] = EDGE(STOPPING, ACT_KILL_WORKERS),
-		[EV_CUT] = EDGE(STOPPING, ACT_KILL_WORKERS),
+		[EV_KILL] = EDGE(STOPPING, ACT_KILL_WORKERS),
 	},
 	[RESTARTING] = {
 		[EV_EMPTY] = EDGE(JOINING, ACT_JOIN),
@@ -64,12 +64,12 @@ static const struct agent_edge table[][EVENTS] = {
 		[EV_EMPTY] = EDGE(LEAVING, ACT_LEAVE),
 		[EV_GRACE] = EDGE(STOPPING, ACT_KILL_WORKERS),
 		[EV_SIGNAL] = EDGE(STOPPING, ACT_KILL_WORKERS),
-		[EV_CUT] = EDGE(STOPPING, ACT_KILL_WORKERS),
+		[EV_KILL] = EDGE(STOPPING, ACT_KILL_WORKERS),
 	},
 	[LEAVING] = {
-		[EV_GRACE] = EDGE(LEAVING, ACT_HURRY),
-		[EV_SIGNAL] = EDGE(LEAVING, ACT_HURRY),
-		[EV_CUT] = EDGE(LEAVING, ACT_HURRY),
+		[EV_GRACE] = EDGE(LEAVING, ACT_FORCE_EXIT),
+		[EV_SIGNAL] = EDGE(LEAVING, ACT_FORCE_EXIT),
+		[EV_KILL] = EDGE(LEAVING, ACT_FORCE_EXIT),
 	},
 };
 static_assert(sizeof(table) / sizeof(*table) == STATES, "a row for each state");

@@ -205,7 +205,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	step 20 w_asks 0
 	finish job 143
 	has "$out" '^\[1\] told at'
-	has "$err" "^ddprun: the time of Slurm's job 12 ends in [0-9]+ s: workers that ask are told\$"
+	has "$err" "^ddprun: the time of Slurm's job 12 ends in [0-9]+ s: workers that poll ddp_should_stop\(\) are notified\$"
 	step 20 bash -c "$waits"
 	: >go
 	finish job 0

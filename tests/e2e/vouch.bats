@@ -43,7 +43,7 @@ other_or_skip() {
 	other_or_skip
 	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
 	[ "$out" = '[0] answered' ]
-	has "$err" '^ddprun: --store-open: whoever reaches 127.0.0.1:[0-9]+ can read and write what the workers store there$'
+	has "$err" '^ddprun: --store-open: anybody who reaches 127.0.0.1:[0-9]+ can read and write what the workers store there$'
 	# once a job, not once an attempt
 	expect 3 ddprun --standalone --store-open --max-restarts 1 sh -c 'exit 3'
 	[ "$(grep -c -e --store-open <<<"$err")" = 1 ]

@@ -1,48 +1,49 @@
-/* test_agent.c: the agent's table of states and events, and exit codes. */
+/* test_agent.c: the agent's state table, exit codes, and the line that says how
+ * long a restart took. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "launcher/agent/agent_state.h"
+#include "launcher/agent/agent_internal.h"
 #include "launcher/config/exit_code.h"
 #include "tests/unit/run_case.h"
 
-/* A change here is a change of what ddprun does: of the man page, too. */
+/* A change here changes what ddprun does: change the man page as well. */
 static const char states[] =
 	"JOINING    start    -> RUNNING\n"
 	"JOINING    end      -> LEAVING\n"
 	"JOINING    lost     -> LEAVING\n"
 	"JOINING    signal   -> LEAVING\n"
-	"JOINING    notice   -> NOTICED\n"
-	"JOINING    cut      -> LEAVING\n"
+	"JOINING    stop     -> NOTIFIED\n"
+	"JOINING    kill     -> LEAVING\n"
 	"RUNNING    end      -> STOPPING\n"
 	"RUNNING    restart  -> RESTARTING\n"
 	"RUNNING    lost     -> STOPPING\n"
-	"RUNNING    notice   -> NOTICED\n"
-	"RUNNING    cut      -> CUTTING\n"
-	"NOTICED    start    -> LEAVING\n"
-	"NOTICED    end      -> STOPPING\n"
-	"NOTICED    restart  -> STOPPING\n"
-	"NOTICED    lost     -> STOPPING\n"
-	"NOTICED    notice   -> NOTICED\n"
-	"NOTICED    cut      -> CUTTING\n"
-	"NOTICED    grace    -> CUTTING\n"
-	"CUTTING    end      -> STOPPING\n"
-	"CUTTING    restart  -> STOPPING\n"
-	"CUTTING    lost     -> STOPPING\n"
-	"CUTTING    cut      -> STOPPING\n"
-	"CUTTING    grace    -> STOPPING\n"
+	"RUNNING    stop     -> NOTIFIED\n"
+	"RUNNING    kill     -> KILLING\n"
+	"NOTIFIED   start    -> LEAVING\n"
+	"NOTIFIED   end      -> STOPPING\n"
+	"NOTIFIED   restart  -> STOPPING\n"
+	"NOTIFIED   lost     -> STOPPING\n"
+	"NOTIFIED   stop     -> NOTIFIED\n"
+	"NOTIFIED   kill     -> KILLING\n"
+	"NOTIFIED   grace    -> KILLING\n"
+	"KILLING    end      -> STOPPING\n"
+	"KILLING    restart  -> STOPPING\n"
+	"KILLING    lost     -> STOPPING\n"
+	"KILLING    kill     -> STOPPING\n"
+	"KILLING    grace    -> STOPPING\n"
 	"RESTARTING end      -> STOPPING\n"
 	"RESTARTING lost     -> STOPPING\n"
 	"RESTARTING signal   -> STOPPING\n"
 	"RESTARTING empty    -> JOINING\n"
 	"RESTARTING grace    -> RESTARTING\n"
 	"STOPPING   signal   -> STOPPING\n"
-	"STOPPING   cut      -> STOPPING\n"
+	"STOPPING   kill     -> STOPPING\n"
 	"STOPPING   empty    -> LEAVING\n"
 	"STOPPING   grace    -> STOPPING\n"
 	"LEAVING    signal   -> LEAVING\n"
-	"LEAVING    cut      -> LEAVING\n"
+	"LEAVING    kill     -> LEAVING\n"
 	"LEAVING    grace    -> LEAVING\n";
 
 START_TEST(the_table_as_printed)
@@ -86,6 +87,30 @@ START_TEST(a_server_without_memory_is_lost_and_refuses_nobody)
 }
 END_TEST
 
+START_TEST(a_restart_time_names_each_part_and_the_whole)
+{
+	const struct restart_time t = {.ended = 1000000000,
+				       .empty = 1003000000,
+				       .start = 1004250000};
+	char text[RESTART_TIME_TEXT_MAX];
+
+	ck_assert_str_eq(restart_time_text(&t, 1012300000, text),
+			 "running again after 12.3 ms (stop 3.0, rendezvous "
+			 "1.2, start 8.1)");
+}
+END_TEST
+
+START_TEST(a_restart_time_of_centuries_fits)
+{
+	const struct restart_time t = {.ended = 1, .empty = 1, .start = 1};
+	char text[RESTART_TIME_TEXT_MAX];
+
+	ck_assert_str_eq(restart_time_text(&t, UINT64_MAX, text),
+			 "running again after 18446744073709.6 ms (stop 0.0, "
+			 "rendezvous 0.0, start 18446744073709.6)");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *c = tcase_create("agent");
@@ -94,5 +119,7 @@ int main(void)
 	tcase_add_test(c, the_table_as_printed);
 	tcase_add_test(c, each_kind_of_error_has_its_exit_code);
 	tcase_add_test(c, a_server_without_memory_is_lost_and_refuses_nobody);
+	tcase_add_test(c, a_restart_time_names_each_part_and_the_whole);
+	tcase_add_test(c, a_restart_time_of_centuries_fits);
 	return run_case(c);
 }

@@ -1,0 +1,87 @@
+/* agent_internal.h: what the agent's own files share: agent.c (a job from start
+ * to end), agent_acts.c (the actions of the state table) and agent_stop.c
+ * (requests to stop). */
+#ifndef LAUNCHER_AGENT_INTERNAL_H
+#define LAUNCHER_AGENT_INTERNAL_H
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/agent_state.h"
+#include "launcher/agent/exit_reports.h"
+#include "launcher/agent/stop_request.h"
+#include "launcher/agent/worker_shutdown.h"
+#include "launcher/failure/failure.h"
+#include "launcher/membership/member.h"
+#include "launcher/output/logdir.h"
+#include "launcher/output/output.h"
+#include "launcher/worker/guard.h"
+#include "launcher/worker/signals.h"
+#include "launcher/worker/worker.h"
+
+enum { AGENT_ID_BYTES = 8, RESTART_TIME_TEXT_MAX = 160 };
+
+#define AGENT_MARK "DDP_AGENT_ID="
+
+/* When a restart passed its stages, in nanoseconds of one clock. */
+struct restart_time {
+	uint64_t ended; /* the server ended the round; 0: there was none */
+	uint64_t empty; /* no process of the round is left */
+	uint64_t start; /* the next round begins */
+};
+
+struct agent {
+	const struct config *config;
+	const struct plan_parts *parts; /* NULL: see unable */
+	const struct agent_unable *unable;
+	uint64_t open_files;
+	uv_loop_t loop;
+	struct output output;
+	struct input input;
+	struct logdir logdir;
+	struct log_rules log_rules;
+	struct guard guard;
+	struct group group;
+	struct member member;
+	struct signals signals;
+	struct worker_shutdown shutdown;
+	struct exit_reports exit_reports;
+	struct stop_request stop; /* all requests so far, merged */
+	uv_timer_t time_limit;    /* of Slurm's job */
+	enum agent_state state;
+	int exit_code;           /* -1: not decided yet */
+	int stop_signals;        /* how many this process has received */
+	uint64_t stop_signal_ms; /* when the last one came */
+	int ended_as_asked;      /* the job ended because of stop */
+	struct failure failure;
+	const struct wire_start *starting; /* while EV_START is handled */
+	uint32_t round, attempt, world_size, nnodes;
+	struct restart_time times;
+	uint64_t alive_ns; /* when agent_keep_lease last sent a PING */
+	struct sweep_marks marks; /* on every process that workers start */
+	/* "DDP_AGENT_ID=...", the first of the marks */
+	char mark[sizeof(AGENT_MARK) + 2 * AGENT_ID_BYTES];
+};
+
+/* agent.c */
+void agent_handle(struct agent *a, enum agent_event ev, const char *why);
+void agent_start_workers(struct agent *a);
+/* "running again after 2.2 ms (stop 0.2, rendezvous 0.4, start 1.6)" into
+ * out[RESTART_TIME_TEXT_MAX]; returns out. */
+const char *restart_time_text(const struct restart_time *t, uint64_t now,
+			      char *out);
+
+/* agent_acts.c: the action of each enum agent_act, or NULL. */
+extern void (*const agent_acts[])(struct agent *a);
+/* Only the first call counts. cause NULL: keep the one that is known. */
+void agent_decide_exit(struct agent *a, int code, const char *cause);
+/* Both after a child's death: stops orphans of the workers; waits for the
+ * server that this node hosts. */
+void agent_sweep(struct agent *a);
+void agent_watch_server(struct agent *a);
+
+/* agent_stop.c */
+void agent_on_stop(struct member *m, const struct wire_stop *stop);
+void agent_on_stop_signal(void *owner, int number);
+void agent_on_warning_signal(void *owner, int number);
+void agent_start_time_limit(struct agent *a);
+
+#endif

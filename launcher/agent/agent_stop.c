@@ -1,0 +1,174 @@
+/* agent_stop.c: requests to stop the job: from signals, from Slurm's time
+ * limit, and from other nodes through the server. */
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signal_name.h"
+#include "launcher/agent/agent_internal.h"
+#include "launcher/config/inferred.h"
+#include "launcher/config/remote_node.h"
+
+enum { RETRY_MS = 1000 }; /* until a round runs that can be stopped */
+
+static const char ssh_is_gone[] ="the ssh that started it has ended";
+
+static void agent_accept_stop(struct agent *a, const struct stop_request *n,
+			      const char *text)
+{
+	if (!stop_request_merge(&a->stop, n))
+		return;
+	if (a->exit_code < 0)
+		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
+			 text);
+	agent_handle(a, n->level == WIRE_CUT ? EV_KILL : EV_STOP, text);
+}
+
+/* Whether a request to this node is one to the whole job. Over ssh the head
+ * sends a signal to all nodes, so it is. A node of an elastic job that gets the
+ * signal itself leaves alone. So does a node that lost its ssh: the server
+ * knows whether the other nodes, or a spare, can go on. */
+static int agent_stops_job(const struct config *c)
+{
+	int alone = remote_node_is() && !remote_node_is_told();
+
+	if (remote_node_is_cut_off())
+		return 0;
+	return inferred_hears_all(c) &&
+	       !(alone && c->min_nodes < c->max_nodes);
+}
+
+/* A request that reached this node: reports it to the server, and obeys. */
+static void agent_request_stop(struct agent *a, const struct stop_request *n,
+			       const char *text)
+{
+	int cut_off = remote_node_is_cut_off();
+	const struct wire_stop stop = {
+		.level = n->level, .cause = cut_off ? WIRE_BY_SSH : n->cause,
+		.whole = (uint8_t)agent_stops_job(a->config),
+		.signal = n->signal, .grace_ms = n->grace_ms,
+		.text = SLICE_STR(cut_off ? ssh_is_gone : text),
+	};
+
+	/* first, so that no worker's exit is reported before it; without a
+	 * server the workers have the same grace period */
+	if (n->level > a->stop.level && !member_is_adrift(&a->member))
+		member_stop(&a->member, &stop);
+	agent_accept_stop(a, n, text);
+}
+
+void agent_on_stop(struct member *m, const struct wire_stop *stop)
+{
+	struct agent *a = m->owner;
+	const struct stop_request n = stop_request_of_wire(stop);
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(stop->text));
+	agent_accept_stop(a, &n, text);
+}
+
+static void on_time_limit(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	uint64_t now = (uint64_t)time(NULL), end = a->config->slurm.end_time;
+	const struct stop_request n = stop_request_of_limit(a->config, now);
+	char text[128];
+
+	if (a->state == JOINING || a->state == RESTARTING) {
+		uv_timer_start(t, on_time_limit, RETRY_MS, 0);
+		return;
+	}
+	snprintf(text, sizeof(text), "the time of Slurm's job %llu ends in "
+		 "%llu s", (unsigned long long)a->config->slurm.job,
+		 (unsigned long long)(end > now ? end - now : 0));
+	if (a->state == RUNNING)
+		agent_request_stop(a, &n, text);
+}
+
+void agent_start_time_limit(struct agent *a)
+{
+	uint64_t ms = stop_request_due_ms(a->config, (uint64_t)time(NULL));
+
+	uv_timer_init(&a->loop, &a->time_limit);
+	a->time_limit.data = a;
+	if (!ms)
+		return;
+	uv_timer_start(&a->time_limit, on_time_limit, ms, 0);
+	uv_unref((uv_handle_t *)&a->time_limit);
+}
+
+/* No workers run here: the node leaves the job alone. */
+static void agent_leave_by_signal(struct agent *a, int number,
+				  const char *cause)
+{
+	if (a->exit_code < 0) {
+		log_info("%s: leaving", cause);
+		if (remote_node_is_cut_off())
+			member_leave(&a->member, 0, ssh_is_gone);
+		else
+			member_leave(&a->member, number, cause);
+		agent_decide_exit(a, inferred_exit_code(a->config, number,
+						  a->member.started), cause);
+		a->shutdown.signal = number;
+	}
+	agent_handle(a, EV_SIGNAL, cause);
+}
+
+static int agent_has_work(const struct agent *a)
+{
+	return a->state == RUNNING || a->state == NOTIFIED ||
+	       a->state == KILLING ||
+	       (a->state == JOINING && a->member.spare &&
+		inferred_hears_all(a->config));
+}
+
+/* srun forwards signals that Slurm has sent to its tasks already. A user who
+ * presses Ctrl-C twice means it. */
+static int agent_is_repeated(struct agent *a)
+{
+	uint64_t last = a->stop_signal_ms, now = clock_ms();
+
+	if (a->stop_signals && now - last < STOP_ECHO_MS &&
+	    inferred_says_twice(a->config))
+		return 1;
+	a->stop_signal_ms = now;
+	return 0;
+}
+
+static void agent_request_stop_by_signal(struct agent *a, int number,
+					 const char *cause)
+{
+	const struct stop_request n =
+		stop_request_of_signal(a->config, number, (uint64_t)time(NULL));
+
+	agent_request_stop(a, &n, cause);
+}
+
+void agent_on_stop_signal(void *owner, int number)
+{
+	struct agent *a = owner;
+	char name[SIGNAL_NAME_MAX], cause[64];
+
+	snprintf(cause, sizeof(cause), "got %s%s", signal_name(number, name),
+		 remote_node_is_cut_off() ? " after its ssh ended" : "");
+	if (agent_is_repeated(a))
+		log_debug("%s: repeated by srun, ignored", cause);
+	else if (a->stop_signals++)
+		agent_handle(a, agent_has_work(a) ? EV_KILL : EV_SIGNAL, cause);
+	else if (a->exit_code > 0 && inferred_is_echo(a->config, number))
+		log_debug("%s: this node is stopping already", cause);
+	else if (agent_has_work(a))
+		agent_request_stop_by_signal(a, number, cause);
+	else
+		agent_leave_by_signal(a, number, cause);
+}
+
+void agent_on_warning_signal(void *owner, int number)
+{
+	struct agent *a = owner;
+	char name[SIGNAL_NAME_MAX], cause[64];
+
+	snprintf(cause, sizeof(cause), "got %s", signal_name(number, name));
+	if (agent_has_work(a))
+		agent_request_stop_by_signal(a, number, cause);
+}

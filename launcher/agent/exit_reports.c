@@ -1,0 +1,112 @@
+/* exit_reports.c: sends EXITED messages, in order. */
+#include "launcher/agent/exit_reports.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/signal_name.h"
+
+int exit_reports_init(struct exit_reports *r, uv_loop_t *loop, uint32_t workers,
+		      struct err *e)
+{
+	uv_timer_init(loop, &r->timer);
+	r->timer.data = r;
+	r->held = calloc(workers, sizeof(*r->held));
+	if (!r->held)
+		return err_set(e, -ENOMEM, "out of memory for %u workers",
+			       workers);
+	return 0;
+}
+
+void exit_reports_close(struct exit_reports *r)
+{
+	uv_close((uv_handle_t *)&r->timer, NULL);
+}
+
+void exit_reports_release(struct exit_reports *r)
+{
+	free(r->held);
+	r->held = NULL;
+}
+
+static void exit_report_log(const struct worker *w)
+{
+	char name[SIGNAL_NAME_MAX];
+
+	if (w->signal)
+		log_debug("worker %u (pid %d) was killed by %s", group_rank(w),
+			  (int)w->pid, signal_name(w->signal, name));
+	else
+		log_debug("worker %u (pid %d) exited with code %d",
+			  group_rank(w), (int)w->pid, w->code);
+}
+
+/* Whether w was notified and, after a request to stop the job, complied. */
+static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
+{
+	if (!r->stop->level)
+		return w->stopped;
+	if (recorder_asks(&r->failure->recorder, w->local_rank) == FLIGHT_TOLD)
+		w->stopped = 1;
+	return stop_request_is_obeyed(r->stop, w, w->stopped);
+}
+
+static void exit_report_send(struct exit_reports *r, struct worker *w)
+{
+	struct wire_exited m = {
+		.round = r->round,
+		.rank = group_rank(w),
+		.local_rank = w->local_rank,
+		.pid = w->pid,
+		.code = w->code,
+		.signal = w->signal,
+		.ran_ms = w->ran_ms,
+		.stopped = (uint8_t)exit_report_is_stopped(r, w),
+		.core = w->core,
+		.max_rss_kib = w->max_rss_kib,
+		.tail = tail_text(&w->tail),
+	};
+	int failed = w->status != 0 && !m.stopped;
+
+	exit_report_log(w);
+	if (failed)
+		failure_examine(r->failure, w, w->status, &m);
+	else if (!m.stopped)
+		failure_examine_exit(r->failure, w, &m);
+	member_exited(r->member, &m);
+	/* the other nodes wait for this report */
+	if (failed)
+		member_flush(r->member);
+}
+
+void exit_reports_flush(struct exit_reports *r)
+{
+	uint32_t n = r->n;
+
+	uv_timer_stop(&r->timer);
+	r->n = 0;
+	for (uint32_t i = 0; i < n; i++)
+		exit_report_send(r, r->held[i]);
+	if (n)
+		member_flush(r->member);
+}
+
+static void on_hold_over(uv_timer_t *t)
+{
+	exit_reports_flush(t->data);
+}
+
+void exit_reports_add(struct exit_reports *r, struct worker *w)
+{
+	int waits = !r->stop->level && !w->stopped &&
+		    stop_request_may_follow(r->config, w);
+
+	if (!r->n && !waits) {
+		exit_report_send(r, w);
+		return;
+	}
+	if (!r->n)
+		uv_timer_start(&r->timer, on_hold_over, STOP_HOLD_MS, 0);
+	r->held[r->n++] = w;
+}

@@ -1,0 +1,34 @@
+/* exit_reports.h: reports to the server how this node's workers ended, in the
+ * order in which they did. A worker killed by a signal that may also be on its
+ * way to us is held briefly, and so are those that end after it. */
+#ifndef LAUNCHER_EXIT_REPORTS_H
+#define LAUNCHER_EXIT_REPORTS_H
+
+#include "launcher/agent/stop_request.h"
+#include "launcher/failure/failure.h"
+#include "launcher/membership/member.h"
+
+struct exit_reports {
+	const struct config *config;
+	const struct stop_request *stop; /* the owner's */
+	struct failure *failure;
+	struct member *member;
+	uint32_t round; /* the owner sets it */
+	struct worker **held; /* in the order in which they ended */
+	uint32_t n;
+	uv_timer_t timer;
+};
+
+/* The caller has set the pointers. -ENOMEM. */
+int exit_reports_init(struct exit_reports *r, uv_loop_t *loop, uint32_t workers,
+		      struct err *e);
+/* The loop must run once more before exit_reports_release. */
+void exit_reports_close(struct exit_reports *r);
+void exit_reports_release(struct exit_reports *r);
+
+/* w's fields say how it ended. */
+void exit_reports_add(struct exit_reports *r, struct worker *w);
+/* Sends what is held: a request to stop came, or the round is over. */
+void exit_reports_flush(struct exit_reports *r);
+
+#endif

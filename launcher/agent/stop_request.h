@@ -1,0 +1,47 @@
+/* stop_request.h: a request to stop the job: what it came from (a signal,
+ * Slurm's time limit, the server), how long the workers have, and which ways
+ * for a worker to end comply with it. Pure. */
+#ifndef LAUNCHER_STOP_REQUEST_H
+#define LAUNCHER_STOP_REQUEST_H
+
+#include "launcher/config/config.h"
+#include "launcher/worker/worker.h"
+#include "rendezvous/wire.h"
+
+enum {
+	STOP_MARGIN_S = 5,   /* kept from the time limit for our own end */
+	STOP_ECHO_MS = 2000, /* Slurm may repeat a signal within this time */
+	STOP_HOLD_MS = 500,  /* a signal may reach a worker so much earlier */
+};
+
+struct stop_request {
+	uint8_t level, cause; /* wire.h's; level 0: none */
+	int signal;           /* for workers that do not poll; 0: none */
+	uint32_t grace_ms;    /* SHUTDOWN_NO_LIMIT: until Slurm ends it */
+	int warned;           /* the first request was a warning */
+	struct signal_set signals; /* of all requests so far */
+	int exit_code;        /* of a job that ends so: the first request's */
+};
+
+/* number is on one of the lists of c; now is unix time. */
+struct stop_request stop_request_of_signal(const struct config *c, int number,
+					   uint64_t now);
+/* The time limit of Slurm's job is near. */
+struct stop_request stop_request_of_limit(const struct config *c, uint64_t now);
+struct stop_request stop_request_of_wire(const struct wire_stop *m);
+
+/* The ms from now until stop_request_of_limit is due, 0 if it never is. */
+uint64_t stop_request_due_ms(const struct config *c, uint64_t now);
+
+/* Merges a new request into the requests so far: 1; 0 if it adds nothing. */
+int stop_request_merge(struct stop_request *old, const struct stop_request *n);
+
+/* Whether w, which has ended, ended as n asks for. A worker that ends otherwise
+ * has failed, but after a signal from a terminal a notified worker may end in
+ * any way. */
+int stop_request_is_obeyed(const struct stop_request *n, const struct worker *w,
+			   int is_notified);
+/* There is no request yet: w ended by a signal that may reach us as well. */
+int stop_request_may_follow(const struct config *c, const struct worker *w);
+
+#endif
