@@ -1,7 +1,12 @@
-/* json.c: cJSON, of which these are called. */
+/* json.c: the functions of cJSON that we call, and what we add to them. */
 #include "base/json.h"
 
+#include <errno.h>
+
 #include "base/symbols.h"
+#include "base/utf8.h"
+
+enum { TEXT_MAX = 1 << 20 };
 
 static const struct symbol rows[] = {
 	SYMBOL(struct json, parse, "cJSON_ParseWithLength"),
@@ -31,7 +36,7 @@ static const struct symbols cjson = {
 	.soname = "libcjson.so.1",
 	.without = "JSON cannot be read or written",
 	.remedy = "Debian's package is libcjson1",
-	.rows = rows, .n = sizeof rows / sizeof *rows,
+	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
 };
 
 const struct json *json_load(struct err *e)
@@ -42,4 +47,40 @@ const struct json *json_load(struct err *e)
 	if (!loaded)
 		loaded = symbols_load(&cjson, &json, e) != NULL;
 	return loaded ? &json : NULL;
+}
+
+void json_add_text(const struct json *j, cJSON *to, const char *name,
+		   struct slice text)
+{
+	struct buf clean = BUF_INIT(TEXT_MAX);
+
+	utf8_put(&clean, text);
+	buf_put(&clean, "", 1);
+	if (clean.failed)
+		j->add_null(to, name);
+	else
+		j->add_string(to, name, clean.data);
+	buf_release(&clean);
+}
+
+void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
+			   struct slice text)
+{
+	if (text.len)
+		json_add_text(j, to, name, text);
+	else
+		j->add_null(to, name);
+}
+
+int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e)
+{
+	char *text = j->print_pretty(all);
+
+	j->release(all);
+	if (!text)
+		return err_set(e, -ENOMEM, "out of memory for JSON");
+	buf_put(out, text, strlen(text));
+	buf_put(out, "\n", 1);
+	j->free(text);
+	return out->failed;
 }

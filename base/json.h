@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 
 struct json {
@@ -31,7 +32,18 @@ struct json {
 	__typeof__(cJSON_DeleteItemFromObjectCaseSensitive) *drop;
 };
 
-/* NULL where the library cannot be loaded; the text then says what to do. */
+/* NULL if the library cannot be loaded; e then says what to install. */
 const struct json *json_load(struct err *e);
+
+/* Adds text as a string, with what is not UTF-8 replaced; null if memory is
+ * short. The second also adds null for "". */
+void json_add_text(const struct json *j, cJSON *to, const char *name,
+		   struct slice text);
+void json_add_text_or_null(const struct json *j, cJSON *to, const char *name,
+			   struct slice text);
+
+/* Appends all as text with a newline, and releases it. 0, -ENOMEM or what the
+ * buffer failed with. */
+int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e);
 
 #endif

@@ -154,7 +154,7 @@ static void agent_run_round(struct agent *a, const struct wire_start *start)
 	rc = agent_make_plan(a, start, &plan, &e);
 	if (rc == 0) {
 		rc = group_start(&a->group, &plan, a->open_files, &e);
-		failure_started(&a->failure);
+		failure_record_pids(&a->failure);
 		plan_release(&plan);
 	}
 	if (rc < 0) /* the server ends the round for all nodes, this one too */
@@ -202,7 +202,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 			agent_handle(a, EV_RESTART, text);
 			return;
 		}
-		failure_goes_on(&a->failure, end, a->attempt);
+		failure_record_attempt(&a->failure, end, a->attempt);
 	}
 	if (a->exit_code < 0) /* else the cause is known already */
 		snprintf(a->shutdown.cause, sizeof(a->shutdown.cause), "%s",
@@ -227,7 +227,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 	if (a->exit_code < 0 && end->verdict != WIRE_SUCCESS &&
 	    !(a->ended_as_asked && (a->stop_signals ||
 			   a->config->slurm.place == ALLOCATION_STEP)))
-		failure_ends(&a->failure, end, a->attempt, a->world_size);
+		failure_record_end(&a->failure, end, a->attempt, a->world_size);
 	agent_decide_exit(a, end->exit_code, text);
 	agent_handle(a, EV_END, text);
 }
@@ -243,7 +243,7 @@ static void on_lost(struct member *m, const struct err *why)
 	if (a->stop.level) /* the server's host was asked to stop as well */
 		agent_decide_exit(a, a->stop.exit_code, NULL);
 	if (a->exit_code < 0)
-		failure_lost(text, exit_code_of(why));
+		failure_report_lost(text, exit_code_of(why));
 	agent_decide_exit(a, exit_code_of(why), why->text);
 	agent_handle(a, EV_LOST, why->text);
 }
@@ -260,8 +260,8 @@ static void on_waiting(struct member *m)
 	struct agent *a = m->owner;
 	char key[PROOF_HEX_SIZE];
 
-	failure_findable(&a->failure, agent_id(a), member_server_addr(m),
-			 member_job_key(m, key));
+	failure_publish_job(&a->failure, agent_id(a), member_server_addr(m),
+			    member_job_key(m, key));
 }
 
 static int find_holder(struct member *m, uint64_t inode, uint32_t *rank,

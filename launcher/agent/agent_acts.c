@@ -122,7 +122,7 @@ void agent_watch_server(struct agent *a)
 
 static void agent_leave(struct agent *a)
 {
-	struct slice page = failure_tell(&a->failure);
+	struct slice page = failure_report(&a->failure);
 
 	if (a->stop.level) /* else it was decided already */
 		agent_decide_exit(a, a->stop.exit_code, NULL);

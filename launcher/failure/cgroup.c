@@ -1,4 +1,4 @@
-/* cgroup.c: the memory cgroup of this process. */
+/* cgroup.c: finds and reads the memory cgroup of this process. */
 #include "launcher/failure/cgroup.h"
 
 #include <stdio.h>
@@ -14,13 +14,13 @@ enum {
 	DEPTH_MAX = 64,
 };
 
-/* Version 1 says "no limit" as the most pages that a long can count. */
+/* Version 1 expresses "no limit" as the largest number of pages in a long. */
 #define NO_LIMIT ((uint64_t)1 << 62)
 
 /* ---- Parsing ---- */
 
 /* Whether one of the words of a,b,c is name. */
-static int listed(const char *list, const char *end, const char *name)
+static int cgroup_list_has(const char *list, const char *end, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -35,7 +35,7 @@ static int listed(const char *list, const char *end, const char *name)
 	return 0;
 }
 
-static int put(char *out, const char *text, size_t len)
+static int cgroup_copy(char *out, const char *text, size_t len)
 {
 	if (len >= CGROUP_PATH_MAX)
 		return 0;
@@ -44,8 +44,9 @@ static int put(char *out, const char *text, size_t len)
 	return 1;
 }
 
-/* "4:memory:/path" or "0::/path": 1 and the path, where there is such a line.*/
-static int member_of(const char *text, int version, char *path)
+/* Copies the path of the line "4:memory:/path" or "0::/path"; 0 if there is
+ * none. */
+static int cgroup_parse_membership(const char *text, int version, char *path)
 {
 	for (const char *at = text; *at; at += strcspn(at, "\n"),
 			at += *at == '\n') {
@@ -56,16 +57,17 @@ static int member_of(const char *text, int version, char *path)
 		if (!colon)
 			return 0;
 		wanted = version == 2
-			? strncmp(at, "0::", 3) == 0
-			: listed(list + 1, colon, "memory");
+				 ? strncmp(at, "0::", 3) == 0
+				 : cgroup_list_has(list + 1, colon, "memory");
 		if (wanted)
-			return put(path, colon + 1, strcspn(colon + 1, "\n"));
+			return cgroup_copy(path, colon + 1,
+					   strcspn(colon + 1, "\n"));
 	}
 	return 0;
 }
 
-/* mountinfo writes blanks and the like as \040. */
-static void unescape(char *s)
+/* mountinfo escapes blanks and the like, as \040. */
+static void cgroup_unescape(char *s)
 {
 	char *to = s;
 
@@ -83,13 +85,13 @@ static void unescape(char *s)
 }
 
 /* "36 31 0:33 ROOT POINT options tags - TYPE source SUPER,OPTIONS" */
-static int mount_line(const char *line, size_t len, int version, char *root,
-		      char *point)
+static int cgroup_parse_mount(const char *line, size_t len, int version,
+			      char *root, char *point)
 {
 	char text[2 * CGROUP_PATH_MAX + 512], type[16], super[256];
 	const char *dash;
 
-	if (len >= sizeof text)
+	if (len >= sizeof(text))
 		return 0;
 	memcpy(text, line, len);
 	text[len] = '\0';
@@ -98,52 +100,54 @@ static int mount_line(const char *line, size_t len, int version, char *root,
 		return 0;
 	if (strcmp(type, version == 2 ? "cgroup2" : "cgroup") != 0)
 		return 0;
-	if (version == 1 && !listed(super, super + strlen(super), "memory"))
+	if (version == 1 &&
+	    !cgroup_list_has(super, super + strlen(super), "memory"))
 		return 0;
 	if (sscanf(text, "%*s %*s %*s %1023s %1023s", root, point) != 2)
 		return 0;
-	unescape(root);
-	unescape(point);
+	cgroup_unescape(root);
+	cgroup_unescape(point);
 	return 1;
 }
 
-static int mounted_at(const char *text, int version, char *root, char *point)
+static int cgroup_find_mount(const char *text, int version, char *root,
+			     char *point)
 {
 	while (*text) {
 		size_t len = strcspn(text, "\n");
 
-		if (mount_line(text, len, version, root, point))
+		if (cgroup_parse_mount(text, len, version, root, point))
 			return 1;
 		text += len + (text[len] == '\n');
 	}
 	return 0;
 }
 
-/* The part of path below root, or "" where it is not below it. */
-static const char *below(const char *path, const char *root)
+/* The part of path below root, or "" if it is not below root. */
+static const char *cgroup_path_below(const char *path, const char *root)
 {
 	size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
 
 	if (strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
 		return "";
-	/* from outside the namespace's root: its files are not to be seen */
+	/* outside the namespace's root, where its files are not visible */
 	if (strncmp(path + n, "/..", 3) == 0)
 		return "";
 	return strcmp(path + n, "/") == 0 ? "" : path + n;
 }
 
-static int parse(struct cgroup *c, int version, const char *membership,
-		 const char *mountinfo)
+static int cgroup_parse_version(struct cgroup *c, int version,
+				const char *membership, const char *mountinfo)
 {
 	char root[CGROUP_PATH_MAX], point[CGROUP_PATH_MAX];
 	int n;
 
-	if (!member_of(membership, version, c->path) ||
-	    !mounted_at(mountinfo, version, root, point))
+	if (!cgroup_parse_membership(membership, version, c->path) ||
+	    !cgroup_find_mount(mountinfo, version, root, point))
 		return 0;
-	n = snprintf(c->dir, sizeof c->dir, "%s%s", point,
-		     below(c->path, root));
-	if (n < 0 || (size_t)n >= sizeof c->dir)
+	n = snprintf(c->dir, sizeof(c->dir), "%s%s", point,
+		     cgroup_path_below(c->path, root));
+	if (n < 0 || (size_t)n >= sizeof(c->dir))
 		return 0;
 	c->version = version;
 	c->mounted = strlen(point);
@@ -153,9 +157,9 @@ static int parse(struct cgroup *c, int version, const char *membership,
 void cgroup_parse(struct cgroup *c, const char *membership,
 		  const char *mountinfo)
 {
-	memset(c, 0, sizeof *c);
-	if (!parse(c, 1, membership, mountinfo) &&
-	    !parse(c, 2, membership, mountinfo))
+	memset(c, 0, sizeof(*c));
+	if (!cgroup_parse_version(c, 1, membership, mountinfo) &&
+	    !cgroup_parse_version(c, 2, membership, mountinfo))
 		c->version = 0;
 }
 
@@ -178,7 +182,7 @@ void cgroup_find(struct cgroup *c)
 {
 	char membership[MEMBERSHIP_MAX], *mounts = malloc(MOUNTS_MAX);
 
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	if (mounts &&
 	    file_read_text("/proc/self/cgroup", membership,
 			   MEMBERSHIP_MAX) > 0 &&
@@ -187,58 +191,59 @@ void cgroup_find(struct cgroup *c)
 	free(mounts);
 }
 
-/* The text of dir/name; "" where it cannot be read. */
-static void read_in(const char *dir, size_t len, const char *name, char *text)
+/* The text of dir/name; "" if it cannot be read. */
+static void cgroup_read(const char *dir, size_t len, const char *name,
+			char *text)
 {
 	char file[CGROUP_PATH_MAX + 64];
 
-	snprintf(file, sizeof file, "%.*s/%s", (int)len, dir, name);
+	snprintf(file, sizeof(file), "%.*s/%s", (int)len, dir, name);
 	file_read_text(file, text, FILE_MAX);
 }
 
-int64_t cgroup_oom_kills(const struct cgroup *c, int64_t *below_)
+int64_t cgroup_oom_kills(const struct cgroup *c, int64_t *below)
 {
 	size_t len = strlen(c->dir);
 	char text[FILE_MAX];
 	int64_t all, own;
 
-	*below_ = 0;
+	*below = 0;
 	if (c->version == 0)
 		return -1;
-	read_in(c->dir, len, c->version == 1 ? "memory.oom_control"
+	cgroup_read(c->dir, len, c->version == 1 ? "memory.oom_control"
 					     : "memory.events", text);
 	all = cgroup_count(text, "oom_kill");
 	if (c->version == 1 || all <= 0)
 		return all;
-	read_in(c->dir, len, "memory.events.local", text);
+	cgroup_read(c->dir, len, "memory.events.local", text);
 	own = cgroup_count(text, "oom_kill");
 	if (own >= 0 && own < all)
-		*below_ = all - own;
+		*below = all - own;
 	return all;
 }
 
 /* Its limit, if anything ran into it; 0 if not. */
-static uint64_t limit_hit(const struct cgroup *c, size_t len)
+static uint64_t cgroup_own_limit_hit(const struct cgroup *c, size_t len)
 {
 	char text[FILE_MAX], *end;
 	uint64_t limit;
 
-	read_in(c->dir, len, c->version == 1 ? "memory.limit_in_bytes"
+	cgroup_read(c->dir, len, c->version == 1 ? "memory.limit_in_bytes"
 					     : "memory.max", text);
 	limit = strtoull(text, &end, 10); /* "max": no digits */
 	if (end == text || limit >= NO_LIMIT)
 		return 0;
 	if (c->version == 1) {
-		read_in(c->dir, len, "memory.failcnt", text);
+		cgroup_read(c->dir, len, "memory.failcnt", text);
 		return strtoull(text, NULL, 10) > 0 ? limit : 0;
 	}
-	read_in(c->dir, len, "memory.events", text);
+	cgroup_read(c->dir, len, "memory.events", text);
 	return cgroup_count(text, "max") > 0 || cgroup_count(text, "oom") > 0
 		? limit : 0;
 }
 
-/* path without as many last parts as were gone up; "/" at the top */
-static void path_up(const char *path, int up, char *out, size_t size)
+/* path without its last `up` components; "/" at the top */
+static void cgroup_path_up(const char *path, int up, char *out, size_t size)
 {
 	size_t n = strlen(path);
 
@@ -260,11 +265,11 @@ uint64_t cgroup_limit_hit(const struct cgroup *c, char *path, size_t size)
 	if (c->version == 0)
 		return 0;
 	for (int up = 0; up < DEPTH_MAX; up++) {
-		uint64_t limit = limit_hit(c, len);
+		uint64_t limit = cgroup_own_limit_hit(c, len);
 
 		if (limit && (lowest == 0 || limit < lowest)) {
 			lowest = limit;
-			path_up(c->path, up, path, size);
+			cgroup_path_up(c->path, up, path, size);
 		}
 		if (len <= c->mounted)
 			break;

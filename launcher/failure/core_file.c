@@ -1,4 +1,4 @@
-/* core_file.c: core(5), read backwards: from the pattern to the file. */
+/* core_file.c: from the kernel's pattern to the file. */
 #include "launcher/failure/core_file.h"
 
 #include <glob.h>
@@ -13,7 +13,7 @@
 #define PATTERN "/proc/sys/kernel/core_pattern"
 #define USES_PID "/proc/sys/kernel/core_uses_pid"
 
-int core_file_signal(int signal)
+int core_file_is_expected(int signal)
 {
 	switch (signal) {
 	case SIGQUIT: case SIGILL: case SIGABRT: case SIGFPE: case SIGSEGV:
@@ -24,8 +24,8 @@ int core_file_signal(int signal)
 	}
 }
 
-/* A literal: glob's own characters lose their meaning. */
-static void put_plain(struct buf *out, const char *text)
+/* Escapes the characters that are special to glob. */
+static void core_file_put_literal(struct buf *out, const char *text)
 {
 	for (; *text; text++) {
 		if (strchr("*?[]\\{}~", *text))
@@ -34,48 +34,49 @@ static void put_plain(struct buf *out, const char *text)
 	}
 }
 
-static void put_number(struct buf *out, long n)
+static void core_file_put_number(struct buf *out, long n)
 {
 	buf_printf(out, "%ld", n);
 }
 
-static void put_specifier(struct buf *out, char c, const struct core_of *of)
+static void core_file_put_specifier(struct buf *out, char c,
+				    const struct core_process *of)
 {
 	switch (c) {
 	case 'p':
-		put_number(out, of->pid);
+		core_file_put_number(out, of->pid);
 		break;
 	case 's':
-		put_number(out, of->signal);
+		core_file_put_number(out, of->signal);
 		break;
 	case 'u':
-		put_number(out, (long)getuid());
+		core_file_put_number(out, (long)getuid());
 		break;
 	case 'g':
-		put_number(out, (long)getgid());
+		core_file_put_number(out, (long)getgid());
 		break;
 	case 'h':
-		put_plain(out, of->host);
+		core_file_put_literal(out, of->host);
 		break;
-	default: /* the program's name or path, the time, other threads */
+	default: /* the program's name or path, the time, a thread id */
 		buf_put(out, "*", 1);
 	}
 }
 
 void core_file_glob(struct buf *out, const char *pattern, int uses_pid,
-		    const struct core_of *of)
+		    const struct core_process *of)
 {
 	int pid = 0;
 
 	if (pattern[0] != '/') {
-		put_plain(out, of->cwd);
+		core_file_put_literal(out, of->cwd);
 		buf_put(out, "/", 1);
 	}
 	for (; *pattern; pattern++) {
 		char one[2] = {*pattern, '\0'};
 
 		if (*pattern != '%') {
-			put_plain(out, one);
+			core_file_put_literal(out, one);
 			continue;
 		}
 		pattern++;
@@ -86,7 +87,7 @@ void core_file_glob(struct buf *out, const char *pattern, int uses_pid,
 			continue;
 		}
 		pid |= *pattern == 'p';
-		put_specifier(out, *pattern, of);
+		core_file_put_specifier(out, *pattern, of);
 	}
 	if (uses_pid && !pid)
 		buf_printf(out, ".%ld", (long)of->pid);
@@ -113,7 +114,7 @@ int core_file_find(const char *pattern, time_t since, char *path, size_t size)
 	return path[0] != '\0';
 }
 
-static void describe_piped(struct buf *why, const char *to, pid_t pid)
+static void core_file_describe_piped(struct buf *why, const char *to, pid_t pid)
 {
 	int n = (int)strcspn(to, " ");
 
@@ -122,40 +123,42 @@ static void describe_piped(struct buf *why, const char *to, pid_t pid)
 		buf_printf(why, " (coredumpctl info %d)", (int)pid);
 }
 
-static void describe_dumped(struct buf *why, const struct core_of *of)
+static void core_file_describe_dumped(struct buf *why,
+				      const struct core_process *of)
 {
 	char pattern[512], uses_pid[16], path[4096];
 	struct buf glob_text = BUF_INIT(8 << 10);
 
-	if (file_read_text(PATTERN, pattern, sizeof pattern) <= 0) {
+	if (file_read_text(PATTERN, pattern, sizeof(pattern)) <= 0) {
 		buf_printf(why, "core dumped");
 		return;
 	}
 	pattern[strcspn(pattern, "\n")] = '\0';
 	if (pattern[0] == '|') {
-		describe_piped(why, pattern + 1 + strspn(pattern + 1, " "),
-			       of->pid);
+		core_file_describe_piped(
+			why, pattern + 1 + strspn(pattern + 1, " "), of->pid);
 		return;
 	}
-	file_read_text(USES_PID, uses_pid, sizeof uses_pid);
+	file_read_text(USES_PID, uses_pid, sizeof(uses_pid));
 	core_file_glob(&glob_text, pattern, uses_pid[0] == '1', of);
 	buf_put(&glob_text, "", 1);
 	if (glob_text.failed)
 		buf_printf(why, "core dumped");
-	else if (core_file_find(glob_text.data, of->since, path, sizeof path))
+	else if (core_file_find(glob_text.data, of->since, path, sizeof(path)))
 		buf_printf(why, "core file %s", path);
 	else
-		buf_printf(why, "core dumped; it should be %s",
+		buf_printf(why, "core dumped, but not found at %s",
 			   glob_text.data);
 	buf_release(&glob_text);
 }
 
-void core_file_describe(struct buf *why, int dumped, const struct core_of *of)
+void core_file_describe(struct buf *why, int dumped,
+			const struct core_process *of)
 {
 	struct rlimit limit;
 
 	if (dumped)
-		describe_dumped(why, of);
+		core_file_describe_dumped(why, of);
 	else if (getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur == 0)
 		buf_printf(why, "no core file: ulimit -c is 0");
 	else

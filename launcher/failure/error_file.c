@@ -1,4 +1,4 @@
-/* error_file.c: torchrun's error files. */
+/* error_file.c: reads and writes torchrun's error files. */
 #include "launcher/failure/error_file.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@ enum { CLEAN_MAX = 1 << 20 };
 
 /* ---- Reading ---- */
 
-static int read_text(int fd, const char *path, struct buf *json, struct err *e)
+static int error_file_read_fd(int fd, const char *path, struct buf *json,
+			      struct err *e)
 {
 	struct stat st;
 
@@ -28,7 +29,7 @@ static int read_text(int fd, const char *path, struct buf *json, struct err *e)
 		return err_set(e, ERR_DATA, "%s is empty", path);
 	if (st.st_size > ERROR_FILE_MAX)
 		return err_set(e, ERR_DATA, "%s has %lld bytes, more than the "
-			       "%d that are read", path, (long long)st.st_size,
+			       "limit of %d", path, (long long)st.st_size,
 			       ERROR_FILE_MAX);
 	for (;;) {
 		char *to = buf_reserve(json, 4096);
@@ -61,7 +62,7 @@ int error_file_read(const char *path, struct buf *json, struct err *e)
 		return 0;
 	if (fd < 0)
 		return err_set(e, -errno, "%s: %s", path, strerror(errno));
-	rc = read_text(fd, path, json, e);
+	rc = error_file_read_fd(fd, path, json, e);
 	close(fd);
 	if (rc == 0) {
 		rc = error_file_parse(&f, SLICE(json->data, json->len), &why);
@@ -77,17 +78,17 @@ int error_file_read(const char *path, struct buf *json, struct err *e)
 	return 1;
 }
 
-static char *text_of(const struct json *j, const cJSON *object,
-		     const char *name)
+static char *error_file_text(const struct json *j, const cJSON *object,
+			     const char *name)
 {
 	const cJSON *item = j->get(object, name);
 
 	return j->is_string(item) ? strdup(item->valuestring) : NULL;
 }
 
-/* A number, or one in a string. */
-static int64_t number_of(const struct json *j, const cJSON *object,
-			 const char *name)
+/* A number, or a string with a number in it. */
+static int64_t error_file_number(const struct json *j, const cJSON *object,
+				 const char *name)
 {
 	const cJSON *item = j->get(object, name);
 
@@ -99,22 +100,22 @@ static int64_t number_of(const struct json *j, const cJSON *object,
 	return (int64_t)item->valuedouble;
 }
 
-static int take_apart(struct error_file *f, const struct json *j,
-		      const cJSON *all)
+static int error_file_parse_object(struct error_file *f, const struct json *j,
+				   const cJSON *all)
 {
 	const cJSON *message = j->get(all, "message"), *extra;
 
 	if (j->is_string(message)) {
 		f->message = strdup(message->valuestring);
-		f->timestamp = number_of(j, all, "timestamp");
+		f->timestamp = error_file_number(j, all, "timestamp");
 		return 1;
 	}
 	if (!j->is_object(message))
 		return 0;
 	extra = j->get(message, "extraInfo");
-	f->message = text_of(j, message, "message");
-	f->callstack = text_of(j, extra, "py_callstack");
-	f->timestamp = number_of(j, extra, "timestamp");
+	f->message = error_file_text(j, message, "message");
+	f->callstack = error_file_text(j, extra, "py_callstack");
+	f->timestamp = error_file_number(j, extra, "timestamp");
 	return 1;
 }
 
@@ -129,12 +130,12 @@ int error_file_parse(struct error_file *f, struct slice json, struct err *e)
 		return ERR_SYSTEM;
 	all = j->parse(json.data, json.len);
 	if (!all)
-		return err_set(e, ERR_DATA, "is torn or not JSON");
-	known = take_apart(f, j, all);
+		return err_set(e, ERR_DATA, "is truncated or not JSON");
+	known = error_file_parse_object(f, j, all);
 	j->release(all);
 	if (!known)
-		return err_set(e, ERR_DATA, "has no \"message\", which is a "
-			       "text or an object with one");
+		return err_set(e, ERR_DATA, "has no \"message\" that is a "
+			       "string or an object");
 	return 0;
 }
 
@@ -147,17 +148,18 @@ void error_file_release(struct error_file *f)
 
 /* ---- Writing ---- */
 
-/* What somebody else made for a purpose, and a rename would put an end to:
- * root's could do so to /dev/null. */
-static int is_special(const char *path)
+/* A link, a FIFO or a device, which a rename would destroy: as root it could
+ * replace /dev/null. */
+static int error_file_is_special(const char *path)
 {
 	struct stat st;
 
 	return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* Never waits: a FIFO that nobody reads is an error. */
-static int write_into(const char *path, const char *text, struct err *e)
+/* Never waits: a FIFO without a reader is an error. */
+static int error_file_overwrite(const char *path, const char *text,
+				struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK |
 		      O_NOCTTY);
@@ -177,9 +179,9 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 
 	if (!beside)
 		return err_set(e, -ENOMEM, "out of memory for %s", path);
-	if (is_special(path)) {
+	if (error_file_is_special(path)) {
 		free(beside);
-		return write_into(path, text, e);
+		return error_file_overwrite(path, text, e);
 	}
 	snprintf(beside, size, "%s.%ld.tmp", path, (long)getpid());
 	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
@@ -197,12 +199,13 @@ int error_file_replace(const char *path, const char *text, struct err *e)
 	return rc;
 }
 
-static cJSON *made_of(const struct json *j, const char *text, int64_t now)
+static cJSON *error_file_make(const struct json *j, const char *text,
+			      int64_t now)
 {
 	cJSON *all = j->object(), *message, *extra;
 	char seconds[32];
 
-	snprintf(seconds, sizeof seconds, "%lld", (long long)now);
+	snprintf(seconds, sizeof(seconds), "%lld", (long long)now);
 	message = j->add_object(all, "message");
 	j->add_string(message, "message", text);
 	extra = j->add_object(message, "extraInfo");
@@ -210,7 +213,7 @@ static cJSON *made_of(const struct json *j, const char *text, int64_t now)
 	return all;
 }
 
-int error_file_pass_on(const char *path, struct slice json, struct slice text,
+int error_file_forward(const char *path, struct slice json, struct slice text,
 		       int error_code, int64_t now, struct err *e)
 {
 	const struct json *j = json_load(e);
@@ -225,16 +228,16 @@ int error_file_pass_on(const char *path, struct slice json, struct slice text,
 		all = j->parse(json.data, json.len);
 	if (!all) {
 		plain = strndup(text.data, text.len);
-		all = plain ? made_of(j, plain, now) : NULL;
+		all = plain ? error_file_make(j, plain, now) : NULL;
 	}
-	/* torchrun adds it to the form that has room for it */
+	/* torchrun adds errorCode to the form with an object */
 	message = j->get(all, "message");
 	if (j->is_object(message)) {
 		j->drop(message, "errorCode");
 		j->add_number(message, "errorCode", error_code);
 	}
 	printed = all ? j->print(all) : NULL;
-	/* JSON is UTF-8, and what programs write may not be */
+	/* JSON must be UTF-8, which a program's text may not be */
 	if (printed)
 		utf8_put(&clean, SLICE_STR(printed));
 	buf_put(&clean, "", 1);

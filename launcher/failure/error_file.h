@@ -1,6 +1,6 @@
-/* error_file.h: what a worker wrote into $TORCHELASTIC_ERROR_FILE before it
- * failed (torch's @record, libddp's ddp_record_error), and the same for the
- * launcher above us, if there is one. Two forms, both torchrun's:
+/* error_file.h: reads the error file that a worker wrote before it failed
+ * ($TORCHELASTIC_ERROR_FILE: torch's @record, libddp's ddp_record_error), and
+ * writes one for the launcher that started us. torchrun has two forms:
  *   {"message": {"message": text, "extraInfo": {"py_callstack": text,
  *                                               "timestamp": "seconds"}}}
  *   {"message": text, "timestamp": seconds} */
@@ -12,30 +12,30 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-enum { ERROR_FILE_MAX = 63 << 10 }; /* it travels in a message's text */
+enum { ERROR_FILE_MAX = 63 << 10 }; /* it must fit in a message's text */
 
-/* Reads path. 1 and the text in json, if it is JSON of either form; 0 if no
- * file or path is ""; ERR_DATA or -errno, and what is wrong with it: empty,
- * torn, too large, not of a known form, no regular file. Never waits. */
+/* Reads path into json: 1 if it is JSON of either form; 0 if there is no such
+ * file, or path is "". Otherwise ERR_DATA or -errno, and what is wrong: empty,
+ * truncated, too large, of no known form, no regular file. Never waits. */
 int error_file_read(const char *path, struct buf *json, struct err *e);
 
 struct error_file {
-	char *message;     /* its text, NULL if there is none */
+	char *message;     /* or NULL */
 	char *callstack;   /* Python's traceback, or NULL */
-	int64_t timestamp; /* unix seconds, 0 if it has none */
+	int64_t timestamp; /* unix seconds, or 0 */
 };
 
-/* Takes a text apart. ERR_DATA if it is of no known form. */
+/* Parses the text of an error file. ERR_DATA if it is of no known form. */
 int error_file_parse(struct error_file *f, struct slice json, struct err *e);
 void error_file_release(struct error_file *f);
 
 /* Writes what torchrun would write for its own launcher: json with errorCode
- * added, or, where json is "", text. Whole or not at all. */
-int error_file_pass_on(const char *path, struct slice json, struct slice text,
+ * added or, if json is "", text. The file is written whole or not at all. */
+int error_file_forward(const char *path, struct slice json, struct slice text,
 		       int error_code, int64_t now, struct err *e);
 
-/* Writes a file beside its name, then renames it. A link, a device or a FIFO is
- * written to as it is. */
+/* Replaces path by a new file with this text, by rename. Writes into a link, a
+ * device or a FIFO instead. */
 int error_file_replace(const char *path, const char *text, struct err *e);
 
 #endif

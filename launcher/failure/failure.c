@@ -1,4 +1,4 @@
-/* failure.c: gathers what the page shows. */
+/* failure.c: gathers the facts for the failure page. */
 #include "launcher/failure/failure.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ enum { WORDS_MAX = 400 };
 void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group)
 {
-	memset(f, 0, sizeof *f);
+	memset(f, 0, sizeof(*f));
 	f->config = config;
 	f->logdir = logdir;
 	f->group = group;
@@ -47,8 +47,8 @@ void failure_prepare(struct failure *f)
 	postmortem_prepare(&f->postmortem);
 }
 
-void failure_findable(struct failure *f, const char *agent_id,
-		      const struct sock_addr *server, const char *job_key)
+void failure_publish_job(struct failure *f, const char *agent_id,
+			 const struct sock_addr *server, const char *job_key)
 {
 	char at[SOCK_TEXT_MAX];
 	const struct recorder_round round = {
@@ -81,7 +81,7 @@ void failure_begin(struct failure *f, const struct wire_start *start,
 	postmortem_begin(&f->postmortem);
 }
 
-void failure_started(struct failure *f)
+void failure_record_pids(struct failure *f)
 {
 	for (uint32_t i = 0; i < f->group->n; i++)
 		recorder_started(&f->recorder, i, f->group->workers[i].pid);
@@ -92,12 +92,12 @@ const char *failure_recorder(const struct failure *f)
 	return f->recorder.path[0] ? f->recorder.path : NULL;
 }
 
-static struct slice text_of(const struct buf *b)
+static struct slice failure_text(const struct buf *b)
 {
 	return b->failed || !b->data ? SLICE_STR("") : SLICE(b->data, b->len);
 }
 
-static struct slice last_line(struct slice text)
+static struct slice failure_last_line(struct slice text)
 {
 	size_t n;
 
@@ -110,25 +110,25 @@ static struct slice last_line(struct slice text)
 	return SLICE(text.data + n, text.len - n);
 }
 
-/* Of one that exited by itself nobody knows better than it: what it said of its
- * error, else its last line on stderr. */
-static void put_last_words(struct failure *f, const struct worker *w)
+/* For a worker that exited with an error code: the message in its error file,
+ * or else its last line on stderr. */
+static void failure_put_last_words(struct failure *f, const struct worker *w)
 {
-	struct error_file said = {NULL, NULL, 0};
-	struct slice line = last_line(tail_text(&w->tail));
+	struct error_file error = {NULL, NULL, 0};
+	struct slice line = failure_last_line(tail_text(&w->tail));
 
 	if (f->error.len &&
-	    error_file_parse(&said, text_of(&f->error), NULL) == 0 &&
-	    said.message)
-		line = SLICE(said.message, strcspn(said.message, "\n"));
+	    error_file_parse(&error, failure_text(&f->error), NULL) == 0 &&
+	    error.message)
+		line = SLICE(error.message, strcspn(error.message, "\n"));
 	if (line.len > WORDS_MAX) {
 		line.len = WORDS_MAX;
-		/* no half of a character */
+		/* cut before a UTF-8 character, not in it */
 		while (line.len && (line.data[line.len] & 0xc0) == 0x80)
 			line.len--;
 	}
 	buf_put(&f->why, line.data, line.len);
-	error_file_release(&said);
+	error_file_release(&error);
 }
 
 void failure_examine(struct failure *f, const struct worker *w, int status,
@@ -149,9 +149,9 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 		buf_printf(&f->why, "%sits error file %s",
 			   f->why.len ? "; " : "", e.text);
 	if (!f->why.len && w->code)
-		put_last_words(f, w);
-	x->why = text_of(&f->why);
-	x->error = text_of(&f->error);
+		failure_put_last_words(f, w);
+	x->why = failure_text(&f->why);
+	x->error = failure_text(&f->error);
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,
 					  w->ended_ns, f->last));
 	x->log = SLICE_STR(logdir_stream(f->logdir, w->local_rank, 1, f->log));
@@ -172,8 +172,8 @@ void failure_examine_exit(struct failure *f, const struct worker *w,
 
 /* ---- The end of a round ---- */
 
-void failure_goes_on(struct failure *f, const struct wire_end *end,
-		     uint32_t attempt)
+void failure_record_attempt(struct failure *f, const struct wire_end *end,
+			    uint32_t attempt)
 {
 	struct report_past *past;
 
@@ -182,32 +182,33 @@ void failure_goes_on(struct failure *f, const struct wire_end *end,
 		return;
 	if (f->npast == FAILURE_PAST_MAX) {
 		memmove(f->past, f->past + 1,
-			(FAILURE_PAST_MAX - 1) * sizeof *f->past);
+			(FAILURE_PAST_MAX - 1) * sizeof(*f->past));
 		f->npast--;
 		f->past_left_out++;
 	}
 	past = &f->past[f->npast++];
 	past->attempt = attempt;
 	past->timestamp = time(NULL);
-	snprintf(past->text, sizeof past->text, "%.*s", SLICE_FMT(end->text));
+	snprintf(past->text, sizeof(past->text), "%.*s", SLICE_FMT(end->text));
 }
 
-void failure_ends(struct failure *f, const struct wire_end *end,
-		  uint32_t attempt, uint32_t world_size)
+void failure_record_end(struct failure *f, const struct wire_end *end,
+			uint32_t attempt, uint32_t world_size)
 {
 	struct wire_frame frame;
 	struct timespec now;
 
+	/* a frame of our own keeps the bytes that the slices point to */
 	buf_reset(&f->frame);
 	wire_put_end(&f->frame, WIRE_END, WIRE_NOTICE, 0, end);
 	f->has_end = !f->frame.failed &&
 		wire_cut(SLICE(f->frame.data, f->frame.len), WIRE_BODY_MAX,
 			 &frame, NULL) > 0 &&
 		wire_get_end(&frame, &f->end, NULL) == 0;
-	if (!f->has_end) /* no memory for the page: its reason alone */
+	if (!f->has_end) /* no memory for the page: log its first line */
 		log_error("error: %.*s", SLICE_FMT(end->text));
 	f->attempt = attempt;
-	/* a spare that has seen no round knows the attempt by what is left */
+	/* a spare that has seen no round derives the attempt */
 	if (!world_size)
 		f->attempt = (uint32_t)f->config->max_restarts -
 			     end->restarts_left;
@@ -219,15 +220,16 @@ void failure_ends(struct failure *f, const struct wire_end *end,
 
 /* ---- What became of the workers ---- */
 
-static int is_first(const struct failure *f, const struct worker *w)
+static int failure_is_first(const struct failure *f, const struct worker *w)
 {
 	return f->end.rank >= 0 && w->pid == f->end.pid &&
 	       (uint32_t)f->end.rank == group_rank(w);
 }
 
-static enum report_fate fate_of(const struct failure *f, const struct worker *w)
+static enum report_fate failure_worker_fate(const struct failure *f,
+					    const struct worker *w)
 {
-	if (is_first(f, w))
+	if (failure_is_first(f, w))
 		return REPORT_FIRST;
 	if (w->stopped)
 		return w->killed && w->signal == SIGKILL ? REPORT_KILLED
@@ -235,8 +237,8 @@ static enum report_fate fate_of(const struct failure *f, const struct worker *w)
 	return w->code || w->signal ? REPORT_VICTIM : REPORT_DONE;
 }
 
-/* To be freed; NULL: not known, or no memory. */
-static char *last_call(const struct failure *f, const struct worker *w)
+/* The caller frees the text. NULL: not known, or no memory. */
+static char *failure_last_call(const struct failure *f, const struct worker *w)
 {
 	char text[FLIGHT_TEXT_MAX];
 
@@ -244,9 +246,11 @@ static char *last_call(const struct failure *f, const struct worker *w)
 	return text[0] ? strdup(text) : NULL;
 }
 
-/* Fills list; the number of workers that were started and are gone. */
-static uint32_t gather(const struct failure *f, struct report_worker *list,
-		       int *first_is_here)
+/* Fills list; returns the number of workers that were started and have ended.
+ */
+static uint32_t failure_gather_workers(const struct failure *f,
+				       struct report_worker *list,
+				       int *first_is_here)
 {
 	uint64_t since = f->ended_ns;
 	uint32_t n = 0;
@@ -255,7 +259,7 @@ static uint32_t gather(const struct failure *f, struct report_worker *list,
 	for (uint32_t i = 0; i < f->group->n; i++) {
 		const struct worker *w = &f->group->workers[i];
 
-		if (w->pid > 0 && !w->running && is_first(f, w)) {
+		if (w->pid > 0 && !w->running && failure_is_first(f, w)) {
 			since = w->ended_ns;
 			*first_is_here = 1;
 		}
@@ -266,70 +270,74 @@ static uint32_t gather(const struct failure *f, struct report_worker *list,
 		if (w->pid <= 0 || w->running)
 			continue;
 		list[n++] = (struct report_worker){
-			.fate = fate_of(f, w), .rank = group_rank(w),
-			.local_rank = w->local_rank, .pid = w->pid,
-			.code = w->code, .signal = w->signal,
+			.fate = failure_worker_fate(f, w),
+			.rank = group_rank(w),
+			.local_rank = w->local_rank,
+			.pid = w->pid,
+			.code = w->code,
+			.signal = w->signal,
 			.after_ms = (int64_t)(w->ended_ns - since) / 1000000,
 			.max_rss_kib = w->max_rss_kib,
-			.last = last_call(f, w),
+			.last = failure_last_call(f, w),
 		};
 	}
 	return n;
 }
 
-/* ---- Telling ---- */
+/* ---- Reporting ---- */
 
-static void write_json(const struct failure *f, const struct report *r)
+static void failure_write_json(const struct failure *f, const struct report *r)
 {
 	int kept = f->config->output.log_dir != NULL;
 	const char *dir = kept ? logdir_attempt(f->logdir) : "";
 	struct buf text = BUF_INIT(256 << 20);
-	char path[LOGDIR_PATH_MAX + sizeof REPORT_NAME];
+	char path[LOGDIR_PATH_MAX + sizeof(REPORT_NAME)];
 	struct err e = ERR_INIT;
 
 	if (!*dir)
 		return;
-	snprintf(path, sizeof path, "%s/" REPORT_NAME, dir);
+	snprintf(path, sizeof(path), "%s/" REPORT_NAME, dir);
 	if (report_put_json(&text, r, &e) == 0) {
 		buf_put(&text, "", 1);
 		if (!text.failed)
 			error_file_replace(path, text.data, &e);
 	}
 	if (e.code)
-		log_warn("no report as JSON: %s", e.text);
+		log_warn("cannot write the report: %s", e.text);
 	buf_release(&text);
 }
 
-/* ddprun is a worker of another launcher: that one reads its error file. */
-static void pass_on(struct slice json, struct slice text, int code)
+/* If ddprun is itself a worker, its launcher reads ddprun's error file. */
+static void failure_forward(struct slice json, struct slice text, int code)
 {
 	const char *path = getenv(ERROR_FILE);
 	struct err e = ERR_INIT;
 
 	if (!path || !*path)
 		return;
-	if (error_file_pass_on(path, json, text, code, time(NULL), &e) < 0)
-		log_warn("the launcher above gets no error file: %s", e.text);
+	if (error_file_forward(path, json, text, code, time(NULL), &e) < 0)
+		log_warn("cannot report the error to the launcher that started "
+			 "ddprun: %s", e.text);
 }
 
-static void pass_on_end(const struct wire_end *end)
+static void failure_forward_end(const struct wire_end *end)
 {
-	/* one that left early did so with 0, and is no success */
+	/* a worker that left early exited with 0, but has failed */
 	int code = end->signal ? -end->signal
 			       : end->code ? end->code : end->exit_code;
 
 	if (end->verdict == WIRE_FAILURE)
-		pass_on(end->error, end->text,
-			end->rank < 0 ? end->exit_code : code);
+		failure_forward(end->error, end->text,
+				end->rank < 0 ? end->exit_code : code);
 }
 
-void failure_lost(const char *text, int exit_code)
+void failure_report_lost(const char *text, int exit_code)
 {
 	log_error("error: %s", text);
-	pass_on(SLICE_STR(""), SLICE_STR(text), exit_code);
+	failure_forward(SLICE_STR(""), SLICE_STR(text), exit_code);
 }
 
-struct slice failure_tell(struct failure *f)
+struct slice failure_report(struct failure *f)
 {
 	struct report r = {
 		.job = f->config->job, .end = &f->end,
@@ -343,29 +351,30 @@ struct slice failure_tell(struct failure *f)
 	struct error_file error = {NULL, NULL, 0};
 
 	if (!f->has_end)
-		return text_of(&f->page);
+		return failure_text(&f->page);
 	if (f->end.error.len &&
 	    error_file_parse(&error, f->end.error, NULL) == 0)
 		r.error = &error;
 	if (f->round_ran)
-		workers = calloc(f->group->n, sizeof *workers);
+		workers = calloc(f->group->n, sizeof(*workers));
 	if (workers)
-		r.nworkers = gather(f, workers, &r.first_is_here);
+		r.nworkers =
+			failure_gather_workers(f, workers, &r.first_is_here);
 	r.workers = workers;
 	report_put(&f->page, &r);
 	if (f->page.failed)
 		log_error("error: %.*s", SLICE_FMT(f->end.text));
-	write_json(f, &r);
-	pass_on_end(&f->end);
+	failure_write_json(f, &r);
+	failure_forward_end(&f->end);
 	error_file_release(&error);
 	for (uint32_t i = 0; i < r.nworkers; i++)
 		free(workers[i].last);
 	free(workers);
 	f->has_end = 0;
-	/* of all hosts' pages one is shown */
-	if (remote_node_tell(text_of(&f->page), r.first_is_here))
+	/* over ssh the head shows the page of one host */
+	if (remote_node_tell(failure_text(&f->page), r.first_is_here))
 		buf_reset(&f->page);
-	return text_of(&f->page);
+	return failure_text(&f->page);
 }
 
 const char *failure_error_file(void *f, uint32_t local_rank, char *out)

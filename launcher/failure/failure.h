@@ -1,6 +1,6 @@
-/* failure.h: what this node knows of how its workers died: of each death for
- * the server, of all together for the page, report.json and the launcher above
- * us. Decides nothing. */
+/* failure.h: gathers what this node knows about how its workers died: about
+ * each death for the server; about all of them for the failure page,
+ * report.json and the launcher that started us. Decides nothing. */
 #ifndef LAUNCHER_FAILURE_H
 #define LAUNCHER_FAILURE_H
 
@@ -20,9 +20,9 @@ struct failure {
 	char host[SOCK_HOST_MAX];
 	struct postmortem postmortem;
 	struct recorder recorder;
-	time_t began;  /* the round's workers were started */
-	int round_ran; /* the group's fields are of the round that ends */
-	/* of the last death, until the next */
+	time_t began;  /* when the round's workers were started */
+	int round_ran; /* the group's fields are those of the last round */
+	/* about the last death, until the next */
 	struct buf why, error;
 	char log[LOGDIR_PATH_MAX], last[FLIGHT_TEXT_MAX];
 	char missed[FLIGHT_CALL_MAX];
@@ -31,59 +31,62 @@ struct failure {
 	struct wire_end end;
 	int has_end;
 	uint32_t attempt, world_size;
-	uint64_t ended_ns; /* when it came */
+	uint64_t ended_ns; /* when END came */
 	int64_t ended_ms;  /* the same as unix time */
 	struct buf page;
 	struct report_past past[FAILURE_PAST_MAX];
 	uint32_t npast, past_left_out;
 };
 
-/* What it is given must outlive f. */
+/* The arguments must outlive f. */
 void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group);
 void failure_release(struct failure *f);
 
-/* When there is time for it, before the first round. */
+/* Does slow work in advance; call it while the job waits for its first round.
+ */
 void failure_prepare(struct failure *f);
 
-/* Before there is a round: who looks for this job on this host finds it, and
- * its server. */
-void failure_findable(struct failure *f, const char *agent_id,
-		      const struct sock_addr *server, const char *job_key);
-/* A round's workers are about to be started; have been. */
+/* Before the first round: publishes the job and its server on this host, so
+ * that `ddprun dump` and `ddprun status` find them. */
+void failure_publish_job(struct failure *f, const char *agent_id,
+			 const struct sock_addr *server, const char *job_key);
+/* A round's workers are about to be started, and have been started. */
 void failure_begin(struct failure *f, const struct wire_start *start,
 		   const char *agent_id, const struct sock_addr *server,
 		   const char *job_key);
-void failure_started(struct failure *f);
+void failure_record_pids(struct failure *f);
 
-/* A worker failed by itself: fills in what EXITED says of why. The slices are
- * valid until the next call. */
+/* A worker failed and had not been asked to stop: fills in the fields of EXITED
+ * that say why. The slices are valid until the next call. */
 void failure_examine(struct failure *f, const struct worker *w, int status,
 		     struct wire_exited *x);
 
-/* A worker exited with 0 by itself: whether it left its world early; then as
- * above. */
+/* A worker exited with 0 and had not been asked to stop: records whether it
+ * left its world early and, if so, fills in fields as above. */
 void failure_examine_exit(struct failure *f, const struct worker *w,
 			  struct wire_exited *x);
 
-/* The server ended the round, by a failure or as nodes came or went; the job
- * goes on. */
-void failure_goes_on(struct failure *f, const struct wire_end *end,
-		     uint32_t attempt);
+/* The server ended the round, but not the job. A round that ended by a failure
+ * appears on the page as an earlier attempt. */
+void failure_record_attempt(struct failure *f, const struct wire_end *end,
+			    uint32_t attempt);
 /* The server ended the job: end is copied. */
-void failure_ends(struct failure *f, const struct wire_end *end,
-		  uint32_t attempt, uint32_t world_size);
+void failure_record_end(struct failure *f, const struct wire_end *end,
+			uint32_t attempt, uint32_t world_size);
 
-/* The job ends without a word from the server: says so, here and above. */
-void failure_lost(const char *text, int exit_code);
+/* The server is lost and the job ends: logs text, and writes it for the
+ * launcher that started us. */
+void failure_report_lost(const char *text, int exit_code);
 
-/* When all workers are gone: the page, "" unless failure_ends was called; valid
- * as long as f. Writes report.json and what the launcher above us reads. */
-struct slice failure_tell(struct failure *f);
+/* When all workers have exited: returns the page, "" unless failure_record_end
+ * was called; valid as long as f. Writes report.json and the error file of the
+ * launcher that started us. */
+struct slice failure_report(struct failure *f);
 
-/* environment.h's recorder. */
+/* For environment.h: the recorder's path, and the callback that names each
+ * worker's error file; its f is a struct failure. */
 const char *failure_recorder(const struct failure *f);
-/* environment.h's error_file; f is a struct failure. */
 const char *failure_error_file(void *f, uint32_t local_rank, char *out);
 
 #endif

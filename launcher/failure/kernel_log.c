@@ -1,4 +1,4 @@
-/* kernel_log.c: /dev/kmsg, one record a read. */
+/* kernel_log.c: reads /dev/kmsg, which returns one record per read. */
 #include "launcher/failure/kernel_log.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ enum { RECORD_MAX = 8 << 10, RECORDS_MAX = 20000 };
 
 #define KILL "oom-kill:constraint="
 #define XID "NVRM: Xid"
-/* After KILL's line, which is left out where many are killed at once. */
+/* Follows the KILL line, which the kernel omits when it kills many at once. */
 #define KILLED "Killed process "
 
 void kernel_log_open(struct kernel_log *k)
@@ -35,17 +35,17 @@ void kernel_log_close(struct kernel_log *k)
 	k->fd = -1;
 }
 
-static const char *line_of(const struct kernel_log *k, unsigned i)
+static const char *kernel_log_line(const struct kernel_log *k, unsigned i)
 {
 	return k->lines[i % KERNEL_LOG_LINES];
 }
 
-static unsigned oldest(const struct kernel_log *k)
+static unsigned kernel_log_oldest(const struct kernel_log *k)
 {
 	return k->n > KERNEL_LOG_LINES ? k->n - KERNEL_LOG_LINES : 0;
 }
 
-void kernel_log_take(struct kernel_log *k, const char *record, size_t len)
+void kernel_log_add(struct kernel_log *k, const char *record, size_t len)
 {
 	const char *text = memchr(record, ';', len);
 	const char *found, *newline;
@@ -53,7 +53,7 @@ void kernel_log_take(struct kernel_log *k, const char *record, size_t len)
 
 	if (!text)
 		return;
-	/* a record's first line is the text, the others are "KEY=value" */
+	/* the record's first line is the text, the others are "KEY=value" */
 	text++;
 	left = len - (size_t)(text - record);
 	newline = memchr(text, '\n', left);
@@ -75,19 +75,20 @@ void kernel_log_read(struct kernel_log *k)
 	char record[RECORD_MAX];
 
 	for (int i = 0; k->fd >= 0 && i < RECORDS_MAX; i++) {
-		ssize_t n = read(k->fd, record, sizeof record);
+		ssize_t n = read(k->fd, record, sizeof(record));
 
-		/* EPIPE: the oldest were overwritten; the next read goes on */
+		/* EPIPE: records were overwritten; the next read continues */
 		if (n < 0 && (errno == EPIPE || errno == EINTR))
 			continue;
 		if (n <= 0)
 			break;
-		kernel_log_take(k, record, (size_t)n);
+		kernel_log_add(k, record, (size_t)n);
 	}
 }
 
 /* The value of ",name=" up to the next comma, or NULL. */
-static const char *field(const char *line, const char *name, size_t *len)
+static const char *kernel_log_field(const char *line, const char *name,
+				    size_t *len)
 {
 	const char *at = strstr(line, name);
 
@@ -99,10 +100,11 @@ static const char *field(const char *line, const char *name, size_t *len)
 }
 
 /* "oom-kill:constraint=...,oom_memcg=/x,...,pid=4711,uid=0" */
-static int tells_why(const char *line, pid_t pid, struct kernel_kill *kill)
+static int kernel_log_parse_reason(const char *line, pid_t pid,
+				   struct kernel_kill *kill)
 {
 	size_t len;
-	const char *value = field(line, ",pid=", &len);
+	const char *value = kernel_log_field(line, ",pid=", &len);
 
 	if (strncmp(line, KILL, strlen(KILL)) != 0 || !value ||
 	    strtol(value, NULL, 10) != pid)
@@ -110,14 +112,15 @@ static int tells_why(const char *line, pid_t pid, struct kernel_kill *kill)
 	value = line + strlen(KILL);
 	len = strcspn(value, ",");
 	kill->cgroup = strncmp(value, "CONSTRAINT_MEMCG", len) == 0;
-	value = field(line, ",oom_memcg=", &len);
-	snprintf(kill->path, sizeof kill->path, "%.*s", value ? (int)len : 0,
+	value = kernel_log_field(line, ",oom_memcg=", &len);
+	snprintf(kill->path, sizeof(kill->path), "%.*s", value ? (int)len : 0,
 		 value ? value : "");
 	return 1;
 }
 
 /* "Memory cgroup out of memory: Killed process 4711 (python3) ..." */
-static int tells_whom(const char *line, pid_t pid, struct kernel_kill *kill)
+static int kernel_log_parse_victim(const char *line, pid_t pid,
+				   struct kernel_kill *kill)
 {
 	const char *at = strstr(line, KILLED);
 
@@ -131,12 +134,12 @@ static int tells_whom(const char *line, pid_t pid, struct kernel_kill *kill)
 int kernel_log_killed(const struct kernel_log *k, pid_t pid,
 		      struct kernel_kill *kill)
 {
-	for (unsigned i = oldest(k); i < k->n; i++) {
-		if (tells_why(line_of(k, i), pid, kill))
+	for (unsigned i = kernel_log_oldest(k); i < k->n; i++) {
+		if (kernel_log_parse_reason(kernel_log_line(k, i), pid, kill))
 			return 1;
 	}
-	for (unsigned i = oldest(k); i < k->n; i++) {
-		if (tells_whom(line_of(k, i), pid, kill))
+	for (unsigned i = kernel_log_oldest(k); i < k->n; i++) {
+		if (kernel_log_parse_victim(kernel_log_line(k, i), pid, kill))
 			return 1;
 	}
 	return 0;
@@ -144,9 +147,9 @@ int kernel_log_killed(const struct kernel_log *k, pid_t pid,
 
 const char *kernel_log_xid(const struct kernel_log *k)
 {
-	for (unsigned i = k->n; i > oldest(k); i--) {
-		if (strncmp(line_of(k, i - 1), XID, strlen(XID)) == 0)
-			return line_of(k, i - 1);
+	for (unsigned i = k->n; i > kernel_log_oldest(k); i--) {
+		if (strncmp(kernel_log_line(k, i - 1), XID, strlen(XID)) == 0)
+			return kernel_log_line(k, i - 1);
 	}
 	return NULL;
 }

@@ -1,6 +1,6 @@
-/* kernel_log.h: what the kernel writes to its log while workers run: whom it
- * killed for lack of memory, and what NVIDIA's driver complains of. Needs the
- * right to read /dev/kmsg; without it there is nothing. Never waits. */
+/* kernel_log.h: lines of the kernel's log that explain a worker's death: OOM
+ * kills, and complaints of NVIDIA's driver. Needs the right to read /dev/kmsg;
+ * without it the log is empty. Never waits. */
 #ifndef LAUNCHER_KERNEL_LOG_H
 #define LAUNCHER_KERNEL_LOG_H
 
@@ -9,36 +9,36 @@
 enum { KERNEL_LOG_LINES = 32, KERNEL_LOG_LINE_MAX = 512 };
 
 struct kernel_log {
-	int fd; /* -1: may not be read */
-	unsigned n; /* lines kept, the last ones */
+	int fd; /* -1: no permission */
+	unsigned n; /* lines so far; the last ones are kept */
 	char lines[KERNEL_LOG_LINES][KERNEL_LOG_LINE_MAX];
 };
 
 struct kernel_kill {
-	int cgroup; /* a cgroup's limit, not the host's memory */
-	char path[KERNEL_LOG_LINE_MAX]; /* with the limit; "": not said */
+	int cgroup; /* at a cgroup's limit; 0: the host ran out of memory */
+	char path[KERNEL_LOG_LINE_MAX]; /* of that cgroup; "": not known */
 };
 
-/* Starts at the log's end: what was before is not ours. */
+/* Opens the log at its end. */
 void kernel_log_open(struct kernel_log *k);
 void kernel_log_close(struct kernel_log *k);
 
-/* Goes on from its end, and forgets the lines that were kept. */
+/* Skips to the end of the log, and forgets the lines that were kept. */
 void kernel_log_skip(struct kernel_log *k);
 
-/* Takes what has come since, and keeps the lines that matter. */
+/* Reads the new records, and keeps the lines that matter. */
 void kernel_log_read(struct kernel_log *k);
 
 /* Pure: keeps a record as /dev/kmsg gives it ("6,339,5140900,-;text"), if it
  * matters. */
-void kernel_log_take(struct kernel_log *k, const char *record, size_t len);
+void kernel_log_add(struct kernel_log *k, const char *record, size_t len);
 
-/* 1 if the kernel says that it killed pid. Its numbers are those of the host,
- * not of a container. */
+/* 1 if the kernel logged that it killed pid, which is a pid of the host, not of
+ * a container. */
 int kernel_log_killed(const struct kernel_log *k, pid_t pid,
 		      struct kernel_kill *kill);
 
-/* The last line of NVIDIA's driver, from "NVRM: Xid" on; NULL if none. */
+/* The last line of NVIDIA's driver, from "NVRM: Xid" on; NULL: none. */
 const char *kernel_log_xid(const struct kernel_log *k);
 
 #endif

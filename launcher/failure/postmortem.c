@@ -1,4 +1,4 @@
-/* postmortem.c: the kernel's counts before and after, and what it logged. */
+/* postmortem.c: compares the kernel's counts and reads its log. */
 #include "launcher/failure/postmortem.h"
 
 #include <signal.h>
@@ -25,8 +25,8 @@ void postmortem_release(struct postmortem *p)
 	p->prepared = 0;
 }
 
-/* All kills of the host, in cgroups and out of them; -1: not known. */
-static int64_t host_kills(void)
+/* All OOM kills of the host, in any cgroup or none; -1: not known. */
+static int64_t postmortem_host_kills(void)
 {
 	char *text = malloc(VMSTAT_MAX);
 	int64_t n = -1;
@@ -37,12 +37,12 @@ static int64_t host_kills(void)
 	return n;
 }
 
-/* The number of the first namespace of processes never changes. */
-static int numbers_are_the_hosts(void)
+/* The inode number of the host's pid namespace is fixed in the kernel. */
+static int postmortem_pids_are_the_hosts(void)
 {
 	static const char first[] = "pid:[4026531836]";
 	char name[64];
-	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof name);
+	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof(name));
 
 	return n == (ssize_t)strlen(first) && memcmp(name, first, n) == 0;
 }
@@ -51,7 +51,7 @@ void postmortem_prepare(struct postmortem *p)
 {
 	cgroup_find(&p->cgroup);
 	kernel_log_open(&p->log);
-	p->is_certain = p->log.fd >= 0 && numbers_are_the_hosts();
+	p->is_certain = p->log.fd >= 0 && postmortem_pids_are_the_hosts();
 	p->prepared = 1;
 }
 
@@ -59,13 +59,13 @@ void postmortem_begin(struct postmortem *p)
 {
 	if (!p->prepared)
 		postmortem_prepare(p);
-	kernel_log_skip(&p->log); /* of before, or of an earlier attempt */
+	kernel_log_skip(&p->log); /* lines of earlier attempts */
 	p->kills = cgroup_oom_kills(&p->cgroup, &p->below);
-	p->host_kills = p->is_certain ? -1 : host_kills();
+	p->host_kills = p->is_certain ? -1 : postmortem_host_kills();
 }
 
-static void put_limit(struct buf *why, uint64_t bytes, const char *of,
-		      const char *self)
+static void postmortem_put_limit(struct buf *why, uint64_t bytes,
+				 const char *of, const char *self)
 {
 	if (bytes >= MIB)
 		buf_printf(why, " (limit %llu MiB",
@@ -78,12 +78,13 @@ static void put_limit(struct buf *why, uint64_t bytes, const char *of,
 	buf_printf(why, ")");
 }
 
-/* A kill that our own cgroup counted: by its limit, one above it, or the host's
- * end of memory, which it counts as well. */
-static void put_counted(const struct postmortem *p, int below, struct buf *why)
+/* A kill that our own cgroup counted: at its limit, at the limit of a cgroup
+ * above it, or because the host ran out of memory. */
+static void postmortem_put_counted(const struct postmortem *p, int below,
+				   struct buf *why)
 {
 	char path[CGROUP_PATH_MAX];
-	uint64_t limit = cgroup_limit_hit(&p->cgroup, path, sizeof path);
+	uint64_t limit = cgroup_limit_hit(&p->cgroup, path, sizeof(path));
 
 	if (!limit && !below) {
 		buf_printf(why, "killed by the kernel: the host ran out of "
@@ -93,10 +94,10 @@ static void put_counted(const struct postmortem *p, int below, struct buf *why)
 	buf_printf(why, "killed by the kernel: out of memory in %scgroup %s",
 		   below ? "a cgroup below " : "", p->cgroup.path);
 	if (limit)
-		put_limit(why, limit, path, p->cgroup.path);
+		postmortem_put_limit(why, limit, path, p->cgroup.path);
 }
 
-static void put_logged(const struct postmortem *p,
+static void postmortem_put_logged(const struct postmortem *p,
 		       const struct kernel_kill *kill, struct buf *why)
 {
 	char path[CGROUP_PATH_MAX];
@@ -109,13 +110,13 @@ static void put_logged(const struct postmortem *p,
 	}
 	buf_printf(why, "killed by the kernel: out of memory in cgroup %s",
 		   kill->path[0] ? kill->path : p->cgroup.path);
-	limit = cgroup_limit_hit(&p->cgroup, path, sizeof path);
+	limit = cgroup_limit_hit(&p->cgroup, path, sizeof(path));
 	if (limit && (!kill->path[0] || strcmp(path, kill->path) == 0))
-		put_limit(why, limit, path, path);
+		postmortem_put_limit(why, limit, path, path);
 }
 
-/* Takes one kill off those that are not accounted for: 1 if there was one. */
-static int take_kill(struct postmortem *p, int *below)
+/* Claims one kill that is not explained yet: 1 if there was one. */
+static int postmortem_claim_kill(struct postmortem *p, int *below)
 {
 	int64_t of_below, n = cgroup_oom_kills(&p->cgroup, &of_below);
 
@@ -130,34 +131,34 @@ static int take_kill(struct postmortem *p, int *below)
 	return 1;
 }
 
-/* A kill that the worker need not have felt itself: of a data loader, for
- * instance. */
-static void put_others(const struct postmortem *p, int n, struct buf *why)
+/* Kills of other processes, for example of the worker's data loaders. */
+static void postmortem_put_others(const struct postmortem *p, int n,
+				  struct buf *why)
 {
 	buf_printf(why, "while it ran the kernel killed %d process%s of "
 		   "cgroup %s: out of memory", n, n == 1 ? "" : "es",
 		   p->cgroup.path);
 }
 
-/* Who kills with SIGKILL cannot be seen. The log is certain, where it may be
- * read and its process numbers are ours; a count that has risen since the
- * workers were started is not. */
-static void examine_killed(struct postmortem *p, pid_t pid, struct buf *why)
+/* The sender of a SIGKILL cannot be seen. The log is certain if is_certain; a
+ * count that has risen since the workers were started is not. */
+static void postmortem_examine_killed(struct postmortem *p, pid_t pid,
+				      struct buf *why)
 {
 	struct kernel_kill kill;
-	int64_t host = p->is_certain ? -1 : host_kills();
+	int64_t host = p->is_certain ? -1 : postmortem_host_kills();
 	int below, logged = kernel_log_killed(&p->log, pid, &kill);
-	int counted = take_kill(p, &below);
+	int counted = postmortem_claim_kill(p, &below);
 	int on_host = p->host_kills >= 0 && host > p->host_kills;
 
 	if (p->host_kills >= 0 && (counted || on_host))
 		p->host_kills++;
 	if (logged && p->is_certain)
-		put_logged(p, &kill, why);
+		postmortem_put_logged(p, &kill, why);
 	else if (counted && p->is_certain)
-		put_others(p, 1, why);
+		postmortem_put_others(p, 1, why);
 	else if (counted)
-		put_counted(p, below, why);
+		postmortem_put_counted(p, below, why);
 	else if (on_host)
 		buf_printf(why, "perhaps killed by the kernel: since it began "
 			   "the kernel has killed %lld process%s of this host "
@@ -166,29 +167,30 @@ static void examine_killed(struct postmortem *p, pid_t pid, struct buf *why)
 			   host == p->host_kills ? "" : "es");
 }
 
-static void examine_others(struct postmortem *p, struct buf *why)
+static void postmortem_examine_others(struct postmortem *p, struct buf *why)
 {
 	int below, n = 0;
 
-	while (take_kill(p, &below))
+	while (postmortem_claim_kill(p, &below))
 		n++;
 	if (n)
-		put_others(p, n, why);
+		postmortem_put_others(p, n, why);
 	p->host_kills += p->host_kills >= 0 ? n : 0;
 }
 
-static void examine_core(const struct postmortem_death *d, struct buf *why)
+static void postmortem_examine_core(const struct postmortem_death *d,
+				    struct buf *why)
 {
 	char cwd[4096];
-	struct core_of of = {
+	struct core_process of = {
 		.pid = d->pid, .signal = WTERMSIG(d->status),
-		/* the file's system may be a little behind our clock */
+		/* the file system's clock may be a little behind ours */
 		.since = d->started - 2, .host = d->host,
 	};
 
-	if (!WCOREDUMP(d->status) && !core_file_signal(of.signal))
+	if (!WCOREDUMP(d->status) && !core_file_is_expected(of.signal))
 		return;
-	of.cwd = getcwd(cwd, sizeof cwd);
+	of.cwd = getcwd(cwd, sizeof(cwd));
 	if (!of.cwd)
 		of.cwd = ".";
 	if (why->len)
@@ -196,8 +198,8 @@ static void examine_core(const struct postmortem_death *d, struct buf *why)
 	core_file_describe(why, WCOREDUMP(d->status), &of);
 }
 
-/* Shared memory that has no room gives SIGBUS where it is written to. */
-static void examine_shm(struct buf *why)
+/* A write to shared memory raises SIGBUS when /dev/shm is full. */
+static void postmortem_examine_shm(struct buf *why)
 {
 	struct statvfs fs;
 
@@ -217,13 +219,13 @@ void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 		return;
 	kernel_log_read(&p->log);
 	if (WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGKILL)
-		examine_killed(p, d->pid, why);
+		postmortem_examine_killed(p, d->pid, why);
 	else
-		examine_others(p, why);
+		postmortem_examine_others(p, why);
 	if (WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGBUS)
-		examine_shm(why);
+		postmortem_examine_shm(why);
 	if (WIFSIGNALED(d->status))
-		examine_core(d, why);
+		postmortem_examine_core(d, why);
 	xid = kernel_log_xid(&p->log);
 	if (xid)
 		buf_printf(why, "%sthe NVIDIA driver says: %s",

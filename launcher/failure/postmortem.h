@@ -1,6 +1,6 @@
-/* postmortem.h: what the kernel knows of a worker's death and the worker could
- * not say any more: killed for lack of memory (by a cgroup's limit or the
- * host), its core file, what NVIDIA's driver complained of. Never waits. */
+/* postmortem.h: asks the kernel why a worker died: whether the OOM killer ended
+ * it (at a cgroup's limit, or because the host had no memory left), where its
+ * core file is, what NVIDIA's driver complained about. Never waits. */
 #ifndef LAUNCHER_POSTMORTEM_H
 #define LAUNCHER_POSTMORTEM_H
 
@@ -16,11 +16,12 @@ enum { POSTMORTEM_WHY_MAX = 4 << 10 };
 struct postmortem {
 	int prepared;
 	struct cgroup cgroup;
-	int64_t kills, below; /* of the cgroup, that are accounted for */
-	int64_t host_kills;
+	/* OOM kills that are explained: in the cgroup, in those below it, and
+	 * on the host */
+	int64_t kills, below, host_kills;
 	struct kernel_log log;
-	/* the log may be read and its process numbers are ours, for this is no
-	 * container: whom it does not name the kernel has not killed */
+	/* we may read the log, and outside a container its pids are ours: a
+	 * process that it does not name was not killed by the kernel */
 	int is_certain;
 };
 
@@ -34,16 +35,16 @@ struct postmortem_death {
 void postmortem_init(struct postmortem *p);
 void postmortem_release(struct postmortem *p);
 
-/* Finds out where to ask, once. Takes a fraction of a millisecond: call it when
- * there is nothing else to do, long before workers are started. */
+/* Finds the cgroup and opens the log, once. Takes a fraction of a millisecond:
+ * call it when there is nothing else to do, long before workers are started. */
 void postmortem_prepare(struct postmortem *p);
 
-/* Remembers the kernel's counts: what it kills from now on is ours to explain.
- * Workers are about to be started: quick where it is prepared. */
+/* Workers are about to be started: remembers the kernel's counts, which later
+ * kills will raise. Fast after postmortem_prepare. */
 void postmortem_begin(struct postmortem *p);
 
-/* Appends to why, in one line, what is known of the death of a worker that was
- * not told to stop; nothing where nothing is known. Each kill is told once. */
+/* Appends to why, in one line, what is known about the death of a worker that
+ * was not asked to stop, if anything. Each kill explains one death. */
 void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 			struct buf *why);
 

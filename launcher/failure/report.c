@@ -1,4 +1,4 @@
-/* report.c: the failure page. */
+/* report.c: the failure page as text. */
 #include "launcher/failure/report.h"
 
 #include <signal.h>
@@ -8,17 +8,17 @@
 
 enum {
 	RULE_COLUMNS = 78,
-	TEXT_COLUMNS = 64, /* of what follows a label */
+	TEXT_COLUMNS = 64, /* for the text after a label */
 	MESSAGE_LINES = 3, /* of an error file's message */
 	STACK_LINES = 4,   /* of its traceback */
-	TAIL_LINES_SHORT = 8, /* where there is such a message, too */
+	TAIL_LINES_SHORT = 8, /* of stderr, if there is such a message */
 	VICTIMS = 4, KILLED = 2,
 };
 
 #define INDENT "|               "
 
-/* What people usually need to know next; "" where nothing is usual. */
-static const char *hint_of_signal(int signal)
+/* The usual cause of this signal, or "". */
+static const char *report_signal_hint(int signal)
 {
 	switch (signal) {
 	case SIGKILL:
@@ -30,7 +30,7 @@ static const char *hint_of_signal(int signal)
 		return "a bad memory access, a file that was truncated, or no "
 		       "room left in /dev/shm";
 	case SIGABRT:
-		return "the program gave up itself: see its last lines";
+		return "the program aborted itself: see its last lines";
 	case SIGILL:
 		return "an instruction that this processor does not have: "
 		       "built for another one?";
@@ -43,7 +43,7 @@ static const char *hint_of_signal(int signal)
 	}
 }
 
-static void rule(struct buf *out, const char *title)
+static void report_put_rule(struct buf *out, const char *title)
 {
 	int n = 0;
 
@@ -57,8 +57,8 @@ static void rule(struct buf *out, const char *title)
 	buf_put(out, "\n", 1);
 }
 
-/* Programs write escape codes and the like; a page must not obey them. */
-static void put_clean(struct buf *out, struct slice text)
+/* Escapes control characters: the terminal must not obey a worker's text. */
+static void report_put_clean(struct buf *out, struct slice text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned char c = (unsigned char)text.data[i];
@@ -70,8 +70,8 @@ static void put_clean(struct buf *out, struct slice text)
 	}
 }
 
-/* The first line of text, which is taken off it. */
-static struct slice next_line(struct slice *text)
+/* Removes the first line of text and returns it. */
+static struct slice report_next_line(struct slice *text)
 {
 	const char *end = memchr(text->data, '\n', text->len);
 	size_t n = end ? (size_t)(end - text->data) : text->len;
@@ -82,8 +82,8 @@ static struct slice next_line(struct slice *text)
 	return line;
 }
 
-/* The end of text that has at most max lines. */
-static struct slice last_lines(struct slice text, int max)
+/* The last max lines of text. */
+static struct slice report_last_lines(struct slice text, int max)
 {
 	size_t at = text.len;
 
@@ -97,27 +97,27 @@ static struct slice last_lines(struct slice text, int max)
 	return SLICE(text.data + at, text.len - at);
 }
 
-static void put_lines(struct buf *out, struct slice text)
+static void report_put_lines(struct buf *out, struct slice text)
 {
 	while (text.len) {
 		buf_printf(out, "|    ");
-		put_clean(out, next_line(&text));
+		report_put_clean(out, report_next_line(&text));
 		buf_put(out, "\n", 1);
 	}
 }
 
-static void put_tail(struct buf *out, struct slice tail)
+static void report_put_tail(struct buf *out, struct slice tail)
 {
 	if (tail.len == 0) {
 		buf_printf(out, "|  last lines   (nothing on stderr)\n");
 		return;
 	}
 	buf_printf(out, "|  last lines of its stderr:\n");
-	put_lines(out, tail);
+	report_put_lines(out, tail);
 }
 
-/* Where to break a line of at most TEXT_COLUMNS: before a word. */
-static size_t fitting(struct slice text)
+/* How much of text fits in TEXT_COLUMNS; a line ends before a word. */
+static size_t report_line_length(struct slice text)
 {
 	size_t n = TEXT_COLUMNS;
 
@@ -132,13 +132,14 @@ static size_t fitting(struct slice text)
 	return n;
 }
 
-static void put_wrapped(struct buf *out, const char *label, struct slice text)
+static void report_put_wrapped(struct buf *out, const char *label,
+			       struct slice text)
 {
 	while (text.len) {
-		size_t n = fitting(text);
+		size_t n = report_line_length(text);
 
 		buf_printf(out, "|  %-13s", label);
-		put_clean(out, SLICE(text.data, n));
+		report_put_clean(out, SLICE(text.data, n));
 		buf_put(out, "\n", 1);
 		while (n < text.len && text.data[n] == ' ')
 			n++;
@@ -147,32 +148,32 @@ static void put_wrapped(struct buf *out, const char *label, struct slice text)
 	}
 }
 
-static void put_hint(struct buf *out, const struct wire_end *end)
+static void report_put_hint(struct buf *out, const struct wire_end *end)
 {
 	char name[SIGNAL_NAME_MAX], text[256];
-	const char *usual = hint_of_signal(end->signal);
+	const char *usual = report_signal_hint(end->signal);
 	int as_signal = end->code - 128;
 
 	text[0] = '\0';
-	/* what was found out is better than what is usual */
+	/* the post-mortem knows better than the usual cause */
 	if (end->signal == SIGKILL && end->why.len)
 		usual = "";
 	if (*usual)
-		snprintf(text, sizeof text, "(%s)", usual);
+		snprintf(text, sizeof(text), "(%s)", usual);
 	else if (!end->signal && end->code == 127)
-		snprintf(text, sizeof text, "(127 is how a shell reports a "
+		snprintf(text, sizeof(text), "(127 is how a shell reports a "
 			 "missing program)");
 	else if (!end->signal && end->code == 126)
-		snprintf(text, sizeof text, "(126 is how a shell reports a "
+		snprintf(text, sizeof(text), "(126 is how a shell reports a "
 			 "program that it may not execute)");
 	else if (!end->signal && as_signal > 0 && as_signal < 32)
-		snprintf(text, sizeof text, "(%d is how a shell reports %s%s)",
+		snprintf(text, sizeof(text), "(%d is how a shell reports %s%s)",
 			 end->code, signal_name(as_signal, name),
 			 as_signal == SIGKILL ? ", often out of memory" : "");
-	put_wrapped(out, "", SLICE_STR(text));
+	report_put_wrapped(out, "", SLICE_STR(text));
 }
 
-static void put_how(struct buf *out, int code, int signal)
+static void report_put_exit(struct buf *out, int code, int signal)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -183,7 +184,7 @@ static void put_how(struct buf *out, int code, int signal)
 		buf_printf(out, "exited with code %d", code);
 }
 
-static void put_memory(struct buf *out, uint64_t kib)
+static void report_put_memory(struct buf *out, uint64_t kib)
 {
 	if (kib >= 10240)
 		buf_printf(out, "|  peak memory  %llu MiB\n",
@@ -193,16 +194,15 @@ static void put_memory(struct buf *out, uint64_t kib)
 			   (unsigned long long)kib);
 }
 
-static int contains(struct slice text, struct slice part)
+static int report_contains(struct slice text, struct slice part)
 {
 	return part.len == 0 ||
 	       memmem(text.data, text.len, part.data, part.len) != NULL;
 }
 
-/* What the worker said itself; its traceback only where stderr has not got
- * it. */
-static void put_error(struct buf *out, const struct error_file *error,
-		      struct slice tail)
+/* The worker's own message, and its traceback unless stderr has it. */
+static void report_put_error(struct buf *out, const struct error_file *error,
+			     struct slice tail)
 {
 	struct slice message, first, stack;
 	const char *label = "error";
@@ -211,26 +211,26 @@ static void put_error(struct buf *out, const struct error_file *error,
 		return;
 	message = SLICE_STR(error->message);
 	first = message;
-	first = next_line(&first);
+	first = report_next_line(&first);
 	for (int i = 0; i < MESSAGE_LINES && message.len; i++) {
-		put_wrapped(out, label, next_line(&message));
+		report_put_wrapped(out, label, report_next_line(&message));
 		label = "";
 	}
 	if (message.len)
 		buf_printf(out, INDENT "...\n");
-	if (!error->callstack || contains(tail, first))
+	if (!error->callstack || report_contains(tail, first))
 		return;
 	stack = SLICE_STR(error->callstack);
 	buf_printf(out, "|  the end of its traceback:\n");
-	put_lines(out, last_lines(stack, STACK_LINES));
+	report_put_lines(out, report_last_lines(stack, STACK_LINES));
 }
 
-static void put_worker(struct buf *out, const struct report *r)
+static void report_put_first_failure(struct buf *out, const struct report *r)
 {
 	const struct wire_end *end = r->end;
-	int told = r->error && r->error->message;
+	int has_message = r->error && r->error->message;
 
-	rule(out, "first failure");
+	report_put_rule(out, "first failure");
 	buf_printf(out, "|  rank         %d", end->rank);
 	if (r->world_size)
 		buf_printf(out, " of %u", r->world_size);
@@ -240,33 +240,35 @@ static void put_worker(struct buf *out, const struct report *r)
 	buf_printf(out, "|  pid          %lld\n", (long long)end->pid);
 	buf_printf(out, "|  cause        ");
 	if (end->code || end->signal)
-		put_how(out, end->code, end->signal);
+		report_put_exit(out, end->code, end->signal);
 	else
 		buf_printf(out, "left early with code 0");
 	buf_put(out, "\n", 1);
-	/* its own last words stand below */
-	if (!contains(end->tail, end->why) &&
-	    !(told && contains(SLICE_STR(r->error->message), end->why)))
-		put_wrapped(out, "", end->why);
-	put_hint(out, end);
-	put_wrapped(out, "last call", end->last);
-	put_memory(out, end->max_rss_kib);
+	/* not twice: its own last words are shown below */
+	if (!report_contains(end->tail, end->why) &&
+	    !(has_message &&
+	      report_contains(SLICE_STR(r->error->message), end->why)))
+		report_put_wrapped(out, "", end->why);
+	report_put_hint(out, end);
+	report_put_wrapped(out, "last call", end->last);
+	report_put_memory(out, end->max_rss_kib);
 	buf_printf(out, "|  ran for      %llu.%03llu s\n",
 		   (unsigned long long)(end->ran_ms / 1000),
 		   (unsigned long long)(end->ran_ms % 1000));
 	buf_printf(out, "|  attempt      %u of %u\n", r->attempt + 1,
 		   r->max_restarts + 1);
-	put_error(out, r->error, end->tail);
-	put_tail(out, told ? last_lines(end->tail, TAIL_LINES_SHORT)
-			   : end->tail);
+	report_put_error(out, r->error, end->tail);
+	report_put_tail(out, has_message ? report_last_lines(end->tail,
+							     TAIL_LINES_SHORT)
+					 : end->tail);
 	if (end->log.len)
-		put_wrapped(out, "all of it", end->log);
+		report_put_wrapped(out, "full stderr", end->log);
 	buf_printf(out, "|  ddprun exits with %d\n", end->exit_code);
 }
 
 /* ---- On this node ---- */
 
-static uint32_t count(const struct report *r, enum report_fate fate)
+static uint32_t report_count(const struct report *r, enum report_fate fate)
 {
 	uint32_t n = 0;
 
@@ -275,8 +277,8 @@ static uint32_t count(const struct report *r, enum report_fate fate)
 	return n;
 }
 
-static void put_victim(struct buf *out, const struct report *r,
-		       const struct report_worker *w)
+static void report_put_worker(struct buf *out, const struct report *r,
+			      const struct report_worker *w)
 {
 	long long ms = (long long)w->after_ms;
 
@@ -286,7 +288,7 @@ static void put_victim(struct buf *out, const struct report *r,
 		buf_printf(out, "ignored the signal to stop");
 		return;
 	}
-	put_how(out, w->code, w->signal);
+	report_put_exit(out, w->code, w->signal);
 	if (r->first_is_here)
 		buf_printf(out, ", %lld ms later", ms < 0 ? 0 : ms);
 	else
@@ -294,36 +296,38 @@ static void put_victim(struct buf *out, const struct report *r,
 			   ms < 0 ? -ms : ms, ms < 0 ? "before" : "after");
 }
 
-static void put_some(struct buf *out, const struct report *r,
+static void report_put_workers(struct buf *out, const struct report *r,
 		     enum report_fate fate, const char *label, uint32_t max)
 {
-	uint32_t n = count(r, fate), shown = 0;
+	uint32_t n = report_count(r, fate), shown = 0;
 
 	for (uint32_t i = 0; i < r->nworkers && shown < max; i++) {
 		if (r->workers[i].fate != fate)
 			continue;
 		buf_printf(out, "|  %-13s", shown ? "" : label);
-		put_victim(out, r, &r->workers[i]);
+		report_put_worker(out, r, &r->workers[i]);
 		buf_put(out, "\n", 1);
 		if (r->workers[i].last)
-			put_wrapped(out, "", SLICE_STR(r->workers[i].last));
+			report_put_wrapped(out, "",
+					   SLICE_STR(r->workers[i].last));
 		shown++;
 	}
 	if (n > shown)
 		buf_printf(out, INDENT "and %u more\n", n - shown);
 }
 
-static void put_node(struct buf *out, const struct report *r)
+static void report_put_node(struct buf *out, const struct report *r)
 {
-	uint32_t stopped = count(r, REPORT_STOPPED);
-	uint32_t done = count(r, REPORT_DONE);
-	uint32_t others = count(r, REPORT_VICTIM) + count(r, REPORT_KILLED);
+	uint32_t stopped = report_count(r, REPORT_STOPPED);
+	uint32_t done = report_count(r, REPORT_DONE);
+	uint32_t others =
+		report_count(r, REPORT_VICTIM) + report_count(r, REPORT_KILLED);
 
 	if (others + stopped + done == 0 || (r->end->rank < 0 && !others))
 		return;
-	rule(out, "on this node");
-	put_some(out, r, REPORT_VICTIM, "victims", VICTIMS);
-	put_some(out, r, REPORT_KILLED, "killed", KILLED);
+	report_put_rule(out, "on this node");
+	report_put_workers(out, r, REPORT_VICTIM, "victims", VICTIMS);
+	report_put_workers(out, r, REPORT_KILLED, "killed", KILLED);
 	if (stopped)
 		buf_printf(out, "|  stopped      %u worker%s, by ddprun\n",
 			   stopped, stopped == 1 ? "" : "s");
@@ -332,16 +336,16 @@ static void put_node(struct buf *out, const struct report *r)
 			   done, done == 1 ? "" : "s");
 }
 
-static void put_past(struct buf *out, const struct report *r)
+static void report_put_past(struct buf *out, const struct report *r)
 {
 	if (r->npast == 0)
 		return;
-	rule(out, "earlier attempts");
+	report_put_rule(out, "earlier attempts");
 	if (r->past_left_out)
 		buf_printf(out, "|  (%u before these)\n", r->past_left_out);
 	for (uint32_t i = 0; i < r->npast; i++) {
 		buf_printf(out, "|  attempt %-4u ", r->past[i].attempt + 1);
-		put_clean(out, SLICE_STR(r->past[i].text));
+		report_put_clean(out, SLICE_STR(r->past[i].text));
 		buf_put(out, "\n", 1);
 	}
 }
@@ -353,15 +357,15 @@ void report_put(struct buf *out, const struct report *r)
 
 	buf_printf(out, "ddprun: job '%s' %s: ", r->job,
 		   end->verdict == WIRE_ENDED ? "ended" : "failed");
-	put_clean(out, end->text);
+	report_put_clean(out, end->text);
 	buf_put(out, "\n", 1);
 	first_line = out->len;
 	if (end->rank >= 0)
-		put_worker(out, r);
-	put_node(out, r);
-	put_past(out, r);
+		report_put_first_failure(out, r);
+	report_put_node(out, r);
+	report_put_past(out, r);
 	if (out->len > first_line)
-		rule(out, "");
+		report_put_rule(out, "");
 }
 
 const char *report_fate_name(enum report_fate fate)

@@ -1,5 +1,5 @@
-/* report.h: the one page that says why the job died, as text and as JSON.
- * Pure: a struct in, text out. */
+/* report.h: the failure page, which says why the job failed, as text and as
+ * JSON. Pure: a struct in, text out. */
 #ifndef LAUNCHER_REPORT_H
 #define LAUNCHER_REPORT_H
 
@@ -13,9 +13,9 @@
 /* What became of a worker of this node. */
 enum report_fate {
 	REPORT_FIRST,   /* it is the first failure */
-	REPORT_VICTIM,  /* failed by itself, before it was told to stop */
-	REPORT_STOPPED, /* ended when it was told to */
-	REPORT_KILLED,  /* did not, and was killed */
+	REPORT_VICTIM,  /* failed before it was asked to stop */
+	REPORT_STOPPED, /* ended after it was asked to */
+	REPORT_KILLED,  /* did not end when asked to, and was killed */
 	REPORT_DONE,    /* had exited with 0 */
 	REPORT_FATES
 };
@@ -27,10 +27,10 @@ struct report_worker {
 	int32_t code, signal;
 	int64_t after_ms; /* after the first failure; see first_is_here */
 	uint64_t max_rss_kib;
-	char *last; /* what it did last; NULL: not known */
+	char *last; /* its last call of libddp; NULL: not known */
 };
 
-/* An attempt that failed before. */
+/* An earlier attempt. */
 struct report_past {
 	uint32_t attempt;  /* from 0 */
 	int64_t timestamp; /* unix seconds */
@@ -39,30 +39,30 @@ struct report_past {
 
 struct report {
 	const char *job;
-	const struct wire_end *end; /* what the server told all nodes */
+	const struct wire_end *end; /* the server's, the same for all nodes */
 	uint32_t world_size; /* 0: not known, on a spare that never ran */
 	uint32_t max_restarts;
 	uint32_t attempt; /* from 0 */
-	/* from here on this node's; may all be 0 */
-	int first_is_here; /* else after_ms counts from when the news came */
+	/* about this node; all may be 0 */
+	int first_is_here; /* else after_ms counts from when END came */
 	const char *host;
 	int64_t now_ms;    /* unix time at which the failure became known */
-	const struct error_file *error; /* END's, taken apart; or NULL */
+	const struct error_file *error; /* END's, parsed; or NULL */
 	const struct report_worker *workers;
 	uint32_t nworkers;
 	const struct report_past *past; /* oldest first */
 	uint32_t npast, past_left_out;
 };
 
-/* Appends the page, every line with its newline, the cause in the first line.
- * At most some 40 lines, however many workers there are. Without a failed
- * worker and without victims the first line is all there is. */
+/* Appends the page; the first line names the cause. It has some 40 lines at
+ * most, however many workers there are. If no worker failed it is the first
+ * line alone. */
 void report_put(struct buf *out, const struct report *r);
 
-/* Appends the same as JSON, as docs/report-json.md has it. */
+/* Appends the same as JSON; docs/report-json.md describes the format. */
 int report_put_json(struct buf *out, const struct report *r, struct err *e);
 
-/* "victim" and the like. */
+/* For example "victim". */
 const char *report_fate_name(enum report_fate fate);
 
 #endif

@@ -1,6 +1,5 @@
-/* report_json.c: the failure page as JSON; docs/report-json.md has the names,
- * which are torchrun's where it has one. */
-#include <errno.h>
+/* report_json.c: the failure page as JSON. docs/report-json.md describes the
+ * keys; they are torchrun's where it has the same. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,32 +10,8 @@
 
 enum { VERSION = 1, TEXT_MAX = 1 << 20 };
 
-/* JSON has no other text than UTF-8; null where memory is short. */
-static void add_text(const struct json *j, cJSON *to, const char *name,
-		     struct slice text)
-{
-	struct buf clean = BUF_INIT(TEXT_MAX);
-
-	utf8_put(&clean, text);
-	buf_put(&clean, "", 1);
-	if (clean.failed)
-		j->add_null(to, name);
-	else
-		j->add_string(to, name, clean.data);
-	buf_release(&clean);
-}
-
-static void add_text_or_null(const struct json *j, cJSON *to, const char *name,
+static void report_add_lines(const struct json *j, cJSON *to, const char *name,
 			     struct slice text)
-{
-	if (text.len)
-		add_text(j, to, name, text);
-	else
-		j->add_null(to, name);
-}
-
-static void add_lines(const struct json *j, cJSON *to, const char *name,
-		      struct slice text)
 {
 	cJSON *lines = j->add_array(to, name);
 
@@ -55,8 +30,8 @@ static void add_lines(const struct json *j, cJSON *to, const char *name,
 	}
 }
 
-/* "time": ISO 8601, and "timestamp": whole unix seconds, torchrun's unit. */
-static void add_time(const struct json *j, cJSON *to, int64_t ms)
+/* "time" in ISO 8601, and "timestamp" in whole unix seconds as torchrun's. */
+static void report_add_time(const struct json *j, cJSON *to, int64_t ms)
 {
 	time_t seconds = (time_t)(ms / 1000);
 	char text[64];
@@ -64,14 +39,15 @@ static void add_time(const struct json *j, cJSON *to, int64_t ms)
 	size_t n;
 
 	gmtime_r(&seconds, &tm);
-	n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, sizeof text - n, ".%03dZ", (int)(ms % 1000));
+	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, sizeof(text) - n, ".%03dZ", (int)(ms % 1000));
 	j->add_string(to, "time", text);
 	j->add_number(to, "timestamp", (double)(ms / 1000));
 }
 
 /* torchrun's exitcode is negative for a signal. */
-static void add_how(const struct json *j, cJSON *to, int code, int signal)
+static void report_add_exit(const struct json *j, cJSON *to, int code,
+			    int signal)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -82,7 +58,8 @@ static void add_how(const struct json *j, cJSON *to, int code, int signal)
 		j->add_null(to, "signal");
 }
 
-static void add_error(const struct json *j, cJSON *to, const struct report *r)
+static void report_add_error(const struct json *j, cJSON *to,
+			     const struct report *r)
 {
 	const struct error_file *f = r->error;
 	const struct wire_end *end = r->end;
@@ -90,11 +67,12 @@ static void add_error(const struct json *j, cJSON *to, const struct report *r)
 				    : NULL;
 
 	if (f && f->message)
-		add_text(j, to, "message", SLICE_STR(f->message));
+		json_add_text(j, to, "message", SLICE_STR(f->message));
 	else
 		j->add_null(to, "message");
 	if (f && f->callstack)
-		add_lines(j, to, "py_callstack", SLICE_STR(f->callstack));
+		report_add_lines(j, to, "py_callstack",
+				 SLICE_STR(f->callstack));
 	else
 		j->add_null(to, "py_callstack");
 	if (f && f->timestamp)
@@ -107,7 +85,8 @@ static void add_error(const struct json *j, cJSON *to, const struct report *r)
 		j->add_null(to, "error_file_data");
 }
 
-static void add_first(const struct json *j, cJSON *all, const struct report *r)
+static void report_add_first(const struct json *j, cJSON *all,
+			     const struct report *r)
 {
 	const struct wire_end *end = r->end;
 	cJSON *to;
@@ -120,21 +99,21 @@ static void add_first(const struct json *j, cJSON *all, const struct report *r)
 	j->add_number(to, "rank", end->rank);
 	j->add_number(to, "local_rank", end->local_rank);
 	j->add_number(to, "node_rank", end->node_rank);
-	add_text(j, to, "host", end->host);
+	json_add_text(j, to, "host", end->host);
 	j->add_number(to, "pid", (double)end->pid);
-	add_how(j, to, end->code, end->signal);
+	report_add_exit(j, to, end->code, end->signal);
 	j->add_bool(to, "core_dumped", end->core);
-	add_text_or_null(j, to, "why", end->why);
-	add_text_or_null(j, to, "last_call", end->last);
+	json_add_text_or_null(j, to, "why", end->why);
+	json_add_text_or_null(j, to, "last_call", end->last);
 	j->add_number(to, "max_rss_kib", (double)end->max_rss_kib);
 	j->add_number(to, "ran_seconds", (double)end->ran_ms / 1000);
-	add_error(j, to, r);
-	add_lines(j, to, "last_lines", end->tail);
-	add_text_or_null(j, to, "stderr_file", end->log);
+	report_add_error(j, to, r);
+	report_add_lines(j, to, "last_lines", end->tail);
+	json_add_text_or_null(j, to, "stderr_file", end->log);
 }
 
-static void add_workers(const struct json *j, cJSON *all,
-			const struct report *r)
+static void report_add_workers(const struct json *j, cJSON *all,
+			       const struct report *r)
 {
 	cJSON *list = j->add_array(all, "workers");
 
@@ -146,16 +125,17 @@ static void add_workers(const struct json *j, cJSON *all,
 		j->add_number(to, "local_rank", w->local_rank);
 		j->add_number(to, "pid", (double)w->pid);
 		j->add_string(to, "fate", report_fate_name(w->fate));
-		add_how(j, to, w->code, w->signal);
+		report_add_exit(j, to, w->code, w->signal);
 		j->add_number(to, "after_ms", (double)w->after_ms);
 		j->add_number(to, "max_rss_kib", (double)w->max_rss_kib);
-		add_text_or_null(j, to, "last_call",
-				 SLICE_STR(w->last ? w->last : ""));
+		json_add_text_or_null(j, to, "last_call",
+				      SLICE_STR(w->last ? w->last : ""));
 		j->append(list, to);
 	}
 }
 
-static void add_past(const struct json *j, cJSON *all, const struct report *r)
+static void report_add_past(const struct json *j, cJSON *all,
+			    const struct report *r)
 {
 	cJSON *list = j->add_array(all, "earlier_attempts");
 
@@ -164,12 +144,12 @@ static void add_past(const struct json *j, cJSON *all, const struct report *r)
 
 		j->add_number(to, "attempt", r->past[i].attempt);
 		j->add_number(to, "timestamp", (double)r->past[i].timestamp);
-		add_text(j, to, "text", SLICE_STR(r->past[i].text));
+		json_add_text(j, to, "text", SLICE_STR(r->past[i].text));
 		j->append(list, to);
 	}
 }
 
-static const char *verdict_name(int verdict)
+static const char *report_verdict_name(int verdict)
 {
 	return verdict == WIRE_ENDED ? "ended" : "failure";
 }
@@ -179,31 +159,23 @@ int report_put_json(struct buf *out, const struct report *r, struct err *e)
 	const struct json *j = json_load(e);
 	const struct wire_end *end = r->end;
 	cJSON *all;
-	char *text;
 
 	if (!j)
 		return ERR_SYSTEM;
 	all = j->object();
 	j->add_number(all, "version", VERSION);
-	add_text(j, all, "job", SLICE_STR(r->job));
-	j->add_string(all, "verdict", verdict_name(end->verdict));
-	add_text(j, all, "text", end->text);
+	json_add_text(j, all, "job", SLICE_STR(r->job));
+	j->add_string(all, "verdict", report_verdict_name(end->verdict));
+	json_add_text(j, all, "text", end->text);
 	j->add_number(all, "exit_code", end->exit_code);
-	add_time(j, all, r->now_ms);
-	add_text(j, all, "host", SLICE_STR(r->host ? r->host : ""));
+	report_add_time(j, all, r->now_ms);
+	json_add_text(j, all, "host", SLICE_STR(r->host ? r->host : ""));
 	j->add_number(all, "world_size", r->world_size);
 	j->add_number(all, "attempt", r->attempt);
 	j->add_number(all, "max_restarts", r->max_restarts);
-	add_first(j, all, r);
+	report_add_first(j, all, r);
 	j->add_bool(all, "first_failure_is_on_this_node", r->first_is_here);
-	add_workers(j, all, r);
-	add_past(j, all, r);
-	text = j->print_pretty(all);
-	j->release(all);
-	if (!text)
-		return err_set(e, -ENOMEM, "out of memory for the report");
-	buf_put(out, text, strlen(text));
-	buf_put(out, "\n", 1);
-	j->free(text);
-	return out->failed;
+	report_add_workers(j, all, r);
+	report_add_past(j, all, r);
+	return json_put(out, j, all, e);
 }

@@ -49,7 +49,7 @@ child_named() {
 	[ "$(grep -c '^ddprun: job' <<<"$err")" = 1 ]
 }
 
-@test "a worker killed with -9: the others go, 137" {
+@test "a worker killed with -9: the others are stopped, exit code 137" {
 	start job ddprun --nproc-per-node 4 \
 		sh -c 'echo $$ >'"$T"'/pid.$RANK; echo up; exec sleep 1000'
 	local i
@@ -94,7 +94,7 @@ child_named() {
 	has "$err" '"exitcode":[[:space:]]*0,'
 }
 
-@test "one that exits with 0 on another node is named on both" {
+@test "a rank that exits with 0 too early is named on both nodes" {
 	local at
 	at=127.0.0.1:$(w_port free)
 	for node in 0 1; do
@@ -108,7 +108,7 @@ child_named() {
 	done
 }
 
-@test "one that exits with 0 after ddp_finalize is not to blame" {
+@test "a rank that exits with 0 after ddp_finalize has not failed" {
 	expect 1 ddprun --nproc-per-node 2 c_fault done 1 10000
 	has "$err" '^\|  rank         0 of 2 \(local rank 0\)$'
 	has "$err" '^\|  cause        exited with code 1$'
@@ -124,7 +124,7 @@ child_named() {
 	has "$err" 'failed: rank 1'
 }
 
-@test "grandchildren in the worker's group and in sessions of their own go, too" {
+@test "grandchildren in the worker's group and in their own sessions are ended" {
 	mkfifo up.0 up.1
 	expect 6 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 sh -c '
 		sleep 1000 &
@@ -137,14 +137,14 @@ child_named() {
 	nothing_left 0
 }
 
-@test "success sweeps as well" {
+@test "processes left behind are ended after success as well" {
 	expect 0 ddprun sh -c '
 		setsid sleep 1003 </dev/null >/dev/null 2>&1 &
 		sleep 1004 & exit 0'
 	nothing_left 0
 }
 
-@test "restarts: all workers start again, and know how often" {
+@test "a restart starts all workers again and tells them the attempt" {
 	mkfifo said
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 3 sh -c '
 		echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS round $DDP_ROUND"
@@ -161,7 +161,7 @@ child_named() {
 	[ "$(grep -c restarting <<<"$err")" = 2 ]
 }
 
-@test "restarts run out: the last failure is the one that counts" {
+@test "after the last restart the last failure decides the exit code" {
 	expect 12 ddprun --max-restarts 2 \
 		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
 	has "$err" '^\|  attempt +3 of 3$'
@@ -174,7 +174,7 @@ child_named() {
 	[ "$(sort -u <<<"$out" | wc -l)" = 4 ]
 }
 
-@test "the server dies, and none is to be looked for: the workers are stopped, 69" {
+@test "the server dies and reconnecting is off: the workers are stopped, exit code 69" {
 	start job ddprun --rdzv-conf reconnect_timeout=0 --nproc-per-node 2 \
 		sh -c 'echo up; exec sleep 1000'
 	await job.out '^\[1\] up'
@@ -184,7 +184,7 @@ child_named() {
 	nothing_left 0
 }
 
-@test "a program that cannot be executed after all ends the job on all nodes" {
+@test "a program that turns out not to be executable ends the job on all nodes" {
 	printf 'no program\n' >odd
 	chmod +x odd
 	expect 66 ddprun --nproc-per-node 2 ./odd

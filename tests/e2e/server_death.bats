@@ -377,7 +377,7 @@ same_workers() { # NAME N
 	open_gate 0 1
 	finish j 0
 	same_workers j 2
-	has "$err" 'all exited with code 0; what the other nodes. did is not known'
+	has "$err" 'all exited with code 0; without the rendezvous server the result of the other nodes is not known$'
 }
 
 # What is a server's first snapshot to the next is what was appended before: so

@@ -63,7 +63,7 @@ teardown() {
 	lacks "$err" 'see dmesg'
 }
 
-@test "a child of a worker is killed for memory: said where the worker fails of it" {
+@test "a worker whose child was killed for lack of memory: the page says so" {
 	make_cgroup
 	expect 9 in_cgroup ddprun sh -c 'w_dies memory; exit 9'
 	local flat=$(sed 's/^| *//' <<<"$err" | tr '\n' ' ')
@@ -93,13 +93,13 @@ teardown() {
 	has "$err" 'killed by the kernel'
 }
 
-@test "kill -9 by somebody is not taken for the kernel's" {
+@test "a SIGKILL from a user is not attributed to the kernel" {
 	make_cgroup
 	expect 137 in_cgroup ddprun sh -c 'kill -KILL $$'
 	lacks "$err" 'out of memory in cgroup'
 }
 
-@test "no room in /dev/shm: said beside SIGBUS" {
+@test "SIGBUS on a full /dev/shm: the page says that it is full" {
 	unshare -m mount -t tmpfs -o size=1m none /dev/shm 2>/dev/null ||
 		skip "no mount namespace here"
 	# a sanitizer would make it a SIGABRT
@@ -113,7 +113,7 @@ teardown() {
 
 # ---- core files
 
-@test "the core file is named" {
+@test "the page names the core file" {
 	local pattern=$(</proc/sys/kernel/core_pattern)
 	case $pattern in
 	'|'* | */*) skip "the kernel's core_pattern is $pattern" ;;
@@ -126,7 +126,7 @@ teardown() {
 	[ -s "$(sed -n 's/^| *core file //p' <<<"$err")" ]
 }
 
-@test "without a core file: why" {
+@test "the page says why there is no core file" {
 	ulimit -c 0
 	expect 134 ddprun sh -c 'kill -ABRT $$'
 	has "$err" '^\|  +(no core file: ulimit -c is 0|core dumped, piped to )'
@@ -140,7 +140,7 @@ flat='{"message": "the GPU is on fire", "timestamp": 17}'
 nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	{"py_callstack": "Traceback:\n  File x.py\n", "timestamp": "17"}}}'
 
-@test "the error file is shown, in both of torchrun's forms" {
+@test "the page shows the error file, in both of torchrun's forms" {
 	export flat nested
 	expect 7 ddprun sh -c 'echo "$flat" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
 	has "$err" '^\|  error        the GPU is on fire$'
@@ -149,11 +149,11 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	has "$err" '^\|      File x.py$'
 }
 
-@test "an error file that is empty, torn or no file is said to be, no more" {
+@test "an error file that is empty, truncated or no file is reported as such" {
 	expect 7 ddprun sh -c ': >"$TORCHELASTIC_ERROR_FILE"; exit 7'
 	has "$err" 'its error file .* is empty'
 	expect 7 ddprun sh -c 'printf "{\"mess" >"$TORCHELASTIC_ERROR_FILE"; exit 7'
-	has "$err" 'its error file .* is torn or not JSON$'
+	has "$err" 'its error file .* is truncated or not JSON$'
 	expect 7 ddprun sh -c 'rm -f "$TORCHELASTIC_ERROR_FILE"
 		mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 7'
 	has "$err" 'its error file .* is no regular file$'
@@ -161,7 +161,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	[ -z "$err" ]
 }
 
-@test "the other node's page has it, too" {
+@test "the other node's page shows the error file as well" {
 	local port job
 	export flat
 	port=$(w_port free)
@@ -194,7 +194,7 @@ nested='{"message": {"message": "ValueError: boom", "extraInfo":
 	has "$err" '^\|    ValueError: boom at step 3$'
 }
 
-@test "a trainer of ours says why it fails" {
+@test "our trainers report why they fail" {
 	expect 2 ddprun --nproc-per-node 2 mnist_mlp --batch-size 3
 	has "$err" '^\|  error        --batch-size 3 cannot be split evenly'
 }
@@ -209,7 +209,7 @@ ended() { # PID: it is a zombie, or gone
 	done
 }
 
-@test "victims are marked as such" {
+@test "the page lists victims apart from the first failure" {
 	local i
 	mkfifo go.0 go.2
 	start job ddprun --nproc-per-node 4 sh -c 'echo $$ >'"$T"'/pid.$RANK
@@ -237,7 +237,7 @@ ended() { # PID: it is a zombie, or gone
 	has "$err" '^\|  stopped      1 worker, by ddprun$'
 }
 
-@test "who did not stop is named" {
+@test "the page names a worker that did not stop" {
 	mkfifo ready
 	expect 4 ddprun --nproc-per-node 2 --shutdown-timeout 0.3 bash -c '
 		[ $RANK = 0 ] || { read _ <'"$T"'/ready; exit 4; }
@@ -247,7 +247,7 @@ ended() { # PID: it is a zombie, or gone
 	has "$err" "^\|  killed       rank 0 \(local rank 0\), pid $(<pid): ignored the signal to stop\$"
 }
 
-@test "earlier attempts are told in a line each, the last five" {
+@test "the page has a line for each of the last five attempts" {
 	expect 17 ddprun --max-restarts 7 \
 		sh -c 'exit $((10 + TORCHELASTIC_RESTART_COUNT))'
 	has "$err" '^\|  \(2 before these\)$'
@@ -266,7 +266,7 @@ server_of() { # PID of a ddprun
 	done
 }
 
-@test "report.json has the same facts" {
+@test "report.json has the facts of the page" {
 	local report began ended
 	export flat
 	began=$(date +%s)
@@ -292,7 +292,7 @@ server_of() { # PID of a ddprun
 	[ -z "$(find logs2 -name report.json)" ]
 }
 
-@test "under another launcher its error file gets the cause" {
+@test "under another launcher ddprun writes the cause to its error file" {
 	local up=$T/up.json
 	export flat nested
 	TORCHELASTIC_ERROR_FILE=$up expect 3 ddprun sh -c 'exit 3'
@@ -320,7 +320,7 @@ server_of() { # PID of a ddprun
 	has "$err" '^\|  error        rank 0 '
 }
 
-@test "the first line has the worker's own words: its error, else its last line" {
+@test "the first line quotes the worker: its error message, else its last line" {
 	expect 3 ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 1 ] || exec tail -f /dev/null
 		echo "opening data" >&2
@@ -336,7 +336,7 @@ server_of() { # PID of a ddprun
 	has "$err" '^ddprun: job .* failed: rank 0 .* exited with code 4: loss is nan$'
 }
 
-@test "the last call of libddp is told of who died, and of the others" {
+@test "the page shows the last libddp call of the first failure and of the victims" {
 	local last='all_reduce #2 \(f32 x 40000, avg\), entered [0-9.]+ s earlier' report
 	expect 137 ddprun --nproc-per-node 3 --log-dir logs c_fault kill 1
 	has "$err" "^ddprun: .* rank 1 .* \(SIGKILL\): between calls; last: $last\$"

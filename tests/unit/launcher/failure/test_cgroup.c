@@ -49,7 +49,7 @@ START_TEST(controllers_that_share_a_hierarchy)
 }
 END_TEST
 
-START_TEST(a_container_that_sees_its_part_only)
+START_TEST(a_container_that_sees_only_its_part)
 {
 	/* version 1 without a namespace: the mount shows a part of the tree */
 	cgroup_parse(&c, "4:memory:/docker/abc/inner\n",
@@ -142,7 +142,7 @@ START_TEST(this_process)
 }
 END_TEST
 
-/* What is read are files: those of version 2 can be made anywhere. */
+/* The files of version 2 can be made in any folder. */
 static void put_file(const char *dir, const char *name, const char *text)
 {
 	char path[200];
@@ -176,7 +176,7 @@ START_TEST(limits_on_the_way_up)
 	ck_assert_int_eq(below, 2);
 	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof path), 64 << 20);
 	ck_assert_str_eq(path, "/a");
-	/* nothing ran into it: the host's memory was short */
+	/* nothing ran into the limit: the host ran out of memory */
 	put_file(a, "memory.events", "max 0\noom 0\noom_kill 3\n");
 	ck_assert_uint_eq(cgroup_limit_hit(&c, path, sizeof path), 0);
 	for (int i = 0; i < 2; i++) {
@@ -202,7 +202,7 @@ int main(void)
 	tcase_add_test(tc, version_1);
 	tcase_add_test(tc, version_2);
 	tcase_add_test(tc, controllers_that_share_a_hierarchy);
-	tcase_add_test(tc, a_container_that_sees_its_part_only);
+	tcase_add_test(tc, a_container_that_sees_only_its_part);
 	tcase_add_test(tc, a_mount_point_with_a_blank);
 	tcase_add_test(tc, none);
 	tcase_add_test(tc, a_path_that_is_too_long);

@@ -1,5 +1,5 @@
-/* test_error_file.c: torchrun's error files, read, taken apart, passed on; and
- * libddp's, which must be read by the same. */
+/* test_error_file.c: reading, parsing and forwarding torchrun's error files.
+ * libddp's must parse in the same way. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static void put_file(const char *text, size_t size)
 	close(fd);
 }
 
-/* What error_file_read returns; the text if it gave one, for the caller. */
+/* Returns what error_file_read does; *text, if any, is the caller's. */
 static int get(char **text, struct err *e)
 {
 	struct buf json = BUF_INIT(ERROR_FILE_MAX + 4096);
@@ -115,7 +115,7 @@ START_TEST(odd_values_do_no_harm)
 }
 END_TEST
 
-START_TEST(no_file_is_no_error)
+START_TEST(a_missing_file_is_no_error)
 {
 	struct buf json = BUF_INIT(100);
 	struct err e = ERR_INIT;
@@ -135,14 +135,14 @@ static void expect_bad(const char *text, size_t size, const char *why)
 	ck_assert_ptr_nonnull(strstr(e.text, path));
 }
 
-START_TEST(what_is_wrong_is_said)
+START_TEST(the_error_says_what_is_wrong)
 {
 	char *big = calloc(1, ERROR_FILE_MAX + 1);
 
 	expect_bad("", 0, "is empty");
-	expect_bad(NESTED, strlen(NESTED) - 2, "is torn or not JSON");
-	expect_bad("Killed\n", 7, "is torn or not JSON");
-	expect_bad("\0\0\0", 3, "is torn or not JSON");
+	expect_bad(NESTED, strlen(NESTED) - 2, "is truncated or not JSON");
+	expect_bad("Killed\n", 7, "is truncated or not JSON");
+	expect_bad("\0\0\0", 3, "is truncated or not JSON");
 	expect_bad("[1, 2]", 6, "has no \"message\"");
 	expect_bad("{\"message\": 3}", 14, "has no \"message\"");
 	expect_bad(big, ERROR_FILE_MAX + 1, "more than the");
@@ -150,7 +150,7 @@ START_TEST(what_is_wrong_is_said)
 }
 END_TEST
 
-START_TEST(what_would_block_or_is_no_file)
+START_TEST(a_fifo_or_a_folder_is_refused_without_blocking)
 {
 	struct err e = ERR_INIT;
 
@@ -163,14 +163,14 @@ START_TEST(what_would_block_or_is_no_file)
 }
 END_TEST
 
-/* ---- For the launcher above ---- */
+/* ---- For the launcher that started us ---- */
 
-START_TEST(passed_on_with_its_code)
+START_TEST(forwards_the_file_with_the_exit_code)
 {
 	struct err e = ERR_INIT;
 	char *text = NULL;
 
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(NESTED),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(NESTED),
 					    SLICE_STR("not used"), -9, 5, &e),
 			 0);
 	ck_assert_int_eq(get(&text, &e), 1);
@@ -181,14 +181,14 @@ START_TEST(passed_on_with_its_code)
 }
 END_TEST
 
-START_TEST(made_where_the_worker_wrote_none)
+START_TEST(makes_a_file_if_the_worker_wrote_none)
 {
 	struct error_file f;
 	struct err e = ERR_INIT;
 	char *text = NULL;
 
 	put_file("an old one", 10);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(""),
 					    SLICE("rank \"3\" died, not", 13),
 					    3, 1234, &e), 0);
 	ck_assert_int_eq(get(&text, &e), 1);
@@ -201,14 +201,14 @@ START_TEST(made_where_the_worker_wrote_none)
 }
 END_TEST
 
-START_TEST(passed_on_as_utf8_whatever_the_worker_wrote)
+START_TEST(forwards_utf8_whatever_the_worker_wrote)
 {
 	static const char theirs[] = "{\"message\": \"caf\xe9\"}";
 	struct err e = ERR_INIT;
 	char *text = NULL;
 
 	put_file("an old one", 10);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(""),
 					    SLICE_STR("bad \xff byte, "
 						      "\xc3\xa9"),
 					    3, 1234, &e), 0);
@@ -217,7 +217,7 @@ START_TEST(passed_on_as_utf8_whatever_the_worker_wrote)
 					   "\xc3\xa9"));
 	ck_assert_ptr_null(strchr(text, '\xff'));
 	free(text);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(theirs),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(theirs),
 					    SLICE_STR(""), 3, 1234, &e), 0);
 	ck_assert_int_eq(get(&text, &e), 1);
 	ck_assert_ptr_nonnull(strstr(text, "caf\xef\xbf\xbd"));
@@ -225,8 +225,8 @@ START_TEST(passed_on_as_utf8_whatever_the_worker_wrote)
 }
 END_TEST
 
-/* as root it would be /dev/null that is no more */
-START_TEST(what_is_no_regular_file_stays_what_it_is)
+/* as root it could replace /dev/null */
+START_TEST(replaces_only_regular_files)
 {
 	struct err e = ERR_INIT;
 	struct stat st;
@@ -236,10 +236,10 @@ START_TEST(what_is_no_regular_file_stays_what_it_is)
 
 	remove(path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(""),
 					    SLICE_STR("x"), 1, 1, &e), -ENXIO);
 	fd = open(path, O_RDONLY | O_NONBLOCK);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(""),
 					    SLICE_STR("why"), 1, 1, &e), 0);
 	n = read(fd, text, sizeof(text) - 1);
 	ck_assert_int_gt(n, 0);
@@ -250,7 +250,7 @@ START_TEST(what_is_no_regular_file_stays_what_it_is)
 	ck_assert(S_ISFIFO(st.st_mode));
 	remove(path);
 	ck_assert_int_eq(symlink("/dev/null", path), 0);
-	ck_assert_int_eq(error_file_pass_on(path, SLICE_STR(""),
+	ck_assert_int_eq(error_file_forward(path, SLICE_STR(""),
 					    SLICE_STR("why"), 1, 1, &e), 0);
 	ck_assert_int_eq(lstat(path, &st), 0);
 	ck_assert(S_ISLNK(st.st_mode));
@@ -262,7 +262,7 @@ START_TEST(a_place_that_cannot_be_written)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_int_eq(error_file_pass_on("/nowhere/error.json",
+	ck_assert_int_eq(error_file_forward("/nowhere/error.json",
 					    SLICE_STR(""), SLICE_STR("x"), 1,
 					    1, &e), -ENOENT);
 	ck_assert_ptr_nonnull(strstr(e.text, "/nowhere/error.json"));
@@ -354,7 +354,7 @@ START_TEST(without_the_variable_nothing_is_written)
 }
 END_TEST
 
-START_TEST(of_many_writers_one_wins_and_nothing_is_torn)
+START_TEST(one_of_many_writers_wins_and_the_file_is_whole)
 {
 	enum { WRITERS = 8 };
 	struct err e = ERR_INIT;
@@ -387,18 +387,18 @@ int main(void)
 	tcase_add_test(c, torchs_record);
 	tcase_add_test(c, the_flat_form);
 	tcase_add_test(c, odd_values_do_no_harm);
-	tcase_add_test(c, no_file_is_no_error);
-	tcase_add_test(c, what_is_wrong_is_said);
-	tcase_add_test(c, what_would_block_or_is_no_file);
-	tcase_add_test(c, passed_on_with_its_code);
-	tcase_add_test(c, made_where_the_worker_wrote_none);
-	tcase_add_test(c, passed_on_as_utf8_whatever_the_worker_wrote);
+	tcase_add_test(c, a_missing_file_is_no_error);
+	tcase_add_test(c, the_error_says_what_is_wrong);
+	tcase_add_test(c, a_fifo_or_a_folder_is_refused_without_blocking);
+	tcase_add_test(c, forwards_the_file_with_the_exit_code);
+	tcase_add_test(c, makes_a_file_if_the_worker_wrote_none);
+	tcase_add_test(c, forwards_utf8_whatever_the_worker_wrote);
 	tcase_add_test(c, a_place_that_cannot_be_written);
-	tcase_add_test(c, what_is_no_regular_file_stays_what_it_is);
+	tcase_add_test(c, replaces_only_regular_files);
 	tcase_add_test(c, ddp_record_error_takes_any_text);
 	tcase_add_test(c, ddp_record_error_bounds_a_long_text);
 	tcase_add_test(c, the_first_message_stays);
 	tcase_add_test(c, without_the_variable_nothing_is_written);
-	tcase_add_test(c, of_many_writers_one_wins_and_nothing_is_torn);
+	tcase_add_test(c, one_of_many_writers_wins_and_the_file_is_whole);
 	return run_case(c);
 }

@@ -1,5 +1,5 @@
-/* test_postmortem.c: the kernel's log, its core pattern, and what is said of a
- * death. Real kills are in tests/e2e/why.bats. */
+/* test_postmortem.c: the kernel's log, its core pattern, and what they say of
+ * a death. tests/e2e/why.bats has real kills. */
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,10 +16,10 @@ static struct kernel_log klog;
 
 static void take(const char *record)
 {
-	kernel_log_take(&klog, record, strlen(record));
+	kernel_log_add(&klog, record, strlen(record));
 }
 
-START_TEST(the_kernel_names_whom_it_killed)
+START_TEST(the_kernel_names_the_process_it_killed)
 {
 	struct kernel_kill kill;
 
@@ -33,7 +33,7 @@ START_TEST(the_kernel_names_whom_it_killed)
 	     "pid=77,uid=0");
 	take("3,811,2245784397,-;Memory cgroup out of memory: Killed process "
 	     "31194 (python3) total-vm:67200kB, anon-rss:64256kB");
-	/* one that went with it, and had no line of its own before */
+	/* killed together with it, so without a line of its own */
 	take("3,812,2245784398,-;Memory cgroup out of memory: Killed process "
 	     "31199 (python3) total-vm:67200kB, anon-rss:64256kB");
 	ck_assert_int_eq(klog.n, 4);
@@ -88,8 +88,8 @@ END_TEST
 
 static void expect_glob(const char *pattern, int uses_pid, const char *want)
 {
-	const struct core_of of = {.pid = 4711, .signal = 11, .cwd = "/w [1]",
-				   .host = "h2"};
+	const struct core_process of = {
+		.pid = 4711, .signal = 11, .cwd = "/w [1]", .host = "h2"};
 	struct buf out = BUF_INIT(1000);
 
 	core_file_glob(&out, pattern, uses_pid, &of);
@@ -109,7 +109,7 @@ START_TEST(core_patterns)
 }
 END_TEST
 
-/* A child that ended as body says; its status. */
+/* Runs body in a child; returns its wait status. */
 static int status_of(int code, int signal_, pid_t *pid)
 {
 	int status;
@@ -153,19 +153,19 @@ START_TEST(a_signal_that_would_leave_a_core)
 }
 END_TEST
 
-START_TEST(a_kill_is_not_taken_for_the_kernels)
+START_TEST(a_kill_by_a_user_is_not_the_kernels)
 {
 	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
 	const char *text = examine(0, SIGKILL, &why);
 
-	/* another process of this host may be killed for memory meanwhile */
+	/* the kernel may kill another process of this host meanwhile */
 	ck_assert_ptr_null(strstr(text, "cgroup /"));
 	ck_assert_ptr_null(strstr(text, "core"));
 	buf_release(&why);
 }
 END_TEST
 
-START_TEST(before_it_begins_it_knows_nothing)
+START_TEST(knows_nothing_before_it_begins)
 {
 	struct postmortem_death d = {.started = time(NULL), .host = "h"};
 	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(the_core_file_is_found)
 {
 	char dir[] = "/tmp/test_core.XXXXXX", pattern[200], old[200];
-	struct core_of of = {.pid = 31, .signal = 6, .since = 1000,
+	struct core_process of = {.pid = 31, .signal = 6, .since = 1000,
 			     .cwd = dir, .host = "h"};
 	struct buf out = BUF_INIT(1000);
 	FILE *f;
@@ -200,7 +200,7 @@ START_TEST(the_core_file_is_found)
 	ck_assert_int_eq(core_file_find(out.data, of.since, pattern,
 					sizeof pattern), 1);
 	ck_assert_str_eq(pattern, old);
-	/* one from before the process is another's */
+	/* an older file belongs to another process */
 	ck_assert_int_eq(core_file_find(out.data, time(NULL) + 100, pattern,
 					sizeof pattern), 0);
 	remove(old);
@@ -214,13 +214,13 @@ int main(void)
 	TCase *c = tcase_create("postmortem");
 
 	tcase_set_timeout(c, 30);
-	tcase_add_test(c, the_kernel_names_whom_it_killed);
+	tcase_add_test(c, the_kernel_names_the_process_it_killed);
 	tcase_add_test(c, the_driver_complains);
 	tcase_add_test(c, the_last_lines_are_kept_and_garbage_is_not);
 	tcase_add_test(c, core_patterns);
 	tcase_add_test(c, a_signal_that_would_leave_a_core);
-	tcase_add_test(c, a_kill_is_not_taken_for_the_kernels);
-	tcase_add_test(c, before_it_begins_it_knows_nothing);
+	tcase_add_test(c, a_kill_by_a_user_is_not_the_kernels);
+	tcase_add_test(c, knows_nothing_before_it_begins);
 	tcase_add_test(c, the_core_file_is_found);
 	return run_case(c);
 }

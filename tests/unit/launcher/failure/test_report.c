@@ -79,7 +79,7 @@ START_TEST(a_code_and_no_output)
 }
 END_TEST
 
-START_TEST(no_worker_is_to_blame)
+START_TEST(no_worker_failed)
 {
 	struct wire_end end = killed();
 
@@ -95,7 +95,7 @@ START_TEST(no_worker_is_to_blame)
 }
 END_TEST
 
-START_TEST(escape_codes_are_shown_not_obeyed)
+START_TEST(control_characters_are_escaped)
 {
 	struct wire_end end = killed();
 	const char *text;
@@ -107,7 +107,7 @@ START_TEST(escape_codes_are_shown_not_obeyed)
 }
 END_TEST
 
-/* ---- Everything that may be known ---- */
+/* ---- With all facts ---- */
 
 static struct report full(const struct wire_end *end,
 			  const struct error_file *error)
@@ -143,7 +143,7 @@ static int lines_of(const char *text)
 	return n;
 }
 
-START_TEST(what_the_kernel_and_the_worker_said)
+START_TEST(shows_what_kernel_and_worker_reported)
 {
 	struct wire_end end = killed();
 	struct error_file error = {"ValueError: boom\nat step 3",
@@ -169,9 +169,9 @@ START_TEST(what_the_kernel_and_the_worker_said)
 	expect_in(text, "|  error        ValueError: boom\n"
 		  "|               at step 3\n"
 		  "|  the end of its traceback:\n|      1\n");
-	expect_in(text, "|  all of it    /logs/none_x/attempt_0/0/stderr.log"
+	expect_in(text, "|  full stderr  /logs/none_x/attempt_0/0/stderr.log"
 		  "\n");
-	/* Python has written the same on stderr */
+	/* Python printed the same to stderr */
 	end.tail = SLICE_STR("Traceback:\nValueError: boom\n");
 	text = put(&r);
 	ck_assert_ptr_null(strstr(text, "the end of its traceback"));
@@ -188,7 +188,7 @@ static void fill(struct report_worker *w, uint32_t n, enum report_fate fate)
 		};
 }
 
-START_TEST(what_became_of_the_others)
+START_TEST(shows_what_became_of_the_other_workers)
 {
 	struct wire_end end = killed();
 	struct report r = full(&end, NULL);
@@ -227,7 +227,7 @@ START_TEST(what_became_of_the_others)
 }
 END_TEST
 
-START_TEST(a_page_stays_a_page)
+START_TEST(the_page_does_not_grow_with_the_workers)
 {
 	static char tail[8 << 10];
 	struct wire_end end = killed();
@@ -269,7 +269,7 @@ START_TEST(a_page_stays_a_page)
 }
 END_TEST
 
-START_TEST(a_lost_node_has_victims_too)
+START_TEST(shows_victims_of_a_lost_node)
 {
 	struct wire_end end = killed();
 	struct report r = full(&end, NULL);
@@ -423,12 +423,12 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, a_killed_worker);
 	tcase_add_test(c, a_code_and_no_output);
-	tcase_add_test(c, no_worker_is_to_blame);
-	tcase_add_test(c, escape_codes_are_shown_not_obeyed);
-	tcase_add_test(c, what_the_kernel_and_the_worker_said);
-	tcase_add_test(c, what_became_of_the_others);
-	tcase_add_test(c, a_page_stays_a_page);
-	tcase_add_test(c, a_lost_node_has_victims_too);
+	tcase_add_test(c, no_worker_failed);
+	tcase_add_test(c, control_characters_are_escaped);
+	tcase_add_test(c, shows_what_kernel_and_worker_reported);
+	tcase_add_test(c, shows_what_became_of_the_other_workers);
+	tcase_add_test(c, the_page_does_not_grow_with_the_workers);
+	tcase_add_test(c, shows_victims_of_a_lost_node);
 	tcase_add_test(c, hints);
 	tcase_add_test(c, the_same_as_json);
 	tcase_add_test(c, names_of_signals);
