@@ -219,7 +219,7 @@ static void on_end(struct member *m, const struct wire_end *end)
 		agent_handle(a, EV_RESTART, text);
 		return;
 	}
-	if (m->spare && !a->stop.level)
+	if (member_is_spare(m) && !a->stop.level)
 		log_info("job '%s' is over, and this spare node was not "
 			 "needed: %s", a->config->job, text);
 	a->ended_as_asked = end->verdict == WIRE_ENDED && a->stop.level;
@@ -282,9 +282,9 @@ static int agent_has_round(const struct agent *a)
 
 /* Without a server nobody else can end the job: it ends here once this node's
  * workers succeeded, or stopped as asked. */
-static void agent_end_adrift(struct agent *a)
+static void agent_end_detached(struct agent *a)
 {
-	if (!member_is_adrift(&a->member) || !agent_has_round(a) ||
+	if (!member_is_detached(&a->member) || !agent_has_round(a) ||
 	    a->group.running)
 		return;
 	exit_reports_flush(&a->exit_reports);
@@ -302,9 +302,9 @@ static void agent_end_adrift(struct agent *a)
 	agent_handle(a, EV_END, "all workers exited with code 0");
 }
 
-static void on_adrift(struct member *m)
+static void on_detached(struct member *m)
 {
-	agent_end_adrift(m->owner);
+	agent_end_detached(m->owner);
 }
 
 static const struct member_events member_events = {
@@ -313,7 +313,7 @@ static const struct member_events member_events = {
 	.find_holder = find_holder,
 	.on_end = on_end,
 	.on_stop = agent_on_stop,
-	.on_adrift = on_adrift,
+	.on_detached = on_detached,
 	.on_lost = on_lost,
 };
 
@@ -342,7 +342,7 @@ static void on_child(void *owner)
 
 	reap_children(on_reaped, a);
 	member_flush(&a->member);
-	agent_end_adrift(a);
+	agent_end_detached(a);
 	if (a->state == STOPPING || a->state == RESTARTING)
 		agent_sweep(a);
 }

@@ -76,7 +76,7 @@ static void agent_notify_workers(struct agent *a)
 {
 	if (a->stop.level >= WIRE_STOPPED)
 		a->shutdown.signal = a->stop.signal;
-	a->shutdown.is_far = a->nnodes > 1 && !member_is_adrift(&a->member);
+	a->shutdown.is_far = a->nnodes > 1 && !member_is_detached(&a->member);
 	agent_log_stop(a, worker_shutdown_notify(&a->shutdown, a->stop.signal));
 	worker_shutdown_set_grace(&a->shutdown, a->stop.grace_ms);
 	exit_reports_flush(&a->exit_reports);

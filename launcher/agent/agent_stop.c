@@ -52,7 +52,7 @@ static void agent_request_stop(struct agent *a, const struct stop_request *n,
 
 	/* first, so that no worker's exit is reported before it; without a
 	 * server the workers have the same grace period */
-	if (n->level > a->stop.level && !member_is_adrift(&a->member))
+	if (n->level > a->stop.level && !member_is_detached(&a->member))
 		member_stop(&a->member, &stop);
 	agent_accept_stop(a, n, text);
 }
@@ -101,14 +101,17 @@ void agent_start_time_limit(struct agent *a)
 static void agent_leave_by_signal(struct agent *a, int number,
 				  const char *cause)
 {
+	int code;
+
 	if (a->exit_code < 0) {
 		log_info("%s: leaving", cause);
 		if (remote_node_is_cut_off())
 			member_leave(&a->member, 0, ssh_is_gone);
 		else
 			member_leave(&a->member, number, cause);
-		agent_decide_exit(a, inferred_exit_code(a->config, number,
-						  a->member.started), cause);
+		code = inferred_exit_code(a->config, number,
+					  member_has_started(&a->member));
+		agent_decide_exit(a, code, cause);
 		a->shutdown.signal = number;
 	}
 	agent_handle(a, EV_SIGNAL, cause);
@@ -118,7 +121,7 @@ static int agent_has_work(const struct agent *a)
 {
 	return a->state == RUNNING || a->state == NOTIFIED ||
 	       a->state == KILLING ||
-	       (a->state == JOINING && a->member.spare &&
+	       (a->state == JOINING && member_is_spare(&a->member) &&
 		inferred_hears_all(a->config));
 }
 

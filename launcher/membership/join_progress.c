@@ -1,4 +1,4 @@
-/* join_progress.c: the lines of an agent that waits. */
+/* join_progress.c: the lines of a node that waits. */
 #include "launcher/membership/join_progress.h"
 
 #include <stdio.h>
@@ -11,9 +11,10 @@
 
 enum { LINE_MAX_BYTES = 4096 };
 
-static void say_how(const struct member *m, char *how, size_t size)
+static void join_progress_how(const struct join_progress *p, char *how,
+			      size_t size)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 
 	if (c->etcd.members)
 		snprintf(how, size, "the same command there");
@@ -21,39 +22,41 @@ static void say_how(const struct member *m, char *how, size_t size)
 		snprintf(how, size,
 			 "the same command, on another host add "
 			 "--rdzv-endpoint HOST:%u",
-			 sock_addr_port(&m->connection.addr));
+			 sock_addr_port(&p->connection->addr));
 	else
 		snprintf(how, size,
 			 "the same command there, with "
 			 "--rdzv-endpoint %s",
-			 m->connection.where);
+			 p->connection->where);
 }
 
-static void speak_outside(const struct member *m, unsigned long long s)
+static void join_progress_log_outside(const struct join_progress *p,
+				      unsigned long long s)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 
 	if (c->etcd.members)
 		log_info("waiting %llu s for a server of job '%s' at %s%s%s", s,
-			 c->job, m->connection.where,
-			 m->connection.last.code ? ": " : "",
-			 m->connection.last.text);
-	else if (m->connection.phase == CONNECTION_CALLING)
+			 c->job, p->connection->where,
+			 p->connection->last.code ? ": " : "",
+			 p->connection->last.text);
+	else if (p->connection->phase == CONNECTION_CALLING)
 		log_info("waiting %llu s for an answer from %s (job '%s')", s,
-			 m->connection.where, c->job);
+			 p->connection->where, c->job);
 	else
 		log_info("waiting %llu s for the rendezvous at %s (job '%s')"
 			 "%s%s; it starts with ddprun on the host that has that"
 			 " address",
-			 s, m->connection.where, c->job,
-			 m->connection.last.code ? ": " : "",
-			 m->connection.last.text);
+			 s, p->connection->where, c->job,
+			 p->connection->last.code ? ": " : "",
+			 p->connection->last.text);
 }
 
-/* "2 nodes", "2 to 4 nodes" */
-const char *join_progress_nodes(const struct member *m, char *text, size_t size)
+/* "2 nodes", "2 to 4 nodes"; returns text. */
+static const char *join_progress_nodes(const struct join_progress *p,
+				       char *text, size_t size)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 
 	if (c->min_nodes == c->max_nodes)
 		snprintf(text, size, "%u nodes", c->max_nodes);
@@ -63,86 +66,141 @@ const char *join_progress_nodes(const struct member *m, char *text, size_t size)
 	return text;
 }
 
-void join_progress_log_spare(const struct member *m)
+void join_progress_log_spare(const struct join_progress *p)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 
 	log_info("this node waits as a spare: job '%s' at %s has its %u node%s "
 		 "and takes this one when it loses one; if this is another job,"
 		 " give it its own --rdzv-id",
-		 c->job, m->connection.where, c->max_nodes,
+		 c->job, p->connection->where, c->max_nodes,
 		 c->max_nodes == 1 ? "" : "s");
 }
 
-static void speak_last_call(const struct member *m)
+static void join_progress_log_last_call(const struct join_progress *p)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 	uint64_t now = clock_ms();
-	uint64_t left = m->starts_ms > now ? m->starts_ms - now : 0;
+	uint64_t left = p->starts_ms > now ? p->starts_ms - now : 0;
 	char nodes[64];
 
 	log_info("%u of %s are there at %s (job '%s'); starting in %llu s "
 		 "unless more come (--last-call-timeout)",
-		 m->joined, join_progress_nodes(m, nodes, sizeof(nodes)),
-		 m->connection.where, c->job,
+		 p->joined, join_progress_nodes(p, nodes, sizeof(nodes)),
+		 p->connection->where, c->job,
 		 (unsigned long long)(left + 500) / 1000);
 }
 
 /* "1 of 2 nodes: node 1 (h2, not connected)" in its two halves; Slurm knows
  * their names, and has started them. */
-static void say_awaited(const struct member *m, struct buf *head,
-			struct buf *names)
+static void join_progress_put_awaited(const struct join_progress *p,
+				      struct buf *head, struct buf *names)
 {
-	const char *colon = strstr(m->awaited, ": ");
-	size_t n = colon ? (size_t)(colon - m->awaited) : strlen(m->awaited);
+	const char *colon = strstr(p->awaited, ": ");
+	size_t n = colon ? (size_t)(colon - p->awaited) : strlen(p->awaited);
 
-	buf_printf(head, "%.*s%s", (int)n, m->awaited,
-		   m->started ? " to come back" : "");
+	buf_printf(head, "%.*s%s", (int)n, p->awaited,
+		   p->has_started ? " to come back" : "");
 	if (!colon)
 		return;
 	buf_put(names, ": ", 2);
-	inferred_name_nodes(m->config, colon + 2, names);
+	inferred_name_nodes(p->config, colon + 2, names);
 }
 
 /* How those come that are missing: by whom, and with what. */
-static void say_remedy(const struct member *m, char *text, size_t size)
+static void join_progress_remedy(const struct join_progress *p, char *text,
+				 size_t size)
 {
-	const struct config *c = m->config;
+	const struct config *c = p->config;
 	char how[SOCK_TEXT_MAX + 128];
 
 	text[0] = '\0';
-	say_how(m, how, sizeof(how));
-	if (c->nports && strstr(m->awaited, ": "))
+	join_progress_how(p, how, sizeof(how));
+	if (c->nports && strstr(p->awaited, ": "))
 		snprintf(text, size, "; srun %s ddprun there, too",
-			 m->started ? "had" : "starts");
-	else if (!m->started)
+			 p->has_started ? "had" : "starts");
+	else if (!p->has_started)
 		snprintf(text, size, "; start the other%s with %s",
-			 c->max_nodes - m->joined > 1 ? "s" : "", how);
+			 c->max_nodes - p->joined > 1 ? "s" : "", how);
 }
 
-void join_progress_log_awaited(const struct member *m, unsigned long long s)
+void join_progress_log_awaited(struct join_progress *p, struct slice text,
+			       unsigned long long s)
 {
 	char remedy[SOCK_TEXT_MAX + 192];
 	struct buf head = BUF_INIT(LINE_MAX_BYTES), names = head;
 
-	say_awaited(m, &head, &names);
-	say_remedy(m, remedy, sizeof(remedy));
+	snprintf(p->awaited, sizeof(p->awaited), "%.*s", SLICE_FMT(text));
+	join_progress_put_awaited(p, &head, &names);
+	join_progress_remedy(p, remedy, sizeof(remedy));
 	log_info("waiting %llu s at %s for %.*s (job '%s')%.*s%s", s,
-		 m->connection.where, (int)head.len, head.data, m->config->job,
+		 p->connection->where, (int)head.len, head.data, p->config->job,
 		 (int)names.len, names.len ? names.data : "", remedy);
 	buf_release(&head);
 	buf_release(&names);
 }
 
-/* Whom it waits for at the server, that says itself, and when. */
-void join_progress_log(const struct member *m)
+void join_progress_log(const struct join_progress *p, int is_spare)
 {
-	unsigned long long s = (clock_ms() - m->began_ms + 500) / 1000;
+	unsigned long long s = (clock_ms() - p->began_ms + 500) / 1000;
 
-	if (m->connection.phase != CONNECTION_IN)
-		speak_outside(m, s);
-	else if (m->spare)
-		return; /* was said once */
-	else if (m->joined && m->starts_ms)
-		speak_last_call(m);
+	if (p->connection->phase != CONNECTION_IN)
+		join_progress_log_outside(p, s);
+	else if (is_spare)
+		return; /* was logged once */
+	else if (p->joined && p->starts_ms)
+		join_progress_log_last_call(p);
+}
+
+void join_progress_timeout_error(const struct join_progress *p, struct err *e)
+{
+	const struct config *c = p->config;
+	const struct connection *at = p->connection;
+	char nodes[64];
+
+	if (at->phase == CONNECTION_IN)
+		err_set(e, ERR_TIMEOUT,
+			"gave up after %g s: only %u of %s came to %s "
+			"(job '%s')%s%s; start them all within --rdzv-timeout",
+			c->rdzv_timeout_s, p->joined,
+			join_progress_nodes(p, nodes, sizeof(nodes)), at->where,
+			c->job, p->awaited[0] ? "; waited for " : "",
+			p->awaited);
+	else if (c->etcd.members)
+		err_set(e, ERR_TIMEOUT,
+			"gave up after %g s: nobody became the server of job "
+			"'%s' at %s%s%s; look at etcd, or raise "
+			"--rdzv-timeout",
+			c->rdzv_timeout_s, c->job, at->where,
+			at->last.code ? ": " : "", at->last.text);
+	else
+		err_set(e, ERR_TIMEOUT,
+			"gave up after %g s: no rendezvous at %s%s%s; start "
+			"ddprdzv or node 0's ddprun there, or raise "
+			"--rdzv-timeout",
+			c->rdzv_timeout_s, at->where, at->last.code ? ": " : "",
+			at->last.text);
+}
+
+void join_progress_begin(struct join_progress *p, int has_started)
+{
+	p->began_ms = clock_ms();
+	p->has_started = has_started;
+	p->joined = 0;
+	p->starts_ms = 0;
+	p->awaited[0] = '\0';
+}
+
+void join_progress_set_state(struct join_progress *p,
+			     const struct wire_state *state)
+{
+	p->joined = state->joined;
+	p->starts_ms =
+		state->last_call_ms ? clock_ms() + state->last_call_ms : 0;
+	log_debug("%u of %u nodes are there", p->joined, p->config->max_nodes);
+}
+
+int join_progress_is_due(const struct join_progress *p)
+{
+	return clock_ms() - p->began_ms >= JOIN_PROGRESS_FIRST_MS;
 }

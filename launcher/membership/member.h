@@ -1,36 +1,37 @@
-/* member.h: this node's membership in the job: joins, waits for the other nodes
- * and says so, keeps the lease. Knows no workers; what the server decides goes
- * to the owner. */
+/* member.h: this node as a member of the job: joins rounds, keeps the lease,
+ * tells the server how workers end, finds the server again when it is lost.
+ * Runs the actions of membership.h's table. Knows no workers: what the server
+ * decides goes to the owner, through member_events. */
 #ifndef LAUNCHER_MEMBER_H
 #define LAUNCHER_MEMBER_H
 
 #include "launcher/inspect/page.h"
-#include "launcher/membership/connection.h"
+#include "launcher/membership/join_progress.h"
+#include "launcher/membership/membership.h"
+#include "launcher/membership/outbox.h"
 #include "launcher/membership/reconnect.h"
 #include "launcher/membership/vouch.h"
-
-enum { MEMBER_AWAITED_MAX = 640 };
 
 struct member;
 
 struct member_events {
 	void (*on_start)(struct member *m, const struct wire_start *start);
 	void (*on_end)(struct member *m, const struct wire_end *end);
-	/* The job is to stop, as this node may have said itself. */
+	/* The job is to stop; the request may be this node's own. */
 	void (*on_stop)(struct member *m, const struct wire_stop *stop);
 	/* A round runs, and this node is a spare of it. */
 	void (*on_spare)(struct member *m);
-	/* It has waited for a second, and was told whom for. */
+	/* The node has waited for a second: the server named the missing. */
 	void (*on_waiting)(struct member *m);
-	/* Which rank, and which process of its, has that socket: 1, or 0: it is
-	 * not known. */
+	/* Finds the rank and the process that have this socket. 1, or 0: not
+	 * known. */
 	int (*find_holder)(struct member *m, uint64_t inode, uint32_t *rank,
 			   pid_t *pid);
-	/* The server is not looked for any more; what the workers do is theirs
-	 * until somebody has to hear of it: then on_lost. */
-	void (*on_adrift)(struct member *m);
+	/* The server is not looked for any more. The workers go on until one
+	 * has news that the server must hear; then on_lost. */
+	void (*on_detached)(struct member *m);
 	/* Refused, timed out, lost, or the server cannot be started: code and
-	 * text say which. At most once; the membership is over. */
+	 * text say which. At most once; the membership is closed. */
 	void (*on_lost)(struct member *m, const struct err *why);
 };
 
@@ -40,26 +41,21 @@ struct member {
 	const struct config *config;
 	const char *node_id;
 	char host[SOCK_HOST_MAX];
+	struct membership membership;
+	uint32_t round; /* the last that has started */
+	int has_started;
 	struct connection connection;
-	struct reconnect reconnect; /* where the server is away */
-	int over;
-	uint32_t id; /* of the last request */
-	int waiting; /* a JOIN is to be sent, or waits for its START */
-	int join_sent;
-	int started;	 /* a round has been: the others know the way */
+	struct reconnect reconnect;
+	struct outbox outbox;
+	struct join_progress progress;
+	uint32_t id; /* of the last request on this connection */
+	uint32_t resume_id;
+	unsigned unanswered; /* pings since anything came */
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
-	struct pages pages; /* for those who ask what this node does */
-	struct vouch vouch; /* for those who ask who connects from here */
-	uv_timer_t speak, ping, deadline;
-	uint64_t began_ms;
-	unsigned unheard; /* pings since anything came */
-	/* what STATE said last */
-	uint32_t joined, spares;
-	int spare;	    /* this node waits for another's place */
-	uint64_t starts_ms; /* the last call ends then; 0: it has not begun */
-	/* what WAITING said last, of this wait: whom for; "" before */
-	char awaited[MEMBER_AWAITED_MAX];
+	struct pages pages; /* answers to those who ask what this node does */
+	struct vouch vouch; /* and to those who ask who connects from here */
+	uv_timer_t report, ping, deadline;
 };
 
 /* Resolves the endpoint, which may block on DNS; nothing is started. An error
@@ -68,32 +64,34 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 		const char *node_id, const struct member_events *events,
 		struct err *e);
 
-/* Asks to be in the next round: connects first where that is needed. The answer
- * is on_start or on_lost, later. */
+/* Asks to be in the next round; the first call also connects. The answer is
+ * on_start or on_lost, later. */
 void member_join(struct member *m);
 
-/* Sent by member_flush, or when there is much: workers tend to end together. */
+/* Kept in the outbox; sent by member_flush, or when there is much: workers tend
+ * to end together. */
 void member_exited(struct member *m, const struct wire_exited *x);
 void member_flush(struct member *m);
-/* exit_code: what the job is to exit with; 0: as the server finds right. */
+/* exit_code: the job's; 0: the server chooses it. */
 void member_failed(struct member *m, uint32_t round, int exit_code,
 		   const char *text);
-void member_leave(struct member *m, int signal, const char *text);
 void member_stop(struct member *m, const struct wire_stop *stop);
+/* Not kept: a server that is away counts this node as lost anyway. */
+void member_leave(struct member *m, int signal, const char *text);
 
-/* Between two signs of life; and one more of them, for an owner who keeps the
- * loop from running. */
+/* The time between two signs of life; and one more of them, for an owner that
+ * keeps the loop from running. */
 uint64_t member_ping_ms(const struct member *m);
 void member_ping(struct member *m);
 
-/* No server, and none is looked for. */
-int member_is_adrift(const struct member *m);
+/* There is no server, and none is waited for. */
+int member_is_detached(const struct member *m);
+/* This node waits for another's place. */
+int member_is_spare(const struct member *m);
+/* A round has been, or is. */
+int member_has_started(const struct member *m);
 
-/* For reconnect.c. */
-void member_give_up(struct member *m, const struct err *why);
-void member_send_join(struct member *m);
-
-/* Closes all; the server that we host, if any, is told to go and ends later. */
+/* Closes all; a server that we host is asked to exit, and does so later. */
 void member_close(struct member *m);
 
 /* A child ended: 1 if it was the server, or wrote a page. */
@@ -101,7 +99,7 @@ int member_reaped(struct member *m, pid_t pid, int status);
 /* 0 if none runs here. */
 pid_t member_server_pid(const struct member *m);
 /* It runs, and was not the job's: nobody needs it, but it may have to remove
- * what that one left in etcd. It ends by itself, also when we are gone. */
+ * the job's entries from etcd. It exits on its own, even after us. */
 int member_server_stands_by(const struct member *m);
 void member_leave_server(struct member *m);
 

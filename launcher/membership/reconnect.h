@@ -1,58 +1,66 @@
-/* reconnect.h: a member whose server is away: what it has told and must tell
- * again, for how long it looks, what it says of it. Without a server it is
- * adrift: its workers go on until somebody has to hear of them. A part of
- * member.c. */
+/* reconnect.h: what is known of a server that was lost: since when, why, for
+ * how long it is looked for, and which lines people read about it. Also notices
+ * when only the network is in the way. Decides nothing: member.c does. */
 #ifndef LAUNCHER_RECONNECT_H
 #define LAUNCHER_RECONNECT_H
 
-#include "base/buf.h"
-#include "base/error.h"
-#include "base/loop.h"
+#include "launcher/membership/connection.h"
 #include "launcher/membership/probe.h"
-#include "rendezvous/wire.h"
 
-struct member;
-
-struct reconnect {
-	struct buf said; /* notices since the last JOIN, as frames */
-	int needs;	 /* one of them is more than that all is well */
-	int away;	 /* lost, and not RESUMED yet */
-	int renews;	 /* away, and nobody but the network is to blame */
-	int adrift;	 /* it is waited for no longer */
-	int silent;	 /* it was lost by saying nothing, as this node may
-			  * have been by it */
-	int said_lost;	 /* aloud */
-	int anew;	 /* it counted this node as lost; until the JOIN */
-	uint64_t lost_ms;
-	char when[16]; /* by the clock on the wall, for people */
-	struct err why;
-	uint32_t asked;	  /* the id of our RESUME */
-	int began, ended; /* a START came; and that round's END */
-	uint32_t round;
-	uv_timer_t timer;
-	struct probe probe; /* where the network may be away */
+struct reconnect_events {
+	/* Nobody came within --rdzv-conf reconnect_timeout; why says so. */
+	void (*on_timeout)(void *owner, const struct err *why);
+	/* A stalled connection's host can be reached again. */
+	void (*on_reachable)(void *owner);
 };
 
-void reconnect_init(struct member *m, uv_loop_t *loop);
-void reconnect_close(struct member *m);
+struct reconnect {
+	const struct reconnect_events *events;
+	void *owner;
+	const struct config *config;
+	struct connection *connection;
+	struct err why;
+	uint64_t lost_ms;
+	char when[16];	 /* lost_ms by the clock on the wall, for people */
+	int has_workers; /* when it was lost: they go on meanwhile */
+	int is_logged;	 /* people know of the loss */
+	int is_silent;	 /* it sent nothing for too long. Perhaps it heard
+			  * nothing either, and counted this node as lost. */
+	uv_timer_t timer;
+	struct probe probe;
+};
 
-/* The server is lost, and why: 1: it is looked for; 0: the user wants none of
- * that. hopeless: nobody will start it again. */
-int reconnect_lost(struct member *m, const struct err *why, int hopeless);
-/* m->unheard pings have had no answer: where the network is why, a new
- * connection as soon as it is back, quietly. */
-void reconnect_unheard(struct member *m);
-/* Connected again: 1 and asks where things stand, or 0: it never was away. */
-int reconnect_greeted(struct member *m);
-/* The answer to that: 1 it was, 0 it is another's. */
-int reconnect_take(struct member *m, const struct wire_frame *f);
+void reconnect_init(struct reconnect *r, uv_loop_t *loop,
+		    struct connection *connection,
+		    const struct reconnect_events *events, void *owner);
+void reconnect_close(struct reconnect *r);
 
-/* Forgets what was told: a JOIN is sent. */
-void reconnect_begin(struct member *m);
-/* What was put into said from there on is one notice more: it is sent now, or
- * when there is a server; needs: as above. */
-void reconnect_say(struct member *m, size_t from, int needs);
-/* This node needs the server now. 1: there is none, and the member is lost. */
-int reconnect_needs(struct member *m);
+/* A loss begins: logs it, at once or when it lasts, and starts the time in
+ * which on_timeout has not come yet. */
+void reconnect_start(struct reconnect *r, const struct err *why,
+		     int has_workers);
+/* Begins one that is no news: the connection stalled and is replaced. */
+void reconnect_start_quietly(struct reconnect *r);
+/* The server is back: logs that, unless the loss was no news. */
+void reconnect_stop(struct reconnect *r, int is_quiet);
+/* It is looked for no longer; text is added to why. */
+void reconnect_give_up(struct reconnect *r, const char *text);
+/* Neither on_timeout nor on_reachable after this. */
+void reconnect_stop_timers(struct reconnect *r);
+
+/* The error of a node that needs the server that was lost. */
+void reconnect_error(struct reconnect *r, struct err *e);
+/* Where etcd chooses the server, the other nodes may have found the next one
+ * and count this node as lost. */
+int reconnect_is_left_behind(const struct reconnect *r);
+
+/* Called for each ping: `unanswered` of them in a row have no answer. Probes
+ * the server's host where the connection is stalled: TCP doubles the time
+ * between its tries, and the lease might end before it finds the network
+ * back. */
+void reconnect_check_stall(struct reconnect *r, unsigned unanswered,
+			   uint64_t ping_ms);
+/* The connection is up, and what we sent is not acknowledged. */
+int reconnect_is_stalled(const struct reconnect *r);
 
 #endif

@@ -1,0 +1,36 @@
+/* member_internal.h: shared by member.c, which runs the table's actions,
+ * member_receive.c, which turns the server's frames into its events, and
+ * member_send.c, which makes the frames for the server. */
+#ifndef LAUNCHER_MEMBER_INTERNAL_H
+#define LAUNCHER_MEMBER_INTERNAL_H
+
+#include "launcher/membership/member.h"
+
+/* What comes with an event, for its action and the log; NULL where nothing
+ * does. */
+struct member_news {
+	const struct err *why;
+	const struct wire_start *start;
+	const struct wire_end *end;
+	uint32_t heard; /* notices of the outbox that the server has */
+};
+
+/* The one way to change the membership: logs the edge, runs its action. */
+void member_handle(struct member *m, enum membership_event ev,
+		   const struct member_news *news);
+void member_fail(struct member *m, const struct err *why);
+
+/* A frame of the connection that greeted us, or its refusal to. */
+void member_on_frame(struct member *m, const struct wire_frame *f);
+
+/* The server has greeted us; what is put into member_out is sent by
+ * member_flush. */
+int member_is_connected(const struct member *m);
+struct buf *member_out(struct member *m);
+
+/* Clears the outbox. May fail, and then closes the membership. */
+void member_send_join(struct member *m);
+void member_send_resume(struct member *m);
+void member_send_page(void *owner, const struct wire_page *page);
+
+#endif

@@ -1,0 +1,246 @@
+/* member_receive.c: what the server says, as events of the membership table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "launcher/config/exit_code.h"
+#include "launcher/membership/member_internal.h"
+
+/* ---- what a server that was lost knows of us ---- */
+
+static void member_on_known(struct member *m, const struct wire_resumed *x)
+{
+	const struct member_news news = {.heard = x->heard};
+
+	member_handle(m,
+		      membership_waits(&m->membership) && !x->joined
+			      ? MEMBER_ON_UNJOINED
+			      : MEMBER_ON_RESUMED,
+		      &news);
+}
+
+/* The others go on without this node, which may join them: as after a round
+ * that ended. */
+static void member_on_counted_lost(struct member *m,
+				   const struct wire_resumed *x)
+{
+	const struct wire_end end = {.round = m->round,
+				     .verdict = WIRE_REGROUP,
+				     .text = x->text,
+				     .rank = -1};
+	const struct member_news news = {.end = &end, .heard = UINT32_MAX};
+
+	if (membership_waits(&m->membership))
+		member_handle(m, MEMBER_ON_UNJOINED, &news);
+	else if (m->membership.place == MEMBER_EXPELLED) /* the owner knows */
+		member_handle(m, MEMBER_ON_RESUMED, &news);
+	else
+		member_handle(m, MEMBER_ON_EXPELLED, &news);
+}
+
+/* The server has lost more than that this node waits. */
+static void member_on_forgotten(struct member *m, const struct wire_resumed *x)
+{
+	struct err e = ERR_INIT;
+	const struct member_news news = {.why = &e};
+	const char *left = "", *right = "";
+
+	connection_stop_search(&m->connection);
+	uv_timer_stop(&m->ping); /* nobody is left to answer */
+	if (x->known == WIRE_OVER) {
+		m->outbox.is_urgent = 1;
+	} else if (m->connection.is_candidate) {
+		/* the others go on without this node */
+		left = "and the next one does not know this node any more (";
+		right = ")";
+		m->reconnect.is_silent = 1;
+	} else {
+		left = "it came back without its state (";
+		right = "); --journal FILE keeps it";
+	}
+	err_set(&e, ERR_REMOTE, "%s%.*s%s", left, SLICE_FMT(x->text), right);
+	member_handle(m, MEMBER_ON_FORGOTTEN, &news);
+}
+
+static void member_on_resumed(struct member *m, const struct wire_frame *f)
+{
+	struct wire_resumed x;
+	struct err e = ERR_INIT;
+
+	if (wire_get_resumed(f, &x, &e) < 0)
+		member_fail(m, &e);
+	else if (x.known == WIRE_KNOWN)
+		member_on_known(m, &x);
+	else if (x.known == WIRE_LOST && m->has_started &&
+		 !m->connection.is_candidate)
+		member_on_counted_lost(m, &x);
+	else if (!m->has_started)
+		member_handle(m, MEMBER_ON_UNJOINED, NULL);
+	else
+		member_on_forgotten(m, &x);
+}
+
+static int member_is_resume_reply(const struct member *m,
+				  const struct wire_frame *f)
+{
+	return f->type == WIRE_RESUME && f->kind == WIRE_REPLY &&
+	       f->id == m->resume_id && membership_is_away(&m->membership);
+}
+
+/* ---- notices ---- */
+
+static void member_on_error(struct member *m, const struct wire_frame *f)
+{
+	const struct membership *ms = &m->membership;
+	struct wire_error x;
+	struct err e = ERR_INIT;
+	const struct member_news news = {.why = &e};
+
+	if (wire_get_error(f, &x, &e) < 0) {
+		member_fail(m, &e);
+		return;
+	}
+	/* the last job's server, which waits for its node 0 to end */
+	if (x.code == ERR_ABORTED &&
+	    (membership_is_away(ms) ||
+	     (!m->has_started && membership_waits(ms)))) {
+		err_set(&e, ERR_ABORTED, "%.*s", SLICE_FMT(x.text));
+		member_handle(m, MEMBER_ON_TURNED_AWAY, &news);
+		return;
+	}
+	err_set(&e, f->id ? exit_code_refusal(x.code) : ERR_PROTOCOL, "%.*s",
+		SLICE_FMT(x.text));
+	member_fail(m, &e);
+}
+
+static void member_on_state(struct member *m, const struct wire_state *state)
+{
+	enum membership_state was = m->membership.state;
+
+	join_progress_set_state(&m->progress, state);
+	if (state->spare && was != MEMBER_SPARE)
+		member_handle(m, MEMBER_ON_SPARE, NULL);
+	else if (!state->spare && was == MEMBER_SPARE)
+		member_handle(m, MEMBER_ON_COUNTED, NULL);
+	else if (join_progress_is_due(&m->progress))
+		join_progress_log(&m->progress, was == MEMBER_SPARE);
+}
+
+/* Names the client of PyTorch's store here that waits. */
+static void member_name_client(struct member *m, const struct wire_waiting *x,
+			       char *text, size_t size)
+{
+	uint64_t inode = vouch_inode(&m->vouch, x);
+	uint32_t rank;
+	pid_t pid;
+
+	if (inode && m->events->find_holder(m, inode, &rank, &pid))
+		snprintf(text, size, " (rank %u, pid %d, in PyTorch's store)",
+			 rank, (int)pid);
+	else
+		snprintf(text, size,
+			 " (a worker of this node, in PyTorch's "
+			 "store)");
+}
+
+static void member_on_waiting(struct member *m, const struct wire_waiting *x)
+{
+	unsigned long long s = (x->waited_ms + 500) / 1000;
+	char client[96] = "";
+
+	if (x->peer.len)
+		member_name_client(m, x, client, sizeof(client));
+	if (m->has_started && !membership_waits(&m->membership))
+		log_info("waiting %llu s for %.*s%s (job '%s')", s,
+			 SLICE_FMT(x->text), client, m->config->job);
+	if (m->membership.state != MEMBER_WAITING || m->progress.starts_ms)
+		return;
+	join_progress_log_awaited(&m->progress, x->text, s);
+	m->events->on_waiting(m);
+}
+
+static int member_on_start(struct member *m, const struct wire_frame *f,
+			   struct err *e)
+{
+	struct wire_start start;
+	const struct member_news news = {.start = &start};
+	int rc = wire_get_start(f, &start, e);
+
+	if (rc == 0)
+		member_handle(m, MEMBER_ON_START, &news);
+	return rc;
+}
+
+static int member_on_end(struct member *m, const struct wire_frame *f,
+			 struct err *e)
+{
+	struct wire_end end;
+	const struct member_news news = {.end = &end};
+	int rc = wire_get_end(f, &end, e);
+
+	if (rc == 0)
+		member_handle(m,
+			      end.verdict == WIRE_RESTART ||
+					      end.verdict == WIRE_REGROUP
+				      ? MEMBER_ON_ROUND_END
+				      : MEMBER_ON_JOB_END,
+			      &news);
+	return rc;
+}
+
+static int member_on_notice(struct member *m, const struct wire_frame *f,
+			    struct err *e)
+{
+	struct wire_state state;
+	struct wire_waiting waiting;
+	struct wire_look look;
+	struct wire_stop stop;
+	int rc = 0;
+
+	switch (f->type) {
+	case WIRE_STATE:
+		rc = wire_get_state(f, &state, e);
+		if (rc == 0)
+			member_on_state(m, &state);
+		return rc;
+	case WIRE_START:
+		return member_on_start(m, f, e);
+	case WIRE_END:
+		return member_on_end(m, f, e);
+	case WIRE_STOP:
+		rc = wire_get_stop(f, &stop, e);
+		if (rc == 0)
+			m->events->on_stop(m, &stop);
+		return rc;
+	case WIRE_VOUCH:
+		rc = vouch_answer(&m->vouch, f, member_out(m), e);
+		member_flush(m);
+		return rc;
+	case WIRE_WAITING:
+		rc = wire_get_waiting(f, &waiting, e);
+		if (rc == 0)
+			member_on_waiting(m, &waiting);
+		return rc;
+	case WIRE_LOOK:
+		rc = wire_get_look(f, &look, e);
+		if (rc == 0)
+			pages_start(&m->pages, &look);
+		return rc;
+	default:
+		return 0; /* a later server may know more than we do */
+	}
+}
+
+void member_on_frame(struct member *m, const struct wire_frame *f)
+{
+	struct err e = ERR_INIT;
+
+	m->unanswered = 0;
+	probe_stop(&m->reconnect.probe);
+	if (member_is_resume_reply(m, f))
+		member_on_resumed(m, f);
+	else if (f->kind == WIRE_ERROR_REPLY)
+		member_on_error(m, f);
+	else if (f->kind == WIRE_NOTICE && member_on_notice(m, f, &e) < 0)
+		member_fail(m, &e);
+}
