@@ -1,39 +1,38 @@
-# ddprun: the one entrance.
+# ddprun: builds, tests and installs everything.
 #
 #   make demo        install what is missing, build, train MNIST on two workers
 #   make check       install what is missing, build, run all tests
 #   make all         build everything into build/
 #   make check-gpu   the tests that need a GPU
-#   make check-cluster   all tests on a real Slurm, of which check runs a part
-#   make check-roots     the same on the Slurm of other releases of Debian, and
-#                    what needs etcd on theirs
+#   make check-cluster   all tests that need a real Slurm; check runs some of them
+#   make check-roots     the same on the Slurm of other Debian releases, and the
+#                    tests of etcd on theirs
 #   make bench       ratios against peers and physical floors
-#   make style       who includes whom, layout, clang-format where installed
-#   make analyze     gcc -fanalyzer and clang's static analyser; exit 1 on any warning
+#   make style       include rules, layout, wording, clang-format if installed
+#   make analyze     gcc -fanalyzer and clang's static analyser; fails on any warning
 #   make fuzz        run the fuzzers (FUZZ_SECONDS=60 each); needs clang
-#   make fuzz-sdk    libddp against a reference, FUZZ_SECONDS (60) of random calls
-#   make fuzz-store  the store against a model, the same (FUZZ_SEED=N: from N on)
-#   make planted     plant faults and see that tests find them (PLANTED="names")
-#   make chaos       SECONDS (60) of random faults over hosts (docs/testing.md)
-#   make faults      each call of each process fails once (docs/testing.md)
-#   make mutants     change one line at a time; which tests see it (docs/testing.md)
-#   make tests       build all programs that the tests start; make bench-programs and
-#                    gpu-programs those of the benchmarks and of check-gpu
-#   make deps        install what the tests need; build-deps: what building needs
-#   make cuda-ops    the trainers' CUDA operations alone
-#   make man         the OPTIONS of docs/ddprun.1 from the table of options; make map the
-#                    picture of the rooms from the #include lines
+#   make fuzz-sdk    compare libddp with a reference, FUZZ_SECONDS (60) of random calls
+#   make fuzz-store  compare the store with a model likewise (FUZZ_SEED=N: start at N)
+#   make planted     plant faults, and check that tests find them (PLANTED="names")
+#   make chaos       SECONDS (60) of random faults on several hosts (docs/testing.md)
+#   make faults      let each call of each process fail once (docs/testing.md)
+#   make mutants     change one line at a time; do tests notice? (docs/testing.md)
+#   make tests       build all programs that the tests start; bench-programs and
+#                    gpu-programs: those of the benchmarks and of check-gpu
+#   make deps        install what the tests need; build-deps: what the build needs
+#   make cuda-ops    only the trainers' CUDA operations
+#   make man         regenerate OPTIONS in docs/ddprun.1 from the table of options
+#   make map         redraw docs/map.svg from the #include lines
 #   make install     to DESTDIR/PREFIX
 #   make deb         a Debian package in build/;  make clean;  make help
 #
 # Knobs: V=1 shows commands; SAN=address,undefined builds with sanitizers into a
-# folder of its own; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
-# (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" runs
-# only some of the tests, BENCH="launch kill" some of the benchmarks;
-# CUDA=/usr/local/cuda is where CUDA, cuDNN and NCCL are, for the trainers'
-# operations on GPUs and the programs that call them: libddp needs none to be
-# built, and without them those are left out. CUDA_ARCH="80 90": GPUs that the
-# operations are compiled for; others take a second at their first start.
+# separate folder; O=/elsewhere builds there; DEPS=0 installs nothing; PREFIX
+# (/usr/local), DESTDIR; CC, CFLAGS, LDFLAGS as usual; TESTS="e2e/x.bats" selects
+# tests, BENCH="launch kill" benchmarks. CUDA=/usr/local/cuda is where CUDA, cuDNN
+# and NCCL are. Only the trainers' operations on GPUs, and programs that call CUDA,
+# need them, and are not built without them. CUDA_ARCH="80 90" are the GPUs that the
+# operations are compiled for; other GPUs take a second at their first start.
 
 comma := ,
 V ?= 0
@@ -53,8 +52,8 @@ has_cudnn := $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),$(wildcard
 
 CFLAGS ?= -O2 -g
 san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-# A stack that is overrun, and a copy that libc sees to be too long, end the
-# process; the tables of functions cannot be written to.
+# A stack overrun, or a copy that libc recognizes as too long, ends the process;
+# tables of functions are read-only.
 hardening := -fstack-protector-strong -fstack-clash-protection $(if $(filter -O -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 is_clang := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
@@ -65,14 +64,14 @@ all_cflags = -std=c11 -D_GNU_SOURCE -I. -MMD -MP -fPIC -fvisibility=hidden \
 	-DDDP_VERSION='"$(VERSION)"' $(san_flags) $(if $(SAN),,$(hardening)) $(CFLAGS)
 all_ldflags = $(san_flags) -Wl,-z,relro,-z,now $(LDFLAGS)
 
-# make calls itself so: on all cores, unless -j says on how many.
+# How make calls itself: on all cores, unless -j sets their number.
 all_cores = --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-# ---- what is made of what
+# ---- programs and libraries
 
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 base_objs := $(call objs,$(wildcard base/*.c))
-# The wire, and the proof of who speaks on it: the programs and libddp share them.
+# The wire and authentication, which the programs and libddp share.
 # The rooms of each program: docs/structure.md.
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
 client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_way client_connect) rendezvous/auth/handshake.c)
@@ -84,11 +83,12 @@ trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp
 trainer_objs := $(call objs,$(foreach room,train report data models ops,$(wildcard trainers/$(room)/*.c)))
 trainers := $(patsubst trainers/%.c,$(O)/%,$(trainer_mains))
 
-# Static where Debian has it: a launcher is judged by its start.
+# Linked statically where Debian has a static library, for a fast start.
 uv_libs = $(shell $(PKG_CONFIG) --libs libuv-static 2>/dev/null || $(PKG_CONFIG) --libs libuv 2>/dev/null || echo -luv) -lpthread -ldl
-# Its few functions that we call, within our programs and libddp, where that can be.
+# The few functions of it that we call, statically within our programs and libddp if
+# possible.
 sodium_libs := $(shell sh -c 'a=$$($(PKG_CONFIG) --variable=libdir libsodium)/libsodium.a; test -f $$a && echo $$a || echo -lsodium')
-# What a program needs besides libddp.a where that could not take it in.
+# What a program needs besides libddp.a if that does not contain it.
 ddp_libs = $(filter-out %.a,$(sodium_libs))
 dnnl_libs = -ldnnl -lgomp
 
@@ -107,7 +107,7 @@ deps:
 build-deps:
 	@sh ./deps.sh
 
-# The flags are in this file: what was built with others is built again.
+# This file contains the flags: a change of them rebuilds everything.
 $(O)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
@@ -115,11 +115,11 @@ $(O)/obj/%.o: %.c Makefile
 
 $(filter-out $(O)/obj/trainers/ops/%,$(trainer_objs)) $(call objs,$(trainer_mains)): extra_cflags = -O3 -fno-math-errno
 
-# The CPU's operations share their loops out to threads where gcc compiles them.
+# With gcc, the CPU's operations distribute their loops over threads.
 openmp := $(if $(is_clang),-Wno-unknown-pragmas,-fopenmp)
 $(call objs,$(wildcard trainers/ops/*.c)): extra_cflags = -O3 -fno-math-errno $(openmp)
 
-# The arithmetic, once for each instruction set; kernels.c asks the CPU.
+# The arithmetic, once for each instruction set; kernels.c chooses at run time.
 $(call objs,$(wildcard worker-sdk/math/kernels_*.c)): extra_cflags = -O3 -ffp-contract=off $(isa_flags)
 ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 $(call objs,worker-sdk/math/kernels_avx2.c): isa_flags = -mavx2 -mf16c
@@ -135,8 +135,8 @@ $(O)/ddprdzv: $(server_objs)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) $(uv_libs)
 
-# One relocatable object with only ddp_* global, so that a program linked with
-# libddp.a may have names of its own like ours.
+# One relocatable object in which only ddp_* is global, so that a program linked
+# with libddp.a may use the names that libddp uses internally.
 $(O)/libddp.a: $(sdk_objs)
 	$(if $(Q),@echo "  AR    $@")
 	$(Q)$(CC) -r -nostdlib -o $(O)/obj/libddp.o $^ $(filter %.a,$(sodium_libs))
@@ -156,8 +156,8 @@ $(O)/ddp-plot: trainers/ddp-plot
 	@mkdir -p $(@D)
 	$(Q)install $< $@
 
-# The trainers' operations on GPUs: loaded when they are asked for, so what
-# the trainers themselves are linked with is the same everywhere.
+# The trainers' operations on GPUs. The trainers load them when needed, so that the
+# trainers themselves are linked with the same libraries everywhere.
 CUDA_ARCH ?= 80 90
 cuda_ops := $(if $(has_cudnn),$(O)/libddp_cuda_ops.so)
 cuda_kernels := $(wildcard trainers/cuda/*.cu)
@@ -176,14 +176,14 @@ $(O)/libddp_cuda_ops.so: $(cuda_ops_objs)
 cuda-ops: $(cuda_ops)
 	$(if $(has_cudnn),,@echo "no CUDA, cuDNN and nvcc in $(CUDA) (CUDA=...): the trainers are built for CPUs alone")
 
-# docs/sdk.md's programs, as their readers build them.
+# The programs of docs/sdk.md, built as their readers build them.
 examples := $(patsubst worker-sdk/examples/%.c,$(O)/examples/%,$(wildcard worker-sdk/examples/*.c))
 $(examples): $(O)/examples/%: worker-sdk/examples/%.c $(O)/libddp.a worker-sdk/ddp.h
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra $(CFLAGS) $(all_ldflags) -Iworker-sdk -o $@ $< $(O)/libddp.a $(ddp_libs) -lz -lm -lpthread -ldl
 
-# What is made from the table of options.
+# Files generated from the table of options.
 $(O)/generate: $(call objs,docs/generate.c launcher/config/config_options.c) $(base_objs)
 	$(Q)$(CC) $(all_ldflags) -o $@ $^
 
@@ -194,10 +194,10 @@ $(O)/completion/_ddprun: $(O)/ddprun
 	@mkdir -p $(@D)
 	$(Q)$(O)/ddprun --print-completion zsh >$@
 
-# What pkg-config is told: prefix, libraries, headers, further options.
+# Writes a .pc file: prefix, libraries, headers, further options.
 ddp_pc = sed 's|@PREFIX@|$1|;s|@LIBDIR@|$2|;s|@INCLUDEDIR@|$3|;s|@RPATH@|$4|;s|@VERSION@|$(VERSION)|;s|@SODIUM@|$(ddp_libs)|' worker-sdk/ddp.pc.in
 
-# For programs that are built against this tree, not against what is installed.
+# For programs that are built against this tree instead of an installation.
 $(O)/ddp.pc: worker-sdk/ddp.pc.in Makefile
 	@mkdir -p $(@D)
 	$(Q)$(call ddp_pc,$(abspath $(O)),$${prefix},$(CURDIR)/worker-sdk, -Wl$(comma)-rpath$(comma)$${libdir}) > $@
@@ -205,13 +205,13 @@ comma := ,
 
 # ---- tests
 
-# All that a unit test may call without a process of its own.
+# Everything that a unit test may call without starting processes.
 internal := $(O)/obj/internal.a
 internal_objs := $(sort $(filter-out $(call objs,launcher/ddprun.c rendezvous/daemon/ddprdzv.c),$(server_objs) $(launcher_objs) $(sdk_objs) $(trainer_objs)) $(call objs,trainers/cuda/layout.c))
 $(internal): $(internal_objs)
 	$(Q)rm -f $@ && $(AR) rcsP $@ $^
 
-# A test stands in the folder of tests/unit that its subject has in the tree.
+# The path of a test below tests/unit is the path of its subject.
 unit_sources := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 unit_tests := $(patsubst %.c,$(O)/tests/%,$(notdir $(unit_sources)))
 $(foreach s,$(unit_sources),$(eval $(O)/tests/$(basename $(notdir $s)): $(call objs,$s)))
@@ -220,10 +220,10 @@ $(unit_tests): $(internal)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $(filter-out $(internal),$^) $(internal) $(shell $(PKG_CONFIG) --libs check) $(sodium_libs) $(uv_libs) $(dnnl_libs) -lcjson -lpng -lz -llzma -lm $(extra_libs)
 
-# Compiled in a fourth of the time that -O2 takes: half of all that check compiles.
+# -Og takes a quarter of the time of -O2, and tests are half of what check compiles.
 $(call objs,$(unit_sources)): extra_cflags = -Og
 
-# Some tests have a clock, connects, wakes or memory of their own.
+# Some tests replace the clock, connect, wake-ups or malloc.
 $(O)/tests/test_listener $(O)/tests/test_torch_port: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc
 $(O)/tests/test_remote_order: private extra_libs = -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
 $(O)/tests/test_client: private extra_libs = -Wl,--wrap=clock_gettime,--wrap=connect
@@ -246,7 +246,7 @@ $(O)/obj/host/%.o: tests/unit/trainers/cuda/%.cc tests/unit/trainers/cuda/on_hos
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: $(host_kernels) $(O)/obj/host/on_host.o
 $(O)/tests/test_kernels $(O)/tests/test_kernels_norm: private extra_libs = -lstdc++
 
-# The whole twin on the host, for DDP_CUDA_OPS: CUDA's headers are enough.
+# The whole twin on the host, for DDP_CUDA_OPS; it only needs CUDA's headers.
 host_twin := $(if $(has_cudnn),$(O)/tests/libddp_cuda_ops.so)
 $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kernels) $(patsubst %,$(O)/obj/host/%.o,on_host on_host_cuda on_host_blas)
 	@mkdir -p $(@D)
@@ -255,44 +255,44 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
-# One of them is of the server's parts.
+# One of them uses parts of the server.
 server_parts := $(call objs,rendezvous/journal/candidate.c rendezvous/journal/journal_etcd.c $(wildcard etcd/*.c))
 $(O)/tests/etcd_candidate: $(server_parts)
 $(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
-# And one does what libddp does inside.
+# One of them uses libddp's internals.
 $(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_listen.c)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(client_objs) $(base_objs) $(wire_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lz -lm -lpthread -ldl $(extra_libs)
 
-# libddp's differential fuzzer is one of them, of several files.
+# libddp's differential fuzzer is one of them, with several files.
 fuzz_sdk := $(O)/tests/fuzz_sdk
 $(fuzz_sdk): $(call objs,$(wildcard tests/fuzz_sdk/*.c)) $(O)/libddp.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(ddp_libs) -lz -lm -lpthread -ldl
-# its reference rounds as it is written
+# its reference rounds exactly as written
 $(call objs,$(wildcard tests/fuzz_sdk/*.c)): extra_cflags = -ffp-contract=off
 
-# The store's fuzzer, too.
+# So is the store's fuzzer.
 fuzz_store := $(O)/tests/fuzz_store
 $(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/auth/handshake.c) $(wire_objs) $(base_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lpthread -ldl
 
-# What the benchmarks start and time with: static, so that they start at once.
+# What the benchmarks start, and time with; static, for a fast start.
 bench_programs := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 $(bench_programs): $(O)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $@")
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-unused-parameter -static -o $@ $<
 
-# Programs that call CUDA: what check-gpu runs, and the example of docs/sdk.md.
+# Programs that call CUDA: those of check-gpu, and the example of docs/sdk.md.
 $(call objs,tests/unit/launcher/plan/test_nccl.c): extra_cflags = $(if $(cuda_header),-isystem $(CUDA)/include)
 cuda_libs = -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcudart -lnccl
-# Those that compare or time the trainers' devices load CUDA as the trainers do.
+# Programs that compare or time the trainers' devices load CUDA as the trainers do.
 gpu_trainers := gpu_ops gpu_times
 gpu_sources := $(filter-out $(gpu_trainers:%=tests/gpu/%.c),$(wildcard tests/gpu/gpu_*.c))
 gpu_programs := $(if $(has_nccl),$(patsubst tests/gpu/%.c,$(O)/gpu/%,$(gpu_sources)) $(if $(SAN),,$(O)/gpu/nccl_allreduce))
@@ -316,7 +316,7 @@ gpu-programs: $(gpu_programs) $(gpu_trainers:%=$(O)/gpu/%)
 
 bench-programs: $(bench_programs) $(test_programs) $(examples)
 
-# What makes one call of one process fail: `make faults`.
+# The preloaded library that makes one call of one process fail: `make faults`.
 $(O)/tests/faults.so: tests/faults/shim.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
@@ -324,10 +324,10 @@ $(O)/tests/faults.so: tests/faults/shim.c
 
 tests: all $(O)/tests/faults.so $(unit_tests) $(test_programs) $(fuzz_sdk) $(fuzz_store) $(examples) $(O)/generate gpu-programs $(host_twin)
 
-# deps first, then a second make that sees what was installed
-# TSan is for libddp's threads. Only workers are built with it: the launcher and
-# the server have one thread, and what is built with TSan hears no signals from
-# libuv. The others are those of a plain build.
+# deps first, then a second make that detects what was installed
+# TSan checks libddp's threads. Only workers are built with it: the launcher and the
+# server have one thread, and under TSan libuv does not deliver signals. Other
+# programs are those of a plain build.
 plain := $(if $(filter build/thread,$(O)),build,$(O)/plain)
 ifeq ($(SAN),thread)
 thread_tests := e2e/sdk_async.bats e2e/sdk_misuse.bats e2e/reducer.bats \
@@ -349,13 +349,13 @@ check-cluster: deps
 	@O=$(abspath $(O)) SAN=$(SAN) TEST_JOBS=1 sh tests/run hosts/slurm_hosts.bats \
 		$(patsubst tests/%,%,$(wildcard tests/cluster/*.bats))
 
-# In roots that debootstrap makes, once, from the mirror in apt's sources. ROOTS are
-# the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
+# Runs in roots that debootstrap makes once, from the mirror in apt's sources. ROOTS
+# are the releases, ROOTS_DIR is where the roots are kept, TESTS the files to run.
 check-roots: deps
 	@sh deps.sh roots
 	@O=$(abspath $(O)) sh tests/run-roots $(TESTS)
 
-# What those tests start.
+# The programs that those tests start.
 cluster-programs: all $(test_programs)
 
 check-gpu: all gpu-programs
@@ -369,14 +369,14 @@ bench: deps
 	@$(MAKE) $(all_cores) all bench-programs
 	@O=$(abspath $(O)) sh tests/bench/run $(BENCH)
 
-# The functions' pages, from ddp.h, the one that speaks of all being docs/ddp.3.
+# Makes the functions' man pages from ddp.h; docs/ddp.3 is the overview.
 $(O)/man/ddp_init.3: worker-sdk/ddp.h docs/man3.awk
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) \
 		-v date="$(shell sed -n '1s/.* \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' docs/ddp.3)" \
 		-f docs/man3.awk $<
 
-# The page is in the tree, so that it can be read without building.
+# The page is in the tree so that it can be read without building.
 man: $(O)/generate
 	$(Q)sh docs/insert_options.sh $(O)/generate docs/ddprun.1 >$(O)/ddprun.1
 	$(Q)cat $(O)/ddprun.1 >docs/ddprun.1
@@ -387,12 +387,12 @@ map:
 style: $(programs) $(O)/generate
 	@O=$(O) sh tests/style
 
-# Both analysers read each file again when it, a header of its or this file changes.
-# Three things are off, because gcc 12 is always wrong there: leaks (it loses track
+# Both analysers check a file again when it, one of its headers or this file changes.
+# Three checks are off, because gcc 12 is always wrong there: leaks (it loses track
 # of memory that a struct owns; clang checks for leaks), shifts of vectors, and all
 # of cpu_norm_loops.c, whose vectors inlined functions fill. clang inlines calls as
-# small as err_set's, so that it knows that an error is negative. max-nodes bounds
-# the time for a function; some would take minutes.
+# small as err_set's, so that it knows that errors are negative. max-nodes limits
+# the time per function; some would take minutes.
 analyze_sources := $(wildcard base/*.c launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c rendezvous/*.c rendezvous/*/*.c etcd/*.c) \
 	$(sdk_sources) $(wildcard trainers/*.c $(patsubst %,trainers/%/*.c,train report data models ops $(and $(cuda_header),$(wildcard $(CUDA)/include/cudnn.h),cuda)))
 analyze_gcc := $(patsubst %.c,$(O)/obj/analyze/%.gcc,$(filter-out trainers/ops/cpu_norm_loops.c,$(analyze_sources)))
@@ -414,14 +414,14 @@ $(O)/obj/analyze/%.clang: %.c Makefile
 analyze:
 	@$(MAKE) $(all_cores) -k $(analyze_gcc) $(analyze_clang)
 
-# On programs that `make tests` has built; with SAN=thread only the ranks are.
+# Uses the programs that `make tests` has built; SAN=thread only builds the ranks.
 fuzz-sdk: $(if $(filter thread,$(SAN)),,$(programs)) $(fuzz_sdk)
 	$(if $(filter thread,$(SAN)),@$(MAKE) $(all_cores) SAN= O=$(plain) $(plain)/ddprun $(plain)/ddprdzv)
 	@DDPRUN=$(abspath $(if $(filter thread,$(SAN)),$(plain),$(O)))/ddprun FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		$(if $(filter thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R)) $(fuzz_sdk)
 
-# Server and test have one thread each: SAN=address,undefined is what may find
-# more, and SAN=thread nothing.
+# Server and test have one thread each: SAN=address,undefined may find more,
+# SAN=thread cannot.
 fuzz-store: $(programs) $(fuzz_store)
 	@O=$(abspath $(O)) sh tests/fuzz_store/run $(FUZZ_SECONDS) $(FUZZ_SEED)
 
@@ -431,23 +431,23 @@ planted:
 fuzz:
 	@O=$(abspath $(O)) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run
 
-# Its knobs (FOR, CALL, JOB, AT, N, SEED, JOBS, LOG) are in its first lines.
+# The first lines of the script document FOR, CALL, JOB, AT, N, SEED, JOBS, LOG.
 faults: deps
 	@$(MAKE) $(all_cores) $(programs) $(O)/tests/c_sums $(O)/tests/faults.so
 	@O=$(abspath $(O)) tests/faults/run
 
-# Its knobs (SECONDS, SEED, TRIAL, N, WAY, KIND, KEEP, LOG) are in its first lines.
+# The first lines of the script document SECONDS, SEED, TRIAL, N, WAY, KIND, KEEP, LOG.
 chaos: deps
 	@$(MAKE) --no-print-directory $(programs) $(addprefix $(O)/tests/,host c_chaos chaos_switch)
 	@O=$(abspath $(O)) tests/chaos/run
 
-# Its knobs (FOR, N, SEED, AT, KEY, TESTS, BUDGET, JOBS, LOG) are in its first lines.
+# The first lines of the script document FOR, N, SEED, AT, KEY, TESTS, BUDGET, JOBS, LOG.
 mutants: deps
 	@CC="$(CC)" CXX="$(CXX)" CUDA="$(CUDA)" LDFLAGS="$(LDFLAGS)" tests/mutants/run
 
-# ---- the rest
+# ---- style, analysis, installation
 
-# Programs with names as common as `resnet` are not for everybody's PATH.
+# Programs with names as common as `resnet` do not belong in everybody's PATH.
 trainers_dir = $(DESTDIR)$(PREFIX)/libexec/ddprun
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man1 \
@@ -474,11 +474,11 @@ install: all
 	cp -P $(O)/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(O)/completion/ddprun.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ddprun
 	install -m 644 $(O)/completion/_ddprun $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	@# programs that were linked with libddp.so have to find it when they start
+	@# programs that are linked with libddp.so must find it when they start
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-# A package for this release of Debian and this machine. The name of oneDNN's has
-# its release in it.
+# A package for this Debian release and architecture. The name of oneDNN's package
+# contains its version.
 dnnl_package = $(or $(shell dpkg-query -W -f '$${Depends}' libdnnl-dev 2>/dev/null | grep -o 'libdnnl[0-9.]*'),libdnnl2)
 arch = $(shell dpkg --print-architecture)
 deb: all

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what building and the demo need, on Debian and its kin, and nothing
-# that is there already; `sh deps.sh tests` also what the tests start, other
-# launchers among them; `roots` what makes roots of other releases of Debian, and
-# `cluster` what is needed inside one (tests/run-roots). make runs it; on a machine
-# without make run it yourself. DEPS=0 skips it.
+# Installs the missing packages that building and the demo need, on Debian and its
+# derivatives. `sh deps.sh tests` also installs what the tests start, including other
+# launchers; `roots` what makes roots of other Debian releases, and `cluster` what is
+# needed inside one (tests/run-roots). make runs this script; on a machine without
+# make, run it yourself. DEPS=0 skips it.
 set -eu
 
 [ "${DEPS:-1}" != 0 ] || exit 0
@@ -11,8 +11,8 @@ set -eu
 build='make gcc libc6-dev pkg-config libuv1-dev libcjson-dev zlib1g-dev libhwloc-dev libdw-dev libmicrohttpd-dev libsodium-dev libmunge-dev libcurl4-openssl-dev liblzma-dev libdnnl-dev libpng-dev'
 tests='check bats python3-prometheus-client procps util-linux curl xz-utils gnuplot-nox g++ locales etcd-server etcd-client openssl ca-certificates'
 hosts='iproute2 netbase faketime openssh-server openssh-client'
-# what else starts workers; slurmd and munged are started by the tests alone,
-# and srun --mpi=pmix loads libpmix.so, which the -dev package has
+# other launchers; only the tests start slurmd and munged, and srun --mpi=pmix loads
+# libpmix.so, which is in the -dev package
 slurm='slurmctld slurmd slurm-client munge libpmix-dev'
 launchers="mpich openmpi-bin $slurm"
 cluster="bats procps util-linux curl openssl etcd-server etcd-client iproute2 netbase python3-venv $slurm"
@@ -31,7 +31,7 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
-	echo "deps.sh: this is no Debian; install what these packages hold:$missing" >&2
+	echo "deps.sh: this is not Debian; install the contents of these packages:$missing" >&2
 	echo "deps.sh: then run again with DEPS=0" >&2
 	exit 1
 fi
@@ -39,7 +39,7 @@ sudo=
 if [ "$(id -u)" != 0 ]; then
 	sudo=sudo
 	if ! command -v sudo >/dev/null 2>&1; then
-		echo "deps.sh: not root and no sudo; as root run: apt-get install$missing" >&2
+		echo "deps.sh: neither root nor sudo; run as root: apt-get install$missing" >&2
 		exit 1
 	fi
 fi

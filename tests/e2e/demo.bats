@@ -90,7 +90,7 @@ deps() {
 	done
 	PATH=$T/bin:$T/only expect 1 env here='' "$T/only/sh" \
 		"${lib_tests%/*}/deps.sh"
-	has "$err" 'not root and no sudo; as root run: apt-get install make gcc'
+	has "$err" 'neither root nor sudo; run as root: apt-get install make gcc'
 	[ ! -s asked ]
 }
 
