@@ -136,3 +136,25 @@ int file_flush_stdout(void)
 		return 0;
 	return errno ? -errno : -EIO;
 }
+
+int file_can_write(const char *path)
+{
+	char probe[4096];
+	struct stat st;
+	int fd, n;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return -EINVAL;
+	n = snprintf(probe, sizeof(probe), "%s.probe.%ld", path,
+		     (long)getpid());
+	if (n >= (int)sizeof(probe))
+		return -ENAMETOOLONG;
+	fd = open(probe, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	unlink(probe);
+	return 0;
+}

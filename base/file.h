@@ -25,6 +25,11 @@ long file_read_text(const char *path, char *text, size_t size);
 /* Makes dir and the folders above it where they are missing. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);
 
+/* 0 if path can be created or replaced, which is tried with a file beside it;
+ * else -errno. -EISDIR: path is a directory. -EINVAL: it is a device, a pipe or
+ * a socket. */
+MUST_CHECK int file_can_write(const char *path);
+
 /* Each name in the directory dir, without "." and "..", and without any memory
  * but the stack's: for who has to clean up when there is none. 0 or -errno. */
 MUST_CHECK int file_each_name(int dir, void (*found)(void *arg, int dir,

@@ -22,7 +22,7 @@ static const struct trainer mnist_ae = {
 		.name = "mnist_ae",
 		.input = {1, 28, 28, 10, {0}, {1}},
 		.loss = LOSS_MSE,
-		.layer_count = sizeof layers / sizeof *layers,
+		.layer_count = sizeof(layers) / sizeof(*layers),
 		.layers = layers,
 	},
 	.features = TRAINER_IMAGES_OUT,

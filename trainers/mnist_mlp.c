@@ -20,7 +20,7 @@ static const struct trainer mnist_mlp = {
 		.name = "mnist_mlp",
 		.input = {1, 28, 28, 10, {0}, {1}},
 		.loss = LOSS_CROSS_ENTROPY,
-		.layer_count = sizeof layers / sizeof *layers,
+		.layer_count = sizeof(layers) / sizeof(*layers),
 		.layers = layers,
 	},
 	.features = TRAINER_CLASSES,

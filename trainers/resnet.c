@@ -4,8 +4,9 @@
 #include "trainers/models/resnet_layers.h"
 #include "trainers/train/train.h"
 
-static int make_model(struct model_spec *out, const struct trainer_options *o,
-		      const struct image_shape *input, struct err *e)
+static int resnet_make_model(struct model_spec *out,
+			     const struct trainer_options *o,
+			     const struct image_shape *input, struct err *e)
 {
 	struct resnet r;
 	int rc = resnet_init(&r, o->arch, o->stem, input, e);
@@ -14,7 +15,7 @@ static int make_model(struct model_spec *out, const struct trainer_options *o,
 	return rc;
 }
 
-static void release_model(struct model_spec *spec)
+static void resnet_release_model(struct model_spec *spec)
 {
 	free((void *)spec->layers);
 }
@@ -23,8 +24,8 @@ static const struct trainer resnet = {
 	.name = "resnet",
 	.about = "Trains a ResNet (He et al., 2015) on CIFAR-10 or on "
 		 "synthetic images.",
-	.make_model = make_model,
-	.release_model = release_model,
+	.make_model = resnet_make_model,
+	.release_model = resnet_release_model,
 	.features = TRAINER_ARCH | TRAINER_SYNTHETIC | TRAINER_BATCH_NORM |
 		    TRAINER_CLASSES | TRAINER_AUGMENT | TRAINER_RECIPES,
 	.data = DATA_CIFAR10,

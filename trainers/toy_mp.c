@@ -17,7 +17,7 @@
 #include "trainers/report/progress.h"
 #include "trainers/train/pipeline.h"
 
-enum { WIDTH = 256, SAID_ELSEWHERE = -30001 };
+enum { WIDTH = 256, REPORTED_ELSEWHERE = -30001 };
 
 static const struct layer head_layers[] = {
 	{{OP_LINEAR, .out = WIDTH, .relu = 1}},
@@ -84,7 +84,7 @@ static const struct option_spec table[] = {
 
 /* ---- Errors that concern all ranks ---- */
 
-static int from_ddp(int r, struct err *e)
+static int toy_from_ddp(int r, struct err *e)
 {
 	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
 }
@@ -92,24 +92,24 @@ static int from_ddp(int r, struct err *e)
 /* Unless all ranks come with 0 all fail, and the lowest that has an error says
  * it: the others wait until it is gone, so that the launcher shows its words.
  */
-static int together(struct toy *t, int r, struct err *e)
+static int toy_agree(struct toy *t, int r, struct err *e)
 {
 	int32_t who = r < 0 ? t->rank : INT32_MAX;
 	int rc = ddp_all_reduce(t->world, &who, &who, 1, DDP_I32, DDP_MIN);
 
 	if (rc < 0)
-		return r < 0 ? r : from_ddp(rc, e);
+		return r < 0 ? r : toy_from_ddp(rc, e);
 	if (who == INT32_MAX)
 		return 0;
 	if (who == t->rank)
 		return r;
 	ddp_barrier(t->world);
-	return SAID_ELSEWHERE;
+	return REPORTED_ELSEWHERE;
 }
 
 /* ---- Setting up ---- */
 
-static int check_batch(const struct toy *t, struct err *e)
+static int toy_check_batch(const struct toy *t, struct err *e)
 {
 	if (t->batch % (t->size * t->micros))
 		return err_set(e, ERR_USAGE, "--batch-size %ld cannot be split "
@@ -121,12 +121,12 @@ static int check_batch(const struct toy *t, struct err *e)
 }
 
 /* The i-th of the cores that this process may use, counted round. */
-static int core_of(int i)
+static int toy_core(int i)
 {
 	cpu_set_t set;
 	int n;
 
-	if (sched_getaffinity(0, sizeof set, &set) < 0)
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return -1;
 	n = CPU_COUNT(&set);
 	i %= n;
@@ -139,8 +139,8 @@ static int core_of(int i)
 /* Two devices of this rank's own where there are enough: cores, or GPUs, of
  * which `ddprun --gpus-per-proc 2` shows each rank its two. With one GPU both
  * parts are on it. Both are counted round. */
-static int choose_devices(struct toy *t, struct device_options *d,
-			  struct err *e)
+static int toy_choose_devices(struct toy *t, struct device_options *d,
+			      struct err *e)
 {
 	int first = PIPELINE_STAGES * ddp_local_rank(t->world);
 	int on_cpu = !strcmp(t->ops->kind, "cpu");
@@ -148,13 +148,13 @@ static int choose_devices(struct toy *t, struct device_options *d,
 
 	for (int i = 0; i < PIPELINE_STAGES && count > 0; i++) {
 		d[i].threads = 1;
-		d[i].core = on_cpu ? core_of(first + i) : -1;
+		d[i].core = on_cpu ? toy_core(first + i) : -1;
 		d[i].index = on_cpu ? 0 : (first + i) % count;
 	}
 	return count < 0 ? count : 0;
 }
 
-static int open_data(struct toy *t, struct err *e)
+static int toy_open_data(struct toy *t, struct err *e)
 {
 	struct host_data_want want = {.kind = DATA_MNIST, .dir = t->data};
 	int leader = ddp_host_leader(t->world) == t->rank;
@@ -162,19 +162,21 @@ static int open_data(struct toy *t, struct err *e)
 
 	if (r == 0 && leader)
 		r = host_data_prepare(&t->set, e);
-	r = together(t, r, e);
+	r = toy_agree(t, r, e);
 	if (r == 0 && !leader)
 		r = host_data_open(&t->set, e);
 	if (r == 0 && t->set.note[0])
 		log_warn("%s", t->set.note);
-	return together(t, r, e);
+	return toy_agree(t, r, e);
 }
 
-static int open_sampler(struct toy *t, struct err *e)
+static int toy_open_sampler(struct toy *t, struct err *e)
 {
 	uint32_t count = t->set.set.train.count;
-	int r = from_ddp(ddp_sampler_init(&t->sampler, count, t->rank, t->size,
-					  (uint64_t)t->seed, 1, DDP_PAD), e);
+	int r = toy_from_ddp(ddp_sampler_init(&t->sampler, count, t->rank,
+					      t->size, (uint64_t)t->seed, 1,
+					      DDP_PAD),
+			     e);
 	uint64_t mine;
 
 	if (r < 0)
@@ -185,23 +187,23 @@ static int open_sampler(struct toy *t, struct err *e)
 		return err_set(e, ERR_USAGE, "--batch-size %ld is more than "
 			       "the %u samples that there are", t->batch,
 			       count);
-	t->order = calloc(mine, sizeof *t->order);
+	t->order = calloc(mine, sizeof(*t->order));
 	return t->order ? 0 : err_set(e, -ENOMEM, "no memory for the order of "
 				      "%u samples", count);
 }
 
 /* One communicator for the heads and one for the tails: what the ones have to
  * say to each other is not the others' affair. */
-static int open_groups(struct toy *t, struct err *e)
+static int toy_open_groups(struct toy *t, struct err *e)
 {
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < PIPELINE_STAGES; i++)
 		r = ddp_comm_split(t->world, 0, t->rank, &t->part[i]);
-	return from_ddp(r, e);
+	return toy_from_ddp(r, e);
 }
 
-static int open_pipeline(struct toy *t, struct err *e)
+static int toy_open_pipeline(struct toy *t, struct err *e)
 {
 	const struct dataset *d = &t->set.set;
 	struct pipeline_spec s = {
@@ -213,54 +215,55 @@ static int open_pipeline(struct toy *t, struct err *e)
 		.optimizer = {OPTIMIZER_SGD, .momentum = 0.9},
 		.comm = {t->part[0], t->part[1]},
 	};
-	int r = choose_devices(t, s.device, e);
+	int r = toy_choose_devices(t, s.device, e);
 
 	/* lists are of the batch last taken, and here several are under way */
 	s.part.samples.start = NULL;
 	if (r == 0)
 		r = pipeline_init(&t->pipeline, &s, e);
-	r = together(t, r, e);
-	return r == 0 ? together(t, pipeline_join(&t->pipeline, e), e) : r;
+	r = toy_agree(t, r, e);
+	return r == 0 ? toy_agree(t, pipeline_join(&t->pipeline, e), e) : r;
 }
 
-static void introduce(struct toy *t)
+static void toy_print_start(struct toy *t)
 {
 	struct stage *s = t->pipeline.stage;
 	char n[2][32];
 
-	progress_say(&t->progress, "toy_mp: head of %s parameters on %s, tail "
-		     "of %s on %s; %d rank%s x %ld micro-batch%s of %d",
-		     progress_count(s[0].net.parameter_count, n[0]),
-		     s[0].device->name,
-		     progress_count(s[1].net.parameter_count, n[1]),
-		     s[1].device->name, t->size, t->size == 1 ? "" : "s",
-		     t->micros, t->micros == 1 ? "" : "es",
-		     t->pipeline.spec.n);
+	progress_print(&t->progress,
+		       "toy_mp: head of %s parameters on %s, tail "
+		       "of %s on %s; %d rank%s x %ld micro-batch%s of %d",
+		       progress_count(s[0].net.parameter_count, n[0]),
+		       s[0].device->name,
+		       progress_count(s[1].net.parameter_count, n[1]),
+		       s[1].device->name, t->size, t->size == 1 ? "" : "s",
+		       t->micros, t->micros == 1 ? "" : "es",
+		       t->pipeline.spec.n);
 }
 
-static int set_up(struct toy *t, struct err *e)
+static int toy_set_up(struct toy *t, struct err *e)
 {
-	int r = together(t, check_batch(t, e), e);
+	int r = toy_agree(t, toy_check_batch(t, e), e);
 
 	if (r == 0)
-		r = open_data(t, e);
+		r = toy_open_data(t, e);
 	if (r == 0)
-		r = together(t, open_sampler(t, e), e);
+		r = toy_agree(t, toy_open_sampler(t, e), e);
 	if (r == 0)
-		r = open_groups(t, e);
+		r = toy_open_groups(t, e);
 	if (r == 0)
-		r = open_pipeline(t, e);
+		r = toy_open_pipeline(t, e);
 	if (r < 0)
 		return r;
 	if (t->rank == 0)
 		r = metrics_open(&t->metrics, t->log_dir, 0, e);
-	introduce(t);
-	return together(t, r, e);
+	toy_print_start(t);
+	return toy_agree(t, r, e);
 }
 
 /* ---- Training ---- */
 
-static int train_epoch(struct toy *t, uint64_t epoch, struct err *e)
+static int toy_train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 {
 	uint64_t share = (uint64_t)(t->batch / t->size), start = clock_ns();
 	uint64_t size = ddp_sampler_size(&t->sampler);
@@ -278,47 +281,49 @@ static int train_epoch(struct toy *t, uint64_t epoch, struct err *e)
 		       ((uint64_t)t->epochs - epoch) * t->steps,
 		       (uint64_t)t->batch);
 	for (uint64_t i = 0; r == 0 && i < t->steps; i++) {
-		struct step_numbers numbers = {
+		struct step_args args = {
 			.step = epoch * t->steps + i + 1, .first = i * share,
 			.lr = t->lr};
 
-		r = pipeline_step(p, &numbers, e);
+		r = pipeline_step(p, &args, e);
 		if (r < 0)
 			return r;
 		sum += (double)p->loss;
-		metrics_step(&t->metrics, numbers.step, (long)epoch + 1, t->lr,
+		metrics_step(&t->metrics, args.step, (long)epoch + 1, t->lr,
 			     p->loss);
 		progress_step(&t->progress, i + 1, &p->loss, clock_ns());
 	}
 	seconds = (double)(clock_ns() - start) / 1e9;
-	progress_say(&t->progress, "epoch %ld/%ld: loss %.5f, %.2f s, %s "
-		     "samples/s, both devices at work in %llu of %llu "
-		     "micro-batches", (long)epoch + 1, t->epochs,
-		     sum / (double)t->steps, seconds,
-		     progress_count((uint64_t)((double)t->steps *
-					       (double)t->batch / seconds), n),
-		     (unsigned long long)p->both,
-		     (unsigned long long)t->steps *
-		     (unsigned long long)t->micros);
+	progress_print(
+		&t->progress,
+		"epoch %ld/%ld: loss %.5f, %.2f s, %s "
+		"samples/s, both devices at work in %llu of %llu "
+		"micro-batches",
+		(long)epoch + 1, t->epochs, sum / (double)t->steps, seconds,
+		progress_count((uint64_t)((double)t->steps * (double)t->batch /
+					  seconds),
+			       n),
+		(unsigned long long)p->both,
+		(unsigned long long)t->steps * (unsigned long long)t->micros);
 	return r;
 }
 
-static int run(struct toy *t, struct err *e)
+static int toy_run(struct toy *t, struct err *e)
 {
 	int r, closed;
 
 	progress_init(&t->progress, t->rank != 0);
-	r = set_up(t, e);
+	r = toy_set_up(t, e);
 	for (long i = 0; r == 0 && i < t->epochs; i++)
-		r = train_epoch(t, (uint64_t)i, e);
+		r = toy_train_epoch(t, (uint64_t)i, e);
 	/* a loss that is no number is so on all of them: rank 0 says it */
 	if (r == ERR_DATA)
-		r = together(t, t->rank == 0 ? r : 0, e);
+		r = toy_agree(t, t->rank == 0 ? r : 0, e);
 	closed = metrics_close(&t->metrics, r < 0 ? NULL : e);
 	return r < 0 ? r : closed;
 }
 
-static void release(struct toy *t)
+static void toy_release(struct toy *t)
 {
 	pipeline_release(&t->pipeline);
 	for (int i = 0; i < PIPELINE_STAGES; i++)
@@ -329,9 +334,9 @@ static void release(struct toy *t)
 	ddp_finalize(t->world);
 }
 
-static int complain(const struct toy *t, int r, const struct err *e)
+static int toy_fail(const struct toy *t, int r, const struct err *e)
 {
-	if (r == SAID_ELSEWHERE)
+	if (r == REPORTED_ELSEWHERE)
 		return 1;
 	ddp_record_error(e->text);
 	if (t->size > 1)
@@ -341,7 +346,7 @@ static int complain(const struct toy *t, int r, const struct err *e)
 	return r == ERR_USAGE ? 2 : 1;
 }
 
-static int parse(struct toy *t, int argc, char **argv, struct err *e)
+static int toy_parse(struct toy *t, int argc, char **argv, struct err *e)
 {
 	int r = option_parse(table, t, argc, argv, 0, e);
 
@@ -366,7 +371,7 @@ int main(int argc, char **argv)
 	int r;
 
 	log_init("toy_mp");
-	r = parse(&t, argc, argv, &e);
+	r = toy_parse(&t, argc, argv, &e);
 	if (r == OPTION_WANT_HELP) {
 		printf("usage: toy_mp [options]\n       ddprun [options] "
 		       "toy_mp [options]\n\nTrains a classifier of digits "
@@ -382,15 +387,15 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (r < 0)
-		return complain(&t, ERR_USAGE, &e);
-	r = from_ddp(ddp_init(&t.world, &options), &e);
+		return toy_fail(&t, ERR_USAGE, &e);
+	r = toy_from_ddp(ddp_init(&t.world, &options), &e);
 	if (r < 0)
-		return complain(&t, r, &e);
+		return toy_fail(&t, r, &e);
 	t.rank = ddp_rank(t.world);
 	t.size = ddp_world_size(t.world);
-	r = run(&t, &e);
+	r = toy_run(&t, &e);
 	if (r < 0)
-		r = complain(&t, r, &e);
-	release(&t);
+		r = toy_fail(&t, r, &e);
+	toy_release(&t);
 	return r;
 }

@@ -160,7 +160,7 @@ static void give_same(struct bed *a, struct bed *b)
 	float *v = memory((b->net.parameter_count + n) * sizeof *v);
 	struct err e = ERR_INIT;
 
-	must(net_draw(&b->net, 9, &e), &e);
+	must(net_init_weights(&b->net, 9, &e), &e);
 	net_get(&b->net, b->net.parameters, v);
 	net_put(&a->net, a->net.parameters, v);
 	net_get_buffers(&b->net, v);
@@ -210,7 +210,7 @@ static void compare_step(struct verdict *v, struct bed *a, struct bed *b,
 	struct bed *both[] = {a, b};
 
 	for (int i = 0; i < 2; i++) {
-		bed_numbers(both[i], step, 0.01);
+		bed_set_step(both[i], step, 0.01);
 		bed_step(both[i], loss, how);
 		bed_wait(both[i]);
 	}
@@ -235,8 +235,8 @@ static void compare_evaluation(struct verdict *v, struct bed *a, struct bed *b,
 
 	for (int i = 0; i < 2; i++) {
 		must(net_plan(&both[i]->net, 3, NET_EVALUATE, &p[i], &e), &e);
-		bed_numbers(both[i], 1, 0);
-		net_take(p[i]);
+		bed_set_step(both[i], 1, 0);
+		net_load_batch(p[i]);
 		net_forward(p[i]);
 		net_loss(p[i], loss);
 		bed_wait(both[i]);
@@ -291,7 +291,7 @@ static void check_graph(struct bed *b, const char *name,
 	struct err e = ERR_INIT;
 
 	for (uint64_t step = 1; step <= 3; step++) {
-		bed_numbers(b, step, 0.01 * (double)step);
+		bed_set_step(b, step, 0.01 * (double)step);
 		bed_step(b, loss, &sgd);
 	}
 	plain = read_state(b);
@@ -299,14 +299,14 @@ static void check_graph(struct bed *b, const char *name,
 	for (uint64_t step = 1; step <= 3; step++) {
 		int first = !g;
 
-		bed_numbers(b, step, 0.01 * (double)step);
+		bed_set_step(b, step, 0.01 * (double)step);
 		if (first) {
-			must(b->ops->record_begin(b->d, &e), &e);
+			must(b->ops->capture_begin(b->d, &e), &e);
 			bed_step(b, loss, &sgd);
-			must(b->ops->record_end(b->d, &g, &e), &e);
+			must(b->ops->capture_end(b->d, &g, &e), &e);
 		}
 		if (g)
-			b->ops->graph_run(b->d, g);
+			b->ops->graph_launch(b->d, g);
 	}
 	recorded = read_state(b);
 	if (memcmp(plain.values, recorded.values, plain.n * sizeof(float))) {

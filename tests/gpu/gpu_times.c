@@ -46,9 +46,9 @@ static double time_steps(struct bed *b, struct graph *g)
 		bed_wait(b);
 		start = now();
 		for (uint64_t k = 1; k <= STEPS; k++) {
-			bed_numbers(b, k, 1e-6);
+			bed_set_step(b, k, 1e-6);
 			if (g)
-				b->ops->graph_run(b->d, g);
+				b->ops->graph_launch(b->d, g);
 			else
 				bed_step(b, &loss, &sgd);
 		}
@@ -63,17 +63,17 @@ static struct graph *record(struct bed *b)
 	struct graph *g;
 	struct err e = ERR_INIT;
 
-	bed_numbers(b, 1, 1e-6);
-	must(b->ops->record_begin(b->d, &e), &e);
+	bed_set_step(b, 1, 1e-6);
+	must(b->ops->capture_begin(b->d, &e), &e);
 	bed_step(b, &loss, &sgd);
-	must(b->ops->record_end(b->d, &g, &e), &e);
+	must(b->ops->capture_end(b->d, &g, &e), &e);
 	return g;
 }
 
 /* Seconds a call of one operation. */
 static double time_op(struct bed *b, struct op *op,
 		      void (*call)(struct device *, struct op *,
-				   const struct feed *))
+				   const struct loader *))
 {
 	double v[ROUNDS];
 
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	ops->enter(d);
 	images = images_new(&s, (uint32_t)n * 2);
 	bed_init(&b, d, &r.spec, &images, n, 0);
-	must(net_draw(&b.net, 1, &e), &e);
+	must(net_init_weights(&b.net, 1, &e), &e);
 	plain = time_steps(&b, NULL);
 	g = record(&b);
 	printf("# %s, batch %d, %d x %d: %.2f ms a step, %.0f images/s\n",

@@ -68,7 +68,7 @@ static inline void images_free(struct images *i)
 struct bed {
 	const struct ops *ops;
 	struct device *d;
-	struct feed *feed;
+	struct loader *loader;
 	struct net net;
 	struct plan *plan;
 	float *moment[2];
@@ -78,7 +78,7 @@ static inline void bed_init(struct bed *b, struct device *d,
 			    const struct model_spec *spec,
 			    const struct images *images, int n, int augment)
 {
-	struct feed_spec f = {
+	struct loader_spec f = {
 		.part = &images->part, .shape = spec->input, .batch = n,
 		.augment = augment, .seed = 3, .type = net_input_type(spec, d)};
 	struct err e = ERR_INIT;
@@ -86,11 +86,12 @@ static inline void bed_init(struct bed *b, struct device *d,
 	memset(b, 0, sizeof *b);
 	b->ops = d->ops;
 	b->d = d;
-	must(b->ops->feed_new(d, &f, &b->feed, &e), &e);
-	must(b->ops->feed_order(b->feed, images->order, images->part.count, 2,
-				&e), &e);
+	must(b->ops->loader_new(d, &f, &b->loader, &e), &e);
+	must(b->ops->loader_order(b->loader, images->order, images->part.count,
+				  2, &e),
+	     &e);
 	b->net.wants_d_in = 1;
-	must(net_init(&b->net, spec, d, b->feed, n, NET_TRAIN, &e), &e);
+	must(net_init(&b->net, spec, d, b->loader, n, NET_TRAIN, &e), &e);
 	must(net_plan(&b->net, n, NET_TRAIN, &b->plan, &e), &e);
 	for (int i = 0; i < 2; i++) {
 		void *p;
@@ -106,15 +107,15 @@ static inline void bed_release(struct bed *b)
 	for (int i = 0; i < 2; i++)
 		b->ops->free(b->d, b->moment[i]);
 	net_release(&b->net);
-	b->ops->feed_free(b->d, b->feed);
+	b->ops->loader_free(b->d, b->loader);
 }
 
-static inline void bed_numbers(struct bed *b, uint64_t step, double lr)
+static inline void bed_set_step(struct bed *b, uint64_t step, double lr)
 {
 	uint64_t n = (uint64_t)b->plan->n;
-	uint64_t batches = b->feed->spec.part->count / n;
+	uint64_t batches = b->loader->spec.part->count / n;
 
-	b->ops->numbers(b->d, &(struct step_numbers){
+	b->ops->set_step(b->d, &(struct step_args){
 		step, (step - 1) % batches * n, lr});
 }
 

@@ -6,7 +6,7 @@
 
 typedef pack<float> four;
 
-static __global__ void add_pass(size_t count, const float *x, float *y)
+static __global__ void arena_add(size_t count, const float *x, float *y)
 {
 	size_t vectors = count / 4;
 
@@ -26,11 +26,11 @@ static __global__ void add_pass(size_t count, const float *x, float *y)
 
 int kernel_add(kernel_stream s, size_t count, const float *x, float *y)
 {
-	LAUNCH(add_pass, blocks_for(count / 4), BLOCK, s, count, x, y);
+	LAUNCH(arena_add, blocks_for(count / 4), BLOCK, s, count, x, y);
 	return LAUNCHED();
 }
 
-static __global__ void scale_pass(size_t count, float by, float *y)
+static __global__ void arena_scale(size_t count, float by, float *y)
 {
 	for (size_t i = thread_at(); i < count; i += thread_count())
 		y[i] *= by;
@@ -38,12 +38,12 @@ static __global__ void scale_pass(size_t count, float by, float *y)
 
 int kernel_scale(kernel_stream s, size_t count, float by, float *y)
 {
-	LAUNCH(scale_pass, blocks_for(count), BLOCK, s, count, by, y);
+	LAUNCH(arena_scale, blocks_for(count), BLOCK, s, count, by, y);
 	return LAUNCHED();
 }
 
 template <typename T>
-static __global__ void add_values(size_t vectors, void *a, const void *b)
+static __global__ void arena_add_values(size_t vectors, void *a, const void *b)
 {
 	for (size_t i = thread_at(); i < vectors; i += thread_count()) {
 		float u[pack<T>::N], v[pack<T>::N];
@@ -62,16 +62,16 @@ int kernel_add_values(kernel_stream s, int bf16, size_t count, void *a,
 	size_t vectors = count / (bf16 ? 8 : 4);
 
 	if (bf16)
-		LAUNCH(add_values<uint16_t>, blocks_for(vectors), BLOCK, s,
-		       vectors, a, b);
+		LAUNCH(arena_add_values<uint16_t>, blocks_for(vectors), BLOCK,
+		       s, vectors, a, b);
 	else
-		LAUNCH(add_values<float>, blocks_for(vectors), BLOCK, s,
+		LAUNCH(arena_add_values<float>, blocks_for(vectors), BLOCK, s,
 		       vectors, a, b);
 	return LAUNCHED();
 }
 
-static __global__ void narrow_pass(size_t count, const float *from,
-				   uint16_t *to)
+static __global__ void arena_narrow(size_t count, const float *from,
+				    uint16_t *to)
 {
 	for (size_t i = thread_at(); i < count; i += thread_count())
 		to[i] = (uint16_t)narrow(from[i]);
@@ -80,12 +80,12 @@ static __global__ void narrow_pass(size_t count, const float *from,
 int kernel_narrow(kernel_stream s, size_t count, const float *from,
 		  uint16_t *to)
 {
-	LAUNCH(narrow_pass, blocks_for(count), BLOCK, s, count, from, to);
+	LAUNCH(arena_narrow, blocks_for(count), BLOCK, s, count, from, to);
 	return LAUNCHED();
 }
 
-static __global__ void widen_pass(size_t count, const uint16_t *from,
-				  float *to)
+static __global__ void arena_widen(size_t count, const uint16_t *from,
+				   float *to)
 {
 	for (size_t i = thread_at(); i < count; i += thread_count())
 		to[i] = float_of((uint32_t)from[i] << 16);
@@ -94,7 +94,7 @@ static __global__ void widen_pass(size_t count, const uint16_t *from,
 int kernel_widen(kernel_stream s, size_t count, const uint16_t *from,
 		 float *to)
 {
-	LAUNCH(widen_pass, blocks_for(count), BLOCK, s, count, from, to);
+	LAUNCH(arena_widen, blocks_for(count), BLOCK, s, count, from, to);
 	return LAUNCHED();
 }
 
@@ -106,9 +106,9 @@ struct rates {
 	float b1, b2, c1, c2; /* c1 = 1 - b1 */
 };
 
-static __device__ void find_rates(const struct kernel_state *k,
-				  const struct kernel_update *u,
-				  struct rates *r)
+static __device__ void update_find_rates(const struct kernel_state *k,
+					 const struct kernel_update *u,
+					 struct rates *r)
 {
 	double t = (double)k->step;
 
@@ -123,9 +123,9 @@ static __device__ void find_rates(const struct kernel_state *k,
 	r->c2 = (float)(1 - u->beta2);
 }
 
-static __device__ float adam(const struct kernel_update &u,
-			     const struct rates &r, float g, float p, float *m,
-			     float *v)
+static __device__ float update_adam(const struct kernel_update &u,
+				    const struct rates &r, float g, float p,
+				    float *m, float *v)
 {
 	g = g * u.scale + p * u.decay;
 	*m = *m * r.b1 + g * r.c1;
@@ -133,16 +133,17 @@ static __device__ float adam(const struct kernel_update &u,
 	return p - r.lr * (*m / (sqrtf(*v) * r.root + u.eps));
 }
 
-static __device__ float sgd(const struct kernel_update &u,
-			    const struct rates &r, float g, float p, float *m)
+static __device__ float update_sgd(const struct kernel_update &u,
+				   const struct rates &r, float g, float p,
+				   float *m)
 {
 	g = g * u.scale + p * u.decay;
 	*m = *m * u.momentum + g;
 	return p - r.lr * (u.nesterov ? g + *m * u.momentum : *m);
 }
 
-static __device__ void update_four(const struct kernel_update &u,
-				   const struct rates &r, size_t i)
+static __device__ void arena_update_four(const struct kernel_update &u,
+					 const struct rates &r, size_t i)
 {
 	float g[4], p[4], m[4], v[4];
 
@@ -152,8 +153,8 @@ static __device__ void update_four(const struct kernel_update &u,
 	if (u.adam)
 		four::load(v, u.moment[1], i);
 	for (int k = 0; k < 4; k++)
-		p[k] = u.adam ? adam(u, r, g[k], p[k], &m[k], &v[k])
-			      : sgd(u, r, g[k], p[k], &m[k]);
+		p[k] = u.adam ? update_adam(u, r, g[k], p[k], &m[k], &v[k])
+			      : update_sgd(u, r, g[k], p[k], &m[k]);
 	four::store(p, u.param, i);
 	four::store(m, u.moment[0], i);
 	if (u.adam)
@@ -164,14 +165,14 @@ static __device__ void update_four(const struct kernel_update &u,
 	}
 }
 
-static __device__ void update_one(const struct kernel_update &u,
-				  const struct rates &r, size_t i)
+static __device__ void arena_update_one(const struct kernel_update &u,
+					const struct rates &r, size_t i)
 {
 	float p = u.param[i];
 
-	p = u.adam ? adam(u, r, u.grad[i], p, &u.moment[0][i],
-			  &u.moment[1][i])
-		   : sgd(u, r, u.grad[i], p, &u.moment[0][i]);
+	p = u.adam ? update_adam(u, r, u.grad[i], p, &u.moment[0][i],
+				 &u.moment[1][i])
+		   : update_sgd(u, r, u.grad[i], p, &u.moment[0][i]);
 	u.param[i] = p;
 	if (u.narrow)
 		u.narrow[i] = (uint16_t)narrow(p);
@@ -180,7 +181,8 @@ static __device__ void update_one(const struct kernel_update &u,
 /* Whether this step, or one before it, has a loss that is no number. Only the
  * one who writes it down can see its own mark, and that is the step's, for
  * which the loss says the same to all others. */
-static __device__ bool has_halted(struct kernel_state *k, const float *loss)
+static __device__ bool update_has_halted(struct kernel_state *k,
+					 const float *loss)
 {
 	bool bad = loss && !is_finite(*loss);
 
@@ -197,17 +199,17 @@ update_pass(struct kernel_state *k, struct kernel_update u)
 	size_t vectors = u.count / 4;
 
 	if (threadIdx.x == 0) {
-		halted = has_halted(k, u.loss);
-		find_rates(k, &u, &rates);
+		halted = update_has_halted(k, u.loss);
+		update_find_rates(k, &u, &rates);
 	}
 	__syncthreads();
 	if (halted)
 		return;
 	for (size_t i = thread_at(); i < vectors; i += thread_count())
-		update_four(u, rates, i);
+		arena_update_four(u, rates, i);
 	for (size_t i = vectors * 4 + thread_at(); i < u.count;
 	     i += thread_count())
-		update_one(u, rates, i);
+		arena_update_one(u, rates, i);
 }
 
 int kernel_update(kernel_stream s, struct kernel_state *k,

@@ -12,9 +12,9 @@ _Static_assert(sizeof(struct tally) == sizeof(struct kernel_tally) &&
 
 /* ---- Losses ---- */
 
-static struct kernel_loss loss_of(const struct loss_spec *s,
-				  const struct tensor *y, float *loss,
-				  struct tally *t, struct tensor *dy)
+static struct kernel_loss loss_args(const struct loss_spec *s,
+				    const struct tensor *y, float *loss,
+				    struct tally *t, struct tensor *dy)
 {
 	return (struct kernel_loss){
 		.n = y->n, .c = y->c * y->h * y->w, .smoothing = s->smoothing,
@@ -28,7 +28,7 @@ void cuda_cross_entropy(struct device *base, const struct loss_spec *s,
 			float *loss, struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_of(s, y, loss, t, dy);
+	struct kernel_loss l = loss_args(s, y, loss, t, dy);
 
 	l.labels = labels;
 	cuda_note(d, kernel_cross_entropy(d->stream, &l), "cross-entropy");
@@ -39,7 +39,7 @@ void cuda_mse(struct device *base, const struct loss_spec *s,
 	      struct tally *t, struct tensor *dy)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct kernel_loss l = loss_of(s, y, loss, t, dy);
+	struct kernel_loss l = loss_args(s, y, loss, t, dy);
 
 	l.target = target->data;
 	l.room = d->room;
@@ -82,28 +82,28 @@ uint64_t cuda_halted(struct device *base)
 	struct cuda_device *d = cuda_of(base);
 	struct kernel_state state = {0};
 
-	cuda_get(base, &state, d->state, sizeof state);
+	cuda_get(base, &state, d->state, sizeof(state));
 	return state.halted;
 }
 
-static int is_finite(struct cuda_device *d, int bf16, size_t count,
-		     const void *x)
+static int arithmetic_is_finite(struct cuda_device *d, int bf16, size_t count,
+				const void *x)
 {
 	struct kernel_state state = {0};
 
 	cuda_note(d, kernel_finite(d->stream, d->state, bf16, count, x),
 		  "looking for what is no number");
-	cuda_get(&d->base, &state, d->state, sizeof state);
+	cuda_get(&d->base, &state, d->state, sizeof(state));
 	return !state.not_finite;
 }
 
 int cuda_tensor_finite(struct device *d, const struct tensor *t)
 {
-	return is_finite(cuda_of(d), t->type == TENSOR_BF16, layout_count(t),
-			 t->data);
+	return arithmetic_is_finite(cuda_of(d), t->type == TENSOR_BF16,
+				    layout_count(t), t->data);
 }
 
 int cuda_finite(struct device *d, size_t count, const float *x)
 {
-	return is_finite(cuda_of(d), 0, count, x);
+	return arithmetic_is_finite(cuda_of(d), 0, count, x);
 }

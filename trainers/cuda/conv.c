@@ -30,24 +30,24 @@ struct conv {
 	const void *weight;  /* as it is multiplied */
 	size_t weight_count; /* bf16: the gradient comes as such first */
 	/* A plain input is turned into memory of our own. */
-	struct kernel_turn turn;
+	struct kernel_transpose turn;
 	void *turned, *turned_dx;
 };
 
-static struct conv *as_conv(struct cuda_op *op)
+static struct conv *conv_of(struct cuda_op *op)
 {
 	return (struct conv *)op;
 }
 
-static int is_bf16(const struct conv *c)
+static int conv_is_bf16(const struct conv *c)
 {
 	return c->op.base.out.type == TENSOR_BF16;
 }
 
 /* ---- Shapes ---- */
 
-static int check(const struct cuda_device *d, const struct op_site *s,
-		 const char *name, struct err *e)
+static int conv_check(const struct cuda_device *d, const struct op_site *s,
+		      const char *name, struct err *e)
 {
 	const struct op_spec *k = &s->spec;
 	const struct tensor *in = s->in;
@@ -64,12 +64,12 @@ static int check(const struct cuda_device *d, const struct op_site *s,
 	return 0;
 }
 
-static cudnnStatus_t describe(struct conv *c)
+static cudnnStatus_t conv_describe(struct conv *c)
 {
 	const struct tensor *in = &c->op.in, *out = &c->op.base.out;
 	const struct op_spec *k = &c->op.base.spec;
 	const struct layout_filter *f = &c->op.filter;
-	cudnnDataType_t type = is_bf16(c) ? CUDNN_DATA_BFLOAT16 :
+	cudnnDataType_t type = conv_is_bf16(c) ? CUDNN_DATA_BFLOAT16 :
 					    CUDNN_DATA_FLOAT;
 	cudnnStatus_t rc = cudnnCreateTensorDescriptor(&c->x);
 
@@ -99,20 +99,20 @@ static cudnnStatus_t describe(struct conv *c)
 				1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
 		if (!rc)
 			rc = cudnnSetConvolutionMathType(
-				*desc, is_bf16(c) ? CUDNN_TENSOR_OP_MATH :
+				*desc, conv_is_bf16(c) ? CUDNN_TENSOR_OP_MATH :
 						    CUDNN_FMA_MATH);
 	}
 	return rc;
 }
 
-static int make(struct cuda_device *d, struct cuda_op *op,
-		const struct op_site *s, struct err *e)
+static int conv_make(struct cuda_device *d, struct cuda_op *op,
+		     const struct op_site *s, struct err *e)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	const struct op_spec *k = &s->spec;
 	const struct tensor *in = s->in;
 	struct op *base = &op->base;
-	int r = check(d, s, op->name, e);
+	int r = conv_check(d, s, op->name, e);
 
 	if (r < 0)
 		return r;
@@ -128,10 +128,10 @@ static int make(struct cuda_device *d, struct cuda_op *op,
 		(size_t)k->out * (size_t)in->c * (size_t)k->kernel *
 			(size_t)k->kernel,
 		c->weight_count};
-	c->turn = (struct kernel_turn){
-		.bf16 = is_bf16(c), .n = in->n, .c = in->c,
+	c->turn = (struct kernel_transpose){
+		.bf16 = conv_is_bf16(c), .n = in->n, .c = in->c,
 		.places = in->h * in->w, .channels = op->filter.in_padded};
-	return cuda_dnn_status(describe(c), "its shape", op->name, e);
+	return cuda_dnn_status(conv_describe(c), "its shape", op->name, e);
 }
 
 /* ---- Algorithms ---- */
@@ -150,8 +150,8 @@ struct answer {
 			 (p).determinism, (p).mathType})
 
 /* The first that does; they come with the best in front. */
-static int take_first(struct conv *c, enum way way, const struct answer *a,
-		      int n, struct err *e)
+static int conv_take_algorithm(struct conv *c, enum way way,
+			       const struct answer *a, int n, struct err *e)
 {
 	struct choice *to = &c->way[way];
 
@@ -163,7 +163,7 @@ static int take_first(struct conv *c, enum way way, const struct answer *a,
 		to->algorithm = a[i].algorithm;
 		to->room = a[i].room;
 		/* an f32 convolution stays one, whatever was thought of */
-		if (!is_bf16(c))
+		if (!conv_is_bf16(c))
 			return 0;
 		return cuda_dnn_status(
 			cudnnSetConvolutionMathType(to->desc, a[i].math),
@@ -176,8 +176,8 @@ static int take_first(struct conv *c, enum way way, const struct answer *a,
 		       c->op.filter.kernel, c->op.filter.kernel);
 }
 
-static cudnnStatus_t ask_forward(struct cuda_device *d, struct conv *c,
-				 struct answer *a, int *n)
+static cudnnStatus_t conv_find_forward(struct cuda_device *d, struct conv *c,
+				       struct answer *a, int *n)
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionFwdAlgoPerf_t p[CHOICES];
@@ -197,13 +197,13 @@ static cudnnStatus_t ask_forward(struct cuda_device *d, struct conv *c,
 	return rc;
 }
 
-static void *dx_of(const struct conv *c)
+static void *conv_dx(const struct conv *c)
 {
 	return c->turned_dx ? c->turned_dx : c->op.memory.dx->data;
 }
 
-static cudnnStatus_t ask_by_x(struct cuda_device *d, struct conv *c,
-			      struct answer *a, int *n)
+static cudnnStatus_t conv_find_by_x(struct cuda_device *d, struct conv *c,
+				    struct answer *a, int *n)
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionBwdDataAlgoPerf_t p[CHOICES];
@@ -213,7 +213,7 @@ static cudnnStatus_t ask_by_x(struct cuda_device *d, struct conv *c,
 	if (d->search)
 		rc = cudnnFindConvolutionBackwardDataAlgorithmEx(
 			d->cudnn, c->w, c->weight, c->y, m->dy[0]->data, desc,
-			c->x, dx_of(c), CHOICES, n, p, d->room, d->room_size);
+			c->x, conv_dx(c), CHOICES, n, p, d->room, d->room_size);
 	else
 		rc = cudnnGetConvolutionBackwardDataAlgorithm_v7(
 			d->cudnn, c->w, c->y, desc, c->x, CHOICES, n, p);
@@ -223,31 +223,31 @@ static cudnnStatus_t ask_by_x(struct cuda_device *d, struct conv *c,
 }
 
 /* bf16: the gradient's own bytes, at the beginning of the room. */
-static size_t narrow_room(const struct conv *c)
+static size_t conv_narrow_bytes(const struct conv *c)
 {
 	size_t bytes = c->weight_count * sizeof(uint16_t);
 
-	return is_bf16(c) ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+	return conv_is_bf16(c) ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
 }
 
-static void *dweight_of(const struct cuda_device *d, const struct conv *c)
+static void *conv_dweight(const struct cuda_device *d, const struct conv *c)
 {
-	return is_bf16(c) ? d->room : c->op.memory.grad[0];
+	return conv_is_bf16(c) ? d->room : c->op.memory.grad[0];
 }
 
-static cudnnStatus_t ask_by_weight(struct cuda_device *d, struct conv *c,
-				   struct answer *a, int *n)
+static cudnnStatus_t conv_find_by_weight(struct cuda_device *d, struct conv *c,
+					 struct answer *a, int *n)
 {
 	const struct op_memory *m = &c->op.memory;
 	cudnnConvolutionBwdFilterAlgoPerf_t p[CHOICES];
 	cudnnConvolutionDescriptor_t desc = c->way[BY_WEIGHT].desc;
-	size_t used = narrow_room(c);
+	size_t used = conv_narrow_bytes(c);
 	cudnnStatus_t rc;
 
 	if (d->search)
 		rc = cudnnFindConvolutionBackwardFilterAlgorithmEx(
 			d->cudnn, c->x, c->turned ? c->turned : m->in->data,
-			c->y, m->dy[0]->data, desc, c->w, dweight_of(d, c),
+			c->y, m->dy[0]->data, desc, c->w, conv_dweight(d, c),
 			CHOICES, n, p, (char *)d->room + used,
 			d->room_size - used);
 	else
@@ -258,32 +258,34 @@ static cudnnStatus_t ask_by_weight(struct cuda_device *d, struct conv *c,
 	return rc;
 }
 
-static int choose(struct cuda_device *d, struct conv *c, enum way way,
-		  struct err *e)
+static int conv_choose(struct cuda_device *d, struct conv *c, enum way way,
+		       struct err *e)
 {
 	static cudnnStatus_t (*const asks[WAYS])(struct cuda_device *,
 						 struct conv *,
 						 struct answer *, int *) = {
-		ask_forward, ask_by_x, ask_by_weight};
+		conv_find_forward, conv_find_by_x, conv_find_by_weight};
 	struct answer a[CHOICES];
 	int n = 0;
 	cudnnStatus_t status = asks[way](d, c, a, &n);
 	int r = cuda_dnn_status(status, way_names[way], c->op.name, e);
 
 	if (status == CUDNN_STATUS_SUCCESS)
-		r = take_first(c, way, a, n, e);
-	return r < 0 ? r : cuda_room(d, narrow_room(c) + c->way[way].room, e);
+		r = conv_take_algorithm(c, way, a, n, e);
+	return r < 0 ? r
+		     : cuda_room(d, conv_narrow_bytes(c) + c->way[way].room, e);
 }
 
 /* ---- Memory ---- */
 
-static int bind_weight(struct cuda_device *d, struct conv *c, struct err *e)
+static int conv_bind_weight(struct cuda_device *d, struct conv *c,
+			    struct err *e)
 {
 	uint16_t *narrow;
 	int r;
 
 	c->weight = c->op.memory.param[0];
-	if (!is_bf16(c))
+	if (!conv_is_bf16(c))
 		return 0;
 	r = cuda_narrow(d, c->op.memory.param[0], &narrow, e);
 	if (r == 0)
@@ -291,7 +293,8 @@ static int bind_weight(struct cuda_device *d, struct conv *c, struct err *e)
 	return r;
 }
 
-static int bind_turned(struct cuda_device *d, struct conv *c, struct err *e)
+static int conv_bind_transposed(struct cuda_device *d, struct conv *c,
+				struct err *e)
 {
 	size_t bytes = (size_t)c->turn.n * (size_t)c->turn.places *
 		       (size_t)c->turn.channels *
@@ -307,27 +310,27 @@ static int bind_turned(struct cuda_device *d, struct conv *c, struct err *e)
 	return r;
 }
 
-static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
+static int conv_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 {
-	struct conv *c = as_conv(op);
-	int r = bind_weight(d, c, e);
+	struct conv *c = conv_of(op);
+	int r = conv_bind_weight(d, c, e);
 
 	if (r == 0)
-		r = bind_turned(d, c, e);
+		r = conv_bind_transposed(d, c, e);
 	if (r == 0 && d->search)
 		r = cuda_room(d, room_max / 2, e);
 	if (r == 0)
-		r = choose(d, c, FORWARD, e);
+		r = conv_choose(d, c, FORWARD, e);
 	if (r == 0 && op->training)
-		r = choose(d, c, BY_WEIGHT, e);
+		r = conv_choose(d, c, BY_WEIGHT, e);
 	if (r == 0 && op->training && op->memory.dx)
-		r = choose(d, c, BY_X, e);
+		r = conv_choose(d, c, BY_X, e);
 	return r;
 }
 
-static void release(struct cuda_device *d, struct cuda_op *op)
+static void conv_release(struct cuda_device *d, struct cuda_op *op)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 
 	cuda_free(&d->base, c->turned);
 	cuda_free(&d->base, c->turned_dx);
@@ -346,9 +349,9 @@ static void release(struct cuda_device *d, struct cuda_op *op)
 
 static const float one = 1, zero = 0;
 
-static void forward(struct cuda_device *d, struct cuda_op *op)
+static void conv_forward(struct cuda_device *d, struct cuda_op *op)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	const struct op_memory *m = &op->memory;
 	const struct choice *way = &c->way[FORWARD];
 
@@ -366,27 +369,27 @@ static void forward(struct cuda_device *d, struct cuda_op *op)
 		      op->name);
 }
 
-static void by_weight(struct cuda_device *d, struct conv *c)
+static void conv_backward_weight(struct cuda_device *d, struct conv *c)
 {
 	const struct op_memory *m = &c->op.memory;
 	const struct choice *way = &c->way[BY_WEIGHT];
 
-	cuda_note_dnn(d, cudnnConvolutionBackwardFilter(
-				 d->cudnn, &one, c->x,
-				 c->turned ? c->turned : m->in->data, c->y,
-				 m->dy[0]->data, way->desc,
-				 (cudnnConvolutionBwdFilterAlgo_t)
-					 way->algorithm,
-				 (char *)d->room + narrow_room(c), way->room,
-				 &zero, c->w, dweight_of(d, c)),
+	cuda_note_dnn(d,
+		      cudnnConvolutionBackwardFilter(
+			      d->cudnn, &one, c->x,
+			      c->turned ? c->turned : m->in->data, c->y,
+			      m->dy[0]->data, way->desc,
+			      (cudnnConvolutionBwdFilterAlgo_t)way->algorithm,
+			      (char *)d->room + conv_narrow_bytes(c), way->room,
+			      &zero, c->w, conv_dweight(d, c)),
 		      c->op.name);
-	if (is_bf16(c))
+	if (conv_is_bf16(c))
 		cuda_note(d, kernel_widen(d->stream, c->weight_count, d->room,
 					  m->grad[0]),
 			  c->op.name);
 }
 
-static void by_x(struct cuda_device *d, struct conv *c)
+static void conv_backward_x(struct cuda_device *d, struct conv *c)
 {
 	const struct op_memory *m = &c->op.memory;
 	const struct choice *way = &c->way[BY_X];
@@ -395,7 +398,7 @@ static void by_x(struct cuda_device *d, struct conv *c)
 				 d->cudnn, &one, c->w, c->weight, c->y,
 				 m->dy[0]->data, way->desc,
 				 (cudnnConvolutionBwdDataAlgo_t)way->algorithm,
-				 d->room, way->room, &zero, c->x, dx_of(c)),
+				 d->room, way->room, &zero, c->x, conv_dx(c)),
 		      c->op.name);
 	if (c->turned_dx)
 		cuda_note(d, kernel_from_nhwc(d->stream, &c->turn,
@@ -403,27 +406,27 @@ static void by_x(struct cuda_device *d, struct conv *c)
 			  c->op.name);
 }
 
-static void backward(struct cuda_device *d, struct cuda_op *op)
+static void conv_backward(struct cuda_device *d, struct cuda_op *op)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	const struct op_memory *m = &op->memory;
 
 	if (m->dy[1])
-		cuda_note(d, kernel_add_values(d->stream, is_bf16(c),
+		cuda_note(d, kernel_add_values(d->stream, conv_is_bf16(c),
 					       layout_count(&op->base.out),
 					       m->dy[0]->data,
 					       m->dy[1]->data),
 			  op->name);
-	by_weight(d, c);
+	conv_backward_weight(d, c);
 	if (m->dx)
-		by_x(d, c);
+		conv_backward_x(d, c);
 }
 
 const struct cuda_kind cuda_conv = {
 	.size = sizeof(struct conv),
-	.make = make,
-	.bind = bind,
-	.forward = forward,
-	.backward = backward,
-	.release = release,
+	.make = conv_make,
+	.bind = conv_bind,
+	.forward = conv_forward,
+	.backward = conv_backward,
+	.release = conv_release,
 };

@@ -117,20 +117,20 @@ void cuda_params_changed(struct device *d);
 
 int cuda_wait(struct device *d, struct err *e);
 void *cuda_stream(struct device *d);
-int cuda_record_begin(struct device *d, struct err *e);
-int cuda_record_end(struct device *d, struct graph **g, struct err *e);
-void cuda_graph_run(struct device *d, struct graph *g);
+int cuda_capture_begin(struct device *d, struct err *e);
+int cuda_capture_end(struct device *d, struct graph **g, struct err *e);
+void cuda_graph_launch(struct device *d, struct graph *g);
 void cuda_graph_free(struct device *d, struct graph *g);
-void cuda_numbers(struct device *d, const struct step_numbers *n);
+void cuda_set_step(struct device *d, const struct step_args *n);
 
-/* ---- feed.c ---- */
+/* ---- loader.c ---- */
 
-int cuda_feed_new(struct device *d, const struct feed_spec *s,
-		  struct feed **f, struct err *e);
-void cuda_feed_free(struct device *d, struct feed *f);
-int cuda_feed_order(struct feed *f, const uint32_t *order, size_t count,
-		    uint64_t epoch, struct err *e);
-void cuda_take(struct feed *f, int n, struct tensor *in);
+int cuda_loader_new(struct device *d, const struct loader_spec *s,
+		    struct loader **f, struct err *e);
+void cuda_loader_free(struct device *d, struct loader *f);
+int cuda_loader_order(struct loader *f, const uint32_t *order, size_t count,
+		      uint64_t epoch, struct err *e);
+void cuda_load_batch(struct loader *f, int n, struct tensor *in);
 
 /* ---- arithmetic.c ---- */
 

@@ -14,7 +14,7 @@ struct cuda_device *cuda_of(struct device *d)
 
 /* ---- Errors ---- */
 
-static int code_of(cudaError_t rc)
+static int device_error_code(cudaError_t rc)
 {
 	return rc == cudaErrorMemoryAllocation ? -ENOMEM : ERR_SYSTEM;
 }
@@ -23,7 +23,7 @@ int cuda_status(cudaError_t rc, const char *what, struct err *e)
 {
 	if (rc == cudaSuccess)
 		return 0;
-	return err_set(e, code_of(rc), "%s: CUDA: %s", what,
+	return err_set(e, device_error_code(rc), "%s: CUDA: %s", what,
 		       cudaGetErrorString(rc));
 }
 
@@ -45,13 +45,13 @@ int cuda_blas_status(cublasStatus_t rc, const char *what, const char *name,
 		       cublasLtGetStatusString(rc));
 }
 
-static void note(struct cuda_device *d, int code, const char *what,
-		 const char *library, const char *text)
+static void device_set_error(struct cuda_device *d, int code, const char *what,
+			     const char *library, const char *text)
 {
 	if (d->base.error)
 		return;
 	d->base.error = code;
-	snprintf(d->error, sizeof d->error, "%s: %s: %s", what, library, text);
+	snprintf(d->error, sizeof(d->error), "%s: %s: %s", what, library, text);
 }
 
 void cuda_note(struct cuda_device *d, int rc, const char *what)
@@ -59,21 +59,22 @@ void cuda_note(struct cuda_device *d, int rc, const char *what)
 	cudaError_t error = (cudaError_t)rc;
 
 	if (error != cudaSuccess)
-		note(d, code_of(error), what, "CUDA",
-		     cudaGetErrorString(error));
+		device_set_error(d, device_error_code(error), what, "CUDA",
+				 cudaGetErrorString(error));
 }
 
 void cuda_note_dnn(struct cuda_device *d, cudnnStatus_t rc, const char *what)
 {
 	if (rc != CUDNN_STATUS_SUCCESS)
-		note(d, ERR_SYSTEM, what, "cuDNN", cudnnGetErrorString(rc));
+		device_set_error(d, ERR_SYSTEM, what, "cuDNN",
+				 cudnnGetErrorString(rc));
 }
 
 void cuda_note_blas(struct cuda_device *d, cublasStatus_t rc, const char *what)
 {
 	if (rc != CUBLAS_STATUS_SUCCESS)
-		note(d, ERR_SYSTEM, what, "cuBLASLt",
-		     cublasLtGetStatusString(rc));
+		device_set_error(d, ERR_SYSTEM, what, "cuBLASLt",
+				 cublasLtGetStatusString(rc));
 }
 
 /* ---- Devices ---- */
@@ -101,8 +102,8 @@ int cuda_count(struct err *e)
 		       cudaGetErrorString(rc));
 }
 
-static int check_index(const struct device_options *o,
-		       struct cudaDeviceProp *p, struct err *e)
+static int device_check_index(const struct device_options *o,
+			      struct cudaDeviceProp *p, struct err *e)
 {
 	int n = cuda_count(e), r;
 
@@ -123,7 +124,7 @@ static int check_index(const struct device_options *o,
 	return 0;
 }
 
-static int start(struct cuda_device *d, struct err *e)
+static int device_start(struct cuda_device *d, struct err *e)
 {
 	void *state;
 	int r = cuda_status(cudaSetDevice(d->index), "choosing the GPU", e);
@@ -142,7 +143,7 @@ static int start(struct cuda_device *d, struct err *e)
 		r = cuda_blas_status(cublasLtCreate(&d->blas), "its start",
 				     d->base.name, e);
 	if (r == 0)
-		r = cuda_alloc(&d->base, sizeof *d->state, &state, e);
+		r = cuda_alloc(&d->base, sizeof(*d->state), &state, e);
 	if (r == 0)
 		d->state = state;
 	if (r == 0)
@@ -156,20 +157,20 @@ int cuda_open(const struct device_options *o, struct device **out,
 	const char *search = getenv("DDP_CUDNN_SEARCH");
 	struct cudaDeviceProp p;
 	struct cuda_device *d;
-	int r = check_index(o, &p, e);
+	int r = device_check_index(o, &p, e);
 
 	if (r < 0)
 		return r;
-	d = calloc(1, sizeof *d);
+	d = calloc(1, sizeof(*d));
 	if (!d)
 		return err_set(e, -ENOMEM, "no memory for a device");
 	d->base.ops = ddp_cuda_ops(OPS_VERSION);
 	d->base.type = o->bf16 ? TENSOR_BF16 : TENSOR_F32;
 	d->index = o->index;
 	d->search = search && strcmp(search, "1") == 0;
-	snprintf(d->base.name, sizeof d->base.name, "%.100s%s", p.name,
+	snprintf(d->base.name, sizeof(d->base.name), "%.100s%s", p.name,
 		 o->bf16 ? ", bf16" : "");
-	r = start(d, e);
+	r = device_start(d, e);
 	if (r < 0)
 		cuda_close(&d->base);
 	else

@@ -24,7 +24,7 @@ static __device__ inline float float_of(uint32_t u)
 #else
 	float f;
 
-	memcpy(&f, &u, sizeof f);
+	memcpy(&f, &u, sizeof(f));
 	return f;
 #endif
 }
@@ -36,7 +36,7 @@ static __device__ inline uint32_t bits_of(float f)
 #else
 	uint32_t u;
 
-	memcpy(&u, &f, sizeof u);
+	memcpy(&u, &f, sizeof(u));
 	return u;
 #endif
 }

@@ -28,8 +28,8 @@ struct kernel_state {
 /* ---- state.cu ---- */
 
 /* All but halted; from the arguments, so that nothing waits for a copy. */
-int kernel_numbers(kernel_stream s, struct kernel_state *k, uint64_t step,
-		   uint64_t first, double lr);
+int kernel_set_step(kernel_stream s, struct kernel_state *k, uint64_t step,
+		    uint64_t first, double lr);
 /* Sets k->not_finite where one of count values, f32 or bf16, is not. */
 int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
 		  size_t count, const void *x);
@@ -59,7 +59,7 @@ struct kernel_update {
 int kernel_update(kernel_stream s, struct kernel_state *k,
 		  const struct kernel_update *u);
 
-/* ---- feed.cu ---- */
+/* ---- loader.cu ---- */
 
 /* A pointer that changes while a recorded step stays as it is. */
 struct kernel_order {
@@ -69,7 +69,7 @@ struct kernel_order {
 int kernel_order(kernel_stream s, struct kernel_order *o,
 		 const uint32_t *index, uint64_t epoch);
 
-struct kernel_take {
+struct kernel_load_batch {
 	const uint8_t *pixels; /* [][channels][height][width] */
 	const uint8_t *labels;
 	const struct kernel_order *order;
@@ -83,19 +83,19 @@ struct kernel_take {
 	void *out;
 	int bf16;
 };
-int kernel_take(kernel_stream s, const struct kernel_state *k,
-		const struct kernel_take *t);
+int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
+		      const struct kernel_load_batch *t);
 
-/* ---- turn.cu: between [n][c][places] f32 and nhwc ---- */
+/* ---- transpose.cu: between [n][c][places] f32 and nhwc ---- */
 
-struct kernel_turn {
+struct kernel_transpose {
 	int bf16;
 	int n, c, places;
 	int channels; /* of nhwc, padded with zeros */
 };
-int kernel_to_nhwc(kernel_stream s, const struct kernel_turn *t,
+int kernel_to_nhwc(kernel_stream s, const struct kernel_transpose *t,
 		   const float *from, void *to);
-int kernel_from_nhwc(kernel_stream s, const struct kernel_turn *t,
+int kernel_from_nhwc(kernel_stream s, const struct kernel_transpose *t,
 		     const void *from, float *to);
 
 /* ---- dense.cu ---- */
@@ -162,9 +162,9 @@ int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
 			 const void *dy, const void *dy1, const uint8_t *where,
 			 void *dx);
 /* y[n][c], dy[n][c]: plain f32 */
-int kernel_average(kernel_stream s, const struct kernel_turn *t,
+int kernel_average(kernel_stream s, const struct kernel_transpose *t,
 		   const void *x, float *y);
-int kernel_average_back(kernel_stream s, const struct kernel_turn *t,
+int kernel_average_back(kernel_stream s, const struct kernel_transpose *t,
 			const float *dy, const float *dy1, void *dx);
 
 /* ---- loss.cu ---- */

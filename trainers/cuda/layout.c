@@ -43,28 +43,28 @@ size_t layout_count(const struct tensor *t)
 /* ---- Tensors ---- */
 
 /* bf16: the nearest, ties to even. */
-static uint16_t narrow(float f)
+static uint16_t layout_narrow(float f)
 {
 	uint32_t u;
 
-	memcpy(&u, &f, sizeof u);
+	memcpy(&u, &f, sizeof(u));
 	if ((u & 0x7fffffffu) > 0x7f800000u)
 		return 0x7fff;
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-static float widen(uint16_t v)
+static float layout_widen(uint16_t v)
 {
 	uint32_t u = (uint32_t)v << 16;
 	float f;
 
-	memcpy(&f, &u, sizeof f);
+	memcpy(&f, &u, sizeof(f));
 	return f;
 }
 
 /* Where value (n, c, place) lies. */
-static size_t place_of(const struct tensor *t, size_t n, size_t c,
-		       size_t place)
+static size_t layout_index(const struct tensor *t, size_t n, size_t c,
+			   size_t place)
 {
 	size_t places = (size_t)t->h * (size_t)t->w;
 
@@ -82,10 +82,11 @@ void layout_pack(const struct tensor *t, const float *values, void *out)
 	for (size_t n = 0; n < (size_t)t->n; n++)
 		for (size_t c = 0; c < (size_t)t->c; c++)
 			for (size_t k = 0; k < places; k++, values++) {
-				size_t at = place_of(t, n, c, k);
+				size_t at = layout_index(t, n, c, k);
 
 				if (t->type == TENSOR_BF16)
-					((uint16_t *)out)[at] = narrow(*values);
+					((uint16_t *)out)[at] =
+						layout_narrow(*values);
 				else
 					((float *)out)[at] = *values;
 			}
@@ -98,11 +99,13 @@ void layout_unpack(const struct tensor *t, const void *in, float *values)
 	for (size_t n = 0; n < (size_t)t->n; n++)
 		for (size_t c = 0; c < (size_t)t->c; c++)
 			for (size_t k = 0; k < places; k++) {
-				size_t at = place_of(t, n, c, k);
+				size_t at = layout_index(t, n, c, k);
 
-				*values++ = t->type == TENSOR_BF16 ?
-					widen(((const uint16_t *)in)[at]) :
-					((const float *)in)[at];
+				*values++ = t->type == TENSOR_BF16
+						    ? layout_widen((
+							      (const uint16_t *)
+								      in)[at])
+						    : ((const float *)in)[at];
 			}
 }
 
@@ -124,8 +127,8 @@ size_t layout_filter_size(const struct layout_filter *f)
 	       (size_t)f->in_padded;
 }
 
-static size_t filter_place(const struct layout_filter *f, size_t out,
-			   size_t in, size_t place)
+static size_t layout_filter_index(const struct layout_filter *f, size_t out,
+				  size_t in, size_t place)
 {
 	size_t places = (size_t)f->kernel * (size_t)f->kernel;
 
@@ -137,11 +140,11 @@ void layout_filter_pack(const struct layout_filter *f, const float *values,
 {
 	size_t places = (size_t)f->kernel * (size_t)f->kernel;
 
-	memset(to, 0, layout_filter_size(f) * sizeof *to);
+	memset(to, 0, layout_filter_size(f) * sizeof(*to));
 	for (size_t o = 0; o < (size_t)f->out; o++)
 		for (size_t i = 0; i < (size_t)f->in; i++)
 			for (size_t k = 0; k < places; k++)
-				to[filter_place(f, o, i, k)] = *values++;
+				to[layout_filter_index(f, o, i, k)] = *values++;
 }
 
 void layout_filter_unpack(const struct layout_filter *f, const float *from,
@@ -152,7 +155,8 @@ void layout_filter_unpack(const struct layout_filter *f, const float *from,
 	for (size_t o = 0; o < (size_t)f->out; o++)
 		for (size_t i = 0; i < (size_t)f->in; i++)
 			for (size_t k = 0; k < places; k++)
-				*values++ = from[filter_place(f, o, i, k)];
+				*values++ =
+					from[layout_filter_index(f, o, i, k)];
 }
 
 int layout_windows(int size, int kernel, int stride, int pad)

@@ -29,15 +29,15 @@ struct linear {
 	struct product forward, by_weight, by_x;
 };
 
-static struct linear *as_linear(struct cuda_op *op)
+static struct linear *linear_of(struct cuda_op *op)
 {
 	return (struct linear *)op;
 }
 
 /* ---- One product ---- */
 
-static cublasStatus_t describe(struct product *p,
-			       const struct product_shape *s)
+static cublasStatus_t linear_describe(struct product *p,
+				      const struct product_shape *s)
 {
 	cublasOperation_t a = s->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t b = s->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -46,23 +46,23 @@ static cublasStatus_t describe(struct product *p,
 
 	if (!rc)
 		rc = cublasLtMatmulDescSetAttribute(
-			p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
+			p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof(a));
 	if (!rc)
 		rc = cublasLtMatmulDescSetAttribute(
-			p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
+			p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof(b));
 	if (!rc)
 		rc = cublasLtMatmulDescSetAttribute(
 			p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &s->epilogue,
-			sizeof s->epilogue);
+			sizeof(s->epilogue));
 	if (!rc && s->bias)
 		rc = cublasLtMatmulDescSetAttribute(
 			p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &s->bias,
-			sizeof s->bias);
+			sizeof(s->bias));
 	return rc;
 }
 
-static cublasStatus_t lay_out(cublasLtMatrixLayout_t *l, int turned,
-			      size_t rows, size_t columns)
+static cublasStatus_t linear_set_layout(cublasLtMatrixLayout_t *l, int turned,
+					size_t rows, size_t columns)
 {
 	size_t down = turned ? columns : rows, across = turned ? rows : columns;
 
@@ -72,7 +72,7 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *l, int turned,
 
 /* What an algorithm may use: our room, our arenas' alignment, and no sums in
  * the order in which blocks happen to come. */
-static cublasStatus_t limit(cublasLtMatmulPreference_t p)
+static cublasStatus_t linear_limit(cublasLtMatmulPreference_t p)
 {
 	static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
 		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -86,28 +86,28 @@ static cublasStatus_t limit(cublasLtMatmulPreference_t p)
 			      CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 	cublasStatus_t rc = cublasLtMatmulPreferenceSetAttribute(
 		p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
-		sizeof room);
+		sizeof(room));
 
 	if (!rc)
 		rc = cublasLtMatmulPreferenceSetAttribute(
 			p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
-			sizeof sums);
+			sizeof(sums));
 	for (int i = 0; !rc && i < 4; i++)
 		rc = cublasLtMatmulPreferenceSetAttribute(
-			p, alignments[i], &aligned, sizeof aligned);
+			p, alignments[i], &aligned, sizeof(aligned));
 	return rc;
 }
 
-static cublasStatus_t choose(struct cuda_device *d, struct product *p)
+static cublasStatus_t linear_choose(struct cuda_device *d, struct product *p)
 {
 	cublasLtMatmulPreference_t preference = NULL;
 	cublasLtMatmulHeuristicResult_t found;
 	cublasStatus_t rc = cublasLtMatmulPreferenceCreate(&preference);
 	int n = 0;
 
-	memset(&found, 0, sizeof found);
+	memset(&found, 0, sizeof(found));
 	if (!rc)
-		rc = limit(preference);
+		rc = linear_limit(preference);
 	if (!rc)
 		rc = cublasLtMatmulAlgoGetHeuristic(d->blas, p->desc, p->a,
 						    p->b, p->c, p->c,
@@ -121,24 +121,24 @@ static cublasStatus_t choose(struct cuda_device *d, struct product *p)
 	return rc ? rc : found.state;
 }
 
-static int product_init(struct cuda_device *d, struct product *p,
-			const struct product_shape *s, const char *name,
-			struct err *e)
+static int linear_product_init(struct cuda_device *d, struct product *p,
+			       const struct product_shape *s, const char *name,
+			       struct err *e)
 {
-	cublasStatus_t rc = describe(p, s);
+	cublasStatus_t rc = linear_describe(p, s);
 
 	if (!rc)
-		rc = lay_out(&p->a, s->turn_a, s->m, s->k);
+		rc = linear_set_layout(&p->a, s->turn_a, s->m, s->k);
 	if (!rc)
-		rc = lay_out(&p->b, s->turn_b, s->k, s->n);
+		rc = linear_set_layout(&p->b, s->turn_b, s->k, s->n);
 	if (!rc)
-		rc = lay_out(&p->c, 0, s->m, s->n);
+		rc = linear_set_layout(&p->c, 0, s->m, s->n);
 	if (!rc)
-		rc = choose(d, p);
+		rc = linear_choose(d, p);
 	return cuda_blas_status(rc, "its product", name, e);
 }
 
-static void product_release(struct product *p)
+static void linear_product_release(struct product *p)
 {
 	if (p->a)
 		cublasLtMatrixLayoutDestroy(p->a);
@@ -148,11 +148,12 @@ static void product_release(struct product *p)
 		cublasLtMatrixLayoutDestroy(p->c);
 	if (p->desc)
 		cublasLtMatmulDescDestroy(p->desc);
-	memset(p, 0, sizeof *p);
+	memset(p, 0, sizeof(*p));
 }
 
-static void run(struct cuda_device *d, const struct cuda_op *op,
-		struct product *p, const void *a, const void *b, void *c)
+static void linear_product_run(struct cuda_device *d, const struct cuda_op *op,
+			       struct product *p, const void *a, const void *b,
+			       void *c)
 {
 	const float one = 1, zero = 0;
 
@@ -165,10 +166,10 @@ static void run(struct cuda_device *d, const struct cuda_op *op,
 
 /* ---- The layer ---- */
 
-static int make(struct cuda_device *d, struct cuda_op *op,
-		const struct op_site *s, struct err *e)
+static int linear_make(struct cuda_device *d, struct cuda_op *op,
+		       const struct op_site *s, struct err *e)
 {
-	struct linear *l = as_linear(op);
+	struct linear *l = linear_of(op);
 	const struct tensor *in = s->in;
 	struct op *base = &op->base;
 
@@ -188,9 +189,9 @@ static int make(struct cuda_device *d, struct cuda_op *op,
 	return cuda_room(d, ROOM, e);
 }
 
-static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
+static int linear_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 {
-	struct linear *l = as_linear(op);
+	struct linear *l = linear_of(op);
 	const struct op_memory *m = &op->memory;
 	size_t n = (size_t)m->in->n, in = (size_t)l->in, out = (size_t)l->out;
 	/* y = weight turned, x; dweight = x, dy turned; dx = weight, dy */
@@ -203,27 +204,27 @@ static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 					  CUBLASLT_EPILOGUE_DEFAULT, NULL};
 	struct product_shape by_x = {0, 0, in, n, out,
 				     CUBLASLT_EPILOGUE_DEFAULT, NULL};
-	int r = product_init(d, &l->forward, &forward, op->name, e);
+	int r = linear_product_init(d, &l->forward, &forward, op->name, e);
 
 	if (r < 0 || !op->training)
 		return r;
-	r = product_init(d, &l->by_weight, &by_weight, op->name, e);
+	r = linear_product_init(d, &l->by_weight, &by_weight, op->name, e);
 	if (r == 0 && m->dx)
-		r = product_init(d, &l->by_x, &by_x, op->name, e);
+		r = linear_product_init(d, &l->by_x, &by_x, op->name, e);
 	return r;
 }
 
-static void forward(struct cuda_device *d, struct cuda_op *op)
+static void linear_forward(struct cuda_device *d, struct cuda_op *op)
 {
 	const struct op_memory *m = &op->memory;
 
-	run(d, op, &as_linear(op)->forward, m->param[0], m->in->data,
-	    m->out->data);
+	linear_product_run(d, op, &linear_of(op)->forward, m->param[0],
+			   m->in->data, m->out->data);
 }
 
-static void backward(struct cuda_device *d, struct cuda_op *op)
+static void linear_backward(struct cuda_device *d, struct cuda_op *op)
 {
-	struct linear *l = as_linear(op);
+	struct linear *l = linear_of(op);
 	const struct op_memory *m = &op->memory;
 	float *dy = m->dy[0]->data;
 
@@ -232,25 +233,26 @@ static void backward(struct cuda_device *d, struct cuda_op *op)
 			     op->base.spec.relu ? m->out->data : NULL, dy,
 			     m->dy[1] ? m->dy[1]->data : NULL, m->grad[1]),
 		  op->name);
-	run(d, op, &l->by_weight, m->in->data, dy, m->grad[0]);
+	linear_product_run(d, op, &l->by_weight, m->in->data, dy, m->grad[0]);
 	if (m->dx)
-		run(d, op, &l->by_x, m->param[0], dy, m->dx->data);
+		linear_product_run(d, op, &l->by_x, m->param[0], dy,
+				   m->dx->data);
 }
 
-static void release(struct cuda_device *d, struct cuda_op *op)
+static void linear_release(struct cuda_device *d, struct cuda_op *op)
 {
-	struct linear *l = as_linear(op);
+	struct linear *l = linear_of(op);
 
-	product_release(&l->forward);
-	product_release(&l->by_weight);
-	product_release(&l->by_x);
+	linear_product_release(&l->forward);
+	linear_product_release(&l->by_weight);
+	linear_product_release(&l->by_x);
 }
 
 const struct cuda_kind cuda_linear = {
 	.size = sizeof(struct linear),
-	.make = make,
-	.bind = bind,
-	.forward = forward,
-	.backward = backward,
-	.release = release,
+	.make = linear_make,
+	.bind = linear_bind,
+	.forward = linear_forward,
+	.backward = linear_backward,
+	.release = linear_release,
 };

@@ -6,7 +6,7 @@
 
 enum { WARP = 32, WARPS = 16 };
 
-static __device__ float warp_sum(float v)
+static __device__ float loss_warp_sum(float v)
 {
 	for (int d = WARP / 2; d; d /= 2)
 		v += __shfl_xor_sync(0xffffffffu, v, d);
@@ -14,7 +14,7 @@ static __device__ float warp_sum(float v)
 }
 
 /* The greatest, of equals the first; *at is its place. */
-static __device__ float warp_greatest(float v, int *at)
+static __device__ float loss_warp_max(float v, int *at)
 {
 	for (int d = WARP / 2; d; d /= 2) {
 		float other = __shfl_xor_sync(0xffffffffu, v, d);
@@ -31,8 +31,8 @@ static __device__ float warp_greatest(float v, int *at)
 /* This warp's sample: its loss, and 1 in *correct if the greatest is the
  * label's. PyTorch's smoothing: the target is (1 - smoothing) of the label and
  * smoothing / classes of each class. */
-static __device__ double sample_loss(const struct kernel_loss &l, int i,
-				     int lane, int *correct)
+static __device__ double loss_of_sample(const struct kernel_loss &l, int i,
+					int lane, int *correct)
 {
 	const float *x = l.y + (size_t)i * l.c;
 	int label = l.labels[i], at = 0;
@@ -47,13 +47,13 @@ static __device__ double sample_loss(const struct kernel_loss &l, int i,
 		}
 	if (lane >= l.c)
 		at = l.c;
-	max = warp_greatest(max, &at);
+	max = loss_warp_max(max, &at);
 	for (int j = lane; j < l.c; j += WARP) {
 		sum += expf(x[j] - max);
 		all += x[j] - max;
 	}
-	sum = warp_sum(sum);
-	all = warp_sum(all);
+	sum = loss_warp_sum(sum);
+	all = loss_warp_sum(all);
 	log_sum = (double)logf(sum);
 	loss = log_sum - (double)(x[label] - max);
 	if (l.smoothing > 0)
@@ -74,8 +74,8 @@ static __device__ double sample_loss(const struct kernel_loss &l, int i,
 }
 
 /* One thread of the only block: what the batch had. */
-static __device__ void tell(const struct kernel_loss &l, double mean,
-			    double sum, uint64_t correct)
+static __device__ void loss_write(const struct kernel_loss &l, double mean,
+				  double sum, uint64_t correct)
 {
 	*l.loss = (float)(mean * (double)l.scale);
 	if (!l.tally)
@@ -97,7 +97,7 @@ cross_entropy(struct kernel_loss l)
 	for (int i = warp; i < l.n; i += WARPS) {
 		int correct;
 
-		loss += sample_loss(l, i, lane, &correct);
+		loss += loss_of_sample(l, i, lane, &correct);
 		right += correct;
 	}
 	if (lane == 0) {
@@ -111,7 +111,7 @@ cross_entropy(struct kernel_loss l)
 		loss += losses[i];
 		right += hits[i];
 	}
-	tell(l, loss / l.n, loss, (uint64_t)right);
+	loss_write(l, loss / l.n, loss, (uint64_t)right);
 }
 
 int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l)
@@ -123,7 +123,7 @@ int kernel_cross_entropy(kernel_stream s, const struct kernel_loss *l)
 /* ---- Mean of squares ---- */
 
 /* The block's sum; threadIdx.x 0 has it. */
-static __device__ double block_sum(double v)
+static __device__ double loss_block_sum(double v)
 {
 	__shared__ double sums[BLOCK];
 
@@ -149,7 +149,7 @@ squares(struct kernel_loss l, size_t count, float scale)
 		if (l.dy)
 			l.dy[i] = d * scale;
 	}
-	all = block_sum((double)sum);
+	all = loss_block_sum((double)sum);
 	if (threadIdx.x == 0)
 		l.room[blockIdx.x] = all;
 }
@@ -157,11 +157,11 @@ squares(struct kernel_loss l, size_t count, float scale)
 static __global__ void __launch_bounds__(BLOCK)
 finish_squares(struct kernel_loss l, int blocks, double count)
 {
-	double sum = block_sum((int)threadIdx.x < blocks ? l.room[threadIdx.x]
-							 : 0);
+	double sum = loss_block_sum(
+		(int)threadIdx.x < blocks ? l.room[threadIdx.x] : 0);
 
 	if (threadIdx.x == 0)
-		tell(l, sum / count, sum / l.c, 0);
+		loss_write(l, sum / count, sum / l.c, 0);
 }
 
 int kernel_mse(kernel_stream s, const struct kernel_loss *l)

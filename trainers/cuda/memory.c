@@ -8,7 +8,7 @@
 
 enum { MIB = 1 << 20 };
 
-static int allocate(size_t bytes, void **out, struct err *e)
+static int memory_allocate(size_t bytes, void **out, struct err *e)
 {
 	size_t unused = 0, all = 0;
 	cudaError_t rc = cudaMalloc(out, bytes ? bytes : 64);
@@ -30,12 +30,12 @@ static int allocate(size_t bytes, void **out, struct err *e)
 int cuda_alloc(struct device *base, size_t bytes, void **out, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct cuda_block *b = calloc(1, sizeof *b);
+	struct cuda_block *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (!b)
 		return err_set(e, -ENOMEM, "no memory for a note of memory");
-	r = allocate(bytes, out, e);
+	r = memory_allocate(bytes, out, e);
 	if (r < 0) {
 		free(b);
 		return r;
@@ -87,10 +87,10 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 	 * used */
 	while (size < bytes)
 		size *= 2;
-	room = calloc(1, sizeof *room);
+	room = calloc(1, sizeof(*room));
 	if (!room)
 		return err_set(e, -ENOMEM, "no memory for a note of memory");
-	r = allocate(size, &room->data, e);
+	r = memory_allocate(size, &room->data, e);
 	if (r < 0) {
 		free(room);
 		return r;
@@ -104,8 +104,8 @@ int cuda_room(struct cuda_device *d, size_t bytes, struct err *e)
 
 /* ---- Copies in bf16 ---- */
 
-static struct cuda_block *block_of(const struct cuda_device *d,
-				   const float *param)
+static struct cuda_block *memory_find_block(const struct cuda_device *d,
+					    const float *param)
 {
 	const char *p = (const char *)param;
 	struct cuda_block *b = d->blocks;
@@ -115,7 +115,7 @@ static struct cuda_block *block_of(const struct cuda_device *d,
 	return b;
 }
 
-static void refresh(struct cuda_device *d, struct cuda_block *b)
+static void memory_refresh_narrow(struct cuda_device *d, struct cuda_block *b)
 {
 	if (b->narrow)
 		cuda_note(d, kernel_narrow(d->stream, b->bytes / sizeof(float),
@@ -125,7 +125,7 @@ static void refresh(struct cuda_device *d, struct cuda_block *b)
 
 uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param)
 {
-	const struct cuda_block *b = block_of(d, param);
+	const struct cuda_block *b = memory_find_block(d, param);
 
 	return b && b->narrow ?
 	       b->narrow + (param - (const float *)b->data) : NULL;
@@ -134,7 +134,7 @@ uint16_t *cuda_narrow_of(const struct cuda_device *d, const float *param)
 int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 		struct err *e)
 {
-	struct cuda_block *b = block_of(d, param);
+	struct cuda_block *b = memory_find_block(d, param);
 	void *p;
 	int r;
 
@@ -142,12 +142,12 @@ int cuda_narrow(struct cuda_device *d, const float *param, uint16_t **out,
 		return err_set(e, ERR_ARGUMENT, "parameters lie in no memory "
 			       "of this device");
 	if (!b->narrow) {
-		r = allocate(b->bytes / sizeof(float) * sizeof(uint16_t), &p,
-			     e);
+		r = memory_allocate(b->bytes / sizeof(float) * sizeof(uint16_t),
+				    &p, e);
 		if (r < 0)
 			return r;
 		b->narrow = p;
-		refresh(d, b);
+		memory_refresh_narrow(d, b);
 	}
 	*out = cuda_narrow_of(d, param);
 	return 0;
@@ -158,7 +158,7 @@ void cuda_params_changed(struct device *base)
 	struct cuda_device *d = cuda_of(base);
 
 	for (struct cuda_block *b = d->blocks; b; b = b->next)
-		refresh(d, b);
+		memory_refresh_narrow(d, b);
 }
 
 /* ---- Between host and device ---- */
@@ -169,8 +169,8 @@ void cuda_zero(struct device *d, void *p, size_t bytes)
 		  "zeros");
 }
 
-static void move(struct cuda_device *d, void *to, const void *from,
-		 size_t bytes, enum cudaMemcpyKind kind)
+static void memory_copy(struct cuda_device *d, void *to, const void *from,
+			size_t bytes, enum cudaMemcpyKind kind)
 {
 	cuda_note(d, cudaMemcpyAsync(to, from, bytes, kind, d->stream),
 		  "a copy");
@@ -179,12 +179,12 @@ static void move(struct cuda_device *d, void *to, const void *from,
 
 void cuda_put(struct device *d, void *to, const void *from, size_t bytes)
 {
-	move(cuda_of(d), to, from, bytes, cudaMemcpyHostToDevice);
+	memory_copy(cuda_of(d), to, from, bytes, cudaMemcpyHostToDevice);
 }
 
 void cuda_get(struct device *d, void *to, const void *from, size_t bytes)
 {
-	move(cuda_of(d), to, from, bytes, cudaMemcpyDeviceToHost);
+	memory_copy(cuda_of(d), to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
 /* An event belongs to the device that is current when it is made. The memory of
@@ -245,7 +245,7 @@ void cuda_tensor_get(struct device *d, const struct tensor *t, float *values)
 }
 
 /* Filters are turned; all else lies as PyTorch has it, padding at the end. */
-static int is_filter(const struct cuda_op *op, int i)
+static int memory_is_filter(const struct cuda_op *op, int i)
 {
 	return op->base.spec.kind == OP_CONV && i == 0;
 }
@@ -255,17 +255,17 @@ void cuda_param_put(struct device *d, const struct op *base, int i,
 {
 	const struct cuda_op *op = (const struct cuda_op *)base;
 	const struct op_param *p = &base->param[i];
-	float *raw = calloc(p->size, sizeof *raw);
+	float *raw = calloc(p->size, sizeof(*raw));
 
 	if (!raw) {
 		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, p->name);
 		return;
 	}
-	if (is_filter(op, i))
+	if (memory_is_filter(op, i))
 		layout_filter_pack(&op->filter, values, raw);
 	else
-		memcpy(raw, values, p->count * sizeof *raw);
-	cuda_put(d, arena, raw, p->size * sizeof *raw);
+		memcpy(raw, values, p->count * sizeof(*raw));
+	cuda_put(d, arena, raw, p->size * sizeof(*raw));
 	free(raw);
 }
 
@@ -274,16 +274,16 @@ void cuda_param_get(struct device *d, const struct op *base, int i,
 {
 	const struct cuda_op *op = (const struct cuda_op *)base;
 	const struct op_param *p = &base->param[i];
-	float *raw = calloc(p->size, sizeof *raw);
+	float *raw = calloc(p->size, sizeof(*raw));
 
 	if (!raw) {
 		cuda_note(cuda_of(d), cudaErrorMemoryAllocation, p->name);
 		return;
 	}
-	cuda_get(d, raw, arena, p->size * sizeof *raw);
-	if (is_filter(op, i))
+	cuda_get(d, raw, arena, p->size * sizeof(*raw));
+	if (memory_is_filter(op, i))
 		layout_filter_unpack(&op->filter, raw, values);
 	else
-		memcpy(values, raw, p->count * sizeof *raw);
+		memcpy(values, raw, p->count * sizeof(*raw));
 	free(raw);
 }

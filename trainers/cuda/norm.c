@@ -1,6 +1,6 @@
 /* norm.c: batch normalisation by our own kernels. Where ranks synchronise, sums
  * go over all of them by the device's sync_sum: the mean first, then squares
- * around it, so that nothing is lost in the difference of large numbers. */
+ * around it, so that nothing is lost in the difference of large args. */
 #include "trainers/cuda/cuda.h"
 
 struct norm {
@@ -9,12 +9,12 @@ struct norm {
 	void *own; /* on the device */
 };
 
-static struct norm *as_norm(struct cuda_op *op)
+static struct norm *norm_of(struct cuda_op *op)
 {
 	return (struct norm *)op;
 }
 
-static int check(const struct op_site *s, const char *name, struct err *e)
+static int norm_check(const struct op_site *s, const char *name, struct err *e)
 {
 	const struct tensor *in = s->in, *add = s->add;
 
@@ -28,12 +28,12 @@ static int check(const struct op_site *s, const char *name, struct err *e)
 }
 
 /* Arrays of one value a channel, each aligned as the whole is. */
-static int make_own(struct cuda_device *d, struct norm *b, struct err *e)
+static int norm_make_room(struct cuda_device *d, struct norm *b, struct err *e)
 {
 	struct kernel_norm *k = &b->k;
 	float **arrays[] = {&k->mean, &k->var, &k->inv, &k->mul,
 			    &k->add, &k->by_x, &k->shift};
-	size_t c = k->channels, n = sizeof arrays / sizeof *arrays;
+	size_t c = k->channels, n = sizeof(arrays) / sizeof(*arrays);
 	int r = cuda_alloc(&d->base, (n * c + KERNEL_NORM_COUNT + 2 * c) *
 				     sizeof(float), &b->own, e);
 
@@ -45,13 +45,13 @@ static int make_own(struct cuda_device *d, struct norm *b, struct err *e)
 	return 0;
 }
 
-static int make(struct cuda_device *d, struct cuda_op *op,
-		const struct op_site *s, struct err *e)
+static int norm_make(struct cuda_device *d, struct cuda_op *op,
+		     const struct op_site *s, struct err *e)
 {
-	struct norm *b = as_norm(op);
+	struct norm *b = norm_of(op);
 	const struct tensor *in = s->in;
 	struct op *base = &op->base;
-	int r = check(s, op->name, e);
+	int r = norm_check(s, op->name, e);
 	size_t c;
 
 	if (r < 0)
@@ -74,7 +74,7 @@ static int make(struct cuda_device *d, struct cuda_op *op,
 		.channels = c,
 		.sync = s->training && d->base.sync_sum,
 	};
-	r = make_own(d, b, e);
+	r = norm_make_room(d, b, e);
 	if (r == 0)
 		r = cuda_room(d, kernel_norm_room(c), e);
 	return r;
@@ -82,10 +82,10 @@ static int make(struct cuda_device *d, struct cuda_op *op,
 
 /* Where two gradients meet, or what was added wants theirs, the gradient behind
  * the ReLU is written down, and read from there again. */
-static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
+static int norm_bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 {
 	const struct op_memory *m = &op->memory;
-	struct kernel_norm *k = &as_norm(op)->k;
+	struct kernel_norm *k = &norm_of(op)->k;
 
 	k->x = m->in->data;
 	k->other = m->add ? m->add->data : NULL;
@@ -106,7 +106,7 @@ static int bind(struct cuda_device *d, struct cuda_op *op, struct err *e)
 	return 0;
 }
 
-static void sum(struct cuda_device *d, float *values, size_t n)
+static void norm_sync_sum(struct cuda_device *d, float *values, size_t n)
 {
 	int r = d->base.sync_sum(d->base.sync_arg, values, n);
 
@@ -114,38 +114,38 @@ static void sum(struct cuda_device *d, float *values, size_t n)
 		d->base.error = r;
 }
 
-static void statistics(struct cuda_device *d, const struct kernel_norm *k,
-		       const char *name)
+static void norm_statistics(struct cuda_device *d, const struct kernel_norm *k,
+			    const char *name)
 {
 	cuda_note(d, kernel_norm_moments(d->stream, k), name);
 	if (!k->sync)
 		return;
-	sum(d, k->count, KERNEL_NORM_COUNT + k->channels);
+	norm_sync_sum(d, k->count, KERNEL_NORM_COUNT + k->channels);
 	cuda_note(d, kernel_norm_spread(d->stream, k), name);
-	sum(d, k->count + KERNEL_NORM_COUNT, k->channels);
+	norm_sync_sum(d, k->count + KERNEL_NORM_COUNT, k->channels);
 	cuda_note(d, kernel_norm_settle(d->stream, k), name);
 }
 
-static void forward(struct cuda_device *d, struct cuda_op *op)
+static void norm_forward(struct cuda_device *d, struct cuda_op *op)
 {
-	struct kernel_norm *k = &as_norm(op)->k;
+	struct kernel_norm *k = &norm_of(op)->k;
 
 	k->room = d->room;
 	if (op->training)
-		statistics(d, k, op->name);
+		norm_statistics(d, k, op->name);
 	else
 		cuda_note(d, kernel_norm_running(d->stream, k), op->name);
 	cuda_note(d, kernel_norm_apply(d->stream, k), op->name);
 }
 
-static void backward(struct cuda_device *d, struct cuda_op *op)
+static void norm_backward(struct cuda_device *d, struct cuda_op *op)
 {
-	struct kernel_norm *k = &as_norm(op)->k;
+	struct kernel_norm *k = &norm_of(op)->k;
 
 	k->room = d->room;
 	cuda_note(d, kernel_norm_slopes(d->stream, k), op->name);
 	if (k->sync) {
-		sum(d, k->count + KERNEL_NORM_COUNT, 2 * k->channels);
+		norm_sync_sum(d, k->count + KERNEL_NORM_COUNT, 2 * k->channels);
 		cuda_note(d, kernel_norm_slopes_settle(d->stream, k),
 			  op->name);
 	}
@@ -153,16 +153,16 @@ static void backward(struct cuda_device *d, struct cuda_op *op)
 		cuda_note(d, kernel_norm_back(d->stream, k), op->name);
 }
 
-static void release(struct cuda_device *d, struct cuda_op *op)
+static void norm_release(struct cuda_device *d, struct cuda_op *op)
 {
-	cuda_free(&d->base, as_norm(op)->own);
+	cuda_free(&d->base, norm_of(op)->own);
 }
 
 const struct cuda_kind cuda_batch_norm = {
 	.size = sizeof(struct norm),
-	.make = make,
-	.bind = bind,
-	.forward = forward,
-	.backward = backward,
-	.release = release,
+	.make = norm_make,
+	.bind = norm_bind,
+	.forward = norm_forward,
+	.backward = norm_backward,
+	.release = norm_release,
 };

@@ -21,21 +21,22 @@ struct walk_shape {
 	dim3 grid, block;
 };
 
-static unsigned lanes(int bf16)
+static unsigned norm_lanes(int bf16)
 {
 	return bf16 ? 8 : 4;
 }
 
-static struct walk make_walk(const struct kernel_norm *n)
+static struct walk norm_walk(const struct kernel_norm *n)
 {
-	struct walk w = {n->rows, (unsigned)(n->channels / lanes(n->bf16))};
+	struct walk w = {n->rows,
+			 (unsigned)(n->channels / norm_lanes(n->bf16))};
 
 	return w;
 }
 
 /* Blocks are BLOCK threads, a power of two of them beside one another, so that
  * a warp reads whole rows where channels are few. */
-static struct walk_shape shape_of(const struct walk *w, unsigned blocks)
+static struct walk_shape norm_walk_shape(const struct walk *w, unsigned blocks)
 {
 	unsigned wide = 1, deep, across, down;
 	size_t most;
@@ -61,9 +62,9 @@ size_t kernel_norm_room(size_t channels)
 /* The block's sums over its rows: a, b of each thread are added down the
  * block and its first row of threads writes them. */
 template <int N>
-static __device__ void write_parts(const struct walk &w, unsigned vector,
-				   const float *a, const float *b,
-				   float *parts)
+static __device__ void norm_write_parts(const struct walk &w, unsigned vector,
+					const float *a, const float *b,
+					float *parts)
 {
 	__shared__ float sums[BLOCK][2 * N];
 	unsigned me = threadIdx.y * blockDim.x + threadIdx.x;
@@ -91,8 +92,9 @@ static __device__ void write_parts(const struct walk &w, unsigned vector,
 
 /* Adds parts[][which][channel] in f64, a block's FINISH_DEEP rows of threads
  * taking turns; the result is threadIdx.y 0's. All of the block come here. */
-static __device__ double add_parts(unsigned parts, size_t channels, int which,
-				   size_t channel, const float *from)
+static __device__ double norm_add_parts(unsigned parts, size_t channels,
+					int which, size_t channel,
+					const float *from)
 {
 	__shared__ double sums[FINISH_DEEP][FINISH_WIDE];
 	double sum = 0, all = 0;
@@ -109,23 +111,23 @@ static __device__ double add_parts(unsigned parts, size_t channels, int which,
 	return all;
 }
 
-static dim3 finish_grid(const struct kernel_norm *n)
+static dim3 norm_finish_grid(const struct kernel_norm *n)
 {
 	return dim3((unsigned)((n->channels + FINISH_WIDE - 1) / FINISH_WIDE));
 }
 
-static dim3 finish_block(void)
+static dim3 norm_finish_block(void)
 {
 	return dim3(FINISH_WIDE, FINISH_DEEP);
 }
 
-static __device__ float *sums_of(const struct kernel_norm &n)
+static __device__ float *norm_sums(const struct kernel_norm &n)
 {
 	return n.count + KERNEL_NORM_COUNT;
 }
 
 /* One thread for each channel. */
-static unsigned channel_blocks(const struct kernel_norm *n)
+static unsigned norm_channel_blocks(const struct kernel_norm *n)
 {
 	return (unsigned)((n->channels + BLOCK - 1) / BLOCK);
 }
@@ -136,7 +138,7 @@ static unsigned channel_blocks(const struct kernel_norm *n)
  * value: as if the mean were nearly zero, so that squares lose nothing. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
-moments(struct walk w, const void *x, float *parts)
+norm_moments(struct walk w, const void *x, float *parts)
 {
 	enum { N = pack<T>::N };
 	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
@@ -161,12 +163,12 @@ moments(struct walk w, const void *x, float *parts)
 			}
 		}
 	}
-	write_parts<N>(w, vector, sum, square, parts);
+	norm_write_parts<N>(w, vector, sum, square, parts);
 }
 
 /* What makes y of x: y = x * mul + add. */
-static __device__ void find_scale(const struct kernel_norm &n, size_t c,
-				  double mean, double var)
+static __device__ void norm_find_scale(const struct kernel_norm &n, size_t c,
+				       double mean, double var)
 {
 	double inv = 1 / sqrt(var + epsilon);
 	double mul = (double)n.weight[c] * inv;
@@ -177,8 +179,8 @@ static __device__ void find_scale(const struct kernel_norm &n, size_t c,
 }
 
 /* mean and var are those of count values: the running ones follow. */
-static __device__ void settle(const struct kernel_norm &n, size_t c,
-			      double mean, double var, double count)
+static __device__ void norm_settle(const struct kernel_norm &n, size_t c,
+				   double mean, double var, double count)
 {
 	double unbiased = count > 1 ? count / (count - 1) : 1;
 	double m = (double)n.running_mean[c], v = (double)n.running_var[c];
@@ -187,10 +189,10 @@ static __device__ void settle(const struct kernel_norm &n, size_t c,
 	n.var[c] = (float)var;
 	n.running_mean[c] = (float)(m + momentum * (mean - m));
 	n.running_var[c] = (float)(v + momentum * (var * unbiased - v));
-	find_scale(n, c, mean, var);
+	norm_find_scale(n, c, mean, var);
 }
 
-static __device__ double first_value(const struct kernel_norm &n, size_t c)
+static __device__ double norm_first_value(const struct kernel_norm &n, size_t c)
 {
 	if (n.bf16)
 		return (double)float_of((uint32_t)((const uint16_t *)n.x)[c]
@@ -198,11 +200,11 @@ static __device__ double first_value(const struct kernel_norm &n, size_t c)
 	return (double)((const float *)n.x)[c];
 }
 
-static __global__ void finish_moments(struct kernel_norm n, unsigned parts)
+static __global__ void norm_finish_moments(struct kernel_norm n, unsigned parts)
 {
 	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double sum = add_parts(parts, n.channels, 0, c, n.room);
-	double square = add_parts(parts, n.channels, 1, c, n.room);
+	double sum = norm_add_parts(parts, n.channels, 0, c, n.room);
+	double square = norm_add_parts(parts, n.channels, 1, c, n.room);
 	double rows = (double)n.rows, mean, var;
 
 	if (threadIdx.y || c >= n.channels)
@@ -211,56 +213,56 @@ static __global__ void finish_moments(struct kernel_norm n, unsigned parts)
 	var = square / rows - mean * mean;
 	/* not a comparison that loses NaN */
 	var = var < 0 ? 0 : var;
-	mean += first_value(n, c);
+	mean += norm_first_value(n, c);
 	if (c == 0)
 		n.count[0] = (float)rows;
 	if (!n.sync) {
-		settle(n, c, mean, var, rows);
+		norm_settle(n, c, mean, var, rows);
 		return;
 	}
 	n.mean[c] = (float)mean;
 	n.var[c] = (float)var;
-	sums_of(n)[c] = (float)(mean * rows);
+	norm_sums(n)[c] = (float)(mean * rows);
 }
 
 /* From sums of means times counts to squares around the mean of all. */
-static __global__ void spread(struct kernel_norm n)
+static __global__ void norm_spread(struct kernel_norm n)
 {
 	size_t c = thread_at();
 	double mean, far;
 
 	if (c >= n.channels)
 		return;
-	mean = (double)sums_of(n)[c] / (double)n.count[0];
+	mean = (double)norm_sums(n)[c] / (double)n.count[0];
 	far = (double)n.mean[c] - mean;
 	n.mean[c] = (float)mean;
-	sums_of(n)[c] =
+	norm_sums(n)[c] =
 		(float)(((double)n.var[c] + far * far) * (double)n.rows);
 }
 
-static __global__ void settle_all(struct kernel_norm n)
+static __global__ void norm_settle_all(struct kernel_norm n)
 {
 	size_t c = thread_at();
 	double count = (double)n.count[0];
 
 	if (c < n.channels)
-		settle(n, c, (double)n.mean[c], (double)sums_of(n)[c] / count,
-		       count);
+		norm_settle(n, c, (double)n.mean[c],
+			    (double)norm_sums(n)[c] / count, count);
 }
 
-static __global__ void take_running(struct kernel_norm n)
+static __global__ void norm_take_running(struct kernel_norm n)
 {
 	size_t c = thread_at();
 
 	if (c < n.channels)
-		find_scale(n, c, (double)n.running_mean[c],
-			   (double)n.running_var[c]);
+		norm_find_scale(n, c, (double)n.running_mean[c],
+				(double)n.running_var[c]);
 }
 
 /* y may be x's memory: a thread reads a place before it writes it. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
-apply(struct walk w, struct kernel_norm n)
+norm_apply(struct walk w, struct kernel_norm n)
 {
 	enum { N = pack<T>::N };
 	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
@@ -294,46 +296,47 @@ apply(struct walk w, struct kernel_norm n)
 
 int kernel_norm_running(kernel_stream s, const struct kernel_norm *n)
 {
-	LAUNCH(take_running, channel_blocks(n), BLOCK, s, *n);
+	LAUNCH(norm_take_running, norm_channel_blocks(n), BLOCK, s, *n);
 	return LAUNCHED();
 }
 
 int kernel_norm_moments(kernel_stream s, const struct kernel_norm *n)
 {
-	struct walk w = make_walk(n);
-	struct walk_shape g = shape_of(&w, KERNEL_NORM_BLOCKS);
+	struct walk w = norm_walk(n);
+	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 
 	if (n->bf16)
-		LAUNCH(moments<uint16_t>, g.grid, g.block, s, w, n->x,
+		LAUNCH(norm_moments<uint16_t>, g.grid, g.block, s, w, n->x,
 		       n->room);
 	else
-		LAUNCH(moments<float>, g.grid, g.block, s, w, n->x, n->room);
-	LAUNCH(finish_moments, finish_grid(n), finish_block(), s, *n,
-	       g.grid.y);
+		LAUNCH(norm_moments<float>, g.grid, g.block, s, w, n->x,
+		       n->room);
+	LAUNCH(norm_finish_moments, norm_finish_grid(n), norm_finish_block(), s,
+	       *n, g.grid.y);
 	return LAUNCHED();
 }
 
 int kernel_norm_spread(kernel_stream s, const struct kernel_norm *n)
 {
-	LAUNCH(spread, channel_blocks(n), BLOCK, s, *n);
+	LAUNCH(norm_spread, norm_channel_blocks(n), BLOCK, s, *n);
 	return LAUNCHED();
 }
 
 int kernel_norm_settle(kernel_stream s, const struct kernel_norm *n)
 {
-	LAUNCH(settle_all, channel_blocks(n), BLOCK, s, *n);
+	LAUNCH(norm_settle_all, norm_channel_blocks(n), BLOCK, s, *n);
 	return LAUNCHED();
 }
 
 int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 {
-	struct walk w = make_walk(n);
-	struct walk_shape g = shape_of(&w, BLOCKS_MAX);
+	struct walk w = norm_walk(n);
+	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
 
 	if (n->bf16)
-		LAUNCH(apply<uint16_t>, g.grid, g.block, s, w, *n);
+		LAUNCH(norm_apply<uint16_t>, g.grid, g.block, s, w, *n);
 	else
-		LAUNCH(apply<float>, g.grid, g.block, s, w, *n);
+		LAUNCH(norm_apply<float>, g.grid, g.block, s, w, *n);
 	return LAUNCHED();
 }
 
@@ -342,9 +345,10 @@ int kernel_norm_apply(kernel_stream s, const struct kernel_norm *n)
 /* dz = the gradient of what went into the ReLU. Where something was added, y
  * says where that was open; else x does, which is read anyway. */
 template <int N>
-static __device__ void mask(const struct kernel_norm &n, const float *x,
-			    const float *y, const float *mul, const float *add,
-			    float *dz)
+static __device__ void norm_relu_mask(const struct kernel_norm &n,
+				      const float *x, const float *y,
+				      const float *mul, const float *add,
+				      float *dz)
 {
 	for (int i = 0; i < N; i++) {
 		float v = n.other ? y[i] : x[i] * mul[i] + add[i];
@@ -356,7 +360,7 @@ static __device__ void mask(const struct kernel_norm &n, const float *x,
 /* Sums of dz and of dz * (x - mean); dz is written where it is wanted. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
-slopes(struct walk w, struct kernel_norm n)
+norm_slopes(struct walk w, struct kernel_norm n)
 {
 	enum { N = pack<T>::N };
 	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
@@ -388,7 +392,7 @@ slopes(struct walk w, struct kernel_norm n)
 		if (n.relu) {
 			if (n.other)
 				pack<T>::load(y, n.y, at);
-			mask<N>(n, x, y, mul, add, dz);
+			norm_relu_mask<N>(n, x, y, mul, add, dz);
 		}
 		for (int i = 0; i < N; i++) {
 			sum[i] += dz[i];
@@ -397,14 +401,15 @@ slopes(struct walk w, struct kernel_norm n)
 		if (n.dz)
 			pack<T>::store(dz, n.dz, at);
 	}
-	write_parts<N>(w, vector, sum, product, n.room);
+	norm_write_parts<N>(w, vector, sum, product, n.room);
 }
 
 /* dx = mul * (dz - sum(dz) / count
  *             - (x - mean) * inv^2 * sum(dz * (x - mean)) / count)
  *    = mul * dz + by_x * x + shift */
-static __device__ void find_back(const struct kernel_norm &n, size_t c,
-				 double dz, double product, double count)
+static __device__ void norm_find_backward(const struct kernel_norm &n, size_t c,
+					  double dz, double product,
+					  double count)
 {
 	double inv = (double)n.inv[c], mul = (double)n.mul[c];
 	double by_x = -mul * inv * inv * product / count;
@@ -413,38 +418,38 @@ static __device__ void find_back(const struct kernel_norm &n, size_t c,
 	n.shift[c] = (float)(-mul * dz / count - by_x * (double)n.mean[c]);
 }
 
-static __global__ void finish_slopes(struct kernel_norm n, unsigned parts)
+static __global__ void norm_finish_slopes(struct kernel_norm n, unsigned parts)
 {
 	size_t c = (size_t)blockIdx.x * FINISH_WIDE + threadIdx.x;
-	double dz = add_parts(parts, n.channels, 0, c, n.room);
-	double product = add_parts(parts, n.channels, 1, c, n.room);
+	double dz = norm_add_parts(parts, n.channels, 0, c, n.room);
+	double product = norm_add_parts(parts, n.channels, 1, c, n.room);
 
 	if (threadIdx.y || c >= n.channels)
 		return;
 	n.grad_bias[c] = (float)dz;
 	n.grad_weight[c] = (float)(product * (double)n.inv[c]);
 	if (n.sync) {
-		sums_of(n)[c] = (float)dz;
-		sums_of(n)[n.channels + c] = (float)product;
+		norm_sums(n)[c] = (float)dz;
+		norm_sums(n)[n.channels + c] = (float)product;
 		return;
 	}
-	find_back(n, c, dz, product, (double)n.rows);
+	norm_find_backward(n, c, dz, product, (double)n.rows);
 }
 
-static __global__ void settle_slopes(struct kernel_norm n)
+static __global__ void norm_settle_slopes(struct kernel_norm n)
 {
 	size_t c = thread_at();
 
 	if (c < n.channels)
-		find_back(n, c, (double)sums_of(n)[c],
-			  (double)sums_of(n)[n.channels + c],
-			  (double)n.count[0]);
+		norm_find_backward(n, c, (double)norm_sums(n)[c],
+				   (double)norm_sums(n)[n.channels + c],
+				   (double)n.count[0]);
 }
 
 /* dx may be dy's memory. */
 template <typename T>
 static __global__ void __launch_bounds__(BLOCK)
-back(struct walk w, struct kernel_norm n)
+norm_backward(struct walk w, struct kernel_norm n)
 {
 	enum { N = pack<T>::N };
 	unsigned vector = blockIdx.x * blockDim.x + threadIdx.x;
@@ -469,7 +474,7 @@ back(struct walk w, struct kernel_norm n)
 		/* who writes dz down does so where two ways meet or something
 		 * was added, so x alone is enough here */
 		if (n.relu && !n.dz)
-			mask<N>(n, x, x, mul, add, dz);
+			norm_relu_mask<N>(n, x, x, mul, add, dz);
 		for (int i = 0; i < N; i++)
 			dz[i] = dz[i] * mul[i] + (x[i] * by_x[i] + shift[i]);
 		pack<T>::store(dz, n.dx, at);
@@ -478,31 +483,32 @@ back(struct walk w, struct kernel_norm n)
 
 int kernel_norm_slopes(kernel_stream s, const struct kernel_norm *n)
 {
-	struct walk w = make_walk(n);
-	struct walk_shape g = shape_of(&w, KERNEL_NORM_BLOCKS);
+	struct walk w = norm_walk(n);
+	struct walk_shape g = norm_walk_shape(&w, KERNEL_NORM_BLOCKS);
 
 	if (n->bf16)
-		LAUNCH(slopes<uint16_t>, g.grid, g.block, s, w, *n);
+		LAUNCH(norm_slopes<uint16_t>, g.grid, g.block, s, w, *n);
 	else
-		LAUNCH(slopes<float>, g.grid, g.block, s, w, *n);
-	LAUNCH(finish_slopes, finish_grid(n), finish_block(), s, *n, g.grid.y);
+		LAUNCH(norm_slopes<float>, g.grid, g.block, s, w, *n);
+	LAUNCH(norm_finish_slopes, norm_finish_grid(n), norm_finish_block(), s,
+	       *n, g.grid.y);
 	return LAUNCHED();
 }
 
 int kernel_norm_slopes_settle(kernel_stream s, const struct kernel_norm *n)
 {
-	LAUNCH(settle_slopes, channel_blocks(n), BLOCK, s, *n);
+	LAUNCH(norm_settle_slopes, norm_channel_blocks(n), BLOCK, s, *n);
 	return LAUNCHED();
 }
 
 int kernel_norm_back(kernel_stream s, const struct kernel_norm *n)
 {
-	struct walk w = make_walk(n);
-	struct walk_shape g = shape_of(&w, BLOCKS_MAX);
+	struct walk w = norm_walk(n);
+	struct walk_shape g = norm_walk_shape(&w, BLOCKS_MAX);
 
 	if (n->bf16)
-		LAUNCH(back<uint16_t>, g.grid, g.block, s, w, *n);
+		LAUNCH(norm_backward<uint16_t>, g.grid, g.block, s, w, *n);
 	else
-		LAUNCH(back<float>, g.grid, g.block, s, w, *n);
+		LAUNCH(norm_backward<float>, g.grid, g.block, s, w, *n);
 	return LAUNCHED();
 }

@@ -5,16 +5,16 @@
 struct pool {
 	struct cuda_op op;
 	struct kernel_pool k;
-	struct kernel_turn turn; /* average */
+	struct kernel_transpose turn; /* average */
 	void *where;             /* on the device: max_pool */
 };
 
-static struct pool *as_pool(struct cuda_op *op)
+static struct pool *pool_of(struct cuda_op *op)
 {
 	return (struct pool *)op;
 }
 
-static int check(const struct op_site *s, const char *name, struct err *e)
+static int pool_check(const struct op_site *s, const char *name, struct err *e)
 {
 	if (s->in->layout != &layout_nhwc)
 		return err_set(e, ERR_USAGE, "%s: pooling comes after a "
@@ -24,15 +24,15 @@ static int check(const struct op_site *s, const char *name, struct err *e)
 
 /* ---- The greatest of a window ---- */
 
-static int make_max(struct cuda_device *d, struct cuda_op *op,
-		    const struct op_site *s, struct err *e)
+static int max_pool_make(struct cuda_device *d, struct cuda_op *op,
+			 const struct op_site *s, struct err *e)
 {
-	struct pool *p = as_pool(op);
+	struct pool *p = pool_of(op);
 	const struct op_spec *k = &op->base.spec;
 	const struct tensor *in = s->in;
 	int h = layout_windows(in->h, k->kernel, k->stride, k->pad);
 	int w = layout_windows(in->w, k->kernel, k->stride, k->pad);
-	int r = check(s, op->name, e);
+	int r = pool_check(s, op->name, e);
 
 	if (r < 0)
 		return r;
@@ -54,20 +54,20 @@ static int make_max(struct cuda_device *d, struct cuda_op *op,
 	return cuda_alloc(&d->base, layout_count(&op->base.out), &p->where, e);
 }
 
-static void forward_max(struct cuda_device *d, struct cuda_op *op)
+static void max_pool_forward(struct cuda_device *d, struct cuda_op *op)
 {
 	const struct op_memory *m = &op->memory;
-	struct pool *p = as_pool(op);
+	struct pool *p = pool_of(op);
 
 	cuda_note(d, kernel_max_pool(d->stream, &p->k, m->in->data,
 				     m->out->data, p->where),
 		  op->name);
 }
 
-static void backward_max(struct cuda_device *d, struct cuda_op *op)
+static void max_pool_backward(struct cuda_device *d, struct cuda_op *op)
 {
 	const struct op_memory *m = &op->memory;
-	struct pool *p = as_pool(op);
+	struct pool *p = pool_of(op);
 
 	if (m->dx)
 		cuda_note(d, kernel_max_pool_back(
@@ -77,31 +77,31 @@ static void backward_max(struct cuda_device *d, struct cuda_op *op)
 			  op->name);
 }
 
-static void release_max(struct cuda_device *d, struct cuda_op *op)
+static void max_pool_release(struct cuda_device *d, struct cuda_op *op)
 {
-	cuda_free(&d->base, as_pool(op)->where);
+	cuda_free(&d->base, pool_of(op)->where);
 }
 
 const struct cuda_kind cuda_max_pool = {
 	.size = sizeof(struct pool),
-	.make = make_max,
-	.forward = forward_max,
-	.backward = backward_max,
-	.release = release_max,
+	.make = max_pool_make,
+	.forward = max_pool_forward,
+	.backward = max_pool_backward,
+	.release = max_pool_release,
 };
 
 /* ---- The average of an image: it comes out as rows of plain f32 ---- */
 
-static int make_average(struct cuda_device *d, struct cuda_op *op,
-			const struct op_site *s, struct err *e)
+static int average_pool_make(struct cuda_device *d, struct cuda_op *op,
+			     const struct op_site *s, struct err *e)
 {
 	const struct tensor *in = s->in;
-	int r = check(s, op->name, e);
+	int r = pool_check(s, op->name, e);
 
 	if (r < 0)
 		return r;
 	layout_rows(&op->base.out, in->n, in->c);
-	as_pool(op)->turn = (struct kernel_turn){
+	pool_of(op)->turn = (struct kernel_transpose){
 		.bf16 = in->type == TENSOR_BF16, .n = in->n, .c = in->c,
 		.places = in->h * in->w,
 		.channels = layout_channels(in->c, in->type),
@@ -109,22 +109,22 @@ static int make_average(struct cuda_device *d, struct cuda_op *op,
 	return 0;
 }
 
-static void forward_average(struct cuda_device *d, struct cuda_op *op)
+static void average_pool_forward(struct cuda_device *d, struct cuda_op *op)
 {
 	const struct op_memory *m = &op->memory;
 
-	cuda_note(d, kernel_average(d->stream, &as_pool(op)->turn,
+	cuda_note(d, kernel_average(d->stream, &pool_of(op)->turn,
 				    m->in->data, m->out->data),
 		  op->name);
 }
 
-static void backward_average(struct cuda_device *d, struct cuda_op *op)
+static void average_pool_backward(struct cuda_device *d, struct cuda_op *op)
 {
 	const struct op_memory *m = &op->memory;
 
 	if (m->dx)
 		cuda_note(d, kernel_average_back(
-				     d->stream, &as_pool(op)->turn,
+				     d->stream, &pool_of(op)->turn,
 				     m->dy[0]->data,
 				     m->dy[1] ? m->dy[1]->data : NULL,
 				     m->dx->data),
@@ -133,7 +133,7 @@ static void backward_average(struct cuda_device *d, struct cuda_op *op)
 
 const struct cuda_kind cuda_average_pool = {
 	.size = sizeof(struct pool),
-	.make = make_average,
-	.forward = forward_average,
-	.backward = backward_average,
+	.make = average_pool_make,
+	.forward = average_pool_forward,
+	.backward = average_pool_backward,
 };

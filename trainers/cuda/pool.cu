@@ -9,7 +9,8 @@ struct pixel {
 	size_t vector;
 };
 
-static __device__ struct pixel pixel_at(size_t i, size_t vectors, int h, int w)
+static __device__ struct pixel pool_pixel(size_t i, size_t vectors, int h,
+					  int w)
 {
 	struct pixel p;
 
@@ -22,8 +23,8 @@ static __device__ struct pixel pixel_at(size_t i, size_t vectors, int h, int w)
 	return p;
 }
 
-static __device__ size_t vector_at(size_t sample, int y, int x, size_t vector,
-				   size_t vectors, int h, int w)
+static __device__ size_t pool_vector(size_t sample, int y, int x, size_t vector,
+				     size_t vectors, int h, int w)
 {
 	return ((sample * h + y) * w + x) * vectors + vector;
 }
@@ -31,14 +32,14 @@ static __device__ size_t vector_at(size_t sample, int y, int x, size_t vector,
 /* The first of equals counts, and NaN is greater than all, as PyTorch has it.
  * A window has at least one place that is no padding: op_new saw to that. */
 template <typename T>
-static __global__ void max_pool(struct kernel_pool p, size_t count,
+static __global__ void pool_max(struct kernel_pool p, size_t count,
 				const void *x, void *y, uint8_t *where)
 {
 	enum { N = pack<T>::N };
 	size_t vectors = (size_t)p.channels / N;
 
 	for (size_t i = thread_at(); i < count; i += thread_count()) {
-		struct pixel at = pixel_at(i, vectors, p.out_h, p.out_w);
+		struct pixel at = pool_pixel(i, vectors, p.out_h, p.out_w);
 		typename pack<T>::places places = 0;
 		float best[N], v[N];
 		int found[N], any = 0;
@@ -49,9 +50,9 @@ static __global__ void max_pool(struct kernel_pool p, size_t count,
 
 			if (iy < 0 || iy >= p.h || ix < 0 || ix >= p.w)
 				continue;
-			pack<T>::load(v, x, vector_at(at.sample, iy, ix,
-						      at.vector, vectors, p.h,
-						      p.w));
+			pack<T>::load(v, x, pool_vector(at.sample, iy, ix,
+							at.vector, vectors, p.h,
+							p.w));
 			for (int c = 0; c < N; c++)
 				if (!any || v[c] > best[c] || v[c] != v[c]) {
 					best[c] = v[c];
@@ -73,24 +74,25 @@ int kernel_max_pool(kernel_stream s, const struct kernel_pool *p,
 		   (p->channels / (p->bf16 ? 8 : 4));
 
 	if (p->bf16)
-		LAUNCH(max_pool<uint16_t>, blocks_for(n), BLOCK, s, *p, n, x,
+		LAUNCH(pool_max<uint16_t>, blocks_for(n), BLOCK, s, *p, n, x,
 		       y, where);
 	else
-		LAUNCH(max_pool<float>, blocks_for(n), BLOCK, s, *p, n, x, y,
+		LAUNCH(pool_max<float>, blocks_for(n), BLOCK, s, *p, n, x, y,
 		       where);
 	return LAUNCHED();
 }
 
 /* The first window, in a line of them, that has place i: i + pad lies in
  * [k * stride, k * stride + kernel). */
-static __device__ int first_window(const struct kernel_pool &p, int i)
+static __device__ int pool_first_window(const struct kernel_pool &p, int i)
 {
 	int after = i + p.pad - p.kernel + 1;
 
 	return after <= 0 ? 0 : (after + p.stride - 1) / p.stride;
 }
 
-static __device__ int last_window(const struct kernel_pool &p, int i, int out)
+static __device__ int pool_last_window(const struct kernel_pool &p, int i,
+				       int out)
 {
 	int last = (i + p.pad) / p.stride;
 
@@ -98,29 +100,29 @@ static __device__ int last_window(const struct kernel_pool &p, int i, int out)
 }
 
 template <typename T>
-static __global__ void max_pool_back(struct kernel_pool p, size_t count,
-				     const void *dy, const void *dy1,
-				     const uint8_t *where, void *dx)
+static __global__ void pool_max_backward(struct kernel_pool p, size_t count,
+					 const void *dy, const void *dy1,
+					 const uint8_t *where, void *dx)
 {
 	enum { N = pack<T>::N };
 	size_t vectors = (size_t)p.channels / N;
 
 	for (size_t i = thread_at(); i < count; i += thread_count()) {
-		struct pixel at = pixel_at(i, vectors, p.h, p.w);
-		int y1 = last_window(p, at.y, p.out_h);
-		int x1 = last_window(p, at.x, p.out_w);
+		struct pixel at = pool_pixel(i, vectors, p.h, p.w);
+		int y1 = pool_last_window(p, at.y, p.out_h);
+		int x1 = pool_last_window(p, at.x, p.out_w);
 		float sum[N], v[N], v1[N];
 
 		for (int c = 0; c < N; c++)
 			sum[c] = 0;
-		for (int y = first_window(p, at.y); y <= y1; y++)
-			for (int x = first_window(p, at.x); x <= x1; x++) {
+		for (int y = pool_first_window(p, at.y); y <= y1; y++)
+			for (int x = pool_first_window(p, at.x); x <= x1; x++) {
 				int k = (at.y + p.pad - y * p.stride) *
 						p.kernel +
 					at.x + p.pad - x * p.stride;
-				size_t o = vector_at(at.sample, y, x, at.vector,
-						     vectors, p.out_h,
-						     p.out_w);
+				size_t o =
+					pool_vector(at.sample, y, x, at.vector,
+						    vectors, p.out_h, p.out_w);
 				typename pack<T>::places found =
 					((const typename pack<T>::places *)
 						 where)[o];
@@ -145,10 +147,10 @@ int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
 		   (p->channels / (p->bf16 ? 8 : 4));
 
 	if (p->bf16)
-		LAUNCH(max_pool_back<uint16_t>, blocks_for(n), BLOCK, s, *p, n,
-		       dy, dy1, where, dx);
+		LAUNCH(pool_max_backward<uint16_t>, blocks_for(n), BLOCK, s, *p,
+		       n, dy, dy1, where, dx);
 	else
-		LAUNCH(max_pool_back<float>, blocks_for(n), BLOCK, s, *p, n,
+		LAUNCH(pool_max_backward<float>, blocks_for(n), BLOCK, s, *p, n,
 		       dy, dy1, where, dx);
 	return LAUNCHED();
 }
@@ -156,8 +158,8 @@ int kernel_max_pool_back(kernel_stream s, const struct kernel_pool *p,
 /* ---- The average of an image ---- */
 
 template <typename T>
-static __global__ void average(struct kernel_turn t, size_t count,
-			       const void *x, float *y)
+static __global__ void pool_average(struct kernel_transpose t, size_t count,
+				    const void *x, float *y)
 {
 	enum { N = pack<T>::N };
 	size_t vectors = (size_t)t.channels / N;
@@ -183,24 +185,25 @@ static __global__ void average(struct kernel_turn t, size_t count,
 	}
 }
 
-int kernel_average(kernel_stream s, const struct kernel_turn *t,
+int kernel_average(kernel_stream s, const struct kernel_transpose *t,
 		   const void *x, float *y)
 {
 	size_t n = (size_t)t->n * (t->channels / (t->bf16 ? 8 : 4));
 
 	if (t->bf16)
-		LAUNCH(average<uint16_t>, blocks_for(n), BLOCK, s, *t, n, x,
-		       y);
+		LAUNCH(pool_average<uint16_t>, blocks_for(n), BLOCK, s, *t, n,
+		       x, y);
 	else
-		LAUNCH(average<float>, blocks_for(n), BLOCK, s, *t, n, x, y);
+		LAUNCH(pool_average<float>, blocks_for(n), BLOCK, s, *t, n, x,
+		       y);
 	return LAUNCHED();
 }
 
 /* Everywhere the same; zero in channels that are padding. */
 template <typename T>
-static __global__ void average_back(struct kernel_turn t, size_t count,
-				    const float *dy, const float *dy1,
-				    void *dx)
+static __global__ void pool_average_backward(struct kernel_transpose t,
+					     size_t count, const float *dy,
+					     const float *dy1, void *dx)
 {
 	enum { N = pack<T>::N };
 	size_t vectors = (size_t)t.channels / N;
@@ -222,17 +225,17 @@ static __global__ void average_back(struct kernel_turn t, size_t count,
 	}
 }
 
-int kernel_average_back(kernel_stream s, const struct kernel_turn *t,
+int kernel_average_back(kernel_stream s, const struct kernel_transpose *t,
 			const float *dy, const float *dy1, void *dx)
 {
 	size_t n = (size_t)t->n * t->places *
 		   (t->channels / (t->bf16 ? 8 : 4));
 
 	if (t->bf16)
-		LAUNCH(average_back<uint16_t>, blocks_for(n), BLOCK, s, *t, n,
-		       dy, dy1, dx);
+		LAUNCH(pool_average_backward<uint16_t>, blocks_for(n), BLOCK, s,
+		       *t, n, dy, dy1, dx);
 	else
-		LAUNCH(average_back<float>, blocks_for(n), BLOCK, s, *t, n, dy,
-		       dy1, dx);
+		LAUNCH(pool_average_backward<float>, blocks_for(n), BLOCK, s,
+		       *t, n, dy, dy1, dx);
 	return LAUNCHED();
 }

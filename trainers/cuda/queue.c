@@ -8,7 +8,7 @@ struct graph {
 	cudaGraphExec_t exec;
 };
 
-static int tell(struct cuda_device *d, struct err *e)
+static int queue_check(struct cuda_device *d, struct err *e)
 {
 	int r = d->base.error;
 
@@ -27,7 +27,7 @@ int cuda_wait(struct device *base, struct err *e)
 	struct cuda_device *d = cuda_of(base);
 
 	cuda_note(d, cudaStreamSynchronize(d->stream), "its work");
-	return tell(d, e);
+	return queue_check(d, e);
 }
 
 void *cuda_stream(struct device *d)
@@ -37,10 +37,10 @@ void *cuda_stream(struct device *d)
 
 /* Only this thread's calls are held to what may be recorded: libddp's look at
  * events of their own. */
-int cuda_record_begin(struct device *base, struct err *e)
+int cuda_capture_begin(struct device *base, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);
-	int r = tell(d, e);
+	int r = queue_check(d, e);
 
 	if (r < 0)
 		return r;
@@ -49,13 +49,13 @@ int cuda_record_begin(struct device *base, struct err *e)
 			   "recording a step", e);
 }
 
-int cuda_record_end(struct device *base, struct graph **out, struct err *e)
+int cuda_capture_end(struct device *base, struct graph **out, struct err *e)
 {
 	struct cuda_device *d = cuda_of(base);
-	struct graph *g = calloc(1, sizeof *g);
+	struct graph *g = calloc(1, sizeof(*g));
 	cudaGraph_t recorded = NULL;
 	cudaError_t rc = cudaStreamEndCapture(d->stream, &recorded);
-	int r = tell(d, e);
+	int r = queue_check(d, e);
 
 	*out = NULL;
 	if (r == 0)
@@ -76,7 +76,7 @@ int cuda_record_end(struct device *base, struct graph **out, struct err *e)
 	return 0;
 }
 
-void cuda_graph_run(struct device *base, struct graph *g)
+void cuda_graph_launch(struct device *base, struct graph *g)
 {
 	struct cuda_device *d = cuda_of(base);
 
@@ -94,11 +94,11 @@ void cuda_graph_free(struct device *base, struct graph *g)
 	free(g);
 }
 
-void cuda_numbers(struct device *base, const struct step_numbers *n)
+void cuda_set_step(struct device *base, const struct step_args *n)
 {
 	struct cuda_device *d = cuda_of(base);
 
-	cuda_note(d, kernel_numbers(d->stream, d->state, n->step, n->first,
-				    n->lr),
+	cuda_note(d, kernel_set_step(d->stream, d->state, n->step, n->first,
+				     n->lr),
 		  "the numbers of a step");
 }

@@ -1,29 +1,30 @@
 /* state.cu: the numbers of a step, and the search for values that are none. */
 #include "trainers/cuda/device.cuh"
 
-static __global__ void set_numbers(struct kernel_state *k, uint64_t step,
-				   uint64_t first, double lr)
+static __global__ void state_set_step(struct kernel_state *k, uint64_t step,
+				      uint64_t first, double lr)
 {
 	k->step = step;
 	k->first = first;
 	k->lr = lr;
 }
 
-int kernel_numbers(kernel_stream s, struct kernel_state *k, uint64_t step,
-		   uint64_t first, double lr)
+int kernel_set_step(kernel_stream s, struct kernel_state *k, uint64_t step,
+		    uint64_t first, double lr)
 {
-	LAUNCH(set_numbers, 1, 1, s, k, step, first, lr);
+	LAUNCH(state_set_step, 1, 1, s, k, step, first, lr);
 	return LAUNCHED();
 }
 
-static __global__ void clear_finite(struct kernel_state *k)
+static __global__ void state_clear_finite(struct kernel_state *k)
 {
 	k->not_finite = 0;
 }
 
 /* All who find one write the same. */
 template <typename T>
-static __global__ void search(struct kernel_state *k, size_t count, const T *x)
+static __global__ void state_find_not_finite(struct kernel_state *k,
+					     size_t count, const T *x)
 {
 	for (size_t i = thread_at(); i < count; i += thread_count()) {
 		uint32_t u = sizeof(T) == 2 ? (uint32_t)x[i] << 16
@@ -37,12 +38,12 @@ static __global__ void search(struct kernel_state *k, size_t count, const T *x)
 int kernel_finite(kernel_stream s, struct kernel_state *k, int bf16,
 		  size_t count, const void *x)
 {
-	LAUNCH(clear_finite, 1, 1, s, k);
+	LAUNCH(state_clear_finite, 1, 1, s, k);
 	if (bf16)
-		LAUNCH(search<uint16_t>, blocks_for(count), BLOCK, s, k, count,
-		       (const uint16_t *)x);
+		LAUNCH(state_find_not_finite<uint16_t>, blocks_for(count),
+		       BLOCK, s, k, count, (const uint16_t *)x);
 	else
-		LAUNCH(search<uint32_t>, blocks_for(count), BLOCK, s, k, count,
-		       (const uint32_t *)x);
+		LAUNCH(state_find_not_finite<uint32_t>, blocks_for(count),
+		       BLOCK, s, k, count, (const uint32_t *)x);
 	return LAUNCHED();
 }

@@ -14,16 +14,16 @@ static const struct cuda_kind *const kinds[] = {
 	[OP_MAX_POOL] = &cuda_max_pool,
 	[OP_AVERAGE_POOL] = &cuda_average_pool,
 };
-_Static_assert(sizeof kinds / sizeof *kinds == OP_KINDS, "a kind is missing");
+_Static_assert(sizeof(kinds) / sizeof(*kinds) == OP_KINDS, "a kind is missing");
 
-static struct cuda_op *as_op(struct op *op)
+static struct cuda_op *cuda_op_of(struct op *op)
 {
 	return (struct cuda_op *)op;
 }
 
-static void op_free(struct device *d, struct op *base)
+static void cuda_op_free(struct device *d, struct op *base)
 {
-	struct cuda_op *op = as_op(base);
+	struct cuda_op *op = cuda_op_of(base);
 
 	if (!op)
 		return;
@@ -32,8 +32,8 @@ static void op_free(struct device *d, struct op *base)
 	free(op);
 }
 
-static int op_new(struct device *d, const struct op_site *s, struct op **out,
-		  struct err *e)
+static int cuda_op_new(struct device *d, const struct op_site *s,
+		       struct op **out, struct err *e)
 {
 	const struct cuda_kind *kind = kinds[s->spec.kind];
 	struct cuda_op *op = calloc(1, kind->size);
@@ -45,32 +45,34 @@ static int op_new(struct device *d, const struct op_site *s, struct op **out,
 	op->kind = kind;
 	op->training = s->training;
 	op->in = *s->in;
-	snprintf(op->name, sizeof op->name, "layer %s", s->name);
+	snprintf(op->name, sizeof(op->name), "layer %s", s->name);
 	r = kind->make(cuda_of(d), op, s, e);
 	if (r < 0)
-		op_free(d, &op->base);
+		cuda_op_free(d, &op->base);
 	else
 		*out = &op->base;
 	return r;
 }
 
-static int op_bind(struct device *d, struct op *base,
-		   const struct op_memory *m, struct err *e)
+static int cuda_op_bind(struct device *d, struct op *base,
+			const struct op_memory *m, struct err *e)
 {
-	struct cuda_op *op = as_op(base);
+	struct cuda_op *op = cuda_op_of(base);
 
 	op->memory = *m;
 	return op->kind->bind ? op->kind->bind(cuda_of(d), op, e) : 0;
 }
 
-static void op_forward(struct device *d, struct op *op, const struct feed *f)
+static void cuda_op_forward(struct device *d, struct op *op,
+			    const struct loader *f)
 {
-	as_op(op)->kind->forward(cuda_of(d), as_op(op));
+	cuda_op_of(op)->kind->forward(cuda_of(d), cuda_op_of(op));
 }
 
-static void op_backward(struct device *d, struct op *op, const struct feed *f)
+static void cuda_op_backward(struct device *d, struct op *op,
+			     const struct loader *f)
 {
-	as_op(op)->kind->backward(cuda_of(d), as_op(op));
+	cuda_op_of(op)->kind->backward(cuda_of(d), cuda_op_of(op));
 }
 
 static const struct ops table = {
@@ -90,20 +92,20 @@ static const struct ops table = {
 	.tensor_get = cuda_tensor_get,
 	.wait = cuda_wait,
 	.stream = cuda_stream,
-	.record_begin = cuda_record_begin,
-	.record_end = cuda_record_end,
-	.graph_run = cuda_graph_run,
+	.capture_begin = cuda_capture_begin,
+	.capture_end = cuda_capture_end,
+	.graph_launch = cuda_graph_launch,
 	.graph_free = cuda_graph_free,
-	.numbers = cuda_numbers,
-	.feed_new = cuda_feed_new,
-	.feed_free = cuda_feed_free,
-	.feed_order = cuda_feed_order,
-	.take = cuda_take,
-	.op_new = op_new,
-	.op_free = op_free,
-	.op_bind = op_bind,
-	.op_forward = op_forward,
-	.op_backward = op_backward,
+	.set_step = cuda_set_step,
+	.loader_new = cuda_loader_new,
+	.loader_free = cuda_loader_free,
+	.loader_order = cuda_loader_order,
+	.load_batch = cuda_load_batch,
+	.op_new = cuda_op_new,
+	.op_free = cuda_op_free,
+	.op_bind = cuda_op_bind,
+	.op_forward = cuda_op_forward,
+	.op_backward = cuda_op_backward,
 	.param_put = cuda_param_put,
 	.param_get = cuda_param_get,
 	.params_changed = cuda_params_changed,

@@ -54,20 +54,20 @@ enum found { NOT_THERE, STALE, DAMAGED, FOREIGN, RIGHT };
 
 /* What is in the file is used as it stands, while it is mapped: nobody else may
  * write to it, and root has better ways. */
-static int is_trusted(const struct stat *st)
+static int cache_is_trusted(const struct stat *st)
 {
 	return (st->st_uid == geteuid() || st->st_uid == 0) &&
 	       !(st->st_mode & 022);
 }
 
-static enum found judge(const struct cache_header *h,
-			const struct cache_source *s, int deep,
-			const struct cache_block *b)
+static enum found cache_check(const struct cache_header *h,
+			      const struct cache_source *s, int deep,
+			      const struct cache_block *b)
 {
 	if (h->magic != CACHE_MAGIC)
 		return DAMAGED;
 	if (h->version != CACHE_VERSION ||
-	    !memchr(h->identity, 0, sizeof h->identity) ||
+	    !memchr(h->identity, 0, sizeof(h->identity)) ||
 	    strcmp(h->identity, s->identity))
 		return STALE;
 	if (h->size != b->size ||
@@ -78,8 +78,8 @@ static enum found judge(const struct cache_header *h,
 
 /* Maps the file at path if it is whole and of this identity. deep: its
  * checksum, too. */
-static enum found map_file(const char *path, const struct cache_source *s,
-			   int deep, struct cache_block *b)
+static enum found cache_map_file(const char *path, const struct cache_source *s,
+				 int deep, struct cache_block *b)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	enum found found;
@@ -92,7 +92,7 @@ static enum found map_file(const char *path, const struct cache_source *s,
 		close(fd);
 		return DAMAGED;
 	}
-	if (!is_trusted(&st)) {
+	if (!cache_is_trusted(&st)) {
 		close(fd);
 		return FOREIGN;
 	}
@@ -105,14 +105,15 @@ static enum found map_file(const char *path, const struct cache_source *s,
 	b->map_size = (size_t)st.st_size;
 	b->data = map + HEADER_SIZE;
 	b->size = b->map_size - HEADER_SIZE;
-	found = judge((const struct cache_header *)(void *)map, s, deep, b);
+	found = cache_check((const struct cache_header *)(void *)map, s, deep,
+			    b);
 	if (found != RIGHT)
 		cache_release(b);
 	return found;
 }
 
-static int write_file(const char *path, const struct cache_source *s,
-		      const struct payload *p)
+static int cache_write_file(const char *path, const struct cache_source *s,
+			    const struct payload *p)
 {
 	char temp[CACHE_PATH_MAX + 32];
 	char page[HEADER_SIZE] = {0};
@@ -123,15 +124,15 @@ static int write_file(const char *path, const struct cache_source *s,
 	h->version = CACHE_VERSION;
 	h->size = p->size;
 	h->crc = (uint32_t)crc32_z(0, p->data, p->size);
-	snprintf(h->identity, sizeof h->identity, "%s", s->identity);
+	snprintf(h->identity, sizeof(h->identity), "%s", s->identity);
 
-	snprintf(temp, sizeof temp, "%s.XXXXXX", path);
+	snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = file_check_limit(fd, sizeof page + p->size);
+	r = file_check_limit(fd, sizeof(page) + p->size);
 	if (r == 0)
-		r = file_write_all(fd, page, sizeof page);
+		r = file_write_all(fd, page, sizeof(page));
 	if (r == 0)
 		r = file_write_all(fd, p->data, p->size);
 	if (close(fd) < 0 && r == 0)
@@ -145,17 +146,17 @@ static int write_file(const char *path, const struct cache_source *s,
 
 /* A lock that dies with its holder. -1: none to be had, which only means that
  * two may do the same work; so another user's is not waited for. */
-static int lock(const char *path)
+static int cache_lock(const char *path)
 {
 	char name[CACHE_PATH_MAX + 32];
 	struct stat st;
 	int fd;
 
-	snprintf(name, sizeof name, "%s.lock", path);
+	snprintf(name, sizeof(name), "%s.lock", path);
 	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) < 0 || !is_trusted(&st)) {
+	if (fstat(fd, &st) < 0 || !cache_is_trusted(&st)) {
 		close(fd);
 		return -1;
 	}
@@ -168,7 +169,7 @@ static int lock(const char *path)
 	return fd;
 }
 
-static int file_path(const struct cache_source *s, char *dir, char *path)
+static int cache_file_path(const struct cache_source *s, char *dir, char *path)
 {
 	int n;
 
@@ -178,8 +179,8 @@ static int file_path(const struct cache_source *s, char *dir, char *path)
 	return n < CACHE_PATH_MAX;
 }
 
-static int make_private(const struct cache_source *s, struct cache_block *b,
-			struct err *e)
+static int cache_make_private(const struct cache_source *s,
+			      struct cache_block *b, struct err *e)
 {
 	struct payload p = {NULL, 0};
 	int r = s->make(s->arg, &p, e);
@@ -192,7 +193,7 @@ static int make_private(const struct cache_source *s, struct cache_block *b,
 	return 0;
 }
 
-static void tell_not_kept(char *note, const char *where, int why)
+static void cache_note_not_kept(char *note, const char *where, int why)
 {
 	snprintf(note, ERR_TEXT_MAX, "decoded data cannot be kept in %.400s: "
 		 "%s; decoding it anew each time (DDP_CACHE names another "
@@ -201,11 +202,11 @@ static void tell_not_kept(char *note, const char *where, int why)
 
 /* Under the lock. The block is mapped from the file where that can be had, so
  * that the ranks of a host share its memory. */
-static int make_file(const char *dir, const char *path,
-		     const struct cache_source *s, struct cache_block *b,
-		     char *note, struct err *e)
+static int cache_make_file(const char *dir, const char *path,
+			   const struct cache_source *s, struct cache_block *b,
+			   char *note, struct err *e)
 {
-	enum found found = map_file(path, s, 1, b);
+	enum found found = cache_map_file(path, s, 1, b);
 	int r;
 
 	if (found == RIGHT)
@@ -217,19 +218,19 @@ static int make_file(const char *dir, const char *path,
 		snprintf(note, ERR_TEXT_MAX, "%.900s is another user's, or "
 			 "others can write to it: it is not used (DDP_CACHE "
 			 "names another folder)", path);
-	r = make_private(s, b, e);
+	r = cache_make_private(s, b, e);
 	if (r < 0)
 		return r;
-	r = write_file(path, s, &(struct payload){b->own, b->size});
+	r = cache_write_file(path, s, &(struct payload){b->own, b->size});
 	if (r == 0) {
 		struct cache_block mapped = {0};
 
-		if (map_file(path, s, 0, &mapped) == RIGHT) {
+		if (cache_map_file(path, s, 0, &mapped) == RIGHT) {
 			cache_release(b);
 			*b = mapped;
 		}
 	} else if (found != FOREIGN) {
-		tell_not_kept(note, dir, r);
+		cache_note_not_kept(note, dir, r);
 	}
 	return 0;
 }
@@ -240,20 +241,20 @@ int cache_prepare(const struct cache_source *s, struct cache_block *b,
 	char dir[CACHE_PATH_MAX], path[CACHE_PATH_MAX];
 	int why, fd, r;
 
-	memset(b, 0, sizeof *b);
+	memset(b, 0, sizeof(*b));
 	*note = 0;
-	if (!file_path(s, dir, path))
-		return make_private(s, b, e);
+	if (!cache_file_path(s, dir, path))
+		return cache_make_private(s, b, e);
 	/* A cache that is read-only but right serves as well. */
-	if (access(dir, W_OK) < 0 && map_file(path, s, 1, b) == RIGHT)
+	if (access(dir, W_OK) < 0 && cache_map_file(path, s, 1, b) == RIGHT)
 		return 0;
 	why = file_make_folders(dir);
 	if (why < 0) {
-		tell_not_kept(note, dir, why);
-		return make_private(s, b, e);
+		cache_note_not_kept(note, dir, why);
+		return cache_make_private(s, b, e);
 	}
-	fd = lock(path);
-	r = make_file(dir, path, s, b, note, e);
+	fd = cache_lock(path);
+	r = cache_make_file(dir, path, s, b, note, e);
 	if (fd >= 0)
 		close(fd);
 	return r;
@@ -264,10 +265,11 @@ int cache_open(const struct cache_source *s, struct cache_block *b,
 {
 	char dir[CACHE_PATH_MAX], path[CACHE_PATH_MAX];
 
-	memset(b, 0, sizeof *b);
-	if (file_path(s, dir, path) && map_file(path, s, 0, b) == RIGHT)
+	memset(b, 0, sizeof(*b));
+	if (cache_file_path(s, dir, path) &&
+	    cache_map_file(path, s, 0, b) == RIGHT)
 		return 0;
-	return make_private(s, b, e);
+	return cache_make_private(s, b, e);
 }
 
 void cache_release(struct cache_block *b)
@@ -275,5 +277,5 @@ void cache_release(struct cache_block *b)
 	if (b->map)
 		munmap(b->map, b->map_size);
 	free(b->own);
-	memset(b, 0, sizeof *b);
+	memset(b, 0, sizeof(*b));
 }

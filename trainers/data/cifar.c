@@ -36,8 +36,8 @@ enum { CIFAR_FILE_IMAGES = 10000 };
  * than the last number is none. */
 enum { FIRST_ROOM = 10 * RECORDS_AT_ONCE, COUNT_MAX = 128 * FIRST_ROOM };
 
-static int make_room(struct cifar_images *i, uint32_t *room, const char *path,
-		     struct err *e)
+static int cifar_alloc(struct cifar_images *i, uint32_t *room, const char *path,
+		       struct err *e)
 {
 	uint32_t more = *room ? *room * 2 : FIRST_ROOM;
 	uint8_t *pixels, *labels;
@@ -60,8 +60,8 @@ static int make_room(struct cifar_images *i, uint32_t *room, const char *path,
 	return 0;
 }
 
-static int take_records(struct cifar_images *i, const uint8_t *record, int n,
-			const char *path, struct err *e)
+static int cifar_parse_records(struct cifar_images *i, const uint8_t *record,
+			       int n, const char *path, struct err *e)
 {
 	for (int k = 0; k < n; k++, record += RECORD) {
 		if (record[0] > 9)
@@ -76,8 +76,8 @@ static int take_records(struct cifar_images *i, const uint8_t *record, int n,
 	return 0;
 }
 
-static int read_records(struct reader *file, struct cifar_images *i,
-			struct err *e)
+static int cifar_read_records(struct reader *file, struct cifar_images *i,
+			      struct err *e)
 {
 	uint8_t *records = malloc((size_t)RECORDS_AT_ONCE * RECORD);
 	uint32_t room = 0;
@@ -87,14 +87,14 @@ static int read_records(struct reader *file, struct cifar_images *i,
 	if (!records)
 		return err_set(e, -ENOMEM, "no memory to read %s", file->path);
 	do {
-		r = make_room(i, &room, file->path, e);
+		r = cifar_alloc(i, &room, file->path, e);
 		if (r < 0)
 			break;
 		n = reader_take(file, records, (size_t)RECORDS_AT_ONCE * RECORD,
 				e);
 		r = n < 0 ? (int)n
-			  : take_records(i, records, (int)(n / RECORD),
-					 file->path, e);
+			  : cifar_parse_records(i, records, (int)(n / RECORD),
+						file->path, e);
 	} while (r == 0 && n == (long)RECORDS_AT_ONCE * RECORD);
 	free(records);
 	if (r == 0 && (n % RECORD || i->count == 0))
@@ -109,10 +109,10 @@ int cifar_decode_file(const char *path, struct cifar_images *i, struct err *e)
 	struct reader file;
 	int r;
 
-	memset(i, 0, sizeof *i);
+	memset(i, 0, sizeof(*i));
 	r = reader_open(&file, path, e);
 	if (r == 0)
-		r = read_records(&file, i, e);
+		r = cifar_read_records(&file, i, e);
 	reader_close(&file);
 	return r;
 }
@@ -121,7 +121,7 @@ void cifar_images_release(struct cifar_images *i)
 {
 	free(i->pixels);
 	free(i->labels);
-	memset(i, 0, sizeof *i);
+	memset(i, 0, sizeof(*i));
 }
 
 /* ---- All of them ---- */
@@ -134,7 +134,7 @@ struct decoding {
 	struct err err[CIFAR_FILES];
 };
 
-static void *decode_some(void *arg)
+static void *cifar_decode_worker(void *arg)
 {
 	struct decoding *d = arg;
 
@@ -150,18 +150,19 @@ static void *decode_some(void *arg)
 
 /* A thread a core, of those that this process may run on: unpacking xz takes a
  * second a file, and the other ranks wait for it. */
-static void decode_all(struct decoding *d)
+static void cifar_decode_all(struct decoding *d)
 {
 	pthread_t thread[CIFAR_FILES];
 	int started = 0, cores = 1;
 	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof set, &set) == 0)
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		cores = CPU_COUNT(&set);
 	while (started + 1 < cores && started + 1 < CIFAR_FILES &&
-	       pthread_create(&thread[started], NULL, decode_some, d) == 0)
+	       pthread_create(&thread[started], NULL, cifar_decode_worker, d) ==
+		       0)
 		started++;
-	decode_some(d);
+	cifar_decode_worker(d);
 	for (int i = 0; i < started; i++)
 		pthread_join(thread[i], NULL);
 }
@@ -169,7 +170,7 @@ static void decode_all(struct decoding *d)
 /* A file that was cut between two images is found by its length: the five
  * training files have one length, and of CIFAR-10 itself the test file has it,
  * too. A smaller set of the same form may have any number of test images. */
-static int check(const struct decoding *d, struct err *e)
+static int cifar_check(const struct decoding *d, struct err *e)
 {
 	const struct cifar_images *first = &d->images[0];
 	int same = CIFAR_FILES - 1;
@@ -189,7 +190,8 @@ static int check(const struct decoding *d, struct err *e)
 	return 0;
 }
 
-static int assemble(const struct decoding *d, struct payload *p, struct err *e)
+static int cifar_assemble(const struct decoding *d, struct payload *p,
+			  struct err *e)
 {
 	uint32_t train = (CIFAR_FILES - 1) * d->images[0].count;
 	uint32_t test = d->images[CIFAR_FILES - 1].count;
@@ -211,17 +213,17 @@ static int assemble(const struct decoding *d, struct payload *p, struct err *e)
 
 int cifar_decode(const struct data_files *f, struct payload *p, struct err *e)
 {
-	struct decoding *d = calloc(1, sizeof *d);
+	struct decoding *d = calloc(1, sizeof(*d));
 	int r;
 
 	p->data = NULL;
 	if (!d)
 		return err_set(e, -ENOMEM, "no memory to read CIFAR-10");
 	d->files = f;
-	decode_all(d);
-	r = check(d, e);
+	cifar_decode_all(d);
+	r = cifar_check(d, e);
 	if (r == 0)
-		r = assemble(d, p, e);
+		r = cifar_assemble(d, p, e);
 	for (int i = 0; i < CIFAR_FILES; i++)
 		cifar_images_release(&d->images[i]);
 	free(d);

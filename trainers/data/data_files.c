@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int find_one(char *path, const char *folder, const char *name,
-		    struct stat *st)
+static int data_files_find_one(char *path, const char *folder, const char *name,
+			       struct stat *st)
 {
 	static const char *const ends[] = {"", ".gz", ".xz"};
 
@@ -23,10 +23,11 @@ static int find_one(char *path, const char *folder, const char *name,
 }
 
 /* Returns how many there are in folder; *missing is the first that is not. */
-static int find_all(struct data_files *f, const struct data_files_spec *s,
-		    const char *folder, const char **missing)
+static int data_files_find_all(struct data_files *f,
+			       const struct data_files_spec *s,
+			       const char *folder, const char **missing)
 {
-	size_t max = sizeof f->identity, len = 0;
+	size_t max = sizeof(f->identity), len = 0;
 	int found = 0;
 
 	*missing = NULL;
@@ -34,7 +35,8 @@ static int find_all(struct data_files *f, const struct data_files_spec *s,
 	for (int i = 0; s->names[i]; i++, f->count++) {
 		struct stat st;
 
-		if (find_one(f->path[i], folder, s->names[i], &st) < 0) {
+		if (data_files_find_one(f->path[i], folder, s->names[i], &st) <
+		    0) {
 			if (!*missing)
 				*missing = s->names[i];
 			continue;
@@ -52,7 +54,8 @@ static int find_all(struct data_files *f, const struct data_files_spec *s,
 }
 
 /* "mnist" or "cifar10, cifar-10-batches-bin" */
-static void folders_text(const struct data_files_spec *s, char *out, size_t max)
+static void data_files_folders_text(const struct data_files_spec *s, char *out,
+				    size_t max)
 {
 	size_t len = 0;
 
@@ -75,24 +78,24 @@ int data_files_find(struct data_files *f, const struct data_files_spec *s,
 			       "(or DDP_DATA) the folder with %s's files "
 			       "(trainers/get-data %s DIR gets them)", dir,
 			       strerror(errno), s->set, s->get);
-	snprintf(nearest, sizeof nearest, "%s", dir);
+	snprintf(nearest, sizeof(nearest), "%s", dir);
 	for (int i = -1; i < 0 || s->below[i]; i++) {
 		const char *sub = i < 0 ? "" : s->below[i];
 		int found;
 
-		snprintf(folder, sizeof folder, "%s%s%s", dir, i < 0 ? "" : "/",
-			 sub);
-		found = find_all(f, s, folder, &missing);
+		snprintf(folder, sizeof(folder), "%s%s%s", dir,
+			 i < 0 ? "" : "/", sub);
+		found = data_files_find_all(f, s, folder, &missing);
 		if (found == f->count)
 			return 0;
 		/* the error is about the folder that has most of them */
 		if (!first || found > most) {
-			snprintf(nearest, sizeof nearest, "%s", folder);
+			snprintf(nearest, sizeof(nearest), "%s", folder);
 			first = missing;
 			most = found;
 		}
 	}
-	folders_text(s, below, sizeof below);
+	data_files_folders_text(s, below, sizeof(below));
 	return err_set(e, -ENOENT, "%.400s has no %s, plain, .gz or .xz; "
 		       "--data (or DDP_DATA) names the folder with %s's %d "
 		       "files or with a folder %s that has them "

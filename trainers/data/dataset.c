@@ -19,28 +19,28 @@ struct payload_header {
 #define PAYLOAD_MAGIC 0x3374657361746164u /* "dataset3" */
 enum { DENSE_SHARE = 3 }; /* a list pays up to one pixel of three */
 
-static size_t sample_size(const struct payload_header *h)
+static size_t dataset_sample_size(const struct payload_header *h)
 {
 	return (size_t)h->shape.channels * (size_t)h->shape.height *
 	       (size_t)h->shape.width;
 }
 
-static size_t plain_size(const struct payload_header *h)
+static size_t dataset_plain_size(const struct payload_header *h)
 {
 	size_t samples = (size_t)h->count[0] + h->count[1];
-	size_t size = sizeof *h + samples * (sample_size(h) + 1);
+	size_t size = sizeof(*h) + samples * (dataset_sample_size(h) + 1);
 
 	return (size + 7) & ~(size_t)7;
 }
 
-static size_t payload_size(const struct payload_header *h)
+static size_t dataset_payload_size(const struct payload_header *h)
 {
 	size_t samples = (size_t)h->count[0] + h->count[1];
 	size_t listed = (size_t)h->listed[0] + h->listed[1];
 
 	if (!listed)
-		return plain_size(h);
-	return plain_size(h) + (samples + 2) * sizeof(uint32_t) +
+		return dataset_plain_size(h);
+	return dataset_plain_size(h) + (samples + 2) * sizeof(uint32_t) +
 	       listed * (sizeof(uint16_t) + 1);
 }
 
@@ -52,19 +52,19 @@ struct parts {
 	uint8_t *value[2];
 };
 
-static void find_parts(struct payload_header *h, struct parts *p)
+static void dataset_find_parts(struct payload_header *h, struct parts *p)
 {
 	uint8_t *at = (uint8_t *)(h + 1);
 
 	for (int i = 0; i < 2; i++) {
 		p->room.pixels[i] = at;
-		at += (size_t)h->count[i] * sample_size(h);
+		at += (size_t)h->count[i] * dataset_sample_size(h);
 	}
 	for (int i = 0; i < 2; i++) {
 		p->room.labels[i] = at;
 		at += h->count[i];
 	}
-	at = (uint8_t *)h + plain_size(h);
+	at = (uint8_t *)h + dataset_plain_size(h);
 	for (int i = 0; i < 2; i++) {
 		p->start[i] = (uint32_t *)(void *)at;
 		at += ((size_t)h->count[i] + 1) * sizeof(uint32_t);
@@ -87,25 +87,26 @@ int dataset_alloc(struct payload *p, const struct image_shape *shape,
 				      *shape};
 	struct parts parts;
 
-	p->size = payload_size(&head);
+	p->size = dataset_payload_size(&head);
 	p->data = calloc(1, p->size);
 	if (!p->data)
 		return err_set(e, -ENOMEM, "no memory for %u + %u images (%zu "
 			       "bytes)", train, test, p->size);
-	memcpy(p->data, &head, sizeof head);
-	find_parts(p->data, &parts);
+	memcpy(p->data, &head, sizeof(head));
+	dataset_find_parts(p->data, &parts);
 	*room = parts.room;
 	return 0;
 }
 
-static void fill_lists(const struct payload_header *h, struct parts *p, int i)
+static void dataset_fill_lists(const struct payload_header *h, struct parts *p,
+			       int i)
 {
 	const uint8_t *pixel = p->room.pixels[i];
 	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < h->count[i]; k++) {
 		p->start[i][k] = n;
-		for (uint16_t c = 0; c < sample_size(h); c++, pixel++) {
+		for (uint16_t c = 0; c < dataset_sample_size(h); c++, pixel++) {
 			if (!*pixel)
 				continue;
 			p->column[i][n] = c;
@@ -122,18 +123,19 @@ int dataset_add_lists(struct payload *p, struct err *e)
 	struct parts parts;
 	void *more;
 
-	find_parts(h, &parts);
+	dataset_find_parts(h, &parts);
 	for (int i = 0; i < 2; i++) {
-		all[i] = (size_t)h->count[i] * sample_size(h);
+		all[i] = (size_t)h->count[i] * dataset_sample_size(h);
 		for (size_t k = 0; k < all[i]; k++)
 			inked[i] += parts.room.pixels[i][k] != 0;
 	}
 	if ((inked[0] + inked[1]) * DENSE_SHARE > all[0] + all[1] ||
-	    all[0] + all[1] > UINT32_MAX || sample_size(h) >= UINT16_MAX)
+	    all[0] + all[1] > UINT32_MAX ||
+	    dataset_sample_size(h) >= UINT16_MAX)
 		return 0;
 	h->listed[0] = (uint32_t)inked[0];
 	h->listed[1] = (uint32_t)inked[1];
-	size = payload_size(h);
+	size = dataset_payload_size(h);
 	more = realloc(p->data, size);
 	if (!more)
 		return err_set(e, -ENOMEM, "no memory for %u + %u images (%zu "
@@ -141,13 +143,13 @@ int dataset_add_lists(struct payload *p, struct err *e)
 	p->data = more;
 	p->size = size;
 	h = more;
-	find_parts(h, &parts);
+	dataset_find_parts(h, &parts);
 	for (int i = 0; i < 2; i++)
-		fill_lists(h, &parts, i);
+		dataset_fill_lists(h, &parts, i);
 	return 0;
 }
 
-static int shape_is_right(const struct image_shape *s)
+static int dataset_is_valid_shape(const struct image_shape *s)
 {
 	return s->channels > 0 && s->channels <= IMAGE_CHANNELS_MAX &&
 	       s->height > 0 && s->height <= IMAGE_SIDE_MAX &&
@@ -163,11 +165,12 @@ int dataset_view(const void *data, size_t size, struct dataset *d,
 	struct dataset_part *part[2] = {&d->train, &d->test};
 	struct parts p;
 
-	if (size < sizeof *h || h->magic != PAYLOAD_MAGIC ||
-	    !shape_is_right(&h->shape) || size != payload_size(h))
+	if (size < sizeof(*h) || h->magic != PAYLOAD_MAGIC ||
+	    !dataset_is_valid_shape(&h->shape) ||
+	    size != dataset_payload_size(h))
 		return err_set(e, ERR_DATA, "the decoded images (%zu bytes) "
 			       "are damaged", size);
-	find_parts(h, &p);
+	dataset_find_parts(h, &p);
 	d->shape = h->shape;
 	for (int i = 0; i < 2; i++) {
 		int listed = h->listed[0] + h->listed[1] > 0;
@@ -175,7 +178,7 @@ int dataset_view(const void *data, size_t size, struct dataset *d,
 		part[i]->count = h->count[i];
 		part[i]->labels = p.room.labels[i];
 		part[i]->samples = (struct samples){
-			p.room.pixels[i], sample_size(h),
+			p.room.pixels[i], dataset_sample_size(h),
 			listed ? p.start[i] : NULL, p.column[i], p.value[i]};
 	}
 	return 0;

@@ -69,11 +69,11 @@ static const struct glyph glyphs[] = {
 	     A(.4f, .48f, .3f, .44f, -25, 110)}},
 };
 
-enum { GLYPHS = sizeof glyphs / sizeof glyphs[0] };
+enum { GLYPHS = sizeof(glyphs) / sizeof(glyphs[0]) };
 
 /* ---- Chance: splitmix64 ---- */
 
-static uint64_t next(uint64_t *s)
+static uint64_t digits_random(uint64_t *s)
 {
 	uint64_t z = *s += 0x9e3779b97f4a7c15u;
 
@@ -82,16 +82,17 @@ static uint64_t next(uint64_t *s)
 	return z ^ (z >> 31);
 }
 
-static float uniform(uint64_t *s, float from, float to)
+static float digits_uniform(uint64_t *s, float from, float to)
 {
-	return from + (to - from) * (float)(next(s) >> 40) * 0x1p-24f;
+	return from + (to - from) * (float)(digits_random(s) >> 40) * 0x1p-24f;
 }
 
 /* About normal, within 3 deviations: three uniforms. */
-static float shaky(uint64_t *s, float deviation)
+static float digits_jitter(uint64_t *s, float deviation)
 {
-	return deviation * (uniform(s, -1, 1) + uniform(s, -1, 1) +
-			    uniform(s, -1, 1));
+	return deviation *
+	       (digits_uniform(s, -1, 1) + digits_uniform(s, -1, 1) +
+		digits_uniform(s, -1, 1));
 }
 
 /* ---- The hand ---- */
@@ -105,44 +106,45 @@ struct hand {
 
 enum { FAR_AWAY = 10000, ARC_PARTS = 14 };
 
-static void hand_init(struct hand *h, uint64_t seed, uint32_t index)
+static void digits_hand_init(struct hand *h, uint64_t seed, uint32_t index)
 {
 	float turn, slant, wide, high, c, s;
 
 	h->chance = seed * 0x2545f4914f6cdd1du + index;
-	next(&h->chance);
-	turn = shaky(&h->chance, .16f);
-	slant = shaky(&h->chance, .16f);
-	wide = uniform(&h->chance, 14, 24);
-	high = uniform(&h->chance, 16, 24);
+	digits_random(&h->chance);
+	turn = digits_jitter(&h->chance, .16f);
+	slant = digits_jitter(&h->chance, .16f);
+	wide = digits_uniform(&h->chance, 14, 24);
+	high = digits_uniform(&h->chance, 16, 24);
 	c = cosf(turn);
 	s = sinf(turn);
 	h->xx = wide * c;
 	h->xy = high * (slant * c - s);
 	h->yx = wide * s;
 	h->yy = high * (slant * s + c);
-	h->x0 = 13.5f + shaky(&h->chance, 1.1f);
-	h->y0 = 13.5f + shaky(&h->chance, 1.1f);
-	h->radius = uniform(&h->chance, .5f, 1.7f);
+	h->x0 = 13.5f + digits_jitter(&h->chance, 1.1f);
+	h->y0 = 13.5f + digits_jitter(&h->chance, 1.1f);
+	h->radius = digits_uniform(&h->chance, .5f, 1.7f);
 	for (int i = 0; i < DATASET_PIXELS; i++)
 		h->away[i] = FAR_AWAY;
 }
 
-static int clamp(float v)
+static int digits_clamp(float v)
 {
 	return v < 0 ? 0 : v > DATASET_SIDE - 1 ? DATASET_SIDE - 1 : (int)v;
 }
 
 /* A straight piece in pixels: each pixel near it learns how near. */
-static void piece(struct hand *h, float ax, float ay, float bx, float by)
+static void digits_draw_segment(struct hand *h, float ax, float ay, float bx,
+				float by)
 {
 	float reach = h->radius + 1.5f, dx = bx - ax, dy = by - ay;
 	float length = dx * dx + dy * dy;
 	float inverse = length > 1e-6f ? 1 / length : 0;
-	int left = clamp(fminf(ax, bx) - reach);
-	int right = clamp(fmaxf(ax, bx) + reach + 1);
-	int top = clamp(fminf(ay, by) - reach);
-	int bottom = clamp(fmaxf(ay, by) + reach + 1);
+	int left = digits_clamp(fminf(ax, bx) - reach);
+	int right = digits_clamp(fmaxf(ax, bx) + reach + 1);
+	int top = digits_clamp(fminf(ay, by) - reach);
+	int bottom = digits_clamp(fmaxf(ay, by) + reach + 1);
 
 	for (int y = top; y <= bottom; y++)
 		for (int x = left; x <= right; x++) {
@@ -159,32 +161,35 @@ static void piece(struct hand *h, float ax, float ay, float bx, float by)
 		}
 }
 
-static void box_piece(struct hand *h, float ax, float ay, float bx, float by)
+static void digits_draw_box(struct hand *h, float ax, float ay, float bx,
+			    float by)
 {
 	ax -= .5f;
 	ay -= .5f;
 	bx -= .5f;
 	by -= .5f;
-	piece(h, h->x0 + h->xx * ax + h->xy * ay,
-	      h->y0 + h->yx * ax + h->yy * ay,
-	      h->x0 + h->xx * bx + h->xy * by,
-	      h->y0 + h->yx * bx + h->yy * by);
+	digits_draw_segment(h, h->x0 + h->xx * ax + h->xy * ay,
+			    h->y0 + h->yx * ax + h->yy * ay,
+			    h->x0 + h->xx * bx + h->xy * by,
+			    h->y0 + h->yx * bx + h->yy * by);
 }
 
-static void draw_stroke(struct hand *h, const struct stroke *k)
+static void digits_draw_stroke(struct hand *h, const struct stroke *k)
 {
 	const float degree = 3.14159265f / 180;
 	uint64_t *s = &h->chance;
-	float a = k->a + shaky(s, .028f), b = k->b + shaky(s, .028f);
-	float c = k->c + shaky(s, .028f), d = k->d + shaky(s, .028f);
+	float a = k->a + digits_jitter(s, .028f),
+	      b = k->b + digits_jitter(s, .028f);
+	float c = k->c + digits_jitter(s, .028f),
+	      d = k->d + digits_jitter(s, .028f);
 	float from, step, x, y;
 
 	if (k->kind == LINE) {
-		box_piece(h, a, b, c, d);
+		digits_draw_box(h, a, b, c, d);
 		return;
 	}
-	from = (k->from + shaky(s, 9)) * degree;
-	step = (k->to + shaky(s, 9)) * degree;
+	from = (k->from + digits_jitter(s, 9)) * degree;
+	step = (k->to + digits_jitter(s, 9)) * degree;
 	step = (step - from) / ARC_PARTS;
 	x = a + c * cosf(from);
 	y = b + d * sinf(from);
@@ -192,26 +197,28 @@ static void draw_stroke(struct hand *h, const struct stroke *k)
 		float angle = from + step * (float)i;
 		float nx = a + c * cosf(angle), ny = b + d * sinf(angle);
 
-		box_piece(h, x, y, nx, ny);
+		digits_draw_box(h, x, y, nx, ny);
 		x = nx;
 		y = ny;
 	}
 }
 
 /* Slips of the pen, ink that fails in one place, and a grainy paper. */
-static void spoil(struct hand *h, uint8_t *pixels)
+static void digits_add_noise(struct hand *h, uint8_t *pixels)
 {
 	uint64_t *s = &h->chance;
 
-	if (uniform(s, 0, 1) < .3f) {
-		int x = (int)uniform(s, 2, 22), y = (int)uniform(s, 2, 22);
+	if (digits_uniform(s, 0, 1) < .3f) {
+		int x = (int)digits_uniform(s, 2, 22),
+		    y = (int)digits_uniform(s, 2, 22);
 
 		for (int i = 0; i < 4; i++)
 			memset(pixels + (y + i) * DATASET_SIDE + x, 0, 4);
 	}
-	if (uniform(s, 0, 1) < .25f)
+	if (digits_uniform(s, 0, 1) < .25f)
 		for (int i = 0; i < 40; i++)
-			pixels[next(s) % DATASET_PIXELS] = (uint8_t)next(s);
+			pixels[digits_random(s) % DATASET_PIXELS] =
+				(uint8_t)digits_random(s);
 }
 
 int digits_draw(uint64_t seed, uint32_t index, uint8_t *pixels)
@@ -220,29 +227,29 @@ int digits_draw(uint64_t seed, uint32_t index, uint8_t *pixels)
 	const struct glyph *g;
 	float ink, label;
 
-	hand_init(&h, seed, index);
+	digits_hand_init(&h, seed, index);
 	/* every digit as often as the others, whatever its number of glyphs */
-	label = uniform(&h.chance, 0, DATASET_CLASSES);
+	label = digits_uniform(&h.chance, 0, DATASET_CLASSES);
 	do
-		g = &glyphs[next(&h.chance) % GLYPHS];
+		g = &glyphs[digits_random(&h.chance) % GLYPHS];
 	while (g->label != (int)label);
 	for (int i = 0; i < STROKES_MAX && g->strokes[i].kind; i++)
-		draw_stroke(&h, &g->strokes[i]);
-	if (uniform(&h.chance, 0, 1) < .3f) {
-		float x = uniform(&h.chance, 2, 25);
-		float y = uniform(&h.chance, 2, 25);
+		digits_draw_stroke(&h, &g->strokes[i]);
+	if (digits_uniform(&h.chance, 0, 1) < .3f) {
+		float x = digits_uniform(&h.chance, 2, 25);
+		float y = digits_uniform(&h.chance, 2, 25);
 
-		piece(&h, x, y, x + shaky(&h.chance, 4),
-		      y + shaky(&h.chance, 4));
+		digits_draw_segment(&h, x, y, x + digits_jitter(&h.chance, 4),
+				    y + digits_jitter(&h.chance, 4));
 	}
-	ink = uniform(&h.chance, 150, 255);
+	ink = digits_uniform(&h.chance, 150, 255);
 	for (int i = 0; i < DATASET_PIXELS; i++) {
 		float v = h.radius + .5f - sqrtf(h.away[i]);
 
 		v = v < 0 ? 0 : v > 1 ? 1 : v;
 		pixels[i] = (uint8_t)(v * ink);
 	}
-	spoil(&h, pixels);
+	digits_add_noise(&h, pixels);
 	return g->label;
 }
 

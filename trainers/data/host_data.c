@@ -12,14 +12,14 @@
 
 enum { SYNTHETIC_MIB_MAX = 4096 };
 
-static int make_mnist(void *arg, struct payload *p, struct err *e)
+static int host_data_make_mnist(void *arg, struct payload *p, struct err *e)
 {
 	struct host_data *h = arg;
 
 	return mnist_decode(&h->files, p, e);
 }
 
-static int make_cifar(void *arg, struct payload *p, struct err *e)
+static int host_data_make_cifar(void *arg, struct payload *p, struct err *e)
 {
 	struct host_data *h = arg;
 
@@ -29,12 +29,12 @@ static int make_cifar(void *arg, struct payload *p, struct err *e)
 	return cifar_decode(&h->files, p, e);
 }
 
-static int make_digits(void *arg, struct payload *p, struct err *e)
+static int host_data_make_digits(void *arg, struct payload *p, struct err *e)
 {
 	return digits_make(DIGITS_TRAIN, DIGITS_TEST, p, e);
 }
 
-static int make_synthetic(void *arg, struct payload *p, struct err *e)
+static int host_data_make_synthetic(void *arg, struct payload *p, struct err *e)
 {
 	const struct host_data_want *want = &((struct host_data *)arg)->want;
 	uint32_t train = synthetic_count(want->side);
@@ -46,7 +46,7 @@ static int make_synthetic(void *arg, struct payload *p, struct err *e)
 
 /* FNV-1a: two folders share a name only by a rare chance, and then their
  * identities still differ. */
-static unsigned long long hash(const char *s)
+static unsigned long long host_data_hash(const char *s)
 {
 	unsigned long long h = 0xcbf29ce484222325u;
 
@@ -56,38 +56,41 @@ static unsigned long long hash(const char *s)
 }
 
 /* The files are found: they are kept under the name of their folder. */
-static void keep_files(struct host_data *h, const char *set, const char *dir)
+static void host_data_set_files(struct host_data *h, const char *set,
+				const char *dir)
 {
 	char *real = realpath(dir, NULL);
 
-	snprintf(h->name, sizeof h->name, "%s-%016llx", set,
-		 hash(real ? real : dir));
+	snprintf(h->name, sizeof(h->name), "%s-%016llx", set,
+		 host_data_hash(real ? real : dir));
 	free(real);
-	snprintf(h->identity, sizeof h->identity, "%s; %s", DATASET_FORMAT,
+	snprintf(h->identity, sizeof(h->identity), "%s; %s", DATASET_FORMAT,
 		 h->files.identity);
 	h->source.name = h->name;
 	h->source.identity = h->identity;
 }
 
-static int find_mnist(struct host_data *h, const char *dir, struct err *e)
+static int host_data_find_mnist(struct host_data *h, const char *dir,
+				struct err *e)
 {
 	int r;
 
 	if (!dir) {
 		h->source.name = "digits";
 		h->source.identity = DIGITS_IDENTITY;
-		h->source.make = make_digits;
+		h->source.make = host_data_make_digits;
 		return 0;
 	}
 	r = mnist_find(&h->files, dir, e);
 	if (r < 0)
 		return r;
-	keep_files(h, "mnist", dir);
-	h->source.make = make_mnist;
+	host_data_set_files(h, "mnist", dir);
+	h->source.make = host_data_make_mnist;
 	return 0;
 }
 
-static int find_cifar(struct host_data *h, const char *dir, struct err *e)
+static int host_data_find_cifar(struct host_data *h, const char *dir,
+				struct err *e)
 {
 	int r;
 
@@ -99,13 +102,13 @@ static int find_cifar(struct host_data *h, const char *dir, struct err *e)
 	r = cifar_find(&h->files, dir, e);
 	if (r < 0)
 		return r;
-	keep_files(h, "cifar10", dir);
-	h->source.make = make_cifar;
+	host_data_set_files(h, "cifar10", dir);
+	h->source.make = host_data_make_cifar;
 	return 0;
 }
 
 /* Drawn faster than read; so there is no file of them. */
-static int find_synthetic(struct host_data *h, struct err *e)
+static int host_data_find_synthetic(struct host_data *h, struct err *e)
 {
 	const struct host_data_want *w = &h->want;
 	uint64_t bytes = 3 * (uint64_t)w->side * (uint64_t)w->side * w->least;
@@ -117,23 +120,23 @@ static int find_synthetic(struct host_data *h, struct err *e)
 			       "--image-size", w->least, w->side, w->side,
 			       (unsigned long long)(bytes >> 20),
 			       SYNTHETIC_MIB_MAX);
-	h->source.make = make_synthetic;
+	h->source.make = host_data_make_synthetic;
 	return 0;
 }
 
 int host_data_find(struct host_data *h, const struct host_data_want *want,
 		   struct err *e)
 {
-	memset(h, 0, sizeof *h);
+	memset(h, 0, sizeof(*h));
 	h->want = *want;
 	h->source.arg = h;
 	switch (want->kind) {
 	case DATA_MNIST:
-		return find_mnist(h, want->dir, e);
+		return host_data_find_mnist(h, want->dir, e);
 	case DATA_CIFAR10:
-		return find_cifar(h, want->dir, e);
+		return host_data_find_cifar(h, want->dir, e);
 	case DATA_SYNTHETIC:
-		return find_synthetic(h, e);
+		return host_data_find_synthetic(h, e);
 	}
 	return err_set(e, ERR_INTERNAL, "no data of kind %d", (int)want->kind);
 }
@@ -159,5 +162,5 @@ int host_data_open(struct host_data *h, struct err *e)
 void host_data_release(struct host_data *h)
 {
 	cache_release(&h->block);
-	memset(&h->set, 0, sizeof h->set);
+	memset(&h->set, 0, sizeof(h->set));
 }

@@ -26,7 +26,7 @@ struct idx {
 	uint32_t count;
 };
 
-static uint32_t big_endian(const unsigned char *p)
+static uint32_t mnist_be32(const unsigned char *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
 	       (uint32_t)p[2] << 8 | p[3];
@@ -35,8 +35,8 @@ static uint32_t big_endian(const unsigned char *p)
 enum { MAGIC_IMAGES = 0x803, MAGIC_LABELS = 0x801, COUNT_MAX = 10000000 };
 
 /* Opens path and checks the header; images have rows and columns in it. */
-static int idx_open(struct idx *x, const char *path, uint32_t magic,
-		    struct err *e)
+static int mnist_idx_open(struct idx *x, const char *path, uint32_t magic,
+			  struct err *e)
 {
 	unsigned char head[16];
 	size_t size = magic == MAGIC_IMAGES ? 16 : 8;
@@ -46,17 +46,17 @@ static int idx_open(struct idx *x, const char *path, uint32_t magic,
 		r = reader_take_all(&x->file, head, size, size, e);
 	if (r)
 		return r;
-	if (big_endian(head) != magic)
+	if (mnist_be32(head) != magic)
 		return err_set(e, ERR_DATA, "%s is no idx file of %s: its "
 			       "magic is 0x%08x, not 0x%08x", path,
 			       magic == MAGIC_IMAGES ? "images" : "labels",
-			       big_endian(head), magic);
-	x->count = big_endian(head + 4);
-	if (magic == MAGIC_IMAGES && (big_endian(head + 8) != DATASET_SIDE ||
-				      big_endian(head + 12) != DATASET_SIDE))
+			       mnist_be32(head), magic);
+	x->count = mnist_be32(head + 4);
+	if (magic == MAGIC_IMAGES && (mnist_be32(head + 8) != DATASET_SIDE ||
+				      mnist_be32(head + 12) != DATASET_SIDE))
 		return err_set(e, ERR_DATA, "%s has images of %u x %u; this "
 			       "model takes %d x %d", path,
-			       big_endian(head + 8), big_endian(head + 12),
+			       mnist_be32(head + 8), mnist_be32(head + 12),
 			       DATASET_SIDE, DATASET_SIDE);
 	if (x->count == 0 || x->count > COUNT_MAX)
 		return err_set(e, ERR_DATA, "%s says that it has %u samples; "
@@ -66,7 +66,8 @@ static int idx_open(struct idx *x, const char *path, uint32_t magic,
 }
 
 /* Reads count * each bytes and makes sure that nothing follows. */
-static int idx_read(struct idx *x, size_t each, uint8_t *to, struct err *e)
+static int mnist_idx_read(struct idx *x, size_t each, uint8_t *to,
+			  struct err *e)
 {
 	size_t size = x->count * each, head = each == 1 ? 8 : 16;
 	unsigned char more;
@@ -83,8 +84,8 @@ static int idx_read(struct idx *x, size_t each, uint8_t *to, struct err *e)
 	return (int)n;
 }
 
-static int check_labels(const struct idx *x, const uint8_t *label,
-			struct err *e)
+static int mnist_check_labels(const struct idx *x, const uint8_t *label,
+			      struct err *e)
 {
 	for (uint32_t i = 0; i < x->count; i++)
 		if (label[i] >= DATASET_CLASSES)
@@ -95,7 +96,7 @@ static int check_labels(const struct idx *x, const uint8_t *label,
 }
 
 /* x: the four open files in the order of their names. */
-static int decode(struct idx *x, struct payload *p, struct err *e)
+static int mnist_decode_into(struct idx *x, struct payload *p, struct err *e)
 {
 	struct dataset_room room;
 	int r = 0;
@@ -108,11 +109,13 @@ static int decode(struct idx *x, struct payload *p, struct err *e)
 				       x[i + 1].file.path, x[i + 1].count);
 	r = dataset_alloc(p, &mnist_shape, x[0].count, x[2].count, &room, e);
 	for (int i = 0; i < 2 && r == 0; i++) {
-		r = idx_read(&x[2 * i], DATASET_PIXELS, room.pixels[i], e);
+		r = mnist_idx_read(&x[2 * i], DATASET_PIXELS, room.pixels[i],
+				   e);
 		if (r == 0)
-			r = idx_read(&x[2 * i + 1], 1, room.labels[i], e);
+			r = mnist_idx_read(&x[2 * i + 1], 1, room.labels[i], e);
 		if (r == 0)
-			r = check_labels(&x[2 * i + 1], room.labels[i], e);
+			r = mnist_check_labels(&x[2 * i + 1], room.labels[i],
+					       e);
 	}
 	return r < 0 ? r : dataset_add_lists(p, e);
 }
@@ -124,12 +127,12 @@ int mnist_decode(const struct data_files *f, struct payload *p,
 	int r = 0;
 
 	p->data = NULL;
-	memset(x, 0, sizeof x);
+	memset(x, 0, sizeof(x));
 	for (int i = 0; i < MNIST_FILES && r == 0; i++)
-		r = idx_open(&x[i], f->path[i],
-			     i % 2 ? MAGIC_LABELS : MAGIC_IMAGES, e);
+		r = mnist_idx_open(&x[i], f->path[i],
+				   i % 2 ? MAGIC_LABELS : MAGIC_IMAGES, e);
 	if (r == 0)
-		r = decode(x, p, e);
+		r = mnist_decode_into(x, p, e);
 	for (int i = 0; i < MNIST_FILES; i++)
 		reader_close(&x[i].file);
 	if (r < 0) {

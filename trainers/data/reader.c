@@ -20,7 +20,7 @@ struct reader_xz {
 	uint8_t packed[PACKED_MAX];
 };
 
-static int open_gz(struct reader *r, int fd, struct err *e)
+static int reader_open_gz(struct reader *r, int fd, struct err *e)
 {
 	r->gz = gzdopen(fd, "rb");
 	if (!r->gz) {
@@ -31,9 +31,9 @@ static int open_gz(struct reader *r, int fd, struct err *e)
 	return 0;
 }
 
-static int open_xz(struct reader *r, int fd, struct err *e)
+static int reader_open_xz(struct reader *r, int fd, struct err *e)
 {
-	struct reader_xz *x = calloc(1, sizeof *x);
+	struct reader_xz *x = calloc(1, sizeof(*x));
 
 	if (!x || lzma_stream_decoder(&x->stream, XZ_MEMORY_MAX,
 				      LZMA_CONCATENATED) != LZMA_OK) {
@@ -49,18 +49,18 @@ static int open_xz(struct reader *r, int fd, struct err *e)
 int reader_open(struct reader *r, const char *path, struct err *e)
 {
 	static const char xz_magic[6] = {(char)0xfd, '7', 'z', 'X', 'Z', 0};
-	char head[sizeof xz_magic];
+	char head[sizeof(xz_magic)];
 	int fd, is_xz;
 
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 	r->path = path;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, -errno, "cannot open %s: %s", path,
 			       strerror(errno));
-	is_xz = pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
-		!memcmp(head, xz_magic, sizeof head);
-	return is_xz ? open_xz(r, fd, e) : open_gz(r, fd, e);
+	is_xz = pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+		!memcmp(head, xz_magic, sizeof(head));
+	return is_xz ? reader_open_xz(r, fd, e) : reader_open_gz(r, fd, e);
 }
 
 void reader_close(struct reader *r)
@@ -76,14 +76,15 @@ void reader_close(struct reader *r)
 	r->xz = NULL;
 }
 
-static int truncated(const struct reader *r, struct err *e)
+static int reader_truncated(const struct reader *r, struct err *e)
 {
 	return err_set(e, ERR_DATA, "%s is truncated: it ends after %llu "
 		       "unpacked bytes; get it again", r->path, r->done);
 }
 
 /* At least one byte, 0 at the end, or an error. */
-static long take_gz(struct reader *r, void *to, size_t size, struct err *e)
+static long reader_read_gz(struct reader *r, void *to, size_t size,
+			   struct err *e)
 {
 	int code = Z_OK;
 	int n = gzread(r->gz, to, size < INT_MAX ? (unsigned)size : INT_MAX);
@@ -94,7 +95,7 @@ static long take_gz(struct reader *r, void *to, size_t size, struct err *e)
 	why = gzerror(r->gz, &code);
 	/* also a file that lacks nothing but its checksum ends like this */
 	if (code == Z_BUF_ERROR)
-		return truncated(r, e);
+		return reader_truncated(r, e);
 	if (n < 0 || code < 0)
 		return err_set(e, ERR_DATA, "%s is damaged or cannot be read: "
 			       "%s; get it again", r->path,
@@ -102,7 +103,7 @@ static long take_gz(struct reader *r, void *to, size_t size, struct err *e)
 	return 0;
 }
 
-static const char *xz_trouble(lzma_ret code)
+static const char *reader_xz_error(lzma_ret code)
 {
 	switch (code) {
 	case LZMA_MEM_ERROR: return "no memory";
@@ -113,13 +114,13 @@ static const char *xz_trouble(lzma_ret code)
 	}
 }
 
-static int fill_xz(struct reader *r, struct err *e)
+static int reader_fill_xz(struct reader *r, struct err *e)
 {
 	struct reader_xz *x = r->xz;
 	ssize_t n;
 
 	do
-		n = read(x->fd, x->packed, sizeof x->packed);
+		n = read(x->fd, x->packed, sizeof(x->packed));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_set(e, -errno, "%s cannot be read: %s", r->path,
@@ -130,7 +131,8 @@ static int fill_xz(struct reader *r, struct err *e)
 	return 0;
 }
 
-static long take_xz(struct reader *r, void *to, size_t size, struct err *e)
+static long reader_read_xz(struct reader *r, void *to, size_t size,
+			   struct err *e)
 {
 	struct reader_xz *x = r->xz;
 	lzma_ret code = LZMA_OK;
@@ -139,7 +141,7 @@ static long take_xz(struct reader *r, void *to, size_t size, struct err *e)
 	x->stream.avail_out = size;
 	while (x->stream.avail_out == size && code == LZMA_OK) {
 		if (x->stream.avail_in == 0 && !x->ended) {
-			int rc = fill_xz(r, e);
+			int rc = reader_fill_xz(r, e);
 
 			if (rc < 0)
 				return rc;
@@ -151,9 +153,9 @@ static long take_xz(struct reader *r, void *to, size_t size, struct err *e)
 	if (x->stream.avail_out < size || code == LZMA_STREAM_END)
 		return (long)(size - x->stream.avail_out);
 	if (code == LZMA_BUF_ERROR)
-		return truncated(r, e);
+		return reader_truncated(r, e);
 	return err_set(e, ERR_DATA, "%s is damaged or cannot be read: %s; get "
-		       "it again", r->path, xz_trouble(code));
+		       "it again", r->path, reader_xz_error(code));
 }
 
 long reader_take(struct reader *r, void *to, size_t size, struct err *e)
@@ -162,8 +164,8 @@ long reader_take(struct reader *r, void *to, size_t size, struct err *e)
 
 	while (done < size) {
 		char *at = (char *)to + done;
-		long n = r->xz ? take_xz(r, at, size - done, e)
-			       : take_gz(r, at, size - done, e);
+		long n = r->xz ? reader_read_xz(r, at, size - done, e)
+			       : reader_read_gz(r, at, size - done, e);
 
 		if (n < 0)
 			return n;

@@ -16,7 +16,7 @@ uint32_t synthetic_count(int side)
 }
 
 /* Noise of 0..127, and in one channel up to 72 more. */
-static uint8_t draw(uint64_t number, size_t plane, uint8_t *pixels)
+static uint8_t synthetic_draw(uint64_t number, size_t plane, uint8_t *pixels)
 {
 	uint64_t state = augment_mix(number);
 	unsigned label = (unsigned)(state % SYNTHETIC_CLASSES);
@@ -49,8 +49,8 @@ int synthetic_make(int side, uint32_t train, uint32_t test, struct payload *p,
 		return r;
 	for (int k = 0; k < 2; k++)
 		for (uint32_t i = 0; i < count[k]; i++)
-			room.labels[k][i] = draw(number++, plane,
-						 room.pixels[k] +
-						 i * CHANNELS * plane);
+			room.labels[k][i] = synthetic_draw(
+				number++, plane,
+				room.pixels[k] + i * CHANNELS * plane);
 	return 0;
 }

@@ -16,12 +16,13 @@ enum { ALIGN = 16 }; /* values */
 
 /* ---- Arenas ---- */
 
-static size_t aligned(size_t n)
+static size_t net_align(size_t n)
 {
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static int count_params(const struct net *net, const struct plan *p, int which)
+static int net_count_params(const struct net *net, const struct plan *p,
+			    int which)
 {
 	int n = 0;
 
@@ -30,11 +31,11 @@ static int count_params(const struct net *net, const struct plan *p, int which)
 	return n;
 }
 
-static int name_layers(struct net *net, struct err *e)
+static int net_name_layers(struct net *net, struct err *e)
 {
 	int count = net->spec->layer_count, at = 0;
 
-	net->names = calloc((size_t)count, sizeof *net->names);
+	net->names = calloc((size_t)count, sizeof(*net->names));
 	if (!net->names)
 		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
 	for (int i = 0; i < count; i++, at++) {
@@ -57,8 +58,8 @@ const char *net_layer_name(const struct net *net, int layer)
 
 /* Parameters (or buffers) in the order of the layers; returns the values of an
  * arena of them. */
-static size_t lay_out(struct net *net, const struct plan *p, int buffers,
-		      struct net_param *out)
+static size_t net_lay_out(struct net *net, const struct plan *p, int buffers,
+			  struct net_param *out)
 {
 	size_t at = 0;
 
@@ -74,15 +75,15 @@ static size_t lay_out(struct net *net, const struct plan *p, int buffers,
 				.layer = i, .which = k, .at = at,
 				.size = from->size, .count = from->count,
 				.shape = from->shape};
-			snprintf(out->name, sizeof out->name, "%s.%s",
+			snprintf(out->name, sizeof(out->name), "%s.%s",
 				 net->names[i], from->name);
-			at += aligned(from->size);
+			at += net_align(from->size);
 		}
 	}
 	return at;
 }
 
-static int by_order(const void *a, const void *b, void *layers)
+static int net_param_compare(const void *a, const void *b, void *layers)
 {
 	const struct net_param *p = a, *q = b;
 	const struct layer *l = layers;
@@ -95,7 +96,8 @@ static int by_order(const void *a, const void *b, void *layers)
 	return p->which - q->which;
 }
 
-static int alloc_floats(struct net *net, size_t n, float **out, struct err *e)
+static int net_alloc_floats(struct net *net, size_t n, float **out,
+			    struct err *e)
 {
 	void *p;
 	int r = net->ops->alloc(net->device, n * sizeof(float), &p, e);
@@ -104,34 +106,35 @@ static int alloc_floats(struct net *net, size_t n, float **out, struct err *e)
 	return r;
 }
 
-static int make_arenas(struct net *net, const struct plan *p, struct err *e)
+static int net_make_arenas(struct net *net, const struct plan *p, struct err *e)
 {
 	void *tally;
 	int r;
 
-	net->param_count = count_params(net, p, 0);
-	net->buffer_count = count_params(net, p, 1);
-	net->param = calloc((size_t)net->param_count, sizeof *net->param);
+	net->param_count = net_count_params(net, p, 0);
+	net->buffer_count = net_count_params(net, p, 1);
+	net->param = calloc((size_t)net->param_count, sizeof(*net->param));
 	net->buffer = calloc((size_t)net->buffer_count + 1,
-			     sizeof *net->buffer);
+			     sizeof(*net->buffer));
 	if (!net->param || !net->buffer)
 		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
-	net->arena = lay_out(net, p, 0, net->param);
-	net->buffer_arena = lay_out(net, p, 1, net->buffer);
-	qsort_r(net->param, (size_t)net->param_count, sizeof *net->param,
-		by_order, (void *)net->spec->layers);
-	qsort_r(net->buffer, (size_t)net->buffer_count, sizeof *net->buffer,
-		by_order, (void *)net->spec->layers);
+	net->arena = net_lay_out(net, p, 0, net->param);
+	net->buffer_arena = net_lay_out(net, p, 1, net->buffer);
+	qsort_r(net->param, (size_t)net->param_count, sizeof(*net->param),
+		net_param_compare, (void *)net->spec->layers);
+	qsort_r(net->buffer, (size_t)net->buffer_count, sizeof(*net->buffer),
+		net_param_compare, (void *)net->spec->layers);
 	for (int i = 0; i < net->param_count; i++)
 		net->parameter_count += net->param[i].count;
-	r = alloc_floats(net, net->arena, &net->parameters, e);
+	r = net_alloc_floats(net, net->arena, &net->parameters, e);
 	if (r == 0)
-		r = alloc_floats(net, net->arena + NET_LOSS_VALUES,
-				 &net->gradients, e);
+		r = net_alloc_floats(net, net->arena + NET_LOSS_VALUES,
+				     &net->gradients, e);
 	if (r == 0)
-		r = alloc_floats(net, net->buffer_arena, &net->buffers, e);
+		r = net_alloc_floats(net, net->buffer_arena, &net->buffers, e);
 	if (r == 0)
-		r = net->ops->alloc(net->device, sizeof *net->tally, &tally, e);
+		r = net->ops->alloc(net->device, sizeof(*net->tally), &tally,
+				    e);
 	if (r)
 		return r;
 	net->tally = tally;
@@ -156,8 +159,8 @@ void net_slice(const struct net *net, int layer, size_t *at, size_t *count)
 			continue;
 		if (!end || p->at < *at)
 			*at = p->at;
-		if (p->at + aligned(p->size) > end)
-			end = p->at + aligned(p->size);
+		if (p->at + net_align(p->size) > end)
+			end = p->at + net_align(p->size);
 	}
 	*count = end - *at;
 }
@@ -173,14 +176,14 @@ enum tensor_type net_input_type(const struct model_spec *spec,
 int net_plan_new(struct net *net, int n, enum net_mode mode, struct plan **out,
 		 struct err *e)
 {
-	struct plan *p = calloc(1, sizeof *p);
+	struct plan *p = calloc(1, sizeof(*p));
 	int r;
 
 	if (!p)
 		return err_set(e, -ENOMEM, "%s: no memory", net->spec->name);
 	r = plan_make(p, net, net->plans, n, mode, e);
 	if (r == 0 && !net->parameters)
-		r = make_arenas(net, p, e);
+		r = net_make_arenas(net, p, e);
 	if (r == 0)
 		r = plan_bind(p, e);
 	if (r < 0)
@@ -216,19 +219,19 @@ int net_plan(struct net *net, int n, enum net_mode mode, struct plan **out,
 }
 
 int net_init(struct net *net, const struct model_spec *spec,
-	     struct device *device, struct feed *feed, int n,
+	     struct device *device, struct loader *loader, int n,
 	     enum net_mode mode, struct err *e)
 {
 	int wants_d_in = net->wants_d_in;
 	struct plan *first;
 
-	memset(net, 0, sizeof *net);
+	memset(net, 0, sizeof(*net));
 	net->wants_d_in = wants_d_in;
 	net->spec = spec;
 	net->ops = device->ops;
 	net->device = device;
-	net->feed = feed;
-	if (name_layers(net, e) < 0)
+	net->loader = loader;
+	if (net_name_layers(net, e) < 0)
 		return -ENOMEM;
 	return net_plan(net, n, mode, &first, e);
 }
@@ -249,28 +252,29 @@ void net_release(struct net *net)
 	free(net->names);
 	free(net->param);
 	free(net->buffer);
-	memset(net, 0, sizeof *net);
+	memset(net, 0, sizeof(*net));
 }
 
 /* ---- A step ---- */
 
-/* Whether the first layer goes by the feed's lists, and nobody needs all of the
- * samples. */
-static int by_lists(const struct plan *p, const struct feed *f)
+/* Whether the first layer goes by the loader's lists, and nobody needs all of
+ * the samples. */
+static int net_uses_lists(const struct plan *p, const struct loader *f)
 {
 	return p->op[0]->takes_lists && f->spec.part->samples.start &&
 	       !f->spec.augment && p->net->spec->loss != LOSS_MSE;
 }
 
-void net_take_from(struct plan *p, struct feed *feed)
+void net_load_batch_from(struct plan *p, struct loader *loader)
 {
-	p->from = feed;
-	p->net->ops->take(feed, p->n, by_lists(p, feed) ? NULL : p->in);
+	p->from = loader;
+	p->net->ops->load_batch(loader, p->n,
+				net_uses_lists(p, loader) ? NULL : p->in);
 }
 
-void net_take(struct plan *p)
+void net_load_batch(struct plan *p)
 {
-	net_take_from(p, p->net->feed);
+	net_load_batch_from(p, p->net->loader);
 }
 
 void net_forward(struct plan *p)
@@ -297,7 +301,7 @@ void net_loss(struct plan *p, const struct loss_spec *loss)
 }
 
 /* The layer's gradients are there: what micro-batches before gave is added. */
-static void gradients_ready(struct net *net, int layer)
+static void net_gradients_ready(struct net *net, int layer)
 {
 	size_t at, count;
 
@@ -316,12 +320,12 @@ void net_backward(struct plan *p)
 {
 	struct net *net = p->net;
 
-	gradients_ready(net, net->spec->layer_count);
+	net_gradients_ready(net, net->spec->layer_count);
 	for (int i = net->spec->layer_count - 1; i >= 0; i--) {
 		net->ops->op_backward(net->device, p->op[i],
 				      i ? NULL : p->from);
 		if (p->op[i]->param_count)
-			gradients_ready(net, i);
+			net_gradients_ready(net, i);
 	}
 	if (net->part == NET_FIRST || net->part == NET_MIDDLE)
 		net->ops->add(net->device, net->arena + NET_LOSS_VALUES,
@@ -330,7 +334,7 @@ void net_backward(struct plan *p)
 
 void net_step(struct plan *p, const struct loss_spec *loss)
 {
-	net_take(p);
+	net_load_batch(p);
 	net_forward(p);
 	net_loss(p, loss);
 	net_backward(p);
@@ -342,7 +346,7 @@ int net_accumulate(struct net *net, enum net_part part, struct err *e)
 	int r = 0;
 
 	if (part != NET_WHOLE && !net->kept)
-		r = alloc_floats(net, count, &net->kept, e);
+		r = net_alloc_floats(net, count, &net->kept, e);
 	if (r == 0 && part == NET_FIRST)
 		net->ops->zero(net->device, net->kept, count * sizeof(float));
 	if (r == 0)
@@ -408,7 +412,7 @@ void net_put_buffers(struct net *net, const float *values)
 		const struct net_param *p = &net->buffer[i];
 
 		net->ops->put(net->device, net->buffers + p->at, values,
-			      p->count * sizeof *values);
+			      p->count * sizeof(*values));
 		values += p->count;
 	}
 }
@@ -419,7 +423,7 @@ void net_get_buffers(const struct net *net, float *values)
 		const struct net_param *p = &net->buffer[i];
 
 		net->ops->get(net->device, values, net->buffers + p->at,
-			      p->count * sizeof *values);
+			      p->count * sizeof(*values));
 		values += p->count;
 	}
 }

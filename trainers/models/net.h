@@ -38,7 +38,7 @@ struct plan {
 	struct tensor *d_out;  /* where the loss puts its gradient; NULL when
 				  evaluating */
 	struct tensor *d_in;   /* gradient of in, where the net wants it */
-	struct feed *from;     /* whose batch was taken; NULL: the caller's */
+	struct loader *from;     /* whose batch was taken; NULL: the caller's */
 	struct tensor **value; /* [layer_count]: outputs */
 	struct plan_memory *memory; /* net's own */
 	struct plan *next;
@@ -48,10 +48,10 @@ struct net {
 	const struct model_spec *spec;
 	const struct ops *ops;
 	struct device *device;
-	struct feed *feed; /* whose batches come in; NULL: the caller fills
+	struct loader *loader; /* whose batches come in; NULL: the caller fills
 			      plan->in */
 	const uint8_t *labels; /* on the device, for net_loss where the batch
-				  was not taken from a feed: the caller's */
+				  was not taken from a loader: the caller's */
 	int wants_d_in;    /* set before net_init */
 
 	/* Made with the first plan. In an arena layers follow one another,
@@ -84,7 +84,7 @@ struct net {
 	struct plan *plans;
 };
 
-/* What a feed for this model is to give: a model that begins with a linear
+/* What a loader for this model is to give: a model that begins with a linear
  * layer wants f32 whatever the precision. */
 enum tensor_type net_input_type(const struct model_spec *spec,
 				const struct device *device);
@@ -100,7 +100,7 @@ enum { NET_LOSS_VALUES = 16 };
  * samples. The caller frees with net_release, also after an error: -ENOMEM's
  * text says what was asked for, what was free and to lower --batch-size. */
 int net_init(struct net *net, const struct model_spec *spec,
-	     struct device *device, struct feed *feed, int n,
+	     struct device *device, struct loader *loader, int n,
 	     enum net_mode mode, struct err *e);
 void net_release(struct net *net);
 
@@ -114,15 +114,15 @@ void net_plan_free(struct plan *p);
 
 /* ---- A step; all of these can be recorded ---- */
 
-/* The feed's next n samples (those at numbers.first), forward, loss (*net->loss
+/* The loader's next n samples (those at args.first), forward, loss (*net->loss
  * and the tally) and gradients. */
 void net_step(struct plan *p, const struct loss_spec *loss);
 /* The same in pieces. take: the batch. forward: outputs. loss: and d_out in
  * NET_TRAIN. backward: from d_out, which the caller may have filled. */
-void net_take(struct plan *p);
-/* From another feed than the net's, of the same shape and type: its labels are
- * then those of the batch. */
-void net_take_from(struct plan *p, struct feed *feed);
+void net_load_batch(struct plan *p);
+/* From another loader than the net's, of the same shape and type: its labels
+ * are then those of the batch. */
+void net_load_batch_from(struct plan *p, struct loader *loader);
 void net_forward(struct plan *p);
 void net_loss(struct plan *p, const struct loss_spec *loss);
 void net_backward(struct plan *p);
@@ -149,7 +149,7 @@ void net_get_buffers(const struct net *net, float *values);
 /* The parameters that PyTorch draws after torch.manual_seed(seed) for the same
  * model (INIT_RESNET: up to the rounding of logarithms); running statistics
  * become 0 and 1. */
-int net_draw(struct net *net, uint64_t seed, struct err *e);
+int net_init_weights(struct net *net, uint64_t seed, struct err *e);
 /* Reads path, raw little-endian float32 in PyTorch's order and layout, into the
  * parameters. Errors name the file; a wrong size is ERR_DATA. */
 int net_load_raw(struct net *net, const char *path, struct err *e);

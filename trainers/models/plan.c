@@ -35,7 +35,7 @@ int plan_add(const struct model_spec *spec, int i)
 
 /* ---- Operations ---- */
 
-static int check_layer(const struct model_spec *spec, int i, struct err *e)
+static int plan_check_layer(const struct model_spec *spec, int i, struct err *e)
 {
 	int from = plan_from(spec, i), add = plan_add(spec, i);
 
@@ -45,8 +45,8 @@ static int check_layer(const struct model_spec *spec, int i, struct err *e)
 	return 0;
 }
 
-static int make_op(struct plan *p, const struct plan *like, int i,
-		   struct err *e)
+static int plan_make_op(struct plan *p, const struct plan *like, int i,
+			struct err *e)
 {
 	const struct net *net = p->net;
 	const struct model_spec *spec = net->spec;
@@ -61,7 +61,7 @@ static int make_op(struct plan *p, const struct plan *like, int i,
 		.first = from < 0 && !net->wants_d_in,
 		.like = like ? like->op[i] : NULL,
 	};
-	int r = check_layer(spec, i, e);
+	int r = plan_check_layer(spec, i, e);
 
 	if (r == 0)
 		r = net->ops->op_new(net->device, &site, &p->op[i], e);
@@ -70,14 +70,14 @@ static int make_op(struct plan *p, const struct plan *like, int i,
 	return r;
 }
 
-static void describe_input(struct plan *p)
+static void plan_describe_input(struct plan *p)
 {
 	const struct image_shape *s = &p->net->spec->input;
 	struct tensor *in = p->in;
 	size_t value;
 
-	if (p->net->feed)
-		*in = p->net->feed->in;
+	if (p->net->loader)
+		*in = p->net->loader->in;
 	else
 		*in = (struct tensor){.c = s->channels, .h = s->height,
 				      .w = s->width, .plain = 1};
@@ -88,28 +88,28 @@ static void describe_input(struct plan *p)
 		in->bytes = (size_t)in->n * (size_t)in->c * (size_t)in->h *
 			    (size_t)in->w * value;
 	else
-		in->bytes *= (size_t)p->n; /* a feed gives those of one */
+		in->bytes *= (size_t)p->n; /* a loader gives those of one */
 }
 
 int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 	      enum net_mode mode, struct err *e)
 {
 	size_t layers = (size_t)net->spec->layer_count;
-	struct plan_memory *m = calloc(1, sizeof *m);
+	struct plan_memory *m = calloc(1, sizeof(*m));
 
-	memset(p, 0, sizeof *p);
+	memset(p, 0, sizeof(*p));
 	p->net = net;
 	p->n = n;
 	p->mode = mode;
 	p->memory = m;
-	p->op = calloc(layers, sizeof *p->op);
-	p->value = calloc(layers, sizeof *p->value);
+	p->op = calloc(layers, sizeof(*p->op));
+	p->value = calloc(layers, sizeof(*p->value));
 	if (m) {
-		m->value = calloc(layers, sizeof *m->value);
-		m->slope = calloc(layers, sizeof *m->slope);
-		m->sides = calloc(layers, sizeof *m->sides);
+		m->value = calloc(layers, sizeof(*m->value));
+		m->slope = calloc(layers, sizeof(*m->slope));
+		m->sides = calloc(layers, sizeof(*m->sides));
 		/* outputs, and at most two gradients each */
-		m->buffer = calloc(3 * layers + 4, sizeof *m->buffer);
+		m->buffer = calloc(3 * layers + 4, sizeof(*m->buffer));
 	}
 	if (!p->op || !p->value || !m || !m->value || !m->slope || !m->sides ||
 	    !m->buffer)
@@ -118,9 +118,9 @@ int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 		p->value[i] = &m->value[i];
 	p->in = &m->in;
 	p->out = p->value[layers - 1];
-	describe_input(p);
+	plan_describe_input(p);
 	for (size_t i = 0; i < layers; i++) {
-		int r = make_op(p, like, (int)i, e);
+		int r = plan_make_op(p, like, (int)i, e);
 
 		if (r < 0)
 			return r;
@@ -132,7 +132,7 @@ int plan_make(struct plan *p, struct net *net, const struct plan *like, int n,
 
 /* A buffer of this size that is free, or a new one. Sharing is only decided
  * here: all buffers are allocated at the end. */
-static struct buffer *take(struct plan_memory *m, size_t bytes)
+static struct buffer *plan_take_buffer(struct plan_memory *m, size_t bytes)
 {
 	for (int i = 0; i < m->buffer_count; i++)
 		if (!m->buffer[i].used && m->buffer[i].bytes == bytes) {
@@ -144,25 +144,25 @@ static struct buffer *take(struct plan_memory *m, size_t bytes)
 }
 
 /* Until buffers have memory, a tensor's data is its buffer. */
-static void take_for(struct plan_memory *m, struct tensor *t)
+static void plan_assign_buffer(struct plan_memory *m, struct tensor *t)
 {
-	t->data = take(m, t->bytes);
+	t->data = plan_take_buffer(m, t->bytes);
 }
 
-static void drop(struct tensor *t)
+static void plan_drop_buffer(struct tensor *t)
 {
 	((struct buffer *)t->data)->used = 0;
 }
 
 /* The last layer that looks at each output when it goes forward. */
-static void share_forward(struct plan *p)
+static void plan_share_forward(struct plan *p)
 {
 	const struct model_spec *spec = p->net->spec;
 	struct plan_memory *m = p->memory;
 
-	take_for(m, p->in);
+	plan_assign_buffer(m, p->in);
 	for (int i = 0; i < spec->layer_count; i++) {
-		take_for(m, p->value[i]);
+		plan_assign_buffer(m, p->value[i]);
 		for (int k = 0; p->mode == NET_EVALUATE && k < i; k++) {
 			int last = 0;
 
@@ -171,14 +171,15 @@ static void share_forward(struct plan *p)
 				    plan_add(spec, j) == k)
 					last = j;
 			if (last == i)
-				drop(p->value[k]);
+				plan_drop_buffer(p->value[k]);
 		}
 	}
 }
 
 /* One more gradient of layer k's output, like the output; room for it comes
  * from another gradient or is taken. NULL: there are two already. */
-static struct tensor *add_side(struct plan *p, int k, struct tensor *room)
+static struct tensor *plan_add_gradient(struct plan *p, int k,
+					struct tensor *room)
 {
 	struct plan_memory *m = p->memory;
 	struct tensor *t;
@@ -190,44 +191,46 @@ static struct tensor *add_side(struct plan *p, int k, struct tensor *room)
 	if (room)
 		t->data = room->data;
 	else
-		take_for(m, t);
+		plan_assign_buffer(m, t);
 	return t;
 }
 
-static struct tensor *side(struct plan_memory *m, int k, int i)
+static struct tensor *plan_gradient(struct plan_memory *m, int k, int i)
 {
 	return i < m->sides[k] ? &m->slope[k][i] : NULL;
 }
 
 /* From the last layer to the first: batch normalisation puts its results where
  * its gradient was, others take room; then their own gradient is done with. */
-static int share_backward(struct plan *p, struct op_memory *om, struct err *e)
+static int plan_share_backward(struct plan *p, struct op_memory *om,
+			       struct err *e)
 {
 	const struct model_spec *spec = p->net->spec;
 	struct plan_memory *m = p->memory;
 	int last = spec->layer_count - 1;
 
-	add_side(p, last, NULL);
-	p->d_out = side(m, last, 0);
+	plan_add_gradient(p, last, NULL);
+	p->d_out = plan_gradient(m, last, 0);
 	for (int i = last; i >= 0; i--) {
 		int from = plan_from(spec, i), add = plan_add(spec, i);
 		int norm = spec->layers[i].op.kind == OP_BATCH_NORM, kept = 0;
-		struct tensor *dy = side(m, i, 0);
+		struct tensor *dy = plan_gradient(m, i, 0);
 
 		if (!dy)
 			return err_set(e, ERR_ARGUMENT, "%s: nothing works on "
 				       "layer %d", spec->name, i + 1);
 		om[i].dy[0] = dy;
-		om[i].dy[1] = side(m, i, 1);
+		om[i].dy[1] = plan_gradient(m, i, 1);
 		if (add >= 0) {
-			om[i].d_add = add_side(p, add, dy);
+			om[i].d_add = plan_add_gradient(p, add, dy);
 			kept = 1;
 		}
 		if (from >= 0)
-			om[i].dx = add_side(p, from, norm && !kept ? dy : NULL);
+			om[i].dx = plan_add_gradient(p, from,
+						     norm && !kept ? dy : NULL);
 		else if (p->net->wants_d_in) {
 			m->d_in = *p->in;
-			take_for(m, &m->d_in);
+			plan_assign_buffer(m, &m->d_in);
 			om[i].dx = p->d_in = &m->d_in;
 		}
 		if ((add >= 0 && !om[i].d_add) || (from >= 0 && !om[i].dx))
@@ -236,21 +239,21 @@ static int share_backward(struct plan *p, struct op_memory *om, struct err *e)
 				       i + 1);
 		kept |= norm && from >= 0;
 		if (!kept)
-			drop(dy);
+			plan_drop_buffer(dy);
 		if (om[i].dy[1])
-			drop(om[i].dy[1]);
+			plan_drop_buffer(om[i].dy[1]);
 	}
 	return 0;
 }
 
-static void settle(struct tensor *t)
+static void plan_resolve(struct tensor *t)
 {
 	if (t->data)
 		t->data = ((struct buffer *)t->data)->data;
 }
 
 /* Allocates the buffers and points the tensors at them. */
-static int allocate(struct plan *p, struct err *e)
+static int plan_allocate(struct plan *p, struct err *e)
 {
 	const struct net *net = p->net;
 	struct plan_memory *m = p->memory;
@@ -262,17 +265,17 @@ static int allocate(struct plan *p, struct err *e)
 		if (r < 0)
 			return r;
 	}
-	settle(&m->in);
-	settle(&m->d_in);
+	plan_resolve(&m->in);
+	plan_resolve(&m->d_in);
 	for (int i = 0; i < net->spec->layer_count; i++) {
-		settle(&m->value[i]);
+		plan_resolve(&m->value[i]);
 		for (int k = 0; k < m->sides[i]; k++)
-			settle(&m->slope[i][k]);
+			plan_resolve(&m->slope[i][k]);
 	}
 	return 0;
 }
 
-static void point_at_arenas(struct plan *p, struct op_memory *om)
+static void plan_bind_arenas(struct plan *p, struct op_memory *om)
 {
 	const struct net *net = p->net;
 
@@ -293,17 +296,17 @@ int plan_bind(struct plan *p, struct err *e)
 {
 	const struct net *net = p->net;
 	const struct model_spec *spec = net->spec;
-	struct op_memory *om = calloc((size_t)spec->layer_count, sizeof *om);
+	struct op_memory *om = calloc((size_t)spec->layer_count, sizeof(*om));
 	int r = 0;
 
 	if (!om)
 		return err_set(e, -ENOMEM, "%s: no memory", spec->name);
-	share_forward(p);
+	plan_share_forward(p);
 	if (p->mode == NET_TRAIN)
-		r = share_backward(p, om, e);
+		r = plan_share_backward(p, om, e);
 	if (r == 0)
-		r = allocate(p, e);
-	point_at_arenas(p, om);
+		r = plan_allocate(p, e);
+	plan_bind_arenas(p, om);
 	for (int i = 0; r == 0 && i < spec->layer_count; i++) {
 		int from = plan_from(spec, i), add = plan_add(spec, i);
 

@@ -17,7 +17,7 @@ static const struct depth {
 	{"resnet50", 1, {3, 4, 6, 3}},   {"resnet101", 1, {3, 4, 23, 3}},
 	{"resnet152", 1, {3, 8, 36, 3}},
 };
-enum { DEPTHS = sizeof depths / sizeof *depths };
+enum { DEPTHS = sizeof(depths) / sizeof(*depths) };
 
 /* What is being written: the list, and where it has come to. */
 struct writer {
@@ -26,38 +26,39 @@ struct writer {
 	char block[LAYER_NAME_MAX]; /* "layer1.0." */
 };
 
-static struct layer *put(struct writer *w, const char *name, int order,
-			 struct op_spec op)
+static struct layer *resnet_add_layer(struct writer *w, const char *name,
+				      int order, struct op_spec op)
 {
 	struct layer *l = &w->layers[w->count++];
 
-	memset(l, 0, sizeof *l);
+	memset(l, 0, sizeof(*l));
 	l->op = op;
 	l->order = order;
-	snprintf(l->name, sizeof l->name, "%.15s%.15s", w->block, name);
+	snprintf(l->name, sizeof(l->name), "%.15s%.15s", w->block, name);
 	return l;
 }
 
-static struct layer *conv(struct writer *w, const char *name, int order,
-			  int out, int kernel, int stride)
+static struct layer *resnet_conv(struct writer *w, const char *name, int order,
+				 int out, int kernel, int stride)
 {
-	return put(w, name, order, (struct op_spec){
+	return resnet_add_layer(w, name, order, (struct op_spec){
 		.kind = OP_CONV, .out = out, .kernel = kernel,
 		.stride = stride, .pad = kernel / 2});
 }
 
-static struct layer *norm(struct writer *w, const char *name, int order,
-			  int relu)
+static struct layer *resnet_norm(struct writer *w, const char *name, int order,
+				 int relu)
 {
-	return put(w, name, order,
-		   (struct op_spec){.kind = OP_BATCH_NORM, .relu = relu});
+	return resnet_add_layer(
+		w, name, order,
+		(struct op_spec){.kind = OP_BATCH_NORM, .relu = relu});
 }
 
 /* The convolutions of a block, each with its batch normalisation; the last
  * one's comes after the shortcut, which it adds. PyTorch names the shortcut's
  * layers after it, hence `order`. */
-static void block(struct writer *w, int bottleneck, int width, int stride,
-		  int project)
+static void resnet_block(struct writer *w, int bottleneck, int width,
+			 int stride, int project)
 {
 	static const char *const conv_names[] = {"conv1", "conv2", "conv3"};
 	static const char *const norm_names[] = {"bn1", "bn2", "bn3"};
@@ -70,32 +71,33 @@ static void block(struct writer *w, int bottleneck, int width, int stride,
 		int kernel = bottleneck && i != 1 ? 1 : 3;
 		int strides = i == (bottleneck ? 1 : 0) ? stride : 1;
 
-		conv(w, conv_names[i], order + 2 * i, wide, kernel, strides);
+		resnet_conv(w, conv_names[i], order + 2 * i, wide, kernel,
+			    strides);
 		if (i < count - 1)
-			norm(w, norm_names[i], order + 2 * i + 1, 1);
+			resnet_norm(w, norm_names[i], order + 2 * i + 1, 1);
 	}
 	last = w->count;
 	if (project) {
-		l = conv(w, "downsample.0", order + 2 * count,
-			 bottleneck ? 4 * width : width, 1, stride);
+		l = resnet_conv(w, "downsample.0", order + 2 * count,
+				bottleneck ? 4 * width : width, 1, stride);
 		l->from = in;
-		norm(w, "downsample.1", order + 2 * count + 1, 0);
+		resnet_norm(w, "downsample.1", order + 2 * count + 1, 0);
 		shortcut = w->count;
 	}
-	l = norm(w, norm_names[count - 1], order + 2 * count - 1, 1);
+	l = resnet_norm(w, norm_names[count - 1], order + 2 * count - 1, 1);
 	l->from = last;
 	l->add = shortcut;
 }
 
-static void write_layers(struct writer *w, const struct depth *d, int cifar,
-			 int classes)
+static void resnet_write_layers(struct writer *w, const struct depth *d,
+				int cifar, int classes)
 {
 	int width = 64;
 
-	conv(w, "conv1", 0, 64, cifar ? 3 : 7, cifar ? 1 : 2);
-	norm(w, "bn1", 1, 1);
+	resnet_conv(w, "conv1", 0, 64, cifar ? 3 : 7, cifar ? 1 : 2);
+	resnet_norm(w, "bn1", 1, 1);
 	if (!cifar)
-		put(w, "maxpool", 2, (struct op_spec){
+		resnet_add_layer(w, "maxpool", 2, (struct op_spec){
 			.kind = OP_MAX_POOL, .kernel = 3, .stride = 2,
 			.pad = 1});
 	for (int s = 0; s < STAGES; s++, width *= 2)
@@ -103,17 +105,18 @@ static void write_layers(struct writer *w, const struct depth *d, int cifar,
 			int stride = i == 0 && s > 0 ? 2 : 1;
 			int project = i == 0 && (s > 0 || d->bottleneck);
 
-			snprintf(w->block, sizeof w->block, "layer%d.%d.",
+			snprintf(w->block, sizeof(w->block), "layer%d.%d.",
 				 s + 1, i);
-			block(w, d->bottleneck, width, stride, project);
+			resnet_block(w, d->bottleneck, width, stride, project);
 		}
 	w->block[0] = '\0';
-	put(w, "avgpool", w->count, (struct op_spec){.kind = OP_AVERAGE_POOL});
-	put(w, "fc", w->count, (struct op_spec){.kind = OP_LINEAR,
-						.out = classes});
+	resnet_add_layer(w, "avgpool", w->count,
+			 (struct op_spec){.kind = OP_AVERAGE_POOL});
+	resnet_add_layer(w, "fc", w->count, (struct op_spec){.kind = OP_LINEAR,
+							     .out = classes});
 }
 
-static const struct depth *find_depth(const char *arch)
+static const struct depth *resnet_find_depth(const char *arch)
 {
 	for (int i = 0; i < DEPTHS; i++)
 		if (!strcmp(depths[i].name, arch))
@@ -121,7 +124,7 @@ static const struct depth *find_depth(const char *arch)
 	return NULL;
 }
 
-static int count_layers(const struct depth *d)
+static int resnet_count_layers(const struct depth *d)
 {
 	int n = 5;
 
@@ -133,11 +136,11 @@ static int count_layers(const struct depth *d)
 int resnet_init(struct resnet *r, const char *arch, const char *stem,
 		const struct image_shape *input, struct err *e)
 {
-	const struct depth *d = find_depth(arch);
+	const struct depth *d = resnet_find_depth(arch);
 	int cifar = !strcmp(stem, "cifar");
 	struct writer w = {NULL, 0, ""};
 
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 	if (!d)
 		return err_set(e, ERR_USAGE, "--arch %s: no such network; "
 			       "there are resnet18, resnet34, resnet50, "
@@ -146,18 +149,18 @@ int resnet_init(struct resnet *r, const char *arch, const char *stem,
 		return err_set(e, ERR_USAGE, "--stem %s: no such stem; use "
 			       "torchvision (7x7, stride 2, and max-pool) or "
 			       "cifar (3x3)", stem);
-	w.layers = calloc((size_t)count_layers(d), sizeof *w.layers);
+	w.layers = calloc((size_t)resnet_count_layers(d), sizeof(*w.layers));
 	if (!w.layers)
 		return err_set(e, -ENOMEM, "no memory for the layers of %s",
 			       arch);
-	write_layers(&w, d, cifar, input->classes);
+	resnet_write_layers(&w, d, cifar, input->classes);
 	r->layers = w.layers;
 	r->spec = (struct model_spec){
 		.name = d->name, .input = *input, .loss = LOSS_CROSS_ENTROPY,
 		.init = INIT_RESNET, .layer_count = w.count,
 		.layers = w.layers,
 	};
-	snprintf(r->spec.kind, sizeof r->spec.kind, "%s %s stem, %d classes",
+	snprintf(r->spec.kind, sizeof(r->spec.kind), "%s %s stem, %d classes",
 		 d->name, stem, input->classes);
 	return 0;
 }
@@ -165,5 +168,5 @@ int resnet_init(struct resnet *r, const char *arch, const char *stem,
 void resnet_release(struct resnet *r)
 {
 	free(r->layers);
-	memset(r, 0, sizeof *r);
+	memset(r, 0, sizeof(*r));
 }

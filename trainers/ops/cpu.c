@@ -14,7 +14,7 @@
 #include <xmmintrin.h>
 #endif
 
-static struct cpu_device *as_cpu(struct device *d)
+static struct cpu_device *cpu_of(struct device *d)
 {
 	return (struct cpu_device *)d;
 }
@@ -22,36 +22,36 @@ static struct cpu_device *as_cpu(struct device *d)
 /* ---- The device ---- */
 
 /* One: its cores are counted as threads. */
-static int count(struct err *e)
+static int cpu_count(struct err *e)
 {
 	return 1;
 }
 
 /* Each level has the bits of those that it includes. */
-static int has(dnnl_cpu_isa_t isa, dnnl_cpu_isa_t level)
+static int cpu_has_isa(dnnl_cpu_isa_t isa, dnnl_cpu_isa_t level)
 {
 	return (isa & level) == level;
 }
 
 /* What oneDNN multiplies bf16 with here; NULL: nothing. */
-static const char *bf16_by(void)
+static const char *cpu_bf16_isa(void)
 {
 #ifdef __x86_64__
 	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
 
-	if (has(isa, dnnl_cpu_isa_avx512_core_amx))
+	if (cpu_has_isa(isa, dnnl_cpu_isa_avx512_core_amx))
 		return "amx_bf16";
-	if (has(isa, dnnl_cpu_isa_avx512_core_bf16))
+	if (cpu_has_isa(isa, dnnl_cpu_isa_avx512_core_bf16))
 		return "avx512_bf16";
 #endif
 	return NULL;
 }
 
-static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
+static int cpu_start_onednn(struct cpu_device *d, int bf16, struct err *e)
 {
-	const char *by = bf16_by();
+	const char *by = cpu_bf16_isa();
 	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-	int wide = has(isa, dnnl_cpu_isa_avx512_core);
+	int wide = cpu_has_isa(isa, dnnl_cpu_isa_avx512_core);
 	int r;
 
 	if (bf16 && !by)
@@ -67,14 +67,14 @@ static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
 			       "its start", "-", e);
 	/* What oneDNN's fastest kernels want: blocks of 16 channels, but for
 	 * AMX. */
-	if (wide && !(bf16 && has(isa, dnnl_cpu_isa_avx512_core_amx))) {
+	if (wide && !(bf16 && cpu_has_isa(isa, dnnl_cpu_isa_avx512_core_amx))) {
 		d->tag = dnnl_nChw16c;
 		d->block = LANES;
 	} else {
 		d->tag = dnnl_nhwc;
 	}
 	d->base.type = bf16 ? TENSOR_BF16 : TENSOR_F32;
-	snprintf(d->base.name, sizeof d->base.name, "cpu, %d thread%s%s%s%s",
+	snprintf(d->base.name, sizeof(d->base.name), "cpu, %d thread%s%s%s%s",
 		 d->threads, d->threads == 1 ? "" : "s",
 		 bf16 ? ", bf16 by " : "", bf16 ? by : "",
 		 d->direct ? ", direct convolutions" : "");
@@ -84,9 +84,9 @@ static int start_onednn(struct cpu_device *d, int bf16, struct err *e)
 	return r;
 }
 
-static void close_device(struct device *device)
+static void cpu_close(struct device *device)
 {
-	struct cpu_device *d = as_cpu(device);
+	struct cpu_device *d = cpu_of(device);
 
 	if (!d)
 		return;
@@ -99,10 +99,10 @@ static void close_device(struct device *device)
 	free(d);
 }
 
-static int open_device(const struct device_options *o, struct device **out,
-		       struct err *e)
+static int cpu_open(const struct device_options *o, struct device **out,
+		    struct err *e)
 {
-	struct cpu_device *d = calloc(1, sizeof *d);
+	struct cpu_device *d = calloc(1, sizeof(*d));
 	int r;
 
 	if (!d)
@@ -112,17 +112,17 @@ static int open_device(const struct device_options *o, struct device **out,
 	d->core = o->core;
 	d->direct = o->direct;
 	d->generation = 1;
-	r = start_onednn(d, o->bf16, e);
+	r = cpu_start_onednn(d, o->bf16, e);
 	if (r < 0)
-		close_device(&d->base);
+		cpu_close(&d->base);
 	else
 		*out = &d->base;
 	return r;
 }
 
-static void enter(struct device *device)
+static void cpu_enter(struct device *device)
 {
-	struct cpu_device *d = as_cpu(device);
+	struct cpu_device *d = cpu_of(device);
 
 #ifdef __SSE2__
 	/* Adam's moments of a pixel that is hardly ever inked fade into numbers
@@ -136,13 +136,13 @@ static void enter(struct device *device)
 
 		CPU_ZERO(&set);
 		CPU_SET((size_t)d->core, &set);
-		sched_setaffinity(0, sizeof set, &set);
+		sched_setaffinity(0, sizeof(set), &set);
 	}
 }
 
 /* ---- Memory ---- */
 
-static int alloc(struct device *d, size_t bytes, void **out, struct err *e)
+static int cpu_alloc(struct device *d, size_t bytes, void **out, struct err *e)
 {
 	size_t rounded = (bytes + 63) & ~(size_t)63;
 
@@ -154,30 +154,30 @@ static int alloc(struct device *d, size_t bytes, void **out, struct err *e)
 	return 0;
 }
 
-static void free_memory(struct device *d, void *p)
+static void cpu_free(struct device *d, void *p)
 {
 	free(p);
 }
 
-static void zero(struct device *d, void *p, size_t bytes)
+static void cpu_zero(struct device *d, void *p, size_t bytes)
 {
 	memset(p, 0, bytes);
 }
 
-static void move(struct device *d, void *to, const void *from, size_t bytes)
+static void cpu_move(struct device *d, void *to, const void *from, size_t bytes)
 {
 	memcpy(to, from, bytes);
 }
 
-static void copy(struct device *to, void *dst, struct device *from,
-		 const void *src, size_t bytes)
+static void cpu_copy(struct device *to, void *dst, struct device *from,
+		     const void *src, size_t bytes)
 {
 	memcpy(dst, src, bytes);
 }
 
 /* Between a tensor and plain f32. */
-static void turn_tensor(struct cpu_device *d, const struct tensor *t,
-			void *values, int into)
+static void cpu_tensor_convert(struct cpu_device *d, const struct tensor *t,
+			       void *values, int into)
 {
 	struct tensor plain = {.n = t->n, .c = t->c, .h = t->h, .w = t->w};
 	struct cpu_call call = {.desc = NULL};
@@ -202,20 +202,21 @@ static void turn_tensor(struct cpu_device *d, const struct tensor *t,
 	cpu_call_release(&call);
 }
 
-static void tensor_put(struct device *d, const struct tensor *t,
-		       const float *values)
+static void cpu_tensor_put(struct device *d, const struct tensor *t,
+			   const float *values)
 {
-	turn_tensor(as_cpu(d), t, (float *)values, 1);
+	cpu_tensor_convert(cpu_of(d), t, (float *)values, 1);
 }
 
-static void tensor_get(struct device *d, const struct tensor *t, float *values)
+static void cpu_tensor_get(struct device *d, const struct tensor *t,
+			   float *values)
 {
-	turn_tensor(as_cpu(d), t, values, 0);
+	cpu_tensor_convert(cpu_of(d), t, values, 0);
 }
 
 /* ---- The queue: all is done at once ---- */
 
-static int wait(struct device *d, struct err *e)
+static int cpu_wait(struct device *d, struct err *e)
 {
 	int r = d->error;
 
@@ -227,29 +228,29 @@ static int wait(struct device *d, struct err *e)
 			       err_name(r)) : 0;
 }
 
-static void *stream(struct device *d)
+static void *cpu_stream(struct device *d)
 {
 	return NULL;
 }
 
-static int record_begin(struct device *d, struct err *e)
+static int cpu_capture_begin(struct device *d, struct err *e)
 {
 	return 0;
 }
 
-static int record_end(struct device *d, struct graph **g, struct err *e)
+static int cpu_capture_end(struct device *d, struct graph **g, struct err *e)
 {
 	*g = NULL;
 	return 0;
 }
 
-static void no_graph(struct device *d, struct graph *g)
+static void cpu_no_graph(struct device *d, struct graph *g)
 {
 }
 
-static void numbers(struct device *d, const struct step_numbers *n)
+static void cpu_set_step(struct device *d, const struct step_args *n)
 {
-	as_cpu(d)->numbers = *n;
+	cpu_of(d)->args = *n;
 }
 
 /* ---- Operations ---- */
@@ -261,16 +262,16 @@ static const struct cpu_kind *const kinds[] = {
 	[OP_MAX_POOL] = &cpu_max_pool,
 	[OP_AVERAGE_POOL] = &cpu_average_pool,
 };
-_Static_assert(sizeof kinds / sizeof *kinds == OP_KINDS, "a kind is missing");
+_Static_assert(sizeof(kinds) / sizeof(*kinds) == OP_KINDS, "a kind is missing");
 
-static struct cpu_op *as_op(const struct op *op)
+static struct cpu_op *cpu_op_of(const struct op *op)
 {
 	return (struct cpu_op *)op;
 }
 
-static void op_free(struct device *d, struct op *base)
+static void cpu_op_free(struct device *d, struct op *base)
 {
-	struct cpu_op *op = as_op(base);
+	struct cpu_op *op = cpu_op_of(base);
 
 	if (!op)
 		return;
@@ -279,8 +280,8 @@ static void op_free(struct device *d, struct op *base)
 	free(op);
 }
 
-static int op_new(struct device *d, const struct op_site *s, struct op **out,
-		  struct err *e)
+static int cpu_op_new(struct device *d, const struct op_site *s,
+		      struct op **out, struct err *e)
 {
 	const struct cpu_kind *kind = kinds[s->spec.kind];
 	struct cpu_op *op = calloc(1, kind->size);
@@ -293,85 +294,87 @@ static int op_new(struct device *d, const struct op_site *s, struct op **out,
 	op->name = s->name;
 	op->training = s->training;
 	op->first = s->first;
-	r = cpu_desc(as_cpu(d), s->in, &op->in, s->name, e);
+	r = cpu_desc(cpu_of(d), s->in, &op->in, s->name, e);
 	if (r == 0)
-		r = kind->make(as_cpu(d), op, s, e);
+		r = kind->make(cpu_of(d), op, s, e);
 	if (r < 0)
-		op_free(d, &op->base);
+		cpu_op_free(d, &op->base);
 	else
 		*out = &op->base;
 	return r;
 }
 
-static int op_bind(struct device *d, struct op *base,
-		   const struct op_memory *m, struct err *e)
+static int cpu_op_bind(struct device *d, struct op *base,
+		       const struct op_memory *m, struct err *e)
 {
-	struct cpu_op *op = as_op(base);
+	struct cpu_op *op = cpu_op_of(base);
 
 	op->memory = *m;
-	return op->kind->bind ? op->kind->bind(as_cpu(d), op, e) : 0;
+	return op->kind->bind ? op->kind->bind(cpu_of(d), op, e) : 0;
 }
 
-static void op_forward(struct device *d, struct op *op, const struct feed *f)
+static void cpu_op_forward(struct device *d, struct op *op,
+			   const struct loader *f)
 {
-	as_op(op)->kind->forward(as_cpu(d), as_op(op), f);
+	cpu_op_of(op)->kind->forward(cpu_of(d), cpu_op_of(op), f);
 }
 
-static void op_backward(struct device *d, struct op *op, const struct feed *f)
+static void cpu_op_backward(struct device *d, struct op *op,
+			    const struct loader *f)
 {
-	as_op(op)->kind->backward(as_cpu(d), as_op(op), f);
+	cpu_op_of(op)->kind->backward(cpu_of(d), cpu_op_of(op), f);
 }
 
-static void param_put(struct device *d, const struct op *op, int i,
-		      float *arena, const float *values)
+static void cpu_param_put(struct device *d, const struct op *op, int i,
+			  float *arena, const float *values)
 {
-	const struct cpu_kind *k = as_op(op)->kind;
+	const struct cpu_kind *k = cpu_op_of(op)->kind;
 
 	if (k->put)
-		k->put(as_cpu(d), as_op(op), i, arena, values);
+		k->put(cpu_of(d), cpu_op_of(op), i, arena, values);
 	else
-		memcpy(arena, values, op->param[i].count * sizeof *values);
+		memcpy(arena, values, op->param[i].count * sizeof(*values));
 }
 
-static void param_get(struct device *d, const struct op *op, int i,
-		      const float *arena, float *values)
+static void cpu_param_get(struct device *d, const struct op *op, int i,
+			  const float *arena, float *values)
 {
-	const struct cpu_kind *k = as_op(op)->kind;
+	const struct cpu_kind *k = cpu_op_of(op)->kind;
 
 	if (k->get)
-		k->get(as_cpu(d), as_op(op), i, arena, values);
+		k->get(cpu_of(d), cpu_op_of(op), i, arena, values);
 	else
-		memcpy(values, arena, op->param[i].count * sizeof *values);
+		memcpy(values, arena, op->param[i].count * sizeof(*values));
 }
 
-static void params_changed(struct device *d)
+static void cpu_params_changed(struct device *d)
 {
-	as_cpu(d)->generation++;
+	cpu_of(d)->generation++;
 }
 
 /* ---- Arithmetic ---- */
 
-static void add(struct device *d, size_t n, const float *x, float *y)
+static void cpu_add(struct device *d, size_t n, const float *x, float *y)
 {
 	cpu_vector_add(n, x, y);
 }
 
-static void scale(struct device *d, size_t n, float by, float *y)
+static void cpu_scale(struct device *d, size_t n, float by, float *y)
 {
 	cpu_vector_scale(n, by, y);
 }
 
-static uint64_t halted(struct device *d)
+static uint64_t cpu_halted(struct device *d)
 {
-	return as_cpu(d)->halted;
+	return cpu_of(d)->halted;
 }
 
-static int finite(struct device *d, size_t n, const float *x)
+static int cpu_finite(struct device *d, size_t n, const float *x)
 {
 	return cpu_vector_finite(n, x);
 }
 
-static int tensor_finite(struct device *d, const struct tensor *t)
+static int cpu_tensor_finite(struct device *d, const struct tensor *t)
 {
 	size_t n = (size_t)t->n * (size_t)t->c * (size_t)t->h * (size_t)t->w;
 	float *values;
@@ -379,10 +382,10 @@ static int tensor_finite(struct device *d, const struct tensor *t)
 
 	if (t->type == TENSOR_F32)
 		return cpu_vector_finite(t->bytes / sizeof(float), t->data);
-	values = malloc(n * sizeof *values);
+	values = malloc(n * sizeof(*values));
 	if (!values)
 		return 1;
-	tensor_get(d, t, values);
+	cpu_tensor_get(d, t, values);
 	r = cpu_vector_finite(n, values);
 	free(values);
 	return r;
@@ -391,43 +394,43 @@ static int tensor_finite(struct device *d, const struct tensor *t)
 const struct ops ops_cpu = {
 	.version = OPS_VERSION,
 	.kind = "cpu",
-	.count = count,
-	.open = open_device,
-	.close = close_device,
-	.enter = enter,
-	.alloc = alloc,
-	.free = free_memory,
-	.zero = zero,
-	.put = move,
-	.get = move,
-	.copy = copy,
-	.tensor_put = tensor_put,
-	.tensor_get = tensor_get,
-	.wait = wait,
-	.stream = stream,
-	.record_begin = record_begin,
-	.record_end = record_end,
-	.graph_run = no_graph,
-	.graph_free = no_graph,
-	.numbers = numbers,
-	.feed_new = cpu_feed_new,
-	.feed_free = cpu_feed_free,
-	.feed_order = cpu_feed_order,
-	.take = cpu_take,
-	.op_new = op_new,
-	.op_free = op_free,
-	.op_bind = op_bind,
-	.op_forward = op_forward,
-	.op_backward = op_backward,
-	.param_put = param_put,
-	.param_get = param_get,
-	.params_changed = params_changed,
+	.count = cpu_count,
+	.open = cpu_open,
+	.close = cpu_close,
+	.enter = cpu_enter,
+	.alloc = cpu_alloc,
+	.free = cpu_free,
+	.zero = cpu_zero,
+	.put = cpu_move,
+	.get = cpu_move,
+	.copy = cpu_copy,
+	.tensor_put = cpu_tensor_put,
+	.tensor_get = cpu_tensor_get,
+	.wait = cpu_wait,
+	.stream = cpu_stream,
+	.capture_begin = cpu_capture_begin,
+	.capture_end = cpu_capture_end,
+	.graph_launch = cpu_no_graph,
+	.graph_free = cpu_no_graph,
+	.set_step = cpu_set_step,
+	.loader_new = cpu_loader_new,
+	.loader_free = cpu_loader_free,
+	.loader_order = cpu_loader_order,
+	.load_batch = cpu_load_batch,
+	.op_new = cpu_op_new,
+	.op_free = cpu_op_free,
+	.op_bind = cpu_op_bind,
+	.op_forward = cpu_op_forward,
+	.op_backward = cpu_op_backward,
+	.param_put = cpu_param_put,
+	.param_get = cpu_param_get,
+	.params_changed = cpu_params_changed,
 	.cross_entropy = cpu_cross_entropy,
 	.mse = cpu_mse,
-	.add = add,
-	.scale = scale,
+	.add = cpu_add,
+	.scale = cpu_scale,
 	.update = cpu_update,
-	.halted = halted,
-	.tensor_finite = tensor_finite,
-	.finite = finite,
+	.halted = cpu_halted,
+	.tensor_finite = cpu_tensor_finite,
+	.finite = cpu_finite,
 };

@@ -37,7 +37,7 @@ struct cpu_device {
 	/* Room that one operation after another works in. */
 	void *scratch;
 	size_t scratch_size;
-	struct step_numbers numbers;
+	struct step_args args;
 	uint64_t halted;
 	/* Grows when parameters change: copies know by it that they are old. */
 	uint64_t generation;
@@ -69,9 +69,9 @@ struct cpu_kind {
 		    const struct op_site *s, struct err *e);
 	int (*bind)(struct cpu_device *d, struct cpu_op *op, struct err *e);
 	void (*forward)(struct cpu_device *d, struct cpu_op *op,
-			const struct feed *f);
+			const struct loader *f);
 	void (*backward)(struct cpu_device *d, struct cpu_op *op,
-			 const struct feed *f);
+			 const struct loader *f);
 	void (*release)(struct cpu_op *op);
 	/* NULL: as PyTorch has them */
 	void (*put)(struct cpu_device *d, const struct cpu_op *op, int i,
@@ -162,12 +162,12 @@ int cpu_vector_finite(size_t count, const float *x);
 
 /* ---- the entries of struct ops, by file ---- */
 
-int cpu_feed_new(struct device *d, const struct feed_spec *s, struct feed **f,
-		 struct err *e);
-void cpu_feed_free(struct device *d, struct feed *f);
-int cpu_feed_order(struct feed *f, const uint32_t *order, size_t count,
-		   uint64_t epoch, struct err *e);
-void cpu_take(struct feed *f, int n, struct tensor *in);
+int cpu_loader_new(struct device *d, const struct loader_spec *s,
+		   struct loader **f, struct err *e);
+void cpu_loader_free(struct device *d, struct loader *f);
+int cpu_loader_order(struct loader *f, const uint32_t *order, size_t count,
+		     uint64_t epoch, struct err *e);
+void cpu_load_batch(struct loader *f, int n, struct tensor *in);
 
 void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
 		       const struct tensor *y, const uint8_t *labels,

@@ -9,8 +9,8 @@
 /* ---- Layouts ---- */
 
 /* Takes md over, or its twin that is there already. */
-static int keep(struct cpu_device *d, cpu_md *md, const char *name,
-		struct err *e)
+static int cpu_layout_add(struct cpu_device *d, cpu_md *md, const char *name,
+			  struct err *e)
 {
 	cpu_md *more;
 
@@ -21,7 +21,7 @@ static int keep(struct cpu_device *d, cpu_md *md, const char *name,
 		*md = d->mds[i];
 		return 0;
 	}
-	more = realloc(d->mds, (d->md_count + 1) * sizeof *more);
+	more = realloc(d->mds, (d->md_count + 1) * sizeof(*more));
 	if (!more) {
 		cpu_md_destroy(*md);
 		return err_set(e, -ENOMEM, "layer %s: no memory", name);
@@ -38,7 +38,7 @@ int cpu_layout(struct cpu_device *d, const dnnl_dims_t dims,
 	int r = cpu_status(cpu_md_create(md, dims, type, tag), "a layout", name,
 			   e);
 
-	return r < 0 ? r : keep(d, md, name, e);
+	return r < 0 ? r : cpu_layout_add(d, md, name, e);
 }
 
 int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
@@ -46,7 +46,7 @@ int cpu_layout_keep(struct cpu_device *d, cpu_md from, cpu_md *md,
 {
 	int r = cpu_status(cpu_md_clone(md, from), "a layout", name, e);
 
-	return r < 0 ? r : keep(d, md, name, e);
+	return r < 0 ? r : cpu_layout_add(d, md, name, e);
 }
 
 void cpu_layouts_free(struct cpu_device *d)
@@ -103,8 +103,8 @@ int cpu_status(dnnl_status_t status, const char *what, const char *name,
 		       "shape (status %d)", name, what, (int)status);
 }
 
-static int need_scratch(struct cpu_device *d, size_t bytes, const char *name,
-			struct err *e)
+static int cpu_scratch_grow(struct cpu_device *d, size_t bytes,
+			    const char *name, struct err *e)
 {
 	void *p;
 
@@ -126,8 +126,8 @@ cpu_md cpu_call_desc(const struct cpu_call *c, dnnl_query_t what)
 	return dnnl_primitive_desc_query_md(c->desc, what, 0);
 }
 
-static int finish_call(struct cpu_device *d, struct cpu_call *c,
-		       const char *name, struct err *e)
+static int cpu_call_finish(struct cpu_device *d, struct cpu_call *c,
+			   const char *name, struct err *e)
 {
 	cpu_md md;
 	int r = cpu_status(dnnl_primitive_create(&c->primitive, c->desc),
@@ -138,7 +138,7 @@ static int finish_call(struct cpu_device *d, struct cpu_call *c,
 	md = cpu_call_desc(c, dnnl_query_scratchpad_md);
 	if (!md || !dnnl_memory_desc_get_size(md))
 		return 0;
-	r = need_scratch(d, dnnl_memory_desc_get_size(md), name, e);
+	r = cpu_scratch_grow(d, dnnl_memory_desc_get_size(md), name, e);
 	if (r == 0)
 		r = cpu_call_arg(d, c, DNNL_ARG_SCRATCHPAD, md, d->scratch,
 				 name, e);
@@ -147,7 +147,7 @@ static int finish_call(struct cpu_device *d, struct cpu_call *c,
 	return r;
 }
 
-static dnnl_primitive_attr_t own_scratch(void)
+static dnnl_primitive_attr_t cpu_call_own_scratch(void)
 {
 	dnnl_primitive_attr_t attr = NULL;
 
@@ -158,12 +158,13 @@ static dnnl_primitive_attr_t own_scratch(void)
 }
 
 /* Where s says that the description was made. */
-static int call_new(struct cpu_device *d, struct cpu_call *c, dnnl_status_t s,
-		    const char *what, const char *name, struct err *e)
+static int cpu_call_new(struct cpu_device *d, struct cpu_call *c,
+			dnnl_status_t s, const char *what, const char *name,
+			struct err *e)
 {
 	int r = cpu_status(s, what, name, e);
 
-	return r < 0 ? r : finish_call(d, c, name, e);
+	return r < 0 ? r : cpu_call_finish(d, c, name, e);
 }
 
 int cpu_convolution_new(struct cpu_device *d, struct cpu_call *c,
@@ -172,15 +173,15 @@ int cpu_convolution_new(struct cpu_device *d, struct cpu_call *c,
 			const struct cpu_call *hint, const char *name,
 			struct err *e)
 {
-	dnnl_primitive_attr_t attr = own_scratch();
+	dnnl_primitive_attr_t attr = cpu_call_own_scratch();
 	dnnl_status_t s;
 
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	s = cpu_convolution(&c->desc, d->engine, pass, algorithm, w,
 			    hint ? hint->desc : NULL, attr);
 	dnnl_primitive_attr_destroy(attr);
-	return call_new(d, c, s, pass == CPU_FORWARD ? "a convolution" :
-			"a convolution's gradient", name, e);
+	return cpu_call_new(d, c, s, pass == CPU_FORWARD ? "a convolution" :
+			    "a convolution's gradient", name, e);
 }
 
 int cpu_pooling_new(struct cpu_device *d, struct cpu_call *c,
@@ -188,28 +189,28 @@ int cpu_pooling_new(struct cpu_device *d, struct cpu_call *c,
 		    const struct cpu_window *w, const struct cpu_call *hint,
 		    const char *name, struct err *e)
 {
-	dnnl_primitive_attr_t attr = own_scratch();
+	dnnl_primitive_attr_t attr = cpu_call_own_scratch();
 	dnnl_status_t s;
 
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	s = cpu_pooling(&c->desc, d->engine, pass, training, w,
 			hint ? hint->desc : NULL, attr);
 	dnnl_primitive_attr_destroy(attr);
-	return call_new(d, c, s, pass == CPU_FORWARD ? "max-pooling" :
-			"max-pooling's gradient", name, e);
+	return cpu_call_new(d, c, s, pass == CPU_FORWARD ? "max-pooling" :
+			    "max-pooling's gradient", name, e);
 }
 
 int cpu_reorder_new(struct cpu_device *d, struct cpu_call *c, cpu_md from,
 		    cpu_md to, const char *name, struct err *e)
 {
-	dnnl_primitive_attr_t attr = own_scratch();
+	dnnl_primitive_attr_t attr = cpu_call_own_scratch();
 	dnnl_status_t s;
 
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	s = dnnl_reorder_primitive_desc_create(&c->desc, from, d->engine, to,
 					       d->engine, attr);
 	dnnl_primitive_attr_destroy(attr);
-	return call_new(d, c, s, "a change of layout", name, e);
+	return cpu_call_new(d, c, s, "a change of layout", name, e);
 }
 
 int cpu_call_arg(struct cpu_device *d, struct cpu_call *c, int arg, cpu_md md,
@@ -248,5 +249,5 @@ void cpu_call_release(struct cpu_call *c)
 		dnnl_primitive_destroy(c->primitive);
 	if (c->desc)
 		dnnl_primitive_desc_destroy(c->desc);
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 }

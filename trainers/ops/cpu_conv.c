@@ -29,20 +29,20 @@ struct conv {
 	cpu_md outside; /* of the tensors */
 };
 
-static struct conv *as_conv(const struct cpu_op *op)
+static struct conv *conv_of(const struct cpu_op *op)
 {
 	return (struct conv *)op;
 }
 
 static const dnnl_alg_kind_t algorithms[] = {
 	dnnl_convolution_winograd, dnnl_convolution_direct};
-enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
+enum { ALGORITHMS = sizeof(algorithms) / sizeof(*algorithms) };
 
 /* The first of them to try. Winograd's F(4x4, 3x3) takes 36 products for a tile
  * of 16 outputs, and as much again for its transforms, where the definition
  * takes those of a 3x3 window that are within the image. oneDNN refuses what is
  * no 3x3 of stride 1. */
-static int first_algorithm(const struct cpu_device *d, const struct conv *c)
+static int conv_algorithm(const struct cpu_device *d, const struct conv *c)
 {
 	int h = c->op.base.out.h, w = c->op.base.out.w;
 	int tiles = (h + 3) / 4 * ((w + 3) / 4);
@@ -53,7 +53,7 @@ static int first_algorithm(const struct cpu_device *d, const struct conv *c)
 }
 
 /* What its passes move over the image, with the weights as each likes them. */
-static int find_window(struct cpu_device *d, const struct conv *c,
+static int conv_window(struct cpu_device *d, const struct conv *c,
 		       const struct op_param *p, struct cpu_window *w,
 		       struct err *e)
 {
@@ -68,22 +68,22 @@ static int find_window(struct cpu_device *d, const struct conv *c,
 			  dnnl_format_tag_any, &w->weight, c->op.name, e);
 }
 
-static int make_pass(struct cpu_device *d, struct conv *c,
-		     struct cpu_call *call, enum cpu_pass pass,
-		     const struct cpu_window *w, struct err *e)
+static int conv_make_pass(struct cpu_device *d, struct conv *c,
+			  struct cpu_call *call, enum cpu_pass pass,
+			  const struct cpu_window *w, struct err *e)
 {
 	const struct cpu_call *hint = pass == CPU_FORWARD ? NULL : &c->forward;
 	int r = ERR_USAGE;
 
-	for (int i = first_algorithm(d, c); r < 0 && i < ALGORITHMS; i++)
+	for (int i = conv_algorithm(d, c); r < 0 && i < ALGORITHMS; i++)
 		r = cpu_convolution_new(d, call, pass, algorithms[i], w, hint,
 					c->op.name, e);
 	return r;
 }
 
 /* The weights' gradient is always f32. */
-static int make_backward_weights(struct cpu_device *d, struct conv *c,
-				 const struct cpu_window *w, struct err *e)
+static int conv_make_backward_weights(struct cpu_device *d, struct conv *c,
+				      const struct cpu_window *w, struct err *e)
 {
 	struct cpu_window f32 = *w;
 	struct cpu_md_parts weight;
@@ -92,34 +92,35 @@ static int make_backward_weights(struct cpu_device *d, struct conv *c,
 	cpu_md_parts(w->weight, &weight);
 	r = cpu_layout(d, weight.dims, dnnl_f32, dnnl_format_tag_any,
 		       &f32.weight, c->op.name, e);
-	return r < 0 ? r : make_pass(d, c, &c->backward_weights,
-				     CPU_BACKWARD_WEIGHTS, &f32, e);
+	return r < 0 ? r : conv_make_pass(d, c, &c->backward_weights,
+					  CPU_BACKWARD_WEIGHTS, &f32, e);
 }
 
 /* The forward pass is that for training, also where there is none: then the
  * weights' layout is the same. */
-static int make_passes(struct cpu_device *d, struct conv *c,
-		       const struct cpu_window *w, struct err *e)
+static int conv_make_passes(struct cpu_device *d, struct conv *c,
+			    const struct cpu_window *w, struct err *e)
 {
-	int r = make_pass(d, c, &c->forward, CPU_FORWARD, w, e);
+	int r = conv_make_pass(d, c, &c->forward, CPU_FORWARD, w, e);
 
 	if (r == 0 && c->op.training)
-		r = make_backward_weights(d, c, w, e);
+		r = conv_make_backward_weights(d, c, w, e);
 	if (r == 0 && c->op.training && !c->op.first)
-		r = make_pass(d, c, &c->backward_data, CPU_BACKWARD_DATA, w, e);
+		r = conv_make_pass(d, c, &c->backward_data, CPU_BACKWARD_DATA,
+				   w, e);
 	return r;
 }
 
 /* The arenas have the weights as their gradient comes, so that it needs no
  * turning, unless that is padded. */
-static int choose_weight(struct cpu_device *d, struct conv *c,
-			 const struct op_site *s, struct err *e)
+static int conv_choose_weight(struct cpu_device *d, struct conv *c,
+			      const struct op_site *s, struct err *e)
 {
 	struct cpu_md_parts p;
 	cpu_md md;
 
 	if (s->like) {
-		c->weight = as_conv((const struct cpu_op *)s->like)->weight;
+		c->weight = conv_of((const struct cpu_op *)s->like)->weight;
 		return 0;
 	}
 	md = cpu_call_desc(c->op.training ? &c->backward_weights : &c->forward,
@@ -137,8 +138,8 @@ static int choose_weight(struct cpu_device *d, struct conv *c,
 /* A model's input comes plane by plane. Without AVX-512, oneDNN writes pixels'
  * channels side by side fast only where it reads them so; from planes it takes
  * 1,000 times as long. */
-static int choose_input(struct cpu_device *d, struct conv *c,
-			const struct op_site *s, struct err *e)
+static int conv_choose_input(struct cpu_device *d, struct conv *c,
+			     const struct op_site *s, struct err *e)
 {
 	const struct tensor *in = s->in;
 	dnnl_dims_t dims = {in->n, in->c, in->h, in->w};
@@ -151,10 +152,10 @@ static int choose_input(struct cpu_device *d, struct conv *c,
 			  e);
 }
 
-static int make(struct cpu_device *d, struct cpu_op *op,
-		const struct op_site *s, struct err *e)
+static int conv_make(struct cpu_device *d, struct cpu_op *op,
+		     const struct op_site *s, struct err *e)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	const struct op_spec *k = &op->base.spec;
 	const struct tensor *in = s->in;
 	int h = (in->h + 2 * k->pad - k->kernel) / k->stride + 1;
@@ -168,7 +169,7 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 		return err_set(e, ERR_USAGE, "layer %s: an image of %d x %d is "
 			       "too small for a kernel of %d", s->name, in->h,
 			       in->w, k->kernel);
-	r = choose_input(d, c, s, e);
+	r = conv_choose_input(d, c, s, e);
 	if (r == 0)
 		r = cpu_tensor(d, &op->base.out, in->n, k->out, h, w, &op->out,
 			       s->name, e);
@@ -181,15 +182,16 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 		   (size_t)k->kernel;
 	p->size = p->count;
 	if (r == 0)
-		r = find_window(d, c, p, &window, e);
+		r = conv_window(d, c, p, &window, e);
 	if (r == 0)
-		r = make_passes(d, c, &window, e);
-	return r < 0 ? r : choose_weight(d, c, s, e);
+		r = conv_make_passes(d, c, &window, e);
+	return r < 0 ? r : conv_choose_weight(d, c, s, e);
 }
 
 /* Gives `call` the weights, turned where it wants them so. */
-static int bind_weights(struct cpu_device *d, struct conv *c,
-			struct cpu_call *call, struct turned *t, struct err *e)
+static int conv_bind_weights(struct cpu_device *d, struct conv *c,
+			     struct cpu_call *call, struct turned *t,
+			     struct err *e)
 {
 	cpu_md want = cpu_call_desc(call, dnnl_query_weights_md);
 	float *own = c->op.memory.param[0];
@@ -218,7 +220,8 @@ static int bind_weights(struct cpu_device *d, struct conv *c,
 	return r;
 }
 
-static int bind_gradient(struct cpu_device *d, struct conv *c, struct err *e)
+static int conv_bind_gradient(struct cpu_device *d, struct conv *c,
+			      struct err *e)
 {
 	cpu_md give = cpu_call_desc(&c->backward_weights,
 				    dnnl_query_diff_weights_md);
@@ -250,9 +253,9 @@ static int bind_gradient(struct cpu_device *d, struct conv *c, struct err *e)
 }
 
 /* Room for a copy, and the call that makes one tensor of the other. */
-static int bind_copy(struct cpu_device *d, struct conv *c,
-		     struct cpu_call *call, void *tensor, int narrow,
-		     void **copy, struct err *e)
+static int conv_bind_copy(struct cpu_device *d, struct conv *c,
+			  struct cpu_call *call, void *tensor, int narrow,
+			  void **copy, struct err *e)
 {
 	cpu_md inside = c->op.in, outside = c->outside;
 	const char *name = c->op.name;
@@ -274,25 +277,25 @@ static int bind_copy(struct cpu_device *d, struct conv *c,
 	return r;
 }
 
-static int bind_input(struct cpu_device *d, struct conv *c, struct err *e)
+static int conv_bind_input(struct cpu_device *d, struct conv *c, struct err *e)
 {
 	const struct op_memory *m = &c->op.memory;
 	int r = 0;
 
 	if (dnnl_memory_desc_equal(c->outside, c->op.in))
 		return 0;
-	r = bind_copy(d, c, &c->narrow, m->in->data, 1, &c->in, e);
+	r = conv_bind_copy(d, c, &c->narrow, m->in->data, 1, &c->in, e);
 	if (r == 0 && m->dx)
-		r = bind_copy(d, c, &c->widen, m->dx->data, 0, &c->dx, e);
+		r = conv_bind_copy(d, c, &c->widen, m->dx->data, 0, &c->dx, e);
 	return r;
 }
 
-static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
+static int conv_bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	struct op_memory *m = &op->memory;
 	const char *name = op->name;
-	int r = bind_input(d, c, e);
+	int r = conv_bind_input(d, c, e);
 	void *in = c->in ? c->in : m->in->data;
 
 	if (r == 0)
@@ -302,7 +305,7 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 		r = cpu_call_arg(d, &c->forward, DNNL_ARG_DST, op->out,
 				 m->out->data, name, e);
 	if (r == 0)
-		r = bind_weights(d, c, &c->forward, &c->for_forward, e);
+		r = conv_bind_weights(d, c, &c->forward, &c->for_forward, e);
 	if (r < 0 || !op->training)
 		return r;
 	r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_SRC, op->in, in,
@@ -311,7 +314,7 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 		r = cpu_call_arg(d, &c->backward_weights, DNNL_ARG_DIFF_DST,
 				 op->out, m->dy[0]->data, name, e);
 	if (r == 0)
-		r = bind_gradient(d, c, e);
+		r = conv_bind_gradient(d, c, e);
 	if (r < 0 || !m->dx)
 		return r;
 	r = cpu_call_arg(d, &c->backward_data, DNNL_ARG_DIFF_DST, op->out,
@@ -321,11 +324,12 @@ static int bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 				 op->in, c->dx ? c->dx : m->dx->data, name,
 				 e);
 	if (r == 0)
-		r = bind_weights(d, c, &c->backward_data, &c->for_backward, e);
+		r = conv_bind_weights(d, c, &c->backward_data, &c->for_backward,
+				      e);
 	return r;
 }
 
-static void turn(struct cpu_device *d, struct turned *t)
+static void conv_reorder(struct cpu_device *d, struct turned *t)
 {
 	if (!t->reorder.primitive || t->generation == d->generation)
 		return;
@@ -333,21 +337,21 @@ static void turn(struct cpu_device *d, struct turned *t)
 	t->generation = d->generation;
 }
 
-static void forward(struct cpu_device *d, struct cpu_op *op,
-		    const struct feed *f)
+static void conv_forward(struct cpu_device *d, struct cpu_op *op,
+			 const struct loader *f)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 
-	turn(d, &c->for_forward);
+	conv_reorder(d, &c->for_forward);
 	if (c->narrow.primitive)
 		cpu_call_run(d, &c->narrow);
 	cpu_call_run(d, &c->forward);
 }
 
-static void backward(struct cpu_device *d, struct cpu_op *op,
-		     const struct feed *f)
+static void conv_backward(struct cpu_device *d, struct cpu_op *op,
+			  const struct loader *f)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 	struct op_memory *m = &op->memory;
 
 	if (m->dy[1])
@@ -357,15 +361,15 @@ static void backward(struct cpu_device *d, struct cpu_op *op,
 		cpu_call_run(d, &c->keep);
 	if (!m->dx)
 		return;
-	turn(d, &c->for_backward);
+	conv_reorder(d, &c->for_backward);
 	cpu_call_run(d, &c->backward_data);
 	if (c->widen.primitive)
 		cpu_call_run(d, &c->widen);
 }
 
-static void release(struct cpu_op *op)
+static void conv_release(struct cpu_op *op)
 {
-	struct conv *c = as_conv(op);
+	struct conv *c = conv_of(op);
 
 	cpu_call_release(&c->forward);
 	cpu_call_release(&c->backward_data);
@@ -383,8 +387,8 @@ static void release(struct cpu_op *op)
 }
 
 /* Weights between PyTorch's layout and the arenas'. */
-static void move(struct cpu_device *d, const struct conv *c, void *from,
-		 void *to, int into)
+static void conv_param_copy(struct cpu_device *d, const struct conv *c,
+			    void *from, void *to, int into)
 {
 	const char *name = c->op.name;
 	struct cpu_call call = {.desc = NULL};
@@ -409,25 +413,25 @@ static void move(struct cpu_device *d, const struct conv *c, void *from,
 	cpu_call_release(&call);
 }
 
-static void put(struct cpu_device *d, const struct cpu_op *op, int i,
-		float *arena, const float *values)
+static void conv_param_put(struct cpu_device *d, const struct cpu_op *op, int i,
+			   float *arena, const float *values)
 {
-	move(d, as_conv(op), (float *)values, arena, 1);
+	conv_param_copy(d, conv_of(op), (float *)values, arena, 1);
 }
 
-static void get(struct cpu_device *d, const struct cpu_op *op, int i,
-		const float *arena, float *values)
+static void conv_param_get(struct cpu_device *d, const struct cpu_op *op, int i,
+			   const float *arena, float *values)
 {
-	move(d, as_conv(op), (float *)arena, values, 0);
+	conv_param_copy(d, conv_of(op), (float *)arena, values, 0);
 }
 
 const struct cpu_kind cpu_conv = {
 	.size = sizeof(struct conv),
-	.make = make,
-	.bind = bind,
-	.forward = forward,
-	.backward = backward,
-	.release = release,
-	.put = put,
-	.get = get,
+	.make = conv_make,
+	.bind = conv_bind,
+	.forward = conv_forward,
+	.backward = conv_backward,
+	.release = conv_release,
+	.put = conv_param_put,
+	.get = conv_param_get,
 };

@@ -6,8 +6,8 @@
 /* One sample: its loss, and, where dx is not NULL, the gradient of loss times
  * scale. PyTorch's label smoothing: the target is (1 - smoothing) of the label
  * and smoothing / classes of each class. */
-static double sample_loss(int classes, const float *x, int label,
-			  float smoothing, float scale, float *dx)
+static double loss_of_sample(int classes, const float *x, int label,
+			     float smoothing, float scale, float *dx)
 {
 	float max = x[0], sum = 0, even = smoothing / (float)classes;
 	double log_sum, loss;
@@ -43,7 +43,7 @@ static double sample_loss(int classes, const float *x, int label,
 }
 
 /* The first one of equals counts. */
-static int is_greatest(int classes, const float *x, int label)
+static int loss_is_correct(int classes, const float *x, int label)
 {
 	int best = 0;
 
@@ -63,11 +63,12 @@ void cpu_cross_entropy(struct device *d, const struct loss_spec *s,
 	double total = 0;
 
 	for (int i = 0; i < y->n; i++, x += y->c) {
-		total += sample_loss(y->c, x, labels[i], s->smoothing, scale,
-				     dx);
+		total += loss_of_sample(y->c, x, labels[i], s->smoothing, scale,
+					dx);
 		dx = dx ? dx + y->c : NULL;
 		if (t)
-			t->correct += (uint64_t)is_greatest(y->c, x, labels[i]);
+			t->correct +=
+				(uint64_t)loss_is_correct(y->c, x, labels[i]);
 	}
 	*loss = (float)(total / y->n * (double)s->scale);
 	if (t) {
@@ -81,9 +82,9 @@ enum { MSE_PART = 1024 };
 /* The sum of squares of one part; dy = (y - target) * scale. The lanes make the
  * order of the sum the same at every width of vector. */
 MULTIVERSION
-static float square_part(size_t count, const float *restrict y,
-			 const float *restrict target, float scale,
-			 float *restrict dy)
+static float loss_mse_part(size_t count, const float *restrict y,
+			   const float *restrict target, float scale,
+			   float *restrict dy)
 {
 	float lane[16] = {0}, sum = 0;
 	size_t i = 0;
@@ -119,8 +120,8 @@ void cpu_mse(struct device *d, const struct loss_spec *s,
 	for (size_t i = 0; i < count; i += MSE_PART) {
 		size_t part = count - i < MSE_PART ? count - i : MSE_PART;
 
-		total += (double)square_part(part, a + i, b + i, scale,
-					     to ? to + i : unwanted);
+		total += (double)loss_mse_part(part, a + i, b + i, scale,
+					       to ? to + i : unwanted);
 	}
 	*loss = (float)(total / (double)count * (double)s->scale);
 	if (t) {

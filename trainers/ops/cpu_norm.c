@@ -22,15 +22,15 @@ struct norm {
 	uint64_t count; /* values a channel, of all ranks where they sync */
 };
 
-static struct norm *as_norm(const struct cpu_op *op)
+static struct norm *norm_of(const struct cpu_op *op)
 {
 	return (struct norm *)op;
 }
 
-static int make(struct cpu_device *d, struct cpu_op *op,
-		const struct op_site *s, struct err *e)
+static int norm_make(struct cpu_device *d, struct cpu_op *op,
+		     const struct op_site *s, struct err *e)
 {
-	struct norm *b = as_norm(op);
+	struct norm *b = norm_of(op);
 	const struct tensor *in = s->in;
 	size_t c = (size_t)in->c, n = (size_t)in->n;
 	struct op *base = &op->base;
@@ -58,8 +58,8 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 			i ? "running_var" : "running_mean", {in->c, 1, 1, 1},
 			c, c};
 	}
-	b->sums = calloc(n * (size_t)b->groups, sizeof *b->sums);
-	room = calloc(8 * c, sizeof *room);
+	b->sums = calloc(n * (size_t)b->groups, sizeof(*b->sums));
+	room = calloc(8 * c, sizeof(*room));
 	if (!b->sums || !room) {
 		free(room);
 		return err_set(e, -ENOMEM, "layer %s: no memory for its sums",
@@ -76,8 +76,8 @@ static int make(struct cpu_device *d, struct cpu_op *op,
 }
 
 /* Tile number k of n * groups; groups of one sample follow one another. */
-static struct norm_tile tile_at(const struct cpu_device *d,
-				const struct norm *b, size_t k)
+static struct norm_tile norm_tile_at(const struct cpu_device *d,
+				     const struct norm *b, size_t k)
 {
 	const struct tensor *t = &b->op.base.out;
 	size_t groups = (size_t)b->groups, c = (size_t)b->channels;
@@ -104,7 +104,7 @@ static struct norm_tile tile_at(const struct cpu_device *d,
 
 /* The mean and the variance over all tiles (Chan, Golub, LeVeque 1979): each
  * tile has as many values of a channel, so means are averaged. */
-static void gather_moments(struct norm *b, int channel)
+static void norm_gather_moments(struct norm *b, int channel)
 {
 	const struct tensor *t = &b->op.base.out;
 	size_t groups = (size_t)b->groups, n = (size_t)t->n;
@@ -125,7 +125,7 @@ static void gather_moments(struct norm *b, int channel)
 	b->var[channel] = (float)(square / ((double)n * places));
 }
 
-static void batch_statistics(struct cpu_device *d, struct norm *b)
+static void norm_batch_statistics(struct cpu_device *d, struct norm *b)
 {
 	const struct op_memory *m = &b->op.memory;
 	const struct tensor *t = m->in;
@@ -136,12 +136,12 @@ static void batch_statistics(struct cpu_device *d, struct norm *b)
 
 #pragma omp parallel for schedule(static)
 	for (size_t k = 0; k < tiles; k++) {
-		struct norm_tile tile = tile_at(d, b, k);
+		struct norm_tile tile = norm_tile_at(d, b, k);
 
 		cpu_norm_moments(&tile, bf16, t->data, &b->sums[k]);
 	}
 	for (int c = 0; c < b->channels; c++)
-		gather_moments(b, c);
+		norm_gather_moments(b, c);
 	b->count = (uint64_t)t->n * (uint64_t)t->h * (uint64_t)t->w;
 	if (d->base.sync_moments)
 		r = d->base.sync_moments(d->base.sync_arg, b->mean, b->var,
@@ -158,7 +158,7 @@ static void batch_statistics(struct cpu_device *d, struct norm *b)
 	}
 }
 
-static void find_scale(struct norm *b, const float *mean, const float *var)
+static void norm_find_scale(struct norm *b, const float *mean, const float *var)
 {
 	const struct op_memory *m = &b->op.memory;
 
@@ -172,10 +172,10 @@ static void find_scale(struct norm *b, const float *mean, const float *var)
 	}
 }
 
-static void forward(struct cpu_device *d, struct cpu_op *op,
-		    const struct feed *f)
+static void norm_forward(struct cpu_device *d, struct cpu_op *op,
+			 const struct loader *f)
 {
-	struct norm *b = as_norm(op);
+	struct norm *b = norm_of(op);
 	const struct op_memory *m = &op->memory;
 	size_t tiles = (size_t)m->in->n * (size_t)b->groups;
 	struct norm_apply a = {
@@ -185,14 +185,14 @@ static void forward(struct cpu_device *d, struct cpu_op *op,
 	};
 
 	if (op->training) {
-		batch_statistics(d, b);
-		find_scale(b, b->mean, b->var);
+		norm_batch_statistics(d, b);
+		norm_find_scale(b, b->mean, b->var);
 	} else {
-		find_scale(b, m->buffer[0], m->buffer[1]);
+		norm_find_scale(b, m->buffer[0], m->buffer[1]);
 	}
 #pragma omp parallel for schedule(static)
 	for (size_t k = 0; k < tiles; k++) {
-		struct norm_tile tile = tile_at(d, b, k);
+		struct norm_tile tile = norm_tile_at(d, b, k);
 
 		cpu_norm_apply(&tile, &a);
 	}
@@ -200,8 +200,8 @@ static void forward(struct cpu_device *d, struct cpu_op *op,
 
 /* ---- Backward ---- */
 
-static void slopes(struct cpu_device *d, struct norm *b,
-		   const struct norm_slope *s)
+static void norm_slopes(struct cpu_device *d, struct norm *b,
+			const struct norm_slope *s)
 {
 	const struct tensor *t = b->op.memory.in;
 	size_t groups = (size_t)b->groups;
@@ -209,7 +209,7 @@ static void slopes(struct cpu_device *d, struct norm *b,
 
 #pragma omp parallel for schedule(static)
 	for (size_t k = 0; k < tiles; k++) {
-		struct norm_tile tile = tile_at(d, b, k);
+		struct norm_tile tile = norm_tile_at(d, b, k);
 
 		cpu_norm_slope(&tile, s, &b->sums[k]);
 	}
@@ -230,7 +230,7 @@ static void slopes(struct cpu_device *d, struct norm *b,
 
 /* dx = gamma * inv * (dz - sum(dz) / count
  *                     - (x - mean) * inv^2 * sum(dz * (x - mean)) / count) */
-static void find_back(struct norm *b)
+static void norm_find_backward(struct norm *b)
 {
 	const struct op_memory *m = &b->op.memory;
 	double count = (double)b->count;
@@ -248,10 +248,10 @@ static void find_back(struct norm *b)
 	}
 }
 
-static void backward(struct cpu_device *d, struct cpu_op *op,
-		     const struct feed *f)
+static void norm_backward(struct cpu_device *d, struct cpu_op *op,
+			  const struct loader *f)
 {
-	struct norm *b = as_norm(op);
+	struct norm *b = norm_of(op);
 	const struct op_memory *m = &op->memory;
 	size_t tiles = (size_t)m->in->n * (size_t)b->groups;
 	int bf16 = m->in->type == TENSOR_BF16, relu = op->base.spec.relu, r = 0;
@@ -274,7 +274,7 @@ static void backward(struct cpu_device *d, struct cpu_op *op,
 		.dx = m->dx ? m->dx->data : NULL,
 	};
 
-	slopes(d, b, &s);
+	norm_slopes(d, b, &s);
 	for (int c = 0; c < b->channels; c++) {
 		double inv = 1 / sqrt((double)b->var[c] + epsilon);
 
@@ -289,18 +289,18 @@ static void backward(struct cpu_device *d, struct cpu_op *op,
 		d->base.error = r;
 	if (!m->dx)
 		return;
-	find_back(b);
+	norm_find_backward(b);
 #pragma omp parallel for schedule(static)
 	for (size_t k = 0; k < tiles; k++) {
-		struct norm_tile tile = tile_at(d, b, k);
+		struct norm_tile tile = norm_tile_at(d, b, k);
 
 		cpu_norm_back(&tile, &back);
 	}
 }
 
-static void release(struct cpu_op *op)
+static void norm_release(struct cpu_op *op)
 {
-	struct norm *b = as_norm(op);
+	struct norm *b = norm_of(op);
 
 	free(b->sums);
 	free(b->mean);
@@ -308,8 +308,8 @@ static void release(struct cpu_op *op)
 
 const struct cpu_kind cpu_batch_norm = {
 	.size = sizeof(struct norm),
-	.make = make,
-	.forward = forward,
-	.backward = backward,
-	.release = release,
+	.make = norm_make,
+	.forward = norm_forward,
+	.backward = norm_backward,
+	.release = norm_release,
 };

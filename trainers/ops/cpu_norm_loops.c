@@ -5,7 +5,7 @@
 #include "trainers/ops/cpu_vector.h"
 
 /* One channel of sixteen, for what is no whole vector. */
-INLINED float load1(const void *p, size_t i, int bf16)
+INLINED float norm_load1(const void *p, size_t i, int bf16)
 {
 	union {
 		uint32_t u;
@@ -18,7 +18,7 @@ INLINED float load1(const void *p, size_t i, int bf16)
 	return v.f;
 }
 
-INLINED void store1(float x, void *p, size_t i, int bf16)
+INLINED void norm_store1(float x, void *p, size_t i, int bf16)
 {
 	union {
 		float f;
@@ -35,7 +35,7 @@ INLINED void store1(float x, void *p, size_t i, int bf16)
 }
 
 /* A vector, or as many of its lanes as there are channels. */
-INLINED void load(v16 *out, const void *p, size_t i, int bf16, int lanes)
+INLINED void norm_load(v16 *out, const void *p, size_t i, int bf16, int lanes)
 {
 	if (lanes == LANES) {
 		load16(out, p, i, bf16);
@@ -43,22 +43,22 @@ INLINED void load(v16 *out, const void *p, size_t i, int bf16, int lanes)
 	}
 	*out = (v16){0};
 	for (int k = 0; k < lanes; k++)
-		(*out)[k] = load1(p, i + (size_t)k, bf16);
+		(*out)[k] = norm_load1(p, i + (size_t)k, bf16);
 }
 
-INLINED void store(const v16 *v, void *p, size_t i, int bf16, int lanes)
+INLINED void norm_store(const v16 *v, void *p, size_t i, int bf16, int lanes)
 {
 	if (lanes == LANES) {
 		store16(v, p, i, bf16);
 		return;
 	}
 	for (int k = 0; k < lanes; k++)
-		store1((*v)[k], p, i + (size_t)k, bf16);
+		norm_store1((*v)[k], p, i + (size_t)k, bf16);
 }
 
-INLINED void load_f32(v16 *out, const float *p, int lanes)
+INLINED void norm_load_f32(v16 *out, const float *p, int lanes)
 {
-	load(out, p, 0, 0, lanes);
+	norm_load(out, p, 0, 0, lanes);
 }
 
 /* Calls body for the tile with the type and the lanes as constants. */
@@ -74,8 +74,8 @@ INLINED void load_f32(v16 *out, const float *p, int lanes)
 
 /* Two passes: the tile is in the cache for the second. Four sums at once, so
  * that none waits for the one before. */
-INLINED void moments(const struct norm_tile *t, int bf16, int lanes,
-		     const void *x, struct norm_sums *out)
+INLINED void norm_moments(const struct norm_tile *t, int bf16, int lanes,
+			  const void *x, struct norm_sums *out)
 {
 	v16 sum[4] = {{0}}, mean, far, v;
 	float part = 1.0f / (float)t->places;
@@ -83,94 +83,96 @@ INLINED void moments(const struct norm_tile *t, int bf16, int lanes,
 
 	for (; i + 4 <= t->places; i += 4)
 		for (size_t k = 0; k < 4; k++) {
-			load(&v, x, t->at + (i + k) * t->stride, bf16, lanes);
+			norm_load(&v, x, t->at + (i + k) * t->stride, bf16,
+				  lanes);
 			sum[k] += v;
 		}
 	for (; i < t->places; i++) {
-		load(&v, x, t->at + i * t->stride, bf16, lanes);
+		norm_load(&v, x, t->at + i * t->stride, bf16, lanes);
 		sum[0] += v;
 	}
 	mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) * part;
-	store(&mean, out->a, 0, 0, lanes);
+	norm_store(&mean, out->a, 0, 0, lanes);
 	sum[0] = sum[1] = sum[2] = sum[3] = (v16){0};
 	for (i = 0; i + 4 <= t->places; i += 4)
 		for (size_t k = 0; k < 4; k++) {
-			load(&v, x, t->at + (i + k) * t->stride, bf16, lanes);
+			norm_load(&v, x, t->at + (i + k) * t->stride, bf16,
+				  lanes);
 			far = v - mean;
 			sum[k] += far * far;
 		}
 	for (; i < t->places; i++) {
-		load(&v, x, t->at + i * t->stride, bf16, lanes);
+		norm_load(&v, x, t->at + i * t->stride, bf16, lanes);
 		far = v - mean;
 		sum[0] += far * far;
 	}
 	v = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-	store(&v, out->b, 0, 0, lanes);
+	norm_store(&v, out->b, 0, 0, lanes);
 }
 
 MULTIVERSION FUSED
 void cpu_norm_moments(const struct norm_tile *t, int bf16, const void *x,
 		      struct norm_sums *out)
 {
-	SPECIALISED(moments, t, bf16, x, out);
+	SPECIALISED(norm_moments, t, bf16, x, out);
 }
 
 /* The comparison is the way round that lets NaN through, as PyTorch's does. */
-INLINED void apply(const struct norm_tile *t, int bf16, int lanes,
-		   const struct norm_apply *a)
+INLINED void norm_apply(const struct norm_tile *t, int bf16, int lanes,
+			const struct norm_apply *a)
 {
 	v16 mul, add1, v, other;
 	s16x32 keep;
 
-	load_f32(&mul, a->mul + t->channel, lanes);
-	load_f32(&add1, a->add1 + t->channel, lanes);
+	norm_load_f32(&mul, a->mul + t->channel, lanes);
+	norm_load_f32(&add1, a->add1 + t->channel, lanes);
 	for (size_t i = 0; i < t->places; i++) {
 		size_t at = t->at + i * t->stride;
 
-		load(&v, a->x, at, bf16, lanes);
+		norm_load(&v, a->x, at, bf16, lanes);
 		v = v * mul + add1;
 		if (a->other) {
-			load(&other, a->other, at, bf16, lanes);
+			norm_load(&other, a->other, at, bf16, lanes);
 			v += other;
 		}
 		if (a->relu) {
 			keep = ~(v < 0.0f);
 			keep16(&v, &keep);
 		}
-		store(&v, a->y, at, bf16, lanes);
+		norm_store(&v, a->y, at, bf16, lanes);
 	}
 }
 
 MULTIVERSION FUSED
 void cpu_norm_apply(const struct norm_tile *t, const struct norm_apply *a)
 {
-	SPECIALISED(apply, t, a->bf16, a);
+	SPECIALISED(norm_apply, t, a->bf16, a);
 }
 
 /* How ReLU's mask is found, as a constant. */
 enum mask { MASK_NONE, MASK_OF_Y, MASK_OF_X };
 
-INLINED void slope_with(const struct norm_tile *t, int bf16, int lanes,
-			const struct norm_slope *s, enum mask how,
-			struct norm_sums *out)
+INLINED void norm_slope_with(const struct norm_tile *t, int bf16, int lanes,
+			     const struct norm_slope *s, enum mask how,
+			     struct norm_sums *out)
 {
 	v16 mul, add1, mean, x, y, dz, dy, sum = {0}, product = {0};
 	s16x32 keep;
 
-	load_f32(&mul, s->mul + t->channel, lanes);
-	load_f32(&add1, s->add1 + t->channel, lanes);
-	load_f32(&mean, s->mean + t->channel, lanes);
+	norm_load_f32(&mul, s->mul + t->channel, lanes);
+	norm_load_f32(&add1, s->add1 + t->channel, lanes);
+	norm_load_f32(&mean, s->mean + t->channel, lanes);
 	for (size_t i = 0; i < t->places; i++) {
 		size_t at = t->at + i * t->stride;
 
-		load(&x, s->x, at, bf16, lanes);
-		load(&dz, s->dy[0], at, bf16, lanes);
+		norm_load(&x, s->x, at, bf16, lanes);
+		norm_load(&dz, s->dy[0], at, bf16, lanes);
 		if (s->dy[1]) {
-			load(&dy, s->dy[1], at, bf16, lanes);
+			norm_load(&dy, s->dy[1], at, bf16, lanes);
 			dz += dy;
 		}
 		if (how == MASK_OF_Y)
-			load(&y, s->y, at, bf16, lanes);
+			norm_load(&y, s->y, at, bf16, lanes);
 		else if (how == MASK_OF_X)
 			y = x * mul + add1;
 		if (how != MASK_NONE) {
@@ -178,68 +180,68 @@ INLINED void slope_with(const struct norm_tile *t, int bf16, int lanes,
 			keep16(&dz, &keep);
 		}
 		if (s->dz)
-			store(&dz, s->dz, at, bf16, lanes);
+			norm_store(&dz, s->dz, at, bf16, lanes);
 		sum += dz;
 		product += dz * (x - mean);
 	}
-	store(&sum, out->a, 0, 0, lanes);
-	store(&product, out->b, 0, 0, lanes);
+	norm_store(&sum, out->a, 0, 0, lanes);
+	norm_store(&product, out->b, 0, 0, lanes);
 }
 
-INLINED void slope(const struct norm_tile *t, int bf16, int lanes,
-		   const struct norm_slope *s, struct norm_sums *out)
+INLINED void norm_slope(const struct norm_tile *t, int bf16, int lanes,
+			const struct norm_slope *s, struct norm_sums *out)
 {
 	if (!s->relu)
-		slope_with(t, bf16, lanes, s, MASK_NONE, out);
+		norm_slope_with(t, bf16, lanes, s, MASK_NONE, out);
 	else if (s->y)
-		slope_with(t, bf16, lanes, s, MASK_OF_Y, out);
+		norm_slope_with(t, bf16, lanes, s, MASK_OF_Y, out);
 	else
-		slope_with(t, bf16, lanes, s, MASK_OF_X, out);
+		norm_slope_with(t, bf16, lanes, s, MASK_OF_X, out);
 }
 
 MULTIVERSION FUSED
 void cpu_norm_slope(const struct norm_tile *t, const struct norm_slope *s,
 		    struct norm_sums *out)
 {
-	SPECIALISED(slope, t, s->bf16, s, out);
+	SPECIALISED(norm_slope, t, s->bf16, s, out);
 }
 
-INLINED void back_with(const struct norm_tile *t, int bf16, int lanes,
-		       const struct norm_back *b, int masked)
+INLINED void norm_back_with(const struct norm_tile *t, int bf16, int lanes,
+			    const struct norm_back *b, int masked)
 {
 	v16 mul, by_x, add1, relu_mul, relu_add, x, v;
 	s16x32 keep;
 
-	load_f32(&mul, b->mul + t->channel, lanes);
-	load_f32(&by_x, b->by_x + t->channel, lanes);
-	load_f32(&add1, b->add1 + t->channel, lanes);
-	load_f32(&relu_mul, b->relu_mul + t->channel, lanes);
-	load_f32(&relu_add, b->relu_add + t->channel, lanes);
+	norm_load_f32(&mul, b->mul + t->channel, lanes);
+	norm_load_f32(&by_x, b->by_x + t->channel, lanes);
+	norm_load_f32(&add1, b->add1 + t->channel, lanes);
+	norm_load_f32(&relu_mul, b->relu_mul + t->channel, lanes);
+	norm_load_f32(&relu_add, b->relu_add + t->channel, lanes);
 	for (size_t i = 0; i < t->places; i++) {
 		size_t at = t->at + i * t->stride;
 
-		load(&x, b->x, at, bf16, lanes);
-		load(&v, b->dy, at, bf16, lanes);
+		norm_load(&x, b->x, at, bf16, lanes);
+		norm_load(&v, b->dy, at, bf16, lanes);
 		if (masked) {
 			keep = ~(x * relu_mul + relu_add <= 0.0f);
 			keep16(&v, &keep);
 		}
 		v = v * mul + (x * by_x + add1);
-		store(&v, b->dx, at, bf16, lanes);
+		norm_store(&v, b->dx, at, bf16, lanes);
 	}
 }
 
-INLINED void back(const struct norm_tile *t, int bf16, int lanes,
-		  const struct norm_back *b)
+INLINED void norm_back(const struct norm_tile *t, int bf16, int lanes,
+		       const struct norm_back *b)
 {
 	if (b->masked)
-		back_with(t, bf16, lanes, b, 1);
+		norm_back_with(t, bf16, lanes, b, 1);
 	else
-		back_with(t, bf16, lanes, b, 0);
+		norm_back_with(t, bf16, lanes, b, 0);
 }
 
 MULTIVERSION FUSED
 void cpu_norm_back(const struct norm_tile *t, const struct norm_back *b)
 {
-	SPECIALISED(back, t, b->bf16, b);
+	SPECIALISED(norm_back, t, b->bf16, b);
 }

@@ -10,7 +10,7 @@
 dnnl_status_t cpu_md_create(cpu_md *md, const dnnl_dims_t dims,
 			    dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-	dnnl_memory_desc_t *new = malloc(sizeof *new);
+	dnnl_memory_desc_t *new = malloc(sizeof(*new));
 	dnnl_status_t s;
 
 	if (!new)
@@ -25,7 +25,7 @@ dnnl_status_t cpu_md_create(cpu_md *md, const dnnl_dims_t dims,
 
 dnnl_status_t cpu_md_clone(cpu_md *md, cpu_md from)
 {
-	dnnl_memory_desc_t *new = malloc(sizeof *new);
+	dnnl_memory_desc_t *new = malloc(sizeof(*new));
 
 	if (!new)
 		return dnnl_out_of_memory;
@@ -43,13 +43,13 @@ void cpu_md_parts(cpu_md md, struct cpu_md_parts *p)
 {
 	const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
 
-	memset(p, 0, sizeof *p);
-	memcpy(p->dims, md->dims, sizeof p->dims);
+	memset(p, 0, sizeof(*p));
+	memcpy(p->dims, md->dims, sizeof(p->dims));
 	p->type = md->data_type;
 	p->blocked = md->format_kind == dnnl_blocked;
 	p->block = p->blocked && b->inner_nblks ? b->inner_blks[0] : 1;
 	if (p->blocked)
-		memcpy(p->strides, b->strides, sizeof p->strides);
+		memcpy(p->strides, b->strides, sizeof(p->strides));
 }
 
 dnnl_status_t cpu_convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,

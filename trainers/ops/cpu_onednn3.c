@@ -31,13 +31,13 @@ void cpu_md_destroy(cpu_md md)
 	dnnl_memory_desc_destroy((dnnl_memory_desc_t)md);
 }
 
-static void ask_dims(cpu_md md, dnnl_query_t what, dnnl_dims_t answer)
+static void cpu_md_query(cpu_md md, dnnl_query_t what, dnnl_dims_t answer)
 {
 	dnnl_dims_t *dims = NULL;
 
 	dnnl_memory_desc_query(md, what, &dims);
 	if (dims)
-		memcpy(answer, *dims, 4 * sizeof **dims);
+		memcpy(answer, *dims, 4 * sizeof(**dims));
 }
 
 void cpu_md_parts(cpu_md md, struct cpu_md_parts *p)
@@ -46,19 +46,19 @@ void cpu_md_parts(cpu_md md, struct cpu_md_parts *p)
 	dnnl_dims_t blocks = {0};
 	int inner = 0;
 
-	memset(p, 0, sizeof *p);
-	ask_dims(md, dnnl_query_dims, p->dims);
+	memset(p, 0, sizeof(*p));
+	cpu_md_query(md, dnnl_query_dims, p->dims);
 	dnnl_memory_desc_query(md, dnnl_query_data_type, &p->type);
 	dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind);
 	p->blocked = kind == dnnl_blocked;
 	p->block = 1;
 	if (!p->blocked)
 		return;
-	ask_dims(md, dnnl_query_strides, p->strides);
+	cpu_md_query(md, dnnl_query_strides, p->strides);
 	dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &inner);
 	if (!inner)
 		return;
-	ask_dims(md, dnnl_query_inner_blks, blocks);
+	cpu_md_query(md, dnnl_query_inner_blks, blocks);
 	p->block = blocks[0];
 }
 

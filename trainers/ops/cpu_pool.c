@@ -12,15 +12,15 @@ struct max_pool {
 	void *where; /* the places of the greatest, oneDNN's own */
 };
 
-static struct max_pool *as_max_pool(const struct cpu_op *op)
+static struct max_pool *max_pool_of(const struct cpu_op *op)
 {
 	return (struct max_pool *)op;
 }
 
-static int make_max(struct cpu_device *d, struct cpu_op *op,
-		    const struct op_site *s, struct err *e)
+static int max_pool_make(struct cpu_device *d, struct cpu_op *op,
+			 const struct op_site *s, struct err *e)
 {
-	struct max_pool *p = as_max_pool(op);
+	struct max_pool *p = max_pool_of(op);
 	const struct op_spec *k = &op->base.spec;
 	const struct tensor *in = s->in;
 	int h = (in->h + 2 * k->pad - k->kernel) / k->stride + 1;
@@ -49,9 +49,9 @@ static int make_max(struct cpu_device *d, struct cpu_op *op,
 	return r;
 }
 
-static int bind_max(struct cpu_device *d, struct cpu_op *op, struct err *e)
+static int max_pool_bind(struct cpu_device *d, struct cpu_op *op, struct err *e)
 {
-	struct max_pool *p = as_max_pool(op);
+	struct max_pool *p = max_pool_of(op);
 	const struct op_memory *m = &op->memory;
 	cpu_md md;
 	size_t bytes;
@@ -83,25 +83,25 @@ static int bind_max(struct cpu_device *d, struct cpu_op *op, struct err *e)
 	return r;
 }
 
-static void forward_max(struct cpu_device *d, struct cpu_op *op,
-			const struct feed *f)
+static void max_pool_forward(struct cpu_device *d, struct cpu_op *op,
+			     const struct loader *f)
 {
-	cpu_call_run(d, &as_max_pool(op)->forward);
+	cpu_call_run(d, &max_pool_of(op)->forward);
 }
 
-static void backward_max(struct cpu_device *d, struct cpu_op *op,
-			 const struct feed *f)
+static void max_pool_backward(struct cpu_device *d, struct cpu_op *op,
+			      const struct loader *f)
 {
 	if (!op->memory.dx)
 		return;
 	if (op->memory.dy[1])
 		cpu_tensor_add(op->memory.dy[0], op->memory.dy[1]);
-	cpu_call_run(d, &as_max_pool(op)->backward);
+	cpu_call_run(d, &max_pool_of(op)->backward);
 }
 
-static void release_max(struct cpu_op *op)
+static void max_pool_release(struct cpu_op *op)
 {
-	struct max_pool *p = as_max_pool(op);
+	struct max_pool *p = max_pool_of(op);
 
 	cpu_call_release(&p->forward);
 	cpu_call_release(&p->backward);
@@ -110,17 +110,17 @@ static void release_max(struct cpu_op *op)
 
 const struct cpu_kind cpu_max_pool = {
 	.size = sizeof(struct max_pool),
-	.make = make_max,
-	.bind = bind_max,
-	.forward = forward_max,
-	.backward = backward_max,
-	.release = release_max,
+	.make = max_pool_make,
+	.bind = max_pool_bind,
+	.forward = max_pool_forward,
+	.backward = max_pool_backward,
+	.release = max_pool_release,
 };
 
 /* ---- The average of an image: it comes out as rows of plain f32 ---- */
 
-static int make_average(struct cpu_device *d, struct cpu_op *op,
-			const struct op_site *s, struct err *e)
+static int average_pool_make(struct cpu_device *d, struct cpu_op *op,
+			     const struct op_site *s, struct err *e)
 {
 	const struct tensor *in = s->in;
 
@@ -137,7 +137,8 @@ struct run_of {
 	size_t at, stride;
 };
 
-static struct run_of find_run(const struct cpu_md_parts *p, size_t i, size_t c)
+static struct run_of average_pool_find_run(const struct cpu_md_parts *p,
+					   size_t i, size_t c)
 {
 	size_t block = (size_t)p->block;
 
@@ -148,7 +149,7 @@ static struct run_of find_run(const struct cpu_md_parts *p, size_t i, size_t c)
 	};
 }
 
-static float value1(const void *p, size_t i, int bf16)
+static float average_pool_value(const void *p, size_t i, int bf16)
 {
 	union {
 		uint32_t u;
@@ -162,15 +163,15 @@ static float value1(const void *p, size_t i, int bf16)
 }
 
 MULTIVERSION
-static void average(const struct cpu_md_parts *p, size_t i, int bf16,
-		    const void *x, float *y)
+static void average_pool_run(const struct cpu_md_parts *p, size_t i, int bf16,
+			     const void *x, float *y)
 {
 	size_t c = (size_t)p->dims[1];
 	size_t places = (size_t)(p->dims[2] * p->dims[3]), k = 0;
 	float part = 1.0f / (float)places;
 
 	for (; k + LANES <= c; k += LANES) {
-		struct run_of run = find_run(p, i, k);
+		struct run_of run = average_pool_find_run(p, i, k);
 		v16 sum = {0}, v;
 
 		for (size_t j = 0; j < places; j++) {
@@ -181,19 +182,20 @@ static void average(const struct cpu_md_parts *p, size_t i, int bf16,
 		store16(&sum, y, k, 0);
 	}
 	for (; k < c; k++) {
-		struct run_of run = find_run(p, i, k);
+		struct run_of run = average_pool_find_run(p, i, k);
 		float sum = 0;
 
 		for (size_t j = 0; j < places; j++)
-			sum += value1(x, run.at + j * run.stride, bf16);
+			sum += average_pool_value(x, run.at + j * run.stride,
+						  bf16);
 		y[k] = sum * part;
 	}
 }
 
 /* dx = dy / places, everywhere. */
 MULTIVERSION
-static void spread(const struct cpu_md_parts *p, size_t i, int bf16,
-		   const float *dy, void *dx)
+static void average_pool_spread(const struct cpu_md_parts *p, size_t i,
+				int bf16, const float *dy, void *dx)
 {
 	size_t c = (size_t)p->dims[1];
 	size_t places = (size_t)(p->dims[2] * p->dims[3]), k = 0;
@@ -201,7 +203,7 @@ static void spread(const struct cpu_md_parts *p, size_t i, int bf16,
 
 	for (; k < c; k += LANES) {
 		size_t lanes = c - k < LANES ? c - k : LANES;
-		struct run_of run = find_run(p, i, k);
+		struct run_of run = average_pool_find_run(p, i, k);
 		v16 v = {0};
 
 		for (size_t l = 0; l < lanes; l++)
@@ -224,8 +226,8 @@ static void spread(const struct cpu_md_parts *p, size_t i, int bf16,
 	}
 }
 
-static void forward_average(struct cpu_device *d, struct cpu_op *op,
-			    const struct feed *f)
+static void average_pool_forward(struct cpu_device *d, struct cpu_op *op,
+				 const struct loader *f)
 {
 	const struct op_memory *m = &op->memory;
 	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
@@ -235,12 +237,12 @@ static void forward_average(struct cpu_device *d, struct cpu_op *op,
 	cpu_md_parts(op->in, &p);
 #pragma omp parallel for schedule(static)
 	for (size_t i = 0; i < n; i++)
-		average(&p, i, m->in->type == TENSOR_BF16, m->in->data,
-			y + i * c);
+		average_pool_run(&p, i, m->in->type == TENSOR_BF16, m->in->data,
+				 y + i * c);
 }
 
-static void backward_average(struct cpu_device *d, struct cpu_op *op,
-			     const struct feed *f)
+static void average_pool_backward(struct cpu_device *d, struct cpu_op *op,
+				  const struct loader *f)
 {
 	const struct op_memory *m = &op->memory;
 	size_t n = (size_t)m->in->n, c = (size_t)m->in->c;
@@ -254,13 +256,13 @@ static void backward_average(struct cpu_device *d, struct cpu_op *op,
 	cpu_md_parts(op->in, &p);
 #pragma omp parallel for schedule(static)
 	for (size_t i = 0; i < n; i++)
-		spread(&p, i, m->in->type == TENSOR_BF16, dy + i * c,
-		       m->dx->data);
+		average_pool_spread(&p, i, m->in->type == TENSOR_BF16,
+				    dy + i * c, m->dx->data);
 }
 
 const struct cpu_kind cpu_average_pool = {
 	.size = sizeof(struct cpu_op),
-	.make = make_average,
-	.forward = forward_average,
-	.backward = backward_average,
+	.make = average_pool_make,
+	.forward = average_pool_forward,
+	.backward = average_pool_backward,
 };

@@ -27,7 +27,7 @@ struct room {
 	struct pixel *pixel; /* the lists by column */
 };
 
-static size_t align(size_t n)
+static size_t sparse_align(size_t n)
 {
 	return (n + 63) & ~(size_t)63;
 }
@@ -36,19 +36,20 @@ size_t cpu_sparse_room(int n, size_t size)
 {
 	size_t entries = (size_t)n * size;
 
-	return align(sizeof(struct room)) + align((size_t)n * 4) +
-	       align((size + 2) * 4) + align(entries * sizeof(struct pixel));
+	return sparse_align(sizeof(struct room)) + sparse_align((size_t)n * 4) +
+	       sparse_align((size + 2) * 4) +
+	       sparse_align(entries * sizeof(struct pixel));
 }
 
-static struct room *lay_out(void *memory, int n, size_t size)
+static struct room *sparse_lay_out(void *memory, int n, size_t size)
 {
 	struct room *r = memory;
-	char *p = (char *)memory + align(sizeof *r);
+	char *p = (char *)memory + sparse_align(sizeof(*r));
 
 	r->cursor = (uint32_t *)(void *)p;
-	p += align((size_t)n * 4);
+	p += sparse_align((size_t)n * 4);
 	r->first = (uint32_t *)(void *)p;
-	p += align((size + 2) * 4);
+	p += sparse_align((size + 2) * 4);
 	r->pixel = (struct pixel *)(void *)p;
 	if (r->value[255] != 1.0f)
 		for (int i = 0; i < 256; i++)
@@ -56,7 +57,7 @@ static struct room *lay_out(void *memory, int n, size_t size)
 	return r;
 }
 
-static int tile_for(int out)
+static int sparse_tile_width(int out)
 {
 #ifdef __x86_64__
 	if (out >= WIDE * LANES && __builtin_cpu_supports("avx512f"))
@@ -67,7 +68,7 @@ static int tile_for(int out)
 
 /* Where the vectors of a tile of outputs begin. The last ones may overlap: what
  * is computed twice is the same. */
-static void place_tile(int vectors, int at, int out, int *o)
+static void sparse_tile_set(int vectors, int at, int out, int *o)
 {
 	for (int k = 0; k < vectors; k++)
 		o[k] = at + k * LANES < out - LANES ? at + k * LANES :
@@ -101,8 +102,8 @@ forward_tile(int vectors, const struct samples *s, const float *value,
 }
 
 /* A batch's lists lie anywhere in a map that is larger than the caches. */
-static void ask_for_lists(int n, const struct samples *s,
-			  const uint32_t *index)
+static void sparse_prefetch(int n, const struct samples *s,
+			    const uint32_t *index)
 {
 	for (int i = 0; i < n; i++) {
 		uint32_t from = s->start[index[i]], to = s->start[index[i] + 1];
@@ -125,7 +126,7 @@ forward_tiles(int vectors, int n, const struct samples *s,
 	int o[WIDE];
 
 	for (int at = 0; at < out; at += vectors * LANES) {
-		place_tile(vectors, at, out, o);
+		sparse_tile_set(vectors, at, out, o);
 		for (int i = 0; i < n; i++) {
 			float *p = y + (size_t)i * (size_t)out;
 
@@ -143,23 +144,24 @@ forward_tiles(int vectors, int n, const struct samples *s,
 	}
 }
 
-MULTIVERSION FUSED
-static void forward(int n, const struct samples *s, const uint32_t *index,
-		    struct room *r, int out, const float *w, float *y)
+MULTIVERSION FUSED static void sparse_forward(int n, const struct samples *s,
+					      const uint32_t *index,
+					      struct room *r, int out,
+					      const float *w, float *y)
 {
-	if (tile_for(out) == WIDE)
+	if (sparse_tile_width(out) == WIDE)
 		forward_tiles(WIDE, n, s, index, r, out, w, y);
 	else
 		forward_tiles(NARROW, n, s, index, r, out, w, y);
 }
 
 /* The batch's lists, column by column. */
-static void turn_lists(int n, const struct samples *s, const uint32_t *index,
-		       struct room *r)
+static void sparse_transpose_lists(int n, const struct samples *s,
+				   const uint32_t *index, struct room *r)
 {
 	uint32_t *first = r->first + 1;
 
-	memset(r->first, 0, (s->size + 2) * sizeof *r->first);
+	memset(r->first, 0, (s->size + 2) * sizeof(*r->first));
 	for (int i = 0; i < n; i++)
 		for (uint32_t k = s->start[index[i]];
 		     k < s->start[index[i] + 1]; k++)
@@ -203,7 +205,7 @@ backward_tiles(int vectors, size_t size, const struct room *r, int out,
 	int o[WIDE];
 
 	for (int at = 0; at < out; at += vectors * LANES) {
-		place_tile(vectors, at, out, o);
+		sparse_tile_set(vectors, at, out, o);
 		for (size_t k = 0; k < size; k++)
 			backward_tile(vectors, r, r->first[k], r->first[k + 1],
 				      (size_t)out, o, dy,
@@ -212,10 +214,10 @@ backward_tiles(int vectors, size_t size, const struct room *r, int out,
 }
 
 MULTIVERSION FUSED
-static void backward(size_t size, const struct room *r, int out,
-		     const float *dy, float *dw)
+static void sparse_backward(size_t size, const struct room *r, int out,
+			    const float *dy, float *dw)
 {
-	if (tile_for(out) == WIDE)
+	if (sparse_tile_width(out) == WIDE)
 		backward_tiles(WIDE, size, r, out, dy, dw);
 	else
 		backward_tiles(NARROW, size, r, out, dy, dw);
@@ -225,8 +227,9 @@ void cpu_sparse_forward(const struct cpu_dense *l, int n,
 			    const struct samples *s, const uint32_t *index,
 			    void *room, float *y)
 {
-	ask_for_lists(n, s, index);
-	forward(n, s, index, lay_out(room, n, s->size), l->out, l->weight, y);
+	sparse_prefetch(n, s, index);
+	sparse_forward(n, s, index, sparse_lay_out(room, n, s->size), l->out,
+		       l->weight, y);
 	cpu_bias_relu(n, l->out, l->relu, l->bias, y);
 }
 
@@ -234,9 +237,9 @@ void cpu_sparse_backward(const struct cpu_dense *l, int n,
 			     const struct samples *s, const uint32_t *index,
 			     void *room, const float *y, float *dy)
 {
-	struct room *r = lay_out(room, n, s->size);
+	struct room *r = sparse_lay_out(room, n, s->size);
 
 	cpu_mask_and_sum(n, l->out, l->relu, y, dy, l->bias_grad);
-	turn_lists(n, s, index, r);
-	backward(s->size, r, l->out, dy, l->weight_grad);
+	sparse_transpose_lists(n, s, index, r);
+	sparse_backward(s->size, r, l->out, dy, l->weight_grad);
 }

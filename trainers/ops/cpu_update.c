@@ -15,9 +15,9 @@ struct adam {
 };
 
 MULTIVERSION
-static void adam_plain(const struct adam *a, size_t count,
-		       const float *restrict g, float *restrict p,
-		       float *restrict m, float *restrict v)
+static void update_adam_plain(const struct adam *a, size_t count,
+			      const float *restrict g, float *restrict p,
+			      float *restrict m, float *restrict v)
 {
 	float b1 = a->b1, b2 = a->b2, c1 = a->c1, c2 = a->c2;
 	float rate = a->rate, root = a->root, eps = a->eps;
@@ -33,9 +33,9 @@ static void adam_plain(const struct adam *a, size_t count,
 }
 
 MULTIVERSION
-static void adam_decayed(const struct adam *a, size_t count,
-			 const float *restrict g, float *restrict p,
-			 float *restrict m, float *restrict v)
+static void update_adam_decayed(const struct adam *a, size_t count,
+				const float *restrict g, float *restrict p,
+				float *restrict m, float *restrict v)
 {
 	for (size_t i = 0; i < count; i++) {
 		float gi = g[i] * a->scale + p[i] * a->decay;
@@ -55,9 +55,9 @@ struct sgd {
 
 /* With a buffer of zeros the first step is g, as PyTorch's is. */
 MULTIVERSION
-static void sgd_pass(const struct sgd *s, size_t count,
-		     const float *restrict g, float *restrict p,
-		     float *restrict m)
+static void update_sgd_pass(const struct sgd *s, size_t count,
+			    const float *restrict g, float *restrict p,
+			    float *restrict m)
 {
 	float lr = s->lr, momentum = s->momentum, decay = s->decay;
 	float scale = s->scale;
@@ -80,7 +80,7 @@ static void sgd_pass(const struct sgd *s, size_t count,
 	}
 }
 
-static void update_adam(const struct update *u, const struct step_numbers *n)
+static void update_adam(const struct update *u, const struct step_args *n)
 {
 	const struct optimizer *o = &u->how;
 	double t = (double)n->step;
@@ -100,13 +100,13 @@ static void update_adam(const struct update *u, const struct step_numbers *n)
 		size_t at = k * PART;
 		size_t count = u->count - at < PART ? u->count - at : PART;
 
-		(plain ? adam_plain : adam_decayed)(
+		(plain ? update_adam_plain : update_adam_decayed)(
 			&a, count, u->grad + at, u->param + at,
 			u->moment[0] + at, u->moment[1] + at);
 	}
 }
 
-static void update_sgd(const struct update *u, const struct step_numbers *n)
+static void update_sgd(const struct update *u, const struct step_args *n)
 {
 	const struct optimizer *o = &u->how;
 	struct sgd s = {(float)n->lr, (float)o->momentum,
@@ -117,8 +117,8 @@ static void update_sgd(const struct update *u, const struct step_numbers *n)
 	for (size_t k = 0; k < parts; k++) {
 		size_t at = k * PART;
 
-		sgd_pass(&s, u->count - at < PART ? u->count - at : PART,
-			 u->grad + at, u->param + at, u->moment[0] + at);
+		update_sgd_pass(&s, u->count - at < PART ? u->count - at : PART,
+				u->grad + at, u->param + at, u->moment[0] + at);
 	}
 }
 
@@ -127,12 +127,12 @@ void cpu_update(struct device *device, const struct update *u)
 	struct cpu_device *d = (struct cpu_device *)device;
 
 	if (u->loss && !isfinite(*u->loss) && !d->halted)
-		d->halted = d->numbers.step;
+		d->halted = d->args.step;
 	if (d->halted)
 		return;
 	if (u->how.kind == OPTIMIZER_ADAM)
-		update_adam(u, &d->numbers);
+		update_adam(u, &d->args);
 	else
-		update_sgd(u, &d->numbers);
+		update_sgd(u, &d->args);
 	d->generation++;
 }

@@ -9,14 +9,15 @@
 enum { PART = 1 << 16 };
 
 MULTIVERSION
-static void add_part(size_t count, const float *restrict x, float *restrict y)
+static void vector_add_part(size_t count, const float *restrict x,
+			    float *restrict y)
 {
 	for (size_t i = 0; i < count; i++)
 		y[i] += x[i];
 }
 
 MULTIVERSION
-static void add_halves(size_t count, const void *x, void *y)
+static void vector_add_halves(size_t count, const void *x, void *y)
 {
 	for (size_t i = 0; i + LANES <= count; i += LANES) {
 		v16 a, b;
@@ -37,7 +38,7 @@ void cpu_vector_add(size_t count, const float *x, float *y)
 		size_t at = k * PART;
 		size_t n = count - at < PART ? count - at : PART;
 
-		add_part(n, x + at, y + at);
+		vector_add_part(n, x + at, y + at);
 	}
 }
 
@@ -58,13 +59,13 @@ void cpu_tensor_add(struct tensor *a, const struct tensor *b)
 		size_t at = k * PART;
 		size_t n = count - at < PART ? count - at : PART;
 
-		add_halves(n, value_at(b->data, at, 1),
-			   (void *)value_at(a->data, at, 1));
+		vector_add_halves(n, value_at(b->data, at, 1),
+				  (void *)value_at(a->data, at, 1));
 	}
 }
 
 MULTIVERSION
-static void scale_part(size_t count, float by, float *y)
+static void vector_scale_part(size_t count, float by, float *y)
 {
 	for (size_t i = 0; i < count; i++)
 		y[i] *= by;
@@ -78,7 +79,8 @@ void cpu_vector_scale(size_t count, float by, float *y)
 	for (size_t k = 0; k < parts; k++) {
 		size_t at = k * PART;
 
-		scale_part(count - at < PART ? count - at : PART, by, y + at);
+		vector_scale_part(count - at < PART ? count - at : PART, by,
+				  y + at);
 	}
 }
 

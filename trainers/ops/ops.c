@@ -11,7 +11,7 @@
 #define LIBRARY "libddp_cuda_ops.so"
 
 /* Beside this program, if it is there. */
-static const char *beside(char *out, size_t size)
+static const char *ops_path_beside(char *out, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", out, size - 1);
 	char *slash;
@@ -20,13 +20,13 @@ static const char *beside(char *out, size_t size)
 		return LIBRARY;
 	out[n] = '\0';
 	slash = strrchr(out, '/');
-	if (!slash || (size_t)(slash + 1 - out) + sizeof LIBRARY > size)
+	if (!slash || (size_t)(slash + 1 - out) + sizeof(LIBRARY) > size)
 		return LIBRARY;
 	strcpy(slash + 1, LIBRARY);
 	return access(out, F_OK) == 0 ? out : LIBRARY;
 }
 
-static const struct ops *load_cuda(struct err *e)
+static const struct ops *ops_load_cuda(struct err *e)
 {
 	char room[PATH_MAX];
 	const char *path = getenv("DDP_CUDA_OPS");
@@ -35,7 +35,7 @@ static const struct ops *load_cuda(struct err *e)
 	void *library;
 
 	if (!path || !*path)
-		path = beside(room, sizeof room);
+		path = ops_path_beside(room, sizeof(room));
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		err_set(e, ERR_USAGE, "--device cuda: no CUDA operations: %s; "
@@ -60,9 +60,9 @@ const struct ops *ops_find(const char *device, struct err *e)
 	if (!strcmp(device, "cpu"))
 		return &ops_cpu;
 	if (!strcmp(device, "cuda"))
-		return load_cuda(e);
+		return ops_load_cuda(e);
 	if (!strcmp(device, "auto")) {
-		ops = load_cuda(NULL);
+		ops = ops_load_cuda(NULL);
 		return ops ? ops : &ops_cpu;
 	}
 	err_set(e, ERR_USAGE, "--device %s: no such device; use cpu, cuda or "

@@ -93,8 +93,8 @@ struct op {
 	struct op_param param[OP_PARAMS_MAX];
 	int buffer_count; /* batch_norm: running_mean, running_var */
 	struct op_param buffer[OP_PARAMS_MAX];
-	int takes_lists; /* a first linear: forward may get a feed's lists, and
-			    then does not look at in */
+	int takes_lists; /* a first linear: forward may get a loader's lists,
+			    and then does not look at in */
 };
 
 /* All the memory that an op works on, in the device; given once, before the
@@ -117,8 +117,8 @@ struct op_memory {
 /* ---- What goes in ---- */
 
 /* A part of a data set, in the order of an epoch, as batches on the device. On
- * a GPU the samples are there from feed_new on. */
-struct feed_spec {
+ * a GPU the samples are there from loader_new on. */
+struct loader_spec {
 	const struct dataset_part *part; /* borrowed, in the host's memory */
 	struct image_shape shape;        /* of a sample, and how to scale it */
 	/* Each time a sample is taken: 4 pixels of padding, a random crop of
@@ -129,8 +129,8 @@ struct feed_spec {
 	/* Another type than F32 or a layout: that of the first op's input. */
 	enum tensor_type type;
 };
-struct feed {
-	struct feed_spec spec;
+struct loader {
+	struct loader_spec spec;
 	struct tensor in; /* what to make the first op with: all but n, data */
 	const uint8_t *labels; /* on the device: of the batch last taken */
 	const struct samples *lists; /* of the batch last taken: where a first
@@ -140,9 +140,9 @@ struct feed {
 
 /* The numbers of a step. They change while the work of a step, as a graph,
  * stays the same; so they go to the device before it. */
-struct step_numbers {
+struct step_args {
 	uint64_t step;  /* of the update, from 1 */
-	uint64_t first; /* sample of the feed's order that the batch begins
+	uint64_t first; /* sample of the loader's order that the batch begins
 			   with */
 	double lr;
 };
@@ -271,23 +271,23 @@ struct ops {
 	 * whether they have come, and CUDA forbids that here. *g NULL after
 	 * end: this twin (cpu), or this step, has no graphs: everything was
 	 * done at once, and is done so each time. */
-	int (*record_begin)(struct device *d, struct err *e);
-	int (*record_end)(struct device *d, struct graph **g, struct err *e);
-	void (*graph_run)(struct device *d, struct graph *g);
+	int (*capture_begin)(struct device *d, struct err *e);
+	int (*capture_end)(struct device *d, struct graph **g, struct err *e);
+	void (*graph_launch)(struct device *d, struct graph *g);
 	void (*graph_free)(struct device *d, struct graph *g);
 	/* Before each step, never recorded. */
-	void (*numbers)(struct device *d, const struct step_numbers *n);
+	void (*set_step)(struct device *d, const struct step_args *n);
 
 	/* -- what goes in -- */
-	int (*feed_new)(struct device *d, const struct feed_spec *s,
-			struct feed **f, struct err *e);
-	void (*feed_free)(struct device *d, struct feed *f);
+	int (*loader_new)(struct device *d, const struct loader_spec *s,
+			  struct loader **f, struct err *e);
+	void (*loader_free)(struct device *d, struct loader *f);
 	/* order[count]: samples of this rank in this epoch; copied. */
-	int (*feed_order)(struct feed *f, const uint32_t *order,
-			  size_t count, uint64_t epoch, struct err *e);
-	/* n samples from numbers.first on into `in`, augmented and scaled, and
+	int (*loader_order)(struct loader *f, const uint32_t *order,
+			    size_t count, uint64_t epoch, struct err *e);
+	/* n samples from args.first on into `in`, augmented and scaled, and
 	 * their labels into f->labels. in NULL: labels and lists only. */
-	void (*take)(struct feed *f, int n, struct tensor *in);
+	void (*load_batch)(struct loader *f, int n, struct tensor *in);
 
 	/* -- layers -- */
 	/* ERR_USAGE for a shape that cannot be. May take a while: this is where
@@ -299,10 +299,10 @@ struct ops {
 		       const struct op_memory *m, struct err *e);
 	/* f: the batch's, where this op is the first and takes lists. */
 	void (*op_forward)(struct device *d, struct op *op,
-			   const struct feed *f);
+			   const struct loader *f);
 	/* After forward. What it gives: struct op_memory. */
 	void (*op_backward)(struct device *d, struct op *op,
-			    const struct feed *f);
+			    const struct loader *f);
 	/* Parameter i of op between PyTorch's layout, on the host, and its
 	 * place in an arena (parameters, gradients, moments); both wait. */
 	void (*param_put)(struct device *d, const struct op *op, int i,
@@ -326,7 +326,7 @@ struct ops {
 	/* -- arithmetic over arenas -- */
 	void (*add)(struct device *d, size_t count, const float *x, float *y);
 	void (*scale)(struct device *d, size_t count, float by, float *y);
-	/* By the lr and the step of numbers. */
+	/* By the lr and the step of args. */
 	void (*update)(struct device *d, const struct update *u);
 	/* The step whose loss was not finite; 0: none. Waits. */
 	uint64_t (*halted)(struct device *d);

@@ -13,7 +13,7 @@
 
 /* Where the lines end that belong to the first done_steps steps. A line is
  * whole only with its newline. */
-static long end_of_kept(FILE *f, uint64_t done_steps)
+static long metrics_kept_end(FILE *f, uint64_t done_steps)
 {
 	char *line = NULL;
 	size_t cap = 0;
@@ -43,7 +43,7 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 	int r;
 	long end;
 
-	memset(m, 0, sizeof *m);
+	memset(m, 0, sizeof(*m));
 	if (!dir)
 		return 0;
 	r = file_make_folders(dir);
@@ -64,7 +64,7 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 	if (!done_steps)
 		return 0;
 	rewind(m->file);
-	end = end_of_kept(m->file, done_steps);
+	end = metrics_kept_end(m->file, done_steps);
 	if (ftruncate(fileno(m->file), end) < 0 ||
 	    fseek(m->file, 0, SEEK_END) < 0)
 		return err_set(e, -errno, "--log-dir: cannot go on with %s: %s",
@@ -73,19 +73,19 @@ int metrics_open(struct metrics *m, const char *dir, uint64_t done_steps,
 }
 
 /* Nine digits tell any two float32 apart. JSON has no NaN: null. */
-static void add(cJSON *o, const char *name, double v)
+static void metrics_add(cJSON *o, const char *name, double v)
 {
 	char text[32];
 
-	snprintf(text, sizeof text, isfinite(v) ? "%.9g" : "null", v);
+	snprintf(text, sizeof(text), isfinite(v) ? "%.9g" : "null", v);
 	cJSON_AddRawToObject(o, name, text);
 }
 
-static void put(struct metrics *m, cJSON *o)
+static void metrics_put(struct metrics *m, cJSON *o)
 {
 	char line[512];
 
-	if (cJSON_PrintPreallocated(o, line, sizeof line, 0))
+	if (cJSON_PrintPreallocated(o, line, sizeof(line), 0))
 		fprintf(m->file, "%s\n", line);
 	cJSON_Delete(o);
 }
@@ -100,16 +100,16 @@ void metrics_step(struct metrics *m, uint64_t step, long epoch, double lr,
 	o = cJSON_CreateObject();
 	cJSON_AddNumberToObject(o, "step", (double)step);
 	cJSON_AddNumberToObject(o, "epoch", (double)epoch);
-	add(o, "lr", lr);
-	add(o, "loss", (double)loss);
-	put(m, o);
+	metrics_add(o, "lr", lr);
+	metrics_add(o, "loss", (double)loss);
+	metrics_put(m, o);
 	/* one that fails is told when they are closed */
 	ddp_metrics_scalar(m->events, "loss/step", (double)loss,
 			   (int64_t)step);
 	ddp_metrics_scalar(m->events, "lr", lr, (int64_t)step);
 }
 
-static void put_events(struct metrics *m, const struct metrics_epoch *v)
+static void metrics_put_events(struct metrics *m, const struct metrics_epoch *v)
 {
 	int64_t step = (int64_t)v->step;
 
@@ -133,15 +133,15 @@ int metrics_epoch(struct metrics *m, const struct metrics_epoch *v,
 	o = cJSON_CreateObject();
 	cJSON_AddNumberToObject(o, "epoch", (double)v->epoch);
 	cJSON_AddNumberToObject(o, "steps", (double)v->step);
-	add(o, "train_loss", v->train_loss);
+	metrics_add(o, "train_loss", v->train_loss);
 	if (!isnan(v->test_loss))
-		add(o, "test_loss", v->test_loss);
+		metrics_add(o, "test_loss", v->test_loss);
 	if (v->test_accuracy >= 0)
-		add(o, "test_accuracy", v->test_accuracy);
-	add(o, "seconds", v->seconds);
-	add(o, "samples_per_second", v->samples_per_second);
-	put(m, o);
-	put_events(m, v);
+		metrics_add(o, "test_accuracy", v->test_accuracy);
+	metrics_add(o, "seconds", v->seconds);
+	metrics_add(o, "samples_per_second", v->samples_per_second);
+	metrics_put(m, o);
+	metrics_put_events(m, v);
 	if (fflush(m->file) < 0 || ferror(m->file))
 		return err_set(e, errno ? -errno : -EIO, "--log-dir: cannot "
 			       "write %s: %s", m->path,
@@ -159,6 +159,6 @@ int metrics_close(struct metrics *m, struct err *e)
 		r = err_set(e, -errno, "--log-dir: cannot write %s: %s",
 			    m->path, strerror(errno));
 	free(m->path);
-	memset(m, 0, sizeof *m);
+	memset(m, 0, sizeof(*m));
 	return r;
 }

@@ -14,7 +14,8 @@ struct sheet {
 };
 
 /* A value as the byte that it came from: what dataset.h does, backwards. */
-static uint8_t byte_of(const struct image_shape *s, int channel, float value)
+static uint8_t preview_byte(const struct image_shape *s, int channel,
+			    float value)
 {
 	float v = (value * s->std[channel] + s->mean[channel]) * 255 + 0.5f;
 
@@ -22,8 +23,8 @@ static uint8_t byte_of(const struct image_shape *s, int channel, float value)
 }
 
 /* Pair i: its upper half is before, its lower half after. */
-static void draw(struct sheet *sheet, const struct image_shape *s, int i,
-		 const uint8_t *before, const float *after)
+static void preview_draw(struct sheet *sheet, const struct image_shape *s,
+			 int i, const uint8_t *before, const float *after)
 {
 	int cell_w = s->width * PREVIEW_SCALE + PREVIEW_GAP;
 	int half = s->height * PREVIEW_SCALE + PREVIEW_GAP;
@@ -42,27 +43,27 @@ static void draw(struct sheet *sheet, const struct image_shape *s, int i,
 
 				sheet->pixels[(to_y * sheet->width + left + x) *
 					      sheet->channels + c] =
-					lower ? byte_of(s, c, after[from])
+					lower ? preview_byte(s, c, after[from])
 					      : before[from];
 			}
 	}
 }
 
 /* libpng's errors are said here, not printed by it. */
-static void on_error(png_structp png, png_const_charp text)
+static void on_png_error(png_structp png, png_const_charp text)
 {
 	snprintf(png_get_error_ptr(png), 128, "%s", text);
 	png_longjmp(png, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp text)
+static void on_png_warning(png_structp png, png_const_charp text)
 {
 }
 
-static int put_png(FILE *f, const struct sheet *s, char *why)
+static int preview_put_png(FILE *f, const struct sheet *s, char *why)
 {
 	png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, why,
-						  on_error, on_warning);
+						  on_png_error, on_png_warning);
 	png_infop info = png ? png_create_info_struct(png) : NULL;
 	size_t row = (size_t)s->width * (size_t)s->channels;
 	int r = info ? 0 : -ENOMEM;
@@ -89,7 +90,8 @@ static int put_png(FILE *f, const struct sheet *s, char *why)
 	return r;
 }
 
-static int write_sheet(const char *path, const struct sheet *s, struct err *e)
+static int preview_write_sheet(const char *path, const struct sheet *s,
+			       struct err *e)
 {
 	char *part = NULL, why[128] = "";
 	FILE *f = NULL;
@@ -98,7 +100,7 @@ static int write_sheet(const char *path, const struct sheet *s, struct err *e)
 	if (asprintf(&part, "%s.part.%ld", path, (long)getpid()) < 0)
 		return err_set(e, -ENOMEM, "--save-images %s: no memory", path);
 	f = fopen(part, "we");
-	r = f ? put_png(f, s, why) : -errno;
+	r = f ? preview_put_png(f, s, why) : -errno;
 	if (f && fclose(f) < 0 && r == 0)
 		r = -errno;
 	if (r == 0 && rename(part, path) < 0)
@@ -134,9 +136,9 @@ int preview_write(const char *path, const struct image_shape *shape, int n,
 			       "%zu bytes", path, bytes);
 	memset(s.pixels, 128, bytes);
 	for (int i = 0; i < n; i++)
-		draw(&s, shape, i, before + (size_t)i * size,
-		     after + (size_t)i * size);
-	r = write_sheet(path, &s, e);
+		preview_draw(&s, shape, i, before + (size_t)i * size,
+			     after + (size_t)i * size);
+	r = preview_write_sheet(path, &s, e);
 	free(s.pixels);
 	return r;
 }

@@ -17,7 +17,7 @@ void progress_init(struct progress *p, int silent)
 {
 	const char *terminal = getenv("DDP_TERMINAL");
 
-	memset(p, 0, sizeof *p);
+	memset(p, 0, sizeof(*p));
 	p->silent = silent;
 	p->moving = isatty(STDOUT_FILENO) || (terminal && *terminal);
 	p->due = clock_ns() + (p->moving ? 0 : PLAIN_EVERY);
@@ -41,7 +41,7 @@ void progress_epoch(struct progress *p, long epoch, long epochs,
 const char *progress_count(uint64_t n, char *out)
 {
 	char digits[24];
-	int len = snprintf(digits, sizeof digits, "%llu",
+	int len = snprintf(digits, sizeof(digits), "%llu",
 			   (unsigned long long)n), k = 0;
 
 	for (int i = 0; i < len; i++) {
@@ -54,7 +54,7 @@ const char *progress_count(uint64_t n, char *out)
 }
 
 /* Blanks for what a longer line left behind. */
-static void clear(struct progress *p, int len)
+static void progress_clear(struct progress *p, int len)
 {
 	printf("%*s", p->shown > len ? p->shown - len : 0, "");
 }
@@ -86,14 +86,14 @@ void progress_step(struct progress *p, uint64_t step, const float *loss,
 		     (double)*loss, rate, (unsigned long long)(left / 60),
 		     (unsigned long long)(left % 60));
 	if (p->moving) {
-		clear(p, len);
+		progress_clear(p, len);
 		p->shown = len;
 	}
 	putchar(p->moving ? '\r' : '\n');
 	fflush(stdout);
 }
 
-void progress_say(struct progress *p, const char *fmt, ...)
+void progress_print(struct progress *p, const char *fmt, ...)
 {
 	va_list ap;
 	int len;
@@ -103,7 +103,7 @@ void progress_say(struct progress *p, const char *fmt, ...)
 	va_start(ap, fmt);
 	len = vprintf(fmt, ap);
 	va_end(ap);
-	clear(p, len);
+	progress_clear(p, len);
 	p->shown = 0;
 	putchar('\n');
 	fflush(stdout);

@@ -36,7 +36,7 @@ void progress_step(struct progress *p, uint64_t step, const float *loss,
 int progress_due(const struct progress *p, uint64_t now);
 
 /* A line of text that stays. */
-void progress_say(struct progress *p, const char *fmt, ...)
+void progress_print(struct progress *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* The number with thousands set apart, "60,000"; out has 32 bytes. */

@@ -12,9 +12,9 @@ struct result {
 
 /* Collective. With rank 0's running statistics, as PyTorch's DDP has them.
  * RUN_STOPPED: it was asked to stop, and there is no result. */
-int evaluate(struct run *x, struct result *out, struct err *e);
+int evaluate(struct run *run, struct result *out, struct err *e);
 
 /* Rank 0: --save-images. */
-int evaluate_preview(struct run *x, struct err *e);
+int evaluate_preview(struct run *run, struct err *e);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* ---- Waiting for each other ---- */
 
-static void count_up(struct pipeline *p, int *counter)
+static void pipeline_count_up(struct pipeline *p, int *counter)
 {
 	pthread_mutex_lock(&p->lock);
 	++*counter;
@@ -17,7 +17,8 @@ static void count_up(struct pipeline *p, int *counter)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void wait_for(struct pipeline *p, const int *counter, int value)
+static void pipeline_wait_count(struct pipeline *p, const int *counter,
+				int value)
 {
 	pthread_mutex_lock(&p->lock);
 	while (*counter < value)
@@ -25,7 +26,7 @@ static void wait_for(struct pipeline *p, const int *counter, int value)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void set_at_work(struct pipeline *p, int at_work)
+static void pipeline_set_head_busy(struct pipeline *p, int at_work)
 {
 	pthread_mutex_lock(&p->lock);
 	p->head_at_work = at_work;
@@ -34,7 +35,7 @@ static void set_at_work(struct pipeline *p, int at_work)
 
 /* ---- A stage's thread: micro-batches ---- */
 
-static int begin_micro(struct stage *s, int m)
+static int stage_begin_micro(struct stage *s, int m)
 {
 	int last = s->pipeline->spec.micros - 1;
 
@@ -43,19 +44,19 @@ static int begin_micro(struct stage *s, int m)
 			      m == last ? NET_LAST : NET_MIDDLE, &s->e);
 }
 
-static void take(struct stage *s, int m, struct tensor *in)
+static void stage_load_batch(struct stage *s, int m, struct tensor *in)
 {
 	const struct pipeline *p = s->pipeline;
-	struct step_numbers numbers = p->numbers;
+	struct step_args args = p->args;
 
-	numbers.first += (uint64_t)m * (uint64_t)p->spec.n;
-	p->spec.ops->numbers(s->device, &numbers);
-	p->spec.ops->take(s->feed, p->spec.n, in);
+	args.first += (uint64_t)m * (uint64_t)p->spec.n;
+	p->spec.ops->set_step(s->device, &args);
+	p->spec.ops->load_batch(s->loader, p->spec.n, in);
 }
 
 /* All forward, then back as gradients come. A plan for each micro-batch keeps
  * its activations until then. */
-static int head_step(struct stage *s)
+static int stage_step_head(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
 	const struct stage *tail = &p->stage[PIPELINE_TAIL];
@@ -63,30 +64,30 @@ static int head_step(struct stage *s)
 	int r = 0;
 
 	for (int m = 0; m < p->spec.micros; m++) {
-		set_at_work(p, 1);
-		take(s, m, s->plan[m]->in);
+		pipeline_set_head_busy(p, 1);
+		stage_load_batch(s, m, s->plan[m]->in);
 		net_forward(s->plan[m]);
-		set_at_work(p, 0);
-		count_up(p, &p->forwarded);
+		pipeline_set_head_busy(p, 0);
+		pipeline_count_up(p, &p->forwarded);
 	}
 	for (int m = 0; m < p->spec.micros; m++) {
 		struct tensor *dy = s->plan[m]->d_out;
 
-		wait_for(p, &p->returned, m + 1);
-		set_at_work(p, 1);
+		pipeline_wait_count(p, &p->returned, m + 1);
+		pipeline_set_head_busy(p, 1);
 		ops->copy(s->device, dy->data, tail->device,
 			  tail->plan[m]->d_in->data, dy->bytes);
 		if (r == 0)
-			r = begin_micro(s, m);
+			r = stage_begin_micro(s, m);
 		if (r == 0)
 			net_backward(s->plan[m]);
-		set_at_work(p, 0);
+		pipeline_set_head_busy(p, 0);
 	}
 	return r;
 }
 
 /* Each forward and back at once, so that its gradient is early at the head. */
-static int tail_step(struct stage *s)
+static int stage_step_tail(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
 	const struct stage *head = &p->stage[PIPELINE_HEAD];
@@ -98,44 +99,44 @@ static int tail_step(struct stage *s)
 	for (int m = 0; m < p->spec.micros; m++) {
 		struct plan *plan = s->plan[m];
 
-		wait_for(p, &p->forwarded, m + 1);
+		pipeline_wait_count(p, &p->forwarded, m + 1);
 		pthread_mutex_lock(&p->lock);
 		p->both += (uint64_t)p->head_at_work;
 		pthread_mutex_unlock(&p->lock);
-		take(s, m, NULL);
+		stage_load_batch(s, m, NULL);
 		ops->copy(s->device, plan->in->data, head->device,
 			  head->plan[m]->out->data, plan->in->bytes);
 		if (r == 0)
-			r = begin_micro(s, m);
+			r = stage_begin_micro(s, m);
 		if (r == 0) {
 			net_forward(plan);
 			net_loss(plan, &loss);
 			net_backward(plan);
 		}
-		count_up(p, &p->returned);
+		pipeline_count_up(p, &p->returned);
 	}
 	return r;
 }
 
 /* ---- A stage's thread: its tasks ---- */
 
-static size_t staged_bytes(const struct stage *s)
+static size_t stage_staged_bytes(const struct stage *s)
 {
 	return (s->net.arena + NET_LOSS_VALUES) * sizeof(float);
 }
 
-static void on_ready(void *arg, int layer)
+static void on_gradient_ready(void *arg, int layer)
 {
 	struct stage *s = arg;
 	struct pipeline *p = s->pipeline;
 
 	pthread_mutex_lock(&p->lock);
-	s->ready[s->ready_count++] = s->slot[layer];
+	s->ready[s->ready_count++] = s->reducer_index[layer];
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
 
-static int open_plans(struct stage *s)
+static int stage_open_plans(struct stage *s)
 {
 	const struct pipeline_spec *spec = &s->pipeline->spec;
 	int r = net_plan(&s->net, spec->n, NET_TRAIN, &s->plan[0], &s->e);
@@ -146,86 +147,88 @@ static int open_plans(struct stage *s)
 	return r;
 }
 
-static int open_stage(struct stage *s)
+static int stage_open(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
 	const struct pipeline_spec *spec = &p->spec;
 	const struct model_spec *model = &spec->model[s->which];
-	struct feed_spec feed = {.part = &spec->part, .shape = spec->shape,
-				 .batch = spec->n, .type = TENSOR_F32};
+	struct loader_spec loader = {.part = &spec->part, .shape = spec->shape,
+				     .batch = spec->n, .type = TENSOR_F32};
 	size_t layers = (size_t)model->layer_count;
 	void *moment;
 	int r;
 
 	s->plan = calloc((size_t)spec->micros, sizeof(struct plan *));
-	s->slot = calloc(layers + 1, sizeof *s->slot);
-	s->ready = calloc(layers + 1, sizeof *s->ready);
-	if (!s->plan || !s->slot || !s->ready)
+	s->reducer_index = calloc(layers + 1, sizeof(*s->reducer_index));
+	s->ready = calloc(layers + 1, sizeof(*s->ready));
+	if (!s->plan || !s->reducer_index || !s->ready)
 		return err_set(&s->e, -ENOMEM, "no memory for a pipeline");
 	r = spec->ops->open(&spec->device[s->which], &s->device, &s->e);
 	if (r < 0)
 		return r;
 	spec->ops->enter(s->device);
-	r = spec->ops->feed_new(s->device, &feed, &s->feed, &s->e);
+	r = spec->ops->loader_new(s->device, &loader, &s->loader, &s->e);
 	if (r < 0)
 		return r;
 	s->net.wants_d_in = s->which == PIPELINE_TAIL;
 	r = net_init(&s->net, model, s->device,
-		     s->which == PIPELINE_HEAD ? s->feed : NULL, spec->n,
+		     s->which == PIPELINE_HEAD ? s->loader : NULL, spec->n,
 		     NET_TRAIN, &s->e);
 	if (r == 0)
-		r = open_plans(s);
+		r = stage_open_plans(s);
 	if (r == 0)
-		r = net_draw(&s->net, spec->seed + (uint64_t)s->which, &s->e);
+		r = net_init_weights(&s->net, spec->seed + (uint64_t)s->which,
+				     &s->e);
 	if (r == 0)
-		r = spec->ops->alloc(s->device, staged_bytes(s), &moment,
+		r = spec->ops->alloc(s->device, stage_staged_bytes(s), &moment,
 				     &s->e);
 	if (r)
 		return r;
 	s->moment = moment;
-	s->net.on_ready = on_ready;
+	s->net.on_ready = on_gradient_ready;
 	s->net.arg = s;
 	if (s->which == PIPELINE_TAIL)
-		s->net.labels = s->feed->labels;
+		s->net.labels = s->loader->labels;
 	return 0;
 }
 
-static int set_order(struct stage *s)
+static int stage_set_order(struct stage *s)
 {
 	const struct pipeline *p = s->pipeline;
 
-	return p->spec.ops->feed_order(s->feed, p->order.sample,
-				       p->order.count, p->order.epoch, &s->e);
+	return p->spec.ops->loader_order(s->loader, p->order.sample,
+					 p->order.count, p->order.epoch, &s->e);
 }
 
-static int step(struct stage *s)
+static int stage_step(struct stage *s)
 {
 	const struct ops *ops = s->pipeline->spec.ops;
-	int r = s->which == PIPELINE_HEAD ? head_step(s) : tail_step(s);
+	int r = s->which == PIPELINE_HEAD ? stage_step_head(s)
+					  : stage_step_tail(s);
 
 	if (r == 0)
 		r = ops->wait(s->device, &s->e);
 	if (r == 0 && s->staged)
 		ops->get(s->device, s->staged, s->net.gradients,
-			 staged_bytes(s));
+			 stage_staged_bytes(s));
 	return r;
 }
 
 /* What the ranks made of the gradients, and of the loss beside them. */
-static int read_average(struct stage *s)
+static int stage_read_average(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
 	const struct ops *ops = p->spec.ops;
 
 	if (s->staged)
 		ops->put(s->device, s->net.gradients, s->staged,
-			 staged_bytes(s));
+			 stage_staged_bytes(s));
 	if (s->which == PIPELINE_TAIL)
-		ops->get(s->device, &p->loss, s->net.loss, sizeof p->loss);
+		ops->get(s->device, &p->loss, s->net.loss, sizeof(p->loss));
 	return 0;
 }
 
-static int update(struct stage *s)
+static int stage_update(struct stage *s)
 {
 	struct pipeline *p = s->pipeline;
 	struct update u = {
@@ -234,12 +237,12 @@ static int update(struct stage *s)
 		.param = s->net.parameters, .moment = {s->moment, NULL},
 	};
 
-	p->spec.ops->numbers(s->device, &p->numbers);
+	p->spec.ops->set_step(s->device, &p->args);
 	p->spec.ops->update(s->device, &u);
 	return p->spec.ops->wait(s->device, &s->e);
 }
 
-static int close_stage(struct stage *s)
+static int stage_close(struct stage *s)
 {
 	const struct ops *ops = s->pipeline->spec.ops;
 
@@ -249,24 +252,24 @@ static int close_stage(struct stage *s)
 	if (s->device) {
 		ops->free(s->device, s->moment);
 		net_release(&s->net);
-		ops->feed_free(s->device, s->feed);
+		ops->loader_free(s->device, s->loader);
 		ops->close(s->device);
 	}
 	free(s->plan);
-	free(s->slot);
+	free(s->reducer_index);
 	free(s->ready);
 	free(s->staged);
 	return 0;
 }
 
 static int (*const tasks[])(struct stage *s) = {
-	[PIPELINE_OPEN] = open_stage, [PIPELINE_ORDER] = set_order,
-	[PIPELINE_STEP] = step,
-	[PIPELINE_READ] = read_average, [PIPELINE_UPDATE] = update,
-	[PIPELINE_CLOSE] = close_stage,
+	[PIPELINE_OPEN] = stage_open, [PIPELINE_ORDER] = stage_set_order,
+	[PIPELINE_STEP] = stage_step,
+	[PIPELINE_READ] = stage_read_average, [PIPELINE_UPDATE] = stage_update,
+	[PIPELINE_CLOSE] = stage_close,
 };
 
-static void *serve(void *arg)
+static void *stage_thread(void *arg)
 {
 	struct stage *s = arg;
 	struct pipeline *p = s->pipeline;
@@ -289,7 +292,7 @@ static void *serve(void *arg)
 
 /* ---- The caller's thread ---- */
 
-static void give(struct pipeline *p, enum pipeline_task task)
+static void pipeline_start_task(struct pipeline *p, enum pipeline_task task)
 {
 	pthread_mutex_lock(&p->lock);
 	p->task = task;
@@ -298,7 +301,7 @@ static void give(struct pipeline *p, enum pipeline_task task)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static int is_done(const struct pipeline *p)
+static int pipeline_is_idle(const struct pipeline *p)
 {
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		if (p->stage[i].started && p->stage[i].done < p->turn)
@@ -306,20 +309,20 @@ static int is_done(const struct pipeline *p)
 	return 1;
 }
 
-static void wait_until_done(struct pipeline *p)
+static void pipeline_wait_idle(struct pipeline *p)
 {
 	pthread_mutex_lock(&p->lock);
-	while (!is_done(p))
+	while (!pipeline_is_idle(p))
 		pthread_cond_wait(&p->changed, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 }
 
 /* Has both stages do it; the first one's error. */
-static int have_done(struct pipeline *p, enum pipeline_task task,
-		     struct err *e)
+static int pipeline_run_task(struct pipeline *p, enum pipeline_task task,
+			     struct err *e)
 {
-	give(p, task);
-	wait_until_done(p);
+	pipeline_start_task(p, task);
+	pipeline_wait_idle(p);
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		if (p->stage[i].r < 0) {
 			*e = p->stage[i].e;
@@ -331,7 +334,7 @@ static int have_done(struct pipeline *p, enum pipeline_task task,
 int pipeline_init(struct pipeline *p, const struct pipeline_spec *spec,
 		  struct err *e)
 {
-	memset(p, 0, sizeof *p);
+	memset(p, 0, sizeof(*p));
 	p->spec = *spec;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->changed, NULL);
@@ -341,13 +344,13 @@ int pipeline_init(struct pipeline *p, const struct pipeline_spec *spec,
 
 		s->pipeline = p;
 		s->which = i;
-		r = pthread_create(&s->thread, NULL, serve, s);
+		r = pthread_create(&s->thread, NULL, stage_thread, s);
 		if (r)
 			return err_set(e, -r, "cannot start a thread: %s",
 				       strerror(r));
 		s->started = 1;
 	}
-	return have_done(p, PIPELINE_OPEN, e);
+	return pipeline_run_task(p, PIPELINE_OPEN, e);
 }
 
 void pipeline_release(struct pipeline *p)
@@ -357,8 +360,8 @@ void pipeline_release(struct pipeline *p)
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		ddp_reducer_free(p->stage[i].reducer);
 	/* a step whose average failed is still under way */
-	wait_until_done(p);
-	give(p, PIPELINE_CLOSE);
+	pipeline_wait_idle(p);
+	pipeline_start_task(p, PIPELINE_CLOSE);
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		if (p->stage[i].started)
 			pthread_join(p->stage[i].thread, NULL);
@@ -366,33 +369,34 @@ void pipeline_release(struct pipeline *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-static int from_ddp(int r, struct err *e)
+static int pipeline_from_ddp(int r, struct err *e)
 {
 	return r < 0 ? err_set(e, r, "%s", ddp_last_error()) : 0;
 }
 
 /* A layer's parameters together are one of the reducer's; the loss is the last
  * one. */
-static int join_stage(struct pipeline *p, struct stage *s, struct err *e)
+static int pipeline_join_stage(struct pipeline *p, struct stage *s,
+			       struct err *e)
 {
 	int layers = s->net.spec->layer_count, n = 0, r;
 	size_t *counts, at;
 
 	if (strcmp(p->spec.ops->kind, "cpu") != 0) {
-		s->staged = calloc(1, staged_bytes(s));
+		s->staged = calloc(1, stage_staged_bytes(s));
 		return s->staged ? 0 : err_set(e, -ENOMEM, "no memory for "
 					       "gradients");
 	}
-	counts = calloc((size_t)layers + 1, sizeof *counts);
+	counts = calloc((size_t)layers + 1, sizeof(*counts));
 	for (int i = 0; counts && i <= layers; i++) {
 		net_slice(&s->net, i, &at, &counts[n]);
-		s->slot[i] = n;
+		s->reducer_index[i] = n;
 		n += counts[n] > 0;
 	}
 	r = ddp_reducer_new(&s->reducer, p->spec.comm[s->which],
 			    s->net.gradients, DDP_F32, counts, n, NULL);
 	free(counts);
-	return from_ddp(r, e);
+	return pipeline_from_ddp(r, e);
 }
 
 int pipeline_join(struct pipeline *p, struct err *e)
@@ -400,7 +404,7 @@ int pipeline_join(struct pipeline *p, struct err *e)
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < PIPELINE_STAGES; i++)
-		r = join_stage(p, &p->stage[i], e);
+		r = pipeline_join_stage(p, &p->stage[i], e);
 	return r;
 }
 
@@ -410,11 +414,11 @@ int pipeline_order(struct pipeline *p, const uint32_t *order, size_t count,
 	p->order.sample = order;
 	p->order.count = count;
 	p->order.epoch = epoch;
-	return have_done(p, PIPELINE_ORDER, e);
+	return pipeline_run_task(p, PIPELINE_ORDER, e);
 }
 
 /* A gradient that its reducer was not told of; -1: there is none. */
-static int find_ready(struct pipeline *p, struct stage **which)
+static int pipeline_next_ready(struct pipeline *p, struct stage **which)
 {
 	for (int i = PIPELINE_STAGES - 1; i >= 0; i--) {
 		struct stage *s = &p->stage[i];
@@ -427,14 +431,15 @@ static int find_ready(struct pipeline *p, struct stage **which)
 }
 
 /* Both reducers get what the threads have ready, while these go on. */
-static int tell_reducers(struct pipeline *p)
+static int pipeline_notify_reducers(struct pipeline *p)
 {
 	struct stage *s;
 	int r = 0, slot, ended = 0;
 
 	while (!ended) {
 		pthread_mutex_lock(&p->lock);
-		while ((slot = find_ready(p, &s)) < 0 && !is_done(p))
+		while ((slot = pipeline_next_ready(p, &s)) < 0 &&
+		       !pipeline_is_idle(p))
 			pthread_cond_wait(&p->changed, &p->lock);
 		ended = slot < 0;
 		pthread_mutex_unlock(&p->lock);
@@ -444,16 +449,16 @@ static int tell_reducers(struct pipeline *p)
 	return r;
 }
 
-static int reduce(struct pipeline *p, struct stage *s)
+static int pipeline_reduce(struct pipeline *p, struct stage *s)
 {
 	if (s->reducer)
 		return ddp_reducer_finish(s->reducer);
 	return ddp_all_reduce(p->spec.comm[s->which], s->staged, s->staged,
-			      staged_bytes(s) / sizeof(float), DDP_F32,
+			      stage_staged_bytes(s) / sizeof(float), DDP_F32,
 			      DDP_AVG);
 }
 
-static int average(struct pipeline *p, struct err *e)
+static int pipeline_average(struct pipeline *p, struct err *e)
 {
 	int r = 0;
 
@@ -465,9 +470,9 @@ static int average(struct pipeline *p, struct err *e)
 			r = ddp_reducer_begin(s->reducer, 1);
 	}
 	p->forwarded = p->returned = 0;
-	give(p, PIPELINE_STEP);
+	pipeline_start_task(p, PIPELINE_STEP);
 	if (r == 0)
-		r = tell_reducers(p);
+		r = pipeline_notify_reducers(p);
 	for (int i = 0; i < PIPELINE_STAGES; i++)
 		if (r == 0 && p->stage[i].r < 0) {
 			*e = p->stage[i].e;
@@ -475,23 +480,23 @@ static int average(struct pipeline *p, struct err *e)
 		}
 	/* on every rank the tails' first: it was ready first */
 	for (int i = PIPELINE_STAGES - 1; r == 0 && i >= 0; i--)
-		r = reduce(p, &p->stage[i]);
-	return from_ddp(r, e);
+		r = pipeline_reduce(p, &p->stage[i]);
+	return pipeline_from_ddp(r, e);
 }
 
-int pipeline_step(struct pipeline *p, const struct step_numbers *numbers,
+int pipeline_step(struct pipeline *p, const struct step_args *args,
 		  struct err *e)
 {
 	int r;
 
-	p->numbers = *numbers;
-	r = average(p, e);
+	p->args = *args;
+	r = pipeline_average(p, e);
 	if (r == 0)
-		r = have_done(p, PIPELINE_READ, e);
+		r = pipeline_run_task(p, PIPELINE_READ, e);
 	if (r == 0 && !isfinite(p->loss))
 		r = err_set(e, ERR_DATA, "the loss is %g at step %llu: "
 			    "training has come apart; try a --lr smaller than "
 			    "%g", (double)p->loss,
-			    (unsigned long long)numbers->step, numbers->lr);
-	return r == 0 ? have_done(p, PIPELINE_UPDATE, e) : r;
+			    (unsigned long long)args->step, args->lr);
+	return r == 0 ? pipeline_run_task(p, PIPELINE_UPDATE, e) : r;
 }

@@ -36,7 +36,7 @@ struct stage {
 	pthread_t thread;
 	int started;
 	struct device *device;
-	struct feed *feed;
+	struct loader *loader;
 	struct net net;
 	struct plan **plan; /* [micros] */
 	float *moment;
@@ -44,7 +44,8 @@ struct stage {
 	 * on the device; else NULL and a reducer. */
 	float *staged;
 	ddp_reducer *reducer;
-	int *slot; /* [layer_count + 1]: a layer's place in the reducer */
+	int *reducer_index; /* [layer_count + 1]: a layer's place in the reducer
+			     */
 	/* Slots whose gradients are there, in that order; how many, and how
 	 * many of them the reducer was told. */
 	int *ready, ready_count, told;
@@ -66,7 +67,7 @@ struct pipeline {
 	int head_at_work;
 	uint64_t both;        /* micro-batches that the tail began while the
 				 head was at work on another */
-	struct step_numbers numbers;
+	struct step_args args;
 	float loss;
 	struct {
 		const uint32_t *sample;
@@ -88,10 +89,10 @@ int pipeline_join(struct pipeline *p, struct err *e);
 int pipeline_order(struct pipeline *p, const uint32_t *order, size_t count,
 		   uint64_t epoch, struct err *e);
 
-/* One step with the micros * n samples from numbers->first on: p->loss is the
+/* One step with the micros * n samples from args->first on: p->loss is the
  * mean of all ranks. Collective. A loss that is not finite is ERR_DATA, and
  * nothing was updated. */
-int pipeline_step(struct pipeline *p, const struct step_numbers *numbers,
+int pipeline_step(struct pipeline *p, const struct step_args *args,
 		  struct err *e);
 
 #endif

@@ -19,7 +19,7 @@ enum { TEXT_MAX = 4096 };
 
 /* ---- The environment ---- */
 
-static int begins_with(const char *text, const char *const *list)
+static int provenance_has_prefix(const char *text, const char *const *list)
 {
 	for (; *list; list++)
 		if (!strncmp(text, *list, strlen(*list)))
@@ -27,7 +27,7 @@ static int begins_with(const char *text, const char *const *list)
 	return 0;
 }
 
-int provenance_tells(const char *name)
+int provenance_is_recorded(const char *name)
 {
 	static const char *const told[] = {
 		"RANK", "LOCAL_", "WORLD_SIZE", "GROUP_", "ROLE_", "MASTER_",
@@ -42,10 +42,10 @@ int provenance_tells(const char *name)
 	for (const char *const *s = secret; *s; s++)
 		if (strstr(name, *s))
 			return 0;
-	return begins_with(name, told);
+	return provenance_has_prefix(name, told);
 }
 
-static cJSON *environment(void)
+static cJSON *provenance_environment(void)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -53,7 +53,7 @@ static cJSON *environment(void)
 		size_t n = strcspn(*v, "=");
 		char *name = strndup(*v, n);
 
-		if (name && (*v)[n] && provenance_tells(name))
+		if (name && (*v)[n] && provenance_is_recorded(name))
 			cJSON_AddStringToObject(o, name, *v + n + 1);
 		free(name);
 	}
@@ -62,7 +62,7 @@ static cJSON *environment(void)
 
 /* ---- Options ---- */
 
-static cJSON *options(const struct trainer_options *o)
+static cJSON *provenance_options(const struct trainer_options *o)
 {
 	cJSON *all = cJSON_CreateObject();
 
@@ -86,7 +86,7 @@ static cJSON *options(const struct trainer_options *o)
 	return all;
 }
 
-static cJSON *words(int argc, char **argv)
+static cJSON *provenance_command(int argc, char **argv)
 {
 	cJSON *list = cJSON_CreateArray();
 
@@ -98,7 +98,7 @@ static cJSON *words(int argc, char **argv)
 /* ---- Versions ---- */
 
 /* One line that git says of dir into out; 0 if it has none. */
-static int ask_git(const char *dir, char *out, size_t size)
+static int provenance_git_describe(const char *dir, char *out, size_t size)
 {
 	char *argv[] = {"git", "-C", (char *)(uintptr_t)dir, "describe",
 			"--always", "--dirty", "--abbrev=12", NULL};
@@ -130,26 +130,27 @@ static int ask_git(const char *dir, char *out, size_t size)
 	return status == 0 && out[0];
 }
 
-static void add_git(cJSON *o)
+static void provenance_add_git(cJSON *o)
 {
 	char program[TEXT_MAX], text[256];
-	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
 	cJSON_AddStringToObject(o, "version", DDP_VERSION);
-	if (ask_git(".", text, sizeof text))
+	if (provenance_git_describe(".", text, sizeof(text)))
 		cJSON_AddStringToObject(o, "git", text);
 	if (n <= 0)
 		return;
 	program[n] = 0;
 	cJSON_AddStringToObject(o, "program", program);
-	if (ask_git(dirname(program), text, sizeof text))
+	if (provenance_git_describe(dirname(program), text, sizeof(text)))
 		cJSON_AddStringToObject(o, "program_git", text);
 }
 
 /* ---- The file ---- */
 
-static cJSON *all_of_it(int argc, char **argv, const struct trainer_options *o,
-			const struct provenance_fact *facts, int n)
+static cJSON *provenance_collect(int argc, char **argv,
+				 const struct trainer_options *o,
+				 const struct provenance_fact *facts, int n)
 {
 	cJSON *all = cJSON_CreateObject(), *run = cJSON_CreateObject();
 	char text[TEXT_MAX];
@@ -157,23 +158,23 @@ static cJSON *all_of_it(int argc, char **argv, const struct trainer_options *o,
 	struct tm t;
 
 	if (gmtime_r(&now, &t) &&
-	    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t))
+	    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &t))
 		cJSON_AddStringToObject(all, "started", text);
-	if (gethostname(text, sizeof text - 1) == 0)
+	if (gethostname(text, sizeof(text) - 1) == 0)
 		cJSON_AddStringToObject(all, "host", text);
-	if (getcwd(text, sizeof text))
+	if (getcwd(text, sizeof(text)))
 		cJSON_AddStringToObject(all, "folder", text);
-	add_git(all);
-	cJSON_AddItemToObject(all, "command", words(argc, argv));
+	provenance_add_git(all);
+	cJSON_AddItemToObject(all, "command", provenance_command(argc, argv));
 	for (int i = 0; i < n; i++)
 		cJSON_AddStringToObject(run, facts[i].name, facts[i].text);
 	cJSON_AddItemToObject(all, "run", run);
-	cJSON_AddItemToObject(all, "options", options(o));
-	cJSON_AddItemToObject(all, "environment", environment());
+	cJSON_AddItemToObject(all, "options", provenance_options(o));
+	cJSON_AddItemToObject(all, "environment", provenance_environment());
 	return all;
 }
 
-static int put(const char *path, const char *text)
+static int provenance_write_file(const char *path, const char *text)
 {
 	char *part = NULL;
 	FILE *f;
@@ -200,7 +201,7 @@ int provenance_write(const char *dir, uint64_t done_steps, int argc,
 		     char **argv, const struct trainer_options *o,
 		     const struct provenance_fact *facts, int n, struct err *e)
 {
-	cJSON *all = all_of_it(argc, argv, o, facts, n);
+	cJSON *all = provenance_collect(argc, argv, o, facts, n);
 	char *text = cJSON_Print(all), *path = NULL;
 	int r;
 
@@ -212,7 +213,7 @@ int provenance_write(const char *dir, uint64_t done_steps, int argc,
 		r = asprintf(&path, "%s/config.json", dir);
 	if (r < 0)
 		path = NULL;
-	r = text && path ? put(path, text) : -ENOMEM;
+	r = text && path ? provenance_write_file(path, text) : -ENOMEM;
 	if (r < 0)
 		err_set(e, r, "--log-dir: cannot write %s: %s",
 			path ? path : dir, strerror(-r));

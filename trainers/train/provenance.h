@@ -24,6 +24,6 @@ int provenance_write(const char *dir, uint64_t done_steps, int argc,
 		     struct err *e);
 
 /* Whether a variable is told; pure. */
-int provenance_tells(const char *name);
+int provenance_is_recorded(const char *name);
 
 #endif

@@ -22,8 +22,8 @@ const struct recipe recipe_resnet[] = {
 	{.name = NULL},
 };
 
-static int find(struct recipe *out, const struct recipe *recipes,
-		const char *name, struct err *e)
+static int recipe_find(struct recipe *out, const struct recipe *recipes,
+		       const char *name, struct err *e)
 {
 	char list[256];
 	size_t n = 0;
@@ -36,8 +36,8 @@ static int find(struct recipe *out, const struct recipe *recipes,
 			*out = *r;
 			return 0;
 		}
-		if (n < sizeof list)
-			n += (size_t)snprintf(list + n, sizeof list - n,
+		if (n < sizeof(list))
+			n += (size_t)snprintf(list + n, sizeof(list) - n,
 					      "%s%s", n ? ", " : "", r->name);
 	}
 	return err_set(e, ERR_USAGE, "--recipe '%s' is none of this trainer's: "
@@ -45,8 +45,9 @@ static int find(struct recipe *out, const struct recipe *recipes,
 }
 
 /* Another optimizer than the recipe's begins with PyTorch's defaults. */
-static int change_optimizer(struct recipe *r, const struct trainer_options *o,
-			    struct err *e)
+static int recipe_change_optimizer(struct recipe *r,
+				   const struct trainer_options *o,
+				   struct err *e)
 {
 	struct optimizer *how = &r->optimizer;
 	enum optimizer_kind kind = how->kind;
@@ -83,8 +84,8 @@ static int change_optimizer(struct recipe *r, const struct trainer_options *o,
 	return 0;
 }
 
-static int change_rate(struct recipe *r, const struct trainer_options *o,
-		       int world_size, struct err *e)
+static int recipe_change_rate(struct recipe *r, const struct trainer_options *o,
+			      int world_size, struct err *e)
 {
 	int kind = o->schedule ? schedule_find(o->schedule, e)
 			       : (int)r->schedule;
@@ -108,12 +109,12 @@ int recipe_choose(struct recipe *out, const struct recipe *recipes,
 		  const struct trainer_options *o, int world_size,
 		  struct err *e)
 {
-	int r = find(out, recipes, o->recipe, e);
+	int r = recipe_find(out, recipes, o->recipe, e);
 
 	if (r == 0)
-		r = change_optimizer(out, o, e);
+		r = recipe_change_optimizer(out, o, e);
 	if (r == 0)
-		r = change_rate(out, o, world_size, e);
+		r = recipe_change_rate(out, o, world_size, e);
 	if (r < 0)
 		return r;
 	if (o->given.smoothing)
@@ -146,10 +147,10 @@ const char *recipe_text(const struct recipe *r, char *out, size_t size)
 	int sgd = how->kind == OPTIMIZER_SGD;
 
 	if (sgd && how->momentum > 0)
-		snprintf(momentum, sizeof momentum, ", %smomentum %g",
+		snprintf(momentum, sizeof(momentum), ", %smomentum %g",
 			 how->nesterov ? "Nesterov's " : "", how->momentum);
 	if (how->weight_decay > 0)
-		snprintf(decay, sizeof decay, ", weight decay %g",
+		snprintf(decay, sizeof(decay), ", weight decay %g",
 			 how->weight_decay);
 	snprintf(out, size, "%s%s%s, lr %g %s", sgd ? "SGD" : "Adam", momentum,
 		 decay, r->lr, schedule_name(r->schedule));

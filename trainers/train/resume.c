@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
-#include "trainers/train/keep.h"
-#include "trainers/train/path.h"
+#include "trainers/train/checkpoint_rotate.h"
 
-static int check_place(const char *file, struct err *e)
+static int resume_check_file(const char *file, struct err *e)
 {
-	int r = path_can_write(file);
+	int r = file_can_write(file);
 
 	if (r == 0)
 		return 0;
@@ -23,50 +23,53 @@ static int check_place(const char *file, struct err *e)
 }
 
 /* A batch of another size may begin where none of its own does. */
-static void align(struct run *x)
+static void resume_align(struct run *run)
 {
-	struct train_position *at = &x->state.at;
+	struct train_position *at = &run->state.position;
 
-	if (at->sample % x->world_size == 0)
+	if (at->sample % run->world_size == 0)
 		return;
-	at->sample -= at->sample % x->world_size;
-	progress_say(&x->progress, "the position in the epoch is no multiple "
-		     "of %d ranks: some samples come twice", x->world_size);
+	at->sample -= at->sample % run->world_size;
+	progress_print(&run->progress,
+		       "the position in the epoch is no multiple "
+		       "of %d ranks: some samples come twice",
+		       run->world_size);
 }
 
 /* 1: from file; 0: there is none. */
-static int from_file(struct run *x, const char *file, struct err *e)
+static int resume_from_file(struct run *run, const char *file, struct err *e)
 {
-	const struct train_position *at = &x->state.at;
+	const struct train_position *at = &run->state.position;
 	struct train_about was;
 	char changes[ERR_TEXT_MAX], where[64] = "";
-	int r = train_state_load(&x->state, file, x->sampler.dataset_size,
+	int r = train_state_load(&run->state, file, run->sampler.dataset_size,
 				 &was, e);
 
 	if (r != 1)
 		return r;
 	if (at->sample)
-		snprintf(where, sizeof where, " and %lld samples",
+		snprintf(where, sizeof(where), " and %lld samples",
 			 (long long)at->sample);
-	progress_say(&x->progress, "going on from %s after epoch %lld%s, step "
-		     "%lld", file, (long long)at->epoch, where,
-		     (long long)at->step);
-	if (train_about_changes(&was, &x->state.about, changes,
-				sizeof changes)[0])
-		progress_say(&x->progress, "what changes: %s", changes);
-	align(x);
+	progress_print(&run->progress,
+		       "going on from %s after epoch %lld%s, step "
+		       "%lld",
+		       file, (long long)at->epoch, where, (long long)at->step);
+	if (train_about_changes(&was, &run->state.about, changes,
+				sizeof(changes))[0])
+		progress_print(&run->progress, "what changes: %s", changes);
+	resume_align(run);
 	return 1;
 }
 
 /* FILE, FILE.1, ...: the first that is whole, and of this model. */
-static int newest_whole(struct run *x, struct err *e)
+static int resume_newest(struct run *run, struct err *e)
 {
-	char name[KEEP_PATH_MAX];
+	char name[CHECKPOINT_PATH_MAX];
 	int r = 0, damaged = 0;
 
-	for (int i = 0; i <= KEEP_MOST && r == 0; i++) {
-		keep_name(x->o.checkpoint, i, name);
-		r = from_file(x, name, e);
+	for (int i = 0; i <= CHECKPOINT_KEEP_MAX && r == 0; i++) {
+		checkpoint_rotate_name(run->options.checkpoint, i, name);
+		r = resume_from_file(run, name, e);
 		if (r != ERR_DATA)
 			continue;
 		log_warn("%s", e->text);
@@ -76,69 +79,72 @@ static int newest_whole(struct run *x, struct err *e)
 	if (r == 0 && damaged)
 		return err_set(e, ERR_DATA, "--resume auto: no checkpoint %s "
 			       "is whole; leave --resume out to begin anew",
-			       x->o.checkpoint);
+			       run->options.checkpoint);
 	return r;
 }
 
 /* --resume names another file than the one that will be written. */
-static int is_other(const char *how, const char *file)
+static int resume_is_other_file(const char *how, const char *file)
 {
 	return *how && strcmp(how, TRAINER_RESUME_AUTO) != 0 &&
 	       strcmp(how, file) != 0;
 }
 
-static int choose(struct run *x, struct err *e)
+static int resume_choose(struct run *run, struct err *e)
 {
-	const char *how = x->o.resume;
+	const char *how = run->options.resume;
 	int r;
 
 	if (how && *how && strcmp(how, TRAINER_RESUME_AUTO) != 0) {
-		r = from_file(x, how, e);
+		r = resume_from_file(run, how, e);
 		return r ? r : err_set(e, -ENOENT, "--resume: there is no "
 				       "checkpoint %s", how);
 	}
 	if (how && !*how)
-		return from_file(x, x->o.checkpoint, e);
-	return newest_whole(x, e);
+		return resume_from_file(run, run->options.checkpoint, e);
+	return resume_newest(run, e);
 }
 
-int resume_first_state(struct run *x, struct err *e)
+int resume_first_state(struct run *run, struct err *e)
 {
-	const char *file = x->o.checkpoint;
-	int again = file && ddp_attempt(x->world) > 0;
-	int r = file ? check_place(file, e) : 0;
+	const char *file = run->options.checkpoint;
+	int again = file && ddp_attempt(run->world) > 0;
+	int r = file ? resume_check_file(file, e) : 0;
 
 	/* of a job that was restarted --resume FILE was for the first time */
 	if (r == 0 && again && access(file, F_OK) == 0)
-		x->o.resume = TRAINER_RESUME_AUTO;
-	if (r == 0 && (x->o.resume || again))
-		r = choose(x, e);
+		run->options.resume = TRAINER_RESUME_AUTO;
+	if (r == 0 && (run->options.resume || again))
+		r = resume_choose(run, e);
 	if (r < 0)
 		return r;
-	if (r == 0 && x->o.resume)
-		progress_say(&x->progress, "no checkpoint %s yet: starting "
-			     "anew", file);
-	if (file && !again && (r == 0 || is_other(x->o.resume, file)) &&
-	    keep_aside(file))
-		progress_say(&x->progress, "the checkpoint %s of another run "
-			     "is now %s.before", file, file);
+	if (r == 0 && run->options.resume)
+		progress_print(&run->progress, "no checkpoint %s yet: starting "
+			       "anew", file);
+	if (file && !again &&
+	    (r == 0 || resume_is_other_file(run->options.resume, file)) &&
+	    checkpoint_rotate_aside(file))
+		progress_print(&run->progress,
+			       "the checkpoint %s of another run "
+			       "is now %s.before",
+			       file, file);
 	if (r == 1)
 		return 0;
-	if (x->o.init_from)
-		return net_load_raw(&x->net, x->o.init_from, e);
-	return net_draw(&x->net, (uint64_t)x->o.seed, e);
+	if (run->options.init_from)
+		return net_load_raw(&run->net, run->options.init_from, e);
+	return net_init_weights(&run->net, (uint64_t)run->options.seed, e);
 }
 
-void resume_save(struct run *x)
+void resume_save(struct run *run)
 {
-	const char *file = x->o.checkpoint;
+	const char *file = run->options.checkpoint;
 	struct err e = ERR_INIT;
 	int r;
 
-	keep_begin(file, x->o.keep);
-	r = train_state_save(&x->state, file, &e);
-	keep_end(file, x->o.keep, r == 0);
-	x->unsaved = r < 0;
+	checkpoint_rotate_begin(file, run->options.keep);
+	r = train_state_save(&run->state, file, &e);
+	checkpoint_rotate_end(file, run->options.keep, r == 0);
+	run->unsaved = r < 0;
 	if (r < 0)
 		log_warn("%s; training goes on, and the checkpoint before it "
 			 "stays", e.text);

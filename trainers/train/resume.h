@@ -8,10 +8,10 @@
 /* By --resume; where the launcher has restarted the job, from the newest whole
  * checkpoint of its own. Says from where, and what changes. An older run's
  * checkpoint at the same place is set aside by one that begins anew. */
-int resume_first_state(struct run *x, struct err *e);
+int resume_first_state(struct run *run, struct err *e);
 
 /* Writes --checkpoint's file. What goes wrong is a warning: the file that was
- * there stays, x->unsaved is set until one was written. */
-void resume_save(struct run *x);
+ * there stays, run->unsaved is set until one was written. */
+void resume_save(struct run *run);
 
 #endif

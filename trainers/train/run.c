@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
-#include "trainers/train/path.h"
 #include "trainers/train/provenance.h"
 #include "trainers/train/resume.h"
-#include "trainers/train/seat.h"
+#include "trainers/train/device_assign.h"
 #include "trainers/train/step.h"
 
 /* ---- Errors that concern all ranks ---- */
@@ -24,27 +24,27 @@ int run_from_ddp(int r, struct err *e)
 /* A rank that leaves ends the job, and the launcher shows the first one's last
  * words. So the ranks that have nothing to say wait until the one that has is
  * gone. */
-static int wait_for_speaker(struct run *x)
+static int run_wait_for_reporter(struct run *run)
 {
-	ddp_barrier(x->world);
-	return RUN_SAID_ELSEWHERE;
+	ddp_barrier(run->world);
+	return RUN_REPORTED_ELSEWHERE;
 }
 
-int run_together(struct run *x, int r, struct err *e)
+int run_agree(struct run *run, int r, struct err *e)
 {
-	int32_t who = r < 0 ? x->rank : INT32_MAX;
-	int rc = ddp_all_reduce(x->world, &who, &who, 1, DDP_I32, DDP_MIN);
+	int32_t who = r < 0 ? run->rank : INT32_MAX;
+	int rc = ddp_all_reduce(run->world, &who, &who, 1, DDP_I32, DDP_MIN);
 
 	if (rc < 0)
 		return r < 0 ? r : run_from_ddp(rc, e);
 	if (who == INT32_MAX)
 		return 0;
-	return who == x->rank ? r : wait_for_speaker(x);
+	return who == run->rank ? r : run_wait_for_reporter(run);
 }
 
 /* ---- Setting up ---- */
 
-static int threads_wanted(const struct run *x)
+static int run_threads(const struct run *run)
 {
 	const char *text = getenv("OMP_NUM_THREADS");
 	struct err ignored;
@@ -56,418 +56,440 @@ static int threads_wanted(const struct run *x)
 	return (int)n;
 }
 
-static int split_batch(struct run *x, struct err *e)
+static int run_split_batch(struct run *run, struct err *e)
 {
-	long ranks = x->world_size, parts = x->o.accumulate;
+	long ranks = run->world_size, parts = run->options.accumulate;
 
-	if (x->o.batch % ranks)
+	if (run->options.batch % ranks)
 		return err_set(e, ERR_USAGE, "--batch-size %ld cannot be split "
 			       "evenly over %ld ranks; give a multiple of %ld",
-			       x->o.batch, ranks, ranks);
-	x->batch = (int)(x->o.batch / ranks);
-	if (x->batch % parts)
+			       run->options.batch, ranks, ranks);
+	run->batch = (int)(run->options.batch / ranks);
+	if (run->batch % parts)
 		return err_set(e, ERR_USAGE, "--accumulate %ld cannot split a "
 			       "rank's %d samples of the batch evenly; give a "
 			       "--batch-size that is a multiple of %ld", parts,
-			       x->batch, ranks * parts);
-	x->micro = (int)(x->batch / parts);
+			       run->batch, ranks * parts);
+	run->micro = (int)(run->batch / parts);
 	return 0;
 }
 
-static void say_wait(void *arg, const char *text)
+static void on_wait(void *arg, const char *text)
 {
-	progress_say(arg, "%s", text);
+	progress_print(arg, "%s", text);
 }
 
-static int open_data(struct run *x, struct err *e)
+static int run_open_data(struct run *run, struct err *e)
 {
-	int leader = ddp_host_leader(x->world) == x->rank;
+	int leader = ddp_host_leader(run->world) == run->rank;
 	struct host_data_want want = {
-		x->o.synthetic ? DATA_SYNTHETIC : x->t->data, x->o.data,
-		(int)x->o.image_size, (uint32_t)x->o.batch, say_wait,
-		&x->progress};
-	int r = host_data_find(&x->data, &want, e);
+		run->options.synthetic ? DATA_SYNTHETIC : run->trainer->data,
+		run->options.data,
+		(int)run->options.image_size,
+		(uint32_t)run->options.batch,
+		on_wait,
+		&run->progress};
+	int r = host_data_find(&run->data, &want, e);
 
 	if (r == 0 && leader)
-		r = host_data_prepare(&x->data, e);
-	r = run_together(x, r, e);
+		r = host_data_prepare(&run->data, e);
+	r = run_agree(run, r, e);
 	if (r < 0)
 		return r;
-	if (x->data.note[0])
-		log_warn("%s", x->data.note);
+	if (run->data.note[0])
+		log_warn("%s", run->data.note);
 	if (!leader)
-		r = host_data_open(&x->data, e);
-	return run_together(x, r, e);
+		r = host_data_open(&run->data, e);
+	return run_agree(run, r, e);
 }
 
 /* The cpu's, or a GPU that no other rank of this host has. */
-static int open_device(struct run *x, struct err *e)
+static int run_open_device(struct run *run, struct err *e)
 {
 	struct device_options o = {
-		.threads = threads_wanted(x), .core = -1, .bf16 = x->o.bf16,
-		.direct = x->o.direct,
+		.threads = run_threads(run),
+		.core = -1,
+		.bf16 = run->options.bf16,
+		.direct = run->options.direct,
 	};
 	int r = 0, count;
 
-	if (strcmp(x->ops->kind, "cpu") != 0) {
-		count = x->ops->count(e);
-		r = run_together(x, count, e);
+	if (strcmp(run->ops->kind, "cpu") != 0) {
+		count = run->ops->count(e);
+		r = run_agree(run, count, e);
 		if (r == 0)
-			r = run_together(x, seat_take(x->world, &x->o, count,
-						      &o.index, e), e);
+			r = run_agree(run,
+				      device_assign(run->world, &run->options,
+						    count, &o.index, e),
+				      e);
 	}
 	if (r < 0)
 		return r;
-	r = x->ops->open(&o, &x->device, e);
+	r = run->ops->open(&o, &run->device, e);
 	if (r == 0)
-		x->ops->enter(x->device);
-	return run_together(x, r, e);
+		run->ops->enter(run->device);
+	return run_agree(run, r, e);
 }
 
-static int sync_sum(void *arg, float *values, size_t n)
+static int on_sync_sum(void *arg, float *values, size_t n)
 {
-	struct run *x = arg;
+	struct run *run = arg;
 	float *host;
 	int r;
 
-	if (!x->staged)
-		return ddp_all_reduce(x->world, values, values, n, DDP_F32,
+	if (!run->staged)
+		return ddp_all_reduce(run->world, values, values, n, DDP_F32,
 				      DDP_SUM);
-	host = malloc(n * sizeof *host);
+	host = malloc(n * sizeof(*host));
 	if (!host)
 		return -ENOMEM;
-	x->ops->get(x->device, host, values, n * sizeof *host);
-	r = ddp_all_reduce(x->world, host, host, n, DDP_F32, DDP_SUM);
-	x->ops->put(x->device, values, host, n * sizeof *host);
+	run->ops->get(run->device, host, values, n * sizeof(*host));
+	r = ddp_all_reduce(run->world, host, host, n, DDP_F32, DDP_SUM);
+	run->ops->put(run->device, values, host, n * sizeof(*host));
 	free(host);
 	return r;
 }
 
-static int sync_moments(void *arg, float *mean, float *var, size_t channels,
-			uint64_t *count)
+static int on_sync_moments(void *arg, float *mean, float *var, size_t channels,
+			   uint64_t *count)
 {
-	struct run *x = arg;
+	struct run *run = arg;
 
-	return ddp_sync_batch_norm(x->world, mean, var, channels, count);
+	return ddp_sync_batch_norm(run->world, mean, var, channels, count);
 }
 
-static void ask_for_sync(struct run *x)
+static void run_enable_sync_bn(struct run *run)
 {
-	if (!x->o.sync_bn || x->world_size == 1)
+	if (!run->options.sync_bn || run->world_size == 1)
 		return;
-	x->device->sync_moments = sync_moments;
-	x->device->sync_sum = sync_sum;
-	x->device->sync_arg = x;
+	run->device->sync_moments = on_sync_moments;
+	run->device->sync_sum = on_sync_sum;
+	run->device->sync_arg = run;
 }
 
 /* Each rank takes its share; a data set smaller than a batch is the batch. */
-static int open_samplers(struct run *x, struct err *e)
+static int run_open_samplers(struct run *run, struct err *e)
 {
-	const struct dataset *d = &x->data.set;
+	const struct dataset *d = &run->data.set;
 	uint64_t size, batch;
 	int r;
 
-	r = ddp_sampler_init(&x->sampler, d->train.count, x->rank,
-			     x->world_size, (uint64_t)x->o.seed, 1, DDP_PAD);
+	r = ddp_sampler_init(&run->sampler, d->train.count, run->rank,
+			     run->world_size, (uint64_t)run->options.seed, 1,
+			     DDP_PAD);
 	if (r == 0)
-		r = ddp_sampler_init(&x->test_sampler, d->test.count, x->rank,
-				     x->world_size, 0, 0, DDP_EXACT);
+		r = ddp_sampler_init(&run->test_sampler, d->test.count,
+				     run->rank, run->world_size, 0, 0,
+				     DDP_EXACT);
 	if (r < 0)
 		return run_from_ddp(r, e);
-	size = ddp_sampler_size(&x->sampler);
-	if ((uint64_t)x->batch > size) {
-		progress_say(&x->progress, "the data set has %u samples, less "
-			     "than a batch: each is a step",
-			     d->train.count);
-		x->batch = (int)size;
-		if (x->micro > x->batch)
-			x->micro = x->batch;
+	size = ddp_sampler_size(&run->sampler);
+	if ((uint64_t)run->batch > size) {
+		progress_print(&run->progress,
+			       "the data set has %u samples, less "
+			       "than a batch: each is a step",
+			       d->train.count);
+		run->batch = (int)size;
+		if (run->micro > run->batch)
+			run->micro = run->batch;
 	}
-	batch = (uint64_t)x->batch;
-	x->epoch_steps = (size + batch - 1) / batch;
+	batch = (uint64_t)run->batch;
+	run->epoch_steps = (size + batch - 1) / batch;
 	/* what is made up needs no remainder */
-	if (x->o.synthetic)
-		x->epoch_steps = size / batch;
-	x->total_steps = x->epoch_steps * (uint64_t)x->o.epochs;
-	if (x->o.steps) {
-		x->total_steps = (uint64_t)x->o.steps;
-		x->o.epochs = (long)((x->total_steps + x->epoch_steps - 1) /
-				     x->epoch_steps);
+	if (run->options.synthetic)
+		run->epoch_steps = size / batch;
+	run->total_steps = run->epoch_steps * (uint64_t)run->options.epochs;
+	if (run->options.steps) {
+		run->total_steps = (uint64_t)run->options.steps;
+		run->options.epochs =
+			(long)((run->total_steps + run->epoch_steps - 1) /
+			       run->epoch_steps);
 	}
-	x->schedule = recipe_schedule(&x->recipe, &x->o, x->total_steps,
-				      x->epoch_steps);
+	run->schedule = recipe_schedule(&run->recipe, &run->options,
+					run->total_steps, run->epoch_steps);
 	return 0;
 }
 
 /* Large images take as much memory as a micro-batch does, not more. */
-static int evaluation_batch(const struct run *x)
+static int run_evaluation_batch(const struct run *run)
 {
-	return x->data.set.train.samples.size <= 4096 ||
-	       x->micro > RUN_EVAL_BATCH ? RUN_EVAL_BATCH : x->micro;
+	return run->data.set.train.samples.size <= 4096 ||
+	       run->micro > RUN_EVAL_BATCH ? RUN_EVAL_BATCH : run->micro;
 }
 
-/* One feed for training, one for evaluation, and room for their orders. */
-static int open_feeds(struct run *x, struct err *e)
+/* One loader for training, one for evaluation, and room for their orders. */
+static int run_open_loaders(struct run *run, struct err *e)
 {
-	const struct dataset *d = &x->data.set;
-	size_t most = (size_t)ddp_sampler_size(&x->sampler);
-	struct feed_spec s = {
+	const struct dataset *d = &run->data.set;
+	size_t most = (size_t)ddp_sampler_size(&run->sampler);
+	struct loader_spec s = {
 		.part = &d->train, .shape = d->shape,
-		.augment = x->recipe.augment && !x->o.synthetic,
-		.seed = (uint64_t)x->o.seed, .batch = x->micro,
-		.type = net_input_type(&x->spec, x->device),
+		.augment = run->recipe.augment && !run->options.synthetic,
+		.seed = (uint64_t)run->options.seed, .batch = run->micro,
+		.type = net_input_type(&run->spec, run->device),
 	};
 	int r;
 
-	x->eval_batch = evaluation_batch(x);
+	run->eval_batch = run_evaluation_batch(run);
 	if (d->test.count > most)
 		most = d->test.count;
-	x->order = calloc(most, sizeof *x->order);
-	if (!x->order)
+	run->order = calloc(most, sizeof(*run->order));
+	if (!run->order)
 		return err_set(e, -ENOMEM, "no memory for the order of %zu "
 			       "samples", most);
-	r = x->ops->feed_new(x->device, &s, &x->feed, e);
+	r = run->ops->loader_new(run->device, &s, &run->loader, e);
 	if (r < 0)
 		return r;
 	s.part = &d->test;
 	s.augment = 0;
-	s.batch = x->eval_batch;
-	return x->ops->feed_new(x->device, &s, &x->test_feed, e);
+	s.batch = run->eval_batch;
+	return run->ops->loader_new(run->device, &s, &run->test_loader, e);
 }
 
-static void describe(struct run *x)
+static void run_describe(struct run *run)
 {
-	struct train_about *about = &x->state.about;
-	const struct recipe *r = &x->recipe;
+	struct train_about *about = &run->state.about;
+	const struct recipe *r = &run->recipe;
 
 	*about = (struct train_about){
-		.batch = x->o.batch, .micro = x->micro,
-		.world_size = x->world_size,
-		.sync_bn = x->device->sync_sum != NULL, .bf16 = x->o.bf16,
-		.schedule = x->schedule.kind,
-		.warmup = (int64_t)(x->schedule.warmup + 0.5),
-		.total = (int64_t)x->total_steps, .lr = r->lr,
+		.batch = run->options.batch,
+		.micro = run->micro,
+		.world_size = run->world_size,
+		.sync_bn = run->device->sync_sum != NULL,
+		.bf16 = run->options.bf16,
+		.schedule = run->schedule.kind,
+		.warmup = (int64_t)(run->schedule.warmup + 0.5),
+		.total = (int64_t)run->total_steps,
+		.lr = r->lr,
 		.momentum = r->optimizer.momentum,
 		.weight_decay = r->optimizer.weight_decay,
 		.smoothing = (double)r->smoothing,
-		.nesterov = r->optimizer.nesterov, .augment = r->augment,
+		.nesterov = r->optimizer.nesterov,
+		.augment = r->augment,
 	};
-	snprintf(about->device, sizeof about->device, "%s", x->device->name);
-	x->state.at.seed = x->o.seed;
+	snprintf(about->device, sizeof(about->device), "%s", run->device->name);
+	run->state.position.seed = run->options.seed;
 }
 
-static int open_model(struct run *x, struct err *e)
+static int run_open_model(struct run *run, struct err *e)
 {
 	int r;
 
-	x->spec = x->t->model;
-	r = open_samplers(x, e);
-	if (r == 0 && x->t->make_model)
-		r = x->t->make_model(&x->spec, &x->o, &x->data.set.shape, e);
+	run->spec = run->trainer->model;
+	r = run_open_samplers(run, e);
+	if (r == 0 && run->trainer->make_model)
+		r = run->trainer->make_model(&run->spec, &run->options,
+					     &run->data.set.shape, e);
 	if (r < 0)
 		return r;
-	r = open_feeds(x, e);
+	r = run_open_loaders(run, e);
 	if (r == 0)
-		r = net_init(&x->net, &x->spec, x->device, x->feed,
-			     x->micro, NET_TRAIN, e);
+		r = net_init(&run->net, &run->spec, run->device, run->loader,
+			     run->micro, NET_TRAIN, e);
 	if (r == 0)
-		r = train_state_init(&x->state, &x->net, &x->recipe.optimizer,
-				     e);
+		r = train_state_init(&run->state, &run->net,
+				     &run->recipe.optimizer, e);
 	if (r == 0)
-		describe(x);
+		run_describe(run);
 	return r;
 }
 
 /* libddp's cpu backend does not reach a GPU's memory. */
-static int open_staging(struct run *x, struct err *e)
+static int run_open_staging(struct run *run, struct err *e)
 {
-	size_t n = x->net.arena + NET_LOSS_VALUES;
+	size_t n = run->net.arena + NET_LOSS_VALUES;
 
-	if (x->world_size == 1 || !strcmp(x->ops->kind, "cpu") ||
-	    strcmp(ddp_backend(x->world), "cpu") != 0)
+	if (run->world_size == 1 || !strcmp(run->ops->kind, "cpu") ||
+	    strcmp(ddp_backend(run->world), "cpu") != 0)
 		return 0;
-	x->staged = malloc(n * sizeof *x->staged);
-	return x->staged ? 0 : err_set(e, -ENOMEM, "no memory for the "
-				       "gradients of %zu parameters", n);
+	run->staged = malloc(n * sizeof(*run->staged));
+	return run->staged ? 0 : err_set(e, -ENOMEM, "no memory for the "
+					 "gradients of %zu parameters", n);
 }
 
-static void on_ready(void *arg, int layer)
+static void on_gradient_ready(void *arg, int layer)
 {
-	struct run *x = arg;
+	struct run *run = arg;
 
-	if (x->reducing == 0)
-		x->reducing = ddp_reducer_ready(x->reducer, x->slot[layer]);
+	if (run->reduce_rc == 0)
+		run->reduce_rc = ddp_reducer_ready(run->reducer,
+						   run->reducer_index[layer]);
 }
 
 /* A layer's parameters together are one of the reducer's; the loss is the last
  * one, so it goes with the first bucket. */
-static int open_reducer(struct run *x, struct err *e)
+static int run_open_reducer(struct run *run, struct err *e)
 {
-	const struct net *net = &x->net;
+	const struct net *net = &run->net;
 	int layers = net->spec->layer_count, n = 0, r;
 	size_t *counts, at;
 
-	if (x->world_size == 1)
+	if (run->world_size == 1)
 		return 0;
-	r = run_together(x, open_staging(x, e), e);
-	if (r < 0 || x->staged)
+	r = run_agree(run, run_open_staging(run, e), e);
+	if (r < 0 || run->staged)
 		return r;
 	/* of a GPU: in the order of what it computes */
-	r = run_from_ddp(ddp_set_stream(x->world, x->ops->stream(x->device)),
-			 e);
+	r = run_from_ddp(
+		ddp_set_stream(run->world, run->ops->stream(run->device)), e);
 	if (r < 0)
 		return r;
-	counts = calloc((size_t)layers + 1, sizeof *counts);
-	x->slot = calloc((size_t)layers + 1, sizeof *x->slot);
+	counts = calloc((size_t)layers + 1, sizeof(*counts));
+	run->reducer_index =
+		calloc((size_t)layers + 1, sizeof(*run->reducer_index));
 	/* without memory: NULL, of which the other ranks are told, too */
-	if (!x->slot) {
+	if (!run->reducer_index) {
 		free(counts);
 		counts = NULL;
 	}
 	for (int i = 0; i <= layers && counts; i++) {
 		net_slice(net, i, &at, &counts[n]);
-		x->slot[i] = n;
+		run->reducer_index[i] = n;
 		n += counts[n] > 0;
 	}
-	x->net.on_ready = on_ready;
-	x->net.arg = x;
-	r = ddp_reducer_new(&x->reducer, x->world, net->gradients, DDP_F32,
+	run->net.on_ready = on_gradient_ready;
+	run->net.arg = run;
+	r = ddp_reducer_new(&run->reducer, run->world, net->gradients, DDP_F32,
 			    counts, n, NULL);
 	free(counts);
 	return run_from_ddp(r, e);
 }
 
 /* ", on core 0", ", rank 0 on core 0": what the launcher bound it to. */
-static const char *place_text(const struct run *x, char *out, size_t size)
+static const char *run_cores_text(const struct run *run, char *out, size_t size)
 {
 	char cores[64];
 	cpu_set_t set;
 
 	*out = 0;
-	if (!strcmp(x->ops->kind, "cpu") &&
-	    sched_getaffinity(0, sizeof set, &set) == 0)
+	if (!strcmp(run->ops->kind, "cpu") &&
+	    sched_getaffinity(0, sizeof(set), &set) == 0)
 		snprintf(out, size, ", %son %s",
-			 x->world_size == 1 ? "" : "rank 0 ",
-			 seat_cores(&set, cores, sizeof cores));
+			 run->world_size == 1 ? "" : "rank 0 ",
+			 device_assign_cores(&set, cores, sizeof(cores)));
 	return out;
 }
 
-static void introduce(struct run *x)
+static void run_print_start(struct run *run)
 {
 	char kind[MODEL_KIND_MAX], n[3][32], text[160], place[96];
-	const struct dataset *d = &x->data.set;
+	const struct dataset *d = &run->data.set;
 
-	if (!x->o.data && x->data.want.kind == DATA_MNIST)
-		progress_say(&x->progress, "no MNIST at hand (--data DIR or "
-			     "DDP_DATA): training on digits drawn by this "
-			     "program");
-	progress_say(&x->progress, "%s: %s parameters, %s + %s images, "
-		     "%d rank%s x batch %d, %s%s",
-		     model_kind(x->net.spec, kind),
-		     progress_count(x->net.parameter_count, n[0]),
-		     progress_count(d->train.count, n[1]),
-		     progress_count(d->test.count, n[2]), x->world_size,
-		     x->world_size == 1 ? "" : "s", x->batch, x->device->name,
-		     place_text(x, place, sizeof place));
-	if (x->t->recipes[0].optimizer.kind == OPTIMIZER_SGD ||
-	    x->recipe.lr != x->t->recipes[0].lr)
-		progress_say(&x->progress, "%s",
-			     recipe_text(&x->recipe, text, sizeof text));
+	if (!run->options.data && run->data.want.kind == DATA_MNIST)
+		progress_print(&run->progress,
+			       "no MNIST at hand (--data DIR or "
+			       "DDP_DATA): training on digits drawn by this "
+			       "program");
+	progress_print(&run->progress,
+		       "%s: %s parameters, %s + %s images, "
+		       "%d rank%s x batch %d, %s%s",
+		       model_kind(run->net.spec, kind),
+		       progress_count(run->net.parameter_count, n[0]),
+		       progress_count(d->train.count, n[1]),
+		       progress_count(d->test.count, n[2]), run->world_size,
+		       run->world_size == 1 ? "" : "s", run->batch,
+		       run->device->name,
+		       run_cores_text(run, place, sizeof(place)));
+	if (run->trainer->recipes[0].optimizer.kind == OPTIMIZER_SGD ||
+	    run->recipe.lr != run->trainer->recipes[0].lr)
+		progress_print(&run->progress, "%s",
+			       recipe_text(&run->recipe, text, sizeof(text)));
 }
 
-uint64_t run_done(const struct run *x)
+uint64_t run_done(const struct run *run)
 {
-	uint64_t samples = (uint64_t)x->state.at.sample /
-			   (uint64_t)x->world_size;
-	uint64_t batch = (uint64_t)x->batch;
+	uint64_t samples = (uint64_t)run->state.position.sample /
+			   (uint64_t)run->world_size;
+	uint64_t batch = (uint64_t)run->batch;
 
-	return (uint64_t)x->state.at.epoch * x->epoch_steps +
+	return (uint64_t)run->state.position.epoch * run->epoch_steps +
 	       (samples + batch - 1) / batch;
 }
 
 /* What is read later: config.json. */
-static int write_provenance(struct run *x, struct err *e)
+static int run_write_config(struct run *run, struct err *e)
 {
 	char kind[MODEL_KIND_MAX], recipe[160], ranks[32], steps[32];
 	const struct provenance_fact facts[] = {
-		{"trainer", x->t->name},
-		{"model", model_kind(x->net.spec, kind)},
-		{"recipe", recipe_text(&x->recipe, recipe, sizeof recipe)},
-		{"device", x->device->name},
-		{"backend", ddp_backend(x->world)},
+		{"trainer", run->trainer->name},
+		{"model", model_kind(run->net.spec, kind)},
+		{"recipe", recipe_text(&run->recipe, recipe, sizeof(recipe))},
+		{"device", run->device->name},
+		{"backend", ddp_backend(run->world)},
 		{"world_size", ranks},
 		{"steps", steps},
 	};
 
-	snprintf(ranks, sizeof ranks, "%d", x->world_size);
-	snprintf(steps, sizeof steps, "%llu",
-		 (unsigned long long)x->total_steps);
-	return provenance_write(x->o.log_dir, (uint64_t)x->state.at.step,
-				x->argc, x->argv, &x->o, facts,
-				sizeof facts / sizeof *facts, e);
+	snprintf(ranks, sizeof(ranks), "%d", run->world_size);
+	snprintf(steps, sizeof(steps), "%llu",
+		 (unsigned long long)run->total_steps);
+	return provenance_write(run->options.log_dir,
+				(uint64_t)run->state.position.step, run->argc,
+				run->argv, &run->options, facts,
+				sizeof(facts) / sizeof(*facts), e);
 }
 
 /* Rank 0 alone. */
-static int begin(struct run *x, struct err *e)
+static int run_begin(struct run *run, struct err *e)
 {
-	const char *picture = x->o.save_images;
-	int r = picture ? path_can_write(picture) : 0;
+	const char *picture = run->options.save_images;
+	int r = picture ? file_can_write(picture) : 0;
 
 	if (r < 0)
 		return err_set(e, r, "--save-images: cannot write %s: %s",
 			       picture, strerror(-r));
-	r = resume_first_state(x, e);
+	r = resume_first_state(run, e);
 
 	if (r == 0)
-		r = metrics_open(&x->metrics, x->o.log_dir,
-				 (uint64_t)x->state.at.step, e);
-	if (r == 0 && x->o.log_dir)
-		r = write_provenance(x, e);
+		r = metrics_open(&run->metrics, run->options.log_dir,
+				 (uint64_t)run->state.position.step, e);
+	if (r == 0 && run->options.log_dir)
+		r = run_write_config(run, e);
 	return r;
 }
 
-int run_set_up(struct run *x, struct err *e)
+int run_set_up(struct run *run, struct err *e)
 {
-	int r = recipe_choose(&x->recipe, x->t->recipes, &x->o, x->world_size,
-			      e);
+	int r = recipe_choose(&run->recipe, run->trainer->recipes,
+			      &run->options, run->world_size, e);
 
 	if (r == 0)
-		r = split_batch(x, e);
-	r = run_together(x, r, e);
+		r = run_split_batch(run, e);
+	r = run_agree(run, r, e);
 	if (r == 0)
-		r = open_data(x, e);
+		r = run_open_data(run, e);
 	if (r == 0)
-		r = open_device(x, e);
+		r = run_open_device(run, e);
 	if (r < 0)
 		return r;
-	ask_for_sync(x);
-	r = run_together(x, open_model(x, e), e);
+	run_enable_sync_bn(run);
+	r = run_agree(run, run_open_model(run, e), e);
 	if (r == 0)
-		r = open_reducer(x, e);
+		r = run_open_reducer(run, e);
 	if (r < 0)
 		return r;
-	introduce(x);
-	r = run_together(x, x->rank == 0 ? begin(x, e) : 0, e);
-	return r < 0 ? r : train_state_share(&x->state, x->world, e);
+	run_print_start(run);
+	r = run_agree(run, run->rank == 0 ? run_begin(run, e) : 0, e);
+	return r < 0 ? r : train_state_share(&run->state, run->world, e);
 }
 
-void run_release(struct run *x)
+void run_release(struct run *run)
 {
-	ddp_reducer_free(x->reducer);
-	step_release(x);
-	train_state_release(&x->state);
-	net_release(&x->net);
-	if (x->device) {
-		x->ops->feed_free(x->device, x->feed);
-		x->ops->feed_free(x->device, x->test_feed);
-		x->ops->close(x->device);
+	ddp_reducer_free(run->reducer);
+	step_release(run);
+	train_state_release(&run->state);
+	net_release(&run->net);
+	if (run->device) {
+		run->ops->loader_free(run->device, run->loader);
+		run->ops->loader_free(run->device, run->test_loader);
+		run->ops->close(run->device);
 	}
-	if (x->t->release_model)
-		x->t->release_model(&x->spec);
-	ddp_sampler_release(&x->sampler);
-	ddp_sampler_release(&x->test_sampler);
-	host_data_release(&x->data);
-	free(x->order);
-	free(x->staged);
-	free(x->slot);
+	if (run->trainer->release_model)
+		run->trainer->release_model(&run->spec);
+	ddp_sampler_release(&run->sampler);
+	ddp_sampler_release(&run->test_sampler);
+	host_data_release(&run->data);
+	free(run->order);
+	free(run->staged);
+	free(run->reducer_index);
 }

@@ -14,12 +14,12 @@
 
 /* What a rank returns that has nothing to say, because another one says it; and
  * one that was asked to stop, and did. */
-enum { RUN_SAID_ELSEWHERE = -30001, RUN_STOPPED = -30002 };
+enum { RUN_REPORTED_ELSEWHERE = -30001, RUN_STOPPED = -30002 };
 enum { RUN_EVAL_BATCH = 250 };
 
 struct run {
-	const struct trainer *t;
-	struct trainer_options o;
+	const struct trainer *trainer;
+	struct trainer_options options;
 	char **argv;
 	int argc;
 	struct recipe recipe;
@@ -33,17 +33,17 @@ struct run {
 	struct ddp_sampler sampler;      /* of the training part */
 	struct ddp_sampler test_sampler; /* each sample once */
 	uint32_t *order; /* of an epoch or an evaluation, this rank's samples */
-	struct feed *feed, *test_feed;
+	struct loader *loader, *test_loader;
 	struct net net;
 	ddp_reducer *reducer; /* of the net's gradients, and its loss; NULL:
 				 there is one rank, or they lie where libddp
 				 cannot reach, and go through `staged` */
 	float *staged;        /* the gradients' arena in the host's memory */
-	int *slot;            /* [layer_count + 1]: a layer's place in it */
-	int reducing;         /* how it goes in this step: 0, or an error */
+	int *reducer_index;   /* [layer_count + 1]: a layer's place in it */
+	int reduce_rc;         /* how it goes in this step: 0, or an error */
 	struct graph *graph;  /* where the device records: the whole step, of
 				 several ranks its gradients */
-	int plain_steps;      /* done before it was recorded; < 0: it cannot
+	int eager_steps;      /* done before it was recorded; < 0: it cannot
 				 be */
 	struct train_state state;
 	struct metrics metrics;
@@ -74,15 +74,15 @@ int run_from_ddp(int r, struct err *e);
 
 /* Every rank comes here with 0 or its error; unless all have 0, all fail, and
  * the lowest of those with an error says it. */
-int run_together(struct run *x, int r, struct err *e);
+int run_agree(struct run *run, int r, struct err *e);
 
 /* After ddp_init: data, model and first state, on all ranks. */
-int run_set_up(struct run *x, struct err *e);
+int run_set_up(struct run *run, struct err *e);
 
 /* Steps done, as the schedule counts: of whole epochs, and of this one. */
-uint64_t run_done(const struct run *x);
+uint64_t run_done(const struct run *run);
 
 /* Frees all but the world; metrics are closed before. */
-void run_release(struct run *x);
+void run_release(struct run *run);
 
 #endif

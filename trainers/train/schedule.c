@@ -30,14 +30,14 @@ int schedule_find(const char *name, struct err *e)
 }
 
 /* From a to b along half a cosine; at 0 <= part <= 1. */
-static double along_cosine(double a, double b, double part)
+static double schedule_cosine(double a, double b, double part)
 {
 	return b + (a - b) * (1 + cos(M_PI * part)) / 2;
 }
 
 /* The top may lie between two steps or, where the warm-up is shorter than a
  * step, before the first: as in PyTorch, which counts it from step 0. */
-static double one_cycle(const struct schedule *s, double done)
+static double schedule_one_cycle(const struct schedule *s, double done)
 {
 	double top = s->warmup - 1;
 	double last = s->total ? (double)s->total - 1 : 0;
@@ -45,10 +45,11 @@ static double one_cycle(const struct schedule *s, double done)
 	if (done > last)
 		done = last;
 	if (done < top)
-		return s->lr * along_cosine(CYCLE_START, 1, done / top);
+		return s->lr * schedule_cosine(CYCLE_START, 1, done / top);
 	if (last <= top || done == top)
 		return s->lr;
-	return s->lr * along_cosine(1, CYCLE_END, (done - top) / (last - top));
+	return s->lr *
+	       schedule_cosine(1, CYCLE_END, (done - top) / (last - top));
 }
 
 double schedule_lr(const struct schedule *s, uint64_t done)
@@ -57,12 +58,12 @@ double schedule_lr(const struct schedule *s, uint64_t done)
 	double at = (double)done;
 
 	if (s->kind == SCHEDULE_ONE_CYCLE)
-		return one_cycle(s, at);
+		return schedule_one_cycle(s, at);
 	if (at > total - 1)
 		at = total > 0 ? total - 1 : 0;
 	if (at < warmup)
 		return s->lr * (LINE_START + (1 - LINE_START) * at / warmup);
 	if (s->kind == SCHEDULE_CONSTANT || s->total == 0)
 		return s->lr;
-	return s->lr * along_cosine(1, 0, (at - warmup) / (total - warmup));
+	return s->lr * schedule_cosine(1, 0, (at - warmup) / (total - warmup));
 }

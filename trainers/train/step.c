@@ -12,22 +12,22 @@
 
 /* A step is recorded after so many were done plainly: by then libraries have
  * chosen their algorithms and taken their memory. */
-enum { PLAIN_STEPS = 2 };
+enum { EAGER_STEPS = 2 };
 
-static int micro_batch(struct run *x, int n, int of_n, struct err *e)
+static int step_micro_batch(struct run *run, int n, int of_n, struct err *e)
 {
 	/* means of unequal parts add up by their share of the batch */
-	struct loss_spec loss = {x->spec.loss, x->recipe.smoothing,
+	struct loss_spec loss = {run->spec.loss, run->recipe.smoothing,
 				 (float)n / (float)of_n};
 	struct plan *p;
-	int r = net_plan(&x->net, n, NET_TRAIN, &p, e);
+	int r = net_plan(&run->net, n, NET_TRAIN, &p, e);
 	uint64_t start;
 
 	if (r < 0)
 		return r;
 	start = clock_ns();
-	net_take(p);
-	x->input_ns += clock_ns() - start;
+	net_load_batch(p);
+	run->input_ns += clock_ns() - start;
 	net_forward(p);
 	net_loss(p, &loss);
 	net_backward(p);
@@ -35,217 +35,222 @@ static int micro_batch(struct run *x, int n, int of_n, struct err *e)
 }
 
 /* Gradients and loss of this rank's n samples. */
-static int gradients(struct run *x, uint64_t first, int n,
-		     struct step_numbers *numbers, struct err *e)
+static int step_gradients(struct run *run, uint64_t first, int n,
+			  struct step_args *args, struct err *e)
 {
 	int r = 0;
 
-	if (n <= x->micro) {
-		r = net_accumulate(&x->net, NET_WHOLE, e);
-		return r < 0 ? r : micro_batch(x, n, n, e);
+	if (n <= run->micro) {
+		r = net_accumulate(&run->net, NET_WHOLE, e);
+		return r < 0 ? r : step_micro_batch(run, n, n, e);
 	}
-	for (int at = 0; r == 0 && at < n; at += x->micro) {
+	for (int at = 0; r == 0 && at < n; at += run->micro) {
 		int left = n - at;
 		enum net_part part = at == 0 ? NET_FIRST :
-				     left <= x->micro ? NET_LAST : NET_MIDDLE;
+				     left <= run->micro ? NET_LAST : NET_MIDDLE;
 
-		numbers->first = first + (uint64_t)at;
-		x->ops->numbers(x->device, numbers);
-		r = net_accumulate(&x->net, part, e);
+		args->first = first + (uint64_t)at;
+		run->ops->set_step(run->device, args);
+		r = net_accumulate(&run->net, part, e);
 		if (r == 0)
-			r = micro_batch(x, left < x->micro ? left : x->micro,
-					n, e);
+			r = step_micro_batch(
+				run, left < run->micro ? left : run->micro, n,
+				e);
 	}
 	return r;
 }
 
 /* The average over all ranks of gradients that libddp cannot reach. */
-static int reduce_staged(struct run *x, struct err *e)
+static int step_reduce_staged(struct run *run, struct err *e)
 {
-	size_t n = x->net.arena + NET_LOSS_VALUES;
+	size_t n = run->net.arena + NET_LOSS_VALUES;
 	int r;
 
-	x->ops->get(x->device, x->staged, x->net.gradients,
-		    n * sizeof(float));
-	r = ddp_all_reduce(x->world, x->staged, x->staged, n, DDP_F32, DDP_AVG);
+	run->ops->get(run->device, run->staged, run->net.gradients,
+		      n * sizeof(float));
+	r = ddp_all_reduce(run->world, run->staged, run->staged, n, DDP_F32,
+			   DDP_AVG);
 	if (r < 0)
 		return run_from_ddp(r, e);
-	x->ops->put(x->device, x->net.gradients, x->staged, n * sizeof(float));
+	run->ops->put(run->device, run->net.gradients, run->staged,
+		      n * sizeof(float));
 	return 0;
 }
 
-static void update(struct run *x)
+static void step_update(struct run *run)
 {
-	struct net *net = &x->net;
+	struct net *net = &run->net;
 	struct update u = {
-		.how = x->recipe.optimizer, .count = net->arena,
+		.how = run->recipe.optimizer, .count = net->arena,
 		.grad = net->gradients, .scale = 1, .param = net->parameters,
-		.moment = {x->state.moment[0], x->state.moment[1]},
+		.moment = {run->state.moment[0], run->state.moment[1]},
 		.loss = net->loss,
 	};
 
-	x->ops->update(x->device, &u);
+	run->ops->update(run->device, &u);
 }
 
 /* Gradients that were not told one by one: all of them now. */
-static void tell_reducer(struct run *x)
+static void step_mark_ready(struct run *run)
 {
-	for (int i = x->spec.layer_count; i >= 0; i--) {
+	for (int i = run->spec.layer_count; i >= 0; i--) {
 		size_t at, count;
 
-		net_slice(&x->net, i, &at, &count);
-		if (count && x->net.on_ready)
-			x->net.on_ready(x, i);
+		net_slice(&run->net, i, &at, &count);
+		if (count && run->net.on_ready)
+			run->net.on_ready(run, i);
 	}
 }
 
 /* The average of the gradients, where there is another rank. */
-static int reduce(struct run *x, struct err *e)
+static int step_reduce(struct run *run, struct err *e)
 {
-	int r = x->reducing;
+	int r = run->reduce_rc;
 
-	if (x->staged)
-		return reduce_staged(x, e);
-	if (r == 0 && x->reducer)
-		r = ddp_reducer_finish(x->reducer);
+	if (run->staged)
+		return step_reduce_staged(run, e);
+	if (r == 0 && run->reducer)
+		r = ddp_reducer_finish(run->reducer);
 	return run_from_ddp(r, e);
 }
 
-static int do_it(struct run *x, uint64_t first, int n,
-		 struct step_numbers *numbers, struct err *e)
+static int step_compute(struct run *run, uint64_t first, int n,
+			struct step_args *args, struct err *e)
 {
 	int r;
 
-	x->reducing = x->reducer ? ddp_reducer_begin(x->reducer, 1) : 0;
-	r = gradients(x, first, n, numbers, e);
+	run->reduce_rc = run->reducer ? ddp_reducer_begin(run->reducer, 1) : 0;
+	r = step_gradients(run, first, n, args, e);
 	if (r == 0)
-		r = reduce(x, e);
+		r = step_reduce(run, e);
 	if (r == 0)
-		update(x);
+		step_update(run);
 	return r;
 }
 
 /* What a graph holds must be the same at every step, and the ranks' messages
  * are no part of it. */
-static int can_record(const struct run *x, int n)
+static int step_can_capture(const struct run *run, int n)
 {
-	return x->plain_steps >= PLAIN_STEPS && n == x->batch &&
-	       x->micro >= x->batch && !x->device->sync_sum;
+	return run->eager_steps >= EAGER_STEPS && n == run->batch &&
+	       run->micro >= run->batch && !run->device->sync_sum;
 }
 
 /* Alone: the whole step. Else the gradients, without a word to the reducer. */
-static int record(struct run *x, uint64_t first, int n,
-		  struct step_numbers *numbers, struct err *e)
+static int step_capture(struct run *run, uint64_t first, int n,
+			struct step_args *args, struct err *e)
 {
-	void (*on_ready)(void *, int) = x->net.on_ready;
-	int r = x->ops->record_begin(x->device, e), ended;
+	void (*on_ready)(void *, int) = run->net.on_ready;
+	int r = run->ops->capture_begin(run->device, e), ended;
 
 	if (r < 0)
 		return r;
-	x->net.on_ready = NULL;
-	r = gradients(x, first, n, numbers, e);
-	x->net.on_ready = on_ready;
-	if (r == 0 && x->world_size == 1)
-		update(x);
-	ended = x->ops->record_end(x->device, &x->graph, r < 0 ? NULL : e);
+	run->net.on_ready = NULL;
+	r = step_gradients(run, first, n, args, e);
+	run->net.on_ready = on_ready;
+	if (r == 0 && run->world_size == 1)
+		step_update(run);
+	ended = run->ops->capture_end(run->device, &run->graph,
+				      r < 0 ? NULL : e);
 	if (r == 0)
 		r = ended;
-	if (!x->graph)
-		x->plain_steps = INT_MIN; /* it was done at once */
+	if (!run->graph)
+		run->eager_steps = INT_MIN; /* it was done at once */
 	return r;
 }
 
 /* A step that is recorded, or was done at once while it should have been. */
-static int replay(struct run *x, int ran, struct err *e)
+static int step_replay(struct run *run, int ran, struct err *e)
 {
 	int r;
 
 	if (!ran)
-		x->ops->graph_run(x->device, x->graph);
-	if (x->world_size == 1)
+		run->ops->graph_launch(run->device, run->graph);
+	if (run->world_size == 1)
 		return 0;
-	x->reducing = x->reducer ? ddp_reducer_begin(x->reducer, 1) : 0;
-	tell_reducer(x);
-	r = reduce(x, e);
+	run->reduce_rc = run->reducer ? ddp_reducer_begin(run->reducer, 1) : 0;
+	step_mark_ready(run);
+	r = step_reduce(run, e);
 	if (r == 0)
-		update(x);
+		step_update(run);
 	return r;
 }
 
-int step_do(struct run *x, uint64_t first, struct err *e)
+int step_run(struct run *run, uint64_t first, struct err *e)
 {
-	struct train_state *s = &x->state;
-	uint64_t left = ddp_sampler_size(&x->sampler) - first;
-	int n = left < (uint64_t)x->batch ? (int)left : x->batch;
+	struct train_state *s = &run->state;
+	uint64_t left = ddp_sampler_size(&run->sampler) - first;
+	int n = left < (uint64_t)run->batch ? (int)left : run->batch;
 	int r;
-	struct step_numbers numbers = {
-		.step = (uint64_t)s->at.step + 1, .first = first,
-		.lr = schedule_lr(&x->schedule, run_done(x)),
+	struct step_args args = {
+		.step = (uint64_t)s->position.step + 1, .first = first,
+		.lr = schedule_lr(&run->schedule, run_done(run)),
 	};
 
-	x->ops->numbers(x->device, &numbers);
-	if (!x->graph && can_record(x, n)) {
-		r = record(x, first, n, &numbers, e);
+	run->ops->set_step(run->device, &args);
+	if (!run->graph && step_can_capture(run, n)) {
+		r = step_capture(run, first, n, &args, e);
 		if (r == 0)
-			r = replay(x, !x->graph, e);
-	} else if (x->graph && n == x->batch) {
-		r = replay(x, 0, e);
+			r = step_replay(run, !run->graph, e);
+	} else if (run->graph && n == run->batch) {
+		r = step_replay(run, 0, e);
 	} else {
-		r = do_it(x, first, n, &numbers, e);
-		x->plain_steps += n == x->batch && x->plain_steps >= 0;
+		r = step_compute(run, first, n, &args, e);
+		run->eager_steps += n == run->batch && run->eager_steps >= 0;
 	}
-	s->at.step++;
-	s->at.sample += (int64_t)n * x->world_size;
+	s->position.step++;
+	s->position.sample += (int64_t)n * run->world_size;
 	return r;
 }
 
-void step_release(struct run *x)
+void step_release(struct run *run)
 {
-	if (x->graph)
-		x->ops->graph_free(x->device, x->graph);
-	x->graph = NULL;
+	if (run->graph)
+		run->ops->graph_free(run->device, run->graph);
+	run->graph = NULL;
 }
 
 /* ---- A loss that is no number ---- */
 
 /* The batch of a step that is `back` steps before the one at first, forward
  * once more: nothing was updated since. NULL: all layers are finite. */
-static const char *find_layer(struct run *x, uint64_t first, uint64_t back)
+static const char *step_find_layer(struct run *run, uint64_t first,
+				   uint64_t back)
 {
-	uint64_t size = ddp_sampler_size(&x->sampler), left;
-	struct step_numbers numbers = {
-		.first = first - back * (uint64_t)x->batch,
+	uint64_t size = ddp_sampler_size(&run->sampler), left;
+	struct step_args args = {
+		.first = first - back * (uint64_t)run->batch,
 	};
 	const char *name = NULL;
 	struct err ignored;
 	struct plan *p;
 
-	left = size - numbers.first;
-	if (left > (uint64_t)x->batch)
-		left = (uint64_t)x->batch;
+	left = size - args.first;
+	if (left > (uint64_t)run->batch)
+		left = (uint64_t)run->batch;
 	while (left && !name) {
-		int n = left < (uint64_t)x->micro ? (int)left : x->micro;
+		int n = left < (uint64_t)run->micro ? (int)left : run->micro;
 
-		if (net_plan(&x->net, n, NET_TRAIN, &p, &ignored) < 0)
+		if (net_plan(&run->net, n, NET_TRAIN, &p, &ignored) < 0)
 			return NULL;
-		x->ops->numbers(x->device, &numbers);
-		net_take(p);
+		run->ops->set_step(run->device, &args);
+		net_load_batch(p);
 		net_forward(p);
 		name = net_first_not_finite(p);
-		numbers.first += (uint64_t)n;
+		args.first += (uint64_t)n;
 		left -= (uint64_t)n;
 	}
 	return name;
 }
 
 /* All ranks come here; the lowest that finds a layer says it, else rank 0. */
-static int come_apart(struct run *x, uint64_t halted, uint64_t first,
-		      float loss, struct err *e)
+static int step_diverged(struct run *run, uint64_t halted, uint64_t first,
+			 float loss, struct err *e)
 {
-	uint64_t back = (uint64_t)x->state.at.step - halted;
-	const char *name = find_layer(x, first, back);
-	int32_t who = name ? x->rank : INT32_MAX;
-	int r = ddp_all_reduce(x->world, &who, &who, 1, DDP_I32, DDP_MIN);
+	uint64_t back = (uint64_t)run->state.position.step - halted;
+	const char *name = step_find_layer(run, first, back);
+	int32_t who = name ? run->rank : INT32_MAX;
+	int r = ddp_all_reduce(run->world, &who, &who, 1, DDP_I32, DDP_MIN);
 
 	if (r < 0)
 		return run_from_ddp(r, e);
@@ -253,19 +258,19 @@ static int come_apart(struct run *x, uint64_t halted, uint64_t first,
 		"apart, %s%s; try a --lr smaller than %g", (double)loss,
 		(unsigned long long)halted, name ? "first in the weights or "
 		"the output of layer " : "in the loss itself: all layers are "
-		"finite", name ? name : "", x->recipe.lr);
-	return run_together(x, x->rank == (who == INT32_MAX ? 0 : who)
+		"finite", name ? name : "", run->recipe.lr);
+	return run_agree(run, run->rank == (who == INT32_MAX ? 0 : who)
 				       ? ERR_DATA : 0, e);
 }
 
-int step_result(struct run *x, uint64_t first, float *loss, struct err *e)
+int step_loss(struct run *run, uint64_t first, float *loss, struct err *e)
 {
 	uint64_t halted;
-	int r = x->ops->wait(x->device, e);
+	int r = run->ops->wait(run->device, e);
 
-	x->ops->get(x->device, loss, x->net.loss, sizeof *loss);
+	run->ops->get(run->device, loss, run->net.loss, sizeof(*loss));
 	if (r < 0)
 		return r;
-	halted = x->ops->halted(x->device);
-	return halted ? come_apart(x, halted, first, *loss, e) : 0;
+	halted = run->ops->halted(run->device);
+	return halted ? step_diverged(run, halted, first, *loss, e) : 0;
 }

@@ -18,7 +18,7 @@ int train_state_init(struct train_state *s, struct net *net,
 	size_t size = net->arena * sizeof(float);
 	int moments = optimizer->kind == OPTIMIZER_ADAM ? 2 : 1, r = 0;
 
-	memset(s, 0, sizeof *s);
+	memset(s, 0, sizeof(*s));
 	s->net = net;
 	s->optimizer = optimizer->kind;
 	for (int i = 0; r == 0 && i < moments; i++) {
@@ -36,55 +36,56 @@ void train_state_release(struct train_state *s)
 		return;
 	for (int i = 0; i < 2; i++)
 		s->net->ops->free(s->net->device, s->moment[i]);
-	memset(s, 0, sizeof *s);
+	memset(s, 0, sizeof(*s));
 }
 
 /* The state in the host's memory, as it is in a file. */
 struct image {
-	struct train_position at;
+	struct train_position position;
 	struct train_about about;
 	float *values; /* parameters, moments, running statistics */
 	struct ddp_section section[SECTIONS];
 	int count;
 };
 
-static int make_image(struct image *m, const struct train_state *s,
-		      struct err *e)
+static int train_image_init(struct image *m, const struct train_state *s,
+			    struct err *e)
 {
 	static const char *const names[2][2] = {
 		[OPTIMIZER_ADAM] = {"adam.m", "adam.v"},
 		[OPTIMIZER_SGD] = {"sgd.momentum", ""},
 	};
 	size_t n = s->net->parameter_count, buffers = net_buffer_count(s->net);
-	float *p = calloc(3 * n + buffers, sizeof *p);
+	float *p = calloc(3 * n + buffers, sizeof(*p));
 
 	if (!p)
 		return err_set(e, -ENOMEM, "no memory for a checkpoint of %zu "
 			       "parameters", n);
 	m->values = p;
-	m->at = s->at;
+	m->position = s->position;
 	m->about = s->about;
 	m->count = FIXED;
-	m->section[0] = (struct ddp_section){"position", &m->at, sizeof m->at};
+	m->section[0] = (struct ddp_section){"position", &m->position,
+					     sizeof(m->position)};
 	m->section[1] = (struct ddp_section){"about", &m->about,
-					     sizeof m->about};
+					     sizeof(m->about)};
 	m->section[m->count++] = (struct ddp_section){"parameters", p,
-						      n * sizeof *p};
+						      n * sizeof(*p)};
 	p += n;
 	for (int i = 0; i < 2; i++)
 		if (s->moment[i]) {
 			m->section[m->count++] = (struct ddp_section){
-				names[s->optimizer][i], p, n * sizeof *p};
+				names[s->optimizer][i], p, n * sizeof(*p)};
 			p += n;
 		}
 	if (buffers)
 		m->section[m->count++] = (struct ddp_section){
-			"buffers", p, buffers * sizeof *p};
+			"buffers", p, buffers * sizeof(*p)};
 	return 0;
 }
 
 /* Between the sections and the device. */
-static void move(struct train_state *s, struct image *m, int into)
+static void train_image_copy(struct train_state *s, struct image *m, int into)
 {
 	float *arena[3] = {s->net->parameters, s->moment[0], s->moment[1]};
 	int k = FIXED;
@@ -109,11 +110,11 @@ int train_state_save(struct train_state *s, const char *path, struct err *e)
 {
 	char kind[MODEL_KIND_MAX];
 	struct image m;
-	int r = make_image(&m, s, e);
+	int r = train_image_init(&m, s, e);
 
 	if (r < 0)
 		return r;
-	move(s, &m, 0);
+	train_image_copy(s, &m, 0);
 	r = ddp_checkpoint_save(path, model_kind(s->net->spec, kind), m.section,
 				m.count);
 	if (r < 0)
@@ -122,16 +123,17 @@ int train_state_save(struct train_state *s, const char *path, struct err *e)
 	return r;
 }
 
-static int check_position(const struct train_state *s,
-			  const struct train_position *at, const char *path,
-			  uint64_t samples, struct err *e)
+static int train_state_check_position(const struct train_state *s,
+				      const struct train_position *at,
+				      const char *path, uint64_t samples,
+				      struct err *e)
 {
-	if (at->seed != s->at.seed)
+	if (at->seed != s->position.seed)
 		return err_set(e, ERR_USAGE, "--resume: %s is of a run with "
 			       "--seed %lld, this one has %lld; its order of "
 			       "samples would be another one, so give the same",
 			       path, (long long)at->seed,
-			       (long long)s->at.seed);
+			       (long long)s->position.seed);
 	if (at->epoch < 0 || at->step < 0 || at->sample < 0 ||
 	    (uint64_t)at->sample > 2 * samples + (1u << 20))
 		return err_set(e, ERR_DATA, "--resume: the position in %s is "
@@ -145,21 +147,22 @@ int train_state_load(struct train_state *s, const char *path, uint64_t samples,
 {
 	char kind[MODEL_KIND_MAX];
 	struct image m;
-	int r = make_image(&m, s, e);
+	int r = train_image_init(&m, s, e);
 
 	if (r < 0)
 		return r;
 	r = ddp_checkpoint_load(path, model_kind(s->net->spec, kind), m.section,
 				m.count);
 	if (r == 0)
-		r = check_position(s, &m.at, path, samples, e);
+		r = train_state_check_position(s, &m.position, path, samples,
+					       e);
 	else if (r != -ENOENT)
 		err_set(e, r, "%s", ddp_last_error());
 	if (r == 0) {
-		move(s, &m, 1);
-		s->at = m.at;
+		train_image_copy(s, &m, 1);
+		s->position = m.position;
 		*was = m.about;
-		was->device[sizeof was->device - 1] = 0;
+		was->device[sizeof(was->device) - 1] = 0;
 	}
 	free(m.values);
 	return r == -ENOENT ? 0 : r < 0 ? r : 1;
@@ -169,23 +172,23 @@ int train_state_share(struct train_state *s, struct ddp_comm *world,
 		      struct err *e)
 {
 	struct image m;
-	int r = make_image(&m, s, e);
+	int r = train_image_init(&m, s, e);
 
 	if (r < 0)
 		return r;
 	if (ddp_rank(world) == 0)
-		move(s, &m, 0);
-	r = ddp_broadcast(world, &m.at, sizeof m.at, DDP_U8, 0);
+		train_image_copy(s, &m, 0);
+	r = ddp_broadcast(world, &m.position, sizeof(m.position), DDP_U8, 0);
 	/* moments that are zero everywhere stay where they are */
 	for (int k = FIXED; r == 0 && k < m.count; k++)
-		if (m.at.step || !strchr(m.section[k].name, '.'))
+		if (m.position.step || !strchr(m.section[k].name, '.'))
 			r = ddp_broadcast(world, m.section[k].data,
 					  m.section[k].size, DDP_U8, 0);
 	if (r < 0)
 		err_set(e, r, "%s", ddp_last_error());
 	if (r == 0 && ddp_rank(world) != 0) {
-		move(s, &m, 1);
-		s->at = m.at;
+		train_image_copy(s, &m, 1);
+		s->position = m.position;
 	}
 	free(m.values);
 	return r;
@@ -198,9 +201,9 @@ struct list {
 	size_t size, used;
 };
 
-static void say(struct list *l, const char *fmt, ...)
+static void changes_add(struct list *l, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-static void say(struct list *l, const char *fmt, ...)
+static void changes_add(struct list *l, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -216,43 +219,50 @@ static void say(struct list *l, const char *fmt, ...)
 	l->used += n > 0 ? (size_t)n : 0;
 }
 
-static void compare_place(struct list *l, const struct train_about *was,
-			  const struct train_about *now)
+static void changes_in_place(struct list *l, const struct train_about *was,
+			     const struct train_about *now)
 {
 	if (was->world_size != now->world_size)
-		say(l, "%lld rank%s instead of %lld (sums are rounded in "
-		    "another order)", (long long)now->world_size,
-		    now->world_size == 1 ? "" : "s",
-		    (long long)was->world_size);
+		changes_add(l,
+			    "%lld rank%s instead of %lld (sums are rounded in "
+			    "another order)",
+			    (long long)now->world_size,
+			    now->world_size == 1 ? "" : "s",
+			    (long long)was->world_size);
 	if (strcmp(was->device, now->device) != 0)
-		say(l, "%s instead of %s (rounds differently)", now->device,
-		    was->device);
+		changes_add(l, "%s instead of %s (rounds differently)",
+			    now->device, was->device);
 	if (was->bf16 != now->bf16)
-		say(l, "--precision %s instead of %s",
-		    now->bf16 ? "bf16" : "fp32", was->bf16 ? "bf16" : "fp32");
+		changes_add(l, "--precision %s instead of %s",
+			    now->bf16 ? "bf16" : "fp32",
+			    was->bf16 ? "bf16" : "fp32");
 }
 
-static void compare_batch(struct list *l, const struct train_about *was,
-			  const struct train_about *now)
+static void changes_in_batch(struct list *l, const struct train_about *was,
+			     const struct train_about *now)
 {
 	if (was->batch != now->batch)
-		say(l, "--batch-size %lld instead of %lld (another number of "
-		    "steps an epoch)", (long long)now->batch,
-		    (long long)was->batch);
+		changes_add(
+			l,
+			"--batch-size %lld instead of %lld (another number of "
+			"steps an epoch)",
+			(long long)now->batch, (long long)was->batch);
 	if (was->sync_bn != now->sync_bn)
-		say(l, "batch normalisation by the statistics of %s",
-		    now->sync_bn ? "all ranks" : "each rank");
+		changes_add(l, "batch normalisation by the statistics of %s",
+			    now->sync_bn ? "all ranks" : "each rank");
 	else if (was->micro != now->micro && !now->sync_bn)
-		say(l, "%lld samples a rank at once instead of %lld (batch "
-		    "normalisation, if there is one, sees as many)",
-		    (long long)now->micro, (long long)was->micro);
+		changes_add(
+			l,
+			"%lld samples a rank at once instead of %lld (batch "
+			"normalisation, if there is one, sees as many)",
+			(long long)now->micro, (long long)was->micro);
 }
 
-static void compare_number(struct list *l, const char *option, double was,
-			   double now)
+static void changes_in_number(struct list *l, const char *option, double was,
+			      double now)
 {
 	if (was != now)
-		say(l, "%s %g instead of %g", option, now, was);
+		changes_add(l, "%s %g instead of %g", option, now, was);
 }
 
 const char *train_about_changes(const struct train_about *was,
@@ -262,25 +272,26 @@ const char *train_about_changes(const struct train_about *was,
 	struct list l = {out, size, 0};
 
 	out[0] = 0;
-	compare_place(&l, was, now);
-	compare_batch(&l, was, now);
-	compare_number(&l, "--lr", was->lr, now->lr);
-	compare_number(&l, "--momentum", was->momentum, now->momentum);
-	compare_number(&l, "--weight-decay", was->weight_decay,
-		       now->weight_decay);
-	compare_number(&l, "--label-smoothing", was->smoothing,
-		       now->smoothing);
+	changes_in_place(&l, was, now);
+	changes_in_batch(&l, was, now);
+	changes_in_number(&l, "--lr", was->lr, now->lr);
+	changes_in_number(&l, "--momentum", was->momentum, now->momentum);
+	changes_in_number(&l, "--weight-decay", was->weight_decay,
+			  now->weight_decay);
+	changes_in_number(&l, "--label-smoothing", was->smoothing,
+			  now->smoothing);
 	if (was->nesterov != now->nesterov)
-		say(&l, "with%s Nesterov's momentum",
-		    now->nesterov ? "" : "out");
+		changes_add(&l, "with%s Nesterov's momentum",
+			    now->nesterov ? "" : "out");
 	if (was->augment != now->augment)
-		say(&l, "with%s augmentation", now->augment ? "" : "out");
+		changes_add(&l, "with%s augmentation",
+			    now->augment ? "" : "out");
 	if (was->schedule != now->schedule)
-		say(&l, "another --schedule");
+		changes_add(&l, "another --schedule");
 	else if ((was->total != now->total || was->warmup != now->warmup) &&
 		 (now->schedule != SCHEDULE_CONSTANT || now->warmup ||
 		  was->warmup))
-		say(&l, "a schedule over %lld steps instead of %lld",
-		    (long long)now->total, (long long)was->total);
+		changes_add(&l, "a schedule over %lld steps instead of %lld",
+			    (long long)now->total, (long long)was->total);
 	return out;
 }

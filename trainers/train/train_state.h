@@ -38,7 +38,7 @@ struct train_state {
 	struct net *net; /* borrowed */
 	float *moment[2]; /* the optimizer's, one arena each; NULL: has none */
 	enum optimizer_kind optimizer;
-	struct train_position at;
+	struct train_position position;
 	struct train_about about; /* of this run */
 };
 
@@ -51,7 +51,7 @@ void train_state_release(struct train_state *s);
 /* Writes the checkpoint path whole or not at all. Errors are libddp's. */
 int train_state_save(struct train_state *s, const char *path, struct err *e);
 
-/* Reads it back; s->at.seed holds what this run was told and must be the
+/* Reads it back; s->position.seed holds what this run was told and must be the
  * file's; samples is how many an epoch has. was is what the file's run was.
  * Returns 1, 0 if there is no such file, or an error, after which s is as
  * before. */

@@ -118,10 +118,10 @@ static const struct {
 	{"conv", TRAINER_ARCH, "has no convolutions"},
 	{"save-images", TRAINER_IMAGES_OUT, "has no images as its output"},
 };
-enum { LIMITED = sizeof limited / sizeof *limited };
+enum { LIMITED = sizeof(limited) / sizeof(*limited) };
 
 /* Index into limited, or -1: everybody has it. */
-static int limit_of(const char *name)
+static int trainer_options_limit(const char *name)
 {
 	for (int i = 0; i < LIMITED; i++)
 		if (!strcmp(limited[i].name, name))
@@ -129,12 +129,13 @@ static int limit_of(const char *name)
 	return -1;
 }
 
-static int check_features(const struct trainer_options *o, const char *name,
-			  unsigned features, struct err *e)
+static int trainer_options_check_features(const struct trainer_options *o,
+					  const char *name, unsigned features,
+					  struct err *e)
 {
 	for (const struct option_spec *s = trainer_option_table; s->name; s++) {
 		const char *given = (const char *)o + s->given_offset;
-		int i = limit_of(s->name);
+		int i = trainer_options_limit(s->name);
 
 		if (i < 0 || (features & limited[i].needs) ||
 		    !*(const int *)(const void *)given)
@@ -146,14 +147,15 @@ static int check_features(const struct trainer_options *o, const char *name,
 }
 
 /* An empty variable is as one that is not set. */
-static void drop_empty(const char **text)
+static void trainer_options_drop_empty(const char **text)
 {
 	if (*text && !**text)
 		*text = NULL;
 }
 
 /* What cannot be an empty name. */
-static int check_names(const struct trainer_options *o, struct err *e)
+static int trainer_options_check_names(const struct trainer_options *o,
+				       struct err *e)
 {
 	const struct {
 		const char *option, *value;
@@ -162,14 +164,15 @@ static int check_names(const struct trainer_options *o, struct err *e)
 		{"log-dir", o->log_dir}, {"save-images", o->save_images},
 	};
 
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
 		if (files[i].value && !*files[i].value)
 			return err_set(e, ERR_USAGE, "--%s: the name is empty",
 				       files[i].option);
 	return 0;
 }
 
-static int check_pairs(const struct trainer_options *o, struct err *e)
+static int trainer_options_check_pairs(const struct trainer_options *o,
+				       struct err *e)
 {
 	int by_file = o->resume && *o->resume &&
 		      strcmp(o->resume, TRAINER_RESUME_AUTO) != 0;
@@ -192,7 +195,8 @@ static int check_pairs(const struct trainer_options *o, struct err *e)
 	return 0;
 }
 
-static int check_precision(struct trainer_options *o, struct err *e)
+static int trainer_options_check_precision(struct trainer_options *o,
+					   struct err *e)
 {
 	o->bf16 = !strcmp(o->precision, "bf16");
 	if (!o->bf16 && strcmp(o->precision, "fp32") != 0)
@@ -201,7 +205,7 @@ static int check_precision(struct trainer_options *o, struct err *e)
 	return 0;
 }
 
-static int check_conv(struct trainer_options *o, struct err *e)
+static int trainer_options_check_conv(struct trainer_options *o, struct err *e)
 {
 	o->direct = !strcmp(o->conv, "direct");
 	if (!o->direct && strcmp(o->conv, "auto") != 0)
@@ -221,27 +225,27 @@ int trainer_options_parse(struct trainer_options *o, const char *name,
 	if (r < argc)
 		return err_set(e, ERR_USAGE, "unexpected argument '%s'; all is "
 			       "said by options, see --help", argv[r]);
-	drop_empty(&o->data);
-	drop_empty(&o->backend);
-	r = check_features(o, name, features, e);
+	trainer_options_drop_empty(&o->data);
+	trainer_options_drop_empty(&o->backend);
+	r = trainer_options_check_features(o, name, features, e);
 	if (r == 0)
-		r = check_names(o, e);
+		r = trainer_options_check_names(o, e);
 	if (r == 0)
-		r = check_pairs(o, e);
+		r = trainer_options_check_pairs(o, e);
 	if (r == 0)
-		r = check_precision(o, e);
-	return r == 0 ? check_conv(o, e) : r;
+		r = trainer_options_check_precision(o, e);
+	return r == 0 ? trainer_options_check_conv(o, e) : r;
 }
 
 void trainer_options_help(const char *name, const char *about,
 			  unsigned features, const struct trainer_options *o)
 {
-	struct option_spec table[sizeof trainer_option_table /
-				 sizeof *trainer_option_table];
+	struct option_spec table[sizeof(trainer_option_table) /
+				 sizeof(*trainer_option_table)];
 	int n = 0;
 
 	for (const struct option_spec *s = trainer_option_table; s->name; s++) {
-		int i = limit_of(s->name);
+		int i = trainer_options_limit(s->name);
 
 		if (i < 0 || (features & limited[i].needs))
 			table[n++] = *s;

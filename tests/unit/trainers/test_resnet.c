@@ -157,7 +157,7 @@ START_TEST(first_weights_are_drawn_as_torchvision_draws_them)
 				     &e), 0);
 	ck_assert_int_eq(net_init(&net, &r.spec, d, NULL, 1, NET_EVALUATE, &e),
 			 0);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	values = p = malloc(net.parameter_count * sizeof *values);
 	net_get(&net, net.parameters, values);
 	for (int i = 0; i < net.param_count; i++) {
@@ -332,7 +332,7 @@ struct trial {
 	const struct curve *curve;
 	struct net net;
 	struct device *device;
-	struct feed *feed;
+	struct loader *loader;
 	float *moment, *gradients; /* of step 0, as PyTorch has them */
 	double loss[STEPS_MAX];
 };
@@ -352,7 +352,7 @@ static void run_steps(struct trial *t, int steps)
 	ck_assert_int_eq(net_plan(net, t->curve->batch, NET_TRAIN, &p, NULL),
 			 0);
 	for (int s = 0; s < steps; s++) {
-		ops_cpu.numbers(t->device, &(struct step_numbers){
+		ops_cpu.set_step(t->device, &(struct step_args){
 			(uint64_t)s + 1, (uint64_t)(s * t->curve->batch),
 			.001});
 		net_step(p, &loss);
@@ -435,12 +435,12 @@ START_TEST(losses_and_gradients_are_pytorchs)
 
 	t.device = open_cpu(c->direct);
 	ck_assert_int_eq(resnet_init(&r, c->arch, c->stem, &cifar, &e), 0);
-	ck_assert_int_eq(ops_cpu.feed_new(t.device, &(struct feed_spec){
-		.part = &part, .shape = cifar, .batch = c->batch}, &t.feed,
+	ck_assert_int_eq(ops_cpu.loader_new(t.device, &(struct loader_spec){
+		.part = &part, .shape = cifar, .batch = c->batch}, &t.loader,
 		&e), 0);
-	ck_assert_int_eq(ops_cpu.feed_order(t.feed, order, part.count, 0, &e),
-			 0);
-	ck_assert_msg(net_init(&t.net, &r.spec, t.device, t.feed, c->batch,
+	ck_assert_int_eq(
+		ops_cpu.loader_order(t.loader, order, part.count, 0, &e), 0);
+	ck_assert_msg(net_init(&t.net, &r.spec, t.device, t.loader, c->batch,
 			       NET_TRAIN, &e) == 0, "%s", e.text);
 	fill_weights(&t.net);
 	t.moment = calloc(t.net.arena, sizeof *t.moment);
@@ -450,7 +450,7 @@ START_TEST(losses_and_gradients_are_pytorchs)
 	compare(&t, folder, steps);
 
 	net_release(&t.net);
-	ops_cpu.feed_free(t.device, t.feed);
+	ops_cpu.loader_free(t.device, t.loader);
 	ops_cpu.close(t.device);
 	resnet_release(&r);
 	free(t.moment);

@@ -30,8 +30,8 @@ START_TEST(tensors_turn_as_the_host_turns_them)
 	enum tensor_type type = _i & 1 ? TENSOR_BF16 : TENSOR_F32;
 	const int *s = shapes[_i / 2];
 	struct box b = box_new(s[0], s[1], s[2], s[3], type);
-	struct kernel_turn t = {type == TENSOR_BF16, s[0], s[1], s[2] * s[3],
-				layout_channels(s[1], type)};
+	struct kernel_transpose t = {type == TENSOR_BF16, s[0], s[1],
+				     s[2] * s[3], layout_channels(s[1], type)};
 	size_t count = box_count(&b);
 	void *there = room(b.t.bytes);
 	float *back = room(count * sizeof *back);
@@ -247,7 +247,7 @@ START_TEST(updates_are_the_cpus)
 		 .weight_decay = 5e-4}};
 	struct arenas a = arenas_new(NULL), b = arenas_new(&a);
 	uint16_t *narrow = room(ARENA * 2), *want = room(ARENA * 2);
-	struct step_numbers n = {.lr = 0.05};
+	struct step_args n = {.lr = 0.05};
 	struct update u = {
 		.how = optimizers[_i], .count = ARENA, .grad = b.grad,
 		.scale = _i & 1 ? 0.25f : 1, .param = b.param,
@@ -256,9 +256,9 @@ START_TEST(updates_are_the_cpus)
 
 	k.narrow = narrow;
 	for (n.step = 1; n.step <= 3; n.step++) {
-		kernel_numbers(NULL, &state, n.step, 0, n.lr);
+		kernel_set_step(NULL, &state, n.step, 0, n.lr);
 		kernel_update(NULL, &state, &k);
-		ops_cpu.numbers(cpu, &n);
+		ops_cpu.set_step(cpu, &n);
 		ops_cpu.update(cpu, &u);
 	}
 	for (int i = 0; i < ARENA; i++) {
@@ -283,11 +283,11 @@ START_TEST(no_update_after_a_loss_that_is_none)
 	float loss = NAN;
 
 	k.loss = &loss;
-	kernel_numbers(NULL, &state, 41, 0, 0.1);
+	kernel_set_step(NULL, &state, 41, 0, 0.1);
 	kernel_update(NULL, &state, &k);
 	ck_assert_uint_eq(state.halted, 41);
 	loss = 1; /* it stays so */
-	kernel_numbers(NULL, &state, 42, 0, 0.1);
+	kernel_set_step(NULL, &state, 42, 0, 0.1);
 	kernel_update(NULL, &state, &k);
 	ck_assert_uint_eq(state.halted, 41);
 	ck_assert_mem_eq(a.param, b.param, ARENA * sizeof(float));
@@ -359,8 +359,8 @@ END_TEST
 
 enum { SAMPLES = 9 };
 
-static float pixel(const struct kernel_take *t, uint32_t sample, int c, int y,
-		   int x)
+static float pixel(const struct kernel_load_batch *t, uint32_t sample, int c,
+		   int y, int x)
 {
 	struct augment a = {0, 0, 0};
 	int iy, ix, v = 0;
@@ -385,7 +385,7 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 	uint8_t *pixels = room(SAMPLES * size), got[4];
 	uint8_t labels[SAMPLES] = {9, 1, 2, 3, 4, 5, 6, 7, 8};
 	struct kernel_order o;
-	struct kernel_take t = {
+	struct kernel_load_batch t = {
 		.pixels = pixels, .labels = labels, .order = &o,
 		.channels = channels, .height = h, .width = w, .n = 4,
 		.mean = {0.5f, 0.4f, 0.3f}, .std = {0.2f, 0.3f, 0.25f, 1},
@@ -401,8 +401,8 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 		t.out = out.t.data = room(4 * size * sizeof(float));
 	}
 	kernel_order(NULL, &o, order, 5);
-	kernel_numbers(NULL, &state, 1, 2, 0);
-	kernel_take(NULL, &state, &t);
+	kernel_set_step(NULL, &state, 1, 2, 0);
+	kernel_load_batch(NULL, &state, &t);
 	if (bf16)
 		box_read(&out);
 	else
@@ -423,7 +423,7 @@ static void check_take(int channels, int h, int w, int bf16, int augment)
 	}
 	memset(got, 0, sizeof got);
 	t.out = NULL;
-	kernel_take(NULL, &state, &t);
+	kernel_load_batch(NULL, &state, &t);
 	ck_assert_uint_eq(got[3], labels[order[5]]);
 	free(pixels);
 	box_free(&out);

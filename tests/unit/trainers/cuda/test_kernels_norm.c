@@ -430,7 +430,7 @@ START_TEST(average_is_over_all_places)
 	int c = _i < 2 ? 5 : 72, bf16 = _i & 1;
 	struct box x = box_new(3, c, 7, 3, type);
 	struct box dx = box_empty(3, c, 7, 3, type);
-	struct kernel_turn t = {bf16, 3, c, 21, layout_channels(c, type)};
+	struct kernel_transpose t = {bf16, 3, c, 21, layout_channels(c, type)};
 	float *y = floats(3 * (size_t)c), *dy = floats(3 * (size_t)c);
 	float *dy1 = floats(3 * (size_t)c);
 

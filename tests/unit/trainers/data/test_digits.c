@@ -70,23 +70,24 @@ END_TEST
 
 static struct device *device;
 
-static struct feed *feed_of(const struct dataset *d,
-			    const struct dataset_part *part)
+static struct loader *loader_of(const struct dataset *d,
+				const struct dataset_part *part)
 {
-	struct feed_spec s = {.part = part, .shape = d->shape, .batch = BATCH};
+	struct loader_spec s = {
+		.part = part, .shape = d->shape, .batch = BATCH};
 	struct err e = ERR_INIT;
 	uint32_t *order = malloc(part->count * sizeof *order);
-	struct feed *f;
+	struct loader *f;
 
 	for (uint32_t i = 0; i < part->count; i++)
 		order[i] = i;
-	ck_assert_int_eq(ops_cpu.feed_new(device, &s, &f, &e), 0);
-	ck_assert_int_eq(ops_cpu.feed_order(f, order, part->count, 0, &e), 0);
+	ck_assert_int_eq(ops_cpu.loader_new(device, &s, &f, &e), 0);
+	ck_assert_int_eq(ops_cpu.loader_order(f, order, part->count, 0, &e), 0);
 	free(order);
 	return f;
 }
 
-static double test_accuracy(struct net *net, struct feed *f)
+static double test_accuracy(struct net *net, struct loader *f)
 {
 	struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
 	struct plan *p;
@@ -94,8 +95,8 @@ static double test_accuracy(struct net *net, struct feed *f)
 	ck_assert_int_eq(net_plan(net, BATCH, NET_EVALUATE, &p, NULL), 0);
 	memset(net->tally, 0, sizeof *net->tally);
 	for (uint32_t i = 0; i < TEST; i += BATCH) {
-		ops_cpu.numbers(device, &(struct step_numbers){.first = i});
-		net_take_from(p, f);
+		ops_cpu.set_step(device, &(struct step_args){.first = i});
+		net_load_batch_from(p, f);
 		net_forward(p);
 		net_loss(p, &loss);
 	}
@@ -105,8 +106,8 @@ static double test_accuracy(struct net *net, struct feed *f)
 static double trained_accuracy(const struct model_spec *spec,
 			       const struct dataset *d)
 {
-	struct feed *train = feed_of(d, &d->train);
-	struct feed *test = feed_of(d, &d->test);
+	struct loader *train = loader_of(d, &d->train);
+	struct loader *test = loader_of(d, &d->test);
 	struct loss_spec loss = {LOSS_CROSS_ENTROPY, 0, 1};
 	struct err e = ERR_INIT;
 	struct net net = {0};
@@ -117,7 +118,7 @@ static double trained_accuracy(const struct model_spec *spec,
 	ck_assert_int_eq(net_init(&net, spec, device, train, BATCH, NET_TRAIN,
 				  &e), 0);
 	ck_assert_int_eq(net_plan(&net, BATCH, NET_TRAIN, &p, &e), 0);
-	net_draw(&net, 0, &e);
+	net_init_weights(&net, 0, &e);
 	struct update u = {
 		.how = {OPTIMIZER_ADAM, .9, .999, 1e-8}, .count = net.arena,
 		.grad = net.gradients, .scale = 1, .param = net.parameters,
@@ -126,7 +127,7 @@ static double trained_accuracy(const struct model_spec *spec,
 	};
 	for (int epoch = 0; epoch < EPOCHS; epoch++)
 		for (uint32_t i = 0; i < TRAIN; i += BATCH) {
-			ops_cpu.numbers(device, &(struct step_numbers){
+			ops_cpu.set_step(device, &(struct step_args){
 				++step, i, 1e-3});
 			net_step(p, &loss);
 			ops_cpu.update(device, &u);
@@ -135,8 +136,8 @@ static double trained_accuracy(const struct model_spec *spec,
 	free(u.moment[0]);
 	free(u.moment[1]);
 	net_release(&net);
-	ops_cpu.feed_free(device, train);
-	ops_cpu.feed_free(device, test);
+	ops_cpu.loader_free(device, train);
+	ops_cpu.loader_free(device, test);
 	return accuracy;
 }
 

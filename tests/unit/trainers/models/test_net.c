@@ -57,7 +57,7 @@ enum { BATCH = 8, PIXELS_MAX = 3 * 12 * 12 };
 
 static struct net net;
 static struct device *device;
-static struct feed *feed;
+static struct loader *loader;
 static struct err e;
 
 static uint8_t pixels[2 * BATCH * PIXELS_MAX];
@@ -82,18 +82,19 @@ static void make(const struct model_spec *spec)
 	ck_assert_int_eq(ops_cpu.open(&(struct device_options){
 		.threads = 1, .core = -1}, &device, &e), 0);
 	ops_cpu.enter(device);
-	ck_assert_int_eq(ops_cpu.feed_new(device, &(struct feed_spec){
-		.part = &part, .shape = *s, .batch = 2 * BATCH}, &feed, &e),
+	ck_assert_int_eq(ops_cpu.loader_new(device, &(struct loader_spec){
+		.part = &part, .shape = *s, .batch = 2 * BATCH}, &loader, &e),
 		0);
-	ck_assert_int_eq(ops_cpu.feed_order(feed, order, 2 * BATCH, 0, &e), 0);
-	ck_assert_msg(net_init(&net, spec, device, feed, BATCH, NET_TRAIN,
+	ck_assert_int_eq(ops_cpu.loader_order(loader, order, 2 * BATCH, 0, &e),
+			 0);
+	ck_assert_msg(net_init(&net, spec, device, loader, BATCH, NET_TRAIN,
 			       &e) == 0, "%s", e.text);
 }
 
 static void release(void)
 {
 	net_release(&net);
-	ops_cpu.feed_free(device, feed);
+	ops_cpu.loader_free(device, loader);
 	ops_cpu.close(device);
 }
 
@@ -125,7 +126,7 @@ END_TEST
 START_TEST(seed_0_draws_what_pytorch_draws)
 {
 	make(&mlp);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	ck_assert(net.parameters[0] == -0x1.186p-12f);
 	ck_assert(net.parameters[50] == 0x1.39e56ap-6f);
 	release();
@@ -147,7 +148,7 @@ START_TEST(seed_0_is_the_reference_file)
 	make(spec);
 	size = net.arena * sizeof(float);
 	drawn = malloc(size);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	memcpy(drawn, net.parameters, size);
 	memset(net.parameters, 0, size);
 	ck_assert_msg(net_load_raw(&net, path, &e) == 0, "%s", e.text);
@@ -262,7 +263,7 @@ static float loss_at(struct plan *p, size_t parameter, float value)
 
 	net.parameters[parameter] = value;
 	ops_cpu.params_changed(device);
-	net_take(p);
+	net_load_batch(p);
 	net_forward(p);
 	net_loss(p, loss_of(net.spec));
 	net.parameters[parameter] = keep;
@@ -284,7 +285,7 @@ START_TEST(the_gradients_of_a_whole_model_are_its_slopes)
 	make(sloped[_i]);
 	p = plan_of(BATCH, NET_TRAIN);
 	gradients = malloc(net.arena * sizeof(float));
-	ck_assert_int_eq(net_draw(&net, 3, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 3, &e), 0);
 	net_step(p, loss_of(net.spec));
 	loss = *net.loss;
 	memcpy(gradients, net.gradients, net.arena * sizeof(float));
@@ -317,8 +318,8 @@ START_TEST(micro_batches_give_the_gradient_of_the_whole_batch)
 	struct plan *p;
 
 	make(&small);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
-	ops_cpu.numbers(device, &(struct step_numbers){1, 0, 0});
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
+	ops_cpu.set_step(device, &(struct step_args){1, 0, 0});
 	net_step(plan_of(2 * BATCH, NET_TRAIN), loss_of(&small));
 	loss = *net.loss;
 	whole = malloc(net.arena * sizeof *whole);
@@ -326,7 +327,7 @@ START_TEST(micro_batches_give_the_gradient_of_the_whole_batch)
 	p = plan_of(BATCH, NET_TRAIN);
 	ck_assert_int_eq(net_accumulate(&net, NET_FIRST, &e), 0);
 	net_step(p, &half);
-	ops_cpu.numbers(device, &(struct step_numbers){1, BATCH, 0});
+	ops_cpu.set_step(device, &(struct step_args){1, BATCH, 0});
 	ck_assert_int_eq(net_accumulate(&net, NET_LAST, &e), 0);
 	net_step(p, &half);
 	ck_assert_float_eq_tol(*net.loss, loss, 1e-5f);
@@ -368,7 +369,7 @@ START_TEST(the_first_layer_that_is_not_finite_is_named)
 
 	make(&blocks);
 	p = plan_of(BATCH, NET_TRAIN);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	net_step(p, loss_of(&blocks));
 	ck_assert_ptr_null(net_first_not_finite(p));
 	net_slice(&net, 6, &at, &count);
@@ -385,7 +386,7 @@ END_TEST
 static void evaluated(struct plan *p, struct tally *t)
 {
 	memset(net.tally, 0, sizeof *net.tally);
-	net_take(p);
+	net_load_batch(p);
 	net_forward(p);
 	net_loss(p, loss_of(net.spec));
 	*t = *net.tally;
@@ -396,13 +397,13 @@ START_TEST(evaluation_goes_by_running_statistics_and_counts_exactly)
 	struct tally whole, half[2];
 
 	make(&blocks);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	for (int i = 0; i < 50; i++)
 		net_step(plan_of(BATCH, NET_TRAIN), loss_of(&blocks));
-	ops_cpu.numbers(device, &(struct step_numbers){0});
+	ops_cpu.set_step(device, &(struct step_args){0});
 	evaluated(plan_of(2 * BATCH, NET_EVALUATE), &whole);
 	evaluated(plan_of(BATCH, NET_EVALUATE), &half[0]);
-	ops_cpu.numbers(device, &(struct step_numbers){.first = BATCH});
+	ops_cpu.set_step(device, &(struct step_args){.first = BATCH});
 	evaluated(plan_of(BATCH, NET_EVALUATE), &half[1]);
 	ck_assert_uint_eq(whole.count, 2 * BATCH);
 	ck_assert_uint_eq(half[0].count, BATCH);
@@ -439,12 +440,12 @@ START_TEST(evaluation_by_a_batchs_statistics_is_what_training_gave)
 	make(&blocks);
 	p = plan_of(BATCH, NET_TRAIN);
 	q = plan_of(BATCH, NET_EVALUATE);
-	ck_assert_int_eq(net_draw(&net, 0, &e), 0);
+	ck_assert_int_eq(net_init_weights(&net, 0, &e), 0);
 	memset(net.buffers, 0, net.buffer_arena * sizeof *net.buffers);
-	net_take(p);
+	net_load_batch(p);
 	net_forward(p);
 	take_statistics_of_the_batch(p);
-	net_take(q);
+	net_load_batch(q);
 	net_forward(q);
 	for (int i = 0; i < BATCH * 5; i++)
 		ck_assert_float_eq_tol(((float *)q->out->data)[i],

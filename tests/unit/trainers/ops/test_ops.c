@@ -56,15 +56,15 @@ static struct tensor rows(int n, int c, float *data)
 
 /* ---- What goes in ---- */
 
-static struct feed *feed_of(const struct dataset_part *part,
-			    const struct image_shape *shape,
-			    const uint32_t *order, size_t count)
+static struct loader *loader_of(const struct dataset_part *part,
+				const struct image_shape *shape,
+				const uint32_t *order, size_t count)
 {
-	struct feed_spec s = {.part = part, .shape = *shape, .batch = 8};
-	struct feed *f;
+	struct loader_spec s = {.part = part, .shape = *shape, .batch = 8};
+	struct loader *f;
 
-	ck_assert_int_eq(ops->feed_new(device, &s, &f, NULL), 0);
-	ck_assert_int_eq(ops->feed_order(f, order, count, 0, NULL), 0);
+	ck_assert_int_eq(ops->loader_new(device, &s, &f, NULL), 0);
+	ck_assert_int_eq(ops->loader_order(f, order, count, 0, NULL), 0);
 	return f;
 }
 
@@ -74,21 +74,21 @@ START_TEST(bytes_are_divided_by_255_exactly)
 	uint8_t pixels[512], labels[2] = {7, 9};
 	struct dataset_part part = {2, {.pixels = pixels, .size = 256}, labels};
 	const uint32_t order[] = {1, 0};
-	struct feed *f;
+	struct loader *f;
 	float out[512];
 	struct tensor t = {.n = 2, .c = 1, .h = 1, .w = 256, .plain = 1,
 			   .data = out};
 
 	for (int i = 0; i < 512; i++)
 		pixels[i] = (uint8_t)i;
-	f = feed_of(&part, &shape, order, 2);
-	ops->numbers(device, &(struct step_numbers){0});
-	ops->take(f, 2, &t);
+	f = loader_of(&part, &shape, order, 2);
+	ops->set_step(device, &(struct step_args){0});
+	ops->load_batch(f, 2, &t);
 	for (int i = 0; i < 512; i++)
 		ck_assert(out[i] == (float)pixels[i] / 255.0f);
 	ck_assert_int_eq(f->labels[0], 9);
 	ck_assert_int_eq(f->labels[1], 7);
-	ops->feed_free(device, f);
+	ops->loader_free(device, f);
 }
 END_TEST
 
@@ -99,17 +99,17 @@ START_TEST(channels_are_scaled_each_by_its_own)
 	struct dataset_part part = {2, {.pixels = pixels, .size = 4}, labels};
 	const uint32_t order[] = {0, 1, 0};
 	const float want[] = {2, -2, 0, .5f, -2, 2, .1f, .2f};
-	struct feed *f = feed_of(&part, &shape, order, 3);
+	struct loader *f = loader_of(&part, &shape, order, 3);
 	float out[8];
 	struct tensor t = {.n = 2, .c = 2, .h = 1, .w = 2, .plain = 1,
 			   .data = out};
 
 	/* the second sample of the order and the one after it */
-	ops->numbers(device, &(struct step_numbers){.first = 1});
-	ops->take(f, 2, &t);
+	ops->set_step(device, &(struct step_args){.first = 1});
+	ops->load_batch(f, 2, &t);
 	for (int i = 0; i < 8; i++)
 		ck_assert_float_eq_tol(out[i], want[i], 1e-6f);
-	ops->feed_free(device, f);
+	ops->loader_free(device, f);
 }
 END_TEST
 
@@ -150,14 +150,14 @@ static void list_samples(struct listed *s)
 				      s->value};
 }
 
-/* One linear layer over the samples, its input the feed's. */
+/* One linear layer over the samples, its input the loader's. */
 struct layer_run {
 	struct op *op;
 	float *weight, *bias, *dw, *db, *y, *dy, *x;
 	struct tensor in, out, d_out;
 };
 
-static void run_layer(struct layer_run *k, struct feed *f, int n, int out,
+static void run_layer(struct layer_run *k, struct loader *f, int n, int out,
 		      const float *c, int by_lists)
 {
 	size_t values = (size_t)(n * out);
@@ -183,7 +183,7 @@ static void run_layer(struct layer_run *k, struct feed *f, int n, int out,
 	/* twice: nothing of the first batch may be left */
 	for (int twice = 0; twice < 2; twice++) {
 		memcpy(k->dy, c, values * sizeof *c);
-		ops->take(f, n, by_lists ? NULL : &k->in);
+		ops->load_batch(f, n, by_lists ? NULL : &k->in);
 		ops->op_forward(device, k->op, by_lists ? f : NULL);
 		ops->op_backward(device, k->op, by_lists ? f : NULL);
 	}
@@ -211,12 +211,12 @@ START_TEST(a_first_layer_by_lists_is_the_one_by_arrays)
 	float *c = draw_array((size_t)(N * out));
 	struct dataset_part part = {LISTED, {0}, labels};
 	struct layer_run k[2] = {0};
-	struct feed *f;
+	struct loader *f;
 
 	list_samples(&s);
 	part.samples = s.samples;
-	f = feed_of(&part, &mnist_shape, order, N);
-	ops->numbers(device, &(struct step_numbers){0});
+	f = loader_of(&part, &mnist_shape, order, N);
+	ops->set_step(device, &(struct step_args){0});
 	for (int i = 0; i < 2; i++) {
 		k[i].weight = draw_array(weights);
 		k[i].bias = draw_array((size_t)out);
@@ -234,7 +234,7 @@ START_TEST(a_first_layer_by_lists_is_the_one_by_arrays)
 	ck_assert_mem_eq(k[1].db, k[0].db, (size_t)out * sizeof(float));
 	release_layer(&k[0]);
 	release_layer(&k[1]);
-	ops->feed_free(device, f);
+	ops->loader_free(device, f);
 	ops->free(device, c);
 }
 END_TEST
@@ -441,8 +441,8 @@ START_TEST(an_update_is_the_double_recurrence)
 
 		for (int i = 0; i < N; i++)
 			g[i] = draw();
-		ops->numbers(device, &(struct step_numbers){(uint64_t)step, 0,
-							    lr});
+		ops->set_step(device, &(struct step_args){(uint64_t)step, 0,
+							  lr});
 		ops->update(device, &u);
 		(u.how.kind == OPTIMIZER_ADAM ? adam_step : sgd_step)(
 			&t, &u.how, step, lr, g);
@@ -463,15 +463,15 @@ START_TEST(a_loss_that_is_not_finite_stops_all_updates)
 			   .scale = 1, .param = p, .moment = {m},
 			   .loss = &loss};
 
-	ops->numbers(device, &(struct step_numbers){6, 0, .5});
+	ops->set_step(device, &(struct step_args){6, 0, .5});
 	ops->update(device, &u);
 	ck_assert(p[0] == .5f);
 	ck_assert_uint_eq(ops->halted(device), 0);
 	loss = NAN;
-	ops->numbers(device, &(struct step_numbers){7, 0, .5});
+	ops->set_step(device, &(struct step_args){7, 0, .5});
 	ops->update(device, &u);
 	loss = 1;
-	ops->numbers(device, &(struct step_numbers){8, 0, .5});
+	ops->set_step(device, &(struct step_args){8, 0, .5});
 	ops->update(device, &u);
 	ck_assert(p[0] == .5f && p[1] == 1.5f);
 	ck_assert_uint_eq(ops->halted(device), 7);

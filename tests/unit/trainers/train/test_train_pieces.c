@@ -7,18 +7,19 @@
 #include <unistd.h>
 
 #include "tests/unit/run_case.h"
-#include "trainers/train/keep.h"
-#include "trainers/train/seat.h"
+#include "trainers/train/checkpoint_rotate.h"
+#include "trainers/train/device_assign.h"
 #include "trainers/train/train_state.h"
 
-/* ---- seat.h ---- */
+/* ---- device_assign.h ---- */
 
 static void sits(int local_rank, int count, const char *visible, int index,
 		 const char *want)
 {
-	char name[SEAT_NAME_MAX];
+	char name[DEVICE_CLAIM_NAME_MAX];
 
-	ck_assert_int_eq(seat_of(local_rank, count, visible, name), index);
+	ck_assert_int_eq(device_assign_gpu(local_rank, count, visible, name),
+			 index);
 	ck_assert_str_eq(name, want);
 }
 
@@ -36,14 +37,14 @@ END_TEST
 
 START_TEST(a_gpu_that_another_rank_of_the_host_has_is_seen)
 {
-	const struct seat all[] = {
+	const struct device_claim all[] = {
 		{"0", "0"}, {"0", "1"}, {"2", "0"}, {"2", "0"}, {"0", "1"},
 		{"0", "GPU-aa"},
 	};
 	const int other[] = {-1, -1, -1, 2, 1, -1};
 
 	for (int i = 0; i < 6; i++)
-		ck_assert_int_eq(seat_shared(all, i), other[i]);
+		ck_assert_int_eq(device_assign_conflict(all, i), other[i]);
 }
 END_TEST
 
@@ -57,7 +58,7 @@ static void are_called(const char *want, int first, int last, int one)
 		CPU_SET((size_t)i, &set);
 	if (one >= 0)
 		CPU_SET((size_t)one, &set);
-	ck_assert_str_eq(seat_cores(&set, text, sizeof text), want);
+	ck_assert_str_eq(device_assign_cores(&set, text, sizeof text), want);
 }
 
 START_TEST(cores_have_a_short_name)
@@ -72,11 +73,12 @@ START_TEST(cores_have_a_short_name)
 	CPU_ZERO(&set);
 	for (size_t i = 0; i < 64; i += 2)
 		CPU_SET(i, &set);
-	ck_assert_str_eq(seat_cores(&set, small, sizeof small), "cores 0,2,4");
+	ck_assert_str_eq(device_assign_cores(&set, small, sizeof small),
+			 "cores 0,2,4");
 }
 END_TEST
 
-/* ---- keep.h ---- */
+/* ---- checkpoint_rotate.h ---- */
 
 static char folder[] = "/tmp/test_keep.XXXXXX";
 
@@ -124,10 +126,10 @@ static void holds(const char *name, const char *want)
 /* As a checkpoint is: written next to its name, then renamed. */
 static void save(const char *text, long keep)
 {
-	keep_begin("c", keep);
+	checkpoint_rotate_begin("c", keep);
 	write_text("c.part", text);
 	ck_assert_int_eq(rename("c.part", "c"), 0);
-	keep_end("c", keep, 1);
+	checkpoint_rotate_end("c", keep, 1);
 }
 
 START_TEST(the_last_ones_stay)
@@ -152,13 +154,13 @@ START_TEST(what_was_not_written_replaces_nothing)
 {
 	save("1", 2);
 	save("2", 2);
-	keep_begin("c", 2);
-	keep_end("c", 2, 0);
+	checkpoint_rotate_begin("c", 2);
+	checkpoint_rotate_end("c", 2, 0);
 	holds("c", "2");
 	holds("c.1", "1");
 	holds("c.old", "");
 	/* a process that died between the two: the next goes on */
-	keep_begin("c", 2);
+	checkpoint_rotate_begin("c", 2);
 	save("3", 2);
 	holds("c", "3");
 	holds("c.1", "2");
@@ -167,17 +169,17 @@ END_TEST
 
 START_TEST(another_runs_are_set_aside)
 {
-	ck_assert_int_eq(keep_aside("c"), 0);
+	ck_assert_int_eq(checkpoint_rotate_aside("c"), 0);
 	save("1", 2);
 	save("2", 2);
-	ck_assert_int_eq(keep_aside("c"), 2);
+	ck_assert_int_eq(checkpoint_rotate_aside("c"), 2);
 	holds("c", "");
 	holds("c.1", "");
 	holds("c.before", "2");
 	holds("c.before.1", "1");
 	write_text("real", "4");
 	ck_assert_int_eq(symlink("real", "c"), 0);
-	ck_assert_int_eq(keep_aside("c"), 1);
+	ck_assert_int_eq(checkpoint_rotate_aside("c"), 1);
 	holds("real.before", "4");
 	holds("c", ""); /* the link is still there, and leads to nothing */
 	ck_assert_int_eq(unlink("c"), 0);

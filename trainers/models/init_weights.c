@@ -1,4 +1,4 @@
-/* draw.c: the first weights of a model, as PyTorch draws them. */
+/* init_weights.c: the first weights of a model, as PyTorch draws them. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 /* at::Tensor::uniform_ on the CPU: 24 random bits a value, all in float32, the
  * product and the sum rounded once (PyTorch's kernel is compiled with FMA). */
-static void draw_uniform(struct mt19937 *rng, size_t n, float from, float to,
+static void init_uniform(struct mt19937 *rng, size_t n, float from, float to,
 			 float *p)
 {
 	float range = to - from;
@@ -20,13 +20,14 @@ static void draw_uniform(struct mt19937 *rng, size_t n, float from, float to,
 	}
 }
 
-static void draw_within(struct mt19937 *rng, size_t n, double bound, float *p)
+static void init_symmetric(struct mt19937 *rng, size_t n, double bound,
+			   float *p)
 {
-	draw_uniform(rng, n, (float)-bound, (float)bound, p);
+	init_uniform(rng, n, (float)-bound, (float)bound, p);
 }
 
 /* normal_fill_16 of aten: eight pairs by Box and Muller's transform. */
-static void make_normal(float *p, float std)
+static void init_box_muller(float *p, float std)
 {
 	for (int i = 0; i < 8; i++) {
 		float u = 1 - p[i], v = p[i + 8];
@@ -40,18 +41,18 @@ static void make_normal(float *p, float std)
 
 /* at::Tensor::normal_ on the CPU of at least 16 values: sixteen at a time, the
  * last ones drawn anew where that does not come out even. */
-static void draw_normal(struct mt19937 *rng, size_t n, double std, float *p)
+static void init_normal(struct mt19937 *rng, size_t n, double std, float *p)
 {
-	draw_uniform(rng, n, 0, 1, p);
+	init_uniform(rng, n, 0, 1, p);
 	for (size_t i = 0; i + 16 <= n; i += 16)
-		make_normal(p + i, (float)std);
+		init_box_muller(p + i, (float)std);
 	if (n % 16 && n >= 16) {
-		draw_uniform(rng, 16, 0, 1, p + n - 16);
-		make_normal(p + n - 16, (float)std);
+		init_uniform(rng, 16, 0, 1, p + n - 16);
+		init_box_muller(p + n - 16, (float)std);
 	}
 }
 
-static size_t fan_in(const struct net_param *p)
+static size_t init_fan_in(const struct net_param *p)
 {
 	return p->count / (size_t)p->shape[0];
 }
@@ -59,22 +60,23 @@ static size_t fan_in(const struct net_param *p)
 /* reset_parameters of nn.Linear and nn.Conv2d: kaiming_uniform_(a = sqrt(5))
  * for the weight, with its very order of roundings, then 1 / sqrt(fan_in) for
  * the bias. */
-static void draw_default(struct mt19937 *rng, const struct net_param *weight,
+static void init_default(struct mt19937 *rng, const struct net_param *weight,
 			 const struct net_param *p, float *out)
 {
 	double a = sqrt(5.0), gain = sqrt(2.0 / (1.0 + a * a));
-	double fan = sqrt((double)fan_in(weight));
+	double fan = sqrt((double)init_fan_in(weight));
 
-	draw_within(rng, p->count,
-		    p == weight ? sqrt(3.0) * (gain / fan) : 1.0 / fan, out);
+	init_symmetric(rng, p->count,
+		       p == weight ? sqrt(3.0) * (gain / fan) : 1.0 / fan, out);
 }
 
-static enum op_kind kind_of(const struct net *net, const struct net_param *p)
+static enum op_kind init_op_kind(const struct net *net,
+				 const struct net_param *p)
 {
 	return net->spec->layers[p->layer].op.kind;
 }
 
-static void draw_torch(const struct net *net, struct mt19937 *rng, float *out)
+static void init_torch(const struct net *net, struct mt19937 *rng, float *out)
 {
 	const struct net_param *weight = net->param; /* the first one is */
 
@@ -82,8 +84,8 @@ static void draw_torch(const struct net *net, struct mt19937 *rng, float *out)
 		const struct net_param *p = &net->param[i];
 
 		weight = p->which == 0 ? p : weight;
-		if (kind_of(net, p) != OP_BATCH_NORM)
-			draw_default(rng, weight, p, out);
+		if (init_op_kind(net, p) != OP_BATCH_NORM)
+			init_default(rng, weight, p, out);
 		else
 			for (size_t k = 0; k < p->count; k++)
 				out[k] = p->which == 0;
@@ -94,19 +96,19 @@ static void draw_torch(const struct net *net, struct mt19937 *rng, float *out)
 /* torchvision's constructor: every layer is drawn in its default way, the last
  * linear one among them, and then each convolution again, as
  * kaiming_normal_(fan_out, relu). */
-static void draw_resnet(const struct net *net, struct mt19937 *rng, float *out)
+static void init_resnet(const struct net *net, struct mt19937 *rng, float *out)
 {
 	float *p = out;
 
 	for (int i = 0; i < net->param_count; i++)
-		if (kind_of(net, &net->param[i]) == OP_CONV)
+		if (init_op_kind(net, &net->param[i]) == OP_CONV)
 			for (size_t k = 0; k < net->param[i].count; k++)
 				mt19937_next(rng);
 	for (int i = 0; i < net->param_count; i++) {
 		const struct net_param *q = &net->param[i];
 
-		if (kind_of(net, q) == OP_LINEAR)
-			draw_default(rng, q - q->which, q, p);
+		if (init_op_kind(net, q) == OP_LINEAR)
+			init_default(rng, q - q->which, q, p);
 		else
 			for (size_t k = 0; k < q->count; k++)
 				p[k] = q->which == 0;
@@ -117,14 +119,14 @@ static void draw_resnet(const struct net *net, struct mt19937 *rng, float *out)
 		const struct net_param *q = &net->param[i];
 		size_t fan_out = q->count / (size_t)q->shape[1];
 
-		if (kind_of(net, q) == OP_CONV)
-			draw_normal(rng, q->count, sqrt(2.0 / (double)fan_out),
+		if (init_op_kind(net, q) == OP_CONV)
+			init_normal(rng, q->count, sqrt(2.0 / (double)fan_out),
 				    p);
 		p += q->count;
 	}
 }
 
-static void reset_buffers(struct net *net, float *room)
+static void init_buffers(struct net *net, float *room)
 {
 	float *p = room;
 
@@ -137,21 +139,21 @@ static void reset_buffers(struct net *net, float *room)
 	net_put_buffers(net, room);
 }
 
-int net_draw(struct net *net, uint64_t seed, struct err *e)
+int net_init_weights(struct net *net, uint64_t seed, struct err *e)
 {
 	size_t n = net->parameter_count + net_buffer_count(net);
-	float *values = malloc(n * sizeof *values);
+	float *values = malloc(n * sizeof(*values));
 	struct mt19937 rng;
 
 	if (!values)
 		return err_set(e, -ENOMEM, "no memory for the first weights");
 	mt19937_seed(&rng, (uint32_t)seed);
 	if (net->spec->init == INIT_RESNET)
-		draw_resnet(net, &rng, values);
+		init_resnet(net, &rng, values);
 	else
-		draw_torch(net, &rng, values);
+		init_torch(net, &rng, values);
 	net_put(net, net->parameters, values);
-	reset_buffers(net, values);
+	init_buffers(net, values);
 	free(values);
 	return 0;
 }

@@ -1,28 +1,29 @@
-/* seat.c: the choice, and asking the other ranks of the host. */
-#include "trainers/train/seat.h"
+/* device_assign.c: the choice, and asking the other ranks of the host. */
+#include "trainers/train/device_assign.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int seat_of(int local_rank, int count, const char *visible,
-	    char name[SEAT_NAME_MAX])
+int device_assign_gpu(int local_rank, int count, const char *visible,
+		      char name[DEVICE_CLAIM_NAME_MAX])
 {
 	int index = count > 0 ? local_rank % count : 0;
 
-	snprintf(name, SEAT_NAME_MAX, "%d", index);
+	snprintf(name, DEVICE_CLAIM_NAME_MAX, "%d", index);
 	for (int i = 0; visible && *visible; i++) {
 		size_t n = strcspn(visible, ",");
 
 		if (i == index)
-			snprintf(name, SEAT_NAME_MAX, "%.*s", (int)n, visible);
+			snprintf(name, DEVICE_CLAIM_NAME_MAX, "%.*s", (int)n,
+				 visible);
 		visible += n + (visible[n] == ',');
 	}
 	return index;
 }
 
-int seat_shared(const struct seat *all, int rank)
+int device_assign_conflict(const struct device_claim *all, int rank)
 {
 	for (int i = 0; i < rank; i++)
 		if (!strcmp(all[i].leader, all[rank].leader) &&
@@ -31,7 +32,7 @@ int seat_shared(const struct seat *all, int rank)
 	return -1;
 }
 
-const char *seat_cores(const cpu_set_t *set, char *out, size_t size)
+const char *device_assign_cores(const cpu_set_t *set, char *out, size_t size)
 {
 	int cores = CPU_COUNT(set), last;
 	size_t n = (size_t)snprintf(out, size, "core%s", cores == 1 ? "" : "s");
@@ -52,24 +53,26 @@ const char *seat_cores(const cpu_set_t *set, char *out, size_t size)
 	return out;
 }
 
-int seat_take(ddp_comm *world, const struct trainer_options *o, int count,
-	      int *index, struct err *e)
+int device_assign(ddp_comm *world, const struct trainer_options *o, int count,
+		  int *index, struct err *e)
 {
 	int n = ddp_world_size(world), rank = ddp_rank(world), r;
-	struct seat *all = calloc((size_t)n, sizeof *all);
-	struct seat *mine = all + rank;
+	struct device_claim *all = calloc((size_t)n, sizeof(*all));
+	struct device_claim *mine = all + rank;
 	int other;
 
 	if (!all)
 		return err_set(e, -ENOMEM, "no memory to choose a GPU");
-	snprintf(mine->leader, sizeof mine->leader, "%d",
+	snprintf(mine->leader, sizeof(mine->leader), "%d",
 		 ddp_host_leader(world));
-	*index = seat_of(ddp_local_rank(world), count,
-			 getenv("CUDA_VISIBLE_DEVICES"), mine->name);
-	r = ddp_all_gather(world, mine, all, sizeof *mine, DDP_U8);
+	*index = device_assign_gpu(ddp_local_rank(world), count,
+				   getenv("CUDA_VISIBLE_DEVICES"), mine->name);
+	r = ddp_all_gather(world, mine, all, sizeof(*mine), DDP_U8);
 	if (r < 0)
 		err_set(e, r, "%s", ddp_last_error());
-	other = r == 0 && !o->oversubscribe_gpu ? seat_shared(all, rank) : -1;
+	other = r == 0 && !o->oversubscribe_gpu
+			? device_assign_conflict(all, rank)
+			: -1;
 	if (other >= 0)
 		r = err_set(e, ERR_USAGE, "ranks %d and %d of a host would "
 			    "share GPU %s: it has %d for its ranks; start "

@@ -1,12 +1,12 @@
-/* feed.cu: a batch out of a data set that lies on the device. */
+/* loader.cu: a batch out of a data set that lies on the device. */
 #include "trainers/cuda/device.cuh"
 #include "trainers/data/augment.h"
 
 /* So that what a thread has of each stays in registers. */
 enum { CHANNELS_MAX = 4 };
 
-static __global__ void set_order(struct kernel_order *o, const uint32_t *index,
-				 uint64_t epoch)
+static __global__ void loader_set_order(struct kernel_order *o,
+					const uint32_t *index, uint64_t epoch)
 {
 	o->index = index;
 	o->epoch = epoch;
@@ -15,14 +15,14 @@ static __global__ void set_order(struct kernel_order *o, const uint32_t *index,
 int kernel_order(kernel_stream s, struct kernel_order *o,
 		 const uint32_t *index, uint64_t epoch)
 {
-	LAUNCH(set_order, 1, 1, s, o, index, epoch);
+	LAUNCH(loader_set_order, 1, 1, s, o, index, epoch);
 	return LAUNCHED();
 }
 
 /* The value of channel c at (y, x) of the result. */
-static __device__ float value_at(const struct kernel_take &t,
-				 const struct augment &a, const uint8_t *image,
-				 int c, int y, int x)
+static __device__ float loader_value(const struct kernel_load_batch &t,
+				     const struct augment &a,
+				     const uint8_t *image, int c, int y, int x)
 {
 	int iy = y + a.dy, ix = (a.flip ? t.width - 1 - x : x) + a.dx;
 	bool inside = iy >= 0 && iy < t.height && ix >= 0 && ix < t.width;
@@ -34,7 +34,7 @@ static __device__ float value_at(const struct kernel_take &t,
 
 /* blockIdx.x is the sample, blockIdx.y a part of its places. */
 static __global__ void __launch_bounds__(BLOCK)
-take(const struct kernel_state *k, struct kernel_take t)
+take(const struct kernel_state *k, struct kernel_load_batch t)
 {
 	uint32_t sample = t.order->index[k->first + blockIdx.x];
 	int places = t.height * t.width;
@@ -56,8 +56,8 @@ take(const struct kernel_state *k, struct kernel_take t)
 #pragma unroll
 		for (int c = 0; c < CHANNELS_MAX; c++)
 			if (c < t.channels)
-				v[c] = value_at(t, a, image, c, i / t.width,
-						i % t.width);
+				v[c] = loader_value(t, a, image, c, i / t.width,
+						    i % t.width);
 		if (t.bf16) {
 			pack<uint16_t>::store(v, t.out, to);
 			continue;
@@ -71,8 +71,8 @@ take(const struct kernel_state *k, struct kernel_take t)
 	}
 }
 
-int kernel_take(kernel_stream s, const struct kernel_state *k,
-		const struct kernel_take *t)
+int kernel_load_batch(kernel_stream s, const struct kernel_state *k,
+		      const struct kernel_load_batch *t)
 {
 	unsigned parts = ((unsigned)(t->height * t->width) + BLOCK * 4 - 1) /
 			 (BLOCK * 4);

@@ -1,5 +1,5 @@
-/* test_cpu_feed.c: what a batch holds: the samples of the epoch's order, scaled
- * and, where wanted, cropped and flipped as augment.h says. */
+/* test_cpu_loader.c: what a batch holds: the samples of the epoch's order,
+ * scaled and, where wanted, cropped and flipped as augment.h says. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,21 +42,21 @@ static void tear_down(void)
 	ops_cpu.close(device);
 }
 
-/* A feed whose order is order[count], in epoch 6. */
-static struct feed *new_feed(const struct feed_spec *s, const uint32_t *order,
-			     size_t count)
+/* A loader whose order is order[count], in epoch 6. */
+static struct loader *new_loader(const struct loader_spec *s,
+				 const uint32_t *order, size_t count)
 {
-	struct feed *f;
+	struct loader *f;
 
-	ck_assert_msg(ops_cpu.feed_new(device, s, &f, &e) == 0, "%s", e.text);
-	ck_assert_int_eq(ops_cpu.feed_order(f, order, count, 6, &e), 0);
+	ck_assert_msg(ops_cpu.loader_new(device, s, &f, &e) == 0, "%s", e.text);
+	ck_assert_int_eq(ops_cpu.loader_order(f, order, count, 6, &e), 0);
 	return f;
 }
 
 /* Takes n samples from `first` on; the caller frees them. */
-static void *take(struct feed *f, int n, uint64_t first)
+static void *take(struct loader *f, int n, uint64_t first)
 {
-	struct step_numbers numbers = {.step = 1, .first = first};
+	struct step_args args = {.step = 1, .first = first};
 	struct tensor in = f->in;
 	void *data;
 
@@ -64,8 +64,8 @@ static void *take(struct feed *f, int n, uint64_t first)
 	in.bytes = (size_t)n * SIZE * (in.type == TENSOR_BF16 ? 2 : 4);
 	ck_assert_int_eq(ops_cpu.alloc(device, in.bytes, &data, &e), 0);
 	in.data = data;
-	ops_cpu.numbers(device, &numbers);
-	ops_cpu.take(f, n, &in);
+	ops_cpu.set_step(device, &args);
+	ops_cpu.load_batch(f, n, &in);
 	ck_assert_int_eq(ops_cpu.wait(device, &e), 0);
 	return data;
 }
@@ -104,8 +104,8 @@ START_TEST(a_batch_is_the_next_samples_of_the_order)
 {
 	static const uint32_t order[] = {7, 0, 39, 7, 12};
 	static const struct augment none = {0, 0, 0};
-	struct feed_spec s = {.part = &part, .shape = shape, .batch = 3};
-	struct feed *f = new_feed(&s, order, 5);
+	struct loader_spec s = {.part = &part, .shape = shape, .batch = 3};
+	struct loader *f = new_loader(&s, order, 5);
 	float *values = take(f, 3, 2);
 
 	for (int i = 0; i < 3; i++) {
@@ -113,22 +113,22 @@ START_TEST(a_batch_is_the_next_samples_of_the_order)
 		ck_assert_uint_eq(f->labels[i], labels[order[2 + i]]);
 	}
 	ops_cpu.free(device, values);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 }
 END_TEST
 
 START_TEST(augmented_samples_are_what_was_drawn_for_them)
 {
-	struct feed_spec s = {.part = &part, .shape = shape, .augment = 1,
-			      .seed = 11, .batch = COUNT};
+	struct loader_spec s = {.part = &part, .shape = shape, .augment = 1,
+				.seed = 11, .batch = COUNT};
 	uint32_t order[COUNT];
-	struct feed *f;
+	struct loader *f;
 	float *values;
 	int flips = 0;
 
 	for (uint32_t i = 0; i < COUNT; i++)
 		order[i] = COUNT - 1 - i;
-	f = new_feed(&s, order, COUNT);
+	f = new_loader(&s, order, COUNT);
 	values = take(f, COUNT, 0);
 	for (int i = 0; i < COUNT; i++) {
 		struct augment a = augment_draw(11, 6, order[i]);
@@ -139,35 +139,35 @@ START_TEST(augmented_samples_are_what_was_drawn_for_them)
 	ck_assert_int_gt(flips, 0);
 	ck_assert_int_lt(flips, COUNT);
 	ops_cpu.free(device, values);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 }
 END_TEST
 
 /* Two ranks take every other sample, one takes all: the same images. */
 START_TEST(the_same_images_in_worlds_of_one_and_two)
 {
-	struct feed_spec s = {.part = &part, .shape = shape, .augment = 1,
-			      .seed = 4, .batch = COUNT};
+	struct loader_spec s = {.part = &part, .shape = shape, .augment = 1,
+				.seed = 4, .batch = COUNT};
 	uint32_t all[COUNT], half[2][COUNT / 2];
-	struct feed *f;
+	struct loader *f;
 	float *one, *two;
 
 	for (uint32_t i = 0; i < COUNT; i++) {
 		all[i] = i * 7 % COUNT;
 		half[i % 2][i / 2] = all[i];
 	}
-	f = new_feed(&s, all, COUNT);
+	f = new_loader(&s, all, COUNT);
 	one = take(f, COUNT, 0);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 	for (int rank = 0; rank < 2; rank++) {
-		f = new_feed(&s, half[rank], COUNT / 2);
+		f = new_loader(&s, half[rank], COUNT / 2);
 		two = take(f, COUNT / 2, 0);
 		for (int i = 0; i < COUNT / 2; i++)
 			ck_assert_mem_eq(two + i * SIZE,
 					 one + (2 * i + rank) * SIZE,
 					 SIZE * sizeof *one);
 		ops_cpu.free(device, two);
-		ops_cpu.feed_free(device, f);
+		ops_cpu.loader_free(device, f);
 	}
 	ops_cpu.free(device, one);
 }
@@ -177,10 +177,10 @@ START_TEST(an_image_within_the_padding_is_zero_bytes)
 {
 	struct image_shape tiny = shape;
 	struct dataset_part points = part;
-	struct feed_spec s = {.part = &points, .shape = shape, .augment = 1,
-			      .seed = 1, .batch = COUNT};
+	struct loader_spec s = {.part = &points, .shape = shape, .augment = 1,
+				.seed = 1, .batch = COUNT};
 	uint32_t order[COUNT];
-	struct feed *f;
+	struct loader *f;
 	float *values;
 
 	tiny.height = tiny.width = 1;
@@ -188,7 +188,7 @@ START_TEST(an_image_within_the_padding_is_zero_bytes)
 	points.samples.size = CHANNELS;
 	for (uint32_t i = 0; i < COUNT; i++)
 		order[i] = i;
-	f = new_feed(&s, order, COUNT);
+	f = new_loader(&s, order, COUNT);
 	values = take(f, COUNT, 0);
 	for (uint32_t i = 0; i < COUNT; i++) {
 		struct augment a = augment_draw(1, 6, i);
@@ -198,29 +198,29 @@ START_TEST(an_image_within_the_padding_is_zero_bytes)
 				       1e-6f);
 	}
 	ops_cpu.free(device, values);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 }
 END_TEST
 
 START_TEST(bf16_is_f32_to_nearest)
 {
 	uint32_t order[COUNT];
-	struct feed_spec s = {.part = &part, .shape = shape, .augment = 1,
-			      .seed = 2, .batch = COUNT};
-	struct feed *f;
+	struct loader_spec s = {.part = &part, .shape = shape, .augment = 1,
+				.seed = 2, .batch = COUNT};
+	struct loader *f;
 	uint16_t *half;
 	float *full;
 
 	for (uint32_t i = 0; i < COUNT; i++)
 		order[i] = i;
-	f = new_feed(&s, order, COUNT);
+	f = new_loader(&s, order, COUNT);
 	full = take(f, COUNT, 0);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 	s.type = TENSOR_BF16;
-	f = new_feed(&s, order, COUNT);
+	f = new_loader(&s, order, COUNT);
 	ck_assert_int_eq(f->in.type, TENSOR_BF16);
 	half = take(f, COUNT, 0);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 	for (int i = 0; i < COUNT * SIZE; i++) {
 		uint32_t bits = (uint32_t)half[i] << 16;
 		float value;
@@ -241,30 +241,30 @@ START_TEST(bytes_of_mnist_are_divided_by_255)
 	static const uint32_t order[] = {0};
 	uint8_t label = 1;
 	struct dataset_part one = {1, {.pixels = bytes, .size = 256}, &label};
-	struct feed_spec s = {.part = &one, .batch = 1,
-			      .shape = {1, 16, 16, 10, {0}, {1}}};
-	struct step_numbers numbers = {.step = 1};
+	struct loader_spec s = {.part = &one, .batch = 1,
+				.shape = {1, 16, 16, 10, {0}, {1}}};
+	struct step_args args = {.step = 1};
 	struct tensor in;
-	struct feed *f;
+	struct loader *f;
 	float values[256];
 
 	for (int i = 0; i < 256; i++)
 		bytes[i] = (uint8_t)i;
-	f = new_feed(&s, order, 1);
+	f = new_loader(&s, order, 1);
 	in = f->in;
 	in.n = 1;
 	in.data = values;
-	ops_cpu.numbers(device, &numbers);
-	ops_cpu.take(f, 1, &in);
+	ops_cpu.set_step(device, &args);
+	ops_cpu.load_batch(f, 1, &in);
 	for (int i = 0; i < 256; i++)
 		ck_assert_float_eq(values[i], (float)i / 255.0f);
-	ops_cpu.feed_free(device, f);
+	ops_cpu.loader_free(device, f);
 }
 END_TEST
 
 int main(void)
 {
-	TCase *t = tcase_create("cpu_feed");
+	TCase *t = tcase_create("cpu_loader");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, set_up, tear_down);

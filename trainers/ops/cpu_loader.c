@@ -1,4 +1,4 @@
-/* cpu_feed.c: batches on the CPU: bytes become scaled values, in the order of
+/* cpu_loader.c: batches on the CPU: bytes become scaled values, in the order of
  * the epoch, cropped and flipped where that is wanted. */
 #include <errno.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "trainers/data/augment.h"
 #include "trainers/ops/cpu.h"
 
-struct cpu_feed {
-	struct feed base;
+struct cpu_loader {
+	struct loader base;
 	struct cpu_device *device;
 	uint32_t *order; /* [count] */
 	size_t count;
@@ -21,8 +21,8 @@ struct cpu_feed {
 /* x / 255 rounded as a division rounds it, for the price of two products: hi is
  * 1/255 cut to 16 bits, so x * hi is exact, and only the sum rounds. */
 MULTIVERSION
-static void scale_pixels(size_t count, const uint8_t *restrict in,
-			 float *restrict out)
+static void loader_scale_pixels(size_t count, const uint8_t *restrict in,
+				float *restrict out)
 {
 	const float hi = 0x1.01p-8f;
 	const float lo = (float)(1.0 / 255.0 - 0x1.01p-8);
@@ -37,23 +37,24 @@ static void scale_pixels(size_t count, const uint8_t *restrict in,
 /* As torchvision does it, division by division: a step is so long that they
  * are not seen. */
 MULTIVERSION
-static void scale_channel(size_t count, float mean, float std,
-			  const uint8_t *restrict in, float *restrict out)
+static void loader_scale_channel(size_t count, float mean, float std,
+				 const uint8_t *restrict in,
+				 float *restrict out)
 {
 	for (size_t i = 0; i < count; i++)
 		out[i] = ((float)in[i] / 255.0f - mean) / std;
 }
 
 MULTIVERSION
-static void scale_channel_bf16(size_t count, float mean, float std,
-			       const uint8_t *restrict in,
-			       uint16_t *restrict out)
+static void loader_scale_channel_bf16(size_t count, float mean, float std,
+				      const uint8_t *restrict in,
+				      uint16_t *restrict out)
 {
 	for (size_t i = 0; i < count; i++) {
 		float value = ((float)in[i] / 255.0f - mean) / std;
 		uint32_t bits;
 
-		memcpy(&bits, &value, sizeof bits);
+		memcpy(&bits, &value, sizeof(bits));
 		/* to nearest even; none is a NaN */
 		out[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 	}
@@ -62,7 +63,7 @@ static void scale_channel_bf16(size_t count, float mean, float std,
 /* ---- Crop and flip ---- */
 
 MULTIVERSION
-static void reverse(size_t width, uint8_t *row)
+static void loader_reverse_row(size_t width, uint8_t *row)
 {
 	for (size_t i = 0; i < width / 2; i++) {
 		uint8_t left = row[i];
@@ -73,7 +74,8 @@ static void reverse(size_t width, uint8_t *row)
 }
 
 /* A row of the result before the flip: row[x] = from[x + dx]. */
-static void shift(int width, int dx, const uint8_t *from, uint8_t *row)
+static void loader_shift_row(int width, int dx, const uint8_t *from,
+			     uint8_t *row)
 {
 	int left = dx < 0 ? -dx : 0, right = dx > 0 ? dx : 0;
 
@@ -87,8 +89,8 @@ static void shift(int width, int dx, const uint8_t *from, uint8_t *row)
 	memset(row + width - right, 0, (size_t)right);
 }
 
-static void crop(const struct image_shape *s, const struct augment *a,
-		 const uint8_t *from, uint8_t *to)
+static void loader_crop(const struct image_shape *s, const struct augment *a,
+			const uint8_t *from, uint8_t *to)
 {
 	int w = s->width;
 
@@ -99,19 +101,20 @@ static void crop(const struct image_shape *s, const struct augment *a,
 			memset(to, 0, (size_t)w);
 			continue;
 		}
-		shift(w, a->dx, from + (ptrdiff_t)(row + a->dy) * w, to);
+		loader_shift_row(w, a->dx, from + (ptrdiff_t)(row + a->dy) * w,
+				 to);
 		if (a->flip)
-			reverse((size_t)w, to);
+			loader_reverse_row((size_t)w, to);
 	}
 }
 
 /* ---- Feeds ---- */
 
-int cpu_feed_new(struct device *d, const struct feed_spec *s, struct feed **out,
-		 struct err *e)
+int cpu_loader_new(struct device *d, const struct loader_spec *s,
+		   struct loader **out, struct err *e)
 {
 	const struct image_shape *shape = &s->shape;
-	struct cpu_feed *f = calloc(1, sizeof *f);
+	struct cpu_loader *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return err_set(e, -ENOMEM, "no memory for batches");
@@ -130,16 +133,16 @@ int cpu_feed_new(struct device *d, const struct feed_spec *s, struct feed **out,
 		f->exact &= shape->mean[i] == 0.0f && shape->std[i] == 1.0f;
 	*out = &f->base;
 	if (!f->labels || (s->augment && !f->cropped)) {
-		cpu_feed_free(d, &f->base);
+		cpu_loader_free(d, &f->base);
 		return err_set(e, -ENOMEM, "no memory for batches of %d",
 			       s->batch);
 	}
 	return 0;
 }
 
-void cpu_feed_free(struct device *d, struct feed *feed)
+void cpu_loader_free(struct device *d, struct loader *loader)
 {
-	struct cpu_feed *f = (struct cpu_feed *)feed;
+	struct cpu_loader *f = (struct cpu_loader *)loader;
 
 	if (!f)
 		return;
@@ -149,11 +152,11 @@ void cpu_feed_free(struct device *d, struct feed *feed)
 	free(f);
 }
 
-int cpu_feed_order(struct feed *feed, const uint32_t *order, size_t count,
-		   uint64_t epoch, struct err *e)
+int cpu_loader_order(struct loader *loader, const uint32_t *order, size_t count,
+		     uint64_t epoch, struct err *e)
 {
-	struct cpu_feed *f = (struct cpu_feed *)feed;
-	size_t bytes = count * sizeof *order;
+	struct cpu_loader *f = (struct cpu_loader *)loader;
+	size_t bytes = count * sizeof(*order);
 	uint32_t *p = realloc(f->order, bytes ? bytes : 1);
 
 	if (!p)
@@ -167,51 +170,54 @@ int cpu_feed_order(struct feed *feed, const uint32_t *order, size_t count,
 	return 0;
 }
 
-static void scale_sample(const struct cpu_feed *f, const uint8_t *pixels,
-			 void *out)
+static void loader_scale_sample(const struct cpu_loader *f,
+				const uint8_t *pixels, void *out)
 {
 	const struct image_shape *s = &f->base.spec.shape;
 	size_t plane = (size_t)s->height * (size_t)s->width;
 
 	if (f->exact) {
-		scale_pixels(plane * (size_t)s->channels, pixels, out);
+		loader_scale_pixels(plane * (size_t)s->channels, pixels, out);
 		return;
 	}
 	for (int c = 0; c < s->channels; c++, pixels += plane)
 		if (f->base.in.type == TENSOR_BF16)
-			scale_channel_bf16(plane, s->mean[c], s->std[c], pixels,
-					   (uint16_t *)out + (size_t)c * plane);
+			loader_scale_channel_bf16(
+				plane, s->mean[c], s->std[c], pixels,
+				(uint16_t *)out + (size_t)c * plane);
 		else
-			scale_channel(plane, s->mean[c], s->std[c], pixels,
-				      (float *)out + (size_t)c * plane);
+			loader_scale_channel(plane, s->mean[c], s->std[c],
+					     pixels,
+					     (float *)out + (size_t)c * plane);
 }
 
-static void take_sample(const struct cpu_feed *f, uint32_t sample, void *out)
+static void loader_load_sample(const struct cpu_loader *f, uint32_t sample,
+			       void *out)
 {
-	const struct feed_spec *spec = &f->base.spec;
+	const struct loader_spec *spec = &f->base.spec;
 	const struct samples *s = &spec->part->samples;
 	const uint8_t *pixels = s->pixels + sample * s->size;
 	struct augment a;
 
 	if (spec->augment) {
 		a = augment_draw(spec->seed, f->epoch, sample);
-		crop(&spec->shape, &a, pixels, f->cropped);
+		loader_crop(&spec->shape, &a, pixels, f->cropped);
 		pixels = f->cropped;
 	}
-	scale_sample(f, pixels, out);
+	loader_scale_sample(f, pixels, out);
 }
 
-void cpu_take(struct feed *feed, int n, struct tensor *in)
+void cpu_load_batch(struct loader *loader, int n, struct tensor *in)
 {
-	struct cpu_feed *f = (struct cpu_feed *)feed;
-	const struct dataset_part *part = feed->spec.part;
+	struct cpu_loader *f = (struct cpu_loader *)loader;
+	const struct dataset_part *part = loader->spec.part;
 	const struct samples *s = &part->samples;
-	const uint32_t *index = f->order + f->device->numbers.first;
-	size_t step = s->size * (feed->in.type == TENSOR_BF16 ? 2 : 4);
+	const uint32_t *index = f->order + f->device->args.first;
+	size_t step = s->size * (loader->in.type == TENSOR_BF16 ? 2 : 4);
 	char *out = in ? in->data : NULL;
 
-	feed->index = index;
-	feed->lists = s->start && !feed->spec.augment ? s : NULL;
+	loader->index = index;
+	loader->lists = s->start && !loader->spec.augment ? s : NULL;
 	for (int i = 0; i < n; i++)
 		f->labels[i] = part->labels[index[i]];
 	for (int i = 0; out && i < n; i++, out += step) {
@@ -221,6 +227,6 @@ void cpu_take(struct feed *feed, int n, struct tensor *in)
 			for (size_t k = 0; k < s->size; k += 64)
 				__builtin_prefetch(s->pixels +
 						   index[i + 1] * s->size + k);
-		take_sample(f, index[i], out);
+		loader_load_sample(f, index[i], out);
 	}
 }

@@ -1,12 +1,12 @@
-/* feed.c: a data set on the device, and the order in which it is taken. */
+/* loader.c: a data set on the device, and the order in which it is taken. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainers/cuda/cuda.h"
 
-struct cuda_feed {
-	struct feed base;
+struct cuda_loader {
+	struct loader base;
 	struct cuda_device *d;
 	/* on the device */
 	uint8_t *pixels, *all_labels, *labels;
@@ -16,8 +16,8 @@ struct cuda_feed {
 	int exact;
 };
 
-static int upload(struct cuda_feed *f, const void *from, size_t bytes,
-		  uint8_t **out, struct err *e)
+static int loader_upload(struct cuda_loader *f, const void *from, size_t bytes,
+			 uint8_t **out, struct err *e)
 {
 	void *p;
 	int r = cuda_alloc(&f->d->base, bytes, &p, e);
@@ -29,22 +29,24 @@ static int upload(struct cuda_feed *f, const void *from, size_t bytes,
 	return cuda_wait(&f->d->base, e);
 }
 
-static int fill(struct cuda_feed *f, struct err *e)
+static int loader_fill(struct cuda_loader *f, struct err *e)
 {
 	const struct dataset_part *part = f->base.spec.part;
 	void *labels, *now;
-	int r = upload(f, part->samples.pixels,
-		       (size_t)part->count * part->samples.size, &f->pixels, e);
+	int r = loader_upload(f, part->samples.pixels,
+			      (size_t)part->count * part->samples.size,
+			      &f->pixels, e);
 
 	if (r == 0)
-		r = upload(f, part->labels, part->count, &f->all_labels, e);
+		r = loader_upload(f, part->labels, part->count, &f->all_labels,
+				  e);
 	if (r == 0)
 		r = cuda_alloc(&f->d->base, (size_t)f->base.spec.batch,
 			       &labels, e);
 	if (r == 0)
 		f->base.labels = f->labels = labels;
 	if (r == 0)
-		r = cuda_alloc(&f->d->base, sizeof *f->now, &now, e);
+		r = cuda_alloc(&f->d->base, sizeof(*f->now), &now, e);
 	if (r == 0)
 		f->now = now;
 	return r;
@@ -52,7 +54,7 @@ static int fill(struct cuda_feed *f, struct err *e)
 
 /* f32 comes as plain rows, which both a linear layer and a convolution take;
  * bf16 as nhwc, for convolutions. */
-static void describe(struct cuda_feed *f)
+static void loader_describe(struct cuda_loader *f)
 {
 	const struct image_shape *s = &f->base.spec.shape;
 	struct tensor *in = &f->base.in;
@@ -69,7 +71,7 @@ static void describe(struct cuda_feed *f)
 		f->exact &= s->mean[i] == 0.0f && s->std[i] == 1.0f;
 }
 
-static int check(const struct feed_spec *s, struct err *e)
+static int loader_check(const struct loader_spec *s, struct err *e)
 {
 	const struct image_shape *i = &s->shape;
 	size_t size = (size_t)i->channels * (size_t)i->height *
@@ -84,31 +86,31 @@ static int check(const struct feed_spec *s, struct err *e)
 	return 0;
 }
 
-int cuda_feed_new(struct device *d, const struct feed_spec *s,
-		  struct feed **out, struct err *e)
+int cuda_loader_new(struct device *d, const struct loader_spec *s,
+		    struct loader **out, struct err *e)
 {
-	struct cuda_feed *f;
-	int r = check(s, e);
+	struct cuda_loader *f;
+	int r = loader_check(s, e);
 
 	if (r < 0)
 		return r;
-	f = calloc(1, sizeof *f);
+	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(e, -ENOMEM, "no memory for batches");
 	f->base.spec = *s;
 	f->d = cuda_of(d);
-	describe(f);
-	r = fill(f, e);
+	loader_describe(f);
+	r = loader_fill(f, e);
 	if (r < 0)
-		cuda_feed_free(d, &f->base);
+		cuda_loader_free(d, &f->base);
 	else
 		*out = &f->base;
 	return r;
 }
 
-void cuda_feed_free(struct device *d, struct feed *feed)
+void cuda_loader_free(struct device *d, struct loader *loader)
 {
-	struct cuda_feed *f = (struct cuda_feed *)feed;
+	struct cuda_loader *f = (struct cuda_loader *)loader;
 
 	if (!f)
 		return;
@@ -121,45 +123,46 @@ void cuda_feed_free(struct device *d, struct feed *feed)
 }
 
 /* A larger one goes elsewhere; recorded steps find it by f->now. */
-int cuda_feed_order(struct feed *feed, const uint32_t *order, size_t count,
-		    uint64_t epoch, struct err *e)
+int cuda_loader_order(struct loader *loader, const uint32_t *order,
+		      size_t count, uint64_t epoch, struct err *e)
 {
-	struct cuda_feed *f = (struct cuda_feed *)feed;
+	struct cuda_loader *f = (struct cuda_loader *)loader;
 	uint32_t *old = NULL;
 	void *p;
 	int r;
 
 	if (count > f->room || !f->order) {
-		r = cuda_alloc(&f->d->base, count * sizeof *order, &p, e);
+		r = cuda_alloc(&f->d->base, count * sizeof(*order), &p, e);
 		if (r < 0)
 			return r;
 		old = f->order;
 		f->order = p;
 		f->room = count;
 	}
-	cuda_put(&f->d->base, f->order, order, count * sizeof *order);
+	cuda_put(&f->d->base, f->order, order, count * sizeof(*order));
 	cuda_note(f->d, kernel_order(f->d->stream, f->now, f->order, epoch),
 		  "the order of an epoch");
 	cuda_free(&f->d->base, old);
 	return cuda_wait(&f->d->base, e);
 }
 
-void cuda_take(struct feed *feed, int n, struct tensor *in)
+void cuda_load_batch(struct loader *loader, int n, struct tensor *in)
 {
-	struct cuda_feed *f = (struct cuda_feed *)feed;
-	const struct image_shape *s = &feed->spec.shape;
-	struct kernel_take t = {
+	struct cuda_loader *f = (struct cuda_loader *)loader;
+	const struct image_shape *s = &loader->spec.shape;
+	struct kernel_load_batch t = {
 		.pixels = f->pixels, .labels = f->all_labels, .order = f->now,
 		.channels = s->channels, .height = s->height,
 		.width = s->width, .n = n, .exact = f->exact,
-		.augment = feed->spec.augment, .seed = feed->spec.seed,
+		.augment = loader->spec.augment, .seed = loader->spec.seed,
 		.labels_out = f->labels, .out = in ? in->data : NULL,
 		.bf16 = in && in->type == TENSOR_BF16,
 	};
 
-	memcpy(t.mean, s->mean, sizeof t.mean);
-	memcpy(t.std, s->std, sizeof t.std);
+	memcpy(t.mean, s->mean, sizeof(t.mean));
+	memcpy(t.std, s->std, sizeof(t.std));
 	if (n > 0)
-		cuda_note(f->d, kernel_take(f->d->stream, f->d->state, &t),
+		cuda_note(f->d,
+			  kernel_load_batch(f->d->stream, f->d->state, &t),
 			  "a batch");
 }
