@@ -1,4 +1,4 @@
-/* dump.c: the subcommand, and its text. */
+/* dump.c: the subcommand, and its output as text. */
 #include "launcher/inspect/dump.h"
 
 #include <errno.h>
@@ -11,65 +11,57 @@
 #include "base/log.h"
 #include "base/sock.h"
 #include "launcher/config/exit_code.h"
-#include "launcher/inspect/behind.h"
-#include "launcher/inspect/job_key.h"
-#include "launcher/inspect/stack.h"
-#include "launcher/inspect/tool.h"
+#include "launcher/inspect/backtrace.h"
+#include "launcher/inspect/control_client.h"
+#include "launcher/inspect/stragglers.h"
 
 enum {
 	TEXT_MAX = 1 << 30,
 	MISSING_SHOWN = 8,
-	NOTHING = 1,
-	ASKED_MAX = 64, /* jobs */
-	DEFAULT_PORT = 29400,
+	QUERIES_MAX = 64, /* one for each job */
 };
 
 #define FIELD(name) .offset = offsetof(struct dump_options, name)
 
 const struct option_spec dump_options[] = {
-	TOOL_OPTIONS(struct dump_options, "Ask this rendezvous server for the "
-		     "job (none, unless --job names it): for a host where no "
-		     "ddprun runs."),
+	CONTROL_CLIENT_OPTIONS(struct dump_options,
+			       "Ask this rendezvous server for the job (--job, "
+			       "or 'none'): use it on a host that runs no "
+			       "ddprun."),
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = WIRE_DUMP_MAX_MS / 1000, .arg = "SECONDS",
-	 .help = "Wait so long for the answers of other nodes (10)."},
+	 .help = "How long to wait for other nodes (10)."},
 	{.name = "here", .kind = OPTION_FLAG, FIELD(here),
-	 .help = "Only of this host."},
+	 .help = "Only workers of this host."},
 	{.name = "agent", .kind = OPTION_INT, FIELD(agent), .min = 1,
 	 .max = INT_MAX, .arg = "PID",
-	 .help = "Only of this ddprun, on this host."},
+	 .help = "Only workers of this ddprun, on this host."},
 	{.name = "last", .kind = OPTION_INT, FIELD(last), .min = 0,
 	 .max = FLIGHT_ENTRIES, .arg = "N",
 	 .help = "Show each worker's last N calls (5)."},
 	{.name = "no-stacks", .kind = OPTION_FLAG, FIELD(no_stacks),
-	 .help = "Stop nobody, not even for the moment that a stack takes."},
-	{.name = "json", .kind = OPTION_FLAG, FIELD(json),
-	 .help = "The same for programs."},
-	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
-	 .help = "Show this."},
-	{.name = NULL},
+	 .help = "Show no stacks: do not stop any worker, even for a moment."},
+	CONTROL_CLIENT_LAST_OPTIONS(struct dump_options),
 };
 
-static void print_help(void)
-{
-	printf("usage: ddprun dump [OPTIONS]\n\n"
-	       "Shows what the workers are doing that your ddprun processes run"
-	       " on this host,\nand those of their jobs on all other nodes: the"
-	       " call of libddp that each is in,\nfor how long and for whom it "
-	       "waits there, its last calls, and the native\nstacks of its "
-	       "threads. The workers go on.\n"
-	       "Those that others started (mpirun, srun, torchrun) are shown "
-	       "on their own host.\n\n");
-	option_print_help(dump_options);
-	printf("\nExit code: 0, or 1 if there is no such worker.\n");
-}
+static const char usage[] =
+	"usage: ddprun dump [OPTIONS]\n\n"
+	"Shows what the workers of your jobs are doing: those that your ddprun"
+	" processes\nrun on this host, and those of the same jobs on all other"
+	" nodes. For each worker:\nthe libddp call that it is in, for how long,"
+	" and which ranks it waits for; its\nlast calls; and the native stacks"
+	" of its threads. The workers run on.\n"
+	"Workers that mpirun, srun or torchrun started are shown on their own"
+	" host only.\n\n";
 
 /* ---- As text ---- */
 
-static void put_missing(struct buf *out, const struct look *l, size_t i)
+static void dump_put_missing(struct buf *out, const struct local_workers *l,
+			     size_t i)
 {
 	uint32_t ranks[MISSING_SHOWN], elsewhere;
-	size_t n = look_missing(l, i, ranks, MISSING_SHOWN, &elsewhere);
+	size_t n =
+		local_workers_missing(l, i, ranks, MISSING_SHOWN, &elsewhere);
 
 	for (size_t k = 0; k < n && k < MISSING_SHOWN; k++)
 		buf_printf(out, "%s%u", k ? ", " : n > 1 ? "; not there: ranks "
@@ -83,30 +75,31 @@ static void put_missing(struct buf *out, const struct look *l, size_t i)
 							: "");
 }
 
-static void put_now(struct buf *out, const struct look *l, size_t i)
+static void dump_put_current_call(struct buf *out,
+				  const struct local_workers *l, size_t i)
 {
-	const struct look_worker *w = &l->workers[i];
+	const struct local_worker *w = &l->workers[i];
 	const struct flight_op *op = w->view ? flight_under_way(w->view) : NULL;
 	char text[FLIGHT_TEXT_MAX], ago[16];
 
-	if (w->recorder == LOOK_GARBAGE)
+	if (w->recorder == RECORDER_DAMAGED)
 		buf_printf(out, "  its flight recorder is damaged, or of "
 			   "another version of libddp\n");
 	else if (!w->view || !w->view->n)
-		buf_printf(out, "  no call of libddp\n");
+		buf_printf(out, "  no libddp call\n");
 	else if (op) {
 		flight_op_text(w->view, op, text);
 		buf_printf(out, "  in %s for %s", text,
 			   flight_time_text(op->ns, l->now_ns, ago));
-		put_missing(out, l, i);
+		dump_put_missing(out, l, i);
 		buf_put(out, "\n", 1);
 	} else
 		buf_printf(out, "  %s\n", flight_last_text(w->view, l->now_ns,
 							   text));
 }
 
-static void put_calls(struct buf *out, const struct look *l,
-		      const struct look_worker *w, long last)
+static void dump_put_last_calls(struct buf *out, const struct local_workers *l,
+				const struct local_worker *w, long last)
 {
 	static const char *const states[] = {
 		[FLIGHT_ENTERED] = "under way", [FLIGHT_DONE] = "done",
@@ -130,14 +123,14 @@ static void put_calls(struct buf *out, const struct look *l,
 	}
 }
 
-static void put_thread(void *arg, const struct stack_thread *t)
+static void dump_put_thread(void *arg, const struct backtrace_thread *t)
 {
 	struct buf *out = arg;
 
 	buf_printf(out, "  thread %d (%s)%s%s\n", (int)t->tid, t->name,
 		   t->n ? "" : ": ", t->n ? "" : t->why.text);
 	for (int i = 0; i < t->n; i++) {
-		const struct stack_frame *x = &t->frames[i];
+		const struct backtrace_frame *x = &t->frames[i];
 
 		buf_printf(out, "    #%-2d %s", i,
 			   x->function[0] ? x->function : "?");
@@ -147,63 +140,58 @@ static void put_thread(void *arg, const struct stack_thread *t)
 			   x->module[0] ? x->module : "no file",
 			   (unsigned long long)x->pc);
 	}
-	if (t->n == STACK_FRAMES_MAX)
-		buf_printf(out, "    and so on\n");
+	if (t->n == BACKTRACE_FRAMES_MAX)
+		buf_printf(out, "    more frames follow\n");
 }
 
-static void put_worker(struct buf *out, const struct look *l, size_t i,
-		       const struct dump_options *o)
+static void dump_put_worker(struct buf *out, const struct local_workers *l,
+			    size_t i, const struct dump_options *o)
 {
-	const struct look_worker *w = &l->workers[i];
+	const struct local_worker *w = &l->workers[i];
 	struct err e = ERR_INIT;
 
 	buf_printf(out, "rank %u (local rank %u), pid %d, %s", w->rank,
-		   w->local_rank, (int)w->program, look_state(w->state));
+		   w->local_rank, (int)w->program,
+		   local_worker_state(w->state));
 	if (w->state)
 		buf_printf(out, ", %.1f s of CPU", w->cpu_s);
 	buf_put(out, "\n", 1);
-	put_now(out, l, i);
-	put_calls(out, l, w, o->last);
+	dump_put_current_call(out, l, i);
+	dump_put_last_calls(out, l, w, o->last);
 	if (o->no_stacks || !w->state || w->state == 'Z')
 		return;
-	if (stack_walk(w->program, put_thread, out, &e) < 0)
+	if (backtrace_process(w->program, dump_put_thread, out, &e) < 0)
 		buf_printf(out, "  %s\n", e.text);
 }
 
-static uint32_t workers_of(const struct look *l, size_t first)
+static uint32_t dump_count_workers(const struct local_workers *l, size_t first)
 {
 	uint32_t n = 0;
 
 	for (size_t i = first; i < l->n; i++)
-		n += look_same_job(&l->workers[first], &l->workers[i]);
+		n += local_worker_same_job(&l->workers[first], &l->workers[i]);
 	return n;
 }
 
-static void put_text(struct buf *out, const struct look *l,
-		     const struct dump_options *o)
+static void dump_put_text(struct buf *out, const struct local_workers *l,
+			  const struct dump_options *o)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		const struct look_worker *w = &l->workers[i];
+		const struct local_worker *w = &l->workers[i];
 
-		if (!i || !look_same_job(w, w - 1))
+		if (!i || !local_worker_same_job(w, w - 1))
 			buf_printf(out, "%sjob '%s', attempt %u: %u of %u "
 				   "ranks are on %s\n", i ? "\n" : "",
 				   w->job->job, w->job->attempt + 1,
-				   workers_of(l, i), w->job->world_size,
+				   dump_count_workers(l, i), w->job->world_size,
 				   w->job->host);
-		put_worker(out, l, i, o);
+		dump_put_worker(out, l, i, o);
 	}
 }
 
 /* ---- The subcommand ---- */
 
-static int fail(const struct err *e, int code)
-{
-	log_error("error: %s", e->text);
-	return code;
-}
-
-static int nothing(const struct dump_options *o)
+static int dump_log_nothing(const struct dump_options *o)
 {
 	char host[SOCK_HOST_MAX];
 
@@ -213,22 +201,22 @@ static int nothing(const struct dump_options *o)
 			  "on %s", o->job, host);
 	else
 		log_error("error: no ddprun of yours runs workers on %s, and no"
-			  " other program of yours there is in a world of "
-			  "libddp", host);
-	return NOTHING;
+			  " other program of yours there uses libddp", host);
+	return CONTROL_CLIENT_NOTHING;
 }
 
 /* ---- The other nodes ---- */
 
 struct dump {
 	struct dump_options o;
-	struct look look;
-	struct ask asked[ASKED_MAX];
-	size_t nasked;
+	struct local_workers local;
+	struct dump_query queries[QUERIES_MAX];
+	size_t nqueries;
 };
 
-static int ask(struct dump *d, const char *server, const char *job,
-	       const struct auth *auth, struct err *e)
+static int dump_query_server(struct dump *d, const char *server,
+			     const char *job, const struct auth *auth,
+			     struct err *e)
 {
 	const struct wire_dump m = {
 		.json = (uint8_t)d->o.json,
@@ -236,68 +224,70 @@ static int ask(struct dump *d, const char *server, const char *job,
 		.last = (uint32_t)d->o.last,
 		.timeout_ms = (uint32_t)(d->o.timeout_s * 1000),
 	};
-	struct ask *a = &d->asked[d->nasked];
+	struct dump_query *a = &d->queries[d->nqueries];
 	struct endpoint at;
-	int rc = endpoint_parse(&at, server, DEFAULT_PORT, e);
+	int rc = endpoint_parse(&at, server, CONTROL_CLIENT_PORT, e);
 
 	if (rc < 0)
 		return rc;
-	rc = ask_init(a, &at, job, auth, &m, e);
+	rc = dump_query_init(a, &at, job, auth, &m, e);
 	if (rc < 0)
-		ask_release(a);
+		dump_query_release(a);
 	else
-		d->nasked++;
+		d->nqueries++;
 	return rc;
 }
 
-/* So many workers, from i on, are of the same job. */
-static size_t run_of(const struct look *l, size_t i)
+/* How many workers, from i on, belong to the same job. */
+static size_t dump_same_job_run(const struct local_workers *l, size_t i)
 {
 	size_t n = 1;
 
 	while (i + n < l->n &&
-	       look_same_job(&l->workers[i], &l->workers[i + n]))
+	       local_worker_same_job(&l->workers[i], &l->workers[i + n]))
 		n++;
 	return n;
 }
 
-static int ask_for_job(struct dump *d, const struct flight_file *job,
-		       struct err *e)
+static int dump_query_job(struct dump *d, const struct flight_file *job,
+			  struct err *e)
 {
 	struct auth auth;
-	int rc = job_key_of(&auth, job, e);
+	int rc = control_client_job_auth(&auth, job, e);
 
 	if (rc == 0)
-		rc = ask(d, job->server, job->job, &auth, e);
+		rc = dump_query_server(d, job->server, job->job, &auth, e);
 	auth_wipe(&auth);
 	return rc;
 }
 
-/* Who is here is seen without asking; who was asked for is not shown twice. */
-static void ask_for_jobs(struct dump *d)
+/* Asks for the jobs that other nodes take part in. The answers include the
+ * workers of this host, so those are not shown twice. */
+static void dump_query_jobs(struct dump *d)
 {
 	struct err e = ERR_INIT;
 	size_t kept = 0;
 
-	while (kept < d->look.n) {
-		const struct flight_file *job = d->look.workers[kept].job;
-		size_t n = run_of(&d->look, kept);
+	while (kept < d->local.n) {
+		const struct flight_file *job = d->local.workers[kept].job;
+		size_t n = dump_same_job_run(&d->local, kept);
 
-		if (job->nodes > 1 && job->server[0] && d->nasked < ASKED_MAX) {
-			if (ask_for_job(d, job, &e) == 0) {
-				look_drop(&d->look, kept, n);
+		if (job->nodes > 1 && job->server[0] &&
+		    d->nqueries < QUERIES_MAX) {
+			if (dump_query_job(d, job, &e) == 0) {
+				local_workers_remove(&d->local, kept, n);
 				continue;
 			}
 			log_warn("the other nodes of job '%s' cannot be asked: "
-				 "%s; this is of this host only", job->job,
+				 "%s; showing this host only", job->job,
 				 e.text);
 		}
 		kept += n;
 	}
 }
 
-static void put_node(struct buf *out, const struct asked_node *n,
-		     const struct dump_options *o)
+static void dump_put_node(struct buf *out, const struct dump_node *n,
+			  const struct dump_options *o)
 {
 	char name[SOCK_HOST_MAX + 32];
 
@@ -314,72 +304,74 @@ static void put_node(struct buf *out, const struct asked_node *n,
 	else if (!n->answered && n->text[0])
 		buf_printf(out, "%s did not answer: %s\n", name, n->text);
 	else if (!n->answered)
-		buf_printf(out, "%s did not answer within %g s; nothing was "
-			   "heard of it for %.1f s\n", name, o->timeout_s,
-			   (double)n->silent_ms / 1000);
+		buf_printf(out, "%s did not answer within %g s; the server has "
+			   "not heard from it for %.1f s\n", name,
+			   o->timeout_s, (double)n->silent_ms / 1000);
 }
 
-static int put_nodes(struct buf *out, const struct dump *d, struct err *e)
+static int dump_put_nodes(struct buf *out, const struct dump *d, struct err *e)
 {
-	for (size_t i = 0; i < d->nasked; i++) {
-		for (size_t k = 0; k < d->asked[i].n; k++) {
+	for (size_t i = 0; i < d->nqueries; i++) {
+		for (size_t k = 0; k < d->queries[i].n; k++) {
 			if (out->len)
 				buf_put(out, "\n", 1);
-			put_node(out, &d->asked[i].nodes[k], &d->o);
+			dump_put_node(out, &d->queries[i].nodes[k], &d->o);
 		}
 		buf_put(out, "\n", 1);
-		if (behind_put(out, &d->asked[i]) < 0)
+		if (stragglers_put(out, &d->queries[i]) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 	}
 	return 0;
 }
 
 /* Whether any node has workers. */
-static int found_some(const struct dump *d)
+static int dump_has_workers(const struct dump *d)
 {
-	size_t pages = d->look.n;
+	size_t pages = d->local.n;
 
-	for (size_t i = 0; i < d->nasked; i++) {
-		for (size_t k = 0; k < d->asked[i].n; k++)
-			pages += d->asked[i].nodes[k].page.len != 0;
+	for (size_t i = 0; i < d->nqueries; i++) {
+		for (size_t k = 0; k < d->queries[i].n; k++)
+			pages += d->queries[i].nodes[k].page.len != 0;
 	}
 	return pages != 0;
 }
 
-static int put_all(struct dump *d, struct buf *out, struct err *e)
+static int dump_put_all(struct dump *d, struct buf *out, struct err *e)
 {
 	if (d->o.json && (d->o.here || d->o.agent))
-		return d->look.n ? dump_put_json(out, &d->look, &d->o, e) : 0;
+		return d->local.n ? dump_put_json(out, &d->local, &d->o, e) : 0;
 	if (d->o.json)
-		return dump_put_nodes_json(out, d->asked, d->nasked, &d->look,
-					   &d->o, e);
-	if (put_nodes(out, d, e) < 0)
+		return dump_put_nodes_json(out, d->queries, d->nqueries,
+					   &d->local, &d->o, e);
+	if (dump_put_nodes(out, d, e) < 0)
 		return e->code;
-	if (out->len && d->look.n)
+	if (out->len && d->local.n)
 		buf_put(out, "\n", 1);
-	put_text(out, &d->look, &d->o);
+	dump_put_text(out, &d->local, &d->o);
 	return 0;
 }
 
-static int show(struct dump *d)
+static int dump_show(struct dump *d)
 {
 	struct buf out = BUF_INIT(TEXT_MAX);
 	struct err e = ERR_INIT;
-	int rc = found_some(d) ? 0 : d->nasked ? NOTHING : nothing(&d->o);
+	int rc = dump_has_workers(d) ? 0
+		 : d->nqueries	     ? CONTROL_CLIENT_NOTHING
+				     : dump_log_nothing(&d->o);
 
-	if ((d->nasked || d->look.n) && put_all(d, &out, &e) < 0)
-		rc = fail(&e, EXIT_OS);
+	if ((d->nqueries || d->local.n) && dump_put_all(d, &out, &e) < 0)
+		rc = control_client_fail(&e, EXIT_OS);
 	if (out.failed) {
-		err_set(&e, out.failed, "the dump is larger than %d MiB, or "
-			"memory is short", TEXT_MAX >> 20);
-		rc = fail(&e, EXIT_OS);
+		err_set(&e, out.failed, "out of memory for the dump, or it is "
+			"larger than %d MiB", TEXT_MAX >> 20);
+		rc = control_client_fail(&e, EXIT_OS);
 	} else if (out.len && file_write_all(STDOUT_FILENO, out.data, out.len))
 		rc = EXIT_OS;
 	buf_release(&out);
 	return rc;
 }
 
-static int look_and_ask(struct dump *d, struct err *e)
+static int dump_collect(struct dump *d, struct err *e)
 {
 	const char *job = d->o.job ? d->o.job : "none";
 	struct auth auth;
@@ -387,13 +379,14 @@ static int look_and_ask(struct dump *d, struct err *e)
 
 	if (d->o.server) {
 		rc = auth_choose(&auth, d->o.auth, d->o.token_file, e);
-		rc = rc < 0 ? rc : ask(d, d->o.server, job, &auth, e);
+		rc = rc < 0 ? rc
+			    : dump_query_server(d, d->o.server, job, &auth, e);
 		auth_wipe(&auth);
 		return rc;
 	}
-	rc = look_init(&d->look, d->o.job, (pid_t)d->o.agent, e);
+	rc = local_workers_init(&d->local, d->o.job, (pid_t)d->o.agent, e);
 	if (rc == 0 && !d->o.here && !d->o.agent)
-		ask_for_jobs(d);
+		dump_query_jobs(d);
 	return rc;
 }
 
@@ -404,21 +397,22 @@ int dump_main(int argc, char **argv)
 	int rc = option_parse(dump_options, &d.o, argc, argv, 0, &e);
 
 	if (rc == OPTION_WANT_HELP) {
-		print_help();
+		control_client_print_help(usage, dump_options, "worker");
 		return 0;
 	}
 	if (rc >= 0 && d.o.server && (d.o.here || d.o.agent))
-		rc = err_set(&e, ERR_USAGE, "--rdzv-endpoint asks another host:"
-			     " it does not go with --here or --agent");
+		rc = err_set(&e, ERR_USAGE, "--rdzv-endpoint asks another host "
+			     "and cannot be combined with --here or --agent");
 	if (rc < 0)
-		return fail(&e, EXIT_BAD_USAGE);
-	rc = look_and_ask(&d, &e);
+		return control_client_fail(&e, EXIT_BAD_USAGE);
+	rc = dump_collect(&d, &e);
 	if (rc < 0)
-		rc = fail(&e, d.o.server ? exit_code_of(&e) : EXIT_OS);
+		rc = control_client_fail(&e, d.o.server ? exit_code_of(&e)
+							: EXIT_OS);
 	else
-		rc = show(&d);
-	for (size_t i = 0; i < d.nasked; i++)
-		ask_release(&d.asked[i]);
-	look_release(&d.look);
+		rc = dump_show(&d);
+	for (size_t i = 0; i < d.nqueries; i++)
+		dump_query_release(&d.queries[i]);
+	local_workers_release(&d.local);
 	return rc;
 }

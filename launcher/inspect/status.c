@@ -1,4 +1,5 @@
-/* status.c: the subcommand, and its text. */
+/* status.c: the subcommand; its output as text, and as JSON, whose keys
+ * docs/ddprun-status.1 describes. */
 #include "launcher/inspect/status.h"
 
 #include <errno.h>
@@ -8,45 +9,57 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/sock.h"
 #include "launcher/config/exit_code.h"
-#include "launcher/inspect/job_key.h"
-#include "launcher/inspect/look.h"
-#include "launcher/inspect/tool.h"
+#include "launcher/inspect/control_client.h"
+#include "launcher/inspect/local_workers.h"
 
-enum {
-	TEXT_MAX = 1 << 30,
-	NOTHING = 1,
-	DEFAULT_PORT = 29400,
+enum { JSON_VERSION = 1, TEXT_MAX = 1 << 30 };
+
+struct status_options {
+	const char *job;    /* NULL: all */
+	const char *server; /* --rdzv-endpoint, or NULL */
+	const char *auth, *token_file; /* or NULL */
+	double timeout_s;
+	int json;
+};
+
+/* A job as its server describes it; the slices of `as` point into bytes. */
+struct status_job {
+	char server[320];
+	char *bytes;
+	struct wire_job as;
+};
+
+struct status {
+	struct status_options o;
+	struct status_job *jobs;
+	size_t n;
+	uint32_t unreachable; /* servers */
 };
 
 #define FIELD(name) .offset = offsetof(struct status_options, name)
 
 const struct option_spec status_options[] = {
-	TOOL_OPTIONS(struct status_options, "Ask this rendezvous server, of all"
-		     " its jobs: for a host where no ddprun runs."),
+	CONTROL_CLIENT_OPTIONS(struct status_options,
+			       "Ask this rendezvous server for all its jobs: "
+			       "use it on a host that runs no ddprun."),
 	{.name = "timeout", .kind = OPTION_DOUBLE, FIELD(timeout_s),
 	 .min = 0.1, .max = 600, .arg = "SECONDS",
-	 .help = "Wait so long for a server's answer (5)."},
-	{.name = "json", .kind = OPTION_FLAG, FIELD(json),
-	 .help = "The same for programs."},
-	{.name = "help", .letter = 'h', .kind = OPTION_HELP,
-	 .help = "Show this."},
-	{.name = NULL},
+	 .help = "How long to wait for a server's answer (5)."},
+	CONTROL_CLIENT_LAST_OPTIONS(struct status_options),
 };
 
-static void print_help(void)
-{
-	printf("usage: ddprun status [OPTIONS]\n\n"
-	       "Shows the jobs that your ddprun processes on this host are in, "
-	       "as their rendezvous\nserver knows them: nodes, workers, round, "
-	       "restarts, and who is waited for and\nsince when.\n\n");
-	option_print_help(status_options);
-	printf("\nExit code: 0, or 1 if there is no such job.\n");
-}
+static const char usage[] =
+	"usage: ddprun status [OPTIONS]\n\n"
+	"Shows the jobs that your ddprun processes on this host belong to, as"
+	" their\nrendezvous servers know them: nodes, workers, round, restarts,"
+	" and what a job\nwaits for and since when.\n\n";
 
-const char *status_state(uint8_t state)
+/* Never NULL. */
+static const char *status_state(uint8_t state)
 {
 	static const char *const names[] = {"gathering", "running",
 					    "restarting", "over"};
@@ -54,7 +67,7 @@ const char *status_state(uint8_t state)
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
 }
 
-const char *status_node_state(uint8_t state)
+static const char *status_node_state(uint8_t state)
 {
 	static const char *const names[] = {
 		[WIRE_NODE_RUNS] = "runs", [WIRE_NODE_WAITS] = "waits",
@@ -65,17 +78,20 @@ const char *status_node_state(uint8_t state)
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
 }
 
-static int compare(const void *pa, const void *pb)
+static int status_compare_nodes(const void *pa, const void *pb)
 {
 	const struct wire_job_node *a = pa, *b = pb;
 
-	/* -1 is the largest of all */
+	/* as unsigned, -1 is the largest */
 	if (a->node_rank != b->node_rank)
 		return (uint32_t)a->node_rank < (uint32_t)b->node_rank ? -1 : 1;
 	return 0;
 }
 
-uint32_t status_nodes(const struct status_job *job, struct wire_job_node **out)
+/* The job's nodes by rank, those without one last. Returns how many there are;
+ * the caller frees *out. */
+static uint32_t status_nodes(const struct status_job *job,
+			     struct wire_job_node **out)
 {
 	const struct wire_items *list = &job->as.nodes;
 	struct reader r;
@@ -90,18 +106,18 @@ uint32_t status_nodes(const struct status_job *job, struct wire_job_node **out)
 		n++;
 	}
 	if (n)
-		qsort(*out, n, sizeof(**out), compare);
+		qsort(*out, n, sizeof(**out), status_compare_nodes);
 	return n;
 }
 
 /* ---- as text ---- */
 
-static unsigned long long seconds(uint64_t ms)
+static unsigned long long status_seconds(uint64_t ms)
 {
 	return (ms + 500) / 1000;
 }
 
-static void put_node(struct buf *out, const struct wire_job_node *n)
+static void status_put_node(struct buf *out, const struct wire_job_node *n)
 {
 	char rank[16] = "-";
 
@@ -116,19 +132,22 @@ static void put_node(struct buf *out, const struct wire_job_node *n)
 	else
 		buf_printf(out, "  %u worker%s", n->nproc,
 			   n->nproc == 1 ? "" : "s");
-	if (seconds(n->silent_ms) > 1)
-		buf_printf(out, "  silent for %llu s", seconds(n->silent_ms));
+	if (status_seconds(n->silent_ms) > 1)
+		buf_printf(out, "  silent for %llu s",
+			   status_seconds(n->silent_ms));
 	buf_put(out, "\n", 1);
 }
 
-static void put_head(struct buf *out, const struct status_job *job)
+static void status_put_head(struct buf *out, const struct status_job *job)
 {
 	const struct wire_job *m = &job->as;
 
-	buf_printf(out, "job '%.*s' at %s: %s for %llu s, round %u, attempt %u "
-		   "of %u", SLICE_FMT(m->job), job->server,
-		   status_state(m->state), seconds(m->state_ms), m->round,
-		   m->attempt + 1, m->max_restarts + 1);
+	buf_printf(out,
+		   "job '%.*s' at %s: %s for %llu s, round %u, attempt %u "
+		   "of %u",
+		   SLICE_FMT(m->job), job->server, status_state(m->state),
+		   status_seconds(m->state_ms), m->round, m->attempt + 1,
+		   m->max_restarts + 1);
 	if (m->changes)
 		buf_printf(out, ", %u change%s of nodes", m->changes,
 			   m->changes == 1 ? "" : "s");
@@ -149,50 +168,137 @@ static void put_head(struct buf *out, const struct status_job *job)
 	buf_put(out, "\n", 1);
 }
 
-static void put_job(struct buf *out, const struct status_job *job)
+static void status_put_job(struct buf *out, const struct status_job *job)
 {
 	const struct wire_job *m = &job->as;
 	struct wire_job_node *nodes;
 	uint32_t n = status_nodes(job, &nodes);
 
-	put_head(out, job);
+	status_put_head(out, job);
 	if (m->text.len)
 		buf_printf(out, "  waiting %llu s for %.*s\n",
-			   seconds(m->waited_ms), SLICE_FMT(m->text));
+			   status_seconds(m->waited_ms), SLICE_FMT(m->text));
 	if (m->cause.len)
 		buf_printf(out, "  the last round ended: %.*s\n",
 			   SLICE_FMT(m->cause));
 	for (uint32_t i = 0; i < n; i++)
-		put_node(out, &nodes[i]);
+		status_put_node(out, &nodes[i]);
 	free(nodes);
 }
 
-static int put_all(const struct status *s, struct buf *out, struct err *e)
+/* ---- as JSON ---- */
+
+static void status_json_add_waiting(const struct json *j, cJSON *to,
+				    const struct wire_job *m)
+{
+	cJSON *waiting;
+
+	if (!m->text.len) {
+		j->add_null(to, "waiting");
+		return;
+	}
+	waiting = j->add_object(to, "waiting");
+	j->add_number(waiting, "seconds", (double)m->waited_ms / 1000);
+	json_add_text_or_null(j, waiting, "for", m->text);
+}
+
+static cJSON *status_json_node(const struct json *j,
+			       const struct wire_job_node *n)
+{
+	cJSON *to = j->object();
+
+	j->add_number(to, "node_rank", n->node_rank);
+	json_add_text_or_null(j, to, "host", n->host);
+	json_add_text_or_null(j, to, "address", n->addr);
+	j->add_string(to, "state", status_node_state(n->state));
+	j->add_number(to, "workers", n->nproc);
+	if (n->state == WIRE_NODE_RUNS)
+		j->add_number(to, "first_rank", n->base_rank);
+	else
+		j->add_null(to, "first_rank");
+	j->add_number(to, "connected", n->connected);
+	j->add_number(to, "ended", n->exited);
+	j->add_number(to, "silent_seconds", (double)n->silent_ms / 1000);
+	return to;
+}
+
+static cJSON *status_json_job(const struct json *j,
+			      const struct status_job *job)
+{
+	const struct wire_job *m = &job->as;
+	cJSON *to = j->object(), *list;
+	struct wire_job_node *nodes;
+	uint32_t n = status_nodes(job, &nodes);
+
+	json_add_text_or_null(j, to, "job", m->job);
+	json_add_text_or_null(j, to, "server", SLICE_STR(job->server));
+	j->add_string(to, "state", status_state(m->state));
+	j->add_number(to, "state_seconds", (double)m->state_ms / 1000);
+	j->add_number(to, "round", m->round);
+	j->add_number(to, "restarts", m->attempt);
+	j->add_number(to, "max_restarts", m->max_restarts);
+	j->add_number(to, "changes", m->changes);
+	j->add_number(to, "min_nodes", m->min_nodes);
+	j->add_number(to, "max_nodes", m->max_nodes);
+	j->add_number(to, "joined", m->joined);
+	j->add_number(to, "spares", m->spares);
+	j->add_number(to, "world_size", m->world_size);
+	j->add_number(to, "connected", m->connected);
+	j->add_number(to, "ended", m->exited);
+	j->add_number(to, "store_keys", (double)m->keys);
+	j->add_number(to, "store_bytes", (double)m->bytes);
+	status_json_add_waiting(j, to, m);
+	json_add_text_or_null(j, to, "last_end", m->cause);
+	list = j->add_array(to, "nodes");
+	for (uint32_t i = 0; i < n; i++)
+		j->append(list, status_json_node(j, &nodes[i]));
+	free(nodes);
+	return to;
+}
+
+static int status_put_json(struct buf *out, const struct status *s,
+			   struct err *e)
+{
+	const struct json *j = json_load(e);
+	cJSON *all, *jobs;
+
+	if (!j)
+		return ERR_SYSTEM;
+	all = j->object();
+	j->add_number(all, "version", JSON_VERSION);
+	jobs = j->add_array(all, "jobs");
+	for (size_t i = 0; i < s->n; i++)
+		j->append(jobs, status_json_job(j, &s->jobs[i]));
+	return json_put(out, j, all, e);
+}
+
+static int status_put_all(const struct status *s, struct buf *out,
+			  struct err *e)
 {
 	if (s->o.json)
 		return status_put_json(out, s, e);
 	for (size_t i = 0; i < s->n; i++) {
 		if (i)
 			buf_put(out, "\n", 1);
-		put_job(out, &s->jobs[i]);
+		status_put_job(out, &s->jobs[i]);
 	}
 	return 0;
 }
 
 /* ---- asking ---- */
 
-struct asking {
+struct status_query {
 	struct status *s;
 	const char *server;
 };
 
-static void put_question(struct buf *out, uint32_t id, const void *arg)
+static void status_put_request(struct buf *out, uint32_t id, const void *arg)
 {
 	wire_put_empty(out, WIRE_STATUS, WIRE_REQUEST, id);
 }
 
-static int keep(struct status *s, const struct wire_frame *f,
-		const char *server, struct err *e)
+static int status_add_job(struct status *s, const struct wire_frame *f,
+			  const char *server, struct err *e)
 {
 	struct status_job *more =
 		realloc(s->jobs, (s->n + 1) * sizeof(*more)), *job;
@@ -210,52 +316,55 @@ static int keep(struct status *s, const struct wire_frame *f,
 	return wire_get_job(&own, &job->as, e);
 }
 
-static int take(void *arg, const struct wire_frame *f, struct err *e)
+static int status_on_notice(void *arg, const struct wire_frame *f,
+			    struct err *e)
 {
-	const struct asking *x = arg;
+	const struct status_query *x = arg;
 
-	return f->type == WIRE_JOB ? keep(x->s, f, x->server, e) : 0;
+	return f->type == WIRE_JOB ? status_add_job(x->s, f, x->server, e) : 0;
 }
 
-static int ask(struct status *s, const char *server, const char *job,
-	       const struct auth *auth, struct err *e)
+static int status_query_server(struct status *s, const char *server,
+			       const char *job, const struct auth *auth,
+			       struct err *e)
 {
-	struct asking x = {s, server};
-	const struct tool_question q = {
-		.job = job, .auth = auth, .put = put_question,
-		.take = take, .arg = &x,
+	struct status_query x = {s, server};
+	const struct control_request q = {
+		.job = job, .auth = auth, .put = status_put_request,
+		.on_notice = status_on_notice, .arg = &x,
 		.timeout_ms = (uint32_t)(s->o.timeout_s * 1000),
 	};
 	struct endpoint at;
-	int rc = endpoint_parse(&at, server, DEFAULT_PORT, e);
+	int rc = endpoint_parse(&at, server, CONTROL_CLIENT_PORT, e);
 
-	return rc < 0 ? rc : tool_ask(&at, &q, e);
+	return rc < 0 ? rc : control_client_request(&at, &q, e);
 }
 
-static int ask_for_job(struct status *s, const struct flight_file *job,
-		       struct err *e)
+static int status_query_job(struct status *s, const struct flight_file *job,
+			    struct err *e)
 {
 	struct auth auth;
-	int rc = job_key_of(&auth, job, e);
+	int rc = control_client_job_auth(&auth, job, e);
 
 	if (rc == 0)
-		rc = ask(s, job->server, job->job, &auth, e);
+		rc = status_query_server(s, job->server, job->job, &auth, e);
 	auth_wipe(&auth);
 	return rc;
 }
 
-static int ask_server(struct status *s, struct err *e)
+static int status_query_endpoint(struct status *s, struct err *e)
 {
 	struct auth auth;
 	int rc = auth_choose(&auth, s->o.auth, s->o.token_file, e);
 
 	if (rc == 0)
-		rc = ask(s, s->o.server, s->o.job ? s->o.job : "", &auth, e);
+		rc = status_query_server(s, s->o.server,
+					 s->o.job ? s->o.job : "", &auth, e);
 	auth_wipe(&auth);
 	return rc;
 }
 
-static int is_first(const struct look *l, size_t i)
+static int status_is_first(const struct local_workers *l, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(l->jobs[k]->job, l->jobs[i]->job) == 0 &&
@@ -264,37 +373,31 @@ static int is_first(const struct look *l, size_t i)
 	return 1;
 }
 
-/* Those that this user's ddpruns on this host are in. */
-static int ask_for_jobs(struct status *s, struct err *e)
+/* Asks for the jobs that this user's ddpruns on this host belong to. */
+static int status_query_jobs(struct status *s, struct err *e)
 {
-	struct look l;
-	int rc = look_init(&l, s->o.job, 0, e);
+	struct local_workers l;
+	int rc = local_workers_init(&l, s->o.job, 0, e);
 
 	for (size_t i = 0; rc == 0 && i < l.njobs; i++) {
 		const struct flight_file *job = l.jobs[i];
 
-		if (!job->server[0] || !is_first(&l, i))
+		if (!job->server[0] || !status_is_first(&l, i))
 			continue;
-		if (ask_for_job(s, job, e) < 0) {
-			log_warn("job '%s' cannot be asked for: %s", job->job,
-				 e->text);
+		if (status_query_job(s, job, e) < 0) {
+			log_warn("the server of job '%s' cannot be asked: %s",
+				 job->job, e->text);
 			s->unreachable++;
 		}
 	}
 	if (rc == 0)
-		look_release(&l);
+		local_workers_release(&l);
 	return rc;
 }
 
 /* ---- the subcommand ---- */
 
-static int fail(const struct err *e, int code)
-{
-	log_error("error: %s", e->text);
-	return code;
-}
-
-static int nothing(const struct status *s)
+static int status_log_nothing(const struct status *s)
 {
 	char host[SOCK_HOST_MAX];
 
@@ -306,17 +409,17 @@ static int nothing(const struct status *s)
 			  "has a round or waits for one", host,
 			  s->o.job ? "job '" : "a job",
 			  s->o.job ? s->o.job : "", s->o.job ? "'" : "");
-	return NOTHING;
+	return CONTROL_CLIENT_NOTHING;
 }
 
-static int show(const struct status *s)
+static int status_show(const struct status *s)
 {
 	struct buf out = BUF_INIT(TEXT_MAX);
 	struct err e = ERR_INIT;
-	int rc = s->n ? 0 : nothing(s);
+	int rc = s->n ? 0 : status_log_nothing(s);
 
-	if ((s->n || s->o.json) && put_all(s, &out, &e) < 0)
-		rc = fail(&e, EXIT_OS);
+	if ((s->n || s->o.json) && status_put_all(s, &out, &e) < 0)
+		rc = control_client_fail(&e, EXIT_OS);
 	else if (out.len && file_write_all(STDOUT_FILENO, out.data, out.len))
 		rc = EXIT_OS;
 	buf_release(&out);
@@ -330,20 +433,22 @@ int status_main(int argc, char **argv)
 	int rc = option_parse(status_options, &s.o, argc, argv, 0, &e);
 
 	if (rc == OPTION_WANT_HELP) {
-		print_help();
+		control_client_print_help(usage, status_options, "job");
 		return 0;
 	}
 	if (rc >= 0 && rc < argc)
-		rc = err_set(&e, ERR_USAGE, "'%s' is not an option; a program "
-			     "that is called status is started as ddprun "
-			     "./status", argv[rc]);
+		rc = err_set(&e, ERR_USAGE, "'%s' is not an option; to run a "
+			     "program named status, type ddprun ./status",
+			     argv[rc]);
 	if (rc < 0)
-		return fail(&e, EXIT_BAD_USAGE);
-	rc = s.o.server ? ask_server(&s, &e) : ask_for_jobs(&s, &e);
+		return control_client_fail(&e, EXIT_BAD_USAGE);
+	rc = s.o.server ? status_query_endpoint(&s, &e)
+			: status_query_jobs(&s, &e);
 	if (rc < 0)
-		rc = fail(&e, s.o.server ? exit_code_of(&e) : EXIT_OS);
+		rc = control_client_fail(&e, s.o.server ? exit_code_of(&e)
+							: EXIT_OS);
 	else
-		rc = show(&s);
+		rc = status_show(&s);
 	for (size_t i = 0; i < s.n; i++)
 		free(s.jobs[i].bytes);
 	free(s.jobs);

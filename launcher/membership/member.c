@@ -412,7 +412,7 @@ int member_init(struct member *m, uv_loop_t *loop, const struct config *config,
 	m->connection.owner = m;
 	m->progress = (struct join_progress){.config = config,
 					     .connection = &m->connection};
-	pages_init(&m->pages, loop, member_send_page, m);
+	node_dumps_init(&m->pages, loop, member_send_page, m);
 	outbox_init(&m->outbox);
 	reconnect_init(&m->reconnect, loop, &m->connection, &reconnect_events,
 		       m);
@@ -433,7 +433,7 @@ void member_close(struct member *m)
 	reconnect_close(&m->reconnect);
 	outbox_release(&m->outbox);
 	connection_close(&m->connection);
-	pages_close(&m->pages);
+	node_dumps_close(&m->pages);
 	vouch_release(&m->vouch);
 	if (m->reserved_fd >= 0)
 		close(m->reserved_fd);
@@ -460,7 +460,7 @@ int member_has_started(const struct member *m)
 int member_reaped(struct member *m, pid_t pid, int status)
 {
 	return connection_reaped(&m->connection, pid, status) ||
-	       pages_reaped(&m->pages, pid, status);
+	       node_dumps_reaped(&m->pages, pid, status);
 }
 
 pid_t member_server_pid(const struct member *m)

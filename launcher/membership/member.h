@@ -5,7 +5,7 @@
 #ifndef LAUNCHER_MEMBER_H
 #define LAUNCHER_MEMBER_H
 
-#include "launcher/inspect/page.h"
+#include "launcher/inspect/node_dump.h"
 #include "launcher/membership/join_progress.h"
 #include "launcher/membership/membership.h"
 #include "launcher/membership/outbox.h"
@@ -53,7 +53,8 @@ struct member {
 	unsigned unanswered; /* pings since anything came */
 	int reserved_fd; /* holds the port that workers get as MASTER_PORT */
 	char addr_text[SOCK_TEXT_MAX]; /* where other nodes reach this one */
-	struct pages pages; /* answers to those who ask what this node does */
+	struct node_dumps
+		pages;	    /* answers to those who ask what this node does */
 	struct vouch vouch; /* and to those who ask who connects from here */
 	uv_timer_t report, ping, deadline;
 };

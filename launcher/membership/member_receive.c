@@ -224,7 +224,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 	case WIRE_LOOK:
 		rc = wire_get_look(f, &look, e);
 		if (rc == 0)
-			pages_start(&m->pages, &look);
+			node_dumps_start(&m->pages, &look);
 		return rc;
 	default:
 		return 0; /* a later server may know more than we do */

@@ -1,4 +1,4 @@
-# ddprun dump: what runs is seen from outside, and goes on.
+# ddprun dump: shows what workers do, from outside, and leaves them running.
 load ../lib
 
 # Others may test here at the same time: a name that no other job has.
@@ -56,7 +56,7 @@ pid_of() { # RANK, of $out
 	sed -n "s/^rank $1 (local rank $1), pid \([0-9]*\), .*/\1/p" <<<"$out"
 }
 
-@test "who waits is told in which call, since when and for whom" {
+@test "dump shows the call that a rank waits in, since when, and for which ranks" {
 	start_late
 	has "$out" "^job '$J', attempt 1: 3 of 3 ranks are on "
 	has "$out" '^rank 0 \(local rank 0\), pid [0-9]+, [a-z]+, [0-9.]+ s of CPU$'
@@ -74,20 +74,20 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "the native stacks of all, who run on" {
+@test "dump shows the native stacks of all workers, which run on" {
 	local p0 p1
 	start_late
 	p0=$(pid_of 0) p1=$(pid_of 1)
 	expect 0 ddprun dump --job "$J"
 	has "$out" "^  thread $p0 \(c_fault\)"
-	if grep -q 'no permission to look at it' <<<"$out"; then
+	if grep -q 'no permission to trace it' <<<"$out"; then
 		end_late
 		skip "ptrace is forbidden here"
 	fi
 	[ "$(grep -cE ' main .*\(c_fault 0x[0-9a-f]+\)$' <<<"$out")" = 3 ]
 	expect 0 ddprun dump --job "$J" --json
 	[ "$(grep -c '"function":	"main",' <<<"$out")" = 3 ]
-	# one that is stopped is seen, and stays so
+	# a worker that was stopped is shown and stays stopped
 	kill -STOP "$p1"
 	until_lines 1 "^rank 1 .*, pid $p1, stopped, "
 	expect 0 ddprun dump --job "$J"
@@ -98,7 +98,7 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "a dump that is killed in the midst leaves nobody stopped" {
+@test "a dump that is killed halfway leaves no worker stopped" {
 	local i k p dump
 	start_late
 	for i in 0 1 2; do
@@ -124,12 +124,12 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "programs without libddp, behind a shell, and none at all" {
+@test "dump shows programs without libddp or behind a shell, and reports none" {
 	mkfifo go
 	start job ddprun --rdzv-id "$J" sh -c "echo up; read _ <'$T/go'; true"
 	await job.out up
 	expect 0 ddprun dump --job "$J"
-	has "$out" '^  no call of libddp$'
+	has "$out" '^  no libddp call$'
 	has "$out" '^  thread [0-9]+ \(sh\)'
 	echo >go
 	finish job
@@ -144,7 +144,7 @@ pid_of() { # RANK, of $out
 	has "$err" "^ddprun: error: no ddprun of yours runs workers of job '$J' on "
 }
 
-@test "without libdw a line says what is missing" {
+@test "without libdw dump says which library is missing" {
 	local lib=$T/lib
 	mkdir "$lib"
 	: >"$lib/libdw.so.1"
@@ -156,7 +156,7 @@ pid_of() { # RANK, of $out
 	end_late
 }
 
-@test "its usage; and a program of its name can be started" {
+@test "dump prints its usage; a program named dump can still be started" {
 	expect 0 ddprun dump --help
 	has "$out" '^ *--no-stacks'
 	expect 2 ddprun dump --jsn
@@ -188,18 +188,18 @@ end_nodes() {
 	finish b -
 }
 
-@test "one command shows the ranks of all nodes, from here and from elsewhere" {
+@test "one dump shows the ranks of all nodes, on a node and elsewhere" {
 	start_nodes
 	[ "$(grep -E '^rank ' <<<"$out" | cut -d ' ' -f 1-2 | xargs)" = \
 		"rank 0 rank 1 rank 2 rank 3" ]
 	[ "$(grep -cE "^job '$J', attempt 1: 2 of 4 ranks are on " <<<"$out")" = 2 ]
 	has "$out" '; not there: rank 1; not known: 2 ranks of other nodes$'
 	has "$out" '^3 of 4 ranks have come to all_reduce #3 \(f32 x 40000, avg\); not there: rank 1 \(.*\)$'
-	# who has no ddprun here says where
+	# on a host without a ddprun --rdzv-endpoint says where
 	expect 0 ddprun dump --rdzv-endpoint "$at" --job "$J" --last 0
 	[ "$(grep -c '^rank ' <<<"$out")" = 4 ]
 	lacks "$out" 'last calls'
-	if ! grep -q 'no permission to look at it' <<<"$out"; then
+	if ! grep -q 'no permission to trace it' <<<"$out"; then
 		[ "$(grep -cE ' main .*\(c_fault 0x[0-9a-f]+\)$' <<<"$out")" = 4 ]
 	fi
 	expect 0 ddprun dump --json --no-stacks --job "$J"
@@ -207,14 +207,14 @@ end_nodes() {
 	[ "$(grep -cE '^				"version":	1,$' <<<"$out")" = 2 ]
 	[ "$(grep -cE '"call":	"all_reduce #3 .*",$' <<<"$out")" -ge 3 ]
 	has "$out" '"here":	null$'
-	# looked at, not asked for: what is here
+	# --here asks no server
 	expect 0 ddprun dump --here --no-stacks --job "$J"
 	[ "$(grep -c '^job ' <<<"$out")" = 1 ]
 	has "$out" "^job '$J', attempt 1: 4 of 4 ranks are on "
 	end_nodes
 }
 
-@test "many dumps at once, and one while the job ends" {
+@test "many dumps run at once, and one while the job ends" {
 	local i
 	start_nodes
 	for i in 1 2 3 4; do
@@ -226,7 +226,7 @@ end_nodes() {
 	done
 	start last ddprun dump --job "$J" --rdzv-endpoint "$at"
 	end_nodes
-	# it has all, or says who has gone, or that there is nobody
+	# all workers, or which node has gone, or that there are none
 	finish last -
 	nothing_left
 }
@@ -245,7 +245,7 @@ elsewhere() {
 		agent "$at" "$J" 1 "$1" 2 -1 0 0 60000 default "$1-host"
 }
 
-@test "who does not answer is named, with how long it was silent" {
+@test "dump names a node that does not answer, and how long it was silent" {
 	server
 	start a ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
 		--node-rank 0 --heartbeat-timeout 300 bash -c "echo up; $IDLE"
@@ -255,10 +255,10 @@ elsewhere() {
 	start json ddprun dump --no-stacks --json --job "$J" --timeout 4
 	finish text
 	has "$out" "^job '$J', attempt 1: 1 of 2 ranks are on "
-	has "$out" '^node 1 \(mute-host\) did not answer within 4 s; nothing was heard of it for [0-9.]+ s$'
+	has "$out" '^node 1 \(mute-host\) did not answer within 4 s; the server has not heard from it for [0-9.]+ s$'
 	finish json
 	has "$out" '"answered":	false,'
-	# one that goes meanwhile is not waited for
+	# dump does not wait for a node that leaves meanwhile
 	start dump ddprun dump --no-stacks --job "$J" --timeout 60
 	# the third time that it is asked
 	await mute.out '^LOOK 3'
@@ -271,7 +271,7 @@ elsewhere() {
 	nothing_left
 }
 
-@test "a server that does not answer: what is here, and a line" {
+@test "if the server does not answer, dump shows this host and says why" {
 	server
 	start a ddprun --rdzv-id "$J" --nnodes 2 --rdzv-endpoint "$at" \
 		--heartbeat-timeout 300 --shutdown-timeout 1 bash -c "echo up; $IDLE"
@@ -280,7 +280,7 @@ elsewhere() {
 	signal server STOP
 	expect 0 ddprun dump --no-stacks --job "$J" --timeout 0.1
 	signal server CONT
-	has "$err" "^ddprun: warning: the other nodes of job '$J' cannot be asked: rendezvous server $at: no answer; this is of this host only$"
+	has "$err" "^ddprun: warning: the other nodes of job '$J' cannot be asked: rendezvous server $at: no answer; showing this host only$"
 	has "$out" "^job '$J', attempt 1: 1 of 2 ranks are on "
 	signal a TERM
 	finish a 143
@@ -289,7 +289,7 @@ elsewhere() {
 	finish server -
 }
 
-@test "no server, no such job, and what does not go together" {
+@test "dump refuses options that cannot be combined, and reports no such job" {
 	at=127.0.0.1:$(w_port free)
 	expect 71 ddprun dump --rdzv-endpoint "$at"
 	has "$err" "^ddprun: error: rendezvous server $at: cannot connect"

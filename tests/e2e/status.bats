@@ -1,4 +1,4 @@
-# ddprun status: what the server knows of a job, from outside, as text and JSON.
+# ddprun status: what the server knows about a job, as text and JSON.
 load ../lib
 
 setup() {
@@ -23,7 +23,7 @@ node() {
 		--rdzv-endpoint "$at" "$@"
 }
 
-@test "no job is a line and exit code 1" {
+@test "status of no job prints a line and exits with 1" {
 	expect 1 ddprun status --job no-such-job
 	has "$err" "^ddprun: error: no ddprun of yours on .* is in job 'no-such-job'"
 	expect 2 ddprun status --jobb
@@ -32,7 +32,7 @@ node() {
 	has "$out" '^usage: ddprun status'
 }
 
-@test "a job that waits: found on this host, with whom it waits for" {
+@test "status finds a job on this host and shows which nodes it waits for" {
 	node a 0 --nproc-per-node 3 true
 	await a.err '^ddprun: waiting [12] s'
 	expect 0 ddprun status --job j
@@ -50,9 +50,9 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish a -
 }
 
-@test "a job of two nodes that runs: nodes, workers, and nobody waited for" {
+@test "status of a running job shows its nodes and workers" {
 	mkfifo go
-	# they are shown by rank, whoever came first
+	# in the order of ranks, not of joining
 	start server ddprdzv --listen "$at"
 	await server.err 'listening on'
 	node b 1 --nproc-per-node 1 sh -c 'echo here; read -r _ <>go'
@@ -86,7 +86,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish w 1
 }
 
-@test "a job that restarts: its last end, the attempt, whose workers stop" {
+@test "status of a restarting job shows its last failure, attempt and nodes" {
 	mkfifo go
 	node a 0 --max-restarts 2 --shutdown-timeout 1 sh -c \
 		'[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exec tail -f /dev/null
@@ -110,7 +110,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish b -
 }
 
-@test "a server's jobs are shown all, and each alone" {
+@test "status shows all jobs of a server, or one of them" {
 	start server ddprdzv --listen "$at"
 	await server.err 'listening on'
 	start x ddprun --nnodes 2 --rdzv-id x --rdzv-endpoint "$at" true
@@ -132,7 +132,7 @@ print(j["state"], j["joined"], j["max_nodes"], j["waiting"]["for"],
 	finish y -
 }
 
-@test "jobs of any name: percents, quotes, other scripts, and what is no UTF-8" {
+@test "status shows job names with percents, quotes, other scripts, or no UTF-8" {
 	local name n=0 names=('100%s%n' 'Grüße/日本' "o'hare \"x\" \\"
 		$'b\xffd' '-x' '$(echo)')
 	export LC_ALL=C # for grep

@@ -29,7 +29,7 @@ until_hang() {
 	return 1
 }
 
-@test "one rank does not come: all ranks from either host, and a node that is stopped" {
+@test "dump on either host shows all ranks, and names a node that is stopped" {
 	local h agent
 	for h in h1 h2; do
 		start_on "$h" "on_$h" bash -c 'echo agent $$; exec "$@"' bash \
@@ -54,7 +54,7 @@ until_hang() {
 	finish stopper
 	dump_on h1 --timeout 4
 	[ "$(grep -c '^rank ' <<<"$out")" = 2 ]
-	has "$out" '^node [01] \(.*\) did not answer within 4 s; nothing was heard of it for [0-9.]+ s$'
+	has "$out" '^node [01] \(.*\) did not answer within 4 s; the server has not heard from it for [0-9.]+ s$'
 	start_on h2 goer kill -CONT "$agent"
 	finish goer
 	until_hang h1

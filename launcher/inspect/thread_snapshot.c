@@ -1,6 +1,6 @@
-/* freeze.c: PTRACE_SEIZE, which, unlike PTRACE_ATTACH, leaves no signal behind:
- * whoever holds a thread so may be killed at any moment and it goes on. */
-#include "launcher/inspect/freeze.h"
+/* thread_snapshot.c: uses PTRACE_SEIZE, which sends no signal as PTRACE_ATTACH
+ * does: if we are killed while a thread is stopped, it runs on. */
+#include "launcher/inspect/thread_snapshot.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -16,21 +16,21 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-enum { PAGE = 4096, WAIT_MS = 500, LOOK_US = 50, RED_ZONE = 128 };
+enum { PAGE = 4096, WAIT_MS = 500, POLL_US = 50, RED_ZONE = 128 };
 
 #define YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
-static int complain(pid_t tid, int rc, struct err *e)
+static int thread_snapshot_error(pid_t tid, int rc, struct err *e)
 {
 	char scope[16];
 
 	file_read_text(YAMA, scope, sizeof(scope));
 	if (rc == -EPERM && scope[0] > '0')
-		return err_set(e, rc, "no permission to look at it (" YAMA
+		return err_set(e, rc, "no permission to trace it (" YAMA
 			       " is %c): run ddprun dump as root, or set that "
 			       "to 0", scope[0]);
 	if (rc == -EPERM)
-		return err_set(e, rc, "no permission to look at it: a debugger "
+		return err_set(e, rc, "no permission to trace it: a debugger "
 			       "has it, or a container forbids ptrace "
 			       "(--cap-add SYS_PTRACE)");
 	if (rc == -ETIMEDOUT)
@@ -40,11 +40,12 @@ static int complain(pid_t tid, int rc, struct err *e)
 	if (rc == -ENOSYS)
 		return err_set(e, rc, "ddprun does not know this processor's "
 			       "registers");
-	return err_set(e, rc, "it cannot be looked at: %s", strerror(-rc));
+	return err_set(e, rc, "it cannot be traced: %s", strerror(-rc));
 }
 
 #if defined(__x86_64__)
-static int take_registers(struct freeze *f, const elf_gregset_t set)
+static int thread_snapshot_copy_registers(struct thread_snapshot *s,
+					  const elf_gregset_t set)
 {
 	const struct user_regs_struct *r =
 		(const struct user_regs_struct *)(const void *)set;
@@ -54,42 +55,44 @@ static int take_registers(struct freeze *f, const elf_gregset_t set)
 		r->r12, r->r13, r->r14, r->r15, r->rip,
 	};
 
-	memcpy(f->registers, all, sizeof(all));
-	f->nregisters = sizeof(all) / sizeof(*all);
-	f->pc = r->rip;
-	f->sp = r->rsp;
+	memcpy(s->registers, all, sizeof(all));
+	s->nregisters = sizeof(all) / sizeof(*all);
+	s->pc = r->rip;
+	s->sp = r->rsp;
 	return 0;
 }
 #elif defined(__aarch64__)
-static int take_registers(struct freeze *f, const elf_gregset_t set)
+static int thread_snapshot_copy_registers(struct thread_snapshot *s,
+					  const elf_gregset_t set)
 {
 	const struct user_regs_struct *r =
 		(const struct user_regs_struct *)(const void *)set;
 
-	memcpy(f->registers, r->regs, 31 * sizeof(uint64_t));
-	f->registers[31] = r->sp;
-	f->nregisters = 32;
-	f->pc = r->pc;
-	f->sp = r->sp;
+	memcpy(s->registers, r->regs, 31 * sizeof(uint64_t));
+	s->registers[31] = r->sp;
+	s->nregisters = 32;
+	s->pc = r->pc;
+	s->sp = r->sp;
 	return 0;
 }
 #else
-static int take_registers(struct freeze *f, const elf_gregset_t set)
+static int thread_snapshot_copy_registers(struct thread_snapshot *s,
+					  const elf_gregset_t set)
 {
 	return -ENOSYS;
 }
 #endif
 
-/* Page by page, for the stack ends somewhere. */
-static void take_stack(struct freeze *f, pid_t pid)
+/* Page by page, for the read stops at the end of the stack. */
+static void thread_snapshot_copy_stack(struct thread_snapshot *s, pid_t pid)
 {
-	enum { PAGES = FREEZE_STACK_MAX / PAGE + 1 };
-	struct iovec to = {f->stack, FREEZE_STACK_MAX}, from[PAGES];
-	uint64_t at = f->sp - RED_ZONE, end = at + FREEZE_STACK_MAX;
+	enum { PAGES = SNAPSHOT_STACK_MAX / PAGE + 1 };
+	struct iovec to = {s->stack, SNAPSHOT_STACK_MAX}, from[PAGES];
+	uint64_t at = s->sp - RED_ZONE, end = at + SNAPSHOT_STACK_MAX;
 	ssize_t got;
 	int n = 0;
 
-	f->sp = at;
+	s->sp = at;
 	while (at < end && n < PAGES) {
 		uint64_t next = (at / PAGE + 1) * PAGE;
 
@@ -98,13 +101,14 @@ static void take_stack(struct freeze *f, pid_t pid)
 		at = next;
 	}
 	got = process_vm_readv(pid, &to, 1, from, (unsigned long)n, 0);
-	f->size = got > 0 ? (size_t)got : 0;
+	s->size = got > 0 ? (size_t)got : 0;
 }
 
-/* A tracer is told of an exit first; the parent still is, afterwards. */
-static int await_stop(pid_t tid, int *status)
+/* waitpid also reports an exit to the tracer; the parent still gets it later.
+ */
+static int thread_snapshot_await_stop(pid_t tid, int *status)
 {
-	const struct timespec pause = {0, LOOK_US * 1000};
+	const struct timespec pause = {0, POLL_US * 1000};
 	uint64_t deadline = clock_ms() + WAIT_MS;
 	pid_t rc;
 
@@ -118,46 +122,48 @@ static int await_stop(pid_t tid, int *status)
 	return WIFSTOPPED(*status) ? 0 : -ESRCH;
 }
 
-int freeze_thread(struct freeze *f, pid_t pid, pid_t tid, struct err *e)
+int thread_snapshot_take(struct thread_snapshot *s, pid_t pid, pid_t tid,
+			 struct err *e)
 {
 	elf_gregset_t set;
 	struct iovec v = {set, sizeof(set)};
 	int status = 0, signal, rc;
 
-	*f = (struct freeze){.tid = tid};
+	*s = (struct thread_snapshot){.tid = tid};
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
-		return complain(tid, -errno, e);
+		return thread_snapshot_error(tid, -errno, e);
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
 		rc = -errno;
 		goto out;
 	}
-	rc = await_stop(tid, &status);
+	rc = thread_snapshot_await_stop(tid, &status);
 	if (rc < 0)
 		goto out;
 	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &v) < 0)
 		rc = -errno;
 	else
-		rc = take_registers(f, set);
+		rc = thread_snapshot_copy_registers(s, set);
 	if (rc == 0)
-		take_stack(f, pid);
-	/* a signal that was just on its way must not be lost */
+		thread_snapshot_copy_stack(s, pid);
+	/* pass on a signal that stopped it just now */
 	signal = status >> 16 ? 0 : WSTOPSIG(status);
 	ptrace(PTRACE_DETACH, tid, NULL, (long)signal);
 out:
-	return rc < 0 ? complain(tid, rc, e) : 0;
+	return rc < 0 ? thread_snapshot_error(tid, rc, e) : 0;
 }
 
-int freeze_read(const struct freeze *f, uint64_t at, uint64_t *word)
+int thread_snapshot_read(const struct thread_snapshot *s, uint64_t at,
+			 uint64_t *word)
 {
 	struct iovec to = {word, sizeof(*word)};
 	struct iovec from = {(void *)(uintptr_t)at, sizeof(*word)};
 
-	if (at >= f->sp && f->size >= sizeof(*word) &&
-	    at - f->sp <= f->size - sizeof(*word)) {
-		memcpy(word, f->stack + (at - f->sp), sizeof(*word));
+	if (at >= s->sp && s->size >= sizeof(*word) &&
+	    at - s->sp <= s->size - sizeof(*word)) {
+		memcpy(word, s->stack + (at - s->sp), sizeof(*word));
 		return 0;
 	}
-	return process_vm_readv(f->tid, &to, 1, &from, 1, 0) ==
+	return process_vm_readv(s->tid, &to, 1, &from, 1, 0) ==
 			       (ssize_t)sizeof(*word)
 		       ? 0
 		       : -1;

@@ -1,5 +1,5 @@
-/* page.c: the child that writes a page, its pipe and its time. */
-#include "launcher/inspect/page.h"
+/* node_dump.c: the child that writes a dump, its pipe and its time limit. */
+#include "launcher/inspect/node_dump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/signal_name.h"
-#include "launcher/inspect/look.h"
+#include "launcher/inspect/local_workers.h"
 #include "launcher/worker/spawn.h"
 
 enum {
@@ -21,27 +21,27 @@ enum {
 	CALLS_MAX = 4 << 20,
 };
 
-/* It is told when its pipe has ended and its status is known: either may come
- * first. It goes when its handles have. */
-struct page {
-	struct pages *all; /* NULL: nobody wants to know any more */
-	struct page *next, **pprev;
+/* A dump is done when its pipe has ended and the child is reaped, in either
+ * order. It is freed when its handles have closed. */
+struct node_dump {
+	struct node_dumps *all; /* NULL: its result is not wanted any more */
+	struct node_dump *next, **pprev;
 	uint32_t number;
 	uint32_t timeout_ms;
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* 0: reaped */
 	int status;
-	int ended; /* the pipe */
+	int is_read; /* the pipe has ended */
 	int handles;
-	int cut;
+	int is_cut;
 	uv_pipe_t pipe;
 	uv_timer_t timer;
 	struct buf text;
-	char why[WHY_MAX]; /* why we ended it; "" */
+	char why[WHY_MAX]; /* why we killed the child; or "" */
 };
 
 static void on_handle_closed(uv_handle_t *h)
 {
-	struct page *p = h->data;
+	struct node_dump *p = h->data;
 
 	if (--p->handles)
 		return;
@@ -49,7 +49,7 @@ static void on_handle_closed(uv_handle_t *h)
 	free(p);
 }
 
-static void page_drop(struct page *p)
+static void node_dump_remove(struct node_dump *p)
 {
 	*p->pprev = p->next;
 	if (p->next)
@@ -60,7 +60,7 @@ static void page_drop(struct page *p)
 	uv_close((uv_handle_t *)&p->timer, on_handle_closed);
 }
 
-static void kill_writer(struct page *p, const char *why)
+static void node_dump_kill(struct node_dump *p, const char *why)
 {
 	if (!p->why[0])
 		snprintf(p->why, sizeof(p->why), "%s", why);
@@ -68,15 +68,16 @@ static void kill_writer(struct page *p, const char *why)
 		kill(p->pid, SIGKILL);
 }
 
-/* What it wrote before it failed says why. */
-static void say_how_it_ended(struct page *p, struct wire_page *m)
+/* The output of a child that failed says why. */
+static void node_dump_set_error(struct node_dump *p, struct wire_page *m)
 {
 	char name[SIGNAL_NAME_MAX];
 
 	if (p->why[0] || p->status == 0)
 		return;
 	if (WIFSIGNALED(p->status)) {
-		snprintf(p->why, sizeof(p->why), "who wrote it was ended by %s",
+		snprintf(p->why, sizeof(p->why), "the process that wrote its "
+			 "dump was killed by %s",
 			 signal_name(WTERMSIG(p->status), name));
 		return;
 	}
@@ -86,12 +87,12 @@ static void say_how_it_ended(struct page *p, struct wire_page *m)
 	m->page.len = 0;
 }
 
-/* ---- how far its ranks are ---- */
+/* ---- the last collectives of its ranks ---- */
 
-static void put_call(struct buf *out, const struct look_worker *w,
-		     uint32_t comm, uint32_t *n)
+static void node_dump_put_call(struct buf *out, const struct local_worker *w,
+			       uint32_t comm, uint32_t *n)
 {
-	const struct flight_op *op = look_last_in(w, comm);
+	const struct flight_op *op = local_worker_last_collective(w, comm);
 	char words[FLIGHT_CALL_MAX] = "";
 	struct wire_call c = {.rank = w->rank, .comm = comm};
 
@@ -104,53 +105,54 @@ static void put_call(struct buf *out, const struct look_worker *w,
 	*n += 1;
 }
 
-/* Our own recorder is read, and nobody waited for. */
-static struct wire_items put_calls(struct buf *out)
+/* Read from our own recorder; waits for nothing. */
+static struct wire_items node_dump_put_calls(struct buf *out)
 {
-	struct look *l = malloc(sizeof(*l));
+	struct local_workers *l = malloc(sizeof(*l));
 	struct err e = ERR_INIT;
 	uint32_t n = 0;
 
-	if (!l || look_init(l, NULL, getpid(), &e) < 0) {
+	if (!l || local_workers_init(l, NULL, getpid(), &e) < 0) {
 		free(l);
 		return (struct wire_items){0, SLICE("", 0)};
 	}
 	for (size_t i = 0; i < l->n; i++) {
-		const struct look_worker *w = &l->workers[i];
+		const struct local_worker *w = &l->workers[i];
 
-		put_call(out, w, 0, &n);
+		node_dump_put_call(out, w, 0, &n);
 		for (int k = 0; w->view && k < w->view->ncomms; k++) {
 			if (w->view->comms[k].id)
-				put_call(out, w, w->view->comms[k].id, &n);
+				node_dump_put_call(out, w, w->view->comms[k].id,
+						   &n);
 		}
 	}
-	look_release(l);
+	local_workers_release(l);
 	free(l);
 	if (out->failed || n > WIRE_KEYS_MAX)
 		return (struct wire_items){0, SLICE("", 0)};
 	return (struct wire_items){n, SLICE(out->data, out->len)};
 }
 
-static void tell_if_done(struct page *p)
+static void node_dump_check_done(struct node_dump *p)
 {
 	struct wire_page m = {.number = p->number,
 			      .page = SLICE(p->text.data, p->text.len)};
 	struct buf calls = BUF_INIT(CALLS_MAX);
-	struct pages *all = p->all;
+	struct node_dumps *all = p->all;
 
-	if (!all || !p->ended || p->pid)
+	if (!all || !p->is_read || p->pid)
 		return;
-	say_how_it_ended(p, &m);
+	node_dump_set_error(p, &m);
 	m.text = SLICE_STR(p->why);
-	m.calls = put_calls(&calls);
-	/* first: on_page may close all pages. p lives until its handles have
-	 * closed, which the loop does */
-	page_drop(p);
-	all->on_page(all->owner, &m);
+	m.calls = node_dump_put_calls(&calls);
+	/* first, for on_done may close all dumps; p lives until the loop has
+	 * closed its handles */
+	node_dump_remove(p);
+	all->on_done(all->owner, &m);
 	buf_release(&calls);
 }
 
-/* ---- what the child does ---- */
+/* ---- reading from the child ---- */
 
 static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
@@ -159,59 +161,61 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 	*b = uv_buf_init(space, sizeof(space));
 }
 
-/* All of a page that has room; what is cut ends with a line. */
-static void take(struct page *p, const char *data, size_t n)
+/* Keeps as much of the text as there is room for. */
+static void node_dump_append(struct node_dump *p, const char *data, size_t n)
 {
 	size_t room = p->text.max - p->text.len;
 
-	if (p->cut)
+	if (p->is_cut)
 		return;
 	buf_put(&p->text, data, n < room ? n : room);
 	if (n <= room)
 		return;
-	p->cut = 1;
-	kill_writer(p, "it is cut at 1 MiB; --no-stacks makes it shorter");
+	p->is_cut = 1;
+	node_dump_kill(p, "its dump is cut at 1 MiB; --no-stacks makes it "
+			  "shorter");
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
-	struct page *p = s->data;
+	struct node_dump *p = s->data;
 
 	if (n > 0)
-		take(p, b->base, (size_t)n);
+		node_dump_append(p, b->base, (size_t)n);
 	if (n >= 0)
 		return;
 	uv_read_stop(s);
-	p->ended = 1;
-	tell_if_done(p);
+	p->is_read = 1;
+	node_dump_check_done(p);
 }
 
 static void on_timer(uv_timer_t *t)
 {
-	struct page *p = t->data;
+	struct node_dump *p = t->data;
 	char why[WHY_MAX];
 
-	snprintf(why, sizeof(why), "it is not complete: not done within %g s; "
-		 "see --timeout and --no-stacks", p->timeout_ms / 1000.0);
-	kill_writer(p, why);
+	snprintf(why, sizeof(why), "its dump is not complete: not done within "
+		 "%g s; see --timeout and --no-stacks", p->timeout_ms / 1000.0);
+	node_dump_kill(p, why);
 }
 
-int pages_reaped(struct pages *all, pid_t pid, int status)
+int node_dumps_reaped(struct node_dumps *all, pid_t pid, int status)
 {
-	for (struct page *p = all->list; p; p = p->next) {
+	for (struct node_dump *p = all->list; p; p = p->next) {
 		if (p->pid != pid)
 			continue;
 		p->pid = 0;
 		p->status = status;
-		tell_if_done(p);
+		node_dump_check_done(p);
 		return 1;
 	}
 	return 0;
 }
 
-/* ---- starting it ---- */
+/* ---- starting the child ---- */
 
-static pid_t spawn_writer(int out, const struct wire_look *look, struct err *e)
+static pid_t node_dump_spawn(int out, const struct wire_look *look,
+			     struct err *e)
 {
 	extern char **environ;
 	static char name[] = "ddprun", dump[] = "dump", json[] = "--json",
@@ -238,13 +242,13 @@ static pid_t spawn_writer(int out, const struct wire_look *look, struct err *e)
 	return pid;
 }
 
-static void page_new(struct pages *all, const struct wire_look *look, int in,
-		     pid_t pid, struct page *p)
+static void node_dump_new(struct node_dumps *all, const struct wire_look *look,
+			  int in, pid_t pid, struct node_dump *p)
 {
 	struct err e = ERR_INIT;
 	int rc;
 
-	*p = (struct page){.all = all, .number = look->number, .pid = pid,
+	*p = (struct node_dump){.all = all, .number = look->number, .pid = pid,
 			   .timeout_ms = look->timeout_ms, .handles = 2,
 			   .text = BUF_INIT(WIRE_PAGE_MAX)};
 	p->next = all->list;
@@ -261,64 +265,66 @@ static void page_new(struct pages *all, const struct wire_look *look, int in,
 		close(in);
 	else
 		rc = uv_read_start((uv_stream_t *)&p->pipe, on_alloc, on_read);
-	if (rc < 0) { /* its end is told when it is reaped */
-		loop_check(rc, &e, "no dump");
-		kill_writer(p, e.text);
-		p->ended = 1;
+	if (rc < 0) { /* it is done when the child is reaped */
+		loop_check(rc, &e, "cannot read its dump");
+		node_dump_kill(p, e.text);
+		p->is_read = 1;
 	}
 	uv_timer_start(&p->timer, on_timer, p->timeout_ms, 0);
 }
 
-static int start(struct pages *all, const struct wire_look *look, struct err *e)
+static int node_dump_start(struct node_dumps *all, const struct wire_look *look,
+			   struct err *e)
 {
-	struct page *p;
+	struct node_dump *p;
 	int ends[2];
 	pid_t pid;
 
 	if (all->n >= AT_ONCE_MAX)
-		return err_set(e, -EAGAIN, "%d dumps of it are under way",
-			       AT_ONCE_MAX);
+		return err_set(e, -EAGAIN, "%d dumps of it are in progress; "
+			       "try again", AT_ONCE_MAX);
 	p = malloc(sizeof(*p));
 	if (!p || pipe2(ends, O_CLOEXEC) < 0) {
 		int rc = p ? -errno : -ENOMEM;
 
 		free(p);
-		return err_set(e, rc, "no dump: %s", strerror(-rc));
+		return err_set(e, rc, "cannot dump it: %s", strerror(-rc));
 	}
-	pid = spawn_writer(ends[1], look, e);
+	pid = node_dump_spawn(ends[1], look, e);
 	close(ends[1]);
 	if (pid < 0) {
 		close(ends[0]);
 		free(p);
 		return pid;
 	}
-	page_new(all, look, ends[0], pid, p);
+	node_dump_new(all, look, ends[0], pid, p);
 	return 0;
 }
 
-void pages_start(struct pages *all, const struct wire_look *look)
+void node_dumps_start(struct node_dumps *all, const struct wire_look *look)
 {
 	struct wire_page m = {.number = look->number};
 	struct err e = ERR_INIT;
 
-	if (start(all, look, &e) == 0)
+	if (node_dump_start(all, look, &e) == 0)
 		return;
 	m.text = SLICE_STR(e.text);
-	all->on_page(all->owner, &m);
+	all->on_done(all->owner, &m);
 }
 
-void pages_init(struct pages *p, uv_loop_t *loop, pages_on_page *on_page,
-		void *owner)
+void node_dumps_init(struct node_dumps *p, uv_loop_t *loop,
+		     node_dump_on_done *on_done, void *owner)
 {
-	*p = (struct pages){.loop = loop, .on_page = on_page, .owner = owner};
+	*p = (struct node_dumps){.loop = loop, .on_done = on_done,
+				 .owner = owner};
 }
 
-void pages_close(struct pages *all)
+void node_dumps_close(struct node_dumps *all)
 {
 	while (all->list) {
-		struct page *p = all->list;
+		struct node_dump *p = all->list;
 
-		kill_writer(p, "");
-		page_drop(p);
+		node_dump_kill(p, "");
+		node_dump_remove(p);
 	}
 }

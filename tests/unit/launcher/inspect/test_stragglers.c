@@ -1,21 +1,21 @@
-/* test_behind.c: who has not come to the call that others of a group are in. */
+/* test_stragglers.c: the ranks that have not come to the call others are in. */
 #include <check.h>
 #include <stdlib.h>
 
-#include "launcher/inspect/behind.h"
+#include "launcher/inspect/stragglers.h"
 #include "tests/unit/run_case.h"
 
-static struct asked_node nodes[2];
-static struct ask ask;
+static struct dump_node nodes[2];
+static struct dump_query query;
 static struct buf items[2], out;
 
 static void start(void)
 {
 	static char h1[] = "h1", h2[] = "h2";
 
-	nodes[0] = (struct asked_node){.node_rank = 0, .host = h1};
-	nodes[1] = (struct asked_node){.node_rank = 1, .host = h2};
-	ask = (struct ask){.nodes = nodes, .n = 2};
+	nodes[0] = (struct dump_node){.node_rank = 0, .host = h1};
+	nodes[1] = (struct dump_node){.node_rank = 1, .host = h2};
+	query = (struct dump_query){.nodes = nodes, .n = 2};
 	for (int i = 0; i < 2; i++) {
 		buf_release(&items[i]);
 		buf_init(&items[i], 1 << 20);
@@ -36,12 +36,12 @@ static void call(int node, uint32_t rank, uint32_t comm, uint64_t number,
 
 static const char *text(void)
 {
-	ck_assert_int_eq(behind_put(&out, &ask), 0);
+	ck_assert_int_eq(stragglers_put(&out, &query), 0);
 	buf_put(&out, "", 1);
 	return out.data;
 }
 
-START_TEST(nobody_is_behind)
+START_TEST(no_line_if_nobody_is_behind)
 {
 	start();
 	ck_assert_str_eq(text(), "");
@@ -53,7 +53,7 @@ START_TEST(nobody_is_behind)
 }
 END_TEST
 
-START_TEST(who_is_behind_is_named_for_each_group)
+START_TEST(names_the_stragglers_of_each_communicator)
 {
 	start();
 	call(0, 0, 0, 7, "barrier #6");
@@ -70,7 +70,7 @@ START_TEST(who_is_behind_is_named_for_each_group)
 }
 END_TEST
 
-START_TEST(many_are_counted)
+START_TEST(counts_many_stragglers)
 {
 	start();
 	call(0, 0, 0, 2, "barrier #1");
@@ -81,7 +81,7 @@ START_TEST(many_are_counted)
 }
 END_TEST
 
-START_TEST(a_torn_list_is_read_as_far_as_it_goes)
+START_TEST(reads_a_truncated_list_up_to_its_end)
 {
 	start();
 	call(0, 0, 0, 2, "barrier #1");
@@ -95,11 +95,11 @@ END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("behind");
+	TCase *c = tcase_create("stragglers");
 
-	tcase_add_test(c, nobody_is_behind);
-	tcase_add_test(c, who_is_behind_is_named_for_each_group);
-	tcase_add_test(c, many_are_counted);
-	tcase_add_test(c, a_torn_list_is_read_as_far_as_it_goes);
+	tcase_add_test(c, no_line_if_nobody_is_behind);
+	tcase_add_test(c, names_the_stragglers_of_each_communicator);
+	tcase_add_test(c, counts_many_stragglers);
+	tcase_add_test(c, reads_a_truncated_list_up_to_its_end);
 	return run_case(c);
 }

@@ -1,26 +1,26 @@
-/* test_look.c: who of a group has not come to a call. */
+/* test_local_workers.c: the ranks of a communicator that miss in a call. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/inspect/look.h"
+#include "launcher/inspect/local_workers.h"
 #include "tests/unit/run_case.h"
 
 enum { RANKS = 4 };
 
 static struct flight parts[RANKS];
 static struct flight_view views[RANKS];
-static struct look_worker workers[RANKS];
+static struct local_worker workers[RANKS];
 static struct flight_file job = {.job = "j", .world_size = 6, .nodes = 2};
-static struct look look = {.workers = workers, .n = RANKS};
+static struct local_workers local = {.workers = workers, .n = RANKS};
 
 /* Four of six ranks are here; rank 3 has not called ddp_init. */
 static void start(void)
 {
 	memset(parts, 0, sizeof(parts));
 	for (uint32_t i = 0; i < RANKS; i++) {
-		workers[i] = (struct look_worker){
-			.job = &job, .rank = i, .recorder = LOOK_SILENT};
+		workers[i] = (struct local_worker){
+			.job = &job, .rank = i, .recorder = RECORDER_SILENT};
 		if (i < 3)
 			flight_start(&parts[i], i, 6);
 	}
@@ -43,12 +43,12 @@ static size_t missing(size_t of, uint32_t *ranks, uint32_t *elsewhere)
 		if (flight_read(&views[i], &parts[i], sizeof(parts[i])))
 			continue;
 		workers[i].view = &views[i];
-		workers[i].recorder = LOOK_KNOWN;
+		workers[i].recorder = RECORDER_KNOWN;
 	}
-	return look_missing(&look, of, ranks, RANKS, elsewhere);
+	return local_workers_missing(&local, of, ranks, RANKS, elsewhere);
 }
 
-START_TEST(who_is_behind_is_missing_and_others_are_not_known)
+START_TEST(tells_missing_ranks_from_unknown_ones)
 {
 	uint32_t ranks[RANKS], elsewhere;
 
@@ -59,15 +59,15 @@ START_TEST(who_is_behind_is_missing_and_others_are_not_known)
 	call(2, "", FLIGHT_ALL_REDUCE, 8, 1);
 	ck_assert_uint_eq(missing(0, ranks, &elsewhere), 1);
 	ck_assert_uint_eq(ranks[0], 1);
-	/* rank 3 says nothing, two ranks are on the other node */
+	/* rank 3 is silent, two ranks are on the other node */
 	ck_assert_uint_eq(elsewhere, 3);
-	/* who is in no call waits for nobody */
+	/* a rank in no call waits for no rank */
 	ck_assert_uint_eq(missing(1, ranks, &elsewhere), 0);
 	ck_assert_uint_eq(elsewhere, 0);
 }
 END_TEST
 
-START_TEST(a_group_has_numbers_and_members_of_its_own)
+START_TEST(a_communicator_has_its_own_numbers_and_ranks)
 {
 	uint32_t ranks[RANKS], elsewhere;
 
@@ -83,13 +83,13 @@ START_TEST(a_group_has_numbers_and_members_of_its_own)
 	ck_assert_uint_eq(elsewhere, 0);
 	call(2, "1.0", FLIGHT_BARRIER, 3, 0);
 	ck_assert_uint_eq(missing(0, ranks, &elsewhere), 0);
-	/* a message is between two, and numbered so */
+	/* messages are numbered for each pair of ranks */
 	call(1, "", FLIGHT_RECV, 1, 0);
 	ck_assert_uint_eq(missing(1, ranks, &elsewhere), 0);
 }
 END_TEST
 
-START_TEST(who_has_not_come_to_ddp_init_is_missing_there)
+START_TEST(a_rank_without_ddp_init_is_missing_there)
 {
 	uint32_t ranks[RANKS], elsewhere;
 
@@ -99,7 +99,7 @@ START_TEST(who_has_not_come_to_ddp_init_is_missing_there)
 	ck_assert_uint_eq(missing(0, ranks, &elsewhere), 1);
 	ck_assert_uint_eq(ranks[0], 3);
 	ck_assert_uint_eq(elsewhere, 2);
-	workers[3].recorder = LOOK_GARBAGE;
+	workers[3].recorder = RECORDER_DAMAGED;
 	ck_assert_uint_eq(missing(0, ranks, &elsewhere), 0);
 	ck_assert_uint_eq(elsewhere, 3);
 }
@@ -107,11 +107,11 @@ END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("look");
+	TCase *c = tcase_create("local_workers");
 
 	tcase_set_timeout(c, 20);
-	tcase_add_test(c, who_is_behind_is_missing_and_others_are_not_known);
-	tcase_add_test(c, a_group_has_numbers_and_members_of_its_own);
-	tcase_add_test(c, who_has_not_come_to_ddp_init_is_missing_there);
+	tcase_add_test(c, tells_missing_ranks_from_unknown_ones);
+	tcase_add_test(c, a_communicator_has_its_own_numbers_and_ranks);
+	tcase_add_test(c, a_rank_without_ddp_init_is_missing_there);
 	return run_case(c);
 }

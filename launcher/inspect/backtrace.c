@@ -1,5 +1,5 @@
-/* stack.c: libdw, looked up when it is needed, unwinds what freeze.c copied. */
-#include "launcher/inspect/stack.h"
+/* backtrace.c: unwinds thread_snapshots with libdw, loaded when needed. */
+#include "launcher/inspect/backtrace.h"
 
 #include <dirent.h>
 #include <elfutils/libdwfl.h>
@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/symbols.h"
-#include "launcher/inspect/freeze.h"
+#include "launcher/inspect/thread_snapshot.h"
 
 struct dw {
 	__typeof__(dwfl_begin) *begin;
@@ -59,7 +59,7 @@ static const struct symbols libdw = {
 	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
 };
 
-static int load(struct err *e)
+static int backtrace_load(struct err *e)
 {
 	static int loaded;
 
@@ -68,12 +68,12 @@ static int load(struct err *e)
 	return loaded ? 0 : ERR_SYSTEM;
 }
 
-/* ---- What libdw asks for ---- */
+/* ---- Callbacks of libdw ---- */
 
-/* One thread at a time is walked, by its number. */
+/* libdw sees one thread at a time. */
 static pid_t next_thread(Dwfl *dwfl, void *arg, void **thread_arg)
 {
-	struct freeze *f = arg;
+	struct thread_snapshot *f = arg;
 
 	if (*thread_arg)
 		return 0;
@@ -89,8 +89,8 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
 
 static bool set_registers(Dwfl_Thread *thread, void *thread_arg)
 {
-	const struct freeze *f = thread_arg;
-	Dwarf_Word words[FREEZE_REGISTERS];
+	const struct thread_snapshot *f = thread_arg;
+	Dwarf_Word words[SNAPSHOT_REGISTERS];
 
 	for (int i = 0; i < f->nregisters; i++)
 		words[i] = f->registers[i];
@@ -102,7 +102,7 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr at, Dwarf_Word *word, void *arg)
 {
 	uint64_t value;
 
-	if (freeze_read(arg, at, &value) < 0)
+	if (thread_snapshot_read(arg, at, &value) < 0)
 		return false;
 	*word = value;
 	return true;
@@ -113,7 +113,7 @@ static const Dwfl_Thread_Callbacks thread_calls = {
 	.memory_read = read_memory, .set_initial_registers = set_registers,
 };
 
-/* What is in another file is not looked for: it may be on the network. */
+/* Never looks for separate debug files: they may be on the network. */
 static int no_debug_file(Dwfl_Module *module, void **data, const char *name,
 			 Dwarf_Addr base, const char *file, const char *link,
 			 GElf_Word crc, char **debug_file)
@@ -123,60 +123,61 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name,
 
 /* ---- Frames ---- */
 
-static const char *base_name(const char *path)
+static const char *backtrace_base_name(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
 	return slash ? slash + 1 : path ? path : "";
 }
 
-static void name_frame(Dwfl_Module *module, uint64_t at, struct stack_frame *x)
+static void backtrace_name_frame(Dwfl_Module *module, uint64_t at,
+				 struct backtrace_frame *x)
 {
 	const char *name, *file;
 	Dwfl_Line *line;
 	int number = 0;
 
 	name = dw.module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-	snprintf(x->module, sizeof(x->module), "%s", base_name(name));
+	snprintf(x->module, sizeof(x->module), "%s", backtrace_base_name(name));
 	name = dw.function(module, at);
 	snprintf(x->function, sizeof(x->function), "%s", name ? name : "");
 	line = dw.source(module, at);
 	file = line ? dw.line(line, NULL, &number, NULL, NULL, NULL) : NULL;
 	if (file)
 		snprintf(x->source, sizeof(x->source), "%.140s:%d",
-			 base_name(file), number);
+			 backtrace_base_name(file), number);
 }
 
-struct walk {
+struct backtrace_walk {
 	Dwfl *dwfl;
-	struct stack_thread *t;
+	struct backtrace_thread *t;
 };
 
 static int on_frame(Dwfl_Frame *frame, void *arg)
 {
-	struct walk *w = arg;
-	struct stack_thread *t = w->t;
-	struct stack_frame *x = &t->frames[t->n];
+	struct backtrace_walk *w = arg;
+	struct backtrace_thread *t = w->t;
+	struct backtrace_frame *x = &t->frames[t->n];
 	Dwfl_Module *module;
 	bool exact = false;
 	Dwarf_Addr pc;
 
 	if (!dw.frame_pc(frame, &pc, &exact))
 		return DWARF_CB_ABORT;
-	*x = (struct stack_frame){.pc = pc};
-	/* a return address: the call is before it */
+	*x = (struct backtrace_frame){.pc = pc};
+	/* pc is a return address; the call is before it */
 	pc -= !exact;
 	module = dw.module(w->dwfl, pc);
 	if (module)
-		name_frame(module, pc, x);
+		backtrace_name_frame(module, pc, x);
 	t->n++;
-	return t->n < STACK_FRAMES_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
+	return t->n < BACKTRACE_FRAMES_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-static void walk_thread(Dwfl *dwfl, struct freeze *f, pid_t pid,
-			struct stack_thread *t)
+static void backtrace_thread_walk(Dwfl *dwfl, struct thread_snapshot *f,
+				  pid_t pid, struct backtrace_thread *t)
 {
-	struct walk w = {dwfl, t};
+	struct backtrace_walk w = {dwfl, t};
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid,
@@ -185,14 +186,14 @@ static void walk_thread(Dwfl *dwfl, struct freeze *f, pid_t pid,
 	t->name[strcspn(t->name, "\n")] = '\0';
 	t->n = 0;
 	t->why = (struct err)ERR_INIT;
-	if (freeze_thread(f, pid, t->tid, &t->why) < 0)
+	if (thread_snapshot_take(f, pid, t->tid, &t->why) < 0)
 		return;
 	dw.frames(dwfl, t->tid, on_frame, &w);
 	if (!t->n)
 		err_set(&t->why, ERR_SYSTEM, "its stack cannot be read");
 }
 
-static int list_threads(pid_t pid, pid_t *tids, int max)
+static int backtrace_list_threads(pid_t pid, pid_t *tids, int max)
 {
 	char path[32];
 	struct dirent *entry;
@@ -210,23 +211,26 @@ static int list_threads(pid_t pid, pid_t *tids, int max)
 	return n;
 }
 
-static int walk_all(Dwfl *dwfl, pid_t pid, stack_on_thread *on_thread,
-		    void *arg, struct err *e)
+static int backtrace_walk_all(Dwfl *dwfl, pid_t pid,
+			      backtrace_on_thread *on_thread, void *arg,
+			      struct err *e)
 {
-	struct stack_thread *t = malloc(sizeof(*t));
-	struct freeze *f = malloc(sizeof(*f));
-	pid_t tids[STACK_THREADS_MAX];
-	int n = list_threads(pid, tids, STACK_THREADS_MAX), rc = 0;
+	struct backtrace_thread *t = malloc(sizeof(*t));
+	struct thread_snapshot *f = malloc(sizeof(*f));
+	pid_t tids[BACKTRACE_THREADS_MAX];
+	int n = backtrace_list_threads(pid, tids, BACKTRACE_THREADS_MAX),
+	    rc = 0;
 
 	if (!t || !f)
 		rc = err_set(e, -ENOMEM, "out of memory for stacks");
 	else if (dw.report(dwfl, pid) || dw.report_end(dwfl, NULL, NULL) ||
 		 !dw.attach(dwfl, NULL, pid, &thread_calls, f))
 		rc = err_set(e, ERR_SYSTEM, "its memory map cannot be read: it "
-			     "is gone, or its files are in another container");
+			     "has ended, or its files are in another "
+			     "container");
 	for (int i = 0; rc == 0 && i < n; i++) {
 		t->tid = tids[i];
-		walk_thread(dwfl, f, pid, t);
+		backtrace_thread_walk(dwfl, f, pid, t);
 		on_thread(arg, t);
 	}
 	free(t);
@@ -234,11 +238,12 @@ static int walk_all(Dwfl *dwfl, pid_t pid, stack_on_thread *on_thread,
 	return rc;
 }
 
-int stack_walk(pid_t pid, stack_on_thread *on_thread, void *arg, struct err *e)
+int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
+		      struct err *e)
 {
 	static Dwfl_Callbacks calls = {.find_debuginfo = no_debug_file};
 	Dwfl *dwfl;
-	int rc = load(e);
+	int rc = backtrace_load(e);
 
 	if (rc < 0)
 		return rc;
@@ -246,7 +251,7 @@ int stack_walk(pid_t pid, stack_on_thread *on_thread, void *arg, struct err *e)
 	dwfl = dw.begin(&calls);
 	if (!dwfl)
 		return err_set(e, -ENOMEM, "out of memory for stacks");
-	rc = walk_all(dwfl, pid, on_thread, arg, e);
+	rc = backtrace_walk_all(dwfl, pid, on_thread, arg, e);
 	dw.end(dwfl);
 	return rc;
 }

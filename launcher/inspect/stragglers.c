@@ -1,23 +1,24 @@
-/* behind.c: all calls by communicator; the furthest of each is who is waited
- * in. */
-#include "launcher/inspect/behind.h"
+/* stragglers.c: sorts all calls by communicator; the ranks of each wait in the
+ * call with the highest number. */
+#include "launcher/inspect/stragglers.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 enum { NAMED = 16 };
 
-struct point {
+struct straggler_call {
 	struct wire_call call;
 	const char *host;
 };
 
-struct points {
-	struct point *list;
+struct straggler_calls {
+	struct straggler_call *list;
 	size_t n, room;
 };
 
-static int add(struct points *p, const struct asked_node *node)
+static int straggler_calls_add(struct straggler_calls *p,
+			       const struct dump_node *node)
 {
 	struct reader r;
 
@@ -29,7 +30,7 @@ static int add(struct points *p, const struct asked_node *node)
 			break;
 		if (p->n == p->room) {
 			size_t room = p->room ? 2 * p->room : 64;
-			struct point *more =
+			struct straggler_call *more =
 				realloc(p->list, room * sizeof(*more));
 
 			if (!more)
@@ -37,16 +38,16 @@ static int add(struct points *p, const struct asked_node *node)
 			p->list = more;
 			p->room = room;
 		}
-		p->list[p->n++] = (struct point){c, node->host};
+		p->list[p->n++] = (struct straggler_call){c, node->host};
 	}
 	return 0;
 }
 
-/* By communicator; in it the furthest first, then by rank. */
-static int compare(const void *pa, const void *pb)
+/* By communicator, then the highest call first, then by rank. */
+static int straggler_call_compare(const void *pa, const void *pb)
 {
-	const struct wire_call *a = &((const struct point *)pa)->call;
-	const struct wire_call *b = &((const struct point *)pb)->call;
+	const struct wire_call *a = &((const struct straggler_call *)pa)->call;
+	const struct wire_call *b = &((const struct straggler_call *)pb)->call;
 
 	if (a->comm != b->comm)
 		return a->comm < b->comm ? -1 : 1;
@@ -55,7 +56,8 @@ static int compare(const void *pa, const void *pb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static void put_group(struct buf *out, const struct point *p, size_t n)
+static void stragglers_put_comm(struct buf *out, const struct straggler_call *p,
+				size_t n)
 {
 	size_t there = 0;
 
@@ -73,21 +75,21 @@ static void put_group(struct buf *out, const struct point *p, size_t n)
 	buf_put(out, "\n", 1);
 }
 
-int behind_put(struct buf *out, const struct ask *a)
+int stragglers_put(struct buf *out, const struct dump_query *q)
 {
-	struct points p = {NULL, 0, 0};
+	struct straggler_calls p = {NULL, 0, 0};
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < a->n; i++)
-		rc = add(&p, &a->nodes[i]);
+	for (size_t i = 0; rc == 0 && i < q->n; i++)
+		rc = straggler_calls_add(&p, &q->nodes[i]);
 	if (rc == 0 && p.n)
-		qsort(p.list, p.n, sizeof(*p.list), compare);
+		qsort(p.list, p.n, sizeof(*p.list), straggler_call_compare);
 	for (size_t i = 0, n; rc == 0 && i < p.n; i += n) {
 		for (n = 1; i + n < p.n; n++) {
 			if (p.list[i + n].call.comm != p.list[i].call.comm)
 				break;
 		}
-		put_group(out, &p.list[i], n);
+		stragglers_put_comm(out, &p.list[i], n);
 	}
 	free(p.list);
 	return rc;

@@ -1,6 +1,6 @@
-/* look.c: /proc has all agents' descriptors, and those lead to their memfds; so
- * it is with workers that no agent started. */
-#include "launcher/inspect/look.h"
+/* local_workers.c: finds the flight recorders through /proc: agents, and
+ * workers that no agent started, have their memfd open. */
+#include "launcher/inspect/local_workers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 #define LINK "/memfd:" FLIGHT_FILE_NAME " (deleted)"
 
-enum { JOBS_MAX = sizeof(((struct look *)0)->jobs) / sizeof(void *) };
+enum { JOBS_MAX = sizeof(((struct local_workers *)0)->jobs) / sizeof(void *) };
 
-static long number(const char *text)
+static long local_workers_number(const char *text)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
@@ -27,8 +27,8 @@ static long number(const char *text)
 	return *end || n < 0 || n > INT_MAX ? -1 : n;
 }
 
-/* State, and seconds of CPU; 0 if it is gone. */
-static char look_at(pid_t pid, pid_t *parent, double *cpu_s)
+/* Returns its state and sets its parent and CPU time; 0: it has ended. */
+static char local_worker_read_stat(pid_t pid, pid_t *parent, double *cpu_s)
 {
 	unsigned long user = 0, kernel = 0;
 	char path[64], text[1024], state = 0;
@@ -44,36 +44,39 @@ static char look_at(pid_t pid, pid_t *parent, double *cpu_s)
 	return state;
 }
 
-/* A wrapper or a shell may be between the agent and who calls libddp. Numbers
- * may be of another PID namespace, or garbage: so the way up must lead to the
- * worker, and from there to its agent. */
-static void find_program(struct look_worker *w, uint32_t says)
+/* A wrapper or a shell may run between the agent and the program that calls
+ * libddp. The pid that the program recorded may belong to another pid namespace
+ * or be garbage: trust it only if it descends from the worker, and the worker
+ * from its agent. */
+static void local_worker_find_program(struct local_worker *w, uint32_t recorded)
 {
-	enum { DEEP = 32 };
-	pid_t pid = (pid_t)says, parent = 0;
+	enum { DEPTH_MAX = 32 };
+	pid_t pid = (pid_t)recorded, parent = 0;
 	double cpu_s = 0;
 
 	w->program = w->pid;
-	w->state = look_at(w->pid, &parent, &w->cpu_s);
-	/* one that no agent started stands for itself */
+	w->state = local_worker_read_stat(w->pid, &parent, &w->cpu_s);
+	/* a worker that no agent started is its own agent */
 	if (w->pid != w->job->agent_pid && parent != w->job->agent_pid)
-		w->state = 0; /* the number is somebody else's by now */
-	for (int i = 0; w->state && pid > 1 && i < DEEP; i++) {
+		w->state = 0; /* the pid was given to another process */
+	for (int i = 0; w->state && pid > 1 && i < DEPTH_MAX; i++) {
 		if (pid == w->pid) {
-			w->program = (pid_t)says;
-			w->state = look_at(w->program, &parent, &w->cpu_s);
+			w->program = (pid_t)recorded;
+			w->state = local_worker_read_stat(w->program, &parent,
+							  &w->cpu_s);
 			return;
 		}
-		if (!look_at(pid, &parent, &cpu_s))
+		if (!local_worker_read_stat(pid, &parent, &cpu_s))
 			return;
 		pid = parent;
 	}
 }
 
-static int add_worker(struct look *l, const struct flight_file *job, int fd,
-		      uint32_t part)
+static int local_workers_add(struct local_workers *l,
+			     const struct flight_file *job, int fd,
+			     uint32_t part)
 {
-	struct look_worker *more =
+	struct local_worker *more =
 		realloc(l->workers, (l->n + 1) * sizeof(*more)), *w;
 	struct flight_worker known;
 	int rc;
@@ -86,7 +89,7 @@ static int add_worker(struct look *l, const struct flight_file *job, int fd,
 		    sizeof(known) || known.pid <= 0)
 		return 0; /* it is being started */
 	w = &l->workers[l->n];
-	*w = (struct look_worker){
+	*w = (struct local_worker){
 		.job = job, .rank = job->base_rank + part, .local_rank = part,
 		.pid = known.pid,
 	};
@@ -97,23 +100,23 @@ static int add_worker(struct look *l, const struct flight_file *job, int fd,
 	rc = flight_take(w->view, fd, flight_part_at(job, part));
 	if (rc == 0 && w->view->rank != w->rank)
 		rc = ERR_DATA;
-	find_program(w, rc == 0 ? w->view->pid : 0);
+	local_worker_find_program(w, rc == 0 ? w->view->pid : 0);
 	if (rc == 0)
 		return 0;
-	w->recorder = rc > 0 ? LOOK_SILENT : LOOK_GARBAGE;
+	w->recorder = rc > 0 ? RECORDER_SILENT : RECORDER_DAMAGED;
 	free(w->view);
 	w->view = NULL;
 	return 0;
 }
 
-static int add_agent(struct look *l, pid_t pid, const char *path,
-		     const char *job)
+static int local_workers_add_agent(struct local_workers *l, pid_t pid,
+				   const char *path, const char *job)
 {
 	struct flight_file *head;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
-		return 0; /* it ends just now */
+		return 0; /* it has just ended */
 	head = malloc(sizeof(*head));
 	if (!head) {
 		close(fd);
@@ -123,7 +126,7 @@ static int add_agent(struct look *l, pid_t pid, const char *path,
 	    head->agent_pid == pid && (!job || strcmp(job, head->job) == 0)) {
 		l->jobs[l->njobs++] = head;
 		for (uint32_t i = 0; rc == 0 && i < head->parts; i++)
-			rc = add_worker(l, head, fd, i);
+			rc = local_workers_add(l, head, fd, i);
 	} else {
 		free(head);
 	}
@@ -131,8 +134,9 @@ static int add_agent(struct look *l, pid_t pid, const char *path,
 	return rc;
 }
 
-/* One recorder an agent. */
-static int search(struct look *l, const char *pid, const char *job)
+/* An agent has one recorder. */
+static int local_workers_search(struct local_workers *l, const char *pid,
+				const char *job)
 {
 	char path[300], link[sizeof(LINK) + 1];
 	struct dirent *entry;
@@ -150,14 +154,15 @@ static int search(struct look *l, const char *pid, const char *job)
 		if (n != sizeof(LINK) - 1 || memcmp(link, LINK, (size_t)n))
 			continue;
 		found = 1;
-		rc = add_agent(l, (pid_t)number(pid), path, job);
+		rc = local_workers_add_agent(
+			l, (pid_t)local_workers_number(pid), path, job);
 	}
 	if (dir)
 		closedir(dir);
 	return rc;
 }
 
-static int is_ours(const char *pid)
+static int local_workers_is_ours(const char *pid)
 {
 	char path[32];
 	struct stat st;
@@ -166,9 +171,9 @@ static int is_ours(const char *pid)
 	return stat(path, &st) == 0 && st.st_uid == geteuid();
 }
 
-static int compare(const void *pa, const void *pb)
+static int local_worker_compare(const void *pa, const void *pb)
 {
-	const struct look_worker *a = pa, *b = pb;
+	const struct local_worker *a = pa, *b = pb;
 	int jobs = strcmp(a->job->job, b->job->job);
 
 	if (jobs)
@@ -178,23 +183,25 @@ static int compare(const void *pa, const void *pb)
 	return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-/* All processes of ours, or the one. */
-static int search_all(struct look *l, const char *job, pid_t agent, DIR *proc)
+/* Searches all processes of this user, or that agent alone. */
+static int local_workers_search_all(struct local_workers *l, const char *job,
+				    pid_t agent, DIR *proc)
 {
 	struct dirent *entry;
 	int rc = 0;
 
 	while (rc == 0 && (entry = readdir(proc))) {
-		long pid = number(entry->d_name);
+		long pid = local_workers_number(entry->d_name);
 
 		if (pid > 0 && (!agent || pid == agent) &&
-		    is_ours(entry->d_name))
-			rc = search(l, entry->d_name, job);
+		    local_workers_is_ours(entry->d_name))
+			rc = local_workers_search(l, entry->d_name, job);
 	}
 	return rc;
 }
 
-int look_init(struct look *l, const char *job, pid_t agent, struct err *e)
+int local_workers_init(struct local_workers *l, const char *job, pid_t agent,
+		       struct err *e)
 {
 	DIR *proc;
 	int rc;
@@ -204,19 +211,20 @@ int look_init(struct look *l, const char *job, pid_t agent, struct err *e)
 	if (!proc)
 		return err_set(e, -errno, "cannot read /proc: %s",
 			       strerror(errno));
-	rc = search_all(l, job, agent, proc);
+	rc = local_workers_search_all(l, job, agent, proc);
 	closedir(proc);
 	l->now_ns = clock_ns();
 	if (rc < 0) {
-		look_release(l);
+		local_workers_release(l);
 		return err_set(e, rc, "out of memory");
 	}
 	if (l->n)
-		qsort(l->workers, l->n, sizeof(*l->workers), compare);
+		qsort(l->workers, l->n, sizeof(*l->workers),
+		      local_worker_compare);
 	return 0;
 }
 
-void look_release(struct look *l)
+void local_workers_release(struct local_workers *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->workers[i].view);
@@ -226,9 +234,9 @@ void look_release(struct look *l)
 	memset(l, 0, sizeof(*l));
 }
 
-void look_drop(struct look *l, size_t i, size_t n)
+void local_workers_remove(struct local_workers *l, size_t i, size_t n)
 {
-	struct look_worker *from = l->workers + i;
+	struct local_worker *from = l->workers + i;
 
 	for (size_t k = 0; k < n; k++)
 		free(from[k].view);
@@ -236,15 +244,17 @@ void look_drop(struct look *l, size_t i, size_t n)
 	memmove(from, from + n, (l->n - i) * sizeof(*from));
 }
 
-int look_same_job(const struct look_worker *a, const struct look_worker *b)
+int local_worker_same_job(const struct local_worker *a,
+			  const struct local_worker *b)
 {
 	return strcmp(a->job->job, b->job->job) == 0 &&
 	       a->job->round == b->job->round;
 }
 
-/* ---- Who has not come ---- */
+/* ---- Missing ranks ---- */
 
-static uint32_t group_size(const struct flight_view *v, uint32_t comm)
+static uint32_t local_worker_comm_size(const struct flight_view *v,
+				       uint32_t comm)
 {
 	for (int i = 0; v && i < v->ncomms; i++) {
 		if (v->comms[i].id == comm)
@@ -255,20 +265,20 @@ static uint32_t group_size(const struct flight_view *v, uint32_t comm)
 
 enum arrival { CAME, MISSING, UNKNOWN };
 
-/* Its calls in a communicator have rising numbers. */
-static enum arrival arrival(const struct look_worker *w,
-			    const struct flight_op *to)
+/* Whether w has come to call `to`: its calls in a communicator are numbered. */
+static enum arrival local_worker_arrival(const struct local_worker *w,
+					 const struct flight_op *to)
 {
 	enum arrival a = MISSING;
 
-	if (!w->view) /* who has not come to ddp_init has written nothing */
-		return w->recorder == LOOK_SILENT &&
+	if (!w->view) /* a recorder is silent until ddp_init */
+		return w->recorder == RECORDER_SILENT &&
 				       to->call.kind == FLIGHT_INIT
 			       ? MISSING
 			       : UNKNOWN;
 	if (to->call.kind == FLIGHT_INIT)
 		return CAME;
-	if (!group_size(w->view, to->comm))
+	if (!local_worker_comm_size(w->view, to->comm))
 		return UNKNOWN;
 	for (int i = 0; i < w->view->n; i++) {
 		const struct flight_op *op = &w->view->ops[i];
@@ -281,10 +291,10 @@ static enum arrival arrival(const struct look_worker *w,
 	return a;
 }
 
-size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
-		    uint32_t *elsewhere)
+size_t local_workers_missing(const struct local_workers *l, size_t i,
+			     uint32_t *ranks, size_t max, uint32_t *elsewhere)
 {
-	const struct look_worker *me = &l->workers[i];
+	const struct local_worker *me = &l->workers[i];
 	const struct flight_op *to = me->view ? flight_under_way(me->view)
 					      : NULL;
 	uint32_t known = 0;
@@ -294,23 +304,23 @@ size_t look_missing(const struct look *l, size_t i, uint32_t *ranks, size_t max,
 	if (!to || !flight_is_collective(to->call.kind))
 		return 0;
 	for (size_t k = 0; k < l->n; k++) {
-		const struct look_worker *w = &l->workers[k];
+		const struct local_worker *w = &l->workers[k];
 		enum arrival a;
 
-		if (!look_same_job(me, w))
+		if (!local_worker_same_job(me, w))
 			continue;
-		a = arrival(w, to);
+		a = local_worker_arrival(w, to);
 		known += a != UNKNOWN;
 		if (a == MISSING && n++ < max)
 			ranks[n - 1] = w->rank;
 	}
-	if (group_size(me->view, to->comm) > known)
-		*elsewhere = group_size(me->view, to->comm) - known;
+	if (local_worker_comm_size(me->view, to->comm) > known)
+		*elsewhere = local_worker_comm_size(me->view, to->comm) - known;
 	return n;
 }
 
-const struct flight_op *look_last_in(const struct look_worker *w,
-				     uint32_t comm)
+const struct flight_op *local_worker_last_collective(
+	const struct local_worker *w, uint32_t comm)
 {
 	const struct flight_op *last = NULL;
 
@@ -324,7 +334,7 @@ const struct flight_op *look_last_in(const struct look_worker *w,
 	return last;
 }
 
-const char *look_state(char state)
+const char *local_worker_state(char state)
 {
 	static const struct {
 		char letter;

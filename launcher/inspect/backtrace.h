@@ -1,0 +1,41 @@
+/* backtrace.h: the native stacks of another process. Stops each thread only
+ * while its registers and the top of its stack are copied; unwinds the copy
+ * later. If we are killed, the thread runs on. */
+#ifndef LAUNCHER_BACKTRACE_H
+#define LAUNCHER_BACKTRACE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum {
+	BACKTRACE_FRAMES_MAX = 64,
+	BACKTRACE_NAME_MAX = 160,
+	BACKTRACE_THREADS_MAX = 512,
+};
+
+struct backtrace_frame {
+	uint64_t pc;
+	char function[BACKTRACE_NAME_MAX]; /* "": not known */
+	char module[BACKTRACE_NAME_MAX];   /* the file's name, or "" */
+	char source[BACKTRACE_NAME_MAX];   /* "train.c:120", or "" */
+};
+
+struct backtrace_thread {
+	pid_t tid;
+	char name[32];
+	int n;
+	/* innermost first */
+	struct backtrace_frame frames[BACKTRACE_FRAMES_MAX];
+	struct err why; /* if n is 0 */
+};
+
+typedef void backtrace_on_thread(void *arg, const struct backtrace_thread *t);
+
+/* Calls on_thread for each thread of pid. After an error, which says what is
+ * missing (a library, a permission) and what to do, there was no call. */
+int backtrace_process(pid_t pid, backtrace_on_thread *on_thread, void *arg,
+		      struct err *e);
+
+#endif
