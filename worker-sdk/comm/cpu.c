@@ -141,9 +141,8 @@ static void cpu_set_timeout(struct ddp_comm *c, int timeout_ms)
 	struct ddp__cpu *cpu = c->state;
 
 	ddp__engine_lock(en);
-	cpu->shm.timeout_ms = timeout_ms;
-	cpu->tcp.timeout_ms = ddp__tcp_timeout(timeout_ms);
-	cpu->p2p.timeout_ms = ddp__tcp_timeout(timeout_ms);
+	cpu->local.transport->set_timeout(&cpu->local, timeout_ms);
+	cpu->remote.transport->set_timeout(&cpu->remote, timeout_ms);
 	ddp__engine_forgive(en);
 	ddp__engine_unlock(en);
 }

@@ -4,9 +4,8 @@
 #define SDK_CPU_H
 
 #include "worker-sdk/comm/engine.h"
-#include "worker-sdk/shm/shm.h"
-#include "worker-sdk/tcp/tcp.h"
-#include "worker-sdk/tcp/tcp_p2p.h"
+#include "worker-sdk/shm/shm_transport.h"
+#include "worker-sdk/tcp/tcp_transport.h"
 
 struct ddp__exchange;
 
@@ -14,13 +13,24 @@ struct ddp__cpu {
 	struct ddp__shm shm; /* where the host has more than one rank */
 	struct ddp__tcp tcp; /* on leaders, where there is more than one host */
 	struct ddp__tcp_p2p p2p; /* where there is more than one host */
-	/* behind the engine's lock */
+	/* The transports in use, and their endpoints among those above: within
+	 * the host, and to other hosts. */
+	struct ddp__path local, remote;
+	/* protected by the engine's lock */
 	struct ddp__queue collectives;
 	struct ddp__queue *messages; /* to each rank, then from each; or NULL */
-	int armed;	   /* peers ring this rank's bell in shm */
 	struct err failed; /* code 0, or the first error there was */
 	uint64_t id;	   /* the same on all ranks, and random */
 };
+
+/* This is the place where transports are chosen. */
+static inline void ddp__cpu_set_paths(struct ddp__cpu *cpu)
+{
+	cpu->local =
+		(struct ddp__path){&ddp__shm_transport, &cpu->shm, &cpu->shm};
+	cpu->remote =
+		(struct ddp__path){&ddp__tcp_transport, &cpu->p2p, &cpu->tcp};
+}
 
 int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 		   struct err *e);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "worker-sdk/comm/cpu.h"
-#include "worker-sdk/comm/stages.h"
+#include "worker-sdk/comm/hierarchical.h"
 
 /* Smaller ones cost more turns, larger ones overlap less. Chosen, not measured
  * against other sizes. */
@@ -34,9 +34,9 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 		      const struct ddp__call *call, const void *send,
 		      void *recv)
 {
-	/* shm is prepared as a whole, tcp is not used within a host */
-	memset(op, 0, offsetof(struct ddp__cpu_op, shm));
-	op->tcp.moved = 0;
+	/* local is prepared as a whole, remote is not used within a host */
+	memset(op, 0, offsetof(struct ddp__cpu_op, local));
+	op->remote.moved = 0;
 	op->c = c;
 	op->call = call;
 	op->send = send;
@@ -44,7 +44,7 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 	op->size = ddp__call_bytes(call);
 	if (c->topology.nhosts <= 1)
 		return;
-	memset(&op->tcp, 0, sizeof(op->tcp));
+	memset(&op->remote, 0, sizeof(op->remote));
 	op->stages = ddp__stages(call->kind);
 	cut(op);
 }
@@ -53,7 +53,7 @@ void ddp__cpu_op_release(struct ddp__cpu_op *op)
 {
 	if (!op->stages)
 		return;
-	ddp__tcp_op_release(&op->tcp);
+	ddp__schedule_release(&op->remote);
 	free(op->work);
 	free(op->all);
 	free(op->third);
@@ -64,17 +64,48 @@ void ddp__cpu_op_release(struct ddp__cpu_op *op)
 
 int ddp__cpu_op_moved(struct ddp__cpu_op *op)
 {
-	uint64_t now = cpu_of(op)->shm.step + (op->turn << 32) + op->carried;
-	int moved = now != op->moves || op->tcp.moved;
+	const struct ddp__path *p = &cpu_of(op)->local;
+	uint64_t now = p->transport->native.moved(p->collectives) +
+		       (op->turn << 32) + op->carried;
+	int moved = now != op->moves || op->remote.moved;
 
 	op->moves = now;
-	op->tcp.moved = 0;
+	op->remote.moved = 0;
 	return moved;
 }
 
-int ddp__cpu_op_awaits_shm(const struct ddp__cpu_op *op)
+int ddp__cpu_op_awaits_local(const struct ddp__cpu_op *op)
 {
-	return !op->stages || op->shm_busy;
+	return !op->stages || op->local_busy;
+}
+
+int ddp__cpu_op_awaits_remote(const struct ddp__cpu_op *op)
+{
+	return op->remote_busy;
+}
+
+int ddp__cpu_op_check(struct ddp__cpu_op *op, uint64_t waited_ns, struct err *e)
+{
+	const struct ddp__path *l = &cpu_of(op)->local;
+	const struct ddp__path *r = &cpu_of(op)->remote;
+	int rc = 0;
+
+	if (ddp__cpu_op_awaits_local(op))
+		rc = l->transport->native.check(l->collectives, waited_ns, e);
+	if (!rc && op->remote_busy)
+		rc = r->transport->step.check(r->collectives, waited_ns, e);
+	return rc;
+}
+
+const struct ddp__call *ddp__cpu_op_awaited(const struct ddp__cpu_op *op,
+					    int *from)
+{
+	const struct ddp__path *l = &cpu_of(op)->local;
+
+	if (ddp__cpu_op_awaits_local(op))
+		return l->transport->native.awaited(l->collectives, from);
+	*from = DDP__FROM_OTHERS;
+	return op->remote_busy ? op->call : NULL;
 }
 
 int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
@@ -82,7 +113,24 @@ int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
 	return op->segments > 1 && ddp__is_leading(op->c);
 }
 
-/* ---- the lane of shared memory */
+/* ---- the local lane */
+
+static int local_advance(struct ddp__cpu_op *op, struct err *e)
+{
+	return cpu_of(op)->local.transport->native.advance(&op->local, e);
+}
+
+static int local_wait(struct ddp__cpu_op *op, struct err *e)
+{
+	return cpu_of(op)->local.transport->native.wait(&op->local, e);
+}
+
+static void local_set_away(const struct ddp__cpu_op *op, int is_away)
+{
+	const struct ddp__path *p = &cpu_of(op)->local;
+
+	p->transport->native.set_away(p->collectives, is_away);
+}
 
 /* The segment of a turn; *out: its last stage. */
 static size_t segment_of(const struct ddp__cpu_op *op, size_t turn, int *out)
@@ -120,50 +168,49 @@ static int take_turn(struct ddp__cpu_op *op, struct err *e)
 
 /* Moves the lane as far as it goes. wait: only in shared memory, and there is
  * nothing else to be done. */
-static int go_shm(struct ddp__cpu_op *op, int wait, struct err *e)
+static int local_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
 	while (op->turn < 2 * op->segments) {
-		int rc = op->shm_busy ? 1 : take_turn(op, e);
+		int rc = op->local_busy ? 1 : take_turn(op, e);
 
 		if (rc <= 0)
 			return rc;
 		if (rc == 1) {
-			op->shm_busy = 1;
-			rc = wait ? ddp__shm_run(&op->shm, e)
-				  : ddp__shm_advance(&op->shm, e);
+			op->local_busy = 1;
+			rc = wait ? local_wait(op, e) : local_advance(op, e);
 			if (rc < 0 || (!rc && !wait))
 				return rc;
-			op->shm_busy = 0;
+			op->local_busy = 0;
 		}
 		op->turn++;
 		/* TCP can have its next segment before I go on */
-		if (ddp__is_leading(op->c) && !op->tcp_busy &&
+		if (ddp__is_leading(op->c) && !op->remote_busy &&
 		    op->carried < gathered(op))
 			return 0;
 	}
 	return 0;
 }
 
-/* ---- the lane of TCP, on leaders */
+/* ---- the remote lane, on leaders */
 
-static int go_tcp(struct ddp__cpu_op *op, int wait, struct err *e)
+static int remote_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
 	while (op->carried < gathered(op)) {
 		int rc = 0;
 
-		if (!op->tcp_busy)
+		if (!op->remote_busy)
 			rc = op->stages->between(op, op->carried, e);
 		if (rc < 0)
 			return rc;
-		op->tcp_busy = 1;
-		ddp__shm_away(&cpu_of(op)->shm, 1);
-		rc = wait ? ddp__tcp_run(&op->tcp, e)
-			  : ddp__tcp_advance(&op->tcp, e);
+		op->remote_busy = 1;
+		local_set_away(op, 1);
+		rc = wait ? ddp__schedule_run(&op->remote, e)
+			  : ddp__schedule_advance(&op->remote, e);
 		if (rc < 0 || (!rc && !wait))
 			return rc;
-		ddp__tcp_op_release(&op->tcp);
-		op->tcp_busy = 0;
-		ddp__shm_away(&cpu_of(op)->shm, 0);
+		ddp__schedule_release(&op->remote);
+		op->remote_busy = 0;
+		local_set_away(op, 0);
 		op->carried++;
 	}
 	return 0;
@@ -178,50 +225,52 @@ static int finish(struct ddp__cpu_op *op)
 	return 1;
 }
 
-/* All ranks share memory. */
+/* All ranks are on one host. */
 static void prepare_in_host(struct ddp__cpu_op *op)
 {
 	const struct ddp__call *call = op->call;
-	struct ddp__shm *s = &cpu_of(op)->shm;
+	const struct ddp__path *p = &cpu_of(op)->local;
+	void *s = p->collectives;
 	size_t count = call->count, size = op->size;
 	int world = op->c->size, root = call->root, mine = op->c->rank == root;
 
 	switch (call->kind) {
 	case DDP__ALL_REDUCE:
 	case DDP__SHOULD_STOP:
-		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
-				DDP__ALL, world);
+		p->transport->native.reduce(&op->local, s, call, op->send,
+					    op->recv, count, DDP__ALL, world);
 		return;
 	case DDP__REDUCE:
-		ddp__shm_reduce(&op->shm, s, call, op->send, op->recv, count,
-				root, world);
+		p->transport->native.reduce(&op->local, s, call, op->send,
+					    op->recv, count, root, world);
 		return;
 	case DDP__BROADCAST:
-		ddp__shm_broadcast(&op->shm, s, call, root, op->send, size,
-				   op->recv, 0, mine ? 0 : size);
+		p->transport->native.broadcast(&op->local, s, call, root,
+					       op->send, size, op->recv, 0,
+					       mine ? 0 : size);
 		return;
 	case DDP__GATHER:
-		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
-				NULL, root);
+		p->transport->native.gather(&op->local, s, call, op->send, size,
+					    op->recv, NULL, root);
 		return;
 	case DDP__SCATTER:
-		ddp__shm_scatter(&op->shm, s, call, root, op->send, size,
-				 op->recv, NULL);
+		p->transport->native.scatter(&op->local, s, call, root,
+					     op->send, size, op->recv, NULL);
 		return;
 	case DDP__REDUCE_SCATTER:
-		ddp__shm_reduce_scatter(&op->shm, s, call, op->send, op->recv,
-					count, world);
+		p->transport->native.reduce_scatter(
+			&op->local, s, call, op->send, op->recv, count, world);
 		return;
 	case DDP__ALL_TO_ALL:
-		ddp__shm_all_to_all(&op->shm, s, call, op->send, size, op->recv,
-				    NULL);
+		p->transport->native.all_to_all(&op->local, s, call, op->send,
+						size, op->recv, NULL);
 		return;
 	case DDP__BARRIER:
-		ddp__shm_barrier(&op->shm, s, call);
+		p->transport->native.barrier(&op->local, s, call);
 		return;
 	default: /* all_gather; a world and a group are made by gathering */
-		ddp__shm_gather(&op->shm, s, call, op->send, size, op->recv,
-				NULL, DDP__ALL);
+		p->transport->native.gather(&op->local, s, call, op->send, size,
+					    op->recv, NULL, DDP__ALL);
 	}
 }
 
@@ -233,7 +282,7 @@ static int start(struct ddp__cpu_op *op, struct err *e)
 	if (op->stages)
 		return op->stages->start ? op->stages->start(op, e) : 0;
 	prepare_in_host(op);
-	op->shm_busy = 1;
+	op->local_busy = 1;
 	return 0;
 }
 
@@ -245,13 +294,13 @@ int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 	if (rc)
 		return rc;
 	if (!op->stages)
-		return ddp__shm_advance(&op->shm, e);
+		return local_advance(op, e);
 	do {
 		turn = op->turn;
 		carried = op->carried;
-		rc = go_shm(op, 0, e);
+		rc = local_lane_move(op, 0, e);
 		if (!rc && leading)
-			rc = go_tcp(op, 0, e);
+			rc = remote_lane_move(op, 0, e);
 		if (rc)
 			return rc;
 	} while (op->turn != turn || op->carried != carried);
@@ -265,17 +314,17 @@ int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 	if (rc)
 		return rc;
 	if (!op->stages) {
-		rc = ddp__shm_run(&op->shm, e);
+		rc = local_wait(op, e);
 		return rc ? rc : 1;
 	}
 	if (!ddp__is_leading(op->c)) {
-		rc = go_shm(op, 1, e);
+		rc = local_lane_move(op, 1, e);
 		return rc ? rc : finish(op);
 	}
 	while (!rc && op->turn < 2) {
-		rc = go_shm(op, 1, e);
+		rc = local_lane_move(op, 1, e);
 		if (!rc)
-			rc = go_tcp(op, 1, e);
+			rc = remote_lane_move(op, 1, e);
 	}
 	return rc ? rc : finish(op);
 }

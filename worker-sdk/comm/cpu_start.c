@@ -560,6 +560,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 		free(m.cpu);
 		return rc;
 	}
+	ddp__cpu_set_paths(m.cpu);
 	m.cpu->shm.bell = -1;
 	m.cpu->collectives.cpu = m.cpu;
 	m.no_shm = m.world != c && is_alone(m.world);
@@ -580,8 +581,7 @@ void ddp__cpu_stop(struct ddp_comm *c)
 	if (!cpu)
 		return;
 	ddp__engine_lock(en);
-	if (cpu->armed)
-		ddp__shm_disarm(&cpu->shm);
+	cpu->local.transport->disarm(&cpu->local);
 	ddp__engine_tidy(en, cpu);
 	ddp__engine_unlock(en);
 	ddp__engine_leave(c->world);

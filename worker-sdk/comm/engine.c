@@ -1,4 +1,4 @@
-/* engine.c: the queues, and waiting for what moves them. */
+/* engine.c: the queues of tasks, moving them, and waiting until they move. */
 #include "worker-sdk/comm/engine.h"
 
 #include <errno.h>
@@ -68,11 +68,6 @@ static struct ddp__queue *queue_of(struct ddp_comm *c,
 			      (call->kind == DDP__RECV ? n : 0)];
 }
 
-static void set_state(struct ddp__task *t, enum ddp__task_state state)
-{
-	atomic_store_explicit(&t->state, state, memory_order_release);
-}
-
 int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		    struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e)
@@ -83,7 +78,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		return err_set(e, -ENOMEM, "no memory for messages");
 	t->next = NULL;
 	t->queue = q;
-	set_state(t, DDP__QUEUED);
+	ddp__task_set_state(t, DDP__QUEUED);
 	t->c = c;
 	t->call = call;
 	t->send = send;
@@ -108,9 +103,9 @@ static void end(struct ddp__engine *en, struct ddp__task *t,
 		enum ddp__task_state state)
 {
 	t->queue->first = t->next;
-	if (t->state == DDP__UNDER_WAY && t->way == DDP__COLLECTIVE)
-		ddp__cpu_op_release(&t->op);
-	set_state(t, state);
+	if (t->state == DDP__UNDER_WAY && t->kind->release)
+		t->kind->release(t);
+	ddp__task_set_state(t, state);
 	en->tasks--;
 }
 
@@ -120,7 +115,6 @@ static void fail_queues(struct ddp_comm *c)
 	struct ddp__engine *en = c->world->engine;
 	struct ddp__cpu *cpu = c->state;
 
-	cpu->shm.msgs = NULL;
 	while (cpu->collectives.first)
 		end(en, cpu->collectives.first, DDP__FAILED);
 	for (int i = 0; cpu->messages && i < 2 * c->size; i++)
@@ -135,10 +129,8 @@ void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
 	if (cpu->failed.code)
 		return;
 	cpu->failed = *e;
-	/* whoever waits for me, here or on another host, hears of it */
-	ddp__shm_abort(&cpu->shm, e);
-	ddp__tcp_abort(&cpu->tcp, e);
-	ddp__tcp_p2p_abort(&cpu->p2p, e);
+	cpu->local.transport->abort(&cpu->local, e);
+	cpu->remote.transport->abort(&cpu->remote, e);
 	fail_queues(c);
 }
 
@@ -155,7 +147,8 @@ void ddp__engine_forget(struct ddp_comm *c)
 	if (!cpu->failed.code)
 		err_set(&cpu->failed, ERR_ABORTED,
 			"the communicator was freed before this had ended");
-	ddp__tcp_p2p_close(&cpu->p2p);
+	cpu->local.transport->forget(&cpu->local);
+	cpu->remote.transport->forget(&cpu->remote);
 	fail_queues(c);
 }
 
@@ -173,107 +166,6 @@ void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu)
 		q->busy = 0;
 		*at = q->next;
 	}
-}
-
-/* ---- a task, whatever way it goes */
-
-static void prepare(struct ddp__task *t)
-{
-	const struct ddp__topology *topo = &t->c->topology;
-	struct ddp__cpu *cpu = t->c->state;
-	size_t size = ddp__call_bytes(t->call);
-	int peer = t->call->root, sends = t->call->kind == DDP__SEND;
-
-	set_state(t, DDP__UNDER_WAY);
-	t->way = DDP__COLLECTIVE;
-	if (!ddp__is_message(t->call)) {
-		ddp__cpu_op_init(&t->op, t->c, t->call, t->send, t->recv);
-	} else if (topo->host_of[peer] == topo->host_of[t->c->rank]) {
-		t->way = DDP__SHM_MESSAGE;
-		if (sends)
-			ddp__shm_send(&t->shm, &cpu->shm, t->call, t->send,
-				      size, topo->index_of[peer]);
-		else
-			ddp__shm_recv(&t->shm, &cpu->shm, t->call, t->recv,
-				      size, topo->index_of[peer]);
-	} else {
-		t->way = DDP__TCP_MESSAGE;
-		if (sends)
-			ddp__tcp_send(&t->tcp, &cpu->p2p, t->call, t->send,
-				      size);
-		else
-			ddp__tcp_recv(&t->tcp, &cpu->p2p, t->call, t->recv,
-				      size);
-	}
-}
-
-static int advance(struct ddp__task *t, struct err *e)
-{
-	if (t->way == DDP__SHM_MESSAGE)
-		return ddp__shm_msg_advance(&t->shm, e);
-	if (t->way == DDP__TCP_MESSAGE)
-		return ddp__tcp_msg_advance(&t->tcp, e);
-	return ddp__cpu_op_advance(&t->op, e);
-}
-
-static int has_moved(struct ddp__task *t)
-{
-	uint64_t before = t->moves;
-
-	if (t->way == DDP__COLLECTIVE)
-		return ddp__cpu_op_moved(&t->op);
-	if (t->way == DDP__SHM_MESSAGE)
-		t->moves = t->shm.got + ((uint64_t)t->shm.state << 56);
-	else
-		t->moves = t->tcp.moved;
-	return t->moves != before;
-}
-
-/* 1 if it waits in one place, and has waited there; else 0. */
-static int wait_for(struct ddp__task *t, struct err *e)
-{
-	int rc;
-
-	if (t->way == DDP__COLLECTIVE && ddp__cpu_op_is_two(&t->op))
-		return 0;
-	if (t->way == DDP__COLLECTIVE)
-		rc = ddp__cpu_op_run(&t->op, e);
-	else if (t->way == DDP__SHM_MESSAGE)
-		rc = ddp__shm_msg_run(&t->shm, e);
-	else
-		rc = ddp__tcp_msg_run(&t->tcp, e);
-	return rc < 0 ? rc : 1;
-}
-
-/* In a host a receiver may read what I send, all by itself. */
-static int has_other_moved(struct ddp__task *t)
-{
-	uint64_t before = t->both;
-
-	if (t->way == DDP__SHM_MESSAGE)
-		t->both = ddp__shm_msg_moves(&t->shm);
-	return t->both != before;
-}
-
-/* A task that stands still: is there sense in waiting on? */
-static int look(struct ddp__task *t, uint64_t now, struct err *e)
-{
-	struct ddp__cpu *cpu = t->c->state;
-	uint64_t waited;
-	int rc = 0;
-
-	if (has_other_moved(t) || !t->since)
-		t->since = now;
-	waited = now - t->since;
-	if (t->way == DDP__SHM_MESSAGE)
-		return ddp__shm_msg_look(&t->shm, waited, e);
-	if (t->way == DDP__TCP_MESSAGE)
-		return ddp__tcp_msg_look(&t->tcp, waited, e);
-	if (ddp__cpu_op_awaits_shm(&t->op))
-		rc = ddp__shm_look(&cpu->shm, waited, e);
-	if (!rc && t->op.tcp_busy)
-		rc = ddp__tcp_look(&cpu->tcp, waited, e);
-	return rc;
 }
 
 void ddp__engine_forgive(struct ddp__engine *en)
@@ -296,14 +188,14 @@ static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
 		int begins = t->state == DDP__QUEUED, rc;
 
 		if (begins)
-			prepare(t);
-		rc = advance(t, &e);
+			ddp__task_prepare(t);
+		rc = t->kind->advance(t, &e);
 		if (rc < 0) {
 			ddp__engine_fail_in_wait(t->c, &e);
 			return 1;
 		}
 		if (rc == 0) {
-			if (!has_moved(t) && !begins)
+			if (!t->kind->has_moved(t) && !begins)
 				return moved;
 			t->since = 0;
 			return 1;
@@ -325,10 +217,10 @@ int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 	t.call = call;
 	t.send = send;
 	t.recv = recv;
-	prepare(&t);
-	rc = wait_for(&t, e);
-	if (t.way == DDP__COLLECTIVE)
-		ddp__cpu_op_release(&t.op);
+	ddp__task_prepare(&t);
+	rc = t.kind->wait(&t, e);
+	if (t.kind->release)
+		t.kind->release(&t);
 	if (rc < 0)
 		ddp__engine_fail_in_wait(c, e);
 	return rc;
@@ -361,81 +253,25 @@ void ddp__engine_look(struct ddp__engine *en)
 		struct err e = ERR_INIT;
 
 		if (q->first && q->first->state == DDP__UNDER_WAY &&
-		    look(q->first, now, &e))
+		    ddp__task_check(q->first, now, &e))
 			ddp__engine_fail_in_wait(q->first->c, &e);
 	}
 	ddp__engine_tidy(en, NULL);
 }
 
-/* Room for `more` beyond those there; NULL: no memory. */
-static struct pollfd *make_room(struct ddp__sleeper *s, int more)
+static void path_disarm(const struct ddp__path *p)
 {
-	struct pollfd *p = s->polls;
-
-	if (s->n + more > s->room) {
-		int room = 2 * (s->n + more);
-
-		p = realloc(s->polls, (size_t)room * sizeof(*p));
-		if (!p)
-			return NULL;
-		s->polls = p;
-		s->room = room;
-	}
-	return p + s->n;
-}
-
-/* To be rung by peers; what came since is looked for once more. */
-static void arm(struct ddp__cpu *cpu, struct ddp__sleeper *s)
-{
-	struct pollfd *p = make_room(s, 1);
-	struct err e = ERR_INIT;
-	int bell = ddp__shm_doorbell(&cpu->shm, &e);
-
-	if (!p || bell < 0) {
-		s->ms = s->ms ? 1 : 0; /* it has to be looked for */
-		return;
-	}
-	if (cpu->armed)
-		ddp__shm_disarm(&cpu->shm);
-	cpu->armed = 1;
-	if (ddp__shm_arm(&cpu->shm))
-		s->ms = 0;
-	*p = (struct pollfd){bell, POLLIN, 0};
-	s->n++;
-}
-
-/* What is waited for over TCP; more than `most` there cannot be. */
-static void add_sockets(struct ddp__task *t, struct ddp__sleeper *s)
-{
-	struct ddp__cpu *cpu = t->c->state;
-	int rails = cpu->tcp.n * cpu->tcp.links * 2;
-	int most = t->way == DDP__COLLECTIVE ? rails : 4 * t->c->size + 128;
-	struct pollfd *p = make_room(s, most);
-
-	if (!p)
-		s->ms = s->ms ? 1 : 0;
-	else if (t->way == DDP__COLLECTIVE)
-		s->n += ddp__tcp_polls(&cpu->tcp, p, most);
-	else
-		s->n += ddp__tcp_p2p_polls(&cpu->p2p, p, most);
-}
-
-static void add_polls(struct ddp__task *t, struct ddp__sleeper *s)
-{
-	int op = t->way == DDP__COLLECTIVE;
-
-	if (op ? t->op.tcp_busy : t->way == DDP__TCP_MESSAGE)
-		add_sockets(t, s);
-	if (op ? ddp__cpu_op_awaits_shm(&t->op) : t->way == DDP__SHM_MESSAGE)
-		arm(t->c->state, s);
+	if (p->transport->disarm)
+		p->transport->disarm(p);
 }
 
 static void disarm(struct ddp__engine *en)
 {
 	for (struct ddp__queue *q = en->busy; q; q = q->next) {
-		if (q->cpu->armed)
-			ddp__shm_disarm(&q->cpu->shm);
-		q->cpu->armed = 0;
+		const struct ddp__cpu *cpu = q->cpu;
+
+		path_disarm(&cpu->local);
+		path_disarm(&cpu->remote);
 	}
 }
 
@@ -444,11 +280,16 @@ void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 {
 	s->n = 0;
 	s->ms = ms;
-	if (bell >= 0 && make_room(s, 1))
+	if (bell >= 0 && ddp__sleeper_room(s, 1))
 		s->polls[s->n++] = (struct pollfd){bell, POLLIN, 0};
-	for (struct ddp__queue *q = en->busy; q; q = q->next)
-		if (q->first)
-			add_polls(q->first, s);
+	for (struct ddp__queue *q = en->busy; q; q = q->next) {
+		struct ddp__task *t = q->first;
+
+		if (t && t->state == DDP__UNDER_WAY)
+			t->kind->poll(t, s);
+		else if (t)
+			s->ms = 0; /* it was queued since the last move */
+	}
 	if (s->ms) {
 		uint64_t slept = clock_ns();
 
@@ -499,7 +340,7 @@ static int wait_there(struct ddp__engine *en)
 
 	if (q->next)
 		return 0;
-	rc = wait_for(t, &e);
+	rc = t->kind->wait(t, &e);
 	if (rc < 0)
 		ddp__engine_fail_in_wait(t->c, &e);
 	else if (rc)
@@ -514,20 +355,16 @@ static void look_for_circle(const struct ddp__task *t,
 			    struct ddp__standstill *w)
 {
 	const struct ddp__task *head = t->queue->first;
-	const struct ddp__cpu *cpu = t->c->state;
 	const struct ddp__call *call;
 	struct err e = ERR_INIT;
-	int from = DDP__FROM_OTHERS;
+	int from;
 
 	if (!head || head->state != DDP__UNDER_WAY || !head->since ||
-	    head->way != DDP__COLLECTIVE)
+	    head->kind != &ddp__task_collective)
 		return;
-	call = head->call;
-	if (ddp__cpu_op_awaits_shm(&head->op))
-		call = ddp__shm_awaited(&cpu->shm, &from);
-	else if (!head->op.tcp_busy)
-		return;
-	if (ddp__stands_still(w, call, from, clock_ns() - head->since, &e))
+	call = ddp__cpu_op_awaited(&head->op, &from);
+	if (call &&
+	    ddp__stands_still(w, call, from, clock_ns() - head->since, &e))
 		ddp__engine_fail(t->c, &e);
 }
 

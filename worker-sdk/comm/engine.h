@@ -12,38 +12,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "worker-sdk/comm/cpu_op.h"
 #include "worker-sdk/comm/request.h"
-#include "worker-sdk/shm/shm_p2p.h"
-#include "worker-sdk/tcp/tcp_p2p.h"
+#include "worker-sdk/comm/task.h"
 
-struct pollfd;
 struct ddp__cpu;
-
-enum ddp__task_state { DDP__QUEUED, DDP__UNDER_WAY, DDP__DONE, DDP__FAILED };
-
-/* A collective or a message in a queue: at r->op of a request, or on the stack
- * of a call that blocks. */
-struct ddp__task {
-	struct ddp__task *next;
-	struct ddp__queue *queue;
-	/* Changed behind the lock; read without it, too: what a task that is
-	 * done did can be seen then. */
-	_Atomic enum ddp__task_state state;
-	enum { DDP__COLLECTIVE, DDP__SHM_MESSAGE, DDP__TCP_MESSAGE } way;
-	struct ddp_comm *c;
-	const struct ddp__call *call;
-	const void *send;
-	void *recv;
-	uint64_t since; /* that it stands still, ns; 0: it moves */
-	uint64_t moves; /* of a message: a sum that changes when I move it, */
-	uint64_t both;	/* and, in a host, when its other side does */
-	union {
-		struct ddp__cpu_op op;
-		struct ddp__shm_msg shm;
-		struct ddp__tcp_msg tcp;
-	};
-};
 
 /* Tasks of which the first is under way. */
 struct ddp__queue {
@@ -51,13 +23,6 @@ struct ddp__queue {
 	struct ddp__cpu *cpu;
 	struct ddp__task *first, **last;
 	int busy;
-};
-
-/* What a sleep in poll is about; one for each thread. */
-struct ddp__sleeper {
-	struct pollfd *polls;
-	int n, room;
-	int ms; /* 0: do not sleep */
 };
 
 struct ddp__engine {

@@ -321,11 +321,13 @@ void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call)
 	ddp__shm_entered(s, word, call->number);
 }
 
-void ddp__shm_away(struct ddp__shm *s, int on)
+void ddp__shm_set_away(void *shm, int is_away)
 {
+	struct ddp__shm *s = shm;
+
 	if (s->header)
 		atomic_store_explicit(&ddp__shm_control(s, s->me)->away,
-				      (uint32_t)on, memory_order_relaxed);
+				      (uint32_t)is_away, memory_order_relaxed);
 }
 
 void ddp__shm_post(struct ddp__shm *s)

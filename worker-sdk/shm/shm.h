@@ -121,6 +121,7 @@ struct ddp__shm {
 				       * how long not to do so again */
 	int patient;		      /* somebody was away in this step */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
+	int armed;		      /* peers ring it: shm_transport.c's */
 	unsigned char bell_name[DDP__BELL]; /* of all ranks' bells */
 	struct ddp__shm_header *header;
 	char *slots;
@@ -197,15 +198,15 @@ void ddp__shm_disarm(struct ddp__shm *s);
 void ddp__shm_ring(struct ddp__shm *s);
 
 /* This rank goes to wait for other hosts, or has come back. */
-void ddp__shm_away(struct ddp__shm *s, int on);
+void ddp__shm_set_away(void *shm, int is_away);
 
 /* Called now and then while the operation under way stands still, since
  * waited_ns: 0 if those who are missing may still come, else wait's error. */
-int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e);
+int ddp__shm_check(void *shm, uint64_t waited_ns, struct err *e);
 
 /* What s waits for while the operation under way stands still: a step or a cell
  * of this call. *from: whose cell, or DDP__FROM_HOST. */
-const struct ddp__call *ddp__shm_awaited(const struct ddp__shm *s, int *from);
+const struct ddp__call *ddp__shm_awaited(const void *shm, int *from);
 
 /* Each rank has a board, which it alone writes, and seldom; all read it. Up to
  * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are written. */

@@ -49,20 +49,23 @@ static int scatter_work(struct ddp__shm_op *op)
 	return DDP__LAST;
 }
 
-void ddp__shm_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
-		      const struct ddp__call *call, int root, const void *send,
-		      size_t size, void *recv, const int *place)
+void ddp__shm_scatter(void *op, void *shm, const struct ddp__call *call,
+		      int root, const void *send, size_t size, void *recv,
+		      const int *place)
 {
-	*op = (struct ddp__shm_op){.s = s,
-				   .call = call,
-				   .work = scatter_work,
-				   .send = send,
-				   .recv = recv,
-				   .place = place,
-				   .count = size,
-				   .elem = 1,
-				   .each = share_elems(s, size, 1),
-				   .to = root};
+	struct ddp__shm *s = shm;
+
+	*(struct ddp__shm_op *)op =
+		(struct ddp__shm_op){.s = s,
+				     .call = call,
+				     .work = scatter_work,
+				     .send = send,
+				     .recv = recv,
+				     .place = place,
+				     .count = size,
+				     .elem = 1,
+				     .each = share_elems(s, size, 1),
+				     .to = root};
 }
 
 static int all_to_all_work(struct ddp__shm_op *op)
@@ -84,19 +87,22 @@ static int all_to_all_work(struct ddp__shm_op *op)
 	return 0;
 }
 
-void ddp__shm_all_to_all(struct ddp__shm_op *op, struct ddp__shm *s,
-			 const struct ddp__call *call, const void *send,
-			 size_t size, void *recv, const int *place)
+void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
+			 const void *send, size_t size, void *recv,
+			 const int *place)
 {
-	*op = (struct ddp__shm_op){.s = s,
-				   .call = call,
-				   .work = all_to_all_work,
-				   .send = send,
-				   .recv = recv,
-				   .place = place,
-				   .count = size,
-				   .elem = 1,
-				   .each = share_elems(s, size, 1)};
+	struct ddp__shm *s = shm;
+
+	*(struct ddp__shm_op *)op =
+		(struct ddp__shm_op){.s = s,
+				     .call = call,
+				     .work = all_to_all_work,
+				     .send = send,
+				     .recv = recv,
+				     .place = place,
+				     .count = size,
+				     .elem = 1,
+				     .each = share_elems(s, size, 1)};
 }
 
 /* ---- one block in a slot */
@@ -131,24 +137,26 @@ static int broadcast_work(struct ddp__shm_op *op)
 	return DDP__LAST;
 }
 
-void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
-			const struct ddp__call *call, int root,
-			const void *from, size_t size, void *to, size_t skip,
-			size_t size_out)
+void ddp__shm_broadcast(void *op, void *shm, const struct ddp__call *call,
+			int root, const void *from, size_t size, void *to,
+			size_t skip, size_t size_out)
 {
-	*op = (struct ddp__shm_op){.s = s,
-				   .call = call,
-				   .work = broadcast_work,
-				   .send = from,
-				   .recv = to,
-				   .count = size,
-				   .elem = 1,
-				   .each = chunk_elems(size, s->chunk, 1),
-				   .skip = skip,
-				   .size_out = size_out,
-				   .stream = size_out >= DDP__STREAM_MIN,
-				   .small = size <= DDP__SHM_CELL,
-				   .to = root};
+	struct ddp__shm *s = shm;
+
+	*(struct ddp__shm_op *)op =
+		(struct ddp__shm_op){.s = s,
+				     .call = call,
+				     .work = broadcast_work,
+				     .send = from,
+				     .recv = to,
+				     .count = size,
+				     .elem = 1,
+				     .each = chunk_elems(size, s->chunk, 1),
+				     .skip = skip,
+				     .size_out = size_out,
+				     .stream = size_out >= DDP__STREAM_MIN,
+				     .small = size <= DDP__SHM_CELL,
+				     .to = root};
 }
 
 static int gather_work(struct ddp__shm_op *op)
@@ -178,11 +186,13 @@ static int gather_work(struct ddp__shm_op *op)
 	return 0;
 }
 
-void ddp__shm_gather(struct ddp__shm_op *op, struct ddp__shm *s,
-		     const struct ddp__call *call, const void *send,
-		     size_t size, void *recv, const int *place, int to)
+void ddp__shm_gather(void *op, void *shm, const struct ddp__call *call,
+		     const void *send, size_t size, void *recv,
+		     const int *place, int to)
 {
-	*op = (struct ddp__shm_op){
+	struct ddp__shm *s = shm;
+
+	*(struct ddp__shm_op *)op = (struct ddp__shm_op){
 		.s = s,
 		.call = call,
 		.work = gather_work,
@@ -201,10 +211,12 @@ static int barrier_work(struct ddp__shm_op *op)
 	return op->k == 0;
 }
 
-void ddp__shm_barrier(struct ddp__shm_op *op, struct ddp__shm *s,
-		      const struct ddp__call *call)
+void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call)
 {
-	*op = (struct ddp__shm_op){.s = s, .call = call, .work = barrier_work};
+	struct ddp__shm *s = shm;
+
+	*(struct ddp__shm_op *)op = (struct ddp__shm_op){
+		.s = s, .call = call, .work = barrier_work};
 }
 
 /* A small broadcast. 1: done; 0: not yet; < 0: the error. */
@@ -274,8 +286,10 @@ static int awaits(const struct ddp__shm_op *op)
 	return op->state == FRESH ? op->s->behind : 0;
 }
 
-int ddp__shm_advance(struct ddp__shm_op *op, struct err *e)
+int ddp__shm_advance(void *operation, struct err *e)
 {
+	struct ddp__shm_op *op = operation;
+
 	if (op->small && has_cell(op))
 		return through_cell(op, 0, e);
 	do {
@@ -292,8 +306,9 @@ int ddp__shm_advance(struct ddp__shm_op *op, struct err *e)
 	return 1;
 }
 
-int ddp__shm_run(struct ddp__shm_op *op, struct err *e)
+int ddp__shm_run(void *operation, struct err *e)
 {
+	struct ddp__shm_op *op = operation;
 	int rc = 0;
 
 	if (op->small && has_cell(op)) {

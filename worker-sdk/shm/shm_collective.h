@@ -33,50 +33,51 @@ struct ddp__shm_op {
 	uint32_t k; /* posts so far */
 };
 
-/* Of count elements, by call->type and op. divisor: what DDP_AVG divides by;
+/* These are the `native` group of shm's row: op is a struct ddp__shm_op, shm a
+ * struct ddp__shm.
+ *
+ * Of count elements, by call->type and op. divisor: what DDP_AVG divides by;
  * 1 leaves the sum. send == recv is fine; recv is used on those who get. */
-void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
-		     const struct ddp__call *call, const void *send, void *recv,
-		     size_t count, int to, int divisor);
+void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
+		     const void *send, void *recv, size_t count, int to,
+		     int divisor);
 
 /* recv[0..count) = reduction of everyone's send[part(me)], where part(i) begins
  * at element i*count of send. recv may be send + me*count. */
-void ddp__shm_reduce_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
-			     const struct ddp__call *call, const void *send,
-			     void *recv, size_t count, int divisor);
+void ddp__shm_reduce_scatter(void *op, void *shm, const struct ddp__call *call,
+			     const void *send, void *recv, size_t count,
+			     int divisor);
 
 /* Root's size bytes at from; each takes [skip, skip+size_out) of them to `to`
  * (to == from is fine on the root). */
-void ddp__shm_broadcast(struct ddp__shm_op *op, struct ddp__shm *s,
-			const struct ddp__call *call, int root,
-			const void *from, size_t size, void *to, size_t skip,
-			size_t size_out);
+void ddp__shm_broadcast(void *op, void *shm, const struct ddp__call *call,
+			int root, const void *from, size_t size, void *to,
+			size_t skip, size_t size_out);
 
 /* Everyone's size bytes at send, to recv + place[i]*size of those who get;
  * place NULL: i. send may be where it goes. */
-void ddp__shm_gather(struct ddp__shm_op *op, struct ddp__shm *s,
-		     const struct ddp__call *call, const void *send,
-		     size_t size, void *recv, const int *place, int to);
+void ddp__shm_gather(void *op, void *shm, const struct ddp__call *call,
+		     const void *send, size_t size, void *recv,
+		     const int *place, int to);
 
 /* To rank i's recv size bytes at root's send + place[i]*size; place NULL: i.
  * On the root recv may be where they lie. */
-void ddp__shm_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
-		      const struct ddp__call *call, int root, const void *send,
-		      size_t size, void *recv, const int *place);
+void ddp__shm_scatter(void *op, void *shm, const struct ddp__call *call,
+		      int root, const void *send, size_t size, void *recv,
+		      const int *place);
 
 /* To rank i's recv + place[me]*size mine at send + place[i]*size; place NULL:
  * i. send == recv is fine. */
-void ddp__shm_all_to_all(struct ddp__shm_op *op, struct ddp__shm *s,
-			 const struct ddp__call *call, const void *send,
-			 size_t size, void *recv, const int *place);
+void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
+			 const void *send, size_t size, void *recv,
+			 const int *place);
 
-void ddp__shm_barrier(struct ddp__shm_op *op, struct ddp__shm *s,
-		      const struct ddp__call *call);
+void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call);
 
-/* 1: done. 0: others have not come yet; ddp__shm_look finds out why. < 0: the
+/* 1: done. 0: others have not come yet; ddp__shm_check finds out why. < 0: the
  * error. */
-int ddp__shm_advance(struct ddp__shm_op *op, struct err *e);
+int ddp__shm_advance(void *operation, struct err *e);
 /* Advances until it is done, and waits as ddp__shm_wait does. */
-int ddp__shm_run(struct ddp__shm_op *op, struct err *e);
+int ddp__shm_run(void *operation, struct err *e);
 
 #endif

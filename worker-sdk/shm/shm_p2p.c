@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "worker-sdk/shm/shm_chunk.h"
 
 enum {
 	LINES = 32,
@@ -69,11 +70,6 @@ static struct pair *pair(const struct ddp__shm_msg *m)
 static struct ddp__shm_lane *lane(const struct ddp__shm_msg *m)
 {
 	return &m->s->lanes[2 * m->peer + m->receives];
-}
-
-static size_t min_size(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 /* Between the ring, at a position that only grows, and a buffer. */
@@ -427,18 +423,16 @@ static void prepare(struct ddp__shm_msg *m, struct ddp__shm *s,
 				   .receives = receives};
 }
 
-void ddp__shm_send(struct ddp__shm_msg *m, struct ddp__shm *s,
-		   const struct ddp__call *call, const void *buf, size_t size,
-		   int to)
+void ddp__shm_send(void *msg, void *shm, const struct ddp__call *call,
+		   const void *buf, size_t size, int to)
 {
-	prepare(m, s, call, (void *)(uintptr_t)buf, size, to, 0);
+	prepare(msg, shm, call, (void *)(uintptr_t)buf, size, to, 0);
 }
 
-void ddp__shm_recv(struct ddp__shm_msg *m, struct ddp__shm *s,
-		   const struct ddp__call *call, void *buf, size_t size,
-		   int from)
+void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
+		   void *buf, size_t size, int from)
 {
-	prepare(m, s, call, buf, size, from, 1);
+	prepare(msg, shm, call, buf, size, from, 1);
 }
 
 static int ready(const struct ddp__shm_msg *m)
@@ -470,8 +464,9 @@ static void unlink_it(struct ddp__shm_msg *m)
 	m->linked = 0;
 }
 
-int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e)
+int ddp__shm_msg_advance(void *msg, struct err *e)
 {
+	struct ddp__shm_msg *m = msg;
 	int rc = m->receives ? advance_recv(m, e) : advance_send(m);
 
 	if (!rc && ddp__shm_aborted(m->s))
@@ -488,8 +483,9 @@ int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e)
 	return rc;
 }
 
-int ddp__shm_msg_look(struct ddp__shm_msg *m, uint64_t waited_ns, struct err *e)
+int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 {
+	struct ddp__shm_msg *m = msg;
 	struct ddp__shm *s = m->s;
 	char call[DDP__CALL_TEXT], last[DDP__CALL_TEXT], name[DDP__NAME_MAX];
 
@@ -514,8 +510,10 @@ int ddp__shm_msg_look(struct ddp__shm_msg *m, uint64_t waited_ns, struct err *e)
 	return 0;
 }
 
-uint64_t ddp__shm_msg_moves(const struct ddp__shm_msg *m)
+uint64_t ddp__shm_msg_either_moved(const void *msg)
 {
+	const struct ddp__shm_msg *m = msg;
+
 	if (m->state == FRESH)
 		return 0;
 	return 1 + m->got + lane(m)->line +
@@ -549,7 +547,8 @@ static int spin(struct ddp__shm_msg *m, uint64_t start)
 
 static int wait_for(struct ddp__shm_msg *m, struct err *e)
 {
-	uint64_t start = clock_ns(), moves = ddp__shm_msg_moves(m), slept;
+	uint64_t start = clock_ns(), moves = ddp__shm_msg_either_moved(m),
+		 slept;
 	int ms = LOOK_FIRST_MS, rc;
 
 	if (spin(m, start))
@@ -560,20 +559,21 @@ static int wait_for(struct ddp__shm_msg *m, struct err *e)
 		if (ready(m))
 			return 0;
 		/* a receiver that reads alone lets me sleep to the end */
-		if (ddp__shm_msg_moves(m) != moves ||
+		if (ddp__shm_msg_either_moved(m) != moves ||
 		    clock_was_stopped(slept, ms)) {
-			moves = ddp__shm_msg_moves(m);
+			moves = ddp__shm_msg_either_moved(m);
 			start = clock_ns();
 		}
-		rc = ddp__shm_msg_look(m, clock_ns() - start, e);
+		rc = ddp__shm_msg_check(m, clock_ns() - start, e);
 		if (rc)
 			return rc;
 		ms = ms * 2 < LOOK_MS ? ms * 2 : LOOK_MS;
 	}
 }
 
-int ddp__shm_msg_run(struct ddp__shm_msg *m, struct err *e)
+int ddp__shm_msg_run(void *msg, struct err *e)
 {
+	struct ddp__shm_msg *m = msg;
 	int rc;
 
 	while (!(rc = ddp__shm_msg_advance(m, e))) {

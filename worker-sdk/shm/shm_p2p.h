@@ -28,24 +28,23 @@ struct ddp__shm_msg {
 	struct ddp__shm_msg *next;
 };
 
-void ddp__shm_send(struct ddp__shm_msg *m, struct ddp__shm *s,
-		   const struct ddp__call *call, const void *buf, size_t size,
-		   int to);
-void ddp__shm_recv(struct ddp__shm_msg *m, struct ddp__shm *s,
-		   const struct ddp__call *call, void *buf, size_t size,
-		   int from);
+/* These are the `message` group of shm's row: msg is a struct ddp__shm_msg, shm
+ * a struct ddp__shm; to and from are indices on the host. */
+void ddp__shm_send(void *msg, void *shm, const struct ddp__call *call,
+		   const void *buf, size_t size, int to);
+void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
+		   void *buf, size_t size, int from);
 
 /* 1: done. 0: the peer has not come yet. < 0: ERR_ARGUMENT (the peer's message
  * is of another count or type, which the peer hears too), or the error with
  * which another rank aborted. After an error the segment is of no more use. */
-int ddp__shm_msg_advance(struct ddp__shm_msg *m, struct err *e);
+int ddp__shm_msg_advance(void *msg, struct err *e);
 /* Advances until it is done: 0 or an error, of ddp__shm_msg_look too. */
-int ddp__shm_msg_run(struct ddp__shm_msg *m, struct err *e);
-/* A sum that changes when the message moves, by either side. */
-uint64_t ddp__shm_msg_moves(const struct ddp__shm_msg *m);
-/* As ddp__shm_look, for a message that has stood still since waited_ns. */
-int ddp__shm_msg_look(struct ddp__shm_msg *m, uint64_t waited_ns,
-		      struct err *e);
+int ddp__shm_msg_run(void *msg, struct err *e);
+/* Changes when either side has moved the message. */
+uint64_t ddp__shm_msg_either_moved(const void *msg);
+/* As ddp__shm_check, for a message that has stood still for waited_ns. */
+int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e);
 
 /* shm.c's: finds out, once all ranks have attached, whether I can read my
  * neighbour's memory. */

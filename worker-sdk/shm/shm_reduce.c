@@ -80,10 +80,9 @@ static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
 		char *dst = shared && !streams ? shared + done * elem : bounce;
 
 		for (int i = 0; i < s->n; i++)
-			s->sources[i] = i == s->me
-						? own + done * elem
-						: ddp__shm_in(s, i, step) +
-							  (at + done) * elem;
+			s->sources[i] = i == s->me ? own + done * elem
+						   : ddp__shm_in(s, i, step) +
+							     (at + done) * elem;
 		ddp__reduce(dst, s->sources, s->n, len, op->call->type,
 			    op->call->op, op->divisor);
 		if (shared && streams)
@@ -163,14 +162,15 @@ static int sliced_work(struct ddp__shm_op *op)
 	return k && !is_chunk(op, k) && !op->recv ? DDP__LAST : DDP__POST;
 }
 
-void ddp__shm_reduce(struct ddp__shm_op *op, struct ddp__shm *s,
-		     const struct ddp__call *call, const void *send, void *recv,
-		     size_t count, int to, int divisor)
+void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
+		     const void *send, void *recv, size_t count, int to,
+		     int divisor)
 {
+	struct ddp__shm *s = shm;
 	size_t elem = ddp_type_size(call->type);
 	size_t most = s->n == 2 ? min_size(s->chunk, PAIR_CHUNK) : s->chunk;
 
-	*op = (struct ddp__shm_op){
+	*(struct ddp__shm_op *)op = (struct ddp__shm_op){
 		.s = s,
 		.call = call,
 		.work = count * elem <= FLAT_MAX || s->n == 2 ? flat_work
@@ -212,20 +212,22 @@ static int reduce_scatter_work(struct ddp__shm_op *op)
 	return 1;
 }
 
-void ddp__shm_reduce_scatter(struct ddp__shm_op *op, struct ddp__shm *s,
-			     const struct ddp__call *call, const void *send,
-			     void *recv, size_t count, int divisor)
+void ddp__shm_reduce_scatter(void *op, void *shm, const struct ddp__call *call,
+			     const void *send, void *recv, size_t count,
+			     int divisor)
 {
+	struct ddp__shm *s = shm;
 	size_t elem = ddp_type_size(call->type);
 
-	*op = (struct ddp__shm_op){.s = s,
-				   .call = call,
-				   .work = reduce_scatter_work,
-				   .send = send,
-				   .recv = recv,
-				   .count = count,
-				   .elem = elem,
-				   .each = share_elems(s, count, elem),
-				   .stream = count * elem >= DDP__STREAM_MIN,
-				   .divisor = divisor};
+	*(struct ddp__shm_op *)op =
+		(struct ddp__shm_op){.s = s,
+				     .call = call,
+				     .work = reduce_scatter_work,
+				     .send = send,
+				     .recv = recv,
+				     .count = count,
+				     .elem = elem,
+				     .each = share_elems(s, count, elem),
+				     .stream = count * elem >= DDP__STREAM_MIN,
+				     .divisor = divisor};
 }

@@ -352,8 +352,10 @@ static int look(struct ddp__shm *s, int first, struct err *e)
 	return 0;
 }
 
-const struct ddp__call *ddp__shm_awaited(const struct ddp__shm *s, int *from)
+const struct ddp__call *ddp__shm_awaited(const void *shm, int *from)
 {
+	const struct ddp__shm *s = shm;
+
 	*from = s->cell ? s->ranks[s->cell_from] : DDP__FROM_HOST;
 	return call_of(s);
 }
@@ -450,8 +452,9 @@ int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
 	return rc ? rc : 1;
 }
 
-int ddp__shm_look(struct ddp__shm *s, uint64_t waited_ns, struct err *e)
+int ddp__shm_check(void *shm, uint64_t waited_ns, struct err *e)
 {
+	struct ddp__shm *s = shm;
 	if (ddp__shm_aborted(s))
 		return ddp__shm_fail(s, e);
 	for (int i = 0; i < s->n; i++)

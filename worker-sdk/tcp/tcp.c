@@ -182,6 +182,8 @@ void ddp__tcp_close(struct ddp__tcp *t)
 	free(t->waits);
 	free(t->scratch);
 	free(t->windows);
+	free(t->pieces);
+	free(t->streams);
 	memset(t, 0, sizeof(*t));
 }
 

@@ -1,6 +1,7 @@
 /* tcp.h: the hosts' leaders and the sockets between each two of them: how they
- * are made, how one is told that another stops, and what went wrong. tcp_op.h
- * moves messages over them. Knows nothing of types or shared memory. */
+ * are made, how one is told that another stops, and what went wrong.
+ * tcp_steps.h moves messages over them. Knows nothing of types or shared
+ * memory. */
 #ifndef SDK_TCP_H
 #define SDK_TCP_H
 
@@ -62,7 +63,9 @@ struct ddp__tcp_wait {
 	uint64_t answered;
 };
 
-struct ddp__tcp_op;
+struct ddp__schedule;
+struct ddp__piece;
+struct ddp__stream;
 
 struct ddp__tcp {
 	int me, n; /* hosts */
@@ -79,7 +82,13 @@ struct ddp__tcp {
 	int timeout_ms; /* < 0: for ever */
 	int spins;	/* a CPU to spare: look before sleeping */
 	const struct ddp__peers *peers;
-	struct ddp__tcp_op *op; /* under way */
+	struct ddp__schedule *schedule; /* under way */
+	/* The pieces of its step, and the sockets that still have some, which
+	 * are the first `busy` streams; tcp_steps.c's. */
+	struct ddp__piece *pieces;
+	struct ddp__stream *streams;
+	int pieces_used, pieces_room, busy, streams_room;
+	int noticed; /* the turn whose wait the hosts awaited know of */
 	/* Operations so far with the one under way: the last of them, by their
 	 * number modulo DDP__TCP_MADE, and a digest of all but that one. */
 	uint64_t made, digest;
@@ -122,16 +131,6 @@ void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e);
 static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
 {
 	return link / t->links;
-}
-
-/* Ranks of n hosts from `host` on, which go round. */
-static inline int ddp__tcp_ranks(const struct ddp__tcp *t, int host, int n)
-{
-	int end = host + n;
-
-	return end <= t->n ? t->before[end] - t->before[host]
-			   : t->before[t->n] - t->before[host] +
-				     t->before[end - t->n];
 }
 
 /* Begins an operation: notes its call. */

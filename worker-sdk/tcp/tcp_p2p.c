@@ -103,27 +103,32 @@ void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e)
 }
 
 static void prepare(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		    const struct ddp__call *call, void *buf, size_t size)
+		    const struct ddp__call *call, void *buf, size_t size,
+		    int peer)
 {
 	memset(m, 0, sizeof(*m));
 	m->p = p;
 	m->call = *call;
 	m->buf = buf;
 	m->size = size;
-	m->peer = call->root;
+	m->peer = peer;
 }
 
-void ddp__tcp_send(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		   const struct ddp__call *call, const void *buf, size_t size)
+void ddp__tcp_send(void *msg, void *p2p, const struct ddp__call *call,
+		   const void *buf, size_t size, int peer)
 {
-	prepare(m, p, call, (void *)buf, size);
+	struct ddp__tcp_msg *m = msg;
+
+	prepare(m, p2p, call, (void *)buf, size, peer);
 	ddp__frame_put(m->frame, call, size, NULL);
 }
 
-void ddp__tcp_recv(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		   const struct ddp__call *call, void *buf, size_t size)
+void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
+		   void *buf, size_t size, int peer)
 {
-	prepare(m, p, call, buf, size);
+	struct ddp__tcp_msg *m = msg;
+
+	prepare(m, p2p, call, buf, size, peer);
 	m->receives = 1;
 }
 
@@ -181,12 +186,12 @@ static int check(struct ddp__tcp_msg *m, struct err *e)
 	ddp__call_text(&m->call, mine);
 	ddp__tcp_p2p_name(m->p, m->peer, name);
 	if (!ddp__frame_is(&f, DDP__FRAME_DATA) || other.kind != DDP__SEND ||
-	    other.root != m->p->me ||
-	    f.size < least ||
+	    other.root != m->p->me || f.size < least ||
 	    (f.size > least && other.count < FLIGHT_COUNT_MOST))
 		return err_set(e, ERR_PROTOCOL,
 			       "%s: %s sent something that is no message of "
-			       "ours", mine, name);
+			       "ours",
+			       mine, name);
 	if (ddp__is_same_data(f.call, &m->call) && f.size == m->size)
 		return 0;
 	return err_set(e, ERR_ARGUMENT,
@@ -216,8 +221,7 @@ static long push(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
 {
 	struct iovec iov[2];
 	struct pollfd gone = {pair->fd, POLLRDHUP, 0};
-	ssize_t n = ddp__secure_send(pair->secure, pair->fd, iov,
-				     rest(m, iov));
+	ssize_t n = ddp__secure_send(pair->secure, pair->fd, iov, rest(m, iov));
 
 	if (n >= 0)
 		return n;
@@ -232,8 +236,7 @@ static long pull(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
 {
 	struct iovec iov[2];
 	size_t have;
-	ssize_t n = ddp__secure_recv(pair->secure, pair->fd, iov,
-				     rest(m, iov));
+	ssize_t n = ddp__secure_recv(pair->secure, pair->fd, iov, rest(m, iov));
 	int rc = 0;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -250,8 +253,9 @@ static long pull(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
 	return rc ? rc : n;
 }
 
-int ddp__tcp_msg_advance(struct ddp__tcp_msg *m, struct err *e)
+int ddp__tcp_msg_advance(void *msg, struct err *e)
 {
+	struct ddp__tcp_msg *m = msg;
 	struct ddp__tcp_p2p *p = m->p;
 	const struct ddp__pair *pair = &p->pairs[m->peer];
 	int rc;
@@ -309,9 +313,16 @@ static int has_come(struct ddp__tcp_msg *m)
 	       m->p->pairs[m->peer].state == DDP__PAIR_DIFFERS;
 }
 
-int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
-		      struct err *e)
+uint64_t ddp__tcp_msg_moved(const void *msg)
 {
+	const struct ddp__tcp_msg *m = msg;
+
+	return m->moved;
+}
+
+int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
+{
+	struct ddp__tcp_msg *m = msg;
 	const struct ddp__tcp_p2p *p = m->p;
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 	int met = p->pairs[m->peer].state == DDP__PAIR_READY, rc;
@@ -320,8 +331,7 @@ int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
 	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
 		return has_come(m) ? 0 : rc;
-	if (p->timeout_ms < 0 ||
-	    waited_ns < (uint64_t)p->timeout_ms * 1000000u)
+	if (p->timeout_ms < 0 || waited_ns < (uint64_t)p->timeout_ms * 1000000u)
 		return 0;
 	return err_set(e, ERR_TIMEOUT, "%s: %s %s at %s for %.1f s%s",
 		       ddp__call_text(&m->call, call),
@@ -335,8 +345,9 @@ int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
 				   : ": it has not come to receive");
 }
 
-int ddp__tcp_msg_run(struct ddp__tcp_msg *m, struct err *e)
+int ddp__tcp_msg_run(void *msg, struct err *e)
 {
+	struct ddp__tcp_msg *m = msg;
 	struct pollfd polls[POLLS_MAX];
 	uint64_t last = 0, now;
 	size_t before = 0;
@@ -356,7 +367,8 @@ int ddp__tcp_msg_run(struct ddp__tcp_msg *m, struct err *e)
 			if (clock_was_stopped(now, LOOK_MS))
 				last = clock_ns();
 			if (!ready)
-				rc = ddp__tcp_msg_look(m, clock_ns() - last, e);
+				rc = ddp__tcp_msg_check(m, clock_ns() - last,
+							e);
 		}
 		if (!rc)
 			rc = ddp__tcp_msg_advance(m, e);

@@ -63,27 +63,29 @@ struct ddp__tcp_msg {
 	struct ddp__tcp_msg *next, **link;
 };
 
-/* call->root is the peer. */
-void ddp__tcp_send(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		   const struct ddp__call *call, const void *buf, size_t size);
-void ddp__tcp_recv(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		   const struct ddp__call *call, void *buf, size_t size);
+/* These are the `message` group of tcp's row: msg is a struct ddp__tcp_msg, p2p
+ * a struct ddp__tcp_p2p. */
+void ddp__tcp_send(void *msg, void *p2p, const struct ddp__call *call,
+		   const void *buf, size_t size, int peer);
+void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
+		   void *buf, size_t size, int peer);
 
 /* 1: done. 0: the peer has not come yet. < 0: ERR_ARGUMENT (the peer's message
  * is of another count or type, which the peer hears, too, if it still sends),
  * ERR_REMOTE, ERR_SYSTEM (it cannot be reached), or the error with which the
  * peer aborted. After an error only abort and close are of use. */
-int ddp__tcp_msg_advance(struct ddp__tcp_msg *m, struct err *e);
-/* Advances it until it is done: 0 or an error, of look, too. */
-int ddp__tcp_msg_run(struct ddp__tcp_msg *m, struct err *e);
+int ddp__tcp_msg_advance(void *msg, struct err *e);
+/* Advances it until it is done: 0 or an error, also of check. */
+int ddp__tcp_msg_run(void *msg, struct err *e);
+/* Changes when it moves. */
+uint64_t ddp__tcp_msg_moved(const void *msg);
 
 /* What all messages under way wait for; at most max into out. */
 int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 		       int max);
-/* After waited_ns in which m did not move: 0, or why there is no sense in
- * waiting on. */
-int ddp__tcp_msg_look(struct ddp__tcp_msg *m, uint64_t waited_ns,
-		      struct err *e);
+/* After waited_ns in which it did not move: 0, or why waiting on is pointless.
+ */
+int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e);
 
 /* ---- tcp_pair.c ---- */
 

@@ -70,6 +70,7 @@ static void set_up(void)
 	g = make(2);
 	attach(&sender, FROM);
 	attach(&cpu.shm, TO);
+	ddp__cpu_set_paths(&cpu);
 	cpu.collectives.cpu = &cpu;
 	ck_assert_int_eq(ddp__engine_use(&world, &e), 0);
 	from = malloc(SIZE);

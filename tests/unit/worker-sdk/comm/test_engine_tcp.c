@@ -78,16 +78,17 @@ static void set_up(void)
 	g = make(2);
 	join_p2p(&sender, FROM);
 	join_p2p(&cpu.p2p, TO);
+	ddp__cpu_set_paths(&cpu);
 	cpu.collectives.cpu = &cpu;
 	ck_assert_int_eq(ddp__engine_use(&world, &e), 0);
 	from = malloc(SIZE);
 	to = malloc(SIZE);
 	memset(from, 'x', SIZE);
-	ddp__tcp_send(&message, &sender, &send_call, from, SIZE);
+	ddp__tcp_send(&message, &sender, &send_call, from, SIZE, TO);
 	ck_assert_int_eq(ddp__engine_add(world.engine, &task, &comm, &recv_call,
 					 NULL, to, &e), 0);
 	/* until they are connected, and it has begun */
-	while (!task.tcp.moved) {
+	while (!task.message.tcp.moved) {
 		ck_assert_int_ge(ddp__tcp_msg_advance(&message, &e), 0);
 		move();
 		ck_assert_int_eq(task.state, DDP__UNDER_WAY);
@@ -170,7 +171,7 @@ static int reduce(int me, void *arg)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, 1, 1};
 	struct group *pair = arg;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct err e = ERR_INIT;
 	struct ddp__tcp t;
 	int32_t v = me + 1;
@@ -183,8 +184,8 @@ static int reduce(int me, void *arg)
 		stop_until(let_come);
 	else if (read(comes_late[0], &byte, 1) != 1)
 		return 2;
-	ddp__tcp_all_reduce(&op, &t, &call, &v, 1, 1);
-	rc = ddp__tcp_run(&op, &e);
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, &v, 1, 1);
+	rc = ddp__schedule_run(&op, &e);
 	other_goes_on = NULL;
 	if (rc)
 		fprintf(stderr, "%s\n", e.text);

@@ -169,7 +169,7 @@ static int advance_by_bell(struct ddp__shm_op *op, struct err *e)
 		ddp__shm_disarm(op->s);
 		rc = ddp__shm_advance(op, e);
 		if (!rc)
-			rc = ddp__shm_look(op->s, clock_ns() - start, e);
+			rc = ddp__shm_check(op->s, clock_ns() - start, e);
 	}
 	return rc < 0 ? rc : 0;
 }

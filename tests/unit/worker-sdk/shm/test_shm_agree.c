@@ -135,7 +135,7 @@ START_TEST(the_first_that_was_missed_is_named_while_more_are_given)
 		ck_assert_int_eq(broadcast(&s[0], 0, number, &e), 0);
 	ddp__shm_begin(&s[1], &first);
 	ddp__shm_post(&s[1]);
-	ck_assert_int_eq(ddp__shm_look(&s[1], 0, &e), ERR_ARGUMENT);
+	ck_assert_int_eq(ddp__shm_check(&s[1], 0, &e), ERR_ARGUMENT);
 	ck_assert_msg(says(&e, "rank 0 on h1 called broadcast #1 (i32 x 1, "
 			   "root 0)", "rank 10 on h1 called barrier #1"),
 		      "%s", e.text);

@@ -133,7 +133,7 @@ static int run_by_hand(struct ddp__shm_op *op, struct err *e)
 	while (!rc) {
 		rc = ddp__shm_advance(op, e);
 		if (!rc)
-			rc = ddp__shm_look(op->s, clock_ns() - start, e);
+			rc = ddp__shm_check(op->s, clock_ns() - start, e);
 		if (!rc)
 			sched_yield();
 	}

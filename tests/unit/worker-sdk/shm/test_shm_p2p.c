@@ -380,15 +380,15 @@ START_TEST(a_sender_sees_its_receiver_read)
 	recv.root = 0;
 	ddp__shm_send(&out, &s[0], &send, from, SIZE, 1);
 	ddp__shm_recv(&in, &s[1], &recv, to, SIZE, 0);
-	ck_assert_uint_eq(ddp__shm_msg_moves(&out), 0);
+	ck_assert_uint_eq(ddp__shm_msg_either_moved(&out), 0);
 	ck_assert_int_eq(ddp__shm_msg_advance(&out, &e), 0);
-	before = ddp__shm_msg_moves(&out);
+	before = ddp__shm_msg_either_moved(&out);
 	ck_assert_uint_ne(before, 0);
-	ck_assert_uint_eq(ddp__shm_msg_moves(&out), before);
+	ck_assert_uint_eq(ddp__shm_msg_either_moved(&out), before);
 	got = ddp__shm_msg_advance(&in, &e);
 	ck_assert_int_ge(got, 0);
-	ck_assert_uint_ne(ddp__shm_msg_moves(&out), before);
-	ck_assert_uint_ne(ddp__shm_msg_moves(&in), 0);
+	ck_assert_uint_ne(ddp__shm_msg_either_moved(&out), before);
+	ck_assert_uint_ne(ddp__shm_msg_either_moved(&in), 0);
 	while (rc == 0) {
 		rc = ddp__shm_msg_advance(&out, &e);
 		if (!got)

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "tests/unit/forked.h"
-#include "worker-sdk/tcp/tcp_collective.h"
+#include "worker-sdk/algorithms/schedule.h"
+#include "worker-sdk/tcp/tcp_transport.h"
 
 enum { HOSTS_MAX = 8 };
 
@@ -51,6 +52,15 @@ static inline void done_with(struct group *g)
 {
 	for (int i = 0; i < g->n; i++)
 		ddp__listen_close(&g->listener[i]);
+}
+
+/* t as the path that a schedule takes; valid until the next call. */
+static inline const struct ddp__path *tcp_path(struct ddp__tcp *t)
+{
+	static struct ddp__path path = {.transport = &ddp__tcp_transport};
+
+	path.collectives = t;
+	return &path;
 }
 
 static inline int join_as(struct ddp__tcp *t, const struct group *g, int me,

@@ -44,7 +44,7 @@ static inline void send_to(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
 {
 	struct ddp__call call = call_of(DDP__SEND, count, to);
 
-	ddp__tcp_send(m, p, &call, v, count * 4);
+	ddp__tcp_send(m, p, &call, v, count * 4, call.root);
 }
 
 static inline void receive_from(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
@@ -52,7 +52,7 @@ static inline void receive_from(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
 {
 	struct ddp__call call = call_of(DDP__RECV, count, from);
 
-	ddp__tcp_recv(m, p, &call, v, count * 4);
+	ddp__tcp_recv(m, p, &call, v, count * 4, call.root);
 }
 
 #endif

@@ -13,12 +13,12 @@ static int reduce_three(struct ddp__tcp *t)
 {
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I64, DDP_AVG, 0, 3, 1};
 	int64_t v[3] = {t->me, 5 * t->me, -t->me};
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct err e = ERR_INIT;
 	int64_t mean = (t->n - 1) * t->n / 2 / t->n;
 
-	ddp__tcp_all_reduce(&op, t, &call, v, 3, t->n);
-	return ddp__tcp_run(&op, &e) || v[0] != mean;
+	ddp__schedule_all_reduce(&op, tcp_path(t), &call, v, 3, t->n);
+	return ddp__schedule_run(&op, &e) || v[0] != mean;
 }
 
 static int just_join(int me, void *arg)
@@ -177,7 +177,7 @@ static int one_goes(int me, void *arg)
 				 1 << 20, 3};
 	static double v[1 << 20];
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	int rc;
 
@@ -185,13 +185,13 @@ static int one_goes(int me, void *arg)
 		return 1;
 	if (me == 1)
 		return 0; /* exits: its sockets close */
-	ddp__tcp_all_reduce(&op, &t, &call, v, 1 << 20, 1);
-	rc = ddp__tcp_run(&op, &e);
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, v, 1 << 20, 1);
+	rc = ddp__schedule_run(&op, &e);
 	if (rc != ERR_REMOTE || !strstr(e.text, "fate of 10"))
 		return 2;
 	ddp__tcp_abort(&t, &e);
-	ddp__tcp_all_reduce(&op, &t, &call, v, 1, 1);
-	return ddp__tcp_run(&op, &e) != ERR_ABORTED;
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, v, 1, 1);
+	return ddp__schedule_run(&op, &e) != ERR_ABORTED;
 }
 
 START_TEST(names_who_went)
@@ -218,7 +218,7 @@ static int one_aborts(int me, void *arg)
 {
 	struct ddp__call call = {.kind = DDP__BARRIER, .number = 3};
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	int rc;
 
@@ -230,8 +230,8 @@ static int one_aborts(int me, void *arg)
 		wait_for_others(&t);
 		return 0;
 	}
-	ddp__tcp_barrier(&op, &t, &call);
-	rc = ddp__tcp_run(&op, &e);
+	ddp__schedule_barrier(&op, tcp_path(&t), &call);
+	rc = ddp__schedule_run(&op, &e);
 	ddp__tcp_abort(&t, &e);
 	ddp__tcp_close(&t);
 	return rc != ERR_TIMEOUT ||
@@ -249,7 +249,7 @@ static int one_is_late(int me, void *arg)
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F64, DDP_SUM, 0, 4, 3};
 	double v[4] = {0};
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	int rc;
 
@@ -260,8 +260,8 @@ static int one_is_late(int me, void *arg)
 		wait_for_others(&t);
 		return 0;
 	}
-	ddp__tcp_all_reduce(&op, &t, &call, v, 4, 1);
-	rc = ddp__tcp_run(&op, &e);
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, v, 4, 1);
+	rc = ddp__schedule_run(&op, &e);
 	ddp__tcp_close(&t);
 	return rc != ERR_TIMEOUT ||
 	       !strstr(e.text, "all_reduce #3 (f64 x 4, sum): nothing came "
@@ -279,14 +279,14 @@ static int differs(int me, void *arg)
 	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F64, DDP_SUM, 0, 4, 3};
 	double v[8] = {0};
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 
 	if (join(&t, arg, me))
 		return 1;
 	call.count = me ? 8 : 4;
-	ddp__tcp_all_reduce(&op, &t, &call, v, call.count, 1);
-	if (ddp__tcp_run(&op, &e) != ERR_ARGUMENT)
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, v, call.count, 1);
+	if (ddp__schedule_run(&op, &e) != ERR_ARGUMENT)
 		return 2;
 	return !strstr(e.text, me ? "rank 0 on h0 called all_reduce #3 "
 				    "(f64 x 4, sum), but rank 10 on h1 called "
@@ -304,7 +304,7 @@ static int parted(int me, const struct group *g, int later)
 	struct ddp__call barrier = {.kind = DDP__BARRIER};
 	struct err e = ERR_INIT;
 	double v[4] = {0};
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	int rc = 0;
 
@@ -312,14 +312,15 @@ static int parted(int me, const struct group *g, int later)
 		return 1;
 	call.root = me < 2 ? me : 0;
 	for (int i = 0; i <= later && !rc; i++, call.number++) {
-		ddp__tcp_broadcast(&op, &t, &call, v, sizeof(v), call.root);
-		rc = ddp__tcp_run(&op, &e);
+		ddp__schedule_broadcast(&op, tcp_path(&t), &call, v, sizeof(v),
+					call.root);
+		rc = ddp__schedule_run(&op, &e);
 		call.root = 0;
 	}
 	barrier.number = call.number;
 	if (!rc) {
-		ddp__tcp_barrier(&op, &t, &barrier);
-		rc = ddp__tcp_run(&op, &e);
+		ddp__schedule_barrier(&op, tcp_path(&t), &barrier);
+		rc = ddp__schedule_run(&op, &e);
 	}
 	ddp__tcp_abort(&t, &e);
 	ddp__tcp_close(&t);

@@ -11,7 +11,7 @@ enum { COUNT = 1 << 20, KINDS = 9 };
 /* One call of each kind, large enough that no kernel swallows it whole. */
 struct work {
 	struct ddp__tcp t;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__call call;
 	size_t begin[HOSTS_MAX + 1], bytes[HOSTS_MAX + 1];
 	int32_t *v, *w;
@@ -38,32 +38,39 @@ static void prepare(struct work *k, int kind)
 				DDP_I32, DDP_SUM, 0, COUNT, 5};
 	switch (kind) {
 	case 0:
-		ddp__tcp_all_reduce(&k->op, t, c, k->v, 3 * COUNT, 1);
+		ddp__schedule_all_reduce(&k->op, tcp_path(t), c, k->v,
+					 3 * COUNT, 1);
 		break;
 	case 1:
-		ddp__tcp_reduce(&k->op, t, c, k->v, 3 * COUNT, 0, 1);
+		ddp__schedule_reduce(&k->op, tcp_path(t), c, k->v, 3 * COUNT, 0,
+				     1);
 		break;
 	case 2:
-		ddp__tcp_reduce_scatter(&k->op, t, c, k->v, k->begin, 1);
+		ddp__schedule_reduce_scatter(&k->op, tcp_path(t), c, k->v,
+					     k->begin, 1);
 		break;
 	case 3:
-		ddp__tcp_all_gather(&k->op, t, c, k->v, k->bytes);
+		ddp__schedule_all_gather(&k->op, tcp_path(t), c, k->v,
+					 k->bytes);
 		break;
 	case 4:
-		ddp__tcp_gather(&k->op, t, c, k->w, k->v, k->bytes, 0);
+		ddp__schedule_gather(&k->op, tcp_path(t), c, k->w, k->v,
+				     k->bytes, 0);
 		break;
 	case 5:
-		ddp__tcp_scatter(&k->op, t, c, k->v, k->w, k->bytes, 1);
+		ddp__schedule_scatter(&k->op, tcp_path(t), c, k->v, k->w,
+				      k->bytes, 1);
 		break;
 	case 6:
-		ddp__tcp_broadcast(&k->op, t, c, k->v, 12 * COUNT, 1);
+		ddp__schedule_broadcast(&k->op, tcp_path(t), c, k->v,
+					12 * COUNT, 1);
 		break;
 	case 7:
-		ddp__tcp_all_to_all(&k->op, t, c, k->v, k->bytes, k->w,
-				    k->bytes);
+		ddp__schedule_all_to_all(&k->op, tcp_path(t), c, k->v, k->bytes,
+					 k->w, k->bytes);
 		break;
 	default:
-		ddp__tcp_barrier(&k->op, t, c);
+		ddp__schedule_barrier(&k->op, tcp_path(t), c);
 	}
 }
 
@@ -91,8 +98,8 @@ static int send_a_part(struct work *k)
 {
 	if (k->op.step(&k->op, &k->e))
 		return -1;
-	for (int i = 0; i < k->op.busy; i++) {
-		const struct ddp__stream *s = &k->op.streams[i];
+	for (int i = 0; i < k->t.busy; i++) {
+		const struct ddp__stream *s = &k->t.streams[i];
 		size_t n = s->head->size < 1000 ? s->head->size : 1000;
 
 		if (!s->sends || s->head->after)
@@ -134,7 +141,7 @@ static int with_fault(int me, void *arg)
 	if (me == 1)
 		return misbehave(f, &k);
 	k.t.timeout_ms = f->stands ? 100 : 60000;
-	rc = ddp__tcp_run(&k.op, &k.e);
+	rc = ddp__schedule_run(&k.op, &k.e);
 	if (rc)
 		ddp__tcp_abort(&k.t, &k.e);
 	ddp__tcp_close(&k.t);
@@ -213,7 +220,7 @@ static int differs(int me, void *arg)
 	prepare(&k, me == 0 ? way[f->kind] : 0);
 	if (me == 0)
 		k.op.call = others[f->kind];
-	rc = ddp__tcp_run(&k.op, &k.e);
+	rc = ddp__schedule_run(&k.op, &k.e);
 	ddp__tcp_abort(&k.t, &k.e);
 	ddp__tcp_close(&k.t);
 	free(k.v);
@@ -242,7 +249,7 @@ static int other_size(int me, void *arg)
 	struct ddp__call call = {DDP__BROADCAST, DDP_U8, DDP_SUM, 1, 40, 5};
 	unsigned char frame[DDP__FRAME];
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	char c;
 	int rc;
@@ -259,9 +266,9 @@ static int other_size(int me, void *arg)
 		ddp__tcp_close(&t);
 		return 0;
 	}
-	ddp__tcp_broadcast(&op, &t, &call, data, 40, 1);
-	rc = ddp__tcp_run(&op, &e);
-	ddp__tcp_op_release(&op);
+	ddp__schedule_broadcast(&op, tcp_path(&t), &call, data, 40, 1);
+	rc = ddp__schedule_run(&op, &e);
+	ddp__schedule_release(&op);
 	ddp__tcp_close(&t);
 	return rc == ERR_PROTOCOL &&
 			       strstr(e.text, "rank 10 on h1 sent 44 bytes "
@@ -325,7 +332,7 @@ static int wait_for_end_of(const struct ddp__tcp *t, int host)
 }
 
 /* Until a frame of the second round is next of host 2. */
-static int await_second_round(struct ddp__tcp *t, struct ddp__tcp_op *op,
+static int await_second_round(struct ddp__tcp *t, struct ddp__schedule *op,
 			      struct err *e)
 {
 	unsigned char next[DDP__FRAME], want[DDP__FRAME];
@@ -336,7 +343,7 @@ static int await_second_round(struct ddp__tcp *t, struct ddp__tcp_op *op,
 	ddp__tcp_begin(&other, &second_round);
 	ddp__frame_put(want, &second_round, 40, &other);
 	do {
-		if (ddp__tcp_advance(op, e))
+		if (ddp__schedule_advance(op, e))
 			return 1;
 		poll(&p, 1, 100);
 	} while (ddp__secure_peek(t->secure[2 * t->links + 1], p.fd, next,
@@ -352,7 +359,7 @@ static int goes_through_rounds(int me, void *arg)
 	struct rounds *r = arg;
 	struct err e = ERR_INIT;
 	char all[48], rest[120], c;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 
 	if (join(&t, &r->g, me))
@@ -360,22 +367,23 @@ static int goes_through_rounds(int me, void *arg)
 	if (me == 1)
 		return send_first_round(&t, 2) || read(r->go[0], &c, 1) != 1 ||
 		       send_first_round(&t, 0) || wait_for_end_of(&t, 0);
-	ddp__tcp_all_gather(&op, &t, &first_round, all, bytes);
+	ddp__schedule_all_gather(&op, tcp_path(&t), &first_round, all, bytes);
 	if (me == 2) {
-		if (ddp__tcp_run(&op, &e))
+		if (ddp__schedule_run(&op, &e))
 			return 2;
-		ddp__tcp_op_release(&op);
-		ddp__tcp_all_gather(&op, &t, &second_round, rest, more);
+		ddp__schedule_release(&op);
+		ddp__schedule_all_gather(&op, tcp_path(&t), &second_round, rest,
+					 more);
 		/* host 0 may have what it waits for, and be gone, before this
 		 * returns: then it is an error */
-		(void)ddp__tcp_advance(&op, &e);
+		(void)ddp__schedule_advance(&op, &e);
 		return wait_for_end_of(&t, 0);
 	}
-	if (await_second_round(&t, &op, &e) || ddp__tcp_look(&t, 0, &e))
+	if (await_second_round(&t, &op, &e) || ddp__tcp_step_check(&t, 0, &e))
 		return 3;
-	if (write(r->go[1], "", 1) != 1 || ddp__tcp_run(&op, &e))
+	if (write(r->go[1], "", 1) != 1 || ddp__schedule_run(&op, &e))
 		return 4;
-	ddp__tcp_op_release(&op);
+	ddp__schedule_release(&op);
 	ddp__tcp_close(&t);
 	return 0;
 }
@@ -432,7 +440,7 @@ static int hears_notices(int me, void *arg)
 	const struct ddp__peers mine = {
 		.owner = &heard, .name = name_of, .heard = hear};
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 	int rc;
 
@@ -442,8 +450,8 @@ static int hears_notices(int me, void *arg)
 	if (me == 1)
 		return says_all(&t, &sent);
 	t.peers = &mine;
-	ddp__tcp_barrier(&op, &t, &barrier);
-	rc = ddp__tcp_run(&op, &e);
+	ddp__schedule_barrier(&op, tcp_path(&t), &barrier);
+	rc = ddp__schedule_run(&op, &e);
 	if (rc != ERR_DATA || strcmp(e.text, "the disk is full") != 0)
 		return 2;
 	if (t.waits[1].call.number != 9 || heard.n != 1 ||

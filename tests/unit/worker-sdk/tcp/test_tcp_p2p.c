@@ -328,7 +328,7 @@ static int say_and_go(int me, void *arg)
 	if (read(a->pipe[0], &byte, 1) != 1)
 		return 5;
 	p.peers = &(struct ddp__peers){NULL, name_of, has_gone};
-	if (ddp__tcp_msg_look(&m, 0, &e))
+	if (ddp__tcp_msg_check(&m, 0, &e))
 		return 6;
 	return ddp__tcp_msg_run(&m, &e) || v != 42;
 }

@@ -26,13 +26,13 @@ static int join_group(struct ddp__tcp *t, const struct group *g, int me,
 static int sum(struct ddp__tcp *t, int n, struct err *e)
 {
 	int32_t *v = malloc(COUNT * sizeof(*v));
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	int rc;
 
 	for (int32_t i = 0; i < COUNT; i++)
 		v[i] = i + t->me;
-	ddp__tcp_all_reduce(&op, t, &call, v, COUNT, 0);
-	rc = ddp__tcp_run(&op, e);
+	ddp__schedule_all_reduce(&op, tcp_path(t), &call, v, COUNT, 0);
+	rc = ddp__schedule_run(&op, e);
 	for (int32_t i = 0; i < COUNT && !rc; i++)
 		if (v[i] != n * i + n * (n - 1) / 2)
 			rc = -1;

@@ -1,5 +1,5 @@
-/* test_tcp_collective.c: what each collective among hosts' leaders leaves, with
- * hosts that have unequal shares. */
+/* test_algorithms.c: what each collective among hosts' leaders leaves, over
+ * tcp, with hosts that have unequal shares. */
 #include "tests/unit/run_case.h"
 #include "tests/unit/worker-sdk/tcp/tcp_group.h"
 
@@ -10,7 +10,7 @@ struct run {
 	size_t begin[HOSTS_MAX + 1], bytes[HOSTS_MAX + 1];
 	int32_t *v, *w;
 	struct ddp__call call;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct err e;
 };
 
@@ -66,8 +66,9 @@ static int all_reduce_right(struct run *r)
 {
 	fill(r, r->count);
 	next_call(r, DDP__ALL_REDUCE);
-	ddp__tcp_all_reduce(&r->op, &r->t, &r->call, r->v, r->count, 1);
-	return !ddp__tcp_run(&r->op, &r->e) && is_sum(r, 0, r->count);
+	ddp__schedule_all_reduce(&r->op, tcp_path(&r->t), &r->call, r->v,
+				 r->count, 1);
+	return !ddp__schedule_run(&r->op, &r->e) && is_sum(r, 0, r->count);
 }
 
 static int reduce_right(struct run *r)
@@ -76,8 +77,9 @@ static int reduce_right(struct run *r)
 
 	fill(r, r->count);
 	next_call(r, DDP__REDUCE);
-	ddp__tcp_reduce(&r->op, &r->t, &r->call, r->v, r->count, root, 1);
-	return !ddp__tcp_run(&r->op, &r->e) &&
+	ddp__schedule_reduce(&r->op, tcp_path(&r->t), &r->call, r->v, r->count,
+			     root, 1);
+	return !ddp__schedule_run(&r->op, &r->e) &&
 	       (r->t.me != root || is_sum(r, 0, r->count));
 }
 
@@ -85,8 +87,9 @@ static int reduce_scatter_right(struct run *r)
 {
 	fill(r, r->begin[r->t.n]);
 	next_call(r, DDP__REDUCE_SCATTER);
-	ddp__tcp_reduce_scatter(&r->op, &r->t, &r->call, r->v, r->begin, 1);
-	return !ddp__tcp_run(&r->op, &r->e) &&
+	ddp__schedule_reduce_scatter(&r->op, tcp_path(&r->t), &r->call, r->v,
+				     r->begin, 1);
+	return !ddp__schedule_run(&r->op, &r->e) &&
 	       is_sum(r, r->begin[r->t.me], r->begin[r->t.me + 1]);
 }
 
@@ -103,8 +106,9 @@ static int all_gather_right(struct run *r)
 {
 	fill(r, r->begin[r->t.n]);
 	next_call(r, DDP__ALL_GATHER);
-	ddp__tcp_all_gather(&r->op, &r->t, &r->call, r->v, r->bytes);
-	return !ddp__tcp_run(&r->op, &r->e) && is_gathered(r, r->v);
+	ddp__schedule_all_gather(&r->op, tcp_path(&r->t), &r->call, r->v,
+				 r->bytes);
+	return !ddp__schedule_run(&r->op, &r->e) && is_gathered(r, r->v);
 }
 
 static int gather_right(struct run *r)
@@ -113,9 +117,10 @@ static int gather_right(struct run *r)
 
 	fill(r, r->begin[r->t.n]);
 	next_call(r, DDP__GATHER);
-	ddp__tcp_gather(&r->op, &r->t, &r->call, r->v + r->begin[r->t.me],
-			r->t.me == root ? r->v : NULL, r->bytes, root);
-	return !ddp__tcp_run(&r->op, &r->e) &&
+	ddp__schedule_gather(&r->op, tcp_path(&r->t), &r->call,
+			     r->v + r->begin[r->t.me],
+			     r->t.me == root ? r->v : NULL, r->bytes, root);
+	return !ddp__schedule_run(&r->op, &r->e) &&
 	       (r->t.me != root || is_gathered(r, r->v));
 }
 
@@ -126,9 +131,9 @@ static int scatter_right(struct run *r)
 
 	fill(r, r->begin[r->t.n]);
 	next_call(r, DDP__SCATTER);
-	ddp__tcp_scatter(&r->op, &r->t, &r->call, me == root ? r->v : NULL,
-			 r->w, r->bytes, root);
-	if (ddp__tcp_run(&r->op, &r->e))
+	ddp__schedule_scatter(&r->op, tcp_path(&r->t), &r->call,
+			      me == root ? r->v : NULL, r->w, r->bytes, root);
+	if (ddp__schedule_run(&r->op, &r->e))
 		return 0;
 	for (size_t i = 0; me != root && i < own; i++)
 		if (r->w[i] != value(root, r->begin[me] + i))
@@ -140,8 +145,9 @@ static int broadcast_right(struct run *r)
 {
 	fill(r, r->count);
 	next_call(r, DDP__BROADCAST);
-	ddp__tcp_broadcast(&r->op, &r->t, &r->call, r->v, r->count * 4, 1);
-	if (ddp__tcp_run(&r->op, &r->e))
+	ddp__schedule_broadcast(&r->op, tcp_path(&r->t), &r->call, r->v,
+				r->count * 4, 1);
+	if (ddp__schedule_run(&r->op, &r->e))
 		return 0;
 	for (size_t i = 0; i < r->count; i++)
 		if (r->v[i] != value(1, i))
@@ -160,8 +166,9 @@ static int all_to_all_right(struct run *r)
 		to[h] = (size_t)h * own * 4;
 	fill(r, r->begin[r->t.n]);
 	next_call(r, DDP__ALL_TO_ALL);
-	ddp__tcp_all_to_all(&r->op, &r->t, &r->call, r->v, r->bytes, r->w, to);
-	if (ddp__tcp_run(&r->op, &r->e))
+	ddp__schedule_all_to_all(&r->op, tcp_path(&r->t), &r->call, r->v,
+				 r->bytes, r->w, to);
+	if (ddp__schedule_run(&r->op, &r->e))
 		return 0;
 	for (int h = 0; h < r->t.n; h++)
 		for (size_t i = 0; h != me && i < own; i++)
@@ -174,17 +181,17 @@ static int all_to_all_right(struct run *r)
 static int barrier_right(struct run *r)
 {
 	next_call(r, DDP__BARRIER);
-	ddp__tcp_barrier(&r->op, &r->t, &r->call);
-	return !ddp__tcp_run(&r->op, &r->e);
+	ddp__schedule_barrier(&r->op, tcp_path(&r->t), &r->call);
+	return !ddp__schedule_run(&r->op, &r->e);
 }
 
 static int all_sizes(int me, void *arg)
 {
 	static const size_t sizes[] = {0, 1, 5, 1000, 5000, 100003, 900000};
-	static int (*const right[])(struct run *r) = {
-		all_reduce_right, reduce_right, reduce_scatter_right,
-		all_gather_right, gather_right, scatter_right,
-		broadcast_right, all_to_all_right, barrier_right};
+	static int (*const right[])(struct run * r) = {
+		all_reduce_right, reduce_right,	    reduce_scatter_right,
+		all_gather_right, gather_right,	    scatter_right,
+		broadcast_right,  all_to_all_right, barrier_right};
 	struct run r = {.e = ERR_INIT};
 
 	if (join(&r.t, arg, me))
@@ -223,11 +230,11 @@ static int two_at_once(int me, void *arg)
 {
 	enum { COUNT = 500000 };
 	struct group *g = arg;
-	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0, COUNT,
-				 1};
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_I32, DDP_SUM, 0,
+				 COUNT,		  1};
 	struct err e = ERR_INIT;
 	struct ddp__tcp t[2];
-	struct ddp__tcp_op op[2];
+	struct ddp__schedule op[2];
 	int32_t *v[2];
 	int ended[2] = {0, 0};
 
@@ -237,11 +244,13 @@ static int two_at_once(int me, void *arg)
 		v[i] = malloc(COUNT * sizeof(int32_t));
 		for (int k = 0; k < COUNT; k++)
 			v[i][k] = k * (i + 1);
-		ddp__tcp_all_reduce(&op[i], &t[i], &call, v[i], COUNT, 1);
+		ddp__schedule_all_reduce(&op[i], tcp_path(&t[i]), &call, v[i],
+					 COUNT, 1);
 	}
 	while (!ended[0] || !ended[1])
 		for (int i = me & 1, k = 0; k < 2; i ^= 1, k++) {
-			int rc = ended[i] ? 1 : ddp__tcp_advance(&op[i], &e);
+			int rc = ended[i] ? 1
+					  : ddp__schedule_advance(&op[i], &e);
 
 			if (rc < 0)
 				return 2;
@@ -251,7 +260,7 @@ static int two_at_once(int me, void *arg)
 		for (int k = 0; k < COUNT; k++)
 			if (v[i][k] != 3 * k * (i + 1))
 				return 3;
-		ddp__tcp_op_release(&op[i]);
+		ddp__schedule_release(&op[i]);
 		ddp__tcp_close(&t[i]);
 		free(v[i]);
 	}
@@ -275,14 +284,14 @@ static int same_bits(int me, void *arg)
 {
 	enum { COUNT = 100 };
 	struct group *g = arg;
-	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0, COUNT,
-				 1};
-	struct ddp__call gather = {DDP__ALL_GATHER, DDP_F32, DDP_SUM, 0, COUNT,
-				   2};
+	struct ddp__call call = {DDP__ALL_REDUCE, DDP_F32, DDP_SUM, 0,
+				 COUNT,		  1};
+	struct ddp__call gather = {DDP__ALL_GATHER, DDP_F32, DDP_SUM, 0,
+				   COUNT,	    2};
 	size_t bytes[HOSTS_MAX + 1];
 	float all[HOSTS_MAX][COUNT], *mine = all[me];
 	struct err e = ERR_INIT;
-	struct ddp__tcp_op op;
+	struct ddp__schedule op;
 	struct ddp__tcp t;
 
 	if (join(&t, g, me))
@@ -294,16 +303,16 @@ static int same_bits(int me, void *arg)
 		if (k % 3 == 0)
 			memcpy(&mine[k], &nan, sizeof(nan));
 	}
-	ddp__tcp_all_reduce(&op, &t, &call, mine, COUNT, 1);
-	if (ddp__tcp_run(&op, &e))
+	ddp__schedule_all_reduce(&op, tcp_path(&t), &call, mine, COUNT, 1);
+	if (ddp__schedule_run(&op, &e))
 		return 2;
-	ddp__tcp_op_release(&op);
+	ddp__schedule_release(&op);
 	for (int h = 0; h <= g->n; h++)
 		bytes[h] = (size_t)h * sizeof(all[0]);
-	ddp__tcp_all_gather(&op, &t, &gather, all, bytes);
-	if (ddp__tcp_run(&op, &e))
+	ddp__schedule_all_gather(&op, tcp_path(&t), &gather, all, bytes);
+	if (ddp__schedule_run(&op, &e))
 		return 3;
-	ddp__tcp_op_release(&op);
+	ddp__schedule_release(&op);
 	ddp__tcp_close(&t);
 	for (int h = 0; h < g->n; h++)
 		if (memcmp(all[h], all[0], sizeof(all[0])))
@@ -319,7 +328,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tc = tcase_create("tcp_collective");
+	TCase *tc = tcase_create("algorithms");
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, collectives, 0, 5);

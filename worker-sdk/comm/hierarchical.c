@@ -1,6 +1,7 @@
-/* stages.c: the collectives of the cpu backend, stage by stage. A leader's own
- * memory holds what is on its way in host order: the ranks host by host. */
-#include "worker-sdk/comm/stages.h"
+/* hierarchical.c: the collectives of the cpu backend, stage by stage. A
+ * leader's own memory holds blocks in host order: the ranks of host 0, of host
+ * 1, ... */
+#include "worker-sdk/comm/hierarchical.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,14 +10,14 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/math/reduce.h"
 
-static struct ddp__shm *shm_of(const struct ddp__cpu_op *op)
+static const struct ddp__path *local_of(const struct ddp__cpu_op *op)
 {
-	return &((struct ddp__cpu *)op->c->state)->shm;
+	return &((struct ddp__cpu *)op->c->state)->local;
 }
 
-static struct ddp__tcp *tcp_of(const struct ddp__cpu_op *op)
+static const struct ddp__path *remote_of(const struct ddp__cpu_op *op)
 {
-	return &((struct ddp__cpu *)op->c->state)->tcp;
+	return &((struct ddp__cpu *)op->c->state)->remote;
 }
 
 static const struct ddp__topology *topology_of(const struct ddp__cpu_op *op)
@@ -151,27 +152,68 @@ static int divisor_here(const struct ddp__cpu_op *op)
 		       : 1;
 }
 
+/* ---- the local transport, towards and from the leader, which is index 0 */
+
+/* These return 1, or 0 where this rank is alone on its host: it is done. */
+
+/* The reduction of count elements at everyone's send, to the leader's recv. */
+static int local_reduce(struct ddp__cpu_op *op, const void *send, void *recv,
+			size_t count)
+{
+	const struct ddp__path *p = local_of(op);
+
+	if (!is_shared(op)) {
+		copy(recv, send, bytes(op, count));
+		return 0;
+	}
+	p->transport->native.reduce(&op->local, p->collectives, op->call, send,
+				    recv, count, 0, divisor_here(op));
+	return 1;
+}
+
+/* Root's size bytes; each rank takes size_out of them. */
+static int local_broadcast(struct ddp__cpu_op *op, int root, const void *from,
+			   size_t size, void *to, size_t size_out)
+{
+	const struct ddp__path *p = local_of(op);
+
+	if (!is_shared(op))
+		return 0;
+	p->transport->native.broadcast(&op->local, p->collectives, op->call,
+				       root, from, size, to, 0, size_out);
+	return 1;
+}
+
+/* Everyone's size bytes, to the leader's recv, block i at place[i]. */
+static int local_gather(struct ddp__cpu_op *op, const void *send, size_t size,
+			char *recv, const int *place)
+{
+	const struct ddp__path *p = local_of(op);
+
+	if (!is_shared(op)) {
+		copy(recv + (place ? (size_t)place[0] * size : 0), send, size);
+		return 0;
+	}
+	p->transport->native.gather(&op->local, p->collectives, op->call, send,
+				    size, recv, place, 0);
+	return 1;
+}
+
 /* ---- all_reduce: reduced to each leader, among them, and passed on */
 
 static int all_reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = length(op, k, &at);
 
-	if (!is_shared(op)) {
-		copy(op->recv + at, op->send + at, bytes(op, n));
-		return 0;
-	}
-	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at,
-			op->recv + at, n, 0, divisor_here(op));
-	return 1;
+	return local_reduce(op, op->send + at, op->recv + at, n);
 }
 
 static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = length(op, k, &at);
 
-	ddp__tcp_all_reduce(&op->tcp, tcp_of(op), op->call, op->recv + at, n,
-			    op->c->size);
+	ddp__schedule_all_reduce(&op->remote, remote_of(op), op->call,
+				 op->recv + at, n, op->c->size);
 	return 0;
 }
 
@@ -179,11 +221,8 @@ static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 static int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
 		   size_t size)
 {
-	if (!is_shared(op))
-		return 0;
-	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, 0, from, size, to, 0,
-			   is_leading(op) ? 0 : size);
-	return 1;
+	return local_broadcast(op, 0, from, size, to,
+			       is_leading(op) ? 0 : size);
 }
 
 static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -213,21 +252,15 @@ static int reduce_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 	size_t at, n = length(op, k, &at);
 	char *sum = is_leading(op) ? sum_of(op) + at : NULL;
 
-	if (!is_shared(op)) {
-		copy(sum, op->send + at, bytes(op, n));
-		return 0;
-	}
-	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send + at, sum, n,
-			0, divisor_here(op));
-	return 1;
+	return local_reduce(op, op->send + at, sum, n);
 }
 
 static int reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = length(op, k, &at);
 
-	ddp__tcp_reduce(&op->tcp, tcp_of(op), op->call, sum_of(op) + at, n,
-			root_host(op), op->c->size);
+	ddp__schedule_reduce(&op->remote, remote_of(op), op->call,
+			     sum_of(op) + at, n, root_host(op), op->c->size);
 	return 0;
 }
 
@@ -237,9 +270,7 @@ static int hand_to_root(struct ddp__cpu_op *op, const char *from, char *to,
 {
 	if (!at_root(op) || root_index(op) == 0)
 		return 0;
-	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, 0, from, size, to, 0,
-			   is_root(op) ? size : 0);
-	return 1;
+	return local_broadcast(op, 0, from, size, to, is_root(op) ? size : 0);
 }
 
 static int reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
@@ -255,20 +286,18 @@ static int broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = length(op, k, &at);
 
-	if (!at_root(op) || !is_shared(op))
+	if (!at_root(op))
 		return 0;
-	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, root_index(op),
-			   op->recv + at, bytes(op, n), op->recv + at, 0,
-			   is_root(op) ? 0 : bytes(op, n));
-	return 1;
+	return local_broadcast(op, root_index(op), op->recv + at, bytes(op, n),
+			       op->recv + at, is_root(op) ? 0 : bytes(op, n));
 }
 
 static int broadcast_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t at, n = length(op, k, &at);
 
-	ddp__tcp_broadcast(&op->tcp, tcp_of(op), op->call, op->recv + at,
-			   bytes(op, n), root_host(op));
+	ddp__schedule_broadcast(&op->remote, remote_of(op), op->call,
+				op->recv + at, bytes(op, n), root_host(op));
 	return 0;
 }
 
@@ -295,22 +324,16 @@ static int all_gather_start(struct ddp__cpu_op *op, struct err *e)
 
 static int all_gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	if (!is_shared(op)) {
-		copy(op->recv + (size_t)op->c->rank * op->size, op->send,
-		     op->size);
-		return 0;
-	}
-	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, op->size,
-			op->recv, ddp__my_host(op->c)->ranks, 0);
-	return 1;
+	return local_gather(op, op->send, op->size, op->recv,
+			    ddp__my_host(op->c)->ranks);
 }
 
 static int all_gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	if (op->work)
 		to_hosts(op, op->work, op->recv);
-	ddp__tcp_all_gather(&op->tcp, tcp_of(op), op->call,
-			    op->work ? op->work : op->recv, op->begin);
+	ddp__schedule_all_gather(&op->remote, remote_of(op), op->call,
+				 op->work ? op->work : op->recv, op->begin);
 	return 0;
 }
 
@@ -346,19 +369,13 @@ static int gather_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	char *to = is_leading(op) ? own_blocks(op) : NULL;
 
-	if (!is_shared(op)) {
-		copy(to, op->send, op->size);
-		return 0;
-	}
-	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, op->size, to,
-			NULL, 0);
-	return 1;
+	return local_gather(op, op->send, op->size, to, NULL);
 }
 
 static int gather_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	ddp__tcp_gather(&op->tcp, tcp_of(op), op->call, own_blocks(op), op->all,
-			op->begin, root_host(op));
+	ddp__schedule_gather(&op->remote, remote_of(op), op->call,
+			     own_blocks(op), op->all, op->begin, root_host(op));
 	return 0;
 }
 
@@ -390,27 +407,28 @@ static int scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 	if (!at_root(op) || root_index(op) == 0)
 		return 0;
-	ddp__shm_broadcast(&op->shm, shm_of(op), op->call, root_index(op),
-			   op->all, all, op->all, 0, is_leading(op) ? all : 0);
-	return 1;
+	return local_broadcast(op, root_index(op), op->all, all, op->all,
+			       is_leading(op) ? all : 0);
 }
 
 static int scatter_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	ddp__tcp_scatter(&op->tcp, tcp_of(op), op->call, op->all,
-			 own_blocks(op), op->begin, root_host(op));
+	ddp__schedule_scatter(&op->remote, remote_of(op), op->call, op->all,
+			      own_blocks(op), op->begin, root_host(op));
 	return 0;
 }
 
 /* The leader's blocks, one for each rank of its host. */
 static int deal_out(struct ddp__cpu_op *op, const char *blocks, size_t size)
 {
+	const struct ddp__path *p = local_of(op);
+
 	if (!is_shared(op)) {
 		copy(op->recv, blocks, size);
 		return 0;
 	}
-	ddp__shm_scatter(&op->shm, shm_of(op), op->call, 0, blocks, size,
-			 op->recv, NULL);
+	p->transport->native.scatter(&op->local, p->collectives, op->call, 0,
+				     blocks, size, op->recv, NULL);
 	return 1;
 }
 
@@ -438,13 +456,8 @@ static int reduce_scatter_start(struct ddp__cpu_op *op, struct err *e)
 
 static int reduce_scatter_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	if (!is_shared(op)) {
-		copy(op->work, op->send, world_of(op) * op->size);
-		return 0;
-	}
-	ddp__shm_reduce(&op->shm, shm_of(op), op->call, op->send, op->work,
-			op->call->count * world_of(op), 0, divisor_here(op));
-	return 1;
+	return local_reduce(op, op->send, op->work,
+			    op->call->count * world_of(op));
 }
 
 static int reduce_scatter_between(struct ddp__cpu_op *op, size_t k,
@@ -452,9 +465,9 @@ static int reduce_scatter_between(struct ddp__cpu_op *op, size_t k,
 {
 	if (op->all)
 		to_hosts(op, op->all, op->work);
-	ddp__tcp_reduce_scatter(&op->tcp, tcp_of(op), op->call,
-				op->all ? op->all : op->work, op->begin,
-				op->c->size);
+	ddp__schedule_reduce_scatter(&op->remote, remote_of(op), op->call,
+				     op->all ? op->all : op->work, op->begin,
+				     op->c->size);
 	return 0;
 }
 
@@ -489,13 +502,7 @@ static int all_to_all_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
 	size_t row = world_of(op) * op->size;
 
-	if (!is_shared(op)) {
-		copy(op->work, op->send, row);
-		return 0;
-	}
-	ddp__shm_gather(&op->shm, shm_of(op), op->call, op->send, row, op->work,
-			NULL, 0);
-	return 1;
+	return local_gather(op, op->send, row, op->work, NULL);
 }
 
 /* work: [my rank i][to rank r]. all: [to rank in host order][my rank i]. */
@@ -507,10 +514,12 @@ static int all_to_all_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 	for (size_t j = 0; j < world; j++)
 		for (size_t i = 0; i < here; i++, to += size)
-			copy(to, op->work + (i * world + (size_t)t->order[j]) *
-						    size, size);
-	ddp__tcp_all_to_all(&op->tcp, tcp_of(op), op->call, op->all, op->begin,
-			    op->third, op->begin);
+			copy(to,
+			     op->work +
+				     (i * world + (size_t)t->order[j]) * size,
+			     size);
+	ddp__schedule_all_to_all(&op->remote, remote_of(op), op->call, op->all,
+				 op->begin, op->third, op->begin);
 	return 0;
 }
 
@@ -525,13 +534,14 @@ static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	for (int h = 0; h < t->nhosts && is_leading(op); h++) {
 		const struct ddp__host *host = &t->hosts[h];
 		size_t n = (size_t)host->n;
-		const char *from = (host == own ? op->all : op->third) +
-				   op->begin[h];
+		const char *from =
+			(host == own ? op->all : op->third) + op->begin[h];
 
 		for (size_t i = 0; i < here; i++)
 			for (size_t j = 0; j < n; j++, from += size)
 				copy(op->work + (i * world +
-						 (size_t)host->ranks[j]) * size,
+						 (size_t)host->ranks[j]) *
+							size,
 				     from, size);
 	}
 	return deal_out(op, op->work, world * size);
@@ -541,23 +551,21 @@ static int all_to_all_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 static int barrier_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
+	const struct ddp__path *p = local_of(op);
+
 	if (!is_shared(op))
 		return 0;
-	ddp__shm_barrier(&op->shm, shm_of(op), op->call);
+	p->transport->native.barrier(&op->local, p->collectives, op->call);
 	return 1;
 }
 
 static int barrier_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
-	ddp__tcp_barrier(&op->tcp, tcp_of(op), op->call);
+	ddp__schedule_barrier(&op->remote, remote_of(op), op->call);
 	return 0;
 }
 
 /* ---- the table */
-
-static const struct ddp__stages all_gather = {
-	0, all_gather_start, all_gather_in, all_gather_between, all_gather_out,
-	NULL};
 
 static const struct ddp__stages kinds[DDP__KINDS] = {
 	[DDP__ALL_REDUCE] = {1, NULL, all_reduce_in, all_reduce_between,
@@ -568,6 +576,8 @@ static const struct ddp__stages kinds[DDP__KINDS] = {
 			 NULL},
 	[DDP__BROADCAST] = {1, NULL, broadcast_in, broadcast_between,
 			    broadcast_out, NULL},
+	[DDP__ALL_GATHER] = {0, all_gather_start, all_gather_in,
+			     all_gather_between, all_gather_out, NULL},
 	[DDP__GATHER] = {0, gather_start, gather_in, gather_between, gather_out,
 			 gather_end},
 	[DDP__SCATTER] = {0, scatter_start, scatter_in, scatter_between,
@@ -584,5 +594,5 @@ static const struct ddp__stages kinds[DDP__KINDS] = {
 const struct ddp__stages *ddp__stages(enum ddp__kind kind)
 {
 	/* a world and a group are made by gathering */
-	return kinds[kind].in ? &kinds[kind] : &all_gather;
+	return kinds[kind].in ? &kinds[kind] : &kinds[DDP__ALL_GATHER];
 }

@@ -1,24 +1,24 @@
-/* stages.h: what each kind of collective does in a host and between hosts: it
- * says what to do, cpu_op.c when. */
-#ifndef SDK_STAGES_H
-#define SDK_STAGES_H
+/* hierarchical.h: what each kind of collective does in a host and between
+ * hosts: hierarchical.c says what to do, cpu_op.c when. */
+#ifndef SDK_HIERARCHICAL_H
+#define SDK_HIERARCHICAL_H
 
 #include "worker-sdk/comm/cpu_op.h"
 
-/* in and out return 1 when op->shm is prepared, or 0 when there is nothing to
- * do over shared memory: the same on all ranks of a host. between prepares
- * op->tcp; only on leaders, once `in` of that segment is done, and before `out`
- * of it. Errors are -ENOMEM. */
+/* in and out prepare op->local and return 1, or 0 where there is nothing to do
+ * within the host, which all of its ranks find alike. between prepares
+ * op->remote; it is called on leaders, after a segment's `in` and before its
+ * `out`. Errors are -ENOMEM. */
 struct ddp__stages {
 	int cuts; /* may go in segments */
-	int (*start)(struct ddp__cpu_op *op, struct err *e); /* its memory */
+	int (*start)(struct ddp__cpu_op *op, struct err *e); /* allocates */
 	int (*in)(struct ddp__cpu_op *op, size_t segment, struct err *e);
 	int (*between)(struct ddp__cpu_op *op, size_t segment, struct err *e);
 	int (*out)(struct ddp__cpu_op *op, size_t segment, struct err *e);
 	void (*end)(struct ddp__cpu_op *op);
 };
 
-/* Of a kind that is a collective. */
+/* kind is a collective. */
 const struct ddp__stages *ddp__stages(enum ddp__kind kind);
 
 static inline const struct ddp__host *ddp__my_host(const struct ddp_comm *c)

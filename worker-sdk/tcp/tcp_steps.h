@@ -1,0 +1,53 @@
+/* tcp_steps.h: the messages of a step of algorithms/transport.h, over the
+ * sockets between the hosts' leaders. Each message moves independently of the
+ * others. These functions are the `step` group of tcp's row. */
+#ifndef SDK_TCP_STEPS_H
+#define SDK_TCP_STEPS_H
+
+#include "worker-sdk/algorithms/transport.h"
+#include "worker-sdk/tcp/tcp.h"
+
+/* A message, or its part for one rail. */
+struct ddp__piece {
+	struct ddp__piece *next; /* on the same socket, in the same direction */
+	char *data;
+	size_t size;
+	size_t moved; /* with the frame; of a fold: what was folded */
+	/* To send: no byte before the same byte of this one has come. */
+	const struct ddp__piece *after;
+	/* To receive: data becomes data op what comes, in whole elements, then
+	 * is divided by divisor if that is over 1. */
+	int folds, divisor;
+	int ranks[2]; /* of data, and of what comes */
+	unsigned char frame[DDP__FRAME];
+};
+
+/* The pieces of a step on one socket in one direction, in their order. */
+struct ddp__stream {
+	int link, sends;
+	struct ddp__piece *head, *tail;
+	char *window;	 /* where what is to be folded comes in */
+	size_t unfolded; /* bytes at its start, or of the frame before them */
+	size_t got;	 /* of the frame and data of a piece to fold */
+};
+
+void ddp__tcp_step_begin(struct ddp__schedule *s);
+int ddp__tcp_step_reserve(struct ddp__schedule *s, int messages, int pairs,
+			  struct err *e);
+/* Long messages are cut over the rails, the same way at both ends; the handle
+ * is the first piece. */
+void *ddp__tcp_step_send(struct ddp__schedule *s, int host, const void *data,
+			 size_t size, const void *after);
+void *ddp__tcp_step_recv(struct ddp__schedule *s, int host, void *data,
+			 size_t size);
+void *ddp__tcp_step_fold(struct ddp__schedule *s, int host, void *data,
+			 size_t size, int ranks, int last);
+int ddp__tcp_step_scratch(struct ddp__schedule *s, size_t size, struct err *e);
+int ddp__tcp_step_advance(struct ddp__schedule *s, struct err *e);
+int ddp__tcp_step_wait(struct ddp__schedule *s, struct err *e);
+int ddp__tcp_step_check(void *tcp, uint64_t waited_ns, struct err *e);
+void ddp__tcp_step_release(struct ddp__schedule *s);
+/* What the schedule under way waits for: at most max of them into out. */
+int ddp__tcp_step_polls(const struct ddp__tcp *t, struct pollfd *out, int max);
+
+#endif
