@@ -28,7 +28,7 @@ void buf_reset(struct buf *b)
 	b->failed = 0;
 }
 
-static int grow(struct buf *b, size_t need)
+static int buf_grow(struct buf *b, size_t need)
 {
 	size_t cap = b->cap ? b->cap : FIRST_SIZE;
 	char *data;
@@ -47,20 +47,19 @@ static int grow(struct buf *b, size_t need)
 	return 0;
 }
 
-static char *reserve_more(struct buf *b, size_t n)
+static char *buf_reserve_slow(struct buf *b, size_t n)
 {
 	if (b->failed)
 		return NULL;
-	b->failed = n > b->max - b->len ? -ENOBUFS : grow(b, b->len + n);
+	b->failed = n > b->max - b->len ? -ENOBUFS : buf_grow(b, b->len + n);
 	return b->failed ? NULL : b->data + b->len;
 }
 
-/* n == 0 still gives a pointer that may be compared and copied to. */
 char *buf_reserve(struct buf *b, size_t n)
 {
 	if (b->data && !b->failed && n <= b->cap - b->len)
 		return b->data + b->len;
-	return reserve_more(b, n);
+	return buf_reserve_slow(b, n);
 }
 
 void buf_put(struct buf *b, const void *p, size_t n)
@@ -75,25 +74,25 @@ void buf_put(struct buf *b, const void *p, size_t n)
 
 void buf_put_u8(struct buf *b, uint8_t v)
 {
-	buf_put(b, &v, sizeof v);
+	buf_put(b, &v, sizeof(v));
 }
 
 void buf_put_u16(struct buf *b, uint16_t v)
 {
 	v = htole16(v);
-	buf_put(b, &v, sizeof v);
+	buf_put(b, &v, sizeof(v));
 }
 
 void buf_put_u32(struct buf *b, uint32_t v)
 {
 	v = htole32(v);
-	buf_put(b, &v, sizeof v);
+	buf_put(b, &v, sizeof(v));
 }
 
 void buf_put_u64(struct buf *b, uint64_t v)
 {
 	v = htole64(v);
-	buf_put(b, &v, sizeof v);
+	buf_put(b, &v, sizeof(v));
 }
 
 void buf_put_slice(struct buf *b, struct slice s)
@@ -133,7 +132,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	/* vsnprintf ends its text with a NUL, which is not counted */
+	/* room for the NUL of vsnprintf, which len does not count */
 	to = n < 0 ? NULL : buf_reserve(b, (size_t)n + 1);
 	if (to) {
 		vsnprintf(to, (size_t)n + 1, fmt, again);
@@ -164,7 +163,7 @@ size_t reader_left(const struct reader *r)
 }
 
 /* The next n bytes, or NULL with bad set. */
-static const char *take(struct reader *r, size_t n)
+static const char *reader_take(struct reader *r, size_t n)
 {
 	const char *p = r->p;
 
@@ -177,10 +176,10 @@ static const char *take(struct reader *r, size_t n)
 	return p;
 }
 
-/* Each caller's n is a constant, so this is one load there. */
-static inline uint64_t take_le(struct reader *r, size_t n)
+/* n is constant in each caller, so this compiles to one load. */
+static inline uint64_t reader_take_le(struct reader *r, size_t n)
 {
-	const char *p = take(r, n);
+	const char *p = reader_take(r, n);
 	uint64_t v = 0;
 
 	if (p)
@@ -190,28 +189,28 @@ static inline uint64_t take_le(struct reader *r, size_t n)
 
 uint8_t reader_u8(struct reader *r)
 {
-	return (uint8_t)take_le(r, 1);
+	return (uint8_t)reader_take_le(r, 1);
 }
 
 uint16_t reader_u16(struct reader *r)
 {
-	return (uint16_t)take_le(r, 2);
+	return (uint16_t)reader_take_le(r, 2);
 }
 
 uint32_t reader_u32(struct reader *r)
 {
-	return (uint32_t)take_le(r, 4);
+	return (uint32_t)reader_take_le(r, 4);
 }
 
 uint64_t reader_u64(struct reader *r)
 {
-	return take_le(r, 8);
+	return reader_take_le(r, 8);
 }
 
 struct slice reader_slice(struct reader *r)
 {
 	size_t n = reader_u32(r);
-	const char *p = take(r, n);
+	const char *p = reader_take(r, n);
 
 	return p ? SLICE(p, n) : SLICE("", 0);
 }

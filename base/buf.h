@@ -1,6 +1,6 @@
-/* buf.h: a growable byte buffer whose maximum is set at birth, and a reader.
- * A buffer that a peer fills can so never grow without bound.
- * All integers are little-endian on the wire. */
+/* buf.h: a growable byte buffer with a maximum that is fixed when it is made,
+ * so that a peer cannot make it grow without bound; and a reader of bytes.
+ * Integers are little-endian. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-/* Borrowed bytes: valid as long as what they point into. Not NUL-ended. */
+/* Borrowed bytes: valid as long as the memory they point to. Not NUL-ended. */
 struct slice {
 	const char *data;
 	size_t len;
@@ -25,7 +25,7 @@ struct buf {
 	char *data;
 	size_t len;
 	size_t cap;
-	size_t max; /* growing past this fails */
+	size_t max; /* growing beyond it fails */
 	int failed; /* sticky: 0, -ENOMEM, -ENOBUFS; puts then do nothing */
 };
 
@@ -35,11 +35,12 @@ void buf_init(struct buf *b, size_t max);
 void buf_release(struct buf *b); /* frees; b is as after buf_init */
 void buf_reset(struct buf *b);   /* empties, keeps the memory, clears failed */
 
-/* Room for n more bytes at data+len: returns a pointer to it, or NULL (and
- * sets failed). The caller then raises len by what it used. */
+/* Makes room for n more bytes at data + len and returns a pointer to it, or
+ * NULL (and sets failed). The caller then adds the bytes it used to len. n may
+ * be 0. */
 MUST_CHECK char *buf_reserve(struct buf *b, size_t n);
 
-/* Appends. Errors stick in b->failed, so a run of puts is checked once. */
+/* Appends. Errors are sticky in b->failed: check it once after many puts. */
 void buf_put(struct buf *b, const void *p, size_t n);
 void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v);
@@ -49,20 +50,19 @@ void buf_put_slice(struct buf *b, struct slice s); /* u32 length, bytes */
 void buf_printf(struct buf *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A buffer as a part of another one: u32 length, bytes. A part that failed
- * makes the whole fail. */
+/* Appends another buffer: u32 length, bytes. If part failed, so does b. */
 void buf_put_buf(struct buf *b, const struct buf *part);
 
-/* What the puts made, or the error that stopped them, and then no bytes. Bytes
- * that leave this process are taken by this call, so that half of a message is
- * never sent. */
+/* The finished bytes; or the error that stopped the puts, and no bytes. Always
+ * get the bytes to send from this call, so that half a message is never sent.
+ */
 MUST_CHECK int buf_bytes(const struct buf *b, struct slice *bytes);
 
-/* Drops the first n bytes (n <= len), moving the rest to the front. */
+/* Drops the first n bytes (n <= len) and moves the rest to the front. */
 void buf_consume(struct buf *b, size_t n);
 
-/* Reads from bytes that it does not own. Running out sets bad, sticky, and
- * gives zeroes and empty slices from then on: check bad once, at the end. */
+/* Reads from borrowed bytes. Reading past the end sets bad, which is sticky,
+ * and returns zeroes and empty slices: check bad once, at the end. */
 struct reader {
 	const char *p;
 	const char *end;

@@ -17,9 +17,9 @@ static inline uint64_t clock_ms(void)
 	return clock_ns() / 1000000u;
 }
 
-/* A sleep of ms that began at `from` was longer by seconds: this process was
- * stopped meanwhile (Ctrl-Z, Slurm's suspend), and so perhaps was what it waits
- * for, which has its whole time from here on. */
+/* A sleep of ms that began at `from` took seconds longer: this process was
+ * stopped meanwhile (Ctrl-Z, Slurm's suspend). The peer it waits for may have
+ * been stopped too, so its timeout starts again. */
 static inline int clock_was_stopped(uint64_t from, int ms)
 {
 	return clock_ns() - from > ((uint64_t)ms + 2000) * 1000000u;

@@ -6,7 +6,7 @@
 #include "base/option.h"
 #include "base/sock.h"
 
-static int bad(struct err *e, const char *text, const char *why)
+static int endpoint_refuse(struct err *e, const char *text, const char *why)
 {
 	return err_set(e, ERR_USAGE,
 		       "endpoint '%s': %s; write HOST:PORT, or [ADDRESS]:PORT "
@@ -14,8 +14,8 @@ static int bad(struct err *e, const char *text, const char *why)
 }
 
 /* Splits text into host and port texts; *port is NULL where there is none. */
-static int split(const char *text, const char **host, size_t *len,
-		 const char **port, struct err *e)
+static int endpoint_split(const char *text, const char **host, size_t *len,
+			  const char **port, struct err *e)
 {
 	const char *colon = strchr(text, ':');
 
@@ -24,13 +24,14 @@ static int split(const char *text, const char **host, size_t *len,
 		const char *close = strchr(text, ']');
 
 		if (!close)
-			return bad(e, text, "'[' without ']'");
+			return endpoint_refuse(e, text, "'[' without ']'");
 		*host = text + 1;
 		*len = (size_t)(close - text - 1);
 		if (close[1] == ':')
 			*port = close + 2;
 		else if (close[1])
-			return bad(e, text, "only :PORT may follow ']'");
+			return endpoint_refuse(e, text,
+					       "only :PORT may follow ']'");
 		return 0;
 	}
 	*host = text;
@@ -49,17 +50,18 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 	const char *host = text, *port = NULL;
 	size_t len = 0;
 	long number;
-	int rc = split(text, &host, &len, &port, e);
+	int rc = endpoint_split(text, &host, &len, &port, e);
 
 	if (rc < 0)
 		return rc;
 	if (len == 0)
-		return bad(e, text, "the host is empty");
+		return endpoint_refuse(e, text, "the host is empty");
 	if (len >= SOCK_HOST_MAX)
-		return bad(e, text, "the host is too long");
+		return endpoint_refuse(e, text, "the host is too long");
 	for (size_t i = 0; i < len; i++) {
 		if (isspace((unsigned char)host[i]) || host[i] == '/')
-			return bad(e, text, "no host name looks like this");
+			return endpoint_refuse(
+				e, text, "a host name has no such character");
 	}
 	memcpy(ep->host, host, len);
 	ep->host[len] = '\0';
@@ -67,7 +69,9 @@ int endpoint_parse(struct endpoint *ep, const char *text, uint16_t default_port,
 	if (!port)
 		return 0;
 	if (parse_long(port, 0, 65535, "port", &number, NULL) < 0)
-		return bad(e, text, "the port is no number from 0 to 65535");
+		return endpoint_refuse(e, text,
+				       "the port is not a number from 0 to "
+				       "65535");
 	ep->port = (uint16_t)number;
 	return 0;
 }

@@ -1,15 +1,16 @@
-/* error.c: filling in a struct err, and names for codes. */
+/* error.c: fills in a struct err; names for codes. */
 #include "base/error.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Decimal points whatever locale libddp's program may have asked for. */
+/* Writes decimal points whatever locale libddp's program has set. */
 static void err_format(struct err *e, int code, const char *fmt, va_list ap)
 {
-	/* all of "C" is one static object: nothing to allocate, or to free */
+	/* "C" for all categories is a static object: it needs no freelocale */
 	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	locale_t old = uselocale(c);
 
@@ -30,6 +31,21 @@ int err_put(struct err *e, int code, const char *fmt, ...)
 	err_format(e, code, fmt, ap);
 	va_end(ap);
 	return code;
+}
+
+int err_put_no_memory(struct err *e, const char *what, ...)
+{
+	va_list ap;
+	size_t n;
+
+	if (!e)
+		return -ENOMEM;
+	va_start(ap, what);
+	err_format(e, -ENOMEM, what, ap);
+	va_end(ap);
+	n = strlen(e->text);
+	snprintf(e->text + n, sizeof(e->text) - n, ": out of memory");
+	return -ENOMEM;
 }
 
 void err_note(struct err *e, const char *fmt, ...)

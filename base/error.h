@@ -1,11 +1,11 @@
-/* error.h: the one list of our error codes, and the text that goes with one.
- * Codes are negative ints; the operating system's are -errno, ours start
- * below -20000 so that they never meet errno's or libuv's. */
+/* error.h: the list of our error codes, and the error: a code with its text.
+ * Codes are negative ints. The operating system's are -errno; ours start below
+ * -20000, so that they never collide with errno's or libuv's. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
-/* name, code, the guilty party, in a few words for people. ddp.h has them all,
- * as DDP_ERR_name. */
+/* Name, code, and a few words that name the guilty party. ddp.h has all of
+ * them, as DDP_ERR_name. */
 #define ERR_LIST(X)                                                           \
 	X(ARGUMENT, -20001, "bad argument from the caller")                    \
 	X(USAGE, -20002, "bad command line or environment")                    \
@@ -31,12 +31,12 @@ enum {
 
 enum { ERR_TEXT_MAX = 1024 };
 
-/* After a function whose result says that it failed: the compiler warns where
- * a caller drops it. */
+/* For functions that return an error: the compiler warns where a caller drops
+ * the result. */
 #define MUST_CHECK __attribute__((warn_unused_result))
 
-/* Filled once, where the error is born, with host, rank, address and what to
- * do; nobody re-words it on the way up. An err that was never set is "". */
+/* Filled once, where the error is born, with host, rank, address and remedy;
+ * callers hand it up as it is. The text of an err that was never set is "". */
 struct err {
 	int code;
 	char text[ERR_TEXT_MAX];
@@ -44,8 +44,7 @@ struct err {
 
 #define ERR_INIT {0, ""}
 
-/* The same for what is done a million times a second: the text's other bytes
- * are left as they are. */
+/* As ERR_INIT, for hot paths: leaves the other bytes of the text alone. */
 static inline void err_init(struct err *e)
 {
 	e->code = 0;
@@ -68,7 +67,14 @@ static inline int err_negative(int code)
 	return code;
 }
 
-/* A remark that goes with a success: sets the text, and code to 0. */
+/* Out of memory: sets -ENOMEM and "WHAT: out of memory", where fmt makes WHAT,
+ * the object or the operation that lacks memory. Returns -ENOMEM. */
+#define err_no_memory(e, ...) err_negative(err_put_no_memory(e, __VA_ARGS__))
+
+int err_put_no_memory(struct err *e, const char *what, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A remark on a success: sets the text, and code to 0. */
 void err_note(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -86,7 +86,7 @@ int file_make_folders(const char *dir)
 	size_t len = strlen(dir);
 	struct stat st;
 
-	if (len == 0 || len >= sizeof path)
+	if (len == 0 || len >= sizeof(path))
 		return len ? -ENAMETOOLONG : -ENOENT;
 	memcpy(path, dir, len + 1);
 	for (size_t i = 1; i <= len; i++) {
@@ -96,7 +96,8 @@ int file_make_folders(const char *dir)
 		if (mkdir(path, 0777) < 0 && errno != EEXIST) {
 			int err = errno;
 
-			/* read-only above a folder that is there is fine */
+			/* mkdir may fail with EROFS or EACCES on a folder that
+			 * exists */
 			if (stat(path, &st) < 0)
 				return -err;
 		}

@@ -1,5 +1,5 @@
-/* file.h: all of some bytes, or an error: what write(2) and read(2) leave to
- * their callers. Blocks where it does not say otherwise. */
+/* file.h: complete reads and writes, and helpers for folders. All calls block
+ * unless their comment says otherwise. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -7,22 +7,22 @@
 
 #include "base/error.h"
 
-/* 0 or -errno; how much was written before an error is not told. */
+/* 0 or -errno; after an error part of the data may have been written. */
 MUST_CHECK int file_write_all(int fd, const void *data, size_t size);
 
-/* 0, or -EFBIG where `size` more bytes at the end of this regular file would
- * exceed the process's limit (ulimit -f): a write(2) there raises SIGXFSZ,
- * which ends a process that does not ignore it. */
+/* 0, or -EFBIG if appending `size` bytes to this regular file would exceed the
+ * process's limit (ulimit -f): such a write raises SIGXFSZ, which kills a
+ * process that does not ignore it. */
 int file_check_limit(int fd, size_t size);
 
-/* 0, -errno, or -EIO where the file ends before size bytes. */
+/* 0, -errno, or -EIO if the file ends before size bytes. */
 MUST_CHECK int file_read_all(int fd, void *to, size_t size);
 
-/* A small file as text, at most size - 1 bytes, without ever waiting for more:
- * its length, or -errno and "". */
+/* Reads a small file as text, at most size - 1 bytes. Never blocks. Returns its
+ * length, or -errno and "". */
 long file_read_text(const char *path, char *text, size_t size);
 
-/* Makes dir and the folders above it where they are missing. 0 or -errno. */
+/* Makes dir and its missing parents. 0 or -errno. */
 MUST_CHECK int file_make_folders(const char *dir);
 
 /* 0 if path can be created or replaced, which is tried with a file beside it;
@@ -30,13 +30,13 @@ MUST_CHECK int file_make_folders(const char *dir);
  * a socket. */
 MUST_CHECK int file_can_write(const char *path);
 
-/* Each name in the directory dir, without "." and "..", and without any memory
- * but the stack's: for who has to clean up when there is none. 0 or -errno. */
+/* Calls found for each name in the directory dir except "." and "..". Allocates
+ * nothing, so that clean-up works when memory is exhausted. 0 or -errno. */
 MUST_CHECK int file_each_name(int dir, void (*found)(void *arg, int dir,
 						     const char *name),
 			      void *arg);
 
-/* What was printed to stdout is written: 0, or -errno if any of it is lost. */
+/* Flushes stdout. 0, or -errno if any output was lost. */
 MUST_CHECK int file_flush_stdout(void);
 
 #endif

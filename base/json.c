@@ -1,38 +1,37 @@
 /* json.c: the functions of cJSON that we call, and what we add to them. */
 #include "base/json.h"
 
-#include <errno.h>
-
-#include "base/symbols.h"
+#include "base/dynlib.h"
 #include "base/utf8.h"
 
 enum { TEXT_MAX = 1 << 20 };
 
-static const struct symbol rows[] = {
-	SYMBOL(struct json, parse, "cJSON_ParseWithLength"),
-	SYMBOL(struct json, print, "cJSON_PrintUnformatted"),
-	SYMBOL(struct json, print_pretty, "cJSON_Print"),
-	SYMBOL(struct json, release, "cJSON_Delete"),
-	SYMBOL(struct json, free, "cJSON_free"),
-	SYMBOL(struct json, get, "cJSON_GetObjectItemCaseSensitive"),
-	SYMBOL(struct json, is_string, "cJSON_IsString"),
-	SYMBOL(struct json, is_object, "cJSON_IsObject"),
-	SYMBOL(struct json, is_number, "cJSON_IsNumber"),
-	SYMBOL(struct json, object, "cJSON_CreateObject"),
-	SYMBOL(struct json, number, "cJSON_CreateNumber"),
-	SYMBOL(struct json, string, "cJSON_CreateString"),
-	SYMBOL(struct json, add_object, "cJSON_AddObjectToObject"),
-	SYMBOL(struct json, add_array, "cJSON_AddArrayToObject"),
-	SYMBOL(struct json, add_number, "cJSON_AddNumberToObject"),
-	SYMBOL(struct json, add_string, "cJSON_AddStringToObject"),
-	SYMBOL(struct json, add_bool, "cJSON_AddBoolToObject"),
-	SYMBOL(struct json, add_null, "cJSON_AddNullToObject"),
-	SYMBOL(struct json, add_item, "cJSON_AddItemToObject"),
-	SYMBOL(struct json, append, "cJSON_AddItemToArray"),
-	SYMBOL(struct json, drop, "cJSON_DeleteItemFromObjectCaseSensitive"),
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct json, parse, "cJSON_ParseWithLength"),
+	DYNLIB_SYMBOL(struct json, print, "cJSON_PrintUnformatted"),
+	DYNLIB_SYMBOL(struct json, print_pretty, "cJSON_Print"),
+	DYNLIB_SYMBOL(struct json, release, "cJSON_Delete"),
+	DYNLIB_SYMBOL(struct json, free, "cJSON_free"),
+	DYNLIB_SYMBOL(struct json, get, "cJSON_GetObjectItemCaseSensitive"),
+	DYNLIB_SYMBOL(struct json, is_string, "cJSON_IsString"),
+	DYNLIB_SYMBOL(struct json, is_object, "cJSON_IsObject"),
+	DYNLIB_SYMBOL(struct json, is_number, "cJSON_IsNumber"),
+	DYNLIB_SYMBOL(struct json, object, "cJSON_CreateObject"),
+	DYNLIB_SYMBOL(struct json, number, "cJSON_CreateNumber"),
+	DYNLIB_SYMBOL(struct json, string, "cJSON_CreateString"),
+	DYNLIB_SYMBOL(struct json, add_object, "cJSON_AddObjectToObject"),
+	DYNLIB_SYMBOL(struct json, add_array, "cJSON_AddArrayToObject"),
+	DYNLIB_SYMBOL(struct json, add_number, "cJSON_AddNumberToObject"),
+	DYNLIB_SYMBOL(struct json, add_string, "cJSON_AddStringToObject"),
+	DYNLIB_SYMBOL(struct json, add_bool, "cJSON_AddBoolToObject"),
+	DYNLIB_SYMBOL(struct json, add_null, "cJSON_AddNullToObject"),
+	DYNLIB_SYMBOL(struct json, add_item, "cJSON_AddItemToObject"),
+	DYNLIB_SYMBOL(struct json, append, "cJSON_AddItemToArray"),
+	DYNLIB_SYMBOL(struct json, drop,
+		      "cJSON_DeleteItemFromObjectCaseSensitive"),
 };
 
-static const struct symbols cjson = {
+static const struct dynlib cjson = {
 	.soname = "libcjson.so.1",
 	.without = "JSON cannot be read or written",
 	.remedy = "Debian's package is libcjson1",
@@ -45,7 +44,7 @@ const struct json *json_load(struct err *e)
 	static int loaded;
 
 	if (!loaded)
-		loaded = symbols_load(&cjson, &json, e) != NULL;
+		loaded = dynlib_load(&cjson, &json, e) != NULL;
 	return loaded ? &json : NULL;
 }
 
@@ -78,7 +77,7 @@ int json_put(struct buf *out, const struct json *j, cJSON *all, struct err *e)
 
 	j->release(all);
 	if (!text)
-		return err_set(e, -ENOMEM, "out of memory for JSON");
+		return err_no_memory(e, "JSON");
 	buf_put(out, text, strlen(text));
 	buf_put(out, "\n", 1);
 	j->free(text);

@@ -1,5 +1,5 @@
-/* json.h: cJSON, looked up when it is first needed. Most jobs need none, and a
- * launcher is judged by its start: linked, it costs a tenth of ours. */
+/* json.h: cJSON, loaded on first use. Most jobs never need it, and linking it
+ * would cost a tenth of ddprun's start-up time. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

@@ -16,7 +16,7 @@ static enum log_level threshold = LOG_INFO;
 static void (*line_sink)(void *arg, const char *line, unsigned long len);
 static void *sink_arg;
 
-static int level_of(const char *text, enum log_level *level)
+static int log_level_parse(const char *text, enum log_level *level)
 {
 	static const struct {
 		const char *name;
@@ -39,8 +39,8 @@ static int level_of(const char *text, enum log_level *level)
 void log_init(const char *name)
 {
 	program = name;
-	if (!level_of(getenv("DDP_LOG"), &threshold))
-		level_of(getenv("LOGLEVEL"), &threshold);
+	if (!log_level_parse(getenv("DDP_LOG"), &threshold))
+		log_level_parse(getenv("LOGLEVEL"), &threshold);
 }
 
 void log_set_default(enum log_level level)
@@ -82,5 +82,5 @@ void log_at(enum log_level level, const char *fmt, ...)
 	if (line_sink)
 		line_sink(sink_arg, line, (unsigned long)len);
 	else if (file_write_all(STDERR_FILENO, line, (size_t)len) < 0)
-		return; /* there is no other place for it */
+		return; /* there is nowhere else to report it */
 }

@@ -1,5 +1,5 @@
-/* log.h: the log lines of our programs, on stderr, whole lines in one write.
- * For programs only: libddp never prints. */
+/* log.h: log lines on stderr, each in one write. For programs only: libddp
+ * never prints. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -9,17 +9,17 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
  * from DDP_LOG (error, warn, info, debug), else LOGLEVEL, else LOG_INFO. */
 void log_init(const char *name);
 
-/* What the level is where the environment says none; before log_init. */
+/* The level if the environment sets none. Call it before log_init. */
 void log_set_default(enum log_level level);
 
-/* The sink gets each finished line with its newline; NULL: write(2) to stderr.
- * The agent puts its own lines through the same writer as its workers'. */
+/* The sink gets each line with its newline; NULL: write(2) to stderr. The agent
+ * uses it to send its own lines through the writer of its workers' lines. */
 void log_set_sink(void (*sink)(void *arg, const char *line, unsigned long len),
 		  void *arg);
 
 int log_enabled(enum log_level level);
 
-/* "name: text\n", "name: warning: text\n". No newline in fmt's end needed. */
+/* Logs "name: text\n" or "name: warning: text\n"; fmt has no newline. */
 void log_at(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

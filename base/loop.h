@@ -1,7 +1,7 @@
-/* loop.h: libuv, with a compiler warning for every result that is dropped. All
- * files include this and not <uv.h>. Timers, and handles that are not open yet
- * (uv_pipe_init, uv_tcp_init), cannot fail and are not marked.
- * libuv itself calls abort() where epoll_ctl fails: see docs/testing.md. */
+/* loop.h: libuv, with a compiler warning for every dropped result. Include this
+ * instead of <uv.h>. Calls that cannot fail (timers, uv_pipe_init, uv_tcp_init)
+ * are not marked.
+ * libuv itself calls abort() if epoll_ctl fails: see docs/testing.md. */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
@@ -40,8 +40,8 @@ MUST_CHECK int uv_write(uv_write_t *req, uv_stream_t *stream,
 MUST_CHECK int uv_try_write(uv_stream_t *stream, const uv_buf_t bufs[],
 			    unsigned int n);
 
-/* Hands rc on; where it is an error, e says what could not be done: "cannot
- * watch stdout: Too many open files". */
+/* Returns rc; if it is an error, sets e: "cannot watch stdout: Too many open
+ * files". */
 static inline int loop_check(int rc, struct err *e, const char *what)
 {
 	return rc < 0 ? err_set(e, rc, "%s: %s", what, err_name(rc)) : rc;

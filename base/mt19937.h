@@ -1,6 +1,6 @@
-/* mt19937.h: the Mersenne Twister as PyTorch's generator for the CPU seeds and
- * draws it (aten/core/MT19937RNGEngine.h): orders and initial weights are made
- * of it. */
+/* mt19937.h: the Mersenne Twister, seeded and drawn from as PyTorch's CPU
+ * generator does (aten/core/MT19937RNGEngine.h). Sampling orders and initial
+ * weights come from it. */
 #ifndef BASE_MT19937_H
 #define BASE_MT19937_H
 

@@ -1,4 +1,4 @@
-/* option.c: parsing a command line and the environment by one table. */
+/* option.c: parses a command line and the environment by one table. */
 #include "base/option.h"
 
 #include <ctype.h>
@@ -47,9 +47,9 @@ static int parse_double(const char *text, double min, double max,
 	return 0;
 }
 
-/* what names the value for people: "--epochs" or "the environment's PET_X" */
-static int assign(const struct option_spec *s, void *values, const char *text,
-		  const char *what, struct err *e)
+/* what names the value in errors: "--epochs" or "PET_X in the environment" */
+static int option_assign(const struct option_spec *s, void *values,
+			 const char *text, const char *what, struct err *e)
 {
 	char *field = (char *)values + s->offset;
 	long flag;
@@ -81,8 +81,8 @@ static int assign(const struct option_spec *s, void *values, const char *text,
 	return rc;
 }
 
-static int from_environment(const struct option_spec *table, void *values,
-			    struct err *e)
+static int option_read_environment(const struct option_spec *table,
+				   void *values, struct err *e)
 {
 	char what[NAME_MAX_BYTES + 32];
 
@@ -93,14 +93,13 @@ static int from_environment(const struct option_spec *table, void *values,
 		if (!text)
 			continue;
 		snprintf(what, sizeof(what), "%s in the environment", s->env);
-		rc = assign(s, values, text, what, e);
+		rc = option_assign(s, values, text, what, e);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-/* Edit distance, for the nearest name; both are short. */
 int option_distance(const char *a, const char *b)
 {
 	int row[NAME_MAX_BYTES + 1];
@@ -124,8 +123,9 @@ int option_distance(const char *a, const char *b)
 	return row[nb];
 }
 
-/* NULL where none is like it: half of it would have to be other letters. */
-static const char *nearest(const struct option_spec *table, const char *name)
+/* NULL if no name is similar: half of the letters would have to change. */
+static const char *option_nearest(const struct option_spec *table,
+				  const char *name)
 {
 	const char *best = NULL;
 	int least = (int)strnlen(name, NAME_MAX_BYTES) / 2 + 1;
@@ -141,9 +141,9 @@ static const char *nearest(const struct option_spec *table, const char *name)
 	return best;
 }
 
-/* An exact name, else the one name that it is a prefix of. */
-static const struct option_spec *find(const struct option_spec *table,
-				      const char *name, struct err *e)
+/* The option with exactly this name, else the one that it is a prefix of. */
+static const struct option_spec *option_find(const struct option_spec *table,
+					     const char *name, struct err *e)
 {
 	const struct option_spec *found = NULL, *other = NULL;
 	size_t len = strlen(name);
@@ -163,7 +163,7 @@ static const struct option_spec *find(const struct option_spec *table,
 		}
 	}
 	if (!found) {
-		const char *like = nearest(table, name);
+		const char *like = option_nearest(table, name);
 
 		err_set(e, ERR_USAGE, "unknown option --%s%s%s%s (--help lists "
 			"all)", name, like ? "; did you mean --" : "",
@@ -176,8 +176,8 @@ static const struct option_spec *find(const struct option_spec *table,
 	return found;
 }
 
-static const struct option_spec *find_letter(const struct option_spec *table,
-					     char letter, struct err *e)
+static const struct option_spec *option_find_letter(
+	const struct option_spec *table, char letter, struct err *e)
 {
 	for (const struct option_spec *s = table; s->name; s++) {
 		if (s->letter && s->letter == letter)
@@ -193,9 +193,9 @@ int option_takes_value(const struct option_spec *s)
 	       s->kind != OPTION_VERSION;
 }
 
-/* One option at argv[*i]; *i is left at its last word. */
-static int parse_one(const struct option_spec *table, void *values, int argc,
-		     char **argv, int *i, struct err *e)
+/* Parses the option at argv[*i] and leaves *i at its last word. */
+static int option_parse_one(const struct option_spec *table, void *values,
+			    int argc, char **argv, int *i, struct err *e)
 {
 	const char *word = argv[*i];
 	const struct option_spec *s;
@@ -212,9 +212,9 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 			 word + 2);
 		for (char *p = name; *p; p++)
 			*p = *p == '_' ? '-' : *p;
-		s = find(table, name, e);
+		s = option_find(table, name, e);
 	} else {
-		s = find_letter(table, word[1], e);
+		s = option_find_letter(table, word[1], e);
 		value = word[2] == '=' ? word + 3 : word[2] ? word + 2 : NULL;
 	}
 	if (!s)
@@ -227,7 +227,7 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 	if (!option_takes_value(s)) {
 		if (value)
 			return err_set(e, ERR_USAGE, "%s takes no value", what);
-		return assign(s, values, "1", what, e);
+		return option_assign(s, values, "1", what, e);
 	}
 	if (!value && s->bare && (*i + 1 >= argc || argv[*i + 1][0] == '-'))
 		value = s->bare;
@@ -237,13 +237,14 @@ static int parse_one(const struct option_spec *table, void *values, int argc,
 				       what, what, s->arg ? s->arg : "VALUE");
 		value = argv[++*i];
 	}
-	return assign(s, values, value, what, e);
+	return option_assign(s, values, value, what, e);
 }
 
-static int parse(const struct option_spec *table, void *values, int argc,
-		 char **argv, int stop_at_first, int *ended, struct err *e)
+static int option_parse_all(const struct option_spec *table, void *values,
+			    int argc, char **argv, int stop_at_first,
+			    int *ended, struct err *e)
 {
-	int i, rc = from_environment(table, values, e);
+	int i, rc = option_read_environment(table, values, e);
 
 	*ended = 0;
 	if (rc < 0)
@@ -259,7 +260,7 @@ static int parse(const struct option_spec *table, void *values, int argc,
 			return err_set(e, ERR_USAGE, "unexpected word '%s' "
 				       "(--help lists the options)", argv[i]);
 		}
-		rc = parse_one(table, values, argc, argv, &i, e);
+		rc = option_parse_one(table, values, argc, argv, &i, e);
 		if (rc < 0)
 			return rc;
 	}
@@ -271,20 +272,22 @@ int option_parse(const struct option_spec *table, void *values, int argc,
 {
 	int ended;
 
-	return parse(table, values, argc, argv, stop_at_first, &ended, e);
+	return option_parse_all(table, values, argc, argv, stop_at_first,
+				&ended, e);
 }
 
 int option_parse_program(const struct option_spec *table, void *values,
 			 int argc, char **argv, int *options, struct err *e)
 {
-	int ended, rc = parse(table, values, argc, argv, 1, &ended, e);
+	int ended,
+		rc = option_parse_all(table, values, argc, argv, 1, &ended, e);
 
 	*options = rc < 0 ? 0 : rc - 1 - ended;
 	return rc;
 }
 
-/* Prints text wrapped at 80 columns with this indent; col is where we are. */
-static void print_wrapped(const char *text, int indent, int col)
+/* Prints text wrapped at 80 columns; col is the current column. */
+static void option_print_wrapped(const char *text, int indent, int col)
 {
 	while (*text) {
 		int len = (int)strcspn(text, " ");
@@ -323,6 +326,6 @@ void option_print_help(const struct option_spec *table)
 			col = 0;
 		}
 		printf("%*s", HELP_COLUMN - col, "");
-		print_wrapped(s->help, HELP_COLUMN, HELP_COLUMN);
+		option_print_wrapped(s->help, HELP_COLUMN, HELP_COLUMN);
 	}
 }

@@ -1,6 +1,6 @@
-/* option.h: one table of options drives parsing, --help, the environment's
- * defaults, and (as data) the man page and completion. Every option exists in
- * both spellings (--a-b, --a_b) and as --x v and --x=v. */
+/* option.h: one table of options drives parsing, defaults from the environment,
+ * --help, and (as data) the man page and completion. Every option is accepted
+ * as --a-b and --a_b, with --x v and --x=v. */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
 
@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 enum option_kind {
-	OPTION_FLAG,   /* int, set to 1; from the environment a number, 0: no */
-	OPTION_INT,    /* long, min..max */
+	OPTION_FLAG, /* int, set to 1; a number in the environment, 0 is off */
+	OPTION_INT,  /* long, min..max */
 	OPTION_DOUBLE, /* double, min..max */
 	OPTION_STRING, /* const char *, borrowed from argv or the environment */
 	OPTION_HELP,   /* --help: option_parse returns OPTION_WANT_HELP */
@@ -28,34 +28,35 @@ struct option_spec {
 	size_t given_offset;  /* of an int set to 1 when the command line or the
 				 environment gave it; 0: none */
 	double min, max;      /* for OPTION_INT and OPTION_DOUBLE */
-	const char *arg;      /* "N", for --help; a word of it in lower case
-				 ("N|auto|cpu") is a value as it stands */
+	const char *arg;      /* "N", for --help; lower-case words in it are
+				 literal values ("N|auto|cpu") */
 	const char *env;      /* "PET_NPROC_PER_NODE" or NULL */
 	const char *help;     /* one sentence */
 	const char *more;     /* for the man page only, or NULL */
-	int yields;           /* an abbreviation that others share means them */
-	/* OPTION_STRING: what it is when nothing, or the next option, follows
-	 * it; NULL: something must. */
+	int yields;	      /* a shared abbreviation means the other option */
+	/* OPTION_STRING: the value if the option stands last or another option
+	 * follows; NULL: a value is required. */
 	const char *bare;
 };
 
-/* Whether an argument follows it. */
+/* Whether the option takes an argument. */
 int option_takes_value(const struct option_spec *s);
 
-/* Fills *values (defaults set by the caller): first from the environment, then
- * from argv, which wins. stop_at_first: everything from the first word that is
- * no option on belongs to the program ("--" ends options too). Returns the
- * index of that word (argc if none), OPTION_WANT_HELP or _VERSION, or ERR_USAGE
- * with a text that names the option, the value, and for an unknown option the
- * nearest known one. Unambiguous prefixes of names are accepted. A variable
- * that is set to "" is a value, too, and an error where a number is due. */
+/* Fills *values (the caller has set the defaults): first from the environment,
+ * then from argv, which wins. With stop_at_first, the first word that is not an
+ * option and all after it belong to the program ("--" also ends the options).
+ * Returns the index of that word (argc if none), OPTION_WANT_HELP or _VERSION,
+ * or ERR_USAGE with a text that names the option, the value, and, for an
+ * unknown option, the nearest known one. Unambiguous prefixes of names are
+ * accepted. A variable that is set to "" counts as a value, and is an error if
+ * a number is expected. */
 MUST_CHECK int option_parse(const struct option_spec *table, void *values,
 			    int argc, char **argv, int stop_at_first,
 			    struct err *e);
 
-/* The same for a line of options and a program, which stops at the first word.
- * *options is how many words are options and their values; a "--" that ends
- * them is neither, but one that is a value is. */
+/* As option_parse with stop_at_first. *options is the number of words that are
+ * options or their values; a "--" that ends the options does not count, a "--"
+ * that is a value does. */
 MUST_CHECK int option_parse_program(const struct option_spec *table,
 				    void *values, int argc, char **argv,
 				    int *options, struct err *e);
@@ -63,11 +64,12 @@ MUST_CHECK int option_parse_program(const struct option_spec *table,
 /* Prints the table, wrapped at 80 columns, to stdout. */
 void option_print_help(const struct option_spec *table);
 
-/* The whole text as a base-10 integer in min..max; ERR_USAGE, naming what. */
+/* Parses the whole text as a base-10 integer in min..max. ERR_USAGE with a text
+ * that begins with `what`. */
 MUST_CHECK int parse_long(const char *text, long min, long max,
 			  const char *what, long *out, struct err *e);
 
-/* Edit distance of two short texts, to name what was probably meant. */
+/* Edit distance of two short texts, to suggest what was meant. */
 int option_distance(const char *a, const char *b);
 
 #endif

@@ -1,4 +1,5 @@
-/* random.c: getrandom, which gives up to 256 bytes whole or not at all. */
+/* random.c: getrandom, which returns up to 256 bytes completely or not at all.
+ */
 #include "base/random.h"
 
 #include <errno.h>
@@ -13,13 +14,14 @@ int random_bytes(void *out, size_t n, struct err *e)
 	ssize_t got;
 
 	if (n > WHOLE_MAX)
-		return err_set(e, ERR_INTERNAL, "%zu random bytes at once", n);
-	/* only while a host boots, when it waits */
+		return err_set(e, ERR_INTERNAL,
+			       "random_bytes: %zu bytes are too many", n);
+	/* EINTR is only possible while the host boots and getrandom blocks */
 	do {
 		got = getrandom(out, n, 0);
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		return err_set(e, -errno, "no random numbers: %s",
+		return err_set(e, -errno, "cannot get random bytes: %s",
 			       strerror(errno));
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* random.h: bytes that nobody can guess, from the kernel. */
+/* random.h: cryptographically secure random bytes, from the kernel. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* n up to 256. An error is the kernel's. */
+/* n is at most 256. The only error is the kernel's. */
 MUST_CHECK int random_bytes(void *out, size_t n, struct err *e);
 
 /* n bytes as 2n hex digits and a NUL. */

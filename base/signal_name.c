@@ -1,4 +1,4 @@
-/* signal_name.c: the C library's names, with what they lack. */
+/* signal_name.c: the C library's names with their "SIG". */
 #include "base/signal_name.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* sock.c: resolving, listening and connecting. See endpoint.c for the text. */
+/* sock.c: resolves, listens and connects. Endpoints as text: endpoint.c. */
 #include "base/sock.h"
 
 #include <arpa/inet.h>
@@ -30,7 +30,7 @@ char *sock_addr_host(const struct sock_addr *a, char *out)
 	return out;
 }
 
-static uint32_t scope_of(const struct sock_addr *a)
+static uint32_t sock_scope(const struct sock_addr *a)
 {
 	return sock_addr_is_link_local(a)
 		       ? ((const struct sockaddr_in6 *)&a->ss)->sin6_scope_id
@@ -40,7 +40,7 @@ static uint32_t scope_of(const struct sock_addr *a)
 char *sock_addr_scoped(const struct sock_addr *a, char *out)
 {
 	char name[IF_NAMESIZE];
-	uint32_t scope = scope_of(a);
+	uint32_t scope = sock_scope(a);
 	size_t n = strlen(sock_addr_host(a, out));
 
 	if (scope && if_indextoname(scope, name))
@@ -89,12 +89,12 @@ char *sock_addr_text(const struct sock_addr *a, char *out)
 	return endpoint_text(&ep, out);
 }
 
-static const struct in6_addr *addr6(const struct sock_addr *a)
+static const struct in6_addr *sock_addr6(const struct sock_addr *a)
 {
 	return &((const struct sockaddr_in6 *)&a->ss)->sin6_addr;
 }
 
-static uint32_t addr4(const struct sock_addr *a)
+static uint32_t sock_addr4(const struct sock_addr *a)
 {
 	return ntohl(((const struct sockaddr_in *)&a->ss)->sin_addr.s_addr);
 }
@@ -102,23 +102,25 @@ static uint32_t addr4(const struct sock_addr *a)
 int sock_addr_is_loopback(const struct sock_addr *a)
 {
 	if (a->ss.ss_family == AF_INET)
-		return addr4(a) >> 24 == 127;
+		return sock_addr4(a) >> 24 == 127;
 	if (a->ss.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(addr6(a)) ||
-		       (IN6_IS_ADDR_V4MAPPED(addr6(a)) &&
-			addr6(a)->s6_addr[12] == 127);
+		return IN6_IS_ADDR_LOOPBACK(sock_addr6(a)) ||
+		       (IN6_IS_ADDR_V4MAPPED(sock_addr6(a)) &&
+			sock_addr6(a)->s6_addr[12] == 127);
 	return 0;
 }
 
 int sock_addr_is_link_local(const struct sock_addr *a)
 {
-	return a->ss.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(addr6(a));
+	return a->ss.ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(sock_addr6(a));
 }
 
 void sock_addr_set_scope(struct sock_addr *a, const struct sock_addr *like)
 {
 	if (sock_addr_is_link_local(a) && sock_addr_is_link_local(like))
-		((struct sockaddr_in6 *)&a->ss)->sin6_scope_id = scope_of(like);
+		((struct sockaddr_in6 *)&a->ss)->sin6_scope_id =
+			sock_scope(like);
 }
 
 int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
@@ -129,9 +131,11 @@ int sock_addr_compare(const struct sock_addr *a, const struct sock_addr *b)
 	if (d)
 		return d;
 	if (a->ss.ss_family == AF_INET)
-		return (addr4(a) > addr4(b)) - (addr4(a) < addr4(b));
+		return (sock_addr4(a) > sock_addr4(b)) -
+		       (sock_addr4(a) < sock_addr4(b));
 	if (a->ss.ss_family == AF_INET6)
-		d = memcmp(addr6(a), addr6(b), sizeof(struct in6_addr));
+		d = memcmp(sock_addr6(a), sock_addr6(b),
+			   sizeof(struct in6_addr));
 	return (d > 0) - (d < 0);
 }
 
@@ -151,10 +155,11 @@ void sock_addr_unmap(struct sock_addr *a)
 	struct sock_addr v4 = {.len = sizeof(struct sockaddr_in)};
 	struct sockaddr_in *in = (struct sockaddr_in *)&v4.ss;
 
-	if (a->ss.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(addr6(a)))
+	if (a->ss.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(sock_addr6(a)))
 		return;
 	in->sin_family = AF_INET;
-	memcpy(&in->sin_addr, addr6(a)->s6_addr + 12, sizeof(in->sin_addr));
+	memcpy(&in->sin_addr, sock_addr6(a)->s6_addr + 12,
+	       sizeof(in->sin_addr));
 	sock_addr_set_port(&v4, sock_addr_port(a));
 	*a = v4;
 }
@@ -179,7 +184,7 @@ int sock_addr_number(const char *host, uint16_t port, struct sock_addr *out)
 }
 
 /* An interface's name, or its number. */
-static uint32_t read_scope(const char *text)
+static uint32_t sock_scope_parse(const char *text)
 {
 	uint32_t index = if_nametoindex(text);
 	char name[IF_NAMESIZE];
@@ -191,7 +196,8 @@ static uint32_t read_scope(const char *text)
 	return index;
 }
 
-int sock_addr_own_number(const char *host, uint16_t port, struct sock_addr *out)
+int sock_addr_scoped_number(const char *host, uint16_t port,
+			    struct sock_addr *out)
 {
 	const char *scope = strchr(host, '%');
 	char text[SOCK_HOST_MAX];
@@ -203,13 +209,14 @@ int sock_addr_own_number(const char *host, uint16_t port, struct sock_addr *out)
 	if (!sock_addr_number(sock_host_unscope(text), port, out) ||
 	    !sock_addr_is_link_local(out))
 		return 0;
-	index = read_scope(scope + 1);
+	index = sock_scope_parse(scope + 1);
 	((struct sockaddr_in6 *)&out->ss)->sin6_scope_id = index;
 	return index != 0;
 }
 
-/* A link-local address whose interface is not named, or not here. */
-static int check_scope(const char *host, struct err *e)
+/* Refuses a link-local address without an interface, or with one that this host
+ * does not have. */
+static int sock_check_scope(const char *host, struct err *e)
 {
 	const char *scope = strchr(host, '%');
 	char text[SOCK_HOST_MAX];
@@ -220,19 +227,22 @@ static int check_scope(const char *host, struct err *e)
 	    !sock_addr_is_link_local(&a))
 		return 0;
 	if (!scope)
-		return err_set(e, ERR_USAGE, "%s is a link-local address, "
-			       "which each interface has its own of: add this "
-			       "host's interface, as in %s%%eth0", text, text);
-	if (!read_scope(scope + 1))
-		return err_set(e, ERR_USAGE, "'%s': this host has no interface "
-			       "'%s': behind the %% of a link-local address "
-			       "each host writes its own interface", host,
-			       scope + 1);
+		return err_set(e, ERR_USAGE,
+			       "%s is a link-local address, "
+			       "valid on one interface only: append this "
+			       "host's interface, as in %s%%eth0",
+			       text, text);
+	if (!sock_scope_parse(scope + 1))
+		return err_set(e, ERR_USAGE,
+			       "'%s': this host has no interface "
+			       "'%s': after the %% of a link-local address "
+			       "give an interface of this host",
+			       host, scope + 1);
 	return 0;
 }
 
-static int take_family(const struct addrinfo *list, int family,
-		       struct sock_addr *out, int n, int max, uint16_t port)
+static int sock_add_family(const struct addrinfo *list, int family,
+			   struct sock_addr *out, int n, int max, uint16_t port)
 {
 	for (const struct addrinfo *p = list; p && n < max; p = p->ai_next) {
 		if (p->ai_family != family)
@@ -258,11 +268,11 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 
 	if (max < 1)
 		return err_set(e, ERR_ARGUMENT, "sock_resolve: no room");
-	rc = check_scope(ep->host, e);
+	rc = sock_check_scope(ep->host, e);
 	if (rc < 0)
 		return rc;
-	/* numbers need no resolver, which costs a launch milliseconds */
-	if (sock_addr_own_number(ep->host, ep->port, out))
+	/* skip the resolver for numbers: it would cost a launch milliseconds */
+	if (sock_addr_scoped_number(ep->host, ep->port, out))
 		return 1;
 	/* RFC 6761: "localhost" is loopback whatever a resolver says */
 	if (strcmp(ep->host, "localhost") == 0)
@@ -274,8 +284,8 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 			       "name, or give an address instead", ep->host,
 			       rc == EAI_SYSTEM ? strerror(errno)
 						: gai_strerror(rc));
-	n = take_family(list, AF_INET, out, 0, max, ep->port);
-	n = take_family(list, AF_INET6, out, n, max, ep->port);
+	n = sock_add_family(list, AF_INET, out, 0, max, ep->port);
+	n = sock_add_family(list, AF_INET6, out, n, max, ep->port);
 	freeaddrinfo(list);
 	if (n == 0)
 		return err_set(e, ERR_USAGE, "host '%s' has no IPv4 or IPv6 "
@@ -286,8 +296,8 @@ int sock_resolve(const struct endpoint *ep, struct sock_addr *out, int max,
 int sock_addr_is_any(const struct sock_addr *a)
 {
 	if (a->ss.ss_family == AF_INET)
-		return addr4(a) == INADDR_ANY;
-	return IN6_IS_ADDR_UNSPECIFIED(addr6(a));
+		return sock_addr4(a) == INADDR_ANY;
+	return IN6_IS_ADDR_UNSPECIFIED(sock_addr6(a));
 }
 
 int sock_addr_is_local(const struct sock_addr *a)
@@ -321,7 +331,7 @@ int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own)
 	int rc = fd < 0 ? -errno : 0;
 
 	if (!sock_addr_port(&to))
-		sock_addr_set_port(&to, 9); /* any will do but none */
+		sock_addr_set_port(&to, 9); /* any port but 0 */
 	own->len = sizeof(own->ss);
 	if (rc == 0 &&
 	    (connect(fd, (struct sockaddr *)&to.ss, to.len) < 0 ||
@@ -334,24 +344,24 @@ int sock_addr_towards(const struct sock_addr *peer, struct sock_addr *own)
 	return rc;
 }
 
-void sock_end_when_silent(int fd, uint64_t ms)
+void sock_set_silence_limit(int fd, uint64_t ms)
 {
-	/* asked from half of the time on, every sixth of it */
+	/* probe after half of the time, then after each sixth of it */
 	unsigned limit = ms < INT_MAX ? (unsigned)ms : INT_MAX;
 	int on = 1, idle = (int)(limit / 2000), every = (int)(limit / 6000);
 
 	idle = idle < 1 ? 1 : idle > 32767 ? 32767 : idle;
 	every = every < 1 ? 1 : every > 32767 ? 32767 : every;
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof(every));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
 int sock_is_stalled(int fd)
 {
 	struct tcp_info info = {.tcpi_retransmits = 0};
-	socklen_t len = sizeof info;
+	socklen_t len = sizeof(info);
 
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
 	       info.tcpi_retransmits > 0;
@@ -361,7 +371,7 @@ void sock_reset_at_close(int fd)
 {
 	struct linger none = {.l_onoff = 1, .l_linger = 0};
 
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
 int sock_listen(struct sock_addr *a, struct err *e)
@@ -394,8 +404,8 @@ fail:
 		       sock_addr_text(a, text), step, strerror(-rc));
 }
 
-static int listen_at_one_port(struct sock_addr *a, int n, int *fds,
-			      struct err *e)
+static int sock_listen_one_port(struct sock_addr *a, int n, int *fds,
+				struct err *e)
 {
 	for (int i = 0; i < n; i++) {
 		int rc;
@@ -413,13 +423,13 @@ static int listen_at_one_port(struct sock_addr *a, int n, int *fds,
 
 int sock_listen_all(struct sock_addr *a, int n, int *fds, struct err *e)
 {
-	enum { TRIES = 16 }; /* what is free at one may be taken at another */
+	enum { TRIES = 16 }; /* a port may be free at one address only */
 	uint16_t port = sock_addr_port(&a[0]);
 	int rc = -EADDRINUSE;
 
 	for (int i = 0; i < TRIES && rc == -EADDRINUSE && (!i || !port); i++) {
 		sock_addr_set_port(&a[0], port);
-		rc = listen_at_one_port(a, n, fds, e);
+		rc = sock_listen_one_port(a, n, fds, e);
 	}
 	return rc;
 }
@@ -435,7 +445,7 @@ int sock_reserve_port(uint16_t *port, struct err *e)
 		goto fail;
 	if (bind(fd, (struct sockaddr *)&a.ss, a.len) < 0)
 		goto fail;
-	/* Only after the bind: set before it, the kernel could have given us a
+	/* Only after the bind: with SO_REUSEADDR set, the kernel may pick a
 	 * port that another reservation holds. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
 		goto fail;
@@ -452,8 +462,8 @@ fail:
 		       strerror(-rc));
 }
 
-/* Waits for a connect under way; 0 or -errno. */
-static int wait_connected(int fd, int timeout_ms)
+/* Waits until a non-blocking connect is done; 0 or -errno. */
+static int sock_wait_connected(int fd, int timeout_ms)
 {
 	uint64_t end = clock_ms() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms);
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -475,9 +485,8 @@ static int wait_connected(int fd, int timeout_ms)
 	return -code;
 }
 
-int sock_has_met_itself(int fd)
+int sock_is_self_connected(int fd)
 {
-	struct linger none = {.l_onoff = 1, .l_linger = 0};
 	struct sock_addr own, peer;
 
 	own.len = peer.len = sizeof(own.ss);
@@ -486,8 +495,8 @@ int sock_has_met_itself(int fd)
 	    sock_addr_port(&own) != sock_addr_port(&peer) ||
 	    sock_addr_compare(&own, &peer) != 0)
 		return 0;
-	/* else it would wait there for a minute, and who is to listen, too */
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	/* TIME_WAIT would block the port for a minute, for the server too */
+	sock_reset_at_close(fd);
 	return 1;
 }
 
@@ -505,8 +514,8 @@ int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 	rc = connect(fd, (const struct sockaddr *)&a->ss, a->len) < 0 ? -errno
 								      : 0;
 	if (rc == -EINPROGRESS || rc == -EINTR)
-		rc = wait_connected(fd, timeout_ms);
-	if (rc == 0 && sock_has_met_itself(fd))
+		rc = sock_wait_connected(fd, timeout_ms);
+	if (rc == 0 && sock_is_self_connected(fd))
 		rc = -ECONNREFUSED;
 	flags = rc == 0 ? fcntl(fd, F_GETFL) : 0;
 	if (rc == 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
@@ -520,7 +529,7 @@ int sock_connect(const struct sock_addr *a, int timeout_ms, struct err *e)
 
 void sock_host_name(char *out)
 {
-	/* what is cut has no end of its own */
+	/* gethostname may cut the name without ending it */
 	out[SOCK_HOST_MAX - 1] = '\0';
 	if (gethostname(out, SOCK_HOST_MAX - 1) < 0)
 		snprintf(out, SOCK_HOST_MAX, "localhost");

@@ -163,7 +163,7 @@ static int is_about_user(const struct etcd_reply *r)
 {
 	static const char text[] = "user name";
 
-	return memmem(r->error.data, r->error.len, text, sizeof text - 1) !=
+	return memmem(r->error.data, r->error.len, text, sizeof(text) - 1) !=
 	       NULL;
 }
 
@@ -283,7 +283,7 @@ static void attempt(struct etcd_call *k)
 
 	k->logging_in = c->user && !c->token;
 	k->member = c->current;
-	snprintf(url, sizeof url, "%s%s", c->endpoints[k->member],
+	snprintf(url, sizeof(url), "%s%s", c->endpoints[k->member],
 		 k->logging_in ? LOGIN : k->path);
 	if (k->logging_in)
 		etcd_put_login(&login, c->user, c->password);
@@ -305,7 +305,7 @@ struct etcd_call *etcd_send(struct etcd *c, const char *path,
 			    struct slice body, uint64_t within_ms,
 			    etcd_done *done, void *owner)
 {
-	struct etcd_call *k = calloc(1, sizeof *k);
+	struct etcd_call *k = calloc(1, sizeof(*k));
 
 	if (!k)
 		return NULL;
@@ -385,7 +385,7 @@ static void begin_watch(uv_timer_t *t)
 	struct err e = ERR_INIT;
 
 	w->member = c->current;
-	snprintf(url, sizeof url, "%s/v3/watch", c->endpoints[w->member]);
+	snprintf(url, sizeof(url), "%s/v3/watch", c->endpoints[w->member]);
 	const struct http_request r = {
 		.url = url, .token = c->token,
 		.body = SLICE(w->body.data, w->body.len),
@@ -405,7 +405,7 @@ struct etcd_watch *etcd_watch(struct etcd *c, struct slice key,
 			      struct slice end, void (*changed)(void *owner),
 			      void *owner)
 {
-	struct etcd_watch *w = calloc(1, sizeof *w);
+	struct etcd_watch *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -460,16 +460,16 @@ static int take_endpoint(struct etcd *c, const char *text, size_t n, int https,
 	struct endpoint ep;
 	size_t len = strlen(c->where);
 
-	if (n >= sizeof one || c->nendpoints == ETCD_ENDPOINTS_MAX)
+	if (n >= sizeof(one) || c->nendpoints == ETCD_ENDPOINTS_MAX)
 		return err_set(e, ERR_USAGE, "'%.*s...': at most %d members of "
 			       "etcd, HOST:PORT,HOST:PORT", 80, text,
 			       ETCD_ENDPOINTS_MAX);
-	snprintf(one, sizeof one, "%.*s", (int)n, text);
+	snprintf(one, sizeof(one), "%.*s", (int)n, text);
 	if (endpoint_parse(&ep, one, ETCD_PORT, e) < 0)
 		return e ? e->code : ERR_USAGE;
 	endpoint_text(&ep, one);
-	snprintf(url, sizeof url, "%s://%s", https ? "https" : "http", one);
-	snprintf(c->where + len, sizeof c->where - len, "%s%s",
+	snprintf(url, sizeof(url), "%s://%s", https ? "https" : "http", one);
+	snprintf(c->where + len, sizeof(c->where) - len, "%s%s",
 		 len ? ", " : "", one);
 	c->endpoints[c->nendpoints] = strdup(url);
 	if (!c->endpoints[c->nendpoints])
@@ -506,7 +506,7 @@ static void release(struct etcd *c)
 	char *const strings[] = {c->cacert, c->cert, c->key, c->user,
 				 c->password, c->token};
 
-	for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+	for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++)
 		free(strings[i]);
 	for (size_t i = 0; i < c->nendpoints; i++)
 		free(c->endpoints[i]);
@@ -516,7 +516,7 @@ static void release(struct etcd *c)
 int etcd_new(struct etcd **out, uv_loop_t *loop, const struct etcd_options *o,
 	     struct err *e)
 {
-	struct etcd *c = calloc(1, sizeof *c);
+	struct etcd *c = calloc(1, sizeof(*c));
 	int failed = 0, rc;
 
 	if (!c)

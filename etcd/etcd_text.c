@@ -303,7 +303,7 @@ static void make_room(struct parse *p, const cJSON *list)
 {
 	struct etcd_reply *r = p->reply;
 	size_t n = r->nkvs + count(list) + 1;
-	struct etcd_kv *kvs = realloc(r->kvs, n * sizeof *kvs);
+	struct etcd_kv *kvs = realloc(r->kvs, n * sizeof(*kvs));
 
 	if (kvs)
 		r->kvs = kvs;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dynlib.h"
 #include "base/sock.h"
-#include "base/symbols.h"
 
 enum { SILENT_MS = 3000 };
 
@@ -38,30 +38,31 @@ struct curl {
 	__typeof__(curl_multi_cleanup) *multi_cleanup;
 };
 
-static const struct symbol rows[] = {
-	SYMBOL(struct curl, global_init, "curl_global_init"),
-	SYMBOL(struct curl, easy_init, "curl_easy_init"),
-	SYMBOL(struct curl, set, "curl_easy_setopt"),
-	SYMBOL(struct curl, info, "curl_easy_getinfo"),
-	SYMBOL(struct curl, easy_cleanup, "curl_easy_cleanup"),
-	SYMBOL(struct curl, strerror, "curl_easy_strerror"),
-	SYMBOL(struct curl, append, "curl_slist_append"),
-	SYMBOL(struct curl, free_list, "curl_slist_free_all"),
-	SYMBOL(struct curl, multi_init, "curl_multi_init"),
-	SYMBOL(struct curl, multi_set, "curl_multi_setopt"),
-	SYMBOL(struct curl, add, "curl_multi_add_handle"),
-	SYMBOL(struct curl, remove, "curl_multi_remove_handle"),
-	SYMBOL(struct curl, act, "curl_multi_socket_action"),
-	SYMBOL(struct curl, assign, "curl_multi_assign"),
-	SYMBOL(struct curl, read, "curl_multi_info_read"),
-	SYMBOL(struct curl, multi_cleanup, "curl_multi_cleanup"),
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct curl, global_init, "curl_global_init"),
+	DYNLIB_SYMBOL(struct curl, easy_init, "curl_easy_init"),
+	DYNLIB_SYMBOL(struct curl, set, "curl_easy_setopt"),
+	DYNLIB_SYMBOL(struct curl, info, "curl_easy_getinfo"),
+	DYNLIB_SYMBOL(struct curl, easy_cleanup, "curl_easy_cleanup"),
+	DYNLIB_SYMBOL(struct curl, strerror, "curl_easy_strerror"),
+	DYNLIB_SYMBOL(struct curl, append, "curl_slist_append"),
+	DYNLIB_SYMBOL(struct curl, free_list, "curl_slist_free_all"),
+	DYNLIB_SYMBOL(struct curl, multi_init, "curl_multi_init"),
+	DYNLIB_SYMBOL(struct curl, multi_set, "curl_multi_setopt"),
+	DYNLIB_SYMBOL(struct curl, add, "curl_multi_add_handle"),
+	DYNLIB_SYMBOL(struct curl, remove, "curl_multi_remove_handle"),
+	DYNLIB_SYMBOL(struct curl, act, "curl_multi_socket_action"),
+	DYNLIB_SYMBOL(struct curl, assign, "curl_multi_assign"),
+	DYNLIB_SYMBOL(struct curl, read, "curl_multi_info_read"),
+	DYNLIB_SYMBOL(struct curl, multi_cleanup, "curl_multi_cleanup"),
 };
 
-static const struct symbols libcurl = {
+static const struct dynlib libcurl = {
 	.soname = "libcurl.so.4",
 	.without = "etcd cannot be reached",
 	.remedy = "Debian's package is libcurl4",
-	.rows = rows, .n = sizeof rows / sizeof *rows,
+	.rows = rows,
+	.n = sizeof(rows) / sizeof(*rows),
 };
 
 struct http {
@@ -104,7 +105,7 @@ static const struct curl *load(struct err *e)
 
 	if (loaded)
 		return &curl;
-	if (!symbols_load(&libcurl, &curl, e))
+	if (!dynlib_load(&libcurl, &curl, e))
 		return NULL;
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
 		err_set(e, ERR_SYSTEM, "%s: %s does not start",
@@ -283,7 +284,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
 		return 0;
 	}
 	if (!w) {
-		w = calloc(1, sizeof *w);
+		w = calloc(1, sizeof(*w));
 		if (!w)
 			return -1;
 		w->http = h;
@@ -351,7 +352,7 @@ static size_t take_body(char *data, size_t one, size_t n, void *arg)
  * find out. */
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype what)
 {
-	sock_end_when_silent(fd, SILENT_MS);
+	sock_set_silence_limit(fd, SILENT_MS);
 	return CURL_SOCKOPT_OK;
 }
 
@@ -400,7 +401,7 @@ static int set_up(struct http_call *c, const struct http_request *r)
 int http_post(struct http *h, const struct http_request *r,
 	      struct http_call **out, struct err *e)
 {
-	struct http_call *c = calloc(1, sizeof *c);
+	struct http_call *c = calloc(1, sizeof(*c));
 	int failed;
 
 	if (!c)
@@ -449,7 +450,7 @@ int http_new(struct http **out, uv_loop_t *loop, const struct http_tls *tls,
 
 	if (!curl)
 		return ERR_SYSTEM;
-	h = calloc(1, sizeof *h);
+	h = calloc(1, sizeof(*h));
 	if (!h)
 		return err_set(e, -ENOMEM, "out of memory");
 	h->curl = curl;

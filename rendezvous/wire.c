@@ -1,5 +1,5 @@
-/* wire.c: frames and messages of docs/protocol.txt to bytes and back.
- * Knows layout and limits, and nothing of what a message means. */
+/* wire.c: the frames and messages of docs/protocol.txt to bytes and back. Knows
+ * their layout and limits, not what they mean. */
 #include "rendezvous/wire.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_BARRIER] = "BARRIER",
 	[WIRE_GATHER] = "GATHER",
 	[WIRE_SHARE] = "SHARE",
-	[WIRE_WHOLE] = "WHOLE",
+	[WIRE_SHARED_LIST] = "SHARED_LIST",
 	[WIRE_JOIN] = "JOIN",
 	[WIRE_STATE] = "STATE",
 	[WIRE_START] = "START",
@@ -38,17 +38,17 @@ static const char *const type_names[TYPES_END] = {
 	[WIRE_VOUCHED] = "VOUCHED",
 	[WIRE_RESUME] = "RESUME",
 	[WIRE_FATE] = "FATE",
-	[WIRE_LEFT] = "LEFT",
+	[WIRE_GOODBYE] = "GOODBYE",
 	[WIRE_WAITING] = "WAITING",
 	[WIRE_DUMP] = "DUMP",
-	[WIRE_LOOK] = "LOOK",
-	[WIRE_PAGE] = "PAGE",
+	[WIRE_DUMP_REQUEST] = "DUMP_REQUEST",
+	[WIRE_DUMP_REPLY] = "DUMP_REPLY",
 	[WIRE_NODE] = "NODE",
 	[WIRE_STATUS] = "STATUS",
 	[WIRE_JOB] = "JOB",
 };
 
-static int type_exists(int type)
+static int wire_type_exists(int type)
 {
 	return type >= 0 && type < TYPES_END && type_names[type];
 }
@@ -57,16 +57,16 @@ const char *wire_type_name(int type)
 {
 	static _Thread_local char unknown[24];
 
-	if (type_exists(type))
+	if (wire_type_exists(type))
 		return type_names[type];
-	snprintf(unknown, sizeof unknown, "type %d", type);
+	snprintf(unknown, sizeof(unknown), "type %d", type);
 	return unknown;
 }
 
 /* ---- frames ---- */
 
-/* The header, checked field by field as it comes in, so that what can never
- * become a frame is refused at once and not waited for. */
+/* Checks the header field by field as it arrives, so that bytes which can never
+ * become a frame are refused at once. */
 long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
 	      struct err *e)
 {
@@ -80,17 +80,17 @@ long wire_cut(struct slice in, uint32_t body_max, struct wire_frame *f,
 	len = reader_u32(&r);
 	if (len > body_max)
 		return err_set(e, ERR_PROTOCOL,
-			       "a frame of %u bytes, at most %u are allowed",
+			       "a frame of %u bytes; at most %u are allowed",
 			       len, body_max);
 	if (in.len < WIRE_HEADER_SIZE)
 		return 0;
 	type = reader_u8(&r);
 	kind = reader_u8(&r);
-	if (!type_exists(type))
+	if (!wire_type_exists(type))
 		return err_set(e, ERR_PROTOCOL, "no message has type %d", type);
 	if (kind > WIRE_NOTICE || reader_u16(&r) != 0)
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: kind %d, or the zero after it, is wrong",
+			       "%s: kind %d or the zero after it is wrong",
 			       wire_type_name(type), kind);
 	f->type = type;
 	f->kind = kind;
@@ -109,7 +109,7 @@ size_t wire_begin(struct buf *out, enum wire_type type, enum wire_kind kind,
 		(uint8_t)(id >> 8), (uint8_t)(id >> 16), (uint8_t)(id >> 24)};
 	size_t mark = out->len;
 
-	buf_put(out, header, sizeof header);
+	buf_put(out, header, sizeof(header));
 	return mark;
 }
 
@@ -154,14 +154,16 @@ int wire_get_greeting(struct slice in, unsigned *methods, struct err *e)
 	size_t n = in.len < MARK ? in.len : MARK;
 
 	if (memcmp(in.data, wire_preface, n))
-		return err_set(e, ERR_PROTOCOL, "something that is not a "
-			       "ddprdzv answers there; choose another port");
+		return err_set(e, ERR_PROTOCOL,
+			       "the process there is not a "
+			       "ddprdzv; choose another port");
 	if (in.len > MARK && in.data[MARK] != WIRE_VERSION)
-		return err_set(e, ERR_PROTOCOL, "it speaks version %d of the "
-			       "protocol, and this program, of ddprun "
-			       DDP_VERSION ", version %d; install the same "
-			       "ddprun on all nodes", in.data[MARK],
-			       WIRE_VERSION);
+		return err_set(e, ERR_PROTOCOL,
+			       "it speaks version %d of the "
+			       "protocol, but this program (ddprun " DDP_VERSION
+			       ") speaks version %d; install the "
+			       "same ddprun on all nodes",
+			       in.data[MARK], WIRE_VERSION);
 	if (in.len < WIRE_GREETING_SIZE)
 		return 0;
 	*methods = (unsigned char)in.data[MARK + 1];
@@ -175,8 +177,8 @@ struct slice wire_signed(struct slice body, struct slice proof)
 
 /* ---- fields ---- */
 
-/* The limits of protocol.txt section 2 that belong to a field, by its name. */
-static inline uint32_t str_max(const char *name)
+/* The limit of a field by its name: protocol.txt, section 2. */
+static inline uint32_t wire_str_max(const char *name)
 {
 	if (!strcmp(name, "key"))
 		return WIRE_KEY_MAX;
@@ -188,7 +190,7 @@ static inline uint32_t str_max(const char *name)
 	    !strcmp(name, "cause"))
 		return WIRE_TEXT_MAX;
 	if (!strcmp(name, "page"))
-		return WIRE_PAGE_MAX;
+		return WIRE_DUMP_REPLY_MAX;
 	return WIRE_NAME_MAX;
 }
 
@@ -197,47 +199,51 @@ struct fields {
 	const char *wrong; /* the first field over its limit */
 };
 
-static inline void get_u8(struct fields *s, uint8_t *v, const char *name)
+static inline void field_get_u8(struct fields *s, uint8_t *v, const char *name)
 {
 	*v = reader_u8(&s->r);
 }
 
-static inline void get_u16(struct fields *s, uint16_t *v, const char *name)
+static inline void field_get_u16(struct fields *s, uint16_t *v,
+				 const char *name)
 {
 	*v = reader_u16(&s->r);
 }
 
-static inline void get_u32(struct fields *s, uint32_t *v, const char *name)
+static inline void field_get_u32(struct fields *s, uint32_t *v,
+				 const char *name)
 {
 	*v = reader_u32(&s->r);
 }
 
-static inline void get_u64(struct fields *s, uint64_t *v, const char *name)
+static inline void field_get_u64(struct fields *s, uint64_t *v,
+				 const char *name)
 {
 	*v = reader_u64(&s->r);
 }
 
-static inline void get_i32(struct fields *s, int32_t *v, const char *name)
+static inline void field_get_i32(struct fields *s, int32_t *v, const char *name)
 {
 	*v = (int32_t)reader_u32(&s->r);
 }
 
-static inline void get_i64(struct fields *s, int64_t *v, const char *name)
+static inline void field_get_i64(struct fields *s, int64_t *v, const char *name)
 {
 	*v = (int64_t)reader_u64(&s->r);
 }
 
-static inline void get_str(struct fields *s, struct slice *v, const char *name)
+static inline void field_get_str(struct fields *s, struct slice *v,
+				 const char *name)
 {
 	*v = reader_slice(&s->r);
-	if (v->len > str_max(name) && !s->wrong)
+	if (v->len > wire_str_max(name) && !s->wrong)
 		s->wrong = name;
 }
 
-/* A list is the last field, so it has the rest. No item is shorter than its
- * 4 bytes of length: a count beyond that is a lie; nobody allocates by it. */
-static inline void get_list(struct fields *s, struct wire_items *v,
-			    const char *name)
+/* A list is the last field, so it takes the rest of the body. Every item has at
+ * least 4 bytes: a larger count is refused before anything is allocated. */
+static inline void field_get_list(struct fields *s, struct wire_items *v,
+				  const char *name)
 {
 	v->count = reader_u32(&s->r);
 	v->bytes = SLICE(s->r.p, reader_left(&s->r));
@@ -247,57 +253,57 @@ static inline void get_list(struct fields *s, struct wire_items *v,
 		s->wrong = name;
 }
 
-static inline void put_list(struct buf *b, struct wire_items v)
+static inline void field_put_list(struct buf *b, struct wire_items v)
 {
 	buf_put_u32(b, v.count);
 	buf_put(b, v.bytes.data, v.bytes.len);
 }
 
-#define put_u8 buf_put_u8
-#define put_u16 buf_put_u16
-#define put_u32 buf_put_u32
-#define put_u64 buf_put_u64
-#define put_i32(b, v) buf_put_u32((b), (uint32_t)(v))
-#define put_i64(b, v) buf_put_u64((b), (uint64_t)(v))
-#define put_str buf_put_slice
+#define field_put_u8 buf_put_u8
+#define field_put_u16 buf_put_u16
+#define field_put_u32 buf_put_u32
+#define field_put_u64 buf_put_u64
+#define field_put_i32(b, v) buf_put_u32((b), (uint32_t)(v))
+#define field_put_i64(b, v) buf_put_u64((b), (uint64_t)(v))
+#define field_put_str buf_put_slice
 
-static int fields_end(const struct fields *s, const struct wire_frame *f,
-		      struct err *e)
+static int wire_fields_end(const struct fields *s, const struct wire_frame *f,
+			   struct err *e)
 {
 	if (s->wrong)
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: its field '%s' is over its limit",
+			       "%s: field '%s' is over its limit",
 			       wire_type_name(f->type), s->wrong);
 	if (s->r.bad)
-		return err_set(e, ERR_PROTOCOL, "%s: its body is too short",
+		return err_set(e, ERR_PROTOCOL, "%s: the body is too short",
 			       wire_type_name(f->type));
 	if (reader_left(&s->r))
 		return err_set(e, ERR_PROTOCOL,
-			       "%s: its body has %zu bytes left over",
+			       "%s: the body has %zu bytes left over",
 			       wire_type_name(f->type), reader_left(&s->r));
 	return 0;
 }
 
 /* ---- messages ---- */
 
-#define PUT_FIELD(kind, name) put_##kind(out, m->name);
-#define GET_FIELD(kind, name) get_##kind(&s, &m->name, #name);
-#define DEFINE(name, FIELDS)                                                  \
-	void wire_put_##name(struct buf *out, enum wire_type type,            \
-			     enum wire_kind kind, uint32_t id,                \
-			     const struct wire_##name *m)                     \
-	{                                                                     \
-		size_t mark = wire_begin(out, type, kind, id);                \
-		FIELDS(PUT_FIELD)                                             \
-		wire_end(out, mark);                                          \
-	}                                                                     \
-	int wire_get_##name(const struct wire_frame *f,                       \
-			    struct wire_##name *m, struct err *e)             \
-	{                                                                     \
-		struct fields s = {.wrong = NULL};                            \
-		reader_init(&s.r, f->body);                                   \
-		FIELDS(GET_FIELD)                                             \
-		return fields_end(&s, f, e);                                  \
+#define PUT_FIELD(kind, name) field_put_##kind(out, m->name);
+#define GET_FIELD(kind, name) field_get_##kind(&s, &m->name, #name);
+#define DEFINE(name, FIELDS)                                                   \
+	void wire_put_##name(struct buf *out, enum wire_type type,             \
+			     enum wire_kind kind, uint32_t id,                 \
+			     const struct wire_##name *m)                      \
+	{                                                                      \
+		size_t mark = wire_begin(out, type, kind, id);                 \
+		FIELDS(PUT_FIELD)                                              \
+		wire_end(out, mark);                                           \
+	}                                                                      \
+	int wire_get_##name(const struct wire_frame *f, struct wire_##name *m, \
+			    struct err *e)                                     \
+	{                                                                      \
+		struct fields s = {.wrong = NULL};                             \
+		reader_init(&s.r, f->body);                                    \
+		FIELDS(GET_FIELD)                                              \
+		return wire_fields_end(&s, f, e);                              \
 	}
 WIRE_MESSAGES(DEFINE)
 

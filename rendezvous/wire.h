@@ -1,6 +1,6 @@
 /* wire.h: docs/protocol.txt as code: frames, and each message as a struct with
  * its put and get. Pure: bytes in, messages out; no sockets, no state.
- * The one header that the launcher, the SDK and the server share. */
+ * Shared by the launcher, the SDK and the server. */
 #ifndef RENDEZVOUS_WIRE_H
 #define RENDEZVOUS_WIRE_H
 
@@ -12,41 +12,41 @@
 enum {
 	WIRE_VERSION = 4,
 	WIRE_PREFACE_SIZE = 8,
-	WIRE_MARK_SIZE = 4, /* of that, before the version */
+	WIRE_MARK_SIZE = 4, /* the part of it before the version */
 	WIRE_NONCE_SIZE = 32,
 	WIRE_WHICH_SIZE = 16,
-	WIRE_GREETING_SIZE = WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE +
-			     WIRE_WHICH_SIZE,
+	WIRE_GREETING_SIZE =
+		WIRE_PREFACE_SIZE + WIRE_NONCE_SIZE + WIRE_WHICH_SIZE,
 	WIRE_HEADER_SIZE = 12,
 	WIRE_HELLO_MAX = 4096,
-	WIRE_WELCOME_MAX = 128 << 10, /* what is believed of nobody yet */
+	WIRE_WELCOME_MAX = 128 << 10, /* from a server without proof yet */
 	WIRE_BODY_MAX = 16 << 20,
 	WIRE_KEY_MAX = 8 << 10,
 	WIRE_VALUE_MAX = 8 << 20,
 	WIRE_KEYS_MAX = 131072,
 	WIRE_NODES_MAX = 65536,
 	WIRE_NPROC_MAX = 65536,
-	WIRE_RANK_OF_SPARE = -2, /* JOIN's node_rank; -1: any */
+	WIRE_RANK_OF_SPARE = -2,	/* JOIN's node_rank; -1: any */
 	WIRE_WORLD_MAX = WIRE_KEYS_MAX, /* ranks; a GATHER's list holds them */
-	WIRE_NAME_MAX = 1024,     /* job, host, address, node id, proof */
-	WIRE_TEXT_MAX = 64 << 10, /* text for people: reasons, tails */
-	WIRE_PAGE_MAX = 1 << 20,  /* what a node's workers do */
+	WIRE_NAME_MAX = 1024,		/* job, host, address, node id, proof */
+	WIRE_TEXT_MAX = 64 << 10,	/* text for people: reasons, tails */
+	WIRE_DUMP_REPLY_MAX = 1 << 20,	/* a node's part of a dump */
 	WIRE_DUMP_MAX_MS = 600000,
-	WIRE_TOKEN_SIZE = 16,     /* of who passes a list on */
+	WIRE_TOKEN_SIZE = 16, /* of a rank that passes on a shared list */
 	WIRE_HASH_SIZE = 32,
-	WIRE_ADDRS_MAX = 64,      /* of a node */
-	WIRE_LEASE_MS = 5000,     /* silence after which a node is lost */
+	WIRE_ADDRS_MAX = 64,  /* of a node */
+	WIRE_LEASE_MS = 5000, /* silence after which a node is lost */
 	WIRE_LEASE_MIN_MS = 100,
-	WIRE_PINGS = 20, /* in a lease: that many unanswered are a lost server;
-			  * fewer, and the lease may be as good as over where
-			  * an outage has only begun */
+	WIRE_PINGS = 20, /* in a lease; a server that answers none is lost.
+			  * With fewer, a lease could be nearly over when an
+			  * outage begins */
 };
 
 #define WIRE_NO_TIMEOUT UINT32_MAX
 
 extern const char wire_preface[WIRE_PREFACE_SIZE];
 
-/* Bits: how a client may prove itself. */
+/* Bits: how a client may authenticate. */
 enum wire_method { WIRE_NO_PROOF = 1, WIRE_BY_SECRET = 2, WIRE_BY_MUNGE = 4 };
 
 enum wire_kind { WIRE_REQUEST, WIRE_REPLY, WIRE_ERROR_REPLY, WIRE_NOTICE };
@@ -59,21 +59,22 @@ enum wire_verdict {
 	WIRE_REGROUP,
 };
 
-/* How a job is told to stop; a higher one says more. */
+/* How urgently a job must stop; a higher level includes the lower ones. */
 enum wire_level {
-	WIRE_WARNED = 1, /* there is time: who asks is told */
-	WIRE_STOPPED,    /* all workers are told */
-	WIRE_CUT,        /* all are killed */
+	WIRE_WARNED = 1, /* workers that poll ddp_should_stop are notified */
+	WIRE_STOPPED,	 /* all workers are signalled */
+	WIRE_CUT,	 /* all workers are killed */
 };
-/* Its cause: a signal, the time limit, the end of the ssh that started it. */
-/* A node that sends RESUME, to the server. */
+/* Why: a signal, the time limit, or the end of the ssh that started it. */
+enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT, WIRE_BY_SSH };
+
+/* What the server knows of a node that sends RESUME. */
 enum wire_known {
 	WIRE_UNKNOWN,
 	WIRE_KNOWN,
-	WIRE_LOST,  /* the job goes on without it; it may JOIN again */
-	WIRE_OVER,  /* and its job is */
+	WIRE_LOST, /* the job goes on without it; it may JOIN again */
+	WIRE_OVER, /* its job has ended */
 };
-enum wire_cause { WIRE_BY_SIGNAL, WIRE_BY_LIMIT, WIRE_BY_SSH };
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -89,7 +90,7 @@ enum wire_type {
 	WIRE_BARRIER,
 	WIRE_GATHER,
 	WIRE_SHARE,
-	WIRE_WHOLE,
+	WIRE_SHARED_LIST,
 	WIRE_JOIN = 30,
 	WIRE_STATE,
 	WIRE_START,
@@ -103,11 +104,11 @@ enum wire_type {
 	WIRE_VOUCHED,
 	WIRE_RESUME,
 	WIRE_FATE = 50,
-	WIRE_LEFT,
+	WIRE_GOODBYE,
 	WIRE_WAITING,
 	WIRE_DUMP = 60,
-	WIRE_LOOK,
-	WIRE_PAGE,
+	WIRE_DUMP_REQUEST,
+	WIRE_DUMP_REPLY,
 	WIRE_NODE,
 	WIRE_STATUS,
 	WIRE_JOB,
@@ -121,39 +122,40 @@ struct wire_frame {
 	struct slice body;
 };
 
-/* Cuts the frame at the start of in. Returns its whole size in bytes, 0 if
- * more bytes are needed, ERR_PROTOCOL with text if it breaks a limit or names
- * a type or kind that does not exist. */
+/* Cuts the frame at the start of in. Returns its size in bytes, 0 if more bytes
+ * are needed, or ERR_PROTOCOL with a text if it breaks a limit or its type or
+ * kind does not exist. */
 MUST_CHECK long wire_cut(struct slice in, uint32_t body_max,
 			 struct wire_frame *f, struct err *e);
 
 /* Starts a frame in out and returns a mark for wire_end, which fills in the
- * length. What is put between is the body. */
+ * length. The body is put between the two calls. */
 size_t wire_begin(struct buf *out, enum wire_type type, enum wire_kind kind,
 		  uint32_t id);
 void wire_end(struct buf *out, size_t mark);
 
-/* A whole frame with an empty body. */
+/* Puts a frame with an empty body. */
 void wire_put_empty(struct buf *out, enum wire_type type, enum wire_kind kind,
 		    uint32_t id);
 
-/* The greeting: methods are bits, nonce has WIRE_NONCE_SIZE bytes, which
- * WIRE_WHICH_SIZE (proof_which), or is NULL: the server takes any job. */
+/* Puts the greeting: methods are bits of enum wire_method, nonce has
+ * WIRE_NONCE_SIZE bytes; which has WIRE_WHICH_SIZE (proof_which), or is NULL if
+ * the server takes any job. */
 void wire_put_greeting(struct buf *out, unsigned methods, const void *nonce,
 		       const void *which);
-/* As much of one as has come: 1 it is whole, and *methods known; 0 it is not
- * yet; ERR_PROTOCOL it will be none, with text. */
+/* Reads as much of a greeting as has arrived. 1: it is complete, *methods is
+ * set; 0: it is incomplete; ERR_PROTOCOL with a text: it is not a greeting. */
 int wire_get_greeting(struct slice in, unsigned *methods, struct err *e);
 
-/* A body whose last field is a proof, up to that: what the proof is of. */
+/* The part of a body that its last field, a proof, covers. */
 struct slice wire_signed(struct slice body, struct slice proof);
 
-/* "HELLO", "JOIN", or "type 99". For logs. */
+/* "HELLO", "JOIN", or "type 99", for logs. */
 const char *wire_type_name(int type);
 
-/* The fields of each message, in order. A `list` is a u32 count and then items,
- * kept as raw bytes after the count: build it in a buf, walk it with a reader
- * (and check the reader: the items themselves are not looked at here).
+/* The fields of each message, in order. A `list` is a u32 count and then its
+ * items as raw bytes: build it in a buf, walk it with a reader (and check the
+ * reader: get does not validate the items).
  * F(kind, name); kinds: u8 u16 u32 u64 i32 i64 str list. */
 #define WIRE_HELLO_FIELDS(F) F(u8, role) F(str, job) F(str, host) \
 	F(u32, round) F(u32, rank) F(u64, session) F(u8, method)               \
@@ -216,9 +218,9 @@ const char *wire_type_name(int type);
 	F(str, peer) F(u16, peer_port) F(str, own) F(u16, own_port)
 #define WIRE_DUMP_FIELDS(F) F(u8, json) F(u8, no_stacks) F(u32, last)         \
 	F(u32, timeout_ms)
-#define WIRE_LOOK_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
-#define WIRE_PAGE_FIELDS(F) F(u32, number) F(str, text) F(str, page)          \
-	F(list, calls)
+#define WIRE_DUMP_REQUEST_FIELDS(F) F(u32, number) WIRE_DUMP_FIELDS(F)
+#define WIRE_DUMP_REPLY_FIELDS(F) \
+	F(u32, number) F(str, text) F(str, page) F(list, calls)
 #define WIRE_NODE_FIELDS(F) F(i32, node_rank) F(str, host) F(u8, answered)    \
 	F(u64, silent_ms) F(str, text) F(str, page) F(list, calls)
 #define WIRE_ASKED_FIELDS(F) F(u32, asked)
@@ -230,26 +232,48 @@ const char *wire_type_name(int type);
 	F(u64, bytes) F(list, nodes)
 
 /* struct name suffix, FIELDS macro */
-#define WIRE_MESSAGES(M)                                                      \
-	M(hello, WIRE_HELLO_FIELDS) M(welcome, WIRE_WELCOME_FIELDS)            \
-	M(key, WIRE_KEY_FIELDS)                                                \
-	M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS)          \
-	M(add, WIRE_ADD_FIELDS) M(compare_set, WIRE_COMPARE_SET_FIELDS)        \
-	M(barrier, WIRE_BARRIER_FIELDS) M(gather, WIRE_GATHER_FIELDS)          \
-	M(share, WIRE_SHARE_FIELDS) M(shared, WIRE_SHARED_FIELDS)              \
-	M(int, WIRE_INT_FIELDS) M(value, WIRE_VALUE_FIELDS)                    \
-	M(list, WIRE_LIST_FIELDS) M(text, WIRE_TEXT_FIELDS)                    \
-	M(error, WIRE_ERROR_FIELDS) M(join, WIRE_JOIN_FIELDS)                  \
-	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)                \
-	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)            \
-	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                  \
-	M(vouch, WIRE_VOUCH_FIELDS) M(vouched, WIRE_VOUCHED_FIELDS)            \
-	M(end, WIRE_END_FIELDS) M(resume, WIRE_RESUME_FIELDS)                  \
-	M(resumed, WIRE_RESUMED_FIELDS)                                        \
-	M(fate, WIRE_FATE_FIELDS) M(waiting, WIRE_WAITING_FIELDS)              \
-	M(dump, WIRE_DUMP_FIELDS) M(look, WIRE_LOOK_FIELDS)                    \
-	M(page, WIRE_PAGE_FIELDS) M(node_page, WIRE_NODE_FIELDS)               \
-	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)
+#define WIRE_MESSAGES(M)                                                                                 \
+	M(hello, WIRE_HELLO_FIELDS)                                                                      \
+	M(welcome, WIRE_WELCOME_FIELDS)                                                                  \
+	M(key, WIRE_KEY_FIELDS) M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS) M(         \
+		add,                                                                                     \
+		WIRE_ADD_FIELDS) M(compare_set,                                                          \
+				   WIRE_COMPARE_SET_FIELDS) M(barrier,                                   \
+							      WIRE_BARRIER_FIELDS) M(gather,             \
+										     WIRE_GATHER_FIELDS) \
+		M(share, WIRE_SHARE_FIELDS) M(shared, WIRE_SHARED_FIELDS) M(                             \
+			int,                                                                             \
+			WIRE_INT_FIELDS) M(value,                                                        \
+					   WIRE_VALUE_FIELDS) M(list,                                    \
+								WIRE_LIST_FIELDS)                        \
+			M(text, WIRE_TEXT_FIELDS) M(error, WIRE_ERROR_FIELDS) M(                         \
+				join,                                                                    \
+				WIRE_JOIN_FIELDS) M(state,                                               \
+						    WIRE_STATE_FIELDS) M(start,                          \
+									 WIRE_START_FIELDS)              \
+				M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS) M(           \
+					leave,                                                           \
+					WIRE_LEAVE_FIELDS) M(stop,                                       \
+							     WIRE_STOP_FIELDS) M(vouch,                  \
+										 WIRE_VOUCH_FIELDS)      \
+					M(vouched, WIRE_VOUCHED_FIELDS) M(                               \
+						end,                                                     \
+						WIRE_END_FIELDS) M(resume,                               \
+								   WIRE_RESUME_FIELDS)                   \
+						M(resumed, WIRE_RESUMED_FIELDS) M(                       \
+							fate,                                            \
+							WIRE_FATE_FIELDS) M(waiting,                     \
+									    WIRE_WAITING_FIELDS)         \
+							M(dump, WIRE_DUMP_FIELDS) M(                     \
+								dump_request,                            \
+								WIRE_DUMP_REQUEST_FIELDS)                \
+								M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M( \
+									node_dump,                       \
+									WIRE_NODE_FIELDS)                \
+									M(asked,                         \
+									  WIRE_ASKED_FIELDS)             \
+										M(job,                   \
+										  WIRE_JOB_FIELDS)
 
 struct wire_items {
 	uint32_t count;
@@ -267,7 +291,7 @@ typedef struct wire_items wire_field_list;
 
 /* For each message: struct wire_NAME; wire_put_NAME writes a whole frame;
  * wire_get_NAME reads a frame's body (slices point into it) and returns 0, or
- * ERR_PROTOCOL if it is too short, has bytes left over, or breaks a limit. */
+ * ERR_PROTOCOL if it is too short, too long, or breaks a limit. */
 #define WIRE_DECLARE_FIELD(kind, name) wire_field_##kind name;
 #define WIRE_DECLARE(name, FIELDS)                                            \
 	struct wire_##name {                                                  \
@@ -282,7 +306,7 @@ WIRE_MESSAGES(WIRE_DECLARE)
 #undef WIRE_DECLARE
 #undef WIRE_DECLARE_FIELD
 
-/* An item of PAGE's calls. r->bad tells when the list was torn. */
+/* An item of DUMP_REPLY's calls. r->bad is set if the list is torn. */
 struct wire_call {
 	uint32_t rank, comm;
 	uint64_t number;

@@ -47,7 +47,8 @@ static int exit_report_is_stopped(struct exit_reports *r, struct worker *w)
 {
 	if (!r->stop->level)
 		return w->stopped;
-	if (recorder_asks(&r->failure->recorder, w->local_rank) == FLIGHT_TOLD)
+	if (recorder_asks(&r->failure->recorder, w->local_rank) ==
+	    FLIGHT_NOTIFIED)
 		w->stopped = 1;
 	return stop_request_is_obeyed(r->stop, w, w->stopped);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/own_addr.h"
+#include "base/local_addrs.h"
 #include "base/random.h"
 #include "launcher/config/inferred.h"
 #include "launcher/config/inferred_mpi.h"
@@ -171,7 +171,7 @@ static int decide_interface(struct config *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--interface and --local-addr "
 			       "both say where other nodes reach this one; "
 			       "leave one of them out");
-	rc = own_addr_on(c->interface, c->interface_addr, e);
+	rc = local_addr_on(c->interface, c->interface_addr, e);
 	c->local_addr = c->interface_addr;
 	c->local_addr_given = rc == 0;
 	return rc;
@@ -185,7 +185,7 @@ static int is_store_elsewhere(const struct config *c)
 
 	return c->local_addr_given &&
 	       strcmp(c->local_addr, c->endpoint.host) != 0 &&
-	       !sock_addr_own_number(c->local_addr, 0, &a);
+	       !sock_addr_scoped_number(c->local_addr, 0, &a);
 }
 
 int config_rdzv_decide(struct config *c, struct err *e)

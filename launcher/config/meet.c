@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/local_addrs.h"
 #include "base/log.h"
-#include "base/own_addr.h"
 #include "base/random.h"
 #include "pmi/place.h"
 #include "pmi/pmi.h"
@@ -288,7 +288,7 @@ static int listen_at_offered(const struct place *p, int *fds, struct err *e)
 	int n = 0, rc;
 
 	for (int i = 0; i < p->n; i++) {
-		int own = own_addrs_of(&p->at[i], a, PLACES_MAX, NULL);
+		int own = local_addrs_of(&p->at[i], a, PLACES_MAX, NULL);
 
 		for (int k = 0; k < own; k++)
 			n = sock_addr_add(at, n, PLACES_MAX, &a[k]);
@@ -305,7 +305,7 @@ static int offer_given(struct place *p, const struct config *c, uint16_t port,
 {
 	char at[SOCK_TEXT_MAX], host[SOCK_HOST_MAX];
 	struct sock_addr own[PLACES_MAX];
-	int n = own_addrs_of(&c->endpoint, own, PLACES_MAX, e);
+	int n = local_addrs_of(&c->endpoint, own, PLACES_MAX, e);
 
 	if (n < 0)
 		return n;
@@ -337,10 +337,9 @@ static int offer(struct place *p, const struct config *c, uint16_t port,
 	snprintf(p->job, sizeof(p->job), "mpi-%s", token);
 	if (c->endpoint_given || c->master_addr_given)
 		return offer_given(p, c, port, e);
-	p->n = c->local_addr_given
-		       ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
-				  c->local_addr) > 0
-		       : own_addrs(addrs, PLACES_MAX);
+	p->n = c->local_addr_given ? snprintf(addrs[0], sizeof(addrs[0]), "%s",
+					      c->local_addr) > 0
+				   : local_addrs(addrs, PLACES_MAX);
 	for (int i = 0; i < p->n; i++) {
 		snprintf(p->at[i].host, SOCK_HOST_MAX, "%.255s", addrs[i]);
 		p->at[i].port = port;

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/local_addrs.h"
 #include "base/log.h"
-#include "base/own_addr.h"
 #include "launcher/config/scontrol.h"
 
 static int resolve(const struct config *c, const char *at,
@@ -65,7 +65,7 @@ void step_address_own(const struct config *c, char *text)
 	if (c->slurm.srun_at[0] && resolve(c, c->slurm.srun_at, &a, 1) > 0 &&
 	    sock_addr_is_local(&a) && !sock_addr_is_loopback(&a))
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->slurm.srun_at);
-	else if (own_addrs(own_texts, 1) > 0)
+	else if (local_addrs(own_texts, 1) > 0)
 		snprintf(text, SOCK_TEXT_MAX, "%s", own_texts[0]);
 	else
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->endpoint.host);

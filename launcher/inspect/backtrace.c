@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/dynlib.h"
 #include "base/file.h"
-#include "base/symbols.h"
 #include "launcher/inspect/thread_snapshot.h"
 
 struct dw {
@@ -33,30 +33,31 @@ struct dw {
 
 static struct dw dw;
 
-static const struct symbol rows[] = {
-	SYMBOL(struct dw, begin, "dwfl_begin"),
-	SYMBOL(struct dw, end, "dwfl_end"),
-	SYMBOL(struct dw, report, "dwfl_linux_proc_report"),
-	SYMBOL(struct dw, report_end, "dwfl_report_end"),
-	SYMBOL(struct dw, find_elf, "dwfl_linux_proc_find_elf"),
-	SYMBOL(struct dw, attach, "dwfl_attach_state"),
-	SYMBOL(struct dw, registers, "dwfl_thread_state_registers"),
-	SYMBOL(struct dw, register_pc, "dwfl_thread_state_register_pc"),
-	SYMBOL(struct dw, frames, "dwfl_getthread_frames"),
-	SYMBOL(struct dw, frame_pc, "dwfl_frame_pc"),
-	SYMBOL(struct dw, module, "dwfl_addrmodule"),
-	SYMBOL(struct dw, module_info, "dwfl_module_info"),
-	SYMBOL(struct dw, function, "dwfl_module_addrname"),
-	SYMBOL(struct dw, source, "dwfl_module_getsrc"),
-	SYMBOL(struct dw, line, "dwfl_lineinfo"),
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct dw, begin, "dwfl_begin"),
+	DYNLIB_SYMBOL(struct dw, end, "dwfl_end"),
+	DYNLIB_SYMBOL(struct dw, report, "dwfl_linux_proc_report"),
+	DYNLIB_SYMBOL(struct dw, report_end, "dwfl_report_end"),
+	DYNLIB_SYMBOL(struct dw, find_elf, "dwfl_linux_proc_find_elf"),
+	DYNLIB_SYMBOL(struct dw, attach, "dwfl_attach_state"),
+	DYNLIB_SYMBOL(struct dw, registers, "dwfl_thread_state_registers"),
+	DYNLIB_SYMBOL(struct dw, register_pc, "dwfl_thread_state_register_pc"),
+	DYNLIB_SYMBOL(struct dw, frames, "dwfl_getthread_frames"),
+	DYNLIB_SYMBOL(struct dw, frame_pc, "dwfl_frame_pc"),
+	DYNLIB_SYMBOL(struct dw, module, "dwfl_addrmodule"),
+	DYNLIB_SYMBOL(struct dw, module_info, "dwfl_module_info"),
+	DYNLIB_SYMBOL(struct dw, function, "dwfl_module_addrname"),
+	DYNLIB_SYMBOL(struct dw, source, "dwfl_module_getsrc"),
+	DYNLIB_SYMBOL(struct dw, line, "dwfl_lineinfo"),
 };
 
-static const struct symbols libdw = {
+static const struct dynlib libdw = {
 	.soname = "libdw.so.1",
 	.without = "no native stacks",
 	.remedy = "elfutils' library, 0.158 or later; Debian's package is "
 		  "libdw1",
-	.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+	.rows = rows,
+	.n = sizeof(rows) / sizeof(*rows),
 };
 
 static int backtrace_load(struct err *e)
@@ -64,7 +65,7 @@ static int backtrace_load(struct err *e)
 	static int loaded;
 
 	if (!loaded)
-		loaded = symbols_load(&libdw, &dw, e) != NULL;
+		loaded = dynlib_load(&libdw, &dw, e) != NULL;
 	return loaded ? 0 : ERR_SYSTEM;
 }
 

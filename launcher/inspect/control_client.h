@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "base/option.h"
 #include "base/sock.h"
 #include "rendezvous/auth/auth.h"

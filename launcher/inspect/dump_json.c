@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/sock.h"
 #include "base/utf8.h"
-#include "launcher/inspect/dump.h"
-#include "base/json.h"
 #include "launcher/inspect/backtrace.h"
+#include "launcher/inspect/dump.h"
 
 enum { VERSION = 1, MISSING_MAX = 4096 };
 
@@ -51,7 +51,7 @@ static void dump_json_add_calls(const struct json *j, cJSON *to,
 				long last)
 {
 	const struct local_worker *w = &l->workers[i];
-	const struct flight_op *op = w->view ? flight_under_way(w->view) : NULL;
+	const struct flight_op *op = w->view ? flight_oldest_open(w->view) : NULL;
 	static uint32_t ranks[MISSING_MAX];
 	uint32_t elsewhere;
 	size_t n = local_workers_missing(l, i, ranks, MISSING_MAX, &elsewhere);

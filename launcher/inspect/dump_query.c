@@ -14,7 +14,7 @@ struct dump_query_request {
 	const struct wire_dump *dump;
 };
 
-static int dump_query_add(struct dump_query *q, const struct wire_node_page *m)
+static int dump_query_add(struct dump_query *q, const struct wire_node_dump *m)
 {
 	struct dump_node *more =
 		realloc(q->nodes, (q->n + 1) * sizeof(*more)), *n;
@@ -52,12 +52,12 @@ static int dump_query_on_notice(void *arg, const struct wire_frame *f,
 				struct err *e)
 {
 	struct dump_query_request *r = arg;
-	struct wire_node_page m;
+	struct wire_node_dump m;
 	int rc;
 
 	if (f->type != WIRE_NODE)
 		return 0;
-	rc = wire_get_node_page(f, &m, e);
+	rc = wire_get_node_dump(f, &m, e);
 	if (rc == 0 && (rc = dump_query_add(r->query, &m)) < 0)
 		err_set(e, rc, "out of memory for the dump");
 	return rc;

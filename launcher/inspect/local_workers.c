@@ -97,7 +97,7 @@ static int local_workers_add(struct local_workers *l,
 	if (!w->view)
 		return -ENOMEM;
 	l->n++;
-	rc = flight_take(w->view, fd, flight_part_at(job, part));
+	rc = flight_read_at(w->view, fd, flight_part_at(job, part));
 	if (rc == 0 && w->view->rank != w->rank)
 		rc = ERR_DATA;
 	local_worker_find_program(w, rc == 0 ? w->view->pid : 0);
@@ -122,7 +122,7 @@ static int local_workers_add_agent(struct local_workers *l, pid_t pid,
 		close(fd);
 		return -ENOMEM;
 	}
-	if (l->njobs < JOBS_MAX && flight_file_take(head, fd) == 0 &&
+	if (l->njobs < JOBS_MAX && flight_file_read(head, fd) == 0 &&
 	    head->agent_pid == pid && (!job || strcmp(job, head->job) == 0)) {
 		l->jobs[l->njobs++] = head;
 		for (uint32_t i = 0; rc == 0 && i < head->parts; i++)
@@ -295,7 +295,7 @@ size_t local_workers_missing(const struct local_workers *l, size_t i,
 			     uint32_t *ranks, size_t max, uint32_t *elsewhere)
 {
 	const struct local_worker *me = &l->workers[i];
-	const struct flight_op *to = me->view ? flight_under_way(me->view)
+	const struct flight_op *to = me->view ? flight_oldest_open(me->view)
 					      : NULL;
 	uint32_t known = 0;
 	size_t n = 0;

@@ -4,7 +4,7 @@
 #ifndef LAUNCHER_LOCAL_WORKERS_H
 #define LAUNCHER_LOCAL_WORKERS_H
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 
 enum local_recorder {
 	RECORDER_KNOWN,

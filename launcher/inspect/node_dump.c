@@ -69,7 +69,7 @@ static void node_dump_kill(struct node_dump *p, const char *why)
 }
 
 /* The output of a child that failed says why. */
-static void node_dump_set_error(struct node_dump *p, struct wire_page *m)
+static void node_dump_set_error(struct node_dump *p, struct wire_dump_reply *m)
 {
 	char name[SIGNAL_NAME_MAX];
 
@@ -135,8 +135,8 @@ static struct wire_items node_dump_put_calls(struct buf *out)
 
 static void node_dump_check_done(struct node_dump *p)
 {
-	struct wire_page m = {.number = p->number,
-			      .page = SLICE(p->text.data, p->text.len)};
+	struct wire_dump_reply m = {.number = p->number,
+				    .page = SLICE(p->text.data, p->text.len)};
 	struct buf calls = BUF_INIT(CALLS_MAX);
 	struct node_dumps *all = p->all;
 
@@ -214,7 +214,7 @@ int node_dumps_reaped(struct node_dumps *all, pid_t pid, int status)
 
 /* ---- starting the child ---- */
 
-static pid_t node_dump_spawn(int out, const struct wire_look *look,
+static pid_t node_dump_spawn(int out, const struct wire_dump_request *look,
 			     struct err *e)
 {
 	extern char **environ;
@@ -242,7 +242,7 @@ static pid_t node_dump_spawn(int out, const struct wire_look *look,
 	return pid;
 }
 
-static void node_dump_new(struct node_dumps *all, const struct wire_look *look,
+static void node_dump_new(struct node_dumps *all, const struct wire_dump_request *look,
 			  int in, pid_t pid, struct node_dump *p)
 {
 	struct err e = ERR_INIT;
@@ -250,7 +250,7 @@ static void node_dump_new(struct node_dumps *all, const struct wire_look *look,
 
 	*p = (struct node_dump){.all = all, .number = look->number, .pid = pid,
 			   .timeout_ms = look->timeout_ms, .handles = 2,
-			   .text = BUF_INIT(WIRE_PAGE_MAX)};
+			   .text = BUF_INIT(WIRE_DUMP_REPLY_MAX)};
 	p->next = all->list;
 	if (p->next)
 		p->next->pprev = &p->next;
@@ -273,7 +273,7 @@ static void node_dump_new(struct node_dumps *all, const struct wire_look *look,
 	uv_timer_start(&p->timer, on_timer, p->timeout_ms, 0);
 }
 
-static int node_dump_start(struct node_dumps *all, const struct wire_look *look,
+static int node_dump_start(struct node_dumps *all, const struct wire_dump_request *look,
 			   struct err *e)
 {
 	struct node_dump *p;
@@ -301,9 +301,9 @@ static int node_dump_start(struct node_dumps *all, const struct wire_look *look,
 	return 0;
 }
 
-void node_dumps_start(struct node_dumps *all, const struct wire_look *look)
+void node_dumps_start(struct node_dumps *all, const struct wire_dump_request *look)
 {
-	struct wire_page m = {.number = look->number};
+	struct wire_dump_reply m = {.number = look->number};
 	struct err e = ERR_INIT;
 
 	if (node_dump_start(all, look, &e) == 0)

@@ -13,7 +13,7 @@ struct node_dump;
 
 /* A dump is ready, or failed with a text that says why. Called once for each
  * node_dumps_start, possibly inside it, unless node_dumps_close comes first. */
-typedef void node_dump_on_done(void *owner, const struct wire_page *page);
+typedef void node_dump_on_done(void *owner, const struct wire_dump_reply *page);
 
 struct node_dumps {
 	uv_loop_t *loop;
@@ -25,7 +25,7 @@ struct node_dumps {
 
 void node_dumps_init(struct node_dumps *d, uv_loop_t *loop,
 		     node_dump_on_done *on_done, void *owner);
-void node_dumps_start(struct node_dumps *d, const struct wire_look *look);
+void node_dumps_start(struct node_dumps *d, const struct wire_dump_request *look);
 /* A child ended: 1 if it was writing a dump. */
 int node_dumps_reaped(struct node_dumps *d, pid_t pid, int status);
 /* Kills the children and drops their dumps. The loop must run once more. */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/local_addrs.h"
 #include "base/log.h"
-#include "base/own_addr.h"
 
 int listen_addrs_is_loopback(const char *host)
 {
@@ -61,7 +61,7 @@ static int is_said(const struct config *c, struct sock_addr *own)
 static int add_outside(struct sock_addr *out, int n)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
-	int max = SOCK_LISTEN_MAX - n, found = own_addrs_outside(own, max);
+	int max = SOCK_LISTEN_MAX - n, found = local_addrs_external(own, max);
 
 	for (int i = 0; i < found; i++)
 		n = sock_addr_add(out, n, SOCK_LISTEN_MAX, &own[i]);
@@ -130,7 +130,7 @@ static int said(const struct config *c, struct sock_addr *out, struct err *e)
 	int n;
 
 	snprintf(at.host, sizeof(at.host), "%s", c->local_addr);
-	n = own_addrs_of(&at, own, SOCK_LISTEN_MAX, e);
+	n = local_addrs_of(&at, own, SOCK_LISTEN_MAX, e);
 	if (n < 0)
 		return n;
 	if (n == 0)
@@ -182,7 +182,7 @@ int listen_addrs_choose_candidate(const struct config *c, struct sock_addr *out,
 
 	/* an etcd on each node, or one for all nodes here: nobody knows */
 	if (rc == 0 && !c->local_addr_given)
-		choose(c, own, own_addrs_outside(own, SOCK_LISTEN_MAX), out);
+		choose(c, own, local_addrs_external(own, SOCK_LISTEN_MAX), out);
 	sock_addr_set_port(out, 0);
 	return rc < 0 ? rc : 0;
 }

@@ -193,7 +193,7 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 {
 	struct wire_state state;
 	struct wire_waiting waiting;
-	struct wire_look look;
+	struct wire_dump_request look;
 	struct wire_stop stop;
 	int rc = 0;
 
@@ -221,8 +221,8 @@ static int member_on_notice(struct member *m, const struct wire_frame *f,
 		if (rc == 0)
 			member_on_waiting(m, &waiting);
 		return rc;
-	case WIRE_LOOK:
-		rc = wire_get_look(f, &look, e);
+	case WIRE_DUMP_REQUEST:
+		rc = wire_get_dump_request(f, &look, e);
 		if (rc == 0)
 			node_dumps_start(&m->pages, &look);
 		return rc;

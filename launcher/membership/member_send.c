@@ -168,13 +168,13 @@ void member_leave(struct member *m, int signal, const char *text)
 	member_flush(m);
 }
 
-void member_send_page(void *owner, const struct wire_page *page)
+void member_send_page(void *owner, const struct wire_dump_reply *page)
 {
 	struct member *m = owner;
 
 	if (!member_is_connected(m))
 		return;
-	wire_put_page(member_out(m), WIRE_PAGE, WIRE_NOTICE, 0, page);
+	wire_put_dump_reply(member_out(m), WIRE_DUMP_REPLY, WIRE_NOTICE, 0, page);
 	member_flush(m);
 }
 

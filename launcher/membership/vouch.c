@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/own_addr.h"
+#include "base/local_addrs.h"
 
 enum { ADDRS_BYTES_MAX = WIRE_ADDRS_MAX * (4 + INET6_ADDRSTRLEN) };
 
@@ -19,7 +19,7 @@ void vouch_init(struct vouch *v)
 struct wire_items vouch_addrs(struct vouch *v)
 {
 	struct sock_addr all[WIRE_ADDRS_MAX];
-	int n = own_addrs_all(all, WIRE_ADDRS_MAX);
+	int n = local_addrs_all(all, WIRE_ADDRS_MAX);
 	char text[SOCK_TEXT_MAX];
 
 	buf_reset(&v->addrs);

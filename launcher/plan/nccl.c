@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/local_addrs.h"
 #include "base/log.h"
-#include "base/own_addr.h"
 
 #define LEVELS "VERSION, WARN, INFO, ABORT, TRACE"
 #define SUBSYSTEMS                                                            \
@@ -124,7 +124,7 @@ const char *nccl_interface(const struct nccl *n, const char *node_addr,
 		return n->interface;
 	if (nnodes < 2)
 		return "";
-	if (own_addr_interface(node_addr, out) == 0)
+	if (local_addr_interface(node_addr, out) == 0)
 		return out;
 	log_warn("--net-interface auto: other nodes reach this one by %s, "
 		 "which is the address of no interface, or of several; NCCL "

@@ -100,9 +100,9 @@ int recorder_asks(const struct recorder *r, uint32_t local_rank)
 
 	if (r->head &&
 	    pread(r->fd, &asks, sizeof(asks),
-		  cell(r, local_rank, offsetof(struct flight, asks))) < 0)
+		  cell(r, local_rank, offsetof(struct flight, polls))) < 0)
 		asks = 0;
-	return asks == FLIGHT_ASKS || asks == FLIGHT_TOLD ? (int)asks : 0;
+	return asks == FLIGHT_POLLS || asks == FLIGHT_NOTIFIED ? (int)asks : 0;
 }
 
 int recorder_is_in_world(const struct recorder *r, uint32_t local_rank)
@@ -127,8 +127,8 @@ char *recorder_missed(const struct recorder *r, uint32_t local_rank, char *out)
 	int i = 0;
 
 	out[0] = '\0';
-	if (v && flight_take(v, r->fd, flight_part_at(r->head, local_rank)) ==
-			 0)
+	if (v &&
+	    flight_read_at(v, r->fd, flight_part_at(r->head, local_rank)) == 0)
 		i = v->n;
 	while (i > 0 && v->ops[i - 1].state == FLIGHT_FAILED)
 		i--;
@@ -144,8 +144,8 @@ char *recorder_last(const struct recorder *r, uint32_t local_rank,
 	struct flight_view *v = r->head ? malloc(sizeof(*v)) : NULL;
 
 	out[0] = '\0';
-	if (v && flight_take(v, r->fd, flight_part_at(r->head, local_rank)) ==
-			 0)
+	if (v &&
+	    flight_read_at(v, r->fd, flight_part_at(r->head, local_rank)) == 0)
 		flight_last_text(v, now_ns, out);
 	free(v);
 	return out;

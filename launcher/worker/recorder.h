@@ -1,9 +1,9 @@
-/* recorder.h: the agent's side of the flight recorder (base/flight.h): one file
- * without a name for the workers of a round, which outlives them. */
+/* recorder.h: the agent's side of the flight recorder (base/flight_recorder.h):
+ * one file without a name for the workers of a round, which outlives them. */
 #ifndef LAUNCHER_RECORDER_H
 #define LAUNCHER_RECORDER_H
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 
 struct recorder {
 	int fd; /* -1: there is none, and nothing is known of any worker */
@@ -29,7 +29,7 @@ void recorder_started(struct recorder *r, uint32_t local_rank, pid_t pid);
 
 /* Those of its workers that ask (ddp_should_stop) are told so from now on. */
 void recorder_stop(struct recorder *r);
-/* Whether it asks: 0, or an enum flight_asks. */
+/* Whether it asks: 0, or an enum flight_polls. */
 int recorder_asks(const struct recorder *r, uint32_t local_rank);
 
 /* It has made its world and has not called ddp_finalize. */

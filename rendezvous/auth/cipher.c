@@ -28,7 +28,7 @@ void cipher_start(struct cipher *c, enum cipher_end end,
 
 void cipher_wipe(struct cipher *c)
 {
-	sodium_memzero(c, sizeof *c);
+	sodium_memzero(c, sizeof(*c));
 }
 
 /* ---- records ---- */

@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/dynlib.h"
 #include "base/sock.h"
-#include "base/symbols.h"
 #include "rendezvous/auth/slurm_conf.h"
 
 #define USUAL_SOCKET "/run/munge/munge.socket.2"
@@ -35,28 +35,30 @@ static struct munge_calls calls;
 static int load_rc;
 static struct err load_why;
 
-static const struct symbol rows[] = {
-	SYMBOL(struct munge_calls, encode, "munge_encode"),
-	SYMBOL(struct munge_calls, decode, "munge_decode"),
-	SYMBOL(struct munge_calls, create, "munge_ctx_create"),
-	SYMBOL(struct munge_calls, destroy, "munge_ctx_destroy"),
-	SYMBOL(struct munge_calls, set, "munge_ctx_set"),
-	SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct munge_calls, encode, "munge_encode"),
+	DYNLIB_SYMBOL(struct munge_calls, decode, "munge_decode"),
+	DYNLIB_SYMBOL(struct munge_calls, create, "munge_ctx_create"),
+	DYNLIB_SYMBOL(struct munge_calls, destroy, "munge_ctx_destroy"),
+	DYNLIB_SYMBOL(struct munge_calls, set, "munge_ctx_set"),
+	DYNLIB_SYMBOL(struct munge_calls, why, "munge_ctx_strerror"),
 };
 
 static void load_once(void)
 {
 	char host[SOCK_HOST_MAX], without[SOCK_HOST_MAX + 32];
-	const struct symbols libmunge = {
-		.soname = "libmunge.so.2", .without = without,
+	const struct dynlib libmunge = {
+		.soname = "libmunge.so.2",
+		.without = without,
 		.remedy = "Debian's package is libmunge2",
-		.rows = rows, .n = sizeof(rows) / sizeof(*rows),
+		.rows = rows,
+		.n = sizeof(rows) / sizeof(*rows),
 	};
 
 	sock_host_name(host);
 	snprintf(without, sizeof(without), "munge cannot be asked on %s",
 		 host);
-	if (!symbols_load(&libmunge, &calls, &load_why))
+	if (!dynlib_load(&libmunge, &calls, &load_why))
 		load_rc = load_why.code = ERR_PROOF;
 }
 

@@ -39,7 +39,7 @@ int tenants_secret(const char *folder, struct slice job, struct proof *secret,
 		return 0;
 	if (!is_plain(job.data, n))
 		return err_set(e, ERR_PROOF, "no tenant has that name");
-	snprintf(path, sizeof path, "%s/%.*s", folder, (int)n, job.data);
+	snprintf(path, sizeof(path), "%s/%.*s", folder, (int)n, job.data);
 	/* opening a pipe would wait for a writer */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_PROOF, "the token %s is no file", path);
@@ -47,6 +47,6 @@ int tenants_secret(const char *folder, struct slice job, struct proof *secret,
 	if (rc < 0)
 		return rc;
 	*secret = s.value;
-	proof_wipe(&s, sizeof s);
+	proof_wipe(&s, sizeof(s));
 	return 1;
 }

@@ -40,10 +40,8 @@ static int torn(struct client *c, const char *what, struct err *e)
 static int list_init(struct buf *items, const struct slice *keys,
 		     const struct slice *values, uint32_t n, struct err *e)
 {
-	uint32_t i;
-
 	buf_init(items, WIRE_BODY_MAX);
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		buf_put_slice(items, keys[i]);
 		if (values)
 			buf_put_slice(items, values[i]);
@@ -179,7 +177,6 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	struct wire_list m;
 	struct reader r;
 	struct buf items;
-	uint32_t i;
 	int rc = list_init(&items, keys, NULL, n, e);
 
 	if (rc < 0)
@@ -193,7 +190,7 @@ int client_multi_get(struct client *c, const struct slice *keys, uint32_t n,
 	if (wire_get_list(&f, &m, NULL) < 0 || m.items.count != n)
 		return torn(c, "MULTI_GET: a torn reply", e);
 	reader_init(&r, m.items.bytes);
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		int found = reader_u8(&r);
 
 		values[i] = reader_slice(&r);
@@ -238,7 +235,6 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	struct wire_frame f;
 	struct wire_list got;
 	struct reader r;
-	uint32_t i;
 	int rc;
 
 	wire_put_gather(begin(c), WIRE_GATHER, WIRE_REQUEST, c->id, &m);
@@ -249,7 +245,7 @@ int client_gather(struct client *c, struct slice key, uint32_t size,
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
 		return torn(c, "GATHER: a torn reply", e);
 	reader_init(&r, got.items.bytes);
-	for (i = 0; i < size; i++)
+	for (uint32_t i = 0; i < size; i++)
 		values[i] = reader_slice(&r);
 	return r.bad ? torn(c, "GATHER: a torn reply", e) : 0;
 }
@@ -283,12 +279,12 @@ int client_whole(struct client *c, uint32_t size, struct slice *list,
 	struct wire_frame f;
 	int rc;
 
-	wire_put_empty(begin(c), WIRE_WHOLE, WIRE_REQUEST, c->id);
+	wire_put_empty(begin(c), WIRE_SHARED_LIST, WIRE_REQUEST, c->id);
 	rc = client_round_trip(c, &f, e);
 	if (rc < 0)
 		return rc;
 	if (wire_get_list(&f, &got, NULL) < 0 || got.items.count != size)
-		return torn(c, "WHOLE: a torn reply", e);
+		return torn(c, "SHARED_LIST: a torn reply", e);
 	*list = got.items.bytes;
 	return 0;
 }
@@ -319,6 +315,6 @@ void client_left(struct client *c)
 
 	if (c->dead.code)
 		return;
-	wire_put_empty(begin(c), WIRE_LEFT, WIRE_NOTICE, 0);
+	wire_put_empty(begin(c), WIRE_GOODBYE, WIRE_NOTICE, 0);
 	client_send(c, &c->out, clock_ms(), &ignored);
 }

@@ -49,11 +49,11 @@ static int connect_any(struct client *c, const struct endpoint *to,
 	if (c->fd < 0)
 		return c->fd;
 	if (to != &c->endpoint) {
-		sock_end_when_silent(c->fd, AWAY_SILENT_MS);
+		sock_set_silence_limit(c->fd, AWAY_SILENT_MS);
 		return 0;
 	}
 	/* A host that vanishes says nothing: only the kernel's probes tell */
-	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	return 0;
 }
 
@@ -110,7 +110,7 @@ static int take_welcome(struct client *c, struct handshake *h,
 	if (rc == ERR_REMOTE || rc == -ECONNRESET) {
 		c->unanswered = 1;
 		c->dead.code = 0;
-		handshake_explain(h, why.text, sizeof why.text);
+		handshake_explain(h, why.text, sizeof(why.text));
 		return client_die(c, ERR_PROOF, why.text, e);
 	}
 	if (rc < 0)

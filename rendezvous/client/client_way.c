@@ -36,7 +36,7 @@ static int die_errno(struct client *c, int error, struct err *e)
 {
 	char what[128];
 
-	snprintf(what, sizeof what, "the connection broke (%s)",
+	snprintf(what, sizeof(what), "the connection broke (%s)",
 		 strerror(error));
 	return client_die(c, -error, what, e);
 }
@@ -252,7 +252,7 @@ static void take_waiting(struct client *c, const struct wire_frame *f,
 
 	if (wire_get_waiting(f, &m, NULL) < 0 || m.request != id)
 		return;
-	snprintf(c->waits, sizeof c->waits, "; this waited %llu s for %.*s",
+	snprintf(c->waits, sizeof(c->waits), "; this waited %llu s for %.*s",
 		 (unsigned long long)(m.waited_ms + 500) / 1000,
 		 SLICE_FMT(m.text));
 	more_time(c, m.waited_ms, deadline);
@@ -446,7 +446,7 @@ static int keep_hello(struct client *c, const struct wire_hello *hello,
 
 	c->hello = *hello;
 	if (!c->hello.session)
-		rc = random_bytes(&c->hello.session, sizeof c->hello.session,
+		rc = random_bytes(&c->hello.session, sizeof(c->hello.session),
 				  e);
 	buf_init(&c->words, WIRE_HELLO_MAX);
 	for (size_t i = 0; i < 2; i++)
@@ -467,7 +467,7 @@ int client_connect(struct client **out, const struct endpoint *ep,
 {
 	uint64_t deadline = timeout_ms < 0 ? UINT64_MAX :
 			    clock_ms() + (uint64_t)timeout_ms;
-	struct client *c = calloc(1, sizeof *c);
+	struct client *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c)

@@ -67,7 +67,7 @@ static void lost_for(struct link *l, int rc, const char *what)
 {
 	char text[160];
 
-	snprintf(text, sizeof text, "%s (%s)", what, uv_strerror(rc));
+	snprintf(text, sizeof(text), "%s (%s)", what, uv_strerror(rc));
 	lost(l, rc, text);
 }
 
@@ -388,7 +388,7 @@ static void take_frame(struct link *l, const struct wire_frame *f)
 
 	if (f->kind == WIRE_ERROR_REPLY && f->id == 0 &&
 	    wire_get_error(f, &m, NULL) == 0) {
-		snprintf(what, sizeof what, "%.*s", SLICE_FMT(m.text));
+		snprintf(what, sizeof(what), "%.*s", SLICE_FMT(m.text));
 		l->told = 1;
 		lost(l, m.code, what);
 		return;
@@ -441,7 +441,7 @@ static void closed(struct link *l)
 	char what[ERR_TEXT_MAX];
 
 	if (l->state == LINK_PROVING) {
-		handshake_explain(&l->hand, what, sizeof what);
+		handshake_explain(&l->hand, what, sizeof(what));
 		lost(l, ERR_REFUSED, what);
 	} else if (l->unsent) {
 		lost_for(l, l->unsent, "the connection broke");
@@ -526,7 +526,7 @@ static void on_connect(uv_connect_t *req, int status)
 	if (l->state != LINK_CONNECTING)
 		return;
 	if (rc == 0 && uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0 &&
-	    sock_has_met_itself(fd))
+	    sock_is_self_connected(fd))
 		rc = UV_ECONNREFUSED;
 	if (rc == 0) {
 		uv_tcp_nodelay(&l->tcp, 1);
@@ -566,7 +566,7 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 {
 	int rc;
 
-	memset(l, 0, sizeof *l);
+	memset(l, 0, sizeof(*l));
 	l->events = events;
 	l->addr = *addr;
 	buf_init(&l->raw, 4 * (size_t)CIPHER_RECORD_MAX);
@@ -588,7 +588,7 @@ int link_start(struct link *l, uv_loop_t *loop, const struct sock_addr *addr,
 
 int link_local_addr(struct link *l, struct sock_addr *out)
 {
-	int len = sizeof out->ss;
+	int len = sizeof(out->ss);
 	int rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&out->ss, &len);
 
 	out->len = (socklen_t)len;

@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
+#include "base/local_addrs.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "base/own_addr.h"
 #include "base/random.h"
 #include "base/sock.h"
 #include "rendezvous/daemon/server.h"
@@ -180,7 +180,7 @@ static int open_listeners(const struct options *o, struct sock_addr *a,
 			       "(0.0.0.0:29400 is every interface)");
 	rc = endpoint_parse(&ep, o->listen, DEFAULT_PORT, e);
 	if (rc == 0)
-		rc = n = own_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
+		rc = n = local_addrs_of(&ep, a, SOCK_LISTEN_MAX, e);
 	if (rc == 0) /* not this host's: the kernel says it best */
 		rc = n = sock_resolve(&ep, a, 1, e);
 	if (rc >= 0)
@@ -263,7 +263,7 @@ static int check_etcd(struct options *o, struct err *e)
 		o->max_bytes = ETCD_BYTES_MAX;
 	if (o->etcd_lease)
 		return 0;
-	if (random_bytes(&o->etcd_lease, sizeof o->etcd_lease, e) < 0)
+	if (random_bytes(&o->etcd_lease, sizeof(o->etcd_lease), e) < 0)
 		return e->code;
 	o->etcd_lease = (o->etcd_lease & (LEASE_MAX - 1)) | 1;
 	return 0;
@@ -278,7 +278,7 @@ static void take_user(struct etcd_options *o)
 
 	if (!said || !*said)
 		return;
-	snprintf(user, sizeof user, "%s", said);
+	snprintf(user, sizeof(user), "%s", said);
 	colon = strchr(user, ':');
 	if (colon)
 		*colon++ = '\0';

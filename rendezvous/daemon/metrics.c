@@ -50,7 +50,7 @@ static void count(struct now *n, const struct server *s)
 	struct table_item *item = NULL;
 	const struct member *m;
 
-	memset(n, 0, sizeof *n);
+	memset(n, 0, sizeof(*n));
 	while ((item = table_next(jobs, item)))
 		count_job(n, (const struct hosted *)item);
 	for (m = s->members; m; m = m->next)
@@ -153,8 +153,8 @@ static void put_store(struct buf *out, const struct server *s,
 	one(out, "parked_requests", "gauge",
 	    "Requests of workers that wait for their answer.", n->parked);
 	head(out, "requests_total", "counter", "Messages from clients.");
-	for (size_t i = 0; i < sizeof s->counts.requests /
-				       sizeof *s->counts.requests; i++)
+	for (size_t i = 0;
+	     i < sizeof(s->counts.requests) / sizeof(*s->counts.requests); i++)
 		if (strncmp(wire_type_name((int)i), "type ", 5) != 0)
 			labelled(out, "requests_total", "type",
 				 wire_type_name((int)i),
@@ -200,7 +200,7 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 	struct sock_addr a;
 	int rc;
 
-	snprintf(where, sizeof where, "%s%s", only_port ? "127.0.0.1:" : "",
+	snprintf(where, sizeof(where), "%s%s", only_port ? "127.0.0.1:" : "",
 		 text);
 	if (!strchr(where, ':'))
 		return err_set(e, ERR_USAGE, "--metrics-listen %s: give PORT "

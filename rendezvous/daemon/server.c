@@ -43,11 +43,13 @@ static void lose_silent(struct member *m, uint64_t silent_ms)
 	char why[64], told[128];
 
 	m->server->counts.leases_lost++;
-	snprintf(why, sizeof why, "not heard from for %.1f s",
+	snprintf(why, sizeof(why), "not heard from for %.1f s",
 		 (double)silent_ms / 1e3);
 	/* it may read this later: it was it that was silent, not we */
-	snprintf(told, sizeof told, "this node was %s; was it stopped, or its "
-		 "network down?", why);
+	snprintf(told, sizeof(told),
+		 "this node was %s; was it stopped, or its "
+		 "network down?",
+		 why);
 	conn_refuse(&m->conn, ERR_TIMEOUT, told);
 	m->conn.silent = 1;
 	hosted_lose(m, why);
@@ -148,7 +150,7 @@ static enum listener_answer on_connection(struct listener *l, int fd,
 
 	if (!door_has_room(s))
 		return LISTENER_WAITS;
-	m = calloc(1, sizeof *m);
+	m = calloc(1, sizeof(*m));
 	if (!m)
 		return LISTENER_NO_MEMORY;
 	m->server = s;
@@ -301,7 +303,7 @@ static void close_listeners(struct server *s)
 
 static void set_why(struct server *s, const char *why)
 {
-	snprintf(s->why, sizeof s->why, "the rendezvous server at %s %s",
+	snprintf(s->why, sizeof(s->why), "the rendezvous server at %s %s",
 		 s->endpoint, why);
 }
 
@@ -346,7 +348,7 @@ static void on_signal(uv_signal_t *sig, int number)
 
 	if (s->guests)
 		return;
-	snprintf(why, sizeof why, "was told to stop by %s",
+	snprintf(why, sizeof(why), "was told to stop by %s",
 		 signal_name(number, name));
 	log_info("%s", why);
 	if (s->history.file)
@@ -404,7 +406,7 @@ static int watch_signal(struct server *s, uv_signal_t *sig, int number,
 
 static int listen_with(struct server *s, int fd, struct err *e)
 {
-	struct sock_addr a = {.len = sizeof a.ss};
+	struct sock_addr a = {.len = sizeof(a.ss)};
 	struct listener *l = &s->listeners[s->nlisteners];
 	char at[SOCK_TEXT_MAX];
 	int rc;
@@ -414,8 +416,8 @@ static int listen_with(struct server *s, int fd, struct err *e)
 			       fd, strerror(errno));
 	sock_addr_text(&a, at);
 	if (!s->nlisteners)
-		memcpy(s->endpoint, at, sizeof at);
-	sock_end_when_silent(fd, s->pool.silent_ms);
+		memcpy(s->endpoint, at, sizeof(at));
+	sock_set_silence_limit(fd, s->pool.silent_ms);
 	*l = (struct listener){.owner = s, .whose = "the rendezvous server",
 			       .on_connection = on_connection, .tells = 1};
 	s->nlisteners++;
@@ -462,7 +464,7 @@ static int open_place(struct server *s, const struct place_options *o,
 		      struct err *e)
 {
 	struct place_options own = *o;
-	struct sock_addr a = {.len = sizeof a.ss};
+	struct sock_addr a = {.len = sizeof(a.ss)};
 
 	getsockname(s->listeners[0].fd, (struct sockaddr *)&a.ss, &a.len);
 	if (sock_addr_is_any(&a))
@@ -499,7 +501,7 @@ static int start_history(struct server *s, const struct server_options *o,
 int server_new(struct server **out, uv_loop_t *loop,
 	       const struct server_options *o, struct err *e)
 {
-	struct server *s = calloc(1, sizeof *s);
+	struct server *s = calloc(1, sizeof(*s));
 	int rc;
 
 	if (!s)

@@ -412,7 +412,7 @@ int candidate_start(struct candidate **out, struct etcd *etcd, uv_loop_t *loop,
 		    const struct candidate_events *events, void *owner,
 		    struct err *e)
 {
-	struct candidate *c = calloc(1, sizeof *c);
+	struct candidate *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return err_set(e, -ENOMEM, "out of memory");

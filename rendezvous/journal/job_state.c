@@ -92,8 +92,8 @@ static void pass_told(struct pass *p, struct job_told *t)
 	t->cause = (uint8_t)cause;
 	number(p, &t->signal);
 	u32(p, &t->grace_ms);
-	array(p, t->text, sizeof t->text);
-	array(p, t->first, sizeof t->first);
+	array(p, t->text, sizeof(t->text));
+	array(p, t->first, sizeof(t->first));
 	number(p, &t->exit_code);
 	u32(p, &t->stopped);
 	u32(p, &t->killed);
@@ -206,7 +206,7 @@ static void pass_ranks(struct pass *p, struct job *j)
 	if (!there || p->in.bad)
 		return;
 	if (!p->out)
-		j->ranks = calloc(j->world_size + 1, sizeof *j->ranks);
+		j->ranks = calloc(j->world_size + 1, sizeof(*j->ranks));
 	if (!j->ranks) {
 		p->in.bad = 1;
 		return;
@@ -265,7 +265,7 @@ static int seat(struct job *j, struct job_node *n)
 
 static int load_node(struct job *j, struct pass *p)
 {
-	struct job_node *n = calloc(1, sizeof *n);
+	struct job_node *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return -1;
@@ -300,8 +300,8 @@ static int load(struct job *j, struct pass *p)
 		return -1;
 	/* there is room for nodes once the first has said for how many */
 	if (j->first_host) {
-		j->homes = calloc(j->max_nodes + 1, sizeof *j->homes);
-		j->order = calloc(j->max_nodes + 1, sizeof *j->order);
+		j->homes = calloc(j->max_nodes + 1, sizeof(*j->homes));
+		j->order = calloc(j->max_nodes + 1, sizeof(*j->order));
 		if (!j->homes || !j->order)
 			return -1;
 	}

@@ -31,8 +31,8 @@ void journal_seal(char *head, uint64_t salt, uint64_t number,
 	const uint32_t words[2] = {(uint32_t)body.len, 0};
 	const uint64_t more[2] = {number, sum(salt, number, body)};
 
-	memcpy(head, words, sizeof words);
-	memcpy(head + sizeof words, more, sizeof more);
+	memcpy(head, words, sizeof(words));
+	memcpy(head + sizeof(words), more, sizeof(more));
 }
 
 size_t journal_cut(struct slice in, uint64_t salt, uint64_t *number,
@@ -43,8 +43,8 @@ size_t journal_cut(struct slice in, uint64_t salt, uint64_t *number,
 
 	if (in.len < JOURNAL_HEAD)
 		return 0;
-	memcpy(words, in.data, sizeof words);
-	memcpy(more, in.data + sizeof words, sizeof more);
+	memcpy(words, in.data, sizeof(words));
+	memcpy(more, in.data + sizeof(words), sizeof(more));
 	if (words[0] > JOURNAL_BATCH_MAX || words[1] || !words[0] ||
 	    words[0] > in.len - JOURNAL_HEAD ||
 	    (*number && more[0] != *number))

@@ -91,7 +91,7 @@ static struct slice key(const struct journal_etcd *j, struct buf *to,
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(name, sizeof name, fmt, ap);
+	vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
 	buf_reset(to);
 	buf_put(to, j->folder.data, j->folder.len);
@@ -162,7 +162,7 @@ static void keep_lease(uv_timer_t *t)
 static int is_next(const struct journal_etcd *j, struct slice key)
 {
 	char end[24];
-	int n = snprintf(end, sizeof end, "/%016llx",
+	int n = snprintf(end, sizeof(end), "/%016llx",
 			 (unsigned long long)j->number);
 
 	return key.len >= (size_t)n &&
@@ -283,7 +283,7 @@ int journal_etcd_replay(struct journal_etcd *j,
 static void begin_generation(struct journal_etcd *j)
 {
 	j->superseded = 0;
-	snprintf(j->generation, sizeof j->generation, "%016llx-%08x",
+	snprintf(j->generation, sizeof(j->generation), "%016llx-%08x",
 		 (unsigned long long)j->guard_revision, ++j->count);
 	j->number = 0;
 	j->counts = 0;
@@ -508,7 +508,7 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 		      const struct journal_etcd_events *events, void *owner,
 		      struct err *e)
 {
-	struct journal_etcd *j = calloc(1, sizeof *j);
+	struct journal_etcd *j = calloc(1, sizeof(*j));
 	struct buf name = BUF_INIT(KEY_MAX), body = BUF_INIT(BODY_MAX);
 
 	if (!j)

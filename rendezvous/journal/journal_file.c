@@ -95,9 +95,9 @@ static int lock(struct journal_file *f, struct err *e)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return failed(f, -errno, "cannot lock it", e);
-	if (pread(f->fd, &h, sizeof h, 0) < (ssize_t)sizeof h)
+	if (pread(f->fd, &h, sizeof(h), 0) < (ssize_t)sizeof(h))
 		h.pid = 0;
-	h.host[sizeof h.host - 1] = '\0';
+	h.host[sizeof(h.host) - 1] = '\0';
 	return err_set(e, ERR_REFUSED, "journal %s: another ddprdzv keeps its "
 		       "jobs in it (pid %lld on %s): end that one first, or "
 		       "give this one its own", f->name, (long long)h.pid,
@@ -107,12 +107,12 @@ static int lock(struct journal_file *f, struct err *e)
 static int make_header(struct journal_file *f, struct err *e)
 {
 	struct header *h = header(f);
-	int rc = random_bytes(&h->salt, sizeof h->salt, e);
+	int rc = random_bytes(&h->salt, sizeof(h->salt), e);
 
 	if (rc < 0)
 		return rc;
 	h->start = 0;
-	memcpy(h->magic, magic, sizeof magic);
+	memcpy(h->magic, magic, sizeof(magic));
 	return 0;
 }
 
@@ -120,10 +120,10 @@ static int check_header(struct journal_file *f, struct err *e)
 {
 	const struct header *h = header(f);
 
-	if (memcmp(h->magic, magic, sizeof magic - 1))
+	if (memcmp(h->magic, magic, sizeof(magic) - 1))
 		return err_set(e, ERR_USAGE, "journal %s: it is a file of "
 			       "something else: choose another", f->name);
-	if (memcmp(h->magic, magic, sizeof magic))
+	if (memcmp(h->magic, magic, sizeof(magic)))
 		return err_set(e, ERR_USAGE, "journal %s: another version's: "
 			       "remove it once its jobs have ended", f->name);
 	return 0;
@@ -181,7 +181,7 @@ static int check_owner(const struct journal_file *f, struct err *e)
 int journal_file_open(struct journal_file **out, const char *path, int fd,
 		      struct err *e)
 {
-	struct journal_file *f = calloc(1, sizeof *f);
+	struct journal_file *f = calloc(1, sizeof(*f));
 	int rc = 0;
 
 	if (!f) {
@@ -190,7 +190,7 @@ int journal_file_open(struct journal_file **out, const char *path, int fd,
 		return err_set(e, -ENOMEM, "out of memory");
 	}
 	f->fd = fd;
-	strncpy(f->name, path ? path : "in memory", sizeof f->name - 1);
+	strncpy(f->name, path ? path : "in memory", sizeof(f->name) - 1);
 	if (path)
 		f->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
 			     O_NONBLOCK, 0600);

@@ -41,7 +41,7 @@ static void leave_gone(struct pasts *ps, struct past *p)
 
 struct past *past_find(struct pasts *ps, uint64_t session)
 {
-	struct slice key = SLICE((const char *)&session, sizeof session);
+	struct slice key = SLICE((const char *)&session, sizeof(session));
 
 	return (struct past *)table_find(&ps->table, key);
 }
@@ -53,12 +53,12 @@ struct past *past_find_or_make(struct pasts *ps, uint64_t session,
 
 	if (p)
 		return p;
-	p = calloc(1, sizeof *p);
+	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
 	p->session = session;
 	p->rank = rank;
-	p->item.key = SLICE((const char *)&p->session, sizeof p->session);
+	p->item.key = SLICE((const char *)&p->session, sizeof(p->session));
 	if (table_insert(&ps->table, &p->item) < 0) {
 		free(p);
 		return NULL;

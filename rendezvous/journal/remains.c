@@ -80,7 +80,7 @@ int remains_watch(struct remains **out, struct etcd *etcd, uv_loop_t *loop,
 		  void (*on_told)(void *owner, enum remains_state how),
 		  void *owner, struct err *e)
 {
-	struct remains *r = calloc(1, sizeof *r);
+	struct remains *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return err_set(e, -ENOMEM, "out of memory");

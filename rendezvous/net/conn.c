@@ -214,7 +214,7 @@ static void broke_protocol(struct conn *c, const struct err *e)
 {
 	char why[ERR_TEXT_MAX + 32];
 
-	snprintf(why, sizeof why, "it broke the protocol: %s", e->text);
+	snprintf(why, sizeof(why), "it broke the protocol: %s", e->text);
 	conn_refuse(c, e->code, e->text);
 	c->events->on_gone(c, why);
 }
@@ -223,9 +223,10 @@ static void other_version(struct conn *c, unsigned theirs)
 {
 	char why[160];
 
-	snprintf(why, sizeof why, "it speaks version %u of the protocol, and "
-		 "this ddprdzv version %d: install ddprun %s there", theirs,
-		 WIRE_VERSION, DDP_VERSION);
+	snprintf(why, sizeof(why),
+		 "it speaks version %u of the protocol, and "
+		 "this ddprdzv version %d: install ddprun %s there",
+		 theirs, WIRE_VERSION, DDP_VERSION);
 	c->events->on_strange(c, why);
 	conn_gone(c, why);
 }
@@ -405,7 +406,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 			"its connection closed");
 	} else if (n < 0) {
 		c->reset = n == UV_ECONNRESET || n == UV_ECONNABORTED;
-		snprintf(why, sizeof why, "its connection broke (%s)",
+		snprintf(why, sizeof(why), "its connection broke (%s)",
 			 uv_strerror((int)n));
 		conn_gone(c, why);
 	}
@@ -460,7 +461,7 @@ static void own_deadline(struct conn *c)
 		conn_gone(c, "it said nothing");
 		return;
 	}
-	snprintf(text, sizeof text, "no HELLO within %.1f s",
+	snprintf(text, sizeof(text), "no HELLO within %.1f s",
 		 (double)c->pool->hello_ms / 1e3);
 	conn_refuse(c, ERR_TIMEOUT, text);
 	c->events->on_gone(c, text);
@@ -489,7 +490,7 @@ int conn_open(struct conn *c, struct conn_pool *pool,
 {
 	int rc;
 
-	memset(c, 0, sizeof *c);
+	memset(c, 0, sizeof(*c));
 	c->pool = pool;
 	c->events = events;
 	c->own_due = c->user_due = c->armed = CONN_NEVER;
@@ -536,7 +537,7 @@ void conn_resume(struct conn *c)
 int conn_addrs(const struct conn *c, struct sock_addr *peer,
 	       struct sock_addr *own)
 {
-	int here = sizeof own->ss, there = sizeof peer->ss;
+	int here = sizeof(own->ss), there = sizeof(peer->ss);
 	int rc = uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&peer->ss,
 				    &there);
 

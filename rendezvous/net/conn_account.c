@@ -37,11 +37,12 @@ static void refuse(struct conn *c, const struct account *over)
 {
 	char why[ERR_TEXT_MAX];
 
-	snprintf(why, sizeof why, "the rendezvous server holds %zu bytes for "
+	snprintf(why, sizeof(why),
+		 "the rendezvous server holds %zu bytes for "
 		 "%.300s, and may hold %zu (%s of that ddprdzv): %zu of them "
 		 "are a request of this client's that is not whole, or "
-		 "answers that it has not read", over->bytes, over->name,
-		 over->max, over->option, c->counted);
+		 "answers that it has not read",
+		 over->bytes, over->name, over->max, over->option, c->counted);
 	if (c->events->on_bytes) {
 		log_warn("a client of the PyTorch store was disconnected: %s",
 			 why);

@@ -62,7 +62,7 @@ void systemd_notify(const char *state)
 	size_t n = path ? strlen(path) : 0;
 	int fd;
 
-	if (!path || !systemd_is_there() || n >= sizeof to.sun_path)
+	if (!path || !systemd_is_there() || n >= sizeof(to.sun_path))
 		return;
 	memcpy(to.sun_path, path, n);
 	if (path[0] == '@') /* an abstract name */

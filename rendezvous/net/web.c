@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/symbols.h"
+#include "base/dynlib.h"
 
 enum {
 	CONNECTIONS = 16,
@@ -32,24 +32,25 @@ struct mhd {
 
 static struct mhd mhd;
 
-static const struct symbol rows[] = {
-	SYMBOL(struct mhd, start, "MHD_start_daemon"),
-	SYMBOL(struct mhd, stop, "MHD_stop_daemon"),
-	SYMBOL(struct mhd, info, "MHD_get_daemon_info"),
-	SYMBOL(struct mhd, run, "MHD_run"),
-	SYMBOL(struct mhd, timeout, "MHD_get_timeout"),
-	SYMBOL(struct mhd, response, "MHD_create_response_from_buffer"),
-	SYMBOL(struct mhd, header, "MHD_add_response_header"),
-	SYMBOL(struct mhd, queue, "MHD_queue_response"),
-	SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
-	SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct mhd, start, "MHD_start_daemon"),
+	DYNLIB_SYMBOL(struct mhd, stop, "MHD_stop_daemon"),
+	DYNLIB_SYMBOL(struct mhd, info, "MHD_get_daemon_info"),
+	DYNLIB_SYMBOL(struct mhd, run, "MHD_run"),
+	DYNLIB_SYMBOL(struct mhd, timeout, "MHD_get_timeout"),
+	DYNLIB_SYMBOL(struct mhd, response, "MHD_create_response_from_buffer"),
+	DYNLIB_SYMBOL(struct mhd, header, "MHD_add_response_header"),
+	DYNLIB_SYMBOL(struct mhd, queue, "MHD_queue_response"),
+	DYNLIB_SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
+	DYNLIB_SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
 };
 
-static const struct symbols libmicrohttpd = {
+static const struct dynlib libmicrohttpd = {
 	.soname = "libmicrohttpd.so.12",
 	.without = "nothing can be served over HTTP",
 	.remedy = "Debian's package is libmicrohttpd12",
-	.rows = rows, .n = sizeof rows / sizeof *rows,
+	.rows = rows,
+	.n = sizeof(rows) / sizeof(*rows),
 };
 
 /* Who sends a byte now and then is never idle for libmicrohttpd. */
@@ -228,10 +229,10 @@ int web_open(struct web **out, uv_loop_t *loop, int listen_fd,
 {
 	const union MHD_DaemonInfo *info;
 	struct web *h = NULL;
-	int rc = symbols_load(&libmicrohttpd, &mhd, e) ? 0 : ERR_SYSTEM;
+	int rc = dynlib_load(&libmicrohttpd, &mhd, e) ? 0 : ERR_SYSTEM;
 
 	*out = NULL;
-	if (rc == 0 && !(h = calloc(1, sizeof *h)))
+	if (rc == 0 && !(h = calloc(1, sizeof(*h))))
 		rc = err_set(e, -ENOMEM, "out of memory");
 	if (rc == 0) {
 		h->page = page;

@@ -11,7 +11,7 @@
 /* IPv4 before IPv6 before what is no address. */
 void assign_addr_key(struct job_node *n)
 {
-	memset(n->addr_key, 0, sizeof n->addr_key);
+	memset(n->addr_key, 0, sizeof(n->addr_key));
 	if (inet_pton(AF_INET, n->addr, n->addr_key + 1) == 1)
 		n->addr_key[0] = 4;
 	else if (inet_pton(AF_INET6, n->addr, n->addr_key + 1) == 1)
@@ -27,7 +27,7 @@ static int by_precedence(const void *pa, const void *pb)
 	int d = b->hosts_server - a->hosts_server;
 
 	if (d == 0)
-		d = memcmp(a->addr_key, b->addr_key, sizeof a->addr_key);
+		d = memcmp(a->addr_key, b->addr_key, sizeof(a->addr_key));
 	if (d == 0 && a->addr_key[0] == 255)
 		d = strcmp(a->addr, b->addr);
 	if (d == 0)
@@ -73,9 +73,8 @@ void assign_forget(struct job *j, struct job_node *n)
 static void remember(struct job *j, struct job_node *n)
 {
 	struct job_memory *m, *best = NULL;
-	uint32_t i;
 
-	for (i = 0; i < MEMORIES; i++) {
+	for (uint32_t i = 0; i < MEMORIES; i++) {
 		m = &j->memory[i];
 		if (m->host && !strcmp(m->host, n->host) &&
 		    !j->homes[m->rank] && (!best || m->rank < best->rank))
@@ -102,9 +101,9 @@ static int sit(struct job *j, struct job_node *n, int32_t rank)
  * that they were displaced to, until their own fits again. */
 static int place_nodes(struct job *j)
 {
-	struct job_node **rest = malloc(j->nnodes * sizeof *rest);
+	struct job_node **rest = malloc(j->nnodes * sizeof(*rest));
 	struct job_node *n;
-	uint32_t i, left = 0, nrest = 0, free_rank = 0;
+	uint32_t left = 0, nrest = 0, free_rank = 0;
 
 	if (!rest)
 		return -ENOMEM;
@@ -117,11 +116,11 @@ static int place_nodes(struct job *j)
 		if (!sit(j, n, n->home))
 			rest[nrest++] = n;
 	}
-	for (i = 0; i < nrest; i++)
+	for (uint32_t i = 0; i < nrest; i++)
 		if (!sit(j, rest[i], rest[i]->rank))
 			rest[left++] = rest[i];
 	qsort(rest, left, sizeof(struct job_node *), by_precedence);
-	for (i = 0; i < left; i++) {
+	for (uint32_t i = 0; i < left; i++) {
 		while (j->order[free_rank])
 			free_rank++;
 		j->order[free_rank] = rest[i];
@@ -154,14 +153,14 @@ static int by_role(const void *pa, const void *pb)
 
 static int assign_roles(struct job *j)
 {
-	struct job_node **nodes = malloc(j->nnodes * sizeof *nodes);
-	uint32_t i, k, sum;
+	struct job_node **nodes = malloc(j->nnodes * sizeof(*nodes));
+	uint32_t k, sum;
 
 	if (!nodes)
 		return -ENOMEM;
-	memcpy(nodes, j->order, j->nnodes * sizeof *nodes);
-	qsort(nodes, j->nnodes, sizeof *nodes, by_role);
-	for (i = 0; i < j->nnodes; i = k) {
+	memcpy(nodes, j->order, j->nnodes * sizeof(*nodes));
+	qsort(nodes, j->nnodes, sizeof(*nodes), by_role);
+	for (uint32_t i = 0; i < j->nnodes; i = k) {
 		sum = 0;
 		for (k = i; k < j->nnodes &&
 			    !strcmp(nodes[k]->role, nodes[i]->role); k++) {
@@ -177,14 +176,14 @@ static int assign_roles(struct job *j)
 
 int assign_ranks(struct job *j)
 {
-	uint32_t i, base = 0;
+	uint32_t base = 0;
 	int rc;
 
 	j->nnodes = j->members;
 	rc = place_nodes(j);
 	if (rc < 0)
 		return rc;
-	for (i = 0; i < j->nnodes; i++) {
+	for (uint32_t i = 0; i < j->nnodes; i++) {
 		struct job_node *n = j->order[i];
 
 		move_in(j, n, (int32_t)i);

@@ -38,7 +38,7 @@ static void put(struct awaited *a, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	buf_put(&a->text, text, strlen(text));
 	for (const char *p = text; *p; p++)
@@ -132,15 +132,15 @@ static void put_gone(struct awaited *a, const struct job *j)
  * one by one nobody has asked for. */
 static void put_unclaimed(struct awaited *a, const struct job *j)
 {
-	uint32_t i, claimed = 0;
+	uint32_t claimed = 0;
 
 	if (!j->first_host || j->min_nodes < j->max_nodes)
 		return;
-	for (i = 0; i < j->max_nodes; i++)
+	for (uint32_t i = 0; i < j->max_nodes; i++)
 		claimed += j->homes[i] != NULL;
 	if (claimed < j->joined)
 		return;
-	for (i = 0; i < j->max_nodes && awaited_has_room(a); i++) {
+	for (uint32_t i = 0; i < j->max_nodes && awaited_has_room(a); i++) {
 		if (j->homes[i])
 			continue;
 		put_comma(a);

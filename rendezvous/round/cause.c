@@ -40,10 +40,10 @@ char *cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 	struct slice why = short_why(m->why.len ? m->why : m->last);
 
 	if (m->signal)
-		snprintf(how, sizeof how, "was killed by signal %d (%s)",
+		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));
 	else
-		snprintf(how, sizeof how, "exited with code %d", m->code);
+		snprintf(how, sizeof(how), "exited with code %d", m->code);
 	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
 		     "%s%s%.*s",
 		     m->rank, m->local_rank, n->host, (long long)m->pid,
@@ -89,7 +89,7 @@ static void end_init(struct job *j, const struct job_node *n,
 void cause_restore(struct job *j, const struct wire_end *m)
 {
 	j->end = *m;
-	snprintf(j->end_text, sizeof j->end_text, "%.*s", SLICE_FMT(m->text));
+	snprintf(j->end_text, sizeof(j->end_text), "%.*s", SLICE_FMT(m->text));
 	j->end.text = SLICE_STR(j->end_text);
 	j->end.host = keep(j, 0, m->host);
 	j->end.tail = keep(j, 1, m->tail);
@@ -129,7 +129,7 @@ static void end_worker(struct job *j, const struct job_node *n,
 	end_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE, code_of(m));
 	if (again)
 		j->end.restarts_left--;
-	snprintf(j->end_text, sizeof j->end_text, "%s", text);
+	snprintf(j->end_text, sizeof(j->end_text), "%s", text);
 	j->end.text = SLICE_STR(j->end_text);
 	j->end.rank = (int32_t)m->rank;
 	j->end.local_rank = m->local_rank;
@@ -156,12 +156,15 @@ static void end_early(struct job *j, const struct job_node *n,
 	struct slice missed = short_why(m->missed);
 	char text[ERR_TEXT_MAX], why[WHY_MAX + 64];
 
-	snprintf(text, sizeof text, "rank %u (local rank %u) on %.255s, pid "
+	snprintf(text, sizeof(text),
+		 "rank %u (local rank %u) on %.255s, pid "
 		 "%lld, left early with code 0 while others were in %.*s",
-		 early->rank, early->local_rank, n->host,
-		 (long long)early->pid, SLICE_FMT(missed));
-	snprintf(why, sizeof why, "it exited without ddp_finalize while others "
-		 "were in %.*s", SLICE_FMT(missed));
+		 early->rank, early->local_rank, n->host, (long long)early->pid,
+		 SLICE_FMT(missed));
+	snprintf(why, sizeof(why),
+		 "it exited without ddp_finalize while others "
+		 "were in %.*s",
+		 SLICE_FMT(missed));
 	explained.why = SLICE_STR(why);
 	end_worker(j, n, &explained, text);
 	j->end.exit_code = code_of(m);
@@ -187,7 +190,7 @@ void cause_other(struct job *j, const struct job_node *n,
 
 	end_init(j, n, verdict, exit_code);
 	va_start(ap, fmt);
-	vsnprintf(j->end_text, sizeof j->end_text, fmt, ap);
+	vsnprintf(j->end_text, sizeof(j->end_text), fmt, ap);
 	va_end(ap);
 	j->end.text = SLICE_STR(j->end_text);
 }

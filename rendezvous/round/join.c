@@ -14,9 +14,7 @@ enum { LEASE_MAX_MS = 86400 * 1000 };
  * terminal would obey. */
 static int is_plain(struct slice s)
 {
-	size_t i;
-
-	for (i = 0; i < s.len; i++)
+	for (size_t i = 0; i < s.len; i++)
 		if ((unsigned char)s.data[i] < 0x20 || s.data[i] == 0x7f)
 			return 0;
 	return 1;
@@ -90,8 +88,8 @@ static int check_same(const struct job *j, const struct wire_join *m,
 			       nnodes_text(j->min_nodes, j->max_nodes, before),
 			       at, e);
 	if (m->max_restarts != j->max_restarts) {
-		snprintf(said, sizeof said, "%u", m->max_restarts);
-		snprintf(before, sizeof before, "%u", j->max_restarts);
+		snprintf(said, sizeof(said), "%u", m->max_restarts);
+		snprintf(before, sizeof(before), "%u", j->max_restarts);
 		return differs(j, m, "--max-restarts", said, before, at, e);
 	}
 	return 0;
@@ -224,7 +222,7 @@ static int be_first(struct job *j, const struct wire_join *m, struct err *e)
 static int node_new(struct job *j, const struct wire_join *m,
 		    struct job_node **out, struct err *e)
 {
-	struct job_node *n = calloc(1, sizeof *n);
+	struct job_node *n = calloc(1, sizeof(*n));
 	int rc;
 
 	if (!n || !(n->node_id = copy(m->node_id))) {

@@ -388,7 +388,7 @@ static const struct reaction policy[][JOB_EVENTS] = {
 		[JOB_ON_STOP] = IGNORE,
 	},
 };
-static_assert(sizeof policy / sizeof policy[0] == JOB_STATES,
+static_assert(sizeof(policy) / sizeof(policy[0]) == JOB_STATES,
 	      "each state has its row");
 
 static const char *const state_names[] = {
@@ -397,7 +397,7 @@ static const char *const state_names[] = {
 	[JOB_RESTARTING] = "RESTARTING",
 	[JOB_OVER] = "OVER",
 };
-static_assert(sizeof state_names / sizeof state_names[0] == JOB_STATES,
+static_assert(sizeof(state_names) / sizeof(state_names[0]) == JOB_STATES,
 	      "each state has its name");
 
 static const char *const event_names[] = {
@@ -407,7 +407,7 @@ static const char *const event_names[] = {
 	[JOB_ON_LAST_CALL] = "last call",
 	[JOB_ON_STOP] = "stop",
 };
-static_assert(sizeof event_names / sizeof event_names[0] == JOB_EVENTS,
+static_assert(sizeof(event_names) / sizeof(event_names[0]) == JOB_EVENTS,
 	      "each event has its name");
 
 const char *job_state_name(enum job_state s)
@@ -512,7 +512,7 @@ void job_stop(struct job *j, const char *why)
 
 struct job *job_new(struct slice id, uint32_t first_round)
 {
-	struct job *j = calloc(1, sizeof *j);
+	struct job *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
@@ -546,8 +546,6 @@ static void node_free(struct job *j, struct job_node *n)
 
 void job_free(struct job *j)
 {
-	size_t i;
-
 	while (j->nodes)
 		node_free(j, j->nodes);
 	turn_release(j);
@@ -557,9 +555,10 @@ void job_free(struct job *j)
 	free(j->order);
 	free(j->homes);
 	free(j->first_host);
-	for (i = 0; i < sizeof j->end_copies / sizeof j->end_copies[0]; i++)
+	for (size_t i = 0; i < sizeof(j->end_copies) / sizeof(j->end_copies[0]);
+	     i++)
 		free(j->end_copies[i]);
-	for (i = 0; i < MEMORIES; i++)
+	for (size_t i = 0; i < MEMORIES; i++)
 		free(j->memory[i].host);
 	free(j->actions);
 	free(j->id);

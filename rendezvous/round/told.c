@@ -32,9 +32,9 @@ void told_take(struct job *j, const struct job_node *n,
 
 	if (m->level <= t->level || m->level > WIRE_CUT)
 		return;
-	say(n, m, t->text, sizeof t->text);
+	say(n, m, t->text, sizeof(t->text));
 	if (!t->level) {
-		snprintf(t->first, sizeof t->first, "%s", t->text);
+		snprintf(t->first, sizeof(t->first), "%s", t->text);
 		t->exit_code = 128 + number;
 	}
 	t->level = m->level;

@@ -11,7 +11,7 @@ void turn_act(struct job *j, struct job_action a)
 {
 	if (j->nactions == j->actions_cap) {
 		size_t cap = j->actions_cap ? j->actions_cap * 2 : 8;
-		void *p = realloc(j->actions, cap * sizeof *j->actions);
+		void *p = realloc(j->actions, cap * sizeof(*j->actions));
 
 		if (!p) {
 			j->lost_action = 1;
@@ -57,9 +57,7 @@ static void enter(struct job *j, enum job_state to, const char *why)
 
 void turn_release(struct job *j)
 {
-	uint32_t i;
-
-	for (i = 0; j->ranks && i < j->world_size; i++)
+	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
 		free(j->ranks[i].text);
 	free(j->ranks);
 	j->ranks = NULL;
@@ -85,11 +83,10 @@ static void fill_up(struct job *j)
 void turn_end(struct job *j)
 {
 	struct job_node *n;
-	uint32_t i;
 	int restart = j->end.verdict == WIRE_RESTART;
 	int regroup = j->end.verdict == WIRE_REGROUP;
 
-	for (i = 0; j->ranks && i < j->world_size; i++)
+	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
 		turn_tell_fates(j, &j->ranks[i], j->end_text);
 	for (n = j->nodes; n; n = n->next) {
 		n->told = n->running || !(restart || regroup);
@@ -115,13 +112,13 @@ void turn_end(struct job *j)
 
 void turn_start(struct job *j)
 {
-	uint32_t i, k, rank = 0;
+	uint32_t rank = 0;
 
 	j->calling = 0;
 	fill_up(j);
 	turn_release(j);
 	if (assign_ranks(j) == 0)
-		j->ranks = calloc(j->world_size, sizeof *j->ranks);
+		j->ranks = calloc(j->world_size, sizeof(*j->ranks));
 	if (!j->ranks) {
 		/* an event of its own, so that it is known to the next
 		 * server, which may have the memory */
@@ -129,8 +126,8 @@ void turn_start(struct job *j)
 		turn_act(j, (struct job_action){.kind = JOB_CANNOT_START});
 		return;
 	}
-	for (i = 0; i < j->nnodes; i++)
-		for (k = 0; k < j->order[i]->nproc; k++)
+	for (uint32_t i = 0; i < j->nnodes; i++)
+		for (uint32_t k = 0; k < j->order[i]->nproc; k++)
 			j->ranks[rank++].node = j->order[i];
 	enter(j, JOB_RUNNING, "all nodes are there");
 	turn_act(j, (struct job_action){.kind = JOB_TELL_START});

@@ -144,15 +144,15 @@ static void put_absent(struct job *j, struct buf *out)
  * one by one nobody has asked for. */
 static void put_unclaimed(struct job *j, struct buf *out)
 {
-	uint32_t i, said = 0, claimed = 0;
+	uint32_t said = 0, claimed = 0;
 
 	if (!j->first_host || j->min_nodes < j->max_nodes)
 		return;
-	for (i = 0; i < j->max_nodes; i++)
+	for (uint32_t i = 0; i < j->max_nodes; i++)
 		claimed += j->homes[i] != NULL;
 	if (claimed < j->joined)
 		return;
-	for (i = 0; i < j->max_nodes && said < NAMED; i++)
+	for (uint32_t i = 0; i < j->max_nodes && said < NAMED; i++)
 		if (!j->homes[i])
 			buf_printf(out, "%snode %u", said++ ? ", " : "", i);
 	put_more(out, j->max_nodes - j->joined, said);

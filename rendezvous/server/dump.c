@@ -50,7 +50,7 @@ static size_t unread(const struct member *m)
 }
 
 /* Of one node, once. */
-static void tell(struct dump *d, struct asked *a, struct wire_node_page *m)
+static void tell(struct dump *d, struct asked *a, struct wire_node_dump *m)
 {
 	if (unread(d->tool) + m->page.len + m->calls.bytes.len > UNREAD_MAX) {
 		m->page = SLICE("", 0);
@@ -61,7 +61,7 @@ static void tell(struct dump *d, struct asked *a, struct wire_node_page *m)
 	m->node_rank = a->node_rank;
 	m->host = SLICE_STR(a->host);
 	m->silent_ms = now_ms(a->agent) - a->agent->conn.heard;
-	wire_put_node_page(conn_out(&d->tool->conn), WIRE_NODE, WIRE_NOTICE, 0,
+	wire_put_node_dump(conn_out(&d->tool->conn), WIRE_NODE, WIRE_NOTICE, 0,
 			   m);
 	a->agent = NULL;
 	d->open--;
@@ -141,15 +141,17 @@ static int list_nodes(struct dump *d, struct job *job)
 
 static void ask(struct dump *d, const struct wire_dump *m)
 {
-	const struct wire_look look = {
-		.number = d->number, .json = m->json,
-		.no_stacks = m->no_stacks, .last = m->last,
+	const struct wire_dump_request look = {
+		.number = d->number,
+		.json = m->json,
+		.no_stacks = m->no_stacks,
+		.last = m->last,
 		.timeout_ms = m->timeout_ms,
 	};
 
 	for (uint32_t i = 0; i < d->n; i++)
-		wire_put_look(conn_out(&d->nodes[i].agent->conn), WIRE_LOOK,
-			      WIRE_NOTICE, 0, &look);
+		wire_put_dump_request(conn_out(&d->nodes[i].agent->conn),
+				      WIRE_DUMP_REQUEST, WIRE_NOTICE, 0, &look);
 }
 
 static int check(const struct member *tool, const struct wire_dump *m,
@@ -208,10 +210,10 @@ int dump_start(struct member *tool, const struct wire_frame *f, struct err *e)
 
 int dump_page(struct member *agent, const struct wire_frame *f, struct err *e)
 {
-	struct wire_page m;
+	struct wire_dump_reply m;
 	struct asked *a;
 	struct dump *d = agent->server->dumps;
-	int rc = wire_get_page(f, &m, e);
+	int rc = wire_get_dump_reply(f, &m, e);
 
 	if (rc < 0)
 		return rc;
@@ -220,9 +222,11 @@ int dump_page(struct member *agent, const struct wire_frame *f, struct err *e)
 	a = d ? find(d, agent) : NULL;
 	if (!a)
 		return 0;
-	tell(d, a, &(struct wire_node_page){
-			   .answered = 1, .text = m.text, .page = m.page,
-			   .calls = m.calls});
+	tell(d, a,
+	     &(struct wire_node_dump){.answered = 1,
+				      .text = m.text,
+				      .page = m.page,
+				      .calls = m.calls});
 	end_if_done(d);
 	return 0;
 }
@@ -241,7 +245,7 @@ void dump_on_due(struct member *tool)
 	}
 	for (uint32_t i = 0; i < d->n; i++) {
 		if (d->nodes[i].agent)
-			tell(d, &d->nodes[i], &(struct wire_node_page){0});
+			tell(d, &d->nodes[i], &(struct wire_node_dump){0});
 	}
 	end_if_done(d);
 }
@@ -256,8 +260,8 @@ void dump_forget(struct member *m, const char *why)
 		if (d->tool == m) {
 			dump_free(d);
 		} else if ((a = find(d, m))) {
-			tell(d, a, &(struct wire_node_page){
-					   .text = SLICE_STR(why)});
+			tell(d, a,
+			     &(struct wire_node_dump){.text = SLICE_STR(why)});
 			end_if_done(d);
 		}
 	}

@@ -11,7 +11,7 @@ int dump_hello(struct member *tool, const struct wire_hello *hello,
 	       struct err *e);
 /* DUMP. */
 int dump_start(struct member *tool, const struct wire_frame *f, struct err *e);
-/* PAGE. */
+/* DUMP_REPLY. */
 int dump_page(struct member *agent, const struct wire_frame *f, struct err *e);
 /* The time of a tool is over. */
 void dump_on_due(struct member *tool);

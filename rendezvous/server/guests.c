@@ -70,7 +70,7 @@ void guests_left(struct hosted *h, struct member *m, const char *how)
 	if (m->left)
 		return;
 	m->left = 1;
-	snprintf(text, sizeof text, "rank %u on %.255s %s", m->session.rank,
+	snprintf(text, sizeof(text), "rank %u on %.255s %s", m->session.rank,
 		 m->host ? m->host : "?", how);
 	job_guest_left(h->job, h->guests, m->session.rank, text);
 	hosted_act(h);

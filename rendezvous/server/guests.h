@@ -15,7 +15,7 @@ int guests_check(const struct hosted *h, const struct wire_hello *hello,
 		 struct err *e);
 /* Its worker has come; the connection is watched for a host that vanishes. */
 void guests_came(struct member *m, const struct wire_hello *hello);
-/* Its worker has gone: LEFT was its word, or its connection ended without. */
+/* Its worker has gone, with or without a GOODBYE. */
 void guests_left(struct hosted *h, struct member *m, const char *how);
 /* All have come and gone. */
 int guests_all_gone(const struct hosted *h);

@@ -357,8 +357,8 @@ int history_number(struct history *h, struct hosted *job)
 {
 	if (!job->number)
 		job->number = ++h->jobs;
-	job->numbered.key = SLICE((const char *)&job->number,
-				  sizeof job->number);
+	job->numbered.key =
+		SLICE((const char *)&job->number, sizeof(job->number));
 	return table_insert(&h->by_number, &job->numbered);
 }
 

@@ -22,7 +22,7 @@ typedef int taker(struct reading *r);
 
 static struct hosted *job_of(struct history *h, uint64_t number)
 {
-	struct slice key = SLICE((const char *)&number, sizeof number);
+	struct slice key = SLICE((const char *)&number, sizeof(number));
 	struct table_item *item = table_find(&h->by_number, key);
 
 	return item ? hosted_of_number(item) : NULL;
@@ -124,7 +124,7 @@ static int take_lost(struct reading *r)
 	if (!n)
 		return err_set(&r->e, ERR_PROTOCOL, "the loss of node %.*s, "
 			       "which the job does not have", SLICE_FMT(node));
-	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(why));
 	event_lost(r->job, n, text);
 	hosted_act(r->job);
 	hosted_free_if_empty(r->job);
@@ -139,7 +139,7 @@ static int take_was_lost(struct reading *r)
 
 	if (r->in.bad)
 		return ERR_PROTOCOL;
-	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(why));
 	resume_remember(r->job, node, text);
 	return 0;
 }
@@ -158,7 +158,7 @@ static int take_stopped(struct reading *r)
 
 	if (r->in.bad)
 		return ERR_PROTOCOL;
-	snprintf(text, sizeof text, "%.*s", SLICE_FMT(why));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(why));
 	event_stopped(r->job, text);
 	hosted_act(r->job);
 	return 0;
@@ -176,15 +176,15 @@ static int take_torch(struct reading *r)
 		return ERR_PROTOCOL;
 	for (uint32_t i = 0; i < n; i++) {
 		text = reader_slice(&r->in);
-		snprintf(host, sizeof host, "%.*s", SLICE_FMT(text));
+		snprintf(host, sizeof(host), "%.*s", SLICE_FMT(text));
 		/* an interface may have gone since */
-		if (!sock_addr_own_number(host, 0, &at[i]) &&
+		if (!sock_addr_scoped_number(host, 0, &at[i]) &&
 		    !sock_addr_number(sock_host_unscope(host), 0, &at[i]))
 			return ERR_PROTOCOL;
 	}
 	r->job->torch_port = port;
 	r->job->ntorch_at = (int)n;
-	memcpy(r->job->torch_at, at, n * sizeof at[0]);
+	memcpy(r->job->torch_at, at, n * sizeof(at[0]));
 	return 0;
 }
 
@@ -277,7 +277,7 @@ static int take_gathered(struct reading *r)
 	n = reader_u32(&r->in);
 	if (n > WIRE_WORLD_MAX)
 		return ERR_PROTOCOL;
-	values = malloc((n + 1) * sizeof *values);
+	values = malloc((n + 1) * sizeof(*values));
 	if (!values)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
@@ -323,9 +323,9 @@ static int take_seal(struct reading *r)
 {
 	struct slice text = reader_slice(&r->in);
 
-	if (text.len >= sizeof r->h->seal)
+	if (text.len >= sizeof(r->h->seal))
 		return ERR_PROTOCOL;
-	snprintf(r->h->seal, sizeof r->h->seal, "%.*s", SLICE_FMT(text));
+	snprintf(r->h->seal, sizeof(r->h->seal), "%.*s", SLICE_FMT(text));
 	return 0;
 }
 
@@ -402,7 +402,8 @@ static int cost_job(struct reading *r, unsigned type, uint64_t number)
 			  takers[type].name);
 		return 0;
 	}
-	snprintf(why, sizeof why, "a record (%s) in the journal of the "
+	snprintf(why, sizeof(why),
+		 "a record (%s) in the journal of the "
 		 "rendezvous server at %s makes no sense%s%.400s",
 		 takers[type].name, r->h->server->endpoint,
 		 r->e.text[0] ? ": " : "", r->e.text);
@@ -418,7 +419,7 @@ static int take_record(struct reading *r, const struct journal_record *record)
 	uint64_t number;
 	int rc;
 
-	if (record->type >= sizeof takers / sizeof *takers ||
+	if (record->type >= sizeof(takers) / sizeof(*takers) ||
 	    !takers[record->type].take)
 		return err_set(&r->h->why, ERR_PROTOCOL, "it has a record of "
 			       "type %u, which this version does not know: "

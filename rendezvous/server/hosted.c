@@ -315,7 +315,7 @@ static int enter(struct hosted *h, int named)
 struct hosted *hosted_restore(struct server *s, struct job *job,
 			      uint64_t number, int named)
 {
-	struct hosted *h = calloc(1, sizeof *h);
+	struct hosted *h = calloc(1, sizeof(*h));
 
 	if (h)
 		h->account = limits_account(s, SLICE_STR(job_id(job)));
@@ -391,9 +391,9 @@ void hosted_bear_with(struct member *m)
 		return;
 	s->pool.silent_ms = m->lease_ms;
 	for (int i = 0; i < s->nlisteners; i++)
-		sock_end_when_silent(s->listeners[i].fd, m->lease_ms);
+		sock_set_silence_limit(s->listeners[i].fd, m->lease_ms);
 	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
-		sock_end_when_silent(fd, m->lease_ms);
+		sock_set_silence_limit(fd, m->lease_ms);
 }
 
 static void on_timer_closed(uv_handle_t *t)
@@ -446,7 +446,7 @@ void hosted_drop(struct hosted *h)
 void hosted_add_worker(struct hosted *h, struct member *m)
 {
 	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof *m);
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
 	m->session.conn = &m->conn;
 	m->session.store = h->store;
 	m->session.job = h->job;

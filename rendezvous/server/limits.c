@@ -74,7 +74,7 @@ int limits_check_tenant(struct member *m, struct slice job, struct err *e)
 			     "ddprdzv)", a->name, a->connections,
 			     s->endpoint);
 	else if (a)
-		conn_charge_to(&m->conn, a, sizeof *m);
+		conn_charge_to(&m->conn, a, sizeof(*m));
 	account_let_go(a);
 	return rc;
 }
@@ -173,7 +173,8 @@ static void expire(struct hosted *h)
 {
 	char why[500];
 
-	snprintf(why, sizeof why, "nothing happened in it for %g s "
+	snprintf(why, sizeof(why),
+		 "nothing happened in it for %g s "
 		 "(--idle-timeout of the rendezvous server at %s)",
 		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
 	log_info("job '%s' ends: %s", job_id(h->job), why);

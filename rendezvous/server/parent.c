@@ -9,7 +9,7 @@ static void on_alloc(uv_handle_t *h, size_t hint, uv_buf_t *b)
 {
 	struct server *s = h->data;
 
-	*b = uv_buf_init(s->pool.scratch, sizeof s->pool.scratch);
+	*b = uv_buf_init(s->pool.scratch, sizeof(s->pool.scratch));
 }
 
 /* With the key of the job that its agent was given this server lets its workers
@@ -26,7 +26,7 @@ static void take_record(struct server *s)
 		s->door.auth.is_key = 1;
 	}
 	auth_wipe(&told);
-	proof_wipe(s->parent.record, sizeof s->parent.record);
+	proof_wipe(s->parent.record, sizeof(s->parent.record));
 	s->parent.have = 0;
 }
 
@@ -42,7 +42,7 @@ static void on_read(uv_stream_t *p, ssize_t n, const uv_buf_t *b)
 	}
 	for (ssize_t i = 0; i < n; i++) {
 		from->record[from->have++] = (unsigned char)b->base[i];
-		if (from->have == sizeof from->record)
+		if (from->have == sizeof(from->record))
 			take_record(s);
 	}
 	proof_wipe(b->base, (size_t)n);
@@ -61,7 +61,7 @@ int parent_watch(struct server *s, int fd, const struct parent_events *events,
 		SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
 		SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO, SIGPWR};
 
-	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		signal(ignored[i], SIG_IGN);
 	uv_pipe_init(s->loop, pipe, 0);
 	pipe->data = s;

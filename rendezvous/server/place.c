@@ -371,7 +371,7 @@ static void on_other(void *owner, const char *address)
 
 	go(p, OTHER);
 	p->refused = 0;
-	snprintf(p->other, sizeof p->other, "%s", address);
+	snprintf(p->other, sizeof(p->other), "%s", address);
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (!p->server->has_parent)
 		log_info("standing by: the server of job '%s' is at %s",
@@ -451,7 +451,7 @@ static void on_closed(uv_handle_t *t)
 
 int place_open(struct server *s, const struct place_options *o, struct err *e)
 {
-	struct place *p = calloc(1, sizeof *p);
+	struct place *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)

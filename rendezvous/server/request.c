@@ -196,7 +196,7 @@ static int on_join(struct member *m, const struct wire_frame *f, struct err *e)
 		return rc;
 	}
 	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof *m);
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
 	m->waited = (struct waited){.since = uv_now(m->server->loop)};
 	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
 	hosted_bear_with(m);
@@ -291,17 +291,17 @@ static const struct rule rules[] = {
 	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
 	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
 	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
-	[WIRE_LEFT] = {WIRE_WORKER, WIRE_NOTICE, on_left},
+	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, on_left},
 	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
 	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
-	[WIRE_PAGE] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
+	[WIRE_DUMP_REPLY] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
 };
 
 static struct rule rule_for(enum wire_type type)
 {
 	if (session_takes(type))
 		return (struct rule){WIRE_WORKER, WIRE_REQUEST, on_session};
-	if ((size_t)type < sizeof rules / sizeof rules[0])
+	if ((size_t)type < sizeof(rules) / sizeof(rules[0]))
 		return rules[type];
 	return (struct rule){0, 0, NULL};
 }
@@ -332,7 +332,7 @@ void request_take(struct member *m, const struct wire_frame *f)
 	if (rc == 0)
 		rc = r.run(m, f, &e);
 	if (rc == ERR_PROTOCOL) {
-		snprintf(why, sizeof why, "it broke the protocol: %s", e.text);
+		snprintf(why, sizeof(why), "it broke the protocol: %s", e.text);
 		conn_refuse(&m->conn, rc, e.text);
 		/* munge, or etcd, may just be asked about it */
 		door_leave(m);

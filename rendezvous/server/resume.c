@@ -107,7 +107,7 @@ static int take_node(struct hosted *h, struct job_node *n, struct member *m,
 	m->node = n;
 	replace(h, n, m);
 	m->hosted = h;
-	conn_charge_to(&m->conn, h->account, sizeof *m);
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
 	voucher_settle(h, m, &addrs);
 	m->lease_ms = job_node_lease(n) ? job_node_lease(n)
 					: m->server->lease_ms;
@@ -174,7 +174,7 @@ int resume_take(struct member *m, const struct wire_frame *f, struct err *e)
 		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
 	n = find(m->server, SLICE_STR(m->job_id), from.node_id, &h);
 	if (!n) {
-		explain(m, &from, text, sizeof text, &reply);
+		explain(m, &from, text, sizeof(text), &reply);
 		answer(m, f, &reply);
 		return 0;
 	}
@@ -230,7 +230,7 @@ static int await(struct hosted *h, struct job_node *n, uint64_t until,
 		 const char *why)
 {
 	struct absent **p = &h->absent;
-	struct absent *a = malloc(sizeof *a + strlen(why) + 1);
+	struct absent *a = malloc(sizeof(*a) + strlen(why) + 1);
 
 	if (!a)
 		return -ENOMEM;
@@ -292,8 +292,10 @@ int resume_await(struct member *m, const char *why)
 						    : RESUME_RESET_MS;
 	char text[200];
 
-	snprintf(text, sizeof text, "%.120s, and it did not come back within "
-		 "%g s", why, (double)ms / 1e3);
+	snprintf(text, sizeof(text),
+		 "%.120s, and it did not come back within "
+		 "%g s",
+		 why, (double)ms / 1e3);
 	if (!comes_again(m) ||
 	    await(h, m->node, uv_now(h->server->loop) + ms, text) < 0)
 		return 0;
@@ -313,7 +315,7 @@ int resume_await(struct member *m, const char *why)
 
 static size_t lost_bytes(const struct lost_node *l)
 {
-	return sizeof *l + strlen(l->why) + 1 + strlen(l->id) + 1;
+	return sizeof(*l) + strlen(l->why) + 1 + strlen(l->id) + 1;
 }
 
 static void lost_free(struct hosted *h, struct lost_node *l)
@@ -337,7 +339,7 @@ static void forget_oldest(struct hosted *h)
 
 void resume_remember(struct hosted *h, struct slice id, const char *why)
 {
-	struct lost_node *l = malloc(sizeof *l + strlen(why) + 1);
+	struct lost_node *l = malloc(sizeof(*l) + strlen(why) + 1);
 
 	if (l)
 		l->id = strndup(id.data, id.len);

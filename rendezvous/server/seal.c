@@ -20,7 +20,7 @@ static int make(char *out, const struct proof *key, struct slice job,
 	memcpy(payload, what.bytes, PROOF_SIZE);
 	memcpy(payload + PROOF_SIZE, key->bytes, PROOF_SIZE);
 	rc = credential_make(out, SLICE(payload, SEALED_SIZE), geteuid(), e);
-	proof_wipe(payload, sizeof payload);
+	proof_wipe(payload, sizeof(payload));
 	return rc;
 }
 
@@ -40,7 +40,7 @@ static int open_it(struct proof *key, const char *seal, struct slice job,
 	       proof_same(&what, SLICE((char *)payload, PROOF_SIZE));
 	if (ours)
 		memcpy(key->bytes, payload + PROOF_SIZE, PROOF_SIZE);
-	proof_wipe(payload, sizeof payload);
+	proof_wipe(payload, sizeof(payload));
 	return ours ? 0 : err_set(e, ERR_PROOF, "what etcd has of job '%.*s' "
 				  "is of user %u, or was changed: choose "
 				  "another --rdzv-id", SLICE_FMT(job),
@@ -69,6 +69,6 @@ int seal_agree(struct server *s, struct err *e)
 		a->secret = key;
 		a->is_key = 1;
 	}
-	proof_wipe(&key, sizeof key);
+	proof_wipe(&key, sizeof(key));
 	return rc;
 }

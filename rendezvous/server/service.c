@@ -27,7 +27,7 @@ static void tell(const struct server *s, const char *what)
 	char text[512];
 	size_t n = s->jobs.items;
 
-	snprintf(text, sizeof text, "%sSTATUS=%s at %s, %zu job%s", what,
+	snprintf(text, sizeof(text), "%sSTATUS=%s at %s, %zu job%s", what,
 		 s->draining ? "stopping" : "serving", s->endpoint, n,
 		 n == 1 ? "" : "s");
 	systemd_notify(text);

@@ -99,7 +99,7 @@ static void unpark(struct parked *p)
 	if (p->next)
 		p->next->pprev = p->pprev;
 	p->session->nparked--;
-	store_take_back(p->session->store, p, sizeof *p);
+	store_take_back(p->session->store, p, sizeof(*p));
 }
 
 static int park(struct session *s, const struct wire_frame *f,
@@ -112,7 +112,7 @@ static int park(struct session *s, const struct wire_frame *f,
 			       "rank %u waits for %d things on one connection: "
 			       "no more are possible",
 			       s->rank, SESSION_PARKED_MAX);
-	p = store_lend(s->store, sizeof *p, e);
+	p = store_lend(s->store, sizeof(*p), e);
 	if (!p)
 		return err_negative(e->code);
 	p->waiter.owner = p->fate.owner = p;
@@ -208,7 +208,6 @@ static int read_list(const struct wire_frame *f, struct wire_items list,
 		     struct slice **keys, struct slice **values, struct err *e)
 {
 	struct reader r;
-	uint32_t i;
 	int wrong = 0;
 
 	*keys = malloc((list.count + 1) * sizeof **keys);
@@ -218,7 +217,7 @@ static int read_list(const struct wire_frame *f, struct wire_items list,
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
 	reader_init(&r, list.bytes);
-	for (i = 0; i < list.count; i++) {
+	for (uint32_t i = 0; i < list.count; i++) {
 		(*keys)[i] = reader_slice(&r);
 		wrong |= (*keys)[i].len > WIRE_KEY_MAX;
 		if (values) {
@@ -347,9 +346,8 @@ static int reply_values(struct session *s, const struct wire_frame *f,
 {
 	struct slice value;
 	size_t mark, size = 4;
-	uint32_t i;
 
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		store_get(s->store, keys[i], &value);
 		size += 5 + value.len;
 	}
@@ -361,7 +359,7 @@ static int reply_values(struct session *s, const struct wire_frame *f,
 			       n, size);
 	mark = wire_begin(out(s), f->type, WIRE_REPLY, f->id);
 	buf_put_u32(out(s), n);
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		buf_put_u8(out(s),
 			   (uint8_t)store_get(s->store, keys[i], &value));
 		buf_put_slice(out(s), value);
@@ -502,13 +500,13 @@ static handler *const handlers[] = {
 	[WIRE_BARRIER] = on_barrier,
 	[WIRE_GATHER] = on_gather,
 	[WIRE_SHARE] = on_share,
-	[WIRE_WHOLE] = on_whole,
+	[WIRE_SHARED_LIST] = on_whole,
 	[WIRE_FATE] = on_fate,
 };
 
 int session_takes(enum wire_type type)
 {
-	return (size_t)type < sizeof handlers / sizeof handlers[0] &&
+	return (size_t)type < sizeof(handlers) / sizeof(handlers[0]) &&
 	       handlers[type];
 }
 

@@ -47,7 +47,7 @@ static void hello_free(struct standby_hello *x)
 			  (struct standby_hello *)((char *)x->pprev -
 				offsetof(struct standby_hello, next));
 	buf_release(&x->body);
-	proof_wipe(x, sizeof *x);
+	proof_wipe(x, sizeof(*x));
 	free(x);
 }
 
@@ -68,7 +68,7 @@ int standby_hold(struct member *m, const struct wire_frame *f,
 
 	if (m->full || s->draining || place_is_known(s->place))
 		return 0;
-	x = calloc(1, sizeof *x);
+	x = calloc(1, sizeof(*x));
 	if (!x)
 		return 0;
 	buf_init(&x->body, WIRE_HELLO_MAX);
@@ -79,7 +79,7 @@ int standby_hold(struct member *m, const struct wire_frame *f,
 	}
 	x->frame = *f;
 	x->frame.body = SLICE(x->body.data, x->body.len);
-	snprintf(x->grant, sizeof x->grant, "%s", grant);
+	snprintf(x->grant, sizeof(x->grant), "%s", grant);
 	x->has_key = key != NULL;
 	if (key)
 		x->key = *key;

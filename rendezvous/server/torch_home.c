@@ -23,7 +23,7 @@ static int find_addrs(struct hosted *h)
 			sock_addr_set_scope(&h->torch_at[0], &v->ways[i]);
 		return sock_addr_is_local(&h->torch_at[0]);
 	}
-	memcpy(h->torch_at, v->ways, sizeof h->torch_at);
+	memcpy(h->torch_at, v->ways, sizeof(h->torch_at));
 	return v->nways;
 }
 

@@ -41,7 +41,7 @@ static int take_addr(struct hosted *h, struct addr_owner *to,
 	char host[SOCK_HOST_MAX];
 	struct sock_addr a;
 
-	if (text.len >= sizeof host)
+	if (text.len >= sizeof(host))
 		text.len = 0;
 	memcpy(host, text.data, text.len);
 	host[text.len] = '\0';
@@ -193,7 +193,7 @@ static struct voucher *question_new(struct hosted *h, struct torch_client *k,
 
 	for (const struct addr_claim *c = claims; c; c = c->next)
 		n++;
-	q = calloc(1, sizeof *q + n * sizeof(q->asked[0]));
+	q = calloc(1, sizeof(*q) + n * sizeof(q->asked[0]));
 	if (!q)
 		return NULL;
 	q->hosted = h;
@@ -201,7 +201,7 @@ static struct voucher *question_new(struct hosted *h, struct torch_client *k,
 	q->from = *from;
 	q->ms = VOUCHER_MIN_MS;
 	q->number = ++v->last;
-	q->item.key = SLICE((const char *)&q->number, sizeof q->number);
+	q->item.key = SLICE((const char *)&q->number, sizeof(q->number));
 	if (table_find(&v->open, q->item.key) || /* four billion later */
 	    table_insert(&v->open, &q->item) < 0) {
 		free(q);
@@ -241,7 +241,7 @@ static void on_come(void *owner, struct torch_client *k,
 	for (struct addr_claim *c = claims; c; c = c->next)
 		ask(q, member_of(c->owner), &w);
 	q->open = q->n;
-	snprintf(q->host, sizeof q->host, "%s",
+	snprintf(q->host, sizeof(q->host), "%s",
 		 job_node_host(q->asked[0]->node));
 	torch_client_hold(k, q, q->ms);
 }
@@ -251,8 +251,10 @@ static void on_late(void *ticket)
 	struct voucher *q = ticket;
 	char why[96];
 
-	snprintf(why, sizeof why, "ddprun there did not say within %.1f s "
-		 "whose it is", (double)q->ms / 1e3);
+	snprintf(why, sizeof(why),
+		 "ddprun there did not say within %.1f s "
+		 "whose it is",
+		 (double)q->ms / 1e3);
 	refuse(q, SLICE_STR(why));
 }
 
@@ -281,7 +283,7 @@ int voucher_answer(struct member *agent, const struct wire_frame *f,
 	if (agent->hosted)
 		q = (struct voucher *)table_find(
 			&agent->hosted->vouchers.open,
-			SLICE((const char *)&m.number, sizeof m.number));
+			SLICE((const char *)&m.number, sizeof(m.number)));
 	for (uint32_t i = 0; q && i < q->n; i++) {
 		if (q->asked[i] != agent)
 			continue;

@@ -16,7 +16,7 @@ static struct account *make(const char *what, struct slice name, size_t max,
 			    const char *option)
 {
 	size_t size = strlen(what) + name.len + sizeof " ''";
-	struct account *a = calloc(1, sizeof *a + size);
+	struct account *a = calloc(1, sizeof(*a) + size);
 
 	if (!a)
 		return NULL;

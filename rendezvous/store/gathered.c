@@ -55,10 +55,10 @@ void gathered_put_shared(struct buf *out, uint32_t id, struct meeting *m,
 	if (part.from) {
 		share_digest(share, values, n);
 		reply.bytes = share->bytes;
-		reply.hash = SLICE(share->hash, sizeof share->hash);
+		reply.hash = SLICE(share->hash, sizeof(share->hash));
 		reply.addr = SLICE_STR(part.from->addr);
 		reply.port = part.from->port;
-		reply.token = SLICE(part.from->token, sizeof part.from->token);
+		reply.token = SLICE(part.from->token, sizeof(part.from->token));
 	} else {
 		for (uint32_t i = 0; i < n; i++)
 			buf_put_slice(&items, values[i]);

@@ -7,7 +7,7 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire.h"
 
-/* Of a GATHER, or a WHOLE. */
+/* Of a GATHER, or a SHARED_LIST. */
 void gathered_put_list(struct buf *out, enum wire_type type, uint32_t id,
 		       const struct meeting *m);
 /* Of rank's SHARE. */

@@ -28,9 +28,7 @@ struct meeting {
 
 void meetings_release(struct meetings *m)
 {
-	size_t i;
-
-	for (i = 0; i < m->nleft; i++)
+	for (size_t i = 0; i < m->nleft; i++)
 		free(m->left[i].how);
 	free(m->left);
 	free(m->left_at);
@@ -79,12 +77,10 @@ static int name(struct store *s, struct meeting *m)
 
 static void meeting_free(struct store *s, struct meeting *m)
 {
-	uint32_t i;
-
 	unname(s, m);
 	if (m->pprev)
 		leave_list(m);
-	for (i = 0; m->values && i < m->size; i++) {
+	for (uint32_t i = 0; m->values && i < m->size; i++) {
 		store_discharge(s, m->values[i].len);
 		free((char *)m->values[i].data);
 	}
@@ -113,7 +109,7 @@ static int meeting_new(struct store *s, struct slice key, uint32_t size,
 
 	if (rc < 0)
 		return rc;
-	*out = m = calloc(1, sizeof *m + key.len);
+	*out = m = calloc(1, sizeof(*m) + key.len);
 	if (!m) {
 		store_give(s, taken);
 		return store_no_memory(e);
@@ -125,7 +121,7 @@ static int meeting_new(struct store *s, struct slice key, uint32_t size,
 		memcpy(m->key, key.data, key.len);
 	m->item.key = SLICE(m->key, key.len);
 	if (is_gather)
-		m->values = calloc(size, sizeof *m->values);
+		m->values = calloc(size, sizeof(*m->values));
 	if ((is_gather && !m->values) || name(s, m) < 0) {
 		free(m->values);
 		free(m);
@@ -222,9 +218,7 @@ int store_barrier(struct store *s, struct slice key, uint32_t size,
 static const struct departure *departed(const struct meetings *ms,
 					uint32_t size)
 {
-	size_t i;
-
-	for (i = 0; i < ms->nleft; i++)
+	for (size_t i = 0; i < ms->nleft; i++)
 		if (ms->left[i].rank < size)
 			return &ms->left[i];
 	return NULL;
@@ -330,12 +324,12 @@ int store_rank_left(struct store *s, uint32_t rank, const char *how)
 	if (rank >= s->limits.ranks || how_left(ms, rank))
 		return 0;
 	if (!ms->left_at)
-		ms->left_at = calloc(s->limits.ranks, sizeof *ms->left_at);
+		ms->left_at = calloc(s->limits.ranks, sizeof(*ms->left_at));
 	if (!ms->left_at)
 		return -ENOMEM;
 	if (ms->nleft == ms->cap) {
 		size_t cap = ms->cap ? ms->cap * 2 : 8;
-		void *p = realloc(ms->left, cap * sizeof *ms->left);
+		void *p = realloc(ms->left, cap * sizeof(*ms->left));
 
 		if (!p)
 			return -ENOMEM;
@@ -465,10 +459,10 @@ struct meeting *store_find_held(struct store *s, uint32_t number)
 struct meeting *store_remake(struct store *s, const struct slice *values,
 			     uint32_t size)
 {
-	struct meeting *m = calloc(1, sizeof *m);
+	struct meeting *m = calloc(1, sizeof(*m));
 
 	if (m)
-		m->values = calloc(size ? size : 1, sizeof *m->values);
+		m->values = calloc(size ? size : 1, sizeof(*m->values));
 	if (!m || !m->values) {
 		free(m);
 		return NULL;

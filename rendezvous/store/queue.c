@@ -23,7 +23,7 @@ static struct queued *make(struct store *s, struct slice value, struct err *e)
 	}
 	if (store_charge(s, cost(value.len), e) < 0)
 		return NULL;
-	q = malloc(sizeof *q + value.len);
+	q = malloc(sizeof(*q) + value.len);
 	if (!q) {
 		store_discharge(s, cost(value.len));
 		store_no_memory(e);

@@ -37,7 +37,7 @@ static int make_room(struct share *s, struct err *e)
 
 	if (s->n < s->cap)
 		return 0;
-	p = realloc(s->places, cap * sizeof *s->places);
+	p = realloc(s->places, cap * sizeof(*s->places));
 	if (!p)
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
@@ -71,10 +71,10 @@ int share_offer(struct share *s, uint32_t rank, const struct wire_share *m,
 		return err_set(e, -ENOMEM,
 			       "the rendezvous server is out of memory");
 	p = &s->places[at];
-	memmove(p + 1, p, (s->n - at) * sizeof *p);
+	memmove(p + 1, p, (s->n - at) * sizeof(*p));
 	s->n++;
 	*p = (struct share_place){.rank = rank, .port = m->port, .addr = addr};
-	memcpy(p->token, m->token.data, sizeof p->token);
+	memcpy(p->token, m->token.data, sizeof(p->token));
 	return 0;
 }
 
@@ -86,7 +86,7 @@ void share_withdraw(struct share *s, uint32_t rank)
 	if (!passes_on(s, at, rank))
 		return;
 	free(p->addr);
-	memmove(p, p + 1, (--s->n - at) * sizeof *p);
+	memmove(p, p + 1, (--s->n - at) * sizeof(*p));
 }
 
 void share_release(struct share *s)
@@ -162,10 +162,10 @@ void share_digest(struct share *s, const struct slice *values, uint32_t n)
 			(unsigned char)len, (unsigned char)(len >> 8),
 			(unsigned char)(len >> 16), (unsigned char)(len >> 24)};
 
-		crypto_generichash_update(&hash, head, sizeof head);
+		crypto_generichash_update(&hash, head, sizeof(head));
 		crypto_generichash_update(
 			&hash, (const unsigned char *)values[i].data, len);
-		s->bytes += (uint32_t)sizeof head + len;
+		s->bytes += (uint32_t)sizeof(head) + len;
 	}
 	crypto_generichash_final(&hash, (unsigned char *)s->hash,
 				 WIRE_HASH_SIZE);

@@ -10,7 +10,7 @@
 
 struct store *store_new(const struct store_limits *limits)
 {
-	struct store *s = calloc(1, sizeof *s);
+	struct store *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -147,10 +147,10 @@ void store_discharge(struct store *s, size_t n)
 
 void store_put_quoted(struct buf *out, struct slice key)
 {
-	size_t i, n = key.len < 64 ? key.len : 64;
+	size_t n = key.len < 64 ? key.len : 64;
 
 	buf_put_u8(out, '\'');
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)key.data[i];
 
 		buf_put_u8(out, c < 0x20 || c == 0x7f ? '?' : c);
@@ -172,7 +172,7 @@ void store_drop_if_unused(struct store *s, struct store_entry *en)
 	if (en->exists || en->waiters.first || en->gate.first || en->queued)
 		return;
 	store_discharge(s, en->item.key.len);
-	store_give(s, sizeof *en);
+	store_give(s, sizeof(*en));
 	table_remove(&s->entries, &en->item);
 	free(en->value);
 	free(en);
@@ -193,15 +193,15 @@ int store_find_or_make(struct store *s, struct slice key,
 			       "the store of job '%s' is full: it has %zu keys "
 			       "and may have no more (--max-keys of its "
 			       "ddprdzv)", s->limits.job, s->limits.keys);
-	rc = store_take(s, sizeof *en, e);
+	rc = store_take(s, sizeof(*en), e);
 	if (rc < 0)
 		return rc;
 	rc = store_charge(s, key.len, e);
 	if (rc < 0) {
-		store_give(s, sizeof *en);
+		store_give(s, sizeof(*en));
 		return rc;
 	}
-	en = calloc(1, sizeof *en + key.len);
+	en = calloc(1, sizeof(*en) + key.len);
 	if (en && key.len)
 		memcpy(en->key, key.data, key.len);
 	if (en)
@@ -209,7 +209,7 @@ int store_find_or_make(struct store *s, struct slice key,
 	if (!en || table_insert(&s->entries, &en->item) < 0) {
 		free(en);
 		store_discharge(s, key.len);
-		store_give(s, sizeof *en);
+		store_give(s, sizeof(*en));
 		return store_no_memory(e);
 	}
 	*out = en;
@@ -432,11 +432,11 @@ int store_multi_set(struct store *s, const struct slice *keys,
 {
 	char **copies = calloc(n ? n : 1, sizeof(char *));
 	struct store_entry *en;
-	uint32_t i, made = 0;
+	uint32_t made = 0;
 	size_t charged = 0;
 	int rc = copies ? 0 : store_no_memory(e);
 
-	for (i = 0; rc == 0 && i < n; i++) {
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		rc = check_value(s, values[i].len, e);
 		if (rc == 0)
 			rc = store_charge(s, values[i].len, e);
@@ -451,7 +451,7 @@ int store_multi_set(struct store *s, const struct slice *keys,
 		if (!copies[i])
 			rc = store_no_memory(e);
 	}
-	for (i = 0; rc == 0 && i < n; i++) {
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		en = store_find(s, keys[i]);
 		store_discharge(s, en->cap);
 		free(en->value);
@@ -463,7 +463,7 @@ int store_multi_set(struct store *s, const struct slice *keys,
 	}
 	if (rc < 0) {
 		store_discharge(s, charged);
-		for (i = 0; i < made; i++) {
+		for (uint32_t i = 0; i < made; i++) {
 			free(copies[i]);
 			en = store_find(s, keys[i]);
 			if (en) /* a key may be named twice */

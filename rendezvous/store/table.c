@@ -19,7 +19,7 @@ static_assert(crypto_shorthash_BYTES == sizeof(uint64_t), "SipHash's size");
 
 void table_init(struct table *t)
 {
-	memset(t, 0, sizeof *t);
+	memset(t, 0, sizeof(*t));
 }
 
 void table_release(struct table *t)
@@ -41,8 +41,8 @@ static uint64_t hash_bytes(struct slice key)
 	if (!has_secret) {
 		has_secret = 1;
 		/* without one all are zero: then it is as any other hash */
-		if (random_bytes(secret, sizeof secret, NULL) < 0)
-			memset(secret, 0, sizeof secret);
+		if (random_bytes(secret, sizeof(secret), NULL) < 0)
+			memset(secret, 0, sizeof(secret));
 	}
 	crypto_shorthash((unsigned char *)&hash,
 			 (const unsigned char *)key.data, key.len, secret);
@@ -62,9 +62,7 @@ static struct table_item **slot_of(struct table *t, uint64_t hash)
 
 static void move_some(struct table *t)
 {
-	int n;
-
-	for (n = 0; t->old && n < MOVES; n++) {
+	for (int n = 0; t->old && n < MOVES; n++) {
 		struct table_item *item = t->old[t->moved], *next;
 
 		for (; item; item = next) {

@@ -129,13 +129,11 @@ static size_t links_bytes(uint32_t n)
 
 void store_waiter_release(struct store_waiter *w)
 {
-	uint32_t i;
-
 	if (!w->store)
 		return;
 	if (w->state == WAITER_WOKEN)
 		leave_woken(w);
-	for (i = 0; i < w->nlinks; i++)
+	for (uint32_t i = 0; i < w->nlinks; i++)
 		link_remove(w->store, &w->links[i]);
 	if (w->links)
 		store_discharge(w->store, links_bytes(w->links_max));
@@ -204,10 +202,9 @@ int store_wait(struct store *s, const struct slice *keys, uint32_t n,
 	       struct store_waiter *w, struct err *e)
 {
 	struct store_entry *en;
-	uint32_t i;
 	int rc = begin(s, w, n, e);
 
-	for (i = 0; rc == 0 && i < n; i++) {
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		rc = store_find_or_make(s, keys[i], &en, e);
 		if (rc < 0) {
 			store_waiter_release(w);
@@ -271,7 +268,7 @@ static void gate_awaited(const struct store_waiter *w, struct store_awaited *a)
 	char text[32];
 	long long here;
 
-	snprintf(text, sizeof text, "%.*s", (int)en->len,
+	snprintf(text, sizeof(text), "%.*s", (int)en->len,
 		 en->value ? en->value : "");
 	here = strtoll(text, NULL, 10);
 	a->kind = STORE_AWAITS_BARRIER;

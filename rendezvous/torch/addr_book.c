@@ -23,9 +23,9 @@ static struct slice key_of(const struct sock_addr *of, char *key)
 		return SLICE(key, ADDR_KEY_SIZE);
 	key[0] = a.ss.ss_family == AF_INET ? 4 : 6;
 	if (a.ss.ss_family == AF_INET)
-		memcpy(key + 1, &v4->sin_addr, sizeof v4->sin_addr);
+		memcpy(key + 1, &v4->sin_addr, sizeof(v4->sin_addr));
 	else
-		memcpy(key + 1, &v6->sin6_addr, sizeof v6->sin6_addr);
+		memcpy(key + 1, &v6->sin6_addr, sizeof(v6->sin6_addr));
 	return SLICE(key, ADDR_KEY_SIZE);
 }
 
@@ -35,7 +35,7 @@ static struct addr_at *at_for(struct addr_book *b, struct slice key)
 
 	if (at)
 		return at;
-	at = calloc(1, sizeof *at);
+	at = calloc(1, sizeof(*at));
 	if (!at)
 		return NULL;
 	memcpy(at->key, key.data, ADDR_KEY_SIZE);
@@ -66,7 +66,7 @@ int addr_book_add(struct addr_book *b, struct addr_owner *owner,
 	for (c = owner->claims; c; c = c->owner_next)
 		if (c->at == at)
 			return 0;
-	c = calloc(1, sizeof *c);
+	c = calloc(1, sizeof(*c));
 	if (!c) {
 		drop_if_empty(b, at);
 		return -ENOMEM;

@@ -231,7 +231,7 @@ int torch_client_to(const struct torch_client *k, struct sock_addr *to)
 /* Its buffers are its job's. */
 static void charge(struct torch_client *k)
 {
-	conn_charge_to(&k->conn, store_account(k->port->store), sizeof *k);
+	conn_charge_to(&k->conn, store_account(k->port->store), sizeof(*k));
 }
 
 void torch_client_admit(struct torch_client *k)
@@ -296,7 +296,7 @@ static enum listener_answer on_connection(struct listener *l, int fd,
 		return LISTENER_WAITS;
 	if (p->count == p->most)
 		return refuse(p, fd);
-	k = calloc(1, sizeof *k);
+	k = calloc(1, sizeof(*k));
 	if (!k)
 		return LISTENER_NO_MEMORY;
 	k->port = p;
@@ -338,7 +338,7 @@ static int listen_with(struct torch_port *p, int fd)
 {
 	struct listener *l = &p->listeners[p->nlisteners++];
 
-	sock_end_when_silent(fd, p->pool->silent_ms);
+	sock_set_silence_limit(fd, p->pool->silent_ms);
 	*l = (struct listener){.owner = p, .whose = "the PyTorch store",
 			       .on_connection = on_connection,
 			       .on_closed = on_listener_closed};
@@ -375,7 +375,7 @@ int torch_port_open(struct torch_port **out, struct conn_pool *pool,
 		    uint32_t ranks, const struct torch_gate *gate,
 		    uint16_t *port, struct err *e)
 {
-	struct torch_port *p = calloc(1, sizeof *p);
+	struct torch_port *p = calloc(1, sizeof(*p));
 	int rc;
 
 	*out = NULL;

@@ -112,7 +112,7 @@ static int on_get(struct torch_session *t, const struct torch_request *r,
 static int parse_number(struct slice s, long long *out)
 {
 	char text[64], *end;
-	size_t n = s.len < sizeof text - 1 ? s.len : sizeof text - 1;
+	size_t n = s.len < sizeof(text) - 1 ? s.len : sizeof(text) - 1;
 
 	memcpy(text, s.data, n);
 	text[n] = '\0';

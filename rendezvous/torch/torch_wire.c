@@ -33,7 +33,7 @@ static const struct shape shapes[] = {
 	[TORCH_BARRIER] = {"BARRIER", .strings = 1, .tail = 8},
 	[TORCH_WATCH_KEY] = {"WATCH_KEY", .strings = 1},
 };
-static_assert(sizeof shapes / sizeof shapes[0] == TORCH_OPS, "one for each");
+static_assert(sizeof(shapes) / sizeof(shapes[0]) == TORCH_OPS, "one for each");
 
 /* PyTorch 1.13 ends with DELETE_KEY, 2.0 goes on to CANCEL_WAIT. */
 static const enum torch_op old_ops[] = {
@@ -42,7 +42,7 @@ static const enum torch_op old_ops[] = {
 	TORCH_APPEND, TORCH_MULTI_GET, TORCH_MULTI_SET, TORCH_CANCEL_WAIT,
 };
 
-enum { OLD_OPS = sizeof old_ops / sizeof old_ops[0] };
+enum { OLD_OPS = sizeof(old_ops) / sizeof(old_ops[0]) };
 
 const char *torch_op_name(enum torch_op op)
 {

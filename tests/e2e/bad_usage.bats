@@ -169,7 +169,7 @@ refused() {
 @test "the port is taken by something that says something else" {
 	start other w_port says 'SSH-2.0-OpenSSH_9.2'
 	await other.out '^[0-9]'
-	refused 76 "rendezvous server 127.0.0.1:$line: something that is not a ddprdzv answers there.*; choose another port" \
+	refused 76 "rendezvous server 127.0.0.1:$line: the process there is not a ddprdzv.*; choose another port" \
 		--rdzv-endpoint "127.0.0.1:$line" true
 }
 

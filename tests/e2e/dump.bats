@@ -261,7 +261,7 @@ elsewhere() {
 	# dump does not wait for a node that leaves meanwhile
 	start dump ddprun dump --no-stacks --job "$J" --timeout 60
 	# the third time that it is asked
-	await mute.out '^LOOK 3'
+	await mute.out '^DUMP_REQUEST 3'
 	signal mute KILL
 	finish mute 137
 	finish dump -

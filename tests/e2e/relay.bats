@@ -161,10 +161,10 @@ while True:
 	await "$T/other.out" '^at '
 	at=${line#at }
 	expect 1 rdzv_client do "$at" j 0 0 get k
-	has "$out" "^error: rendezvous server $at: it speaks version 5 of the protocol, and this program, of ddprun [0-9.]+, version 4; install the same ddprun on all nodes"
+	has "$out" "^error: rendezvous server $at: it speaks version 5 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 4; install the same ddprun on all nodes"
 	await "$T/other.out" "^heard b'DDPR.x04.x00.x00.x00'"
 	expect 76 ddprun --nnodes 2 --rdzv-endpoint "$at" true
-	has "$err" "it speaks version 5 of the protocol, and this program, of ddprun [0-9.]+, version 4; install the same ddprun on all nodes"
+	has "$err" "it speaks version 5 of the protocol, but this program \(ddprun [0-9.]+\) speaks version 4; install the same ddprun on all nodes"
 	signal other KILL
 	finish other 137
 }

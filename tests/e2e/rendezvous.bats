@@ -125,7 +125,7 @@ greeting=4444505204020000
 		$'same\nsame\nsame' ]
 	run worker 0 0 big k 8388609
 	[ "$status" = 1 ]
-	[[ $output == *"SET: its field 'value' is over its limit"* ]]
+	[[ $output == *"SET: field 'value' is over its limit"* ]]
 }
 
 @test "a set whose sender closes at once is applied" {
@@ -354,15 +354,15 @@ error_of() {
 	server
 	one_node 1
 	[ "$(error_of 01000001)" = \
-		'-20005: a frame of 16777217 bytes, at most 16777216 are allowed' ]
+		'-20005: a frame of 16777217 bytes; at most 16777216 are allowed' ]
 	[ "$(error_of 000000006300000000000000)" = \
 		'-20005: no message has type 99' ]
 	[ "$(error_of 000000000a07000000000000)" = \
-		'-20005: SET: kind 7, or the zero after it, is wrong' ]
+		'-20005: SET: kind 7 or the zero after it is wrong' ]
 	[ "$(error_of 000000001e00000005000000)" = \
 		'-20005: JOIN, kind 0, from a worker: not allowed' ]
 	[ "$(error_of 020000000a000000010000000100)" = \
-		'-20005: SET: its body is too short' ]
+		'-20005: SET: the body is too short' ]
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 

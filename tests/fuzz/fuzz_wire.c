@@ -25,7 +25,7 @@ static void walk(struct wire_items list, enum wire_type type)
 	for (i = 0; i < list.count && !r.bad; i++) {
 		if (type == WIRE_JOB) {
 			wire_get_job_node_item(&r);
-		} else if (type == WIRE_PAGE || type == WIRE_NODE) {
+		} else if (type == WIRE_DUMP_REPLY || type == WIRE_NODE) {
 			wire_get_call_item(&r);
 		} else {
 			if (type == WIRE_MULTI_GET)
@@ -110,7 +110,7 @@ static parser *const parsers[][2] = {
 	[WIRE_BARRIER] = {try_barrier, NULL},
 	[WIRE_GATHER] = {try_gather, try_list},
 	[WIRE_SHARE] = {try_share, try_shared},
-	[WIRE_WHOLE] = {NULL, try_list},
+	[WIRE_SHARED_LIST] = {NULL, try_list},
 	[WIRE_JOIN] = {try_join, NULL},
 	[WIRE_STATE] = {try_state, NULL},
 	[WIRE_START] = {try_start, NULL},
@@ -124,10 +124,10 @@ static parser *const parsers[][2] = {
 	[WIRE_VOUCHED] = {try_vouched, NULL},
 	[WIRE_RESUME] = {try_resume, try_resumed},
 	[WIRE_FATE] = {try_fate, try_text},
-	[WIRE_LEFT] = {NULL, NULL},
+	[WIRE_GOODBYE] = {NULL, NULL},
 	[WIRE_DUMP] = {try_dump, try_asked},
-	[WIRE_LOOK] = {try_look, NULL},
-	[WIRE_PAGE] = {try_page, NULL},
+	[WIRE_DUMP_REQUEST] = {try_look, NULL},
+	[WIRE_DUMP_REPLY] = {try_page, NULL},
 	[WIRE_NODE] = {try_node_page, NULL},
 	[WIRE_WAITING] = {try_waiting, NULL},
 	[WIRE_STATUS] = {NULL, try_asked},

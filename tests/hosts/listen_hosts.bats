@@ -193,8 +193,8 @@ link_local_only() {
 	link_local_only
 	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "$at_h1" true
 	finish on_h2 2
-	has "$err" "'fe80::1%eth0': this host has no interface 'eth0': behind the % of a link-local address each host writes its own interface"
+	has "$err" "'fe80::1%eth0': this host has no interface 'eth0': after the % of a link-local address give an interface of this host"
 	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint '[fe80::1]:29401' true
 	finish on_h2 2
-	has "$err" 'fe80::1 is a link-local address, which each interface has its own of: add this host.s interface, as in fe80::1%eth0'
+	has "$err" 'fe80::1 is a link-local address, valid on one interface only: append this host.s interface, as in fe80::1%eth0'
 }

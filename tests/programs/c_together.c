@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "tests/programs/ranks.h"
 #include "worker-sdk/ddp.h"
 
@@ -144,7 +144,7 @@ static void act_as_agent(void)
 	if (!where || sscanf(where, "%63[^:]:%u", path, &part) != 2)
 		DIE("DDP_RECORDER is %s", where ? where : "unset");
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 || flight_file_take(&head, fd))
+	if (fd < 0 || flight_file_read(&head, fd))
 		DIE("no recorder in %s", path);
 	at = flight_part_at(&head, part) + offsetof(struct flight, stop);
 	if (pwrite(fd, &one, sizeof(one), (off_t)at) != sizeof(one))

@@ -447,7 +447,7 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 	struct wire_error error;
 	struct wire_state state;
 	struct wire_waiting waiting;
-	struct wire_look look;
+	struct wire_dump_request look;
 	struct wire_end end;
 
 	if (f->kind == WIRE_ERROR_REPLY &&
@@ -466,9 +466,9 @@ static int on_frame(struct agent *a, const struct wire_frame *f)
 		printf("WAITING %llu ms for %.*s\n",
 		       (unsigned long long)waiting.waited_ms,
 		       SLICE_FMT(waiting.text));
-	} else if (f->type == WIRE_LOOK &&
-		   wire_get_look(f, &look, NULL) == 0) {
-		printf("LOOK %u\n", look.number);
+	} else if (f->type == WIRE_DUMP_REQUEST &&
+		   wire_get_dump_request(f, &look, NULL) == 0) {
+		printf("DUMP_REQUEST %u\n", look.number);
 	} else if (f->type == WIRE_PING) {
 		printf("PONG\n");
 	} else if (f->type == WIRE_END && wire_get_end(f, &end, NULL) == 0) {

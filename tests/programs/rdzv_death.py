@@ -402,7 +402,7 @@ rows['barrier'] = meeting(BARRIER, lambda r: pack('sII', 'b', 2, 60000))
 rows['gather'] = meeting(GATHER, gather)
 rows['gather_one_went_on'] = meeting(GATHER, gather, others=[k_is_5])
 rows['share'] = meeting(SHARE, share)
-rows['share_and_the_whole'] = meeting(SHARE, share, then=(WHOLE, b''))
+rows['share_and_shared_list'] = meeting(SHARE, share, then=(SHARED_LIST, b''))
 
 
 @row

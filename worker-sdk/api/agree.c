@@ -170,11 +170,11 @@ int ddp_should_stop(ddp_comm *c)
 	if (rc)
 		return rc;
 	/* before it looks: who is not marked gets a signal as well */
-	flight_asked(c->world->flight, 0);
+	flight_poll_stop(c->world->flight, 0);
 	stop = atomic_load(&c->world->stop) || flight_stop(c->world->flight);
 	u.send = u.recv = &stop;
 	rc = ddp__collective(c, &u, &ddp__blocking);
 	if (rc == 0 && stop) /* the agent sees that this rank was told */
-		flight_asked(c->world->flight, 1);
+		flight_poll_stop(c->world->flight, 1);
 	return rc < 0 ? rc : stop;
 }

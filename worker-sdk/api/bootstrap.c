@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/local_addrs.h"
 #include "base/option.h"
-#include "base/own_addr.h"
 #include "base/random.h"
 #include "pmi/place.h"
 #include "pmi/pmi.h"
@@ -78,7 +78,7 @@ static int listen_on(struct guest *g, const char *host, uint16_t port)
 	int n;
 
 	snprintf(ep.host, sizeof(ep.host), "%s", host);
-	n = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, g->e);
+	n = local_addrs_of(&ep, at, SOCK_LISTEN_MAX, g->e);
 	return n < 0 ? n : listen_at(g, at, n, port);
 }
 
@@ -234,7 +234,7 @@ static int offer(struct guest *g, char (*addrs)[SOCK_TEXT_MAX], int n)
 		nown = sock_addr_number("127.0.0.1", 0, &own[0]);
 	for (int i = 0; i < n; i++) {
 		snprintf(ep.host, sizeof(ep.host), "%.255s", addrs[i]);
-		found = own_addrs_of(&ep, at, SOCK_LISTEN_MAX, NULL);
+		found = local_addrs_of(&ep, at, SOCK_LISTEN_MAX, NULL);
 		for (int k = 0; k < found; k++)
 			nown = sock_addr_add(own, nown, SOCK_LISTEN_MAX,
 					     &at[k]);
@@ -263,7 +263,7 @@ static void prepare(struct guest *g)
 		snprintf(addrs[n++], sizeof(addrs[0]), "%s",
 			 g->env->node_addr);
 	if (!one_host && !n)
-		n = own_addrs(addrs, PLACES_MAX - 1);
+		n = local_addrs(addrs, PLACES_MAX - 1);
 	if (!n)
 		snprintf(addrs[n++], sizeof(addrs[0]), "127.0.0.1");
 	if (rc >= 0)
@@ -476,11 +476,11 @@ static void learn_addr(struct guest *g)
 
 	if (v->node_addr)
 		return;
-	if (own_addr_towards(&v->server, v->own_addr, NULL))
+	if (local_addr_towards(&v->server, v->own_addr, NULL))
 		memcpy(v->own_addr, "127.0.0.1", sizeof("127.0.0.1"));
 	snprintf(loop.host, sizeof(loop.host), "%.255s", v->own_addr);
 	if (v->nodes > 1 && sock_resolve(&loop, &a, 1, NULL) == 1 &&
-	    sock_addr_is_loopback(&a) && own_addrs(addrs, 1))
+	    sock_addr_is_loopback(&a) && local_addrs(addrs, 1))
 		memcpy(v->own_addr, addrs[0], sizeof(v->own_addr));
 	v->node_addr = v->own_addr;
 }

@@ -160,8 +160,8 @@ static int by_key(const void *pa, const void *pb, void *arg)
 	return a - b;
 }
 
-/* "1.0" of the first split, "r1" of the first reducer: what flight_text.c turns
- * into words. */
+/* "1.0" of the first split, "r1" of the first reducer: what flight_recorder.c
+ * turns into words. */
 static void name_group(struct split *s, int color)
 {
 	struct ddp_comm *c = s->parent, *g = s->group;
@@ -264,9 +264,9 @@ static int enter_and_split(struct split *s, int color, int key,
 	else if (!rc)
 		*group = s->group;
 	if (!rc && s->group)
-		flight_comm_made(c->world->flight, s->group->name,
-				 (uint32_t)s->group->size,
-				 (uint32_t)s->group->rank);
+		flight_comm_add(c->world->flight, s->group->name,
+				(uint32_t)s->group->size,
+				(uint32_t)s->group->rank);
 	free(s->wishes);
 	free(s->said);
 	free(s->values);

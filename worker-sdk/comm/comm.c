@@ -115,7 +115,7 @@ void ddp__comm_free(struct ddp_comm *c)
 		c->world->flight = NULL;
 		c->world->flight_fd = -1;
 	}
-	flight_comm_gone(c->world->flight, c->id);
+	flight_comm_remove(c->world->flight, c->id);
 	if (c->kept_at)
 		*c->kept_at = NULL;
 	while (c->requests)

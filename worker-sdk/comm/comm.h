@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/core/env.h"
 #include "worker-sdk/core/peers.h"

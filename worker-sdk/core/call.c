@@ -11,7 +11,7 @@ static_assert((int)DDP__KINDS == (int)FLIGHT_KINDS &&
 		      (int)DDP__SEND == (int)FLIGHT_SEND &&
 		      (int)DDP__REDUCER == (int)FLIGHT_REDUCER &&
 		      (int)DDP__PROGRESS == (int)FLIGHT_PROGRESS,
-	      "base/flight.h names what call.h numbers");
+	      "base/flight_recorder.h names what call.h numbers");
 static_assert((int)DDP_TYPES == (int)FLIGHT_TYPES &&
 		      (int)DDP_OPS == (int)FLIGHT_OPS,
 	      "and what ddp.h does");

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "worker-sdk/ddp.h"
 
 enum ddp__kind {

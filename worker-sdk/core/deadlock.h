@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "worker-sdk/core/peers.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 
 struct ddp__call;
 

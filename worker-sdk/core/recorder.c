@@ -35,7 +35,7 @@ static int open_file(struct flight_file *head, long *part)
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return -1;
-	if (flight_file_take(head, fd) == 0 &&
+	if (flight_file_read(head, fd) == 0 &&
 	    strcmp(head->agent_id, agent) == 0 && *part < head->parts &&
 	    fstat(fd, &st) == 0 &&
 	    (uint64_t)st.st_size >=
@@ -176,8 +176,9 @@ char *ddp__recorder_seen(uint32_t rank, char *out)
 	v = malloc(sizeof(*v));
 	/* a part may be an earlier program's of that worker */
 	if (v && rank >= head.base_rank && rank - head.base_rank < head.parts &&
-	    flight_take(v, fd, flight_part_at(&head, rank - head.base_rank)) ==
-		    0 && v->rank == rank)
+	    flight_read_at(v, fd,
+			   flight_part_at(&head, rank - head.base_rank)) == 0 &&
+	    v->rank == rank)
 		flight_seen_text(v, out);
 	free(v);
 	close(fd);

@@ -1,9 +1,10 @@
-/* recorder.h: this process's part of the flight recorder (base/flight.h): finds
- * it, and looks into those of the ranks beside it. */
+/* recorder.h: this process's part of the flight recorder
+ * (base/flight_recorder.h): finds it, and looks into those of the ranks beside
+ * it. */
 #ifndef SDK_RECORDER_H
 #define SDK_RECORDER_H
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "worker-sdk/core/env.h"
 
 /* The part that DDP_RECORDER names, emptied. Where there is none or it cannot

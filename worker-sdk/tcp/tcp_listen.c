@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/own_addr.h"
+#include "base/local_addrs.h"
 
 /* The wildcard of the family that the others will use. */
 static int be_anywhere(const struct endpoint *ep, struct sock_addr *a,
@@ -29,7 +29,7 @@ int ddp__listen(struct ddp__listener *l, const char *addr, uint16_t *port,
 	l->n = 0;
 	if (rc < 0)
 		return rc;
-	n = own_addrs_of(&ep, a, DDP__LISTEN_MAX, e);
+	n = local_addrs_of(&ep, a, DDP__LISTEN_MAX, e);
 	if (n == 0)
 		n = be_anywhere(&ep, a, e);
 	if (n < 0)

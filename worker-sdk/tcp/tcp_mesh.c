@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/own_addr.h"
+#include "base/local_addrs.h"
 
 enum {
 	ADDRESSES_MAX = 8,

@@ -131,10 +131,10 @@ START_TEST(a_link_local_address_has_the_scope_of_its_host)
 	ck_assert_str_eq(sock_addr_host(&a, text), "fe80::1");
 	/* one that comes from elsewhere */
 	ck_assert_int_eq(sock_addr_number("fe80::1%lo", 80, &a), 0);
-	ck_assert_int_eq(sock_addr_own_number("fe80::1%1", 80, &a), 1);
+	ck_assert_int_eq(sock_addr_scoped_number("fe80::1%1", 80, &a), 1);
 	ck_assert_str_eq(sock_addr_scoped(&a, text), "fe80::1%lo");
-	ck_assert_int_eq(sock_addr_own_number("fe80::1%none", 80, &a), 0);
-	ck_assert_int_eq(sock_addr_own_number("fd77::1%lo", 80, &a), 0);
+	ck_assert_int_eq(sock_addr_scoped_number("fe80::1%none", 80, &a), 0);
+	ck_assert_int_eq(sock_addr_scoped_number("fd77::1%lo", 80, &a), 0);
 	sock_host_scope(host, "fd77::1");
 	ck_assert_str_eq(host, "fe80::7");
 	sock_host_scope(host, "fe80::1%lo");

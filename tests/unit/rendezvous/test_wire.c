@@ -128,7 +128,7 @@ START_TEST(bytes_left_over_are_an_error)
 	ck_assert_int_eq(wire_cut(SLICE(b.data, b.len), WIRE_BODY_MAX, &f, &e),
 			 (long)b.len);
 	ck_assert_int_eq(wire_get_key(&f, &m, &e), ERR_PROTOCOL);
-	ck_assert_str_eq(e.text, "GET: its body has 1 bytes left over");
+	ck_assert_str_eq(e.text, "GET: the body has 1 bytes left over");
 	buf_release(&b);
 }
 END_TEST
@@ -185,7 +185,7 @@ START_TEST(headers_that_cannot_be_are_refused_at_once)
 	ck_assert_int_eq(cut_header(4097, WIRE_HELLO, 0, 0, 4096, &e),
 			 ERR_PROTOCOL);
 	ck_assert_str_eq(e.text,
-			 "a frame of 4097 bytes, at most 4096 are allowed");
+			 "a frame of 4097 bytes; at most 4096 are allowed");
 	ck_assert_int_eq(cut_header(4096, WIRE_HELLO, 0, 0, 4096, &e), 0);
 	ck_assert_int_eq(cut_header(0, 99, 0, 0, 4096, &e), ERR_PROTOCOL);
 	ck_assert_str_eq(e.text, "no message has type 99");
@@ -363,7 +363,7 @@ START_TEST(golden_bytes_of_a_share)
 	wire_put_shared(&b, WIRE_SHARE, WIRE_REPLY, 2, &shared);
 	is_golden(&b, shared_bytes, sizeof shared_bytes - 1);
 	buf_reset(&b);
-	wire_put_empty(&b, WIRE_WHOLE, WIRE_REQUEST, 3);
+	wire_put_empty(&b, WIRE_SHARED_LIST, WIRE_REQUEST, 3);
 	is_golden(&b, "\0\0\0\0" "\x16" "\0" "\0\0" "\x03\0\0\0", 12);
 	buf_release(&b);
 }

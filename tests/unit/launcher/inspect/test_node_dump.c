@@ -23,7 +23,7 @@ static struct {
 } done[MANY];
 static unsigned ndone;
 
-static void on_done(void *owner, const struct wire_page *m)
+static void on_done(void *owner, const struct wire_dump_reply *m)
 {
 	ck_assert_ptr_eq(owner, &done);
 	ck_assert_uint_lt(ndone, MANY);
@@ -64,7 +64,7 @@ static void stop(void)
 
 static void ask(uint32_t what, uint32_t timeout_ms)
 {
-	const struct wire_look look = {.number = 100 + what, .last = what,
+	const struct wire_dump_request look = {.number = 100 + what, .last = what,
 				       .json = 1, .timeout_ms = timeout_ms};
 
 	node_dumps_start(&dumps, &look);
@@ -103,7 +103,7 @@ START_TEST(a_child_that_fails_or_dies_is_reported)
 }
 END_TEST
 
-static void on_done_close(void *owner, const struct wire_page *m)
+static void on_done_close(void *owner, const struct wire_dump_reply *m)
 {
 	on_done(owner, m);
 	/* as when the connection for the dump fails */
@@ -143,7 +143,7 @@ START_TEST(a_dump_that_is_too_long_is_cut)
 	start();
 	ask(FLOODS, 60000);
 	until_done(1);
-	ck_assert_uint_eq(done[0].len, WIRE_PAGE_MAX);
+	ck_assert_uint_eq(done[0].len, WIRE_DUMP_REPLY_MAX);
 	ck_assert_ptr_nonnull(strstr(done[0].text, "cut at 1 MiB"));
 	stop();
 }

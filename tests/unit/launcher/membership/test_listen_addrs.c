@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "base/own_addr.h"
+#include "base/local_addrs.h"
 #include "launcher/membership/listen_addrs.h"
 #include "tests/unit/run_case.h"
 
@@ -11,7 +11,7 @@
 static int find_outside(struct sock_addr *out)
 {
 	struct sock_addr own[SOCK_LISTEN_MAX];
-	int n = own_addrs_outside(own, SOCK_LISTEN_MAX);
+	int n = local_addrs_external(own, SOCK_LISTEN_MAX);
 
 	for (int i = 0; i < n; i++) {
 		if (own[i].ss.ss_family == AF_INET) {

@@ -249,14 +249,14 @@ static void ask(struct peer *p, uint32_t timeout_ms)
 	send_all(p);
 }
 
-static struct wire_look look(struct peer *p)
+static struct wire_dump_request look(struct peer *p)
 {
-	struct wire_frame f = await_frame(p, WIRE_LOOK);
+	struct wire_frame f = await_frame(p, WIRE_DUMP_REQUEST);
 	struct err e = ERR_INIT;
-	struct wire_look m;
+	struct wire_dump_request m;
 
 	ck_assert_int_eq(f.kind, WIRE_NOTICE);
-	ck_assert_int_eq(wire_get_look(&f, &m, &e), 0);
+	ck_assert_int_eq(wire_get_dump_request(&f, &m, &e), 0);
 	return m;
 }
 
@@ -264,13 +264,13 @@ static void answer(struct peer *p, uint32_t number, const char *page)
 {
 	struct buf items = BUF_INIT(4096);
 	struct wire_call call = {3, 0, 42, SLICE_STR("barrier")};
-	struct wire_page m = {.number = number,
-			      .text = SLICE_STR("cut"),
-			      .page = SLICE_STR(page)};
+	struct wire_dump_reply m = {.number = number,
+				    .text = SLICE_STR("cut"),
+				    .page = SLICE_STR(page)};
 
 	wire_put_call_item(&items, &call);
 	m.calls = (struct wire_items){1, SLICE(items.data, items.len)};
-	wire_put_page(&p->out, WIRE_PAGE, WIRE_NOTICE, 0, &m);
+	wire_put_dump_reply(&p->out, WIRE_DUMP_REPLY, WIRE_NOTICE, 0, &m);
 	send_all(p);
 	buf_release(&items);
 }
@@ -280,11 +280,11 @@ static void wants_node(struct peer *p, const char *want)
 {
 	struct wire_frame f = await_frame(p, WIRE_NODE);
 	struct err e = ERR_INIT;
-	struct wire_node_page m;
+	struct wire_node_dump m;
 	char got[512];
 
 	ck_assert_int_eq(f.kind, WIRE_NOTICE);
-	ck_assert_int_eq(wire_get_node_page(&f, &m, &e), 0);
+	ck_assert_int_eq(wire_get_node_dump(&f, &m, &e), 0);
 	snprintf(got, sizeof(got), "%d %.*s %u %.*s|%.*s", m.node_rank,
 		 SLICE_FMT(m.host), m.answered, SLICE_FMT(m.text),
 		 SLICE_FMT(m.page));
@@ -317,7 +317,7 @@ static void wants_end(struct peer *p, uint32_t asked)
 START_TEST(asks_all_agents_and_passes_on_each_page)
 {
 	struct peer a[2], t, other;
-	struct wire_look one, two;
+	struct wire_dump_request one, two;
 
 	two_agents(a);
 	tool(&t);
@@ -385,11 +385,11 @@ START_TEST(tells_how_an_agent_went)
 	wants_node(&t, "1 h1 0 its connection closed|");
 	look(&a[0]);
 	/* garbage: not even a number */
-	wire_put_empty(&a[0].out, WIRE_PAGE, WIRE_NOTICE, 0);
+	wire_put_empty(&a[0].out, WIRE_DUMP_REPLY, WIRE_NOTICE, 0);
 	send_all(&a[0]);
 	wants_node(&t, "0 h0 0 it broke the protocol: ");
 	wants_end(&t, 2);
-	wants_error(&a[0], ERR_PROTOCOL, "PAGE");
+	wants_error(&a[0], ERR_PROTOCOL, "DUMP_REPLY");
 	leave(&a[0]);
 	leave(&t);
 }
@@ -460,7 +460,7 @@ START_TEST(refuses_what_is_no_question)
 	wants_error(&a[1], ERR_PROTOCOL, "DUMP, kind 0, from an agent");
 	wants_node(&t, "1 h1 0 it broke the protocol: DUMP");
 	answer(&t, 1, "a page");
-	wants_error(&t, ERR_PROTOCOL, "PAGE, kind 3, from a tool");
+	wants_error(&t, ERR_PROTOCOL, "DUMP_REPLY, kind 3, from a tool");
 	leave(&t);
 	tool(&t);
 	wire_put_empty(&t.out, WIRE_DUMP, WIRE_REQUEST, 9);

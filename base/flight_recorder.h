@@ -1,13 +1,12 @@
-/* flight.h: the flight recorder: a worker's last calls, in memory that its
- * agent can read when it is dead. libddp writes it, without a system call;
- * ddprun and the other ranks of the host read copies of it.
+/* flight_recorder.h: a worker's last calls, in memory that its agent can read
+ * after its death. libddp writes it without system calls; ddprun and the other
+ * ranks of the host read copies of it.
  *
- * An agent has one file (a memfd) for the workers of a round: a head, then a
- * part for each. What a part holds is the worker's, which may be killed in the
- * middle of a word or write garbage there: a reader takes a copy and believes
- * nothing in it. */
-#ifndef BASE_FLIGHT_H
-#define BASE_FLIGHT_H
+ * An agent has one file (a memfd) for the workers of a round: a head, then one
+ * part for each. A worker may be killed in the middle of a write to its part,
+ * or write garbage there: readers copy it first and trust nothing in it. */
+#ifndef BASE_FLIGHT_RECORDER_H
+#define BASE_FLIGHT_RECORDER_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -21,14 +20,14 @@ enum {
 	FLIGHT_VERSION = 3,
 	FLIGHT_ENTRIES = 256, /* a power of two */
 	FLIGHT_COMMS = 64,
-	FLIGHT_NAME_MAX = 264, /* a job's has at most 256 bytes */
+	FLIGHT_NAME_MAX = 264, /* a job's name has at most 256 bytes */
 	FLIGHT_SERVER_MAX = 320,
 	FLIGHT_KEY_MAX = 72,
 	FLIGHT_GROUP_MAX = 40, /* a communicator's name */
 	FLIGHT_TEXT_MAX = 256,
 };
 
-/* As worker-sdk/core/call.h numbers them, which it asserts. */
+/* Numbered as in worker-sdk/core/call.c, which asserts it. */
 enum flight_kind {
 	FLIGHT_INIT,
 	FLIGHT_ALL_REDUCE,
@@ -51,19 +50,19 @@ enum flight_kind {
 	FLIGHT_KINDS
 };
 
-enum flight_asks { FLIGHT_ASKS = 1, FLIGHT_TOLD };
+enum flight_polls { FLIGHT_POLLS = 1, FLIGHT_NOTIFIED };
 enum flight_state { FLIGHT_ENTERED = 1, FLIGHT_DONE, FLIGHT_FAILED };
 
-/* ---- What is in the memory ---- */
+/* ---- The memory ---- */
 
 struct flight_entry {
-	_Atomic uint64_t ticket; /* 0: being written; else which call it is */
+	_Atomic uint64_t ticket; /* of the call; 0: being written */
 	_Atomic uint64_t number; /* of the call in its communicator */
-	_Atomic uint64_t word;	 /* what call, packed */
-	_Atomic uint64_t ns;	 /* when it was entered; flight_clock */
+	_Atomic uint64_t word;	 /* the packed call: flight_pack */
+	_Atomic uint64_t ns;	 /* when it was entered: flight_clock */
 	_Atomic uint32_t comm;
 	_Atomic uint32_t state;
-	uint64_t unused[3]; /* a cache line for each */
+	uint64_t unused[3]; /* fills the cache line */
 };
 
 struct flight_comm {
@@ -76,15 +75,15 @@ struct flight_comm {
 
 /* One worker's part. */
 struct flight {
-	_Atomic uint64_t magic; /* FLIGHT_MAGIC; 0: nobody writes here */
+	_Atomic uint64_t magic; /* FLIGHT_MAGIC; 0: no writer yet */
 	uint32_t version;
 	uint32_t pid;
 	uint32_t rank, world_size;
-	/* The agent sets it: the job should stop, see ddp_should_stop. */
+	/* Set by the agent: ddp_should_stop returns true. */
 	_Atomic uint32_t stop;
-	/* Whether this worker asks that, which spares it the signal, and what
-	 * it was told: FLIGHT_ASKS or FLIGHT_TOLD */
-	_Atomic uint32_t asks;
+	/* A worker that polls ddp_should_stop gets no signal: FLIGHT_POLLS, or
+	 * FLIGHT_NOTIFIED once the call has returned true. */
+	_Atomic uint32_t polls;
 	struct flight_comm comms[FLIGHT_COMMS];
 	_Alignas(64) _Atomic uint64_t head; /* the last ticket */
 	_Alignas(64) struct flight_entry ring[FLIGHT_ENTRIES];
@@ -106,34 +105,34 @@ struct flight_file {
 	uint32_t unused;
 	char agent_id[32]; /* DDP_AGENT_ID */
 	char job[FLIGHT_NAME_MAX], host[FLIGHT_NAME_MAX];
-	char server[FLIGHT_SERVER_MAX]; /* host:port of its rendezvous; "" */
-	char job_key[FLIGHT_KEY_MAX]; /* DDP_JOB_KEY, for our user's tools */
+	char server[FLIGHT_SERVER_MAX]; /* host:port of the server, or "" */
+	char job_key[FLIGHT_KEY_MAX];	/* DDP_JOB_KEY, for this user's tools */
 	struct flight_worker workers[];
 };
 
-#define FLIGHT_MAGIC 0x6867696c66706464ull /* "ddpfligh" */
+#define FLIGHT_MAGIC 0x6867696c66706464ull	/* "ddpfligh" */
 #define FLIGHT_FILE_MAGIC 0x73656c6966706464ull /* "ddpfiles" */
-#define FLIGHT_FILE_NAME "ddprun-recorder"	/* the memfd's */
+#define FLIGHT_FILE_NAME "ddprun-recorder"	/* the memfd's name */
 
 /* ---- The writer: one thread at a time for each part ---- */
 
 typedef int flight_gettime(clockid_t clock, struct timespec *t);
-/* clock_gettime, or, once flight_start was called, what is behind it: half of
- * the time that it takes is the way through libc. */
+/* clock_gettime; after flight_start the vDSO's function itself, because libc's
+ * wrapper takes half of the time. */
 extern flight_gettime *_Atomic flight_clock_gettime;
 
-/* Monotonic, some ms behind clock_ns: a tenth of its price. */
+/* Monotonic; a few ms behind clock_ns, at a tenth of its cost. */
 static inline uint64_t flight_clock(void)
 {
 	struct timespec t;
 
-	atomic_load_explicit(&flight_clock_gettime, memory_order_relaxed)(
-		CLOCK_MONOTONIC_COARSE, &t);
+	atomic_load_explicit(&flight_clock_gettime,
+			     memory_order_relaxed)(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A call begins. f may be NULL: nothing is recorded. What it returns is for
- * flight_end, which another thread may call, but not while one is in here. */
+/* Records that a call begins; does nothing if f is NULL. Returns the ticket for
+ * flight_end, which another thread may call, but not during flight_begin. */
 static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
 				    uint64_t number, uint64_t word)
 {
@@ -144,7 +143,7 @@ static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
 		return 0;
 	ticket = atomic_load_explicit(&f->head, memory_order_relaxed) + 1;
 	x = &f->ring[ticket % FLIGHT_ENTRIES];
-	/* each is a plain store on x86; in this order for all who look on */
+	/* plain stores on x86; readers see them in this order */
 	atomic_store_explicit(&x->ticket, 0, memory_order_relaxed);
 	atomic_store_explicit(&x->number, number, memory_order_release);
 	atomic_store_explicit(&x->word, word, memory_order_release);
@@ -156,8 +155,8 @@ static inline uint64_t flight_begin(struct flight *f, uint32_t comm,
 	return ticket;
 }
 
-/* It has ended, with rc (ticket 0: nothing did); forgotten if so many others
- * began since that its place is taken. */
+/* Records that the call with this ticket has returned rc; does nothing if a
+ * later call has overwritten its entry, or the ticket is 0. */
 static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 {
 	struct flight_entry *x;
@@ -171,41 +170,42 @@ static inline void flight_end(struct flight *f, uint64_t ticket, int rc)
 				      memory_order_release);
 }
 
-/* 1 once the agent wants the job to stop. f may be NULL. */
+/* 1 once the agent has asked the job to stop. f may be NULL. */
 static inline int flight_stop(const struct flight *f)
 {
 	return f && atomic_load_explicit(&f->stop, memory_order_relaxed) == 1;
 }
 
-/* The worker asks whether to stop, and is told: 1 yes. f may be NULL. */
-static inline void flight_asked(struct flight *f, int stop)
+/* Records that the worker polls for a stop, and whether the answer was yes. f
+ * may be NULL. */
+static inline void flight_poll_stop(struct flight *f, int stop)
 {
 	if (f && stop)
-		atomic_store_explicit(&f->asks, FLIGHT_TOLD,
+		atomic_store_explicit(&f->polls, FLIGHT_NOTIFIED,
 				      memory_order_relaxed);
-	/* ordered with the look at stop that follows; once */
-	else if (f && !atomic_load_explicit(&f->asks, memory_order_relaxed))
-		atomic_store(&f->asks, FLIGHT_ASKS);
+	/* once; ordered before the read of stop that follows */
+	else if (f && !atomic_load_explicit(&f->polls, memory_order_relaxed))
+		atomic_store(&f->polls, FLIGHT_POLLS);
 }
 
-/* This process writes f from now on: empties it, but keeps stop. */
+/* Makes this process the writer of f: empties it, but keeps stop. */
 void flight_start(struct flight *f, uint32_t rank, uint32_t world_size);
 
-/* The number of a communicator with this name, the same on all its ranks; 0 for
- * "", which is the world. */
+/* The id of the communicator with this name, the same on all its ranks; 0 for
+ * the world, whose name is "". */
 uint32_t flight_comm_id(const char *name);
-/* It is made: of so many ranks, this is one of them; and is freed. Beyond
- * FLIGHT_COMMS none is remembered. f may be NULL. */
-void flight_comm_made(struct flight *f, const char *name, uint32_t size,
-		      uint32_t rank);
-void flight_comm_gone(struct flight *f, uint32_t id);
+/* Records a new communicator, its size and this worker's rank in it; and that
+ * it was freed. At most FLIGHT_COMMS are recorded. f may be NULL. */
+void flight_comm_add(struct flight *f, const char *name, uint32_t size,
+		     uint32_t rank);
+void flight_comm_remove(struct flight *f, uint32_t id);
 
-/* ---- Calls in words ---- */
+/* ---- Calls as text ---- */
 
 struct flight_call {
 	unsigned kind, type, op;
-	int root; /* or the peer */
-	uint64_t count, number; /* number 0: not told */
+	int root;		/* or the peer */
+	uint64_t count, number; /* number 0: unknown */
 	const char *group;	/* its name; NULL: the world */
 };
 
@@ -216,16 +216,16 @@ enum {
 	FLIGHT_ROOT_BITS = 20,
 	FLIGHT_COUNT_BITS = 33
 };
-/* A larger count is packed as this one. */
+/* Larger counts are packed as this one. */
 #define FLIGHT_COUNT_MOST (((uint64_t)1 << FLIGHT_COUNT_BITS) - 1)
 #define FLIGHT_ROOT_MOST ((1 << FLIGHT_ROOT_BITS) - 1)
 
-/* All but number and group: kind + 1 in 5 bits, type 3, op 3, root 20, count
- * 33. No call is 0. */
+/* Packs all but number and group: kind + 1 in 5 bits, type in 3, op in 3, root
+ * in 20, count in 33. The result is never 0. */
 static inline uint64_t flight_pack(const struct flight_call *c)
 {
-	uint64_t count = c->count < FLIGHT_COUNT_MOST ? c->count
-						      : FLIGHT_COUNT_MOST;
+	uint64_t count =
+		c->count < FLIGHT_COUNT_MOST ? c->count : FLIGHT_COUNT_MOST;
 
 	return (uint64_t)(c->kind + 1) << 59 | (uint64_t)(c->type & 7) << 56 |
 	       (uint64_t)(c->op & 7) << 53 |
@@ -234,10 +234,10 @@ static inline uint64_t flight_pack(const struct flight_call *c)
 }
 void flight_unpack(struct flight_call *c, uint64_t word, uint64_t number);
 
-/* "all_reduce #12 (f32 x 39760, sum) of group 1.0", or "of reducer 1" where the
+/* "all_reduce #12 (f32 x 39760, sum) of group 1.0", or "of reducer 1" if the
  * group's name is "r1", into out[FLIGHT_CALL_MAX]; returns out. */
 char *flight_call_text(const struct flight_call *c, char *out);
-/* Whether all ranks of the communicator are in it. */
+/* Whether all ranks of the communicator take part. */
 int flight_is_collective(unsigned kind);
 
 /* ---- The reader: on copies only ---- */
@@ -260,17 +260,18 @@ struct flight_view {
 	struct flight_op ops[FLIGHT_ENTRIES];
 };
 
-/* Reads size bytes that were copied from a part. 0; 1: nobody wrote there;
- * ERR_DATA: it is no part, or of another version. */
+/* Reads size bytes that were copied from a part. 0; 1 if no worker has written
+ * to it; ERR_DATA if it is not a part, or of another version. */
 int flight_read(struct flight_view *v, const void *part, size_t size);
 
-/* Copies a part out of its file and reads it, leaving out what was being
- * written meanwhile. As flight_read, or -errno. */
-int flight_take(struct flight_view *v, int fd, uint64_t at);
+/* Copies a part out of its file and reads it, without the entries that were
+ * being written meanwhile. Returns as flight_read, or -errno. */
+int flight_read_at(struct flight_view *v, int fd, uint64_t at);
 
-/* Reads an open file's head. 0 or ERR_DATA: it is none. */
-int flight_file_take(struct flight_file *head, int fd);
-/* The head of a file of so many parts, in pages; its sizes are filled in. */
+/* Reads an open file's head. 0, or ERR_DATA if it has none. */
+int flight_file_read(struct flight_file *head, int fd);
+/* Fills in the sizes in the head of a file with this many parts. Returns the
+ * head's own size, in whole pages. */
 size_t flight_file_layout(struct flight_file *head, uint32_t parts);
 static inline uint64_t flight_part_at(const struct flight_file *head,
 				      uint32_t part)
@@ -278,20 +279,20 @@ static inline uint64_t flight_part_at(const struct flight_file *head,
 	return head->parts_at + part * head->part_size;
 }
 
-/* Its call, and of which group, into out[FLIGHT_CALL_MAX]; returns out. */
+/* The call with its group, into out[FLIGHT_CALL_MAX]; returns out. */
 char *flight_op_text(const struct flight_view *v, const struct flight_op *op,
 		     char *out);
 
-/* What is under way longest; NULL: nothing is. */
-const struct flight_op *flight_under_way(const struct flight_view *v);
+/* The oldest call that has not returned, or NULL. */
+const struct flight_op *flight_oldest_open(const struct flight_view *v);
 
-/* "all_reduce #12 (f32 x 3, sum), entered 0.8 s earlier", or "between calls;
- * last: barrier #11, entered 2.0 s earlier", "" where there was no call, into
- * out[FLIGHT_TEXT_MAX]; returns out. now_ns: before what (clock_ns). */
+/* "all_reduce #12 (f32 x 3, sum), entered 0.8 s earlier", "between calls; last:
+ * barrier #11, entered 2.0 s earlier", or "" if there was no call, into
+ * out[FLIGHT_TEXT_MAX]; returns out. "Earlier" is before now_ns (clock_ns). */
 char *flight_last_text(const struct flight_view *v, uint64_t now_ns, char *out);
-/* The same for the ranks that wait for it: "last seen entering barrier #11". */
+/* The same for ranks that wait for it: "last seen entering barrier #11". */
 char *flight_seen_text(const struct flight_view *v, char *out);
-/* "0.8 s", "35 s", from a time to another; returns out[16]. */
+/* The time between the two, "0.8 s" or "35 s"; returns out[16]. */
 char *flight_time_text(uint64_t from_ns, uint64_t to_ns, char *out);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/flight.h"
+#include "base/flight_recorder.h"
 #include "tests/unit/run_case.h"
 #include "worker-sdk/core/recorder.h"
 
@@ -69,7 +69,7 @@ START_TEST(a_call_is_told_from_its_begin_to_its_end)
 	flight_end(f, t, 0);
 	read_it(f);
 	ck_assert_int_eq(view.n, 2);
-	ck_assert_ptr_null(flight_under_way(&view));
+	ck_assert_ptr_null(flight_oldest_open(&view));
 	now = view.ops[1].ns + SECOND * 42;
 	ck_assert_str_eq(flight_last_text(&view, now, text),
 			 "between calls; last: barrier #2, entered 42 s "
@@ -91,7 +91,7 @@ START_TEST(many_may_be_under_way_and_the_longest_is_told)
 	uint64_t t[3];
 
 	flight_start(f, 0, 2);
-	flight_comm_made(f, "1.0", 2, 1);
+	flight_comm_add(f, "1.0", 2, 1);
 	for (int i = 0; i < 3; i++)
 		t[i] = flight_begin(f, id, (uint64_t)i + 1,
 				    word(FLIGHT_SEND, 1, 0, 5, 9));
@@ -101,7 +101,7 @@ START_TEST(many_may_be_under_way_and_the_longest_is_told)
 			 "send #2 (f64 x 9, to 5) of group 1.0, entered "
 			 "0.0 s earlier (and 1 more)");
 	ck_assert_int_eq(view.ncomms, 2);
-	flight_comm_gone(f, id);
+	flight_comm_remove(f, id);
 	read_it(f);
 	ck_assert_int_eq(view.ncomms, 1);
 	ck_assert_str_eq(flight_seen_text(&view, text),
@@ -122,7 +122,7 @@ START_TEST(a_reducers_communicator_is_named_as_such)
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		flight_start(f, 0, 2);
-		flight_comm_made(f, all[i].name, 2, 0);
+		flight_comm_add(f, all[i].name, 2, 0);
 		flight_begin(f, flight_comm_id(all[i].name), 1,
 			     word(FLIGHT_BARRIER, 0, 0, 0, 0));
 		read_it(f);
@@ -146,16 +146,23 @@ static void packs(struct flight_call c, const char *want)
 START_TEST(packed_calls_of_the_largest_worlds_come_back)
 {
 	packs((struct flight_call){.kind = FLIGHT_INIT}, "ddp_init");
-	packs((struct flight_call){.kind = FLIGHT_SEND, .root = 70000,
-				   .count = 3}, "send #1 (f32 x 3, to 70000)");
-	packs((struct flight_call){.kind = FLIGHT_SEND, .root = 131071,
-				   .count = 1}, "send #1 (f32 x 1, to 131071)");
+	packs((struct flight_call){.kind = FLIGHT_SEND,
+				   .root = 70000,
+				   .count = 3},
+	      "send #1 (f32 x 3, to 70000)");
+	packs((struct flight_call){.kind = FLIGHT_SEND,
+				   .root = 131071,
+				   .count = 1},
+	      "send #1 (f32 x 1, to 131071)");
 	/* more than its bits hold: not taken for another root */
-	packs((struct flight_call){.kind = FLIGHT_BROADCAST, .root = 5,
+	packs((struct flight_call){.kind = FLIGHT_BROADCAST,
+				   .root = 5,
 				   .count = (uint64_t)1 << 36},
 	      "broadcast #1 (f32 x 8589934591 or more, root 5)");
-	packs((struct flight_call){.kind = FLIGHT_BROADCAST, .type = 7,
-				   .root = 5, .count = UINT64_C(8589934590)},
+	packs((struct flight_call){.kind = FLIGHT_BROADCAST,
+				   .type = 7,
+				   .root = 5,
+				   .count = UINT64_C(8589934590)},
 	      "broadcast #1 (u8 x 8589934590, root 5)");
 	packs((struct flight_call){.kind = FLIGHT_PROGRESS},
 	      "progress_start #1");
@@ -197,7 +204,7 @@ START_TEST(a_job_name_of_256_bytes_is_kept)
 	memset(head.job, 'j', 256);
 	flight_file_layout(&head, 1);
 	ck_assert_int_eq(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
-	ck_assert_int_eq(flight_file_take(&back, fd), 0);
+	ck_assert_int_eq(flight_file_read(&back, fd), 0);
 	ck_assert_uint_eq(strlen(back.job), 256);
 	close(fd);
 }
@@ -227,7 +234,7 @@ START_TEST(the_last_so_many_are_kept)
 	/* off */
 	ck_assert_uint_eq(flight_begin(NULL, 0, 1, 1), 0);
 	flight_end(NULL, 0, 0);
-	flight_comm_made(NULL, "1.0", 2, 0);
+	flight_comm_add(NULL, "1.0", 2, 0);
 	ck_assert_int_eq(flight_stop(NULL), 0);
 	free(f);
 }
@@ -273,17 +280,19 @@ START_TEST(a_writer_is_read_while_it_runs_and_when_it_was_killed)
 	pid = fork();
 	if (pid == 0) {
 		for (uint64_t i = 1;; i++)
-			flight_end(f, flight_begin(f, (uint32_t)i, i,
-						   word(FLIGHT_BROADCAST, 0, 0,
-							0, i)), 0);
+			flight_end(f,
+				   flight_begin(
+					   f, (uint32_t)i, i,
+					   word(FLIGHT_BROADCAST, 0, 0, 0, i)),
+				   0);
 	}
 	while (last < 100 * FLIGHT_ENTRIES) {
-		ck_assert_int_eq(flight_take(&view, fd, 0), 0);
+		ck_assert_int_eq(flight_read_at(&view, fd, 0), 0);
 		check_ops(&last);
 	}
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(flight_take(&view, fd, 0), 0);
+	ck_assert_int_eq(flight_read_at(&view, fd, 0), 0);
 	check_ops(&last);
 	/* all but the one that it may have been writing */
 	ck_assert_int_ge(view.n, FLIGHT_ENTRIES - 1);
@@ -355,8 +364,8 @@ static int arrives(int fd, uint32_t part)
 
 	ck_assert_ptr_nonnull(f);
 	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
-	ck_assert_int_eq(flight_file_take(&head, fd), 0);
-	rc = flight_take(&view, fd, flight_part_at(&head, part));
+	ck_assert_int_eq(flight_file_read(&head, fd), 0);
+	rc = flight_read_at(&view, fd, flight_part_at(&head, part));
 	if (rc == 0)
 		ck_assert_uint_eq(view.rank, 10 + part);
 	ck_assert_int_eq(own < 0, rc == 0);
@@ -384,8 +393,15 @@ END_TEST
 START_TEST(what_is_no_recorder_of_ours_is_left_alone)
 {
 	static const char *const wrong[] = {
-		"", ":", "x", "/dev/null:0", "/:0", "/proc/1/fd/999999:0",
-		"/proc/self/exe:0", "/proc/self/exe:-1", "/proc/self/exe:0x",
+		"",
+		":",
+		"x",
+		"/dev/null:0",
+		"/:0",
+		"/proc/1/fd/999999:0",
+		"/proc/self/exe:0",
+		"/proc/self/exe:-1",
+		"/proc/self/exe:0x",
 	};
 	const struct ddp__env env = {.rank = 0, .world_size = 1};
 	int fd = make_file("another", 1), zeroes, pipes[2], own;
@@ -422,8 +438,11 @@ END_TEST
  * other. */
 START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 {
-	struct ddp__env env = {.starter = DDP__TORCHRUN, .rank = 7,
-			       .world_size = 9, .local_rank = 3, .attempt = 2,
+	struct ddp__env env = {.starter = DDP__TORCHRUN,
+			       .rank = 7,
+			       .world_size = 9,
+			       .local_rank = 3,
+			       .attempt = 2,
 			       .server = {"n01", 29500}};
 	struct flight_worker known;
 	struct flight_file head;
@@ -433,7 +452,7 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 	unsetenv("DDP_RECORDER");
 	f = ddp__recorder_open(&env, "h7", &own);
 	flight_begin(f, 0, 5, word(FLIGHT_BARRIER, 0, 0, 0, 0));
-	ck_assert_int_eq(flight_file_take(&head, own), 0);
+	ck_assert_int_eq(flight_file_read(&head, own), 0);
 	ck_assert_int_eq(head.agent_pid, getpid());
 	ck_assert_uint_eq(head.parts, 4);
 	ck_assert_uint_eq(head.base_rank, 4);
@@ -448,7 +467,8 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 				 sizeof(known));
 		ck_assert_int_eq(known.pid, i == 3 ? getpid() : 0);
 	}
-	ck_assert_int_eq(flight_take(&view, own, flight_part_at(&head, 3)), 0);
+	ck_assert_int_eq(flight_read_at(&view, own, flight_part_at(&head, 3)),
+			 0);
 	ck_assert_uint_eq(view.rank, 7);
 	ck_assert_int_eq(view.n, 1);
 	ddp__recorder_close(f, own);
@@ -456,7 +476,7 @@ START_TEST(without_an_agent_libddp_makes_a_file_like_its)
 	/* where ranks are dealt out otherwise it is the first of its host */
 	env.local_rank = 8;
 	f = ddp__recorder_open(&env, "h7", &own);
-	ck_assert_int_eq(flight_file_take(&head, own), 0);
+	ck_assert_int_eq(flight_file_read(&head, own), 0);
 	ck_assert_uint_eq(head.parts, 1);
 	ck_assert_uint_eq(head.base_rank, 7);
 	ddp__recorder_close(f, own);

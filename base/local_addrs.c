@@ -1,5 +1,6 @@
-/* own_addr.c: getifaddrs, the resolver, and a socket that sends nothing. */
-#include "base/own_addr.h"
+/* local_addrs.c: getifaddrs, the resolver, and a UDP socket that is connected
+ * but never sends. */
+#include "base/local_addrs.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -13,7 +14,7 @@
 
 enum { NAMES_MAX = 8, ADDRS_MAX = 16 };
 
-int own_addr_towards(const struct endpoint *to, char *out, struct err *e)
+int local_addr_towards(const struct endpoint *to, char *out, struct err *e)
 {
 	struct sock_addr there[NAMES_MAX], here;
 	int n = sock_resolve(to, there, NAMES_MAX, e), fd, rc = -EADDRNOTAVAIL;
@@ -24,8 +25,10 @@ int own_addr_towards(const struct endpoint *to, char *out, struct err *e)
 		fd = socket(there[i].ss.ss_family, SOCK_DGRAM | SOCK_CLOEXEC,
 			    0);
 		here.len = sizeof(here.ss);
-		rc = fd < 0 || connect(fd, (struct sockaddr *)&there[i].ss,
-				       there[i].len) ||
+		rc = fd < 0 ||
+				     connect(fd,
+					     (struct sockaddr *)&there[i].ss,
+					     there[i].len) ||
 				     getsockname(fd,
 						 (struct sockaddr *)&here.ss,
 						 &here.len)
@@ -46,7 +49,7 @@ struct list {
 	int n, max;
 };
 
-static void add(struct list *l, const struct sock_addr *a)
+static void local_addrs_add(struct list *l, const struct sock_addr *a)
 {
 	char text[SOCK_TEXT_MAX];
 
@@ -59,10 +62,10 @@ static void add(struct list *l, const struct sock_addr *a)
 	memcpy(l->out[l->n++], text, sizeof(text));
 }
 
-static int is_virtual(const char *name)
+static int interface_is_virtual(const char *name)
 {
-	static const char *const starts[] = {"docker", "virbr", "br-", "veth",
-					     "cni", "lxc", "podman"};
+	static const char *const starts[] = {"docker", "virbr", "br-",	 "veth",
+					     "cni",    "lxc",	"podman"};
 
 	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
 		if (!strncmp(name, starts[i], strlen(starts[i])))
@@ -70,29 +73,30 @@ static int is_virtual(const char *name)
 	return 0;
 }
 
-static void add_interfaces(struct list *l, const struct ifaddrs *all,
-			   int family, int virtual)
+static void local_addrs_add_interfaces(struct list *l,
+				       const struct ifaddrs *all, int family,
+				       int virtual)
 {
 	struct sock_addr a;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
 		if (!i->ifa_addr || i->ifa_addr->sa_family != family ||
 		    !(i->ifa_flags & IFF_UP) ||
-		    is_virtual(i->ifa_name) != virtual)
+		    interface_is_virtual(i->ifa_name) != virtual)
 			continue;
 		a.len = family == AF_INET ? sizeof(struct sockaddr_in)
 					  : sizeof(struct sockaddr_in6);
 		memcpy(&a.ss, i->ifa_addr, a.len);
-		/* a link's own address means nothing on another host */
+		/* a link-local address means nothing on another host */
 		if (family == AF_INET6 &&
 		    IN6_IS_ADDR_LINKLOCAL(
 			    &((struct sockaddr_in6 *)&a.ss)->sin6_addr))
 			continue;
-		add(l, &a);
+		local_addrs_add(l, &a);
 	}
 }
 
-int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
+int local_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 {
 	struct list l = {out, 0, max};
 	struct endpoint self = {.port = 0};
@@ -104,18 +108,18 @@ int own_addrs(char (*out)[SOCK_TEXT_MAX], int max)
 	n = sock_resolve(&self, named, NAMES_MAX, NULL);
 	for (int i = 0; i < n; i++)
 		if (sock_addr_is_local(&named[i]))
-			add(&l, &named[i]);
+			local_addrs_add(&l, &named[i]);
 	if (getifaddrs(&all))
 		return l.n;
-	for (int virtual = 0; virtual < 2; virtual++) {
-		add_interfaces(&l, all, AF_INET, virtual);
-		add_interfaces(&l, all, AF_INET6, virtual);
+	for (int virtual = 0; virtual < 2; virtual ++) {
+		local_addrs_add_interfaces(&l, all, AF_INET, virtual);
+		local_addrs_add_interfaces(&l, all, AF_INET6, virtual);
 	}
 	freeifaddrs(all);
 	return l.n;
 }
 
-int own_addrs_outside(struct sock_addr *out, int max)
+int local_addrs_external(struct sock_addr *out, int max)
 {
 	char texts[ADDRS_MAX][SOCK_TEXT_MAX];
 	struct ifaddrs *all;
@@ -124,9 +128,9 @@ int own_addrs_outside(struct sock_addr *out, int max)
 
 	if (getifaddrs(&all))
 		return 0;
-	for (int virtual = 0; virtual < 2 && !l.n; virtual++) {
-		add_interfaces(&l, all, AF_INET, virtual);
-		add_interfaces(&l, all, AF_INET6, virtual);
+	for (int virtual = 0; virtual < 2 && !l.n; virtual ++) {
+		local_addrs_add_interfaces(&l, all, AF_INET, virtual);
+		local_addrs_add_interfaces(&l, all, AF_INET6, virtual);
 	}
 	freeifaddrs(all);
 	for (int i = 0; i < l.n && n < max; i++)
@@ -134,8 +138,8 @@ int own_addrs_outside(struct sock_addr *out, int max)
 	return n;
 }
 
-int own_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
-		 struct err *e)
+int local_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
+		   struct err *e)
 {
 	struct sock_addr named[NAMES_MAX], more[ADDRS_MAX];
 	int named_n = sock_resolve(at, named, NAMES_MAX, e), n = 0, k = 0;
@@ -149,7 +153,7 @@ int own_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
 	    !sock_addr_number(at->host, 0, &more[0]) &&
 	    strcmp(at->host, "localhost") != 0) {
 		k = sock_addr_number("127.0.0.1", 0, &more[0]);
-		k += own_addrs_outside(more + k, ADDRS_MAX - k);
+		k += local_addrs_external(more + k, ADDRS_MAX - k);
 	}
 	for (int i = 0; i < k; i++)
 		n = sock_addr_add(out, n, max, &more[i]);
@@ -158,8 +162,8 @@ int own_addrs_of(const struct endpoint *at, struct sock_addr *out, int max,
 	return n;
 }
 
-/* "10.0.0.0/8": 1 and its address and bits, or 0: it is no network. */
-static int is_network(const char *what, struct sock_addr *net, long *bits)
+/* "10.0.0.0/8": 1 with its address and bits, or 0 if it is not a network. */
+static int network_parse(const char *what, struct sock_addr *net, long *bits)
 {
 	const char *slash = strchr(what, '/');
 	char host[SOCK_HOST_MAX];
@@ -170,23 +174,24 @@ static int is_network(const char *what, struct sock_addr *net, long *bits)
 	snprintf(host, sizeof(host), "%.*s", (int)(slash - what), what);
 	*bits = strtol(slash + 1, &end, 10);
 	return sock_addr_number(host, 0, net) && end > slash + 1 && !*end &&
-	       *bits >= 0 &&
-	       *bits <= (net->ss.ss_family == AF_INET ? 32 : 128);
+	       *bits >= 0 && *bits <= (net->ss.ss_family == AF_INET ? 32 : 128);
 }
 
-static const unsigned char *bytes_of(const struct sock_addr *a)
+static const unsigned char *local_addr_bytes(const struct sock_addr *a)
 {
 	return a->ss.ss_family == AF_INET
-		       ? (const unsigned char *)&((const struct sockaddr_in *)
-						  &a->ss)->sin_addr
+		       ? (const unsigned char *)&(
+				 (const struct sockaddr_in *)&a->ss)
+				 ->sin_addr
 		       : ((const struct sockaddr_in6 *)&a->ss)
 				 ->sin6_addr.s6_addr;
 }
 
-static int is_within(const struct sock_addr *a, const struct sock_addr *net,
-		     long bits)
+static int network_contains(const struct sock_addr *a,
+			    const struct sock_addr *net, long bits)
 {
-	const unsigned char *x = bytes_of(a), *y = bytes_of(net);
+	const unsigned char *x = local_addr_bytes(a),
+			    *y = local_addr_bytes(net);
 
 	if (a->ss.ss_family != net->ss.ss_family ||
 	    memcmp(x, y, (size_t)bits / 8))
@@ -196,9 +201,10 @@ static int is_within(const struct sock_addr *a, const struct sock_addr *net,
 	return bits % 8 == 0 || !((*x ^ *y) >> (8 - bits % 8));
 }
 
-/* How well this address answers it: the least is best, 0 is not at all. */
-static int how_well(const struct ifaddrs *i, const char *what, int is_net,
-		    const struct sock_addr *net, long bits, struct sock_addr *a)
+/* How well this interface matches `what`: 1 is best, 0 is no match. */
+static int interface_match(const struct ifaddrs *i, const char *what,
+			   int is_net, const struct sock_addr *net, long bits,
+			   struct sock_addr *a)
 {
 	int v4 = i->ifa_addr && i->ifa_addr->sa_family == AF_INET, rank = 1;
 
@@ -208,7 +214,7 @@ static int how_well(const struct ifaddrs *i, const char *what, int is_net,
 	a->len = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 	memcpy(&a->ss, i->ifa_addr, a->len);
 	if (is_net)
-		return is_within(a, net, bits);
+		return network_contains(a, net, bits);
 	if (strncmp(i->ifa_name, what, strlen(what)) != 0)
 		return 0;
 	if (strcmp(i->ifa_name, what) != 0)
@@ -221,8 +227,8 @@ static int how_well(const struct ifaddrs *i, const char *what, int is_net,
 	return rank;
 }
 
-static int no_interface(const char *what, const struct ifaddrs *all,
-			struct err *e)
+static int interface_refuse(const char *what, const struct ifaddrs *all,
+			    struct err *e)
 {
 	struct buf names = BUF_INIT(ERR_TEXT_MAX / 2);
 	char text[SOCK_TEXT_MAX];
@@ -230,29 +236,32 @@ static int no_interface(const char *what, const struct ifaddrs *all,
 	int rc;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (how_well(i, "", 0, NULL, 0, &a))
+		if (interface_match(i, "", 0, NULL, 0, &a))
 			buf_printf(&names, "%s%s (%s)", names.len ? ", " : "",
 				   i->ifa_name, sock_addr_scoped(&a, text));
-	rc = err_set(e, ERR_USAGE, "--interface '%.100s': no interface of this "
-		     "host has that name, begins so, or is in that network; "
-		     "it has %s", what,
-		     names.failed || !names.len ? "others" : names.data);
+	rc = err_set(e, ERR_USAGE,
+		     "--interface '%.100s': no interface of this "
+		     "host has that name, starts with it, or is in that "
+		     "network; it has %s",
+		     what, names.failed || !names.len ? "others" : names.data);
 	buf_release(&names);
 	return rc;
 }
 
-int own_addr_on(const char *what, char *out, struct err *e)
+int local_addr_on(const char *what, char *out, struct err *e)
 {
 	struct sock_addr net, a, best;
 	struct ifaddrs *all;
 	long bits = 0;
-	int is_net = is_network(what, &net, &bits), least = 0, rank, rc = 0;
+	int is_net = network_parse(what, &net, &bits), least = 0, rank, rc = 0;
 
 	if (getifaddrs(&all))
-		return err_set(e, -errno, "cannot list this host's "
-			       "interfaces: %s", strerror(errno));
+		return err_set(e, -errno,
+			       "cannot list this host's "
+			       "interfaces: %s",
+			       strerror(errno));
 	for (const struct ifaddrs *i = all; i && *what; i = i->ifa_next) {
-		rank = how_well(i, what, is_net, &net, bits, &a);
+		rank = interface_match(i, what, is_net, &net, bits, &a);
 		if (rank && (!least || rank < least)) {
 			least = rank;
 			best = a;
@@ -261,12 +270,12 @@ int own_addr_on(const char *what, char *out, struct err *e)
 	if (least)
 		sock_addr_scoped(&best, out);
 	else
-		rc = no_interface(what, all, e);
+		rc = interface_refuse(what, all, e);
 	freeifaddrs(all);
 	return rc;
 }
 
-int own_addrs_all(struct sock_addr *out, int max)
+int local_addrs_all(struct sock_addr *out, int max)
 {
 	struct ifaddrs *all;
 	int n = 0;
@@ -289,28 +298,28 @@ int own_addrs_all(struct sock_addr *out, int max)
 	return n;
 }
 
-/* Debian's 127.0.1.1 for a host's own name says nothing. Where all that others
- * could use is of one interface, it is that one. */
-static int only_interface(char *out)
+/* Debian maps a host's own name to 127.0.1.1, which names no interface. If all
+ * addresses that others can use belong to one interface, it is that one. */
+static int interface_only(char *out)
 {
 	char addrs[ADDRS_MAX][SOCK_TEXT_MAX], other[IF_NAMESIZE];
-	int n = own_addrs(addrs, ADDRS_MAX), rc = n ? 0 : -EADDRNOTAVAIL;
+	int n = local_addrs(addrs, ADDRS_MAX), rc = n ? 0 : -EADDRNOTAVAIL;
 
 	for (int i = 0; i < n && rc == 0; i++) {
-		rc = own_addr_interface(addrs[i], i ? other : out);
+		rc = local_addr_interface(addrs[i], i ? other : out);
 		if (rc == 0 && i && strcmp(other, out) != 0)
 			rc = -ENOTUNIQ;
 	}
 	return rc;
 }
 
-static int is_number(const struct endpoint *ep)
+static int endpoint_is_number(const struct endpoint *ep)
 {
 	return strchr(ep->host, ':') ||
 	       ep->host[strspn(ep->host, "0123456789.")] == '\0';
 }
 
-int own_addr_interface(const char *host, char *out)
+int local_addr_interface(const char *host, char *out)
 {
 	struct endpoint ep = {.port = 0};
 	struct sock_addr want, a;
@@ -321,13 +330,12 @@ int own_addr_interface(const char *host, char *out)
 	if (sock_resolve(&ep, &want, 1, NULL) < 1)
 		return -EADDRNOTAVAIL;
 	loop = sock_addr_is_loopback(&want);
-	if (loop && !is_number(&ep) && strcmp(host, "localhost") != 0)
-		return only_interface(out);
+	if (loop && !endpoint_is_number(&ep) && strcmp(host, "localhost") != 0)
+		return interface_only(out);
 	if (getifaddrs(&all))
 		return -EADDRNOTAVAIL;
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
-		if (!i->ifa_addr ||
-		    i->ifa_addr->sa_family != want.ss.ss_family)
+		if (!i->ifa_addr || i->ifa_addr->sa_family != want.ss.ss_family)
 			continue;
 		memcpy(&a.ss, i->ifa_addr, want.len);
 		found = sock_addr_compare(&a, &want) == 0 ||

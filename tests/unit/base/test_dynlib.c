@@ -1,10 +1,10 @@
-/* test_symbols.c: a library that every system has, one that none has, and one
+/* test_dynlib.c: a library that every system has, one that none has, and one
  * that lacks what is wanted of it. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/symbols.h"
+#include "base/dynlib.h"
 #include "tests/unit/run_case.h"
 
 struct calls {
@@ -17,14 +17,14 @@ static struct err e;
 
 static void *load(const char *library, const char *name)
 {
-	const struct symbol rows[] = {
-		SYMBOL(struct calls, root, "sqrt"),
-		SYMBOL(struct calls, other, name),
+	const struct dynlib_symbol rows[] = {
+		DYNLIB_SYMBOL(struct calls, root, "sqrt"),
+		DYNLIB_SYMBOL(struct calls, other, name),
 	};
-	const struct symbols s = {library, "no roots", "install one", rows, 2};
+	const struct dynlib s = {library, "no roots", "install one", rows, 2};
 
 	e = (struct err)ERR_INIT;
-	return symbols_load(&s, &calls, &e);
+	return dynlib_load(&s, &calls, &e);
 }
 
 START_TEST(what_is_there_is_called)
@@ -44,13 +44,13 @@ START_TEST(what_is_missing_is_said)
 	ck_assert_ptr_null(load("libm.so.6", "no_such_root"));
 	ck_assert_int_eq(e.code, ERR_SYSTEM);
 	ck_assert_str_eq(e.text, "no roots: libm.so.6 has no no_such_root "
-			 "(install one)");
+				 "(install one)");
 }
 END_TEST
 
 int main(void)
 {
-	TCase *c = tcase_create("symbols");
+	TCase *c = tcase_create("dynlib");
 
 	tcase_add_test(c, what_is_there_is_called);
 	tcase_add_test(c, what_is_missing_is_said);

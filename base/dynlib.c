@@ -1,9 +1,9 @@
-/* symbols.c: dlopen, and dlsym for each row. */
-#include "base/symbols.h"
+/* dynlib.c: dlopen, and dlsym for each row. */
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
 
-void *symbols_load(const struct symbols *s, void *calls, struct err *e)
+void *dynlib_load(const struct dynlib *s, void *calls, struct err *e)
 {
 	void *library = dlopen(s->soname, RTLD_NOW | RTLD_LOCAL);
 
