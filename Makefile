@@ -74,9 +74,9 @@ base_objs := $(call objs,$(wildcard base/*.c))
 # The wire and authentication, which the programs and libddp share.
 # The rooms of each program: docs/structure.md.
 wire_objs := $(call objs,rendezvous/wire.c $(patsubst %,rendezvous/auth/%.c,proof cipher secret slurm_conf credential auth))
-client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_way client_connect) rendezvous/auth/handshake.c)
-server_objs := $(call objs,$(foreach room,store net round torch journal server daemon,$(wildcard rendezvous/$(room)/*.c)) rendezvous/auth/tenants.c $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
-launcher_objs := $(call objs,$(wildcard launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c) rendezvous/client/link.c rendezvous/auth/credential_thread.c rendezvous/auth/handshake.c) $(wire_objs) $(base_objs)
+client_objs := $(call objs,$(patsubst %,rendezvous/client/%.c,client client_io client_connect) rendezvous/auth/client_handshake.c)
+server_objs := $(call objs,$(foreach room,store net round torch journal election server vouching query recovery admission daemon,$(wildcard rendezvous/$(room)/*.c)) rendezvous/auth/tenants.c $(wildcard etcd/*.c)) $(wire_objs) $(base_objs)
+launcher_objs := $(call objs,$(wildcard launcher/*.c launcher/*/*.c slurm/*.c pmi/*.c) rendezvous/client/async_client.c rendezvous/auth/credential_thread.c rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 sdk_sources := $(filter-out worker-sdk/examples/%,$(wildcard worker-sdk/*/*.c))
 sdk_objs := $(call objs,$(sdk_sources) $(wildcard slurm/*.c pmi/*.c)) $(client_objs) $(wire_objs) $(base_objs)
 trainer_mains := $(wildcard trainers/mnist_*.c trainers/resnet.c trainers/toy_mp.c)
@@ -256,9 +256,9 @@ $(O)/tests/libddp_cuda_ops.so: $(filter-out %.cu.o,$(cuda_ops_objs)) $(host_kern
 # Small programs that the end-to-end tests start as workers, tools or peers.
 test_programs := $(patsubst tests/programs/%.c,$(O)/tests/%,$(wildcard tests/programs/*.c))
 # One of them uses parts of the server.
-server_parts := $(call objs,rendezvous/journal/candidate.c rendezvous/journal/journal_etcd.c $(wildcard etcd/*.c))
-$(O)/tests/etcd_candidate: $(server_parts)
-$(O)/tests/etcd_candidate: private extra_libs = $(uv_libs)
+server_parts := $(call objs,rendezvous/election/election.c rendezvous/journal/journal_etcd.c $(wildcard etcd/*.c))
+$(O)/tests/etcd_election: $(server_parts)
+$(O)/tests/etcd_election: private extra_libs = $(uv_libs)
 # One of them uses libddp's internals.
 $(O)/tests/c_share: $(call objs,worker-sdk/kv/gather_relay.c worker-sdk/tcp/tcp_listen.c)
 $(test_programs): $(O)/tests/%: $(O)/obj/tests/programs/%.o $(O)/libddp.a $(client_objs) $(base_objs) $(wire_objs)
@@ -277,7 +277,7 @@ $(call objs,$(wildcard tests/fuzz_sdk/*.c)): extra_cflags = -ffp-contract=off
 
 # So is the store's fuzzer.
 fuzz_store := $(O)/tests/fuzz_store
-$(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/auth/handshake.c) $(wire_objs) $(base_objs)
+$(fuzz_store): $(call objs,$(wildcard tests/fuzz_store/*.c) rendezvous/auth/client_handshake.c) $(wire_objs) $(base_objs)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
 	$(Q)$(CC) $(all_ldflags) -o $@ $^ $(sodium_libs) -lpthread -ldl

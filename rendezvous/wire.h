@@ -232,48 +232,28 @@ const char *wire_type_name(int type);
 	F(u64, bytes) F(list, nodes)
 
 /* struct name suffix, FIELDS macro */
-#define WIRE_MESSAGES(M)                                                                                 \
-	M(hello, WIRE_HELLO_FIELDS)                                                                      \
-	M(welcome, WIRE_WELCOME_FIELDS)                                                                  \
-	M(key, WIRE_KEY_FIELDS) M(key_value, WIRE_KEY_VALUE_FIELDS) M(wait, WIRE_WAIT_FIELDS) M(         \
-		add,                                                                                     \
-		WIRE_ADD_FIELDS) M(compare_set,                                                          \
-				   WIRE_COMPARE_SET_FIELDS) M(barrier,                                   \
-							      WIRE_BARRIER_FIELDS) M(gather,             \
-										     WIRE_GATHER_FIELDS) \
-		M(share, WIRE_SHARE_FIELDS) M(shared, WIRE_SHARED_FIELDS) M(                             \
-			int,                                                                             \
-			WIRE_INT_FIELDS) M(value,                                                        \
-					   WIRE_VALUE_FIELDS) M(list,                                    \
-								WIRE_LIST_FIELDS)                        \
-			M(text, WIRE_TEXT_FIELDS) M(error, WIRE_ERROR_FIELDS) M(                         \
-				join,                                                                    \
-				WIRE_JOIN_FIELDS) M(state,                                               \
-						    WIRE_STATE_FIELDS) M(start,                          \
-									 WIRE_START_FIELDS)              \
-				M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS) M(           \
-					leave,                                                           \
-					WIRE_LEAVE_FIELDS) M(stop,                                       \
-							     WIRE_STOP_FIELDS) M(vouch,                  \
-										 WIRE_VOUCH_FIELDS)      \
-					M(vouched, WIRE_VOUCHED_FIELDS) M(                               \
-						end,                                                     \
-						WIRE_END_FIELDS) M(resume,                               \
-								   WIRE_RESUME_FIELDS)                   \
-						M(resumed, WIRE_RESUMED_FIELDS) M(                       \
-							fate,                                            \
-							WIRE_FATE_FIELDS) M(waiting,                     \
-									    WIRE_WAITING_FIELDS)         \
-							M(dump, WIRE_DUMP_FIELDS) M(                     \
-								dump_request,                            \
-								WIRE_DUMP_REQUEST_FIELDS)                \
-								M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M( \
-									node_dump,                       \
-									WIRE_NODE_FIELDS)                \
-									M(asked,                         \
-									  WIRE_ASKED_FIELDS)             \
-										M(job,                   \
-										  WIRE_JOB_FIELDS)
+/* clang-format off */
+#define WIRE_MESSAGES(M)                                                      \
+	M(hello, WIRE_HELLO_FIELDS) M(welcome, WIRE_WELCOME_FIELDS)           \
+	M(key, WIRE_KEY_FIELDS) M(key_value, WIRE_KEY_VALUE_FIELDS)           \
+	M(wait, WIRE_WAIT_FIELDS) M(add, WIRE_ADD_FIELDS)                     \
+	M(compare_set, WIRE_COMPARE_SET_FIELDS)                               \
+	M(barrier, WIRE_BARRIER_FIELDS) M(gather, WIRE_GATHER_FIELDS)         \
+	M(share, WIRE_SHARE_FIELDS) M(shared, WIRE_SHARED_FIELDS)             \
+	M(int, WIRE_INT_FIELDS) M(value, WIRE_VALUE_FIELDS)                   \
+	M(list, WIRE_LIST_FIELDS) M(text, WIRE_TEXT_FIELDS)                   \
+	M(error, WIRE_ERROR_FIELDS) M(join, WIRE_JOIN_FIELDS)                 \
+	M(state, WIRE_STATE_FIELDS) M(start, WIRE_START_FIELDS)               \
+	M(exited, WIRE_EXITED_FIELDS) M(failed, WIRE_FAILED_FIELDS)           \
+	M(leave, WIRE_LEAVE_FIELDS) M(stop, WIRE_STOP_FIELDS)                 \
+	M(vouch, WIRE_VOUCH_FIELDS) M(vouched, WIRE_VOUCHED_FIELDS)           \
+	M(end, WIRE_END_FIELDS) M(resume, WIRE_RESUME_FIELDS)                 \
+	M(resumed, WIRE_RESUMED_FIELDS) M(fate, WIRE_FATE_FIELDS)             \
+	M(waiting, WIRE_WAITING_FIELDS) M(dump, WIRE_DUMP_FIELDS)             \
+	M(dump_request, WIRE_DUMP_REQUEST_FIELDS)                             \
+	M(dump_reply, WIRE_DUMP_REPLY_FIELDS) M(node_dump, WIRE_NODE_FIELDS)  \
+	M(asked, WIRE_ASKED_FIELDS) M(job, WIRE_JOB_FIELDS)
+/* clang-format on */
 
 struct wire_items {
 	uint32_t count;

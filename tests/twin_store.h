@@ -40,7 +40,7 @@ static int twin_same_queue(struct store *s, struct slice key)
 /* Empties the queues of both. */
 static int twin_is(struct store *s)
 {
-	struct table_item *at = NULL;
+	struct hash_item *at = NULL;
 	const struct queued *q = NULL;
 	struct slice key, value, other;
 	char name[TORCH_KEY_MAX];

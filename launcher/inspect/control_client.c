@@ -11,14 +11,14 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "launcher/config/exit_code.h"
-#include "rendezvous/client/link.h"
+#include "rendezvous/client/async_client.h"
 
 enum { REQUEST_ID = 2, /* HELLO's is 1 */ RETRY_MS = 20 };
 
 struct control_client {
 	const struct control_request *q;
 	uv_loop_t loop;
-	struct link link;
+	struct async_client link;
 	uv_timer_t timer;
 	struct sock_addr addr;
 	int rc; /* 1: in progress */
@@ -30,7 +30,7 @@ static void control_client_end(struct control_client *c, int rc)
 	if (c->rc <= 0)
 		return;
 	c->rc = rc;
-	link_close(&c->link);
+	async_client_close(&c->link);
 	uv_close((uv_handle_t *)&c->timer, NULL);
 }
 
@@ -53,7 +53,7 @@ static int control_client_handle(struct control_client *c,
 	return rc < 0 ? rc : 1;
 }
 
-static void on_frame(struct link *l, const struct wire_frame *f)
+static void on_frame(struct async_client *l, const struct wire_frame *f)
 {
 	struct control_client *c = l->owner;
 	int rc = control_client_handle(c, f);
@@ -62,7 +62,7 @@ static void on_frame(struct link *l, const struct wire_frame *f)
 		control_client_end(c, rc);
 }
 
-static void on_lost(struct link *l, const struct err *why)
+static void on_lost(struct async_client *l, const struct err *why)
 {
 	struct control_client *c = l->owner;
 
@@ -70,7 +70,7 @@ static void on_lost(struct link *l, const struct err *why)
 	control_client_end(c, why->code);
 }
 
-static void on_closed(struct link *l)
+static void on_closed(struct async_client *l)
 {
 }
 
@@ -78,7 +78,7 @@ static void on_timer(uv_timer_t *t)
 {
 	struct control_client *c = t->data;
 	char at[SOCK_TEXT_MAX];
-	int rc = link_munge_is_late(&c->link, c->e);
+	int rc = async_client_munge_is_late(&c->link, c->e);
 
 	if (rc == 0)
 		rc = err_set(c->e, ERR_TIMEOUT, "rendezvous server %s: no "
@@ -86,7 +86,7 @@ static void on_timer(uv_timer_t *t)
 	control_client_end(c, rc);
 }
 
-static const struct link_events events = {
+static const struct async_client_events events = {
 	.on_frame = on_frame, .on_lost = on_lost, .on_closed = on_closed,
 };
 
@@ -106,16 +106,16 @@ static void control_client_run(struct control_client *c)
 	uv_timer_init(&c->loop, &c->timer);
 	c->timer.data = c;
 	c->rc = 1;
-	rc = link_start(&c->link, &c->loop, &c->addr, &hello, c->q->auth,
-			&events, c->e);
+	rc = async_client_start(&c->link, &c->loop, &c->addr, &hello,
+				c->q->auth, &events, c->e);
 	if (rc < 0) {
 		c->rc = rc;
 		uv_close((uv_handle_t *)&c->timer, NULL);
 	} else {
 		c->link.owner = c;
-		link_speak(&c->link);
-		c->q->put(link_out(&c->link), REQUEST_ID, c->q->arg);
-		link_flush(&c->link);
+		async_client_speak(&c->link);
+		c->q->put(async_client_out(&c->link), REQUEST_ID, c->q->arg);
+		async_client_flush(&c->link);
 		uv_timer_start(&c->timer, on_timer, c->q->timeout_ms, 0);
 	}
 	uv_run(&c->loop, UV_RUN_DEFAULT);

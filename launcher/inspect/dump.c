@@ -79,7 +79,8 @@ static void dump_put_current_call(struct buf *out,
 				  const struct local_workers *l, size_t i)
 {
 	const struct local_worker *w = &l->workers[i];
-	const struct flight_op *op = w->view ? flight_oldest_open(w->view) : NULL;
+	const struct flight_op *op =
+		w->view ? flight_oldest_open(w->view) : NULL;
 	char text[FLIGHT_TEXT_MAX], ago[16];
 
 	if (w->recorder == RECORDER_DAMAGED)

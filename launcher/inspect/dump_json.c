@@ -51,7 +51,8 @@ static void dump_json_add_calls(const struct json *j, cJSON *to,
 				long last)
 {
 	const struct local_worker *w = &l->workers[i];
-	const struct flight_op *op = w->view ? flight_oldest_open(w->view) : NULL;
+	const struct flight_op *op =
+		w->view ? flight_oldest_open(w->view) : NULL;
 	static uint32_t ranks[MISSING_MAX];
 	uint32_t elsewhere;
 	size_t n = local_workers_missing(l, i, ranks, MISSING_MAX, &elsewhere);

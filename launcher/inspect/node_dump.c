@@ -242,8 +242,9 @@ static pid_t node_dump_spawn(int out, const struct wire_dump_request *look,
 	return pid;
 }
 
-static void node_dump_new(struct node_dumps *all, const struct wire_dump_request *look,
-			  int in, pid_t pid, struct node_dump *p)
+static void node_dump_new(struct node_dumps *all,
+			  const struct wire_dump_request *look, int in,
+			  pid_t pid, struct node_dump *p)
 {
 	struct err e = ERR_INIT;
 	int rc;
@@ -273,8 +274,8 @@ static void node_dump_new(struct node_dumps *all, const struct wire_dump_request
 	uv_timer_start(&p->timer, on_timer, p->timeout_ms, 0);
 }
 
-static int node_dump_start(struct node_dumps *all, const struct wire_dump_request *look,
-			   struct err *e)
+static int node_dump_start(struct node_dumps *all,
+			   const struct wire_dump_request *look, struct err *e)
 {
 	struct node_dump *p;
 	int ends[2];
@@ -301,7 +302,8 @@ static int node_dump_start(struct node_dumps *all, const struct wire_dump_reques
 	return 0;
 }
 
-void node_dumps_start(struct node_dumps *all, const struct wire_dump_request *look)
+void node_dumps_start(struct node_dumps *all,
+		      const struct wire_dump_request *look)
 {
 	struct wire_dump_reply m = {.number = look->number};
 	struct err e = ERR_INIT;

@@ -25,7 +25,8 @@ struct node_dumps {
 
 void node_dumps_init(struct node_dumps *d, uv_loop_t *loop,
 		     node_dump_on_done *on_done, void *owner);
-void node_dumps_start(struct node_dumps *d, const struct wire_dump_request *look);
+void node_dumps_start(struct node_dumps *d,
+		      const struct wire_dump_request *look);
 /* A child ended: 1 if it was writing a dump. */
 int node_dumps_reaped(struct node_dumps *d, pid_t pid, int status);
 /* Kills the children and drops their dumps. The loop must run once more. */

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "launcher/config/step_address.h"
-#include "launcher/membership/listen_addrs.h"
 #include "launcher/membership/connection_internal.h"
+#include "launcher/membership/listen_addrs.h"
 
 enum {
 	BACKOFF_MIN_MS = 5,
@@ -71,7 +71,7 @@ static int is_early(const struct connection *c)
 	return c->backoff_ms < BACKOFF_QUICK_MS && nobody_listens(c->last.code);
 }
 
-static void on_closed(struct link *l)
+static void on_closed(struct async_client *l)
 {
 	struct connection *c = l->owner;
 
@@ -202,7 +202,7 @@ static int may_be_elsewhere(const struct connection *c, const struct err *why)
 	return c->phase == CONNECTION_CALLING || why->code == ERR_PROTOCOL;
 }
 
-static void on_link_lost(struct link *l, const struct err *why)
+static void on_link_lost(struct async_client *l, const struct err *why)
 {
 	struct connection *c = l->owner;
 	struct err e = *why;
@@ -253,10 +253,10 @@ static void on_link_lost(struct link *l, const struct err *why)
 	log_debug("no connection yet: %s", why->text);
 	c->last = *why;
 	c->phase = CONNECTION_OUT;
-	link_close(l);
+	async_client_close(l);
 }
 
-static void on_link_open(struct link *l)
+static void on_link_open(struct async_client *l)
 {
 	struct connection *c = l->owner;
 
@@ -274,7 +274,7 @@ static void on_link_open(struct link *l)
 	c->events->on_greeted(c);
 }
 
-static void on_link_frame(struct link *l, const struct wire_frame *f)
+static void on_link_frame(struct async_client *l, const struct wire_frame *f)
 {
 	struct connection *c = l->owner;
 	struct wire_error m;
@@ -291,7 +291,7 @@ static void on_link_frame(struct link *l, const struct wire_frame *f)
 	c->events->on_frame(c, f);
 }
 
-static const struct link_events link_events = {
+static const struct async_client_events link_events = {
 	.on_open = on_link_open,
 	.on_frame = on_link_frame,
 	.on_lost = on_link_lost,
@@ -323,8 +323,8 @@ static void on_silence(uv_timer_t *t)
 	struct connection *c = t->data;
 	char at[SOCK_TEXT_MAX];
 
-	if (link_munge_is_late(&c->link, NULL) ||
-	    (link_is_checked(&c->link) &&
+	if (async_client_munge_is_late(&c->link, NULL) ||
+	    (async_client_is_checked(&c->link) &&
 	     clock_ms() - c->called_ms < CHECKED_MS)) {
 		uv_timer_start(t, on_silence, GREETING_MS, 0);
 		return;
@@ -333,25 +333,25 @@ static void on_silence(uv_timer_t *t)
 	if (!c->link.speaks) {
 		uv_timer_start(t, on_silence,
 			       c->is_candidate ? CONNECT_MS : GREETING_MS, 0);
-		link_speak(&c->link);
+		async_client_speak(&c->link);
 		return;
 	}
 	/* it may be on its way to another than the one that we called */
-	if (c->is_candidate && link_is_connected(&c->link) &&
+	if (c->is_candidate && async_client_is_connected(&c->link) &&
 	    clock_ms() - c->called_ms < GREETING_MS) {
 		uv_timer_start(&c->greeting, on_silence,
 			       GREETING_MS - CONNECT_MS, 0);
 		return;
 	}
 	if (!c->config->nports && !c->greeted && !c->is_candidate &&
-	    link_is_connected(&c->link)) {
+	    async_client_is_connected(&c->link)) {
 		complain_mute(c, "is silent for 5 s");
 		return;
 	}
 	err_set(&c->last, -ETIMEDOUT, "no answer from %s",
 		c->is_candidate ? connection_server_text(c, at) : c->where);
 	c->phase = CONNECTION_OUT;
-	link_close(&c->link);
+	async_client_close(&c->link);
 }
 
 static void call_server(struct connection *c)
@@ -363,8 +363,8 @@ static void call_server(struct connection *c)
 		.session = c->session,
 	};
 	struct err e = ERR_INIT;
-	int rc = link_start(&c->link, c->loop, &c->addr, &hello, &c->auth,
-			    &link_events, &e);
+	int rc = async_client_start(&c->link, c->loop, &c->addr, &hello,
+				    &c->auth, &link_events, &e);
 
 	if (c->refused)
 		c->refused = 2; /* that was the second */
@@ -515,7 +515,7 @@ static void be_out(struct connection *c, const struct err *why)
 void connection_retry(struct connection *c, const struct err *why)
 {
 	be_out(c, why);
-	link_drop(&c->link);
+	async_client_drop(&c->link);
 }
 
 void connection_renew(struct connection *c, const struct err *why)
@@ -523,7 +523,7 @@ void connection_renew(struct connection *c, const struct err *why)
 	c->renews = 1;
 	c->backoff_ms = BACKOFF_MIN_MS;
 	be_out(c, why);
-	link_tear(&c->link);
+	async_client_tear(&c->link);
 }
 
 void connection_hang_up(struct connection *c)
@@ -534,7 +534,7 @@ void connection_hang_up(struct connection *c)
 		uv_timer_stop(&c->greeting);
 	}
 	if (c->link_open)
-		link_close(&c->link);
+		async_client_close(&c->link);
 }
 
 void connection_close(struct connection *c)

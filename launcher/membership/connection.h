@@ -11,15 +11,15 @@
 #include "base/loop.h"
 #include "launcher/config/config.h"
 #include "launcher/membership/server_supervisor.h"
-#include "rendezvous/client/link.h"
+#include "rendezvous/client/async_client.h"
 
 enum { CONNECTION_ADDRS_MAX = 8 };
 
 struct connection;
 
 struct connection_events {
-	/* Frames may be queued with link_out; our own address is known only
-	 * where we host, before the greeting. */
+	/* Frames may be queued with async_client_out; our own address is known
+	 * only where we host, before the greeting. */
 	void (*on_calling)(struct connection *c);
 	void (*on_greeted)(struct connection *c);
 	void (*on_frame)(struct connection *c, const struct wire_frame *f);
@@ -70,8 +70,8 @@ struct connection {
 	int greeted; /* there has been a server: this one is looked for */
 	int renews;  /* it is there, as far as we know */
 	int stopped; /* it is not */
-	struct link link;
-	int link_open; /* from link_start to on_closed */
+	struct async_client link;
+	int link_open; /* from async_client_start to on_closed */
 	uv_timer_t retry, greeting;
 	int timers_open;
 	uint64_t mute_since_ms; /* it accepts, says nothing, closes; 0: no */

@@ -201,7 +201,7 @@ void connection_own_addr(struct connection *c, char *text)
 		step_address_own(config, text);
 	else if (c->hosts)
 		snprintf(text, SOCK_TEXT_MAX, "%s", config->endpoint.host);
-	else if (link_local_addr(&c->link, &local) == 0)
+	else if (async_client_local_addr(&c->link, &local) == 0)
 		sock_addr_scoped(&local, text);
 	else
 		snprintf(text, SOCK_TEXT_MAX, "%s", c->host);

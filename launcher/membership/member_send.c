@@ -15,13 +15,13 @@ int member_is_connected(const struct member *m)
 
 struct buf *member_out(struct member *m)
 {
-	return link_out(&m->connection.link);
+	return async_client_out(&m->connection.link);
 }
 
 void member_flush(struct member *m)
 {
 	if (member_is_connected(m))
-		link_flush(&m->connection.link);
+		async_client_flush(&m->connection.link);
 }
 
 /* ---- JOIN and RESUME ---- */
@@ -86,7 +86,7 @@ void member_send_join(struct member *m)
 		join.addrs = vouch_addrs(&m->vouch);
 	outbox_clear(&m->outbox);
 	wire_put_join(member_out(m), WIRE_JOIN, WIRE_REQUEST, ++m->id, &join);
-	link_flush(&m->connection.link);
+	async_client_flush(&m->connection.link);
 }
 
 void member_send_resume(struct member *m)
@@ -174,7 +174,8 @@ void member_send_page(void *owner, const struct wire_dump_reply *page)
 
 	if (!member_is_connected(m))
 		return;
-	wire_put_dump_reply(member_out(m), WIRE_DUMP_REPLY, WIRE_NOTICE, 0, page);
+	wire_put_dump_reply(member_out(m), WIRE_DUMP_REPLY, WIRE_NOTICE, 0,
+			    page);
 	member_flush(m);
 }
 

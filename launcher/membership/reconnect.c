@@ -120,7 +120,7 @@ void reconnect_give_up(struct reconnect *r, const char *text)
 int reconnect_is_stalled(const struct reconnect *r)
 {
 	return r->connection->phase == CONNECTION_IN &&
-	       link_is_stalled(&r->connection->link);
+	       async_client_is_stalled(&r->connection->link);
 }
 
 static void on_reached(void *owner)

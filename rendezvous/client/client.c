@@ -3,7 +3,7 @@
 #include "rendezvous/client/client.h"
 
 #include "base/clock.h"
-#include "rendezvous/client/client_way.h"
+#include "rendezvous/client/client_io.h"
 
 static struct buf *begin(struct client *c)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "rendezvous/auth/handshake.h"
-#include "rendezvous/client/client_way.h"
+#include "rendezvous/auth/client_handshake.h"
+#include "rendezvous/client/client_io.h"
 
 enum {
 	ADDRS_MAX = 8,

@@ -15,9 +15,9 @@
 #include "base/option.h"
 #include "base/random.h"
 #include "base/sock.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/daemon.h"
+#include "rendezvous/election/leadership.h"
 #include "rendezvous/net/systemd.h"
-#include "rendezvous/server/place.h"
 
 enum {
 	DEFAULT_PORT = 29400,
@@ -286,12 +286,14 @@ static void take_user(struct etcd_options *o)
 	o->password = colon ? colon : getenv("ETCDCTL_PASSWORD");
 }
 
-static struct place_options place_of(const struct options *o)
+static struct leadership_options place_of(const struct options *o)
 {
-	struct place_options place = {
-		.etcd = {.endpoints = o->etcd, .https = o->etcd_https,
+	struct leadership_options place = {
+		.etcd = {.endpoints = o->etcd,
+			 .https = o->etcd_https,
 			 .tls = {o->etcd_cacert, o->etcd_cert, o->etcd_key}},
-		.lease = o->etcd_lease, .ttl_s = (uint32_t)o->etcd_ttl,
+		.lease = o->etcd_lease,
+		.ttl_s = (uint32_t)o->etcd_ttl,
 		.keep_s = (uint32_t)o->etcd_keep,
 	};
 
@@ -318,8 +320,8 @@ static struct account_limits accounts_of(const struct options *o)
 static int serve(const struct options *o, const struct auth *auth,
 		 struct err *e)
 {
-	const struct place_options place = place_of(o);
-	struct server_options so = {
+	const struct leadership_options place = place_of(o);
+	struct daemon_options so = {
 		.auth = auth,
 		.parent_fd = (int)o->parent_fd,
 		.lease_ms = (uint64_t)(o->heartbeat_timeout * 1e3),
@@ -337,7 +339,7 @@ static int serve(const struct options *o, const struct auth *auth,
 		.metrics = o->metrics,
 		.journal = o->journal,
 		.journal_fd = (int)o->journal_fd,
-		.place = o->etcd ? &place : NULL,
+		.leadership = o->etcd ? &place : NULL,
 	};
 	struct sock_addr at[SOCK_LISTEN_MAX] = {{.len = 0}};
 	struct server *server;
@@ -351,11 +353,11 @@ static int serve(const struct options *o, const struct auth *auth,
 	rc = uv_loop_init(&loop);
 	if (rc < 0)
 		return err_set(e, rc, "cannot start: %s", uv_strerror(rc));
-	rc = server_new(&server, &loop, &so, e);
+	rc = daemon_new(&server, &loop, &so, e);
 	if (rc == 0) {
 		say_where(o, at, so.listeners);
-		server_run(server);
-		server_free(server);
+		daemon_run(server);
+		daemon_free(server);
 	}
 	uv_loop_close(&loop);
 	return rc;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "rendezvous/election/leadership.h"
 #include "rendezvous/journal/journal_file.h"
-#include "rendezvous/net/web.h"
-#include "rendezvous/server/place.h"
+#include "rendezvous/net/http_server.h"
 
 /* What there is now. */
 struct now {
@@ -17,13 +17,13 @@ struct now {
 	uint64_t keys, bytes, memory, parked, waiting;
 };
 
-static void count_job(struct now *n, const struct hosted *h)
+static void count_job(struct now *n, const struct hosted_job *h)
 {
 	struct wire_job m;
 
 	job_status(h->job, &m);
 	n->jobs[m.state]++;
-	n->nodes += h->guests ? 0 : m.joined;
+	n->nodes += h->agentless ? 0 : m.joined;
 	n->spares += m.spares;
 	n->workers += m.world_size - m.exited;
 	n->memory += h->account->bytes;
@@ -33,7 +33,7 @@ static void count_job(struct now *n, const struct hosted *h)
 	}
 }
 
-static void count_member(struct now *n, const struct member *m)
+static void count_member(struct now *n, const struct peer *m)
 {
 	n->unproven += m->role == 0;
 	n->agents += m->role == WIRE_AGENT;
@@ -46,14 +46,14 @@ static void count_member(struct now *n, const struct member *m)
 
 static void count(struct now *n, const struct server *s)
 {
-	struct table *jobs = (struct table *)&s->jobs;
-	struct table_item *item = NULL;
-	const struct member *m;
+	struct hash_table *jobs = (struct hash_table *)&s->jobs;
+	struct hash_item *item = NULL;
+	const struct peer *m;
 
 	memset(n, 0, sizeof(*n));
-	while ((item = table_next(jobs, item)))
-		count_job(n, (const struct hosted *)item);
-	for (m = s->members; m; m = m->next)
+	while ((item = hash_table_next(jobs, item)))
+		count_job(n, (const struct hosted_job *)item);
+	for (m = s->peers; m; m = m->next)
 		count_member(n, m);
 }
 
@@ -132,13 +132,14 @@ static void put_jobs(struct buf *out, const struct server *s,
 
 static void put_journal(struct buf *out, const struct server *s)
 {
-	if (s->place)
-		one(out, "serving", "gauge", "1 where etcd has it that this "
+	if (s->leadership)
+		one(out, "serving", "gauge",
+		    "1 where etcd has it that this "
 		    "one is its job's server, 0 where it stands by.",
-		    (uint64_t)place_is_sure(s->place));
-	if (s->history.file)
+		    (uint64_t)leadership_is_sure(s->leadership));
+	if (s->writer.file)
 		one(out, "journal_bytes", "gauge", "Bytes in the journal.",
-		    journal_file_bytes(s->history.file));
+		    journal_file_bytes(s->writer.file));
 }
 
 static void put_store(struct buf *out, const struct server *s,
@@ -211,7 +212,7 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 	if (rc >= 0)
 		rc = sock_listen(&a, e);
 	if (rc >= 0)
-		rc = web_open(&s->web, s->loop, rc, page, s, e);
+		rc = http_server_open(&s->web, s->loop, rc, page, s, e);
 	if (rc == 0)
 		log_info("health and metrics at http://%s/",
 			 sock_addr_text(&a, at));
@@ -220,6 +221,6 @@ int metrics_open(struct server *s, const char *text, struct err *e)
 
 void metrics_close(struct server *s)
 {
-	web_close(s->web);
+	http_server_close(s->web);
 	s->web = NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef RENDEZVOUS_METRICS_H
 #define RENDEZVOUS_METRICS_H
 
-#include "rendezvous/server/hosted.h"
+#include "rendezvous/server/hosted_job.h"
 
 /* text: PORT, which is on loopback, or ADDRESS:PORT; says where it listens. */
 int metrics_open(struct server *s, const char *text, struct err *e);

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/journal/candidate.h"
-
 enum {
 	PIECE_MAX = 1 << 20, /* etcd takes requests of 1.5 MiB */
 	PAGE = 8,            /* pieces in an answer: they are base64 there */
@@ -503,6 +501,18 @@ void journal_etcd_remove(struct journal_etcd *j)
 
 /* ---- begin and end ---- */
 
+void journal_etcd_put_folder(struct buf *out, const char *job)
+{
+	buf_printf(out, "/ddprun/");
+	for (const char *p = job; *p; p++) {
+		if (*p == '/' || *p == '%')
+			buf_printf(out, "%%%02x", (unsigned char)*p);
+		else
+			buf_put(out, p, 1);
+	}
+	buf_printf(out, "/");
+}
+
 int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 		      uv_loop_t *loop, const struct journal_etcd_options *o,
 		      const struct journal_etcd_events *events, void *owner,
@@ -526,7 +536,7 @@ int journal_etcd_open(struct journal_etcd **out, struct etcd *etcd,
 	buf_init(&j->guard, KEY_MAX);
 	buf_init(&j->queue, QUEUE_MAX);
 	buf_init(&j->loaded, QUEUE_MAX);
-	candidate_put_folder(&j->folder, o->job);
+	journal_etcd_put_folder(&j->folder, o->job);
 	buf_put(&j->guard, o->guard.data, o->guard.len);
 	if (j->folder.failed || j->guard.failed) {
 		journal_etcd_close(j);

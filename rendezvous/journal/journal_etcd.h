@@ -73,4 +73,8 @@ int journal_etcd_is_kept(const struct journal_etcd *j);
  * on_kept follows, or on_lost. */
 void journal_etcd_remove(struct journal_etcd *j);
 
+/* Appends "/ddprun/JOB/", the prefix of all keys of a job. No job's prefix is
+ * within another's. */
+void journal_etcd_put_folder(struct buf *out, const char *job);
+
 #endif

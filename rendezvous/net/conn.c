@@ -1,6 +1,6 @@
 /* conn.c: reading, cutting into frames, coalescing and writing, closing. One
  * without half a frame or unsent output has no buffer of its own. */
-#include "rendezvous/net/conn_parts.h"
+#include "rendezvous/net/conn_internal.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -194,12 +194,12 @@ void conn_flush_all(struct conn_pool *pool)
  * memory and time of ours, which others wait for. */
 static int hold(struct conn *c)
 {
-	if (!c->held && !c->broken && is_open(c) && c->writing &&
-	    c->out.len + c->sending.len > CONN_HOLD_MAX) {
-		c->held = 1;
+	if (!c->is_throttled && !c->broken && is_open(c) && c->writing &&
+	    c->out.len + c->sending.len > CONN_THROTTLE_MAX) {
+		c->is_throttled = 1;
 		uv_read_stop((uv_stream_t *)&c->tcp);
 	}
-	return c->held;
+	return c->is_throttled;
 }
 
 /* It has asked for more than that: it has so long to read something. */
@@ -420,9 +420,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 /* What it was held for has left, or never will: first what it had said. */
 void conn_take_more(struct conn *c)
 {
-	if (!c->held || c->writing)
+	if (!c->is_throttled || c->writing)
 		return;
-	c->held = 0;
+	c->is_throttled = 0;
 	if (is_open(c))
 		c->own_due = CONN_NEVER;
 	if (is_open(c) && c->in.len + c->text.len)
@@ -448,11 +448,11 @@ static void own_deadline(struct conn *c)
 	char text[96];
 
 	c->own_due = CONN_NEVER;
-	if (c->held && is_open(c)) {
+	if (c->is_throttled && is_open(c)) {
 		is_deaf(c);
 		return;
 	}
-	if (c->state == CONN_FINISHING && (c->is_dirty || c->marked_pprev)) {
+	if (c->state == CONN_FINISHING && (c->is_dirty || c->held_pprev)) {
 		c->own_due = uv_now(c->pool->loop) + CONN_LINGER_MS;
 		arm(c); /* its last words have to be kept first */
 		return;
@@ -529,7 +529,7 @@ void conn_pause(struct conn *c)
 
 void conn_resume(struct conn *c)
 {
-	if (c->state == CONN_CLOSED || c->held ||
+	if (c->state == CONN_CLOSED || c->is_throttled ||
 	    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) < 0)
 		return; /* it is read already, or has ended */
 }

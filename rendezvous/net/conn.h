@@ -16,7 +16,7 @@ struct conn;
 enum {
 	CONN_READ_MAX = 64 << 10,  /* the shared read buffer; so much a turn */
 	CONN_OUT_MAX = 64 << 20,   /* what a client may leave unread */
-	CONN_HOLD_MAX = 1 << 20,   /* of who leaves more nothing is read */
+	CONN_THROTTLE_MAX = 1 << 20,   /* of who leaves more nothing is read */
 	CONN_DEAF_MS = 5000,       /* and who asks on meanwhile is closed */
 	CONN_LINGER_MS = 1000,     /* from our last word to the close */
 	CONN_SMALL = 64 << 10,     /* buffers that a limit does not end */
@@ -52,12 +52,12 @@ struct conn_pool {
 	uint64_t bytes_in, bytes_out; /* counted */
 	struct conn *dirty; /* with output that is not yet on its way */
 	/* What output may say has to be kept before it leaves: 0 when it is;
-	 * else it waits, and who is asked calls conn_flush_marked and then
+	 * else it waits, and who is asked calls conn_release_held and then
 	 * conn_flush_all again. 2: and no more is to be read before that.
 	 * NULL: nothing has to. */
 	int (*commit)(void *arg);
 	void *commit_arg;
-	struct conn *marked; /* what they were to say then is being kept */
+	struct conn *held; /* connections whose output waits for the journal */
 	struct conn *stopped; /* not read until then */
 	/* An empty buffer that the next with something to say begins with: of
 	 * those that ask one thing at a time all use the same, warm one. */
@@ -79,10 +79,10 @@ struct conn {
 	int shut;      /* our side is shut down */
 	int silent;    /* nothing of it is unread: no need to linger */
 	int reset;     /* it broke, and its client may live and come again */
-	int held;      /* not read, as it does not read; resumed by us */
+	int is_throttled; /* not read until it reads our replies */
 	size_t unread; /* of that, when it was looked at last */
 	size_t mark;   /* of out, so much is what is being kept */
-	struct conn *marked_next, **marked_pprev;
+	struct conn *held_next, **held_pprev;
 	struct conn *stopped_next, **stopped_pprev; /* NULL: it is read */
 	uint64_t own_due;  /* for its hello, or its linger */
 	uint64_t user_due;
@@ -138,12 +138,12 @@ static inline struct buf *conn_out_later(struct conn *c)
 }
 void conn_flush_all(struct conn_pool *pool);
 /* For a commit that takes its time: what has been put out so far waits for
- * conn_flush_marked; what is put out later, for another. One at a time. */
-void conn_mark(struct conn_pool *pool);
-void conn_flush_marked(struct conn_pool *pool);
+ * conn_release_held; what is put out later, for another. One at a time. */
+void conn_hold_output(struct conn_pool *pool);
+void conn_release_held(struct conn_pool *pool);
 /* Past all that waits to be kept: one whole frame that says nothing of it. 0:
  * not now; put it out as any other. */
-int conn_say_past(struct conn *c, struct slice frame);
+int conn_send_unheld(struct conn *c, struct slice frame);
 /* It may have more to say than is read of it now. */
 static inline int conn_is_stopped(const struct conn *c)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "rendezvous/net/conn_parts.h"
+#include "rendezvous/net/conn_internal.h"
 
 static size_t held_by(const struct conn *c)
 {

@@ -1,6 +1,6 @@
 /* conn_records.c: what comes on a connection with keys: records are opened, and
  * their text is frames. */
-#include "rendezvous/net/conn_parts.h"
+#include "rendezvous/net/conn_internal.h"
 
 static void tampered(struct conn *c, const struct err *e)
 {
@@ -44,7 +44,7 @@ struct slice conn_take_records(struct conn *c, struct slice in)
 	if (c->text.len) /* it was held when that had come */
 		conn_keep(c, &c->text, conn_take_frames(c,
 			  SLICE(c->text.data, c->text.len)), 0);
-	while (c->state == CONN_OPEN && !c->held) {
+	while (c->state == CONN_OPEN && !c->is_throttled) {
 		n = cipher_size(&c->cipher.in, in, &e);
 		if (n < 0)
 			tampered(c, &e);

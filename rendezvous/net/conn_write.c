@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "rendezvous/net/conn_parts.h"
+#include "rendezvous/net/conn_internal.h"
 
 static void take_spare(struct conn *c)
 {
@@ -156,7 +156,7 @@ void conn_write_out(struct conn *c)
 
 /* A record can be sent once only, so what did not go out at once has to follow;
  * a frame as it is waits for another time. */
-int conn_say_past(struct conn *c, struct slice frame)
+int conn_send_unheld(struct conn *c, struct slice frame)
 {
 	struct buf *sealed;
 	uv_buf_t b;

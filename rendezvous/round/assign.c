@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/round/job.h"
+#include "rendezvous/round/job_internal.h"
 
 /* IPv4 before IPv6 before what is no address. */
 void assign_addr_key(struct job_node *n)

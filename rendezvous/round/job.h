@@ -1,177 +1,189 @@
-/* job.h: the insides of a job, for the files that make it up: round.c (states
- * and events), told.c (that it stops), join.c (who may come), assign.c (ranks),
- * cause.c (how it ended). Everybody else includes round.h. */
+/* job.h: a job and its rounds, one after another: who is in it, which ranks
+ * they get, when a round starts, how it ends and why. Pure: what happened goes
+ * in, what must be told to whom comes out as actions. No sockets, no clock. */
 #ifndef RENDEZVOUS_JOB_H
 #define RENDEZVOUS_JOB_H
 
-#include "rendezvous/round/round.h"
-#include "rendezvous/store/table.h"
+#include <stdio.h>
 
-enum {
-	EXIT_START_FAILED = 66, /* sysexits: an input is missing */
-	EXIT_NODE_LOST = 69,    /* a service is unavailable */
+#include "base/error.h"
+#include "rendezvous/wire.h"
+
+struct job;
+struct job_node;
+
+enum job_state {
+	JOB_GATHERING,  /* the first round's nodes are coming */
+	JOB_RUNNING,    /* a round runs */
+	JOB_RESTARTING, /* a round is over; the nodes are coming back */
+	JOB_OVER,       /* ended for good; the nodes are going */
+	JOB_STATES
 };
 
-/* What a node is to its job. */
-enum job_place {
-	NODE_MEMBER, /* in the running round, or waited for by the next */
-	NODE_SPARE,  /* waits for a member's place */
-	NODE_GONE,   /* has left; its connection is still open */
+enum job_event {
+	JOB_ON_JOIN,
+	JOB_ON_EXITED,
+	JOB_ON_FAILED,
+	JOB_ON_LEAVE,
+	JOB_ON_TOLD, /* to stop */
+	JOB_ON_LOST,
+	JOB_ON_LAST_CALL, /* it has been out for its time */
+	JOB_ON_STOP, /* the server stops */
+	JOB_EVENTS
 };
 
-struct job_node {
-	struct table_item item; /* first: by node_id */
-	struct job_node *next, **pprev; /* in order of joining */
+/* A request to be told what became of a rank; the caller's memory. */
+struct job_fate {
 	void *owner;
-	char *node_id, *host, *addr, *role;
-	unsigned char addr_key[17]; /* family and address, to sort by */
-	uint16_t master_port;
-	int hosts_server;
-	int agent_store; /* its workers may have the server's store */
-	int store_open;  /* whoever comes may */
-	uint32_t nproc;
-	uint32_t seq; /* order of joining */
-	enum job_place place;
-	int joined;  /* a member that is there for the round, or in it */
-	int running; /* has ranks in the running round */
-	int told;    /* the last END is for it */
-	int32_t home; /* the rank that is its own; -1: none yet */
-	int32_t rank; /* in its last round, or -1; home where that fitted */
-	uint32_t base; /* its first worker's rank */
-	uint32_t role_base, role_world;
-	uint32_t said;     /* how many notices, since its JOIN */
-	uint32_t lease_ms; /* as its JOIN said */
+	struct job_fate *next, **pprev;
 };
 
-/* A worker of the running round. */
-struct job_rank {
-	struct job_node *node;
-	struct job_fate *fates;
-	char *text; /* how it exited; NULL: it runs */
-	int failed; /* not with code 0 */
+/* What the caller has to do, in order, before the next event. */
+struct job_action {
+	enum {
+		JOB_TELL_STATE, /* job_state_for to each that waits, soon */
+		JOB_TELL_START, /* job_start_for to each that runs, now */
+		JOB_RANK_LEFT,  /* rank is gone; text says how */
+		JOB_FATE_KNOWN, /* answer fate with text */
+		JOB_TELL_STOP,  /* job_stop_for to all, now */
+		JOB_TELL_END,   /* job_end_for each; the keyspace is over */
+		JOB_LAST_CALL,  /* job_last_call in ms, if no OFF or START */
+		JOB_LAST_CALL_OFF,
+		JOB_CANNOT_START, /* for want of memory: stop it */
+	} kind;
+	uint32_t rank; /* of RANK_LEFT; of LAST_CALL: ms */
+	const char *text; /* valid until the next event */
+	struct job_fate *fate;
 };
 
-/* The rank of a node that went, for one that comes from the same host. */
-struct job_memory {
-	char *host; /* NULL: nothing */
-	int32_t rank;
-};
+/* first_round: the number of its first round, higher than those of an earlier
+ * job of that name. NULL when memory ran out. */
+struct job *job_new(struct slice id, uint32_t first_round);
+void job_free(struct job *j); /* no fates may be parked in it */
 
-enum { MEMORIES = 256 };
+/* All of a job that it needs to go on, but what is still to do: no action may
+ * be left. Its nodes have no owners in the copy, and nobody waits for a fate.
+ * NULL: torn, or out of memory. */
+void job_save(const struct job *j, struct buf *out);
+struct job *job_load(struct slice bytes);
 
-/* That the job is to stop. */
-struct job_told {
-	uint8_t level, cause; /* level 0: it is not */
-	int32_t signal;
-	uint32_t grace_ms;
-	char text[ERR_TEXT_MAX]; /* of the highest level */
-	char first[ERR_TEXT_MAX]; /* of the first, which it ends with */
-	int exit_code;
-	uint32_t stopped, killed; /* ranks that ended as told; by a signal */
-};
+/* ---- what happens ---- */
 
-struct job {
-	char *id;
-	enum job_state state;
-	/* first + attempt + changes == round, until the job is over */
-	uint32_t round, attempt, changes;
-	/* said by the first node, and by all others after it */
-	char *first_host;
-	uint32_t min_nodes, max_nodes, max_restarts, last_call_ms;
-	struct table by_id;
-	struct job_node *nodes, **nodes_tail;
-	struct job_node **homes; /* max_nodes of them: whose rank it is */
-	uint32_t members, spares, seq;
-	uint32_t joined; /* of the members */
-	uint64_t nproc;  /* of the joined ones together */
-	int calling;     /* the last call is out */
-	struct job_memory memory[MEMORIES];
-	uint32_t next_memory;
-	size_t memory_bytes; /* of the hosts' names there */
-	/* the running round */
-	struct job_node **order; /* nnodes of them, by node rank */
-	uint32_t nnodes;
-	struct job_rank *ranks;
-	uint32_t world_size, exited;
-	struct buf early; /* EXITED of the first that left early; or empty */
-	struct job_told told;
-	struct buf missing; /* STATE's text */
-	/* the last END, and what its slices point to */
-	struct wire_end end;
-	char end_text[ERR_TEXT_MAX];
-	char *end_copies[6];
-	/* to do */
-	struct job_action *actions;
-	size_t nactions, actions_cap, next_action;
-	int lost_action;
-};
-
-/* turn.c */
-void turn_act(struct job *j, struct job_action a);
-void turn_tell_state(struct job *j);
-void turn_tell_fates(struct job *j, struct job_rank *r, const char *text);
-/* The round is over, or the job: j->end says why. Spares fill up. */
-void turn_end(struct job *j);
-/* The round begins with all who have joined. */
-void turn_start(struct job *j);
-/* After each change of who is in a job that does not run. */
-void turn_start_or_wait(struct job *j);
-/* A member goes while no round runs: a spare takes its place. */
-void turn_drop(struct job *j, struct job_node *n);
-/* Forgets the ranks of the last round. */
-void turn_release(struct job *j);
-
-/* told.c: n's agent says so; what is no news is not told. */
-void told_take(struct job *j, const struct job_node *n,
-	       const struct wire_stop *m);
-/* A rank has exited: counts it; 1: it failed as others were stopped. */
-int told_explains(struct job *j, const struct wire_exited *m);
-/* All ranks have exited: 1 and j->end, if it was told and one was stopped. */
-int told_ends(struct job *j);
-
-/* join.c: all that speaks against it; then the node with its place. */
-int join_check(const struct job *j, const struct wire_join *m, const char *at,
+/* owner: who this node is to the caller; a node that joins again (RESTARTING)
+ * has the same. at: where it reached the server, for people. 0 and *node, or a
+ * refusal: ERR_REFUSED or ERR_ARGUMENT with a text for that node's user. Beyond
+ * max_nodes it is a spare, which takes the place of a member that goes. */
+int job_join(struct job *j, const struct wire_join *m, void *owner,
+	     const char *at, struct job_node **node, struct err *e);
+/* ERR_PROTOCOL if the rank is not that node's. Another round's is ignored.
+ * -ENOMEM: job_lost_action. */
+int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
 	       struct err *e);
-/* A member while there are fewer than max_nodes, else a spare; for the first
- * round also one that says it is one. `spare`: a spare in any case. */
-int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
-	     struct job_node **out, struct err *e);
-/* A member that has not joined the coming round yet. */
-int join_again(struct job *j, const struct wire_join *m, void *owner,
-	       struct job_node *n, struct err *e);
-/* Takes n out of its place: it is GONE. */
-void join_drop(struct job *j, struct job_node *n);
-/* Who would be promoted next, or NULL. */
-struct job_node *join_next_spare(const struct job *j);
-/* The first spare becomes a member: it, or NULL where there is no place or no
- * spare that fits. */
-struct job_node *join_promote(struct job *j);
+/* That rank of a world of guests has gone; nobody says with which code, so the
+ * round goes on without it. text: "rank 3 on h1 said that it leaves". */
+void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
+		    const char *text);
+void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m);
+void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m);
+/* The node was told that it, or the job, is to stop. */
+void job_request_stop(struct job *j, struct job_node *n,
+		      const struct wire_stop *m);
+/* The node's connection is gone ("its connection closed", "it was not heard
+ * from for 5.0 s"). n is freed. */
+void job_lost(struct job *j, struct job_node *n, const char *why);
+/* What JOB_LAST_CALL said has passed: who has come by now is the round. */
+void job_last_call(struct job *j);
+/* The server stops: ends the job, if it is not over. */
+void job_stop(struct job *j, const char *why);
 
-/* assign.c: node ranks and base ranks, of all members, which have joined. 0 or
- * -ENOMEM. */
-int assign_ranks(struct job *j);
-void assign_addr_key(struct job_node *n);
-/* m is empty from now on. */
-void assign_empty(struct job *j, struct job_memory *m);
-/* host (taken, or NULL) left that rank: into m, which is empty. */
-void assign_fill(struct job *j, struct job_memory *m, char *host, int32_t rank);
-/* n goes: its rank is free, and kept in mind for its host. */
-void assign_forget(struct job *j, struct job_node *n);
+/* The next thing to do, or NULL. Valid until the next call. */
+const struct job_action *job_next_action(struct job *j);
+/* 1: memory ran out and something to do was lost. Members would wait for it for
+ * ever, so the process had better end. */
+int job_lost_action(const struct job *j);
 
-/* cause.c */
-char *cause_of_exit(const struct job_node *n, const struct wire_exited *m);
-/* j->end is m, of which all is copied. */
-void cause_restore(struct job *j, const struct wire_end *m);
-/* A worker of n has exited with 0: remembers the first that left early. */
-void cause_note_early(struct job *j, const struct wire_exited *m);
-/* Makes j->end, of a worker that failed, or of one that left early where that
- * is why; or of a node (or NULL). text is copied. */
-void cause_worker(struct job *j, const struct job_node *n,
-		  const struct wire_exited *m, const char *text);
-void cause_other(struct job *j, const struct job_node *n,
-		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-/* "node 1 (h2)", or "h2" before it has a rank; into out[300] */
-const char *node_name(const struct job_node *n, char *out);
+/* ---- what there is to know ---- */
+
+enum job_state job_state(const struct job *j);
+const char *job_id(const struct job *j);
+/* The number of the running round, or of the next one. */
+uint32_t job_round(const struct job *j);
+uint32_t job_world_size(const struct job *j); /* of the running round */
+uint32_t job_call_ms(const struct job *j); /* the last call's; 0: none is out */
+int job_is_empty(const struct job *j);        /* no node is left in it */
+/* What it holds of nodes that are gone, for those that come from their hosts;
+ * of 256 of them at most. */
+size_t job_gone_bytes(const struct job *j);
+size_t job_nodes(const struct job *j); /* with those whose agent has gone */
+
+/* Walks the nodes: first with NULL. */
+struct job_node *job_next_node(const struct job *j, const struct job_node *n);
+void *job_node_owner(const struct job_node *n);
+/* Who it is to the caller changes: its agent has come back, or is not there. */
+void job_node_own(struct job_node *n, void *owner);
+struct job_node *job_find_node(const struct job *j, struct slice node_id);
+struct slice job_node_id(const struct job_node *n);
+/* How many notices it has sent since its last JOIN. */
+uint32_t job_node_said(const struct job_node *n);
+uint32_t job_node_lease(const struct job_node *n); /* as JOIN said; 0 too */
+/* It is there for the next round, or in the running one. */
+int job_node_joined(const struct job_node *n);
+/* For a round to begin (STATE is for it), as a spare too. */
+int job_node_waits(const struct job *j, const struct job_node *n);
+int job_node_is_spare(const struct job_node *n);
+int job_node_has_left(const struct job_node *n);
+int32_t job_node_rank(const struct job_node *n); /* -1: none yet */
+const char *job_node_host(const struct job_node *n);
+int job_node_hosts(const struct job_node *n); /* its agent started the server */
+int job_node_runs(const struct job_node *n); /* is in the running round */
+/* No other node is in its job, which needs no other, and the server ends with
+ * it: nobody waits for it in vain. */
+int job_node_is_alone(const struct job *j, const struct job_node *n);
+
+/* What it knows itself of JOB and of its node's item; the rest is 0. */
+void job_status(const struct job *j, struct wire_job *m);
+void job_node_status(const struct job *j, const struct job_node *n,
+		     struct wire_job_node *item);
+
+/* Messages; slices are the job's, valid until the next event. STATE's `spare`
+ * differs from node to node and is 0 here; last_call_ms is the whole time. */
+void job_state_for(struct job *j, struct wire_state *m);
+/* Where PyTorch's clients look for the store of the round that begins, which
+ * this server can be for them: MASTER_ADDR, as it is on the server's own host.
+ * NULL: it cannot, or is not to be. */
+const char *job_agent_store_addr(const struct job *j);
+int job_store_open(const struct job *j); /* without vouchers */
+void job_start_for(const struct job *j, const struct job_node *n,
+		   struct wire_start *m);
+/* To all nodes, spares, too, but those that have left. */
+int job_stop_for(const struct job *j, const struct job_node *n,
+		 struct wire_stop *m);
+/* 1 and the END for n, or 0: it is not for n (a spare, while the job goes on;
+ * one that has joined for the next round). To one that left, what is a REGROUP
+ * to the others is the end. */
+int job_end_for(const struct job *j, const struct job_node *n,
+		struct wire_end *m);
+/* The last END; its text is never empty for a round that is over. */
+const struct wire_end *job_end(const struct job *j);
+/* How a rank of the running round ended; NULL: it runs. */
+const char *job_rank_end(const struct job *j, uint32_t rank);
+/* The same without who it was: "exited with code 0". */
+const char *job_rank_how(const struct job *j, uint32_t rank);
+const char *job_rank_host(const struct job *j, uint32_t rank); /* or NULL */
+void *job_rank_owner(const struct job *j, uint32_t rank); /* of its node */
+/* Why a worker of `round` cannot be served now: ERR_ABORTED with text. 0: it
+ * is the running round. */
+int job_check_round(const struct job *j, uint32_t round, struct err *e);
+
+/* 0 and *text, if it is known what became of the rank, else 1 and f is parked
+ * until JOB_FATE_KNOWN. ERR_ARGUMENT: no such rank. */
+int job_fate(struct job *j, uint32_t rank, struct job_fate *f,
+	     const char **text, struct err *e);
+void job_fate_release(struct job_fate *f); /* not parked: fine */
+
+/* ---- the policy, printed: one line for each state and event ---- */
+const char *job_state_name(enum job_state s);
+const char *job_event_name(enum job_event ev);
+const char *job_policy(enum job_state s, enum job_event ev);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rendezvous/round/job.h"
+#include "rendezvous/round/job_internal.h"
 
 enum { LEASE_MAX_MS = 86400 * 1000 };
 
@@ -231,7 +231,7 @@ static int node_new(struct job *j, const struct wire_join *m,
 	}
 	n->item.key = SLICE(n->node_id, strlen(n->node_id));
 	rc = describe(n, m, e);
-	if (rc == 0 && table_insert(&j->by_id, &n->item) < 0)
+	if (rc == 0 && hash_table_insert(&j->by_id, &n->item) < 0)
 		rc = no_memory(e);
 	if (rc < 0) {
 		free(n->host);
@@ -251,7 +251,7 @@ int join_new(struct job *j, const struct wire_join *m, void *owner, int spare,
 	struct job_node *n = NULL;
 	int rc;
 
-	if (table_find(&j->by_id, m->node_id))
+	if (hash_table_find(&j->by_id, m->node_id))
 		return err_set(e, ERR_REFUSED,
 			       "node %.*s on %.*s is in job '%s' already",
 			       SLICE_FMT(m->node_id), SLICE_FMT(m->host),

@@ -7,11 +7,11 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "rendezvous/server/event.h"
+#include "rendezvous/server/job_event.h"
 
 /* ---- connections and jobs ---- */
 
-int limits_check_client(const struct hosted *h, struct err *e)
+int limits_check_client(const struct hosted_job *h, struct err *e)
 {
 	const struct server *s = h->server;
 	struct job_node *n = NULL;
@@ -57,7 +57,7 @@ struct account *limits_account(struct server *s, struct slice job)
 	return a;
 }
 
-int limits_check_tenant(struct member *m, struct slice job, struct err *e)
+int limits_check_tenant(struct peer *m, struct slice job, struct err *e)
 {
 	struct server *s = m->server;
 	uint32_t most = s->accounts.tenant_connections;
@@ -82,14 +82,14 @@ int limits_check_tenant(struct member *m, struct slice job, struct err *e)
 static int check_tenants_jobs(const struct server *s, const char *id,
 			      struct err *e)
 {
-	struct table *jobs = (struct table *)&s->jobs;
+	struct hash_table *jobs = (struct hash_table *)&s->jobs;
 	struct slice name = account_tenant_of(SLICE_STR(id));
 	uint32_t n = 0, most = s->accounts.tenant_jobs;
-	struct table_item *at = NULL;
+	struct hash_item *at = NULL;
 
 	if (!s->token_dir || !name.len || !most)
 		return 0;
-	while ((at = table_next(jobs, at)))
+	while ((at = hash_table_next(jobs, at)))
 		n += at->key.len > name.len && at->key.data[name.len] == '/' &&
 		     memcmp(at->key.data, name.data, name.len) == 0;
 	if (n < most)
@@ -130,7 +130,7 @@ int limits_full(const struct server *s, struct err *e)
 
 /* The kernel gives the lowest that is free, so its number says how many there
  * are. The last ones are kept for a round's own port, and files. */
-int limits_accepted(struct server *s, struct member *m, int scarce)
+int limits_accepted(struct server *s, struct peer *m, int scarce)
 {
 	uv_os_fd_t fd;
 
@@ -141,26 +141,26 @@ int limits_accepted(struct server *s, struct member *m, int scarce)
 	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) < 0)
 		return 0;
 	if ((uint32_t)fd + LIMITS_SPARE + LIMITS_POLITE < s->fd_limit) {
-		s->said_full = 0;
+		s->has_warned_full = 0;
 		return 0;
 	}
 	s->counts.refused_full++;
-	if (!s->said_full)
+	if (!s->has_warned_full)
 		log_warn("no descriptors for more clients (%u, ulimit -n): "
 			 "refusing new ones, serving those that are here",
 			 s->fd_limit);
-	s->said_full = 1;
+	s->has_warned_full = 1;
 	return (uint32_t)fd + LIMITS_SPARE < s->fd_limit ? 1 : -1;
 }
 
 /* ---- idle jobs ---- */
 
 /* One that runs is not, while any of its agents is connected. */
-static int is_busy(const struct hosted *h)
+static int is_busy(const struct hosted_job *h)
 {
 	struct job_node *n = NULL;
 
-	if (h->guests)
+	if (h->agentless)
 		return 1;
 	while (job_state(h->job) == JOB_RUNNING &&
 	       (n = job_next_node(h->job, n)))
@@ -169,7 +169,7 @@ static int is_busy(const struct hosted *h)
 	return 0;
 }
 
-static void expire(struct hosted *h)
+static void expire(struct hosted_job *h)
 {
 	char why[500];
 
@@ -179,28 +179,28 @@ static void expire(struct hosted *h)
 		 (double)h->server->idle_ms / 1e3, h->server->endpoint);
 	log_info("job '%s' ends: %s", job_id(h->job), why);
 	h->server->counts.expired++;
-	event_stopped(h, why);
-	hosted_act(h);
-	hosted_free_if_empty(h);
+	job_event_stopped(h, why);
+	hosted_job_act(h);
+	hosted_job_free_if_empty(h);
 }
 
 static void on_idle(uv_timer_t *t)
 {
 	struct server *s = t->data;
 	uint64_t now = uv_now(s->loop), next = UINT64_MAX;
-	struct table_item *item = NULL, *after;
-	struct hosted *h;
+	struct hash_item *item = NULL, *after;
+	struct hosted_job *h;
 
-	for (item = table_next(&s->jobs, NULL); item; item = after) {
-		h = (struct hosted *)item;
-		after = table_next(&s->jobs, item);
+	for (item = hash_table_next(&s->jobs, NULL); item; item = after) {
+		h = (struct hosted_job *)item;
+		after = hash_table_next(&s->jobs, item);
 		if (job_state(h->job) == JOB_OVER) /* its agents are going */
 			continue;
 		if (is_busy(h))
 			h->touched = now;
 		if (now - h->touched >= s->idle_ms) {
 			expire(h); /* changes the table: from the start */
-			after = table_next(&s->jobs, NULL);
+			after = hash_table_next(&s->jobs, NULL);
 			h->touched = now;
 			continue;
 		}
@@ -212,7 +212,7 @@ static void on_idle(uv_timer_t *t)
 	conn_flush_all(&s->pool);
 }
 
-void limits_touch(struct hosted *h)
+void limits_touch(struct hosted_job *h)
 {
 	struct server *s = h->server;
 

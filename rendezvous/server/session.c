@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/round/awaited.h"
-#include "rendezvous/server/history.h"
-#include "rendezvous/store/gathered.h"
-#include "rendezvous/store/share.h"
+#include "rendezvous/journal/journal_writer.h"
+#include "rendezvous/round/wait_text.h"
+#include "rendezvous/store/gather_fanout.h"
+#include "rendezvous/store/gather_reply.h"
 
 typedef int handler(struct session *s, const struct wire_frame *f,
 		    struct err *e);
@@ -61,25 +61,26 @@ static void reply_error(struct session *s, enum wire_type type, uint32_t id,
 static void changed(struct session *s, const struct wire_frame *f,
 		    int64_t value)
 {
-	struct past *p = s->past;
+	struct cached_reply *p = s->reply;
 
-	history_changed(s->pasts, s->id, s->rank, f);
+	journal_writer_changed(s->replies, s->id, s->rank, f);
 	if (p)
-		past_set(s->pasts, p, s->store, f->id, (uint8_t)f->type, value,
-			 NULL);
+		reply_cache_set(s->replies, p, s->store, f->id,
+				(uint8_t)f->type, value, NULL);
 }
 
 /* A barrier or gather is complete for p. */
 static void met(struct session *s, struct parked *p)
 {
-	struct past *past = s->past;
+	struct cached_reply *past = s->reply;
 
 	if (!past)
 		return;
-	past_set(s->pasts, past, s->store, p->id, (uint8_t)p->type, 0,
-		 past_is_gather((uint8_t)p->type) ? store_hold(&p->waiter)
-						  : NULL);
-	history_met(s->pasts, past);
+	reply_cache_set(s->replies, past, s->store, p->id, (uint8_t)p->type, 0,
+			reply_cache_is_gather((uint8_t)p->type)
+				? store_hold(&p->waiter)
+				: NULL);
+	journal_writer_met(s->replies, past);
 }
 
 /* ---- parking ---- */
@@ -137,13 +138,13 @@ static int park(struct session *s, const struct wire_frame *f,
 static void time_out(struct parked *p)
 {
 	uint64_t waited = now_ms(p->session) - p->waited.since;
-	struct awaited a = {.hash = 0};
+	struct wait_text a = {.hash = 0};
 	struct err e = ERR_INIT;
 
-	awaited_init(&a);
+	wait_text_init(&a);
 	p->session->explain(p, &a);
-	awaited_timed_out(&a, waited, &e);
-	awaited_release(&a);
+	wait_text_timed_out(&a, waited, &e);
+	wait_text_release(&a);
 	reply_error(p->session, p->type, p->id, e.code, e.text);
 	unpark(p);
 }
@@ -442,7 +443,7 @@ static int on_share(struct session *s, const struct wire_frame *f,
 	int offers = 0, rc = wire_get_share(f, &m, e);
 
 	if (rc == 0)
-		rc = offers = share_is_offer(&m, e);
+		rc = offers = gather_fanout_is_offer(&m, e);
 	if (rc >= 0)
 		rc = park(s, f, m.timeout_ms, &p, e);
 	if (rc < 0)
@@ -457,13 +458,13 @@ static int on_share(struct session *s, const struct wire_frame *f,
 static int on_whole(struct session *s, const struct wire_frame *f,
 		    struct err *e)
 {
-	const struct past *p = s->past;
+	const struct cached_reply *p = s->reply;
 
 	if (!p || p->type != WIRE_SHARE)
 		return err_set(e, ERR_ARGUMENT,
 			       "rank %u asks for the list of a SHARE, but its "
 			       "last request was another", s->rank);
-	gathered_put_list(out(s), f->type, f->id, p->met);
+	gather_reply_put_list(out(s), f->type, f->id, p->met);
 	return 0;
 }
 
@@ -514,7 +515,7 @@ int session_takes(enum wire_type type)
 static int answer_again(struct session *s, const struct wire_frame *f,
 			struct err *e)
 {
-	const struct past *p = s->past;
+	const struct cached_reply *p = s->reply;
 	struct wire_compare_set m;
 
 	if (p->id != f->id || p->type != f->type)
@@ -531,10 +532,10 @@ static int answer_again(struct session *s, const struct wire_frame *f,
 		reply_value(s, f, 1, m.desired);
 		return 1;
 	case WIRE_GATHER:
-		gathered_put_list(out(s), f->type, f->id, p->met);
+		gather_reply_put_list(out(s), f->type, f->id, p->met);
 		return 1;
 	case WIRE_SHARE:
-		gathered_put_shared(out(s), f->id, p->met, s->rank);
+		gather_reply_put_shared(out(s), f->id, p->met, s->rank);
 		return 1;
 	default:
 		reply_empty(s, f);
@@ -553,7 +554,7 @@ int session_replay(struct session *s, const struct wire_frame *f,
 int session_request(struct session *s, const struct wire_frame *f,
 		    struct err *e)
 {
-	int rc = s->past ? answer_again(s, f, e) : 0;
+	int rc = s->reply ? answer_again(s, f, e) : 0;
 
 	if (rc)
 		return rc < 0 ? rc : 0;
@@ -575,10 +576,11 @@ static void answer_parked(struct store_waiter *w)
 		reply_error(p->session, p->type, p->id, w->code,
 			    store_waiter_text(w));
 	else if (p->type == WIRE_GATHER)
-		gathered_put_list(out(p->session), p->type, p->id, w->meeting);
+		gather_reply_put_list(out(p->session), p->type, p->id,
+				      w->meeting);
 	else if (p->type == WIRE_SHARE)
-		gathered_put_shared(out(p->session), p->id, w->meeting,
-				    p->session->rank);
+		gather_reply_put_shared(out(p->session), p->id, w->meeting,
+					p->session->rank);
 	else
 		wire_put_empty(out(p->session), p->type, WIRE_REPLY, p->id);
 	if (!w->code && p->type != WIRE_WAIT)

@@ -4,12 +4,12 @@
 #ifndef RENDEZVOUS_SESSION_H
 #define RENDEZVOUS_SESSION_H
 
-#include "rendezvous/journal/past.h"
+#include "rendezvous/journal/reply_cache.h"
 #include "rendezvous/net/conn.h"
-#include "rendezvous/round/round.h"
+#include "rendezvous/round/job.h"
 #include "rendezvous/store/store.h"
 
-struct awaited;
+struct wait_text;
 struct session;
 
 /* How long somebody has waited, and what was said of it. */
@@ -37,13 +37,13 @@ struct session {
 	struct job *job;
 	uint32_t rank;
 	uint64_t id;         /* said by the worker; 0: it never comes again */
-	struct pasts *pasts; /* of its round */
-	struct past *past;   /* its own; NULL: it has no id */
+	struct reply_cache *replies; /* of its round */
+	struct cached_reply *reply;  /* its own; NULL: it has no id */
 	struct parked *parked; /* requests without an answer yet */
 	uint32_t nparked;
 	/* Says whom a parked request waits for; NULL: a worker's who asks
 	 * nothing yet. owner is explain's. */
-	void (*explain)(const struct parked *p, struct awaited *a);
+	void (*explain)(const struct parked *p, struct wait_text *a);
 	/* Until when a FATE that is due waits on; NULL: it does not. */
 	uint64_t (*fate_due)(const struct parked *p);
 	void *owner;

@@ -27,10 +27,10 @@ static struct account *make(const char *what, struct slice name, size_t max,
 	return a;
 }
 
-struct account *account_of_tenant(struct table *tenants, struct slice name,
+struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 				  const struct account_limits *l)
 {
-	struct account *a = (struct account *)table_find(tenants, name);
+	struct account *a = (struct account *)hash_table_find(tenants, name);
 
 	if (a)
 		return account_hold(a);
@@ -38,7 +38,7 @@ struct account *account_of_tenant(struct table *tenants, struct slice name,
 	if (!a)
 		return NULL;
 	a->item.key = SLICE(a->name + strlen("tenant '"), name.len);
-	if (table_insert(tenants, &a->item) < 0) {
+	if (hash_table_insert(tenants, &a->item) < 0) {
 		free(a);
 		return NULL;
 	}
@@ -69,7 +69,7 @@ void account_let_go(struct account *a)
 		return;
 	account_let_go(a->above);
 	if (a->tenants)
-		table_remove(a->tenants, &a->item);
+		hash_table_remove(a->tenants, &a->item);
 	free(a);
 }
 

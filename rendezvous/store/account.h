@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "rendezvous/store/table.h"
+#include "rendezvous/store/hash_table.h"
 
 struct account {
-	struct table_item item;  /* of a tenant: by its name, in */
-	struct table *tenants;   /* this table; NULL: a job's */
+	struct hash_item item;  /* of a tenant: by its name, in */
+	struct hash_table *tenants;   /* this table; NULL: a job's */
 	struct account *above;   /* a job's tenant; NULL: it has none */
 	const char *option;      /* that says max */
 	size_t bytes, max;       /* max 0: there is no limit */
@@ -31,7 +31,7 @@ struct account_limits {
 struct slice account_tenant_of(struct slice job);
 /* A tenant's account, made where there is none; held for the caller. NULL when
  * memory ran out. */
-struct account *account_of_tenant(struct table *tenants, struct slice name,
+struct account *account_of_tenant(struct hash_table *tenants, struct slice name,
 				  const struct account_limits *l);
 /* A job's, below above, which is held by it; NULL: it has no tenant. */
 struct account *account_of_job(struct slice job, struct account *above,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/store/store_parts.h"
+#include "rendezvous/store/store_internal.h"
 
 /* What one that is queued counts for: it is memory of ours, too. */
 static size_t cost(size_t len)
@@ -71,14 +71,14 @@ uint64_t store_queued(struct store *s, struct slice key, struct slice *value)
 	return en->queued;
 }
 
-int store_next_queued(struct store *s, struct table_item **at,
+int store_next_queued(struct store *s, struct hash_item **at,
 		      const struct queued **q, struct slice *key,
 		      struct slice *value)
 {
 	if (*q)
 		*q = (*q)->next;
 	while (!*q) {
-		*at = table_next(&s->entries, *at);
+		*at = hash_table_next(&s->entries, *at);
 		if (!*at)
 			return 0;
 		*q = ((const struct store_entry *)*at)->head;

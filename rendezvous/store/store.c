@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/store/store_parts.h"
+#include "rendezvous/store/store_internal.h"
 
 struct store *store_new(const struct store_limits *limits)
 {
@@ -27,18 +27,18 @@ struct store *store_new(const struct store_limits *limits)
 
 void store_free(struct store *s)
 {
-	struct table_item *item;
+	struct hash_item *item;
 
 	if (!s)
 		return;
-	while ((item = table_pop(&s->entries))) {
+	while ((item = hash_table_pop(&s->entries))) {
 		struct store_entry *en = (struct store_entry *)item;
 
 		store_queues_release(en);
 		free(en->value);
 		free(en);
 	}
-	table_release(&s->entries);
+	hash_table_release(&s->entries);
 	meetings_release(&s->meetings);
 	account_sub(s->limits.account, s->bytes + s->taken);
 	account_let_go(s->limits.account);
@@ -62,11 +62,11 @@ size_t store_bytes(const struct store *s)
 	return s->bytes;
 }
 
-int store_next_key(struct store *s, struct table_item **at, struct slice *key)
+int store_next_key(struct store *s, struct hash_item **at, struct slice *key)
 {
 	const struct store_entry *en;
 
-	while ((*at = table_next(&s->entries, *at))) {
+	while ((*at = hash_table_next(&s->entries, *at))) {
 		en = (const struct store_entry *)*at;
 		*key = (*at)->key;
 		if (en->exists)
@@ -164,7 +164,7 @@ void store_put_quoted(struct buf *out, struct slice key)
 
 struct store_entry *store_find(struct store *s, struct slice key)
 {
-	return (struct store_entry *)table_find(&s->entries, key);
+	return (struct store_entry *)hash_table_find(&s->entries, key);
 }
 
 void store_drop_if_unused(struct store *s, struct store_entry *en)
@@ -173,7 +173,7 @@ void store_drop_if_unused(struct store *s, struct store_entry *en)
 		return;
 	store_discharge(s, en->item.key.len);
 	store_give(s, sizeof(*en));
-	table_remove(&s->entries, &en->item);
+	hash_table_remove(&s->entries, &en->item);
 	free(en->value);
 	free(en);
 }
@@ -206,7 +206,7 @@ int store_find_or_make(struct store *s, struct slice key,
 		memcpy(en->key, key.data, key.len);
 	if (en)
 		en->item.key = SLICE(en->key, key.len);
-	if (!en || table_insert(&s->entries, &en->item) < 0) {
+	if (!en || hash_table_insert(&s->entries, &en->item) < 0) {
 		free(en);
 		store_discharge(s, key.len);
 		store_give(s, sizeof(*en));

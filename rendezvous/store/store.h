@@ -6,14 +6,14 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "rendezvous/store/table.h"
+#include "rendezvous/store/hash_table.h"
 
 struct account;
 struct store;
 struct store_entry;
 struct store_line;
 struct queued;
-struct meeting;
+struct barrier_gather;
 struct share;
 struct wire_share;
 
@@ -56,7 +56,7 @@ struct store_waiter {
 	struct store_waiter *next, **pprev; /* in the meeting, or woken */
 	struct store_link *links;           /* of a key wait */
 	uint32_t nlinks, links_max, missing, nkeys;
-	struct meeting *meeting;
+	struct barrier_gather *meeting;
 	uint32_t rank; /* of a barrier the caller's to say, before */
 };
 
@@ -98,7 +98,7 @@ void store_take_back(struct store *s, void *p, size_t n);
 struct account *store_account(const struct store *s);
 /* The next of the keys, in any order; *at NULL begins. 1 and the key, 0 at the
  * end. Nothing may change on the way. */
-int store_next_key(struct store *s, struct table_item **at, struct slice *key);
+int store_next_key(struct store *s, struct hash_item **at, struct slice *key);
 
 /* Queues live beside the keys: a name may have both, and only store_has and
  * store_wait look at the two. ERR_REFUSED, ERR_ARGUMENT as for store_set. Each
@@ -110,7 +110,7 @@ uint64_t store_queued(struct store *s, struct slice key, struct slice *value);
 /* The next of all that is queued, each queue's in its order: *at and *q NULL
  * begin. 1, the key and what is queued; 0 at the end. Nothing may change on the
  * way. */
-int store_next_queued(struct store *s, struct table_item **at,
+int store_next_queued(struct store *s, struct hash_item **at,
 		      const struct queued **q, struct slice *key,
 		      struct slice *value);
 /* Takes the first, of one or more, away. */
@@ -145,7 +145,7 @@ int store_gather(struct store *s, struct slice key, uint32_t size,
 int store_offer(struct store_waiter *w, const struct wire_share *m,
 		struct err *e);
 /* Who does so; empty where nobody does. */
-struct share *store_share(struct meeting *m);
+struct share *store_share(struct barrier_gather *m);
 /* A rank is gone for good; how says who and how ("rank 1 on h2 exited with
  * code 0"). Gathers that still miss it fail, now and later. 0 or -ENOMEM. */
 int store_rank_left(struct store *s, uint32_t rank, const char *how);
@@ -161,17 +161,17 @@ struct store_waiter *store_woken(struct store *s);
 const struct slice *store_gathered(const struct store_waiter *w,
 				   uint32_t *size);
 /* What a gather brought lives on after w, until store_let_go. */
-struct meeting *store_hold(struct store_waiter *w);
-void store_let_go(struct store *s, struct meeting *m);
-const struct slice *store_held(const struct meeting *m, uint32_t *size);
-struct held_tag *store_held_tag(struct meeting *m);
+struct barrier_gather *store_hold(struct store_waiter *w);
+void store_let_go(struct store *s, struct barrier_gather *m);
+const struct slice *store_held(const struct barrier_gather *m, uint32_t *size);
+struct held_tag *store_held_tag(struct barrier_gather *m);
 /* One that was gathered before; nobody holds it yet. The values are copied.
  * NULL when memory ran out. */
-struct meeting *store_remake(struct store *s, const struct slice *values,
+struct barrier_gather *store_remake(struct store *s, const struct slice *values,
 			     uint32_t size);
 /* The one of those which are held; NULL: none has that number. */
-struct meeting *store_find_held(struct store *s, uint32_t number);
-struct meeting *store_hold_again(struct meeting *m);
+struct barrier_gather *store_find_held(struct store *s, uint32_t number);
+struct barrier_gather *store_hold_again(struct barrier_gather *m);
 /* the text of a code that is not 0 */
 const char *store_waiter_text(const struct store_waiter *w);
 

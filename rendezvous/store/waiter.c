@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/store/store_parts.h"
+#include "rendezvous/store/store_internal.h"
 
 /* ---- lines of waiters ---- */
 
@@ -141,7 +141,7 @@ void store_waiter_release(struct store_waiter *w)
 	w->links = NULL;
 	w->nlinks = 0;
 	if (w->meeting)
-		meeting_leave(w);
+		barrier_gather_leave(w);
 	w->state = WAITER_IDLE;
 }
 
@@ -281,7 +281,7 @@ void store_awaited(const struct store_waiter *w, struct store_awaited *a)
 	*a = (struct store_awaited){.kind = STORE_AWAITS_KEYS,
 				    .missing = w->missing, .of = w->nkeys};
 	if (w->meeting)
-		meeting_awaited(w, a);
+		barrier_gather_awaited(w, a);
 	else if (w->nlinks && w->links[0].line == &w->links[0].entry->gate)
 		gate_awaited(w, a);
 }

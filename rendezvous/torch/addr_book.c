@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct addr_at {
-	struct table_item item; /* first: by key */
+	struct hash_item item; /* first: by key */
 	struct addr_claim *claims;
 	char key[ADDR_KEY_SIZE];
 };
@@ -31,7 +31,7 @@ static struct slice key_of(const struct sock_addr *of, char *key)
 
 static struct addr_at *at_for(struct addr_book *b, struct slice key)
 {
-	struct addr_at *at = (struct addr_at *)table_find(&b->addrs, key);
+	struct addr_at *at = (struct addr_at *)hash_table_find(&b->addrs, key);
 
 	if (at)
 		return at;
@@ -40,7 +40,7 @@ static struct addr_at *at_for(struct addr_book *b, struct slice key)
 		return NULL;
 	memcpy(at->key, key.data, ADDR_KEY_SIZE);
 	at->item.key = SLICE(at->key, ADDR_KEY_SIZE);
-	if (table_insert(&b->addrs, &at->item) == 0)
+	if (hash_table_insert(&b->addrs, &at->item) == 0)
 		return at;
 	free(at);
 	return NULL;
@@ -50,7 +50,7 @@ static void drop_if_empty(struct addr_book *b, struct addr_at *at)
 {
 	if (at->claims)
 		return;
-	table_remove(&b->addrs, &at->item);
+	hash_table_remove(&b->addrs, &at->item);
 	free(at);
 }
 
@@ -109,12 +109,12 @@ struct addr_claim *addr_book_find(struct addr_book *b,
 {
 	char key[ADDR_KEY_SIZE];
 	struct addr_at *at =
-		(struct addr_at *)table_find(&b->addrs, key_of(a, key));
+		(struct addr_at *)hash_table_find(&b->addrs, key_of(a, key));
 
 	return at ? at->claims : NULL;
 }
 
 void addr_book_release(struct addr_book *b)
 {
-	table_release(&b->addrs);
+	hash_table_release(&b->addrs);
 }

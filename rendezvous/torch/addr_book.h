@@ -5,13 +5,13 @@
 #define RENDEZVOUS_ADDR_BOOK_H
 
 #include "base/sock.h"
-#include "rendezvous/store/table.h"
+#include "rendezvous/store/hash_table.h"
 
 enum { ADDR_KEY_SIZE = 17 }; /* the family and the address */
 
 /* All zeroes to begin with; who is in it must be forgotten before its end. */
 struct addr_book {
-	struct table addrs;
+	struct hash_table addrs;
 };
 
 /* A part of whoever has addresses; all zeroes to begin with. */

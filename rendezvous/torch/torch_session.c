@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/store/store_parts.h"
+#include "rendezvous/store/store_internal.h"
 
 enum { OWED_MAX = 64 << 10 }; /* bytes of names; more are not kept */
 
@@ -309,7 +309,7 @@ static int on_queue_len(struct torch_session *t,
 static int on_list_keys(struct torch_session *t,
 			const struct torch_request *r, struct err *e)
 {
-	struct table_item *at = NULL;
+	struct hash_item *at = NULL;
 	uint64_t bytes = 0;
 	struct slice key;
 	int rc;

@@ -217,7 +217,7 @@ server_in_etcd() { # NAME ENDPOINTS
 	etcd_here
 	gate late "$(puts /ddprun/j/head)"
 	mkfifo a.in
-	start a bash -c 'exec etcd_candidate "$@" <"$0"' "$T/a.in" \
+	start a bash -c 'exec etcd_election "$@" <"$0"' "$T/a.in" \
 		"$gate,$etcd" j 127.0.0.1:1 77 600
 	exec {to}>a.in
 	await a.out '^loaded$'
@@ -235,7 +235,7 @@ server_in_etcd() { # NAME ENDPOINTS
 	signal a KILL
 	finish a 137
 	mkfifo b.in
-	start b bash -c 'exec etcd_candidate "$@" <"$0"' "$T/b.in" "$etcd" j \
+	start b bash -c 'exec etcd_election "$@" <"$0"' "$T/b.in" "$etcd" j \
 		127.0.0.1:1 77 600
 	exec {to}>b.in
 	await b.out '^loaded$'
@@ -271,7 +271,7 @@ server_in_etcd() { # NAME ENDPOINTS
 	start deaf python3 deaf.py "$etcd" "$(puts /ddprun/j/head)"
 	await deaf.out :
 	mkfifo a.in
-	start a bash -c 'exec etcd_candidate "$@" <"$0"' "$T/a.in" \
+	start a bash -c 'exec etcd_election "$@" <"$0"' "$T/a.in" \
 		"$line,$etcd" j 127.0.0.1:1 77 600
 	exec {to}>a.in
 	await a.out '^loaded$'

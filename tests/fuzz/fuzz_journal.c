@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rendezvous/journal/journal.h"
-#include "rendezvous/round/round.h"
+#include "rendezvous/round/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

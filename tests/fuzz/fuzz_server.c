@@ -18,8 +18,8 @@
 
 #include "base/sock.h"
 #include "rendezvous/auth/auth.h"
-#include "rendezvous/auth/handshake.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/auth/client_handshake.h"
+#include "rendezvous/daemon/daemon.h"
 #include "rendezvous/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -295,13 +295,13 @@ static void start(void *options)
 {
 	struct err e = ERR_INIT;
 
-	require(server_new(&server, &loop, options, &e) == 0);
+	require(daemon_new(&server, &loop, options, &e) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct proof secret;
-	struct server_options o = {.lease_ms = 3600000, .hello_ms = 3600000,
+	struct daemon_options o = {.lease_ms = 3600000, .hello_ms = 3600000,
 				   .silent_ms = 60000, .auth = &auth};
 	struct err e = ERR_INIT;
 	int parent[2], fd;
@@ -331,8 +331,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		hang_up(&clients[i], i & 1);
 	settle();
 	close(parent[1]);
-	server_run(server);
-	server_free(server);
+	daemon_run(server);
+	daemon_free(server);
 	require(uv_loop_close(&loop) == 0);
 	return 0;
 }

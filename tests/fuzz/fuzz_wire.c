@@ -86,9 +86,9 @@ ROUND_TRIP(resume, )
 ROUND_TRIP(resumed, )
 ROUND_TRIP(fate, )
 ROUND_TRIP(dump, )
-ROUND_TRIP(look, )
-ROUND_TRIP(page, walk(m.calls, f->type);)
-ROUND_TRIP(node_page, walk(m.calls, f->type);)
+ROUND_TRIP(dump_request, )
+ROUND_TRIP(dump_reply, walk(m.calls, f->type);)
+ROUND_TRIP(node_dump, walk(m.calls, f->type);)
 ROUND_TRIP(asked, )
 ROUND_TRIP(waiting, )
 ROUND_TRIP(job, walk(m.nodes, f->type);)
@@ -126,9 +126,9 @@ static parser *const parsers[][2] = {
 	[WIRE_FATE] = {try_fate, try_text},
 	[WIRE_GOODBYE] = {NULL, NULL},
 	[WIRE_DUMP] = {try_dump, try_asked},
-	[WIRE_DUMP_REQUEST] = {try_look, NULL},
-	[WIRE_DUMP_REPLY] = {try_page, NULL},
-	[WIRE_NODE] = {try_node_page, NULL},
+	[WIRE_DUMP_REQUEST] = {try_dump_request, NULL},
+	[WIRE_DUMP_REPLY] = {try_dump_reply, NULL},
+	[WIRE_NODE] = {try_node_dump, NULL},
 	[WIRE_WAITING] = {try_waiting, NULL},
 	[WIRE_STATUS] = {NULL, try_asked},
 	[WIRE_JOB] = {try_job, NULL},

@@ -35,8 +35,8 @@ struct client {
 
 static struct fuzz fuzz;
 static struct client clients[CLIENTS];
-static struct place place;
-static struct meeting meeting;
+static struct leadership place;
+static struct barrier_gather meeting;
 static struct act *acts;
 static size_t nacts;
 static uint64_t seed, start_ns;
@@ -272,7 +272,7 @@ static void call_meeting(void)
 
 	if (meeting.left || roll(&chance, 30))
 		return;
-	meeting = (struct meeting){.number = meeting.number + 1,
+	meeting = (struct barrier_gather){.number = meeting.number + 1,
 				   .gather = (int)roll(&chance, 2)};
 	n = 1 + roll(&chance, OURS);
 	if (meeting.gather)

@@ -9,11 +9,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "rendezvous/auth/handshake.h"
+#include "rendezvous/auth/client_handshake.h"
 
 enum { ANSWER_S = 20, CONNECT_MS = 2000, READ = 64 << 10, MOST = 32 << 20 };
 
-int place_find(struct place *p, struct err *e)
+int place_find(struct leadership *p, struct err *e)
 {
 	const char *at = getenv("DDP_RDZV_ENDPOINT"), *round;
 	const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
@@ -112,7 +112,7 @@ int peer_receive(struct peer *p)
 
 /* ---- being let in ---- */
 
-static int enter_ours(struct peer *p, const struct place *at)
+static int enter_ours(struct peer *p, const struct leadership *at)
 {
 	const struct wire_hello hello = {
 		.role = WIRE_WORKER, .job = SLICE_STR(at->job),
@@ -165,7 +165,7 @@ static int enter_torch(struct peer *p)
 	return 0;
 }
 
-int peer_open(struct peer *p, const struct place *at)
+int peer_open(struct peer *p, const struct leadership *at)
 {
 	const struct timeval patience = {.tv_sec = ANSWER_S};
 	struct err e = ERR_INIT;

@@ -9,7 +9,7 @@
 #include "rendezvous/wire.h"
 
 /* What DDP_* and MASTER_* say of the job. */
-struct place {
+struct leadership {
 	struct endpoint ours, torch;
 	struct auth auth;
 	const char *job;
@@ -29,12 +29,12 @@ struct peer {
 };
 
 /* 0, or it is not in the environment. */
-int place_find(struct place *p, struct err *e);
+int place_find(struct leadership *p, struct err *e);
 
 void peer_init(struct peer *p, uint8_t number, int torch, uint64_t session);
 void peer_release(struct peer *p);
 /* Connects, and is let in; 0, or -1: to be tried again. Blocks. */
-int peer_open(struct peer *p, const struct place *at);
+int peer_open(struct peer *p, const struct leadership *at);
 void peer_close(struct peer *p);
 /* The first n bytes of out. 0, or -1: the connection is lost. */
 int peer_send(struct peer *p, size_t n);

@@ -313,7 +313,7 @@ void request_draw(struct request *r, struct fuzz *f, struct peer *p)
 	buf_release(&t.other);
 }
 
-static void put_meeting_name(struct buf *out, const struct meeting *m)
+static void put_meeting_name(struct buf *out, const struct barrier_gather *m)
 {
 	/* few barriers, one time after another; a gather is for once */
 	if (m->gather)
@@ -323,7 +323,7 @@ static void put_meeting_name(struct buf *out, const struct meeting *m)
 }
 
 void request_meet(struct request *r, struct fuzz *f, struct peer *p,
-		  struct meeting *m)
+		  struct barrier_gather *m)
 {
 	struct buf key = BUF_INIT(64), value = BUF_INIT(64);
 	struct wire_barrier b = {.size = m->size, .timeout_ms = MEET_MS};

@@ -25,7 +25,7 @@ enum request_kind {
 };
 
 /* A barrier or a gather, of some of the clients that are ours. */
-struct meeting {
+struct barrier_gather {
 	int gather;
 	uint32_t number, size;
 	uint32_t todo, left; /* bits: who is to come; who has no answer yet */
@@ -42,7 +42,7 @@ struct request {
 	uint32_t n, keys[REQUEST_KEYS];
 	struct value a[REQUEST_KEYS], b;
 	int64_t delta;
-	struct meeting *meeting;
+	struct barrier_gather *meeting;
 };
 
 /* What all draw from, and know of the keys. */
@@ -62,7 +62,7 @@ void key_name(uint32_t key, struct buf *out);
 void request_draw(struct request *r, struct fuzz *f, struct peer *p);
 /* The same of a meeting's. */
 void request_meet(struct request *r, struct fuzz *f, struct peer *p,
-		  struct meeting *m);
+		  struct barrier_gather *m);
 /* For one that waits in PyTorch's protocol: it gives that up. */
 void request_cancel(struct request *r, struct peer *p);
 

@@ -16,7 +16,7 @@ setup() {
 candidate() {
 	local to
 	mkfifo "$T/$2.in"
-	start_on "$1" "$2" bash -c 'exec etcd_candidate "$@" <'"$T/$2.in" bash \
+	start_on "$1" "$2" bash -c 'exec etcd_election "$@" <'"$T/$2.in" bash \
 		"$etcd" job "${addr[$1]}:4711" "$3" "${4:-2}"
 	exec {to}>"$T/$2.in"
 	in[$2]=$to

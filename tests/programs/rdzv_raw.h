@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/sock.h"
-#include "rendezvous/auth/handshake.h"
+#include "rendezvous/auth/client_handshake.h"
 #include "rendezvous/client/client.h"
 
 static int die(const struct err *e)

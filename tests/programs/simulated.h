@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/sock.h"
-#include "rendezvous/auth/handshake.h"
+#include "rendezvous/auth/client_handshake.h"
 
 enum {
 	SIM_IN = 1024,    /* half a frame, or half a record, of one */

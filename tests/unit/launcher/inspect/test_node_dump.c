@@ -64,8 +64,10 @@ static void stop(void)
 
 static void ask(uint32_t what, uint32_t timeout_ms)
 {
-	const struct wire_dump_request look = {.number = 100 + what, .last = what,
-				       .json = 1, .timeout_ms = timeout_ms};
+	const struct wire_dump_request look = {.number = 100 + what,
+					       .last = what,
+					       .json = 1,
+					       .timeout_ms = timeout_ms};
 
 	node_dumps_start(&dumps, &look);
 }

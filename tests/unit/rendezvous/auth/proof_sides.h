@@ -5,7 +5,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "rendezvous/auth/handshake.h"
+#include "rendezvous/auth/client_handshake.h"
 #include "rendezvous/auth/proof.h"
 
 static const char zeros[WIRE_NONCE_SIZE];

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "rendezvous/client/client.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/daemon.h"
 #include "tests/unit/run_case.h"
 
 enum { AGAIN_MS = 30000 };
@@ -78,7 +78,7 @@ static int listen_here(void)
 static void serve(int fd)
 {
 	const struct auth auth = {.methods = WIRE_NO_PROOF};
-	struct server_options options = {
+	struct daemon_options options = {
 		.listen_fds = &fd, .listeners = 1, .auth = &auth,
 		.parent_fd = -1, .lease_ms = 60000, .hello_ms = 60000,
 		.silent_ms = 60000, .max_connections = 64, .max_jobs = 8,
@@ -90,9 +90,9 @@ static void serve(int fd)
 	uv_loop_t loop;
 
 	fcntl(fd, F_SETFL, O_NONBLOCK);
-	if (uv_loop_init(&loop) || server_new(&s, &loop, &options, &e))
+	if (uv_loop_init(&loop) || daemon_new(&s, &loop, &options, &e))
 		_exit(1);
-	server_run(s);
+	daemon_run(s);
 	_exit(0);
 }
 

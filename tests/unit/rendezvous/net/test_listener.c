@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/sock.h"
-#include "rendezvous/daemon/server.h"
+#include "rendezvous/daemon/daemon.h"
 #include "rendezvous/wire.h"
 #include "tests/unit/no_memory.h"
 #include "tests/unit/run_case.h"
@@ -24,7 +24,7 @@ static struct sock_addr at;
 static void set_up(void)
 {
 	struct auth auth;
-	struct server_options o = {.lease_ms = 60000, .hello_ms = 60000,
+	struct daemon_options o = {.lease_ms = 60000, .hello_ms = 60000,
 				   .silent_ms = 60000, .listeners = 1,
 				   .max_connections = 64, .max_jobs = 8,
 				   .max_keys = 64, .max_bytes = 1 << 20,
@@ -40,7 +40,7 @@ static void set_up(void)
 	o.listen_fds = &fd;
 	o.parent_fd = -1;
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
-	ck_assert_msg(server_new(&server, &loop, &o, &e) == 0, "%s", e.text);
+	ck_assert_msg(daemon_new(&server, &loop, &o, &e) == 0, "%s", e.text);
 }
 
 static int come(void)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "rendezvous/round/job.h"
-#include "rendezvous/round/round.h"
+#include "rendezvous/round/job_internal.h"
 
 enum { NODES = 8 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/round/round.h"
+#include "rendezvous/round/job.h"
 #include "tests/unit/run_case.h"
 
 enum { JOBS = 6000, STEPS = 120, AGENTS = 9, HOSTS = 5, RANKS = 64 };

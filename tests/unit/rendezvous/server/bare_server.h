@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rendezvous/server/hosted.h"
+#include "rendezvous/daemon/daemon.h"
+#include "rendezvous/query/wait_report.h"
+#include "rendezvous/recovery/recovery.h"
+#include "rendezvous/server/hosted_job.h"
 #include "rendezvous/server/limits.h"
-#include "rendezvous/server/waits.h"
 
 /* One that reads what is in fd, which it takes; e: why it cannot. */
 static inline struct server *server_at(int fd, size_t max_keys,
@@ -26,9 +28,10 @@ static inline struct server *server_at(int fd, size_t max_keys,
 	s->max_keys = max_keys;
 	s->max_bytes = max_bytes;
 	s->lease_ms = s->idle_ms = s->pool.silent_ms = 60000;
-	waits_init(s);
+	s->hooks = &daemon_hooks;
+	wait_report_init(s);
 	limits_init(s);
-	e->code = history_start(&s->history, s, NULL, fd, e);
+	e->code = recovery_start(s, NULL, fd, e);
 	return s;
 }
 
@@ -43,14 +46,14 @@ static inline struct server *open_server(int fd)
 
 static inline void close_server(struct server *s)
 {
-	history_forget_all(&s->history);
-	waits_close(s);
+	recovery_forget(s);
+	wait_report_close(s);
 	limits_close(s);
 	uv_run(s->loop, UV_RUN_DEFAULT);
 	ck_assert_int_eq(uv_loop_close(s->loop), 0);
 	free(s->loop);
-	table_release(&s->history.by_number);
-	table_release(&s->jobs);
+	hash_table_release(&s->by_number);
+	hash_table_release(&s->jobs);
 	conn_pool_release(&s->pool);
 	free(s);
 }

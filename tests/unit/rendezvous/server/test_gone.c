@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous/server/event.h"
-#include "rendezvous/server/resume.h"
+#include "rendezvous/recovery/resume.h"
+#include "rendezvous/server/job_event.h"
 #include "tests/unit/rendezvous/server/bare_server.h"
 #include "tests/unit/run_case.h"
 
@@ -18,7 +18,7 @@ static char *name_of(int i, char *out)
 	return out;
 }
 
-static struct job_node *come(struct hosted *h, int i)
+static struct job_node *come(struct hosted_job *h, int i)
 {
 	char name[NAME];
 	const struct wire_join join = {
@@ -35,14 +35,14 @@ static struct job_node *come(struct hosted *h, int i)
 	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 1, &join);
 	ck_assert_int_gt((int)wire_cut(SLICE(b.data, b.len), 1 << 16, &f, &e),
 			 0);
-	ck_assert_msg(event_take(h, &n, NULL, &f, &e) == 0, "%s", e.text);
-	hosted_act(h);
+	ck_assert_msg(job_event_take(h, &n, NULL, &f, &e) == 0, "%s", e.text);
+	hosted_job_act(h);
 	buf_release(&b);
 	return n;
 }
 
 /* Rounds of a node that stays, 0, and one that is lost, first to last. */
-static void lose(struct hosted *h, int first, int last)
+static void lose(struct hosted_job *h, int first, int last)
 {
 	for (int i = first; i <= last; i++) {
 		struct job_node *n = come(h, i);
@@ -50,8 +50,8 @@ static void lose(struct hosted *h, int first, int last)
 		if (job_state(h->job) == JOB_RESTARTING) /* with both */
 			come(h, 0);
 		ck_assert_int_eq(job_state(h->job), JOB_RUNNING);
-		event_lost(h, n, "its connection closed");
-		hosted_act(h);
+		job_event_lost(h, n, "its connection closed");
+		hosted_job_act(h);
 		come(h, 0);
 	}
 }
@@ -61,12 +61,12 @@ START_TEST(what_is_remembered_of_gone_nodes_is_counted_and_bounded)
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
 	struct account *tenant;
-	struct hosted *h;
+	struct hosted_job *h;
 	size_t one, before;
 
 	s->token_dir = "tokens";
 	tenant = account_of_tenant(&s->tenants, SLICE_STR("t"), &s->accounts);
-	h = hosted_for_join(s, SLICE_STR("t/j"));
+	h = hosted_job_for_join(s, SLICE_STR("t/j"));
 	come(h, 0);
 	lose(h, 1, 1);
 	one = h->account->bytes;
@@ -81,11 +81,11 @@ START_TEST(what_is_remembered_of_gone_nodes_is_counted_and_bounded)
 	lose(h, 601, 700);
 	ck_assert_uint_eq(h->account->bytes, before);
 	/* the next server has the same of it */
-	ck_assert_int_eq(history_commit(&s->history), 0);
+	ck_assert_int_eq(journal_writer_commit(&s->writer), 0);
 	account_let_go(tenant);
 	close_server(s);
 	s = open_server(dup(fd));
-	h = hosted_find(s, SLICE_STR("t/j"));
+	h = hosted_job_find(s, SLICE_STR("t/j"));
 	ck_assert_uint_eq(h->account->bytes, before);
 	close_server(s);
 	close(fd);
@@ -97,15 +97,15 @@ START_TEST(it_is_in_no_account_when_the_job_is_gone)
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(fd);
 	struct account *tenant;
-	struct hosted *h;
+	struct hosted_job *h;
 
 	s->token_dir = "tokens";
 	tenant = account_of_tenant(&s->tenants, SLICE_STR("t"), &s->accounts);
-	h = hosted_for_join(s, SLICE_STR("t/j"));
+	h = hosted_job_for_join(s, SLICE_STR("t/j"));
 	come(h, 0);
 	lose(h, 1, 100);
 	ck_assert_uint_gt(tenant->bytes, 0);
-	hosted_drop(h);
+	hosted_job_drop(h);
 	ck_assert_uint_eq(tenant->bytes, 0);
 	account_let_go(tenant);
 	close_server(s);

@@ -11,7 +11,7 @@
 
 static const struct account_limits limits = {
 	.job_bytes = 10000, .tenant_bytes = 15000};
-static struct table tenants;
+static struct hash_table tenants;
 static struct account *tenant, *job, *other;
 static struct err e;
 
@@ -31,7 +31,7 @@ static void end(void)
 	account_let_go(other);
 	/* the last of its jobs is gone, so it is forgotten */
 	ck_assert_uint_eq(tenants.items, 0);
-	table_release(&tenants);
+	hash_table_release(&tenants);
 }
 
 START_TEST(a_jobs_name_says_its_tenant)

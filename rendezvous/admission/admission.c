@@ -1,0 +1,576 @@
+/* admission.c: checking a proof; munge is asked in libuv's threads, as it may
+ * take its time and all agents of a job come at once. */
+#include "rendezvous/admission/admission.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sock.h"
+#include "rendezvous/admission/request.h"
+#include "rendezvous/admission/standby.h"
+#include "rendezvous/auth/credential.h"
+#include "rendezvous/auth/tenants.h"
+#include "rendezvous/election/leadership.h"
+#include "rendezvous/server/hosted_job.h"
+
+enum { GRANT_SIZE = 2 * PROOF_SIZE };
+
+/* ---- who stands there ---- */
+
+static void peer(const struct peer *m, struct sock_addr *a)
+{
+	int len = sizeof(a->ss);
+
+	memset(a, 0, sizeof(*a));
+	if (uv_tcp_getpeername(&m->conn.tcp, (struct sockaddr *)&a->ss, &len) <
+	    0)
+		len = 0; /* it has gone: an address of no family */
+	a->len = (socklen_t)len;
+}
+
+static void drop(struct peer *m, const char *why)
+{
+	log_debug("closed a connection without proof: %s", why);
+	admission_leave(m);
+	conn_drop(&m->conn);
+}
+
+/* One number for an IPv4 address, and for a network that one host may have all
+ * of: of IPv6 (its first half), and loopback's. */
+static uint64_t network_of_v4(uint32_t address)
+{
+	return ntohl(address) >> 24 == IN_LOOPBACKNET ? htonl(INADDR_LOOPBACK)
+						      : address;
+}
+
+static uint64_t network_of(const struct peer *m)
+{
+	struct in6_addr six;
+	struct sock_addr a;
+	uint64_t n = 0;
+
+	peer(m, &a);
+	if (a.ss.ss_family != AF_INET6)
+		return network_of_v4(
+			((struct sockaddr_in *)&a.ss)->sin_addr.s_addr);
+	six = ((struct sockaddr_in6 *)&a.ss)->sin6_addr;
+	if (IN6_IS_ADDR_V4MAPPED(&six))
+		return network_of_v4(six.s6_addr32[3]);
+	memcpy(&n, &six, sizeof(n));
+	return n;
+}
+
+/* How many of that network say nothing, and the oldest of them. */
+static unsigned count_network(const struct applicants *d, uint64_t network,
+			      struct peer **oldest)
+{
+	unsigned n = 0;
+
+	*oldest = NULL;
+	for (struct peer *x = d->first; x; x = x->applicant.next) {
+		if (x->applicant.check || x->applicant.network != network)
+			continue;
+		*oldest = *oldest ? *oldest : x;
+		n++;
+	}
+	return n;
+}
+
+/* How long the oldest may stay, as another waits. */
+static uint64_t grace_of(const struct applicants *d, const struct peer *idle)
+{
+	struct peer *oldest;
+
+	if (idle->conn.state != CONN_OPEN)
+		return ADMISSION_MUTE_MS;
+	return count_network(d, idle->applicant.network, &oldest) >
+			       ADMISSION_MAX_ADDRESS
+		       ? ADMISSION_CROWD_MS
+		       : ADMISSION_GRACE_MS;
+}
+
+int admission_has_room(struct server *s)
+{
+	struct applicants *d = &s->applicants;
+	struct peer *idle = d->first;
+	uint64_t ends;
+
+	if (d->count < ADMISSION_MAX)
+		return 1;
+	while (idle && idle->applicant.check) /* that waits for us */
+		idle = idle->applicant.next;
+	ends = idle ? idle->applicant.came_ms + grace_of(d, idle) : 0;
+	if (idle && uv_now(s->loop) >= ends) {
+		drop(idle, "others have come");
+		return 1;
+	}
+	d->is_full = 1;
+	if (idle)
+		conn_due(&idle->conn, ends);
+	return 0;
+}
+
+/* The oldest of too many from one address. */
+static void limit_address(struct applicants *d, uint64_t network, uint64_t now)
+{
+	struct peer *oldest;
+	unsigned n = count_network(d, network, &oldest);
+
+	while (n > ADMISSION_MAX_ADDRESS &&
+	       now - oldest->applicant.came_ms >= ADMISSION_GRACE_MS) {
+		drop(oldest, "its address has too many others");
+		n = count_network(d, network, &oldest);
+	}
+}
+
+void admission_on_due(struct peer *m)
+{
+	struct applicants *d = &m->server->applicants;
+
+	if (!m->applicant.is_listed)
+		return;
+	if ((d->is_full || m->is_refused) && !m->applicant.check)
+		drop(m, "others wait");
+	else if (d->count > ADMISSION_MAX_ADDRESS)
+		limit_address(d, m->applicant.network, uv_now(m->server->loop));
+}
+
+void admission_enter(struct peer *m)
+{
+	struct applicants *d = &m->server->applicants;
+	struct applicant *c = &m->applicant;
+
+	c->is_listed = 1;
+	c->came_ms = uv_now(m->server->loop);
+	c->network = network_of(m);
+	c->previous = d->last;
+	*(d->last ? &d->last->applicant.next : &d->first) = m;
+	d->last = m;
+	d->count++;
+	/* they are counted when the moment is over in which a host's workers
+	 * all come: not once for each of these */
+	if (d->count > ADMISSION_MAX_ADDRESS)
+		conn_due(&m->conn, c->came_ms + ADMISSION_GRACE_MS);
+}
+
+static void forget_check(struct applicant *c);
+
+void admission_leave(struct peer *m)
+{
+	struct applicants *d = &m->server->applicants;
+	struct applicant *c = &m->applicant;
+
+	if (!c->is_listed)
+		return;
+	c->is_listed = 0;
+	*(c->previous ? &c->previous->applicant.next : &d->first) = c->next;
+	*(c->next ? &c->next->applicant.previous : &d->last) = c->previous;
+	d->count--;
+	forget_check(c);
+	if (d->is_full) {
+		d->is_full = 0;
+		d->on_room(m->server);
+	}
+}
+
+void admission_on_gone(struct peer *m)
+{
+	const struct server *s = m->server;
+	struct err e = ERR_INIT;
+
+	if (m->applicant.check &&
+	    uv_now(s->loop) - m->applicant.came_ms >= s->pool.hello_ms) {
+		credential_is_late(&e);
+		admission_tell_strange(m, e.text);
+	}
+	admission_leave(m);
+}
+
+void admission_tell_strange(struct peer *m, const char *why)
+{
+	char address[SOCK_TEXT_MAX], who[256] = "", others[64] = "";
+	struct server *s = m->server;
+	struct sock_addr a;
+	unsigned more = 0;
+
+	peer(m, &a);
+	sock_addr_host(&a, address);
+	if (!log_limiter_check(&s->limiter, address, uv_now(s->loop), &more))
+		return;
+	if (more)
+		snprintf(others, sizeof(others), " (and %u more before)", more);
+	if (m->hosted && m->role == WIRE_WORKER)
+		snprintf(who, sizeof(who), " (rank %u, job '%.100s')",
+			 m->session.rank, job_id(m->hosted->job));
+	else if (m->job_id)
+		snprintf(who, sizeof(who), " (host %.100s, job '%.100s')",
+			 m->host ? m->host : "", m->job_id);
+	log_warn("%s%s: %s%s", sock_addr_text(&a, address), who, why, others);
+}
+
+/* ---- the greeting ---- */
+
+void admission_greet(struct peer *m)
+{
+	struct buf *out = conn_out(&m->conn);
+	unsigned char nonce[WIRE_NONCE_SIZE], which[WIRE_WHICH_SIZE];
+	const char *job = m->server->only_job;
+	struct err e = ERR_INIT;
+	size_t at = out->len;
+
+	if (random_bytes(nonce, sizeof(nonce), &e) < 0) {
+		log_error("no greeting: %s", e.text);
+		drop(m, e.text);
+		return;
+	}
+	if (job)
+		proof_which(which, nonce, SLICE_STR(job));
+	wire_put_greeting(out, m->server->auth.methods, nonce,
+			  job ? which : NULL);
+	if (!out->failed)
+		memcpy(m->applicant.greeting, out->data + at,
+		       WIRE_GREETING_SIZE);
+}
+
+/* ---- who has no proof ---- */
+
+/* It says who it is, which nobody has to believe, nor a terminal to obey. */
+static void put_claim(char *out, size_t size, struct slice text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < text.len && n + 1 < size && n < 60; i++)
+		out[n++] = text.data[i] >= 0x20 && text.data[i] < 0x7f
+				   ? text.data[i]
+				   : '?';
+	out[n] = '\0';
+}
+
+static void refuse(struct peer *m, const struct wire_hello *hello,
+		   const char *why)
+{
+	char host[64], job[64], address[SOCK_TEXT_MAX], others[64] = "";
+	struct server *s = m->server;
+	struct sock_addr a;
+	unsigned more = 0;
+
+	peer(m, &a);
+	sock_addr_host(&a, address);
+	if (log_limiter_check(&s->limiter, address, uv_now(s->loop), &more)) {
+		put_claim(host, sizeof(host), hello->host);
+		put_claim(job, sizeof(job), hello->job);
+		if (more)
+			snprintf(others, sizeof(others),
+				 " (and %u more were "
+				 "refused before)",
+				 more);
+		log_warn("%s (says it is host %s, job '%s') %s: refused%s",
+			 sock_addr_text(&a, address), host, job, why, others);
+	}
+	drop(m, why);
+}
+
+/* ---- the answer ---- */
+
+static int job_key(const struct peer *m, const struct wire_hello *hello,
+		   struct proof *key, struct err *e)
+{
+	const struct auth *a = &m->server->auth;
+	const char *tokens = m->server->token_dir;
+	struct proof own;
+	int rc = tokens ? tenants_secret(tokens, hello->job, &own, e) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && a->is_key)
+		*key = a->secret;
+	else
+		proof_job_key(key, rc ? &own : &a->secret, hello->job);
+	proof_wipe(&own, sizeof(own));
+	return 0;
+}
+
+static struct proof_talk talk_of(const struct peer *m,
+				 const struct wire_frame *f,
+				 const struct wire_hello *hello)
+{
+	return (struct proof_talk){
+		SLICE(m->applicant.greeting, WIRE_GREETING_SIZE),
+		wire_signed(f->body, hello->proof)};
+}
+
+static void encrypt(struct peer *m, const struct proof_talk *t,
+		    const struct proof *key, struct slice client_proof,
+		    struct slice welcome)
+{
+	struct proof of_client, of_server;
+	struct cipher keys;
+
+	proof_stream_keys(&of_client, &of_server, key, t, client_proof,
+			  welcome);
+	cipher_start(&keys, CIPHER_SERVER, &of_client, &of_server);
+	conn_encrypt(&m->conn, &keys);
+	cipher_wipe(&keys);
+	proof_wipe(&of_client, sizeof(of_client));
+	proof_wipe(&of_server, sizeof(of_server));
+}
+
+/* What follows it is encrypted, if this client is welcome and has proved
+ * anything. */
+static void put_welcome(struct peer *m, const struct wire_frame *f,
+			const struct wire_hello *hello,
+			const struct wire_welcome *w, const struct proof *key)
+{
+	const struct proof_talk t = talk_of(m, f, hello);
+	struct buf *out = conn_out(&m->conn);
+	struct wire_welcome welcome = *w;
+	size_t mark = out->len;
+	struct slice body;
+	struct proof p = {{0}};
+
+	if (hello->method != WIRE_NO_PROOF)
+		welcome.proof = SLICE((const char *)p.bytes, PROOF_SIZE);
+	wire_put_welcome(out, WIRE_HELLO, WIRE_REPLY, f->id, &welcome);
+	if (out->failed || !welcome.proof.len)
+		return;
+	/* now what it is of is there */
+	body = SLICE(out->data + mark + WIRE_HEADER_SIZE,
+		     out->len - mark - WIRE_HEADER_SIZE);
+	body = wire_signed(body, welcome.proof);
+	proof_of_server(&p, key, &t, hello->proof, body);
+	memcpy(out->data + out->len - PROOF_SIZE, p.bytes, PROOF_SIZE);
+	if (w->code == 0)
+		encrypt(m, &t, key, hello->proof, body);
+}
+
+/* Its key was granted before the job's was known here (seal.h). */
+static int is_outdated(const struct peer *m, const struct wire_hello *hello,
+		       const struct proof *granted)
+{
+	struct proof key;
+	int same;
+
+	if (!m->server->leadership || hello->method != WIRE_BY_MUNGE ||
+	    leadership_check(m->server->leadership, NULL) < 0)
+		return 0;
+	same = job_key(m, hello, &key, NULL) == 0 &&
+	       proof_same(&key,
+			  SLICE((const char *)granted->bytes, PROOF_SIZE));
+	proof_wipe(&key, sizeof(key));
+	return !same;
+}
+
+int admission_let_in(struct peer *m, const struct wire_frame *f,
+		     const struct wire_hello *hello, const char *grant,
+		     const struct proof *key, struct err *e)
+{
+	struct wire_welcome w = {.grant = SLICE_STR(grant)};
+	int rc = is_outdated(m, hello, key)
+			 ? err_set(e, ERR_NOT_YET,
+				   "the rendezvous server at %s has just "
+				   "learned the job's key: ask again",
+				   m->server->endpoint)
+			 : request_admit(m, hello, e);
+
+	if (rc == ERR_PROTOCOL)
+		return rc;
+	w.code = rc;
+	w.text = SLICE_STR(rc < 0 ? e->text : "");
+	put_welcome(m, f, hello, &w, key);
+	admission_leave(m);
+	if (rc < 0)
+		conn_finish(&m->conn);
+	return 0;
+}
+
+static int let_in(struct peer *m, const struct wire_frame *f,
+		  const struct wire_hello *hello, const char *grant,
+		  const struct proof *key, struct err *e)
+{
+	if (m->server->leadership && standby_hold(m, f, grant, key))
+		return 0;
+	return admission_let_in(m, f, hello, grant, key, e);
+}
+
+/* ---- by munge ---- */
+
+struct munge_check {
+	uv_work_t work;
+	struct peer *m;	 /* NULL: it has gone */
+	struct buf body; /* of its HELLO */
+	struct wire_frame frame;
+	struct wire_hello hello;
+	struct proof want, key;
+	struct proof grant_hash;
+	char grant[CREDENTIAL_MAX];
+	int rc;
+	struct err why;
+};
+
+static void check_free(struct munge_check *x)
+{
+	buf_release(&x->body);
+	proof_wipe(x, sizeof(*x));
+	free(x);
+}
+
+static void forget_check(struct applicant *c)
+{
+	if (c->check)
+		c->check->m = NULL;
+	c->check = NULL;
+}
+
+static int make_grant(struct munge_check *x, uid_t uid)
+{
+	char payload[GRANT_SIZE];
+	int rc;
+
+	memcpy(payload, x->grant_hash.bytes, PROOF_SIZE);
+	memcpy(payload + PROOF_SIZE, x->key.bytes, PROOF_SIZE);
+	rc = credential_make(x->grant, SLICE(payload, GRANT_SIZE), uid,
+			     &x->why);
+	proof_wipe(payload, sizeof(payload));
+	return rc;
+}
+
+/* In a thread: only x is touched. */
+static void ask_munge(uv_work_t *work)
+{
+	struct munge_check *x = work->data;
+	unsigned char payload[128];
+	uid_t uid = 0;
+	int n = credential_read(x->hello.proof, &uid, payload, &x->why);
+
+	if (n < 0)
+		x->rc = n;
+	else if (uid != geteuid())
+		x->rc = err_set(&x->why, ERR_PROOF,
+				"is user %u by munge's "
+				"word, and this server user %u's",
+				(unsigned)uid, (unsigned)geteuid());
+	else if (!proof_same(&x->want, SLICE((char *)payload, (size_t)n)))
+		x->rc = err_set(&x->why, ERR_PROOF,
+				"showed the munge "
+				"credential of another connection");
+	else
+		x->rc = make_grant(x, uid);
+}
+
+static void on_asked(uv_work_t *work, int status)
+{
+	struct munge_check *x = work->data;
+	struct peer *m = x->m;
+	struct err e = ERR_INIT;
+
+	if (m) {
+		m->applicant.check = NULL;
+		if (x->rc < 0)
+			refuse(m, &x->hello, x->why.text);
+		else if (let_in(m, &x->frame, &x->hello, x->grant, &x->key,
+				&e) < 0)
+			drop(m, e.text);
+		conn_flush_all(&m->server->pool);
+	}
+	check_free(x);
+}
+
+static int check_munge(struct peer *m, const struct wire_frame *f,
+		       struct err *e)
+{
+	struct munge_check *x = calloc(1, sizeof(*x));
+	struct proof_talk t;
+	int rc;
+
+	if (!x)
+		return err_set(e, -ENOMEM, "out of memory");
+	buf_init(&x->body, WIRE_HELLO_MAX);
+	buf_put(&x->body, f->body.data, f->body.len);
+	x->frame = *f;
+	x->frame.body = SLICE(x->body.data, x->body.len);
+	if (x->body.failed || wire_get_hello(&x->frame, &x->hello, e) < 0) {
+		check_free(x);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	t = talk_of(m, &x->frame, &x->hello);
+	proof_hash(&x->want, &t);
+	proof_hash_grant(&x->grant_hash, &t, x->hello.proof);
+	if (job_key(m, &x->hello, &x->key, &x->why) < 0) {
+		refuse(m, &x->hello, x->why.text);
+		check_free(x);
+		return 0;
+	}
+	x->m = m;
+	x->work.data = x;
+	rc = loop_check(
+		uv_queue_work(m->server->loop, &x->work, ask_munge, on_asked),
+		e, "cannot ask munge");
+	if (rc < 0)
+		check_free(x);
+	else
+		m->applicant.check = x;
+	return rc;
+}
+
+/* ---- HELLO ---- */
+
+static int check_secret(struct peer *m, const struct wire_frame *f,
+			const struct wire_hello *hello, struct err *e)
+{
+	const struct proof_talk t = talk_of(m, f, hello);
+	struct proof key, want;
+	struct err why = ERR_INIT;
+	int rc = 0;
+
+	if (job_key(m, hello, &key, &why) < 0) {
+		refuse(m, hello, why.text);
+		return 0;
+	}
+	proof_of_client(&want, &key, &t);
+	if (proof_same(&want, hello->proof))
+		rc = let_in(m, f, hello, "", &key, e);
+	else
+		refuse(m, hello, "has not the secret of this job");
+	proof_wipe(&key, sizeof(key));
+	proof_wipe(&want, sizeof(want));
+	return rc;
+}
+
+int admission_hello(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	struct wire_hello hello;
+	int rc = wire_get_hello(f, &hello, e);
+
+	if (rc < 0)
+		return rc;
+	if (m->applicant.check || m->applicant.waits)
+		return err_set(e, ERR_PROTOCOL, "HELLO again");
+	if (hello.nonce.len != WIRE_NONCE_SIZE)
+		return err_set(e, ERR_PROTOCOL, "HELLO: a nonce of %zu bytes",
+			       hello.nonce.len);
+	if (!(m->server->auth.methods & hello.method)) {
+		refuse(m, &hello,
+		       hello.method == WIRE_NO_PROOF
+			       ? "offers no proof (--auth none)"
+			       : "offers another proof than this server takes");
+		return 0;
+	}
+	switch (hello.method) {
+	case WIRE_NO_PROOF:
+		return let_in(m, f, &hello, "", NULL, e);
+	case WIRE_BY_SECRET:
+		return check_secret(m, f, &hello, e);
+	case WIRE_BY_MUNGE:
+		return check_munge(m, f, e);
+	default:
+		return err_set(e, ERR_PROTOCOL,
+			       "HELLO: method %u does not "
+			       "exist",
+			       hello.method);
+	}
+}

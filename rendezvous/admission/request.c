@@ -1,0 +1,346 @@
+/* request.c: a handler for each message, and a table of who may send it. What
+ * it does to a job is round.c's, to a store session.c's. */
+#include "rendezvous/admission/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/admission/admission.h"
+#include "rendezvous/admission/standby.h"
+#include "rendezvous/election/leadership.h"
+#include "rendezvous/query/dump.h"
+#include "rendezvous/query/status.h"
+#include "rendezvous/query/wait_report.h"
+#include "rendezvous/recovery/resume.h"
+#include "rendezvous/server/agentless_job.h"
+#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/limits.h"
+#include "rendezvous/vouching/voucher.h"
+
+/* < 0 is an error reply, ERR_PROTOCOL the end */
+typedef int handler(struct peer *m, const struct wire_frame *f, struct err *e);
+
+static int reply_empty(struct peer *m, const struct wire_frame *f)
+{
+	wire_put_empty(conn_out(&m->conn), f->type, WIRE_REPLY, f->id);
+	return 0;
+}
+
+static int is_another(const struct peer *m, struct slice job)
+{
+	const char *only = m->server->only_job;
+
+	return only &&
+	       (strlen(only) != job.len || memcmp(only, job.data, job.len));
+}
+
+static int check_hello(const struct wire_hello *hello, struct err *e)
+{
+	for (size_t i = 0; i < hello->job.len; i++)
+		if ((unsigned char)hello->job.data[i] < 0x20)
+			return err_set(e, ERR_PROTOCOL,
+				       "HELLO: the job's id is not printable");
+	if (hello->role < WIRE_AGENT || hello->role > WIRE_TOOL)
+		return err_set(e, ERR_PROTOCOL, "HELLO: role %u does not exist",
+			       hello->role);
+	return 0;
+}
+
+static int admit_agent(struct peer *m, const struct wire_hello *hello,
+		       struct err *e)
+{
+	if (m->server->agentless)
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s serves a job without agents",
+			       m->server->endpoint);
+	if (is_another(m, hello->job))
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s serves another job only",
+			       m->server->endpoint);
+	m->job_id = strndup(hello->job.data, hello->job.len);
+	m->host = strndup(hello->host.data, hello->host.len);
+	if (!m->job_id)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	m->lease_ms = m->server->lease_ms;
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	return 0;
+}
+
+int request_admit(struct peer *m, const struct wire_hello *hello, struct err *e)
+{
+	int rc = check_hello(hello, e);
+
+	/* An agent may come again: the next server will be here. A worker is
+	 * told how its round ended, as long as we are here. */
+	if (rc == 0 && (m->server->draining ||
+			(m->server->is_ending && hello->role == WIRE_AGENT)))
+		rc = err_set(e, ERR_ABORTED,
+			     "the rendezvous server at %s stops",
+			     m->server->endpoint);
+	if (rc == 0 && m->is_refused)
+		rc = limits_full(m->server, e);
+	if (rc == 0 && m->server->leadership)
+		rc = leadership_check(m->server->leadership, e);
+	if (rc == 0)
+		rc = limits_check_tenant(m, hello->job, e);
+	if (rc < 0) {
+		m->server->counts.refused_hello++;
+		return rc;
+	}
+	if (hello->role == WIRE_WORKER)
+		rc = hosted_job_admit_worker(m, hello, e);
+	else if (hello->role == WIRE_TOOL)
+		rc = dump_hello(m, hello, e);
+	else
+		rc = admit_agent(m, hello, e);
+	if (rc < 0)
+		return rc;
+	m->role = hello->role;
+	conn_accept(&m->conn);
+	return 0;
+}
+
+/* A connection stands for one node, also when that has left. */
+static int check_node(const struct peer *m, const struct wire_join *join,
+		      struct err *e)
+{
+	struct slice own;
+
+	if (!m->node)
+		return 0;
+	own = job_node_id(m->node);
+	if (own.len == join->node_id.len &&
+	    !memcmp(own.data, join->node_id.data, own.len))
+		return 0;
+	return err_set(e, ERR_PROTOCOL,
+		       "JOIN as node %.*s on the connection "
+		       "of node %.*s",
+		       SLICE_FMT(join->node_id), SLICE_FMT(own));
+}
+
+/* The job that it joins; NULL and e: there is none for it. */
+static struct hosted_job *job_to_join(struct peer *m, struct err *e)
+{
+	struct server *s = m->server;
+	struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
+	int rc;
+
+	if (m->hosted)
+		return m->hosted;
+	rc = h ? limits_check_client(h, e) : limits_check_job(s, m->job_id, e);
+	if (rc < 0)
+		return NULL;
+	h = hosted_job_for_join(s, SLICE_STR(m->job_id));
+	if (!h)
+		err_set(e, -ENOMEM, "the rendezvous server is out of memory");
+	return h;
+}
+
+/* What can fail comes first: once the job has taken the node, that is so, and
+ * written down. */
+static int join(struct peer *m, struct hosted_job *h,
+		const struct wire_frame *f, const struct wire_join *j,
+		struct err *e)
+{
+	struct addr_owner addrs = {NULL};
+	int rc = voucher_prepare(h, m, &j->addrs, &addrs, e);
+
+	if (rc < 0)
+		return rc;
+	rc = job_event_take(h, &m->node, m, f, e);
+	if (rc < 0)
+		voucher_drop(&h->vouchers, &addrs);
+	else
+		voucher_settle(h, m, &addrs);
+	return rc;
+}
+
+/* It came when the others had done everything, as a spare may that was not
+ * needed. */
+static int is_late(const struct peer *m, const struct hosted_job *h)
+{
+	return !m->hosted && job_state(h->job) == JOB_OVER;
+}
+
+static int tell_late(struct peer *m, const struct hosted_job *h,
+		     const struct wire_frame *f)
+{
+	uint64_t now = uv_now(m->server->loop);
+
+	reply_empty(m, f);
+	wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
+		     job_end(h->job));
+	m->close_at = now + SERVER_CLOSE_MS;
+	conn_due(&m->conn, now + 1);
+	return 0;
+}
+
+static int on_join(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	struct hosted_job *h;
+	struct wire_join j;
+	int rc = wire_get_join(f, &j, e);
+
+	if (rc == 0)
+		rc = check_node(m, &j, e);
+	if (rc < 0)
+		return rc;
+	h = job_to_join(m, e);
+	if (!h)
+		return e->code;
+	if (is_late(m, h))
+		return tell_late(m, h, f);
+	rc = join(m, h, f, &j, e);
+	if (rc < 0) {
+		hosted_job_free_if_empty(h);
+		return rc;
+	}
+	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
+	m->waited = (struct waited){.since = uv_now(m->server->loop)};
+	m->lease_ms = j.lease_ms ? j.lease_ms : m->server->lease_ms;
+	peer_extend_lease(m);
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	/* STATE or START follows, soon: a thousand who come at once are told in
+	 * one packet each */
+	wire_put_empty(conn_out_later(&m->conn), f->type, WIRE_REPLY, f->id);
+	hosted_job_send_state(h);
+	if (m->server->jobs_end)
+		job_event_stopped(h, m->server->why);
+	hosted_job_act(h);
+	return 0;
+}
+
+static int take_event(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	int rc = job_event_take(m->hosted, &m->node, m, f, e);
+
+	/* also where it failed for want of memory: what that ends, ends here */
+	if (rc != ERR_PROTOCOL)
+		hosted_job_act(m->hosted);
+	return rc;
+}
+
+/* What a node says of its workers: EXITED, FAILED. */
+static int on_event(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	if (m->node)
+		return take_event(m, f, e);
+	return err_set(e, ERR_PROTOCOL, "%s from an agent that has not joined",
+		       wire_type_name(f->type));
+}
+
+/* LEAVE, STOP: one that says so before it has joined leaves nothing. */
+static int on_going(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	return m->node ? take_event(m, f, e) : 0;
+}
+
+/* That this server is there needs no keeping: while etcd takes its time, as it
+ * elects, nobody is to believe it dead. */
+static int on_ping(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	struct buf b = BUF_INIT(WIRE_HEADER_SIZE);
+	int said;
+
+	if (!m->server->leadership ||
+	    !leadership_is_sure(m->server->leadership))
+		return reply_empty(m, f);
+	wire_put_empty(&b, f->type, WIRE_REPLY, f->id);
+	said = !b.failed && conn_send_unheld(&m->conn, SLICE(b.data, b.len));
+	buf_release(&b);
+	return said ? 0 : reply_empty(m, f);
+}
+
+static int on_session(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	int rc = session_request(&m->session, f, e);
+
+	if (m->hosted)
+		store_answer_all(m->hosted->store);
+	if (m->session.nparked)
+		wait_report_begin(m->server);
+	return rc;
+}
+
+/* How a rank of an agent ends is the agent's to say. */
+static int on_left(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	if (m->hosted && m->hosted->agentless)
+		agentless_job_left(m->hosted, m, "said that it leaves");
+	return 0;
+}
+
+/* Who may send what, as what. Role 0 is a client before its HELLO. */
+struct rule {
+	int role;
+	enum wire_kind kind;
+	handler *run;
+};
+
+static const struct rule rules[] = {
+	[WIRE_HELLO] = {0, WIRE_REQUEST, admission_hello},
+	[WIRE_JOIN] = {WIRE_AGENT, WIRE_REQUEST, on_join},
+	[WIRE_EXITED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
+	[WIRE_FAILED] = {WIRE_AGENT, WIRE_NOTICE, on_event},
+	[WIRE_LEAVE] = {WIRE_AGENT, WIRE_NOTICE, on_going},
+	[WIRE_STOP] = {WIRE_AGENT, WIRE_NOTICE, on_going},
+	[WIRE_RESUME] = {WIRE_AGENT, WIRE_REQUEST, resume_take},
+	[WIRE_VOUCHED] = {WIRE_AGENT, WIRE_NOTICE, voucher_answer},
+	[WIRE_PING] = {WIRE_AGENT, WIRE_REQUEST, on_ping},
+	[WIRE_GOODBYE] = {WIRE_WORKER, WIRE_NOTICE, on_left},
+	[WIRE_DUMP] = {WIRE_TOOL, WIRE_REQUEST, dump_start},
+	[WIRE_STATUS] = {WIRE_TOOL, WIRE_REQUEST, status_take},
+	[WIRE_DUMP_REPLY] = {WIRE_AGENT, WIRE_NOTICE, dump_page},
+};
+
+static struct rule rule_for(enum wire_type type)
+{
+	if (session_takes(type))
+		return (struct rule){WIRE_WORKER, WIRE_REQUEST, on_session};
+	if ((size_t)type < sizeof(rules) / sizeof(rules[0]))
+		return rules[type];
+	return (struct rule){0, 0, NULL};
+}
+
+static int check_rule(const struct peer *m, const struct rule *r,
+		      const struct wire_frame *f, struct err *e)
+{
+	static const char *const who[] = {"a client before its proof",
+					  "an agent", "a worker", "a tool"};
+
+	if (r->run && r->role == m->role && r->kind == f->kind)
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "%s, kind %d, from %s: not allowed",
+		       wire_type_name(f->type), (int)f->kind, who[m->role]);
+}
+
+void request_take(struct peer *m, const struct wire_frame *f)
+{
+	struct rule r = rule_for(f->type);
+	struct err e;
+	struct wire_error reply;
+	char why[ERR_TEXT_MAX + 32];
+	int rc;
+
+	err_init(&e);
+	rc = check_rule(m, &r, f, &e);
+	m->server->counts.requests[f->type]++;
+	if (rc == 0)
+		rc = r.run(m, f, &e);
+	if (rc == ERR_PROTOCOL) {
+		snprintf(why, sizeof(why), "it broke the protocol: %s", e.text);
+		conn_refuse(&m->conn, rc, e.text);
+		/* munge, or etcd, may just be asked about it */
+		admission_leave(m);
+		standby_forget(m);
+		peer_lose(m, why);
+	} else if (rc < 0) {
+		reply = (struct wire_error){rc, SLICE_STR(e.text)};
+		wire_put_error(conn_out(&m->conn), f->type, WIRE_ERROR_REPLY,
+			       f->id, &reply);
+	}
+}

@@ -1,0 +1,362 @@
+/* client_handshake.c: one client, one connection, up to the first frame that
+ * both believe. */
+#include "rendezvous/auth/client_handshake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+enum { GRANT_SIZE = 2 * PROOF_SIZE };
+
+static struct slice job_of(const struct handshake *h)
+{
+	struct reader r;
+
+	reader_init(&r, SLICE(h->hello.data, h->hello.len));
+	reader_u8(&r); /* its role */
+	return reader_slice(&r);
+}
+
+static struct proof_talk talk_of(const struct handshake *h)
+{
+	return (struct proof_talk){
+		SLICE(h->greeting, sizeof(h->greeting)),
+		SLICE(h->hello.data, h->hello.len)};
+}
+
+/* HELLO's body as far as it is known before the greeting: all but the proof. */
+static int put_hello(struct handshake *h, const struct wire_hello *hello,
+		     struct err *e)
+{
+	unsigned char nonce[WIRE_NONCE_SIZE];
+	struct wire_hello full = *hello;
+	struct buf *b = &h->hello;
+	int rc = random_bytes(nonce, sizeof(nonce), e);
+
+	if (rc >= 0 && !full.session)
+		rc = random_bytes(&full.session, sizeof(full.session), e);
+	if (rc < 0)
+		return rc;
+	full.method = (uint8_t)h->auth->methods;
+	full.nonce = SLICE((const char *)nonce, sizeof(nonce));
+	full.proof = SLICE("", 0);
+	wire_put_hello(b, WIRE_HELLO, WIRE_REQUEST, 1, &full);
+	if (b->failed)
+		return err_set(e, b->failed, "%s", b->failed == -ENOMEM
+			       ? "no memory to say which job this is"
+			       : "a job or host name that is too long");
+	buf_consume(b, WIRE_HEADER_SIZE);
+	b->len -= 4; /* the empty proof */
+	return 0;
+}
+
+int handshake_init(struct handshake *h, const struct auth *auth,
+		   const struct wire_hello *hello, struct err *e)
+{
+	*h = (struct handshake){.auth = auth};
+	buf_init(&h->hello, WIRE_HEADER_SIZE + WIRE_HELLO_MAX);
+	if (auth->methods == WIRE_BY_SECRET) {
+		if (auth->is_key)
+			h->key = auth->secret;
+		else
+			proof_job_key(&h->key, &auth->secret, hello->job);
+	}
+	return put_hello(h, hello, e);
+}
+
+int handshake_anew(struct handshake *h, struct err *e)
+{
+	struct buf *b = &h->hello;
+	size_t nonce = b->len - WIRE_NONCE_SIZE; /* it is the last field */
+	int rc = random_bytes(b->data + nonce, WIRE_NONCE_SIZE, e);
+
+	cipher_wipe(&h->cipher);
+	h->answered = 0;
+	return rc < 0 ? rc : 0;
+}
+
+void handshake_release(struct handshake *h)
+{
+	buf_release(&h->hello);
+	proof_wipe(&h->key, sizeof(h->key));
+	proof_wipe(&h->question, sizeof(h->question));
+	cipher_wipe(&h->cipher);
+}
+
+/* ---- which proof ---- */
+
+static int wants_another(const struct handshake *h, unsigned theirs,
+			 struct err *e)
+{
+	unsigned ours = h->auth->methods;
+
+	if (theirs & WIRE_NO_PROOF)
+		return err_set(e, ERR_PROOF, "it lets everybody in (--auth "
+			       "none), and this program tells nothing to who "
+			       "proves nothing: start both with --auth none, "
+			       "or the server without");
+	if (ours & WIRE_NO_PROOF)
+		return err_set(e, ERR_PROOF, "it wants a proof of who joins, "
+			       "and here is none (--auth none, or no "
+			       "DDP_JOB_KEY): start all nodes the same way");
+	if ((theirs & WIRE_BY_MUNGE) && h->auth->without_munge)
+		return err_set(e, ERR_PROOF, "it takes munge's word for who "
+			       "joins, and here it is known by %s; make munge "
+			       "work here, or give all nodes the same "
+			       "--token-file FILE",
+			       h->auth->from);
+	if (theirs & WIRE_BY_MUNGE)
+		return err_set(e, ERR_PROOF, "it takes munge's word for who "
+			       "joins, and here munge is not asked (%s): is "
+			       "munged down on this node? Start it (systemctl "
+			       "start munge), or give all nodes the same "
+			       "--token-file FILE", h->auth->from);
+	return err_set(e, ERR_PROOF, "it wants to see a secret (a token, or the"
+		       " user's key file), and here munge is asked: is munged "
+		       "down, or libmunge.so.2 missing, where it runs? Start "
+		       "or install it there, or give all nodes the same "
+		       "--token-file FILE");
+}
+
+/* A user's secret is none that a server of munge's knows; what was handed to us
+ * by who started it is. */
+static int check_method(const struct handshake *h, unsigned theirs,
+			struct err *e)
+{
+	if ((theirs & WIRE_BY_MUNGE) && h->auth->methods == WIRE_BY_SECRET &&
+	    !h->auth->handed)
+		return wants_another(h, theirs, e);
+	return theirs & h->auth->methods ? 0 : wants_another(h, theirs, e);
+}
+
+/* h->question, if it has no answer yet: 0 or what munge says; -EAGAIN: the
+ * owner asks. */
+static int ask(struct handshake *h, struct err *e)
+{
+	struct credential_question *q = &h->question;
+
+	if (!h->answered && h->defers)
+		return -EAGAIN;
+	if (!h->answered)
+		credential_ask(q);
+	h->answered = 0;
+	return q->rc < 0 ? err_set(e, q->rc, "%s", q->why.text) : 0;
+}
+
+static int make_proof(struct handshake *h, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	struct credential_question *q = &h->question;
+	struct proof p;
+	int rc;
+
+	h->proof_size = 0;
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return 0;
+	if (h->auth->methods == WIRE_BY_SECRET) {
+		proof_of_client(&p, &h->key, &t);
+		memcpy(h->proof, p.bytes, PROOF_SIZE);
+		h->proof_size = PROOF_SIZE;
+		return 0;
+	}
+	proof_hash(&p, &t);
+	/* no secret is in it: who may not take it can still say whose it is */
+	if (!h->answered)
+		credential_to_make(q, SLICE((const char *)p.bytes, PROOF_SIZE),
+				   CREDENTIAL_FOR_ALL);
+	rc = ask(h, e);
+	if (rc < 0)
+		return rc;
+	h->proof_size = strlen(q->text);
+	memcpy(h->proof, q->text, h->proof_size);
+	return 0;
+}
+
+/* The job's id is in HELLO, which is there from the beginning. */
+static int is_ours(const struct handshake *h)
+{
+	const char *nonce = h->greeting + WIRE_PREFACE_SIZE;
+	char which[WIRE_WHICH_SIZE];
+
+	proof_which(which, nonce, job_of(h));
+	return memcmp(which, nonce + WIRE_NONCE_SIZE, sizeof(which)) == 0;
+}
+
+long handshake_greeted(struct handshake *h, struct slice in, struct buf *out,
+		       struct err *e)
+{
+	unsigned methods;
+	size_t mark;
+	int rc = wire_get_greeting(in, &methods, e);
+
+	/* as far as this it is the same in all versions */
+	h->other_version = rc < 0 && in.len > WIRE_MARK_SIZE &&
+			   !memcmp(in.data, wire_preface, WIRE_MARK_SIZE);
+	if (rc <= 0)
+		return rc;
+	memcpy(h->greeting, in.data, sizeof(h->greeting));
+	h->ours = is_ours(h);
+	rc = check_method(h, methods, e);
+	if (rc == 0)
+		rc = make_proof(h, e);
+	if (rc < 0)
+		return rc;
+	mark = wire_begin(out, WIRE_HELLO, WIRE_REQUEST, 1);
+	buf_put(out, h->hello.data, h->hello.len);
+	buf_put_slice(out, SLICE(h->proof, h->proof_size));
+	wire_end(out, mark);
+	if (out->failed)
+		return err_set(e, out->failed, "cannot answer its greeting: %s",
+			       err_name(out->failed));
+	return WIRE_GREETING_SIZE;
+}
+
+/* ---- the server's ---- */
+
+/* munge says whose server it is; what it grants is the job's key. */
+static int take_key(struct handshake *h, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	const struct credential_question *q = &h->question;
+	struct proof want;
+
+	if (q->uid != geteuid())
+		return err_set(e, ERR_PROOF, "it runs as user %u, not as %u as "
+			       "this program does: it is no server of ours; "
+			       "choose another port", (unsigned)q->uid,
+			       (unsigned)geteuid());
+	proof_hash_grant(&want, &t, SLICE(h->proof, h->proof_size));
+	if (q->size != GRANT_SIZE ||
+	    !proof_same(&want, SLICE((char *)q->payload, PROOF_SIZE)))
+		return err_set(e, ERR_PROOF, "it sent the munge credential of "
+			       "another connection");
+	memcpy(h->key.bytes, q->payload + PROOF_SIZE, PROOF_SIZE);
+	return 0;
+}
+
+static int take_grant(struct handshake *h, const struct wire_welcome *w,
+		      struct err *e)
+{
+	struct credential_question *q = &h->question;
+	int rc = 0;
+
+	if (!h->answered)
+		rc = credential_to_read(q, w->grant, e);
+	if (rc == 0)
+		rc = ask(h, e);
+	if (rc == 0)
+		rc = take_key(h, e);
+	if (rc != -EAGAIN)
+		proof_wipe(q->payload, sizeof(q->payload));
+	return rc;
+}
+
+static int check_server(struct handshake *h, const struct wire_frame *f,
+			const struct wire_welcome *w, struct err *e)
+{
+	const struct proof_talk t = talk_of(h);
+	struct proof want;
+	int rc = 0;
+
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return 0;
+	if (h->auth->methods == WIRE_BY_MUNGE)
+		rc = take_grant(h, w, e);
+	if (rc < 0)
+		return rc;
+	proof_of_server(&want, &h->key, &t, SLICE(h->proof, h->proof_size),
+			wire_signed(f->body, w->proof));
+	if (proof_same(&want, w->proof))
+		return 0;
+	return err_set(e, ERR_PROOF, "it does not hold the secret of this job "
+		       "itself (ours is from %s): something else poses as the "
+		       "server there; choose another port, and look who "
+		       "listens", h->auth->from);
+}
+
+/* What follows is under keys of this connection alone. */
+static void start_cipher(struct handshake *h, const struct wire_frame *f,
+			 const struct wire_welcome *w)
+{
+	const struct proof_talk t = talk_of(h);
+	struct proof of_client, of_server;
+
+	if (h->auth->methods == WIRE_NO_PROOF)
+		return;
+	proof_stream_keys(&of_client, &of_server, &h->key, &t,
+			  SLICE(h->proof, h->proof_size),
+			  wire_signed(f->body, w->proof));
+	cipher_start(&h->cipher, CIPHER_CLIENT, &of_client, &of_server);
+	proof_wipe(&of_client, sizeof(of_client));
+	proof_wipe(&of_server, sizeof(of_server));
+}
+
+int handshake_welcomed(struct handshake *h, const struct wire_frame *f,
+		       struct wire_frame *refusal, struct err *e)
+{
+	struct wire_welcome w;
+	int rc;
+
+	if (f->type != WIRE_HELLO || f->kind != WIRE_REPLY || f->id != 1)
+		return err_set(e, ERR_PROTOCOL, "%s came before its WELCOME",
+			       wire_type_name(f->type));
+	rc = wire_get_welcome(f, &w, e);
+	if (rc == 0)
+		rc = check_server(h, f, &w, e);
+	if (rc < 0)
+		return rc;
+	if (!w.code) {
+		start_cipher(h, f, &w);
+		return 1;
+	}
+	/* code and text lie there as in an error reply */
+	*refusal = (struct wire_frame){
+		WIRE_HELLO, WIRE_ERROR_REPLY, 1,
+		SLICE(w.text.data - 8, w.text.len + 8)};
+	return 0;
+}
+
+int handshake_elsewhere(const struct wire_frame *refusal,
+			struct endpoint *there, struct err *e)
+{
+	char text[SOCK_TEXT_MAX];
+	struct wire_error m;
+
+	if (wire_get_error(refusal, &m, NULL) < 0 ||
+	    (m.code != ERR_MOVED && m.code != ERR_NOT_YET &&
+	     m.code != ERR_NO_ETCD))
+		return 0;
+	if (m.code != ERR_MOVED)
+		return err_set(e, m.code, "%.*s", SLICE_FMT(m.text));
+	snprintf(text, sizeof(text), "%.*s", SLICE_FMT(m.text));
+	if (endpoint_parse(there, text, 0, NULL) < 0 || !there->port)
+		return err_set(e, ERR_PROTOCOL, "it says that the server is at "
+			       "'%s', which is no ADDRESS:PORT", text);
+	return ERR_MOVED;
+}
+
+void handshake_explain(const struct handshake *h, char *text, size_t size)
+{
+	if (h->auth->methods == WIRE_NO_PROOF)
+		snprintf(text, size, "it closed the connection instead of an "
+			 "answer");
+	else if (h->auth->methods == WIRE_BY_MUNGE)
+		snprintf(text, size, "it closed the connection on our munge "
+			 "credential: it runs as another user than %u, or "
+			 "munged there does not answer, or does not accept it "
+			 "(its clock, its key)",
+			 (unsigned)geteuid());
+	else if (h->auth->is_key)
+		snprintf(text, size, "it closed the connection on our proof: "
+			 "the key that we have (%s) is of another job, or of "
+			 "another server's", h->auth->from);
+	else
+		snprintf(text, size, "it closed the connection on our proof: "
+			 "its secret is another one than ours (from %s); give "
+			 "all nodes the same DDP_TOKEN or --token-file FILE, "
+			 "or a home directory that they share",
+			 h->auth->from);
+}

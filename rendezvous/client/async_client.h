@@ -1,0 +1,114 @@
+/* async_client.h: a non-blocking connection to the rendezvous server on a libuv
+ * loop, for the agent and for tools. Turns bytes into frames and frames into
+ * bytes; what they mean is its owner's business. Where the ddprdzv that it was
+ * sent to says that the job's server is another one it goes there by itself,
+ * once. */
+#ifndef RENDEZVOUS_ASYNC_CLIENT_H
+#define RENDEZVOUS_ASYNC_CLIENT_H
+
+#include "base/loop.h"
+#include "base/sock.h"
+#include "rendezvous/auth/client_handshake.h"
+#include "rendezvous/wire.h"
+
+struct async_client;
+
+enum { LINK_PATIENCE_MS = 100 };
+
+struct async_client_events {
+	/* Both have proved that they belong to the job, and it takes us. */
+	void (*on_open)(struct async_client *l);
+	/* A frame; valid until return. The owner may call async_client_close in
+	 * it. */
+	void (*on_frame)(struct async_client *l, const struct wire_frame *f);
+	/* Could not connect, lost, closed by the peer, broke the protocol, or
+	 * one of us has no proof for the other (ERR_PROOF; ERR_REFUSED where
+	 * the server closed on ours, which it may have done as it died), or the
+	 * job has no server yet (ERR_NOT_YET; ERR_NO_ETCD: nobody can say who
+	 * it is): code and text say which. Called once, and not after
+	 * async_client_close. */
+	void (*on_lost)(struct async_client *l, const struct err *why);
+	/* After async_client_close: the memory may be freed or used again. */
+	void (*on_closed)(struct async_client *l);
+};
+
+struct async_client {
+	void *owner; /* the caller's */
+	const struct async_client_events *events;
+	uv_loop_t *loop;
+	uv_tcp_t tcp;
+	uv_connect_t connect;
+	struct sock_addr addr; /* of the server: the one that it moved to */
+	struct handshake hand; /* with the job's key, once it is open, and the
+				* cipher of all that follows */
+	struct buf in;
+	struct buf raw;     /* records that have come, where there is one */
+	struct buf sealed;  /* records of out; empty in between */
+	struct buf out;     /* being filled; waits for the server's proof */
+	struct buf sending; /* in uv_write's hands */
+	uv_write_t write;
+	int state;
+	int speaks;      /* the preface has been said, or will be at once */
+	int moved;       /* it was sent elsewhere, and went */
+	int told;        /* it was lost by the server's own last word */
+	struct credential_thread *munge; /* is asked now */
+	int unsent;      /* the error of a write, which is its end */
+	int refused;     /* the error of a connect that failed at once */
+	int handle_gone; /* tcp went through its close for that */
+};
+
+/* Starts connecting, to say preface and HELLO (id 1) when the greeting has
+ * come, as it does by itself. auth must outlive l; its hello need not. 0, or an
+ * error before anything was started (out of memory; then on_closed is not
+ * called). A connect that fails at once is an on_lost too, from the loop. l is
+ * zeroed by us; set owner after. */
+int async_client_start(struct async_client *l, uv_loop_t *loop,
+		       const struct sock_addr *addr,
+		       const struct wire_hello *hello, const struct auth *auth,
+		       const struct async_client_events *events, struct err *e);
+
+/* No greeting has come in LINK_PATIENCE_MS: says the preface now. What is no
+ * server of ours may have an answer to it that tells more than its silence. */
+void async_client_speak(struct async_client *l);
+
+/* The buffer to put frames into; then async_client_flush sends what is there.
+ */
+struct buf *async_client_out(struct async_client *l);
+void async_client_flush(struct async_client *l);
+
+/* Our end of the connection, as the server sees it without NAT. */
+int async_client_local_addr(struct async_client *l, struct sock_addr *out);
+
+/* Sends what is queued, then closes; on_closed follows, later (at once where no
+ * connection was ever begun). Idempotent. */
+void async_client_close(struct async_client *l);
+/* The same at once, whatever is queued: nobody is there to read it. */
+void async_client_drop(struct async_client *l);
+/* The same, and tears the connection: the server hears that it is over without
+ * our having left. */
+static inline void async_client_tear(struct async_client *l)
+{
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&l->tcp, &fd) == 0)
+		sock_reset_at_close(fd);
+	async_client_drop(l);
+}
+/* 1: what we sent is not acknowledged by the server's host, and has been sent
+ * again. */
+static inline int async_client_is_stalled(const struct async_client *l)
+{
+	uv_os_fd_t fd;
+
+	return uv_fileno((const uv_handle_t *)&l->tcp, &fd) == 0 &&
+	       sock_is_stalled(fd);
+}
+/* 0 while the connection is still being made. */
+int async_client_is_connected(const struct async_client *l);
+/* 0, or munge is being asked and the server waits for us: ERR_PROOF, if the
+ * time for that is over. */
+int async_client_munge_is_late(const struct async_client *l, struct err *e);
+/* 1: the server has our munge credential, and asks its own munged. */
+int async_client_is_checked(const struct async_client *l);
+
+#endif

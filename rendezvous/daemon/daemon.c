@@ -1,0 +1,589 @@
+/* daemon.c: accepting clients, leases, signals and the end. What a client sends
+ * is request.c's. */
+#include "rendezvous/daemon/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/signal_name.h"
+#include "base/sock.h"
+#include "rendezvous/admission/admission.h"
+#include "rendezvous/admission/request.h"
+#include "rendezvous/admission/standby.h"
+#include "rendezvous/daemon/elected_server.h"
+#include "rendezvous/daemon/metrics.h"
+#include "rendezvous/election/leadership.h"
+#include "rendezvous/query/dump.h"
+#include "rendezvous/query/wait_report.h"
+#include "rendezvous/recovery/recovery.h"
+#include "rendezvous/recovery/resume.h"
+#include "rendezvous/server/agentless_job.h"
+#include "rendezvous/server/hosted_job.h"
+#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/limits.h"
+#include "rendezvous/server/service_notify.h"
+#include "rendezvous/vouching/torch_home.h"
+#include "rendezvous/vouching/voucher.h"
+
+enum {
+	DRAIN_MS = 5000,     /* from the end of the parent to ours */
+	LAST_WORDS_MS = 200, /* what was sent before it arrives */
+};
+
+static void exit_if_drained(struct server *s);
+static void end_if_guests_gone(struct server *s);
+
+/* ---- a client ---- */
+
+static void on_frame(struct conn *c, const struct wire_frame *f)
+{
+	request_take(peer_of(c), f);
+}
+
+static void lose_silent(struct peer *m, uint64_t silent_ms)
+{
+	char why[64], told[128];
+
+	m->server->counts.leases_lost++;
+	snprintf(why, sizeof(why), "not heard from for %.1f s",
+		 (double)silent_ms / 1e3);
+	/* it may read this later: it was it that was silent, not we */
+	snprintf(told, sizeof(told),
+		 "this node was %s; was it stopped, or its "
+		 "network down?",
+		 why);
+	conn_refuse(&m->conn, ERR_TIMEOUT, told);
+	m->conn.silent = 1;
+	peer_lose(m, why);
+}
+
+/* An agent's lease. If this process itself was held up (stopped, swapped out)
+ * the agent's signs of life may lie unread in the socket: so when a lease ends
+ * the loop gets one more turn to read them. */
+static void agent_on_due(struct peer *m)
+{
+	uint64_t now = uv_now(m->server->loop);
+	uint64_t heard = m->conn.heard, ends;
+
+	/* stopped with Ctrl-Z, say: it may go on when it likes; or it is we
+	 * who do not listen */
+	if (conn_is_stopped(&m->conn) ||
+	    (m->node && job_node_is_alone(m->hosted->job, m->node)))
+		heard = now;
+	ends = heard + m->lease_ms;
+	if (m->close_at && now >= m->close_at) {
+		conn_finish(&m->conn);
+		peer_lose(m, "its connection closed");
+	} else if (now < ends) {
+		m->is_suspect = 0;
+		if (m->close_at && m->close_at < ends)
+			ends = m->close_at;
+		conn_due(&m->conn, ends);
+	} else if (!m->is_suspect) {
+		m->is_suspect = 1;
+		conn_due(&m->conn, now + SERVER_SUSPECT_MS);
+	} else {
+		lose_silent(m, m->lease_ms);
+	}
+}
+
+static void on_due(struct conn *c)
+{
+	struct peer *m = peer_of(c);
+
+	if (!m->role) {
+		admission_on_due(m);
+	} else if (m->role == WIRE_AGENT) {
+		agent_on_due(m);
+	} else if (m->role == WIRE_TOOL) {
+		dump_on_due(m);
+	} else if (m->hosted) {
+		session_on_due(&m->session);
+		store_answer_all(m->hosted->store);
+	}
+}
+
+static void on_strange(struct conn *c, const char *why)
+{
+	admission_tell_strange(peer_of(c), why);
+}
+
+static void on_gone(struct conn *c, const char *why)
+{
+	struct peer *m = peer_of(c);
+
+	/* munge may speak, and etcd, before the handle is closed */
+	admission_on_gone(m);
+	standby_forget(m);
+	if (!c->reset || !resume_await(m, why))
+		peer_lose(m, why);
+}
+
+static void on_closed(struct conn *c)
+{
+	struct peer *m = peer_of(c);
+	struct server *s = m->server;
+
+	dump_forget(m, "its connection closed");
+	admission_leave(m);
+	standby_forget(m);
+	*m->pprev = m->next;
+	if (m->next)
+		m->next->pprev = m->pprev;
+	free(m->job_id);
+	free(m->host);
+	free(m);
+	end_if_guests_gone(s);
+	exit_if_drained(s);
+}
+
+static const struct conn_events conn_events = {
+	.on_frame = on_frame,
+	.on_due = on_due,
+	.on_strange = on_strange,
+	.on_gone = on_gone,
+	.on_closed = on_closed,
+};
+
+static enum listener_answer on_connection(struct listener *l, int fd,
+					  int scarce)
+{
+	struct server *s = l->owner;
+	struct peer *m;
+	int full;
+
+	if (!admission_has_room(s))
+		return LISTENER_WAITS;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return LISTENER_NO_MEMORY;
+	m->server = s;
+	m->next = s->peers;
+	if (m->next)
+		m->next->pprev = &m->next;
+	m->pprev = &s->peers;
+	s->peers = m;
+	if (conn_open(&m->conn, &s->pool, &conn_events,
+		      WIRE_HEADER_SIZE + WIRE_BODY_MAX, fd) < 0)
+		return LISTENER_TOOK;
+	s->counts.accepted++;
+	full = limits_accepted(s, m, scarce);
+	if (full < 0) {
+		conn_drop(&m->conn);
+		return LISTENER_TOOK;
+	}
+	admission_enter(m);
+	m->is_refused = full;
+	if (full) /* its place is another's soon */
+		conn_due(&m->conn, uv_now(s->loop) + ADMISSION_GRACE_MS);
+	/* before it has said a word: so its HELLO comes with its preface */
+	admission_greet(m);
+	conn_flush_all(&s->pool);
+	return LISTENER_TOOK;
+}
+
+/* Somebody has left the door while another waited before it. */
+static void on_room(struct server *s)
+{
+	for (int i = 0; i < s->nlisteners && !s->draining; i++)
+		listener_again(&s->listeners[i]);
+}
+
+/* ---- the end ---- */
+
+static void close_handle(uv_handle_t *h)
+{
+	if (!uv_is_closing(h))
+		uv_close(h, NULL);
+}
+
+/* Another ddprdzv serves them from now on, where there is one. */
+static int goes_on_elsewhere(const struct server *s)
+{
+	struct hash_table *jobs = (struct hash_table *)&s->by_number;
+	struct hash_item *at = NULL;
+
+	if (!s->leadership || leadership_check(s->leadership, NULL) < 0)
+		return s->leadership != NULL;
+	while ((at = hash_table_next(jobs, at)))
+		if (job_state(hosted_job_of_number(at)->job) != JOB_OVER)
+			return 1;
+	return 0;
+}
+
+static void on_resigned(void *server)
+{
+	exit_if_drained(server);
+}
+
+/* The loop ends when no handle is open. */
+static void exit_if_drained(struct server *s)
+{
+	struct hash_item *at;
+
+	if (!s->draining || s->peers || s->closing)
+		return;
+	if (s->leadership) {
+		leadership_leave(s->leadership, !goes_on_elsewhere(s),
+				 on_resigned);
+		return;
+	}
+	s->closing = 1;
+	if (s->agentless)
+		agentless_job_close(s->agentless);
+	/* those whose nodes have not come back */
+	while ((at = hash_table_next(&s->by_number, NULL)))
+		hosted_job_drop(hosted_job_of_number(at));
+	close_handle((uv_handle_t *)&s->drain_timer);
+	wait_report_close(s);
+	limits_close(s);
+	metrics_close(s);
+	service_notify_close(s);
+	standby_close(s);
+	if (s->has_parent) {
+		close_handle((uv_handle_t *)&s->parent.pipe);
+	} else {
+		close_handle((uv_handle_t *)&s->term);
+		close_handle((uv_handle_t *)&s->interrupt);
+	}
+}
+
+static void end_jobs(struct server *s)
+{
+	struct hash_item *at = NULL;
+	struct hosted_job *h;
+
+	while ((at = hash_table_next(&s->by_number, at))) {
+		h = hosted_job_of_number(at);
+		if (h == s->agentless)
+			continue;
+		job_event_stopped(h, s->why);
+		hosted_job_act(h);
+	}
+}
+
+static void stop_jobs(struct server *s)
+{
+	struct peer *m, *next;
+
+	s->has_stopped_jobs = 1;
+	end_jobs(s);
+	/* Who has no job has nothing to be told */
+	for (m = s->peers; m; m = next) {
+		next = m->next;
+		if (!m->hosted)
+			conn_finish(&m->conn);
+	}
+	conn_flush_all(&s->pool);
+}
+
+static void drop_members(struct server *s)
+{
+	struct peer *m;
+
+	for (m = s->peers; m; m = m->next) {
+		admission_leave(m);
+		standby_forget(m);
+		peer_lose(m, "its connection closed");
+		conn_drop(&m->conn);
+	}
+	exit_if_drained(s);
+}
+
+static void on_moved(void *server)
+{
+	drop_members(server);
+}
+
+static void on_drain_timer(uv_timer_t *t)
+{
+	struct server *s = t->data;
+
+	if (!s->has_stopped_jobs && goes_on_elsewhere(s)) {
+		s->has_stopped_jobs = 1;
+		leadership_leave(s->leadership, 0, on_moved);
+	} else if (!s->has_stopped_jobs) {
+		stop_jobs(s);
+		uv_timer_start(t, on_drain_timer, DRAIN_MS, 0);
+	} else {
+		drop_members(s);
+	}
+}
+
+static void close_listeners(struct server *s)
+{
+	for (int i = 0; i < s->nlisteners; i++)
+		listener_close(&s->listeners[i]);
+}
+
+static void set_why(struct server *s, const char *why)
+{
+	snprintf(s->why, sizeof(s->why), "the rendezvous server at %s %s",
+		 s->endpoint, why);
+}
+
+/* Nobody new. A parent that is gone, or was told to go as we were, leaves by
+ * its own connection too, and that says more than our end would: it is given
+ * time to arrive. */
+static void drain(struct server *s, const char *why)
+{
+	if (s->draining)
+		return;
+	s->draining = 1;
+	service_notify_stops(s);
+	set_why(s, why);
+	close_listeners(s);
+	uv_timer_start(&s->drain_timer, on_drain_timer,
+		       s->has_parent ? LAST_WORDS_MS : 0, 0);
+	exit_if_drained(s);
+}
+
+/* Its ranks outlive rank 0 by what they still have to do. */
+static void end_if_guests_gone(struct server *s)
+{
+	if (s->agentless && !s->peers &&
+	    (s->parent_gone || agentless_job_all_gone(s->agentless)))
+		drain(s, "stops: its ranks have gone");
+}
+
+/* The jobs go on without us, and with whoever reads the journal next. */
+static void go_away(struct server *s)
+{
+	journal_writer_commit(&s->writer);
+	journal_writer_close(&s->writer);
+	s->draining = s->has_stopped_jobs = 1;
+	close_listeners(s);
+	drop_members(s);
+}
+
+static void on_signal(uv_signal_t *sig, int number)
+{
+	struct server *s = sig->data;
+	char why[64], name[SIGNAL_NAME_MAX];
+
+	if (s->agentless)
+		return;
+	snprintf(why, sizeof(why), "was told to stop by %s",
+		 signal_name(number, name));
+	log_info("%s", why);
+	if (s->writer.file)
+		go_away(s);
+	else
+		drain(s, why);
+}
+
+static const char parent_is_gone[] =
+	"stops: the ddprun that started it is gone";
+
+static void on_parent_gone(struct server *s)
+{
+	s->parent_gone = 1;
+	end_if_guests_gone(s);
+	if (!s->agentless)
+		drain(s, parent_is_gone);
+}
+
+static void on_last_words(uv_timer_t *t)
+{
+	struct server *s = t->data;
+
+	end_jobs(s);
+	conn_flush_all(&s->pool);
+}
+
+/* As when the parent is gone; but nodes that come late are told how the job
+ * ended. */
+static void on_node_gone(struct server *s)
+{
+	if (s->draining || s->jobs_end)
+		return;
+	s->jobs_end = 1;
+	set_why(s, parent_is_gone);
+	uv_timer_start(&s->drain_timer, on_last_words, LAST_WORDS_MS, 0);
+}
+
+static const struct parent_pipe_events parent_events = {
+	.on_gone = on_parent_gone,
+	.on_node_gone = on_node_gone,
+};
+
+/* ---- begin ---- */
+
+static int watch_signal(struct server *s, uv_signal_t *sig, int number,
+			struct err *e)
+{
+	int rc = uv_signal_init(s->loop, sig);
+
+	sig->data = s;
+	if (rc == 0)
+		rc = uv_signal_start(sig, on_signal, number);
+	return loop_check(rc, e, "cannot watch for signals");
+}
+
+static int listen_with(struct server *s, int fd, struct err *e)
+{
+	struct sock_addr a = {.len = sizeof(a.ss)};
+	struct listener *l = &s->listeners[s->nlisteners];
+	char at[SOCK_TEXT_MAX];
+	int rc;
+
+	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len) < 0)
+		return err_set(e, -errno, "--listen-fd %d is not a socket: %s",
+			       fd, strerror(errno));
+	sock_addr_text(&a, at);
+	if (!s->nlisteners)
+		memcpy(s->endpoint, at, sizeof(at));
+	sock_set_silence_limit(fd, s->pool.silent_ms);
+	*l = (struct listener){.owner = s,
+			       .whose = "the rendezvous server",
+			       .on_connection = on_connection,
+			       .tells = 1};
+	s->nlisteners++;
+	rc = listener_open(l, s->loop, fd);
+	if (rc == 0)
+		rc = listener_start(l);
+	if (rc < 0)
+		return err_set(e, rc, "cannot listen on %s: %s", at,
+			       uv_strerror(rc));
+	return 0;
+}
+
+static int start_listening(struct server *s, const struct daemon_options *o,
+			   struct err *e)
+{
+	int rc = 0;
+
+	for (int i = 0; i < o->listeners && rc == 0; i++)
+		rc = listen_with(s, o->listen_fds[i], e);
+	return rc;
+}
+
+static void close_walked(uv_handle_t *h, void *arg)
+{
+	close_handle(h);
+}
+
+/* It was made, and cannot serve. */
+static void abandon(struct server *s)
+{
+	struct hash_item *at;
+
+	while ((at = hash_table_next(&s->by_number, NULL)))
+		hosted_job_drop(hosted_job_of_number(at));
+	leadership_close(s->leadership);
+	close_listeners(s);
+	uv_walk(s->loop, close_walked, NULL);
+	uv_run(s->loop, UV_RUN_DEFAULT);
+	daemon_free(s);
+}
+
+static int open_journal(struct server *s, const struct daemon_options *o,
+			struct err *e)
+{
+	int rc = 0;
+
+	s->pool.commit = journal_writer_commit;
+	s->pool.commit_arg = &s->writer;
+	if (o->leadership)
+		return elected_server_open(s, o->leadership, e);
+	if (o->journal || o->journal_fd > 0)
+		rc = recovery_start(s, o->journal, o->journal_fd, e);
+	/* memory that cannot be had (ulimit -f holds for it, too) is no reason
+	 * not to serve */
+	if (rc < 0 && !o->journal && !s->writer.file) {
+		log_warn("%s; if this server dies, so do its jobs", e->text);
+		rc = 0;
+	}
+	return rc;
+}
+
+const struct server_hooks daemon_hooks = {
+	.on_peer_gone = dump_forget,
+	.on_agent_gone = voucher_forget,
+	.on_node_lost = resume_lost,
+	.on_round = torch_home_open,
+	.on_wait = wait_report_begin,
+	.on_torch_gave_up = wait_report_given_up,
+	.on_job_empty = voucher_release,
+	.on_job_closed = resume_release,
+	.explain = wait_report_for_request,
+	.fate_due = wait_report_fate_due,
+};
+
+int daemon_new(struct server **out, uv_loop_t *loop,
+	       const struct daemon_options *o, struct err *e)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "out of memory");
+	s->loop = loop;
+	s->lease_ms = o->lease_ms;
+	s->only_job = o->job;
+	s->max_connections = o->max_connections;
+	s->max_jobs = o->max_jobs;
+	s->max_keys = o->max_keys;
+	s->max_bytes = o->max_bytes;
+	s->accounts = o->accounts;
+	s->idle_ms = o->idle_ms;
+	s->token_dir = o->token_dir;
+	s->pool.loop = loop;
+	s->pool.hello_ms = o->hello_ms;
+	s->pool.silent_ms = o->silent_ms;
+	s->auth = *o->auth;
+	s->applicants.on_room = on_room;
+	s->hooks = &daemon_hooks;
+	signal(SIGPIPE, SIG_IGN);
+	rc = start_listening(s, o, e);
+	if (rc == 0 && o->parent_fd >= 0)
+		rc = parent_pipe_watch(s, o->parent_fd, &parent_events, e);
+	if (rc == 0 && !s->has_parent)
+		rc = watch_signal(s, &s->term, SIGTERM, e);
+	if (rc == 0 && !s->has_parent)
+		rc = watch_signal(s, &s->interrupt, SIGINT, e);
+	if (rc == 0 && o->metrics)
+		rc = metrics_open(s, o->metrics, e);
+	if (rc < 0) {
+		close_listeners(s);
+		uv_walk(loop, close_walked, NULL);
+		uv_run(loop, UV_RUN_DEFAULT);
+		free(s);
+		return rc;
+	}
+	uv_timer_init(loop, &s->drain_timer);
+	s->drain_timer.data = s;
+	wait_report_init(s);
+	limits_init(s);
+	service_notify_init(s);
+	standby_init(s);
+	*out = s;
+	rc = o->guests ? agentless_job_open(s, o->job, o->guests, e)
+		       : open_journal(s, o, e);
+	if (rc < 0)
+		abandon(s);
+	else
+		service_notify_ready(s);
+	return rc;
+}
+
+void daemon_run(struct server *s)
+{
+	uv_run(s->loop, UV_RUN_DEFAULT);
+}
+
+void daemon_free(struct server *s)
+{
+	auth_wipe(&s->auth);
+	journal_writer_close(&s->writer);
+	hash_table_release(&s->by_number);
+	hash_table_release(&s->jobs);
+	hash_table_release(&s->tenants);
+	finished_jobs_release(&s->finished);
+	conn_pool_release(&s->pool);
+	free(s);
+}

@@ -1,0 +1,122 @@
+/* elected_server.c: what a leadership asks of the server. */
+#include "rendezvous/daemon/elected_server.h"
+
+#include "rendezvous/admission/standby.h"
+#include "rendezvous/election/sealed_key.h"
+#include "rendezvous/recovery/recovery.h"
+#include "rendezvous/server/peer.h"
+
+static void on_known(void *owner)
+{
+	struct server *s = owner;
+
+	standby_answer(s);
+	conn_flush_all(&s->pool);
+}
+
+static int on_load(void *owner, struct journal_etcd *journal, struct err *e)
+{
+	return recovery_start_in_etcd(owner, journal, e);
+}
+
+static int on_agree_key(void *owner, struct err *e)
+{
+	struct server *s = owner;
+	int rc = sealed_key_agree(&s->auth, s->only_job, s->sealed_key, e);
+
+	if (rc > 0)
+		journal_writer_sealed(&s->writer, s->sealed_key);
+	return rc;
+}
+
+static void on_serve(void *owner)
+{
+	struct server *s = owner;
+
+	recovery_serve(s);
+	standby_answer(s);
+	journal_writer_kept(&s->writer);
+}
+
+static void on_forget(void *owner)
+{
+	recovery_forget(owner);
+}
+
+static void on_kept(void *owner)
+{
+	struct server *s = owner;
+
+	journal_writer_kept(&s->writer);
+}
+
+static int on_settle(void *owner)
+{
+	struct server *s = owner;
+
+	return journal_writer_settle(&s->writer);
+}
+
+static int on_is_over(void *owner, struct journal_etcd *journal)
+{
+	return recovery_is_over_in_etcd(owner, journal);
+}
+
+static void on_look(void *owner, uint64_t since, struct leadership_view *v)
+{
+	const struct server *s = owner;
+	uint64_t now = uv_now(s->loop);
+
+	v->leases_lost = s->counts.leases_lost;
+	for (const struct peer *p = s->peers; p; p = p->next) {
+		uint64_t recent = p->lease_ms / 3;
+
+		if (!p->node)
+			continue;
+		if (recent > v->longest_ms)
+			v->longest_ms = recent;
+		v->nodes++;
+		v->heard +=
+			p->conn.heard > since && now - p->conn.heard <= recent;
+	}
+}
+
+static void on_close(void *owner)
+{
+	struct server *s = owner;
+
+	s->leadership = NULL;
+	journal_writer_close(&s->writer);
+}
+
+static const struct leadership_events events = {
+	.on_known = on_known,
+	.load = on_load,
+	.agree_key = on_agree_key,
+	.serve = on_serve,
+	.forget = on_forget,
+	.on_kept = on_kept,
+	.settle = on_settle,
+	.is_over = on_is_over,
+	.look = on_look,
+	.on_close = on_close,
+};
+
+int elected_server_open(struct server *s, const struct leadership_options *o,
+			struct err *e)
+{
+	struct leadership_options own = *o;
+	struct sock_addr a = {.len = sizeof(a.ss)};
+
+	getsockname(s->listeners[0].fd, (struct sockaddr *)&a.ss, &a.len);
+	if (sock_addr_is_any(&a))
+		return err_set(e, ERR_USAGE,
+			       "--etcd: listen at an address of "
+			       "this host, which is given to the clients, not "
+			       "at %s",
+			       s->endpoint);
+	own.address = s->endpoint;
+	own.job = s->only_job;
+	own.is_quiet = s->has_parent;
+	return leadership_open(&s->leadership, s->loop, &own, &events, s, e);
+}

@@ -1,0 +1,470 @@
+/* election.c: look who is the server; follow it, or take its place when there
+ * is none; then keep the lease. */
+#include "rendezvous/election/election.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+
+#include "rendezvous/journal/journal_etcd.h"
+
+enum {
+	REQUEST_MAX = 64 << 10,
+	RESIGN_MS = 1000, /* where nobody may notice */
+};
+
+enum state {
+	LOOKING,     /* who has the key? */
+	FOLLOWING,   /* someone else; we are told when that changes, and look
+		      * now and then: the member that would tell may hang */
+	GRANTING,    /* nobody: a lease first */
+	CAMPAIGNING, /* then the key, if it still is as it was */
+	LEADING,
+	OVER,
+};
+
+static const char *const state_names[] = {
+	"LOOKING", "FOLLOWING", "GRANTING", "CAMPAIGNING", "LEADING", "OVER",
+};
+
+struct election {
+	struct etcd *etcd;
+	const struct election_events *events;
+	void *owner;
+	struct buf key;
+	char *address;
+	char *other; /* the address that was told last; NULL: none */
+	int64_t lease;
+	uint32_t ttl_s;
+	uint64_t within_ms;
+	enum state state;
+	int changed;	  /* while we were busy: look again */
+	int64_t revision; /* LEADING: of our key */
+	struct etcd_watch *watch;
+	struct etcd_call *call;	 /* the one that state waits for */
+	struct etcd_call *alive; /* the lease's */
+	uv_timer_t timer;	 /* to keep the lease; FOLLOWING: to look */
+	uint64_t asked_ms;	 /* for it to be kept; now_ms */
+	uint64_t ends_ms;	 /* it may have, then */
+	uint64_t sure_ms;	 /* it has not until then; 0: not known */
+	void (*resigned)(void *owner);
+};
+
+static void look(struct election *c);
+static void check(struct election *c);
+static void grant(struct election *c);
+
+/* etcd's clock goes on while this host sleeps. */
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void go(struct election *c, enum state s)
+{
+	log_debug("etcd: %s -> %s", state_names[c->state], state_names[s]);
+	c->state = s;
+}
+
+struct slice election_key(const struct election *c)
+{
+	return SLICE(c->key.data, c->key.len);
+}
+
+static void stop(struct election *c)
+{
+	if (c->watch)
+		etcd_unwatch(c->watch);
+	if (c->call)
+		etcd_cancel(c->call);
+	if (c->alive)
+		etcd_cancel(c->alive);
+	c->watch = NULL;
+	c->call = c->alive = NULL;
+	uv_timer_stop(&c->timer);
+	c->state = OVER;
+}
+
+static void lose(struct election *c, const struct err *why)
+{
+	const struct election_events *events = c->events;
+
+	if (c->state == OVER)
+		return;
+	stop(c);
+	events->on_lost(c->owner, why);
+}
+
+static void no_memory(struct election *c)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, -ENOMEM, "out of memory for a request to etcd");
+	lose(c, &e);
+}
+
+/* What the state waits for. */
+static void ask(struct election *c, const char *path, struct buf *body,
+		etcd_done *done)
+{
+	c->call = body->failed ? NULL
+			       : etcd_send(c->etcd, path,
+					   SLICE(body->data, body->len),
+					   c->within_ms, done, c);
+	buf_release(body);
+	if (!c->call)
+		no_memory(c);
+}
+
+/* ---- the lease ---- */
+
+static void keep_alive(uv_timer_t *t);
+
+static void keep_later(struct election *c)
+{
+	uv_timer_start(&c->timer, keep_alive, c->ttl_s * 1000u / 3, 0);
+}
+
+static void lease_over(struct election *c)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_TIMEOUT,
+		"etcd (%s) gave this server's place away: it "
+		"did not hear of it for %u s; was this host stopped, or cut "
+		"off?",
+		etcd_where(c->etcd), c->ttl_s);
+	lose(c, &e);
+}
+
+/* The lease runs from when etcd heard of us, which is not earlier than we
+ * asked. etcd's clock may be faster than ours: a twentieth is not relied
+ * upon. */
+static void lease_runs(struct election *c)
+{
+	uint64_t ttl_ms = c->ttl_s * 1000u;
+
+	c->ends_ms = c->asked_ms + ttl_ms;
+	c->sure_ms = c->ends_ms - ttl_ms / 20;
+}
+
+static void on_alive(void *owner, const struct etcd_reply *r,
+		     const struct err *why)
+{
+	struct election *c = owner;
+
+	c->alive = NULL;
+	if (r && !r->error.len && r->ttl_s > 0)
+		lease_runs(c);
+	if (!r || r->error.len || r->ttl_s <= 0 || now_ms() >= c->ends_ms) {
+		lease_over(c);
+		return;
+	}
+	keep_later(c);
+	c->events->on_longer(c->owner);
+}
+
+static void keep_alive(uv_timer_t *t)
+{
+	struct election *c = t->data;
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	uint64_t now = now_ms();
+
+	if (now >= c->ends_ms) {
+		lease_over(c);
+		return;
+	}
+	c->asked_ms = now;
+	etcd_put_lease(&body, c->lease);
+	c->alive =
+		etcd_send(c->etcd, ETCD_KEEPALIVE, SLICE(body.data, body.len),
+			  c->ends_ms - now, on_alive, c);
+	buf_release(&body);
+	if (!c->alive)
+		no_memory(c);
+}
+
+int election_is_sure(const struct election *c)
+{
+	return c->state == LEADING && now_ms() < c->sure_ms;
+}
+
+/* ---- who it is ---- */
+
+static void on_look(uv_timer_t *t)
+{
+	look(t->data);
+}
+
+static void follow(struct election *c, struct slice address)
+{
+	char *other = strndup(address.data, address.len);
+
+	if (!other) {
+		no_memory(c);
+		return;
+	}
+	go(c, FOLLOWING);
+	if (!c->other || strcmp(c->other, other) != 0)
+		c->events->on_other(c->owner, other);
+	free(c->other);
+	c->other = other;
+	if (c->changed)
+		look(c);
+	else
+		uv_timer_start(&c->timer, on_look, c->ttl_s * 1000u, 0);
+}
+
+static void lead(struct election *c, int64_t revision)
+{
+	go(c, LEADING);
+	c->revision = revision;
+	if (!c->sure_ms) /* it was there: how long still? */
+		c->ends_ms = now_ms() + c->ttl_s * 1000u;
+	if (!uv_is_active((uv_handle_t *)&c->timer) && !c->alive)
+		keep_alive(&c->timer);
+	if (c->state == LEADING)
+		c->events->on_won(c->owner, revision);
+	if (c->state == LEADING && c->changed)
+		check(c);
+}
+
+static void claim(struct election *c, int64_t modified);
+
+/* The key as it is now: with our own lease it is ours, because a request came
+ * twice, or because the process before this one had it. */
+static void take_key(struct election *c, const struct etcd_kv *kv)
+{
+	if (kv->lease == c->lease && kv->value.len == strlen(c->address) &&
+	    memcmp(kv->value.data, c->address, kv->value.len) == 0)
+		claim(c, kv->modified);
+	else
+		follow(c, kv->value);
+}
+
+static void nobody(struct election *c)
+{
+	free(c->other);
+	c->other = NULL;
+	grant(c);
+	if (c->state != OVER)
+		c->events->on_none(c->owner);
+}
+
+static void on_looked(void *owner, const struct etcd_reply *r,
+		      const struct err *why)
+{
+	struct election *c = owner;
+
+	c->call = NULL;
+	if (!r || r->error.len)
+		lose(c, why);
+	else if (r->nkvs)
+		take_key(c, r->kvs);
+	else
+		nobody(c);
+}
+
+static void look(struct election *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	c->changed = 0;
+	uv_timer_stop(&c->timer);
+	go(c, LOOKING);
+	etcd_put_range(&body, election_key(c), SLICE("", 0), 1, 0);
+	ask(c, ETCD_RANGE, &body, on_looked);
+}
+
+static void on_checked(void *owner, const struct etcd_reply *r,
+		       const struct err *why)
+{
+	struct election *c = owner;
+	struct err e = ERR_INIT;
+
+	c->call = NULL;
+	if (c->changed) {
+		check(c);
+		return;
+	}
+	if (!r || r->error.len || (r->nkvs && r->kvs->modified == c->revision))
+		return; /* whether we are heard is the lease's to say */
+	err_set(&e, ERR_ABORTED,
+		"somebody else has written or removed %.*s in "
+		"etcd (%s)",
+		(int)c->key.len, c->key.data, etcd_where(c->etcd));
+	lose(c, &e);
+}
+
+/* Our own key. */
+static void check(struct election *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	c->changed = 0;
+	etcd_put_range(&body, election_key(c), SLICE("", 0), 1, 0);
+	ask(c, ETCD_RANGE, &body, on_checked);
+}
+
+static void on_changed(void *owner)
+{
+	struct election *c = owner;
+
+	if (c->state == FOLLOWING)
+		look(c);
+	else if (c->state == LEADING && !c->call)
+		check(c);
+	else
+		c->changed = 1;
+}
+
+/* ---- to become it ---- */
+
+static void on_key(void *owner, const struct etcd_reply *r,
+		   const struct err *why)
+{
+	struct election *c = owner;
+
+	c->call = NULL;
+	if (r && r->code == ETCD_NOT_FOUND)
+		grant(c); /* the lease ended before it was used */
+	else if (!r || r->error.len)
+		lose(c, why);
+	else if (r->succeeded)
+		lead(c, r->revision);
+	else if (r->nkvs)
+		take_key(c, r->kvs);
+	else
+		look(c);
+}
+
+/* If nobody has written the key since that revision; 0: if it is not there. */
+static void claim(struct election *c, int64_t modified)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	struct etcd_txn t;
+
+	go(c, CAMPAIGNING);
+	etcd_txn_init(&t, REQUEST_MAX);
+	etcd_txn_if_modified(&t, election_key(c), modified);
+	/* also where it is ours: what the process before this one wrote may be
+	 * on its way still, and holds no more from here on */
+	etcd_txn_put(&t, election_key(c), SLICE_STR(c->address), c->lease);
+	etcd_txn_else_get(&t, election_key(c), SLICE("", 0), 1);
+	etcd_put_txn(&body, &t);
+	etcd_txn_release(&t);
+	ask(c, ETCD_TXN, &body, on_key);
+}
+
+static void on_granted(void *owner, const struct etcd_reply *r,
+		       const struct err *why)
+{
+	struct election *c = owner;
+
+	c->call = NULL;
+	/* FAILED_PRECONDITION: there is one with this number, and it is ours,
+	 * for how long is not known */
+	if (!r || (r->error.len && r->code != ETCD_PRECONDITION)) {
+		lose(c, why);
+		return;
+	}
+	lease_runs(c);
+	if (r->error.len)
+		c->sure_ms = 0;
+	claim(c, 0);
+}
+
+static void grant(struct election *c)
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+
+	go(c, GRANTING);
+	c->asked_ms = now_ms();
+	etcd_put_grant(&body, c->lease, c->ttl_s);
+	ask(c, ETCD_GRANT, &body, on_granted);
+}
+
+/* ---- begin and end ---- */
+
+static void on_closed(uv_handle_t *t)
+{
+	struct election *c = t->data;
+
+	buf_release(&c->key);
+	free(c->address);
+	free(c->other);
+	free(c);
+}
+
+int election_start(struct election **out, struct etcd *etcd, uv_loop_t *loop,
+		   const struct election_options *o,
+		   const struct election_events *events, void *owner,
+		   struct err *e)
+{
+	struct election *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_set(e, -ENOMEM, "out of memory");
+	c->etcd = etcd;
+	c->events = events;
+	c->owner = owner;
+	c->lease = o->lease;
+	c->ttl_s = o->ttl_s;
+	c->within_ms = o->within_ms;
+	c->address = strdup(o->address);
+	buf_init(&c->key, REQUEST_MAX);
+	journal_etcd_put_folder(&c->key, o->job);
+	buf_printf(&c->key, "server");
+	if (!c->key.failed && c->address)
+		c->watch = etcd_watch(etcd, election_key(c), SLICE("", 0),
+				      on_changed, c);
+	uv_timer_init(loop, &c->timer);
+	c->timer.data = c;
+	if (!c->watch) {
+		election_close(c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*out = c;
+	look(c);
+	return 0;
+}
+
+static void on_resigned(void *owner, const struct etcd_reply *r,
+			const struct err *why)
+{
+	struct election *c = owner;
+
+	c->call = NULL;
+	c->resigned(c->owner);
+}
+
+void election_resign(struct election *c, void (*done)(void *owner))
+{
+	struct buf body = BUF_INIT(REQUEST_MAX);
+	/* while it is looked for it may be of the process before this one */
+	int may_be_ours = c->state != FOLLOWING && c->state != OVER;
+	int led = c->state == LEADING;
+
+	stop(c);
+	c->resigned = done;
+	etcd_put_lease(&body, c->lease);
+	if (may_be_ours)
+		c->call = etcd_send(
+			c->etcd, ETCD_REVOKE, SLICE(body.data, body.len),
+			led ? c->ttl_s * 1000u : RESIGN_MS, on_resigned, c);
+	buf_release(&body);
+	if (!c->call)
+		done(c->owner);
+}
+
+void election_close(struct election *c)
+{
+	stop(c);
+	uv_close((uv_handle_t *)&c->timer, on_closed);
+}

@@ -1,0 +1,279 @@
+/* http_server.c: libmicrohttpd without a thread. */
+#include "rendezvous/net/http_server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/dynlib.h"
+
+enum {
+	CONNECTIONS = 16,
+	PATIENCE_S = 10, /* for one request: as long as a connection is for */
+	SWEEP_MS = 1000,
+	PAGE_MAX = 64 << 20,
+};
+
+struct mhd {
+	__typeof__(MHD_start_daemon) *start;
+	__typeof__(MHD_stop_daemon) *stop;
+	__typeof__(MHD_get_daemon_info) *info;
+	__typeof__(MHD_run) *run;
+	__typeof__(MHD_get_timeout) *timeout;
+	__typeof__(MHD_create_response_from_buffer) *response;
+	__typeof__(MHD_add_response_header) *header;
+	__typeof__(MHD_queue_response) *queue;
+	__typeof__(MHD_destroy_response) *destroy;
+	__typeof__(MHD_get_connection_info) *connection;
+};
+
+static struct mhd mhd;
+
+static const struct dynlib_symbol rows[] = {
+	DYNLIB_SYMBOL(struct mhd, start, "MHD_start_daemon"),
+	DYNLIB_SYMBOL(struct mhd, stop, "MHD_stop_daemon"),
+	DYNLIB_SYMBOL(struct mhd, info, "MHD_get_daemon_info"),
+	DYNLIB_SYMBOL(struct mhd, run, "MHD_run"),
+	DYNLIB_SYMBOL(struct mhd, timeout, "MHD_get_timeout"),
+	DYNLIB_SYMBOL(struct mhd, response, "MHD_create_response_from_buffer"),
+	DYNLIB_SYMBOL(struct mhd, header, "MHD_add_response_header"),
+	DYNLIB_SYMBOL(struct mhd, queue, "MHD_queue_response"),
+	DYNLIB_SYMBOL(struct mhd, destroy, "MHD_destroy_response"),
+	DYNLIB_SYMBOL(struct mhd, connection, "MHD_get_connection_info"),
+};
+
+static const struct dynlib libmicrohttpd = {
+	.soname = "libmicrohttpd.so.12",
+	.without = "nothing can be served over HTTP",
+	.remedy = "Debian's package is libmicrohttpd12",
+	.rows = rows,
+	.n = sizeof(rows) / sizeof(*rows),
+};
+
+/* Who sends a byte now and then is never idle for libmicrohttpd. */
+struct applicant {
+	int fd;
+	uint64_t until; /* loop time; 0: nobody's place */
+	uint64_t number; /* in the order of coming */
+};
+
+struct http_server {
+	struct MHD_Daemon *daemon;
+	uv_poll_t poll;
+	uv_timer_t timer, sweeper;
+	struct applicant callers[CONNECTIONS];
+	uint64_t came;
+	int room; /* somebody has gone since the last turn */
+	int handles;
+	http_server_page *page;
+	void *arg;
+};
+
+/* ---- requests ---- */
+
+static enum MHD_Result answer(struct MHD_Connection *c, int status,
+			      const struct buf *text, const char *type)
+{
+	/* what it is given is copied: nothing of ours outlives this */
+	struct MHD_Response *r = mhd.response(text->len, text->data,
+					      MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result rc;
+
+	if (!r)
+		return MHD_NO;
+	mhd.header(r, "Content-Type", type);
+	mhd.header(r, "Connection", "close");
+	rc = mhd.queue(c, (unsigned)status, r);
+	mhd.destroy(r);
+	return rc;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c,
+				  const char *path, const char *method,
+				  const char *version, const char *body,
+				  size_t *body_size, void **state)
+{
+	const char *type = "text/plain; charset=utf-8";
+	struct buf text = BUF_INIT(PAGE_MAX);
+	struct http_server *h = arg;
+	enum MHD_Result rc;
+	int status = 405;
+
+	if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+		status = h->page(h->arg, path, &text, &type);
+	if (text.failed)
+		status = 500;
+	if (!text.len)
+		buf_printf(&text, "%d\n", status);
+	rc = answer(c, status, &text, type);
+	buf_release(&text);
+	return rc;
+}
+
+/* ---- how long a connection may last ---- */
+
+/* Its end is libmicrohttpd's to see, which then closes it. */
+static void on_sweep(uv_timer_t *t)
+{
+	struct http_server *h = t->data;
+	uint64_t now = uv_now(t->loop);
+	int left = 0;
+
+	for (struct applicant *k = h->callers; k < h->callers + CONNECTIONS;
+	     k++) {
+		if (k->until && k->until <= now)
+			shutdown(k->fd, SHUT_RDWR);
+		left += k->until != 0;
+	}
+	if (!left)
+		uv_timer_stop(t);
+}
+
+static struct applicant *find_caller(struct http_server *h, uint64_t until,
+				     int fd)
+{
+	struct applicant *k = h->callers, *end = k + CONNECTIONS;
+
+	while (k < end && (until ? k->until != 0 : k->fd != fd || !k->until))
+		k++;
+	return k < end ? k : NULL;
+}
+
+/* With all places taken the next caller would wait for one of them, up to
+ * PATIENCE_S: so the oldest connection ends. An answer goes out in the turn in
+ * which its request is read: the oldest has hardly asked for anything yet. */
+static void make_room(struct http_server *h)
+{
+	struct applicant *oldest = h->callers;
+
+	for (struct applicant *k = h->callers; k < h->callers + CONNECTIONS;
+	     k++) {
+		if (!k->until)
+			return;
+		if (k->number < oldest->number)
+			oldest = k;
+	}
+	shutdown(oldest->fd, SHUT_RDWR);
+}
+
+static void on_caller(void *arg, struct MHD_Connection *c, void **state,
+		      enum MHD_ConnectionNotificationCode what)
+{
+	int fd = mhd.connection(c, MHD_CONNECTION_INFO_CONNECTION_FD)
+			 ->connect_fd;
+	struct http_server *h = arg;
+	uint64_t until = what == MHD_CONNECTION_NOTIFY_STARTED ?
+			 uv_now(h->sweeper.loop) + PATIENCE_S * 1000 : 0;
+	struct applicant *k = find_caller(h, until, fd);
+
+	h->room |= !until;
+	if (!k)
+		return;
+	*k = (struct applicant){fd, until, h->came++};
+	make_room(h);
+	if (until && !uv_is_active((uv_handle_t *)&h->sweeper))
+		uv_timer_start(&h->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+/* ---- the loop ---- */
+
+static void run(struct http_server *h);
+
+static void on_timer(uv_timer_t *t)
+{
+	run(t->data);
+}
+
+static void on_poll(uv_poll_t *p, int status, int events)
+{
+	run(p->data);
+}
+
+static void run(struct http_server *h)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	h->room = 0;
+	mhd.run(h->daemon);
+	/* With all places taken it does not look who comes, and sees that one
+	 * is free at its next turn only. */
+	if (h->room)
+		uv_timer_start(&h->timer, on_timer, 0, 0);
+	else if (mhd.timeout(h->daemon, &ms) == MHD_YES)
+		uv_timer_start(&h->timer, on_timer, ms, 0);
+	else
+		uv_timer_stop(&h->timer);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct http_server *h = handle->data;
+
+	if (--h->handles)
+		return;
+	mhd.stop(h->daemon);
+	free(h);
+}
+
+void http_server_close(struct http_server *h)
+{
+	if (!h || uv_is_closing((uv_handle_t *)&h->timer))
+		return;
+	uv_close((uv_handle_t *)&h->poll, on_closed);
+	uv_close((uv_handle_t *)&h->timer, on_closed);
+	uv_close((uv_handle_t *)&h->sweeper, on_closed);
+}
+
+int http_server_open(struct http_server **out, uv_loop_t *loop, int listen_fd,
+	      http_server_page *page, void *arg, struct err *e)
+{
+	const union MHD_DaemonInfo *info;
+	struct http_server *h = NULL;
+	int rc = dynlib_load(&libmicrohttpd, &mhd, e) ? 0 : ERR_SYSTEM;
+
+	*out = NULL;
+	if (rc == 0 && !(h = calloc(1, sizeof(*h))))
+		rc = err_set(e, -ENOMEM, "out of memory");
+	if (rc == 0) {
+		h->page = page;
+		h->arg = arg;
+		h->daemon = mhd.start(MHD_USE_EPOLL, 0, NULL, NULL,
+				      on_request, h,
+				      MHD_OPTION_LISTEN_SOCKET, listen_fd,
+				      MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+				      MHD_OPTION_CONNECTION_TIMEOUT, PATIENCE_S,
+				      MHD_OPTION_NOTIFY_CONNECTION, on_caller,
+				      h, MHD_OPTION_END);
+		if (!h->daemon)
+			rc = err_set(e, ERR_SYSTEM, "libmicrohttpd does not "
+				     "start");
+	}
+	if (rc < 0) {
+		close(listen_fd);
+		free(h);
+		return rc;
+	}
+	info = mhd.info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	rc = loop_check(uv_poll_init(loop, &h->poll, info->epoll_fd), e,
+			"cannot watch for requests");
+	if (rc < 0) {
+		mhd.stop(h->daemon); /* with its listening socket */
+		free(h);
+		return rc;
+	}
+	uv_timer_init(loop, &h->timer);
+	uv_timer_init(loop, &h->sweeper);
+	h->poll.data = h->timer.data = h->sweeper.data = h;
+	h->handles = 3;
+	*out = h;
+	rc = loop_check(uv_poll_start(&h->poll, UV_READABLE, on_poll), e,
+			"cannot watch for requests");
+	if (rc < 0) {
+		http_server_close(h);
+		*out = NULL;
+	}
+	return rc;
+}

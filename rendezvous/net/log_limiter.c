@@ -1,0 +1,60 @@
+/* log_limiter.c: a small table, the oldest line's place is the next one's. */
+#include "rendezvous/net/log_limiter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct refusal *find(struct log_limiter *r, const char *address)
+{
+	for (int i = 0; i < LOG_LIMITER_KEPT; i++) {
+		if (strcmp(r->last[i].address, address) == 0)
+			return &r->last[i];
+	}
+	return NULL;
+}
+
+/* What it held goes to the sum. */
+static struct refusal *oldest(struct log_limiter *r)
+{
+	struct refusal *old = &r->last[0];
+
+	for (int i = 1; i < LOG_LIMITER_KEPT; i++) {
+		if (r->last[i].said_ms < old->said_ms)
+			old = &r->last[i];
+	}
+	r->unsaid += old->more;
+	return old;
+}
+
+/* The clock's zero is no time of a line's. */
+int log_limiter_check(struct log_limiter *r, const char *address,
+		      uint64_t now_ms, unsigned *more)
+{
+	struct refusal *x = find(r, address);
+
+	if (now_ms - r->began_ms >= LOG_LIMITER_AGAIN_MS || !r->began_ms) {
+		r->began_ms = now_ms ? now_ms : 1;
+		r->lines = 0;
+	}
+	if (x && now_ms - x->said_ms < LOG_LIMITER_AGAIN_MS) {
+		x->more++;
+		return 0;
+	}
+	if (r->lines >= LOG_LIMITER_LINES) {
+		if (x)
+			x->more++;
+		else
+			r->unsaid++;
+		return 0;
+	}
+	r->lines++;
+	if (!x) {
+		x = oldest(r);
+		*x = (struct refusal){.more = 0};
+		snprintf(x->address, sizeof(x->address), "%s", address);
+	}
+	*more = x->more + r->unsaid;
+	r->unsaid = x->more = 0;
+	x->said_ms = now_ms;
+	return 1;
+}

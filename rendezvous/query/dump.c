@@ -1,0 +1,268 @@
+/* dump.c: one question of a tool, and who has not answered it yet. */
+#include "rendezvous/query/dump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	IDLE_MS = 10000, /* for a tool to ask */
+	LATE_MS = 1000,	 /* what an agent says at its deadline arrives */
+	/* beyond it pages go, so that what follows is said at all */
+	UNREAD_MAX = CONN_OUT_MAX / 2,
+};
+
+struct asked {
+	struct peer *agent; /* NULL: it is told of already */
+	int32_t node_rank;
+	char *host;
+};
+
+struct dump {
+	struct dump *next, **pprev;
+	struct peer *tool;
+	uint32_t id;	 /* of the request */
+	uint32_t number; /* to the agents */
+	uint64_t due;
+	uint32_t n, open; /* who were asked, and who of them are waited for */
+	struct asked *nodes;
+};
+
+static uint64_t now_ms(const struct peer *m)
+{
+	return uv_now(m->server->loop);
+}
+
+static void dump_free(struct dump *d)
+{
+	*d->pprev = d->next;
+	if (d->next)
+		d->next->pprev = d->pprev;
+	for (uint32_t i = 0; i < d->n; i++)
+		free(d->nodes[i].host);
+	free(d->nodes);
+	free(d);
+}
+
+static size_t unread(const struct peer *m)
+{
+	return m->conn.out.len + m->conn.sending.len;
+}
+
+/* Of one node, once. */
+static void tell(struct dump *d, struct asked *a, struct wire_node_dump *m)
+{
+	if (unread(d->tool) + m->page.len + m->calls.bytes.len > UNREAD_MAX) {
+		m->page = SLICE("", 0);
+		m->calls = (struct wire_items){0, SLICE("", 0)};
+		m->text = SLICE_STR("its page came too fast for who asked; "
+				    "without stacks it is shorter");
+	}
+	m->node_rank = a->node_rank;
+	m->host = SLICE_STR(a->host);
+	m->silent_ms = now_ms(a->agent) - a->agent->conn.heard;
+	wire_put_node_dump(conn_out(&d->tool->conn), WIRE_NODE, WIRE_NOTICE, 0,
+			   m);
+	a->agent = NULL;
+	d->open--;
+}
+
+static void end_if_done(struct dump *d)
+{
+	const struct wire_asked m = {d->n};
+
+	if (d->open)
+		return;
+	wire_put_asked(conn_out(&d->tool->conn), WIRE_DUMP, WIRE_REPLY, d->id,
+		       &m);
+	conn_due(&d->tool->conn, now_ms(d->tool) + IDLE_MS);
+	dump_free(d);
+}
+
+static struct dump *dump_of(const struct peer *tool)
+{
+	struct dump *d = tool->server->dumps;
+
+	while (d && d->tool != tool)
+		d = d->next;
+	return d;
+}
+
+static struct asked *find(struct dump *d, const struct peer *agent)
+{
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (d->nodes[i].agent == agent)
+			return &d->nodes[i];
+	}
+	return NULL;
+}
+
+/* ---- asking ---- */
+
+/* Proof that it may ask is checked here, where there is one. */
+int dump_hello(struct peer *tool, const struct wire_hello *hello, struct err *e)
+{
+	struct hosted_job *h = hosted_job_find(tool->server, hello->job);
+
+	if (!h && hello->job.len)
+		return err_set(e, ERR_REFUSED, "there is no job '%.*s' at %s",
+			       SLICE_FMT(hello->job), tool->server->endpoint);
+	tool->job_id = strndup(hello->job.data, hello->job.len);
+	if (!tool->job_id)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	conn_due(&tool->conn, now_ms(tool) + IDLE_MS);
+	return 0;
+}
+
+static int list_nodes(struct dump *d, struct job *job)
+{
+	struct job_node *n = NULL;
+	uint32_t room = 0;
+
+	while ((n = job_next_node(job, n)))
+		room++;
+	d->nodes = calloc(room + 1, sizeof(*d->nodes));
+	if (!d->nodes)
+		return -ENOMEM;
+	while ((n = job_next_node(job, n))) {
+		struct asked *a = &d->nodes[d->n];
+
+		a->agent = job_node_owner(n);
+		a->node_rank = job_node_rank(n);
+		if (!a->agent || !(a->host = strdup(job_node_host(n))))
+			continue;
+		d->n++;
+	}
+	d->open = d->n;
+	return 0;
+}
+
+static void ask(struct dump *d, const struct wire_dump *m)
+{
+	const struct wire_dump_request look = {
+		.number = d->number,
+		.json = m->json,
+		.no_stacks = m->no_stacks,
+		.last = m->last,
+		.timeout_ms = m->timeout_ms,
+	};
+
+	for (uint32_t i = 0; i < d->n; i++)
+		wire_put_dump_request(conn_out(&d->nodes[i].agent->conn),
+				      WIRE_DUMP_REQUEST, WIRE_NOTICE, 0, &look);
+}
+
+static int check(const struct peer *tool, const struct wire_dump *m,
+		 struct err *e)
+{
+	if (dump_of(tool))
+		return err_set(e, ERR_ARGUMENT,
+			       "DUMP: the last one is under way still");
+	if (m->timeout_ms < 1 || m->timeout_ms > WIRE_DUMP_MAX_MS)
+		return err_set(e, ERR_ARGUMENT,
+			       "DUMP: timeout_ms is %u, not 1 to %d",
+			       m->timeout_ms, WIRE_DUMP_MAX_MS);
+	return 0;
+}
+
+int dump_start(struct peer *tool, const struct wire_frame *f, struct err *e)
+{
+	struct server *s = tool->server;
+	struct wire_dump m;
+	struct hosted_job *h;
+	struct dump *d;
+	int rc = wire_get_dump(f, &m, e);
+
+	if (rc < 0 || (rc = check(tool, &m, e)) < 0)
+		return rc;
+	h = hosted_job_find(s, SLICE_STR(tool->job_id));
+	if (!h)
+		return err_set(e, ERR_REFUSED, "job '%s' is not at %s any more",
+			       tool->job_id, s->endpoint);
+	if (h->agentless)
+		return err_set(e, ERR_REFUSED,
+			       "job '%s' at %s has no agents "
+			       "that could be asked",
+			       tool->job_id, s->endpoint);
+	d = calloc(1, sizeof(*d));
+	if (!d || list_nodes(d, h->job) < 0) {
+		free(d);
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	}
+	d->tool = tool;
+	d->id = f->id;
+	d->number = ++s->last_dump;
+	d->due = now_ms(tool) + m.timeout_ms + LATE_MS;
+	d->next = s->dumps;
+	if (d->next)
+		d->next->pprev = &d->next;
+	d->pprev = &s->dumps;
+	s->dumps = d;
+	conn_due(&tool->conn, d->due);
+	ask(d, &m);
+	end_if_done(d);
+	return 0;
+}
+
+/* ---- answers ---- */
+
+int dump_page(struct peer *agent, const struct wire_frame *f, struct err *e)
+{
+	struct wire_dump_reply m;
+	struct asked *a;
+	struct dump *d = agent->server->dumps;
+	int rc = wire_get_dump_reply(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	while (d && d->number != m.number)
+		d = d->next;
+	a = d ? find(d, agent) : NULL;
+	if (!a)
+		return 0;
+	tell(d, a,
+	     &(struct wire_node_dump){.answered = 1,
+				      .text = m.text,
+				      .page = m.page,
+				      .calls = m.calls});
+	end_if_done(d);
+	return 0;
+}
+
+void dump_on_due(struct peer *tool)
+{
+	struct dump *d = dump_of(tool);
+
+	if (!d) {
+		conn_finish(&tool->conn);
+		return;
+	}
+	if (now_ms(tool) < d->due) {
+		conn_due(&tool->conn, d->due);
+		return;
+	}
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (d->nodes[i].agent)
+			tell(d, &d->nodes[i], &(struct wire_node_dump){0});
+	}
+	end_if_done(d);
+}
+
+void dump_forget(struct peer *m, const char *why)
+{
+	struct dump *d, *next;
+	struct asked *a;
+
+	for (d = m->server->dumps; d; d = next) {
+		next = d->next;
+		if (d->tool == m) {
+			dump_free(d);
+		} else if ((a = find(d, m))) {
+			tell(d, a,
+			     &(struct wire_node_dump){.text = SLICE_STR(why)});
+			end_if_done(d);
+		}
+	}
+}

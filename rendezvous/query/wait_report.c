@@ -1,0 +1,392 @@
+/* wait_report.c: who has waited for how long, who was told what and when. */
+#include "rendezvous/query/wait_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/vouching/voucher.h"
+
+enum { UNJOINED_MAX = WAIT_TEXT_NAMED };
+
+/* One tick: callers of one barrier wait for the same, and so do the agents. */
+struct tick {
+	struct server *server;
+	uint64_t now;
+	struct wait_text text;
+	const struct barrier_gather
+		*of; /* whose text that is; NULL: nobody's */
+	int somebody;
+	uint64_t most_ms; /* it is said again at the latest after that */
+};
+
+static uint64_t now_ms(const struct hosted_job *h)
+{
+	return uv_now(h->server->loop);
+}
+
+/* ---- whom for ---- */
+
+static uint64_t silent_ms(void *owner)
+{
+	const struct peer *m = owner;
+	uint64_t silent = uv_now(m->server->loop) - m->conn.heard;
+
+	/* its pings are not that close together */
+	return silent > m->lease_ms / 2 ? silent : 0;
+}
+
+void wait_report_for_nodes(struct hosted_job *h, struct wait_text *a)
+{
+	const char *hosts[UNJOINED_MAX];
+	struct wait_text_nodes known = {
+		.unjoined = hosts,
+		.silent_ms = silent_ms,
+		.ending_ms = now_ms(h) - h->since,
+	};
+	const struct peer *m;
+
+	for (m = h->server->peers; m && known.nunjoined < UNJOINED_MAX;
+	     m = m->next)
+		if (m->role == WIRE_AGENT && !m->hosted && m->host &&
+		    !strcmp(m->job_id, job_id(h->job)))
+			hosts[known.nunjoined++] = m->host;
+	wait_text_put_nodes(a, h->job, &known);
+}
+
+static const struct peer *worker_of(const struct hosted_job *h, uint32_t rank)
+{
+	const struct peer *m = h->workers;
+
+	while (m && m->session.rank != rank)
+		m = m->worker_next;
+	return m;
+}
+
+static void put_rank(struct wait_text *a, struct hosted_job *h, uint32_t rank)
+{
+	const struct peer *m = worker_of(h, rank);
+	const struct peer *agent = job_rank_owner(h->job, rank);
+	const struct parked *p = m ? m->session.parked : NULL;
+	struct buf itself = BUF_INIT(512);
+	struct wait_text_rank r = {
+		.rank = rank,
+		.connected = m != NULL,
+		.ended = job_rank_how(h->job, rank),
+		.host = h->agentless ? m ? m->host : NULL
+				     : job_rank_host(h->job, rank),
+	};
+
+	if (m)
+		r.silent_ms = now_ms(h) - m->conn.heard;
+	else if (agent)
+		r.silent_ms = silent_ms((void *)agent);
+	if (p && p->type != WIRE_FATE) {
+		wait_text_put_itself(&itself, &p->waiter);
+		buf_put_u8(&itself, 0);
+		r.itself = itself.data;
+	}
+	wait_text_put_rank(a, &r);
+	buf_release(&itself);
+}
+
+/* Who has not come to a barrier of fewer than all ranks nobody knows. */
+static void put_absent(struct wait_text *a, struct hosted_job *h,
+		       const struct parked *p)
+{
+	struct store_awaited what;
+	uint32_t rank, n = job_world_size(h->job);
+	uint8_t *came;
+
+	store_awaited(&p->waiter, &what);
+	if (what.kind == STORE_AWAITS_GATHER)
+		n = what.of;
+	else if (what.kind != STORE_AWAITS_BARRIER || what.of != n)
+		return;
+	came = calloc(n, 1);
+	if (!came)
+		return;
+	store_who_came(&p->waiter, came, n);
+	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
+		if (!came[rank])
+			put_rank(a, h, rank);
+	free(came);
+}
+
+uint64_t wait_report_fate_due(const struct parked *p)
+{
+	struct hosted_job *h = p->session->owner;
+	const struct peer *agent = job_rank_owner(h->job, p->rank);
+	uint64_t since = p->waited.since, now = now_ms(h);
+
+	if (h->agentless || agent == job_rank_owner(h->job, p->session->rank))
+		return p->due; /* who asks is on its host, which lives */
+	if (agent &&
+	    (agent->conn.heard > since ||
+	     now > agent->conn.heard + agent->lease_ms + 2 * SERVER_SUSPECT_MS))
+		return p->due;
+	return now + WAIT_REPORT_FATE_MS;
+}
+
+void wait_report_for_request(const struct parked *p, struct wait_text *a)
+{
+	struct hosted_job *h = p->session->owner;
+
+	if (p->type == WIRE_FATE) {
+		wait_text_begin_ends(a, 1, 1);
+		put_rank(a, h, p->rank);
+	} else {
+		wait_text_begin(a, &p->waiter);
+		put_absent(a, h, p);
+	}
+	wait_text_end(a);
+}
+
+void wait_report_for_ends(struct hosted_job *h, struct wait_text *a)
+{
+	uint32_t rank, n = job_world_size(h->job);
+	struct wire_job m;
+
+	job_status(h->job, &m);
+	wait_text_begin_ends(a, n - m.exited, n);
+	for (rank = 0; rank < n && wait_text_has_room(a); rank++)
+		if (!job_rank_end(h->job, rank))
+			put_rank(a, h, rank);
+	wait_text_end(a);
+}
+
+/* ---- telling ---- */
+
+/* 1: it is time to say this (again). */
+static int is_due(struct waited *w, const struct tick *t)
+{
+	uint64_t waited = t->now - w->since;
+
+	if (waited < WAIT_REPORT_TICK_MS || !t->text.text.len ||
+	    (w->again && t->now < w->again && w->hash == t->text.hash))
+		return 0;
+	w->hash = t->text.hash;
+	/* a tick may come a little early */
+	w->again = t->now - WAIT_REPORT_TICK_MS / 2 +
+		   (waited < t->most_ms ? waited : t->most_ms);
+	return 1;
+}
+
+/* x: what else is to be said. */
+static void tell(struct tick *t, struct peer *m, const struct waited *w,
+		 struct wire_waiting x)
+{
+	x.waited_ms = t->now - w->since;
+	x.text = SLICE(t->text.text.data, t->text.text.len);
+	wire_put_waiting(conn_out(&m->conn), WIRE_WAITING, WIRE_NOTICE, 0, &x);
+}
+
+/* In a round that goes on without its own workers; or for one to begin. */
+static int agent_waits(const struct hosted_job *h, const struct job_node *n)
+{
+	struct wire_job_node item;
+
+	if (job_state(h->job) != JOB_RUNNING)
+		return job_node_waits(h->job, n) && !job_node_is_spare(n);
+	job_node_status(h->job, n, &item);
+	return item.state == WIRE_NODE_RUNS && item.exited == item.nproc;
+}
+
+/* Others may work for hours: that needs no line every half a minute. */
+static void put_agents_wait(struct tick *t, struct hosted_job *h)
+{
+	int runs = job_state(h->job) == JOB_RUNNING;
+
+	t->most_ms = runs ? UINT64_MAX : WAIT_REPORT_MAX_MS;
+	if (runs)
+		wait_report_for_ends(h, &t->text);
+	else
+		wait_report_for_nodes(h, &t->text);
+}
+
+static void tell_agents(struct tick *t, struct hosted_job *h)
+{
+	struct job_node *n = NULL;
+
+	wait_text_init(&t->text);
+	t->of = NULL;
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *m = job_node_owner(n);
+
+		if (!m)
+			continue;
+		if (!agent_waits(h, n)) {
+			m->waited.since = 0;
+			continue;
+		}
+		t->somebody = 1;
+		if (!m->waited.since) /* from now on */
+			m->waited = (struct waited){.since = t->now};
+		if (!t->text.text.len)
+			put_agents_wait(t, h);
+		if (is_due(&m->waited, t))
+			tell(t, m, &m->waited, (struct wire_waiting){0});
+	}
+}
+
+static void tell_worker(struct tick *t, struct peer *m)
+{
+	struct parked *p = m->session.parked;
+
+	t->most_ms = WAIT_REPORT_MAX_MS;
+	for (int i = 0; p && i < WAIT_REPORT_TOLD_MAX; i++, p = p->next) {
+		t->somebody = 1;
+		if (t->now - p->waited.since < WAIT_REPORT_TICK_MS)
+			continue;
+		if (!p->waiter.meeting || t->of != p->waiter.meeting) {
+			wait_text_init(&t->text);
+			wait_report_for_request(p, &t->text);
+			t->of = p->waiter.meeting;
+		}
+		if (is_due(&p->waited, t))
+			tell(t, m, &p->waited,
+			     (struct wire_waiting){.request = p->id});
+	}
+}
+
+/* ---- PyTorch's clients, who can be told nothing: their nodes are ---- */
+
+uint64_t wait_report_for_torch(struct hosted_job *h, struct wait_text *a)
+{
+	struct torch_client *at = NULL;
+	struct torch_wait w, oldest = {.since = 0};
+
+	while (torch_port_next_wait(h->torch, &at, &w))
+		if (!oldest.since || w.since < oldest.since)
+			oldest = w;
+	if (!oldest.since || now_ms(h) - oldest.since < WAIT_REPORT_TICK_MS)
+		return 0;
+	wait_text_begin(a, oldest.waiter);
+	wait_text_end(a);
+	wait_text_put_note(a, " (in PyTorch's store)");
+	return oldest.since;
+}
+
+/* Each node's oldest wait: since when its members' torch.since says. */
+static void find_oldest(struct tick *t, struct hosted_job *h)
+{
+	struct torch_client *at = NULL;
+	struct job_node *n = NULL;
+	struct torch_wait w;
+
+	while ((n = job_next_node(h->job, n)))
+		if (job_node_owner(n))
+			((struct peer *)job_node_owner(n))->torch.since = 0;
+	while (torch_port_next_wait(h->torch, &at, &w)) {
+		struct peer *m = voucher_agent_at(h, w.from);
+
+		t->somebody = 1;
+		if (m && (!m->torch.since || w.since < m->torch.since))
+			m->torch.since = w.since;
+	}
+}
+
+static void tell_torch_wait(struct tick *t, struct peer *m,
+			    const struct torch_wait *w)
+{
+	char peer[SOCK_TEXT_MAX], own[SOCK_TEXT_MAX];
+	struct wire_waiting x = {0};
+	struct sock_addr to;
+
+	wait_text_init(&t->text);
+	wait_text_begin(&t->text, w->waiter);
+	wait_text_end(&t->text);
+	t->of = NULL;
+	if (torch_client_to(w->client, &to) == 0)
+		x = (struct wire_waiting){
+			.peer = SLICE_STR(sock_addr_host(w->from, peer)),
+			.peer_port = sock_addr_port(w->from),
+			.own = SLICE_STR(sock_addr_host(&to, own)),
+			.own_port = sock_addr_port(&to),
+		};
+	tell(t, m, &m->torch, x);
+}
+
+/* Less than that is PyTorch being imported by one worker and not yet by
+ * another, and no news. */
+static uint64_t torch_patience(const struct peer *m)
+{
+	uint64_t ms = 2 * m->lease_ms;
+
+	return ms < WAIT_REPORT_TICK_MS ? WAIT_REPORT_TICK_MS : ms;
+}
+
+static void tell_torch(struct tick *t, struct hosted_job *h)
+{
+	struct torch_client *at = NULL;
+	struct torch_wait w;
+
+	if (h->torch)
+		find_oldest(t, h);
+	while (torch_port_next_wait(h->torch, &at, &w)) {
+		struct peer *m = voucher_agent_at(h, w.from);
+
+		if (!m || w.since != m->torch.since)
+			continue;
+		if (m->torch.hash != w.since) /* it is another */
+			m->torch.again = w.since + torch_patience(m);
+		m->torch.hash = w.since;
+		if (t->now < m->torch.again)
+			continue;
+		m->torch.again =
+			t->now - WAIT_REPORT_TICK_MS / 2 + t->now - w.since;
+		tell_torch_wait(t, m, &w);
+	}
+}
+
+void wait_report_given_up(void *hosted, const struct torch_wait *w)
+{
+	struct hosted_job *h = hosted;
+	struct peer *m = voucher_agent_at(h, w->from);
+	struct tick t = {.server = h->server, .now = now_ms(h)};
+
+	if (!m || t.now - w->since < torch_patience(m))
+		return;
+	m->torch.since = w->since;
+	tell_torch_wait(&t, m, w);
+	wait_text_release(&t.text);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	struct tick t = {.server = s, .now = uv_now(s->loop)};
+	struct hash_item *item = NULL;
+	struct peer *m;
+
+	while ((item = hash_table_next(&s->jobs, item))) {
+		struct hosted_job *h = (struct hosted_job *)item;
+
+		tell_agents(&t, h);
+		for (m = h->workers; m; m = m->worker_next)
+			tell_worker(&t, m);
+		tell_torch(&t, h);
+	}
+	wait_text_release(&t.text);
+	if (!t.somebody)
+		uv_timer_stop(timer);
+	conn_flush_all(&s->pool);
+}
+
+void wait_report_begin(struct server *s)
+{
+	if (!uv_is_active((uv_handle_t *)&s->waits_timer) && !s->closing)
+		uv_timer_start(&s->waits_timer, on_tick, WAIT_REPORT_TICK_MS,
+			       WAIT_REPORT_TICK_MS);
+}
+
+void wait_report_init(struct server *s)
+{
+	uv_timer_init(s->loop, &s->waits_timer);
+	s->waits_timer.data = s;
+}
+
+void wait_report_close(struct server *s)
+{
+	if (!uv_is_closing((uv_handle_t *)&s->waits_timer))
+		uv_close((uv_handle_t *)&s->waits_timer, NULL);
+}

@@ -1,0 +1,187 @@
+/* recovery.c: opens and replays the journal, and starts writing it. */
+#include "rendezvous/recovery/recovery.h"
+
+#include "base/log.h"
+#include "rendezvous/election/leadership.h"
+#include "rendezvous/journal/journal.h"
+#include "rendezvous/journal/journal_etcd.h"
+#include "rendezvous/journal/journal_file.h"
+#include "rendezvous/recovery/resume.h"
+#include "rendezvous/server/hosted_job.h"
+
+static int recovery_jobs_over(void *owner)
+{
+	struct server *s = owner;
+	struct hash_item *at = NULL;
+	int over = 1;
+
+	if (!s->by_number.items)
+		return -1;
+	while ((at = hash_table_next(&s->by_number, at)))
+		over &= job_state(hosted_job_of_number(at)->job) == JOB_OVER;
+	return over;
+}
+
+static int recovery_is_leader(void *owner)
+{
+	const struct server *s = owner;
+
+	return leadership_is_sure(s->leadership);
+}
+
+static void recovery_on_failure(void *owner, const struct err *why)
+{
+	const struct server *s = owner;
+
+	leadership_fail(s->leadership, why);
+}
+
+static void recovery_init_writer(struct server *s)
+{
+	static const struct journal_writer_owner calls = {
+		.snapshot = journal_snapshot_make,
+		.jobs_over = recovery_jobs_over,
+		.is_leader = recovery_is_leader,
+		.on_failure = recovery_on_failure,
+	};
+	struct journal_writer *w = &s->writer;
+
+	w->calls = &calls;
+	w->owner = s;
+	w->pool = &s->pool;
+	buf_init(&w->batch, JOURNAL_BATCH_MAX);
+}
+
+void recovery_serve(struct server *s)
+{
+	struct hash_item *at = NULL;
+
+	while ((at = hash_table_next(&s->by_number, at)))
+		resume_expect(hosted_job_of_number(at));
+}
+
+static void recovery_drop_empty(struct server *s)
+{
+	struct hash_item *at = NULL;
+	struct hosted_job *h;
+
+	while ((at = hash_table_next(&s->by_number, at))) {
+		h = hosted_job_of_number(at);
+		if (!job_is_empty(h->job))
+			continue;
+		hosted_job_free_if_empty(h);
+		at = NULL; /* the table has changed */
+	}
+}
+
+/* The limits hold for new keys only: the journal's have fitted once. */
+static void recovery_end_replay(struct server *s)
+{
+	struct hash_item *at = NULL;
+	struct hosted_job *h;
+
+	recovery_drop_empty(s);
+	while ((at = hash_table_next(&s->by_number, at))) {
+		h = hosted_job_of_number(at);
+		if (h->store)
+			store_limit(h->store, s->max_keys, s->max_bytes);
+	}
+	s->writer.mute = 0;
+}
+
+/* If no snapshot fits behind the journal, that does not end its jobs: the
+ * snapshot replaces the journal, or the server goes on without one. A snapshot
+ * that fails for lack of memory may work for the next server. */
+static int recovery_begin_file(struct journal_writer *w, struct err *e)
+{
+	int rc = journal_writer_snapshot(w, 1, e);
+
+	if (rc < 0 && !journal_file_is_lost(w->file))
+		return rc;
+	if (rc < 0)
+		journal_writer_complain(w, e);
+	return 0;
+}
+
+int recovery_start(struct server *s, const char *path, int fd, struct err *e)
+{
+	struct journal_replay replay = {.server = s};
+	struct journal_writer *w = &s->writer;
+	int rc, jobs;
+
+	w->path = path;
+	recovery_init_writer(s);
+	rc = journal_file_open(&w->file, path, path ? -1 : fd, e);
+	if (rc < 0)
+		return rc;
+	w->writes = w->mute = 1;
+	rc = journal_file_replay(w->file, journal_replay_batch, &replay, e);
+	recovery_end_replay(s);
+	if (rc < 0 && replay.why.code)
+		return err_set(e, rc, "journal %s: %s", journal_writer_where(w),
+			       replay.why.text);
+	if (rc <= 0)
+		return rc;
+	rc = recovery_begin_file(w, e);
+	if (rc < 0)
+		return rc;
+	jobs = (int)s->by_number.items;
+	if (jobs)
+		log_debug("going on with %d job%s", jobs, jobs > 1 ? "s" : "");
+	recovery_serve(s);
+	return 0;
+}
+
+/* Returns the number of batches. */
+static int recovery_read_etcd(struct server *s, struct journal_etcd *journal,
+			      struct err *e)
+{
+	struct journal_replay replay = {.server = s};
+	struct journal_writer *w = &s->writer;
+	int rc;
+
+	recovery_init_writer(s);
+	w->etcd = journal;
+	w->writes = w->mute = 1;
+	rc = journal_etcd_replay(journal, journal_replay_batch, &replay);
+	if (rc > 0)
+		journal_etcd_say_ended(journal, 1); /* unless a job is there */
+	recovery_end_replay(s);
+	if (rc < 0)
+		err_set(e, rc, "the journal of this job in etcd: %s",
+			replay.why.code ? replay.why.text
+					: "its first batch is torn: this "
+					  "version cannot read it");
+	return rc;
+}
+
+int recovery_is_over_in_etcd(struct server *s, struct journal_etcd *journal)
+{
+	struct err e = ERR_INIT;
+	int rc = recovery_read_etcd(s, journal, &e);
+
+	return rc > 0 && recovery_jobs_over(s) != 0;
+}
+
+int recovery_start_in_etcd(struct server *s, struct journal_etcd *journal,
+			   struct err *e)
+{
+	int rc = recovery_read_etcd(s, journal, e);
+
+	if (rc <= 0)
+		return rc;
+	rc = journal_writer_snapshot(&s->writer, 0, e);
+	return rc < 0 ? rc : 1;
+}
+
+void recovery_forget(struct server *s)
+{
+	struct hash_item *at;
+
+	while ((at = hash_table_next(&s->by_number, NULL)))
+		hosted_job_drop(hosted_job_of_number(at));
+	finished_jobs_release(&s->finished);
+	s->finished = (struct finished_jobs){.next = 0};
+	s->sealed_key[0] = '\0';
+	journal_writer_close(&s->writer);
+}

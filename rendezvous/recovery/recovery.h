@@ -1,0 +1,43 @@
+/* recovery.h: a server that starts with a journal: replays it, so that its jobs
+ * are what they were, and waits for their nodes to come back (resume.h).
+ * Replay applies the same events to the same code as the first time
+ * (job_event.h), with nobody to notify. */
+#ifndef RENDEZVOUS_RECOVERY_H
+#define RENDEZVOUS_RECOVERY_H
+
+#include "rendezvous/server/server.h"
+
+struct journal_etcd;
+
+/* Opens the journal at path, or in fd, replays it, and records from then on.
+ * 0, or an error that names the journal; a journal that cannot be written to is
+ * only logged. */
+int recovery_start(struct server *s, const char *path, int fd, struct err *e);
+/* The same from etcd, which has loaded the journal. 1: there was one, and a
+ * snapshot is being written; 0: there was none. */
+int recovery_start_in_etcd(struct server *s, struct journal_etcd *journal,
+			   struct err *e);
+/* Only replays it. 1: there is a job, and all are over. */
+int recovery_is_over_in_etcd(struct server *s, struct journal_etcd *journal);
+/* From now on, nodes that do not come back in time are lost. */
+void recovery_serve(struct server *s);
+/* Forgets all jobs, which no peer is in yet; the journal stays as it is. */
+void recovery_forget(struct server *s);
+
+/* ---- within this room ---- */
+
+struct journal_replay {
+	struct server *server;
+	uint64_t unknown_job; /* the last number that records of no job named */
+	struct err why;	      /* why replay failed; code 0: it did not */
+};
+
+/* Replays a batch. A record that makes no sense costs its job, which ends with
+ * the reason. < 0, with why set: it costs all jobs, because memory is short or
+ * the batch is not a list of records. */
+int journal_replay_batch(void *replay, struct slice batch);
+
+/* journal_writer_owner.snapshot: the server's whole state as records. */
+int journal_snapshot_make(void *server, struct snapshot *s);
+
+#endif

@@ -1,0 +1,390 @@
+/* resume.c: RESUME and those who never send it. */
+#include "rendezvous/recovery/resume.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/query/dump.h"
+#include "rendezvous/server/job_event.h"
+#include "rendezvous/vouching/torch_home.h"
+#include "rendezvous/vouching/voucher.h"
+
+/* An agent that looks for a server may first be sent to one that is stopped,
+ * which says nothing: it gets this long beyond its lease. */
+enum { RESUME_RESTART_MS = 5000 };
+
+/* A node without its agent. */
+struct absent {
+	struct absent *next;
+	struct job_node *node;
+	uint64_t until; /* loop time: then it is lost, and why */
+	char why[];
+};
+
+static struct absent *unlink_absent(struct hosted_job *h,
+				    const struct job_node *n)
+{
+	struct absent **p = &h->absent, *a;
+
+	while (*p && (*p)->node != n)
+		p = &(*p)->next;
+	a = *p;
+	if (a)
+		*p = a->next;
+	return a;
+}
+
+/* A job that is over may not have its name any more. */
+static struct job_node *find(struct server *s, struct slice job,
+			     struct slice node, struct hosted_job **out)
+{
+	struct hash_item *at = NULL;
+	struct job_node *n = NULL;
+
+	*out = hosted_job_find(s, job);
+	if (*out)
+		n = job_find_node((*out)->job, node);
+	while (!n && (at = hash_table_next(&s->by_number, at))) {
+		*out = hosted_job_of_number(at);
+		if ((*out)->item.key.len == job.len &&
+		    !memcmp((*out)->item.key.data, job.data, job.len))
+			n = job_find_node((*out)->job, node);
+	}
+	return n;
+}
+
+/* Its connection before may not have ended yet. */
+static void replace(struct hosted_job *h, struct job_node *n, struct peer *m)
+{
+	struct peer *other = job_node_owner(n);
+
+	if (other) {
+		voucher_forget(h, other);
+		other->node = NULL;
+		other->hosted = NULL;
+		conn_drop(&other->conn);
+	}
+	free(unlink_absent(h, n));
+	job_node_own(n, m);
+}
+
+/* What the job has said while it was away, and what it has not heard of. */
+static void catch_up(struct hosted_job *h, struct job_node *n, struct peer *m,
+		     const struct wire_resume *from)
+{
+	const struct wire_end *last = job_end(h->job);
+	enum job_state state = job_state(h->job);
+	struct wire_end end;
+	struct wire_stop stop;
+
+	if (job_node_runs(n) &&
+	    !(from->began && !from->ended && from->round == job_round(h->job)))
+		hosted_job_send_start(h, n);
+	if ((state == JOB_OVER ||
+	     (from->began && !from->ended && from->round == last->round)) &&
+	    last->text.len && !job_node_runs(n) &&
+	    job_end_for(h->job, n, &end)) {
+		wire_put_end(conn_out(&m->conn), WIRE_END, WIRE_NOTICE, 0,
+			     &end);
+		if (state == JOB_OVER) {
+			m->close_at = uv_now(h->server->loop) + SERVER_CLOSE_MS;
+			conn_due(&m->conn, uv_now(h->server->loop) + 1);
+		}
+	}
+	if (state != JOB_OVER && job_stop_for(h->job, n, &stop) && stop.level)
+		wire_put_stop(conn_out(&m->conn), WIRE_STOP, WIRE_NOTICE, 0,
+			      &stop);
+	if (job_node_waits(h->job, n))
+		hosted_job_send_state(h);
+}
+
+/* It is the node's agent from now on; < 0: nothing is as if it had come. */
+static int take_node(struct hosted_job *h, struct job_node *n, struct peer *m,
+		     const struct wire_resume *from, struct err *e)
+{
+	struct addr_owner addrs = {NULL};
+	int rc = voucher_prepare(h, m, &from->addrs, &addrs, e);
+
+	if (rc < 0)
+		return rc;
+	m->node = n;
+	replace(h, n, m);
+	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
+	voucher_settle(h, m, &addrs);
+	m->lease_ms =
+		job_node_lease(n) ? job_node_lease(n) : m->server->lease_ms;
+	conn_due(&m->conn, m->conn.heard + m->lease_ms);
+	return 0;
+}
+
+static const struct lost_node *find_lost(const struct hosted_job *h,
+					 struct slice node)
+{
+	const struct lost_node *l = h ? h->lost : NULL;
+
+	while (l && (strlen(l->id) != node.len ||
+		     memcmp(l->id, node.data, node.len)))
+		l = l->next;
+	return l;
+}
+
+/* Why it is not known, in reply and text. */
+static void explain(struct peer *m, const struct wire_resume *from, char *text,
+		    size_t size, struct wire_resumed *reply)
+{
+	struct server *s = m->server;
+	const struct hosted_job *h = hosted_job_find(s, SLICE_STR(m->job_id));
+	const struct lost_node *l = find_lost(h, from->node_id);
+	const char *end =
+		h ? NULL
+		  : finished_jobs_find(&s->finished, SLICE_STR(m->job_id),
+				       from->round);
+
+	if (h && job_state(h->job) == JOB_OVER)
+		end = job_end(h->job)->text.data;
+	if (end) {
+		reply->known = WIRE_OVER;
+		snprintf(text, size, "the job has ended meanwhile: %.500s",
+			 end);
+	} else if (l) {
+		reply->known = WIRE_LOST;
+		snprintf(text, size,
+			 "the rendezvous server at %s counted this "
+			 "node as lost: %.500s",
+			 s->endpoint, l->why);
+	} else {
+		snprintf(text, size,
+			 "the rendezvous server at %s knows no "
+			 "such node of job '%s'",
+			 s->endpoint, m->job_id);
+	}
+	reply->text = SLICE_STR(text);
+}
+
+static void answer(struct peer *m, const struct wire_frame *f,
+		   const struct wire_resumed *reply)
+{
+	wire_put_resumed(conn_out(&m->conn), f->type, WIRE_REPLY, f->id, reply);
+}
+
+int resume_take(struct peer *m, const struct wire_frame *f, struct err *e)
+{
+	struct wire_resume from;
+	struct wire_resumed reply = {.text = SLICE_STR("")};
+	struct hosted_job *h;
+	struct job_node *n;
+	char text[ERR_TEXT_MAX];
+	int rc = wire_get_resume(f, &from, e);
+
+	if (rc < 0)
+		return rc;
+	if (m->node)
+		return err_set(e, ERR_PROTOCOL, "RESUME after a JOIN");
+	n = find(m->server, SLICE_STR(m->job_id), from.node_id, &h);
+	if (!n) {
+		explain(m, &from, text, sizeof(text), &reply);
+		answer(m, f, &reply);
+		return 0;
+	}
+	rc = take_node(h, n, m, &from, e);
+	if (rc < 0)
+		return rc;
+	reply.known = WIRE_KNOWN;
+	reply.joined = (uint8_t)(job_node_joined(n) || job_node_is_spare(n));
+	reply.heard = job_node_said(n);
+	answer(m, f, &reply);
+	catch_up(h, n, m, &from);
+	if (!h->absent)
+		torch_home_begin(h);
+	return 0;
+}
+
+/* ---- those who do not come ---- */
+
+static void on_back(uv_timer_t *t);
+
+/* Until the first is lost. */
+static void start_timer(struct hosted_job *h)
+{
+	uint64_t now = uv_now(h->server->loop);
+
+	if (h->absent)
+		uv_timer_start(
+			&h->back_timer, on_back,
+			h->absent->until > now ? h->absent->until - now : 0, 0);
+}
+
+static void on_back(uv_timer_t *t)
+{
+	struct hosted_job *h = t->data;
+	struct absent *a;
+
+	while ((a = h->absent) && a->until <= uv_now(h->server->loop)) {
+		h->absent = a->next;
+		if (!job_node_owner(a->node)) {
+			job_event_lost(h, a->node, a->why);
+			hosted_job_act(h);
+		}
+		free(a);
+	}
+	if (!h->absent)
+		torch_home_begin(h);
+	start_timer(h);
+	hosted_job_free_if_empty(h);
+	conn_flush_all(&h->server->pool);
+}
+
+/* It is lost then, and why: 0 or -ENOMEM. */
+static int await(struct hosted_job *h, struct job_node *n, uint64_t until,
+		 const char *why)
+{
+	struct absent **p = &h->absent;
+	struct absent *a = malloc(sizeof(*a) + strlen(why) + 1);
+
+	if (!a)
+		return -ENOMEM;
+	a->node = n;
+	a->until = until;
+	memcpy(a->why, why, strlen(why) + 1);
+	while (*p && (*p)->until <= until)
+		p = &(*p)->next;
+	a->next = *p;
+	*p = a;
+	return 0;
+}
+
+static uint64_t longest_lease(const struct hosted_job *h)
+{
+	struct job_node *n = NULL;
+	uint64_t longest = 0, lease;
+
+	while ((n = job_next_node(h->job, n))) {
+		lease = job_node_lease(n);
+		lease = lease ? lease : h->server->lease_ms;
+		longest = lease > longest ? lease : longest;
+	}
+	return longest;
+}
+
+void resume_expect(struct hosted_job *h)
+{
+	uint64_t ms = longest_lease(h) + RESUME_RESTART_MS;
+	uint64_t until = uv_now(h->server->loop) + ms;
+	struct job_node *n, *next;
+
+	torch_home_open_again(h);
+	for (n = job_next_node(h->job, NULL); n; n = next) {
+		next = job_next_node(h->job, n);
+		if (job_node_owner(n) ||
+		    await(h, n, until,
+			  "its agent did not come back to the "
+			  "rendezvous server after that was restarted") == 0)
+			continue;
+		job_event_lost(h, n, "the rendezvous server is out of memory");
+		hosted_job_act(h);
+	}
+	uv_timer_start(&h->back_timer, on_back, ms, 0);
+}
+
+/* One that has left, or whose job is over, does not come. */
+static int comes_again(const struct peer *m)
+{
+	return m->role == WIRE_AGENT && m->node && m->hosted && !m->close_at &&
+	       !m->server->draining && job_state(m->hosted->job) != JOB_OVER &&
+	       !job_node_has_left(m->node);
+}
+
+int resume_await(struct peer *m, const char *why)
+{
+	struct hosted_job *h = m->hosted;
+	uint64_t ms =
+		m->lease_ms < RESUME_RESET_MS ? m->lease_ms : RESUME_RESET_MS;
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "%.120s, and it did not come back within "
+		 "%g s",
+		 why, (double)ms / 1e3);
+	if (!comes_again(m) ||
+	    await(h, m->node, uv_now(h->server->loop) + ms, text) < 0)
+		return 0;
+	log_debug("job '%s': the agent on %s: %s; it has %g s to come back",
+		  job_id(h->job), job_node_host(m->node), why,
+		  (double)ms / 1e3);
+	dump_forget(m, why);
+	voucher_forget(h, m);
+	job_node_own(m->node, NULL);
+	m->node = NULL;
+	m->hosted = NULL;
+	start_timer(h);
+	return 1;
+}
+
+/* ---- those who were lost ---- */
+
+static size_t lost_bytes(const struct lost_node *l)
+{
+	return sizeof(*l) + strlen(l->why) + 1 + strlen(l->id) + 1;
+}
+
+static void lost_free(struct hosted_job *h, struct lost_node *l)
+{
+	account_sub(h->account, lost_bytes(l));
+	free(l->id);
+	free(l);
+}
+
+static void forget_oldest(struct hosted_job *h)
+{
+	struct lost_node **p = &h->lost;
+
+	for (int i = 0; *p && i < RESUME_LOST_MAX; i++)
+		p = &(*p)->next;
+	if (!*p)
+		return;
+	lost_free(h, *p);
+	*p = NULL;
+}
+
+void resume_remember(struct hosted_job *h, struct slice id, const char *why)
+{
+	struct lost_node *l = malloc(sizeof(*l) + strlen(why) + 1);
+
+	if (l)
+		l->id = strndup(id.data, id.len);
+	if (!l || !l->id) { /* then its agent learns less */
+		free(l);
+		return;
+	}
+	memcpy(l->why, why, strlen(why) + 1);
+	account_add(h->account, lost_bytes(l));
+	l->next = h->lost;
+	h->lost = l;
+	forget_oldest(h);
+}
+
+void resume_lost(struct hosted_job *h, const struct job_node *n,
+		 const char *why)
+{
+	free(unlink_absent(h, n));
+	resume_remember(h, job_node_id(n), why);
+}
+
+void resume_release(struct hosted_job *h)
+{
+	struct absent *a;
+	struct lost_node *l;
+
+	while ((a = h->absent)) {
+		h->absent = a->next;
+		free(a);
+	}
+	while ((l = h->lost)) {
+		h->lost = l->next;
+		lost_free(h, l);
+	}
+}

@@ -1,0 +1,196 @@
+/* end_cause.c: how a worker or a round ended, in one line that says the cause
+ * first, and the exit code that every launcher gives for it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/signal_name.h"
+#include "rendezvous/round/job_internal.h"
+
+enum { CODE_MAX = 255, WHY_MAX = 200 };
+
+const char *node_name(const struct job_node *n, char *out)
+{
+	if (n->rank >= 0)
+		snprintf(out, 300, "node %d (%.255s)", n->rank, n->host);
+	else
+		snprintf(out, 300, "%.255s", n->host);
+	return out;
+}
+
+/* ": WHY" for the one line: as much of it as is plain text, and short. */
+static struct slice short_why(struct slice why)
+{
+	size_t n = 0;
+
+	while (n < why.len && n < WHY_MAX &&
+	       (unsigned char)why.data[n] >= 0x20 && why.data[n] != 0x7f)
+		n++;
+	/* no half of a character */
+	while (n > 0 && n < why.len && (why.data[n] & 0xc0) == 0x80)
+		n--;
+	return SLICE(why.data, n);
+}
+
+char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
+{
+	char name[SIGNAL_NAME_MAX], how[64], *text;
+	/* what it was in says more than nothing */
+	struct slice why = short_why(m->why.len ? m->why : m->last);
+
+	if (m->signal)
+		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
+			 m->signal, signal_name(m->signal, name));
+	else
+		snprintf(how, sizeof(how), "exited with code %d", m->code);
+	if (asprintf(&text, "rank %u (local rank %u) on %.255s, pid %lld, "
+		     "%s%s%.*s",
+		     m->rank, m->local_rank, n->host, (long long)m->pid,
+		     how, why.len ? ": " : "", SLICE_FMT(why)) < 0)
+		return NULL;
+	return text;
+}
+
+static int code_of(const struct wire_exited *m)
+{
+	if (m->signal > 0 && m->signal < 128)
+		return 128 + m->signal;
+	return m->code > 0 && m->code <= CODE_MAX ? m->code : 1;
+}
+
+/* END's slices live as long as the job; what memory is short for is empty. */
+static struct slice keep(struct job *j, int slot, struct slice s)
+{
+	char *p = s.len ? malloc(s.len) : NULL;
+
+	free(j->end_copies[slot]);
+	j->end_copies[slot] = p;
+	if (!p)
+		return SLICE_STR("");
+	memcpy(p, s.data, s.len);
+	return SLICE(p, s.len);
+}
+
+static void end_init(struct job *j, const struct job_node *n,
+		     enum wire_verdict verdict, int exit_code)
+{
+	j->end = (struct wire_end){
+		.round = j->round,
+		.verdict = (uint8_t)verdict,
+		.exit_code = exit_code,
+		.restarts_left = j->max_restarts - j->attempt,
+		.rank = -1,
+		.node_rank = n && n->rank >= 0 ? (uint32_t)n->rank : 0,
+		.host = keep(j, 0, SLICE_STR(n ? n->host : "")),
+	};
+}
+
+void end_cause_restore(struct job *j, const struct wire_end *m)
+{
+	j->end = *m;
+	snprintf(j->end_text, sizeof(j->end_text), "%.*s", SLICE_FMT(m->text));
+	j->end.text = SLICE_STR(j->end_text);
+	j->end.host = keep(j, 0, m->host);
+	j->end.tail = keep(j, 1, m->tail);
+	j->end.why = keep(j, 2, m->why);
+	j->end.error = keep(j, 3, m->error);
+	j->end.log = keep(j, 4, m->log);
+	j->end.last = keep(j, 5, m->last);
+}
+
+void end_cause_note_early(struct job *j, const struct wire_exited *m)
+{
+	if (!m->early || m->stopped || m->code || m->signal || j->early.len)
+		return;
+	wire_put_exited(&j->early, WIRE_EXITED, WIRE_NOTICE, 0, m);
+	if (j->early.failed) /* no memory: then the one that fails is named */
+		buf_reset(&j->early);
+}
+
+/* Fills in the EXITED of the one that left early; its node, or NULL. */
+static const struct job_node *find_early(const struct job *j,
+					 struct wire_exited *x)
+{
+	struct wire_frame f;
+
+	if (wire_cut(SLICE(j->early.data, j->early.len), WIRE_BODY_MAX, &f,
+		     NULL) <= 0 ||
+	    wire_get_exited(&f, x, NULL) < 0 || x->rank >= j->world_size)
+		return NULL;
+	return j->ranks[x->rank].node;
+}
+
+static void end_worker(struct job *j, const struct job_node *n,
+		       const struct wire_exited *m, const char *text)
+{
+	int again = j->attempt < j->max_restarts && !j->told.level;
+
+	end_init(j, n, again ? WIRE_RESTART : WIRE_FAILURE, code_of(m));
+	if (again)
+		j->end.restarts_left--;
+	snprintf(j->end_text, sizeof(j->end_text), "%s", text);
+	j->end.text = SLICE_STR(j->end_text);
+	j->end.rank = (int32_t)m->rank;
+	j->end.local_rank = m->local_rank;
+	j->end.pid = m->pid;
+	j->end.code = m->code;
+	j->end.signal = m->signal;
+	j->end.ran_ms = m->ran_ms;
+	j->end.core = m->core;
+	j->end.max_rss_kib = m->max_rss_kib;
+	j->end.tail = keep(j, 1, m->tail);
+	j->end.why = keep(j, 2, m->why);
+	j->end.error = keep(j, 3, m->error);
+	j->end.log = keep(j, 4, m->log);
+	j->end.last = keep(j, 5, m->last);
+}
+
+/* m failed in a call to which `early` did not come. Nobody can exit with the
+ * code 0 of that one: it is m's. */
+static void end_early(struct job *j, const struct job_node *n,
+		      const struct wire_exited *early,
+		      const struct wire_exited *m)
+{
+	struct wire_exited explained = *early;
+	struct slice missed = short_why(m->missed);
+	char text[ERR_TEXT_MAX], why[WHY_MAX + 64];
+
+	snprintf(text, sizeof(text),
+		 "rank %u (local rank %u) on %.255s, pid "
+		 "%lld, left early with code 0 while others were in %.*s",
+		 early->rank, early->local_rank, n->host, (long long)early->pid,
+		 SLICE_FMT(missed));
+	snprintf(why, sizeof(why),
+		 "it exited without ddp_finalize while others "
+		 "were in %.*s",
+		 SLICE_FMT(missed));
+	explained.why = SLICE_STR(why);
+	end_worker(j, n, &explained, text);
+	j->end.exit_code = code_of(m);
+}
+
+void end_cause_worker(struct job *j, const struct job_node *n,
+		  const struct wire_exited *m, const char *text)
+{
+	struct wire_exited early;
+	const struct job_node *left = m->missed.len && j->early.len
+					      ? find_early(j, &early) : NULL;
+
+	if (left)
+		end_early(j, left, &early, m);
+	else
+		end_worker(j, n, m, text);
+}
+
+void end_cause_other(struct job *j, const struct job_node *n,
+		 enum wire_verdict verdict, int exit_code, const char *fmt, ...)
+{
+	va_list ap;
+
+	end_init(j, n, verdict, exit_code);
+	va_start(ap, fmt);
+	vsnprintf(j->end_text, sizeof(j->end_text), fmt, ap);
+	va_end(ap);
+	j->end.text = SLICE_STR(j->end_text);
+}

@@ -1,0 +1,45 @@
+/* finished_jobs.c: a ring of what was freed last. */
+#include "rendezvous/round/finished_jobs.h"
+
+#include <stdlib.h>
+
+void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
+	       const char *text)
+{
+	struct finished_job *job = &d->jobs[d->next % FINISHED_JOBS_MAX];
+	struct finished_job fresh = {strdup(id), strdup(text), round};
+
+	if (!fresh.id || !fresh.text) {
+		free(fresh.id);
+		free(fresh.text);
+		return;
+	}
+	free(job->id);
+	free(job->text);
+	*job = fresh;
+	d->next++;
+}
+
+const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
+			       uint32_t round)
+{
+	/* the newest first: a name may have been used again */
+	for (unsigned i = 1; i <= FINISHED_JOBS_MAX; i++) {
+		const struct finished_job *job =
+			&d->jobs[(d->next - i) % FINISHED_JOBS_MAX];
+
+		if (job->id && job->round == round &&
+		    strlen(job->id) == id.len &&
+		    memcmp(job->id, id.data, id.len) == 0)
+			return job->text;
+	}
+	return NULL;
+}
+
+void finished_jobs_release(struct finished_jobs *d)
+{
+	for (unsigned i = 0; i < FINISHED_JOBS_MAX; i++) {
+		free(d->jobs[i].id);
+		free(d->jobs[i].text);
+	}
+}

@@ -1,0 +1,32 @@
+/* finished_jobs.h: how the last jobs ended that the server has freed since, so
+ * that a worker which comes late is still told why. Pure, and bounded: the
+ * oldest is forgotten first. */
+#ifndef RENDEZVOUS_FINISHED_JOBS_H
+#define RENDEZVOUS_FINISHED_JOBS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum { FINISHED_JOBS_MAX = 64 };
+
+/* All zeroes to begin with. */
+struct finished_jobs {
+	struct finished_job {
+		char *id; /* NULL: none yet */
+		char *text;
+		uint32_t round; /* its last */
+	} jobs[FINISHED_JOBS_MAX];
+	unsigned next;
+};
+
+/* Remembers it; does nothing where memory ran out. */
+void finished_jobs_add(struct finished_jobs *d, const char *id, uint32_t round,
+	       const char *text);
+/* How that round ended, or NULL: not known. Valid until the next
+ * finished_jobs_add. */
+const char *finished_jobs_find(const struct finished_jobs *d, struct slice id,
+			       uint32_t round);
+void finished_jobs_release(struct finished_jobs *d);
+
+#endif

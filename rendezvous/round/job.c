@@ -1,0 +1,568 @@
+/* job.c: the states of a job and what each event does in each of them.
+ * Decides; sends nothing. Who may come is join.c's, how it ended cause.c's. */
+#include "rendezvous/round/job.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/signal_name.h"
+#include "rendezvous/round/job_internal.h"
+
+/* What happened; only what belongs to the kind of event is set. */
+struct event {
+	enum job_event type;
+	struct job_node *node;
+	const struct wire_join *join;
+	const struct wire_exited *exited;
+	const struct wire_failed *failed;
+	const struct wire_leave *leave;
+	const struct wire_stop *stop;
+	void *owner;
+	const char *at, *why, *text;
+	struct err *e;
+};
+
+static void node_free(struct job *j, struct job_node *n);
+
+/* ---- who can go ---- */
+
+static int is_elastic(const struct job *j)
+{
+	return j->min_nodes < j->max_nodes;
+}
+
+/* Can the others go on without n? A server that is n's own ends with it. */
+static int can_lose(const struct job *j, const struct job_node *n)
+{
+	uint32_t rest = j->members - 1 + j->spares;
+
+	return !n->hosts_server && rest && !j->told.level &&
+	       (is_elastic(j) || j->spares);
+}
+
+/* A signal to a node of a fixed number means the job. Without a signal it is
+ * the end of the node's ssh, and a spare takes the place. */
+static int can_leave(const struct job *j, const struct job_node *n, int signal)
+{
+	uint32_t rest = j->members - 1 + j->spares;
+
+	return !n->hosts_server && rest >= j->min_nodes && !j->told.level &&
+	       (is_elastic(j) || j->state == JOB_RESTARTING ||
+		(!signal && j->spares));
+}
+
+/* ---- what an event does ---- */
+
+static int take_in(struct job *j, struct event *ev, struct job_node **out)
+{
+	int rc = join_check(j, ev->join, ev->at, ev->e);
+
+	if (rc == 0)
+		rc = join_new(j, ev->join, ev->owner, 0, out, ev->e);
+	if (rc == 0)
+		transition_start_or_wait(j);
+	return rc;
+}
+
+static int take_back(struct job *j, struct event *ev, struct job_node **out)
+{
+	struct job_node *n = (struct job_node *)hash_table_find(&j->by_id,
+							   ev->join->node_id);
+	int rc = join_check(j, ev->join, ev->at, ev->e);
+
+	if (rc < 0)
+		return rc;
+	if (!n)
+		return take_in(j, ev, out);
+	rc = join_again(j, ev->join, ev->owner, n, ev->e);
+	if (rc < 0)
+		return rc;
+	*out = n;
+	transition_start_or_wait(j);
+	return 0;
+}
+
+/* What has been done once is not done again for one who comes late: where a
+ * worker has finished already, or all are to stop, the newcomer is a spare. */
+static int take_more(struct job *j, struct event *ev, struct job_node **out)
+{
+	int rc = join_check(j, ev->join, ev->at, ev->e);
+
+	if (rc == 0)
+		rc = join_new(j, ev->join, ev->owner,
+			      j->exited || j->told.level, out, ev->e);
+	if (rc < 0)
+		return rc;
+	if ((*out)->place == NODE_SPARE) {
+		transition_tell_state(j);
+		return 0;
+	}
+	end_cause_other(j, *out, WIRE_REGROUP, 0, "%s joined", (*out)->host);
+	transition_end(j);
+	return 0;
+}
+
+static int refuse_over(struct job *j, struct event *ev, struct job_node **out)
+{
+	return err_set(ev->e, ERR_REFUSED,
+		       "job '%s' at %s has ended (%s): start it again when all "
+		       "its nodes have gone",
+		       j->id, ev->at, j->end_text);
+}
+
+static int ignore(struct job *j, struct event *ev, struct job_node **out)
+{
+	return 0;
+}
+
+static int free_place(struct job *j, struct event *ev, struct job_node **out)
+{
+	if (ev->node->place != NODE_GONE)
+		transition_drop(j, ev->node);
+	return 0;
+}
+
+static int start_with_those(struct job *j, struct event *ev,
+			    struct job_node **out)
+{
+	if (j->calling)
+		transition_start(j);
+	return 0;
+}
+
+/* All have exited and nobody is to blame for a round that goes on. */
+static void end_of_all(struct job *j)
+{
+	uint32_t i;
+
+	if (job_stop_ends(j)) {
+		transition_end(j);
+		return;
+	}
+	for (i = 0; i < j->world_size; i++)
+		if (j->ranks[i].failed)
+			break;
+	if (i == j->world_size)
+		end_cause_other(j, NULL, WIRE_SUCCESS, 0,
+			    "all %u workers exited with code 0", j->world_size);
+	else
+		end_cause_other(j, j->ranks[i].node, WIRE_ENDED, 1,
+			    "%s, stopped by its launcher", j->ranks[i].text);
+	transition_end(j);
+}
+
+static int record_exit(struct job *j, struct event *ev, struct job_node **out)
+{
+	const struct wire_exited *m = ev->exited;
+	const struct job_node *n = ev->node;
+	struct job_rank *r;
+	int explained;
+
+	if (m->round != j->round)
+		return 0;
+	if (!n->running || m->rank < n->base || m->rank >= n->base + n->nproc)
+		return err_set(ev->e, ERR_PROTOCOL,
+			       "EXITED: rank %u is not one of %s's", m->rank,
+			       n->host);
+	r = &j->ranks[m->rank];
+	if (r->text)
+		return err_set(ev->e, ERR_PROTOCOL,
+			       "EXITED: rank %u has exited already", m->rank);
+	r->text = ev->text ? strdup(ev->text) : end_cause_of_exit(n, m);
+	if (!r->text) {
+		/* it is counted as heard: nobody would say it again */
+		j->lost_action = 1;
+		return err_set(ev->e, -ENOMEM, "out of memory");
+	}
+	r->failed = m->code != 0 || m->signal != 0;
+	j->exited++;
+	end_cause_note_early(j, m);
+	transition_act(
+		j, (struct job_action){JOB_RANK_LEFT, m->rank, r->text, NULL});
+	transition_tell_fates(j, r, r->text);
+	explained = job_stop_explains(j, m);
+	if (r->failed && !m->stopped && !explained) {
+		end_cause_worker(j, n, m, r->text);
+		transition_end(j);
+	} else if (j->exited == j->world_size) {
+		end_of_all(j);
+	}
+	return 0;
+}
+
+/* A spare's going changes nothing but the number of spares, that of one who
+ * left before nothing at all. */
+static int is_outside(struct job *j, struct job_node *n)
+{
+	if (n->place == NODE_MEMBER)
+		return 0;
+	if (n->place == NODE_SPARE) {
+		join_drop(j, n);
+		if (j->state == JOB_GATHERING)
+			transition_start_or_wait(j);
+		else
+			transition_tell_state(j);
+	}
+	return 1;
+}
+
+static int end_failed(struct job *j, struct event *ev, struct job_node **out)
+{
+	const struct wire_failed *m = ev->failed;
+	char name[300];
+
+	if (is_outside(j, ev->node) ||
+	    (j->state == JOB_RUNNING && m->round != j->round))
+		return 0;
+	end_cause_other(j, ev->node, WIRE_FAILURE,
+		    m->exit_code > 0 && m->exit_code < 256 ? m->exit_code :
+		    EXIT_START_FAILED,
+		    "%s could not start its workers: %.*s",
+		    node_name(ev->node, name), SLICE_FMT(m->text));
+	transition_end(j);
+	return 0;
+}
+
+/* n has gone, and j->end says so, where a round runs or it is the end. */
+static int go_on(struct job *j, struct job_node *n, int can)
+{
+	if (!can || j->state == JOB_RUNNING)
+		transition_end(j);
+	if (can)
+		transition_drop(j, n);
+	return 0;
+}
+
+static int leave(struct job *j, struct event *ev, struct job_node **out)
+{
+	const struct wire_leave *m = ev->leave;
+	struct job_node *n = ev->node;
+	char name[300], sig[SIGNAL_NAME_MAX];
+	enum wire_verdict verdict;
+	int can;
+
+	if (is_outside(j, n))
+		return 0;
+	can = can_leave(j, n, m->signal);
+	/* where no round runs its end stays what it was */
+	if (can && j->state == JOB_RESTARTING)
+		return go_on(j, n, can);
+	verdict = can ? WIRE_REGROUP : WIRE_ENDED;
+	if (m->signal > 0)
+		end_cause_other(j, n, verdict, 128 + (m->signal & 127),
+			    "%s was told to stop by %s", node_name(n, name),
+			    signal_name(m->signal, sig));
+	else
+		end_cause_other(j, n, verdict, EXIT_NODE_LOST, "%s left: %.*s",
+			    node_name(n, name), SLICE_FMT(m->text));
+	return go_on(j, n, can);
+}
+
+/* Where it is the node's affair alone, or nobody works, it leaves. */
+static int told(struct job *j, struct event *ev, struct job_node **out)
+{
+	const struct wire_stop *m = ev->stop;
+	const struct wire_leave as_leave = {
+		m->cause == WIRE_BY_SSH ? 0 : m->signal, m->text};
+	struct event leaving = *ev;
+
+	leaving.leave = &as_leave;
+	if (j->state == JOB_RESTARTING ||
+	    (!m->whole && can_leave(j, ev->node, as_leave.signal)))
+		return leave(j, &leaving, out);
+	if (ev->node->place == NODE_SPARE && !m->whole)
+		is_outside(j, ev->node);
+	else if (ev->node->place != NODE_GONE)
+		job_stop_take(j, ev->node, m);
+	return 0;
+}
+
+static int lose(struct job *j, struct event *ev, struct job_node **out)
+{
+	struct job_node *n = ev->node;
+	const struct job_node *heir;
+	char name[300];
+	int can;
+
+	if (is_outside(j, n))
+		return 0;
+	can = can_lose(j, n);
+	if (j->told.level == WIRE_CUT) { /* as all do */
+		end_cause_other(j, n, WIRE_ENDED, j->told.exit_code, "%s",
+			    j->told.first);
+		return go_on(j, n, 0);
+	}
+	heir = can ? join_next_spare(j) : NULL;
+	if (!can || j->state == JOB_RUNNING)
+		end_cause_other(j, n, can ? WIRE_REGROUP : WIRE_FAILURE,
+			    EXIT_NODE_LOST, "%s was lost: %s%s%s%s",
+			    node_name(n, name), ev->why, heir ? "; " : "",
+			    heir ? heir->host : "",
+			    heir ? " takes its place" : "");
+	return go_on(j, n, can);
+}
+
+static int end_stopped(struct job *j, struct event *ev, struct job_node **out)
+{
+	end_cause_other(j, NULL, WIRE_ENDED, EXIT_NODE_LOST, "%s", ev->why);
+	transition_end(j);
+	return 0;
+}
+
+/* ---- the policy ---- */
+
+struct reaction {
+	int (*run)(struct job *j, struct event *ev, struct job_node **out);
+	const char *text;
+};
+
+#define TAKE_IN {take_in, "takes it in; all there: START, -> RUNNING; " \
+			  "enough: last call"}
+#define TAKE_MORE {take_more, "fewer than the most: END regroup, -> " \
+			      "RESTARTING; else a spare"}
+#define TAKE_BACK {take_back, "takes a member back, a new one in, or as a " \
+			      "spare; all there: START, -> RUNNING"}
+#define REFUSE_OVER {refuse_over, "refuses: the job has ended"}
+#define FREE_PLACE {free_place, "frees its place; too few: no last call"}
+#define IGNORE {ignore, "nothing"}
+#define RECORD {record_exit, "FATE; first failure: END, -> RESTARTING or " \
+			     "OVER; all 0: END success, -> OVER"}
+#define END_FAILED {end_failed, "END failure (its code or 66), -> OVER"}
+#define LEAVE_RUNNING {leave, "elastic, enough others, or a spare and no " \
+			      "signal: END regroup, -> RESTARTING; else END " \
+			      "ended (128+signal), -> OVER"}
+#define LEAVE_WAITING {leave, "enough others: goes on with them and a spare; " \
+			      "else END ended (128+signal), -> OVER"}
+#define TOLD_RUNNING {told, "STOP to all, once for each level; a node's " \
+			    "affair alone: as LEAVE"}
+#define LOSE_RUNNING {lose, "elastic or a spare: END regroup, -> " \
+			    "RESTARTING; else END failure (69), -> OVER"}
+#define TOLD_WAITING {told, "as LEAVE"}
+#define LOSE_WAITING {lose, "elastic or a spare: goes on with them; else " \
+			    "END failure (69), -> OVER"}
+#define START_NOW {start_with_those, "START with those who are there, -> " \
+				     "RUNNING"}
+#define END_STOPPED {end_stopped, "END ended (69), -> OVER"}
+
+static const struct reaction policy[][JOB_EVENTS] = {
+	[JOB_GATHERING] = {
+		[JOB_ON_JOIN] = TAKE_IN,
+		[JOB_ON_EXITED] = IGNORE,
+		[JOB_ON_FAILED] = FREE_PLACE,
+		[JOB_ON_LEAVE] = FREE_PLACE,
+		[JOB_ON_TOLD] = FREE_PLACE,
+		[JOB_ON_LOST] = FREE_PLACE,
+		[JOB_ON_LAST_CALL] = START_NOW,
+		[JOB_ON_STOP] = END_STOPPED,
+	},
+	[JOB_RUNNING] = {
+		[JOB_ON_JOIN] = TAKE_MORE,
+		[JOB_ON_EXITED] = RECORD,
+		[JOB_ON_FAILED] = END_FAILED,
+		[JOB_ON_LEAVE] = LEAVE_RUNNING,
+		[JOB_ON_TOLD] = TOLD_RUNNING,
+		[JOB_ON_LOST] = LOSE_RUNNING,
+		[JOB_ON_LAST_CALL] = IGNORE,
+		[JOB_ON_STOP] = END_STOPPED,
+	},
+	[JOB_RESTARTING] = {
+		[JOB_ON_JOIN] = TAKE_BACK,
+		[JOB_ON_EXITED] = IGNORE,
+		[JOB_ON_FAILED] = END_FAILED,
+		[JOB_ON_LEAVE] = LEAVE_WAITING,
+		[JOB_ON_TOLD] = TOLD_WAITING,
+		[JOB_ON_LOST] = LOSE_WAITING,
+		[JOB_ON_LAST_CALL] = IGNORE,
+		[JOB_ON_STOP] = END_STOPPED,
+	},
+	[JOB_OVER] = {
+		[JOB_ON_JOIN] = REFUSE_OVER,
+		[JOB_ON_EXITED] = IGNORE,
+		[JOB_ON_FAILED] = IGNORE,
+		[JOB_ON_LEAVE] = IGNORE,
+		[JOB_ON_TOLD] = IGNORE,
+		[JOB_ON_LOST] = IGNORE,
+		[JOB_ON_LAST_CALL] = IGNORE,
+		[JOB_ON_STOP] = IGNORE,
+	},
+};
+static_assert(sizeof(policy) / sizeof(policy[0]) == JOB_STATES,
+	      "each state has its row");
+
+static const char *const state_names[] = {
+	[JOB_GATHERING] = "GATHERING",
+	[JOB_RUNNING] = "RUNNING",
+	[JOB_RESTARTING] = "RESTARTING",
+	[JOB_OVER] = "OVER",
+};
+static_assert(sizeof(state_names) / sizeof(state_names[0]) == JOB_STATES,
+	      "each state has its name");
+
+static const char *const event_names[] = {
+	[JOB_ON_JOIN] = "JOIN",     [JOB_ON_EXITED] = "EXITED",
+	[JOB_ON_FAILED] = "FAILED", [JOB_ON_LEAVE] = "LEAVE",
+	[JOB_ON_TOLD] = "STOP",     [JOB_ON_LOST] = "lost",
+	[JOB_ON_LAST_CALL] = "last call",
+	[JOB_ON_STOP] = "stop",
+};
+static_assert(sizeof(event_names) / sizeof(event_names[0]) == JOB_EVENTS,
+	      "each event has its name");
+
+const char *job_state_name(enum job_state s)
+{
+	return state_names[s];
+}
+
+const char *job_event_name(enum job_event ev)
+{
+	return event_names[ev];
+}
+
+const char *job_policy(enum job_state s, enum job_event ev)
+{
+	return policy[s][ev].text;
+}
+
+static int react(struct job *j, struct event *ev, struct job_node **out)
+{
+	return policy[j->state][ev->type].run(j, ev, out);
+}
+
+/* ---- events, from outside ---- */
+
+int job_join(struct job *j, const struct wire_join *m, void *owner,
+	     const char *at, struct job_node **node, struct err *e)
+{
+	struct event ev = {.type = JOB_ON_JOIN, .join = m, .owner = owner,
+			   .at = at, .e = e};
+
+	return react(j, &ev, node);
+}
+
+int job_exited(struct job *j, struct job_node *n, const struct wire_exited *m,
+	       struct err *e)
+{
+	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = m,
+			   .e = e};
+
+	n->said++;
+	return react(j, &ev, NULL);
+}
+
+void job_guest_left(struct job *j, struct job_node *n, uint32_t rank,
+		    const char *text)
+{
+	const struct wire_exited m = {.round = j->round, .rank = rank,
+				      .stopped = 1};
+	struct event ev = {.type = JOB_ON_EXITED, .node = n, .exited = &m,
+			   .text = text};
+
+	react(j, &ev, NULL);
+}
+
+void job_failed(struct job *j, struct job_node *n, const struct wire_failed *m)
+{
+	struct event ev = {.type = JOB_ON_FAILED, .node = n, .failed = m};
+
+	n->said++;
+	react(j, &ev, NULL);
+}
+
+void job_leave(struct job *j, struct job_node *n, const struct wire_leave *m)
+{
+	struct event ev = {.type = JOB_ON_LEAVE, .node = n, .leave = m};
+
+	n->said++;
+	react(j, &ev, NULL);
+}
+
+void job_request_stop(struct job *j, struct job_node *n,
+		      const struct wire_stop *m)
+{
+	struct event ev = {.type = JOB_ON_TOLD, .node = n, .stop = m};
+
+	n->said++;
+	react(j, &ev, NULL);
+}
+
+void job_lost(struct job *j, struct job_node *n, const char *why)
+{
+	struct event ev = {.type = JOB_ON_LOST, .node = n, .why = why};
+
+	react(j, &ev, NULL);
+	node_free(j, n);
+}
+
+void job_last_call(struct job *j)
+{
+	struct event ev = {.type = JOB_ON_LAST_CALL};
+
+	react(j, &ev, NULL);
+}
+
+void job_stop(struct job *j, const char *why)
+{
+	struct event ev = {.type = JOB_ON_STOP, .why = why};
+
+	react(j, &ev, NULL);
+}
+
+/* ---- life ---- */
+
+struct job *job_new(struct slice id, uint32_t first_round)
+{
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->id = strndup(id.data, id.len);
+	if (!j->id) {
+		free(j);
+		return NULL;
+	}
+	j->round = first_round;
+	j->nodes_tail = &j->nodes;
+	buf_init(&j->missing, WIRE_TEXT_MAX);
+	buf_init(&j->early, WIRE_BODY_MAX);
+	return j;
+}
+
+static void node_free(struct job *j, struct job_node *n)
+{
+	join_drop(j, n);
+	hash_table_remove(&j->by_id, &n->item);
+	*n->pprev = n->next;
+	if (n->next)
+		n->next->pprev = n->pprev;
+	else
+		j->nodes_tail = n->pprev;
+	free(n->node_id);
+	free(n->host);
+	free(n->addr);
+	free(n->role);
+	free(n);
+}
+
+void job_free(struct job *j)
+{
+	while (j->nodes)
+		node_free(j, j->nodes);
+	transition_release(j);
+	hash_table_release(&j->by_id);
+	buf_release(&j->missing);
+	buf_release(&j->early);
+	free(j->order);
+	free(j->homes);
+	free(j->first_host);
+	for (size_t i = 0; i < sizeof(j->end_copies) / sizeof(j->end_copies[0]);
+	     i++)
+		free(j->end_copies[i]);
+	for (size_t i = 0; i < MEMORIES; i++)
+		free(j->memory[i].host);
+	free(j->actions);
+	free(j->id);
+	free(j);
+}

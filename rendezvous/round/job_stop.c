@@ -1,0 +1,79 @@
+/* job_stop.c: a job that is told to stop: what of it is news, and what its
+ * workers' exits mean from then on. Whoever was told first, the job is told
+ * once. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/signal_name.h"
+#include "rendezvous/round/job_internal.h"
+
+static void say(const struct job_node *n, const struct wire_stop *m, char *out,
+		size_t size)
+{
+	char name[300], sig[SIGNAL_NAME_MAX];
+
+	if (m->cause == WIRE_BY_LIMIT)
+		snprintf(out, size, "%.*s", SLICE_FMT(m->text));
+	else if (m->cause == WIRE_BY_SSH)
+		snprintf(out, size, "%s left: %.*s", node_name(n, name),
+			 SLICE_FMT(m->text));
+	else if (m->signal > 0)
+		snprintf(out, size, "%s was told to stop by %s",
+			 node_name(n, name), signal_name(m->signal, sig));
+	else
+		snprintf(out, size, "%s was told to stop: %.*s",
+			 node_name(n, name), SLICE_FMT(m->text));
+}
+
+void job_stop_take(struct job *j, const struct job_node *n,
+	       const struct wire_stop *m)
+{
+	struct job_stop_order *t = &j->told;
+	int number = m->signal > 0 ? m->signal & 127 : SIGTERM;
+
+	if (m->level <= t->level || m->level > WIRE_CUT)
+		return;
+	say(n, m, t->text, sizeof(t->text));
+	if (!t->level) {
+		snprintf(t->first, sizeof(t->first), "%s", t->text);
+		t->exit_code = 128 + number;
+	}
+	t->level = m->level;
+	t->cause = m->cause;
+	t->signal = m->signal;
+	t->grace_ms = m->grace_ms;
+	transition_act(j, (struct job_action){.kind = JOB_TELL_STOP});
+}
+
+int job_stop_for(const struct job *j, const struct job_node *n,
+		 struct wire_stop *m)
+{
+	const struct job_stop_order *t = &j->told;
+
+	*m = (struct wire_stop){
+		.level = t->level, .cause = t->cause, .whole = 1,
+		.signal = t->signal, .grace_ms = t->grace_ms,
+		.text = SLICE_STR(t->text),
+	};
+	return n->place != NODE_GONE;
+}
+
+/* Where one was killed its peers may end in any way. A rank that left in good
+ * order explains nobody's failure. */
+int job_stop_explains(struct job *j, const struct wire_exited *m)
+{
+	if (!j->told.level)
+		return 0;
+	j->told.stopped += m->stopped != 0;
+	j->told.killed += m->stopped && m->signal;
+	return j->told.killed > 0;
+}
+
+int job_stop_ends(struct job *j)
+{
+	if (!j->told.level || !j->told.stopped)
+		return 0;
+	end_cause_other(j, NULL, WIRE_ENDED, j->told.exit_code, "%s",
+		    j->told.first);
+	return 1;
+}

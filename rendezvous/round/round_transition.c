@@ -1,0 +1,178 @@
+/* round_transition.c: how one round ends and the next begins: who is told,
+ * which state follows, who takes whose place. When that happens is round.c's.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "rendezvous/round/job_internal.h"
+
+/* ---- actions ---- */
+
+void transition_act(struct job *j, struct job_action a)
+{
+	if (j->nactions == j->actions_cap) {
+		size_t cap = j->actions_cap ? j->actions_cap * 2 : 8;
+		void *p = realloc(j->actions, cap * sizeof(*j->actions));
+
+		if (!p) {
+			j->lost_action = 1;
+			return;
+		}
+		j->actions = p;
+		j->actions_cap = cap;
+	}
+	j->actions[j->nactions++] = a;
+}
+
+int job_lost_action(const struct job *j)
+{
+	return j->lost_action;
+}
+
+const struct job_action *job_next_action(struct job *j)
+{
+	if (j->next_action < j->nactions)
+		return &j->actions[j->next_action++];
+	j->next_action = j->nactions = 0;
+	return NULL;
+}
+
+void transition_tell_fates(struct job *j, struct job_rank *r, const char *text)
+{
+	struct job_fate *f;
+
+	while ((f = r->fates)) {
+		job_fate_release(f);
+		transition_act(j,
+			       (struct job_action){JOB_FATE_KNOWN, 0, text, f});
+	}
+}
+
+/* ---- the end ---- */
+
+static void enter(struct job *j, enum job_state to, const char *why)
+{
+	log_debug("job '%s': %s -> %s, %s", j->id, job_state_name(j->state),
+		  job_state_name(to), why);
+	j->state = to;
+}
+
+void transition_release(struct job *j)
+{
+	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
+		free(j->ranks[i].text);
+	free(j->ranks);
+	j->ranks = NULL;
+	j->world_size = j->exited = 0;
+	buf_reset(&j->early);
+}
+
+void transition_tell_state(struct job *j)
+{
+	if (j->members || j->spares)
+		transition_act(j, (struct job_action){.kind = JOB_TELL_STATE});
+}
+
+static void fill_up(struct job *j)
+{
+	const struct job_node *n;
+
+	while ((n = join_promote(j)))
+		log_debug("job '%s': the spare %s is a member", j->id, n->host);
+}
+
+/* The round is over: j->end says why. The ranks stay known until the next. */
+void transition_end(struct job *j)
+{
+	struct job_node *n;
+	int restart = j->end.verdict == WIRE_RESTART;
+	int regroup = j->end.verdict == WIRE_REGROUP;
+
+	for (uint32_t i = 0; j->ranks && i < j->world_size; i++)
+		transition_tell_fates(j, &j->ranks[i], j->end_text);
+	for (n = j->nodes; n; n = n->next) {
+		n->told = n->running || !(restart || regroup);
+		if (n->running && n->joined) {
+			n->joined = 0;
+			j->joined--;
+			j->nproc -= n->nproc;
+		}
+		n->running = 0;
+	}
+	transition_act(j, (struct job_action){.kind = JOB_TELL_END});
+	enter(j, restart || regroup ? JOB_RESTARTING : JOB_OVER, j->end_text);
+	j->round++;
+	j->attempt += restart;
+	j->changes += regroup;
+	if (restart || regroup) {
+		fill_up(j);
+		transition_tell_state(j);
+	}
+}
+
+/* ---- the beginning ---- */
+
+void transition_start(struct job *j)
+{
+	uint32_t rank = 0;
+
+	j->calling = 0;
+	fill_up(j);
+	transition_release(j);
+	if (assign_ranks(j) == 0)
+		j->ranks = calloc(j->world_size, sizeof(*j->ranks));
+	if (!j->ranks) {
+		/* an event of its own, so that it is known to the next
+		 * server, which may have the memory */
+		j->world_size = 0;
+		transition_act(j,
+			       (struct job_action){.kind = JOB_CANNOT_START});
+		return;
+	}
+	for (uint32_t i = 0; i < j->nnodes; i++)
+		for (uint32_t k = 0; k < j->order[i]->nproc; k++)
+			j->ranks[rank++].node = j->order[i];
+	enter(j, JOB_RUNNING, "all nodes are there");
+	transition_act(j, (struct job_action){.kind = JOB_TELL_START});
+}
+
+/* The first round waits a while for more than it needs. */
+static void call(struct job *j)
+{
+	int enough = j->joined + j->spares >= j->min_nodes;
+
+	if (enough == j->calling)
+		return;
+	j->calling = enough;
+	if (enough)
+		transition_act(j, (struct job_action){.kind = JOB_LAST_CALL,
+					   .rank = j->last_call_ms});
+	else
+		transition_act(j,
+			       (struct job_action){.kind = JOB_LAST_CALL_OFF});
+}
+
+/* After each change of who is in a job that does not run. */
+void transition_start_or_wait(struct job *j)
+{
+	int first = j->state == JOB_GATHERING;
+
+	if (j->joined && j->joined == (first ? j->max_nodes : j->members) &&
+	    j->joined >= j->min_nodes) {
+		transition_start(j);
+		return;
+	}
+	if (first)
+		call(j);
+	transition_tell_state(j);
+}
+
+/* A member goes while no round runs. */
+void transition_drop(struct job *j, struct job_node *n)
+{
+	join_drop(j, n);
+	/* before the first round spares have the time of the last call */
+	if (j->state != JOB_GATHERING)
+		fill_up(j);
+	transition_start_or_wait(j);
+}

@@ -1,0 +1,256 @@
+/* wait_text.c: nodes, ranks and keys that somebody waits for, as one line. */
+#include "rendezvous/round/wait_text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/round/job_internal.h"
+
+enum { TEXT_MAX = 4096 };
+
+void wait_text_init(struct wait_text *a)
+{
+	buf_release(&a->text);
+	*a = (struct wait_text){.text = BUF_INIT(TEXT_MAX),
+			      .hash = 14695981039346656037u}; /* FNV-1a */
+}
+
+void wait_text_release(struct wait_text *a)
+{
+	buf_release(&a->text);
+}
+
+/* ---- words ---- */
+
+static void put_time(struct wait_text *a, const char *before, uint64_t ms)
+{
+	buf_printf(&a->text, "%s%llu s", before,
+		   (unsigned long long)(ms + 500) / 1000);
+}
+
+static void put(struct wait_text *a, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void put(struct wait_text *a, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	buf_put(&a->text, text, strlen(text));
+	for (const char *p = text; *p; p++)
+		a->hash = (a->hash ^ (unsigned char)*p) * 1099511628211u;
+}
+
+/* Before each name. */
+static void put_comma(struct wait_text *a)
+{
+	put(a, "%s", a->said++ ? ", " : ": ");
+}
+
+int wait_text_has_room(const struct wait_text *a)
+{
+	return a->said < WAIT_TEXT_NAMED && a->said < a->missing;
+}
+
+void wait_text_end(struct wait_text *a)
+{
+	if (a->said && a->missing > a->said)
+		put(a, " and %u more", a->missing - a->said);
+}
+
+void wait_text_put_note(struct wait_text *a, const char *note)
+{
+	put(a, "%s", note);
+}
+
+int wait_text_timed_out(const struct wait_text *a, uint64_t waited_ms,
+		      struct err *e)
+{
+	return err_set(e, ERR_TIMEOUT, "waited %.1f s for %.*s",
+		       (double)waited_ms / 1e3, (int)a->text.len,
+		       a->text.data ? a->text.data : "");
+}
+
+/* ---- nodes ---- */
+
+static void put_silent(struct wait_text *a, const struct wait_text_nodes *known,
+		       const struct job_node *n)
+{
+	uint64_t ms = known->silent_ms && n->owner ?
+		      known->silent_ms(n->owner) : 0;
+
+	if (ms >= WAIT_TEXT_SILENT_MS)
+		put_time(a, ", agent silent for ", ms);
+}
+
+/* Those whose round has ended: they join again when their workers have. */
+static void put_stopping(struct wait_text *a, const struct job *j,
+			 const struct wait_text_nodes *known)
+{
+	const struct job_node *n;
+
+	for (n = j->nodes; n && wait_text_has_room(a); n = n->next) {
+		if (n->place != NODE_MEMBER || n->joined)
+			continue;
+		put_comma(a);
+		put(a, "node %d (%.64s, its workers stop since ", n->rank,
+		    n->host);
+		put_time(a, "", known->ending_ms);
+		put_silent(a, known, n);
+		put(a, ")");
+	}
+}
+
+static void put_unjoined(struct wait_text *a,
+			 const struct wait_text_nodes *known)
+{
+	for (uint32_t i = 0; i < known->nunjoined && wait_text_has_room(a);
+	     i++) {
+		put_comma(a);
+		put(a, "%.64s (agent connected, has not joined)",
+		    known->unjoined[i]);
+	}
+}
+
+/* Ranks that a node left behind, and nobody has taken. */
+static void put_gone(struct wait_text *a, const struct job *j)
+{
+	for (uint32_t i = 0; i < MEMORIES && wait_text_has_room(a); i++) {
+		const struct job_memory *m = &j->memory[i];
+
+		if (!m->host || !j->homes || j->homes[m->rank])
+			continue;
+		put_comma(a);
+		put(a, "node %d (%.64s, gone, has not come back)", m->rank,
+		    m->host);
+	}
+}
+
+/* Names are worth more than numbers: which of the ranks that were asked for
+ * one by one nobody has asked for. */
+static void put_unclaimed(struct wait_text *a, const struct job *j)
+{
+	uint32_t claimed = 0;
+
+	if (!j->first_host || j->min_nodes < j->max_nodes)
+		return;
+	for (uint32_t i = 0; i < j->max_nodes; i++)
+		claimed += j->homes[i] != NULL;
+	if (claimed < j->joined)
+		return;
+	for (uint32_t i = 0; i < j->max_nodes && wait_text_has_room(a); i++) {
+		if (j->homes[i])
+			continue;
+		put_comma(a);
+		put(a, "node %u (not connected)", i);
+	}
+}
+
+void wait_text_put_nodes(struct wait_text *a, const struct job *j,
+		       const struct wait_text_nodes *known)
+{
+	int first = j->state == JOB_GATHERING;
+	uint32_t wanted = first || j->members < j->min_nodes ? j->min_nodes :
+			  j->members;
+
+	if ((!first && j->state != JOB_RESTARTING) || j->joined >= wanted)
+		return;
+	a->missing = wanted - j->joined;
+	if (j->min_nodes < j->max_nodes && wanted == j->min_nodes)
+		put(a, "%u more of %u to %u nodes", a->missing, wanted,
+		    j->max_nodes);
+	else
+		put(a, "%u of %u nodes", a->missing, wanted);
+	if (!first)
+		put_stopping(a, j, known);
+	put_unjoined(a, known);
+	if (first)
+		put_unclaimed(a, j);
+	else
+		put_gone(a, j);
+	wait_text_end(a);
+}
+
+/* ---- keys and ranks ---- */
+
+static void put_key(struct wait_text *a, struct slice key)
+{
+	struct buf name = BUF_INIT(256);
+
+	store_put_quoted(&name, key);
+	put(a, "%.*s", (int)name.len, name.data ? name.data : "");
+	buf_release(&name);
+}
+
+void wait_text_begin(struct wait_text *a, const struct store_waiter *w)
+{
+	struct store_awaited what;
+	struct slice key;
+	uint32_t at = 0;
+
+	store_awaited(w, &what);
+	a->missing = what.missing;
+	if (what.kind != STORE_AWAITS_KEYS) {
+		put(a, "%u of %u ranks at %s ", what.missing, what.of,
+		    what.kind == STORE_AWAITS_GATHER ? "gather" : "barrier");
+		put_key(a, what.key);
+		return;
+	}
+	put(a, "%u of %u key%s that nobody has set", what.missing, what.of,
+	    what.of == 1 ? "" : "s");
+	while (wait_text_has_room(a) && store_next_missing(w, &at, &key)) {
+		put_comma(a);
+		put_key(a, key);
+	}
+}
+
+void wait_text_begin_ends(struct wait_text *a, uint32_t missing, uint32_t of)
+{
+	a->missing = missing;
+	put(a, "%u of %u ranks to end", missing, of);
+}
+
+static void put_life(struct wait_text *a, const struct wait_text_rank *r)
+{
+	put(a, r->connected ? "connected" : "not connected");
+	if (r->itself)
+		put(a, ", waits itself %.200s", r->itself);
+	else if (r->silent_ms >= WAIT_TEXT_SILENT_MS)
+		put_time(a, r->connected ? ", silent for " :
+			 ", its agent silent for ", r->silent_ms);
+}
+
+void wait_text_put_rank(struct wait_text *a, const struct wait_text_rank *r)
+{
+	put_comma(a);
+	put(a, "rank %u (%.64s%s", r->rank, r->host ? r->host : "",
+	    r->host ? ", " : "");
+	if (r->ended)
+		put(a, "%.200s", r->ended);
+	else
+		put_life(a, r);
+	put(a, ")");
+}
+
+void wait_text_put_itself(struct buf *out, const struct store_waiter *w)
+{
+	struct store_awaited what;
+	struct slice key;
+	uint32_t at = 0;
+
+	store_awaited(w, &what);
+	if (what.kind != STORE_AWAITS_KEYS) {
+		buf_printf(out, "at %s ", what.kind == STORE_AWAITS_GATHER ?
+			   "gather" : "barrier");
+		store_put_quoted(out, what.key);
+	} else if (store_next_missing(w, &at, &key)) {
+		buf_printf(out, "for key ");
+		store_put_quoted(out, key);
+		if (what.missing > 1)
+			buf_printf(out, " and %u more", what.missing - 1);
+	}
+}

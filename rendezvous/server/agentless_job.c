@@ -1,0 +1,91 @@
+/* agentless_job.c: a job whose ranks nobody reports but their own connections.
+ */
+#include "rendezvous/server/agentless_job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEPALIVE_S = 60 };
+
+/* To the job they are one node, which nobody stands for. */
+int agentless_job_open(struct server *s, const char *job, uint32_t ranks,
+		       struct err *e)
+{
+	const struct wire_join join = {.node_id = SLICE_STR("guests"),
+				       .host = SLICE_STR("guests"),
+				       .addr = SLICE_STR("127.0.0.1"),
+				       .node_rank = -1,
+				       .min_nodes = 1,
+				       .max_nodes = 1,
+				       .nproc = ranks,
+				       .role = SLICE_STR("default")};
+	struct hosted_job *h = hosted_job_for_join(s, SLICE_STR(job));
+	int rc;
+
+	if (!h)
+		return err_set(e, -ENOMEM, "out of memory");
+	rc = job_join(h->job, &join, NULL, s->endpoint, &h->agentless, e);
+	if (rc < 0) {
+		hosted_job_free_if_empty(h);
+		return rc;
+	}
+	s->agentless = h;
+	hosted_job_act(h);
+	return 0;
+}
+
+int agentless_job_check(const struct hosted_job *h,
+			const struct wire_hello *hello, struct err *e)
+{
+	const char *end = job_rank_end(h->job, hello->rank);
+	const struct peer *m;
+
+	if (end)
+		return err_set(e, ERR_REFUSED,
+			       "%s: it cannot come again to this job", end);
+	/* its own server is another, which will be there soon */
+	if (h->server->parent_gone)
+		return err_set(e, ERR_REFUSED,
+			       "rank 0 of this job has ended already");
+	for (m = h->workers; m; m = m->worker_next)
+		if (m->session.rank == hello->rank)
+			return err_set(e, ERR_USAGE,
+				       "rank %u is here already, on %s: two "
+				       "processes say that they are this rank",
+				       hello->rank, m->host);
+	return 0;
+}
+
+void agentless_job_came(struct peer *m, const struct wire_hello *hello)
+{
+	m->host = strndup(hello->host.data, hello->host.len);
+	uv_tcp_keepalive(&m->conn.tcp, 1, KEEPALIVE_S);
+}
+
+void agentless_job_left(struct hosted_job *h, struct peer *m, const char *how)
+{
+	char text[400];
+
+	if (m->has_left)
+		return;
+	m->has_left = 1;
+	snprintf(text, sizeof(text), "rank %u on %.255s %s", m->session.rank,
+		 m->host ? m->host : "?", how);
+	job_guest_left(h->job, h->agentless, m->session.rank, text);
+	hosted_job_act(h);
+}
+
+int agentless_job_all_gone(const struct hosted_job *h)
+{
+	return job_state(h->job) == JOB_OVER;
+}
+
+void agentless_job_close(struct hosted_job *h)
+{
+	job_lost(h->job, h->agentless, "its ranks have gone");
+	h->agentless = NULL;
+	hosted_job_act(h);
+	hosted_job_free_if_empty(h);
+}

@@ -1,0 +1,590 @@
+/* hosted_job.c: a job on this server: its actions become frames to its agents
+ * and answers to its workers, its rounds get a store each. */
+#include "rendezvous/server/hosted_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "base/log.h"
+#include "rendezvous/server/agentless_job.h"
+#include "rendezvous/server/job_event.h"
+#include "rendezvous/server/limits.h"
+#include "rendezvous/server/service_notify.h"
+
+enum {
+	STATE_DELAY_MS = 20, /* joins in a row are reported together */
+	STATE_LATEST_MS = 250,
+	STATES_PER_MS = 10, /* at most: a twentieth of the server's time */
+};
+
+#define CALL_HOOK(s, hook, ...)                        \
+	do {                                           \
+		if ((s)->hooks && (s)->hooks->hook)    \
+			(s)->hooks->hook(__VA_ARGS__); \
+	} while (0)
+
+/* ---- telling ---- */
+
+/* At least 1: 0 means that there is none. */
+static uint32_t last_call_left(const struct hosted_job *h)
+{
+	uint64_t left = uv_timer_get_due_in(&h->call_timer);
+
+	return left ? (uint32_t)left : 1;
+}
+
+static void tell_state(struct hosted_job *h)
+{
+	struct job_node *n = NULL;
+	struct wire_state m;
+
+	h->states_sent = 0;
+	job_state_for(h->job, &m);
+	if (m.last_call_ms)
+		m.last_call_ms = last_call_left(h);
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (!to || !job_node_waits(h->job, n))
+			continue;
+		h->states_sent++;
+		m.spare = (uint8_t)job_node_is_spare(n);
+		wire_put_state(conn_out(&to->conn), WIRE_STATE, WIRE_NOTICE, 0,
+			       &m);
+	}
+	conn_flush_all(&h->server->pool);
+}
+
+/* A thousand joins a second are not a thousand times a thousand messages: while
+ * more come, those who wait are told late, and so that of its time the server
+ * spends about a twentieth on it, however many they are. */
+static void on_state_timer(uv_timer_t *t)
+{
+	struct hosted_job *h = t->data;
+	uint64_t latest = h->states_sent / STATES_PER_MS;
+
+	if (latest < STATE_LATEST_MS)
+		latest = STATE_LATEST_MS;
+	if (h->is_state_stale &&
+	    uv_now(h->server->loop) - h->state_since < latest) {
+		h->is_state_stale = 0;
+		uv_timer_start(t, on_state_timer, STATE_DELAY_MS, 0);
+		return;
+	}
+	tell_state(h);
+}
+
+void hosted_job_send_state(struct hosted_job *h)
+{
+	h->is_state_stale = 1;
+	if (uv_is_active((uv_handle_t *)&h->state_timer))
+		return;
+	h->is_state_stale = 0;
+	h->state_since = uv_now(h->server->loop);
+	uv_timer_start(&h->state_timer, on_state_timer, STATE_DELAY_MS, 0);
+}
+
+/* What a journal says has fitted once: the limits are set when it is read. */
+int hosted_job_make_store(struct hosted_job *h)
+{
+	const struct server *s = h->server;
+	const struct store_limits limits = {
+		.keys = s->writer.mute ? SIZE_MAX : s->max_keys,
+		.bytes = s->writer.mute ? SIZE_MAX : s->max_bytes,
+		.value = WIRE_VALUE_MAX,
+		.job = job_id(h->job),
+		.ranks = job_world_size(h->job),
+		.account = h->account,
+	};
+
+	reply_cache_limit(&h->replies, limits.ranks);
+	h->store = store_new(&limits);
+	return h->store ? 0 : -ENOMEM;
+}
+
+void hosted_job_send_start(struct hosted_job *h, const struct job_node *n)
+{
+	struct peer *to = job_node_owner(n);
+	struct wire_start m;
+
+	if (!to || !job_node_runs(n))
+		return;
+	job_start_for(h->job, n, &m);
+	if (h->torch_port) {
+		m.master_port = h->torch_port;
+		m.agent_store = 1;
+	}
+	wire_put_start(conn_out(&to->conn), WIRE_START, WIRE_NOTICE, 0, &m);
+}
+
+static void tell_start(struct hosted_job *h)
+{
+	struct job_node *n = NULL;
+
+	uv_timer_stop(&h->call_timer);
+	h->since = uv_now(h->server->loop);
+	h->server->counts.rounds++;
+	if (hosted_job_make_store(h) < 0) {
+		job_event_stopped(h, "the rendezvous server is out of memory");
+		return;
+	}
+	/* a journal's next record says where it was; that one is gone */
+	if (!h->server->writer.mute)
+		CALL_HOOK(h->server, on_round, h);
+	while ((n = job_next_node(h->job, n)))
+		hosted_job_send_start(h, n);
+}
+
+static void tell_stop(struct hosted_job *h)
+{
+	struct job_node *n = NULL;
+	struct wire_stop m;
+
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (to && job_stop_for(h->job, n, &m))
+			wire_put_stop(conn_out(&to->conn), WIRE_STOP,
+				      WIRE_NOTICE, 0, &m);
+	}
+}
+
+/* The round's keyspace goes, and with it those who used it. */
+static void end_workers(struct hosted_job *h, const char *text)
+{
+	struct peer *m;
+
+	while ((m = h->workers)) {
+		h->workers = m->worker_next;
+		m->worker_pprev = NULL;
+		m->hosted = NULL;
+		h->nworkers--;
+		if (h->workers)
+			h->workers->worker_pprev = &h->workers;
+		session_abort(&m->session, ERR_ABORTED, text);
+		conn_refuse(&m->conn, ERR_ABORTED, text);
+	}
+	reply_cache_release(&h->replies, h->store);
+	/* the store goes with its last client; the port of a server before this
+	 * one is not here */
+	if (h->torch_port && h->torch)
+		torch_port_end(h->torch);
+	else
+		store_free(h->store);
+	h->torch_port = 0;
+	h->store = NULL;
+}
+
+static void tell_end(struct hosted_job *h)
+{
+	uint64_t now = uv_now(h->server->loop);
+	struct job_node *n = NULL;
+	struct wire_end end;
+
+	uv_timer_stop(&h->call_timer);
+	h->since = now;
+	h->server->counts.restarts += job_end(h->job)->verdict == WIRE_RESTART;
+	h->server->counts.changes += job_end(h->job)->verdict == WIRE_REGROUP;
+	while ((n = job_next_node(h->job, n))) {
+		struct peer *to = job_node_owner(n);
+
+		if (!to || !job_end_for(h->job, n, &end))
+			continue;
+		wire_put_end(conn_out(&to->conn), WIRE_END, WIRE_NOTICE, 0,
+			     &end);
+		if (end.verdict == WIRE_RESTART || end.verdict == WIRE_REGROUP)
+			continue;
+		if (h->server->has_parent && job_node_hosts(n))
+			h->server->is_ending = 1;
+		to->close_at = now + SERVER_CLOSE_MS;
+		conn_due(&to->conn, now + 1);
+	}
+	end_workers(h, job_end(h->job)->text.data);
+}
+
+static void on_last_call(uv_timer_t *t)
+{
+	struct hosted_job *h = t->data;
+
+	job_event_called(h);
+	hosted_job_act(h);
+	conn_flush_all(&h->server->pool);
+}
+
+/* Its agents see the connection end, and say so; what was written down of it
+ * the next server knows. */
+static _Noreturn void end_without_memory(void)
+{
+	log_error("error: out of memory; the jobs on this server end");
+	exit(EX_OSERR);
+}
+
+/* What the job remembers of gone nodes is in its account. */
+static void count_gone(struct hosted_job *h)
+{
+	size_t now = job_gone_bytes(h->job);
+
+	account_sub(h->account, h->gone_bytes);
+	account_add(h->account, now);
+	h->gone_bytes = now;
+}
+
+void hosted_job_act(struct hosted_job *h)
+{
+	const struct job_action *a;
+
+	limits_touch(h);
+	count_gone(h);
+	while ((a = job_next_action(h->job))) {
+		switch (a->kind) {
+		case JOB_TELL_STATE:
+			hosted_job_send_state(h);
+			CALL_HOOK(h->server, on_wait, h->server);
+			break;
+		case JOB_TELL_START:
+			tell_start(h);
+			break;
+		case JOB_RANK_LEFT:
+			/* a gather that misses it would wait for ever */
+			if (store_rank_left(h->store, a->rank, a->text) < 0)
+				end_without_memory();
+			store_answer_all(h->store);
+			CALL_HOOK(h->server, on_wait, h->server);
+			break;
+		case JOB_FATE_KNOWN:
+			session_tell_fate(a->fate, a->text);
+			break;
+		case JOB_TELL_STOP:
+			tell_stop(h);
+			break;
+		case JOB_TELL_END:
+			tell_end(h);
+			break;
+		case JOB_LAST_CALL:
+			uv_timer_start(&h->call_timer, on_last_call, a->rank,
+				       0);
+			break;
+		case JOB_LAST_CALL_OFF:
+			uv_timer_stop(&h->call_timer);
+			break;
+		case JOB_CANNOT_START:
+			job_event_stopped(h, "the rendezvous server is out of "
+					     "memory");
+			break;
+		}
+	}
+	if (job_lost_action(h->job))
+		end_without_memory();
+}
+
+/* ---- life ---- */
+
+struct hosted_job *hosted_job_find(struct server *s, struct slice id)
+{
+	return (struct hosted_job *)hash_table_find(&s->jobs, id);
+}
+
+static void unname(struct hosted_job *h)
+{
+	if (h->is_named)
+		hash_table_remove(&h->server->jobs, &h->item);
+	h->is_named = 0;
+	service_notify_jobs(h->server);
+}
+
+/* A last call that was out goes on, for as long as it would from now. */
+static void call_again(struct hosted_job *h)
+{
+	uint32_t ms = job_call_ms(h->job);
+
+	if (ms)
+		uv_timer_start(&h->call_timer, on_last_call, ms, 0);
+}
+
+/* In both tables, in the place of the one that had its name; or in neither. A
+ * table that one of that name is in has room. */
+static int enter(struct hosted_job *h, int named)
+{
+	struct server *s = h->server;
+	struct hosted_job *before =
+		named ? hosted_job_find(s, h->item.key) : NULL;
+	int rc;
+
+	if (!h->number)
+		h->number = ++s->last_number;
+	h->numbered.key = SLICE((const char *)&h->number, sizeof(h->number));
+	rc = hash_table_insert(&s->by_number, &h->numbered);
+
+	if (rc < 0 || !named)
+		return rc;
+	if (before)
+		unname(before);
+	rc = hash_table_insert(&s->jobs, &h->item);
+	if (rc < 0)
+		hash_table_remove(&s->by_number, &h->numbered);
+	return rc;
+}
+
+struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
+				      uint64_t number, int named)
+{
+	struct hosted_job *h = calloc(1, sizeof(*h));
+
+	if (h)
+		h->account = limits_account(s, SLICE_STR(job_id(job)));
+	if (!h || !h->account) {
+		job_free(job);
+		free(h);
+		return NULL;
+	}
+	h->job = job;
+	h->server = s;
+	h->number = number;
+	h->item.key = SLICE_STR(job_id(h->job));
+	if (enter(h, named) < 0) {
+		job_free(job);
+		account_let_go(h->account);
+		free(h);
+		return NULL;
+	}
+	h->is_named = named;
+	h->since = uv_now(s->loop);
+	h->replies.writer = &s->writer;
+	h->replies.job = h->number;
+	uv_timer_init(s->loop, &h->state_timer);
+	uv_timer_init(s->loop, &h->call_timer);
+	uv_timer_init(s->loop, &h->back_timer);
+	h->state_timer.data = h->call_timer.data = h->back_timer.data = h;
+	call_again(h);
+	count_gone(h);
+	limits_touch(h);
+	service_notify_jobs(s);
+	return h;
+}
+
+static struct hosted_job *hosted_job_new(struct server *s, struct slice id,
+					 uint32_t first_round)
+{
+	struct job *job = job_new(id, first_round);
+	struct hosted_job *h = job ? hosted_job_restore(s, job, 0, 1) : NULL;
+
+	if (h)
+		journal_writer_opened(&s->writer, h->number, first_round,
+				      job_id(job));
+	return h;
+}
+
+/* Its one job was started once, by the ddprun that started the server: a node
+ * that comes when it is over was late. */
+static int runs_once(const struct server *s)
+{
+	return s->has_parent && s->only_job && !s->leadership && !s->agentless;
+}
+
+/* A job that has ended makes room for its successor at once, though its nodes
+ * may not all have gone. Round numbers go on, so that a worker of the old one
+ * can never be taken for one of the new. */
+struct hosted_job *hosted_job_for_join(struct server *s, struct slice id)
+{
+	struct hosted_job *h = hosted_job_find(s, id);
+	uint32_t first_round = 0;
+
+	if (h && (job_state(h->job) != JOB_OVER || runs_once(s)))
+		return h;
+	if (h)
+		first_round = job_round(h->job);
+	return hosted_job_new(s, id, first_round);
+}
+
+void peer_extend_lease(struct peer *m)
+{
+	struct server *s = m->server;
+	uv_os_fd_t fd;
+
+	if (m->lease_ms <= s->pool.silent_ms)
+		return;
+	s->pool.silent_ms = m->lease_ms;
+	for (int i = 0; i < s->nlisteners; i++)
+		sock_set_silence_limit(s->listeners[i].fd, m->lease_ms);
+	if (uv_fileno((uv_handle_t *)&m->conn.tcp, &fd) == 0)
+		sock_set_silence_limit(fd, m->lease_ms);
+}
+
+static void on_timer_closed(uv_handle_t *t)
+{
+	struct hosted_job *h = t->data;
+
+	if (--h->closing == 0)
+		free(h);
+}
+
+static void close_all(struct hosted_job *h)
+{
+	unname(h);
+	CALL_HOOK(h->server, on_job_closed, h);
+	hash_table_remove(&h->server->by_number, &h->numbered);
+	job_free(h->job);
+	account_sub(h->account, h->gone_bytes);
+	account_let_go(h->account);
+	h->account = NULL;
+	h->closing = 3;
+	uv_close((uv_handle_t *)&h->state_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->call_timer, on_timer_closed);
+	uv_close((uv_handle_t *)&h->back_timer, on_timer_closed);
+}
+
+void hosted_job_free_if_empty(struct hosted_job *h)
+{
+	if (h->closing || !job_is_empty(h->job))
+		return;
+	end_workers(h, "the job has no nodes any more");
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	CALL_HOOK(h->server, on_job_empty, h);
+	if (job_state(h->job) == JOB_OVER && runs_once(h->server))
+		return;
+	if (job_end(h->job)->text.len)
+		finished_jobs_add(&h->server->finished, job_id(h->job),
+				  job_end(h->job)->round,
+				  job_end(h->job)->text.data);
+	close_all(h);
+}
+
+void hosted_job_drop(struct hosted_job *h)
+{
+	end_workers(h, "");
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	close_all(h);
+}
+
+void hosted_job_add_worker(struct hosted_job *h, struct peer *m)
+{
+	m->hosted = h;
+	conn_charge_to(&m->conn, h->account, sizeof(*m));
+	m->session.conn = &m->conn;
+	m->session.store = h->store;
+	m->session.job = h->job;
+	m->session.replies = &h->replies;
+	if (h->server->hooks) {
+		m->session.explain = h->server->hooks->explain;
+		m->session.fate_due = h->server->hooks->fate_due;
+	}
+	m->session.owner = h;
+	m->worker_next = h->workers;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = &m->worker_next;
+	m->worker_pprev = &h->workers;
+	h->workers = m;
+	h->nworkers++;
+}
+
+/* What is left of its connection before, if it is here again, is not it. */
+static int be_session(struct hosted_job *h, struct peer *m,
+		      const struct wire_hello *hello, struct err *e)
+{
+	struct cached_reply *p = reply_cache_find(&h->replies, hello->session);
+	struct peer *other = p ? p->owner : NULL;
+
+	if (other) {
+		peer_lose(other, "it has come again");
+		conn_drop(&other->conn);
+	}
+	p = reply_cache_find_or_make(&h->replies, hello->session, hello->rank);
+	if (!p)
+		return err_set(e, -ENOMEM,
+			       "the rendezvous server is out of memory");
+	reply_cache_take(&h->replies, p, m);
+	m->session.id = hello->session;
+	m->session.reply = p;
+	return 0;
+}
+
+/* A session's second connection takes the place of its first. */
+static int takes_over(struct hosted_job *h, const struct wire_hello *hello)
+{
+	const struct cached_reply *p =
+		reply_cache_find(&h->replies, hello->session);
+
+	return hello->session && p && p->owner;
+}
+
+int hosted_job_admit_worker(struct peer *m, const struct wire_hello *hello,
+			    struct err *e)
+{
+	struct hosted_job *h = hosted_job_find(m->server, hello->job);
+	const char *end;
+	int rc;
+
+	if (!h && m->server->agentless)
+		return err_set(e, ERR_REFUSED,
+			       "the server at %s keeps another job's store",
+			       m->server->endpoint);
+	if (!h) {
+		end = finished_jobs_find(&m->server->finished, hello->job,
+					 hello->round);
+		return err_set(e, ERR_ABORTED,
+			       "round %u of job '%.*s' is over: %s",
+			       hello->round, SLICE_FMT(hello->job),
+			       end ? end
+				   : "the job is not on this server any "
+				     "more");
+	}
+	rc = job_check_round(h->job, hello->round, e);
+	if (rc < 0)
+		return rc;
+	if (hello->rank >= job_world_size(h->job))
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u does not exist: job '%s' has %u ranks",
+			       hello->rank, job_id(h->job),
+			       job_world_size(h->job));
+	if (!takes_over(h, hello) && (rc = limits_check_client(h, e)) < 0)
+		return rc;
+	if (h->agentless && (rc = agentless_job_check(h, hello, e)) < 0)
+		return rc;
+	if (hello->session && (rc = be_session(h, m, hello, e)) < 0)
+		return rc;
+	m->session.rank = hello->rank;
+	hosted_job_add_worker(h, m);
+	if (h->agentless)
+		agentless_job_came(m, hello);
+	return 0;
+}
+
+static void lose_worker(struct hosted_job *h, struct peer *m)
+{
+	h->nworkers--;
+	*m->worker_pprev = m->worker_next;
+	if (m->worker_next)
+		m->worker_next->worker_pprev = m->worker_pprev;
+	session_release(&m->session);
+	if (m->session.reply)
+		reply_cache_leave(&h->replies, h->store, m->session.reply);
+	/* its going may have failed a gather */
+	store_answer_all(h->store);
+	if (h->agentless)
+		agentless_job_left(h, m, "ended without ddp_finalize");
+}
+
+void peer_lose(struct peer *m, const char *why)
+{
+	struct hosted_job *h = m->hosted;
+
+	CALL_HOOK(m->server, on_peer_gone, m, why);
+	m->hosted = NULL;
+	if (!h)
+		return;
+	if (m->role == WIRE_WORKER) {
+		log_debug("job '%s': a connection of rank %u is gone: %s",
+			  job_id(h->job), m->session.rank, why);
+		lose_worker(h, m);
+	} else if (m->node) {
+		CALL_HOOK(h->server, on_agent_gone, h, m);
+		job_event_lost(h, m->node, why);
+		m->node = NULL;
+		hosted_job_act(h);
+		hosted_job_free_if_empty(h);
+	}
+}

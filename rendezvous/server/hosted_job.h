@@ -1,0 +1,109 @@
+/* hosted_job.h: a job on this server: ties its round, store, journal and peers
+ * together. Events of the job go in (job_event.h); hosted_job_act then turns
+ * the actions that it wants into frames to its agents and answers to its
+ * workers. Out of memory while acting ends the process. */
+#ifndef RENDEZVOUS_HOSTED_JOB_H
+#define RENDEZVOUS_HOSTED_JOB_H
+
+#include <stddef.h>
+
+#include "rendezvous/journal/reply_cache.h"
+#include "rendezvous/round/job.h"
+#include "rendezvous/server/peer.h"
+#include "rendezvous/server/server.h"
+#include "rendezvous/store/hash_table.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/torch/addr_book.h"
+#include "rendezvous/torch/torch_port.h"
+
+enum { VOUCHER_NAMED_MAX = 64 };
+
+struct absent;
+struct lost_node;
+
+/* PyTorch's clients of a job, and the agents that vouch for them (voucher.h).
+ * All zeroes at first. */
+struct vouchers {
+	struct addr_book book;
+	struct hash_table open; /* struct voucher, by number */
+	uint32_t last;		/* number */
+	/* the server's addresses that agents connected to: workers can, too */
+	struct sock_addr ways[TORCH_ADDRS_MAX];
+	int nways;
+	struct sock_addr named[VOUCHER_NAMED_MAX]; /* logged, once each */
+	uint32_t nnamed;
+};
+
+struct hosted_job {
+	struct hash_item item;	   /* first: by job id */
+	struct hash_item numbered; /* by number */
+	uint64_t number;	   /* in the journal */
+	struct server *server;
+	struct job *job;
+	struct account *account; /* of all memory that its clients use here */
+	size_t gone_bytes; /* of it: what the job remembers of gone nodes */
+
+	/* the running round */
+	struct store *store;
+	struct reply_cache replies;
+	struct peer *workers;
+	uint32_t nworkers;
+	struct torch_port *torch; /* for PyTorch's clients; this round's or the
+				   * last one's */
+	uint16_t torch_port;	  /* 0: none */
+	struct sock_addr torch_at[TORCH_ADDRS_MAX];
+	int ntorch_at;
+	struct vouchers vouchers;
+
+	struct job_node *agentless; /* stands for all workers without agents;
+				     * NULL: agents do */
+	uint64_t touched;	    /* the last event; loop time */
+	uint64_t since; /* of the job's state, or its round; loop time */
+	uv_timer_t state_timer; /* STATE is due */
+	uint32_t states_sent;	/* the last time */
+	int is_state_stale; /* more nodes have come since the timer was set */
+	uint64_t state_since;
+	uv_timer_t call_timer;	/* the last call is over */
+	uv_timer_t back_timer;	/* nodes that have not come back are lost */
+	struct absent *absent;	/* these nodes; the first to be lost is first */
+	struct lost_node *lost; /* the latest ones, to explain it to them */
+	int is_named;		/* new nodes join it */
+	int is_broken; /* by a record: the rest of its journal is ignored */
+	int closing;   /* handles that are not closed yet */
+};
+
+static inline struct hosted_job *hosted_job_of_number(struct hash_item *item)
+{
+	return (struct hosted_job *)((char *)item -
+				     offsetof(struct hosted_job, numbered));
+}
+
+/* The job of that name, or NULL. */
+struct hosted_job *hosted_job_find(struct server *s, struct slice id);
+/* The job of that name for a node to join, made if there is none. It may be
+ * over, if no other will follow it. NULL: out of memory. */
+struct hosted_job *hosted_job_for_join(struct server *s, struct slice id);
+/* From a journal: takes the job. NULL: out of memory. */
+struct hosted_job *hosted_job_restore(struct server *s, struct job *job,
+				      uint64_t number, int is_named);
+/* Makes the running round's store. 0 or -ENOMEM. */
+int hosted_job_make_store(struct hosted_job *h);
+/* Frees the job and all that is in it, and notifies nobody. */
+void hosted_job_drop(struct hosted_job *h);
+/* Frees the job if no node is in it any more, unless late nodes may come that
+ * are to learn how it ended. */
+void hosted_job_free_if_empty(struct hosted_job *h);
+
+/* Carries out what the job wants; call it after each event. */
+void hosted_job_act(struct hosted_job *h);
+/* Sends START to the node, if it runs and its agent is connected. */
+void hosted_job_send_start(struct hosted_job *h, const struct job_node *n);
+/* Sends STATE to all waiting nodes, soon. */
+void hosted_job_send_state(struct hosted_job *h);
+
+/* A worker's HELLO: takes it into the round, or returns why not. */
+int hosted_job_admit_worker(struct peer *p, const struct wire_hello *hello,
+			    struct err *e);
+void hosted_job_add_worker(struct hosted_job *h, struct peer *p);
+
+#endif

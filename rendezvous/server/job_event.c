@@ -1,0 +1,107 @@
+/* job_event.c: parse, apply, write down; in that order, so that what is refused
+ * leaves nothing in the journal. */
+#include "rendezvous/server/job_event.h"
+
+static int take_join(struct hosted_job *h, struct job_node **n, void *owner,
+		     const struct wire_frame *f, struct err *e)
+{
+	struct wire_join join;
+	int rc = wire_get_join(f, &join, e);
+
+	return rc < 0 ? rc
+		      : job_join(h->job, &join, owner, h->server->endpoint, n,
+				 e);
+}
+
+static int take_exited(struct hosted_job *h, struct job_node *n,
+		       const struct wire_frame *f, struct err *e)
+{
+	struct wire_exited exited;
+	int rc = wire_get_exited(f, &exited, e);
+
+	return rc < 0 ? rc : job_exited(h->job, n, &exited, e);
+}
+
+static int take_failed(struct hosted_job *h, struct job_node *n,
+		       const struct wire_frame *f, struct err *e)
+{
+	struct wire_failed failed;
+	int rc = wire_get_failed(f, &failed, e);
+
+	if (rc == 0)
+		job_failed(h->job, n, &failed);
+	return rc;
+}
+
+static int take_leave(struct hosted_job *h, struct job_node *n,
+		      const struct wire_frame *f, struct err *e)
+{
+	struct wire_leave leave;
+	int rc = wire_get_leave(f, &leave, e);
+
+	if (rc == 0)
+		job_leave(h->job, n, &leave);
+	return rc;
+}
+
+static int take_stop(struct hosted_job *h, struct job_node *n,
+		     const struct wire_frame *f, struct err *e)
+{
+	struct wire_stop stop;
+	int rc = wire_get_stop(f, &stop, e);
+
+	if (rc == 0)
+		job_request_stop(h->job, n, &stop);
+	return rc;
+}
+
+static int apply(struct hosted_job *h, struct job_node **n, void *owner,
+		 const struct wire_frame *f, struct err *e)
+{
+	switch (f->type) {
+	case WIRE_JOIN:
+		return take_join(h, n, owner, f, e);
+	case WIRE_EXITED:
+		return take_exited(h, *n, f, e);
+	case WIRE_FAILED:
+		return take_failed(h, *n, f, e);
+	case WIRE_LEAVE:
+		return take_leave(h, *n, f, e);
+	case WIRE_STOP:
+		return take_stop(h, *n, f, e);
+	default:
+		return err_set(e, ERR_PROTOCOL, "%s is no event of a job",
+			       wire_type_name(f->type));
+	}
+}
+
+int job_event_take(struct hosted_job *h, struct job_node **n, void *owner,
+		   const struct wire_frame *f, struct err *e)
+{
+	int rc = apply(h, n, owner, f, e);
+
+	if (rc == 0)
+		journal_writer_event(&h->server->writer, h->number,
+				     job_node_id(*n), f);
+	return rc;
+}
+
+void job_event_lost(struct hosted_job *h, struct job_node *n, const char *why)
+{
+	if (h->server->hooks && h->server->hooks->on_node_lost)
+		h->server->hooks->on_node_lost(h, n, why);
+	journal_writer_lost(&h->server->writer, h->number, job_node_id(n), why);
+	job_lost(h->job, n, why);
+}
+
+void job_event_called(struct hosted_job *h)
+{
+	journal_writer_called(&h->server->writer, h->number);
+	job_last_call(h->job);
+}
+
+void job_event_stopped(struct hosted_job *h, const char *why)
+{
+	journal_writer_stopped(&h->server->writer, h->number, why);
+	job_stop(h->job, why);
+}

@@ -1,0 +1,140 @@
+/* server.h: the state of a running server that its rooms share: connections,
+ * jobs, limits, and the hooks by which jobs notify the rooms above. daemon.c
+ * makes and frees it; nobody else owns a part of it. */
+#ifndef RENDEZVOUS_SERVER_H
+#define RENDEZVOUS_SERVER_H
+
+#include "rendezvous/auth/auth.h"
+#include "rendezvous/auth/credential.h"
+#include "rendezvous/journal/journal_writer.h"
+#include "rendezvous/net/conn.h"
+#include "rendezvous/net/listener.h"
+#include "rendezvous/net/log_limiter.h"
+#include "rendezvous/round/finished_jobs.h"
+#include "rendezvous/server/parent_pipe.h"
+#include "rendezvous/store/account.h"
+#include "rendezvous/store/hash_table.h"
+
+enum {
+	SERVER_CLOSE_MS = 5000, /* from END to closing an agent's connection */
+	SERVER_SUSPECT_MS = 50, /* to read what came before a lease ended */
+};
+
+struct dump;
+struct hosted_job;
+struct http_server;
+struct job_node;
+struct leadership;
+struct parked;
+struct peer;
+struct server;
+struct standby_hello;
+struct torch_wait;
+struct wait_text;
+
+/* What jobs and peers notify the rooms above of; any may be NULL. */
+struct server_hooks {
+	/* The peer's connection is gone, or is about to be taken away. */
+	void (*on_peer_gone)(struct peer *p, const char *why);
+	/* An agent has left its job; the peer still stands. */
+	void (*on_agent_gone)(struct hosted_job *h, struct peer *agent);
+	/* The node is about to be lost and freed. */
+	void (*on_node_lost)(struct hosted_job *h, const struct job_node *n,
+			     const char *why);
+	/* A round begins: PyTorch's store gets its port. */
+	void (*on_round)(struct hosted_job *h);
+	/* A peer of one of the jobs may have to wait from now on. */
+	void (*on_wait)(struct server *s);
+	/* A client of PyTorch's store gave up waiting. owner is the job. */
+	void (*on_torch_gave_up)(void *owner, const struct torch_wait *w);
+	/* The job has no nodes any more; and it is being freed. */
+	void (*on_job_empty)(struct hosted_job *h);
+	void (*on_job_closed)(struct hosted_job *h);
+	/* For a worker's session: see session.h. */
+	void (*explain)(const struct parked *p, struct wait_text *text);
+	uint64_t (*fate_due)(const struct parked *p);
+};
+
+/* Peers without proof, in the order in which they came (admission.h). */
+struct applicants {
+	unsigned count;
+	struct peer *first, *last;
+	int is_full; /* one more has come, and is not accepted yet */
+	void (*on_room)(struct server *s); /* it may be accepted now */
+};
+
+/* HELLOs that wait until the job's server is known (standby.h). */
+struct standby {
+	struct standby_hello *first, *last; /* the oldest first */
+	uv_timer_t timer; /* the first has waited long enough */
+};
+
+/* Counted since the start. */
+struct server_counts {
+	uint64_t accepted, refused_full, refused_hello, expired;
+	uint64_t rounds, restarts, changes, leases_lost;
+	uint64_t requests[WIRE_JOB + 1]; /* by type */
+};
+
+struct server {
+	uv_loop_t *loop;
+	const struct server_hooks *hooks;
+	char endpoint[330];   /* where it listens first */
+	const char *only_job; /* NULL: any */
+
+	/* connections */
+	struct conn_pool pool;
+	struct listener listeners[SOCK_LISTEN_MAX];
+	int nlisteners;
+	struct auth auth; /* who is let in */
+	struct applicants applicants;
+	struct log_limiter limiter; /* of lines about refused clients */
+	struct standby standby;	    /* with a leadership */
+	struct peer *peers;
+
+	/* jobs */
+	struct hash_table jobs;	     /* those that new nodes join, by id */
+	struct hash_table by_number; /* all, by number */
+	uint64_t last_number;	     /* of a job */
+	struct finished_jobs finished;
+	struct hosted_job
+		*agentless; /* the one job of workers without agents */
+
+	/* limits */
+	uint32_t max_connections, max_jobs; /* of a job; in all */
+	size_t max_keys, max_bytes;	    /* of a round's store */
+	struct account_limits accounts;
+	struct hash_table tenants; /* their accounts, by name */
+	const char *token_dir;	   /* of tenants' tokens, or NULL */
+	uint64_t lease_ms, idle_ms;
+	uv_timer_t idle_timer;
+	uint32_t fd_limit;
+	int has_warned_full;
+
+	/* what outlives it */
+	struct journal_writer writer;
+	char sealed_key[CREDENTIAL_MAX]; /* sealed_key.h; "": none */
+	struct leadership *leadership;	 /* in etcd; NULL: always the leader */
+
+	/* what watches it */
+	uv_timer_t waits_timer;	 /* active while a peer waits */
+	struct dump *dumps;	 /* under way */
+	uint32_t last_dump;	 /* number */
+	struct http_server *web; /* /health and /metrics, or NULL */
+	uv_timer_t watchdog;	 /* of systemd, if it expects signs of life */
+	int notifies;		 /* systemd wants our state */
+	struct server_counts counts;
+
+	/* its end */
+	int has_parent;
+	struct parent_pipe parent;
+	uv_signal_t term, interrupt;
+	uv_timer_t drain_timer;
+	int parent_gone; /* agentless workers outlive it */
+	int is_ending;	 /* the job of the ddprun that started us is over */
+	int jobs_end;	 /* we only stay to report how the jobs ended */
+	int draining, has_stopped_jobs, closing;
+	char why[450]; /* it drains, for the agents */
+};
+
+#endif

@@ -1,0 +1,488 @@
+/* barrier_gather.c: barriers and gathers. A meeting lives under its key until
+ * it is complete or fails; then the key is free and the meeting lives on,
+ * unnamed, until the last of its woken callers has read the result. */
+#include "rendezvous/store/barrier_gather.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/store/gather_fanout.h"
+#include "rendezvous/store/store_internal.h"
+
+struct barrier_gather {
+	struct hash_item item; /* first: the table's items are meetings */
+	int named;              /* in the table, and in the list of gathers */
+	int is_gather;
+	struct barrier_gather *next, **pprev; /* the list of gathers */
+	uint32_t size;
+	uint32_t here; /* waiters that hold it, and have come; other holders */
+	size_t taken;  /* in the store's account */
+	struct held_tag tag; /* of one that is held: the holder's */
+	struct store_waiter *waiters;
+	struct slice *values; /* of a gather: size; data NULL: not yet */
+	struct share share; /* of a gather: who passes it on */
+	char *error;
+	char key[];
+};
+
+void meetings_release(struct meetings *m)
+{
+	for (size_t i = 0; i < m->nleft; i++)
+		free(m->left[i].how);
+	free(m->left);
+	free(m->left_at);
+	hash_table_release(&m->table);
+}
+
+static void leave_list(struct barrier_gather *m)
+{
+	*m->pprev = m->next;
+	if (m->next)
+		m->next->pprev = m->pprev;
+	m->pprev = NULL;
+}
+
+static void enter_list(struct barrier_gather **list, struct barrier_gather *m)
+{
+	m->next = *list;
+	if (m->next)
+		m->next->pprev = &m->next;
+	m->pprev = list;
+	*list = m;
+}
+
+/* From here on a meeting of this key is another one. */
+static void unname(struct store *s, struct barrier_gather *m)
+{
+	if (!m->named)
+		return;
+	hash_table_remove(&s->meetings.table, &m->item);
+	m->named = 0;
+	if (m->is_gather)
+		leave_list(m);
+}
+
+static int name(struct store *s, struct barrier_gather *m)
+{
+	struct meetings *ms = &s->meetings;
+
+	if (hash_table_insert(&ms->table, &m->item) < 0)
+		return -ENOMEM;
+	m->named = 1;
+	if (m->is_gather)
+		enter_list(&ms->gathers, m);
+	return 0;
+}
+
+static void barrier_gather_free(struct store *s, struct barrier_gather *m)
+{
+	unname(s, m);
+	if (m->pprev)
+		leave_list(m);
+	for (uint32_t i = 0; m->values && i < m->size; i++) {
+		store_discharge(s, m->values[i].len);
+		free((char *)m->values[i].data);
+	}
+	store_give(s, m->taken);
+	gather_fanout_release(&m->share);
+	free(m->values);
+	free(m->error);
+	free(m);
+}
+
+/* Its memory beside the values, with room for each rank's offer to pass them
+ * on. */
+static size_t cost(struct slice key, uint32_t size, int is_gather)
+{
+	size_t each = sizeof(struct slice) + sizeof(struct share_place);
+
+	return sizeof(struct barrier_gather) + key.len +
+	       (is_gather ? size * each : 0);
+}
+
+static int barrier_gather_new(struct store *s, struct slice key, uint32_t size,
+			      int is_gather, struct barrier_gather **out,
+			      struct err *e)
+{
+	size_t taken = cost(key, size, is_gather);
+	struct barrier_gather *m;
+	int rc = store_take(s, taken, e);
+
+	if (rc < 0)
+		return rc;
+	*out = m = calloc(1, sizeof(*m) + key.len);
+	if (!m) {
+		store_give(s, taken);
+		return store_no_memory(e);
+	}
+	m->taken = taken;
+	m->size = size;
+	m->is_gather = is_gather;
+	if (key.len)
+		memcpy(m->key, key.data, key.len);
+	m->item.key = SLICE(m->key, key.len);
+	if (is_gather)
+		m->values = calloc(size, sizeof(*m->values));
+	if ((is_gather && !m->values) || name(s, m) < 0) {
+		free(m->values);
+		free(m);
+		*out = NULL;
+		store_give(s, taken);
+		return store_no_memory(e);
+	}
+	return 0;
+}
+
+/* The meeting of key, begun where there is none, if the caller means the same
+ * as those who are there. */
+static int find_or_begin(struct store *s, struct slice key, uint32_t size,
+			 int is_gather, struct barrier_gather **out,
+			 struct err *e)
+{
+	struct barrier_gather *m = (struct barrier_gather *)hash_table_find(
+		&s->meetings.table, key);
+	struct buf name = BUF_INIT(256);
+	int rc = 0;
+
+	*out = m;
+	if (m && m->is_gather == is_gather && m->size == size)
+		return 0;
+	store_put_quoted(&name, key);
+	if (m)
+		rc = err_set(e, ERR_ARGUMENT,
+			     "%.*s is a %s of %u for those who are there, and "
+			     "a %s of %u for this caller",
+			     (int)name.len, name.data,
+			     m->is_gather ? "gather" : "barrier", m->size,
+			     is_gather ? "gather" : "barrier", size);
+	else if (size == 0)
+		rc = err_set(e, ERR_ARGUMENT, "a %s of nobody: %.*s has size 0",
+			     is_gather ? "gather" : "barrier", (int)name.len,
+			     name.data);
+	else
+		rc = barrier_gather_new(s, key, size, is_gather, out, e);
+	buf_release(&name);
+	return rc;
+}
+
+/* All who wait get the result; the key is free again. */
+static void finish(struct store *s, struct barrier_gather *m, int code)
+{
+	struct store_waiter *w;
+
+	unname(s, m);
+	while ((w = m->waiters)) {
+		m->waiters = w->next;
+		if (m->waiters)
+			m->waiters->pprev = &m->waiters;
+		store_wake(w, code);
+	}
+}
+
+static void fail(struct store *s, struct barrier_gather *m, const char *how)
+{
+	struct buf text = BUF_INIT(ERR_TEXT_MAX);
+
+	buf_printf(&text, "%.700s before it came to ", how);
+	store_put_quoted(&text, m->item.key);
+	buf_put_u8(&text, 0);
+	m->error = text.data;
+	finish(s, m, ERR_REMOTE);
+}
+
+static void enter(struct store *s, struct barrier_gather *m,
+		  struct store_waiter *w)
+{
+	w->store = s;
+	w->state = WAITER_MEETING;
+	w->meeting = m;
+	w->next = m->waiters;
+	if (w->next)
+		w->next->pprev = &w->next;
+	w->pprev = &m->waiters;
+	m->waiters = w;
+	m->here++;
+}
+
+int store_barrier(struct store *s, struct slice key, uint32_t size,
+		  struct store_waiter *w, struct err *e)
+{
+	struct barrier_gather *m;
+	int rc = find_or_begin(s, key, size, 0, &m, e);
+
+	if (rc < 0)
+		return rc;
+	enter(s, m, w);
+	if (m->here == m->size)
+		finish(s, m, 0);
+	return 0;
+}
+
+static const struct departure *departed(const struct meetings *ms,
+					uint32_t size)
+{
+	for (size_t i = 0; i < ms->nleft; i++)
+		if (ms->left[i].rank < size)
+			return &ms->left[i];
+	return NULL;
+}
+
+static const char *how_left(const struct meetings *ms, uint32_t rank)
+{
+	uint32_t at = ms->left_at ? ms->left_at[rank] : 0;
+
+	return at ? ms->left[at - 1].how : NULL;
+}
+
+static int bring(struct store *s, struct barrier_gather *m, uint32_t rank,
+		 struct slice value, struct err *e)
+{
+	char *copy;
+	int rc;
+
+	if (rank >= m->size)
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u cannot come to a gather of ranks 0 "
+			       "to %u",
+			       rank, m->size - 1);
+	if (m->values[rank].data)
+		return err_set(e, ERR_ARGUMENT,
+			       "rank %u has come to this gather already", rank);
+	rc = store_charge(s, value.len, e);
+	if (rc < 0)
+		return rc;
+	copy = malloc(value.len ? value.len : 1);
+	if (!copy) {
+		store_discharge(s, value.len);
+		return store_no_memory(e);
+	}
+	if (value.len)
+		memcpy(copy, value.data, value.len);
+	m->values[rank] = SLICE(copy, value.len);
+	return 0;
+}
+
+int store_gather(struct store *s, struct slice key, uint32_t size,
+		 uint32_t rank, struct slice value, struct store_waiter *w,
+		 struct err *e)
+{
+	struct meetings *ms = &s->meetings;
+	const struct departure *gone;
+	struct barrier_gather *m;
+	int rc;
+
+	if (size > s->limits.ranks)
+		return err_set(e, ERR_ARGUMENT,
+			       "a gather of %u ranks: this round has %u", size,
+			       s->limits.ranks);
+	rc = find_or_begin(s, key, size, 1, &m, e);
+	if (rc < 0)
+		return rc;
+	rc = bring(s, m, rank, value, e);
+	if (rc < 0) {
+		if (m->here == 0)
+			barrier_gather_free(s, m);
+		return rc;
+	}
+	w->rank = rank;
+	enter(s, m, w);
+	/* Who is gone when a gather begins cannot have come to it; who goes
+	 * later is seen when it goes. */
+	gone = m->here == 1 ? departed(ms, size) : NULL;
+	if (gone)
+		fail(s, m, gone->how);
+	else if (m->here == m->size)
+		finish(s, m, 0);
+	return 0;
+}
+
+int store_offer(struct store_waiter *w, const struct wire_share *m,
+		struct err *e)
+{
+	return gather_fanout_offer(&w->meeting->share, w->rank, m, e);
+}
+
+struct share *store_share(struct barrier_gather *m)
+{
+	return &m->share;
+}
+
+/* A gather is failed by a rank that left only if it does not have its value. */
+static void fail_those_without(struct store *s, uint32_t rank, const char *how)
+{
+	struct barrier_gather *m, *next;
+
+	for (m = s->meetings.gathers; m; m = next) {
+		next = m->next;
+		if (rank < m->size && !m->values[rank].data)
+			fail(s, m, how);
+	}
+}
+
+int store_rank_left(struct store *s, uint32_t rank, const char *how)
+{
+	struct meetings *ms = &s->meetings;
+	char *copy;
+
+	if (rank >= s->limits.ranks || how_left(ms, rank))
+		return 0;
+	if (!ms->left_at)
+		ms->left_at = calloc(s->limits.ranks, sizeof(*ms->left_at));
+	if (!ms->left_at)
+		return -ENOMEM;
+	if (ms->nleft == ms->cap) {
+		size_t cap = ms->cap ? ms->cap * 2 : 8;
+		void *p = realloc(ms->left, cap * sizeof(*ms->left));
+
+		if (!p)
+			return -ENOMEM;
+		ms->left = p;
+		ms->cap = cap;
+	}
+	copy = strdup(how);
+	if (!copy)
+		return -ENOMEM;
+	ms->left[ms->nleft++] = (struct departure){rank, copy};
+	ms->left_at[rank] = (uint32_t)ms->nleft;
+	fail_those_without(s, rank, how);
+	return 0;
+}
+
+int store_left_at(const struct store *s, size_t i, uint32_t *rank)
+{
+	if (i >= s->meetings.nleft)
+		return 0;
+	*rank = s->meetings.left[i].rank;
+	return 1;
+}
+
+/* Still waiting: its place is free again, and if its rank is known to be gone
+ * the gather fails now. Woken: the result has one reader less. */
+void barrier_gather_leave(struct store_waiter *w)
+{
+	struct barrier_gather *m = w->meeting;
+	struct store *s = w->store;
+	const char *how;
+
+	w->meeting = NULL;
+	m->here--;
+	if (w->state == WAITER_MEETING) {
+		*w->pprev = w->next;
+		if (w->next)
+			w->next->pprev = w->pprev;
+		if (m->is_gather) {
+			store_discharge(s, m->values[w->rank].len);
+			free((char *)m->values[w->rank].data);
+			m->values[w->rank] = SLICE(NULL, 0);
+			gather_fanout_withdraw(&m->share, w->rank);
+			how = how_left(&s->meetings, w->rank);
+			if (how && m->here)
+				fail(s, m, how);
+		}
+	}
+	if (m->here == 0)
+		barrier_gather_free(s, m);
+}
+
+const struct slice *store_gathered(const struct store_waiter *w,
+				   uint32_t *size)
+{
+	*size = w->meeting->size;
+	return w->meeting->values;
+}
+
+const char *store_waiter_text(const struct store_waiter *w)
+{
+	return w->meeting && w->meeting->error ? w->meeting->error : "";
+}
+
+void barrier_gather_awaited(const struct store_waiter *w,
+			    struct store_awaited *a)
+{
+	const struct barrier_gather *m = w->meeting;
+
+	a->kind = m->is_gather ? STORE_AWAITS_GATHER : STORE_AWAITS_BARRIER;
+	a->key = m->item.key;
+	a->missing = m->size - m->here;
+	a->of = m->size;
+}
+
+void store_who_came(const struct store_waiter *w, uint8_t *came, uint32_t n)
+{
+	const struct store_waiter *x = w->meeting ? w->meeting->waiters : NULL;
+
+	for (; x; x = x->next)
+		if (x->rank < n)
+			came[x->rank] = 1;
+}
+
+/* ---- what was gathered, kept ---- */
+
+struct barrier_gather *store_hold(struct store_waiter *w)
+{
+	struct barrier_gather *m = w->meeting;
+
+	w->meeting = NULL;
+	if (!m->pprev)
+		enter_list(&w->store->meetings.held, m);
+	return m;
+}
+
+struct barrier_gather *store_hold_again(struct barrier_gather *m)
+{
+	m->here++;
+	return m;
+}
+
+void store_let_go(struct store *s, struct barrier_gather *m)
+{
+	if (--m->here == 0)
+		barrier_gather_free(s, m);
+}
+
+const struct slice *store_held(const struct barrier_gather *m, uint32_t *size)
+{
+	*size = m->size;
+	return m->values;
+}
+
+struct held_tag *store_held_tag(struct barrier_gather *m)
+{
+	return &m->tag;
+}
+
+struct barrier_gather *store_find_held(struct store *s, uint32_t number)
+{
+	struct barrier_gather *m = s->meetings.held;
+
+	while (m && m->tag.number != number)
+		m = m->next;
+	return m;
+}
+
+struct barrier_gather *store_remake(struct store *s, const struct slice *values,
+			     uint32_t size)
+{
+	struct barrier_gather *m = calloc(1, sizeof(*m));
+
+	if (m)
+		m->values = calloc(size ? size : 1, sizeof(*m->values));
+	if (!m || !m->values) {
+		free(m);
+		return NULL;
+	}
+	m->size = size;
+	m->is_gather = 1;
+	m->taken = cost(SLICE("", 0), size, 1);
+	if (store_take(s, m->taken, NULL) < 0)
+		m->taken = 0;
+	enter_list(&s->meetings.held, m);
+	for (uint32_t i = 0; i < size; i++) {
+		if (bring(s, m, i, values[i], NULL) < 0) {
+			barrier_gather_free(s, m);
+			return NULL;
+		}
+	}
+	return m;
+}

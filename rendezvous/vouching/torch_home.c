@@ -1,0 +1,97 @@
+/* torch_home.c: which addresses, and the port at them. */
+#include "rendezvous/vouching/torch_home.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/server/hosted_job.h"
+#include "rendezvous/vouching/voucher.h"
+
+/* The address that the workers are told. What a name is to each host none but
+ * that host knows: so where the agents have come by it; and a link-local
+ * address is of the interface by which they have. None where that is not ours,
+ * or the next server may be elsewhere. */
+static int find_addrs(struct hosted_job *h)
+{
+	const char *master = job_agent_store_addr(h->job);
+	const struct vouchers *v = &h->vouchers;
+
+	if (!master || h->server->leadership)
+		return 0;
+	if (sock_addr_number(master, 0, &h->torch_at[0])) {
+		for (int i = 0; i < v->nways; i++)
+			sock_addr_set_scope(&h->torch_at[0], &v->ways[i]);
+		return sock_addr_is_local(&h->torch_at[0]);
+	}
+	memcpy(h->torch_at, v->ways, sizeof(h->torch_at));
+	return v->nways;
+}
+
+static void on_change(void *owner, enum torch_generation g,
+		      struct slice request)
+{
+	struct hosted_job *h = owner;
+
+	journal_writer_torched(&h->server->writer, h->number, g, request);
+}
+
+static void on_wait(void *owner)
+{
+	struct hosted_job *h = owner;
+
+	if (h->server->hooks && h->server->hooks->on_wait)
+		h->server->hooks->on_wait(h->server);
+}
+
+static int open_port(struct hosted_job *h, struct err *e)
+{
+	struct torch_gate gate = {.owner = h};
+
+	if (!job_store_open(h->job))
+		gate = voucher_gate(h);
+	gate.on_change = on_change;
+	gate.on_wait = on_wait;
+	if (h->server->hooks)
+		gate.on_gave_up = h->server->hooks->on_torch_gave_up;
+	return torch_port_open(
+		&h->torch, &h->server->pool, h->store, h->torch_at,
+		h->ntorch_at, job_world_size(h->job), &gate, &h->torch_port, e);
+}
+
+void torch_home_open(struct hosted_job *h)
+{
+	struct err e = ERR_INIT;
+
+	torch_port_close(h->torch);
+	h->torch = NULL;
+	h->torch_port = 0;
+	h->ntorch_at = find_addrs(h);
+	if (!h->ntorch_at)
+		return;
+	if (open_port(h, &e) < 0) {
+		h->torch_port = 0;
+		log_warn("rank 0 has to keep PyTorch's store: %s", e.text);
+		return;
+	}
+	torch_home_begin(h);
+	journal_writer_torch(&h->server->writer, h->number, h->torch_port,
+			     h->torch_at, h->ntorch_at);
+}
+
+void torch_home_open_again(struct hosted_job *h)
+{
+	struct err e = ERR_INIT;
+
+	if (h->torch_port && h->store && open_port(h, &e) < 0)
+		log_warn("job '%s': PyTorch's clients cannot connect to their "
+			 "store again, the next round's can: %s",
+			 job_id(h->job), e.text);
+}
+
+void torch_home_begin(struct hosted_job *h)
+{
+	struct err e = ERR_INIT;
+
+	if (h->torch && torch_port_begin(h->torch, &e) < 0)
+		log_warn("job '%s': %s", job_id(h->job), e.text);
+}

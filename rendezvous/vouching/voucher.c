@@ -1,0 +1,334 @@
+/* voucher.c: a question for each connection, to all agents of the host that it
+ * comes from; the first yes opens it, the last no closes it. */
+#include "rendezvous/vouching/voucher.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rendezvous/server/hosted_job.h"
+
+/* How to let it in all the same, where that is meant. */
+#define OPEN_ADVICE                                                           \
+	"if a worker comes from there (through a NAT, or out of a container " \
+	"with a network of its own), start with --store-open"
+
+struct voucher {
+	struct hash_item item; /* first: by number */
+	uint32_t number;
+	struct hosted_job *hosted;
+	struct torch_client *client;
+	struct sock_addr from;
+	char host[SOCK_HOST_MAX]; /* of one of those who were asked */
+	uint64_t ms;		  /* what they have for it */
+	uint32_t n, open;	  /* who were asked, who has to answer */
+	struct peer *asked[];	  /* NULL: it has, or is gone */
+};
+
+static struct peer *voucher_peer_of(struct addr_owner *o)
+{
+	return (struct peer *)((char *)o - offsetof(struct peer, addrs));
+}
+
+/* ---- who is where ---- */
+
+static int take_addr(struct hosted_job *h, struct addr_owner *to,
+		     struct slice text, struct err *e)
+{
+	char host[SOCK_HOST_MAX];
+	struct sock_addr a;
+
+	if (text.len >= sizeof(host))
+		text.len = 0;
+	memcpy(host, text.data, text.len);
+	host[text.len] = '\0';
+	if (strlen(host) != text.len || !sock_addr_number(host, 0, &a))
+		return err_set(e, ERR_PROTOCOL,
+			       "what is to be an address of "
+			       "the node is none");
+	if (sock_addr_is_loopback(&a) || sock_addr_is_any(&a))
+		return 0;
+	return addr_book_add(&h->vouchers.book, to, &a);
+}
+
+/* One whose connection has one address at both ends is on this host, where
+ * other connections may come from loopback. */
+static int add_own(struct hosted_job *h, const struct peer *agent,
+		   struct addr_owner *to)
+{
+	struct addr_book *book = &h->vouchers.book;
+	struct sock_addr peer, own, loop;
+	int rc;
+
+	if (conn_addrs(&agent->conn, &peer, &own) < 0)
+		return 0;
+	rc = addr_book_add(book, to, &peer);
+	if (rc < 0 || sock_addr_compare(&peer, &own) != 0)
+		return rc;
+	sock_addr_number("127.0.0.1", 0, &loop);
+	return addr_book_add(book, to, &loop);
+}
+
+int voucher_prepare(struct hosted_job *h, const struct peer *agent,
+		    const struct wire_items *addrs, struct addr_owner *to,
+		    struct err *e)
+{
+	struct reader r;
+	int rc;
+
+	if (addrs->count > WIRE_ADDRS_MAX)
+		return err_set(e, ERR_PROTOCOL,
+			       "%u addresses of a node: %d "
+			       "are allowed",
+			       addrs->count, WIRE_ADDRS_MAX);
+	reader_init(&r, addrs->bytes);
+	rc = add_own(h, agent, to);
+	for (uint32_t i = 0; i < addrs->count && rc == 0; i++)
+		rc = take_addr(h, to, reader_slice(&r), e);
+	if (rc == -ENOMEM)
+		err_set(e, rc, "the rendezvous server is out of memory");
+	if (rc == 0 && (r.bad || reader_left(&r)))
+		rc = err_set(e, ERR_PROTOCOL,
+			     "a node's list of addresses is "
+			     "torn");
+	if (rc < 0)
+		addr_book_forget(&h->vouchers.book, to);
+	return rc;
+}
+
+void voucher_settle(struct hosted_job *h, struct peer *agent,
+		    struct addr_owner *from)
+{
+	struct vouchers *v = &h->vouchers;
+	struct sock_addr peer, own;
+
+	if (conn_addrs(&agent->conn, &peer, &own) == 0)
+		v->nways =
+			sock_addr_add(v->ways, v->nways, TORCH_ADDRS_MAX, &own);
+	addr_book_move(&v->book, from, &agent->addrs);
+}
+
+struct peer *voucher_agent_at(struct hosted_job *h,
+			      const struct sock_addr *from)
+{
+	const struct addr_claim *c = addr_book_find(&h->vouchers.book, from);
+
+	return c ? voucher_peer_of(c->owner) : NULL;
+}
+
+/* ---- the log ---- */
+
+/* Once for each address: who knocks all day fills no disk. */
+static int is_news(struct vouchers *v, const struct sock_addr *from)
+{
+	for (uint32_t i = 0; i < v->nnamed; i++)
+		if (sock_addr_compare(&v->named[i], from) == 0)
+			return 0;
+	if (v->nnamed == VOUCHER_NAMED_MAX)
+		return 0;
+	v->named[v->nnamed++] = *from;
+	return 1;
+}
+
+static void say(struct hosted_job *h, const struct sock_addr *from,
+		const char *host, struct slice why)
+{
+	struct vouchers *v = &h->vouchers;
+	char text[SOCK_TEXT_MAX];
+
+	if (!is_news(v, from))
+		return;
+	log_warn("job '%s': closed a connection to PyTorch's store from %s"
+		 "%s%.255s%s: %.*s",
+		 job_id(h->job), sock_addr_host(from, text), *host ? " (" : "",
+		 host, *host ? ")" : "", SLICE_FMT(why));
+	if (v->nnamed == VOUCHER_NAMED_MAX)
+		log_warn("job '%s': further addresses that PyTorch's store is "
+			 "closed to are not named",
+			 job_id(h->job));
+}
+
+/* ---- a question ---- */
+
+static struct vouchers *vouchers_of(struct voucher *q)
+{
+	return &q->hosted->vouchers;
+}
+
+/* The client is the caller's from now on. */
+static struct torch_client *close_question(struct voucher *q)
+{
+	struct torch_client *k = q->client;
+
+	hash_table_remove(&vouchers_of(q)->open, &q->item);
+	free(q);
+	return k;
+}
+
+static void refuse(struct voucher *q, struct slice why)
+{
+	say(q->hosted, &q->from, q->host, why);
+	torch_client_refuse(close_question(q));
+}
+
+/* One of those who were asked does not vouch for it. */
+static void count_no(struct voucher *q, uint32_t i, struct slice why)
+{
+	q->asked[i] = NULL;
+	if (--q->open == 0)
+		refuse(q, why);
+}
+
+static void ask(struct voucher *q, struct peer *m, const struct wire_vouch *w)
+{
+	q->asked[q->n++] = m;
+	if (q->ms < m->lease_ms)
+		q->ms = m->lease_ms;
+	wire_put_vouch(conn_out(&m->conn), WIRE_VOUCH, WIRE_NOTICE, 0, w);
+}
+
+static struct voucher *question_new(struct hosted_job *h,
+				    struct torch_client *k,
+				    const struct sock_addr *from,
+				    const struct addr_claim *claims)
+{
+	struct vouchers *v = &h->vouchers;
+	size_t n = 0;
+	struct voucher *q;
+
+	for (const struct addr_claim *c = claims; c; c = c->next)
+		n++;
+	q = calloc(1, sizeof(*q) + n * sizeof(q->asked[0]));
+	if (!q)
+		return NULL;
+	q->hosted = h;
+	q->client = k;
+	q->from = *from;
+	q->ms = VOUCHER_MIN_MS;
+	q->number = ++v->last;
+	q->item.key = SLICE((const char *)&q->number, sizeof(q->number));
+	if (hash_table_find(&v->open, q->item.key) || /* four billion later */
+	    hash_table_insert(&v->open, &q->item) < 0) {
+		free(q);
+		return NULL;
+	}
+	return q;
+}
+
+static void on_come(void *owner, struct torch_client *k,
+		    const struct sock_addr *from, const struct sock_addr *to)
+{
+	struct hosted_job *h = owner;
+	struct addr_claim *claims = addr_book_find(&h->vouchers.book, from);
+	char peer[SOCK_TEXT_MAX], own[SOCK_TEXT_MAX];
+	struct wire_vouch w;
+	struct voucher *q;
+
+	if (!claims) {
+		say(h, from, "",
+		    SLICE_STR("no node of the job has that address"
+			      "; " OPEN_ADVICE));
+		torch_client_refuse(k);
+		return;
+	}
+	q = question_new(h, k, from, claims);
+	if (!q) {
+		log_warn("the PyTorch store is out of memory for a client");
+		torch_client_refuse(k);
+		return;
+	}
+	w = (struct wire_vouch){
+		.number = q->number,
+		.peer = SLICE_STR(sock_addr_host(from, peer)),
+		.peer_port = sock_addr_port(from),
+		.own = SLICE_STR(sock_addr_host(to, own)),
+		.own_port = sock_addr_port(to),
+	};
+	for (struct addr_claim *c = claims; c; c = c->next)
+		ask(q, voucher_peer_of(c->owner), &w);
+	q->open = q->n;
+	snprintf(q->host, sizeof(q->host), "%s",
+		 job_node_host(q->asked[0]->node));
+	torch_client_hold(k, q, q->ms);
+}
+
+static void on_late(void *ticket)
+{
+	struct voucher *q = ticket;
+	char why[96];
+
+	snprintf(why, sizeof(why),
+		 "ddprun there did not say within %.1f s "
+		 "whose it is",
+		 (double)q->ms / 1e3);
+	refuse(q, SLICE_STR(why));
+}
+
+static void on_gone(void *ticket)
+{
+	close_question(ticket);
+}
+
+struct torch_gate voucher_gate(struct hosted_job *h)
+{
+	return (struct torch_gate){.owner = h,
+				   .on_come = on_come,
+				   .on_late = on_late,
+				   .on_gone = on_gone};
+}
+
+/* ---- the answer ---- */
+
+int voucher_answer(struct peer *agent, const struct wire_frame *f,
+		   struct err *e)
+{
+	struct wire_vouched m;
+	struct voucher *q = NULL;
+	int rc = wire_get_vouched(f, &m, e);
+
+	if (rc < 0)
+		return rc;
+	if (agent->hosted)
+		q = (struct voucher *)hash_table_find(
+			&agent->hosted->vouchers.open,
+			SLICE((const char *)&m.number, sizeof(m.number)));
+	for (uint32_t i = 0; q && i < q->n; i++) {
+		if (q->asked[i] != agent)
+			continue;
+		if (m.yes)
+			torch_client_admit(close_question(q));
+		else
+			count_no(q, i, m.text);
+		break;
+	}
+	return 0;
+}
+
+/* A node is lost once, and few questions are open then. */
+void voucher_forget(struct hosted_job *h, struct peer *agent)
+{
+	struct vouchers *v = &h->vouchers;
+	struct hash_item *item = NULL;
+	struct voucher *q;
+	uint32_t i;
+
+	addr_book_forget(&v->book, &agent->addrs);
+	while ((item = hash_table_next(&v->open, item))) {
+		q = (struct voucher *)item;
+		for (i = 0; i < q->n && q->asked[i] != agent; i++)
+			;
+		if (i == q->n)
+			continue;
+		count_no(q, i, SLICE_STR("ddprun there has gone"));
+		item = NULL; /* the table may be another now */
+	}
+}
+
+void voucher_release(struct hosted_job *h)
+{
+	hash_table_release(&h->vouchers.open);
+	addr_book_release(&h->vouchers.book);
+}

@@ -1,0 +1,519 @@
+/* test_journal_torch.c: what PyTorch's clients stored, read from a journal that
+ * was cut at any byte: each time a state that was once kept, whole, and so once
+ * answered. A real journal, its snapshot and what follows on that; and one that
+ * got full, or long. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rendezvous/torch/torch_session.h"
+#include "tests/unit/rendezvous/server/bare_server.h"
+#include "tests/unit/run_case.h"
+
+enum { HEADER = 4096, STATES = 64, TEXT = 16384, ITEMS = 128 };
+
+/* ---- states ---- */
+
+/* The text of what there was after each batch. */
+static char states[STATES][TEXT];
+static int nstates;
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* "port P; k=v; q<first; q<second"; without a round of the job: "nothing". */
+static void describe(struct server *s, char *text)
+{
+	struct hosted_job *h = hosted_job_find(s, SLICE_STR("j"));
+	static char items[ITEMS][128];
+	struct hash_item *at = NULL;
+	const struct queued *q = NULL;
+	struct slice key, value;
+	int n = 0, used;
+
+	if (!h || !h->store) {
+		strcpy(text, "nothing");
+		return;
+	}
+	used = sprintf(text, "port %u", h->torch_port);
+	while (store_next_key(h->store, &at, &key)) {
+		store_get(h->store, key, &value);
+		sprintf(items[n++], "%.*s=%.*s", SLICE_FMT(key),
+			value.len > 40 ? 40 : (int)value.len, value.data);
+	}
+	qsort(items, (size_t)n, sizeof items[0], by_text);
+	for (int i = 0; i < n; i++)
+		used += sprintf(text + used, "; %s", items[i]);
+	at = NULL;
+	while (store_next_queued(h->store, &at, &q, &key, &value))
+		used += sprintf(text + used, "; %.*s<%.*s", SLICE_FMT(key),
+				SLICE_FMT(value));
+}
+
+/* It is kept: what was answered may leave. */
+static void keep(struct server *s)
+{
+	ck_assert_int_eq(journal_writer_commit(&s->writer), 0);
+	describe(s, states[nstates++]);
+}
+
+/* ---- a job, and a client of its store ---- */
+
+static struct hosted_job *begin_job(struct server *s)
+{
+	const struct wire_join join = {
+		.node_id = SLICE_STR("n"),
+		.host = SLICE_STR("h1"),
+		.addr = SLICE_STR("127.0.0.1"),
+		.hosts_server = 1,
+		.node_rank = -1,
+		.min_nodes = 1,
+		.max_nodes = 1,
+		.nproc = 2,
+		.role = SLICE_STR("default"),
+		.agent_store = 1,
+		.store_open = 1,
+	};
+	struct hosted_job *h = hosted_job_for_join(s, SLICE_STR("j"));
+	struct buf b = BUF_INIT(4096);
+	struct err e = ERR_INIT;
+	struct job_node *node;
+	struct wire_frame f;
+
+	keep(s);
+	wire_put_join(&b, WIRE_JOIN, WIRE_REQUEST, 1, &join);
+	ck_assert_int_gt((int)wire_cut(SLICE(b.data, b.len), 4096, &f, &e), 0);
+	ck_assert_int_eq(job_join(h->job, &join, NULL, "here", &node, &e), 0);
+	journal_writer_event(&h->server->writer, h->number,
+			     job_node_id(node), &f);
+	hosted_job_act(h);
+	ck_assert_int_ne(h->torch_port, 0);
+	keep(s);
+	buf_release(&b);
+	return h;
+}
+
+static struct hosted_job *of_client;
+static struct torch_session client;
+static struct buf heard;
+
+static struct buf *out_of(struct torch_session *t)
+{
+	return &heard;
+}
+
+static void on_changed(struct torch_session *t, struct slice request)
+{
+	journal_writer_torched(&of_client->server->writer, of_client->number,
+			       t->generation, request);
+}
+
+static void connect_to(struct hosted_job *h)
+{
+	of_client = h;
+	buf_init(&heard, 1 << 16);
+	torch_session_init(&client, h->store, out_of);
+	client.changed = on_changed;
+}
+
+static void disconnect(void)
+{
+	torch_session_release(&client);
+	buf_release(&heard);
+}
+
+/* What it says, each text with its length, is done in one turn. */
+static struct buf said;
+
+static void op(uint8_t number)
+{
+	buf_put_u8(&said, number);
+}
+
+static void text(const char *s)
+{
+	torch_put_text(&said, SLICE_STR(s));
+}
+
+static void take(void)
+{
+	struct err e = ERR_INIT;
+
+	/* Check writes each assert that holds into a file */
+	if (torch_session_take(&client, SLICE(said.data, said.len), &e) !=
+	    (long)said.len)
+		ck_abort_msg("%s", e.text);
+	buf_reset(&said);
+	buf_reset(&heard);
+	store_answer_all(of_client->store);
+}
+
+static void turn(void)
+{
+	take();
+	keep(of_client->server);
+}
+
+static void with_two(uint8_t number, const char *a, const char *b)
+{
+	op(number);
+	text(a);
+	text(b);
+}
+
+static void add(const char *key, int64_t n)
+{
+	op(TORCH_ADD);
+	text(key);
+	buf_put_u64(&said, (uint64_t)n);
+}
+
+static void greet(void)
+{
+	op(TORCH_VALIDATE);
+	buf_put_u32(&said, TORCH_MAGIC);
+}
+
+static void with_one(uint8_t number, const char *key)
+{
+	op(number);
+	text(key);
+}
+
+/* All that changes a store. */
+static void use(void)
+{
+	greet();
+	with_two(TORCH_SET, "init/key", "value");
+	turn();
+	add("counter", 5);
+	turn();
+	add("counter", -7);
+	turn();
+	with_two(TORCH_COMPARE_SET, "once", "");
+	text("created");
+	turn();
+	with_two(TORCH_COMPARE_SET, "once", "created");
+	text("swapped");
+	turn();
+	with_two(TORCH_APPEND, "log", "ab");
+	with_two(TORCH_APPEND, "log", "cd"); /* one batch of both */
+	turn();
+	op(TORCH_MULTI_SET);
+	buf_put_u64(&said, 2);
+	text("m1");
+	text("1");
+	text("m2");
+	text("2");
+	turn();
+	with_one(TORCH_DELETE_KEY, "m1");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "first");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "second");
+	turn();
+	with_two(TORCH_QUEUE_PUSH, "q", "third");
+	turn();
+	with_one(TORCH_QUEUE_POP, "q");
+	turn();
+	/* its count is a key */
+	with_one(TORCH_BARRIER, "barrier");
+	buf_put_u64(&said, 1);
+	turn();
+}
+
+/* Of the next server, so what was before is in its snapshot. */
+static void use_more(void)
+{
+	greet();
+	with_one(TORCH_QUEUE_POP, "q");
+	turn();
+	add("counter", 44);
+	turn();
+	with_two(TORCH_SET, "init/key", "another");
+	turn();
+	with_one(TORCH_QUEUE_POP, "q");
+	with_two(TORCH_QUEUE_PUSH, "q", "fourth");
+	turn();
+	with_one(TORCH_DELETE_KEY, "once");
+	turn();
+}
+
+/* 1.13's: other numbers, and nothing before them. */
+static void use_old(void)
+{
+	enum { OLD_SET, OLD_COMPARE_SET, OLD_GET, OLD_ADD };
+
+	with_two(OLD_SET, "old", "value");
+	turn();
+	op(OLD_ADD);
+	text("old counter");
+	buf_put_u64(&said, 3);
+	turn();
+	with_two(OLD_SET, "old", "value 2");
+	turn();
+}
+
+/* ---- cutting ---- */
+
+/* The state of who reads that. */
+static void read_image(const char *bytes, size_t n, char *text)
+{
+	struct server *s = open_server(image(bytes, n));
+
+	describe(s, text);
+	close_server(s);
+}
+
+/* Each cut is the state of the one before it, or the next. What was not written
+ * is not there, or it is zeroes: so many bytes. */
+static void cut_with(const char *bytes, size_t n, size_t zeroes)
+{
+	char *image = calloc(1, n + zeroes), text[TEXT];
+	int at = 0;
+
+	for (size_t cut = 0; cut <= n; cut++) {
+		if (cut)
+			image[cut - 1] = bytes[cut - 1];
+		if (cut < HEADER)
+			continue;
+		read_image(image, cut + zeroes, text);
+		if (strcmp(text, states[at]) && at + 1 < nstates)
+			at++;
+		ck_assert_msg(!strcmp(text, states[at]),
+			      "cut at %zu of %zu: '%s' is neither '%s' nor "
+			      "what was before it",
+			      cut, n, text, states[at]);
+	}
+	ck_assert_int_eq(at, nstates - 1);
+	free(image);
+}
+
+static void cut_everywhere(int fd)
+{
+	size_t n;
+	char *bytes = bytes_of(fd, &n);
+
+	ck_assert_str_eq(states[0], "nothing");
+	cut_with(bytes, n, 0);
+	cut_with(bytes, n, 4096);
+	free(bytes);
+	close(fd);
+}
+
+static void count(struct server *s, int turns)
+{
+	for (int i = 0; i < turns; i++) {
+		add("counter", 1);
+		take();
+		journal_writer_commit(&s->writer);
+	}
+}
+
+static void set_large(const char *key, size_t n)
+{
+	char *value = malloc(n + 1);
+
+	memset(value, 'x', n);
+	value[n] = '\0';
+	with_two(TORCH_SET, key, value);
+	take();
+	free(value);
+}
+
+/* What is read of the journal as it is now. */
+static void is_kept_as(int fd, const char *state)
+{
+	size_t n;
+	char *bytes = bytes_of(fd, &n), text[TEXT];
+
+	read_image(bytes, n, text);
+	ck_assert_str_eq(text, state);
+	free(bytes);
+}
+
+static void (*uses[])(void) = {use, use_old};
+
+static void begin(void)
+{
+	buf_init(&said, 1 << 20);
+	nstates = 0;
+}
+
+static void end(void)
+{
+	buf_release(&said);
+}
+
+START_TEST(cut_anywhere_it_is_what_was_once_answered)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+
+	connect_to(begin_job(s));
+	uses[_i]();
+	disconnect();
+	close_server(s);
+	cut_everywhere(fd);
+}
+END_TEST
+
+START_TEST(so_is_a_snapshot_with_more_behind_it)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char before[TEXT];
+
+	connect_to(begin_job(s));
+	use();
+	disconnect();
+	describe(s, before);
+	close_server(s);
+
+	/* half a snapshot is nothing: the file's only one */
+	strcpy(states[0], "nothing");
+	nstates = 1;
+	s = open_server(dup(fd));
+	describe(s, states[nstates++]);
+	ck_assert_str_eq(states[1], before);
+	connect_to(hosted_job_find(s, SLICE_STR("j")));
+	use_more();
+	disconnect();
+	close_server(s);
+	cut_everywhere(fd);
+}
+END_TEST
+
+START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT];
+
+	connect_to(begin_job(s));
+	greet();
+	count(s, 10);
+	describe(s, state);
+	ck_assert_int_eq(s->writer.has_complained, 0);
+	is_kept_as(fd, state);
+	limit_files(80 << 10);
+	/* what there is fits where the old snapshot was */
+	count(s, 2000);
+	ck_assert_int_eq(s->writer.has_complained, 0);
+	describe(s, state);
+	is_kept_as(fd, state);
+	/* this does not fit at all */
+	set_large("large", 100 << 10);
+	journal_writer_commit(&s->writer);
+	ck_assert_int_eq(s->writer.has_complained, 1);
+	/* a part of it would be wrong */
+	limit_files(RLIM_INFINITY);
+	is_kept_as(fd, "nothing");
+	/* there is room, and nobody has looked yet */
+	count(s, 1);
+	is_kept_as(fd, "nothing");
+	s->writer.again_ms = 0; /* it is time to */
+	count(s, 1);
+	ck_assert_int_eq(s->writer.has_complained, 0);
+	describe(s, state);
+	ck_assert_ptr_nonnull(strstr(state, "counter=2012; "));
+	is_kept_as(fd, state);
+	count(s, 1);
+	describe(s, state);
+	is_kept_as(fd, state);
+	disconnect();
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+/* A disk that is full when the journal has grown long, and is emptied later. */
+START_TEST(a_compaction_that_finds_no_room_loses_nothing)
+{
+	enum { VALUE = 60 << 10, SETS = 70 };
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT], name[16];
+	uint32_t snapshots;
+
+	connect_to(begin_job(s));
+	greet();
+	take();
+	/* room for what is appended, none for a snapshot behind it */
+	limit_files((8 << 20) + (10 << 10));
+	for (int i = 0; i < SETS; i++) {
+		snprintf(name, sizeof name, "key %d", i);
+		set_large(name, VALUE);
+		journal_writer_commit(&s->writer);
+	}
+	for (int i = 0; i < 60; i++) {
+		set_large("k", VALUE);
+		count(s, 1);
+		describe(s, state);
+		if (i % 5 == 0)
+			is_kept_as(fd, state);
+	}
+	ck_assert_int_eq(s->writer.has_complained, 0);
+	ck_assert_uint_ne(s->writer.again_ms, 0); /* it was tried */
+	is_kept_as(fd, state);
+	/* there is room again: it is compacted when it is time to try */
+	limit_files(RLIM_INFINITY);
+	snapshots = s->writer.snapshots;
+	s->writer.again_ms = 0;
+	for (int i = 0; i < 350; i++) {
+		set_large("k", VALUE);
+		count(s, 1);
+	}
+	ck_assert_uint_gt(s->writer.snapshots, snapshots);
+	ck_assert_uint_eq(s->writer.again_ms, 0);
+	describe(s, state);
+	is_kept_as(fd, state);
+	disconnect();
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_long_one_is_compacted_and_is_what_it_was)
+{
+	enum { TURNS = 400000, RECORD = 60 }; /* at least, with its batch */
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct server *s = open_server(dup(fd));
+	char state[TEXT];
+	struct stat st;
+
+	connect_to(begin_job(s));
+	use();
+	count(s, TURNS);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_lt((int)st.st_size, TURNS * RECORD);
+	describe(s, state);
+	ck_assert_ptr_nonnull(strstr(state, "q<second; q<third"));
+	disconnect();
+	is_kept_as(fd, state);
+	close_server(s);
+	close(fd);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("journal_writer_torch");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, cut_anywhere_it_is_what_was_once_answered, 0,
+			    sizeof uses / sizeof *uses);
+	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
+	tcase_add_test(tc,
+		       what_a_full_disk_kept_out_comes_with_the_next_snapshot);
+	tcase_add_test(tc, a_compaction_that_finds_no_room_loses_nothing);
+	tcase_add_test(tc, a_long_one_is_compacted_and_is_what_it_was);
+	return run_case(tc);
+}

@@ -1,4 +1,0 @@
-/* test_told_saved.c: all of test_told.c with a job that is saved and loaded
- * after each event: who reads a journal goes on as if nothing had been. */
-#define THROUGH_BYTES
-#include "tests/unit/rendezvous/round/test_told.c"
