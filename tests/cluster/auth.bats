@@ -9,7 +9,7 @@ teardown_file() { cluster_down; }
 setup() { cluster_join; }
 teardown() { cluster_leave; }
 
-@test "a server of the second user's is not believed" {
+@test "nodes refuse a server of another user" {
 	as_other h1 evil ddprdzv --auth munge --listen "${addr[h1]}:29400"
 	await "$T/evil.err" 'listening on'
 	slurm 77 srun -w h2 -N 1 -n 1 ddprun --nnodes 2 \
@@ -21,7 +21,7 @@ teardown() { cluster_leave; }
 	finish evil
 }
 
-@test "munged that is down on one node is named, at once" {
+@test "a munged that is down on one node is named at once" {
 	# a second munged of the same cluster, which dies
 	start second munged --foreground --force \
 		--key-file="$CLUSTER/slurm/munge.key" --socket="$T/second.sock" \
@@ -47,7 +47,7 @@ teardown() { cluster_leave; }
 	[ "$(sort <<<"$out")" = $'[0] rank 0\n[1] rank 1' ]
 }
 
-@test "workers of srun's alone meet by munge too" {
+@test "workers that srun starts directly also meet by munge" {
 	slurm 0 srun -w h1,h2 -N 2 -n 4 c_guest
 	has "$out" .
 }

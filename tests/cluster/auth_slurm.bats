@@ -20,7 +20,7 @@ setup() {
 
 teardown() { cluster_leave; }
 
-@test "zero flags, homes not shared: the step has a secret, and no worker sees it" {
+@test "without flags and a shared home, the step gets a secret that no worker sees" {
 	local h
 	for h in h1 h2; do
 		start_on $h mounter mount -t tmpfs none "$T/home"
@@ -43,7 +43,7 @@ teardown() { cluster_leave; }
 	done
 }
 
-@test "a step that ddprun did not start has the key file of a shared home" {
+@test "a step that the user starts uses the key file of a shared home" {
 	slurm 0 srun -w h1,h2 --ntasks-per-node 1 ddprun --nproc-per-node 1 c_guest
 	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
 	[ -s home/.config/ddprun/key ]
@@ -51,7 +51,7 @@ teardown() { cluster_leave; }
 	has "$out" '^rank 3 of 4, .*: ok$'
 }
 
-@test "one node of the two has another secret: both are named" {
+@test "when one of two nodes has another secret, both are named" {
 	cat >node.sh <<-'EOF'
 	[ $SLURM_NODEID = 0 ] || export HOME=$HOME/other
 	exec ddprun --nproc-per-node 1 true

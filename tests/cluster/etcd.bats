@@ -21,7 +21,7 @@ ask() {
 	finish ask
 }
 
-@test "srun with an etcd: all nodes agree, and a killed server goes on" {
+@test "srun with etcd: all nodes agree, and a killed server resumes" {
 	local host server
 	mkfifo go
 	exec 8<>go

@@ -29,7 +29,7 @@ went_through() {
 	has "$out" '^\[1\] done 1$'
 }
 
-@test "slurmctld restarted under the job" {
+@test "a job survives a restart of slurmctld" {
 	start_waiting
 	slurm_kill h1 slurmctld TERM
 	slurm_again slurmctld
@@ -37,7 +37,7 @@ went_through() {
 	slurm_wait slurm_idle h1 3
 }
 
-@test "slurmd of a node killed under the job" {
+@test "a job survives when a node's slurmd is killed" {
 	start_waiting
 	slurm_kill h2 slurmd_h2 KILL
 	went_through
@@ -51,7 +51,7 @@ went_through() {
 # Workers that say when they were told to end.
 polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 
-@test "scancel of a step: the next one of the same job is not touched" {
+@test "scancel of a step does not affect the next step of the job" {
 	cat >batch.sh <<-EOF
 	#!/bin/sh
 	ddprun --nproc-per-node 1 --shutdown-timeout 4 $polite
@@ -79,7 +79,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	has "$out" '^\[1\] next 1$'
 }
 
-@test "scancel of the job, and who ignores SIGTERM" {
+@test "scancel of the job ends workers that ignore SIGTERM" {
 	slurm 0 sbatch -N 2 --parsable -o "$T/batch.log" --wrap \
 		"ddprun --nproc-per-node 1 --shutdown-timeout 1 bash -c 'trap \"\" TERM; echo up; eval \"\$IDLE\"'"
 	id=$out
@@ -89,7 +89,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	job_over "$id" CANCELLED
 }
 
-@test "a batch script that is killed while srun lives" {
+@test "a batch script that is killed ends the step of a surviving srun" {
 	cat >batch.sh <<-EOF
 	#!/bin/bash
 	echo "shell \$\$ on \$(hostname)"
@@ -108,7 +108,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	! grep -q 'not reached' batch.log
 }
 
-@test "a ddprun killed with -9 on one node ends the job on all" {
+@test "kill -9 of the ddprun on one node ends the job on all nodes" {
 	for kill in 0 1; do
 		on_login job srun -w h1,h2 --ntasks-per-node 1 \
 			--kill-on-bad-exit=$kill ddprun --nproc-per-node 1 \
@@ -124,7 +124,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	done
 }
 
-@test "what all tasks of a step find wrong is said once" {
+@test "an error that all tasks of a step detect is printed once" {
 	# Slurm is not to kill those that have not begun: their 143 would be srun's
 	slurm 2 srun -w h1,h2 --ntasks-per-node 3 --kill-on-bad-exit=0 ddprun true
 	[ "$(grep -c '^ddprun: error: srun starts 6 ddpruns on 2 nodes' <<<"$err")" = 1 ]
@@ -147,7 +147,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	done
 }
 
-@test "a first node with two interfaces is met at the one towards the others" {
+@test "a first node with two interfaces listens on the one towards the others" {
 	# its own name is the other one's, where nobody can come
 	cp "$CLUSTER/etc_hosts.h1" before
 	in_net h1 ip link add eth1 type veth peer name eth2
@@ -164,7 +164,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	has "$out" '^\[1\] 1 10.78.0.1:[0-9]+$'
 }
 
-@test "nodes with different numbers of CPUs" {
+@test "nodes may have different numbers of CPUs" {
 	batch 0 -w h1,h2 -N 2 -n 5 --distribution=block <<-'EOF'
 	srun -N 2 -n 2 --ntasks-per-node=1 ddprun sh -c \
 		'echo "$RANK/$WORLD_SIZE of $LOCAL_WORLD_SIZE on $(hostname)"'
@@ -176,7 +176,7 @@ polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	has "$out" "^\[4\] 4/5 of $2 on h2\$"
 }
 
-@test "a first node whose name does not resolve: srun's address will do" {
+@test "if the first node's name does not resolve, srun's address is used" {
 	local hosts=$CLUSTER/etc_hosts.h2
 	cp "$hosts" before
 	grep -v ' h1$' before >"$hosts"
@@ -205,7 +205,7 @@ with_name() {
 	done
 }
 
-@test "a first node's name that it does not know itself: srun's address will do" {
+@test "if the first node cannot resolve its own name, srun's address is used" {
 	without_name h1 h2
 	slurm 0 sbatch --parsable -w h1,h2 -N 2 --ntasks-per-node 2 \
 		-o "$T/batch.log" --wrap \
@@ -223,7 +223,7 @@ with_name() {
 	done
 }
 
-@test "a first node's name that no other knows, and srun elsewhere: scontrol tells" {
+@test "if no node resolves the first one's name and srun is elsewhere, scontrol has it" {
 	slurm - scontrol getaddrs h1
 	[ "$status" = 0 ] || skip "this scontrol has no getaddrs, which came with 23.11"
 	without_name h1 h2
@@ -236,7 +236,7 @@ with_name() {
 	has "$err" "^ddprun: warning: on h2 'h1' does not resolve; trying 10.78.0.1, where Slurm finds it\$"
 }
 
-@test "who waits for a node says its name" {
+@test "a waiting node names the node that it waits for" {
 	mkfifo go
 	# h2's ddprun comes later
 	on_login job srun -w h1,h2 --ntasks-per-node 1 sh -c \

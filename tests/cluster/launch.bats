@@ -27,7 +27,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	[ "$(sed -n 's/^\[0\].* //p' <<<"$out" | sort -u | wc -l)" = 2 ]
 }
 
-@test "two at once with --nnodes get nodes of their own" {
+@test "two ddpruns with --nnodes get separate nodes" {
 	mkfifo a b
 	batch 0 -N 3 <<-'EOF'
 	ddprun --nnodes 2 sh -c '[ $RANK != 0 ] || { echo >a; read x <b; }
@@ -39,7 +39,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 		$'h1\nh2\nh3' ]
 }
 
-@test "any of it can be overridden" {
+@test "options override each inferred value" {
 	slurm 0 srun -w h1,h2 --ntasks-per-node 1 ddprun --nproc-per-node 3 \
 		--rdzv-id mine --rdzv-endpoint h2:29400 sh -c \
 		'echo "$RANK $(hostname) $TORCHELASTIC_RUN_ID $DDP_RDZV_ENDPOINT"'
@@ -57,7 +57,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[1\] 1/2 0/1 h2 h1$'
 }
 
-@test "a loop of background sruns, as the old tutorials have it" {
+@test "a loop of background sruns works, as in old tutorials" {
 	batch 0 -w h1,h2 <<-EOF
 	i=0
 	for h in h1 h2; do
@@ -71,7 +71,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[3\] 3/4 1/2 h2 h1$'
 }
 
-@test "GPUs by task are all of the node's, or it is said" {
+@test "ddprun uses all GPUs of the node, and reports if GPUs were asked by task" {
 	slurm 0 salloc -N 2 --ntasks-per-node 2 --gpus-per-task 1 ddprun \
 		sh -c 'echo "$RANK/$WORLD_SIZE $CUDA_VISIBLE_DEVICES"'
 	has "$out" '^\[3\] 3/4 0,1$'
@@ -82,7 +82,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$err" 'and --gpus-per-node instead of --gpus-per-task'
 }
 
-@test "a node that cannot resolve the first one's name says so" {
+@test "a node that cannot resolve the first one's name reports that" {
 	slurm - scontrol getaddrs h1
 	[ "$status" != 0 ] || skip "this scontrol finds it (hard.bats)"
 	hosts=$CLUSTER/etc_hosts.h2
@@ -95,7 +95,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$err" "^ddprun: error: the nodes of this step of Slurm's meet on the first one, and on h2 its host 'h1' does not resolve: .*with --rdzv-endpoint ADDRESS:PORT"
 }
 
-@test "a first node that has 127.0.1.1 for its own name can be met" {
+@test "a first node whose own name is 127.0.1.1 is reachable" {
 	cp "$CLUSTER/etc_hosts.h1" before
 	T=$CLUSTER own_name h1 127.0.1.1
 	on_login job srun -K -w h1,h2 --ntasks-per-node 1 ddprun sh -c \
@@ -108,7 +108,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[1\] 1 h1 10.78.0.1:[0-9]+$'
 }
 
-@test "a port that another job has is left to it" {
+@test "a port that another job uses is not taken" {
 	batch 0 -w h1,h2 <<-'EOF'
 	step() { # the step that comes next, as its first task sees it
 		env SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_NODEID=0 \
@@ -133,7 +133,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	! grep -q "^\[1\] 1 10.78.0.1:$port\$" <<<"$out"
 }
 
-@test "a node more than --nnodes N:N is a spare, and takes a lost one's place" {
+@test "a node beyond --nnodes N:N is a spare and replaces a lost node" {
 	on_login job salloc -N 3 ddprun --nnodes 2:2 --nproc-per-node 1 \
 		--max-restarts 1 sh -c 'echo "at $(hostname) $PPID"
 		[ $TORCHELASTIC_RESTART_COUNT != 0 ] ||
@@ -151,7 +151,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$out" '^\[1\] done 1/2$'
 }
 
-@test "scancel ends the workers of all nodes; a second word is not needed" {
+@test "one scancel ends the workers of all nodes" {
 	slurm 0 sbatch -N 2 --parsable -o "$T/batch.log" --wrap \
 		"exec ddprun --nproc-per-node 1 --shutdown-timeout 4 bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 	id=$out
@@ -163,7 +163,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	nothing_left
 }
 
-@test "who waits for its own end has its grace under --kill-on-bad-exit" {
+@test "a ddprun that waits for its workers keeps its grace under --kill-on-bad-exit" {
 	# rank 0 needs time after rank 1's failure; srun's SIGTERM cuts it not
 	# short, and is not what it exits with. (Slurm sends it to the workers,
 	# too, here: a second one would run bash's trap in the midst of itself.)
@@ -186,7 +186,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	[[ $out == "srun --nodes=2 --ntasks=2 "*"/ddprun --dry-run --nproc-per-node 2 ./a 'b c'" ]]
 }
 
-@test "the trainer trains over two nodes with nothing said" {
+@test "the trainer trains over two nodes without options" {
 	slurm 0 srun -N 2 --ntasks-per-node 1 -c 1 ddprun mnist_mlp --epochs 1
 	has "$out" '^(\[0\] )?test accuracy [0-9.]+ %'
 }
@@ -207,18 +207,18 @@ reader() {
 	has "$out" "^\\[$rank\\] 20000000\$"
 }
 
-@test "a large stdin: srun's, which goes to all nodes, comes to rank 0" {
+@test "a large stdin from srun, which reaches all nodes, arrives at rank 0" {
 	reader 0 srun --ntasks-per-node=1 ddprun
 }
 
-@test "a large stdin: to a rank of another node" {
+@test "a large stdin arrives at a rank of another node" {
 	reader 1 ddprun --stdin 1
 }
 
-@test "a large stdin: to rank 0 of an elastic job" {
+@test "a large stdin arrives at rank 0 of an elastic job" {
 	reader 0 ddprun --nnodes 2:3 --last-call-timeout 60
 }
 
-@test "a large stdin: to rank 0, beside a spare" {
+@test "a large stdin arrives at rank 0 beside a spare" {
 	reader 0 ddprun --nnodes 2:2
 }

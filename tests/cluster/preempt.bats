@@ -57,7 +57,7 @@ take_nodes() {
 	slurm 0 sbatch -N 3 --exclusive -o "$T/taken.log" --wrap 'echo taken'
 }
 
-@test "preempted where Slurm would end it: all stop, it is requeued and goes on" {
+@test "a job that Slurm would preempt by ending it stops, is requeued and resumes" {
 	submit lost '--requeue-on preempt,timeout'
 	runs
 	take_nodes
@@ -68,7 +68,7 @@ take_nodes() {
 	has "$(<taken.log)" taken
 }
 
-@test "a run of two nodes that is preempted and requeued has the losses of one in one go" {
+@test "a preempted and requeued run of two nodes has the losses of an uninterrupted one" {
 	local common="--data $T/data --epochs 40 --eval-every 0" reader last
 	mkdir data two.0
 	t_idx data 20000 100
@@ -109,7 +109,7 @@ take_nodes() {
 	cmp one.ckpt two.ckpt
 }
 
-@test "SIGUSR1 of --signal is a notice: all are warned and it is requeued" {
+@test "SIGUSR1 of --signal notifies all workers, and the job is requeued" {
 	submit all '--requeue-on timeout'
 	runs
 	slurm 0 scancel -s USR1 "$job"
@@ -139,7 +139,7 @@ job_is() { # STATE
 	again 'has used up its time'
 }
 
-@test "before the time is over the workers are told, and it is requeued" {
+@test "before the time limit the workers are notified, and the job is requeued" {
 	# Slurm counts in minutes
 	submit all '--requeue-on timeout --stop-before 56' -t 1
 	runs
@@ -148,7 +148,7 @@ job_is() { # STATE
 	has "$(<batch.log)" "^ddprun: the time of Slurm's job $job ends in [0-9]+ s: stopping 2 workers$"
 }
 
-@test "scancel is no preemption: all stop, and nothing is requeued" {
+@test "scancel is not a preemption: all workers stop, and nothing is requeued" {
 	submit all '--requeue-on preempt,timeout'
 	runs
 	slurm 0 scancel "$job"
@@ -156,7 +156,7 @@ job_is() { # STATE
 	[ "$(grep -c '\] told$' batch.log)" = 2 ]
 }
 
-@test "a failure is not requeued, nor a step that was told by hand" {
+@test "neither a failure nor a step that a user signalled is requeued" {
 	cat_worker='[ $RANK = 0 ] || exit 3; eval "$IDLE"'
 	submit all '--requeue-on preempt,timeout'
 	await batch.log '^batch: 3$'
@@ -170,7 +170,7 @@ job_is() { # STATE
 	await batch.log '^batch: 143$'
 }
 
-@test "a second scancel cuts short on all nodes" {
+@test "a second scancel ends the grace period on all nodes" {
 	cat_worker='trap "echo told; trap \"\" TERM" TERM; echo "up $RANK run 0"
 		eval "$IDLE"'
 	submit all '--shutdown-timeout 100'
@@ -186,7 +186,7 @@ job_is() { # STATE
 	[ "$(grep -c '^ddprun: killing 1 worker$' batch.log)" = 2 ]
 }
 
-@test "what cannot be requeued says so before it starts" {
+@test "a job that cannot be requeued fails before it starts" {
 	slurm 2 salloc -N 1 ddprun --requeue-on timeout true
 	has "$err" "^ddprun: error: --requeue-on timeout: Slurm's job [0-9]+ has no script to begin again with; leave it out, or start ddprun in a script of sbatch's\$"
 	slurm 2 ddprun --requeue-on timeout true
@@ -195,7 +195,7 @@ job_is() { # STATE
 	has "$err" "^ddprun: error: --requeue-on 'sunday': give preempt, timeout, or both"
 }
 
-@test "under --no-kill an elastic job goes on with fewer nodes" {
+@test "under --no-kill an elastic job continues with fewer nodes" {
 	on_login job salloc -N 3 ddprun --nnodes 2:3 --nproc-per-node 1 \
 		--last-call-timeout 60 sh -c 'echo "at $(hostname) $WORLD_SIZE $PPID"
 		[ $WORLD_SIZE = 2 ] || exec tail -f /dev/null'
@@ -219,7 +219,7 @@ job_is() { # STATE
 	EOF
 }
 
-@test "preempted without a grace, and ended by Slurm: it is requeued all the same" {
+@test "a job that Slurm preempts and ends without a grace period is requeued" {
 	submit now '--requeue-on preempt'
 	runs
 	take_nodes
@@ -227,7 +227,7 @@ job_is() { # STATE
 	[ "$(grep -c '\] told$' batch.log)" = 2 ]
 }
 
-@test "where Slurm requeues when the grace is over it is not done twice" {
+@test "a job that Slurm requeues after the grace period is not requeued twice" {
 	cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
 		[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
 		trap "" TERM; eval "$IDLE"'
@@ -240,7 +240,7 @@ job_is() { # STATE
 	[ "$(grep -c 'it is requeued$' batch.log)" = 0 ]
 }
 
-@test "a task of an array goes back alone" {
+@test "a task of an array is requeued alone" {
 	submit all '--requeue-on timeout' --array=1-2 -o "$T/batch.%a" -w h1 -N 1
 	touch batch.1 batch.2
 	await batch.1 '^\[0\] up 0 run 0'
@@ -255,14 +255,14 @@ job_is() { # STATE
 	await batch.1 'was cancelled \(JobState=[A-Z]+ Reason=[^ ]+\): it is not requeued$'
 }
 
-@test "sbatch --signal=USR1@55 comes as a warning" {
+@test "sbatch --signal=USR1@55 is a warning" {
 	submit all '--requeue-on timeout --stop-before 0' -t 1 --signal=USR1@55
 	runs
 	again 'has used up its time'
 	[ "$(grep -c '\] warned$' batch.log)" = 2 ]
 }
 
-@test "the template of a preemptible job" {
+@test "the template of a preemptible job works" {
 	mkdir bin data
 	t_idx data 640 64
 	# waits in its first run until it is told

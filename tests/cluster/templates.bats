@@ -28,7 +28,7 @@ trained() { # N [TEXT]
 	has "$text" '^(\[0\] )?test accuracy [0-9.]+ %'
 }
 
-@test "one node" {
+@test "one_node.sbatch works" {
 	submit COMPLETED --gpus-per-node 2 "$templates/one_node.sbatch"
 	trained 2
 	submit COMPLETED --gpus-per-node 0 --ntasks-per-node 1 \
@@ -36,13 +36,13 @@ trained() { # N [TEXT]
 	trained 1
 }
 
-@test "several nodes" {
+@test "several_nodes.sbatch works" {
 	submit COMPLETED -w h1,h2 --gpus-per-node 2 "$templates/several_nodes.sbatch"
 	trained 4
 	has "$out" 'is taken as --nnodes 2 .*--rdzv-endpoint h1:'
 }
 
-@test "elastic: a spare takes the place of a lost node" {
+@test "elastic.sbatch works: a spare replaces a lost node" {
 	local id state victim
 	mkdir bin
 	# stays in its first attempt until a node is lost
@@ -69,7 +69,7 @@ trained() { # N [TEXT]
 	[ -s "mnist.$id.state" ]
 }
 
-@test "a job array" {
+@test "array.sbatch works" {
 	slurm 0 sbatch --parsable -o "$T/batch.%a" "$templates/array.sbatch"
 	touch batch.log
 	job_over "$out" COMPLETED
@@ -79,7 +79,7 @@ trained() { # N [TEXT]
 	[ "$(ls runs | wc -l)" = 4 ]
 }
 
-@test "a heterogeneous job, and groups with programs of their own" {
+@test "heterogeneous.sbatch works, also with one program per group" {
 	submit COMPLETED "$templates/heterogeneous.sbatch"
 	trained 8
 	has "$out" 'is taken as --nnodes 3 '
@@ -110,7 +110,7 @@ trained() { # N [TEXT]
 	has "$out" '^\[3\] 3/4 1$'
 }
 
-@test "independent steps in one allocation" {
+@test "steps.sbatch runs independent steps in one allocation" {
 	slurm 0 sbatch --parsable -o "$T/batch.log" --gpus-per-node 1 \
 		"$templates/steps.sbatch"
 	id=$out
@@ -147,7 +147,7 @@ make_image() {
 	} | sort -u | xargs -I LIB cp -L --parents LIB "$1"
 }
 
-@test "Apptainer (a stand-in): ddprun outside, and inside" {
+@test "the Apptainer scripts work (with a stand-in): ddprun outside and inside" {
 	local kind
 	mkdir bin
 	ln -s "$BATS_TEST_DIRNAME/apptainer_stand_in" bin/apptainer
@@ -165,7 +165,7 @@ make_image() {
 	done
 }
 
-@test "a Python virtual environment" {
+@test "venv.sbatch works" {
 	python3 -c 'import venv' || skip "no venv in this Python"
 	python3 -m venv --without-pip here
 	cat >train.py <<-'EOF'
@@ -177,7 +177,7 @@ make_image() {
 	has "$out" "^\[1\] 1 2 $T/here\$"
 }
 
-@test "a loop of background sruns, with the rank of each" {
+@test "loop.sbatch works: background sruns, each with its rank" {
 	submit COMPLETED --gpus-per-node 2 "$templates/loop.sbatch"
 	trained 4
 }
@@ -188,7 +188,7 @@ terminal() { # NUMBER NAME
 	on_login "$2" bash -c "exec bash <'$T/$2.in'"
 }
 
-@test "interactive, from two terminals" {
+@test "interactive.txt works from two terminals" {
 	mkfifo up go
 	mkdir bin
 	# holds the training until the second terminal has looked

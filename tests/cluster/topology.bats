@@ -22,7 +22,7 @@ teardown() { cluster_leave; }
 	done
 }
 
-@test "a node's rank is its task's number, and rank 0's node is MASTER_ADDR" {
+@test "a node's rank is its task's number, and MASTER_ADDR is rank 0's node" {
 	# the first node of the list is where all meet
 	batch 0 -N 3 -n 6 --distribution=block <<-'EOF'
 	ddprun --nproc-per-node 1 sh -c 'echo "$RANK is $SLURM_PROCID on $(hostname),
@@ -36,7 +36,7 @@ teardown() { cluster_leave; }
 	has "$out" 'is taken as --nnodes 3 --node-rank .SLURM_PROCID .*--rdzv-endpoint h1:'
 }
 
-@test "rank 0 gets srun's stdin, in an elastic job too" {
+@test "rank 0 gets srun's stdin, also in an elastic job" {
 	echo hello >text
 	for nodes in 3 2:3; do
 		on_login job sh -c "exec salloc -N 3 -n 6 --distribution=block \

@@ -40,7 +40,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$out" = '[0] rank 0' ]
 }
 
-@test "ranks that no ddprun started are told of a wrong token at once, too" {
+@test "ranks that no ddprun started also get the error of a wrong token at once" {
 	local port token rank=0
 	port=$(w_port free)
 	for token in $one $two $one; do
@@ -56,7 +56,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish r2
 }
 
-@test "a token in a file is the same as in DDP_TOKEN; who has none is refused" {
+@test "a token in a file equals DDP_TOKEN; a node without it is refused" {
 	here
 	echo "$one" >token
 	chmod 600 token
@@ -70,7 +70,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish a
 }
 
-@test "two ddpruns of one user agree with nothing typed: the key file" {
+@test "two ddpruns of one user agree without configuration, by the key file" {
 	here
 	[ ! -e config ]
 	node a
@@ -81,7 +81,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$(ls -A config/ddprun)" = key ]
 }
 
-@test "a key file that others can read is refused, and so is none" {
+@test "a key file that others can read is refused, and so is a missing one" {
 	here
 	mkdir -p config/ddprun
 	echo 0123456789abcdef0123456789abcdef >config/ddprun/key
@@ -105,7 +105,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	has "$err" 'DDP_TOKEN has 5 bytes: a secret that nobody guesses has 16'
 }
 
-@test "one node needs no secret of others, whatever its endpoint, unless it is a guest there" {
+@test "one node needs no shared secret, unless another server has its endpoint" {
 	here
 	export XDG_CONFIG_HOME=/proc/self
 	expect 0 ddprun --rdzv-endpoint "$at" --nproc-per-node 2 true
@@ -122,12 +122,12 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish server
 }
 
-@test "--auth none on one node names the address where its server is" {
+@test "--auth none on one node names the address of its server" {
 	expect 0 ddprun --auth none sh -c 'echo "$DDP_RDZV_ENDPOINT"'
 	has "$err" "^ddprun: warning: --auth none: whoever reaches ${out#*] } can join job 'none', "
 }
 
-@test "--auth none says in one line what that means, and goes with itself alone" {
+@test "--auth none prints one line about its meaning, and only meets --auth none" {
 	here
 	DDP_LOG=debug node a --auth none
 	await "$T/a.err" 'debug: 1 of 2 nodes are there'
@@ -152,7 +152,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish open
 }
 
-@test "a worker has the key of its job alone, and no other's reads its store" {
+@test "a worker has only its job's key, and another job's worker cannot read its store" {
 	server
 	start a ddprun --rdzv-endpoint "$at" --nnodes 1:2 --last-call-timeout 0 \
 		--rdzv-id a sh -c 'echo "key $DDP_JOB_KEY $DDP_ROUND"; exec tail -f /dev/null'
@@ -177,7 +177,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish a 143
 }
 
-@test "an impostor is found out before it is told anything" {
+@test "an impostor is detected before it learns anything" {
 	local methods
 	for methods in 2 3; do
 		start impostor rdzv_peer impostor $methods
@@ -202,7 +202,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish impostor 137
 }
 
-@test "a whole session that was recorded gets nothing but a greeting" {
+@test "a replay of a recorded session gets only a greeting" {
 	server
 	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 1 h1 1 -1 0
 	await "$T/agent.out" '^START'
@@ -218,7 +218,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish agent 137
 }
 
-@test "many who say nothing keep nobody out, and are given up after a deadline" {
+@test "many silent connections keep nobody out, and are closed after a deadline" {
 	# more than may stand there, for longer than anybody waits
 	server --hello-timeout 300
 	start silent rdzv_peer silent "$at" 600
@@ -242,7 +242,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	[ "$(wc -l <"$T/server.err")" = 2 ]
 }
 
-@test "no secret is in a command line, nor in an environment but the workers'" {
+@test "no secret is on a command line or in an environment, except the workers' key" {
 	DDP_TOKEN=$one start job ddprun --nproc-per-node 2 \
 		sh -c 'echo up $DDP_JOB_KEY; exec tail -f /dev/null'
 	await "$T/job.out" '\[1\] up [0-9a-f]{64}$'
@@ -261,7 +261,7 @@ one=first-token-of-ours two=second-token-of-theirs
 	finish job 143
 }
 
-@test "a neighbour who has the token gets no further than his role, and by no other way" {
+@test "a neighbour with the token cannot exceed its role" {
 	export DDP_TOKEN=$one
 	server
 	start agent bash -c 'exec rdzv_client agent "$@" <> <(:)' - "$at" j 2 h1 1 -1 0

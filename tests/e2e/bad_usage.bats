@@ -12,7 +12,7 @@ refused() {
 	[ "$(wc -l <<<"$err")" = 1 ]
 }
 
-@test "the program: missing, not executable, a folder, none" {
+@test "a program that is missing, not executable, a folder, or not given is an error" {
 	touch plain
 	refused 127 "cannot run './nothing': No such file" ./nothing
 	refused 127 "cannot run 'no-such-tool': .* in \\\$PATH" no-such-tool
@@ -26,7 +26,7 @@ refused() {
 	PYTHON_EXEC=no-python refused 127 "cannot run 'no-python'" plain.py
 }
 
-@test "--nproc-per-node" {
+@test "bad values of --nproc-per-node are errors" {
 	local n
 	for n in 0 -1 1e9 1000000000 two ''; do
 		refused 2 "--nproc-per-node '$n': give a number from 1 to 65536, or auto, cpu, gpu" \
@@ -36,13 +36,13 @@ refused() {
 		--nproc-per-node 65536 true
 }
 
-@test "--nproc-per-node gpu without one" {
+@test "--nproc-per-node gpu without a GPU is an error" {
 	CUDA_VISIBLE_DEVICES= refused 2 \
 		"--nproc-per-node gpu: this host has no GPU to use: .*; give a number, cpu or auto" \
 		--nproc-per-node gpu true
 }
 
-@test "open files are too few" {
+@test "too few open files are an error" {
 	expect 71 bash -c 'ulimit -n 100; exec ddprun --nproc-per-node 64 true'
 	has "$err" 'need [0-9]* open files, with the [0-9]* that ddprun was started with, and the hard limit is 100; raise it'
 	# a soft limit is raised for us, and not for the workers
@@ -51,14 +51,14 @@ refused() {
 	[ "$(sed 's/.* //' <<<"$out" | sort -u)" = 100 ]
 }
 
-@test "--nnodes" {
+@test "bad values of --nnodes are errors" {
 	refused 2 "--nnodes '0': give the number of nodes" --nnodes 0 true
 	refused 2 "--nnodes '2:1': the minimum is above" --nnodes 2:1 true
 	refused 2 "--nnodes 'a': give the number of nodes" --nnodes a true
 	refused 2 "--nnodes '1:2:3': give the number of nodes" --nnodes 1:2:3 true
 }
 
-@test "an unknown option names the nearest" {
+@test "an unknown option names the nearest one" {
 	refused 2 "unknown option --nproc-per-mode; did you mean --nproc-per-node\\?" \
 		--nproc-per-mode 2 true
 	refused 2 "unknown option --max-restart-s; did you mean --max-restarts\\?" \
@@ -67,7 +67,7 @@ refused() {
 	refused 2 "--nnodes needs a value" --nnodes
 }
 
-@test "other options" {
+@test "bad values of other options are errors" {
 	refused 2 "--node-rank 2: with --nnodes 2 it is from 0 to 1" \
 		--nnodes 2 --node-rank 2 true
 	refused 2 "--standalone is for one node" --standalone --nnodes 2 true
@@ -91,7 +91,7 @@ refused() {
 	MASTER_PORT=http expect 0 ddprun true
 }
 
-@test "what only Python could do, with the reason" {
+@test "options that only Python could implement are refused, with the reason" {
 	refused 2 "--logs-specs 'mine' is Python code, which ddprun cannot load; say where logs go" \
 		--logs-specs mine true
 	refused 2 "--event-log-handler 'mine' is Python code" \
@@ -106,7 +106,7 @@ refused() {
 		--nproc-per-node xpu true
 }
 
-@test "--rdzv-conf" {
+@test "bad values of --rdzv-conf are errors" {
 	refused 2 "--rdzv-conf: 'timeout': give KEY=VALUE,KEY=VALUE" \
 		--rdzv-conf timeout true
 	refused 2 "--rdzv-conf: join_timeout=soon: give a number of seconds" \
@@ -122,7 +122,7 @@ refused() {
 	has "$err" '^ddprun: error: gave up after 0.5 s'
 }
 
-@test "etcd, and what does not go with it" {
+@test "bad etcd options and their conflicts are errors" {
 	local with=(--rdzv-backend etcd --rdzv-endpoint 192.0.2.1)
 	refused 2 "--rdzv-backend etcd needs --rdzv-endpoint HOST" \
 		--rdzv-backend etcd --rdzv-id j true
@@ -148,7 +148,7 @@ refused() {
 		"${with[@]}" --rdzv-id j --local-addr 192.0.2.7 true
 }
 
-@test "GPUs that are not there" {
+@test "GPUs that do not exist are an error" {
 	CUDA_VISIBLE_DEVICES=0,1,2 refused 2 \
 		"--gpus-per-proc: 2 workers need 4 GPUs and CUDA_VISIBLE_DEVICES '0,1,2' has 3; start fewer" \
 		--nproc-per-node 2 --gpus-per-proc 2 true
@@ -157,7 +157,7 @@ refused() {
 		--nproc-per-node 2 --virtual-local-rank true
 }
 
-@test "an endpoint that is none, or does not resolve" {
+@test "an endpoint that is invalid or does not resolve is an error" {
 	refused 2 "endpoint ':29400': the host is empty" \
 		--rdzv-endpoint :29400 true
 	refused 2 "endpoint 'h:99999': the port is no number" \
@@ -166,14 +166,14 @@ refused() {
 		--nnodes 2 --rdzv-endpoint no-such-host.invalid true
 }
 
-@test "the port is taken by something that says something else" {
+@test "a port with another protocol's server is an error" {
 	start other w_port says 'SSH-2.0-OpenSSH_9.2'
 	await other.out '^[0-9]'
 	refused 76 "rendezvous server 127.0.0.1:$line: the process there is not a ddprdzv.*; choose another port" \
 		--rdzv-endpoint "127.0.0.1:$line" true
 }
 
-@test "the port is taken by something that is silent" {
+@test "a port with a silent server is an error" {
 	start other w_port silent
 	await other.out '^[0-9]'
 	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
@@ -181,20 +181,20 @@ refused() {
 	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*silent for 5 s, .*; choose another port with --rdzv-endpoint"
 }
 
-@test "the port is taken by something that closes each connection" {
+@test "a port that closes each connection is an error" {
 	start other w_port closing
 	await other.out '^[0-9]'
 	expect 76 ddprun --rdzv-endpoint "127.0.0.1:$line" true
 	has "$err" "^ddprun: error: .*127.0.0.1:$line: .*closes each connection without a word"
 }
 
-@test "the server's program is missing" {
+@test "a missing server program is an error" {
 	DDP_SERVER=./no-server refused 71 \
 		"the rendezvous server: cannot run './no-server': .*; set DDP_SERVER" \
 		true
 }
 
-@test "the address of the endpoint is another host's and nobody answers" {
+@test "an endpoint on another host where nobody answers is an error" {
 	# TEST-NET-1: never routed. It says what it waits for at that moment: a
 	# connection that is refused at once, or one under way.
 	expect 75 ddprun --nnodes 2 --rdzv-timeout 1.5 \
@@ -203,7 +203,7 @@ refused() {
 	has "$err" '^ddprun: error: gave up after 1.5 s: no rendezvous at 192.0.2.1:29400'
 }
 
-@test "hosts that are none, or cannot be reached" {
+@test "hosts that are invalid or cannot be reached are errors" {
 	refused 2 'none: No such file or directory$' --hostfile none true
 	refused 2 '-H, word 2: the host a is word 1 already' -H a,a true
 	refused 2 '--nproc-per-node 3: -H has 2 for b; leave one of the two out, or list b with 3$' \
@@ -215,7 +215,7 @@ refused() {
 	[ "$err" = 'ddprun: error: host nowhere: ddprun cannot be started there (exit code 1)' ]
 }
 
-@test "--help and --version" {
+@test "--help and --version print and exit" {
 	expect 0 ddprun --help
 	has "$out" '^usage: ddprun \[OPTIONS\] PROGRAM \[ARGUMENTS\]$'
 	has "$out" '--nproc-per-node N'

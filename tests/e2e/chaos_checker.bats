@@ -2,13 +2,13 @@
 # left, and into trials (tests/chaos/planted, docs/testing.md).
 load ../lib
 
-@test "each kind of violation that is planted into a chaos trial is found" {
+@test "the checker finds each kind of violation planted into a chaos trial" {
 	DEADLINE=250 expect 0 "$BATS_TEST_DIRNAME/../chaos/planted"
 	! has "$out" '^left out' >/dev/null || skip "$out"
 	has "$out" '^two causes: cause$'
 }
 
-@test "a seed of chaos gives the same plans again, and another one others" {
+@test "a seed of chaos reproduces its plans, and another seed gives others" {
 	local plans first
 	plans='import plan, sys
 for i in range(50): print(plan.draw_plan(sys.argv[1], i))'

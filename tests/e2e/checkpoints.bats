@@ -33,7 +33,7 @@ near() {
 		      exit !(NR && !bad && m <= limit) }'
 }
 
-@test "a ResNet of two ranks, ended within an epoch, goes on bit by bit" {
+@test "a ResNet of two ranks that is ended within an epoch resumes bit by bit" {
 	local common='--synthetic --image-size 8 --batch-size 8 --lr 0.01'
 	expect 0 job 2 resnet $common --steps 3 --log-dir one --checkpoint one.ckpt
 	expect 0 job 2 resnet $common --steps 1 --log-dir two --checkpoint two.ckpt
@@ -45,7 +45,7 @@ near() {
 	[ "$(losses two | wc -l)" = 3 ]
 }
 
-@test "--resume in another world says what changes, and agrees" {
+@test "--resume in another world prints what changes, and agrees" {
 	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
 	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
 	expect 0 job 4 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
@@ -57,7 +57,7 @@ near() {
 	has "$out" 'epoch 5/5'
 }
 
-@test "--keep: the last ones stay, and --resume auto takes the newest whole one" {
+@test "--keep keeps the last checkpoints, and --resume auto uses the newest intact one" {
 	local i
 	expect 0 mnist_mlp --data data --epochs 5 --checkpoint k --keep 3
 	[ "$(ls k*)" = $'k\nk.1\nk.2' ]
@@ -79,7 +79,7 @@ near() {
 	has "$err" 'there is no checkpoint nowhere'
 }
 
-@test "a run that begins anew sets an older one's checkpoint aside" {
+@test "a new run sets an older run's checkpoint aside" {
 	expect 0 mnist_mlp --data data --epochs 1 --checkpoint c
 	cp c old
 	expect 0 mnist_mlp --data data --epochs 2 --checkpoint c
@@ -88,7 +88,7 @@ near() {
 	run ! cmp -s old c
 }
 
-@test "restarted by ddprun, training goes on by itself from the last one" {
+@test "training that ddprun restarts resumes from its last checkpoint" {
 	expect 0 mnist_mlp --data data --epochs 6 --log-dir one
 	# an older run's file must not be taken for this job's
 	expect 0 mnist_mlp --data data --epochs 1 --seed 7 --checkpoint c
@@ -106,7 +106,7 @@ SH
 	cmp <(losses one) <(losses two)
 }
 
-@test "accumulated micro-batches are the batch" {
+@test "accumulated micro-batches equal the batch" {
 	expect 0 mnist_mlp --data data --epochs 3 --log-dir one
 	expect 0 mnist_mlp --data data --epochs 3 --log-dir four --accumulate 4
 	near four one 1e-4
@@ -132,7 +132,7 @@ SH
 	[ "$(rates two | sed -n 1p)" = "1 0.002" ]
 }
 
-@test "--steps ends a run, --eval-every spares tests, --log-every lines" {
+@test "--steps ends a run, --eval-every skips tests, --log-every skips lines" {
 	expect 0 mnist_mlp --data data --steps 25 --eval-every 2 --log-dir log --log-every 10
 	has "$out" '^epoch 1/3: .*, no test'
 	has "$out" '^epoch 2/3: .*, test accuracy'
@@ -163,7 +163,7 @@ SH
 	run ! near not 1 1e-2
 }
 
-@test "config.json says what was run" {
+@test "config.json records what was run" {
 	DDP_TOKEN=hush NCCL_DEBUG=WARN expect 0 job 2 mnist_mlp --data data --epochs 1 \
 		--log-dir log --checkpoint c
 	grep -q '"world_size":.*"2"' log/config.json
@@ -174,7 +174,7 @@ SH
 	[ -f log/config.from_10.json ]
 }
 
-@test "--save-images: a picture after each test" {
+@test "--save-images writes a picture after each test" {
 	expect 0 mnist_ae --data data --epochs 1 --save-images x.png
 	[ "$(head -c 4 x.png | tail -c 3)" = PNG ]
 	cp x.png before.png

@@ -47,17 +47,17 @@ complete_words() {
 	[ -z "$offered" ]
 }
 
-@test "bash has it for ddprun" {
+@test "ddprun prints bash's completion script" {
 	source "$O/completion/ddprun.bash"
 	[ "$(complete -p ddprun)" = "complete -o default -F _ddprun ddprun" ]
 }
 
-@test "zsh can read its own" {
+@test "zsh parses its completion script" {
 	command -v zsh >/dev/null || skip "zsh is not installed"
 	zsh -n "$O/completion/_ddprun"
 }
 
-@test "each option is in all that is made from the table" {
+@test "each option is in everything that is generated from the table" {
 	local option options
 	options=$(ddprun --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' |
 		grep -oE -e '--[a-z-]+')

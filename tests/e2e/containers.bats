@@ -9,7 +9,7 @@ own() {
 
 apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or networks, and use TCP between them: start one container a node, or let them share these'
 
-@test "each worker in PIDs of its own: TCP instead of memory, and a warning" {
+@test "workers in separate PID namespaces use TCP instead of memory, with a warning" {
 	own -pf --mount-proc
 	expect 0 ddprun --nproc-per-node 2 unshare -pf --kill-child --mount-proc c_init
 	has "$out" '^.1. rank 1 of 2, local 1 of 2, node 0 of 1, .* leader 1$'
@@ -19,7 +19,7 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 	[ "$(grep -c ' of 3: ok$' <<<"$out")" = 3 ]
 }
 
-@test "two containers of two workers: memory inside, TCP between" {
+@test "two containers of two workers use memory inside and TCP between them" {
 	local box inits=
 	own -pf --mount-proc
 	for box in a b; do
@@ -47,7 +47,7 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 	done
 }
 
-@test "a /dev/shm of its own is not needed" {
+@test "workers do not need a large /dev/shm" {
 	own -m
 	expect 0 ddprun --nproc-per-node 2 unshare -m sh -c '
 		mount -t tmpfs -o size=4k none /dev/shm && exec c_init'
@@ -55,13 +55,13 @@ apart='warning: the ranks of .* are in 2 containers, or namespaces of PIDs or ne
 	[[ $out != *warning* ]]
 }
 
-@test "a network of its own: the worker says what is missing" {
+@test "a worker in a separate network reports what is missing" {
 	own -n
 	expect 1 ddprun --nproc-per-node 2 unshare -n c_init
 	has "$out" "cannot connect to 127.0.0.1:[0-9]+: .*; has ddprun ended, or is this a container with a network of its own \\(--network host\\)\\?"
 }
 
-@test "all of it in one container: ddprun is PID 1" {
+@test "ddprun as PID 1 runs a whole job in one container" {
 	own -pf --mount-proc
 	mkfifo fifo said
 	expect 0 unshare -pf --kill-child --mount-proc ddprun --nproc-per-node 2 c_init

@@ -22,7 +22,7 @@ same() { # PART: what gpu_ops compares
 	has "$out" '^ok$'
 }
 
-@test "the library is missing: said in one line, auto takes the cpu" {
+@test "a missing library is one line, and auto uses the CPU" {
 	DDP_CUDA_OPS=/nowhere.so expect 2 mnist_mlp --device cuda
 	has "$err" 'no CUDA operations: /nowhere.so'
 	has "$err" 'use --device cpu'
@@ -36,7 +36,7 @@ same() { # PART: what gpu_ops compares
 	has "$err" 'is not of this build; build both again'
 }
 
-@test "no driver: said in one line, auto takes the cpu" {
+@test "a missing driver is one line, and auto uses the CPU" {
 	[ -f "$O/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
 	[ ! -e /dev/nvidiactl ] || skip "there is a driver"
 	expect 2 mnist_mlp --device cuda
@@ -46,30 +46,30 @@ same() { # PART: what gpu_ops compares
 	has "$out$err" ', cpu, '
 }
 
-@test "the library shows its one entrance and nothing else" {
+@test "the library exports its one entry point and nothing else" {
 	[ -f "$O/libddp_cuda_ops.so" ] || skip "no CUDA and cuDNN here"
 	[ -z "${SAN:-}" ] || skip "sanitizers show names of their own"
 	expect 0 nm -D --defined-only "$O/libddp_cuda_ops.so"
 	[ "$(awk '{print $3}' <<<"$out")" = ddp_cuda_ops ]
 }
 
-@test "the twin on the host: linear layers, losses, updates, recorded steps" {
+@test "the twin on the host computes linear layers, losses, updates, recorded steps" {
 	host_twin
 	same 'linear, '
 	same 'mean of squares'
 }
 
-@test "the twin on the host: convolutions, f32 and bf16" {
+@test "the twin on the host computes convolutions, f32 and bf16" {
 	host_twin
 	same 'conv, odd'
 }
 
-@test "the twin on the host: batch normalisation and what is added" {
+@test "the twin on the host computes batch normalisation and additions" {
 	host_twin
 	same 'norm, add'
 }
 
-@test "the twin on the host: max-pooling" {
+@test "the twin on the host computes max-pooling" {
 	host_twin
 	same 'max pool'
 }
@@ -88,7 +88,7 @@ same() { # PART: what gpu_ops compares
 	ON_HOST_GPUS=2 expect 0 $job
 }
 
-@test "out of the GPU's memory: what was asked for, what is free, what to do" {
+@test "out of GPU memory: the error names the request, the free memory and a remedy" {
 	host_twin
 	mkdir data
 	t_idx data 100 10
@@ -100,7 +100,7 @@ same() { # PART: what gpu_ops compares
 	run ! grep epoch <<<"$out"
 }
 
-@test "--conv direct is of CPUs" {
+@test "--conv direct is refused on a GPU" {
 	host_twin
 	expect 2 resnet --device cuda --synthetic --steps 1 --conv direct
 	has "$err" '^resnet: --conv direct is of CPUs: .*--device cpu'

@@ -50,7 +50,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	[ "$(ls "$DDP_CACHE" | grep -c 'cifar10-.*ddpcache$')" = 3 ]
 }
 
-@test "a ResNet learns from it, on one rank and on two" {
+@test "a ResNet learns from CIFAR-10, on one rank and on two" {
 	local n
 	for n in 1 2; do
 		expect 0 "$DDPRUN" --standalone --nproc-per-node $n \
@@ -61,7 +61,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	done
 }
 
-@test "a damaged cache is made again, which is said" {
+@test "a damaged cache is rebuilt, with a warning" {
 	local file first
 	expect 0 tested data
 	first=$(tail -n 1 <<<"$out")
@@ -77,7 +77,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	run ! grep 'reading CIFAR-10' <<<"$out"
 }
 
-@test "a folder without the files is told, and how to get them" {
+@test "a folder without the files is an error that says how to get them" {
 	says 1 'no data folder nowhere: No such file.*get-data cifar10 DIR' \
 		tested nowhere
 	mkdir empty
@@ -90,7 +90,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	says 2 'resnet20.*resnet152' resnet --arch resnet20 --synthetic
 }
 
-@test "labels out of range are told with their place" {
+@test "labels out of range are an error with their position" {
 	put '\012' data/data_batch_2.bin 6146
 	says 1 'data/data_batch_2.bin: label 2 is 10; those of CIFAR-10 go up to 9' \
 		tested data
@@ -101,7 +101,7 @@ put() { # BYTES FILE OFFSET: overwrites
 		mnist_mlp --data digits
 }
 
-@test "truncated files are told, each in its packing" {
+@test "truncated files are an error in each format" {
 	local whole
 	command -v xz >/dev/null || skip "no xz here"
 	whole=$(wc -c <data/data_batch_5.bin)
@@ -122,7 +122,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	says 1 'data/test_batch.bin.xz is truncated' tested data
 }
 
-@test "a damaged archive is told" {
+@test "a damaged archive is an error" {
 	command -v xz >/dev/null || skip "no xz here"
 	xz data/data_batch_3.bin
 	put '\377\0\377\0' data/data_batch_3.bin.xz 5000
@@ -130,7 +130,7 @@ put() { # BYTES FILE OFFSET: overwrites
 	has "$err" 'data/data_batch_3.bin.xz'
 }
 
-@test "wrong data ends a job with one message" {
+@test "invalid data ends a job with one message" {
 	put '\377' data/data_batch_1.bin 0
 	expect 1 "$DDPRUN" --standalone --nproc-per-node 2 \
 		resnet --arch resnet18 --epochs 0 --data data

@@ -21,7 +21,7 @@ setup() {
 	nothing_left
 }
 
-@test "the demo shows how far it is on a terminal" {
+@test "the demo shows its progress on a terminal" {
 	expect 0 script -qefc "sh '$lib_tests/demo'" /dev/null
 	[[ $out == *$'\r'* ]]
 	# epoch and step, samples/s, loss and the time left, in place
@@ -29,7 +29,7 @@ setup() {
 	has "$out" 'test accuracy [0-9.]+ %'
 }
 
-@test "the demo takes MNIST's own files where DDP_DATA names them" {
+@test "the demo uses MNIST's own files if DDP_DATA names them" {
 	[ -d "${DDP_TEST_DATA:-}/mnist" ] || skip "DDP_TEST_DATA names no folder with mnist/"
 	DDP_DATA=$DDP_TEST_DATA/mnist expect 0 sh "$lib_tests/demo"
 	has "$(tail -n 1 <<<"$out")" 'test accuracy 9[5-7]\.[0-9]{2} %$'
@@ -73,14 +73,14 @@ deps() {
 	[[ $(<asked) != *mpich* && $(<asked) != *slurm* ]]
 }
 
-@test "deps.sh asks sudo where the user is not root" {
+@test "deps.sh uses sudo if the user is not root" {
 	machine 1000
 	here='' deps 0
 	has "$out" '^\+ sudo apt-get update'
 	has "$out" '^\+ sudo .*apt-get install .*gcc'
 }
 
-@test "deps.sh says what to install where there is neither root nor sudo" {
+@test "deps.sh prints what to install if there is neither root nor sudo" {
 	machine 1000
 	rm bin/sudo
 	# a PATH without the machine's own sudo
@@ -94,7 +94,7 @@ deps() {
 	[ ! -s asked ]
 }
 
-@test "deps.sh does nothing where nothing is missing, or with DEPS=0" {
+@test "deps.sh does nothing if nothing is missing, or with DEPS=0" {
 	machine 0
 	DEPS=0 here='' deps 0
 	[ -z "$out" ]

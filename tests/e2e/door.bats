@@ -24,7 +24,7 @@ somebody() {
 	[ "$out" = '[0] in' ]
 }
 
-@test "of one host 256 may say nothing, and others get in meanwhile" {
+@test "256 connections of one host may be silent, and others are admitted meanwhile" {
 	server 127.0.0.1:0
 	crowd many '127.0.0.2*150' '127.0.0.3*150'
 	# there is room for them at first, as there is for a host's workers
@@ -35,7 +35,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "thousands that one host opens at once keep nobody out for long" {
+@test "thousands of connections that one host opens at once keep nobody out for long" {
 	local i crowd
 	server 127.0.0.1:0
 	for crowd in '127.0.0.2*3000' '127.0.0.2+1500' \
@@ -50,7 +50,7 @@ somebody() {
 	done
 }
 
-@test "over IPv6 a proof, a refusal and the bound are as over IPv4" {
+@test "over IPv6 proofs, refusals and the limit work as over IPv4" {
 	server '[::1]:0'
 	has "$at" '^\[::1\]:[0-9]+$'
 	somebody

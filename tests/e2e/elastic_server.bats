@@ -30,7 +30,7 @@ say() {
 	echo "$2" 1<>"$T/$1.in"
 }
 
-@test "min nodes start after the last call, and all are told of it" {
+@test "min nodes start after the last call, and all nodes are notified of it" {
 	server
 	node h1 2:4 call=300
 	await h1.out '^STATE 1 of 4'
@@ -80,7 +80,7 @@ say() {
 	finish h1
 }
 
-@test "a lost node comes back on its host and has its rank again" {
+@test "a lost node that returns on its host gets its rank back" {
 	server
 	node h0 2:3 rank=0 call=60000
 	node h1 2:3 host=big call=60000
@@ -106,7 +106,7 @@ say() {
 	await h2.out '^START round 2 .* node 2 of 3 '
 }
 
-@test "too few wait until more come" {
+@test "too few nodes wait until more join" {
 	server
 	node h1 2:3
 	node h2 2:3
@@ -122,7 +122,7 @@ say() {
 	await h3.out '^START round 1'
 }
 
-@test "five agents for four nodes: the fifth is a spare and takes over" {
+@test "the fifth agent for four nodes is a spare and takes over" {
 	local i
 	server
 	for i in 1 2 3 4; do
@@ -154,7 +154,7 @@ say() {
 	finish h5 5
 }
 
-@test "a spare that goes, and one that asks for a rank that is taken" {
+@test "a spare may leave, and a spare that requests a taken rank is refused" {
 	server
 	node h1 1
 	await h1.out '^START'
@@ -172,7 +172,7 @@ say() {
 	finish h1
 }
 
-@test "a spare is told when it came while a round was about to begin" {
+@test "a spare is notified if it joined while a round was about to begin" {
 	server
 	node h1 1 restarts=1
 	await h1.out '^START'
@@ -184,7 +184,7 @@ say() {
 	await h2.out 'spare of 1'
 }
 
-@test "a restart while nodes are lost and come counts once" {
+@test "a restart during losses and joins of nodes counts once" {
 	server
 	node h1 2:3 restarts=2
 	node h2 2:3 restarts=2
@@ -202,7 +202,7 @@ say() {
 	await h3.out '^START round 1 attempt 1 node [01] of 2 .* changes 0'
 }
 
-@test "roles have ranks and sizes of their own" {
+@test "roles have their own ranks and sizes" {
 	server
 	node h1 3 rank=0 nproc=2 role=actor
 	node h2 3 rank=1 nproc=4 role=learner
@@ -212,7 +212,7 @@ say() {
 	await h3.out '^START .* node 2 .* base 6 world 9 .* role 2 of 5$'
 }
 
-@test "all that is known of a worker's end is told to every node" {
+@test "everything known about a worker's end reaches every node" {
 	server
 	node h1 2 rank=0
 	node h2 2 rank=1
@@ -229,7 +229,7 @@ say() {
 	has "$out" '^WORKER core 1'
 }
 
-@test "an agent that cannot start its workers says what is exited with" {
+@test "an agent that cannot start its workers reports the exit code" {
 	server
 	node h1 1:2
 	await h1.out '^START'

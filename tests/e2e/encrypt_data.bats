@@ -3,7 +3,7 @@
 # DDP_TEST_HOSTS's; tests/unit/worker-sdk/tcp/test_tcp_secure_hosts.c has who changes a byte.
 load ../lib
 
-@test "collectives and messages are right, within and between hosts" {
+@test "collectives and messages are correct, within and between hosts" {
 	export DDP_TEST_HOSTS=3
 	expect 0 ddprun --standalone --encrypt-data --nproc-per-node 6 \
 		c_collectives 100000
@@ -16,7 +16,7 @@ load ../lib
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
 }
 
-@test "the workers find it in their environment, whatever it was" {
+@test "the workers find the option in their environment, whatever it was" {
 	export DDP_ENCRYPT_DATA=0
 	expect 0 ddprun --standalone --encrypt-data sh -c 'echo it is $DDP_ENCRYPT_DATA'
 	has "$out" '^\[0\] it is 1$|^it is 1$'
@@ -24,19 +24,19 @@ load ../lib
 	has "$out" 'it is 0$'
 }
 
-@test "a rank of another host that does not encrypt is named, and does not hang" {
+@test "a rank of another host that does not encrypt is named, and nothing hangs" {
 	DDP_TEST_HOSTS=2 expect 1 ddprun --standalone --nproc-per-node 2 \
 		sh -c 'DDP_ENCRYPT_DATA=$RANK exec c_collectives 10'
 	has "$out$err" "-20002: ddp_init: rank 0 on .* has DDP_ENCRYPT_DATA=0, rank 1 on .* has 1: give all ranks the same \(ddprun --encrypt-data\)|-20002: ddp_init: rank 1 on .* has DDP_ENCRYPT_DATA=1, rank 0 on .* has 0: give all ranks the same \(ddprun --encrypt-data\)"
 }
 
-@test "with --auth none, where everybody can see the key, it is refused" {
+@test "with --auth none, where everybody can see the key, encryption is refused" {
 	expect 2 ddprun --standalone --encrypt-data --auth none true
 	has "$err" '--encrypt-data with --auth none: the key that ranks encrypt with would be sent in plain; leave one of the two out'
 	DDP_AUTH=none expect 2 ddprun --standalone --encrypt-data true
 }
 
-@test "another word than 0 and 1 is an error" {
+@test "a value other than 0 and 1 is an error" {
 	DDP_TEST_HOSTS=2 expect 1 ddprun --standalone --nproc-per-node 2 \
 		env DDP_ENCRYPT_DATA=yes c_collectives 10
 	has "$out$err" "-20002: DDP_ENCRYPT_DATA is 'yes': give 1"

@@ -21,7 +21,7 @@ ctl() {
 	ETCDCTL_API=3 etcdctl --endpoints "$etcd" "$@" >/dev/null
 }
 
-@test "a user and a password: right, wrong, none, and not for these keys" {
+@test "etcd users: right, wrong and no password, and no access to these keys" {
 	etcd_here
 	job_at
 	ctl user add root:secret
@@ -58,7 +58,7 @@ signed() {
 		<(echo "subjectAltName=IP:$etcd_at") 2>/dev/null
 }
 
-@test "https: the authority that signed it, another, none, and http" {
+@test "https: the right authority, another one, none, and http" {
 	command -v openssl >/dev/null || skip 'no openssl here'
 	etcd_at=127.9.$((RANDOM % 250)).1
 	ca ours
@@ -85,7 +85,7 @@ signed() {
 	refused 'none.pem'
 }
 
-@test "https on a host without ca-certificates: what is missing is named" {
+@test "https on a host without ca-certificates names what is missing" {
 	unshare --mount true 2>/dev/null || skip "no namespaces here"
 	[ -d /etc/ssl/certs ] || skip "no /etc/ssl/certs here"
 	etcd_at=127.9.$((RANDOM % 250)).1
@@ -99,7 +99,7 @@ signed() {
 	lacks "$err" 'client port'
 }
 
-@test "https where etcd speaks http: by what it answers, or by its reset" {
+@test "https where etcd speaks http is recognized by the reply, or by the reset" {
 	etcd_here
 	job_at --rdzv-conf protocol=https
 	refused "https://$etcd/.*(SSL|TLS|speak https, not http)"
@@ -110,7 +110,7 @@ signed() {
 	refused "https://$etcd/.*reset.*; does it speak https, not http\\?"
 }
 
-@test "a server that refuses in JSON and is no etcd is named, with what it said" {
+@test "a server that answers in JSON but is not etcd is named, with its reply" {
 	start other python3 -uc '
 import http.server
 class Other(http.server.BaseHTTPRequestHandler):

@@ -75,7 +75,7 @@ serving() {
 		"$1.err")/metrics" | sed -n 's/^ddprdzv_serving //p'
 }
 
-@test "who stands by sends agents, workers and tools to the server" {
+@test "a standby redirects agents, workers and tools to the server" {
 	local role
 	etcd_here
 	candidate a 600 --metrics-listen 0
@@ -97,7 +97,7 @@ serving() {
 	nothing_in_etcd
 }
 
-@test "without an etcd it says why, and serves when there is one" {
+@test "without an etcd the server reports why, and serves once there is one" {
 	etcd_or_skip
 	etcd=127.0.0.1:$(w_port free)
 	candidate a 1
@@ -127,7 +127,7 @@ key64() {
 	printf %s "$1" | base64
 }
 
-@test "before there is a server each is told why, and waits until there is one" {
+@test "clients learn why there is no server yet, and wait for one" {
 	local of role
 	etcd_here
 	gate /kv/range "\"$(key64 /ddprun/j/head)\""
@@ -152,7 +152,7 @@ key64() {
 	[ "$out" = 'welcome ' ]
 }
 
-@test "no answer leaves before etcd has it, and no later than the lease" {
+@test "no reply leaves before etcd has stored it, or after the lease" {
 	two 2 600
 	agent "${at[a]}"
 	worker w "${at[a]}" append l x line append l y
@@ -171,7 +171,7 @@ key64() {
 	has "$out" '^[23]$' # y came to etcd, or did not
 }
 
-@test "while etcd takes its time the server is silent, but not dead" {
+@test "while etcd is slow the server is silent, but not dead" {
 	etcd_here
 	gate /kv/txn "\"request_put\":{\"key\":\"$(key64 /ddprun/j/ended)\""
 	etcd=$gate candidate a 600
@@ -187,7 +187,7 @@ key64() {
 	finish agent
 }
 
-@test "a server that was stopped while another took its place says nothing more" {
+@test "a server that was stopped while another was elected sends nothing more" {
 	two 1 1
 	agent "${at[a]}"
 	worker w "${at[a]}" set k old get k line get k
@@ -204,7 +204,7 @@ key64() {
 	[ "$(grep -c "'" <<<"$out")" = 1 ]
 }
 
-@test "its parent has gone: the place goes to another at once, with all in it" {
+@test "a server whose parent is gone hands over at once, with all its state" {
 	mkfifo parent
 	etcd_here
 	start a bash -c 'exec ddprdzv --listen 127.0.0.1:0 --parent-fd 5 --job j \
@@ -230,7 +230,7 @@ key64() {
 6" ]
 }
 
-@test "one that is started again with the same lease goes on at once" {
+@test "a server that is restarted with the same lease resumes at once" {
 	etcd_here
 	candidate a 600 --etcd-lease 77
 	serves a
@@ -255,7 +255,7 @@ key64() {
 	[ "$out" = "1 'w'" ]
 }
 
-@test "etcd is gone and back, with what it had" {
+@test "the server survives an etcd that goes away and returns with its data" {
 	local client
 	two 1 1
 	agent "${at[a]}"
@@ -274,7 +274,7 @@ key64() {
 }
 
 # Of what etcd has, something is not what a ddprdzv has written.
-@test "a journal in etcd that is torn is refused, with what to do" {
+@test "a torn journal in etcd is refused, with a remedy" {
 	etcd_here
 	candidate a 600 --etcd-lease 77
 	serves a
@@ -297,7 +297,7 @@ key64() {
 	told agent a '^welcome'
 }
 
-@test "a job that no ddprdzv is left of goes from etcd by itself" {
+@test "etcd removes a job without servers automatically" {
 	etcd_here
 	candidate a 1 --etcd-keep 2
 	serves a
@@ -312,7 +312,7 @@ key64() {
 }
 
 # 33 bytes: methods, with bit 7 for a key, and the secret or the key.
-@test "a standby lets the workers in by the key that comes through its pipe" {
+@test "a standby admits workers by the key that it gets through its pipe" {
 	local key=$(printf '42%.0s' {1..32})
 	etcd_here
 	candidate s 600
@@ -334,7 +334,7 @@ key64() {
 }
 
 # The next server never had an agent that was told the key.
-@test "by munge the next server has the key of the first, and etcd cannot tell it" {
+@test "with munge the next server has the first one's key, and etcd cannot reveal it" {
 	local key server
 	command -v munged >/dev/null || skip 'no munged here'
 	unset DDP_TOKEN
@@ -374,7 +374,7 @@ key64() {
 
 # The first one is the server, and reaches etcd through a gate that holds its
 # removal. Those who leave the job see to it that it is removed.
-@test "the server dies between the end of its job and the removal: others remove it" {
+@test "if the server dies after its job and before the clean-up, others clean up" {
 	local server name
 	etcd_here
 	gate /kv/txn "$(key64 /ddprun/j/journal0)"
@@ -398,7 +398,7 @@ key64() {
 	nothing_in_etcd
 }
 
-@test "a ddprdzv that is stopped is named and replaced, and its node goes on" {
+@test "a stopped ddprdzv is named and replaced, and its node continues" {
 	local server name
 	mkfifo go
 	exec 8<>go
@@ -427,7 +427,7 @@ key64() {
 	nothing_in_etcd
 }
 
-@test "what cannot be said of etcd on the command line is named" {
+@test "invalid combinations of etcd options are named" {
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379
 	has "$err" '--etcd needs --job'
 	expect 2 ddprdzv --listen 127.0.0.1:0 --etcd h1:2379 --job j --journal f

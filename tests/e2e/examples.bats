@@ -4,7 +4,7 @@ load ../lib
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 
-@test "docs/sdk.md has the first example word for word" {
+@test "docs/sdk.md contains the first example word for word" {
 	sed -n '/^```c$/,/^```$/p' "$root/docs/sdk.md" |
 		sed '1d; /^```$/,$d' >shown.c
 	cmp shown.c "$root/worker-sdk/examples/fit_line.c"
@@ -68,7 +68,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	[ "$(grep -c latency <<<"$out")" = 2 ]
 }
 
-@test "and between hosts" {
+@test "reduce and all_reduce by hand agree with the library's between hosts" {
 	expect 0 env DDP_TEST_HOSTS=2 ddprun --standalone --nproc-per-node 4 \
 		"$O/examples/by_hand" 1001
 	[ "$(grep -c latency <<<"$out")" = 3 ]

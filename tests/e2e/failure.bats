@@ -49,7 +49,7 @@ child_named() {
 	[ "$(grep -c '^ddprun: job' <<<"$err")" = 1 ]
 }
 
-@test "a worker killed with -9: the others are stopped, exit code 137" {
+@test "a worker killed with -9 stops the others, exit code 137" {
 	start job ddprun --nproc-per-node 4 \
 		sh -c 'echo $$ >'"$T"'/pid.$RANK; echo up; exec sleep 1000'
 	local i
@@ -63,7 +63,7 @@ child_named() {
 	nothing_left 0
 }
 
-@test "signals by name: SIGSEGV is 139, SIGABRT 134" {
+@test "signals are named: SIGSEGV is 139, SIGABRT 134" {
 	expect 139 ddprun sh -c 'ulimit -c 0; kill -SEGV $$'
 	has "$err" "was killed by signal 11 \(SIGSEGV\)"
 	expect 134 ddprun sh -c 'ulimit -c 0; kill -ABRT $$'
@@ -144,7 +144,7 @@ child_named() {
 	nothing_left 0
 }
 
-@test "a restart starts all workers again and tells them the attempt" {
+@test "a restart starts all workers again with the number of the attempt" {
 	mkfifo said
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 3 sh -c '
 		echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS round $DDP_ROUND"
@@ -168,13 +168,13 @@ child_named() {
 	has "$err" 'exited with code 12$'
 }
 
-@test "each attempt has a MASTER_PORT of its own" {
+@test "each attempt has its own MASTER_PORT" {
 	expect 0 ddprun --max-restarts 3 sh -c 'echo $MASTER_PORT
 		exit $((TORCHELASTIC_RESTART_COUNT < 3))'
 	[ "$(sort -u <<<"$out" | wc -l)" = 4 ]
 }
 
-@test "the server dies and reconnecting is off: the workers are stopped, exit code 69" {
+@test "without reconnecting, the server's death stops the workers, exit code 69" {
 	start job ddprun --rdzv-conf reconnect_timeout=0 --nproc-per-node 2 \
 		sh -c 'echo up; exec sleep 1000'
 	await job.out '^\[1\] up'

@@ -13,7 +13,7 @@ fake_ssh() {
 # Frames of a far side: length of the body, type, host, body (remote_frame.h).
 greeting='printf "\002ddprun far\003"'
 
-@test "a sample of single faults: no crash, hang, silence, leftover or wrong end" {
+@test "a sample of single faults causes no crash, hang, silence, leftover or wrong end" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	# all that a worker starts has this test's mark; the runs have their own
 	run env -u TEST_COOKIE N=130 SEED=22 JOBS=2 "$lib_tests/faults/run"
@@ -21,7 +21,7 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
-@test "a far side that has no pipes for its ddprun starts none" {
+@test "a remote end that has no pipes for its ddprun starts none" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	FOR=far JOB=hosts CALL=fcntl LOG="$T/runs" \
 		env -u TEST_COOKIE "$lib_tests/faults/run"
@@ -33,7 +33,7 @@ greeting='printf "\002ddprun far\003"'
 
 # Few of the sample above are writes. A write that fails while the connection reads
 # on must not leave the others waiting.
-@test "each write of a node's ddprun may fail: its job ends" {
+@test "each write of a node's ddprun may fail, and its job ends" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	run env -u TEST_COOKIE FOR=agent CALL=write JOB=ok JOBS=2 \
 		"$lib_tests/faults/run"
@@ -41,7 +41,7 @@ greeting='printf "\002ddprun far\003"'
 	[ "$status" = 0 ]
 }
 
-@test "a server without memory for a node is lost, and refuses nobody" {
+@test "a server without memory for a node counts as lost, and does not refuse it" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer's own calls would be counted"
 	FOR=server CALL=malloc LOG="$T/runs" \
 		env -u TEST_COOKIE "$lib_tests/faults/run"
@@ -49,7 +49,7 @@ greeting='printf "\002ddprun far\003"'
 	! grep '"code": 77' runs
 }
 
-@test "a getrandom that a signal interrupts is tried again" {
+@test "a getrandom that a signal interrupts is retried" {
 	[ -z "${SAN:-}" ] || skip "a sanitizer does not like to be preloaded over"
 	truncate -s 100k state
 	for n in 1 2 3; do
@@ -85,7 +85,7 @@ greeting='printf "\002ddprun far\003"'
 	has "$err" 'need [0-9]+ open files, with the [0-9]+ that ddprun was started with'
 }
 
-@test "a message from a host that makes no sense ends the job, with the host's name" {
+@test "an invalid message from a host ends the job, with the host's name" {
 	local ready='\001\000\000\000\010\000\000\000\000?'
 	fake_ssh "$greeting; printf '$ready'; exec sleep 60"
 	expect 69 ddprun -H a:1 --ssh "$T/FAKE" true
@@ -97,7 +97,7 @@ greeting='printf "\002ddprun far\003"'
 	has "$err" 'host a: it speaks for a host that is not behind it'
 }
 
-@test "a far side that gets nonsense says so and goes" {
+@test "a remote end that gets an invalid message reports it and exits" {
 	build=$(ddprun --remote-end none 2>&1 | sed -n 's/.*of build //p')
 	status=0
 	printf '\001\000\000\000\001\000\000\000\000?' |
@@ -112,7 +112,7 @@ greeting='printf "\002ddprun far\003"'
 	[ "$(tail -c 10 out | od -An -tx1)" = " 01 00 00 00 0a 00 00 00 00 00" ]
 }
 
-@test "what a start-up file prints without a line end is quoted whole, no more" {
+@test "an unterminated line of a start-up file is quoted completely, and nothing more" {
 	fake_ssh "printf WELCOME; $greeting; exec sleep 60"
 	start job ddprun -H a:1 --ssh "$T/FAKE" true
 	await job.err "prints to stdout \('WELCOME'\); that is left out"

@@ -5,6 +5,6 @@ load ../lib
 # with mistakes and with ranks that are killed (tests/fuzz_sdk). A failure says
 # how its seed is run again.
 
-@test "random calls give what a reference computes, mistakes are named, deaths are heard" {
+@test "random calls match a reference, mistakes are named, deaths are detected" {
 	DEADLINE=400 FUZZ_SECONDS=${FUZZ_SECONDS:-20} expect 0 fuzz_sdk
 }

@@ -3,7 +3,7 @@
 # history has to be linearizable (tests/fuzz_store, docs/testing.md).
 load ../lib
 
-@test "what the store answers could have happened one after the other" {
+@test "the store's answers are linearizable" {
 	DEADLINE=250 FUZZ_RUN_SECONDS=14 expect 0 \
 		sh "$BATS_TEST_DIRNAME/../fuzz_store/run" "${FUZZ_SECONDS:-0}"
 	has "$out" ' 3 kills, .* 0 not linearizable$'

@@ -59,7 +59,7 @@ mirrors() {
 	sed -i "/^$1_mirrors=/,/'\$/c $1_mirrors='${*:2}'" get
 }
 
-@test "MNIST's files arrive, and the trainers read them" {
+@test "get-data fetches MNIST's files, and the trainers read them" {
 	serve www
 	small_mnist "$url"
 	expect 0 ./get mnist there
@@ -69,7 +69,7 @@ mirrors() {
 	has "$out" '300 \+ 50 images'
 }
 
-@test "what is there is not fetched again, and a damaged file is" {
+@test "existing files are not fetched again, damaged ones are" {
 	serve www
 	small_mnist "$url"
 	expect 0 ./get mnist
@@ -92,7 +92,7 @@ mirrors() {
 	[ -z "$err" ]
 }
 
-@test "a lost connection is taken up where it broke" {
+@test "a lost connection is continued where it broke" {
 	local size from
 	serve www 5000
 	small_mnist "$url"
@@ -106,7 +106,7 @@ mirrors() {
 	done
 }
 
-@test "what a killed get-data left is gone on with" {
+@test "a killed get-data is continued" {
 	serve www
 	small_mnist "$url"
 	mkdir -p data/mnist
@@ -117,7 +117,7 @@ mirrors() {
 	[ ! -e data/mnist/train-images-idx3-ubyte.gz.part ]
 }
 
-@test "a mirror that has not the file, or another one, is passed over" {
+@test "a mirror that lacks the file, or has another one, is skipped" {
 	local good
 	mkdir wrong
 	serve www
@@ -132,7 +132,7 @@ mirrors() {
 	expect 0 mnist_mlp --data data --epochs 0
 }
 
-@test "what another mirror began is begun anew where it does not fit" {
+@test "a partial file of another mirror that does not fit is fetched anew" {
 	serve www
 	small_mnist "$url"
 	mkdir -p data/mnist
@@ -142,7 +142,7 @@ mirrors() {
 	grep -q 't10k-images-idx3-ubyte.gz from 0$' "$T/www.out"
 }
 
-@test "without any right mirror nothing gets a file's name" {
+@test "without a good mirror no file gets its name" {
 	serve www
 	small_mnist "$url"
 	head -c 9999 /dev/zero | gzip -n >www/train-images-idx3-ubyte.gz
@@ -158,7 +158,7 @@ mirrors() {
 	[ "$(grep -c ' from http://127.0.0.1:1$' <<<"$err")" = 0 ]
 }
 
-@test "of several at once one fetches, in a job as well" {
+@test "one of several get-data at once fetches, also in a job" {
 	serve www
 	small_mnist "$url"
 	expect 0 "$DDPRUN" --standalone --nproc-per-node 4 ./get mnist
@@ -179,7 +179,7 @@ mirrors() {
 	[ "$(ls there/cifar10 | wc -l)" = 6 ]
 }
 
-@test "wrong usage is told" {
+@test "bad usage is an error" {
 	expect 2 "$get_data"
 	has "$err" '^usage: trainers/get-data mnist.cifar10 \[DIR\]$'
 	expect 2 "$get_data" imagenet

@@ -1,7 +1,7 @@
 # What is left when ddprun is killed, or its guard is.
 load ../lib
 
-@test "kill -9 of ddprun: no worker, no grandchild, no server is left" {
+@test "kill -9 of ddprun leaves no worker, grandchild or server" {
 	start job ddprun --nproc-per-node 3 bash -c '
 		trap "" TERM HUP INT
 		sleep 1000 &
@@ -21,7 +21,7 @@ load ../lib
 }
 
 # TEST_COOKIE is gone, too: they are looked for by their pids.
-@test "kill -9 of ddprun: a daemon with nothing of a worker's is gone, not a sidecar" {
+@test "kill -9 of ddprun ends a daemon that has nothing of a worker's, not a sidecar" {
 	cat >daemon <<-'END'
 		tail -f /dev/null &
 		echo $$ $! >daemon.$1
@@ -49,7 +49,7 @@ load ../lib
 }
 
 # The other marks are enough, where there is no limit to tell it by.
-@test "kill -9 of ddprun: what has no environment, and its children, are gone" {
+@test "kill -9 of ddprun ends processes without an environment, and their children" {
 	start job bash -c 'ulimit -x 1000; exec "$@"' - \
 		ddprun --nproc-per-node 2 bash -c '
 		setsid env -i bash -c "echo \$\$ >'"$T"'/bare.$RANK
@@ -67,7 +67,7 @@ load ../lib
 	await_end $(cat bare.[01] child.[01] orphan.[01])
 }
 
-@test "pkill -9 ddprun leaves nothing, either: the guard has another name" {
+@test "pkill -9 ddprun leaves nothing either, because the guard has another name" {
 	start job setsid ddprun --nproc-per-node 2 bash -c '
 		(setsid tail -f /dev/null </dev/null >/dev/null 2>&1 &)
 		echo up; eval "$IDLE"'
@@ -78,7 +78,7 @@ load ../lib
 	nothing_left
 }
 
-@test "kill -9 of a ddprun whose worker is a ddprun: nothing of either is left" {
+@test "kill -9 of a ddprun whose worker is a ddprun leaves nothing of either" {
 	start job ddprun --nproc-per-node 1 ddprun --standalone \
 		--nproc-per-node 2 \
 		sh -c 'sleep 100 & setsid sleep 100 & echo up; sleep 100'
@@ -112,7 +112,7 @@ kill_guard() {
 	await job.err "^ddprun: warning: the guard process \(pid $guard\) was killed by SIGKILL: $1"
 }
 
-@test "another guard takes the place of a killed one, and knows the workers" {
+@test "a new guard replaces a killed one, and knows the workers" {
 	local old
 	# the daemons are known by their limit of file locks alone
 	start job ddprun --nproc-per-node 2 bash -c '
@@ -134,7 +134,7 @@ kill_guard() {
 	nothing_left
 }
 
-@test "a guard that is killed again and again: workers still die with ddprun" {
+@test "if guards are killed again and again, workers still die with ddprun" {
 	local i
 	start_two sh -c 'echo up; exec sleep 1000'
 	for i in 1 2 3 4 5; do
@@ -148,7 +148,7 @@ kill_guard() {
 	has "$err" 'what workers have started would outlive a kill -9'
 }
 
-@test "a job whose guard was killed ends as ever" {
+@test "a job whose guard was killed ends as usual" {
 	start_two bash -c 'echo up; trap "exit 0" USR1; eval "$IDLE"'
 	kill_guard 'pid [0-9]+ takes its place'
 	signal job TERM

@@ -141,21 +141,21 @@ is_dumped() {
 }
 
 # The protocol is torchrun's store's; here ddprdzv speaks it.
-@test "torchrun's variables alone, with the store of ddprun" {
+@test "torchrun's variables alone work with the store of ddprun" {
 	expect 0 ddprun --standalone --nproc-per-node 3 sh -c '
 		unset $(env | sed -n "s/^\(DDP_[A-Z0-9_]*\)=.*/\1/p")
 		exec c_store'
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
 }
 
-@test "torchrun --standalone: a rank that dies" {
+@test "torchrun --standalone: a rank's death is named" {
 	torch_or_skip
 	expect 1 torchrun 3 --standalone -- c_guest kill 1
 	has "$out" '^rank [02]: -20004: barrier #[0-9]+: rank 1 on .* is gone'
 	nothing_left
 }
 
-@test "by hand, with MASTER_ADDR and MASTER_PORT: rank 0 makes the store" {
+@test "started by hand with MASTER_ADDR and MASTER_PORT, rank 0 hosts the store" {
 	local r
 	# one world after another, at the same place
 	by_hand 3 sh -c 'c_guest twice && c_guest && c_store'
@@ -167,7 +167,7 @@ is_dumped() {
 	done
 }
 
-@test "by hand: a rank that dies, and one that leaves" {
+@test "started by hand, a rank that dies and one that leaves are named" {
 	by_hand 2 c_guest kill 0
 	finish rank0 137
 	finish rank1 1
@@ -179,7 +179,7 @@ is_dumped() {
 	has "$out" '^rank 0: -20004: .*rank 1 on .* said that it leaves'
 }
 
-@test "by hand: who comes twice, and who never comes" {
+@test "started by hand, a duplicate rank and a missing rank are named" {
 	local port
 	port=$(w_port free)
 	export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=3
@@ -199,26 +199,26 @@ is_dumped() {
 	has "$out" '^rank -1: .*: the store that rank 0 keeps \(started by torchrun\) was not reached: .*Connection refused'
 }
 
-@test "OpenMPI's mpirun: 1, 2, 4 ranks" {
+@test "OpenMPI's mpirun starts 1, 2, 4 ranks" {
 	openmpi_or_skip
 	starts_worlds
 	trains
 }
 
-@test "OpenMPI's mpirun: a rank that dies, and no ddprdzv" {
+@test "OpenMPI's mpirun: a dead rank and a missing ddprdzv are errors" {
 	openmpi_or_skip
 	names_the_dead 137 1
 	names_the_dead 137 0
 	needs_a_server
 }
 
-@test "MPICH's mpiexec: 1, 2, 4 ranks" {
+@test "MPICH's mpiexec starts 1, 2, 4 ranks" {
 	hydra_or_skip
 	starts_worlds
 	trains
 }
 
-@test "MPICH's mpiexec: a rank that dies ends all, and no ddprdzv" {
+@test "MPICH's mpiexec: a dead rank and a missing ddprdzv are errors" {
 	hydra_or_skip
 	# it kills the others at once: they may have no time to tell
 	expect 9 $launcher 3 c_guest kill 1
@@ -232,7 +232,7 @@ is_dumped() {
 	has "$out" '^rank [02]: -20004: .*rank 1 on .* said that it leaves'
 }
 
-@test "ddprun started by mpiexec or mpirun: its workers are its own" {
+@test "a ddprun that mpiexec or mpirun starts has its own workers" {
 	hydra_or_skip
 	expect 0 $launcher 1 ddprun --standalone --nproc-per-node 2 c_guest
 	has "$out" '^\[1\] rank 1 of 2, .*: ok$'
@@ -254,7 +254,7 @@ is_one_node() { # NAME
 	has "$err" "^ddprun: error: --nnodes 2: $1 starts ddprun on 1 node; leave --nnodes out, or start more, one on each node"
 }
 
-@test "a ddprun by OpenMPI's mpirun is one for its node" {
+@test "a ddprun that OpenMPI's mpirun starts is one per node" {
 	openmpi_or_skip
 	is_one_node mpirun
 	expect 2 $launcher 3 ddprun true
@@ -280,7 +280,7 @@ is_one_node() { # NAME
 	}
 }
 
-@test "a ddprun by MPICH's mpiexec is one for its node" {
+@test "a ddprun that MPICH's mpiexec starts is one per node" {
 	hydra_or_skip
 	is_one_node mpiexec
 	# hydra, told of two failures, may end by SIGPIPE: it is told of none
@@ -289,7 +289,7 @@ is_one_node() { # NAME
 	has "$err" '^ddprun: error: mpiexec starts 2 ddpruns on this node, .* write mpiexec -ppn 1 ddprun --nproc-per-node 2'
 }
 
-@test "mpirun's variables without mpirun" {
+@test "mpirun's variables without mpirun, or half of them, are an error" {
 	export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=0
 	expect 1 c_guest
 	[ "$out" = "rank -1: -20002: OMPI_COMM_WORLD_RANK is set but OMPI_COMM_WORLD_SIZE is not: start this program with mpirun, or unset OMPI_COMM_WORLD_RANK to run alone" ]
@@ -326,7 +326,7 @@ is_one_node() { # NAME
 	is_dumped
 }
 
-@test "ddprun dump finds one that nobody started" {
+@test "ddprun dump finds a rank without a launcher" {
 	mkfifo fifo
 	start alone c_guest wait fifo
 	await alone.out ': ok$'

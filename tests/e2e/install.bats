@@ -9,7 +9,7 @@ make_it() {
 		{ cat make.log; return 1; }
 }
 
-@test "what is installed runs from there, and a program is built against it" {
+@test "the installed files run from there, and a program builds against them" {
 	command -v pkg-config >/dev/null || skip "no pkg-config here"
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
 	make_it install DESTDIR="$T" PREFIX=/opt/ddp
@@ -67,7 +67,7 @@ make_it() {
 	done
 }
 
-@test "a program is built against the build tree, and runs" {
+@test "a program builds against the build tree, and runs" {
 	command -v pkg-config >/dev/null || skip "no pkg-config here"
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
 	make_it "$O/ddp.pc"

@@ -16,20 +16,20 @@ as_if_it_had_never_died() { # PLACE...
 	has "$out" '^[0-9]+ rows, 3 ways, 0 differences$'
 }
 
-@test "a server with a journal in memory goes on as if it had never died" {
+@test "a server with a journal in memory resumes as if it had never died" {
 	as_if_it_had_never_died memory
 }
 
-@test "a server with a journal in a file goes on as if it had never died" {
+@test "a server with a journal in a file resumes as if it had never died" {
 	as_if_it_had_never_died file
 }
 
-@test "a server with a journal in etcd goes on as if it had never died" {
+@test "a server with a journal in etcd resumes as if it had never died" {
 	etcd_here --unsafe-no-fsync
 	as_if_it_had_never_died etcd "$etcd"
 }
 
-@test "a journal of which nothing can be read any more is not called empty" {
+@test "a journal that has become unreadable is not treated as empty" {
 	start server ddprdzv --listen 127.0.0.1:0 --journal jobs
 	await server.err ' listening on'
 	at=${line##* }
@@ -81,7 +81,7 @@ odd_agent() {
 }
 
 # Each is closed; and neither its job nor another pays for it at the next start.
-@test "a JOIN that is refused leaves nothing in the job, nor in the journal" {
+@test "a refused JOIN leaves nothing in the job or in the journal" {
 	local i
 	export DDP_AUTH=none
 	start server ddprdzv --auth none --listen 127.0.0.1:0 --journal "$T/j"
@@ -143,7 +143,7 @@ sessions() {
 }
 
 # What is kept of each for its coming again counts against --max-bytes.
-@test "sessions that are over for long are forgotten, by the next server, too" {
+@test "sessions that ended long ago are forgotten, also by the next server" {
 	local first
 	at=127.0.0.1:0
 	for first in 1 1001 2001; do
@@ -182,7 +182,7 @@ server_in_etcd() { # NAME ENDPOINTS
 }
 
 # The first batch of a job is two transactions: the piece, and what makes it count.
-@test "killed between its first two writes, a server leaves a job that can begin" {
+@test "a server killed between its first two writes leaves a job that can begin" {
 	local held n=0
 	export DDP_AUTH=none
 	etcd_here
@@ -212,7 +212,7 @@ server_in_etcd() { # NAME ENDPOINTS
 
 # A request that hangs is sent to the next member, too; what the first one does with
 # it in the end must not undo what came after it.
-@test "etcd that does late, and a second time, what it was asked changes nothing" {
+@test "etcd executing a request late and twice changes nothing" {
 	local to
 	etcd_here
 	gate late "$(puts /ddprun/j/head)"
@@ -244,7 +244,7 @@ server_in_etcd() { # NAME ENDPOINTS
 
 # The same for one that was done at once, and whose answer came late: the request
 # that is sent again finds what it wanted to be so.
-@test "a write of which etcd's answer was lost is kept, and the server goes on" {
+@test "a write whose reply from etcd is lost is kept, and the server continues" {
 	local to
 	etcd_here
 	cat >deaf.py <<-'PY'

@@ -6,13 +6,13 @@ lacks() {
 	! grep -E -e "$2" <<<"$1"
 }
 
-@test "one worker: its output, and 0" {
+@test "one worker's output is printed, and the exit code is 0" {
 	expect 0 ddprun echo hello
 	[ "$out" = "[0] hello" ]
 	[ -z "$err" ]
 }
 
-@test "every worker gets torchrun's variables and ours, exactly" {
+@test "every worker gets exactly torchrun's variables and ours" {
 	export TORCHELASTIC_RESTART_COUNT=9 RANK=7 MASTER_ADDR=
 	expect 0 ddprun --standalone --nproc-per-node 3 --max-restarts 5 \
 		sh -c 'env >'"$T"'/env.$LOCAL_RANK'
@@ -70,7 +70,7 @@ lacks() {
 	has "$out" "^\[1\] $port\$"
 }
 
-@test "OMP_NUM_THREADS: inherited, or unset for a lone worker" {
+@test "OMP_NUM_THREADS is inherited, or unset for a lone worker" {
 	OMP_NUM_THREADS=6 expect 0 ddprun --nproc-per-node 2 \
 		sh -c 'echo $OMP_NUM_THREADS'
 	[ "$(sort -u <<<"$out")" = "[0] 6
@@ -84,7 +84,7 @@ lacks() {
 	[ "$out" = "[0] --nnodes.3.--.--help.." ]
 }
 
-@test "both spellings, --x=v, prefixes, and PET_ variables" {
+@test "options accept both spellings, --x=v, prefixes, and PET_ variables" {
 	expect 0 ddprun --nproc_per_node=2 --max_restarts 1 --rdzv-i=j \
 		sh -c 'echo $WORLD_SIZE $TORCHELASTIC_RUN_ID'
 	[ "$(sort -u <<<"$out")" = "[0] 2 j
@@ -105,7 +105,7 @@ lacks() {
 	[ "$out" = "[0] 1" ]
 }
 
-@test "a .py program is given to the interpreter, unless --no-python" {
+@test "a .py program runs under the interpreter, unless --no-python is given" {
 	printf '#!/bin/sh\necho interpreter "$@"\n' >interpreter
 	printf '#!/bin/sh\necho itself "$@"\n' >train.py
 	chmod +x interpreter train.py
@@ -115,14 +115,14 @@ lacks() {
 	[ "$out" = "[0] itself --lr 1" ]
 }
 
-@test "workers read nothing, and no descriptor of ours" {
+@test "workers get no input and none of our descriptors" {
 	expect 0 ls -C /proc/self/fd
 	local without=$out
 	expect 0 ddprun sh -c 'cat; exec ls -C /proc/self/fd'
 	[ "$out" = "[0] $without" ]
 }
 
-@test "signals are as they were when ddprun was started" {
+@test "workers inherit the signals of ddprun's caller" {
 	local ignored
 	expect 0 sed -n 's/^SigIgn:.//p' /proc/self/status
 	# but for SIGINT and SIGQUIT, to which `command &` makes deaf
@@ -132,7 +132,7 @@ lacks() {
 	has "$out" "SigIgn:.$ignored\$"
 }
 
-@test "a signal mask and an ignored SIGCHLD change nothing for ddprun, and workers inherit them" {
+@test "a signal mask and an ignored SIGCHLD do not affect ddprun, and workers inherit them" {
 	start job env --block-signal=CHLD,TERM,INT,USR1 --ignore-signal=CHLD \
 		ddprun --nproc-per-node 2 grep -E '^Sig(Blk|Ign)' \
 		/proc/self/status
@@ -148,26 +148,26 @@ lacks() {
 	has "$err" '^ddprun: killing 1 worker$'
 }
 
-@test "a worker that exits 0 and leaves a child that ends by itself" {
+@test "a worker may exit with 0 and leave a child that ends later" {
 	expect 0 ddprun sh -c 'sleep 0.05 & echo parent'
 	[ "$out" = "[0] parent" ]
 }
 
-@test "closed stdin, stdout and stderr" {
+@test "ddprun works with closed stdin, stdout and stderr" {
 	local rc=0
 	ddprun --nproc-per-node 2 sh -c 'echo out; echo err >&2' \
 		<&- >&- 2>&- 3>&- 4>&- || rc=$?
 	[ $rc = 0 ]
 }
 
-@test "LOGLEVEL and DDP_LOG choose what ddprun says" {
+@test "LOGLEVEL and DDP_LOG set the log level" {
 	DDP_LOG=debug expect 0 ddprun true
 	has "$err" 'agent: JOINING -> RUNNING, start'
 	LOGLEVEL=ERROR expect 1 ddprun --max-restarts 1 false
 	lacks "$err" restarting
 }
 
-@test "256 workers in less than 8 MiB of the agent's memory" {
+@test "256 workers need less than 8 MiB of the agent's memory" {
 	[ -z "${SAN:-}" ] || skip "the sanitizers' own memory"
 	mkfifo go
 	start job ddprun --nproc-per-node 256 \

@@ -17,7 +17,7 @@ setup() {
 	[ -d "$LOCPATH/tr_TR" ] || skip "no locales can be made here"
 }
 
-@test "options with points, under decimal commas" {
+@test "options accept decimal points under a locale with decimal commas" {
 	export LC_ALL=de_DE
 	expect 0 ddprun --shutdown-timeout 0.5 --rdzv-conf timeout=1.5 true
 	PET_SHUTDOWN_TIMEOUT=2.5 expect 0 ddprun true
@@ -34,7 +34,7 @@ setup() {
 	has "$out" 'INFO INIT'
 }
 
-@test "a worker in its user's locale: its metrics and libddp's texts" {
+@test "metrics and texts of a worker are correct in its user's locale" {
 	export LC_ALL=de_DE
 	expect 0 ddprun --log-line-prefix-template '' c_locale metrics
 	has "$out" '^1,5$'
@@ -42,7 +42,7 @@ setup() {
 	has "$(cat metrics/metrics.jsonl)" '^\{"step":1,"wall_time":[0-9]+\.[0-9]{6},"tag":"loss","value":0\.25\}$'
 }
 
-@test "ddp-plot draws the same picture" {
+@test "ddp-plot draws the same picture in another locale" {
 	command -v gnuplot >/dev/null || skip "no gnuplot here"
 	mkdir run
 	for i in 1 2 3 4; do

@@ -9,7 +9,7 @@ find_run() {
 	run=$1
 }
 
-@test "redirected streams are files, with torchrun's names, and not shown" {
+@test "redirected streams are files with torchrun's names, and not shown" {
 	expect 0 ddprun --log-dir logs --redirects 3 --rdzv-id 'my/job' \
 		--nproc-per-node 2 sh -c 'echo "out $RANK"; echo "err $RANK" >&2
 			readlink /proc/self/fd/1'
@@ -23,7 +23,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	done
 }
 
-@test "--log-dir alone keeps what the workers write, and shows it as ever" {
+@test "--log-dir alone writes the workers' output to files, and still shows it" {
 	expect 0 ddprun --log-dir logs --nproc-per-node 2 sh -c \
 		'echo "out $RANK"; echo "err $RANK" >&2'
 	[ "$(sort <<<"$out")" = $'[0] out 0\n[1] out 1' ]
@@ -56,7 +56,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	lacks "$err" '^\|    20$'
 }
 
-@test "teed streams are files and shown; the files have the bytes as they came" {
+@test "teed streams are files and shown; the files have the bytes as written" {
 	head -c 300000 /dev/urandom >binary
 	expect 0 ddprun --log-dir logs --tee 3 --nproc-per-node 2 sh -c \
 		'cat binary; echo "err $RANK" >&2'
@@ -71,7 +71,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 		$((2 * $(tr -cd '\0' <binary | wc -c))) ]
 }
 
-@test "masks for each rank, above 9 too" {
+@test "masks apply to each rank, also above 9" {
 	expect 0 ddprun --log-dir logs --redirects 1:1,10:3 --tee 11:2 \
 		--nproc-per-node 12 sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
 	find_run
@@ -107,7 +107,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ ! -e started ]
 }
 
-@test "a disk that fills up is one warning, and the job goes on" {
+@test "a disk that fills up is one warning, and the job continues" {
 	unshare -m true || skip "no mount namespaces here"
 	mkdir small
 	start job unshare -m sh -c 'mount -t tmpfs -o size=64k none small &&
@@ -121,7 +121,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$(grep -c '\[[01]\] done' <<<"$err")" = 2 ]
 }
 
-@test "log files at the limit of a file's size (ulimit -f) do not end ddprun" {
+@test "log files at the file size limit (ulimit -f) do not end ddprun" {
 	mkdir limited
 	# cat: the limit is not for what the test keeps of the output
 	expect 0 sh -c '(ulimit -f 1; exec ddprun --log-dir limited --tee 1 \
@@ -134,7 +134,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	expect 153 sh -c 'ulimit -f 1; exec ddprun sh -c "kill -XFSZ \$\$"'
 }
 
-@test "each attempt has its folder" {
+@test "each attempt has its own folder" {
 	expect 0 ddprun --log-dir logs --redirects 1 --max-restarts 2 sh -c \
 		'echo "$TORCHELASTIC_RESTART_COUNT"
 		[ "$TORCHELASTIC_RESTART_COUNT" = 2 ]'
@@ -145,14 +145,14 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 2" ]
 }
 
-@test "files that have no folder get one that is kept and named" {
+@test "files without a folder get one that is kept and named" {
 	expect 0 ddprun --redirects 1 echo hi
 	[ -z "$out" ]
 	has "$err" "output is in $T/torchelastic_[^/]*/none_"
 	[ "$(cat "$T"/torchelastic_*/none_*/attempt_0/0/stdout.log)" = hi ]
 }
 
-@test "--log-dir /dev/null: no files, what is redirected is gone" {
+@test "--log-dir /dev/null writes no files and discards redirected output" {
 	expect 4 ddprun --log-dir /dev/null --redirects 3 sh -c \
 		'echo out; echo err >&2; exit 4'
 	[ -z "$out" ]
@@ -161,7 +161,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ -z "$(find "$T" -name '*.log')" ]
 }
 
-@test "the private folder is gone at the end, also after kill -9" {
+@test "the private folder is removed at the end, also after kill -9" {
 	mkfifo go
 	expect 0 ddprun sh -c 'ls -d '"$T"'/ddprun_*'
 	has "$out" '/ddprun_'
@@ -175,7 +175,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ -z "$(find . -name 'ddprun_*')" ]
 }
 
-@test "what redirected workers write survives the agent" {
+@test "the output of redirected workers survives the agent" {
 	: >begun
 	start job ddprun --log-dir logs --redirects 3 sh -c \
 		'trap "" TERM; seq 1000; echo begun >begun; exec sleep 1000'
@@ -200,7 +200,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$out" = hi ]
 }
 
-@test "filters are for the console alone" {
+@test "filters only apply to the console" {
 	expect 5 ddprun --log-dir logs --tee 1 --local-ranks-filter 0,2 \
 		--ranks-filter 1-2 --nproc-per-node 4 sh -c \
 		'echo "out $RANK"; echo "err $RANK" >&2; [ $RANK != 3 ] || exit 5
@@ -230,7 +230,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$(wc -l <"$run/attempt_0/0/stdout.log")" = 3 ]
 }
 
-@test "--collapse: every rank's lines are all there, in its order" {
+@test "--collapse keeps every rank's lines, in its order" {
 	expect 0 ddprun --collapse --nproc-per-node 6 sh -c \
 		'seq 300; echo "rank $RANK"; seq 300'
 	awk '{
@@ -250,7 +250,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	done
 }
 
-@test "a worker that closes its stdout goes on" {
+@test "a worker that closes its stdout continues" {
 	mkfifo go
 	start job ddprun sh -c 'echo first; exec >&-; echo closed >&2
 		read _ <go; echo last >&2'
@@ -261,7 +261,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	has "$err" '^\[0\] last'
 }
 
-@test "much without a newline costs neither time nor memory" {
+@test "much output without a newline costs neither time nor memory" {
 	local mib=256
 	[ -z "${SAN:-}" ] || mib=64
 	mkfifo go
@@ -280,7 +280,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	[ "$out" = $((mib << 20)) ]
 }
 
-@test "a slow reader loses nothing of what is teed, and tears no line" {
+@test "a slow reader loses nothing of teed output, and tears no line" {
 	mkfifo go
 	: >progress
 	{

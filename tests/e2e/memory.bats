@@ -40,7 +40,7 @@ greedy() {
 over='the rendezvous server holds [0-9]+ bytes for job '\''greedy'\'', and may hold 4194304'
 option='\(--max-memory of that ddprdzv\)'
 
-@test "a job that holds too much is told so, and another one is served as ever" {
+@test "a job over its memory limit gets an error, and another one is served as usual" {
 	server --auth none --max-memory 4194304 --max-bytes 1048576
 	greedy parts "^$over $option: [0-9]+ of them are a request of this client's that is not whole, or answers that it has not read"
 	greedy waits "^$over, too few for [0-9]+ more $option"
@@ -56,7 +56,7 @@ node() {
 		agent "$at" "$2" 1 "$1" 1 -1 0
 }
 
-@test "a tenant has so many jobs and clients, and others their own" {
+@test "a tenant has a limit of jobs and clients, and others have their own" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	echo 'the-token-of-robert-02' >tokens/bob

@@ -39,7 +39,7 @@ here() {
 	at=127.0.0.1:$(w_port free)
 }
 
-@test "two nodes with munge's socket and no libmunge agree by the key file, and say so" {
+@test "two nodes with munge's socket but no libmunge use the key file, and report it" {
 	here
 	node a without
 	node b without
@@ -54,7 +54,7 @@ here() {
 	[ -z "$err" ]
 }
 
-@test "the node without libmunge is told what the other knows it by, and the other way round" {
+@test "nodes with and without libmunge report how they authenticate, in both directions" {
 	here
 	node a with DDP_LOG=debug
 	await a.err "1 of 2 nodes are there"
@@ -75,7 +75,7 @@ here() {
 	finish a
 }
 
-@test "where munged has ended, nodes agree by the key file unless they ask for munge" {
+@test "if munged has ended, nodes use the key file unless they ask for munge" {
 	local down="munged does not answer on $(hostname) \(/run/munge/munge.socket.2: Connection refused\)"
 	signal munged KILL
 	finish munged 137
@@ -93,7 +93,7 @@ here() {
 	has "$err" "^ddprun: error: $down; start it there"
 }
 
-@test "who has named munge is told that libmunge is missing" {
+@test "a user who asked for munge gets an error that libmunge is missing" {
 	here
 	node a without DDP_AUTH=munge
 	finish a 77
@@ -122,7 +122,7 @@ rank() {
 		c_guest ${3:+wait "$3"}
 }
 
-@test "a world passes by the server of the one before it in the same step" {
+@test "a world ignores the server of the previous world in the same step" {
 	mkfifo go
 	rank 1 0
 	rank 1 1 go

@@ -54,7 +54,7 @@ teardown() {
 	finish a 143
 }
 
-@test "an agent whose munged is stopped says so when libmunge has tried for 10 s" {
+@test "an agent whose munged is stopped reports it once libmunge has tried for 10 s" {
 	signal munged_b STOP
 	node a
 	await a.err '1 of 2 nodes are there'
@@ -68,7 +68,7 @@ teardown() {
 	finish a
 }
 
-@test "a node is told where the munged of the server's host is stopped" {
+@test "a node learns that the munged on the server's host is stopped" {
 	node a
 	await a.err '1 of 2 nodes are there'
 	signal munged_a STOP
@@ -80,7 +80,7 @@ teardown() {
 	finish a 143
 }
 
-@test "output and signals go on while an agent reconnects and its munged is stopped" {
+@test "output and signals work while an agent reconnects and its munged is stopped" {
 	local server
 	node a
 	await a.err '1 of 2 nodes are there'

@@ -40,7 +40,7 @@ fake_cuda() {
 	export LD_LIBRARY_PATH=$T/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-@test "backend nccl without a GPU: one clear line from every rank" {
+@test "backend nccl without a GPU is one clear line from every rank" {
 	no_gpu_or_skip
 	expect 1 c_nccl init nccl
 	has "$out" '^-20002: backend nccl: rank 0 cannot use NCCL: .*; mend that, or use cpu or auto$'
@@ -50,7 +50,7 @@ fake_cuda() {
 	[ "$(wc -l <<<"$out")" = 3 ]
 }
 
-@test "backend auto without a GPU: cpu, and why" {
+@test "backend auto without a GPU uses the cpu, and says why" {
 	no_gpu_or_skip
 	expect 0 c_nccl init
 	has "$out" '^backend cpu: backend auto: cpu, because rank 0 cannot use NCCL: .*driver'
@@ -58,7 +58,7 @@ fake_cuda() {
 	every_rank_says 3 'backend cpu: backend auto: cpu, because rank 0 on .*driver'
 }
 
-@test "an unknown backend, and ranks that want different ones" {
+@test "an unknown backend, or different backends, are errors" {
 	expect 1 c_nccl init gloo
 	[ "$out" = "-20002: backend 'gloo' is unknown: use cpu, nccl or auto" ]
 	ranks 1 2 sh -c '[ $RANK = 0 ] || export DDP_BACKEND=cpu
@@ -66,7 +66,7 @@ fake_cuda() {
 	every_rank_says 2 '-20002: rank [01] on .* uses backend (cpu|auto), rank [01] on .* uses (cpu|auto): give all the same --backend or DDP_BACKEND'
 }
 
-@test "a library that is not there, or has not what is needed" {
+@test "a library that is missing or incomplete is an error" {
 	DDP_CUDART_LIB=/nowhere/libcudart.so expect 1 c_nccl init nccl
 	has "$out" "cannot use NCCL: DDP_CUDART_LIB is '/nowhere/libcudart.so', which cannot be loaded: .*No such file"
 	echo 'int cudaGetDeviceCount(int *n) { return *n = 0; }' >part.c
@@ -81,12 +81,12 @@ fake_cuda() {
 	[ "$out" = "-20003: ddp_nccl_unique_id: rank 0: $T/old.so is NCCL 2.10.5: libddp needs 2.18 or newer; set DDP_NCCL_LIB to one" ]
 }
 
-@test "an id that rank 0 cannot make: every rank is told" {
+@test "every rank gets the error if rank 0 cannot create an id" {
 	DDP_NCCL_LIB=/nowhere/libnccl.so ranks 1 3 c_nccl id
 	every_rank_says 3 "-20003: ddp_nccl_unique_id: rank 0 on .*: DDP_NCCL_LIB is '/nowhere/libnccl.so'"
 }
 
-@test "ids: the same on all ranks, another at each call, from rank 0's NCCL" {
+@test "ids are the same on all ranks, different at each call, from rank 0's NCCL" {
 	local n
 	nccl_or_skip
 	for n in 1 2 4; do
@@ -100,7 +100,7 @@ fake_cuda() {
 	[ "$(sed 's/^\[.\] //' <<<"$out" | sort -u | wc -l)" = 2 ]
 }
 
-@test "bad arguments to the NCCL calls, and what they do on the cpu" {
+@test "bad arguments to the NCCL calls are errors, and the calls work on the cpu" {
 	expect 0 c_nccl misuse
 	has "$out" '^NULL: -20001: ddp_nccl_unique_id: the communicator is NULL$'
 	has "$out" '^no id: -20001: ddp_nccl_unique_id: id is NULL'
@@ -111,7 +111,7 @@ fake_cuda() {
 	has "$out" '^comm of NULL: 0$'
 }
 
-@test "no driver, one that is too old and no device are told apart" {
+@test "no driver, an old driver and no device are distinguished" {
 	fake_cuda
 	FAKE_CUDA_COUNT=35 expect 1 c_nccl init nccl
 	has "$out" 'cannot use NCCL: no NVIDIA driver is loaded on this host'
@@ -125,7 +125,7 @@ fake_cuda() {
 	has "$out" 'cannot use NCCL: the GPUs of this host cannot be used: an error of the fake \(999\)'
 }
 
-@test "a trainer that is told to use the CPU does not look for GPUs" {
+@test "a trainer that is set to the CPU does not look for GPUs" {
 	# who loads the driver leaves a file
 	cat >spy.c <<-'END'
 		#include <stdio.h>
@@ -148,7 +148,7 @@ fake_cuda() {
 	[ ! -e looked ]
 }
 
-@test "one rank that cannot: auto is cpu on all, nccl an error on all" {
+@test "if one rank cannot use NCCL, auto is cpu on all ranks, nccl an error on all" {
 	local some='[ $RANK = 1 ] && export FAKE_CUDA_COUNT=100
 		FAKE_CUDA_GPU=0000:0$RANK:00.0 exec c_nccl init'
 	fake_cuda
@@ -159,7 +159,7 @@ fake_cuda() {
 	every_rank_says 3 '-20002: backend nccl: rank 1 on .* cannot use NCCL: .* no GPU'
 }
 
-@test "two ranks with one GPU: what to do is said" {
+@test "two ranks on one GPU are an error with a remedy" {
 	fake_cuda
 	nccl_or_skip
 	ranks 1 2 c_nccl init nccl
@@ -168,7 +168,7 @@ fake_cuda() {
 	every_rank_says 2 'backend cpu: backend auto: cpu, because rank 0 on'
 }
 
-@test "NCCL that cannot begin: its own words, on every rank, and no hang" {
+@test "if NCCL cannot start, every rank prints NCCL's error, without a hang" {
 	no_gpu_or_skip
 	fake_cuda
 	nccl_or_skip
@@ -178,7 +178,7 @@ fake_cuda() {
 	every_rank_says 2 '-2000[37]: ddp_init \(NCCL\): (NCCL: |another rank ended it: )'
 }
 
-@test "a driver that is nowhere listed is not searched for, but where the user says" {
+@test "a driver that is not listed is not searched for, except where the user says" {
 	[ -z "$(ldconfig -p | grep 'libcuda\.so\.1')" ] || skip "there is a driver here"
 	expect 0 env LD_DEBUG=libs c_nccl init auto
 	has "$err" 'find library=libc\.so'

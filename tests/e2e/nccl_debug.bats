@@ -9,14 +9,14 @@ told() { # OPTION...
 		sh -c 'env | grep -E "^(NCCL|GLOO)_" | sort'
 }
 
-@test "without a word NCCL and gloo are left alone" {
+@test "without options NCCL and gloo are unaffected" {
 	told
 	[ -z "$out" ]
 	NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=ib0 told
 	[ "$out" = $'NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=ib0' ]
 }
 
-@test "--nccl-debug: on the console, or into a file of each worker" {
+@test "--nccl-debug writes to the console, or to a file for each worker" {
 	local file
 	told --nccl-debug info
 	[ "$out" = NCCL_DEBUG=INFO ]
@@ -36,7 +36,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	has "$out" '/attempt_1/0/nccl.log$'
 }
 
-@test "--nccl-debug of some subsystems, and what the user has set" {
+@test "--nccl-debug keeps subsystems and what the user has set" {
 	export NCCL_DEBUG=VERSION NCCL_DEBUG_SUBSYS=ALL NCCL_DEBUG_FILE=mine
 	told --nccl-debug INFO:^init,Net --log-dir logs
 	[ "$out" = $'NCCL_DEBUG=INFO\nNCCL_DEBUG_FILE=mine\nNCCL_DEBUG_SUBSYS=^INIT,NET' ]
@@ -47,7 +47,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	[ "$out" = NCCL_DEBUG=ABORT ]
 }
 
-@test "--nccl-debug: words that NCCL does not know" {
+@test "--nccl-debug refuses words that NCCL does not know" {
 	local word
 	for word in debug '' INFO, :INIT; do
 		expect 2 ddprun --nccl-debug "$word" true
@@ -61,7 +61,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	has "$err" 'is too long; give LEVEL or LEVEL:SUBSYSTEM'
 }
 
-@test "--net-interface: a name, and one that is not there" {
+@test "--net-interface takes a name, and refuses one that does not exist" {
 	told --net-interface lo
 	[ "$out" = $'GLOO_SOCKET_IFNAME=lo\nNCCL_SOCKET_IFNAME==lo' ]
 	NCCL_SOCKET_IFNAME=ib told --net-interface lo

@@ -34,7 +34,7 @@ port() {
 [3] 3 1 4 127.0.0.1" ]
 }
 
-@test "localhost:29400 without any option but --nnodes" {
+@test "nodes meet at localhost:29400 without any option but --nnodes" {
 	# the default port may be in use on this machine; then there is no test
 	if (exec 3<>/dev/tcp/127.0.0.1/29400) 2>/dev/null; then
 		skip "port 29400 is in use"
@@ -46,7 +46,7 @@ port() {
 	finish b
 }
 
-@test "node 0 stays for its server, which waits for a node that is stopped" {
+@test "node 0 stays for its server, which waits for a stopped node" {
 	local server
 	port
 	mkfifo go
@@ -74,7 +74,7 @@ port() {
 	finish b
 }
 
-@test "MASTER_ADDR and MASTER_PORT do not make one job of two of one node" {
+@test "MASTER_ADDR and MASTER_PORT do not join two jobs of one node" {
 	# which all workers of a ddprun are given
 	expect 0 ddprun --nproc-per-node 2 ddprun --nproc-per-node 2 \
 		sh -c 'echo of $WORLD_SIZE; exit 0'
@@ -83,7 +83,7 @@ port() {
 }
 
 # bats test_tags=etcd
-@test "different numbers of workers: ranks are prefix sums" {
+@test "with different numbers of workers, ranks are prefix sums" {
 	port
 	node a --nnodes 3 --node-rank 0 --nproc-per-node 1 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
 	node b --nnodes 3 --node-rank 1 --nproc-per-node 3 sh -c 'echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE'
@@ -99,7 +99,7 @@ port() {
 [5] 5 1 2" ]
 }
 
-@test "a client that comes before the host waits for it" {
+@test "a client that starts before the host waits for it" {
 	port
 	# no ddprun may host at this address: it is in use, by nobody who answers
 	first a --nnodes 2 true
@@ -144,7 +144,7 @@ port() {
 }
 
 # bats test_tags=etcd
-@test "a node is told to stop: the others end, too, and say who it was" {
+@test "a signal to one node ends the others, which name that node" {
 	port
 	node a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
 	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec tail -f /dev/null'
@@ -158,7 +158,7 @@ port() {
 }
 
 # bats test_tags=etcd
-@test "a node's ddprun is killed: the others end with 69" {
+@test "if a node's ddprun is killed, the others end with 69" {
 	port
 	first a --nnodes 2 --node-rank 0 sh -c 'echo up; exec tail -f /dev/null'
 	node b --nnodes 2 --node-rank 1 sh -c 'echo up; exec tail -f /dev/null'
@@ -201,7 +201,7 @@ server() {
 	finish server
 }
 
-@test "a last call of fifty days waits, and one of more does, too" {
+@test "a last call of fifty days waits, and one of more does as well" {
 	port # 2^32 ms and 104
 	node a --nnodes 1:2 --last-call-timeout 4294967.4 sh -c 'echo of $WORLD_SIZE'
 	await "$T/a.err" '1 of 1 to 2 nodes are there .*--last-call-timeout'
@@ -211,12 +211,12 @@ server() {
 	has "$out" 'of 2$'
 }
 
-@test "a lease that the wire has no room for is refused, not cut" {
+@test "a lease that does not fit the protocol is refused, not truncated" {
 	expect 77 ddprun --heartbeat-timeout 4294968 true
 	has "$err" 'to a day'
 }
 
-@test "the next job at the same endpoint waits while the last one's server ends" {
+@test "the next job at an endpoint waits while the previous job's server ends" {
 	port
 	mkfifo held ready
 	# node 0's ddprun stays for what its worker left behind
@@ -237,7 +237,7 @@ server() {
 }
 
 # bats test_tags=etcd
-@test "two nodes with the same --node-rank: the second is refused" {
+@test "the second of two nodes with the same --node-rank is refused" {
 	port
 	first a --nnodes 2 --node-rank 1 true
 	expect 77 ddprun --rdzv-endpoint "$meet" --nnodes 2 \
@@ -249,7 +249,7 @@ server() {
 }
 
 # bats test_tags=etcd
-@test "nodes that disagree about --nnodes" {
+@test "nodes with different --nnodes are refused" {
 	port
 	first a --nnodes 2 true
 	expect 77 ddprun --rdzv-endpoint "$meet" --nnodes 3 true
@@ -260,7 +260,7 @@ server() {
 }
 
 # bats test_tags=etcd
-@test "--rdzv-timeout: gives up and says who is missing" {
+@test "--rdzv-timeout ends the wait and names the missing node" {
 	port
 	expect 75 ddprun --rdzv-endpoint "$meet" --nnodes 2 \
 		--rdzv-timeout 2 true
@@ -268,7 +268,7 @@ server() {
 	nothing_left
 }
 
-@test "a host whose own name is 127.0.1.1 (Debian) listens for others, too" {
+@test "a host whose own name is 127.0.1.1 (Debian) also listens for others" {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	port
 	printf '127.0.0.1 localhost\n127.0.1.1 own-name\n' >hosts
@@ -283,7 +283,7 @@ server() {
 	[ "$out" = "[1] own-name" ]
 }
 
-@test "two jobs, each with an id of its own, meet at one server" {
+@test "two jobs, each with its own id, meet at one server" {
 	port
 	"$DDPRDZV" --listen "127.0.0.1:$port" 2>server.log 3>&- 4>&- &
 	local server=$! i
@@ -301,7 +301,7 @@ server() {
 	wait "$server" || true
 }
 
-@test "an id at one server is free again when its job has ended" {
+@test "an id is free again when its job has ended" {
 	server
 	node a --rdzv-id same sh -c 'exit 3'
 	finish a 3
@@ -325,7 +325,7 @@ server() {
 }
 
 # Of a kernel that has few ports to give: else it happens in one of 14,000 tries.
-@test "a node that waits for a server of its host is not given its port" {
+@test "a node that waits for a server on its host is not given its port" {
 	unshare -n true 2>/dev/null || skip "needs root for a network of its own"
 	mkfifo go
 	start job unshare -n bash -c 'ip link set lo up

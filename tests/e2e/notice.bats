@@ -47,7 +47,7 @@ early() {
 		sh -c 'kill -TERM $$; exec ddprun true'
 }
 
-@test "SIGTERM to a ddprun that has only begun hides no other node's exit code" {
+@test "SIGTERM to a ddprun that has just started hides no other node's exit code" {
 	# srun exits with the highest code of its tasks
 	early 2
 	finish early 1
@@ -55,7 +55,7 @@ early() {
 	finish early 143
 }
 
-@test "one of two ddpruns is told: who asks stops at one step everywhere, unsignalled" {
+@test "a notice to one of two ddpruns stops polling workers at one step, unsignalled" {
 	both --nproc-per-node 2 w_asks 0
 	up 2
 	signal b TERM
@@ -71,7 +71,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
-@test "who does not ask gets the signal, on all nodes; and each ddprun's first is the same" {
+@test "workers that do not poll get the signal on all nodes, and it is each ddprun's first" {
 	both --nproc-per-node 1 bash -c "$waits"
 	up 1
 	signal a TERM
@@ -101,7 +101,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
-@test "a third signal while they are being killed is not said again" {
+@test "a third signal while workers are being killed is not reported again" {
 	both --nproc-per-node 1 --shutdown-timeout 100 bash -c "$is_deaf"
 	up 1
 	signal b TERM
@@ -117,7 +117,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	nothing_left
 }
 
-@test "the end of the grace kills them, and who asked once and never again" {
+@test "the end of the grace kills workers, also those that polled once and never again" {
 	both --nproc-per-node 1 --shutdown-timeout 0.3 w_asks once
 	up 1
 	signal a TERM
@@ -127,7 +127,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" '^ddprun: killing 1 worker$'
 }
 
-@test "a crash after it was told is a failure with its page, and not restarted" {
+@test "a crash after the notice is a failure with its page, and not restarted" {
 	# one that no sanitizer takes for itself
 	both --nproc-per-node 1 --max-restarts 3 w_asks 143 1 24
 	up 1
@@ -158,7 +158,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" 'failed: rank 0 .* was killed by signal 15 \(SIGTERM\)'
 }
 
-@test "the rendezvous server outlives what Slurm signals to a whole step" {
+@test "the rendezvous server survives signals of Slurm to a whole step" {
 	local p server=
 	start job ddprun --nproc-per-node 1 bash -c "$waits"
 	await job.out '^\[0\] up'
@@ -174,7 +174,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	[ -z "$err" ]
 }
 
-@test "Slurm's SIGUSR1 is a warning for all: it never kills, a SIGTERM after it is the first" {
+@test "Slurm's SIGUSR1 warns all workers and never kills; a SIGTERM after it is the first" {
 	step 1000 --stop-before 0 --shutdown-timeout 100 bash -c "$waits"
 	await job.out '^\[0\] up'
 	await job.out '^\[1\] up'
@@ -201,7 +201,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	finish job 0
 }
 
-@test "the end of Slurm's time: who asks is told before it, others when it is said" {
+@test "polling workers are notified before the time limit, others on request" {
 	step 20 w_asks 0
 	finish job 143
 	has "$out" '^\[1\] told at'
@@ -251,7 +251,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	has "$err" "^ddprun: Slurm's job 12 has used up its time: it is requeued\$"
 }
 
-@test "without scontrol a job that cannot be requeued says what does it" {
+@test "without scontrol a job that cannot be requeued prints the command" {
 	step_path=$O:$O/tests step 20 --requeue-on timeout "$BASH" -c \
 		'trap "exit 0" TERM; echo up; eval "$IDLE"'
 	finish job 143

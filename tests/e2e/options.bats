@@ -18,7 +18,7 @@ make_script() {
 	EOF
 }
 
-@test "PET_ variables are the defaults and the command line wins" {
+@test "PET_ variables are the defaults and the command line takes precedence" {
 	export PET_NPROC_PER_NODE=2 PET_ROLE=from-env PET_MAX_RESTARTS=7
 	expect 0 ddprun sh -c 'echo $ROLE_NAME $WORLD_SIZE $TORCHELASTIC_MAX_RESTARTS'
 	[ "$(lines)" = $'from-env 2 7\nfrom-env 2 7' ]
@@ -27,7 +27,7 @@ make_script() {
 	[ "$(lines)" = 'mine 1 3' ]
 }
 
-@test "abbreviations and both spellings, under torchrun's own name" {
+@test "abbreviations and both spellings work, also under torchrun's name" {
 	ln -s "$DDPRUN" torchrun
 	expect 0 ./torchrun --nproc 2 --rdzv_i=7 --max-restart=1 --standal \
 		sh -c 'echo $WORLD_SIZE $TORCHELASTIC_MAX_RESTARTS'
@@ -36,14 +36,14 @@ make_script() {
 	has "$err" 'option --rdzv is ambiguous: --rdzv-'
 }
 
-@test "all from the program on is the program's" {
+@test "everything from the program on belongs to the program" {
 	expect 0 ddprun -- echo --help -- --nnodes 2
 	[ "$(lines)" = '--help -- --nnodes 2' ]
 	expect 0 ddprun echo -m --nnodes=9
 	[ "$(lines)" = '-m --nnodes=9' ]
 }
 
-@test "the local rank in arguments" {
+@test "the local rank is replaced in arguments" {
 	expect 0 ddprun --nproc-per-node 2 echo 'a${local_rank}b' '$local_rank' \
 		'$$' '${rank}' '$local_ranks'
 	[ "$(lines)" = $'a0b 0 $$ ${rank} $local_ranks\na1b 1 $$ ${rank} $local_ranks' ]
@@ -54,14 +54,14 @@ make_script() {
 	[ "$(lines)" = yes ]
 }
 
-@test "a role, its ranks and the signals" {
+@test "a role, its ranks and the signals reach the workers" {
 	expect 0 ddprun --nproc-per-node 2 --role trainer \
 		--signals-to-handle SIGTERM,SIGINT sh -c \
 		'echo $ROLE_NAME $ROLE_RANK $ROLE_WORLD_SIZE $TORCHELASTIC_SIGNALS_TO_HANDLE'
 	[ "$(lines)" = $'trainer 0 2 SIGTERM,SIGINT\ntrainer 1 2 SIGTERM,SIGINT' ]
 }
 
-@test "--virtual-local-rank" {
+@test "--virtual-local-rank gives each worker one GPU and LOCAL_RANK 0" {
 	local show='echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $CUDA_VISIBLE_DEVICES'
 	CUDA_VISIBLE_DEVICES=5,GPU-a,3 expect 0 ddprun --nproc-per-node 2 \
 		--virtual-local-rank sh -c "$show"
@@ -71,7 +71,7 @@ make_script() {
 	[ "$(lines)" = $'0 0 2 0\n1 0 2 1' ]
 }
 
-@test "--gpus-per-proc" {
+@test "--gpus-per-proc gives each worker its GPUs" {
 	local show='echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES'
 	export CUDA_VISIBLE_DEVICES=7,6,5,4
 	expect 0 ddprun --nproc-per-node 2 --gpus-per-proc 2 sh -c "$show"
@@ -84,7 +84,7 @@ make_script() {
 	[ "$(lines)" = $'0 7,6,5,4\n1 7,6,5,4' ]
 }
 
-@test "a script, a module, and --run-path" {
+@test "a script, a module, and --run-path start Python" {
 	need_python
 	mkdir pkg
 	touch pkg/__init__.py
@@ -103,7 +103,7 @@ make_script() {
 	has "$err" "cannot run './plain': .*\(--run-path for a Python script\)"
 }
 
-@test "torch.distributed.launch's way" {
+@test "--legacy-launch works as torch.distributed.launch" {
 	need_python
 	make_script train.py
 	expect 0 ddprun --legacy-launch --nproc-per-node 2 train.py --x
@@ -112,7 +112,7 @@ make_script() {
 	[ "$(lines)" = "train.py ['--x']" ]
 }
 
-@test "what has no meaning without Python is taken where it is harmless" {
+@test "options without meaning outside Python are accepted where harmless" {
 	expect 0 ddprun --start-method forkserver --event-log-handler console \
 		--logs-specs default --monitor-interval 5 \
 		--rdzv-conf timeout=900,close_timeout=30,read_timeout=60,store_type=tcp \
@@ -121,7 +121,7 @@ make_script() {
 	[ -z "$err" ]
 }
 
-@test "--rdzv-conf is_host=0 leaves the server to another" {
+@test "--rdzv-conf is_host=0 leaves the server to another node" {
 	# where nobody else takes the port meanwhile
 	local at=127.36.0.1
 	start server ddprdzv --listen $at:0

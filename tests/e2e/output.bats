@@ -28,7 +28,7 @@ whole() {
 		}'
 }
 
-@test "8 workers x 10000 lines: whole, prefixed, in order, on both streams" {
+@test "8 workers x 10000 lines arrive whole, prefixed, in order, on both streams" {
 	ddprun --nproc-per-node 8 w_lines 10000 >all.out 2>all.err 3>&- 4>&-
 	whole 10000 <all.out
 	whole 10000 <all.err
@@ -73,7 +73,7 @@ whole() {
 	has "$(<first)" '^\[[01]\] '
 }
 
-@test "a last line without its newline is shown whole" {
+@test "a last line without its newline is shown completely" {
 	expect 0 ddprun sh -c 'printf "one\ntwo"; printf "err" >&2'
 	[ "$out" = "[0] one
 [0] two" ]
@@ -89,7 +89,7 @@ whole() {
 	[ "$(tr -cd y <<<"$out" | wc -c)" = 204800 ]
 }
 
-@test "\\r passes as it is when stdout is no terminal" {
+@test "\\r passes unchanged when stdout is no terminal" {
 	expect 0 ddprun printf '10 %%\r20 %%\rdone\n'
 	[ "$out" = "[0] 10 %"$'\r'"20 %"$'\r'"done" ]
 }
@@ -119,7 +119,7 @@ whole() {
 	lacks "$(sed 's/.*\x1b\[K//' seen)" '^\[0\] 10 %'
 }
 
-@test "what is written after the worker's end by a child of its is shown" {
+@test "output of a worker's child after the worker's end is shown" {
 	mkfifo go.0 go.1
 	start job ddprun --nproc-per-node 2 sh -c '
 		[ $RANK = 0 ] || { read _ <'"$T"'/go.1; exit; }
@@ -131,7 +131,7 @@ whole() {
 	finish job
 }
 
-@test "everything is out before ddprun returns, also on failure" {
+@test "all output is written before ddprun returns, also on failure" {
 	expect 3 ddprun --nproc-per-node 4 sh -c \
 		'seq 20000; seq 1000 >&2; [ $RANK != 0 ] || exit 3; exec sleep 1000'
 	[ "$(grep -c '^\[0\]' <<<"$out")" = 20000 ]
@@ -139,7 +139,7 @@ whole() {
 	[ "$(tail -n 1 <<<"$err" | cut -c1-5)" = "+----" ]
 }
 
-@test "a full disk under stdout is told once on stderr, and ends no job" {
+@test "a full disk under stdout is reported once on stderr, and ends no job" {
 	start job bash -c 'exec ddprun --nproc-per-node 2 sh -c \
 		"echo one; echo two" >/dev/full'
 	finish job 0

@@ -52,7 +52,7 @@ two_cpus() {
 	done
 }
 
-@test "only CPUs that ddprun itself may use are given" {
+@test "only CPUs that ddprun itself may use are assigned" {
 	two_cpus
 	local last=$(sed -n 's/^Cpus_allowed_list:.*[^0-9]//p' /proc/self/status)
 	local mode
@@ -71,7 +71,7 @@ two_cpus() {
 	[ ! -e started ]
 }
 
-@test "after a restart workers are where they were" {
+@test "after a restart workers run where they ran before" {
 	two_cpus
 	local i plan
 	expect 0 ddprun --dry-run --nproc-per-node 2 --cpu-bind cores true
@@ -85,7 +85,7 @@ two_cpus() {
 	done
 }
 
-@test "hwloc is looked up only when it is needed, and missed by name" {
+@test "hwloc is only loaded when it is needed, and named when it is missing" {
 	expect 0 env LD_DEBUG=files LD_DEBUG_OUTPUT="$T/ld" ddprun true
 	cat ld.* | grep -q libc.so
 	lacks "$(cat ld.*)" hwloc
@@ -131,7 +131,7 @@ two_cpus() {
 	[ ! -e started ]
 }
 
-@test "a dry run starts nothing, makes nothing, and can be pasted" {
+@test "a dry run starts and creates nothing, and its output can be pasted" {
 	expect 0 ddprun --dry-run --nproc-per-node 2 --log-dir "$T/logs" \
 		sh -c 'echo "it'\''s" $1 >$2; touch "$T/started"' sh 'a  *b' \
 		"$T/a file"
@@ -171,7 +171,7 @@ two_cpus() {
 	[ "$(comm -23 had have)" = DDP_TERMINAL ]
 }
 
-@test "another machine's CPUs can be looked at, and not bound to" {
+@test "another machine's CPUs can be inspected, but not bound to" {
 	export HWLOC_SYNTHETIC='package:2 [numa] l3:2 core:4 pu:2'
 	expect 0 ddprun --dry-run --nproc-per-node 4 --cpu-bind exclusive true
 	[ "$(planned "$out" 2 cpus)" = 16-23 ]
@@ -194,7 +194,7 @@ two_cpus() {
 	lacks "$out" '^  added    (RANK|WORLD_SIZE|MASTER_ADDR)='
 }
 
-@test "the GPUs that a worker sees" {
+@test "a dry run shows the GPUs that a worker sees" {
 	expect 0 env CUDA_VISIBLE_DEVICES=3,5 ddprun --dry-run true
 	[ "$(planned "$out" 0 gpus)" = 3,5 ]
 	expect 0 env CUDA_VISIBLE_DEVICES= ddprun --dry-run true
@@ -210,7 +210,7 @@ two_cpus() {
 	planned "$out" 1 added | grep -qx LOCAL_RANK=0
 }
 
-@test "with NVIDIA's GPUs, workers are on the NUMA nodes of theirs" {
+@test "with NVIDIA's GPUs, workers are on the NUMA nodes of their GPUs" {
 	unset CUDA_VISIBLE_DEVICES
 	command -v nvidia-smi >/dev/null || skip "no NVIDIA driver here"
 	local buses bus node i=0
@@ -227,7 +227,7 @@ two_cpus() {
 	done
 }
 
-@test "where each worker's output would go" {
+@test "a dry run shows where each worker's output would go" {
 	expect 0 ddprun --dry-run --nproc-per-node 3 --log-dir "$T/logs" \
 		--rdzv-id j --redirects 1:1,2:3 --tee 0:2 \
 		--local-ranks-filter 0,1 true
@@ -264,7 +264,7 @@ two_cpus() {
 [1] yes" ]
 }
 
-@test "a wrapper's words are a shell's, and nothing in them is expanded" {
+@test "a wrapper is split as a shell does, and nothing in it is expanded" {
 	expect 0 ddprun --wrap "sh -c 'echo \"\$1|\$2\"; shift; exec \"\$@\"' \
 		sh a\ b\"\$HOME\"" echo 'one  two'
 	[ "$out" = '[0] a b$HOME|'"$(type -P echo)"'
@@ -296,7 +296,7 @@ two_cpus() {
 	has "$out" "^  argv     env 'A=1' /.*python3 -u hello.py$"
 }
 
-@test "under gdb and valgrind" {
+@test "workers run under gdb and valgrind" {
 	local some=
 	if command -v gdb >/dev/null &&
 		gdb -nx -batch -ex run --args true >/dev/null 2>&1; then

@@ -40,7 +40,7 @@ shape() {
 	[ "$(shape one.png)" = "900 1200" ]
 }
 
-@test "what a run has not is not drawn" {
+@test "panels without values are omitted" {
 	run_of run 8
 	grep '"step"' run/metrics.jsonl >steps
 	# a torn line, a loss that is none
@@ -51,7 +51,7 @@ shape() {
 	[ -z "$err" ]
 }
 
-@test "what cannot be drawn is said, and no file is left" {
+@test "a plot that fails is an error, and leaves no file" {
 	expect 2 ddp-plot
 	has "$err" '^ddp-plot: error: no run to draw'
 	expect 2 ddp-plot --bogus x

@@ -14,7 +14,7 @@ server_of() {
 	pgrep -P "$1" ddprdzv
 }
 
-@test "port 0: the node that hosts says which it is, and the others take it" {
+@test "port 0: the hosting node prints the port, and the others use it" {
 	local at
 	for at in 127.0.0.1:0 localhost:0 '[::1]:0'; do
 		start a ddprun --nnodes 2 --node-rank 0 --rdzv-endpoint "$at" \
@@ -36,7 +36,7 @@ server_of() {
 	finish a 143
 }
 
-@test "port 0 of one node needs no line" {
+@test "port 0 with one node prints no line" {
 	expect 0 ddprun --rdzv-endpoint localhost:0 sh -c 'echo $MASTER_ADDR'
 	[ "$out" = '[0] 127.0.0.1' ]
 	[ -z "$err" ]
@@ -44,7 +44,7 @@ server_of() {
 	[ "$out" = '[0] answered' ]
 }
 
-@test "a port that is bound and not listened at is an error at once" {
+@test "a port that is bound but not listening is an error at once" {
 	start holder python3 -c 'import socket, time
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
@@ -60,7 +60,7 @@ time.sleep(1000)'
 	[ "$err" = "ddprun: error: the port of the rendezvous 192.0.2.1:0 is 0, which is a free one of that host's: start ddprun there first, and here with the port that it says" ]
 }
 
-@test "ddprdzv says which port 0 has become, the same at all addresses of a name" {
+@test "ddprdzv prints what port 0 has become, the same at all addresses of a name" {
 	local port
 	grep -qs . /proc/net/if_inet6 || skip "no IPv6 here"
 	unshare -m mount --bind /etc/hosts /etc/hosts 2>where ||
@@ -77,7 +77,7 @@ time.sleep(1000)'
 	finish server
 }
 
-@test "over ssh the endpoint is the first host's own, and the way to say it is told" {
+@test "over ssh the endpoint is the first host's own, and an error says how to set it" {
 	local args
 	for args in '--rdzv-endpoint h1:0' '--rdzv-endpoint h1:29400'; do
 		expect 2 ddprun -H h1,h2 $args true
@@ -85,7 +85,7 @@ time.sleep(1000)'
 	done
 }
 
-@test "a job of one node listens at loopback alone" {
+@test "a job of one node only listens on loopback" {
 	local server
 	mkfifo go
 	start job ddprun sh -c 'echo here; read _ <go'
@@ -96,7 +96,7 @@ time.sleep(1000)'
 	finish job
 }
 
-@test "--interface is the address of one, by its name, its beginning or its network" {
+@test "--interface selects an address by name, prefix or network" {
 	local at
 	for at in lo l 127.0.0.0/8; do
 		expect 0 ddprun --interface $at sh -c 'echo $MASTER_ADDR'

@@ -33,7 +33,7 @@ read_to() {
 	return 1
 }
 
-@test "SIGTERM within an epoch: the state is kept, exit 143, and it goes on exactly" {
+@test "SIGTERM within an epoch saves the state, exits with 143, and resumes exactly" {
 	local common='--data data --epochs 20 --eval-every 0'
 	t_idx data 20000 100
 	expect 0 mnist_mlp $common --log-dir one --checkpoint one.ckpt
@@ -60,7 +60,7 @@ read_to() {
 	cmp one.ckpt two.ckpt
 }
 
-@test "SIGTERM to ddprun, or to one rank: all stop at one step, exit 143" {
+@test "SIGTERM to ddprun, or to one rank, stops all at one step with 143" {
 	local common='--data data --epochs 100000 --checkpoint c.ckpt' to
 	for to in ddprun rank1; do
 		start job "$DDPRUN" --standalone --nproc-per-node 2 \
@@ -86,7 +86,7 @@ read_to() {
 	run ! grep 'asked to stop' <<<"$out"
 }
 
-@test "a full disk under a checkpoint: training goes on, and the old one stays" {
+@test "with a full disk under a checkpoint, training continues and the old one stays" {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	mkdir small
 	cat >full.sh <<'SH'
@@ -116,7 +116,7 @@ SH
 	cmp <(losses log.1) <(losses log.3)
 }
 
-@test "a full disk under the log is a warning, once an epoch at most" {
+@test "a full disk under the log is a warning, at most once per epoch" {
 	[ -w /dev/full ] || skip "no /dev/full here"
 	mkdir log
 	ln -s /dev/full log/metrics.jsonl
@@ -126,7 +126,7 @@ SH
 	[ "$(wc -l <<<"$err")" -le 3 ]
 }
 
-@test "a loss that is no number: the step and the first layer, from one rank" {
+@test "a loss that is not a number names the step and the first layer, on one rank" {
 	local n
 	# weights of 784-50-10, all 0.01; one of the second layer is NaN
 	head -c 159040 /dev/zero | sed 's/\x0\x0\x0\x0/\x0a\xd7\x23\x3c/g' >weights
@@ -143,7 +143,7 @@ SH
 	has "$err" 'the loss is (inf|-?nan) at step [2-9]: training has come apart, (first in the weights|in the loss itself)'
 }
 
-@test "a GPU asked for and absent: said before anything starts" {
+@test "a GPU that is requested but absent is an error before anything starts" {
 	DDP_CUDA_OPS=$T/none.so expect 2 mnist_mlp --data data --device cuda
 	has "$err" '^mnist_mlp: .*(cuda|CUDA)'
 	[ -z "$out" ]

@@ -10,7 +10,7 @@ setup() {
 
 script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 
-@test "a DDP script on gloo, --standalone" {
+@test "a DDP script runs on gloo with --standalone" {
 	expect 0 ddprun --standalone --nproc-per-node 2 "$script" snapshot 3
 	has "$out" '^\[0\] start: rank 0 of 2 at epoch 0 '
 	has "$out" '^\[0\] epoch 3: '
@@ -18,7 +18,7 @@ script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 	has "$out" '^\[1\] rank 1 of 2: ok$'
 }
 
-@test "torchrun's own questions are answered: is it elastic, which run" {
+@test "torchrun's query functions report elastic and the run's id" {
 	cat >ask.py <<-'EOF2'
 		import os
 		import torch.distributed as dist
@@ -31,7 +31,7 @@ script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 	[ "$out" = '[0] True me 0 3' ]
 }
 
-@test "a worker is killed: all start again, from the snapshot" {
+@test "when a worker is killed, all restart from the snapshot" {
 	local pid_of_1
 	start job ddprun --standalone --nproc-per-node 2 --max-restarts 1 \
 		"$script" "$T/snapshot" 2 "$T/stop"
@@ -48,7 +48,7 @@ script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 
 store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 
-@test "PyTorch's store, call by call: ddprun's server is it" {
+@test "ddprun's server is PyTorch's store, call by call" {
 	expect 0 ddprun --standalone --nproc-per-node 2 "$store"
 	has "$out" '^\[0\] rank 0: store ok, '
 	has "$out" '^\[1\] rank 1: store ok, '
@@ -68,7 +68,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	has "$out" '^\[1\] rank 1: store ok, '
 }
 
-@test "what speaks no protocol of PyTorch's is closed, and it is said" {
+@test "connections that do not speak PyTorch's protocol are closed, and logged" {
 	expect 0 ddprun --standalone bash -c '
 		exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT || exit 9
 		printf "GET / HTTP/1.1\r\n\r\n" >&3
@@ -77,7 +77,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 }
 
 # Its clients cannot come again by themselves, and say so.
-@test "the server's death: who has met goes on, who connects anew finds all keys" {
+@test "after the server's death, old connections go on and new ones find all keys" {
 	local child
 	mkfifo go.0 go.1
 	start job ddprun --standalone --nproc-per-node 2 \
@@ -96,7 +96,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	has "$out" '^\[1\] rank 1: ok$'
 }
 
-@test "a rank that waits in PyTorch's store for one that has not come: it is said" {
+@test "a rank that waits in PyTorch's store for a missing one is reported" {
 	cat >hangs.py <<-'EOF2'
 		import datetime, os, sys
 		import torch.distributed as dist

@@ -27,20 +27,20 @@ disagree() {
 	done
 }
 
-@test "and over shared memory and TCP at once" {
+@test "gradients are the same over shared memory and TCP at once" {
 	export DDP_TEST_HOSTS=2
 	agrees 2
 	agrees 4
 	DDP_TEST_HOSTS=3i agrees 4
 }
 
-@test "and with a progress thread" {
+@test "gradients are the same with a progress thread" {
 	agrees 1 progress
 	agrees 3 progress
 	DDP_TEST_HOSTS=2 agrees 4 progress
 }
 
-@test "a rank that dies in a step is an error of the others', and no hang" {
+@test "a rank that dies in a step is an error of the others, and no hang" {
 	local mode
 	for mode in '' progress; do
 		expect 137 "${deaf[@]}" ddprun \
@@ -50,7 +50,7 @@ disagree() {
 	done
 }
 
-@test "ranks that made different reducers are told what differs, and where" {
+@test "ranks with different reducers learn what differs, and where" {
 	local host
 	host=$(hostname)
 	disagree n "rank [0-2]: -20001: ddp_reducer_new: parameters: 6 on rank 0 on $host, 5 on rank 1 on $host; all"
@@ -64,7 +64,7 @@ disagree() {
 }
 
 # Averages of 1 to 4 ranks' small integers are exact but for thirds.
-@test "gradients that lie apart are averaged as those of an arena" {
+@test "gradients in separate buffers are averaged as those in one arena" {
 	local n
 	expect 0 c_reducer_spans
 	for n in 1 2 4; do

@@ -39,7 +39,7 @@ end() {
 	finish agent 137
 }
 
-@test "a relay that passes the proof on can read nothing that a worker stores" {
+@test "a relay that passes the proof on cannot read what a worker stores" {
 	agent 1
 	relay
 	expect 0 rdzv_client do "$at" j 0 0 set the-key the-secret-value \
@@ -51,7 +51,7 @@ end() {
 	end
 }
 
-@test "a relay that passes the proof on can read nothing that follows" {
+@test "a relay that passes the proof on cannot read anything that follows" {
 	relay
 	start a ddprun --nnodes 2 --rdzv-endpoint "$at" --local-addr 127.0.0.7 \
 		true
@@ -75,7 +75,7 @@ found() {
 	finish relay 137
 }
 
-@test "what is done to a worker's requests is found, named, and changes nothing" {
+@test "tampering with a worker's requests is detected, named, and changes nothing" {
 	agent 1
 	local act n=0
 	for act in flip plain; do
@@ -90,7 +90,7 @@ found() {
 	finish agent 137
 }
 
-@test "what is done to the answers is found, and changes nothing" {
+@test "tampering with the replies is detected, and changes nothing" {
 	agent 1
 	local act
 	for act in flip replay plain truncate; do
@@ -100,7 +100,7 @@ found() {
 	finish agent 137
 }
 
-@test "where it never ends the worker says so, and does not wait for ever" {
+@test "if tampering never ends, the worker reports it and does not wait for ever" {
 	agent 1
 	relay flip down 0 always
 	DDP_RECONNECT_TIMEOUT=1500 expect 1 rdzv_client do "$at" j 0 0 \
@@ -121,7 +121,7 @@ node() {
 		sh -c 'read -r _ <>"$1"' sh "$T/never"
 }
 
-@test "a job whose agent's records are changed ends, and says why on both nodes" {
+@test "a job whose agent's records are changed ends, with the reason on both nodes" {
 	local act way
 	mkfifo never
 	for act in flip:up flip:down drop:up drop:down replay:up reorder:down; do
@@ -144,7 +144,7 @@ node() {
 	done
 }
 
-@test "a client and a server of two versions each name both, and what to install" {
+@test "a client and a server of different versions name both, and what to install" {
 	exec 5<>"/dev/tcp/${server%:*}/${server##*:}"
 	printf 'DDPR\x03\0\0\0' >&5
 	await "$T/server.err" 'version 3'

@@ -51,7 +51,7 @@ rest() {
 preface='DDPR\x04\0\0\0'
 greeting=4444505204020000
 
-@test "requests of two workers on one store" {
+@test "requests of two workers share one store" {
 	server
 	one_node 2
 	run worker 0 0 set k v get k get nope add n 5 add n -7 cas k v w \
@@ -63,7 +63,7 @@ greeting=4444505204020000
 	[ "${lines[*]}" = "1 'abcd' 1 '-2'" ]
 }
 
-@test "a wait ends with the key, or says which is missing" {
+@test "a wait ends with the key, or names the missing one" {
 	server
 	one_node 2
 	start waiter rdzv_client do "$at" j 0 1 set ready 1 wait 60000 later \
@@ -80,7 +80,7 @@ greeting=4444505204020000
 	[[ $output == "error: waited "*" s for 1 of 2 ranks at gather 'g': rank 1 (h1, not connected)" ]]
 }
 
-@test "a share is a gather; where nobody passes it on the server gives all of it" {
+@test "a share works like a gather; if nobody relays it, the server sends all of it" {
 	server
 	one_node 3
 	start g rdzv_client do "$at" j 0 1 gather g 3 60000 b whole 3
@@ -103,7 +103,7 @@ greeting=4444505204020000
 	[[ $output == *"SHARE: half an offer to pass the list on"* ]]
 }
 
-@test "many workers at once" {
+@test "many workers at once are served" {
 	server
 	one_node 48
 	local i
@@ -118,7 +118,7 @@ greeting=4444505204020000
 	done
 }
 
-@test "values up to 8 MiB; one byte more closes" {
+@test "values up to 8 MiB are stored; one byte more closes the connection" {
 	server
 	one_node 1
 	[ "$(worker 0 0 big k 8388608 big k 1000000 big k 0)" = \
@@ -138,7 +138,7 @@ greeting=4444505204020000
 	done
 }
 
-@test "a worker that dies in a barrier is taken out of it" {
+@test "a worker that dies in a barrier is removed from it" {
 	server
 	one_node 3
 	start dying rdzv_client do "$at" j 0 0 set here 1 barrier b 2 60000
@@ -151,7 +151,7 @@ greeting=4444505204020000
 	finish first
 }
 
-@test "who reads nothing is closed, and others are served" {
+@test "a client that reads nothing is closed, and others are served" {
 	server
 	one_node 2
 	worker 0 0 big k 8000000
@@ -175,7 +175,7 @@ greeting=4444505204020000
 	has "$out$err" 'node 1 \(h2\) was lost: not heard from for 1.0 s'
 }
 
-@test "an exit fails the gather that misses it, is a fate, ends the round" {
+@test "an exit fails the gather that misses it, is a fate, and ends the round" {
 	local killed='rank 2 (local rank 2) on h1, pid 4711, was killed by signal 9 (SIGKILL)'
 	server
 	one_node 3
@@ -195,7 +195,7 @@ greeting=4444505204020000
 	has "$out" '^END round 0 verdict 1 exit_code 137 left 0 rank 2: rank 2 '
 }
 
-@test "exit 0 without the gather is told to those who wait in it" {
+@test "exit 0 without the gather fails it for the waiting ranks" {
 	server
 	one_node 2
 	start g rdzv_client do "$at" j 0 0 set g 1 gather all 2 60000 x
@@ -205,7 +205,7 @@ greeting=4444505204020000
 	[ "${out%" before it came to 'all'"}" = "error: rank 1 (local rank 1) on h1, pid 4711, exited with code 0" ]
 }
 
-@test "a restart has a keyspace of its own, and no worker of the old round" {
+@test "a restart has its own keyspace, and no worker of the old round" {
 	server
 	one_node 2 1
 	worker 0 0 set k old
@@ -224,7 +224,7 @@ greeting=4444505204020000
 	has "$out" '^END round 1 verdict 0 .*: all 2 workers exited with code 0$'
 }
 
-@test "a worker that comes when its job is gone is told how it ended" {
+@test "a worker that connects after its job learns how the job ended" {
 	server
 	one_node 2
 	say h1 "exit 1 3"
@@ -235,7 +235,7 @@ greeting=4444505204020000
 	has "$output" "round 1 of job 'j' is over: the job is not on this server"
 }
 
-@test "two nodes: ranks, then one is lost" {
+@test "two nodes get ranks, then one is lost" {
 	server
 	node h1 2 2
 	await "$T/h1.out" '^STATE 1 of 2'
@@ -248,7 +248,7 @@ greeting=4444505204020000
 	has "$out" 'rank -1: node 0 \(h2\) was lost: its connection '
 }
 
-@test "what an agent said before it closed counts: the exit, not the loss" {
+@test "an exit that an agent sent before it closed counts, not the loss" {
 	server
 	local i
 	for i in {1..10}; do
@@ -264,7 +264,7 @@ greeting=4444505204020000
 	done
 }
 
-@test "a node told to stop ends the job for all" {
+@test "a node that stops on a signal ends the job for all" {
 	server
 	node h1 1 2
 	node h2 1 2
@@ -275,7 +275,7 @@ greeting=4444505204020000
 	has "$out" 'verdict 3 .*: node [01] \(h1\) was told to stop by SIGINT$'
 }
 
-@test "a node that goes while the others gather frees its place" {
+@test "a node that leaves while the others gather frees its place" {
 	server
 	node h1 1 2 1
 	await "$T/h1.out" '^STATE 1 of 2 node 0'
@@ -287,7 +287,7 @@ greeting=4444505204020000
 	await "$T/h3.out" '^START .* node 0 of 2'
 }
 
-@test "refused: a rank twice, another size" {
+@test "a duplicate rank and a different size are refused" {
 	server
 	node h1 1 2 1
 	await "$T/h1.out" '^STATE'
@@ -309,7 +309,7 @@ greeting=4444505204020000
 	has "$(<"$T/h1.out")" '^START round [01] attempt 0'
 }
 
-@test "an agent that is silent is lost, one that pings is not" {
+@test "a silent agent is lost, one that pings is not" {
 	# long enough for who pings to be in time on a loaded machine
 	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 3
 	await "$T/server.err" 'listening on'
@@ -328,7 +328,7 @@ greeting=4444505204020000
 	has "$out" '^error: this node was not heard from for 3.0 s; was it stopped, or its network down'
 }
 
-@test "garbage and other protocols are closed without a word" {
+@test "garbage and other protocols are closed without a reply" {
 	server
 	one_node 1
 	local bytes
@@ -350,7 +350,7 @@ error_of() {
 	echo "${told%$'\n'closed}"
 }
 
-@test "frames that cannot be are told why, then closed" {
+@test "invalid frames get an error, then a close" {
 	server
 	one_node 1
 	[ "$(error_of 01000001)" = \
@@ -366,7 +366,7 @@ error_of() {
 	[ "$(worker 0 0 add n 1)" = 1 ]
 }
 
-@test "who breaks the protocol before its proof hears nothing but the greeting" {
+@test "a client that violates the protocol before its proof gets only the greeting" {
 	server
 	one_node 1
 	local bytes
@@ -403,7 +403,7 @@ error_of() {
 	has "$out" 'for 1 of 1 key that nobody has set: '
 }
 
-@test "half a frame after HELLO holds up nobody" {
+@test "half a frame after HELLO delays nobody else" {
 	server
 	one_node 1
 	start half rdzv_client raw "$at" j 0 0 000010000a0000000200000001
@@ -413,7 +413,7 @@ error_of() {
 	finish half 137
 }
 
-@test "SIGTERM tells the agents and ends the server" {
+@test "SIGTERM notifies the agents and ends the server" {
 	server
 	one_node 1
 	start w rdzv_client do "$at" j 0 0 set here 1 wait 60000 never
@@ -426,7 +426,7 @@ error_of() {
 	finish server
 }
 
-@test "a server that stops does not wait for who does not go" {
+@test "a server that stops does not wait for clients that stay" {
 	server
 	one_node 1
 	start w rdzv_client do "$at" j 0 0 set here 1 wait 60000 never
@@ -441,7 +441,7 @@ error_of() {
 	finish w 1
 }
 
-@test "started by ddprun: prints nothing, goes when its parent's pipe closes" {
+@test "a server with a parent prints nothing, and ends when the parent's pipe closes" {
 	mkfifo pipe
 	start server bash -c 'exec ddprdzv --listen 127.0.0.1:0 \
 		--parent-fd 7 7<"$0"' "$T/pipe"
@@ -477,7 +477,7 @@ own_server() {
 }
 
 # 33 bytes that name no way to prove anything
-@test "the node of a server has gone: what runs ends, and what comes late, too" {
+@test "when the server's node has left, running and late nodes end" {
 	own_server
 	node h1 1 2
 	node h2 1 2
@@ -494,7 +494,7 @@ own_server() {
 	finish server
 }
 
-@test "the node of a server has gone before the others came: they are told" {
+@test "when the server's node leaves before the others join, they are notified" {
 	own_server
 	head -c 33 /dev/zero >&8
 	node h2 1 2
@@ -504,7 +504,7 @@ own_server() {
 	finish server
 }
 
-@test "bad options: one line, exit status 2" {
+@test "bad options are one line and exit status 2" {
 	expect 2 ddprdzv
 	has "$err" 'say where to listen: --listen HOST:PORT'
 	expect 2 ddprdzv --listen 127.0.0.1:99999

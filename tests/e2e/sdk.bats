@@ -19,7 +19,7 @@ fault() {
 	end_fault fault "$5"
 }
 
-@test "small broadcasts are right where some ranks block and others do not" {
+@test "small broadcasts are correct if some ranks block and others do not" {
 	local n
 	for n in 1 2 3; do
 		expect 0 ddprun --standalone --nproc-per-node "$n" c_broadcast_ways
@@ -65,14 +65,14 @@ fault() {
 	[ "$(sort <<<"$out")" = "$(grep -E '^\[[01]\]' "$root/docs/ddp.3")" ]
 }
 
-@test "without a launcher: a world of one" {
+@test "without a launcher a program is a world of one" {
 	expect 0 c_init
 	[ "$out" = "rank 0 of 1, local 0 of 1, node 0 of 1, attempt 0, backend cpu, leader 0" ]
 	expect 0 c_collectives 40000
 	expect 0 c_store
 }
 
-@test "every collective, type, operation and count on one host" {
+@test "every collective, type, operation and count works on one host" {
 	local n
 	ranks_ok 2 c_collectives
 	for n in 1 3 4 7; do
@@ -80,7 +80,7 @@ fault() {
 	done
 }
 
-@test "every collective between hosts, and over shared memory and TCP at once" {
+@test "every collective works between hosts, and over shared memory and TCP at once" {
 	local hosts
 	for hosts in 2 3 7; do
 		DDP_TEST_HOSTS=$hosts ranks_ok 3 c_collectives 1000
@@ -89,7 +89,7 @@ fault() {
 	DDP_TEST_HOSTS=2 ranks_ok 4 c_collectives
 }
 
-@test "halves of any size are averaged as near as ddp.h says, and none overflows" {
+@test "halves of any size are averaged as exactly as ddp.h says, and none overflows" {
 	local hosts
 	ranks_ok 4 c_halves
 	for hosts in 2 2i 3 5 7; do
@@ -97,7 +97,7 @@ fault() {
 	done
 }
 
-@test "every collective where the hosts' ranks interleave" {
+@test "every collective works when the hosts' ranks interleave" {
 	DDP_TEST_HOSTS=2i ranks_ok 5 c_collectives 1000
 	DDP_TEST_HOSTS=3i ranks_ok 7 c_collectives 3
 }
@@ -110,7 +110,7 @@ fault() {
 		exec c_collectives 1000'
 }
 
-@test "no room for shared memory: ranks use TCP, and can say why" {
+@test "without room for shared memory, ranks use TCP, and can report why" {
 	ranks_ok 2 sh -c 'ulimit -f 1000; exec c_collectives 40000'
 	expect 0 ddprun --standalone --nproc-per-node 2 \
 		sh -c 'ulimit -f 1000; exec c_init'
@@ -136,14 +136,14 @@ fault() {
 	[ "$(grep -c ': ok$' <<<"$out")" = 2 ]
 }
 
-@test "the store: alone, one rank, four ranks" {
+@test "the store works alone, with one rank, with four ranks" {
 	ranks_ok 1 c_store
 	ranks_ok 4 c_store
 	ranks_ok 1 c_store thread
 	ranks_ok 3 c_store thread
 }
 
-@test "a rank that ends before ddp_init: the others are told who and how" {
+@test "a rank that ends before ddp_init is named to the others, with how" {
 	fault exit 1 3 0 1
 	# whoever waits is told at once; who comes later finds the round over
 	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it came"
@@ -151,7 +151,7 @@ fault() {
 	has "$out" "^\[[01]\] rank [01]: -2000[47] .*: rank 2 \(local rank 2\) on .*, pid [0-9]+, exited with code 3"
 }
 
-@test "a rank killed in the midst of all_reduce is named, on one host" {
+@test "a rank killed during all_reduce is named, on one host" {
 	local r
 	fault kill 1 3 0 137
 	for r in 0 2; do
@@ -159,7 +159,7 @@ fault() {
 	done
 }
 
-@test "a rank killed in the midst of all_reduce is named, between hosts" {
+@test "a rank killed during all_reduce is named, between hosts" {
 	local r
 	DDP_TEST_HOSTS=4 fault kill 1 4 0 137
 	for r in 0 2 3; do
@@ -172,7 +172,7 @@ fault() {
 	done
 }
 
-@test "a rank that does not come is named at the deadline" {
+@test "a missing rank is named at the deadline" {
 	local r
 	fault late 1 3 2000 1
 	for r in 0 2; do
@@ -182,7 +182,7 @@ fault() {
 	has "$out" 'rank [02]: -20006 in ([2-9][0-9]{3}|[0-9]{5,}) ms'
 }
 
-@test "a rank that does not come is named on all hosts, whoever waits for whom" {
+@test "a missing rank is named on all hosts, whichever rank waits for which" {
 	local r
 	# its own host's leader is the first to know; those of the other host
 	# wait for theirs, which waits for that one
@@ -214,7 +214,7 @@ fault() {
 	done
 }
 
-@test "ranks that call different things are told what each called" {
+@test "ranks that make different calls learn what each called" {
 	local r
 	fault differ 2 3 0 1
 	for r in 0 1 2; do
@@ -233,7 +233,7 @@ fault() {
 	has "$out" "^\[0\] -20002: rank 1 on .* runs libddp 0.0.9, rank 0 on .* runs [0-9.]+: start all ranks with the same libddp"
 }
 
-@test "half an environment: what is missing is named" {
+@test "an incomplete environment is an error that names what is missing" {
 	RANK=0 expect 1 c_init
 	[ "$out" = "-20002: RANK is set but WORLD_SIZE is not: start this program with ddprun or torchrun, or unset RANK to run alone" ]
 	# PyTorch users set these by hand
@@ -252,7 +252,7 @@ fault() {
 	has "$out" "^\[0\] -20007: "
 }
 
-@test "backends that are not there" {
+@test "missing backends are errors" {
 	expect 1 c_init nccl
 	has "$out" "^-20002: backend nccl: .* use cpu or auto"
 	DDP_BACKEND=gloo expect 1 c_init

@@ -5,7 +5,7 @@ load ranks
 # Collectives and messages that are under way together: in all forms, in groups,
 # with a progress thread, in one host and between hosts.
 
-@test "messages between all ranks, among collectives" {
+@test "messages between all ranks arrive among collectives" {
 	local hosts
 	ranks_ok 1 c_messages groups
 	for hosts in 1 2 3i; do
@@ -14,14 +14,14 @@ load ranks
 	done
 }
 
-@test "collectives in groups, and in groups of groups" {
+@test "collectives work in groups, and in groups of groups" {
 	ranks_ok 1 c_collectives 3 groups
 	ranks_ok 4 c_collectives 1000 groups
 	DDP_TEST_HOSTS=2 ranks_ok 5 c_collectives 3 groups
 	DDP_TEST_HOSTS=3i ranks_ok 5 c_collectives 3 groups
 }
 
-@test "collectives with a progress thread" {
+@test "collectives work with a progress thread" {
 	ranks_ok 2 c_collectives 1000 thread
 	DDP_TEST_HOSTS=2 ranks_ok 3 c_collectives 3 thread groups
 }
@@ -51,7 +51,7 @@ fault() {
 	done
 }
 
-@test "a rank killed while others have operations under way is named" {
+@test "a rank killed while others have operations pending is named" {
 	local form hosts r
 	for form in async thread; do
 		for hosts in 1 2; do
@@ -73,7 +73,7 @@ fault() {
 	done
 }
 
-@test "a rank that is stopped while others have operations under way is named" {
+@test "a rank that is stopped while others have operations pending is named" {
 	local r
 	begin_fault one 3 stop 1 async 2000
 	DDP_TEST_HOSTS=2 begin_fault two 4 stop 3 thread 2000
@@ -87,7 +87,7 @@ fault() {
 	done
 }
 
-@test "operations under way that do not match are named on all ranks" {
+@test "pending operations that do not match are named on all ranks" {
 	local form mode r
 	declare -A called=(
 		[differ]='broadcast #3 \(i64 x 7, root 0\)'

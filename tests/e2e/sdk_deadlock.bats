@@ -10,7 +10,7 @@ deadlock() { # HOSTS N MODE [thread]
 	[ "$(grep -c ': ok$' <<<"$out")" = "$2" ]
 }
 
-@test "ranks that take two groups in different order are told so" {
+@test "ranks that use two groups in different order get an error that names them" {
 	local mode
 	for mode in order requests; do
 		deadlock 1 3 $mode
@@ -18,7 +18,7 @@ deadlock() { # HOSTS N MODE [thread]
 	done
 }
 
-@test "so are ranks of several hosts" {
+@test "ranks of several hosts that use two groups in different order are named" {
 	local hosts
 	for hosts in 2 3i 3; do
 		deadlock $hosts 3 order
@@ -26,7 +26,7 @@ deadlock() { # HOSTS N MODE [thread]
 	done
 }
 
-@test "so are three that wait for each other in a circle" {
+@test "three ranks that wait for each other in a circle are named" {
 	deadlock 1 3 three
 	deadlock 2 3 three
 	deadlock 3 3 three thread
@@ -37,19 +37,19 @@ deadlock() { # HOSTS N MODE [thread]
 	deadlock 2i 4 relay thread
 }
 
-@test "a rank that makes a reducer's step less, or without sync, is named" {
+@test "a rank that omits a reducer's step, or its sync, is named" {
 	deadlock 1 3 steps
 	deadlock 1 2 sync thread
 	deadlock 3i 3 steps thread
 	deadlock 2 2 sync
 }
 
-@test "so is one that is alone in making a group" {
+@test "a rank that is alone in making a group is named" {
 	deadlock 1 3 meeting
 	deadlock 2 3 meeting
 }
 
-@test "so is a root that does not come" {
+@test "a root that does not arrive is named" {
 	deadlock 1 3 root
 	deadlock 2 3 root
 }

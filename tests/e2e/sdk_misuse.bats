@@ -18,7 +18,7 @@ misuse() { # N MODE [thread]
 	misuse 2 first-error
 }
 
-@test "small broadcasts that ranks missed, or made with two roots, are found" {
+@test "small broadcasts that ranks missed, or made with two roots, are detected" {
 	local hosts mode
 	for mode in missed missed_many roots; do
 		for hosts in 1 2 3i; do
@@ -27,7 +27,7 @@ misuse() { # N MODE [thread]
 	done
 }
 
-@test "ranks that wait for each other in calls with other roots are told so" {
+@test "ranks that wait for each other in calls with different roots get an error" {
 	local hosts kind
 	export DDP_TIMEOUT=20
 	for kind in gather reduce scatter broadcast; do
@@ -38,17 +38,17 @@ misuse() { # N MODE [thread]
 	done
 }
 
-@test "a communicator that was freed is not used" {
+@test "a freed communicator is not used" {
 	misuse 2 freed
 }
 
-@test "a forked child is told that it is no rank" {
+@test "a forked child gets an error that it is no rank" {
 	misuse 2 fork
 	misuse 2 fork thread
 	DDP_TEST_HOSTS=2 misuse 2 fork thread
 }
 
-@test "a second thread in one world is told where the first is" {
+@test "a second thread in one world gets an error that names the first" {
 	misuse 2 threads
 }
 
@@ -69,12 +69,12 @@ misuse() { # N MODE [thread]
 	DDP_TEST_HOSTS=2 misuse 2 leave thread
 }
 
-@test "a wait that runs out leaves its operation under way" {
+@test "a wait that times out leaves its operation pending" {
 	misuse 2 late
 	DDP_TEST_HOSTS=2 misuse 2 late thread
 }
 
-@test "a progress thread takes no CPU while it waits" {
+@test "a progress thread uses no CPU while it waits" {
 	misuse 2 quiet
 	DDP_TEST_HOSTS=2 misuse 2 quiet
 }

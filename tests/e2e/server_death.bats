@@ -102,7 +102,7 @@ same_workers() { # NAME N
 	[ "$ups" = "$downs" ]
 }
 
-@test "while a round runs: started again, the workers notice nothing" {
+@test "a server killed during a round is restarted, and the workers notice nothing" {
 	gates 0 1
 	export T
 	job j --standalone --nproc-per-node 2 -- "$gate"
@@ -135,7 +135,7 @@ same_workers() { # NAME N
 	has "$(<j.out)" 'up 1 of 1'
 }
 
-@test "workers in a gather go on when the server is back, and get what they came for" {
+@test "workers in a gather continue when the server is back, and get its result" {
 	gates 1
 	export T
 	job j --standalone --nproc-per-node 2 -- \
@@ -156,7 +156,7 @@ same_workers() { # NAME N
 }
 
 # Its server dies between accepting it and the proof: here, its way to it does.
-@test "a worker whose first connection is reset tries again" {
+@test "a worker whose first connection is reset retries" {
 	cat >once.py <<-'EOF'
 		import os, socket, struct, sys, threading
 		def relay(a, b):
@@ -183,7 +183,7 @@ same_workers() { # NAME N
 	has "$out" '^\[1\] rank 1 of 2'
 }
 
-@test "workers in a barrier go on when the server is back" {
+@test "workers in a barrier continue when the server is back" {
 	gates 1
 	export T
 	job j --standalone --nproc-per-node 2 -- \
@@ -201,7 +201,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "while the job gathers: it starts when the others have come" {
+@test "a server killed while the job gathers: the job starts when the others have joined" {
 	by_hand --journal "$T/j"
 	job a --nnodes 2 --rdzv-endpoint "$at" --node-rank 1 -- :
 	await a.err 'waiting .* for 1 of 2 nodes'
@@ -214,7 +214,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "while the last call is out: however often, it ends and the job starts" {
+@test "a server killed repeatedly during the last call: the call ends and the job starts" {
 	local times name
 	at=127.0.0.1:$(w_port free)
 	for name in a b; do
@@ -232,7 +232,7 @@ same_workers() { # NAME N
 	has "$out" 'of 2$'
 }
 
-@test "by hand, with a journal: the same round, nodes, keys and waiters" {
+@test "by hand, with a journal, the round, nodes, keys and waiters are the same" {
 	gates 0 1 2
 	export T
 	by_hand --journal "$T/j"
@@ -263,7 +263,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "by hand, while workers stop for a restart: the next round starts" {
+@test "by hand, while workers stop for a restart, the next round starts" {
 	gates 0
 	export T
 	by_hand --journal "$T/j"
@@ -282,7 +282,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "by hand, when a job is over: who comes late is still told why" {
+@test "by hand, after a job is over, late nodes still learn why" {
 	id=over
 	by_hand --journal "$T/j"
 	expect 3 ddprun --rdzv-endpoint "$at" --rdzv-id over sh -c 'exit 3'
@@ -294,7 +294,7 @@ same_workers() { # NAME N
 }
 
 # bats test_tags=etcd
-@test "an exit that nobody heard of is told when the server is back" {
+@test "an exit that a dead server missed is reported when it is back" {
 	gates 0 1
 	export T
 	by_hand --journal "$T/j"
@@ -310,7 +310,7 @@ same_workers() { # NAME N
 	has "$err" 'job .none. failed: rank 1 .* exited with code 1'
 }
 
-@test "without a journal the workers go on until one fails, and it is said why" {
+@test "without a journal the workers continue until one fails, with the reason" {
 	gates 0
 	export T
 	by_hand
@@ -324,7 +324,7 @@ same_workers() { # NAME N
 	has "$err" 'rendezvous server at .* was lost at [0-9:]{8}: .*came back without its state'
 }
 
-@test "without a server the workers go on until one fails" {
+@test "without a server the workers continue until one fails" {
 	gates 0
 	export T
 	by_hand
@@ -341,7 +341,7 @@ same_workers() { # NAME N
 
 # One dies of the signal, one takes its time and ends well, or is killed when that
 # is over.
-@test "without a server a node that is told to stop ends as told, in grace" {
+@test "without a server a node that gets a stop signal stops gracefully" {
 	gates 0
 	export T gate
 	by_hand
@@ -363,7 +363,7 @@ same_workers() { # NAME N
 	done
 }
 
-@test "without a server a node whose workers all end well ends well" {
+@test "without a server a node whose workers all succeed succeeds" {
 	gates 0 1
 	export T
 	by_hand
@@ -382,7 +382,7 @@ same_workers() { # NAME N
 
 # What is a server's first snapshot to the next is what was appended before: so
 # it dies twice.
-@test "PyTorch's clients that connect anew find their port and their keys again" {
+@test "PyTorch's clients that reconnect find their port and their keys again" {
 	gates 0
 	export T
 	job j --standalone -- "w_knock set key value; w_knock add n 5
@@ -426,7 +426,7 @@ same_workers() { # NAME N
 	has "$err" 'Connection refused'
 }
 
-@test "--journal none: nobody starts it again, and the workers go on" {
+@test "with --journal none the server is not restarted, and the workers continue" {
 	gates 0
 	export T
 	job j --standalone --journal none -- "$gate"
@@ -438,7 +438,7 @@ same_workers() { # NAME N
 	finish j 0
 }
 
-@test "a server that dies again and again is not started for ever" {
+@test "a server that dies again and again is not restarted for ever" {
 	local server i
 	gates 0
 	export T
@@ -472,7 +472,7 @@ same_workers() { # NAME N
 	same_workers j 1
 }
 
-@test "ddprun --journal FILE: the server that it starts again reads it" {
+@test "ddprun --journal FILE: the restarted server reads it" {
 	gates 0
 	export T
 	job j --standalone --journal "$T/j" -- "$requests set k v; $gate
@@ -487,7 +487,7 @@ same_workers() { # NAME N
 	has "$out" "1 'v'"
 }
 
-@test "two servers on one journal: the second is refused, with the first's pid" {
+@test "the second of two servers on one journal is refused, with the first's pid" {
 	by_hand --journal "$T/j"
 	expect 71 ddprdzv --listen 127.0.0.1:0 --journal "$T/j"
 	has "$err" "journal $T/j: another ddprdzv keeps its jobs in it \(pid ${pid[server]} on"
@@ -496,7 +496,7 @@ same_workers() { # NAME N
 	by_hand --journal "$T/j"
 }
 
-@test "a disk that is full is said once, and the job goes on" {
+@test "a full disk is reported once, and the job continues" {
 	unshare -m true 2>/dev/null || skip "needs root for a mount of its own"
 	mkdir disk
 	start server unshare -m bash -c 'mount -t tmpfs -o size=300k none disk
@@ -509,7 +509,7 @@ same_workers() { # NAME N
 	[ "$(grep -c 'going on without' server.err)" = 1 ]
 }
 
-@test "nobody comes back: the nodes are lost, and the journal does not hang" {
+@test "if nobody reconnects, the nodes are lost, and the journal does not hang" {
 	by_hand --journal "$T/j" --heartbeat-timeout 0.1
 	job j --rdzv-endpoint "$at" --rdzv-id gone -- 'exec tail -f /dev/null'
 	await j.out 'up 0'
@@ -524,7 +524,7 @@ same_workers() { # NAME N
 }
 
 # A real journal, of a job with everything in it, that ends anywhere.
-@test "a journal that was cut is read up to the cut, wherever that is" {
+@test "a truncated journal is read up to the cut, wherever that is" {
 	local cut size n=0
 	gates 0
 	export T
@@ -552,7 +552,7 @@ same_workers() { # NAME N
 
 # The clock on the wall goes ten years ahead and back while a round runs, and
 # while the server is away; nobody's lease, timeout or backoff is by that clock.
-@test "clocks that jump move nothing" {
+@test "clocks that jump change nothing" {
 	# its program would leave a semaphore named for its pid, and fail where one is
 	local preload
 	preload=$(ls /usr/lib*/*/faketime/libfaketime.so.1 2>/dev/null) ||

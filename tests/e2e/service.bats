@@ -31,7 +31,7 @@ get() {
 	body=$(<"$T/body")
 }
 
-@test "jobs are apart: keys, rounds and ends of one are not another's" {
+@test "jobs are separate: keys, rounds and ends of one do not affect another" {
 	server
 	node a a 1 1
 	node b b 1 1
@@ -46,7 +46,7 @@ get() {
 	finish b 0
 }
 
-@test "tenants are apart: a job is of who has its token, and of nobody else" {
+@test "tenants are separate: a job only admits holders of its token" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	echo 'the-token-of-robert-02' >tokens/bob
@@ -78,7 +78,7 @@ get() {
 	await c.out '^START'
 }
 
-@test "a worker's key is of its own job alone" {
+@test "a worker's key only opens its own job" {
 	export DDP_TOKEN=the-token-of-alice-01
 	server
 	node b b 1 1
@@ -125,7 +125,7 @@ get() {
 	await d.out '^START'
 }
 
-@test "an idle job expires, one that runs does not" {
+@test "an idle job expires, a running one does not" {
 	server --idle-timeout 0.7 --journal journal
 	node a a 1 2
 	node r r 1 1
@@ -148,7 +148,7 @@ get() {
 	finish r -
 }
 
-@test "an idle job expires while the agent of one that is over lingers" {
+@test "an idle job expires while the agent of an ended one lingers" {
 	server --idle-timeout 0.3
 	node a a 1 2
 	await a.out '^STATE'
@@ -161,7 +161,7 @@ get() {
 	finish a 69
 }
 
-@test "a job that restarts and whose nodes do not come back is idle, too" {
+@test "a restarting job whose nodes do not return is idle as well" {
 	server --idle-timeout 0.7
 	local n rank=0
 	for n in a b; do
@@ -179,7 +179,7 @@ get() {
 	[ "$(grep -c "^ddprdzv: job 'r' ends: " server.err)" = 1 ]
 }
 
-@test "health and metrics, as a parser of Prometheus' reads them" {
+@test "a Prometheus parser reads health and metrics" {
 	command -v curl >/dev/null || skip "no curl here"
 	server --metrics-listen 0 --journal journal
 	await server.err ' health and metrics at '
@@ -224,7 +224,7 @@ for f in all.values():
 print(sum(s.value for s in all["ddprdzv_jobs"].samples))' <body)" = 2.0 ]
 }
 
-@test "metrics are on loopback unless an address is said, and a bad one is an error" {
+@test "metrics are on loopback without an address, and a bad address is an error" {
 	server --metrics-listen 0
 	await server.err ' health and metrics at http://127.0.0.1:'
 	expect 2 ddprdzv --listen 127.0.0.1:0 --metrics-listen somewhere
@@ -248,7 +248,7 @@ EOF
 	export NOTIFY_SOCKET=$T/notify
 }
 
-@test "systemd is told: ready, jobs, alive, stopping" {
+@test "systemd gets ready, jobs, alive and stopping" {
 	manager
 	WATCHDOG_USEC=100000 server
 	await manager.out '^READY=1$'
@@ -262,7 +262,7 @@ EOF
 	finish a 69
 }
 
-@test "a socket of systemd's is listened at" {
+@test "the server listens on a socket from systemd" {
 	cat >activate.py <<'EOF'
 import os, socket, sys
 s = socket.create_server(("127.0.0.1", 0))
@@ -284,7 +284,7 @@ EOF
 	has "$err" 'LISTEN_FDS=2: one socket is listened at'
 }
 
-@test "--token-dir alone is enough: a server without a secret of its own" {
+@test "--token-dir alone is enough for a server without its own secret" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	chmod 600 tokens/alice
@@ -351,7 +351,7 @@ shipped() { # where to listen
 	finish server
 }
 
-@test "the units are what systemd takes, and are hardened" {
+@test "systemd accepts the units, and they are hardened" {
 	command -v systemd-analyze >/dev/null || skip "no systemd-analyze here"
 	[ -z "${SAN:-}" ] || skip "nobody installs what is sanitized"
 	make -s -C "$tree" DEPS=0 O="$O" install PREFIX="$T/opt" >make.log 2>&1
@@ -365,7 +365,7 @@ shipped() { # where to listen
 	[ "$status" = 0 ] || { echo "$output"; false; }
 }
 
-@test "with no descriptors left it refuses politely and keeps its jobs" {
+@test "without free descriptors the server refuses politely and keeps its jobs" {
 	local fd fds=()
 	start server bash -c 'ulimit -n 70 && exec ddprdzv --listen 127.0.0.1:0 \
 		--heartbeat-timeout 60 --hello-timeout 60'
@@ -400,7 +400,7 @@ shipped() { # where to listen
 	finish a
 }
 
-@test "where its last descriptor is taken, clients wait, and are told after a while" {
+@test "when the last descriptor is taken, clients wait, and are refused after a while" {
 	local fd fds=() limit
 	command -v prlimit >/dev/null || skip "no prlimit here"
 	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 60 \
@@ -437,7 +437,7 @@ shipped() { # where to listen
 	finish a
 }
 
-@test "ddprun status of several users: each sees his own jobs, the server's all" {
+@test "ddprun status shows each user his own jobs, and the server's user all" {
 	mkdir tokens
 	echo 'the-token-of-alice-01' >tokens/alice
 	echo 'the-token-of-robert-02' >tokens/bob
@@ -469,7 +469,7 @@ for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
 ' <<<"$out")" = $'alice/x gathering 1 of 2 nodes True\nbob/y running None None' ]
 }
 
-@test "what fits a limit to the byte is taken, one more is not" {
+@test "what fits a limit to the byte is accepted, one more is not" {
 	server --max-keys 3 --max-bytes 1024
 	node a a 1 1
 	await a.out '^START'
@@ -499,7 +499,7 @@ limited() {
 	export DDP_SERVER=$T/limited
 }
 
-@test "PyTorch's clients have the same limits: who goes over one is closed, and it is said" {
+@test "PyTorch's clients have the same limits; one over a limit is closed, and logged" {
 	limited --max-keys 2 --max-bytes 1024
 	expect 0 ddprun --standalone bash -c '
 		w_knock set a 1; w_knock add n 1; w_knock add more 1
@@ -514,7 +514,7 @@ limited() {
 	has "$err" "client of the PyTorch store was disconnected: the store of job '.*' is full: it holds 1024 of at most 1024 bytes"
 }
 
-@test "PyTorch's port takes eight clients a rank, at least 64, and no more" {
+@test "PyTorch's port accepts eight clients per rank, at least 64, and no more" {
 	expect 0 ddprun --standalone bash -c '
 		ping="\0\xce\xf7\x85\x3c\x0d\1\2\3\4"
 		for i in {1..64}; do
@@ -530,7 +530,7 @@ limited() {
 	[ "$(grep -c 'the PyTorch store refuses connections: it has 64, more than its ranks could need' <<<"$err")" = 1 ]
 }
 
-@test "health says that it stops while a job is still being told" {
+@test "health reports stopping while a job is still being notified" {
 	command -v curl >/dev/null || skip "no curl here"
 	server --metrics-listen 0
 	await server.err ' health and metrics at '

@@ -36,7 +36,7 @@ asked() {
 	exec 5>&-
 }
 
-@test "the ranks of 1, 2, 3 and 7 nodes have it from each other" {
+@test "the ranks of 1, 2, 3 and 7 nodes relay the list to each other" {
 	server
 	job 1 3 c_share
 	job 2 2 c_share
@@ -47,7 +47,7 @@ asked() {
 	asked whole 0
 }
 
-@test "libddp's ranks meet so, and those of a small world as ever" {
+@test "libddp's ranks meet by relay, and those of a small world as usual" {
 	server
 	DDP_TEST_SHARE=1 job 3 2 c_collectives 1000
 	asked gather 0
@@ -56,7 +56,7 @@ asked() {
 	asked gather 8
 }
 
-@test "a world of 512 ranks on two nodes does so by itself" {
+@test "a world of 512 ranks on two nodes relays automatically" {
 	local i
 	[ -z "${SAN:-}" ] || skip "512 processes with a sanitizer's memory each"
 	server
@@ -74,14 +74,14 @@ asked() {
 }
 
 # bats test_tags=etcd
-@test "and where the first node has the server" {
+@test "a world of 512 ranks relays if the first node has the server" {
 	meets "127.0.0.1:$(w_port free)"
 	at=$meet
 	export DDP_TEST_SHARE=1
 	job 3 2 c_collectives 3
 }
 
-@test "who gets wrong bytes, or none, from whom it was sent to asks the server" {
+@test "a rank that gets wrong bytes, or none, from its relay asks the server" {
 	server
 	job 3 2 c_share lies 0
 	# the three that it sends to, and who was sent by them what had come so far
@@ -93,13 +93,13 @@ asked() {
 	asked whole '1[2-8]'
 }
 
-@test "who is sent what is not sealed by the token asks the server" {
+@test "a rank that gets a list not sealed by the token asks the server" {
 	server
 	job 3 2 c_share garbles 0
 	asked whole '[3-5]'
 }
 
-@test "who dies while it passes the list on is missed by nobody" {
+@test "a rank that dies while it relays the list is missed by nobody" {
 	server
 	for i in 1 2 3; do
 		start "node$i" ddprun --nnodes 3 --nproc-per-node 2 \
@@ -113,14 +113,14 @@ asked() {
 	has "$(<all)" 'rank 0: dies'
 }
 
-@test "strangers with wrong hellos, or who say nothing, get nothing and keep nobody" {
+@test "strangers with wrong or silent hellos get nothing and block nobody" {
 	server
 	job 2 2 c_share strange 2
 	asked whole 0
 }
 
 # Its patience with who says nothing is three seconds, which the server dies in.
-@test "who gets nothing from a silent rank asks the server, or the next, by its journal" {
+@test "a rank whose relay is silent asks the server, or the next one, by its journal" {
 	server --journal "$T/journal"
 	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" c_share silent 0
 	await job.out 'rank 0: silent'
@@ -135,7 +135,7 @@ asked() {
 	asked whole 2
 }
 
-@test "ranks that wait while the server dies get what they came for" {
+@test "ranks that wait while the server dies get their result" {
 	mkfifo go
 	server --journal "$T/journal"
 	export T DDP_TEST_SHARE=1
@@ -154,7 +154,7 @@ asked() {
 	[ "$(grep -c ': ok$' <<<"$out")" = 3 ]
 }
 
-@test "a rank that ends before it has come is named" {
+@test "a rank that ends before it has arrived is named" {
 	DDP_TEST_SHARE=1 expect 0 ddprun --standalone --nproc-per-node 3 sh -c \
 		'[ $RANK = 1 ] || c_init || true'
 	[ "$(grep -c -- '-20004: rank 1 .*exited with code 0 before it came to .ddp/0/init.' <<<"$out")" = 2 ]

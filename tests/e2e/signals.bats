@@ -12,7 +12,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	trap "echo got HUP; exit 0" HUP; trap "echo got QUIT; exit 0" QUIT
 	echo up; eval "$IDLE"'
 
-@test "SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the workers; 128+signal" {
+@test "SIGINT, SIGTERM, SIGHUP and SIGQUIT reach the workers; 128+signal" {
 	local name
 	for name in INT TERM HUP QUIT; do
 		start_two bash -c "$quiet"
@@ -26,7 +26,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	done
 }
 
-@test "what workers left in the background ignores SIGINT, and still goes" {
+@test "processes that workers left in the background ignore SIGINT, and still end" {
 	start_two sh -c '(setsid sleep 1000 </dev/null >/dev/null 2>&1 &)
 		sleep 1001 & echo up; exec sleep 1002'
 	signal job INT
@@ -66,7 +66,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
-@test "workers in another process group are killed at a restart, too" {
+@test "workers in another process group are also killed at a restart" {
 	mkfifo go
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 1 \
 		--shutdown-timeout 0.1 bash -c '
@@ -77,7 +77,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
-@test "a worker that is suspended ends by SIGTERM" {
+@test "a suspended worker ends by SIGTERM" {
 	start_two --shutdown-timeout 100 sh -c 'echo up; kill -STOP $$; sleep 1000'
 	lib_stopped_child() { # the worker $1 of the job
 		local child
@@ -92,7 +92,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 	nothing_left 0
 }
 
-@test "a signal that ends the job while workers are stopped for a restart" {
+@test "a signal ends the job while workers are stopped for a restart" {
 	mkfifo go
 	start job ddprun --nproc-per-node 2 --max-restarts 1 \
 		--shutdown-timeout 100 bash -c '
@@ -170,7 +170,7 @@ teardown() {
 	nothing_left 0
 }
 
-@test "a long stop says for what it waits" {
+@test "a long stop reports what it waits for" {
 	start_two --shutdown-timeout 1.3 bash -c \
 		'trap "" TERM; echo up; eval "$IDLE"'
 	signal job TERM
@@ -178,7 +178,7 @@ teardown() {
 	has "$err" '^ddprun: got SIGTERM; waiting for 2 workers to stop, killed in 0.3 s$'
 }
 
-@test "a long stop before a restart says so, too" {
+@test "a long stop before a restart reports it as well" {
 	mkfifo go
 	expect 0 ddprun --nproc-per-node 2 --max-restarts 1 \
 		--shutdown-timeout 1.3 bash -c '
@@ -190,7 +190,7 @@ teardown() {
 	has "$err" '^ddprun: rank 0 .* exited with code 3; waiting for 1 worker to stop, killed in 0.3 s$'
 }
 
-@test "in a PID namespace with the /proc of another nothing there is signalled or waited for" {
+@test "in a PID namespace with another's /proc nothing there is signalled or waited for" {
 	unshare -pf true 2>/dev/null || skip "no PID namespaces here"
 	expect 0 unshare -pf --kill-child ddprun --max-restarts 1 sh -c \
 		'(setsid sleep 1000 &); [ $TORCHELASTIC_RESTART_COUNT = 1 ]'
@@ -220,7 +220,7 @@ sidecar() {
 	END
 }
 
-@test "children that ddprun did not start live on, over restarts, and so do theirs" {
+@test "children that ddprun did not start, and theirs, survive restarts" {
 	sidecar
 	start job bash entry
 	DEADLINE=50 finish job 0
@@ -229,7 +229,7 @@ sidecar() {
 	nothing_left
 }
 
-@test "as the first process of a container, too" {
+@test "children that ddprun did not start also survive in a container's first process" {
 	unshare -pf --mount-proc true 2>/dev/null || skip "no PID namespaces here"
 	sidecar
 	start job unshare -pf --mount-proc --kill-child bash entry
@@ -291,7 +291,7 @@ hold_orphan() {
 	nothing_left
 }
 
-@test "where the limit marks nobody it is left alone, with a warning" {
+@test "without the limit's mark an orphan in execve is left alone, with a warning" {
 	local tracer hung
 	hold_orphan 1000
 	has "$err" "^ddprun: warning: pid $hung has been in execve for 5 s"
@@ -308,7 +308,7 @@ hold_orphan() {
 	[ "$(grep -c one program.out)" = 2 ]
 }
 
-@test "a signal while nodes are still missing" {
+@test "a signal ends ddprun while nodes are still missing" {
 	start job ddprun --nnodes 2 \
 		--rdzv-endpoint "127.0.0.1:$(w_port free)" true
 	await job.err '^ddprun: waiting [0-9]+ s '
@@ -318,7 +318,7 @@ hold_orphan() {
 	nothing_left 0
 }
 
-@test "nohup: SIGHUP stays ignored" {
+@test "under nohup SIGHUP stays ignored" {
 	mkfifo go
 	start job bash -c 'trap "" HUP; exec ddprun --nproc-per-node 1 \
 		sh -c "echo up; read _ <'"$T"'/go"'
@@ -328,7 +328,7 @@ hold_orphan() {
 	finish job 0
 }
 
-@test "SIGINT to the whole process group, as Ctrl-C does" {
+@test "SIGINT to the whole process group works, as from Ctrl-C" {
 	# setsid makes ddprun the leader of a group in which no worker is
 	start job setsid ddprun --nproc-per-node 2 bash -c "$quiet"
 	await job.out '^\[0\] up'
@@ -353,7 +353,7 @@ hold_orphan() {
 	lacks "$err" 'started again'
 }
 
-@test "a job of one node that was stopped (Ctrl-Z) goes on, however late" {
+@test "a stopped job of one node (Ctrl-Z) can be continued, however late" {
 	local at=127.0.0.1:$(w_port free)
 	mkfifo go
 	export PET_HEARTBEAT_TIMEOUT=3
@@ -378,7 +378,7 @@ hold_orphan() {
 	has "$out" '^\[0\] goes on'
 }
 
-@test "SIGTERM while nobody reads the output: gone when the grace is over" {
+@test "SIGTERM while nobody reads the output ends ddprun after the grace period" {
 	mkfifo full
 	exec 7<>full
 	start job bash -c 'exec ddprun --standalone --nproc-per-node 2 \
@@ -402,7 +402,7 @@ in_state() {
 	return 1
 }
 
-@test "--signals-to-handle: any signal may end the job, and is what workers get" {
+@test "--signals-to-handle lets any signal end the job, and workers get it" {
 	start_two --signals-to-handle USR1,12 bash -c \
 		'trap "echo got USR1; exit 0" USR1
 		echo up; eval "$IDLE"'
@@ -414,7 +414,7 @@ in_state() {
 	nothing_left 0
 }
 
-@test "--forward-signals: passed on to each worker, and the job goes on" {
+@test "--forward-signals passes a signal to each worker, and the job continues" {
 	start_two --forward-signals SIGUSR1,usr2 bash -c \
 		'trap "echo got USR1" USR1; trap "echo got USR2; exit 0" USR2
 		echo up; eval "$IDLE"'
@@ -428,7 +428,7 @@ in_state() {
 	lacks "$err" SIGUSR
 }
 
-@test "SIGUSR1 that nobody asked for ends nothing and is answered by a line" {
+@test "an unexpected SIGUSR1 ends nothing and logs a line" {
 	mkfifo go
 	start job ddprun --nproc-per-node 1 sh -c "echo up; read _ <$T/go"
 	await job.out '^\[0\] up'
@@ -438,7 +438,7 @@ in_state() {
 	finish job 0
 }
 
-@test "lists of signals that make no sense are refused before anything starts" {
+@test "invalid lists of signals are refused before anything starts" {
 	expect 2 ddprun --signals-to-handle TERM,FOO touch started
 	has "$err" "^ddprun: error: --signals-to-handle: 'FOO' is no signal"
 	expect 2 ddprun --forward-signals KILL touch started
@@ -448,7 +448,7 @@ in_state() {
 	[ ! -e started ]
 }
 
-@test "workers get each signal as ddprun got it, whatever ddprun listens to" {
+@test "workers get each signal as ddprun got it, whatever ddprun handles" {
 	local want
 	expect 0 bash -c 'trap "" USR2; exec grep SigIgn: /proc/self/status'
 	# the shell's background commands ignore SIGINT and SIGQUIT, workers do not
@@ -459,7 +459,7 @@ in_state() {
 	has "$out" "^\[0\] SigBlk:.0000000000000000\$"
 }
 
-@test "Ctrl-Z stops the workers, too, and fg continues them" {
+@test "Ctrl-Z also stops the workers, and fg continues them" {
 	mkfifo go
 	start job ddprun --nproc-per-node 2 bash -c 'echo "up $BASHPID"; read _ <'"$T/go"'
 		echo goes on'

@@ -29,7 +29,7 @@ all_ok() { # N
 	done
 }
 
-@test "srun: 1, 2, 4 tasks" {
+@test "srun starts 1, 2, 4 tasks" {
 	local n
 	for n in 1 2 4; do
 		expect 0 srun -n $n c_guest
@@ -37,7 +37,7 @@ all_ok() { # N
 	done
 }
 
-@test "srun --mpi=pmi2 and --mpi=pmix" {
+@test "srun --mpi=pmi2 and --mpi=pmix start ranks" {
 	local kind
 	for kind in pmi2 pmix; do
 		expect 0 srun --mpi=list
@@ -76,7 +76,7 @@ all_ok() { # N
 	done
 }
 
-@test "srun: c_collectives, c_store and the trainer" {
+@test "srun runs c_collectives, c_store and the trainer" {
 	expect 0 srun -n 4 c_collectives 3
 	[ "$(grep -c ': ok$' <<<"$out")" = 4 ]
 	expect 0 srun -n 2 c_store
@@ -87,7 +87,7 @@ all_ok() { # N
 	has "$out" '^test accuracy [0-9.]+ %$'
 }
 
-@test "a batch script is alone; launchers in a step are the inner ones" {
+@test "a batch script is a world of one; launchers in a step are the inner ones" {
 	cat >batch.sh <<-'EOF'
 	#!/bin/sh
 	c_guest

@@ -20,7 +20,7 @@ from() {
 [2] end' ]
 }
 
-@test "it is the very same descriptor: nothing is copied, nothing read ahead" {
+@test "the worker inherits the descriptor itself: nothing is copied or read ahead" {
 	printf 'a\nb\nc\n' >in
 	expect 0 bash -c '{ read -r first
 		ddprun --nproc-per-node 2 sh -c "if [ \$RANK = 0 ]; then read -r x
@@ -31,7 +31,7 @@ from() {
 a c" ]
 }
 
-@test "--stdin RANK, none, and all" {
+@test "--stdin takes RANK, none, and all" {
 	printf 'a\nb\n' >in
 	from in ddprun --nproc-per-node 2 --stdin 1 bash -c "$reads"
 	[ "$(sort <<<"$out")" = '[0] end
@@ -57,7 +57,7 @@ a c" ]
 	has "$err" "--stdin '-1'"
 }
 
-@test "all: megabytes through a pipe reach each worker whole, however slowly" {
+@test "all: megabytes through a pipe reach each worker, however slow it is" {
 	head -c 3000000 /dev/zero | tr '\0' x >in
 	local want
 	want=$(md5sum <in)
@@ -72,7 +72,7 @@ a c" ]
 [2] $want" ]
 }
 
-@test "all: who closes its stdin, or ends, holds nobody up" {
+@test "all: a worker that closes its stdin, or ends, delays nobody" {
 	head -c 1000000 /dev/zero >in
 	mkfifo done
 	from in ddprun --nproc-per-node 3 --stdin all sh -c '
@@ -95,7 +95,7 @@ a c" ]
 	nothing_left 0
 }
 
-@test "standard input that is closed, or a device" {
+@test "standard input may be closed, or a device" {
 	expect 0 bash -c 'exec ddprun --stdin all wc -c <&-'
 	[ "$out" = '[0] 0' ]
 	expect 0 bash -c 'exec ddprun --stdin 0 wc -c <&-'
@@ -106,7 +106,7 @@ a c" ]
 [1] 100000' ]
 }
 
-@test "after a restart the new rank 0 reads on where the old one stopped" {
+@test "after a restart the new rank 0 continues where the old one stopped reading" {
 	printf 'a\nb\nc\n' >in
 	from in ddprun --nproc-per-node 2 --max-restarts 1 sh -c '
 		if [ $RANK = 1 ]; then
@@ -119,7 +119,7 @@ a c" ]
 	has "$out" '^\[0\] got b$'
 }
 
-@test "two nodes: only the one that has rank 0 reads" {
+@test "on two nodes only the one with rank 0 reads" {
 	local port n
 	port=$(w_port free)
 	for n in 0 1; do
@@ -149,7 +149,7 @@ in_terminal() {
 	start "$1" bash -c 'exec script -qefc "bash commands" /dev/null <keys'
 }
 
-@test "a terminal: what is typed reaches rank 0, and Ctrl-D ends it" {
+@test "terminal input reaches rank 0, and Ctrl-D ends it" {
 	in_terminal job 'ddprun --nproc-per-node 2 ./reader'
 	await job.out '^\[0\] reads'
 	echo hello >&8
@@ -161,7 +161,7 @@ in_terminal() {
 	has "$out" '^\[1\] end'
 }
 
-@test "in the background of a terminal it goes on, and reads when it is in front" {
+@test "in the background of a terminal ddprun runs, and reads in the foreground" {
 	in_terminal job 'ddprun --nproc-per-node 2 ./reader &
 		read -r _ <go; echo in front; fg'
 	await job.out '^\[0\] reads'

@@ -19,26 +19,26 @@ small() {
 	[ "$kib" -lt 65536 ] || grep -q __asan_init "$DDPRDZV"
 }
 
-@test "a session that comes one byte at a time" {
+@test "a session that arrives one byte at a time works" {
 	expect 0 rdzv_hard bytes "$at"
 }
 
-@test "a session that ends after any of its bytes: what was whole is applied" {
+@test "a session may end after any of its bytes: complete requests are applied" {
 	expect 0 rdzv_hard cuts "$at"
 	expect 0 rdzv_hard torch-cuts "$at"
 }
 
-@test "a SET with the FIN right behind it is applied, in PyTorch's protocol" {
+@test "a SET followed by a FIN is applied, in PyTorch's protocol" {
 	expect 0 rdzv_hard torch-fin "$at"
 }
 
-@test "a million waits: those beyond the limit are refused, memory is bounded" {
+@test "of a million waits those over the limit are refused, and memory is bounded" {
 	expect 0 rdzv_hard waits "$at" 1000000
 	has "$out" '^1024 parked, 998976 refused$'
 	small
 }
 
-@test "one key more than the limit is refused, and fits when another goes" {
+@test "one key over the limit is refused, and fits when another is deleted" {
 	expect 0 rdzv_hard keys "$at"
 	has "$out" 'is full: it has 1048576 keys and may have no more'
 }
@@ -50,7 +50,7 @@ small() {
 	expect 0 rdzv_hard bytes "$at"
 }
 
-@test "who asks and reads nothing is read no more, and in the end has all answers" {
+@test "a client that does not read replies is throttled, and in the end gets them all" {
 	expect 0 rdzv_hard deaf "$at"
 	has "$out" '^[0-9]* answers$'
 	small

@@ -17,7 +17,7 @@ all_say() {
 	return 1
 }
 
-@test "once: rank 0 runs it, the others have what it left and returned" {
+@test "once: rank 0 runs it, the others get its result and return value" {
 	job 4 c_together once job file
 	[ "$(<file)" = 0 ]
 	all_say 4 'got 40, sees 1'
@@ -25,7 +25,7 @@ all_say() {
 	[ "$out" = "rank 0: got 40, sees 1" ]
 }
 
-@test "once a host: its lowest rank runs it, for its own ranks" {
+@test "once per host: its lowest rank runs it, for its own ranks" {
 	export DDP_TEST_HOSTS=2
 	job 4 c_together once host file
 	[ "$(sort file | tr '\n' ' ')" = "0 2 " ]
@@ -37,7 +37,7 @@ all_say() {
 	has "$out" '^\[3\] rank 3: got 41, sees 2$'
 }
 
-@test "once: a failure is that of all ranks, with rank, host and why" {
+@test "once: all ranks get a failure, with rank, host and reason" {
 	local host
 	host=$(hostname)
 	job 3 c_together fail job 0
@@ -52,7 +52,7 @@ all_say() {
 	all_say 4 '0: '
 }
 
-@test "once: no timeout runs while it runs, for what is under way either" {
+@test "once: no timeout runs meanwhile, not even of pending operations" {
 	local name
 	start one ddprun --standalone --nproc-per-node 2 c_together long 2500
 	DDP_TEST_HOSTS=2 start two \
@@ -63,14 +63,14 @@ all_say() {
 	done
 }
 
-@test "once: the death of the one that runs it is noticed" {
+@test "once: the death of the rank that runs it is detected" {
 	expect 137 "${deaf[@]}" \
 		ddprun --standalone --nproc-per-node 3 c_together dies
 	has "$out" '^\[1\] rank 1: .*rank 0 on .*SIGKILL'
 	has "$out" '^\[2\] rank 2: .*rank 0 on .*SIGKILL'
 }
 
-@test "a stop that one rank's signal handler asks for is that of all, at one step" {
+@test "a stop that one rank's signal handler requests reaches all ranks, at one step" {
 	local n
 	for n in 1 2 4; do
 		job $n c_together stop $((n - 1))
@@ -82,7 +82,7 @@ all_say() {
 	all_say 2 '0 at step 100, then 0'
 }
 
-@test "a stop that the agent asks for in one rank's flight recorder is that of all" {
+@test "a stop that the agent requests in one rank's flight recorder reaches all ranks" {
 	job 3 c_together told 1
 	all_say 3 '1 at step 7, then 1'
 }

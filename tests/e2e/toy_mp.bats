@@ -29,7 +29,7 @@ near() {
 		      exit !(NR == 15 && !bad && m <= 1e-4) }'
 }
 
-@test "worlds of 1, 2 and 4, in any number of micro-batches, have the same losses" {
+@test "worlds of 1, 2 and 4, with any number of micro-batches, have the same losses" {
 	local n
 	expect 0 toy_mp --device cpu --data data --epochs 1 --log-dir one
 	for n in 2 4; do
@@ -48,7 +48,7 @@ near() {
 
 # Two threads on two cores hand 3,000 micro-batches to each other: that none
 # meets the other at work would be one after the other.
-@test "both devices work at once, but for whole batches" {
+@test "both devices work at once, except with whole batches" {
 	local met
 	expect 0 toy_mp --device cpu --data data --epochs 25 --micro-batches 8
 	has "$out" '^toy_mp: head of 266,752 parameters on cpu.*, tail of 68,362 on cpu'
@@ -60,18 +60,18 @@ near() {
 	[ "$(grep -c 'at work in 0 of 15 micro-batches$' <<<"$out")" = 3 ]
 }
 
-@test "both devices are on cores that it may use" {
+@test "both devices are on cores that the rank may use" {
 	expect 0 taskset -c 0 toy_mp --device cpu --data data --epochs 1
 	has "$out" ', core 0, tail of .*, core 0; 1 rank '
 }
 
-@test "it learns" {
+@test "toy_mp learns" {
 	expect 0 job 2 --epochs 10 --lr 0.1
 	tail -n 1 <<<"$out" |
 		awk '{ sub(/.*loss /, ""); exit !($0 + 0 < 0.7) }'
 }
 
-@test "two GPUs for each process: ddprun's option shows them" {
+@test "ddprun's option shows each process its two GPUs" {
 	CUDA_VISIBLE_DEVICES=4,5,6,7 expect 0 ddprun --standalone \
 		--nproc-per-node 2 --gpus-per-proc 2 \
 		sh -c 'echo $CUDA_VISIBLE_DEVICES; exec "$@"' sh \
@@ -81,7 +81,7 @@ near() {
 	has "$out" '^\[0\] epoch 1/1: loss '
 }
 
-@test "what cannot be is said in a sentence" {
+@test "impossible options are errors of one sentence" {
 	expect 2 toy_mp --data data --batch-size 100 --micro-batches 3
 	has "$err" '^toy_mp: --batch-size 100 cannot be split evenly into 3 micro-batches on each of 1 rank; give a multiple of 3$'
 	expect 2 job 3

@@ -89,7 +89,7 @@ same_labels() {
 	grep -qF "$one" <<<"$out"
 }
 
-@test "only rank 0 speaks and writes, first of all where it computes" {
+@test "only rank 0 prints and writes, first of all where it computes" {
 	expect 0 env OMP_NUM_THREADS=2 taskset -c 0 mnist_mlp --data data --epochs 0
 	has "$out" '1 rank x batch 64, cpu, 2 threads, on core 0$'
 	expect 0 job 2 mnist_mlp --data data --epochs 1 --log-dir log
@@ -100,7 +100,7 @@ same_labels() {
 	[ "$(grep -c '"seconds"' log/metrics.jsonl)" = 1 ]
 }
 
-@test "an accuracy of 0 is logged as any other" {
+@test "an accuracy of 0 is logged like any other" {
 	same_labels train-labels-idx1-ubyte 0
 	same_labels t10k-labels-idx1-ubyte 1
 	expect 0 mnist_mlp --data data --epochs 1 --log-dir log
@@ -109,7 +109,7 @@ same_labels() {
 	grep -qa 'accuracy/test' log/events.out.tfevents.*
 }
 
-@test "without data it draws digits itself, and says so" {
+@test "without data the trainer draws digits itself, and says so" {
 	expect 0 mnist_mlp --epochs 1 --batch-size 256
 	has "$out" '^no MNIST at hand .*training on digits drawn by this program$'
 	has "$out" '60,000 \+ 10,000 images'
@@ -117,7 +117,7 @@ same_labels() {
 	[ -f "$DDP_CACHE/digits.ddpcache" ]
 }
 
-@test "plain lines in a pipe, one moving line on a terminal" {
+@test "progress is plain lines in a pipe, one moving line on a terminal" {
 	expect 0 mnist_mlp --data data --epochs 2
 	run ! grep -q $'\r' <<<"$out"
 	DDP_TERMINAL=80x24 expect 0 mnist_mlp --data data --epochs 2
@@ -129,7 +129,7 @@ same_labels() {
 
 # ---- Real MNIST, decoded once for these tests
 
-@test "PyTorch's loss curves are followed, in worlds of 1, 2 and 4" {
+@test "losses follow PyTorch's curves, in worlds of 1, 2 and 4" {
 	[ -n "${DDP_TEST_DATA:-}" ] && [ -n "${DDP_TEST_REFERENCE:-}" ] ||
 		skip "DDP_TEST_DATA and DDP_TEST_REFERENCE are not set"
 	local m n DDP_CACHE=$BATS_FILE_TMPDIR/cache
@@ -156,7 +156,7 @@ same_labels() {
 	done
 }
 
-@test "MNIST: five epochs reach the published accuracy" {
+@test "on MNIST five epochs reach the published accuracy" {
 	[ -n "${DDP_TEST_DATA:-}" ] || skip "DDP_TEST_DATA is not set"
 	local s DDP_CACHE=$BATS_FILE_TMPDIR/cache
 	for s in 0 1 2; do
@@ -169,7 +169,7 @@ same_labels() {
 
 # ---- Going on
 
-@test "two epochs and two more are four, bit by bit" {
+@test "two epochs and two more equal four, bit by bit" {
 	local m
 	for m in mlp ae; do
 		expect 0 mnist_$m --data data --epochs 4 --log-dir one --checkpoint one.ckpt
@@ -182,7 +182,7 @@ same_labels() {
 	done
 }
 
-@test "two workers resume as they were, too" {
+@test "two workers also resume exactly" {
 	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir one
 	expect 0 job 2 mnist_mlp --data data --epochs 2 --log-dir two --checkpoint two.ckpt
 	expect 0 job 2 mnist_mlp --data data --epochs 4 --log-dir two --checkpoint two.ckpt --resume
@@ -202,7 +202,7 @@ same_labels() {
 	done
 }
 
-@test "killed in the middle of an epoch it goes on from the last whole one" {
+@test "a run killed in the middle of an epoch resumes from the last complete one" {
 	local line
 	expect 0 mnist_mlp --data data --epochs 60 --log-dir one
 	# metrics.jsonl is a pipe here, so the run cannot outrun its reader by
@@ -231,7 +231,7 @@ same_labels() {
 	[ "$(losses two | tail -n 1)" = "$(losses one | tail -n 1)" ]
 }
 
-@test "what a dead run logged after its last checkpoint is not logged twice" {
+@test "lines that a dead run logged after its last checkpoint are not logged twice" {
 	expect 0 mnist_mlp --data data --epochs 2 --log-dir log --checkpoint ckpt
 	cp log/metrics.jsonl whole
 	echo '{"step":65,"epoch":3,"loss":0.5}' >>log/metrics.jsonl
@@ -272,7 +272,7 @@ same_labels() {
 	[ "$(ls "$DDP_CACHE" | wc -l)" = 2 ]
 }
 
-@test "a damaged cache is made again, and that is said" {
+@test "a damaged cache is rebuilt, with a warning" {
 	local file before
 	expect 0 mnist_mlp --data data --epochs 1
 	before=$out
@@ -293,7 +293,7 @@ same_labels() {
 	has "$out" '300 \+ 100 images'
 }
 
-@test "a cache that cannot be written is a warning, for two workers as well" {
+@test "a cache that cannot be written is a warning, also for two workers" {
 	DDP_CACHE=/dev/null/x expect 0 mnist_mlp --data data --epochs 1
 	has "$err" 'warning: decoded data cannot be kept in /dev/null/x: '
 	DDP_CACHE=/dev/null/x expect 0 job 2 mnist_mlp --data data --epochs 1
@@ -312,7 +312,7 @@ says() {
 	[ "$(wc -l <<<"$err")" = 1 ]
 }
 
-@test "wrong options are named, with what to do" {
+@test "wrong options are named, with a remedy" {
 	says 2 'unknown option.*--epochs' mnist_mlp --epoch-s 3
 	says 2 'epochs.*abc' mnist_mlp --epochs abc
 	says 2 'batch-size.*0' mnist_mlp --batch-size 0
@@ -333,7 +333,7 @@ says() {
 	[ "$(grep -c 'mnist_mlp: rank.*cannot be split' <<<"$err$out")" -ge 1 ]
 }
 
-@test "data that is missing or wrong is named" {
+@test "missing or invalid data is named" {
 	says 1 'no data folder nowhere' mnist_mlp --data nowhere
 	DDP_DATA=nowhere says 1 'no data folder nowhere' mnist_mlp
 	mkdir empty
@@ -349,24 +349,24 @@ says() {
 	says 1 'train-labels-idx1-ubyte.gz is truncated' mnist_mlp --data data
 }
 
-@test "wrong data ends a job with one message, and its exit code" {
+@test "invalid data ends a job with one message, and its exit code" {
 	truncate -s 100000 data/train-images-idx3-ubyte
 	expect 1 job 4 mnist_mlp --data data
 	has "$out$err" 'rank 0: .*train-images-idx3-ubyte is truncated'
 	run ! grep -E 'rank [123]: .*truncated' <<<"$out$err"
 }
 
-@test "first weights of another size are refused" {
+@test "initial weights of another size are refused" {
 	head -c 1000 /dev/zero >weights
 	says 1 'weights has 1000 bytes.*159040 bytes' mnist_mlp --data data --init-from weights
 	says 1 'cannot read the initial weights nowhere' mnist_mlp --data data --init-from nowhere
 }
 
-@test "a loss that is no number ends the run" {
+@test "a loss that is not a number ends the run" {
 	says 1 'the loss is .*try a --lr smaller' mnist_ae --data data --lr 1e6 --epochs 20
 }
 
-@test "a checkpoint that cannot be written is told before training" {
+@test "a checkpoint that cannot be written is an error before training" {
 	says 1 'checkpoint: cannot write nowhere/ckpt: No such file' \
 		mnist_mlp --data data --checkpoint nowhere/ckpt
 	run ! grep epoch <<<"$out"
@@ -377,7 +377,7 @@ says() {
 	[ -p pipe ]
 }
 
-@test "a full disk is told, and the old checkpoint stays" {
+@test "a full disk is a warning, and the old checkpoint stays" {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	mkdir small
 	cat >full.sh <<'SH'
@@ -397,7 +397,7 @@ SH
 	has "$err" 'small/ckpt.*No space left'
 }
 
-@test "wrong checkpoints are refused, and why" {
+@test "invalid checkpoints are refused, with the reason" {
 	expect 0 mnist_mlp --data data --epochs 1 --checkpoint mlp.ckpt
 	expect 0 mnist_ae --data data --epochs 1 --checkpoint ae.ckpt
 	says 1 'ae.ckpt.*mnist_ae 784-128-128-128-784.*mnist_mlp 784-50-10' \
@@ -416,7 +416,7 @@ SH
 		mnist_mlp --data data --checkpoint mlp.ckpt --resume --seed 1
 }
 
-@test "a log folder that cannot be made is named" {
+@test "a log folder that cannot be created is named" {
 	says 1 'log-dir /dev/null/x' mnist_mlp --data data --log-dir /dev/null/x
 	expect 0 mnist_mlp --data data --epochs 0 --log-dir deep/er
 	[ -f deep/er/metrics.jsonl ]

@@ -14,14 +14,14 @@ other_or_skip() {
 		skip "another user reaches nothing here"
 }
 
-@test "workers, their children, and what outlives those are let in" {
+@test "workers, their children, and survivors of those are admitted" {
 	expect 0 ddprun --standalone --nproc-per-node 2 sh -c \
 		'w_knock ping; (w_knock ping); setsid -w w_knock ping'
 	[ "$(grep -c 'answered$' <<<"$out")" = 6 ]
 	[ -z "$err" ]
 }
 
-@test "what another user's process sends is neither answered nor stored" {
+@test "requests of another user's process are neither answered nor stored" {
 	other_or_skip
 	expect 0 ddprun --standalone sh -c "
 		${other[*]} '$T/knock' ping
@@ -39,7 +39,7 @@ other_or_skip() {
 	has "$err" "^ddprdzv: warning: job '.*': closed a connection to PyTorch's store from 127.0.0.1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
 }
 
-@test "--store-open lets everybody in, and says so" {
+@test "--store-open admits everybody, and says so" {
 	other_or_skip
 	expect 0 ddprun --standalone --store-open "${other[@]}" "$T/knock" ping
 	[ "$out" = '[0] answered' ]
@@ -49,7 +49,7 @@ other_or_skip() {
 	[ "$(grep -c -e --store-open <<<"$err")" = 1 ]
 }
 
-@test "an end right behind a set does not undo it, however late the voucher" {
+@test "a close right after a set does not undo it, however late the voucher" {
 	expect 0 ddprun --standalone bash -c '
 		mkfifo said
 		kill -STOP $PPID
@@ -61,7 +61,7 @@ other_or_skip() {
 	[ "$out" = '[0] key is value' ]
 }
 
-@test "what is closed before it is known whose it was is not stored" {
+@test "a value whose sender closes before it is vouched for is not stored" {
 	expect 0 ddprun --standalone bash -c '
 		kill -STOP $PPID
 		w_knock dash key value >said
@@ -87,7 +87,7 @@ other_or_skip() {
 	has "$err" 'from 127.0.0.1 \(.*\): ddprun there did not say within 1.0 s whose it is$'
 }
 
-@test "several agents of one host: the one whose worker it is, or any, will do" {
+@test "of several agents on one host any, or the worker's own, can vouch" {
 	local i
 	for i in 0 1 2; do
 		start n$i ddprun --nnodes 3 --rdzv-endpoint 127.0.0.1:29517 \
@@ -124,7 +124,7 @@ other_or_skip() {
 	run ! grep 'refuses connections' <<<"$err"
 }
 
-@test "over IPv6 another user's is closed, and named" {
+@test "over IPv6 another user's connection is closed, and named" {
 	other_or_skip
 	expect 0 ddprun --rdzv-endpoint '[::1]:29519' sh -c "
 		${other[*]} '$T/knock' AT ::1 \$MASTER_PORT ping
@@ -134,20 +134,20 @@ other_or_skip() {
 	has "$err" "closed a connection to PyTorch's store from ::1 \\(.*\\): the socket there belongs to user 65534, and the job to user 0$"
 }
 
-@test "over IPv6, too" {
+@test "over IPv6 a worker is admitted as well" {
 	expect 0 ddprun --rdzv-endpoint '[::1]:29518' sh -c \
 		'w_knock ping; w_knock AT ::1 "$MASTER_PORT" ping'
 	[ "$out" = '[0] answered
 [0] answered' ]
 }
 
-@test "workers of one attempt after another are let in" {
+@test "workers of successive attempts are admitted" {
 	expect 0 ddprun --standalone --max-restarts 1 sh -c \
 		'w_knock ping; exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))'
 	[ "$(grep -c answered <<<"$out")" = 2 ]
 }
 
-@test "after the server's death, too, a stranger is closed and a worker let in" {
+@test "after the server's death a stranger is closed and a worker admitted" {
 	other_or_skip
 	expect 0 ddprun --standalone bash -c "
 		w_knock set mine kept

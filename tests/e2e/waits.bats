@@ -29,7 +29,7 @@ worker() {
 	rdzv_client do "$at" j "$round" "$rank" "$@"
 }
 
-@test "an agent is told which nodes are missing, once a second is over" {
+@test "an agent learns which nodes are missing after a second" {
 	server
 	node h1 1 2
 	await h1.out '^WAITING 1[0-9]{3} ms for 1 of 2 nodes$'
@@ -39,13 +39,13 @@ worker() {
 	await h1.out '^START'
 }
 
-@test "nodes that were asked for by rank are named by it" {
+@test "nodes that requested a rank are named by it" {
 	server
 	node h1 1 3 1
 	await h1.out '^WAITING [0-9]+ ms for 2 of 3 nodes: node 0 \(not connected\), node 2 \(not connected\)$'
 }
 
-@test "while a round ends: whose workers stop, and since when" {
+@test "while a round ends, a wait names the nodes whose workers are stopping" {
 	server
 	node h1 1 2 0 1
 	await h1.out '^STATE 1'
@@ -61,7 +61,7 @@ worker() {
 	[ "$(grep -c '^WAITING' h2.out)" = 0 ]
 }
 
-@test "ddprun says whom it waits for, and its timeout's error, too" {
+@test "ddprun reports what it waits for, and so does its timeout's error" {
 	start job ddprun --nnodes 3 --node-rank 0 --rdzv-endpoint "127.0.0.1:$(w_port free)" \
 		--rdzv-timeout 2.5 true
 	finish job -
@@ -70,7 +70,7 @@ worker() {
 	[ "$status" != 0 ]
 }
 
-@test "a round that does not begin because of a deaf worker elsewhere is no silence" {
+@test "a round that a deaf worker elsewhere delays is reported" {
 	local ep
 	ep=127.0.0.1:$(w_port free)
 	mkfifo go
@@ -88,7 +88,7 @@ worker() {
 	finish b
 }
 
-@test "a node whose workers are done says whose are not" {
+@test "a node whose workers are done names the nodes whose are not" {
 	local ep
 	ep=127.0.0.1:$(w_port free)
 	mkfifo go
@@ -102,7 +102,7 @@ worker() {
 	[ "$(grep -c waiting b.err)" = 0 ]
 }
 
-@test "a worker's timeout says which rank has not come, where it is, and what it does" {
+@test "a worker's timeout names the missing rank, where it is, and what it does" {
 	server
 	node h1 3 1
 	await h1.out '^START'
@@ -129,7 +129,7 @@ worker() {
 	[[ $output == "error: waited 0.1 s for 1 of 1 key that nobody has set: 'never'" ]]
 }
 
-@test "a worker whose server dies says whom it had waited for" {
+@test "a worker whose server dies reports what it had waited for" {
 	server
 	node h1 2 1
 	await h1.out '^START'
@@ -152,7 +152,7 @@ worker() {
 }
 
 # They have no words for it; and a second is nothing while PyTorch is imported.
-@test "whom PyTorch's clients wait for is said by the ddprun of their node" {
+@test "the ddprun of PyTorch's waiting clients reports what they wait for" {
 	mkfifo go over
 	export T
 	start job ddprun --rdzv-id j --rdzv-endpoint 127.0.0.1:29519 \
@@ -173,7 +173,7 @@ worker() {
 }
 
 # Its child is found under it; what it orphaned is nobody's any more.
-@test "who waits in PyTorch's store is named: a rank, its child; its orphan's node" {
+@test "waiters in PyTorch's store are named: a rank, its child, its orphan's node" {
 	mkfifo go end
 	export T
 	start job ddprun --standalone --heartbeat-timeout 0.5 \

@@ -38,7 +38,7 @@ except ConnectionError:
 	pass' "$web"
 }
 
-@test "methods and paths that there are not are refused, HEAD has no body" {
+@test "unknown methods and paths are refused, HEAD has no body" {
 	local get
 	for method in POST PUT DELETE OPTIONS BREW; do
 		get=$(ask "$method /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
@@ -57,7 +57,7 @@ except ConnectionError:
 	fine
 }
 
-@test "what is no HTTP is closed, and does no harm" {
+@test "connections that are not HTTP are closed, and do no harm" {
 	ask "GET /$(printf 'y%.0s' {1..70000}) HTTP/1.1\r\n\r\n" >three
 	ask 'GET /health HTTP/9.9\r\n\r\n' >four
 	ask 'GET\r\n\r\n' >five
@@ -70,7 +70,7 @@ except ConnectionError:
 }
 
 # Sixteen may be connected: they would keep all others out for ever.
-@test "those who send a byte now and then are closed after ten seconds" {
+@test "clients that send a byte now and then are closed after ten seconds" {
 	cat >dribble.py <<-'EOF'
 		import select, socket, sys, time
 		all = [socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -92,7 +92,7 @@ except ConnectionError:
 	fine
 }
 
-@test "connections that stay silent keep no health check waiting" {
+@test "silent connections delay no health check" {
 	cat >idle.py <<-'EOF'
 		import socket, sys
 		at = "127.0.0.1", int(sys.argv[1])
@@ -110,7 +110,7 @@ except ConnectionError:
 	fine
 }
 
-@test "hundreds of scrapes, also half ones, leave nothing behind" {
+@test "hundreds of scrapes, some incomplete, leave nothing behind" {
 	[ -z "${SAN:-}" ] || skip "what is freed is kept for a while there"
 	cat >scrape.py <<-'EOF'
 		import http.client, os, socket, sys

@@ -12,14 +12,14 @@ job() {
 	"$DDPRUN" --standalone --nproc-per-node "$n" "$@"
 }
 
-@test "its pieces, one after the other, are the program, in 80 lines" {
+@test "the tutorial's pieces form the program, in 80 lines" {
 	awk '/^```c$/ { if (n++) print ""; on = 1; next }
 		/^```$/ { on = 0 } on' "$root/docs/write-your-own.md" >shown.c
 	cmp shown.c "$root/worker-sdk/examples/in_the_circle.c"
 	[ "$(wc -l <shown.c)" -le 80 ]
 }
 
-@test "its first program builds, and says who it is" {
+@test "the tutorial's first program builds, and prints its rank" {
 	[ -z "${SAN:-}" ] || skip "the linker would need the sanitizers"
 	sed -n '/^    #include/,/^    }$/s/^    //p' \
 		"$root/docs/write-your-own.md" >hello.c
@@ -31,7 +31,7 @@ job() {
 	[ "$(sort <<<"$out")" = $'[0] rank 0 of 2\n[1] rank 1 of 2' ]
 }
 
-@test "worlds of 1, 2 and 4 learn alike, and as well as the text says" {
+@test "worlds of 1, 2 and 4 learn alike, as well as the tutorial says" {
 	local n
 	sed -n 's/^    \(\[0\] epoch [1-4]: .*\)/\1/p' \
 		"$root/docs/write-your-own.md" >said
@@ -44,7 +44,7 @@ job() {
 	has "$out" '^epoch 10: 999 of 1001$'
 }
 
-@test "another number of ranks goes on from the checkpoint" {
+@test "another number of ranks resumes from the checkpoint" {
 	expect 0 job 2 "$program" two 4
 	expect 0 job 4 "$program" two 6
 	[ "$out" = $'[0] epoch 5: 996 of 1001\n[0] epoch 6: 994 of 1001' ]
@@ -52,7 +52,7 @@ job() {
 	[ -z "$out" ]
 }
 
-@test "SIGTERM to one rank stops all of them, and the next run goes on" {
+@test "SIGTERM to one rank stops all of them, and the next run resumes" {
 	local last
 	start job "$DDPRUN" --standalone --nproc-per-node 2 \
 		sh -c 'echo $$ >pid.$RANK; exec "$@"' sh "$program" stopped 100000000
@@ -65,7 +65,7 @@ job() {
 	[ "$(wc -l <<<"$out")" = 1 ]
 }
 
-@test "a rank that is killed: all run again, from the checkpoint" {
+@test "when a rank is killed, all restart from the checkpoint" {
 	# the second time one epoch would do: there are more already
 	cat >worker <<-'END'
 	echo $$ >pid.$RANK.$TORCHELASTIC_RESTART_COUNT
@@ -81,7 +81,7 @@ job() {
 	[ "$(grep -c 'epoch 1:' <<<"$out")" = 1 ]
 }
 
-@test "a checkpoint that is damaged, or cannot be written, is said in a sentence" {
+@test "a checkpoint that is damaged, or cannot be written, is an error" {
 	echo none >damaged
 	expect 1 job 2 "$program" damaged
 	has "$err" 'damaged'

@@ -25,7 +25,7 @@ ranks_ok() { # N CMD...
 	[ "$(grep -c ': ok$' <<<"$out")" = "$1" ]
 }
 
-@test "alone: everything, without a launcher" {
+@test "without a launcher everything works" {
 	local what
 	expect 0 gpu_collectives
 	for what in messages async groups stream reducer host own; do
@@ -34,43 +34,43 @@ ranks_ok() { # N CMD...
 	done
 }
 
-@test "every collective, type, operation and count: 2 ranks" {
+@test "every collective, type, operation and count works on 2 ranks" {
 	ranks_ok 2 gpu_collectives
 }
 
-@test "every collective and type: 4 ranks" {
+@test "every collective and type works on 4 ranks" {
 	ranks_ok 4 gpu_collectives few
 }
 
-@test "messages in all orders, and around a collective" {
+@test "messages arrive in all orders, and around a collective" {
 	ranks_ok 2 gpu_check messages
 	ranks_ok 3 gpu_check messages
 }
 
-@test "asynchronous forms" {
+@test "asynchronous forms work" {
 	ranks_ok 2 gpu_check async
 	ranks_ok 4 gpu_check async
 }
 
-@test "groups, groups of groups, a group of one" {
+@test "groups, groups of groups, and a group of one work" {
 	ranks_ok 2 gpu_check groups
 	ranks_ok 4 gpu_check groups
 }
 
-@test "the order in a stream of the program's" {
+@test "calls keep the order of a stream of the program's" {
 	ranks_ok 2 gpu_check stream
 }
 
-@test "gradients averaged in buckets" {
+@test "gradients are averaged in buckets" {
 	ranks_ok 2 gpu_check reducer
 	ranks_ok 4 gpu_check reducer
 }
 
-@test "host memory on a communicator of GPUs, and what is refused" {
+@test "host memory works on a communicator of GPUs, and mixtures are refused" {
 	ranks_ok 2 gpu_check host
 }
 
-@test "a communicator and an id for the program's own NCCL calls" {
+@test "the program's own NCCL calls get a communicator and an id" {
 	ranks_ok 2 gpu_check own
 	ranks_ok 3 env DDP_NCCL_BLOCKING=1 gpu_check own
 	[ -z "${SAN:-}" ] || return 0 # nvcc's program is built without
@@ -78,7 +78,7 @@ ranks_ok() { # N CMD...
 	has "$out" '^rank 0 of 1: 1, expected 1$'
 }
 
-@test "NCCL that blocks gives the same" {
+@test "blocking NCCL gives the same results" {
 	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_collectives few
 	DDP_NCCL_BLOCKING=1 ranks_ok 2 gpu_check async
 }
@@ -88,19 +88,19 @@ ranks_ok() { # N CMD...
 	ranks_ok 3 gpu_check again
 }
 
-@test "a rank that is killed: the others end with an error that names it" {
+@test "when a rank is killed, the others end with an error that names it" {
 	ranks 137 3 gpu_check kill 1
 	has "$out" '^\[[02]\] rank [02]: -2000[3467]: .*rank 1'
 }
 
-@test "a rank that does not come is named at the deadline" {
+@test "a missing rank is named at the deadline" {
 	[ "$gpus" -ge 3 ] || export DDP_NCCL_SHARE_GPU=1
 	# whoever is at the deadline ends the job, and so the rank that stays
 	expect 3 ddprun --standalone --nproc-per-node 3 gpu_check stall 1 20000
 	has "$out" 'rank [02]: -20006: all_reduce #[0-9]+ \(f32 x 1048576, sum\): not done after [0-9.]+ s: rank 1 on .* has not come'
 }
 
-@test "two ranks with one GPU are refused, and told what to do" {
+@test "two ranks on one GPU are refused, with a remedy" {
 	[ "$gpus" = 1 ] || skip "there is a GPU for each"
 	unset DDP_NCCL_SHARE_GPU
 	expect 1 ddprun --standalone --nproc-per-node 2 gpu_check async
@@ -109,7 +109,7 @@ ranks_ok() { # N CMD...
 	has "$out" '\[0\] backend cpu: backend auto: cpu, because .* the same GPU'
 }
 
-@test "NCCL that crashes in its abort is not aborted, and that is said" {
+@test "an NCCL that crashes in its abort is not aborted, and the error says so" {
 	local version
 	version=$(gpu_check version)
 	case $version in

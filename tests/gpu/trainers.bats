@@ -34,13 +34,13 @@ ranks() { # N CMD...
 		--oversubscribe-gpu
 }
 
-@test "each operation and whole ResNets as on the cpu, plain and recorded" {
+@test "each operation and whole ResNets match the CPU, plain and recorded" {
 	expect 0 gpu_ops cuda
 	echo "$out" >&3
 	has "$out" '^ok$'
 }
 
-@test "the classifier's losses are the cpu's" {
+@test "the classifier's losses match the CPU's" {
 	local cpu
 	expect 0 mnist_mlp --device cpu --epochs 1
 	cpu=$(last_loss)
@@ -58,7 +58,7 @@ ranks() { # N CMD...
 	done
 }
 
-@test "a ResNet with synchronised batch normalisation: ranks are as one" {
+@test "a ResNet with synchronised batch normalisation: ranks match one rank" {
 	local one n
 	set -- resnet --arch resnet18 --stem cifar --synthetic --image-size 32 \
 		--batch-size 64 --steps 8 --lr 0.02 --no-augment --device cuda
@@ -76,7 +76,7 @@ ranks() { # N CMD...
 	has "$err" 'oversubscribe-gpu'
 }
 
-@test "out of the GPU's memory: said with a smaller batch" {
+@test "out of GPU memory is an error that suggests a smaller batch" {
 	expect - resnet --arch resnet152 --synthetic --image-size 512 \
 		--batch-size 4096 --steps 1 --device cuda --precision bf16
 	[ "$status" != 0 ]

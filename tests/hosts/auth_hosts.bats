@@ -15,7 +15,7 @@ job() {
 		--rdzv-endpoint "${at[h1]}:29400" sh -c 'echo "rank $RANK"'
 }
 
-@test "two hosts with one home directory agree with nothing typed" {
+@test "two hosts with one home directory agree without configuration" {
 	hosts_up 2
 	mkdir home
 	job h1 -u XDG_CONFIG_HOME HOME="$T/home"
@@ -27,7 +27,7 @@ job() {
 	[ "$(stat -c %a home/.config/ddprun/key)" = 600 ]
 }
 
-@test "with homes of their own both hosts say which secret each has" {
+@test "with separate homes both hosts report which secret each has" {
 	hosts_up 2
 	hosts_real
 	mkdir home1 home2
@@ -64,7 +64,7 @@ first_is_taken() {
 	await foreign.err 'listening on'
 }
 
-@test "at several ports, too, a wrong token is an error at once; a server of others is passed by" {
+@test "at several ports a wrong token is an error at once; other servers are skipped" {
 	local job
 	hosts_up 2
 	hosts_real
@@ -87,7 +87,7 @@ first_is_taken() {
 	done
 }
 
-@test "at several ports a worker of srun's with a wrong token is told at once" {
+@test "at several ports a worker of srun with a wrong token gets an error at once" {
 	hosts_up 2
 	hosts_real
 	first_is_taken
@@ -100,7 +100,7 @@ first_is_taken() {
 	finish a
 }
 
-@test "over ssh the secret is in no command line, and needs no home" {
+@test "over ssh the secret is on no command line, and needs no home" {
 	local up='echo up $DDP_JOB_KEY; exec tail -f /dev/null' key p
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 sh -c "$up"

@@ -16,7 +16,7 @@ setup() {
 }
 
 # Rank 1's clock is an hour behind: by timestamps it failed an hour before rank 0.
-@test "clocks an hour apart: the first failure is the first" {
+@test "with clocks an hour apart the first failure is the first" {
 	mkfifo first second
 	worker='echo "up $(date +%s)"
 		[ $RANK = 0 ] && { read _ <first; exit 3; }
@@ -38,7 +38,7 @@ setup() {
 	has "$err" 'failed: rank 0 .* on .*exited with code 3'
 }
 
-@test "clocks an hour apart: a job succeeds" {
+@test "with clocks an hour apart a job succeeds" {
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 c_collectives 40000
 	start_on h2 on_h2 env LD_PRELOAD="$faketime" FAKETIME=+1h \
 		"${job[@]}" --node-rank 1 c_collectives 40000

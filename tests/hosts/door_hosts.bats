@@ -19,7 +19,7 @@ somebody() {
 	[ "$out" = '[0] in' ]
 }
 
-@test "of an IPv6 network 256 may say nothing, whatever addresses they have" {
+@test "256 connections of an IPv6 network may be silent, whatever their addresses" {
 	local i
 	for i in 1:1 1:2 1:3 2:1; do
 		in_net h1 ip addr add "fd79:0:0:${i%:*}::${i#*:}/128" dev lo
@@ -38,7 +38,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "of one address 256 may say nothing, and not one of another goes for it" {
+@test "256 connections of one address may be silent, and none of another is closed for it" {
 	in_net h1 ip addr add 10.200.0.1/16 dev lo
 	start_on h1 server ddprdzv --listen 10.200.0.1:29400 --hello-timeout 600
 	await server.err 'listening on'
@@ -50,7 +50,7 @@ somebody() {
 	[ "$(grep -c closed many.out)" = 44 ]
 }
 
-@test "a door that is full of many addresses opens to who comes, the oldest go" {
+@test "a full door admits new connections, and the oldest are closed" {
 	local i crowd=() mark
 	in_net h1 ip addr add 10.200.0.1/16 dev lo
 	for mark in '*' '+'; do

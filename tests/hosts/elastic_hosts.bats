@@ -47,7 +47,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "1 to 3 hosts: it grows as they come and shrinks as they die, by itself" {
+@test "1 to 3 hosts: the job grows as they join and shrinks as they die" {
 	hosts 3
 	hosts_real
 	PET_HEARTBEAT_TIMEOUT=$lease
@@ -76,7 +76,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a host that comes back has the node rank that it had" {
+@test "a host that returns gets its old node rank back" {
 	hosts 3
 	hosts_real
 	node h1 2:3 sh -c "$waiter"
@@ -98,7 +98,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "fewer than the minimum are left: they wait for more, and go on with them" {
+@test "fewer nodes than the minimum wait for more, and continue with them" {
 	hosts 3
 	hosts_real
 	node h1 2:3 sh -c "$waiter"
@@ -116,7 +116,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "more hosts than the job needs: a spare says so, and takes over" {
+@test "a host more than the job needs is a spare, reports it, and takes over" {
 	hosts 3
 	hosts_real
 	node h1 2 sh -c "$waiter"
@@ -137,7 +137,7 @@ await_world() {
 	nothing_left
 }
 
-@test "five nodes for --nnodes 4: the fifth ends with the job and was not needed" {
+@test "the fifth node for --nnodes 4 ends with the job and was not needed" {
 	local i
 	hosts 1
 	mkfifo go
@@ -163,7 +163,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a failure counts as a restart, a node that goes does not" {
+@test "a failure counts as a restart, a leaving node does not" {
 	hosts 3
 	hosts_real
 	mkfifo go
@@ -188,7 +188,7 @@ await_world() {
 }
 
 # bats test_tags=etcd
-@test "a node lost while a restart is under way: the others restart without it" {
+@test "if a node is lost during a restart, the others restart without it" {
 	hosts 3
 	hosts_real
 	# rank 0 fails; the workers of h3 take their time, and then h3 dies
@@ -220,7 +220,7 @@ await_world() {
 	nothing_left
 }
 
-@test "an agent that was stopped beyond its lease: it was dropped, and says so" {
+@test "an agent that was stopped beyond its lease reports that it was dropped" {
 	local agent
 	hosts 2
 	hosts_real
@@ -243,7 +243,7 @@ await_world() {
 	nothing_left
 }
 
-@test "the host of the server goes: the others end with 69 and say what is silent" {
+@test "when the server's host is lost, the others end with 69 and name it" {
 	hosts 2
 	hosts_real
 	PET_HEARTBEAT_TIMEOUT=$lease
@@ -258,7 +258,7 @@ await_world() {
 	nothing_left
 }
 
-@test "the program is missing on one host: both end with that reason at once" {
+@test "a program missing on one host ends both at once with that reason" {
 	hosts 2
 	hosts_real
 	cp "$(type -P true)" there
@@ -282,7 +282,7 @@ await_world() {
 	nothing_left
 }
 
-@test "as process 1 of a container: what it orphans is reaped and ended" {
+@test "as process 1 of a container, ddprun reaps and ends orphans" {
 	unshare --pid --fork --mount-proc true 2>/dev/null ||
 		skip "no namespaces here"
 	start job unshare --pid --fork --kill-child --mount-proc ddprun \
@@ -300,7 +300,7 @@ await_world() {
 	nothing_left
 }
 
-@test "as process 1 of a container: SIGTERM ends it, though nothing is its default" {
+@test "as process 1 of a container, SIGTERM ends ddprun, though no signal does by default" {
 	unshare --pid --fork --mount-proc true 2>/dev/null ||
 		skip "no namespaces here"
 	start job unshare --pid --fork --kill-child --mount-proc \
@@ -316,7 +316,7 @@ await_world() {
 	nothing_left
 }
 
-@test "small limits: the error names the limit, and 300 processes' worth works" {
+@test "with small limits the error names the limit, and 300 processes' worth works" {
 	expect 71 bash -c 'ulimit -n 128; exec ddprun --nproc-per-node 100 true'
 	has "$err" '^ddprun: error: .*need [0-9]+ open files, with the [0-9]+ that ddprun was started with, and the hard limit is 128; raise it \(ulimit -Hn\)'
 	# as many as the soft limit leaves no room for: it is raised
@@ -326,7 +326,7 @@ await_world() {
 	[ "$(cut -d" " -f2 <<<"$out" | sort -u)" = 64 ]
 }
 
-@test "no more processes may be started: the reason and the limit, nothing left" {
+@test "if no more processes may be started, the error names the limit, and nothing is left" {
 	# whoever else's processes would be counted
 	local uid=61357
 	setpriv --reuid "$uid" --clear-groups true 2>/dev/null ||

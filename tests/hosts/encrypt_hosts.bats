@@ -35,7 +35,7 @@ read_by_others() {
 	line=${out##*$'\n'}
 }
 
-@test "a reader on the path sees nothing of collectives and messages, and all without it" {
+@test "with --encrypt-data a reader on the path sees nothing of collectives and messages" {
 	hosts_up 2
 	hosts_real
 	read_by_others
@@ -46,13 +46,13 @@ read_by_others() {
 	[ "$(grep -oE '[0-9]+ bytes' <<<"$line" | cut -d' ' -f1)" -gt $((2 << 20)) ]
 }
 
-@test "collectives and messages over hosts of their own are right with it" {
+@test "collectives and messages between hosts are correct with encryption" {
 	hosts_up 2
 	on_both --encrypt-data c_collectives 40000
 	on_both --encrypt-data c_messages
 }
 
-@test "with the option on one host only both terminals name ranks, hosts and option" {
+@test "with the option on one host only, both terminals name ranks, hosts and option" {
 	local h
 	hosts_up 2
 	hosts_real

@@ -31,7 +31,7 @@ hang_up() {
 	exec {to}>&-
 }
 
-@test "one is the server, and the next one goes on with what it wrote" {
+@test "one server leads, and the next one resumes with what it wrote" {
 	etcd_up 1
 	candidate h1 a 11
 	await "$T/a.out" '^won$'
@@ -51,7 +51,7 @@ hang_up() {
 	finish b
 }
 
-@test "who takes the place of its own agent's dead server does so at once" {
+@test "a standby takes over at once when the local leader dies" {
 	etcd_up 1
 	candidate h1 a 11 600
 	await "$T/a.out" '^loaded$'
@@ -66,7 +66,7 @@ hang_up() {
 	finish b
 }
 
-@test "a snapshot takes the place of all before it, whatever its size" {
+@test "a snapshot replaces all before it, whatever its size" {
 	etcd_up 1
 	candidate h1 a 11
 	await "$T/a.out" '^loaded$'
@@ -105,7 +105,7 @@ append four'
 
 # Cut off for longer than its lease: etcd has another by then, and the first may
 # not write any more, though it cannot know.
-@test "one that was taken for dead writes nothing more and says so" {
+@test "a server that was taken for dead writes nothing more and reports it" {
 	etcd_up 1
 	candidate h2 a 11
 	await "$T/a.out" '^loaded$'
@@ -126,7 +126,7 @@ append four'
 	finish c
 }
 
-@test "each write holds only while its writer's place does" {
+@test "a write only succeeds while its writer leads" {
 	etcd_up 1
 	candidate h1 a 11 600
 	await "$T/a.out" '^loaded$'
@@ -152,7 +152,7 @@ append four'
 	finish c
 }
 
-@test "a member of etcd dies, be it the one that is asked, and nobody notices" {
+@test "when a member of etcd dies, even the one in use, nothing happens" {
 	local i
 	etcd_up 3
 	candidate h1 a 11 6
@@ -174,7 +174,7 @@ append four'
 	finish b
 }
 
-@test "an etcd that is not there is named, with what to look at" {
+@test "an etcd that is missing is named, with a remedy" {
 	hosts_real
 	etcd=${addr[h1]}:2379
 	candidate h1 a 11

@@ -83,7 +83,7 @@ up() {
 	done
 }
 
-@test "three hosts: ranks, the store and collectives; nothing is left" {
+@test "three hosts get ranks, the store and collectives, and nothing is left" {
 	local h
 	etcd_up 3
 	for h in h3 h2 h1; do
@@ -109,7 +109,7 @@ up() {
 	all_gone
 }
 
-@test "the server's ddprdzv is killed: one line a node, the workers notice nothing" {
+@test "when the server is killed, each node logs a line, and workers notice nothing" {
 	local h
 	mkfifo go
 	etcd_up 3
@@ -135,7 +135,7 @@ up() {
 	all_gone
 }
 
-@test "the host of the server dies at once: a static job ends and names it" {
+@test "when the server's host dies at once, a static job ends and names it" {
 	local h
 	export PET_HEARTBEAT_TIMEOUT=2
 	etcd_up 3
@@ -153,7 +153,7 @@ up() {
 	all_gone "${others[0]}"
 }
 
-@test "the host of the server is cut off: an elastic job goes on without it" {
+@test "when the server's host is cut off, an elastic job continues without it" {
 	local h
 	# as by default the others' leases end before the server's own place does
 	export PET_HEARTBEAT_TIMEOUT=1.5
@@ -179,7 +179,7 @@ up() {
 	all_gone "${others[0]}"
 }
 
-@test "the host of the server dies at once: an elastic job goes on, and takes another" {
+@test "when the server's host dies at once, an elastic job continues with another" {
 	local h
 	export PET_HEARTBEAT_TIMEOUT=2
 	etcd_up 3
@@ -205,7 +205,7 @@ up() {
 	all_gone
 }
 
-@test "a member of etcd dies under a running job: nothing happens" {
+@test "a member of etcd that dies under a running job changes nothing" {
 	local h
 	# as by default; etcd's election takes its time, and so the server's words
 	export PET_RDZV_CONF=ttl=10 PET_HEARTBEAT_TIMEOUT=5
@@ -227,7 +227,7 @@ up() {
 	all_gone "${others[0]}"
 }
 
-@test "all of etcd dies: the job goes on until it needs the server, and says why" {
+@test "when all of etcd dies, the job runs until it needs the server, and reports why" {
 	local h
 	export PET_RDZV_CONF=ttl=2,reconnect_timeout=3
 	mkfifo go
@@ -250,7 +250,7 @@ up() {
 	nothing_left
 }
 
-@test "no etcd at the start: which member, and why, within 10 s" {
+@test "without etcd at the start, the error names member and cause within 10 s" {
 	etcd=${addr[h1]}:2379
 	DEADLINE=12
 	node h2 2 sh -c 'echo never'
@@ -260,7 +260,7 @@ up() {
 	nothing_left
 }
 
-@test "two jobs of one etcd, and a server of a node that joins neither" {
+@test "two jobs of one etcd and a server of a node that joins neither coexist" {
 	etcd_up 1
 	node h2 2 sh -c "$who"' of $DDP_JOB_ID'
 	start_on h2 other ddprun --nnodes 1 --rdzv-backend etcd \
@@ -274,7 +274,7 @@ up() {
 	all_gone
 }
 
-@test "another secret on one node: both sides say so" {
+@test "another secret on one node is reported by both sides" {
 	etcd_up 1
 	DDP_TOKEN=one-secret-for-all node h2 2 sh -c "$who"
 	await "$T/on_h2.err" 'waiting .* for 1 of 2 nodes'
@@ -295,7 +295,7 @@ stop_on() {
 
 # Of the workers' requests some have an answer and some none: all have one, and
 # one only, from the next server.
-@test "a server that is stopped loses its place, says nothing more, stands by" {
+@test "a server that is stopped loses the election, sends nothing more, and stands by" {
 	local h
 	mkfifo go
 	exec 9<>go
@@ -327,7 +327,7 @@ stop_on() {
 	all_gone
 }
 
-@test "by munge: the workers' key is the same whoever is the server" {
+@test "by munge the workers' key is the same whichever ddprdzv is the server" {
 	local h
 	command -v munged >/dev/null || skip 'no munged here'
 	mkfifo go
@@ -387,7 +387,7 @@ stop_on() {
 	all_gone
 }
 
-@test "an unmodified DDP script of PyTorch's on two hosts" {
+@test "an unmodified DDP script of PyTorch runs on two hosts" {
 	local h
 	torch_or_skip
 	etcd_up 1

@@ -30,7 +30,7 @@ nothing_in_etcd() {
 
 says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 
-@test "hosts that have IPv6 only, and an etcd of theirs" {
+@test "hosts with only IPv6, and an etcd on IPv6, work" {
 	local i
 	for i in 1 2 3; do
 		in_net h$i sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0 || true
@@ -51,7 +51,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	nothing_in_etcd
 }
 
-@test "--local-addr and --interface: the nodes are reached there, the server too" {
+@test "--local-addr and --interface set where the nodes and the server listen" {
 	local i
 	mkfifo go
 	exec 8<>go
@@ -80,7 +80,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	nothing_in_etcd
 }
 
-@test "the server's host is lost: the spare's ddprdzv is the server, its node a member" {
+@test "when the server's host is lost, the spare becomes the server and takes over" {
 	local waits='echo "rank $RANK of $WORLD_SIZE"; exec tail -f /dev/null'
 	export PET_HEARTBEAT_TIMEOUT=1
 	etcd_here h1
@@ -101,7 +101,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	nothing_in_etcd
 }
 
-@test "the server's host of a static job is cut off: all nodes end, and say why" {
+@test "when the server's host of a static job is cut off, all nodes end, and report why" {
 	local waits='echo "rank $RANK"; exec tail -f /dev/null'
 	export PET_HEARTBEAT_TIMEOUT=1 PET_RDZV_CONF=ttl=1,reconnect_timeout=2
 	etcd_here h1

@@ -57,7 +57,7 @@ two_hosts_ok() {
 	has "$out" '^rank 3 of 4, local 1 of 2, node 1 of 2: ok$'
 }
 
-@test "by hand, over two hosts" {
+@test "ranks started by hand meet over two hosts" {
 	local r h
 	for r in 0 1 2 3; do
 		h=h$((r / 2 + 1))
@@ -71,7 +71,7 @@ two_hosts_ok() {
 	done
 }
 
-@test "OpenMPI's mpirun, over two hosts" {
+@test "OpenMPI's mpirun starts ranks on two hosts" {
 	local launcher
 	rsh_up
 	launcher=$(command -v mpirun.openmpi || command -v mpirun) || skip \
@@ -88,7 +88,7 @@ two_hosts_ok() {
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
 }
 
-@test "MPICH's mpiexec, over two hosts" {
+@test "MPICH's mpiexec starts ranks on two hosts" {
 	local launcher
 	rsh_up
 	launcher=$(command -v mpiexec.hydra) || skip "MPICH is not installed"
@@ -146,7 +146,7 @@ two_level='c_guest && c_collectives 3 && {
 	echo "master $MASTER_ADDR, no rank of another"
 }'
 
-@test "a ddprun a node by OpenMPI's mpirun" {
+@test "OpenMPI's mpirun starts one ddprun per node" {
 	local launcher
 	rsh_up
 	launcher=$(command -v mpirun.openmpi || command -v mpirun) || skip \
@@ -172,7 +172,7 @@ two_level='c_guest && c_collectives 3 && {
 	finish job 7
 }
 
-@test "a ddprun a node by MPICH's mpiexec" {
+@test "MPICH's mpiexec starts one ddprun per node" {
 	local launcher
 	rsh_up
 	launcher=$(command -v mpiexec.hydra) || skip "MPICH is not installed"
@@ -191,7 +191,7 @@ two_level='c_guest && c_collectives 3 && {
 	free_port "mpiexec" "$launcher -n 2 -ppn 1"
 }
 
-@test "srun, over two hosts" {
+@test "srun starts ranks on two hosts" {
 	slurm_or_skip
 	slurm_on=start_on
 	slurm_up h1 h2

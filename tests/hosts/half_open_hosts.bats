@@ -9,7 +9,7 @@ setup() {
 	hosts_real
 }
 
-@test "a worker that waits on a host that is cut off is taken out of its barrier" {
+@test "a worker that waits on a host that is cut off is removed from its barrier" {
 	export DDP_LOG=debug
 	start_on h1 server ddprdzv --listen 0.0.0.0:29400 \
 		--heartbeat-timeout 1 --silent-timeout 2
@@ -30,7 +30,7 @@ setup() {
 }
 
 # Its agent lives, and answers no tool: the dump would wait for ten minutes.
-@test "a tool that waits on a host that is cut off is no connection any more" {
+@test "a waiting tool on a host that is cut off is disconnected" {
 	command -v curl >/dev/null || skip "no curl here"
 	start_on h1 server ddprdzv --listen 0.0.0.0:29400 --metrics-listen 29401 \
 		--heartbeat-timeout 3 --silent-timeout 3
@@ -54,7 +54,7 @@ setup() {
 }
 
 # It is no member, and nobody's voucher holds it: only its connection does.
-@test "PyTorch's client that waits on a host that is cut off waits no longer" {
+@test "a waiting PyTorch client on a host that is cut off is disconnected" {
 	local port
 	printf '#!/bin/sh\nexec ddprdzv "$@" --silent-timeout 2\n' >server
 	chmod +x server

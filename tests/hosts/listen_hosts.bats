@@ -46,7 +46,7 @@ end() {
 	has "$out" 'answered$'
 }
 
-@test "only the address that the endpoint names is listened at" {
+@test "the server only listens at the address that the endpoint names" {
 	second_interface
 	begin
 	[ "$(listening)" = "$(printf '%s\n' 10.78.0.1:29400 "10.78.0.1:$port" |
@@ -54,7 +54,7 @@ end() {
 	end
 }
 
-@test "behind an own name that is 127.0.1.1 listen its addresses, no wildcard" {
+@test "if its own name is 127.0.1.1, a host listens at its addresses, not at a wildcard" {
 	second_interface
 	own_name h1 127.0.1.1
 	begin
@@ -64,7 +64,7 @@ end() {
 	end
 }
 
-@test "behind such a name libddp's ranks, too, listen at its addresses, no wildcard" {
+@test "behind such a name libddp's ranks also listen at its addresses, no wildcard" {
 	local h
 	second_interface
 	own_name h1 127.0.1.1
@@ -106,7 +106,7 @@ end() {
 	done
 }
 
-@test "port 0 at a name: the line that it says is what the other host types" {
+@test "for port 0 at a name, the printed line is what the other host passes" {
 	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint h1:0 w_knock ping
 	await on_h1.err '^ddprun: the nodes meet at h1:[0-9]+; start the others with --rdzv-endpoint h1:[0-9]+$'
 	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "${line##* }" \
@@ -117,7 +117,7 @@ end() {
 	has "$out" 'answered$'
 }
 
-@test "hosts that have IPv6 only" {
+@test "hosts with only IPv6 form a job" {
 	local i
 	for i in 1 2; do
 		in_net h$i sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0 || true
@@ -159,7 +159,7 @@ link_local_only() {
 	at_h1='[fe80::1%eth0]:29401' at_h2='[fe80::1%wire7]:29401'
 }
 
-@test "hosts that have link-local addresses only, and interfaces of other names" {
+@test "hosts with only link-local addresses and differing interface names form a job" {
 	hosts_real
 	local i at
 	link_local_only
@@ -188,7 +188,7 @@ link_local_only() {
 	done
 }
 
-@test "a link-local endpoint names an interface that this host has" {
+@test "a link-local endpoint must name an interface of this host" {
 	hosts_real
 	link_local_only
 	start_on h2 on_h2 ddprun --nnodes 2 --rdzv-endpoint "$at_h1" true

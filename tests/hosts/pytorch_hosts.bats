@@ -13,7 +13,7 @@ setup() {
 	job=(ddprun --rdzv-endpoint h1:29400 --nproc-per-node 2)
 }
 
-@test "a DDP script on gloo over two hosts" {
+@test "a DDP script runs on gloo over two hosts" {
 	start_on h1 on_h1 "${job[@]}" --nnodes 2 "$script" "$T/snapshot" 2
 	start_on h2 on_h2 "${job[@]}" --nnodes 2 "$script" "$T/snapshot" 2
 	finish on_h1
@@ -24,7 +24,7 @@ setup() {
 	has "$out" '^\[3\] rank 3 of 4: ok$'
 }
 
-@test "a worker of one host is killed: both hosts start again and go on" {
+@test "when a worker of one host is killed, both hosts restart and continue" {
 	# one worker on h1: each takes seconds of CPU to import PyTorch
 	start_on h1 on_h1 "${job[@]}" --nproc-per-node 1 --nnodes 2 \
 		--node-rank 0 --max-restarts 1 "$script" "$T/snapshot" 2 "$T/stop"
@@ -46,7 +46,7 @@ setup() {
 	has "$out" '^\[2\] rank 2 of 3: ok$'
 }
 
-@test "elastic: from one node to two and back, training goes on" {
+@test "an elastic job trains on from one node to two and back" {
 	# here, too
 	local elastic=(--nproc-per-node 1 --nnodes 1:2
 		--rdzv-conf last_call_timeout=0.1

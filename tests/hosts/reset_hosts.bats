@@ -36,7 +36,7 @@ continue_agent() {
 	host exec "${host_pid[$1]}" kill -CONT "$agent"
 }
 
-@test "a reset of one ddprun's connection to the server is not noticed by the job" {
+@test "a job does not notice a reset of one ddprun's connection to the server" {
 	job h1 --nnodes 2
 	job h2 --nnodes 2
 	await on_h1.out 'up . of 2'
@@ -52,7 +52,7 @@ continue_agent() {
 	lacks "$err" 'error|regroup'
 }
 
-@test "a ddprun that does not come back after a reset is lost by that name" {
+@test "a ddprun that does not reconnect after a reset is lost by that name" {
 	job h1 --nnodes 2 --node-rank 0
 	job h2 --nnodes 2 --node-rank 1
 	stop_agent h2
@@ -65,7 +65,7 @@ continue_agent() {
 	lacks "$err" 'journal'
 }
 
-@test "an elastic job takes a ddprun back that comes late after a reset" {
+@test "an elastic job takes a ddprun back that reconnects late after a reset" {
 	job h1 --nnodes 1:2 --node-rank 0
 	job h2 --nnodes 1:2 --node-rank 1
 	stop_agent h2

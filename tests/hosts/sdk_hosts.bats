@@ -17,7 +17,7 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
-@test "every collective over three hosts" {
+@test "every collective works over three hosts" {
 	local h
 	on_all c_collectives 40000
 	for h in h1 h2 h3; do
@@ -26,7 +26,7 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
-@test "what they gather they pass on from host to host, where that is for large worlds" {
+@test "hosts relay gathered values to each other in large worlds" {
 	local h
 	on_all sh -c 'c_share && DDP_TEST_SHARE=1 c_collectives 1000'
 	for h in h1 h2 h3; do
@@ -35,7 +35,7 @@ on_all() { # CMD...: on the three hosts at once
 	done
 }
 
-@test "a host is its address: each has a leader of its own" {
+@test "each address is a host with a leader of its own" {
 	hosts_real
 	on_all c_init
 	finish on_h1

@@ -25,7 +25,7 @@ in_pids() {
 	host exec "${host_pid[$1]}" "${@:2}"
 }
 
-@test "the server that a ddprun has dies: the workers of both hosts notice nothing" {
+@test "when a ddprun's server dies, the workers of both hosts notice nothing" {
 	mkfifo go
 	worker="echo up \$RANK
 		[ \$RANK = 0 ] && read -r _ <$T/go
@@ -50,7 +50,7 @@ in_pids() {
 }
 
 # Its agent alone can vouch for it, so it is neither answered nor sent away.
-@test "PyTorch's client of a host whose agent is not back yet waits for it" {
+@test "a PyTorch client waits if its host's agent has not reconnected yet" {
 	mkfifo away over
 	job=(ddprun --nnodes 2 --rdzv-endpoint "${at[h1]}:29400")
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 bash -c \
@@ -98,7 +98,7 @@ in_pids() {
 
 # How often is counted by its kernel. Every 10 ms it would be 200 times, every
 # 250 ms, as it is in the end, 8 times, and more often only in the beginning.
-@test "who looks for a server that is gone does so less and less often" {
+@test "retries for a lost server become less and less frequent" {
 	mkfifo go
 	start_on h1 server ddprdzv --listen "${at[h1]}:29400"
 	await server.err 'listening on'

@@ -25,7 +25,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	has "$err" "^ddprun: Slurm's step [0-9]+\.0 is taken as --nnodes 2 --node-rank .SLURM_PROCID --nproc-per-node 2 \(by its GPUs\) --rdzv-endpoint h2:[0-9]+ --rdzv-id slurm-[0-9]+\.0\$"
 }
 
-@test "ddprun in a batch script starts the step, one task a node" {
+@test "ddprun in a batch script starts the step, one task per node" {
 	batch 0 -w h1,h2 -N 2 --ntasks-per-node 2 -c 2 <<-EOF
 	ddprun sh -c '$who "\$SLURM_CPUS_PER_TASK \${DDP_SLURM_TASKS_PER_NODE:-} \$SLURM_STEP_NUM_TASKS"'
 	EOF
@@ -37,7 +37,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 [3] 3/4 1/2 h2 h1 2  2" ]
 }
 
-@test "nodes may differ in their tasks, and a step may be of some nodes" {
+@test "nodes may have different tasks, and a step may use some of the nodes" {
 	# 2 tasks on one node and 1 on the other
 	slurm 0 salloc -w h1,h2 -N 2 -n 3 ddprun sh -c "$who"
 	[ "$(sort <<<"$out")" = "[0] 0/3 0/2 h1 h1
@@ -63,7 +63,7 @@ who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_A
 	nothing_left
 }
 
-@test "what Slurm cannot give is an error that says what to write" {
+@test "a request that Slurm cannot meet is an error with a remedy" {
 	slurm 2 salloc -N 2 ddprun --nnodes 3 true
 	has "$err" "^ddprun: error: --nnodes 3: this allocation of Slurm's has 2 nodes; leave --nnodes out, or ask for more with sbatch or salloc --nodes=N\$"
 	slurm 2 srun -N 2 --ntasks-per-node 1 ddprun --nnodes 3 true

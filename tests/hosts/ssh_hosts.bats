@@ -27,7 +27,7 @@ sorted() {
 	nothing_left
 }
 
-@test "a trainer over two hosts ends as on one, and stdout and stderr stay apart" {
+@test "a trainer over two hosts ends as on one, and stdout and stderr stay separate" {
 	sshd_up 2
 	export OMP_NUM_THREADS=1
 	mkdir data
@@ -68,7 +68,7 @@ sorted() {
 	nothing_left
 }
 
-@test "SIGTERM reaches the workers of all hosts as what it is" {
+@test "SIGTERM reaches the workers of all hosts as SIGTERM" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 bash -c 'trap "echo told \$RANK; exit 0" TERM
 		echo ready $RANK; '"$IDLE"
@@ -81,7 +81,7 @@ sorted() {
 	nothing_left
 }
 
-@test "kill -9 of the ddprun that was typed ends the job on all hosts" {
+@test "kill -9 of the local ddprun ends the job on all hosts" {
 	sshd_up 2
 	start_on h1 job sh -c 'echo "head $$"; exec "$@"' sh \
 		ddprun --ssh-args "$SSH_ARGS" -H h1:1,h2:1 sh -c "$waiter"
@@ -94,7 +94,7 @@ sorted() {
 	nothing_left 20
 }
 
-@test "an ssh that is killed is a lost host: the job ends everywhere, with its name" {
+@test "an ssh that is killed is a lost host: the job ends everywhere and names it" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 sh -c "$waiter"
 	await "$T/job.out" 'worker 0'

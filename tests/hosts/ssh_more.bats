@@ -11,7 +11,7 @@ setup() {
 	lib_setup
 }
 
-@test "environment and folder are carried, and what is the host's own is not" {
+@test "environment and folder are passed on, without what belongs to the host" {
 	sshd_up 2
 	mkdir 'a folder'
 	cd 'a folder'
@@ -32,7 +32,7 @@ setup() {
 	nothing_left
 }
 
-@test "port 0 is a free one of the first host's, at the address that is said" {
+@test "port 0 is a free port of the first host, at the printed address" {
 	local args
 	sshd_up 2
 	in_net h1 ip link add eth1 type bridge
@@ -48,7 +48,7 @@ setup() {
 	nothing_left
 }
 
-@test "a hostfile as OpenMPI has it, from Windows; and what is no list is an error" {
+@test "hostfiles of OpenMPI and from Windows are read; an invalid list is an error" {
 	sshd_up 2
 	printf '\357\273\277# hosts\r\n\r\nh2 slots=2 # the second\r\nh1:1\r\n' >hosts
 	over_ssh job --hostfile hosts sh -c 'echo "$RANK on $(hostname)"'
@@ -75,7 +75,7 @@ setup() {
 	nothing_left
 }
 
-@test "stdin reaches the rank that reads it, all of it, on another host" {
+@test "stdin reaches the rank that reads it, completely, on another host" {
 	sshd_up 2
 	seq 200000 >numbers
 	# shellcheck disable=SC2016
@@ -96,7 +96,7 @@ setup() {
 	nothing_left
 }
 
-@test "a slow reader slows the hosts, and gets every line, whole" {
+@test "a slow reader slows the hosts, and gets every line complete" {
 	sshd_up 2
 	mkfifo slow
 	exec {slow}<>slow
@@ -116,7 +116,7 @@ setup() {
 	nothing_left
 }
 
-@test "above --ssh-width hosts are reached through others, and all ends as one" {
+@test "above --ssh-width hosts are reached through others, and everything ends together" {
 	sshd_up 5
 	over_ssh job --ssh-width 2 -H h1:1,h2:1,h3:1,h4:1,h5:1 \
 		sh -c 'echo "$RANK of $WORLD_SIZE on $(hostname)"'
@@ -141,7 +141,7 @@ setup() {
 	nothing_left
 }
 
-@test "with --nnodes MIN:MAX a lost host is a regrouping, and the job goes on" {
+@test "with --nnodes MIN:MAX a lost host is a regrouping, and the job continues" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 --heartbeat-timeout 2 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
@@ -157,7 +157,7 @@ setup() {
 	nothing_left 30
 }
 
-@test "with fewer hosts than MAX the job starts when all of them are there" {
+@test "with fewer hosts than MAX the job starts when all of them have joined" {
 	sshd_up 2
 	over_ssh job --nnodes 1:4 --last-call-timeout 3600 -H h1:1,h2:1 \
 		sh -c 'echo "$RANK of $WORLD_SIZE"'
@@ -166,7 +166,7 @@ setup() {
 	nothing_left
 }
 
-@test "hosts beyond MAX leave the first ones their places, whoever is there first" {
+@test "hosts beyond MAX leave their places to the first ones, whichever joins first" {
 	local times
 	sshd_up 4
 	for times in 1 2 3; do
@@ -181,7 +181,7 @@ setup() {
 
 # On h4 the agent begins when the others have gone, and their server is not
 # needed any more: from there on $O/ddprun is a script that waits.
-@test "a spare that joins after the end of the job ends, too" {
+@test "a spare that joins after the end of the job ends as well" {
 	mkfifo go late
 	printf '#!/bin/sh\nread -r _ <%s/late\nexec %s/late_ddprun "$@"\n' "$T" "$T" \
 		>waits
@@ -216,7 +216,7 @@ setup() {
 	nothing_left
 }
 
-@test "with --nnodes MIN:MAX an ssh that is killed is a regrouping, too" {
+@test "with --nnodes MIN:MAX an ssh that is killed is also a regrouping" {
 	sshd_up 3
 	over_ssh job --nnodes 2:3 -H h1:1,h2:1,h3:1 bash -c '
 		echo "round $DDP_ROUND: $RANK of $WORLD_SIZE"
@@ -234,7 +234,7 @@ setup() {
 	nothing_left 30
 }
 
-@test "with --nnodes 2:2 a spare takes the place of a host whose ssh is killed" {
+@test "with --nnodes 2:2 a spare replaces a host whose ssh is killed" {
 	sshd_up 3
 	# or only the first host speaks of what is no warning
 	DDP_LOG=info over_ssh job --nnodes 2:2 -H h1:1,h2:1,h3:1 bash -c '
@@ -253,7 +253,7 @@ setup() {
 	nothing_left 30
 }
 
-@test "a worker that fails is started again over ssh as it is without" {
+@test "a worker that fails is restarted over ssh as it is without" {
 	sshd_up 2
 	# not before the other has said its word
 	mkfifo said
@@ -274,7 +274,7 @@ setup() {
 	nothing_left
 }
 
-@test "SIGTERM to the ddprun of one host: an elastic job goes on without that host" {
+@test "on SIGTERM to the ddprun of one host an elastic job continues without that host" {
 	mkfifo go
 	sshd_up 2
 	over_ssh job --nnodes 1:2 -H h1:1,h2:1 bash -c \
@@ -303,7 +303,7 @@ setup() {
 	nothing_left
 }
 
-@test "SIGTERM to the ddprun that was typed ends an elastic job on all hosts" {
+@test "SIGTERM to the local ddprun ends an elastic job on all hosts" {
 	sshd_up 2
 	over_ssh job --nnodes 1:2 -H h1:1,h2:1 bash -c \
 		'echo "$RANK of $WORLD_SIZE"; exec tail -f /dev/null'

@@ -15,7 +15,7 @@ kill_server='for p in /proc/[0-9]*; do
 	[ "$(cat $p/comm 2>/dev/null)" != ddprdzv ] || kill -9 ${p#/proc/}
 done'
 
-@test "the server dies: the host that has it starts it again, the workers go on" {
+@test "when the server dies, its host restarts it, and the workers continue" {
 	over_ssh job -H h2:1,h3:1 bash -c 'echo up $RANK $$
 		[ $RANK = 1 ] || read -r _ <'"$T"'/go
 		rdzv_client do $DDP_RDZV_ENDPOINT $DDP_JOB_ID $DDP_ROUND $RANK \
@@ -35,7 +35,7 @@ done'
 	nothing_left
 }
 
-@test "the agent of the host that has it dies: the job ends everywhere, and says why" {
+@test "when the agent of the server's host dies, the job ends everywhere, with the reason" {
 	# the server is not its child here, and outlives it
 	over_ssh job -H h2:1,h3:1 bash -c \
 		'echo up $PPID; exec tail -f /dev/null'

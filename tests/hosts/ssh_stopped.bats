@@ -34,15 +34,15 @@ lose_agent() {
 	nothing_left
 }
 
-@test "an agent that is stopped is a lost node: the job ends, with its page" {
+@test "a stopped agent is a lost node, and the job ends with its page" {
 	lose_agent 1
 }
 
-@test "the agent of the first host is stopped: so it is there" {
+@test "a stopped agent of the first host is a lost node as well" {
 	lose_agent 0
 }
 
-@test "with --nnodes MIN:MAX the job goes on without an agent that is stopped" {
+@test "with --nnodes MIN:MAX the job continues without a stopped agent" {
 	local h other
 	sshd_up 2
 	for h in h2 h1; do
@@ -61,7 +61,7 @@ lose_agent() {
 	done
 }
 
-@test "an agent that is stopped for a moment goes on" {
+@test "an agent that is stopped for a moment continues" {
 	sshd_up 2
 	mkfifo go
 	over_ssh job -H h1:1,h2:1 --heartbeat-timeout 60 \
@@ -78,7 +78,7 @@ lose_agent() {
 }
 
 # From there on $O/ddprun is a script that waits for what never comes.
-@test "a ddprun that comes to no end is ended, some time after the job" {
+@test "a ddprun that does not exit is killed some time after the job" {
 	mkfifo go never
 	printf '#!/bin/sh\nread -r _ <%s/never\n' "$T" >waits
 	chmod 755 waits
@@ -98,7 +98,7 @@ lose_agent() {
 	nothing_left
 }
 
-@test "a far end that is stopped is a host whose connection is lost" {
+@test "a stopped remote end is a host whose connection is lost" {
 	sshd_up 2
 	over_ssh job -H h1:1,h2:1 --heartbeat-timeout 1 --shutdown-timeout 1 \
 		sh -c "$says_agent; exec tail -f /dev/null"

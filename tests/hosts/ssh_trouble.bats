@@ -19,7 +19,7 @@ refused() {
 	[ ! -e "$T/ran" ]
 }
 
-@test "no key, an unknown host key, no sshd, no such name: each says what to do" {
+@test "no key, an unknown host key, no sshd, no such name: each error has a remedy" {
 	sshd_say h2 'PasswordAuthentication yes'
 	sshd_up 2
 	keys="-o IdentityFile=none -F $T/ssh/config2"
@@ -40,7 +40,7 @@ refused() {
 	nothing_left
 }
 
-@test "a host that is down is named within --ssh-timeout, and the rest is released" {
+@test "a host that is down is named within --ssh-timeout, and the others are released" {
 	sshd_up 2
 	# what is sent there vanishes, instead of finding no neighbour
 	in_net h1 ip neigh replace "${addr[h2]}" lladdr 02:00:00:00:00:01 \
@@ -111,7 +111,7 @@ refused() {
 	nothing_left
 }
 
-@test "a disk that is full, a home that is read-only, another machine: named errors" {
+@test "a full disk, a read-only home, and another machine are named errors" {
 	mkdir "$T/fake"
 	printf '#!/bin/sh\necho riscv64\n' >"$T/fake/uname"
 	chmod +x "$T/fake/uname"
@@ -130,7 +130,7 @@ refused() {
 	nothing_left
 }
 
-@test "start-up files that print, and locales that are not there, do no harm" {
+@test "start-up files that print, and missing locales, do no harm" {
 	sshd_say h2 'ForceCommand printf "no newline"; printf "to stderr\n" >&2; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"'
 	sshd_say h3 "SetEnv LC_ALL=xx_YY.UTF-8 LANG=de_DE.UTF-8 HOME=$T/home.h3 TEST_COOKIE=$TEST_COOKIE"
 	sshd_up 3
@@ -147,7 +147,7 @@ refused() {
 	nothing_left
 }
 
-@test "--host-check tries all hosts, and says of each what is wrong with it" {
+@test "--host-check tries all hosts, and reports each one's problem" {
 	sshd_up 3
 	mkdir -p here/only
 	hide_on h2 "$T/here"

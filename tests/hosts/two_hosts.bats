@@ -69,7 +69,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	[ "$one" = '[0] 0 of 4' ]
 }
 
-@test "a worker killed on one host: the same page and code 137 on both" {
+@test "a worker killed on one host gives the same page and code 137 on both" {
 	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
 	await "$T/on_h1.out" 'worker [13]'
@@ -93,7 +93,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	nothing_left
 }
 
-@test "the agent of a host killed with -9: the other ends at once and names the host" {
+@test "when a host's agent is killed with -9, the other ends at once and names the host" {
 	hosts_real
 	# no lease could tell within this test: the closed connection does
 	export PET_HEARTBEAT_TIMEOUT=1000
@@ -108,7 +108,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	nothing_left
 }
 
-@test "a host whose cable is cut is lost within the lease, and both sides say so" {
+@test "a host whose cable is cut is lost within the lease, and both sides report it" {
 	hosts_real
 	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"
@@ -171,7 +171,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	has "$err" "no-such-host.*does not resolve"
 }
 
-@test "a host whose own name is 127.0.1.1 in its hosts file can still be met" {
+@test "a host whose own name is 127.0.1.1 in its hosts file is reachable" {
 	hosts_real
 	own_name h1 127.0.1.1
 	own_name h2 127.0.1.1
@@ -183,7 +183,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 	finish on_h2
 }
 
-@test "SIGTERM on one host ends the job on both, and says so" {
+@test "SIGTERM on one host ends the job on both, and both report it" {
 	hosts_real
 	start_on h1 on_h1 "${job[@]}" sh -c "$waiter"
 	start_on h2 on_h2 "${job[@]}" sh -c "$waiter"

@@ -10,7 +10,7 @@ setup() {
 	job=(ddprun --nnodes 2 --rdzv-endpoint "$endpoint" --shutdown-timeout 1)
 }
 
-@test "a rank that waits names the host of the one that does not come, and so does status" {
+@test "a waiting rank, and status, name the host of the missing rank" {
 	hosts_real
 	start_on h1 on_h1 env DDP_TIMEOUT=3 "${job[@]}" --node-rank 0 c_init cpu
 	start_on h2 on_h2 "${job[@]}" --node-rank 1 sh -c \
@@ -28,7 +28,7 @@ setup() {
 	finish on_h2 1
 }
 
-@test "a rank that waits in PyTorch's store is named by the ddprun of its host" {
+@test "the ddprun of a host names a rank that waits in PyTorch's store" {
 	hosts_real
 	mkfifo go
 	start_on h1 on_h1 "${job[@]}" --node-rank 0 --heartbeat-timeout 0.5 \
