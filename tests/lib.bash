@@ -92,8 +92,8 @@ signal() {
 	[ "$2" != STOP ] || lib_stopped "${pid[$1]}"
 }
 
-# On busy CPUs a process with threads runs on for a while after its SIGSTOP, and
-# only its parent would be told when it has stopped.
+# On busy CPUs a process with threads continues for a while after its SIGSTOP, and
+# only its parent can wait for the stop.
 lib_stopped() {
 	while grep -qsE '^State:[[:space:]]+[^TtZX]' "/proc/$1/task/"*/status; do :; done
 }
