@@ -1,11 +1,11 @@
-# backend.bash: where the jobs of a test meet: at ddprun's own server, or, the very
-# same tests once more, where a real etcd says (DDP_TEST_BACKEND=etcd, which
-# tests/run sets for the tests with `# bats test_tags=etcd` of a file FILE@etcd).
-# Loaded after lib, and after netns where hosts are.
+# backend.bash: lets the same tests run with ddprun's own server and, a second time,
+# with a real etcd (DDP_TEST_BACKEND=etcd, which tests/run sets for the tests of
+# FILE@etcd that have `# bats test_tags=etcd`). Load it after lib, and after netns in
+# tests with hosts.
 #
-#   meets ENDPOINT   $meet is what --rdzv-endpoint is to say: ENDPOINT, or an etcd
-#                    that has been started; what else it needs is in PET_ variables.
-#                    $where is an ERE of how ddprun calls the place
+#   meets ENDPOINT   sets $meet to the value for --rdzv-endpoint: ENDPOINT, or an etcd
+#                    that it starts; other options are in PET_ variables. $where is
+#                    an ERE of ddprun's name for the endpoint
 
 load "${BASH_SOURCE[0]%/*}/hosts/etcd"
 

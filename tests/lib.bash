@@ -1,34 +1,34 @@
-# lib.bash: what every end-to-end test loads: a private folder, a clean
-# environment, and processes that are started, awaited and, whatever happens,
-# ended. It knows no behaviour of the programs that it starts.
+# lib.bash: loaded by every end-to-end test. It provides a private folder, a clean
+# environment, and processes that it starts, awaits and, whatever happens, ends.
+# It knows nothing about the behaviour of the programs that it starts.
 #
-#   $O $DDPRUN $DDPRDZV   the build folder and the two programs; PATH has $O and
-#                         $O/tests first, or before that $DDP_TEST_WORKERS, where
-#                         workers are of another build
-#   $T                    this test's private folder, the working folder too
-#   start NAME CMD...     in the background; output in $T/NAME.out, $T/NAME.err;
-#                         its pid in ${pid[NAME]}
+#   $O $DDPRUN $DDPRDZV   the build folder and the two programs; PATH begins with
+#                         $O and $O/tests, or, before them, $DDP_TEST_WORKERS if
+#                         workers are from another build
+#   $T                    this test's private folder, and its working folder
+#   start NAME CMD...     starts CMD in the background; its output is in $T/NAME.out
+#                         and $T/NAME.err, its pid in ${pid[NAME]}
 #   finish NAME [STATUS]  waits for its end; fails, with the logs, if the exit
-#                         status is not STATUS (0). `-` takes any: see $status
-#   expect STATUS CMD...  start and finish at once; $out and $err are its texts
-#   await FILE ERE [S]    until FILE has a line that matches, at most S seconds;
-#                         the line is in $line. Ends early if FILE is the output
+#                         status is not STATUS (0). `-` accepts any: see $status
+#   expect STATUS CMD...  starts and finishes CMD; its output is in $out and $err
+#   await FILE ERE [S]    waits at most S seconds for a line in FILE that matches;
+#                         the line is in $line. Fails early if FILE is the output
 #                         of a started program that has ended
-#   nothing_left [S]      no live process that was started in this test is left
-#                         after S seconds (10), however it was orphaned
-#   await_end PID...      until these processes have ended, at most 20 s each;
-#                         fails, and ends them, if one has not
+#   nothing_left [S]      fails if a process of this test, however it was orphaned,
+#                         is alive after S seconds (10)
+#   await_end PID...      waits for the end of these processes, at most 20 s each;
+#                         kills them, and fails, if one has not ended
 #   signal NAME SIG       kill -SIG of a started program
-#   torch_or_skip         PYTHON_EXEC is a python with PyTorch, else the test is
-#                         skipped
+#   torch_or_skip         sets PYTHON_EXEC to a python with PyTorch, or skips the
+#                         test
 #   has TEXT ERE          fails, showing TEXT, unless one of its lines matches
-#   lacks TEXT ERE        fails, showing it, if one of its lines matches
-#   let_others_in         other users can reach what is in $T, and not list it
-#   "${deaf[@]}" CMD...   CMD with workers that are deaf to the launcher's SIGTERM
-#   $IDLE                 what bash evaluates to wait for a signal that it traps
+#   lacks TEXT ERE        fails, showing TEXT, if one of its lines matches
+#   let_others_in         lets other users reach the files in $T, but not list them
+#   "${deaf[@]}" CMD...   runs CMD with workers that ignore the launcher's SIGTERM
+#   $IDLE                 evaluated by bash, waits for a signal that it traps
 #
-# A file with a setup or teardown of its own calls lib_setup and lib_teardown.
-# Deadlines are for what hangs: nothing here waits for time to pass.
+# A file with its own setup or teardown calls lib_setup and lib_teardown.
+# Deadlines only end what hangs: nothing here waits for time to pass.
 
 lib_tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${O:=${lib_tests%/*}/build}"
@@ -37,9 +37,9 @@ export PATH=$O:${DDP_TEST_WORKERS:+$DDP_TEST_WORKERS:}$O/tests:$PATH
 
 declare -gA pid
 
-# Workers start deaf to SIGTERM as their ddprun does. With that ddprun sends
-# SIGCONT, which takes back the SIGSTOP by which LeakSanitizer stops the process
-# that it looks at when it exits, and it waits for ever: no leaks are looked for.
+# Workers inherit an ignored SIGTERM from their ddprun. With SIGTERM, ddprun sends
+# SIGCONT, which cancels the SIGSTOP with which LeakSanitizer stops a process to
+# examine it at exit, and then waits for ever: leak detection is off.
 declare -ga deaf=(bash -c 'trap "" TERM
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 exec "$@"' bash)
 
@@ -47,8 +47,8 @@ lib_setup() {
 	local name
 	T=$BATS_TEST_TMPDIR
 	export TMPDIR=$T XDG_CACHE_HOME=$T/cache DDP_CACHE=$T/cache
-	export XDG_CONFIG_HOME=$T/config # the key that all of this test share
-	# what others print is compared, and awk computes
+	export XDG_CONFIG_HOME=$T/config # the key that all programs of this test share
+	# tests compare output of other programs, and awk computes
 	unset LC_ALL LANGUAGE
 	export LC_NUMERIC=C LC_MESSAGES=C LC_COLLATE=C
 	unset HOSTS_RUNNING LOGLEVEL OMP_NUM_THREADS DEPS MAKEFLAGS MAKELEVEL
@@ -61,15 +61,15 @@ lib_setup() {
 		esac
 	done
 	export DDP_CACHE=$T/cache
-	# tests/mutants/reach.py asks what each test reaches
+	# for tests/mutants/reach.py, which records what each test reaches
 	if [ -n "${DDP_TEST_REACHED:-}" ]; then
 		export DDP_TEST_REACHED=$DDP_TEST_REACHED/$BATS_TEST_NUMBER
 		mkdir -p -m 777 "$DDP_TEST_REACHED" # setup_file has none
 	fi
 	# marks every process that descends from this test, and only those
 	export TEST_COOKIE=$BATS_ROOT_PID.$BATS_TEST_NUMBER.$RANDOM$RANDOM
-	# A trap runs between two commands: a signal that comes when one is about
-	# to begin has to wait for its end, so none takes long.
+	# A trap runs between two commands: a signal that arrives just before a
+	# command waits for its end, so no command takes long.
 	export IDLE='exec 8<> <(:); while :; do read -rt 0.2 -u 8 _; done'
 	cd "$T"
 }
@@ -98,10 +98,10 @@ lib_stopped() {
 	while grep -qsE '^State:[[:space:]]+[^TtZX]' "/proc/$1/task/"*/status; do :; done
 }
 
-# Kills process $1 unless it has ended within $2 seconds. A read of a pipe that
-# nobody writes to is the clock: it leaves no process behind when it is ended.
+# Kills process $1 unless it has ended within $2 seconds. The clock is a read of a
+# pipe without writers, which leaves no process behind when it is killed.
 lib_guard() {
-	# the clock is no part of the test: bats's traps stay out of it
+	# the clock is not part of the test: without bats's traps
 	local -
 	set +TEe
 	(

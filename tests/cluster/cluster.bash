@@ -1,16 +1,16 @@
-# cluster.bash: one Slurm for all tests of a file: hosts h1, h2, h3 (or as many as
-# CLUSTER_NODES says) are its nodes, of 8 CPUs and 4 GPUs (which can only be
-# counted), and people work on the host after them, which is none. Loads what it
-# needs; it knows nothing of ddprun.
+# cluster.bash: one Slurm for all tests of a file. Its nodes are the hosts h1, h2, h3
+# (or CLUSTER_NODES of them), each with 8 CPUs and 4 GPUs (which can only be counted).
+# The host after them is the login host, which is not a node. Loads what it needs; it
+# knows nothing about ddprun.
 #
-#   cluster_up      in setup_file; cluster_down in teardown_file
-#   cluster_join    in setup, after which lib.bash's helpers are there;
-#   cluster_leave   in teardown
-#   on_login NAME CMD...   start, where people work
+#   cluster_up      for setup_file; cluster_down for teardown_file
+#   cluster_join    for setup; lib.bash's functions work after it
+#   cluster_leave   for teardown
+#   on_login NAME CMD...   start, on the login host
 #   as_other H NAME CMD...   start, on H, as a user of the cluster who is not root
-#   slurm STATUS CMD...    start there and finish; $out and $err are its texts
-#   batch STATUS [OPTION...]   what stands on stdin, as the end of sbatch's script;
-#                   waits for it, $out is what it wrote
+#   slurm STATUS CMD...    starts CMD there and finishes it; $out and $err: its output
+#   batch STATUS [OPTION...]   submits a batch script that ends with stdin, and waits
+#                   for it; $out is its output
 #   submit, job_over      of a file, and of any job: below
 
 cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,7 +22,7 @@ cluster_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 slurm_on=start_on
 
 cluster_up() {
-	# skipping is for each test to do
+	# setup_file cannot skip, each test does
 	export BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR CLUSTER=$BATS_FILE_TMPDIR
 	lib_setup
 	if ! cluster_possible; then
@@ -38,7 +38,7 @@ cluster_up() {
 		sed 's/^declare /declare -g /' >"$CLUSTER/state"
 }
 
-# slurm_or_skip's own check, where skip cannot be said
+# slurm_or_skip's check, for places that cannot skip
 cluster_possible() {
 	(
 		skip() {
@@ -59,11 +59,11 @@ cluster_join() {
 	[ ! -e "$CLUSTER/why" ] || skip "$(<"$CLUSTER/why")"
 	. "$CLUSTER/state"
 	hosts_real
-	# munged's socket is slurm.conf's to say
+	# slurm.conf names munged's socket
 	export SLURM_CONF PATH=$PATH:/usr/sbin
 }
 
-# What a test that failed left in the queue is not the next one's.
+# A failed test's jobs in the queue must not affect the next test.
 cluster_leave() {
 	if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ ! -e "$CLUSTER/why" ]; then
 		on_login scancel scancel --user=root
@@ -79,7 +79,7 @@ on_login() {
 as_other() {
 	local h=$1 name=$2
 	shift 2
-	# this test's folders are its user's alone, and so may be the build's
+	# only its user can enter this test's folders, and maybe the build's
 	if [ ! -e other ]; then
 		chmod a+x "$BATS_RUN_TMPDIR" "$CLUSTER" "${CLUSTER%/*}" "$T" "${T%/*}"
 		mkdir -p other/home
@@ -118,8 +118,8 @@ batch() {
 	return 1
 }
 
-# submit STATE [OPTION...] FILE: sbatch of the file as it is; waits until the job,
-# or all of an array or of groups, is over in that STATE; $out is what it wrote.
+# submit STATE [OPTION...] FILE: sbatch of the unchanged file; waits until the job, or
+# every job of an array or of groups, is over in that STATE; $out is its output.
 submit() {
 	local want=$1
 	shift
@@ -128,7 +128,7 @@ submit() {
 	out=$(<batch.log)
 }
 
-# job_over ID STATE: that is the end of it
+# job_over ID STATE: waits until job ID is over, in that STATE
 job_over() {
 	slurm_wait job_ended "$1"
 	[ "$(sort -u <<<"$states")" = "$2" ] && return

@@ -1,20 +1,20 @@
-# slurm.bash: a Slurm of this test's own: munged, slurmctld and a slurmd for each
-# node, started from Debian's packages with nothing written outside $T, ended
-# with the test. Loaded after ../lib; it knows nothing of ddprun.
+# slurm.bash: a Slurm for one test: munged, slurmctld and a slurmd for each node, from
+# Debian's packages. It writes nothing outside $T and ends with the test. Load it after
+# ../lib; it knows nothing about ddprun.
 #
-#   slurm_or_skip       skips the test where Slurm, munge or root are missing
-#   slurm_up HOST...    each is a node of 8 CPUs; there $slurm_on HOST NAME CMD...
-#                       starts its slurmd (`start_on` of ../hosts/netns.bash), or
-#                       all run here, if slurm_on is not set. SLURM_CONF is set
-#                       If slurm_gpus is set each has so many GPUs, which can be
-#                       counted and not used
-#                       If slurm_auth is slurm it knows its users by auth/slurm,
-#                       and there is no munged
-#                       If slurm_topology is set each is under a switch of its
-#                       own, the last node's being the first switch
-#                       If slurm_preempt is set its jobs give way in the
-#                       partitions low and soon (Slurm requeues them after 60 s,
-#                       or 1) and lost and now (it ends them, the same, at once)
+#   slurm_or_skip       skips the test if Slurm, munge or root are missing
+#   slurm_up HOST...    makes each host a node of 8 CPUs and sets SLURM_CONF. There
+#                       $slurm_on HOST NAME CMD... starts its slurmd (`start_on` of
+#                       ../hosts/netns.bash); without slurm_on all run here
+#                       slurm_gpus=N: each node has N GPUs, which can be counted but
+#                       not used
+#                       slurm_auth=slurm: it authenticates by auth/slurm, and no
+#                       munged runs
+#                       slurm_topology=1: each node has its own switch, the last
+#                       node the first switch
+#                       slurm_preempt=1: jobs are preempted in the partitions low
+#                       and soon (Slurm requeues them after 60 s, or 1 s) and lost
+#                       and now (Slurm ends them, after the same times)
 #   slurm_down          ends all of it; needed before the test's end
 #   slurm_signal HOST NAME SIG   sends a daemon (slurmctld, slurmd_HOST) a signal
 #   slurm_kill HOST NAME SIG   the same, and waits until the daemon is gone;
@@ -44,7 +44,7 @@ slurm_auth_conf() { # ",MORE" of AuthInfo
 	fi
 }
 
-# Where everything is: $1 the controller's host and address, then the nodes.
+# Writes the configuration: $1 is the controller's host and address, then the nodes.
 slurm_conf() {
 	local control=$1 host gres= preempt=
 	shift
@@ -107,7 +107,7 @@ slurm_gres_conf() {
 	echo "Name=gpu File=$S/dev/nvidia[0-$((slurm_gpus - 1))]"
 }
 
-# Slurm 26.05 has the tasks follow the switches, and the list of nodes not.
+# In Slurm 26.05 the tasks follow the switches, but the list of nodes does not.
 slurm_topology_conf() {
 	local host i=0
 	for host in "${@:$#}" "${@:1:$#-1}"; do
@@ -152,7 +152,7 @@ slurm_up() {
 	slurm_started="slurmctld $slurm_started"
 	for host; do
 		mkdir -p "$S/spool.$host"
-		# its PMIx has a folder there, named for the job's number alone
+		# its PMIx has a folder there, named only for the job's number
 		mkdir -m 1777 "$S/tmp.$host"
 		slurm_daemon "$host" "slurmd_$host" slurmd -D -N "$host"
 		slurm_started="slurmd_$host $slurm_started"
@@ -160,7 +160,7 @@ slurm_up() {
 	slurm_wait slurm_idle "$1" $#
 }
 
-# A daemon that a test may end: it begins again when a line comes to its fifo.
+# A daemon that a test may end: a line to its fifo starts it again.
 slurm_keep='
 	exec 8<>"$1"
 	shift
@@ -210,7 +210,7 @@ slurm_here() { # HOST NAME CMD...
 	start "$@"
 }
 
-# One of the daemons has ended, and not by slurm_kill: nobody starts it again.
+# A daemon has ended, but not by slurm_kill: it is not restarted.
 slurm_lost() {
 	local name log
 	for name in ${slurm_started:-}; do
@@ -223,7 +223,7 @@ slurm_lost() {
 	return 1
 }
 
-# Until CMD... is true: the daemons tell nobody that they are ready.
+# Waits until CMD... is true: the daemons do not report that they are ready.
 slurm_wait() {
 	local i
 	for ((i = 0; i < 600; i++)); do
@@ -236,13 +236,13 @@ slurm_wait() {
 	return 1
 }
 
-slurm_idle() { # HOST N: so many nodes wait for work
+slurm_idle() { # HOST N: N nodes are idle
 	${slurm_on:-slurm_here} "$1" sinfo sinfo -h -N -p all -t idle -o %N
 	DEADLINE=20 finish sinfo - && [ "$(wc -l <<<"$out")" = "$2" ] &&
 		[ -n "$out" ]
 }
 
-# munged last: the others need it to say that they go.
+# munged last: the others need it to sign off.
 slurm_down() {
 	local name
 	for name in $slurm_started; do

@@ -1,9 +1,8 @@
-# ranks.bash: what the ranks of one job on this machine say at its end.
+# ranks.bash: checks the last lines of the ranks of one job on this machine.
 #
-#   ranks_ok N CMD...       N ranks all print ok
-#   end_fault NAME STATUS   finish one in which a rank went or fell silent
-#                           (c_fault); each other's line, by rank, is in
-#                           ${said[rank]}
+#   ranks_ok N CMD...       expects N ranks that all print ok
+#   end_fault NAME STATUS   finishes a job in which a rank exited or fell silent
+#                           (c_fault); the other ranks' lines are in ${said[rank]}
 
 ranks_ok() {
 	local n=$1

@@ -1,15 +1,14 @@
-# etcd.bash: real etcd clusters: of one member here, or of one on each host (then
-# loaded after netns).
+# etcd.bash: real etcd clusters, with one member here, or one on each host (then load
+# it after netns).
 #
-#   etcd_here [HOST] [OPTION...]   one member, here at an address of loopback that
-#                  nobody else has ($etcd_at, if it is set), or on that host; with
-#                  these options
-#   etcd_up N      members on h1..hN, which serve when it returns; skips the test
-#                  where there is no etcd, or no namespaces
-#   $etcd          their endpoints, "h1:2379,h2:2379"; its log is
+#   etcd_here [HOST] [OPTION...]   starts one member with these options, here at a
+#                  loopback address of its own ($etcd_at, if set), or on HOST
+#   etcd_up N      starts members on h1..hN, which serve when it returns; skips the
+#                  test without etcd or namespaces
+#   $etcd          their endpoints, "h1:2379,h2:2379"; the log of one is
 #                  $T/etcd_h1.log
-#   signal etcd_h1 KILL   ends one, as any started program
-#   node HOST NNODES OPTION...   a ddprun of job j, which meets there: on_HOST
+#   signal etcd_h1 KILL   ends one, like any started program
+#   node HOST NNODES OPTION...   starts a ddprun of job j there: on_HOST
 
 etcd_or_skip() {
 	command -v etcd >/dev/null || skip 'no etcd here (apt-get install etcd-server)'
@@ -19,7 +18,7 @@ etcd_here() {
 	local at=127.0.0.1 port scheme=http host= start_etcd
 	local cookie=$TEST_COOKIE
 	etcd_or_skip
-	# ports of 127.0.0.1 are taken by whoever connects to one
+	# any client of 127.0.0.1 may get its ports
 	at=${etcd_at:-127.$((RANDOM % 200 + 20)).$((RANDOM % 250)).1}
 	if [ -n "${1:-}" ] && [ "${1#-}" = "$1" ]; then
 		host=$1 at=${addr[$1]}

@@ -1,22 +1,22 @@
 # netns.bash: hosts h1..hN on one machine, each with its own address, name,
-# processes and /dev/shm, on a bridge that can be cut. Loaded after ../lib; it
-# knows nothing of ddprun.
+# processes and /dev/shm, on a bridge that can be cut. Load it after ../lib; it
+# knows nothing about ddprun.
 #
-#   hosts_up N          makes them; they end with the test. Where the kernel does
-#                       not allow namespaces it says so, and the hosts are only
+#   hosts_up N          starts N hosts, which end with the test. If the kernel does
+#                       not allow namespaces, it prints that, and the hosts are only
 #                       addresses of loopback: 127.0.0.11, 127.0.0.12, ...
-#   hosts_real          skips the test there
-#   ${addr[h1]}         the address; ${at[h1]}: what others call it (h1)
-#   start_on H NAME CMD...   start, on H; its DDP_CACHE is its own
-#   own_name H ADDRESS  what H finds for its own name in its /etc/hosts
-#   cable_cut H         pulls its cable; cable_heal H puts it back
+#   hosts_real          skips the test in that case
+#   ${addr[h1]}         its address; ${at[h1]}: its name for others (h1)
+#   start_on H NAME CMD...   start, on H, with a DDP_CACHE of its own
+#   own_name H ADDRESS  sets the address of H's own name in its /etc/hosts
+#   cable_cut H         pulls its cable; cable_heal H plugs it in again
 #
-# The programs on a host have PATH, environment and files as here.
+# Programs on a host have the same PATH, environment and files as the test.
 
 declare -gA addr at host_pid
 
-# Starts a host; its init's pid is in $line. It is no leftover of the test: it
-# ends with the test's shell.
+# Starts a host; the pid of its init is in $line. It does not count as a leftover:
+# it ends with the test's shell.
 host_start() {
 	start "$1" env -u TEST_COOKIE host up "$1" "$T/etc_hosts.$1"
 	await "$T/$1.out" . 20
@@ -83,7 +83,7 @@ start_on() {
 
 own_name() {
 	local text
-	# written in place: the host has this very file as its /etc/hosts
+	# written in place: this file is mounted as the host's /etc/hosts
 	text=$(sed "s/^.* $1\$/$2 $1/" "$T/etc_hosts.$1")
 	echo "$text" >"$T/etc_hosts.$1"
 }

@@ -1,17 +1,18 @@
 # sshd.bash: a real sshd on each host of netns.bash, with throw-away keys, and
-# the ssh that knows them. Loaded after netns; it knows nothing of ddprun.
+# the ssh that knows them. Load it after netns; it knows nothing about ddprun.
 #
-#   sshd_up N          hosts_up N, and sshds there; where namespaces are missing
-#                      the test is skipped
-#   $SSH_ARGS          what ssh needs to get there: -F FILE
-#   sshd_say H LINE    a line for H's sshd_config, before sshd_up; it wins
-#   ${sshd_path[H]}    PATH of H's sessions, before sshd_up
-#   hide_on H DIR      DIR is empty there
-#   over_ssh NAME [OPTIONS...] PROGRAM...  ddprun on h1, in the background
+#   sshd_up N          hosts_up N, with an sshd on each; skips the test without
+#                      namespaces
+#   $SSH_ARGS          ssh's arguments to get there: -F FILE
+#   sshd_say H LINE    before sshd_up, adds a line to H's sshd_config; it takes
+#                      precedence
+#   ${sshd_path[H]}    before sshd_up, the PATH of H's sessions
+#   hide_on H DIR      makes DIR empty on H
+#   over_ssh NAME [OPTIONS...] PROGRAM...  starts ddprun on h1, in the background
 #   kill_ssh_to H      kills h1's ssh to H with SIGKILL
 #
-# What its sessions start has the test's mark; it itself ends with its host.
-# All hosts share the file system, as by NFS, but HOME is their own: $T/home.H.
+# Processes of its sessions carry the test's mark; the sshd itself ends with its host.
+# All hosts share the file system, as over NFS, but each has its own HOME: $T/home.H.
 
 declare -gA sshd_lines sshd_path
 
@@ -43,7 +44,7 @@ sshd_up() {
 	done
 }
 
-# It says on stderr when it listens.
+# It prints on stderr when it listens.
 sshd_start() {
 	local h=$1
 	mkdir -p "$T/home.$h"
