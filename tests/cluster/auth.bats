@@ -1,5 +1,5 @@
-# auth.bats: who may join on a cluster, where munge says who is who. That a second
-# user can neither join nor read is hosts/slurm_hosts.bats.
+# auth.bats: authentication on a cluster with munge. hosts/slurm_hosts.bats tests
+# that a second user can neither join nor read.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,5 +1,5 @@
-# auth_slurm.bats: a cluster whose Slurm knows its users by auth/slurm, where the
-# package of munge is installed (Debian's slurmd wants it) and no munged runs.
+# auth_slurm.bats: a cluster whose Slurm authenticates by auth/slurm, with the munge
+# package installed (Debian's slurmd needs it) but no munged running.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,5 +1,5 @@
-# etcd.bats: srun's ddpruns meet where an etcd beside the cluster says: no node is
-# special, and munge is how they know each other.
+# etcd.bats: srun's ddpruns meet at an etcd beside the cluster: no node is special,
+# and nodes authenticate by munge.
 
 bats_require_minimum_version 1.5.0
 load cluster

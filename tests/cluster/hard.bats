@@ -1,5 +1,5 @@
-# hard.bats: what goes wrong around a job of ddprun's under Slurm: daemons that end,
-# scancel, batch scripts and ddpruns that are killed. Nothing is left on any node.
+# hard.bats: failures around a ddprun job under Slurm: daemons that end, scancel, and
+# killed batch scripts and ddpruns. Nothing is left on any node.
 
 bats_require_minimum_version 1.5.0
 load cluster

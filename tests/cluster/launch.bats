@@ -1,4 +1,4 @@
-# launch.bats: ddprun under Slurm: what hosts/slurm_hosts.bats leaves out.
+# launch.bats: ddprun under Slurm, beyond hosts/slurm_hosts.bats.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,5 +1,5 @@
-# preempt.bats: what ends a job of Slurm's before it is done, and how it goes on:
-# preemption, the end of its time, scancel; one notice for all, and the queue.
+# preempt.bats: how a Slurm job ends early and resumes: preemption, the time limit,
+# scancel; one notice for all workers, and requeueing.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,6 +1,6 @@
-# templates.bats: the batch scripts of slurm/, each submitted as the file is. How
-# many GPUs and where the data are is said to sbatch, as a site's users would.
-# preemptible.sbatch: preempt.bats.
+# templates.bats: submits each batch script of slurm/ unchanged. sbatch's arguments set
+# the number of GPUs and the data's folder, as a site's users would.
+# preempt.bats has preemptible.sbatch.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,6 +1,6 @@
-# topology.bats: a cluster whose switches Slurm knows. Slurm 26.05 numbers the tasks
-# in the order of the switches, here h3, h1, h2, and sorts the list of nodes by name;
-# older ones have both in one order. Ranks are the tasks' numbers on all of them.
+# topology.bats: a cluster with a topology of switches. Slurm 26.05 numbers the tasks
+# in the order of the switches, here h3, h1, h2, but sorts the list of nodes by name;
+# older versions use one order for both. Ranks are always the tasks' numbers.
 
 bats_require_minimum_version 1.5.0
 load cluster

@@ -1,5 +1,5 @@
-# Who may join: both sides prove that they belong to the job, and who does not is
-# told nothing. munge is cluster/auth.bats, the way of the secret over ssh
+# Authentication: both sides prove that they belong to the job, and a client without
+# proof learns nothing. munge is in cluster/auth.bats, the secret's way over ssh in
 # hosts/ssh_more.bats.
 bats_require_minimum_version 1.5.0
 load ../lib

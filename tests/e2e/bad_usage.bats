@@ -1,5 +1,5 @@
-# What ddprun refuses, before any worker starts: one line that names the thing
-# and says what to do.
+# Bad usage: before any worker starts, ddprun prints one line that names the mistake
+# and a remedy.
 load ../lib
 
 # refused STATUS PATTERN ARGS...: nothing on stdout, one line on stderr.

@@ -1,5 +1,5 @@
-# The checker of tests/chaos: what it must find is planted into what real trials
-# left, and into trials (tests/chaos/planted, docs/testing.md).
+# The checker of tests/chaos must find violations that tests/chaos/planted plants into
+# the records of real trials, and into trials (docs/testing.md).
 load ../lib
 
 @test "the checker finds each kind of violation planted into a chaos trial" {

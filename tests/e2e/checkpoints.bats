@@ -1,5 +1,5 @@
-# checkpoints.bats: runs that go on: bit by bit, from the newest whole file, in
-# another world, after the launcher restarted them; and how many files stay.
+# checkpoints.bats: resumed runs: bit by bit, from the newest intact file, in another
+# world, after ddprun restarted them; and how many files are kept.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,4 +1,4 @@
-# The completion that is made from the table of options, and the man page.
+# The completion scripts and the man page, both generated from the table of options.
 load ../lib
 
 # complete WORD...: what is offered for the last one

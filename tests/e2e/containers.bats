@@ -1,5 +1,5 @@
-# Workers, or all of ddprun, in namespaces as containers have them: of PIDs,
-# mounts and networks. docs/containers.md says what it says from here.
+# Workers, or a whole ddprun, in namespaces as containers use them: PIDs, mounts and
+# networks. docs/containers.md cites these tests.
 load ../lib
 
 # own KIND...: unshare with these works here

@@ -1,9 +1,9 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# --device cuda and the library behind it. Where CUDA's headers are, the whole
-# twin also runs without a GPU: its kernels on the host, CUDA's, cuDNN's and
-# cuBLAS' calls as plain loops (tests/unit/trainers/cuda).
+# --device cuda and its library. If CUDA's headers are installed, the whole twin also
+# runs without a GPU: its kernels on the host, the calls of CUDA, cuDNN and cuBLAS as
+# plain loops (tests/unit/trainers/cuda).
 
 setup() {
 	lib_setup

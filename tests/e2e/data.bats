@@ -1,5 +1,5 @@
-# data.bats: what goes into the trainers: CIFAR-10 however it is packed, its
-# cache, sets that are small, and clear words for files that are wrong.
+# data.bats: the trainers' input: CIFAR-10 in every packing, the cache, small data
+# sets, and clear errors for invalid files.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -6,7 +6,7 @@ setup() {
 	export DDP_CACHE=$BATS_FILE_TMPDIR/cache
 }
 
-# What the README promises a stranger: `make demo` and what it needs installed.
+# The README's first promise: `make demo`, and the packages that it installs.
 
 @test "the demo trains on two workers and ends with accuracy and time" {
 	expect 0 sh "$lib_tests/demo"

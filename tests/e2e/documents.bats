@@ -1,5 +1,5 @@
-# What the documents show is true: each block of README, HACKING, docs and the man
-# pages runs, and each default in a table is that of the program.
+# The documents are correct: each block of README, HACKING, docs and the man pages
+# runs, and each default in a table is the program's.
 load ../lib
 
 tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

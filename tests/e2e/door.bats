@@ -1,5 +1,5 @@
-# Who stands at ddprdzv's door without a proof: how many, of how many addresses,
-# and that others get in meanwhile.
+# Connections to ddprdzv without a proof: how many are admitted, from how many
+# addresses, and that others are served meanwhile.
 bats_require_minimum_version 1.5.0
 load ../lib
 

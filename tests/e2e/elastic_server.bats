@@ -1,5 +1,5 @@
-# ddprdzv and agents that come and go: last calls, spares, rounds that end
-# because the nodes have changed, leases, and what is told of a worker's end.
+# ddprdzv and agents that join and leave: last calls, spares, rounds that end because
+# the nodes have changed, leases, and the reports of a worker's end.
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

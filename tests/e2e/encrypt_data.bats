@@ -1,6 +1,6 @@
-# ddprun --encrypt-data: what ranks of different hosts send each other by libddp's
-# TCP collectives and messages (worker-sdk/tcp/tcp_secure.h). Here the hosts are
-# DDP_TEST_HOSTS's; tests/unit/worker-sdk/tcp/test_tcp_secure_hosts.c has who changes a byte.
+# ddprun --encrypt-data: encrypted TCP collectives and messages between hosts
+# (worker-sdk/tcp/tcp_secure.h). The hosts here are DDP_TEST_HOSTS's;
+# tests/unit/worker-sdk/tcp/test_tcp_secure_hosts.c tests tampering.
 load ../lib
 
 @test "collectives and messages are correct, within and between hosts" {

@@ -1,5 +1,5 @@
-# An etcd that lets in who has a name or a certificate: what ddprun says when it
-# has none of them, or a wrong one, before anything starts.
+# An etcd that requires a user or a certificate: ddprun's errors for a missing or
+# wrong one, before anything starts.
 load ../lib
 load ../hosts/etcd
 

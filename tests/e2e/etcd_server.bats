@@ -1,8 +1,8 @@
 load ../lib
 load ../hosts/etcd
 
-# ddprdzvs of which a real etcd lets one be the job's server: what the others say,
-# what holds that one back, who goes on when it is gone, and what is left.
+# ddprdzvs of which a real etcd elects one: what the standbys answer, what delays the
+# leader, which one takes over, and what is left.
 
 setup() {
 	lib_setup

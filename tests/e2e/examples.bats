@@ -1,6 +1,6 @@
 load ../lib
 
-# The programs of docs/sdk.md: they are what it says, and they run.
+# The programs of docs/sdk.md match the page, and they run.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 

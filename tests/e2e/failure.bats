@@ -1,4 +1,4 @@
-# A worker fails: what is printed, what ddprun exits with, who goes with it.
+# A worker fails: the page, ddprun's exit code, and how the other workers end.
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

@@ -1,6 +1,5 @@
-# faults.bats: what happens where memory, descriptors or the disk are at their end,
-# and where the other side of an ssh talks nonsense. `make faults` is the whole of
-# the first; here is a sample of it.
+# faults.bats: shortage of memory, descriptors or disk space, and an ssh whose other
+# side sends nonsense. `make faults` tries all single faults; this is a sample.
 
 load ../lib
 

@@ -1,6 +1,6 @@
-# The store against a model of it: random requests of eight clients in both
-# protocols, a server that is killed, connections that are dropped; each key's
-# history has to be linearizable (tests/fuzz_store, docs/testing.md).
+# The store against a model: random requests of eight clients in both protocols, a
+# killed server, dropped connections; each key's history must be linearizable
+# (tests/fuzz_store, docs/testing.md).
 load ../lib
 
 @test "the store's answers are linearizable" {

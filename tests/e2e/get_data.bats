@@ -1,4 +1,4 @@
-# get_data.bats: trainers/get-data from a web server of our own: whole files or
+# get_data.bats: trainers/get-data with a local web server gets complete files or
 # none, whatever the mirrors do.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,4 @@
-# What is left when ddprun is killed, or its guard is.
+# What is left when ddprun or its guard is killed.
 load ../lib
 
 @test "kill -9 of ddprun leaves no worker, grandchild or server" {

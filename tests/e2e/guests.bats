@@ -1,5 +1,5 @@
-# guests.bats: the same worker started by others than ddprun: torchrun, by hand
-# as for PyTorch's env://, OpenMPI's mpirun, MPICH's mpiexec. srun is srun.bats.
+# guests.bats: the same worker under other launchers: torchrun, started by hand with
+# PyTorch's env:// variables, OpenMPI's mpirun, MPICH's mpiexec. srun: srun.bats.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,6 +1,6 @@
 load ../lib
 
-# What `make install` and `make deb` put where, and that it works from there.
+# What `make install` and `make deb` install, and that it works from there.
 
 tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 

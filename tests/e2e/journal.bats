@@ -1,8 +1,8 @@
 load ../lib
 load ../hosts/etcd
 
-# What a ddprdzv has answered is there after kill -9, in each place that it can be
-# kept in: tests/programs/rdzv_death.py has the table of all that can happen.
+# Everything that a ddprdzv has answered survives kill -9, with each kind of journal;
+# tests/programs/rdzv_death.py has the table of deaths.
 
 setup() {
 	lib_setup

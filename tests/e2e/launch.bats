@@ -1,4 +1,4 @@
-# What a job that goes well looks like: environment, exit codes, programs.
+# A job that succeeds: environment, exit codes, programs.
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

@@ -1,5 +1,4 @@
-# locale.bats: decimal commas and the Turkish i change nothing of what is read
-# and written.
+# locale.bats: decimal commas and the Turkish i do not affect input and output.
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,8 +1,8 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# Metrics as others read them: JSON lines with a JSON parser, event files with
-# TensorBoard's own reader where it is installed.
+# Metrics in their readers' eyes: JSON lines in a JSON parser, event files in
+# TensorBoard's own reader if it is installed.
 
 tensorboard_or_skip() {
 	for python in ${DDP_TEST_PYTHON:-python3 /usr/bin/python3}; do

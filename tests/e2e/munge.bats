@@ -1,6 +1,7 @@
-# Images that have munge's socket of their host and no libmunge: nobody has said
-# that munge is to be asked, so it is not, and both sides say what they know each
-# other by. So it is where a munged has ended and left its socket. Worlds that prove themselves by it. (ddpruns: cluster/auth.bats.)
+# Images that have their host's munge socket but no libmunge: unless asked for, munge
+# is not used, and both sides report how they authenticate. The same holds if munged
+# has ended and left its socket. Worlds that authenticate by munge. (ddpruns:
+# cluster/auth.bats.)
 load ../lib
 
 setup() {

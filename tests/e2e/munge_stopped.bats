@@ -1,5 +1,5 @@
-# A munged that does not answer: libmunge tries for 10 s, and nothing else of an
-# agent waits for that. (One that is down is named at once: cluster/auth.bats.)
+# A munged that does not answer: libmunge tries for 10 s, and nothing else in an agent
+# waits for that. (A munged that is down is named at once: cluster/auth.bats.)
 load ../lib
 
 setup() {

@@ -1,9 +1,9 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# The NCCL backend where there is no GPU: what is loaded and what is said when it
-# is not there, ids made and exchanged, and that all ranks decide alike. What
-# needs a GPU is tests/run-gpu's.
+# The NCCL backend without a GPU: what is loaded, the errors for what is missing, the
+# creation and exchange of ids, and that all ranks decide alike. tests/run-gpu runs
+# what needs a GPU.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 

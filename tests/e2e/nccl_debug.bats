@@ -1,5 +1,5 @@
-# What NCCL and gloo are told: --nccl-debug and --net-interface. NCCL itself is
-# tests/gpu's.
+# NCCL's and gloo's variables: --nccl-debug and --net-interface. tests/gpu has NCCL
+# itself.
 load ../lib
 
 # The variables of worker 1, without its prefix, sorted.

@@ -1,5 +1,5 @@
-# notice.bats: a job is told to stop: once, whichever ddprun is, on all nodes and
-# at one step; and how it ends then.
+# notice.bats: a stop request reaches a job once, through whichever ddprun, on all
+# nodes and at one step; and how the job then ends.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,4 +1,4 @@
-# torchrun's command line as ddprun takes it, seen from the workers.
+# torchrun's command line in ddprun, as the workers see it.
 load ../lib
 
 # Without the prefix and in the order of the ranks.

@@ -1,4 +1,4 @@
-# How the workers' lines come out.
+# The console output of workers.
 load ../lib
 
 # lacks TEXT ERE: no line of TEXT matches.

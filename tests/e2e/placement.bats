@@ -1,5 +1,4 @@
-# Workers on the CPUs that were asked for, what --dry-run says of it, and
-# wrappers around workers.
+# Binding workers to CPUs, --dry-run's account of it, and wrappers around workers.
 load ../lib
 
 # The CPUs that rank $2 may use, from $1: what grep Cpus_allowed_list wrote.

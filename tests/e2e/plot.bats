@@ -1,4 +1,4 @@
-# plot.bats: ddp-plot draws the runs that --log-dir kept, or says why not.
+# plot.bats: ddp-plot draws the runs in --log-dir, or reports why it cannot.
 
 bats_require_minimum_version 1.5.0
 load ../lib

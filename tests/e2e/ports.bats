@@ -1,5 +1,5 @@
-# Where things listen: at what is told to others, at ports that are free, and
-# never at all of a host's addresses.
+# Where servers listen: at the addresses that others use, at free ports, and never at
+# all addresses of a host.
 bats_require_minimum_version 1.5.0
 load ../lib
 

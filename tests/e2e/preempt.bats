@@ -1,6 +1,5 @@
-# preempt.bats: a run that is asked to stop keeps its state and says so with its
-# exit code; what goes wrong while it trains is said and, where it can be, lived
-# with.
+# preempt.bats: a run that gets a stop signal saves its state and exits with the right
+# code; errors during training are reported and, if possible, survived.
 
 bats_require_minimum_version 1.5.0
 load ../lib

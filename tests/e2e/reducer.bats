@@ -2,7 +2,7 @@ bats_require_minimum_version 1.5.0
 load ../lib
 
 # The reducer: averaged gradients are those of one process with the whole batch,
-# whatever the buckets, the order in which they are ready, and the transport.
+# whatever the buckets, the order in which gradients are ready, and the transport.
 
 agrees() { # N ARGS...
 	local n=$1

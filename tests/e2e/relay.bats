@@ -1,6 +1,6 @@
-# Something stands between the nodes and their server, passes the proof on, and reads
-# and changes what follows (docs/protocol-records.txt): it reads nothing, and what
-# it does is found and named. It runs as another user where that can be had.
+# A relay between the nodes and their server passes the proof on, and reads and
+# changes what follows (docs/protocol-records.txt): it can read nothing, and tampering
+# is detected and named. It runs as another user if possible.
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,5 @@
-# ddprdzv by itself, over real sockets: workers and agents that behave, vanish,
-# fall silent or speak nonsense, and the server's own end.
+# ddprdzv alone, over real sockets: workers and agents that behave, vanish, fall
+# silent or send nonsense, and the server's own end.
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

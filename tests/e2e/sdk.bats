@@ -2,8 +2,8 @@ bats_require_minimum_version 1.5.0
 load ../lib
 load ranks
 
-# libddp from the outside: what it exports, how it starts, what its collectives
-# and its store give, and what each rank is told when one misbehaves.
+# libddp from the outside: what it exports, how it starts, the results of its
+# collectives and its store, and each rank's error when one misbehaves.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 

@@ -2,8 +2,8 @@ bats_require_minimum_version 1.5.0
 load ../lib
 load ranks
 
-# Collectives and messages that are under way together: in all forms, in groups,
-# with a progress thread, in one host and between hosts.
+# Collectives and messages that are pending at the same time: in all forms, in groups,
+# with a progress thread, within a host and between hosts.
 
 @test "messages between all ranks arrive among collectives" {
 	local hosts

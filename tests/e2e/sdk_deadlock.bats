@@ -1,8 +1,8 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# Ranks that wait for each other in different communicators: an error that names
-# both, long before the timeout, and never where all of them can still come.
+# Ranks that wait for each other in different communicators get an error that names
+# both, long before the timeout, and never if all of them can still arrive.
 
 deadlock() { # HOSTS N MODE [thread]
 	DDP_TEST_HOSTS=$1 DDP_TIMEOUT=60 expect 0 \

@@ -1,6 +1,6 @@
-# kill -9 of ddprdzv in each phase of a job: the one that ddprun started is
-# started again by it, one that was started by hand by the test, with a journal
-# and without. Workers are the same processes all the time.
+# kill -9 of ddprdzv in each phase of a job. ddprun restarts the server that it
+# started; the test restarts one that was started by hand, with and without a
+# journal. The workers are the same processes throughout.
 load ../lib
 load ../backend
 

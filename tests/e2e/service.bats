@@ -1,5 +1,5 @@
-# ddprdzv as a service: many jobs apart, limits of each, idle jobs, systemd's
-# protocols, health and metrics, and no descriptors left.
+# ddprdzv as a service: separate jobs, limits for each, idle jobs, systemd's
+# protocols, health and metrics, and a shortage of descriptors.
 load ../lib
 
 tree=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

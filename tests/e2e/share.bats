@@ -1,7 +1,7 @@
-# What a large world's ranks gather leaves the server once, and they pass it on to
-# each other (protocol.txt, SHARE): right for any number of nodes, and whoever of
-# those who pass it on dies, lies or says nothing. On loopback, and few ranks:
-# DDP_TEST_SHARE has these do what is for large worlds.
+# The server sends a large world's gathered values once, and the ranks relay them to
+# each other (protocol.txt, SHARE). This works for any number of nodes, whichever
+# relay dies, lies or falls silent. Here on loopback with few ranks, for which
+# DDP_TEST_SHARE enables it.
 load ../lib
 load ../backend
 

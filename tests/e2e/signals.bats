@@ -1,4 +1,4 @@
-# ddprun is told to stop, or is killed.
+# Signals that stop or kill ddprun.
 load ../lib
 
 # Starts two workers that write their pids; more options in "$@".

@@ -1,6 +1,6 @@
-# srun.bats: the same worker as a task of a Slurm step on one node: directly,
-# over PMI2, over PMIx where Slurm has it, and inside other launchers. Over
-# several nodes: cluster/launch.bats.
+# srun.bats: the same worker as a task of a Slurm step on one node: directly, over
+# PMI2, over PMIx if Slurm has it, and inside other launchers. cluster/launch.bats has
+# several nodes.
 
 bats_require_minimum_version 1.5.0
 load ../lib

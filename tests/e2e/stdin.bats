@@ -1,4 +1,4 @@
-# Who reads ddprun's standard input.
+# Which worker reads ddprun's standard input.
 load ../lib
 
 # What each worker got, with its rank: a line for each that it read.

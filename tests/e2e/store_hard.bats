@@ -1,6 +1,6 @@
-# The store's hard cases, over real sockets and in both of its protocols: what
-# comes in any parts, ends anywhere, is too much, or is reset while it waits. Each
-# leaves a server that serves, in the memory that it had.
+# The store's hard cases, over real sockets and in both of its protocols: requests
+# that arrive in pieces, end anywhere, exceed limits, or are reset while they wait.
+# Afterwards the server still serves, with the memory that it had.
 load ../lib
 
 setup() {

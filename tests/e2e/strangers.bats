@@ -1,5 +1,5 @@
-# Another user of the host tries what everybody can see (stranger.py). Needs a
-# second user and a network of its own: root's tests only.
+# Another user of the host tries everything that is visible to all (stranger.py).
+# Needs a second user and a separate network, hence root.
 load ../lib
 
 # stranger: what user 65534 finds; in $out

@@ -1,8 +1,8 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# What ranks do together: one for all (ddp_once), one stop for all, parameters
-# from one rank, statistics of all.
+# What ranks do together: one for all (ddp_once), one stop for all, parameters from
+# one rank, statistics of all.
 
 job() { # N CMD...
 	local n=$1

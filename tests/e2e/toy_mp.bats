@@ -1,7 +1,7 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# toy_mp: two halves of a model on two devices, in as many ranks as one likes.
+# toy_mp: two halves of a model on two devices, with any number of ranks.
 
 setup() {
 	lib_setup

@@ -1,5 +1,5 @@
-# trainers.bats: what a user gets from mnist_mlp and mnist_ae: results, resumed
-# runs, shared data, and clear words for what is wrong.
+# trainers.bats: mnist_mlp and mnist_ae: results, resumed runs, shared data, and clear
+# errors.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,5 +1,5 @@
-# Who may use PyTorch's store: its clients can prove nothing, so the agents vouch
-# for their sockets. The programs of bash and w_knock speak its protocol.
+# Access to PyTorch's store: its clients cannot authenticate, so the agents vouch for
+# their sockets. bash scripts and w_knock speak its protocol here.
 bats_require_minimum_version 1.5.0
 load ../lib
 

@@ -1,5 +1,5 @@
-# Never a silent wait: whoever waits for longer than a second, agent or worker, is
-# told by the server whom for, and its timeout's error says the same.
+# No silent waits: the server tells every agent and worker that waits for more than a
+# second what it waits for, and the error of its timeout names the same.
 load ../lib
 
 # server [OPTION...]: a ddprdzv of our own; $at is its endpoint.

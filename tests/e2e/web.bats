@@ -1,6 +1,6 @@
-# The port for health and metrics, misused: what is no HTTP, what comes slowly or
-# never ends, methods and paths that there are not, and hundreds of scrapes. The
-# jobs of that server notice nothing.
+# Misuse of the port for health and metrics: other protocols, slow and endless
+# requests, unknown methods and paths, and hundreds of scrapes. The server's jobs
+# notice nothing.
 load ../lib
 
 setup() {

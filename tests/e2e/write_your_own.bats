@@ -1,6 +1,7 @@
 load ../lib
 
-# docs/write-your-own.md: its pieces are the program, and that does what it says.
+# docs/write-your-own.md: its pieces form the program, and that does what the page
+# says.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 program=$O/examples/in_the_circle

@@ -1,8 +1,7 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# libddp on GPUs: ranks share the one GPU where there are
-# not enough. `make check-gpu` runs this.
+# libddp on GPUs; ranks share a GPU if there are too few. `make check-gpu` runs this.
 
 setup() {
 	lib_setup

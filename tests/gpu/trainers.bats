@@ -1,8 +1,8 @@
 bats_require_minimum_version 1.5.0
 load ../lib
 
-# The trainers on a GPU: the twin's operations against the cpu's, whole runs on
-# one, two and four ranks, which share the one GPU where there are not more.
+# The trainers on a GPU: the twin's operations against the CPU's, whole runs on one,
+# two and four ranks, which share a GPU if there are too few.
 
 setup() {
 	lib_setup

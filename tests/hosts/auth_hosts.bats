@@ -3,8 +3,8 @@ load ../lib
 load netns
 load sshd
 
-# Who may join, on hosts of their own: what a home directory that two share is
-# good for, and that nothing secret is seen on the way over ssh.
+# Authentication between separate hosts: a shared home directory provides the secret,
+# and nothing secret is visible on the way over ssh.
 
 setup() {
 	lib_setup

@@ -1,5 +1,5 @@
-# door_hosts.bats: who stands at ddprdzv's door, from many hosts (h1 has all of
-# their addresses), and over IPv6, where one host has as many as it likes.
+# door_hosts.bats: connections to ddprdzv without a proof, from many hosts (h1 has all
+# of their addresses), and over IPv6, where one host has any number of addresses.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -2,8 +2,8 @@ load ../lib
 load netns
 load ../backend
 
-# Nodes that come and go, on hosts of their own: who is there goes on, and who
-# cannot be of use says why.
+# Nodes that join and leave, on separate hosts: the others continue, and a node that
+# cannot take part reports why.
 
 # Says who it is among how many, then waits to be killed.
 who='rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT'

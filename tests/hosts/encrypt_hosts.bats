@@ -3,8 +3,8 @@ load ../lib
 load netns
 load sshd
 
-# ddprun --encrypt-data over hosts of their own: what a reader on the path between
-# them sees, and what both terminals say where one host lacks the option.
+# ddprun --encrypt-data between separate hosts: what a reader on the path sees, and
+# what both terminals print if one host lacks the option.
 
 setup() {
 	lib_setup

@@ -2,8 +2,8 @@ load ../lib
 load netns
 load etcd
 
-# Of the servers that could be a job's, etcd lets one at a time be it, and what
-# that one has written is there for the next.
+# etcd elects one of a job's servers at a time, and the next one gets everything that
+# it has written.
 
 declare -gA in
 

@@ -2,8 +2,8 @@ load ../lib
 load netns
 load etcd
 
-# Jobs whose rendezvous lives in a real etcd of three members: no host is
-# special, and what is lost of ddprdzv or of etcd costs what docs/etcd.md says.
+# Jobs with their rendezvous in a real etcd of three members: no host is special, and
+# losing ddprdzvs or etcd members has the consequences that docs/etcd.md describes.
 
 who='echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT"'
 waiter="$who; exec tail -f /dev/null"

@@ -2,8 +2,7 @@ load ../lib
 load netns
 load etcd
 
-# Where the nodes of a job that meets in an etcd are reached, and which of them may
-# take the server's place.
+# The addresses of a job's nodes with etcd, and which node can take over the server.
 
 setup() {
 	lib_setup

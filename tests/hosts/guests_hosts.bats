@@ -1,6 +1,6 @@
-# guests_hosts.bats: workers that others started on hosts with addresses of their
-# own: by hand, torchrun, OpenMPI's mpirun, MPICH's mpiexec, srun. They find each
-# other by what their launcher offers, and their hosts by themselves.
+# guests_hosts.bats: workers without ddprun on hosts with separate addresses: started
+# by hand, torchrun, OpenMPI's mpirun, MPICH's mpiexec, srun. They meet by what their
+# launcher provides, and find their host's address themselves.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,5 +1,5 @@
-# half_open_hosts.bats: a worker's or a PyTorch client's host is cut off while it
-# waits at the server, and nobody says so: the connection is over all the same.
+# half_open_hosts.bats: the host of a worker or a PyTorch client is cut off without
+# notice while it waits at the server: the server still ends the connection.
 load ../lib
 load netns
 

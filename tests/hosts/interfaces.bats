@@ -1,5 +1,4 @@
-# interfaces.bats: hosts with two interfaces, and which one NCCL and gloo are
-# told to use.
+# interfaces.bats: hosts with two interfaces, and which one NCCL and gloo get.
 
 bats_require_minimum_version 1.5.0
 load ../lib

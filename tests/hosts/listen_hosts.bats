@@ -1,5 +1,5 @@
-# listen_hosts.bats: at which addresses a host with several interfaces listens,
-# and hosts that have IPv6 only.
+# listen_hosts.bats: the addresses at which a host with several interfaces listens, and
+# hosts with only IPv6.
 
 bats_require_minimum_version 1.5.0
 load ../lib

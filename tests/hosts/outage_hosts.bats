@@ -1,5 +1,5 @@
-# outage_hosts.bats: the network between two hosts drops all packets for nine
-# tenths of the heartbeat timeout: the job notices nothing.
+# outage_hosts.bats: the network between two hosts drops all packets for nine tenths
+# of the heartbeat timeout, and the job notices nothing.
 load ../lib
 load netns
 

@@ -1,7 +1,7 @@
 load ../lib
 load netns
 
-# An unmodified DDP script of PyTorch's over two hosts.
+# An unmodified PyTorch DDP script on two hosts.
 
 script=$BATS_TEST_DIRNAME/../programs/ddp_gloo.py
 

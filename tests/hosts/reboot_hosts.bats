@@ -1,5 +1,5 @@
-# reboot_hosts.bats: a host loses its power, and is there again before its lease
-# is over: it resets its peers' connections, and knows nothing of the job.
+# reboot_hosts.bats: a host loses its power and is up again before its lease ends: it
+# resets its peers' connections, and does not know the job.
 load ../lib
 load netns
 

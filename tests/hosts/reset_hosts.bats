@@ -1,5 +1,5 @@
-# reset_hosts.bats: the connection of one living ddprun to the server is reset, as
-# a firewall does that forgets it: the ddprun comes back, or is lost by that name.
+# reset_hosts.bats: the connection of one live ddprun to the server is reset, as by a
+# firewall that loses its state: the ddprun reconnects, or is lost for that reason.
 load ../lib
 load netns
 

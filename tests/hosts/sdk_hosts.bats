@@ -1,8 +1,8 @@
 load ../lib
 load netns
 
-# libddp over three hosts with addresses of their own, two ranks on each: shared
-# memory inside a host, TCP between them.
+# libddp on three hosts with separate addresses, two ranks on each: shared memory
+# within a host, TCP between them.
 
 setup() {
 	lib_setup

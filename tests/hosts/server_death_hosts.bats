@@ -1,7 +1,7 @@
 load ../lib
 load netns
 
-# The death of a server to which other hosts are connected.
+# The death of a server with clients on other hosts.
 
 setup() {
 	lib_setup

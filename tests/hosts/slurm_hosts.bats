@@ -1,6 +1,5 @@
-# slurm_hosts.bats: no flag under Slurm: ddprun as the task of a step, and as the
-# program of an allocation, where it starts the step itself. What else there is of
-# it: cluster/launch.bats.
+# slurm_hosts.bats: ddprun without options under Slurm: as the task of a step, and in
+# an allocation, where it starts the step itself. cluster/launch.bats has more.
 
 bats_require_minimum_version 1.5.0
 load ../cluster/cluster

@@ -2,7 +2,7 @@ load ../lib
 load netns
 load sshd
 
-# ddprun -H: one command, typed on one host, runs a job on several over ssh.
+# ddprun -H: one command on one host runs a job on several over ssh.
 
 waiter='echo "worker $RANK on $(hostname) pid $$"; exec tail -f /dev/null'
 

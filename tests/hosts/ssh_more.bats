@@ -2,8 +2,8 @@ load ../lib
 load netns
 load sshd
 
-# ddprun -H: what goes through ssh besides workers' lines, many hosts, hosts that
-# come and go, and lists that others write.
+# ddprun -H: what ssh carries besides workers' lines, many hosts, hosts that join and
+# leave, and other launchers' host lists.
 
 waiter='echo "worker $RANK on $(hostname)"; exec tail -f /dev/null'
 

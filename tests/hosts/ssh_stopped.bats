@@ -2,8 +2,8 @@ load ../lib
 load netns
 load sshd
 
-# ddprun -H where a ddprun on one of the hosts is stopped, or comes to no end: the
-# one that was typed says so, and ends when the others do.
+# ddprun -H when a ddprun on one of the hosts is stopped, or does not exit: the local
+# ddprun reports it, and ends when the others do.
 
 setup() {
 	lib_setup

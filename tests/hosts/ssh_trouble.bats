@@ -2,8 +2,8 @@ load ../lib
 load netns
 load sshd
 
-# ddprun -H where ssh, or the host at its other end, is not as it should be: the
-# host is named, what to do is said, and nothing starts anywhere.
+# ddprun -H when ssh, or the host at its other end, does not work: the error names the
+# host and a remedy, and nothing starts anywhere.
 
 setup() {
 	lib_setup

@@ -1,8 +1,8 @@
 load ../lib
 load netns
 
-# The same command typed on each of two hosts: it trains as on one host, and when
-# something dies, every terminal says what, and nothing waits for it.
+# The same command on each of two hosts: it trains as on one host, and when something
+# dies, every terminal reports it, and nothing waits for it.
 
 # What a worker of these tests does: says who it is, then waits to be killed.
 waiter='echo "worker $RANK pid $$"; echo "last words of $RANK" >&2;

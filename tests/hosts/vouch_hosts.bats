@@ -1,5 +1,5 @@
-# vouch_hosts.bats: who of other hosts may use PyTorch's store: workers on the
-# job's nodes; not other users there, and nobody from elsewhere.
+# vouch_hosts.bats: access to PyTorch's store from other hosts: workers on the job's
+# nodes are admitted, other users there and other hosts are not.
 
 bats_require_minimum_version 1.5.0
 load ../lib

@@ -1,7 +1,7 @@
 load ../lib
 load netns
 
-# Who waits for somebody on another host is told which host that is.
+# A rank that waits for a rank on another host learns which host that is.
 
 setup() {
 	lib_setup
