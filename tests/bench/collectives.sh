@@ -6,7 +6,7 @@
 #   work; not with more ranks than CPUs, as some of them never yield
 
 # collect RANKS WHO COMMAND...: one round; lines "who operation bytes place us
-# wrong". Whoever hangs or fails is left out of this round.
+# wrong". A candidate that hangs or fails is omitted from this round.
 collect() {
 	n=$1 who=$2
 	shift 2
@@ -19,7 +19,7 @@ collect() {
 }
 
 # Where each rank can have a CPU of its own, everyone's are bound to one, as
-# mpirun's are unless it is told otherwise; else nobody's.
+# as mpirun does by default; otherwise for none.
 collective_round() {
 	bind= openmpi_bind="--bind-to none" mpich_bind=
 	if [ "$1" -le "$(nproc)" ]; then

@@ -9,7 +9,7 @@ host_row() {
 
 # Open MPI starts its daemon on the other host through this, as through ssh. It
 # must see both hosts, so its processes have their networks and names only. All
-# share the CPUs, which it cannot know: it is told to yield while it waits.
+# share the CPUs, which it cannot know: it gets the option to yield while it waits.
 write_agent() {
 	cat >"$work/agent" <<END
 #!/bin/sh

@@ -16,7 +16,7 @@ have() {
 }
 
 # with_mpi NAME PROGRAM OUT: tests/programs/PROGRAM.c built with NAME's mpicc, where
-# there is one and its headers, too; else says what is missing.
+# there is one with its headers; else prints what is missing.
 with_mpi() {
 	have "mpicc.$1" "$1 (lib$1-dev)" || return 1
 	"mpicc.$1" -std=gnu11 -O2 -DWITH_MPI -o "$3" \

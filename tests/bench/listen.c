@@ -1,5 +1,5 @@
 /* listen.c: listen fast|slow:MB|FILE WORKER COMMAND...: runs COMMAND with its
- * stdout in a pipe, read at full speed or so many MB a second, or in FILE.
+ * stdout in a pipe, read at full speed or at N MB a second, or in FILE.
  * Prints seconds, lines, the CPU seconds and peak memory (MiB) of COMMAND and
  * those of its children, and theirs, that are not called WORKER, which is what
  * carries the lines; last how many lines are not a talker's whole one. */

@@ -1,7 +1,7 @@
 /* memory.c: what the machine's memory does when nobody interprets anything:
  * N processes that copy between buffers of their own, all at once, and two that
  * hand a number to and fro through a cache line that they share. Prints as
- * bench_collectives does: "copy" of so many bytes, "ping-pong" (both ways).
+ * bench_collectives does: "copy" of that many bytes, "ping-pong" (both ways).
  *
  *   memory N BYTES...
  */

@@ -56,7 +56,7 @@ node() {
 	eval "node_$i=$!"
 }
 
-# lines N WORDS FILE...: until so many lines with them are in these together, as
+# lines N WORDS FILE...: until N lines with them are in these together, as
 # tail hears of them; 30 s at most
 lines() {
 	want=$1 words=$2
@@ -95,7 +95,7 @@ notice_round() {
 	all_gone 4
 }
 
-# cut_round HOSTS NAME AFTER: so many hosts of a job of 3 to 4; AFTER ranks are
+# cut_round HOSTS NAME AFTER: HOSTS hosts of a job of 3 to 4; AFTER ranks are
 # left, or are again, when the third has lost its power
 cut_round() {
 	for i in 1 2 3 4; do
@@ -126,7 +126,7 @@ notice_row() { # FILE WORDS GOAL
 }
 
 bench_notice() {
-	say "a job is told to stop, or loses a node; medians of $ROUNDS;" \
+	say "a job gets a stop signal, or loses a node; medians of $ROUNDS;" \
 		"load average $(cut -d' ' -f1 /proc/loadavg)"
 	if [ "$(id -u)" != 0 ] || ! have ip "ip (iproute2)"; then
 		echo "no hosts of one's own without root and ip, left out: notice"
@@ -141,7 +141,7 @@ bench_notice() {
 		r=$((r + 1))
 	done
 	many_down 5
-	notice_row notice 'SIGTERM at one of 4 ddpruns, until all 8 ranks are told' 50
+	notice_row notice 'SIGTERM at one of 4 ddpruns, until all 8 ranks know' 50
 	for i in spare fewer; do
 		notice_row $i "power cut of a node of 4, until all train: $i" \
 			$((CUT_S * 1000 + 1000))

@@ -2,7 +2,7 @@
 # communication: together they should take as long as one of them.
 . "$here/two_hosts.sh"
 
-# Of lines "overlap COMPUTE COMMUNICATE AFTER TOGETHER CPU". Where there is a goal
+# Reads lines "overlap COMPUTE COMMUNICATE AFTER TOGETHER CPU". Where there is a goal
 # it is for the longer of the two, and beside it stands what is possible: where a
 # rank computes on each CPU, the communication's share of the CPU comes on top.
 overlap_line() {

@@ -1,4 +1,4 @@
-# simulate.sh: simulated agents on real sockets: so many join one job, get their
+# simulate.sh: simulated agents on real sockets: N of them join one job, get their
 # ranks, and one worker each passes a barrier. Where a process may not have the
 # descriptors for all, several servers have a part each.
 

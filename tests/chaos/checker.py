@@ -38,7 +38,7 @@ BETWEEN_TRIES = 1.0  # s, of a ddprun whose server is not there yet
 VICTIM = 17  # c_chaos, of another's failure
 
 # What the ddpruns may exit with that were not aimed at. An empty set: the job
-# does not notice, or goes on. Of those with a length: see `codes_of`.
+# does not notice, or continues. For those with a length: see `codes_of`.
 LOST = {69, 75}
 CODES = {
     "worker kill": {137}, "worker term": {143},

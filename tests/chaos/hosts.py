@@ -76,7 +76,7 @@ class Switch:
 
 
 class Process:
-    """One that lives, as /proc has it; pid is ours, inner the host's."""
+    """A live process in /proc; pid is ours, inner the host's."""
 
     def __init__(self, pid):
         self.pid = pid

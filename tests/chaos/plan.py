@@ -223,6 +223,6 @@ def draw_plan(seed, number, ways=None, kinds=None):
         plan["stagger"][plan["nodes"][-1]] = 0.9 + \
             max(plan["stagger"].values())
     plan["limit"] = limit(plan)
-    # what has to end itself after the last ddprun gets so long for it
+    # the time that processes have to end after the last ddprun
     plan["settle"] = 5 + plan["shutdown"] + 3 * plan["heartbeat"]
     return plan

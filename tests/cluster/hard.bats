@@ -48,7 +48,7 @@ went_through() {
 	slurm_wait slurm_idle h1 3
 }
 
-# Workers that say when they were told to end.
+# Workers that print when a signal ended them.
 polite="bash -c 'trap \"echo bye; exit 0\" TERM; echo up; eval \"\$IDLE\"'"
 
 @test "scancel of a step does not affect the next step of the job" {

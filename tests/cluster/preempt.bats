@@ -9,9 +9,9 @@ teardown_file() { cluster_down; }
 setup() { cluster_join; }
 teardown() { cluster_leave; }
 
-# Workers that run until they are told, and say so; in a job that was requeued
-# they are done at once. Slurm tells them, too, here: who left with 0 before its
-# ddprun has heard would be taken for one that has finished.
+# Workers that run until a notice, and print it; in a job that was requeued
+# they finish at once. Slurm signals them as well here: a worker that exits with 0
+# before its ddprun has the signal would count as finished.
 cat_worker='echo "up $RANK run ${SLURM_RESTART_COUNT:-0}"
 	[ -z "${SLURM_RESTART_COUNT:-}" ] || exit 0
 	trap "echo told; exit 143" TERM; trap "echo warned; exit 138" USR1
@@ -265,7 +265,7 @@ job_is() { # STATE
 @test "the template of a preemptible job works" {
 	mkdir bin data
 	t_idx data 640 64
-	# waits in its first run until it is told
+	# waits in its first run until the notice
 	cat >bin/mnist_mlp <<-EOF
 	#!/bin/bash
 	[ -n "\${SLURM_RESTART_COUNT:-}" ] || {

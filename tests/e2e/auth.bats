@@ -191,7 +191,7 @@ one=first-token-of-ours two=second-token-of-theirs
 		signal impostor KILL
 		finish impostor 137
 	done
-	# one that asks for less is told nothing at all
+	# a client that asks for less gets no reply at all
 	start impostor rdzv_peer impostor 1
 	await "$T/impostor.out" '^at '
 	at=${line#at }

@@ -147,7 +147,7 @@ say() {
 	for i in 1 3 4 5; do
 		await "h$i.out" '^START round 1 attempt 0 node [0-3] of 4 .* changes 1'
 	done
-	# a spare is told no round's end, but the job's
+	# a spare gets no round's end, only the job's
 	[ "$(grep -c ^END h5.out)" = 0 ]
 	say h1 "failed 5"
 	finish h6 5

@@ -87,7 +87,7 @@ serving() {
 		told $role b "^the job's server is elsewhere ${at[a]}\$"
 	done
 	told agent a '^welcome'
-	# and who has no proof is told nothing
+	# and a client without a proof learns nothing
 	DDP_TOKEN=another-token-0000 expect 1 rdzv_client told agent "${at[b]}" j
 	has "$out" 'closed'
 	signal b TERM
@@ -273,7 +273,7 @@ key64() {
 	has "$out" "1 'v'"
 }
 
-# Of what etcd has, something is not what a ddprdzv has written.
+# A value in etcd differs from what a ddprdzv wrote.
 @test "a torn journal in etcd is refused, with a remedy" {
 	etcd_here
 	candidate a 600 --etcd-lease 77
@@ -333,7 +333,7 @@ key64() {
 	finish a
 }
 
-# The next server never had an agent that was told the key.
+# The next server never had an agent that knows the key.
 @test "with munge the next server has the first one's key, and etcd cannot reveal it" {
 	local key server
 	command -v munged >/dev/null || skip 'no munged here'

@@ -42,7 +42,7 @@ child_named() {
 	has "$err" "^\|    the last words\$"
 	has "$err" "^\|  ddprun exits with 3\$"
 	lacks "$err" '^\|    line 11$'
-	# the last line is there as a worker's line, too, and before the page
+	# the last line also appears as a worker's line, before the page
 	grep -n '^\[1\] the last words$' <<<"$err" | cut -d: -f1 >at
 	grep -n '^ddprun: job' <<<"$err" | cut -d: -f1 >page
 	[ "$(<at)" -lt "$(<page)" ]
@@ -79,7 +79,7 @@ child_named() {
 	[ "$(grep -c '^|  rank ' <<<"$err")" = 1 ]
 }
 
-@test "a rank that exits with 0 in mid-job is the first failure, not one that missed it" {
+@test "a rank that exits with 0 in mid-job is the first failure, not a rank that missed it" {
 	expect 1 ddprun --nproc-per-node 3 --max-restarts 1 --log-dir logs \
 		c_fault early 1 10000
 	has "$err" '^ddprun: restarting \(1 of 1\): rank 1 .* left early with code 0 while others were in all_reduce #3 '

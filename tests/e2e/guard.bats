@@ -20,7 +20,7 @@ load ../lib
 	nothing_left
 }
 
-# TEST_COOKIE is gone, too: they are looked for by their pids.
+# TEST_COOKIE is gone as well: the test finds them by their pids.
 @test "kill -9 of ddprun ends a daemon that has nothing of a worker's, not a sidecar" {
 	cat >daemon <<-'END'
 		tail -f /dev/null &

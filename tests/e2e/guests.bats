@@ -167,7 +167,7 @@ is_dumped() {
 	done
 }
 
-@test "started by hand, a rank that dies and one that leaves are named" {
+@test "started by hand, a rank that dies and a rank that leaves are named" {
 	by_hand 2 c_guest kill 0
 	finish rank0 137
 	finish rank1 1
@@ -259,14 +259,14 @@ is_one_node() { # NAME
 	is_one_node mpirun
 	expect 2 $launcher 3 ddprun true
 	has "$err" '^ddprun: error: mpirun starts 3 ddpruns on this node, and one a node is enough, which starts the workers: write mpirun --map-by ppr:1:node ddprun --nproc-per-node 3, or mpirun PROGRAM without ddprun'
-	# all is said by hand, or each is alone
+	# everything is given by hand, or each is alone
 	expect 0 $launcher 2 ddprun --nnodes 2 --rdzv-endpoint \
 		"localhost:$(w_port free)" c_guest
 	has "$out" '^.1. rank 1 of 2, '
 	expect 0 $launcher 2 ddprun --standalone c_guest
 	[ "$(grep -c 'rank 0 of 1, ' <<<"$out")" = 2 ]
 	# the core that mpirun binds one process to is not for all workers; that
-	# of OpenMPI 5 does not say that it bound it, and has to be told
+	# of OpenMPI 5 does not show that it bound it, and needs an option
 	[ "$(nproc)" = 1 ] || {
 		local free='--map-by ppr:1:node'
 		[[ $(mpirun --version) =~ 'Open MPI) '[1-4]'.' ]] ||
@@ -283,7 +283,7 @@ is_one_node() { # NAME
 @test "a ddprun that MPICH's mpiexec starts is one per node" {
 	hydra_or_skip
 	is_one_node mpiexec
-	# hydra, told of two failures, may end by SIGPIPE: it is told of none
+	# hydra may end by SIGPIPE after two failures: it sees none
 	expect 0 $launcher 2 bash -c 'ddprun true; echo $? >"$0.$PMI_RANK"' "$T/ended"
 	[ "$(cat "$T/ended.0" "$T/ended.1")" = $'2\n2' ]
 	has "$err" '^ddprun: error: mpiexec starts 2 ddpruns on this node, .* write mpiexec -ppn 1 ddprun --nproc-per-node 2'

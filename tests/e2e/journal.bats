@@ -168,7 +168,7 @@ gate() {
 	gate=$line
 }
 
-# puts KEY: how a transaction of ours puts that key, or one that begins so: a
+# puts KEY: how a transaction of ours puts that key, or one with this prefix: a
 # prefix has to be a multiple of three bytes
 puts() {
 	printf '"request_put":{"key":"%s' "$(printf %s "$1" | base64)"
@@ -210,7 +210,7 @@ server_in_etcd() { # NAME ENDPOINTS
 	done
 }
 
-# A request that hangs is sent to the next member, too; what the first one does with
+# A request that hangs is also sent to the next member; what the first one does with
 # it in the end must not undo what came after it.
 @test "etcd executing a request late and twice changes nothing" {
 	local to
@@ -242,7 +242,7 @@ server_in_etcd() { # NAME ENDPOINTS
 	[ "$(grep ^had b.out)" = $'had two (3)\nhad three (5)\nhad four (4)' ]
 }
 
-# The same for one that was done at once, and whose answer came late: the request
+# The same for a request that was done at once, with a late answer: the request
 # that is sent again finds what it wanted to be so.
 @test "a write whose reply from etcd is lost is kept, and the server continues" {
 	local to

@@ -66,7 +66,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 	cmp binary "$run/attempt_0/0/stdout.log"
 	cmp binary "$run/attempt_0/1/stdout.log"
 	[ "$(<"$run/attempt_0/1/stderr.log")" = "err 1" ]
-	# shown, too: NULs and all
+	# also shown, including NULs
 	[ "$(tr -cd '\0' <program.out | wc -c)" = \
 		$((2 * $(tr -cd '\0' <binary | wc -c))) ]
 }
@@ -145,7 +145,7 @@ $T/$run/attempt_0/$rank/stdout.log" ]
 2" ]
 }
 
-@test "files without a folder get one that is kept and named" {
+@test "files without a folder get a folder that is kept and named" {
 	expect 0 ddprun --redirects 1 echo hi
 	[ -z "$out" ]
 	has "$err" "output is in $T/torchelastic_[^/]*/none_"

@@ -23,7 +23,7 @@ counts() {
 	done
 }
 
-# greedy WAY ERE: what its job is told, or FILE's line
+# greedy WAY ERE: the error that its job gets, or FILE's line
 greedy() {
 	mkfifo to
 	start greedy bash -c 'exec python3 "$@" <>"$0"' "$T/to" "$greedy" "$at" "$1"

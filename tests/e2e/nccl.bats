@@ -29,7 +29,7 @@ nccl_or_skip() {
 	c_nccl can >/dev/null || skip "there is no libnccl here"
 }
 
-# A driver and a CUDA runtime that answer what they are told to.
+# A driver and a CUDA runtime with prepared answers.
 fake_cuda() {
 	mkdir -p fake
 	echo 'int cuInit(int flags) { return flags; }' >driver.c

@@ -61,7 +61,7 @@ NCCL_DEBUG_FILE=${file//%/%%}/nccl.log" ]
 	has "$err" 'is too long; give LEVEL or LEVEL:SUBSYSTEM'
 }
 
-@test "--net-interface takes a name, and refuses one that does not exist" {
+@test "--net-interface takes a name, and refuses an unknown one" {
 	told --net-interface lo
 	[ "$out" = $'GLOO_SOCKET_IFNAME=lo\nNCCL_SOCKET_IFNAME==lo' ]
 	NCCL_SOCKET_IFNAME=ib told --net-interface lo

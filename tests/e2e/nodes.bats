@@ -324,7 +324,7 @@ server() {
 	done
 }
 
-# Of a kernel that has few ports to give: else it happens in one of 14,000 tries.
+# With a kernel that has few ports to give: else it happens in one of 14,000 tries.
 @test "a node that waits for a server on its host is not given its port" {
 	unshare -n true 2>/dev/null || skip "needs root for a network of its own"
 	mkfifo go

@@ -61,7 +61,7 @@ early() {
 	signal b TERM
 	finish a 143
 	all=$out
-	# its workers hear it from their peers, too, and may be gone by then
+	# its workers also learn it from their peers, and may be gone by then
 	has "$err" '^ddprun: node 1 .* was told to stop by SIGTERM(: stopping [12] workers?)?$'
 	has "$err" "^ddprun: job 'two' ended: node 1 .* was told to stop by SIGTERM\$"
 	finish b 143
@@ -77,7 +77,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	signal a TERM
 	await a.out '^\[0\] told'
 	await b.out '^\[1\] told'
-	# as Slurm does: all are told, and it is no second word
+	# as Slurm does: all get it, and it does not count as a second signal
 	signal b TERM
 	: >go
 	finish a 143
@@ -128,7 +128,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 }
 
 @test "a crash after the notice is a failure with its page, and not restarted" {
-	# one that no sanitizer takes for itself
+	# a signal that no sanitizer uses itself
 	both --nproc-per-node 1 --max-restarts 3 w_asks 143 1 24
 	up 1
 	signal a TERM
@@ -211,7 +211,7 @@ $out" | sort | uniq -c | awk '{ print $1 }')" = 4 ]
 	finish job 0
 	lacks "$out" 'told'
 	rm go
-	# they may be told before they listen
+	# the notice may arrive before they listen
 	step 20 --stop-before 25 bash -c "$waits"
 	await job.err 'ends in [0-9]+ s: stopping 2 workers$'
 	: >go

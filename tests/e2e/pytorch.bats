@@ -76,7 +76,7 @@ store=$BATS_TEST_DIRNAME/../programs/torch_store.py
 	has "$err" 'client of the PyTorch store was disconnected: .*not PyTorch'
 }
 
-# Its clients cannot come again by themselves, and say so.
+# Its clients cannot reconnect on their own, and report that.
 @test "after the server's death, old connections go on and new ones find all keys" {
 	local child
 	mkfifo go.0 go.1

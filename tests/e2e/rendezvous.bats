@@ -34,7 +34,7 @@ worker() {
 }
 
 # connect: a bare connection as descriptor 5. rest: what comes until it closes.
-# connect: to fd 5. The server greets by itself; what follows is left to rest.
+# connect: to fd 5. The server greets first; the rest stays unread.
 connect() {
 	local greeted
 	exec 5<>"/dev/tcp/${at%:*}/${at##*:}"
@@ -309,7 +309,7 @@ greeting=4444505204020000
 	has "$(<"$T/h1.out")" '^START round [01] attempt 0'
 }
 
-@test "a silent agent is lost, one that pings is not" {
+@test "a silent agent is lost, a pinging one is not" {
 	# long enough for who pings to be in time on a loaded machine
 	start server ddprdzv --listen 127.0.0.1:0 --heartbeat-timeout 3
 	await "$T/server.err" 'listening on'
@@ -452,7 +452,7 @@ error_of() {
 	[ -z "$out$err" ]
 }
 
-# own_server: as an agent or a far end has it; its pipe is descriptor 8
+# own_server: as an agent or a remote end starts it; its pipe is descriptor 8
 own_server() {
 	mkfifo pipe
 	at=127.0.0.1:$(w_port free)

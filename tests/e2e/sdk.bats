@@ -145,7 +145,7 @@ fault() {
 
 @test "a rank that ends before ddp_init is named to the others, with how" {
 	fault exit 1 3 0 1
-	# whoever waits is told at once; who comes later finds the round over
+	# waiting ranks learn it at once; later ones find the round over
 	has "$out" "^\[[02]\] rank [02]: -20004 .*: rank 1 \(local rank 1\) on .*, pid [0-9]+, exited with code 0 before it came"
 	fault fail 2 3 0 3
 	has "$out" "^\[[01]\] rank [01]: -2000[47] .*: rank 2 \(local rank 2\) on .*, pid [0-9]+, exited with code 3"
@@ -178,7 +178,7 @@ fault() {
 	for r in 0 2; do
 		has "${said[$r]}" "rank $r: -20006 in [0-9]+ ms: all_reduce #3 \(f32 x 40000, avg\): rank 1 on .* has not arrived for [0-9.]+ s"
 	done
-	# the one that came first; the other hears of it
+	# the rank that came first; the other learns of it
 	has "$out" 'rank [02]: -20006 in ([2-9][0-9]{3}|[0-9]{5,}) ms'
 }
 

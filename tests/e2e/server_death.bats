@@ -1,6 +1,6 @@
-# kill -9 of ddprdzv in each phase of a job. ddprun restarts the server that it
-# started; the test restarts one that was started by hand, with and without a
-# journal. The workers are the same processes throughout.
+# kill -9 of ddprdzv in each phase of a job. ddprun restarts its own server; the test
+# restarts a server that was started by hand, with and without a journal. The workers
+# are the same processes throughout.
 load ../lib
 load ../backend
 

@@ -65,7 +65,7 @@ get() {
 	node b bob/x 1 1
 	await b.out '^START'
 	[ "$(rdzv_client do "$at" bob/x 0 0 get k)" = "0 ''" ]
-	# what others can read is no secret, and one that is gone opens nothing
+	# a readable file is no secret, and a removed one admits nobody
 	chmod 644 tokens/bob
 	expect 1 rdzv_client do "$at" bob/x 0 0 get k
 	rm tokens/bob
@@ -485,7 +485,7 @@ for j in sorted(json.load(sys.stdin)["jobs"], key=lambda j: j["job"]):
 	run w set 4 x
 	[[ $output == *"it has 3 keys and may have no more (--max-keys of its ddprdzv)" ]]
 	[ "$(w get 3)" = "1 'x'" ]
-	# of a name that somebody waits for, too
+	# also for a name that somebody waits for
 	w delete 3
 	start waiter rdzv_client do "$at" a 0 0 set here 1 wait 60000 never
 	finish waiter 1

@@ -124,7 +124,7 @@ asked() {
 	server --journal "$T/journal"
 	start job ddprun --nproc-per-node 3 --rdzv-endpoint "$at" c_share silent 0
 	await job.out 'rank 0: silent'
-	# not before they were told to ask it
+	# not before they had to ask it
 	await job.out 'rank 1: told'
 	await job.out 'rank 2: told'
 	signal server KILL

@@ -45,7 +45,7 @@ quiet='trap "echo got INT; exit 0" INT; trap "echo got TERM; exit 0" TERM
 }
 
 @test "workers in another process group are stopped, killed and signalled like others" {
-	# it ends when it is told to
+	# it ends on request
 	start_two --shutdown-timeout 100 w_moves bash -c \
 		'trap "echo got TERM; exit 0" TERM; echo up; eval "$IDLE"'
 	signal job TERM
@@ -239,7 +239,7 @@ sidecar() {
 }
 
 # One look in 15 at such an orphan finds no environment. There is no other mark:
-# a lower limit cannot be told from other users'.
+# a lower limit may be that of other users.
 @test "an orphan in execve is ended, beside children that ddprun did not start" {
 	cat >entry <<-'END'
 		ulimit -x 1000
@@ -301,7 +301,7 @@ hold_orphan() {
 	nothing_left
 }
 
-@test "a reader of the output that ddprun inherited as a child has it whole" {
+@test "a reader that ddprun inherited as a child gets all of the output" {
 	expect 1 bash -c 'exec ddprun --max-restarts 1 sh -c "echo one; exit 1" \
 		> >(sleep 0.1; cat)'
 	nothing_left

@@ -301,7 +301,7 @@ same_labels() {
 	env -u DDP_CACHE -u XDG_CACHE_HOME -u HOME mnist_mlp --data data --epochs 1
 }
 
-# ---- What is wrong is said
+# ---- errors
 
 # says STATUS ERE COMMAND...: one line on stderr, like ERE
 says() {
@@ -422,7 +422,7 @@ SH
 	[ -f deep/er/metrics.jsonl ]
 }
 
-@test "a killed worker is the one that the job names" {
+@test "a job names the worker that was killed" {
 	start job job 2 sh -c 'echo $$ >rank$RANK; exec mnist_mlp --data data --epochs 100000'
 	await "$T/job.out" 'epoch 2/'
 	kill -KILL "$(<rank1)"

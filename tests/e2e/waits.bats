@@ -10,7 +10,7 @@ server() {
 }
 
 # node NAME NPROC NNODES [NODE_RANK [RESTARTS [MODE]]]: an agent of job j, which
-# joins at once, or (MODE hello) when it is told to; say NAME LINE tells it what
+# joins at once, or (MODE hello) on request; say NAME LINE tells it what
 # to do, its output is $T/NAME.out.
 node() {
 	mkfifo "$T/$1.in"
@@ -135,7 +135,7 @@ worker() {
 	await h1.out '^START'
 	start w rdzv_client do "$at" j 0 0 set here 1 gather g 2 60000 x
 	worker 0 1 wait 60000 here
-	# the agent is told nothing now: its worker waits, and so does this one
+	# the agent gets no line now: its worker waits, and so does this one
 	start clock rdzv_client do "$at" j 0 1 wait 2200 never
 	finish clock 1
 	signal server KILL
@@ -162,7 +162,7 @@ worker() {
 	await job.err '^ddprun: waiting [12] s for 1 of 1 key that nobody has set: .ready. \(rank 0, pid [0-9]+, in PyTorch.s store\) \(job .j.\)$'
 	expect 0 ddprun status --job j
 	has "$out" "^  waiting [1-9][0-9]* s for 1 of 1 key that nobody has set: 'ready' \(in PyTorch's store\)$"
-	# one that gives up says it once more
+	# a worker that gives up reports it once more
 	: >over
 	await job.out 'gave up'
 	echo go >go

@@ -1,8 +1,8 @@
 load ../lib
 load netns
 
-# Hosts whose clocks are an hour apart: the first failure is the one that the server
-# saw first, and no lease ends because of it.
+# Hosts whose clocks are an hour apart: the first failure is the first that the server
+# saw, and no lease ends because of it.
 
 setup() {
 	lib_setup

@@ -32,7 +32,7 @@ node() {
 }
 
 # goes_on NAME: with the first host went the server, and so the job; where etcd
-# has another, those who are enough go on, until one of them is told, too.
+# has another, enough others continue, until one of them gets it as well.
 goes_on() {
 	[ "${DDP_TEST_BACKEND:-}" != etcd ] || signal "$1" TERM
 }

@@ -47,7 +47,7 @@ find_server() {
 	[ -n "$server" ]
 }
 
-# Of etcd's keys none is left, and no process.
+# No key in etcd is left, and no process.
 # A ddprdzv outlives its ddprun by what it has to remove, from an etcd that may be
 # electing just then.
 all_gone() {
@@ -167,7 +167,7 @@ up() {
 		await "$T/on_$h.out" 'of 2 attempt 0$'
 		has "$(<"$T/on_$h.err")" "regrouping: node [0-2] \\($server\\) was lost"
 	done
-	# cut off as it is, it ends, too, and says of what it knows
+	# cut off as it is, it also ends, and reports what it knows
 	finish "on_$server" 69
 	has "$err" 'etcd|silent'
 	signal "on_${others[0]}" TERM
@@ -293,7 +293,7 @@ stop_on() {
 	finish stop
 }
 
-# Of the workers' requests some have an answer and some none: all have one, and
+# Some of the workers' requests have an answer and some none: all have one, and
 # one only, from the next server.
 @test "a server that is stopped loses the election, sends nothing more, and stands by" {
 	local h

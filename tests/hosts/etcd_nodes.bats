@@ -72,7 +72,7 @@ says='echo "rank $RANK at $DDP_NODE_ADDR by $DDP_RDZV_ENDPOINT"'
 	printf '\n\n' >&8
 	finish on_h2
 	finish on_h3
-	# one that others could not listen at
+	# an address at which others could not listen
 	node h2 2 --local-addr 10.79.0.3 true
 	finish on_h2 2
 	has "$err" "--local-addr 10.79.0.3 is no address of this host's"

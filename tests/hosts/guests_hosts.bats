@@ -123,8 +123,8 @@ is_two_level() { # NAME RANK_VARIABLE
 	has "$out" '^master 10.78.0.1, no rank of another$'
 }
 
-# free_port NAME COMMAND: port 0 at an address that is said is a free one, which
-# the others are told; h1 is 127.0.1.1 to itself.
+# free_port NAME COMMAND: port 0 at a given address is a free port, which
+# the others learn; h1 is 127.0.1.1 to itself.
 free_port() {
 	local at
 	for at in '--rdzv-endpoint h1:0' '--nnodes 2 --rdzv-endpoint 10.78.0.1:0' \
@@ -182,7 +182,7 @@ two_level='c_guest && c_collectives 3 && {
 		ddprun --nproc-per-node 2 --log-line-prefix-template '' sh -c "$two_level"
 	finish job
 	is_two_level mpiexec PMI_RANK
-	# what is said by hand stays
+	# options given by hand stay
 	start_on h1 job $launcher -n 2 -ppn 1 ddprun --nproc-per-node 1 \
 		--rdzv-endpoint 10.78.0.1:4711 --rdzv-id mine sh -c 'echo "$TORCHELASTIC_RUN_ID $DDP_RDZV_ENDPOINT"'
 	finish job

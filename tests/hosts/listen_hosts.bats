@@ -176,7 +176,7 @@ link_local_only() {
 	finish on_h2
 	[ "$(grep -c 'of 4: ok$' <<<"$out")" = 4 ]
 	has "$out" 'fe80::1%wire7 \[fe80::1%wire7\]:29401 fe80::2%wire7$'
-	# workers of PyTorch's protocol, for whom the other host's agent vouches
+	# workers of PyTorch's protocol; the other host's agent vouches for them
 	in_net h1 ip addr add fe80::11/64 dev eth0 nodad
 	start_on h1 on_h1 ddprun --nnodes 2 --rdzv-endpoint "$at_h1" \
 		--local-addr fe80::11%eth0 w_knock ping

@@ -47,7 +47,7 @@ setup() {
 }
 
 @test "an elastic job trains on from one node to two and back" {
-	# here, too
+	# here as well
 	local elastic=(--nproc-per-node 1 --nnodes 1:2
 		--rdzv-conf last_call_timeout=0.1
 		"$script" "$T/snapshot" 2 "$T/stop")

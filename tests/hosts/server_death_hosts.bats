@@ -14,7 +14,7 @@ kill_server='for p in /proc/[0-9]*; do
 	[ "$(cat $p/comm 2>/dev/null)" != ddprdzv ] || kill -9 ${p#/proc/}
 done'
 
-# connects NAME: so many that h2 has begun, in $NAME
+# connects NAME: counts the connections that h2 has begun, in $NAME
 connects() {
 	start_on h2 snmp grep '^Tcp:' /proc/net/snmp
 	finish snmp

@@ -9,7 +9,7 @@ teardown_file() { cluster_down; }
 setup() { cluster_join; }
 teardown() { cluster_leave; }
 
-# Who a worker is, where, and whom it meets.
+# A worker that prints its rank, its host, and its peers.
 who='echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname) $MASTER_ADDR"'
 
 @test "srun ddprun: a node's GPUs are its workers, the step's first node hosts" {

@@ -15,7 +15,7 @@ setup() {
 	job=(ddprun --nnodes 2 --nproc-per-node 2 --rdzv-endpoint "$endpoint")
 }
 
-# few_data N: so many samples in $T/data; the trainers' own take a second a host
+# few_data N: N samples in $T/data; the trainers' own take a second a host
 few_data() {
 	mkdir data
 	t_idx data "$1" 640
@@ -126,7 +126,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 @test "a host that is cut off while it trains is not waited for" {
 	hosts_real
 	few_data 6400
-	# long enough never to end by itself
+	# long enough never to end on its own
 	local mlp=(mnist_mlp --data "$T/data" --epochs 100000)
 	start_on h1 on_h1 "${job[@]}" --heartbeat-timeout 3 "${mlp[@]}"
 	start_on h2 on_h2 "${job[@]}" --heartbeat-timeout 3 "${mlp[@]}"
@@ -155,7 +155,7 @@ trains_as_on_one_host() { # MODEL [OPTIONS...]
 
 @test "the hosts may start in either order" {
 	start_on h2 on_h2 "${job[@]}" sh -c 'echo "$RANK of $WORLD_SIZE"'
-	# it says that it waits, for whom and where
+	# it prints that it waits, for which node and where
 	await "$T/on_h2.err" "$endpoint"
 	start_on h1 on_h1 "${job[@]}" sh -c 'echo "$RANK of $WORLD_SIZE"'
 	finish on_h1

@@ -36,7 +36,7 @@ teardown() {
 	lib_teardown
 }
 
-# knock NAME: from h3, which is no node of the job; what it is told
+# knock NAME: from h3, which is not a node of the job; the reply that it gets
 knock() {
 	start_on h3 "$1" w_knock AT h1 "$port" ping
 	finish "$1"

@@ -200,7 +200,7 @@ class Reach:
         test["lines"] = {s: sorted(n) for s, n in lines.items()}
 
     def program(self, name):
-        """The one that was built by that name, or was copied from it."""
+        """The program built by that name, or copied from it."""
         name = name.replace("libddp.so.0", "libddp.so")
         for room in ("", "tests/", "examples/"):
             path = os.path.join(self.build, room + name)
