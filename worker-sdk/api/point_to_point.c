@@ -67,7 +67,7 @@ static int occupy_and_do(struct ddp_comm *c, struct ddp__use *u,
 	if (rc)
 		return rc;
 	if (c->backend->home)
-		rc = ddp__at_home(&c, u, e);
+		rc = ddp__route(&c, u, e);
 	u->call.group = c->name[0] ? c->name : NULL;
 	if (!rc)
 		rc = message(c, u, request, e);

@@ -11,21 +11,21 @@ unsigned ddp__forks;
 
 static int watching; /* or the error of pthread_atfork */
 
-static void on_fork(void)
+static void guard_on_fork(void)
 {
 	ddp__forks++;
 }
 
-static void watch(void)
+static void guard_watch_forks(void)
 {
-	watching = pthread_atfork(NULL, NULL, on_fork);
+	watching = pthread_atfork(NULL, NULL, guard_on_fork);
 }
 
 int ddp__watch_forks(struct err *e)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, watch);
+	pthread_once(&once, guard_watch_forks);
 	if (!watching)
 		return 0;
 	return err_set(e, -watching, "ddp_init: pthread_atfork: %s",
@@ -52,7 +52,7 @@ int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e)
 /* Has each thread of this process pass a memory barrier. Where the kernel does
  * not let it (before 4.14, or seccomp), threads that come within nanoseconds of
  * each other are not seen. */
-static void barrier_for_all(void)
+static void guard_barrier(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) &&
 	    !syscall(SYS_membarrier,
@@ -61,8 +61,8 @@ static void barrier_for_all(void)
 }
 
 /* theirs: the call that the other thread is in; 0: it has left it since. */
-static int turn_away(struct ddp_comm *c, const struct ddp__call *call,
-		     uint64_t theirs, uint64_t number, struct err *e)
+static int guard_turn_away(struct ddp_comm *c, const struct ddp__call *call,
+			   uint64_t theirs, uint64_t number, struct err *e)
 {
 	char mine[DDP__CALL_TEXT], text[DDP__CALL_TEXT] = "a call";
 	struct ddp__call other;
@@ -84,15 +84,15 @@ int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call, struct err *e)
 	int rc = ddp__check_comm(c, ddp__call_text(call, text), e);
 
 	return rc ? rc
-		  : turn_away(c, call, atomic_load(&c->world->user),
-			      atomic_load(&c->world->user_number), e);
+		  : guard_turn_away(c, call, atomic_load(&c->world->user),
+				    atomic_load(&c->world->user_number), e);
 }
 
 /* For one that is about to be in a call, whose number it alone knows. */
-static int refuse_for_other(struct ddp_comm *c, const struct ddp__call *call,
-			    struct err *e)
+static int guard_refuse_thread(struct ddp_comm *c, const struct ddp__call *call,
+			       struct err *e)
 {
-	return turn_away(c, call, atomic_load(&c->world->other), 0, e);
+	return guard_turn_away(c, call, atomic_load(&c->world->other), 0, e);
 }
 
 int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
@@ -103,17 +103,18 @@ int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 	int rc = 0;
 
 	if (!atomic_compare_exchange_strong(&w->other, &none, word))
-		return refuse_for_other(c, call, e);
+		return guard_refuse_thread(c, call, e);
 	/* Who marked itself as w->user before this is seen below; who does so
 	 * after it sees w->other. */
 	if (DDP__SAME_THREAD)
-		barrier_for_all();
+		guard_barrier();
 	if (atomic_compare_exchange_strong(&w->user, &none, word)) {
 		atomic_store(&w->user_number, c->calls + 1);
 		if (DDP__SAME_THREAD)
 			atomic_store(&w->thread, (uintptr_t)pthread_self());
 	} else {
-		rc = turn_away(c, call, none, atomic_load(&w->user_number), e);
+		rc = guard_turn_away(c, call, none,
+				     atomic_load(&w->user_number), e);
 	}
 	atomic_store(&w->other, 0);
 	return rc;
@@ -123,7 +124,7 @@ int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e)
 {
 	uint64_t mine = ddp__call_pack(call);
-	int rc = refuse_for_other(c, call, e);
+	int rc = guard_refuse_thread(c, call, e);
 
 	/* unless the other has written its own over it */
 	atomic_compare_exchange_strong(&c->world->user, &mine, 0);

@@ -16,7 +16,8 @@ ddp_request *ddp__blocking;
 
 /* Out of the way of the calls that are right. */
 __attribute__((cold, noinline, format(printf, 3, 4))) static int
-refuse(const struct ddp__call *call, struct err *e, const char *fmt, ...)
+collective_refuse(const struct ddp__call *call, struct err *e, const char *fmt,
+		  ...)
 {
 	char text[DDP__CALL_TEXT], why[256];
 	va_list args;
@@ -35,37 +36,42 @@ int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 	size_t most = DDP__COUNT_MAX / (parts ? parts : 1);
 
 	if ((unsigned)call->type >= DDP_TYPES)
-		return refuse(call, e, "unknown type %d", (int)call->type);
+		return collective_refuse(call, e, "unknown type %d",
+					 (int)call->type);
 	/* a negative one is a very large one here */
 	if (call->count > most)
-		return refuse(call, e, "too many elements: at most %zu on %d "
-			      "ranks", most, c->size);
+		return collective_refuse(call, e,
+					 "too many elements: at most %zu on %d "
+					 "ranks",
+					 most, c->size);
 	if (call->count &&
 	    ((u->send_parts && !u->send) || (u->recv_parts && !u->recv)))
-		return refuse(call, e, "a buffer is NULL");
+		return collective_refuse(call, e, "a buffer is NULL");
 	return 0;
 }
 
-static int is_float(enum ddp_type type)
+static int type_is_float(enum ddp_type type)
 {
 	return type == DDP_F32 || type == DDP_F64 || type == DDP_F16 ||
 	       type == DDP_BF16;
 }
 
-static int check_op(const struct ddp__call *call, struct err *e)
+static int collective_check_op(const struct ddp__call *call, struct err *e)
 {
 	if ((unsigned)call->op >= DDP_OPS)
-		return refuse(call, e, "unknown operation %d", (int)call->op);
+		return collective_refuse(call, e, "unknown operation %d",
+					 (int)call->op);
 	if ((call->op == DDP_BAND || call->op == DDP_BOR) &&
-	    is_float(call->type))
-		return refuse(call, e, "bits are combined of integers only");
+	    type_is_float(call->type))
+		return collective_refuse(call, e,
+					 "bits are combined of integers only");
 	return 0;
 }
 
 /* An overlap that is not the one in place that ddp.h allows gives garbage: the
  * same place in what both ranks call by the same number. */
-static int check_overlap(const struct ddp_comm *c, const struct ddp__use *u,
-			 struct err *e)
+static int collective_check_overlap(const struct ddp_comm *c,
+				    const struct ddp__use *u, struct err *e)
 {
 	size_t size = ddp__call_bytes(&u->call);
 	size_t shift = (size_t)c->rank * size;
@@ -77,25 +83,27 @@ static int check_overlap(const struct ddp_comm *c, const struct ddp__use *u,
 	if (s + (u->send_parts < u->recv_parts ? 0 : shift) ==
 	    r + (u->recv_parts < u->send_parts ? 0 : shift))
 		return 0;
-	return refuse(&u->call, e, "send and recv overlap, and not in the one "
-		      "way that is legal");
+	return collective_refuse(&u->call, e,
+				 "send and recv overlap, and not in the one "
+				 "way that is legal");
 }
 
-static int check(const struct ddp_comm *c, const struct ddp__use *u,
-		 struct err *e)
+static int collective_check(const struct ddp_comm *c, const struct ddp__use *u,
+			    struct err *e)
 {
 	int rc = ddp__check_use(c, u, (size_t)c->size, e);
 
 	if (!rc)
-		rc = check_op(&u->call, e);
+		rc = collective_check_op(&u->call, e);
 	if (!rc && (u->call.root < 0 || u->call.root >= c->size))
-		rc = refuse(&u->call, e, "there is no such root in a %s of %d",
-			    c->name[0] ? "group" : "world", c->size);
-	return rc ? rc : check_overlap(c, u, e);
+		rc = collective_refuse(&u->call, e,
+				       "there is no such root in a %s of %d",
+				       c->name[0] ? "group" : "world", c->size);
+	return rc ? rc : collective_check_overlap(c, u, e);
 }
 
 /* With nobody else, what is sent is what is received. */
-static void copy_to_self(const struct ddp__use *u)
+static void collective_copy_to_self(const struct ddp__use *u)
 {
 	size_t size = ddp__call_bytes(&u->call);
 
@@ -103,8 +111,8 @@ static void copy_to_self(const struct ddp__use *u)
 		memmove(u->recv, u->send, size);
 }
 
-static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
-		 struct err *e)
+static int collective_begin(struct ddp_comm *c, struct ddp__use *u,
+			    ddp_request **request, struct err *e)
 {
 	struct ddp_request *r = ddp__request_new(c, &u->call, u->send, u->recv);
 	int rc;
@@ -117,7 +125,7 @@ static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
 		if (rc)
 			rc = ddp__leave(c, &r->call, rc, e);
 	} else if (!rc) {
-		copy_to_self(u);
+		collective_copy_to_self(u);
 		r->ended = 1;
 		ddp__leave(c, &r->call, 0, e);
 	}
@@ -134,39 +142,41 @@ int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 	int rc;
 
 	if (request != &ddp__blocking)
-		return begin(c, u, request, e);
+		return collective_begin(c, u, request, e);
 	rc = ddp__enter(c, &u->call, e);
 	if (rc)
 		return rc;
 	if (c->state)
 		rc = c->backend->run(c, &u->call, u->send, u->recv, e);
 	else
-		copy_to_self(u);
+		collective_copy_to_self(u);
 	return ddp__leave(c, &u->call, rc, e);
 }
 
-int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
+int ddp__route(struct ddp_comm **c, const struct ddp__use *u, struct err *e)
 {
 	return (*c)->backend->home(c, &u->call,
 				   u->send_parts ? u->send : NULL,
 				   u->recv_parts ? u->recv : NULL, e);
 }
 
-static inline void name(const struct ddp_comm *c, struct ddp__call *call)
+static inline void collective_name(const struct ddp_comm *c,
+				   struct ddp__call *call)
 {
 	call->number = c->calls + 1;
 	call->group = c->name[0] ? c->name : NULL;
 }
 
 /* 1: it went the short way, with *rc. */
-static inline int go_quick(struct ddp_comm *c, struct ddp__use *u, int *rc,
-			   struct err *e)
+static inline int collective_try_fastpath(struct ddp_comm *c,
+					  struct ddp__use *u, int *rc,
+					  struct err *e)
 {
 	size_t size = ddp__fastpath_size(c, u);
 
-	if (size == DDP__NOT_QUICK)
+	if (size == DDP__NO_FASTPATH)
 		return 0;
-	name(c, &u->call);
+	collective_name(c, &u->call);
 	*rc = ddp__cpu_fastpath(c, &u->call, size, u->send, u->recv, e);
 	if (*rc <= 0)
 		return 1;
@@ -182,29 +192,30 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 
 	if (rc)
 		return rc;
-	if (c->quick && request == &ddp__blocking && go_quick(c, u, &rc, e)) {
+	if (c->has_fastpath && request == &ddp__blocking &&
+	    collective_try_fastpath(c, u, &rc, e)) {
 		ddp__release(c);
 		return rc;
 	}
 	if (c->backend->home)
-		rc = ddp__at_home(&c, u, e);
-	name(c, &u->call);
+		rc = ddp__route(&c, u, e);
+	collective_name(c, &u->call);
 	if (!rc && !request)
-		rc = refuse(&u->call, e, "request is NULL");
+		rc = collective_refuse(&u->call, e, "request is NULL");
 	if (!rc)
-		rc = check(c, u, e);
+		rc = collective_check(c, u, e);
 	if (!rc)
 		rc = ddp__run_or_begin(c, u, request, e);
 	ddp__release(c);
 	return rc;
 }
 
-static size_t size_of(const ddp_comm *c)
+static size_t comm_size(const ddp_comm *c)
 {
 	return c && c->magic == DDP__ALIVE ? (size_t)c->size : 1;
 }
 
-static int is(const ddp_comm *c, int root)
+static int comm_is_rank(const ddp_comm *c, int root)
 {
 	return c && c->magic == DDP__ALIVE && c->rank == root;
 }
@@ -230,7 +241,7 @@ int ddp_reduce_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		     enum ddp_type type, enum ddp_op op, int root,
 		     ddp_request **request)
 {
-	int mine = is(c, root);
+	int mine = comm_is_rank(c, root);
 	struct ddp__use u = {{DDP__REDUCE, type, op, root, count, 0, NULL},
 			     send, mine ? recv : NULL, 1, (size_t)mine};
 
@@ -266,7 +277,10 @@ int ddp_all_gather_async(ddp_comm *c, const void *send, void *recv,
 {
 	struct ddp__use u = {
 		{DDP__ALL_GATHER, type, DDP_SUM, 0, count, 0, NULL},
-		send, recv, 1, size_of(c)};
+		send,
+		recv,
+		1,
+		comm_size(c)};
 
 	return ddp__collective(c, &u, request);
 }
@@ -281,10 +295,12 @@ int ddp_all_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 int ddp_gather_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		     enum ddp_type type, int root, ddp_request **request)
 {
-	int mine = is(c, root);
+	int mine = comm_is_rank(c, root);
 	struct ddp__use u = {{DDP__GATHER, type, DDP_SUM, root, count, 0, NULL},
-			     send, mine ? recv : NULL, 1,
-			     mine ? size_of(c) : 0};
+			     send,
+			     mine ? recv : NULL,
+			     1,
+			     mine ? comm_size(c) : 0};
 
 	return ddp__collective(c, &u, request);
 }
@@ -299,10 +315,13 @@ int ddp_gather(ddp_comm *c, const void *send, void *recv, size_t count,
 int ddp_scatter_async(ddp_comm *c, const void *send, void *recv, size_t count,
 		      enum ddp_type type, int root, ddp_request **request)
 {
-	int mine = is(c, root);
+	int mine = comm_is_rank(c, root);
 	struct ddp__use u = {
 		{DDP__SCATTER, type, DDP_SUM, root, count, 0, NULL},
-		mine ? send : NULL, recv, mine ? size_of(c) : 0, 1};
+		mine ? send : NULL,
+		recv,
+		mine ? comm_size(c) : 0,
+		1};
 
 	return ddp__collective(c, &u, request);
 }
@@ -319,7 +338,10 @@ int ddp_reduce_scatter_async(ddp_comm *c, const void *send, void *recv,
 			     ddp_request **request)
 {
 	struct ddp__use u = {{DDP__REDUCE_SCATTER, type, op, 0, count, 0, NULL},
-			     send, recv, size_of(c), 1};
+			     send,
+			     recv,
+			     comm_size(c),
+			     1};
 
 	return ddp__collective(c, &u, request);
 }
@@ -337,7 +359,10 @@ int ddp_all_to_all_async(ddp_comm *c, const void *send, void *recv,
 {
 	struct ddp__use u = {
 		{DDP__ALL_TO_ALL, type, DDP_SUM, 0, count, 0, NULL},
-		send, recv, size_of(c), size_of(c)};
+		send,
+		recv,
+		comm_size(c),
+		comm_size(c)};
 
 	return ddp__collective(c, &u, request);
 }

@@ -26,7 +26,7 @@ int ddp__collective(struct ddp_comm *c, struct ddp__use *u,
 int ddp__check_use(const struct ddp_comm *c, const struct ddp__use *u,
 		   size_t parts, struct err *e);
 /* Makes *c the communicator that serves u; for a backend that has a home. */
-int ddp__at_home(struct ddp_comm **c, const struct ddp__use *u, struct err *e);
+int ddp__route(struct ddp_comm **c, const struct ddp__use *u, struct err *e);
 /* After the checks. */
 int ddp__run_or_begin(struct ddp_comm *c, struct ddp__use *u,
 		      ddp_request **request, struct err *e);

@@ -19,7 +19,7 @@ static struct ddp_comm *graves[GRAVES];
 static unsigned buried;
 static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static char *name_rank(void *owner, int rank, char *out)
+static char *comm_name_rank(void *owner, int rank, char *out)
 {
 	const struct ddp_comm *c = owner;
 	int r = ddp_world_rank(c, rank);
@@ -36,8 +36,8 @@ enum { FATE_MS = 2000 };
 
 /* What became of it, from the store; the answer is to be copied before that is
  * given back. */
-static int ask(struct ddp__kv *kv, int rank, int timeout_ms, const char *seen,
-	       struct err *e)
+static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
+		    const char *seen, struct err *e)
 {
 	struct err why = ERR_INIT;
 	struct slice text = {"", 0};
@@ -59,18 +59,19 @@ static int ask(struct ddp__kv *kv, int rank, int timeout_ms, const char *seen,
 	return err_set(e, ERR_REMOTE, "%s: %.*s", seen, SLICE_FMT(text));
 }
 
-static int ask_fate(void *owner, int rank, const char *seen, struct err *e)
+static int comm_fate(void *owner, int rank, const char *seen, struct err *e)
 {
 	struct ddp_comm *c = owner;
 	struct ddp__kv *kv = ddp__store_borrow(c->world, FATE_MS);
-	int rc = ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen, e);
+	int rc = comm_ask(kv, ddp_world_rank(c, rank), seen ? FATE_MS : 0, seen,
+			  e);
 
 	if (kv)
 		ddp__store_give(c->world);
 	return rc;
 }
 
-static char *last_seen(void *owner, int rank, char *out)
+static char *comm_last_seen(void *owner, int rank, char *out)
 {
 	return ddp__recorder_seen((uint32_t)ddp_world_rank(owner, rank), out);
 }
@@ -83,15 +84,19 @@ struct ddp_comm *ddp__comm_new(struct ddp__world *w)
 		return NULL;
 	c->magic = DDP__ALIVE;
 	c->world = w;
-	c->peers = (struct ddp__peers){c, name_rank, ask_fate, last_seen,
-				       ddp__detector_look, ddp__detector_end,
+	c->peers = (struct ddp__peers){c,
+				       comm_name_rank,
+				       comm_fate,
+				       comm_last_seen,
+				       ddp__detector_look,
+				       ddp__detector_end,
 				       ddp__detector_hear};
 	c->next = w->comms;
 	w->comms = c;
 	return c;
 }
 
-static void bury(struct ddp_comm *c)
+static void comm_bury(struct ddp_comm *c)
 {
 	struct ddp_comm *old;
 
@@ -129,5 +134,5 @@ void ddp__comm_free(struct ddp_comm *c)
 	ddp__topology_release(&c->topology);
 	free(c->ranks);
 	free(c->messages);
-	bury(c);
+	comm_bury(c);
 }

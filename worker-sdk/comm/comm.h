@@ -141,7 +141,7 @@ struct ddp_comm {
 	struct ddp__peers peers; /* names this communicator's ranks */
 	const struct ddp__backend *backend;
 	void *state;	/* the backend's; NULL: a communicator of one */
-	int quick;	/* all its ranks share memory, for cpu_fastpath.h */
+	int has_fastpath; /* all its ranks share memory, for cpu_fastpath.h */
 	uint64_t calls; /* collectives so far */
 	uint64_t *messages; /* to each rank, then from each; or NULL */
 	struct ddp__letter *letters;  /* self_messages.c's */

@@ -4,13 +4,13 @@
 
 #include "worker-sdk/comm/request.h"
 
-static struct ddp__engine *engine_of(const struct ddp_comm *c)
+static struct ddp__engine *cpu_engine(const struct ddp_comm *c)
 {
 	return c->world->engine;
 }
 
 /* Behind the engine's lock: 0, or why nothing works here any more. */
-static int check(const struct ddp_comm *c, struct err *e)
+static int cpu_check(const struct ddp_comm *c, struct err *e)
 {
 	const struct ddp__cpu *cpu = c->state;
 
@@ -20,42 +20,42 @@ static int check(const struct ddp_comm *c, struct err *e)
 	return e->code;
 }
 
-static int queue_and_wait(struct ddp_comm *c, const struct ddp__call *call,
-			  const void *send, void *recv, struct err *e)
+static int cpu_queue_and_wait(struct ddp_comm *c, const struct ddp__call *call,
+			      const void *send, void *recv, struct err *e)
 {
-	struct ddp__engine *en = engine_of(c);
+	struct ddp__engine *en = cpu_engine(c);
 	struct ddp__task t;
 	int rc = ddp__engine_add(en, &t, c, call, send, recv, e);
 
 	if (rc)
 		return rc;
 	ddp__engine_wait(en, &t, -1);
-	return t.state == DDP__FAILED ? check(c, e) : 0;
+	return t.state == DDP__FAILED ? cpu_check(c, e) : 0;
 }
 
 static int cpu_run(struct ddp_comm *c, const struct ddp__call *call,
 		   const void *send, void *recv, struct err *e)
 {
-	struct ddp__engine *en = engine_of(c);
+	struct ddp__engine *en = cpu_engine(c);
 	int rc;
 
 	ddp__engine_lock(en);
-	rc = check(c, e);
+	rc = cpu_check(c, e);
 	if (!rc && !en->tasks)
 		rc = ddp__engine_run(c, call, send, recv, e);
 	if (!rc)
-		rc = queue_and_wait(c, call, send, recv, e);
+		rc = cpu_queue_and_wait(c, call, send, recv, e);
 	ddp__engine_unlock(en);
 	return rc < 0 ? rc : 0;
 }
 
 static int cpu_begin(struct ddp_request *r, struct err *e)
 {
-	struct ddp__engine *en = engine_of(r->comm);
+	struct ddp__engine *en = cpu_engine(r->comm);
 	int rc;
 
 	ddp__engine_lock(en);
-	rc = check(r->comm, e);
+	rc = cpu_check(r->comm, e);
 	if (!rc)
 		rc = ddp__engine_add(en, (void *)r->op, r->comm, &r->call,
 				     r->send, r->recv, e);
@@ -67,7 +67,7 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 }
 
 /* With the lock, or without. */
-static int has_ended(const struct ddp__task *t)
+static int task_has_ended(const struct ddp__task *t)
 {
 	enum ddp__task_state state =
 		atomic_load_explicit(&t->state, memory_order_acquire);
@@ -77,16 +77,16 @@ static int has_ended(const struct ddp__task *t)
 
 static int cpu_wait(struct ddp_request *r, int timeout_ms, struct err *e)
 {
-	struct ddp__engine *en = engine_of(r->comm);
+	struct ddp__engine *en = cpu_engine(r->comm);
 	struct ddp__task *t = (void *)r->op;
 	int rc;
 
 	ddp__engine_lock(en);
-	if (!has_ended(t))
+	if (!task_has_ended(t))
 		ddp__engine_wait(en, t, timeout_ms);
 	rc = t->state == DDP__DONE ? 1 : 0;
 	if (t->state == DDP__FAILED)
-		rc = check(r->comm, e);
+		rc = cpu_check(r->comm, e);
 	ddp__engine_unlock(en);
 	return rc;
 }
@@ -96,7 +96,7 @@ static int cpu_test(struct ddp_request *r, struct err *e)
 	const struct ddp__task *t = (void *)r->op;
 
 	/* the thread moves it on, and is not disturbed at that */
-	if (engine_of(r->comm)->threaded && !has_ended(t))
+	if (cpu_engine(r->comm)->threaded && !task_has_ended(t))
 		return 0;
 	return cpu_wait(r, 0, e);
 }
@@ -104,13 +104,13 @@ static int cpu_test(struct ddp_request *r, struct err *e)
 /* Only when its communicator is freed is it still under way. */
 static void cpu_release(struct ddp_request *r)
 {
-	struct ddp__engine *en = engine_of(r->comm);
+	struct ddp__engine *en = cpu_engine(r->comm);
 	struct ddp__task *t = (void *)r->op;
 
 	if (!t->queue)
 		return; /* it was never begun */
 	ddp__engine_lock(en);
-	if (!has_ended(t))
+	if (!task_has_ended(t))
 		ddp__engine_forget(r->comm);
 	ddp__engine_unlock(en);
 }
@@ -123,7 +123,7 @@ static int cpu_gather(struct ddp_comm *c, const struct ddp__call *call,
 
 static void cpu_abort(struct ddp_comm *c, const struct err *why)
 {
-	struct ddp__engine *en = engine_of(c);
+	struct ddp__engine *en = cpu_engine(c);
 
 	ddp__engine_lock(en);
 	ddp__engine_fail(c, why);
@@ -132,12 +132,12 @@ static void cpu_abort(struct ddp_comm *c, const struct err *why)
 
 static int cpu_progress(struct ddp_comm *world, int cpu, struct err *e)
 {
-	return ddp__progress_run(engine_of(world), cpu, e);
+	return ddp__progress_run(cpu_engine(world), cpu, e);
 }
 
 static void cpu_set_timeout(struct ddp_comm *c, int timeout_ms)
 {
-	struct ddp__engine *en = engine_of(c);
+	struct ddp__engine *en = cpu_engine(c);
 	struct ddp__cpu *cpu = c->state;
 
 	ddp__engine_lock(en);

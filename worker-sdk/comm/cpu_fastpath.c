@@ -9,7 +9,7 @@
 #include "worker-sdk/math/reduce.h"
 
 /* The sizes that there are, without a call of memcpy. */
-static inline void copy_tiny(void *to, const void *from, size_t size)
+static inline void fastpath_copy(void *to, const void *from, size_t size)
 {
 	if (size == 4)
 		memcpy(to, from, 4);
@@ -21,8 +21,8 @@ static inline void copy_tiny(void *to, const void *from, size_t size)
 
 /* What ddp__reduce makes of them, which takes longer than all the rest for the
  * usual few floats of two ranks. */
-static void add_floats(char *to, const unsigned char *a,
-		       const unsigned char *b, size_t count)
+static void fastpath_add_floats(char *to, const unsigned char *a,
+				const unsigned char *b, size_t count)
 {
 	for (size_t i = 0; i < 4 * count; i += 4) {
 		float x, y;
@@ -34,14 +34,15 @@ static void add_floats(char *to, const unsigned char *a,
 	}
 }
 
-static void reduce_tiny(struct ddp__shm *s, const struct ddp__call *call,
-			void *recv)
+static void fastpath_reduce(struct ddp__shm *s, const struct ddp__call *call,
+			    void *recv)
 {
 	int half = s->step & 1;
 
 	if (s->n == 2 && call->type == DDP_F32 && call->op == DDP_SUM) {
-		add_floats(recv, ddp__shm_control(s, 0)->tiny[half],
-			   ddp__shm_control(s, 1)->tiny[half], call->count);
+		fastpath_add_floats(recv, ddp__shm_control(s, 0)->tiny[half],
+				    ddp__shm_control(s, 1)->tiny[half],
+				    call->count);
 		return;
 	}
 	for (int i = 0; i < s->n; i++)
@@ -51,8 +52,8 @@ static void reduce_tiny(struct ddp__shm *s, const struct ddp__call *call,
 }
 
 /* Waits for them as any collective does. */
-static int await(struct ddp_comm *c, struct ddp__shm *s,
-		 const struct ddp__call *call, struct err *e)
+static int fastpath_wait(struct ddp_comm *c, struct ddp__shm *s,
+			 const struct ddp__call *call, struct err *e)
 {
 	int rc;
 
@@ -64,9 +65,9 @@ static int await(struct ddp_comm *c, struct ddp__shm *s,
 }
 
 /* Through a cell (shm_cell.c). The root writes it before its book-keeping. */
-static int broadcast(struct ddp_comm *c, struct ddp__shm *s,
-		     struct ddp__call *call, size_t size, const void *send,
-		     void *recv, struct err *e)
+static int fastpath_broadcast(struct ddp_comm *c, struct ddp__shm *s,
+			      struct ddp__call *call, size_t size,
+			      const void *send, void *recv, struct err *e)
 {
 	int rc = 0;
 
@@ -79,29 +80,31 @@ static int broadcast(struct ddp_comm *c, struct ddp__shm *s,
 	if (rc < 0)
 		ddp__engine_fail_in_wait(c, e);
 	else if (call->root != s->me)
-		copy_tiny(recv, ddp__shm_cell(s, call->root)->data, size);
+		fastpath_copy(recv, ddp__shm_cell(s, call->root)->data, size);
 	else if (recv != send)
-		copy_tiny(recv, send, size);
+		fastpath_copy(recv, send, size);
 	return ddp__leave(c, call, rc, e);
 }
 
 /* A barrier or an all_reduce. */
-static int meet(struct ddp_comm *c, struct ddp__shm *s, struct ddp__call *call,
-		size_t size, const void *send, void *recv, struct err *e)
+static int fastpath_meet(struct ddp_comm *c, struct ddp__shm *s,
+			 struct ddp__call *call, size_t size, const void *send,
+			 void *recv, struct err *e)
 {
 	uint64_t word = ddp__call_pack(call);
 	int half = (s->step + 1) & 1, rc;
 
 	if (size)
-		copy_tiny(ddp__shm_control(s, s->me)->tiny[half], send, size);
+		fastpath_copy(ddp__shm_control(s, s->me)->tiny[half], send,
+			      size);
 	ddp__shm_say(s, call, word);
 	ddp__shm_post(s);
 	/* from here on the others need nothing of me */
 	ddp__shm_entered(s, word, call->number);
 	ddp__enter(c, call, e);
-	rc = await(c, s, call, e);
+	rc = fastpath_wait(c, s, call, e);
 	if (!rc && size)
-		reduce_tiny(s, call, recv);
+		fastpath_reduce(s, call, recv);
 	return ddp__leave(c, call, rc, e);
 }
 
@@ -116,7 +119,8 @@ int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		return 1;
 	if (call->kind == DDP__BROADCAST)
 		return ddp__shm_cell_is_next(s)
-			       ? broadcast(c, s, call, size, send, recv, e)
+			       ? fastpath_broadcast(c, s, call, size, send,
+						    recv, e)
 			       : 1;
-	return s->behind ? 1 : meet(c, s, call, size, send, recv, e);
+	return s->behind ? 1 : fastpath_meet(c, s, call, size, send, recv, e);
 }

@@ -10,9 +10,9 @@
 #include "worker-sdk/comm/collective.h"
 #include "worker-sdk/shm/shm.h"
 
-/* Bytes of a call that may go it, or DDP__NOT_QUICK: so may one whose arguments
- * are not plainly right. */
-#define DDP__NOT_QUICK ((size_t)-1)
+/* Bytes of a call that may go it, or DDP__NO_FASTPATH: so may one whose
+ * arguments are not plainly right. */
+#define DDP__NO_FASTPATH ((size_t)-1)
 static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 				     const struct ddp__use *u)
 {
@@ -28,10 +28,10 @@ static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 	    call->count > most || (unsigned)call->type >= DDP_TYPES ||
 	    (unsigned)call->op >= DDP_BAND || !s || !r ||
 	    (unsigned)call->root >= (unsigned)c->size)
-		return DDP__NOT_QUICK;
+		return DDP__NO_FASTPATH;
 	size = ddp__call_bytes(call);
 	if (size > most || (s != r && s + most > r && r + most > s))
-		return DDP__NOT_QUICK;
+		return DDP__NO_FASTPATH;
 	return size;
 }
 

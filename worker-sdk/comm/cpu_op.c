@@ -12,13 +12,13 @@
  * against other sizes. */
 enum { SEGMENT = 4 << 20 };
 
-static struct ddp__cpu *cpu_of(const struct ddp__cpu_op *op)
+static struct ddp__cpu *op_cpu(const struct ddp__cpu_op *op)
 {
 	return op->c->state;
 }
 
 /* Segments that both ends of the lane see alike. */
-static void cut(struct ddp__cpu_op *op)
+static void op_cut(struct ddp__cpu_op *op)
 {
 	size_t count = op->call->count, elem = ddp_type_size(op->call->type);
 
@@ -46,7 +46,7 @@ void ddp__cpu_op_init(struct ddp__cpu_op *op, struct ddp_comm *c,
 		return;
 	memset(&op->remote, 0, sizeof(op->remote));
 	op->stages = ddp__stages(call->kind);
-	cut(op);
+	op_cut(op);
 }
 
 void ddp__cpu_op_release(struct ddp__cpu_op *op)
@@ -64,7 +64,7 @@ void ddp__cpu_op_release(struct ddp__cpu_op *op)
 
 int ddp__cpu_op_moved(struct ddp__cpu_op *op)
 {
-	const struct ddp__path *p = &cpu_of(op)->local;
+	const struct ddp__path *p = &op_cpu(op)->local;
 	uint64_t now = p->transport->native.moved(p->collectives) +
 		       (op->turn << 32) + op->carried;
 	int moved = now != op->moves || op->remote.moved;
@@ -86,8 +86,8 @@ int ddp__cpu_op_awaits_remote(const struct ddp__cpu_op *op)
 
 int ddp__cpu_op_check(struct ddp__cpu_op *op, uint64_t waited_ns, struct err *e)
 {
-	const struct ddp__path *l = &cpu_of(op)->local;
-	const struct ddp__path *r = &cpu_of(op)->remote;
+	const struct ddp__path *l = &op_cpu(op)->local;
+	const struct ddp__path *r = &op_cpu(op)->remote;
 	int rc = 0;
 
 	if (ddp__cpu_op_awaits_local(op))
@@ -100,7 +100,7 @@ int ddp__cpu_op_check(struct ddp__cpu_op *op, uint64_t waited_ns, struct err *e)
 const struct ddp__call *ddp__cpu_op_awaited(const struct ddp__cpu_op *op,
 					    int *from)
 {
-	const struct ddp__path *l = &cpu_of(op)->local;
+	const struct ddp__path *l = &op_cpu(op)->local;
 
 	if (ddp__cpu_op_awaits_local(op))
 		return l->transport->native.awaited(l->collectives, from);
@@ -115,25 +115,25 @@ int ddp__cpu_op_is_two(const struct ddp__cpu_op *op)
 
 /* ---- the local lane */
 
-static int local_advance(struct ddp__cpu_op *op, struct err *e)
+static int op_local_advance(struct ddp__cpu_op *op, struct err *e)
 {
-	return cpu_of(op)->local.transport->native.advance(&op->local, e);
+	return op_cpu(op)->local.transport->native.advance(&op->local, e);
 }
 
-static int local_wait(struct ddp__cpu_op *op, struct err *e)
+static int op_local_wait(struct ddp__cpu_op *op, struct err *e)
 {
-	return cpu_of(op)->local.transport->native.wait(&op->local, e);
+	return op_cpu(op)->local.transport->native.wait(&op->local, e);
 }
 
-static void local_set_away(const struct ddp__cpu_op *op, int is_away)
+static void op_local_set_away(const struct ddp__cpu_op *op, int is_away)
 {
-	const struct ddp__path *p = &cpu_of(op)->local;
+	const struct ddp__path *p = &op_cpu(op)->local;
 
 	p->transport->native.set_away(p->collectives, is_away);
 }
 
 /* The segment of a turn; *out: its last stage. */
-static size_t segment_of(const struct ddp__cpu_op *op, size_t turn, int *out)
+static size_t op_segment(const struct ddp__cpu_op *op, size_t turn, int *out)
 {
 	if (turn == 0 || turn == 2 * op->segments - 1) {
 		*out = turn > 0;
@@ -144,7 +144,7 @@ static size_t segment_of(const struct ddp__cpu_op *op, size_t turn, int *out)
 }
 
 /* Segments whose first stage is behind us. */
-static size_t gathered(const struct ddp__cpu_op *op)
+static size_t op_gathered(const struct ddp__cpu_op *op)
 {
 	size_t in = op->turn / 2 + 1;
 
@@ -155,10 +155,10 @@ static size_t gathered(const struct ddp__cpu_op *op)
 
 /* Prepares what this turn brings. 1: it is under way; 0: it has to wait for
  * TCP; 2: this rank has nothing to do in it. */
-static int take_turn(struct ddp__cpu_op *op, struct err *e)
+static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
 {
 	int out, rc;
-	size_t k = segment_of(op, op->turn, &out);
+	size_t k = op_segment(op, op->turn, &out);
 
 	if (out && ddp__is_leading(op->c) && op->carried <= k)
 		return 0;
@@ -168,16 +168,17 @@ static int take_turn(struct ddp__cpu_op *op, struct err *e)
 
 /* Moves the lane as far as it goes. wait: only in shared memory, and there is
  * nothing else to be done. */
-static int local_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
+static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
 	while (op->turn < 2 * op->segments) {
-		int rc = op->local_busy ? 1 : take_turn(op, e);
+		int rc = op->local_busy ? 1 : op_take_turn(op, e);
 
 		if (rc <= 0)
 			return rc;
 		if (rc == 1) {
 			op->local_busy = 1;
-			rc = wait ? local_wait(op, e) : local_advance(op, e);
+			rc = wait ? op_local_wait(op, e)
+				  : op_local_advance(op, e);
 			if (rc < 0 || (!rc && !wait))
 				return rc;
 			op->local_busy = 0;
@@ -185,7 +186,7 @@ static int local_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
 		op->turn++;
 		/* TCP can have its next segment before I go on */
 		if (ddp__is_leading(op->c) && !op->remote_busy &&
-		    op->carried < gathered(op))
+		    op->carried < op_gathered(op))
 			return 0;
 	}
 	return 0;
@@ -193,9 +194,9 @@ static int local_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
 
 /* ---- the remote lane, on leaders */
 
-static int remote_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
+static int op_remote_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
-	while (op->carried < gathered(op)) {
+	while (op->carried < op_gathered(op)) {
 		int rc = 0;
 
 		if (!op->remote_busy)
@@ -203,20 +204,20 @@ static int remote_lane_move(struct ddp__cpu_op *op, int wait, struct err *e)
 		if (rc < 0)
 			return rc;
 		op->remote_busy = 1;
-		local_set_away(op, 1);
+		op_local_set_away(op, 1);
 		rc = wait ? ddp__schedule_run(&op->remote, e)
 			  : ddp__schedule_advance(&op->remote, e);
 		if (rc < 0 || (!rc && !wait))
 			return rc;
 		ddp__schedule_release(&op->remote);
 		op->remote_busy = 0;
-		local_set_away(op, 0);
+		op_local_set_away(op, 0);
 		op->carried++;
 	}
 	return 0;
 }
 
-static int finish(struct ddp__cpu_op *op)
+static int op_finish(struct ddp__cpu_op *op)
 {
 	if (op->turn < 2 * op->segments)
 		return 0;
@@ -226,10 +227,10 @@ static int finish(struct ddp__cpu_op *op)
 }
 
 /* All ranks are on one host. */
-static void prepare_in_host(struct ddp__cpu_op *op)
+static void op_prepare_local(struct ddp__cpu_op *op)
 {
 	const struct ddp__call *call = op->call;
-	const struct ddp__path *p = &cpu_of(op)->local;
+	const struct ddp__path *p = &op_cpu(op)->local;
 	void *s = p->collectives;
 	size_t count = call->count, size = op->size;
 	int world = op->c->size, root = call->root, mine = op->c->rank == root;
@@ -274,57 +275,57 @@ static void prepare_in_host(struct ddp__cpu_op *op)
 	}
 }
 
-static int start(struct ddp__cpu_op *op, struct err *e)
+static int op_start(struct ddp__cpu_op *op, struct err *e)
 {
 	if (op->started)
 		return 0;
 	op->started = 1;
 	if (op->stages)
 		return op->stages->start ? op->stages->start(op, e) : 0;
-	prepare_in_host(op);
+	op_prepare_local(op);
 	op->local_busy = 1;
 	return 0;
 }
 
 int ddp__cpu_op_advance(struct ddp__cpu_op *op, struct err *e)
 {
-	int leading = ddp__is_leading(op->c), rc = start(op, e);
+	int leading = ddp__is_leading(op->c), rc = op_start(op, e);
 	size_t turn, carried;
 
 	if (rc)
 		return rc;
 	if (!op->stages)
-		return local_advance(op, e);
+		return op_local_advance(op, e);
 	do {
 		turn = op->turn;
 		carried = op->carried;
-		rc = local_lane_move(op, 0, e);
+		rc = op_local_move(op, 0, e);
 		if (!rc && leading)
-			rc = remote_lane_move(op, 0, e);
+			rc = op_remote_move(op, 0, e);
 		if (rc)
 			return rc;
 	} while (op->turn != turn || op->carried != carried);
-	return finish(op);
+	return op_finish(op);
 }
 
 int ddp__cpu_op_run(struct ddp__cpu_op *op, struct err *e)
 {
-	int rc = start(op, e);
+	int rc = op_start(op, e);
 
 	if (rc)
 		return rc;
 	if (!op->stages) {
-		rc = local_wait(op, e);
+		rc = op_local_wait(op, e);
 		return rc ? rc : 1;
 	}
 	if (!ddp__is_leading(op->c)) {
-		rc = local_lane_move(op, 1, e);
-		return rc ? rc : finish(op);
+		rc = op_local_move(op, 1, e);
+		return rc ? rc : op_finish(op);
 	}
 	while (!rc && op->turn < 2) {
-		rc = local_lane_move(op, 1, e);
+		rc = op_local_move(op, 1, e);
 		if (!rc)
-			rc = remote_lane_move(op, 1, e);
+			rc = op_remote_move(op, 1, e);
 	}
-	return rc ? rc : finish(op);
+	return rc ? rc : op_finish(op);
 }

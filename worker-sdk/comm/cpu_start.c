@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "worker-sdk/comm/comm.h"
-#include "worker-sdk/comm/contact.h"
+#include "worker-sdk/comm/endpoint_record.h"
 
 struct meeting {
 	struct ddp_comm *c;
@@ -32,15 +32,15 @@ struct meeting {
 	struct ddp__listener listener;
 	struct ddp__listener p2p_listener; /* of messages between two ranks */
 	uint16_t port, p2p_port;
-	struct buf mine; /* my contact record */
-	char *all;	 /* the others', which contacts point into */
-	struct ddp__contact *contacts;
+	struct buf mine; /* my endpoint record */
+	char *all;	 /* the others', which records point into */
+	struct ddp__endpoint_record *records;
 };
 
 /* Two processes with the same id can map each other's memory: the same kernel
  * since the same boot, and each other's pids. Network namespaces are told apart
  * too: one with an address of its own is a host of its own. */
-static void read_host_id(struct meeting *m)
+static void meeting_read_host_id(struct meeting *m)
 {
 	const char *hosts = getenv("DDP_TEST_HOSTS");
 	const struct ddp__env *env = &m->c->world->env;
@@ -69,7 +69,7 @@ static void read_host_id(struct meeting *m)
 /* What I shall be asked for: a listener by other hosts, and memory by others of
  * mine. Before the world has met nobody knows, but that the lowest rank of a
  * host is the first of its agent. */
-static void guess_needs(struct meeting *m)
+static void meeting_guess_needs(struct meeting *m)
 {
 	const struct ddp_comm *c = m->c;
 	const struct ddp__topology *t = &m->world->topology;
@@ -108,16 +108,16 @@ static void segment_cookie(unsigned char out[DDP__COOKIE],
 	memcpy(out, key, DDP__COOKIE);
 }
 
-static int prepare(struct meeting *m)
+static int meeting_prepare(struct meeting *m)
 {
 	const struct ddp__env *env = &m->c->world->env;
 	int rc = 0;
 
-	read_host_id(m);
+	meeting_read_host_id(m);
 	rc = random_bytes(m->cookie, sizeof(m->cookie), m->e);
 	if (rc < 0)
 		return rc;
-	guess_needs(m);
+	meeting_guess_needs(m);
 	if (m->creates) {
 		struct err why = ERR_INIT;
 		unsigned char segment[DDP__COOKIE];
@@ -147,8 +147,8 @@ static int prepare(struct meeting *m)
 }
 
 /* Everyone's value, in c's order, as copies in *all. */
-static int gather(struct meeting *m, const char *what, struct slice mine,
-		  struct slice *out, char **all)
+static int meeting_gather(struct meeting *m, const char *what,
+			  struct slice mine, struct slice *out, char **all)
 {
 	size_t n = (size_t)m->c->size, size = 0, at = 0;
 	char name[64];
@@ -173,7 +173,7 @@ static int gather(struct meeting *m, const char *what, struct slice mine,
 	return 0;
 }
 
-static int save_names(struct meeting *m, size_t n)
+static int meeting_save_names(struct meeting *m, size_t n)
 {
 	struct ddp_comm *c = m->c;
 
@@ -181,8 +181,8 @@ static int save_names(struct meeting *m, size_t n)
 		return 0;
 	c->world->hosts = calloc(n, sizeof(*c->world->hosts));
 	for (size_t i = 0; c->world->hosts && i < n; i++) {
-		c->world->hosts[i] = strndup(m->contacts[i].host_name.data,
-				      m->contacts[i].host_name.len);
+		c->world->hosts[i] = strndup(m->records[i].host_name.data,
+					     m->records[i].host_name.len);
 		if (!c->world->hosts[i])
 			return err_set(m->e, -ENOMEM, "ddp_init: no memory");
 	}
@@ -192,11 +192,11 @@ static int save_names(struct meeting *m, size_t n)
 }
 
 /* Tells where I am, learns where all others are, and which share a host. */
-static int exchange(struct meeting *m)
+static int meeting_exchange(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	const char *version = getenv("DDP_TEST_VERSION");
-	struct ddp__contact me = {
+	struct ddp__endpoint_record me = {
 		.version = SLICE_STR(version ? version : ddp_version()),
 		.backend = SLICE_STR(c->world->wish),
 		.world_size = (uint32_t)c->size,
@@ -215,26 +215,26 @@ static int exchange(struct meeting *m)
 	memcpy(me.cookie, m->cookie, sizeof(me.cookie));
 	if (m->listener.n)
 		me.addr = SLICE(addr, strcspn(addr, "%")); /* no scope */
-	ddp__contact_put(&m->mine, &me);
-	m->contacts = calloc(n, sizeof(*m->contacts));
-	if (!values || !m->contacts || m->mine.failed) {
+	ddp__endpoint_record_put(&m->mine, &me);
+	m->records = calloc(n, sizeof(*m->records));
+	if (!values || !m->records || m->mine.failed) {
 		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
 		goto out;
 	}
-	rc = gather(m, "init", SLICE(m->mine.data, m->mine.len), values,
-		    &m->all);
+	rc = meeting_gather(m, "init", SLICE(m->mine.data, m->mine.len), values,
+			    &m->all);
 	for (size_t i = 0; i < n && !rc; i++) {
-		rc = ddp__contact_get(&m->contacts[i], values[i], m->e);
+		rc = ddp__endpoint_record_get(&m->records[i], values[i], m->e);
 		if (!rc)
-			rc = ddp__contact_agree(&me, c->rank,
-						&m->contacts[i], (int)i, m->e);
+			rc = ddp__endpoint_record_agree(
+				&me, c->rank, &m->records[i], (int)i, m->e);
 	}
 	if (!rc)
-		rc = save_names(m, n);
+		rc = meeting_save_names(m, n);
 	if (rc)
 		goto out;
 	for (size_t i = 0; i < n; i++)
-		values[i] = m->contacts[i].host_id;
+		values[i] = m->records[i].host_id;
 	if (ddp__topology_init(&c->topology, values, (int)n))
 		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
 out:
@@ -244,13 +244,13 @@ out:
 
 /* Maps the memory of my host's lowest rank, through /proc: nothing has a name
  * that could be left behind. */
-static int attach(struct meeting *m)
+static int meeting_attach(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	int me = c->rank;
 	const struct ddp__host *h =
 		&c->topology.hosts[c->topology.host_of[me]];
-	const struct ddp__contact *leader = &m->contacts[h->ranks[0]];
+	const struct ddp__endpoint_record *leader = &m->records[h->ranks[0]];
 	const char *test = getenv("DDP_TEST_SHM");
 	unsigned char segment[DDP__COOKIE];
 	char path[64], name[DDP__NAME_MAX];
@@ -282,7 +282,7 @@ static int attach(struct meeting *m)
 
 /* All ranks of a host share its memory, or none does. Each says whether it
  * could, and hears of the others. Returns 1 if all could, 0 if not. */
-static int attach_together(struct meeting *m)
+static int meeting_attach_all(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	const struct ddp__topology *t = &c->topology;
@@ -295,11 +295,11 @@ static int attach_together(struct meeting *m)
 
 	if (!values)
 		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
-	if (t->hosts[my_host].n > 1 && attach(m)) {
+	if (t->hosts[my_host].n > 1 && meeting_attach(m)) {
 		why = *m->e;
 		mine = SLICE_STR(why.text);
 	}
-	rc = gather(m, "init/shm", mine, values, &all);
+	rc = meeting_gather(m, "init/shm", mine, values, &all);
 	for (size_t i = 0; i < n && !rc; i++) {
 		if (!values[i].len)
 			continue;
@@ -321,8 +321,9 @@ static int attach_together(struct meeting *m)
 
 /* Where another rank listens. A link-local address has no scope on its way: the
  * interface is this host's own towards the others. */
-static int find(const struct meeting *m, const struct ddp__contact *other,
-		uint16_t port, struct endpoint *where)
+static int meeting_find(const struct meeting *m,
+			const struct ddp__endpoint_record *other, uint16_t port,
+			struct endpoint *where)
 {
 	const char *own = m->c->world->env.node_addr;
 	char text[SOCK_HOST_MAX];
@@ -336,7 +337,7 @@ static int find(const struct meeting *m, const struct ddp__contact *other,
 	return rc;
 }
 
-static int connect_leaders(struct meeting *m)
+static int meeting_connect_leaders(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	const struct ddp__topology *t = &c->topology;
@@ -353,14 +354,14 @@ static int connect_leaders(struct meeting *m)
 
 	if (!sites)
 		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
-	ddp__key_for(setup.key, m->contacts[0].cookie, "collectives");
+	ddp__key_for(setup.key, m->records[0].cookie, "collectives");
 	for (int h = 0; h < t->nhosts && !rc; h++) {
-		const struct ddp__contact *leader =
-			&m->contacts[t->hosts[h].ranks[0]];
+		const struct ddp__endpoint_record *leader =
+			&m->records[t->hosts[h].ranks[0]];
 
 		sites[h].leader = t->hosts[h].ranks[0];
 		sites[h].ranks = t->hosts[h].n;
-		rc = find(m, leader, leader->port, &sites[h].where);
+		rc = meeting_find(m, leader, leader->port, &sites[h].where);
 	}
 	if (!rc)
 		rc = ddp__tcp_connect(&m->cpu->tcp, &setup, m->e);
@@ -376,7 +377,7 @@ static int connect_leaders(struct meeting *m)
 }
 
 /* Messages to ranks of other hosts: nobody is talked to yet. */
-static int open_p2p(struct meeting *m)
+static int meeting_open_p2p(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	const struct ddp__topology *t = &c->topology;
@@ -392,13 +393,13 @@ static int open_p2p(struct meeting *m)
 
 	if (!where)
 		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
-	ddp__key_for(setup.key, m->contacts[0].cookie, "messages");
+	ddp__key_for(setup.key, m->records[0].cookie, "messages");
 	for (int i = 0; i < c->size && !rc; i++) {
-		const struct ddp__contact *other = &m->contacts[i];
+		const struct ddp__endpoint_record *other = &m->records[i];
 
 		if (t->host_of[i] == t->host_of[c->rank])
 			continue;
-		rc = find(m, other, other->p2p_port, &where[i]);
+		rc = meeting_find(m, other, other->p2p_port, &where[i]);
 	}
 	if (!rc) {
 		m->p2p_listener.n = 0; /* taken over */
@@ -411,23 +412,23 @@ static int open_p2p(struct meeting *m)
 /* The launcher's one node is several to us: containers with PIDs or a network
  * of their own, whose ranks were not expected to need each other's addresses,
  * or memory of their own. All ranks conclude the same. */
-static int is_apart(const struct meeting *m)
+static int meeting_is_apart(const struct meeting *m)
 {
 	const struct ddp__topology *t = &m->c->topology;
 
 	if (m->apart || m->attempt)
 		return 0;
 	for (int i = 0; i < m->c->size && t->nhosts > 1; i++)
-		if (!m->contacts[i].addr.len)
+		if (!m->records[i].addr.len)
 			return 1;
 	for (int h = 0; h < t->nhosts && t->nhosts > 1; h++)
 		if (t->hosts[h].n > 1 &&
-		    m->contacts[t->hosts[h].ranks[0]].memory < 0)
+		    m->records[t->hosts[h].ranks[0]].memory < 0)
 			return 1;
 	return 0;
 }
 
-static void tell_apart(const struct meeting *m)
+static void meeting_warn_apart(const struct meeting *m)
 {
 	struct ddp__world *w = m->c->world;
 
@@ -441,7 +442,7 @@ static void tell_apart(const struct meeting *m)
 }
 
 /* The next attempt begins with nothing of this one. */
-static void forget(struct meeting *m)
+static void meeting_release(struct meeting *m)
 {
 	if (m->memory >= 0)
 		close(m->memory);
@@ -450,66 +451,66 @@ static void forget(struct meeting *m)
 	m->memory = -1;
 	buf_release(&m->mine);
 	free(m->all);
-	free(m->contacts);
+	free(m->records);
 	m->all = NULL;
-	m->contacts = NULL;
+	m->records = NULL;
 }
 
 /* What rank 0 has drawn is the communicator's, and of its attempt. */
-static uint64_t id_of(const struct meeting *m)
+static uint64_t meeting_id(const struct meeting *m)
 {
 	unsigned char key[DDP__KEY];
 	uint64_t id;
 
-	ddp__key_for(key, m->contacts[0].cookie, "communicator");
+	ddp__key_for(key, m->records[0].cookie, "communicator");
 	memcpy(&id, key, sizeof(id));
 	return id;
 }
 
 /* A group of few has the CPUs of its host not for itself. */
-static int is_crowded(const struct ddp_comm *world)
+static int world_is_crowded(const struct ddp_comm *world)
 {
 	const struct ddp__cpu *cpu = world->state;
 
 	return cpu && cpu->shm.n && !cpu->shm.spins;
 }
 
-static int meet(struct meeting *m)
+static int meeting_run(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
 	static const struct ddp__call call = {.kind = DDP__INIT};
 	const struct ddp__host *h;
-	int rc = prepare(m);
+	int rc = meeting_prepare(m);
 
 	if (!rc)
-		rc = exchange(m);
+		rc = meeting_exchange(m);
 	if (rc)
 		return rc;
-	if (is_apart(m)) {
+	if (meeting_is_apart(m)) {
 		m->apart = 1;
-		tell_apart(m);
+		meeting_warn_apart(m);
 		ddp__topology_release(&c->topology);
-		forget(m);
-		return meet(m);
+		meeting_release(m);
+		return meeting_run(m);
 	}
 	/* Every rank sees the same topology, so all or none gather again. */
-	rc = c->topology.nhosts < c->size ? attach_together(m) : 1;
+	rc = c->topology.nhosts < c->size ? meeting_attach_all(m) : 1;
 	if (rc < 0)
 		return rc;
 	if (rc == 0) {
 		ddp__shm_detach(&m->cpu->shm);
 		ddp__topology_release(&c->topology);
-		forget(m);
+		meeting_release(m);
 		if (m->attempt++)
 			return err_set(m->e, ERR_SYSTEM, "ddp_init: %s",
 				       m->shm_error);
-		return meet(m);
+		return meeting_run(m);
 	}
-	m->cpu->id = id_of(m);
+	m->cpu->id = meeting_id(m);
 	h = &c->topology.hosts[c->topology.host_of[c->rank]];
-	rc = c->topology.nhosts > 1 ? open_p2p(m) : 0;
+	rc = c->topology.nhosts > 1 ? meeting_open_p2p(m) : 0;
 	if (!rc && c->topology.nhosts > 1 && h->ranks[0] == c->rank) {
-		rc = connect_leaders(m);
+		rc = meeting_connect_leaders(m);
 		m->cpu->tcp.spins = 1;
 	}
 	/* The others of the host wait here for how the leader fared. */
@@ -518,7 +519,7 @@ static int meet(struct meeting *m)
 			ddp__shm_abort(&m->cpu->shm, m->e);
 		else
 			rc = ddp__shm_meet(&m->cpu->shm, &call, m->e);
-		m->cpu->shm.spins &= !is_crowded(m->world);
+		m->cpu->shm.spins &= !world_is_crowded(m->world);
 		m->cpu->tcp.spins = m->cpu->shm.spins;
 		m->cpu->p2p.spins = m->cpu->shm.spins;
 	}
@@ -526,7 +527,7 @@ static int meet(struct meeting *m)
 }
 
 /* On its host, as it seemed when the world met. */
-static int is_alone(const struct ddp_comm *world)
+static int world_is_alone(const struct ddp_comm *world)
 {
 	const struct ddp__topology *t = &world->topology;
 
@@ -550,7 +551,7 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 			    .cpu = calloc(1, sizeof(*m.cpu)),
 			    .e = e,
 			    .memory = -1,
-			    .mine = BUF_INIT(DDP__CONTACT_MAX)};
+			    .mine = BUF_INIT(DDP__ENDPOINT_RECORD_MAX)};
 	int rc;
 
 	if (!m.cpu)
@@ -563,11 +564,11 @@ int ddp__cpu_start(struct ddp_comm *c, const struct ddp__exchange *x,
 	ddp__cpu_set_paths(m.cpu);
 	m.cpu->shm.bell = -1;
 	m.cpu->collectives.cpu = m.cpu;
-	m.no_shm = m.world != c && is_alone(m.world);
-	rc = meet(&m);
-	forget(&m);
+	m.no_shm = m.world != c && world_is_alone(m.world);
+	rc = meeting_run(&m);
+	meeting_release(&m);
 	c->state = m.cpu;
-	c->quick = !rc && c->topology.nhosts == 1;
+	c->has_fastpath = !rc && c->topology.nhosts == 1;
 	if (rc)
 		ddp__cpu_stop(c);
 	return rc;
@@ -591,5 +592,5 @@ void ddp__cpu_stop(struct ddp_comm *c)
 	free(cpu->messages);
 	free(cpu);
 	c->state = NULL;
-	c->quick = 0;
+	c->has_fastpath = 0;
 }

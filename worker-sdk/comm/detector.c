@@ -24,8 +24,8 @@ _Static_assert(offsetof(struct ddp__detector, turns) <= DDP__SHM_BOARD - 8 &&
 	       "a board is read in words");
 
 /* Some of what this rank's board has. */
-static void show(const struct ddp__detector *d, struct ddp__shm *s, size_t at,
-		 size_t size)
+static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
+			  size_t at, size_t size)
 {
 	if (s->header)
 		ddp__shm_board_put(s, at, (const char *)d + at, size);
@@ -49,8 +49,8 @@ static struct ddp_comm *world_of(const struct ddp__world *w)
 
 /* Who is needed by a call with a root, of a leader that waits for other
  * hosts. */
-static int needs_of_root(const struct ddp_comm *c,
-			 const struct ddp__call *call)
+static int detector_needs_of_root(const struct ddp_comm *c,
+				  const struct ddp__call *call)
 {
 	const int *host_of = c->topology.host_of;
 	int gathers = call->kind == DDP__REDUCE || call->kind == DDP__GATHER;
@@ -60,8 +60,8 @@ static int needs_of_root(const struct ddp_comm *c,
 	return gathers ? DDP__NEEDS_NONE : ddp_world_rank(c, call->root);
 }
 
-static int needs_of(const struct ddp_comm *c, const struct ddp__call *call,
-		    int from)
+static int detector_needs(const struct ddp_comm *c,
+			  const struct ddp__call *call, int from)
 {
 	int root = call->kind == DDP__REDUCE || call->kind == DDP__GATHER ||
 		   call->kind == DDP__BROADCAST || call->kind == DDP__SCATTER;
@@ -72,12 +72,13 @@ static int needs_of(const struct ddp_comm *c, const struct ddp__call *call,
 		return DDP__NEEDS_HOST;
 	if (from >= 0)
 		return ddp_world_rank(c, from);
-	return needs_of_root(c, call);
+	return detector_needs_of_root(c, call);
 }
 
 /* How far this rank is in each communicator. The world's is the last of the
  * list, and must not be the one that there is no room for. */
-static void tell_begun(const struct ddp__world *w, struct ddp__blocked *b)
+static void detector_list_begun(const struct ddp__world *w,
+				struct ddp__blocked *b)
 {
 	b->comms = 0;
 	for (const struct ddp_comm *c = w->comms; c; c = c->next) {
@@ -89,8 +90,8 @@ static void tell_begun(const struct ddp__world *w, struct ddp__blocked *b)
 	}
 }
 
-static int is_same_wait(const struct ddp__blocked *a,
-			const struct ddp__blocked *b)
+static int detector_is_same_wait(const struct ddp__blocked *a,
+				 const struct ddp__blocked *b)
 {
 	return a->comm == b->comm && a->word == b->word &&
 	       a->number == b->number && a->needs == b->needs;
@@ -104,9 +105,9 @@ static struct ddp__detector *detector_of(struct ddp__world *w)
 }
 
 /* Says what c is blocked in, unless that is said. */
-static void say(struct ddp__detector *d, struct ddp_comm *c,
-		const struct ddp_comm *world, const struct ddp__call *call,
-		int from)
+static void detector_report(struct ddp__detector *d, struct ddp_comm *c,
+			    const struct ddp_comm *world,
+			    const struct ddp__call *call, int from)
 {
 	const struct ddp__cpu *cpu = c->state;
 	struct ddp__cpu *ours = world->state;
@@ -116,19 +117,19 @@ static void say(struct ddp__detector *d, struct ddp_comm *c,
 		.number = call->number,
 		.rank = world->rank,
 		.host = world->topology.host_of[world->rank],
-		.needs = needs_of(c, call, from),
+		.needs = detector_needs(c, call, from),
 	};
 
-	if (d->mine.turn && is_same_wait(&d->mine, &b))
+	if (d->mine.turn && detector_is_same_wait(&d->mine, &b))
 		return;
 	b.turn = ++d->turns;
 	memcpy(b.group, c->name, sizeof(b.group));
-	tell_begun(c->world, &b);
+	detector_list_begun(c->world, &b);
 	d->mine = b;
 	d->found.n = 0;
 	d->since = clock_ns();
-	show(d, &ours->shm, offsetof(struct ddp__detector, mine),
-	     ddp__blocked_size(&b));
+	detector_show(d, &ours->shm, offsetof(struct ddp__detector, mine),
+		      ddp__blocked_size(&b));
 }
 
 void ddp__detector_end(void *owner)
@@ -140,12 +141,12 @@ void ddp__detector_end(void *owner)
 	if (!d || !d->mine.turn || !ours)
 		return;
 	d->mine.turn = 0;
-	show(d, &ours->shm, offsetof(struct ddp__detector, mine),
-	     sizeof(d->mine.turn));
+	detector_show(d, &ours->shm, offsetof(struct ddp__detector, mine),
+		      sizeof(d->mine.turn));
 }
 
-static int is_valid(const struct ddp_comm *world, const struct ddp__blocked *b,
-		    size_t size)
+static int blocked_is_valid(const struct ddp_comm *world,
+			    const struct ddp__blocked *b, size_t size)
 {
 	return size >= offsetof(struct ddp__blocked, begun) && b->turn &&
 	       b->rank >= 0 && b->rank < world->size &&
@@ -165,7 +166,7 @@ void ddp__detector_hear(void *owner, const void *bytes, size_t size)
 	uint64_t at = 0;
 
 	memcpy(&b, bytes, size < sizeof(b) ? size : sizeof(b));
-	if (!d || !ours || !is_valid(world, &b, size))
+	if (!d || !ours || !blocked_is_valid(world, &b, size))
 		return;
 	h = &d->heard;
 	while (at < h->n && h->ranks[at].rank != b.rank)
@@ -177,13 +178,14 @@ void ddp__detector_hear(void *owner, const void *bytes, size_t size)
 	if (h->ranks[at].rank == b.rank && h->ranks[at].turn > b.turn)
 		return;
 	h->ranks[at] = b;
-	show(d, &ours->shm, offsetof(struct ddp__detector, heard), sizeof(*h));
+	detector_show(d, &ours->shm, offsetof(struct ddp__detector, heard),
+		      sizeof(*h));
 }
 
 /* ---- what the others say */
 
 /* 1: rank i is blocked, and *b says in what. */
-static int read_blocked(const struct ddp__shm *s, int i, struct ddp__blocked *b)
+static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 {
 	const size_t at = offsetof(struct ddp__detector, mine);
 	size_t head = offsetof(struct ddp__blocked, begun);
@@ -198,9 +200,9 @@ static int read_blocked(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 }
 
 /* 1: *c is a circle that rank i found, of which this wait of mine is a part. */
-static int is_in_circle_of(const struct ddp__shm *s, int i,
-			   const struct ddp__blocked *mine,
-			   struct ddp__circle *c)
+static int blocked_is_in_circle(const struct ddp__shm *s, int i,
+				const struct ddp__blocked *mine,
+				struct ddp__circle *c)
 {
 	const size_t at = offsetof(struct ddp__detector, circle);
 
@@ -215,17 +217,19 @@ static int is_in_circle_of(const struct ddp__shm *s, int i,
 	return 0;
 }
 
-static int was_found(const struct ddp__shm *s, const struct ddp__blocked *mine,
-		     struct ddp__circle *c)
+static int detector_was_found(const struct ddp__shm *s,
+			      const struct ddp__blocked *mine,
+			      struct ddp__circle *c)
 {
 	for (int i = 0; i < s->n; i++)
-		if (i != s->me && is_in_circle_of(s, i, mine, c))
+		if (i != s->me && blocked_is_in_circle(s, i, mine, c))
 			return 1;
 	return 0;
 }
 
 /* What rank i has heard of other hosts. */
-static void read_heard(const struct ddp__shm *s, int i, struct ddp__heard *h)
+static void detector_read_heard(const struct ddp__shm *s, int i,
+				struct ddp__heard *h)
 {
 	const size_t at = offsetof(struct ddp__detector, heard);
 
@@ -237,7 +241,8 @@ static void read_heard(const struct ddp__shm *s, int i, struct ddp__heard *h)
 
 /* Whether there is one that I wait for, or word of other hosts: seldom, and
  * only then is there more to be done. */
-static int may_find(const struct ddp__detector *d, const struct ddp__shm *s)
+static int detector_may_find(const struct ddp__detector *d,
+			     const struct ddp__shm *s)
 {
 	const size_t at = offsetof(struct ddp__detector, heard);
 	struct ddp__blocked other;
@@ -245,7 +250,7 @@ static int may_find(const struct ddp__detector *d, const struct ddp__shm *s)
 
 	for (int i = 0; i < s->n && !heard; i++)
 		if (i != s->me &&
-		    ((read_blocked(s, i, &other) &&
+		    ((blocked_read(s, i, &other) &&
 		      ddp__blocked_awaits(&d->mine, &other)) ||
 		     (ddp__shm_board_get(s, i, at, &heard, sizeof(heard)) &&
 		      heard)))
@@ -255,8 +260,8 @@ static int may_find(const struct ddp__detector *d, const struct ddp__shm *s)
 
 /* Adds those heard of that are not there, or not as new. Those of this host
  * speak for themselves. */
-static int add_heard(const struct ddp__heard *h, int host,
-		     struct ddp__blocked *all, int n)
+static int detector_add_heard(const struct ddp__heard *h, int host,
+			      struct ddp__blocked *all, int n)
 {
 	for (uint64_t i = 0; i < h->n; i++) {
 		const struct ddp__blocked *b = &h->ranks[i];
@@ -284,30 +289,30 @@ struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
 	all[0] = d->mine;
 	*n = 1;
 	for (int i = 0; i < s->n; i++)
-		if (i != s->me && read_blocked(s, i, &all[*n]))
+		if (i != s->me && blocked_read(s, i, &all[*n]))
 			++*n;
-	*n = add_heard(&d->heard, d->mine.host, all, *n);
+	*n = detector_add_heard(&d->heard, d->mine.host, all, *n);
 	for (int i = 0; i < s->n; i++) {
 		if (i == s->me)
 			continue;
-		read_heard(s, i, &heard);
-		*n = add_heard(&heard, d->mine.host, all, *n);
+		detector_read_heard(s, i, &heard);
+		*n = detector_add_heard(&heard, d->mine.host, all, *n);
 	}
 	return all;
 }
 
 /* ---- circles */
 
-static int is_same_circle(const struct ddp__circle *a,
-			  const struct ddp__circle *b)
+static int detector_is_same_circle(const struct ddp__circle *a,
+				   const struct ddp__circle *b)
 {
 	return a->n == b->n &&
 	       !memcmp(a->ranks, b->ranks, a->n * sizeof(*a->ranks));
 }
 
 /* As it is now; n 0: there is none. */
-static void find(const struct ddp__detector *d, const struct ddp_comm *world,
-		 struct ddp__circle *c)
+static void detector_find(const struct ddp__detector *d,
+			  const struct ddp_comm *world, struct ddp__circle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
 	int way[DDP__CIRCLE_MAX], blocked = 0, n = 0;
@@ -329,7 +334,7 @@ static void find(const struct ddp__detector *d, const struct ddp_comm *world,
 	free(all);
 }
 
-static int is_time(struct ddp__detector *d)
+static int detector_is_time(struct ddp__detector *d)
 {
 	uint64_t now = clock_ns();
 	int first = now - d->since < FIRST_MS * UINT64_C(1000000);
@@ -342,16 +347,17 @@ static int is_time(struct ddp__detector *d)
 }
 
 /* 1 if there is a circle, as there was the last time. */
-static int find_again(struct ddp__detector *d, const struct ddp_comm *world,
-		      struct ddp__circle *c)
+static int detector_find_again(struct ddp__detector *d,
+			       const struct ddp_comm *world,
+			       struct ddp__circle *c)
 {
 	const struct ddp__cpu *cpu = world->state;
 	uint64_t wide_ns = WIDE_MS * UINT64_C(1000000);
 
 	c->n = 0;
-	if (may_find(d, &cpu->shm))
-		find(d, world, c);
-	if (!c->n || !is_same_circle(c, &d->found)) {
+	if (detector_may_find(d, &cpu->shm))
+		detector_find(d, world, c);
+	if (!c->n || !detector_is_same_circle(c, &d->found)) {
 		d->found = *c;
 		d->found_since = d->looked;
 		return 0;
@@ -361,8 +367,8 @@ static int find_again(struct ddp__detector *d, const struct ddp_comm *world,
 }
 
 /* Whoever waits for me waits in vain, and hears why. */
-static void fail_before_me(const struct ddp__world *w,
-			   const struct ddp__circle *c, int64_t me)
+static void detector_fail_earlier(const struct ddp__world *w,
+				  const struct ddp__circle *c, int64_t me)
 {
 	uint64_t comm = c->ranks[c->n - 1].comm;
 
@@ -377,22 +383,24 @@ static void fail_before_me(const struct ddp__world *w,
 	}
 }
 
-static int look(struct ddp__detector *d, struct ddp_comm *world, struct err *e)
+static int detector_check(struct ddp__detector *d, struct ddp_comm *world,
+			  struct err *e)
 {
 	struct ddp__cpu *cpu = world->state;
 	struct ddp__circle circle;
 
-	if (!was_found(&cpu->shm, &d->mine, &circle)) {
-		if (!is_time(d))
+	if (!detector_was_found(&cpu->shm, &d->mine, &circle)) {
+		if (!detector_is_time(d))
 			return 0;
 		ddp__detector_answer(d, world);
-		if (!find_again(d, world, &circle))
+		if (!detector_find_again(d, world, &circle))
 			return 0;
 		d->circle = circle;
-		show(d, &cpu->shm, offsetof(struct ddp__detector, circle),
-		     sizeof(circle));
+		detector_show(d, &cpu->shm,
+			      offsetof(struct ddp__detector, circle),
+			      sizeof(circle));
 	}
-	fail_before_me(world->world, &circle, world->rank);
+	detector_fail_earlier(world->world, &circle, world->rank);
 	*e = circle.error;
 	return e->code;
 }
@@ -406,10 +414,10 @@ void ddp__detector_explain(struct ddp_comm *c, struct err *e)
 
 	if (!d || !ours || !d->mine.turn || d->mine.comm != cpu->id)
 		return;
-	if (!was_found(&ours->shm, &d->mine, &circle))
-		find(d, world, &circle);
+	if (!detector_was_found(&ours->shm, &d->mine, &circle))
+		detector_find(d, world, &circle);
 	if (circle.n) {
-		fail_before_me(c->world, &circle, world->rank);
+		detector_fail_earlier(c->world, &circle, world->rank);
 		*e = circle.error;
 	}
 	ddp__detector_end(c);
@@ -423,6 +431,6 @@ int ddp__detector_look(void *owner, const struct ddp__call *call, int from,
 
 	if (!d || !c->state)
 		return 0;
-	say(d, c, world, call, from);
-	return look(d, world, e);
+	detector_report(d, c, world, call, from);
+	return detector_check(d, world, e);
 }

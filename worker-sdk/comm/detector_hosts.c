@@ -19,8 +19,8 @@ struct word {
 
 /* Of my host, those who have not begun comm's call of that number, and then
  * those that they wait for. */
-static int find_absent(const struct word *w, uint64_t comm, uint64_t number,
-		       int found[TOLD_MAX])
+static int word_find_absent(const struct word *w, uint64_t comm,
+			    uint64_t number, int found[TOLD_MAX])
 {
 	int n = 0;
 
@@ -32,8 +32,8 @@ static int find_absent(const struct word *w, uint64_t comm, uint64_t number,
 }
 
 /* The same for each answer that says the same. */
-static uint64_t digest(const struct word *w, uint64_t number, const int *found,
-		       int n)
+static uint64_t word_digest(const struct word *w, uint64_t number,
+			    const int *found, int n)
 {
 	uint64_t digest = number;
 
@@ -48,7 +48,7 @@ static uint64_t digest(const struct word *w, uint64_t number, const int *found,
 
 /* Host waits for its call of c, in vain as long as one of mine is blocked
  * elsewhere. Says so once. */
-static void answer_host(struct word *w, const struct ddp_comm *c, int host)
+static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;
 	struct ddp__tcp_wait *wait = &cpu->tcp.waits[host];
@@ -62,8 +62,8 @@ static void answer_host(struct word *w, const struct ddp_comm *c, int host)
 		w->all = ddp__detector_gather(w->d, w->shm, &w->n);
 	if (!w->all)
 		return;
-	n = find_absent(w, cpu->id, number, found);
-	said = digest(w, number, found, n);
+	n = word_find_absent(w, cpu->id, number, found);
+	said = word_digest(w, number, found, n);
 	if (!n || said == wait->answered)
 		return;
 	wait->answered = said;
@@ -86,7 +86,7 @@ void ddp__detector_answer(const struct ddp__detector *d,
 		ddp__tcp_take_notices(&cpu->tcp);
 		for (int host = 0; host < cpu->tcp.n; host++)
 			if (host != cpu->tcp.me)
-				answer_host(&w, c, host);
+				word_answer(&w, c, host);
 	}
 	free(w.all);
 }

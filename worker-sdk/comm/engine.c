@@ -49,8 +49,8 @@ void ddp__engine_leave(struct ddp__world *w)
 /* ---- the queues */
 
 /* Collectives have one; messages one for each rank and direction. */
-static struct ddp__queue *queue_of(struct ddp_comm *c,
-				   const struct ddp__call *call)
+static struct ddp__queue *engine_queue(struct ddp_comm *c,
+				       const struct ddp__call *call)
 {
 	struct ddp__cpu *cpu = c->state;
 	size_t n = (size_t)c->size;
@@ -72,7 +72,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		    struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e)
 {
-	struct ddp__queue *q = queue_of(c, call);
+	struct ddp__queue *q = engine_queue(c, call);
 
 	if (!q)
 		return err_set(e, -ENOMEM, "no memory for messages");
@@ -99,8 +99,8 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 }
 
 /* The first of its queue has ended; what it held is let go. */
-static void end(struct ddp__engine *en, struct ddp__task *t,
-		enum ddp__task_state state)
+static void queue_end(struct ddp__engine *en, struct ddp__task *t,
+		      enum ddp__task_state state)
 {
 	t->queue->first = t->next;
 	if (t->state == DDP__UNDER_WAY && t->kind->release)
@@ -110,16 +110,16 @@ static void end(struct ddp__engine *en, struct ddp__task *t,
 }
 
 /* Empties a communicator's queues; its transports are done with the tasks. */
-static void fail_queues(struct ddp_comm *c)
+static void engine_fail_queues(struct ddp_comm *c)
 {
 	struct ddp__engine *en = c->world->engine;
 	struct ddp__cpu *cpu = c->state;
 
 	while (cpu->collectives.first)
-		end(en, cpu->collectives.first, DDP__FAILED);
+		queue_end(en, cpu->collectives.first, DDP__FAILED);
 	for (int i = 0; cpu->messages && i < 2 * c->size; i++)
 		while (cpu->messages[i].first)
-			end(en, cpu->messages[i].first, DDP__FAILED);
+			queue_end(en, cpu->messages[i].first, DDP__FAILED);
 }
 
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
@@ -131,7 +131,7 @@ void ddp__engine_fail(struct ddp_comm *c, const struct err *e)
 	cpu->failed = *e;
 	cpu->local.transport->abort(&cpu->local, e);
 	cpu->remote.transport->abort(&cpu->remote, e);
-	fail_queues(c);
+	engine_fail_queues(c);
 }
 
 void ddp__engine_fail_in_wait(struct ddp_comm *c, struct err *e)
@@ -149,7 +149,7 @@ void ddp__engine_forget(struct ddp_comm *c)
 			"the communicator was freed before this had ended");
 	cpu->local.transport->forget(&cpu->local);
 	cpu->remote.transport->forget(&cpu->remote);
-	fail_queues(c);
+	engine_fail_queues(c);
 }
 
 void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu)
@@ -178,7 +178,7 @@ void ddp__engine_forgive(struct ddp__engine *en)
 /* ---- moving */
 
 /* 1 if anything moved. */
-static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
+static int queue_move(struct ddp__engine *en, struct ddp__queue *q)
 {
 	struct err e = ERR_INIT;
 	int moved = 0;
@@ -200,7 +200,7 @@ static int move_queue(struct ddp__engine *en, struct ddp__queue *q)
 			t->since = 0;
 			return 1;
 		}
-		end(en, t, DDP__DONE);
+		queue_end(en, t, DDP__DONE);
 		moved = 1;
 	}
 	return moved;
@@ -231,7 +231,7 @@ int ddp__engine_move(struct ddp__engine *en)
 	int moved = 0, empty = 0;
 
 	for (struct ddp__queue *q = en->busy; q; q = q->next) {
-		moved |= move_queue(en, q);
+		moved |= queue_move(en, q);
 		empty |= !q->first;
 	}
 	if (empty)
@@ -265,7 +265,7 @@ static void path_disarm(const struct ddp__path *p)
 		p->transport->disarm(p);
 }
 
-static void disarm(struct ddp__engine *en)
+static void engine_disarm(struct ddp__engine *en)
 {
 	for (struct ddp__queue *q = en->busy; q; q = q->next) {
 		const struct ddp__cpu *cpu = q->cpu;
@@ -305,7 +305,7 @@ void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 		if (clock_was_stopped(slept, s->ms))
 			ddp__engine_forgive(en);
 	}
-	disarm(en);
+	engine_disarm(en);
 }
 
 int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
@@ -331,7 +331,7 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 
 /* There is nothing but the head of one queue, and it waits in one place: so I
  * can do so too, which is quicker. */
-static int wait_there(struct ddp__engine *en)
+static int engine_wait_in_place(struct ddp__engine *en)
 {
 	struct ddp__queue *q = en->busy;
 	struct ddp__task *t = q->first;
@@ -344,15 +344,15 @@ static int wait_there(struct ddp__engine *en)
 	if (rc < 0)
 		ddp__engine_fail_in_wait(t->c, &e);
 	else if (rc)
-		end(en, t, DDP__DONE);
+		queue_end(en, t, DDP__DONE);
 	ddp__engine_tidy(en, NULL);
 	return rc != 0;
 }
 
 /* The call that waits for t returns only at its end. What it waits for is the
  * first of its queue: can that still go on? */
-static void look_for_circle(const struct ddp__task *t,
-			    struct ddp__standstill *w)
+static void engine_check_circle(const struct ddp__task *t,
+				struct ddp__standstill *w)
 {
 	const struct ddp__task *head = t->queue->first;
 	const struct ddp__call *call;
@@ -368,7 +368,7 @@ static void look_for_circle(const struct ddp__task *t,
 		ddp__engine_fail(t->c, &e);
 }
 
-static int has_ended(const struct ddp__task *t)
+static int task_has_ended(const struct ddp__task *t)
 {
 	return t->state == DDP__DONE || t->state == DDP__FAILED;
 }
@@ -383,7 +383,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 	for (;;) {
 		int moved = ddp__engine_move(en), ms;
 
-		if (has_ended(t))
+		if (task_has_ended(t))
 			break;
 		if (timeout_ms >= 0) {
 			uint64_t waited = (clock_ns() - start) / 1000000u;
@@ -396,7 +396,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 			if (ms > timeout_ms - (int)waited)
 				ms = timeout_ms - (int)waited;
 		} else {
-			moved |= wait_there(en);
+			moved |= engine_wait_in_place(en);
 			ms = ddp__pace(&pace, moved, SPIN_NS);
 		}
 		if (!ms)
@@ -404,7 +404,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		ddp__engine_sleep(en, &en->sleeper, ms, -1);
 		/* first: who left may have done so because of a circle */
 		if (timeout_ms < 0)
-			look_for_circle(t, &w);
+			engine_check_circle(t, &w);
 		ddp__engine_look(en);
 	}
 	ddp__goes_on(&w);

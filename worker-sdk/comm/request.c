@@ -16,14 +16,14 @@
 static struct ddp_request *orphans;
 static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void unlink_request(struct ddp_request *r)
+static void request_unlink(struct ddp_request *r)
 {
 	*r->link = r->next;
 	if (r->next)
 		r->next->link = r->link;
 }
 
-static void link_request(struct ddp_request *r, struct ddp_request **list)
+static void request_link(struct ddp_request *r, struct ddp_request **list)
 {
 	r->next = *list;
 	r->link = list;
@@ -44,12 +44,12 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 	r->call = *call;
 	r->send = send;
 	r->recv = recv;
-	link_request(r, &c->requests);
+	request_link(r, &c->requests);
 	return r;
 }
 
 /* The backend and the recorder know nothing of it any more. */
-static void let_go(struct ddp_request *r)
+static void request_let_go(struct ddp_request *r)
 {
 	if (!r->ended) /* nobody waits for it any more */
 		flight_end(r->comm->world->flight, r->call.ticket, 1);
@@ -57,28 +57,28 @@ static void let_go(struct ddp_request *r)
 		ddp__self_forget(r);
 	else if (r->comm->state && r->comm->backend->release)
 		r->comm->backend->release(r);
-	unlink_request(r);
+	request_unlink(r);
 }
 
 void ddp__request_free(struct ddp_request *r)
 {
-	let_go(r);
+	request_let_go(r);
 	free(r);
 }
 
 void ddp__request_orphan(struct ddp_request *r)
 {
-	let_go(r);
+	request_let_go(r);
 	if (!r->ended)
 		r->ended = ERR_ABORTED;
 	r->comm = NULL;
 	pthread_mutex_lock(&orphans_lock);
-	link_request(r, &orphans);
+	request_link(r, &orphans);
 	pthread_mutex_unlock(&orphans_lock);
 }
 
 /* 1, or why it did not end. */
-static int look_at_orphan(const struct ddp_request *r, struct err *e)
+static int orphan_check(const struct ddp_request *r, struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 
@@ -89,12 +89,12 @@ static int look_at_orphan(const struct ddp_request *r, struct err *e)
 		       "leave the world", ddp__call_text(&r->call, text));
 }
 
-static int wait_for_orphan(ddp_request **request, struct err *e)
+static int orphan_wait(ddp_request **request, struct err *e)
 {
-	int rc = look_at_orphan(*request, e);
+	int rc = orphan_check(*request, e);
 
 	pthread_mutex_lock(&orphans_lock);
-	unlink_request(*request);
+	request_unlink(*request);
 	pthread_mutex_unlock(&orphans_lock);
 	free(*request);
 	*request = NULL;
@@ -102,7 +102,7 @@ static int wait_for_orphan(ddp_request **request, struct err *e)
 }
 
 /* 1, 0 or its error, after at most timeout_ms. */
-static int look(struct ddp_request *r, int timeout_ms, struct err *e)
+static int request_check(struct ddp_request *r, int timeout_ms, struct err *e)
 {
 	struct ddp_comm *c = r->comm;
 	int rc;
@@ -133,11 +133,11 @@ int ddp__request_test(struct ddp_request *r)
 	if (!r)
 		return err_set(e, ERR_ARGUMENT, "ddp_test: request is NULL");
 	if (!r->comm)
-		return look_at_orphan(r, e);
+		return orphan_check(r, e);
 	rc = ddp__acquire(r->comm, &r->call, e);
 	if (rc)
 		return rc;
-	rc = look(r, 0, e);
+	rc = request_check(r, 0, e);
 	ddp__release(r->comm);
 	return rc;
 }
@@ -152,8 +152,8 @@ int ddp_test(ddp_request *r)
 	return rc;
 }
 
-static int still_under_way(const struct ddp_request *r, int timeout_ms,
-			   struct err *e)
+static int request_timed_out(const struct ddp_request *r, int timeout_ms,
+			     struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 
@@ -175,16 +175,16 @@ int ddp_wait_timeout(ddp_request **request, int timeout_ms)
 		return 0;
 	c = r->comm;
 	if (!c)
-		return wait_for_orphan(request, e);
+		return orphan_wait(request, e);
 	rc = ddp__acquire(c, &r->call, e);
 	if (rc)
 		return rc;
-	rc = look(r, timeout_ms, e);
+	rc = request_check(r, timeout_ms, e);
 	if (rc) {
 		ddp__request_free(r);
 		*request = NULL;
 	} else {
-		rc = still_under_way(r, timeout_ms, e);
+		rc = request_timed_out(r, timeout_ms, e);
 	}
 	ddp__release(c);
 	return rc < 0 ? rc : 0;

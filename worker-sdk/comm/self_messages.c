@@ -21,8 +21,8 @@ static size_t size_of(const struct ddp__call *call)
 	return ddp__call_bytes(call);
 }
 
-static int put(struct ddp_comm *c, const struct ddp__call *call,
-	       struct ddp_request *wanted, const void *data, struct err *e)
+static int self_put(struct ddp_comm *c, const struct ddp__call *call,
+		    struct ddp_request *wanted, const void *data, struct err *e)
 {
 	size_t size = wanted ? 0 : size_of(call);
 	struct ddp__letter *l = malloc(sizeof(*l) + size), **at = &c->letters;
@@ -42,8 +42,8 @@ static int put(struct ddp_comm *c, const struct ddp__call *call,
 	return 0;
 }
 
-static int check_same(const struct ddp__call *send,
-		      const struct ddp__call *recv, struct err *e)
+static int self_check_same(const struct ddp__call *send,
+			   const struct ddp__call *recv, struct err *e)
 {
 	char a[DDP__CALL_TEXT], b[DDP__CALL_TEXT];
 
@@ -56,25 +56,25 @@ static int check_same(const struct ddp__call *send,
 }
 
 /* What was sent meets who waits for it. */
-static int deliver(const struct ddp__call *send, const void *data,
-		   const struct ddp__call *recv, void *to, struct err *e)
+static int self_deliver(const struct ddp__call *send, const void *data,
+			const struct ddp__call *recv, void *to, struct err *e)
 {
-	int rc = check_same(send, recv, e);
+	int rc = self_check_same(send, recv, e);
 
 	if (!rc && size_of(send))
 		memmove(to, data, size_of(send));
 	return rc;
 }
 
-static int send_own(struct ddp_comm *c, struct ddp__use *u, struct err *e)
+static int self_send(struct ddp_comm *c, struct ddp__use *u, struct err *e)
 {
 	struct ddp__letter *l = c->letters;
 	struct ddp_request *r = l ? l->wanted : NULL;
 	int rc;
 
 	if (!r)
-		return put(c, &u->call, NULL, u->send, e);
-	rc = deliver(&u->call, u->send, &r->call, r->recv, e);
+		return self_put(c, &u->call, NULL, u->send, e);
+	rc = self_deliver(&u->call, u->send, &r->call, r->recv, e);
 	ddp__leave(c, &r->call, rc, e);
 	r->ended = rc ? rc : 1;
 	c->letters = l->next;
@@ -83,20 +83,20 @@ static int send_own(struct ddp_comm *c, struct ddp__use *u, struct err *e)
 }
 
 /* 1: received; 0: nothing was sent. */
-static int receive_own(struct ddp_comm *c, struct ddp__use *u, struct err *e)
+static int self_receive(struct ddp_comm *c, struct ddp__use *u, struct err *e)
 {
 	struct ddp__letter *l = c->letters;
 	int rc;
 
 	if (!l || l->wanted)
 		return 0;
-	rc = deliver(&l->call, l->data, &u->call, u->recv, e);
+	rc = self_deliver(&l->call, l->data, &u->call, u->recv, e);
 	c->letters = l->next;
 	free(l);
 	return rc ? rc : 1;
 }
 
-static int never_sent(const struct ddp__call *call, struct err *e)
+static int self_fail_never_sent(const struct ddp__call *call, struct err *e)
 {
 	char text[DDP__CALL_TEXT];
 
@@ -106,8 +106,8 @@ static int never_sent(const struct ddp__call *call, struct err *e)
 		       ddp__call_text(call, text), call->root);
 }
 
-static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
-		 struct err *e)
+static int self_begin(struct ddp_comm *c, struct ddp__use *u,
+		      ddp_request **request, struct err *e)
 {
 	struct ddp_request *r = ddp__request_new(c, &u->call, u->send, u->recv);
 	int rc;
@@ -115,9 +115,9 @@ static int begin(struct ddp_comm *c, struct ddp__use *u, ddp_request **request,
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory for a request");
 	r->own = 1;
-	rc = u->recv_parts ? receive_own(c, u, e) : send_own(c, u, e);
+	rc = u->recv_parts ? self_receive(c, u, e) : self_send(c, u, e);
 	if (rc == 0 && u->recv_parts)
-		rc = put(c, &u->call, r, NULL, e);
+		rc = self_put(c, &u->call, r, NULL, e);
 	else if (rc == 0)
 		rc = 1;
 	if (rc)
@@ -138,12 +138,12 @@ int ddp__self_message(struct ddp_comm *c, struct ddp__use *u,
 	if (rc)
 		return rc;
 	if (request != &ddp__blocking)
-		return begin(c, u, request, e);
+		return self_begin(c, u, request, e);
 	if (u->send_parts)
-		return ddp__leave(c, &u->call, send_own(c, u, e), e);
-	rc = receive_own(c, u, e);
+		return ddp__leave(c, &u->call, self_send(c, u, e), e);
+	rc = self_receive(c, u, e);
 	if (!rc)
-		rc = never_sent(&u->call, e);
+		rc = self_fail_never_sent(&u->call, e);
 	return ddp__leave(c, &u->call, rc, e);
 }
 
@@ -153,7 +153,7 @@ int ddp__self_test(struct ddp_request *r, int timeout_ms, struct err *e)
 		*e = r->comm->broken;
 		return e->code;
 	}
-	return timeout_ms < 0 ? never_sent(&r->call, e) : 0;
+	return timeout_ms < 0 ? self_fail_never_sent(&r->call, e) : 0;
 }
 
 void ddp__self_forget(struct ddp_request *r)

@@ -43,8 +43,8 @@ void ddp__store_give(struct ddp__world *w)
 }
 
 /* Checks what all calls have; *k is the key. */
-static int check(const ddp_comm *c, const char *what, const char *key,
-		 const void *value, size_t size, struct slice *k)
+static int store_check(const ddp_comm *c, const char *what, const char *key,
+		       const void *value, size_t size, struct slice *k)
 {
 	struct err *e = ddp__last_error();
 	int rc = ddp__check_comm(c, what, e);
@@ -69,7 +69,7 @@ static int check(const ddp_comm *c, const char *what, const char *key,
 int ddp_store_set(ddp_comm *c, const char *key, const void *value, size_t size)
 {
 	struct slice k;
-	int rc = check(c, "ddp_store_set", key, value, size, &k);
+	int rc = store_check(c, "ddp_store_set", key, value, size, &k);
 	struct ddp__kv *kv;
 
 	if (rc)
@@ -80,20 +80,20 @@ int ddp_store_set(ddp_comm *c, const char *key, const void *value, size_t size)
 	return rc;
 }
 
-static int is_watched(const struct ddp__world *w)
+static int store_is_watched(const struct ddp__world *w)
 {
 	return w->engine && w->engine->threaded && w->kv->ops->fate;
 }
 
 /* Takes the store, for the caller to give back, and asks for k until it is
  * there or timeout_ms (< 0: never) are over. */
-static int take_and_get(struct ddp__world *w, struct slice k, int timeout_ms,
-			struct slice *got, struct err *e)
+static int store_take_and_get(struct ddp__world *w, struct slice k,
+			      int timeout_ms, struct slice *got, struct err *e)
 {
 	struct ddp__kv *kv = ddp__store_take(w);
 	uint64_t start = clock_ms(), waited = 0;
 
-	if (!is_watched(w))
+	if (!store_is_watched(w))
 		return kv->ops->get(kv, k, timeout_ms, got, e);
 	for (;;) {
 		uint64_t before = waited;
@@ -120,11 +120,12 @@ int64_t ddp_store_get(ddp_comm *c, const char *key, void *value,
 {
 	struct err *e = ddp__last_error();
 	struct slice k, got;
-	int rc = check(c, "ddp_store_get", key, value, capacity ? 1 : 0, &k);
+	int rc = store_check(c, "ddp_store_get", key, value, capacity ? 1 : 0,
+			     &k);
 
 	if (rc)
 		return rc;
-	rc = take_and_get(c->world, k, timeout_ms, &got, e);
+	rc = store_take_and_get(c->world, k, timeout_ms, &got, e);
 	if (rc > 0 && capacity && got.len)
 		memcpy(value, got.data,
 		       got.len < capacity ? got.len : capacity);
@@ -143,7 +144,7 @@ int ddp_store_add(ddp_comm *c, const char *key, int64_t delta, int64_t *result)
 {
 	int64_t sum = 0;
 	struct slice k;
-	int rc = check(c, "ddp_store_add", key, NULL, 0, &k);
+	int rc = store_check(c, "ddp_store_add", key, NULL, 0, &k);
 	struct ddp__kv *kv;
 
 	if (rc)
@@ -156,7 +157,7 @@ int ddp_store_add(ddp_comm *c, const char *key, int64_t delta, int64_t *result)
 	return rc < 0 ? rc : 0;
 }
 
-static int same(struct slice a, struct slice b)
+static int store_same(struct slice a, struct slice b)
 {
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
@@ -168,19 +169,19 @@ int ddp_store_compare_set(ddp_comm *c, const char *key, const void *expected,
 	struct slice k, now = {NULL, 0};
 	struct slice old = SLICE(expected, expected_size);
 	struct slice new = SLICE(desired, desired_size);
-	int rc = check(c, "ddp_store_compare_set", key, expected, expected_size,
-		       &k);
+	int rc = store_check(c, "ddp_store_compare_set", key, expected,
+			     expected_size, &k);
 	struct ddp__kv *kv;
 
 	if (!rc)
-		rc = check(c, "ddp_store_compare_set", key, desired,
-			   desired_size, &k);
+		rc = store_check(c, "ddp_store_compare_set", key, desired,
+				 desired_size, &k);
 	if (rc)
 		return rc;
 	kv = ddp__store_take(c->world);
 	rc = kv->ops->compare_set(kv, k, old, new, &now, ddp__last_error());
 	if (rc > 0)
-		rc = same(now, new);
+		rc = store_same(now, new);
 	ddp__store_give(c->world);
 	return rc;
 }
@@ -189,7 +190,7 @@ int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 		     size_t size)
 {
 	struct slice k;
-	int rc = check(c, "ddp_store_append", key, value, size, &k);
+	int rc = store_check(c, "ddp_store_append", key, value, size, &k);
 	struct ddp__kv *kv;
 
 	if (rc)
@@ -203,7 +204,7 @@ int ddp_store_append(ddp_comm *c, const char *key, const void *value,
 int ddp_store_delete(ddp_comm *c, const char *key)
 {
 	struct slice k;
-	int rc = check(c, "ddp_store_delete", key, NULL, 0, &k);
+	int rc = store_check(c, "ddp_store_delete", key, NULL, 0, &k);
 	struct ddp__kv *kv;
 
 	if (rc)

@@ -1,17 +1,20 @@
-/* copy.c: streaming stores where the CPU has them. */
+/* copy.c: streaming stores, where the CPU has them, and when to use them. */
 #include "worker-sdk/math/copy.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #ifdef __x86_64__
 #include <emmintrin.h>
 #endif
 
+#include "base/clock.h"
+
 enum { LINE = 64, SHORT = 4 * LINE };
 
 #ifdef __x86_64__
-/* Whole lines, to where a line begins: a line that is written in full needs no
- * read of what it was. */
+/* Copies whole lines to an aligned address: a line that is written in full need
+ * not be read first. */
 static void copy_lines(char *dst, const char *src, size_t lines)
 {
 	for (size_t i = 0; i < lines; i++) {
@@ -70,4 +73,58 @@ void ddp__copy(void *dst, const void *src, size_t size, int stream)
 	}
 	ddp__copy_stream(dst, src, size);
 	ddp__copy_done();
+}
+
+/* ---- put */
+
+/* Measured between two CPUs: GB/s written plainly and past the caches, to lines
+ * that the other CPU reads in between. Threads of one core: 50 and 18; cores
+ * that share a cache: 34 and 60 up to 4 KiB, 14 and 55 from 16 KiB on; other
+ * cores: 2.4 and 55. Where a cache is shared, reading data that went past it is
+ * slower (4 KiB: 0.6 us instead of 0.14), so streaming never paid there (1 MiB
+ * all_reduce in place: 57 us instead of 47). */
+enum {
+	FAR_RATE = 6,	   /* bytes a nanosecond below which it is far */
+	FAR_MIN = 512,	   /* the fewest bytes that go past the caches */
+	MEASURE = 4 << 10, /* fewer bytes are too short to be timed */
+	EVERY = 64	   /* puts from one measurement to the next */
+};
+
+int ddp__put_streams(const struct ddp__put *p, size_t size)
+{
+	return p->far && size >= FAR_MIN;
+}
+
+/* Stores MEASURE bytes plainly and times it. The bytes come from the nearest
+ * cache, so that only the stores count. An interrupt may falsify one result, so
+ * a change has to be measured twice. */
+static void put_measure(struct ddp__put *p, void *to, const void *from)
+{
+	char near[MEASURE];
+	uint64_t start;
+	int far;
+
+	memcpy(near, from, MEASURE);
+	start = clock_ns();
+	memcpy(to, near, MEASURE);
+	atomic_thread_fence(memory_order_seq_cst);
+	far = MEASURE < (clock_ns() - start) * FAR_RATE;
+	p->until = far == p->seen ? EVERY : 0;
+	if (far == p->seen)
+		p->far = far;
+	p->seen = far;
+}
+
+void ddp__put(struct ddp__put *p, void *to, const void *from, size_t size)
+{
+	size_t done = 0;
+
+	if (p->until) {
+		p->until--;
+	} else if (size >= MEASURE) {
+		done = MEASURE;
+		put_measure(p, to, from);
+	}
+	ddp__copy((char *)to + done, (const char *)from + done, size - done,
+		  ddp__put_streams(p, size));
 }

@@ -27,7 +27,7 @@ struct reduction {
 	int half;    /* f16 or bf16 */
 };
 
-static enum ddp__lane lane_of(enum ddp_type type)
+static enum ddp__lane reduce_lane(enum ddp_type type)
 {
 	switch (type) {
 	case DDP_F64:
@@ -65,8 +65,8 @@ size_t ddp_type_size(enum ddp_type type)
 	}
 }
 
-static void widen(const struct reduction *r, float *to, const void *from,
-		  size_t count)
+static void reduce_widen(const struct reduction *r, float *to, const void *from,
+			 size_t count)
 {
 	if (r->type == DDP_F16)
 		r->k->from_f16(to, from, count);
@@ -74,8 +74,8 @@ static void widen(const struct reduction *r, float *to, const void *from,
 		r->k->from_bf16(to, from, count);
 }
 
-static void narrow(const struct reduction *r, void *to, const float *from,
-		   size_t count)
+static void reduce_narrow(const struct reduction *r, void *to,
+			  const float *from, size_t count)
 {
 	if (r->type == DDP_F16)
 		r->k->to_f16(to, from, count);
@@ -84,8 +84,8 @@ static void narrow(const struct reduction *r, void *to, const float *from,
 }
 
 /* count elements of each source, `at` bytes into it. */
-static void fold(const struct reduction *r, char *dst, const void *const *src,
-		 size_t at, size_t count)
+static void reduce_fold(const struct reduction *r, char *dst,
+			const void *const *src, size_t at, size_t count)
 {
 	int bits = r->op == DDP_BAND || r->op == DDP_BOR, done = 0;
 	enum ddp__lane lane = bits ? DDP__LANE_U8 : r->lane;
@@ -108,8 +108,8 @@ static void fold(const struct reduction *r, char *dst, const void *const *src,
 }
 
 /* As fold, of at most HALF_BLOCK elements. */
-static void fold_half(const struct reduction *r, char *dst,
-		      const void *const *src, size_t at, size_t count)
+static void reduce_fold_half(const struct reduction *r, char *dst,
+			     const void *const *src, size_t at, size_t count)
 {
 	float wide[DDP__FAN][HALF_BLOCK];
 	const void *from[DDP__FAN];
@@ -121,27 +121,27 @@ static void fold_half(const struct reduction *r, char *dst,
 		int m = done ? 1 : 0; /* the first is what there is so far */
 
 		for (; m < DDP__FAN && done < r->n; m++)
-			widen(r, wide[m], (const char *)src[done++] + at,
-			      count);
+			reduce_widen(r, wide[m], (const char *)src[done++] + at,
+				     count);
 		if (m > 1)
 			r->k->reduce[DDP__LANE_F32](wide[0], from, m, count,
 						    r->op);
 	} while (done < r->n);
 	if (r->divisor > 1)
 		r->k->divide[DDP__LANE_F32](wide[0], count, r->divisor);
-	narrow(r, dst, wide[0], count);
+	reduce_narrow(r, dst, wide[0], count);
 }
 
-static void fold_block(const struct reduction *r, char *dst,
-		       const void *const *src, size_t at, size_t count)
+static void reduce_fold_block(const struct reduction *r, char *dst,
+			      const void *const *src, size_t at, size_t count)
 {
-	(r->half ? fold_half : fold)(r, dst, src, at, count);
+	(r->half ? reduce_fold_half : reduce_fold)(r, dst, src, at, count);
 }
 
 /* Made in L1, then written past the caches: in blocks that begin where a line
  * of dst does, if an element does. */
-static void fold_stream(const struct reduction *r, char *dst,
-			const void *const *src, size_t count)
+static void reduce_fold_stream(const struct reduction *r, char *dst,
+			       const void *const *src, size_t count)
 {
 	_Alignas(64) char bounce[BLOCK];
 	size_t most = (r->half ? HALF_BLOCK * 2 : BLOCK) / r->elem;
@@ -151,7 +151,7 @@ static void fold_stream(const struct reduction *r, char *dst,
 		len = at || !first ? most : first;
 		if (len > count - at)
 			len = count - at;
-		fold_block(r, bounce, src, at * r->elem, len);
+		reduce_fold_block(r, bounce, src, at * r->elem, len);
 		ddp__copy_stream(dst + at * r->elem, bounce, len * r->elem);
 	}
 	ddp__copy_done();
@@ -164,7 +164,7 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 	struct reduction r = {.k = ddp__kernels(),
 			      .type = type,
 			      .op = op,
-			      .lane = lane_of(type),
+			      .lane = reduce_lane(type),
 			      .elem = ddp_type_size(type),
 			      .n = n,
 			      .divisor = op == DDP_AVG ? divisor : 1,
@@ -180,14 +180,15 @@ void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 		return;
 	}
 	if (stream) {
-		fold_stream(&r, dst, src, count);
+		reduce_fold_stream(&r, dst, src, count);
 		return;
 	}
 	if (!r.half && r.divisor <= 1 && n <= DDP__FAN)
 		block = count; /* one kernel, which writes dst once */
 	for (size_t at = 0; at < count; at += block)
-		fold_block(&r, (char *)dst + at * r.elem, src, at * r.elem,
-			   count - at < block ? count - at : block);
+		reduce_fold_block(&r, (char *)dst + at * r.elem, src,
+				  at * r.elem,
+				  count - at < block ? count - at : block);
 }
 
 void ddp__reduce(void *dst, const void *const *src, int n, size_t count,
@@ -210,16 +211,17 @@ void ddp__add_scaled(void *dst, const void *const *src, const int *ranks,
 		scale = (float)ddp__scale_of(all);
 	for (size_t at = 0; at < count; at += len) {
 		len = count - at < HALF_BLOCK ? count - at : HALF_BLOCK;
-		widen(&r, sum, (const char *)src[0] + 2 * at, len);
+		reduce_widen(&r, sum, (const char *)src[0] + 2 * at, len);
 		for (int i = 1; i < n; i++) {
 			float x = (float)ddp__scale_of(ranks[0]) / scale;
 			float y = (float)ddp__scale_of(ranks[i]) / scale;
 
-			widen(&r, next, (const char *)src[i] + 2 * at, len);
+			reduce_widen(&r, next, (const char *)src[i] + 2 * at,
+				     len);
 			r.k->mix(sum, sum, i > 1 ? 1 : x, next, y, len);
 		}
 		if (divisor > 1)
 			r.k->divide[DDP__LANE_F32](sum, len, divisor);
-		narrow(&r, (char *)dst + 2 * at, sum, len);
+		reduce_narrow(&r, (char *)dst + 2 * at, sum, len);
 	}
 }

@@ -17,25 +17,25 @@ enum { CPU_WORDS = DDP__SHM_CPUS / 64 };
 
 static const char magic[8] = {'d', 'd', 'p', ' ', 's', 'h', 'm', '\n'};
 
-static size_t slot_size(void)
+static size_t shm_slot_size(void)
 {
 	return DDP__SHM_HEAD + 2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
 }
 
 /* Fewer ranks have larger rings: there are n * n of them. */
-static size_t ring_size(size_t n)
+static size_t shm_ring_size(size_t n)
 {
 	return n <= 8 ? 1 << 20 : n <= 32 ? 256 << 10 : 64 << 10;
 }
 
-static size_t segment_size(size_t n)
+static size_t shm_segment_size(size_t n)
 {
-	return DDP__SHM_CONTROL + n * slot_size() +
-	       n * n * (DDP__SHM_CONTROL + ring_size(n));
+	return DDP__SHM_CONTROL + n * shm_slot_size() +
+	       n * n * (DDP__SHM_CONTROL + shm_ring_size(n));
 }
 
 /* Too large a file would be a signal, not an error. */
-static int check_limit(size_t size)
+static int shm_check_limit(size_t size)
 {
 	struct rlimit limit;
 
@@ -60,13 +60,13 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	memset(&h, 0, sizeof(h));
 	memcpy(h.magic, magic, sizeof(magic));
 	h.version = DDP__SHM_VERSION;
-	h.slot_size = (uint32_t)slot_size();
+	h.slot_size = (uint32_t)shm_slot_size();
 	memcpy(h.cookie, cookie, DDP__COOKIE);
 	/* Any number of them may turn out to be on this host. */
 	for (size_t n = 1; n <= ranks; n++)
-		if (segment_size(n) > size)
-			size = segment_size(n);
-	errno = check_limit(size);
+		if (shm_segment_size(n) > size)
+			size = shm_segment_size(n);
+	errno = shm_check_limit(size);
 	/* Sealed: where it shrinks, whoever touches it dies of SIGBUS. */
 	if (errno || ftruncate(fd, (off_t)size) ||
 	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
@@ -82,7 +82,7 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 }
 
 /* Whether the kernel refuses memory that it could not give to all at once. */
-static int is_strict(void)
+static int shm_is_strict(void)
 {
 	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
 	char mode = 0;
@@ -95,7 +95,7 @@ static int is_strict(void)
 	return n == 1 && mode == '2';
 }
 
-static int take_pages(int fd, size_t at, size_t size)
+static int shm_take_pages(int fd, size_t at, size_t size)
 {
 	int rc;
 
@@ -111,7 +111,7 @@ static int take_pages(int fd, size_t at, size_t size)
  * rank takes all that it writes to, slot and rings. Elsewhere these stay
  * sparse: no tmpfs limits a memfd, and a memory cgroup that is full has its OOM
  * killer come, to fallocate as to a touch (seen with 6.18, cgroups v1). */
-static void name_bells(struct ddp__shm *s)
+static void shm_name_bells(struct ddp__shm *s)
 {
 	unsigned char key[DDP__KEY];
 
@@ -119,21 +119,22 @@ static void name_bells(struct ddp__shm *s)
 	memcpy(s->bell_name, key, sizeof(s->bell_name));
 }
 
-static int take_mine(int fd, int me, int n)
+static int shm_take_slot(int fd, int me, int n)
 {
 	size_t count = (size_t)n, i = (size_t)me;
-	size_t rings = count * (DDP__SHM_CONTROL + ring_size(count));
-	size_t slot = DDP__SHM_CONTROL + i * slot_size();
-	size_t pairs = DDP__SHM_CONTROL + count * slot_size() + i * rings;
-	int strict = is_strict();
+	size_t rings = count * (DDP__SHM_CONTROL + shm_ring_size(count));
+	size_t slot = DDP__SHM_CONTROL + i * shm_slot_size();
+	size_t pairs = DDP__SHM_CONTROL + count * shm_slot_size() + i * rings;
+	int strict = shm_is_strict();
 
-	if (take_pages(fd, 0, DDP__SHM_CONTROL) ||
-	    take_pages(fd, slot, strict ? slot_size() : DDP__SHM_CONTROL))
+	if (shm_take_pages(fd, 0, DDP__SHM_CONTROL) ||
+	    shm_take_pages(fd, slot,
+			   strict ? shm_slot_size() : DDP__SHM_CONTROL))
 		return -1;
-	return strict ? take_pages(fd, pairs, rings) : 0;
+	return strict ? shm_take_pages(fd, pairs, rings) : 0;
 }
 
-static void publish_cpus(struct ddp__shm_header *h)
+static void shm_publish_cpus(struct ddp__shm_header *h)
 {
 	cpu_set_t set;
 
@@ -149,7 +150,7 @@ static void publish_cpus(struct ddp__shm_header *h)
 int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		    const unsigned char cookie[DDP__COOKIE], struct err *e)
 {
-	size_t size = segment_size((size_t)n);
+	size_t size = shm_segment_size((size_t)n);
 	struct ddp__shm_control *mine;
 	struct stat st;
 	void *map;
@@ -161,7 +162,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		return err_set(e, ERR_PROTOCOL,
 			       "shared memory has %lld bytes, %zu are needed",
 			       (long long)st.st_size, size);
-	if (take_mine(fd, me, n))
+	if (shm_take_slot(fd, me, n))
 		return err_set(e, -errno, "shared memory: %s", strerror(errno));
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
@@ -171,7 +172,7 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 	s->header = map;
 	if (memcmp(s->header->magic, magic, sizeof(magic)) ||
 	    s->header->version != DDP__SHM_VERSION ||
-	    s->header->slot_size != slot_size() ||
+	    s->header->slot_size != shm_slot_size() ||
 	    memcmp(s->header->cookie, cookie, DDP__COOKIE)) {
 		munmap(map, size);
 		s->header = NULL;
@@ -188,20 +189,20 @@ int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		return err_set(e, -ENOMEM, "shared memory: no memory");
 	}
 	s->slots = (char *)map + DDP__SHM_CONTROL;
-	s->pairs = s->slots + (size_t)n * slot_size();
-	s->ring = ring_size((size_t)n);
+	s->pairs = s->slots + (size_t)n * shm_slot_size();
+	s->ring = shm_ring_size((size_t)n);
 	memcpy(s->probe, cookie, sizeof(s->probe));
 	s->mapped = size;
 	s->me = me;
 	s->n = n;
 	s->timeout_ms = -1;
 	s->bell = -1;
-	name_bells(s);
+	shm_name_bells(s);
 	mine = ddp__shm_control(s, me);
 	mine->pid = getpid();
 	mine->probe_at = (uintptr_t)s->probe;
 	mine->born = ddp__process_born(getpid());
-	publish_cpus(s->header);
+	shm_publish_cpus(s->header);
 	return 0;
 }
 
@@ -273,7 +274,7 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 }
 
 /* The first word of a board is odd while others are being written. */
-static _Atomic uint64_t *board_of(const struct ddp__shm *s, int i)
+static _Atomic uint64_t *shm_board(const struct ddp__shm *s, int i)
 {
 	return (void *)((char *)ddp__shm_control(s, i) + DDP__SHM_BOARD_AT);
 }
@@ -281,7 +282,7 @@ static _Atomic uint64_t *board_of(const struct ddp__shm *s, int i)
 void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 			size_t size)
 {
-	_Atomic uint64_t *board = board_of(s, s->me), *to = board + 1 + at / 8;
+	_Atomic uint64_t *board = shm_board(s, s->me), *to = board + 1 + at / 8;
 	uint64_t version = atomic_load_explicit(board, memory_order_relaxed);
 
 	atomic_store_explicit(board, version + 1, memory_order_relaxed);
@@ -298,7 +299,7 @@ void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,
 		       size_t size)
 {
-	_Atomic uint64_t *board = board_of(s, i), *from = board + 1 + at / 8;
+	_Atomic uint64_t *board = shm_board(s, i), *from = board + 1 + at / 8;
 	uint64_t version = atomic_load_explicit(board, memory_order_acquire);
 
 	for (size_t k = 0; k < size / 8; k++) {

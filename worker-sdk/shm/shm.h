@@ -12,7 +12,7 @@
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/core/key.h"
 #include "worker-sdk/core/peers.h"
-#include "worker-sdk/shm/shm_put.h"
+#include "worker-sdk/math/copy.h"
 
 /* Each rank's slot has two halves of input and two of output, used in turn: a
  * rank that posts step k+1 has done with what the others posted for step k. */

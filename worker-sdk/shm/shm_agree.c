@@ -10,7 +10,7 @@ struct made {
 	struct ddp__call call;
 };
 
-static struct made made_of(int rank, uint64_t word, uint64_t number)
+static struct made agree_made(int rank, uint64_t word, uint64_t number)
 {
 	struct made m = {.rank = rank};
 
@@ -18,8 +18,8 @@ static struct made made_of(int rank, uint64_t word, uint64_t number)
 	return m;
 }
 
-static int differ(struct ddp__shm *s, const struct made *a,
-		  const struct made *b, struct err *e)
+static int agree_differ(struct ddp__shm *s, const struct made *a,
+			const struct made *b, struct err *e)
 {
 	char a_call[DDP__CALL_TEXT], b_call[DDP__CALL_TEXT];
 	char a_name[DDP__NAME_MAX], b_name[DDP__NAME_MAX];
@@ -35,8 +35,8 @@ static int differ(struct ddp__shm *s, const struct made *a,
 }
 
 /* The cell of rank i at a place, if that is what it has there. */
-static const struct ddp__shm_cell *cell_at(const struct ddp__shm *s, int i,
-					   uint64_t place, uint64_t *stamp)
+static const struct ddp__shm_cell *agree_cell(const struct ddp__shm *s, int i,
+					      uint64_t place, uint64_t *stamp)
 {
 	const struct ddp__shm_cell *cell =
 		ddp__shm_cell_on(s, i, (unsigned)(place - s->cells));
@@ -47,43 +47,44 @@ static const struct ddp__shm_cell *cell_at(const struct ddp__shm *s, int i,
 
 /* All ranks that gave at a place: each named itself as root. 1: there are two,
  * of which the first is the lowest. */
-static int find_two_roots(const struct ddp__shm *s, uint64_t place,
-			  struct made two[2])
+static int agree_find_two_roots(const struct ddp__shm *s, uint64_t place,
+				struct made two[2])
 {
 	uint64_t number = s->numbers[place % DDP__SHM_CELLS], first = 0, stamp;
 	int n = 0;
 
 	for (int i = 0; i < s->n && n < 2; i++) {
-		const struct ddp__shm_cell *cell = cell_at(s, i, place, &stamp);
+		const struct ddp__shm_cell *cell =
+			agree_cell(s, i, place, &stamp);
 
 		if (!cell)
 			continue;
 		if (!n)
 			first = stamp;
 		/* a number that I do not know is not told */
-		two[n++] = made_of(i, cell->call,
-				   stamp == first ? number : 0);
+		two[n++] =
+			agree_made(i, cell->call, stamp == first ? number : 0);
 	}
 	return n == 2;
 }
 
 /* The first place with two roots, as far back as my cells tell. */
-static int find_roots(const struct ddp__shm *s, struct made two[2])
+static int agree_find_roots(const struct ddp__shm *s, struct made two[2])
 {
 	uint64_t from = s->cells < DDP__SHM_CELLS
 				? 1
 				: s->cells - DDP__SHM_CELLS + 1;
 
 	for (uint64_t place = from; place <= s->cells; place++)
-		if (find_two_roots(s, place, two))
+		if (agree_find_two_roots(s, place, two))
 			return 1;
 	return 0;
 }
 
 /* The small broadcast that I made by a number, if it was one, where others made
  * another call by it. */
-static void find_my_own(const struct ddp__shm *s, uint64_t number,
-		       struct made *out)
+static void agree_find_mine(const struct ddp__shm *s, uint64_t number,
+			    struct made *out)
 {
 	for (uint64_t back = 0; back < DDP__SHM_CELLS && back < s->cells;
 	     back++) {
@@ -93,52 +94,53 @@ static void find_my_own(const struct ddp__shm *s, uint64_t number,
 			continue;
 		for (int i = 0; i < s->n; i++) {
 			const struct ddp__shm_cell *cell =
-				cell_at(s, i, place, &stamp);
+				agree_cell(s, i, place, &stamp);
 
 			if (!cell)
 				continue;
-			*out = made_of(s->me, cell->call, number);
+			*out = agree_made(s->me, cell->call, number);
 			return;
 		}
 	}
 }
 
 /* The small broadcast that another rank gave where I made call. */
-static int find_given(const struct ddp__shm *s, const struct ddp__call *call,
-		      struct made *out)
+static int agree_find_given(const struct ddp__shm *s,
+			    const struct ddp__call *call, struct made *out)
 {
 	uint64_t place = s->cells + 1, stamp;
 
 	for (int i = 0; i < s->n; i++) {
-		const struct ddp__shm_cell *cell = cell_at(s, i, place, &stamp);
+		const struct ddp__shm_cell *cell =
+			agree_cell(s, i, place, &stamp);
 
 		if (!cell || stamp != ddp__shm_stamp(place, call->number,
 						     s->before))
 			continue;
-		*out = made_of(i, cell->call, call->number);
+		*out = agree_made(i, cell->call, call->number);
 		return 1;
 	}
 	return 0;
 }
 
 /* Another rank made `theirs`, where I made call: or we parted before. */
-static int explain(struct ddp__shm *s, const struct ddp__call *call,
-		   struct made theirs, struct err *e)
+static int agree_explain(struct ddp__shm *s, const struct ddp__call *call,
+			 struct made theirs, struct err *e)
 {
 	struct made two[2] = {{s->me, *call}, theirs}, found[2];
 
-	if (find_roots(s, found)) {
+	if (agree_find_roots(s, found)) {
 		two[0] = found[0];
 		two[1] = found[1];
 	} else if (theirs.call.number < call->number) {
-		find_my_own(s, theirs.call.number, &two[0]);
+		agree_find_mine(s, theirs.call.number, &two[0]);
 	} else if (theirs.call.number > call->number &&
-		   find_given(s, call, &found[0])) {
+		   agree_find_given(s, call, &found[0])) {
 		two[1] = two[0];
 		two[0] = found[0];
 	}
 	two[0].call.group = two[1].call.group = call->group;
-	return differ(s, &two[0], &two[1], e);
+	return agree_differ(s, &two[0], &two[1], e);
 }
 
 /* Rank i may be some calls further: it gave small broadcasts, and went on. */
@@ -147,7 +149,7 @@ int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 {
 	/* the cell that I wait for is none that I have */
 	s->cells -= s->cell != NULL;
-	return explain(s, call, (struct made){i, *other}, e);
+	return agree_explain(s, call, (struct made){i, *other}, e);
 }
 
 int ddp__shm_agree(struct ddp__shm *s, struct err *e)
@@ -162,7 +164,8 @@ int ddp__shm_agree(struct ddp__shm *s, struct err *e)
 	if (i == s->n)
 		return 0;
 	said = &ddp__shm_control(s, i)->said[half];
-	return explain(s, &s->call, made_of(i, said->word, said->number), e);
+	return agree_explain(s, &s->call,
+			     agree_made(i, said->word, said->number), e);
 }
 
 /* Where the calls before were the same, the root's number follows from its
@@ -171,12 +174,13 @@ int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 			   int root, struct err *e)
 {
 	uint64_t stamp, low, number = call->number;
-	const struct ddp__shm_cell *cell = cell_at(s, root, s->cells, &stamp);
+	const struct ddp__shm_cell *cell =
+		agree_cell(s, root, s->cells, &stamp);
 	uint64_t word = cell ? cell->call : 0;
 
 	low = (uint32_t)(stamp ^ s->before >> 32);
 	number += (uint64_t)(int64_t)(int32_t)(low - (uint32_t)number);
 	/* its place is not mine alone: it is no root among two yet */
 	s->cells--;
-	return explain(s, call, made_of(root, word, number), e);
+	return agree_explain(s, call, agree_made(root, word, number), e);
 }

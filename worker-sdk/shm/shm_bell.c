@@ -10,8 +10,8 @@
 #include "worker-sdk/shm/shm_p2p.h"
 
 /* In the abstract name space: nothing is left in a folder. */
-static socklen_t address_of(const struct ddp__shm *s, int i,
-			    struct sockaddr_un *a)
+static socklen_t bell_address(const struct ddp__shm *s, int i,
+			      struct sockaddr_un *a)
 {
 	char *at = a->sun_path + 1;
 
@@ -24,7 +24,7 @@ static socklen_t address_of(const struct ddp__shm *s, int i,
 }
 
 /* To be rung by, and to ring the others with. */
-static int open_bell(struct ddp__shm *s)
+static int bell_open(struct ddp__shm *s)
 {
 	if (s->bell < 0)
 		s->bell = socket(AF_UNIX,
@@ -35,11 +35,11 @@ static int open_bell(struct ddp__shm *s)
 int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 {
 	struct sockaddr_un a;
-	socklen_t size = address_of(s, s->me, &a);
+	socklen_t size = bell_address(s, s->me, &a);
 
 	if (s->has_bell)
 		return s->bell;
-	if (open_bell(s) < 0 || bind(s->bell, (struct sockaddr *)&a, size))
+	if (bell_open(s) < 0 || bind(s->bell, (struct sockaddr *)&a, size))
 		return err_set(e, -errno, "cannot make a socket (AF_UNIX): %s",
 			       strerror(errno));
 	s->has_bell = 1;
@@ -47,7 +47,7 @@ int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 }
 
 /* All have posted my step, or the cell that I wait for is there. */
-static int is_there(const struct ddp__shm *s)
+static int bell_is_due(const struct ddp__shm *s)
 {
 	int k = 1;
 
@@ -73,7 +73,7 @@ int ddp__shm_arm(struct ddp__shm *s)
 	atomic_store(&ddp__shm_control(s, s->me)->armed, 1);
 	/* a cell's stamp and messages are read with acquire: not before it */
 	atomic_thread_fence(memory_order_seq_cst);
-	return is_there(s) || ddp__shm_aborted(s) || ddp__shm_msgs_ready(s);
+	return bell_is_due(s) || ddp__shm_aborted(s) || ddp__shm_msgs_ready(s);
 }
 
 void ddp__shm_disarm(struct ddp__shm *s)
@@ -97,9 +97,9 @@ void ddp__shm_ring(struct ddp__shm *s)
 		if (i == s->me || !atomic_load(&peer->armed) ||
 		    !atomic_exchange(&peer->armed, 0))
 			continue;
-		size = address_of(s, i, &a);
+		size = bell_address(s, i, &a);
 		/* A full queue is readable, and who is gone needs no bell. */
-		if (open_bell(s) >= 0)
+		if (bell_open(s) >= 0)
 			sendto(s->bell, "", 1, MSG_NOSIGNAL,
 			       (struct sockaddr *)&a, size);
 	}

@@ -23,8 +23,8 @@ int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
 }
 
 /* The cell's call counts as made. */
-static void count_it(struct ddp__shm *s, const struct ddp__call *call,
-		     uint64_t word)
+static void cell_count(struct ddp__shm *s, const struct ddp__call *call,
+		       uint64_t word)
 {
 	s->numbers[s->cells % DDP__SHM_CELLS] = (uint32_t)call->number;
 	s->before = ddp__digest(s->before, word);
@@ -49,7 +49,7 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 	atomic_store_explicit(&cell->stamp,
 			      ddp__shm_stamp(s->cells, call->number, s->before),
 			      memory_order_release);
-	count_it(s, call, word);
+	cell_count(s, call, word);
 	/* Sequentially consistent, as in ddp__shm_post. */
 	atomic_store(&mine->given, (uint32_t)s->cells);
 	if (atomic_load(&mine->sleepers))
@@ -59,8 +59,8 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 }
 
 /* It is there: is it what I was called for? 0, or the error. */
-static int accept_it(struct ddp__shm *s, const struct ddp__call *call, int root,
-		     struct err *e)
+static int cell_accept(struct ddp__shm *s, const struct ddp__call *call,
+		       int root, struct err *e)
 {
 	const struct ddp__shm_cell *cell = s->cell;
 	uint64_t stamp = atomic_load_explicit(&cell->stamp,
@@ -71,11 +71,12 @@ static int accept_it(struct ddp__shm *s, const struct ddp__call *call, int root,
 	if (stamp != ddp__shm_stamp(s->cells, call->number, s->before) ||
 	    cell->call != word)
 		return ddp__shm_agree_on_cell(s, call, root, e);
-	count_it(s, call, word);
+	cell_count(s, call, word);
 	return 0;
 }
 
-static void await(struct ddp__shm *s, const struct ddp__call *call, int root)
+static void cell_await(struct ddp__shm *s, const struct ddp__call *call,
+		       int root)
 {
 	s->cell = ddp__shm_cell(s, root);
 	s->cell_call = call;
@@ -87,11 +88,11 @@ int ddp__shm_cell_wait(struct ddp__shm *s, const struct ddp__call *call,
 {
 	int rc = 0;
 
-	await(s, call, root);
+	cell_await(s, call, root);
 	if (!ddp__shm_cell_there(s))
 		rc = ddp__shm_wait_for(s, root, e);
 	if (!rc)
-		return accept_it(s, call, root, e);
+		return cell_accept(s, call, root, e);
 	s->cell = NULL;
 	return rc;
 }
@@ -101,9 +102,9 @@ int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
 {
 	int rc;
 
-	await(s, call, root);
+	cell_await(s, call, root);
 	if (!ddp__shm_cell_there(s))
 		return ddp__shm_aborted(s) ? ddp__shm_fail(s, e) : 0;
-	rc = accept_it(s, call, root, e);
+	rc = cell_accept(s, call, root, e);
 	return rc ? rc : 1;
 }

@@ -6,13 +6,13 @@ enum { FRESH, WAITING, DONE };
 
 /* ---- pieces for each rank in one slot */
 
-static size_t place_of(const struct ddp__shm_op *op, int i)
+static size_t op_place(const struct ddp__shm_op *op, int i)
 {
 	return (size_t)(op->place ? op->place[i] : i) * op->count;
 }
 
 /* Puts chunk k of each rank's block at send into my slot. */
-static void put_blocks(const struct ddp__shm_op *op, size_t k)
+static void op_put_blocks(const struct ddp__shm_op *op, size_t k)
 {
 	struct ddp__shm *s = op->s;
 	struct chunk c = chunk_of(op, k);
@@ -21,11 +21,12 @@ static void put_blocks(const struct ddp__shm_op *op, size_t k)
 	for (int i = 0; i < s->n; i++)
 		if (i != s->me)
 			put(op, to + (size_t)i * c.len,
-			    op->send + place_of(op, i) + c.at, c.len);
+			    op->send + op_place(op, i) + c.at, c.len);
 }
 
 /* My block's chunk k, out of rank i's slot. */
-static void take_block(const struct ddp__shm_op *op, int i, size_t k, char *to)
+static void op_take_block(const struct ddp__shm_op *op, int i, size_t k,
+			  char *to)
 {
 	struct ddp__shm *s = op->s;
 	struct chunk c = chunk_of(op, k);
@@ -38,14 +39,14 @@ static int scatter_work(struct ddp__shm_op *op)
 {
 	if (op->to != op->s->me) {
 		if (op->k)
-			take_block(op, op->to, op->k - 1, op->recv);
+			op_take_block(op, op->to, op->k - 1, op->recv);
 		return is_chunk(op, op->k) ? DDP__POST : DDP__NOTHING;
 	}
-	put_blocks(op, op->k);
+	op_put_blocks(op, op->k);
 	if (is_chunk(op, op->k + 1))
 		return DDP__POST;
-	if (op->recv != op->send + place_of(op, op->to))
-		copy(op->recv, op->send + place_of(op, op->to), op->count);
+	if (op->recv != op->send + op_place(op, op->to))
+		copy(op->recv, op->send + op_place(op, op->to), op->count);
 	return DDP__LAST;
 }
 
@@ -71,15 +72,15 @@ void ddp__shm_scatter(void *op, void *shm, const struct ddp__call *call,
 static int all_to_all_work(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
-	size_t own = place_of(op, s->me);
+	size_t own = op_place(op, s->me);
 
 	for (int j = 1; op->k && j < s->n; j++) {
 		int i = (s->me + j) % s->n;
 
-		take_block(op, i, op->k - 1, op->recv + place_of(op, i));
+		op_take_block(op, i, op->k - 1, op->recv + op_place(op, i));
 	}
 	if (is_chunk(op, op->k)) {
-		put_blocks(op, op->k);
+		op_put_blocks(op, op->k);
 		return 1;
 	}
 	if (op->send != op->recv)
@@ -108,7 +109,7 @@ void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 /* ---- one block in a slot */
 
 /* memcpy of the part of chunk c that lies in the window that I take. */
-static void take_window(const struct ddp__shm_op *op, struct chunk c)
+static void op_take_window(const struct ddp__shm_op *op, struct chunk c)
 {
 	size_t begin = c.at > op->skip ? c.at : op->skip;
 	size_t end = min_size(c.at + c.len, op->skip + op->size_out);
@@ -125,7 +126,7 @@ static int broadcast_work(struct ddp__shm_op *op)
 
 	if (op->to != op->s->me) {
 		if (op->k)
-			take_window(op, chunk_of(op, op->k - 1));
+			op_take_window(op, chunk_of(op, op->k - 1));
 		return is_chunk(op, op->k) ? DDP__POST : DDP__NOTHING;
 	}
 	put(op, ddp__shm_in(op->s, op->to, op->s->step + 1), op->send + c.at,
@@ -163,14 +164,14 @@ static int gather_work(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
 	struct chunk c = chunk_of(op, op->k), last;
-	size_t own = place_of(op, s->me);
+	size_t own = op_place(op, s->me);
 
 	if (op->k && op->recv) {
 		last = chunk_of(op, op->k - 1);
 		for (int j = 1; j < s->n; j++) {
 			int i = (s->me + j) % s->n;
 
-			give(op, op->recv + place_of(op, i) + last.at,
+			give(op, op->recv + op_place(op, i) + last.at,
 			     ddp__shm_in(s, i, s->step), last.len);
 		}
 	}
@@ -220,7 +221,7 @@ void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call)
 }
 
 /* A small broadcast. 1: done; 0: not yet; < 0: the error. */
-static int through_cell(struct ddp__shm_op *op, int wait, struct err *e)
+static int op_through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 {
 	struct ddp__shm *s = op->s;
 	int rc;
@@ -246,7 +247,7 @@ static int through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 /* ---- moving on */
 
 /* 1 if it goes through a cell, which is found out when it begins. */
-static int has_cell(struct ddp__shm_op *op)
+static int op_has_cell(struct ddp__shm_op *op)
 {
 	if (op->state == FRESH) {
 		op->small = ddp__shm_cell_begin(op->s, op->call);
@@ -256,7 +257,7 @@ static int has_cell(struct ddp__shm_op *op)
 }
 
 /* Works and posts; 0: it is done. */
-static int go_on(struct ddp__shm_op *op)
+static int op_go_on(struct ddp__shm_op *op)
 {
 	struct ddp__shm *s = op->s;
 	int what;
@@ -279,7 +280,7 @@ static int go_on(struct ddp__shm_op *op)
 }
 
 /* What it has to wait for before it goes on. */
-static int awaits(const struct ddp__shm_op *op)
+static int op_awaits(const struct ddp__shm_op *op)
 {
 	if (op->state == WAITING)
 		return op->k == 1 ? DDP__SHM_FIRST : DDP__SHM_LATER;
@@ -290,10 +291,10 @@ int ddp__shm_advance(void *operation, struct err *e)
 {
 	struct ddp__shm_op *op = operation;
 
-	if (op->small && has_cell(op))
-		return through_cell(op, 0, e);
+	if (op->small && op_has_cell(op))
+		return op_through_cell(op, 0, e);
 	do {
-		int what = awaits(op), rc;
+		int what = op_awaits(op), rc;
 
 		if (what) {
 			op->s->waits = 1;
@@ -302,7 +303,7 @@ int ddp__shm_advance(void *operation, struct err *e)
 				return rc;
 			op->s->behind = 0;
 		}
-	} while (go_on(op));
+	} while (op_go_on(op));
 	return 1;
 }
 
@@ -311,12 +312,12 @@ int ddp__shm_run(void *operation, struct err *e)
 	struct ddp__shm_op *op = operation;
 	int rc = 0;
 
-	if (op->small && has_cell(op)) {
-		rc = through_cell(op, 1, e);
+	if (op->small && op_has_cell(op)) {
+		rc = op_through_cell(op, 1, e);
 		return rc < 0 ? rc : 0;
 	}
 	do {
-		int what = awaits(op);
+		int what = op_awaits(op);
 
 		if (what) {
 			rc = what == DDP__SHM_FIRST
@@ -324,6 +325,6 @@ int ddp__shm_run(void *operation, struct err *e)
 				     : ddp__shm_wait(op->s, e);
 			op->s->behind = 0;
 		}
-	} while (!rc && go_on(op));
+	} while (!rc && op_go_on(op));
 	return rc;
 }

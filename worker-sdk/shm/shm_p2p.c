@@ -61,13 +61,13 @@ static struct pair *pair_of(const struct ddp__shm *s, int from, int to)
 						   (size_t)to) * stride);
 }
 
-static struct pair *pair(const struct ddp__shm_msg *m)
+static struct pair *msg_pair(const struct ddp__shm_msg *m)
 {
 	return m->receives ? pair_of(m->s, m->peer, m->s->me)
 			   : pair_of(m->s, m->s->me, m->peer);
 }
 
-static struct ddp__shm_lane *lane(const struct ddp__shm_msg *m)
+static struct ddp__shm_lane *msg_lane(const struct ddp__shm_msg *m)
 {
 	return &m->s->lanes[2 * m->peer + m->receives];
 }
@@ -94,7 +94,7 @@ static void ring_take(const struct ddp__shm *s, struct pair *p, uint64_t at,
 }
 
 /* After a sequentially consistent store of what the peer may wait for. */
-static void poke(struct ddp__shm *s, int i)
+static void peer_wake(struct ddp__shm *s, int i)
 {
 	_Atomic uint32_t *dozing = &ddp__shm_control(s, i)->dozing;
 	struct ddp__shm_control *mine = ddp__shm_control(s, s->me);
@@ -110,10 +110,10 @@ static void poke(struct ddp__shm *s, int i)
 
 /* ---- the sender */
 
-static int room(const struct ddp__shm_msg *m, size_t bytes)
+static int msg_has_room(const struct ddp__shm_msg *m, size_t bytes)
 {
-	struct ddp__shm_lane *l = lane(m);
-	struct pair *p = pair(m);
+	struct ddp__shm_lane *l = msg_lane(m);
+	struct pair *p = msg_pair(m);
 
 	if (l->line - l->taken >= LINES)
 		l->taken = atomic_load_explicit(&p->taken,
@@ -125,31 +125,31 @@ static int room(const struct ddp__shm_msg *m, size_t bytes)
 	       l->byte + bytes - l->drained <= m->s->ring;
 }
 
-static struct line *next_line(const struct ddp__shm_msg *m)
+static struct line *msg_line(const struct ddp__shm_msg *m)
 {
-	return &pair(m)->lines[lane(m)->line % LINES];
+	return &msg_pair(m)->lines[msg_lane(m)->line % LINES];
 }
 
-static void publish(struct ddp__shm_msg *m, struct line *line, int what)
+static void msg_publish(struct ddp__shm_msg *m, struct line *line, int what)
 {
-	atomic_store(&line->stamp, ++lane(m)->line * 4 + (unsigned)what);
-	poke(m->s, m->peer);
+	atomic_store(&line->stamp, ++msg_lane(m)->line * 4 + (unsigned)what);
+	peer_wake(m->s, m->peer);
 }
 
-static void put_in_ring(struct ddp__shm_msg *m, size_t at, size_t size)
+static void msg_put(struct ddp__shm_msg *m, size_t at, size_t size)
 {
-	struct ddp__shm_lane *l = lane(m);
+	struct ddp__shm_lane *l = msg_lane(m);
 
-	ring_put(m->s, pair(m), l->byte, m->buf + at, size);
+	ring_put(m->s, msg_pair(m), l->byte, m->buf + at, size);
 	l->byte += size;
 }
 
-static int announce(struct ddp__shm_msg *m)
+static int msg_announce(struct ddp__shm_msg *m)
 {
-	struct line *line = next_line(m);
+	struct line *line = msg_line(m);
 	int what = m->size <= INLINE ? TINY : m->size <= EAGER ? WHOLE : LARGE;
 
-	if (!room(m, what == WHOLE ? m->size : 0))
+	if (!msg_has_room(m, what == WHOLE ? m->size : 0))
 		return 0;
 	line->call = ddp__call_pack(m->call);
 	line->number = m->call->number;
@@ -157,36 +157,36 @@ static int announce(struct ddp__shm_msg *m)
 	if (what == TINY && m->size) {
 		memcpy(line->data, m->buf, m->size);
 	} else if (what == WHOLE) {
-		put_in_ring(m, 0, m->size);
+		msg_put(m, 0, m->size);
 	} else if (what == LARGE) {
 		line->at = (uintptr_t)m->buf;
-		atomic_store(&pair(m)->claimed, 0);
+		atomic_store(&msg_pair(m)->claimed, 0);
 		m->state = OPEN;
 	}
-	publish(m, line, what);
+	msg_publish(m, line, what);
 	return what != LARGE;
 }
 
 /* Where the receiver can read and the CPUs do not suffice for both of us, it
  * copies alone, and once instead of twice. */
-static int puts_parts(const struct ddp__shm *s)
+static int shm_puts_parts(const struct ddp__shm *s)
 {
 	return s->spins || atomic_load_explicit(&s->header->no_reading,
 						memory_order_relaxed);
 }
 
-static int has_part(const struct ddp__shm_msg *m)
+static int msg_has_part(const struct ddp__shm_msg *m)
 {
-	struct pair *p = pair(m);
+	struct pair *p = msg_pair(m);
 
 	return atomic_load(&p->back_size) ||
-	       (puts_parts(m->s) && atomic_load(&p->claimed) < m->size);
+	       (shm_puts_parts(m->s) && atomic_load(&p->claimed) < m->size);
 }
 
-static void put_part(struct ddp__shm_msg *m)
+static void msg_put_part(struct ddp__shm_msg *m)
 {
-	struct line *line = next_line(m);
-	struct pair *p = pair(m);
+	struct line *line = msg_line(m);
+	struct pair *p = msg_pair(m);
 	size_t size = atomic_load(&p->back_size), at = p->back_at;
 
 	if (size) {
@@ -201,48 +201,48 @@ static void put_part(struct ddp__shm_msg *m)
 	}
 	line->size = size;
 	line->at = at;
-	put_in_ring(m, at, size);
-	publish(m, line, PART);
+	msg_put(m, at, size);
+	msg_publish(m, line, PART);
 }
 
-static int finished(const struct ddp__shm_msg *m)
+static int msg_finished(const struct ddp__shm_msg *m)
 {
-	return atomic_load_explicit(&pair(m)->finished, memory_order_acquire) >
-	       lane(m)->large;
+	return atomic_load_explicit(&msg_pair(m)->finished,
+				    memory_order_acquire) > msg_lane(m)->large;
 }
 
-static int advance_send(struct ddp__shm_msg *m)
+static int msg_advance_send(struct ddp__shm_msg *m)
 {
-	if (m->state == FRESH && announce(m))
+	if (m->state == FRESH && msg_announce(m))
 		return 1;
 	if (m->state == FRESH)
 		return 0;
-	while (has_part(m) && room(m, PIECE))
-		put_part(m);
-	if (!finished(m))
+	while (msg_has_part(m) && msg_has_room(m, PIECE))
+		msg_put_part(m);
+	if (!msg_finished(m))
 		return 0;
-	lane(m)->large++;
+	msg_lane(m)->large++;
 	return 1;
 }
 
 /* ---- the receiver */
 
 /* The next line, if the sender has filled it. */
-static struct line *arrived(const struct ddp__shm_msg *m)
+static struct line *msg_arrived(const struct ddp__shm_msg *m)
 {
-	struct line *line = next_line(m);
+	struct line *line = msg_line(m);
 	uint64_t stamp = atomic_load_explicit(&line->stamp,
 					      memory_order_acquire);
 
-	return stamp / 4 == lane(m)->line + 1 ? line : NULL;
+	return stamp / 4 == msg_lane(m)->line + 1 ? line : NULL;
 }
 
 /* The line and its bytes of the ring are the sender's again; it need not hear
  * of each, as long as it has half of them. */
-static void consume(struct ddp__shm_msg *m, size_t bytes)
+static void msg_consume(struct ddp__shm_msg *m, size_t bytes)
 {
-	struct ddp__shm_lane *l = lane(m);
-	struct pair *p = pair(m);
+	struct ddp__shm_lane *l = msg_lane(m);
+	struct pair *p = msg_pair(m);
 
 	l->line++;
 	l->byte += bytes;
@@ -253,11 +253,11 @@ static void consume(struct ddp__shm_msg *m, size_t bytes)
 	l->drained = l->byte;
 	atomic_store_explicit(&p->drained, l->byte, memory_order_release);
 	atomic_store(&p->taken, l->line);
-	poke(m->s, m->peer);
+	peer_wake(m->s, m->peer);
 }
 
-static int fail_differs(struct ddp__shm_msg *m, const struct line *line,
-			struct err *e)
+static int msg_fail_differs(struct ddp__shm_msg *m, const struct line *line,
+			    struct err *e)
 {
 	const struct ddp__peers *names = m->s->peers;
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT];
@@ -276,39 +276,40 @@ static int fail_differs(struct ddp__shm_msg *m, const struct line *line,
 }
 
 /* The first line of the message. */
-static int accept_it(struct ddp__shm_msg *m, struct line *line, struct err *e)
+static int msg_accept(struct ddp__shm_msg *m, struct line *line, struct err *e)
 {
 	int what = atomic_load_explicit(&line->stamp, memory_order_relaxed) % 4;
 
 	if (!ddp__is_same_data(line->call, m->call) || line->size != m->size)
-		return fail_differs(m, line, e);
+		return msg_fail_differs(m, line, e);
 	if (what == LARGE) {
 		m->remote = line->at;
 		m->state = OPEN;
 		m->got = 0;
 		m->idle = 0;
-		consume(m, 0);
+		msg_consume(m, 0);
 		return 0;
 	}
 	if (what == TINY && m->size)
 		memcpy(m->buf, line->data, m->size);
 	else if (what == WHOLE)
-		ring_take(m->s, pair(m), lane(m)->byte, m->buf, m->size);
-	consume(m, what == WHOLE ? m->size : 0);
+		ring_take(m->s, msg_pair(m), msg_lane(m)->byte, m->buf,
+			  m->size);
+	msg_consume(m, what == WHOLE ? m->size : 0);
 	return 1;
 }
 
-static int may_read(const struct ddp__shm_msg *m)
+static int msg_may_read(const struct ddp__shm_msg *m)
 {
 	return !atomic_load_explicit(&m->s->header->no_reading,
 				     memory_order_relaxed) &&
-	       atomic_load_explicit(&pair(m)->claimed, memory_order_relaxed) <
-		       m->size;
+	       atomic_load_explicit(&msg_pair(m)->claimed,
+				    memory_order_relaxed) < m->size;
 }
 
 /* size bytes at `remote` of peer i. With them its probe, which says that the
  * process with this id is still the peer. 0 or -errno. */
-static int read_from(struct ddp__shm *s, int i, void *to, uint64_t remote,
+static int peer_read(struct ddp__shm *s, int i, void *to, uint64_t remote,
 		     size_t size)
 {
 	struct ddp__shm_control *peer = ddp__shm_control(s, i);
@@ -336,17 +337,17 @@ static int read_from(struct ddp__shm *s, int i, void *to, uint64_t remote,
 
 /* Takes on a piece; one that cannot be read goes back to the sender, who then
  * puts all that is left. */
-static void read_piece(struct ddp__shm_msg *m)
+static void msg_read_piece(struct ddp__shm_msg *m)
 {
-	struct pair *p = pair(m);
-	size_t most = puts_parts(m->s) ? READ : READ_ALONE;
+	struct pair *p = msg_pair(m);
+	size_t most = shm_puts_parts(m->s) ? READ : READ_ALONE;
 	size_t at = atomic_fetch_add(&p->claimed, most), size;
 	int rc;
 
 	if (at >= m->size)
 		return;
 	size = min_size(most, m->size - at);
-	rc = read_from(m->s, m->peer, m->buf + at, m->remote + at, size);
+	rc = peer_read(m->s, m->peer, m->buf + at, m->remote + at, size);
 	if (!rc) {
 		m->got += size;
 		return;
@@ -354,66 +355,67 @@ static void read_piece(struct ddp__shm_msg *m)
 	p->back_at = at;
 	atomic_store(&m->s->header->no_reading, 1);
 	atomic_store(&p->back_size, size);
-	poke(m->s, m->peer);
+	peer_wake(m->s, m->peer);
 }
 
-static void take_part(struct ddp__shm_msg *m, struct line *line)
+static void msg_take_part(struct ddp__shm_msg *m, struct line *line)
 {
 	size_t size = line->size;
 
-	ring_take(m->s, pair(m), lane(m)->byte, m->buf + line->at, size);
+	ring_take(m->s, msg_pair(m), msg_lane(m)->byte, m->buf + line->at,
+		  size);
 	m->got += size;
 	m->idle = 0;
-	consume(m, size);
+	msg_consume(m, size);
 }
 
 /* What the sender puts comes first: so two CPUs copy. Only where it does not
  * come to that is it read here. */
-static int advance_open(struct ddp__shm_msg *m)
+static int msg_advance_open(struct ddp__shm_msg *m)
 {
 	while (m->got < m->size) {
-		struct line *line = arrived(m);
+		struct line *line = msg_arrived(m);
 		uint64_t now;
 
 		if (line) {
-			take_part(m, line);
+			msg_take_part(m, line);
 			continue;
 		}
-		if (!may_read(m))
+		if (!msg_may_read(m))
 			return 0;
 		now = m->s->spins ? clock_ns() : 0;
 		if (m->s->spins && !m->idle)
 			m->idle = now;
 		if (m->s->spins && now - m->idle < PATIENCE_NS)
 			return 0;
-		read_piece(m);
+		msg_read_piece(m);
 	}
 	/* A sender that has given up may have used its memory again before I
 	 * read it. */
 	if (ddp__shm_aborted(m->s))
 		return 0;
-	atomic_fetch_add(&pair(m)->finished, 1);
-	poke(m->s, m->peer);
+	atomic_fetch_add(&msg_pair(m)->finished, 1);
+	peer_wake(m->s, m->peer);
 	return 1;
 }
 
-static int advance_recv(struct ddp__shm_msg *m, struct err *e)
+static int msg_advance_recv(struct ddp__shm_msg *m, struct err *e)
 {
 	if (m->state == FRESH) {
-		struct line *line = arrived(m);
-		int rc = line ? accept_it(m, line, e) : 0;
+		struct line *line = msg_arrived(m);
+		int rc = line ? msg_accept(m, line, e) : 0;
 
 		if (rc || m->state == FRESH)
 			return rc;
 	}
-	return advance_open(m);
+	return msg_advance_open(m);
 }
 
 /* ---- both */
 
-static void prepare(struct ddp__shm_msg *m, struct ddp__shm *s,
-		    const struct ddp__call *call, void *buf, size_t size,
-		    int peer, int receives)
+static void msg_prepare(struct ddp__shm_msg *m, struct ddp__shm *s,
+			const struct ddp__call *call, void *buf, size_t size,
+			int peer, int receives)
 {
 	*m = (struct ddp__shm_msg){.s = s,
 				   .call = call,
@@ -426,34 +428,34 @@ static void prepare(struct ddp__shm_msg *m, struct ddp__shm *s,
 void ddp__shm_send(void *msg, void *shm, const struct ddp__call *call,
 		   const void *buf, size_t size, int to)
 {
-	prepare(msg, shm, call, (void *)(uintptr_t)buf, size, to, 0);
+	msg_prepare(msg, shm, call, (void *)(uintptr_t)buf, size, to, 0);
 }
 
 void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
 		   void *buf, size_t size, int from)
 {
-	prepare(msg, shm, call, buf, size, from, 1);
+	msg_prepare(msg, shm, call, buf, size, from, 1);
 }
 
-static int ready(const struct ddp__shm_msg *m)
+static int msg_is_ready(const struct ddp__shm_msg *m)
 {
 	if (m->receives)
-		return arrived(m) || (m->state == OPEN && may_read(m));
+		return msg_arrived(m) || (m->state == OPEN && msg_may_read(m));
 	if (m->state == FRESH)
-		return room(m, m->size > INLINE && m->size <= EAGER ? m->size
-								    : 0);
-	return finished(m) || (has_part(m) && room(m, PIECE));
+		return msg_has_room(
+			m, m->size > INLINE && m->size <= EAGER ? m->size : 0);
+	return msg_finished(m) || (msg_has_part(m) && msg_has_room(m, PIECE));
 }
 
 int ddp__shm_msgs_ready(const struct ddp__shm *s)
 {
 	for (struct ddp__shm_msg *m = s->msgs; m; m = m->next)
-		if (ready(m))
+		if (msg_is_ready(m))
 			return 1;
 	return 0;
 }
 
-static void unlink_it(struct ddp__shm_msg *m)
+static void msg_unlink(struct ddp__shm_msg *m)
 {
 	struct ddp__shm_msg **at = &m->s->msgs;
 
@@ -467,7 +469,7 @@ static void unlink_it(struct ddp__shm_msg *m)
 int ddp__shm_msg_advance(void *msg, struct err *e)
 {
 	struct ddp__shm_msg *m = msg;
-	int rc = m->receives ? advance_recv(m, e) : advance_send(m);
+	int rc = m->receives ? msg_advance_recv(m, e) : msg_advance_send(m);
 
 	if (!rc && ddp__shm_aborted(m->s))
 		rc = ddp__shm_fail(m->s, e);
@@ -479,7 +481,7 @@ int ddp__shm_msg_advance(void *msg, struct err *e)
 				 m->call->number);
 	}
 	if (rc && m->linked)
-		unlink_it(m);
+		msg_unlink(m);
 	return rc;
 }
 
@@ -505,7 +507,7 @@ int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 		return ddp__shm_fail(s, e);
 	}
 	/* It may have sent, and then left, since. */
-	if (ddp__shm_look_at(s, m->peer, m->call, e) && !ready(m))
+	if (ddp__shm_look_at(s, m->peer, m->call, e) && !msg_is_ready(m))
 		return ddp__shm_fail(s, e);
 	return 0;
 }
@@ -516,28 +518,29 @@ uint64_t ddp__shm_msg_either_moved(const void *msg)
 
 	if (m->state == FRESH)
 		return 0;
-	return 1 + m->got + lane(m)->line +
-	       atomic_load_explicit(&pair(m)->claimed, memory_order_relaxed);
+	return 1 + m->got + msg_lane(m)->line +
+	       atomic_load_explicit(&msg_pair(m)->claimed,
+				    memory_order_relaxed);
 }
 
-static void doze(struct ddp__shm_msg *m, int ms)
+static void msg_doze(struct ddp__shm_msg *m, int ms)
 {
 	_Atomic uint32_t *dozing = &ddp__shm_control(m->s, m->s->me)->dozing;
 
 	atomic_store(dozing, 1);
 	/* ready() reads with acquire: not before this store */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!ready(m) && !ddp__shm_aborted(m->s))
+	if (!msg_is_ready(m) && !ddp__shm_aborted(m->s))
 		ddp__shm_sleep(dozing, 1, ms);
 	atomic_store(dozing, 0);
 }
 
 /* Spins on, until it is ready or it is time to sleep. */
-static int spin(struct ddp__shm_msg *m, uint64_t start)
+static int msg_spin(struct ddp__shm_msg *m, uint64_t start)
 {
 	do {
 		for (int k = 0; k < 32; k++) {
-			if (ready(m))
+			if (msg_is_ready(m))
 				return 1;
 			ddp__shm_relax();
 		}
@@ -545,18 +548,18 @@ static int spin(struct ddp__shm_msg *m, uint64_t start)
 	return 0;
 }
 
-static int wait_for(struct ddp__shm_msg *m, struct err *e)
+static int msg_wait(struct ddp__shm_msg *m, struct err *e)
 {
 	uint64_t start = clock_ns(), moves = ddp__shm_msg_either_moved(m),
 		 slept;
 	int ms = LOOK_FIRST_MS, rc;
 
-	if (spin(m, start))
+	if (msg_spin(m, start))
 		return 0;
 	for (;;) {
 		slept = clock_ns();
-		doze(m, ms);
-		if (ready(m))
+		msg_doze(m, ms);
+		if (msg_is_ready(m))
 			return 0;
 		/* a receiver that reads alone lets me sleep to the end */
 		if (ddp__shm_msg_either_moved(m) != moves ||
@@ -577,14 +580,14 @@ int ddp__shm_msg_run(void *msg, struct err *e)
 	int rc;
 
 	while (!(rc = ddp__shm_msg_advance(m, e))) {
-		if (ready(m))
+		if (msg_is_ready(m))
 			continue;
-		rc = wait_for(m, e);
+		rc = msg_wait(m, e);
 		if (rc)
 			break;
 	}
 	if (rc < 0 && m->linked)
-		unlink_it(m);
+		msg_unlink(m);
 	return rc < 0 ? rc : 0;
 }
 
@@ -594,7 +597,6 @@ void ddp__shm_probe_reading(struct ddp__shm *s)
 	int i = (s->me + 1) % s->n;
 
 	if (s->n > 1 &&
-	    read_from(s, i, got, ddp__shm_control(s, i)->probe_at,
-		      sizeof(got)))
+	    peer_read(s, i, got, ddp__shm_control(s, i)->probe_at, sizeof(got)))
 		atomic_store(&s->header->no_reading, 1);
 }

@@ -13,27 +13,27 @@ enum {
 	PIECE = 8 << 10
 };
 
-static int is_tiny(const struct ddp__shm_op *op)
+static int op_is_tiny(const struct ddp__shm_op *op)
 {
 	return op->count * op->elem <= DDP__SHM_TINY;
 }
 
 /* Where rank i has what it posted with a step. */
-static char *flat_in(const struct ddp__shm_op *op, int i, uint32_t step)
+static char *flat_input(const struct ddp__shm_op *op, int i, uint32_t step)
 {
 	struct ddp__shm *s = op->s;
 
-	return is_tiny(op) ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
-			   : ddp__shm_in(s, i, step);
+	return op_is_tiny(op) ? (char *)ddp__shm_control(s, i)->tiny[step & 1]
+			      : ddp__shm_in(s, i, step);
 }
 
-static void reduce_flat(const struct ddp__shm_op *op, struct chunk c)
+static void flat_reduce(const struct ddp__shm_op *op, struct chunk c)
 {
 	struct ddp__shm *s = op->s;
 	size_t at = c.at * op->elem;
 
 	for (int i = 0; i < s->n; i++)
-		s->sources[i] = flat_in(op, i, s->step);
+		s->sources[i] = flat_input(op, i, s->step);
 	/* not out of my slot, which may have gone past the caches */
 	if (s->n == 2)
 		s->sources[s->me] = op->send + at;
@@ -51,12 +51,12 @@ static int flat_work(struct ddp__shm_op *op)
 	char *to;
 
 	if (k && op->recv)
-		reduce_flat(op, chunk_of(op, k - 1));
+		flat_reduce(op, chunk_of(op, k - 1));
 	if (!is_chunk(op, k))
 		return DDP__NOTHING;
 	c = chunk_of(op, k);
-	to = flat_in(op, op->s->me, step);
-	if (is_tiny(op))
+	to = flat_input(op, op->s->me, step);
+	if (op_is_tiny(op))
 		copy(to, op->send, op->count * op->elem);
 	else
 		put(op, to, op->send + c.at * op->elem, c.len * op->elem);
@@ -66,7 +66,7 @@ static int flat_work(struct ddp__shm_op *op)
 /* Reduces `count` elements that lie `at` elements into everyone's input of a
  * step, mine at `own` instead, into shared (may be NULL) and recv (may be
  * NULL). recv may be `own`: so the result is made elsewhere. */
-static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
+static void slice_reduce(const struct ddp__shm_op *op, uint32_t step, size_t at,
 			 const char *own, char *shared, char *recv,
 			 size_t count)
 {
@@ -96,7 +96,7 @@ static void reduce_slice(const struct ddp__shm_op *op, uint32_t step, size_t at,
 
 /* Slice i of a chunk; slices are whole cache lines, so the last may be short
  * or empty. */
-static struct chunk slice_of(const struct ddp__shm_op *op, size_t k, int i)
+static struct chunk slice_at(const struct ddp__shm_op *op, size_t k, int i)
 {
 	size_t n = chunk_of(op, k).len, line = 64 / op->elem;
 	size_t parts = (size_t)op->s->n;
@@ -107,9 +107,9 @@ static struct chunk slice_of(const struct ddp__shm_op *op, size_t k, int i)
 }
 
 /* All but my own slice, which only I need. */
-static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
+static void slices_put(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
-	struct chunk c = chunk_of(op, k), own = slice_of(op, k, op->s->me);
+	struct chunk c = chunk_of(op, k), own = slice_at(op, k, op->s->me);
 	const char *from = op->send + c.at * op->elem;
 	char *to = ddp__shm_in(op->s, op->s->me, step);
 	size_t after = own.at + own.len;
@@ -119,25 +119,25 @@ static void put_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
 	    (c.len - after) * op->elem);
 }
 
-static void reduce_own(const struct ddp__shm_op *op, size_t k, uint32_t in,
-		       uint32_t out)
+static void slice_reduce_own(const struct ddp__shm_op *op, size_t k,
+			     uint32_t in, uint32_t out)
 {
-	struct chunk own = slice_of(op, k, op->s->me);
+	struct chunk own = slice_at(op, k, op->s->me);
 	size_t at = (chunk_of(op, k).at + own.at) * op->elem;
 
-	reduce_slice(op, in, own.at, op->send + at,
+	slice_reduce(op, in, own.at, op->send + at,
 		     ddp__shm_out(op->s, op->s->me, out),
 		     op->recv ? op->recv + at : NULL, own.len);
 }
 
-static void take_slices(const struct ddp__shm_op *op, size_t k, uint32_t step)
+static void slices_take(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
 	char *to = op->recv + chunk_of(op, k).at * op->elem;
 
 	/* My neighbour's first, so that not all read one rank's slot. */
 	for (int j = 1; j < op->s->n; j++) {
 		int i = (op->s->me + j) % op->s->n;
-		struct chunk part = slice_of(op, k, i);
+		struct chunk part = slice_at(op, k, i);
 
 		give(op, to + part.at * op->elem, ddp__shm_out(op->s, i, step),
 		     part.len * op->elem);
@@ -152,13 +152,13 @@ static int sliced_work(struct ddp__shm_op *op)
 	size_t k = op->k;
 
 	if (k >= 2 && op->recv)
-		take_slices(op, k - 2, step - 1);
+		slices_take(op, k - 2, step - 1);
 	if (k >= 2 && !is_chunk(op, k - 1))
 		return 0; /* nobody reads what I would post */
 	if (k >= 1 && is_chunk(op, k - 1))
-		reduce_own(op, k - 1, step - 1, step);
+		slice_reduce_own(op, k - 1, step - 1, step);
 	if (is_chunk(op, k))
-		put_slices(op, k, step);
+		slices_put(op, k, step);
 	return k && !is_chunk(op, k) && !op->recv ? DDP__LAST : DDP__POST;
 }
 
@@ -194,7 +194,7 @@ static int reduce_scatter_work(struct ddp__shm_op *op)
 	if (k) {
 		struct chunk c = chunk_of(op, k - 1);
 
-		reduce_slice(op, step - 1, me * c.len,
+		slice_reduce(op, step - 1, me * c.len,
 			     op->send + (me * op->count + c.at) * elem, NULL,
 			     op->recv + c.at * elem, c.len);
 	}

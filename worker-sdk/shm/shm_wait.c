@@ -81,7 +81,7 @@ uint64_t ddp__process_born(int64_t pid)
 	return born;
 }
 
-static inline int posted(struct ddp__shm *s, int i)
+static inline int wait_has_posted(struct ddp__shm *s, int i)
 {
 	uint32_t step = atomic_load_explicit(&ddp__shm_control(s, i)->step,
 					     memory_order_acquire);
@@ -90,14 +90,14 @@ static inline int posted(struct ddp__shm *s, int i)
 }
 
 /* Whether I have what I wait for of rank i. */
-static int came(struct ddp__shm *s, int i)
+static int wait_is_over(struct ddp__shm *s, int i)
 {
 	if (s->cell)
 		return i != s->cell_from || ddp__shm_cell_there(s);
-	return posted(s, i);
+	return wait_has_posted(s, i);
 }
 
-static const struct ddp__call *call_of(const struct ddp__shm *s)
+static const struct ddp__call *wait_call(const struct ddp__shm *s)
 {
 	return s->cell ? s->cell_call : &s->call;
 }
@@ -108,7 +108,7 @@ static const struct ddp__call *call_of(const struct ddp__shm *s)
  * and say at once that all CPUs are fine again. Where other programs hold the
  * CPUs that does not last and only costs (a trainer's epoch: 0.20 s, not 0.15):
  * so each time that it soon has to be done again it is done half as often. */
-static void move_away(struct ddp__shm *s)
+static void wait_move_cpu(struct ddp__shm *s)
 {
 	uint64_t now = clock_ns();
 	cpu_set_t all, some;
@@ -147,17 +147,17 @@ int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start)
 				    memory_order_relaxed) ==
 	       (uint32_t)sched_getcpu();
 	if (same && s->spins && s->me > i)
-		move_away(s);
+		wait_move_cpu(s);
 	if (same || waited > pause)
 		sched_yield();
 	return 1;
 }
 
-static int spin(struct ddp__shm *s, int i, uint64_t start)
+static int wait_spin(struct ddp__shm *s, int i, uint64_t start)
 {
 	do {
 		for (int k = 0; k < 32; k++) {
-			if (came(s, i))
+			if (wait_is_over(s, i))
 				return 1;
 			ddp__shm_relax();
 		}
@@ -165,7 +165,7 @@ static int spin(struct ddp__shm *s, int i, uint64_t start)
 	return 0;
 }
 
-static void sleep_on(struct ddp__shm *s, int i, int ms)
+static void wait_sleep(struct ddp__shm *s, int i, int ms)
 {
 	struct ddp__shm_control *peer = ddp__shm_control(s, i);
 	_Atomic uint32_t *word = s->cell ? &peer->given : &peer->step;
@@ -173,7 +173,7 @@ static void sleep_on(struct ddp__shm *s, int i, int ms)
 
 	atomic_fetch_add(&peer->sleepers, 1);
 	seen = atomic_load(word);
-	if (!came(s, i) && !atomic_load(&peer->left) &&
+	if (!wait_is_over(s, i) && !atomic_load(&peer->left) &&
 	    atomic_load(&s->header->aborted) != DDP__SHM_ABORTED)
 		ddp__shm_sleep(word, seen, ms);
 	atomic_fetch_sub(&peer->sleepers, 1);
@@ -181,7 +181,7 @@ static void sleep_on(struct ddp__shm *s, int i, int ms)
 
 /* Whether the rank that was first has written why. It takes no time, unless
  * that rank was killed or stopped meanwhile: then I do not wait for it. */
-static int has_said_why(struct ddp__shm *s)
+static int wait_has_reason(struct ddp__shm *s)
 {
 	const struct ddp__shm_control *peer;
 	uint64_t start = clock_ns(), looked = start, now;
@@ -203,14 +203,14 @@ static int has_said_why(struct ddp__shm *s)
 }
 
 /* What there is to say where it did not. */
-static int fail_unsaid(struct ddp__shm *s, struct err *e)
+static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[256];
 	int i = (int)(atomic_load(&s->header->aborted) - DDP__SHM_ABORTING);
 
 	s->peers->name(s->peers->owner, s->ranks[i], name);
 	snprintf(seen, sizeof(seen), "%s: %s stopped before it said why",
-		 ddp__call_text(call_of(s), call), name);
+		 ddp__call_text(wait_call(s), call), name);
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
@@ -221,8 +221,8 @@ int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 	struct ddp__shm_header *h = s->header;
 
 	ddp__shm_abort(s, e);
-	if (!has_said_why(s))
-		return fail_unsaid(s, e);
+	if (!wait_has_reason(s))
+		return wait_fail_unsaid(s, e);
 	return err_set(e, h->abort_code, "%.*s", ERR_TEXT_MAX - 1,
 		       h->abort_text);
 }
@@ -237,7 +237,7 @@ char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
 }
 
 /* The flight recorder knows all that it does; its segment, this group's. */
-static void say_last(const struct ddp__shm *s, int i, char *out)
+static void wait_name_last(const struct ddp__shm *s, int i, char *out)
 {
 	char call[DDP__CALL_TEXT];
 
@@ -249,7 +249,7 @@ static void say_last(const struct ddp__shm *s, int i, char *out)
 			 ddp__shm_last(s, i, call));
 }
 
-static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
+static int wait_fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], last[FLIGHT_TEXT_MAX];
 	char list[512];
@@ -257,10 +257,10 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	int missing = 0;
 
 	for (int i = 0; i < s->n; i++) {
-		if (came(s, i))
+		if (wait_is_over(s, i))
 			continue;
 		if (missing++ == 0)
-			say_last(s, i, last);
+			wait_name_last(s, i, last);
 		if (missing <= 4)
 			len += (size_t)snprintf(
 				list + len, sizeof(list) - len, "%s%s",
@@ -271,9 +271,8 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	if (missing > 4)
 		snprintf(list + len, sizeof(list) - len, " and %d more",
 			 missing - 4);
-	err_set(e, ERR_TIMEOUT,
-		"%s: %s %s not arrived for %.1f s; %s%s",
-		ddp__call_text(call_of(s), call), list,
+	err_set(e, ERR_TIMEOUT, "%s: %s %s not arrived for %.1f s; %s%s",
+		ddp__call_text(wait_call(s), call), list,
 		missing > 1 ? "have" : "has", (double)waited / 1e9,
 		missing > 1 ? "the first of them " : "", last);
 	return ddp__shm_fail(s, e);
@@ -281,12 +280,12 @@ static int fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 
 /* Whether those who are missing have had their time: more of it where one is
  * away, or was, and is about to post. */
-static int is_late(struct ddp__shm *s, uint64_t waited)
+static int wait_is_late(struct ddp__shm *s, uint64_t waited)
 {
 	uint64_t limit = (uint64_t)s->timeout_ms * 1000000u;
 
 	for (int i = 0; i < s->n && !s->patient; i++)
-		s->patient = !came(s, i) &&
+		s->patient = !wait_is_over(s, i) &&
 			     atomic_load(&ddp__shm_control(s, i)->away);
 	if (s->timeout_ms < 0 || waited <= limit)
 		return 0;
@@ -317,14 +316,14 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 /* Rank i, for whom I wait in vain, is in another call of the same number, or
  * past it: it gave, or waits for, a cell where others wait for a step. Making a
  * world or a group takes several with one number. */
-static int is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
+static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 {
-	const struct ddp__call *call = call_of(s);
+	const struct ddp__call *call = wait_call(s);
 	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
 	/* in this order: what it entered after it came is no news */
-	if (!word || came(s, i) || ddp__is_message(other) ||
+	if (!word || wait_is_over(s, i) || ddp__is_message(other) ||
 	    number < call->number)
 		return 0;
 	return number > call->number || other->kind != call->kind ||
@@ -332,7 +331,7 @@ static int is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 }
 
 /* Looks at those who have not come: 0 if all of them may still. */
-static int look(struct ddp__shm *s, int first, struct err *e)
+static int wait_check(struct ddp__shm *s, int first, struct err *e)
 {
 	struct ddp__call other;
 	int looks = 0;
@@ -340,13 +339,14 @@ static int look(struct ddp__shm *s, int first, struct err *e)
 	for (int k = 0; k < s->n && looks < LOOKS_MAX; k++) {
 		int i = (first + k) % s->n;
 
-		if (came(s, i))
+		if (wait_is_over(s, i))
 			continue;
 		looks++;
-		if (is_astray(s, i, &other))
-			return ddp__shm_differ(s, call_of(s), i, &other, e);
+		if (wait_is_astray(s, i, &other))
+			return ddp__shm_differ(s, wait_call(s), i, &other, e);
 		/* It may have come, and then left, since. */
-		if (ddp__shm_look_at(s, i, call_of(s), e) && !came(s, i))
+		if (ddp__shm_look_at(s, i, wait_call(s), e) &&
+		    !wait_is_over(s, i))
 			return ddp__shm_fail(s, e);
 	}
 	return 0;
@@ -357,12 +357,12 @@ const struct ddp__call *ddp__shm_awaited(const void *shm, int *from)
 	const struct ddp__shm *s = shm;
 
 	*from = s->cell ? s->ranks[s->cell_from] : DDP__FROM_HOST;
-	return call_of(s);
+	return wait_call(s);
 }
 
 /* Whether those who are missing are blocked, too, and wait for me. */
-static int look_for_circle(struct ddp__shm *s, struct ddp__standstill *w,
-			   uint64_t waited, struct err *e)
+static int wait_check_circle(struct ddp__shm *s, struct ddp__standstill *w,
+			     uint64_t waited, struct err *e)
 {
 	int from;
 	const struct ddp__call *call = ddp__shm_awaited(s, &from);
@@ -381,20 +381,20 @@ static int wait_asleep(struct ddp__shm *s, int i, uint64_t start,
 		uint64_t waited, slept = clock_ns();
 		int rc;
 
-		sleep_on(s, i, ms);
-		if (came(s, i))
+		wait_sleep(s, i, ms);
+		if (wait_is_over(s, i))
 			return 0;
 		if (ddp__shm_aborted(s))
 			return ddp__shm_fail(s, e);
 		if (clock_was_stopped(slept, ms))
 			start = clock_ns();
 		waited = clock_ns() - start;
-		if (is_late(s, waited))
-			return fail_timeout(s, waited, e);
+		if (wait_is_late(s, waited))
+			return wait_fail_timeout(s, waited, e);
 		/* first: who left may have done so because of a circle */
-		rc = look_for_circle(s, w, waited, e);
+		rc = wait_check_circle(s, w, waited, e);
 		if (!rc)
-			rc = look(s, i, e);
+			rc = wait_check(s, i, e);
 		if (rc)
 			return rc;
 		ms = ms * 2 < LOOK_MS ? ms * 2 : LOOK_MS;
@@ -408,7 +408,7 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 	uint64_t start = clock_ns();
 	int rc;
 
-	if (spin(s, i, start))
+	if (wait_spin(s, i, start))
 		return 0;
 	rc = wait_asleep(s, i, start, &w, e);
 	if (!rc)
@@ -421,7 +421,7 @@ int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 	/* Each begins with its neighbour, so that not all read one line. */
 	for (int k = 1; k < s->n; k++) {
 		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
-		int rc = posted(s, i) ? 0 : ddp__shm_wait_for(s, i, e);
+		int rc = wait_has_posted(s, i) ? 0 : ddp__shm_wait_for(s, i, e);
 
 		if (rc)
 			return rc;
@@ -444,7 +444,7 @@ int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e)
 	for (int k = 1; k < s->n; k++) {
 		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
 
-		if (!posted(s, i))
+		if (!wait_has_posted(s, i))
 			return ddp__shm_aborted(s) ? ddp__shm_fail(s, e) : 0;
 	}
 	s->waits = 0;
@@ -458,10 +458,10 @@ int ddp__shm_check(void *shm, uint64_t waited_ns, struct err *e)
 	if (ddp__shm_aborted(s))
 		return ddp__shm_fail(s, e);
 	for (int i = 0; i < s->n; i++)
-		if (!came(s, i)) {
-			if (is_late(s, waited_ns))
-				return fail_timeout(s, waited_ns, e);
-			return look(s, i, e);
+		if (!wait_is_over(s, i)) {
+			if (wait_is_late(s, waited_ns))
+				return wait_fail_timeout(s, waited_ns, e);
+			return wait_check(s, i, e);
 		}
 	return 0;
 }

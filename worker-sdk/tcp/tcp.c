@@ -18,26 +18,26 @@ enum {
 	HEAR_MS = 2000 /* how long the text of an abort may take to come */
 };
 
-static void put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
+static void frame_put(unsigned char out[DDP__FRAME], const struct ddp__frame *f)
 {
 	_Static_assert(sizeof(*f) == DDP__FRAME, "a frame has no holes");
 	memcpy(out, f, sizeof(*f));
 }
 
 /* The word of the operation that was `back` before the one under way. */
-static uint64_t made(const struct ddp__tcp *t, uint64_t back)
+static uint64_t calls_made(const struct ddp__tcp *t, uint64_t back)
 {
 	return t->made > back ? t->calls[(t->made - back) % DDP__TCP_MADE].word
 			      : 0;
 }
 
 /* 1: a whole frame is next on this socket. */
-static int is_next(struct ddp__secure *s, int fd, struct ddp__frame *f)
+static int frame_is_next(struct ddp__secure *s, int fd, struct ddp__frame *f)
 {
 	return ddp__secure_peek(s, fd, f, sizeof(*f)) == (ssize_t)sizeof(*f);
 }
 
-static ssize_t take(struct ddp__secure *s, int fd, void *out, size_t size)
+static ssize_t frame_take(struct ddp__secure *s, int fd, void *out, size_t size)
 {
 	struct iovec iov = {out, size};
 
@@ -45,8 +45,9 @@ static ssize_t take(struct ddp__secure *s, int fd, void *out, size_t size)
 }
 
 /* A notice of a blocked rank is next: 1 if all of it is here, and was taken. */
-static int take_blocked(const struct ddp__peers *peers, struct ddp__secure *s,
-			int fd, const struct ddp__frame *f)
+static int notice_take_blocked(const struct ddp__peers *peers,
+			       struct ddp__secure *s, int fd,
+			       const struct ddp__frame *f)
 {
 	char all[DDP__FRAME + DDP__TCP_NOTICE_MAX];
 	size_t size = DDP__FRAME + (size_t)f->size;
@@ -54,7 +55,7 @@ static int take_blocked(const struct ddp__peers *peers, struct ddp__secure *s,
 	if (f->size > DDP__TCP_NOTICE_MAX ||
 	    ddp__secure_peek(s, fd, all, size) != (ssize_t)size)
 		return 0;
-	take(s, fd, all, size);
+	frame_take(s, fd, all, size);
 	if (peers && peers->heard)
 		peers->heard(peers->owner, all + DDP__FRAME, (size_t)f->size);
 	return 1;
@@ -62,40 +63,40 @@ static int take_blocked(const struct ddp__peers *peers, struct ddp__secure *s,
 
 /* Reads all notices of a host; of those of waiting it keeps the last. peers: to
  * whom the others go, or NULL. */
-static void take_notices(struct ddp__tcp *t, int host,
+static void notices_take(struct ddp__tcp *t, int host,
 			 const struct ddp__peers *peers)
 {
 	struct ddp__secure *s = t->secure[host * t->links];
 	int fd = t->fd[host * t->links];
 	struct ddp__frame f;
 
-	while (is_next(s, fd, &f)) {
+	while (frame_is_next(s, fd, &f)) {
 		if (ddp__frame_is(&f, DDP__FRAME_WAITS)) {
-			take(s, fd, &f, sizeof(f));
+			frame_take(s, fd, &f, sizeof(f));
 			t->waits[host].call =
 				(struct ddp__tcp_call){f.call, f.number};
 		} else if (!ddp__frame_is(&f, DDP__FRAME_BLOCKED) ||
-			   !take_blocked(peers, s, fd, &f)) {
+			   !notice_take_blocked(peers, s, fd, &f)) {
 			break;
 		}
 	}
 }
 
-static void take_all_notices(struct ddp__tcp *t, const struct ddp__peers *peers)
+static void notices_take_all(struct ddp__tcp *t, const struct ddp__peers *peers)
 {
 	for (int h = 0; h < t->n; h++)
 		if (t->fd && t->fd[h * t->links] >= 0)
-			take_notices(t, h, peers);
+			notices_take(t, h, peers);
 }
 
 void ddp__tcp_take_notices(struct ddp__tcp *t)
 {
-	take_all_notices(t, t->peers);
+	notices_take_all(t, t->peers);
 }
 
 void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
 {
-	uint64_t last = made(t, 0), at = ++t->made % DDP__TCP_MADE;
+	uint64_t last = calls_made(t, 0), at = ++t->made % DDP__TCP_MADE;
 
 	if (t->made % DDP__TCP_NOTICES_EVERY == 0)
 		ddp__tcp_take_notices(t);
@@ -108,22 +109,22 @@ void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call)
 void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
 		    uint64_t size, const struct ddp__tcp *t)
 {
-	put(out, &(struct ddp__frame){
-			 .magic = FRAME_MAGIC,
-			 .kind = DDP__FRAME_DATA,
-			 .call = ddp__call_pack(call),
-			 .number = call->number,
-			 .size = size,
-			 .before = t ? t->digest : 0,
-			 .last = t ? made(t, 1) : 0});
+	frame_put(out, &(struct ddp__frame){.magic = FRAME_MAGIC,
+					    .kind = DDP__FRAME_DATA,
+					    .call = ddp__call_pack(call),
+					    .number = call->number,
+					    .size = size,
+					    .before = t ? t->digest : 0,
+					    .last = t ? calls_made(t, 1) : 0});
 }
 
 void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e)
 {
-	put(out, &(struct ddp__frame){.magic = FRAME_MAGIC,
-				      .kind = DDP__FRAME_ABORT,
-				      .number = (uint64_t)(int64_t)e->code,
-				      .size = strlen(e->text)});
+	frame_put(out,
+		  &(struct ddp__frame){.magic = FRAME_MAGIC,
+				       .kind = DDP__FRAME_ABORT,
+				       .number = (uint64_t)(int64_t)e->code,
+				       .size = strlen(e->text)});
 }
 
 void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
@@ -168,7 +169,7 @@ void ddp__tcp_close(struct ddp__tcp *t)
 {
 	/* closing a socket with unread input would take back an abort that is
 	 * on its way out */
-	take_all_notices(t, NULL);
+	notices_take_all(t, NULL);
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
 			close(t->fd[i]);
@@ -213,8 +214,7 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out)
 }
 
 /* Reads all of size bytes, or as many as come in time; returns how many. */
-static size_t read_for_a_while(struct ddp__secure *s, int fd, void *out,
-			       size_t size)
+static size_t frame_read(struct ddp__secure *s, int fd, void *out, size_t size)
 {
 	uint64_t end = clock_ns() + HEAR_MS * UINT64_C(1000000);
 	size_t have = 0;
@@ -225,7 +225,7 @@ static size_t read_for_a_while(struct ddp__secure *s, int fd, void *out,
 
 		if (!ddp__secure_has(s))
 			poll(&p, 1, 200);
-		n = take(s, fd, (char *)out + have, size - have);
+		n = frame_take(s, fd, (char *)out + have, size - have);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			break;
 		have += n > 0 ? (size_t)n : 0;
@@ -249,7 +249,7 @@ int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 	n = n < size ? n : size;
 	if (n)
 		memcpy(text, have, n);
-	n += read_for_a_while(s, fd, text + n, size - n);
+	n += frame_read(s, fd, text + n, size - n);
 	/* it comes from the network: no error may read as success */
 	code = (int)(int64_t)f.number;
 	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
@@ -259,15 +259,16 @@ int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e)
 {
 	struct ddp__frame f;
 
-	if (!is_next(s, fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
+	if (!frame_is_next(s, fd, &f) || !ddp__frame_is(&f, DDP__FRAME_ABORT))
 		return 0;
-	take(s, fd, &f, sizeof(f));
+	frame_take(s, fd, &f, sizeof(f));
 	return ddp__frame_read_abort(s, fd, (const unsigned char *)&f, "", 0,
 				     e);
 }
 
-static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,
-		  const struct ddp__call *mine, struct err *e)
+static int call_differs(struct ddp__tcp *t, int host,
+			const struct ddp__call *theirs,
+			const struct ddp__call *mine, struct err *e)
 {
 	char my_call[DDP__CALL_TEXT], their_call[DDP__CALL_TEXT];
 	char my_name[DDP__NAME_MAX], their_name[DDP__NAME_MAX];
@@ -282,8 +283,8 @@ static int differ(struct ddp__tcp *t, int host, const struct ddp__call *theirs,
 }
 
 /* My call of that number, where I still know it; else call. */
-static struct ddp__call mine_of(const struct ddp__tcp *t, uint64_t number,
-				const struct ddp__call *call)
+static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
+				  const struct ddp__call *call)
 {
 	struct ddp__call c = *call;
 
@@ -301,13 +302,14 @@ static struct ddp__call mine_of(const struct ddp__tcp *t, uint64_t number,
 
 /* A root does not wait for those who take, so hosts may have parted some calls
  * ago: two of them named themselves as root. */
-static int differ_before(struct ddp__tcp *t, const struct ddp__call *call,
-			 int host, const struct ddp__frame *f, struct err *e)
+static int call_differs_before(struct ddp__tcp *t, const struct ddp__call *call,
+			       int host, const struct ddp__frame *f,
+			       struct err *e)
 {
 	struct ddp__call theirs, mine;
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], my_name[DDP__NAME_MAX];
 
-	if (f->last == made(t, 1))
+	if (f->last == calls_made(t, 1))
 		return err_set(e, ERR_ARGUMENT,
 			       "%s and %s made different calls some time "
 			       "before %s: all ranks must make the same calls "
@@ -316,9 +318,9 @@ static int differ_before(struct ddp__tcp *t, const struct ddp__call *call,
 			       ddp__tcp_name(t, t->me, my_name),
 			       ddp__call_text(call, text));
 	ddp__call_unpack(&theirs, f->last, call->number - 1);
-	ddp__call_unpack(&mine, made(t, 1), call->number - 1);
+	ddp__call_unpack(&mine, calls_made(t, 1), call->number - 1);
 	theirs.group = mine.group = call->group;
-	return differ(t, host, &theirs, &mine, e);
+	return call_differs(t, host, &theirs, &mine, e);
 }
 
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
@@ -338,7 +340,7 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 			       ddp__tcp_name(t, host, name));
 	same = f.call == ddp__call_pack(call) && f.number == call->number;
 	if (same && f.before != t->digest)
-		return differ_before(t, call, host, &f, e);
+		return call_differs_before(t, call, host, &f, e);
 	if (same && f.size == size)
 		return 0;
 	if (same && call->count < FLIGHT_COUNT_MOST)
@@ -350,13 +352,13 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 			       (unsigned long long)f.size, size);
 	ddp__call_unpack(&theirs, f.call, f.number);
 	theirs.group = call->group;
-	mine = mine_of(t, f.number, call);
-	return differ(t, host, &theirs, &mine, e);
+	mine = call_mine(t, f.number, call);
+	return call_differs(t, host, &theirs, &mine, e);
 }
 
 /* Whether what host waits in, by its last notice, is the call of that number
  * here. A later one of its is none of mine yet. */
-static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
+static int waits_compare(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host, struct err *e)
 {
 	const struct ddp__tcp_call *w = &t->waits[host].call;
@@ -364,14 +366,14 @@ static int compare_waits(struct ddp__tcp *t, const struct ddp__call *call,
 
 	if (!w->word || w->number > call->number)
 		return 0;
-	mine = mine_of(t, w->number, call);
+	mine = call_mine(t, w->number, call);
 	if (mine.number != w->number || ddp__call_pack(&mine) == w->word)
 		return 0;
 	ddp__call_unpack(&theirs, w->word, w->number);
 	if (ddp__is_meeting(&mine) && theirs.kind == mine.kind)
 		return 0; /* another round of it */
 	theirs.group = call->group;
-	return differ(t, host, &theirs, &mine, e);
+	return call_differs(t, host, &theirs, &mine, e);
 }
 
 int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
@@ -388,8 +390,8 @@ int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
 		       ddp__call_text(call, text), name, at);
 }
 
-static int ended(struct ddp__tcp *t, const struct ddp__call *call, int host,
-		 int error, struct err *e)
+static int abort_ended(struct ddp__tcp *t, const struct ddp__call *call,
+		       int host, int error, struct err *e)
 {
 	char text[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
 	char how[DDP__BROKE_TEXT];
@@ -403,30 +405,30 @@ static int ended(struct ddp__tcp *t, const struct ddp__call *call, int host,
 }
 
 /* What host says beside its data: that it aborted, or waits in another call. */
-static int hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
-		struct err *e)
+static int host_hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
+		     struct err *e)
 {
 	int link = host * t->links, rc;
 
-	take_notices(t, host, t->peers);
-	rc = compare_waits(t, call, host, e);
+	notices_take(t, host, t->peers);
+	rc = waits_compare(t, call, host, e);
 	if (!rc)
 		rc = ddp__frame_hear_abort(t->secure[link], t->fd[link], e);
 	if (!rc && ddp__secure_is_broken(t->secure[link]))
-		rc = ended(t, call, host, EBADMSG, e);
+		rc = abort_ended(t, call, host, EBADMSG, e);
 	return rc;
 }
 
 /* Early for a later call is fine. */
-static int look_at(struct ddp__tcp *t, const struct ddp__call *call, int link,
-		   struct err *e)
+static int host_check(struct ddp__tcp *t, const struct ddp__call *call,
+		      int link, struct err *e)
 {
 	struct ddp__call other;
 	struct ddp__frame f;
 
-	if (!is_next(t->secure[link], t->fd[link], &f) ||
-	    !ddp__frame_is(&f, DDP__FRAME_DATA) ||
-	    f.number != call->number || f.call == ddp__call_pack(call))
+	if (!frame_is_next(t->secure[link], t->fd[link], &f) ||
+	    !ddp__frame_is(&f, DDP__FRAME_DATA) || f.number != call->number ||
+	    f.call == ddp__call_pack(call))
 		return 0;
 	/* a later round of the same meeting, which I am not in yet */
 	ddp__call_unpack(&other, f.call, f.number);
@@ -451,12 +453,12 @@ char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT])
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  int error, struct err *e)
 {
-	int rc = hear(t, call, host, e);
+	int rc = host_hear(t, call, host, e);
 
 	/* what it was called for may be what is wrong */
 	for (int i = 1; i < t->links && !rc; i++)
-		rc = look_at(t, call, host * t->links + i, e);
-	return rc ? rc : ended(t, call, host, error, e);
+		rc = host_check(t, call, host * t->links + i, e);
+	return rc ? rc : abort_ended(t, call, host, error, e);
 }
 
 int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
@@ -468,9 +470,9 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 	/* A host that closed may have done its part: who waits for it sees. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
-			rc = hear(t, call, h, e);
+			rc = host_hear(t, call, h, e);
 	for (int l = 0; l < t->n * t->links && !rc; l++)
 		if (t->fd[l] >= 0 && l % t->links && !awaited(arg, l))
-			rc = look_at(t, call, l, e);
+			rc = host_check(t, call, l, e);
 	return rc;
 }

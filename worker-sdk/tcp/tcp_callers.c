@@ -35,7 +35,7 @@ void ddp__callers_close(struct ddp__callers *c)
 }
 
 /* 1: go on listening to it; 0: it has not said all; < 0: hang up. */
-static int step(const struct ddp__callers *c, struct ddp__caller *k)
+static int caller_step(const struct ddp__callers *c, struct ddp__caller *k)
 {
 	struct ddp__link me;
 	int rc;
@@ -52,13 +52,13 @@ static int step(const struct ddp__callers *c, struct ddp__caller *k)
 	return rc ? rc : 1;
 }
 
-static void hear(struct ddp__callers *c, struct ddp__caller *k)
+static void caller_hear(struct ddp__callers *c, struct ddp__caller *k)
 {
 	int was_answered, rc;
 
 	do {
 		was_answered = k->answered;
-		rc = step(c, k);
+		rc = caller_step(c, k);
 	} while (rc > 0 && !was_answered);
 	if (rc == 0)
 		return;
@@ -70,7 +70,7 @@ static void hear(struct ddp__callers *c, struct ddp__caller *k)
 }
 
 /* Closes the gaps that those leave who are done with. */
-static void tidy(struct ddp__callers *c)
+static void callers_tidy(struct ddp__callers *c)
 {
 	int n = 0;
 
@@ -81,35 +81,35 @@ static void tidy(struct ddp__callers *c)
 }
 
 /* There is a place, or one that a silent caller had for long enough. */
-static int has_room(const struct ddp__callers *c)
+static int callers_have_room(const struct ddp__callers *c)
 {
 	return c->n < c->max || clock_ns() - c->list[0].since > HOLD_NS;
 }
 
-static void hang_up_on_oldest(struct ddp__callers *c)
+static void callers_drop_oldest(struct ddp__callers *c)
 {
 	close(c->list[0].fd);
 	c->list[0].fd = -1;
-	tidy(c);
+	callers_tidy(c);
 }
 
 void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l)
 {
 	for (int i = 0; i < c->n; i++)
-		hear(c, &c->list[i]);
-	tidy(c);
-	while (has_room(c)) {
+		caller_hear(c, &c->list[i]);
+	callers_tidy(c);
+	while (callers_have_room(c)) {
 		struct ddp__caller *k;
 		int fd = ddp__listen_accept(l);
 
 		if (fd < 0)
 			return;
 		if (c->n == c->max)
-			hang_up_on_oldest(c);
+			callers_drop_oldest(c);
 		k = &c->list[c->n++];
 		*k = (struct ddp__caller){.fd = fd, .since = clock_ns()};
-		hear(c, k); /* most have called by now */
-		tidy(c);
+		caller_hear(c, k); /* most have called by now */
+		callers_tidy(c);
 	}
 }
 
@@ -117,7 +117,7 @@ int ddp__callers_polls(const struct ddp__callers *c,
 		       const struct ddp__listener *l, struct pollfd *out,
 		       int max)
 {
-	int n = has_room(c) ? ddp__listen_polls(l, out, max) : 0;
+	int n = callers_have_room(c) ? ddp__listen_polls(l, out, max) : 0;
 
 	for (int i = 0; i < c->n && n < max; i++)
 		out[n++] = (struct pollfd){c->list[i].fd, POLLIN, 0};

@@ -18,8 +18,9 @@ static_assert(DDP__MAC == crypto_generichash_BYTES &&
 /* The first byte of what is signed: whose proof, or whose key, it is. */
 enum { CALLER, LISTENER, KEY_OF_CALLER, KEY_OF_LISTENER };
 
-static void mac(unsigned char out[DDP__MAC], unsigned char side,
-		const struct ddp__hello *h, const unsigned char key[DDP__KEY])
+static void hello_mac(unsigned char out[DDP__MAC], unsigned char side,
+		      const struct ddp__hello *h,
+		      const unsigned char key[DDP__KEY])
 {
 	crypto_generichash_state s;
 
@@ -34,16 +35,17 @@ static void mac(unsigned char out[DDP__MAC], unsigned char side,
 	sodium_memzero(&s, sizeof(s));
 }
 
-static int is_mac(const unsigned char *seen, unsigned char side,
-		  const struct ddp__hello *h, const unsigned char key[DDP__KEY])
+static int hello_is_mac(const unsigned char *seen, unsigned char side,
+			const struct ddp__hello *h,
+			const unsigned char key[DDP__KEY])
 {
 	unsigned char right[DDP__MAC];
 
-	mac(right, side, h, key);
+	hello_mac(right, side, h, key);
 	return !sodium_memcmp(seen, right, DDP__MAC);
 }
 
-static int say(int fd, const void *data, size_t n)
+static int hello_send(int fd, const void *data, size_t n)
 {
 	return send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n
 		       ? 0
@@ -51,7 +53,7 @@ static int say(int fd, const void *data, size_t n)
 }
 
 /* Reads until n bytes are there, and starts again with the next call. */
-static int hear(struct ddp__hello *h, int fd, size_t n)
+static int hello_recv(struct ddp__hello *h, int fd, size_t n)
 {
 	ssize_t r = recv(fd, h->in + h->got, n - h->got, MSG_DONTWAIT);
 
@@ -65,7 +67,7 @@ static int hear(struct ddp__hello *h, int fd, size_t n)
 	return r == 0 ? -EPIPE : 0;
 }
 
-static int new_nonce(unsigned char nonce[DDP__NONCE])
+static int hello_new_nonce(unsigned char nonce[DDP__NONCE])
 {
 	struct err e = ERR_INIT;
 
@@ -78,34 +80,35 @@ int ddp__hello_call(struct ddp__hello *h, int fd, const struct ddp__link *me)
 
 	memset(h, 0, sizeof(*h));
 	h->caller = *me;
-	if (new_nonce(h->nonces[CALLER]))
+	if (hello_new_nonce(h->nonces[CALLER]))
 		return -EPIPE;
 	memcpy(out, me, sizeof(*me));
 	memcpy(out + sizeof(*me), h->nonces[CALLER], DDP__NONCE);
-	return say(fd, out, sizeof(out));
+	return hello_send(fd, out, sizeof(out));
 }
 
 int ddp__hello_answered(struct ddp__hello *h, int fd,
 			const unsigned char key[DDP__KEY])
 {
 	unsigned char proof[DDP__MAC];
-	int rc = hear(h, fd, sizeof(h->in));
+	int rc = hello_recv(h, fd, sizeof(h->in));
 
 	if (rc <= 0)
 		return rc;
 	memcpy(&h->listener, h->in, sizeof(h->listener));
 	memcpy(h->nonces[LISTENER], h->in + sizeof(h->listener), DDP__NONCE);
 	if (!ddp__link_fits(&h->caller, &h->listener) ||
-	    !is_mac(h->in + sizeof(h->listener) + DDP__NONCE, LISTENER, h, key))
+	    !hello_is_mac(h->in + sizeof(h->listener) + DDP__NONCE, LISTENER, h,
+			  key))
 		return -EPROTO;
-	mac(proof, CALLER, h, key);
-	rc = say(fd, proof, sizeof(proof));
+	hello_mac(proof, CALLER, h, key);
+	rc = hello_send(fd, proof, sizeof(proof));
 	return rc ? rc : 1;
 }
 
 int ddp__hello_called(struct ddp__hello *h, int fd)
 {
-	int rc = hear(h, fd, sizeof(h->caller) + DDP__NONCE);
+	int rc = hello_recv(h, fd, sizeof(h->caller) + DDP__NONCE);
 
 	if (rc <= 0)
 		return rc;
@@ -120,30 +123,30 @@ int ddp__hello_answer(struct ddp__hello *h, int fd, const struct ddp__link *me,
 	unsigned char out[sizeof(h->in)];
 
 	h->listener = *me;
-	if (new_nonce(h->nonces[LISTENER]))
+	if (hello_new_nonce(h->nonces[LISTENER]))
 		return -EPIPE;
 	memcpy(out, me, sizeof(*me));
 	memcpy(out + sizeof(*me), h->nonces[LISTENER], DDP__NONCE);
-	mac(out + sizeof(*me) + DDP__NONCE, LISTENER, h, key);
-	return say(fd, out, sizeof(out));
+	hello_mac(out + sizeof(*me) + DDP__NONCE, LISTENER, h, key);
+	return hello_send(fd, out, sizeof(out));
 }
 
 int ddp__hello_proved(struct ddp__hello *h, int fd,
 		      const unsigned char key[DDP__KEY])
 {
-	int rc = hear(h, fd, DDP__MAC);
+	int rc = hello_recv(h, fd, DDP__MAC);
 
 	if (rc <= 0)
 		return rc;
-	return is_mac(h->in, CALLER, h, key) ? 1 : -EPROTO;
+	return hello_is_mac(h->in, CALLER, h, key) ? 1 : -EPROTO;
 }
 
 void ddp__hello_keys(const struct ddp__hello *h,
 		     const unsigned char key[DDP__KEY],
 		     unsigned char keys[2][DDP__KEY])
 {
-	mac(keys[CALLER], KEY_OF_CALLER, h, key);
-	mac(keys[LISTENER], KEY_OF_LISTENER, h, key);
+	hello_mac(keys[CALLER], KEY_OF_CALLER, h, key);
+	hello_mac(keys[LISTENER], KEY_OF_LISTENER, h, key);
 }
 
 int ddp__link_fits(const struct ddp__link *a, const struct ddp__link *b)

@@ -8,8 +8,8 @@
 #include "base/local_addrs.h"
 
 /* The wildcard of the family that the others will use. */
-static int be_anywhere(const struct endpoint *ep, struct sock_addr *a,
-		       struct err *e)
+static int listen_set_anywhere(const struct endpoint *ep, struct sock_addr *a,
+			       struct err *e)
 {
 	int n = sock_resolve(ep, a, 1, e);
 
@@ -31,7 +31,7 @@ int ddp__listen(struct ddp__listener *l, const char *addr, uint16_t *port,
 		return rc;
 	n = local_addrs_of(&ep, a, DDP__LISTEN_MAX, e);
 	if (n == 0)
-		n = be_anywhere(&ep, a, e);
+		n = listen_set_anywhere(&ep, a, e);
 	if (n < 0)
 		return n;
 	rc = sock_listen_all(a, n, l->fd, e);

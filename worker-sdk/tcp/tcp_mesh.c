@@ -52,7 +52,7 @@ struct mesh {
 };
 
 /* My end of a link. */
-static struct ddp__link end_of(const struct mesh *m, int link)
+static struct ddp__link mesh_end(const struct mesh *m, int link)
 {
 	struct ddp__link end = {
 		.round = m->setup->round,
@@ -69,20 +69,20 @@ static struct ddp__link end_of(const struct mesh *m, int link)
 
 /* A host after me says so, in this round. One that has more links than I have
  * is told my number of them, and tells me its own. */
-static int expects(void *owner, const struct ddp__link *caller,
-		   struct ddp__link *me)
+static int mesh_expects(void *owner, const struct ddp__link *caller,
+			struct ddp__link *me)
 {
 	const struct mesh *m = owner;
 
 	if (caller->from <= (uint32_t)m->setup->me ||
 	    caller->from >= (uint32_t)m->setup->n)
 		return 0;
-	*me = end_of(m, (int)caller->from * m->t->links);
+	*me = mesh_end(m, (int)caller->from * m->t->links);
 	me->link = caller->link;
 	return ddp__link_fits(me, caller);
 }
 
-static int check_rails(struct mesh *m, const struct ddp__link *h)
+static int mesh_check_rails(struct mesh *m, const struct ddp__link *h)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	char name[DDP__NAME_MAX];
@@ -96,7 +96,8 @@ static int check_rails(struct mesh *m, const struct ddp__link *h)
 		       h->links - 1, m->t->rails);
 }
 
-static int check_secure(struct mesh *m, const struct ddp__hello *h, int host)
+static int mesh_check_secure(struct mesh *m, const struct ddp__hello *h,
+			     int host)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	char name[DDP__NAME_MAX], me[DDP__NAME_MAX];
@@ -115,14 +116,14 @@ static int check_secure(struct mesh *m, const struct ddp__hello *h, int host)
 
 /* Of a connection that h has proved, to a host before me if is_caller. Takes
  * fd over, unless it fails. */
-static int keep(struct mesh *m, int link, int fd, const struct ddp__hello *h,
-		int is_caller)
+static int mesh_keep(struct mesh *m, int link, int fd,
+		     const struct ddp__hello *h, int is_caller)
 {
 	int one = 1, host = link / m->t->links;
-	int rc = check_rails(m, is_caller ? &h->listener : &h->caller);
+	int rc = mesh_check_rails(m, is_caller ? &h->listener : &h->caller);
 
 	if (!rc)
-		rc = check_secure(m, h, host);
+		rc = mesh_check_secure(m, h, host);
 	if (!rc && ddp__secure_new(&m->t->secure[link], h, is_caller,
 				   m->setup->key))
 		rc = err_set(m->e, -ENOMEM, "ddp_init: no memory");
@@ -134,7 +135,7 @@ static int keep(struct mesh *m, int link, int fd, const struct ddp__hello *h,
 	return 0;
 }
 
-static int unreachable(struct mesh *m, int host, const char *why)
+static int mesh_unreachable(struct mesh *m, int host, const char *why)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	const struct ddp__tcp_site *site = &m->setup->sites[host];
@@ -152,7 +153,7 @@ static int unreachable(struct mesh *m, int host, const char *why)
 
 /* Starts a connection to a host before me, at the next of its addresses. error:
  * why the one before failed. */
-static int call_host(struct mesh *m, int link, int error)
+static int mesh_call(struct mesh *m, int link, int error)
 {
 	struct link_try *l = &m->tries[link];
 	const struct addresses *w = &m->where[link / m->t->links];
@@ -173,10 +174,10 @@ static int call_host(struct mesh *m, int link, int error)
 		if (fd >= 0)
 			close(fd);
 	}
-	return unreachable(m, link / m->t->links, strerror(error));
+	return mesh_unreachable(m, link / m->t->links, strerror(error));
 }
 
-static int call_all(struct mesh *m)
+static int mesh_call_all(struct mesh *m)
 {
 	int rc = 0;
 
@@ -185,17 +186,17 @@ static int call_all(struct mesh *m)
 				  m->where[host].a, ADDRESSES_MAX, m->e);
 		m->where[host].n = rc;
 		for (int i = 0; i < m->t->links && rc >= 0; i++)
-			rc = call_host(m, host * m->t->links + i,
+			rc = mesh_call(m, host * m->t->links + i,
 				       EADDRNOTAVAIL);
 	}
 	return rc < 0 ? rc : 0;
 }
 
 /* The address was there, or refused. */
-static int on_connected(struct mesh *m, int link)
+static int mesh_on_connected(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
-	struct ddp__link me = end_of(m, link);
+	struct ddp__link me = mesh_end(m, link);
 	socklen_t size = sizeof(int);
 	int error = 0;
 
@@ -207,10 +208,10 @@ static int on_connected(struct mesh *m, int link)
 		return 0;
 	close(l->fd);
 	l->fd = -1;
-	return call_host(m, link, error);
+	return mesh_call(m, link, error);
 }
 
-static int hung_up(struct mesh *m, int link)
+static int mesh_hung_up(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
 	const struct ddp__peers *p = m->setup->peers;
@@ -221,52 +222,52 @@ static int hung_up(struct mesh *m, int link)
 	l->fd = -1;
 	if (++l->tries < TRIES_MAX) {
 		l->next = 0;
-		return call_host(m, link, EPIPE);
+		return mesh_call(m, link, EPIPE);
 	}
 	snprintf(seen, sizeof(seen), "ddp_init: %s closed its connection",
 		 p->name(p->owner, rank, name));
 	return p->fate(p->owner, rank, seen, m->e);
 }
 
-static int on_called(struct mesh *m, int link)
+static int mesh_on_called(struct mesh *m, int link)
 {
 	struct link_try *l = &m->tries[link];
 	int rc;
 
 	if (l->connecting)
-		return on_connected(m, link);
+		return mesh_on_connected(m, link);
 	rc = ddp__hello_answered(&l->hello, l->fd, m->setup->key);
 	if (rc == -EPROTO)
-		return unreachable(m, link / m->t->links,
-				   "another program listens there");
+		return mesh_unreachable(m, link / m->t->links,
+					"another program listens there");
 	if (rc < 0)
-		return hung_up(m, link);
+		return mesh_hung_up(m, link);
 	if (!rc)
 		return 0;
-	rc = keep(m, link, l->fd, &l->hello, 1);
+	rc = mesh_keep(m, link, l->fd, &l->hello, 1);
 	if (!rc)
 		l->fd = -1;
 	return rc;
 }
 
-static void came(void *owner, const struct ddp__hello *h, int fd)
+static void mesh_came(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct mesh *m = owner;
 	int link = (int)h->caller.from * m->t->links + h->caller.link;
 
 	if (!m->rc)
-		m->rc = check_rails(m, &h->caller);
+		m->rc = mesh_check_rails(m, &h->caller);
 	if (m->rc || h->caller.link >= m->t->links || m->t->fd[link] >= 0) {
 		close(fd);
 		return;
 	}
-	m->rc = keep(m, link, fd, h, 0);
+	m->rc = mesh_keep(m, link, fd, h, 0);
 	if (m->rc)
 		close(fd);
 }
 
 /* The first host from this one on of which a connection is missing, or n. */
-static int missing_from(const struct mesh *m, int host)
+static int mesh_missing(const struct mesh *m, int host)
 {
 	for (int l = host * m->t->links; l < m->setup->n * m->t->links; l++)
 		if (m->t->fd[l] < 0 && l / m->t->links != m->setup->me)
@@ -275,32 +276,31 @@ static int missing_from(const struct mesh *m, int host)
 }
 
 /* What a host said before it went lies here by now. */
-static int has_come(struct mesh *m, int host)
+static int mesh_has_come(struct mesh *m, int host)
 {
 	ddp__callers_serve(&m->callers, &m->setup->listener);
-	return missing_from(m, host) != host;
+	return mesh_missing(m, host) != host;
 }
 
 /* Someone has not come for a while: did it end? */
-static int look(struct mesh *m)
+static int mesh_check(struct mesh *m)
 {
 	const struct ddp__peers *p = m->setup->peers;
 	int rc = 0;
 
-	for (int h = missing_from(m, 0); h < m->setup->n && !rc;
-	     h = missing_from(m, h + 1)) {
+	for (int h = mesh_missing(m, 0); h < m->setup->n && !rc;
+	     h = mesh_missing(m, h + 1)) {
 		rc = p->fate(p->owner, m->setup->sites[h].leader, NULL, m->e);
-		if (rc && has_come(m, h))
+		if (rc && mesh_has_come(m, h))
 			rc = m->rc;
 	}
 	return rc;
 }
 
-static int timed_out(struct mesh *m, uint64_t waited)
+static int mesh_timed_out(struct mesh *m, uint64_t waited)
 {
 	const struct ddp__peers *p = m->setup->peers;
-	const struct ddp__tcp_site *site =
-		&m->setup->sites[missing_from(m, 0)];
+	const struct ddp__tcp_site *site = &m->setup->sites[mesh_missing(m, 0)];
 	char name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 
 	return err_set(m->e, ERR_TIMEOUT,
@@ -310,7 +310,7 @@ static int timed_out(struct mesh *m, uint64_t waited)
 }
 
 /* Waits for what is there to do, and does it. */
-static int turn(struct mesh *m, struct pollfd *polls)
+static int mesh_turn(struct mesh *m, struct pollfd *polls)
 {
 	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
 
@@ -324,34 +324,34 @@ static int turn(struct mesh *m, struct pollfd *polls)
 		return 0;
 	for (int i = 0; i < calls && !rc; i++)
 		if (polls[i].revents)
-			rc = on_called(m, i);
+			rc = mesh_on_called(m, i);
 	if (!rc)
 		ddp__callers_serve(&m->callers, &m->setup->listener);
 	return rc ? rc : m->rc;
 }
 
-static int meet_all(struct mesh *m, struct pollfd *polls)
+static int mesh_meet(struct mesh *m, struct pollfd *polls)
 {
 	uint64_t start = clock_ns(), looked = start;
-	int rc = call_all(m);
+	int rc = mesh_call_all(m);
 
 	while (m->missing && !rc) {
 		uint64_t now;
 
-		rc = turn(m, polls);
+		rc = mesh_turn(m, polls);
 		now = clock_ns();
 		if (!rc && m->missing && m->setup->timeout_ms >= 0 &&
 		    now - start > (uint64_t)m->setup->timeout_ms * 1000000u)
-			rc = timed_out(m, now - start);
+			rc = mesh_timed_out(m, now - start);
 		if (!rc && m->missing && now - looked > LOOK_MS * 1000000u) {
 			looked = now;
-			rc = look(m);
+			rc = mesh_check(m);
 		}
 	}
 	return rc;
 }
 
-static int rails_wanted(const struct ddp__tcp_setup *setup, struct err *e)
+static int mesh_rails(const struct ddp__tcp_setup *setup, struct err *e)
 {
 	const char *text = getenv("DDP_TCP_SOCKETS");
 	char *end;
@@ -368,7 +368,7 @@ static int rails_wanted(const struct ddp__tcp_setup *setup, struct err *e)
 }
 
 /* Those who are expected find a place beside any strangers. */
-static int await_callers(struct mesh *m)
+static int mesh_await_callers(struct mesh *m)
 {
 	int hosts = m->setup->n - 1 - m->setup->me;
 
@@ -377,12 +377,12 @@ static int await_callers(struct mesh *m)
 		return err_set(m->e, -ENOMEM, "ddp_init: no memory");
 	m->callers.key = m->setup->key;
 	m->callers.owner = m;
-	m->callers.expects = expects;
-	m->callers.came = came;
+	m->callers.expects = mesh_expects;
+	m->callers.came = mesh_came;
 	return 0;
 }
 
-static int start(struct mesh *m)
+static int mesh_start(struct mesh *m)
 {
 	const struct ddp__tcp_setup *setup = m->setup;
 	struct ddp__tcp *t = m->t;
@@ -390,7 +390,7 @@ static int start(struct mesh *m)
 	int secure = ddp__secure_wanted(m->e);
 
 	memset(t, 0, sizeof(*t));
-	t->rails = rails_wanted(setup, m->e);
+	t->rails = mesh_rails(setup, m->e);
 	if (secure < 0 || t->rails < 0)
 		return secure < 0 ? secure : t->rails;
 	m->secure = (uint32_t)secure;
@@ -424,21 +424,21 @@ static int start(struct mesh *m)
 		t->before[i + 1] = t->before[i] + t->ranks[i];
 	}
 	m->missing = (int)(links - (size_t)t->links);
-	return await_callers(m);
+	return mesh_await_callers(m);
 }
 
 int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 		     struct err *e)
 {
 	struct mesh m = {.setup = setup, .t = t, .e = e};
-	int rc = start(&m), links = t->n * t->links;
+	int rc = mesh_start(&m), links = t->n * t->links;
 	struct pollfd *polls = NULL;
 
 	if (rc)
 		goto out;
 	polls = calloc((size_t)(links + m.callers.max + DDP__LISTEN_MAX),
 		       sizeof(*polls));
-	rc = polls ? meet_all(&m, polls)
+	rc = polls ? mesh_meet(&m, polls)
 		   : err_set(e, -ENOMEM, "ddp_init: no memory");
 	for (int i = 0; i < links; i++)
 		if (m.tries[i].fd >= 0)

@@ -46,7 +46,7 @@ int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 			  : err_set(e, -ENOMEM, "no memory for %zu ranks", n);
 }
 
-static void forget(struct ddp__tcp_msg *m)
+static void msg_unlink(struct ddp__tcp_msg *m)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 
@@ -64,14 +64,14 @@ void ddp__tcp_p2p_close(struct ddp__tcp_p2p *p)
 	if (!p->peers)
 		return;
 	while (p->active)
-		forget(p->active);
+		msg_unlink(p->active);
 	ddp__pairs_close(p);
 	ddp__listen_close(&p->listener);
 	free(p->where);
 	memset(p, 0, sizeof(*p));
 }
 
-static int is_torn(const struct ddp__pair *pair)
+static int pair_is_torn(const struct ddp__pair *pair)
 {
 	const struct ddp__tcp_msg *out = pair->out;
 
@@ -94,17 +94,17 @@ void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e)
 
 		if (pair->state != DDP__PAIR_READY)
 			continue;
-		if (!is_torn(pair))
+		if (!pair_is_torn(pair))
 			ddp__secure_post(pair->secure, pair->fd, iov, 2);
 		shutdown(pair->fd, SHUT_WR);
 	}
 	while (p->active)
-		forget(p->active);
+		msg_unlink(p->active);
 }
 
-static void prepare(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
-		    const struct ddp__call *call, void *buf, size_t size,
-		    int peer)
+static void msg_prepare(struct ddp__tcp_msg *m, struct ddp__tcp_p2p *p,
+			const struct ddp__call *call, void *buf, size_t size,
+			int peer)
 {
 	memset(m, 0, sizeof(*m));
 	m->p = p;
@@ -119,7 +119,7 @@ void ddp__tcp_send(void *msg, void *p2p, const struct ddp__call *call,
 {
 	struct ddp__tcp_msg *m = msg;
 
-	prepare(m, p2p, call, (void *)buf, size, peer);
+	msg_prepare(m, p2p, call, (void *)buf, size, peer);
 	ddp__frame_put(m->frame, call, size, NULL);
 }
 
@@ -128,12 +128,12 @@ void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 {
 	struct ddp__tcp_msg *m = msg;
 
-	prepare(m, p2p, call, buf, size, peer);
+	msg_prepare(m, p2p, call, buf, size, peer);
 	m->receives = 1;
 }
 
 /* Mine is the next of this pair and direction, or it is not my turn. */
-static int take_turn(struct ddp__tcp_msg *m)
+static int msg_take_turn(struct ddp__tcp_msg *m)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct ddp__tcp_msg **mine = m->receives ? &pair->in : &pair->out;
@@ -152,7 +152,7 @@ static int take_turn(struct ddp__tcp_msg *m)
 	return 1;
 }
 
-static int lost(struct ddp__tcp_msg *m, int error, struct err *e)
+static int msg_lost(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], seen[384];
@@ -173,7 +173,7 @@ static int lost(struct ddp__tcp_msg *m, int error, struct err *e)
 }
 
 /* What lies before me on the socket is a message for this receive. */
-static int check(struct ddp__tcp_msg *m, struct err *e)
+static int msg_check_frame(struct ddp__tcp_msg *m, struct err *e)
 {
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT], name[DDP__NAME_MAX];
 	struct ddp__call other;
@@ -201,7 +201,7 @@ static int check(struct ddp__tcp_msg *m, struct err *e)
 }
 
 /* The rest of m, from its frame on. */
-static int rest(struct ddp__tcp_msg *m, struct iovec iov[2])
+static int msg_rest(struct ddp__tcp_msg *m, struct iovec iov[2])
 {
 	size_t at = m->moved < DDP__FRAME ? 0 : m->moved - DDP__FRAME;
 	size_t left = m->size - at;
@@ -216,39 +216,41 @@ static int rest(struct ddp__tcp_msg *m, struct iovec iov[2])
 	return n;
 }
 
-static long push(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
-		 struct err *e)
+static long msg_push(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
+		     struct err *e)
 {
 	struct iovec iov[2];
 	struct pollfd gone = {pair->fd, POLLRDHUP, 0};
-	ssize_t n = ddp__secure_send(pair->secure, pair->fd, iov, rest(m, iov));
+	ssize_t n =
+		ddp__secure_send(pair->secure, pair->fd, iov, msg_rest(m, iov));
 
 	if (n >= 0)
 		return n;
 	if (errno != EAGAIN && errno != EINTR)
-		return lost(m, errno, e);
+		return msg_lost(m, errno, e);
 	/* who takes no more says so by closing its half */
-	return poll(&gone, 1, 0) > 0 ? lost(m, 0, e) : 0;
+	return poll(&gone, 1, 0) > 0 ? msg_lost(m, 0, e) : 0;
 }
 
-static long pull(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
-		 struct err *e)
+static long msg_pull(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
+		     struct err *e)
 {
 	struct iovec iov[2];
 	size_t have;
-	ssize_t n = ddp__secure_recv(pair->secure, pair->fd, iov, rest(m, iov));
+	ssize_t n =
+		ddp__secure_recv(pair->secure, pair->fd, iov, msg_rest(m, iov));
 	int rc = 0;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
-		return lost(m, n ? errno : 0, e);
+		return msg_lost(m, n ? errno : 0, e);
 	have = m->moved + (size_t)n;
 	if (m->moved < DDP__FRAME && have >= DDP__FRAME) {
 		rc = ddp__frame_read_abort(pair->secure, pair->fd, m->frame,
 					   m->buf, have - DDP__FRAME, e);
 		if (!rc)
-			rc = check(m, e);
+			rc = msg_check_frame(m, e);
 	}
 	return rc ? rc : n;
 }
@@ -265,18 +267,19 @@ int ddp__tcp_msg_advance(void *msg, struct err *e)
 		return err_set(e, ERR_ABORTED,
 			       "the connections between hosts were closed "
 			       "after an earlier error");
-	if (!take_turn(m))
+	if (!msg_take_turn(m))
 		return 0;
 	rc = ddp__pair_ready(m, e);
 	if (rc > 0) {
 		do {
-			n = m->receives ? pull(m, pair, e) : push(m, pair, e);
+			n = m->receives ? msg_pull(m, pair, e)
+					: msg_push(m, pair, e);
 			m->moved += n > 0 ? (size_t)n : 0;
 		} while (n > 0 && m->moved < DDP__FRAME + m->size);
 		rc = n < 0 ? (int)n : n > 0;
 	}
 	if (rc)
-		forget(m);
+		msg_unlink(m);
 	else
 		ddp__pairs_serve(p);
 	return rc;
@@ -306,7 +309,7 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 
 /* What a rank said before it went lies here by now, and may be the last of what
  * it proves itself by. */
-static int has_come(struct ddp__tcp_msg *m)
+static int msg_has_come(struct ddp__tcp_msg *m)
 {
 	ddp__pairs_serve(m->p);
 	return m->p->pairs[m->peer].state == DDP__PAIR_READY ||
@@ -330,7 +333,7 @@ int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 	/* Of a rank with which there is a connection the kernel tells. */
 	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
-		return has_come(m) ? 0 : rc;
+		return msg_has_come(m) ? 0 : rc;
 	if (p->timeout_ms < 0 || waited_ns < (uint64_t)p->timeout_ms * 1000000u)
 		return 0;
 	return err_set(e, ERR_TIMEOUT, "%s: %s %s at %s for %.1f s%s",
@@ -374,6 +377,6 @@ int ddp__tcp_msg_run(void *msg, struct err *e)
 			rc = ddp__tcp_msg_advance(m, e);
 	}
 	if (rc < 0)
-		forget(m);
+		msg_unlink(m);
 	return rc < 0 ? rc : 0;
 }

@@ -29,7 +29,7 @@ char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out)
 }
 
 /* My end of the connection with a rank. */
-static struct ddp__link end_of(const struct ddp__tcp_p2p *p, int rank)
+static struct ddp__link pair_end(const struct ddp__tcp_p2p *p, int rank)
 {
 	return (struct ddp__link){.magic = {'d', 'd', 'p', 'p', '2', 'p', '_',
 					    '3'},
@@ -40,8 +40,8 @@ static struct ddp__link end_of(const struct ddp__tcp_p2p *p, int rank)
 }
 
 /* 0 or -ENOMEM. */
-static int ready(struct ddp__tcp_p2p *p, int rank, int fd,
-		 const struct ddp__hello *h)
+static int pair_set_ready(struct ddp__tcp_p2p *p, int rank, int fd,
+			  const struct ddp__hello *h)
 {
 	struct ddp__pair *pair = &p->pairs[rank];
 	int one = 1, rc;
@@ -58,25 +58,25 @@ static int ready(struct ddp__tcp_p2p *p, int rank, int fd,
 }
 
 /* A lower rank says so, with which there is no connection yet. */
-static int expects(void *owner, const struct ddp__link *caller,
-		   struct ddp__link *me)
+static int pair_expects(void *owner, const struct ddp__link *caller,
+			struct ddp__link *me)
 {
 	const struct ddp__tcp_p2p *p = owner;
 
 	if (caller->from >= (uint32_t)p->me || p->pairs[caller->from].fd >= 0)
 		return 0;
-	*me = end_of(p, (int)caller->from);
+	*me = pair_end(p, (int)caller->from);
 	return ddp__link_fits(me, caller);
 }
 
-static void came(void *owner, const struct ddp__hello *h, int fd)
+static void pair_came(void *owner, const struct ddp__hello *h, int fd)
 {
 	struct ddp__tcp_p2p *p = owner;
 	int rank = (int)h->caller.from;
 
 	if (p->pairs[rank].fd < 0 && !ddp__secure_agree(h))
 		p->pairs[rank].state = DDP__PAIR_DIFFERS;
-	else if (p->pairs[rank].fd < 0 && !ready(p, rank, fd, h))
+	else if (p->pairs[rank].fd < 0 && !pair_set_ready(p, rank, fd, h))
 		return;
 	close(fd);
 }
@@ -91,8 +91,8 @@ int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e)
 	}
 	p->callers.key = p->key;
 	p->callers.owner = p;
-	p->callers.expects = expects;
-	p->callers.came = came;
+	p->callers.expects = pair_expects;
+	p->callers.came = pair_came;
 	for (int i = 0; i < p->n; i++)
 		p->pairs[i].fd = -1;
 	return 0;
@@ -111,7 +111,8 @@ void ddp__pairs_close(struct ddp__tcp_p2p *p)
 }
 
 /* It was there in ddp_init: it is gone, or something came between us. */
-static int unreachable(struct ddp__tcp_msg *m, const char *why, struct err *e)
+static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
+			    struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 	char seen[768];
@@ -127,7 +128,7 @@ static int unreachable(struct ddp__tcp_msg *m, const char *why, struct err *e)
 }
 
 /* At the next address; error: why the one before failed. */
-static int call(struct ddp__tcp_msg *m, int error, struct err *e)
+static int pair_call(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct ddp__greeting *g = pair->greeting;
@@ -148,10 +149,10 @@ static int call(struct ddp__tcp_msg *m, int error, struct err *e)
 		if (fd >= 0)
 			close(fd);
 	}
-	return unreachable(m, strerror(error), e);
+	return pair_unreachable(m, strerror(error), e);
 }
 
-static int begin_call(struct ddp__tcp_msg *m, struct err *e)
+static int pair_begin_call(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__greeting *g = calloc(1, sizeof(*g));
 
@@ -159,14 +160,14 @@ static int begin_call(struct ddp__tcp_msg *m, struct err *e)
 		return err_set(e, -ENOMEM, "no memory for a connection");
 	m->p->pairs[m->peer].greeting = g;
 	g->n = sock_resolve(&m->p->where[m->peer], g->a, DDP__ADDRESSES_MAX, e);
-	return g->n < 0 ? g->n : call(m, EADDRNOTAVAIL, e);
+	return g->n < 0 ? g->n : pair_call(m, EADDRNOTAVAIL, e);
 }
 
-static int on_connected(struct ddp__tcp_msg *m, struct err *e)
+static int pair_on_connected(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct pollfd poll_it = {pair->fd, POLLOUT, 0};
-	struct ddp__link me = end_of(m->p, m->peer);
+	struct ddp__link me = pair_end(m->p, m->peer);
 	socklen_t size = sizeof(int);
 	int error = 0;
 
@@ -181,11 +182,11 @@ static int on_connected(struct ddp__tcp_msg *m, struct err *e)
 	}
 	close(pair->fd);
 	pair->fd = -1;
-	return call(m, error, e);
+	return pair_call(m, error, e);
 }
 
 /* One of us encrypts. */
-static int differs(const struct ddp__tcp_msg *m, struct err *e)
+static int pair_differs(const struct ddp__tcp_msg *m, struct err *e)
 {
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], me[DDP__NAME_MAX];
 	const struct ddp__tcp_p2p *p = m->p;
@@ -198,19 +199,19 @@ static int differs(const struct ddp__tcp_msg *m, struct err *e)
 		       ddp__tcp_p2p_name(p, p->me, me), !!p->secure);
 }
 
-static int on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
-		     struct err *e)
+static int pair_on_proved(struct ddp__tcp_msg *m, const struct ddp__hello *h,
+			  struct err *e)
 {
 	struct ddp__tcp_p2p *p = m->p;
 
 	if (!ddp__secure_agree(h))
-		return differs(m, e);
-	if (ready(p, m->peer, p->pairs[m->peer].fd, h))
+		return pair_differs(m, e);
+	if (pair_set_ready(p, m->peer, p->pairs[m->peer].fd, h))
 		return err_set(e, -ENOMEM, "no memory for a connection");
 	return 1;
 }
 
-static int on_answer(struct ddp__tcp_msg *m, struct err *e)
+static int pair_on_answer(struct ddp__tcp_msg *m, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
 	struct ddp__greeting *g = pair->greeting;
@@ -219,15 +220,15 @@ static int on_answer(struct ddp__tcp_msg *m, struct err *e)
 	if (!rc)
 		return 0;
 	if (rc == -EPROTO)
-		return unreachable(m, "another program listens there", e);
+		return pair_unreachable(m, "another program listens there", e);
 	if (rc > 0)
-		return on_proved(m, &g->hello, e);
+		return pair_on_proved(m, &g->hello, e);
 	close(pair->fd);
 	pair->fd = -1;
 	if (++g->tries == TRIES_MAX)
-		return unreachable(m, "it closed the connection", e);
+		return pair_unreachable(m, "it closed the connection", e);
 	g->next = 0;
-	return call(m, EPIPE, e);
+	return pair_call(m, EPIPE, e);
 }
 
 void ddp__pairs_serve(struct ddp__tcp_p2p *p)
@@ -242,13 +243,13 @@ int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e)
 
 	switch (pair->state) {
 	case DDP__PAIR_NONE:
-		return m->peer < m->p->me ? 0 : begin_call(m, e);
+		return m->peer < m->p->me ? 0 : pair_begin_call(m, e);
 	case DDP__PAIR_CONNECTING:
-		return on_connected(m, e);
+		return pair_on_connected(m, e);
 	case DDP__PAIR_GREETED:
-		return on_answer(m, e);
+		return pair_on_answer(m, e);
 	case DDP__PAIR_DIFFERS:
-		return differs(m, e);
+		return pair_differs(m, e);
 	default:
 		return 1;
 	}

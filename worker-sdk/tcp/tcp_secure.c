@@ -114,19 +114,19 @@ void ddp__secure_free(struct ddp__secure *s)
 
 /* ---- records ---- */
 
-static void next_nonce(struct way *w, unsigned char nonce[NONCE])
+static void way_next_nonce(struct way *w, unsigned char nonce[NONCE])
 {
 	memset(nonce, 0, NONCE);
 	memcpy(nonce, &w->count, sizeof(w->count));
 	w->count++;
 }
 
-static void seal(struct ddp__secure *s, const void *text, uint32_t n)
+static void secure_seal(struct ddp__secure *s, const void *text, uint32_t n)
 {
 	struct way *w = &s->out;
 	unsigned char nonce[NONCE], *to = w->record + HEADER;
 
-	next_nonce(w, nonce);
+	way_next_nonce(w, nonce);
 	memcpy(w->record, &n, HEADER);
 	if (s->is_aes)
 		crypto_aead_aes256gcm_encrypt_afternm(
@@ -142,7 +142,7 @@ static void seal(struct ddp__secure *s, const void *text, uint32_t n)
 }
 
 /* The record that has come whole, into to. */
-static int open_into(struct ddp__secure *s, void *to)
+static int secure_open(struct ddp__secure *s, void *to)
 {
 	struct way *w = &s->in;
 	unsigned char nonce[NONCE];
@@ -150,7 +150,7 @@ static int open_into(struct ddp__secure *s, void *to)
 	size_t n = w->size - HEADER;
 	int rc;
 
-	next_nonce(w, nonce);
+	way_next_nonce(w, nonce);
 	rc = s->is_aes ? crypto_aead_aes256gcm_decrypt_afternm(
 				 to, NULL, NULL, from, n, w->record, HEADER,
 				 nonce, &w->aes)
@@ -164,7 +164,7 @@ static int open_into(struct ddp__secure *s, void *to)
 /* ---- sending ---- */
 
 /* What is left of the record in hand. 0: none of it is; -1 and errno. */
-static int flush(struct way *w, int fd)
+static int secure_flush(struct way *w, int fd)
 {
 	while (w->at < w->size) {
 		ssize_t n = send(fd, w->record + w->at, w->size - w->at,
@@ -180,8 +180,8 @@ static int flush(struct way *w, int fd)
 
 /* The text from `skip` on, of a record: in place, or gathered where the record
  * will be. Its length; 0: there is no more. */
-static size_t gather(struct ddp__secure *s, const struct iovec *iov, int n,
-		     size_t skip, const void **text)
+static size_t secure_gather(struct ddp__secure *s, const struct iovec *iov,
+			    int n, size_t skip, const void **text)
 {
 	unsigned char *to = s->out.record + HEADER;
 	size_t have = 0;
@@ -218,14 +218,14 @@ ssize_t ddp__secure_send(struct ddp__secure *s, int fd, const struct iovec *iov,
 	if (!s)
 		return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	for (;;) {
-		if (flush(&s->out, fd))
+		if (secure_flush(&s->out, fd))
 			return done ? (ssize_t)done : -1;
 		done += s->out.text;
 		s->out.text = 0;
-		size = gather(s, iov, n, done, &text);
+		size = secure_gather(s, iov, n, done, &text);
 		if (!size)
 			return (ssize_t)done;
-		seal(s, text, (uint32_t)size);
+		secure_seal(s, text, (uint32_t)size);
 	}
 }
 
@@ -239,12 +239,12 @@ void ddp__secure_post(struct ddp__secure *s, int fd, const struct iovec *iov,
 		(void)!ddp__secure_send(s, fd, iov, n);
 		return;
 	}
-	if (flush(&s->out, fd))
+	if (secure_flush(&s->out, fd))
 		return; /* one that waits is enough */
-	size = gather(s, iov, n, 0, &text);
-	seal(s, text, (uint32_t)size);
+	size = secure_gather(s, iov, n, 0, &text);
+	secure_seal(s, text, (uint32_t)size);
 	s->out.text = 0;
-	(void)!flush(&s->out, fd);
+	(void)!secure_flush(&s->out, fd);
 }
 
 int ddp__secure_is_torn(const struct ddp__secure *s)
@@ -255,7 +255,7 @@ int ddp__secure_is_torn(const struct ddp__secure *s)
 /* ---- receiving ---- */
 
 /* Reads on until w->at is end: 1; 0: the connection has ended; -1 and errno. */
-static int read_to(struct way *w, int fd, size_t end)
+static int secure_read_to(struct way *w, int fd, size_t end)
 {
 	while (w->at < end) {
 		ssize_t n = recv(fd, w->record + w->at, end - w->at,
@@ -269,11 +269,11 @@ static int read_to(struct way *w, int fd, size_t end)
 }
 
 /* A whole record is in hand: 1; else as read_to. */
-static int read_record(struct ddp__secure *s, int fd)
+static int secure_read_record(struct ddp__secure *s, int fd)
 {
 	struct way *w = &s->in;
 	uint32_t n;
-	int rc = read_to(w, fd, HEADER);
+	int rc = secure_read_to(w, fd, HEADER);
 
 	if (rc <= 0)
 		return rc;
@@ -284,21 +284,21 @@ static int read_record(struct ddp__secure *s, int fd)
 		return -1;
 	}
 	w->size = HEADER + n + TAG;
-	return read_to(w, fd, w->size);
+	return secure_read_to(w, fd, w->size);
 }
 
 /* There is text in hand: 1; else as read_to. */
-static int have_text(struct ddp__secure *s, int fd)
+static int secure_have_text(struct ddp__secure *s, int fd)
 {
 	struct way *w = &s->in;
 	int rc;
 
 	if (w->text)
 		return 1;
-	rc = read_record(s, fd);
+	rc = secure_read_record(s, fd);
 	if (rc <= 0)
 		return rc;
-	if (open_into(s, w->record + HEADER)) {
+	if (secure_open(s, w->record + HEADER)) {
 		errno = EBADMSG;
 		return -1;
 	}
@@ -306,19 +306,19 @@ static int have_text(struct ddp__secure *s, int fd)
 	return 1;
 }
 
-static const unsigned char *text_of(const struct way *w)
+static const unsigned char *secure_text(const struct way *w)
 {
 	return w->record + w->size - TAG - w->text;
 }
 
-static void take(struct way *w, size_t n)
+static void secure_take(struct way *w, size_t n)
 {
 	w->text -= n;
 	if (!w->text)
 		w->at = w->size = 0;
 }
 
-static size_t copy_out(struct way *w, const struct iovec *iov, int n)
+static size_t secure_copy_out(struct way *w, const struct iovec *iov, int n)
 {
 	size_t done = 0;
 
@@ -326,28 +326,29 @@ static size_t copy_out(struct way *w, const struct iovec *iov, int n)
 		size_t part = iov[i].iov_len < w->text ? iov[i].iov_len
 						       : w->text;
 
-		memcpy(iov[i].iov_base, text_of(w), part);
-		take(w, part);
+		memcpy(iov[i].iov_base, secure_text(w), part);
+		secure_take(w, part);
 		done += part;
 	}
 	return done;
 }
 
 /* Opens the next record where it is to be, if there is room for all of it. */
-static ssize_t receive_straight(struct ddp__secure *s, int fd,
-				const struct iovec *to)
+static ssize_t secure_recv_straight(struct ddp__secure *s, int fd,
+				    const struct iovec *to)
 {
 	struct way *w = &s->in;
-	int rc = read_record(s, fd);
+	int rc = secure_read_record(s, fd);
 	size_t n;
 
 	if (rc <= 0)
 		return rc;
 	n = w->size - HEADER - TAG;
 	if (n > to->iov_len)
-		return have_text(s, fd) < 0 ? -1
-					    : (ssize_t)copy_out(w, to, 1);
-	if (open_into(s, to->iov_base)) {
+		return secure_have_text(s, fd) < 0
+			       ? -1
+			       : (ssize_t)secure_copy_out(w, to, 1);
+	if (secure_open(s, to->iov_base)) {
 		errno = EBADMSG;
 		return -1;
 	}
@@ -367,9 +368,9 @@ ssize_t ddp__secure_recv(struct ddp__secure *s, int fd, const struct iovec *iov,
 		return -1;
 	}
 	if (n == 1 && !s->in.text)
-		return receive_straight(s, fd, iov);
-	rc = have_text(s, fd);
-	return rc <= 0 ? rc : (ssize_t)copy_out(&s->in, iov, n);
+		return secure_recv_straight(s, fd, iov);
+	rc = secure_have_text(s, fd);
+	return rc <= 0 ? rc : (ssize_t)secure_copy_out(&s->in, iov, n);
 }
 
 ssize_t ddp__secure_peek(struct ddp__secure *s, int fd, void *out, size_t size)
@@ -382,12 +383,12 @@ ssize_t ddp__secure_peek(struct ddp__secure *s, int fd, void *out, size_t size)
 		errno = EBADMSG;
 		return -1;
 	}
-	rc = have_text(s, fd);
+	rc = secure_have_text(s, fd);
 	if (rc <= 0)
 		return rc;
 	if (size > s->in.text)
 		size = s->in.text;
-	memcpy(out, text_of(&s->in), size);
+	memcpy(out, secure_text(&s->in), size);
 	return (ssize_t)size;
 }
 

@@ -1,10 +1,11 @@
-/* test_topology.c: hosts from names, the contact record, and calls as words. */
+/* test_topology.c: hosts from names, the endpoint record, and calls as words.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/run_case.h"
-#include "worker-sdk/comm/contact.h"
+#include "worker-sdk/comm/endpoint_record.h"
 #include "worker-sdk/core/call.h"
 #include "worker-sdk/core/topology.h"
 
@@ -48,33 +49,34 @@ START_TEST(ranks_of_hosts_interleave)
 }
 END_TEST
 
-static struct ddp__contact sample(void)
+static struct ddp__endpoint_record sample(void)
 {
-	struct ddp__contact c = {
-		.version = SLICE_STR("0.1.0"),
-		.backend = SLICE_STR("cpu"),
-		.world_size = 8,
-		.host_id = SLICE_STR("boot 4026531836"),
-		.host_name = SLICE_STR("h2"),
-		.pid = 4711,
-		.memory = -1,
-		.cookie = {1, 2, 3},
-		.addr = SLICE_STR("10.0.0.2"),
-		.port = 40001,
-		.p2p_port = 40002};
+	struct ddp__endpoint_record c = {.version = SLICE_STR("0.1.0"),
+					 .backend = SLICE_STR("cpu"),
+					 .world_size = 8,
+					 .host_id =
+						 SLICE_STR("boot 4026531836"),
+					 .host_name = SLICE_STR("h2"),
+					 .pid = 4711,
+					 .memory = -1,
+					 .cookie = {1, 2, 3},
+					 .addr = SLICE_STR("10.0.0.2"),
+					 .port = 40001,
+					 .p2p_port = 40002};
 	return c;
 }
 
 START_TEST(contact_comes_back)
 {
-	struct buf b = BUF_INIT(DDP__CONTACT_MAX);
-	struct ddp__contact in = sample(), out;
+	struct buf b = BUF_INIT(DDP__ENDPOINT_RECORD_MAX);
+	struct ddp__endpoint_record in = sample(), out;
 	struct err e = ERR_INIT;
 
-	ddp__contact_put(&b, &in);
+	ddp__endpoint_record_put(&b, &in);
 	ck_assert_int_eq(b.failed, 0);
-	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e), 0);
-	ck_assert_int_eq(ddp__contact_agree(&in, 0, &out, 1, &e), 0);
+	ck_assert_int_eq(
+		ddp__endpoint_record_get(&out, SLICE(b.data, b.len), &e), 0);
+	ck_assert_int_eq(ddp__endpoint_record_agree(&in, 0, &out, 1, &e), 0);
 	ck_assert_int_eq(out.pid, 4711);
 	ck_assert_int_eq(out.memory, -1);
 	ck_assert_mem_eq(out.cookie, in.cookie, sizeof(in.cookie));
@@ -82,14 +84,17 @@ START_TEST(contact_comes_back)
 	ck_assert_uint_eq(out.p2p_port, 40002);
 	ck_assert_mem_eq(out.addr.data, "10.0.0.2", 8);
 	for (size_t n = 0; n < b.len; n++)
-		ck_assert_int_lt(ddp__contact_get(&out, SLICE(b.data, n), &e),
-				 0);
+		ck_assert_int_lt(
+			ddp__endpoint_record_get(&out, SLICE(b.data, n), &e),
+			0);
 	buf_put_u8(&b, 0);
-	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e),
-			 ERR_PROTOCOL);
+	ck_assert_int_eq(
+		ddp__endpoint_record_get(&out, SLICE(b.data, b.len), &e),
+		ERR_PROTOCOL);
 	b.data[0] = 9; /* another record; the version of libddp is named */
-	ck_assert_int_eq(ddp__contact_get(&out, SLICE(b.data, b.len), &e),
-			 ERR_USAGE);
+	ck_assert_int_eq(
+		ddp__endpoint_record_get(&out, SLICE(b.data, b.len), &e),
+		ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "libddp 0.1.0"));
 	buf_release(&b);
 }
@@ -97,23 +102,23 @@ END_TEST
 
 START_TEST(what_differs_is_named)
 {
-	struct ddp__contact mine = sample(), other = sample();
+	struct ddp__endpoint_record mine = sample(), other = sample();
 	struct err e = ERR_INIT;
 
 	other.version = SLICE_STR("0.2.0");
-	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+	ck_assert_int_eq(ddp__endpoint_record_agree(&mine, 0, &other, 3, &e),
 			 ERR_USAGE);
 	ck_assert_str_eq(e.text,
 			 "rank 3 on h2 runs libddp 0.2.0, rank 0 on h2 runs "
 			 "0.1.0: start all ranks with the same libddp");
 	other = sample();
 	other.backend = SLICE_STR("nccl");
-	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+	ck_assert_int_eq(ddp__endpoint_record_agree(&mine, 0, &other, 3, &e),
 			 ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "rank 3 on h2 uses backend nccl"));
 	other = sample();
 	other.world_size = 4;
-	ck_assert_int_eq(ddp__contact_agree(&mine, 0, &other, 3, &e),
+	ck_assert_int_eq(ddp__endpoint_record_agree(&mine, 0, &other, 3, &e),
 			 ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "WORLD_SIZE 4"));
 }

@@ -1,12 +1,13 @@
-/* contact.c: the contact record. */
-#include "worker-sdk/comm/contact.h"
+/* endpoint_record.c: the record as bytes. */
+#include "worker-sdk/comm/endpoint_record.h"
 
 #include <string.h>
 
 /* Of this record. A libddp that changes it counts up. */
 enum { RECORD_VERSION = 2 };
 
-void ddp__contact_put(struct buf *b, const struct ddp__contact *c)
+void ddp__endpoint_record_put(struct buf *b,
+			      const struct ddp__endpoint_record *c)
 {
 	buf_put_u32(b, RECORD_VERSION);
 	buf_put_slice(b, c->version);
@@ -22,7 +23,8 @@ void ddp__contact_put(struct buf *b, const struct ddp__contact *c)
 	buf_put_u16(b, c->p2p_port);
 }
 
-int ddp__contact_get(struct ddp__contact *c, struct slice s, struct err *e)
+int ddp__endpoint_record_get(struct ddp__endpoint_record *c, struct slice s,
+			     struct err *e)
 {
 	struct reader r;
 	uint32_t version;
@@ -51,7 +53,7 @@ int ddp__contact_get(struct ddp__contact *c, struct slice s, struct err *e)
 	c->p2p_port = reader_u16(&r);
 	if (r.bad || reader_left(&r))
 		return err_set(e, ERR_PROTOCOL,
-			       "ddp_init: a rank's contact record does not "
+			       "ddp_init: a rank's endpoint record does not "
 			       "parse: start all ranks with the same libddp");
 	return 0;
 }
@@ -61,9 +63,10 @@ static int same(struct slice a, struct slice b)
 	return a.len == b.len && (!a.len || !memcmp(a.data, b.data, a.len));
 }
 
-int ddp__contact_agree(const struct ddp__contact *mine, int my_rank,
-		       const struct ddp__contact *other, int rank,
-		       struct err *e)
+int ddp__endpoint_record_agree(const struct ddp__endpoint_record *mine,
+			       int my_rank,
+			       const struct ddp__endpoint_record *other,
+			       int rank, struct err *e)
 {
 	if (!same(mine->version, other->version))
 		return err_set(e, ERR_USAGE,
