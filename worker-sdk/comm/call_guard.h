@@ -14,27 +14,30 @@ extern unsigned ddp__forks;
 /* Counts forks from now on. Once a process. */
 int ddp__watch_forks(struct err *e);
 
-/* A world is used by one thread at a time, and each pair of threads in one is
- * seen. Nearly always it is the thread that was in it the last time, which
- * therefore does it with plain loads and stores; who comes new makes it show
- * them (ddp__acquire_anew). What a sanitizer cannot follow it does not get. */
+/* One thread at a time uses a world, and a second one is detected. Nearly
+ * always it is the thread that used it last, so that thread marks its use with
+ * plain loads and stores; another thread first forces these stores to become
+ * visible (ddp__acquire_anew). Sanitizers cannot follow this, so with them it
+ * is off. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DDP__SAME_THREAD 0
 #else
 #define DDP__SAME_THREAD 1
 #endif
 
-/* 0: c can be used; else why not, of the function or call `what`: it is NULL,
- * was freed, or this process was forked off. For what does not occupy it. */
+/* 0: c can be used; else the error, which names the function or call `what`: c
+ * is NULL or was freed, or this process is a fork. For functions that do not
+ * acquire c. */
 int ddp__check_comm(const struct ddp_comm *c, const char *what, struct err *e);
-/* Why c cannot be used by this call, now; sets *e and returns its code. */
+/* Sets *e to why this call cannot use c now, and returns its code. */
 int ddp__refuse(struct ddp_comm *c, const struct ddp__call *call,
 		struct err *e);
 
 /* As ddp__acquire, of a thread that was not the last one in c's world. */
 int ddp__acquire_anew(struct ddp_comm *c, const struct ddp__call *call,
 		     struct err *e);
-/* Another thread came at the same time: takes the mark back and refuses. */
+/* Another thread came at the same time: withdraws this thread's mark and
+ * refuses. */
 int ddp__yield(struct ddp_comm *c, const struct ddp__call *call,
 		  struct err *e);
 
@@ -72,8 +75,8 @@ static inline void ddp__release(struct ddp_comm *c)
 	atomic_store_explicit(&c->world->user, 0, memory_order_release);
 }
 
-/* An operation begins, unless an earlier one broke the communicator: then its
- * error. */
+/* Begins an operation: 0, or the error with which an earlier one broke the
+ * communicator. */
 static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 			     struct err *e)
 {
@@ -90,8 +93,8 @@ static inline int ddp__enter(struct ddp_comm *c, struct ddp__call *call,
 	return 0;
 }
 
-/* It ended, with rc and, where that is an error, *e. The first error of a
- * communicator is that of all that fail in it; returns 0 or its code. */
+/* Ends an operation with rc and, where that is negative, *e. A communicator's
+ * first error becomes the error of all later calls. Returns 0 or its code. */
 static inline int ddp__leave(struct ddp_comm *c, const struct ddp__call *call,
 			     int rc, struct err *e)
 {

@@ -68,8 +68,8 @@ static int collective_check_op(const struct ddp__call *call, struct err *e)
 	return 0;
 }
 
-/* An overlap that is not the one in place that ddp.h allows gives garbage: the
- * same place in what both ranks call by the same number. */
+/* Buffers may overlap only in the way that ddp.h calls in place: each rank's
+ * own block at the same address. */
 static int collective_check_overlap(const struct ddp_comm *c,
 				    const struct ddp__use *u, struct err *e)
 {
@@ -102,7 +102,7 @@ static int collective_check(const struct ddp_comm *c, const struct ddp__use *u,
 	return rc ? rc : collective_check_overlap(c, u, e);
 }
 
-/* With nobody else, what is sent is what is received. */
+/* In a communicator of one, the result is the input. */
 static void collective_copy_to_self(const struct ddp__use *u)
 {
 	size_t size = ddp__call_bytes(&u->call);
@@ -167,7 +167,7 @@ static inline void collective_name(const struct ddp_comm *c,
 	call->group = c->name[0] ? c->name : NULL;
 }
 
-/* 1: it went the short way, with *rc. */
+/* 1: the fast path did it, and *rc is the result. */
 static inline int collective_try_fastpath(struct ddp_comm *c,
 					  struct ddp__use *u, int *rc,
 					  struct err *e)

@@ -14,7 +14,8 @@
 
 enum { GRAVES = 16 };
 
-/* What was freed last stays, empty, so that who uses it is told so. */
+/* The communicator freed last stays allocated, empty, so that using it is
+ * reported. */
 static struct ddp_comm *graves[GRAVES];
 static unsigned buried;
 static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,8 +35,8 @@ static char *comm_name_rank(void *owner, int rank, char *out)
 
 enum { FATE_MS = 2000 };
 
-/* What became of it, from the store; the answer is to be copied before that is
- * given back. */
+/* What became of the rank, from the store; the caller copies the answer before
+ * it returns the store. */
 static int comm_ask(struct ddp__kv *kv, int rank, int timeout_ms,
 		    const char *seen, struct err *e)
 {
@@ -112,8 +113,8 @@ void ddp__comm_free(struct ddp_comm *c)
 {
 	struct ddp_comm **at = &c->world->comms;
 
-	/* what a forked child says on the shared memory and the sockets, its
-	 * parent says: the world is still the parent's */
+	/* A forked child must not touch shared memory and sockets: they are
+	 * still its parent's. */
 	if (c->world->forks != ddp__forks) {
 		c->state = NULL;
 		ddp__recorder_close(c->world->flight, c->world->flight_fd);

@@ -26,10 +26,10 @@
 
 struct ddp__engine;
 
-/* What the communicators of a process share. */
+/* Shared by the communicators of a process. */
 struct ddp__world {
 	struct ddp__env env;
-	pid_t pid; /* who called ddp_init; a fork of it is not the rank */
+	pid_t pid;	/* that called ddp_init; a fork of it is not the rank */
 	unsigned forks; /* ddp__forks then: another number is another process */
 	unsigned joined; /* worlds that this process was in before this one */
 	int timeout_ms; /* < 0: for ever */
@@ -37,7 +37,7 @@ struct ddp__world {
 	char warning[ERR_TEXT_MAX + 512]; /* ddp_warning's */
 	struct ddp__kv *kv;
 	pthread_mutex_t kv_lock; /* store.h's */
-	_Atomic int kv_wanted;	 /* by who only borrows it */
+	_Atomic int kv_wanted;	 /* by threads that only borrow it */
 	char **hosts; /* each rank's host's name, once the ranks have met */
 	struct ddp_comm *comms; /* all of them, the world last */
 	/* call_guard.h's, to find two threads in one world: the call that a
@@ -54,10 +54,10 @@ struct ddp__world {
 	atomic_int stop; /* ddp_request_stop: a signal handler may set it */
 };
 
-/* How the ranks of a communicator to be made tell each other something: mine
- * is one value, values[i] rank i's, valid until the next exchange. The world's
- * go through the store, a group's through the communicator that it is split
- * from. what names the exchange ("init"). */
+/* How the ranks of a new communicator exchange data: mine is this rank's value,
+ * values[i] rank i's, valid until the next exchange. The world uses the store,
+ * a group the communicator that it is split from. what names the exchange
+ * ("init"). */
 struct ddp__exchange {
 	void *owner;
 	int (*gather)(void *owner, const char *what, struct slice mine,
@@ -66,11 +66,11 @@ struct ddp__exchange {
 
 struct ddp_request;
 
-/* What a backend can do. All take checked arguments, and are called by one
- * thread at a time: the program's. A buffer that this rank has no use for may
- * be NULL; broadcast and send have theirs in send, broadcast and recv in recv.
- * After an error of run, test or wait the communicator is not used again, but
- * for release, abort and stop. */
+/* A backend's functions. All take checked arguments, and only one thread at a
+ * time, the program's, calls them. A buffer that this rank does not need may be
+ * NULL; broadcast and send pass theirs in send, broadcast and recv in recv.
+ * After an error of run, test or wait, only release, abort and stop are called
+ * on the communicator. */
 struct ddp__backend {
 	const char *name;
 	/* Also for a communicator of one rank; else collective.c copies. */
@@ -94,8 +94,8 @@ struct ddp__backend {
 	/* Does call, of whatever kind, and returns when it is done. */
 	int (*run)(struct ddp_comm *c, const struct ddp__call *call,
 		   const void *send, void *recv, struct err *e);
-	/* Begins r->call, after those begun before it. After an error r is not
-	 * the backend's. */
+	/* Begins r->call, which follows those begun before it. After an error
+	 * the backend has nothing of r. */
 	int (*begin)(struct ddp_request *r, struct err *e);
 	/* 1: ended well; 0: not yet; < 0: failed, as each later time. */
 	int (*test)(struct ddp_request *r, struct err *e);
@@ -103,14 +103,13 @@ struct ddp__backend {
 	int (*wait)(struct ddp_request *r, int timeout_ms, struct err *e);
 	/* r has ended, or was never begun; its op goes. NULL: nothing to do. */
 	void (*release)(struct ddp_request *r);
-	/* Every rank's size bytes, by rank, in all. Memory is the host's,
-	 * whatever the backend; what groups meet through. */
+	/* Gathers every rank's size bytes, in rank order, in all. Both buffers
+	 * are in host memory, whatever the backend: groups meet through it. */
 	int (*gather)(struct ddp_comm *c, const struct ddp__call *call,
 		      const void *mine, void *all, size_t size, struct err *e);
-	/* Which of a communicator and what is beside it serves the call, by
-	 * where its buffers lie: sets *c, or returns an error, which breaks
-	 * nothing. NULL: it serves them all. The type and operation may be
-	 * unknown ones. */
+	/* Picks the communicator that serves the call by where its buffers lie:
+	 * sets *c, or returns an error, which breaks nothing. NULL: this one
+	 * serves all calls. The type and operation may be unknown ones. */
 	int (*home)(struct ddp_comm **c, const struct ddp__call *call,
 		    const void *send, const void *recv, struct err *e);
 	/* How long calls from now on wait, < 0: for ever. NULL: it cannot. */
@@ -151,8 +150,8 @@ struct ddp_comm {
 
 /* A communicator of this world, linked, and nothing more; NULL: no memory. */
 struct ddp_comm *ddp__comm_new(struct ddp__world *w);
-/* Stops its backend, ends its requests, frees itself. What is left of it for a
- * while is a magic word that says so. */
+/* Stops its backend, ends its requests and frees it. For a while a magic word
+ * is left that says so. */
 void ddp__comm_free(struct ddp_comm *c);
 
 #endif

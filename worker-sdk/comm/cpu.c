@@ -9,7 +9,7 @@ static struct ddp__engine *cpu_engine(const struct ddp_comm *c)
 	return c->world->engine;
 }
 
-/* Behind the engine's lock: 0, or why nothing works here any more. */
+/* With the engine's lock held: 0, or why nothing works here any more. */
 static int cpu_check(const struct ddp_comm *c, struct err *e)
 {
 	const struct ddp__cpu *cpu = c->state;
@@ -59,7 +59,7 @@ static int cpu_begin(struct ddp_request *r, struct err *e)
 	if (!rc)
 		rc = ddp__engine_add(en, (void *)r->op, r->comm, &r->call,
 				     r->send, r->recv, e);
-	/* what it can do without others may as well be done */
+	/* do now what needs no other rank */
 	if (!rc && !en->threaded)
 		ddp__engine_move(en);
 	ddp__engine_unlock(en);

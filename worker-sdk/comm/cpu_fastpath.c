@@ -1,5 +1,5 @@
-/* cpu_fastpath.c: posting at once, and what is to be done until all have. What
- * is done before the post adds to the latency of all. */
+/* cpu_fastpath.c: posts at once, and does the rest while the others arrive. All
+ * work before the post adds to every rank's latency. */
 #include "worker-sdk/comm/cpu_fastpath.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/math/reduce.h"
 
-/* The sizes that there are, without a call of memcpy. */
+/* The usual sizes without a call of memcpy. */
 static inline void fastpath_copy(void *to, const void *from, size_t size)
 {
 	if (size == 4)
@@ -19,8 +19,8 @@ static inline void fastpath_copy(void *to, const void *from, size_t size)
 		memcpy(to, from, size);
 }
 
-/* What ddp__reduce makes of them, which takes longer than all the rest for the
- * usual few floats of two ranks. */
+/* The same result as ddp__reduce, which takes longer than everything else for
+ * the usual few floats of two ranks. */
 static void fastpath_add_floats(char *to, const unsigned char *a,
 				const unsigned char *b, size_t count)
 {
@@ -51,7 +51,7 @@ static void fastpath_reduce(struct ddp__shm *s, const struct ddp__call *call,
 		    s->n);
 }
 
-/* Waits for them as any collective does. */
+/* Waits for the other ranks as any collective does. */
 static int fastpath_wait(struct ddp_comm *c, struct ddp__shm *s,
 			 const struct ddp__call *call, struct err *e)
 {

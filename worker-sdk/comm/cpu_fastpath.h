@@ -10,8 +10,8 @@
 #include "worker-sdk/comm/collective.h"
 #include "worker-sdk/shm/shm.h"
 
-/* Bytes of a call that may go it, or DDP__NO_FASTPATH: so may one whose
- * arguments are not plainly right. */
+/* The bytes of a call that may take the fast path, or DDP__NO_FASTPATH: it may
+ * not, or its arguments need the full checks. */
 #define DDP__NO_FASTPATH ((size_t)-1)
 static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 				     const struct ddp__use *u)
@@ -35,8 +35,9 @@ static inline size_t ddp__fastpath_size(const struct ddp_comm *c,
 	return size;
 }
 
-/* Enters c, which is occupied and `quick`, does the call, of that size, and
- * leaves: 0 or its error. 1: it has to go the long way, nothing was done. */
+/* Enters c, which is acquired and has_fastpath, does the call, of that size,
+ * and leaves: 0 or its error. 1: it has to take the long way, and nothing was
+ * done. */
 int ddp__cpu_fastpath(struct ddp_comm *c, struct ddp__call *call, size_t size,
 		   const void *send, void *recv, struct err *e);
 

@@ -17,7 +17,7 @@ static struct ddp__cpu *op_cpu(const struct ddp__cpu_op *op)
 	return op->c->state;
 }
 
-/* Segments that both ends of the lane see alike. */
+/* Cuts the operation into segments, the same on all ranks. */
 static void op_cut(struct ddp__cpu_op *op)
 {
 	size_t count = op->call->count, elem = ddp_type_size(op->call->type);
@@ -143,7 +143,7 @@ static size_t op_segment(const struct ddp__cpu_op *op, size_t turn, int *out)
 	return *out ? turn / 2 - 1 : turn / 2 + 1;
 }
 
-/* Segments whose first stage is behind us. */
+/* Segments that have passed their first stage. */
 static size_t op_gathered(const struct ddp__cpu_op *op)
 {
 	size_t in = op->turn / 2 + 1;
@@ -153,8 +153,8 @@ static size_t op_gathered(const struct ddp__cpu_op *op)
 	return in < op->segments ? in : op->segments;
 }
 
-/* Prepares what this turn brings. 1: it is under way; 0: it has to wait for
- * TCP; 2: this rank has nothing to do in it. */
+/* Prepares this turn. 1: it is under way; 0: it has to wait for the remote
+ * lane; 2: this rank has nothing to do in it. */
 static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
 {
 	int out, rc;
@@ -166,8 +166,8 @@ static int op_take_turn(struct ddp__cpu_op *op, struct err *e)
 	return rc ? rc : 2;
 }
 
-/* Moves the lane as far as it goes. wait: only in shared memory, and there is
- * nothing else to be done. */
+/* Moves the lane as far as possible. wait: blocks in the local transport, as
+ * there is nothing else to do. */
 static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 {
 	while (op->turn < 2 * op->segments) {
@@ -184,7 +184,7 @@ static int op_local_move(struct ddp__cpu_op *op, int wait, struct err *e)
 			op->local_busy = 0;
 		}
 		op->turn++;
-		/* TCP can have its next segment before I go on */
+		/* the remote lane can have its next segment first */
 		if (ddp__is_leading(op->c) && !op->remote_busy &&
 		    op->carried < op_gathered(op))
 			return 0;

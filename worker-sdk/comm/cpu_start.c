@@ -1,6 +1,7 @@
-/* cpu_start.c: how the ranks of the cpu backend meet: they tell each other
- * where they are, map their hosts' memory, and connect their hosts' leaders. A
- * group's ranks do the same, and know before who shares a host. */
+/* cpu_start.c: how the ranks of the cpu backend meet: they exchange their
+ * endpoint records, map the memory of their hosts, and connect the leaders of
+ * hosts. So do the ranks of a group, which know beforehand who shares a
+ * host. */
 #include "worker-sdk/comm/cpu.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 
 struct meeting {
 	struct ddp_comm *c;
-	const struct ddp_comm *world; /* c itself, or who c is a group of */
+	const struct ddp_comm
+		*world; /* c itself, or the world that c is a group of */
 	const struct ddp__exchange *exchange;
 	struct ddp__cpu *cpu;
 	struct err *e;
@@ -37,9 +39,9 @@ struct meeting {
 	struct ddp__endpoint_record *records;
 };
 
-/* Two processes with the same id can map each other's memory: the same kernel
- * since the same boot, and each other's pids. Network namespaces are told apart
- * too: one with an address of its own is a host of its own. */
+/* Processes with the same id can map each other's memory: the same kernel,
+ * since the same boot, and they see each other's pids. A network namespace
+ * counts as a host of its own, since it has an address of its own. */
 static void meeting_read_host_id(struct meeting *m)
 {
 	const char *hosts = getenv("DDP_TEST_HOSTS");
@@ -66,9 +68,9 @@ static void meeting_read_host_id(struct meeting *m)
 			 (unsigned long)net_ns.st_ino, pretend);
 }
 
-/* What I shall be asked for: a listener by other hosts, and memory by others of
- * mine. Before the world has met nobody knows, but that the lowest rank of a
- * host is the first of its agent. */
+/* What the others will need of this rank: a listener for other hosts, and
+ * memory for its own. Before the world has met, all that is known is that the
+ * lowest rank of a host is the first of its agent. */
 static void meeting_guess_needs(struct meeting *m)
 {
 	const struct ddp_comm *c = m->c;
@@ -97,8 +99,8 @@ static void meeting_guess_needs(struct meeting *m)
 	m->creates = !m->no_shm && first && !alone;
 }
 
-/* Of a rank whose record has this cookie. It is in memory that others map, and
- * opens no connection. */
+/* The cookie of the segment of a rank whose record has `cookie`. The segment is
+ * mapped by others, so the derived cookie opens no connection. */
 static void segment_cookie(unsigned char out[DDP__COOKIE],
 			   const unsigned char cookie[DDP__COOKIE])
 {
@@ -122,7 +124,8 @@ static int meeting_prepare(struct meeting *m)
 		struct err why = ERR_INIT;
 		unsigned char segment[DDP__COOKIE];
 
-		/* Told by attach, if it is me who is asked for it. */
+		/* meeting_attach reports it, if this rank's memory is the one
+		 * in use. */
 		segment_cookie(segment, m->cookie);
 		m->memory = ddp__shm_create((size_t)m->c->size, segment, &why);
 		snprintf(m->shm_error, sizeof(m->shm_error), "%s", why.text);
@@ -191,7 +194,7 @@ static int meeting_save_names(struct meeting *m, size_t n)
 		       : err_set(m->e, -ENOMEM, "ddp_init: no memory");
 }
 
-/* Tells where I am, learns where all others are, and which share a host. */
+/* Exchanges endpoint records, and finds out which ranks share a host. */
 static int meeting_exchange(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -242,7 +245,7 @@ out:
 	return rc;
 }
 
-/* Maps the memory of my host's lowest rank, through /proc: nothing has a name
+/* Maps the memory of this host's lowest rank, through /proc: it has no name
  * that could be left behind. */
 static int meeting_attach(struct meeting *m)
 {
@@ -280,8 +283,8 @@ static int meeting_attach(struct meeting *m)
 	return rc;
 }
 
-/* All ranks of a host share its memory, or none does. Each says whether it
- * could, and hears of the others. Returns 1 if all could, 0 if not. */
+/* All ranks of a host share its memory, or none does: they exchange whether
+ * they could. Returns 1 if all could, 0 if not. */
 static int meeting_attach_all(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -319,8 +322,8 @@ static int meeting_attach_all(struct meeting *m)
 	return rc ? rc : all_could;
 }
 
-/* Where another rank listens. A link-local address has no scope on its way: the
- * interface is this host's own towards the others. */
+/* Where another rank listens. A link-local address travels without its scope,
+ * which is this host's own interface towards the others. */
 static int meeting_find(const struct meeting *m,
 			const struct ddp__endpoint_record *other, uint16_t port,
 			struct endpoint *where)
@@ -376,7 +379,7 @@ static int meeting_connect_leaders(struct meeting *m)
 	return rc;
 }
 
-/* Messages to ranks of other hosts: nobody is talked to yet. */
+/* Prepares messages to ranks of other hosts; connects to none yet. */
 static int meeting_open_p2p(struct meeting *m)
 {
 	struct ddp_comm *c = m->c;
@@ -409,9 +412,10 @@ static int meeting_open_p2p(struct meeting *m)
 	return rc;
 }
 
-/* The launcher's one node is several to us: containers with PIDs or a network
- * of their own, whose ranks were not expected to need each other's addresses,
- * or memory of their own. All ranks conclude the same. */
+/* What is one node to the launcher is several hosts here: containers with a PID
+ * or network namespace of their own, whose ranks did not expect to need each
+ * other's addresses, or memory of their own. All ranks come to the same
+ * result. */
 static int meeting_is_apart(const struct meeting *m)
 {
 	const struct ddp__topology *t = &m->c->topology;
@@ -456,7 +460,7 @@ static void meeting_release(struct meeting *m)
 	m->records = NULL;
 }
 
-/* What rank 0 has drawn is the communicator's, and of its attempt. */
+/* The communicator's id, from rank 0's random cookie of this attempt. */
 static uint64_t meeting_id(const struct meeting *m)
 {
 	unsigned char key[DDP__KEY];

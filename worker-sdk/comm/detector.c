@@ -1,5 +1,5 @@
-/* detector.c: a blocked rank's board, and the circles that it finds in those of
- * its host. */
+/* detector.c: the board of a blocked rank, and the circles that it finds on the
+ * boards of its host. */
 #include "worker-sdk/comm/detector.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum {
 	LOOK_FIRST_MS = 50,
 	LOOK_MS = 400,
 	FIRST_MS = 3000,
-	/* So long others may take to find a circle of several hosts. */
+	/* How long the others may take to find a circle of several hosts. */
 	WIDE_MS = 500
 };
 
@@ -23,7 +23,7 @@ _Static_assert(offsetof(struct ddp__detector, turns) <= DDP__SHM_BOARD - 8 &&
 		       sizeof(struct ddp__blocked) % 8 == 0,
 	       "a board is read in words");
 
-/* Some of what this rank's board has. */
+/* Publishes a part of this rank's detector on its board. */
 static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
 			  size_t at, size_t size)
 {
@@ -31,9 +31,9 @@ static void detector_show(const struct ddp__detector *d, struct ddp__shm *s,
 		ddp__shm_board_put(s, at, (const char *)d + at, size);
 }
 
-/* ---- what this rank says */
+/* ---- what this rank publishes */
 
-/* The world's own, where its ranks met. NULL: they cannot tell each other. */
+/* The world of c, if its ranks met. NULL: they cannot exchange anything. */
 static struct ddp_comm *world_of(const struct ddp__world *w)
 {
 	struct ddp_comm *c = w->comms;
@@ -47,7 +47,7 @@ static struct ddp_comm *world_of(const struct ddp__world *w)
 	return c && c->state ? c : NULL;
 }
 
-/* Who is needed by a call with a root, of a leader that waits for other
+/* The ranks that a call with a root needs, for a leader that waits for other
  * hosts. */
 static int detector_needs_of_root(const struct ddp_comm *c,
 				  const struct ddp__call *call)
@@ -75,8 +75,8 @@ static int detector_needs(const struct ddp_comm *c,
 	return detector_needs_of_root(c, call);
 }
 
-/* How far this rank is in each communicator. The world's is the last of the
- * list, and must not be the one that there is no room for. */
+/* How far this rank is in each communicator. The world is the last of the list
+ * and must never be the one left out for lack of room. */
 static void detector_list_begun(const struct ddp__world *w,
 				struct ddp__blocked *b)
 {
@@ -104,7 +104,7 @@ static struct ddp__detector *detector_of(struct ddp__world *w)
 	return w->detector;
 }
 
-/* Says what c is blocked in, unless that is said. */
+/* Publishes what c is blocked in, unless it is published already. */
 static void detector_report(struct ddp__detector *d, struct ddp_comm *c,
 			    const struct ddp_comm *world,
 			    const struct ddp__call *call, int from)
@@ -182,9 +182,9 @@ void ddp__detector_hear(void *owner, const void *bytes, size_t size)
 		      sizeof(*h));
 }
 
-/* ---- what the others say */
+/* ---- what the others publish */
 
-/* 1: rank i is blocked, and *b says in what. */
+/* 1: rank i is blocked, in *b. */
 static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 {
 	const size_t at = offsetof(struct ddp__detector, mine);
@@ -199,7 +199,7 @@ static int blocked_read(const struct ddp__shm *s, int i, struct ddp__blocked *b)
 	       b->turn && b->comms == comms;
 }
 
-/* 1: *c is a circle that rank i found, of which this wait of mine is a part. */
+/* 1: *c is a circle that rank i found and that contains this rank's wait. */
 static int blocked_is_in_circle(const struct ddp__shm *s, int i,
 				const struct ddp__blocked *mine,
 				struct ddp__circle *c)
@@ -227,7 +227,7 @@ static int detector_was_found(const struct ddp__shm *s,
 	return 0;
 }
 
-/* What rank i has heard of other hosts. */
+/* What rank i has received from other hosts. */
 static void detector_read_heard(const struct ddp__shm *s, int i,
 				struct ddp__heard *h)
 {
@@ -239,8 +239,8 @@ static void detector_read_heard(const struct ddp__shm *s, int i,
 		h->n = 0;
 }
 
-/* Whether there is one that I wait for, or word of other hosts: seldom, and
- * only then is there more to be done. */
+/* Whether a rank that this one waits for is blocked, or there is news of other
+ * hosts: rare, and only then is there more to do. */
 static int detector_may_find(const struct ddp__detector *d,
 			     const struct ddp__shm *s)
 {
@@ -258,8 +258,8 @@ static int detector_may_find(const struct ddp__detector *d,
 	return heard != 0;
 }
 
-/* Adds those heard of that are not there, or not as new. Those of this host
- * speak for themselves. */
+/* Adds the ranks of other hosts that are missing or older in the list. Ranks of
+ * this host publish their own state. */
 static int detector_add_heard(const struct ddp__heard *h, int host,
 			      struct ddp__blocked *all, int n)
 {
@@ -366,7 +366,7 @@ static int detector_find_again(struct ddp__detector *d,
 	       d->looked - d->found_since >= wide_ns;
 }
 
-/* Whoever waits for me waits in vain, and hears why. */
+/* The ranks that wait for this one wait in vain: they get the reason. */
 static void detector_fail_earlier(const struct ddp__world *w,
 				  const struct ddp__circle *c, int64_t me)
 {

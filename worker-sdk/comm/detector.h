@@ -24,13 +24,14 @@
 #include "worker-sdk/core/deadlock.h"
 #include "worker-sdk/shm/shm.h"
 
-/* struct ddp__peers' blocked, unblocked and heard; owner is a struct ddp_comm.
- * Behind the engine's lock. */
+/* blocked, unblocked and heard of struct ddp__peers; owner is a struct
+ * ddp_comm. The caller holds the engine's lock. */
 int ddp__detector_look(void *owner, const struct ddp__call *call, int from,
 		       struct err *e);
 void ddp__detector_end(void *owner);
-/* What c waits in has failed. In a deadlock one rank may see that another one
- * failed, and why: then *e is that, for all that wait for this rank, too. */
+/* The operation that c waits in has failed. In a deadlock a rank may see
+ * another one fail, and why: then *e becomes that reason, also for the ranks
+ * that wait for this one. */
 void ddp__detector_explain(struct ddp_comm *c, struct err *e);
 void ddp__detector_hear(void *owner, const void *bytes, size_t size);
 
@@ -46,13 +47,14 @@ struct ddp__circle {
 	struct err error; /* what all of them fail with */
 };
 
-/* Blocked ranks of other hosts; when there is no room the oldest goes. */
+/* Blocked ranks of other hosts; a new one replaces the oldest. */
 struct ddp__heard {
 	uint64_t n, next;
 	struct ddp__blocked ranks[DDP__HEARD_MAX];
 };
 
-/* Of a world: what this rank has on its board, if others are on its host. */
+/* A world's detector: what this rank has on its board, if others are on its
+ * host. */
 struct ddp__detector {
 	struct ddp__circle circle;
 	struct ddp__blocked mine; /* turn 0: not blocked */
@@ -63,8 +65,8 @@ struct ddp__detector {
 	uint64_t found_since;	  /* in all looks since */
 };
 
-/* All blocked ranks that there is word of, mine first. Returns how many; NULL:
- * no memory. */
+/* All ranks known to be blocked, this one first, and in *n how many. NULL: no
+ * memory. */
 struct ddp__blocked *ddp__detector_gather(const struct ddp__detector *d,
 					  const struct ddp__shm *s, int *n);
 /* detector_hosts.c: reads the notices of other hosts, and answers. */

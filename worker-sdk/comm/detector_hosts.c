@@ -1,4 +1,5 @@
-/* detector_hosts.c: what hosts tell each other of their blocked ranks. */
+/* detector_hosts.c: what hosts report to each other about their blocked
+ * ranks. */
 #include <stdlib.h>
 
 #include "worker-sdk/comm/cpu.h"
@@ -9,7 +10,7 @@ enum { TOLD_MAX = 8 }; /* ranks in one answer */
 _Static_assert(sizeof(struct ddp__blocked) <= DDP__TCP_NOTICE_MAX,
 	       "one goes with a notice");
 
-/* All blocked ranks that there is word of, gathered when they are needed. */
+/* All ranks known to be blocked, gathered on first use. */
 struct word {
 	const struct ddp__detector *d;
 	const struct ddp__shm *shm;
@@ -17,8 +18,8 @@ struct word {
 	int n;
 };
 
-/* Of my host, those who have not begun comm's call of that number, and then
- * those that they wait for. */
+/* The ranks of this host that have not begun comm's call of that number, then
+ * the ranks that these wait for. */
 static int word_find_absent(const struct word *w, uint64_t comm,
 			    uint64_t number, int found[TOLD_MAX])
 {
@@ -31,7 +32,7 @@ static int word_find_absent(const struct word *w, uint64_t comm,
 	return n ? ddp__blocked_reach(w->all, w->n, found, n, TOLD_MAX) : 0;
 }
 
-/* The same for each answer that says the same. */
+/* Equal for equal answers. */
 static uint64_t word_digest(const struct word *w, uint64_t number,
 			    const int *found, int n)
 {
@@ -46,8 +47,8 @@ static uint64_t word_digest(const struct word *w, uint64_t number,
 	return digest;
 }
 
-/* Host waits for its call of c, in vain as long as one of mine is blocked
- * elsewhere. Says so once. */
+/* Host waits for its call of c, in vain as long as a rank of this host is
+ * blocked elsewhere. Reports that once. */
 static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 {
 	struct ddp__cpu *cpu = c->state;
@@ -55,7 +56,8 @@ static void word_answer(struct word *w, const struct ddp_comm *c, int host)
 	uint64_t number = wait->call.number, said;
 	int found[TOLD_MAX], n;
 
-	/* all of mine have begun what its leader is past */
+	/* all ranks of this host have begun the call, and its leader has left
+	 * it */
 	if (!wait->call.word || number < c->calls)
 		return;
 	if (!w->all)

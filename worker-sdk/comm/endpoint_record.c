@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of this record. A libddp that changes it counts up. */
+/* The version of this record; a change of its fields adds 1. */
 enum { RECORD_VERSION = 2 };
 
 void ddp__endpoint_record_put(struct buf *b,
@@ -33,7 +33,8 @@ int ddp__endpoint_record_get(struct ddp__endpoint_record *c, struct slice s,
 	reader_init(&r, s);
 	version = reader_u32(&r);
 	c->version = reader_slice(&r);
-	/* Of another record's version its libddp's is still readable. */
+	/* In a record of another version, the version of libddp is still
+	 * readable. */
 	if (!r.bad && version != RECORD_VERSION)
 		return err_set(e, ERR_USAGE,
 			       "a rank runs libddp %.*s, which this one cannot "

@@ -1,5 +1,6 @@
-/* contact.h: what ranks tell each other in ddp_init: who and where they are and
- * what they must agree on. Pure: a record as bytes, and back. */
+/* endpoint_record.h: what ranks exchange in ddp_init: who and where each one
+ * is, and what all must agree on. Pure: converts the record to bytes and
+ * back. */
 #ifndef SDK_ENDPOINT_RECORD_H
 #define SDK_ENDPOINT_RECORD_H
 
@@ -31,7 +32,8 @@ void ddp__endpoint_record_put(struct buf *b,
 int ddp__endpoint_record_get(struct ddp__endpoint_record *c, struct slice s,
 			     struct err *e);
 
-/* 0 if rank's record fits mine, else ERR_USAGE, naming what differs. */
+/* 0 if rank's record agrees with mine, else ERR_USAGE, which names the
+ * difference. */
 int ddp__endpoint_record_agree(const struct ddp__endpoint_record *mine,
 			       int my_rank,
 			       const struct ddp__endpoint_record *other,

@@ -11,12 +11,12 @@
 #include "worker-sdk/comm/cpu.h"
 #include "worker-sdk/comm/detector.h"
 
-/* Before it sleeps in poll a call spins for so long: waking up costs more than
+/* How long a call spins before it sleeps in poll: waking up costs more than
  * most messages take. */
 #define SPIN_NS 100000u
 
 enum {
-	LOOK_MS = 100,	/* how often to see whether those awaited live */
+	LOOK_MS = 100, /* how often to check that the ranks awaited are alive */
 	LOOK_FIRST_MS = 4
 };
 
@@ -48,7 +48,8 @@ void ddp__engine_leave(struct ddp__world *w)
 
 /* ---- the queues */
 
-/* Collectives have one; messages one for each rank and direction. */
+/* One queue for collectives, and one for the messages of each rank and
+ * direction. */
 static struct ddp__queue *engine_queue(struct ddp_comm *c,
 				       const struct ddp__call *call)
 {
@@ -98,7 +99,7 @@ int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 	return 0;
 }
 
-/* The first of its queue has ended; what it held is let go. */
+/* The first task of its queue has ended: removes and releases it. */
 static void queue_end(struct ddp__engine *en, struct ddp__task *t,
 		      enum ddp__task_state state)
 {
@@ -109,7 +110,7 @@ static void queue_end(struct ddp__engine *en, struct ddp__task *t,
 	en->tasks--;
 }
 
-/* Empties a communicator's queues; its transports are done with the tasks. */
+/* Empties a communicator's queues; its transports have dropped the tasks. */
 static void engine_fail_queues(struct ddp_comm *c)
 {
 	struct ddp__engine *en = c->world->engine;
@@ -212,7 +213,7 @@ int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 	struct ddp__task t;
 	int rc;
 
-	/* nothing more of it is used, and setting all of it takes its time */
+	/* these fields suffice, and clearing all of it would take time */
 	t.c = c;
 	t.call = call;
 	t.send = send;
@@ -321,7 +322,7 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 	if (!p->quiet)
 		p->quiet = now;
 	if (now - p->quiet < spin_ns) {
-		sched_yield(); /* whom I wait for may need this CPU */
+		sched_yield(); /* a rank awaited may need this CPU */
 		return 0;
 	}
 	now = (uint64_t)p->ms;
@@ -329,8 +330,8 @@ int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns)
 	return (int)now;
 }
 
-/* There is nothing but the head of one queue, and it waits in one place: so I
- * can do so too, which is quicker. */
+/* Where there is only one task, and it waits in one place, waiting there is
+ * faster than polling. */
 static int engine_wait_in_place(struct ddp__engine *en)
 {
 	struct ddp__queue *q = en->busy;
@@ -349,8 +350,8 @@ static int engine_wait_in_place(struct ddp__engine *en)
 	return rc != 0;
 }
 
-/* The call that waits for t returns only at its end. What it waits for is the
- * first of its queue: can that still go on? */
+/* The call that waits for t returns only when t has ended. Fails it if the
+ * first task of its queue waits in a deadlock. */
 static void engine_check_circle(const struct ddp__task *t,
 				struct ddp__standstill *w)
 {
@@ -402,7 +403,7 @@ void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		if (!ms)
 			continue;
 		ddp__engine_sleep(en, &en->sleeper, ms, -1);
-		/* first: who left may have done so because of a circle */
+		/* first: a rank may have left because of a deadlock */
 		if (timeout_ms < 0)
 			engine_check_circle(t, &w);
 		ddp__engine_look(en);

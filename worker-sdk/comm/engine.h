@@ -1,10 +1,10 @@
-/* engine.h: what the cpu backend has under way in one world: the collectives of
- * each communicator in a queue, messages in one for each peer and direction;
- * moving them on, and waiting for whatever they wait for.
+/* engine.h: the operations that the cpu backend has under way in one world: a
+ * queue of collectives for each communicator, and of messages for each peer and
+ * direction; moves them, and waits for what they wait for.
  *
- * All of it is behind one lock. Without a progress thread nobody contends for
- * it and it is not taken; whoever holds it moves everything on, and may sleep
- * with it: the thread has nothing to do then. */
+ * One lock protects all of it. Without a progress thread it is not taken.
+ * Whoever holds it moves all queues, and may sleep with it: the progress thread
+ * has nothing to do meanwhile. */
 #ifndef SDK_ENGINE_H
 #define SDK_ENGINE_H
 
@@ -17,7 +17,7 @@
 
 struct ddp__cpu;
 
-/* Tasks of which the first is under way. */
+/* Tasks; the first is under way. */
 struct ddp__queue {
 	struct ddp__queue *next; /* of the engine's busy ones */
 	struct ddp__cpu *cpu;
@@ -42,12 +42,12 @@ struct ddp__engine {
 	int stopped; /* it shall end */
 };
 
-/* The world's, made with its first communicator; one user more of it. */
+/* Adds a user to the world's engine, which the first one creates. */
 int ddp__engine_use(struct ddp__world *w, struct err *e);
-/* The last one ends the thread and frees it. */
+/* Removes a user; the last one ends the thread and frees the engine. */
 void ddp__engine_leave(struct ddp__world *w);
 
-/* By the program's thread: around everything below. */
+/* The program's thread holds the lock around every call below. */
 static inline void ddp__engine_lock(struct ddp__engine *en)
 {
 	if (!en->threaded)
@@ -57,7 +57,7 @@ static inline void ddp__engine_lock(struct ddp__engine *en)
 	atomic_fetch_sub(&en->wanted, 1);
 }
 
-/* Leaves what is still under way to the thread. */
+/* Leaves what is still under way to the progress thread. */
 void ddp__progress_wake(struct ddp__engine *en);
 
 static inline void ddp__engine_unlock(struct ddp__engine *en)
@@ -69,31 +69,34 @@ static inline void ddp__engine_unlock(struct ddp__engine *en)
 	pthread_mutex_unlock(&en->lock);
 }
 
-/* Fills t, all of which last until it has ended, and queues it. -ENOMEM. */
+/* Fills t and queues it; t and the arguments must last until it has ended. 0 or
+ * -ENOMEM. */
 int ddp__engine_add(struct ddp__engine *en, struct ddp__task *t,
 		    struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e);
-/* Does it right here, while nothing is queued: without a queue, memory or a
- * system call. 1: done; 0: it cannot be done so, and nothing was. */
+/* Does the call at once, while nothing is queued: no memory is allocated and,
+ * if the others are there, no system call made. 1: done; 0: it has to be
+ * queued, nothing was done; < 0: its error. */
 int ddp__engine_run(struct ddp_comm *c, const struct ddp__call *call,
 		    const void *send, void *recv, struct err *e);
 /* Moves all queues as far as they go; 1 if any moved. */
 int ddp__engine_move(struct ddp__engine *en);
-/* Moves all until t has ended, for at most timeout_ms (< 0: for ever). */
+/* Moves all queues until t has ended, for at most timeout_ms (< 0: without
+ * limit). */
 void ddp__engine_wait(struct ddp__engine *en, struct ddp__task *t,
 		      int timeout_ms);
 
-/* Whether what stands still may still go on; now and then. */
+/* Checks, at intervals, whether tasks that stand still can still go on, and
+ * fails those that cannot. */
 void ddp__engine_look(struct ddp__engine *en);
-/* What stands still counts as having moved just now. */
+/* Restarts the timeouts of all tasks that stand still. */
 void ddp__engine_forgive(struct ddp__engine *en);
-/* Sleeps until something may have come, at most ms (< 0: for ever). With a bell
- * (else -1): also until that is readable, and without the lock. */
+/* Sleeps until something may have come, for at most ms. bell (-1: none) wakes
+ * it too, and the lock is then released while it sleeps. */
 void ddp__engine_sleep(struct ddp__engine *en, struct ddp__sleeper *s, int ms,
 		       int bell);
 
-/* How one who waits goes about it: first it spins, then it sleeps, and longer
- * each time. */
+/* The pace of a wait: it spins first, then sleeps, longer each time. */
 struct ddp__pace {
 	uint64_t quiet; /* since when nothing moved; 0: it moves */
 	int ms;
@@ -101,15 +104,17 @@ struct ddp__pace {
 /* After a move: how long to sleep; 0: not yet. */
 int ddp__pace(struct ddp__pace *p, int moved, uint64_t spin_ns);
 
-/* Fails all tasks of a communicator, now and later, and lets the other ranks
- * know; the first error stays. */
+/* Fails all tasks of a communicator, now and later, and tells the other ranks;
+ * the first error stays. */
 void ddp__engine_fail(struct ddp_comm *c, const struct err *e);
-/* The same after a failed wait; *e becomes the deadlock that it was part of. */
+/* The same after a failed wait; if the wait was part of a deadlock, *e becomes
+ * the deadlock. */
 void ddp__engine_fail_in_wait(struct ddp_comm *c, struct err *e);
-/* Fails all tasks of a communicator that is about to be freed; nobody is told,
- * and nothing of theirs is touched afterwards. */
+/* Fails all tasks of a communicator that is about to be freed. The other ranks
+ * are not told, and the tasks' memory is not touched afterwards. */
 void ddp__engine_forget(struct ddp_comm *c);
-/* Takes out the queues that are empty; with cpu, also all of its. */
+/* Removes empty queues from the busy list, and all queues of cpu (NULL:
+ * none). */
 void ddp__engine_tidy(struct ddp__engine *en, const struct ddp__cpu *cpu);
 
 /* Starts the thread on a CPU (-1: any); 0 if there is one already. */

@@ -144,7 +144,7 @@ static void to_ranks(const struct ddp__cpu_op *op, char *to, const char *from)
 		     from + (size_t)i * op->size, op->size);
 }
 
-/* What the sum of this host's ranks is divided by before it leaves. */
+/* The divisor of this host's sum before it leaves the host. */
 static int divisor_here(const struct ddp__cpu_op *op)
 {
 	return ddp__is_scaled(op->call->type, op->call->op)
@@ -217,7 +217,7 @@ static int all_reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* The leader has `size` bytes at from for everyone's `to`. */
+/* From the leader's `from` to everyone's `to`, size bytes. */
 static int pass_on(struct ddp__cpu_op *op, const char *from, char *to,
 		   size_t size)
 {
@@ -234,7 +234,7 @@ static int all_reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 
 /* ---- reduce: to each leader, to the root's leader, to the root */
 
-/* Where this leader gathers what its host has. */
+/* Where this leader reduces its host's data. */
 static char *sum_of(const struct ddp__cpu_op *op)
 {
 	return is_root(op) ? op->recv : op->work;
@@ -264,7 +264,7 @@ static int reduce_between(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return 0;
 }
 
-/* The leader of the root's host has what the root shall have. */
+/* From the leader of the root's host to the root. */
 static int hand_to_root(struct ddp__cpu_op *op, const char *from, char *to,
 			size_t size)
 {
@@ -280,7 +280,7 @@ static int reduce_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return hand_to_root(op, op->work + at, op->recv + at, bytes(op, n));
 }
 
-/* ---- broadcast: on the root's host all have it before it goes on */
+/* ---- broadcast: first within the root's host, then to the other hosts */
 
 static int broadcast_in(struct ddp__cpu_op *op, size_t k, struct err *e)
 {
@@ -478,8 +478,8 @@ static int reduce_scatter_out(struct ddp__cpu_op *op, size_t k, struct err *e)
 	return deal_out(op, all ? all + own_part(op) : NULL, op->size);
 }
 
-/* ---- all_to_all: each leader has all that its host sends, and gets all that
- * it receives */
+/* ---- all_to_all: each leader gathers all that its host sends, and receives
+ * all that is sent to its host */
 
 static int all_to_all_start(struct ddp__cpu_op *op, struct err *e)
 {

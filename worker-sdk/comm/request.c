@@ -1,4 +1,4 @@
-/* request.c: requests and the public calls that ask how they fare. */
+/* request.c: requests, and the public calls that test and wait for them. */
 #include "worker-sdk/comm/request.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "worker-sdk/comm/self_messages.h"
 #include "worker-sdk/core/last_error.h"
 
-/* Requests whose communicator was freed. They are the program's until it waits
- * for them, and any thread may. */
+/* Requests whose communicator was freed. Each belongs to the program until it
+ * waits for it, from any thread. */
 static struct ddp_request *orphans;
 static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,10 +48,10 @@ struct ddp_request *ddp__request_new(struct ddp_comm *c,
 	return r;
 }
 
-/* The backend and the recorder know nothing of it any more. */
+/* Takes r out of the backend, the recorder and its list. */
 static void request_let_go(struct ddp_request *r)
 {
-	if (!r->ended) /* nobody waits for it any more */
+	if (!r->ended) /* nothing waits for it any more */
 		flight_end(r->comm->world->flight, r->call.ticket, 1);
 	if (r->own)
 		ddp__self_forget(r);
@@ -146,7 +146,7 @@ int ddp_test(ddp_request *r)
 {
 	int rc = ddp__request_test(r);
 
-	/* who asks again and again may keep others from their CPU */
+	/* a program that polls may keep other ranks from their CPU */
 	if (!rc)
 		sched_yield();
 	return rc;

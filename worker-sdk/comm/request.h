@@ -1,5 +1,5 @@
-/* request.h: an operation that was begun and not yet waited for. request.c
- * makes and frees them, for all backends; a backend moves them. */
+/* request.h: an operation that the program has begun and not yet waited for.
+ * request.c makes and frees requests for all backends; a backend moves them. */
 #ifndef SDK_REQUEST_H
 #define SDK_REQUEST_H
 
@@ -20,12 +20,12 @@ struct ddp_request {
 	_Alignas(16) char op[];
 };
 
-/* Zeroed but for what is given, linked to c; NULL: no memory. */
+/* A new request, zeroed except for the arguments and linked to c; NULL: no
+ * memory. */
 struct ddp_request *ddp__request_new(struct ddp_comm *c,
 				     const struct ddp__call *call,
 				     const void *send, void *recv);
-/* ddp_test, for a caller that has other things to do if r has not ended: its
- * CPU is not offered to others. */
+/* ddp_test for a caller that has other work: does not yield the CPU. */
 int ddp__request_test(struct ddp_request *r);
 void ddp__request_free(struct ddp_request *r);
 /* Its communicator is about to be freed: r fails, unless it has ended, and

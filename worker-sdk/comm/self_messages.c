@@ -12,7 +12,7 @@
 struct ddp__letter {
 	struct ddp__letter *next;
 	struct ddp__call call;
-	struct ddp_request *wanted; /* who receives; NULL: it was sent */
+	struct ddp_request *wanted; /* of the receive; NULL: it was sent */
 	char data[];
 };
 
@@ -55,7 +55,7 @@ static int self_check_same(const struct ddp__call *send,
 		       ddp__call_text(recv, a), ddp__call_text(send, b));
 }
 
-/* What was sent meets who waits for it. */
+/* Copies what was sent to the receive that waits for it. */
 static int self_deliver(const struct ddp__call *send, const void *data,
 			const struct ddp__call *recv, void *to, struct err *e)
 {

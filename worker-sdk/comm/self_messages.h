@@ -1,6 +1,6 @@
-/* self_messages.h: messages of a rank to itself, matched without a backend.
- * What is sent is copied, and kept until it is received. The program's thread
- * only. */
+/* self_messages.h: messages of a rank to itself, matched without a backend. A
+ * message sent is copied and kept until it is received. For the program's
+ * thread only. */
 #ifndef SDK_SELF_MESSAGES_H
 #define SDK_SELF_MESSAGES_H
 
@@ -8,15 +8,16 @@
 
 struct ddp__use;
 
-/* Sent or to be received and without its counterpart yet, oldest first: there
- * are only ever those of one kind. */
+/* A send or a receive without a counterpart yet, oldest first. All in a list
+ * are of one kind. */
 struct ddp__letter;
 
-/* As ddp__run_or_begin. A blocking receive of what was not sent is an error:
- * it would wait for ever. */
+/* As ddp__run_or_begin. A blocking receive of a message that was not sent is an
+ * error: it could never end. */
 int ddp__self_message(struct ddp_comm *c, struct ddp__use *u,
 		     ddp_request **request, struct err *e);
-/* Of a request that was not received yet: 0; waiting for ever is an error. */
+/* Tests a request without a counterpart: 0; waiting without limit is an
+ * error. */
 int ddp__self_test(struct ddp_request *r, int timeout_ms, struct err *e);
 /* The request will not be received any more. */
 void ddp__self_forget(struct ddp_request *r);

@@ -43,10 +43,10 @@ static inline float ddp__f16_to_f32(uint16_t half)
 	return ddp__bits_f32(sign | rest);
 }
 
-/* What is below 2^-14 is subnormal in f16: adding 0.5 puts the last bit that
- * stays (2^-24) where an f32 near 0.5 has its last, so the addition rounds.
- * Else half of the last place, less one bit, and one if the last bit is odd:
- * what that carries goes into the exponent, up to infinity. */
+/* Values below 2^-14 are subnormal in f16: adding 0.5 puts their last bit
+ * (2^-24) where an f32 near 0.5 has its last, so the addition rounds. Otherwise
+ * half of the last place is added, less one bit, and one if the last bit is
+ * odd; a carry goes into the exponent, up to infinity. */
 static inline uint16_t ddp__f32_to_f16(float f)
 {
 	uint32_t bits = ddp__f32_bits(f);

@@ -31,8 +31,8 @@ int ddp__kernels_usable(const struct ddp__kernels *out[3])
 {
 	int n = 0;
 #ifdef __x86_64__
-	/* f16c has no name in older compilers' lists, but is as old as AVX;
-	 * whoever has AVX2 has it. */
+	/* Older compilers have no name for f16c, but every CPU with AVX2 has
+	 * it. */
 	int avx2 = HAS("avx2", AVX2);
 
 	if (avx2 && HAS("avx512f", AVX512F) && HAS("avx512vl", AVX512VL) &&

@@ -8,7 +8,8 @@
 
 #include "worker-sdk/ddp.h"
 
-/* What f16 and bf16 are reduced as. Bits need no type: they are U8's. */
+/* The types that f16 and bf16 are reduced as. Bitwise operations need no type:
+ * they use U8's. */
 enum ddp__lane {
 	DDP__LANE_F32,
 	DDP__LANE_F64,

@@ -1,4 +1,4 @@
-/* kernels_base.c: the kernels with what every CPU has. */
+/* kernels_base.c: the kernels with the instructions of every CPU. */
 #define ISA "base"
 #define KERNELS ddp__kernels_base
 #include "worker-sdk/math/kernels_isa.h"

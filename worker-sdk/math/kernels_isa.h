@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-/* dst may be a source: no iteration touches what another one does. */
+/* dst may be a source: iterations are independent of each other. */
 #ifdef __clang__
 #define LANES_APART _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -8,8 +8,8 @@
 
 static inline ALWAYS LANE LANE_(one)(enum ddp_op op, LANE x, LANE y)
 {
-	/* Of two NaNs the first is the result, which the order of an addition's
-	 * operands would decide, and the compiler that. */
+	/* Of two NaNs the first is the result. With a plain addition the order
+	 * of its operands decides, which the compiler may choose. */
 	LANE z = IS_NAN(x) ? x : y;
 
 	switch (op) {

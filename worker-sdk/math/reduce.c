@@ -1,5 +1,5 @@
-/* reduce.c: what the kernels do not know: types that are reduced as others,
- * more sources than they take, averages, and the way past the caches. */
+/* reduce.c: what the kernels leave out: types that are reduced as others, more
+ * sources than a kernel takes, averages, and writing past the caches. */
 #include "worker-sdk/math/reduce.h"
 
 #include <stdint.h>
@@ -11,8 +11,8 @@
 enum {
 	/* Elements of f16 and bf16 that are in f32 at a time. */
 	HALF_BLOCK = 512,
-	/* Bytes of a result that is not finished after one kernel: they stay
-	 * in L1 beside those of DDP__FAN sources. */
+	/* Bytes of a result that takes several kernels: they stay in L1 beside
+	 * those of DDP__FAN sources. */
 	BLOCK = 4096
 };
 
@@ -118,7 +118,7 @@ static void reduce_fold_half(const struct reduction *r, char *dst,
 	for (int i = 0; i < DDP__FAN; i++)
 		from[i] = wide[i];
 	do {
-		int m = done ? 1 : 0; /* the first is what there is so far */
+		int m = done ? 1 : 0; /* the first is the result so far */
 
 		for (; m < DDP__FAN && done < r->n; m++)
 			reduce_widen(r, wide[m], (const char *)src[done++] + at,

@@ -19,21 +19,21 @@
 void ddp__reduce(void *dst, const void *const *src, int n, size_t count,
 		 enum ddp_type type, enum ddp_op op, int divisor);
 
-/* As ddp__reduce, but with `stream` the result is written past the caches
- * (copy.h says when that is good). */
+/* As ddp__reduce; with `stream` the result is written past the caches (copy.h
+ * says when that pays). */
 void ddp__reduce_stream(void *dst, const void *const *src, int n, size_t count,
 			enum ddp_type type, enum ddp_op op, int divisor,
 			int stream);
 
-/* Whether hosts scale the sums that they pass on: the sum of f16 values whose
- * average fits may not. */
+/* Whether hosts scale the sums that they pass on: a sum of f16 values may
+ * overflow where their average does not. */
 static inline int ddp__is_scaled(enum ddp_type type, enum ddp_op op)
 {
 	return op == DDP_AVG && (type == DDP_F16 || type == DDP_BF16);
 }
 
-/* What a sum of so many ranks is divided by: the least power of two that makes
- * it fit where each of its terms does. Such a division rounds nothing, but
+/* The divisor of a sum of `ranks` ranks: the least power of two that makes it
+ * fit where each of its terms does. Such a division rounds nothing, except
  * where f16 has no smaller steps. */
 static inline int ddp__scale_of(int ranks)
 {

@@ -22,7 +22,8 @@ static size_t shm_slot_size(void)
 	return DDP__SHM_HEAD + 2 * (size_t)(DDP__SHM_IN + DDP__SHM_OUT);
 }
 
-/* Fewer ranks have larger rings: there are n * n of them. */
+/* Bytes of each ring. There are n * n rings, so fewer ranks have larger
+ * ones. */
 static size_t shm_ring_size(size_t n)
 {
 	return n <= 8 ? 1 << 20 : n <= 32 ? 256 << 10 : 64 << 10;
@@ -34,7 +35,7 @@ static size_t shm_segment_size(size_t n)
 	       n * n * (DDP__SHM_CONTROL + shm_ring_size(n));
 }
 
-/* Too large a file would be a signal, not an error. */
+/* Exceeding the file size limit would raise a signal instead of an error. */
 static int shm_check_limit(size_t size)
 {
 	struct rlimit limit;
@@ -62,12 +63,12 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	h.version = DDP__SHM_VERSION;
 	h.slot_size = (uint32_t)shm_slot_size();
 	memcpy(h.cookie, cookie, DDP__COOKIE);
-	/* Any number of them may turn out to be on this host. */
+	/* any number of the ranks may turn out to be on this host */
 	for (size_t n = 1; n <= ranks; n++)
 		if (shm_segment_size(n) > size)
 			size = shm_segment_size(n);
 	errno = shm_check_limit(size);
-	/* Sealed: where it shrinks, whoever touches it dies of SIGBUS. */
+	/* sealed: if it shrank, a rank that touches it would die of SIGBUS */
 	if (errno || ftruncate(fd, (off_t)size) ||
 	    pwrite(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)) {
@@ -81,7 +82,7 @@ int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 	return fd;
 }
 
-/* Whether the kernel refuses memory that it could not give to all at once. */
+/* Whether the kernel refuses to promise more memory than it has. */
 static int shm_is_strict(void)
 {
 	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
@@ -106,11 +107,11 @@ static int shm_take_pages(int fd, size_t at, size_t size)
 	return rc;
 }
 
-/* Pages that cannot be had must be an error now, and no SIGBUS later. Only
- * strict accounting makes one of a page touched first in a later call: there a
- * rank takes all that it writes to, slot and rings. Elsewhere these stay
- * sparse: no tmpfs limits a memfd, and a memory cgroup that is full has its OOM
- * killer come, to fallocate as to a touch (seen with 6.18, cgroups v1). */
+/* A lack of pages must be an error now, not a SIGBUS later. Only with strict
+ * accounting can it come as late as the first touch of a page: there a rank
+ * takes all pages that it writes to, slot and rings. Elsewhere they stay
+ * sparse: no tmpfs limits a memfd, and a full memory cgroup calls its OOM
+ * killer, for fallocate as for a touch (seen with 6.18, cgroups v1). */
 static void shm_name_bells(struct ddp__shm *s)
 {
 	unsigned char key[DDP__KEY];
@@ -273,7 +274,7 @@ int ddp__shm_aborted(const struct ddp__shm *s)
 	return atomic_load(&s->header->aborted) != DDP__SHM_ALIVE;
 }
 
-/* The first word of a board is odd while others are being written. */
+/* The first word of a board is odd while the other words are being written. */
 static _Atomic uint64_t *shm_board(const struct ddp__shm *s, int i)
 {
 	return (void *)((char *)ddp__shm_control(s, i) + DDP__SHM_BOARD_AT);
@@ -337,8 +338,8 @@ void ddp__shm_post(struct ddp__shm *s)
 
 	atomic_store_explicit(&mine->cpu, (uint32_t)sched_getcpu(),
 			      memory_order_relaxed);
-	/* Sequentially consistent: either I see the sleeper, or it sees the
-	 * step when it looks again before it sleeps. */
+	/* Sequentially consistent: either this rank sees the sleeper, or the
+	 * sleeper sees the step when it checks once more before it sleeps. */
 	s->waits = 1;
 	s->patient = 0;
 	atomic_store(&mine->step, ++s->step);

@@ -1,6 +1,7 @@
-/* shm.h: the ranks of one host and the memory they share: a segment without a
- * name (memfd), a step counter per rank, and waiting for one another. Knows
- * nothing of types or sockets; shm_collective.c moves data with it. */
+/* shm.h: the ranks of one host and the memory that they share: a segment
+ * without a name (memfd), a step counter for each rank, and waits for one
+ * another. Knows nothing of types or sockets; shm_collective.c moves data with
+ * it. */
 #ifndef SDK_SHM_H
 #define SDK_SHM_H
 
@@ -15,32 +16,33 @@
 #include "worker-sdk/math/copy.h"
 
 /* Each rank's slot has two halves of input and two of output, used in turn: a
- * rank that posts step k+1 has done with what the others posted for step k. */
+ * rank that posts step k+1 has read what the others posted for step k. */
 enum {
 	DDP__SHM_VERSION = 7,
 	DDP__SHM_CONTROL = 4096,
 	DDP__SHM_IN = 1 << 20,
 	DDP__SHM_OUT = 512 << 10,
-	DDP__SHM_TINY = 16, /* bytes that travel with the step counter */
-	DDP__SHM_CELLS = 1024, /* of each rank, for small broadcasts, */
-	DDP__SHM_CELL = 48,   /* of at most so many bytes */
+	DDP__SHM_TINY = 16,	   /* bytes that travel with the step counter */
+	DDP__SHM_CELLS = 1024,	   /* of each rank, for small broadcasts, */
+	DDP__SHM_CELL = 48,	   /* of at most so many bytes */
 	DDP__SHM_BOARD = 16 << 10, /* of each rank */
 	DDP__SHM_BOARD_AT = DDP__SHM_CONTROL + 64 * DDP__SHM_CELLS,
 	DDP__SHM_HEAD = DDP__SHM_BOARD_AT + DDP__SHM_BOARD,
 	DDP__SHM_CPUS = 1024,
 	DDP__BELL = 16,
-	/* Longer than the ranks of a host wait for each other they wait for
-	 * the one that is away, and longer than that one waits itself
-	 * (DDP__TCP_GRACE_MS): what it learns says more. */
+	/* How much longer the ranks of a host wait for one that is away: longer
+	 * than that one waits itself (DDP__TCP_GRACE_MS), as its error says
+	 * more. */
 	DDP__SHM_GRACE_MS = 2000
 };
 
-/* What a rank posts a step for, in full: read where marks differ. */
+/* The call that a rank posts a step for, in full; read where marks differ. */
 struct ddp__shm_said {
 	uint64_t word, number, before;
 };
 
-/* A rank's words. What a peer reads on the fast path is one cache line. */
+/* A rank's control words. What a peer reads on the fast path is one cache
+ * line. */
 struct ddp__shm_control {
 	_Alignas(64) _Atomic uint32_t step; /* a futex; wraps */
 	_Atomic uint32_t sleepers;          /* on step */
@@ -48,8 +50,8 @@ struct ddp__shm_control {
 	_Atomic uint32_t given; /* a futex: its cells so far */
 	uint64_t call[2]; /* of a call's first step: ddp__call_mark */
 	unsigned char tiny[2][DDP__SHM_TINY];
-	/* The call that it entered last, for those who wait for it in vain.
-	 * The number is 0 while they are being written. */
+	/* The call that it entered last, for the errors of ranks that wait for
+	 * it in vain. The number is 0 while the two are being written. */
 	_Alignas(64) _Atomic uint64_t last;
 	_Atomic uint64_t last_number;
 	struct ddp__shm_said said[2]; /* as call */
@@ -62,7 +64,7 @@ struct ddp__shm_control {
 	uint64_t probe_at; /* where its memory has the segment's cookie */
 };
 
-/* What one rank has for all, who take it without posting anything. */
+/* Data that one rank gives to all others, which read it without posting. */
 struct ddp__shm_cell {
 	/* Its place among all ranks' cells, from 1, above 32 bits that are
 	 * equal after the same calls: ddp__shm_stamp. */
@@ -71,10 +73,11 @@ struct ddp__shm_cell {
 	unsigned char data[DDP__SHM_CELL];
 };
 
-/* A call's first step, where the ranks compare what they were called for. */
+/* A call's first step, in which the ranks compare their calls, and its later
+ * ones. */
 enum { DDP__SHM_FIRST = 1, DDP__SHM_LATER };
 
-/* From DDP__SHM_ABORTING on: that + the one who is writing why. */
+/* DDP__SHM_ABORTING + i: rank i is writing the reason. */
 enum { DDP__SHM_ALIVE, DDP__SHM_ABORTED, DDP__SHM_ABORTING };
 
 /* At the segment's beginning. */
@@ -91,7 +94,8 @@ struct ddp__shm_header {
 	char abort_text[ERR_TEXT_MAX];
 };
 
-/* One direction between me and a peer, as I know it (shm_p2p.c). */
+/* One direction between this rank and a peer, as this rank knows it
+ * (shm_p2p.c). */
 struct ddp__shm_lane {
 	uint64_t line, byte;     /* so far */
 	uint64_t taken, drained; /* of these, what the receiver has told */
@@ -112,13 +116,13 @@ struct ddp__shm {
 	uint64_t cells;		      /* of all ranks, so far, */
 	uint64_t before;	      /* ddp__digest of their calls */
 	uint32_t numbers[DDP__SHM_CELLS]; /* and these, by their place */
-	/* instead of a step a cell is waited for, of this rank; or NULL */
+	/* the cell that is waited for instead of a step; or NULL */
 	const struct ddp__shm_cell *cell;
 	const struct ddp__call *cell_call;
 	int cell_from;
 	int spins;                    /* every rank has a CPU of its own */
-	uint64_t moved, move_ns;      /* when I left another rank's CPU, and
-				       * how long not to do so again */
+	uint64_t moved, move_ns; /* when this rank left another rank's CPU, and
+				    how long not to do so again */
 	int patient;		      /* somebody was away in this step */
 	int bell, has_bell;	      /* a socket or -1; it has its name */
 	int armed;		      /* peers ring it: shm_transport.c's */
@@ -136,39 +140,41 @@ struct ddp__shm {
 	unsigned char probe[DDP__COOKIE];
 };
 
-/* A segment with room for `ranks` slots (sparse: untouched ones cost nothing).
- * Returns its descriptor. Nothing of it outlives the processes that map it. */
+/* Creates a segment with room for `ranks` slots (sparse: untouched ones cost
+ * nothing). Returns its descriptor or an error. The memory is gone when the
+ * last process unmaps it. */
 int ddp__shm_create(size_t ranks, const unsigned char cookie[DDP__COOKIE],
 		    struct err *e);
 
-/* Maps fd, which stays the caller's, as slot me of n. ERR_PROTOCOL: it is no
- * segment with that cookie. The caller sets ranks, timeout_ms, peers before the
- * first step. */
+/* Maps fd, which stays the caller's, as slot me of n. ERR_PROTOCOL: it is not a
+ * segment with that cookie. The caller sets ranks, timeout_ms and peers before
+ * the first step. */
 int ddp__shm_attach(struct ddp__shm *s, int fd, int me, int n,
 		    const unsigned char cookie[DDP__COOKIE], struct err *e);
-/* Tells the others that this rank left, and unmaps. Zeroed s is fine. */
+/* Tells the others that this rank left, and unmaps. s may be zeroed. */
 void ddp__shm_detach(struct ddp__shm *s);
 
-/* Once, after every rank attached: a step, and the choice of how to wait. */
+/* Once, after every rank has attached: makes a step, and chooses how to
+ * wait. */
 int ddp__shm_meet(struct ddp__shm *s, const struct ddp__call *call,
 		  struct err *e);
 
-/* Starts a collective: what I shall post says that this is the call. */
+/* Starts a collective: this rank's next post carries the call. */
 void ddp__shm_begin(struct ddp__shm *s, const struct ddp__call *call);
-/* Publishes all I wrote for the next step. */
+/* Publishes all that this rank wrote for the next step. */
 void ddp__shm_post(struct ddp__shm *s);
-/* Waits until every rank has posted my step. ERR_TIMEOUT, ERR_REMOTE (one is
- * gone or left), or the error with which another rank aborted. After an error
- * the segment is of no more use, to no rank. */
+/* Waits until every rank has posted this rank's step. ERR_TIMEOUT, ERR_REMOTE
+ * (a rank is gone or left), or the error with which another rank aborted. After
+ * an error no rank can use the segment any more. */
 int ddp__shm_wait(struct ddp__shm *s, struct err *e);
-/* As wait, for a collective's first step: ERR_ARGUMENT if ranks differ in what
- * they were called for. */
+/* As ddp__shm_wait, for a collective's first step: ERR_ARGUMENT if the ranks
+ * make different calls. */
 int ddp__shm_wait_first(struct ddp__shm *s, struct err *e);
-/* As these, without waiting: 1 if every rank has posted my step, 0 if not. */
+/* The same without waiting: 1 if every rank has posted this step, 0 if not. */
 int ddp__shm_arrived(struct ddp__shm *s, int first, struct err *e);
 
-/* Small broadcasts go through cells (shm_cell.c): who gives writes one and goes
- * on, who takes waits for nobody else. Begins one: 0 if it has to go by steps,
+/* Small broadcasts go through cells (shm_cell.c): the root writes one and goes
+ * on, the others wait only for the root. Begins one; 0: it has to go by steps,
  * as one in DDP__SHM_CELLS / 2 must, so that the cells before it are free. */
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call);
 /* 1 if the next broadcast goes through a cell, 0 if it has to go by steps. */
@@ -179,68 +185,73 @@ static inline int ddp__shm_cell_is_next(const struct ddp__shm *s)
 /* The root gives, at most DDP__SHM_CELL bytes. */
 void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 			const void *from, size_t size);
-/* The others wait for it as ddp__shm_wait_first does, or look for it as
- * ddp__shm_arrived does; then it is at ddp__shm_cell(s, root)->data. */
+/* The other ranks wait for the cell, with the errors of ddp__shm_wait_first, or
+ * test for it as ddp__shm_arrived does; then the data is at ddp__shm_cell(s,
+ * root)->data. */
 int ddp__shm_cell_wait(struct ddp__shm *s, const struct ddp__call *call,
 		       int root, struct err *e);
 int ddp__shm_cell_arrived(struct ddp__shm *s, const struct ddp__call *call,
 			  int root, struct err *e);
 
-/* For who waits for a segment and for other things too, and so cannot wait in
- * it. The doorbell, made at the first call, is a descriptor that is readable
- * after a peer has posted while this rank was armed. Sleep so: arm; if it
- * returned 0, poll, for a second at most; disarm; advance what is under way. */
+/* For a rank that waits for several things and so cannot block in one segment.
+ * The doorbell, made at the first call, is a descriptor that becomes readable
+ * when a peer posts while this rank is armed. To sleep: arm; if it returned 0,
+ * poll, for at most a second; disarm; advance what is under way. */
 int ddp__shm_doorbell(struct ddp__shm *s, struct err *e);
-/* 1: what was waited for is there, do not sleep; 0: sleep. */
+/* 1: what this rank waits for is there, do not sleep; 0: sleep. */
 int ddp__shm_arm(struct ddp__shm *s);
 void ddp__shm_disarm(struct ddp__shm *s);
 /* After a post, where header->armed is not 0. */
 void ddp__shm_ring(struct ddp__shm *s);
 
-/* This rank goes to wait for other hosts, or has come back. */
+/* Marks that this rank is waiting for other hosts, or no longer is. */
 void ddp__shm_set_away(void *shm, int is_away);
 
-/* Called now and then while the operation under way stands still, since
- * waited_ns: 0 if those who are missing may still come, else wait's error. */
+/* Called at intervals while the operation under way has stood still for
+ * waited_ns: 0 if the missing ranks may still come, else an error of
+ * ddp__shm_wait. */
 int ddp__shm_check(void *shm, uint64_t waited_ns, struct err *e);
 
-/* What s waits for while the operation under way stands still: a step or a cell
- * of this call. *from: whose cell, or DDP__FROM_HOST. */
+/* The call whose step or cell this rank waits for. *from: the rank whose cell
+ * it is, or DDP__FROM_HOST. */
 const struct ddp__call *ddp__shm_awaited(const void *shm, int *from);
 
-/* Each rank has a board, which it alone writes, and seldom; all read it. Up to
- * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are written. */
+/* Each rank has a board, which only it writes, rarely, and all read: up to
+ * DDP__SHM_BOARD - 8 bytes, in words. get returns 0 while they are being
+ * written. */
 void ddp__shm_board_put(struct ddp__shm *s, size_t at, const void *from,
 			size_t size);
 int ddp__shm_board_get(const struct ddp__shm *s, int i, size_t at, void *to,
 		       size_t size);
 
-/* Between these files. Wait for i since start: 1: poll on, 0: sleep. */
+/* For the files of this room. In a wait for rank i since start: 1: keep
+ * polling; 0: sleep. */
 int ddp__shm_patience(struct ddp__shm *s, int i, uint64_t start);
 void ddp__shm_sleep(_Atomic uint32_t *word, uint32_t value, int ms);
 void ddp__shm_wake(_Atomic uint32_t *word);
-/* Makes *e everybody's, unless another rank was first: then that one's error is
- * ours. Returns its code. */
+/* Makes *e the error of all ranks, unless another rank was first: then its
+ * error becomes *e. Returns its code. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e);
-/* 0: rank i is there; else *e says what became of it. */
+/* 0: rank i is alive; else an error that says what became of it. */
 int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 		     struct err *e);
-/* Waits for rank i, of whom I have not got what I wait for. */
+/* Waits for rank i, which has not yet brought what is awaited. */
 int ddp__shm_wait_for(struct ddp__shm *s, int i, struct err *e);
-/* I was called for one thing, rank i for another, or was, some calls ago: the
+/* This rank and rank i make different calls, or did some calls ago: sets the
  * error. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e);
-/* shm_agree.c. All have posted the first step of what each was called for: 0 if
- * that is the same call, after the same calls; else the error, which names the
- * first calls that differ as far as they are still known. */
+/* In shm_agree.c. All ranks have posted the first step of their call: 0 if it
+ * is the same call, after the same calls; else the error, which names the first
+ * calls that differ as far as they are still known. */
 int ddp__shm_agree(struct ddp__shm *s, struct err *e);
-/* Rank root's cell is there, at the place of my call; likewise. */
+/* The same where rank root's cell is there, at the place of this rank's
+ * call. */
 int ddp__shm_agree_on_cell(struct ddp__shm *s, const struct ddp__call *call,
 			   int root, struct err *e);
 /* What rank i entered last, as a call's text. */
 char *ddp__shm_last(const struct ddp__shm *s, int i, char *out);
-/* Of /proc/PID/stat; 0 if there is no such process or it is a zombie. */
+/* The start time in /proc/PID/stat; 0: no such process, or a zombie. */
 uint64_t ddp__process_born(int64_t pid);
 
 static inline void ddp__shm_relax(void)
@@ -264,8 +275,8 @@ ddp__shm_control(const struct ddp__shm *s, int i)
 						   (size_t)i * stride);
 }
 
-/* Notes what I entered: its word and number. Whoever sees any of it sees all
- * that I posted before. */
+/* Notes the call that this rank entered. A rank that sees any of it sees all
+ * that was posted before. */
 static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
 				    uint64_t number)
 {
@@ -277,7 +288,8 @@ static inline void ddp__shm_entered(struct ddp__shm *s, uint64_t word,
 	atomic_store_explicit(&mine->last_number, number,
 			      memory_order_release);
 }
-/* What rank i entered last: its number, and *word; 0 if it is just entering. */
+/* The number and *word of the call that rank i entered last; 0: it is just
+ * entering one. */
 static inline uint64_t ddp__shm_seen(const struct ddp__shm *s, int i,
 				     uint64_t *word)
 {
@@ -293,7 +305,7 @@ static inline uint64_t ddp__shm_seen(const struct ddp__shm *s, int i,
 		       : 0;
 }
 
-/* Writes what my next step is for. */
+/* Writes the call of this rank's next step. */
 static inline void ddp__shm_say(struct ddp__shm *s,
 				const struct ddp__call *call, uint64_t word)
 {
@@ -305,8 +317,8 @@ static inline void ddp__shm_say(struct ddp__shm *s,
 						  s->before};
 }
 
-/* Rank i's cell for the small broadcast that is `on` later than the one that
- * was begun last. */
+/* Rank i's cell for the small broadcast `on` places after the one begun
+ * last. */
 static inline struct ddp__shm_cell *
 ddp__shm_cell_on(const struct ddp__shm *s, int i, unsigned on)
 {
@@ -322,8 +334,8 @@ static inline struct ddp__shm_cell *ddp__shm_cell(const struct ddp__shm *s,
 	return ddp__shm_cell_on(s, i, 0);
 }
 
-/* Of the cell at a place, in a call of this number, after the calls of that
- * digest. */
+/* The stamp of the cell at a place, in a call of this number, after calls with
+ * that digest. */
 static inline uint64_t ddp__shm_stamp(uint64_t place, uint64_t number,
 				      uint64_t before)
 {

@@ -1,7 +1,7 @@
-/* shm_agree.c: whether the ranks of a host make the same calls, and which were
- * the first that differ. A small broadcast's root waits for nobody: ranks may
- * have parted some calls ago, at one that others did not make, or in which two
- * of them named themselves as root. The cells still say which. */
+/* shm_agree.c: checks that the ranks of a host make the same calls, and finds
+ * the first that differ. The root of a small broadcast waits for no other rank:
+ * the ranks may have diverged some calls ago, at one that not all made, or in
+ * which two ranks named themselves as root. The cells still show which. */
 #include "worker-sdk/shm/shm.h"
 
 /* One rank's call. */
@@ -34,7 +34,7 @@ static int agree_differ(struct ddp__shm *s, const struct made *a,
 	return ddp__shm_fail(s, e);
 }
 
-/* The cell of rank i at a place, if that is what it has there. */
+/* The cell of rank i at a place, if it still holds that place. */
 static const struct ddp__shm_cell *agree_cell(const struct ddp__shm *s, int i,
 					      uint64_t place, uint64_t *stamp)
 {
@@ -45,8 +45,8 @@ static const struct ddp__shm_cell *agree_cell(const struct ddp__shm *s, int i,
 	return place && *stamp >> 32 == (uint32_t)place ? cell : NULL;
 }
 
-/* All ranks that gave at a place: each named itself as root. 1: there are two,
- * of which the first is the lowest. */
+/* Finds the ranks that gave at a place: each named itself as root. 1: there are
+ * two; the first is the lowest. */
 static int agree_find_two_roots(const struct ddp__shm *s, uint64_t place,
 				struct made two[2])
 {
@@ -68,7 +68,7 @@ static int agree_find_two_roots(const struct ddp__shm *s, uint64_t place,
 	return n == 2;
 }
 
-/* The first place with two roots, as far back as my cells tell. */
+/* The first place with two roots, as far back as this rank's cells reach. */
 static int agree_find_roots(const struct ddp__shm *s, struct made two[2])
 {
 	uint64_t from = s->cells < DDP__SHM_CELLS
@@ -81,8 +81,8 @@ static int agree_find_roots(const struct ddp__shm *s, struct made two[2])
 	return 0;
 }
 
-/* The small broadcast that I made by a number, if it was one, where others made
- * another call by it. */
+/* The small broadcast that this rank made under a number, if it made one, where
+ * others made another call under it. */
 static void agree_find_mine(const struct ddp__shm *s, uint64_t number,
 			    struct made *out)
 {
@@ -104,7 +104,7 @@ static void agree_find_mine(const struct ddp__shm *s, uint64_t number,
 	}
 }
 
-/* The small broadcast that another rank gave where I made call. */
+/* The small broadcast that another rank gave where this one made call. */
 static int agree_find_given(const struct ddp__shm *s,
 			    const struct ddp__call *call, struct made *out)
 {
@@ -123,7 +123,8 @@ static int agree_find_given(const struct ddp__shm *s,
 	return 0;
 }
 
-/* Another rank made `theirs`, where I made call: or we parted before. */
+/* Another rank made `theirs` where this one made call, or they diverged
+ * before. */
 static int agree_explain(struct ddp__shm *s, const struct ddp__call *call,
 			 struct made theirs, struct err *e)
 {
@@ -143,7 +144,7 @@ static int agree_explain(struct ddp__shm *s, const struct ddp__call *call,
 	return agree_differ(s, &two[0], &two[1], e);
 }
 
-/* Rank i may be some calls further: it gave small broadcasts, and went on. */
+/* Rank i may be some calls ahead, having given small broadcasts. */
 int ddp__shm_differ(struct ddp__shm *s, const struct ddp__call *call, int i,
 		    const struct ddp__call *other, struct err *e)
 {

@@ -1,6 +1,6 @@
 /* shm_bell.c: the doorbells of shm.h: a datagram socket for each rank that asks
- * for one, bound to a name that only the segment's cookie gives and that goes
- * with the socket. */
+ * for one. Its name derives from the segment's cookie and disappears with the
+ * socket. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "worker-sdk/shm/shm_p2p.h"
 
-/* In the abstract name space: nothing is left in a folder. */
+/* In the abstract namespace: leaves no file behind. */
 static socklen_t bell_address(const struct ddp__shm *s, int i,
 			      struct sockaddr_un *a)
 {
@@ -23,7 +23,7 @@ static socklen_t bell_address(const struct ddp__shm *s, int i,
 	return (socklen_t)(at - (char *)a);
 }
 
-/* To be rung by, and to ring the others with. */
+/* The socket with which this rank is rung and rings the others. */
 static int bell_open(struct ddp__shm *s)
 {
 	if (s->bell < 0)
@@ -46,13 +46,13 @@ int ddp__shm_doorbell(struct ddp__shm *s, struct err *e)
 	return s->bell;
 }
 
-/* All have posted my step, or the cell that I wait for is there. */
+/* All ranks have posted this step, or the cell awaited is there. */
 static int bell_is_due(const struct ddp__shm *s)
 {
 	int k = 1;
 
-	/* Its stamp was stored before `given`, which alone is in the one order
-	 * of what is sequentially consistent. */
+	/* The stamp was stored before `given`, and only `given` is sequentially
+	 * consistent. */
 	if (s->cell) {
 		atomic_load(&ddp__shm_control(s, s->cell_from)->given);
 		return ddp__shm_cell_there(s);
@@ -68,8 +68,8 @@ int ddp__shm_arm(struct ddp__shm *s)
 {
 
 	atomic_fetch_add(&s->header->armed, 1);
-	/* Sequentially consistent: either I see what came, or who brought it
-	 * sees that I am armed. */
+	/* Sequentially consistent: either this rank sees what came, or its
+	 * sender sees that this rank is armed. */
 	atomic_store(&ddp__shm_control(s, s->me)->armed, 1);
 	/* a cell's stamp and messages are read with acquire: not before it */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -98,7 +98,8 @@ void ddp__shm_ring(struct ddp__shm *s)
 		    !atomic_exchange(&peer->armed, 0))
 			continue;
 		size = bell_address(s, i, &a);
-		/* A full queue is readable, and who is gone needs no bell. */
+		/* errors are harmless: a full queue is readable, and a rank
+		 * that is gone needs no bell */
 		if (bell_open(s) >= 0)
 			sendto(s->bell, "", 1, MSG_NOSIGNAL,
 			       (struct sockaddr *)&a, size);

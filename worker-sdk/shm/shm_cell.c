@@ -1,14 +1,14 @@
-/* shm_cell.c: small broadcasts in a host. A root that had to wait until all had
- * come would be as slow as a barrier; it writes the bytes into the next of its
- * cells, and is done. All ranks count all ranks' cells alike. */
+/* shm_cell.c: small broadcasts within a host. A root that waited for all ranks
+ * would be as slow as a barrier; instead it writes the bytes into the next of
+ * its cells and goes on. All ranks count the cells of all ranks alike. */
 #include <sched.h>
 #include <string.h>
 
 #include "worker-sdk/shm/shm.h"
 
-/* A cell is written again after DDP__SHM_CELLS others. In between two of these
- * broadcasts go by steps. At the second its root has seen all ranks in the
- * first, or in something later: whatever was in cells before that is taken. */
+/* A cell is reused after DDP__SHM_CELLS others. Two broadcasts in between go by
+ * steps. At the second one its root has seen all ranks in the first, or beyond
+ * it, so every cell written before that has been read. */
 enum { AHEAD = 16 };
 
 int ddp__shm_cell_begin(struct ddp__shm *s, const struct ddp__call *call)
@@ -38,7 +38,8 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 	uint32_t cpu = (uint32_t)sched_getcpu();
 	uint64_t word = ddp__call_pack(call);
 
-	/* its readers have it: taking it back takes longer than all the rest */
+	/* its readers have the line: fetching it back takes longer than all the
+	 * rest */
 	__builtin_prefetch(ddp__shm_cell_on(s, s->me, AHEAD), 1);
 
 	if (atomic_load_explicit(&mine->cpu, memory_order_relaxed) != cpu)
@@ -58,7 +59,7 @@ void ddp__shm_cell_give(struct ddp__shm *s, const struct ddp__call *call,
 		ddp__shm_ring(s);
 }
 
-/* It is there: is it what I was called for? 0, or the error. */
+/* The cell is there: checks that it belongs to this call. 0 or the error. */
 static int cell_accept(struct ddp__shm *s, const struct ddp__call *call,
 		       int root, struct err *e)
 {

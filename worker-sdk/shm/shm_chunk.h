@@ -1,6 +1,6 @@
-/* shm_chunk.h: a collective in chunks, a chunk a step: while a rank works on
- * one half of its slot the others read the other half. For the files that make
- * collectives of it: shm_reduce.c, shm_collective.c. */
+/* shm_chunk.h: a collective in chunks, one chunk per step: while a rank works
+ * on one half of its slot the others read the other half. For shm_reduce.c and
+ * shm_collective.c. */
 #ifndef SDK_SHM_CHUNK_H
 #define SDK_SHM_CHUNK_H
 
@@ -10,15 +10,16 @@
 #include "worker-sdk/shm/shm_collective.h"
 
 enum {
-	/* A result of this many bytes leaves nothing of itself in the caches,
-	 * so it is written past them, and what was there is not read first:
-	 * at 16 MiB and 2 ranks 1.5 times as fast, at 4 MiB still slower. */
+	/* A result of this size does not stay in the caches, so it is written
+	 * past them, and the destination is not read first: at 16 MiB and 2
+	 * ranks 1.5 times as fast, at 4 MiB still slower. */
 	DDP__STREAM_MIN = 8 << 20
 };
 
-/* What an operation's work says: nothing is left; post, and go on when all
- * have; post, and that was all: who only gives need not wait for those who
- * take. The next operation does so before it touches the slot. */
+/* Results of an operation's work. NOTHING: it is done. POST: post, and continue
+ * when all ranks have. LAST: post, and it is done: a rank that only gives need
+ * not wait for those that take. The next operation waits before it touches the
+ * slot. */
 enum { DDP__NOTHING, DDP__POST, DDP__LAST };
 
 static inline size_t min_size(size_t a, size_t b)
@@ -26,8 +27,8 @@ static inline size_t min_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Elements of a chunk so that all chunks are about alike and none exceeds
- * `most` bytes. */
+/* Elements of a chunk: all chunks are about equal, and none exceeds `most`
+ * bytes. */
 static inline size_t chunk_elems(size_t count, size_t most, size_t elem)
 {
 	size_t line = 64 / elem, max = most / elem;
@@ -37,7 +38,8 @@ static inline size_t chunk_elems(size_t count, size_t most, size_t elem)
 	return min_size(max, (each + line - 1) / line * line);
 }
 
-/* Elements of a chunk of which a slot's half holds n, one for each rank. */
+/* Elements of a chunk where half a slot has to hold n of them, one for each
+ * rank. */
 static inline size_t share_elems(const struct ddp__shm *s, size_t count,
 				 size_t elem)
 {

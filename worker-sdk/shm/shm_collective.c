@@ -1,5 +1,5 @@
-/* shm_collective.c: staged through the slots: bytes that go from one to all or
- * from all to one, and what moves every operation on. */
+/* shm_collective.c: moves bytes from one rank to all or from all to one through
+ * the slots, and advances every operation. */
 #include "worker-sdk/shm/shm_chunk.h"
 
 enum { FRESH, WAITING, DONE };
@@ -108,7 +108,7 @@ void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 
 /* ---- one block in a slot */
 
-/* memcpy of the part of chunk c that lies in the window that I take. */
+/* Copies the part of chunk c that lies in the window that this rank takes. */
 static void op_take_window(const struct ddp__shm_op *op, struct chunk c)
 {
 	size_t begin = c.at > op->skip ? c.at : op->skip;
@@ -246,7 +246,7 @@ static int op_through_cell(struct ddp__shm_op *op, int wait, struct err *e)
 
 /* ---- moving on */
 
-/* 1 if it goes through a cell, which is found out when it begins. */
+/* 1 if it goes through a cell, which is decided when it begins. */
 static int op_has_cell(struct ddp__shm_op *op)
 {
 	if (op->state == FRESH) {
@@ -279,7 +279,7 @@ static int op_go_on(struct ddp__shm_op *op)
 	return what == DDP__POST;
 }
 
-/* What it has to wait for before it goes on. */
+/* The kind of step to wait for before it goes on; 0: none. */
 static int op_awaits(const struct ddp__shm_op *op)
 {
 	if (op->state == WAITING)

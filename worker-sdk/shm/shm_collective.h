@@ -1,23 +1,23 @@
 /* shm_collective.h: collectives among the ranks of one host, over shm.h, as
- * operations: prepared, which touches nothing shared, and then advanced without
- * ever waiting, or run. All n ranks make the same ones and advance them one
- * after the other in the same order. Each leaves the same bits on all of them.
- * Counts may be 0 and buffers unaligned. Errors are ddp__shm_wait's; after one
- * the segment is of no more use. */
+ * operations: preparing one touches nothing shared; then it is advanced without
+ * blocking, or run. All n ranks make the same operations and advance them one
+ * after the other in the same order. Each leaves the same bits on all ranks.
+ * Counts may be 0 and buffers unaligned. Errors are those of ddp__shm_wait;
+ * after one the segment is of no more use. */
 #ifndef SDK_SHM_COLLECTIVE_H
 #define SDK_SHM_COLLECTIVE_H
 
 #include "worker-sdk/shm/shm.h"
 
-/* Everyone, or one local index, gets the result. */
+/* Who gets the result: all ranks, or one local index. */
 enum { DDP__ALL = -1 };
 
 /* Borrows the segment, the call and the buffers until it has ended; needs no
- * release. All fields are shm_collective.c's. */
+ * release. All fields belong to shm_collective.c. */
 struct ddp__shm_op {
 	struct ddp__shm *s;
 	const struct ddp__call *call;
-	/* Does what comes before my next post, if there is one. */
+	/* Does the work before this rank's next post, if there is one. */
 	int (*work)(struct ddp__shm_op *op);
 	const char *send;
 	char *recv; /* NULL where nothing is wanted */
@@ -36,45 +36,47 @@ struct ddp__shm_op {
 /* These are the `native` group of shm's row: op is a struct ddp__shm_op, shm a
  * struct ddp__shm.
  *
- * Of count elements, by call->type and op. divisor: what DDP_AVG divides by;
- * 1 leaves the sum. send == recv is fine; recv is used on those who get. */
+ * Reduces count elements by call->type and op. to: who gets the result.
+ * divisor: what DDP_AVG divides by; 1 leaves the sum. send == recv is allowed;
+ * ranks without a result do not use recv. */
 void ddp__shm_reduce(void *op, void *shm, const struct ddp__call *call,
 		     const void *send, void *recv, size_t count, int to,
 		     int divisor);
 
-/* recv[0..count) = reduction of everyone's send[part(me)], where part(i) begins
- * at element i*count of send. recv may be send + me*count. */
+/* recv[0..count) becomes the reduction of part(me) of everyone's send, where
+ * part(i) begins at element i*count. recv may be send + me*count. */
 void ddp__shm_reduce_scatter(void *op, void *shm, const struct ddp__call *call,
 			     const void *send, void *recv, size_t count,
 			     int divisor);
 
-/* Root's size bytes at from; each takes [skip, skip+size_out) of them to `to`
- * (to == from is fine on the root). */
+/* Broadcasts root's size bytes at from; each rank takes [skip, skip+size_out)
+ * of them to `to` (to == from is allowed on the root). */
 void ddp__shm_broadcast(void *op, void *shm, const struct ddp__call *call,
 			int root, const void *from, size_t size, void *to,
 			size_t skip, size_t size_out);
 
-/* Everyone's size bytes at send, to recv + place[i]*size of those who get;
- * place NULL: i. send may be where it goes. */
+/* Gathers everyone's size bytes at send: rank i's arrive at recv +
+ * place[i]*size of the ranks that get them; place NULL: i. send may be the
+ * place itself. */
 void ddp__shm_gather(void *op, void *shm, const struct ddp__call *call,
 		     const void *send, size_t size, void *recv,
 		     const int *place, int to);
 
-/* To rank i's recv size bytes at root's send + place[i]*size; place NULL: i.
- * On the root recv may be where they lie. */
+/* Scatters: rank i's recv gets size bytes at root's send + place[i]*size; place
+ * NULL: i. On the root recv may be that place itself. */
 void ddp__shm_scatter(void *op, void *shm, const struct ddp__call *call,
 		      int root, const void *send, size_t size, void *recv,
 		      const int *place);
 
-/* To rank i's recv + place[me]*size mine at send + place[i]*size; place NULL:
- * i. send == recv is fine. */
+/* Sends size bytes at send + place[i]*size to recv + place[me]*size of each
+ * rank i; place NULL: i. send == recv is allowed. */
 void ddp__shm_all_to_all(void *op, void *shm, const struct ddp__call *call,
 			 const void *send, size_t size, void *recv,
 			 const int *place);
 
 void ddp__shm_barrier(void *op, void *shm, const struct ddp__call *call);
 
-/* 1: done. 0: others have not come yet; ddp__shm_check finds out why. < 0: the
+/* 1: done; 0: others have not come yet, ddp__shm_check finds out why; < 0: an
  * error. */
 int ddp__shm_advance(void *operation, struct err *e);
 /* Advances until it is done, and waits as ddp__shm_wait does. */

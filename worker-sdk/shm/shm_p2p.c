@@ -25,7 +25,7 @@ enum {
 
 enum { FRESH, OPEN };
 
-/* What a line announces, in the low bits of its stamp. */
+/* The kind of message in a line, in the low bits of its stamp. */
 enum { TINY, WHOLE, LARGE, PART };
 
 struct line {
@@ -38,7 +38,7 @@ struct line {
 	};
 };
 
-/* From one rank to another; the ring follows. */
+/* One direction between two ranks; the ring follows. */
 struct pair {
 	struct line lines[LINES];
 	/* the receiver's */
@@ -47,7 +47,7 @@ struct pair {
 	_Atomic uint64_t finished;	     /* large messages */
 	_Atomic uint64_t back_size;	     /* what it claimed but cannot */
 	uint64_t back_at;		     /* read: the sender's to put */
-	/* both sides': bytes of the large message that one of them took on */
+	/* both sides': bytes of the large message that one side has claimed */
 	_Alignas(64) _Atomic uint64_t claimed;
 };
 
@@ -72,7 +72,7 @@ static struct ddp__shm_lane *msg_lane(const struct ddp__shm_msg *m)
 	return &m->s->lanes[2 * m->peer + m->receives];
 }
 
-/* Between the ring, at a position that only grows, and a buffer. */
+/* Copy between a buffer and the ring, whose position only grows. */
 static void ring_put(struct ddp__shm *s, struct pair *p, uint64_t at,
 		     const char *from, size_t size)
 {
@@ -93,7 +93,7 @@ static void ring_take(const struct ddp__shm *s, struct pair *p, uint64_t at,
 	memcpy(to + first, ring, size - first);
 }
 
-/* After a sequentially consistent store of what the peer may wait for. */
+/* Wakes the peer after a sequentially consistent store that it may wait for. */
 static void peer_wake(struct ddp__shm *s, int i)
 {
 	_Atomic uint32_t *dozing = &ddp__shm_control(s, i)->dozing;
@@ -167,8 +167,8 @@ static int msg_announce(struct ddp__shm_msg *m)
 	return what != LARGE;
 }
 
-/* Where the receiver can read and the CPUs do not suffice for both of us, it
- * copies alone, and once instead of twice. */
+/* Whether the sender copies too. Where the receiver can read and there are too
+ * few CPUs, the receiver copies alone, and once instead of twice. */
 static int shm_puts_parts(const struct ddp__shm *s)
 {
 	return s->spins || atomic_load_explicit(&s->header->no_reading,
@@ -237,8 +237,8 @@ static struct line *msg_arrived(const struct ddp__shm_msg *m)
 	return stamp / 4 == msg_lane(m)->line + 1 ? line : NULL;
 }
 
-/* The line and its bytes of the ring are the sender's again; it need not hear
- * of each, as long as it has half of them. */
+/* Returns the line and its bytes of the ring to the sender, which is told only
+ * when it may need them. */
 static void msg_consume(struct ddp__shm_msg *m, size_t bytes)
 {
 	struct ddp__shm_lane *l = msg_lane(m);
@@ -307,8 +307,8 @@ static int msg_may_read(const struct ddp__shm_msg *m)
 				    memory_order_relaxed) < m->size;
 }
 
-/* size bytes at `remote` of peer i. With them its probe, which says that the
- * process with this id is still the peer. 0 or -errno. */
+/* Reads size bytes at `remote` of peer i, and its probe, which shows that the
+ * process with this pid is still the peer. 0 or -errno. */
 static int peer_read(struct ddp__shm *s, int i, void *to, uint64_t remote,
 		     size_t size)
 {
@@ -335,8 +335,8 @@ static int peer_read(struct ddp__shm *s, int i, void *to, uint64_t remote,
 	return 0;
 }
 
-/* Takes on a piece; one that cannot be read goes back to the sender, who then
- * puts all that is left. */
+/* Claims and reads a piece; if it cannot be read, the sender puts all the
+ * rest. */
 static void msg_read_piece(struct ddp__shm_msg *m)
 {
 	struct pair *p = msg_pair(m);
@@ -369,8 +369,8 @@ static void msg_take_part(struct ddp__shm_msg *m, struct line *line)
 	msg_consume(m, size);
 }
 
-/* What the sender puts comes first: so two CPUs copy. Only where it does not
- * come to that is it read here. */
+/* Takes the sender's parts first, so that two CPUs copy, and reads only where
+ * the sender does not come to it. */
 static int msg_advance_open(struct ddp__shm_msg *m)
 {
 	while (m->got < m->size) {
@@ -390,8 +390,8 @@ static int msg_advance_open(struct ddp__shm_msg *m)
 			return 0;
 		msg_read_piece(m);
 	}
-	/* A sender that has given up may have used its memory again before I
-	 * read it. */
+	/* a sender that gave up may have reused the memory before it was
+	 * read */
 	if (ddp__shm_aborted(m->s))
 		return 0;
 	atomic_fetch_add(&msg_pair(m)->finished, 1);
@@ -516,11 +516,11 @@ uint64_t ddp__shm_msg_either_moved(const void *msg)
 {
 	const struct ddp__shm_msg *m = msg;
 
-	if (m->state == FRESH)
-		return 0;
-	return 1 + m->got + msg_lane(m)->line +
-	       atomic_load_explicit(&msg_pair(m)->claimed,
-				    memory_order_relaxed);
+	return m->state == FRESH
+		       ? 0
+		       : 1 + m->got + msg_lane(m)->line +
+				 atomic_load_explicit(&msg_pair(m)->claimed,
+						      memory_order_relaxed);
 }
 
 static void msg_doze(struct ddp__shm_msg *m, int ms)
@@ -528,14 +528,14 @@ static void msg_doze(struct ddp__shm_msg *m, int ms)
 	_Atomic uint32_t *dozing = &ddp__shm_control(m->s, m->s->me)->dozing;
 
 	atomic_store(dozing, 1);
-	/* ready() reads with acquire: not before this store */
+	/* msg_is_ready reads with acquire: not before this store */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!msg_is_ready(m) && !ddp__shm_aborted(m->s))
 		ddp__shm_sleep(dozing, 1, ms);
 	atomic_store(dozing, 0);
 }
 
-/* Spins on, until it is ready or it is time to sleep. */
+/* Spins until the message is ready (1) or it is time to sleep (0). */
 static int msg_spin(struct ddp__shm_msg *m, uint64_t start)
 {
 	do {
@@ -550,18 +550,18 @@ static int msg_spin(struct ddp__shm_msg *m, uint64_t start)
 
 static int msg_wait(struct ddp__shm_msg *m, struct err *e)
 {
-	uint64_t start = clock_ns(), moves = ddp__shm_msg_either_moved(m),
-		 slept;
+	uint64_t start = clock_ns(), moves = ddp__shm_msg_either_moved(m);
 	int ms = LOOK_FIRST_MS, rc;
 
 	if (msg_spin(m, start))
 		return 0;
 	for (;;) {
-		slept = clock_ns();
+		uint64_t slept = clock_ns();
+
 		msg_doze(m, ms);
 		if (msg_is_ready(m))
 			return 0;
-		/* a receiver that reads alone lets me sleep to the end */
+		/* a receiver that reads alone wakes me only at the end */
 		if (ddp__shm_msg_either_moved(m) != moves ||
 		    clock_was_stopped(slept, ms)) {
 			moves = ddp__shm_msg_either_moved(m);
@@ -579,13 +579,11 @@ int ddp__shm_msg_run(void *msg, struct err *e)
 	struct ddp__shm_msg *m = msg;
 	int rc;
 
-	while (!(rc = ddp__shm_msg_advance(m, e))) {
-		if (msg_is_ready(m))
-			continue;
-		rc = msg_wait(m, e);
-		if (rc)
-			break;
-	}
+	do {
+		rc = ddp__shm_msg_advance(m, e);
+		if (!rc && !msg_is_ready(m))
+			rc = msg_wait(m, e);
+	} while (!rc);
 	if (rc < 0 && m->linked)
 		msg_unlink(m);
 	return rc < 0 ? rc : 0;

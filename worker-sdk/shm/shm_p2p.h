@@ -1,19 +1,19 @@
-/* shm_p2p.h: messages between two ranks of one host, over shm.h. Independent of
+/* shm_p2p.h: messages between two ranks of one host, over shm.h, independent of
  * the collectives on the same segment. Several may be under way, but one at a
- * time for each peer and direction; what is sent is received in that order.
+ * time for each peer and direction; they arrive in the order of sending.
  *
- * Small messages lie in a ring of the pair until they are taken: the send ends
- * at once. Of a large one the sender puts pieces there while it is advanced,
- * and the receiver reads the others straight from the sender's memory
- * (process_vm_readv) where the kernel allows that; the send ends when all of it
- * was taken. Only the receiver writes to its buffer. */
+ * Small messages lie in a ring of the pair until they are received: the send
+ * ends at once. Of a large message the sender puts some pieces there while it
+ * is advanced, and the receiver reads the others directly from the sender's
+ * memory (process_vm_readv) where the kernel allows that; the send ends when
+ * all of it has been received. Only the receiver writes to its buffer. */
 #ifndef SDK_SHM_P2P_H
 #define SDK_SHM_P2P_H
 
 #include "worker-sdk/shm/shm.h"
 
-/* Borrows the segment, the call and the buffer until it has ended: it is linked
- * into the segment from its first advance on. All fields are shm_p2p.c's. */
+/* Borrows the segment, the call and the buffer until it has ended; the segment
+ * links to it from its first advance on. All fields belong to shm_p2p.c. */
 struct ddp__shm_msg {
 	struct ddp__shm *s;
 	const struct ddp__call *call;
@@ -35,19 +35,19 @@ void ddp__shm_send(void *msg, void *shm, const struct ddp__call *call,
 void ddp__shm_recv(void *msg, void *shm, const struct ddp__call *call,
 		   void *buf, size_t size, int from);
 
-/* 1: done. 0: the peer has not come yet. < 0: ERR_ARGUMENT (the peer's message
- * is of another count or type, which the peer hears too), or the error with
- * which another rank aborted. After an error the segment is of no more use. */
+/* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
+ * has another count or type; the peer fails too), or the error with which
+ * another rank aborted. After an error the segment is of no more use. */
 int ddp__shm_msg_advance(void *msg, struct err *e);
-/* Advances until it is done: 0 or an error, of ddp__shm_msg_look too. */
+/* Advances until it is done: 0 or an error, also of ddp__shm_msg_check. */
 int ddp__shm_msg_run(void *msg, struct err *e);
 /* Changes when either side has moved the message. */
 uint64_t ddp__shm_msg_either_moved(const void *msg);
 /* As ddp__shm_check, for a message that has stood still for waited_ns. */
 int ddp__shm_msg_check(void *msg, uint64_t waited_ns, struct err *e);
 
-/* shm.c's: finds out, once all ranks have attached, whether I can read my
- * neighbour's memory. */
+/* For shm.c: finds out, once all ranks have attached, whether this rank can
+ * read its neighbour's memory. */
 void ddp__shm_probe_reading(struct ddp__shm *s);
 /* 1: a message under way could move. */
 int ddp__shm_msgs_ready(const struct ddp__shm *s);

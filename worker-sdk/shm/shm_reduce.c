@@ -4,10 +4,11 @@
 
 enum {
 	/* Up to here every rank reduces everything itself: one step instead of
-	 * two is worth n times the additions. Of two ranks each does so always:
-	 * it reads no more of the other's than it would otherwise. */
+	 * two is worth n times the additions. With two ranks each always does:
+	 * it reads no more of the other's data than otherwise. */
 	FLAT_MAX = 16 << 10,
-	/* Its chunks: what was put is in L2 yet when it is reduced. */
+	/* Chunks of two ranks: what was put is still in L2 when it is
+	 * reduced. */
 	PAIR_CHUNK = 256 << 10,
 	/* A slice is reduced in pieces that stay in L1. */
 	PIECE = 8 << 10
@@ -34,7 +35,8 @@ static void flat_reduce(const struct ddp__shm_op *op, struct chunk c)
 
 	for (int i = 0; i < s->n; i++)
 		s->sources[i] = flat_input(op, i, s->step);
-	/* not out of my slot, which may have gone past the caches */
+	/* not from this rank's slot, which may have been written past the
+	 * caches */
 	if (s->n == 2)
 		s->sources[s->me] = op->send + at;
 	ddp__reduce_stream(op->recv + at, s->sources, s->n, c.len,
@@ -63,9 +65,9 @@ static int flat_work(struct ddp__shm_op *op)
 	return op->recv || is_chunk(op, k + 1) ? DDP__POST : DDP__LAST;
 }
 
-/* Reduces `count` elements that lie `at` elements into everyone's input of a
- * step, mine at `own` instead, into shared (may be NULL) and recv (may be
- * NULL). recv may be `own`: so the result is made elsewhere. */
+/* Reduces `count` elements from element `at` of everyone's input of a step,
+ * taking this rank's from `own` instead, into shared and recv (either may be
+ * NULL). recv may be `own`: the result is then computed in a buffer first. */
 static void slice_reduce(const struct ddp__shm_op *op, uint32_t step, size_t at,
 			 const char *own, char *shared, char *recv,
 			 size_t count)
@@ -134,7 +136,7 @@ static void slices_take(const struct ddp__shm_op *op, size_t k, uint32_t step)
 {
 	char *to = op->recv + chunk_of(op, k).at * op->elem;
 
-	/* My neighbour's first, so that not all read one rank's slot. */
+	/* Takes the neighbour's first, so that not all ranks read one slot. */
 	for (int j = 1; j < op->s->n; j++) {
 		int i = (op->s->me + j) % op->s->n;
 		struct chunk part = slice_at(op, k, i);
@@ -144,8 +146,8 @@ static void slices_take(const struct ddp__shm_op *op, size_t k, uint32_t step)
 	}
 }
 
-/* A pipeline of three: in one step, chunk k goes in, slice by slice chunk k-1
- * is reduced, and chunk k-2 comes out. */
+/* A pipeline of three: in one step chunk k is put, chunk k-1 is reduced slice
+ * by slice, and chunk k-2 is taken. */
 static int sliced_work(struct ddp__shm_op *op)
 {
 	uint32_t step = op->s->step + 1;

@@ -1,5 +1,5 @@
-/* shm_wait.c: waiting for the other ranks of a host: spinning that turns into
- * sleeping, and finding out why somebody does not come. */
+/* shm_wait.c: waits for the other ranks of a host: spins, then sleeps, and
+ * finds out why a rank does not come. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -14,18 +14,19 @@
 #include "worker-sdk/shm/shm.h"
 
 enum {
-	/* asleep: how often to see whether peers live, at first and later */
+	/* asleep: how often to check that peers are alive, at first and
+	 * later */
 	LOOK_FIRST_MS = 4,
 	LOOK_MS = 100,
 	WHY_MS = 2000, /* for a text of a kilobyte to be copied */
 	LOOKS_MAX = 32 /* peers looked at each time */
 };
 
-/* A waiter first spins: waking a sleeper costs 2 us on the same CPU and 60 to
- * 80 us on an idle one (facts of the test machine). With a CPU for each rank
+/* A waiter spins first: waking a sleeper costs 2 us on the same CPU and 60 to
+ * 80 us on an idle one (measured on the test machine). With a CPU for each rank
  * it pauses for PAUSE_NS, then also yields, in case something else wants the
- * CPU, until SPIN_NS. With fewer CPUs the rank waited for may need mine: yield
- * almost at once. And where it last ran on mine, at once. */
+ * CPU, until SPIN_NS. With fewer CPUs the rank awaited may need this one: it
+ * yields almost at once, and at once where that rank last ran here. */
 #define PAUSE_NS 50000u
 #define SPIN_NS 1000000u
 #define CROWD_PAUSE_NS 500u
@@ -69,7 +70,7 @@ uint64_t ddp__process_born(int64_t pid)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	/* The name, field 2, may hold anything: go from its last bracket. */
+	/* the name, field 2, may contain anything: start at its last bracket */
 	p = strrchr(text, ')');
 	if (!p ||
 	    sscanf(p + 1,
@@ -102,12 +103,13 @@ static const struct ddp__call *wait_call(const struct ddp__shm *s)
 	return s->cell ? s->cell_call : &s->call;
 }
 
-/* There is a CPU for each rank, but another is on mine. The scheduler leaves
- * two that yield or wake each other there, for seconds (measured: 2.7 us a
- * step instead of 0.1, half the speed from 1 MiB on): so go where no rank was,
- * and say at once that all CPUs are fine again. Where other programs hold the
- * CPUs that does not last and only costs (a trainer's epoch: 0.20 s, not 0.15):
- * so each time that it soon has to be done again it is done half as often. */
+/* There is a CPU for each rank, but another rank is on this one. The scheduler
+ * leaves two ranks that yield or wake each other there for seconds (measured:
+ * 2.7 us a step instead of 0.1, half the speed from 1 MiB on). So this rank
+ * moves to a CPU where no rank was, and at once allows all CPUs again. Where
+ * other programs use the CPUs that does not last and only costs (a trainer's
+ * epoch: 0.20 s instead of 0.15): so the interval doubles each time that it
+ * soon has to move again. */
 static void wait_move_cpu(struct ddp__shm *s)
 {
 	uint64_t now = clock_ns();
@@ -179,8 +181,9 @@ static void wait_sleep(struct ddp__shm *s, int i, int ms)
 	atomic_fetch_sub(&peer->sleepers, 1);
 }
 
-/* Whether the rank that was first has written why. It takes no time, unless
- * that rank was killed or stopped meanwhile: then I do not wait for it. */
+/* Whether the rank that aborted first has written the reason. That takes no
+ * time, unless the rank was killed or stopped meanwhile: then this one does not
+ * wait for it. */
 static int wait_has_reason(struct ddp__shm *s)
 {
 	const struct ddp__shm_control *peer;
@@ -214,8 +217,8 @@ static int wait_fail_unsaid(struct ddp__shm *s, struct err *e)
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-/* Sets *e and makes it everybody's, unless another rank was first: then that
- * one's error is ours. */
+/* Sets *e and makes it every rank's error, unless another rank was first: then
+ * that error becomes ours. */
 int ddp__shm_fail(struct ddp__shm *s, struct err *e)
 {
 	struct ddp__shm_header *h = s->header;
@@ -236,7 +239,7 @@ char *ddp__shm_last(const struct ddp__shm *s, int i, char *out)
 	return ddp__call_text(&call, out);
 }
 
-/* The flight recorder knows all that it does; its segment, this group's. */
+/* The flight recorder knows all its calls; the segment, those of this group. */
 static void wait_name_last(const struct ddp__shm *s, int i, char *out)
 {
 	char call[DDP__CALL_TEXT];
@@ -278,7 +281,7 @@ static int wait_fail_timeout(struct ddp__shm *s, uint64_t waited, struct err *e)
 	return ddp__shm_fail(s, e);
 }
 
-/* Whether those who are missing have had their time: more of it where one is
+/* Whether the missing ranks have had their time: they get more where one is
  * away, or was, and is about to post. */
 static int wait_is_late(struct ddp__shm *s, uint64_t waited)
 {
@@ -313,16 +316,16 @@ int ddp__shm_look_at(struct ddp__shm *s, int i, const struct ddp__call *call,
 	return s->peers->fate(s->peers->owner, s->ranks[i], seen, e);
 }
 
-/* Rank i, for whom I wait in vain, is in another call of the same number, or
- * past it: it gave, or waits for, a cell where others wait for a step. Making a
- * world or a group takes several with one number. */
+/* Whether rank i, which this rank awaits in vain, is in another call of the
+ * same number, or past it: it gave, or waits for, a cell where others wait for
+ * a step. Making a world or a group takes several calls of one number. */
 static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 {
 	const struct ddp__call *call = wait_call(s);
 	uint64_t word, number = ddp__shm_seen(s, i, &word);
 
 	ddp__call_unpack(other, word, number);
-	/* in this order: what it entered after it came is no news */
+	/* in this order: a call that it entered after it came does not count */
 	if (!word || wait_is_over(s, i) || ddp__is_message(other) ||
 	    number < call->number)
 		return 0;
@@ -330,7 +333,7 @@ static int wait_is_astray(struct ddp__shm *s, int i, struct ddp__call *other)
 	       (!ddp__is_meeting(call) && word != ddp__call_pack(call));
 }
 
-/* Looks at those who have not come: 0 if all of them may still. */
+/* Checks the ranks that have not come: 0 if all of them may still come. */
 static int wait_check(struct ddp__shm *s, int first, struct err *e)
 {
 	struct ddp__call other;
@@ -360,7 +363,7 @@ const struct ddp__call *ddp__shm_awaited(const void *shm, int *from)
 	return wait_call(s);
 }
 
-/* Whether those who are missing are blocked, too, and wait for me. */
+/* Whether the missing ranks are blocked and wait for this one. */
 static int wait_check_circle(struct ddp__shm *s, struct ddp__standstill *w,
 			     uint64_t waited, struct err *e)
 {
@@ -391,7 +394,7 @@ static int wait_asleep(struct ddp__shm *s, int i, uint64_t start,
 		waited = clock_ns() - start;
 		if (wait_is_late(s, waited))
 			return wait_fail_timeout(s, waited, e);
-		/* first: who left may have done so because of a circle */
+		/* first: a rank may have left because of a deadlock */
 		rc = wait_check_circle(s, w, waited, e);
 		if (!rc)
 			rc = wait_check(s, i, e);
@@ -418,7 +421,7 @@ __attribute__((noinline)) int ddp__shm_wait_for(struct ddp__shm *s, int i,
 
 int ddp__shm_wait(struct ddp__shm *s, struct err *e)
 {
-	/* Each begins with its neighbour, so that not all read one line. */
+	/* each rank begins with its neighbour, so that not all read one line */
 	for (int k = 1; k < s->n; k++) {
 		int i = s->me + k < s->n ? s->me + k : s->me + k - s->n;
 		int rc = wait_has_posted(s, i) ? 0 : ddp__shm_wait_for(s, i, e);

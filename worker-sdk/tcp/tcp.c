@@ -1,5 +1,5 @@
-/* tcp.c: the connections between leaders once they are made: what a frame
- * says, and what it means when one does not come. */
+/* tcp.c: the connections between leaders once they are made: reads and checks
+ * frames, and finds out why one does not come. */
 #include "worker-sdk/tcp/tcp.h"
 
 #include <errno.h>
@@ -44,7 +44,8 @@ static ssize_t frame_take(struct ddp__secure *s, int fd, void *out, size_t size)
 	return ddp__secure_recv(s, fd, &iov, 1);
 }
 
-/* A notice of a blocked rank is next: 1 if all of it is here, and was taken. */
+/* A notice of a blocked rank is next: 1 if it was complete and has been
+ * taken. */
 static int notice_take_blocked(const struct ddp__peers *peers,
 			       struct ddp__secure *s, int fd,
 			       const struct ddp__frame *f)
@@ -61,8 +62,8 @@ static int notice_take_blocked(const struct ddp__peers *peers,
 	return 1;
 }
 
-/* Reads all notices of a host; of those of waiting it keeps the last. peers: to
- * whom the others go, or NULL. */
+/* Reads all notices of a host and keeps the last one about a wait. peers:
+ * receives the others, or NULL. */
 static void notices_take(struct ddp__tcp *t, int host,
 			 const struct ddp__peers *peers)
 {
@@ -136,7 +137,7 @@ void ddp__tcp_send_waits(struct ddp__tcp *t, const struct ddp__call *call,
 			       .number = call->number};
 	struct iovec iov = {&f, sizeof(f)};
 
-	/* a host that is gone is found by those that wait for it */
+	/* the hosts that wait for a host that is gone will find out */
 	ddp__secure_post(t->secure[host * t->links], t->fd[host * t->links],
 			 &iov, 1);
 }
@@ -167,8 +168,8 @@ int ddp__tcp_timeout(int timeout_ms)
 
 void ddp__tcp_close(struct ddp__tcp *t)
 {
-	/* closing a socket with unread input would take back an abort that is
-	 * on its way out */
+	/* Closing a socket with unread input would discard an abort that is
+	 * still being sent. */
 	notices_take_all(t, NULL);
 	for (int i = 0; t->fd && i < t->n * t->links; i++)
 		if (t->fd[i] >= 0)
@@ -198,8 +199,8 @@ void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e)
 		return;
 	t->broken = 1;
 	ddp__frame_put_abort(frame, e);
-	/* The end of the sockets with data wakes who waits for me; by then the
-	 * reason must be on its way. */
+	/* Closing the sockets with data wakes the hosts that wait for this one;
+	 * by then the reason must be on its way. */
 	for (int i = 0; i < t->n * t->links; i += t->links)
 		if (t->fd[i] >= 0)
 			ddp__secure_post(t->secure[i], t->fd[i], iov, 2);
@@ -213,7 +214,7 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out)
 	return t->peers->name(t->peers->owner, t->leaders[host], out);
 }
 
-/* Reads all of size bytes, or as many as come in time; returns how many. */
+/* Reads size bytes, or as many as arrive in time; returns how many. */
 static size_t frame_read(struct ddp__secure *s, int fd, void *out, size_t size)
 {
 	uint64_t end = clock_ns() + HEAR_MS * UINT64_C(1000000);
@@ -250,7 +251,7 @@ int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 	if (n)
 		memcpy(text, have, n);
 	n += frame_read(s, fd, text + n, size - n);
-	/* it comes from the network: no error may read as success */
+	/* it comes from the network: an error must not become a success */
 	code = (int)(int64_t)f.number;
 	return err_set(e, code < 0 ? code : ERR_REMOTE, "%.*s", (int)n, text);
 }
@@ -282,7 +283,7 @@ static int call_differs(struct ddp__tcp *t, int host,
 		       ddp__call_text(mine, my_call));
 }
 
-/* My call of that number, where I still know it; else call. */
+/* This rank's call of that number, if it is still remembered; else call. */
 static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
 				  const struct ddp__call *call)
 {
@@ -300,8 +301,8 @@ static struct ddp__call call_mine(const struct ddp__tcp *t, uint64_t number,
 	return c;
 }
 
-/* A root does not wait for those who take, so hosts may have parted some calls
- * ago: two of them named themselves as root. */
+/* A root does not wait for its receivers, so hosts may have diverged some calls
+ * ago, when two of them named themselves as root. */
 static int call_differs_before(struct ddp__tcp *t, const struct ddp__call *call,
 			       int host, const struct ddp__frame *f,
 			       struct err *e)
@@ -356,8 +357,8 @@ int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 	return call_differs(t, host, &theirs, &mine, e);
 }
 
-/* Whether what host waits in, by its last notice, is the call of that number
- * here. A later one of its is none of mine yet. */
+/* Compares the call that host waits in, by its last notice, with the call of
+ * that number here. A later call is not here yet. */
 static int waits_compare(struct ddp__tcp *t, const struct ddp__call *call,
 			 int host, struct err *e)
 {
@@ -404,7 +405,8 @@ static int abort_ended(struct ddp__tcp *t, const struct ddp__call *call,
 	return t->peers->fate(t->peers->owner, t->leaders[host], seen, e);
 }
 
-/* What host says beside its data: that it aborted, or waits in another call. */
+/* Reads what host sends beside its data: an abort, or a notice that it waits in
+ * another call. */
 static int host_hear(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		     struct err *e)
 {
@@ -430,7 +432,7 @@ static int host_check(struct ddp__tcp *t, const struct ddp__call *call,
 	    !ddp__frame_is(&f, DDP__FRAME_DATA) || f.number != call->number ||
 	    f.call == ddp__call_pack(call))
 		return 0;
-	/* a later round of the same meeting, which I am not in yet */
+	/* a later round of the same meeting, which this rank has not entered */
 	ddp__call_unpack(&other, f.call, f.number);
 	if (ddp__is_meeting(call) && other.kind == call->kind)
 		return 0;
@@ -467,7 +469,8 @@ int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 {
 	int rc = 0;
 
-	/* A host that closed may have done its part: who waits for it sees. */
+	/* A host that closed may have done its part: the hosts that wait for it
+	 * find out. */
 	for (int h = 0; h < t->n && !rc; h++)
 		if (h != t->me)
 			rc = host_hear(t, call, h, e);

@@ -1,7 +1,6 @@
-/* tcp.h: the hosts' leaders and the sockets between each two of them: how they
- * are made, how one is told that another stops, and what went wrong.
- * tcp_steps.h moves messages over them. Knows nothing of types or shared
- * memory. */
+/* tcp.h: the sockets between the leaders of hosts: making them, aborts and
+ * notices on them, and what went wrong. tcp_steps.h moves messages over them.
+ * Knows nothing of types or shared memory. */
 #ifndef SDK_TCP_H
 #define SDK_TCP_H
 
@@ -18,12 +17,13 @@
 enum {
 	DDP__FRAME = 48,
 	DDP__RAILS_MAX = 16,
-	/* Who fails first tells why. A rank that is late is seen best by those
-	 * of its own host, so between hosts one waits this much longer. */
+	/* How much longer hosts wait for each other than ranks: the first to
+	 * fail reports the reason, and a late rank is seen best by its own
+	 * host. */
 	DDP__TCP_GRACE_MS = 1000,
 	DDP__TCP_MADE = 16, /* calls that are remembered, for texts */
-	/* Notices are read after so many operations at the latest: they must
-	 * not fill a socket on which an abort has to travel. */
+	/* Operations after which notices are read at the latest: they must not
+	 * fill a socket on which an abort has to travel. */
 	DDP__TCP_NOTICES_EVERY = 256,
 	DDP__TCP_NOTICE_MAX = 2048 /* bytes behind the frame of one */
 };
@@ -35,8 +35,8 @@ struct ddp__frame {
 	uint64_t call;	 /* ddp__call_pack */
 	uint64_t number; /* of the call; in an abort its code */
 	uint64_t size;	 /* bytes that follow */
-	/* Of a leader's operations before: ddp__digest of all of them, and the
-	 * word of the last. Of a message 0. */
+	/* The leader's earlier operations: ddp__digest of all of them, and the
+	 * word of the last. In a message both are 0. */
 	uint64_t before, last;
 };
 
@@ -44,10 +44,10 @@ enum {
 	DDP__FRAME_DATA,
 	DDP__FRAME_ABORT,
 	/* A notice: its sender has waited for a while in this call. Two hosts
-	 * may wait for each other in different calls, and send nothing else. */
+	 * may wait for each other in different calls and send nothing else. */
 	DDP__FRAME_WAITS,
-	/* A notice, to one that waits: a rank which has not come is blocked
-	 * elsewhere. What follows is for struct ddp__peers' heard. */
+	/* A notice to a host that waits: a rank that has not come is blocked
+	 * elsewhere. The payload is for `heard` of struct ddp__peers. */
 	DDP__FRAME_BLOCKED
 };
 
@@ -56,8 +56,8 @@ struct ddp__tcp_call {
 	uint64_t word, number;
 };
 
-/* The last notice of a host that waits; what it waits for may have come since.
- * answered: detector_hosts.c's. */
+/* The last notice of a host that waits; it may have stopped waiting since.
+ * answered belongs to detector_hosts.c. */
 struct ddp__tcp_wait {
 	struct ddp__tcp_call call;
 	uint64_t answered;
@@ -69,9 +69,8 @@ struct ddp__stream;
 
 struct ddp__tcp {
 	int me, n; /* hosts */
-	/* Sockets a pair for data. Beside them each pair has one on which only
-	 * aborts and notices travel: they arrive even where a message was
-	 * torn. */
+	/* Data sockets for each pair of hosts. One more carries only aborts and
+	 * notices, which then arrive even where a message was torn. */
 	int rails;
 	int links;	/* rails + 1 */
 	int *fd;	/* host * links + link, link 0 for aborts; -1: mine */
@@ -117,8 +116,9 @@ struct ddp__tcp_setup {
 	const struct ddp__peers *peers;
 };
 
-/* Connects each to each; callers that do not prove that they have the key are
- * hung up on. On failure nothing is left open. ddp__tcp_close frees. */
+/* Connects every leader with every other; callers that do not prove that they
+ * have the key are disconnected. On failure nothing is left open.
+ * ddp__tcp_close frees. */
 int ddp__tcp_connect(struct ddp__tcp *t, const struct ddp__tcp_setup *setup,
 		     struct err *e);
 void ddp__tcp_close(struct ddp__tcp *t);
@@ -126,7 +126,7 @@ void ddp__tcp_close(struct ddp__tcp *t);
 /* Tells every other leader why this one stops. Nothing works afterwards. */
 void ddp__tcp_abort(struct ddp__tcp *t, const struct err *e);
 
-/* ---- for those who move messages ---- */
+/* ---- for the files that move messages ---- */
 
 static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
 {
@@ -136,21 +136,21 @@ static inline int ddp__tcp_host(const struct ddp__tcp *t, int link)
 /* Begins an operation: notes its call. */
 void ddp__tcp_begin(struct ddp__tcp *t, const struct ddp__call *call);
 
-/* Of data, of the operation under way on t; NULL: of a message. */
+/* The frame of data of the operation under way on t; t NULL: of a message. */
 void ddp__frame_put(unsigned char out[DDP__FRAME], const struct ddp__call *call,
 		    uint64_t size, const struct ddp__tcp *t);
 
 void ddp__frame_put_abort(unsigned char out[DDP__FRAME], const struct err *e);
 /* 1: f is a frame of ours, of that kind. */
 int ddp__frame_is(const struct ddp__frame *f, uint32_t kind);
-/* If an abort is next on this socket: takes it, and returns what it says in e;
- * else 0. */
+/* If an abort is next on this socket: reads it and returns its error; else
+ * 0. */
 int ddp__frame_hear_abort(struct ddp__secure *s, int fd, struct err *e);
 /* The same where its frame and n bytes of its text have been read. */
 int ddp__frame_read_abort(struct ddp__secure *s, int fd,
 			  const unsigned char frame[DDP__FRAME],
 			  const void *have, size_t n, struct err *e);
-/* What one waits between hosts where ranks wait timeout_ms. */
+/* The timeout between hosts where ranks have timeout_ms. */
 int ddp__tcp_timeout(int timeout_ms);
 
 /* "rank 3 on h1" into out[DDP__NAME_MAX]: the leader at the other end. */
@@ -158,18 +158,19 @@ char *ddp__tcp_name(const struct ddp__tcp *t, int host, char *out);
 
 enum { DDP__BROKE_TEXT = 128 };
 
-/* What a rank did whose socket has failed with error (0: at its end), after its
+/* What a rank did whose socket failed with error (0: at its end), to follow its
  * name: "closed its connection". */
 char *ddp__tcp_broke(int error, char out[DDP__BROKE_TEXT]);
-/* What came for call from the rank of that name is no record of its, which is
- * EBADMSG of tcp_secure.h: sets and returns ERR_PROTOCOL. The rank lives. */
+/* Data for call from the rank of that name did not authenticate, EBADMSG of
+ * tcp_secure.h: sets and returns ERR_PROTOCOL. The rank is alive. */
 int ddp__tcp_tampered(const struct ddp__call *call, const char *name, int fd,
 		      struct err *e);
-/* A socket to host failed: what it said before, else what became of it. */
+/* A socket to host failed: returns its abort, or what became of it. */
 int ddp__tcp_lost(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		  int error, struct err *e);
-/* 0: this is the frame of a message of `size` bytes for call, of a host that
- * made the same calls before. Else says what the host did instead. */
+/* 0: this is the frame of a message of `size` bytes for call, from a host that
+ * made the same calls before. Else an error that says what the host did
+ * instead. */
 int ddp__tcp_check(struct ddp__tcp *t, const struct ddp__call *call, int host,
 		   const unsigned char frame[DDP__FRAME], size_t size,
 		   struct err *e);
@@ -181,9 +182,9 @@ void ddp__tcp_send_blocked(struct ddp__tcp *t, int host, const void *bytes,
 			   size_t size);
 /* Reads all notices of all hosts. */
 void ddp__tcp_take_notices(struct ddp__tcp *t);
-/* After a while without progress: whether any host aborted or is in another
- * call, by its notice or by a frame on a socket that `awaited` does not
- * name. */
+/* After a while without progress: an error if a host aborted, or is in another
+ * call by its notice or by a frame on a socket that `awaited` does not name;
+ * else 0. */
 int ddp__tcp_look_at_all(struct ddp__tcp *t, const struct ddp__call *call,
 			 int (*awaited)(void *arg, int link), void *arg,
 			 struct err *e);

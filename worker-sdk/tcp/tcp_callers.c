@@ -34,7 +34,8 @@ void ddp__callers_close(struct ddp__callers *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* 1: go on listening to it; 0: it has not said all; < 0: hang up. */
+/* 1: the caller needs another step; 0: more has to arrive; < 0: disconnect
+ * it. */
 static int caller_step(const struct ddp__callers *c, struct ddp__caller *k)
 {
 	struct ddp__link me;
@@ -69,7 +70,7 @@ static void caller_hear(struct ddp__callers *c, struct ddp__caller *k)
 	k->fd = -1;
 }
 
-/* Closes the gaps that those leave who are done with. */
+/* Closes the gaps that finished callers leave. */
 static void callers_tidy(struct ddp__callers *c)
 {
 	int n = 0;
@@ -80,7 +81,8 @@ static void callers_tidy(struct ddp__callers *c)
 	c->n = n;
 }
 
-/* There is a place, or one that a silent caller had for long enough. */
+/* Whether a place is free, or can be taken from a caller that was silent for
+ * too long. */
 static int callers_have_room(const struct ddp__callers *c)
 {
 	return c->n < c->max || clock_ns() - c->list[0].since > HOLD_NS;

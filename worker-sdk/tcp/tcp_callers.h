@@ -1,7 +1,7 @@
-/* tcp_callers.h: the connections that a listener accepted and whose callers
- * have not proved yet who they are (tcp_hello.h). Anybody can connect: silent
- * callers make way for others after a second, and never take the place of one
- * that is just proving itself. */
+/* tcp_callers.h: accepted connections whose callers have not yet proved who
+ * they are (tcp_hello.h). Anyone can connect: a silent caller makes way for
+ * others after a second, and never for longer takes the place of one that is
+ * proving itself. */
 #ifndef SDK_TCP_CALLERS_H
 #define SDK_TCP_CALLERS_H
 
@@ -15,23 +15,23 @@ struct ddp__callers {
 	int n, max;
 	const unsigned char *key; /* borrowed; DDP__KEY bytes */
 	void *owner;
-	/* Whether a caller is expected that says this of itself, which is not
-	 * proved yet. If so, *me is my end of the connection. */
+	/* Whether a caller with this claim, not yet proved, is expected. If so,
+	 * *me is this end of the connection. */
 	int (*expects)(void *owner, const struct ddp__link *caller,
 		       struct ddp__link *me);
-	/* It is who it says: its descriptor is the owner's now. */
+	/* The caller has proved its claim: the owner takes its descriptor. */
 	void (*came)(void *owner, const struct ddp__hello *hello, int fd);
 };
 
-/* At most max at a time. 0 or -ENOMEM. The caller sets key and what follows
- * it. */
+/* For at most max callers at a time. 0 or -ENOMEM. The user of the struct sets
+ * key and the fields after it. */
 int ddp__callers_init(struct ddp__callers *c, int max);
-/* Hangs up on those who are there. Zeroed c is fine. */
+/* Disconnects all callers. c may be zeroed. */
 void ddp__callers_close(struct ddp__callers *c);
-/* Hears those who are there and those whom the listener has. */
+/* Reads from all callers and accepts new ones. */
 void ddp__callers_serve(struct ddp__callers *c, const struct ddp__listener *l);
-/* What it waits for; at most max into out. Returns how many. While no further
- * caller fits, the listener is not among them. */
+/* What to poll; fills in at most max and returns how many. The listener is left
+ * out while there is no room for another caller. */
 int ddp__callers_polls(const struct ddp__callers *c,
 		       const struct ddp__listener *l, struct pollfd *out,
 		       int max);

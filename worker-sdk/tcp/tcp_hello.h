@@ -1,15 +1,14 @@
 /* tcp_hello.h: how two ranks that connect prove to each other that both belong
- * to the job, and that both mean this connection: a challenge and its answer in
- * both directions, under a key that never travels on it.
+ * to the job and that both mean this connection: a challenge and an answer in
+ * both directions, under a key that is never sent.
  *
- *   caller:   who calls whom, and a nonce
- *   listener: the same from its side, its nonce, and a MAC of all of it
- *   caller:   another MAC of all of it
+ * caller: who calls whom, and a nonce; listener: the same from its side, its
+ * nonce, and a MAC of everything so far; caller: another MAC of everything.
  *
- * The nonces are fresh, so that what was heard on one connection is of no use
- * on another; what is signed differs in its first byte, so that neither MAC
- * passes for the other. What follows on the connection is protected only where
- * both say so (tcp_secure.h). */
+ * The nonces are fresh, so what is recorded on one connection is useless on
+ * another. The signed texts differ in their first byte, so neither MAC passes
+ * for the other. What follows on the connection is protected only where both
+ * ends ask for it (tcp_secure.h). */
 #ifndef SDK_TCP_HELLO_H
 #define SDK_TCP_HELLO_H
 
@@ -20,7 +19,7 @@
 
 enum { DDP__NONCE = 16, DDP__MAC = 32 };
 
-/* One end of a connection. The other has from and to the other way round. */
+/* One end of a connection. The other end has from and to exchanged. */
 struct ddp__link {
 	char magic[8]; /* what the connection is for */
 	uint32_t round, from, to;
@@ -36,28 +35,30 @@ struct ddp__hello {
 	size_t got; /* of what is due */
 };
 
-/* The functions below are called on non-blocking sockets. Those that read
- * return 1 when what is due has come and is right, 0 when it has not come yet,
- * -EPIPE when the connection is closed, and -EPROTO when the other side is not
- * of this job. After an error the connection is of no use. */
+/* These functions take non-blocking sockets. Those that read return 1 when the
+ * message is complete and valid, 0 when more has to arrive, -EPIPE when the
+ * connection is closed, and -EPROTO when the other side is not of this job.
+ * After an error the connection is of no use. */
 
-/* The caller, on a fresh socket, whose buffer takes it whole: 0 or -EPIPE. */
+/* The caller, on a fresh socket, whose buffer has room for all of it: 0 or
+ * -EPIPE. */
 int ddp__hello_call(struct ddp__hello *h, int fd, const struct ddp__link *me);
-/* The caller: reads the answer and proves itself. h->listener is true then; its
- * links may be others than mine. */
+/* The caller: reads the answer and sends its proof. From then on h->listener is
+ * true; its number of links may differ from this end's. */
 int ddp__hello_answered(struct ddp__hello *h, int fd,
 			const unsigned char key[DDP__KEY]);
 
-/* The listener: reads the call. h->caller is a claim so far. */
+/* The listener: reads the call. h->caller is only a claim until it is
+ * proved. */
 int ddp__hello_called(struct ddp__hello *h, int fd);
-/* The listener, who expects such a caller: 0 or -EPIPE. */
+/* The listener, which expects this caller: 0 or -EPIPE. */
 int ddp__hello_answer(struct ddp__hello *h, int fd, const struct ddp__link *me,
 		      const unsigned char key[DDP__KEY]);
-/* The listener: h->caller is true then. */
+/* The listener: reads the proof; from then on h->caller is true. */
 int ddp__hello_proved(struct ddp__hello *h, int fd,
 		      const unsigned char key[DDP__KEY]);
 
-/* After the proof: the keys of what follows, the caller's first. */
+/* After the proof: derives the keys of both directions, the caller's first. */
 void ddp__hello_keys(const struct ddp__hello *h,
 		     const unsigned char key[DDP__KEY],
 		     unsigned char keys[2][DDP__KEY]);

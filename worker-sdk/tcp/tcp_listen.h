@@ -1,5 +1,5 @@
-/* tcp_listen.h: where a rank waits for those of other hosts: at the addresses
- * by which these may come, and at no others. */
+/* tcp_listen.h: where a rank listens for ranks of other hosts: on the addresses
+ * by which they may come, and on no others. */
 #ifndef SDK_TCP_LISTEN_H
 #define SDK_TCP_LISTEN_H
 
@@ -17,13 +17,14 @@ struct ddp__listener {
 	int n;
 };
 
-/* On addr, where the others will be told to connect. Where that is a name that
- * means loopback here, as Debian gives a host's own name 127.0.1.1, on the
- * addresses that they may find behind it. If it is no address of this host's,
- * as behind a NAT, on every interface: where the way ends nobody knows. */
+/* Listens on addr, the address that the others will get. Where that is a name
+ * that means loopback here, as Debian gives a host's own name 127.0.1.1,
+ * listens on the addresses that others may find behind it. Where it is no
+ * address of this host, as behind a NAT, listens on every interface. */
 int ddp__listen(struct ddp__listener *l, const char *addr, uint16_t *port,
 		struct err *e);
-/* The next one's descriptor (non-blocking), or -1: nobody waits. */
+/* Accepts a connection: its descriptor (non-blocking), or -1 if there is
+ * none. */
 int ddp__listen_accept(const struct ddp__listener *l);
 /* Returns how many are put into out; at most max. */
 int ddp__listen_polls(const struct ddp__listener *l, struct pollfd *out,

@@ -1,5 +1,6 @@
-/* tcp_mesh.c: making the sockets between leaders: each connects to those before
- * it and accepts those after it, all at once, so that none waits in a chain. */
+/* tcp_mesh.c: makes the sockets between leaders: each leader connects to those
+ * before it and accepts those after it, all at once, so that no chain of waits
+ * arises. */
 #include "worker-sdk/tcp/tcp.h"
 
 #include <errno.h>
@@ -67,8 +68,8 @@ static struct ddp__link mesh_end(const struct mesh *m, int link)
 	return end;
 }
 
-/* A host after me says so, in this round. One that has more links than I have
- * is told my number of them, and tells me its own. */
+/* Expects the hosts after this one, in this round. If one has more links than
+ * this host, each end tells the other its number. */
 static int mesh_expects(void *owner, const struct ddp__link *caller,
 			struct ddp__link *me)
 {
@@ -114,8 +115,8 @@ static int mesh_check_secure(struct mesh *m, const struct ddp__hello *h,
 		       !!m->secure);
 }
 
-/* Of a connection that h has proved, to a host before me if is_caller. Takes
- * fd over, unless it fails. */
+/* Keeps a connection that h has proved, to a host before this one if is_caller.
+ * Takes fd over, unless it fails. */
 static int mesh_keep(struct mesh *m, int link, int fd,
 		     const struct ddp__hello *h, int is_caller)
 {
@@ -151,8 +152,8 @@ static int mesh_unreachable(struct mesh *m, int host, const char *why)
 		       endpoint_text(&site->where, at), why);
 }
 
-/* Starts a connection to a host before me, at the next of its addresses. error:
- * why the one before failed. */
+/* Starts a connection to a host before this one, at its next address. error:
+ * why the address before it failed. */
 static int mesh_call(struct mesh *m, int link, int error)
 {
 	struct link_try *l = &m->tries[link];
@@ -266,7 +267,7 @@ static void mesh_came(void *owner, const struct ddp__hello *h, int fd)
 		close(fd);
 }
 
-/* The first host from this one on of which a connection is missing, or n. */
+/* The first host, from this one on, with a connection missing; n: none. */
 static int mesh_missing(const struct mesh *m, int host)
 {
 	for (int l = host * m->t->links; l < m->setup->n * m->t->links; l++)
@@ -275,7 +276,7 @@ static int mesh_missing(const struct mesh *m, int host)
 	return m->setup->n;
 }
 
-/* What a host said before it went lies here by now. */
+/* What a host sent before it ended has arrived by now. */
 static int mesh_has_come(struct mesh *m, int host)
 {
 	ddp__callers_serve(&m->callers, &m->setup->listener);
@@ -309,7 +310,7 @@ static int mesh_timed_out(struct mesh *m, uint64_t waited)
 		       endpoint_text(&site->where, at), (double)waited / 1e9);
 }
 
-/* Waits for what is there to do, and does it. */
+/* Waits for events and handles them. */
 static int mesh_turn(struct mesh *m, struct pollfd *polls)
 {
 	int n = 0, calls = m->setup->me * m->t->links, rc = 0;
@@ -367,7 +368,7 @@ static int mesh_rails(const struct ddp__tcp_setup *setup, struct err *e)
 	return (int)n;
 }
 
-/* Those who are expected find a place beside any strangers. */
+/* Leaves room for all expected callers beside any strangers. */
 static int mesh_await_callers(struct mesh *m)
 {
 	int hosts = m->setup->n - 1 - m->setup->me;

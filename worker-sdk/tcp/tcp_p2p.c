@@ -132,7 +132,8 @@ void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 	m->receives = 1;
 }
 
-/* Mine is the next of this pair and direction, or it is not my turn. */
+/* 1: this message is the pair's current one in its direction; 0: it has to
+ * wait. */
 static int msg_take_turn(struct ddp__tcp_msg *m)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];
@@ -172,7 +173,7 @@ static int msg_lost(struct ddp__tcp_msg *m, int error, struct err *e)
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
 
-/* What lies before me on the socket is a message for this receive. */
+/* Checks that the message on the socket fits this receive. */
 static int msg_check_frame(struct ddp__tcp_msg *m, struct err *e)
 {
 	char mine[DDP__CALL_TEXT], theirs[DDP__CALL_TEXT], name[DDP__NAME_MAX];
@@ -228,7 +229,7 @@ static long msg_push(struct ddp__tcp_msg *m, const struct ddp__pair *pair,
 		return n;
 	if (errno != EAGAIN && errno != EINTR)
 		return msg_lost(m, errno, e);
-	/* who takes no more says so by closing its half */
+	/* a peer that stops reading shuts down its side */
 	return poll(&gone, 1, 0) > 0 ? msg_lost(m, 0, e) : 0;
 }
 
@@ -307,8 +308,8 @@ int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 	return n;
 }
 
-/* What a rank said before it went lies here by now, and may be the last of what
- * it proves itself by. */
+/* What a rank sent before it ended has arrived by now; it may be the last part
+ * of its proof. */
 static int msg_has_come(struct ddp__tcp_msg *m)
 {
 	ddp__pairs_serve(m->p);
@@ -330,7 +331,7 @@ int ddp__tcp_msg_check(void *msg, uint64_t waited_ns, struct err *e)
 	char call[DDP__CALL_TEXT], name[DDP__NAME_MAX], at[SOCK_TEXT_MAX];
 	int met = p->pairs[m->peer].state == DDP__PAIR_READY, rc;
 
-	/* Of a rank with which there is a connection the kernel tells. */
+	/* where there is a connection, the kernel reports its end */
 	rc = met ? 0 : p->peers->fate(p->peers->owner, m->peer, NULL, e);
 	if (rc)
 		return msg_has_come(m) ? 0 : rc;

@@ -1,10 +1,11 @@
 /* tcp_p2p.h: messages between two ranks of different hosts, over a socket of
- * the pair that the first message makes: the lower rank connects, the higher
- * accepts, in whatever call on a message it is. Independent of the collectives.
+ * the pair that their first message makes: the lower rank connects, the higher
+ * one accepts, whichever call on messages it is in. Independent of the
+ * collectives.
  *
  * Several messages may be under way, but one at a time for each peer and
- * direction; what is sent is received in that order. A send ends when the
- * kernel has all of it. tcp_pair.c makes the sockets. */
+ * direction; they arrive in the order of sending. A send ends when the kernel
+ * has taken all of it. tcp_pair.c makes the sockets. */
 #ifndef SDK_TCP_P2P_H
 #define SDK_TCP_P2P_H
 
@@ -39,17 +40,17 @@ struct ddp__tcp_p2p_setup {
 	const struct ddp__peers *peers;
 };
 
-/* 0, -ENOMEM, or ERR_USAGE ($DDP_ENCRYPT_DATA). Talks to nobody. */
+/* 0, -ENOMEM, or ERR_USAGE ($DDP_ENCRYPT_DATA). Connects to no rank yet. */
 int ddp__tcp_p2p_init(struct ddp__tcp_p2p *p,
 		      const struct ddp__tcp_p2p_setup *setup, struct err *e);
-/* Messages under way are forgotten. Zeroed p is fine. */
+/* Drops messages under way. p may be zeroed. */
 void ddp__tcp_p2p_close(struct ddp__tcp_p2p *p);
-/* Tells every rank with which there is a connection why this one stops. What
- * is under way, here and there, fails from now on. */
+/* Tells every connected rank why this one stops. All that is under way, here
+ * and there, fails from now on. */
 void ddp__tcp_p2p_abort(struct ddp__tcp_p2p *p, const struct err *e);
 
-/* Borrows p, a copy of the call and the buffer until it has ended: it is linked
- * into p from its first advance on, until it ends or p is broken. */
+/* Has a copy of the call; borrows p and the buffer. p links to it from its
+ * first advance until it has ended or p is broken. */
 struct ddp__tcp_msg {
 	struct ddp__tcp_p2p *p;
 	struct ddp__call call;
@@ -70,8 +71,8 @@ void ddp__tcp_send(void *msg, void *p2p, const struct ddp__call *call,
 void ddp__tcp_recv(void *msg, void *p2p, const struct ddp__call *call,
 		   void *buf, size_t size, int peer);
 
-/* 1: done. 0: the peer has not come yet. < 0: ERR_ARGUMENT (the peer's message
- * is of another count or type, which the peer hears, too, if it still sends),
+/* 1: done; 0: the peer has not come yet; < 0: ERR_ARGUMENT (the peer's message
+ * has another count or type; the peer fails too, if it is still sending),
  * ERR_REMOTE, ERR_SYSTEM (it cannot be reached), or the error with which the
  * peer aborted. After an error only abort and close are of use. */
 int ddp__tcp_msg_advance(void *msg, struct err *e);
@@ -80,7 +81,7 @@ int ddp__tcp_msg_run(void *msg, struct err *e);
 /* Changes when it moves. */
 uint64_t ddp__tcp_msg_moved(const void *msg);
 
-/* What all messages under way wait for; at most max into out. */
+/* What all messages under way wait for: at most max descriptors into out. */
 int ddp__tcp_p2p_polls(const struct ddp__tcp_p2p *p, struct pollfd *out,
 		       int max);
 /* After waited_ns in which it did not move: 0, or why waiting on is pointless.
@@ -93,14 +94,15 @@ enum { DDP__ADDRESSES_MAX = 8 };
 
 struct ddp__greeting;
 
-/* What there is with a rank. */
+/* The connection with a rank. */
 struct ddp__pair {
 	int fd; /* -1: no connection yet */
 	struct ddp__secure *secure; /* NULL: in plain */
 	enum {
 		DDP__PAIR_NONE,
 		DDP__PAIR_CONNECTING,
-		DDP__PAIR_GREETED, /* I said hello and wait for the answer */
+		DDP__PAIR_GREETED, /* this rank sent its hello and awaits the
+				      answer */
 		DDP__PAIR_DIFFERS, /* it called; one of us encrypts */
 		DDP__PAIR_READY
 	} state;
@@ -108,14 +110,15 @@ struct ddp__pair {
 	struct ddp__greeting *greeting;
 };
 
-/* 1: the pair of m is ready; 0: not yet. Connects where that is my part. */
+/* 1: the pair of m is ready; 0: not yet. Connects, if this is the lower
+ * rank. */
 int ddp__pair_ready(struct ddp__tcp_msg *m, struct err *e);
-/* Accepts who connects: any lower rank may, at any time, and waits until I do;
- * so whoever waits himself calls this. */
+/* Accepts connections: any lower rank may connect at any time and waits until
+ * this one accepts, so every wait calls this. */
 void ddp__pairs_serve(struct ddp__tcp_p2p *p);
 int ddp__pairs_init(struct ddp__tcp_p2p *p, struct err *e);
 void ddp__pairs_close(struct ddp__tcp_p2p *p);
-/* For the listener and those who are not known yet. */
+/* What to poll for the listener and the callers that are not proved yet. */
 int ddp__pairs_polls(const struct ddp__tcp_p2p *p, struct pollfd *out, int max);
 /* "rank 3 on h1" into out[DDP__NAME_MAX] */
 char *ddp__tcp_p2p_name(const struct ddp__tcp_p2p *p, int rank, char *out);

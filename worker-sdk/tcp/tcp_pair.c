@@ -1,4 +1,4 @@
-/* tcp_pair.c: making the socket between two ranks, without waiting. */
+/* tcp_pair.c: makes the socket between two ranks, without blocking. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -57,7 +57,7 @@ static int pair_set_ready(struct ddp__tcp_p2p *p, int rank, int fd,
 	return 0;
 }
 
-/* A lower rank says so, with which there is no connection yet. */
+/* Expects lower ranks without a connection yet. */
 static int pair_expects(void *owner, const struct ddp__link *caller,
 			struct ddp__link *me)
 {
@@ -110,7 +110,7 @@ void ddp__pairs_close(struct ddp__tcp_p2p *p)
 	free(p->pairs);
 }
 
-/* It was there in ddp_init: it is gone, or something came between us. */
+/* The rank could be reached in ddp_init: it is gone, or the network is cut. */
 static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
 			    struct err *e)
 {
@@ -127,7 +127,7 @@ static int pair_unreachable(struct ddp__tcp_msg *m, const char *why,
 	return m->p->peers->fate(m->p->peers->owner, m->peer, seen, e);
 }
 
-/* At the next address; error: why the one before failed. */
+/* Calls the next address; error: why the one before failed. */
 static int pair_call(struct ddp__tcp_msg *m, int error, struct err *e)
 {
 	struct ddp__pair *pair = &m->p->pairs[m->peer];

@@ -1,4 +1,5 @@
-/* tcp_secure.c: records on a non-blocking socket, one in hand in each way. */
+/* tcp_secure.c: encrypted records on a non-blocking socket, one at a time in
+ * each direction. */
 #include "worker-sdk/tcp/tcp_secure.h"
 
 #include <errno.h>
@@ -163,7 +164,7 @@ static int secure_open(struct ddp__secure *s, void *to)
 
 /* ---- sending ---- */
 
-/* What is left of the record in hand. 0: none of it is; -1 and errno. */
+/* Sends the rest of the current record. 0: all of it is sent; -1 and errno. */
 static int secure_flush(struct way *w, int fd)
 {
 	while (w->at < w->size) {
@@ -254,7 +255,7 @@ int ddp__secure_is_torn(const struct ddp__secure *s)
 
 /* ---- receiving ---- */
 
-/* Reads on until w->at is end: 1; 0: the connection has ended; -1 and errno. */
+/* Reads until w->at is end: 1; 0: the connection has ended; -1 and errno. */
 static int secure_read_to(struct way *w, int fd, size_t end)
 {
 	while (w->at < end) {
@@ -333,7 +334,8 @@ static size_t secure_copy_out(struct way *w, const struct iovec *iov, int n)
 	return done;
 }
 
-/* Opens the next record where it is to be, if there is room for all of it. */
+/* Decrypts the next record into its destination, if there is room for all of
+ * it. */
 static ssize_t secure_recv_straight(struct ddp__secure *s, int fd,
 				    const struct iovec *to)
 {
