@@ -27,7 +27,7 @@ static void *load(const char *library, const char *name)
 	return dynlib_load(&s, &calls, &e);
 }
 
-START_TEST(what_is_there_is_called)
+START_TEST(an_existing_symbol_is_called)
 {
 	ck_assert_ptr_nonnull(load("libm.so.6", "fabs"));
 	ck_assert(calls.root(9) == 3);
@@ -35,7 +35,7 @@ START_TEST(what_is_there_is_called)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_said)
+START_TEST(a_missing_symbol_is_named)
 {
 	ck_assert_ptr_null(load("libno-such.so.9", "fabs"));
 	ck_assert_int_eq(e.code, ERR_SYSTEM);
@@ -52,7 +52,7 @@ int main(void)
 {
 	TCase *c = tcase_create("dynlib");
 
-	tcase_add_test(c, what_is_there_is_called);
-	tcase_add_test(c, what_is_missing_is_said);
+	tcase_add_test(c, an_existing_symbol_is_called);
+	tcase_add_test(c, a_missing_symbol_is_named);
 	return run_case(c) ? 1 : 0;
 }

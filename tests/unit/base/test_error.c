@@ -29,7 +29,7 @@ START_TEST(a_failure_without_errno_is_not_a_success)
 }
 END_TEST
 
-START_TEST(a_note_goes_with_a_success)
+START_TEST(a_note_accompanies_a_success)
 {
 	struct err e = {ERR_DATA, "old"};
 
@@ -57,7 +57,7 @@ int main(void)
 
 	tcase_add_test(t, code_and_text_are_kept);
 	tcase_add_test(t, a_failure_without_errno_is_not_a_success);
-	tcase_add_test(t, a_note_goes_with_a_success);
+	tcase_add_test(t, a_note_accompanies_a_success);
 	tcase_add_test(t, every_code_has_a_name);
 	return run_case(t);
 }

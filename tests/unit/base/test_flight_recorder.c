@@ -43,7 +43,7 @@ static void read_it(const struct flight *f)
 	ck_assert_int_eq(flight_read(&view, f, sizeof(*f)), 0);
 }
 
-START_TEST(a_call_is_told_from_its_begin_to_its_end)
+START_TEST(a_call_is_recorded_from_its_begin_to_its_end)
 {
 	struct flight *f = make();
 	uint64_t barrier = word(FLIGHT_BARRIER, 0, 0, 0, 0), t, now;
@@ -84,7 +84,7 @@ START_TEST(a_call_is_told_from_its_begin_to_its_end)
 }
 END_TEST
 
-START_TEST(many_may_be_under_way_and_the_longest_is_told)
+START_TEST(many_may_be_pending_and_the_longest_is_reported)
 {
 	struct flight *f = make();
 	uint32_t id = flight_comm_id("1.0");
@@ -390,7 +390,7 @@ START_TEST(libddp_writes_into_the_part_that_is_named)
 }
 END_TEST
 
-START_TEST(what_is_no_recorder_of_ours_is_left_alone)
+START_TEST(a_foreign_file_is_not_used_as_recorder)
 {
 	static const char *const wrong[] = {
 		"",
@@ -512,8 +512,8 @@ int main(void)
 	TCase *c = tcase_create("flight");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, a_call_is_told_from_its_begin_to_its_end);
-	tcase_add_test(c, many_may_be_under_way_and_the_longest_is_told);
+	tcase_add_test(c, a_call_is_recorded_from_its_begin_to_its_end);
+	tcase_add_test(c, many_may_be_pending_and_the_longest_is_reported);
 	tcase_add_test(c, a_reducers_communicator_is_named_as_such);
 	tcase_add_test(c, packed_calls_of_the_largest_worlds_come_back);
 	tcase_add_test(c, a_call_that_is_not_in_head_yet_is_read);
@@ -524,7 +524,7 @@ int main(void)
 		       a_writer_is_read_while_it_runs_and_when_it_was_killed);
 	tcase_add_test(c, garbage_is_read_without_harm);
 	tcase_add_test(c, libddp_writes_into_the_part_that_is_named);
-	tcase_add_test(c, what_is_no_recorder_of_ours_is_left_alone);
+	tcase_add_test(c, a_foreign_file_is_not_used_as_recorder);
 	tcase_add_test(c, without_an_agent_libddp_makes_a_file_like_its);
 	tcase_add_test(c, a_limit_of_file_sizes_costs_the_recorders_file_alone);
 	return run_case(c);

@@ -180,7 +180,7 @@ START_TEST(wrong_values_name_the_option_and_the_value)
 }
 END_TEST
 
-START_TEST(values_that_are_missing_or_too_many)
+START_TEST(missing_and_surplus_values_are_errors)
 {
 	ck_assert_int_eq(parse(0, "--max-count", NULL, NULL, NULL), ERR_USAGE);
 	ck_assert_ptr_nonnull(strstr(e.text, "--max-count N"));
@@ -285,7 +285,7 @@ int main(void)
 	tcase_add_test(c, an_unknown_option_that_is_like_none_names_none);
 	tcase_add_test(c, a_very_long_name_is_only_unknown);
 	tcase_add_test(c, wrong_values_name_the_option_and_the_value);
-	tcase_add_test(c, values_that_are_missing_or_too_many);
+	tcase_add_test(c, missing_and_surplus_values_are_errors);
 	tcase_add_test(c, the_environment_is_the_default);
 	tcase_add_test(c, the_program_and_its_words);
 	tcase_add_test(c, help_and_version);

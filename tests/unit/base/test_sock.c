@@ -167,7 +167,7 @@ START_TEST(addresses_are_ordered_as_numbers)
 }
 END_TEST
 
-START_TEST(what_is_loopback_and_what_is_local)
+START_TEST(loopback_and_local_addresses_are_recognized)
 {
 	static const struct {
 		const char *host;
@@ -270,7 +270,7 @@ static void meet_nobody(const char *host)
 	close(fd);
 }
 
-START_TEST(nobody_meets_himself)
+START_TEST(a_self_connect_is_detected)
 {
 	static const char set[] =
 		"ip link set lo up && "
@@ -338,11 +338,11 @@ int main(void)
 	tcase_add_test(c, addresses_as_text);
 	tcase_add_test(c, a_link_local_address_has_the_scope_of_its_host);
 	tcase_add_test(c, addresses_are_ordered_as_numbers);
-	tcase_add_test(c, what_is_loopback_and_what_is_local);
+	tcase_add_test(c, loopback_and_local_addresses_are_recognized);
 	tcase_add_test(c, localhost_and_names_that_do_not_exist);
 	tcase_add_test(c, listens_connects_and_says_where);
 	tcase_add_test(c, a_connect_keeps_its_deadline);
-	tcase_add_test(c, nobody_meets_himself);
+	tcase_add_test(c, a_self_connect_is_detected);
 	tcase_add_test(c, a_reserved_port_is_for_the_worker_only);
 	return run_case(c);
 }

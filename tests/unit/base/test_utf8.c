@@ -28,7 +28,7 @@ START_TEST(valid_text_stays)
 }
 END_TEST
 
-START_TEST(what_is_invalid_is_replaced)
+START_TEST(invalid_bytes_are_replaced)
 {
 	expect(SLICE_STR("a\xff" "b"), "a" BAD "b");
 	expect(SLICE("a\0b", 3), "a" BAD "b");
@@ -48,6 +48,6 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, valid_text_stays);
-	tcase_add_test(c, what_is_invalid_is_replaced);
+	tcase_add_test(c, invalid_bytes_are_replaced);
 	return run_case(c);
 }

@@ -132,7 +132,7 @@ START_TEST(replies)
 }
 END_TEST
 
-START_TEST(what_a_watch_says)
+START_TEST(a_watch_reply_is_parsed)
 {
 	reads("{\"result\":{" HEADER ",\"created\":true}}");
 	ck_assert_uint_eq(r.nkvs, 0);
@@ -180,7 +180,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-START_TEST(what_is_no_reply)
+START_TEST(an_invalid_reply_is_an_error)
 {
 	static const char *const bad[] = {
 		"", "<html>", "[]", "7", "{\"kvs\":[{\"key\":\"*\"}]}",
@@ -217,9 +217,9 @@ int main(void)
 	tcase_add_test(c, a_transaction);
 	tcase_add_test(c, a_transaction_over_its_limit);
 	tcase_add_test(c, replies);
-	tcase_add_test(c, what_a_watch_says);
+	tcase_add_test(c, a_watch_reply_is_parsed);
 	tcase_add_test(c, refusals);
-	tcase_add_test(c, what_is_no_reply);
+	tcase_add_test(c, an_invalid_reply_is_an_error);
 	tcase_add_test(c, ends_of_prefixes);
 	return run_case(c);
 }

@@ -52,7 +52,7 @@ START_TEST(a_page_is_read)
 }
 END_TEST
 
-START_TEST(what_is_no_page_is_an_error)
+START_TEST(an_invalid_page_is_an_error)
 {
 	static const char *const texts[] = {
 		"", "\n", "slurm_load_jobs error: Invalid job id specified\n",
@@ -216,7 +216,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, a_page_is_read);
-	tcase_add_test(c, what_is_no_page_is_an_error);
+	tcase_add_test(c, an_invalid_page_is_an_error);
 	tcase_add_test(c, each_cause_has_its_answer);
 	tcase_add_test(c, a_running_job_is_not_taken_for_a_cancelled_one);
 	tcase_add_test(c, a_job_that_ends_is_not_requeued_for_a_warning_alone);

@@ -297,7 +297,7 @@ START_TEST(gpus_by_task_among_other_things)
 }
 END_TEST
 
-START_TEST(several_tasks_on_a_node_are_told_what_to_write)
+START_TEST(several_tasks_on_a_node_get_a_remedy)
 {
 	step();
 	set("SLURM_STEP_NUM_TASKS", "8");
@@ -356,7 +356,7 @@ END_TEST
 
 /* ---- what config makes of it ---- */
 
-START_TEST(nothing_has_to_be_said)
+START_TEST(no_option_is_needed)
 {
 	char at[SOCK_TEXT_MAX], want[SOCK_TEXT_MAX];
 
@@ -380,7 +380,7 @@ START_TEST(nothing_has_to_be_said)
 }
 END_TEST
 
-START_TEST(what_is_given_stays)
+START_TEST(given_options_stay)
 {
 	char at[SOCK_TEXT_MAX];
 
@@ -469,7 +469,7 @@ START_TEST(one_node_meets_nobody)
 }
 END_TEST
 
-START_TEST(who_is_no_task_of_sruns_is_left_alone)
+START_TEST(a_process_outside_srun_is_left_alone)
 {
 	step();
 	set("OMPI_COMM_WORLD_RANK", "0");
@@ -514,7 +514,7 @@ START_TEST(how_long_there_is_and_how_often_it_began)
 }
 END_TEST
 
-START_TEST(what_ends_a_steps_time)
+START_TEST(the_end_of_a_steps_time_is_found)
 {
 	step();
 	parses("--shutdown-timeout 7 --requeue-on timeout,preempt ./a");
@@ -559,16 +559,16 @@ int main(void)
 	tcase_add_test(c, task_0_is_in_the_first_group_that_the_step_has);
 	tcase_add_test(c, ranks_follow_the_groups);
 	tcase_add_test(c, gpus_by_task_among_other_things);
-	tcase_add_test(c, several_tasks_on_a_node_are_told_what_to_write);
+	tcase_add_test(c, several_tasks_on_a_node_get_a_remedy);
 	tcase_add_test(c, lists_of_64_k_nodes);
 	tcase_add_test(c, an_allocation_without_a_step);
-	tcase_add_test(c, nothing_has_to_be_said);
-	tcase_add_test(c, what_is_given_stays);
+	tcase_add_test(c, no_option_is_needed);
+	tcase_add_test(c, given_options_stay);
 	tcase_add_test(c, workers_by_gpus_then_tasks_then_cpus);
 	tcase_add_test(c, nodes_that_the_step_cannot_give);
 	tcase_add_test(c, how_long_there_is_and_how_often_it_began);
-	tcase_add_test(c, what_ends_a_steps_time);
+	tcase_add_test(c, the_end_of_a_steps_time_is_found);
 	tcase_add_test(c, one_node_meets_nobody);
-	tcase_add_test(c, who_is_no_task_of_sruns_is_left_alone);
+	tcase_add_test(c, a_process_outside_srun_is_left_alone);
 	return run_case(c);
 }

@@ -76,7 +76,7 @@ START_TEST(a_network_has_torchvisions_number_of_parameters)
 }
 END_TEST
 
-START_TEST(what_there_is_not_is_refused_in_words)
+START_TEST(unknown_networks_are_refused_with_a_message)
 {
 	struct err e = ERR_INIT;
 	struct resnet r;
@@ -467,7 +467,7 @@ int main(void)
 	tcase_set_timeout(t, 600);
 	tcase_add_loop_test(t, a_network_has_torchvisions_number_of_parameters,
 			    0, sizeof counts / sizeof *counts);
-	tcase_add_test(t, what_there_is_not_is_refused_in_words);
+	tcase_add_test(t, unknown_networks_are_refused_with_a_message);
 	tcase_add_test(t, parameters_come_in_pytorchs_order);
 	tcase_add_test(t,
 		       first_weights_are_drawn_as_torchvision_draws_them);

@@ -433,7 +433,7 @@ START_TEST(asks_for_text)
 }
 END_TEST
 
-START_TEST(limits_name_what_is_too_little)
+START_TEST(limits_name_the_value_that_is_too_small)
 {
 	uint64_t soft;
 
@@ -510,7 +510,7 @@ START_TEST(hosts_are_reached_over_ssh)
 }
 END_TEST
 
-START_TEST(what_does_not_go_with_hosts)
+START_TEST(options_that_conflict_with_hosts_are_errors)
 {
 	hosts_refused("-H a,b --standalone ./t", "--standalone");
 	hosts_refused("-H a,b --node-rank 0 ./t", "order in the list");
@@ -587,9 +587,9 @@ int main(void)
 	tcase_add_test(c, gpus_are_enough_before_anything_starts);
 	tcase_add_test(c, torchruns_own_variables);
 	tcase_add_test(c, asks_for_text);
-	tcase_add_test(c, limits_name_what_is_too_little);
+	tcase_add_test(c, limits_name_the_value_that_is_too_small);
 	tcase_add_test(c, gpus_that_cuda_would_show);
 	tcase_add_test(c, hosts_are_reached_over_ssh);
-	tcase_add_test(c, what_does_not_go_with_hosts);
+	tcase_add_test(c, options_that_conflict_with_hosts_are_errors);
 	return run_case(c);
 }

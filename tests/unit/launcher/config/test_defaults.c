@@ -27,7 +27,7 @@ static int default_in_help(const char *help, double *value)
 	return found;
 }
 
-START_TEST(each_default_in_help_is_the_one_that_holds)
+START_TEST(each_default_in_help_is_the_actual_one)
 {
 	int compared = 0;
 
@@ -60,6 +60,6 @@ int main(void)
 {
 	TCase *t = tcase_create("defaults");
 
-	tcase_add_test(t, each_default_in_help_is_the_one_that_holds);
+	tcase_add_test(t, each_default_in_help_is_the_actual_one);
 	return run_case(t);
 }

@@ -298,7 +298,7 @@ START_TEST(a_file_that_is_none)
 }
 END_TEST
 
-START_TEST(a_file_too_long_is_not_read)
+START_TEST(an_oversized_file_is_not_read)
 {
 	struct host_list l;
 	struct err e = ERR_INIT;
@@ -450,7 +450,7 @@ int main(void)
 	tcase_add_test(c, more_hosts_are_refused);
 	tcase_add_test(c, a_file_is_read_whole);
 	tcase_add_test(c, a_file_that_is_none);
-	tcase_add_test(c, a_file_too_long_is_not_read);
+	tcase_add_test(c, an_oversized_file_is_not_read);
 	tcase_add_test(c, no_scheduler);
 	tcase_add_test(c, a_node_file_of_pbs);
 	tcase_add_test(c, a_node_file_that_is_on_another_node);

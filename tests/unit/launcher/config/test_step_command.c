@@ -99,7 +99,7 @@ START_TEST(spares_and_elastic_outlive_a_node)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_said_before_srun_is_run)
+START_TEST(errors_are_reported_before_srun_runs)
 {
 	batch();
 	parse_refused("--nnodes 5 ./a", "this allocation of Slurm's has 4");
@@ -252,7 +252,7 @@ int main(void)
 	tcase_add_test(c, some_of_the_nodes_are_its_own);
 	tcase_add_test(c, etcd_is_asked_by_each_node_of_the_step);
 	tcase_add_test(c, spares_and_elastic_outlive_a_node);
-	tcase_add_test(c, what_is_wrong_is_said_before_srun_is_run);
+	tcase_add_test(c, errors_are_reported_before_srun_runs);
 	tcase_add_test(c, the_jobs_words_about_tasks_are_not_the_steps);
 	tcase_add_test(c,
 		awaited_nodes_have_the_names_that_slurm_gives_them);

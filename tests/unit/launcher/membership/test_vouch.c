@@ -41,14 +41,14 @@ START_TEST(ours_are_known_where_users_are)
 END_TEST
 
 /* Debian's nobody is a user as any other. */
-START_TEST(nobody_is_a_user)
+START_TEST(the_user_nobody_is_a_user)
 {
 	if (geteuid() == 0)
 		ck_assert_int_eq(in_namespace(65534, 1), AS_EXPECTED);
 }
 END_TEST
 
-START_TEST(nobody_is_known_in_a_namespace_without_users)
+START_TEST(no_user_is_known_in_a_namespace_without_users)
 {
 	int status = in_namespace((uid_t)-1, 0);
 
@@ -64,7 +64,7 @@ int main(void)
 	TCase *c = tcase_create("vouch");
 
 	tcase_add_test(c, ours_are_known_where_users_are);
-	tcase_add_test(c, nobody_is_a_user);
-	tcase_add_test(c, nobody_is_known_in_a_namespace_without_users);
+	tcase_add_test(c, the_user_nobody_is_a_user);
+	tcase_add_test(c, no_user_is_known_in_a_namespace_without_users);
 	return run_case(c);
 }

@@ -78,7 +78,7 @@ START_TEST(a_line_waits_only_so_long)
 }
 END_TEST
 
-START_TEST(who_ends_is_not_waited_for)
+START_TEST(an_ended_rank_is_not_waited_for)
 {
 	uint32_t base = 0;
 
@@ -124,7 +124,7 @@ START_TEST(pieces_of_long_lines_are_not_whole_lines)
 }
 END_TEST
 
-START_TEST(what_is_held_is_bounded)
+START_TEST(held_lines_are_bounded)
 {
 	uint32_t base = 0;
 	static char big[64 << 10];
@@ -222,10 +222,10 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_line_of_all_comes_out_at_once);
 	tcase_add_test(tc, a_line_waits_only_so_long);
-	tcase_add_test(tc, who_ends_is_not_waited_for);
+	tcase_add_test(tc, an_ended_rank_is_not_waited_for);
 	tcase_add_test(tc, a_rank_that_repeats_itself_is_not_one_line);
 	tcase_add_test(tc, pieces_of_long_lines_are_not_whole_lines);
-	tcase_add_test(tc, what_is_held_is_bounded);
+	tcase_add_test(tc, held_lines_are_bounded);
 	tcase_add_test(tc, whatever_the_order_nothing_is_lost_or_invented);
 	return run_case(tc);
 }

@@ -110,7 +110,7 @@ START_TEST(binary_bytes_pass)
 }
 END_TEST
 
-START_TEST(what_a_terminal_shows_of_a_redrawn_line)
+START_TEST(a_redrawn_line_is_shown_as_on_a_terminal)
 {
 	static const struct {
 		const char *in, *shown;
@@ -201,7 +201,7 @@ int main(void)
 	tcase_add_test(c, a_line_over_the_limit_comes_in_marked_pieces);
 	tcase_add_test(c, a_line_of_exactly_the_limit_says_where_it_ended);
 	tcase_add_test(c, binary_bytes_pass);
-	tcase_add_test(c, what_a_terminal_shows_of_a_redrawn_line);
+	tcase_add_test(c, a_redrawn_line_is_shown_as_on_a_terminal);
 	tcase_add_test(c, the_tail_keeps_the_last_lines);
 	tcase_add_test(c, the_tail_is_bounded_in_bytes);
 	failed = run_case(c);

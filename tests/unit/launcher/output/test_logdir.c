@@ -209,7 +209,7 @@ START_TEST(a_folder_that_cannot_be_is_named)
 }
 END_TEST
 
-START_TEST(what_fails_later_is_one_warning)
+START_TEST(a_later_failure_is_one_warning)
 {
 	struct err e = ERR_INIT;
 
@@ -269,7 +269,7 @@ START_TEST(a_relative_tmpdir_is_found_from_anywhere)
 }
 END_TEST
 
-START_TEST(a_private_folder_that_stays_is_told)
+START_TEST(a_remaining_private_folder_is_reported)
 {
 	struct rlimit limit;
 	struct err e = ERR_INIT;
@@ -310,9 +310,9 @@ int main(void)
 	tcase_add_test(tc, files_without_a_folder_are_kept_and_named);
 	tcase_add_test(tc, dev_null_is_no_files);
 	tcase_add_test(tc, a_folder_that_cannot_be_is_named);
-	tcase_add_test(tc, what_fails_later_is_one_warning);
+	tcase_add_test(tc, a_later_failure_is_one_warning);
 	tcase_add_test(tc, the_last_lines_of_a_file_are_found);
 	tcase_add_test(tc, a_relative_tmpdir_is_found_from_anywhere);
-	tcase_add_test(tc, a_private_folder_that_stays_is_told);
+	tcase_add_test(tc, a_remaining_private_folder_is_reported);
 	return run_case(tc);
 }

@@ -61,7 +61,7 @@ START_TEST(no_more_is_saved_than_so_many)
 }
 END_TEST
 
-START_TEST(who_finds_much_reads_on)
+START_TEST(a_reader_that_finds_much_continues)
 {
 	struct pace p = {0};
 
@@ -96,7 +96,7 @@ int main(void)
 	tcase_add_test(c, lines_that_come_together_are_not_late);
 	tcase_add_test(c, a_steady_trickle_is_read_a_few_times_a_window);
 	tcase_add_test(c, no_more_is_saved_than_so_many);
-	tcase_add_test(c, who_finds_much_reads_on);
+	tcase_add_test(c, a_reader_that_finds_much_continues);
 	tcase_add_test(c, a_rest_ends_where_the_next_passes_are_earned);
 	return run_case(c);
 }

@@ -39,7 +39,7 @@ START_TEST(a_map_is_for_those_it_names)
 }
 END_TEST
 
-START_TEST(what_is_none_is_refused)
+START_TEST(an_invalid_map_is_refused)
 {
 	static const char *const bad[] = {
 		"", "4", "-1", "11", "a", "0:", ":1", "0:4", "0:1,", ",0:1",
@@ -69,6 +69,6 @@ int main(void)
 
 	tcase_add_test(tc, one_mask_is_for_all);
 	tcase_add_test(tc, a_map_is_for_those_it_names);
-	tcase_add_test(tc, what_is_none_is_refused);
+	tcase_add_test(tc, an_invalid_map_is_refused);
 	return run_case(tc);
 }

@@ -33,7 +33,7 @@ START_TEST(text_and_variables)
 }
 END_TEST
 
-START_TEST(what_is_no_variable_is_text)
+START_TEST(unknown_variables_are_text)
 {
 	ck_assert_str_eq(pieces("$$a"), "$|a|");
 	ck_assert_str_eq(pieces("$$$a"), "$|<a>|");
@@ -65,7 +65,7 @@ int main(void)
 	TCase *c = tcase_create("core");
 
 	tcase_add_test(c, text_and_variables);
-	tcase_add_test(c, what_is_no_variable_is_text);
+	tcase_add_test(c, unknown_variables_are_text);
 	tcase_add_test(c, an_unknown_one_stays_as_it_stands);
 	return run_case(c);
 }

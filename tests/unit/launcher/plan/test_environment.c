@@ -99,7 +99,7 @@ START_TEST(all_of_torchruns_and_ours)
 }
 END_TEST
 
-START_TEST(what_the_launcher_inherited)
+START_TEST(inherited_variables_are_kept)
 {
 	char *base[] = {(char *)"RANK=9", (char *)"MASTER_ADDR=old",
 			(char *)"OMP_NUM_THREADS=7", (char *)"RANKS=mine",
@@ -130,7 +130,7 @@ START_TEST(what_the_launcher_inherited)
 }
 END_TEST
 
-START_TEST(one_worker_keeps_its_threads_and_a_terminal_is_told)
+START_TEST(one_worker_keeps_its_threads_and_learns_the_terminal)
 {
 	struct environment_job one = job;
 	char *base[] = {NULL};
@@ -344,7 +344,7 @@ START_TEST(modules_scripts_and_the_legacy_argument)
 }
 END_TEST
 
-START_TEST(what_cannot_be_run_is_named)
+START_TEST(a_program_that_cannot_run_is_named)
 {
 	struct err e = ERR_INIT;
 
@@ -368,8 +368,8 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, all_of_torchruns_and_ours);
 	tcase_add_test(c, each_worker_has_its_part_of_the_recorder);
-	tcase_add_test(c, what_the_launcher_inherited);
-	tcase_add_test(c, one_worker_keeps_its_threads_and_a_terminal_is_told);
+	tcase_add_test(c, inherited_variables_are_kept);
+	tcase_add_test(c, one_worker_keeps_its_threads_and_learns_the_terminal);
 	tcase_add_test(c, gpus_of_their_own);
 	tcase_add_test(c, error_files_of_their_own);
 	suite_add_tcase(s, c);
@@ -378,7 +378,7 @@ int main(void)
 	tcase_add_test(p, programs_are_found_as_a_shell_finds_them);
 	tcase_add_test(p, python_scripts_get_an_interpreter);
 	tcase_add_test(p, modules_scripts_and_the_legacy_argument);
-	tcase_add_test(p, what_cannot_be_run_is_named);
+	tcase_add_test(p, a_program_that_cannot_run_is_named);
 	suite_add_tcase(s, p);
 	return run_suite(s);
 }

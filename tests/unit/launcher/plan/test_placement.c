@@ -247,7 +247,7 @@ START_TEST(a_narrowed_set_is_divided_by_what_is_left)
 }
 END_TEST
 
-START_TEST(what_cannot_be_is_told_with_what_to_do)
+START_TEST(impossible_placements_are_errors_with_a_remedy)
 {
 	imagine(DUAL);
 	ck_assert_str_eq(decide(BINDING_EXCLUSIVE, 17, "", 1),
@@ -405,7 +405,7 @@ int main(void)
 	tcase_add_test(c, with_gpus_home_is_where_the_gpu_is);
 	tcase_add_test(c, without_gpus_workers_are_laid_along_the_cores);
 	tcase_add_test(c, a_narrowed_set_is_divided_by_what_is_left);
-	tcase_add_test(c, what_cannot_be_is_told_with_what_to_do);
+	tcase_add_test(c, impossible_placements_are_errors_with_a_remedy);
 	tcase_add_test(c, a_host_that_tells_nothing);
 	tcase_add_test(c, the_picture_in_the_manual);
 	tcase_add_test(c, hyperthreads_with_far_numbers);

@@ -62,7 +62,7 @@ START_TEST(as_a_shell_splits)
 }
 END_TEST
 
-START_TEST(what_never_ends_is_an_error)
+START_TEST(an_unterminated_quote_is_an_error)
 {
 	ck_assert_str_eq(split("gdb 'run"),
 			 "--wrap 'gdb 'run': a quote is opened and never "
@@ -136,7 +136,7 @@ int main(void)
 
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, as_a_shell_splits);
-	tcase_add_test(c, what_never_ends_is_an_error);
+	tcase_add_test(c, an_unterminated_quote_is_an_error);
 	tcase_add_test(c, quoted_only_where_it_matters);
 	tcase_add_test(c, every_byte_survives_quoting_and_splitting);
 	return run_case(c);

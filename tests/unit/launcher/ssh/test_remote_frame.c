@@ -50,7 +50,7 @@ START_TEST(half_a_record_is_kept_and_all_before_it_is_noise)
 }
 END_TEST
 
-START_TEST(what_only_looks_like_a_record_is_noise)
+START_TEST(bytes_that_only_look_like_a_record_are_noise)
 {
 	char text[REMOTE_RECORD_MAX + 64];
 	struct remote_record r = FIND("\2ddprun what\3\2ddprun far\3");
@@ -97,7 +97,7 @@ START_TEST(frames_come_out_as_they_went_in)
 }
 END_TEST
 
-START_TEST(what_is_no_frame_is_an_error)
+START_TEST(an_invalid_frame_is_an_error)
 {
 	struct buf b = BUF_INIT(1 << 20);
 	struct remote_frame f;
@@ -177,9 +177,9 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, records_are_found_among_what_start_up_files_print);
 	tcase_add_test(c, half_a_record_is_kept_and_all_before_it_is_noise);
-	tcase_add_test(c, what_only_looks_like_a_record_is_noise);
+	tcase_add_test(c, bytes_that_only_look_like_a_record_are_noise);
 	tcase_add_test(c, frames_come_out_as_they_went_in);
-	tcase_add_test(c, what_is_no_frame_is_an_error);
+	tcase_add_test(c, an_invalid_frame_is_an_error);
 	tcase_add_test(c, a_job_comes_out_as_it_went_in);
 	tcase_add_test(c, a_list_must_end_its_last_text);
 	return run_case(c);

@@ -84,7 +84,7 @@ static const char *explain(const struct ssh_end *n)
 
 #define SAYS(text, part) ck_assert_msg(strstr(text, part), "%s", text)
 
-START_TEST(what_ssh_says_comes_with_what_helps)
+START_TEST(errors_of_ssh_come_with_a_remedy)
 {
 	static const struct {
 		const char *words, *advice;
@@ -118,7 +118,7 @@ START_TEST(what_ssh_says_comes_with_what_helps)
 }
 END_TEST
 
-START_TEST(codes_of_ssh_and_of_what_it_ran_are_told_apart)
+START_TEST(codes_of_ssh_and_of_its_command_are_distinguished)
 {
 	struct ssh_end n = {.program = "ssh", .status = 127 << 8,
 			    .words = SLICE_STR("sh: exec: not found\n")};
@@ -136,7 +136,7 @@ START_TEST(codes_of_ssh_and_of_what_it_ran_are_told_apart)
 }
 END_TEST
 
-START_TEST(what_is_of_this_host_stays)
+START_TEST(variables_of_this_host_stay)
 {
 	static const char *const stays[] = {
 		"HOME=/root", "SSH_CONNECTION=a", "SSH_AUTH_SOCK=x",
@@ -189,9 +189,9 @@ int main(void)
 	tcase_set_timeout(c, 20);
 	tcase_add_test(c, ssh_gets_the_users_arguments_before_ours);
 	tcase_add_test(c, another_program_gets_no_option_of_ours);
-	tcase_add_test(c, what_ssh_says_comes_with_what_helps);
-	tcase_add_test(c, codes_of_ssh_and_of_what_it_ran_are_told_apart);
-	tcase_add_test(c, what_is_of_this_host_stays);
+	tcase_add_test(c, errors_of_ssh_come_with_a_remedy);
+	tcase_add_test(c, codes_of_ssh_and_of_its_command_are_distinguished);
+	tcase_add_test(c, variables_of_this_host_stay);
 	tcase_add_test(c, a_path_is_the_heads_and_then_the_hosts_own);
 	return run_case(c);
 }

@@ -32,7 +32,7 @@ static void read_name(pid_t pid, char *name, int size)
 
 /* Else the guard of a ddprun around this one, which kills our group and then
  * what is marked, would kill ours before it has done its work. */
-START_TEST(it_can_be_told_from_its_agent_as_soon_as_it_is_there)
+START_TEST(it_differs_from_its_agent_from_the_start)
 {
 	char before[32], after[32], name[32];
 	struct err e = ERR_INIT;
@@ -154,7 +154,7 @@ int main(void)
 	TCase *c = tcase_create("guard");
 
 	tcase_set_timeout(c, 30);
-	tcase_add_test(c, it_can_be_told_from_its_agent_as_soon_as_it_is_there);
+	tcase_add_test(c, it_differs_from_its_agent_from_the_start);
 	tcase_add_test(c,
 		a_number_that_a_stranger_has_by_now_is_not_signalled);
 	tcase_add_test(c, it_holds_no_file_open_also_without_close_range);

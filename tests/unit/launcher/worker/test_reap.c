@@ -41,7 +41,7 @@ static pid_t make_dead(int code, int signal_)
 	return pid;
 }
 
-START_TEST(who_was_killed_comes_before_who_exited)
+START_TEST(killed_children_come_before_exited_ones)
 {
 	pid_t exited = make_dead(3, 0), killed = make_dead(0, SIGKILL);
 
@@ -81,7 +81,7 @@ START_TEST(each_has_its_own_peak_of_memory)
 }
 END_TEST
 
-START_TEST(all_of_many_and_nobody_who_runs)
+START_TEST(all_ended_children_and_no_running_one)
 {
 	pid_t running;
 
@@ -107,8 +107,8 @@ int main(void)
 	TCase *c = tcase_create("reap");
 
 	tcase_set_timeout(c, 30);
-	tcase_add_test(c, who_was_killed_comes_before_who_exited);
+	tcase_add_test(c, killed_children_come_before_exited_ones);
 	tcase_add_test(c, each_has_its_own_peak_of_memory);
-	tcase_add_test(c, all_of_many_and_nobody_who_runs);
+	tcase_add_test(c, all_ended_children_and_no_running_one);
 	return run_case(c);
 }

@@ -49,7 +49,7 @@ START_TEST(an_empty_list_is_no_signal)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_named)
+START_TEST(a_wrong_signal_is_named)
 {
 	static const struct {
 		const char *text, *part;
@@ -83,7 +83,7 @@ START_TEST(what_is_wrong_is_named)
 }
 END_TEST
 
-START_TEST(what_two_lists_share)
+START_TEST(shared_signals_of_two_lists_are_found)
 {
 	struct signal_set a, b;
 
@@ -103,7 +103,7 @@ int main(void)
 	tcase_add_test(c, names_in_each_form_and_numbers);
 	tcase_add_test(c, real_time_signals_up_to_the_last);
 	tcase_add_test(c, an_empty_list_is_no_signal);
-	tcase_add_test(c, what_is_wrong_is_named);
-	tcase_add_test(c, what_two_lists_share);
+	tcase_add_test(c, a_wrong_signal_is_named);
+	tcase_add_test(c, shared_signals_of_two_lists_are_found);
 	return run_case(c);
 }

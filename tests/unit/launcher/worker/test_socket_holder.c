@@ -37,7 +37,7 @@ static pid_t under(uint64_t inode)
 	return socket_search_under(&s, getpid());
 }
 
-START_TEST(who_has_it_open)
+START_TEST(the_holder_of_a_socket_is_found)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	uint64_t inode = inode_of(fd);
@@ -180,7 +180,7 @@ START_TEST(it_looks_at_so_much_and_no_more)
 }
 END_TEST
 
-START_TEST(one_that_is_gone_or_not_ours_to_see_has_nothing)
+START_TEST(a_gone_or_invisible_process_has_no_sockets)
 {
 	pid_t pid = fork();
 
@@ -197,12 +197,12 @@ int main(void)
 	TCase *c = tcase_create("socket_holder");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, who_has_it_open);
+	tcase_add_test(c, the_holder_of_a_socket_is_found);
 	tcase_add_test(c, a_descendant_is_found);
 	tcase_add_test(c,
 		       a_descendant_of_the_ninth_generation_is_not_looked_for);
 	tcase_add_test(c, a_threads_child_is_found);
 	tcase_add_test(c, it_looks_at_so_much_and_no_more);
-	tcase_add_test(c, one_that_is_gone_or_not_ours_to_see_has_nothing);
+	tcase_add_test(c, a_gone_or_invisible_process_has_no_sockets);
 	return run_case(c);
 }

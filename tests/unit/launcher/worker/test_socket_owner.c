@@ -71,7 +71,7 @@ START_TEST(lines_of_the_kernel)
 }
 END_TEST
 
-START_TEST(what_is_no_line)
+START_TEST(invalid_lines_are_ignored)
 {
 	static const char *const bad[] = {
 		"", "\n", "1", "1:", "1: ", heading,
@@ -203,7 +203,7 @@ START_TEST(its_inode_is_its_descriptors)
 }
 END_TEST
 
-START_TEST(who_listens_is_no_connection)
+START_TEST(a_listener_is_not_a_connection)
 {
 	struct pair p;
 
@@ -217,7 +217,7 @@ START_TEST(who_listens_is_no_connection)
 }
 END_TEST
 
-START_TEST(what_is_closed_is_nobodys)
+START_TEST(a_closed_socket_has_no_owner)
 {
 	struct pair p;
 	char byte;
@@ -260,11 +260,11 @@ int main(void)
 	TCase *t = tcase_create("socket_owner");
 
 	tcase_add_test(t, lines_of_the_kernel);
-	tcase_add_test(t, what_is_no_line);
+	tcase_add_test(t, invalid_lines_are_ignored);
 	tcase_add_test(t, a_socket_is_ours);
 	tcase_add_test(t, its_inode_is_its_descriptors);
-	tcase_add_test(t, who_listens_is_no_connection);
-	tcase_add_test(t, what_is_closed_is_nobodys);
+	tcase_add_test(t, a_listener_is_not_a_connection);
+	tcase_add_test(t, a_closed_socket_has_no_owner);
 	tcase_add_test(t, another_users_is_his);
 	return run_case(t);
 }

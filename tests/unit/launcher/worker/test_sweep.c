@@ -129,7 +129,7 @@ static pid_t sleeper_with(int fd)
 	return pid;
 }
 
-START_TEST(who_writes_to_a_workers_pipe_is_found_without_mark)
+START_TEST(a_writer_to_a_workers_pipe_is_found_without_a_mark)
 {
 	struct sweep_marks marks = {.variable = MARK};
 	int ours[2], others[2], in_exec;
@@ -175,7 +175,7 @@ static unsigned long long start_of(pid_t pid)
 
 /* As a service manager that a worker asked to start something with its stdout.
  */
-START_TEST(who_was_there_before_is_not_known_by_a_pipe)
+START_TEST(earlier_processes_are_not_found_by_a_pipe)
 {
 	struct sweep_marks marks = {.variable = MARK};
 	enum { AGAIN = 99 };
@@ -400,7 +400,7 @@ START_TEST(the_limit_is_below_ours_and_has_many_values)
 }
 END_TEST
 
-START_TEST(who_has_the_limit_is_found_without_any_other_mark)
+START_TEST(the_limit_alone_marks_a_process)
 {
 	const struct sweep_marks marks = by_locks();
 	pid_t ours = bare_with_locks(marks.locks), other, none;
@@ -416,7 +416,7 @@ START_TEST(who_has_the_limit_is_found_without_any_other_mark)
 }
 END_TEST
 
-START_TEST(of_children_that_may_be_others_those_with_the_limit_are_ours)
+START_TEST(of_foreign_children_only_those_with_the_limit_are_ours)
 {
 	const struct sweep_marks marks = by_locks();
 	struct sweep s = {.told = NULL};
@@ -460,7 +460,7 @@ START_TEST(the_limit_is_known_of_a_process_that_hangs_in_execve)
 END_TEST
 
 /* Else who is not reaped would be killed again and again. */
-START_TEST(who_has_ended_and_is_not_reaped_has_no_mark)
+START_TEST(a_zombie_has_no_mark)
 {
 	const struct sweep_marks marks = by_locks();
 	pid_t pid = bare_with_locks(marks.locks);
@@ -540,8 +540,8 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_variable_that_only_ends_with_the_mark_is_another);
 	tcase_add_test(c,
-		       who_writes_to_a_workers_pipe_is_found_without_mark);
-	tcase_add_test(c, who_was_there_before_is_not_known_by_a_pipe);
+		       a_writer_to_a_workers_pipe_is_found_without_a_mark);
+	tcase_add_test(c, earlier_processes_are_not_found_by_a_pipe);
 	tcase_add_test(c, the_mark_is_found_wherever_a_long_environment_is_cut);
 	tcase_add_test(c,
 		children_that_were_there_first_are_left_alone_until_reaped);
@@ -554,12 +554,12 @@ int main(void)
 	tcase_add_test(c, a_marked_child_counts_at_every_moment_of_its_execve);
 	tcase_add_test(c, killing_all_that_are_marked_counts_those_in_execve);
 	tcase_add_test(c, the_limit_is_below_ours_and_has_many_values);
-	tcase_add_test(c, who_has_the_limit_is_found_without_any_other_mark);
+	tcase_add_test(c, the_limit_alone_marks_a_process);
 	tcase_add_test(c,
-		of_children_that_may_be_others_those_with_the_limit_are_ours);
+		of_foreign_children_only_those_with_the_limit_are_ours);
 	tcase_add_test(c,
 		the_limit_is_known_of_a_process_that_hangs_in_execve);
-	tcase_add_test(c, who_has_ended_and_is_not_reaped_has_no_mark);
+	tcase_add_test(c, a_zombie_has_no_mark);
 	tcase_add_test(c, a_process_whose_first_thread_has_ended_is_found);
 	return run_case(c);
 }

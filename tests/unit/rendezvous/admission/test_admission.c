@@ -184,7 +184,7 @@ static void vouch(struct peer *p, uint32_t number, int yes)
 }
 
 /* One that has said no has no second vote. */
-START_TEST(agent_that_says_no_and_goes_leaves_the_decision_to_the_other)
+START_TEST(an_agent_that_denies_and_leaves_defers_to_the_other)
 {
 	static const char ping[] = {
 		0, (char)0xce, (char)0xf7, (char)0x85, 0x3c, 0x0d, 1, 2, 3, 4};
@@ -230,6 +230,6 @@ int main(void)
 		c, worker_that_comes_again_at_the_limit_takes_its_own_place);
 	tcase_add_test(
 		c,
-		agent_that_says_no_and_goes_leaves_the_decision_to_the_other);
+		an_agent_that_denies_and_leaves_defers_to_the_other);
 	return run_case(c) != 0;
 }

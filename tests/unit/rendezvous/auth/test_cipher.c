@@ -83,7 +83,7 @@ static void there_and_back(size_t n, size_t portion)
 	buf_release(&in);
 }
 
-START_TEST(what_is_sealed_comes_out_again)
+START_TEST(sealed_text_opens_again)
 {
 	static const size_t sizes[] = {0, 1, 2, 100, CIPHER_TEXT_MAX - 1,
 				       CIPHER_TEXT_MAX, CIPHER_TEXT_MAX + 1,
@@ -271,7 +271,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, golden);
-	tcase_add_test(tc, what_is_sealed_comes_out_again);
+	tcase_add_test(tc, sealed_text_opens_again);
 	tcase_add_test(tc, a_record_is_opened_where_it_lies);
 	tcase_add_test(tc, each_bit_counts);
 	tcase_add_test(tc, a_record_that_comes_again_is_found);

@@ -254,7 +254,7 @@ START_TEST(our_own_words_do_not_come_back_as_proof)
 }
 END_TEST
 
-START_TEST(what_was_recorded_is_no_proof_again)
+START_TEST(a_recorded_proof_is_useless)
 {
 	struct wire_frame old, f, refusal;
 	struct sides first, second;
@@ -277,7 +277,7 @@ START_TEST(what_was_recorded_is_no_proof_again)
 }
 END_TEST
 
-START_TEST(nobody_proves_less_than_he_was_told_to)
+START_TEST(a_client_proves_no_less_than_required)
 {
 	struct auth none;
 	struct sides s;
@@ -391,7 +391,7 @@ START_TEST(a_greeting_says_which_job_it_serves)
 }
 END_TEST
 
-START_TEST(what_goes_through_a_pipe_comes_back)
+START_TEST(auth_survives_a_pipe)
 {
 	struct auth a = auth_by("correct horse battery"), b;
 	unsigned char bytes[AUTH_BYTES];
@@ -423,12 +423,12 @@ int main(void)
 	tcase_add_test(tc, each_bit_of_what_the_server_proves_counts);
 	tcase_add_test(tc, a_server_that_has_not_the_secret_is_not_believed);
 	tcase_add_test(tc, our_own_words_do_not_come_back_as_proof);
-	tcase_add_test(tc, what_was_recorded_is_no_proof_again);
-	tcase_add_test(tc, nobody_proves_less_than_he_was_told_to);
+	tcase_add_test(tc, a_recorded_proof_is_useless);
+	tcase_add_test(tc, a_client_proves_no_less_than_required);
 	tcase_add_test(tc, a_users_secret_is_none_that_munges_server_knows);
 	tcase_add_test(tc, a_greeting_that_cannot_be_answered_is_an_error);
 	tcase_add_test(tc, a_greeting_comes_in_any_pieces);
 	tcase_add_test(tc, a_greeting_says_which_job_it_serves);
-	tcase_add_test(tc, what_goes_through_a_pipe_comes_back);
+	tcase_add_test(tc, auth_survives_a_pipe);
 	return run_case(tc);
 }

@@ -199,7 +199,7 @@ START_TEST(a_key_that_others_can_read_is_refused)
 }
 END_TEST
 
-START_TEST(what_systemd_hands_over_may_show_a_groups_bit)
+START_TEST(systemds_credentials_may_have_a_groups_bit)
 {
 	char file[80];
 	struct secret s;
@@ -234,7 +234,7 @@ START_TEST(a_key_of_another_user_is_refused)
 }
 END_TEST
 
-START_TEST(a_secret_that_is_too_short_is_refused)
+START_TEST(a_short_secret_is_refused)
 {
 	char file[64], longest[SECRET_MAX + 2];
 	struct secret s;
@@ -422,7 +422,7 @@ static void without_usual_key(void)
 		mount("none", "/etc/munge", "tmpfs", 0, NULL);
 }
 
-START_TEST(munge_is_looked_for_where_slurm_conf_has_it)
+START_TEST(munge_is_looked_for_where_slurm_conf_says)
 {
 	char conf[120], want[100];
 	struct auth a;
@@ -452,16 +452,16 @@ int main(void)
 			    0, 3);
 	tcase_add_test(tc, a_key_that_others_can_read_is_refused);
 	tcase_add_test(tc,
-		       what_systemd_hands_over_may_show_a_groups_bit);
+		       systemds_credentials_may_have_a_groups_bit);
 	tcase_add_test(tc, a_key_of_another_user_is_refused);
-	tcase_add_test(tc, a_secret_that_is_too_short_is_refused);
+	tcase_add_test(tc, a_short_secret_is_refused);
 	tcase_add_test(tc,
 		       the_same_token_is_the_same_secret_in_a_file_and_not);
 	tcase_add_test(tc, without_a_place_for_the_key_the_ways_are_named);
 	tcase_add_test(tc, the_way_is_chosen_by_what_is_there);
 	tcase_add_test(tc, slurm_conf_names_the_plugin_and_munges_socket);
 	tcase_add_test(tc, where_slurm_does_without_munge_it_is_not_asked);
-	tcase_add_test(tc, munge_is_looked_for_where_slurm_conf_has_it);
+	tcase_add_test(tc, munge_is_looked_for_where_slurm_conf_says);
 	tcase_add_test(tc, on_a_slurm_node_a_munged_that_is_down_is_an_error);
 	return run_case(tc);
 }

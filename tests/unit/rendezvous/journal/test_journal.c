@@ -110,7 +110,7 @@ static int three(void)
 	return fd;
 }
 
-START_TEST(what_was_appended_is_read_again_and_goes_on)
+START_TEST(appended_records_are_read_and_continued)
 {
 	int fd = three();
 	struct journal_file *f = open_at(dup(fd));
@@ -192,7 +192,7 @@ END_TEST
 
 /* What was there once, at the place where the next would be, is not the next,
  * even where it fits exactly. */
-START_TEST(what_lies_behind_the_end_is_not_read)
+START_TEST(bytes_after_the_end_are_not_read)
 {
 	size_t n;
 	int fd = three();
@@ -283,7 +283,7 @@ START_TEST(it_is_compacted_and_does_not_grow)
 }
 END_TEST
 
-START_TEST(a_second_one_is_refused_and_told_by_whom)
+START_TEST(a_second_server_is_refused_and_learns_the_first)
 {
 	char path[] = "/tmp/journal.XXXXXX", pid[32];
 	struct journal_file *f, *g;
@@ -501,13 +501,13 @@ int main(void)
 {
 	TCase *c = tcase_create("journal");
 
-	tcase_add_test(c, what_was_appended_is_read_again_and_goes_on);
+	tcase_add_test(c, appended_records_are_read_and_continued);
 	tcase_add_test(c, cut_at_every_byte_it_is_a_prefix);
 	tcase_add_test(c, a_wrong_byte_ends_it_there);
-	tcase_add_test(c, what_lies_behind_the_end_is_not_read);
+	tcase_add_test(c, bytes_after_the_end_are_not_read);
 	tcase_add_test(c, a_kill_while_it_compacts_leaves_the_old_or_the_new);
 	tcase_add_test(c, it_is_compacted_and_does_not_grow);
-	tcase_add_test(c, a_second_one_is_refused_and_told_by_whom);
+	tcase_add_test(c, a_second_server_is_refused_and_learns_the_first);
 	tcase_add_test(c, a_file_of_something_else_is_left_alone);
 	tcase_add_test(c, a_first_batch_that_fails_is_not_followed_by_a_second);
 	tcase_add_test(c, a_snapshot_of_several_batches_is_read_as_they_were);

@@ -54,7 +54,7 @@ START_TEST(a_new_one_is_its_users_alone)
 }
 END_TEST
 
-START_TEST(one_that_others_can_reach_is_refused)
+START_TEST(a_file_that_others_can_reach_is_refused)
 {
 	static const mode_t bad[] = {0640, 0604, 0620, 0602};
 
@@ -102,7 +102,7 @@ int main(void)
 
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, a_new_one_is_its_users_alone);
-	tcase_add_test(c, one_that_others_can_reach_is_refused);
+	tcase_add_test(c, a_file_that_others_can_reach_is_refused);
 	tcase_add_test(c, one_of_another_user_is_refused);
 	tcase_add_test(c, a_link_is_not_followed);
 	tcase_add_test(c, a_pipe_is_no_journal);

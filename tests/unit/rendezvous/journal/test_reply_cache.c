@@ -65,7 +65,7 @@ START_TEST(the_oldest_sessions_that_are_gone_are_forgotten)
 }
 END_TEST
 
-START_TEST(what_changed_nothing_is_forgotten_when_it_goes)
+START_TEST(requests_that_changed_nothing_are_forgotten)
 {
 	reply_cache_leave(&ps, store, come(7));
 	ck_assert_ptr_null(reply_cache_find(&ps, 7));
@@ -108,7 +108,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_oldest_sessions_that_are_gone_are_forgotten);
-	tcase_add_test(t, what_changed_nothing_is_forgotten_when_it_goes);
+	tcase_add_test(t, requests_that_changed_nothing_are_forgotten);
 	tcase_add_test(t, those_with_a_connection_are_the_last_to_be_forgotten);
 	return run_case(t);
 }

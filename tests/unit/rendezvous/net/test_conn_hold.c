@@ -90,7 +90,7 @@ START_TEST(nothing_leaves_before_it_is_kept)
 }
 END_TEST
 
-START_TEST(what_comes_behind_a_mark_waits_for_the_next)
+START_TEST(output_after_a_mark_waits_for_the_next)
 {
 	verdict = 1;
 	says(0, "ab", 2);
@@ -110,7 +110,7 @@ START_TEST(what_comes_behind_a_mark_waits_for_the_next)
 }
 END_TEST
 
-START_TEST(a_close_waits_too)
+START_TEST(a_close_also_waits)
 {
 	verdict = 1;
 	says(0, "ab", 2);
@@ -126,7 +126,7 @@ START_TEST(a_close_waits_too)
 }
 END_TEST
 
-START_TEST(who_asks_on_while_nothing_is_kept_is_not_read)
+START_TEST(a_client_is_not_read_while_nothing_is_stored)
 {
 	verdict = 2;
 	says(0, "ab", 2);
@@ -145,7 +145,7 @@ START_TEST(who_asks_on_while_nothing_is_kept_is_not_read)
 }
 END_TEST
 
-START_TEST(one_that_is_dropped_waits_for_nothing)
+START_TEST(a_dropped_connection_waits_for_nothing)
 {
 	verdict = 1;
 	says(0, "ab", 2);
@@ -170,9 +170,9 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, nothing_leaves_before_it_is_kept);
-	tcase_add_test(tc, what_comes_behind_a_mark_waits_for_the_next);
-	tcase_add_test(tc, a_close_waits_too);
-	tcase_add_test(tc, who_asks_on_while_nothing_is_kept_is_not_read);
-	tcase_add_test(tc, one_that_is_dropped_waits_for_nothing);
+	tcase_add_test(tc, output_after_a_mark_waits_for_the_next);
+	tcase_add_test(tc, a_close_also_waits);
+	tcase_add_test(tc, a_client_is_not_read_while_nothing_is_stored);
+	tcase_add_test(tc, a_dropped_connection_waits_for_nothing);
 	return run_case(tc);
 }

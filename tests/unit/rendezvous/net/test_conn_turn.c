@@ -116,7 +116,7 @@ static void take_turns(size_t sent)
 	ck_assert_uint_eq(taken[1], sent);
 }
 
-START_TEST(who_pours_gets_one_buffer_a_turn)
+START_TEST(a_fast_sender_gets_one_buffer_per_turn)
 {
 	take_turns(pour());
 }
@@ -162,7 +162,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, begin, close_clients);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, who_pours_gets_one_buffer_a_turn);
+	tcase_add_test(tc, a_fast_sender_gets_one_buffer_per_turn);
 	tcase_add_test(tc, also_while_it_has_half_a_request_there);
 	tcase_add_test(tc, its_end_behind_a_whole_buffer_is_seen);
 	return run_case(tc);

@@ -390,7 +390,7 @@ START_TEST(so_is_a_snapshot_with_more_behind_it)
 }
 END_TEST
 
-START_TEST(what_a_full_disk_kept_out_comes_with_the_next_snapshot)
+START_TEST(records_lost_to_a_full_disk_are_in_the_snapshot)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -512,7 +512,7 @@ int main(void)
 			    sizeof uses / sizeof *uses);
 	tcase_add_test(tc, so_is_a_snapshot_with_more_behind_it);
 	tcase_add_test(tc,
-		       what_a_full_disk_kept_out_comes_with_the_next_snapshot);
+		       records_lost_to_a_full_disk_are_in_the_snapshot);
 	tcase_add_test(tc, a_compaction_that_finds_no_room_loses_nothing);
 	tcase_add_test(tc, a_long_one_is_compacted_and_is_what_it_was);
 	return run_case(tc);

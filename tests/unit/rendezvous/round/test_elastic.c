@@ -67,7 +67,7 @@ START_TEST(the_most_are_not_kept_waiting)
 }
 END_TEST
 
-START_TEST(a_last_call_is_off_when_too_few_are_left)
+START_TEST(a_last_call_ends_when_too_few_are_left)
 {
 	struct how h = {.min = 2, .last_call = 30000};
 
@@ -195,7 +195,7 @@ START_TEST(somebody_waits_for_a_single_node_that_has_a_spare)
 }
 END_TEST
 
-START_TEST(spares_are_told_the_end_and_what_it_is)
+START_TEST(spares_learn_the_end_and_its_cause)
 {
 	join_plain(1, 1);
 	join_plain(2, 1);
@@ -278,7 +278,7 @@ START_TEST(a_node_that_joins_a_running_job_ends_its_round)
 }
 END_TEST
 
-START_TEST(who_comes_when_workers_have_finished_waits)
+START_TEST(a_node_that_joins_after_workers_finished_waits)
 {
 	run_with(2);
 	exited(0, 0, 0, 0);
@@ -291,7 +291,7 @@ START_TEST(who_comes_when_workers_have_finished_waits)
 }
 END_TEST
 
-START_TEST(who_waited_for_the_end_is_in_the_next_round_where_there_is_one)
+START_TEST(a_waiting_node_is_in_the_next_round_if_any)
 {
 	run_with(2);
 	exited(0, 0, 0, 0);
@@ -310,7 +310,7 @@ END_TEST
 
 /* ---- nodes that go ---- */
 
-START_TEST(a_job_that_may_be_smaller_goes_on)
+START_TEST(a_job_that_may_shrink_continues)
 {
 	run_with(4);
 	lost(1, "its connection closed");
@@ -342,7 +342,7 @@ START_TEST(too_few_wait_for_more)
 }
 END_TEST
 
-START_TEST(a_node_told_to_stop_goes_alone_where_the_others_are_enough)
+START_TEST(a_stopping_node_leaves_alone_if_enough_remain)
 {
 	run_with(3);
 	leave(1, 15);
@@ -361,7 +361,7 @@ START_TEST(a_node_told_to_stop_goes_alone_where_the_others_are_enough)
 }
 END_TEST
 
-START_TEST(a_node_told_to_stop_ends_a_job_that_cannot_go_on)
+START_TEST(a_stopping_node_ends_a_job_that_cannot_continue)
 {
 	run_with(2);
 	leave(1, 15);
@@ -378,7 +378,7 @@ START_TEST(a_spare_does_not_keep_a_fixed_job_from_being_stopped)
 }
 END_TEST
 
-START_TEST(who_goes_while_a_job_regroups_is_no_failure)
+START_TEST(a_node_that_leaves_during_a_regroup_is_no_failure)
 {
 	run_with(4);
 	lost(0, "its connection closed");
@@ -440,7 +440,7 @@ START_TEST(a_restart_while_nodes_come_and_go_counts_each_once)
 }
 END_TEST
 
-START_TEST(who_goes_takes_its_workers_from_the_count)
+START_TEST(a_leaving_node_reduces_the_count_of_workers)
 {
 	struct how h = {.min = 1, .nproc = 65536};
 
@@ -465,34 +465,34 @@ static void add_all(TCase *c)
 {
 	tcase_add_test(c, the_least_number_is_enough_after_the_last_call);
 	tcase_add_test(c, the_most_are_not_kept_waiting);
-	tcase_add_test(c, a_last_call_is_off_when_too_few_are_left);
+	tcase_add_test(c, a_last_call_ends_when_too_few_are_left);
 	tcase_add_test(c, a_fixed_number_has_no_last_call);
 	tcase_add_test(c, a_state_says_whether_the_last_call_is_out);
 	tcase_add_test(c, a_fifth_node_of_four_is_a_spare);
 	tcase_add_test(c, spares_take_over_in_order_of_joining);
 	tcase_add_test(c, a_spare_of_a_job_of_one_node_starts_at_once);
 	tcase_add_test(c, somebody_waits_for_a_single_node_that_has_a_spare);
-	tcase_add_test(c, spares_are_told_the_end_and_what_it_is);
+	tcase_add_test(c, spares_learn_the_end_and_its_cause);
 	tcase_add_test(c, a_restart_is_no_business_of_spares);
 	tcase_add_test(c, a_spare_cannot_ask_for_a_rank_that_is_taken);
 	tcase_add_test(c, a_spare_that_fails_or_exits_touches_nobody);
 	tcase_add_test(c, a_node_that_joins_a_running_job_ends_its_round);
-	tcase_add_test(c, who_comes_when_workers_have_finished_waits);
+	tcase_add_test(c, a_node_that_joins_after_workers_finished_waits);
 	tcase_add_test(
 		c,
-		who_waited_for_the_end_is_in_the_next_round_where_there_is_one);
-	tcase_add_test(c, a_job_that_may_be_smaller_goes_on);
+		a_waiting_node_is_in_the_next_round_if_any);
+	tcase_add_test(c, a_job_that_may_shrink_continues);
 	tcase_add_test(c, too_few_wait_for_more);
 	tcase_add_test(
 		c,
-		a_node_told_to_stop_goes_alone_where_the_others_are_enough);
-	tcase_add_test(c, a_node_told_to_stop_ends_a_job_that_cannot_go_on);
+		a_stopping_node_leaves_alone_if_enough_remain);
+	tcase_add_test(c, a_stopping_node_ends_a_job_that_cannot_continue);
 	tcase_add_test(c,
 		       a_spare_does_not_keep_a_fixed_job_from_being_stopped);
-	tcase_add_test(c, who_goes_while_a_job_regroups_is_no_failure);
+	tcase_add_test(c, a_node_that_leaves_during_a_regroup_is_no_failure);
 	tcase_add_test(c, the_node_whose_server_it_is_cannot_be_done_without);
 	tcase_add_test(c, a_restart_while_nodes_come_and_go_counts_each_once);
-	tcase_add_test(c, who_goes_takes_its_workers_from_the_count);
+	tcase_add_test(c, a_leaving_node_reduces_the_count_of_workers);
 }
 
 int main(void)

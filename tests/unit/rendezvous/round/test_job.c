@@ -5,7 +5,7 @@
 
 /* ---- ends ---- */
 
-START_TEST(who_asks_is_told_each_node_by_rank_and_host)
+START_TEST(a_query_lists_each_node_by_rank_and_host)
 {
 	join(1, 2, (struct how){.rank = 2});
 	ck_assert_int_eq(job_node_rank(node[1]), -1);
@@ -37,7 +37,7 @@ START_TEST(success_when_all_have_exited_with_0)
 }
 END_TEST
 
-START_TEST(the_first_failure_ends_the_job_and_is_told_in_full)
+START_TEST(the_first_failure_ends_the_job_with_all_details)
 {
 	const struct wire_end *m;
 
@@ -66,7 +66,7 @@ START_TEST(the_first_failure_ends_the_job_and_is_told_in_full)
 }
 END_TEST
 
-START_TEST(what_is_known_of_a_worker_is_told)
+START_TEST(a_workers_known_details_are_reported)
 {
 	const struct wire_end *m;
 	struct wire_exited x = {
@@ -122,7 +122,7 @@ START_TEST(signals_are_named_and_give_128_and_their_number)
 }
 END_TEST
 
-START_TEST(a_worker_that_was_told_to_stop_is_no_cause)
+START_TEST(a_stopped_worker_is_no_cause)
 {
 	struct wire_exited m = {.rank = 0, .signal = 15, .stopped = 1};
 
@@ -190,7 +190,7 @@ START_TEST(a_guest_of_a_server_and_a_node_of_two_are_not_alone)
 }
 END_TEST
 
-START_TEST(a_node_told_to_stop_ends_the_job)
+START_TEST(a_stopping_node_ends_the_job)
 {
 	join_plain(1, 2);
 	join_plain(2, 2);
@@ -214,7 +214,7 @@ START_TEST(an_agent_that_cannot_start_its_workers_ends_the_job)
 }
 END_TEST
 
-START_TEST(what_could_not_be_started_says_what_is_exited_with)
+START_TEST(a_failed_start_has_an_exit_code)
 {
 	struct wire_failed m = {0, 127, SLICE_STR("no such file: ./x")};
 
@@ -345,7 +345,7 @@ END_TEST
 
 /* ---- fates ---- */
 
-START_TEST(a_fate_is_told_when_it_is_known)
+START_TEST(a_fate_is_reported_when_it_is_known)
 {
 	struct job_fate f[4] = {{.owner = &f[0]}, {.owner = &f[1]},
 				{.owner = &f[2]}, {.owner = &f[3]}};
@@ -441,7 +441,7 @@ static int says(struct slice s, const char *text)
 	return s.len == strlen(text) && !memcmp(s.data, text, s.len);
 }
 
-START_TEST(the_one_that_left_early_is_to_blame_not_the_one_that_missed_it)
+START_TEST(the_early_leaver_is_to_blame_not_its_victim)
 {
 	const struct wire_end *end;
 
@@ -473,7 +473,7 @@ START_TEST(the_one_that_left_early_is_to_blame_not_the_one_that_missed_it)
 }
 END_TEST
 
-START_TEST(one_that_had_called_ddp_finalize_is_not_to_blame)
+START_TEST(a_worker_that_finalized_is_not_to_blame)
 {
 	start_two(0);
 	exits(1, 3, 0, 0, "");
@@ -482,7 +482,7 @@ START_TEST(one_that_had_called_ddp_finalize_is_not_to_blame)
 }
 END_TEST
 
-START_TEST(one_that_left_early_does_not_explain_another_failure)
+START_TEST(an_early_exit_does_not_explain_another_failure)
 {
 	start_two(0);
 	exits(1, 3, 0, 1, "");
@@ -501,7 +501,7 @@ START_TEST(all_that_leave_early_with_0_are_a_success)
 }
 END_TEST
 
-START_TEST(one_that_left_an_earlier_attempt_early_explains_nothing)
+START_TEST(an_early_exit_in_an_earlier_attempt_counts_not)
 {
 	start_two(1);
 	exits(1, 3, 0, 1, "");
@@ -515,21 +515,21 @@ END_TEST
 
 static void add_all(TCase *c)
 {
-	tcase_add_test(c, who_asks_is_told_each_node_by_rank_and_host);
+	tcase_add_test(c, a_query_lists_each_node_by_rank_and_host);
 	tcase_add_test(c, success_when_all_have_exited_with_0);
-	tcase_add_test(c, the_first_failure_ends_the_job_and_is_told_in_full);
-	tcase_add_test(c, what_is_known_of_a_worker_is_told);
+	tcase_add_test(c, the_first_failure_ends_the_job_with_all_details);
+	tcase_add_test(c, a_workers_known_details_are_reported);
 	tcase_add_test(c, a_long_reason_is_cut_between_characters);
 	tcase_add_test(c, signals_are_named_and_give_128_and_their_number);
-	tcase_add_test(c, a_worker_that_was_told_to_stop_is_no_cause);
+	tcase_add_test(c, a_stopped_worker_is_no_cause);
 	tcase_add_test(c, exits_that_cannot_be_are_protocol_errors);
 	tcase_add_test(c, a_lost_node_fails_the_job_for_the_others);
 	tcase_add_test(c, only_the_host_of_a_job_of_one_is_alone);
 	tcase_add_test(c, a_node_is_alone_while_nobody_else_is_in_its_job);
 	tcase_add_test(c, a_guest_of_a_server_and_a_node_of_two_are_not_alone);
-	tcase_add_test(c, a_node_told_to_stop_ends_the_job);
+	tcase_add_test(c, a_stopping_node_ends_the_job);
 	tcase_add_test(c, an_agent_that_cannot_start_its_workers_ends_the_job);
-	tcase_add_test(c, what_could_not_be_started_says_what_is_exited_with);
+	tcase_add_test(c, a_failed_start_has_an_exit_code);
 	tcase_add_test(c, a_code_that_nobody_can_exit_with_is_66);
 	tcase_add_test(c, a_server_that_stops_tells_its_jobs);
 	tcase_add_test(c, a_restart_keeps_ranks_and_counts_once_for_the_job);
@@ -537,16 +537,16 @@ static void add_all(TCase *c)
 	tcase_add_test(c, nproc_may_change_over_a_restart);
 	tcase_add_test(c, workers_of_another_round_are_refused);
 	tcase_add_test(c, round_numbers_go_on_where_the_job_before_stopped);
-	tcase_add_test(c, a_fate_is_told_when_it_is_known);
+	tcase_add_test(c, a_fate_is_reported_when_it_is_known);
 	tcase_add_test(c, the_loss_of_a_node_is_the_fate_of_its_ranks);
 	tcase_add_test(c, the_policy_has_an_answer_to_everything);
 	tcase_add_test(c,
-		the_one_that_left_early_is_to_blame_not_the_one_that_missed_it);
-	tcase_add_test(c, one_that_had_called_ddp_finalize_is_not_to_blame);
-	tcase_add_test(c, one_that_left_early_does_not_explain_another_failure);
+		the_early_leaver_is_to_blame_not_its_victim);
+	tcase_add_test(c, a_worker_that_finalized_is_not_to_blame);
+	tcase_add_test(c, an_early_exit_does_not_explain_another_failure);
 	tcase_add_test(c, all_that_leave_early_with_0_are_a_success);
 	tcase_add_test(c,
-		one_that_left_an_earlier_attempt_early_explains_nothing);
+		an_early_exit_in_an_earlier_attempt_counts_not);
 }
 
 int main(void)

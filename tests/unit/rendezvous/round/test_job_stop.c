@@ -45,7 +45,7 @@ static void two_nodes(void)
 	ck_assert_int_eq(job_state(j), JOB_RUNNING);
 }
 
-START_TEST(all_are_told_once_for_each_level)
+START_TEST(all_get_each_level_once)
 {
 	struct wire_stop m;
 
@@ -98,7 +98,7 @@ START_TEST(the_end_of_the_time_gives_143_and_its_own_words)
 }
 END_TEST
 
-START_TEST(who_had_finished_before_it_was_told_has_succeeded)
+START_TEST(a_worker_that_finished_before_the_stop_succeeded)
 {
 	two_nodes();
 	told(1, WIRE_STOPPED, TERM);
@@ -120,7 +120,7 @@ START_TEST(a_crash_is_a_failure_and_not_restarted)
 }
 END_TEST
 
-START_TEST(who_fails_after_a_peer_was_killed_by_the_signal_died_of_that)
+START_TEST(a_failure_after_a_killed_peer_is_its_victim)
 {
 	two_nodes();
 	told(1, WIRE_STOPPED, TERM);
@@ -130,7 +130,7 @@ START_TEST(who_fails_after_a_peer_was_killed_by_the_signal_died_of_that)
 }
 END_TEST
 
-START_TEST(a_node_of_an_elastic_job_goes_alone_unless_all_are_meant)
+START_TEST(an_elastic_node_leaves_alone_unless_all_must)
 {
 	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
 	join(2, 3, (struct how){.min = 1});
@@ -163,7 +163,7 @@ START_TEST(a_node_whose_ssh_ended_left_for_that_and_for_no_signal)
 }
 END_TEST
 
-START_TEST(a_node_whose_ssh_ended_goes_alone_from_an_elastic_job)
+START_TEST(a_node_whose_ssh_ended_leaves_an_elastic_job)
 {
 	const struct slice why = SLICE_STR("the ssh that started it has ended");
 
@@ -202,7 +202,7 @@ START_TEST(a_signal_to_one_node_with_a_spare_is_for_the_job)
 }
 END_TEST
 
-START_TEST(spares_are_told_and_told_by_and_take_no_place_any_more)
+START_TEST(spares_get_and_send_stops_and_take_no_place)
 {
 	struct wire_stop m;
 
@@ -227,7 +227,7 @@ START_TEST(once_it_is_cut_short_a_lost_node_is_its_end)
 }
 END_TEST
 
-START_TEST(who_joins_then_is_a_spare)
+START_TEST(a_node_that_joins_then_is_a_spare)
 {
 	join(1, 3, (struct how){.min = 1, .hosts_server = 1});
 	last_call();
@@ -258,27 +258,27 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
-	tcase_add_test(c, all_are_told_once_for_each_level);
+	tcase_add_test(c, all_get_each_level_once);
 	tcase_add_test(c, exits_as_asked_are_no_failure);
 	tcase_add_test(c, the_end_of_the_time_gives_143_and_its_own_words);
-	tcase_add_test(c, who_had_finished_before_it_was_told_has_succeeded);
+	tcase_add_test(c, a_worker_that_finished_before_the_stop_succeeded);
 	tcase_add_test(c, a_crash_is_a_failure_and_not_restarted);
 	tcase_add_test(c,
-		who_fails_after_a_peer_was_killed_by_the_signal_died_of_that);
+		a_failure_after_a_killed_peer_is_its_victim);
 	tcase_add_test(c,
-		a_node_of_an_elastic_job_goes_alone_unless_all_are_meant);
+		an_elastic_node_leaves_alone_unless_all_must);
 	tcase_add_test(c,
 		a_node_whose_ssh_ended_left_for_that_and_for_no_signal);
 	tcase_add_test(c,
-		a_node_whose_ssh_ended_goes_alone_from_an_elastic_job);
+		a_node_whose_ssh_ended_leaves_an_elastic_job);
 	tcase_add_test(c,
 		a_spare_takes_the_place_of_a_node_whose_ssh_ended);
 	tcase_add_test(c,
 		a_signal_to_one_node_with_a_spare_is_for_the_job);
 	tcase_add_test(c,
-		spares_are_told_and_told_by_and_take_no_place_any_more);
+		spares_get_and_send_stops_and_take_no_place);
 	tcase_add_test(c, once_it_is_cut_short_a_lost_node_is_its_end);
-	tcase_add_test(c, who_joins_then_is_a_spare);
+	tcase_add_test(c, a_node_that_joins_then_is_a_spare);
 	tcase_add_test(c, between_two_rounds_it_is_the_end);
 	return run_case(c);
 }

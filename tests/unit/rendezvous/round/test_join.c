@@ -181,7 +181,7 @@ END_TEST
 
 /* ---- gathering ---- */
 
-START_TEST(a_node_that_goes_while_others_gather_frees_its_place)
+START_TEST(a_node_that_leaves_a_gathering_frees_its_place)
 {
 	join(1, 3, (struct how){.rank = 1 + 2});
 	ck_assert_str_eq(state_text(), "1 of 3: node 0, node 1");
@@ -206,7 +206,7 @@ START_TEST(a_node_that_goes_while_others_gather_frees_its_place)
 END_TEST
 
 /* Its connection may close much later, when others have begun anew. */
-START_TEST(a_node_that_left_is_forgotten_by_those_who_begin_anew)
+START_TEST(a_new_gathering_forgets_a_node_that_left)
 {
 	join(0, 8, (struct how){.rank = 1 + 7});
 	leave(0, 2);
@@ -232,9 +232,9 @@ static void add_all(TCase *c)
 	tcase_add_test(c, another_size_or_restarts_than_the_others_is_refused);
 	tcase_add_test(c, senseless_joins_are_refused);
 	tcase_add_test(c, a_node_joins_once);
-	tcase_add_test(c, a_node_that_goes_while_others_gather_frees_its_place);
+	tcase_add_test(c, a_node_that_leaves_a_gathering_frees_its_place);
 	tcase_add_test(c,
-		       a_node_that_left_is_forgotten_by_those_who_begin_anew);
+		       a_new_gathering_forgets_a_node_that_left);
 }
 
 int main(void)

@@ -12,7 +12,7 @@ static void join_as_spare(int i, struct how h, uint32_t max)
 	ck_assert(is_spare(i));
 }
 
-START_TEST(one_that_says_it_is_a_spare_leaves_the_places_to_others)
+START_TEST(a_declared_spare_leaves_the_places_to_others)
 {
 	struct how h = {.min = 1, .last_call = 30000};
 
@@ -50,7 +50,7 @@ START_TEST(such_spares_fill_up_the_round_when_the_last_call_is_over)
 }
 END_TEST
 
-START_TEST(such_a_spare_that_goes_is_counted_no_more)
+START_TEST(a_declared_spare_that_leaves_is_not_counted)
 {
 	struct how h = {.min = 2, .last_call = 30000};
 
@@ -82,7 +82,7 @@ START_TEST(such_a_spare_stays_when_all_others_go)
 }
 END_TEST
 
-START_TEST(one_that_comes_as_a_spare_to_a_round_with_room_is_in_the_next)
+START_TEST(a_spare_joins_the_next_round_if_there_is_room)
 {
 	struct how h = {.min = 1, .last_call = 30000};
 
@@ -103,12 +103,12 @@ int main(void)
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c,
-		       one_that_says_it_is_a_spare_leaves_the_places_to_others);
+		       a_declared_spare_leaves_the_places_to_others);
 	tcase_add_test(c,
 		such_spares_fill_up_the_round_when_the_last_call_is_over);
-	tcase_add_test(c, such_a_spare_that_goes_is_counted_no_more);
+	tcase_add_test(c, a_declared_spare_that_leaves_is_not_counted);
 	tcase_add_test(c, such_a_spare_stays_when_all_others_go);
 	tcase_add_test(c,
-		one_that_comes_as_a_spare_to_a_round_with_room_is_in_the_next);
+		a_spare_joins_the_next_round_if_there_is_room);
 	return run_case(c);
 }

@@ -45,7 +45,7 @@ static const char *nodes(void)
 
 /* ---- nodes ---- */
 
-START_TEST(nobody_knows_who_has_not_connected)
+START_TEST(unconnected_ranks_are_unknown)
 {
 	join_plain(1, 3);
 	ck_assert_str_eq(nodes(), "2 of 3 nodes");
@@ -96,7 +96,7 @@ START_TEST(an_elastic_job_needs_its_least)
 }
 END_TEST
 
-START_TEST(who_stops_its_workers_is_named_and_since_when)
+START_TEST(a_node_that_stops_its_workers_is_named)
 {
 	join(1, 2, (struct how){.restarts = 1});
 	join(2, 2, (struct how){.restarts = 1});
@@ -194,7 +194,7 @@ START_TEST(keys_that_nobody_has_set)
 }
 END_TEST
 
-START_TEST(ranks_are_told_with_what_they_do)
+START_TEST(ranks_are_listed_with_their_state)
 {
 	wait_text_init(&a);
 	store_barrier(store, SLICE_STR("b"), 5, &w, &e);
@@ -236,18 +236,18 @@ int main(void)
 	TCase *c = tcase_create("nodes");
 
 	tcase_add_checked_fixture(c, begin_awaited, end_awaited);
-	tcase_add_test(c, nobody_knows_who_has_not_connected);
+	tcase_add_test(c, unconnected_ranks_are_unknown);
 	tcase_add_test(c, an_agent_that_has_not_joined_is_named);
 	tcase_add_test(c, ranks_that_nobody_asked_for_are_named);
 	tcase_add_test(c, an_elastic_job_needs_its_least);
-	tcase_add_test(c, who_stops_its_workers_is_named_and_since_when);
+	tcase_add_test(c, a_node_that_stops_its_workers_is_named);
 	tcase_add_test(c, a_node_that_went_is_waited_for_by_its_name);
 	tcase_add_test(c, times_are_no_news);
 	suite_add_tcase(s, c);
 	c = tcase_create("keys and ranks");
 	tcase_add_checked_fixture(c, begin_store, end_store);
 	tcase_add_test(c, keys_that_nobody_has_set);
-	tcase_add_test(c, ranks_are_told_with_what_they_do);
+	tcase_add_test(c, ranks_are_listed_with_their_state);
 	tcase_add_test(c, a_timeout_says_the_same);
 	suite_add_tcase(s, c);
 	return run_suite(s);

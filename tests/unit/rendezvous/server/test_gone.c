@@ -56,7 +56,7 @@ static void lose(struct hosted_job *h, int first, int last)
 	}
 }
 
-START_TEST(what_is_remembered_of_gone_nodes_is_counted_and_bounded)
+START_TEST(records_of_gone_nodes_are_counted_and_bounded)
 {
 	int fd = memfd_create("journal", MFD_CLOEXEC);
 	struct server *s = open_server(dup(fd));
@@ -117,7 +117,7 @@ int main(void)
 	TCase *c = tcase_create("gone");
 
 	tcase_add_test(c,
-		what_is_remembered_of_gone_nodes_is_counted_and_bounded);
+		records_of_gone_nodes_are_counted_and_bounded);
 	tcase_add_test(c, it_is_in_no_account_when_the_job_is_gone);
 	return run_case(c);
 }

@@ -55,7 +55,7 @@ START_TEST(a_tenant_has_one_account)
 }
 END_TEST
 
-START_TEST(what_is_too_much_for_the_job_is_refused_to_the_byte)
+START_TEST(the_jobs_limit_is_exact_to_the_byte)
 {
 	ck_assert_int_eq(account_take(job, 10000, &e), 0);
 	ck_assert_int_eq(account_take(job, 1, &e), ERR_REFUSED);
@@ -68,7 +68,7 @@ START_TEST(what_is_too_much_for_the_job_is_refused_to_the_byte)
 }
 END_TEST
 
-START_TEST(what_is_too_much_for_the_tenant_is_refused)
+START_TEST(the_tenants_limit_is_enforced)
 {
 	ck_assert_int_eq(account_take(job, 9000, &e), 0);
 	ck_assert_int_eq(account_take(other, 6001, &e), ERR_REFUSED);
@@ -83,7 +83,7 @@ START_TEST(what_is_too_much_for_the_tenant_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_there_counts_beyond_the_limit_too)
+START_TEST(existing_bytes_count_beyond_the_limit)
 {
 	account_add(job, 10001);
 	ck_assert_ptr_eq(account_over(job), job);
@@ -96,7 +96,7 @@ START_TEST(what_is_there_counts_beyond_the_limit_too)
 }
 END_TEST
 
-START_TEST(nobodys_account_counts_nothing)
+START_TEST(an_account_without_owner_counts_nothing)
 {
 	ck_assert_int_eq(account_take(NULL, SIZE_MAX, &e), 0);
 	account_add(NULL, 1);
@@ -116,7 +116,7 @@ static struct store *store_of(struct account *a)
 }
 
 /* Each kind of thing that a store holds, and then the store is gone. */
-START_TEST(a_store_that_goes_leaves_nothing_counted)
+START_TEST(a_freed_store_leaves_nothing_counted)
 {
 	static const struct slice twice[] = {{"a", 1}, {"b", 1}};
 	struct store_waiter w[3] = {{.owner = NULL}};
@@ -207,11 +207,11 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, a_jobs_name_says_its_tenant);
 	tcase_add_test(tc, a_tenant_has_one_account);
-	tcase_add_test(tc, what_is_too_much_for_the_job_is_refused_to_the_byte);
-	tcase_add_test(tc, what_is_too_much_for_the_tenant_is_refused);
-	tcase_add_test(tc, what_is_there_counts_beyond_the_limit_too);
-	tcase_add_test(tc, nobodys_account_counts_nothing);
-	tcase_add_test(tc, a_store_that_goes_leaves_nothing_counted);
+	tcase_add_test(tc, the_jobs_limit_is_exact_to_the_byte);
+	tcase_add_test(tc, the_tenants_limit_is_enforced);
+	tcase_add_test(tc, existing_bytes_count_beyond_the_limit);
+	tcase_add_test(tc, an_account_without_owner_counts_nothing);
+	tcase_add_test(tc, a_freed_store_leaves_nothing_counted);
 	tcase_add_test(tc, gathers_that_nobody_else_comes_to_are_limited);
 	tcase_add_test(tc, a_store_outlives_the_job_that_it_is_counted_for);
 	return run_case(tc);

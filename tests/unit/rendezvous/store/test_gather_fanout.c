@@ -68,7 +68,7 @@ static void is_tree(uint32_t size)
 	free(comers);
 }
 
-START_TEST(every_rank_has_it_from_one_or_from_the_server)
+START_TEST(every_rank_gets_it_from_a_relay_or_the_server)
 {
 	for (uint32_t a_host = 1; a_host < 6; a_host++)
 		for (uint32_t size = 1; size < 60; size++)
@@ -81,7 +81,7 @@ START_TEST(every_rank_has_it_from_one_or_from_the_server)
 }
 END_TEST
 
-START_TEST(nobody_serves_more_than_four_hosts_and_its_own)
+START_TEST(a_relay_serves_four_hosts_and_its_own_at_most)
 {
 	const uint32_t size = 16384, a_host = 8;
 
@@ -109,7 +109,7 @@ START_TEST(where_nobody_passes_it_on_the_server_gives_all)
 }
 END_TEST
 
-START_TEST(who_withdraws_serves_nobody)
+START_TEST(a_withdrawn_relay_serves_nobody)
 {
 	offer_each(0, 2, 12);
 	gather_fanout_withdraw(&s, 4);
@@ -137,7 +137,7 @@ static void come(struct store *st, struct store_waiter *w, uint32_t rank)
 	ck_assert_int_eq(store_offer(w, &m, &e), 0);
 }
 
-START_TEST(an_offer_goes_with_its_caller)
+START_TEST(an_offer_ends_with_its_caller)
 {
 	const struct store_limits limits = {1 << 10, 1 << 20, 1 << 10, 8};
 	struct store *st = store_new(&limits);
@@ -197,11 +197,11 @@ int main(void)
 {
 	TCase *t = tcase_create("share");
 
-	tcase_add_test(t, every_rank_has_it_from_one_or_from_the_server);
-	tcase_add_test(t, nobody_serves_more_than_four_hosts_and_its_own);
+	tcase_add_test(t, every_rank_gets_it_from_a_relay_or_the_server);
+	tcase_add_test(t, a_relay_serves_four_hosts_and_its_own_at_most);
 	tcase_add_test(t, where_nobody_passes_it_on_the_server_gives_all);
-	tcase_add_test(t, who_withdraws_serves_nobody);
-	tcase_add_test(t, an_offer_goes_with_its_caller);
+	tcase_add_test(t, a_withdrawn_relay_serves_nobody);
+	tcase_add_test(t, an_offer_ends_with_its_caller);
 	tcase_add_test(t, half_an_offer_is_none);
 	tcase_add_test(t, the_hash_is_of_the_bytes_that_are_passed_on);
 	return run_case(t);

@@ -211,7 +211,7 @@ START_TEST(limits_hold_and_room_comes_back)
 }
 END_TEST
 
-START_TEST(what_fits_the_limit_to_the_byte_is_taken)
+START_TEST(values_up_to_the_limit_are_accepted)
 {
 	begin_with(2, 10, 1000);
 	ck_assert_int_eq(set("k", "1234567890"), ERR_REFUSED);
@@ -289,7 +289,7 @@ START_TEST(each_kind_of_write_wakes)
 }
 END_TEST
 
-START_TEST(a_waiter_that_goes_leaves_nothing_behind)
+START_TEST(a_leaving_waiter_leaves_nothing_behind)
 {
 	wait_for(0, "a", "b");
 	wait_for(1, "a", "a");
@@ -343,7 +343,7 @@ START_TEST(barrier_opens_for_all_and_may_be_used_again)
 }
 END_TEST
 
-START_TEST(barrier_takes_out_a_caller_that_goes)
+START_TEST(a_barrier_removes_a_leaving_caller)
 {
 	struct store_awaited a;
 
@@ -467,7 +467,7 @@ START_TEST(gather_fails_at_once_when_a_rank_has_left_before)
 }
 END_TEST
 
-START_TEST(gather_takes_out_a_caller_that_goes)
+START_TEST(a_gather_removes_a_leaving_caller)
 {
 	struct store_awaited a;
 	uint8_t came[2] = {0};
@@ -491,7 +491,7 @@ END_TEST
 
 /* The agent's word that a rank has exited may come before the end of that
  * rank's own connection, on which it waits in the gather. */
-START_TEST(gather_fails_when_one_that_left_is_taken_out)
+START_TEST(a_gather_fails_when_a_caller_that_left_is_removed)
 {
 	gather(0, 3, 0, "x");
 	gather(1, 3, 1, "x");
@@ -555,19 +555,19 @@ static void add_all(TCase *c)
 	tcase_add_test(c, delete);
 	tcase_add_test(c, multi_set_is_all_or_nothing);
 	tcase_add_test(c, limits_hold_and_room_comes_back);
-	tcase_add_test(c, what_fits_the_limit_to_the_byte_is_taken);
+	tcase_add_test(c, values_up_to_the_limit_are_accepted);
 	tcase_add_test(c, wait_is_over_when_every_key_is_there);
 	tcase_add_test(c, each_kind_of_write_wakes);
-	tcase_add_test(c, a_waiter_that_goes_leaves_nothing_behind);
+	tcase_add_test(c, a_leaving_waiter_leaves_nothing_behind);
 	tcase_add_test(c, barrier_opens_for_all_and_may_be_used_again);
-	tcase_add_test(c, barrier_takes_out_a_caller_that_goes);
+	tcase_add_test(c, a_barrier_removes_a_leaving_caller);
 	tcase_add_test(c, callers_must_mean_the_same_meeting);
 	tcase_add_test(c, gather_gives_all_values_in_rank_order);
 	tcase_add_test(c, gather_checks_its_callers);
 	tcase_add_test(c, gather_fails_when_a_rank_it_misses_leaves);
 	tcase_add_test(c, gather_fails_at_once_when_a_rank_has_left_before);
-	tcase_add_test(c, gather_takes_out_a_caller_that_goes);
-	tcase_add_test(c, gather_fails_when_one_that_left_is_taken_out);
+	tcase_add_test(c, a_gather_removes_a_leaving_caller);
+	tcase_add_test(c, a_gather_fails_when_a_caller_that_left_is_removed);
 	tcase_add_test(c, many_keys_come_and_go);
 }
 

@@ -86,7 +86,7 @@ START_TEST(all_of_loopback_is_one)
 }
 END_TEST
 
-START_TEST(families_are_told_apart_but_for_mapped_ones)
+START_TEST(families_differ_except_for_mapped_addresses)
 {
 	add(0, "10.0.0.1");
 	add(1, "a00:1::");
@@ -132,7 +132,7 @@ int main(void)
 
 	tcase_add_test(t, one_address_may_have_several_owners);
 	tcase_add_test(t, all_of_loopback_is_one);
-	tcase_add_test(t, families_are_told_apart_but_for_mapped_ones);
+	tcase_add_test(t, families_differ_except_for_mapped_addresses);
 	tcase_add_test(t, a_thousand_owners);
 	return run_case(t);
 }

@@ -112,7 +112,7 @@ static void await_all(void)
 		ck_assert(!is_closed(i));
 }
 
-START_TEST(who_comes_while_it_is_not_known_whose_the_others_are_waits)
+START_TEST(a_client_waits_while_others_are_unidentified)
 {
 	come(MORE);
 	uv_run(&loop, UV_RUN_NOWAIT);
@@ -124,7 +124,7 @@ START_TEST(who_comes_while_it_is_not_known_whose_the_others_are_waits)
 }
 END_TEST
 
-START_TEST(who_comes_while_there_is_no_memory_waits_and_so_do_the_next)
+START_TEST(clients_wait_while_there_is_no_memory)
 {
 	/* places and memory, but one after the other */
 	for (int i = 0; i < MORE; i++)
@@ -138,7 +138,7 @@ START_TEST(who_comes_while_there_is_no_memory_waits_and_so_do_the_next)
 END_TEST
 
 /* It takes none. */
-START_TEST(who_finds_the_port_full_is_closed_though_memory_ran_out)
+START_TEST(a_full_port_closes_clients_even_without_memory)
 {
 	for (int i = 0; i < PLACES; i++)
 		torch_client_admit(came[i]);
@@ -154,7 +154,7 @@ END_TEST
 
 /* Their places are free when their sockets are closed, which is at the end of
  * the loop's turn: who is seen in that turn comes to a full port. */
-START_TEST(who_comes_while_strangers_are_being_closed_waits)
+START_TEST(a_client_waits_while_strangers_are_closed)
 {
 	come(1);
 	for (int i = 0; i < PLACES; i++)
@@ -181,7 +181,7 @@ START_TEST(a_wait_that_is_given_up_at_once_has_a_beginning)
 }
 END_TEST
 
-START_TEST(one_that_is_being_closed_is_enough)
+START_TEST(one_closing_connection_is_enough)
 {
 	come(1);
 	torch_client_refuse(came[0]);
@@ -192,7 +192,7 @@ START_TEST(one_that_is_being_closed_is_enough)
 }
 END_TEST
 
-START_TEST(who_comes_when_all_places_are_the_jobs_is_closed)
+START_TEST(a_client_is_closed_if_the_job_has_all_places)
 {
 	char byte;
 
@@ -219,14 +219,14 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc,
-		who_comes_while_it_is_not_known_whose_the_others_are_waits);
-	tcase_add_test(tc, who_comes_while_strangers_are_being_closed_waits);
+		a_client_waits_while_others_are_unidentified);
+	tcase_add_test(tc, a_client_waits_while_strangers_are_closed);
 	tcase_add_test(tc,
-		who_comes_while_there_is_no_memory_waits_and_so_do_the_next);
+		clients_wait_while_there_is_no_memory);
 	tcase_add_test(tc,
-		who_finds_the_port_full_is_closed_though_memory_ran_out);
+		a_full_port_closes_clients_even_without_memory);
 	tcase_add_test(tc, a_wait_that_is_given_up_at_once_has_a_beginning);
-	tcase_add_test(tc, one_that_is_being_closed_is_enough);
-	tcase_add_test(tc, who_comes_when_all_places_are_the_jobs_is_closed);
+	tcase_add_test(tc, one_closing_connection_is_enough);
+	tcase_add_test(tc, a_client_is_closed_if_the_job_has_all_places);
 	return run_case(tc);
 }

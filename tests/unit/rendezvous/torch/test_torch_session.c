@@ -268,7 +268,7 @@ START_TEST(none_to_wait_for_is_ready)
 }
 END_TEST
 
-START_TEST(a_push_wakes_one_who_came_first)
+START_TEST(a_push_wakes_the_first_waiter)
 {
 	begin();
 	say(0, HELLO WAIT_Q);
@@ -288,7 +288,7 @@ START_TEST(a_push_wakes_one_who_came_first)
 }
 END_TEST
 
-START_TEST(what_was_queued_for_one_who_goes_is_the_next_ones)
+START_TEST(a_leaving_waiters_item_goes_to_the_next)
 {
 	begin();
 	say(0, HELLO WAIT_Q);
@@ -326,7 +326,7 @@ START_TEST(a_queue_counts_in_a_wait_for_more)
 }
 END_TEST
 
-START_TEST(who_waits_at_a_barrier_waits_for_the_others)
+START_TEST(a_barrier_waits_for_all_callers)
 {
 	struct store_awaited what;
 
@@ -405,7 +405,7 @@ START_TEST(the_old_generation_gives_a_wait_up_by_asking_on)
 }
 END_TEST
 
-START_TEST(generations_are_told_by_their_first_bytes)
+START_TEST(generations_differ_in_their_first_bytes)
 {
 	static const struct {
 		const char *hex;
@@ -433,7 +433,7 @@ END_TEST
 
 /* What no client of PyTorch's says ends the connection, at the first byte that
  * shows it. */
-START_TEST(what_is_over_a_limit_is_refused)
+START_TEST(requests_over_a_limit_are_refused)
 {
 	static const char *const bad[] = {
 		"00 cef7853d", "13", "ff",
@@ -536,15 +536,15 @@ int main(void)
 	tcase_add_test(c, add_reads_numbers_as_stoll_does);
 	tcase_add_test(c, a_wait_may_be_cancelled_and_asked_again);
 	tcase_add_test(c, none_to_wait_for_is_ready);
-	tcase_add_test(c, a_push_wakes_one_who_came_first);
-	tcase_add_test(c, what_was_queued_for_one_who_goes_is_the_next_ones);
+	tcase_add_test(c, a_push_wakes_the_first_waiter);
+	tcase_add_test(c, a_leaving_waiters_item_goes_to_the_next);
 	tcase_add_test(c, a_queue_counts_in_a_wait_for_more);
-	tcase_add_test(c, who_waits_at_a_barrier_waits_for_the_others);
+	tcase_add_test(c, a_barrier_waits_for_all_callers);
 	tcase_add_test(c, writes_may_follow_a_wait_but_no_question);
 	tcase_add_test(c, the_old_generation);
 	tcase_add_test(c, the_old_generation_gives_a_wait_up_by_asking_on);
-	tcase_add_test(c, generations_are_told_by_their_first_bytes);
-	tcase_add_test(c, what_is_over_a_limit_is_refused);
+	tcase_add_test(c, generations_differ_in_their_first_bytes);
+	tcase_add_test(c, requests_over_a_limit_are_refused);
 	tcase_add_test(c, a_multi_set_is_applied_whole);
 	return run_case(c) ? 1 : 0;
 }

@@ -67,7 +67,7 @@ static void cached_path(char *out)
 	snprintf(out, CACHE_PATH_MAX, "%s/block.ddpcache", dir);
 }
 
-START_TEST(what_was_made_is_kept)
+START_TEST(a_created_file_is_cached)
 {
 	struct cache_block b;
 	char note[ERR_TEXT_MAX];
@@ -82,7 +82,7 @@ START_TEST(what_was_made_is_kept)
 }
 END_TEST
 
-START_TEST(what_was_made_from_something_else_is_made_again)
+START_TEST(a_file_made_from_other_data_is_rebuilt)
 {
 	char note[ERR_TEXT_MAX];
 
@@ -125,7 +125,7 @@ END_TEST
 
 /* Another user could have written what is in it: a file that others can write
  * to; and, where the test may make one, another user's own. */
-START_TEST(what_another_user_can_write_is_not_used)
+START_TEST(a_file_that_others_can_write_is_not_used)
 {
 	char note[ERR_TEXT_MAX], path[CACHE_PATH_MAX];
 	struct cache_block b;
@@ -148,7 +148,7 @@ START_TEST(what_another_user_can_write_is_not_used)
 }
 END_TEST
 
-START_TEST(what_has_no_name_is_kept_nowhere)
+START_TEST(unnamed_data_is_not_cached)
 {
 	struct cache_source nameless = {NULL, NULL, make_block, &made};
 	char note[ERR_TEXT_MAX], command[128];
@@ -167,7 +167,7 @@ START_TEST(what_has_no_name_is_kept_nowhere)
 }
 END_TEST
 
-START_TEST(without_a_place_to_keep_it_it_is_made_and_the_user_told)
+START_TEST(without_a_cache_folder_data_is_made_with_a_warning)
 {
 	char note[ERR_TEXT_MAX];
 	struct cache_block b;
@@ -239,13 +239,13 @@ int main(void)
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, what_was_made_is_kept);
-	tcase_add_test(t, what_was_made_from_something_else_is_made_again);
+	tcase_add_test(t, a_created_file_is_cached);
+	tcase_add_test(t, a_file_made_from_other_data_is_rebuilt);
 	tcase_add_loop_test(t, a_damaged_file_is_made_again, 0, 7);
-	tcase_add_loop_test(t, what_another_user_can_write_is_not_used, 0, 2);
-	tcase_add_test(t, what_has_no_name_is_kept_nowhere);
+	tcase_add_loop_test(t, a_file_that_others_can_write_is_not_used, 0, 2);
+	tcase_add_test(t, unnamed_data_is_not_cached);
 	tcase_add_test(
-		t, without_a_place_to_keep_it_it_is_made_and_the_user_told);
+		t, without_a_cache_folder_data_is_made_with_a_warning);
 	tcase_add_test(t, the_environment_names_the_folder);
 	tcase_add_test(t, ten_processes_at_once_make_it_once);
 	return run_case(t);

@@ -261,7 +261,7 @@ START_TEST(the_first_missing_file_is_named)
 END_TEST
 
 /* The folder with most of the files is the one that people meant. */
-START_TEST(what_is_missing_in_a_folder_below_is_named)
+START_TEST(a_file_missing_in_a_subfolder_is_named)
 {
 	char path[DATA_PATH_MAX];
 
@@ -416,7 +416,7 @@ int main(void)
 	tcase_add_test(t, the_real_files_are_read);
 	tcase_add_test(t, a_folder_that_is_not_there_is_named);
 	tcase_add_test(t, the_first_missing_file_is_named);
-	tcase_add_test(t, what_is_missing_in_a_folder_below_is_named);
+	tcase_add_test(t, a_file_missing_in_a_subfolder_is_named);
 	tcase_add_loop_test(t, truncated_files_are_refused, 0, 5);
 	tcase_add_test(t, a_file_cut_between_two_images_is_refused);
 	tcase_add_test(

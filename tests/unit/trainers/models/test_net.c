@@ -207,7 +207,7 @@ START_TEST(a_file_of_another_size_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_put_comes_back)
+START_TEST(stored_state_is_restored)
 {
 	float *in, *out;
 	size_t n;
@@ -345,7 +345,7 @@ static void tell(void *arg, int layer)
 	told[tellings++] = layer;
 }
 
-START_TEST(layers_are_told_of_from_the_last_to_the_first_when_complete)
+START_TEST(layers_are_reported_ready_from_last_to_first)
 {
 	static const int want[] = {11, 10, 8, 7, 6, 5, 4, 3, 1, 0};
 
@@ -466,11 +466,11 @@ int main(void)
 	tcase_add_test(t, a_file_of_another_size_is_refused);
 	tcase_add_loop_test(
 		t, the_gradients_of_a_whole_model_are_its_slopes, 0, 3);
-	tcase_add_test(t, what_is_put_comes_back);
+	tcase_add_test(t, stored_state_is_restored);
 	tcase_add_test(t, the_slices_of_the_layers_are_the_whole_arena);
 	tcase_add_test(t, micro_batches_give_the_gradient_of_the_whole_batch);
 	tcase_add_test(
-		t, layers_are_told_of_from_the_last_to_the_first_when_complete);
+		t, layers_are_reported_ready_from_last_to_first);
 	tcase_add_test(t, the_first_layer_that_is_not_finite_is_named);
 	tcase_add_test(
 		t, evaluation_goes_by_running_statistics_and_counts_exactly);

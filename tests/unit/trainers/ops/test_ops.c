@@ -478,7 +478,7 @@ START_TEST(a_loss_that_is_not_finite_stops_all_updates)
 }
 END_TEST
 
-START_TEST(what_is_not_finite_is_seen_wherever_it_is)
+START_TEST(non_finite_values_are_found_anywhere)
 {
 	float *x = draw_array(1000);
 
@@ -545,7 +545,7 @@ int main(void)
 	tcase_add_loop_test(t, an_update_is_the_double_recurrence, 0,
 			    sizeof optimizers / sizeof *optimizers);
 	tcase_add_test(t, a_loss_that_is_not_finite_stops_all_updates);
-	tcase_add_test(t, what_is_not_finite_is_seen_wherever_it_is);
+	tcase_add_test(t, non_finite_values_are_found_anywhere);
 	tcase_add_test(t,
 		       a_thread_of_a_device_with_one_core_stays_on_that_core);
 	tcase_add_test(t, unknown_devices_are_refused_by_name);

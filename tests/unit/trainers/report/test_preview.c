@@ -93,7 +93,7 @@ START_TEST(colours_are_scaled_back_and_cut_off)
 }
 END_TEST
 
-START_TEST(what_cannot_be_written_is_named)
+START_TEST(a_file_that_cannot_be_written_is_named)
 {
 	const struct image_shape shape = {1, 1, 1, 10, {0}, {1}};
 	const uint8_t before[1] = {0};
@@ -116,6 +116,6 @@ int main(void)
 	tcase_add_checked_fixture(t, make_folder, drop_folder);
 	tcase_add_test(t, originals_are_above_what_came_out);
 	tcase_add_test(t, colours_are_scaled_back_and_cut_off);
-	tcase_add_test(t, what_cannot_be_written_is_named);
+	tcase_add_test(t, a_file_that_cannot_be_written_is_named);
 	return run_case(t);
 }

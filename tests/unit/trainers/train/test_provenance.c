@@ -64,7 +64,7 @@ START_TEST(a_run_is_described)
 }
 END_TEST
 
-START_TEST(secrets_are_not_told)
+START_TEST(secrets_are_not_recorded)
 {
 	static const char *const hidden[] = {
 		"DDP_TOKEN", "DDP_TOKEN_FILE", "SLURM_JWT_KEY", "HOME",
@@ -89,6 +89,6 @@ int main(void)
 	TCase *t = tcase_create("provenance");
 
 	tcase_add_test(t, a_run_is_described);
-	tcase_add_test(t, secrets_are_not_told);
+	tcase_add_test(t, secrets_are_not_recorded);
 	return run_case(t);
 }

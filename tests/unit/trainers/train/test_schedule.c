@@ -104,7 +104,7 @@ START_TEST(one_cycle_turns_between_two_steps)
 END_TEST
 
 /* Whatever is asked for: a rate above 0, at most lr, never a NaN. */
-START_TEST(short_runs_have_rates_too)
+START_TEST(short_runs_also_have_rates)
 {
 	for (int kind = 0; kind < SCHEDULES; kind++)
 		for (uint64_t total = 0; total < 6; total++)
@@ -141,7 +141,7 @@ int main(void)
 	tcase_add_test(t, cosine_after_a_warm_up);
 	tcase_add_test(t, one_cycle_is_one_cycle);
 	tcase_add_test(t, one_cycle_turns_between_two_steps);
-	tcase_add_test(t, short_runs_have_rates_too);
+	tcase_add_test(t, short_runs_also_have_rates);
 	tcase_add_test(t, names_are_found);
 	return run_case(t);
 }

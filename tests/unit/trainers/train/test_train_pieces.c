@@ -150,7 +150,7 @@ START_TEST(the_last_ones_stay)
 }
 END_TEST
 
-START_TEST(what_was_not_written_replaces_nothing)
+START_TEST(an_unwritten_file_replaces_nothing)
 {
 	save("1", 2);
 	save("2", 2);
@@ -201,7 +201,7 @@ static void changes(const struct train_about *now, const char *want)
 			 want);
 }
 
-START_TEST(what_changes_is_said)
+START_TEST(changes_are_reported)
 {
 	struct train_about now = was;
 
@@ -248,12 +248,12 @@ int main(void)
 	tcase_add_test(t, a_rank_takes_a_gpu);
 	tcase_add_test(t, a_gpu_that_another_rank_of_the_host_has_is_seen);
 	tcase_add_test(t, cores_have_a_short_name);
-	tcase_add_test(t, what_changes_is_said);
+	tcase_add_test(t, changes_are_reported);
 	tcase_add_test(t, a_long_list_is_cut_off);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(k, enter, leave);
 	tcase_add_test(k, the_last_ones_stay);
-	tcase_add_test(k, what_was_not_written_replaces_nothing);
+	tcase_add_test(k, an_unwritten_file_replaces_nothing);
 	tcase_add_test(k, another_runs_are_set_aside);
 	suite_add_tcase(s, k);
 	return run_suite(s);

@@ -37,7 +37,7 @@ static void refused(unsigned features, const char *line, const char *words)
 		ck_abort_msg("%s: '%s' lacks '%s'", line, e.text, words);
 }
 
-START_TEST(everything_is_said)
+START_TEST(every_option_is_printed)
 {
 	unsetenv("DDP_DATA");
 	ck_assert_int_eq(parse(ALL, "--arch resnet50 --stem cifar --synthetic "
@@ -73,7 +73,7 @@ START_TEST(resuming_has_three_forms)
 }
 END_TEST
 
-START_TEST(what_a_trainer_has_not_is_refused_in_words)
+START_TEST(inapplicable_options_are_refused_with_a_message)
 {
 	refused(0, "--arch resnet18", "--arch makes no sense here: mnist_mlp "
 		"is one network");
@@ -178,7 +178,7 @@ START_TEST(recipes_that_cannot_be_are_refused)
 }
 END_TEST
 
-START_TEST(warm_up_is_said_in_epochs)
+START_TEST(warm_up_is_given_in_epochs)
 {
 	struct schedule s;
 
@@ -202,13 +202,13 @@ int main(void)
 {
 	TCase *t = tcase_create("trainer_options");
 
-	tcase_add_test(t, everything_is_said);
+	tcase_add_test(t, every_option_is_printed);
 	tcase_add_test(t, resuming_has_three_forms);
-	tcase_add_test(t, what_a_trainer_has_not_is_refused_in_words);
+	tcase_add_test(t, inapplicable_options_are_refused_with_a_message);
 	tcase_add_test(t, contradictions_are_refused);
 	tcase_add_test(t, recipes_are_as_they_are_published);
 	tcase_add_test(t, single_numbers_can_be_changed);
 	tcase_add_test(t, recipes_that_cannot_be_are_refused);
-	tcase_add_test(t, warm_up_is_said_in_epochs);
+	tcase_add_test(t, warm_up_is_given_in_epochs);
 	return run_case(t);
 }

@@ -200,7 +200,7 @@ START_TEST(every_byte_damaged)
 }
 END_TEST
 
-START_TEST(bytes_too_many)
+START_TEST(surplus_bytes_are_an_error)
 {
 	size_t size;
 	char *p;
@@ -241,7 +241,7 @@ START_TEST(not_a_checkpoint)
 }
 END_TEST
 
-START_TEST(of_another_model)
+START_TEST(another_models_checkpoint_is_refused)
 {
 	struct ddp_section other[] = {sections[0], sections[1], sections[2],
 				      {"more", moments, 8}};
@@ -336,7 +336,7 @@ START_TEST(a_link_stays_and_its_target_is_written)
 }
 END_TEST
 
-START_TEST(may_be_read_by_whom_the_umask_says)
+START_TEST(its_mode_follows_the_umask)
 {
 	mode_t old = umask(077);
 
@@ -525,14 +525,14 @@ int main(void)
 	tcase_add_test(tc, name_without_a_folder);
 	tcase_add_test(tc, truncated_at_every_byte);
 	tcase_add_test(tc, every_byte_damaged);
-	tcase_add_test(tc, bytes_too_many);
+	tcase_add_test(tc, surplus_bytes_are_an_error);
 	tcase_add_test(tc, newer_version);
 	tcase_add_test(tc, not_a_checkpoint);
-	tcase_add_test(tc, of_another_model);
+	tcase_add_test(tc, another_models_checkpoint_is_refused);
 	tcase_add_test(tc, cannot_be_written);
 	tcase_add_loop_test(tc, a_path_that_names_a_folder_says_so, 0, 3);
 	tcase_add_test(tc, a_link_stays_and_its_target_is_written);
-	tcase_add_test(tc, may_be_read_by_whom_the_umask_says);
+	tcase_add_test(tc, its_mode_follows_the_umask);
 	tcase_add_test(tc, folder_is_not_writable);
 	tcase_add_loop_test(tc, size_limit_is_an_error_and_keeps_the_old_file,
 			    0, 2);

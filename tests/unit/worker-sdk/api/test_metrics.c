@@ -178,7 +178,7 @@ START_TEST(lines_hold_every_value_and_any_tag)
 }
 END_TEST
 
-START_TEST(a_torn_line_goes_and_whole_ones_stay)
+START_TEST(a_torn_line_is_removed_and_complete_ones_stay)
 {
 	char got[20000];
 	ddp_metrics *m;
@@ -312,7 +312,7 @@ START_TEST(a_full_disk_is_an_error_and_leaves_whole_records)
 }
 END_TEST
 
-START_TEST(what_cannot_be_opened_is_named)
+START_TEST(a_file_that_cannot_be_opened_is_named)
 {
 	char path[96];
 	ddp_metrics *m = NULL;
@@ -372,11 +372,11 @@ int main(void)
 	tcase_add_checked_fixture(files, set_up, tear_down);
 	tcase_set_timeout(files, 60);
 	tcase_add_test(files, lines_hold_every_value_and_any_tag);
-	tcase_add_test(files, a_torn_line_goes_and_whole_ones_stay);
+	tcase_add_test(files, a_torn_line_is_removed_and_complete_ones_stay);
 	tcase_add_test(files, each_opening_has_an_event_file_of_its_own);
 	tcase_add_test(files, a_kill_tears_at_most_the_last_record);
 	tcase_add_test(files, a_full_disk_is_an_error_and_leaves_whole_records);
-	tcase_add_test(files, what_cannot_be_opened_is_named);
+	tcase_add_test(files, a_file_that_cannot_be_opened_is_named);
 	tcase_add_test(files, bad_arguments);
 	suite_add_tcase(s, files);
 	return run_suite(s);

@@ -142,7 +142,7 @@ static void send_more(void)
 	ck_assert_int_ge(ddp__shm_msg_advance(&message, &e), 0);
 }
 
-START_TEST(a_message_has_its_time_again_after_a_stop)
+START_TEST(a_messages_timeout_restarts_after_a_stop)
 {
 	stop_until(send_more);
 	ddp__engine_wait(world.engine, &task, -1);
@@ -160,7 +160,7 @@ static void come_to_it(void)
 	ddp__shm_post(&sender);
 }
 
-START_TEST(a_collective_has_its_time_again_after_a_stop)
+START_TEST(a_collectives_timeout_restarts_after_a_stop)
 {
 	struct err e = ERR_INIT;
 
@@ -180,7 +180,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
 	tcase_add_test(tc, a_message_that_stands_still_has_the_timeout);
-	tcase_add_test(tc, a_message_has_its_time_again_after_a_stop);
-	tcase_add_test(tc, a_collective_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, a_messages_timeout_restarts_after_a_stop);
+	tcase_add_test(tc, a_collectives_timeout_restarts_after_a_stop);
 	return run_case(tc);
 }

@@ -135,7 +135,7 @@ static void send_more(void)
 	ck_assert_int_ge(is_sent, 0);
 }
 
-START_TEST(a_message_has_its_time_again_after_a_stop)
+START_TEST(a_messages_timeout_restarts_after_a_stop)
 {
 	stop_until(send_more);
 	ddp__engine_wait(world.engine, &task, -1);
@@ -145,7 +145,7 @@ START_TEST(a_message_has_its_time_again_after_a_stop)
 END_TEST
 
 /* As the progress thread does. */
-START_TEST(what_is_under_way_has_its_time_again_after_a_stop)
+START_TEST(a_pending_timeout_restarts_after_a_stop)
 {
 	/* takes all that has come */
 	while (ddp__engine_move(world.engine))
@@ -192,7 +192,7 @@ static int reduce(int me, void *arg)
 	return rc || v != 3;
 }
 
-START_TEST(a_collective_has_its_time_again_after_a_stop)
+START_TEST(a_collectives_timeout_restarts_after_a_stop)
 {
 	ck_assert_int_eq(pipe(comes_late), 0);
 	run_group(2, reduce);
@@ -206,8 +206,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, a_message_that_moves_has_all_the_time_it_needs);
-	tcase_add_test(tc, a_message_has_its_time_again_after_a_stop);
-	tcase_add_test(tc, what_is_under_way_has_its_time_again_after_a_stop);
-	tcase_add_test(tc, a_collective_has_its_time_again_after_a_stop);
+	tcase_add_test(tc, a_messages_timeout_restarts_after_a_stop);
+	tcase_add_test(tc, a_pending_timeout_restarts_after_a_stop);
+	tcase_add_test(tc, a_collectives_timeout_restarts_after_a_stop);
 	return run_case(tc);
 }

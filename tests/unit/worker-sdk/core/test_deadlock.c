@@ -58,7 +58,7 @@ START_TEST(two_that_wait_for_each_other_are_found_by_both)
 }
 END_TEST
 
-START_TEST(what_was_begun_is_not_waited_for)
+START_TEST(a_begun_call_is_not_waited_for)
 {
 	two();
 	all[0].begun[1].calls = 5; /* asynchronously */
@@ -69,7 +69,7 @@ START_TEST(what_was_begun_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(who_is_not_of_the_communicator_is_not_waited_for)
+START_TEST(ranks_outside_the_communicator_are_not_waited_for)
 {
 	two();
 	all[0].comms = 1;
@@ -77,7 +77,7 @@ START_TEST(who_is_not_of_the_communicator_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(who_is_not_blocked_may_still_come)
+START_TEST(a_rank_that_is_not_blocked_may_arrive)
 {
 	two();
 	all[1].turn = 0;
@@ -135,7 +135,7 @@ START_TEST(a_long_circle_is_found_up_to_a_length)
 }
 END_TEST
 
-START_TEST(the_shortest_circle_is_told)
+START_TEST(the_shortest_circle_is_reported)
 {
 	struct ddp__blocked *last;
 
@@ -154,7 +154,7 @@ START_TEST(the_shortest_circle_is_told)
 }
 END_TEST
 
-START_TEST(who_is_waited_for_in_turn_is_reached)
+START_TEST(indirect_waits_are_followed)
 {
 	int found[RANKS] = {2};
 
@@ -222,14 +222,14 @@ int main(void)
 
 	tcase_set_timeout(tc, 10);
 	tcase_add_test(tc, two_that_wait_for_each_other_are_found_by_both);
-	tcase_add_test(tc, what_was_begun_is_not_waited_for);
-	tcase_add_test(tc, who_is_not_of_the_communicator_is_not_waited_for);
-	tcase_add_test(tc, who_is_not_blocked_may_still_come);
+	tcase_add_test(tc, a_begun_call_is_not_waited_for);
+	tcase_add_test(tc, ranks_outside_the_communicator_are_not_waited_for);
+	tcase_add_test(tc, a_rank_that_is_not_blocked_may_arrive);
 	tcase_add_test(tc, a_call_with_a_root_needs_that_one_alone);
 	tcase_add_test(tc, a_step_needs_the_ranks_of_its_host);
 	tcase_add_test(tc, a_long_circle_is_found_up_to_a_length);
-	tcase_add_test(tc, the_shortest_circle_is_told);
-	tcase_add_test(tc, who_is_waited_for_in_turn_is_reached);
+	tcase_add_test(tc, the_shortest_circle_is_reported);
+	tcase_add_test(tc, indirect_waits_are_followed);
 	tcase_add_test(tc, a_circle_in_words);
 	tcase_add_test(tc, a_long_circle_in_words);
 	return run_case(tc);

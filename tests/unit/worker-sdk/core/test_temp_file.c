@@ -86,7 +86,7 @@ START_TEST(replaces_the_file_as_a_whole)
 }
 END_TEST
 
-START_TEST(one_that_somebody_removed_is_named)
+START_TEST(a_removed_file_is_named)
 {
 	struct ddp__temp_file t;
 
@@ -97,7 +97,7 @@ START_TEST(one_that_somebody_removed_is_named)
 }
 END_TEST
 
-START_TEST(a_killed_writers_goes_and_a_live_ones_stays)
+START_TEST(a_killed_writers_file_is_removed_a_live_ones_stays)
 {
 	struct ddp__temp_file killed, alive;
 
@@ -113,7 +113,7 @@ START_TEST(a_killed_writers_goes_and_a_live_ones_stays)
 END_TEST
 
 /* Its lock is kept elsewhere, or nowhere: only time tells. */
-START_TEST(of_another_host_only_an_old_one_goes)
+START_TEST(only_old_files_of_other_hosts_are_removed)
 {
 	put("f.tmp.00000001.00000001", DDP__ABANDONED_S - 60);
 	put("f.tmp.00000001.00000002", DDP__ABANDONED_S + 60);
@@ -123,7 +123,7 @@ START_TEST(of_another_host_only_an_old_one_goes)
 }
 END_TEST
 
-START_TEST(what_is_named_otherwise_is_nobodys_to_remove)
+START_TEST(files_with_other_names_are_not_removed)
 {
 	static const char *const names[] = {
 		"f.tmp.1", "f.tmp.old", "f.tmp.0000000g.00000001",
@@ -214,10 +214,10 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_add_test(c, replaces_the_file_as_a_whole);
-	tcase_add_test(c, one_that_somebody_removed_is_named);
-	tcase_add_test(c, a_killed_writers_goes_and_a_live_ones_stays);
-	tcase_add_test(c, of_another_host_only_an_old_one_goes);
-	tcase_add_test(c, what_is_named_otherwise_is_nobodys_to_remove);
+	tcase_add_test(c, a_removed_file_is_named);
+	tcase_add_test(c, a_killed_writers_file_is_removed_a_live_ones_stays);
+	tcase_add_test(c, only_old_files_of_other_hosts_are_removed);
+	tcase_add_test(c, files_with_other_names_are_not_removed);
 	tcase_add_test(c, two_writers_with_one_pid_never_mix);
 	return run_case(c);
 }

@@ -100,7 +100,7 @@ START_TEST(contact_comes_back)
 }
 END_TEST
 
-START_TEST(what_differs_is_named)
+START_TEST(differences_are_named)
 {
 	struct ddp__endpoint_record mine = sample(), other = sample();
 	struct err e = ERR_INIT;
@@ -162,7 +162,7 @@ int main(void)
 	tcase_add_test(tc, neighbours_share_a_host);
 	tcase_add_test(tc, ranks_of_hosts_interleave);
 	tcase_add_test(tc, contact_comes_back);
-	tcase_add_test(tc, what_differs_is_named);
+	tcase_add_test(tc, differences_are_named);
 	tcase_add_test(tc, calls_as_words);
 	return run_case(tc);
 }

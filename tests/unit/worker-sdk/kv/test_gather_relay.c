@@ -153,7 +153,7 @@ static int has(const struct heard *h, const void *what, size_t n)
 	return memmem(h->data, h->n, what, n) != NULL;
 }
 
-START_TEST(who_reads_the_network_sees_neither_token_nor_list)
+START_TEST(a_network_reader_sees_neither_token_nor_list)
 {
 	struct err e = ERR_INIT;
 	struct ddp__listener l;
@@ -265,7 +265,7 @@ int main(void)
 	TCase *c = tcase_create("pass");
 
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, who_reads_the_network_sees_neither_token_nor_list);
+	tcase_add_test(c, a_network_reader_sees_neither_token_nor_list);
 	tcase_add_test(c, a_hello_that_was_heard_before_gets_nothing);
 	tcase_add_test(c, a_wrong_hello_gets_nothing);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;

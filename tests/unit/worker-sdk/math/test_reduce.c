@@ -304,7 +304,7 @@ static void put_nan(char *p, enum ddp_type type, unsigned n)
 
 /* So all ranks have the same bits, however their buffers lie, and whether an
  * element is one of a vector or of the rest. */
-START_TEST(of_several_nans_the_first_is_the_result)
+START_TEST(the_first_of_several_nans_is_the_result)
 {
 	enum { COUNT = 75, PLACES = 8 };
 	enum ddp_type type;
@@ -510,7 +510,7 @@ int main(void)
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, nan_and_infinity_come_through, 0,
 			    3 * DDP_TYPES);
-	tcase_add_loop_test(tc, of_several_nans_the_first_is_the_result, 0,
+	tcase_add_loop_test(tc, the_first_of_several_nans_is_the_result, 0,
 			    3 * DDP_TYPES);
 	tcase_add_loop_test(tc, divides_like_plain_c, 0, 3 * DDP_TYPES);
 	tcase_add_test(tc, halves_are_rounded_once);

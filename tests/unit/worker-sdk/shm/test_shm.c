@@ -200,7 +200,7 @@ static int by_bell(int me, void *arg)
 	return strstr(e.text, " is gone: fate of ") == NULL;
 }
 
-START_TEST(rings_who_sleeps_elsewhere)
+START_TEST(rings_a_rank_that_sleeps_elsewhere)
 {
 	run_group_with_victim(3, 2, by_bell);
 }
@@ -239,7 +239,7 @@ static int stopped_unsaid(int me, void *arg)
 	return left_unsaid(me, arg, 0);
 }
 
-START_TEST(one_that_stops_before_it_said_why_holds_up_nobody)
+START_TEST(a_rank_that_stops_silently_delays_nobody)
 {
 	run_group_with_victim(3, 1, killed_unsaid);
 	run_group_with_victim(3, 1, stopped_unsaid);
@@ -274,7 +274,7 @@ static int late(int me, void *arg)
 	return 0;
 }
 
-START_TEST(names_who_is_late)
+START_TEST(names_a_late_rank)
 {
 	run_group(4, late);
 }
@@ -301,7 +301,7 @@ static int dies(int me, void *arg)
 		      "barrier #3: rank 10 on h1 is gone: fate of 10") != 0;
 }
 
-START_TEST(names_who_died)
+START_TEST(names_a_dead_rank)
 {
 	run_group_with_victim(3, 1, dies);
 }
@@ -337,7 +337,7 @@ static int gives_up(int me, void *arg)
 	return miss(me, arg, DDP__INIT, "rank 10 on h1 gave up");
 }
 
-START_TEST(names_who_left)
+START_TEST(names_a_rank_that_left)
 {
 	run_group_with_victim(2, 1, leaves);
 	run_group_with_victim(2, 1, gives_up);
@@ -371,7 +371,7 @@ static int differs(int me, void *arg)
 		       "rank 10 on h1 called broadcast #4 (i64 x 7, root 0)");
 }
 
-START_TEST(names_who_called_something_else)
+START_TEST(names_a_rank_with_another_call)
 {
 	run_group(3, differs);
 }
@@ -447,7 +447,7 @@ static int cell_and_step(int me, void *arg)
 	       !strstr(e.text, "called barrier #4");
 }
 
-START_TEST(names_who_waits_for_a_cell)
+START_TEST(names_a_rank_that_waits_for_a_cell)
 {
 	run_group(3, cell_and_step);
 }
@@ -520,14 +520,14 @@ int main(void)
 	tcase_add_loop_test(tc, reduces, 0, 4);
 	tcase_add_test(tc, moves_data);
 	tcase_add_test(tc, step_counter_wraps);
-	tcase_add_test(tc, rings_who_sleeps_elsewhere);
-	tcase_add_test(tc, one_that_stops_before_it_said_why_holds_up_nobody);
-	tcase_add_test(tc, names_who_is_late);
-	tcase_add_test(tc, names_who_died);
-	tcase_add_test(tc, names_who_left);
-	tcase_add_test(tc, names_who_called_something_else);
+	tcase_add_test(tc, rings_a_rank_that_sleeps_elsewhere);
+	tcase_add_test(tc, a_rank_that_stops_silently_delays_nobody);
+	tcase_add_test(tc, names_a_late_rank);
+	tcase_add_test(tc, names_a_dead_rank);
+	tcase_add_test(tc, names_a_rank_that_left);
+	tcase_add_test(tc, names_a_rank_with_another_call);
 	tcase_add_test(tc, root_that_did_not_wait_hears_what_others_called);
-	tcase_add_test(tc, names_who_waits_for_a_cell);
+	tcase_add_test(tc, names_a_rank_that_waits_for_a_cell);
 	tcase_add_loop_test(tc, small_broadcasts_of_every_root, 2, 5);
 	tcase_add_test(tc, refuses_what_is_not_its_segment);
 	return run_case(tc);

@@ -235,7 +235,7 @@ static int note_and_look(int me, void *arg)
 	return barrier(&s, 400000, &e);
 }
 
-START_TEST(what_a_rank_entered_is_seen_whole_or_not_at_all)
+START_TEST(an_entry_is_visible_completely_or_not_at_all)
 {
 	run_group(2, note_and_look);
 }
@@ -254,6 +254,6 @@ int main(void)
 			    ranks_that_each_name_themselves_as_root_are_found,
 			    0, 9);
 	tcase_add_loop_test(tc, the_same_calls_are_never_refused, 2, 5);
-	tcase_add_test(tc, what_a_rank_entered_is_seen_whole_or_not_at_all);
+	tcase_add_test(tc, an_entry_is_visible_completely_or_not_at_all);
 	return run_case(tc);
 }

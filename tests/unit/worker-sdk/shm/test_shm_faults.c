@@ -249,13 +249,13 @@ static void each_phase(int row, int n, int root, int sig)
 	}
 }
 
-START_TEST(names_who_was_killed)
+START_TEST(names_a_killed_rank)
 {
 	each_phase(_i / 4, 2 + _i % 2, _i / 2 % 2, SIGKILL);
 }
 END_TEST
 
-START_TEST(names_who_was_stopped_and_is_not_harmed_when_it_goes_on)
+START_TEST(names_a_stopped_rank_which_then_continues)
 {
 	each_phase(_i / 4, 2 + _i % 2, _i / 2 % 2, SIGSTOP);
 }
@@ -266,9 +266,9 @@ int main(void)
 	TCase *tc = tcase_create("shm_faults");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, names_who_was_killed, 0, 4 * ROWS);
+	tcase_add_loop_test(tc, names_a_killed_rank, 0, 4 * ROWS);
 	tcase_add_loop_test(
-		tc, names_who_was_stopped_and_is_not_harmed_when_it_goes_on, 0,
+		tc, names_a_stopped_rank_which_then_continues, 0,
 		4 * ROWS);
 	return run_case(tc);
 }

@@ -304,7 +304,7 @@ static int late(int me, void *arg)
 	       !strstr(e.text, " s; last seen entering barrier #41");
 }
 
-START_TEST(names_who_is_late)
+START_TEST(names_a_late_rank)
 {
 	struct way w = {make(2), _i, 0};
 
@@ -414,7 +414,7 @@ int main(void)
 	tcase_add_test(tc, a_sender_sees_its_receiver_read);
 	tcase_add_loop_test(tc, rings_for_messages, 0, 2);
 	tcase_add_loop_test(tc, names_both_calls_that_differ, 0, 2);
-	tcase_add_loop_test(tc, names_who_is_late, 0, 2);
+	tcase_add_loop_test(tc, names_a_late_rank, 0, 2);
 	tcase_add_loop_test(tc, receives_what_was_sent_before_leaving, 0, 2);
 	return run_case(tc);
 }

@@ -223,13 +223,13 @@ static void each_phase(size_t size, int sends, int way, int sig)
 static const size_t sizes[] = {12, 16000, LARGE};
 enum { CASES = 2 * WAYS * sizeof(sizes) / sizeof(*sizes) };
 
-START_TEST(names_who_was_killed)
+START_TEST(names_a_killed_rank)
 {
 	each_phase(sizes[_i / 2 / WAYS], _i % 2, _i / 2 % WAYS, SIGKILL);
 }
 END_TEST
 
-START_TEST(names_who_was_stopped_and_is_not_harmed_when_it_goes_on)
+START_TEST(names_a_stopped_rank_which_then_continues)
 {
 	each_phase(sizes[_i / 2 / WAYS], _i % 2, _i / 2 % WAYS, SIGSTOP);
 }
@@ -240,9 +240,9 @@ int main(void)
 	TCase *tc = tcase_create("shm_p2p_faults");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, names_who_was_killed, 0, CASES);
+	tcase_add_loop_test(tc, names_a_killed_rank, 0, CASES);
 	tcase_add_loop_test(
-		tc, names_who_was_stopped_and_is_not_harmed_when_it_goes_on, 0,
+		tc, names_a_stopped_rank_which_then_continues, 0,
 		CASES);
 	return run_case(tc);
 }

@@ -194,7 +194,7 @@ static int one_goes(int me, void *arg)
 	return ddp__schedule_run(&op, &e) != ERR_ABORTED;
 }
 
-START_TEST(names_who_went)
+START_TEST(names_a_rank_that_exited)
 {
 	run_group(4, one_goes);
 }
@@ -268,7 +268,7 @@ static int one_is_late(int me, void *arg)
 			       "from rank 10 on h1 for ");
 }
 
-START_TEST(names_who_is_late)
+START_TEST(names_a_late_rank)
 {
 	run_group(2, one_is_late);
 }
@@ -350,7 +350,7 @@ START_TEST(hosts_that_each_name_themselves_as_root_are_found)
 }
 END_TEST
 
-START_TEST(names_who_called_something_else)
+START_TEST(names_a_rank_with_another_call)
 {
 	run_group(2, differs);
 }
@@ -392,10 +392,10 @@ int main(void)
 	tcase_add_loop_test(tc, over_ipv6_and_past_an_address_that_refuses, 0,
 			    1 + has_two_addresses());
 	tcase_add_test(tc, unreachable_is_named);
-	tcase_add_test(tc, names_who_went);
+	tcase_add_test(tc, names_a_rank_that_exited);
 	tcase_add_test(tc, why_one_aborts_is_passed_on);
-	tcase_add_test(tc, names_who_is_late);
-	tcase_add_test(tc, names_who_called_something_else);
+	tcase_add_test(tc, names_a_late_rank);
+	tcase_add_test(tc, names_a_rank_with_another_call);
 	tcase_add_loop_test(tc,
 			    hosts_that_each_name_themselves_as_root_are_found,
 			    2, 6);

@@ -277,7 +277,7 @@ static int other_size(int me, void *arg)
 		       : 3;
 }
 
-START_TEST(how_a_socket_failed_is_told_in_words)
+START_TEST(socket_errors_have_a_text)
 {
 	char text[DDP__BROKE_TEXT];
 
@@ -486,7 +486,7 @@ static TCase *case_new(const char *name, void (*set_up)(void))
 	tcase_add_checked_fixture(tc, set_up, NULL);
 	tcase_add_loop_test(tc, a_host_fails_in_each_collective, 0, 4 * KINDS);
 	tcase_add_loop_test(tc, calls_that_differ_are_found, 0, 8);
-	tcase_add_test(tc, how_a_socket_failed_is_told_in_words);
+	tcase_add_test(tc, socket_errors_have_a_text);
 	tcase_add_test(tc, a_frame_of_another_size_is_an_error);
 	tcase_add_test(tc, a_host_may_be_a_round_ahead_in_a_split);
 	tcase_add_test(tc, notices_are_heard_and_an_abort_behind_them);

@@ -128,7 +128,7 @@ START_TEST(a_listener_of_another_connection_is_none)
 END_TEST
 
 /* Who sits in the middle changes one bit, anywhere. */
-START_TEST(what_was_changed_on_the_way_is_refused)
+START_TEST(a_changed_hello_is_refused)
 {
 	for (int bit = 0; bit < 8 * ANSWER; bit++) {
 		struct talk t = connected();
@@ -314,7 +314,7 @@ END_TEST
 
 /* One that has its answer, and whose proof is under way, keeps its place though
  * the listener is full of others that came before and after it. */
-START_TEST(one_that_is_proving_itself_is_not_hung_up_on)
+START_TEST(a_rank_during_its_proof_is_not_disconnected)
 {
 	struct ddp__hello hello;
 	struct host h;
@@ -349,12 +349,12 @@ int main(void)
 	tcase_add_test(tc, nothing_is_done_before_all_has_come);
 	tcase_add_test(tc, a_listener_without_the_key_is_none);
 	tcase_add_test(tc, a_listener_of_another_connection_is_none);
-	tcase_add_test(tc, what_was_changed_on_the_way_is_refused);
+	tcase_add_test(tc, a_changed_hello_is_refused);
 	tcase_add_test(tc, a_call_that_was_changed_is_refused);
 	tcase_add_test(tc, a_proof_passes_once);
 	tcase_add_test(tc, an_answer_is_no_proof);
 	tcase_add_test(tc, each_use_has_a_key_of_its_own);
 	tcase_add_test(tc, silent_callers_make_way_after_a_while);
-	tcase_add_test(tc, one_that_is_proving_itself_is_not_hung_up_on);
+	tcase_add_test(tc, a_rank_during_its_proof_is_not_disconnected);
 	return run_case(tc);
 }

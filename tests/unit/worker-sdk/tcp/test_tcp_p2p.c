@@ -247,7 +247,7 @@ static int wait_in_vain(int me, void *arg)
 					   : "nothing was taken by rank ");
 }
 
-START_TEST(who_goes_or_does_not_come_is_named)
+START_TEST(a_leaving_or_missing_rank_is_named)
 {
 	struct alone a = {make(2), _i & 1, _i >> 1 & 1, _i >> 2 & 1};
 
@@ -277,7 +277,7 @@ static int call_the_dead(int me, void *arg)
 	       !strstr(e.text, "fate of 1");
 }
 
-START_TEST(who_is_gone_before_the_first_message_is_named)
+START_TEST(a_rank_gone_before_the_first_message_is_named)
 {
 	struct group g = make(2);
 
@@ -333,7 +333,7 @@ static int say_and_go(int me, void *arg)
 	return ddp__tcp_msg_run(&m, &e) || v != 42;
 }
 
-START_TEST(what_was_said_before_going_is_heard)
+START_TEST(messages_sent_before_leaving_arrive)
 {
 	struct last_word a = {make(2), {-1, -1}};
 
@@ -380,9 +380,9 @@ int main(void)
 	tcase_add_test(tc, round_a_ring_one_waits_for_the_other);
 	tcase_add_test(tc, several_of_a_pair_keep_their_order);
 	tcase_add_test(tc, both_hear_of_a_mismatch);
-	tcase_add_loop_test(tc, who_goes_or_does_not_come_is_named, 0, 8);
-	tcase_add_test(tc, who_is_gone_before_the_first_message_is_named);
-	tcase_add_test(tc, what_was_said_before_going_is_heard);
+	tcase_add_loop_test(tc, a_leaving_or_missing_rank_is_named, 0, 8);
+	tcase_add_test(tc, a_rank_gone_before_the_first_message_is_named);
+	tcase_add_test(tc, messages_sent_before_leaving_arrive);
 	tcase_add_test(tc, strangers_do_not_come_between);
 	return run_case(tc);
 }

@@ -166,7 +166,7 @@ static ssize_t hear(char *out, size_t size)
 	return ddp__secure_recv(path.l, path.listener[0], &iov, 1);
 }
 
-START_TEST(who_looks_at_a_record_leaves_it_there)
+START_TEST(peeking_at_a_record_leaves_it)
 {
 	char seen[16] = "";
 
@@ -190,7 +190,7 @@ START_TEST(who_looks_at_a_record_leaves_it_there)
 }
 END_TEST
 
-START_TEST(what_is_read_on_the_way_is_not_the_text)
+START_TEST(the_path_does_not_show_the_text)
 {
 	static const char text[] = "forty weights that nobody else shall see";
 	char raw[128];
@@ -289,7 +289,7 @@ static void turn_back(char *r, size_t n)
 	put(r, 3 + EXTRA);
 }
 
-START_TEST(what_was_done_to_a_record_is_found)
+START_TEST(tampering_with_a_record_is_detected)
 {
 	is_found(flip_text);
 	is_found(flip_tag);
@@ -400,9 +400,9 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, all_sizes_come_as_they_were_sent);
 	tcase_add_test(c, ends_of_which_one_has_aes_understand_each_other);
-	tcase_add_test(c, who_looks_at_a_record_leaves_it_there);
-	tcase_add_test(c, what_is_read_on_the_way_is_not_the_text);
-	tcase_add_test(c, what_was_done_to_a_record_is_found);
+	tcase_add_test(c, peeking_at_a_record_leaves_it);
+	tcase_add_test(c, the_path_does_not_show_the_text);
+	tcase_add_test(c, tampering_with_a_record_is_detected);
 	tcase_add_test(c, a_short_message_without_room_is_dropped_whole);
 	tcase_add_test(c, a_cut_record_is_the_end_of_the_connection);
 	tcase_add_test(c, each_connection_and_direction_has_keys_of_its_own);

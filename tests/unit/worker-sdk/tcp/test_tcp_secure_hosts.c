@@ -122,7 +122,7 @@ static int differs_in_message(int me, void *arg)
 	return rc != ERR_USAGE || !strstr(e.text, want);
 }
 
-START_TEST(both_ends_of_a_message_name_who_does_not_encrypt)
+START_TEST(both_ends_name_the_rank_that_does_not_encrypt)
 {
 	struct differing d = {make(2), _i};
 
@@ -251,7 +251,7 @@ static void run_relayed(int at, int (*body)(int me, void *arg))
 	done_with(&g);
 }
 
-START_TEST(who_changes_a_byte_is_found_and_both_hosts_say_so)
+START_TEST(a_changed_byte_is_detected_and_both_hosts_report)
 {
 	run_relayed(0, is_told);
 }
@@ -316,8 +316,8 @@ int main(void)
 	tcase_add_test(c, sums_are_right);
 	tcase_add_test(c, a_leader_that_does_not_encrypt_is_named_by_both);
 	tcase_add_loop_test(
-		c, both_ends_of_a_message_name_who_does_not_encrypt, 0, 2);
-	tcase_add_test(c, who_changes_a_byte_is_found_and_both_hosts_say_so);
+		c, both_ends_name_the_rank_that_does_not_encrypt, 0, 2);
+	tcase_add_test(c, a_changed_byte_is_detected_and_both_hosts_report);
 	tcase_add_test(
 		c, a_changed_message_is_not_delivered_and_both_ranks_say_so);
 	return run_case(c) ? EXIT_FAILURE : EXIT_SUCCESS;
