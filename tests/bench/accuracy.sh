@@ -1,5 +1,5 @@
-# accuracy.sh: what the models learn from the real MNIST, over seeds and worlds,
-# and how closely they follow PyTorch's own curves.
+# accuracy.sh: the models' accuracy on the real MNIST, over seeds and worlds, and how
+# closely they follow PyTorch's own curves.
 
 # losses FILE: the step losses of a metrics.jsonl
 losses() {

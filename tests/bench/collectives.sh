@@ -1,9 +1,9 @@
 # collectives.sh: libddp's collectives on this host, in nccl-tests' columns,
-# beside Open MPI and MPICH (the same program, built with their mpicc), gloo and
-# what memory itself does; all take turns in each round.
+# beside Open MPI and MPICH (the same program, built with their mpicc), gloo and plain
+# memory copies; all run in turn in each round.
 #   COLLECTIVE_RANKS="2 4"   COLLECTIVE_ONLY="all_reduce 4"
-#   COLLECTIVE_PREFIX="chrt -f 10": for all of them, on a machine that has other
-#   work; not with more ranks than CPUs, as some of them never yield
+#   COLLECTIVE_PREFIX="chrt -f 10": for all of them, on a machine with other work; not
+#   with more ranks than CPUs, because some of them never yield
 
 # collect RANKS WHO COMMAND...: one round; lines "who operation bytes place us
 # wrong". A candidate that hangs or fails is omitted from this round.
@@ -18,8 +18,8 @@ collect() {
 	cat "$work/coll.round" >>"$work/coll.$n"
 }
 
-# Where each rank can have a CPU of its own, everyone's are bound to one, as
-# as mpirun does by default; otherwise for none.
+# If each rank can have a CPU of its own, all candidates bind ranks to CPUs, as mpirun
+# does by default; otherwise none does.
 collective_round() {
 	bind= openmpi_bind="--bind-to none" mpich_bind=
 	if [ "$1" -le "$(nproc)" ]; then

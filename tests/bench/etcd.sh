@@ -1,5 +1,5 @@
-# etcd.sh: what it costs that a job's rendezvous lives in etcd, of one member on
-# this machine: a start, ddp_init, the death of the server, the loss of its host.
+# etcd.sh: the cost of a rendezvous in etcd, with one member on this machine: a start,
+# ddp_init, the death of the server, the loss of its host.
 
 # bench_etcd_up [PREFIX...]: an etcd at $etcd, on $address, through PREFIX
 bench_etcd_up() {
@@ -49,7 +49,7 @@ bench_etcd_start() {
 	done
 }
 
-# The server's process, of two nodes here: until the other one's agent is back.
+# Kills the server's process, with two nodes here: until the other's agent is back.
 bench_etcd_kill() {
 	say "kill -9 of the server's ddprdzv, until the other node's agent is back"
 	r=0
@@ -86,7 +86,7 @@ bench_etcd_server() {
 		--print-value-only
 }
 
-# Its host: until the other node, which has etcd, runs the next round.
+# Cuts off its host: until the other node, which has etcd, runs the next round.
 bench_etcd_hosts() {
 	. "$here/two_hosts.sh"
 	two_hosts_up || return 0
@@ -98,7 +98,7 @@ bench_etcd_hosts() {
 	cut="nsenter --net=/proc/$pid_b1/ns/net ip link set eth0"
 	after="$cut up"
 	export after
-	# who has etcd is there second, so that the other one is the server
+	# the node with etcd starts second, so that the other one is the server
 	cat >"$work/second" <<-EOF
 		#!/bin/sh
 		until [ -n "\$(ETCDCTL_API=3 etcdctl --endpoints $etcd get \

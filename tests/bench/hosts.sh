@@ -1,5 +1,5 @@
 # hosts.sh: collectives over two hosts (namespaces, one cable between them), two
-# ranks on each, beside Open MPI over TCP; and these, and messages, with
+# ranks on each, beside Open MPI over TCP; then collectives and messages with
 # --encrypt-data, beside the cipher's own speed.
 . "$here/two_hosts.sh"
 
@@ -7,9 +7,9 @@ host_row() {
 	sed -n "s|^\(\[0\] \)*$2 $3 out \([0-9.]*\) 0\$|\2|p" >>"$work/hosts.$1"
 }
 
-# Open MPI starts its daemon on the other host through this, as through ssh. It
-# must see both hosts, so its processes have their networks and names only. All
-# share the CPUs, which it cannot know: it gets the option to yield while it waits.
+# Open MPI starts its daemon on the other host through this instead of ssh. It must see
+# both hosts, so its processes only enter their networks and names. It cannot know that
+# both share the CPUs: it gets the option to yield while it waits.
 write_agent() {
 	cat >"$work/agent" <<END
 #!/bin/sh
@@ -83,8 +83,8 @@ cost() {
 		'$1 == op { print $f }' | median
 }
 
-# encrypted_row OPERATION HOSTS SEAL OPEN: its CPU time, and that which it takes in
-# plain and HOSTS of the hosts need to encrypt all of it, as many to decrypt it.
+# encrypted_row OPERATION HOSTS SEAL OPEN: its CPU time, and the sum of its time in
+# plain and of the cipher's, if HOSTS hosts encrypt all of it and as many decrypt it.
 encrypted_row() {
 	awk -v op="$1" -v n="$2" -v seal="$3" -v opens="$4" \
 		-v wall0="$(cost 0 "$1" 2)" -v wall1="$(cost 1 "$1" 2)" \

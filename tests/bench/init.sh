@@ -1,4 +1,4 @@
-# init.sh: what joining costs: from a rank's exec to the end of its ddp_init, the
+# init.sh: the cost of joining: from a rank's exec to the end of its ddp_init, the
 # median over the ranks and then over the rounds; beside MPI_Init for 4 ranks.
 
 # init_round WHO RANKS COMMAND...: the median of the ranks into a file

@@ -1,4 +1,4 @@
-# kill.sh: one of 4 workers is killed with -9; until all is gone.
+# kill.sh: kills one of 4 workers with -9; until all processes have ended.
 
 bench_kill() {
 	say "kill -9 of one of 4 workers, until the launcher has ended (ms)"

@@ -13,10 +13,10 @@ bench_launch() {
 			printf 'ddprun\t%s --standalone --nproc-per-node %d %s\n' \
 				"$O/ddprun" "$n" "$B/noop"
 			[ -z "$hydra" ] || printf 'hydra\tmpiexec.hydra -n %d %s\n' "$n" "$B/noop"
-			# mpirun hangs now and then when many programs end at once
+			# mpirun sometimes hangs when many programs end at once
 			[ -z "$openmpi" ] || [ "$n" -gt 4 ] ||
 				printf 'mpirun (Open MPI)\tmpirun.openmpi --oversubscribe -n %d %s\n' "$n" "$B/noop"
-			# polling as often as it can, so that its start is what is timed
+			# polls as often as possible, so that its start is timed
 			[ -z "$python" ] ||
 				printf 'torchrun\t%s %s --standalone --no_python --nproc_per_node %d --monitor_interval 0.01 %s\n' \
 					"$python" "$here/torchrun.py" "$n" "$B/noop"

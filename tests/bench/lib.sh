@@ -1,4 +1,4 @@
-# lib.sh: what the benchmarks share. Sourced by tests/bench/run.
+# lib.sh: functions that the benchmarks share. tests/bench/run sources it.
 
 ROUNDS=${ROUNDS:-7}
 export LC_ALL=C
@@ -8,7 +8,7 @@ say() {
 	printf '\n== %s\n' "$*"
 }
 
-# have COMMAND NAME: 0 where it is installed, else says so once.
+# have COMMAND NAME: 0 if it is installed, else prints that once.
 have() {
 	command -v "$1" >/dev/null 2>&1 && return 0
 	echo "not installed, left out: $2"
@@ -26,7 +26,7 @@ with_mpi() {
 	return 1
 }
 
-# The python that has torch, or nothing.
+# Prints the python that has torch, or nothing.
 torch_python() {
 	for p in ${DDP_TEST_PYTHON:-} ${PYTHON:-} python3 /usr/bin/python3; do
 		if "$p" -c 'import torch' 2>/dev/null; then
@@ -36,8 +36,8 @@ torch_python() {
 	done
 }
 
-# torch_with_blas: the same where its dense products are not the reference BLAS's,
-# which are ten times slower: beating those would say nothing.
+# torch_with_blas: the same, unless its dense products use the reference BLAS, which is
+# ten times slower: beating that would prove nothing.
 torch_with_blas() {
 	p=$(torch_python)
 	if [ -z "$p" ]; then

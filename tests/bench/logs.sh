@@ -1,7 +1,7 @@
-# logs.sh: workers that write lines, as fast as they are wanted.
+# logs.sh: workers that write lines at a given rate.
 
-# row TO LABEL WORDS...: one run, appended to its file; what is printed by
-# listen: seconds, lines, CPU seconds, MiB, torn lines.
+# row TO LABEL WORDS...: makes one run and appends listen's output to its file:
+# seconds, lines, CPU seconds, MiB, torn lines.
 logs_row() {
 	to=$1 label=$2
 	shift 2
@@ -9,7 +9,7 @@ logs_row() {
 		cat "$work/logs.err"
 }
 
-# The table of what was run: medians, and the ratio of lines a second to ours.
+# Prints the table of the runs: medians, and the ratio of lines a second to ours.
 logs_table() {
 	expected=$1
 	printf '%-20s %4s %12s %10s %12s %9s %6s %6s\n' launcher runs lines/s \
@@ -60,10 +60,10 @@ bench_logs() {
 	logs_case "64 workers as fast as they can, into a file" \
 		"$work/logs.file" 20000
 	logs_case "64 workers as fast as they can, read at 8 MB/s" slow:8 3000
-	# slower than they write, or it would not be slow
+	# slower than the workers write
 	logs_case "64 workers, 10,000 lines/s each offered for 10 s, read at 32 MB/s" \
 		slow:32 100000 10000
-	# mpirun hangs now and then when many programs end at once
+	# mpirun sometimes hangs when many programs end at once
 	workers=256 openmpi=
 	logs_case "256 workers as fast as they can, a pipe" \
 		fast 10000

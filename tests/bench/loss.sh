@@ -1,6 +1,6 @@
-# loss.sh: a node of two is lost; until the other's workers run again, or its
-# launcher has ended. By kill -9 of the agent (goal: 50 ms), and by power cut,
-# with nobody left to say goodbye (goal: --heartbeat-timeout and 100 ms).
+# loss.sh: loses one of two nodes; until the other's workers run again, or its launcher
+# has ended. By kill -9 of the agent (goal: 50 ms), and by power cut, after which no
+# connection closes (goal: --heartbeat-timeout and 100 ms).
 
 # within GOAL_MS FILE: the ratio of the median to the goal.
 within() {
@@ -37,7 +37,7 @@ bench_loss() {
 	say "a node of two is lost, 2 workers each (ms; --heartbeat-timeout 1)"
 	printf '%-36s %4s %9s %9s %9s %9s\n' '' runs min median max launch
 	at=127.0.0.1:$("$O/tests/w_port" free)
-	# of its own, so that it does not die with the agent that is killed
+	# separate, so that it does not die with the killed agent
 	"$O/ddprdzv" --auth none --listen "$at" 2>"$work/server" &
 	server=$!
 	until grep -qs listening "$work/server"; do

@@ -1,7 +1,6 @@
-# notice.sh: on hosts that are namespaces: from a signal at one of four ddpruns to
-# the moment at which all ranks know that they are to stop, with steps of 1 ms;
-# and from a power cut of a node of an elastic job until its ranks train again,
-# with a spare and without.
+# notice.sh: on hosts that are namespaces: from a signal at one of four ddpruns until
+# all ranks know that they must stop, with steps of 1 ms; and from a power cut of a
+# node of an elastic job until its ranks train again, with a spare and without.
 
 CUT_S=2 # --heartbeat-timeout
 

@@ -1,4 +1,4 @@
-# recorder.sh: what the flight recorder costs in the shortest collective: an
+# recorder.sh: the cost of the flight recorder in the shortest collective: an
 # all_reduce of 4 B by two ranks with it and with DDP_RECORDER=off, in turns.
 
 recorder_one() {

@@ -1,6 +1,6 @@
 # resnet.sh: images a second of ResNet-18 with the cifar stem, global batch 128,
-# fp32, ours and PyTorch's. Each round runs every candidate once; BENCH_STEPS=6
-# steps after the first ones are taken.
+# fp32, ours and PyTorch's. Each round runs every candidate once, and counts
+# BENCH_STEPS=6 steps after the first ones.
 
 steps=${BENCH_STEPS:-6}
 

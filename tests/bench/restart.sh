@@ -1,5 +1,5 @@
-# restart.sh: one of 4 workers is killed with -9; until all four run again. The
-# goal is 10 ms and twice what starting them took in the same run.
+# restart.sh: kills one of 4 workers with -9; until all four run again. The goal is
+# 10 ms plus twice the time of starting them in the same run.
 
 bench_restart() {
 	say "kill -9 of one of 4 workers, until all 4 run again (ms)"

@@ -1,6 +1,6 @@
 # simulate.sh: simulated agents on real sockets: N of them join one job, get their
-# ranks, and one worker each passes a barrier. Where a process may not have the
-# descriptors for all, several servers have a part each.
+# ranks, and one worker each passes a barrier. If a process cannot have descriptors for
+# all of them, several servers serve a part each.
 
 say "simulate: agents join, get ranks, their workers pass a barrier"
 
@@ -30,7 +30,7 @@ simulate_column() {
 	cut -d ' ' -f "$1" "$2" | median
 }
 
-# each proves itself, and so does the server to each
+# each authenticates to the server, and the server to each
 export DDP_TOKEN=sixteen-bytes-and-more
 files=$(ulimit -Hn)
 for n in 250 1000 4000 16000; do

@@ -1,7 +1,7 @@
-# ssh.sh: `ddprun -H` to 8 hosts (namespaces, a real sshd in each), from start to
-# end of a worker that returns at once, beside what no launcher over ssh can be
-# faster than: the same number of `ssh HOST true` at once. All share the CPUs of
-# this machine, so one ssh alone is only told.
+# ssh.sh: `ddprun -H` to 8 hosts (namespaces, a real sshd in each), from start to end of
+# a worker that returns at once, beside the floor for launchers over ssh: the same
+# number of `ssh HOST true` at once. All share the CPUs of this machine, so the time of
+# one ssh alone is only printed.
 
 SSH_HOSTS=8
 
@@ -54,7 +54,7 @@ ssh_hosts_up() {
 		"$O/tests/host" exec "$p" /usr/sbin/sshd -D -f "$work/sshd_config" &
 		ssh_ups="$ssh_ups $!"
 	done
-	# a connection that is refused is tried again, until each has answered
+	# retries refused connections until each host has answered
 	for i in $(seq "$SSH_HOSTS"); do
 		until "$O/tests/host" exec "$ssh_switch" ssh -F "$work/ssh_config" \
 			"s$i" true </dev/null 2>/dev/null; do :; done

@@ -1,7 +1,7 @@
 # store.sh: the server's CPU time for an operation of the store, ours in both of
 # its protocols, PyTorch's TCPStore and redis, each beside a bare epoll echo server
-# with the same message sizes: 64 and 1,000 clients with one request under way
-# each, then pipelined. Servers on CPU 0, the load on CPU 1.
+# with the same message sizes: 64 and 1,000 clients with one pending request each, then
+# pipelined. Servers run on CPU 0, the load on CPU 1.
 
 say "store: server CPU per operation against an epoll echo (goal 1.15)"
 
@@ -13,7 +13,7 @@ store_server() {
 	store_pid=$!
 }
 
-# store_await FILE PATTERN: the line with which a server says that it listens
+# store_await FILE PATTERN: waits for a server's line that it listens
 store_await() {
 	timeout 20 tail -n +1 -F "$1" 2>/dev/null | grep -q -m 1 "$2"
 }
@@ -54,7 +54,7 @@ for n in 64 1000; do
 	# shellcheck disable=SC2086
 	DDP_AUTH=none "$O/tests/bench_store" "$ROUNDS" 150 $n $store_all
 done
-# the same with a proof, and so encrypted
+# the same with a proof, hence encrypted
 export DDP_TOKEN=sixteen-bytes-and-more
 store_server encrypted "$O/ddprdzv" --auth secret --listen 127.0.0.1:0
 store_pids="$store_pids $store_pid"

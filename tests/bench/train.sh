@@ -1,6 +1,6 @@
 # train.sh: seconds of an epoch of 60,000 samples, ours and PyTorch's. Each
-# round runs every candidate once, two epochs, of which the second counts. With
-# two threads each, PyTorch's and OpenBLAS's fight for two CPUs: OpenBLAS has one.
+# round runs every candidate once, for two epochs, of which the second counts. With two
+# threads each, PyTorch and OpenBLAS would compete for two CPUs: OpenBLAS gets one.
 
 # ours MODEL RANKS: seconds of the second epoch
 ours() {

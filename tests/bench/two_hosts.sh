@@ -1,7 +1,7 @@
 # two_hosts.sh: two hosts, b1 and b2, as network namespaces on one machine, for
 # the benchmarks between hosts. Sourced; needs root.
 #
-#   two_hosts_up       0, or says why not
+#   two_hosts_up       returns 0, or prints why it cannot
 #   on_host b1 CMD...  runs CMD there
 #   wire RATE          shapes what each host sends (tc's words: 1gbit); "" frees
 #   two_hosts_down

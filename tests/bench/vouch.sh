@@ -1,6 +1,6 @@
-# vouch.sh: what it costs that each connection to PyTorch's store is vouched for:
-# connect, PING, answer, with and without --store-open, in turns; on this host as
-# it is, and where 10,000 more sockets are.
+# vouch.sh: the cost of vouching for each connection to PyTorch's store: connect, PING,
+# reply, with and without --store-open, in turns; on this host as it is, and with
+# 10,000 more sockets.
 
 vouch_one() { # NAME OPTION...
 	name=$1

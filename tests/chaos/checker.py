@@ -37,8 +37,8 @@ SPARE = re.compile(r"^ddprun(?: on (\S+?))?: this node waits as a spare", re.M)
 BETWEEN_TRIES = 1.0  # s, of a ddprun whose server is not there yet
 VICTIM = 17  # c_chaos, of another's failure
 
-# What the ddpruns may exit with that were not aimed at. An empty set: the job
-# does not notice, or continues. For those with a length: see `codes_of`.
+# Possible exit codes of ddpruns that were not the target. An empty set: the job does
+# not notice, or continues. For faults with a length: see `codes_of`.
 LOST = {69, 75}
 CODES = {
     "worker kill": {137}, "worker term": {143},
@@ -47,16 +47,16 @@ CODES = {
     "ssh kill": LOST, "sshd kill": LOST, "far kill": LOST, "power": LOST,
     "agent descriptors": {66, 69, 71, 75},
 }
-# A node is silent meanwhile: lost if that is long.
+# The node is silent meanwhile, and lost if that is long.
 SILENT = {"agent stop", "server stop", "freeze", "split", "cable", "drop",
           "oneway"}
-# Its node is lost: an elastic job goes on without.
+# The node is lost: an elastic job continues without it.
 NODE = {"agent kill", "agent term", "agent stop", "ssh kill", "sshd kill",
         "far kill", "power", "freeze", "split", "cable"}
 
 
 class Trial:
-    """The files of one, read."""
+    """The parsed files of a trial."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -99,7 +99,7 @@ class Event:
 # ---- What the faults explain
 
 def bearable(plan):
-    """s of silence that cost nothing; etcd has timeouts of its own."""
+    """Seconds of silence without effect; etcd has timeouts of its own."""
     return (0.5 if plan["way"] == "etcd" else 0.9) * plan["heartbeat"]
 
 
@@ -111,20 +111,20 @@ def is_short(fault, plan):
 
 
 def silence(trial):
-    """s in which nodes may have been silent, one after the other."""
+    """Seconds in which nodes may have been silent, one after the other."""
     return sum(f["for"] for f in trial.faults
                if f["kind"] in SILENT and is_short(f, trial.plan))
 
 
 def codes_of(fault, trial):
-    """Codes that it may lead to, on terminals that were not aimed at."""
+    """Codes that a fault may cause, on terminals that were not the target."""
     kind, plan = fault["kind"], trial.plan
     if kind in CODES:
         return CODES[kind]
     if kind in SILENT:
         if is_short(fault, plan) and silence(trial) < bearable(plan):
             return set()
-        # where the server hears both, it is the workers who miss each other
+        # if the server hears both, the workers miss each other
         if kind == "server stop" and fault["for"] > 4:
             return LOST | {76}  # to who comes then it is no server that works
         path = kind in ("drop", "oneway", "split", "cable")
@@ -137,7 +137,7 @@ def codes_of(fault, trial):
 
 
 def own_codes(fault):
-    """Of the terminals on its host besides."""
+    """Codes of the other terminals on its host."""
     return LOST | {137, 143} if fault["kind"] in NODE | SILENT else set()
 
 
@@ -173,7 +173,7 @@ def is_late(trial, terminal):
 
 
 def must_finish(trial):
-    """Whether the job has to end well, whatever was done to it."""
+    """Whether the job must succeed in spite of its faults."""
     plan = trial.plan
     ends = [e.at for e in trial.of_kind("done")]
     kills, lost = 0, set()
@@ -195,8 +195,8 @@ def must_finish(trial):
 
 
 def came(trial):
-    """Nodes that can take a place. A job of a fixed size waits for nobody: one
-    that was still on its way when a node was lost cannot."""
+    """Nodes that can replace a lost one. A job of a fixed size does not wait: a node
+    that was still starting when another was lost cannot."""
     plan = trial.plan
     if plan["min"] != plan["max"]:
         return set(plan["nodes"])
@@ -211,7 +211,7 @@ def has_server(host, plan):
 
 
 def suspects(trial, terminal):
-    """Hosts of which the first cause may speak there."""
+    """Hosts that the first cause may name on this terminal."""
     hosts = set()
     for f in trial.faults:
         mine = {f["host"], f.get("peer", f["host"])}
@@ -245,7 +245,7 @@ def check_file(trial):
         yield "/dev/shm/" + name
     killed = [f for f in trial.faults if f["kind"] == "guard kill"]
     for name in trial.result["folders"]:
-        # with its guard and itself both killed nobody is left to do it
+        # if ddprun and its guard are both killed, nothing cleans up
         if not killed or not trial.aimed:
             yield "TMPDIR: " + name
     for name in trial.result["checkpoint"]:
@@ -259,8 +259,8 @@ def check_torn(trial):
 
 
 def check_resume(trial):
-    """Rank 0 goes on from what was saved last; a save that was under way may
-    have come through, and one of a rank that was cut off come late."""
+    """Rank 0 resumes from the last save; a pending save may have completed, and that
+    of a rank that was cut off may arrive late."""
     begun, saved = {0}, 0
     under_way = False
     for e in trial.events:
@@ -288,7 +288,7 @@ def check_overlap(trial):
 
 
 def is_next_job(trial, host):
-    """Its ddprun began when all others had ended: a job of its own."""
+    """Its ddprun started after all others had ended: a separate job."""
     began = [t["began"] for t in trial.terminals if t["host"] == host]
     return trial.plan["way"] == "etcd" and len(began) == 1 and all(
         t["ended"] and t["ended"] < began[0]
@@ -332,7 +332,7 @@ def check_code(trial):
 
 
 def check_codes(trial):
-    """Where nobody was cut off, all have heard the same."""
+    """If no host was cut off, all terminals report the same."""
     if any(f["kind"] in SILENT | {"power", "agent kill"} or
            f["kind"] == "agent descriptors" for f in trial.faults):
         return
@@ -344,7 +344,7 @@ def check_codes(trial):
 
 
 def causes(trial, terminal):
-    """First causes that it prints: of the job, else what itself reports."""
+    """First causes that it prints: the job's, else its own error."""
     verdicts, errors = [], []
     for line in trial.text(terminal).splitlines():
         for pattern, found in ((VERDICT, verdicts), (ERROR, errors)):
@@ -355,7 +355,7 @@ def causes(trial, terminal):
 
 
 def failed(trial):
-    """Terminals that had to say why."""
+    """Terminals that had to print a cause."""
     return [t for t in trial.terminals if t["code"] and
             t["name"] not in trial.aimed]
 
@@ -421,7 +421,7 @@ def check_steps(trial):
 
 
 def check(folder):
-    """All violations of the trial that is kept there."""
+    """All violations of the trial in that folder."""
     trial = Trial(folder)
     return [(kind, text) for kind in KINDS
             for text in globals()["check_" + kind](trial)]

@@ -55,8 +55,8 @@ def aim(trial, fault, what, how):
 
 
 def no_descriptors(target):
-    """It may open no more than it has; the hard limit stays, as not everybody
-    may raise that again."""
+    """The process can open no further descriptor; the hard limit stays, because not
+    every user may raise it again."""
     try:
         n = 1 + max(map(int, os.listdir("/proc/%d/fd" % target.pid)))
         old = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
@@ -141,7 +141,7 @@ def undo_cable(trial, fault, done):
 
 
 def do_reset(trial, fault):
-    """RST on what its host has with the server."""
+    """RST on its host's connections with the server."""
     host = trial.hosts[fault["host"]]
     if not host.up or host.frozen:
         return None
@@ -190,7 +190,7 @@ def undo_power(trial, fault, done):
 # ---- Disks
 
 def fill(trial, fault):
-    """Each has one of its own."""
+    """Each host has its own disk."""
     path = os.path.join(trial.folder, fault["kind"].split()[1], "filler")
     try:
         with open(path, "wb", buffering=0) as f:
@@ -213,7 +213,7 @@ undo_full_logs = undo_full_checkpoint = undo_full_journal = empty
 # ---- Clocks
 
 def do_clock(trial, fault):
-    """What libfaketime reads there, which a host's ddprun was started with."""
+    """The file that libfaketime reads in a host's ddprun."""
     with open(os.path.join(trial.folder, "clock." + fault["host"]), "w") as f:
         print("%+d" % fault["by"], file=f)
     return {} if trial.faketime else None

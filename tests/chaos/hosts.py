@@ -21,8 +21,8 @@ NAMES = {"ddprdzv": "server", "ddp-guard": "guard", "c_chaos": "worker"}
 
 
 def inside():
-    """Starts this program again where what it starts ends with it, and returns
-    there; outside it returns why that cannot be."""
+    """Starts this program again in namespaces whose processes end with it, and
+    returns there; outside, it returns the reason why that failed."""
     if os.environ.pop("CHAOS_INSIDE", None) and os.getpid() == 1:
         return None
     if os.getuid():
@@ -45,7 +45,7 @@ def find(program):
 
 
 def freezer():
-    """Where cgroups that can be frozen are made, and how: (folder, is_v2)."""
+    """The folder for cgroups that can be frozen: (folder, is_v2)."""
     with open("/proc/mounts") as f:
         mounts = [line.split() for line in f]
     for _, at, kind, options, *_ in mounts:
@@ -93,7 +93,7 @@ class Process:
         self.space = os.readlink("/proc/%d/ns/pid" % pid)
 
     def kind(self, others):
-        """What it is to us; None: nothing that can be aimed at."""
+        """The kind of this process; None: it cannot be a target."""
         if self.name in ("ssh", "etcd"):
             return self.name
         if self.name in NAMES:
@@ -122,7 +122,7 @@ def processes():
 
 
 def send(pid, number):
-    """0 where it had ended before."""
+    """0 if it had ended before."""
     try:
         os.kill(pid, number)
         return 1
@@ -151,7 +151,7 @@ class Host:
         self.boot()
 
     def join(self):
-        """Of a child before its exec: in the host's cgroup from birth."""
+        """Puts a child into the host's cgroup before its exec."""
         if self.cgroup:
             with open(self.cgroup + "/cgroup.procs", "w") as f:
                 f.write("0")
@@ -172,7 +172,7 @@ class Host:
             self.start_sshd()
 
     def start(self, argv, env, out, err):
-        """While it is frozen this would not return."""
+        """Does not return while the host is frozen."""
         return subprocess.Popen(
             [O + "/tests/host", "exec", str(self.pid)] + argv, env=env,
             stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -228,7 +228,7 @@ class Host:
             f.write(text)
 
     def power_off(self):
-        """All of it ends at once, and nobody else hears of that."""
+        """Everything on the host ends at once, without notice to others."""
         self.hosts.switch.tell("cable", self.name, "off")
         self.end()
 
@@ -260,7 +260,7 @@ class Host:
                     os.rmdir(self.cgroup)
                     return
                 except OSError:
-                    # what was killed is still on its way out
+                    # a killed process is still exiting
                     select.select([], [], [], 0.01)
 
 

@@ -20,7 +20,7 @@ import random
 WAYS = {"one": 2, "hand": 4, "elastic": 5, "spares": 3, "apart": 3,
         "ssh": 3, "ssh elastic": 4, "ssh spares": 3, "etcd": 2}
 
-# What may befall it: the kind to how often, and in which ways (all).
+# Faults: the kind to how often, and in which ways (all).
 KINDS = {
     "worker kill": (6, None), "worker term": (2, None),
     "worker stop": (3, None),
@@ -42,12 +42,12 @@ KINDS = {
     "etcd kill": (8, "etcd"), "etcd stop": (6, "etcd"),
 }
 
-# Those of a process with an end; how long they last is drawn.
+# Faults of a process that end after a random time.
 LASTING = ("stop", "descriptors", "cable", "drop", "oneway", "split",
            "delay", "loss", "freeze", "power", "full")
 PHASES = ["start", "rendezvous", "init", "step", "saving", "end"]
 
-# s. A job is short, and so is every wait in it.
+# Seconds. A job is short, and so is every wait in it.
 HEARTBEAT, SHUTDOWN, RDZV, RECONNECT, LAST_CALL = 2.5, 2.0, 15.0, 6.0, 0.5
 WORKERS = 15  # DDP_TIMEOUT
 
@@ -68,7 +68,7 @@ def fits(kind, plan):
 
 
 def draw_shape(draw, plan):
-    """Hosts, nodes, and what --nnodes says."""
+    """Hosts, nodes, and the value of --nnodes."""
     way = plan["way"]
     if way == "one":
         least = most = n = 1
@@ -123,7 +123,7 @@ def draw_when(draw, plan, kind, before):
 
 
 def draw_length(draw, kind, plan):
-    """Short is what a heartbeat must survive, long what it must not."""
+    """A heartbeat must survive a short outage, and must not survive a long one."""
     if kind.startswith("full") or kind.endswith("descriptors"):
         return round(draw.uniform(0.1, 2), 3)
     if kind in ("delay", "loss"):
@@ -168,7 +168,7 @@ def draw_fault(draw, plan, kind, before):
     if kind == "clock":
         fault["host"] = draw.choice(plan["nodes"])
         fault["by"] = draw.choice([-86400, -3600, -5, 5, 3600, 86400])
-    # a node that is lost may come again
+    # a lost node may return
     fault["again"] = plan["min"] < plan["max"] and not over_ssh(plan) and \
         draw.random() < 0.5
     return fault
@@ -190,8 +190,8 @@ def draw_faults(draw, plan, n):
 
 
 def limit(plan):
-    """s after which a trial that has not ended hangs: all that may be waited
-    for, one after the other, on a busy machine."""
+    """Seconds after which a trial counts as hanging: the sum of all its timeouts, on a
+    busy machine."""
     each = 3 * plan["heartbeat"] + plan["shutdown"] + plan["reconnect"]
     last = plan["shutdown"] + 17 + 4 * plan["heartbeat"]
     return round(30 + plan["steps"] * (plan["pace"] / 1000 + 0.1) +

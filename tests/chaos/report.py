@@ -10,7 +10,7 @@ HEAD = ["fault", "done", "survived", "ended", "violations"]
 
 
 class Table:
-    """Trials by the kinds of the faults that were done to them."""
+    """Trials by the kinds of their faults."""
 
     def __init__(self):
         self.rows, self.ways = {}, {}

@@ -27,7 +27,7 @@ PORT = "29400"
 
 
 class Terminal:
-    """A ddprun that somebody typed, and what it wrote."""
+    """A ddprun on a terminal, and its output."""
 
     def __init__(self, trial, name, host, argv, env):
         self.name, self.host = name, host
@@ -57,7 +57,7 @@ class Trial:
         self.server = self.faketime = None
         self.pending = b""
 
-    # ---- What there is
+    # ---- state
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -140,7 +140,7 @@ class Trial:
             argv += ["--nproc-per-node", p["nproc"]]
         return [str(a) for a in argv] + ["c_chaos"]
 
-    # ---- What is started
+    # ---- starting processes
 
     def start_all(self):
         if self.plan["way"] == "apart":
@@ -155,8 +155,8 @@ class Trial:
             self.later(after, lambda h=h: self.start_terminal(h, h))
 
     def can_start(self, host, again):
-        """Whether a program can be started there; else tried again, if that
-        host is only frozen."""
+        """Whether a program can be started on the host; if it is only frozen, the
+        start is retried."""
         host = self.hosts[host]
         if host.up and host.frozen and not self.over:
             self.later(0.05, again)
@@ -201,7 +201,7 @@ class Trial:
         self.selector.register(fd, selectors.EVENT_READ, on_end)
 
     def start_server(self):
-        """One of its own; ready when it listens, for the others look for it."""
+        """A server of its own, ready when it listens, because others look for it."""
         if not self.can_start("h1", self.start_server):
             return
         log = open(self.path("server.err"), "ab")
@@ -229,7 +229,7 @@ class Trial:
             self.environment(host), log, log)
         log.close()
 
-    # ---- What happens
+    # ---- events
 
     over = False
 
@@ -297,7 +297,7 @@ class Trial:
         at = time.monotonic()
         done = faults.apply(self, fault)
         if done is None:
-            # what is not there yet is waited for
+            # wait for a target that does not exist yet
             if fault["when"]["phase"] in ("start", "rendezvous"):
                 self.later(0.02, lambda: self.do(fault))
             return
@@ -309,7 +309,7 @@ class Trial:
                        lambda: faults.undo(self, fault, done))
 
     def turn(self, until):
-        """Waits for the next event, and handles it; 0 when the time is over."""
+        """Waits for the next event and handles it; 0 when the time is over."""
         now = time.monotonic()
         if now >= until:
             return 0
@@ -320,10 +320,10 @@ class Trial:
             key.data()
         return 1
 
-    # ---- A whole trial
+    # ---- a complete trial
 
     def plant(self):
-        """What planted.py wants to be found."""
+        """Plants the violations that the checker must find."""
         if "process" in self.planted:
             self.hosts["h1"].start(["tail", "-f", "/dev/null"], None,
                                    subprocess.DEVNULL, subprocess.DEVNULL)
@@ -355,7 +355,7 @@ class Trial:
         return result
 
     def leftovers(self):
-        """Processes of the job that live."""
+        """Live processes of the job."""
         return [p for h in self.hosts.all if h.up for p in h.processes()
                 if p.name != "etcd" and "sshd" not in p.name and
                 not (self.server and p.pid in self.server_pids())]
@@ -365,7 +365,7 @@ class Trial:
                 if "--listen h1" in p.line]
 
     def settle(self):
-        """What has to end itself gets its time for that; what is left then?"""
+        """Gives processes their time to end, and returns the rest."""
         until = time.monotonic() + self.plan["settle"]
         while self.leftovers() and time.monotonic() < until:
             self.later(0.05, lambda: None)
@@ -374,7 +374,7 @@ class Trial:
                 for p in self.leftovers()]
 
     def stuck(self):
-        """Of a trial that hangs: what lives, and where it waits."""
+        """For a hanging trial: its live processes, and where they wait."""
         found = []
         for h in self.hosts.all:
             for p in h.processes() if h.up else []:
@@ -405,7 +405,7 @@ class Trial:
         for h in self.hosts.all:
             if h.up:
                 result["memory"] += h.left_in_memory()
-            # of a host that lost its power nobody could tidy up
+            # nothing could clean up on a host that lost its power
             if h.boots == 1 and h.up:
                 result["folders"] += ["%s of %s" % (name, h.name)
                                       for name in os.listdir(h.tmp)]

@@ -6,7 +6,7 @@ import re
 NOISE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|'
     r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.S | re.M)
-# What is printed or logged is not asserted word by word.
+# Printed and logged text is not asserted word by word.
 TEXT = re.compile(r"\b(?:err_set|err_note|log_(?:error|warn|info|debug)|"
                   r"progress_say|printf|fprintf)\(")
 TYPES = r"(?:struct|union|enum|const|static|unsigned|int|char|bool|float|" \
@@ -47,7 +47,7 @@ class Mutant:
 
 
 def closing(code, at):
-    """Behind the bracket that closes the one at `at`."""
+    """The position after the bracket that closes the bracket at `at`."""
     depth = 0
     for i in range(at, len(code)):
         depth += (code[i] in "([{") - (code[i] in ")]}")
@@ -61,7 +61,7 @@ def blank(code, start, end):
 
 
 class Source:
-    """A file; code is its text with all that is no function body blank."""
+    """A file; code is its text with everything outside function bodies blanked."""
 
     def __init__(self, path, text):
         self.path, self.text = path, text
@@ -81,7 +81,7 @@ class Source:
             end = body[1]
         for m in TEXT.finditer(code):
             code = blank(code, m.start(), closing(code, m.end() - 1))
-        # of a declaration only what it is initialized with
+        # in a declaration, only the initializer
         for m in re.finditer(r"^[ \t]+" + TYPES + r"[^;=({]*((?:=[ \t]*)?\{)?",
                              code, re.M):
             end = closing(code, m.end() - 1) if m.group(1) else m.end()

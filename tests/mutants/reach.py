@@ -116,7 +116,7 @@ class Reach:
         return None
 
     def measure(self):
-        """Runs the test files that are new; then self.tests has all."""
+        """Runs the new test files; then self.tests has all."""
         new = [name for name in self.files() if not self.load(name)]
         if new:
             print("%d test files are run to see which lines they reach" %
@@ -181,7 +181,7 @@ class Reach:
         return tests
 
     def look(self, test, marks):
-        """What the test reached, and what setup_file did before it."""
+        """The blocks that the test reached, and setup_file before it."""
         lines, programs = {}, set()
         folders = [marks] + ([marks + "/%d" % test["number"]]
                              if test["number"] else [])
