@@ -295,12 +295,22 @@ def is_next_job(trial, host):
         for t in trial.terminals if t["host"] != host)
 
 
+def job_at(trial, at):
+    """The number of times that the server had lost all it knew by then: its host's
+    ddprun was started again, without a journal or etcd. Rounds begin at 0 again."""
+    if trial.plan["journal"] or trial.plan["way"] in ("etcd", "apart"):
+        return 0
+    return sum(t["host"] == trial.plan["hosts"][0] and t["began"] <= at
+               for t in trial.terminals)
+
+
 def check_ranks(trial):
     rounds = {}
     for e in trial.of_kind("begin"):
         if is_next_job(trial, e.host):
             continue
-        ranks, pids = rounds.setdefault((e.round, e.size), (set(), set()))
+        ranks, pids = rounds.setdefault(
+            (job_at(trial, e.at), e.round, e.size), (set(), set()))
         if e.rank in ranks and (e.host, e.pid) not in pids:
             yield e.text() + ": a second one"
         if not 0 <= e.rank < e.size:
@@ -308,8 +318,9 @@ def check_ranks(trial):
         ranks.add(e.rank)
         pids.add((e.host, e.pid))
     least = trial.plan["min"]
-    for (number, size), (ranks, _) in rounds.items():
-        nodes = {e.node for e in trial.of_kind("begin") if e.round == number}
+    for (job, number, size), (ranks, _) in rounds.items():
+        nodes = {e.node for e in trial.of_kind("begin")
+                 if e.round == number and job_at(trial, e.at) == job}
         if len(ranks) == size and not least <= len(nodes) <= \
                 trial.plan["max"]:
             yield "round %d has %d nodes" % (number, len(nodes))
