@@ -1,7 +1,6 @@
 /* failure.c: gathers the facts for the failure page. */
 #include "launcher/failure/failure.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -10,11 +9,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "launcher/config/remote_node.h"
+#include "launcher/failure/last_words.h"
 
 #define REPORT_NAME "report.json"
 #define ERROR_FILE "TORCHELASTIC_ERROR_FILE"
-
-enum { WORDS_MAX = 400 };
 
 void failure_init(struct failure *f, const struct config *config,
 		  const struct logdir *logdir, const struct group *group)
@@ -97,38 +95,56 @@ static struct slice failure_text(const struct buf *b)
 	return b->failed || !b->data ? SLICE_STR("") : SLICE(b->data, b->len);
 }
 
-static struct slice failure_last_line(struct slice text)
-{
-	size_t n;
-
-	while (text.len && isspace((unsigned char)text.data[text.len - 1]))
-		text.len--;
-	for (n = text.len; n > 0 && text.data[n - 1] != '\n'; n--)
-		;
-	while (n < text.len && isspace((unsigned char)text.data[n]))
-		n++;
-	return SLICE(text.data + n, text.len - n);
-}
-
-/* For a worker that exited with an error code: the message in its error file,
- * or else its last line on stderr. */
-static void failure_put_last_words(struct failure *f, const struct worker *w)
+/* The worker's own message, from its error file. */
+static void failure_put_message(struct failure *f, struct buf *part)
 {
 	struct error_file error = {NULL, NULL, 0};
-	struct slice line = failure_last_line(tail_text(&w->tail));
 
 	if (f->error.len &&
 	    error_file_parse(&error, failure_text(&f->error), NULL) == 0 &&
 	    error.message)
-		line = SLICE(error.message, strcspn(error.message, "\n"));
-	if (line.len > WORDS_MAX) {
-		line.len = WORDS_MAX;
-		/* cut before a UTF-8 character, not in it */
-		while (line.len && (line.data[line.len] & 0xc0) == 0x80)
-			line.len--;
-	}
-	buf_put(&f->why, line.data, line.len);
+		buf_put(part, error.message, strcspn(error.message, "\n"));
 	error_file_release(&error);
+}
+
+/* The first part that says anything is the cause that everybody reads in the
+ * first line; what follows it is for the page, each part in a line of its own.
+ * Empties part. */
+static void failure_put_part(struct failure *f, struct buf *part)
+{
+	struct slice text = failure_text(part);
+
+	if (text.len && f->why.len)
+		buf_put(&f->why, "\n", 1);
+	buf_put(&f->why, text.data, text.len);
+	buf_reset(part);
+}
+
+/* In the order of what each is worth to a reader. */
+static void failure_find_cause(struct failure *f, const struct worker *w,
+			       const struct postmortem_death *d,
+			       const struct err *unreadable)
+{
+	struct buf part = BUF_INIT(POSTMORTEM_WHY_MAX);
+
+	failure_put_message(f, &part);
+	failure_put_part(f, &part);
+	postmortem_examine(&f->postmortem, d, &part);
+	failure_put_part(f, &part);
+	if (unreadable->code)
+		buf_printf(&part, "its error file %s", unreadable->text);
+	failure_put_part(f, &part);
+	if (!f->why.len)
+		last_words_put(&part, tail_text(&w->tail), w->code, w->signal);
+	failure_put_part(f, &part);
+	postmortem_examine_signal(&f->postmortem, d, &part);
+	failure_put_part(f, &part);
+	/* never the cause: an empty first line keeps its place */
+	postmortem_examine_core(&f->postmortem, d, &part);
+	if (part.len && !f->why.len)
+		buf_put(&f->why, "\n", 1);
+	failure_put_part(f, &part);
+	buf_release(&part);
 }
 
 void failure_examine(struct failure *f, const struct worker *w, int status,
@@ -143,13 +159,9 @@ void failure_examine(struct failure *f, const struct worker *w, int status,
 
 	buf_reset(&f->why);
 	buf_reset(&f->error);
-	postmortem_examine(&f->postmortem, &death, &f->why);
 	logdir_error_file(f->logdir, w->local_rank, path);
-	if (error_file_read(path, &f->error, &e) < 0)
-		buf_printf(&f->why, "%sits error file %s",
-			   f->why.len ? "; " : "", e.text);
-	if (!f->why.len && w->code)
-		failure_put_last_words(f, w);
+	(void)error_file_read(path, &f->error, &e); /* e says so */
+	failure_find_cause(f, w, &death, &e);
 	x->why = failure_text(&f->why);
 	x->error = failure_text(&f->error);
 	x->last = SLICE_STR(recorder_last(&f->recorder, w->local_rank,

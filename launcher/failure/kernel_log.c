@@ -14,6 +14,8 @@ enum { RECORD_MAX = 8 << 10, RECORDS_MAX = 20000 };
 #define XID "NVRM: Xid"
 /* Follows the KILL line, which the kernel omits when it kills many at once. */
 #define KILLED "Killed process "
+/* "prog[4711]: segfault at 10 ip 000055d2 sp 00007ffd error 4 in prog[...]" */
+#define FAULT "]: segfault at "
 
 void kernel_log_open(struct kernel_log *k)
 {
@@ -62,7 +64,8 @@ void kernel_log_add(struct kernel_log *k, const char *record, size_t len)
 	found = memmem(text, left, KILL, strlen(KILL));
 	if (!found)
 		found = memmem(text, left, XID, strlen(XID));
-	if (!found && memmem(text, left, KILLED, strlen(KILLED)))
+	if (!found && (memmem(text, left, KILLED, strlen(KILLED)) ||
+		       memmem(text, left, FAULT, strlen(FAULT))))
 		found = text;
 	if (!found)
 		return;
@@ -152,4 +155,25 @@ const char *kernel_log_xid(const struct kernel_log *k)
 			return kernel_log_line(k, i - 1);
 	}
 	return NULL;
+}
+
+int kernel_log_fault(const struct kernel_log *k, pid_t pid,
+		     struct kernel_fault *fault)
+{
+	for (unsigned i = k->n; i > kernel_log_oldest(k); i--) {
+		const char *line = kernel_log_line(k, i - 1);
+		const char *at = strstr(line, FAULT);
+		unsigned long long address, ip, sp;
+		const char *open = at;
+
+		while (open && open > line && *open != '[')
+			open--;
+		if (!at || strtol(open + 1, NULL, 10) != pid ||
+		    sscanf(at + strlen(FAULT), "%llx ip %llx sp %llx",
+			   &address, &ip, &sp) != 3)
+			continue;
+		*fault = (struct kernel_fault){address, sp};
+		return 1;
+	}
+	return 0;
 }

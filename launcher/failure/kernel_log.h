@@ -1,9 +1,10 @@
 /* kernel_log.h: lines of the kernel's log that explain a worker's death: OOM
- * kills, and complaints of NVIDIA's driver. Needs the right to read /dev/kmsg;
- * without it the log is empty. Never waits. */
+ * kills, faults, and complaints of NVIDIA's driver. Needs the right to read
+ * /dev/kmsg; without it the log is empty. Never waits. */
 #ifndef LAUNCHER_KERNEL_LOG_H
 #define LAUNCHER_KERNEL_LOG_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { KERNEL_LOG_LINES = 32, KERNEL_LOG_LINE_MAX = 512 };
@@ -17,6 +18,11 @@ struct kernel_log {
 struct kernel_kill {
 	int cgroup; /* at a cgroup's limit; 0: the host ran out of memory */
 	char path[KERNEL_LOG_LINE_MAX]; /* of that cgroup; "": not known */
+};
+
+/* A SIGSEGV: the address that was used, and the stack pointer. */
+struct kernel_fault {
+	uint64_t address, stack;
 };
 
 /* Opens the log at its end. */
@@ -37,6 +43,11 @@ void kernel_log_add(struct kernel_log *k, const char *record, size_t len);
  * a container. */
 int kernel_log_killed(const struct kernel_log *k, pid_t pid,
 		      struct kernel_kill *kill);
+
+/* 1 if the kernel logged a fault of pid's main thread (x86 does, unless
+ * debug.exception-trace is 0). pid is one of the host, not of a container. */
+int kernel_log_fault(const struct kernel_log *k, pid_t pid,
+		     struct kernel_fault *fault);
 
 /* The last line of NVIDIA's driver, from "NVRM: Xid" on; NULL: none. */
 const char *kernel_log_xid(const struct kernel_log *k);

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +11,12 @@
 #include "base/file.h"
 #include "launcher/failure/core_file.h"
 
-enum { VMSTAT_MAX = 32 << 10, MIB = 1 << 20 };
+enum {
+	VMSTAT_MAX = 32 << 10,
+	MIB = 1 << 20,
+	STACK_NEAR = 64 << 10, /* bytes around the stack pointer */
+	NULL_NEAR = 64 << 10,  /* fields of a struct at address 0 */
+};
 
 void postmortem_init(struct postmortem *p)
 {
@@ -178,38 +184,6 @@ static void postmortem_examine_others(struct postmortem *p, struct buf *why)
 	p->host_kills += p->host_kills >= 0 ? n : 0;
 }
 
-static void postmortem_examine_core(const struct postmortem_death *d,
-				    struct buf *why)
-{
-	char cwd[4096];
-	struct core_process of = {
-		.pid = d->pid, .signal = WTERMSIG(d->status),
-		/* the file system's clock may be a little behind ours */
-		.since = d->started - 2, .host = d->host,
-	};
-
-	if (!WCOREDUMP(d->status) && !core_file_is_expected(of.signal))
-		return;
-	of.cwd = getcwd(cwd, sizeof(cwd));
-	if (!of.cwd)
-		of.cwd = ".";
-	if (why->len)
-		buf_printf(why, "; ");
-	core_file_describe(why, WCOREDUMP(d->status), &of);
-}
-
-/* A write to shared memory raises SIGBUS when /dev/shm is full. */
-static void postmortem_examine_shm(struct buf *why)
-{
-	struct statvfs fs;
-
-	if (statvfs("/dev/shm", &fs) < 0 || fs.f_blocks == 0 ||
-	    fs.f_bavail > fs.f_blocks / 100)
-		return;
-	buf_printf(why, "%s/dev/shm is full (%llu MiB)", why->len ? "; " : "",
-		   (unsigned long long)fs.f_blocks * fs.f_frsize / MIB);
-}
-
 void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 			struct buf *why)
 {
@@ -222,12 +196,122 @@ void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 		postmortem_examine_killed(p, d->pid, why);
 	else
 		postmortem_examine_others(p, why);
-	if (WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGBUS)
-		postmortem_examine_shm(why);
-	if (WIFSIGNALED(d->status))
-		postmortem_examine_core(d, why);
 	xid = kernel_log_xid(&p->log);
 	if (xid)
 		buf_printf(why, "%sthe NVIDIA driver says: %s",
 			   why->len ? "; " : "", xid);
+}
+
+/* ---- What a signal means ---- */
+
+/* 1 if dir's file system has no room, which is a SIGBUS for a process that
+ * writes to a mapped file there. */
+static int postmortem_put_full(struct buf *why, const char *dir)
+{
+	struct statvfs fs;
+	unsigned long long used, all;
+
+	if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0 ||
+	    fs.f_bavail > fs.f_blocks / 100)
+		return 0;
+	all = (unsigned long long)fs.f_blocks * fs.f_frsize / MIB;
+	used = (unsigned long long)(fs.f_blocks - fs.f_bfree) * fs.f_frsize /
+	       MIB;
+	buf_printf(why, "%s is full (%llu of %llu MiB)", dir, used, all);
+	return 1;
+}
+
+static void postmortem_put_bus_error(struct buf *why)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	/* shared memory first: what libddp, NCCL and data loaders map */
+	if (postmortem_put_full(why, "/dev/shm") ||
+	    postmortem_put_full(why, tmp && *tmp ? tmp : "/tmp") ||
+	    postmortem_put_full(why, "."))
+		return;
+	buf_printf(why, "a mapped file has shrunk, or its file system is full");
+}
+
+/* Workers inherit the limit, unless they set one of their own. */
+static void postmortem_put_rlimit(struct buf *why, int which, const char *what,
+				  const char *option, uint64_t unit,
+				  const char *unit_name)
+{
+	struct rlimit limit;
+
+	buf_printf(why, "the %s limit (%s)", what, option);
+	if (getrlimit(which, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		buf_printf(why, " of %llu %s",
+			   (unsigned long long)(limit.rlim_cur / unit),
+			   unit_name);
+}
+
+static void postmortem_put_fault(const struct postmortem *p, pid_t pid,
+				 struct buf *why)
+{
+	struct kernel_fault fault;
+
+	if (!p->is_certain || !kernel_log_fault(&p->log, pid, &fault))
+		return;
+	/* a function's frame, and what it calls, begin below the stack */
+	if (fault.address < fault.stack + STACK_NEAR &&
+	    fault.stack < fault.address + STACK_NEAR) {
+		buf_printf(why, "stack overflow: ");
+		postmortem_put_rlimit(why, RLIMIT_STACK, "stack size",
+				      "ulimit -s", 1 << 10, "KiB");
+	} else if (fault.address < NULL_NEAR) {
+		buf_printf(why, "null pointer (address 0x%llx)",
+			   (unsigned long long)fault.address);
+	} else {
+		buf_printf(why, "invalid address 0x%llx",
+			   (unsigned long long)fault.address);
+	}
+}
+
+void postmortem_examine_signal(const struct postmortem *p,
+			       const struct postmortem_death *d,
+			       struct buf *why)
+{
+	if (!p->prepared || !WIFSIGNALED(d->status))
+		return;
+	switch (WTERMSIG(d->status)) {
+	case SIGBUS:
+		postmortem_put_bus_error(why);
+		break;
+	case SIGSEGV:
+		postmortem_put_fault(p, d->pid, why);
+		break;
+	case SIGXCPU:
+		postmortem_put_rlimit(why, RLIMIT_CPU, "CPU time", "ulimit -t",
+				      1, "s");
+		break;
+	case SIGXFSZ:
+		postmortem_put_rlimit(why, RLIMIT_FSIZE, "file size",
+				      "ulimit -f", MIB, "MiB");
+		break;
+	default:
+		break;
+	}
+}
+
+void postmortem_examine_core(const struct postmortem *p,
+			     const struct postmortem_death *d, struct buf *why)
+{
+	char cwd[4096];
+	struct core_process of = {
+		.pid = d->pid,
+		/* the file system's clock may be a little behind ours */
+		.since = d->started - 2, .host = d->host,
+	};
+
+	if (!p->prepared || !WIFSIGNALED(d->status))
+		return;
+	of.signal = WTERMSIG(d->status);
+	if (!WCOREDUMP(d->status) && !core_file_is_expected(of.signal))
+		return;
+	of.cwd = getcwd(cwd, sizeof(cwd));
+	if (!of.cwd)
+		of.cwd = ".";
+	core_file_describe(why, WCOREDUMP(d->status), &of);
 }

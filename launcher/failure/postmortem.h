@@ -1,6 +1,7 @@
 /* postmortem.h: asks the kernel why a worker died: whether the OOM killer ended
- * it (at a cgroup's limit, or because the host had no memory left), where its
- * core file is, what NVIDIA's driver complained about. Never waits. */
+ * it (at a cgroup's limit, or because the host had no memory left), what
+ * NVIDIA's driver complained about, which limit or fault its signal stands for,
+ * where its core file is. Never waits. */
 #ifndef LAUNCHER_POSTMORTEM_H
 #define LAUNCHER_POSTMORTEM_H
 
@@ -43,9 +44,21 @@ void postmortem_prepare(struct postmortem *p);
  * kills will raise. Fast after postmortem_prepare. */
 void postmortem_begin(struct postmortem *p);
 
-/* Appends to why, in one line, what is known about the death of a worker that
- * was not asked to stop, if anything. Each kill explains one death. */
+/* Each of these three appends to why, in one line, what is known about the
+ * death of a worker that was not asked to stop, if anything. Call the first
+ * once for each death: each kill explains one. */
+
+/* The kernel's kills, and the complaints of NVIDIA's driver. */
 void postmortem_examine(struct postmortem *p, const struct postmortem_death *d,
 			struct buf *why);
+/* What its signal means: the limit that was reached, the file system that is
+ * full, a null pointer, a stack overflow. */
+void postmortem_examine_signal(const struct postmortem *p,
+			       const struct postmortem_death *d,
+			       struct buf *why);
+/* Where its core file is, or why there is none. */
+void postmortem_examine_core(const struct postmortem *p,
+			     const struct postmortem_death *d,
+			     struct buf *why);
 
 #endif

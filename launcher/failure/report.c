@@ -225,6 +225,22 @@ static void report_put_error(struct buf *out, const struct error_file *error,
 	report_put_lines(out, report_last_lines(stack, STACK_LINES));
 }
 
+/* Each line of the cause, but none twice: the worker's own words are shown
+ * below. */
+static void report_put_why(struct buf *out, const struct report *r)
+{
+	struct slice why = r->end->why;
+
+	while (why.len) {
+		struct slice line = report_next_line(&why);
+
+		if (!report_contains(r->end->tail, line) &&
+		    !(r->error && r->error->message &&
+		      report_contains(SLICE_STR(r->error->message), line)))
+			report_put_wrapped(out, "", line);
+	}
+}
+
 static void report_put_first_failure(struct buf *out, const struct report *r)
 {
 	const struct wire_end *end = r->end;
@@ -244,11 +260,7 @@ static void report_put_first_failure(struct buf *out, const struct report *r)
 	else
 		buf_printf(out, "left early with code 0");
 	buf_put(out, "\n", 1);
-	/* not twice: its own last words are shown below */
-	if (!report_contains(end->tail, end->why) &&
-	    !(has_message &&
-	      report_contains(SLICE_STR(r->error->message), end->why)))
-		report_put_wrapped(out, "", end->why);
+	report_put_why(out, r);
 	report_put_hint(out, end);
 	report_put_wrapped(out, "last call", end->last);
 	report_put_memory(out, end->max_rss_kib);

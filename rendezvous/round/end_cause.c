@@ -36,9 +36,10 @@ static struct slice short_why(struct slice why)
 char *end_cause_of_exit(const struct job_node *n, const struct wire_exited *m)
 {
 	char name[SIGNAL_NAME_MAX], how[64], *text;
-	/* what it was in says more than nothing */
-	struct slice why = short_why(m->why.len ? m->why : m->last);
+	struct slice why = short_why(m->why);
 
+	if (!why.len) /* the call that it was in says more than nothing */
+		why = short_why(m->last);
 	if (m->signal)
 		snprintf(how, sizeof(how), "was killed by signal %d (%s)",
 			 m->signal, signal_name(m->signal, name));

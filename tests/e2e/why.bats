@@ -108,7 +108,8 @@ teardown() {
 		mount -t tmpfs -o size=1m none /dev/shm
 		exec ddprun sh -c "ulimit -c 0; exec w_dies shm"'
 	has "$err" '\(SIGBUS\)$'
-	has "$err" '^\|  +/dev/shm is full \(1 MiB\)'
+	has "$err" '^\|  +/dev/shm is full \(1 of 1 MiB\)'
+	has "$err" 'failed: rank 0 .* \(SIGBUS\): /dev/shm is full \(1 of 1 MiB\)$'
 }
 
 # ---- core files
@@ -124,6 +125,43 @@ teardown() {
 	expect 139 ddprun sh -c 'kill -SEGV $$'
 	has "$err" "^\|  +core file $T/[^ ]+\$"
 	[ -s "$(sed -n 's/^| *core file //p' <<<"$err")" ]
+}
+
+@test "the first line has the last words of a worker, not that it left no core" {
+	ulimit -c 0
+	expect 134 ddprun sh -c 'echo step 7 >&2
+		echo "w: w.c:62: main: Assertion \`n > 0'"'"' failed." >&2; kill -ABRT $$'
+	has "$err" "failed: .* \(SIGABRT\): w.c:62: main: Assertion \`n > 0' failed\.$"
+	has "$err" '^\|  +(no core file: ulimit -c is 0|core dumped, piped to )'
+	expect 139 ddprun sh -c 'echo step 1700 loss 0.113 >&2; kill -SEGV $$'
+	has "$err" 'failed: rank 0 .*, was killed by signal 11 \(SIGSEGV\)$'
+	has "$err" '^\|  +(no core file: ulimit -c is 0|core dumped, piped to )'
+}
+
+@test "the first line has the Python exception and the user's own line" {
+	local python
+	python=$(command -v python3) || skip "no python3 here"
+	printf '%s\n' 'def load(n):' '    raise RuntimeError(f"cannot decode image {n}\nexpected JPEG")' \
+		'load(17)' >"$T/train.py"
+	expect 1 env -u DDP_LOG ddprun "$python" "$T/train.py"
+	has "$err" 'exited with code 1: RuntimeError: cannot decode image 17 \(train.py:2\)$'
+}
+
+@test "a signal of a limit names the limit" {
+	expect 153 ddprun sh -c 'ulimit -c 0; ulimit -f 1; exec head -c 1000000 /dev/zero >"$0/f"' "$T"
+	has "$err" 'failed: .* \(SIGXFSZ\): the file size limit \(ulimit -f\)'
+}
+
+@test "the first line tells a stack overflow from a null pointer if the kernel log is readable" {
+	local pid
+	[ -r /dev/kmsg ] && [ "$(readlink /proc/self/ns/pid)" = 'pid:[4026531836]' ] &&
+		[ "$(cat /proc/sys/debug/exception-trace 2>/dev/null)" = 1 ] &&
+		head -c 0 /dev/kmsg 2>/dev/null || skip "the kernel's log cannot be read, or has no faults"
+	[ -z "${SAN:-}" ] || skip "sanitizers report such faults themselves"
+	expect 139 ddprun w_dies stack
+	has "$err" 'failed: .* \(SIGSEGV\): stack overflow: the stack size limit \(ulimit -s\)'
+	expect 139 ddprun w_dies null
+	has "$err" 'failed: .* \(SIGSEGV\): null pointer \(address 0x0\)$'
 }
 
 @test "the page says why there is no core file" {

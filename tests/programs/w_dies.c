@@ -1,6 +1,7 @@
 /* w_dies.c: a worker that dies of what the kernel does to it. w_dies memory:
  * takes memory until it is killed. w_dies shm: fills /dev/shm, through memory
- * that is mapped, until there is no room; its file stays. */
+ * that is mapped, until there is no room; its file stays. w_dies stack: calls
+ * itself until the stack is full. w_dies null: writes to address 0. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +37,33 @@ static int die_of_shm(void)
 	return 4;
 }
 
+/* Returns only if the stack has no end. */
+static int die_of_stack(volatile int depth)
+{
+	volatile char frame[4096];
+
+	frame[0] = (char)depth;
+	return depth < 0 ? 0 : die_of_stack(depth + 1) + frame[0];
+}
+
+static int die_of_null(void)
+{
+	volatile int *volatile nowhere = NULL;
+
+	*nowhere = 1;
+	return 4;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "memory") == 0)
 		return die_of_memory();
 	if (argc == 2 && strcmp(argv[1], "shm") == 0)
 		return die_of_shm();
-	fprintf(stderr, "usage: w_dies memory | shm\n");
+	if (argc == 2 && strcmp(argv[1], "stack") == 0)
+		return die_of_stack(0);
+	if (argc == 2 && strcmp(argv[1], "null") == 0)
+		return die_of_null();
+	fprintf(stderr, "usage: w_dies memory | shm | stack | null\n");
 	return 2;
 }

@@ -138,6 +138,8 @@ static const char *examine(int code, int signal_, struct buf *why)
 	postmortem_begin(&p);
 	d.status = status_of(code, signal_, &d.pid);
 	postmortem_examine(&p, &d, why);
+	postmortem_examine_signal(&p, &d, why);
+	postmortem_examine_core(&p, &d, why);
 	postmortem_release(&p);
 	buf_put(why, "", 1);
 	return why->data;
@@ -150,6 +152,41 @@ START_TEST(a_signal_that_would_leave_a_core)
 	ck_assert_ptr_nonnull(strstr(examine(0, SIGSEGV, &why),
 				     "no core file: ulimit -c is 0"));
 	buf_release(&why);
+}
+END_TEST
+
+START_TEST(a_signal_of_a_limit_names_it)
+{
+	struct rlimit limit = {3 << 20, RLIM_INFINITY};
+	struct buf why = BUF_INIT(POSTMORTEM_WHY_MAX);
+
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	ck_assert_ptr_nonnull(strstr(examine(0, SIGXFSZ, &why),
+				     "the file size limit (ulimit -f) of 3 "
+				     "MiB"));
+	buf_reset(&why);
+	ck_assert_ptr_nonnull(strstr(examine(0, SIGXCPU, &why),
+				     "the CPU time limit (ulimit -t)"));
+	buf_release(&why);
+}
+END_TEST
+
+START_TEST(the_kernel_logs_a_fault_by_its_thread)
+{
+	struct kernel_fault fault;
+
+	klog.n = 0;
+	take("6,1,2,-;so[12109]: segfault at 10 ip 0000558136ef2134 sp "
+	     "00007fff21661340 error 6 in so[1134,558136ef2000+1000]");
+	take("6,1,2,-;a[b]: c[12110]: segfault at 7fff2166134c ip "
+	     "0000558136ef2134 sp 00007fff21661340 error 6");
+	take("6,1,2,-;]: segfault at 10 ip");
+	ck_assert_int_eq(kernel_log_fault(&klog, 12110, &fault), 1);
+	ck_assert_uint_eq(fault.address, 0x7fff2166134c);
+	ck_assert_uint_eq(fault.stack, 0x7fff21661340);
+	ck_assert_int_eq(kernel_log_fault(&klog, 12109, &fault), 1);
+	ck_assert_uint_eq(fault.address, 0x10);
+	ck_assert_int_eq(kernel_log_fault(&klog, 1210, &fault), 0);
 }
 END_TEST
 
@@ -174,6 +211,8 @@ START_TEST(knows_nothing_before_it_begins)
 	postmortem_init(&p);
 	d.status = status_of(0, SIGSEGV, &d.pid);
 	postmortem_examine(&p, &d, &why);
+	postmortem_examine_signal(&p, &d, &why);
+	postmortem_examine_core(&p, &d, &why);
 	ck_assert_uint_eq(why.len, 0);
 	postmortem_release(&p);
 	buf_release(&why);
@@ -219,6 +258,8 @@ int main(void)
 	tcase_add_test(c, the_last_lines_are_kept_and_garbage_is_not);
 	tcase_add_test(c, core_patterns);
 	tcase_add_test(c, a_signal_that_would_leave_a_core);
+	tcase_add_test(c, a_signal_of_a_limit_names_it);
+	tcase_add_test(c, the_kernel_logs_a_fault_by_its_thread);
 	tcase_add_test(c, a_kill_by_a_user_is_not_the_kernels);
 	tcase_add_test(c, knows_nothing_before_it_begins);
 	tcase_add_test(c, the_core_file_is_found);

@@ -1,0 +1,362 @@
+/* last_words.c: what Python, C, C++, sanitizers, Go, Rust, Julia and Java print
+ * before a process ends, and what torch puts in front of it. */
+#include "launcher/failure/last_words.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <string.h>
+
+enum { LINES_MAX = 64 };
+
+struct last_words_lines {
+	struct slice line[LINES_MAX];
+	int n;
+};
+
+static int last_words_begins(struct slice s, const char *with)
+{
+	size_t n = strlen(with);
+
+	return s.len >= n && memcmp(s.data, with, n) == 0;
+}
+
+static int last_words_has(struct slice s, const char *part)
+{
+	return memmem(s.data, s.len, part, strlen(part)) != NULL;
+}
+
+static struct slice last_words_skip(struct slice s, size_t n)
+{
+	return SLICE(s.data + n, s.len - n);
+}
+
+/* torch.distributed prefixes each line of a traceback with "[rank3]: ". */
+static struct slice last_words_without_rank(struct slice s)
+{
+	size_t n = strlen("[rank");
+
+	if (!last_words_begins(s, "[rank"))
+		return s;
+	while (n < s.len && isdigit((unsigned char)s.data[n]))
+		n++;
+	if (n == strlen("[rank") ||
+	    !last_words_begins(last_words_skip(s, n), "]:"))
+		return s;
+	n += strlen("]:");
+	if (n < s.len && s.data[n] == ' ')
+		n++;
+	return last_words_skip(s, n);
+}
+
+/* The last LINES_MAX lines that are not blank. */
+static void last_words_split(struct last_words_lines *ls, struct slice text)
+{
+	size_t end = text.len;
+	int n = LINES_MAX;
+
+	while (end > 0 && n > 0) {
+		size_t at = end;
+		struct slice s;
+
+		while (at > 0 && text.data[at - 1] != '\n')
+			at--;
+		s = last_words_without_rank(SLICE(text.data + at, end - at));
+		while (s.len && isspace((unsigned char)s.data[s.len - 1]))
+			s.len--;
+		if (s.len)
+			ls->line[--n] = s;
+		end = at ? at - 1 : 0;
+	}
+	ls->n = LINES_MAX - n;
+	memmove(ls->line, ls->line + n, ls->n * sizeof(*ls->line));
+}
+
+/* ---- Python ---- */
+
+static int last_words_is_indented(struct slice s)
+{
+	return s.data[0] == ' ' || s.data[0] == '\t';
+}
+
+/* '  File "/w/train.py", line 25, in main': 1, the path and the line. */
+static int last_words_frame(struct slice s, struct slice *path,
+			    struct slice *line)
+{
+	static const char between[] = "\", line ";
+	const char *quote;
+	size_t n = 0;
+
+	if (!last_words_is_indented(s))
+		return 0;
+	while (n < s.len && isspace((unsigned char)s.data[n]))
+		n++;
+	s = last_words_skip(s, n);
+	if (!last_words_begins(s, "File \""))
+		return 0;
+	s = last_words_skip(s, strlen("File \""));
+	quote = memmem(s.data, s.len, between, strlen(between));
+	if (!quote)
+		return 0;
+	*path = SLICE(s.data, (size_t)(quote - s.data));
+	s = last_words_skip(s, path->len + strlen(between));
+	for (n = 0; n < s.len && isdigit((unsigned char)s.data[n]); n++)
+		;
+	*line = SLICE(s.data, n);
+	return n > 0;
+}
+
+/* The interpreter's own files and installed packages are nobody's mistake. */
+static int last_words_is_library(struct slice path)
+{
+	return last_words_has(path, "/site-packages/") ||
+	       last_words_has(path, "/dist-packages/") ||
+	       last_words_has(path, "/lib/python") ||
+	       last_words_begins(path, "<");
+}
+
+/* " (train.py:25)": among the frames at and next to line at, in the direction
+ * step from the innermost one, the first that is the user's, else the
+ * innermost. */
+static void last_words_put_place(struct buf *out,
+				 const struct last_words_lines *ls, int at,
+				 int step)
+{
+	struct slice path, line, best_path = SLICE_STR(""), best_line;
+	const char *slash;
+
+	for (; at >= 0 && at < ls->n && last_words_is_indented(ls->line[at]);
+	     at += step) {
+		if (!last_words_frame(ls->line[at], &path, &line))
+			continue;
+		if (best_path.len && last_words_is_library(path))
+			continue;
+		best_path = path;
+		best_line = line;
+		if (!last_words_is_library(path))
+			break;
+	}
+	if (!best_path.len)
+		return;
+	slash = memrchr(best_path.data, '/', best_path.len);
+	if (slash)
+		best_path = last_words_skip(
+			best_path, (size_t)(slash + 1 - best_path.data));
+	buf_printf(out, " (%.*s:%.*s)", SLICE_FMT(best_path),
+		   SLICE_FMT(best_line));
+}
+
+/* "Name" or "Name: message", Name being an identifier with dots. The length of
+ * Name, or 0. */
+static size_t last_words_exception(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.len && (isalnum((unsigned char)s.data[n]) ||
+			     s.data[n] == '_' || s.data[n] == '.'))
+		n++;
+	if (n == 0 || isdigit((unsigned char)s.data[0]) ||
+	    (n < s.len && s.data[n] != ':'))
+		return 0;
+	return n;
+}
+
+/* An exception whose name can be told from other words. */
+static int last_words_is_exception(struct slice s)
+{
+	static const char *const ends[] = {"Error", "Exception", "Interrupt",
+					   "Exit", "Iteration"};
+	size_t n = last_words_exception(s);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t m = strlen(ends[i]);
+
+		if (n >= m && memcmp(s.data + n - m, ends[i], m) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static void last_words_put_cut(struct buf *out, struct slice s)
+{
+	if (s.len > LAST_WORDS_MAX) {
+		s.len = LAST_WORDS_MAX;
+		/* cut before a UTF-8 character, not in it */
+		while (s.len && (s.data[s.len] & 0xc0) == 0x80)
+			s.len--;
+	}
+	buf_put(out, s.data, s.len);
+}
+
+/* The exception behind the last frame of the last traceback. */
+static int last_words_put_traceback(struct buf *out,
+				    const struct last_words_lines *ls,
+				    int must_be_last)
+{
+	struct slice path, line;
+	int frame, at;
+
+	for (frame = ls->n - 1; frame >= 0; frame--)
+		if (last_words_frame(ls->line[frame], &path, &line))
+			break;
+	if (frame < 0)
+		return 0;
+	for (at = frame + 1; at < ls->n; at++)
+		if (!last_words_is_indented(ls->line[at]))
+			break;
+	if (at >= ls->n || !last_words_exception(ls->line[at]) ||
+	    (must_be_last && at != ls->n - 1))
+		return 0;
+	last_words_put_cut(out, ls->line[at]);
+	last_words_put_place(out, ls, frame, -1);
+	return 1;
+}
+
+/* What faulthandler prints: the frames follow, the innermost one first. */
+static int last_words_put_fatal_python(struct buf *out,
+				       const struct last_words_lines *ls)
+{
+	static const char fatal[] = "Fatal Python error: ";
+	struct slice path, line;
+	int at, frame;
+
+	for (at = ls->n - 1; at >= 0; at--)
+		if (last_words_begins(ls->line[at], fatal))
+			break;
+	if (at < 0)
+		return 0;
+	last_words_put_cut(out, ls->line[at]);
+	for (frame = at + 1; frame < ls->n; frame++)
+		if (last_words_frame(ls->line[frame], &path, &line))
+			break;
+	last_words_put_place(out, ls, frame, 1);
+	return 1;
+}
+
+/* ---- Others ---- */
+
+/* "prog: w.c:62: main: Assertion `x' failed.": without "prog: ". */
+static int last_words_put_assertion(struct buf *out, struct slice s)
+{
+	const char *colon;
+
+	if (!last_words_has(s, ": Assertion `") &&
+	    !last_words_has(s, ": Assertion '"))
+		return 0;
+	colon = memmem(s.data, s.len, ": ", 2);
+	last_words_put_cut(
+		out, last_words_skip(s, (size_t)(colon + 2 - s.data)));
+	return 1;
+}
+
+/* "terminate called after throwing an instance of 'X'", "  what():  TEXT" */
+static int last_words_put_terminate(struct buf *out, struct slice s,
+				    struct slice next)
+{
+	static const char thrown[] =
+		"terminate called after throwing an instance of ";
+	static const char what[] = "  what():  ";
+
+	if (!last_words_begins(s, "terminate called "))
+		return 0;
+	if (!last_words_begins(s, thrown) || !last_words_begins(next, what)) {
+		last_words_put_cut(out, s);
+		return 1;
+	}
+	s = last_words_skip(s, strlen(thrown));
+	buf_printf(out, "terminate called after throwing %.*s: ", SLICE_FMT(s));
+	last_words_put_cut(out, last_words_skip(next, strlen(what)));
+	return 1;
+}
+
+/* Rust's message is in the next line from 1.73 on. */
+static int last_words_put_panic(struct buf *out, struct slice s,
+				struct slice next)
+{
+	if (!last_words_begins(s, "thread '") ||
+	    !last_words_has(s, " panicked at "))
+		return 0;
+	last_words_put_cut(out, s);
+	if (s.data[s.len - 1] == ':' && next.len) {
+		buf_printf(out, " ");
+		last_words_put_cut(out, next);
+	}
+	return 1;
+}
+
+/* A line that only a program that ends prints. */
+static int last_words_is_mark(struct slice s)
+{
+	static const char *const begins[] = {
+		"panic: ", "fatal error: ", "Exception in thread ",
+		"ERROR: LoadError: ", "*** stack smashing detected ***",
+		"free(): ", "malloc(): ", "realloc(): ", "munmap_chunk(): ",
+		"double free or corruption", "corrupted size vs. ",
+		"corrupted double-linked list",
+	};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (last_words_begins(s, begins[i]))
+			return 1;
+	return last_words_has(s, "Check failed: ");
+}
+
+static int last_words_put_summary(struct buf *out, struct slice s)
+{
+	static const char summary[] = "SUMMARY: ";
+
+	if (!last_words_begins(s, summary) || !last_words_has(s, "Sanitizer: "))
+		return 0;
+	last_words_put_cut(out, last_words_skip(s, strlen(summary)));
+	return 1;
+}
+
+/* The last line that one of these formats marks; with_exceptions: or that
+ * begins with an exception's name. */
+static int last_words_put_marked(struct buf *out,
+				 const struct last_words_lines *ls,
+				 int with_exceptions)
+{
+	for (int i = ls->n - 1; i >= 0; i--) {
+		struct slice s = ls->line[i];
+		struct slice next =
+			i + 1 < ls->n ? ls->line[i + 1] : SLICE_STR("");
+
+		if (last_words_put_summary(out, s) ||
+		    last_words_put_assertion(out, s) ||
+		    last_words_put_terminate(out, s, next) ||
+		    last_words_put_panic(out, s, next))
+			return 1;
+		if (last_words_is_mark(s) ||
+		    (with_exceptions && last_words_is_exception(s))) {
+			last_words_put_cut(out, s);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int last_words_is_crash(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
+	       signal == SIGILL || signal == SIGTRAP;
+}
+
+void last_words_put(struct buf *out, struct slice tail, int code, int signal)
+{
+	struct last_words_lines ls;
+	struct slice last;
+
+	if (signal && signal != SIGABRT && !last_words_is_crash(signal))
+		return;
+	last_words_split(&ls, tail);
+	if (!ls.n || last_words_put_fatal_python(out, &ls) ||
+	    last_words_is_crash(signal))
+		return;
+	if (last_words_put_traceback(out, &ls, code > 1) ||
+	    last_words_put_marked(out, &ls, code <= 1))
+		return;
+	last = ls.line[ls.n - 1];
+	while (last_words_is_indented(last))
+		last = last_words_skip(last, 1);
+	last_words_put_cut(out, last);
+}

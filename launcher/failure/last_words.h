@@ -1,0 +1,19 @@
+/* last_words.h: finds in the last lines of a worker's stderr the sentence that
+ * says why it ended: a Python exception and its place, a failed assertion, an
+ * uncaught C++ exception, a sanitizer's summary, a panic. Pure. */
+#ifndef LAUNCHER_LAST_WORDS_H
+#define LAUNCHER_LAST_WORDS_H
+
+#include "base/buf.h"
+
+enum { LAST_WORDS_MAX = 400 };
+
+/* Appends the sentence, in one line of at most LAST_WORDS_MAX bytes and a place
+ * " (FILE:LINE)". code and signal are the worker's exit status. Python exits
+ * with 1 after a traceback, so with another code an earlier traceback counts
+ * only if nothing follows it. Where no sentence stands out, the last line is
+ * taken, but not after a signal other than SIGABRT: a line of a log explains no
+ * SIGSEGV. Appends nothing if there is no sentence. */
+void last_words_put(struct buf *out, struct slice tail, int code, int signal);
+
+#endif

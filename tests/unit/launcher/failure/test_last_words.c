@@ -1,0 +1,201 @@
+/* test_last_words.c: real last lines of stderr, and the sentence in them. */
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "launcher/failure/last_words.h"
+#include "tests/unit/run_case.h"
+
+struct ending {
+	int code, signal;
+	const char *tail, *words;
+};
+
+static void check_endings(const struct ending *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct buf out = BUF_INIT(1 << 10);
+
+		last_words_put(&out, SLICE_STR(e[i].tail), e[i].code,
+			       e[i].signal);
+		buf_put(&out, "", 1);
+		ck_assert_str_eq(out.data, e[i].words);
+		buf_release(&out);
+	}
+}
+
+#define CHECK_ENDINGS(list) \
+	check_endings(list, sizeof(list) / sizeof(*(list)))
+
+#define TRACEBACK                                                             \
+	"Traceback (most recent call last):\n"                                \
+	"  File \"/w/train.py\", line 25, in <module>\n"                      \
+	"    load(17)\n"                                                      \
+	"  File \"/v/lib/python3.11/site-packages/jpg/io.py\", line 3, in f\n"\
+	"    raise RuntimeError(text)\n"                                      \
+	"    ^^^^^^^^^^^^^^^^^^^^^^^\n"
+
+START_TEST(a_python_exception_comes_with_the_users_own_line)
+{
+	static const struct ending list[] = {
+		{1, 0, TRACEBACK "RuntimeError: cannot decode image 17\n",
+		 "RuntimeError: cannot decode image 17 (train.py:25)"},
+		{1, 0, TRACEBACK "RuntimeError: cannot decode image 17\n"
+		       "expected JPEG\n",
+		 "RuntimeError: cannot decode image 17 (train.py:25)"},
+		{1, 0, TRACEBACK "KeyError\n", "KeyError (train.py:25)"},
+		{1, 0, "Traceback (most recent call last):\n"
+		       "  File \"a.py\", line 1, in <module>\n"
+		       "    d['x']\n"
+		       "KeyError: 'x'\n\nDuring handling of the above "
+		       "exception, another exception occurred:\n\n"
+		       TRACEBACK "torch.OutOfMemoryError: CUDA out of memory\n",
+		 "torch.OutOfMemoryError: CUDA out of memory (train.py:25)"},
+		{1, 0, "  File \"/w/a.py\", line 3\n    x = = 1\n        ^\n"
+		       "SyntaxError: invalid syntax\n",
+		 "SyntaxError: invalid syntax (a.py:3)"},
+		/* the frames are above what is kept */
+		{1, 0, "ValueError: shapes differ:\n[1, 2]\n[2, 1]\n",
+		 "ValueError: shapes differ:"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(torchs_prefixes_and_warnings_are_taken_off)
+{
+	static const struct ending list[] = {
+		{1, 0,
+		 "[rank3]: Traceback (most recent call last):\n"
+		 "[rank3]:   File \"/w/t.py\", line 9, in <module>\n"
+		 "[rank3]:     boom()\n"
+		 "[rank3]: RuntimeError: [gloo/pair.cc:545] Read error\n"
+		 "[rank3]:[W1124 10:00:00 ProcessGroup.cpp:1] Warning: "
+		 "destroy_process_group() was not called\n",
+		 "RuntimeError: [gloo/pair.cc:545] Read error (t.py:9)"},
+		{1, 0, "[rank0]: expected JPEG\n", "expected JPEG"},
+		{1, 0, "[rank]: x\n", "[rank]: x"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(an_exception_that_was_handled_does_not_explain_an_exit_code)
+{
+	static const struct ending list[] = {
+		{3, 0, TRACEBACK "OSError: retrying\nno epochs are left\n",
+		 "no epochs are left"},
+		{3, 0, TRACEBACK "OSError: no space\n",
+		 "OSError: no space (train.py:25)"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(an_abort_is_explained_by_what_came_before_it)
+{
+	static const struct ending list[] = {
+		{0, SIGABRT, "step 7\nw: w.c:62: main: Assertion `step < 0' "
+			     "failed.\n",
+		 "w.c:62: main: Assertion `step < 0' failed."},
+		{0, SIGABRT, "terminate called after throwing an instance of "
+			     "'std::runtime_error'\n"
+			     "  what():  cuDNN error: 1\n",
+		 "terminate called after throwing 'std::runtime_error': "
+		 "cuDNN error: 1"},
+		{0, SIGABRT, "terminate called without an active exception\n",
+		 "terminate called without an active exception"},
+		{0, SIGABRT, "free(): invalid pointer\n",
+		 "free(): invalid pointer"},
+		{0, SIGABRT, "F1124 10:00:00.1 7 net.cc:62] Check failed: a == "
+			     "b (1 vs. 2)\n*** Check failure stack trace: ***\n"
+			     "    @ 0x7f main\n",
+		 "F1124 10:00:00.1 7 net.cc:62] Check failed: a == b (1 vs. "
+		 "2)"},
+		{0, SIGABRT, "no memory, I give up\n", "no memory, I give up"},
+		{0, SIGABRT, "", ""},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(other_languages_and_sanitizers)
+{
+	static const struct ending list[] = {
+		{1, 0, "==7==ERROR: AddressSanitizer: heap-use-after-free\n"
+		       "    #0 0x55 in main /w/w.c:9\n"
+		       "SUMMARY: AddressSanitizer: heap-use-after-free "
+		       "/w/w.c:9 in main\n==7==ABORTING\n",
+		 "AddressSanitizer: heap-use-after-free /w/w.c:9 in main"},
+		{101, 0, "thread 'main' panicked at src/main.rs:2:5:\nboom\n",
+		 "thread 'main' panicked at src/main.rs:2:5: boom"},
+		{2, 0, "panic: index out of range\n\ngoroutine 1 [running]:\n"
+		       "main.main()\n",
+		 "panic: index out of range"},
+		{0, SIGABRT,
+		 "thread 'main' panicked at src/main.rs:2:5:\nboom\n"
+		 "note: run with `RUST_BACKTRACE=1`\n",
+		 "thread 'main' panicked at src/main.rs:2:5: boom"},
+		{1, 0, "ERROR: LoadError: no method\nStacktrace:\n [1] top\n",
+		 "ERROR: LoadError: no method"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(a_line_of_a_log_explains_no_crash)
+{
+	static const struct ending list[] = {
+		{0, SIGSEGV, "step 1700 loss 0.113\n", ""},
+		{0, SIGSEGV, TRACEBACK "OSError: retrying\n", ""},
+		{0, SIGKILL, "free(): invalid pointer\n", ""},
+		{0, SIGTERM, TRACEBACK "OSError: retrying\n", ""},
+		{0, SIGSEGV,
+		 "Fatal Python error: Segmentation fault\n\n"
+		 "Current thread 0x00007f (most recent call first):\n"
+		 "  File \"/usr/lib/python3.11/ctypes/__init__.py\", line 5 in "
+		 "string_at\n"
+		 "  File \"/w/w.py\", line 3 in <module>\n",
+		 "Fatal Python error: Segmentation fault (w.py:3)"},
+	};
+
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+START_TEST(the_last_line_is_what_an_exit_leaves)
+{
+	static char longest[2000];
+	struct ending list[] = {
+		{2, 0, "usage: w [-x]\n\n  \n", "usage: w [-x]"},
+		{2, 0, "\n  cannot open data\r\n", "cannot open data"},
+		{2, 0, "\n\n", ""},
+		{2, 0, "no newline", "no newline"},
+		{2, 0, longest, longest + sizeof(longest) - 1 -
+				LAST_WORDS_MAX},
+	};
+
+	memset(longest, 'x', sizeof(longest) - 1);
+	CHECK_ENDINGS(list);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *c = tcase_create("last_words");
+
+	tcase_add_test(c, a_python_exception_comes_with_the_users_own_line);
+	tcase_add_test(c, torchs_prefixes_and_warnings_are_taken_off);
+	tcase_add_test(
+		c, an_exception_that_was_handled_does_not_explain_an_exit_code);
+	tcase_add_test(c, an_abort_is_explained_by_what_came_before_it);
+	tcase_add_test(c, other_languages_and_sanitizers);
+	tcase_add_test(c, a_line_of_a_log_explains_no_crash);
+	tcase_add_test(c, the_last_line_is_what_an_exit_leaves);
+	return run_case(c);
+}
